@@ -1,0 +1,78 @@
+# The few things people do here. Each prints the plain command it runs.
+#
+#   make run    install what is missing, build, run a real workload without and with reuse
+#   make test   install what is missing, build with ASan and UBSan, run all tests
+#
+# make help lists the rest. NO_INSTALL=1 skips the installation; JOBS=n limits the compilers.
+
+JOBS ?= $(shell nproc)
+WORKLOAD ?= examples/agents.jsonl
+CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
+install = @$(if $(NO_INSTALL),true,scripts/install-deps.sh) $(1)
+SOURCES = git ls-files '*.h' '*.cc'
+
+.PHONY: help run test test-release tsan bench build fmt lint analyze fuzz docs examples install-deps clean
+.DEFAULT_GOAL := help
+
+help: ## what there is
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+install-deps: ## what is missing, from the distribution's packages
+	$(call install)
+
+build: install-deps ## the release build, in build/release
+	cmake --preset release -DAFTERIMAGE_TESTS=OFF -DAFTERIMAGE_BENCH=OFF -DAFTERIMAGE_FUZZ=OFF
+	cmake --build build/release -j $(JOBS)
+
+run: build ## the main job on real images: outputs identical? what was saved?
+	build/release/afterimage run --workload $(WORKLOAD)
+
+test: install-deps ## everything, under AddressSanitizer and UndefinedBehaviorSanitizer
+	cmake --preset dev
+	cmake --build --preset dev -j $(JOBS)
+	$(CTEST) --test-dir build/dev
+
+tsan: install-deps ## the same tests under ThreadSanitizer
+	cmake --preset tsan
+	cmake --build --preset tsan -j $(JOBS)
+	$(CTEST) --test-dir build/tsan
+
+test-release: install-deps ## the same tests without sanitizers
+	cmake --preset release -DAFTERIMAGE_TESTS=ON -DAFTERIMAGE_BENCH=OFF
+	cmake --build build/release -j $(JOBS)
+	$(CTEST) --test-dir build/release
+
+bench: ## medians and ratios, with the peers beside them
+	$(call install,bench)
+	cmake --preset release -DAFTERIMAGE_TESTS=OFF -DAFTERIMAGE_BENCH=ON
+	cmake --build build/release -j $(JOBS)
+	bench/run.py build/release
+
+fmt: ## format every C++ file (clang-format-19)
+	$(call install,clang)
+	$(SOURCES) | xargs clang-format-19 -i
+
+lint: ## is everything formatted?
+	$(call install,clang)
+	$(SOURCES) | xargs clang-format-19 --dry-run --Werror
+
+analyze: ## clang-tidy and clang's thread-safety analysis over everything
+	$(call install,clang)
+	cmake --preset analyze
+	cmake --build --preset analyze -j $(JOBS)
+
+fuzz: ## every fuzz target under libFuzzer, SECONDS_EACH=60
+	$(call install,clang)
+	cmake --preset fuzz
+	cmake --build --preset fuzz -j $(JOBS)
+	fuzz/run.sh build/fuzz $(or $(SECONDS_EACH),60)
+
+docs: build ## regenerate the results table in the README and the help texts that tests compare
+	scripts/update-docs.py build/release/afterimage
+
+examples: ## draw the example media and write the example workload again
+	python3 examples/render_media.py
+	python3 examples/make_agents.py
+
+clean: ## forget every build
+	rm -rf build

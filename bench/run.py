@@ -1,0 +1,212 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Afterimage authors
+"""Runs every benchmark with its peers beside it and prints medians and ratios.
+
+    bench/run.py build/release [--json FILE] [--quick]
+
+Each C++ benchmark runs seven times in an order that is shuffled with the others of its file, so that a
+machine that drifts drifts for all of them; peers in Python repeat themselves. A ratio is of two medians
+of the same run. `goal` is what the ratio should reach; machines are noisy, so nothing fails here.
+"""
+import argparse
+import json
+import os
+import pathlib
+import platform
+import re
+import statistics
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+class Results:
+    """Medians in nanoseconds by name, and what they were made of."""
+
+    def __init__(self):
+        self.runs = {}
+
+    def add(self, name, nanoseconds):
+        self.runs.setdefault(name, []).append(nanoseconds)
+
+    def median(self, name):
+        return statistics.median(self.runs[name])
+
+    def spread(self, name):
+        runs = self.runs[name]
+        return f"{show(min(runs))} – {show(max(runs))}"
+
+
+def show(ns):
+    for unit, size in [("s", 1e9), ("ms", 1e6), ("µs", 1e3)]:
+        if ns >= size:
+            return f"{ns / size:.3g} {unit}"
+    return f"{ns:.3g} ns"
+
+
+def progress(text):
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
+
+def run_cpp(build, name, results, repetitions, min_time, only=None):
+    progress(f"running {name}")
+    command = [str(build / "bench" / f"{name}_bench"), "--benchmark_format=json",
+               f"--benchmark_repetitions={repetitions}", f"--benchmark_min_time={min_time}",
+               "--benchmark_enable_random_interleaving=true"]
+    if only:
+        command.append(f"--benchmark_filter={only}")
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    report = json.loads(done.stdout)
+    scale = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
+    for row in report["benchmarks"]:
+        if row.get("run_type") == "iteration" and not row.get("error_occurred"):
+            # Processor time: what else runs on the machine is not part of the question.
+            results.add(row["run_name"], row["cpu_time"] * scale[row["time_unit"]])
+    return report["context"]
+
+
+def python_with_numpy():
+    for python in [sys.executable, "/usr/bin/python3"]:
+        if subprocess.run([python, "-c", "import numpy"], capture_output=True).returncode == 0:
+            return python
+    return sys.executable
+
+
+def run_peer(name, results):
+    progress(f"running peer {name}")
+    done = subprocess.run([python_with_numpy(), str(HERE / "peers" / f"{name}.py")], check=True,
+                          capture_output=True, text=True)
+    for row, figures in json.loads(done.stdout).items():
+        for run in figures["runs"]:
+            results.add(row, run)
+
+
+def run_openssl(results, size):
+    progress("running openssl speed")
+    try:
+        done = subprocess.run(["openssl", "speed", "-mr", "-seconds", "1", "-bytes", str(size), "-evp", "sha256"],
+                              check=True, capture_output=True, text=True)
+    except (OSError, subprocess.CalledProcessError):
+        return
+    found = re.search(r"^\+F:\d+:[^:]+:([\d.]+)", done.stdout, re.M)
+    if found:
+        results.add(f"openssl speed/{size}", size / float(found.group(1)) * 1e9)
+
+
+def table(title, rows, results):
+    """rows: (question, ours, peer, peer's name, goal, is the goal a least speed-up or a most slow-down)"""
+    print(f"\n{title}\n")
+    print(f"{'':<44}{'ours':>10}{'peer':>10}  {'ratio':>9}  {'goal':<8} peer")
+    out = []
+    for question, ours, peer, peer_name, goal, faster in rows:
+        if ours not in results.runs or peer not in results.runs:
+            print(f"{question:<44}{'not measured on this machine':>30}")
+            continue
+        mine, theirs = results.median(ours), results.median(peer)
+        ratio = theirs / mine if faster else mine / theirs
+        text = f"{ratio:,.0f}×" if ratio >= 100 else f"{ratio:.2f}×"
+        wanted = "" if goal is None else (f"≥ {goal:,}×" if faster else f"≤ {goal}×")
+        reached = "" if goal is None else ("" if (ratio >= goal if faster else ratio <= goal) else "  <- falls short")
+        print(f"{question:<44}{show(mine):>10}{show(theirs):>10}  {text:>9}  {wanted:<8} {peer_name}{reached}")
+        out.append({"question": question, "ours_ns": mine, "peer_ns": theirs, "peer": peer_name,
+                    "ratio": ratio, "goal": goal, "goal_is": "faster by" if faster else "within"})
+    return out
+
+
+def rows_encoder_cache():
+    rows = []
+    for n in [100, 10_000, 1_000_000]:
+        for hit, word in [(1, "hit"), (0, "miss")]:
+            ours = f"BM_EncoderCacheLookup/entries:{n}/hit:{hit}"
+            rows.append((f"look-up, {word}, {n:,} entries", ours, f"seed_lookup_{word}/{n}", "seed (Python)", 20, True))
+            rows.append(("", ours, f"BM_BareFlatMapLookup/entries:{n}/hit:{hit}", "bare flat hash map", 2, False))
+            rows.append(("", ours, f"BM_BareStdMapLookup/entries:{n}/hit:{hit}", "bare std::unordered_map", 2, False))
+    for n in [100, 100_000]:
+        rows.append((f"store that evicts, {n:,} entries", f"BM_EncoderCacheStoreEvicting/{n}",
+                     f"seed_store_evicting/{n}", "seed (Python)", 1000 if n == 100_000 else None, True))
+    for n in [100, 10_000, 1_000_000]:
+        rows.append((f"look-up through the lock, {n:,} entries", f"BM_EncodeOnceLookup/{n}",
+                     f"seed_lookup_hit/{n}", "seed (Python)", None, True))
+    return rows
+
+
+def rows_digest():
+    rows = []
+    for size in [64 << 10, 256 << 10, 4 << 20]:
+        name = f"SHA-256 of {size >> 10} KiB"
+        rows.append((name, f"BM_ContentDigest/{size}", f"BM_OpenSslSha256/{size}", "EVP_Digest, same buffer", 1.05, False))
+        rows.append(("", f"BM_ContentDigest/{size}", f"openssl speed/{size}", "openssl speed", 1.05, False))
+    return rows
+
+
+def rows_prefix():
+    rows = []
+    for length in [512, 32768]:
+        ours = f"BM_PrefixCacheMatch/cached:10000/tokens:{length}/kind:0"
+        rows.append((f"match, {length:,} tokens of 10,000 prompts", ours,
+                     f"BM_PeerLinearScan/cached:10000/tokens:{length}/kind:0", "the seed's linear scan (C++)",
+                     1000 if length == 32768 else None, True))
+        rows.append(("", ours, f"BM_PeerBlockHashMap/cached:10000/tokens:{length}/kind:0", "block-hash map", None, True))
+        rows.append(("", ours, f"BM_ReadThePromptOnce/tokens:{length}", "reading the prompt once", 2, False))
+    rows.append(("match, 512 tokens of 1,000,000 prompts", "BM_PrefixCacheMatch/cached:1000000/tokens:512/kind:0",
+                 "BM_PrefixCacheMatch/cached:1000/tokens:512/kind:0", "itself, of 1,000 prompts", 2, False))
+    return rows
+
+
+def rows_ledger():
+    rows = []
+    for kind, ours in [("miss", "BM_LedgerMissLifecycle"), ("hit", "BM_LedgerHitLifecycle")]:
+        for n in [32, 1000]:
+            rows.append((f"request life cycle, {kind}, {n} entries", f"{ours}/{n}",
+                         f"ledger_{kind}_lifecycle/{n}", "vLLM's algorithm (Python)", None, True))
+    return rows
+
+
+def parallel_advice(build):
+    progress("")
+    done = subprocess.run([str(build / "bench" / "parallel_advice")], capture_output=True, text=True, check=True)
+    print("\nData-parallel encoder advice on AMD's 27 published workloads\n")
+    print(done.stdout, end="")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", type=pathlib.Path, help="a build folder with AFTERIMAGE_BENCH=ON")
+    parser.add_argument("--json", type=pathlib.Path, help="also write every run here")
+    parser.add_argument("--quick", action="store_true", help="fewer, shorter runs: to see that it works")
+    arguments = parser.parse_args()
+    repetitions, min_time = (3, 0.02) if arguments.quick else (7, 0.1)
+
+    results = Results()
+    context = run_cpp(arguments.build, "encoder_cache", results, repetitions, min_time)
+    run_peer("seed_encoder_cache", results)
+    run_cpp(arguments.build, "digest", results, repetitions, min_time)
+    for size in [64 << 10, 256 << 10, 4 << 20]:
+        run_openssl(results, size)
+    run_cpp(arguments.build, "encoder_ledger", results, repetitions, min_time)
+    run_peer("ledger", results)
+    run_cpp(arguments.build, "prefix", results, 3, min_time,
+            only="cached:10000/tokens:(512|32768)/kind:0|cached:(1000|1000000)/tokens:512/kind:0|ReadThePromptOnce")
+    run_cpp(arguments.build, "engine", results, 3, min_time, only="Encode|Prefill|Decode")
+    progress("")
+
+    print(f"{context['num_cpus']} cores at {context['mhz_per_cpu']} MHz, {platform.machine()}, Python {platform.python_version()}; "
+          f"medians of {repetitions} runs, processor time")
+    tables = {"encoder_cache": table("Encoder cache", rows_encoder_cache(), results),
+              "digest": table("Content digest", rows_digest(), results),
+              "prefix": table("Prefix cache", rows_prefix(), results),
+              "ledger": table("Scheduler's ledger", rows_ledger(), results)}
+    print("\nReference engine, what a hit saves\n")
+    for name in sorted(results.runs):
+        if name.startswith(("BM_Encode", "BM_Prefill", "BM_Decode")) and "Encoder" not in name and "Once" not in name:
+            print(f"{name.removeprefix('BM_'):<44}{show(results.median(name)):>10}   {results.spread(name)}")
+    parallel_advice(arguments.build)
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"context": context, "tables": tables, "runs": results.runs}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

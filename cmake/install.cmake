@@ -1,0 +1,22 @@
+# find_package(afterimage) gives afterimage::afterimage: all rooms that a library user can link.
+include(CMakePackageConfigHelpers)
+
+get_property(rooms GLOBAL PROPERTY AFTERIMAGE_ROOMS)
+add_library(afterimage INTERFACE)
+add_library(afterimage::afterimage ALIAS afterimage)
+target_link_libraries(afterimage INTERFACE ${rooms})
+
+install(TARGETS afterimage ${rooms} EXPORT afterimageTargets
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY include/afterimage DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(EXPORT afterimageTargets NAMESPACE afterimage::
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/afterimage)
+
+configure_package_config_file(
+  cmake/afterimageConfig.cmake.in ${PROJECT_BINARY_DIR}/afterimageConfig.cmake
+  INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/afterimage)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/afterimageConfigVersion.cmake
+                                 COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/afterimageConfig.cmake
+              ${PROJECT_BINARY_DIR}/afterimageConfigVersion.cmake
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/afterimage)

@@ -1,0 +1,13 @@
+# Warnings for our own targets; errors only where asked, never for users who build us as a part.
+add_library(afterimage_warnings INTERFACE)
+target_compile_options(
+  afterimage_warnings
+  INTERFACE -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wnon-virtual-dtor -Wold-style-cast
+            -Wno-missing-field-initializers  # our structs have defaults; naming some fields is the idiom
+            $<$<BOOL:${AFTERIMAGE_WERROR}>:-Werror>)
+
+if(AFTERIMAGE_SANITIZE)
+  add_compile_options(-fsanitize=${AFTERIMAGE_SANITIZE} -fno-sanitize-recover=all
+                      -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${AFTERIMAGE_SANITIZE})
+endif()

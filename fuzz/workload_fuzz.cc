@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+
+// Any bytes give a request or an error, and an error says something.
+#include <cstdint>
+#include <string_view>
+
+#include "afterimage/check.h"
+#include "afterimage/lab/media_loader.h"
+#include "afterimage/lab/workload.h"
+
+using namespace afterimage;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view line(reinterpret_cast<const char*>(data), size);
+  const MemoryFiles no_files;
+  auto loader = MediaLoader::open({.workload = "w.jsonl"}, no_files);
+  AFI_CHECK(loader.has_value());
+  // Data URLs are decoded; what names a file is taken for an empty item.
+  const auto load = [&](const MediaReference& reference) -> Result<MediaItem> {
+    if (reference.name.starts_with("data:")) return loader->load(reference);
+    return MediaItem{.modality = reference.modality, .name = reference.name};
+  };
+  const auto request = parse_workload_line(line, load);
+  if (request.has_value()) {
+    AFI_CHECK(!request->id.text().empty());
+    AFI_CHECK(!request->messages.empty());
+  } else {
+    AFI_CHECK(!request.error().message.empty());
+  }
+  return 0;
+}

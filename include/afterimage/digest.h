@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "afterimage/result.h"
+
+namespace afterimage {
+
+inline constexpr std::size_t kDigestBytes = 32;
+
+/// 64 lower-case hexadecimal digits.
+std::string to_hex(std::span<const std::byte, kDigestBytes> bytes);
+/// Exactly 64 hexadecimal digits of either case; anything else is kInvalidArgument.
+Result<std::array<std::byte, kDigestBytes>> digest_from_hex(std::string_view hex);
+
+/// 256 bits, all of them kept and all of them compared. Tag keeps kinds of digest apart.
+/// Order is that of the bytes, the same on every machine.
+template <typename Tag>
+struct Digest {
+  std::array<std::byte, kDigestBytes> bytes{};
+
+  auto operator<=>(const Digest&) const = default;
+
+  [[nodiscard]] std::string hex() const { return to_hex(bytes); }
+  static Result<Digest> from_hex(std::string_view hex) {
+    AFI_TRY(const auto parsed, digest_from_hex(hex));
+    return Digest{parsed};
+  }
+};
+
+/// SHA-256 of a media item's raw bytes. Says nothing of model, tenant or preprocessing.
+using ContentDigest = Digest<struct ContentDigestTag>;
+/// SHA-256 of decoded pixels or samples together with their shape, format and dtype.
+using DecodedDigest = Digest<struct DecodedDigestTag>;
+/// Names one encoder output: content, preprocessing, encoder, weights and tenant (identity/keys.h).
+using EncoderKey = Digest<struct EncoderKeyTag>;
+/// Names everything besides the sequence that changes KV: model, weights, adapter, template, dtype,
+/// preprocessing, tenant. The root of one tree of prefixes.
+using NamespaceId = Digest<struct NamespaceIdTag>;
+
+/// Hash for maps keyed by a digest: SHA-256 output is uniform already, so eight bytes of it serve.
+/// Equality still compares all 256 bits.
+struct DigestHash {
+  using is_avalanching = void;
+  template <typename Tag>
+  std::size_t operator()(const Digest<Tag>& digest) const noexcept {
+    std::uint64_t word = 0;
+    std::memcpy(&word, digest.bytes.data(), sizeof word);
+    return static_cast<std::size_t>(word);
+  }
+};
+
+}  // namespace afterimage

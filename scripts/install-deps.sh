@@ -1,0 +1,51 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Afterimage authors
+#
+# Installs what building needs and this machine lacks, from the distribution's own packages (Debian 12,
+# Ubuntu 24.04). Says what it does; does nothing if nothing is missing.
+#
+#   scripts/install-deps.sh          to build, run and test
+#   scripts/install-deps.sh bench    and the benchmarks with their Python peers
+#   scripts/install-deps.sh clang    and clang-19: format, tidy, fuzz
+set -eu
+
+packages="g++ make cmake ninja-build pkg-config python3
+  libssl-dev libfmt-dev libxxhash-dev nlohmann-json3-dev libcli11-dev
+  libjpeg-dev libpng-dev libwebp-dev libgif-dev libsndfile1-dev
+  libgtest-dev libgmock-dev"
+for extra in "$@"; do
+  case "$extra" in
+    bench) packages="$packages libbenchmark-dev python3-numpy openssl" ;;
+    clang) packages="$packages clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev" ;;
+    *) echo "install-deps.sh: '$extra' is not one of: bench, clang" >&2; exit 2 ;;
+  esac
+done
+
+# Boost's flat hash map came with 1.81; distributions name that package differently.
+if [ ! -e /usr/include/boost/unordered/unordered_flat_map.hpp ]; then
+  . /etc/os-release
+  case "$ID $VERSION_ID" in
+    "debian 12") packages="$packages libboost1.81-dev" ;;
+    *) packages="$packages libboost-dev" ;;
+  esac
+fi
+
+missing=""
+for package in $packages; do
+  dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"
+done
+[ -n "$missing" ] || exit 0
+
+root=""
+if [ "$(id -u)" -ne 0 ]; then
+  command -v sudo >/dev/null || {
+    echo "missing packages:$missing" >&2
+    echo "Install them as root: apt-get install$missing" >&2
+    exit 1
+  }
+  root=sudo
+fi
+echo "installing:$missing"
+$root apt-get update -qq
+DEBIAN_FRONTEND=noninteractive $root apt-get install -y -qq --no-install-recommends $missing >/dev/null

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "afterimage/platform/clock.h"
+#include "afterimage/platform/files.h"
+
+namespace afterimage {
+
+/// What every verb answers with.
+enum class ExitCode : int {
+  kFine = 0,
+  kProblem = 1,    // the work found one: a request failed, outputs differ
+  kWrongCall = 2,  // nothing was done: an unknown flag, a file that is not there
+};
+
+/// The outside world as the verbs see it.
+struct World {
+  Files& files;
+  const Clock& clock;
+};
+
+/// Each adds its verb; when the command line names it, its work runs and leaves the exit code in
+/// `code`.
+void add_run(CLI::App& program, World& world, ExitCode& code);
+void add_fingerprint(CLI::App& program, World& world, ExitCode& code);
+
+}  // namespace afterimage

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "afterimage/encoder/encode_once.h"
+
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <utility>
+
+#include "afterimage/check.h"
+
+namespace afterimage {
+
+/// Guarded by the front's lock.
+struct Flight {
+  enum class State : unsigned char { kLed, kOrphaned, kPublished, kFailed };
+
+  explicit Flight(const EncoderKey& of) : key(of) {}
+
+  const EncoderKey key;
+  State state = State::kLed;
+  std::uint64_t waiting = 0;
+  std::optional<Pin> kept;  // the entry, held until the last of those who wait has taken it
+  std::shared_ptr<const EncoderOutput> uncached;
+  std::optional<Error> error;
+  Condition changed;
+};
+
+struct EncodeOnce::Flights {
+  boost::unordered_flat_map<EncoderKey, std::shared_ptr<Flight>, DigestHash> by_key;
+};
+
+namespace {
+
+bool meets_everybody(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kInvalidArgument:
+    case ErrorCode::kNotFound:
+    case ErrorCode::kLimitExceeded:
+    case ErrorCode::kCorruption:
+    case ErrorCode::kUnsupported:
+      return true;
+    case ErrorCode::kNoSpace:
+    case ErrorCode::kUnavailable:
+    case ErrorCode::kCancelled:
+      return false;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::span<const TensorView> Embeddings::tensors() const {
+  if (const Pin* pin = std::get_if<Pin>(&held_)) return (*pin)->tensors();
+  return std::get<Uncached>(held_).views;
+}
+
+Turn::Turn(Turn&& other) noexcept
+    : front_(other.front_), flight_(std::move(other.flight_)), agent_(other.agent_) {}
+
+Turn& Turn::operator=(Turn other) noexcept {
+  std::swap(front_, other.front_);
+  std::swap(flight_, other.flight_);
+  std::swap(agent_, other.agent_);
+  return *this;
+}
+
+Turn::~Turn() {
+  if (flight_ == nullptr) return;
+  const MutexLock lock(front_->mutex_);
+  front_->abandon(*flight_);
+}
+
+Result<Embeddings> Turn::publish(EncoderOutput output, const EncoderEntryFacts& facts) && {
+  AFI_CHECK(flight_ != nullptr);
+  auto published = front_->publish(*flight_, std::move(output), facts, agent_);
+  flight_.reset();
+  return published;
+}
+
+void Turn::fail(const Error& error) && {
+  AFI_CHECK(flight_ != nullptr);
+  front_->fail(*flight_, error);
+  flight_.reset();
+}
+
+Ticket::Ticket(Ticket&& other) noexcept
+    : front_(other.front_), flight_(std::move(other.flight_)), agent_(other.agent_) {}
+
+Ticket& Ticket::operator=(Ticket other) noexcept {
+  std::swap(front_, other.front_);
+  std::swap(flight_, other.flight_);
+  std::swap(agent_, other.agent_);
+  return *this;
+}
+
+Ticket::~Ticket() {
+  if (flight_ != nullptr) front_->leave(*flight_);
+}
+
+Result<std::variant<Embeddings, Turn>> Ticket::wait(std::stop_token stop) && {
+  AFI_CHECK(flight_ != nullptr);
+  return front_->wait(std::exchange(flight_, nullptr), agent_, stop);
+}
+
+EncodeOnce::EncodeOnce(EncoderCache& cache, const Clock& clock, EncodeOnceOptions options)
+    : clock_(clock), options_(options), cache_(cache), flights_(std::make_unique<Flights>()) {}
+
+EncodeOnce::~EncodeOnce() { AFI_CHECK(flights_->by_key.empty()); }
+
+EncodeOnce::Claim EncodeOnce::claim(const EncoderKey& key, AgentId agent) {
+  if (auto found = find_intact(key, agent)) return *std::move(found);
+  const MutexLock lock(mutex_);
+  // It may have arrived while nobody held the lock.
+  if (const auto info = cache_.info(key); info.has_value()) {
+    if (auto pin = cache_.find(key, agent)) return hold(*std::move(pin));
+  }
+  auto& flight = flights_->by_key[key];
+  if (flight == nullptr) {
+    flight = std::make_shared<Flight>(key);
+    ++stats_.led;
+    return Turn(*this, flight, agent);
+  }
+  if (flight->state == Flight::State::kOrphaned) {
+    flight->state = Flight::State::kLed;
+    ++stats_.taken_over;
+    return Turn(*this, flight, agent);
+  }
+  ++flight->waiting;
+  ++stats_.followed;
+  return Ticket(*this, flight, agent);
+}
+
+std::optional<Embeddings> EncodeOnce::find_intact(const EncoderKey& key, AgentId agent) {
+  std::optional<Embeddings> found;
+  {
+    const MutexLock lock(mutex_);
+    if (auto pin = cache_.find(key, agent)) found = hold(*std::move(pin));
+  }
+  if (!found.has_value() || !options_.verify_hits) return found;
+  const Pin& pin = std::get<Pin>(found->held_);
+  if (pin->intact()) return found;
+  {
+    const MutexLock lock(mutex_);
+    ++stats_.corrupt;
+    cache_.discard_damaged(pin.slot());
+  }
+  return std::nullopt;  // lets go of the damaged bytes
+}
+
+// What the cache pinned is let go of through this front, which takes the lock first.
+Embeddings EncodeOnce::hold(Pin pin) { return Embeddings(Pin::handed_over(std::move(pin), *this)); }
+
+void EncodeOnce::unpin(SlotId slot) {
+  const MutexLock lock(mutex_);
+  cache_.unpin(slot);
+}
+
+Result<Pin> EncodeOnce::store(const EncoderKey& key, const TensorViews& views,
+                              const EncoderEntryFacts& facts, AgentId agent) {
+  Reservation room;
+  {
+    const MutexLock lock(mutex_);
+    AFI_TRY(room, cache_.make_room(Payload::bytes_needed(views)));
+  }
+  AFI_TRY(Payload payload, Payload::copy_of(views, std::move(room)));
+  const MutexLock lock(mutex_);
+  AFI_TRY(Pin pin, cache_.insert(key, std::move(payload), facts, agent));
+  return Pin::handed_over(std::move(pin), *this);
+}
+
+Result<Embeddings> EncodeOnce::publish(Flight& flight, EncoderOutput output,
+                                       const EncoderEntryFacts& facts, AgentId agent) {
+  auto views = views_of(output);
+  if (!views.has_value()) {
+    fail(flight, views.error());
+    return std::unexpected(views.error());
+  }
+  auto pin = store(flight.key, *views, facts, agent);
+  const MutexLock lock(mutex_);
+  flight.state = Flight::State::kPublished;
+  flights_->by_key.erase(flight.key);
+  flight.changed.notify_all();
+  if (pin.has_value()) {
+    if (flight.waiting > 0) flight.kept = cache_.pin_again(pin->slot());
+    return Embeddings(*std::move(pin));
+  }
+  ++stats_.uncached;
+  flight.uncached = std::make_shared<const EncoderOutput>(std::move(output));
+  return Embeddings(Embeddings::Uncached{flight.uncached, views_of(*flight.uncached).value()});
+}
+
+void EncodeOnce::fail(Flight& flight, const Error& error) {
+  const MutexLock lock(mutex_);
+  if (!meets_everybody(error.code)) return abandon(flight);
+  flight.state = Flight::State::kFailed;
+  flight.error = error;
+  flights_->by_key.erase(flight.key);
+  flight.changed.notify_all();
+}
+
+void EncodeOnce::abandon(Flight& flight) {
+  if (flight.waiting == 0) {
+    flights_->by_key.erase(flight.key);
+    return;
+  }
+  flight.state = Flight::State::kOrphaned;
+  flight.changed.notify_all();
+}
+
+void EncodeOnce::leave(Flight& flight) {
+  const MutexLock lock(mutex_);
+  if (--flight.waiting > 0) return;
+  flight.kept.reset();
+  if (flight.state == Flight::State::kOrphaned) flights_->by_key.erase(flight.key);
+}
+
+Result<std::variant<Embeddings, Turn>> EncodeOnce::wait(const std::shared_ptr<Flight>& flight,
+                                                        AgentId agent,
+                                                        const std::stop_token& stop) {
+  using Outcome = std::variant<Embeddings, Turn>;
+  // Leaves the queue last of all, whatever happens: the entry is held until then.
+  const auto leaves = [this](Flight* waited) { leave(*waited); };
+  const std::unique_ptr<Flight, decltype(leaves)> place(flight.get(), leaves);
+  const std::stop_callback wake(stop, [&] {
+    const MutexLock lock(mutex_);
+    flight->changed.notify_all();
+  });
+  const MutexLock lock(mutex_);
+  while (flight->state == Flight::State::kLed && !stop.stop_requested()) {
+    flight->changed.wait(mutex_);
+  }
+  switch (flight->state) {
+    case Flight::State::kPublished:
+      if (flight->uncached != nullptr) {
+        return Outcome(Embeddings(
+            Embeddings::Uncached{flight->uncached, views_of(*flight->uncached).value()}));
+      }
+      return Outcome(hold(cache_.hit(flight->kept->slot(), agent)));
+    case Flight::State::kFailed:
+      return std::unexpected(*flight->error);
+    case Flight::State::kOrphaned:
+      flight->state = Flight::State::kLed;
+      ++stats_.taken_over;
+      return Outcome(Turn(*this, flight, agent));
+    case Flight::State::kLed:
+      break;
+  }
+  return afterimage::fail(ErrorCode::kCancelled, "the request was cancelled while it waited");
+}
+
+Result<Embeddings> EncodeOnce::get_or_encode(const EncoderKey& key, Modality modality,
+                                             const Encode& encode, AgentId agent,
+                                             std::stop_token stop) {
+  const auto lead = [&](Turn turn) -> Result<Embeddings> {
+    const Duration began = clock_.now();
+    auto output = encode();
+    if (!output.has_value()) {
+      std::move(turn).fail(output.error());
+      return std::unexpected(output.error());
+    }
+    const EncoderEntryFacts facts{.modality = modality, .cost = clock_.now() - began};
+    return std::move(turn).publish(*std::move(output), facts);
+  };
+  Claim mine = claim(key, agent);
+  if (Embeddings* there = std::get_if<Embeddings>(&mine)) return std::move(*there);
+  if (Turn* turn = std::get_if<Turn>(&mine)) return lead(std::move(*turn));
+  AFI_TRY(auto waited, std::get<Ticket>(std::move(mine)).wait(std::move(stop)));
+  if (Embeddings* there = std::get_if<Embeddings>(&waited)) return std::move(*there);
+  return lead(std::get<Turn>(std::move(waited)));
+}
+
+bool EncodeOnce::erase(const EncoderKey& key) {
+  const MutexLock lock(mutex_);
+  return cache_.erase(key);
+}
+
+void EncodeOnce::clear() {
+  const MutexLock lock(mutex_);
+  cache_.clear();
+}
+
+Bytes EncodeOnce::shed(Bytes wanted) {
+  const MutexLock lock(mutex_);
+  return cache_.shed(wanted);
+}
+
+std::optional<EncoderEntryInfo> EncodeOnce::info(const EncoderKey& key) const {
+  const MutexLock lock(mutex_);
+  return cache_.info(key);
+}
+
+EncoderCacheStats EncodeOnce::cache_stats() const {
+  const MutexLock lock(mutex_);
+  return cache_.stats();
+}
+
+EncodeOnceStats EncodeOnce::stats() const {
+  const MutexLock lock(mutex_);
+  return stats_;
+}
+
+void EncodeOnce::check_invariants() const {
+  const MutexLock lock(mutex_);
+  cache_.check_invariants();
+}
+
+}  // namespace afterimage

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "afterimage/engine/engine.h"
+
+namespace afterimage {
+namespace {
+
+Result<void> check_completion(const Generation& generation, const Sequence& prompt,
+                              TokenCount resumed_from) {
+  const Completion& completion = generation.completion;
+  const std::uint64_t covered = generation.kv.covered.value();
+  const std::uint64_t length = prompt.tokens.size();
+  const std::uint64_t computed = completion.prefilled.value();
+  const bool answers_the_prompt =
+      completion.resumed_from == resumed_from && resumed_from.value() + computed == length;
+  const bool covers_it = covered >= length && covered <= length + completion.tokens.size();
+  if (answers_the_prompt && covers_it) return {};
+  return fail(ErrorCode::kCorruption,
+              "asked to go on from " + std::to_string(resumed_from.value()) + " of " +
+                  std::to_string(length) + " tokens, the engine went on from " +
+                  std::to_string(completion.resumed_from.value()) + ", computed " +
+                  std::to_string(computed) + ", answered " +
+                  std::to_string(completion.tokens.size()) + " and covers " +
+                  std::to_string(covered));
+}
+
+}  // namespace
+
+Result<Generation> Engine::generate_from(const Sequence& prompt,
+                                         std::span<const TensorViews> embeddings,
+                                         const GenerateOptions& options, const KvUse& use) const {
+  const KvLayout* layout = kv_layout();
+  if (layout == nullptr) return fail(ErrorCode::kUnsupported, "this engine keeps its KV to itself");
+  AFI_TRY_VOID(check_sequence(prompt));
+  const KvOrigin origin = kv_origin(identity(), *layout);
+  TokenCount resumed_from{};
+  if (use.resume_from != nullptr) {
+    AFI_TRY_VOID(check_state(*use.resume_from, *layout, origin, prompt));
+    resumed_from = use.resume_from->covered;
+  }
+  AFI_TRY_VOID(check_wanted(use.wanted, *layout, prompt, resumed_from));
+  AFI_TRY(Generation generation, run(prompt, embeddings, options, use));
+  AFI_TRY_VOID(check_completion(generation, prompt, resumed_from));
+  AFI_TRY_VOID(check_capture(generation.kv, use.wanted, *layout));
+  generation.kv.origin = origin;
+  return generation;
+}
+
+Result<Generation> Engine::run(const Sequence& /*prompt*/,
+                               std::span<const TensorViews> /*embeddings*/,
+                               const GenerateOptions& /*options*/, const KvUse& /*use*/) const {
+  return fail(ErrorCode::kUnsupported, "this engine keeps its KV to itself");
+}
+
+std::vector<const MediaItem*> media_of(const Request& request) {
+  std::vector<const MediaItem*> items;
+  for (const Message& message : request.messages) {
+    for (const ContentPart& part : message.parts) {
+      if (const auto* item = std::get_if<MediaItem>(&part)) items.push_back(item);
+    }
+  }
+  return items;
+}
+
+}  // namespace afterimage

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <vector>
+
+#include "afterimage/engine/kv_state.h"
+#include "afterimage/kv_layout.h"
+#include "afterimage/prefix/prefix_cache.h"
+#include "afterimage/prefix/prefix_match.h"
+#include "afterimage/result.h"
+#include "afterimage/sequence.h"
+
+/// KV between the prefix cache and an engine: views in one's words as views in the other's. No
+/// bytes move.
+namespace afterimage {
+
+/// What the cache found, as an engine restores it. kCorruption: less than the layout needs.
+Result<KvState> state_of(const CachedKv& cached, const KvLayout& layout, const KvOrigin& origin);
+
+/// What an engine handed out, as the cache takes it.
+CapturedKv captured_of(const KvCapture& capture, Duration cost);
+
+/// Where snapshots of this run should stand, ascending: where it left what was cached (the next
+/// request that shares so much resumes there), after each group of media, and one token before the
+/// prompt's end (an exact repeat and the conversation's next turn resume there). Empty if the
+/// layout needs none.
+std::vector<TokenCount> snapshot_positions(const Sequence& prompt, const KvLayout& layout,
+                                           const PrefixMatch& match);
+
+}  // namespace afterimage

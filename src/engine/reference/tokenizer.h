@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "afterimage/ids.h"
+#include "afterimage/media.h"
+#include "afterimage/request.h"
+#include "afterimage/sequence.h"
+
+namespace afterimage {
+
+/// Tokens 0 … 255 are bytes; after them come the words of the chat template. Text never turns into
+/// the latter, so nobody can write a role or a placeholder into a message.
+enum class SpecialToken : std::int32_t {
+  kBos = 256,
+  kEos,
+  kSystem,
+  kUser,
+  kAssistant,
+  kTool,
+  kEndOfTurn,
+  kImage,
+  kAudio,
+  kVideo,
+};
+inline constexpr std::size_t kVocabulary = 266;
+
+constexpr TokenId token(SpecialToken special) { return static_cast<TokenId>(special); }
+/// The token that stands for every embedding of such an item.
+TokenId placeholder(Modality modality);
+
+/// What a media item takes in a prompt.
+struct PlacedMedia {
+  ContentDigest content;
+  TokenCount length;
+};
+
+/// Template "afterimage-chat-1": bos; for each message its role, its parts in order and
+/// end-of-turn; at last the start of an assistant's turn. `media` are the request's items in order
+/// of appearance. Every span is splittable: the decoder looks back only, inside media too.
+Sequence chat_sequence(const Request& request, std::span<const PlacedMedia> media);
+
+/// One line of printable ASCII: other bytes as \x0a, backslash as \\, special tokens as <user>.
+std::string printable(std::span<const TokenId> tokens);
+
+}  // namespace afterimage

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <cstdint>
+#include <stop_token>
+#include <vector>
+
+#include "afterimage/engine/engine.h"
+#include "afterimage/platform/clock.h"
+#include "afterimage/request.h"
+#include "afterimage/result.h"
+#include "afterimage/reuse/fingerprint.h"
+#include "afterimage/reuse/reuse.h"
+
+namespace afterimage {
+
+/// One request answered, and what it took.
+struct Served {
+  Completion completion;
+  Fingerprint prints;                // of its media; empty without reuse
+  std::vector<MediaSource> sources;  // of each media item's embeddings
+  std::uint64_t encoder_calls = 0;
+  bool restore_failed = false;  // cached KV did not serve, and all was computed instead
+  Duration encoding{0};         // inside the encoder
+  Duration time_to_first_token{
+      0};  // from the request's arrival; identity, plan and waiting included
+  Duration total{0};
+};
+
+/// The way of a request: identify, plan, compute what the plan lacks, commit, generate.
+///
+/// Errors   Of the engine and of media/, and those who waited for an item that cannot be encoded
+///          get the same. A full cache is no error: see MediaSource::kUncached.
+/// Threads  Any.
+Result<Served> serve(const Request& request, const Engine& engine, Reuse& reuse, const Clock& clock,
+                     const GenerateOptions& options, std::stop_token stop = {});
+
+/// What an engine does alone: every media item is encoded, every time. The measure of what reuse
+/// saves.
+Result<Served> serve_without_reuse(const Request& request, const Engine& engine, const Clock& clock,
+                                   const GenerateOptions& options);
+
+/// What the engine does to each modality before encoding.
+Recipes recipes_of(const Engine& engine);
+
+}  // namespace afterimage

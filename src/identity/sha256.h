@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "afterimage/digest.h"
+
+namespace afterimage {
+
+/// 32 bytes that outsiders do not know. Equality of keys says nothing without it.
+using Secret = std::array<std::byte, 32>;
+
+/// SHA-256 of one buffer, at the speed of OpenSSL.
+std::array<std::byte, kDigestBytes> sha256(std::span<const std::byte> bytes);
+
+/// HMAC-SHA-256 (RFC 2104).
+std::array<std::byte, kDigestBytes> hmac_sha256(const Secret& key,
+                                                std::span<const std::byte> message);
+
+/// SHA-256 of bytes that come in pieces. For many small messages, one of these is a third faster
+/// than as many calls of sha256().
+class Sha256 {
+ public:
+  Sha256();
+  ~Sha256();
+  Sha256(const Sha256&) = delete;
+  Sha256& operator=(const Sha256&) = delete;
+
+  void update(std::span<const std::byte> bytes);
+  /// The digest of all bytes since the last finish(); the next update() begins another message.
+  std::array<std::byte, kDigestBytes> finish();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace afterimage

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "afterimage/engine/engine.h"
+#include "afterimage/engine/serve.h"
+#include "afterimage/lab/workload.h"
+#include "afterimage/platform/clock.h"
+#include "afterimage/result.h"
+#include "afterimage/reuse/reuse.h"
+
+namespace afterimage {
+
+struct RunOptions {
+  std::string engine_name = "reference";  // for the report
+  GenerateOptions generate;
+  ReuseOptions reuse;
+};
+
+/// One media item of one request, in the run with reuse.
+struct MediaReport {
+  std::string name;
+  Modality modality = Modality::kImage;
+  ContentDigest content;
+  MediaSource source = MediaSource::kReused;
+};
+
+struct RequestReport {
+  std::string id;
+  std::string agent;
+  std::vector<MediaReport> media;
+  TokenCount prompt_tokens{};
+  TokenCount resumed_from{};  // of them, those whose KV was restored
+  std::string text;           // what the engine said, with reuse
+  bool identical = false;     // tokens and every logit, bit for bit
+  Duration cold_ttft{0};
+  Duration warm_ttft{0};
+};
+
+struct FailedRequest {
+  std::string id;
+  std::string error;
+  bool in_all_runs = true;  // false: reuse changed whether it works, which is a wrong output
+};
+
+/// One pass over the workload.
+struct PassReport {
+  std::uint64_t encoder_calls = 0;
+  std::uint64_t prefilled = 0;  // prompt tokens computed
+  Duration encoding{0};
+  Duration total{0};
+  std::vector<Duration> ttft;  // of each request that was answered, in order
+
+  /// Nearest rank; 0 if nothing was answered.
+  [[nodiscard]] Duration ttft_percentile(double percent) const;
+};
+
+struct RunReport {
+  std::string engine_name;
+  ModelIdentity engine;
+  std::vector<RequestReport> requests;  // answered in both runs
+  std::vector<FailedRequest> failed;
+  std::vector<RejectedLine> rejected;
+  std::uint64_t media_items = 0;     // occurrences in the answered requests
+  std::uint64_t distinct_media = 0;  // distinct keys among them: content, preprocessing, tenant
+  std::uint64_t uncached = 0;        // items that did not fit the budget, each time they came
+  std::uint64_t agents = 0;
+  PassReport cold;         // without reuse
+  PassReport encode_once;  // with reuse of encoder outputs only, from an empty cache
+  PassReport warm;         // with reuse, from an empty cache
+  ReuseStats reuse;
+  std::string most_shared;  // the item that most agents asked about; empty if none is shared
+  std::uint64_t most_shared_by = 0;  // how many
+
+  /// False if nothing was answered: nothing was compared then.
+  [[nodiscard]] bool outputs_identical() const;
+  /// Everything ran, and reuse changed nothing.
+  [[nodiscard]] bool fine() const {
+    return outputs_identical() && failed.empty() && rejected.empty();
+  }
+};
+
+/// Told after every request of every pass.
+using RunProgress = std::function<void(std::string_view pass, std::size_t done, std::size_t of)>;
+
+/// Runs every request three times: without reuse, with encoder outputs reused, and with prefixes
+/// reused too, each time from empty caches; and compares what came out. A request that fails is
+/// reported; the others run.
+///
+/// Errors   kInvalidArgument: options that make no cache, or an engine without an identity.
+Result<RunReport> run_workload(const Workload& workload, const Engine& engine,
+                               const RunOptions& options, const Clock& clock,
+                               const RunProgress& progress = {});
+
+}  // namespace afterimage

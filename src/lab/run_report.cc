@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "afterimage/lab/run_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+namespace afterimage {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string readable(Duration d) {
+  const double ms = to_milliseconds(d);
+  if (ms >= 10'000) return fmt::format("{:.1f} s", ms / 1000);
+  return ms >= 100 ? fmt::format("{:.0f} ms", ms) : fmt::format("{:.1f} ms", ms);
+}
+
+std::string plural(std::uint64_t n, std::string_view noun) {
+  return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
+}
+
+std::string saved(Duration cold, Duration warm) {
+  if (cold.count() <= 0) return "";
+  const double part = 1 - static_cast<double>(warm.count()) / static_cast<double>(cold.count());
+  return fmt::format("{:.0f} %", part * 100);
+}
+
+/// One line of the table: a measure, in each of the three runs, and what the last saves of the
+/// first.
+void row(std::string& out, std::string_view what, const std::array<std::string, 3>& runs,
+         std::string_view gain) {
+  out += fmt::format("{:<26}{:>14}{:>14}{:>16}{:>9}\n", what, runs[0], runs[1], runs[2], gain);
+}
+
+void time_row(std::string& out, std::string_view what, const RunReport& report,
+              const std::function<Duration(const PassReport&)>& measure) {
+  const Duration cold = measure(report.cold);
+  const Duration warm = measure(report.warm);
+  row(out, what, {readable(cold), readable(measure(report.encode_once)), readable(warm)},
+      saved(cold, warm));
+}
+
+void count_row(std::string& out, std::string_view what, const RunReport& report,
+               std::uint64_t PassReport::* measure) {
+  row(out, what,
+      {std::to_string(report.cold.*measure), std::to_string(report.encode_once.*measure),
+       std::to_string(report.warm.*measure)},
+      saved(Duration(report.cold.*measure), Duration(report.warm.*measure)));
+}
+
+std::string most_shared(const RunReport& report) {
+  if (report.most_shared.empty()) return "";
+  return fmt::format(" · most shared: {}, by {}", report.most_shared,
+                     plural(report.most_shared_by, "agent"));
+}
+
+void add_problems(std::string& out, const RunReport& report) {
+  for (const RejectedLine& line : report.rejected) {
+    out += fmt::format("line {} was not run: {}\n", line.number, to_string(line.error));
+  }
+  for (const FailedRequest& failed : report.failed) {
+    out += fmt::format("request {} failed{}: {}\n", failed.id,
+                       failed.in_all_runs ? "" : " in some of the runs only", failed.error);
+  }
+  for (const RequestReport& request : report.requests) {
+    if (!request.identical) out += fmt::format("request {} differs with reuse\n", request.id);
+  }
+}
+
+void add_savings(std::string& out, const RunReport& report) {
+  out += fmt::format("{} by {}: {}, {} of them distinct · engine {}\n\n",
+                     plural(report.requests.size(), "request"), plural(report.agents, "agent"),
+                     plural(report.media_items, "media item"), report.distinct_media,
+                     report.engine_name);
+  row(out, "", {"without reuse", "encode once", "+ prefill once"}, "saved");
+  count_row(out, "encoder calls", report, &PassReport::encoder_calls);
+  count_row(out, "prompt tokens computed", report, &PassReport::prefilled);
+  time_row(out, "time in the encoder", report, [](const PassReport& p) { return p.encoding; });
+  time_row(out, "time to first token, p50", report,
+           [](const PassReport& p) { return p.ttft_percentile(50); });
+  time_row(out, "                     p99", report,
+           [](const PassReport& p) { return p.ttft_percentile(99); });
+  time_row(out, "whole workload", report, [](const PassReport& p) { return p.total; });
+}
+
+void add_outcome(std::string& out, const RunReport& report) {
+  const auto same = static_cast<std::uint64_t>(
+      std::ranges::count(report.requests, true, &RequestReport::identical));
+  out += fmt::format(
+      "\noutputs identical: {}  ({} of {}: every token and every logit, bit for bit)\n",
+      report.outputs_identical() ? "yes" : "NO", same, plural(report.requests.size(), "request"));
+  out += fmt::format("kept: {} and KV of {}, {} of {}{}\n",
+                     plural(report.reuse.encoder.entries.value(), "encoder output"),
+                     plural(report.reuse.prefix.tokens, "token"), readable(report.reuse.used),
+                     readable(report.reuse.budget), most_shared(report));
+  if (report.uncached == 0) return;
+  out += fmt::format(
+      "served uncached {}: larger than the budget of {}, or no room beside what is in use\n",
+      plural(report.uncached, "time"), readable(report.reuse.budget));
+}
+
+Json pass_json(const PassReport& pass) {
+  return {{"p50", to_milliseconds(pass.ttft_percentile(50))},
+          {"p99", to_milliseconds(pass.ttft_percentile(99))}};
+}
+
+Json in_each_run(const RunReport& report, std::uint64_t PassReport::* measure) {
+  return {{"cold", report.cold.*measure},
+          {"encode_once", report.encode_once.*measure},
+          {"warm", report.warm.*measure}};
+}
+
+Json request_json(const RequestReport& request) {
+  Json media = Json::array();
+  for (const MediaReport& item : request.media) {
+    media.push_back({{"name", item.name},
+                     {"modality", to_string(item.modality)},
+                     {"sha256", item.content.hex()},
+                     {"source", to_string(item.source)}});
+  }
+  return {{"id", request.id},
+          {"agent", request.agent},
+          {"prompt_tokens", request.prompt_tokens.value()},
+          {"resumed_from", request.resumed_from.value()},
+          {"ttft_ms",
+           {{"cold", to_milliseconds(request.cold_ttft)},
+            {"warm", to_milliseconds(request.warm_ttft)}}},
+          {"identical", request.identical},
+          {"text", request.text},
+          {"media", std::move(media)}};
+}
+
+Json problems_json(const RunReport& report) {
+  Json problems = Json::array();
+  for (const RejectedLine& line : report.rejected) {
+    problems.push_back({{"line", line.number}, {"error", to_string(line.error)}});
+  }
+  for (const FailedRequest& failed : report.failed) {
+    problems.push_back(
+        {{"id", failed.id}, {"error", failed.error}, {"in_all_runs", failed.in_all_runs}});
+  }
+  return problems;
+}
+
+Json cache_json(const ReuseStats& stats) {
+  Json seed_names;
+  for (const auto& [name, value] : seed_named_stats(stats.encoder, 0)) seed_names[name] = value;
+  return {{"budget_bytes", stats.budget.value()},
+          {"used_bytes", stats.used.value()},
+          {"peak_bytes", stats.peak.value()},
+          {"entries", stats.encoder.entries.value()},
+          {"hits", stats.encoder.hits},
+          {"misses", stats.encoder.misses},
+          {"evictions", stats.encoder.evictions},
+          {"uncached", stats.encodes.uncached},
+          {"corrupt", stats.encodes.corrupt},
+          {"bytes_reused", stats.encoder.bytes_reused.value()},
+          {"encode_ms_saved", to_milliseconds(stats.encoder.encode_time_saved)},
+          {"seed_names", std::move(seed_names)}};
+}
+
+}  // namespace
+
+std::string readable(Bytes bytes) {
+  static constexpr std::string_view kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes.value());
+  std::size_t unit = 0;
+  while (value >= 1024 && unit + 1 < std::size(kUnits)) {
+    value /= 1024;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{} B", bytes.value())
+                   : fmt::format("{:.1f} {}", value, kUnits[unit]);
+}
+
+std::string to_table(const RunReport& report) {
+  std::string out;
+  if (report.requests.empty()) {
+    out = "nothing was answered, so nothing was compared\n";
+  } else {
+    add_savings(out, report);
+    add_outcome(out, report);
+  }
+  add_problems(out, report);
+  return out;
+}
+
+std::string to_json(const RunReport& report) {
+  Json requests = Json::array();
+  for (const RequestReport& request : report.requests) requests.push_back(request_json(request));
+  const Json json = {{"requests", report.requests.size()},
+                     {"media_items", report.media_items},
+                     {"distinct_media", report.distinct_media},
+                     {"encoder_calls", in_each_run(report, &PassReport::encoder_calls)},
+                     {"prompt_tokens_computed", in_each_run(report, &PassReport::prefilled)},
+                     {"prefix_tokens_reused", report.reuse.prefix.tokens_reused},
+                     {"outputs_identical", report.outputs_identical()},
+                     {"ttft_ms",
+                      {{"cold", pass_json(report.cold)},
+                       {"encode_once", pass_json(report.encode_once)},
+                       {"warm", pass_json(report.warm)}}},
+                     {"encoding_ms",
+                      {{"cold", to_milliseconds(report.cold.encoding)},
+                       {"warm", to_milliseconds(report.warm.encoding)}}},
+                     {"total_ms",
+                      {{"cold", to_milliseconds(report.cold.total)},
+                       {"warm", to_milliseconds(report.warm.total)}}},
+                     {"engine",
+                      {{"name", report.engine_name},
+                       {"model", report.engine.model},
+                       {"weights_epoch", report.engine.weights_epoch},
+                       {"encoder", report.engine.encoder}}},
+                     {"agents", report.agents},
+                     {"cache", cache_json(report.reuse)},
+                     {"problems", problems_json(report)},
+                     {"per_request", std::move(requests)}};
+  // A model's text may hold any bytes; what is not UTF-8 is replaced rather than refused.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace afterimage

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "afterimage/lab/run.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "afterimage/engine/reference/reference_engine.h"
+#include "afterimage/lab/run_report.h"
+#include "afterimage/testing/forwarding_engine.h"
+#include "afterimage/testing/media_files.h"
+
+namespace afterimage {
+namespace {
+
+using FaultyEngine = testing::ForwardingEngine;
+
+struct Fixture {
+  SystemClock clock;
+  std::unique_ptr<ReferenceEngine> engine = [this] {
+    ReferenceOptions options = ReferenceOptions::tiny();
+    options.clock = &clock;
+    return ReferenceEngine::create(std::move(options)).value();
+  }();
+
+  static MediaItem picture(std::uint32_t seed) {
+    return testing::media_item(Modality::kImage,
+                               testing::make_png(testing::make_picture(40, 30, seed)),
+                               "picture" + std::to_string(seed));
+  }
+  static Request request(const std::string& id, const std::vector<MediaItem>& items,
+                         const std::string& agent = "") {
+    Message message{.role = Role::kUser, .parts = {std::string("Look.")}};
+    for (const MediaItem& item : items) message.parts.emplace_back(item);
+    return {.id = RequestId(id), .agent = agent, .messages = {message}};
+  }
+  [[nodiscard]] RunReport run(const Workload& workload, const Engine& on,
+                              const ReuseOptions& reuse = {}) const {
+    return run_workload(workload, on, {.generate = {.max_tokens = TokenCount(2)}, .reuse = reuse},
+                        clock)
+        .value();
+  }
+};
+
+TEST(Run, EncodesEachDistinctItemOnceAndChangesNothing) {
+  const Fixture f;
+  const Workload workload{.requests = {f.request("a", {f.picture(1), f.picture(2)}, "x"),
+                                       f.request("b", {f.picture(1)}, "y"),
+                                       f.request("c", {f.picture(2), f.picture(2)}, "x")}};
+  const RunReport report = f.run(workload, *f.engine);
+  EXPECT_TRUE(report.fine());
+  EXPECT_EQ(report.media_items, 5U);
+  EXPECT_EQ(report.distinct_media, 2U);
+  EXPECT_EQ(report.cold.encoder_calls, 5U);
+  EXPECT_EQ(report.warm.encoder_calls, 2U);
+  EXPECT_EQ(report.agents, 2U);
+  EXPECT_EQ(report.most_shared, "picture1");
+  EXPECT_EQ(report.most_shared_by, 2U);
+  EXPECT_EQ(report.requests[2].media[1].source, MediaSource::kRepeated);
+}
+
+TEST(Run, TheReportForProgramsIsJsonWithTheAgreedNames) {
+  const Fixture f;
+  const RunReport report = f.run({.requests = {f.request("a", {f.picture(1)})}}, *f.engine);
+  const auto json = nlohmann::json::parse(to_json(report));
+  EXPECT_EQ(json.at("requests"), 1);
+  EXPECT_EQ(json.at("encoder_calls").at("cold"), 1);
+  EXPECT_EQ(json.at("outputs_identical"), true);
+  EXPECT_TRUE(json.at("ttft_ms").at("warm").contains("p99"));
+  EXPECT_EQ(json.at("per_request")[0].at("media")[0].at("source"), "encoded");
+}
+
+/// Encodes the same item a little differently the second time, as a stale or mixed-up cache would.
+class ForgetfulEngine final : public FaultyEngine {
+ public:
+  using FaultyEngine::ForwardingEngine;
+  Result<EncoderOutput> encode(const MediaItem& item) const override {
+    AFI_TRY(EncoderOutput output, FaultyEngine::encode(item));
+    output[0].bytes[0] ^= static_cast<std::byte>(++calls_ > 1 ? 1 : 0);
+    return output;
+  }
+
+ private:
+  mutable int calls_ = 0;
+};
+
+TEST(Run, OneBitThatDiffersIsNotIdentical) {
+  const Fixture f;
+  const RunReport report =
+      f.run({.requests = {f.request("a", {f.picture(1)})}}, ForgetfulEngine(*f.engine));
+  EXPECT_FALSE(report.outputs_identical());
+  EXPECT_FALSE(report.fine());
+  EXPECT_NE(to_table(report).find("outputs identical: NO"), std::string::npos);
+  EXPECT_NE(to_table(report).find("request a differs with reuse"), std::string::npos);
+}
+
+/// Fails the n-th encode only.
+class FailingEngine final : public FaultyEngine {
+ public:
+  FailingEngine(const Engine& good, int nth) : ForwardingEngine(good), nth_(nth) {}
+  Result<EncoderOutput> encode(const MediaItem& item) const override {
+    if (++calls_ == nth_) return fail(ErrorCode::kUnavailable, "the encoder went away");
+    return FaultyEngine::encode(item);
+  }
+
+ private:
+  int nth_;
+  mutable int calls_ = 0;
+};
+
+TEST(Run, WhicheverEncodeFailsTheOthersRunAndNothingIsLeftBehind) {
+  const Fixture f;
+  const Workload workload{.requests = {f.request("a", {f.picture(1), f.picture(2)}),
+                                       f.request("b", {f.picture(2)}),
+                                       f.request("c", {f.picture(1)})}};
+  const int cold_calls = 4;
+  for (int nth = 1; nth <= cold_calls + 2; ++nth) {
+    const RunReport report = f.run(workload, FailingEngine(*f.engine, nth));
+    EXPECT_EQ(report.requests.size(), 2U) << "encode " << nth;
+    ASSERT_EQ(report.failed.size(), 1U) << "encode " << nth;
+    EXPECT_FALSE(report.failed[0].in_all_runs);
+    EXPECT_FALSE(report.fine());
+    EXPECT_EQ(report.reuse.used, report.reuse.encoder.resident + report.reuse.prefix.resident)
+        << "nothing is held by nobody";
+  }
+}
+
+TEST(Run, WhenNothingWasAnsweredNothingIsIdentical) {
+  const Fixture f;
+  const MediaItem damaged = testing::media_item(Modality::kImage, {});
+  const RunReport report = f.run({.requests = {f.request("a", {damaged})}}, *f.engine);
+  EXPECT_FALSE(report.outputs_identical());
+  EXPECT_NE(to_table(report).find("nothing was answered"), std::string::npos) << to_table(report);
+}
+
+TEST(Run, AnEngineThatDoesNotSayWhatItIsIsNotRun) {
+  class Nameless final : public FaultyEngine {
+   public:
+    using FaultyEngine::ForwardingEngine;
+    [[nodiscard]] const ModelIdentity& identity() const override { return none_; }
+
+   private:
+    ModelIdentity none_;
+  };
+  const Fixture f;
+  const auto report = run_workload({}, Nameless(*f.engine), {}, f.clock);
+  ASSERT_FALSE(report.has_value());
+  EXPECT_EQ(report.error().code, ErrorCode::kInvalidArgument);
+}
+
+TEST(PassReport, PercentilesAreNearestRank) {
+  PassReport pass;
+  EXPECT_EQ(pass.ttft_percentile(50), Duration(0));
+  for (int ms = 100; ms >= 1; --ms) pass.ttft.emplace_back(ms);
+  EXPECT_EQ(pass.ttft_percentile(50), Duration(50));
+  EXPECT_EQ(pass.ttft_percentile(99), Duration(99));
+  EXPECT_EQ(pass.ttft_percentile(100), Duration(100));
+  EXPECT_EQ(pass.ttft_percentile(0), Duration(1));
+}
+
+TEST(Readable, SizesHaveOneDecimalAndBinaryUnits) {
+  EXPECT_EQ(readable(640_B), "640 B");
+  EXPECT_EQ(readable(Bytes(1536)), "1.5 KiB");
+  EXPECT_EQ(readable(4_GiB), "4.0 GiB");
+}
+
+}  // namespace
+}  // namespace afterimage

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+
+/// Lock annotations that clang checks under -Wthread-safety (preset `analyze`); g++ ignores them.
+#if defined(__clang__)
+#define AFI_THREAD_ANNOTATION(x) __attribute__((x))
+#else
+#define AFI_THREAD_ANNOTATION(x)
+#endif
+#define AFI_GUARDED_BY(x) AFI_THREAD_ANNOTATION(guarded_by(x))
+#define AFI_REQUIRES(...) AFI_THREAD_ANNOTATION(requires_capability(__VA_ARGS__))
+#define AFI_EXCLUDES(...) AFI_THREAD_ANNOTATION(locks_excluded(__VA_ARGS__))
+
+namespace afterimage {
+
+class AFI_THREAD_ANNOTATION(capability("mutex")) Mutex {
+ public:
+  void lock() AFI_THREAD_ANNOTATION(acquire_capability()) { mutex_.lock(); }
+  void unlock() AFI_THREAD_ANNOTATION(release_capability()) { mutex_.unlock(); }
+
+ private:
+  friend class Condition;
+  std::mutex mutex_;
+};
+
+class AFI_THREAD_ANNOTATION(scoped_lockable) MutexLock {
+ public:
+  explicit MutexLock(Mutex& mutex) AFI_THREAD_ANNOTATION(acquire_capability(mutex))
+      : mutex_(mutex) {
+    mutex_.lock();
+  }
+  ~MutexLock() AFI_THREAD_ANNOTATION(release_capability()) { mutex_.unlock(); }
+  MutexLock(const MutexLock&) = delete;
+  MutexLock& operator=(const MutexLock&) = delete;
+
+ private:
+  Mutex& mutex_;
+};
+
+/// Waits for another thread to change what a Mutex guards. Wake-ups may be spurious: wait in a
+/// loop.
+class Condition {
+ public:
+  void wait(Mutex& mutex) AFI_REQUIRES(mutex) {
+    std::unique_lock lock(mutex.mutex_, std::adopt_lock);
+    condition_.wait(lock);
+    lock.release();  // the caller still holds it, and says so with its own MutexLock
+  }
+  void notify_all() { condition_.notify_all(); }
+
+ private:
+  std::condition_variable condition_;
+};
+
+}  // namespace afterimage

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstring>
+
+#include "afterimage/platform/clock.h"
+#include "afterimage/platform/files.h"
+#include "afterimage/platform/random.h"
+#include "afterimage/testing/temporary_folder.h"
+
+namespace afterimage {
+namespace {
+
+std::vector<std::byte> bytes(std::string_view text) {
+  std::vector<std::byte> out(text.size());
+  std::memcpy(out.data(), text.data(), text.size());
+  return out;
+}
+
+TEST(ManualClock, StandsStillUntilItIsMoved) {
+  ManualClock clock;
+  EXPECT_EQ(clock.now(), Duration(0));
+  clock.advance(Duration(7));
+  EXPECT_EQ(clock.now(), Duration(7));
+}
+
+TEST(SystemClock, NeverGoesBack) {
+  const SystemClock clock;
+  const Duration before = clock.now();
+  EXPECT_GE(clock.now(), before);
+}
+
+TEST(Rng, IsTheSameOnEveryMachine) {
+  Rng rng(1);
+  EXPECT_EQ(rng.next(), 10451216379200822465U);  // SplitMix64, seed 1
+  EXPECT_EQ(Rng(1).split(2).next(), Rng(1).split(2).next());
+  EXPECT_NE(Rng(1).split(2).next(), Rng(1).split(3).next());
+}
+
+TEST(Rng, BelowStaysBelow) {
+  Rng rng(3);
+  for (int i = 0; i < 1000; ++i) EXPECT_LT(rng.below(7), 7U);
+}
+
+TEST(RandomSecret, IsNotTheSameTwice) {
+  EXPECT_NE(random_secret().value(), random_secret().value());
+}
+
+/// Both file systems obey one contract.
+template <typename T>
+struct FilesUnderTest {
+  testing::TemporaryFolder temporary;
+  std::string folder = temporary.path();
+  T files;
+};
+
+template <typename T>
+class FilesContract : public ::testing::Test {};
+using FileSystems = ::testing::Types<SystemFiles, MemoryFiles>;
+TYPED_TEST_SUITE(FilesContract, FileSystems);
+
+TYPED_TEST(FilesContract, WhatIsWrittenIsRead) {
+  FilesUnderTest<TypeParam> t;
+  const std::string path = t.folder + "/a";
+  ASSERT_TRUE(t.files.replace(path, bytes("one")).has_value());
+  ASSERT_TRUE(t.files.replace(path, bytes("two!")).has_value());
+  EXPECT_EQ(t.files.read(path, 4_B).value(), bytes("two!"));
+  EXPECT_EQ(t.files.list(t.folder).value(), std::vector<std::string>{"a"});
+  EXPECT_TRUE(t.files.is_folder(t.folder));
+  EXPECT_FALSE(t.files.is_folder(path));
+}
+
+TYPED_TEST(FilesContract, ErrorsNameThePathAndTheReason) {
+  FilesUnderTest<TypeParam> t;
+  const std::string path = t.folder + "/a";
+  const auto missing = t.files.read(path, 1_KiB);
+  EXPECT_EQ(missing.error().code, ErrorCode::kNotFound);
+  EXPECT_NE(missing.error().message.find(path), std::string::npos);
+  ASSERT_TRUE(t.files.replace(path, bytes("12345")).has_value());
+  EXPECT_EQ(t.files.read(path, 4_B).error().code, ErrorCode::kLimitExceeded);
+}
+
+TEST(SystemFiles, AFolderIsNotReadAsAFile) {
+  const SystemFiles files;
+  EXPECT_EQ(files.read("/", 1_KiB).error().code, ErrorCode::kUnavailable);
+}
+
+TEST(SystemFiles, ANamedPipeIsRefusedAndNotWaitedFor) {
+  const testing::TemporaryFolder folder;
+  const std::string path = folder.file("pipe");
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  EXPECT_EQ(SystemFiles().read(path, 1_KiB).error().code, ErrorCode::kUnavailable);
+}
+
+TEST(SystemFiles, AnUnwritablePathIsSaidAndLeavesNothing) {
+  SystemFiles files;
+  EXPECT_FALSE(files.check_replaceable("/nonexistent/folder/x").has_value());
+  EXPECT_FALSE(files.check_replaceable("/").has_value());
+  const auto written = files.replace("/nonexistent/folder/x", bytes("x"));
+  ASSERT_FALSE(written.has_value());
+  EXPECT_NE(written.error().message.find("/nonexistent/folder/x"), std::string::npos);
+}
+
+TEST(PathBeside, IsRelativeToTheFileAndNotToTheProcess) {
+  EXPECT_EQ(path_beside("a/b/w.jsonl", "img/x.png"), "a/b/img/x.png");
+  EXPECT_EQ(path_beside("w.jsonl", "x.png"), "x.png");
+  EXPECT_EQ(path_beside("a/w.jsonl", "/abs/x.png"), "/abs/x.png");
+}
+
+}  // namespace
+}  // namespace afterimage

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "afterimage/memory/budget.h"
+#include "afterimage/memory/payload.h"
+#include "afterimage/memory/pin.h"
+#include "afterimage/platform/huge_pages.h"
+#include "afterimage/prefix/prefix_match.h"
+#include "afterimage/prefix/prefix_tree.h"
+#include "afterimage/residency/eviction_policy.h"
+
+namespace afterimage {
+
+inline constexpr std::uint32_t kRowsPerPiece = 256;
+
+/// What hangs on the nodes of a PrefixTree, who holds it, and who leaves first. The books behind
+/// PrefixCache, which knows what the bytes mean.
+///
+/// Shape    A segment is a node's rows: slices of pieces, a piece being a payload of at most
+///          kRowsPerPiece tokens' rows of all groups. A snapshot is a payload at one position.
+///          A cut through a piece leaves it to both halves: no bytes move, and at most
+///          kRowsPerPiece - 1 rows outlive the segment that they belonged to.
+/// Unit     Segments and snapshots are one policy's entries, ranked together, charged as payloads
+/// are. Errors   kNoSpace. What fails changes nothing. Threads  Not thread-safe.
+class PrefixEntries {
+ public:
+  struct Slice {
+    std::uint32_t piece = 0;
+    std::uint32_t first = 0;  // row of the piece
+    std::uint32_t rows = 0;
+  };
+  struct Segment {
+    std::vector<Slice> slices;             // in order; empty if no group keeps a row a token
+    std::vector<std::uint32_t> snapshots;  // by position, ascending
+    std::uint32_t generation = 0;
+    std::uint32_t pins = 0;
+    std::uint32_t space = 0;             // the namespace it belongs to
+    std::uint32_t leaving_children = 0;  // while victims are being chosen
+    SlotId window_below;  // a snapshot at or below, which serves every length up to its own
+    bool live = false;
+    bool root = false;
+    bool parked = false;  // the policy was told that it is in use
+    bool doomed = false;  // no match finds it any more; it goes when nobody holds it
+  };
+  struct Snapshot {
+    std::unique_ptr<Payload>
+        payload;  // empty: the place is free; read without a lock, so it never moves
+    NodeIndex node = kNoNode;
+    std::uint32_t at = 0;
+    std::uint32_t serves_from = 0;  // its windows serve lengths in [serves_from, at]
+    std::uint32_t generation = 0;
+    std::uint32_t pins = 0;
+    bool parked = false;
+    bool leaving = false;
+  };
+  struct Counts {
+    std::uint64_t evictions = 0;  // segments and snapshots
+    std::uint64_t segments = 0;
+    std::uint64_t snapshots = 0;
+    std::uint64_t ends = 0;  // segments without children
+    std::uint64_t tokens = 0;
+    Bytes resident;
+  };
+
+  PrefixEntries(MemoryBudget& budget, std::unique_ptr<EvictionPolicy> policy, EntryCount max_ends);
+  /// Nothing is pinned.
+  ~PrefixEntries();
+
+  NodeIndex add_root(std::uint32_t space);
+  /// Requires no children.
+  void remove_root(NodeIndex root);
+  /// Hands `pieces` over, of which the first holds rows from `piece_start` on. kNoNode: see
+  /// PrefixTree.
+  NodeIndex add_segment(NodeIndex parent, const Sequence& sequence, std::uint32_t end,
+                        std::vector<Payload> pieces, std::uint32_t piece_start, Duration cost);
+  NodeIndex split(NodeIndex node, std::uint32_t at);
+  void add_snapshot(NodeIndex node, std::uint32_t at, std::uint32_t serves_from, Payload payload,
+                    Duration cost);
+
+  void pin(const PrefixHold& hold);
+  void unpin(const PrefixHold& hold);
+  /// The node and all above it, and the snapshot.
+  void note_use(const PrefixHold& hold);
+
+  /// Evicts until `bytes` fit and `new_ends` more ends are allowed, or evicts nobody.
+  Result<void> evict_for(Bytes bytes, std::uint64_t new_ends);
+  /// Evicts one entry. False: there is none that could leave.
+  bool evict_one();
+  /// No match finds `node` or what is below it any more; what is pinned goes when it is let go of.
+  void doom(NodeIndex node);
+
+  [[nodiscard]] const PrefixTree& tree() const { return tree_; }
+  [[nodiscard]] const Segment& segment(NodeIndex node) const { return segments_[node]; }
+  [[nodiscard]] const Snapshot& snapshot(std::uint32_t s) const { return snapshots_[s]; }
+  [[nodiscard]] const Payload& piece(std::uint32_t p) const { return *pieces_[p].payload; }
+  [[nodiscard]] SlotId slot_of(NodeIndex node) const;
+  [[nodiscard]] SlotId slot_of_snapshot(std::uint32_t s) const;
+  static NodeIndex node_of(SlotId slot) { return slot.index / 2; }
+  static std::uint32_t snapshot_of(SlotId slot) { return slot.index / 2; }
+  /// The snapshot at or below `node` that serves every length up to its own, if it is still there.
+  [[nodiscard]] std::optional<std::uint32_t> window_below(NodeIndex node) const;
+  /// Would another child of `node` be one more end?
+  [[nodiscard]] bool is_end(NodeIndex node) const;
+  /// Segments of this namespace, those included that only wait to be let go of.
+  [[nodiscard]] std::uint64_t segments_in(std::uint32_t space) const { return in_space_[space]; }
+  [[nodiscard]] const Counts& counts() const { return counts_; }
+  void check_invariants() const;
+
+ private:
+  struct Piece {
+    std::unique_ptr<Payload> payload;  // as that of a snapshot
+    std::uint32_t refs = 0;
+  };
+  struct Choice;
+
+  Segment& place_for(NodeIndex node);
+  std::uint32_t place_piece(Payload payload);
+  static bool is_snapshot(SlotId slot) { return slot.index % 2 == 1; }
+  [[nodiscard]] bool busy(SlotId slot) const;
+  void set_parked(SlotId slot, bool parked);
+  void touch(SlotId slot);
+  void tell_uses();
+  std::optional<SlotId> next_victim();
+  Bytes choose(SlotId victim, Choice& choice);
+  void undo(const Choice& choice);
+  void remove_snapshot(std::uint32_t s);
+  void remove_segment(NodeIndex node);
+  void prune(NodeIndex node);
+  void remove_from_policy(SlotId slot, Leaving why);
+
+  MemoryBudget& budget_;
+  std::unique_ptr<EvictionPolicy> policy_;
+  const std::uint64_t max_ends_;
+  PrefixTree tree_;
+  std::vector<Segment, HugePageAllocator<Segment>> segments_;  // by node
+  std::vector<Snapshot> snapshots_;
+  std::vector<std::uint32_t> free_snapshots_;
+  std::vector<Piece, HugePageAllocator<Piece>> pieces_;
+  std::vector<std::uint32_t> free_pieces_;
+  std::vector<std::uint64_t> in_space_;
+  std::array<SlotId, 64> used_{};  // uses that the policy has not been told yet
+  std::size_t uses_ = 0;
+  Counts counts_;
+};
+
+}  // namespace afterimage

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "afterimage/memory/pin.h"
+#include "afterimage/units.h"
+
+namespace afterimage {
+
+/// What a policy may know of an entry.
+struct EntryFacts {
+  Bytes bytes;
+  Duration cost{0};  // seconds that a hit saves, as measured when the entry was made
+};
+
+/// Why an entry leaves: because victim() named it, or because its owner had a reason of its own.
+enum class Leaving : unsigned char { kEvicted, kErased };
+
+/// Which entry leaves next. An extension point: one file a policy, held to
+/// tests/testing/policy_conformance.h.
+///
+/// The owner tells it everything that happens; the policy only answers `victim`, and changes
+/// nothing by answering. An entry that turns out to be in use is parked: no victim until it is
+/// unparked, its history kept. Parking happens at most once for each pin, so pinned entries cost
+/// nothing per eviction.
+///
+/// Cost     touch is O(1) and runs at every hit; the rest is O(log n) amortised.
+/// Errors   None: an unknown slot, or one inserted twice, is a broken invariant.
+/// Threads  Not thread-safe. No clock, no randomness: the same calls give the same victims. Ties
+///          are broken by time of use, then by slot.
+class EvictionPolicy {
+ public:
+  virtual ~EvictionPolicy() = default;
+
+  [[nodiscard]] virtual std::string_view name() const = 0;
+
+  virtual void insert(SlotId slot, const EntryFacts& facts) = 0;
+  virtual void touch(SlotId slot) = 0;
+  /// The entry is gone, parked or not.
+  virtual void erase(SlotId slot, Leaving why) = 0;
+
+  virtual void park(SlotId slot) = 0;
+  virtual void unpark(SlotId slot) = 0;
+
+  /// The entry that should leave first, of those not parked. Asking twice gives the same answer.
+  [[nodiscard]] virtual std::optional<SlotId> victim() = 0;
+};
+
+}  // namespace afterimage

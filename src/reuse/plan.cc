@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "afterimage/reuse/plan.h"
+
+#include "afterimage/check.h"
+
+namespace afterimage {
+
+std::string_view to_string(MediaSource source) {
+  switch (source) {
+    case MediaSource::kCovered:
+      return "covered";
+    case MediaSource::kReused:
+      return "reused";
+    case MediaSource::kRepeated:
+      return "repeated";
+    case MediaSource::kAwaited:
+      return "awaited";
+    case MediaSource::kEncoded:
+      return "encoded";
+    case MediaSource::kUncached:
+      return "uncached";
+  }
+  return "unknown";
+}
+
+std::vector<std::size_t> Plan::to_encode() const {
+  std::vector<std::size_t> items;
+  for (std::size_t i = 0; i < items_.size(); ++i) {
+    const auto& claim = items_[i].claim;
+    if (claim.has_value() && std::holds_alternative<Turn>(*claim)) items.push_back(i);
+  }
+  return items;
+}
+
+Result<void> Plan::commit(std::size_t item, EncoderOutput output, Duration cost) {
+  Item& mine = items_.at(item);
+  AFI_CHECK(mine.claim.has_value() && std::holds_alternative<Turn>(*mine.claim));
+  Turn turn = std::get<Turn>(*std::move(mine.claim));
+  mine.claim.reset();
+  const EncoderEntryFacts facts{.modality = mine.modality, .cost = cost};
+  AFI_TRY(Embeddings embeddings, std::move(turn).publish(std::move(output), facts));
+  mine.source = embeddings.resident() ? MediaSource::kEncoded : MediaSource::kUncached;
+  mine.claim = std::move(embeddings);
+  return {};
+}
+
+void Plan::fail(std::size_t item, const Error& error) {
+  Item& mine = items_.at(item);
+  AFI_CHECK(mine.claim.has_value() && std::holds_alternative<Turn>(*mine.claim));
+  std::get<Turn>(*std::move(mine.claim)).fail(error);
+  mine.claim.reset();
+}
+
+Result<bool> Plan::await(std::stop_token stop) {
+  // Waiting while others wait for us is how two requests come to wait for each other.
+  AFI_CHECK(to_encode().empty());
+  for (Item& item : items_) {
+    if (!item.claim.has_value() || !std::holds_alternative<Ticket>(*item.claim)) continue;
+    Ticket ticket = std::get<Ticket>(*std::move(item.claim));
+    item.claim.reset();
+    AFI_TRY(auto outcome, std::move(ticket).wait(stop));
+    if (Turn* turn = std::get_if<Turn>(&outcome)) {
+      item.claim = std::move(*turn);
+      return false;
+    }
+    item.source = MediaSource::kAwaited;
+    item.claim = std::get<Embeddings>(std::move(outcome));
+  }
+  return true;
+}
+
+std::vector<TensorViews> Plan::embeddings() const {
+  std::vector<TensorViews> all;
+  all.reserve(items_.size());
+  for (const Item& item : items_) {
+    if (item.source == MediaSource::kCovered) {
+      all.emplace_back();
+      continue;
+    }
+    const auto& claim = items_[item.same_as].claim;
+    AFI_CHECK(claim.has_value() && std::holds_alternative<Embeddings>(*claim));
+    const auto tensors = std::get<Embeddings>(*claim).tensors();
+    all.emplace_back(tensors.begin(), tensors.end());
+  }
+  return all;
+}
+
+std::vector<MediaSource> Plan::sources() const {
+  std::vector<MediaSource> all;
+  all.reserve(items_.size());
+  for (std::size_t i = 0; i < items_.size(); ++i) {
+    all.push_back(items_[i].same_as == i ? items_[i].source : MediaSource::kRepeated);
+  }
+  return all;
+}
+
+}  // namespace afterimage

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "afterimage/reuse/reuse.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace afterimage {
+namespace {
+
+// Names come with requests; a client that invents one each time must not grow a table for ever.
+constexpr std::size_t kMaxNamedAgents = 100'000;
+
+}  // namespace
+
+Result<std::unique_ptr<Reuse>> Reuse::create(const ReuseOptions& options, const Secret& root,
+                                             const Clock& clock) {
+  std::unique_ptr<Reuse> reuse(new Reuse(options, root));
+  EncoderCacheOptions cache_options;
+  cache_options.max_entries = options.max_encoder_entries;
+  AFI_TRY(reuse->cache_, EncoderCache::create(std::move(cache_options), reuse->budget_));
+  reuse->front_ = std::make_unique<EncodeOnce>(
+      *reuse->cache_, clock, EncodeOnceOptions{.verify_hits = options.verify_hits});
+  if (options.prefixes) {
+    PrefixCacheOptions prefix_options;
+    prefix_options.max_sequences = options.max_sequences;
+    AFI_TRY(reuse->prefixes_, PrefixCache::create(std::move(prefix_options), reuse->budget_));
+    reuse->prefill_ = std::make_unique<PrefillOnce>(*reuse->prefixes_);
+  }
+  return reuse;
+}
+
+Plan Reuse::plan(const Fingerprint& prints, const std::string& agent, std::size_t covered) {
+  const AgentId asks = agent_id(agent);
+  std::vector<Plan::Item> items;
+  items.reserve(prints.keys.size());
+  for (std::size_t i = 0; i < prints.keys.size(); ++i) {
+    Plan::Item item;
+    item.modality = prints.modalities[i];
+    if (i < covered) {
+      item.same_as = i;
+      item.source = MediaSource::kCovered;
+      items.push_back(std::move(item));
+      continue;
+    }
+    const auto first = std::find(prints.keys.begin() + static_cast<std::ptrdiff_t>(covered),
+                                 prints.keys.end(), prints.keys[i]);
+    item.same_as = static_cast<std::size_t>(first - prints.keys.begin());
+    // Only the first of equal items claims: one request never waits for itself.
+    if (item.same_as == i) item.claim = front_->claim(prints.keys[i], asks);
+    items.push_back(std::move(item));
+  }
+  return Plan(std::move(items));
+}
+
+ReuseStats Reuse::stats() const {
+  return {.encoder = front_->cache_stats(),
+          .encodes = front_->stats(),
+          .prefix = prefill_ == nullptr ? PrefixCacheStats() : prefill_->stats(),
+          .budget = budget_.capacity(),
+          .used = budget_.used(),
+          .peak = budget_.peak()};
+}
+
+AgentId Reuse::agent_id(const std::string& agent) {
+  if (agent.empty()) return kNoAgent;
+  const MutexLock lock(agents_mutex_);
+  if (const auto it = agents_.find(agent); it != agents_.end()) return it->second;
+  if (agents_.size() >= kMaxNamedAgents) return kNoAgent;
+  const auto id = static_cast<AgentId>(agents_.size());
+  agents_.emplace(agent, id);
+  return id;
+}
+
+}  // namespace afterimage

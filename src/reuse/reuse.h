@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "afterimage/encoder/encode_once.h"
+#include "afterimage/encoder/encoder_cache.h"
+#include "afterimage/identity/keys.h"
+#include "afterimage/memory/budget.h"
+#include "afterimage/platform/clock.h"
+#include "afterimage/platform/mutex.h"
+#include "afterimage/prefix/prefill_once.h"
+#include "afterimage/prefix/prefix_cache.h"
+#include "afterimage/result.h"
+#include "afterimage/reuse/fingerprint.h"
+#include "afterimage/reuse/plan.h"
+
+namespace afterimage {
+
+struct ReuseOptions {
+  Bytes budget = 4_GiB;  // of everything that is kept, together
+  EntryCount max_encoder_entries = EntryCount(1'000'000);
+  bool verify_hits = true;  // recompute checksums at every hit
+  bool prefixes = true;     // keep KV, too: prefill once
+  EntryCount max_sequences = EntryCount(1'000'000);
+};
+
+/// What reuse has done so far.
+struct ReuseStats {
+  EncoderCacheStats encoder;
+  EncodeOnceStats encodes;
+  PrefixCacheStats prefix;
+  Bytes budget;
+  Bytes used;
+  Bytes peak;
+};
+
+/// Afterimage in one process: the caches, their one budget, and the plan of each request.
+///
+/// Errors   kInvalidArgument: options that make no cache.
+/// Threads  Any.
+class Reuse {
+ public:
+  /// `root` is this installation's secret: keys mean nothing without it. `clock` outlives the
+  /// object.
+  static Result<std::unique_ptr<Reuse>> create(const ReuseOptions& options, const Secret& root,
+                                               const Clock& clock);
+
+  /// The namespace of one tenant under one model. kInvalidArgument: the model is not named.
+  [[nodiscard]] Result<Namespace> space(const ModelIdentity& model, const TenantId& tenant) const {
+    return Namespace::of(model, tenant, root_);
+  }
+
+  /// Looks every item up once, pins what is there, and takes or joins the encoding of what is not.
+  /// `agent` names who asks, for the count of agents that share an entry; empty: nobody in
+  /// particular. The first `covered` items lie in a prefix that is resumed: they are neither looked
+  /// up nor encoded.
+  [[nodiscard]] Plan plan(const Fingerprint& prints, const std::string& agent,
+                          std::size_t covered = 0);
+
+  [[nodiscard]] EncodeOnce& encoder() { return *front_; }
+  /// nullptr: prefixes are off.
+  [[nodiscard]] PrefillOnce* prefix() { return prefill_.get(); }
+  [[nodiscard]] ReuseStats stats() const;
+
+ private:
+  Reuse(const ReuseOptions& options, const Secret& root) : root_(root), budget_(options.budget) {}
+  AgentId agent_id(const std::string& agent);
+
+  Secret root_;
+  MemoryBudget budget_;
+  std::unique_ptr<EncoderCache> cache_;
+  std::unique_ptr<PrefixCache> prefixes_;
+  std::unique_ptr<PrefillOnce> prefill_;
+  std::unique_ptr<EncodeOnce> front_;  // after the caches: fronts go before what they stand before
+  Mutex agents_mutex_;
+  std::map<std::string, AgentId> agents_ AFI_GUARDED_BY(agents_mutex_);
+};
+
+}  // namespace afterimage

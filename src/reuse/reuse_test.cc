@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "afterimage/reuse/reuse.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace afterimage {
+namespace {
+
+MediaItem image(std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {.modality = Modality::kImage,
+          .files = {std::make_shared<std::vector<std::byte>>(bytes.begin(), bytes.end())}};
+}
+
+EncoderOutput output(unsigned fill) {
+  return {{.dtype = DType::kF32,
+           .shape = Shape{2, 16},
+           .bytes = std::vector<std::byte>(128, static_cast<std::byte>(fill))}};
+}
+
+struct Fixture {
+  explicit Fixture(Bytes budget = 1_MiB)
+      : reuse(Reuse::create({.budget = budget}, Secret{}, clock).value()) {}
+
+  Plan plan(const std::vector<MediaItem>& items, const std::string& tenant = "",
+            const std::string& agent = "") const {
+    std::vector<const MediaItem*> media;
+    for (const MediaItem& item : items) media.push_back(&item);
+    const Namespace space = reuse->space({.model = "m", .encoder = "e"}, TenantId(tenant)).value();
+    return reuse->plan(fingerprint(media, space, Recipes()), agent);
+  }
+
+  ManualClock clock;
+  std::unique_ptr<Reuse> reuse;
+};
+
+using Items = std::vector<std::size_t>;
+using Sources = std::vector<MediaSource>;
+
+TEST(Plan, AsksForWhatIsMissingAndFindsWhatIsThere) {
+  Fixture f;
+  {
+    Plan plan = f.plan({image("a"), image("b")});
+    EXPECT_EQ(plan.to_encode(), (Items{0, 1}));
+    ASSERT_TRUE(plan.commit(0, output(1), Duration(10)).has_value());
+    ASSERT_TRUE(plan.commit(1, output(2), Duration(20)).has_value());
+    EXPECT_TRUE(plan.await().value());
+    EXPECT_EQ(plan.sources(), (Sources{MediaSource::kEncoded, MediaSource::kEncoded}));
+  }
+  const Plan plan = f.plan({image("b"), image("a")});
+  EXPECT_TRUE(plan.to_encode().empty());
+  EXPECT_EQ(plan.embeddings()[0][0].bytes()[0], std::byte{2});
+  EXPECT_EQ(plan.embeddings()[1][0].bytes()[0], std::byte{1});
+  EXPECT_EQ(plan.sources(), (Sources{MediaSource::kReused, MediaSource::kReused}));
+  EXPECT_EQ(f.reuse->stats().encoder.encode_time_saved, Duration(30));
+}
+
+TEST(Plan, TheSameItemTwiceInOneRequestIsEncodedOnceAndWaitsForNobody) {
+  Fixture f;
+  Plan plan = f.plan({image("a"), image("b"), image("a")});
+  EXPECT_EQ(plan.to_encode(), (Items{0, 1}));
+  ASSERT_TRUE(plan.commit(0, output(1), {}).has_value());
+  ASSERT_TRUE(plan.commit(1, output(2), {}).has_value());
+  EXPECT_TRUE(plan.await().value());
+  EXPECT_EQ(plan.embeddings()[2][0].bytes()[0], std::byte{1});
+  EXPECT_EQ(plan.sources()[2], MediaSource::kRepeated);
+}
+
+TEST(Plan, TenantsDoNotMeet) {
+  Fixture f;
+  {
+    Plan plan = f.plan({image("a")}, "acme");
+    ASSERT_TRUE(plan.commit(0, output(1), {}).has_value());
+  }
+  EXPECT_EQ(f.plan({image("a")}, "other").to_encode(), (Items{0}));
+  EXPECT_TRUE(f.plan({image("a")}, "acme").to_encode().empty());
+}
+
+TEST(Plan, AgentsThatShareAnEntryAreCounted) {
+  Fixture f;
+  {
+    Plan plan = f.plan({image("a")}, "", "analyst");
+    ASSERT_TRUE(plan.commit(0, output(1), {}).has_value());
+  }
+  for (const char* agent : {"auditor", "analyst", "designer"}) {
+    EXPECT_TRUE(f.plan({image("a")}, "", agent).to_encode().empty());
+  }
+  const Namespace space = f.reuse->space({.model = "m", .encoder = "e"}, TenantId()).value();
+  const MediaItem a = image("a");
+  const MediaItem* const media[] = {&a};
+  const auto prints = fingerprint(media, space, Recipes());
+  EXPECT_EQ(f.reuse->encoder().info(prints.keys[0])->agents, 3U);
+}
+
+TEST(Plan, ABudgetSmallerThanOneItemServesItUncachedAndSaysSo) {
+  Fixture f(64_B);
+  for (int i = 0; i < 2; ++i) {
+    Plan plan = f.plan({image("a")});
+    ASSERT_EQ(plan.to_encode(), (Items{0}));
+    ASSERT_TRUE(plan.commit(0, output(1), {}).has_value());
+    EXPECT_EQ(plan.sources(), (Sources{MediaSource::kUncached}));
+    EXPECT_EQ(plan.embeddings()[0][0].bytes()[0], std::byte{1});
+  }
+}
+
+TEST(Plan, APlanThatIsDroppedHandsItsTurnsOn) {
+  Fixture f;
+  std::optional<Plan> leader = f.plan({image("a")});
+  Plan follower = f.plan({image("a")});
+  EXPECT_TRUE(follower.to_encode().empty());
+  leader.reset();
+  EXPECT_FALSE(follower.await().value());
+  EXPECT_EQ(follower.to_encode(), (Items{0}));
+  ASSERT_TRUE(follower.commit(0, output(1), {}).has_value());
+  EXPECT_TRUE(follower.await().value());
+}
+
+TEST(Plan, AnItemThatCannotBeEncodedFailsThoseWhoWaitForIt) {
+  Fixture f;
+  Plan leader = f.plan({image("a"), image("b")});
+  Plan follower = f.plan({image("a")});
+  leader.fail(0, {ErrorCode::kCorruption, "a ends early"});
+  const auto outcome = follower.await();
+  ASSERT_FALSE(outcome.has_value());
+  EXPECT_EQ(outcome.error().message, "a ends early");
+}
+
+// Two requests that name the same two items in opposite order: each leads one and waits for the
+// other.
+TEST(Plan, TwoRequestsNeverWaitForEachOther) {
+  Fixture f;
+  for (int round = 0; round < 50; ++round) {
+    f.reuse->encoder().clear();
+    const auto request = [&](std::vector<MediaItem> items) {
+      Plan plan = f.plan(items);
+      for (bool done = false; !done;) {
+        for (const std::size_t item : plan.to_encode()) {
+          ASSERT_TRUE(plan.commit(item, output(1), {}).has_value());
+        }
+        done = plan.await().value();
+      }
+      EXPECT_EQ(plan.embeddings().size(), 2U);
+    };
+    std::thread one(request, std::vector{image("a"), image("b")});
+    std::thread two(request, std::vector{image("b"), image("a")});
+    one.join();
+    two.join();
+  }
+}
+
+}  // namespace
+}  // namespace afterimage

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "afterimage/kv_layout.h"
+
+#include <string>
+
+namespace afterimage {
+namespace {
+
+/// What is wrong with groups[i], or nullptr.
+const char* fault_of(const KvLayout& layout, std::size_t i) {
+  const LayerGroup& group = layout.groups[i];
+  if (group.layers == 0) return "has no layers";
+  switch (group.kind) {
+    case KvKind::kFull:
+      return group.row_bytes.value() == 0 ? "has rows of no bytes" : nullptr;
+    case KvKind::kSliding:
+      if (group.window.value() == 0) return "has no window";
+      return group.row_bytes.value() == 0 ? "has rows of no bytes" : nullptr;
+    case KvKind::kRecurrent:
+      return group.state_bytes.value() == 0 ? "has a state of no bytes" : nullptr;
+    case KvKind::kShared: {
+      if (group.owner >= i) return "shares with a group that is not before it";
+      const KvKind owner = layout.groups[group.owner].kind;
+      const bool has_rows = owner == KvKind::kFull || owner == KvKind::kSliding;
+      return has_rows ? nullptr : "shares with a group that has no rows";
+    }
+  }
+  return "is of no kind that we know";
+}
+
+}  // namespace
+
+std::string_view to_string(KvKind kind) {
+  switch (kind) {
+    case KvKind::kFull:
+      return "full";
+    case KvKind::kSliding:
+      return "sliding";
+    case KvKind::kShared:
+      return "shared";
+    case KvKind::kRecurrent:
+      return "recurrent";
+  }
+  return "unknown";
+}
+
+Result<void> check_layout(const KvLayout& layout) {
+  if (layout.groups.empty()) return fail(ErrorCode::kInvalidArgument, "a KV layout without groups");
+  if (layout.alignment.value() == 0) {
+    return fail(ErrorCode::kInvalidArgument, "a KV layout aligned to 0 tokens");
+  }
+  for (std::size_t i = 0; i < layout.groups.size(); ++i) {
+    if (const char* fault = fault_of(layout, i); fault != nullptr) {
+      return fail(ErrorCode::kInvalidArgument, "group " + std::to_string(i) + " of a KV layout (" +
+                                                   std::string(to_string(layout.groups[i].kind)) +
+                                                   ") " + fault);
+    }
+  }
+  return {};
+}
+
+}  // namespace afterimage

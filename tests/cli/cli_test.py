@@ -1,0 +1,274 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Afterimage authors
+"""The program as people meet it: help texts, the main job, and everything that can be wrong with a call."""
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import struct
+import subprocess
+import tempfile
+import unittest
+import zlib
+
+PROGRAM = os.environ["AFTERIMAGE"]
+SOURCE = pathlib.Path(os.environ["AFTERIMAGE_SOURCE"])
+EXAMPLES = SOURCE / "examples"
+
+
+def call(*arguments, cwd=None):
+    return subprocess.run([PROGRAM, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, timeout=240)
+
+
+def png(width, height, rgb=(200, 30, 30), claimed=None):
+    """A plain picture; `claimed` writes another size into the header than the body has."""
+    def chunk(kind, body):
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+    rows = b"".join(b"\0" + bytes(rgb) * width for _ in range(height))
+    header = struct.pack(">IIBBBBB", *(claimed or (width, height)), 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+def request(name, *parts, **fields):
+    return {"id": name, "messages": [{"role": "user", "content": list(parts)}], **fields}
+
+
+def image(name):
+    return {"type": "image_url", "image_url": {"url": name}}
+
+
+def audio(name, form="wav"):
+    return {"type": "input_audio", "input_audio": {"data": name, "format": form}}
+
+
+TEXT = {"type": "text", "text": "What is this?"}
+
+
+class Folder(unittest.TestCase):
+    """A fresh folder with a good picture in it."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="afterimage-cli-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.write("good.png", png(64, 48))
+
+    def write(self, name, content):
+        (self.folder / name).write_bytes(content)
+
+    def workload(self, *lines):
+        text = "\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines)
+        self.write("w.jsonl", text.encode())
+        return self.folder / "w.jsonl"
+
+    def run_tiny(self, *lines, more=()):
+        out = self.folder / "out.json"
+        done = call("run", "--size", "tiny", "--max-tokens", "2", "--workload", self.workload(*lines), "--json", out, *more)
+        report = json.loads(out.read_text()) if out.exists() else None
+        return done, report
+
+
+class Help(unittest.TestCase):
+    def test_help_texts_are_the_ones_we_agreed_on(self):
+        for verb in ["", "run", "fingerprint"]:
+            shown = call(*([verb] if verb else []), "--help")
+            self.assertEqual(shown.returncode, 0)
+            golden = SOURCE / "tests" / "cli" / "help" / f"{verb or 'afterimage'}.txt"
+            self.assertEqual(shown.stdout, golden.read_text(), f"if this is meant: make docs ({golden.name})")
+
+    def test_version(self):
+        shown = call("--version")
+        self.assertEqual((shown.returncode, shown.stdout), (0, "afterimage 0.1.0\n"))
+
+    def test_wrong_calls_exit_2_and_say_why(self):
+        for arguments, said in [([], "subcommand"), (["walk"], "walk"), (["run"], "--workload"),
+                                (["run", "--workload", "w", "--size", "huge"], "huge"),
+                                (["run", "--workload", "w", "--budget", "lots"], "lots"),
+                                (["run", "--workload", "no/such/file.jsonl"], "no/such/file.jsonl"),
+                                (["run", "--workload", "w", "--max-tokens", "0"], "max-tokens")]:
+            done = call(*arguments)
+            self.assertEqual(done.returncode, 2, arguments)
+            self.assertIn(said, done.stderr + done.stdout, arguments)
+
+
+class MainJob(unittest.TestCase):
+    def test_the_example_workload_encodes_each_item_once_and_answers_the_same(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder) / "out.json"
+            done = call("run", "--size", "tiny", "--max-tokens", "2", "--workload", EXAMPLES / "agents.jsonl", "--json", out)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("outputs identical: yes", done.stdout)
+            self.assertEqual(done.stderr, "", "no progress in a pipe")
+            report = json.loads(out.read_text())
+        lines = [json.loads(line) for line in (EXAMPLES / "agents.jsonl").read_text().splitlines()]
+        parts = [part for line in lines for message in line["messages"] if isinstance(message["content"], list)
+                 for part in message["content"] if part["type"] != "text"]
+        names = {json.dumps(part, sort_keys=True) for part in parts}
+        self.assertEqual(report["requests"], len(lines))
+        self.assertEqual(report["media_items"], len(parts))
+        self.assertEqual(report["distinct_media"], len(names))
+        self.assertEqual(report["encoder_calls"], {"cold": len(parts), "encode_once": len(names), "warm": len(names)})
+        for answer in report["per_request"]:
+            if not answer["id"].endswith("-1"):
+                self.assertGreater(answer["resumed_from"], 0, f"{answer['id']} goes on with a conversation")
+        self.assertIs(report["outputs_identical"], True)
+        for run in ["cold", "warm"]:
+            self.assertGreater(report["ttft_ms"][run]["p50"], 0)
+            self.assertGreaterEqual(report["ttft_ms"][run]["p99"], report["ttft_ms"][run]["p50"])
+        self.assertEqual(set(report["cache"]["seed_names"]), {
+            "visual_cache_hits", "visual_cache_misses", "visual_cache_hit_rate",
+            "visual_vram_saved_bytes", "visual_cache_entries", "dp_mode_recommendations"})
+
+    def test_fingerprint_is_what_sha256_says(self):
+        for name in ["mug.jpg", "bar_chart.png", "clock.webp", "jingle.wav"]:
+            file = EXAMPLES / "media" / name
+            done = call("fingerprint", "--json", file)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            shown = json.loads(done.stdout)[0]
+            self.assertEqual(shown["sha256"], hashlib.sha256(file.read_bytes()).hexdigest())
+        self.assertEqual(json.loads(call("fingerprint", "--json", EXAMPLES / "media" / "clock.webp").stdout)[0]["frames"], 12)
+
+
+class Photos(Folder):
+    def test_photos_stand_in_for_the_images_of_a_workload(self):
+        photos = self.folder / "photos"
+        photos.mkdir()
+        for n in range(3):
+            (photos / f"{n}.png").write_bytes(png(40 + n, 30))
+        (photos / "notes.txt").write_text("not a picture")
+        done, report = self.run_tiny(request("a", image("x.png"), image("y.png"), TEXT),
+                                     request("b", image("x.png"), TEXT), more=["--images", photos])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(report["distinct_media"], 2)
+        self.assertIn("0.png stands in for x.png", done.stderr)
+
+    def test_names_that_are_in_the_folder_are_taken_from_there(self):
+        photos = self.folder / "photos"
+        photos.mkdir()
+        (photos / "x.png").write_bytes(png(40, 30))
+        done, report = self.run_tiny(request("a", image("deep/x.png"), TEXT), request("b", image("y.png"), TEXT),
+                                     more=["--images", photos])
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(report["requests"], 1)
+        self.assertIn("'y.png' is not in", report["problems"][0]["error"])
+
+    def test_a_folder_without_pictures_is_said(self):
+        empty = self.folder / "empty"
+        empty.mkdir()
+        done, _ = self.run_tiny(request("a", image("good.png"), TEXT), more=["--images", empty])
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("holds no JPEG, PNG, WebP or GIF", done.stderr)
+
+
+class BadInput(Folder):
+    """One bad request among good ones: it is named, the others run, the exit code is 1."""
+
+    def check(self, bad, said):
+        good = request("good", image("good.png"), TEXT)
+        done, report = self.run_tiny(good, bad, request("also good", image("good.png"), TEXT))
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertEqual([r["id"] for r in report["per_request"]], ["good", "also good"])
+        self.assertEqual(len(report["problems"]), 1, report["problems"])
+        self.assertIn(said, report["problems"][0]["error"])
+        self.assertIn(said, done.stdout)
+        self.assertTrue(report["outputs_identical"])
+        return report["problems"][0]
+
+    def test_missing_file(self):
+        self.check(request("bad", image("gone.png"), TEXT), "gone.png")
+
+    def test_malformed_json_is_told_by_line(self):
+        self.assertEqual(self.check('{"id": "bad", "messages": [', "not JSON")["line"], 2)
+
+    def test_fields_of_the_wrong_kind(self):
+        self.check({"id": 7, "messages": []}, '"id" of the line is number')
+        self.check({"id": "bad"}, '"messages"')
+        self.check(request("bad", {"type": "hologram"}), "hologram")
+        self.check({"id": "bad", "messages": [{"role": "wizard", "content": "x"}]}, "wizard")
+
+    def test_an_id_that_stands_twice(self):
+        self.check(request("good", TEXT), "stands on line 1 already")
+
+    def test_empty_file(self):
+        self.write("bad.png", b"")
+        self.check(request("bad", image("bad.png"), TEXT), "bad.png")
+
+    def test_truncated_picture(self):
+        whole = (EXAMPLES / "media" / "mug.jpg").read_bytes()
+        self.write("bad.jpg", whole[:len(whole) // 2])
+        self.check(request("bad", image("bad.jpg"), TEXT), "bad.jpg")
+        self.write("bad.webp", (EXAMPLES / "media" / "street.webp").read_bytes()[:2000])
+        self.check(request("bad", image("bad.webp"), TEXT), "bad.webp")
+        self.write("cut.png", png(64, 48)[:-30])
+        self.check(request("bad", image("cut.png"), TEXT), "cut.png")
+
+    def test_a_picture_that_claims_to_be_enormous(self):
+        self.write("bad.png", png(4, 4, claimed=(60_000, 60_000)))
+        self.check(request("bad", image("bad.png"), TEXT), "60000")
+
+    def test_a_picture_that_claims_more_than_it_has(self):
+        self.write("bad.png", png(4, 4, claimed=(400, 400)))
+        self.check(request("bad", image("bad.png"), TEXT), "bad.png")
+
+    def test_lying_sound(self):
+        whole = (EXAMPLES / "media" / "jingle.wav").read_bytes()
+        self.write("bad.wav", whole[:1000])
+        self.check(request("bad", audio("bad.wav"), TEXT), "bad.wav")
+
+    def test_wrong_type(self):
+        self.check(request("bad", audio("good.png"), TEXT), "declared as \"wav\" but its bytes are PNG")
+        self.write("page.png", b"<!DOCTYPE html><html></html>")
+        self.check(request("bad", image("page.png"), TEXT), "page.png")
+        self.check(request("bad", image("data:image/jpeg;base64,iVBORw0KGgoAAAAN"), TEXT), "bytes are PNG")
+        shutil.copy(EXAMPLES / "media" / "jingle.wav", self.folder / "sound.png")
+        self.check(request("bad", image("sound.png"), TEXT), "sound.png")
+
+    def test_urls_are_not_fetched(self):
+        self.check(request("bad", image("https://example.org/x.png"), TEXT), "not fetched")
+
+    def test_data_urls_are_pictures_too(self):
+        import base64
+        url = "data:image/png;base64," + base64.b64encode(png(32, 32)).decode()
+        done, report = self.run_tiny(request("a", image(url), TEXT), request("b", image(url), TEXT))
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertEqual(report["encoder_calls"], {"cold": 2, "encode_once": 1, "warm": 1})
+
+    def test_unwritable_output_is_said_before_the_work(self):
+        done = call("run", "--size", "tiny", "--workload", self.workload(request("a", TEXT)), "--json", "/no/such/folder/out.json")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("/no/such/folder/out.json", done.stderr)
+        self.assertEqual(done.stdout, "")
+
+    def test_an_empty_workload_is_said(self):
+        done, _ = self.run_tiny("")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("holds no requests", done.stderr)
+
+    def test_a_budget_smaller_than_one_item_serves_it_uncached_and_says_so(self):
+        done, report = self.run_tiny(request("a", image("good.png"), TEXT), request("b", image("good.png"), TEXT),
+                                     more=["--budget", "64b"])
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("served uncached 2 times", done.stdout)
+        self.assertEqual(report["encoder_calls"]["warm"], 2)
+        self.assertEqual([m["source"] for r in report["per_request"] for m in r["media"]], ["uncached"] * 2)
+
+    def test_tenants_do_not_share(self):
+        done, report = self.run_tiny(request("a", image("good.png"), TEXT, tenant="one"),
+                                     request("b", image("good.png"), TEXT, tenant="two"),
+                                     request("c", image("good.png"), TEXT, tenant="one"))
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(report["encoder_calls"], {"cold": 3, "encode_once": 2, "warm": 2})
+        self.assertEqual(report["distinct_media"], 2)
+
+    def test_fingerprint_of_a_bad_file_goes_on_with_the_others(self):
+        self.write("bad.png", b"")
+        done = call("fingerprint", "--json", self.folder / "bad.png", self.folder / "good.png")
+        self.assertEqual(done.returncode, 1)
+        shown = json.loads(done.stdout)
+        self.assertIn("error", shown[0])
+        self.assertEqual(shown[1]["width"], 64)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Afterimage authors
+"""Prints the golden vectors of src/identity and of KV origins, computed from docs/formats/keys.md alone.
+
+An independent second implementation: it shares no code with the C++ one. The numbers it prints stand
+in src/identity/keys_test.cc, content_test.cc and src/engine/kv_state_test.cc; they may never change for a released version.
+"""
+import hashlib
+import hmac
+import struct
+
+
+def length(n):
+    return struct.pack("<Q", n)
+
+
+def field(kind, name, size):
+    return kind + length(len(name)) + name.encode() + length(size)
+
+
+def domain(name):
+    return field(b"D", "", len(name)) + name.encode()
+
+
+def text(name, value):
+    return field(b"T", name, len(value.encode())) + value.encode()
+
+
+def number(name, value):
+    return field(b"N", name, 8) + length(value)
+
+
+def raw(name, value):
+    return field(b"B", name, len(value)) + value
+
+
+def texts(name, values):
+    return field(b"M", name, len(values)) + b"".join(text(k, values[k]) for k in sorted(values))
+
+
+def mac(key, message):
+    return hmac.new(key, message, hashlib.sha256).digest()
+
+
+F32, U8 = 1, 6
+IMAGE = 1
+
+root = bytes(range(32))
+salt = mac(root, domain("afterimage/tenant-salt/1") + text("tenant", "acme"))
+namespace = mac(
+    salt,
+    domain("afterimage/namespace/1") + text("model", "m") + text("weights_epoch", "1")
+    + text("encoder", "e") + text("adapter", "") + text("chat_template", "t") + number("kv_dtype", F32))
+content = hashlib.sha256(b"abc").digest()
+key = mac(
+    namespace,
+    domain("afterimage/encoder-key/1") + number("modality", IMAGE) + number("files", 1)
+    + number("file_frame_rate_mhz", 0) + raw("content", content) + text("processor", "p")
+    + number("width", 224) + number("height", 224) + number("max_frames", 0)
+    + number("frame_rate_mhz", 0) + number("sample_rate_hz", 0) + number("output", F32)
+    + texts("options", {"a": "1", "b": ""}))
+
+
+def recipe(processor="", width=0, height=0, options=None):
+    return (text("processor", processor) + number("width", width) + number("height", height)
+            + number("max_frames", 0) + number("frame_rate_mhz", 0) + number("sample_rate_hz", 0)
+            + number("output", F32) + texts("options", options or {}))
+
+
+prefix_root = mac(
+    namespace,
+    domain("afterimage/prefix-root/1") + recipe("p", 224, 224, {"a": "1", "b": ""}) + recipe() + recipe())
+frames = hashlib.sha256(
+    domain("afterimage/frames/1") + number("frame_rate_mhz", 2000) + number("frames", 2)
+    + raw("frame", hashlib.sha256(b"abc").digest()) + raw("frame", hashlib.sha256(b"").digest())).digest()
+pixels = hashlib.sha256(
+    domain("afterimage/pixels/1") + number("width", 2) + number("height", 1) + text("format", "rgb")
+    + number("dtype", U8) + raw("palette", b"") + number("data", 6) + b"\xff" * 6).digest()
+samples = hashlib.sha256(
+    domain("afterimage/samples/1") + number("sample_rate_hz", 16000) + number("channels", 1)
+    + number("dtype", F32) + number("data", 8) + b"\0" * 8).digest()
+
+
+def group(kind, layers=1, window=0, owner=0, row_bytes=0, state_bytes=0):
+    return (number("kind", kind) + number("layers", layers) + number("window", window)
+            + number("owner", owner) + number("row_bytes", row_bytes)
+            + number("state_bytes", state_bytes))
+
+
+FULL, SLIDING, SHARED, RECURRENT = 1, 2, 3, 4
+origin = hashlib.sha256(
+    domain("afterimage/kv-origin/1") + text("model", "m") + text("weights_epoch", "1")
+    + text("encoder", "e") + text("adapter", "") + text("chat_template", "t")
+    + number("kv_dtype", F32) + number("alignment", 4) + number("groups", 4)
+    + group(FULL, layers=2, row_bytes=8) + group(SLIDING, window=5, row_bytes=4)
+    + group(SHARED) + group(RECURRENT, state_bytes=16)).digest()
+
+for name, value in [("tenant salt", salt), ("encoder key", key), ("prefix root", prefix_root), ("content", content),
+                    ("frames", frames), ("pixels", pixels), ("samples", samples), ("KV origin", origin)]:
+    print(f"{name:12} {value.hex()}")

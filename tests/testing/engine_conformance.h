@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <ostream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "afterimage/engine/engine.h"
+#include "afterimage/testing/kv_damage.h"
+#include "afterimage/testing/resume_check.h"
+#include "afterimage/testing/seeds.h"
+
+/// What every Engine that shows its KV promises: cold = resumed, bit for bit, and a state that is
+/// not its own is refused without effect. To hold your own to it (link afterimage_testing_media):
+///
+///   INSTANTIATE_TEST_SUITE_P(Mine, EngineConformance, ::testing::Values(EngineUnderTest{"mine",
+///   …}));
+namespace afterimage::testing {
+
+struct EngineUnderTest {
+  std::string name;
+  std::function<const Engine&()> engine;                  // the same one every time
+  std::function<std::vector<const Engine*>()> strangers;  // other weights, adapters, layouts
+  std::uint64_t random_prompts = 200;                     // eight cases each
+};
+
+inline void PrintTo(const EngineUnderTest& tested, std::ostream* out) { *out << tested.name; }
+inline std::string name_of(const ::testing::TestParamInfo<EngineUnderTest>& info) {
+  return info.param.name;
+}
+
+class EngineConformance : public ::testing::TestWithParam<EngineUnderTest> {
+ protected:
+  void SetUp() override { ASSERT_NE(engine.kv_layout(), nullptr); }
+
+  [[nodiscard]] const KvLayout& layout() const { return *engine.kv_layout(); }
+  [[nodiscard]] std::vector<TokenCount> points_of(const EnginePrompt& prompt) const {
+    return legal_points(layout(), prompt.sequence);
+  }
+  /// Long enough that the widest window has been left behind.
+  [[nodiscard]] EnginePrompt long_prompt() const {
+    std::uint32_t window = 0;
+    for (const LayerGroup& group : layout().groups) {
+      window = std::max(window, group.window.value());
+    }
+    return prompts.everything(window + 8U);
+  }
+  [[nodiscard]] Completion cold(const EnginePrompt& prompt) const {
+    return engine.generate(prompt.sequence, prompt.embeddings, kFewTokens).value();
+  }
+  void expect_refused(const std::string& what, const EnginePrompt& prompt, const KvUse& use) const {
+    const auto refused = run(engine, prompt, use);
+    ASSERT_FALSE(refused.has_value()) << what;
+    const ErrorCode code = refused.error().code;
+    EXPECT_TRUE(code == ErrorCode::kInvalidArgument || code == ErrorCode::kCorruption)
+        << what << ": " << to_string(refused.error());
+  }
+
+  const Engine& engine = GetParam().engine();
+  PromptMaker prompts{engine};
+  Rng rng{1};
+};
+
+TEST_P(EngineConformance, ItsLayoutIsOne) {
+  const auto checked = check_layout(layout());
+  EXPECT_TRUE(checked.has_value()) << to_string(checked.error());
+  EXPECT_EQ(engine.kv_layout(), engine.kv_layout());
+}
+
+// Segment borders, window edges, both edges of every span, len - 1: no point is left out.
+TEST_P(EngineConformance, ResumesAtEveryPoint) {
+  const EnginePrompt prompt = long_prompt();
+  EXPECT_EQ(first_difference(engine, prompt, points_of(prompt), rng), "");
+}
+
+TEST_P(EngineConformance, ResumesAtEveryPointAroundUnsplittableMedia) {
+  EnginePrompt prompt = long_prompt();
+  for (MediaSpan& span : prompt.sequence.spans) span.splittable = false;
+  EXPECT_EQ(first_difference(engine, prompt, points_of(prompt), rng), "");
+}
+
+TEST_P(EngineConformance, ShortPromptsResumeToo) {
+  const EnginePrompt prompt = prompts.of({"x"});
+  EXPECT_EQ(first_difference(engine, prompt, points_of(prompt), rng), "");
+}
+
+TEST_P(EngineConformance, AnExactRepeatComputesWhatIsLeftBehindTheLastPoint) {
+  const EnginePrompt prompt = long_prompt();
+  const TokenCount last = points_of(prompt).back();
+  const auto first = ColdRun::of(engine, prompt, {last});
+  ASSERT_TRUE(first.has_value()) << to_string(first.error());
+  const KvState state = first->shelf.state(last);
+  const auto again = run(engine, without_covered_embeddings(prompt, last), {.resume_from = &state});
+  ASSERT_TRUE(again.has_value()) << to_string(again.error());
+  EXPECT_EQ(difference(first->completion, again->completion), "");
+  EXPECT_EQ(again->completion.resumed_from, last);
+  EXPECT_EQ(again->completion.prefilled, prompt.size() - last);
+  EXPECT_EQ(first->completion.resumed_from, TokenCount(0));
+  EXPECT_EQ(first->completion.prefilled, prompt.size());
+}
+
+TEST_P(EngineConformance, SegmentsOfDifferentRunsFitTogether) {
+  const EnginePrompt prompt = long_prompt();
+  const auto points = points_of(prompt);
+  const Completion expected = cold(prompt);
+  for (std::size_t border = 1; border + 1 < points.size(); border += 7) {
+    KvShelf shelf;
+    const std::vector<TokenCount> around(points.begin() + static_cast<std::ptrdiff_t>(border) - 1,
+                                         points.begin() + static_cast<std::ptrdiff_t>(border) + 2);
+    KvWanted wanted{.rows_from = {}, .rows_to = points[border], .snapshots = around};
+    shelf.add(run(engine, prompt, {.wanted = wanted}).value().kv);
+    wanted = {.rows_from = points[border], .rows_to = prompt.size(), .snapshots = {}};
+    shelf.add(run(engine, prompt, {.wanted = wanted}).value().kv);
+    for (const TokenCount at : around) {
+      const KvState state = shelf.state(at);
+      const auto resumed = run(engine, prompt, {.resume_from = &state});
+      ASSERT_TRUE(resumed.has_value()) << to_string(resumed.error());
+      ASSERT_EQ(difference(expected, resumed->completion), "") << at.value();
+    }
+  }
+}
+
+TEST_P(EngineConformance, AConversationGoesOnFromEveryTurn) {
+  EnginePrompt prompt = long_prompt();
+  KvUse use{.resume_from = nullptr, .wanted = all_of({points_of(prompt).back()})};
+  KvShelf shelf;
+  KvState state;
+  for (int turn = 0; turn < 7; ++turn) {
+    auto now = run(engine, without_covered_embeddings(prompt, use.wanted.rows_from), use);
+    ASSERT_TRUE(now.has_value()) << "turn " << turn << ": " << to_string(now.error());
+    ASSERT_EQ(difference(cold(prompt), now->completion), "") << "turn " << turn;
+
+    const EnginePrompt next = prompts.random(rng);
+    EnginePrompt longer = continued(prompt, now->completion.tokens, next);
+    TokenCount at = now->kv.snapshots.back().at;
+    // Random weights may say what no prompt may contain; then the answer is not part of the next
+    // one.
+    if (!engine.generate(longer.sequence, longer.embeddings, kFewTokens).has_value()) {
+      longer = continued(prompt, {}, next);
+      at = now->kv.snapshots.front().at;
+    }
+    prompt = std::move(longer);
+    shelf.add(std::move(now->kv));
+    state = shelf.state(at);
+    use = {.resume_from = &state, .wanted = all_of({points_of(prompt).back()})};
+    use.wanted.rows_from = at;
+  }
+}
+
+TEST_P(EngineConformance, ForksShareNothing) {
+  const EnginePrompt trunk = long_prompt();
+  const TokenCount at = points_of(trunk).back();
+  const auto captured = ColdRun::of(engine, trunk, {at});
+  ASSERT_TRUE(captured.has_value()) << to_string(captured.error());
+  const KvState state = captured->shelf.state(at);
+  std::vector<EnginePrompt> forks;
+  std::vector<Completion> expected;
+  for (int i = 0; i < 4; ++i) {
+    forks.push_back(continued(trunk, {}, prompts.random(rng)));
+    expected.push_back(cold(forks.back()));
+  }
+  std::vector<std::string> found(forks.size(), "not run");
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < forks.size(); ++i) {
+    threads.emplace_back([&, i] {
+      const auto resumed = run(engine, forks[i], {.resume_from = &state});
+      found[i] = resumed.has_value() ? difference(expected[i], resumed->completion)
+                                     : to_string(resumed.error());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(found, std::vector<std::string>(forks.size()));
+  EXPECT_EQ(
+      difference(captured->completion, run(engine, trunk, {.resume_from = &state})->completion),
+      "");
+}
+
+TEST_P(EngineConformance, EmbeddingsThatAreStillNeededMustBeThere) {
+  if (prompts.media() == 0) GTEST_SKIP() << "this engine takes no media";
+  const EnginePrompt prompt = prompts.everything();
+  const auto cold_run = ColdRun::of(engine, prompt, points_of(prompt));
+  ASSERT_TRUE(cold_run.has_value()) << to_string(cold_run.error());
+  for (const MediaSpan& span : prompt.sequence.spans) {
+    for (const TokenCount at : points_of(prompt)) {
+      if (at < span.offset || at >= span.end()) continue;
+      const KvState state = cold_run->shelf.state(at);
+      expect_refused("at " + std::to_string(at.value()),
+                     without_covered_embeddings(prompt, span.end()), {.resume_from = &state});
+    }
+  }
+}
+
+TEST_P(EngineConformance, WishesThatNoRunCanFulfilAreRefused) {
+  EnginePrompt prompt = prompts.everything();
+  for (MediaSpan& span : prompt.sequence.spans) span.splittable = false;
+  const auto points = points_of(prompt);
+  const TokenCount length = prompt.size();
+  const TokenCount one(1);
+  std::vector<std::pair<std::string, KvWanted>> cases = {
+      {"rows that end before they begin", {.rows_from = length, .rows_to = one}},
+      {"rows behind the prompt", {.rows_to = length + one}},
+      {"rows from behind the prompt", {.rows_from = length + one, .rows_to = kEndOfRun}},
+      {"a snapshot of nothing", {.snapshots = {TokenCount(0)}}},
+      {"a snapshot behind the prompt", {.snapshots = {length + one}}},
+      {"one snapshot twice", {.snapshots = {points[0], points[0]}}},
+      {"snapshots out of order", {.snapshots = {points[1], points[0]}}},
+      {"a snapshot behind the end", {.snapshots = {kEndOfRun, points[0]}}}};
+  for (const MediaSpan& span : prompt.sequence.spans) {
+    if (span.length > one) cases.push_back({"inside", {.snapshots = {span.offset + one}}});
+  }
+  for (const auto& [what, wanted] : cases) expect_refused(what, prompt, {.wanted = wanted});
+
+  const auto cold_run = ColdRun::of(engine, prompt, {points[1]});
+  ASSERT_TRUE(cold_run.has_value()) << to_string(cold_run.error());
+  const KvState state = cold_run->shelf.state(points[1]);
+  expect_refused("a snapshot before the resume point", prompt,
+                 {.resume_from = &state, .wanted = {.snapshots = {points[0]}}});
+}
+
+TEST_P(EngineConformance, AStateOfAnotherOriginIsRefused) {
+  const EnginePrompt prompt = prompts.of({"whose is this?"});
+  const TokenCount at = points_of(prompt).back();
+  const auto mine = ColdRun::of(engine, prompt, {at});
+  ASSERT_TRUE(mine.has_value()) << to_string(mine.error());
+  KvState state = mine->shelf.state(at);
+  EXPECT_EQ(state.origin, kv_origin(engine.identity(), layout()));
+  ModelIdentity adapted = engine.identity();
+  adapted.adapter += "another adapter";
+  state.origin = kv_origin(adapted, layout());
+  expect_refused("another adapter's", prompt, {.resume_from = &state});
+
+  for (const Engine* stranger : GetParam().strangers()) {
+    const auto theirs = ColdRun::of(*stranger, prompt, {at});
+    ASSERT_TRUE(theirs.has_value()) << to_string(theirs.error());
+    state = theirs->shelf.state(at);
+    expect_refused("a stranger's", prompt, {.resume_from = &state});
+  }
+  EXPECT_EQ(difference(mine->completion, cold(prompt)), "") << "a refusal had an effect";
+}
+
+TEST_P(EngineConformance, ADamagedStateIsRefusedWithoutEffect) {
+  const EnginePrompt prompt = long_prompt();
+  const TokenCount at = points_of(prompt).back();
+  const auto cold_run = ColdRun::of(engine, prompt, {at});
+  ASSERT_TRUE(cold_run.has_value()) << to_string(cold_run.error());
+  const KvState good = cold_run->shelf.state(at);
+  for (const Damage& damage : damages()) {
+    for (std::size_t group = 0; group < good.groups.size(); ++group) {
+      if (good.groups[group].empty()) continue;
+      KvState bad = good;
+      damage.apply(bad, group);
+      expect_refused(damage.name + (" in group " + std::to_string(group)), prompt,
+                     {.resume_from = &bad});
+      const auto resumed = run(engine, prompt, {.resume_from = &good});
+      ASSERT_TRUE(resumed.has_value()) << to_string(resumed.error());
+      ASSERT_EQ(difference(cold_run->completion, resumed->completion), "") << damage.name;
+    }
+  }
+  EXPECT_EQ(difference(cold_run->completion, cold(prompt)), "");
+}
+
+TEST_P(EngineConformance, AStateThatDoesNotEndWithinThePromptOrEndsInsideMediaIsRefused) {
+  EnginePrompt prompt = prompts.everything();
+  const auto points = points_of(prompt);
+  const auto cold_run = ColdRun::of(engine, prompt, points);
+  ASSERT_TRUE(cold_run.has_value()) << to_string(cold_run.error());
+  for (MediaSpan& span : prompt.sequence.spans) span.splittable = false;
+  for (const TokenCount at : points) {
+    const KvState state = cold_run->shelf.state(at);
+    EnginePrompt too_short = prompts.of({"x"});
+    too_short.sequence.tokens.resize(std::min<std::size_t>(too_short.size().value(), at.value()));
+    expect_refused("for a prompt that is not longer", too_short, {.resume_from = &state});
+    if (std::ranges::count(points_of(prompt), at) != 0) continue;
+    expect_refused("inside media", prompt, {.resume_from = &state});
+  }
+}
+
+TEST_P(EngineConformance, RandomCases) {
+  constexpr std::size_t kPoints = 8;
+  std::size_t cases = 0;
+  for_each_seed(GetParam().random_prompts, [&](Rng& seeded) {
+    const EnginePrompt prompt = prompts.random(seeded);
+    std::vector<TokenCount> points = points_of(prompt);
+    while (points.size() > kPoints) {
+      points.erase(points.begin() + static_cast<std::ptrdiff_t>(seeded.below(points.size())));
+    }
+    ASSERT_EQ(first_difference(engine, prompt, points, seeded), "");
+    cases += points.size();
+  });
+  RecordProperty("cases", std::to_string(cases));
+}
+
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(EngineConformance);
+
+}  // namespace afterimage::testing

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include "afterimage/engine/engine.h"
+
+namespace afterimage::testing {
+
+/// Another engine, untouched: a test overrides the one call whose fault it is about.
+class ForwardingEngine : public Engine {
+ public:
+  explicit ForwardingEngine(const Engine& good) : good_(good) {}
+
+  [[nodiscard]] const ModelIdentity& identity() const override { return good_.identity(); }
+  [[nodiscard]] PreprocessRecipe recipe(Modality modality) const override {
+    return good_.recipe(modality);
+  }
+  Result<Sequence> prepare(const Request& request,
+                           std::span<const ContentDigest> contents) const override {
+    return good_.prepare(request, contents);
+  }
+  Result<EncoderOutput> encode(const MediaItem& item) const override { return good_.encode(item); }
+  Result<Completion> generate(const Sequence& prompt, std::span<const TensorViews> embeddings,
+                              const GenerateOptions& options) const override {
+    return good_.generate(prompt, embeddings, options);
+  }
+  [[nodiscard]] const KvLayout* kv_layout() const override { return good_.kv_layout(); }
+
+ protected:
+  Result<Generation> run(const Sequence& prompt, std::span<const TensorViews> embeddings,
+                         const GenerateOptions& options, const KvUse& use) const override {
+    return good_.generate_from(prompt, embeddings, options, use);
+  }
+
+ private:
+  const Engine& good_;
+};
+
+}  // namespace afterimage::testing

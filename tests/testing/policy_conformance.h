@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "afterimage/residency/eviction_policy.h"
+#include "afterimage/testing/seeds.h"
+
+/// What every EvictionPolicy promises, whatever its idea of worth. To hold your own to it:
+///
+///   const PolicyFactory kMine{"mine", [] { return std::make_unique<Mine>(); }};
+///   INSTANTIATE_TEST_SUITE_P(Mine, PolicyConformance, ::testing::Values(kMine));
+namespace afterimage::testing {
+
+struct PolicyFactory {
+  std::string name;
+  std::function<std::unique_ptr<EvictionPolicy>()> make;
+};
+
+class PolicyConformance : public ::testing::TestWithParam<PolicyFactory> {
+ protected:
+  static SlotId slot(std::uint32_t index, std::uint32_t generation = 0) {
+    return {.index = index, .generation = generation};
+  }
+  static EntryFacts facts() { return {.bytes = 1_KiB, .cost = Duration(1'000'000)}; }
+
+  std::unique_ptr<EvictionPolicy> policy = GetParam().make();
+};
+
+TEST_P(PolicyConformance, AnEmptyOneNamesNobody) { EXPECT_EQ(policy->victim(), std::nullopt); }
+
+TEST_P(PolicyConformance, AskingChangesNothing) {
+  for (std::uint32_t i = 0; i < 10; ++i) policy->insert(slot(i), facts());
+  const auto first = policy->victim();
+  ASSERT_TRUE(first.has_value());
+  EXPECT_EQ(policy->victim(), first);
+}
+
+TEST_P(PolicyConformance, ParkedEntriesAreNeverNamed) {
+  for (std::uint32_t i = 0; i < 3; ++i) policy->insert(slot(i), facts());
+  std::set<SlotId> parked;
+  while (const auto victim = policy->victim()) {
+    EXPECT_TRUE(parked.insert(*victim).second) << "named although it is parked";
+    policy->park(*victim);
+  }
+  EXPECT_EQ(parked.size(), 3U);
+  policy->unpark(slot(1));
+  EXPECT_EQ(policy->victim(), slot(1));
+}
+
+TEST_P(PolicyConformance, AParkedEntryCanBeTouchedAndErased) {
+  policy->insert(slot(0), facts());
+  policy->park(slot(0));
+  policy->touch(slot(0));
+  EXPECT_EQ(policy->victim(), std::nullopt);
+  policy->erase(slot(0), Leaving::kErased);
+  EXPECT_EQ(policy->victim(), std::nullopt);
+}
+
+TEST_P(PolicyConformance, ASlotThatIsUsedAgainIsANewEntry) {
+  policy->insert(slot(0, 0), facts());
+  policy->touch(slot(0, 0));
+  policy->erase(slot(0, 0), Leaving::kErased);
+  policy->insert(slot(0, 1), facts());
+  EXPECT_EQ(policy->victim(), slot(0, 1));
+}
+
+TEST_P(PolicyConformance, EveryEntryIsNamedOnceAndOnlyOnce) {
+  for_each_seed(50, [](Rng& rng) {
+    const auto tested = GetParam().make();
+    std::map<SlotId, bool> live;  // and whether it is parked
+    std::uint32_t generation = 0;
+    for (int step = 0; step < 400; ++step) {
+      const SlotId some = slot(static_cast<std::uint32_t>(rng.below(16)), 0);
+      const auto it = live.lower_bound(some);
+      const bool found = it != live.end() && it->first.index == some.index;
+      switch (rng.below(6)) {
+        case 0:
+        case 1:
+          if (!found) {
+            const SlotId fresh = slot(some.index, ++generation);
+            tested->insert(fresh, facts());
+            live[fresh] = false;
+          }
+          break;
+        case 2:
+          if (found) tested->touch(it->first);
+          break;
+        case 3:
+          if (found && rng.chance(0.3)) {
+            tested->erase(it->first, Leaving::kErased);
+            live.erase(it);
+          }
+          break;
+        case 4:
+          if (found) {
+            it->second ? tested->unpark(it->first) : tested->park(it->first);
+            it->second = !it->second;
+          }
+          break;
+        default:
+          if (const auto victim = tested->victim()) {
+            ASSERT_TRUE(live.contains(*victim)) << "step " << step;
+            ASSERT_FALSE(live.at(*victim)) << "parked, step " << step;
+            tested->erase(*victim, Leaving::kEvicted);
+            live.erase(*victim);
+          } else {
+            for (const auto& [entry, parked] : live) ASSERT_TRUE(parked) << "step " << step;
+          }
+      }
+    }
+  });
+}
+
+TEST_P(PolicyConformance, TheSameCallsGiveTheSameVictims) {
+  const auto run = [](Rng rng) {
+    const auto tested = GetParam().make();
+    std::vector<SlotId> victims;
+    for (std::uint32_t i = 0; i < 200; ++i) {
+      tested->insert(slot(i), facts());
+      for (int t = 0; t < 3; ++t) {
+        const auto touched = static_cast<std::uint32_t>(rng.below(i + 1));
+        if (std::ranges::find(victims, slot(touched)) == victims.end())
+          tested->touch(slot(touched));
+      }
+      if (i >= 20) {
+        victims.push_back(tested->victim().value());
+        tested->erase(victims.back(), Leaving::kEvicted);
+      }
+    }
+    return victims;
+  };
+  EXPECT_EQ(run(Rng(5)), run(Rng(5)));
+}
+
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(PolicyConformance);
+
+}  // namespace afterimage::testing
