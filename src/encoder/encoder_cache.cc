@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/unordered/unordered_flat_map.hpp>
+#include <boost/unordered/unordered_flat_set.hpp>
 #include <string>
 
 #include "afterimage/check.h"
@@ -18,14 +18,14 @@ constexpr std::size_t kMaxCountedAgents = 1024;
 
 /// What only inserting, evicting and asking touch.
 struct Record {
-  EncoderKey key;
   Payload payload;
   EncoderEntryFacts facts;
   std::vector<AgentId> agents;  // sorted
 };
 
-/// One place in the table. Everything a hit touches, on one cache line.
-struct alignas(64) Slot {
+/// One place in the table: the only copy of the key, and everything else that a hit touches.
+struct alignas(16) Slot {
+  EncoderKey key;
   std::unique_ptr<Record> record;  // empty: the place is free
   std::uint64_t hits = 0;
   Bytes bytes;
@@ -35,6 +35,29 @@ struct alignas(64) Slot {
   AgentId last_agent = kNoAgent;
   bool resident = false;  // findable; an erased entry that is still pinned is not
   bool parked = false;    // the policy was told that it is in use
+};
+
+using Slots = std::vector<Slot, HugePageAllocator<Slot>>;
+
+// The index holds places and asks the table for their keys: four bytes an entry stay in the
+// processor's caches where whole keys would not, and each key is compared where a hit goes anyway.
+struct PlaceHash {
+  using is_transparent = void;
+  using is_avalanching = void;
+  const Slots* slots;
+  std::size_t operator()(const EncoderKey& key) const { return DigestHash()(key); }
+  std::size_t operator()(std::uint32_t place) const { return DigestHash()((*slots)[place].key); }
+};
+struct PlaceEqual {
+  using is_transparent = void;
+  const Slots* slots;
+  bool operator()(const EncoderKey& key, std::uint32_t place) const {
+    return (*slots)[place].key == key;
+  }
+  bool operator()(std::uint32_t place, const EncoderKey& key) const {
+    return (*slots)[place].key == key;
+  }
+  bool operator()(std::uint32_t a, std::uint32_t b) const { return a == b; }
 };
 
 void count_agent(Slot& slot, AgentId agent) {
@@ -79,10 +102,9 @@ struct EncoderCache::State {
 
   MemoryBudget& budget;
   EncoderCacheOptions options;
-  boost::unordered_flat_map<EncoderKey, std::uint32_t, DigestHash, std::equal_to<>,
-                            HugePageAllocator<std::pair<const EncoderKey, std::uint32_t>>>
-      index;
-  std::vector<Slot, HugePageAllocator<Slot>> slots;
+  Slots slots;
+  boost::unordered_flat_set<std::uint32_t, PlaceHash, PlaceEqual, HugePageAllocator<std::uint32_t>>
+      index{0, PlaceHash{&slots}, PlaceEqual{&slots}};  // of what is resident
   std::vector<std::uint32_t> free_places;
   // Uses that the policy has not been told yet, in order. Told in one go, its cache misses overlap
   // instead of adding to each hit's.
@@ -118,7 +140,7 @@ void EncoderCache::State::remove(SlotId id, Leaving why) {
   AFI_CHECK(slot.resident);
   tell_uses();
   options.policy->erase(id, why);
-  index.erase(slot.record->key);
+  index.erase(id.index);  // while its key still stands
   stats.entries -= EntryCount(1);
   stats.resident -= slot.bytes;
   if (why == Leaving::kEvicted) ++stats.evictions;
@@ -211,7 +233,7 @@ std::optional<Pin> EncoderCache::find(const EncoderKey& key, AgentId agent) {
     ++state_->stats.misses;
     return std::nullopt;
   }
-  return hit(state_->id_of(it->second), agent);
+  return hit(state_->id_of(*it), agent);
 }
 
 Pin EncoderCache::pin_again(SlotId id) {
@@ -258,7 +280,7 @@ Result<Pin> EncoderCache::insert(const EncoderKey& key, std::span<const TensorVi
   const Bytes needed = Payload::bytes_needed(tensors);
   const auto it = state_->index.find(key);
   if (it != state_->index.end()) {
-    const SlotId old = state_->id_of(it->second);
+    const SlotId old = state_->id_of(*it);
     AFI_TRY_VOID(state_->evict_for(needed, old));
     state_->remove(old, Leaving::kErased);
   }
@@ -272,7 +294,7 @@ Result<Pin> EncoderCache::insert(const EncoderKey& key, Payload payload,
   State& state = *state_;
   std::optional<SlotId> replaced;
   if (const auto it = state.index.find(key); it != state.index.end()) {
-    replaced = state.id_of(it->second);
+    replaced = state.id_of(*it);
   }
   AFI_TRY_VOID(state.evict_for(0_B, replaced));
   if (replaced.has_value()) state.remove(*replaced, Leaving::kErased);
@@ -280,12 +302,13 @@ Result<Pin> EncoderCache::insert(const EncoderKey& key, Payload payload,
   Slot& slot = state.slots[place];
   slot.bytes = payload.bytes();
   slot.cost = facts.cost;
-  slot.record = std::make_unique<Record>(key, std::move(payload), facts, std::vector<AgentId>());
+  slot.record = std::make_unique<Record>(std::move(payload), facts, std::vector<AgentId>());
+  slot.key = key;
   slot.pins = 1;
   slot.resident = true;
   count_agent(slot, agent);
   const SlotId id = state.id_of(place);
-  state.index.emplace(key, place);
+  state.index.insert(place);
   state.tell_uses();
   state.options.policy->insert(id, {.bytes = slot.bytes, .cost = slot.cost});
   ++state.stats.insertions;
@@ -297,7 +320,7 @@ Result<Pin> EncoderCache::insert(const EncoderKey& key, Payload payload,
 bool EncoderCache::erase(const EncoderKey& key) {
   const auto it = state_->index.find(key);
   if (it == state_->index.end()) return false;
-  state_->remove(state_->id_of(it->second), Leaving::kErased);
+  state_->remove(state_->id_of(*it), Leaving::kErased);
   return true;
 }
 
@@ -346,7 +369,7 @@ void EncoderCache::unpin(SlotId id) {
 std::optional<EncoderEntryInfo> EncoderCache::info(const EncoderKey& key) const {
   const auto it = state_->index.find(key);
   if (it == state_->index.end()) return std::nullopt;
-  const Slot& slot = state_->slots[it->second];
+  const Slot& slot = state_->slots[*it];
   return EncoderEntryInfo{.facts = slot.record->facts,
                           .bytes = slot.bytes,
                           .access_count = slot.hits,
@@ -376,8 +399,8 @@ void EncoderCache::check_invariants() const {
     if (!slot.resident) continue;
     ++entries;
     resident += slot.bytes;
-    const auto it = state.index.find(slot.record->key);
-    AFI_CHECK(it != state.index.end() && it->second == place);
+    const auto it = state.index.find(slot.key);
+    AFI_CHECK(it != state.index.end() && *it == place);
   }
   AFI_CHECK(entries == state.index.size() && entries == state.stats.entries.value());
   AFI_CHECK(entries <= state.options.max_entries.value());
