@@ -49,10 +49,11 @@ void add_words(std::string& out, const PartingWords& words, std::string_view oth
       fmt::format("They part {} message {} ({}):\n", words.at_its_start ? "at the start of" : "in",
                   words.message, to_string(words.role));
   const auto line = [&](std::string_view who, const std::string& text, bool ends) {
-    out += fmt::format("  {:<{}}  {}\n", who, std::max<std::size_t>(other.size(), 12),
-                       ends           ? "(the prompt ends)"
-                       : text.empty() ? "(the message ends)"
-                                      : on_one_line(text));
+    out +=
+        fmt::format("  {:<{}}  {}\n", who, std::max<std::size_t>(other.size(), 12),
+                    ends           ? "(the prompt ends)"
+                    : text.empty() ? "(the message ends)"
+                                   : on_one_line(text.substr(0, text.find_last_not_of(' ') + 1)));
   };
   if (!words.before.empty()) line("both", words.before, false);
   line("this request", words.asked, words.asked_ends);
@@ -109,14 +110,14 @@ std::string because(const GroupVerdict& verdict, const LayerGroup& group, const 
       break;
   }
   const std::string_view until =
-      verdict.alone.value() > 0 ? "kept for this place and none further on" : "kept nowhere so far";
+      verdict.alone.value() > 0 ? "kept here and not further on" : "kept nowhere yet";
   switch (group.kind) {
     case KvKind::kFull:
-      return "needs every token before; no more are kept";
+      return "needs every token before: no more are kept";
     case KvKind::kSliding:
       return fmt::format("needs the {} tokens before: {}", group.window.value(), until);
     case KvKind::kRecurrent:
-      return fmt::format("needs its state after exactly so many tokens: {}", until);
+      return fmt::format("needs its state at just that token: {}", until);
     case KvKind::kShared:
       return fmt::format("reads what group {} keeps", group.owner);
   }
@@ -157,12 +158,11 @@ void add_resume(std::string& out, const RequestExplanation& e) {
   const bool groups_decide = point.limit == ResumeLimit::kCovered ||
                              point.limit == ResumeLimit::kWindow ||
                              point.limit == ResumeLimit::kState;
+  out += "Every kind of layer keeps something else, and all of them go on at one token.\n";
   out += fmt::format(
-      "Every kind of layer keeps something else, and all go on at one token. {}\n",
-      groups_decide
-          ? "Here it is the " + deciding_kinds(e.prefix) +
-                " layers that hold back (reason: " + std::string(to_string(point.limit)) + "):"
-          : "Here none holds back (reason: " + std::string(to_string(point.limit)) + "):");
+      "Here {} (reason: {}):\n",
+      groups_decide ? "the " + deciding_kinds(e.prefix) + " layers hold back" : "none holds back",
+      to_string(point.limit));
   add_groups(out, e);
   out += "\n";
   if (point.with_snapshot.has_value()) {
