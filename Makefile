@@ -67,7 +67,7 @@ fuzz: ## every fuzz target under libFuzzer, SECONDS_EACH=60
 	cmake --build --preset fuzz -j $(JOBS)
 	fuzz/run.sh build/fuzz $(or $(SECONDS_EACH),60)
 
-docs: build ## regenerate the results table in the README and the help texts that tests compare
+docs: build ## regenerate what the README shows of the program and the help texts that tests compare
 	scripts/update-docs.py build/release/afterimage
 
 examples: ## draw the example media and write the example workload again

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Writes what the program itself says into the documentation: help texts and the README's results table.
+"""Writes what the program itself says into the documentation: help texts and what the README shows of them.
 
     scripts/update-docs.py build/release/afterimage
 """
@@ -11,7 +11,13 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-VERBS = ["", "run", "fingerprint"]
+VERBS = ["", "run", "explain", "fingerprint"]
+
+# What the README shows between its marks: the name of the mark, and the call.
+SHOWN = {
+    "results": ["run", "--workload", "examples/agents.jsonl"],
+    "explanation": ["explain", "--workload", "examples/agents.jsonl", "--request", "designer-poster-2"],
+}
 
 
 def said(*arguments):
@@ -31,12 +37,14 @@ def main():
     for verb in VERBS:
         text = said(program, *([verb] if verb else []), "--help")
         write(ROOT / "tests" / "cli" / "help" / f"{verb or 'afterimage'}.txt", text)
-    table = said(program, "run", "--workload", "examples/agents.jsonl")
     readme = ROOT / "README.md"
-    marked = re.compile(r"(<!-- results: make docs -->\n```text\n).*?(```\n<!-- end of results -->)", re.S)
-    text, found = marked.subn(lambda m: m.group(1) + table + m.group(2), readme.read_text())
-    if found != 1:
-        sys.exit("README.md has no place marked for the results")
+    text = readme.read_text()
+    for name, arguments in SHOWN.items():
+        output = said(program, *arguments)
+        marked = re.compile(rf"(<!-- {name}: make docs -->\n```text\n).*?(```\n<!-- end of {name} -->)", re.S)
+        text, found = marked.subn(lambda m: m.group(1) + output + m.group(2), text)
+        if found != 1:
+            sys.exit(f"README.md has no place marked for the {name}")
     write(readme, text)
 
 

@@ -6,13 +6,10 @@
 #include <memory>
 #include <string>
 
-#include "afterimage/engine/reference/reference_engine.h"
-#include "afterimage/lab/media_loader.h"
 #include "afterimage/lab/run.h"
 #include "afterimage/lab/run_report.h"
-#include "afterimage/lab/workload.h"
-#include "afterimage/platform/terminal.h"
 #include "cli/verbs.h"
+#include "cli/workload_call.h"
 
 namespace afterimage {
 namespace {
@@ -33,41 +30,9 @@ ExitCode wrong_call(const Error& error) {
   return ExitCode::kWrongCall;
 }
 
-/// One line that is drawn over itself; nothing at all when nobody looks.
-RunProgress progress_line() {
-  if (!standard_error_is_terminal()) return {};
-  return [](std::string_view pass, std::size_t done, std::size_t of) {
-    constexpr std::size_t kWidth = 30;
-    const std::size_t filled = of == 0 ? kWidth : kWidth * done / of;
-    fmt::print(stderr, "\r{:<14} [{:=<{}}{:{}}] {}/{} requests\033[K", pass, "", filled, "",
-               kWidth - filled, done, of);
-    if (done == of) fmt::print(stderr, "\r\033[K");
-    std::fflush(stderr);
-  };
-}
-
-Result<std::unique_ptr<ReferenceEngine>> make_engine(const RunCall& call, const Clock& clock) {
-  ReferenceOptions options =
-      call.size == "tiny" ? ReferenceOptions::tiny() : ReferenceOptions::small();
-  options.clock = &clock;
-  return ReferenceEngine::create(std::move(options));
-}
-
-Result<RunReport> work(const RunCall& call, World& world, const MediaLimits& limits) {
-  AFI_TRY(
-      MediaLoader loader,
-      MediaLoader::open({.workload = call.workload, .images_folder = call.images, .limits = limits},
-                        world.files));
-  AFI_TRY(const Workload workload,
-          read_workload(call.workload, world.files,
-                        [&](const MediaReference& reference) { return loader.load(reference); }));
-  if (workload.requests.empty() && workload.rejected.empty()) {
-    return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' holds no requests", call.workload));
-  }
-  for (const auto& [name, photo] : loader.stand_ins()) {
-    fmt::print(stderr, "{} stands in for {}\n", photo, name);
-  }
-  AFI_TRY(const auto engine, make_engine(call, world.clock));
+Result<RunReport> work(const RunCall& call, World& world) {
+  AFI_TRY(const Workload workload, load_workload(call.workload, call.images, world));
+  AFI_TRY(const auto engine, make_engine(call.size, world.clock));
   const RunOptions options{
       .engine_name = fmt::format("{} ({})", call.engine, call.size),
       .generate = {.max_tokens = TokenCount(call.max_tokens)},
@@ -76,22 +41,16 @@ Result<RunReport> work(const RunCall& call, World& world, const MediaLimits& lim
 }
 
 ExitCode run(const RunCall& call, World& world) {
-  const bool to_standard_output = call.json == "-";
-  if (!call.json.empty() && !to_standard_output) {
-    if (const auto writable = world.files.check_replaceable(call.json); !writable.has_value()) {
-      return wrong_call(writable.error());
-    }
+  if (const auto writable = check_report(call.json, world); !writable.has_value()) {
+    return wrong_call(writable.error());
   }
-  const auto report = work(call, world, MediaLimits());
+  const auto report = work(call, world);
   if (!report.has_value()) return wrong_call(report.error());
   const std::string json = call.json.empty() ? "" : to_json(*report);
-  fmt::print("{}", to_standard_output ? json : to_table(*report));
-  if (!call.json.empty() && !to_standard_output) {
-    const auto written = world.files.replace(call.json, std::as_bytes(std::span(json)));
-    if (!written.has_value()) {
-      fmt::print(stderr, "afterimage run: {}\n", written.error().message);
-      return ExitCode::kProblem;
-    }
+  const auto printed = print_report(to_table(*report), json, call.json, world);
+  if (!printed.has_value()) {
+    fmt::print(stderr, "afterimage run: {}\n", printed.error().message);
+    return ExitCode::kProblem;
   }
   return report->fine() ? ExitCode::kFine : ExitCode::kProblem;
 }

@@ -49,6 +49,8 @@ struct Fixture {
   }
 };
 
+// Seed 004 B16: the state was kept after the answer, which the next turn's prompt renders
+// otherwise.
 TEST(Serve, TheNextTurnResumesWhereTheLastPromptEnded) {
   const Fixture f;
   const Served first = f.ask(f.conversation(1, 0));
@@ -59,7 +61,8 @@ TEST(Serve, TheNextTurnResumesWhereTheLastPromptEnded) {
   EXPECT_EQ(second.sources, (std::vector{MediaSource::kCovered}));
 }
 
-// Seed 004 B6: the same question again was a miss.
+// Seed 004 B6: the same question again was a miss. B14: the only state stood past the last place
+// where it could be resumed.
 TEST(Serve, AnExactRepeatComputesOneToken) {
   const Fixture f;
   const Served first = f.ask(f.conversation(1, 1));

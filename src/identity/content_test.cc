@@ -56,7 +56,8 @@ TEST(DecodedDigest, HasItsGoldenVectors) {
             "2fc37565835a06ba94a79dbdb109d58c399dd5ef53d65a546a8900dd899f2655");
 }
 
-// Other systems hashed the data alone; each row is a pair of different pictures that then collide.
+// Seed 004 B13, and others: the data alone was hashed. Each row is a pair of different pictures
+// that then collide.
 TEST(DecodedDigest, WhatIsNotInTheDataIsInTheDigest) {
   const auto white = filled(24, 0xFF);
   const auto black_white = std::vector{std::byte{0}, std::byte{255}};

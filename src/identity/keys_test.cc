@@ -70,6 +70,19 @@ TEST(PrefixRoot, HasItsGoldenVectorAndChangesWithEachRecipe) {
   EXPECT_NE(root, other.prefix_root(inputs.recipe, none, none));
 }
 
+TEST(Seed004, B12_NothingIsResumedAcrossAdaptersTemplatesDtypesOrTenants) {
+  const auto root_of = [](const std::function<void(Inputs&)>& change) {
+    Inputs inputs;
+    change(inputs);
+    return Namespace::of(inputs.model, inputs.tenant, inputs.root).value().prefix_root({}, {}, {});
+  };
+  std::set<NamespaceId> roots{root_of([](Inputs&) {})};
+  EXPECT_TRUE(roots.insert(root_of([](Inputs& i) { i.model.adapter = "lora"; })).second);
+  EXPECT_TRUE(roots.insert(root_of([](Inputs& i) { i.model.chat_template = "t2"; })).second);
+  EXPECT_TRUE(roots.insert(root_of([](Inputs& i) { i.model.kv_dtype = DType::kF16; })).second);
+  EXPECT_TRUE(roots.insert(root_of([](Inputs& i) { i.tenant = TenantId("acme2"); })).second);
+}
+
 TEST(EncoderKey, ChangesWithEveryFieldAlone) {
   const struct {
     const char* name;

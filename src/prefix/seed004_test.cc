@@ -4,6 +4,9 @@
 // 4).
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <span>
+
 #include "afterimage/prefix/prefix_cache.h"
 #include "afterimage/prefix/prefix_tree.h"
 #include "afterimage/prefix/testing/kv_world.h"
@@ -20,6 +23,17 @@ TEST(Seed004, B1_TheLastSampledTokenHasNoRow) {
   CacheFixture f;
   ASSERT_TRUE(f.put(text({1, 2, 3, 4, 5})).has_value());
   EXPECT_EQ(f.resume(text({1, 2, 3, 4, 5, 6, 7})), 4U) << "token 5 was sampled and never fed back";
+}
+
+TEST(Seed004, B1_NorIsThereAWindowPastTheLastRow) {
+  CacheFixture f;
+  const KvLayout rotating{{full(), sliding(2)}};
+  const Sequence prompt = text({1, 2, 3, 4, 5});
+  const auto past = f.put(space(1), rotating, prompt, 4, {5});
+  ASSERT_FALSE(past.has_value());
+  EXPECT_EQ(past.error().code, ErrorCode::kInvalidArgument);
+  ASSERT_TRUE(f.put(space(1), rotating, prompt, 4, {4}).has_value());
+  EXPECT_EQ(f.resume(space(1), rotating, prompt + text({6, 7})), 4U);
 }
 
 TEST(Seed004, B2_AStateServesNoLengthButItsOwn) {
@@ -104,10 +118,11 @@ TEST(Seed004, B8_TheBudgetHoldsWhereverTheKvLives) {
 TEST(Seed004, B9_AnEntryIsChargedItsOwnBytesAndPinsNobodysBuffer) {
   CacheFixture f;
   const Sequence prompt = text_of(100);
-  {
-    const Capture batch(space(1), kFullOnly, prompt, 100);  // the engine's buffer, gone after this
-    ASSERT_EQ(f.cache->insert(space(1), kFullOnly, prompt, batch.kv)->bytes, Bytes(832));
-  }
+  const Capture batch(space(1), kFullOnly, prompt, 100);
+  ASSERT_EQ(f.cache->insert(space(1), kFullOnly, prompt, batch.kv)->bytes, Bytes(832));
+  const std::span<const std::byte> buffer =
+      batch.kv.rows[0];  // the engine's, which goes on with it
+  std::memset(const_cast<std::byte*>(buffer.data()), 0xEE, buffer.size());  // NOLINT
   EXPECT_EQ(f.budget.used(), Bytes(832)) << "100 rows of 8 bytes, rounded up to 64";
   EXPECT_EQ(f.resume(prompt), 99U);
 }

@@ -71,7 +71,7 @@ class Folder(unittest.TestCase):
 
 class Help(unittest.TestCase):
     def test_help_texts_are_the_ones_we_agreed_on(self):
-        for verb in ["", "run", "fingerprint"]:
+        for verb in ["", "run", "explain", "fingerprint"]:
             shown = call(*([verb] if verb else []), "--help")
             self.assertEqual(shown.returncode, 0)
             golden = SOURCE / "tests" / "cli" / "help" / f"{verb or 'afterimage'}.txt"
@@ -83,6 +83,7 @@ class Help(unittest.TestCase):
 
     def test_wrong_calls_exit_2_and_say_why(self):
         for arguments, said in [([], "subcommand"), (["walk"], "walk"), (["run"], "--workload"),
+                                (["explain", "--workload", "w"], "--request"),
                                 (["run", "--workload", "w", "--size", "huge"], "huge"),
                                 (["run", "--workload", "w", "--budget", "lots"], "lots"),
                                 (["run", "--workload", "no/such/file.jsonl"], "no/such/file.jsonl"),
@@ -128,6 +129,72 @@ class MainJob(unittest.TestCase):
             shown = json.loads(done.stdout)[0]
             self.assertEqual(shown["sha256"], hashlib.sha256(file.read_bytes()).hexdigest())
         self.assertEqual(json.loads(call("fingerprint", "--json", EXAMPLES / "media" / "clock.webp").stdout)[0]["frames"], 12)
+
+
+class Explain(Folder):
+    """Why one request resumed where it did, asked as people ask."""
+
+    def explain(self, name, *lines, more=()):
+        return call("explain", "--size", "tiny", "--workload", self.workload(*lines), "--request", name, *more)
+
+    def test_the_next_turn_of_the_example_names_the_turn_before_and_quotes_it(self):
+        arguments = ["explain", "--size", "tiny", "--workload", EXAMPLES / "agents.jsonl", "--request", "designer-poster-2"]
+        done = call(*arguments)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("designer-poster-2 is request 8 of 30", done.stdout)
+        self.assertIn("those of designer-poster-1, all of that prompt", done.stdout)
+        self.assertIn("<assistant> Deep blue against warm yellow", done.stdout)
+        told = json.loads(call(*arguments, "--json", "-").stdout)
+        with tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder) / "run.json"
+            call("run", "--size", "tiny", "--max-tokens", "1", "--workload", EXAMPLES / "agents.jsonl", "--json", out)
+            ran = {r["id"]: r for r in json.loads(out.read_text())["per_request"]}["designer-poster-2"]
+        self.assertEqual(told["resumed_from"], ran["resumed_from"], "what run did is what is explained")
+        self.assertEqual([m["source"] for m in told["media"]], [m["source"] for m in ran["media"]])
+
+    def test_before_the_first_request_nothing_was_cached(self):
+        done = self.explain("a", request("a", TEXT), request("b", TEXT))
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("Nothing was cached before it: it is the first request.", done.stdout)
+
+    def test_an_unknown_id_names_those_that_are_near(self):
+        done = self.explain("analist-1", request("analyst-1", TEXT), request("planner", TEXT))
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn('there is no request "analist-1"', done.stderr)
+        self.assertIn('"analyst-1"', done.stderr)
+
+    def test_of_two_with_one_id_the_first_is_explained_and_the_other_named(self):
+        done = self.explain("a", request("a", TEXT), request("a", image("good.png")))
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("a is request 1 of 1", done.stdout)
+        self.assertIn('line 2 was not served: id "a" stands on line 1 already', done.stderr)
+
+    def test_lines_that_are_no_requests_are_named(self):
+        done = self.explain("b", "{", request("b", TEXT))
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("line 1 was not served: not JSON", done.stderr)
+        done = self.explain("c", "{", request("b", TEXT))
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("line 1 could not be read: not JSON", done.stderr)
+
+    def test_a_request_that_cannot_be_served_is_a_problem(self):
+        self.write("bad.png", png(4, 4, claimed=(400, 400)))
+        done = self.explain("b", request("a", TEXT), request("b", image("bad.png"), TEXT))
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("bad.png", done.stderr)
+
+    def test_a_workload_that_is_not_there(self):
+        done = call("explain", "--workload", "no/such.jsonl", "--request", "a")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("no/such.jsonl", done.stderr)
+        done = self.explain("a", "")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("holds no requests", done.stderr)
+
+    def test_unwritable_output_is_said_before_the_work(self):
+        done = self.explain("a", request("a", TEXT), more=["--json", "/no/such/folder/out.json"])
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("/no/such/folder/out.json", done.stderr)
 
 
 class Photos(Folder):
