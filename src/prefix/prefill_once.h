@@ -62,15 +62,14 @@ class [[nodiscard]] PrefillTurn {
   std::shared_ptr<PrefillFlight> flight_;  // nullptr: nobody can be waiting (any more)
 };
 
-/// Leave to wait for a prompt that somebody else is prefilling. Move-only; dropping it costs nobody
-/// anything.
+/// Leave to wait for a prompt that somebody else is prefilling. Dropping it costs nobody anything.
 class [[nodiscard]] PrefillTicket {
  public:
   /// The resume point that there will be, if all goes well: what waiting is for.
   [[nodiscard]] TokenCount promised() const { return promised_; }
-  /// Blocks until whoever prefills is done. True: he left without a result; claim again, somebody
-  /// has to. False: it is there, or it failed, or it did not fit; lead, whatever there is. So a
-  /// request waits again only after another request has ended, and never in vain twice.
+  /// Blocks until whoever prefills is done. True: the turn was let go of without a result; claim
+  /// again. False: it is there, or it failed, or it did not fit; lead, from whatever there is. So a
+  /// request waits a second time only if the one that it waited for was given up.
   /// kCancelled: `stop` was requested.
   Result<bool> wait(const std::stop_token& stop = {}) &&;
 
