@@ -39,10 +39,23 @@ Result<Generation> Engine::generate_from(const Sequence& prompt,
     resumed_from = use.resume_from->covered;
   }
   AFI_TRY_VOID(check_wanted(use.wanted, *layout, prompt, resumed_from));
-  AFI_TRY(Generation generation, run(prompt, embeddings, options, use));
+  bool told = false;
+  KvUse checked = use;
+  checked.on_captured = [&](KvCapture& kv) {
+    // What is not as it was wanted is told to nobody, and is an error once the run is over.
+    if (!use.on_captured || told || kv.covered.value() < prompt.tokens.size() ||
+        !check_capture(kv, use.wanted, *layout).has_value()) {
+      return;
+    }
+    kv.origin = origin;
+    told = true;
+    use.on_captured(kv);
+  };
+  AFI_TRY(Generation generation, run(prompt, embeddings, options, checked));
   AFI_TRY_VOID(check_completion(generation, prompt, resumed_from));
   AFI_TRY_VOID(check_capture(generation.kv, use.wanted, *layout));
   generation.kv.origin = origin;
+  checked.on_captured(generation.kv);
   return generation;
 }
 

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -39,6 +40,11 @@ struct Completion {
 struct KvUse {
   const KvState* resume_from = nullptr;  // nullptr: start cold
   KvWanted wanted;                       // by default nothing
+  /// Called once in the run: with what was wanted, as soon as the prompt is prefilled and its first
+  /// token is out, if all of that lies within the prompt; else, and with an engine that cannot, at
+  /// the end. What others wait for need not wait for an answer of a thousand tokens. Leaves the
+  /// capture as it is.
+  std::function<void(KvCapture&)> on_captured;
 };
 
 /// A completion, and the KV that was wanted of it.
@@ -48,7 +54,7 @@ struct Generation {
 };
 
 /// What Afterimage needs of an engine. One object is one loaded model. An engine that shows its KV
-/// overrides kv_layout() and run(), and tests/testing/engine_conformance.h holds it to "cold =
+/// overrides kv_layout() and run(), and tests/conformance/engine_conformance.h holds it to "cold =
 /// resumed, bit for bit".
 ///
 /// Errors   Whatever media/ says of bad files; kUnsupported for a modality the model lacks.
@@ -91,7 +97,8 @@ class Engine {
 
  protected:
   /// What generate_from() does once `use` is known to fit, and before what it gives is checked.
-  /// Restores into a sequence of its own, and wipes that on failure. Need not fill kv.origin.
+  /// Restores into a sequence of its own, and wipes that on failure. Need not fill kv.origin, nor
+  /// call use.on_captured.
   virtual Result<Generation> run(const Sequence& prompt, std::span<const TensorViews> embeddings,
                                  const GenerateOptions& options, const KvUse& use) const;
 };

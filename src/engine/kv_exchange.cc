@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "afterimage/prefix/resume_point.h"
-
 namespace afterimage {
 namespace {
 
@@ -59,29 +57,6 @@ CapturedKv captured_of(const KvCapture& capture, Duration cost) {
     for (const Tensor& group : snapshot.groups) captured.groups.emplace_back(group.bytes);
   }
   return kv;
-}
-
-std::vector<TokenCount> snapshot_positions(const Sequence& prompt, const KvLayout& layout,
-                                           const PrefixMatch& match) {
-  const bool needed = std::ranges::any_of(layout.groups, [](const LayerGroup& group) {
-    return group.kind == KvKind::kSliding || group.kind == KvKind::kRecurrent;
-  });
-  std::vector<TokenCount> positions;
-  if (!needed || prompt.tokens.size() < 2) return positions;
-  const TokenCount last(static_cast<std::uint32_t>(prompt.tokens.size() - 1));
-  positions.push_back(match.matched());
-  for (std::size_t i = 0; i < prompt.spans.size(); ++i) {
-    const TokenCount end = prompt.spans[i].end();
-    const bool last_of_group = i + 1 == prompt.spans.size() || prompt.spans[i + 1].offset != end;
-    if (last_of_group) positions.push_back(end);
-  }
-  positions.push_back(last);
-  for (TokenCount& at : positions) at = legal_boundary(layout, prompt.spans, std::min(at, last));
-  std::ranges::sort(positions);
-  const auto repeated = std::ranges::unique(positions);
-  positions.erase(repeated.begin(), repeated.end());
-  std::erase_if(positions, [&](TokenCount at) { return at <= match.resume(); });
-  return positions;
 }
 
 }  // namespace afterimage

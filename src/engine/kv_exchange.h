@@ -21,11 +21,4 @@ Result<KvState> state_of(const CachedKv& cached, const KvLayout& layout, const K
 /// What an engine handed out, as the cache takes it.
 CapturedKv captured_of(const KvCapture& capture, Duration cost);
 
-/// Where snapshots of this run should stand, ascending: where it left what was cached (the next
-/// request that shares so much resumes there), after each group of media, and one token before the
-/// prompt's end (an exact repeat and the conversation's next turn resume there). Empty if the
-/// layout needs none.
-std::vector<TokenCount> snapshot_positions(const Sequence& prompt, const KvLayout& layout,
-                                           const PrefixMatch& match);
-
 }  // namespace afterimage

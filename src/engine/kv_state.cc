@@ -181,6 +181,11 @@ Result<void> check_wanted(const KvWanted& wanted, const KvLayout& layout, const 
   return {};
 }
 
+bool within_prompt(const KvWanted& wanted) {
+  const bool snapshot_at_end = !wanted.snapshots.empty() && wanted.snapshots.back() == kEndOfRun;
+  return wanted.rows_to != kEndOfRun && !snapshot_at_end;
+}
+
 Result<void> check_capture(const KvCapture& capture, const KvWanted& wanted,
                            const KvLayout& layout) {
   const TokenCount to = resolved(wanted.rows_to, capture.covered, layout);

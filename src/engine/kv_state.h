@@ -58,6 +58,9 @@ struct KvWanted {
                   // there, so that what is captured is exactly that position's.
 };
 
+/// Whether all of it is there once the prompt is prefilled.
+bool within_prompt(const KvWanted& wanted);
+
 /// What full groups do not keep: window rows and recurrent states as they were after `at` tokens.
 struct KvSnapshot {
   TokenCount at{};

@@ -110,7 +110,7 @@ TEST(KvState, AGoodOneIsAccepted) {
   EXPECT_TRUE(checked.has_value()) << to_string(checked.error());
 }
 
-// What engines of alignment 1 cannot show; all else is in testing/engine_conformance.h.
+// What engines of alignment 1 cannot show; all else is in conformance/engine_conformance.h.
 TEST(KvState, OffTheAlignmentIsRefused) {
   Owned state;
   state.state.covered = TokenCount(9);

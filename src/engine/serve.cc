@@ -49,44 +49,66 @@ struct Way {
   Duration arrived;
 };
 
-/// Generates from where `match` ends, and keeps what was computed.
-Result<Completion> resume_and_keep(const Way& way, const PrefixMatch& match,
+/// Generates from where the turn's match ends, and keeps what was prefilled as soon as it is.
+Result<Completion> resume_and_keep(const Way& way, PrefillTurn& turn,
                                    std::span<const TensorViews> embeddings) {
   const KvLayout& layout = *way.engine.kv_layout();
-  PrefillOnce& prefix = *way.reuse.prefix();
+  const TokenCount resume = turn.match().resume();
   KvState state;
   KvUse use;
-  if (match.resume().value() > 0) {
-    AFI_TRY(state, state_of(prefix.kv(match), layout, kv_origin(way.engine.identity(), layout)));
+  if (resume.value() > 0) {
+    const CachedKv cached = way.reuse.prefix()->kv(turn.match());
+    AFI_TRY(state, state_of(cached, layout, kv_origin(way.engine.identity(), layout)));
     use.resume_from = &state;
   }
-  use.wanted = {.rows_from = match.resume(),
+  use.wanted = {.rows_from = resume,
                 .rows_to = TokenCount(static_cast<std::uint32_t>(way.prompt.tokens.size())),
-                .snapshots = snapshot_positions(way.prompt, layout, match)};
-  AFI_TRY(const Generation made,
-          way.engine.generate_from(way.prompt, embeddings, way.options, use));
-  // No room is no error, and the answer is there already: what cannot be kept is not kept.
-  static_cast<void>(prefix.insert(way.root, layout, way.prompt,
-                                  captured_of(made.kv, made.completion.first_token_after)));
-  return made.completion;
+                .snapshots = turn.snapshots()};
+  const Duration began = way.clock.now();
+  use.on_captured = [&](const KvCapture& kv) {
+    // No room is no error, and the answer goes on: what cannot be kept is not kept.
+    static_cast<void>(turn.commit(captured_of(kv, way.clock.now() - began)));
+  };
+  AFI_TRY(Generation made, way.engine.generate_from(way.prompt, embeddings, way.options, use));
+  return std::move(made.completion);
 }
 
-/// `match` is held until what stands on it has been kept.
-Result<Served> answer(const Way& way, PrefixMatch match, const std::stop_token& stop) {
+/// `turn` is nullptr if there is nothing to keep KV in, or none to keep.
+Result<Served> answer(const Way& way, PrefillTurn* turn, const std::stop_token& stop) {
   Served served;
-  const auto to_encode = media_to_encode(way.prompt.spans, match.resume());
+  const TokenCount resume = turn == nullptr ? TokenCount(0) : turn->match().resume();
+  const auto to_encode = media_to_encode(way.prompt.spans, resume);
   Plan plan =
       way.reuse.plan(way.prints, way.request.agent, way.prompt.spans.size() - to_encode.size());
   AFI_TRY_VOID(complete(plan, way.media, way.engine, way.clock, served, stop));
   const Duration ready = way.clock.now();
-  if (way.reuse.prefix() != nullptr && way.engine.kv_layout() != nullptr) {
-    AFI_TRY(served.completion, resume_and_keep(way, match, plan.embeddings()));
+  if (turn != nullptr) {
+    AFI_TRY(served.completion, resume_and_keep(way, *turn, plan.embeddings()));
   } else {
     AFI_TRY(served.completion, way.engine.generate(way.prompt, plan.embeddings(), way.options));
   }
   served.sources = plan.sources();
   served.time_to_first_token = ready - way.arrived + served.completion.first_token_after;
   served.total = way.clock.now() - way.arrived;
+  return served;
+}
+
+/// The prefix comes before the encoder: whoever waits here holds nothing that another waits for.
+Result<Served> answer_with_prefix(const Way& way, const std::stop_token& stop) {
+  const PrefillRequest asked{
+      .space = way.root, .layout = way.engine.kv_layout(), .prompt = &way.prompt};
+  AFI_TRY(PrefillTurn turn, way.reuse.prefix()->wait_and_lead(asked, stop));
+  auto served = answer(way, &turn, stop);
+  const auto failed = [&] {
+    return !served.has_value() && served.error().code != ErrorCode::kCancelled;
+  };
+  // Whatever a restore ran into, the request does not suffer for it: it is computed from the start.
+  if (failed() && turn.match().resume().value() > 0) {
+    turn.start_over();
+    served = answer(way, &turn, stop);
+    if (served.has_value()) served->restore_failed = true;
+  }
+  if (failed()) turn.fail();
   return served;
 }
 
@@ -116,17 +138,8 @@ Result<Served> serve(const Request& request, const Engine& engine, Reuse& reuse,
                 .clock = clock,
                 .options = options,
                 .arrived = arrived};
-  PrefixMatch match(TokenCount(0));
-  if (reuse.prefix() != nullptr && engine.kv_layout() != nullptr) {
-    AFI_TRY(match, reuse.prefix()->match(way.root, prompt));
-  }
-  const bool resumed = match.resume().value() > 0;
-  auto served = answer(way, std::move(match), stop);
-  // Whatever a restore ran into, the request does not suffer for it: it is computed from the start.
-  if (!served.has_value() && resumed && served.error().code != ErrorCode::kCancelled) {
-    served = answer(way, PrefixMatch(TokenCount(0)), stop);
-    if (served.has_value()) served->restore_failed = true;
-  }
+  const bool keeps_kv = reuse.prefix() != nullptr && engine.kv_layout() != nullptr;
+  auto served = keeps_kv ? answer_with_prefix(way, stop) : answer(way, nullptr, stop);
   if (served.has_value()) served->prints = std::move(prints);
   return served;
 }

@@ -4,7 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <thread>
+
 #include "afterimage/engine/reference/reference_engine.h"
+#include "afterimage/platform/random.h"
 #include "afterimage/testing/forwarding_engine.h"
 #include "afterimage/testing/media_files.h"
 
@@ -122,6 +128,191 @@ TEST(Serve, ARestoreThatFailsIsComputedFromTheStart) {
   EXPECT_TRUE(again.restore_failed);
   EXPECT_EQ(again.completion.resumed_from, TokenCount(0));
   EXPECT_EQ(again.completion.logits, first.completion.logits);
+}
+
+/// Until `ready` says so; a test that never gets there ends by its time limit.
+template <typename Ready>
+void wait_until(const Ready& ready) {
+  while (!ready()) std::this_thread::yield();
+}
+
+/// Tells the test of every run that starts cold, before it begins.
+class WatchedEngine final : public testing::ForwardingEngine {
+ public:
+  WatchedEngine(const Engine& good, std::function<Result<void>()> on_cold_run)
+      : ForwardingEngine(good), on_cold_run_(std::move(on_cold_run)) {}
+
+ protected:
+  Result<Generation> run(const Sequence& prompt, std::span<const TensorViews> embeddings,
+                         const GenerateOptions& options, const KvUse& use) const override {
+    if (use.resume_from == nullptr) AFI_TRY_VOID(on_cold_run_());
+    return ForwardingEngine::run(prompt, embeddings, options, use);
+  }
+
+ private:
+  std::function<Result<void>()> on_cold_run_;
+};
+
+/// `count` threads that ask the same at the same time. What they got.
+std::vector<Result<Served>> at_once(unsigned count, const Fixture& f, const Engine& engine,
+                                    const Request& request) {
+  std::vector<Result<Served>> served(count, fail(ErrorCode::kUnavailable, "not asked"));
+  std::vector<std::jthread> callers;
+  for (unsigned t = 0; t < count; ++t) {
+    callers.emplace_back(
+        [&, t] { served[t] = serve(request, engine, *f.reuse, f.clock, f.options); });
+  }
+  callers.clear();
+  return served;
+}
+
+// Seed 004 B18: prompts that came at the same time were all prefilled.
+TEST(Serve, IdenticalRequestsThatComeAtOnceArePrefilledOnce) {
+  constexpr unsigned kCallers = 6;
+  const Fixture f;
+  const Request request = f.conversation(1, 2);
+  std::atomic<int> cold_runs{0};
+  const WatchedEngine engine(*f.engine, [&]() -> Result<void> {
+    ++cold_runs;
+    wait_until([&] { return f.reuse->stats().prefills.followed == kCallers - 1; });
+    return {};
+  });
+  const auto answers = at_once(kCallers, f, engine, request);
+  const Served cold = serve_without_reuse(request, *f.engine, f.clock, f.options).value();
+  std::uint64_t computed = 0;
+  for (const auto& served : answers) {
+    ASSERT_TRUE(served.has_value()) << to_string(served.error());
+    EXPECT_EQ(served->completion.logits, cold.completion.logits);
+    computed += served->completion.prefilled.value();
+  }
+  EXPECT_EQ(cold_runs, 1);
+  EXPECT_EQ(computed, cold.completion.prefilled.value() + kCallers - 1) << "one token each";
+  EXPECT_EQ(f.reuse->stats().encodes.led, 1U);
+}
+
+TEST(Serve, WhenTheOnePrefillingFailsTheOthersAreServed) {
+  constexpr unsigned kCallers = 4;
+  const Fixture f;
+  std::atomic<int> cold_runs{0};
+  const WatchedEngine engine(*f.engine, [&]() -> Result<void> {
+    if (++cold_runs > 1) return {};
+    wait_until([&] { return f.reuse->stats().prefills.followed == kCallers - 1; });
+    return fail(ErrorCode::kUnavailable, "the device went away");
+  });
+  const auto answers = at_once(kCallers, f, engine, f.conversation(1, 1));
+  EXPECT_EQ(std::ranges::count_if(answers, [](const auto& a) { return a.has_value(); }),
+            kCallers - 1);
+}
+
+TEST(Serve, AnEngineThatAlwaysFailsFailsEverybodyAndHangsNobody) {
+  const Fixture f;
+  const WatchedEngine engine(*f.engine, []() -> Result<void> {
+    return fail(ErrorCode::kUnavailable, "the device went away");
+  });
+  for (const auto& served : at_once(4, f, engine, f.conversation(1, 1))) {
+    ASSERT_FALSE(served.has_value());
+    EXPECT_EQ(served.error().code, ErrorCode::kUnavailable);
+  }
+  EXPECT_EQ(f.reuse->stats().prefix.tokens, 0U);
+}
+
+// What others wait for is the prompt, not a long answer to it.
+TEST(Serve, ThePromptIsThereForOthersWhileItsAnswerIsStillBeingGenerated) {
+  class Slow final : public testing::ForwardingEngine {
+   public:
+    Slow(const Engine& good, std::function<void()> while_decoding)
+        : ForwardingEngine(good), while_decoding_(std::move(while_decoding)) {}
+
+   protected:
+    Result<Generation> run(const Sequence& prompt, std::span<const TensorViews> embeddings,
+                           const GenerateOptions& options, const KvUse& use) const override {
+      KvUse watched = use;
+      watched.on_captured = [&](KvCapture& kv) {
+        use.on_captured(kv);
+        while_decoding_();
+      };
+      return ForwardingEngine::run(prompt, embeddings, options, watched);
+    }
+
+   private:
+    std::function<void()> while_decoding_;
+  };
+  const Fixture f;
+  const Request request = f.conversation(1, 1);
+  TokenCount resumed{};
+  const Slow slow(*f.engine, [&] { resumed = f.ask(request).completion.resumed_from; });
+  const Served first = serve(request, slow, *f.reuse, f.clock, f.options).value();
+  EXPECT_EQ(resumed, first.completion.prefilled - TokenCount(1));
+}
+
+TEST(Serve, WhatAPlanHoldsIsThereHoweverMuchIsEvictedBeforeTheRestore) {
+  class Evicting final : public testing::ForwardingEngine {
+   public:
+    Evicting(const Engine& good, Reuse& reuse) : ForwardingEngine(good), reuse_(reuse) {}
+
+   protected:
+    Result<Generation> run(const Sequence& prompt, std::span<const TensorViews> embeddings,
+                           const GenerateOptions& options, const KvUse& use) const override {
+      reuse_.prefix()->shed(4_GiB);
+      reuse_.prefix()->clear();
+      return ForwardingEngine::run(prompt, embeddings, options, use);
+    }
+
+   private:
+    Reuse& reuse_;
+  };
+  const Fixture f;
+  const Request request = f.conversation(1, 1);
+  const Served first = f.ask(request);
+  const Served again =
+      serve(request, Evicting(*f.engine, *f.reuse), *f.reuse, f.clock, f.options).value();
+  EXPECT_GT(again.completion.resumed_from, TokenCount(0));
+  EXPECT_FALSE(again.restore_failed);
+  EXPECT_EQ(again.completion.logits, first.completion.logits);
+  EXPECT_EQ(f.ask(request).completion.resumed_from, TokenCount(0)) << "now it is gone";
+}
+
+// Prefixes and encoder outputs are waited for in one order, so whatever comes together, and whoever
+// fails or leaves, nobody waits for ever.
+TEST(Serve, ManyRequestsThatShareMediaAndPrefixesNeverWaitForEachOther) {
+  const Fixture f;
+  std::vector<Request> requests;
+  for (std::uint32_t seed = 1; seed <= 3; ++seed) {
+    for (int turns = 0; turns < 3; ++turns) {
+      requests.push_back(f.conversation(seed, turns));
+      requests.back().messages.push_back(
+          {.role = Role::kUser, .parts = {f.picture(seed % 3 + 1), std::string("And this?")}});
+    }
+  }
+  std::vector<LogitsDigest> expected;
+  for (const Request& request : requests) {
+    expected.push_back(
+        serve_without_reuse(request, *f.engine, f.clock, f.options)->completion.logits);
+  }
+  std::atomic<std::uint64_t> runs{0};
+  const WatchedEngine engine(*f.engine, [&]() -> Result<void> {
+    if (++runs % 5 == 0) return fail(ErrorCode::kUnavailable, "a passing failure");
+    return {};
+  });
+  std::atomic<int> wrong{0};
+  std::vector<std::jthread> callers;
+  for (std::uint64_t t = 0; t < 4; ++t) {
+    callers.emplace_back([&, t] {
+      Rng rng(t);
+      for (int i = 0; i < 12; ++i) {
+        const std::size_t n = rng.below(requests.size());
+        std::stop_source stop;
+        if (rng.chance(0.1)) stop.request_stop();
+        if (rng.chance(0.2)) f.reuse->prefix()->shed(1_MiB);
+        const auto served =
+            serve(requests[n], engine, *f.reuse, f.clock, f.options, stop.get_token());
+        if (served.has_value() && served->completion.logits != expected[n]) ++wrong;
+      }
+    });
+  }
+  callers.clear();
+  EXPECT_EQ(wrong, 0);
+  f.reuse->prefix()->check_invariants();
 }
 
 }  // namespace

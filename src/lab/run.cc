@@ -79,6 +79,7 @@ void add(const Request& request, const Outcome& outcome, RunReport& report) {
   count(*outcome.encode_once, report.encode_once);
   count(warm, report.warm);
   report.requests.push_back(report_of(request, *outcome.cold, *outcome.encode_once, warm));
+  report.restore_failures += warm.restore_failed ? 1 : 0;
   report.media_items += warm.prints.keys.size();
   report.uncached +=
       static_cast<std::uint64_t>(std::ranges::count(warm.sources, MediaSource::kUncached));

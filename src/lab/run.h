@@ -67,9 +67,10 @@ struct RunReport {
   std::vector<RequestReport> requests;  // answered in both runs
   std::vector<FailedRequest> failed;
   std::vector<RejectedLine> rejected;
-  std::uint64_t media_items = 0;     // occurrences in the answered requests
-  std::uint64_t distinct_media = 0;  // distinct keys among them: content, preprocessing, tenant
-  std::uint64_t uncached = 0;        // items that did not fit the budget, each time they came
+  std::uint64_t media_items = 0;       // occurrences in the answered requests
+  std::uint64_t distinct_media = 0;    // distinct keys among them: content, preprocessing, tenant
+  std::uint64_t restore_failures = 0;  // requests whose cached KV did not serve: computed instead
+  std::uint64_t uncached = 0;          // items that did not fit the budget, each time they came
   std::uint64_t agents = 0;
   PassReport cold;         // without reuse
   PassReport encode_once;  // with reuse of encoder outputs only, from an empty cache

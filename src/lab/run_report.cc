@@ -98,6 +98,11 @@ void add_outcome(std::string& out, const RunReport& report) {
                      plural(report.reuse.encoder.entries.value(), "encoder output"),
                      plural(report.reuse.prefix.tokens, "token"), readable(report.reuse.used),
                      readable(report.reuse.budget), most_shared(report));
+  if (report.restore_failures > 0) {
+    out += fmt::format(
+        "cached KV did not serve {}: the engine refused it, and all of the prompt was computed\n",
+        plural(report.restore_failures, "request"));
+  }
   if (report.uncached == 0) return;
   out += fmt::format(
       "served uncached {}: larger than the budget of {}, or no room beside what is in use\n",
@@ -199,6 +204,7 @@ std::string to_json(const RunReport& report) {
                      {"encoder_calls", in_each_run(report, &PassReport::encoder_calls)},
                      {"prompt_tokens_computed", in_each_run(report, &PassReport::prefilled)},
                      {"prefix_tokens_reused", report.reuse.prefix.tokens_reused},
+                     {"restore_failures", report.restore_failures},
                      {"outputs_identical", report.outputs_identical()},
                      {"ttft_ms",
                       {{"cold", pass_json(report.cold)},

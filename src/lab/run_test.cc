@@ -126,6 +126,33 @@ TEST(Run, WhicheverEncodeFailsTheOthersRunAndNothingIsLeftBehind) {
   }
 }
 
+TEST(Run, RestoresThatFailedAreCounted) {
+  class Refusing final : public FaultyEngine {
+   public:
+    using FaultyEngine::ForwardingEngine;
+
+   protected:
+    Result<Generation> run(const Sequence& prompt, std::span<const TensorViews> embeddings,
+                           const GenerateOptions& options, const KvUse& use) const override {
+      if (use.resume_from != nullptr) return fail(ErrorCode::kUnavailable, "no such context");
+      return FaultyEngine::run(prompt, embeddings, options, use);
+    }
+  };
+  const Fixture f;
+  const Workload workload{.requests = {f.request("a", {f.picture(1)}),
+                                       f.request("b", {f.picture(1)}),
+                                       f.request("c", {f.picture(1)})}};
+  const RunReport refused = f.run(workload, Refusing(*f.engine));
+  EXPECT_TRUE(refused.fine()) << "the answers are right all the same";
+  EXPECT_EQ(refused.restore_failures, 2U);
+  EXPECT_EQ(nlohmann::json::parse(to_json(refused)).at("restore_failures"), 2);
+  EXPECT_NE(to_table(refused).find("cached KV did not serve 2 requests"), std::string::npos);
+
+  const RunReport smooth = f.run(workload, *f.engine);
+  EXPECT_EQ(nlohmann::json::parse(to_json(smooth)).at("restore_failures"), 0);
+  EXPECT_EQ(to_table(smooth).find("did not serve"), std::string::npos);
+}
+
 TEST(Run, WhenNothingWasAnsweredNothingIsIdentical) {
   const Fixture f;
   const MediaItem damaged = testing::media_item(Modality::kImage, {});

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "afterimage/check.h"
+#include "afterimage/prefix/captured_kv.h"
 
 namespace afterimage {
 namespace {
@@ -171,6 +172,26 @@ ResumePoint resume_point(const KvLayout& layout, std::span<const GroupAvailabili
   });
   if (by_rows > point.length) point.with_snapshot = by_rows;
   return point;
+}
+
+std::vector<TokenCount> snapshot_positions(const KvLayout& layout, const Sequence& prompt,
+                                           TokenCount parted, TokenCount resume) {
+  std::vector<TokenCount> positions;
+  if (!keeps_snapshots(layout) || prompt.tokens.size() < 2) return positions;
+  const TokenCount last(static_cast<std::uint32_t>(prompt.tokens.size() - 1));
+  positions.push_back(parted);
+  for (std::size_t i = 0; i < prompt.spans.size(); ++i) {
+    const TokenCount end = prompt.spans[i].end();
+    const bool last_of_group = i + 1 == prompt.spans.size() || prompt.spans[i + 1].offset != end;
+    if (last_of_group) positions.push_back(end);
+  }
+  positions.push_back(last);
+  for (TokenCount& at : positions) at = legal_boundary(layout, prompt.spans, std::min(at, last));
+  std::ranges::sort(positions);
+  const auto repeated = std::ranges::unique(positions);
+  positions.erase(repeated.begin(), repeated.end());
+  std::erase_if(positions, [&](TokenCount at) { return at <= resume; });
+  return positions;
 }
 
 std::span<const MediaSpan> media_to_encode(std::span<const MediaSpan> spans, TokenCount resume) {

@@ -92,6 +92,13 @@ ResumePoint resume_point(const KvLayout& layout, std::span<const GroupAvailabili
 /// kept and no unsplittable span is cut.
 TokenCount legal_boundary(const KvLayout& layout, std::span<const MediaSpan> spans, TokenCount at);
 
+/// Where snapshots of a run should stand that goes on from `resume`, ascending: at `parted`, where
+/// the prompt left what others share with it (the next that shares so much resumes there), after
+/// each group of media, and one token before its end (an exact repeat and the conversation's next
+/// turn resume there). Empty if the layout needs none.
+std::vector<TokenCount> snapshot_positions(const KvLayout& layout, const Sequence& prompt,
+                                           TokenCount parted, TokenCount resume);
+
 /// The spans whose items the encoder is still needed for after resuming at `resume`: those that do
 /// not end at or before it. By position, never by count: an item that stands twice may be needed
 /// once.

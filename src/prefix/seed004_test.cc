@@ -4,9 +4,12 @@
 // 4).
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
 #include <span>
+#include <thread>
 
+#include "afterimage/prefix/prefill_once.h"
 #include "afterimage/prefix/prefix_cache.h"
 #include "afterimage/prefix/prefix_tree.h"
 #include "afterimage/prefix/testing/kv_world.h"
@@ -220,6 +223,34 @@ TEST(Seed004, B17_TwoChildrenOfOnePrefixReadTheSameRowsAtTheSameTime) {
   };
   EXPECT_EQ(one.resume(), other.resume());
   EXPECT_EQ(rows_of(one), rows_of(other)) << "nothing was copied";
+}
+
+TEST(Seed004, B18_IdenticalPromptsThatComeAtOnceArePrefilledOnce) {
+  constexpr unsigned kCallers = 8;
+  CacheFixture f;
+  PrefillOnce front(*f.cache);
+  const Sequence prompt = with_media(text_of(200), picture(1), 50) + text_of(50, 2);
+  const PrefillRequest asked{.space = space(1), .layout = &kHybrid, .prompt = &prompt};
+  std::atomic<unsigned> prefilled{0};
+  std::atomic<unsigned> right{0};
+  std::vector<std::jthread> callers;
+  for (unsigned t = 0; t < kCallers; ++t) {
+    callers.emplace_back([&] {
+      PrefillTurn turn = front.wait_and_lead(asked).value();
+      if (turn.match().resume() == TokenCount(299)) {
+        if (is_kv_of(front.kv(turn.match()), space(1), kHybrid, prompt)) ++right;
+        return;
+      }
+      ++prefilled;
+      while (front.stats().followed < kCallers - 1) std::this_thread::yield();
+      const Capture capture(space(1), kHybrid, prompt, 300, 0, {250, 299});
+      EXPECT_TRUE(turn.commit(capture.kv).has_value());
+    });
+  }
+  callers.clear();
+  EXPECT_EQ(prefilled, 1U);
+  EXPECT_EQ(right, kCallers - 1);
+  EXPECT_EQ(front.cache_stats().insertions, 1U);
 }
 
 }  // namespace

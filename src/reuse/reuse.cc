@@ -25,7 +25,8 @@ Result<std::unique_ptr<Reuse>> Reuse::create(const ReuseOptions& options, const 
     PrefixCacheOptions prefix_options;
     prefix_options.max_sequences = options.max_sequences;
     AFI_TRY(reuse->prefixes_, PrefixCache::create(std::move(prefix_options), reuse->budget_));
-    reuse->prefill_ = std::make_unique<PrefillOnce>(*reuse->prefixes_);
+    reuse->prefill_ = std::make_unique<PrefillOnce>(
+        *reuse->prefixes_, PrefillOnceOptions{.verify_hits = options.verify_hits});
   }
   return reuse;
 }
@@ -56,7 +57,8 @@ Plan Reuse::plan(const Fingerprint& prints, const std::string& agent, std::size_
 ReuseStats Reuse::stats() const {
   return {.encoder = front_->cache_stats(),
           .encodes = front_->stats(),
-          .prefix = prefill_ == nullptr ? PrefixCacheStats() : prefill_->stats(),
+          .prefix = prefill_ == nullptr ? PrefixCacheStats() : prefill_->cache_stats(),
+          .prefills = prefill_ == nullptr ? PrefillOnceStats() : prefill_->stats(),
           .budget = budget_.capacity(),
           .used = budget_.used(),
           .peak = budget_.peak()};

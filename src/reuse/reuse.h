@@ -33,6 +33,7 @@ struct ReuseStats {
   EncoderCacheStats encoder;
   EncodeOnceStats encodes;
   PrefixCacheStats prefix;
+  PrefillOnceStats prefills;
   Bytes budget;
   Bytes used;
   Bytes peak;

@@ -4,8 +4,9 @@
 #include <memory>
 #include <set>
 
+#include "afterimage/conformance/engine_conformance.h"
 #include "afterimage/engine/reference/reference_engine.h"
-#include "afterimage/testing/engine_conformance.h"
+#include "afterimage/testing/forwarding_engine.h"
 
 namespace afterimage::testing {
 namespace {
@@ -62,28 +63,15 @@ INSTANTIATE_TEST_SUITE_P(
     name_of);
 
 /// The built-in engine with a fault in the way in or out.
-class FaultyEngine : public Engine {
+class FaultyEngine final : public ForwardingEngine {
  public:
   using SpoilState = std::function<void(KvState&, std::vector<Tensor>& room)>;
   using SpoilKv = std::function<void(KvCapture&)>;
 
   FaultyEngine(SpoilState on_restore, SpoilKv on_capture)
-      : on_restore_(std::move(on_restore)), on_capture_(std::move(on_capture)) {}
-
-  [[nodiscard]] const ModelIdentity& identity() const override { return good_.identity(); }
-  [[nodiscard]] PreprocessRecipe recipe(Modality modality) const override {
-    return good_.recipe(modality);
-  }
-  Result<Sequence> prepare(const Request& request,
-                           std::span<const ContentDigest> contents) const override {
-    return good_.prepare(request, contents);
-  }
-  Result<EncoderOutput> encode(const MediaItem& item) const override { return good_.encode(item); }
-  Result<Completion> generate(const Sequence& prompt, std::span<const TensorViews> embeddings,
-                              const GenerateOptions& options) const override {
-    return good_.generate(prompt, embeddings, options);
-  }
-  [[nodiscard]] const KvLayout* kv_layout() const override { return good_.kv_layout(); }
+      : ForwardingEngine(engine_with("all", ReferenceOptions::tiny().decoder.layers)),
+        on_restore_(std::move(on_restore)),
+        on_capture_(std::move(on_capture)) {}
 
  protected:
   Result<Generation> run(const Sequence& prompt, std::span<const TensorViews> embeddings,
@@ -96,13 +84,12 @@ class FaultyEngine : public Engine {
       on_restore_(state, room);
       spoiled.resume_from = &state;
     }
-    auto generation = good_.generate_from(prompt, embeddings, options, spoiled);
+    auto generation = ForwardingEngine::run(prompt, embeddings, options, spoiled);
     if (generation.has_value()) on_capture_(generation->kv);
     return generation;
   }
 
  private:
-  const Engine& good_ = engine_with("all", ReferenceOptions::tiny().decoder.layers);
   SpoilState on_restore_;
   SpoilKv on_capture_;
 };

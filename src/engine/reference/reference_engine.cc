@@ -69,8 +69,8 @@ struct ReferenceEngine::Model {
                                             CellGrid grid) const;
   [[nodiscard]] Matrix prefill(DecoderState& state, std::span<const InputRow> rows,
                                const KvWanted& wanted, KvCapture& kv) const;
-  void decode(DecoderState& state, Matrix logits, TokenCount max_tokens,
-              Completion& completion) const;
+  void decode(DecoderState& state, Matrix logits, TokenCount max_tokens, Completion& completion,
+              const std::function<void()>& after_first_token) const;
   void capture_end(const DecoderState& state, const KvWanted& wanted, KvCapture& kv) const;
 
   ReferenceOptions options;
@@ -186,9 +186,18 @@ Result<Generation> ReferenceEngine::run(const Sequence& prompt,
   if (use.resume_from != nullptr) model_->packing.restore(*use.resume_from, state);
   completion.prefilled = token_count(rows.size()) - completion.resumed_from;
   Matrix logits = model_->prefill(state, rows.rows(), use.wanted, result.kv);
-  model_->decode(state, std::move(logits), options.max_tokens, completion);
+  bool captured = false;
+  const auto capture = [&] {
+    model_->capture_end(state, use.wanted, result.kv);
+    captured = true;
+    if (use.on_captured) use.on_captured(result.kv);
+  };
+  model_->decode(state, std::move(logits), options.max_tokens, completion, [&] {
+    if (within_prompt(use.wanted)) capture();
+  });
   completion.first_token_after -= start;
-  model_->capture_end(state, use.wanted, result.kv);
+  if (!captured) capture();
+  result.kv.covered = token_count(state.covered);
   return result;
 }
 
@@ -212,14 +221,18 @@ Matrix ReferenceEngine::Model::prefill(DecoderState& state, std::span<const Inpu
 
 // first_token_after is still a time of day: run() knows when it began.
 void ReferenceEngine::Model::decode(DecoderState& state, Matrix logits, TokenCount max_tokens,
-                                    Completion& completion) const {
+                                    Completion& completion,
+                                    const std::function<void()>& after_first_token) const {
   LogitsHasher hasher;
   completion.first_token_after = clock.now();
   while (completion.tokens.size() < max_tokens.value()) {
     hasher.add(logits.all());
     const TokenId next = most_likely(logits.all());
     completion.tokens.push_back(next);
-    if (completion.tokens.size() == 1) completion.first_token_after = clock.now();
+    if (completion.tokens.size() == 1) {
+      completion.first_token_after = clock.now();
+      after_first_token();
+    }
     if (next == token(SpecialToken::kEos) || completion.tokens.size() == max_tokens.value()) break;
     const InputRow row{.token = next};
     logits = decoder.logits(decoder.forward(state, {&row, 1}));

@@ -11,9 +11,12 @@
 #include <thread>
 #include <vector>
 
+#include "afterimage/conformance/kv_damage.h"
+#include "afterimage/conformance/resume_check.h"
 #include "afterimage/engine/engine.h"
-#include "afterimage/testing/kv_damage.h"
-#include "afterimage/testing/resume_check.h"
+#include "afterimage/engine/kv_exchange.h"
+#include "afterimage/memory/budget.h"
+#include "afterimage/prefix/prefix_cache.h"
 #include "afterimage/testing/seeds.h"
 
 /// What every Engine that shows its KV promises: cold = resumed, bit for bit, and a state that is
@@ -83,6 +86,26 @@ TEST_P(EngineConformance, ResumesAtEveryPointAroundUnsplittableMedia) {
   EnginePrompt prompt = long_prompt();
   for (MediaSpan& span : prompt.sequence.spans) span.splittable = false;
   EXPECT_EQ(first_difference(engine, prompt, points_of(prompt), rng), "");
+}
+
+// One before, at and one behind both edges of every image, sound and film. A subset of the above,
+// by name.
+TEST_P(EngineConformance, ResumesAroundBothEdgesOfEveryMediaItem) {
+  const EnginePrompt prompt = long_prompt();
+  const auto legal = points_of(prompt);
+  std::vector<TokenCount> edges;
+  for (const MediaSpan& span : prompt.sequence.spans) {
+    for (const TokenCount edge : {span.offset, span.end()}) {
+      for (const TokenCount at : {edge - TokenCount(1), edge, edge + TokenCount(1)}) {
+        if (std::ranges::binary_search(legal, at)) edges.push_back(at);
+      }
+    }
+  }
+  std::ranges::sort(edges);
+  const auto repeated = std::ranges::unique(edges);
+  edges.erase(repeated.begin(), repeated.end());
+  ASSERT_TRUE(layout().alignment > TokenCount(1) || edges.size() >= 3 * prompts.media());
+  EXPECT_EQ(first_difference(engine, prompt, edges, rng), "");
 }
 
 TEST_P(EngineConformance, ShortPromptsResumeToo) {
@@ -179,6 +202,77 @@ TEST_P(EngineConformance, ForksShareNothing) {
   EXPECT_EQ(
       difference(captured->completion, run(engine, trunk, {.resume_from = &state})->completion),
       "");
+}
+
+/// A prefix cache that knows one prompt, with a snapshot at `at` if the layout needs one.
+struct KnownPrompt {
+  KnownPrompt(const Engine& engine, const EnginePrompt& prompt, TokenCount at) {
+    const KvWanted wanted{.rows_to = prompt.size(), .snapshots = {at}};
+    const auto made = run(engine, prompt, {.wanted = wanted});
+    EXPECT_TRUE(made.has_value() && cache
+                                        ->insert(space, *engine.kv_layout(), prompt.sequence,
+                                                 captured_of(made->kv, Duration(1)))
+                                        .has_value());
+  }
+
+  NamespaceId space;
+  MemoryBudget budget{1_GiB};
+  std::unique_ptr<PrefixCache> cache = PrefixCache::create({}, budget).value();
+};
+
+// What a plan holds is there when the engine comes for it, however much was evicted meanwhile.
+TEST_P(EngineConformance, AnEvictionBetweenMatchAndRestore) {
+  const EnginePrompt prompt = long_prompt();
+  const Completion expected = cold(prompt);
+  const auto points = points_of(prompt);
+  for (const std::size_t p : {points.size() - 1, points.size() / 2, points.size() / 4}) {
+    KnownPrompt known(engine, prompt, points[p]);
+    {
+      const PrefixMatch held = known.cache->match(known.space, prompt.sequence).value();
+      ASSERT_GE(held.resume(), points[p]);
+      known.cache->shed(known.budget.capacity());
+      known.cache->erase(known.space);
+      EXPECT_FALSE(known.cache->match(known.space, prompt.sequence)->holds()) << "it is erased";
+      const CachedKv cached = known.cache->kv(held);
+      const auto state = state_of(cached, layout(), kv_origin(engine.identity(), layout()));
+      ASSERT_TRUE(state.has_value()) << to_string(state.error());
+      const auto resumed =
+          run(engine, without_covered_embeddings(prompt, held.resume()), {.resume_from = &*state});
+      ASSERT_TRUE(resumed.has_value()) << to_string(resumed.error());
+      ASSERT_EQ(difference(expected, resumed->completion), "");
+    }
+    EXPECT_EQ(known.budget.used(), Bytes(0)) << "the last holder let go";
+    known.cache->check_invariants();
+  }
+}
+
+// What nobody held is a miss, never half a hit.
+TEST_P(EngineConformance, AnEvictionOfWhatNobodyHoldsIsAMiss) {
+  const EnginePrompt prompt = long_prompt();
+  KnownPrompt known(engine, prompt, points_of(prompt).back());
+  ASSERT_TRUE(known.cache->match(known.space, prompt.sequence)->holds());  // and is let go of
+  known.cache->shed(known.budget.capacity());
+  const PrefixMatch match = known.cache->match(known.space, prompt.sequence).value();
+  EXPECT_FALSE(match.holds());
+  EXPECT_EQ(match.resume(), TokenCount(0));
+  EXPECT_EQ(known.budget.used(), Bytes(0));
+}
+
+TEST_P(EngineConformance, WhatOthersWaitForIsHandedOutOnceAndIsTheSame) {
+  const EnginePrompt prompt = long_prompt();
+  const KvWanted wanted{.rows_to = prompt.size(), .snapshots = {points_of(prompt).back()}};
+  int times = 0;
+  KvCapture early;
+  const auto made = run(engine, prompt, {.wanted = wanted, .on_captured = [&](const KvCapture& kv) {
+                                           ++times;
+                                           early = kv;
+                                         }});
+  ASSERT_TRUE(made.has_value()) << to_string(made.error());
+  EXPECT_EQ(times, 1);
+  EXPECT_EQ(early.origin, made->kv.origin);
+  early.covered = made->kv.covered;
+  EXPECT_EQ(difference(made->kv, early, TokenCount(0)), "");
+  EXPECT_EQ(difference(made->completion, cold(prompt)), "");
 }
 
 TEST_P(EngineConformance, EmbeddingsThatAreStillNeededMustBeThere) {

@@ -6,8 +6,8 @@
 #include <functional>
 #include <vector>
 
+#include "afterimage/conformance/kv_shelf.h"
 #include "afterimage/engine/kv_state.h"
-#include "afterimage/testing/kv_shelf.h"
 
 /// States that no engine may believe.
 namespace afterimage::testing {
