@@ -207,12 +207,16 @@ TEST_P(EngineConformance, ForksShareNothing) {
 /// A prefix cache that knows one prompt, with a snapshot at `at` if the layout needs one.
 struct KnownPrompt {
   KnownPrompt(const Engine& engine, const EnginePrompt& prompt, TokenCount at) {
-    const KvWanted wanted{.rows_to = prompt.size(), .snapshots = {at}};
+    const KvLayout& layout = *engine.kv_layout();
+    KvWanted wanted{.rows_to = prompt.size(), .snapshots = {}};
+    for (const LayerGroup& group : layout.groups) {
+      const bool needs = group.kind == KvKind::kSliding || group.kind == KvKind::kRecurrent;
+      if (needs) wanted.snapshots = {at};
+    }
     const auto made = run(engine, prompt, {.wanted = wanted});
-    EXPECT_TRUE(made.has_value() && cache
-                                        ->insert(space, *engine.kv_layout(), prompt.sequence,
-                                                 captured_of(made->kv, Duration(1)))
-                                        .has_value());
+    EXPECT_TRUE(made.has_value());
+    const CapturedKv kv = captured_of(made->kv, Duration(1));
+    EXPECT_TRUE(cache->insert(space, layout, prompt.sequence, kv).has_value());
   }
 
   NamespaceId space;
