@@ -44,6 +44,6 @@ function(afterimage_room name)
                                                afterimage_warnings)
     # A test that waits for another thread fails by its time limit.
     gtest_discover_tests(${name}_test TEST_PREFIX ${name}: NO_PRETTY_VALUES DISCOVERY_TIMEOUT 60
-                         PROPERTIES LABELS ${name} TIMEOUT 120)
+                         PROPERTIES LABELS ${name} TIMEOUT 300)
   endif()
 endfunction()
