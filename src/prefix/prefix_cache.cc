@@ -221,7 +221,7 @@ void PrefixCache::discard_damaged(const PrefixMatch& match, const Payload* paylo
 }
 
 void PrefixCache::let_go(const PrefixHold& hold) {
-  const std::uint32_t space = state_->entries.segment(PrefixEntries::node_of(hold.node)).space;
+  const std::uint32_t space = state_->entries.space_of(PrefixEntries::node_of(hold.node));
   state_->entries.unpin(hold);
   const Space& left = state_->spaces[space];
   if (left.closed) state_->close(space);

@@ -30,7 +30,7 @@ struct PrefixCache::State {
     return it == index.end() ? nullptr : &spaces[it->second];
   }
   [[nodiscard]] const KvLayout& layout_of(NodeIndex node) const {
-    return spaces[entries.segment(node).space].layout;
+    return spaces[entries.space_of(node)].layout;
   }
   Result<void> check_layout_of(const NamespaceId& id, const KvLayout& layout) const;
   NodeIndex root_for(const NamespaceId& id, const KvLayout& layout);

@@ -20,11 +20,11 @@ PrefixEntries::PrefixEntries(MemoryBudget& budget, std::unique_ptr<EvictionPolic
     : budget_(budget), policy_(std::move(policy)), max_ends_(max_ends.value()) {}
 
 PrefixEntries::~PrefixEntries() {
-  for (const Segment& segment : segments_) AFI_CHECK(segment.pins == 0);
+  for (NodeIndex n = 0; n < tree_.places(); ++n) AFI_CHECK(tree_.use(n).pins == 0);
 }
 
 SlotId PrefixEntries::slot_of(NodeIndex node) const {
-  return {.index = 2 * node, .generation = segments_[node].generation};
+  return {.index = 2 * node, .generation = tree_.use(node).generation};
 }
 SlotId PrefixEntries::slot_of_snapshot(std::uint32_t s) const {
   return {.index = 2 * s + 1, .generation = snapshots_[s].generation};
@@ -55,17 +55,15 @@ NodeIndex PrefixEntries::add_root(std::uint32_t space) {
   const NodeIndex root = tree_.add_root();
   Segment& segment = place_for(root);
   segment.root = true;
-  segment.space = space;
+  tree_.use(root).space = space;
   if (space >= in_space_.size()) in_space_.resize(space + 1);
   return root;
 }
 
 void PrefixEntries::remove_root(NodeIndex root) {
   Segment& segment = segments_[root];
-  AFI_CHECK(segment.root && segment.pins == 0);
-  const std::uint32_t next_generation = segment.generation + 1;
+  AFI_CHECK(segment.root && tree_.use(root).pins == 0);
   segment = Segment{};
-  segment.generation = next_generation;
   tree_.remove(root);
 }
 
@@ -90,7 +88,7 @@ NodeIndex PrefixEntries::add_segment(NodeIndex parent, const Sequence& sequence,
   const NodeIndex node = tree_.add_leaf(parent, sequence, end);
   if (node == kNoNode) return kNoNode;
   Segment& segment = place_for(node);
-  segment.space = segments_[parent].space;
+  const std::uint32_t space = tree_.use(node).space = tree_.use(parent).space;
   Bytes bytes;
   for (Payload& payload : pieces) {
     const std::uint32_t piece_end = std::min(piece_start + kRowsPerPiece, end);
@@ -105,7 +103,7 @@ NodeIndex PrefixEntries::add_segment(NodeIndex parent, const Sequence& sequence,
     piece_start = piece_end;
   }
   policy_->insert(slot_of(node), {.bytes = bytes, .cost = cost});
-  ++in_space_[segment.space];
+  ++in_space_[space];
   ++counts_.segments;
   counts_.tokens += end - start;
   if (!extends) ++counts_.ends;
@@ -117,7 +115,7 @@ NodeIndex PrefixEntries::split(NodeIndex lower, std::uint32_t at) {
   const NodeIndex upper = tree_.split(lower, at);
   Segment& above = place_for(upper);
   Segment& below = segments_[lower];
-  above.space = below.space;
+  const std::uint32_t space = tree_.use(upper).space = tree_.use(lower).space;
   above.window_below = below.window_below;
   const auto first_below =
       std::ranges::find_if(below.snapshots, [&](std::uint32_t s) { return snapshots_[s].at > at; });
@@ -143,7 +141,7 @@ NodeIndex PrefixEntries::split(NodeIndex lower, std::uint32_t at) {
   }
   below.slices = std::move(rest);
   policy_->insert(slot_of(upper), {.bytes = bytes});
-  ++in_space_[above.space];
+  ++in_space_[space];
   ++counts_.segments;
   return upper;
 }
@@ -177,28 +175,28 @@ void PrefixEntries::add_snapshot(NodeIndex node, std::uint32_t at, std::uint32_t
 }
 
 void PrefixEntries::pin(const PrefixHold& hold) {
-  ++segments_[node_of(hold.node)].pins;
+  ++tree_.use(node_of(hold.node)).pins;
   if (hold.snapshot.has_value()) ++snapshots_[snapshot_of(*hold.snapshot)].pins;
 }
 
 void PrefixEntries::unpin(const PrefixHold& hold) {
   const NodeIndex node = node_of(hold.node);
-  Segment& segment = segments_[node];
-  AFI_CHECK(segment.generation == hold.node.generation && segment.pins > 0);
+  NodeUse& use = tree_.use(node);
+  AFI_CHECK(use.generation == hold.node.generation && use.pins > 0);
   if (hold.snapshot.has_value()) {
     Snapshot& snapshot = snapshots_[snapshot_of(*hold.snapshot)];
     AFI_CHECK(snapshot.generation == hold.snapshot->generation && snapshot.pins > 0);
     if (--snapshot.pins == 0 && snapshot.parked) set_parked(*hold.snapshot, false);
   }
-  if (--segment.pins > 0) return;
-  if (segment.parked && tree_.children(node) == 0) set_parked(hold.node, false);
-  prune(node);
+  if (--use.pins > 0) return;
+  if (use.parked && tree_.children(node) == 0) set_parked(hold.node, false);
+  if (use.prune_later) prune(node);
 }
 
 void PrefixEntries::note_use(const PrefixHold& hold) {
   if (hold.snapshot.has_value()) touch(*hold.snapshot);
   // Upwards, so that no node is ever older than what stands below it.
-  for (NodeIndex n = node_of(hold.node); n != kNoNode && !segments_[n].root; n = tree_.parent(n)) {
+  for (NodeIndex n = node_of(hold.node); tree_.parent(n) != kNoNode; n = tree_.parent(n)) {
     touch(slot_of(n));
   }
 }
@@ -217,12 +215,12 @@ bool PrefixEntries::busy(SlotId slot) const {
   if (is_snapshot(slot)) return snapshots_[snapshot_of(slot)].pins > 0;
   const NodeIndex node = node_of(slot);
   // Leaves first: an inner node evicted early would strand its children, still charged to us.
-  return segments_[node].pins > 0 || tree_.children(node) > segments_[node].leaving_children;
+  return tree_.use(node).pins > 0 || tree_.children(node) > segments_[node].leaving_children;
 }
 
 void PrefixEntries::set_parked(SlotId slot, bool parked) {
   bool& flag =
-      is_snapshot(slot) ? snapshots_[snapshot_of(slot)].parked : segments_[node_of(slot)].parked;
+      is_snapshot(slot) ? snapshots_[snapshot_of(slot)].parked : tree_.use(node_of(slot)).parked;
   if (flag == parked) return;
   flag = parked;
   parked ? policy_->park(slot) : policy_->unpark(slot);
@@ -259,7 +257,7 @@ Bytes PrefixEntries::choose(SlotId victim, Choice& choice) {
   ++above.leaving_children;
   const bool becomes_end = above.leaving_children == tree_.children(parent) && !above.root;
   if (!becomes_end) ++choice.fewer_ends;
-  if (becomes_end && above.pins == 0) set_parked(slot_of(parent), false);
+  if (becomes_end && tree_.use(parent).pins == 0) set_parked(slot_of(parent), false);
   return freed;
 }
 
@@ -353,7 +351,8 @@ void PrefixEntries::remove_snapshot(std::uint32_t s) {
 
 void PrefixEntries::remove_segment(NodeIndex node) {
   Segment& segment = segments_[node];
-  AFI_CHECK(segment.live && !segment.root && segment.pins == 0 && tree_.children(node) == 0);
+  AFI_CHECK(segment.live && !segment.root);
+  AFI_CHECK(tree_.use(node).pins == 0 && tree_.children(node) == 0);
   while (!segment.snapshots.empty()) remove_snapshot(segment.snapshots.back());
   if (!segment.doomed) remove_from_policy(slot_of(node), Leaving::kEvicted);
   for (const Slice& slice : segment.slices) {
@@ -364,17 +363,15 @@ void PrefixEntries::remove_segment(NodeIndex node) {
     free_pieces_.push_back(slice.piece);
   }
   --counts_.segments;
-  --in_space_[segment.space];
+  --in_space_[tree_.use(node).space];
   counts_.tokens -= tree_.end(node) - tree_.start(node);
   const NodeIndex parent = tree_.parent(node);
   if (!segment.doomed) --counts_.ends;
-  const std::uint32_t next_generation = segment.generation + 1;
   segment = Segment{};
-  segment.generation = next_generation;
   tree_.remove(node);
   if (parent == kNoNode || segments_[parent].doomed || !is_end(parent)) return;
   ++counts_.ends;
-  if (segments_[parent].pins == 0) set_parked(slot_of(parent), false);
+  if (tree_.use(parent).pins == 0) set_parked(slot_of(parent), false);
 }
 
 // What holds nothing goes, and so does what is doomed and no longer held; upwards as far as that is
@@ -382,8 +379,12 @@ void PrefixEntries::remove_segment(NodeIndex node) {
 void PrefixEntries::prune(NodeIndex node) {
   while (node != kNoNode && node < segments_.size()) {
     const Segment& segment = segments_[node];
-    if (!segment.live || segment.root || segment.pins > 0 || tree_.children(node) > 0) return;
+    if (!segment.live || segment.root || tree_.children(node) > 0) return;
     if (!segment.doomed && !(segment.slices.empty() && segment.snapshots.empty())) return;
+    if (tree_.use(node).pins > 0) {
+      tree_.use(node).prune_later = true;
+      return;
+    }
     const NodeIndex parent = tree_.parent(node);
     remove_segment(node);
     node = parent;
@@ -402,7 +403,7 @@ void PrefixEntries::doom(NodeIndex top) {
       snapshots_[s].parked = false;
     }
     segments_[node].doomed = true;
-    segments_[node].parked = false;
+    tree_.use(node).parked = false;
     for (NodeIndex c = tree_.first_child(node); c != kNoNode; c = tree_.next_sibling(c)) {
       if (!segments_[c].doomed) below.push_back(c);
     }
@@ -418,16 +419,18 @@ void PrefixEntries::check_invariants() const {
   for (NodeIndex n = 0; n < segments_.size(); ++n) {
     const Segment& segment = segments_[n];
     if (!segment.live) {
-      AFI_CHECK(segment.pins == 0 && segment.slices.empty() && segment.snapshots.empty());
+      AFI_CHECK(segment.slices.empty() && segment.snapshots.empty());
+      AFI_CHECK(n >= tree_.places() || tree_.use(n).pins == 0);
       continue;
     }
+    const NodeUse& use = tree_.use(n);
     AFI_CHECK(segment.leaving_children == 0);
     if (segment.root) continue;
     ++found.segments;
     found.tokens += tree_.end(n) - tree_.start(n);
     if (!segment.doomed && is_end(n)) ++found.ends;
-    AFI_CHECK(!segment.parked || segment.pins > 0 || tree_.children(n) > 0);
-    AFI_CHECK(!segment.doomed || segment.pins > 0 || tree_.children(n) > 0);
+    AFI_CHECK(!use.parked || use.pins > 0 || tree_.children(n) > 0);
+    AFI_CHECK(!segment.doomed || use.prune_later || tree_.children(n) > 0);
     std::uint32_t rows = 0;
     for (const Slice& slice : segment.slices) {
       ++refs[slice.piece];

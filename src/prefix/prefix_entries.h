@@ -37,17 +37,14 @@ class PrefixEntries {
     std::uint32_t first = 0;  // row of the piece
     std::uint32_t rows = 0;
   };
+  /// What is seldom asked of a node; what every match asks is in its NodeUse.
   struct Segment {
     std::vector<Slice> slices;             // in order; empty if no group keeps a row a token
     std::vector<std::uint32_t> snapshots;  // by position, ascending
-    std::uint32_t generation = 0;
-    std::uint32_t pins = 0;
-    std::uint32_t space = 0;             // the namespace it belongs to
-    std::uint32_t leaving_children = 0;  // while victims are being chosen
+    std::uint32_t leaving_children = 0;    // while victims are being chosen
     SlotId window_below;  // a snapshot at or below, which serves every length up to its own
     bool live = false;
     bool root = false;
-    bool parked = false;  // the policy was told that it is in use
     bool doomed = false;  // no match finds it any more; it goes when nobody holds it
   };
   struct Snapshot {
@@ -98,6 +95,8 @@ class PrefixEntries {
   void doom(NodeIndex node);
 
   [[nodiscard]] const PrefixTree& tree() const { return tree_; }
+  /// The namespace that a node belongs to.
+  [[nodiscard]] std::uint32_t space_of(NodeIndex node) const { return tree_.use(node).space; }
   [[nodiscard]] const Segment& segment(NodeIndex node) const { return segments_[node]; }
   [[nodiscard]] const Snapshot& snapshot(std::uint32_t s) const { return snapshots_[s]; }
   [[nodiscard]] const Payload& piece(std::uint32_t p) const { return *pieces_[p].payload; }

@@ -15,11 +15,13 @@ namespace {
 constexpr std::uint32_t kMaxNodes = 1U << 31U;
 
 /// How many leading tokens are equal. memcmp is the fastest comparison there is, but only says
-/// whether; so it runs over long strides until one differs.
+/// whether; so it runs over long strides until one differs, and over the rest in one go: most runs
+/// are equal to the end.
 std::uint32_t equal_tokens(const TokenId* a, const TokenId* b, std::uint32_t count) {
   std::uint32_t i = 0;
-  for (const std::uint32_t stride : {4096U, 256U, 32U}) {
-    while (count - i >= stride && std::memcmp(a + i, b + i, stride * sizeof(TokenId)) == 0) {
+  for (const std::uint32_t stride : {4096U, count % 4096U, 256U, 32U}) {
+    while (stride > 0 && count - i >= stride &&
+           std::memcmp(a + i, b + i, stride * sizeof(TokenId)) == 0) {
       i += stride;
     }
   }
@@ -110,24 +112,22 @@ PrefixTree::Walk PrefixTree::match(NodeIndex root, const Sequence& sequence,
     const Node& node = nodes_[walk.node];
     if (walk.matched < node.start + node.length || node.children == 0) break;
     while (!ahead.empty() && ahead.front().end().value() <= walk.matched) ahead = ahead.subspan(1);
-    NodeIndex next = node.first_child;
-    if (node.children > 1) {
-      const MediaSpan* span = ahead.empty() ? nullptr : ahead.data();
-      const auto it =
-          by_key_.find(child_key(walk.node, sequence.tokens[walk.matched], span, walk.matched));
-      if (it == by_key_.end()) break;
-      next = it->second;
-    }
-    const Node& child = nodes_[next];
-    if (child.parent != walk.node || child.hidden) break;  // another parent's: two hashes collided
-    const std::uint32_t most = std::min(child.length, limit - walk.matched);
-    fetch_ahead(child.label, most);
-    std::uint32_t equal = equal_tokens(child.label, sequence.tokens.data() + walk.matched, most);
+    const MediaSpan* span = ahead.empty() ? nullptr : ahead.data();
+    const ChildTable::Child* const next =
+        by_key_.find(child_key(walk.node, sequence.tokens[walk.matched], span, walk.matched));
+    if (next == nullptr) break;
+    // The node and its tokens arrive side by side: neither says where the other is.
+    const Node& child = nodes_[next->node];
+    __builtin_prefetch(&child, 1);
+    const std::uint32_t most = std::min(next->length, limit - walk.matched);
+    fetch_ahead(next->label, most);
+    std::uint32_t equal = equal_tokens(next->label, sequence.tokens.data() + walk.matched, most);
+    if (child.parent != walk.node) break;  // another parent's: two hashes collided
     if (equal > 0 && (child.spans != nullptr || !ahead.empty())) {
-      equal = media_gate(spans(next), ahead, child.start, child.start + equal) - child.start;
+      equal = media_gate(spans(next->node), ahead, child.start, child.start + equal) - child.start;
     }
     if (equal == 0) break;
-    walk = {.node = next, .matched = child.start + equal, .steps = walk.steps + 1};
+    walk = {.node = next->node, .matched = child.start + equal, .steps = walk.steps + 1};
   }
   return walk;
 }
@@ -152,7 +152,8 @@ void PrefixTree::link(NodeIndex parent, NodeIndex child) {
   if (above.first_child != kNoNode) nodes_[above.first_child].previous = child;
   above.first_child = child;
   ++above.children;
-  by_key_.insert_or_assign(key_of(parent, child), child);
+  by_key_.put(
+      {.key = key_of(parent, child), .label = node.label, .length = node.length, .node = child});
 }
 
 void PrefixTree::unlink(NodeIndex child) {
@@ -199,7 +200,7 @@ NodeIndex PrefixTree::add_leaf(NodeIndex parent, const Sequence& sequence, std::
   Node& node = nodes_[leaf];
   node.start = start;
   set_label(node, std::span(sequence.tokens).subspan(start, end - start), sequence.spans);
-  if (by_key_.contains(key_of(parent, leaf))) {
+  if (by_key_.find(key_of(parent, leaf)) != nullptr) {
     release(node);
     free_nodes_.push_back(leaf);
     return kNoNode;
@@ -210,7 +211,9 @@ NodeIndex PrefixTree::add_leaf(NodeIndex parent, const Sequence& sequence, std::
 
 void PrefixTree::release(Node& node) {
   if (node.label != nullptr) arena_.deallocate(node.label, node.length);
+  const std::uint32_t next_generation = node.use.generation + 1;
   node = Node{};
+  node.use.generation = next_generation;
 }
 
 void PrefixTree::remove(NodeIndex node) {
@@ -227,8 +230,7 @@ void PrefixTree::hide(NodeIndex node) {
 }
 
 std::size_t PrefixTree::bytes() const {
-  return nodes_.capacity() * sizeof(Node) + arena_.bytes() +
-         by_key_.bucket_count() * (sizeof(std::pair<std::uint64_t, NodeIndex>) + 1);
+  return nodes_.capacity() * sizeof(Node) + arena_.bytes() + by_key_.bytes();
 }
 
 void PrefixTree::check_invariants() const {
@@ -243,8 +245,8 @@ void PrefixTree::check_invariants() const {
     for (NodeIndex c = node.first_child; c != kNoNode; c = nodes_[c].next) {
       AFI_CHECK(nodes_[c].in_use && nodes_[c].parent == i && nodes_[c].previous == previous);
       AFI_CHECK(nodes_[c].start == end(i) && nodes_[c].length > 0);
-      const auto it = by_key_.find(key_of(i, c));
-      AFI_CHECK((it != by_key_.end() && it->second == c) != nodes_[c].hidden);
+      const ChildTable::Child* const found = by_key_.find(key_of(i, c));
+      AFI_CHECK((found != nullptr && found->node == c) != nodes_[c].hidden);
       if (!nodes_[c].hidden) ++linked;
       previous = c;
       ++children;

@@ -2,15 +2,14 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
-#include <boost/unordered/unordered_flat_map.hpp>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "afterimage/platform/huge_pages.h"
+#include "afterimage/prefix/child_table.h"
 #include "afterimage/prefix/token_arena.h"
 #include "afterimage/sequence.h"
 
@@ -20,8 +19,18 @@ namespace afterimage {
 using NodeIndex = std::uint32_t;
 inline constexpr NodeIndex kNoNode = 0xFFFFFFFFU;
 
+/// Who uses a node: kept for whoever hangs something on it, on the node's own cache line, because a
+/// match writes it and would otherwise wait for one more line of memory at each node.
+struct NodeUse {
+  std::uint32_t generation = 0;  // tells a node from earlier ones of its index
+  std::uint32_t pins = 0;
+  std::uint32_t space = 0;   // the namespace it belongs to
+  bool parked = false;       // the eviction policy was told that it is in use
+  bool prune_later = false;  // it may have to go when the last pin does
+};
+
 /// Which sequences begin alike: a forest of radix trees over token ids and media spans. Knows
-/// nothing of KV, budgets or pins; PrefixCache hangs those on the nodes.
+/// nothing of KV, budgets or who holds what; PrefixEntries hangs those on the nodes.
 ///
 /// Shape    A node stands for positions [start, end) of every sequence below it, and holds their
 /// tokens
@@ -72,9 +81,8 @@ class PrefixTree {
   [[nodiscard]] std::uint32_t children(NodeIndex node) const { return nodes_[node].children; }
   [[nodiscard]] NodeIndex first_child(NodeIndex node) const { return nodes_[node].first_child; }
   [[nodiscard]] NodeIndex next_sibling(NodeIndex node) const { return nodes_[node].next; }
-  [[nodiscard]] std::span<const TokenId> tokens(NodeIndex node) const {
-    return {nodes_[node].label, nodes_[node].length};
-  }
+  [[nodiscard]] NodeUse& use(NodeIndex node) { return nodes_[node].use; }
+  [[nodiscard]] const NodeUse& use(NodeIndex node) const { return nodes_[node].use; }
   /// Those that reach into [start, end), whole.
   [[nodiscard]] std::span<const MediaSpan> spans(NodeIndex node) const;
 
@@ -97,9 +105,11 @@ class PrefixTree {
     NodeIndex first_child = kNoNode;
     NodeIndex next = kNoNode;  // siblings, for walks over the whole tree
     NodeIndex previous = kNoNode;
+    NodeUse use;
     bool in_use = false;
     bool hidden = false;
   };
+  static_assert(sizeof(Node) == 64, "a node is one cache line");
 
   NodeIndex take_node();
   /// Tells the children of one node apart by what stands at `position`.
@@ -113,9 +123,7 @@ class PrefixTree {
 
   std::vector<Node, HugePageAllocator<Node>> nodes_;
   std::vector<NodeIndex> free_nodes_;
-  boost::unordered_flat_map<std::uint64_t, NodeIndex, boost::hash<std::uint64_t>, std::equal_to<>,
-                            HugePageAllocator<std::pair<const std::uint64_t, NodeIndex>>>
-      by_key_;  // children of all nodes
+  ChildTable by_key_;  // children of all nodes, the hidden ones not
   TokenArena arena_;
 };
 
