@@ -217,8 +217,7 @@ Result<void> check(const ReplayOptions& options) {
                 "the warm-up and the hints' error are parts: from 0 to 1");
   }
   if (!(options.tokens_per_second > 0) || !(options.attention_tokens > 0)) {
-    return fail(ErrorCode::kInvalidArgument,
-                "tokens_per_second and attention_tokens are above 0");
+    return fail(ErrorCode::kInvalidArgument, "tokens_per_second and attention_tokens are above 0");
   }
   for (const std::string& policy : options.policies) {
     if (std::ranges::find(names(), policy) != names().end()) continue;

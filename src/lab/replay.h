@@ -67,11 +67,11 @@ std::span<const std::string_view> replay_policies();
 
 /// Replays the trace through each policy at each capacity, with the policies' own classes.
 ///
-/// A request hits the leading blocks that are resident, which stay while it runs. At its end all its
-/// blocks are there; they are put in, deepest first, and those leave that the policy names until
-/// the capacity holds, a newcomer perhaps among them. Policies are told what a block costs without
-/// attention, so that every block weighs the same; the ratios count it with attention. What is
-/// known of a request when it ends (output, stop) is told with it.
+/// A request hits the leading blocks that are resident, which stay while it runs. At its end all
+/// its blocks are there; they are put in, deepest first, and those leave that the policy names
+/// until the capacity holds, a newcomer perhaps among them. Policies are told what a block costs
+/// without attention, so that every block weighs the same; the ratios count it with attention. What
+/// is known of a request when it ends (output, stop) is told with it.
 ///
 /// Order    Results are in the order of capacities, and of policies within each.
 /// Errors   kInvalidArgument: a policy that is not there (the message names those that are), no

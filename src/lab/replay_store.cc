@@ -31,8 +31,8 @@ void PolicyStore::use(const Use& use) {
   if (use.parent.has_value()) {
     // The parent is used right after its child: its generation is the one it has or will get.
     const Thing& parent = thing(*use.parent);
-    facts.parent = SlotId{.index = *use.parent,
-                          .generation = parent.generation + (parent.present ? 0U : 1U)};
+    facts.parent =
+        SlotId{.index = *use.parent, .generation = parent.generation + (parent.present ? 0U : 1U)};
   }
   policy_->insert({.index = use.id, .generation = thing(use.id).generation}, facts);
 }

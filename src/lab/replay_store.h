@@ -26,7 +26,7 @@ class ReplayStore {
     std::uint32_t next_use = kNever;  // the request that will use it next; for those who may know
     std::uint64_t size = 1;
     std::optional<std::uint32_t> parent = std::nullopt;  // the id before it
-    EntryFacts facts = {};                // without key and parent, which the store knows
+    EntryFacts facts = {};  // without key and parent, which the store knows
   };
 
   explicit ReplayStore(std::uint32_t ids) : things_(ids) {}
@@ -72,8 +72,8 @@ class PolicyStore final : public ReplayStore {
   std::unique_ptr<EvictionPolicy> policy_;
 };
 
-/// Knows the future: what is used again last leaves first (Belady), of those the deepest. A block is
-/// never used later than what stands on it, so prefixes stay whole; for things of one size no
+/// Knows the future: what is used again last leaves first (Belady), of those the deepest. A block
+/// is never used later than what stands on it, so prefixes stay whole; for things of one size no
 /// choice hits more.
 class MinStore final : public ReplayStore {
  public:

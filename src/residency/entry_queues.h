@@ -14,8 +14,8 @@
 namespace afterimage {
 
 /// A cache's entries in a few queues, newest first: the machinery of the policies that move entries
-/// between queues. Every call is O(1). A parked entry belongs to its queue but does not stand in it;
-/// unparked, it is the oldest there.
+/// between queues. Every call is O(1). A parked entry belongs to its queue but does not stand in
+/// it; unparked, it is the oldest there.
 class EntryQueues {
  public:
   static constexpr std::size_t kQueues = 3;

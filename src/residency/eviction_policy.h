@@ -30,13 +30,14 @@ enum class Leaving : unsigned char { kEvicted, kErased };
 /// tests/testing/policy_conformance.h.
 ///
 /// The owner tells it everything that happens; the policy only answers `victim`, and changes
-/// nothing by answering that the owner could see. An entry that turns out to be in use is parked: no
-/// victim until it is unparked, its history kept. Parking happens at most once for each pin, so pinned entries cost
-/// nothing per eviction.
+/// nothing by answering that the owner could see. An entry that turns out to be in use is parked:
+/// no victim until it is unparked, its history kept. Parking happens at most once for each pin, so
+/// pinned entries cost nothing per eviction.
 ///
 /// Cost     touch is O(1) and runs at every hit; the rest is O(log n) amortised.
 /// Errors   None: an unknown slot, or one inserted twice, is a broken invariant.
-/// Threads  Not thread-safe. No clock (time is a fact of requests), no randomness: the same calls give the same victims. Ties
+/// Threads  Not thread-safe. No clock (time is a fact of requests), no randomness: the same calls
+/// give the same victims. Ties
 ///          are broken by time of use, then by slot.
 class EvictionPolicy {
  public:

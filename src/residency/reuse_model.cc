@@ -11,7 +11,7 @@
 namespace afterimage {
 namespace {
 
-constexpr double kFirstEdge = 2;       // seconds
+constexpr double kFirstEdge = 2;  // seconds
 constexpr double kBinsPerOctave = 4;
 constexpr double kReusesByOctave = 0.1;  // of the unknown: hazard × age
 // How much evidence outweighs what is believed beforehand: one reuse, or this many seconds without.
@@ -86,10 +86,9 @@ void ReuseModel::estimate(Class which) {
     const double age = bin == 0 ? kFirstEdge / 2 : begin_of(bin);
     const bool coarsest = known.coarser == which;
     const double believed = coarsest ? kReusesByOctave / age : classes_[known.coarser].hazard[bin];
-    const double prior = coarsest ? kPriorReuses / believed
-                                  : std::min(kPriorReuses / believed, kLongestPrior);
-    const double hazard =
-        (known.reuses[bin] + prior * believed) / (known.seconds[bin] + prior);
+    const double prior =
+        coarsest ? kPriorReuses / believed : std::min(kPriorReuses / believed, kLongestPrior);
+    const double hazard = (known.reuses[bin] + prior * believed) / (known.seconds[bin] + prior);
     known.hazard[bin] = hazard;
 
     const double width = bin + 1 == kBins ? age : begin_of(bin + 1) - begin_of(bin);

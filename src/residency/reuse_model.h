@@ -2,8 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
-#include <boost/unordered/unordered_flat_map.hpp>
 #include <array>
+#include <boost/unordered/unordered_flat_map.hpp>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -19,7 +19,8 @@ namespace afterimage {
 /// the last use, as an LRU assumes.
 ///
 /// Unit     Seconds. Ages fall into bins of a quarter octave from two seconds on.
-/// Source   Gittins, Bandit processes and dynamic allocation indices, 1979; hazards by age: Beckmann
+/// Source   Gittins, Bandit processes and dynamic allocation indices, 1979; hazards by age:
+/// Beckmann
 ///          et al., LHD: improving cache hit rate by maximizing hit density, NSDI 2018.
 class ReuseModel {
  public:
@@ -47,7 +48,7 @@ class ReuseModel {
  private:
   using PerBin = std::array<double, kBins>;
   struct Knowledge {
-    Class coarser = 0;  // itself: it is a coarsest one
+    Class coarser = 0;      // itself: it is a coarsest one
     bool observed = false;  // since the last refresh
     PerBin reuses{};
     PerBin seconds{};

@@ -9,8 +9,8 @@ namespace {
 
 constexpr std::uint8_t kSmall = 0;
 constexpr std::uint8_t kMain = 1;
-constexpr std::uint64_t kSmallPart = 10;      // one in so many entries
-constexpr std::uint8_t kUsesForMain = 2;      // while in the small queue
+constexpr std::uint64_t kSmallPart = 10;  // one in so many entries
+constexpr std::uint8_t kUsesForMain = 2;  // while in the small queue
 constexpr std::uint8_t kMostUsesCounted = 3;
 
 }  // namespace

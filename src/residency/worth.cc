@@ -18,15 +18,16 @@ constexpr int kPrices = 128;
 
 std::uint8_t price_of(const EntryFacts& facts) {
   if (facts.cost.count() <= 0 || facts.bytes == Bytes()) return 0;
-  const double price = std::chrono::duration<double>(facts.cost).count() /
-                       static_cast<double>(facts.bytes.value());
+  const double price =
+      std::chrono::duration<double>(facts.cost).count() / static_cast<double>(facts.bytes.value());
   return static_cast<std::uint8_t>(
       std::clamp(kPrices + static_cast<int>(std::lround(2 * std::log2(price))), 0, kPrices - 1));
 }
 
 // How many doublings, between two bounds.
 std::uint64_t octave(std::uint64_t n, int least, int most) {
-  return static_cast<std::uint64_t>(std::clamp(static_cast<int>(std::bit_width(n)) - 1, least, most));
+  return static_cast<std::uint64_t>(
+      std::clamp(static_cast<int>(std::bit_width(n)) - 1, least, most));
 }
 
 // Doubly linked lists threaded through `nodes` by the member `links`.
@@ -315,7 +316,8 @@ void Worth::relist(Index index) {
   Run& run = runs_[index];
   if (run.open || run.standing.first == kNone) return unlist(index);
   const std::uint64_t bucket =
-      (std::uint64_t{run.reuse_class} * ReuseModel::kBins + run.bin) * kPrices + entries_[run.standing.first].price;
+      (std::uint64_t{run.reuse_class} * ReuseModel::kBins + run.bin) * kPrices +
+      entries_[run.standing.first].price;
   if (run.bucket == bucket) return;
   unlist(index);
   const auto [it, fresh] = buckets_.try_emplace(bucket);

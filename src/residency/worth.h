@@ -134,7 +134,7 @@ class Worth final : public EvictionPolicy {
   boost::unordered_flat_map<std::uint64_t, Bucket> buckets_;
   std::set<std::pair<double, std::uint64_t>> order_;  // of buckets, the least worth first
 
-  boost::unordered_flat_map<std::uint64_t, Ghost> ghosts_;   // by key; some are forgotten
+  boost::unordered_flat_map<std::uint64_t, Ghost> ghosts_;    // by key; some are forgotten
   std::deque<std::pair<Index, std::uint32_t>> memory_order_;  // runs and their serials
   std::uint64_t remembered_ = 0;
 
