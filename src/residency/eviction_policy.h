@@ -2,10 +2,12 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string_view>
 
 #include "afterimage/memory/pin.h"
+#include "afterimage/residency/request_facts.h"
 #include "afterimage/units.h"
 
 namespace afterimage {
@@ -14,6 +16,11 @@ namespace afterimage {
 struct EntryFacts {
   Bytes bytes;
   Duration cost{0};  // seconds that a hit saves, as measured when the entry was made
+  /// Names the content, so that a policy knows it again when it comes back. 0: not known.
+  std::uint64_t key = 0;
+  /// The entry that this one is useless without: the block before it. It may be inserted later, but
+  /// before victim() is asked.
+  std::optional<SlotId> parent = std::nullopt;
 };
 
 /// Why an entry leaves: because victim() named it, or because its owner had a reason of its own.
@@ -23,19 +30,24 @@ enum class Leaving : unsigned char { kEvicted, kErased };
 /// tests/testing/policy_conformance.h.
 ///
 /// The owner tells it everything that happens; the policy only answers `victim`, and changes
-/// nothing by answering. An entry that turns out to be in use is parked: no victim until it is
-/// unparked, its history kept. Parking happens at most once for each pin, so pinned entries cost
-/// nothing per eviction.
+/// nothing by answering that the owner could see. An entry that turns out to be in use is parked:
+/// no victim until it is unparked, its history kept. Parking happens at most once for each pin, so
+/// pinned entries cost nothing per eviction.
 ///
 /// Cost     touch is O(1) and runs at every hit; the rest is O(log n) amortised.
 /// Errors   None: an unknown slot, or one inserted twice, is a broken invariant.
-/// Threads  Not thread-safe. No clock, no randomness: the same calls give the same victims. Ties
+/// Threads  Not thread-safe. No clock (time is a fact of requests), no randomness: the same calls
+/// give the same victims. Ties
 ///          are broken by time of use, then by slot.
 class EvictionPolicy {
  public:
   virtual ~EvictionPolicy() = default;
 
   [[nodiscard]] virtual std::string_view name() const = 0;
+
+  /// A request has used, or is about to use, what is inserted and touched from here to the next
+  /// call, the deepest entry first. Caches without requests never call it.
+  virtual void begin_request(const RequestFacts& /*facts*/) {}
 
   virtual void insert(SlotId slot, const EntryFacts& facts) = 0;
   virtual void touch(SlotId slot) = 0;

@@ -1,23 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "afterimage/residency/policies.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <deque>
 
+#include "afterimage/residency/arc.h"
+#include "afterimage/residency/fifo.h"
+#include "afterimage/residency/gdsf.h"
 #include "afterimage/residency/lfu.h"
 #include "afterimage/residency/lru.h"
+#include "afterimage/residency/s3_fifo.h"
+#include "afterimage/residency/sieve.h"
 #include "afterimage/residency/stability_floor.h"
+#include "afterimage/residency/w_tiny_lfu.h"
 #include "afterimage/testing/policy_conformance.h"
 
 namespace afterimage {
 namespace testing {
 
-INSTANTIATE_TEST_SUITE_P(
-    Policies, PolicyConformance,
-    ::testing::Values(PolicyFactory{"lru", [] { return std::make_unique<Lru>(); }},
-                      PolicyFactory{"lfu", [] { return std::make_unique<AgedLfu>(); }}),
-    [](const auto& param_info) { return param_info.param.name; });
+std::vector<PolicyFactory> all_policies() {
+  std::vector<PolicyFactory> all = {{"bare_lru", [] { return std::make_unique<Lru>(); }}};
+  for (const std::string_view name : policy_names()) {
+    all.push_back({std::string(name), [name] { return make_policy(name).value(); }});
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, PolicyConformance, ::testing::ValuesIn(all_policies()),
+                         [](const auto& param_info) {
+                           std::string name = param_info.param.name;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+INSTANTIATE_TEST_SUITE_P(Policies, PrefixConformance, ::testing::ValuesIn([] {
+                           auto all = all_policies();
+                           all.erase(all.begin());  // the bare one
+                           return all;
+                         }()),
+                         [](const auto& param_info) {
+                           std::string name = param_info.param.name;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
 
 }  // namespace testing
 
@@ -119,6 +146,76 @@ TEST(AgedLfu, AnEntryErasedByItsOwnerDoesNotAgeTheOthers) {
   lfu.touch(slot(0));
   lfu.insert(slot(2), kFacts);
   evict(lfu, 2);
+}
+
+TEST(Fifo, UsesChangeNothing) {
+  Fifo fifo;
+  for (std::uint32_t i = 0; i < 3; ++i) fifo.insert(slot(i), kFacts);
+  fifo.touch(slot(0));
+  evict(fifo, 0);
+  evict(fifo, 1);
+}
+
+TEST(Sieve, TheHandForgivesOnceAndGoesOnFromWhereItStopped) {
+  Sieve sieve;
+  for (std::uint32_t i = 0; i < 4; ++i) sieve.insert(slot(i), kFacts);
+  sieve.touch(slot(0));
+  sieve.touch(slot(2));
+  evict(sieve, 1);
+  evict(sieve, 3);
+  evict(sieve, 0);  // forgiven before; the hand came round
+  evict(sieve, 2);
+}
+
+TEST(S3Fifo, WhatWasUsedTwiceOrIsRememberedIsKeptFromAScan) {
+  S3Fifo s3;
+  for (std::uint32_t i = 0; i < 20; ++i) s3.insert(slot(i), {.bytes = 1_KiB, .key = i + 1});
+  s3.touch(slot(0));
+  s3.touch(slot(0));
+  evict(s3, 1);
+  s3.insert(slot(30), {.bytes = 1_KiB, .key = 2});  // what had just left
+  for (std::uint32_t i = 2; i < 19; ++i) evict(s3, i);
+}
+
+TEST(Arc, ReturningKeysMoveTheTarget) {
+  Arc arc;
+  for (std::uint32_t i = 0; i < 4; ++i) arc.insert(slot(i), {.bytes = 1_KiB, .key = i + 1});
+  arc.touch(slot(0));
+  arc.touch(slot(1));
+  evict(arc, 2);  // used once, and none of those are promised a place
+  arc.insert(slot(4), {.bytes = 1_KiB, .key = 3});
+  evict(arc, 0);  // the key that came back gave those used once a place, which slot 3 has
+}
+
+TEST(WTinyLfu, AnUnknownDoesNotReplaceWhatIsOftenSeen) {
+  WTinyLfu tiny;
+  for (std::uint32_t i = 0; i < 10; ++i) tiny.insert(slot(i), {.bytes = 1_KiB, .key = i + 1});
+  evict(tiny, 0);
+  for (std::uint32_t i = 1; i < 10; ++i) tiny.touch(slot(i));
+  tiny.insert(slot(20), {.bytes = 1_KiB, .key = 100});
+  tiny.insert(slot(21), {.bytes = 1_KiB, .key = 101});
+  evict(tiny, 20);
+}
+
+TEST(Gdsf, TheCheapestByteLeavesFirst) {
+  Gdsf gdsf;
+  gdsf.insert(slot(0), {.bytes = 1_KiB, .cost = Duration(4000)});
+  gdsf.insert(slot(1), {.bytes = 1_MiB, .cost = Duration(4000)});
+  gdsf.insert(slot(2), {.bytes = 1_KiB, .cost = Duration(1000)});
+  gdsf.touch(slot(2));
+  evict(gdsf, 1);
+  evict(gdsf, 2);
+  evict(gdsf, 0);
+}
+
+TEST(MakePolicy, AnUnknownNameIsToldThoseThereAre) {
+  const auto made = make_policy("lru2");
+  ASSERT_FALSE(made.has_value());
+  EXPECT_EQ(made.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(made.error().message.find("w-tinylfu"), std::string::npos) << made.error().message;
+  EXPECT_EQ(policy_names().front(), "worth");
+  for (const std::string_view name : policy_names())
+    EXPECT_EQ(make_policy(name).value()->name(), name);
 }
 
 // A heap that keeps what is gone would grow with every entry that was ever erased.

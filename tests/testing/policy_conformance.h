@@ -9,6 +9,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "afterimage/residency/eviction_policy.h"
 #include "afterimage/testing/seeds.h"
@@ -141,5 +142,61 @@ TEST_P(PolicyConformance, TheSameCallsGiveTheSameVictims) {
 }
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(PolicyConformance);
+
+/// What a policy promises besides, if its owner tells it what entries stand on: leaves leave first.
+class PrefixConformance : public PolicyConformance {};
+
+// Requests through a random tree, whatever is resident beforehand; the present one's are pinned
+// half of the time.
+TEST_P(PrefixConformance, NobodyLeavesBeforeThoseWhoStandOnIt) {
+  for_each_seed(30, [](Rng& rng) {
+    const auto tested = GetParam().make();
+    constexpr std::uint32_t kBlocks = 200;
+    std::vector<std::uint32_t> generations(kBlocks, 0);
+    std::set<std::uint32_t> here;
+    for (std::uint32_t request = 0; request < 300; ++request) {
+      tested->begin_request({.now = Duration(std::chrono::seconds(request)),
+                             .stop = static_cast<StopReason>(rng.below(4))});
+      std::set<std::uint32_t> path;
+      // A block's parent is fixed: half its number. Block 1 is the only root.
+      for (auto block = static_cast<std::uint32_t>(rng.below(kBlocks - 1)) + 1; block > 0;
+           block /= 2) {
+        path.insert(block);
+        if (here.contains(block)) {
+          tested->touch(slot(block, generations[block]));
+          continue;
+        }
+        EntryFacts entry = facts();
+        entry.key = block;
+        const std::uint32_t above = block / 2;
+        if (above > 0) {
+          entry.parent = slot(above, generations[above] + (here.contains(above) ? 0U : 1U));
+        }
+        tested->insert(slot(block, ++generations[block]), entry);
+        here.insert(block);
+      }
+      const bool pinned = rng.chance(0.5);
+      std::set<SlotId> parked;
+      while (here.size() > 40) {
+        const auto victim = tested->victim();
+        ASSERT_TRUE(victim.has_value());
+        if (pinned && path.contains(victim->index)) {
+          ASSERT_TRUE(parked.insert(*victim).second) << "named although it is parked";
+          tested->park(*victim);
+          continue;
+        }
+        ASSERT_TRUE(here.contains(victim->index));
+        for (const std::uint32_t below : {2 * victim->index, 2 * victim->index + 1}) {
+          ASSERT_FALSE(here.contains(below)) << below << " stands on " << victim->index;
+        }
+        tested->erase(*victim, Leaving::kEvicted);
+        here.erase(victim->index);
+      }
+      for (const SlotId entry : parked) tested->unpark(entry);
+    }
+  });
+}
+
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(PrefixConformance);
 
 }  // namespace afterimage::testing

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "afterimage/residency/worth.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "afterimage/check.h"
+
+namespace afterimage {
+namespace {
+
+constexpr std::uint64_t kRequestsPerRefresh = 100;
+constexpr std::uint8_t kUsesTold = 3;
+// Seconds saved by byte, in half octaves: 2^-64 … 1.
+constexpr int kPrices = 128;
+
+std::uint8_t price_of(const EntryFacts& facts) {
+  if (facts.cost.count() <= 0 || facts.bytes == Bytes()) return 0;
+  const double price =
+      std::chrono::duration<double>(facts.cost).count() / static_cast<double>(facts.bytes.value());
+  return static_cast<std::uint8_t>(
+      std::clamp(kPrices + static_cast<int>(std::lround(2 * std::log2(price))), 0, kPrices - 1));
+}
+
+// How many doublings, between two bounds.
+std::uint64_t octave(std::uint64_t n, int least, int most) {
+  return static_cast<std::uint64_t>(
+      std::clamp(static_cast<int>(std::bit_width(n)) - 1, least, most));
+}
+
+// Doubly linked lists threaded through `nodes` by the member `links`.
+template <auto Member, typename Nodes, typename Ends, typename Index>
+void link_last(Nodes& nodes, Ends& ends, Index index, Index none) {
+  (nodes[index].*Member) = {.before = ends.last, .after = none};
+  (ends.last == none ? ends.first : (nodes[ends.last].*Member).after) = index;
+  ends.last = index;
+}
+template <auto Member, typename Nodes, typename Ends, typename Index>
+void link_first(Nodes& nodes, Ends& ends, Index index, Index none) {
+  (nodes[index].*Member) = {.before = none, .after = ends.first};
+  (ends.first == none ? ends.last : (nodes[ends.first].*Member).before) = index;
+  ends.first = index;
+}
+template <auto Member, typename Nodes, typename Ends, typename Index>
+void unlink(Nodes& nodes, Ends& ends, Index index, Index none) {
+  const auto links = nodes[index].*Member;
+  (links.before == none ? ends.first : (nodes[links.before].*Member).after) = links.after;
+  (links.after == none ? ends.last : (nodes[links.after].*Member).before) = links.before;
+}
+
+}  // namespace
+
+void Worth::begin_request(const RequestFacts& facts) {
+  close_runs();
+  request_ = facts;
+  now_ = std::max(now_, std::chrono::duration<double>(facts.now).count());
+  turn_ = 0;
+  gap_ = 0;
+  at_tip_ = true;
+  age_runs();
+  forget_oldest();
+  if (++requests_ % kRequestsPerRefresh == 0) refresh();
+}
+
+void Worth::insert(SlotId slot, const EntryFacts& facts) {
+  if (slot.index >= entries_.size()) entries_.resize(slot.index + 1);
+  Entry& entry = entries_[slot.index];
+  AFI_CHECK(!entry.present);
+  entry = Entry{};
+  entry.key = facts.key;
+  entry.generation = slot.generation;
+  entry.price = price_of(facts);
+  entry.present = true;
+  use(slot.index, recall(facts.key));
+}
+
+void Worth::touch(SlotId slot) {
+  Entry& entry = entries_[slot.index];
+  AFI_CHECK(entry.present && entry.generation == slot.generation);
+  Past past = entry.past;
+  past.uses = std::min<std::uint8_t>(past.uses + 1, kUsesTold);
+  if (!entry.parked) unstand(slot.index);
+  use(slot.index, past);
+}
+
+void Worth::erase(SlotId slot, Leaving /*why*/) {
+  Entry& entry = entries_[slot.index];
+  AFI_CHECK(entry.present && entry.generation == slot.generation);
+  if (!entry.parked) unstand(slot.index);
+  entry.present = false;
+  const Index run = entry.past.run;
+  Run& left = runs_[run];
+  if (entry.key != 0 &&
+      ghosts_.try_emplace(entry.key, Ghost{.past = entry.past, .serial = left.serial}).second) {
+    if (left.remembered++ == 0) memory_order_.emplace_back(run, left.serial);
+    ++remembered_;
+  } else {
+    --left.alive;
+    drop_if_dead(run);
+  }
+}
+
+void Worth::park(SlotId slot) {
+  AFI_CHECK(entries_[slot.index].present && !entries_[slot.index].parked);
+  unstand(slot.index);
+  entries_[slot.index].parked = true;
+}
+
+void Worth::unpark(SlotId slot) {
+  AFI_CHECK(entries_[slot.index].present && entries_[slot.index].parked);
+  entries_[slot.index].parked = false;
+  stand(slot.index, /*deepest=*/true);
+}
+
+std::optional<SlotId> Worth::victim() {
+  close_runs();
+  if (order_.empty()) return std::nullopt;
+  const Index run = buckets_.find(order_.begin()->second)->second.runs.first;
+  const Index entry = runs_[run].standing.first;
+  return SlotId{.index = entry, .generation = entries_[entry].generation};
+}
+
+// What is known of content that was here before; it is no longer a ghost.
+Worth::Past Worth::recall(std::uint64_t key) {
+  const auto ghost = ghosts_.find(key);
+  if (ghost == ghosts_.end()) return {};
+  Past past = ghost->second.past;
+  const bool forgotten = ghost->second.serial != runs_[past.run].serial;
+  ghosts_.erase(ghost);
+  if (forgotten) return {};
+  --runs_[past.run].remembered;
+  --remembered_;
+  past.uses = std::min<std::uint8_t>(past.uses + 1, kUsesTold);
+  return past;
+}
+
+// The entry leaves the run it was in, and joins one of the present request's.
+void Worth::use(Index index, const Past& past) {
+  bool shared = false;
+  if (past.run != kNone) {
+    Run& source = runs_[past.run];
+    // The deepest comes first: whoever goes on from a run begins with its deeper half.
+    if (!source.open && source.taken == 0) {
+      taken_.push_back(past.run);
+      source.continued = past.place <= source.entries / 2 + 1;
+    }
+    ++source.taken;
+    --source.alive;
+    shared = source.kind == Kind::kShared || !(source.open || source.continued);
+  }
+  const Kind kind = shared ? Kind::kShared : at_tip_ ? Kind::kTip : Kind::kOwn;
+  at_tip_ = false;
+  const Index into = open_run(kind, past.uses);
+  Run& run = runs_[into];
+  entries_[index].past = {.run = into, .place = run.entries, .uses = past.uses};
+  ++run.entries;
+  ++run.alive;
+  if (!entries_[index].parked) stand(index, /*deepest=*/false);
+}
+
+Worth::Index Worth::open_run(Kind kind, std::uint8_t uses) {
+  for (const Index run : open_) {
+    if (runs_[run].kind == kind && runs_[run].uses == uses) return run;
+  }
+  Index fresh = static_cast<Index>(runs_.size());
+  if (free_runs_.empty()) {
+    runs_.emplace_back();
+  } else {
+    fresh = free_runs_.back();
+    free_runs_.pop_back();
+  }
+  const std::uint32_t serial = runs_[fresh].serial + 1;
+  Run& run = runs_[fresh] = Run{};
+  run.facts = request_;
+  run.since = now_;
+  run.serial = serial;
+  run.uses = uses;
+  run.kind = kind;
+  run.open = true;
+  open_.push_back(fresh);
+  return fresh;
+}
+
+void Worth::close_runs() {
+  if (open_.empty() && taken_.empty()) return;
+  for (const Index taken : taken_) {
+    const Run& run = runs_[taken];
+    if (run.kind != Kind::kOwn || !run.continued) continue;
+    turn_ = run.turn + 1;
+    gap_ = now_ - run.since;
+  }
+  for (const Index taken : taken_) settle(taken);
+  taken_.clear();
+  for (const Index opened : open_) {
+    Run& run = runs_[opened];
+    run.open = false;
+    run.taken = 0;
+    run.turn = turn_;
+    run.gap = gap_;
+    classify(run);
+    link_last<&Run::of_age>(runs_, ages_[0], opened, kNone);
+    relist(opened);
+    drop_if_dead(opened);
+  }
+  open_.clear();
+}
+
+// The model learns that some of the run, or all of it, was used again at this age.
+void Worth::settle(Index taken) {
+  Run& run = runs_[taken];
+  const bool left = run.kind == Kind::kLeftBehind || run.kind == Kind::kTipLeftBehind;
+  const bool divided = !run.continued && !left && run.alive > 0;
+  const double part =
+      divided ? 1 : static_cast<double>(run.taken) / static_cast<double>(run.taken + run.alive);
+  model_.observe(run.reuse_class, run.bin, now_ - run.since - ReuseModel::begin_of(run.bin), part);
+  run.taken = 0;
+  if (run.alive == 0) {
+    drop_if_dead(taken);
+  } else if (divided) {
+    run.divided = true;  // and goes on waiting for its own next request
+    classify(run);
+    relist(taken);
+  } else {
+    leave_behind(taken);
+  }
+}
+
+// The conversation went on without these.
+void Worth::leave_behind(Index left) {
+  Run& run = runs_[left];
+  const bool tip = run.kind == Kind::kTip || run.kind == Kind::kTipLeftBehind;
+  unlink<&Run::of_age>(runs_, ages_[run.bin], left, kNone);
+  run.kind = tip ? Kind::kTipLeftBehind : Kind::kLeftBehind;
+  run.since = now_;
+  run.bin = 0;
+  run.turn = 0;
+  run.gap = 0;
+  run.facts = {};
+  classify(run);
+  link_last<&Run::of_age>(runs_, ages_[0], left, kNone);
+  relist(left);
+}
+
+void Worth::classify(Run& run) {
+  std::array<std::uint64_t, 4> features;
+  std::uint64_t feature = static_cast<std::uint64_t>(run.kind) * 2 + (run.divided ? 1 : 0);
+  features[0] = feature = feature * (kUsesTold + 1) + run.uses;
+  feature = feature * 8 + static_cast<std::uint64_t>(run.facts.hint);
+  feature = feature * 8 + static_cast<std::uint64_t>(run.facts.stop);
+  features[1] = feature = feature * 8 + static_cast<std::uint64_t>(run.facts.kind);
+  features[2] = feature = feature * 8 + (run.turn < 4 ? run.turn : run.turn < 8 ? 4 : 5);
+  feature = feature * 16 + octave(run.facts.output_tokens, 5, 12);
+  const auto gap = static_cast<std::uint64_t>(run.gap);
+  features[3] = feature * 16 + (run.turn == 0 ? 0 : 1 + octave(gap, 1, 9) / 2);
+  run.reuse_class = model_.classify(features);
+}
+
+// In each bin the oldest comes first, so that only those that leave it are looked at.
+void Worth::age_runs() {
+  for (std::size_t bin = 0; bin + 1 < ReuseModel::kBins; ++bin) {
+    const double end = ReuseModel::begin_of(bin + 1);
+    while (ages_[bin].first != kNone) {
+      const Index oldest = ages_[bin].first;
+      Run& run = runs_[oldest];
+      if (run.since + end > now_) break;
+      model_.observe(run.reuse_class, bin, end - ReuseModel::begin_of(bin), 0);
+      unlink<&Run::of_age>(runs_, ages_[bin], oldest, kNone);
+      ++run.bin;
+      link_last<&Run::of_age>(runs_, ages_[bin + 1], oldest, kNone);
+      relist(oldest);
+    }
+  }
+}
+
+void Worth::forget_oldest() {
+  while (remembered_ > kMostRemembered) {
+    const auto [oldest, serial] = memory_order_.front();
+    memory_order_.pop_front();
+    Run& run = runs_[oldest];
+    if (run.serial != serial) continue;
+    remembered_ -= run.remembered;
+    run.alive -= run.remembered;
+    run.remembered = 0;
+    ++run.serial;
+    drop_if_dead(oldest);
+  }
+  const auto forgotten = [this](auto& ghost) {
+    return ghost.second.serial != runs_[ghost.second.past.run].serial;
+  };
+  if (ghosts_.size() > 2 * remembered_ + 4096) boost::unordered::erase_if(ghosts_, forgotten);
+  const auto gone = [this](const auto& place) { return runs_[place.first].serial != place.second; };
+  if (memory_order_.size() > 2 * runs_.size() + 4096) std::erase_if(memory_order_, gone);
+}
+
+void Worth::drop_if_dead(Index index) {
+  Run& run = runs_[index];
+  if (run.alive > 0 || run.open || run.taken > 0) return;
+  unlist(index);
+  unlink<&Run::of_age>(runs_, ages_[run.bin], index, kNone);
+  ++run.serial;
+  free_runs_.push_back(index);
+}
+
+double Worth::worth_of(std::uint64_t bucket) const {
+  const std::uint64_t kind = bucket / kPrices;
+  const auto price = static_cast<double>(bucket % kPrices);
+  return model_.index(static_cast<ReuseModel::Class>(kind / ReuseModel::kBins),
+                      kind % ReuseModel::kBins) *
+         std::exp2(price / 2);
+}
+
+// To the bucket it belongs to now, and to none if it has nothing to give.
+void Worth::relist(Index index) {
+  Run& run = runs_[index];
+  if (run.open || run.standing.first == kNone) return unlist(index);
+  const std::uint64_t bucket =
+      (std::uint64_t{run.reuse_class} * ReuseModel::kBins + run.bin) * kPrices +
+      entries_[run.standing.first].price;
+  if (run.bucket == bucket) return;
+  unlist(index);
+  const auto [it, fresh] = buckets_.try_emplace(bucket);
+  if (fresh) {
+    it->second.worth = worth_of(bucket);
+    order_.emplace(it->second.worth, bucket);
+  }
+  link_last<&Run::of_bucket>(runs_, it->second.runs, index, kNone);
+  run.bucket = bucket;
+}
+
+void Worth::unlist(Index index) {
+  Run& run = runs_[index];
+  if (run.bucket == kNoBucket) return;
+  const auto it = buckets_.find(run.bucket);
+  unlink<&Run::of_bucket>(runs_, it->second.runs, index, kNone);
+  if (it->second.runs.first == kNone) {
+    order_.erase({it->second.worth, run.bucket});
+    buckets_.erase(it);
+  }
+  run.bucket = kNoBucket;
+}
+
+void Worth::stand(Index entry, bool deepest) {
+  const Index index = entries_[entry].past.run;
+  Ends& standing = runs_[index].standing;
+  if (deepest) {
+    link_first<&Entry::links>(entries_, standing, entry, kNone);
+  } else {
+    link_last<&Entry::links>(entries_, standing, entry, kNone);
+  }
+  if (deepest && !runs_[index].open) relist(index);
+}
+
+void Worth::unstand(Index entry) {
+  const Index index = entries_[entry].past.run;
+  Ends& standing = runs_[index].standing;
+  const bool deepest = standing.first == entry;
+  unlink<&Entry::links>(entries_, standing, entry, kNone);
+  if (deepest && !runs_[index].open) relist(index);
+}
+
+void Worth::refresh() {
+  model_.refresh();
+  order_.clear();
+  for (auto& [id, bucket] : buckets_) {
+    bucket.worth = worth_of(id);
+    order_.emplace(bucket.worth, id);
+  }
+}
+
+}  // namespace afterimage
