@@ -5,11 +5,13 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "afterimage/engine/reference/reference_engine.h"
 #include "afterimage/lab/media_loader.h"
 #include "afterimage/lab/run.h"
 #include "afterimage/lab/run_report.h"
+#include "afterimage/lab/trace.h"
 #include "afterimage/lab/workload.h"
 #include "afterimage/platform/terminal.h"
 #include "cli/verbs.h"
@@ -21,6 +23,7 @@ struct RunCall {
   std::string workload;
   std::string images;
   std::string json;
+  std::string record;
   std::string engine = "reference";
   std::string size = "small";
   std::uint64_t budget = (4_GiB).value();
@@ -71,14 +74,16 @@ Result<RunReport> work(const RunCall& call, World& world, const MediaLimits& lim
   const RunOptions options{
       .engine_name = fmt::format("{} ({})", call.engine, call.size),
       .generate = {.max_tokens = TokenCount(call.max_tokens)},
-      .reuse = {.budget = Bytes(call.budget), .max_encoder_entries = EntryCount(call.max_entries)}};
+      .reuse = {.budget = Bytes(call.budget), .max_encoder_entries = EntryCount(call.max_entries)},
+      .record = !call.record.empty()};
   return run_workload(workload, *engine, options, world.clock, progress_line());
 }
 
 ExitCode run(const RunCall& call, World& world) {
   const bool to_standard_output = call.json == "-";
-  if (!call.json.empty() && !to_standard_output) {
-    if (const auto writable = world.files.check_replaceable(call.json); !writable.has_value()) {
+  for (const std::string& path : {to_standard_output ? "" : call.json, call.record}) {
+    if (path.empty()) continue;
+    if (const auto writable = world.files.check_replaceable(path); !writable.has_value()) {
       return wrong_call(writable.error());
     }
   }
@@ -86,8 +91,11 @@ ExitCode run(const RunCall& call, World& world) {
   if (!report.has_value()) return wrong_call(report.error());
   const std::string json = call.json.empty() ? "" : to_json(*report);
   fmt::print("{}", to_standard_output ? json : to_table(*report));
-  if (!call.json.empty() && !to_standard_output) {
-    const auto written = world.files.replace(call.json, std::as_bytes(std::span(json)));
+  const std::string trace = call.record.empty() ? "" : to_text(report->trace);
+  for (const auto& [path, text] :
+       {std::pair(to_standard_output ? "" : call.json, json), std::pair(call.record, trace)}) {
+    if (path.empty()) continue;
+    const auto written = world.files.replace(path, std::as_bytes(std::span(text)));
     if (!written.has_value()) {
       fmt::print(stderr, "afterimage run: {}\n", written.error().message);
       return ExitCode::kProblem;
@@ -113,6 +121,9 @@ void add_run(CLI::App& program, World& world, ExitCode& code) {
           "Your own photos: names are looked up here; if none is here, the photos stand in")
       ->type_name("DIR");
   verb->add_option("--json", call->json, "Write the full report; - for standard output")
+      ->type_name("FILE");
+  verb->add_option("--record", call->record,
+                   "Write a trace of the requests, for replay: lengths and repeats, no content")
       ->type_name("FILE");
   verb->add_option("--engine", call->engine, "Which engine computes")
       ->check(CLI::IsMember({"reference"}))
