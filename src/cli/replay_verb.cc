@@ -165,7 +165,7 @@ void add_replay(CLI::App& program, World& world, ExitCode& code) {
   verb->add_option("--format", call->format, "What the traces are written in")
       ->transform(CLI::CheckedTransformer(kFormats).description("{auto,mooncake,qwen,afterimage}"))
       ->default_str("auto")
-      ->type_name("");
+      ->type_name("TEXT");
   verb->add_option("--policy", call->policies,
                    "Policies, by name; lru and the bounds are always beside them")
       ->delimiter(',')

@@ -317,10 +317,12 @@ class Run {
     for (const TraceMedia& media : request.media) {
       const TraceItem& item = trace_.items[media.item];
       // What lies in the prefix that was hit needs no encoder output.
-      if (media.offset + item.tokens <= covered) continue;
+      const bool covered_whole = media.offset + item.tokens <= covered;
       const bool hit = items_->holds(media.item);
-      ++(hit ? result_.item_hits : result_.item_misses);
-      if (hit) encode_saved_ += std::chrono::duration<double>(item.encode).count();
+      if (!covered_whole) ++(hit ? result_.item_hits : result_.item_misses);
+      if (covered_whole || hit) {
+        encode_saved_ += std::chrono::duration<double>(item.encode).count();
+      }
     }
   }
 

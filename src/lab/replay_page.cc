@@ -46,7 +46,7 @@ svg text { font-size: 12px; fill: var(--dim); } .grid { stroke: var(--line); }
 .wide { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums;
   width: 100%; } th, td { padding: .2rem .7rem; text-align: right; white-space: nowrap;
   border-bottom: 1px solid var(--line); } th { color: var(--dim); font-weight: 500; }
-th:first-child, td:first-child { text-align: left; } tr.bound td { color: var(--dim); }
+th:nth-child(-n+2), td:nth-child(-n+2) { text-align: left; } tr.bound td { color: var(--dim); }
 tr.first td { border-top: 2px solid var(--dim); } b { font-weight: 650; }
 </style>
 </head>
@@ -201,7 +201,7 @@ void add_row(std::string& out, const ReplayReport& report, const ReplayResult& r
       shown ? fmt::format("{:+.0f} %", 100 * *gap) : "", 100 * result.compute_saved_ratio,
       result.seconds_saved, readable(result.bytes_read), readable(result.bytes_written),
       result.evictions);
-  if (report.media > 0) out += fmt::format("<td>{:.1f} %</td>", 100 * item_hit_ratio(result));
+  if (report.media > 0) out += fmt::format("<td>{:.1f} %</td>", 100 * report.media_reused(result));
   out += "</tr>\n";
 }
 
@@ -210,7 +210,7 @@ void add_table(std::string& out, const ReplayReport& report) {
       "<div class=\"wide\"><table>\n<tr><th>capacity</th><th>policy</th><th>token hits</th>"
       "<th>of the gap to min</th><th>compute saved</th><th>time saved</th><th>KV read</th>"
       "<th>KV written</th><th>evictions</th>";
-  if (report.media > 0) out += "<th>encoder hits</th>";
+  if (report.media > 0) out += "<th>media reused</th>";
   out += "</tr>\n";
   std::string_view capacity;
   for (const ReplayResult& result : report.results) {

@@ -117,6 +117,7 @@ Json result_json(const ReplayReport& report, const ReplayResult& result) {
           {"evictions", result.evictions},
           {"bytes_moved",
            {{"read", result.bytes_read.value()}, {"written", result.bytes_written.value()}}},
+          {"media_reused_ratio", report.media_reused(result)},
           {"item_hits", result.item_hits},
           {"item_misses", result.item_misses},
           {"replay_ms", to_milliseconds(result.wall)}};
@@ -126,11 +127,6 @@ Json result_json(const ReplayReport& report, const ReplayResult& result) {
 
 bool is_bound(const ReplayResult& result) {
   return result.policy == "min" || result.policy == "infinite";
-}
-
-double item_hit_ratio(const ReplayResult& result) {
-  const std::uint64_t all = result.item_hits + result.item_misses;
-  return all == 0 ? 0 : static_cast<double>(result.item_hits) / static_cast<double>(all);
 }
 
 ReplayReport::ReplayReport(std::string trace_name, const Trace& trace, ReplayOptions with,
@@ -144,9 +140,11 @@ ReplayReport::ReplayReport(std::string trace_name, const Trace& trace, ReplayOpt
       rejected(trace.rejected),
       options(std::move(with)),
       results(std::move(found)) {
-  for (const TraceRequest& request : trace.requests) {
-    input_tokens += request.input_tokens;
-    media += request.media.size();
+  const auto warm = static_cast<std::size_t>(options.warm_up * static_cast<double>(requests));
+  for (std::size_t i = 0; i < trace.requests.size(); ++i) {
+    input_tokens += trace.requests[i].input_tokens;
+    media += trace.requests[i].media.size();
+    if (i >= warm) counted_media += trace.requests[i].media.size();
   }
   if (!trace.requests.empty()) span = trace.requests.back().at - trace.requests.front().at;
 }
@@ -177,6 +175,11 @@ std::optional<double> ReplayReport::gap_closed(const ReplayResult& result, Measu
   return (result.*measure - lru->*measure) / (min->*measure - lru->*measure);
 }
 
+double ReplayReport::media_reused(const ReplayResult& result) const {
+  if (counted_media == 0) return 0;
+  return 1 - static_cast<double>(result.item_misses) / static_cast<double>(counted_media);
+}
+
 std::string ReplayReport::description() const {
   std::string text = fmt::format("{} requests in {} · {} input tokens · {} distinct blocks of {}",
                                  grouped(requests), lasting(span), grouped(input_tokens),
@@ -201,12 +204,12 @@ std::string to_table(const ReplayReport& report) {
   add_ratio_table(out, report, "token hits %", &ReplayResult::token_hit_ratio);
   add_ratio_table(out, report, "compute saved %", &ReplayResult::compute_saved_ratio);
   if (report.media > 0) {
-    add_table(out, report, "encoder hits %", [](const ReplayResult& result) {
-      return fmt::format("{:>8}{:8}", percent(item_hit_ratio(result)), "");
+    add_table(out, report, "media reused %", [&report](const ReplayResult& result) {
+      return fmt::format("{:>8}{:8}", percent(report.media_reused(result)), "");
     });
   }
   out +=
-      "\ncapacity in % of the distinct blocks · * the best · +n % of the gap from lru to min "
+      "\nsizes in % are of the distinct blocks · * the best · +n % of the gap from lru to min "
       "closed\n";
   for (const RejectedLine& line : report.rejected) {
     out += fmt::format("line {} was not replayed: {}\n", line.number, line.error.message);

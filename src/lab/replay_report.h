@@ -29,6 +29,9 @@ struct ReplayReport {
   /// measure. None if either was not replayed at this capacity, or if nothing lies between them.
   [[nodiscard]] std::optional<double> gap_closed(const ReplayResult& result,
                                                  double ReplayResult::* measure) const;
+  /// The part of the media that needed no encoding, because they lay in a prefix that was hit or
+  /// their output was there; 0 if there are none.
+  [[nodiscard]] double media_reused(const ReplayResult& result) const;
   /// How large the trace is, and how it was replayed if that is not as usual: a line each.
   [[nodiscard]] std::string description() const;
 
@@ -36,8 +39,9 @@ struct ReplayReport {
   std::uint64_t requests = 0;
   std::uint64_t input_tokens = 0;
   std::uint64_t sessions = 0;
-  std::uint64_t media = 0;  // occurrences
-  std::uint64_t items = 0;  // distinct ones
+  std::uint64_t media = 0;          // occurrences
+  std::uint64_t counted_media = 0;  // of them, those after the warm-up
+  std::uint64_t items = 0;          // distinct ones
   std::uint32_t distinct_blocks = 0;
   std::uint32_t block_tokens = 0;
   Duration span{0};
@@ -48,8 +52,6 @@ struct ReplayReport {
 
 /// Whether this is one of the bounds, "min" and "infinite", which no policy can be.
 bool is_bound(const ReplayResult& result);
-/// Of the media items that were looked up; 0 if none were.
-double item_hit_ratio(const ReplayResult& result);
 
 /// For a person: policies by capacities, the bounds below them.
 std::string to_table(const ReplayReport& report);

@@ -64,9 +64,20 @@ mine               12.5*  +38 %    27.5
 min                25.0            30.0
 infinite           30.0            30.0
 
-capacity in % of the distinct blocks · * the best · +n % of the gap from lru to min closed
+sizes in % are of the distinct blocks · * the best · +n % of the gap from lru to min closed
 line 7 was not replayed: not JSON
 )");
+}
+
+TEST(ReplayReport, MediaAreReusedByThePrefixOrByTheEncoderCache) {
+  Trace trace{.items = {{.tokens = 1}}};
+  trace.requests.resize(4, {.input_tokens = 9, .media = {{.item = 0}, {.item = 0}}});
+  // Of the six after the warm-up one had to be encoded; where the others came from is all the same.
+  const ReplayReport r("t", trace, {.warm_up = 0.25},
+                       {{.policy = "lru", .capacity = "1%", .item_hits = 2, .item_misses = 1}});
+  EXPECT_DOUBLE_EQ(r.media_reused(r.results[0]), 5.0 / 6);
+  EXPECT_NE(to_table(r).find("media reused %"), std::string::npos);
+  EXPECT_EQ(to_table(report()).find("media reused %"), std::string::npos) << "it has no media";
 }
 
 TEST(ReplayReport, TheJsonHasTheAgreedNames) {

@@ -78,7 +78,7 @@ TEST(Replay, MediaInThePrefixThatWasHitAreNotLookedUp) {
       one(trace, "infinite", 1, {.tokens_per_second = 1e9, .attention_tokens = 1e9});
   EXPECT_EQ(result.item_hits, 2U);
   EXPECT_EQ(result.item_misses, 1U);
-  EXPECT_NEAR(result.seconds_saved, 4, 1e-6);
+  EXPECT_NEAR(result.seconds_saved, 3 * 2, 1e-6) << "the covered one was not encoded either";
 }
 
 TEST(Replay, TheWarmUpFillsTheCacheAndIsNotCounted) {
@@ -94,7 +94,7 @@ TEST(Replay, WrongCallsAreNamed) {
   const ReplayCapacity some{.name = "c", .blocks = 1};
   const auto wrong = replay(trace, {.policies = {"oracle"}, .capacities = {some}}, ManualClock());
   ASSERT_FALSE(wrong.has_value());
-  EXPECT_NE(wrong.error().message.find("\"oracle\"; there are lru"), std::string::npos)
+  EXPECT_NE(wrong.error().message.find("\"oracle\"; there are"), std::string::npos)
       << wrong.error().message;
   EXPECT_FALSE(replay(trace, {.policies = {"lru"}}, ManualClock()).has_value());
   EXPECT_FALSE(

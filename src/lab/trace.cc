@@ -25,7 +25,7 @@ constexpr std::size_t kMaxRejected = 1'000;
 constexpr std::uint32_t kMaxBlocks = 1U << 31U;
 constexpr std::uint64_t kMaxTokens = 1U << 30U;  // of one request
 constexpr std::uint64_t kMaxBlockTokens = 1U << 20U;
-constexpr double kMaxMilliseconds = 9e12;  // keeps microseconds exact in a double
+constexpr double kMaxMilliseconds = 4e12;  // up to here a double keeps microseconds exact
 constexpr std::uint64_t kVersion = 1;
 constexpr const char* kHeaderField = "afterimage_trace";
 

@@ -308,7 +308,7 @@ class Replay(Folder):
 
     def test_wrong_calls_are_said_and_nothing_is_written(self):
         trace, out = self.trace(), self.folder / "out.json"
-        for more, said in [(["--policy", "oracle"], "there is no policy \"oracle\""),
+        for more, said in [(["--policy", "oracle"], "\"oracle\"; there are"),
                            (["--capacity", "5%%"], "\"5%%\" is no capacity"),
                            (["--capacity", "0"], "\"0\" is no capacity"),
                            (["--capacity", "2.5"], "\"2.5\" is no capacity"),
