@@ -28,9 +28,10 @@ build: install-deps ## the release build, in build/release
 run: build ## the main job on real images: outputs identical? what was saved?
 	build/release/afterimage run --workload $(WORKLOAD)
 
-traces: build ## every policy on the traces in TRACES=../shared/traces, between its bounds
-	@ls $(TRACES)/*.jsonl.gz >/dev/null 2>&1 || { echo "There are no traces (*.jsonl.gz) in '$(TRACES)'." \
-	  "Name a folder: make traces TRACES=DIR"; exit 2; }
+traces: ## every policy on the traces in TRACES=../shared/traces, between its bounds
+	@ls $(TRACES)/*.jsonl.gz >/dev/null 2>&1 || { \
+	  echo "There are no traces (*.jsonl.gz) in '$(TRACES)'. Name a folder: make traces TRACES=DIR"; exit 2; }
+	@$(MAKE) --no-print-directory build
 	build/release/afterimage replay --trace $(TRACES)/*.jsonl.gz --report build/traces.html
 
 test: install-deps ## everything, under AddressSanitizer and UndefinedBehaviorSanitizer
