@@ -7,11 +7,12 @@
 
 JOBS ?= $(shell nproc)
 WORKLOAD ?= examples/agents.jsonl
+TRACES ?= ../shared/traces
 CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
 install = @$(if $(NO_INSTALL),true,scripts/install-deps.sh) $(1)
 SOURCES = git ls-files '*.h' '*.cc'
 
-.PHONY: help run test test-release tsan bench build fmt lint analyze fuzz docs examples install-deps clean
+.PHONY: help run traces test test-release tsan bench build fmt lint analyze fuzz docs examples install-deps clean
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -26,6 +27,12 @@ build: install-deps ## the release build, in build/release
 
 run: build ## the main job on real images: outputs identical? what was saved?
 	build/release/afterimage run --workload $(WORKLOAD)
+
+traces: ## every policy on the traces in TRACES=../shared/traces, between its bounds
+	@ls $(TRACES)/*.jsonl.gz >/dev/null 2>&1 || { \
+	  echo "There are no traces (*.jsonl.gz) in '$(TRACES)'. Name a folder: make traces TRACES=DIR"; exit 2; }
+	@$(MAKE) --no-print-directory build
+	build/release/afterimage replay --trace $(TRACES)/*.jsonl.gz --report build/traces.html
 
 test: install-deps ## everything, under AddressSanitizer and UndefinedBehaviorSanitizer
 	cmake --preset dev

@@ -42,6 +42,7 @@ int run_program(int argc, char** argv) {
   add_run(program, world, code);
   add_explain(program, world, code);
   add_fingerprint(program, world, code);
+  add_replay(program, world, code);
   if (argc > 1 && names_no_verb(program, argv[1])) return static_cast<int>(ExitCode::kWrongCall);
   try {
     program.parse(argc, argv);

@@ -4,10 +4,12 @@
 
 #include <cstdio>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "afterimage/lab/run.h"
 #include "afterimage/lab/run_report.h"
+#include "afterimage/lab/trace.h"
 #include "cli/verbs.h"
 #include "cli/workload_call.h"
 
@@ -18,6 +20,7 @@ struct RunCall {
   std::string workload;
   std::string images;
   std::string json;
+  std::string record;
   std::string engine = "reference";
   std::string size = "small";
   std::uint64_t budget = (4_GiB).value();
@@ -36,18 +39,24 @@ Result<RunReport> work(const RunCall& call, World& world) {
   const RunOptions options{
       .engine_name = fmt::format("{} ({})", call.engine, call.size),
       .generate = {.max_tokens = TokenCount(call.max_tokens)},
-      .reuse = {.budget = Bytes(call.budget), .max_encoder_entries = EntryCount(call.max_entries)}};
+      .reuse = {.budget = Bytes(call.budget), .max_encoder_entries = EntryCount(call.max_entries)},
+      .record = !call.record.empty()};
   return run_workload(workload, *engine, options, world.clock, progress_line());
 }
 
 ExitCode run(const RunCall& call, World& world) {
-  if (const auto writable = check_report(call.json, world); !writable.has_value()) {
-    return wrong_call(writable.error());
+  for (const std::string& path : {call.json, call.record}) {
+    if (const auto writable = check_report(path, world); !writable.has_value()) {
+      return wrong_call(writable.error());
+    }
   }
   const auto report = work(call, world);
   if (!report.has_value()) return wrong_call(report.error());
   const std::string json = call.json.empty() ? "" : to_json(*report);
-  const auto printed = print_report(to_table(*report), json, call.json, world);
+  auto printed = print_report(to_table(*report), json, call.json, world);
+  if (printed.has_value() && !call.record.empty()) {
+    printed = world.files.replace(call.record, std::as_bytes(std::span(to_text(report->trace))));
+  }
   if (!printed.has_value()) {
     fmt::print(stderr, "afterimage run: {}\n", printed.error().message);
     return ExitCode::kProblem;
@@ -72,6 +81,9 @@ void add_run(CLI::App& program, World& world, ExitCode& code) {
           "Your own photos: names are looked up here; if none is here, the photos stand in")
       ->type_name("DIR");
   verb->add_option("--json", call->json, "Write the full report; - for standard output")
+      ->type_name("FILE");
+  verb->add_option("--record", call->record,
+                   "Write a trace of the requests, for replay: lengths and repeats, no content")
       ->type_name("FILE");
   verb->add_option("--engine", call->engine, "Which engine computes")
       ->check(CLI::IsMember({"reference"}))

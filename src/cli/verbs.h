@@ -27,5 +27,6 @@ struct World {
 void add_run(CLI::App& program, World& world, ExitCode& code);
 void add_explain(CLI::App& program, World& world, ExitCode& code);
 void add_fingerprint(CLI::App& program, World& world, ExitCode& code);
+void add_replay(CLI::App& program, World& world, ExitCode& code);
 
 }  // namespace afterimage

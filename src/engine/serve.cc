@@ -157,6 +157,7 @@ Result<Served> serve_without_reuse(const Request& request, const Engine& engine,
   for (const MediaItem* item : media) {
     Duration cost{0};
     AFI_TRY(EncoderOutput output, encode_timed(engine, *item, clock, served, cost));
+    served.encodes.push_back(cost);
     outputs.push_back(std::move(output));
     AFI_TRY(TensorViews views, views_of(outputs.back()));
     embeddings.push_back(std::move(views));

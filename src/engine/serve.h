@@ -21,8 +21,9 @@ struct Served {
   Fingerprint prints;                // of its media; empty without reuse
   std::vector<MediaSource> sources;  // of each media item's embeddings
   std::uint64_t encoder_calls = 0;
-  bool restore_failed = false;  // cached KV did not serve, and all was computed instead
-  Duration encoding{0};         // inside the encoder
+  bool restore_failed = false;    // cached KV did not serve, and all was computed instead
+  Duration encoding{0};           // inside the encoder
+  std::vector<Duration> encodes;  // of it, each media item; only without reuse
   Duration time_to_first_token{
       0};  // from the request's arrival; identity, plan and waiting included
   Duration total{0};

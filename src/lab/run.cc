@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "afterimage/lab/trace_recorder.h"
 #include "afterimage/platform/random.h"
 
 namespace afterimage {
@@ -19,6 +20,7 @@ Answers run_pass(const Workload& workload, std::string_view name, const RunProgr
   Answers answers;
   const Duration began = clock.now();
   for (const Request& request : workload.requests) {
+    report.arrived.push_back(clock.now() - began);
     answers.push_back(serve_one(request));
     if (progress) progress(name, answers.size(), workload.requests.size());
   }
@@ -114,6 +116,18 @@ void join(const Workload& workload, const Answers& cold, const Answers& encode_o
   report.agents = agents.size();
 }
 
+/// Costs of encoding are those of the first pass, which encodes everything.
+Result<Trace> record(const Workload& workload, const Engine& engine, const RunOptions& options,
+                     const Answers& cold, const Answers& warm, const PassReport& pass) {
+  AFI_TRY(TraceRecorder recorder, TraceRecorder::open());
+  for (std::size_t i = 0; i < workload.requests.size(); ++i) {
+    if (!cold[i].has_value() || !warm[i].has_value()) continue;
+    AFI_TRY_VOID(recorder.add(workload.requests[i], engine, *warm[i], cold[i]->encodes,
+                              pass.arrived[i], options.generate.max_tokens));
+  }
+  return recorder.trace();
+}
+
 /// One pass with reuse, from an empty cache.
 Result<Answers> reusing_pass(const Workload& workload, const Engine& engine,
                              const RunOptions& options, bool prefixes, const Clock& clock,
@@ -164,6 +178,9 @@ Result<RunReport> run_workload(const Workload& workload, const Engine& engine,
   AFI_TRY(const Answers warm, reusing_pass(workload, engine, options, true, clock, progress,
                                            report.warm, report.reuse));
   join(workload, cold, encode_once, warm, report);
+  if (options.record) {
+    AFI_TRY(report.trace, record(workload, engine, options, cold, warm, report.warm));
+  }
   return report;
 }
 

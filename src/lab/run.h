@@ -10,6 +10,7 @@
 
 #include "afterimage/engine/engine.h"
 #include "afterimage/engine/serve.h"
+#include "afterimage/lab/trace.h"
 #include "afterimage/lab/workload.h"
 #include "afterimage/platform/clock.h"
 #include "afterimage/result.h"
@@ -21,6 +22,7 @@ struct RunOptions {
   std::string engine_name = "reference";  // for the report
   GenerateOptions generate;
   ReuseOptions reuse;
+  bool record = false;  // into RunReport::trace
 };
 
 /// One media item of one request, in the run with reuse.
@@ -55,7 +57,8 @@ struct PassReport {
   std::uint64_t prefilled = 0;  // prompt tokens computed
   Duration encoding{0};
   Duration total{0};
-  std::vector<Duration> ttft;  // of each request that was answered, in order
+  std::vector<Duration> ttft;     // of each request that was answered, in order
+  std::vector<Duration> arrived;  // every request, since the pass began
 
   /// Nearest rank; 0 if nothing was answered.
   [[nodiscard]] Duration ttft_percentile(double percent) const;
@@ -78,6 +81,7 @@ struct RunReport {
   ReuseStats reuse;
   std::string most_shared;  // the item that most agents asked about; empty if none is shared
   std::uint64_t most_shared_by = 0;  // how many
+  Trace trace;  // of the answered requests as they came in the last pass, if it was asked for
 
   /// False if nothing was answered: nothing was compared then.
   [[nodiscard]] bool outputs_identical() const;

@@ -71,6 +71,36 @@ TEST(Run, TheReportForProgramsIsJsonWithTheAgreedNames) {
   EXPECT_EQ(json.at("per_request")[0].at("media")[0].at("source"), "encoded");
 }
 
+TEST(Run, RecordsWhatWasServedSoThatItCanBeReplayed) {
+  const Fixture f;
+  const Workload workload{.requests = {f.request("a", {f.picture(1), f.picture(2)}, "x"),
+                                       f.request("b", {testing::media_item(Modality::kImage, {})}),
+                                       f.request("c", {f.picture(1), f.picture(3)}, "x")}};
+  const RunOptions options{.generate = {.max_tokens = TokenCount(2)}, .record = true};
+  const Trace made = run_workload(workload, *f.engine, options, f.clock).value().trace;
+  const std::string text = to_text(made);
+  const Trace trace = parse_trace(std::as_bytes(std::span(text)), "recorded").value();
+  EXPECT_EQ(to_text(trace), text);
+  ASSERT_EQ(trace.requests.size(), 2U) << "what was not answered is not recorded";
+  EXPECT_EQ(trace.sessions, 1U);
+  EXPECT_EQ(trace.items.size(), 3U);
+  EXPECT_GT(trace.items[0].encode.count(), 0);
+  const TraceRequest& first = trace.requests[0];
+  const TraceRequest& second = trace.requests[1];
+  EXPECT_EQ(first.kind, TurnKind::kHuman);
+  EXPECT_EQ(first.output_tokens, 2U);
+  EXPECT_EQ(first.blocks.size(), first.input_tokens / trace.block_tokens);
+  EXPECT_GT(second.at, first.at);
+  ASSERT_EQ(second.media.size(), 2U);
+  EXPECT_EQ(first.media[0].item, second.media[0].item);
+  EXPECT_NE(first.media[1].item, second.media[1].item);
+  // They share what lies before the second picture, and no block that holds some of it.
+  const std::uint32_t parting = first.media[1].offset / trace.block_tokens;
+  for (std::uint32_t i = 0; i < first.blocks.size() && i < second.blocks.size(); ++i) {
+    EXPECT_EQ(first.blocks[i] == second.blocks[i], i < parting) << "block " << i;
+  }
+}
+
 /// Encodes the same item a little differently the second time, as a stale or mixed-up cache would.
 class ForgetfulEngine final : public FaultyEngine {
  public:

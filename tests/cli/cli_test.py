@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
 """The program as people meet it: help texts, the main job, and everything that can be wrong with a call."""
+import gzip
 import hashlib
 import json
 import os
@@ -9,6 +10,7 @@ import pathlib
 import shutil
 import struct
 import subprocess
+import sys
 import tempfile
 import unittest
 import zlib
@@ -71,7 +73,7 @@ class Folder(unittest.TestCase):
 
 class Help(unittest.TestCase):
     def test_help_texts_are_the_ones_we_agreed_on(self):
-        for verb in ["", "run", "explain", "fingerprint"]:
+        for verb in ["", "run", "explain", "replay", "fingerprint"]:
             shown = call(*([verb] if verb else []), "--help")
             self.assertEqual(shown.returncode, 0)
             golden = SOURCE / "tests" / "cli" / "help" / f"{verb or 'afterimage'}.txt"
@@ -335,6 +337,97 @@ class BadInput(Folder):
         shown = json.loads(done.stdout)
         self.assertIn("error", shown[0])
         self.assertEqual(shown[1]["width"], 64)
+
+
+class Replay(Folder):
+    """Four requests of whole blocks: twice the same, something else, and the first again."""
+    CHAINS = [[1, 2], [1, 2], [3, 4], [1, 2]]
+
+    def trace(self, name="t.jsonl", lines=None, pack=bytes):
+        if lines is None:
+            lines = [json.dumps({"timestamp": i, "input_length": 1024, "output_length": 1, "hash_ids": ids})
+                     for i, ids in enumerate(self.CHAINS)]
+        self.write(name, pack("\n".join(lines).encode()))
+        return self.folder / name
+
+    def replay(self, *more):
+        done = call("replay", "--capacity", "2", "--json", "-", "--trace", *more)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return {(r["policy"], r["capacity"]): r for r in json.loads(done.stdout)["results"]}
+
+    def test_policies_stand_between_their_bounds(self):
+        results = self.replay(self.trace(), "--policy", "lru")
+        self.assertEqual([key[0] for key in results], ["lru", "min", "infinite"])
+        self.assertEqual([r["token_hit_ratio"] for r in results.values()], [0.25, 0.5, 0.5])
+        self.assertEqual(results["lru", "2"]["gap_closed"], 0)
+
+    def test_gzip_is_read_as_it_is(self):
+        packed = self.replay(self.trace("t.jsonl.gz", pack=gzip.compress))
+        plain = self.replay(self.trace())
+        self.assertEqual([r["token_hit_ratio"] for r in packed.values()], [r["token_hit_ratio"] for r in plain.values()])
+
+    def test_a_bad_line_is_named_and_the_others_are_replayed(self):
+        lines = self.trace().read_text().split("\n")
+        done = call("replay", "--trace", self.trace(lines=lines[:2] + ["{}"] + lines[2:]), "--capacity", "2")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("line 3 was not replayed: there is no \"timestamp\"", done.stdout)
+        self.assertIn("4 requests", done.stdout)
+
+    def test_wrong_calls_are_said_and_nothing_is_written(self):
+        trace, out = self.trace(), self.folder / "out.json"
+        for more, said in [(["--policy", "oracle"], "\"oracle\"; there are"),
+                           (["--capacity", "5%%"], "\"5%%\" is no capacity"),
+                           (["--capacity", "0"], "\"0\" is no capacity"),
+                           (["--capacity", "2.5"], "\"2.5\" is no capacity"),
+                           (["--format", "qwen"], "there are no requests; line 1"),
+                           (["--hint-error", "2"], "--hint-error"),
+                           (["--report", "/no/such/folder/o.html"], "/no/such/folder/o.html"),
+                           (["--trace", self.folder / "absent"], "absent"),
+                           (["--trace", self.folder / "good.png"], "good.png")]:
+            done = call("replay", "--trace", trace, "--json", out, *more)
+            self.assertEqual(done.returncode, 2, more)
+            self.assertIn(said, done.stderr, more)
+            self.assertFalse(out.exists(), more)
+
+    def test_the_report_is_one_page_that_fetches_nothing(self):
+        page = self.folder / "curves.html"
+        done = call("replay", "--trace", self.trace(), "--report", page)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertTrue(page.read_text().startswith("<!doctype html>"))
+        self.assertNotIn("http", page.read_text())
+        self.assertEqual([p.name for p in self.folder.iterdir() if "tmp" in p.name], [])
+
+    def test_hints_repeat_by_seed_and_change_nothing_for_who_does_not_listen(self):
+        trace = self.trace()
+        with_hints = self.replay(trace, "--hint-error", "0.1", "--seed", "3")
+        for key, result in self.replay(trace).items():
+            if key[0] in ("lru", "min", "infinite"):
+                self.assertEqual(with_hints[key]["token_hit_ratio"], result["token_hit_ratio"])
+
+    def test_what_run_records_can_be_replayed_and_says_nothing_of_what_was_said(self):
+        recorded = self.folder / "recorded.jsonl"
+        said = {"type": "text", "text": "the password is swordfish " * 20}
+        done, _ = self.run_tiny(*[request(f"r{i}", image("good.png"), said, agent="otto") for i in range(3)],
+                                more=["--record", recorded])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for secret in ["swordfish", "otto", "good.png"]:
+            self.assertNotIn(secret, recorded.read_text())
+        digest = hashlib.sha256((self.folder / "good.png").read_bytes()).hexdigest()
+        self.assertEqual(recorded.read_text().count(digest), 3)
+        infinite = self.replay(recorded)["infinite", "2"]
+        self.assertGreater(infinite["token_hit_ratio"], 0.5)
+
+    def test_the_invented_trace_is_the_same_for_a_seed_and_its_media_come_back(self):
+        make = [sys.executable, EXAMPLES / "make_trace.py", "--requests", "300", "--seed"]
+        one, again, two = (subprocess.run([*make, seed], capture_output=True, check=True).stdout for seed in "112")
+        self.assertEqual(one, again)
+        self.assertNotEqual(one, two)
+        self.write("made.jsonl", one)
+        results = self.replay(self.folder / "made.jsonl", "--capacity", "10%", "--policy", "lru")
+        self.assertEqual({r["trace"] for r in results.values()}, {str(self.folder / "made.jsonl")})
+        for policy in ["lru", "min", "infinite"]:
+            self.assertGreater(results[policy, "10%"]["item_hits"], 0)
+            self.assertGreater(results[policy, "10%"]["compute_saved_ratio"], 0)
 
 
 if __name__ == "__main__":
