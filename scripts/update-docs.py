@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-VERBS = ["", "run", "fingerprint"]
+VERBS = ["", "run", "fingerprint", "pressure"]
 
 
 def said(*arguments):

@@ -26,5 +26,6 @@ struct World {
 /// `code`.
 void add_run(CLI::App& program, World& world, ExitCode& code);
 void add_fingerprint(CLI::App& program, World& world, ExitCode& code);
+void add_pressure(CLI::App& program, World& world, ExitCode& code);
 
 }  // namespace afterimage

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <deque>
 
+#include "afterimage/residency/hinted.h"
 #include "afterimage/residency/lfu.h"
 #include "afterimage/residency/lru.h"
 #include "afterimage/residency/stability_floor.h"
@@ -16,7 +17,12 @@ namespace testing {
 INSTANTIATE_TEST_SUITE_P(
     Policies, PolicyConformance,
     ::testing::Values(PolicyFactory{"lru", [] { return std::make_unique<Lru>(); }},
-                      PolicyFactory{"lfu", [] { return std::make_unique<AgedLfu>(); }}),
+                      PolicyFactory{"lfu", [] { return std::make_unique<AgedLfu>(); }},
+                      PolicyFactory{"hinted",
+                                    [] {
+                                      return std::make_unique<HintedPolicy>(
+                                          std::make_unique<Lru>(), HintedPolicy::Options{});
+                                    }}),
     [](const auto& param_info) { return param_info.param.name; });
 
 }  // namespace testing
