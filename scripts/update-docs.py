@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-VERBS = ["", "run", "explain", "replay", "fingerprint"]
+VERBS = ["", "run", "explain", "replay", "pressure", "fingerprint"]
 
 # What the README shows between its marks: the name of the mark, and the call.
 SHOWN = {

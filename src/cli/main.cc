@@ -43,6 +43,7 @@ int run_program(int argc, char** argv) {
   add_explain(program, world, code);
   add_fingerprint(program, world, code);
   add_replay(program, world, code);
+  add_pressure(program, world, code);
   if (argc > 1 && names_no_verb(program, argv[1])) return static_cast<int>(ExitCode::kWrongCall);
   try {
     program.parse(argc, argv);

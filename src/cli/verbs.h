@@ -28,5 +28,6 @@ void add_run(CLI::App& program, World& world, ExitCode& code);
 void add_explain(CLI::App& program, World& world, ExitCode& code);
 void add_fingerprint(CLI::App& program, World& world, ExitCode& code);
 void add_replay(CLI::App& program, World& world, ExitCode& code);
+void add_pressure(CLI::App& program, World& world, ExitCode& code);
 
 }  // namespace afterimage

@@ -73,7 +73,7 @@ class Folder(unittest.TestCase):
 
 class Help(unittest.TestCase):
     def test_help_texts_are_the_ones_we_agreed_on(self):
-        for verb in ["", "run", "explain", "replay", "fingerprint"]:
+        for verb in ["", "run", "explain", "replay", "pressure", "fingerprint"]:
             shown = call(*([verb] if verb else []), "--help")
             self.assertEqual(shown.returncode, 0)
             golden = SOURCE / "tests" / "cli" / "help" / f"{verb or 'afterimage'}.txt"
@@ -197,6 +197,40 @@ class Explain(Folder):
         done = self.explain("a", request("a", TEXT), more=["--json", "/no/such/folder/out.json"])
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn("/no/such/folder/out.json", done.stderr)
+
+
+class Pressure(Folder):
+    def script(self, text):
+        self.write("s.txt", text.encode())
+        return self.folder / "s.txt"
+
+    def test_the_example_scripts_are_met_and_the_seeds_rules_fail_where_they_should(self):
+        seeds = {}
+        for script in sorted((EXAMPLES / "pressure").glob("*.txt")):
+            done = call("pressure", "--script", script, "--json")
+            self.assertEqual(done.returncode, 0, f"{script.name}\n{done.stdout}{done.stderr}")
+            report = json.loads(done.stdout)
+            self.assertTrue(report["fine"] and report["expectations"], script.name)
+            self.assertEqual((report["governor"]["oom"], report["governor"]["violations"]), (0, 0), script.name)
+            self.assertTrue(report["governor"]["admission_open"], script.name)
+            seeds[script.stem] = report["seed"]
+        self.assertGreater(seeds["bursts"]["oom"], 0)
+        self.assertGreater(seeds["hover"]["transitions"], 20, "flaps")
+        self.assertEqual(seeds["hog"]["entries"], 0, "nothing left under steady pressure")
+        self.assertFalse(seeds["sticky"]["admission_open"], "a block that sticks")
+
+    def test_an_expectation_that_is_not_met_exits_1(self):
+        done = call("pressure", "--script", self.script("run 1s\nexpect entries >= 1000000\n"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("NOT MET  expect entries >= 1000000", done.stdout)
+
+    def test_wrong_scripts_exit_2_and_say_where(self):
+        for text, said in [("run 1s\nmemory lots", "line 2"), ("governor cap 0B", "the cap is 0")]:
+            done = call("pressure", "--script", self.script(text))
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(said, done.stderr)
+            self.assertEqual(done.stdout, "")
+        self.assertEqual(call("pressure", "--script", self.folder / "gone.txt").returncode, 2)
 
 
 class Photos(Folder):

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "afterimage/lab/pressure.h"
+#include "afterimage/lab/pressure_script.h"
+#include "cli/verbs.h"
+
+namespace afterimage {
+namespace {
+
+struct PressureCall {
+  std::string script;
+  bool json = false;
+};
+
+Result<PressureScript> read_script(const std::string& path, const Files& files) {
+  AFI_TRY(const std::vector<std::byte> bytes, files.read(path, 16_MiB));
+  auto script = parse_pressure_script(
+      std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  if (script.has_value()) return script;
+  return fail(script.error().code, fmt::format("'{}' {}", path, script.error().message));
+}
+
+ExitCode run(const PressureCall& call, const World& world) {
+  const auto script = read_script(call.script, world.files);
+  if (!script.has_value()) {
+    fmt::print(stderr, "afterimage pressure: {}\n", script.error().message);
+    return ExitCode::kWrongCall;
+  }
+  const PressureReport governor = run_pressure(*script, PressureRules::kGovernor);
+  const PressureReport seed = run_pressure(*script, PressureRules::kSeed);
+  fmt::print("{}", call.json ? to_json(governor, seed) : to_table(governor, seed));
+  return governor.fine() ? ExitCode::kFine : ExitCode::kProblem;
+}
+
+}  // namespace
+
+void add_pressure(CLI::App& program, World& world, ExitCode& code) {
+  auto call = std::make_shared<PressureCall>();
+  CLI::App* verb = program.add_subcommand(
+      "pressure",
+      "Play a script of memory pressure to the governor, in simulated time, and to the rules of\n"
+      "the first VRAMAwareCache beside it; check what the script expects");
+  verb->add_option("--script", call->script, "The script: docs/formats/pressure-script.md")
+      ->required()
+      ->type_name("FILE");
+  verb->add_flag("--json", call->json, "For programs");
+  verb->footer(
+      "Examples:\n"
+      "  afterimage pressure --script examples/pressure/bursts.txt\n"
+      "  afterimage pressure --script examples/pressure/hover.txt --json\n"
+      "\n"
+      "Exit code 1: an expectation of the script was not met.");
+  verb->callback([call, &world, &code] { code = run(*call, world); });
+}
+
+}  // namespace afterimage

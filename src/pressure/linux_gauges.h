@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <string>
+
+#include "afterimage/platform/files.h"
+#include "afterimage/pressure/gauge.h"
+
+namespace afterimage {
+
+/// The machine's memory: MemTotal and MemAvailable of /proc/meminfo, stalls of
+/// /proc/pressure/memory. Wrong inside a container with a limit of its own: there, CgroupGauge.
+///
+/// Source   proc(5); Documentation/accounting/psi.rst.
+class ProcGauge final : public PressureGauge {
+ public:
+  /// `files` outlives the gauge; `proc` is the folder.
+  explicit ProcGauge(const Files& files, std::string proc = "/proc");
+  [[nodiscard]] std::string_view name() const override { return "proc"; }
+  Result<GaugeReading> read() override;
+
+ private:
+  const Files& files_;
+  std::string proc_;
+};
+
+/// The memory of a control group, version 2: memory.current against memory.high or memory.max,
+/// whichever is less, and memory.pressure. What the kernel can drop at once (the page cache that
+/// nobody uses, inactive_file in memory.stat) does not count as used.
+///
+/// Errors   kUnavailable also when the group has no limit: then the machine's memory is the limit.
+/// Source   Documentation/admin-guide/cgroup-v2.rst.
+class CgroupGauge final : public PressureGauge {
+ public:
+  explicit CgroupGauge(const Files& files, std::string group = "/sys/fs/cgroup");
+  [[nodiscard]] std::string_view name() const override { return "cgroup"; }
+  Result<GaugeReading> read() override;
+
+ private:
+  const Files& files_;
+  std::string group_;
+};
+
+}  // namespace afterimage

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "afterimage/pressure/gauge.h"
+
+/// What every PressureGauge promises, whatever it reads. To hold your own to it:
+///
+///   const GaugeFactory kMine{"mine", [] { return make_working(); }, [] { return make_broken(); }};
+///   INSTANTIATE_TEST_SUITE_P(Mine, GaugeConformance, ::testing::Values(kMine));
+namespace afterimage::testing {
+
+struct GaugeFactory {
+  std::string name;
+  std::function<std::unique_ptr<PressureGauge>()> working;  // whose source is there
+  std::function<std::unique_ptr<PressureGauge>()> broken;   // whose source is not, or lies
+};
+
+class GaugeConformance : public ::testing::TestWithParam<GaugeFactory> {};
+
+TEST_P(GaugeConformance, AReadingCanBe) {
+  const auto gauge = GetParam().working();
+  for (int i = 0; i < 3; ++i) {
+    const auto reading = gauge->read();
+    ASSERT_TRUE(reading.has_value()) << to_string(reading.error());
+    EXPECT_GT(reading->total, 0_B);
+    EXPECT_LE(reading->used, reading->total);
+    EXPECT_GE(reading->stall, 0);
+    EXPECT_LE(reading->stall, 1);
+  }
+}
+
+TEST_P(GaugeConformance, ABrokenSourceIsAnErrorThatSaysSo) {
+  const auto gauge = GetParam().broken();
+  for (int i = 0; i < 3; ++i) {
+    const auto reading = gauge->read();
+    ASSERT_FALSE(reading.has_value()) << "a number was made up";
+    EXPECT_TRUE(reading.error().code == ErrorCode::kUnavailable ||
+                reading.error().code == ErrorCode::kCorruption);
+    EXPECT_FALSE(reading.error().message.empty());
+  }
+}
+
+TEST_P(GaugeConformance, ABrokenSourceClosesTheGovernor) {
+  const auto gauge = GetParam().broken();
+  const ManualClock clock;
+  GovernorInputs inputs{.sample = MemorySample{.total = 1_GiB}, .stall = 0.5};
+  EXPECT_FALSE(take_reading(*gauge, clock, inputs).has_value());
+  EXPECT_EQ(inputs.sample, std::nullopt);
+  const auto actions = step({}, inputs, {.cap = 1_GiB, .reserve = 64_MiB}).actions;
+  EXPECT_NE(actions.trust, GaugeTrust::kTrusted);
+  EXPECT_LE(actions.budget, 512_MiB);
+}
+
+TEST_P(GaugeConformance, ItHasAName) { EXPECT_FALSE(GetParam().working()->name().empty()); }
+
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GaugeConformance);
+
+}  // namespace afterimage::testing
