@@ -61,6 +61,7 @@ class HintedPolicy final : public EvictionPolicy {
   [[nodiscard]] std::uint32_t credits() const { return credits_; }
 
   [[nodiscard]] std::string_view name() const override { return "hinted"; }
+  void begin_request(const RequestFacts& facts) override { inner_->begin_request(facts); }
   void insert(SlotId slot, const EntryFacts& facts) override;
   void touch(SlotId slot) override;
   void erase(SlotId slot, Leaving why) override;
