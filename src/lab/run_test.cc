@@ -73,9 +73,13 @@ TEST(Run, TheReportForProgramsIsJsonWithTheAgreedNames) {
 
 TEST(Run, RecordsWhatWasServedSoThatItCanBeReplayed) {
   const Fixture f;
-  const Workload workload{.requests = {f.request("a", {f.picture(1), f.picture(2)}, "x"),
+  std::vector<MediaItem> some;  // enough of them to fill two blocks
+  for (std::uint32_t seed = 1; seed <= 12; ++seed) some.push_back(f.picture(seed));
+  std::vector<MediaItem> others = some;
+  others[7] = f.picture(20);
+  const Workload workload{.requests = {f.request("a", some, "x"),
                                        f.request("b", {testing::media_item(Modality::kImage, {})}),
-                                       f.request("c", {f.picture(1), f.picture(3)}, "x")}};
+                                       f.request("c", others, "x")}};
   const RunOptions options{.generate = {.max_tokens = TokenCount(2)}, .record = true};
   const Trace made = run_workload(workload, *f.engine, options, f.clock).value().trace;
   const std::string text = to_text(made);
@@ -83,7 +87,7 @@ TEST(Run, RecordsWhatWasServedSoThatItCanBeReplayed) {
   EXPECT_EQ(to_text(trace), text);
   ASSERT_EQ(trace.requests.size(), 2U) << "what was not answered is not recorded";
   EXPECT_EQ(trace.sessions, 1U);
-  EXPECT_EQ(trace.items.size(), 3U);
+  EXPECT_EQ(trace.items.size(), 13U);
   EXPECT_GT(trace.items[0].encode.count(), 0);
   const TraceRequest& first = trace.requests[0];
   const TraceRequest& second = trace.requests[1];
@@ -91,11 +95,13 @@ TEST(Run, RecordsWhatWasServedSoThatItCanBeReplayed) {
   EXPECT_EQ(first.output_tokens, 2U);
   EXPECT_EQ(first.blocks.size(), first.input_tokens / trace.block_tokens);
   EXPECT_GT(second.at, first.at);
-  ASSERT_EQ(second.media.size(), 2U);
-  EXPECT_EQ(first.media[0].item, second.media[0].item);
-  EXPECT_NE(first.media[1].item, second.media[1].item);
-  // They share what lies before the second picture, and no block that holds some of it.
-  const std::uint32_t parting = first.media[1].offset / trace.block_tokens;
+  ASSERT_EQ(second.media.size(), 12U);
+  EXPECT_EQ(first.media[8].item, second.media[8].item);
+  EXPECT_NE(first.media[7].item, second.media[7].item);
+  // They share the blocks before the picture that differs, and none from it on.
+  const std::uint32_t parting = first.media[7].offset / trace.block_tokens;
+  ASSERT_GT(parting, 0U);
+  ASSERT_GT(first.blocks.size(), parting);
   for (std::uint32_t i = 0; i < first.blocks.size() && i < second.blocks.size(); ++i) {
     EXPECT_EQ(first.blocks[i] == second.blocks[i], i < parting) << "block " << i;
   }
