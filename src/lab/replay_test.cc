@@ -193,7 +193,12 @@ TEST(Replay, GoldenHits) {
     }
   }
   const std::map<std::string, std::vector<std::uint64_t>> expected = {
-      // GOLDEN
+      {"arc", {3066, 4793, 12903}},    {"fifo", {3084, 3296, 3756}},
+      {"gdsf", {3027, 3637, 12851}},   {"infinite", {14264, 14264, 14264}},
+      {"lfu", {3027, 3524, 13047}},    {"lru", {3027, 3523, 13049}},
+      {"min", {7143, 12605, 14264}},   {"s3-fifo", {3071, 5439, 8729}},
+      {"sieve", {3047, 3253, 3971}},   {"w-tinylfu", {3079, 3602, 7964}},
+      {"worth", {6311, 11808, 13093}},
   };
   EXPECT_EQ(hits, expected);
 }
