@@ -25,12 +25,12 @@ struct ReplayCapacity {
 };
 
 struct ReplayOptions {
-  std::vector<std::string> policies = {};  // of replay_policies()
-  std::vector<ReplayCapacity> capacities = {};
+  std::vector<std::string> policies;  // of replay_policies()
+  std::vector<ReplayCapacity> capacities;
   /// Requests in this part of the trace, from its beginning, are replayed and not counted.
   double warm_up = 0;
   /// Policies that listen are told continuation_hints() that are wrong this often; none: no hints.
-  std::optional<double> hint_error = std::nullopt;
+  std::optional<double> hint_error;
   std::uint64_t seed = 1;  // of the hints' errors
   /// Prefill computes the token at position p in (1 + p / attention_tokens) ÷ tokens_per_second.
   /// The defaults are those of an 8-billion-parameter model (Llama 3: 16 GFLOP a token and 0.52
