@@ -151,13 +151,15 @@ std::uint32_t Replay::use_blocks(const TraceRequest& request, bool counted) {
 void Replay::use_items(const TraceRequest& request, std::uint32_t covered, bool counted) {
   for (const TraceMedia& media : request.media) {
     const std::uint32_t next_use = future_.items[next_item_++];
-    if (media.offset < covered) continue;  // its rows are in the KV that was hit
     const TraceItem& item = trace_.items[media.item];
-    const bool hit = items_->holds(media.item);
-    if (counted) {
-      ++(hit ? result_.item_hits : result_.item_misses);
-      if (hit) result_.seconds_saved += std::chrono::duration<double>(item.encode).count();
+    // What lies whole in the prefix that was hit needs no encoder output.
+    const bool needed = media.offset + std::uint64_t{item.tokens} > covered;
+    const bool hit = needed && items_->holds(media.item);
+    if (counted && needed) ++(hit ? result_.item_hits : result_.item_misses);
+    if (counted && (hit || !needed)) {
+      result_.seconds_saved += std::chrono::duration<double>(item.encode).count();
     }
+    if (!needed) continue;
     items_->use({.id = media.item,
                  .next_use = next_use,
                  .size = item.tokens,

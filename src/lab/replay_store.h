@@ -25,8 +25,8 @@ class ReplayStore {
     std::uint32_t depth = 0;
     std::uint32_t next_use = kNever;  // the request that will use it next; for those who may know
     std::uint64_t size = 1;
-    std::optional<std::uint32_t> parent = std::nullopt;  // the id before it
-    EntryFacts facts = {};  // without key and parent, which the store knows
+    std::optional<std::uint32_t> parent;  // the id before it
+    EntryFacts facts;                     // without key and parent, which the store knows
   };
 
   explicit ReplayStore(std::uint32_t ids) : things_(ids) {}

@@ -101,13 +101,23 @@ TEST(Replay, TheWarmUpIsReplayedAndNotCounted) {
   EXPECT_DOUBLE_EQ(result.token_hit_ratio, 1);
 }
 
-TEST(Replay, ImagesAreHitOutsideThePrefixOnly) {
-  Trace trace = trace_of({{0}, {1}, {1}});
+TEST(Replay, ImagesAreLookedUpUnlessTheirWholeRowsWereHit) {
+  Trace trace = trace_of({{0}, {1}, {1}, {1, 2}});
   trace.items.push_back({.content = {}, .tokens = 100, .encode = std::chrono::seconds(2)});
   for (TraceRequest& request : trace.requests) request.media.push_back({.item = 0, .offset = 5});
+  trace.requests.back().media.front().offset = 500;  // its last rows are in block 2
   const ReplayResult result = replay_one(trace, "lru", 10);
   EXPECT_EQ(result.item_misses, 1U);
-  EXPECT_EQ(result.item_hits, 1U);  // the third finds it in the KV
+  EXPECT_EQ(result.item_hits, 2U);                // of the second and the last request
+  EXPECT_NEAR(result.seconds_saved, 3 * 2, 0.1);  // the third found it in the KV
+}
+
+TEST(Replay, APromptLargerThanTheCacheKeepsItsBeginning) {
+  const Trace trace = trace_of({{0, 1, 2, 3}, {0, 1, 2, 3}});
+  for (const std::string_view policy : replay_policies()) {
+    if (policy == "infinite") continue;
+    EXPECT_EQ(replay_one(trace, std::string(policy), 2).hits, 2U) << policy;
+  }
 }
 
 TEST(Replay, WrongCallsAreRefusedWithWhatToDo) {
@@ -193,7 +203,12 @@ TEST(Replay, GoldenHits) {
     }
   }
   const std::map<std::string, std::vector<std::uint64_t>> expected = {
-      // GOLDEN
+      {"arc", {3066, 4793, 12903}},    {"fifo", {3084, 3296, 3756}},
+      {"gdsf", {3027, 3637, 12851}},   {"infinite", {14264, 14264, 14264}},
+      {"lfu", {3027, 3524, 13047}},    {"lru", {3027, 3523, 13049}},
+      {"min", {7143, 12605, 14264}},   {"s3-fifo", {3071, 5439, 8729}},
+      {"sieve", {3047, 3253, 3971}},   {"w-tinylfu", {3079, 3602, 7964}},
+      {"worth", {6311, 11808, 13093}},
   };
   EXPECT_EQ(hits, expected);
 }
