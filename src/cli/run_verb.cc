@@ -55,7 +55,8 @@ ExitCode run(const RunCall& call, World& world) {
   const std::string json = call.json.empty() ? "" : to_json(*report);
   auto printed = print_report(to_table(*report), json, call.json, world);
   if (printed.has_value() && !call.record.empty()) {
-    printed = world.files.replace(call.record, std::as_bytes(std::span(to_text(report->trace))));
+    const std::string trace = to_text(report->trace);
+    printed = world.files.replace(call.record, std::as_bytes(std::span(trace)));
   }
   if (!printed.has_value()) {
     fmt::print(stderr, "afterimage run: {}\n", printed.error().message);
