@@ -20,7 +20,7 @@ struct EntryFacts {
   std::uint64_t key = 0;
   /// The entry that this one is useless without: the block before it. It may be inserted later, but
   /// before victim() is asked.
-  std::optional<SlotId> parent;
+  std::optional<SlotId> parent = std::nullopt;
 };
 
 /// Why an entry leaves: because victim() named it, or because its owner had a reason of its own.
