@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 
@@ -49,6 +50,16 @@ class Condition {
     std::unique_lock lock(mutex.mutex_, std::adopt_lock);
     condition_.wait(lock);
     lock.release();  // the caller still holds it, and says so with its own MutexLock
+  }
+  /// Waits until `changed` or for about so long; whether it changed. For waits on the outside
+  /// world, which time itself ends: not for what a test should be able to hasten.
+  template <typename Predicate>
+  bool wait_for(Mutex& mutex, std::chrono::nanoseconds patience, Predicate changed)
+      AFI_REQUIRES(mutex) {
+    std::unique_lock lock(mutex.mutex_, std::adopt_lock);
+    const bool done = condition_.wait_for(lock, patience, changed);
+    lock.release();
+    return done;
   }
   void notify_all() { condition_.notify_all(); }
 
