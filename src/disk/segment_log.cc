@@ -72,8 +72,9 @@ Result<std::optional<TierEntry>> SegmentLog::read(const TierKey& key, MemoryBudg
       return TierEntry{.meta = std::move(header->meta), .bytes = value, .memory = memory};
     }
   }
+  const bool buried = header && !header->key && header->epoch == epoch && header->offset == offset;
   const MutexLock lock(state_->writing);
-  if (state_->kill(key, place.sequence)) {
+  if (state_->kill(key, place.sequence) && !buried) {
     const MutexLock counting(state_->looking);
     ++state_->stats.damaged;
   }
@@ -148,6 +149,10 @@ Result<void> SegmentLog::State::append(RecordHeader& header, std::span<const std
   header.epoch = active->identity.epoch;
   header.offset = offset;
   header.sequence = next_sequence++;
+  {
+    const MutexLock lock(looking);
+    replacing = replacing || index.contains(*header.key);
+  }
   active->entries.push_back(
       {.place = {.key = *header.key,
                  .sequence = header.sequence,
@@ -212,8 +217,11 @@ Result<void> SegmentLog::State::begin_segment() {
   return stage(encode_segment_header(active->identity));
 }
 
-/// The footer may reach the disk before the records it names: every read checks them anyway.
+/// The footer may reach the disk before the records it names: every read checks them anyway. Not so
+/// where one replaces an older: torn, it would still hide it.
 Result<void> SegmentLog::State::seal() {
+  if (replacing || !unburied.empty()) AFI_TRY_VOID(commit());
+  if (active == nullptr) return {};  // it had to be removed
   std::vector<FooterEntry> places;
   for (const LogEntry& entry : active->entries) {
     if (entry.state != LogEntry::State::kDead) places.push_back(entry.place);
@@ -335,6 +343,7 @@ Result<void> SegmentLog::State::commit() {
   AFI_TRY_VOID(drain());
   if (active != nullptr && completed > sync_asked) start_sync(active, false);
   while (!syncs.empty()) AFI_TRY_VOID(finish_sync());
+  replacing = false;
   return bury();
 }
 

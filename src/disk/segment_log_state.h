@@ -85,6 +85,7 @@ struct SegmentLog::State {
   std::deque<Sync> syncs AFI_GUARDED_BY(writing);
   /// Dead entries whose records still stand on disk as if they lived.
   std::vector<const LogEntry*> unburied AFI_GUARDED_BY(writing);
+  bool replacing AFI_GUARDED_BY(writing) = false;  // something not yet committed replaces another
   std::uint64_t next_sequence AFI_GUARDED_BY(writing) = 1;
   std::uint64_t next_segment AFI_GUARDED_BY(writing) = 1;
   std::uint64_t submitted AFI_GUARDED_BY(writing) = 0;
