@@ -152,7 +152,7 @@ TEST_P(TierConformance, TheCapHoldsAndTheNewestIsThere) {
 }
 
 TEST_P(TierConformance, AgreesWithAnObviousModel) {
-  for_each_seed(20, [this](Rng& rng) {
+  for_each_seed(5, [this](Rng& rng) {
     const auto tested = GetParam().make(16_MiB);
     std::map<std::uint64_t, std::pair<std::uint64_t, std::size_t>> model;  // seed and size
     std::uint64_t gets = 0;
