@@ -32,13 +32,13 @@ void BM_GovernorStep(benchmark::State& bench) {
   for (auto _ : bench) {
     now += 50ms;
     const Bytes others = external[next++ % external.size()];
-    const GovernorStep made =
-        step(state,
-             {.now = now,
-              .ledger = {.used = 1_GiB, .clean = 256_MiB, .cleaning = {}},
-              .sample = MemorySample{
-                  .taken_at = now, .total = 16_GiB, .used = others + 1_GiB, .ours = 1_GiB}},
-             options);
+    const GovernorStep made = step(
+        state,
+        {.now = now,
+         .ledger = {.used = 1_GiB, .clean = 256_MiB, .cleaning = {}},
+         .sample =
+             MemorySample{.taken_at = now, .total = 16_GiB, .used = others + 1_GiB, .ours = 1_GiB}},
+        options);
     state = made.state;
     benchmark::DoNotOptimize(made.actions.release);
   }
@@ -80,7 +80,7 @@ void BM_ReleaseClean(benchmark::State& bench) {
   }
   bench.SetItemsProcessed(bench.iterations());
 }
-BENCHMARK(BM_ReleaseClean)->Arg(100)->Arg(10'000)->Arg(100'000);
+BENCHMARK(BM_ReleaseClean)->Arg(100)->Arg(10'000);
 
 }  // namespace
 }  // namespace afterimage

@@ -11,12 +11,12 @@
 set -eu
 
 packages="g++ make cmake ninja-build pkg-config python3
-  libssl-dev libfmt-dev libxxhash-dev nlohmann-json3-dev libcli11-dev
+  libssl-dev libfmt-dev libxxhash-dev liburing-dev nlohmann-json3-dev libcli11-dev
   libjpeg-dev libpng-dev libwebp-dev libgif-dev libsndfile1-dev zlib1g-dev
   libgtest-dev libgmock-dev"
 for extra in "$@"; do
   case "$extra" in
-    bench) packages="$packages libbenchmark-dev python3-numpy openssl" ;;
+    bench) packages="$packages libbenchmark-dev python3-numpy openssl librocksdb-dev liblmdb-dev" ;;
     clang) packages="$packages clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev" ;;
     *) echo "install-deps.sh: '$extra' is not one of: bench, clang" >&2; exit 2 ;;
   esac

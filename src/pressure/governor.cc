@@ -35,7 +35,11 @@ Bytes tolerance(Bytes total) { return std::max(64_MiB, Bytes(total.value() / 100
 GaugeTrust judge(const GovernorState& state, const GovernorInputs& inputs,
                  const GovernorOptions& options) {
   const auto& sample = inputs.sample;
-  if (!sample.has_value()) return state.last ? GaugeTrust::kStale : GaugeTrust::kNone;
+  if (!sample.has_value()) {
+    if (!state.last.has_value()) return GaugeTrust::kNone;
+    const bool fresh = inputs.now - state.last->taken_at <= options.stale_after;
+    return fresh && state.trust == GaugeTrust::kTrusted ? GaugeTrust::kTrusted : GaugeTrust::kStale;
+  }
   if (sample->total == 0_B || sample->used > sample->total || sample->taken_at > inputs.now) {
     return GaugeTrust::kNonsense;
   }
@@ -72,8 +76,7 @@ void learn(GovernorState& state, const MemorySample& sample, const GovernorOptio
 Bytes expected_external(const GovernorState& state, Duration now, Duration ahead,
                         const GovernorOptions& options) {
   const Duration age = state.last.has_value() ? now - state.last->taken_at : Duration(0);
-  const Duration silent = state.trust == GaugeTrust::kTrusted ? Duration(0) : age;
-  ahead += std::clamp(silent, Duration(0), 10 * options.horizon);
+  ahead += std::clamp(age, Duration(0), 10 * options.horizon);
   return plus(state.external, to_bytes(state.growth * seconds(ahead)));
 }
 
@@ -98,7 +101,6 @@ Lines draw_lines(const GovernorState& state, const GovernorInputs& inputs,
               .target = std::min(options.cap, soon)};
   if (state.trust != GaugeTrust::kTrusted) {
     lines.target = std::min({lines.target, options.blind(), state.target.value_or(Bytes::max())});
-    lines.budget = std::min(lines.budget, plus(lines.target, options.reserve));
   } else if (state.target.has_value() && lines.target > *state.target) {
     const double dt = seconds(std::max(inputs.now - state.stepped_at, Duration(0)));
     const double step = options.regrow_per_second * static_cast<double>(options.cap.value()) * dt;
@@ -202,7 +204,8 @@ GovernorStep step(const GovernorState& state, const GovernorInputs& inputs,
                   const GovernorOptions& options) {
   GovernorStep next{.state = state, .actions = {}};
   next.state.trust = judge(state, inputs, options);
-  if (next.state.trust == GaugeTrust::kTrusted) learn(next.state, *inputs.sample, options);
+  if (next.state.trust == GaugeTrust::kTrusted && inputs.sample)
+    learn(next.state, *inputs.sample, options);
   const Lines lines = draw_lines(next.state, inputs, options);
   const Bytes expected = expected_external(next.state, inputs.now, options.horizon, options);
   const double stress = std::max(stress_of(next.state, inputs, expected, options),

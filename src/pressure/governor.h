@@ -42,7 +42,8 @@ struct IdleLimits {
 struct GovernorOptions {
   Bytes cap;      // ours at most, however much is free
   Bytes reserve;  // to stay free beside what is soon needed: what others may take before we react
-  /// Ours at most while no gauge can be believed; nullopt: half the cap.
+  /// The target's limit while no gauge can be believed, and all we may hold before the first
+  /// reading; nullopt: half the cap.
   std::optional<Bytes> blind_cap;
   /// Kept with a copy below once memory is no longer plentiful; nullopt: as much as the reserve.
   std::optional<Bytes> clean_target;

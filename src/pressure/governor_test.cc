@@ -164,6 +164,20 @@ TEST(Governor, ReadingsThatCannotBeAreNotBelieved) {
   }
 }
 
+TEST(Governor, ASilentGaugeEndsInTheBlindCapButCostsOnlyCleanEntries) {
+  const LedgerView ledger{.used = 10_GiB, .clean = 1_GiB, .cleaning = {}};
+  const GovernorState state = settled(1_GiB, ledger);
+  const GovernorStep missed = step(state, {.now = 60s + 50ms, .ledger = ledger}, options());
+  EXPECT_EQ(missed.actions.trust, GaugeTrust::kTrusted) << "one reading may be missed";
+  EXPECT_EQ(missed.actions.target, 12_GiB);
+  const auto blind = step(missed.state, {.now = 60s + 200ms, .ledger = ledger}, options()).actions;
+  EXPECT_EQ(blind.trust, GaugeTrust::kStale);
+  EXPECT_EQ(blind.target, 6_GiB);
+  EXPECT_EQ(blind.release, 1_GiB);
+  EXPECT_EQ(blind.drop, 0_B);
+  EXPECT_GE(blind.mode, PressureMode::kPressure);
+}
+
 TEST(Governor, WithoutAGaugeTheBudgetNeverGrows) {
   for_each_seed(100, [](Rng& rng) {
     GovernorState state = settled(Bytes(rng.below(kTotal.value())), {}, 1s);

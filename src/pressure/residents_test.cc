@@ -225,6 +225,19 @@ TEST(Residents, ATenantKeepsItsShareWhateverOthersDo) {
   EXPECT_EQ(all->used_by(TenantId("quiet")), 3_MiB);
 }
 
+TEST(Residents, WhatIsPromisedIsNeitherMadeReadyNorReleased) {
+  const auto all = residents(8_MiB, {.below = 1_GiB, .shares = {{TenantId("quiet"), 3_MiB}}});
+  std::vector<SlotId> quiet;
+  for (int i = 0; i < 5; ++i) quiet.push_back(admit(*all, 1_MiB, i * 1ms, "quiet"));
+  for (int i = 0; i < 3; ++i) all->pin(admit(*all, 1_MiB, 0s, "noisy"));
+  obey(*all, {.budget = 8_MiB, .target = 8_MiB, .clean = 8_MiB});
+  EXPECT_EQ(all->ledger().clean, 2_MiB) << "two are beyond the share";
+  all->erase(quiet[3]);
+  all->erase(quiet[4]);
+  obey(*all, {.budget = 8_MiB, .target = 4_MiB, .release = 2_MiB});
+  EXPECT_EQ(all->used_by(TenantId("quiet")), 3_MiB) << "meanwhile those two are promised too";
+}
+
 TEST(Residents, SharesMustFitAndBeNamedOnce) {
   const auto over =
       Residents::create({.shares = {{TenantId("a"), 3_MiB}, {TenantId("b"), 2_MiB}}}, 4_MiB, lru);

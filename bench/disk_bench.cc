@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+// What does the disk tier cost beside the device itself? Each row beside the same pattern of bare
+// writes or reads, in the same run, and RocksDB and LMDB where they are installed.
+//
+//   disk_bench FOLDER [MEGABYTES]     prints JSON: GB/s by engine, operation and size
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "afterimage/disk/disk_tier.h"
+#include "afterimage/memory/host_tier.h"
+#include "afterimage/platform/random.h"
+#if defined(AFTERIMAGE_BENCH_ROCKSDB)
+#include <rocksdb/db.h>
+#endif
+#if defined(AFTERIMAGE_BENCH_LMDB)
+#include <lmdb.h>
+#endif
+
+using namespace afterimage;
+
+namespace {
+
+template <typename T>
+T must(Result<T> result) {
+  if (result) {
+    if constexpr (std::is_void_v<T>) {
+      return;
+    } else {
+      return *std::move(result);
+    }
+  }
+  std::fprintf(stderr, "%s\n", to_string(result.error()).c_str());
+  std::exit(1);
+}
+
+double seconds(const std::function<void()>& work) {
+  const SystemClock clock;
+  const Duration start = clock.now();
+  work();
+  return std::chrono::duration<double>(clock.now() - start).count();
+}
+
+void say(const char* engine, const char* operation, std::size_t size, double gb_per_s) {
+  static bool first = true;
+  std::printf("%s{\"engine\":\"%s\",\"operation\":\"%s\",\"bytes\":%zu,\"gb_per_s\":%.4f}",
+              first ? "[" : ",\n ", engine, operation, size, gb_per_s);
+  std::fflush(stdout);
+  first = false;
+}
+
+TierKey key(std::uint64_t n) {
+  TierKey made;
+  Rng rng(n);
+  for (std::byte& byte : made.bytes) byte = static_cast<std::byte>(rng.next());
+  return made;
+}
+
+struct Question {
+  std::string folder;
+  std::size_t size;
+  std::size_t count;
+  std::vector<std::byte> value;
+  std::vector<std::uint64_t> order;  // of reads
+
+  Question(std::string where, std::size_t bytes, std::size_t total)
+      : folder(std::move(where)), size(bytes), count(total / bytes), value(bytes) {
+    Rng rng(bytes);
+    for (std::byte& byte : value) byte = static_cast<std::byte>(rng.next());
+    for (std::uint64_t n = 0; n < count; ++n) order.push_back(n);
+    std::shuffle(order.begin(), order.end(), rng);
+  }
+  void report(const char* engine, const char* operation, double time) const {
+    say(engine, operation, size, static_cast<double>(size * count) / time / 1e9);
+  }
+  /// Values differ, so that no engine or device can fold them.
+  std::span<const std::byte> value_of(std::uint64_t n) {
+    std::memcpy(value.data(), &n, sizeof n);
+    return value;
+  }
+  void forget_cached(const std::string& path) const {
+    for (const auto& file : std::filesystem::recursive_directory_iterator(path)) {
+      if (!file.is_regular_file()) continue;
+      const int fd = ::open(file.path().c_str(), O_RDONLY | O_CLOEXEC);
+      static_cast<void>(::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED));
+      ::close(fd);
+    }
+  }
+};
+
+/// Appends to one preallocated file, eight writes in flight, then a sync; reads one at a time.
+void raw(Question& q) {
+  const std::string path = q.folder + "/raw";
+  auto folder = must(open_block_folder(path));
+  MemoryBudget memory(1_GiB);
+  std::vector<std::shared_ptr<AlignedBytes>> buffers;
+  for (int i = 0; i < 8; ++i) {
+    buffers.push_back(must(AlignedBytes::create(q.size, memory)));
+    std::memcpy(buffers.back()->bytes().data(), q.value.data(), q.size);
+  }
+  const auto patience = std::chrono::seconds(60);
+  auto file = must(folder->create("file", q.size * q.count));
+  q.report("raw", "write", seconds([&] {
+             std::deque<std::unique_ptr<Transfer>> flying;
+             for (std::size_t n = 0; n < q.count; ++n) {
+               if (flying.size() == buffers.size()) {
+                 must(flying.front()->wait(patience));
+                 flying.pop_front();
+               }
+               flying.push_back(file->write(n * q.size, buffers[n % buffers.size()], q.size));
+             }
+             for (auto& each : flying) must(each->wait(patience));
+             must(file->sync()->wait(patience));
+           }));
+  q.report("raw", "read", seconds([&] {
+             for (const std::uint64_t n : q.order) {
+               must(file->read(n * q.size, buffers[0], q.size)->wait(patience));
+             }
+           }));
+  std::filesystem::remove_all(path);
+}
+
+void ours(Question& q) {
+  const std::string path = q.folder + "/ours";
+  MemoryBudget memory(1_GiB);
+  const SystemClock clock;
+  const DiskTierOptions options{.log = {.capacity = Bytes(8 * q.size * q.count + (1U << 30U)),
+                                        .segment_bytes = 256_MiB,
+                                        .read_patience = std::chrono::seconds(60)}};
+  {
+    auto tier = must(DiskTier::open(path, options, memory, clock));
+    q.report("afterimage", "write", seconds([&] {
+               for (std::size_t n = 0; n < q.count; ++n) must(tier->put(key(n), {}, q.value_of(n)));
+               must(tier->flush());
+             }));
+    q.report("afterimage", "read", seconds([&] {
+               for (const std::uint64_t n : q.order) {
+                 if (!must(tier->get(key(n), memory))) std::exit(2);
+               }
+             }));
+  }
+  std::filesystem::remove_all(path);
+}
+
+#if defined(AFTERIMAGE_BENCH_ROCKSDB)
+void rocksdb_blobs(Question& q) {
+  const std::string path = q.folder + "/rocksdb";
+  rocksdb::Options options;
+  options.create_if_missing = true;
+  options.enable_blob_files = true;
+  options.min_blob_size = 4096;
+  options.use_direct_reads = true;
+  const auto slice = [](const auto& bytes) {
+    return rocksdb::Slice(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  };
+  rocksdb::DB* opened = nullptr;
+  if (!rocksdb::DB::Open(options, path, &opened).ok()) return;
+  const std::unique_ptr<rocksdb::DB> db(opened);
+  q.report("rocksdb", "write", seconds([&] {
+             rocksdb::WriteOptions unlogged;
+             unlogged.disableWAL = true;  // its faster way: durable by the flush at the end
+             for (std::size_t n = 0; n < q.count; ++n) {
+               if (!db->Put(unlogged, slice(key(n).bytes), slice(q.value_of(n))).ok()) std::exit(2);
+             }
+             if (!db->Flush({}).ok()) std::exit(2);
+           }));
+  q.report("rocksdb", "read", seconds([&] {
+             for (const std::uint64_t n : q.order) {
+               rocksdb::PinnableSlice found;
+               if (!db->Get({}, db->DefaultColumnFamily(), slice(key(n).bytes), &found).ok()) {
+                 std::exit(2);
+               }
+             }
+           }));
+  if (!db->Close().ok()) std::exit(2);
+  std::filesystem::remove_all(path);
+}
+#endif
+
+#if defined(AFTERIMAGE_BENCH_LMDB)
+void lmdb(Question& q) {
+  const std::string path = q.folder + "/lmdb";
+  std::filesystem::create_directory(path);
+  MDB_env* env = nullptr;
+  MDB_txn* txn = nullptr;
+  MDB_dbi db = 0;
+  mdb_env_create(&env);
+  mdb_env_set_mapsize(env, 4 * q.size * q.count + (64U << 20U));
+  if (mdb_env_open(env, path.c_str(), MDB_NOSYNC, 0600) != 0) return;
+  const auto value_of = [](auto bytes) {
+    return MDB_val{bytes.size(), const_cast<std::byte*>(bytes.data())};
+  };
+  q.report("lmdb", "write", seconds([&] {
+             for (std::size_t n = 0; n < q.count; ++n) {
+               mdb_txn_begin(env, nullptr, 0, &txn);
+               mdb_dbi_open(txn, nullptr, 0, &db);
+               const TierKey name = key(n);
+               MDB_val k = value_of(std::span(name.bytes));
+               MDB_val v = value_of(q.value_of(n));
+               if (mdb_put(txn, db, &k, &v, 0) != 0 || mdb_txn_commit(txn) != 0) std::exit(2);
+             }
+             mdb_env_sync(env, 1);
+           }));
+  mdb_env_close(env);
+  q.forget_cached(path);
+  mdb_env_create(&env);
+  mdb_env_set_mapsize(env, 4 * q.size * q.count + (64U << 20U));
+  if (mdb_env_open(env, path.c_str(), MDB_RDONLY, 0600) != 0) return;
+  std::vector<std::byte> copy(q.size);
+  q.report("lmdb", "read", seconds([&] {
+             mdb_txn_begin(env, nullptr, MDB_RDONLY, &txn);
+             mdb_dbi_open(txn, nullptr, 0, &db);
+             for (const std::uint64_t n : q.order) {
+               const TierKey name = key(n);
+               MDB_val k = value_of(std::span(name.bytes));
+               MDB_val v;
+               if (mdb_get(txn, db, &k, &v) != 0) std::exit(2);
+               std::memcpy(copy.data(), v.mv_data, v.mv_size);
+             }
+             mdb_txn_abort(txn);
+           }));
+  mdb_env_close(env);
+  std::filesystem::remove_all(path);
+}
+#endif
+
+void host(std::size_t size) {
+  constexpr std::size_t kTotal = 512U << 20U;
+  const std::size_t count = kTotal / size;
+  std::vector<std::byte> from(size, std::byte{1});
+  std::vector<std::byte> to(size);
+  const auto rate = [&](double time) { return static_cast<double>(size * count) / time / 1e9; };
+  say("memcpy", "host", size, rate(seconds([&] {
+        for (std::size_t n = 0; n < count; ++n) {
+          std::memcpy(to.data(), from.data(), size);
+          asm volatile("" : : "r"(to.data()) : "memory");
+        }
+      })));
+  MemoryBudget memory(64_MiB);
+  MemoryBudget room(64_MiB);
+  HostTier tier(memory);
+  say("afterimage", "host put", size, rate(seconds([&] {
+        for (std::size_t n = 0; n < count; ++n) must(tier.put(key(n % 8), {}, from));
+      })));
+  say("afterimage", "host get", size, rate(seconds([&] {
+        for (std::size_t n = 0; n < count; ++n) must(tier.get(key(n % 8), room));
+      })));
+}
+
+/// Seconds to open a folder of 100,000 entries that was closed in order; the unit is not GB/s.
+void restart(const std::string& folder) {
+  const std::string path = folder + "/restart";
+  MemoryBudget memory(1_GiB);
+  const SystemClock clock;
+  const DiskTierOptions options{.log = {.capacity = 2_GiB, .segment_bytes = 64_MiB}};
+  const std::vector<std::byte> value(3'000);
+  {
+    auto tier = must(DiskTier::open(path, options, memory, clock));
+    for (std::uint64_t n = 0; n < 100'000; ++n) must(tier->put(key(n), {}, value));
+    must(tier->flush());
+  }
+  std::uint64_t entries = 0;
+  const double time = seconds([&] {
+    auto tier = must(DiskTier::open(path, options, memory, clock));
+    entries = tier->log().recovery().entries.value();
+  });
+  say("afterimage", "restart, seconds per 100,000 entries", entries, time);
+  std::filesystem::remove_all(path);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2) {
+    std::fprintf(stderr, "usage: %s FOLDER [MEGABYTES]\n", argv[0]);
+    return 2;
+  }
+  const std::string folder = argv[1];
+  const std::size_t total = (argc > 2 ? std::stoull(argv[2]) : 512) << 20U;
+  for (const std::size_t size : {256U << 10U, 1U << 20U, 4U << 20U}) {
+    Question question(folder, size, total);
+    for (int repetition = 0; repetition < 3; ++repetition) {
+      raw(question);
+      ours(question);
+    }
+#if defined(AFTERIMAGE_BENCH_ROCKSDB)
+    rocksdb_blobs(question);
+#endif
+#if defined(AFTERIMAGE_BENCH_LMDB)
+    lmdb(question);
+#endif
+    host(size);
+  }
+  restart(folder);
+  std::printf("]\n");
+  return 0;
+}

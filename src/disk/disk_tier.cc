@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "afterimage/disk/disk_tier.h"
+
+#include "afterimage/platform/mutex.h"
+
+namespace afterimage {
+namespace {
+
+/// Lets through, until too much went wrong; then nothing for a while; then one, to see.
+class Breaker {
+ public:
+  Breaker(std::uint32_t strikes, Duration rest) : strikes_(strikes), rest_(rest) {}
+
+  [[nodiscard]] bool lets_through(Duration now) {
+    if (failures_ < strikes_) return true;
+    if (now < until_) return false;
+    until_ = now + rest_;  // the others wait for what becomes of this one
+    return true;
+  }
+  void succeeded() { failures_ = 0; }
+  void failed(Duration now) {
+    ++failures_;
+    until_ = now + rest_;
+  }
+  [[nodiscard]] bool broken() const { return failures_ >= strikes_; }
+
+ private:
+  std::uint32_t strikes_;
+  Duration rest_;
+  std::uint32_t failures_ = 0;
+  Duration until_{0};
+};
+
+/// What the outside world did, as opposed to what the caller asked for or a budget lacks.
+bool is_of_the_disk(const Error& error) {
+  return error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kCancelled ||
+         error.code == ErrorCode::kNotFound || error.code == ErrorCode::kNoSpace;
+}
+
+}  // namespace
+
+struct DiskTier::State {
+  State(std::unique_ptr<SegmentLog> its_log, const DiskTierOptions& its_options,
+        const Clock& its_clock)
+      : log(std::move(its_log)),
+        options(its_options),
+        clock(its_clock),
+        reads(its_options.strikes, its_options.rest),
+        writes(1, its_options.rest) {}
+
+  std::unique_ptr<SegmentLog> log;
+  DiskTierOptions options;
+  const Clock& clock;
+
+  Mutex mutex;
+  Breaker reads AFI_GUARDED_BY(mutex);
+  Breaker writes AFI_GUARDED_BY(mutex);
+  TierStats stats AFI_GUARDED_BY(mutex);
+  std::string trouble AFI_GUARDED_BY(mutex);
+
+  void failed(Breaker& breaker, const Error& error) AFI_REQUIRES(mutex) {
+    breaker.failed(clock.now());
+    ++stats.failures;
+    trouble = error.message;
+  }
+  /// After a write, a sync or an erase: what it means for the next.
+  Result<void> wrote(const Result<void>& done) {
+    const MutexLock lock(mutex);
+    if (done) {
+      writes.succeeded();
+    } else if (is_of_the_disk(done.error())) {
+      failed(writes, done.error());
+    }
+    return done;
+  }
+  Result<void> may_write() {
+    const MutexLock lock(mutex);
+    if (writes.lets_through(clock.now())) return {};
+    ++stats.refused;
+    return fail(ErrorCode::kUnavailable, "the disk tier rests: " + trouble);
+  }
+};
+
+Result<std::unique_ptr<DiskTier>> DiskTier::open(const std::string& folder,
+                                                 const DiskTierOptions& options,
+                                                 MemoryBudget& memory, const Clock& clock) {
+  AFI_TRY(auto blocks, open_block_folder(folder, options.backend));
+  return open(std::move(blocks), options, memory, clock);
+}
+
+Result<std::unique_ptr<DiskTier>> DiskTier::open(std::unique_ptr<BlockFolder> folder,
+                                                 const DiskTierOptions& options,
+                                                 MemoryBudget& memory, const Clock& clock) {
+  AFI_TRY(auto log, SegmentLog::open(std::move(folder), options.log, memory));
+  return std::unique_ptr<DiskTier>(
+      new DiskTier(std::make_unique<State>(std::move(log), options, clock)));
+}
+
+DiskTier::DiskTier(std::unique_ptr<State> state) : state_(std::move(state)) {}
+DiskTier::~DiskTier() = default;
+
+Result<void> DiskTier::put(const TierKey& key, const EntryMeta& meta,
+                           std::span<const std::byte> bytes) {
+  AFI_TRY_VOID(state_->may_write());
+  const auto done = state_->wrote(state_->log->append(key, meta, bytes));
+  const MutexLock lock(state_->mutex);
+  ++(done ? state_->stats.puts : state_->stats.refused);
+  return done;
+}
+
+Result<std::optional<TierEntry>> DiskTier::get(const TierKey& key, MemoryBudget& room) {
+  {
+    const MutexLock lock(state_->mutex);
+    if (!state_->reads.lets_through(state_->clock.now())) {
+      ++state_->stats.misses;
+      return std::nullopt;
+    }
+  }
+  auto found = state_->log->read(key, room);
+  const MutexLock lock(state_->mutex);
+  if (!found && found.error().code == ErrorCode::kNoSpace) return found;
+  if (!found) state_->failed(state_->reads, found.error());
+  if (!found || !*found) {
+    ++state_->stats.misses;
+    return std::nullopt;
+  }
+  state_->reads.succeeded();
+  ++state_->stats.hits;
+  return found;
+}
+
+Result<void> DiskTier::erase(const TierKey& key) {
+  // Not asked of the breaker: what is to be erased for good is worth every try.
+  const auto found = state_->log->erase(key);
+  if (found && *found) {
+    const MutexLock lock(state_->mutex);
+    ++state_->stats.erased;
+  }
+  return state_->wrote(found ? Result<void>() : std::unexpected(found.error()));
+}
+
+Result<void> DiskTier::flush() {
+  AFI_TRY_VOID(state_->may_write());
+  return state_->wrote(state_->log->commit());
+}
+
+bool DiskTier::may_hold(const TierKey& key) const { return state_->log->contains(key); }
+const SegmentLog& DiskTier::log() const { return *state_->log; }
+
+TierStats DiskTier::stats() const {
+  const SegmentLogStats log = state_->log->stats();
+  const MutexLock lock(state_->mutex);
+  TierStats stats = state_->stats;
+  stats.evicted = log.evicted;
+  stats.damaged = log.damaged;
+  stats.entries = log.entries;
+  stats.used = log.used;
+  stats.capacity = state_->options.log.capacity;
+  if (state_->reads.broken() || state_->writes.broken()) stats.trouble = state_->trouble;
+  return stats;
+}
+
+}  // namespace afterimage

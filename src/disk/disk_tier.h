@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "afterimage/disk/segment_log.h"
+#include "afterimage/memory/tier.h"
+#include "afterimage/platform/clock.h"
+
+namespace afterimage {
+
+struct DiskTierOptions {
+  SegmentLogOptions log;
+  DiskBackend backend = DiskBackend::kBest;
+  /// After a write that failed, or `strikes` reads in a row, the tier leaves the disk alone for so
+  /// long: puts are refused and gets miss at once. Then one operation tries again.
+  Duration rest = std::chrono::seconds(5);
+  std::uint32_t strikes = 3;
+};
+
+/// Entries in a folder on disk.
+///
+/// Unit     Bytes on disk, the open segment at its full size, under a hard cap.
+/// Errors   See Tier. open() fails, with what to do, if the folder cannot be used; afterwards a bad
+///          disk costs hits and never a crash: stats().trouble says why.
+/// Visible  flush() returns once everything put before is safe from a power failure. An entry is
+///          found earlier, when its write has completed.
+/// Threads  Any.
+/// Source   src/disk/DESIGN.md, docs/formats/segment.md.
+class DiskTier final : public Tier {
+ public:
+  /// `memory` pays for what is in flight to the disk, `clock` for patience; both outlive the tier.
+  static Result<std::unique_ptr<DiskTier>> open(const std::string& folder,
+                                                const DiskTierOptions& options,
+                                                MemoryBudget& memory, const Clock& clock);
+  /// The same over a folder of blocks of the caller's.
+  static Result<std::unique_ptr<DiskTier>> open(std::unique_ptr<BlockFolder> folder,
+                                                const DiskTierOptions& options,
+                                                MemoryBudget& memory, const Clock& clock);
+  ~DiskTier() override;
+  DiskTier(const DiskTier&) = delete;
+  DiskTier& operator=(const DiskTier&) = delete;
+
+  Result<void> put(const TierKey& key, const EntryMeta& meta,
+                   std::span<const std::byte> bytes) override;
+  Result<std::optional<TierEntry>> get(const TierKey& key, MemoryBudget& room) override;
+  Result<void> erase(const TierKey& key) override;
+  Result<void> flush() override;
+  [[nodiscard]] bool may_hold(const TierKey& key) const override;
+  [[nodiscard]] TierStats stats() const override;
+
+  [[nodiscard]] const SegmentLog& log() const;
+
+ private:
+  struct State;
+  explicit DiskTier(std::unique_ptr<State> state);
+
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace afterimage

@@ -1,0 +1,482 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "afterimage/disk/segment_log.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <tuple>
+
+#include "afterimage/check.h"
+#include "afterimage/disk/segment_log_state.h"
+
+namespace afterimage {
+
+SegmentLog::SegmentLog(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+SegmentLog::~SegmentLog() {
+  const MutexLock lock(state_->writing);
+  Result<void> done;
+  if (state_->active != nullptr && !state_->active->entries.empty()) done = state_->seal();
+  if (done) done = state_->commit();
+  if (!done) state_->abandon();  // the next to open it reads it through
+}
+
+Result<void> SegmentLog::append(const TierKey& key, const EntryMeta& meta,
+                                std::span<const std::byte> value) {
+  const std::uint64_t room = state_->options.segment_bytes.value() - kDiskBlock - footer_bytes(1);
+  if (meta.form_bytes() > EntryMeta::kMaxFormBytes || meta.cost < Duration(0) ||
+      value.size() > room || record_blocks(meta, value.size()) * kDiskBlock > room) {
+    return fail(
+        ErrorCode::kLimitExceeded,
+        fmt::format("an entry of {} bytes and {} tensors does not fit a segment of {}",
+                    value.size(), meta.tensors.size(), state_->options.segment_bytes.value()));
+  }
+  RecordHeader header{.key = key,
+                      .blocks = static_cast<std::uint32_t>(record_blocks(meta, value.size())),
+                      .meta = meta,
+                      .value_bytes = value.size(),
+                      .value_checksum = Checksum::of(value)};
+  const MutexLock lock(state_->writing);
+  Result<void> done = state_->append(header, value);
+  if (!done) state_->abandon();
+  return done;
+}
+
+Result<std::optional<TierEntry>> SegmentLog::read(const TierKey& key, MemoryBudget& room) {
+  FooterEntry place;
+  DiskId epoch;
+  std::shared_ptr<BlockFile> file;
+  {
+    const MutexLock lock(state_->looking);
+    const auto it = state_->index.find(key);
+    if (it == state_->index.end()) return std::nullopt;
+    Segment& segment = *(*it)->segment;
+    segment.last_use = ++state_->uses;
+    place = (*it)->place;
+    epoch = segment.identity.epoch;
+    file = segment.file;
+  }
+  const std::size_t size = std::size_t{place.blocks} * kDiskBlock;
+  const std::uint64_t offset = std::uint64_t{place.block} * kDiskBlock;
+  AFI_TRY(const std::shared_ptr<AlignedBytes> memory, AlignedBytes::create(size, room));
+  AFI_TRY(const auto record,
+          read_blocks(*file, offset, memory, size, state_->options.read_patience));
+  auto header = decode_record_header(record);
+  if (header && header->key == key && header->epoch == epoch && header->offset == offset &&
+      header->sequence == place.sequence && header->blocks == place.blocks &&
+      record.size() == size) {
+    const auto value = record.subspan(record_header_bytes(header->meta), header->value_bytes);
+    if (Checksum::of(value) == header->value_checksum) {
+      return TierEntry{.meta = std::move(header->meta), .bytes = value, .memory = memory};
+    }
+  }
+  const bool buried = header && !header->key && header->epoch == epoch && header->offset == offset;
+  const MutexLock lock(state_->writing);
+  if (state_->kill(key, place.sequence) && !buried) {
+    const MutexLock counting(state_->looking);
+    ++state_->stats.damaged;
+  }
+  return std::nullopt;
+}
+
+Result<bool> SegmentLog::erase(const TierKey& key) {
+  const MutexLock lock(state_->writing);
+  if (auto done = state_->drain(); !done) state_->abandon();
+  const bool found = state_->kill(key, std::nullopt);
+  // Also when nothing was found: an older record of this key may wait to be buried.
+  if (!found && state_->unburied.empty()) return false;
+  auto done = state_->commit();
+  if (!done) {
+    state_->abandon();
+    done = state_->bury();
+  }
+  if (!done) return std::unexpected(done.error());
+  return found;
+}
+
+Result<void> SegmentLog::commit() {
+  const MutexLock lock(state_->writing);
+  Result<void> done = state_->commit();
+  if (!done) state_->abandon();
+  return done;
+}
+
+bool SegmentLog::contains(const TierKey& key) const {
+  const MutexLock lock(state_->looking);
+  return state_->index.contains(key);
+}
+
+const DiskRecovery& SegmentLog::recovery() const { return state_->recovery; }
+std::string SegmentLog::backend() const { return state_->folder->backend(); }
+
+SegmentLogStats SegmentLog::stats() const {
+  const MutexLock lock(state_->writing);
+  const MutexLock looking(state_->looking);
+  SegmentLogStats stats = state_->stats;
+  stats.entries = EntryCount(state_->index.size());
+  stats.uncommitted = Bytes(state_->submitted + state_->batch.used - state_->durable);
+  return stats;
+}
+
+void SegmentLog::check_invariants() const {
+  const MutexLock lock(state_->writing);
+  const MutexLock looking(state_->looking);
+  std::uint64_t live = 0;
+  std::uint64_t used = kStoreBytes + state_->foreign;
+  for (const auto& [id, segment] : state_->segments) {
+    std::uint64_t here = 0;
+    for (const LogEntry& entry : segment->entries) {
+      if (entry.state != LogEntry::State::kLive) continue;
+      const auto it = state_->index.find(entry.place.key);
+      AFI_CHECK(it != state_->index.end() && *it == &entry);
+      ++here;
+    }
+    AFI_CHECK(here == segment->live);
+    live += here;
+    used += segment->size;
+  }
+  AFI_CHECK(live == state_->index.size());
+  AFI_CHECK(Bytes(used) == state_->stats.used);
+  AFI_CHECK(state_->stats.used <= state_->options.capacity);
+  AFI_CHECK(state_->durable <= state_->completed && state_->completed <= state_->submitted);
+}
+
+Result<void> SegmentLog::State::append(RecordHeader& header, std::span<const std::byte> value) {
+  AFI_TRY_VOID(harvest());
+  AFI_TRY_VOID(make_space(header.blocks));
+  header.epoch = active->identity.epoch;
+  header.offset = offset;
+  header.sequence = next_sequence++;
+  {
+    const MutexLock lock(looking);
+    replacing = replacing || index.contains(*header.key);
+  }
+  active->entries.push_back(
+      {.place = {.key = *header.key,
+                 .sequence = header.sequence,
+                 .block = static_cast<std::uint32_t>(offset / kDiskBlock),
+                 .blocks = header.blocks,
+                 .cost_ns = static_cast<std::uint64_t>(header.meta.cost.count())},
+       .segment = active.get()});
+  static constexpr std::array<std::byte, kDiskBlock> kZeros{};
+  AFI_TRY_VOID(stage(encode_record_header(header)));
+  AFI_TRY_VOID(stage(value));
+  AFI_TRY_VOID(stage(std::span(kZeros).first((kDiskBlock - offset % kDiskBlock) % kDiskBlock)));
+  batch.ends.push_back(&active->entries.back());
+  if (batch.used == options.batch_bytes.value()) submit();
+  return {};
+}
+
+Result<void> SegmentLog::State::make_space(std::uint32_t blocks) {
+  if (active != nullptr) {
+    const std::uint64_t end =
+        offset + std::uint64_t{blocks} * kDiskBlock + footer_bytes(active->entries.size() + 1);
+    if (end <= options.segment_bytes.value()) return {};
+    AFI_TRY_VOID(seal());
+  }
+  return begin_segment();
+}
+
+/// A new file, for which older segments leave: as many as the cap and the disk want.
+Result<std::shared_ptr<BlockFile>> SegmentLog::State::create_evicting(const std::string& name) {
+  while (true) {
+    Bytes used;
+    {
+      const MutexLock lock(looking);
+      used = stats.used;
+    }
+    if (used + options.segment_bytes > options.capacity) {
+      AFI_TRY_VOID(evict());
+      continue;
+    }
+    auto file = folder->create(name, options.segment_bytes.value());
+    if (file || file.error().code != ErrorCode::kNoSpace || !evict()) return file;
+  }
+}
+
+Result<void> SegmentLog::State::begin_segment() {
+  auto segment = std::make_shared<Segment>();
+  AFI_TRY(segment->identity.epoch, random_disk_id());
+  segment->identity.store = store;
+  segment->identity.segment = next_segment++;
+  segment->name = segment_name(segment->identity.segment);
+  segment->size = options.segment_bytes.value();
+  segment->phase = Segment::Phase::kActive;
+  AFI_TRY(segment->file, create_evicting(segment->name));
+  {
+    const MutexLock lock(looking);
+    segment->last_use = ++uses;
+    stats.used += options.segment_bytes;
+    segments[segment->identity.segment] = segment;
+  }
+  active = std::move(segment);
+  offset = 0;
+  start_sync(nullptr, false);
+  return stage(encode_segment_header(active->identity));
+}
+
+/// The footer may reach the disk before the records it names: every read checks them anyway. Not so
+/// where one replaces an older: torn, it would still hide it.
+Result<void> SegmentLog::State::seal() {
+  if (replacing || !unburied.empty()) AFI_TRY_VOID(commit());
+  if (active == nullptr) return {};  // it had to be removed
+  std::vector<FooterEntry> places;
+  for (const LogEntry& entry : active->entries) {
+    if (entry.state != LogEntry::State::kDead) places.push_back(entry.place);
+  }
+  AFI_TRY_VOID(stage(encode_footer(active->identity, offset, places)));
+  batch.last = true;
+  active->phase = Segment::Phase::kSealing;
+  submit();
+  active.reset();
+  return {};
+}
+
+Result<void> SegmentLog::State::stage(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    if (batch.used == options.batch_bytes.value()) submit();
+    if (batch.memory == nullptr) AFI_TRY_VOID(begin_batch());
+    const std::size_t n =
+        std::min<std::size_t>(bytes.size(), options.batch_bytes.value() - batch.used);
+    std::memcpy(batch.memory->bytes().data() + batch.used, bytes.data(), n);
+    batch.used += n;
+    offset += n;
+    bytes = bytes.subspan(n);
+  }
+  return {};
+}
+
+Result<void> SegmentLog::State::begin_batch() {
+  if (in_flight.size() >= options.batches) AFI_TRY_VOID(complete_batch());
+  if (spare.empty()) {
+    AFI_TRY(auto fresh, AlignedBytes::create(options.batch_bytes.value(), memory));
+    spare.push_back(std::move(fresh));
+  }
+  batch = Batch{.memory = std::move(spare.back()), .segment = active, .offset = offset};
+  spare.pop_back();
+  return {};
+}
+
+void SegmentLog::State::submit() {
+  if (batch.used == 0) return;
+  submitted += batch.used;
+  batch.write = batch.segment->file->write(batch.offset, batch.memory, batch.used);
+  in_flight.push_back(std::exchange(batch, Batch{}));
+}
+
+Result<void> SegmentLog::State::complete_batch() {
+  AFI_TRY([[maybe_unused]] const std::size_t written,
+          in_flight.front().write->wait(options.write_patience));
+  const Batch done = std::move(in_flight.front());
+  in_flight.pop_front();
+  spare.push_back(done.memory);
+  completed += done.used;
+  publish(done);
+  if (done.last) {
+    const std::uint64_t end = done.offset + done.used;
+    if (auto cut = done.segment->file->truncate(end); !cut) {
+      done.segment->phase = Segment::Phase::kClosed;
+      return cut;
+    }
+    const MutexLock lock(looking);
+    stats.used -= Bytes(done.segment->size - end);
+    done.segment->size = end;
+  }
+  if (done.last || completed - sync_asked >= options.commit_bytes.value()) {
+    start_sync(done.segment, done.last);
+  }
+  return {};
+}
+
+void SegmentLog::State::publish(const Batch& done) {
+  for (LogEntry* entry : done.ends) {
+    kill(entry->place.key, std::nullopt);
+    const MutexLock lock(looking);
+    index.insert(entry);
+    entry->state = LogEntry::State::kLive;
+    ++entry->segment->live;
+  }
+}
+
+void SegmentLog::State::start_sync(const std::shared_ptr<Segment>& segment, bool seals) {
+  syncs.push_back({.transfer = segment ? segment->file->sync() : folder->sync(),
+                   .segment = segment,
+                   .covers = segment ? completed : durable,
+                   .seals = seals});
+  if (segment) sync_asked = completed;
+}
+
+/// A sync that failed is not asked again: the system may have thrown away what it could not write.
+Result<void> SegmentLog::State::finish_sync() {
+  const Sync sync = std::move(syncs.front());
+  syncs.pop_front();
+  const auto done = sync.transfer->wait(options.write_patience);
+  if (sync.seals) sync.segment->phase = Segment::Phase::kClosed;
+  if (!done) {
+    if (sync.segment) {
+      const std::uint64_t live = sync.segment->live;
+      AFI_TRY_VOID(drop(sync.segment));
+      const MutexLock lock(looking);
+      stats.lost += live;
+    }
+    return std::unexpected(done.error());
+  }
+  durable = std::max(durable, sync.covers);
+  return {};
+}
+
+Result<void> SegmentLog::State::harvest() {
+  while (!in_flight.empty() && in_flight.front().write->done()) AFI_TRY_VOID(complete_batch());
+  while (!syncs.empty() && syncs.front().transfer->done()) AFI_TRY_VOID(finish_sync());
+  return {};
+}
+
+Result<void> SegmentLog::State::drain() {
+  submit();
+  while (!in_flight.empty()) AFI_TRY_VOID(complete_batch());
+  return {};
+}
+
+Result<void> SegmentLog::State::commit() {
+  AFI_TRY_VOID(drain());
+  if (active != nullptr && completed > sync_asked) start_sync(active, false);
+  while (!syncs.empty()) AFI_TRY_VOID(finish_sync());
+  replacing = false;
+  return bury();
+}
+
+/// A write failed: what was under way is lost, and no file that had a part in it goes on.
+void SegmentLog::State::abandon() {
+  std::set<std::shared_ptr<Segment>> broken;
+  for (const Batch& lost : in_flight) broken.insert(lost.segment);
+  if (batch.segment != nullptr) broken.insert(batch.segment);
+  if (active != nullptr) broken.insert(active);
+  in_flight.clear();
+  batch = Batch{};
+  active.reset();
+  submitted = completed;
+  const MutexLock lock(looking);
+  for (const std::shared_ptr<Segment>& segment : broken) {
+    segment->phase = Segment::Phase::kClosed;
+    for (LogEntry& entry : segment->entries) {
+      if (entry.state != LogEntry::State::kPending) continue;
+      entry.state = LogEntry::State::kDead;
+      ++stats.lost;
+      if (segments.contains(segment->identity.segment)) unburied.push_back(&entry);
+    }
+  }
+}
+
+/// Takes an entry out of the index; its record waits to be buried. With a sequence: only that one.
+bool SegmentLog::State::kill(const TierKey& key, std::optional<std::uint64_t> sequence) {
+  const MutexLock lock(looking);
+  const auto it = index.find(key);
+  if (it == index.end() || (sequence && (*it)->place.sequence != *sequence)) return false;
+  LogEntry& entry = **it;
+  index.erase(it);
+  entry.state = LogEntry::State::kDead;
+  --entry.segment->live;
+  unburied.push_back(&entry);
+  return true;
+}
+
+Result<void> SegmentLog::State::overwrite(const LogEntry& entry) {
+  BlockFile& file = *entry.segment->file;
+  const std::uint64_t at = std::uint64_t{entry.place.block} * kDiskBlock;
+  std::vector<std::byte> block = encode_record_header({.epoch = entry.segment->identity.epoch,
+                                                       .offset = at,
+                                                       .sequence = entry.place.sequence,
+                                                       .blocks = entry.place.blocks});
+  block.resize(kDiskBlock);
+  AFI_TRY_VOID(write_blocks(file, at, block, options.write_patience, memory));
+  if (entry.place.blocks > 1) {
+    file.discard(at + kDiskBlock, std::uint64_t{entry.place.blocks - 1} * kDiskBlock);
+  }
+  return {};
+}
+
+/// Overwrites dead records, durably. A segment where that fails is removed: a cache may forget, but
+/// what was erased must not come back.
+Result<void> SegmentLog::State::bury() {
+  if (unburied.empty()) return {};
+  std::map<Segment*, bool> touched;  // and whether its records could be overwritten
+  for (const LogEntry* entry : unburied) {
+    const auto it = touched.emplace(entry->segment, true).first;
+    if (it->second) it->second = overwrite(*entry).has_value();
+  }
+  bool dropped = false;
+  for (const auto& [segment, overwritten] : touched) {
+    if (overwritten && segment->file->sync()->wait(options.write_patience)) continue;
+    std::shared_ptr<Segment> held;
+    {
+      const MutexLock lock(looking);
+      if (const auto it = segments.find(segment->identity.segment); it != segments.end()) {
+        held = it->second;
+      }
+    }
+    if (held == nullptr) continue;
+    if (held == active) abandon();
+    AFI_TRY_VOID(drop(held));
+    dropped = true;
+  }
+  unburied.clear();
+  if (!dropped) return {};
+  AFI_TRY([[maybe_unused]] const std::size_t synced, folder->sync()->wait(options.write_patience));
+  return {};
+}
+
+Result<void> SegmentLog::State::evict() {
+  // A replaced record that is not yet buried would be the newest again once its successor is gone.
+  if (!unburied.empty()) AFI_TRY_VOID(commit());
+  while (true) {
+    std::shared_ptr<Segment> victim;
+    {
+      const MutexLock lock(looking);
+      const auto rank = [](const Segment& s) { return std::tuple(s.live > 0, s.last_use); };
+      for (const auto& [id, segment] : segments) {
+        if (segment->phase != Segment::Phase::kClosed) continue;
+        if (victim == nullptr || rank(*segment) < rank(*victim)) victim = segment;
+      }
+    }
+    if (victim != nullptr) {
+      const std::uint64_t live = victim->live;
+      AFI_TRY_VOID(drop(victim));
+      const MutexLock lock(looking);
+      stats.evicted += live;
+      return {};
+    }
+    // The only ones left may still be on their way to the disk.
+    if (!in_flight.empty()) {
+      AFI_TRY_VOID(complete_batch());
+    } else if (!syncs.empty()) {
+      AFI_TRY_VOID(finish_sync());
+    } else {
+      return fail(ErrorCode::kNoSpace, fmt::format("'{}' has no room for a segment of {} bytes",
+                                                   folder->path(), options.segment_bytes.value()));
+    }
+  }
+}
+
+/// The file goes first: as long as it is there, the index knows what is in it.
+Result<void> SegmentLog::State::drop(const std::shared_ptr<Segment>& segment) {
+  {
+    const MutexLock lock(looking);
+    if (!segments.contains(segment->identity.segment)) return {};
+  }
+  AFI_TRY_VOID(folder->remove(segment->name));
+  std::erase_if(unburied, [&](const LogEntry* entry) { return entry->segment == segment.get(); });
+  const MutexLock lock(looking);
+  for (LogEntry& entry : segment->entries) {
+    if (entry.state == LogEntry::State::kPending) continue;
+    if (entry.state == LogEntry::State::kLive) index.erase(&entry);
+    entry.state = LogEntry::State::kDead;
+  }
+  segment->live = 0;
+  segments.erase(segment->identity.segment);
+  stats.used -= Bytes(segment->size);
+  return {};
+}
+
+}  // namespace afterimage

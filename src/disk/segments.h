@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <algorithm>
+#include <boost/unordered/unordered_flat_set.hpp>
+#include <deque>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "afterimage/disk/block_files.h"
+#include "afterimage/disk/segment_format.h"
+#include "afterimage/disk/segment_log.h"
+#include "afterimage/platform/mutex.h"
+
+/// What the log knows of its files; the room's own.
+namespace afterimage {
+
+struct Segment;
+
+/// One entry on disk. Lives as long as its segment, also when it is dead.
+struct LogEntry {
+  enum class State : std::uint8_t { kPending, kLive, kDead };
+
+  FooterEntry place;
+  Segment* segment = nullptr;
+  State state = State::kPending;  // live: in the index
+};
+
+struct Segment {
+  enum class Phase : std::uint8_t { kActive, kSealing, kClosed };
+
+  SegmentIdentity identity;
+  std::string name;
+  std::shared_ptr<BlockFile> file;
+  Phase phase = Phase::kClosed;
+  std::uint64_t size = 0;  // on disk
+  std::deque<LogEntry> entries;
+  std::uint64_t live = 0;
+  std::uint64_t last_use = 0;
+};
+
+std::string segment_name(std::uint64_t id);
+/// The number in a segment's name; nothing if it is no such name.
+std::optional<std::uint64_t> segment_number(const std::string& name);
+
+/// Which entry is where. Keys are compared in full.
+struct EntryHash {
+  using is_avalanching = void;
+  using is_transparent = void;
+  std::size_t operator()(const TierKey& key) const noexcept { return TierKeyHash()(key); }
+  std::size_t operator()(const LogEntry* entry) const noexcept {
+    return TierKeyHash()(entry->place.key);
+  }
+};
+struct EntryEqual {
+  using is_transparent = void;
+  static const TierKey& key(const TierKey& key) { return key; }
+  static const TierKey& key(const LogEntry* entry) { return entry->place.key; }
+  bool operator()(const auto& a, const auto& b) const { return key(a) == key(b); }
+};
+using EntryIndex = boost::unordered_flat_set<LogEntry*, EntryHash, EntryEqual>;
+
+/// Reads a segment's entries back: by its footer, or through if it has no good one.
+///
+/// Errors   kCorruption: not a segment of `store`. Whatever else: it could not be read.
+struct FoundSegment {
+  SegmentIdentity identity;
+  std::vector<FooterEntry> entries;
+  bool sealed = false;
+  std::uint64_t end = 0;  // where a footer can be written
+};
+Result<FoundSegment> find_segment(BlockFile& file, const DiskId& store, std::uint64_t number,
+                                  Duration patience, MemoryBudget& memory, DiskRecovery& report);
+
+/// A read of `size` bytes that waits.
+Result<std::span<const std::byte>> read_blocks(BlockFile& file, std::uint64_t offset,
+                                               const std::shared_ptr<AlignedBytes>& into,
+                                               std::size_t size, Duration patience);
+/// A write of whole blocks that waits.
+Result<void> write_blocks(BlockFile& file, std::uint64_t offset, std::span<const std::byte> bytes,
+                          Duration patience, MemoryBudget& memory);
+
+}  // namespace afterimage

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+// io_uring without a thread of its own: whoever waits first collects completions for all.
+#include <liburing.h>
+
+#include <cerrno>
+
+#include "afterimage/check.h"
+#include "afterimage/disk/block_io.h"
+#include "afterimage/platform/clock.h"
+#include "afterimage/platform/mutex.h"
+#include "afterimage/platform/timed_condition.h"
+
+namespace afterimage {
+namespace {
+
+constexpr unsigned kDepth = 128;
+
+/// The kernel knows an operation by its address: it lives until its completion was seen.
+struct Flight {
+  explicit Flight(BlockOperation its_operation) : operation(std::move(its_operation)) {}
+  BlockOperation operation;
+  std::shared_ptr<Flight> in_kernel;  // itself, while it is
+  bool done = false;
+  std::int64_t result = 0;
+};
+
+class UringIo final : public BlockIo, public std::enable_shared_from_this<UringIo> {
+ public:
+  UringIo() {
+    io_uring_params parameters{};
+    if (::io_uring_queue_init_params(kDepth, &ring_, &parameters) != 0) return;
+    works_ = (parameters.features & IORING_FEAT_EXT_ARG) != 0;
+    if (!works_) ::io_uring_queue_exit(&ring_);
+  }
+  ~UringIo() override {
+    if (!works_) return;
+    const MutexLock lock(mutex_);
+    // Their memory is the kernel's until then. A device that hangs for good keeps ring and memory.
+    for (int patience = 0; in_flight_ > 0 && patience < 10; ++patience) {
+      collect(std::chrono::seconds(1));
+    }
+    if (in_flight_ == 0) ::io_uring_queue_exit(&ring_);
+  }
+  [[nodiscard]] bool works() const { return works_; }
+  [[nodiscard]] std::string name() const override { return "io_uring"; }
+
+  std::unique_ptr<Transfer> start(BlockOperation operation) override;
+
+  Result<std::size_t> wait(Flight& flight, Duration patience) {
+    const SystemClock clock;
+    const Duration end = clock.now() + patience;
+    const MutexLock lock(mutex_);
+    while (!flight.done) {
+      const Duration left = end - clock.now();
+      if (left <= Duration(0)) {
+        return fail(ErrorCode::kCancelled, "'" + flight.operation.file->path() + "' took too long");
+      }
+      collect(left);
+    }
+    return outcome(flight.operation, flight.result);
+  }
+  bool done(const Flight& flight) {
+    const MutexLock lock(mutex_);
+    if (!flight.done && !collecting_) harvest();
+    return flight.done;
+  }
+  void abandon(Flight& flight) {
+    const MutexLock lock(mutex_);
+    if (flight.done) return;
+    io_uring_sqe* entry = ::io_uring_get_sqe(&ring_);
+    if (entry == nullptr) return;
+    ::io_uring_prep_cancel(entry, &flight, 0);
+    ::io_uring_sqe_set_data(entry, nullptr);
+    if (::io_uring_submit(&ring_) >= 0) ++in_flight_;
+  }
+
+ private:
+  /// Waits for completions, or for another thread that does so, for at most `patience`.
+  void collect(Duration patience) AFI_REQUIRES(mutex_) {
+    if (collecting_) {
+      changed_.wait_for(mutex_, patience, [this] { return !collecting_; });
+      return;
+    }
+    collecting_ = true;
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(patience);
+    __kernel_timespec timeout{.tv_sec = seconds.count(), .tv_nsec = (patience - seconds).count()};
+    io_uring_cqe* completion = nullptr;
+    mutex_.unlock();
+    ::io_uring_wait_cqe_timeout(&ring_, &completion, &timeout);
+    mutex_.lock();
+    collecting_ = false;
+    harvest();
+    changed_.notify_all();
+  }
+  void harvest() AFI_REQUIRES(mutex_) {
+    io_uring_cqe* completion = nullptr;
+    while (::io_uring_peek_cqe(&ring_, &completion) == 0) {
+      if (auto* flight = static_cast<Flight*>(::io_uring_cqe_get_data(completion))) {
+        flight->result = completion->res;
+        flight->done = true;
+        flight->in_kernel.reset();
+      }
+      ::io_uring_cqe_seen(&ring_, completion);
+      --in_flight_;
+    }
+  }
+  void prepare(io_uring_sqe* entry, const BlockOperation& operation) {
+    const int fd = operation.file->fd();
+    const auto size = static_cast<unsigned>(operation.size);
+    switch (operation.kind) {
+      case BlockOperation::Kind::kRead:
+        return ::io_uring_prep_read(entry, fd, operation.memory->bytes().data(), size,
+                                    operation.offset);
+      case BlockOperation::Kind::kWrite:
+        return ::io_uring_prep_write(entry, fd, operation.memory->bytes().data(), size,
+                                     operation.offset);
+      case BlockOperation::Kind::kSync:
+        return ::io_uring_prep_fsync(entry, fd, IORING_FSYNC_DATASYNC);
+    }
+  }
+
+  bool works_ = false;
+  Mutex mutex_;
+  TimedCondition changed_;
+  io_uring ring_{};
+  bool collecting_ AFI_GUARDED_BY(mutex_) = false;
+  unsigned in_flight_ AFI_GUARDED_BY(mutex_) = 0;
+};
+
+class UringTransfer final : public Transfer {
+ public:
+  UringTransfer(std::shared_ptr<UringIo> io, std::shared_ptr<Flight> flight)
+      : io_(std::move(io)), flight_(std::move(flight)) {}
+  ~UringTransfer() override { io_->abandon(*flight_); }
+  Result<std::size_t> wait(Duration patience) override { return io_->wait(*flight_, patience); }
+  bool done() override { return io_->done(*flight_); }
+
+ private:
+  std::shared_ptr<UringIo> io_;
+  std::shared_ptr<Flight> flight_;
+};
+
+std::unique_ptr<Transfer> UringIo::start(BlockOperation operation) {
+  const auto flight = std::make_shared<Flight>(std::move(operation));
+  {
+    const MutexLock lock(mutex_);
+    io_uring_sqe* entry = ::io_uring_get_sqe(&ring_);
+    if (entry == nullptr) {
+      flight->result = -EBUSY;
+      flight->done = true;
+    } else {
+      prepare(entry, flight->operation);
+      ::io_uring_sqe_set_data(entry, flight.get());
+      flight->in_kernel = flight;
+      ++in_flight_;
+      int submitted = 0;
+      do {
+        submitted = ::io_uring_submit(&ring_);
+      } while (submitted == -EINTR || submitted == -EAGAIN || submitted == -EBUSY);
+      AFI_CHECK(submitted > 0);  // the entry lies in the ring: there is no taking it back
+    }
+  }
+  return std::make_unique<UringTransfer>(shared_from_this(), flight);
+}
+
+}  // namespace
+
+std::shared_ptr<BlockIo> make_uring_io() {
+  auto io = std::make_shared<UringIo>();
+  return io->works() ? io : nullptr;
+}
+
+}  // namespace afterimage

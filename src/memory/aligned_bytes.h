@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <span>
+
+#include "afterimage/memory/budget.h"
+#include "afterimage/result.h"
+
+namespace afterimage {
+
+/// Bytes in one piece of memory that starts at a page, as direct I/O wants them, together with the
+/// promise of a budget that pays for them. Not initialised.
+///
+/// Errors   kNoSpace: the budget, or the machine, has no room.
+/// Threads  Any, as of memory.
+class AlignedBytes {
+ public:
+  static constexpr std::size_t kAlignment = 4096;
+
+  static Result<std::shared_ptr<AlignedBytes>> create(std::size_t size, MemoryBudget& budget);
+
+  [[nodiscard]] std::span<std::byte> bytes() { return {memory_.get(), size_}; }
+  [[nodiscard]] std::span<const std::byte> bytes() const { return {memory_.get(), size_}; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const {
+      ::operator delete(memory, std::align_val_t(kAlignment));
+    }
+  };
+  AlignedBytes(std::byte* memory, std::size_t size, Reservation room)
+      : room_(std::move(room)), memory_(memory), size_(size) {}
+
+  Reservation room_;
+  std::unique_ptr<std::byte, Free> memory_;
+  std::size_t size_;
+};
+
+}  // namespace afterimage

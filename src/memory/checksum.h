@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace afterimage {
+
+/// XXH3 as it is written into files: guards against accidents, not against an attacker.
+///
+/// Cost     About 17 GB/s a core from memory, several times that from cache.
+/// Threads  Any.
+struct Checksum {
+  std::uint64_t low = 0;
+  std::uint64_t high = 0;
+  bool operator==(const Checksum&) const = default;
+
+  static Checksum of(std::span<const std::byte> bytes);
+};
+
+/// 64 bits, for headers.
+std::uint64_t short_checksum(std::span<const std::byte> bytes);
+
+}  // namespace afterimage

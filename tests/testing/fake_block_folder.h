@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "afterimage/disk/block_files.h"
+#include "afterimage/platform/random.h"
+
+/// A folder of blocks in memory that fails on command, and forgets what was not synced when the
+/// power fails.
+namespace afterimage::testing {
+
+enum class DiskFault : std::uint8_t {
+  kNone,
+  kCrash,       // this operation is half done at most, and all later ones fail until reboot()
+  kError,       // EIO
+  kFull,        // ENOSPC
+  kHang,        // never done: as when patience ends
+  kShortRead,   // half of what was asked for; of other operations an EIO
+  kMisdirected  // a read of another place; of other operations an EIO
+};
+
+/// What survives a reboot.
+class FakeDisk {
+ public:
+  struct File {
+    std::vector<std::byte> content;  // as a reader sees it
+    std::vector<std::byte> durable;
+    std::vector<std::pair<std::uint64_t, std::vector<std::byte>>> unsynced;
+    bool named = false;  // its name would survive
+  };
+
+  /// Fails `count` operations, beginning with the n-th from now (1 is the next).
+  void fail(DiskFault fault, std::uint64_t n, std::uint64_t count = 1) {
+    fault_ = fault;
+    first_ = operations_ + n;
+    last_ = count > ~first_ ? ~std::uint64_t{0} : first_ + count - 1;
+  }
+  [[nodiscard]] std::uint64_t operations() const { return operations_; }
+  [[nodiscard]] bool crashed() const { return crashed_; }
+  std::map<std::string, std::shared_ptr<File>>& files() { return files_; }
+  [[nodiscard]] std::uint64_t bytes() const {
+    std::uint64_t total = 0;
+    for (const auto& [name, file] : files_) total += file->content.size();
+    return total;
+  }
+
+  /// Power comes back: of the unsynced writes any may have reached the disk, whole or in part.
+  void reboot(Rng& rng) {
+    crashed_ = false;
+    fault_ = DiskFault::kNone;
+    for (auto& [name, file] : removed_) {
+      if (rng.chance(0.5)) files_.emplace(name, file);  // the removal was not synced
+    }
+    removed_.clear();
+    for (auto it = files_.begin(); it != files_.end();) {
+      File& file = *it->second;
+      if (!file.named && rng.chance(0.5)) {
+        it = files_.erase(it);
+        continue;
+      }
+      for (const auto& [offset, bytes] : file.unsynced) apply_torn(file, offset, bytes, rng);
+      file.unsynced.clear();
+      file.content = file.durable;
+      file.named = true;
+      ++it;
+    }
+  }
+
+  /// The fault of the next operation.
+  DiskFault next() {
+    ++operations_;
+    if (crashed_) return DiskFault::kError;
+    if (operations_ < first_ || operations_ > last_ || fault_ == DiskFault::kNone) {
+      return DiskFault::kNone;
+    }
+    crashed_ = fault_ == DiskFault::kCrash;
+    return fault_;
+  }
+
+ private:
+  friend class FakeBlockFolder;
+  static void apply_torn(File& file, std::uint64_t offset, const std::vector<std::byte>& bytes,
+                         Rng& rng) {
+    constexpr std::size_t kSector = 512;
+    const std::uint64_t fate = rng.below(3);  // not at all, in part, whole
+    if (file.durable.size() < offset + bytes.size()) file.durable.resize(offset + bytes.size());
+    for (std::size_t at = 0; at < bytes.size(); at += kSector) {
+      if (fate == 0 || (fate == 1 && rng.chance(0.3))) continue;
+      const std::size_t n = std::min(kSector, bytes.size() - at);
+      std::memcpy(file.durable.data() + offset + at, bytes.data() + at, n);
+    }
+  }
+
+  std::map<std::string, std::shared_ptr<File>> files_;
+  std::map<std::string, std::shared_ptr<File>> removed_;
+  DiskFault fault_ = DiskFault::kNone;
+  std::uint64_t first_ = 0;
+  std::uint64_t last_ = 0;
+  std::uint64_t operations_ = 0;
+  bool crashed_ = false;
+};
+
+class FinishedTransfer final : public Transfer {
+ public:
+  explicit FinishedTransfer(Result<std::size_t> result) : result_(std::move(result)) {}
+  Result<std::size_t> wait(Duration) override { return result_; }
+  bool done() override { return true; }
+
+ private:
+  Result<std::size_t> result_;
+};
+
+inline std::optional<Error> error_of(DiskFault fault) {
+  switch (fault) {
+    case DiskFault::kNone:
+      return std::nullopt;
+    case DiskFault::kFull:
+      return Error{ErrorCode::kNoSpace, "the fake disk is full"};
+    case DiskFault::kHang:
+      return Error{ErrorCode::kCancelled, "the fake disk hangs"};
+    default:
+      return Error{ErrorCode::kUnavailable, "the fake disk failed"};
+  }
+}
+
+class FakeBlockFile final : public BlockFile {
+ public:
+  FakeBlockFile(FakeDisk& disk, std::shared_ptr<FakeDisk::File> file)
+      : disk_(disk), file_(std::move(file)) {}
+
+  std::unique_ptr<Transfer> read(std::uint64_t offset, std::shared_ptr<AlignedBytes> into,
+                                 std::size_t size) override {
+    const DiskFault fault = disk_.next();
+    if (fault == DiskFault::kMisdirected) {
+      offset = offset >= 4096 ? offset - 4096 : offset + 4096;
+    } else if (fault == DiskFault::kShortRead) {
+      size /= 2;
+    } else if (auto error = error_of(fault)) {
+      return failed(*error);
+    }
+    const auto& from = file_->content;
+    const std::size_t n = offset >= from.size() ? 0 : std::min(size, from.size() - offset);
+    if (n > 0) std::memcpy(into->bytes().data(), from.data() + offset, n);
+    return std::make_unique<FinishedTransfer>(n);
+  }
+  std::unique_ptr<Transfer> write(std::uint64_t offset, std::shared_ptr<AlignedBytes> from,
+                                  std::size_t size) override {
+    const DiskFault fault = disk_.next();
+    const auto error = error_of(fault);
+    if (error && fault != DiskFault::kCrash) return failed(*error);
+    const auto bytes = from->bytes().first(size);
+    if (file_->content.size() < offset + size) file_->content.resize(offset + size);
+    std::memcpy(file_->content.data() + offset, bytes.data(), size);
+    file_->unsynced.emplace_back(offset, std::vector(bytes.begin(), bytes.end()));
+    if (error) return failed(*error);
+    return std::make_unique<FinishedTransfer>(size);
+  }
+  std::unique_ptr<Transfer> sync() override {
+    if (const auto error = error_of(disk_.next())) return failed(*error);
+    file_->durable = file_->content;
+    file_->unsynced.clear();
+    return std::make_unique<FinishedTransfer>(std::size_t{0});
+  }
+  Result<void> truncate(std::uint64_t size) override {
+    if (const auto error = error_of(disk_.next())) return std::unexpected(*error);
+    file_->content.resize(size);  // durable keeps its length until a sync
+    return {};
+  }
+  void discard(std::uint64_t offset, std::uint64_t size) override {
+    if (error_of(disk_.next())) return;
+    const std::uint64_t end = std::min<std::uint64_t>(offset + size, file_->content.size());
+    if (offset < end) std::memset(file_->content.data() + offset, 0, end - offset);
+  }
+  [[nodiscard]] Result<std::uint64_t> size() const override { return file_->content.size(); }
+
+ private:
+  static std::unique_ptr<Transfer> failed(const Error& error) {
+    return std::make_unique<FinishedTransfer>(std::unexpected(error));
+  }
+  FakeDisk& disk_;
+  std::shared_ptr<FakeDisk::File> file_;
+};
+
+class FakeBlockFolder final : public BlockFolder {
+ public:
+  /// `disk` outlives the folder.
+  explicit FakeBlockFolder(FakeDisk& disk) : disk_(disk) {}
+
+  Result<std::shared_ptr<BlockFile>> create(const std::string& name, std::uint64_t size) override {
+    if (const auto error = error_of(disk_.next())) return std::unexpected(*error);
+    auto file = std::make_shared<FakeDisk::File>();
+    file->content.resize(size);
+    file->durable.resize(size);
+    disk_.files_[name] = file;
+    return std::make_shared<FakeBlockFile>(disk_, file);
+  }
+  Result<std::shared_ptr<BlockFile>> open(const std::string& name) override {
+    if (const auto error = error_of(disk_.next())) return std::unexpected(*error);
+    const auto it = disk_.files_.find(name);
+    if (it == disk_.files_.end()) return fail(ErrorCode::kNotFound, name);
+    return std::make_shared<FakeBlockFile>(disk_, it->second);
+  }
+  Result<void> remove(const std::string& name) override {
+    if (const auto error = error_of(disk_.next())) return std::unexpected(*error);
+    const auto it = disk_.files_.find(name);
+    if (it == disk_.files_.end()) return fail(ErrorCode::kNotFound, name);
+    if (it->second->named) disk_.removed_[name] = it->second;
+    disk_.files_.erase(it);
+    return {};
+  }
+  [[nodiscard]] Result<std::vector<std::string>> list() const override {
+    if (const auto error = error_of(disk_.next())) return std::unexpected(*error);
+    std::vector<std::string> names;
+    for (const auto& [name, file] : disk_.files_) names.push_back(name);
+    return names;
+  }
+  std::unique_ptr<Transfer> sync() override {
+    if (const auto error = error_of(disk_.next())) {
+      return std::make_unique<FinishedTransfer>(std::unexpected(*error));
+    }
+    disk_.removed_.clear();
+    for (auto& [name, file] : disk_.files_) file->named = true;
+    return std::make_unique<FinishedTransfer>(std::size_t{0});
+  }
+  [[nodiscard]] std::string path() const override { return "fake"; }
+  [[nodiscard]] std::string backend() const override { return "memory"; }
+
+ private:
+  FakeDisk& disk_;
+};
+
+}  // namespace afterimage::testing

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "afterimage/memory/tier.h"
+#include "afterimage/testing/seeds.h"
+#include "afterimage/testing/tier_entries.h"
+
+/// What every Tier promises, wherever its bytes lie. To hold your own to it:
+///
+///   const TierFactory kMine{"mine", [](Bytes capacity) { return make_mine(capacity); }};
+///   INSTANTIATE_TEST_SUITE_P(Mine, TierConformance, ::testing::Values(kMine));
+namespace afterimage::testing {
+
+struct TierFactory {
+  std::string name;
+  /// An empty tier of about this capacity. What it stands on dies with the pointer.
+  std::function<std::shared_ptr<Tier>(Bytes)> make;
+};
+
+class TierConformance : public ::testing::TestWithParam<TierFactory> {
+ protected:
+  void put(std::uint64_t n, std::size_t size, const EntryMeta& meta = {}) {
+    const auto done = tier->put(tier_key(n), meta, tier_bytes(n, size));
+    ASSERT_TRUE(done.has_value()) << to_string(done.error());
+  }
+  /// Flushes first: some tiers show an entry only then.
+  std::optional<TierEntry> get(const TierKey& key) {
+    EXPECT_TRUE(tier->flush().has_value());
+    auto found = tier->get(key, room);
+    EXPECT_TRUE(found.has_value());
+    return found.value_or(std::nullopt);
+  }
+  bool holds(std::uint64_t n, std::size_t size) {
+    const auto entry = get(tier_key(n));
+    return entry && std::ranges::equal(entry->bytes, tier_bytes(n, size));
+  }
+
+  MemoryBudget room{64_MiB};
+  std::shared_ptr<Tier> tier = GetParam().make(16_MiB);
+};
+
+TEST_P(TierConformance, AMissIsANormalAnswer) {
+  EXPECT_EQ(get(tier_key(1)), std::nullopt);
+  EXPECT_FALSE(tier->may_hold(tier_key(1)));
+  EXPECT_EQ(tier->stats().misses, 1U);
+}
+
+TEST_P(TierConformance, WhatWasPutComesBackToTheByte) {
+  std::uint64_t n = 0;
+  for (const std::size_t size : {0, 1, 63, 64, 3'900, 4'095, 4'096, 4'097, 65'536, 1'048'577}) {
+    const EntryMeta meta{.tensors = {{DType::kBF16, Shape{size}}, {DType::kU8, Shape{}}},
+                         .cost = Duration(12'345 + n)};
+    put(++n, size, meta);
+    const auto entry = get(tier_key(n));
+    ASSERT_TRUE(entry.has_value()) << size;
+    EXPECT_EQ(entry->meta, meta) << size;
+    EXPECT_TRUE(std::ranges::equal(entry->bytes, tier_bytes(n, size))) << size;
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(entry->bytes.data()) % 64, 0U) << size;
+  }
+}
+
+TEST_P(TierConformance, ItIsACopyBothWays) {
+  std::vector<std::byte> mine = tier_bytes(1, 5'000);
+  ASSERT_TRUE(tier->put(tier_key(1), {}, mine).has_value());
+  mine[0] ^= std::byte{1};
+  const auto entry = get(tier_key(1));
+  ASSERT_TRUE(entry.has_value());
+  ASSERT_TRUE(tier->erase(tier_key(1)).has_value());
+  EXPECT_TRUE(std::ranges::equal(entry->bytes, tier_bytes(1, 5'000)));
+}
+
+TEST_P(TierConformance, PuttingAgainReplaces) {
+  put(1, 5'000);
+  ASSERT_TRUE(tier->put(tier_key(1), {}, tier_bytes(2, 7'000)).has_value());
+  const auto entry = get(tier_key(1));
+  ASSERT_TRUE(entry.has_value());
+  EXPECT_TRUE(std::ranges::equal(entry->bytes, tier_bytes(2, 7'000)));
+  EXPECT_EQ(tier->stats().entries, EntryCount(1));
+}
+
+TEST_P(TierConformance, EveryBitOfTheKeyAndItsClassCount) {
+  put(1, 100);
+  for (std::size_t bit = 0; bit < 256; ++bit) {
+    TierKey other = tier_key(1);
+    other.bytes[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
+    EXPECT_EQ(get(other), std::nullopt) << bit;
+  }
+  EXPECT_EQ(get(tier_key(1, EntryClass::kAnswer)), std::nullopt);
+  EXPECT_TRUE(holds(1, 100));
+}
+
+TEST_P(TierConformance, WhatWasErasedIsGoneUntilItIsPutAgain) {
+  put(1, 100);
+  put(2, 100);
+  ASSERT_TRUE(tier->erase(tier_key(1)).has_value());
+  EXPECT_TRUE(tier->erase(tier_key(3)).has_value()) << "nothing to erase";
+  EXPECT_EQ(get(tier_key(1)), std::nullopt);
+  EXPECT_TRUE(holds(2, 100));
+  EXPECT_EQ(tier->stats().erased, 1U);
+  put(1, 200);
+  EXPECT_TRUE(holds(1, 200));
+}
+
+TEST_P(TierConformance, WithoutRoomForTheCopyTheEntryStays) {
+  put(1, 100'000);
+  ASSERT_TRUE(tier->flush().has_value());
+  MemoryBudget narrow(1_KiB);
+  const auto refused = tier->get(tier_key(1), narrow);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::kNoSpace);
+  EXPECT_TRUE(holds(1, 100'000));
+}
+
+TEST_P(TierConformance, WhatCanNeverFitIsRefusedAndCostsNobody) {
+  put(1, 100);
+  const auto refused = tier->put(tier_key(2), {}, tier_bytes(2, 17 << 20U));
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::kLimitExceeded);
+  EntryMeta many;
+  many.tensors.assign(1'000, TensorForm{});
+  EXPECT_EQ(tier->put(tier_key(3), many, {}).error().code, ErrorCode::kLimitExceeded);
+  EXPECT_TRUE(holds(1, 100));
+  EXPECT_EQ(tier->stats().refused, 2U);
+}
+
+TEST_P(TierConformance, TheCapHoldsAndTheNewestIsThere) {
+  constexpr std::size_t kSize = 300'000;
+  for (std::uint64_t n = 1; n <= 200; ++n) {
+    put(n, kSize);
+    const TierStats stats = tier->stats();
+    ASSERT_LE(stats.used, stats.capacity);
+    ASSERT_LE(stats.capacity, 16_MiB);
+  }
+  EXPECT_TRUE(holds(200, kSize));
+  EXPECT_EQ(get(tier_key(1)), std::nullopt);
+  const TierStats stats = tier->stats();
+  EXPECT_GT(stats.evicted, 100U);
+  EXPECT_EQ(stats.entries.value() + stats.evicted, 200U);
+  // A tier that keeps next to nothing would pass all of the above.
+  EXPECT_GT(stats.entries.value() * kSize, (16U << 20U) / 2);
+}
+
+TEST_P(TierConformance, AgreesWithAnObviousModel) {
+  for_each_seed(5, [this](Rng& rng) {
+    const auto tested = GetParam().make(16_MiB);
+    std::map<std::uint64_t, std::pair<std::uint64_t, std::size_t>> model;  // seed and size
+    std::uint64_t gets = 0;
+    for (int step = 0; step < 300; ++step) {
+      const std::uint64_t n = rng.below(12);
+      const std::uint64_t seed = rng.next();
+      switch (rng.below(4)) {
+        case 0:
+          model[n] = {seed, rng.below(rng.chance(0.2) ? 200'000 : 9'000)};
+          ASSERT_TRUE(tested->put(tier_key(n), {}, tier_bytes(seed, model[n].second)).has_value());
+          break;
+        case 1:
+          if (!rng.chance(0.4)) break;
+          ASSERT_TRUE(tested->erase(tier_key(n)).has_value());
+          model.erase(n);
+          break;
+        default:
+          ASSERT_TRUE(tested->flush().has_value());
+          const auto found = tested->get(tier_key(n), room).value();
+          ++gets;
+          ASSERT_EQ(found.has_value(), model.contains(n)) << "step " << step;
+          if (!found) break;
+          const auto [wanted, size] = model[n];
+          ASSERT_TRUE(std::ranges::equal(found->bytes, tier_bytes(wanted, size)));
+      }
+    }
+    const TierStats stats = tested->stats();
+    EXPECT_EQ(stats.hits + stats.misses, gets);
+    EXPECT_EQ(stats.damaged, 0U);
+  });
+}
+
+TEST_P(TierConformance, ManyThreadsNeverSeeWrongBytes) {
+  std::vector<std::thread> threads;
+  for (std::uint64_t t = 0; t < 4; ++t) {
+    threads.emplace_back([this, t] {
+      Rng rng(t);
+      for (int step = 0; step < 150; ++step) {
+        const std::uint64_t n = rng.below(30);
+        const std::size_t size = 10'000 + n * 20'000;
+        switch (rng.below(8)) {
+          case 0:
+            EXPECT_TRUE(tier->erase(tier_key(n)).has_value());
+            break;
+          case 1:
+            EXPECT_TRUE(tier->flush().has_value());
+            break;
+          case 2:
+          case 3:
+          case 4:
+            EXPECT_TRUE(tier->put(tier_key(n), {}, tier_bytes(n, size)).has_value());
+            break;
+          default:
+            const auto found = tier->get(tier_key(n), room);
+            ASSERT_TRUE(found.has_value());
+            if (*found) {
+              EXPECT_TRUE(std::ranges::equal((*found)->bytes, tier_bytes(n, size)));
+            }
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(tier->stats().damaged, 0U);
+  EXPECT_EQ(room.used(), 0_B) << "every copy gave its room back";
+}
+
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(TierConformance);
+
+}  // namespace afterimage::testing
