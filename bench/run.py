@@ -18,6 +18,7 @@ import re
 import statistics
 import subprocess
 import sys
+import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -216,6 +217,33 @@ def parallel_advice(build):
     print(done.stdout, end="")
 
 
+def disk(build, quick):
+    """GB/s, best of what each engine did, beside the bare device and beside memcpy."""
+    progress("running disk")
+    with tempfile.TemporaryDirectory(dir=build) as folder:
+        done = subprocess.run([str(build / "bench" / "disk_bench"), folder, "128" if quick else "512"],
+                              capture_output=True, text=True, check=True)
+    progress("")
+    best = {}
+    for row in json.loads(done.stdout):
+        key = (row["operation"], row["bytes"], row["engine"])
+        best[key] = max(best.get(key, 0), row["gb_per_s"])
+    print("\nDisk tier and host tier, GB/s, wall clock\n")
+    print(f"{'':<30}{'ours':>8}{'bare':>8}  {'ratio':>7}  goal    rocksdb    lmdb")
+    for (operation, size, engine), ours in best.items():
+        if engine != "afterimage":
+            continue
+        if operation.startswith("restart"):
+            print(f"{operation:<40}{ours:.3f}")
+            continue
+        bare = best[("host", size, "memcpy")] if operation.startswith("host") else best[(operation, size, "raw")]
+        peers = [best.get((operation, size, peer)) for peer in ["rocksdb", "lmdb"]]
+        goal = "" if operation.startswith("host") else "≥ 0.85"
+        print(f"{operation + f', {size >> 10} KiB':<30}{ours:>8.2f}{bare:>8.2f}  {ours / bare:>7.2f}  {goal:<7}"
+              + "".join(f"{peer:>8.2f}" if peer else f"{'':>8}" for peer in peers))
+    return [{"operation": o, "bytes": s, "engine": e, "gb_per_s": v} for (o, s, e), v in best.items()]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path, help="a build folder with AFTERIMAGE_BENCH=ON")
@@ -257,6 +285,7 @@ def main():
         if name.startswith(("BM_Encode", "BM_Prefill", "BM_Decode")) and "Encoder" not in name and "Once" not in name:
             print(f"{name.removeprefix('BM_'):<44}{show(results.median(name)):>10}   {results.spread(name)}")
     parallel_advice(arguments.build)
+    tables["disk"] = disk(arguments.build, arguments.quick)
     if arguments.json:
         arguments.json.write_text(json.dumps({"context": context, "tables": tables, "runs": results.runs}, indent=1))
 
