@@ -23,11 +23,11 @@ namespace afterimage {
 namespace testing {
 
 std::vector<PolicyFactory> all_policies() {
-  std::vector<PolicyFactory> all = {
-      {"bare_lru", [] { return std::make_unique<Lru>(); }},
-      {"hinted", [] {
-         return std::make_unique<HintedPolicy>(std::make_unique<Lru>(), HintedPolicy::Options{});
-       }}};
+  std::vector<PolicyFactory> all = {{"bare_lru", [] { return std::make_unique<Lru>(); }},
+                                    {"hinted", [] {
+                                       return std::make_unique<HintedPolicy>(
+                                           std::make_unique<Lru>(), HintedPolicy::Options{});
+                                     }}};
   for (const std::string_view name : policy_names()) {
     all.push_back({std::string(name), [name] { return make_policy(name).value(); }});
   }
@@ -42,7 +42,8 @@ INSTANTIATE_TEST_SUITE_P(Policies, PolicyConformance, ::testing::ValuesIn(all_po
                          });
 INSTANTIATE_TEST_SUITE_P(Policies, PrefixConformance, ::testing::ValuesIn([] {
                            auto all = all_policies();
-                           all.erase(all.begin(), all.begin() + 2);  // the bare one and that on top of it
+                           all.erase(all.begin(),
+                                     all.begin() + 2);  // the bare one and that on top of it
                            return all;
                          }()),
                          [](const auto& param_info) {
