@@ -25,8 +25,8 @@ build: install-deps ## the release build, in build/release
 	cmake --preset release -DAFTERIMAGE_TESTS=OFF -DAFTERIMAGE_BENCH=OFF -DAFTERIMAGE_FUZZ=OFF
 	cmake --build build/release -j $(JOBS)
 
-run: build ## the main job on real images: outputs identical? what was saved?
-	build/release/afterimage run --workload $(WORKLOAD)
+run: build ## the main job on real images: outputs identical? what was saved? DISK=DIR keeps it
+	build/release/afterimage run --workload $(WORKLOAD) $(if $(DISK),--disk $(DISK))
 
 traces: ## every policy on the traces in TRACES=../shared/traces, between its bounds
 	@ls $(TRACES)/*.jsonl.gz >/dev/null 2>&1 || { \

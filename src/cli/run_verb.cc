@@ -4,9 +4,12 @@
 
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
+#include "afterimage/disk/disk_tier.h"
+#include "afterimage/disk/store_secret.h"
 #include "afterimage/lab/run.h"
 #include "afterimage/lab/run_report.h"
 #include "afterimage/lab/trace.h"
@@ -26,6 +29,15 @@ struct RunCall {
   std::uint64_t budget = (4_GiB).value();
   std::uint64_t max_entries = 1'000'000;
   std::uint32_t max_tokens = 16;
+  std::string disk;
+  std::uint64_t disk_budget = (16_GiB).value();
+};
+
+/// A folder of entries, open, and the secret under which they are found.
+struct Disk {
+  std::unique_ptr<MemoryBudget> in_flight;
+  std::unique_ptr<DiskTier> tier;
+  Secret secret{};
 };
 
 ExitCode wrong_call(const Error& error) {
@@ -33,14 +45,40 @@ ExitCode wrong_call(const Error& error) {
   return ExitCode::kWrongCall;
 }
 
+Result<Disk> open_disk(const RunCall& call, World& world) {
+  Disk disk;
+  DiskTierOptions options;
+  options.log.capacity = Bytes(call.disk_budget);
+  // Besides --budget, since it is there before anything is kept.
+  const Bytes batches(options.log.batch_bytes.value() * options.log.batches);
+  disk.in_flight = std::make_unique<MemoryBudget>(batches + 64_MiB);
+  AFI_TRY(disk.tier, DiskTier::open(call.disk, options, *disk.in_flight, world.clock));
+  AFI_TRY(disk.secret, store_secret(call.disk));
+  return disk;
+}
+
+/// A disk that cannot be used costs reuse and nothing else: the work goes on without it.
+std::optional<Disk> open_disk_or_go_on(const RunCall& call, World& world) {
+  if (call.disk.empty()) return std::nullopt;
+  auto disk = open_disk(call, world);
+  if (disk.has_value()) return *std::move(disk);
+  fmt::print(stderr, "afterimage run: going on without --disk: {}\n", disk.error().message);
+  return std::nullopt;
+}
+
 Result<RunReport> work(const RunCall& call, World& world) {
   AFI_TRY(const Workload workload, load_workload(call.workload, call.images, world));
   AFI_TRY(const auto engine, make_engine(call.size, world.clock));
-  const RunOptions options{
+  RunOptions options{
       .engine_name = fmt::format("{} ({})", call.engine, call.size),
       .generate = {.max_tokens = TokenCount(call.max_tokens)},
       .reuse = {.budget = Bytes(call.budget), .max_encoder_entries = EntryCount(call.max_entries)},
       .record = !call.record.empty()};
+  const std::optional<Disk> disk = open_disk_or_go_on(call, world);
+  if (disk.has_value()) {
+    options.reuse.tier = disk->tier.get();
+    options.secret = disk->secret;
+  }
   return run_workload(workload, *engine, options, world.clock, progress_line());
 }
 
@@ -101,6 +139,14 @@ void add_run(CLI::App& program, World& world, ExitCode& code) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str()
       ->type_name("N");
+  verb->add_option("--disk", call->disk,
+                   "Keep everything in this folder, too, and begin with what an earlier run left\n"
+                   "there; made if it is missing")
+      ->type_name("DIR");
+  verb->add_option("--disk-budget", call->disk_budget, "Room that the folder may take")
+      ->transform(CLI::AsSizeValue(false))
+      ->default_str("16GiB")
+      ->type_name("SIZE");
   verb->add_option("--max-tokens", call->max_tokens, "Tokens generated for each request")
       ->check(CLI::Range(1U, 4096U))
       ->capture_default_str()
@@ -109,7 +155,8 @@ void add_run(CLI::App& program, World& world, ExitCode& code) {
       "Examples:\n"
       "  afterimage run --workload examples/agents.jsonl\n"
       "  afterimage run --workload examples/agents.jsonl --images ~/Pictures\n"
-      "  afterimage run --workload mine.jsonl --budget 64MiB --json out.json");
+      "  afterimage run --workload mine.jsonl --budget 64MiB --json out.json\n"
+      "  afterimage run --workload mine.jsonl --disk ~/.cache/afterimage   (twice)");
   verb->callback([call, &world, &code] { code = run(*call, world); });
 }
 

@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "afterimage/engine/serve.h"
 
+#include <optional>
+
 #include "afterimage/engine/kv_exchange.h"
 #include "afterimage/prefix/resume_point.h"
 
@@ -47,6 +49,7 @@ struct Way {
   const Clock& clock;
   const GenerateOptions& options;
   Duration arrived;
+  const ArchivedPrompt* archived;  // nullptr: KV is kept in memory only
 };
 
 /// Generates from where the turn's match ends, and keeps what was prefilled as soon as it is.
@@ -61,13 +64,16 @@ Result<Completion> resume_and_keep(const Way& way, PrefillTurn& turn,
     AFI_TRY(state, state_of(cached, layout, kv_origin(way.engine.identity(), layout)));
     use.resume_from = &state;
   }
-  use.wanted = {.rows_from = resume,
+  PrefixArchive* const archive = way.archived == nullptr ? nullptr : way.reuse.prefix_archive();
+  use.wanted = {.rows_from = archive == nullptr ? resume : PrefixArchive::capture_from(resume),
                 .rows_to = TokenCount(static_cast<std::uint32_t>(way.prompt.tokens.size())),
                 .snapshots = turn.snapshots()};
   const Duration began = way.clock.now();
   use.on_captured = [&](const KvCapture& kv) {
     // No room is no error, and the answer goes on: what cannot be kept is not kept.
-    static_cast<void>(turn.commit(captured_of(kv, way.clock.now() - began)));
+    const CapturedKv captured = captured_of(kv, way.clock.now() - began);
+    static_cast<void>(turn.commit(captured));
+    if (archive != nullptr) archive->keep(*way.archived, captured);
   };
   AFI_TRY(Generation made, way.engine.generate_from(way.prompt, embeddings, way.options, use));
   return std::move(made.completion);
@@ -93,11 +99,25 @@ Result<Served> answer(const Way& way, PrefillTurn* turn, const std::stop_token& 
   return served;
 }
 
+/// What the tier has of the prompt beyond what memory has goes up before anybody computes it.
+Result<void> bring_up(const Way& way, PrefillTurn& turn) {
+  if (way.archived == nullptr) return {};
+  PrefillOnce& front = *way.reuse.prefix();
+  const bool more = way.reuse.prefix_archive()->promote(
+      *way.archived, turn.match().matched(), turn.match().resume(),
+      [&](const CapturedKv& kv) -> Result<void> {
+        AFI_TRY_VOID(front.insert(way.root, *way.engine.kv_layout(), way.prompt, kv));
+        return {};
+      });
+  return more ? turn.look_again() : Result<void>();
+}
+
 /// The prefix comes before the encoder: whoever waits here holds nothing that another waits for.
 Result<Served> answer_with_prefix(const Way& way, const std::stop_token& stop) {
   const PrefillRequest asked{
       .space = way.root, .layout = way.engine.kv_layout(), .prompt = &way.prompt};
   AFI_TRY(PrefillTurn turn, way.reuse.prefix()->wait_and_lead(asked, stop));
+  AFI_TRY_VOID(bring_up(way, turn));
   auto served = answer(way, &turn, stop);
   const auto failed = [&] {
     return !served.has_value() && served.error().code != ErrorCode::kCancelled;
@@ -128,17 +148,23 @@ Result<Served> serve(const Request& request, const Engine& engine, Reuse& reuse,
   AFI_TRY(const Namespace space, reuse.space(engine.identity(), request.tenant));
   Fingerprint prints = fingerprint(media, space, recipes);
   AFI_TRY(const Sequence prompt, engine.prepare(request, prints.contents));
+  const bool keeps_kv = reuse.prefix() != nullptr && engine.kv_layout() != nullptr;
+  const NamespaceId root = space.prefix_root(recipes.image, recipes.audio, recipes.video);
+  std::optional<ArchivedPrompt> archived;
+  if (keeps_kv && reuse.prefix_archive() != nullptr) {
+    AFI_TRY(archived, ArchivedPrompt::of(space, root, *engine.kv_layout(), prompt));
+  }
   const Way way{.request = request,
                 .media = media,
                 .prints = prints,
                 .prompt = prompt,
-                .root = space.prefix_root(recipes.image, recipes.audio, recipes.video),
+                .root = root,
                 .engine = engine,
                 .reuse = reuse,
                 .clock = clock,
                 .options = options,
-                .arrived = arrived};
-  const bool keeps_kv = reuse.prefix() != nullptr && engine.kv_layout() != nullptr;
+                .arrived = arrived,
+                .archived = archived.has_value() ? &*archived : nullptr};
   auto served = keeps_kv ? answer_with_prefix(way, stop) : answer(way, nullptr, stop);
   if (served.has_value()) served->prints = std::move(prints);
   return served;

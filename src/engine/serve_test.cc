@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "afterimage/engine/reference/reference_engine.h"
+#include "afterimage/memory/host_tier.h"
 #include "afterimage/platform/random.h"
 #include "afterimage/testing/forwarding_engine.h"
 #include "afterimage/testing/media_files.h"
@@ -26,7 +27,7 @@ struct Fixture {
     tiny.clock = &clock;
     return ReferenceEngine::create(std::move(tiny)).value();
   }();
-  std::unique_ptr<Reuse> reuse = Reuse::create({}, Secret{}, clock).value();
+  std::unique_ptr<Reuse> reuse = over(nullptr);
   GenerateOptions options{.max_tokens = TokenCount(3)};
 
   static MediaItem picture(std::uint32_t seed) {
@@ -44,6 +45,10 @@ struct Fixture {
       request.messages.push_back(says(Role::kUser, "And more closely?"));
     }
     return request;
+  }
+  /// As a new process with the same secret begins.
+  [[nodiscard]] std::unique_ptr<Reuse> over(Tier* tier, Bytes budget = 4_GiB) const {
+    return Reuse::create({.budget = budget, .tier = tier}, Secret{}, clock).value();
   }
   [[nodiscard]] Served ask(const Request& request) const {
     auto served = serve(request, *engine, *reuse, clock, options);
@@ -75,6 +80,82 @@ TEST(Serve, AnExactRepeatComputesOneToken) {
   const Served again = f.ask(f.conversation(1, 1));
   EXPECT_EQ(again.completion.prefilled, TokenCount(1));
   EXPECT_EQ(again.completion.resumed_from, first.completion.prefilled - TokenCount(1));
+}
+
+struct Below {
+  MemoryBudget budget{256_MiB};
+  HostTier tier{budget};
+};
+
+TEST(Serve, AnotherProcessOverTheSameTierEncodesNothingAndPrefillsOnlyWhatIsNew) {
+  Below below;
+  Fixture f;
+  f.reuse = f.over(&below.tier);
+  const Served first = f.ask(f.conversation(1, 2));
+  const auto prompt_tokens = first.completion.prefilled;
+  f.reuse = f.over(&below.tier);
+  const Served again = f.ask(f.conversation(1, 2));
+  EXPECT_EQ(again.encoder_calls, 0U);
+  EXPECT_EQ(again.completion.prefilled, TokenCount(1));
+  EXPECT_EQ(again.completion.resumed_from, prompt_tokens - TokenCount(1));
+  f.reuse = f.over(&below.tier);
+  const Served longer = f.ask(f.conversation(1, 3));
+  EXPECT_EQ(longer.encoder_calls, 0U);
+  EXPECT_EQ(longer.completion.resumed_from, prompt_tokens - TokenCount(1));
+  EXPECT_EQ(longer.sources, (std::vector{MediaSource::kCovered}));
+  f.reuse = f.over(&below.tier);
+  const Served changed = f.ask(f.conversation(2, 2));
+  EXPECT_EQ(changed.encoder_calls, 1U) << "another picture";
+  EXPECT_EQ(f.reuse->stats().prefix_archive.failed, 0U);
+}
+
+TEST(Serve, WhatMemoryCannotKeepComesBackFromTheTier) {
+  Below below;
+  Fixture f;
+  f.reuse = f.over(&below.tier, 512_KiB);
+  for (std::uint32_t picture = 1; picture <= 6; ++picture) {
+    static_cast<void>(f.ask(f.conversation(picture, 1)));
+  }
+  std::uint64_t encoder_calls = 0;
+  for (std::uint32_t picture = 1; picture <= 6; ++picture) {
+    encoder_calls += f.ask(f.conversation(picture, 1)).encoder_calls;
+  }
+  const ReuseStats stats = f.reuse->stats();
+  EXPECT_GT(stats.prefix.evictions + stats.encoder.evictions, 0U);
+  EXPECT_GT(stats.prefix_archive.promoted + stats.encoder_archive.loaded, 0U);
+  EXPECT_EQ(encoder_calls, 0U);
+  EXPECT_LE(stats.peak, stats.budget);
+}
+
+TEST(Serve, ThreadsOverOneTierGetTheAnswersThatTheyWouldGetAlone) {
+  Below below;
+  Fixture f;
+  std::vector<Served> alone;
+  for (std::uint32_t picture = 1; picture <= 3; ++picture) {
+    const Request request = f.conversation(picture, 1);
+    alone.push_back(serve_without_reuse(request, *f.engine, f.clock, f.options).value());
+  }
+  for (int process = 0; process < 3; ++process) {
+    f.reuse = f.over(&below.tier, process == 1 ? 512_KiB : 64_MiB);
+    std::atomic<int> wrong{0};
+    std::vector<std::jthread> threads;
+    for (std::uint32_t thread = 0; thread < 4; ++thread) {
+      threads.emplace_back([&, thread] {
+        for (std::uint32_t i = 0; i < 6; ++i) {
+          const std::uint32_t picture = 1 + (thread + i) % 3;
+          const auto served =
+              serve(f.conversation(picture, 1), *f.engine, *f.reuse, f.clock, f.options);
+          const Served& expected = alone[picture - 1];
+          if (!served.has_value() || served->completion.logits != expected.completion.logits ||
+              served->completion.tokens != expected.completion.tokens) {
+            ++wrong;
+          }
+        }
+      });
+    }
+    threads.clear();
+    EXPECT_EQ(wrong, 0);
+  }
 }
 
 // Seed 004 B5: another picture rejected the whole candidate, the shared text before it included.

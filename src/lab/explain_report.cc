@@ -199,6 +199,8 @@ std::string fate(const ExplainedMedia& item) {
                                                " showed it, but its output was evicted since";
     case MediaSource::kUncached:
       return "encoded and not kept: it does not fit the budget";
+    case MediaSource::kLoaded:
+      return "its encoder output was loaded from below memory";
   }
   return "unknown";
 }

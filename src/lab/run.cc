@@ -132,10 +132,16 @@ Result<Trace> record(const Workload& workload, const Engine& engine, const RunOp
 Result<Answers> reusing_pass(const Workload& workload, const Engine& engine,
                              const RunOptions& options, bool prefixes, const Clock& clock,
                              const RunProgress& progress, PassReport& pass, ReuseStats& stats) {
-  // Nothing of this run outlives it, so nobody needs to know the secret.
-  AFI_TRY(const Secret root, random_secret());
+  Secret root;
+  if (options.secret.has_value()) {
+    root = *options.secret;
+  } else {
+    // Nothing of this run outlives it, so nobody needs to know the secret.
+    AFI_TRY(root, random_secret());
+  }
   ReuseOptions reuse_options = options.reuse;
   reuse_options.prefixes = prefixes;
+  if (!prefixes) reuse_options.tier = nullptr;
   AFI_TRY(const auto reuse, Reuse::create(reuse_options, root, clock));
   AFI_TRY_VOID(reuse->space(engine.identity(), TenantId()));
   Answers answers = run_pass(workload, prefixes ? "prefill once" : "encode once", progress, clock,
@@ -175,8 +181,15 @@ Result<RunReport> run_workload(const Workload& workload, const Engine& engine,
   ReuseStats encode_only;
   AFI_TRY(const Answers encode_once, reusing_pass(workload, engine, options, false, clock, progress,
                                                   report.encode_once, encode_only));
+  Tier* const tier = options.reuse.tier;
+  if (tier != nullptr) report.tier_before = tier->stats();
   AFI_TRY(const Answers warm, reusing_pass(workload, engine, options, true, clock, progress,
                                            report.warm, report.reuse));
+  if (tier != nullptr) {
+    // A disk that fails costs the next process its hits and this one nothing: stats() says so.
+    static_cast<void>(tier->flush());
+    report.tier_after = tier->stats();
+  }
   join(workload, cold, encode_once, warm, report);
   if (options.record) {
     AFI_TRY(report.trace, record(workload, engine, options, cold, warm, report.warm));

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "afterimage/engine/serve.h"
 #include "afterimage/lab/trace.h"
 #include "afterimage/lab/workload.h"
+#include "afterimage/memory/tier.h"
 #include "afterimage/platform/clock.h"
 #include "afterimage/result.h"
 #include "afterimage/reuse/reuse.h"
@@ -21,8 +23,9 @@ namespace afterimage {
 struct RunOptions {
   std::string engine_name = "reference";  // for the report
   GenerateOptions generate;
-  ReuseOptions reuse;
-  bool record = false;  // into RunReport::trace
+  ReuseOptions reuse;            // its tier, if any, is used in the last pass only
+  std::optional<Secret> secret;  // the installation's; without one, one that dies with the run
+  bool record = false;           // into RunReport::trace
 };
 
 /// One media item of one request, in the run with reuse.
@@ -79,6 +82,8 @@ struct RunReport {
   PassReport encode_once;  // with reuse of encoder outputs only, from an empty cache
   PassReport warm;         // with reuse, from an empty cache
   ReuseStats reuse;
+  std::optional<TierStats> tier_before;  // only with a tier
+  std::optional<TierStats> tier_after;   // everything written
   std::string most_shared;  // the item that most agents asked about; empty if none is shared
   std::uint64_t most_shared_by = 0;  // how many
   Trace trace;  // of the answered requests as they came in the last pass, if it was asked for
@@ -95,7 +100,8 @@ struct RunReport {
 using RunProgress = std::function<void(std::string_view pass, std::size_t done, std::size_t of)>;
 
 /// Runs every request three times: without reuse, with encoder outputs reused, and with prefixes
-/// reused too, each time from empty caches; and compares what came out. A request that fails is
+/// reused too, each time from empty memory (the tier may hold what an earlier process left); and
+/// compares what came out. A request that fails is
 /// reported; the others run.
 ///
 /// Errors   kInvalidArgument: options that make no cache, or an engine without an identity.

@@ -20,8 +20,9 @@ std::string readable(Duration d) {
   return ms >= 100 ? fmt::format("{:.0f} ms", ms) : fmt::format("{:.1f} ms", ms);
 }
 
-std::string plural(std::uint64_t n, std::string_view noun) {
-  return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
+std::string plural(std::uint64_t n, std::string_view one, std::string_view many = {}) {
+  if (n == 1) return fmt::format("1 {}", one);
+  return many.empty() ? fmt::format("{} {}s", n, one) : fmt::format("{} {}", n, many);
 }
 
 std::string saved(Duration cold, Duration warm) {
@@ -88,6 +89,28 @@ void add_savings(std::string& out, const RunReport& report) {
   time_row(out, "whole workload", report, [](const PassReport& p) { return p.total; });
 }
 
+void add_tier(std::string& out, const RunReport& report) {
+  if (!report.tier_after.has_value()) return;
+  const TierStats& before = *report.tier_before;
+  const TierStats& after = *report.tier_after;
+  const EncoderArchiveStats& encoder = report.reuse.encoder_archive;
+  const PrefixArchiveStats& prefix = report.reuse.prefix_archive;
+  out +=
+      fmt::format("disk: {} were there, {}; loaded {} and KV of {}; wrote {}; now {} of {}\n",
+                  plural(before.entries.value(), "entry", "entries"), readable(before.used),
+                  plural(encoder.loaded, "encoder output"), plural(prefix.tokens_loaded, "token"),
+                  plural(encoder.kept + prefix.kept, "entry", "entries"), readable(after.used),
+                  readable(after.capacity));
+  const std::uint64_t lost = encoder.refused + prefix.refused;
+  if (lost > 0) out += fmt::format("disk: {} not taken in\n", plural(lost, "entry", "entries"));
+  const std::uint64_t failed = encoder.failed + prefix.failed;
+  if (failed > 0) {
+    out += fmt::format(
+        "disk: {} times something was there and could not be had: computed instead\n", failed);
+  }
+  if (!after.trouble.empty()) out += fmt::format("disk: {}\n", after.trouble);
+}
+
 void add_outcome(std::string& out, const RunReport& report) {
   const auto same = static_cast<std::uint64_t>(
       std::ranges::count(report.requests, true, &RequestReport::identical));
@@ -98,6 +121,7 @@ void add_outcome(std::string& out, const RunReport& report) {
                      plural(report.reuse.encoder.entries.value(), "encoder output"),
                      plural(report.reuse.prefix.tokens, "token"), readable(report.reuse.used),
                      readable(report.reuse.budget), most_shared(report));
+  add_tier(out, report);
   if (report.restore_failures > 0) {
     out += fmt::format(
         "cached KV did not serve {}: the engine refused it, and all of the prompt was computed\n",
@@ -150,6 +174,28 @@ Json problems_json(const RunReport& report) {
         {{"id", failed.id}, {"error", failed.error}, {"in_all_runs", failed.in_all_runs}});
   }
   return problems;
+}
+
+Json tier_json(const RunReport& report) {
+  if (!report.tier_after.has_value()) return nullptr;
+  const TierStats& before = *report.tier_before;
+  const TierStats& after = *report.tier_after;
+  const EncoderArchiveStats& encoder = report.reuse.encoder_archive;
+  const PrefixArchiveStats& prefix = report.reuse.prefix_archive;
+  return {{"entries_before", before.entries.value()},
+          {"bytes_before", before.used.value()},
+          {"entries", after.entries.value()},
+          {"bytes", after.used.value()},
+          {"capacity_bytes", after.capacity.value()},
+          {"encoder_outputs_loaded", encoder.loaded},
+          {"encoder_outputs_kept", encoder.kept},
+          {"prompts_promoted", prefix.promoted},
+          {"tokens_loaded", prefix.tokens_loaded},
+          {"kv_entries_kept", prefix.kept},
+          {"refused", encoder.refused + prefix.refused},
+          {"failed", encoder.failed + prefix.failed},
+          {"damaged", after.damaged},
+          {"trouble", after.trouble}};
 }
 
 Json cache_json(const ReuseStats& stats) {
@@ -223,6 +269,7 @@ std::string to_json(const RunReport& report) {
                        {"encoder", report.engine.encoder}}},
                      {"agents", report.agents},
                      {"cache", cache_json(report.reuse)},
+                     {"disk", tier_json(report)},
                      {"problems", problems_json(report)},
                      {"per_request", std::move(requests)}};
   // A model's text may hold any bytes; what is not UTF-8 is replaced rather than refused.

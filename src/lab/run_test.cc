@@ -8,6 +8,7 @@
 
 #include "afterimage/engine/reference/reference_engine.h"
 #include "afterimage/lab/run_report.h"
+#include "afterimage/memory/host_tier.h"
 #include "afterimage/testing/forwarding_engine.h"
 #include "afterimage/testing/media_files.h"
 
@@ -58,6 +59,36 @@ TEST(Run, EncodesEachDistinctItemOnceAndChangesNothing) {
   EXPECT_EQ(report.most_shared, "picture1");
   EXPECT_EQ(report.most_shared_by, 2U);
   EXPECT_EQ(report.requests[2].media[1].source, MediaSource::kRepeated);
+}
+
+TEST(Run, ASecondRunOverOneTierEncodesNothingAndSaysWhatItLoaded) {
+  const Fixture f;
+  const Workload workload{
+      .requests = {f.request("a", {f.picture(1), f.picture(2)}), f.request("b", {f.picture(1)})}};
+  MemoryBudget memory(64_MiB);
+  HostTier tier(memory);
+  const RunReport first = f.run(workload, *f.engine, {.tier = &tier});
+  EXPECT_TRUE(first.fine());
+  EXPECT_EQ(first.encode_once.encoder_calls, 2U);
+  EXPECT_EQ(first.warm.encoder_calls, 2U) << "the pass before left nothing in the tier";
+  EXPECT_EQ(first.tier_before->entries, EntryCount(0));
+  EXPECT_GT(first.tier_after->entries, EntryCount(2));
+  // Another run has another secret, and finds nothing that it could read.
+  EXPECT_EQ(f.run(workload, *f.engine, {.tier = &tier}).warm.encoder_calls, 2U);
+
+  RunOptions options{.generate = {.max_tokens = TokenCount(2)}, .reuse = {.tier = &tier}};
+  options.secret = Secret{std::byte{1}};
+  const auto run = [&] { return run_workload(workload, *f.engine, options, f.clock).value(); };
+  EXPECT_EQ(run().warm.encoder_calls, 2U);
+  const RunReport second = run();
+  EXPECT_TRUE(second.fine());
+  EXPECT_EQ(second.warm.encoder_calls, 0U);
+  EXPECT_EQ(second.warm.prefilled, 2U) << "the last token of each prompt";
+  EXPECT_NE(to_table(second).find("\ndisk: "), std::string::npos);
+  const auto json = nlohmann::json::parse(to_json(second));
+  EXPECT_GT(json.at("disk").at("tokens_loaded"), 0);
+  EXPECT_EQ(json.at("disk").at("kv_entries_kept"), 0);
+  EXPECT_TRUE(nlohmann::json::parse(to_json(f.run(workload, *f.engine))).at("disk").is_null());
 }
 
 TEST(Run, TheReportForProgramsIsJsonWithTheAgreedNames) {

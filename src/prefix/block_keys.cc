@@ -124,4 +124,36 @@ Result<void> BlockChain::extend(const Sequence& sequence, std::vector<BlockKey>&
   return {};
 }
 
+Result<std::vector<BlockKey>> BlockChain::keys_of_ends(const Sequence& sequence,
+                                                       std::span<const BlockKey> keys,
+                                                       TokenCount first, TokenCount last) const {
+  const std::size_t size = block_tokens_.value();
+  if (first.value() == 0 || first > last || last.value() > sequence.tokens.size()) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("prefixes of {} to {} tokens of a sequence of {}", first.value(),
+                            last.value(), sequence.tokens.size()));
+  }
+  const std::size_t block = (first.value() - 1) / size;
+  if ((last.value() - 1) / size != block || keys.size() < block) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("prefixes of {} to {} tokens do not end in one block of {}, or its {} "
+                            "blocks before it have only {} keys",
+                            first.value(), last.value(), size, block, keys.size()));
+  }
+  AFI_TRY_VOID(check_sequence(sequence));
+  const std::span<const TokenId> tokens = sequence.tokens;
+  const std::size_t begin = block * size;
+  const BlockKey parent = block == 0 ? BlockKey{} : keys[block - 1];
+  BlockMessage message(secret_);
+  Sha256 hash;
+  std::vector<BlockKey> ends;
+  for (std::size_t end = first.value(); end <= last.value(); ++end) {
+    SpanWalk<MediaSpan> walk(sequence.spans);
+    hash.update(message.write(parent, tokens.subspan(begin, end - begin), begin,
+                              walk.overlapping(begin, end)));
+    ends.push_back(BlockKey{hash.finish()});
+  }
+  return ends;
+}
+
 }  // namespace afterimage

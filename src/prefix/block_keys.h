@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,8 +34,9 @@ struct BlockScope {
 /// scope and all that precedes them are the same. Without the secret nobody can tell what a key
 /// stands for, nor compute the key of a block that follows a known one.
 ///
-/// Unit     One key for each full block. Tokens after the last full block have none.
-/// Errors   kInvalidArgument: no block size, a bad layout, bad spans, more keys than full blocks. A
+/// Unit     One key for each full block; prefixes that end inside one have keys of their own, if
+/// asked. Errors   kInvalidArgument: no block size, a bad layout, bad spans, more keys than full
+/// blocks. A
 ///          failed call changes nothing.
 /// Threads  Any; immutable. Cost: one SHA-256 of 72 bytes, 4 a token and 46 an overlapping span.
 /// Source   docs/formats/block-keys.md; golden vectors by tests/golden/block_keys.py.
@@ -45,6 +47,13 @@ class BlockChain {
   /// Appends the keys of the blocks that became full since. `keys` are those of the first blocks of
   /// this same sequence, as an earlier call left them; empty at first.
   Result<void> extend(const Sequence& sequence, std::vector<BlockKey>& keys) const;
+
+  /// The keys of the first `first`, first + 1, …, `last` tokens of the sequence. These ends lie in
+  /// one block, 0 < first; `keys` are those of at least the full blocks before it. What ends with a
+  /// full block has that block's key.
+  [[nodiscard]] Result<std::vector<BlockKey>> keys_of_ends(const Sequence& sequence,
+                                                           std::span<const BlockKey> keys,
+                                                           TokenCount first, TokenCount last) const;
 
   [[nodiscard]] TokenCount block_tokens() const { return block_tokens_; }
 

@@ -90,6 +90,41 @@ TEST(BlockChain, HasItsGoldenVectors) {
                 "f05242e310a0b313272d19207af653f39064bed918c9f31a8002b764561a23d4"}));
 }
 
+TEST(BlockChain, APrefixThatEndsInsideABlockHasAKeyOfItsOwn) {
+  const Inputs inputs;
+  const std::vector<BlockKey> keys = inputs.keys();
+  const auto ends = [&](std::uint32_t first, std::uint32_t last) {
+    return hex(inputs.chain()
+                   .keys_of_ends(inputs.sequence, keys, TokenCount(first), TokenCount(last))
+                   .value());
+  };
+  EXPECT_EQ(ends(3, 4), (std::vector<std::string>{
+                            "62ffc5d94b7e372da4d2fd556e525c9803d6be37e9667824d091effe36c840d2",
+                            "66b9dfdf881f6a340437043e1a00bcc3948a92dd9ce482641d0d94d921718de9"}));
+  EXPECT_EQ(ends(7, 7), (std::vector<std::string>{
+                            "66d84d7f1afe518feb71c1e257920ebbb859fc9ddb1da0832273311f6c453e77"}));
+  EXPECT_EQ(ends(17, 17), (std::vector<std::string>{
+                              "174b91a162189580aedb134f2a56a654f722e084af7d3481169de8cfddf82996"}));
+  EXPECT_EQ(ends(5, 8).back(), keys[1].hex());
+}
+
+TEST(BlockChain, EndsOutsideOneBlockOrTheSequenceAreRefused) {
+  const Inputs inputs;
+  const std::vector<BlockKey> keys = inputs.keys();
+  const auto refuses = [&](std::span<const BlockKey> known, std::uint32_t first,
+                           std::uint32_t last) {
+    const auto ends =
+        inputs.chain().keys_of_ends(inputs.sequence, known, TokenCount(first), TokenCount(last));
+    return !ends.has_value() && ends.error().code == ErrorCode::kInvalidArgument;
+  };
+  EXPECT_TRUE(refuses(keys, 0, 2));
+  EXPECT_TRUE(refuses(keys, 3, 2));
+  EXPECT_TRUE(refuses(keys, 4, 5));
+  EXPECT_TRUE(refuses(keys, 17, 18));
+  EXPECT_TRUE(refuses(std::span(keys).first(1), 9, 10));
+  EXPECT_FALSE(refuses(std::span(keys).first(2), 9, 10));
+}
+
 TEST(BlockChain, EveryKeyChangesWithEveryFieldOfNamespaceAndScope) {
   const struct {
     const char* name;

@@ -80,6 +80,13 @@ void PrefillTurn::start_over() {
   snapshots_ = snapshot_positions(*asked_.layout, *asked_.prompt, parted_, TokenCount(0));
 }
 
+Result<void> PrefillTurn::look_again() {
+  AFI_TRY(match_, front_->match(asked_.space, *asked_.prompt));
+  parted_ = std::max(parted_, match_.matched());
+  snapshots_ = snapshot_positions(*asked_.layout, *asked_.prompt, parted_, match_.resume());
+  return {};
+}
+
 Result<PrefixInsertion> PrefillTurn::commit(const CapturedKv& kv) {
   auto inserted = front_->insert(asked_.space, *asked_.layout, *asked_.prompt, kv);
   land(PrefillLanding::kOver);

@@ -41,6 +41,9 @@ class [[nodiscard]] PrefillTurn {
   [[nodiscard]] const std::vector<TokenCount>& snapshots() const { return snapshots_; }
   /// The match did not serve: the turn is for the whole prompt now.
   void start_over();
+  /// Somebody has brought KV of the prompt into the cache meanwhile: matches once more. What was
+  /// found before is let go of.
+  Result<void> look_again();
 
   /// Copies in what is not cached yet and wakes those who wait. Best as soon as the prompt is
   /// prefilled: they need nothing of what is decoded after it. Once a turn.

@@ -20,6 +20,8 @@ std::string_view to_string(MediaSource source) {
       return "encoded";
     case MediaSource::kUncached:
       return "uncached";
+    case MediaSource::kLoaded:
+      return "loaded";
   }
   return "unknown";
 }
@@ -41,8 +43,21 @@ Result<void> Plan::commit(std::size_t item, EncoderOutput output, Duration cost)
   const EncoderEntryFacts facts{.modality = mine.modality, .cost = cost};
   AFI_TRY(Embeddings embeddings, std::move(turn).publish(std::move(output), facts));
   mine.source = embeddings.resident() ? MediaSource::kEncoded : MediaSource::kUncached;
+  if (archive_ != nullptr) archive_->keep(mine.key, embeddings.tensors(), cost);
   mine.claim = std::move(embeddings);
   return {};
+}
+
+void Plan::load(Item& item) {
+  if (archive_ == nullptr || !std::holds_alternative<Turn>(*item.claim)) return;
+  auto loaded = archive_->load(item.key);
+  if (!loaded.has_value()) return;
+  Turn turn = std::get<Turn>(*std::move(item.claim));
+  const EncoderEntryFacts facts{.modality = item.modality, .cost = loaded->cost};
+  auto embeddings = std::move(turn).publish(std::move(loaded->output), facts);
+  AFI_CHECK(embeddings.has_value());  // its tensors were views of such a size before
+  item.source = MediaSource::kLoaded;
+  item.claim = *std::move(embeddings);
 }
 
 void Plan::fail(std::size_t item, const Error& error) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "afterimage/encoder/encode_once.h"
+#include "afterimage/encoder/encoder_archive.h"
 #include "afterimage/result.h"
 #include "afterimage/reuse/fingerprint.h"
 #include "afterimage/tensor.h"
@@ -26,8 +27,9 @@ enum class MediaSource : unsigned char {
   kAwaited,   // another request was encoding it
   kEncoded,   // this request encoded it, and the cache keeps it
   kUncached,  // this request encoded it, and it does not fit the budget
+  kLoaded,    // they were in the tier below memory
 };
-/// "covered", "reused", "repeated", "awaited", "encoded", "uncached".
+/// "covered", "reused", "repeated", "awaited", "encoded", "uncached", "loaded".
 std::string_view to_string(MediaSource source);
 
 /// What one request found and what remains to be computed. Move-only; dropping it gives back every
@@ -75,10 +77,15 @@ class [[nodiscard]] Plan {
         0;  // position of the first item with this key; its own if it is the first
     std::optional<EncodeOnce::Claim> claim;  // only at the first
     MediaSource source = MediaSource::kReused;
+    EncoderKey key;
   };
-  explicit Plan(std::vector<Item> items) : items_(std::move(items)) {}
+  Plan(std::vector<Item> items, EncoderArchive* archive)
+      : items_(std::move(items)), archive_(archive) {}
+  /// Publishes what the archive has of the item, if it has.
+  void load(Item& item);
 
   std::vector<Item> items_;
+  EncoderArchive* archive_;  // nullptr: none
 };
 
 }  // namespace afterimage

@@ -11,7 +11,21 @@ namespace {
 // Names come with requests; a client that invents one each time must not grow a table for ever.
 constexpr std::size_t kMaxNamedAgents = 100'000;
 
+/// What is between tier and caches is memory like any other: the budget is for both.
+Bytes transfer_bytes(const ReuseOptions& options) {
+  return options.tier == nullptr ? Bytes(0) : std::min(256_MiB, Bytes(options.budget.value() / 8));
+}
+
 }  // namespace
+
+Reuse::Reuse(const ReuseOptions& options, const Secret& root)
+    : root_(root),
+      transfer_(transfer_bytes(options)),
+      budget_(options.budget - transfer_bytes(options)) {
+  if (options.tier == nullptr) return;
+  encoder_archive_ = std::make_unique<EncoderArchive>(*options.tier, transfer_);
+  if (options.prefixes) prefix_archive_ = std::make_unique<PrefixArchive>(*options.tier, transfer_);
+}
 
 Result<std::unique_ptr<Reuse>> Reuse::create(const ReuseOptions& options, const Secret& root,
                                              const Clock& clock) {
@@ -38,6 +52,7 @@ Plan Reuse::plan(const Fingerprint& prints, const std::string& agent, std::size_
   for (std::size_t i = 0; i < prints.keys.size(); ++i) {
     Plan::Item item;
     item.modality = prints.modalities[i];
+    item.key = prints.keys[i];
     if (i < covered) {
       item.same_as = i;
       item.source = MediaSource::kCovered;
@@ -51,7 +66,11 @@ Plan Reuse::plan(const Fingerprint& prints, const std::string& agent, std::size_
     if (item.same_as == i) item.claim = front_->claim(prints.keys[i], asks);
     items.push_back(std::move(item));
   }
-  return Plan(std::move(items));
+  Plan plan(std::move(items), encoder_archive_.get());
+  for (Plan::Item& item : plan.items_) {
+    if (item.claim.has_value()) plan.load(item);
+  }
+  return plan;
 }
 
 ReuseStats Reuse::stats() const {
@@ -59,9 +78,13 @@ ReuseStats Reuse::stats() const {
           .encodes = front_->stats(),
           .prefix = prefill_ == nullptr ? PrefixCacheStats() : prefill_->cache_stats(),
           .prefills = prefill_ == nullptr ? PrefillOnceStats() : prefill_->stats(),
-          .budget = budget_.capacity(),
-          .used = budget_.used(),
-          .peak = budget_.peak()};
+          .encoder_archive =
+              encoder_archive_ == nullptr ? EncoderArchiveStats() : encoder_archive_->stats(),
+          .prefix_archive =
+              prefix_archive_ == nullptr ? PrefixArchiveStats() : prefix_archive_->stats(),
+          .budget = budget_.capacity() + transfer_.capacity(),
+          .used = budget_.used() + transfer_.used(),
+          .peak = budget_.peak() + transfer_.peak()};
 }
 
 AgentId Reuse::agent_id(const std::string& agent) {

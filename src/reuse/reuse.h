@@ -7,12 +7,15 @@
 #include <string>
 
 #include "afterimage/encoder/encode_once.h"
+#include "afterimage/encoder/encoder_archive.h"
 #include "afterimage/encoder/encoder_cache.h"
 #include "afterimage/identity/keys.h"
 #include "afterimage/memory/budget.h"
+#include "afterimage/memory/tier.h"
 #include "afterimage/platform/clock.h"
 #include "afterimage/platform/mutex.h"
 #include "afterimage/prefix/prefill_once.h"
+#include "afterimage/prefix/prefix_archive.h"
 #include "afterimage/prefix/prefix_cache.h"
 #include "afterimage/result.h"
 #include "afterimage/reuse/fingerprint.h"
@@ -26,6 +29,10 @@ struct ReuseOptions {
   bool verify_hits = true;  // recompute checksums at every hit
   bool prefixes = true;     // keep KV, too: prefill once
   EntryCount max_sequences = EntryCount(1'000'000);
+  /// Where everything is kept a second time, and found again after it was evicted or by a later
+  /// process that has the same secret; outlives the object. nullptr: nowhere. An eighth of the
+  /// budget, at most 256 MiB, then pays for what is on its way.
+  Tier* tier = nullptr;
 };
 
 /// What reuse has done so far.
@@ -34,6 +41,8 @@ struct ReuseStats {
   EncodeOnceStats encodes;
   PrefixCacheStats prefix;
   PrefillOnceStats prefills;
+  EncoderArchiveStats encoder_archive;
+  PrefixArchiveStats prefix_archive;
   Bytes budget;
   Bytes used;
   Bytes peak;
@@ -65,14 +74,19 @@ class Reuse {
   [[nodiscard]] EncodeOnce& encoder() { return *front_; }
   /// nullptr: prefixes are off.
   [[nodiscard]] PrefillOnce* prefix() { return prefill_.get(); }
+  /// nullptr: prefixes are off, or there is no tier.
+  [[nodiscard]] PrefixArchive* prefix_archive() { return prefix_archive_.get(); }
   [[nodiscard]] ReuseStats stats() const;
 
  private:
-  Reuse(const ReuseOptions& options, const Secret& root) : root_(root), budget_(options.budget) {}
+  Reuse(const ReuseOptions& options, const Secret& root);
   AgentId agent_id(const std::string& agent);
 
   Secret root_;
+  MemoryBudget transfer_;  // of what is between the tier and the caches
   MemoryBudget budget_;
+  std::unique_ptr<EncoderArchive> encoder_archive_;
+  std::unique_ptr<PrefixArchive> prefix_archive_;
   std::unique_ptr<EncoderCache> cache_;
   std::unique_ptr<PrefixCache> prefixes_;
   std::unique_ptr<PrefillOnce> prefill_;

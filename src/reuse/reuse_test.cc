@@ -4,7 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <thread>
+
+#include "afterimage/memory/host_tier.h"
 
 namespace afterimage {
 namespace {
@@ -22,8 +25,8 @@ EncoderOutput output(unsigned fill) {
 }
 
 struct Fixture {
-  explicit Fixture(Bytes budget = 1_MiB)
-      : reuse(Reuse::create({.budget = budget}, Secret{}, clock).value()) {}
+  explicit Fixture(Bytes budget = 1_MiB, Tier* tier = nullptr)
+      : reuse(Reuse::create({.budget = budget, .tier = tier}, Secret{}, clock).value()) {}
 
   Plan plan(const std::vector<MediaItem>& items, const std::string& tenant = "",
             const std::string& agent = "") const {
@@ -104,6 +107,65 @@ TEST(Plan, ABudgetSmallerThanOneItemServesItUncachedAndSaysSo) {
     EXPECT_EQ(plan.sources(), (Sources{MediaSource::kUncached}));
     EXPECT_EQ(plan.embeddings()[0][0].bytes()[0], std::byte{1});
   }
+}
+
+/// A tier as a disk is: it outlives the caches above it.
+struct Below {
+  MemoryBudget budget{1_MiB};
+  HostTier tier{budget};
+};
+
+TEST(Plan, WhatATierHoldsIsLoadedInsteadOfEncodedAlsoByTheNextProcess) {
+  Below below;
+  {
+    const Fixture first(1_MiB, &below.tier);
+    Plan plan = first.plan({image("a")});
+    ASSERT_TRUE(plan.commit(0, output(7), Duration(50)).has_value());
+    EXPECT_EQ(first.reuse->stats().encoder_archive.kept, 1U);
+  }
+  const Fixture second(1_MiB, &below.tier);
+  const Plan plan = second.plan({image("a"), image("b"), image("a")});
+  EXPECT_EQ(plan.to_encode(), (Items{1}));
+  EXPECT_EQ(plan.sources()[0], MediaSource::kLoaded);
+  EXPECT_EQ(plan.sources()[2], MediaSource::kRepeated);
+  const Plan again = second.plan({image("a")});
+  EXPECT_EQ(again.sources(), (Sources{MediaSource::kReused})) << "it went up into memory";
+  EXPECT_TRUE(std::ranges::equal(again.embeddings()[0][0].bytes(), output(7)[0].bytes));
+  EXPECT_EQ(again.embeddings()[0][0].shape(), (Shape{2, 16}));
+  EXPECT_EQ(second.reuse->stats().encoder.encode_time_saved, Duration(50)) << "the cost came along";
+  EXPECT_EQ(second.reuse->stats().encoder_archive.loaded, 1U);
+}
+
+TEST(Plan, TenantsDoNotMeetInATierEither) {
+  Below below;
+  const Fixture f(1_MiB, &below.tier);
+  {
+    Plan plan = f.plan({image("a")}, "acme");
+    ASSERT_TRUE(plan.commit(0, output(1), {}).has_value());
+  }
+  const Fixture later(1_MiB, &below.tier);
+  EXPECT_EQ(later.plan({image("a")}, "other").to_encode(), (Items{0}));
+  EXPECT_TRUE(later.plan({image("a")}, "acme").to_encode().empty());
+}
+
+TEST(Plan, ADamagedEntryOfATierIsEncodedAgain) {
+  Below below;
+  const Fixture first(1_MiB, &below.tier);
+  const Namespace space = first.reuse->space({.model = "m", .encoder = "e"}, TenantId()).value();
+  const MediaItem a = image("a");
+  const MediaItem* const media[] = {&a};
+  const EncoderKey key = fingerprint(media, space, Recipes()).keys[0];
+  {
+    Plan plan = first.plan({image("a")});
+    ASSERT_TRUE(plan.commit(0, output(1), {}).has_value());
+  }
+  below.tier.bytes_for_test(TierKey::of(EntryClass::kEncoderOutput, key))[3] ^= std::byte{1};
+  const Fixture second(1_MiB, &below.tier);
+  Plan plan = second.plan({image("a")});
+  EXPECT_EQ(plan.to_encode(), (Items{0}));
+  EXPECT_EQ(second.reuse->stats().encoder_archive.failed, 1U);
+  ASSERT_TRUE(plan.commit(0, output(1), {}).has_value());
+  EXPECT_EQ(second.reuse->stats().encoder_archive.kept, 1U) << "and kept again";
 }
 
 TEST(Plan, APlanThatIsDroppedHandsItsTurnsOn) {

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
 """The program as people meet it: help texts, the main job, and everything that can be wrong with a call."""
+import fcntl
 import gzip
 import hashlib
 import json
@@ -131,6 +132,77 @@ class MainJob(unittest.TestCase):
             shown = json.loads(done.stdout)[0]
             self.assertEqual(shown["sha256"], hashlib.sha256(file.read_bytes()).hexdigest())
         self.assertEqual(json.loads(call("fingerprint", "--json", EXAMPLES / "media" / "clock.webp").stdout)[0]["frames"], 12)
+
+
+class Disk(Folder):
+    """run --disk DIR: what one process computed, the next one loads."""
+
+    def run_over(self, disk, *more):
+        self.write("other.png", png(64, 48, (30, 30, 200)))
+        lines = [request("a", image("good.png"), TEXT), request("b", image("other.png"), TEXT, agent="x"),
+                 request("c", image("good.png"), TEXT, TEXT)]
+        done, report = self.run_tiny(*lines, more=("--disk", disk, *more))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIs(report["outputs_identical"], True)
+        return done, report
+
+    def test_the_second_run_encodes_nothing_and_prefills_only_the_last_tokens(self):
+        disk = self.folder / "kept"
+        first, cold = self.run_over(disk)
+        self.assertIn("disk: 0 entries were there", first.stdout)
+        self.assertEqual(cold["encoder_calls"], {"cold": 3, "encode_once": 2, "warm": 2})
+        second, warm = self.run_over(disk)
+        self.assertEqual(warm["encoder_calls"], {"cold": 3, "encode_once": 2, "warm": 0})
+        self.assertEqual(warm["prompt_tokens_computed"]["warm"], warm["requests"])
+        self.assertGreater(warm["disk"]["tokens_loaded"], 0)
+        self.assertEqual(warm["disk"]["kv_entries_kept"] + warm["disk"]["encoder_outputs_kept"], 0)
+        self.assertEqual([(disk / "secret").stat().st_size, (disk / "secret").stat().st_mode & 0o777], [32, 0o600])
+
+    def test_bytes_that_changed_on_disk_are_computed_again_and_never_served(self):
+        disk = self.folder / "kept"
+        self.run_over(disk)
+        for segment in disk.glob("segment-*.afi"):
+            content = bytearray(segment.read_bytes())
+            for at in range(0, len(content), 4096):
+                content[at + 100] ^= 1
+            segment.write_bytes(content)
+        _, report = self.run_over(disk)
+        self.assertEqual(report["encoder_calls"]["warm"], 2)
+        _, report = self.run_over(disk)
+        self.assertEqual(report["encoder_calls"]["warm"], 0, "what was computed again was kept again")
+
+    def test_another_secret_finds_nothing(self):
+        disk = self.folder / "kept"
+        self.run_over(disk)
+        (disk / "secret").unlink()
+        _, report = self.run_over(disk)
+        self.assertEqual(report["encoder_calls"]["warm"], 2)
+        self.assertGreater(report["disk"]["entries_before"], 0)
+
+    def test_a_folder_that_cannot_be_used_is_named_and_the_work_goes_on(self):
+        good = self.folder / "kept"
+        self.run_over(good)
+        held = os.open(good / "lock", os.O_RDWR)
+        self.addCleanup(os.close, held)
+        fcntl.flock(held, fcntl.LOCK_EX)
+        readable = self.folder / "readable"
+        readable.mkdir()
+        (readable / "secret").write_bytes(bytes(32))
+        (readable / "secret").chmod(0o644)
+        for disk, said in [(self.folder / "good.png", "good.png"), (self.folder / "no" / "where", "no/where"),
+                           (good, "kept"), (readable, "secret")]:
+            done, report = self.run_over(disk)
+            self.assertIn("going on without --disk", done.stderr)
+            self.assertIn(said, done.stderr)
+            self.assertIsNone(report["disk"])
+            self.assertEqual(report["encoder_calls"]["warm"], 2)
+
+    def test_a_small_disk_keeps_what_it_can(self):
+        disk = self.folder / "kept"
+        _, report = self.run_over(disk, "--disk-budget", "1MiB")
+        self.assertLessEqual(report["disk"]["bytes"], 1 << 20)
+        on_disk = sum(file.stat().st_blocks * 512 for file in disk.glob("segment-*.afi"))
+        self.assertLessEqual(on_disk, 1 << 20)
 
 
 class Explain(Folder):

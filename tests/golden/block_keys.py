@@ -52,18 +52,27 @@ def chain_secret(space, block_tokens, preprocessing, alignment, groups):
     return mac(space, message)
 
 
+def block_key(secret, parent, begin, end, tokens, spans):
+    inside = [s for s in spans if s["offset"] < end and s["offset"] + s["length"] > begin]
+    message = secret + parent + struct.pack("<II", end - begin, len(inside))
+    message += struct.pack(f"<{end - begin}i", *tokens[begin:end])
+    for span in inside:
+        message += span["content"] + struct.pack(
+            "<qIBB", span["offset"] - begin, span["length"], span["modality"], span["splittable"])
+    return hashlib.sha256(message).digest()
+
+
 def block_keys(secret, block_tokens, tokens, spans):
     parent = bytes(32)
     for begin in range(0, len(tokens) - block_tokens + 1, block_tokens):
-        end = begin + block_tokens
-        inside = [s for s in spans if s["offset"] < end and s["offset"] + s["length"] > begin]
-        message = secret + parent + struct.pack("<II", block_tokens, len(inside))
-        message += struct.pack(f"<{block_tokens}i", *tokens[begin:end])
-        for span in inside:
-            message += span["content"] + struct.pack(
-                "<qIBB", span["offset"] - begin, span["length"], span["modality"], span["splittable"])
-        parent = hashlib.sha256(message).digest()
+        parent = block_key(secret, parent, begin, begin + block_tokens, tokens, spans)
         yield parent
+
+
+def key_of_end(secret, block_tokens, tokens, spans, end):
+    begin = (end - 1) // block_tokens * block_tokens
+    parent = ([bytes(32)] + list(block_keys(secret, block_tokens, tokens[:begin], spans)))[-1]
+    return block_key(secret, parent, begin, end, tokens, spans)
 
 
 FULL, SLIDING = 1, 2
@@ -88,3 +97,5 @@ if __name__ == "__main__":
         print(f"block {i}      {key.hex()}")
     for i, key in enumerate(block_keys(secret, 4, tokens[:8], [])):
         print(f"text only {i}  {key.hex()}")
+    for end in [3, 4, 7, 17]:
+        print(f"end {end:<8} {key_of_end(secret, 4, tokens, spans, end).hex()}")

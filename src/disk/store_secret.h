@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string>
+
+#include "afterimage/result.h"
+
+namespace afterimage {
+
+/// The secret under which the keys of a folder's entries are made: the file `secret`, 32 bytes, for
+/// its owner only. Made at the first call. Without it nothing in the folder is found again.
+///
+/// Errors   kCorruption: not 32 bytes, or others may read it; kUnavailable, kNoSpace: the system
+///          refused. The message says what to do.
+/// Threads  Whoever holds the folder's lock, that is an open DiskTier.
+Result<std::array<std::byte, 32>> store_secret(const std::string& folder);
+
+}  // namespace afterimage

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "afterimage/encoder/encoder_archive.h"
+
+#include <utility>
+
+#include "afterimage/memory/packed_tensors.h"
+
+namespace afterimage {
+namespace {
+
+Result<EncoderOutput> output_of(const TierEntry& entry) {
+  AFI_TRY(const TensorViews views, unpack(entry));
+  EncoderOutput output;
+  for (const TensorView& view : views) {
+    output.push_back({.dtype = view.dtype(),
+                      .shape = view.shape(),
+                      .bytes = {view.bytes().begin(), view.bytes().end()}});
+  }
+  return output;
+}
+
+}  // namespace
+
+void EncoderArchive::keep(const EncoderKey& key, std::span<const TensorView> tensors,
+                          Duration cost) {
+  const TierKey place = TierKey::of(EntryClass::kEncoderOutput, key);
+  if (tier_.may_hold(place)) return;
+  PackedTensors packed = pack(tensors);
+  const EntryMeta meta{.tensors = std::move(packed.forms), .cost = cost};
+  const bool kept = tier_.put(place, meta, packed.bytes).has_value();
+  const MutexLock lock(mutex_);
+  ++(kept ? stats_.kept : stats_.refused);
+}
+
+std::optional<EncoderArchive::Loaded> EncoderArchive::load(const EncoderKey& key) {
+  const TierKey place = TierKey::of(EntryClass::kEncoderOutput, key);
+  if (!tier_.may_hold(place)) return std::nullopt;
+  const auto entry = tier_.get(place, transfer_);
+  std::optional<Loaded> loaded;
+  if (entry.has_value() && entry->has_value()) {
+    if (auto output = output_of(**entry)) {
+      loaded = {.output = *std::move(output), .cost = (*entry)->meta.cost};
+    }
+  }
+  const MutexLock lock(mutex_);
+  ++(loaded.has_value() ? stats_.loaded : stats_.failed);
+  return loaded;
+}
+
+EncoderArchiveStats EncoderArchive::stats() const {
+  const MutexLock lock(mutex_);
+  return stats_;
+}
+
+}  // namespace afterimage

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "afterimage/digest.h"
+#include "afterimage/encoder/encoder_cache.h"
+#include "afterimage/memory/budget.h"
+#include "afterimage/memory/tier.h"
+#include "afterimage/platform/mutex.h"
+#include "afterimage/tensor.h"
+#include "afterimage/units.h"
+
+namespace afterimage {
+
+struct EncoderArchiveStats {
+  std::uint64_t kept = 0;     // outputs that the tier took in
+  std::uint64_t refused = 0;  // and those that it did not
+  std::uint64_t loaded = 0;   // outputs that came back instead of being encoded
+  std::uint64_t failed = 0;   // that were there and could not be read, or had no room to be
+};
+
+/// Encoder outputs in a tier below memory: kept when they are made, so that to evict one from
+/// memory moves no byte, and found again by whoever would encode otherwise, also in a later
+/// process.
+///
+/// Errors   None. What cannot be kept or read is encoded again, and counted.
+/// Threads  Any.
+class EncoderArchive {
+ public:
+  struct Loaded {
+    EncoderOutput output;
+    Duration cost{0};  // what encoding it took
+  };
+
+  /// Both outlive the archive. `transfer` pays for what is on its way up.
+  EncoderArchive(Tier& tier, MemoryBudget& transfer) : tier_(tier), transfer_(transfer) {}
+
+  /// Nothing happens if the tier holds it already: one key, one content.
+  void keep(const EncoderKey& key, std::span<const TensorView> tensors, Duration cost);
+  std::optional<Loaded> load(const EncoderKey& key);
+  [[nodiscard]] EncoderArchiveStats stats() const;
+
+ private:
+  Tier& tier_;
+  MemoryBudget& transfer_;
+  mutable Mutex mutex_;
+  EncoderArchiveStats stats_ AFI_GUARDED_BY(mutex_);
+};
+
+}  // namespace afterimage

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "afterimage/prefix/prefix_archive.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "afterimage/check.h"
+#include "afterimage/memory/packed_tensors.h"
+#include "afterimage/prefix/captured_kv.h"
+#include "afterimage/prefix/resume_point.h"
+
+namespace afterimage {
+namespace {
+
+constexpr std::uint32_t kBlockTokens = PrefixArchive::kBlock.value();
+
+TierKey rows_key(const BlockKey& key) { return TierKey::of(EntryClass::kPrefixKv, key); }
+TierKey snapshot_key(const BlockKey& key) { return TierKey::of(EntryClass::kRecurrentState, key); }
+
+/// Rows of all full groups that are consecutive in the sequence, group by group in one piece each,
+/// as the cache takes them. Blocks are appended until it is full.
+class RowBuffer {
+ public:
+  RowBuffer(const KvLayout& layout, std::uint32_t first) : layout_(layout), first_(first) {
+    groups_.resize(layout.groups.size());
+  }
+
+  [[nodiscard]] std::uint32_t end() const { return first_ + rows_; }
+  [[nodiscard]] std::uint32_t rows() const { return rows_; }
+
+  /// Rows [end(), end) of a block that begins at `begin`. False: it is not what a block must be.
+  bool append(const TierEntry& entry, std::uint32_t begin, std::uint32_t block_end,
+              std::uint32_t end) {
+    const auto views = unpack(entry);
+    if (!views.has_value() || !fits(*views, block_end - begin)) return false;
+    std::size_t next = 0;
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      if (layout_.groups[g].kind != KvKind::kFull) continue;
+      const std::uint64_t row = layout_.groups[g].row_bytes.value();
+      const auto rows =
+          (*views)[next++].bytes().subspan((this->end() - begin) * row, (end - this->end()) * row);
+      groups_[g].insert(groups_[g].end(), rows.begin(), rows.end());
+    }
+    rows_ = end - first_;
+    cost_ += entry.meta.cost;
+    return true;
+  }
+
+  Result<void> hand_over(const PrefixArchive::Insert& insert) {
+    CapturedKv kv{.covered = TokenCount(end()), .first_row = TokenCount(first_), .cost = cost_};
+    for (const auto& group : groups_) kv.rows.emplace_back(group);
+    AFI_TRY_VOID(insert(kv));
+    first_ = end();
+    rows_ = 0;
+    cost_ = Duration(0);
+    for (auto& group : groups_) group.clear();
+    return {};
+  }
+
+ private:
+  [[nodiscard]] bool fits(const TensorViews& views, std::uint32_t rows) const {
+    std::size_t next = 0;
+    for (const LayerGroup& group : layout_.groups) {
+      if (group.kind != KvKind::kFull) continue;
+      if (next == views.size() || views[next].dtype() != DType::kU8 ||
+          views[next].shape() != Shape{rows, group.row_bytes.value()}) {
+        return false;
+      }
+      ++next;
+    }
+    return next == views.size();
+  }
+
+  const KvLayout& layout_;
+  std::uint32_t first_;
+  std::uint32_t rows_ = 0;
+  Duration cost_{0};
+  std::vector<std::vector<std::byte>> groups_;
+};
+
+std::uint64_t row_bytes(const KvLayout& layout) {
+  std::uint64_t bytes = 0;
+  for (const LayerGroup& group : layout.groups) {
+    if (group.kind == KvKind::kFull) bytes += group.row_bytes.value();
+  }
+  return bytes;
+}
+
+/// The groups of a snapshot as they were captured. Sizes are the cache's to check.
+Result<CapturedSnapshot> snapshot_of(const KvLayout& layout, const TierEntry& entry,
+                                     std::uint32_t at) {
+  AFI_TRY(const TensorViews views, unpack(entry));
+  CapturedSnapshot snapshot{.at = TokenCount(at), .groups = {}};
+  std::size_t next = 0;
+  for (const LayerGroup& group : layout.groups) {
+    const bool has = group.kind == KvKind::kSliding || group.kind == KvKind::kRecurrent;
+    if (has && next == views.size()) break;
+    snapshot.groups.push_back(has ? views[next++].bytes() : std::span<const std::byte>());
+  }
+  if (snapshot.groups.size() != layout.groups.size() || next != views.size()) {
+    return fail(ErrorCode::kCorruption, "a snapshot of other groups than the layout's");
+  }
+  return snapshot;
+}
+
+}  // namespace
+
+Result<ArchivedPrompt> ArchivedPrompt::of(const Namespace& space, const NamespaceId& root,
+                                          const KvLayout& layout, const Sequence& sequence) {
+  AFI_TRY_VOID(check_prompt(sequence));
+  AFI_TRY(BlockChain chain, BlockChain::open(space, {.block_tokens = PrefixArchive::kBlock,
+                                                     .layout = layout,
+                                                     .preprocessing = root.hex()}));
+  std::vector<BlockKey> keys;
+  AFI_TRY_VOID(chain.extend(sequence, keys));
+  return ArchivedPrompt(std::move(chain), layout, sequence, std::move(keys));
+}
+
+std::vector<BlockKey> ArchivedPrompt::ends(std::uint32_t first, std::uint32_t last) const {
+  auto ends = chain_.keys_of_ends(*sequence_, keys_, TokenCount(first), TokenCount(last));
+  AFI_CHECK(ends.has_value());
+  return *std::move(ends);
+}
+
+TokenCount PrefixArchive::capture_from(TokenCount resume) {
+  return TokenCount(resume.value() / kBlockTokens * kBlockTokens);
+}
+
+void PrefixArchive::put(const TierKey& key, const TensorViews& views, Duration cost) {
+  if (tier_.may_hold(key)) return;
+  PackedTensors packed = pack(views);
+  const EntryMeta meta{.tensors = std::move(packed.forms), .cost = cost};
+  const bool kept = tier_.put(key, meta, packed.bytes).has_value();
+  const MutexLock lock(mutex_);
+  ++(kept ? stats_.kept : stats_.refused);
+}
+
+void PrefixArchive::keep(const ArchivedPrompt& prompt, const CapturedKv& kv) {
+  const KvLayout& layout = *prompt.layout_;
+  if (!check_captured(layout, *prompt.sequence_, kv).has_value()) return;
+  const std::uint32_t covered = kv.covered.value();
+  const std::uint32_t computed = std::max(1U, (kv.covered - kv.first_row).value());
+  std::uint32_t begin = (kv.first_row.value() + kBlockTokens - 1) / kBlockTokens * kBlockTokens;
+  for (; keeps_rows(layout) && begin < covered; begin += kBlockTokens) {
+    const std::uint32_t end = std::min(begin + kBlockTokens, covered);
+    put(rows_key(prompt.end(end)),
+        row_views(layout, kv, TokenCount(begin), TokenCount(end - begin)),
+        kv.cost * (end - begin) / computed);
+  }
+  for (const CapturedSnapshot& snapshot : kv.snapshots) {
+    put(snapshot_key(prompt.end(snapshot.at.value())), snapshot_views(layout, snapshot), kv.cost);
+  }
+}
+
+/// How far the longest entry goes that holds the row at `from`, and is there.
+std::optional<std::uint32_t> PrefixArchive::block_end(const ArchivedPrompt& prompt,
+                                                      std::uint32_t from) const {
+  const std::uint32_t block = from / kBlockTokens;
+  const std::uint32_t full = (block + 1) * kBlockTokens;
+  if (full <= prompt.length() && tier_.may_hold(rows_key(prompt.keys_[block]))) return full;
+  const std::uint32_t last = std::min(full - 1, prompt.length());
+  if (last <= from) return std::nullopt;
+  const std::vector<BlockKey> ends = prompt.ends(from + 1, last);
+  for (std::size_t i = ends.size(); i-- > 0;) {
+    if (tier_.may_hold(rows_key(ends[i]))) return from + 1 + static_cast<std::uint32_t>(i);
+  }
+  return std::nullopt;
+}
+
+std::uint32_t PrefixArchive::rows_end(const ArchivedPrompt& prompt, std::uint32_t matched) const {
+  std::uint32_t end = matched;
+  do {
+    const auto next = block_end(prompt, end);
+    if (!next.has_value()) break;
+    end = *next;
+  } while (end % kBlockTokens == 0);
+  return end;
+}
+
+std::optional<std::uint32_t> PrefixArchive::last_snapshot(const ArchivedPrompt& prompt,
+                                                          std::uint32_t from,
+                                                          std::uint32_t beyond) const {
+  while (from > beyond) {
+    const std::uint32_t first =
+        std::max(beyond, (from - 1) / kBlockTokens * kBlockTokens) + 1;  // in the block of `from`
+    const std::vector<BlockKey> ends = prompt.ends(first, from);
+    for (std::size_t i = ends.size(); i-- > 0;) {
+      if (tier_.may_hold(snapshot_key(ends[i]))) return first + static_cast<std::uint32_t>(i);
+    }
+    from = first - 1;
+  }
+  return std::nullopt;
+}
+
+PrefixArchive::Held PrefixArchive::look(const ArchivedPrompt& prompt, std::uint32_t matched,
+                                        std::uint32_t resume) const {
+  const KvLayout& layout = *prompt.layout_;
+  Held held{.rows_end = keeps_rows(layout) ? rows_end(prompt, matched) : prompt.length()};
+  if (!keeps_snapshots(layout)) return held;
+  held.snapshot = last_snapshot(prompt, std::min(held.rows_end, prompt.length() - 1), resume);
+  // Rows beyond the last snapshot help nobody.
+  held.rows_end = held.snapshot.value_or(matched);
+  return held;
+}
+
+std::optional<TierEntry> PrefixArchive::read(const TierKey& key) {
+  auto entry = tier_.get(key, transfer_);
+  return entry.has_value() ? *std::move(entry) : std::nullopt;
+}
+
+std::uint32_t PrefixArchive::load_rows(const ArchivedPrompt& prompt, std::uint32_t from,
+                                       const Held& held, const Insert& insert) {
+  const KvLayout& layout = *prompt.layout_;
+  const std::uint64_t row = row_bytes(layout);
+  const std::uint64_t most_rows = std::clamp<std::uint64_t>(
+      transfer_.capacity().value() / 2 / row, kBlockTokens, held.rows_end - from + kBlockTokens);
+  const auto room = transfer_.reserve(Bytes(most_rows * row));
+  if (!room.has_value()) return from;
+  RowBuffer buffer(layout, from);
+  while (buffer.end() < held.rows_end) {
+    const std::uint32_t begin = buffer.end() / kBlockTokens * kBlockTokens;
+    const auto end = block_end(prompt, buffer.end());
+    if (!end.has_value()) break;
+    const auto entry = read(rows_key(prompt.end(*end)));
+    const std::uint32_t wanted = std::min(*end, held.rows_end);
+    if (!entry.has_value() || !buffer.append(*entry, begin, *end, wanted)) break;
+    if (buffer.rows() + kBlockTokens <= most_rows) continue;
+    if (!buffer.hand_over(insert).has_value()) return from;
+    from = buffer.end();
+  }
+  if (buffer.rows() > 0 && buffer.hand_over(insert).has_value()) from = buffer.end();
+  return from;
+}
+
+bool PrefixArchive::load_snapshot(const ArchivedPrompt& prompt, std::uint32_t at,
+                                  const Insert& insert) {
+  const KvLayout& layout = *prompt.layout_;
+  const auto entry = read(snapshot_key(prompt.end(at)));
+  if (!entry.has_value()) return false;
+  auto snapshot = snapshot_of(layout, *entry, at);
+  if (!snapshot.has_value()) return false;
+  CapturedKv kv{.covered = TokenCount(at), .first_row = TokenCount(at), .cost = entry->meta.cost};
+  kv.rows.resize(layout.groups.size());
+  kv.snapshots.push_back(*std::move(snapshot));
+  return insert(kv).has_value();
+}
+
+bool PrefixArchive::promote(const ArchivedPrompt& prompt, TokenCount matched, TokenCount resume,
+                            const Insert& insert) {
+  if (prompt.length() == 0) return false;
+  const KvLayout& layout = *prompt.layout_;
+  const Held held = look(prompt, matched.value(), resume.value());
+  const bool more_rows = keeps_rows(layout) && held.rows_end > matched.value();
+  if (!more_rows && !held.snapshot.has_value()) return false;
+  const std::uint32_t end =
+      more_rows ? load_rows(prompt, matched.value(), held, insert) : matched.value();
+  bool done = !more_rows || end == held.rows_end;
+  if (done && held.snapshot.has_value()) done = load_snapshot(prompt, *held.snapshot, insert);
+  const MutexLock lock(mutex_);
+  if (end > matched.value()) stats_.tokens_loaded += end - matched.value();
+  ++(done ? stats_.promoted : stats_.failed);
+  return end > matched.value() || done;
+}
+
+PrefixArchiveStats PrefixArchive::stats() const {
+  const MutexLock lock(mutex_);
+  return stats_;
+}
+
+}  // namespace afterimage

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "afterimage/digest.h"
+#include "afterimage/identity/keys.h"
+#include "afterimage/memory/budget.h"
+#include "afterimage/memory/tier.h"
+#include "afterimage/platform/mutex.h"
+#include "afterimage/prefix/block_keys.h"
+#include "afterimage/prefix/prefix_cache.h"
+#include "afterimage/result.h"
+#include "afterimage/sequence.h"
+#include "afterimage/units.h"
+
+namespace afterimage {
+
+/// A prompt under the names that its prefixes have in a tier. Layout and sequence outlive it.
+class ArchivedPrompt {
+ public:
+  /// `root` is the prefixes' namespace in `space`. kInvalidArgument: a layout or sequence that
+  /// contradicts itself.
+  static Result<ArchivedPrompt> of(const Namespace& space, const NamespaceId& root,
+                                   const KvLayout& layout, const Sequence& sequence);
+
+ private:
+  friend class PrefixArchive;
+  ArchivedPrompt(BlockChain chain, const KvLayout& layout, const Sequence& sequence,
+                 std::vector<BlockKey> keys)
+      : chain_(std::move(chain)), layout_(&layout), sequence_(&sequence), keys_(std::move(keys)) {}
+
+  [[nodiscard]] std::uint32_t length() const {
+    return static_cast<std::uint32_t>(sequence_->tokens.size());
+  }
+  /// Keys of the prefixes of [first, last] tokens, which end in one block.
+  [[nodiscard]] std::vector<BlockKey> ends(std::uint32_t first, std::uint32_t last) const;
+  [[nodiscard]] BlockKey end(std::uint32_t at) const { return ends(at, at).front(); }
+
+  BlockChain chain_;
+  const KvLayout* layout_;
+  const Sequence* sequence_;
+  std::vector<BlockKey> keys_;  // of the full blocks
+};
+
+struct PrefixArchiveStats {
+  std::uint64_t kept = 0;           // blocks of rows and snapshots that the tier took in
+  std::uint64_t refused = 0;        // and those that it did not
+  std::uint64_t promoted = 0;       // prompts that could go on further for what was loaded
+  std::uint64_t tokens_loaded = 0;  // positions whose rows came back
+  std::uint64_t failed = 0;         // prompts of which something was there and could not be had
+};
+
+/// KV in a tier below memory: kept when it is made, so that to evict it from memory moves no byte,
+/// and found again by the longest prefix, also by a later process.
+///
+/// Shape    Rows of full groups in blocks of 128 tokens, the last one as long as it is; snapshots
+///          whole. Each under the key of the prefix that it ends (docs/formats/block-keys.md).
+/// Errors   None. What cannot be kept or read is computed again, and counted.
+/// Threads  Any.
+/// Cost     One SHA-256 of about 600 bytes a block of the prompt; and, where the blocks held end,
+///          one for each position of a block. With windows or states, one for each position from
+///          there back to the nearest snapshot.
+class PrefixArchive {
+ public:
+  static constexpr TokenCount kBlock{128};
+
+  /// Takes what was loaded into the cache; an error ends the loading.
+  using Insert = std::function<Result<void>(const CapturedKv&)>;
+
+  /// Both outlive the archive. `transfer` pays for what is on its way up: half of it for what was
+  /// read, half for the next read.
+  PrefixArchive(Tier& tier, MemoryBudget& transfer) : tier_(tier), transfer_(transfer) {}
+
+  /// The row that a run which resumes at `resume` should capture from, so that whole blocks can be
+  /// kept.
+  static TokenCount capture_from(TokenCount resume);
+
+  /// Keeps what is not there yet. Rows before the first whole block are left out.
+  void keep(const ArchivedPrompt& prompt, const CapturedKv& kv);
+
+  /// Loads what would let a request resume beyond `resume`, and hands it to `insert` in order of
+  /// position. Memory has the first `matched` tokens. True: something was inserted.
+  bool promote(const ArchivedPrompt& prompt, TokenCount matched, TokenCount resume,
+               const Insert& insert);
+
+  [[nodiscard]] PrefixArchiveStats stats() const;
+
+ private:
+  /// What the tier holds of a prompt, beyond what memory has.
+  struct Held {
+    std::uint32_t rows_end = 0;  // rows up to here, in blocks; the last may be shorter
+    std::optional<std::uint32_t> snapshot;
+  };
+
+  [[nodiscard]] Held look(const ArchivedPrompt& prompt, std::uint32_t matched,
+                          std::uint32_t resume) const;
+  [[nodiscard]] std::uint32_t rows_end(const ArchivedPrompt& prompt, std::uint32_t matched) const;
+  [[nodiscard]] std::optional<std::uint32_t> block_end(const ArchivedPrompt& prompt,
+                                                       std::uint32_t from) const;
+  [[nodiscard]] std::optional<std::uint32_t> last_snapshot(const ArchivedPrompt& prompt,
+                                                           std::uint32_t from,
+                                                           std::uint32_t beyond) const;
+  std::optional<TierEntry> read(const TierKey& key);
+  /// Rows [from, held.rows_end) or less of them; how far it came.
+  std::uint32_t load_rows(const ArchivedPrompt& prompt, std::uint32_t from, const Held& held,
+                          const Insert& insert);
+  bool load_snapshot(const ArchivedPrompt& prompt, std::uint32_t at, const Insert& insert);
+  void put(const TierKey& key, const TensorViews& views, Duration cost);
+
+  Tier& tier_;
+  MemoryBudget& transfer_;
+  mutable Mutex mutex_;
+  PrefixArchiveStats stats_ AFI_GUARDED_BY(mutex_);
+};
+
+}  // namespace afterimage

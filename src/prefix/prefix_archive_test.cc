@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "afterimage/prefix/prefix_archive.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "afterimage/memory/host_tier.h"
+#include "afterimage/platform/random.h"
+#include "afterimage/prefix/resume_point.h"
+#include "afterimage/prefix/testing/kv_world.h"
+#include "afterimage/testing/seeds.h"
+
+namespace afterimage {
+namespace {
+
+using namespace testing;  // NOLINT: the world of these tests
+
+const KvLayout kFull{{full()}};
+const KvLayout kHybrid{{full(), recurrent()}};
+const KvLayout kWindows{{sliding(40)}};
+const KvLayout kAll{{full(), sliding(40), recurrent()}};
+
+const Namespace kSpace =
+    Namespace::of({.model = "m", .weights_epoch = "1", .encoder = "e"}, TenantId("t"), Secret{})
+        .value();
+
+/// A tier that outlives the caches above it, as a disk outlives processes.
+struct Below {
+  explicit Below(Bytes transfer_bytes = 1_MiB) : transfer(transfer_bytes) {}
+
+  MemoryBudget budget{64_MiB};
+  HostTier tier{budget};
+  MemoryBudget transfer;
+  PrefixArchive archive{tier, transfer};
+
+  ArchivedPrompt name(const KvLayout& layout, const Sequence& prompt, unsigned id = 1) const {
+    return ArchivedPrompt::of(kSpace, space(id), layout, prompt).value();
+  }
+  void keep(const KvLayout& layout, const Sequence& prompt, std::uint32_t covered,
+            const std::vector<std::uint32_t>& snapshots = {}, std::uint32_t first_row = 0) {
+    const Capture capture(space(1), layout, prompt, covered, first_row, snapshots);
+    archive.keep(name(layout, prompt), capture.kv);
+  }
+  /// Where `prompt` resumes in `above` once everything was brought up; every byte is checked.
+  std::uint32_t resume(CacheFixture& above, const KvLayout& layout, const Sequence& prompt,
+                       unsigned id = 1) {
+    TokenCount matched;
+    TokenCount resume;
+    {
+      const PrefixMatch match = above.cache->match(space(id), prompt).value();
+      matched = match.matched();
+      resume = match.resume();
+    }
+    archive.promote(name(layout, prompt, id), matched, resume,
+                    [&](const CapturedKv& kv) -> Result<void> {
+                      AFI_TRY_VOID(above.cache->insert(space(id), layout, prompt, kv));
+                      return {};
+                    });
+    EXPECT_EQ(transfer.used(), 0_B);
+    return above.resume(space(id), layout, prompt);
+  }
+};
+
+TEST(PrefixArchive, AnExactRepeatResumesAtItsLastTokenInAnotherProcess) {
+  for (const std::uint32_t length : {2U, 127U, 128U, 129U, 300U, 513U}) {
+    SCOPED_TRACE(length);
+    Below below;
+    const Sequence prompt = text_of(length);
+    below.keep(kFull, prompt, length);
+    CacheFixture above;
+    EXPECT_EQ(below.resume(above, kFull, prompt), length - 1);
+    EXPECT_EQ(below.archive.stats().promoted, 1U);
+    EXPECT_EQ(below.archive.stats().tokens_loaded, length);
+  }
+}
+
+TEST(PrefixArchive, ALongerPromptGoesOnWhereTheShorterEnded) {
+  Below below;
+  below.keep(kFull, text_of(300), 300);
+  CacheFixture above;
+  EXPECT_EQ(below.resume(above, kFull, text_of(300) + text_of(400, 2)), 300U);
+}
+
+TEST(PrefixArchive, APromptThatPartsInsideABlockResumesAtTheBlockBefore) {
+  Below below;
+  below.keep(kFull, text_of(400), 400);
+  CacheFixture above;
+  EXPECT_EQ(below.resume(above, kFull, text_of(300) + text_of(100, 2)), 256U);
+}
+
+TEST(PrefixArchive, OnlyWhatMemoryLacksIsLoaded) {
+  Below below;
+  const Sequence prompt = text_of(600);
+  below.keep(kFull, prompt, 600);
+  CacheFixture above;
+  ASSERT_TRUE(above.put(space(1), kFull, prompt, 300).has_value());
+  EXPECT_EQ(below.resume(above, kFull, prompt), 599U);
+  EXPECT_EQ(below.archive.stats().tokens_loaded, 300U);
+  EXPECT_EQ(below.resume(above, kFull, prompt), 599U);
+  EXPECT_EQ(below.archive.stats().promoted, 1U) << "memory has it all by now";
+}
+
+TEST(PrefixArchive, StatesAndWindowsComeBackAtTheNearestSnapshot) {
+  for (const KvLayout& layout : {kHybrid, kWindows, kAll}) {
+    Below below;
+    const Sequence prompt = text_of(500);
+    below.keep(layout, prompt, 500, {130, 320, 499});
+    CacheFixture above;
+    EXPECT_EQ(below.resume(above, layout, prompt), 499U);
+    CacheFixture another;
+    EXPECT_EQ(below.resume(another, layout, text_of(350) + text_of(100, 2)),
+              layout == kWindows ? 320U : 130U)
+        << "rows end at the block before the parting";
+    CacheFixture third;
+    EXPECT_EQ(below.resume(third, layout, text_of(129)), 0U) << "no snapshot so early";
+    EXPECT_EQ(below.archive.stats().failed, 0U);
+  }
+}
+
+TEST(PrefixArchive, ASnapshotAloneIsLoadedWhereMemoryHasTheRows) {
+  Below below;
+  const Sequence prompt = text_of(500);
+  below.keep(kHybrid, prompt, 500, {320});
+  CacheFixture above;
+  ASSERT_TRUE(above.put(space(1), kHybrid, prompt, 500).has_value());
+  EXPECT_EQ(below.resume(above, kHybrid, prompt), 320U);
+  EXPECT_EQ(below.archive.stats().tokens_loaded, 0U);
+}
+
+TEST(PrefixArchive, MediaAreToldApartByTheirDigests) {
+  Below below;
+  const Sequence prompt = with_media(text_of(100), picture(1), 200) + text_of(50, 2);
+  below.keep(kFull, prompt, 350);
+  CacheFixture above;
+  EXPECT_EQ(below.resume(above, kFull, prompt), 349U);
+  CacheFixture other;
+  const Sequence changed = with_media(text_of(100), picture(2), 200) + text_of(50, 2);
+  EXPECT_EQ(below.resume(other, kFull, changed), 0U);
+}
+
+TEST(PrefixArchive, NoNamespaceSeesAnother) {
+  Below below;
+  const Sequence prompt = text_of(300);
+  below.keep(kFull, prompt, 300);
+  CacheFixture above;
+  EXPECT_EQ(below.resume(above, kFull, prompt, 2), 0U);
+  EXPECT_EQ(below.resume(above, kHybrid, prompt, 3), 0U);
+}
+
+TEST(PrefixArchive, ARunThatResumedInsideABlockKeepsThatBlockWhole) {
+  Below below;
+  const Sequence shorter = text_of(200);
+  const Sequence longer = text_of(400);
+  below.keep(kFull, shorter, 200);
+  EXPECT_EQ(PrefixArchive::capture_from(TokenCount(199)), TokenCount(128));
+  below.keep(kFull, longer, 400, {}, 128);
+  CacheFixture above;
+  EXPECT_EQ(below.resume(above, kFull, longer), 399U);
+  EXPECT_EQ(below.archive.stats().kept, 5U) << "128, 200, 256, 384 and 400";
+}
+
+TEST(PrefixArchive, NothingIsWrittenTwice) {
+  Below below;
+  below.keep(kAll, text_of(300), 300, {299});
+  const std::uint64_t kept = below.archive.stats().kept;
+  below.keep(kAll, text_of(300), 300, {299});
+  EXPECT_EQ(below.archive.stats().kept, kept);
+}
+
+TEST(PrefixArchive, ADamagedOrEvictedBlockEndsTheLoadingAndIsNeverServed) {
+  Below below;
+  const Sequence prompt = text_of(500);
+  below.keep(kFull, prompt, 500);
+  const auto second_block = [&] {
+    const BlockChain chain = BlockChain::open(kSpace, {.block_tokens = PrefixArchive::kBlock,
+                                                       .layout = kFull,
+                                                       .preprocessing = space(1).hex()})
+                                 .value();
+    std::vector<BlockKey> keys;
+    EXPECT_TRUE(chain.extend(prompt, keys).has_value());
+    return TierKey::of(EntryClass::kPrefixKv, keys[1]);
+  }();
+  below.tier.bytes_for_test(second_block)[5] ^= std::byte{1};
+  CacheFixture above;
+  EXPECT_EQ(below.resume(above, kFull, prompt), 128U);
+  EXPECT_EQ(below.archive.stats().failed, 1U);
+  EXPECT_EQ(below.resume(above, kFull, prompt), 128U) << "it is gone for good";
+}
+
+TEST(PrefixArchive, WithoutRoomToLoadItIsAMiss) {
+  Below below(64_B);
+  const Sequence prompt = text_of(300);
+  below.keep(kFull, prompt, 300);
+  CacheFixture above;
+  EXPECT_EQ(below.resume(above, kFull, prompt), 0U);
+  EXPECT_EQ(below.archive.stats().failed, 1U);
+}
+
+TEST(PrefixArchive, LittleRoomLoadsInSteps) {
+  Below below(8_KiB);
+  const Sequence prompt = text_of(3000);
+  below.keep(kFull, prompt, 3000);
+  CacheFixture above;
+  EXPECT_EQ(below.resume(above, kFull, prompt), 2999U);
+}
+
+TEST(PrefixArchive, AnInsertThatFailsEndsTheLoading) {
+  Below below;
+  const Sequence prompt = text_of(300);
+  below.keep(kFull, prompt, 300);
+  int calls = 0;
+  EXPECT_FALSE(below.archive.promote(below.name(kFull, prompt), TokenCount(0), TokenCount(0),
+                                     [&](const CapturedKv&) -> Result<void> {
+                                       ++calls;
+                                       return fail(ErrorCode::kNoSpace, "full");
+                                     }));
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(below.transfer.used(), 0_B);
+}
+
+/// Whatever was kept and evicted before: what comes back is the prompt's own, and as much as the
+/// blocks, tails and snapshots that are there allow.
+TEST(PrefixArchive, RandomPromptsComeBackAsTheyWere) {
+  std::uint64_t promoted = 0;
+  for_each_seed(30, [&](Rng& rng) {
+    const KvLayout layout = std::array{kFull, kHybrid, kWindows, kAll}[rng.below(4)];
+    Below below(rng.chance(0.5) ? 1_MiB : 16_KiB);
+    CacheFixture above(rng.chance(0.5) ? 1_MiB : 24_KiB);
+    std::vector<Sequence> prompts;
+    for (int i = 0; i < 12; ++i) {
+      Sequence prompt = text_of(static_cast<std::uint32_t>(1 + rng.below(400)));
+      if (rng.chance(0.4))
+        prompt =
+            with_media(prompt, picture(static_cast<unsigned>(rng.below(2))), 30, rng.chance(0.5));
+      prompt = prompt + text_of(static_cast<std::uint32_t>(1 + rng.below(200)),
+                                static_cast<int>(2 + rng.below(2)));
+      if (!prompts.empty() && rng.chance(0.4)) prompt = prompts[rng.below(prompts.size())];
+      prompts.push_back(prompt);
+      const auto length = static_cast<std::uint32_t>(prompt.tokens.size());
+      const std::uint32_t resumed = below.resume(above, layout, prompt);
+      promoted += resumed > 0 ? 1 : 0;
+      EXPECT_LT(resumed, length);
+      std::vector<std::uint32_t> snapshots;
+      for (const TokenCount at :
+           snapshot_positions(layout, prompt, TokenCount(resumed), TokenCount(resumed))) {
+        if (at.value() > resumed) snapshots.push_back(at.value());
+      }
+      const std::uint32_t from = PrefixArchive::capture_from(TokenCount(resumed)).value();
+      const Capture capture(space(1), layout, prompt, length, from, snapshots);
+      static_cast<void>(above.cache->insert(space(1), layout, prompt, capture.kv));
+      below.archive.keep(below.name(layout, prompt), capture.kv);
+      CacheFixture fresh;
+      EXPECT_EQ(below.resume(fresh, layout, prompt), length - 1) << "an exact repeat, restarted";
+    }
+  });
+  EXPECT_GT(promoted, 0U);
+}
+
+}  // namespace
+}  // namespace afterimage
