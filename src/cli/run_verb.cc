@@ -6,10 +6,12 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "afterimage/lab/run.h"
 #include "afterimage/lab/run_report.h"
 #include "afterimage/lab/trace.h"
+#include "afterimage/residency/policies.h"
 #include "cli/verbs.h"
 #include "cli/workload_call.h"
 
@@ -25,6 +27,7 @@ struct RunCall {
   std::string size = "small";
   std::uint64_t budget = (4_GiB).value();
   std::uint64_t max_entries = 1'000'000;
+  std::string policy = "worth";
   std::uint32_t max_tokens = 16;
 };
 
@@ -36,11 +39,12 @@ ExitCode wrong_call(const Error& error) {
 Result<RunReport> work(const RunCall& call, World& world) {
   AFI_TRY(const Workload workload, load_workload(call.workload, call.images, world));
   AFI_TRY(const auto engine, make_engine(call.size, world.clock));
-  const RunOptions options{
-      .engine_name = fmt::format("{} ({})", call.engine, call.size),
-      .generate = {.max_tokens = TokenCount(call.max_tokens)},
-      .reuse = {.budget = Bytes(call.budget), .max_encoder_entries = EntryCount(call.max_entries)},
-      .record = !call.record.empty()};
+  const RunOptions options{.engine_name = fmt::format("{} ({})", call.engine, call.size),
+                           .generate = {.max_tokens = TokenCount(call.max_tokens)},
+                           .reuse = {.budget = Bytes(call.budget),
+                                     .max_encoder_entries = EntryCount(call.max_entries),
+                                     .policy = call.policy},
+                           .record = !call.record.empty()};
   return run_workload(workload, *engine, options, world.clock, progress_line());
 }
 
@@ -101,6 +105,9 @@ void add_run(CLI::App& program, World& world, ExitCode& code) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str()
       ->type_name("N");
+  verb->add_option("--policy", call->policy, "Who leaves first when the memory is full")
+      ->check(CLI::IsMember(std::vector<std::string>(policy_names().begin(), policy_names().end())))
+      ->capture_default_str();
   verb->add_option("--max-tokens", call->max_tokens, "Tokens generated for each request")
       ->check(CLI::Range(1U, 4096U))
       ->capture_default_str()

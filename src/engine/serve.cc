@@ -46,7 +46,7 @@ struct Way {
   Reuse& reuse;
   const Clock& clock;
   const GenerateOptions& options;
-  Duration arrived;
+  RequestFacts facts;  // `now` is when it arrived
 };
 
 /// Generates from where the turn's match ends, and keeps what was prefilled as soon as it is.
@@ -78,8 +78,8 @@ Result<Served> answer(const Way& way, PrefillTurn* turn, const std::stop_token& 
   Served served;
   const TokenCount resume = turn == nullptr ? TokenCount(0) : turn->match().resume();
   const auto to_encode = media_to_encode(way.prompt.spans, resume);
-  Plan plan =
-      way.reuse.plan(way.prints, way.request.agent, way.prompt.spans.size() - to_encode.size());
+  Plan plan = way.reuse.plan(way.prints, way.request.agent,
+                             way.prompt.spans.size() - to_encode.size(), way.facts);
   AFI_TRY_VOID(complete(plan, way.media, way.engine, way.clock, served, stop));
   const Duration ready = way.clock.now();
   if (turn != nullptr) {
@@ -88,15 +88,17 @@ Result<Served> answer(const Way& way, PrefillTurn* turn, const std::stop_token& 
     AFI_TRY(served.completion, way.engine.generate(way.prompt, plan.embeddings(), way.options));
   }
   served.sources = plan.sources();
-  served.time_to_first_token = ready - way.arrived + served.completion.first_token_after;
-  served.total = way.clock.now() - way.arrived;
+  served.time_to_first_token = ready - way.facts.now + served.completion.first_token_after;
+  served.total = way.clock.now() - way.facts.now;
   return served;
 }
 
 /// The prefix comes before the encoder: whoever waits here holds nothing that another waits for.
 Result<Served> answer_with_prefix(const Way& way, const std::stop_token& stop) {
-  const PrefillRequest asked{
-      .space = way.root, .layout = way.engine.kv_layout(), .prompt = &way.prompt};
+  const PrefillRequest asked{.space = way.root,
+                             .layout = way.engine.kv_layout(),
+                             .prompt = &way.prompt,
+                             .facts = way.facts};
   AFI_TRY(PrefillTurn turn, way.reuse.prefix()->wait_and_lead(asked, stop));
   auto served = answer(way, &turn, stop);
   const auto failed = [&] {
@@ -113,6 +115,20 @@ Result<Served> answer_with_prefix(const Way& way, const std::stop_token& stop) {
 }
 
 }  // namespace
+
+TurnKind turn_kind(const Request& request) {
+  if (request.messages.empty()) return TurnKind::kUnknown;
+  switch (request.messages.back().role) {
+    case Role::kUser:
+      return TurnKind::kHuman;
+    case Role::kTool:
+      return TurnKind::kToolResult;
+    case Role::kSystem:
+    case Role::kAssistant:
+      break;
+  }
+  return TurnKind::kUnknown;
+}
 
 Recipes recipes_of(const Engine& engine) {
   return {.image = engine.recipe(Modality::kImage),
@@ -137,7 +153,7 @@ Result<Served> serve(const Request& request, const Engine& engine, Reuse& reuse,
                 .reuse = reuse,
                 .clock = clock,
                 .options = options,
-                .arrived = arrived};
+                .facts = {.now = arrived, .kind = turn_kind(request)}};
   const bool keeps_kv = reuse.prefix() != nullptr && engine.kv_layout() != nullptr;
   auto served = keeps_kv ? answer_with_prefix(way, stop) : answer(way, nullptr, stop);
   if (served.has_value()) served->prints = std::move(prints);

@@ -9,6 +9,8 @@
 #include <map>
 #include <set>
 
+#include "afterimage/prefix/prefix_cache.h"
+#include "afterimage/residency/policies.h"
 #include "afterimage/testing/seeds.h"
 
 namespace afterimage {
@@ -42,7 +44,7 @@ ReplayResult replay_one(const Trace& trace, const std::string& policy, std::uint
 
 /// Conversations of up to eight turns, each of which adds three blocks, behind one block that all
 /// share; the next turn comes soon or never. Times are drawn, so that ages differ.
-Trace chat(std::uint64_t seed, std::size_t requests) {
+Trace chat(std::uint64_t seed, std::size_t requests, int blocks_a_turn = 3) {
   struct Conversation {
     std::vector<std::uint32_t> blocks;
     bool tool = false;
@@ -55,7 +57,7 @@ Trace chat(std::uint64_t seed, std::size_t requests) {
     waiting.emplace(second, Conversation{.blocks = {0}});
     while (!waiting.empty() && waiting.begin()->first <= second) {
       Conversation talk = std::move(waiting.extract(waiting.begin()).mapped());
-      for (int i = 0; i < 3; ++i) talk.blocks.push_back(trace.distinct_blocks++);
+      for (int i = 0; i < blocks_a_turn; ++i) talk.blocks.push_back(trace.distinct_blocks++);
       talk.tool = rng.chance(0.5);
       TraceRequest request;
       request.at = std::chrono::seconds(second);
@@ -63,7 +65,8 @@ Trace chat(std::uint64_t seed, std::size_t requests) {
       request.stop = talk.tool ? StopReason::kToolUse : StopReason::kEndTurn;
       request.blocks = talk.blocks;
       trace.requests.push_back(std::move(request));
-      const bool goes_on = talk.blocks.size() < 25 && rng.chance(talk.tool ? 0.95 : 0.2);
+      const bool goes_on =
+          talk.blocks.size() < 1 + 8U * blocks_a_turn && rng.chance(talk.tool ? 0.95 : 0.2);
       const auto wait = static_cast<std::int64_t>(talk.tool ? 10 + rng.below(10) : rng.below(200));
       if (goes_on) waiting.emplace(second + 1 + wait, std::move(talk));
     }
@@ -230,6 +233,63 @@ TEST(Replay, AHintThatIsWrongOneTimeInTenHelps) {
   options.hint_error = 0.1;
   const double with = replay(trace, options, ManualClock()).value().front().token_hit_ratio;
   EXPECT_GT(with, without);
+}
+
+/// The same trace through the cache that serves requests: a block is 16 tokens of 64 bytes.
+/// Returns blocks hit. The policy is told what the replay tells it.
+std::uint64_t hits_of_cache(const Trace& trace, std::string_view policy, std::uint64_t blocks) {
+  constexpr std::uint32_t kTokens = 16;
+  constexpr std::uint64_t kRow = 64;
+  const Duration block_cost(static_cast<Duration::rep>(1e9 * 512 / 25'000));
+  const KvLayout layout{{{.kind = KvKind::kFull, .row_bytes = Bytes(kRow)}}};
+  MemoryBudget budget(Bytes(blocks * kTokens * kRow));
+  PrefixCacheOptions options;
+  options.policy = make_policy(policy).value();
+  const auto cache = PrefixCache::create(std::move(options), budget).value();
+  std::uint64_t hits = 0;
+  for (const TraceRequest& request : trace.requests) {
+    Sequence prompt;
+    for (const std::uint32_t block : request.blocks) {
+      prompt.tokens.insert(prompt.tokens.end(), kTokens, TokenId(static_cast<int>(block)));
+    }
+    const auto size = static_cast<std::uint32_t>(prompt.tokens.size());
+    PrefixMatch match = cache
+                            ->match({}, prompt,
+                                    {.now = request.at,
+                                     .output_tokens = request.output_tokens,
+                                     .kind = request.kind,
+                                     .stop = request.stop})
+                            .value();
+    const std::uint32_t had = match.matched().value();
+    hits += had / kTokens;
+    const std::vector<std::byte> rows((size - had) * kRow);
+    const CapturedKv kv{.covered = TokenCount(size),
+                        .first_row = TokenCount(had),
+                        .rows = {rows},
+                        .cost = block_cost * ((size - had) / kTokens)};
+    static_cast<void>(cache->insert({}, layout, prompt, kv, &match));  // no room is no error
+  }
+  cache->check_invariants();
+  return hits;
+}
+
+// Where every turn adds one block, segments are blocks, and what is left of the difference is that
+// a cache makes room before it lets a newcomer in, and never among those that the request uses. A
+// segment of three blocks leaves whole; and the cut through the first conversation keeps its piece.
+TEST(Replay, TheCacheThatServesHitsAsMuchAsTheReplaySays) {
+  for (const int blocks_a_turn : {1, 3}) {
+    const Trace trace = chat(/*seed=*/4, 5000, blocks_a_turn);
+    for (const std::uint64_t turns : {20U, 50U, 150U}) {
+      const std::uint64_t blocks = turns * blocks_a_turn;
+      for (const std::string policy : {"lru", "worth"}) {
+        const auto replayed = static_cast<double>(replay_one(trace, policy, blocks).hits);
+        const auto served = static_cast<double>(hits_of_cache(trace, policy, blocks));
+        fprintf(stderr, "PROBE %s %d/%d: replay %.0f served %.0f ratio %.3f\n", policy.c_str(), int(blocks), blocks_a_turn, replayed, served, served/replayed);
+        EXPECT_NEAR(served / replayed, 1, 0.1)
+            << policy << ", " << blocks << " blocks, " << blocks_a_turn << " a turn";
+      }
+    }
+  }
 }
 
 }  // namespace

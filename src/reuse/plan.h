@@ -56,8 +56,9 @@ class [[nodiscard]] Plan {
   /// `item` could not be encoded.
   void fail(std::size_t item, const Error& error);
 
-  /// Blocks until what others are encoding is there. True: everything is. False: somebody gave up,
-  /// and to_encode() is not empty any more.
+  /// Blocks until what others are encoding is there. True: everything is, and the eviction policy
+  /// was told that this request used it. False: somebody gave up, and to_encode() is not empty any
+  /// more.
   Result<bool> await(std::stop_token stop = {});
 
   /// One list of tensors a media item, in order of appearance; valid while the plan lives. Empty
@@ -76,8 +77,12 @@ class [[nodiscard]] Plan {
     std::optional<EncodeOnce::Claim> claim;  // only at the first
     MediaSource source = MediaSource::kReused;
   };
-  explicit Plan(std::vector<Item> items) : items_(std::move(items)) {}
+  Plan(EncodeOnce& front, const RequestFacts& facts, std::vector<Item> items)
+      : front_(&front), facts_(facts), items_(std::move(items)) {}
+  void note_request();
 
+  EncodeOnce* front_;  // until the policy was told
+  RequestFacts facts_;
   std::vector<Item> items_;
 };
 
