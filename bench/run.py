@@ -244,6 +244,26 @@ def disk(build, quick):
     return [{"operation": o, "bytes": s, "engine": e, "gb_per_s": v} for (o, s, e), v in best.items()]
 
 
+def replay(build, quick):
+    """Block uses a second of processor time that a replay gets through, by policy."""
+    progress("running replay")
+    done = subprocess.run([str(build / "bench" / "replay_bench"), "--benchmark_format=json",
+                           f"--benchmark_repetitions={1 if quick else 3}", "--benchmark_min_time=0.1"],
+                          check=True, capture_output=True, text=True)
+    progress("")
+    runs = {}
+    for row in json.loads(done.stdout)["benchmarks"]:
+        if row.get("run_type") == "iteration":
+            runs.setdefault(row["run_name"].removeprefix("BM_Replay/"), []).append(row["items_per_second"])
+    goals = {"lru": 1e6, "worth": 0.3e6}
+    print("\nTraces replayed, million block uses a second\n")
+    for policy, speeds in runs.items():
+        speed, goal = statistics.median(speeds), goals.get(policy)
+        wanted = "" if goal is None else f"≥ {goal / 1e6:g}"
+        print(f"{policy:<30}{speed / 1e6:>8.2f}  {wanted:<8}{'  <- falls short' if goal and speed < goal else ''}".rstrip())
+    return [{"policy": policy, "uses_per_second": statistics.median(speeds)} for policy, speeds in runs.items()]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path, help="a build folder with AFTERIMAGE_BENCH=ON")
@@ -285,6 +305,7 @@ def main():
         if name.startswith(("BM_Encode", "BM_Prefill", "BM_Decode")) and "Encoder" not in name and "Once" not in name:
             print(f"{name.removeprefix('BM_'):<44}{show(results.median(name)):>10}   {results.spread(name)}")
     parallel_advice(arguments.build)
+    tables["replay"] = replay(arguments.build, arguments.quick)
     tables["disk"] = disk(arguments.build, arguments.quick)
     if arguments.json:
         arguments.json.write_text(json.dumps({"context": context, "tables": tables, "runs": results.runs}, indent=1))

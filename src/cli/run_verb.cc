@@ -7,12 +7,14 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "afterimage/disk/disk_tier.h"
 #include "afterimage/disk/store_secret.h"
 #include "afterimage/lab/run.h"
 #include "afterimage/lab/run_report.h"
 #include "afterimage/lab/trace.h"
+#include "afterimage/residency/policies.h"
 #include "cli/verbs.h"
 #include "cli/workload_call.h"
 
@@ -28,6 +30,7 @@ struct RunCall {
   std::string size = "small";
   std::uint64_t budget = (4_GiB).value();
   std::uint64_t max_entries = 1'000'000;
+  std::string policy = "worth";
   std::uint32_t max_tokens = 16;
   std::string disk;
   std::uint64_t disk_budget = (16_GiB).value();
@@ -69,11 +72,12 @@ std::optional<Disk> open_disk_or_go_on(const RunCall& call, World& world) {
 Result<RunReport> work(const RunCall& call, World& world) {
   AFI_TRY(const Workload workload, load_workload(call.workload, call.images, world));
   AFI_TRY(const auto engine, make_engine(call.size, world.clock));
-  RunOptions options{
-      .engine_name = fmt::format("{} ({})", call.engine, call.size),
-      .generate = {.max_tokens = TokenCount(call.max_tokens)},
-      .reuse = {.budget = Bytes(call.budget), .max_encoder_entries = EntryCount(call.max_entries)},
-      .record = !call.record.empty()};
+  RunOptions options{.engine_name = fmt::format("{} ({})", call.engine, call.size),
+                     .generate = {.max_tokens = TokenCount(call.max_tokens)},
+                     .reuse = {.budget = Bytes(call.budget),
+                               .max_encoder_entries = EntryCount(call.max_entries),
+                               .policy = call.policy},
+                     .record = !call.record.empty()};
   const std::optional<Disk> disk = open_disk_or_go_on(call, world);
   if (disk.has_value()) {
     options.reuse.tier = disk->tier.get();
@@ -147,6 +151,9 @@ void add_run(CLI::App& program, World& world, ExitCode& code) {
       ->transform(CLI::AsSizeValue(false))
       ->default_str("16GiB")
       ->type_name("SIZE");
+  verb->add_option("--policy", call->policy, "Who leaves first when the memory is full")
+      ->check(CLI::IsMember(std::vector<std::string>(policy_names().begin(), policy_names().end())))
+      ->capture_default_str();
   verb->add_option("--max-tokens", call->max_tokens, "Tokens generated for each request")
       ->check(CLI::Range(1U, 4096U))
       ->capture_default_str()

@@ -129,6 +129,16 @@ EncodeOnce::Claim EncodeOnce::claim(const EncoderKey& key, AgentId agent) {
   return Ticket(*this, flight, agent);
 }
 
+void EncodeOnce::note_request(const RequestFacts& facts, std::span<const Embeddings* const> used) {
+  std::vector<SlotId> slots;
+  for (const Embeddings* embeddings : used) {
+    if (const Pin* pin = std::get_if<Pin>(&embeddings->held_)) slots.push_back(pin->slot());
+  }
+  if (slots.empty()) return;
+  const MutexLock lock(mutex_);
+  cache_.note_request(facts, slots);
+}
+
 std::optional<Embeddings> EncodeOnce::find_intact(const EncoderKey& key, AgentId agent) {
   std::optional<Embeddings> found;
   {

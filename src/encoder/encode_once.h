@@ -124,6 +124,9 @@ class EncodeOnce final : private PinOwner {
   ~EncodeOnce();
 
   [[nodiscard]] Claim claim(const EncoderKey& key, AgentId agent = kNoAgent);
+  /// One request used these, in this order: the eviction policy is told. Once a request, while it
+  /// holds them.
+  void note_request(const RequestFacts& facts, std::span<const Embeddings* const> used);
 
   /// The whole of it for one item: what is cached, or what somebody else is encoding, or encode().
   Result<Embeddings> get_or_encode(const EncoderKey& key, Modality modality, const Encode& encode,

@@ -2,12 +2,14 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "afterimage/encoder/encode_once.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <atomic>
 #include <thread>
 
+#include "afterimage/testing/recording_policy.h"
 #include "afterimage/testing/seeds.h"
 
 namespace afterimage {
@@ -66,6 +68,26 @@ TEST(EncodeOnce, TheFirstEncodesAndTheNextFinds) {
   EXPECT_EQ(encodes, 1);
   EXPECT_EQ(to_milliseconds(f.front.cache_stats().encode_time_saved), 60)
       << "measured, not guessed";
+}
+
+TEST(EncodeOnce, TwoRequestsThatHoldTheSameItemHaveBothUsedIt) {
+  const auto log = std::make_shared<testing::RecordingPolicy::Log>();
+  EncoderCacheOptions options;
+  options.policy = std::make_unique<testing::RecordingPolicy>(log);
+  MemoryBudget budget(1_MiB);
+  const auto cache = EncoderCache::create(std::move(options), budget).value();
+  const ManualClock clock;
+  EncodeOnce front(*cache, clock);
+  {
+    const Embeddings one =
+        std::move(take<Turn>(front.claim(key(1)))).publish(output(4, 9), {}).value();
+    const Embeddings other = take<Embeddings>(front.claim(key(1)));
+    front.note_request({}, std::vector{&other});
+    front.note_request({}, std::vector{&one});
+  }
+  front.shed(1_B);
+  EXPECT_THAT(log->take(),
+              ::testing::ElementsAre("request", "insert a", "request", "touch a", "evict a"));
 }
 
 // Seed 000 V13: N concurrent misses encoded N times.

@@ -9,7 +9,7 @@
 
 #include "afterimage/check.h"
 #include "afterimage/platform/huge_pages.h"
-#include "afterimage/residency/lfu.h"
+#include "afterimage/residency/policies.h"
 
 namespace afterimage {
 namespace {
@@ -35,6 +35,8 @@ struct alignas(16) Slot {
   AgentId last_agent = kNoAgent;
   bool resident = false;  // findable; an erased entry that is still pinned is not
   bool parked = false;    // the policy was told that it is in use
+  bool known = false;     // the policy has it
+  bool untold = false;    // used since, and the policy was not told
 };
 
 using Slots = std::vector<Slot, HugePageAllocator<Slot>>;
@@ -84,6 +86,12 @@ struct EncoderCache::State {
   }
 
   void note_use(SlotId id) {
+    Slot& slot = slots[id.index];
+    slot.untold = false;
+    if (!slot.known) {
+      tell_uses();
+      return tell_use(id);
+    }
     used[uses++] = id;
     if (uses == used.size()) tell_uses();
   }
@@ -92,6 +100,7 @@ struct EncoderCache::State {
     for (std::size_t i = 0; i < uses; ++i) options.policy->touch(used[i]);
     uses = 0;
   }
+  void tell_use(SlotId id);
 
   std::uint32_t take_place();
   std::optional<SlotId> next_victim();
@@ -112,6 +121,15 @@ struct EncoderCache::State {
   std::size_t uses = 0;
   EncoderCacheStats stats;
 };
+
+void EncoderCache::State::tell_use(SlotId id) {
+  Slot& slot = slots[id.index];
+  slot.untold = false;
+  if (slot.known) return options.policy->touch(id);
+  slot.known = true;
+  const std::uint64_t key = DigestHash()(slot.key);
+  options.policy->insert(id, {.bytes = slot.bytes, .cost = slot.cost, .key = key});
+}
 
 std::uint32_t EncoderCache::State::take_place() {
   if (!free_places.empty()) {
@@ -139,13 +157,12 @@ void EncoderCache::State::remove(SlotId id, Leaving why) {
   Slot& slot = at(id);
   AFI_CHECK(slot.resident);
   tell_uses();
-  options.policy->erase(id, why);
+  if (slot.known) options.policy->erase(id, why);
   index.erase(id.index);  // while its key still stands
   stats.entries -= EntryCount(1);
   stats.resident -= slot.bytes;
   if (why == Leaving::kEvicted) ++stats.evictions;
-  slot.resident = false;
-  slot.parked = false;
+  slot.resident = slot.known = slot.parked = slot.untold = false;
   if (slot.pins == 0) free_place(id.index);
 }
 
@@ -176,7 +193,7 @@ Result<void> EncoderCache::State::evict_for(Bytes bytes, std::optional<SlotId> r
   if (replaced.has_value() && at(*replaced).pins == 0) freed = at(*replaced).bytes;
   std::vector<SlotId> leaving;
   // The entry that is replaced is no victim: it leaves anyway, and its bytes are counted already.
-  const bool hide_replaced = replaced.has_value() && !at(*replaced).parked;
+  const bool hide_replaced = replaced.has_value() && at(*replaced).known && !at(*replaced).parked;
   if (hide_replaced) options.policy->park(*replaced);
   std::optional<Error> refused;
   const auto fits = [&] {
@@ -204,7 +221,8 @@ Result<void> EncoderCache::State::evict_for(Bytes bytes, std::optional<SlotId> r
   }
   if (hide_replaced) options.policy->unpark(*replaced);
   if (refused.has_value()) {
-    for (const SlotId id : leaving) options.policy->unpark(id);
+    // The first to leave comes back last: a policy takes it for the next that leaves.
+    for (std::size_t i = leaving.size(); i-- > 0;) options.policy->unpark(leaving[i]);
     return std::unexpected(*refused);
   }
   for (const SlotId id : leaving) remove(id, Leaving::kEvicted);
@@ -222,7 +240,9 @@ Result<std::unique_ptr<EncoderCache>> EncoderCache::create(EncoderCacheOptions o
   if (options.max_entries.value() == 0) {
     return fail(ErrorCode::kInvalidArgument, "an encoder cache holds at least one entry");
   }
-  if (options.policy == nullptr) options.policy = std::make_unique<AgedLfu>();
+  if (options.policy == nullptr) {
+    AFI_TRY(options.policy, make_policy(policy_names().front()));
+  }
   return std::unique_ptr<EncoderCache>(
       new EncoderCache(std::make_unique<State>(std::move(options), budget)));
 }
@@ -251,7 +271,7 @@ Pin EncoderCache::hit(SlotId id, AgentId agent) {
   ++state_->stats.hits;
   state_->stats.bytes_reused += slot.bytes;
   state_->stats.encode_time_saved += slot.cost;
-  if (slot.resident) state_->note_use(id);
+  slot.untold = true;
   count_agent(slot, agent);
   return Pin(*this, id, slot.record->payload);
 }
@@ -309,12 +329,21 @@ Result<Pin> EncoderCache::insert(const EncoderKey& key, Payload payload,
   count_agent(slot, agent);
   const SlotId id = state.id_of(place);
   state.index.insert(place);
-  state.tell_uses();
-  state.options.policy->insert(id, {.bytes = slot.bytes, .cost = slot.cost});
+  slot.untold = true;
   ++state.stats.insertions;
   state.stats.entries += EntryCount(1);
   state.stats.resident += slot.bytes;
   return Pin(*this, id, slot.record->payload);
+}
+
+void EncoderCache::note_request(const RequestFacts& facts, std::span<const SlotId> used) {
+  state_->tell_uses();
+  state_->options.policy->begin_request(facts);
+  for (std::size_t i = used.size(); i-- > 0;) {
+    const Slot& slot = state_->at(used[i]);
+    AFI_CHECK(slot.pins > 0);
+    if (slot.resident) state_->tell_use(used[i]);
+  }
 }
 
 bool EncoderCache::erase(const EncoderKey& key) {
@@ -357,9 +386,9 @@ void EncoderCache::unpin(SlotId id) {
   Slot& slot = state_->at(id);
   AFI_CHECK(slot.pins > 0);
   if (--slot.pins > 0) return;
-  if (!slot.resident) {
-    state_->free_place(id.index);
-  } else if (slot.parked) {
+  if (!slot.resident) return state_->free_place(id.index);
+  if (slot.untold) state_->note_use(id);  // no request has said so
+  if (slot.parked) {
     slot.parked = false;
     state_->tell_uses();
     state_->options.policy->unpark(id);
@@ -394,6 +423,7 @@ void EncoderCache::check_invariants() const {
     }
     AFI_CHECK(slot.resident || slot.pins > 0);
     AFI_CHECK(!slot.parked || (slot.resident && slot.pins > 0));
+    AFI_CHECK(slot.pins > 0 || (slot.known && !slot.untold));
     AFI_CHECK(slot.bytes == slot.record->payload.bytes());
     held += slot.bytes;
     if (!slot.resident) continue;

@@ -26,7 +26,7 @@ namespace afterimage {
 
 struct EncoderCacheOptions {
   EntryCount max_entries = EntryCount(1'000'000);  // at least 1
-  std::unique_ptr<EvictionPolicy> policy;          // nullptr: aged LFU
+  std::unique_ptr<EvictionPolicy> policy;          // nullptr: worth
   std::shared_ptr<const StabilityFloor> floor;     // nullptr: none
 };
 
@@ -70,6 +70,8 @@ struct EncoderEntryInfo {
 ///
 /// Shape    One tensor or several (deepstack planes); dtype and shape are the entry's own.
 /// Unit     Bytes, charged to a MemoryBudget that other caches may share; and a count of entries.
+/// Uses     What is found or inserted counts as used when note_request says so, or else when its
+///          last pin goes: then outside of any request. The policy hears of an entry then, too.
 /// Errors   kNoSpace: larger than the budget, or what is left is in use, or the floor forbids it.
 /// An
 ///          insert that is refused evicts nobody and changes nothing; the item is served uncached.
@@ -111,6 +113,9 @@ class EncoderCache final : public PinOwner {
   [[nodiscard]] Pin hit(SlotId slot, AgentId agent);
   /// The entry turned out damaged: removes it and takes back the hit that it was counted as.
   void discard_damaged(SlotId slot);
+
+  /// One request used these, all of which are pinned: the policy is told, the last first.
+  void note_request(const RequestFacts& facts, std::span<const SlotId> used);
 
   /// Removes an entry; its bytes go when the last pin does. False if there is none.
   bool erase(const EncoderKey& key);

@@ -2,9 +2,12 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "afterimage/encoder/encoder_cache.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "afterimage/residency/lfu.h"
 #include "afterimage/residency/lru.h"
+#include "afterimage/testing/recording_policy.h"
 
 namespace afterimage {
 namespace {
@@ -223,10 +226,51 @@ TEST(EncoderCache, SheddingStopsAtTheFloorAndAShrunkenBudgetDoesNot) {
   f.cache->check_invariants();
 }
 
+TEST(EncoderCache, WhatOneRequestUsedIsToldAsOne) {
+  using ::testing::ElementsAre;
+  const auto log = std::make_shared<testing::RecordingPolicy::Log>();
+  EncoderCacheOptions options;
+  options.policy = std::make_unique<testing::RecordingPolicy>(log);
+  Fixture f(100, std::move(options));
+  ASSERT_TRUE(f.put(1, 1));
+  EXPECT_THAT(log->take(), ElementsAre("insert a")) << "nobody's: told when it was let go of";
+  {
+    const Pin old = f.cache->find(key(1)).value();
+    const Pin fresh = f.cache->insert(key(2), Rows(3).views, {.cost = Duration(7)}).value();
+    const Pin again = f.cache->find(key(2)).value();
+    EXPECT_THAT(log->take(), ElementsAre());
+    f.cache->note_request({.now = std::chrono::seconds(4)}, std::vector{old.slot(), fresh.slot()});
+    EXPECT_THAT(log->take(), ElementsAre("request", "insert b", "touch a"));
+    f.cache->check_invariants();
+  }
+  EXPECT_EQ(log->requests.at(0).now, std::chrono::seconds(4));
+  EXPECT_EQ(log->facts.at("b").cost, Duration(7));
+  EXPECT_EQ(log->facts.at("b").key, DigestHash()(key(2)));
+  ASSERT_TRUE(f.get(2));
+  ASSERT_TRUE(f.put(3, 1));
+  EXPECT_THAT(log->take(), ElementsAre("touch b", "insert c")) << "each once";
+}
+
+TEST(EncoderCache, WhatWasErasedBeforeItsRequestWasToldIsNotTold) {
+  const auto log = std::make_shared<testing::RecordingPolicy::Log>();
+  EncoderCacheOptions options;
+  options.policy = std::make_unique<testing::RecordingPolicy>(log);
+  Fixture f(100, std::move(options));
+  {
+    const Pin gone = f.cache->insert(key(1), Rows(3).views, {}).value();
+    ASSERT_TRUE(f.cache->erase(key(1)));
+    f.cache->note_request({}, std::vector{gone.slot()});
+    f.cache->check_invariants();
+  }
+  EXPECT_THAT(log->take(), ::testing::ElementsAre("request"));
+}
+
 // Bugs of seed 000, by the names they have in our notes.
 
 TEST(Seed000, V1_ThousandHitsAreNotEvictedByThreeNewcomers) {
-  Fixture f(100, at_most(3));
+  EncoderCacheOptions options = at_most(3);
+  options.policy = std::make_unique<AgedLfu>();
+  Fixture f(100, std::move(options));
   ASSERT_TRUE(f.put(1, 1));
   for (int i = 0; i < 1000; ++i) ASSERT_TRUE(f.get(1));
   for (unsigned n = 2; n < 50; ++n) ASSERT_TRUE(f.put(n, 1));

@@ -48,7 +48,7 @@ struct Way {
   Reuse& reuse;
   const Clock& clock;
   const GenerateOptions& options;
-  Duration arrived;
+  RequestFacts facts;              // `now` is when it arrived
   const ArchivedPrompt* archived;  // nullptr: KV is kept in memory only
 };
 
@@ -84,8 +84,8 @@ Result<Served> answer(const Way& way, PrefillTurn* turn, const std::stop_token& 
   Served served;
   const TokenCount resume = turn == nullptr ? TokenCount(0) : turn->match().resume();
   const auto to_encode = media_to_encode(way.prompt.spans, resume);
-  Plan plan =
-      way.reuse.plan(way.prints, way.request.agent, way.prompt.spans.size() - to_encode.size());
+  Plan plan = way.reuse.plan(way.prints, way.request.agent,
+                             way.prompt.spans.size() - to_encode.size(), way.facts);
   AFI_TRY_VOID(complete(plan, way.media, way.engine, way.clock, served, stop));
   const Duration ready = way.clock.now();
   if (turn != nullptr) {
@@ -94,8 +94,8 @@ Result<Served> answer(const Way& way, PrefillTurn* turn, const std::stop_token& 
     AFI_TRY(served.completion, way.engine.generate(way.prompt, plan.embeddings(), way.options));
   }
   served.sources = plan.sources();
-  served.time_to_first_token = ready - way.arrived + served.completion.first_token_after;
-  served.total = way.clock.now() - way.arrived;
+  served.time_to_first_token = ready - way.facts.now + served.completion.first_token_after;
+  served.total = way.clock.now() - way.facts.now;
   return served;
 }
 
@@ -103,10 +103,11 @@ Result<Served> answer(const Way& way, PrefillTurn* turn, const std::stop_token& 
 Result<void> bring_up(const Way& way, PrefillTurn& turn) {
   if (way.archived == nullptr) return {};
   PrefillOnce& front = *way.reuse.prefix();
+  PrefixMatch asks(TokenCount(0), way.facts);  // of nothing: who inserts
   const bool more = way.reuse.prefix_archive()->promote(
       *way.archived, turn.match().matched(), turn.match().resume(),
       [&](const CapturedKv& kv) -> Result<void> {
-        AFI_TRY_VOID(front.insert(way.root, *way.engine.kv_layout(), way.prompt, kv));
+        AFI_TRY_VOID(front.insert(way.root, *way.engine.kv_layout(), way.prompt, kv, &asks));
         return {};
       });
   return more ? turn.look_again() : Result<void>();
@@ -114,8 +115,10 @@ Result<void> bring_up(const Way& way, PrefillTurn& turn) {
 
 /// The prefix comes before the encoder: whoever waits here holds nothing that another waits for.
 Result<Served> answer_with_prefix(const Way& way, const std::stop_token& stop) {
-  const PrefillRequest asked{
-      .space = way.root, .layout = way.engine.kv_layout(), .prompt = &way.prompt};
+  const PrefillRequest asked{.space = way.root,
+                             .layout = way.engine.kv_layout(),
+                             .prompt = &way.prompt,
+                             .facts = way.facts};
   AFI_TRY(PrefillTurn turn, way.reuse.prefix()->wait_and_lead(asked, stop));
   AFI_TRY_VOID(bring_up(way, turn));
   auto served = answer(way, &turn, stop);
@@ -133,6 +136,20 @@ Result<Served> answer_with_prefix(const Way& way, const std::stop_token& stop) {
 }
 
 }  // namespace
+
+TurnKind turn_kind(const Request& request) {
+  if (request.messages.empty()) return TurnKind::kUnknown;
+  switch (request.messages.back().role) {
+    case Role::kUser:
+      return TurnKind::kHuman;
+    case Role::kTool:
+      return TurnKind::kToolResult;
+    case Role::kSystem:
+    case Role::kAssistant:
+      break;
+  }
+  return TurnKind::kUnknown;
+}
 
 Recipes recipes_of(const Engine& engine) {
   return {.image = engine.recipe(Modality::kImage),
@@ -163,7 +180,7 @@ Result<Served> serve(const Request& request, const Engine& engine, Reuse& reuse,
                 .reuse = reuse,
                 .clock = clock,
                 .options = options,
-                .arrived = arrived,
+                .facts = {.now = arrived, .kind = turn_kind(request)},
                 .archived = archived.has_value() ? &*archived : nullptr};
   auto served = keeps_kv ? answer_with_prefix(way, stop) : answer(way, nullptr, stop);
   if (served.has_value()) served->prints = std::move(prints);

@@ -31,6 +31,10 @@ struct Served {
 
 /// The way of a request: identify, plan, compute what the plan lacks, commit, generate.
 ///
+/// Eviction policies hear of it as one request: of its encoder outputs when all are there, of its
+/// prefix when that is prefilled, each with the time of arrival and who asks. What only the answer
+/// tells (its length, why it stopped) they do not hear, and requests carry no hint yet.
+///
 /// Errors   Of the engine and of media/, and those who waited for an item that cannot be encoded
 ///          get the same. A full cache is no error: see MediaSource::kUncached.
 /// Threads  Any.
@@ -41,6 +45,9 @@ Result<Served> serve(const Request& request, const Engine& engine, Reuse& reuse,
 /// saves.
 Result<Served> serve_without_reuse(const Request& request, const Engine& engine, const Clock& clock,
                                    const GenerateOptions& options);
+
+/// Who asks for this turn: the last message says.
+TurnKind turn_kind(const Request& request);
 
 /// What the engine does to each modality before encoding.
 Recipes recipes_of(const Engine& engine);

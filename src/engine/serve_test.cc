@@ -170,6 +170,19 @@ TEST(Serve, WhatStandsBeforeAnotherPictureIsReused) {
   EXPECT_EQ(third.sources, (std::vector{MediaSource::kEncoded}));
 }
 
+TEST(Serve, TheLastMessageSaysWhoAsks) {
+  Request request;
+  EXPECT_EQ(turn_kind(request), TurnKind::kUnknown);
+  const std::pair<Role, TurnKind> kCases[] = {{Role::kSystem, TurnKind::kUnknown},
+                                              {Role::kUser, TurnKind::kHuman},
+                                              {Role::kAssistant, TurnKind::kUnknown},
+                                              {Role::kTool, TurnKind::kToolResult}};
+  for (const auto& [role, kind] : kCases) {
+    request.messages.push_back(says(role, "x"));
+    EXPECT_EQ(turn_kind(request), kind) << to_string(role);
+  }
+}
+
 TEST(Serve, TenantsResumeNothingOfEachOther) {
   const Fixture f;
   static_cast<void>(f.ask(f.conversation(1, 1, "one")));

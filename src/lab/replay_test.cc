@@ -7,12 +7,19 @@
 #include <algorithm>
 #include <bit>
 #include <map>
+#include <memory>
 #include <set>
+#include <utility>
 
+#include "afterimage/prefix/prefix_cache.h"
+#include "afterimage/residency/policies.h"
 #include "afterimage/testing/seeds.h"
 
 namespace afterimage {
 namespace {
+
+/// What a replay takes a block to cost.
+constexpr Duration kBlockCost(20'480'000);
 
 using Requests = std::vector<std::vector<std::uint32_t>>;
 
@@ -42,7 +49,7 @@ ReplayResult replay_one(const Trace& trace, const std::string& policy, std::uint
 
 /// Conversations of up to eight turns, each of which adds three blocks, behind one block that all
 /// share; the next turn comes soon or never. Times are drawn, so that ages differ.
-Trace chat(std::uint64_t seed, std::size_t requests) {
+Trace chat(std::uint64_t seed, std::size_t requests, int blocks_a_turn = 3) {
   struct Conversation {
     std::vector<std::uint32_t> blocks;
     bool tool = false;
@@ -55,7 +62,7 @@ Trace chat(std::uint64_t seed, std::size_t requests) {
     waiting.emplace(second, Conversation{.blocks = {0}});
     while (!waiting.empty() && waiting.begin()->first <= second) {
       Conversation talk = std::move(waiting.extract(waiting.begin()).mapped());
-      for (int i = 0; i < 3; ++i) talk.blocks.push_back(trace.distinct_blocks++);
+      for (int i = 0; i < blocks_a_turn; ++i) talk.blocks.push_back(trace.distinct_blocks++);
       talk.tool = rng.chance(0.5);
       TraceRequest request;
       request.at = std::chrono::seconds(second);
@@ -63,7 +70,8 @@ Trace chat(std::uint64_t seed, std::size_t requests) {
       request.stop = talk.tool ? StopReason::kToolUse : StopReason::kEndTurn;
       request.blocks = talk.blocks;
       trace.requests.push_back(std::move(request));
-      const bool goes_on = talk.blocks.size() < 25 && rng.chance(talk.tool ? 0.95 : 0.2);
+      const bool goes_on =
+          talk.blocks.size() < 1 + 8U * blocks_a_turn && rng.chance(talk.tool ? 0.95 : 0.2);
       const auto wait = static_cast<std::int64_t>(talk.tool ? 10 + rng.below(10) : rng.below(200));
       if (goes_on) waiting.emplace(second + 1 + wait, std::move(talk));
     }
@@ -230,6 +238,164 @@ TEST(Replay, AHintThatIsWrongOneTimeInTenHelps) {
   options.hint_error = 0.1;
   const double with = replay(trace, options, ManualClock()).value().front().token_hit_ratio;
   EXPECT_GT(with, without);
+}
+
+/// The cache that serves requests, asked for a trace's: a block is 16 tokens of 64 bytes. The
+/// policy is told what a replay tells it.
+class ServingCache {
+ public:
+  ServingCache(std::string_view policy, std::uint64_t blocks)
+      : budget_(Bytes(blocks * kTokens * kRow)) {
+    PrefixCacheOptions options;
+    options.policy = make_policy(policy).value();
+    cache_ = PrefixCache::create(std::move(options), budget_).value();
+  }
+
+  /// Returns blocks hit.
+  std::uint64_t use(const TraceRequest& request) {
+    Sequence prompt;
+    for (const std::uint32_t block : request.blocks) {
+      prompt.tokens.insert(prompt.tokens.end(), kTokens, TokenId(static_cast<int>(block)));
+    }
+    PrefixMatch match =
+        cache_->match({}, prompt, {.now = request.at, .stop = request.stop}).value();
+    const auto size = static_cast<std::uint32_t>(prompt.tokens.size());
+    const std::uint32_t had = match.matched().value();
+    const std::vector<std::byte> rows((size - had) * kRow);
+    const CapturedKv kv{.covered = TokenCount(size),
+                        .first_row = TokenCount(had),
+                        .rows = {rows},
+                        .cost = kBlockCost * ((size - had) / kTokens)};
+    static_cast<void>(cache_->insert({}, layout_, prompt, kv, &match));  // no room is no error
+    return had / kTokens;
+  }
+
+ private:
+  static constexpr std::uint32_t kTokens = 16;
+  static constexpr std::uint64_t kRow = 64;
+
+  const KvLayout layout_{{{.kind = KvKind::kFull, .row_bytes = Bytes(kRow)}}};
+  MemoryBudget budget_;
+  std::unique_ptr<PrefixCache> cache_;
+};
+
+/// What a cache of blocks of one size does that makes room before it lets a request's new blocks
+/// in, from everything but those that the request uses, and whose blocks leave leaves first.
+class RoomFirst {
+ public:
+  RoomFirst(std::string_view policy, std::uint64_t capacity)
+      : policy_(make_policy(policy).value()), capacity_(capacity) {}
+
+  [[nodiscard]] std::uint64_t hits(const TraceRequest& request) const {
+    std::uint64_t hits = 0;
+    while (hits < request.blocks.size() && here_.contains(request.blocks[hits])) ++hits;
+    return hits;
+  }
+  std::uint64_t use(const TraceRequest& request) {
+    const std::uint64_t hits = this->hits(request);
+    make_room(request, request.blocks.size() - hits);
+    policy_->begin_request({.now = request.at, .stop = request.stop});
+    for (std::size_t i = request.blocks.size(); i-- > 0;) {
+      const std::uint32_t block = request.blocks[i];
+      const SlotId slot{.index = block};
+      if (i < hits) {
+        policy_->touch(slot);
+        continue;
+      }
+      policy_->insert(slot, {.bytes = 1_KiB, .cost = kBlockCost, .key = block + 1U});
+      here_[block] = {.above = i == 0 ? block : request.blocks[i - 1]};
+    }
+    for (std::size_t i = hits; i < request.blocks.size(); ++i) {
+      if (i > 0) ++here_[request.blocks[i - 1]].children;
+    }
+    return hits;
+  }
+
+ private:
+  struct Block {
+    std::uint32_t above = 0;  // itself: it is a first one
+    std::uint32_t children = 0;
+    bool parked = false;
+  };
+
+  void make_room(const TraceRequest& request, std::size_t blocks) {
+    const std::set<std::uint32_t> used(request.blocks.begin(), request.blocks.end());
+    while (here_.size() + blocks > capacity_) {
+      const SlotId victim = policy_->victim().value();
+      Block& block = here_[victim.index];
+      if (block.children > 0 || used.contains(victim.index)) {
+        block.parked = true;
+        policy_->park(victim);
+        continue;
+      }
+      policy_->erase(victim, Leaving::kEvicted);
+      const std::uint32_t above = block.above;
+      here_.erase(victim.index);
+      if (above != victim.index && --here_[above].children == 0) unpark(above);
+    }
+    for (const std::uint32_t block : used) {
+      if (here_.contains(block) && here_[block].children == 0) unpark(block);
+    }
+  }
+  void unpark(std::uint32_t block) {
+    if (std::exchange(here_[block].parked, false)) policy_->unpark({.index = block});
+  }
+
+  std::unique_ptr<EvictionPolicy> policy_;
+  std::uint64_t capacity_;
+  std::map<std::uint32_t, Block> here_;
+};
+
+/// Begins with what all share, so that no piece holds it together with something else.
+Trace shared_first(Trace trace) {
+  TraceRequest first;
+  first.blocks = {0};
+  first.input_tokens = trace.block_tokens;
+  trace.requests.insert(trace.requests.begin(), first);
+  return trace;
+}
+
+// A block at a time, the cache's segments are blocks, and what it tells its policy is what this
+// test tells another one: so both let go of the same. (Policies that guess by a key's hash, or
+// forget where an entry stood that was parked, may differ.)
+TEST(Replay, TheCacheThatServesEvictsWhatItsPolicySays) {
+  const Trace trace = shared_first(chat(/*seed=*/4, 2000));
+  for (const std::string_view policy : {"worth", "lru", "lfu", "fifo", "gdsf"}) {
+    for (const std::uint64_t blocks : {50U, 150U}) {
+      RoomFirst model(policy, blocks);
+      ServingCache cache(policy, blocks);
+      std::uint64_t differ = 0;
+      for (const TraceRequest& request : trace.requests) {
+        TraceRequest part = request;
+        for (std::size_t n = model.hits(request) + 1; n <= request.blocks.size(); ++n) {
+          part.blocks.assign(request.blocks.begin(), request.blocks.begin() + std::ptrdiff_t(n));
+          if (cache.use(part) != model.use(part)) ++differ;
+        }
+      }
+      EXPECT_EQ(differ, 0U) << policy << ", " << blocks;
+    }
+  }
+}
+
+// A replay lets all of a request in and then decides who leaves, a newcomer perhaps; the cache
+// makes room first, so that a newcomer that will not be needed displaces somebody who may be. That
+// costs the more the smaller the cache is. And its segments, which are turns, leave whole.
+TEST(Replay, TheCacheThatServesHitsNearlyAsMuchAsTheReplaySays) {
+  for (const int blocks_a_turn : {1, 3}) {
+    const Trace trace = shared_first(chat(/*seed=*/4, 5000, blocks_a_turn));
+    for (const auto& [turns, at_least] : {std::pair(20U, 0.8), {50U, 0.95}, {150U, 0.99}}) {
+      const std::uint64_t blocks = std::uint64_t{turns} * static_cast<unsigned>(blocks_a_turn);
+      for (const std::string policy : {"lru", "worth"}) {
+        const auto replayed = static_cast<double>(replay_one(trace, policy, blocks).hits);
+        ServingCache cache(policy, blocks);
+        std::uint64_t hits = 0;
+        for (const TraceRequest& request : trace.requests) hits += cache.use(request);
+        const auto served = static_cast<double>(hits);
+        EXPECT_GT(served / replayed, at_least) << policy << ", " << turns << " turns";
+        EXPECT_LT(served / replayed, 1.02) << policy << ", " << turns << " turns";
+      }
+    }
+  }
 }
 
 }  // namespace

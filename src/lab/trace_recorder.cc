@@ -5,24 +5,6 @@
 #include "afterimage/platform/random.h"
 
 namespace afterimage {
-namespace {
-
-TurnKind kind_of(const Request& request) {
-  if (request.messages.empty()) return TurnKind::kUnknown;
-  switch (request.messages.back().role) {
-    case Role::kUser:
-      return TurnKind::kHuman;
-    case Role::kTool:
-      return TurnKind::kToolResult;
-    case Role::kSystem:
-    case Role::kAssistant:
-      break;
-  }
-  return TurnKind::kUnknown;
-}
-
-}  // namespace
-
 Result<TraceRecorder> TraceRecorder::open() {
   AFI_TRY(const Secret root, random_secret());
   return TraceRecorder(root);
@@ -50,7 +32,7 @@ Result<void> TraceRecorder::add(const Request& request, const Engine& engine, co
       .at = arrived,
       .input_tokens = static_cast<std::uint32_t>(prompt.tokens.size()),
       .output_tokens = answer_tokens,
-      .kind = kind_of(request),
+      .kind = turn_kind(request),
       .stop = answer_tokens < max_tokens.value() ? StopReason::kEndTurn : StopReason::kOther};
   if (!request.agent.empty()) {
     const auto [it, fresh] =

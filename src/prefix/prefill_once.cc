@@ -76,19 +76,21 @@ void PrefillTurn::land(PrefillLanding landing) {
 }
 
 void PrefillTurn::start_over() {
-  match_ = PrefixMatch(match_.matched());
+  match_.mark_told();  // with what will be committed
+  match_ = PrefixMatch(match_.matched(), match_.facts());
   snapshots_ = snapshot_positions(*asked_.layout, *asked_.prompt, parted_, TokenCount(0));
 }
 
 Result<void> PrefillTurn::look_again() {
-  AFI_TRY(match_, front_->match(asked_.space, *asked_.prompt));
+  match_.mark_told();  // the request looks again
+  AFI_TRY(match_, front_->match(asked_.space, *asked_.prompt, asked_.facts));
   parted_ = std::max(parted_, match_.matched());
   snapshots_ = snapshot_positions(*asked_.layout, *asked_.prompt, parted_, match_.resume());
   return {};
 }
 
 Result<PrefixInsertion> PrefillTurn::commit(const CapturedKv& kv) {
-  auto inserted = front_->insert(asked_.space, *asked_.layout, *asked_.prompt, kv);
+  auto inserted = front_->insert(asked_.space, *asked_.layout, *asked_.prompt, kv, &match_);
   land(PrefillLanding::kOver);
   return inserted;
 }
@@ -177,7 +179,7 @@ Result<bool> PrefillOnce::worth_waiting(const PrefillRequest& asked, TokenCount 
 }
 
 Result<PrefillTurn> PrefillOnce::begin(const PrefillRequest& asked, TokenCount parted) {
-  AFI_TRY(PrefixMatch match, cache_.match(asked.space, *asked.prompt));
+  AFI_TRY(PrefixMatch match, cache_.match(asked.space, *asked.prompt, asked.facts));
   if (match.holds()) {
     match = PrefixMatch::handed_over(std::move(match), *this);
     ++held_;
@@ -218,13 +220,14 @@ Result<bool> PrefillOnce::wait(PrefillFlight& flight, const std::stop_token& sto
   return flight.landing == PrefillLanding::kLeft;
 }
 
-Result<PrefixMatch> PrefillOnce::match(const NamespaceId& space, const Sequence& prompt) {
+Result<PrefixMatch> PrefillOnce::match(const NamespaceId& space, const Sequence& prompt,
+                                       const RequestFacts& facts) {
   while (true) {
     std::optional<PrefixMatch> found;
     std::vector<const Payload*> payloads;
     {
       const MutexLock lock(mutex_);
-      AFI_TRY(PrefixMatch match, cache_.match(space, prompt));
+      AFI_TRY(PrefixMatch match, cache_.match(space, prompt, facts));
       if (!match.holds()) return match;
       if (options_.verify_hits) payloads = cache_.payloads(match);
       found = PrefixMatch::handed_over(std::move(match), *this);
@@ -234,12 +237,12 @@ Result<PrefixMatch> PrefillOnce::match(const NamespaceId& space, const Sequence&
   }
 }
 
-bool PrefillOnce::drop_if_damaged(const PrefixMatch& match,
-                                  const std::vector<const Payload*>& payloads) {
+bool PrefillOnce::drop_if_damaged(PrefixMatch& match, const std::vector<const Payload*>& payloads) {
   const auto damaged = std::ranges::find_if_not(payloads, &Payload::intact);
   if (damaged == payloads.end()) return false;
   const MutexLock lock(mutex_);
   cache_.discard_damaged(match, *damaged);
+  match.mark_told();  // the request looks again
   return true;
 }
 
@@ -249,7 +252,8 @@ CachedKv PrefillOnce::kv(const PrefixMatch& match) const {
 }
 
 Result<PrefixInsertion> PrefillOnce::insert(const NamespaceId& space, const KvLayout& layout,
-                                            const Sequence& sequence, const CapturedKv& kv) {
+                                            const Sequence& sequence, const CapturedKv& kv,
+                                            PrefixMatch* from) {
   std::optional<PrefixCache::Draft> draft;
   {
     const MutexLock lock(mutex_);
@@ -263,7 +267,7 @@ Result<PrefixInsertion> PrefillOnce::insert(const NamespaceId& space, const KvLa
   }
   PrefixCache::Draft full = *std::move(draft);
   draft.reset();
-  return cache_.commit(std::move(full), space, layout, sequence);
+  return cache_.commit(std::move(full), space, layout, sequence, from);
 }
 
 Result<PrefixExplanation> PrefillOnce::explain(const NamespaceId& space,
@@ -302,10 +306,10 @@ void PrefillOnce::check_invariants() const {
   cache_.check_invariants();
 }
 
-void PrefillOnce::let_go(const PrefixHold& hold) {
+void PrefillOnce::let_go(const PrefixHold& hold, const RequestFacts* request) {
   const MutexLock lock(mutex_);
   --held_;
-  cache_.let_go(hold);
+  cache_.let_go(hold, request);
 }
 
 }  // namespace afterimage

@@ -23,6 +23,9 @@ struct PrefillRequest {
   NamespaceId space;
   const KvLayout* layout;
   const Sequence* prompt;
+  /// For the eviction policy, which hears of the request once: at commit, or when the turn is let
+  /// go of without one. So what is known only of the answer (output_tokens, stop) is not told.
+  RequestFacts facts = {};
 };
 
 /// Where a request may resume, held, and the duty to prefill the rest for everybody who waits for
@@ -132,13 +135,15 @@ class PrefillOnce final : private PrefixOwner {
   Result<PrefillTurn> wait_and_lead(const PrefillRequest& asked, const std::stop_token& stop = {});
 
   /// A match whose bytes are intact, or a miss.
-  [[nodiscard]] Result<PrefixMatch> match(const NamespaceId& space, const Sequence& prompt);
+  [[nodiscard]] Result<PrefixMatch> match(const NamespaceId& space, const Sequence& prompt,
+                                          const RequestFacts& facts = {});
   /// Requires match.holds(). Bytes stay valid, unchanged and readable without a lock while it
   /// lives.
   [[nodiscard]] CachedKv kv(const PrefixMatch& match) const;
   /// Copies in what is not cached yet. Whoever stores the same at the same time stores it once.
   Result<PrefixInsertion> insert(const NamespaceId& space, const KvLayout& layout,
-                                 const Sequence& sequence, const CapturedKv& kv);
+                                 const Sequence& sequence, const CapturedKv& kv,
+                                 PrefixMatch* from = nullptr);
 
   [[nodiscard]] Result<PrefixExplanation> explain(const NamespaceId& space,
                                                   const Sequence& prompt) const;
@@ -160,8 +165,8 @@ class PrefillOnce final : private PrefixOwner {
     TokenCount parted{};  // where the request leaves the one it shares most with
   };
 
-  void let_go(const PrefixHold& hold) override;
-  bool drop_if_damaged(const PrefixMatch& match, const std::vector<const Payload*>& payloads);
+  void let_go(const PrefixHold& hold, const RequestFacts* request) override;
+  bool drop_if_damaged(PrefixMatch& match, const std::vector<const Payload*>& payloads);
   [[nodiscard]] Company company(const PrefillRequest& asked) const AFI_REQUIRES(mutex_);
   [[nodiscard]] Result<bool> worth_waiting(const PrefillRequest& asked, TokenCount promised) const
       AFI_REQUIRES(mutex_);

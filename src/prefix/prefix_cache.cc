@@ -9,7 +9,7 @@
 #include "afterimage/check.h"
 #include "afterimage/prefix/captured_kv.h"
 #include "afterimage/prefix/prefix_cache_state.h"
-#include "afterimage/residency/lru.h"
+#include "afterimage/residency/policies.h"
 
 namespace afterimage {
 Result<void> PrefixCache::State::check_layout_of(const NamespaceId& id,
@@ -32,7 +32,8 @@ NodeIndex PrefixCache::State::root_for(const NamespaceId& id, const KvLayout& la
   }
   const std::uint32_t place = free_spaces.back();
   free_spaces.pop_back();
-  spaces[place] = {.id = id, .layout = layout, .root = entries.add_root(place), .in_use = true};
+  const NodeIndex root = entries.add_root(place, DigestHash()(id));
+  spaces[place] = {.id = id, .layout = layout, .root = root, .in_use = true};
   index.emplace(id, place);
   return spaces[place].root;
 }
@@ -84,12 +85,15 @@ Result<std::unique_ptr<PrefixCache>> PrefixCache::create(PrefixCacheOptions opti
   if (options.max_sequences.value() == 0) {
     return fail(ErrorCode::kInvalidArgument, "a prefix cache holds at least one sequence");
   }
-  if (options.policy == nullptr) options.policy = std::make_unique<Lru>();
+  if (options.policy == nullptr) {
+    AFI_TRY(options.policy, make_policy(policy_names().front()));
+  }
   return std::unique_ptr<PrefixCache>(
       new PrefixCache(std::make_unique<State>(std::move(options), budget)));
 }
 
-Result<PrefixMatch> PrefixCache::match(const NamespaceId& id, const Sequence& prompt) {
+Result<PrefixMatch> PrefixCache::match(const NamespaceId& id, const Sequence& prompt,
+                                       const RequestFacts& facts) {
   State& state = *state_;
   AFI_TRY_VOID(check_prompt(prompt));
   const Space* space = state.find(id);
@@ -105,7 +109,7 @@ Result<PrefixMatch> PrefixCache::match(const NamespaceId& id, const Sequence& pr
   }
   if (found.resume == TokenCount(0)) {
     ++state.stats.misses;
-    return PrefixMatch(TokenCount(walk.matched));
+    return PrefixMatch(TokenCount(walk.matched), facts);
   }
   NodeIndex node = state.node_at(walk.node, found.resume.value());
   if (found.snapshot.has_value()) {
@@ -115,8 +119,7 @@ Result<PrefixMatch> PrefixCache::match(const NamespaceId& id, const Sequence& pr
   ++state.stats.hits;
   state.stats.tokens_reused += found.resume.value();
   const PrefixHold hold = state.hold(node, found.snapshot);
-  state.entries.note_use(hold);
-  return PrefixMatch(*this, hold, found.resume, TokenCount(walk.matched));
+  return PrefixMatch(*this, hold, found.resume, TokenCount(walk.matched), facts);
 }
 
 CachedKv PrefixCache::kv(const PrefixMatch& match) const {
@@ -220,7 +223,8 @@ void PrefixCache::discard_damaged(const PrefixMatch& match, const Payload* paylo
   if (damaged != kNoNode && !entries.segment(damaged).doomed) entries.doom(damaged);
 }
 
-void PrefixCache::let_go(const PrefixHold& hold) {
+void PrefixCache::let_go(const PrefixHold& hold, const RequestFacts* request) {
+  if (request != nullptr) state_->entries.note_request(*request, hold);
   const std::uint32_t space = state_->entries.space_of(PrefixEntries::node_of(hold.node));
   state_->entries.unpin(hold);
   const Space& left = state_->spaces[space];

@@ -25,7 +25,7 @@ namespace afterimage {
 struct PrefixCacheOptions {
   EntryCount max_sequences =
       EntryCount::max();  // at least 1; counted as ends: sequences that no other extends
-  std::unique_ptr<EvictionPolicy> policy;  // nullptr: LRU
+  std::unique_ptr<EvictionPolicy> policy;  // nullptr: worth
 };
 
 /// What sliding and recurrent groups remember after exactly `at` tokens.
@@ -124,8 +124,10 @@ class PrefixCache final : public PrefixOwner {
   PrefixCache(const PrefixCache&) = delete;
   PrefixCache& operator=(const PrefixCache&) = delete;
 
-  /// The longest legal resume point for `prompt`, held. kInvalidArgument: not a sequence.
-  [[nodiscard]] Result<PrefixMatch> match(const NamespaceId& space, const Sequence& prompt);
+  /// The longest legal resume point for `prompt`, held. kInvalidArgument: not a sequence. `facts`
+  /// are of the request that asks.
+  [[nodiscard]] Result<PrefixMatch> match(const NamespaceId& space, const Sequence& prompt,
+                                          const RequestFacts& facts = {});
 
   /// What to restore. Bytes stay valid while `match` lives. Requires match.holds().
   [[nodiscard]] CachedKv kv(const PrefixMatch& match) const;
@@ -137,9 +139,11 @@ class PrefixCache final : public PrefixOwner {
   /// `payload`, one of payloads(match), is damaged.
   void discard_damaged(const PrefixMatch& match, const Payload* payload);
 
-  /// Copies in what is not cached yet of sequence[0, kv.covered), evicting until it fits.
+  /// Copies in what is not cached yet of sequence[0, kv.covered), evicting until it fits. `from` is
+  /// the match that the same request began with, if it had one: both are told as one request.
   Result<PrefixInsertion> insert(const NamespaceId& space, const KvLayout& layout,
-                                 const Sequence& sequence, const CapturedKv& kv);
+                                 const Sequence& sequence, const CapturedKv& kv,
+                                 PrefixMatch* from = nullptr);
 
   /// insert in three steps, so that a front can copy between them without holding its lock: room …
   class Draft;
@@ -150,7 +154,7 @@ class PrefixCache final : public PrefixOwner {
   /// … and the entry. kNotFound: what the draft stands on turned out damaged and was removed
   /// meanwhile.
   Result<PrefixInsertion> commit(Draft draft, const NamespaceId& space, const KvLayout& layout,
-                                 const Sequence& sequence);
+                                 const Sequence& sequence, PrefixMatch* from = nullptr);
 
   /// Why `prompt` would resume where it would. Counts nothing, holds nothing.
   [[nodiscard]] Result<PrefixExplanation> explain(const NamespaceId& space,
@@ -170,7 +174,7 @@ class PrefixCache final : public PrefixOwner {
   /// Recounts everything; aborts where the books disagree. O(n): tests and fuzzers.
   void check_invariants() const;
 
-  void let_go(const PrefixHold& hold) override;
+  void let_go(const PrefixHold& hold, const RequestFacts* request) override;
 
  private:
   struct State;

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "afterimage/check.h"
+#include "afterimage/prefix/policy_keys.h"
 
 namespace afterimage {
 
@@ -51,10 +53,11 @@ PrefixEntries::Segment& PrefixEntries::place_for(NodeIndex node) {
   return segment;
 }
 
-NodeIndex PrefixEntries::add_root(std::uint32_t space) {
+NodeIndex PrefixEntries::add_root(std::uint32_t space, std::uint64_t chain) {
   const NodeIndex root = tree_.add_root();
   Segment& segment = place_for(root);
   segment.root = true;
+  segment.chain = chain;
   tree_.use(root).space = space;
   if (space >= in_space_.size()) in_space_.resize(space + 1);
   return root;
@@ -67,7 +70,7 @@ void PrefixEntries::remove_root(NodeIndex root) {
   tree_.remove(root);
 }
 
-std::uint32_t PrefixEntries::place_piece(Payload payload) {
+std::uint32_t PrefixEntries::place_piece(Payload payload, std::uint32_t rows) {
   if (free_pieces_.empty()) {
     free_pieces_.push_back(static_cast<std::uint32_t>(pieces_.size()));
     pieces_.emplace_back();
@@ -76,7 +79,20 @@ std::uint32_t PrefixEntries::place_piece(Payload payload) {
   free_pieces_.pop_back();
   counts_.resident += payload.bytes();
   pieces_[p].payload = std::make_unique<Payload>(std::move(payload));
+  pieces_[p].rows = rows;
   return p;
+}
+
+// Of a piece that several nodes share, a node's part: the parts of what is cut add up.
+EntryFacts PrefixEntries::facts_of(NodeIndex node) const {
+  const Segment& segment = segments_[node];
+  std::uint64_t bytes = 0;
+  for (const Slice& slice : segment.slices) {
+    bytes += piece(slice.piece).bytes().value() * slice.rows / pieces_[slice.piece].rows;
+  }
+  const std::uint32_t end = tree_.end(node);
+  const bool has_key = end - end % kKeyStep > tree_.start(node);
+  return {.bytes = Bytes(bytes), .cost = segment.cost, .key = has_key ? segment.chain : 0};
 }
 
 NodeIndex PrefixEntries::add_segment(NodeIndex parent, const Sequence& sequence, std::uint32_t end,
@@ -89,20 +105,19 @@ NodeIndex PrefixEntries::add_segment(NodeIndex parent, const Sequence& sequence,
   if (node == kNoNode) return kNoNode;
   Segment& segment = place_for(node);
   const std::uint32_t space = tree_.use(node).space = tree_.use(parent).space;
-  Bytes bytes;
+  segment.cost = cost;
+  segment.chain = extend_keys(segments_[parent].chain, sequence, start, end, new_keys_);
   for (Payload& payload : pieces) {
     const std::uint32_t piece_end = std::min(piece_start + kRowsPerPiece, end);
     if (piece_end > start) {  // others may have stored what stands before `start` meanwhile
       const std::uint32_t first = std::max(start, piece_start) - piece_start;
-      bytes += payload.bytes();
-      const std::uint32_t p = place_piece(std::move(payload));
+      const std::uint32_t p = place_piece(std::move(payload), piece_end - piece_start);
       pieces_[p].refs = 1;
       segment.slices.push_back(
           {.piece = p, .first = first, .rows = piece_end - piece_start - first});
     }
     piece_start = piece_end;
   }
-  policy_->insert(slot_of(node), {.bytes = bytes, .cost = cost});
   ++in_space_[space];
   ++counts_.segments;
   counts_.tokens += end - start;
@@ -110,27 +125,30 @@ NodeIndex PrefixEntries::add_segment(NodeIndex parent, const Sequence& sequence,
   return node;
 }
 
-NodeIndex PrefixEntries::split(NodeIndex lower, std::uint32_t at) {
+NodeIndex PrefixEntries::split(NodeIndex lower, std::uint32_t at, const Sequence& sequence) {
   tell_uses();
   const NodeIndex upper = tree_.split(lower, at);
   Segment& above = place_for(upper);
   Segment& below = segments_[lower];
   const std::uint32_t space = tree_.use(upper).space = tree_.use(lower).space;
   above.window_below = below.window_below;
+  above.chain = extend_keys(segments_[tree_.parent(upper)].chain, sequence, tree_.start(upper), at,
+                            new_keys_);
+  const std::uint32_t length = tree_.end(lower) - tree_.start(upper);
+  above.cost = below.cost * (at - tree_.start(upper)) / length;
+  below.cost -= above.cost;
   const auto first_below =
       std::ranges::find_if(below.snapshots, [&](std::uint32_t s) { return snapshots_[s].at > at; });
   above.snapshots.assign(below.snapshots.begin(), first_below);
   below.snapshots.erase(below.snapshots.begin(), first_below);
   for (const std::uint32_t s : above.snapshots) snapshots_[s].node = upper;
   std::uint32_t left = at - tree_.start(upper);
-  Bytes bytes;
   std::vector<Slice> rest;
   for (const Slice& slice : below.slices) {
     const std::uint32_t upper_rows = std::min(left, slice.rows);
     left -= upper_rows;
     if (upper_rows > 0) {
       above.slices.push_back({.piece = slice.piece, .first = slice.first, .rows = upper_rows});
-      bytes += piece(slice.piece).bytes();
     }
     if (upper_rows < slice.rows) {
       rest.push_back({.piece = slice.piece,
@@ -140,7 +158,8 @@ NodeIndex PrefixEntries::split(NodeIndex lower, std::uint32_t at) {
     }
   }
   below.slices = std::move(rest);
-  policy_->insert(slot_of(upper), {.bytes = bytes});
+  above.told = true;
+  policy_->split(slot_of(lower), facts_of(lower), slot_of(upper), facts_of(upper));
   ++in_space_[space];
   ++counts_.segments;
   return upper;
@@ -162,7 +181,7 @@ void PrefixEntries::add_snapshot(NodeIndex node, std::uint32_t at, std::uint32_t
   snapshot.serves_from = serves_from;
   counts_.resident += payload.bytes();
   ++counts_.snapshots;
-  policy_->insert(slot_of_snapshot(s), {.bytes = payload.bytes(), .cost = cost});
+  snapshot.cost = cost;
   snapshot.payload = std::make_unique<Payload>(std::move(payload));
   std::vector<std::uint32_t>& all = segments_[node].snapshots;
   all.insert(
@@ -193,11 +212,42 @@ void PrefixEntries::unpin(const PrefixHold& hold) {
   if (use.prune_later) prune(node);
 }
 
-void PrefixEntries::note_use(const PrefixHold& hold) {
-  if (hold.snapshot.has_value()) touch(*hold.snapshot);
+void PrefixEntries::note_request(const RequestFacts& facts, const PrefixHold& used) {
+  if (requests_ == asked_.size()) tell_uses();
+  asked_[requests_++] = {.facts = facts, .first_use = uses_};
+  if (used.snapshot.has_value() &&
+      !segments_[snapshots_[snapshot_of(*used.snapshot)].node].doomed) {
+    touch(*used.snapshot);
+  }
   // Upwards, so that no node is ever older than what stands below it.
-  for (NodeIndex n = node_of(hold.node); tree_.parent(n) != kNoNode; n = tree_.parent(n)) {
-    touch(slot_of(n));
+  for (NodeIndex n = node_of(used.node); tree_.parent(n) != kNoNode; n = tree_.parent(n)) {
+    if (!segments_[n].doomed) touch(slot_of(n));
+  }
+}
+
+void PrefixEntries::note_addition(const RequestFacts& facts, NodeIndex node,
+                                  const std::optional<SlotId>& restored) {
+  tell_uses();
+  policy_->begin_request(facts);
+  for (NodeIndex n = node; tree_.parent(n) != kNoNode; n = tree_.parent(n)) {
+    Segment& segment = segments_[n];
+    AFI_CHECK(!segment.doomed);
+    for (std::size_t i = segment.snapshots.size(); i-- > 0;) {
+      Snapshot& snapshot = snapshots_[segment.snapshots[i]];
+      const SlotId slot = slot_of_snapshot(segment.snapshots[i]);
+      if (!std::exchange(snapshot.told, true)) {
+        policy_->insert(slot, {.bytes = snapshot.payload->bytes(), .cost = snapshot.cost});
+      } else if (slot == restored) {
+        policy_->touch(slot);
+      }
+    }
+    if (std::exchange(segment.told, true)) {
+      policy_->touch(slot_of(n));
+      continue;
+    }
+    EntryFacts entry = facts_of(n);
+    if (!new_keys_.empty()) entry.contains = std::span(new_keys_).subspan(1);
+    policy_->insert(slot_of(n), entry);
   }
 }
 
@@ -207,7 +257,16 @@ void PrefixEntries::touch(SlotId slot) {
 }
 
 void PrefixEntries::tell_uses() {
-  for (std::size_t i = 0; i < uses_; ++i) policy_->touch(used_[i]);
+  std::size_t request = 0;
+  for (std::size_t i = 0; i < uses_; ++i) {
+    for (; request < requests_ && asked_[request].first_use == i; ++request) {
+      policy_->begin_request(asked_[request].facts);
+    }
+    policy_->touch(used_[i]);
+  }
+  // One that has used nothing so far may go on.
+  for (; request < requests_; ++request) policy_->begin_request(asked_[request].facts);
+  requests_ = 0;
   uses_ = 0;
 }
 
@@ -270,7 +329,10 @@ void PrefixEntries::undo(const Choice& choice) {
       segments_[tree_.parent(node_of(slot))].leaving_children = 0;
     }
   }
-  for (const SlotId slot : choice.leaving) set_parked(slot, busy(slot));
+  // Parents first: a policy takes the last that comes back for the next that leaves.
+  for (std::size_t i = choice.leaving.size(); i-- > 0;) {
+    set_parked(choice.leaving[i], busy(choice.leaving[i]));
+  }
 }
 
 // First it is decided who leaves; only if that is enough does anyone leave.
@@ -429,6 +491,7 @@ void PrefixEntries::check_invariants() const {
     ++found.segments;
     found.tokens += tree_.end(n) - tree_.start(n);
     if (!segment.doomed && is_end(n)) ++found.ends;
+    AFI_CHECK(segment.told);
     AFI_CHECK(!use.parked || use.pins > 0 || tree_.children(n) > 0);
     AFI_CHECK(!segment.doomed || use.prune_later || tree_.children(n) > 0);
     std::uint32_t rows = 0;
@@ -443,7 +506,7 @@ void PrefixEntries::check_invariants() const {
       const Snapshot& snapshot = snapshots_[s];
       AFI_CHECK(snapshot.payload != nullptr && snapshot.node == n && !snapshot.leaving);
       AFI_CHECK(before < snapshot.at && snapshot.at <= tree_.end(n));
-      AFI_CHECK(!snapshot.parked || snapshot.pins > 0);
+      AFI_CHECK(snapshot.told && (!snapshot.parked || snapshot.pins > 0));
       before = snapshot.at;
       found.resident += snapshot.payload->bytes();
       ++found.snapshots;

@@ -41,11 +41,14 @@ class PrefixEntries {
   struct Segment {
     std::vector<Slice> slices;             // in order; empty if no group keeps a row a token
     std::vector<std::uint32_t> snapshots;  // by position, ascending
+    std::uint64_t chain = 0;               // see extend_keys
+    Duration cost{0};                      // of computing it
     std::uint32_t leaving_children = 0;    // while victims are being chosen
     SlotId window_below;  // a snapshot at or below, which serves every length up to its own
     bool live = false;
     bool root = false;
     bool doomed = false;  // no match finds it any more; it goes when nobody holds it
+    bool told = false;    // the policy knows it
   };
   struct Snapshot {
     std::unique_ptr<Payload>
@@ -55,8 +58,10 @@ class PrefixEntries {
     std::uint32_t serves_from = 0;  // its windows serve lengths in [serves_from, at]
     std::uint32_t generation = 0;
     std::uint32_t pins = 0;
+    Duration cost{0};
     bool parked = false;
     bool leaving = false;
+    bool told = false;
   };
   struct Counts {
     std::uint64_t evictions = 0;  // segments and snapshots
@@ -71,21 +76,27 @@ class PrefixEntries {
   /// Nothing is pinned.
   ~PrefixEntries();
 
-  NodeIndex add_root(std::uint32_t space);
+  /// `chain` is the namespace's own: where the keys below begin.
+  NodeIndex add_root(std::uint32_t space, std::uint64_t chain);
   /// Requires no children.
   void remove_root(NodeIndex root);
   /// Hands `pieces` over, of which the first holds rows from `piece_start` on. kNoNode: see
-  /// PrefixTree.
+  /// PrefixTree. The policy does not know what was added until it is noted as used.
   NodeIndex add_segment(NodeIndex parent, const Sequence& sequence, std::uint32_t end,
                         std::vector<Payload> pieces, std::uint32_t piece_start, Duration cost);
-  NodeIndex split(NodeIndex node, std::uint32_t at);
+  /// `sequence` is any that goes through the node.
+  NodeIndex split(NodeIndex node, std::uint32_t at, const Sequence& sequence);
   void add_snapshot(NodeIndex node, std::uint32_t at, std::uint32_t serves_from, Payload payload,
                     Duration cost);
 
   void pin(const PrefixHold& hold);
   void unpin(const PrefixHold& hold);
-  /// The node and all above it, and the snapshot.
-  void note_use(const PrefixHold& hold);
+  /// One request used the node, all above it, and the snapshot. The policy hears of it later,
+  /// before it is asked or told anything else.
+  void note_request(const RequestFacts& facts, const PrefixHold& used);
+  /// The same of a request that added what is not told yet, at `node` and above. At once.
+  void note_addition(const RequestFacts& facts, NodeIndex node,
+                     const std::optional<SlotId>& restored);
 
   /// Evicts until `bytes` fit and `new_ends` more ends are allowed, or evicts nobody.
   Result<void> evict_for(Bytes bytes, std::uint64_t new_ends);
@@ -117,11 +128,18 @@ class PrefixEntries {
   struct Piece {
     std::unique_ptr<Payload> payload;  // as that of a snapshot
     std::uint32_t refs = 0;
+    std::uint32_t rows = 0;
+  };
+  /// A request whose uses the policy has not been told yet.
+  struct Asked {
+    RequestFacts facts;
+    std::size_t first_use = 0;
   };
   struct Choice;
 
   Segment& place_for(NodeIndex node);
-  std::uint32_t place_piece(Payload payload);
+  std::uint32_t place_piece(Payload payload, std::uint32_t rows);
+  [[nodiscard]] EntryFacts facts_of(NodeIndex node) const;
   static bool is_snapshot(SlotId slot) { return slot.index % 2 == 1; }
   [[nodiscard]] bool busy(SlotId slot) const;
   void set_parked(SlotId slot, bool parked);
@@ -145,8 +163,12 @@ class PrefixEntries {
   std::vector<Piece, HugePageAllocator<Piece>> pieces_;
   std::vector<std::uint32_t> free_pieces_;
   std::vector<std::uint64_t> in_space_;
-  std::array<SlotId, 64> used_{};  // uses that the policy has not been told yet
+  // What the policy has not been told yet, in order. Told in one go, its cache misses overlap.
+  std::array<SlotId, 64> used_{};
   std::size_t uses_ = 0;
+  std::array<Asked, 16> asked_{};
+  std::size_t requests_ = 0;
+  std::vector<std::uint64_t> new_keys_;  // of the segment that is not told yet
   Counts counts_;
 };
 

@@ -66,7 +66,7 @@ Result<PrefixCache::Draft> PrefixCache::draft(const NamespaceId& id, const KvLay
                                                  " tokens before them are cached");
   }
   const bool stands = walk.matched > 0;
-  Draft draft(stands ? PrefixMatch(*this, state.hold(walk.node, {}), TokenCount(0), had)
+  Draft draft(stands ? PrefixMatch(*this, state.hold(walk.node, {}), had)
                      : PrefixMatch(TokenCount(0)));
   draft.covered_ = covered;
   draft.cost_ = kv.cost;
@@ -106,12 +106,20 @@ Result<void> PrefixCache::fill(Draft& draft, const KvLayout& layout, const Captu
 }
 
 Result<PrefixInsertion> PrefixCache::commit(Draft draft, const NamespaceId& id,
-                                            const KvLayout& layout, const Sequence& sequence) {
+                                            const KvLayout& layout, const Sequence& sequence,
+                                            PrefixMatch* from) {
   State& state = *state_;
   PrefixEntries& entries = state.entries;
   AFI_TRY_VOID(state.check_layout_of(id, layout));
   const std::uint32_t covered = draft.covered_.value();
+  const RequestFacts facts = from == nullptr ? RequestFacts() : from->facts();
+  std::optional<SlotId> restored;
+  if (from != nullptr && from->holds()) restored = from->hold().snapshot;
   if (draft.pieces_.empty() && draft.snapshots_.empty()) {
+    if (draft.base_.holds()) {
+      entries.note_request(facts, {.node = draft.base_.hold().node, .snapshot = restored});
+      if (from != nullptr) from->mark_told();
+    }
     return PrefixInsertion{.had = draft.base_.matched()};
   }
   const Space* space = state.find(id);
@@ -123,13 +131,13 @@ Result<PrefixInsertion> PrefixCache::commit(Draft draft, const NamespaceId& id,
   PrefixInsertion done{.had = TokenCount(walk.matched)};
   std::optional<PrefixMatch>
       stand;  // others may have stored more since; it must not be evicted now
-  if (walk.matched > 0) stand.emplace(*this, state.hold(walk.node, {}), TokenCount(0), done.had);
+  if (walk.matched > 0) stand.emplace(*this, state.hold(walk.node, {}), done.had);
   AFI_TRY_VOID(entries.evict_for(0_B, state.new_ends(walk, covered)));
   const Bytes before = entries.counts().resident;
   NodeIndex node = walk.matched > 0 ? walk.node : state.root_for(id, layout);
   if (covered > walk.matched) {
     if (walk.matched > 0 && walk.matched < entries.tree().end(node)) {
-      node = entries.split(node, walk.matched);
+      node = entries.split(node, walk.matched, sequence);
     }
     std::vector<Payload> pieces;
     for (Draft::Part& part : draft.pieces_) pieces.push_back(*std::move(part.payload));
@@ -147,16 +155,19 @@ Result<PrefixInsertion> PrefixCache::commit(Draft draft, const NamespaceId& id,
                          draft.cost_);
     ++done.snapshots;
   }
+  entries.note_addition(facts, node, restored);
+  if (from != nullptr) from->mark_told();
   ++state.stats.insertions;
   done.bytes = entries.counts().resident - before;
   return done;
 }
 
 Result<PrefixInsertion> PrefixCache::insert(const NamespaceId& id, const KvLayout& layout,
-                                            const Sequence& sequence, const CapturedKv& kv) {
+                                            const Sequence& sequence, const CapturedKv& kv,
+                                            PrefixMatch* from) {
   AFI_TRY(Draft made, draft(id, layout, sequence, kv));
   AFI_TRY_VOID(fill(made, layout, kv));
-  return commit(std::move(made), id, layout, sequence);
+  return commit(std::move(made), id, layout, sequence, from);
 }
 
 Bytes PrefixCache::Draft::bytes() const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "afterimage/memory/pin.h"
+#include "afterimage/residency/request_facts.h"
 #include "afterimage/units.h"
 
 namespace afterimage {
@@ -21,7 +22,8 @@ struct PrefixHold {
 /// Whoever hands out matches, and takes them back when they are let go of.
 class PrefixOwner {
  public:
-  virtual void let_go(const PrefixHold& hold) = 0;
+  /// `request` is the one whose use this was, if the eviction policy has not heard of it yet.
+  virtual void let_go(const PrefixHold& hold, const RequestFacts* request) = 0;
 
  protected:
   ~PrefixOwner() = default;
@@ -30,26 +32,43 @@ class PrefixOwner {
 /// How far a prompt can be resumed, and the hold on what that takes. Move-only; dropping it unpins.
 /// A miss is a match with resume() == 0; it holds nothing.
 ///
+/// A match is one request's. What it holds counts as used when the request's own KV is inserted
+/// with it, or else when it is let go of: a policy hears of a request once, and of all of it.
+///
 /// Threads  As its owner says.
 class [[nodiscard]] PrefixMatch {
  public:
-  explicit PrefixMatch(TokenCount matched) : matched_(matched) {}
-  PrefixMatch(PrefixOwner& owner, const PrefixHold& hold, TokenCount resume, TokenCount matched)
-      : owner_(&owner), hold_(hold), resume_(resume), matched_(matched) {}
+  explicit PrefixMatch(TokenCount matched, const RequestFacts& facts = {})
+      : matched_(matched), facts_(facts) {}
+  /// A hold that is nobody's use.
+  PrefixMatch(PrefixOwner& owner, const PrefixHold& hold, TokenCount matched)
+      : owner_(&owner), hold_(hold), matched_(matched) {}
+  PrefixMatch(PrefixOwner& owner, const PrefixHold& hold, TokenCount resume, TokenCount matched,
+              const RequestFacts& facts)
+      : owner_(&owner),
+        hold_(hold),
+        resume_(resume),
+        matched_(matched),
+        facts_(facts),
+        untold_(true) {}
   PrefixMatch(PrefixMatch&& other) noexcept
       : owner_(std::exchange(other.owner_, nullptr)),
         hold_(other.hold_),
         resume_(std::exchange(other.resume_, TokenCount(0))),
-        matched_(other.matched_) {}
+        matched_(other.matched_),
+        facts_(other.facts_),
+        untold_(other.untold_) {}
   PrefixMatch& operator=(PrefixMatch other) noexcept {
     std::swap(owner_, other.owner_);
     std::swap(hold_, other.hold_);
     std::swap(resume_, other.resume_);
     std::swap(matched_, other.matched_);
+    std::swap(facts_, other.facts_);
+    std::swap(untold_, other.untold_);
     return *this;
   }
   ~PrefixMatch() {
-    if (owner_ != nullptr) owner_->let_go(hold_);
+    if (owner_ != nullptr) owner_->let_go(hold_, untold_ ? &facts_ : nullptr);
   }
 
   /// The length at which an engine can go on: exactly so many tokens are restored.
@@ -59,6 +78,10 @@ class [[nodiscard]] PrefixMatch {
   [[nodiscard]] bool holds() const { return owner_ != nullptr; }
   /// Requires holds().
   [[nodiscard]] const PrefixHold& hold() const { return hold_; }
+
+  [[nodiscard]] const RequestFacts& facts() const { return facts_; }
+  /// The policy knows of this use, or it was none.
+  void mark_told() { untold_ = false; }
 
   /// The same hold, to be let go of through `owner`: for a front that stands before the cache.
   [[nodiscard]] static PrefixMatch handed_over(PrefixMatch match, PrefixOwner& owner) {
@@ -71,6 +94,8 @@ class [[nodiscard]] PrefixMatch {
   PrefixHold hold_{};
   TokenCount resume_{};
   TokenCount matched_{};
+  RequestFacts facts_;
+  bool untold_ = false;
 };
 
 /// Rows [first, first + count) of one group, as they were captured.

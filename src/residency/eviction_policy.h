@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "afterimage/memory/pin.h"
@@ -18,6 +19,9 @@ struct EntryFacts {
   Duration cost{0};  // seconds that a hit saves, as measured when the entry was made
   /// Names the content, so that a policy knows it again when it comes back. 0: not known.
   std::uint64_t key = 0;
+  /// Keys of shorter entries that this one would stand for if they came back, the deepest first:
+  /// a prefix that was cached in pieces may return in one. Valid during the call.
+  std::span<const std::uint64_t> contains = {};
   /// The entry that this one is useless without: the block before it. It may be inserted later, but
   /// before victim() is asked.
   std::optional<SlotId> parent = std::nullopt;
@@ -37,8 +41,7 @@ enum class Leaving : unsigned char { kEvicted, kErased };
 /// Cost     touch is O(1) and runs at every hit; the rest is O(log n) amortised.
 /// Errors   None: an unknown slot, or one inserted twice, is a broken invariant.
 /// Threads  Not thread-safe. No clock (time is a fact of requests), no randomness: the same calls
-/// give the same victims. Ties
-///          are broken by time of use, then by slot.
+///          give the same victims. Ties are broken by time of use, then by slot.
 class EvictionPolicy {
  public:
   virtual ~EvictionPolicy() = default;
@@ -51,6 +54,12 @@ class EvictionPolicy {
 
   virtual void insert(SlotId slot, const EntryFacts& facts) = 0;
   virtual void touch(SlotId slot) = 0;
+  /// The entry `lower` was cut: `upper`, new and not parked, is what stood before the cut and what
+  /// `lower` stands on now. Both have the history that `lower` had; nobody has used either.
+  virtual void split(SlotId /*lower*/, const EntryFacts& /*of_lower*/, SlotId upper,
+                     const EntryFacts& of_upper) {
+    insert(upper, of_upper);
+  }
   /// The entry is gone, parked or not.
   virtual void erase(SlotId slot, Leaving why) = 0;
 

@@ -101,6 +101,12 @@ void HintedPolicy::insert(SlotId slot, const EntryFacts& facts) {
   inner_->insert(slot, facts);
 }
 
+void HintedPolicy::split(SlotId lower, const EntryFacts& of_lower, SlotId upper,
+                         const EntryFacts& of_upper) {
+  AFI_CHECK(entries_.emplace(packed(upper), Entry()).second);
+  inner_->split(lower, of_lower, upper, of_upper);
+}
+
 void HintedPolicy::touch(SlotId slot) {
   Entry& entry = entries_.at(packed(slot));
   if (entry.aside.has_value()) {

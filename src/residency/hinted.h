@@ -64,6 +64,8 @@ class HintedPolicy final : public EvictionPolicy {
   void begin_request(const RequestFacts& facts) override { inner_->begin_request(facts); }
   void insert(SlotId slot, const EntryFacts& facts) override;
   void touch(SlotId slot) override;
+  void split(SlotId lower, const EntryFacts& of_lower, SlotId upper,
+             const EntryFacts& of_upper) override;
   void erase(SlotId slot, Leaving why) override;
   void park(SlotId slot) override;
   void unpark(SlotId slot) override;

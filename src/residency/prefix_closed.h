@@ -29,6 +29,16 @@ class PrefixClosed final : public EvictionPolicy {
     policy_->insert(slot, facts);
   }
   void touch(SlotId slot) override { policy_->touch(slot); }
+  void split(SlotId lower, const EntryFacts& of_lower, SlotId upper,
+             const EntryFacts& of_upper) override {
+    at(upper.index).generation = upper.generation;
+    if (of_upper.parent.has_value()) link(upper.index, of_upper.parent->index);
+    if (of_lower.parent.has_value()) {
+      leave_parent(lower.index);
+      link(lower.index, of_lower.parent->index);
+    }
+    policy_->split(lower, of_lower, upper, of_upper);
+  }
   void erase(SlotId slot, Leaving why) override {
     unlink(slot.index);
     policy_->erase(slot, why);
@@ -82,7 +92,7 @@ class PrefixClosed final : public EvictionPolicy {
     kin_[parent].first_child = index;
     (void)above;
   }
-  void unlink(std::uint32_t index) {
+  void leave_parent(std::uint32_t index) {
     Kin& kin = kin_[index];
     if (kin.parent != kNobody) {
       if (kin.younger != kNobody) kin_[kin.younger].older = kin.older;
@@ -90,7 +100,10 @@ class PrefixClosed final : public EvictionPolicy {
       if (kin_[kin.parent].first_child == index) kin_[kin.parent].first_child = kin.older;
     }
     kin.parent = kin.older = kin.younger = kNobody;
-    kin.parked = false;
+  }
+  void unlink(std::uint32_t index) {
+    leave_parent(index);
+    kin_[index].parked = false;
   }
 
   std::unique_ptr<EvictionPolicy> policy_;

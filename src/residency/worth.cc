@@ -24,6 +24,11 @@ std::uint8_t price_of(const EntryFacts& facts) {
       std::clamp(kPrices + static_cast<int>(std::lround(2 * std::log2(price))), 0, kPrices - 1));
 }
 
+// What holds no bytes of its own still is some part of its run.
+float weight_of(const EntryFacts& facts) {
+  return static_cast<float>(std::max<std::uint64_t>(facts.bytes.value(), 1));
+}
+
 // How many doublings, between two bounds.
 std::uint64_t octave(std::uint64_t n, int least, int most) {
   return static_cast<std::uint64_t>(
@@ -73,7 +78,17 @@ void Worth::insert(SlotId slot, const EntryFacts& facts) {
   entry.generation = slot.generation;
   entry.price = price_of(facts);
   entry.present = true;
-  use(slot.index, recall(facts.key));
+  entry.past.bytes = weight_of(facts);
+  Past past = recall(facts.key);
+  for (const std::uint64_t key : facts.contains) {
+    const Past shorter = recall(key);
+    if (past.run == kNone) {
+      past = shorter;  // the deepest says what it continues
+    } else if (shorter.run != kNone) {
+      take(shorter);
+    }
+  }
+  use(slot.index, past);
 }
 
 void Worth::touch(SlotId slot) {
@@ -83,6 +98,30 @@ void Worth::touch(SlotId slot) {
   past.uses = std::min<std::uint8_t>(past.uses + 1, kUsesTold);
   if (!entry.parked) unstand(slot.index);
   use(slot.index, past);
+}
+
+// The upper half takes its place in the run, behind the lower one.
+void Worth::split(SlotId lower, const EntryFacts& of_lower, SlotId upper,
+                  const EntryFacts& of_upper) {
+  if (upper.index >= entries_.size()) entries_.resize(upper.index + 1);
+  Entry& below = entries_[lower.index];
+  Entry& above = entries_[upper.index];
+  AFI_CHECK(below.present && below.generation == lower.generation && !above.present);
+  above = Entry{};
+  above.key = of_upper.key;
+  above.generation = upper.generation;
+  above.price = below.price;
+  above.present = true;
+  above.past = below.past;
+  Run& run = runs_[below.past.run];
+  below.key = of_lower.key;
+  const float before = below.past.bytes;
+  below.past.bytes = weight_of(of_lower);
+  above.past.bytes = weight_of(of_upper);
+  above.past.deeper += below.past.bytes;
+  run.alive_bytes += static_cast<double>(below.past.bytes) + above.past.bytes - before;
+  ++run.alive;
+  below.parked ? stand(upper.index, /*deepest=*/true) : stand_behind(upper.index, lower.index);
 }
 
 void Worth::erase(SlotId slot, Leaving /*why*/) {
@@ -95,9 +134,11 @@ void Worth::erase(SlotId slot, Leaving /*why*/) {
   if (entry.key != 0 &&
       ghosts_.try_emplace(entry.key, Ghost{.past = entry.past, .serial = left.serial}).second) {
     if (left.remembered++ == 0) memory_order_.emplace_back(run, left.serial);
+    left.remembered_bytes += entry.past.bytes;
     ++remembered_;
   } else {
     --left.alive;
+    left.alive_bytes -= entry.past.bytes;
     drop_if_dead(run);
   }
 }
@@ -131,31 +172,40 @@ Worth::Past Worth::recall(std::uint64_t key) {
   ghosts_.erase(ghost);
   if (forgotten) return {};
   --runs_[past.run].remembered;
+  runs_[past.run].remembered_bytes -= past.bytes;
   --remembered_;
   past.uses = std::min<std::uint8_t>(past.uses + 1, kUsesTold);
   return past;
 }
 
+// An entry leaves the run it was in. True: it is one that requests share.
+bool Worth::take(const Past& past) {
+  Run& source = runs_[past.run];
+  // The deepest comes first: whoever goes on from a run begins with its deeper half.
+  if (!source.open && !source.touched) {
+    source.touched = true;
+    taken_.push_back(past.run);
+    source.continued = past.deeper <= source.bytes / 2 + past.bytes;
+  }
+  source.taken_bytes += past.bytes;
+  source.alive_bytes -= past.bytes;
+  --source.alive;
+  return source.kind == Kind::kShared || !(source.open || source.continued);
+}
+
 // The entry leaves the run it was in, and joins one of the present request's.
 void Worth::use(Index index, const Past& past) {
-  bool shared = false;
-  if (past.run != kNone) {
-    Run& source = runs_[past.run];
-    // The deepest comes first: whoever goes on from a run begins with its deeper half.
-    if (!source.open && source.taken == 0) {
-      taken_.push_back(past.run);
-      source.continued = past.place <= source.entries / 2 + 1;
-    }
-    ++source.taken;
-    --source.alive;
-    shared = source.kind == Kind::kShared || !(source.open || source.continued);
-  }
+  const bool shared = past.run != kNone && take(past);
   const Kind kind = shared ? Kind::kShared : at_tip_ ? Kind::kTip : Kind::kOwn;
   at_tip_ = false;
   const Index into = open_run(kind, past.uses);
   Run& run = runs_[into];
-  entries_[index].past = {.run = into, .place = run.entries, .uses = past.uses};
-  ++run.entries;
+  Past& now = entries_[index].past;
+  now.run = into;
+  now.deeper = static_cast<float>(run.bytes);
+  now.uses = past.uses;
+  run.bytes += now.bytes;
+  run.alive_bytes += now.bytes;
   ++run.alive;
   if (!entries_[index].parked) stand(index, /*deepest=*/false);
 }
@@ -187,7 +237,8 @@ void Worth::close_runs() {
   if (open_.empty() && taken_.empty()) return;
   for (const Index taken : taken_) {
     const Run& run = runs_[taken];
-    if (run.kind != Kind::kOwn || !run.continued) continue;
+    // Where entries are long, a request's last one is all that was its own.
+    if ((run.kind != Kind::kOwn && run.kind != Kind::kTip) || !run.continued) continue;
     turn_ = run.turn + 1;
     gap_ = now_ - run.since;
   }
@@ -196,7 +247,7 @@ void Worth::close_runs() {
   for (const Index opened : open_) {
     Run& run = runs_[opened];
     run.open = false;
-    run.taken = 0;
+    run.taken_bytes = 0;
     run.turn = turn_;
     run.gap = gap_;
     classify(run);
@@ -213,9 +264,10 @@ void Worth::settle(Index taken) {
   const bool left = run.kind == Kind::kLeftBehind || run.kind == Kind::kTipLeftBehind;
   const bool divided = !run.continued && !left && run.alive > 0;
   const double part =
-      divided ? 1 : static_cast<double>(run.taken) / static_cast<double>(run.taken + run.alive);
+      divided || run.alive == 0 ? 1 : run.taken_bytes / (run.taken_bytes + run.alive_bytes);
   model_.observe(run.reuse_class, run.bin, now_ - run.since - ReuseModel::begin_of(run.bin), part);
-  run.taken = 0;
+  run.taken_bytes = 0;
+  run.touched = false;
   if (run.alive == 0) {
     drop_if_dead(taken);
   } else if (divided) {
@@ -282,7 +334,9 @@ void Worth::forget_oldest() {
     if (run.serial != serial) continue;
     remembered_ -= run.remembered;
     run.alive -= run.remembered;
+    run.alive_bytes -= run.remembered_bytes;
     run.remembered = 0;
+    run.remembered_bytes = 0;
     ++run.serial;
     drop_if_dead(oldest);
   }
@@ -296,7 +350,7 @@ void Worth::forget_oldest() {
 
 void Worth::drop_if_dead(Index index) {
   Run& run = runs_[index];
-  if (run.alive > 0 || run.open || run.taken > 0) return;
+  if (run.alive > 0 || run.open || run.touched) return;
   unlist(index);
   unlink<&Run::of_age>(runs_, ages_[run.bin], index, kNone);
   ++run.serial;
@@ -350,6 +404,14 @@ void Worth::stand(Index entry, bool deepest) {
     link_last<&Entry::links>(entries_, standing, entry, kNone);
   }
   if (deepest && !runs_[index].open) relist(index);
+}
+
+void Worth::stand_behind(Index upper, Index lower) {
+  const Index after = entries_[lower].links.after;
+  entries_[upper].links = {.before = lower, .after = after};
+  entries_[lower].links.after = upper;
+  Ends& standing = runs_[entries_[upper].past.run].standing;
+  (after == kNone ? standing.last : entries_[after].links.before) = upper;
 }
 
 void Worth::unstand(Index entry) {

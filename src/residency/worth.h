@@ -38,6 +38,8 @@ class Worth final : public EvictionPolicy {
   void begin_request(const RequestFacts& facts) override;
   void insert(SlotId slot, const EntryFacts& facts) override;
   void touch(SlotId slot) override;
+  void split(SlotId lower, const EntryFacts& of_lower, SlotId upper,
+             const EntryFacts& of_upper) override;
   void erase(SlotId slot, Leaving why) override;
   void park(SlotId slot) override;
   void unpark(SlotId slot) override;
@@ -62,10 +64,11 @@ class Worth final : public EvictionPolicy {
     Index first = kNone;
     Index last = kNone;
   };
-  /// Where an entry was when it was last used.
+  /// Where an entry was when it was last used. Bytes as floats: they only tell how much is whose.
   struct Past {
     Index run = kNone;
-    Index place = 0;  // in its run, the deepest first
+    float bytes = 0;   // its own
+    float deeper = 0;  // of its run, those that are deeper
     std::uint8_t uses = 0;
   };
   struct Ghost {
@@ -83,19 +86,22 @@ class Worth final : public EvictionPolicy {
   };
   struct Run {
     RequestFacts facts;
-    double since = 0;  // last use, seconds
-    double gap = 0;    // from the turn before, seconds
+    double since = 0;        // last use, seconds
+    double gap = 0;          // from the turn before, seconds
+    double bytes = 0;        // at its beginning
+    double alive_bytes = 0;  // of `alive`
+    double taken_bytes = 0;  // by the present request
+    double remembered_bytes = 0;
     std::uint32_t turn = 0;
-    std::uint32_t entries = 0;  // at its beginning
-    std::uint32_t alive = 0;    // not used by another run since; here or remembered
+    std::uint32_t alive = 0;  // entries not used by another run since; here or remembered
     std::uint32_t remembered = 0;
-    std::uint32_t taken = 0;   // by the present request
     std::uint32_t serial = 0;  // tells what is remembered of it from what is forgotten
     ReuseModel::Class reuse_class = 0;
     std::uint8_t bin = 0;
     std::uint8_t uses = 0;
     Kind kind = Kind::kOwn;
     bool open = false;       // the present request's
+    bool touched = false;    // the present request took of it
     bool continued = false;  // the present request took most of it
     bool divided = false;
     Ends standing;    // entries here and not parked, the deepest first
@@ -110,6 +116,7 @@ class Worth final : public EvictionPolicy {
   };
 
   Past recall(std::uint64_t key);
+  bool take(const Past& past);
   void use(Index index, const Past& past);
   Index open_run(Kind kind, std::uint8_t uses);
   void close_runs();
@@ -122,6 +129,7 @@ class Worth final : public EvictionPolicy {
   void relist(Index run);
   void unlist(Index run);
   void stand(Index entry, bool deepest);
+  void stand_behind(Index upper, Index lower);
   void unstand(Index entry);
   [[nodiscard]] double worth_of(std::uint64_t bucket) const;
   void refresh();

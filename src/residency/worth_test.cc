@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
+#include <vector>
 
 namespace afterimage {
 namespace {
@@ -137,6 +139,60 @@ TEST(Worth, LearnsFromReuseThatCameTooLate) {
   talk.worth.begin_request({.now = talk.now});
   EXPECT_EQ(talk.evict(), ends);
   EXPECT_NE(talk.worth.victim().value().index, goes_on + 3);
+}
+
+// All conversations go on after a hundred seconds: an LRU would let go of those about to.
+TEST(Worth, WhatIsAboutToBeReusedStaysThoughItIsOlder) {
+  Talk talk;
+  for (int round = 0; round < 300; ++round) {
+    const std::uint32_t first = talk.begin({});
+    talk.now += 100 * kSecond;
+    talk.go_on(first, {});
+    talk.now += 300 * kSecond;
+    talk.end(first);
+  }
+  talk.begin({});
+  talk.now += 85 * kSecond;
+  const std::uint32_t young = talk.begin({});
+  talk.now += 5 * kSecond;
+  talk.worth.begin_request({.now = talk.now});
+  EXPECT_EQ(talk.evict(), young);
+}
+
+TEST(Worth, AnEntryThatIsCutStaysWhereItWasInItsRun) {
+  for (const bool parked : {false, true}) {
+    Worth worth;
+    worth.begin_request({});
+    worth.insert(slot(0), {.bytes = 1_MiB, .key = 9});
+    worth.insert(slot(1), {.bytes = 8_MiB, .key = 7});
+    worth.insert(slot(2), {.bytes = 1_MiB, .key = 2});
+    if (parked) worth.park(slot(1));
+    worth.split(slot(1), {.bytes = 6_MiB, .key = 7}, slot(3), {.bytes = 2_MiB, .key = 3});
+    if (parked) worth.unpark(slot(1));
+    std::vector<std::uint32_t> left;
+    while (const auto victim = worth.victim()) {
+      left.push_back(victim->index);
+      worth.erase(*victim, Leaving::kEvicted);
+    }
+    if (!parked) EXPECT_EQ(left, (std::vector<std::uint32_t>{0, 1, 3, 2}));
+    EXPECT_EQ(left.size(), 4U);
+    EXPECT_EQ(worth.remembered(), 4U);
+  }
+}
+
+// Of what was cached in pieces and returns in one, every piece is known again.
+TEST(Worth, KnowsAgainWhatReturnsInOnePiece) {
+  Worth worth;
+  worth.begin_request({});
+  worth.insert(slot(0), {.bytes = 8_MiB, .key = 7});
+  worth.split(slot(0), {.bytes = 6_MiB, .key = 7}, slot(1), {.bytes = 2_MiB, .key = 3});
+  worth.erase(slot(0), Leaving::kEvicted);
+  worth.erase(slot(1), Leaving::kEvicted);
+  EXPECT_EQ(worth.remembered(), 2U);
+  worth.begin_request({.now = kSecond});
+  const std::array<std::uint64_t, 3> contains = {8, 7, 3};
+  worth.insert({.index = 0, .generation = 1}, {.bytes = 9_MiB, .key = 9, .contains = contains});
+  EXPECT_EQ(worth.remembered(), 0U);
 }
 
 TEST(Worth, WhatSavesMoreSecondsByByteStays) {

@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "afterimage/reuse/plan.h"
 
+#include <utility>
+
 #include "afterimage/check.h"
 
 namespace afterimage {
@@ -82,7 +84,18 @@ Result<bool> Plan::await(std::stop_token stop) {
     item.source = MediaSource::kAwaited;
     item.claim = std::get<Embeddings>(std::move(outcome));
   }
+  note_request();
   return true;
+}
+
+void Plan::note_request() {
+  if (front_ == nullptr) return;
+  std::vector<const Embeddings*> used;
+  for (const Item& item : items_) {
+    if (!item.claim.has_value()) continue;
+    used.push_back(&std::get<Embeddings>(*item.claim));
+  }
+  std::exchange(front_, nullptr)->note_request(facts_, used);
 }
 
 std::vector<TensorViews> Plan::embeddings() const {

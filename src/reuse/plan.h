@@ -58,8 +58,9 @@ class [[nodiscard]] Plan {
   /// `item` could not be encoded.
   void fail(std::size_t item, const Error& error);
 
-  /// Blocks until what others are encoding is there. True: everything is. False: somebody gave up,
-  /// and to_encode() is not empty any more.
+  /// Blocks until what others are encoding is there. True: everything is, and the eviction policy
+  /// was told that this request used it. False: somebody gave up, and to_encode() is not empty any
+  /// more.
   Result<bool> await(std::stop_token stop = {});
 
   /// One list of tensors a media item, in order of appearance; valid while the plan lives. Empty
@@ -79,13 +80,17 @@ class [[nodiscard]] Plan {
     MediaSource source = MediaSource::kReused;
     EncoderKey key;
   };
-  Plan(std::vector<Item> items, EncoderArchive* archive)
-      : items_(std::move(items)), archive_(archive) {}
+  Plan(EncodeOnce& front, EncoderArchive* archive, const RequestFacts& facts,
+       std::vector<Item> items)
+      : front_(&front), archive_(archive), facts_(facts), items_(std::move(items)) {}
   /// Publishes what the archive has of the item, if it has.
   void load(Item& item);
+  void note_request();
 
-  std::vector<Item> items_;
+  EncodeOnce* front_;        // until the policy was told
   EncoderArchive* archive_;  // nullptr: none
+  RequestFacts facts_;
+  std::vector<Item> items_;
 };
 
 }  // namespace afterimage

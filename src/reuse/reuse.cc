@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "afterimage/residency/policies.h"
+
 namespace afterimage {
 namespace {
 
@@ -32,12 +34,14 @@ Result<std::unique_ptr<Reuse>> Reuse::create(const ReuseOptions& options, const 
   std::unique_ptr<Reuse> reuse(new Reuse(options, root));
   EncoderCacheOptions cache_options;
   cache_options.max_entries = options.max_encoder_entries;
+  AFI_TRY(cache_options.policy, make_policy(options.policy));
   AFI_TRY(reuse->cache_, EncoderCache::create(std::move(cache_options), reuse->budget_));
   reuse->front_ = std::make_unique<EncodeOnce>(
       *reuse->cache_, clock, EncodeOnceOptions{.verify_hits = options.verify_hits});
   if (options.prefixes) {
     PrefixCacheOptions prefix_options;
     prefix_options.max_sequences = options.max_sequences;
+    AFI_TRY(prefix_options.policy, make_policy(options.policy));
     AFI_TRY(reuse->prefixes_, PrefixCache::create(std::move(prefix_options), reuse->budget_));
     reuse->prefill_ = std::make_unique<PrefillOnce>(
         *reuse->prefixes_, PrefillOnceOptions{.verify_hits = options.verify_hits});
@@ -45,7 +49,8 @@ Result<std::unique_ptr<Reuse>> Reuse::create(const ReuseOptions& options, const 
   return reuse;
 }
 
-Plan Reuse::plan(const Fingerprint& prints, const std::string& agent, std::size_t covered) {
+Plan Reuse::plan(const Fingerprint& prints, const std::string& agent, std::size_t covered,
+                 const RequestFacts& facts) {
   const AgentId asks = agent_id(agent);
   std::vector<Plan::Item> items;
   items.reserve(prints.keys.size());
@@ -66,7 +71,7 @@ Plan Reuse::plan(const Fingerprint& prints, const std::string& agent, std::size_
     if (item.same_as == i) item.claim = front_->claim(prints.keys[i], asks);
     items.push_back(std::move(item));
   }
-  Plan plan(std::move(items), encoder_archive_.get());
+  Plan plan(*front_, encoder_archive_.get(), facts, std::move(items));
   for (Plan::Item& item : plan.items_) {
     if (item.claim.has_value()) plan.load(item);
   }

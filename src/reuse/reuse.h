@@ -26,8 +26,9 @@ namespace afterimage {
 struct ReuseOptions {
   Bytes budget = 4_GiB;  // of everything that is kept, together
   EntryCount max_encoder_entries = EntryCount(1'000'000);
-  bool verify_hits = true;  // recompute checksums at every hit
-  bool prefixes = true;     // keep KV, too: prefill once
+  std::string policy = "worth";  // who leaves first: one of policy_names()
+  bool verify_hits = true;       // recompute checksums at every hit
+  bool prefixes = true;          // keep KV, too: prefill once
   EntryCount max_sequences = EntryCount(1'000'000);
   /// Where everything is kept a second time, and found again after it was evicted or by a later
   /// process that has the same secret; outlives the object. nullptr: nowhere. An eighth of the
@@ -50,7 +51,7 @@ struct ReuseStats {
 
 /// Afterimage in one process: the caches, their one budget, and the plan of each request.
 ///
-/// Errors   kInvalidArgument: options that make no cache.
+/// Errors   kInvalidArgument: options that make no cache, or name no policy.
 /// Threads  Any.
 class Reuse {
  public:
@@ -67,9 +68,9 @@ class Reuse {
   /// Looks every item up once, pins what is there, and takes or joins the encoding of what is not.
   /// `agent` names who asks, for the count of agents that share an entry; empty: nobody in
   /// particular. The first `covered` items lie in a prefix that is resumed: they are neither looked
-  /// up nor encoded.
+  /// up nor encoded. `facts` are for the eviction policy.
   [[nodiscard]] Plan plan(const Fingerprint& prints, const std::string& agent,
-                          std::size_t covered = 0);
+                          std::size_t covered = 0, const RequestFacts& facts = {});
 
   [[nodiscard]] EncodeOnce& encoder() { return *front_; }
   /// nullptr: prefixes are off.

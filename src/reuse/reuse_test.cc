@@ -43,6 +43,14 @@ struct Fixture {
 using Items = std::vector<std::size_t>;
 using Sources = std::vector<MediaSource>;
 
+TEST(Reuse, APolicyThatThereIsNotIsToldThoseThereAre) {
+  const ManualClock clock;
+  const auto made = Reuse::create({.policy = "lru2"}, Secret{}, clock);
+  ASSERT_FALSE(made.has_value());
+  EXPECT_EQ(made.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(Reuse::create({.policy = "gdsf"}, Secret{}, clock).has_value());
+}
+
 TEST(Plan, AsksForWhatIsMissingAndFindsWhatIsThere) {
   Fixture f;
   {
