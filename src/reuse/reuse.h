@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "afterimage/encoder/encode_once.h"
@@ -16,6 +17,7 @@
 #include "afterimage/prefix/prefix_cache.h"
 #include "afterimage/result.h"
 #include "afterimage/reuse/fingerprint.h"
+#include "afterimage/reuse/memory_keeper.h"
 #include "afterimage/reuse/plan.h"
 
 namespace afterimage {
@@ -26,6 +28,7 @@ struct ReuseOptions {
   bool verify_hits = true;  // recompute checksums at every hit
   bool prefixes = true;     // keep KV, too: prefill once
   EntryCount max_sequences = EntryCount(1'000'000);
+  PressureOptions pressure;  // with a gauge, `budget` is what is kept at most
 };
 
 /// What reuse has done so far.
@@ -34,6 +37,7 @@ struct ReuseStats {
   EncodeOnceStats encodes;
   PrefixCacheStats prefix;
   PrefillOnceStats prefills;
+  std::optional<MemoryKeeperStats> governed;  // nullopt: nobody governs
   Bytes budget;
   Bytes used;
   Bytes peak;
@@ -41,7 +45,7 @@ struct ReuseStats {
 
 /// Afterimage in one process: the caches, their one budget, and the plan of each request.
 ///
-/// Errors   kInvalidArgument: options that make no cache.
+/// Errors   kInvalidArgument: options that make no cache; kUnavailable: see MemoryKeeper.
 /// Threads  Any.
 class Reuse {
  public:
@@ -65,6 +69,8 @@ class Reuse {
   [[nodiscard]] EncodeOnce& encoder() { return *front_; }
   /// nullptr: prefixes are off.
   [[nodiscard]] PrefillOnce* prefix() { return prefill_.get(); }
+  /// nullptr: nobody governs.
+  [[nodiscard]] MemoryKeeper* keeper() { return keeper_.get(); }
   [[nodiscard]] ReuseStats stats() const;
 
  private:
@@ -79,6 +85,7 @@ class Reuse {
   std::unique_ptr<EncodeOnce> front_;  // after the caches: fronts go before what they stand before
   Mutex agents_mutex_;
   std::map<std::string, AgentId> agents_ AFI_GUARDED_BY(agents_mutex_);
+  std::unique_ptr<MemoryKeeper> keeper_;  // last: its thread uses the caches
 };
 
 }  // namespace afterimage
