@@ -25,6 +25,7 @@ MemoryKeeper::MemoryKeeper(const PressureOptions& options, MemoryBudget& budget,
                            EncodeOnce& encoder, PrefillOnce* prefix, const Clock& clock)
     : gauge_(options.gauge),
       options_(options.governor),
+      cap_(budget.capacity()),
       budget_(budget),
       encoder_(encoder),
       prefix_(prefix),
@@ -41,11 +42,15 @@ Result<std::unique_ptr<MemoryKeeper>> MemoryKeeper::create(const PressureOptions
     return fail(ErrorCode::kInvalidArgument, "nothing can be governed without a gauge");
   }
   PressureOptions chosen = options;
-  chosen.governor.cap = budget.capacity();
   if (chosen.governor.reserve == 0_B) {
     AFI_TRY(const GaugeReading shown, chosen.gauge->read());
     chosen.governor.reserve = Bytes(std::max<Bytes::rep>(shown.total.value() / kDefaultReserve, 1));
   }
+  // To the governor the reserve is part of what we could take, and we never do: so that it is kept
+  // out of what others leave over and not out of the budget.
+  const Bytes cap = budget.capacity();
+  chosen.governor.cap = cap + std::min(chosen.governor.reserve, Bytes::max() - cap);
+  if (!chosen.governor.blind_cap.has_value()) chosen.governor.blind_cap = Bytes(cap.value() / 2);
   AFI_TRY_VOID(check(chosen.governor));
   std::unique_ptr<MemoryKeeper> keeper(new MemoryKeeper(chosen, budget, encoder, prefix, clock));
   keeper->tick();
@@ -76,7 +81,8 @@ GovernorActions MemoryKeeper::tick(Bytes refused) {
   // A guess about the future keeps newcomers out and costs nobody who is there: nothing here has a
   // copy below. So what others leave over, less the reserve, may stay, and does not grow.
   const Bytes left_over = minus(next.actions.budget, options_.reserve);
-  const Bytes budget = std::max(next.actions.target, std::min(left_over, budget_.capacity()));
+  const Bytes budget =
+      std::min(cap_, std::max(next.actions.target, std::min(left_over, budget_.capacity())));
   budget_.set_capacity(budget);
   GaveBack release{.at = inputs.now, .bytes = give_back(), .budget = budget};
   if (release.bytes >= kWorthReturning) return_free_memory();

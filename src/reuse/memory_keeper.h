@@ -102,6 +102,7 @@ class MemoryKeeper {
 
   const std::shared_ptr<PressureGauge> gauge_;
   const GovernorOptions options_;
+  const Bytes cap_;  // the budget's capacity when we came
   MemoryBudget& budget_;
   EncodeOnce& encoder_;
   PrefillOnce* const prefix_;
