@@ -113,7 +113,7 @@ TEST(GovernedServeProperty, AnswersAreTheSameWhateverTheGovernorTakesAndWhen) {
   const Conversations all;
   std::uint64_t hits = 0;
   Bytes given_back;
-  for_each_seed(25, [&](Rng& rng) {
+  for_each_seed(10, [&](Rng& rng) {
     ManualClock clock;
     Governed governed(clock);
     const auto disturb = [&] {

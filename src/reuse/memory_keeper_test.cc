@@ -327,7 +327,7 @@ TEST(MemoryKeeper, q9_what_is_reported_is_of_the_memory_that_was_read) {
 }
 
 TEST(MemoryKeeperProperty, TheBudgetHoldsAndBytesAreRightWhateverOthersDo) {
-  for_each_seed(20, [](Rng& rng) {
+  for_each_seed(10, [](Rng& rng) {
     Fixture f(32_MiB);
     std::vector<std::pair<unsigned, Embeddings>> held;
     for (int i = 0; i < 120; ++i) {
