@@ -12,7 +12,7 @@ CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
 install = @$(if $(NO_INSTALL),true,scripts/install-deps.sh) $(1)
 SOURCES = git ls-files '*.h' '*.cc'
 
-.PHONY: help run traces test test-release tsan bench build fmt lint analyze fuzz docs examples install-deps clean
+.PHONY: help run drill traces test test-release tsan bench build fmt lint analyze fuzz docs examples install-deps clean
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -27,6 +27,9 @@ build: install-deps ## the release build, in build/release
 
 run: build ## the main job on real images: outputs identical? what was saved? DISK=DIR keeps it
 	build/release/afterimage run --workload $(WORKLOAD) $(if $(DISK),--disk $(DISK))
+
+drill: build ## a hog takes the memory of a control group: is it given back, are outputs identical?
+	scripts/pressure-drill.py build/release/afterimage
 
 traces: ## every policy on the traces in TRACES=../shared/traces, between its bounds
 	@ls $(TRACES)/*.jsonl.gz >/dev/null 2>&1 || { \

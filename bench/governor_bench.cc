@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 //
-// What does it cost to govern: a step, and to release bytes whose copies are below, by how many
-// entries there are?
+// What does it cost to govern: a step, a tick of the keeper that reads the machine's memory, to
+// release bytes whose copies are below, by how many entries there are, and to give a whole GiB back
+// to the system, beside what the kernel alone takes for that?
 #include <benchmark/benchmark.h>
+#include <sys/mman.h>
 
+#include <chrono>
+#include <cstring>
 #include <memory>
 #include <vector>
 
 #include "afterimage/check.h"
 #include "afterimage/platform/random.h"
 #include "afterimage/pressure/governor.h"
+#include "afterimage/pressure/linux_gauges.h"
 #include "afterimage/pressure/residents.h"
 #include "afterimage/residency/lfu.h"
+#include "afterimage/reuse/reuse.h"
 
 namespace afterimage {
 namespace {
@@ -81,6 +87,90 @@ void BM_ReleaseClean(benchmark::State& bench) {
   bench.SetItemsProcessed(bench.iterations());
 }
 BENCHMARK(BM_ReleaseClean)->Arg(100)->Arg(10'000);
+
+/// 1 GiB of clean entries, in the books.
+void BM_ReleaseGiBOfClean(benchmark::State& bench) {
+  for (auto _ : bench) {
+    const auto residents = Residents::create({.below = 1_GiB}, 1_GiB, [] {
+                             return std::make_unique<AgedLfu>();
+                           }).value();
+    for (std::uint64_t i = 0; i < 1024; ++i) {
+      AFI_CHECK(residents->admit({.bytes = kEntry}, 0s).has_value());
+    }
+    std::vector<CleanOrder> orders;
+    residents->obey({.budget = 1_GiB, .target = 1_GiB, .clean = 1_GiB}, 0s, orders);
+    for (const CleanOrder& order : orders) residents->finish_clean(order.slot, true);
+    const auto began = std::chrono::steady_clock::now();
+    const Obeyed done = residents->obey({.budget = 1_GiB, .release = 1_GiB}, 0s, orders);
+    bench.SetIterationTime(
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
+    AFI_CHECK(done.released == 1_GiB);
+  }
+}
+BENCHMARK(BM_ReleaseGiBOfClean)->UseManualTime()->Iterations(20);
+
+/// A keeper over caches of `budget`.
+std::unique_ptr<Reuse> governed(std::shared_ptr<PressureGauge> gauge, Bytes budget,
+                                const Clock& clock) {
+  PressureOptions pressure{.gauge = std::move(gauge), .governor = {}, .own_thread = false};
+  pressure.governor.reserve = 64_MiB;
+  return Reuse::create({.budget = budget, .pressure = pressure}, Secret{}, clock).value();
+}
+
+/// Reads /proc, steps, and finds that nothing has to leave.
+void BM_KeeperTick(benchmark::State& bench) {
+  const SystemClock clock;
+  const SystemFiles files;
+  const auto reuse = governed(std::make_shared<ProcGauge>(files), 1_MiB, clock);
+  for (auto _ : bench) benchmark::DoNotOptimize(reuse->keeper()->tick());
+  bench.SetItemsProcessed(bench.iterations());
+}
+BENCHMARK(BM_KeeperTick);
+
+/// 1 GiB of encoder outputs, from the tick that sees that others need it until the system has it.
+void BM_GiveBackGiB(benchmark::State& bench) {
+  const SystemClock clock;
+  for (auto _ : bench) {
+    Bytes others = 1_GiB;
+    const auto reuse = governed(std::make_shared<EngineGauge>([&]() -> Result<GaugeReading> {
+                                  return GaugeReading{.total = 4_GiB, .used = others};
+                                }),
+                                1_GiB, clock);
+    for (unsigned n = 0; n < 1024; ++n) {
+      EncoderKey key;
+      std::memcpy(key.bytes.data(), &n, sizeof n);
+      const auto kept = reuse->encoder().get_or_encode(key, Modality::kImage, [] {
+        return Result<EncoderOutput>(EncoderOutput{{.dtype = DType::kF32,
+                                                    .shape = Shape{1024, 256},
+                                                    .bytes = std::vector<std::byte>(1U << 20U)}});
+      });
+      AFI_CHECK(kept.has_value() && kept->resident());
+    }
+    others = 4_GiB;
+    const auto began = std::chrono::steady_clock::now();
+    reuse->keeper()->tick();
+    bench.SetIterationTime(
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
+    AFI_CHECK(reuse->stats().used == 0_B);
+  }
+}
+BENCHMARK(BM_GiveBackGiB)->UseManualTime()->Iterations(3);
+
+/// The limit: the kernel takes 1 GiB back that was written to.
+void BM_KernelTakesBackGiB(benchmark::State& bench) {
+  constexpr std::size_t kSize = std::size_t{1} << 30U;
+  for (auto _ : bench) {
+    void* memory =
+        ::mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    AFI_CHECK(memory != MAP_FAILED);
+    std::memset(memory, 1, kSize);
+    const auto began = std::chrono::steady_clock::now();
+    ::munmap(memory, kSize);
+    bench.SetIterationTime(
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
+  }
+}
+BENCHMARK(BM_KernelTakesBackGiB)->UseManualTime()->Iterations(3);
 
 }  // namespace
 }  // namespace afterimage

@@ -264,6 +264,17 @@ def replay(build, quick):
     return [{"policy": policy, "uses_per_second": statistics.median(speeds)} for policy, speeds in runs.items()]
 
 
+def governor(results):
+    """What governing costs: no peer does it, so the limits stand beside it."""
+    print("\nGovernor\n")
+    for question, name in [("a step", "BM_GovernorStep"),
+                           ("a tick that reads /proc and has nothing to do", "BM_KeeperTick"),
+                           ("1 GiB of clean entries released, in the books", "BM_ReleaseGiBOfClean"),
+                           ("1 GiB given back from the caches to the system", "BM_GiveBackGiB"),
+                           ("  the limit: the kernel takes 1 GiB back", "BM_KernelTakesBackGiB")]:
+        print(f"{question:<52}{show(results.median(name)):>10}   {results.spread(name)}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path, help="a build folder with AFTERIMAGE_BENCH=ON")
@@ -290,6 +301,7 @@ def main():
                 only=f"(ReadThe|LinearScan|BlockHashMap|Insert).*tokens:{length}(/|$)")
     run_cpp(arguments.build, "block_keys", results, 3, min_time)
     run_peer("radix_tree", results)
+    run_cpp(arguments.build, "governor", results, 3, min_time)
     run_cpp(arguments.build, "engine", results, 3, min_time, only="Encode|Prefill|Decode")
     progress("")
 
@@ -304,6 +316,7 @@ def main():
     for name in sorted(results.runs):
         if name.startswith(("BM_Encode", "BM_Prefill", "BM_Decode")) and "Encoder" not in name and "Once" not in name:
             print(f"{name.removeprefix('BM_'):<44}{show(results.median(name)):>10}   {results.spread(name)}")
+    governor(results)
     parallel_advice(arguments.build)
     tables["replay"] = replay(arguments.build, arguments.quick)
     tables["disk"] = disk(arguments.build, arguments.quick)

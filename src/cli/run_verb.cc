@@ -14,6 +14,7 @@
 #include "afterimage/lab/run.h"
 #include "afterimage/lab/run_report.h"
 #include "afterimage/lab/trace.h"
+#include "afterimage/pressure/linux_gauges.h"
 #include "afterimage/residency/policies.h"
 #include "cli/verbs.h"
 #include "cli/workload_call.h"
@@ -28,6 +29,7 @@ struct RunCall {
   std::string record;
   std::string engine = "reference";
   std::string size = "small";
+  std::string governor;
   std::uint64_t budget = (4_GiB).value();
   std::uint64_t max_entries = 1'000'000;
   std::string policy = "worth";
@@ -69,14 +71,24 @@ std::optional<Disk> open_disk_or_go_on(const RunCall& call, World& world) {
   return std::nullopt;
 }
 
+/// nullptr: none is asked for.
+Result<std::shared_ptr<PressureGauge>> make_gauge(const std::string& where, const World& world) {
+  if (where.empty()) return nullptr;
+  AFI_TRY(std::shared_ptr<PressureGauge> gauge,
+          where == "auto" ? open_host_gauge(world.files) : open_group_gauge(world.files, where));
+  return gauge;
+}
+
 Result<RunReport> work(const RunCall& call, World& world) {
+  AFI_TRY(auto gauge, make_gauge(call.governor, world));
   AFI_TRY(const Workload workload, load_workload(call.workload, call.images, world));
   AFI_TRY(const auto engine, make_engine(call.size, world.clock));
   RunOptions options{.engine_name = fmt::format("{} ({})", call.engine, call.size),
                      .generate = {.max_tokens = TokenCount(call.max_tokens)},
                      .reuse = {.budget = Bytes(call.budget),
                                .max_encoder_entries = EntryCount(call.max_entries),
-                               .policy = call.policy},
+                               .policy = call.policy,
+                               .pressure = {.gauge = std::move(gauge)}},
                      .record = !call.record.empty()};
   const std::optional<Disk> disk = open_disk_or_go_on(call, world);
   if (disk.has_value()) {
@@ -139,6 +151,12 @@ void add_run(CLI::App& program, World& world, ExitCode& code) {
       ->transform(CLI::AsSizeValue(false))
       ->default_str("4GiB")
       ->type_name("SIZE");
+  verb->add_option(
+          "--governor", call->governor,
+          "Give memory back when others need it, and take no more than they leave: the\n"
+          "budget is then the most that is kept. auto: this process's control group or the\n"
+          "machine, whichever has less; or the folder of another control group")
+      ->type_name("auto|DIR");
   verb->add_option("--max-entries", call->max_entries, "Encoder outputs kept at most")
       ->check(CLI::PositiveNumber)
       ->capture_default_str()
@@ -163,7 +181,8 @@ void add_run(CLI::App& program, World& world, ExitCode& code) {
       "  afterimage run --workload examples/agents.jsonl\n"
       "  afterimage run --workload examples/agents.jsonl --images ~/Pictures\n"
       "  afterimage run --workload mine.jsonl --budget 64MiB --json out.json\n"
-      "  afterimage run --workload mine.jsonl --disk ~/.cache/afterimage   (twice)");
+      "  afterimage run --workload mine.jsonl --disk ~/.cache/afterimage   (twice)\n"
+      "  afterimage run --workload mine.jsonl --budget 64GiB --governor auto");
   verb->callback([call, &world, &code] { code = run(*call, world); });
 }
 

@@ -169,6 +169,10 @@ Result<Pin> EncodeOnce::store(const EncoderKey& key, const TensorViews& views,
   Reservation room;
   {
     const MutexLock lock(mutex_);
+    if (blocked_) {
+      ++stats_.blocked;
+      return afterimage::fail(ErrorCode::kUnavailable, "admission is blocked: memory is short");
+    }
     AFI_TRY(room, cache_.make_room(Payload::bytes_needed(views)));
   }
   AFI_TRY(Payload payload, Payload::copy_of(views, std::move(room)));
@@ -291,6 +295,16 @@ void EncodeOnce::clear() {
 Bytes EncodeOnce::shed(Bytes wanted) {
   const MutexLock lock(mutex_);
   return cache_.shed(wanted);
+}
+
+Bytes EncodeOnce::obey_budget() {
+  const MutexLock lock(mutex_);
+  return cache_.obey_budget();
+}
+
+void EncodeOnce::block_admission(bool blocked) {
+  const MutexLock lock(mutex_);
+  blocked_ = blocked;
 }
 
 std::optional<EncoderEntryInfo> EncodeOnce::info(const EncoderKey& key) const {

@@ -97,7 +97,8 @@ struct EncodeOnceStats {
   std::uint64_t led = 0;         // encodes begun
   std::uint64_t followed = 0;    // requests that waited instead of encoding
   std::uint64_t taken_over = 0;  // turns that passed to one who waited
-  std::uint64_t uncached = 0;    // outputs that did not fit
+  std::uint64_t uncached = 0;    // outputs that did not fit, or came while admission was blocked
+  std::uint64_t blocked = 0;     // of them, the latter
   std::uint64_t corrupt = 0;     // hits whose bytes were not intact
 };
 
@@ -135,6 +136,10 @@ class EncodeOnce final : private PinOwner {
   bool erase(const EncoderKey& key);
   void clear();
   Bytes shed(Bytes wanted);
+  Bytes obey_budget();
+  /// While it is blocked nothing new is kept: outputs are served uncached. What is there is found,
+  /// erased and evicted as ever.
+  void block_admission(bool blocked);
   [[nodiscard]] std::optional<EncoderEntryInfo> info(const EncoderKey& key) const;
   [[nodiscard]] EncoderCacheStats cache_stats() const;
   [[nodiscard]] EncodeOnceStats stats() const;
@@ -164,6 +169,7 @@ class EncodeOnce final : private PinOwner {
   struct Flights;
   std::unique_ptr<Flights> flights_ AFI_GUARDED_BY(mutex_);
   EncodeOnceStats stats_ AFI_GUARDED_BY(mutex_);
+  bool blocked_ AFI_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace afterimage

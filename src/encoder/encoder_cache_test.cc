@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "afterimage/residency/lfu.h"
 #include "afterimage/residency/lru.h"
 #include "afterimage/testing/recording_policy.h"
@@ -144,7 +146,8 @@ TEST(EncoderCache, NoEntriesAtAllIsAMistakeAndNotACache) {
   EXPECT_EQ(EncoderCache::create(at_most(0), budget).error().code, ErrorCode::kInvalidArgument);
 }
 
-TEST(EncoderCache, PinnedEntriesStayAndTheNewcomerGoesWithout) {
+// Seed 000 V17: what could not be evicted for was stored all the same, and nobody was told.
+TEST(EncoderCache, V17_PinnedEntriesStayAndTheNewcomerGoesWithout) {
   Fixture f(10);
   ASSERT_TRUE(f.put(1, 6));
   {
@@ -191,7 +194,8 @@ TEST(EncoderCache, OthersMayHoldTheBudget) {
   EXPECT_LE(f.budget.peak(), f.budget.capacity());
 }
 
-TEST(EncoderCache, ClearKeepsTheCounters) {
+// Seed 000 V16: clear() reset the counters, and evictions had none.
+TEST(EncoderCache, V16_ClearKeepsTheCounters) {
   Fixture f(10);
   ASSERT_TRUE(f.put(1, 3));
   EXPECT_TRUE(f.get(1));
@@ -277,6 +281,16 @@ TEST(Seed000, V1_ThousandHitsAreNotEvictedByThreeNewcomers) {
   EXPECT_TRUE(f.holds(1));
 }
 
+// The controller that there was had no such call: the first eviction raised.
+TEST(Seed000, V2_TheFloorOfAQueueServesTheFirstEviction) {
+  EncoderCacheOptions options;
+  options.floor = std::make_shared<QueueFloor>(QueueFloor::Load{1, 1, 1});
+  options.max_entries = EntryCount(3);
+  Fixture f(100, std::move(options));
+  for (unsigned n = 1; n <= 4; ++n) ASSERT_TRUE(f.put(n, 1));
+  EXPECT_EQ(f.cache->stats().evictions, 1U);
+}
+
 TEST(Seed000, V3_AFloorAboveTheCapacityDoesNotLoop) {
   EncoderCacheOptions options = with_floor(100);
   options.max_entries = EntryCount(3);
@@ -355,6 +369,52 @@ TEST(Seed000, V8_AVideoOfRankFourIsChargedInFull) {
   const TensorViews video = {TensorView::over(DType::kF32, Shape{16, 16, 64, 64}, bytes).value()};
   ASSERT_TRUE(cache->insert(key(1), video, {.modality = Modality::kVideo}).has_value());
   EXPECT_EQ(budget.used(), Bytes(4'194'304));
+}
+
+TEST(Seed000, V10_WhoeverGaveTheBytesCannotChangeThem) {
+  Fixture f(100);
+  Rows given(2, 5);
+  ASSERT_TRUE(f.cache->insert(key(1), given.views, {}).has_value());
+  std::ranges::fill(given.bytes, std::byte{6});
+  const Pin found = f.cache->find(key(1)).value();
+  EXPECT_EQ(found->tensors()[0].bytes()[0], std::byte{5});
+  EXPECT_TRUE(found->intact());
+}
+
+/// Least recently used, and how often it is asked or told anything.
+class CountingLru final : public EvictionPolicy {
+ public:
+  explicit CountingLru(std::uint64_t& calls) : calls_(calls) {}
+  [[nodiscard]] std::string_view name() const override { return "counting"; }
+  void insert(SlotId slot, const EntryFacts& facts) override { counted().insert(slot, facts); }
+  void touch(SlotId slot) override { counted().touch(slot); }
+  void erase(SlotId slot, Leaving why) override { counted().erase(slot, why); }
+  void park(SlotId slot) override { counted().park(slot); }
+  void unpark(SlotId slot) override { counted().unpark(slot); }
+  [[nodiscard]] std::optional<SlotId> victim() override { return counted().victim(); }
+
+ private:
+  Lru& counted() {
+    ++calls_;
+    return inner_;
+  }
+  std::uint64_t& calls_;
+  Lru inner_;
+};
+
+// Every store summed up all entries.
+TEST(Seed000, V14_AStoreCostsTheSameHoweverManyEntriesThereAre) {
+  const auto calls_of_one_store = [](unsigned entries) {
+    std::uint64_t calls = 0;
+    EncoderCacheOptions options;
+    options.policy = std::make_unique<CountingLru>(calls);
+    Fixture f(entries, std::move(options));
+    for (unsigned n = 0; n < entries; ++n) EXPECT_TRUE(f.put(n, 1));
+    const std::uint64_t before = calls;
+    EXPECT_TRUE(f.put(entries, 1)) << "one leaves for it";
+    return calls - before;
+  };
+  EXPECT_EQ(calls_of_one_store(10), calls_of_one_store(1000));
 }
 
 TEST(Seed000, V12_SavedTimeIsTimeAndNotBytes) {

@@ -132,8 +132,8 @@ TEST(ParallelAdvice, IsWrittenForALaunch) {
   EXPECT_NE(advice.prerequisites[0].find("--mm-encoder-tp-mode data"), std::string::npos);
 }
 
-// The seed counted some refusals and not others.
-TEST(ParallelAdvisor, CountsDataModeAndNothingElse) {
+// Seed 000 V9: it counted some refusals and not others.
+TEST(ParallelAdvisor, V9_CountsDataModeAndNothingElse) {
   ParallelAdvisor advisor;
   EXPECT_EQ(advisor.data_recommendations(), 0U);
   static_cast<void>(advisor.advise(kSmallEncoder, {10, 256, 256}, kEightDevices));
@@ -143,7 +143,7 @@ TEST(ParallelAdvisor, CountsDataModeAndNothingElse) {
   EXPECT_EQ(advisor.data_recommendations(), 1U);
 }
 
-TEST(ParallelAdvice, RegretsLessThanAlwaysAndAlwaysLessThanTheSeed) {
+TEST(ParallelAdvice, dp27_RegretsLessThanAlwaysAndAlwaysLessThanTheSeed) {
   const ParallelRuleScore advised = parallel_advice_regret([](const ParallelMeasurement& cell) {
     const EncoderFacts facts{.parameter_share = cell.parameter_share, .depth = cell.depth};
     return mode(facts, {cell.images, cell.side, cell.side}) == EncoderParallelMode::kData;

@@ -70,6 +70,21 @@ TEST(PrefixRoot, HasItsGoldenVectorAndChangesWithEachRecipe) {
   EXPECT_NE(root, other.prefix_root(inputs.recipe, none, none));
 }
 
+// The key was the file's digest alone: a hit gave another model's embeddings.
+TEST(Seed000, V7_AnotherModelWeightsProcessorDtypeOrModalityIsAnotherEntry) {
+  const auto key_of = [](const std::function<void(Inputs&)>& change) {
+    Inputs inputs;
+    change(inputs);
+    return inputs.key();
+  };
+  std::set<EncoderKey> keys{key_of([](Inputs&) {})};
+  EXPECT_TRUE(keys.insert(key_of([](Inputs& i) { i.model.encoder = "e2"; })).second);
+  EXPECT_TRUE(keys.insert(key_of([](Inputs& i) { i.model.weights_epoch = "2"; })).second);
+  EXPECT_TRUE(keys.insert(key_of([](Inputs& i) { i.recipe.width = 448; })).second);
+  EXPECT_TRUE(keys.insert(key_of([](Inputs& i) { i.recipe.output = DType::kF16; })).second);
+  EXPECT_TRUE(keys.insert(key_of([](Inputs& i) { i.modality = Modality::kVideo; })).second);
+}
+
 TEST(Seed004, B12_NothingIsResumedAcrossAdaptersTemplatesDtypesOrTenants) {
   const auto root_of = [](const std::function<void(Inputs&)>& change) {
     Inputs inputs;

@@ -111,6 +111,21 @@ void add_tier(std::string& out, const RunReport& report) {
   if (!after.trouble.empty()) out += fmt::format("disk: {}\n", after.trouble);
 }
 
+/// What came and was not kept, whatever the reason.
+std::uint64_t not_kept(const ReuseStats& stats) {
+  return stats.encodes.uncached + stats.prefix.refused + stats.prefills.blocked;
+}
+
+std::string governed(const ReuseStats& stats) {
+  if (!stats.governed.has_value()) return "";
+  const MemoryKeeperStats& keeper = *stats.governed;
+  return fmt::format(
+      "governor: {} of {}, read {} · at most {} kept, budget down to {}, {} given back, "
+      "{} refused\n",
+      keeper.gauge, readable(keeper.memory), plural(keeper.ticks, "time"), readable(stats.peak),
+      readable(keeper.lowest_budget), readable(keeper.given_back), not_kept(stats));
+}
+
 void add_outcome(std::string& out, const RunReport& report) {
   const auto same = static_cast<std::uint64_t>(
       std::ranges::count(report.requests, true, &RequestReport::identical));
@@ -122,6 +137,7 @@ void add_outcome(std::string& out, const RunReport& report) {
                      plural(report.reuse.prefix.tokens, "token"), readable(report.reuse.used),
                      readable(report.reuse.budget), most_shared(report));
   add_tier(out, report);
+  out += governed(report.reuse);
   if (report.restore_failures > 0) {
     out += fmt::format(
         "cached KV did not serve {}: the engine refused it, and all of the prompt was computed\n",
@@ -198,6 +214,31 @@ Json tier_json(const RunReport& report) {
           {"trouble", after.trouble}};
 }
 
+Json governor_json(const ReuseStats& stats) {
+  if (!stats.governed.has_value()) return nullptr;
+  const MemoryKeeperStats& keeper = *stats.governed;
+  Json releases = Json::array();
+  for (const GaveBack& release : keeper.releases) {
+    releases.push_back({{"at_ms", to_milliseconds(release.at)},
+                        {"took_ms", to_milliseconds(release.took)},
+                        {"bytes", release.bytes.value()},
+                        {"left_bytes", release.left.value()},
+                        {"budget_bytes", release.budget.value()}});
+  }
+  return {{"gauge", keeper.gauge},
+          {"memory_bytes", keeper.memory.value()},
+          {"ticks", keeper.ticks},
+          {"failed_readings", keeper.failed_readings},
+          {"mode", to_string(keeper.mode)},
+          {"transitions", keeper.transitions},
+          {"peak_bytes", stats.peak.value()},
+          {"lowest_budget_bytes", keeper.lowest_budget.value()},
+          {"given_back_bytes", keeper.given_back.value()},
+          {"refused", not_kept(stats)},
+          {"longest_tick_ms", to_milliseconds(keeper.longest_tick)},
+          {"releases", std::move(releases)}};
+}
+
 Json cache_json(const ReuseStats& stats) {
   Json seed_names;
   for (const auto& [name, value] : seed_named_stats(stats.encoder, 0)) seed_names[name] = value;
@@ -270,6 +311,7 @@ std::string to_json(const RunReport& report) {
                      {"agents", report.agents},
                      {"cache", cache_json(report.reuse)},
                      {"disk", tier_json(report)},
+                     {"governor", governor_json(report.reuse)},
                      {"problems", problems_json(report)},
                      {"per_request", std::move(requests)}};
   // A model's text may hold any bytes; what is not UTF-8 is replaced rather than refused.

@@ -102,6 +102,32 @@ TEST(Run, TheReportForProgramsIsJsonWithTheAgreedNames) {
   EXPECT_EQ(json.at("per_request")[0].at("media")[0].at("source"), "encoded");
 }
 
+// Others take all but a little: what is cached changes, and no answer does.
+TEST(Run, UnderAGovernorTheAnswersAreTheSameAndTheReportSaysWhatItTook) {
+  const Fixture f;
+  const Workload workload{.requests = {f.request("a", {f.picture(1), f.picture(2)}, "x"),
+                                       f.request("b", {f.picture(1)}, "y"),
+                                       f.request("c", {f.picture(2), f.picture(2)}, "x")}};
+  int looks = 0;
+  const auto gauge = std::make_shared<EngineGauge>([&]() -> Result<GaugeReading> {
+    return GaugeReading{.total = 64_MiB, .used = ++looks < 3 ? 8_MiB : 64_MiB - 100_KiB};
+  });
+  PressureOptions pressure{.gauge = gauge, .governor = {.reserve = 64_KiB}, .own_thread = true};
+  pressure.governor.tick = pressure.governor.busy_tick = std::chrono::microseconds(100);
+  const RunReport report = f.run(workload, *f.engine, {.budget = 16_MiB, .pressure = pressure});
+  EXPECT_TRUE(report.outputs_identical());
+  ASSERT_TRUE(report.reuse.governed.has_value());
+  EXPECT_NE(to_table(report).find("governor: engine of 64.0 MiB"), std::string::npos);
+  const auto json = nlohmann::json::parse(to_json(report)).at("governor");
+  EXPECT_EQ(json.at("memory_bytes"), (64_MiB).value());
+  EXPECT_GE(json.at("ticks"), 1);
+  EXPECT_EQ(json.at("given_back_bytes"), report.reuse.governed->given_back.value());
+  EXPECT_LE(json.at("lowest_budget_bytes"), (16_MiB).value());
+  const RunReport without = f.run(workload, *f.engine);
+  EXPECT_TRUE(nlohmann::json::parse(to_json(without)).at("governor").is_null());
+  EXPECT_EQ(to_table(without).find("governor"), std::string::npos);
+}
+
 TEST(Run, RecordsWhatWasServedSoThatItCanBeReplayed) {
   const Fixture f;
   std::vector<MediaItem> some;  // enough of them to fill two blocks

@@ -16,6 +16,8 @@
 namespace afterimage {
 namespace {
 
+constexpr std::size_t kBeyondToldSize = 4096;
+
 /// Closes a descriptor at the end of its scope.
 class Descriptor {
  public:
@@ -67,14 +69,17 @@ Result<std::vector<std::byte>> SystemFiles::read(const std::string& path, Bytes 
   }
   const auto size = static_cast<std::uint64_t>(status.st_size);
   if (size > limit.value()) return too_large(path, size, limit);
+  // To the end, whatever size was told: files under /proc and of control groups tell none.
   std::vector<std::byte> content(size);
   std::size_t done = 0;
-  while (done < content.size()) {
+  while (true) {
+    if (done == content.size()) content.resize(done + kBeyondToldSize);
     const ssize_t got = ::read(file.get(), content.data() + done, content.size() - done);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return system_refused("read", path, errno);
-    if (got == 0) break;  // the file shrank under us: what is there is what it has
+    if (got == 0) break;
     done += static_cast<std::size_t>(got);
+    if (done > limit.value()) return too_large(path, done, limit);
   }
   content.resize(done);
   return content;

@@ -82,6 +82,15 @@ TYPED_TEST(FilesContract, ErrorsNameThePathAndTheReason) {
   EXPECT_EQ(t.files.read(path, 4_B).error().code, ErrorCode::kLimitExceeded);
 }
 
+// The files of /proc say that they are empty, and are not.
+TEST(SystemFiles, WhatTellsNoSizeIsReadToItsEnd) {
+  const auto content = SystemFiles().read("/proc/self/status", 1_MiB).value();
+  const std::string_view text(reinterpret_cast<const char*>(content.data()), content.size());
+  EXPECT_TRUE(text.starts_with("Name:")) << text.substr(0, 20);
+  EXPECT_TRUE(text.ends_with("\n"));
+  EXPECT_EQ(SystemFiles().read("/proc/self/status", 10_B).error().code, ErrorCode::kLimitExceeded);
+}
+
 TEST(SystemFiles, AFolderIsNotReadAsAFile) {
   const SystemFiles files;
   EXPECT_EQ(files.read("/", 1_KiB).error().code, ErrorCode::kUnavailable);

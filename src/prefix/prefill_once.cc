@@ -257,6 +257,10 @@ Result<PrefixInsertion> PrefillOnce::insert(const NamespaceId& space, const KvLa
   std::optional<PrefixCache::Draft> draft;
   {
     const MutexLock lock(mutex_);
+    if (blocked_) {
+      ++stats_.blocked;
+      return afterimage::fail(ErrorCode::kUnavailable, "admission is blocked: memory is short");
+    }
     AFI_TRY(draft, cache_.draft(space, layout, sequence, kv));
   }
   const auto filled = PrefixCache::fill(*draft, layout, kv);
@@ -289,6 +293,16 @@ void PrefillOnce::clear() {
 Bytes PrefillOnce::shed(Bytes wanted) {
   const MutexLock lock(mutex_);
   return cache_.shed(wanted);
+}
+
+Bytes PrefillOnce::obey_budget() {
+  const MutexLock lock(mutex_);
+  return cache_.obey_budget();
+}
+
+void PrefillOnce::block_admission(bool blocked) {
+  const MutexLock lock(mutex_);
+  blocked_ = blocked;
 }
 
 PrefixCacheStats PrefillOnce::cache_stats() const {

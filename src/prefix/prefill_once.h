@@ -101,6 +101,7 @@ struct PrefillOnceStats {
   std::uint64_t led = 0;       // prefills begun that others could wait for
   std::uint64_t followed = 0;  // requests that were told to wait
   std::uint64_t left = 0;      // turns that were let go of
+  std::uint64_t blocked = 0;   // insertions refused while admission was blocked
 };
 
 /// The prefix cache for many threads: what prompts have in common is prefilled once, also if they
@@ -112,7 +113,7 @@ struct PrefillOnceStats {
 /// encoder's turn publishes it before waiting for anything. So those who wait for prefixes wait for
 /// those who wait for embeddings, those for those who encode, and these for nobody.
 ///
-/// Errors   As PrefixCache says.
+/// Errors   As PrefixCache says; kUnavailable: an insertion while admission is blocked.
 /// Threads  Any. One lock, held while the tree is walked and prompts in flight are compared
 ///          (microseconds), never while KV is computed, copied or checked.
 /// Source   src/prefix/DESIGN.md.
@@ -150,6 +151,9 @@ class PrefillOnce final : private PrefixOwner {
   bool erase(const NamespaceId& space);
   void clear();
   Bytes shed(Bytes wanted);
+  Bytes obey_budget();
+  /// While it is blocked nothing new is kept. What is there is found, erased and evicted as ever.
+  void block_admission(bool blocked);
   [[nodiscard]] PrefixCacheStats cache_stats() const;
   [[nodiscard]] PrefillOnceStats stats() const;
   void check_invariants() const;
@@ -181,6 +185,7 @@ class PrefillOnce final : private PrefixOwner {
   std::uint64_t held_ AFI_GUARDED_BY(mutex_) = 0;
   std::vector<std::shared_ptr<PrefillFlight>> flights_ AFI_GUARDED_BY(mutex_);  // as they began
   PrefillOnceStats stats_ AFI_GUARDED_BY(mutex_);
+  bool blocked_ AFI_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace afterimage

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -106,6 +107,124 @@ TEST(CgroupGauge, NonsenseIsNoReading) {
   EXPECT_FALSE(cgroup("5\n", "100\n", "100\n", "anon 5\n").has_value());
 }
 
+TEST(CgroupV1Gauge, ReadsUsageAgainstTheLimit) {
+  const auto read = [](std::string usage, std::string limit, std::string stat) {
+    return OnFiles<CgroupV1Gauge>({{"/g/memory.usage_in_bytes", std::move(usage)},
+                                   {"/g/memory.limit_in_bytes", std::move(limit)},
+                                   {"/g/memory.stat", std::move(stat)}},
+                                  "/g")
+        .read();
+  };
+  const std::string stat = "inactive_file 1\ntotal_inactive_file 100\n";
+  EXPECT_EQ(read("500\n", "800\n", stat)->total, 800_B);
+  EXPECT_EQ(read("500\n", "800\n", stat)->used, 400_B);
+  EXPECT_EQ(read("50\n", "800\n", stat)->used, 0_B) << "read one after the other";
+  EXPECT_EQ(read("1200\n", "800\n", stat)->used, 800_B);
+  EXPECT_EQ(read("500\n", "9223372036854771712\n", stat).error().code, ErrorCode::kUnavailable);
+  for (const char* wrong : {"", "max\n", "8x\n", "0\n"}) {
+    EXPECT_FALSE(read("500\n", wrong, stat).has_value()) << wrong;
+  }
+  EXPECT_FALSE(read("500\n", "800\n", "inactive_file 1\n").has_value());
+}
+
+struct HostFiles {
+  void put(const std::string& path, std::string_view text) {
+    static_cast<void>(files.replace("/r" + path, std::as_bytes(std::span(text))));
+  }
+  void group(const std::string& folder, const std::string& max) {
+    put(folder + "/memory.current", "1000\n");
+    put(folder + "/memory.high", "max\n");
+    put(folder + "/memory.max", max + "\n");
+    put(folder + "/memory.stat", "inactive_file 0\n");
+  }
+  void group_v1(const std::string& folder, const std::string& limit) {
+    put(folder + "/memory.usage_in_bytes", "1000\n");
+    put(folder + "/memory.limit_in_bytes", limit + "\n");
+    put(folder + "/memory.stat", "total_inactive_file 0\n");
+  }
+  [[nodiscard]] std::string opened(Bytes& total) const {
+    const auto gauge = open_host_gauge(files, "/r");
+    if (!gauge.has_value()) return to_string(gauge.error());
+    total = (*gauge)->read()->total;
+    return std::string((*gauge)->name());
+  }
+  MemoryFiles files;
+};
+
+TEST(OpenHostGauge, TheSmallestLimitThatBindsUs) {
+  const struct {
+    const char* name;
+    std::function<void(HostFiles&)> machine;
+    const char* gauge;
+    Bytes total;
+  } kCases[] = {
+      {"no groups", [](HostFiles&) {}, "proc", Bytes(16'384'000ULL * 1024)},
+      {"one of our own",
+       [](HostFiles& h) {
+         h.put("/proc/self/cgroup", "0::/a/b\n");
+         h.group("/sys/fs/cgroup/a/b", "5000");
+       },
+       "cgroup", 5000_B},
+      {"the one around it is smaller",
+       [](HostFiles& h) {
+         h.put("/proc/self/cgroup", "0::/a/b\n");
+         h.group("/sys/fs/cgroup/a/b", "5000");
+         h.group("/sys/fs/cgroup/a", "4000");
+       },
+       "cgroup", 4000_B},
+      {"none has a limit",
+       [](HostFiles& h) {
+         h.put("/proc/self/cgroup", "0::/a\n");
+         h.group("/sys/fs/cgroup/a", "max");
+       },
+       "proc", Bytes(16'384'000ULL * 1024)},
+      {"more than the machine has",
+       [](HostFiles& h) {
+         h.put("/proc/self/cgroup", "0::/a\n");
+         h.group("/sys/fs/cgroup/a", "999999999999");
+       },
+       "proc", Bytes(16'384'000ULL * 1024)},
+      {"version 1, in a container: the name is the host's",
+       [](HostFiles& h) {
+         h.put("/proc/self/cgroup", "9:cpu:/x\n4:memory:/docker/0123\n0::/\n");
+         h.group_v1("/sys/fs/cgroup/memory", "6000");
+       },
+       "cgroup v1", 6000_B},
+      {"lines that are none",
+       [](HostFiles& h) { h.put("/proc/self/cgroup", "\n:\n4:memory\n0::no-slash\n::\n"); }, "proc",
+       Bytes(16'384'000ULL * 1024)},
+  };
+  for (const auto& c : kCases) {
+    HostFiles host;
+    host.put("/proc/meminfo", kMeminfo);
+    c.machine(host);
+    Bytes total;
+    EXPECT_EQ(host.opened(total), c.gauge) << c.name;
+    EXPECT_EQ(total, c.total) << c.name;
+  }
+  EXPECT_EQ(open_host_gauge(MemoryFiles(), "/r").error().code, ErrorCode::kUnavailable);
+}
+
+TEST(OpenGroupGauge, AFolderThatIsNoGroupIsNamed) {
+  HostFiles host;
+  host.group("/g", "5000");
+  EXPECT_EQ((*open_group_gauge(host.files, "/r/g"))->name(), "cgroup");
+  const auto wrong = open_group_gauge(host.files, "/r/h");
+  EXPECT_EQ(wrong.error().code, ErrorCode::kUnavailable);
+  EXPECT_NE(wrong.error().message.find("'/r/h'"), std::string::npos);
+}
+
+// The files of /proc tell no size: a gauge that believed it would read nothing, for ever.
+TEST(OpenHostGauge, ThisMachinesOwn) {
+  const SystemFiles files;
+  const auto gauge = open_host_gauge(files);
+  ASSERT_TRUE(gauge.has_value()) << gauge.error().message;
+  const auto reading = (*gauge)->read();
+  ASSERT_TRUE(reading.has_value()) << reading.error().message;
+  EXPECT_GT(reading->total, 1_MiB);
+  EXPECT_GT(reading->used, 0_B);
+}
+
 TEST(DeviceGauges, AbsentLibrariesAreFineAndTyped) {
   const auto nvml = NvmlGauge::open(0, "libno-such-nvml.so.1");
   EXPECT_EQ(nvml.error().code, ErrorCode::kUnavailable);
@@ -172,6 +291,22 @@ const GaugeFactory kCgroupFactory{
           std::initializer_list<std::pair<std::string, std::string>>{{"/g/memory.current", "5\n"}},
           "/g");
     }};
+const GaugeFactory kCgroupV1Factory{
+    "cgroup_v1",
+    [] {
+      return std::make_unique<OnFiles<CgroupV1Gauge>>(
+          std::initializer_list<std::pair<std::string, std::string>>{
+              {"/g/memory.usage_in_bytes", "5\n"},
+              {"/g/memory.limit_in_bytes", "10\n"},
+              {"/g/memory.stat", "total_inactive_file 0\n"}},
+          "/g");
+    },
+    [] {
+      return std::make_unique<OnFiles<CgroupV1Gauge>>(
+          std::initializer_list<std::pair<std::string, std::string>>{
+              {"/g/memory.usage_in_bytes", "5\n"}},
+          "/g");
+    }};
 const GaugeFactory kEngineFactory{
     "engine",
     [] {
@@ -193,8 +328,8 @@ const GaugeFactory kScriptedFactory{
           std::deque<Result<GaugeReading>>{fail(ErrorCode::kUnavailable, "off")});
     }};
 INSTANTIATE_TEST_SUITE_P(Gauges, GaugeConformance,
-                         ::testing::Values(kProcFactory, kCgroupFactory, kEngineFactory,
-                                           kScriptedFactory),
+                         ::testing::Values(kProcFactory, kCgroupFactory, kCgroupV1Factory,
+                                           kEngineFactory, kScriptedFactory),
                          [](const auto& gauge) { return gauge.param.name; });
 
 }  // namespace

@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <type_traits>
+
 #include "afterimage/testing/seeds.h"
 
 namespace afterimage {
@@ -298,6 +301,71 @@ TEST(Governor, m12_the_block_is_never_stuck) {
     EXPECT_EQ(last.target, 12_GiB);
   });
 }
+
+// --- what the first QueueingController got wrong ------------------------------------------------
+
+// Q1: asked twice within 100 ms, it wanted 156 blocks evicted and then none.
+TEST(Governor, q1_the_second_look_demands_what_the_first_did) {
+  const LedgerView ledger{.used = 6_GiB, .clean = 5_GiB, .cleaning = {}};
+  const GovernorStep first = step({}, truth(0s, 10_GiB, ledger), options());
+  const GovernorStep second = step(first.state, truth(1ms, 10_GiB, ledger), options());
+  EXPECT_EQ(first.actions.release, 1_GiB);
+  EXPECT_EQ(second.actions.release, 1_GiB);
+}
+
+// Q2: load was cut off at .9999, so that twenty times too much was stable while blocks were free.
+TEST(Governor, q2_overload_is_an_emergency_however_much_is_free) {
+  GovernorInputs inputs = truth(0s, 0_B, {});
+  inputs.planned = Bytes(20 * kTotal.value());
+  const auto actions = step({}, inputs, options()).actions;
+  EXPECT_EQ(actions.mode, PressureMode::kEmergency);
+  EXPECT_EQ(actions.target, 0_B);
+}
+
+// Q3: it asked for 166 blocks of a pool of 100.
+TEST(GovernorProperty, q3_never_asks_for_more_than_there_is) {
+  for_each_seed(300, [](Rng& rng) {
+    GovernorState state;
+    for (int i = 0; i < 40; ++i) {
+      const Bytes used(rng.below((12_GiB).value()));
+      const Bytes clean(rng.below(used.value() + 1));
+      GovernorInputs inputs = truth(i * 50ms, Bytes(rng.below((4_GiB).value())),
+                                    {.used = used, .clean = clean, .cleaning = {}});
+      inputs.planned = Bytes(rng.below(UINT64_MAX));
+      inputs.refused = rng.chance(0.2) ? Bytes(rng.below(UINT64_MAX)) : 0_B;
+      const GovernorStep next = step(state, inputs, options());
+      ASSERT_LE(next.actions.release, clean);
+      ASSERT_LE(next.actions.release + next.actions.drop, used);
+      ASSERT_LE(next.actions.target, next.actions.budget);
+      state = next.state;
+    }
+  });
+}
+
+// Q4: the rate of arrivals was learnt at arrivals only, and an hour after the last it still stood.
+TEST(Governor, q4_growth_that_stopped_is_forgotten) {
+  GovernorState state = settled(2_GiB, {});
+  state = step(state, truth(60s + 50ms, 6_GiB, {}), options()).state;
+  EXPECT_LT(*state.target, 6_GiB) << "as much again is expected";
+  for (Duration now = 60s + 100ms; now < 62s; now += 50ms) {
+    state = step(state, truth(now, 6_GiB, {}), options()).state;
+  }
+  EXPECT_LT(state.growth, 1e6);
+}
+
+// Q5: a mean over all that ever was: after a long calm, a new regime was not seen.
+TEST(Governor, q5_a_long_past_does_not_outweigh_the_last_moment) {
+  const auto target_after = [](Duration calm) {
+    const GovernorState state = settled(6_GiB, {}, calm);
+    return step(state, truth(calm + 50ms, 7_GiB, {}), options()).actions.target;
+  };
+  EXPECT_EQ(target_after(1s), 7_GiB);
+  EXPECT_EQ(target_after(1h), 7_GiB);
+}
+
+// Q8: each arrival copied a list of all arrivals of a minute. A step remembers numbers only.
+static_assert(std::is_trivially_copyable_v<GovernorState> && sizeof(GovernorState) < 512,
+              "q8: the state does not grow with what it has seen");
 
 TEST(Governor, TheSameInputsGiveTheSameActions) {
   const auto run = [](Rng rng) {

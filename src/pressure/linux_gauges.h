@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "afterimage/platform/files.h"
@@ -41,5 +42,33 @@ class CgroupGauge final : public PressureGauge {
   const Files& files_;
   std::string group_;
 };
+
+/// The same of version 1: memory.usage_in_bytes against memory.limit_in_bytes, less
+/// total_inactive_file of memory.stat. Stalls are not measured by group.
+///
+/// Source   Documentation/admin-guide/cgroup-v1/memory.rst.
+class CgroupV1Gauge final : public PressureGauge {
+ public:
+  explicit CgroupV1Gauge(const Files& files, std::string group = "/sys/fs/cgroup/memory");
+  [[nodiscard]] std::string_view name() const override { return "cgroup v1"; }
+  Result<GaugeReading> read() override;
+
+ private:
+  const Files& files_;
+  std::string group_;
+};
+
+/// The memory that this process lives in: of its control groups (/proc/self/cgroup, and those that
+/// they lie in) the one with the smallest limit, or the machine if none has a smaller. Looked for
+/// once; a limit that changes later is followed, a move to another group is not.
+///
+/// Errors   kUnavailable: nothing can be read.
+/// `root` is put before the paths, for tests.
+Result<std::unique_ptr<PressureGauge>> open_host_gauge(const Files& files,
+                                                       const std::string& root = "");
+/// The control group in a folder, of whichever version. kUnavailable: there is none, or it has no
+/// limit.
+Result<std::unique_ptr<PressureGauge>> open_group_gauge(const Files& files,
+                                                        const std::string& folder);
 
 }  // namespace afterimage

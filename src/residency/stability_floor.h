@@ -29,8 +29,10 @@ class FixedFloor final : public StabilityFloor {
   EntryCount minimum_;
 };
 
-/// ceil(arrivals per second × seconds in service × entries per request × 1.15), the seed's
-/// controller: what the requests in flight hold on average (Little's law), and a margin.
+/// What the requests in flight hold, but for one moment in a thousand: their average (Little's law:
+/// arrivals per second × seconds in service), and 3.09 deviations of a Poisson number of them,
+/// times the entries that each holds. A constant share for a margin, as the seed's 15 %, is too
+/// little for the few and too much for the many.
 class QueueFloor final : public StabilityFloor {
  public:
   struct Load {

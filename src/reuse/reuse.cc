@@ -46,6 +46,10 @@ Result<std::unique_ptr<Reuse>> Reuse::create(const ReuseOptions& options, const 
     reuse->prefill_ = std::make_unique<PrefillOnce>(
         *reuse->prefixes_, PrefillOnceOptions{.verify_hits = options.verify_hits});
   }
+  if (options.pressure.gauge != nullptr) {
+    AFI_TRY(reuse->keeper_, MemoryKeeper::create(options.pressure, reuse->budget_, *reuse->front_,
+                                                 reuse->prefill_.get(), clock));
+  }
   return reuse;
 }
 
@@ -83,6 +87,7 @@ ReuseStats Reuse::stats() const {
           .encodes = front_->stats(),
           .prefix = prefill_ == nullptr ? PrefixCacheStats() : prefill_->cache_stats(),
           .prefills = prefill_ == nullptr ? PrefillOnceStats() : prefill_->stats(),
+          .governed = keeper_ == nullptr ? std::nullopt : std::optional(keeper_->stats()),
           .encoder_archive =
               encoder_archive_ == nullptr ? EncoderArchiveStats() : encoder_archive_->stats(),
           .prefix_archive =

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "afterimage/encoder/encode_once.h"
@@ -19,6 +20,7 @@
 #include "afterimage/prefix/prefix_cache.h"
 #include "afterimage/result.h"
 #include "afterimage/reuse/fingerprint.h"
+#include "afterimage/reuse/memory_keeper.h"
 #include "afterimage/reuse/plan.h"
 
 namespace afterimage {
@@ -34,6 +36,7 @@ struct ReuseOptions {
   /// process that has the same secret; outlives the object. nullptr: nowhere. An eighth of the
   /// budget, at most 256 MiB, then pays for what is on its way.
   Tier* tier = nullptr;
+  PressureOptions pressure;  // with a gauge, `budget` is what is kept at most
 };
 
 /// What reuse has done so far.
@@ -44,6 +47,7 @@ struct ReuseStats {
   PrefillOnceStats prefills;
   EncoderArchiveStats encoder_archive;
   PrefixArchiveStats prefix_archive;
+  std::optional<MemoryKeeperStats> governed;  // nullopt: nobody governs
   Bytes budget;
   Bytes used;
   Bytes peak;
@@ -51,7 +55,8 @@ struct ReuseStats {
 
 /// Afterimage in one process: the caches, their one budget, and the plan of each request.
 ///
-/// Errors   kInvalidArgument: options that make no cache, or name no policy.
+/// Errors   kInvalidArgument: options that make no cache, or name no policy; kUnavailable: see
+///          MemoryKeeper.
 /// Threads  Any.
 class Reuse {
  public:
@@ -77,6 +82,8 @@ class Reuse {
   [[nodiscard]] PrefillOnce* prefix() { return prefill_.get(); }
   /// nullptr: prefixes are off, or there is no tier.
   [[nodiscard]] PrefixArchive* prefix_archive() { return prefix_archive_.get(); }
+  /// nullptr: nobody governs.
+  [[nodiscard]] MemoryKeeper* keeper() { return keeper_.get(); }
   [[nodiscard]] ReuseStats stats() const;
 
  private:
@@ -94,6 +101,7 @@ class Reuse {
   std::unique_ptr<EncodeOnce> front_;  // after the caches: fronts go before what they stand before
   Mutex agents_mutex_;
   std::map<std::string, AgentId> agents_ AFI_GUARDED_BY(agents_mutex_);
+  std::unique_ptr<MemoryKeeper> keeper_;  // last: its thread uses the caches
 };
 
 }  // namespace afterimage

@@ -89,6 +89,7 @@ class Help(unittest.TestCase):
                                 (["explain", "--workload", "w"], "--request"),
                                 (["run", "--workload", "w", "--size", "huge"], "huge"),
                                 (["run", "--workload", "w", "--budget", "lots"], "lots"),
+                                (["run", "--workload", "w", "--governor", "no/such/group"], "no/such/group"),
                                 (["run", "--workload", "no/such/file.jsonl"], "no/such/file.jsonl"),
                                 (["run", "--workload", "w", "--max-tokens", "0"], "max-tokens")]:
             done = call(*arguments)
@@ -203,6 +204,33 @@ class Disk(Folder):
         self.assertLessEqual(report["disk"]["bytes"], 1 << 20)
         on_disk = sum(file.stat().st_blocks * 512 for file in disk.glob("segment-*.afi"))
         self.assertLessEqual(on_disk, 1 << 20)
+
+
+class Governor(Folder):
+    """Memory that others use too, as the files of a control group tell it."""
+
+    def governed(self, current):
+        for name, text in {"memory.current": current, "memory.high": "max", "memory.max": 64 << 20,
+                           "memory.stat": "inactive_file 0"}.items():
+            self.write(name, f"{text}\n".encode())
+        lines = [request(f"r{i}", image("good.png"), TEXT) for i in range(4)]
+        return self.run_tiny(*lines, more=("--governor", self.folder))
+
+    def test_with_plenty_all_is_kept(self):
+        done, report = self.governed(8 << 20)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("governor: cgroup of 64.0 MiB", done.stdout)
+        self.assertEqual(report["encoder_calls"]["warm"], 1)
+        self.assertEqual(report["governor"]["given_back_bytes"], 0)
+
+    def test_with_nothing_left_nothing_is_kept_and_the_answers_are_the_same(self):
+        done, report = self.governed(64 << 20)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIs(report["outputs_identical"], True)
+        self.assertEqual(report["governor"]["lowest_budget_bytes"], 0)
+        self.assertEqual(report["cache"]["used_bytes"], 0)
+        self.assertGreater(report["governor"]["refused"], 0)
+        self.assertEqual(report["encoder_calls"]["warm"], 4)
 
 
 class Explain(Folder):

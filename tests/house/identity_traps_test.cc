@@ -58,7 +58,7 @@ TEST(IdentityTraps, ExifOrientation) {
   EXPECT_EQ(info.width, 16U) << "a picture turned by a quarter is as wide as it was high";
 }
 
-TEST(IdentityTraps, TheSamePixelsInTwoFilesHaveTwoContentDigestsAndOneDecodedDigest) {
+TEST(IdentityTraps, V15_TheSamePixelsInTwoFilesHaveTwoContentDigestsAndOneDecodedDigest) {
   const Image picture = testing::make_picture(24, 16);
   const FileContent jpeg = testing::make_jpeg(picture, 90);
   const Image as_decoded = decode_image(media_item(Modality::kImage, jpeg)).value();

@@ -1,0 +1,332 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Afterimage authors
+"""A memory drill: Afterimage and a hog in a control group with a limit.
+
+    scripts/pressure-drill.py build/release/afterimage
+
+The example workload runs for several tenants with --governor, until its caches are well filled. Then a hog
+takes all memory that the group has left, and more whenever some comes free, so that nothing may stay in the
+caches. Passed: the process survives, 80 % of what was cached is given back within two seconds, and every
+output is what it is without reuse, bit for bit.
+
+Where no control group can be written, the same two processes run without one, and a folder with the files of
+a control group says what they use together; nobody enforces the limit then. The first line says which it was.
+Exit code: 0 passed, 1 not, 2 it could not be run.
+"""
+import argparse
+import json
+import mmap
+import os
+import pathlib
+import pty
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+MIB = 1 << 20
+CHUNK = 4 * MIB
+WITHIN = 2.0  # seconds
+PART = 0.8    # of what is evictable
+
+
+class Group:
+    """A control group with a memory limit, of either version."""
+
+    def __init__(self, folder, version):
+        self.folder, self.version, self.name = folder, version, f"control group v{version} {folder}"
+        self.governor = "auto"
+        self.peak = 0
+
+    def read(self, name):
+        return (self.folder / name).read_text()
+
+    def write(self, name, value):
+        (self.folder / name).write_text(str(value))
+
+    def limit(self, size):
+        if self.version == 1:
+            self.write("memory.limit_in_bytes", size)
+        else:
+            self.write("memory.max", size)
+            if (self.folder / "memory.swap.max").exists():
+                self.write("memory.swap.max", 0)
+
+    def join(self):
+        self.write("cgroup.procs", os.getpid())
+
+    def add(self, pid):
+        pass
+
+    def used(self):
+        """As the gauge counts: without what the kernel can drop at once."""
+        usage, label = (("memory.usage_in_bytes", "total_inactive_file") if self.version == 1
+                        else ("memory.current", "inactive_file"))
+        inactive = int(re.search(rf"^{label} (\d+)", self.read("memory.stat"), re.M).group(1))
+        used = int(self.read(usage)) - inactive
+        self.peak = max(self.peak, used)
+        return used
+
+    def kills(self):
+        name = "memory.oom_control" if self.version == 1 else "memory.events"
+        found = re.search(r"^oom_kill (\d+)", self.read(name), re.M)
+        return int(found.group(1)) if found else 0
+
+    def close(self):
+        for _ in range(100):
+            try:
+                os.rmdir(self.folder)
+                return
+            except OSError:
+                time.sleep(0.05)
+        print(f"drill: could not remove {self.folder}", file=sys.stderr)
+
+
+class PlayedGroup(Group):
+    """A folder that looks like a control group and that nobody enforces."""
+
+    def __init__(self, why):
+        self.temporary = tempfile.TemporaryDirectory()
+        super().__init__(pathlib.Path(self.temporary.name), 2)
+        self.name, self.why, self.pids, self.over = "scripted", why, [], 0
+        self.governor = self.temporary.name
+        self.stopped = threading.Event()
+        for name, text in {"memory.high": "max\n", "memory.stat": "inactive_file 0\n",
+                           "memory.current": "0\n"}.items():
+            self.write(name, text)
+
+    def limit(self, size):
+        self.size = size
+        self.write("memory.max", size)
+        threading.Thread(target=self.play, daemon=True).start()
+
+    def join(self):
+        pass
+
+    def add(self, pid):
+        self.pids.append(pid)
+
+    def play(self):
+        draft = self.folder / "draft"
+        page = os.sysconf("SC_PAGE_SIZE")
+        while not self.stopped.is_set():
+            used = 0
+            for pid in self.pids:
+                try:
+                    _, resident, shared, *_ = pathlib.Path(f"/proc/{pid}/statm").read_text().split()
+                    used += (int(resident) - int(shared)) * page
+                except OSError:
+                    pass  # it is gone
+            self.over += used > self.size
+            draft.write_text(f"{used}\n")
+            draft.rename(self.folder / "memory.current")
+            time.sleep(0.002)
+
+    def kills(self):
+        return self.over  # a kernel would have killed somebody
+
+    def close(self):
+        self.stopped.set()
+        time.sleep(0.05)
+        self.temporary.cleanup()
+
+
+def make_group(size):
+    """Below the group that we are in, or beside it: as far as somebody has delegated that to us."""
+    why = []
+    for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers not in ("", "memory"):
+            continue
+        version = 1 if controllers else 2
+        mount = pathlib.Path("/sys/fs/cgroup/memory" if version == 1 else "/sys/fs/cgroup")
+        ours = mount / path.lstrip("/")
+        for base in [ours] if version == 1 else [ours, ours.parent]:
+            folder = base / f"afterimage-drill-{os.getpid()}"
+            try:
+                folder.mkdir()
+            except OSError as error:
+                why.append(str(error))
+                continue
+            group = Group(folder, version)
+            try:
+                group.limit(size)
+                subprocess.run(["true"], check=True, preexec_fn=group.join)
+                return group
+            except (OSError, subprocess.SubprocessError) as error:
+                why.append(str(error))
+                group.close()
+    return PlayedGroup("; ".join(why) or "no memory controller is mounted")
+
+
+def write_workload(path, tenants):
+    requests = [json.loads(line) for line in (ROOT / "examples/agents.jsonl").read_text().splitlines()]
+    with open(path, "w") as out:
+        for tenant in range(tenants):
+            for request in requests:
+                one = dict(request, id=f"{request['id']}-{tenant}", tenant=f"tenant-{tenant}")
+                out.write(json.dumps(one) + "\n")
+    return len(requests) * tenants
+
+
+def hog(group, size, reserve):
+    """In a process of its own: fills what is free, then pushes into the reserve for as long as it lives."""
+    held, pushed_at = [], None
+    while True:
+        free = size - group.used()
+        if pushed_at is None and free < reserve + CHUNK:
+            pushed_at = time.monotonic()
+            print(json.dumps({"pushed_at": pushed_at}), flush=True)
+        if free > reserve * 3 // 4 + CHUNK:
+            block = mmap.mmap(-1, CHUNK)
+            block.write(b"\xa5" * CHUNK)
+            held.append(block)
+            print(json.dumps({"held": len(held) * CHUNK, "at": time.monotonic()}), flush=True)
+        if pushed_at is not None:
+            time.sleep(0.01)  # 400 MB/s at most: less than the reserve between two looks
+
+
+def spawn_hog(group, size, reserve):
+    read_end, write_end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            group.join()
+            os.dup2(write_end, 1)
+            sys.stdout = os.fdopen(1, "w")
+            hog(group, size, reserve)
+        finally:
+            os._exit(1)
+    os.close(write_end)
+    return pid, os.fdopen(read_end)
+
+
+def wait_for_pass(terminal, name, done):
+    """Reads the progress line until `done` requests of the pass are answered. False: the run ended before."""
+    text = ""
+    while True:
+        try:
+            more = os.read(terminal, 4096).decode(errors="replace")
+        except OSError:
+            return False
+        if not more:
+            return False
+        text = (text + more)[-400:]
+        found = re.findall(rf"{name} +\[[= ]*\] (\d+)/", text)
+        if found and int(found[-1]) >= done:
+            return True
+
+
+def drain(terminal):
+    try:
+        while os.read(terminal, 4096):
+            pass
+    except OSError:
+        pass
+
+
+def mib(size):
+    return f"{size / MIB:.1f} MiB"
+
+
+def judge(report, pushed_at, held, group, size, lived):
+    line = lambda what, text: print(f"{what:<20}{text}")
+    releases = [r for r in report["governor"]["releases"] if r["at_ms"] / 1000 >= pushed_at - 0.05]
+    evictable = releases[0]["bytes"] + releases[0]["left_bytes"] if releases else 0
+    ended = lambda r: (r["at_ms"] + r["took_ms"]) / 1000 - pushed_at
+    in_time = [r["left_bytes"] for r in releases if ended(r) <= WITHIN]
+    given = (evictable - min(in_time)) / evictable if in_time and evictable else 0
+    reached = [ended(r) for r in releases if r["left_bytes"] <= (1 - PART) * evictable]
+    first = f"{max(reached[0], 0) * 1000:.0f} ms" if reached else "never"
+    kills = group.kills()
+    line("peak", f"{mib(report['governor']['peak_bytes'])} cached; {mib(group.peak)} of {mib(size)} used by both")
+    line("hog", f"held {mib(held)} in the end")
+    line("given back", f"{100 * given:.0f} % of {mib(evictable)} within {WITHIN:.0f} s")
+    line(f"time to {100 * PART:.0f} %", first)
+    line("budget", f"down to {mib(report['governor']['lowest_budget_bytes'])}, "
+                   f"{report['governor']['refused']} served uncached, "
+                   f"longest tick {report['governor']['longest_tick_ms']:.1f} ms")
+    line("outputs identical", "yes" if report["outputs_identical"] else "NO")
+    line("survived", "yes" if lived and kills == 0 else f"NO: {kills} times out of memory")
+    return lived and kills == 0 and report["outputs_identical"] and given >= PART
+
+
+def run_drill(call, group, folder):
+    reserve = call.limit // 16  # the governor's own
+    workload, out = folder / "workload.jsonl", folder / "report.json"
+    requests = write_workload(workload, call.tenants)
+    for name in ("media",):
+        (folder / name).symlink_to(ROOT / "examples" / name)
+    master, terminal = pty.openpty()  # only somebody who looks is told how far it is
+    program = subprocess.Popen(
+        [call.program, "run", "--workload", workload, "--governor", group.governor, "--max-tokens", "4",
+         "--size", call.size, "--json", out], stderr=terminal, stdout=subprocess.DEVNULL, preexec_fn=group.join)
+    os.close(terminal)
+    group.add(program.pid)
+    hog_pid = None
+    try:
+        full = wait_for_pass(master, "prefill once", requests * 6 // 10)
+        if not full:
+            sys.exit(f"drill: the run ended with {program.wait()} before its caches were full")
+        hog_pid, told = spawn_hog(group, call.limit, reserve)
+        group.add(hog_pid)
+        watcher = threading.Thread(target=drain, args=(master,), daemon=True)
+        watcher.start()
+        while program.poll() is None:
+            group.used()
+            time.sleep(0.005)
+    finally:
+        program.kill()
+        program.wait()
+        if hog_pid is not None:
+            os.kill(hog_pid, signal.SIGKILL)
+            os.waitpid(hog_pid, 0)
+    words = [json.loads(line) for line in told.read().splitlines()]
+    pushed_at = next((word["pushed_at"] for word in words if "pushed_at" in word), None)
+    held = max((word.get("held", 0) for word in words), default=0)
+    lived = program.returncode == 0
+    if pushed_at is None:
+        sys.exit("drill: the run was over before the hog had what was free; try more --tenants")
+    if not out.exists():
+        print(f"survived            NO: the run ended with {program.returncode}, {group.kills()} kills")
+        return False
+    return judge(json.loads(out.read_text()), pushed_at, held, group, call.limit, lived)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program", help="the afterimage program")
+    parser.add_argument("--limit", type=int, default=1024, help="of the group, MiB (default 1024)")
+    parser.add_argument("--tenants", type=int, default=4, help="times the workload is run (default 4)")
+    parser.add_argument("--size", default="small", choices=["tiny", "small"], help="of the engine (default small)")
+    parser.add_argument("--scripted", action="store_true", help="play the group, even if one could be written")
+    call = parser.parse_args()
+    call.limit *= MIB
+    call.program = str(pathlib.Path(call.program).resolve())
+    if not os.access(call.program, os.X_OK):
+        print(f"drill: there is no program {call.program}", file=sys.stderr)
+        return 2
+    group = PlayedGroup("--scripted was asked for") if call.scripted else make_group(call.limit)
+    if isinstance(group, PlayedGroup):
+        group.limit(call.limit)
+        print("*** THIS IS NOT THE REAL DRILL: no control group was used ***\n"
+              f"*** {group.why} ***\n"
+              f"drill: scripted: two real processes, and a folder that says what they use of {mib(call.limit)}")
+    else:
+        print(f"drill: real: {group.name}, limit {mib(call.limit)}")
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            passed = run_drill(call, group, pathlib.Path(folder))
+    finally:
+        group.close()
+    print("passed" if passed else "FAILED")
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "afterimage/reuse/memory_keeper.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "afterimage/platform/heap.h"
+
+namespace afterimage {
+namespace {
+
+// A cache's lock is held for no more than this at a time.
+constexpr Bytes kSlice = 64_MiB;
+// Less than this is not worth a walk over the heap.
+constexpr Bytes kWorthReturning = 1_MiB;
+constexpr std::size_t kRememberedReleases = 1000;
+constexpr std::uint64_t kDefaultReserve = 16;  // this part of the memory
+
+Bytes minus(Bytes a, Bytes b) { return a > b ? a - b : 0_B; }
+
+}  // namespace
+
+MemoryKeeper::MemoryKeeper(const PressureOptions& options, MemoryBudget& budget,
+                           EncodeOnce& encoder, PrefillOnce* prefix, const Clock& clock)
+    : gauge_(options.gauge),
+      options_(options.governor),
+      cap_(budget.capacity()),
+      budget_(budget),
+      encoder_(encoder),
+      prefix_(prefix),
+      clock_(clock) {
+  stats_.gauge = gauge_->name();
+  stats_.lowest_budget = budget.capacity();
+}
+
+Result<std::unique_ptr<MemoryKeeper>> MemoryKeeper::create(const PressureOptions& options,
+                                                           MemoryBudget& budget,
+                                                           EncodeOnce& encoder, PrefillOnce* prefix,
+                                                           const Clock& clock) {
+  if (options.gauge == nullptr) {
+    return fail(ErrorCode::kInvalidArgument, "nothing can be governed without a gauge");
+  }
+  PressureOptions chosen = options;
+  if (chosen.governor.reserve == 0_B) {
+    AFI_TRY(const GaugeReading shown, chosen.gauge->read());
+    chosen.governor.reserve = Bytes(std::max<Bytes::rep>(shown.total.value() / kDefaultReserve, 1));
+  }
+  // To the governor the reserve is part of what we could take, and we never do: so that it is kept
+  // out of what others leave over and not out of the budget.
+  const Bytes cap = budget.capacity();
+  chosen.governor.cap = cap + std::min(chosen.governor.reserve, Bytes::max() - cap);
+  if (!chosen.governor.blind_cap.has_value()) chosen.governor.blind_cap = Bytes(cap.value() / 2);
+  AFI_TRY_VOID(check(chosen.governor));
+  std::unique_ptr<MemoryKeeper> keeper(new MemoryKeeper(chosen, budget, encoder, prefix, clock));
+  keeper->tick();
+  if (options.own_thread) {
+    keeper->thread_ =
+        std::jthread([it = keeper.get()](const std::stop_token& stop) { it->run(stop); });
+  }
+  return keeper;
+}
+
+MemoryKeeper::~MemoryKeeper() = default;
+
+GovernorActions MemoryKeeper::tick(Bytes refused) {
+  const MutexLock lock(ticking_);
+  const Bytes used = budget_.used();
+  GovernorInputs inputs{.ledger = {.used = used, .clean = minus(used, in_use_), .cleaning = {}},
+                        .refused = refused};
+  const bool read = take_reading(*gauge_, clock_, inputs).has_value();
+  GovernorStep next = step(state_, inputs, options_);
+  state_ = std::move(next.state);
+  // Blocked before room is made, so that nobody takes it; opened after.
+  const bool blocked = next.actions.admission == Admission::kBlocked;
+  const auto set_admission = [&] {
+    encoder_.block_admission(blocked);
+    if (prefix_ != nullptr) prefix_->block_admission(blocked);
+  };
+  if (blocked) set_admission();
+  // A guess about the future keeps newcomers out and costs nobody who is there: nothing here has a
+  // copy below. So what others leave over, less the reserve, may stay, and does not grow.
+  const Bytes left_over = minus(next.actions.budget, options_.reserve);
+  const Bytes budget =
+      std::min(cap_, std::max(next.actions.target, std::min(left_over, budget_.capacity())));
+  budget_.set_capacity(budget);
+  GaveBack release{.at = inputs.now, .bytes = give_back(), .budget = budget};
+  if (release.bytes >= kWorthReturning) return_free_memory();
+  release.left = budget_.used();
+  in_use_ = release.left > release.budget ? release.left : 0_B;
+  if (!blocked) set_admission();
+  release.took = clock_.now() - inputs.now;
+  note(next.actions, release, read);
+  return next.actions;
+}
+
+// In proportion to what each holds: a byte of KV and a byte of embeddings have no common measure of
+// worth yet, and so neither cache is emptied for the other's sake.
+Bytes MemoryKeeper::give_back() {
+  Bytes gone;
+  while (true) {
+    const Bytes excess = minus(budget_.used(), budget_.capacity());
+    if (excess == 0_B) return gone;
+    const Bytes part = std::min(excess, kSlice);
+    const auto images = static_cast<double>(encoder_.cache_stats().resident.value());
+    const auto kv =
+        prefix_ == nullptr ? 0.0 : static_cast<double>(prefix_->cache_stats().resident.value());
+    Bytes freed;
+    if (images > 0) {
+      const double share = static_cast<double>(part.value()) * images / (images + kv);
+      freed = encoder_.shed(Bytes(static_cast<Bytes::rep>(share)));
+    }
+    if (prefix_ != nullptr && freed < part) freed += prefix_->shed(part - freed);
+    gone += freed;
+    if (freed == 0_B) break;
+  }
+  // What one of them has in use the other pays for, and a floor yields to the budget.
+  gone += encoder_.obey_budget();
+  if (prefix_ != nullptr) gone += prefix_->obey_budget();
+  return gone;
+}
+
+void MemoryKeeper::note(const GovernorActions& actions, const GaveBack& release, bool read) {
+  const MutexLock lock(stats_mutex_);
+  ++stats_.ticks;
+  stats_.failed_readings += read ? 0 : 1;
+  stats_.transitions += stats_.mode == actions.mode ? 0 : 1;
+  stats_.blocked_ticks += actions.admission == Admission::kBlocked ? 1 : 0;
+  stats_.mode = actions.mode;
+  stats_.trust = actions.trust;
+  if (state_.last.has_value()) stats_.memory = state_.last->total;
+  stats_.external = state_.external;
+  stats_.budget = release.budget;
+  stats_.lowest_budget = std::min(stats_.lowest_budget, release.budget);
+  stats_.longest_tick = std::max(stats_.longest_tick, release.took);
+  if (release.bytes == 0_B) return;
+  stats_.given_back += release.bytes;
+  if (stats_.releases.size() < kRememberedReleases) stats_.releases.push_back(release);
+}
+
+MemoryKeeperStats MemoryKeeper::stats() const {
+  const MutexLock lock(stats_mutex_);
+  return stats_;
+}
+
+void MemoryKeeper::run(const std::stop_token& stop) {
+  const std::stop_callback wake(stop, [&] {
+    const MutexLock lock(waiting_);
+    woken_.notify_all();
+  });
+  while (!stop.stop_requested()) {
+    const Duration pause = tick().next_step;
+    const MutexLock lock(waiting_);
+    woken_.wait_for(waiting_, pause, [&] { return stop.stop_requested(); });
+  }
+}
+
+}  // namespace afterimage
