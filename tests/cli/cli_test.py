@@ -172,6 +172,23 @@ class Disk(Folder):
         _, report = self.run_over(disk)
         self.assertEqual(report["encoder_calls"]["warm"], 0, "what was computed again was kept again")
 
+    def test_processes_that_were_killed_leave_nothing_wrong(self):
+        disk = self.folder / "kept"
+        self.run_over(self.folder / "elsewhere")  # writes the workload
+        kills = 0
+        for i in range(8):
+            process = subprocess.Popen([PROGRAM, "run", "--size", "tiny", "--max-tokens", "2", "--workload",
+                                        str(self.folder / "w.jsonl"), "--disk", str(disk)],
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            try:
+                process.wait(timeout=0.1 + 0.15 * i)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                kills += 1
+        self.assertGreater(kills, 0)
+        self.run_over(disk)  # says whether every bit is as without reuse
+
     def test_another_secret_finds_nothing(self):
         disk = self.folder / "kept"
         self.run_over(disk)
