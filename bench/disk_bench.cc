@@ -136,7 +136,8 @@ void ours(Question& q) {
   const SystemClock clock;
   const DiskTierOptions options{.log = {.capacity = Bytes(8 * q.size * q.count + (1U << 30U)),
                                         .segment_bytes = 256_MiB,
-                                        .read_patience = std::chrono::seconds(60)}};
+                                        .read_patience = std::chrono::seconds(60),
+                                        .append_patience = std::chrono::seconds(60)}};
   {
     auto tier = must(DiskTier::open(path, options, memory, clock));
     q.report("afterimage", "write", seconds([&] {
@@ -262,7 +263,9 @@ void restart(const std::string& folder) {
   const std::string path = folder + "/restart";
   MemoryBudget memory(1_GiB);
   const SystemClock clock;
-  const DiskTierOptions options{.log = {.capacity = 2_GiB, .segment_bytes = 64_MiB}};
+  const DiskTierOptions options{.log = {.capacity = 2_GiB,
+                                        .segment_bytes = 64_MiB,
+                                        .append_patience = std::chrono::seconds(60)}};
   const std::vector<std::byte> value(3'000);
   {
     auto tier = must(DiskTier::open(path, options, memory, clock));
