@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// What does the disk tier cost beside the device itself? Each row beside the same pattern of bare
-// writes or reads, in the same run, and RocksDB and LMDB where they are installed.
+// What does the disk tier cost beside the device itself? In turn with the same pattern of bare
+// writes and reads, and with RocksDB and LMDB after it where they are installed.
 //
 //   disk_bench FOLDER [MEGABYTES]     prints JSON: GB/s by engine, operation and size
 #include <fcntl.h>
@@ -98,58 +98,112 @@ struct Question {
   }
 };
 
-/// Appends to one preallocated file, eight writes in flight, then a sync; reads one at a time.
-void raw(Question& q) {
-  const std::string path = q.folder + "/raw";
-  auto folder = must(open_block_folder(path));
-  MemoryBudget memory(1_GiB);
-  std::vector<std::shared_ptr<AlignedBytes>> buffers;
-  for (int i = 0; i < 8; ++i) {
-    buffers.push_back(must(AlignedBytes::create(q.size, memory)));
-    std::memcpy(buffers.back()->bytes().data(), q.value.data(), q.size);
+/// The bare device: one preallocated file, eight writes in flight, then a sync; reads into one warm
+/// buffer, one at a time.
+class Raw {
+ public:
+  explicit Raw(Question& q)
+      : q_(q), path_(q.folder + "/raw"), folder_(must(open_block_folder(path_))) {
+    for (int i = 0; i < 8; ++i) {
+      buffers_.push_back(must(AlignedBytes::create(q.size, memory_)));
+      std::memcpy(buffers_.back()->bytes().data(), q.value.data(), q.size);
+    }
+    file_ = must(folder_->create("file", q.size * q.count));
   }
-  const auto patience = std::chrono::seconds(60);
-  auto file = must(folder->create("file", q.size * q.count));
-  q.report("raw", "write", seconds([&] {
-             std::deque<std::unique_ptr<Transfer>> flying;
-             for (std::size_t n = 0; n < q.count; ++n) {
-               if (flying.size() == buffers.size()) {
-                 must(flying.front()->wait(patience));
-                 flying.pop_front();
-               }
-               flying.push_back(file->write(n * q.size, buffers[n % buffers.size()], q.size));
-             }
-             for (auto& each : flying) must(each->wait(patience));
-             must(file->sync()->wait(patience));
-           }));
-  q.report("raw", "read", seconds([&] {
-             for (const std::uint64_t n : q.order) {
-               must(file->read(n * q.size, buffers[0], q.size)->wait(patience));
-             }
-           }));
-  std::filesystem::remove_all(path);
-}
+  Raw(const Raw&) = delete;
+  Raw& operator=(const Raw&) = delete;
+  ~Raw() { std::filesystem::remove_all(path_); }
 
-void ours(Question& q) {
-  const std::string path = q.folder + "/ours";
-  MemoryBudget memory(1_GiB);
-  const SystemClock clock;
-  const DiskTierOptions options{.log = {.capacity = Bytes(8 * q.size * q.count + (1U << 30U)),
-                                        .segment_bytes = 256_MiB,
-                                        .read_patience = std::chrono::seconds(60)}};
-  {
-    auto tier = must(DiskTier::open(path, options, memory, clock));
-    q.report("afterimage", "write", seconds([&] {
-               for (std::size_t n = 0; n < q.count; ++n) must(tier->put(key(n), {}, q.value_of(n)));
-               must(tier->flush());
-             }));
-    q.report("afterimage", "read", seconds([&] {
-               for (const std::uint64_t n : q.order) {
-                 if (!must(tier->get(key(n), memory))) std::exit(2);
-               }
-             }));
+  void write(std::size_t begin, std::size_t end) {
+    std::deque<std::unique_ptr<Transfer>> flying;
+    for (std::size_t n = begin; n < end; ++n) {
+      if (flying.size() == buffers_.size()) {
+        must(flying.front()->wait(kPatience));
+        flying.pop_front();
+      }
+      flying.push_back(file_->write(n * q_.size, buffers_[n % buffers_.size()], q_.size));
+    }
+    for (auto& each : flying) must(each->wait(kPatience));
+    must(file_->sync()->wait(kPatience));
   }
-  std::filesystem::remove_all(path);
+  void read(std::uint64_t n) {
+    must(file_->read(n * q_.size, buffers_[0], q_.size)->wait(kPatience));
+  }
+
+ private:
+  static constexpr Duration kPatience = std::chrono::seconds(60);
+  Question& q_;
+  std::string path_;
+  MemoryBudget memory_{1_GiB};
+  std::unique_ptr<BlockFolder> folder_;
+  std::vector<std::shared_ptr<AlignedBytes>> buffers_;
+  std::shared_ptr<BlockFile> file_;
+};
+
+class Ours {
+ public:
+  explicit Ours(Question& q) : q_(q), path_(q.folder + "/ours") {
+    const DiskTierOptions options{.log = {.capacity = Bytes(8 * q.size * q.count + (1U << 30U)),
+                                          .segment_bytes = 256_MiB,
+                                          .read_patience = std::chrono::seconds(60),
+                                          .append_patience = std::chrono::seconds(60)}};
+    tier_ = must(DiskTier::open(path_, options, memory_, clock_));
+  }
+  Ours(const Ours&) = delete;
+  Ours& operator=(const Ours&) = delete;
+  ~Ours() {
+    tier_.reset();
+    std::filesystem::remove_all(path_);
+  }
+
+  void write(std::size_t begin, std::size_t end) {
+    for (std::size_t n = begin; n < end; ++n) must(tier_->put(key(n), {}, q_.value_of(n)));
+    must(tier_->flush());
+  }
+  void read(std::uint64_t n) {
+    if (!must(tier_->get(key(n), memory_))) std::exit(2);
+  }
+
+ private:
+  Question& q_;
+  std::string path_;
+  MemoryBudget memory_{1_GiB};
+  SystemClock clock_;
+  std::unique_ptr<DiskTier> tier_;
+};
+
+/// The two in turn, so that a device that drifts drifts for both: writes in eight parts, each made
+/// durable; reads one by one. A row a part: the n-th of the one belongs to the n-th of the other.
+void beside_the_device(Question& q) {
+  constexpr std::size_t kParts = 8;
+  Raw raw(q);
+  Ours ours(q);
+  const auto say_rate = [&](const char* engine, const char* operation, std::size_t n, double time) {
+    say(engine, operation, q.size, static_cast<double>(q.size * n) / time / 1e9);
+  };
+  for (std::size_t part = 0; part < kParts; ++part) {
+    const std::size_t begin = part * q.count / kParts;
+    const std::size_t end = (part + 1) * q.count / kParts;
+    const auto one = [&](bool is_raw) {
+      const double time = seconds([&] { is_raw ? raw.write(begin, end) : ours.write(begin, end); });
+      say_rate(is_raw ? "raw" : "afterimage", "write", end - begin, time);
+    };
+    one(part % 2 == 0);
+    one(part % 2 != 0);
+  }
+  for (std::size_t part = 0; part < kParts; ++part) {
+    const std::size_t begin = part * q.count / kParts;
+    const std::size_t end = (part + 1) * q.count / kParts;
+    double time[2] = {0, 0};  // ours, the device's
+    for (std::size_t i = begin; i < end; ++i) {
+      const std::uint64_t n = q.order[i];
+      for (const bool is_raw : {i % 2 == 0, i % 2 != 0}) {
+        time[is_raw] += seconds([&] { is_raw ? raw.read(n) : ours.read(n); });
+      }
+    }
+    say_rate("raw", "read", end - begin, time[1]);
+    say_rate("afterimage", "read", end - begin, time[0]);
+  }
 }
 
 #if defined(AFTERIMAGE_BENCH_ROCKSDB)
@@ -262,7 +316,9 @@ void restart(const std::string& folder) {
   const std::string path = folder + "/restart";
   MemoryBudget memory(1_GiB);
   const SystemClock clock;
-  const DiskTierOptions options{.log = {.capacity = 2_GiB, .segment_bytes = 64_MiB}};
+  const DiskTierOptions options{.log = {.capacity = 2_GiB,
+                                        .segment_bytes = 64_MiB,
+                                        .append_patience = std::chrono::seconds(60)}};
   const std::vector<std::byte> value(3'000);
   {
     auto tier = must(DiskTier::open(path, options, memory, clock));
@@ -289,10 +345,7 @@ int main(int argc, char** argv) {
   const std::size_t total = (argc > 2 ? std::stoull(argv[2]) : 512) << 20U;
   for (const std::size_t size : {256U << 10U, 1U << 20U, 4U << 20U}) {
     Question question(folder, size, total);
-    for (int repetition = 0; repetition < 3; ++repetition) {
-      raw(question);
-      ours(question);
-    }
+    beside_the_device(question);
 #if defined(AFTERIMAGE_BENCH_ROCKSDB)
     rocksdb_blobs(question);
 #endif

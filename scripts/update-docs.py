@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-VERBS = ["", "run", "explain", "replay", "pressure", "fingerprint"]
+VERBS = ["", "run", "explain", "replay", "pressure", "fingerprint", "disk", "disk inspect", "disk verify", "disk purge"]
 
 # What the README shows between its marks: the name of the mark, and the call.
 SHOWN = {
@@ -35,8 +35,8 @@ def main():
         sys.exit(__doc__)
     program = str(pathlib.Path(sys.argv[1]).resolve())
     for verb in VERBS:
-        text = said(program, *([verb] if verb else []), "--help")
-        write(ROOT / "tests" / "cli" / "help" / f"{verb or 'afterimage'}.txt", text)
+        text = said(program, *verb.split(), "--help")
+        write(ROOT / "tests" / "cli" / "help" / f"{verb.replace(' ', '_') or 'afterimage'}.txt", text)
     readme = ROOT / "README.md"
     text = readme.read_text()
     for name, arguments in SHOWN.items():

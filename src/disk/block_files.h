@@ -77,5 +77,8 @@ enum class DiskBackend : std::uint8_t {
 /// kUnavailable if another process has it, if it cannot be written to, or is no folder.
 Result<std::unique_ptr<BlockFolder>> open_block_folder(const std::string& path,
                                                        DiskBackend backend = DiskBackend::kBest);
+/// To look at what is there, and to remove it: nothing is made, and files are opened for reading. A
+/// folder without a lock file is nobody's and is not locked. kNotFound: there is no such folder.
+Result<std::unique_ptr<BlockFolder>> look_into_block_folder(const std::string& path);
 
 }  // namespace afterimage

@@ -2,6 +2,9 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "afterimage/disk/disk_tier.h"
 
+#include <functional>
+#include <thread>
+
 #include "afterimage/platform/mutex.h"
 
 namespace afterimage {
@@ -13,8 +16,8 @@ class Breaker {
   Breaker(std::uint32_t strikes, Duration rest) : strikes_(strikes), rest_(rest) {}
 
   [[nodiscard]] bool lets_through(Duration now) {
-    if (failures_ < strikes_) return true;
-    if (now < until_) return false;
+    if (!broken()) return true;
+    if (rests(now)) return false;
     until_ = now + rest_;  // the others wait for what becomes of this one
     return true;
   }
@@ -24,6 +27,7 @@ class Breaker {
     until_ = now + rest_;
   }
   [[nodiscard]] bool broken() const { return failures_ >= strikes_; }
+  [[nodiscard]] bool rests(Duration now) const { return broken() && now < until_; }
 
  private:
   std::uint32_t strikes_;
@@ -32,11 +36,57 @@ class Breaker {
   Duration until_{0};
 };
 
+/// Does what may take long, when it is asked to, on a thread of its own.
+class Housekeeper {
+ public:
+  explicit Housekeeper(std::function<void()> work)
+      : work_(std::move(work)), thread_([this] { run(); }) {}
+  Housekeeper(const Housekeeper&) = delete;
+  Housekeeper& operator=(const Housekeeper&) = delete;
+  ~Housekeeper() {
+    {
+      const MutexLock lock(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+  void ask() {
+    {
+      const MutexLock lock(mutex_);
+      asked_ = true;
+    }
+    changed_.notify_all();
+  }
+
+ private:
+  void run() {
+    while (is_asked()) work_();
+  }
+  /// Waits; false: time to go.
+  bool is_asked() {
+    const MutexLock lock(mutex_);
+    while (!asked_ && !stopping_) changed_.wait(mutex_);
+    asked_ = false;
+    return !stopping_;
+  }
+
+  const std::function<void()> work_;
+  Mutex mutex_;
+  Condition changed_;
+  bool asked_ AFI_GUARDED_BY(mutex_) = false;
+  bool stopping_ AFI_GUARDED_BY(mutex_) = false;
+  std::thread thread_;  // last: it uses the others
+};
+
 /// What the outside world did, as opposed to what the caller asked for or a budget lacks.
 bool is_of_the_disk(const Error& error) {
   return error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kCancelled ||
          error.code == ErrorCode::kNotFound || error.code == ErrorCode::kNoSpace;
 }
+
+constexpr const char* kBehind =
+    "the disk takes in less than is put, or there is no memory for copies on their way to it";
 
 }  // namespace
 
@@ -47,7 +97,8 @@ struct DiskTier::State {
         options(its_options),
         clock(its_clock),
         reads(its_options.strikes, its_options.rest),
-        writes(1, its_options.rest) {}
+        writes(1, its_options.rest),
+        housekeeper([this] { catch_up(); }) {}
 
   std::unique_ptr<SegmentLog> log;
   DiskTierOptions options;
@@ -58,6 +109,9 @@ struct DiskTier::State {
   Breaker writes AFI_GUARDED_BY(mutex);
   TierStats stats AFI_GUARDED_BY(mutex);
   std::string trouble AFI_GUARDED_BY(mutex);
+  bool behind AFI_GUARDED_BY(mutex) = false;  // the last put found no room in the batches
+
+  Housekeeper housekeeper;  // last: the first to go
 
   void failed(Breaker& breaker, const Error& error) AFI_REQUIRES(mutex) {
     breaker.failed(clock.now());
@@ -73,6 +127,15 @@ struct DiskTier::State {
       failed(writes, done.error());
     }
     return done;
+  }
+  /// What a put would have had to wait for.
+  void catch_up() {
+    if (!log->wants_commit()) return;
+    {
+      const MutexLock lock(mutex);
+      if (writes.rests(clock.now())) return;
+    }
+    static_cast<void>(wrote(log->commit()));
   }
   Result<void> may_write() {
     const MutexLock lock(mutex);
@@ -103,10 +166,18 @@ DiskTier::~DiskTier() = default;
 Result<void> DiskTier::put(const TierKey& key, const EntryMeta& meta,
                            std::span<const std::byte> bytes) {
   AFI_TRY_VOID(state_->may_write());
-  const auto done = state_->wrote(state_->log->append(key, meta, bytes));
+  const Result<bool> taken = state_->log->append(key, meta, bytes);
+  if (taken && !*taken && state_->log->wants_commit()) state_->housekeeper.ask();
   const MutexLock lock(state_->mutex);
-  ++(done ? state_->stats.puts : state_->stats.refused);
-  return done;
+  state_->behind = taken && !*taken;
+  ++(taken && *taken ? state_->stats.puts : state_->stats.refused);
+  if (!taken) {
+    if (is_of_the_disk(taken.error())) state_->failed(state_->writes, taken.error());
+    return std::unexpected(taken.error());
+  }
+  if (!*taken) return fail(ErrorCode::kUnavailable, kBehind);
+  state_->writes.succeeded();
+  return {};
 }
 
 Result<std::optional<TierEntry>> DiskTier::get(const TierKey& key, MemoryBudget& room) {
@@ -157,6 +228,7 @@ TierStats DiskTier::stats() const {
   stats.entries = log.entries;
   stats.used = log.used;
   stats.capacity = state_->options.log.capacity;
+  if (state_->behind) stats.trouble = kBehind;
   if (state_->reads.broken() || state_->writes.broken()) stats.trouble = state_->trouble;
   return stats;
 }

@@ -24,10 +24,12 @@ struct DiskTierOptions {
 ///
 /// Unit     Bytes on disk, the open segment at its full size, under a hard cap.
 /// Errors   See Tier. open() fails, with what to do, if the folder cannot be used; afterwards a bad
-///          disk costs hits and never a crash: stats().trouble says why.
+///          disk costs hits and never a crash: stats().trouble says why. A put that would have to
+///          wait for the disk (SegmentLogOptions::append_patience) is refused with kUnavailable.
 /// Visible  flush() returns once everything put before is safe from a power failure. An entry is
 ///          found earlier, when its write has completed.
-/// Threads  Any.
+/// Threads  Any; one of its own does what puts would have to wait for. flush() and erase() wait for
+///          the disk.
 /// Source   src/disk/DESIGN.md, docs/formats/segment.md.
 class DiskTier final : public Tier {
  public:

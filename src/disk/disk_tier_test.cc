@@ -36,7 +36,8 @@ std::shared_ptr<Tier> make_disk(Bytes capacity, DiskBackend backend) {
   const auto standing = std::make_shared<Standing>();
   const DiskTierOptions options{.log = {.capacity = capacity,
                                         .batch_bytes = 256_KiB,
-                                        .read_patience = std::chrono::seconds(20)},
+                                        .read_patience = std::chrono::seconds(20),
+                                        .append_patience = std::chrono::seconds(20)},
                                 .backend = backend};
   auto tier = DiskTier::open(standing->folder.path(), options, standing->memory, standing->clock);
   EXPECT_TRUE(tier.has_value()) << to_string(tier.error());
@@ -62,7 +63,8 @@ class DiskTierOnDisk : public ::testing::Test {
     return {.log = {.capacity = capacity,
                     .segment_bytes = 512_KiB,
                     .batch_bytes = 64_KiB,
-                    .read_patience = std::chrono::seconds(20)}};
+                    .read_patience = std::chrono::seconds(20),
+                    .append_patience = std::chrono::seconds(20)}};
   }
   Result<std::unique_ptr<DiskTier>> open() {
     return DiskTier::open(folder.path(), options(), memory, clock);

@@ -46,7 +46,8 @@ RecordHeader record() {
   return header;
 }
 
-// The bytes of docs/formats/segment.md: they never change.
+// The bytes of docs/formats/segment.md as tests/golden/disk_segments.py computes them, which has
+// read that page and nothing of ours: they never change.
 TEST(SegmentFormat, HasItsGoldenBytes) {
   const auto header = encode_record_header(record());
   EXPECT_EQ(hex(header),
@@ -66,7 +67,39 @@ TEST(SegmentFormat, HasItsGoldenBytes) {
   EXPECT_EQ(hex(std::span(footer).first(64)),
             "808182838485868788898a8b8c8d8e8f909192939495969798999a9b9c9d9e9f"
             "02000000000000002a000000000000000200000003000000e803000000000000");
+  EXPECT_EQ(hex(std::span(footer).subspan(kDiskBlock, 88)),
+            "414649464f4f54310100000000000000101112131415161718191a1b1c1d1e1f"
+            "303132333435363738393a3b3c3d3e3f07000000000000000050000000000000"
+            "01000000000000008b24befba737a8856db6cd871145ec72");
   EXPECT_EQ(hex(std::span(footer).last(8)), "a87af6037d5d7abf");
+}
+
+TEST(SegmentFormat, HasItsGoldenBytesWhereThereIsLess) {
+  RecordHeader formless = record();
+  formless.meta.tensors.clear();
+  EXPECT_EQ(hex(encode_record_header(formless)),
+            "41464952010002008000000003000000"
+            "5e65e25fa63de63f2a00000000000000"
+            "0020000000000000e803000000000000"
+            "28230000000000000100000000000000"
+            "02000000000000003031323334353637"
+            "38393a3b3c3d3e3f8081828384858687"
+            "88898a8b8c8d8e8f9091929394959697"
+            "98999a9b9c9d9e9f0000000000000000");
+  const RecordHeader erased = {.epoch = id(0x30), .offset = 8192, .sequence = 42, .blocks = 3};
+  EXPECT_EQ(hex(encode_record_header(erased)),
+            "41464952010000008000000003000000"
+            "97b3fd9235adcf3e2a00000000000000"
+            "00200000000000000000000000000000" +
+                std::string(48, '0') + "3031323334353637" + "38393a3b3c3d3e3f" +
+                std::string(80, '0'));
+  const auto name = encode_store(id(0x10));
+  for (const std::size_t at : {std::size_t{0}, kDiskBlock}) {
+    const auto copy = std::span(name).subspan(at, kDiskBlock);
+    EXPECT_EQ(hex(copy.first(32)),
+              "41464953544f52310100000000000000101112131415161718191a1b1c1d1e1f");
+    EXPECT_EQ(hex(copy.last(8)), "45da1b7fc3e17312");
+  }
 }
 
 TEST(SegmentFormat, EverythingSurvivesARoundTrip) {
@@ -91,7 +124,7 @@ TEST(SegmentFormat, EverythingSurvivesARoundTrip) {
   }
 }
 
-TEST(SegmentFormat, EveryFlippedBitOfAHeaderIsSeen) {
+TEST(SegmentFormat, EveryFlippedBitOfAHeaderOrAFooterIsSeen) {
   const auto seen = [](std::vector<std::byte> bytes, const auto& decode) {
     for (std::size_t bit = 0; bit < bytes.size() * 8; ++bit) {
       bytes[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
@@ -103,6 +136,12 @@ TEST(SegmentFormat, EveryFlippedBitOfAHeaderIsSeen) {
        [](const auto& b) { return decode_record_header(b).has_value(); });
   seen(encode_segment_header(identity()),
        [](const auto& b) { return decode_segment_header(b).has_value(); });
+  const std::vector<FooterEntry> entries = {
+      {.key = *record().key, .sequence = 42, .block = 2, .blocks = 3, .cost_ns = 1'000}};
+  seen(encode_footer(identity(), 20'480, entries), [](const auto& b) {
+    const auto trailer = decode_trailer(std::span(b).last(kDiskBlock));
+    return trailer && decode_footer(*trailer, std::span(b).first(kDiskBlock)).has_value();
+  });
 }
 
 TEST(SegmentFormat, LiesWithAGoodChecksumAreFoundOut) {

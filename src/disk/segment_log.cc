@@ -10,20 +10,22 @@
 
 #include "afterimage/check.h"
 #include "afterimage/disk/segment_log_state.h"
+#include "afterimage/platform/clock.h"
 
 namespace afterimage {
 
 SegmentLog::SegmentLog(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 SegmentLog::~SegmentLog() {
-  const MutexLock lock(state_->writing);
+  state_->read_buffers->close();
+  const WriterLock lock(*state_);
   Result<void> done;
   if (state_->active != nullptr && !state_->active->entries.empty()) done = state_->seal();
   if (done) done = state_->commit();
   if (!done) state_->abandon();  // the next to open it reads it through
 }
 
-Result<void> SegmentLog::append(const TierKey& key, const EntryMeta& meta,
+Result<bool> SegmentLog::append(const TierKey& key, const EntryMeta& meta,
                                 std::span<const std::byte> value) {
   const std::uint64_t room = state_->options.segment_bytes.value() - kDiskBlock - footer_bytes(1);
   if (meta.form_bytes() > EntryMeta::kMaxFormBytes || meta.cost < Duration(0) ||
@@ -38,10 +40,20 @@ Result<void> SegmentLog::append(const TierKey& key, const EntryMeta& meta,
                       .meta = meta,
                       .value_bytes = value.size(),
                       .value_checksum = Checksum::of(value)};
-  const MutexLock lock(state_->writing);
-  Result<void> done = state_->append(header, value);
-  if (!done) state_->abandon();
-  return done;
+  const SystemClock clock;
+  const Duration patience = state_->options.append_patience;
+  const Duration start = clock.now();
+  if (!state_->writing.try_lock_for(patience)) return false;
+  const WriterLock lock(*state_, std::adopt_lock);
+  const Duration left = std::max(Duration(0), patience - (clock.now() - start));
+  auto taken = state_->admit(header.blocks, left);
+  if (taken && *taken) {
+    if (const auto done = state_->append(header, value); !done) {
+      taken = std::unexpected(done.error());
+    }
+  }
+  if (!taken) state_->abandon();
+  return taken;
 }
 
 Result<std::optional<TierEntry>> SegmentLog::read(const TierKey& key, MemoryBudget& room) {
@@ -60,21 +72,17 @@ Result<std::optional<TierEntry>> SegmentLog::read(const TierKey& key, MemoryBudg
   }
   const std::size_t size = std::size_t{place.blocks} * kDiskBlock;
   const std::uint64_t offset = std::uint64_t{place.block} * kDiskBlock;
-  AFI_TRY(const std::shared_ptr<AlignedBytes> memory, AlignedBytes::create(size, room));
-  AFI_TRY(const auto record,
+  AFI_TRY(const std::shared_ptr<AlignedBytes> memory, state_->read_buffers->take(size, room));
+  AFI_TRY(const auto bytes,
           read_blocks(*file, offset, memory, size, state_->options.read_patience));
-  auto header = decode_record_header(record);
-  if (header && header->key == key && header->epoch == epoch && header->offset == offset &&
-      header->sequence == place.sequence && header->blocks == place.blocks &&
-      record.size() == size) {
-    const auto value = record.subspan(record_header_bytes(header->meta), header->value_bytes);
-    if (Checksum::of(value) == header->value_checksum) {
-      return TierEntry{.meta = std::move(header->meta), .bytes = value, .memory = memory};
-    }
+  CheckedRecord record = check_record(bytes, place, epoch);
+  if (record.state == RecordState::kIntact) {
+    return TierEntry{.meta = std::move(record.meta), .bytes = record.value, .memory = memory};
   }
-  const bool buried = header && !header->key && header->epoch == epoch && header->offset == offset;
-  const MutexLock lock(state_->writing);
-  if (state_->kill(key, place.sequence) && !buried) {
+  // A writer that waits for the device is not waited for: the next read finds the same.
+  if (!state_->writing.try_lock_for(state_->options.append_patience)) return std::nullopt;
+  const WriterLock lock(*state_, std::adopt_lock);
+  if (state_->kill(key, place.sequence) && record.state != RecordState::kErased) {
     const MutexLock counting(state_->looking);
     ++state_->stats.damaged;
   }
@@ -82,7 +90,7 @@ Result<std::optional<TierEntry>> SegmentLog::read(const TierKey& key, MemoryBudg
 }
 
 Result<bool> SegmentLog::erase(const TierKey& key) {
-  const MutexLock lock(state_->writing);
+  const WriterLock lock(*state_);
   if (auto done = state_->drain(); !done) state_->abandon();
   const bool found = state_->kill(key, std::nullopt);
   // Also when nothing was found: an older record of this key may wait to be buried.
@@ -97,11 +105,13 @@ Result<bool> SegmentLog::erase(const TierKey& key) {
 }
 
 Result<void> SegmentLog::commit() {
-  const MutexLock lock(state_->writing);
+  const WriterLock lock(*state_);
   Result<void> done = state_->commit();
   if (!done) state_->abandon();
   return done;
 }
+
+bool SegmentLog::wants_commit() const { return state_->wants_commit; }
 
 bool SegmentLog::contains(const TierKey& key) const {
   const MutexLock lock(state_->looking);
@@ -112,16 +122,15 @@ const DiskRecovery& SegmentLog::recovery() const { return state_->recovery; }
 std::string SegmentLog::backend() const { return state_->folder->backend(); }
 
 SegmentLogStats SegmentLog::stats() const {
-  const MutexLock lock(state_->writing);
   const MutexLock looking(state_->looking);
   SegmentLogStats stats = state_->stats;
   stats.entries = EntryCount(state_->index.size());
-  stats.uncommitted = Bytes(state_->submitted + state_->batch.used - state_->durable);
+  stats.uncommitted = Bytes(state_->uncommitted);
   return stats;
 }
 
 void SegmentLog::check_invariants() const {
-  const MutexLock lock(state_->writing);
+  const WriterLock lock(*state_);
   const MutexLock looking(state_->looking);
   std::uint64_t live = 0;
   std::uint64_t used = kStoreBytes + state_->foreign;
@@ -141,10 +150,83 @@ void SegmentLog::check_invariants() const {
   AFI_CHECK(Bytes(used) == state_->stats.used);
   AFI_CHECK(state_->stats.used <= state_->options.capacity);
   AFI_CHECK(state_->durable <= state_->completed && state_->completed <= state_->submitted);
+  AFI_CHECK(state_->spare.empty() ||
+            state_->buffers() + state_->spare.size() <= state_->options.batches);
+}
+
+/// Whether a record of so many blocks can be written now. What it may have to wait for is asked
+/// before anything is changed, so that a refusal leaves nothing half done.
+Result<bool> SegmentLog::State::admit(std::uint32_t blocks, Duration patience) {
+  AFI_TRY_VOID(harvest());
+  if (options.append_patience >= options.write_patience) return true;  // it waits where it must
+  if (!fits(blocks) && would_wait_for_a_segment()) {
+    wants_commit = true;
+    return false;
+  }
+  return wait_for_batches(batches_for(blocks), patience);
+}
+
+/// Whether a new segment must wait: to make replaced records safe before a footer hides the older
+/// ones, to overwrite dead records before what replaced them is evicted, or for one that can go.
+bool SegmentLog::State::would_wait_for_a_segment() {
+  if (replacing || !unburied.empty()) return true;
+  const MutexLock lock(looking);
+  if (stats.used + options.segment_bytes <= options.capacity) return false;
+  return std::ranges::none_of(
+      segments, [](const auto& each) { return each.second->phase == Segment::Phase::kClosed; });
+}
+
+/// How many batches a record needs beyond the one that is being filled.
+std::size_t SegmentLog::State::batches_for(std::uint32_t blocks) const {
+  const std::uint64_t size = options.batch_bytes.value();
+  std::uint64_t bytes = std::uint64_t{blocks} * kDiskBlock;
+  std::uint64_t left = batch.memory == nullptr ? 0 : size - batch.used;
+  std::uint64_t needed = 0;
+  if (!fits(blocks)) {
+    bytes += kDiskBlock;  // a segment's header
+    const std::uint64_t footer = active == nullptr ? 0 : footer_bytes(active->entries.size());
+    needed = footer <= left ? 0 : (footer - left + size - 1) / size;
+    left = 0;  // a segment's last batch is not shared
+  }
+  return needed + (bytes <= left ? 0 : (bytes - left + size - 1) / size);
+}
+
+/// Whether there is memory for `needed` batches within `patience`.
+Result<bool> SegmentLog::State::wait_for_batches(std::size_t needed, Duration patience) {
+  const SystemClock clock;
+  const Duration end = clock.now() + patience;
+  while (!in_flight.empty() && buffers() + needed > options.batches) {
+    Transfer& write = *in_flight.front().write;
+    const auto moved = write.wait(std::max(Duration(0), end - clock.now()));
+    if (!moved && moved.error().code == ErrorCode::kCancelled && !write.done()) return false;
+    AFI_TRY_VOID(complete_batch());
+  }
+  while (spare.size() < needed) {
+    auto fresh = AlignedBytes::create(options.batch_bytes.value(), memory);
+    if (!fresh) {
+      read_buffers->release();
+      fresh = AlignedBytes::create(options.batch_bytes.value(), memory);
+    }
+    if (!fresh) {
+      trim();
+      return false;
+    }
+    spare.push_back(*std::move(fresh));
+  }
+  return true;
+}
+
+/// In flight or being filled.
+std::size_t SegmentLog::State::buffers() const {
+  return in_flight.size() + (batch.memory == nullptr ? 0U : 1U);
+}
+
+/// An entry larger than all batches had more memory than they may keep.
+void SegmentLog::State::trim() {
+  while (!spare.empty() && buffers() + spare.size() > options.batches) spare.pop_back();
 }
 
 Result<void> SegmentLog::State::append(RecordHeader& header, std::span<const std::byte> value) {
-  AFI_TRY_VOID(harvest());
   AFI_TRY_VOID(make_space(header.blocks));
   header.epoch = active->identity.epoch;
   header.offset = offset;
@@ -166,16 +248,19 @@ Result<void> SegmentLog::State::append(RecordHeader& header, std::span<const std
   AFI_TRY_VOID(stage(std::span(kZeros).first((kDiskBlock - offset % kDiskBlock) % kDiskBlock)));
   batch.ends.push_back(&active->entries.back());
   if (batch.used == options.batch_bytes.value()) submit();
+  trim();
   return {};
 }
 
+bool SegmentLog::State::fits(std::uint32_t blocks) const {
+  return active != nullptr &&
+         offset + std::uint64_t{blocks} * kDiskBlock + footer_bytes(active->entries.size() + 1) <=
+             options.segment_bytes.value();
+}
+
 Result<void> SegmentLog::State::make_space(std::uint32_t blocks) {
-  if (active != nullptr) {
-    const std::uint64_t end =
-        offset + std::uint64_t{blocks} * kDiskBlock + footer_bytes(active->entries.size() + 1);
-    if (end <= options.segment_bytes.value()) return {};
-    AFI_TRY_VOID(seal());
-  }
+  if (fits(blocks)) return {};
+  if (active != nullptr) AFI_TRY_VOID(seal());
   return begin_segment();
 }
 
@@ -249,7 +334,7 @@ Result<void> SegmentLog::State::stage(std::span<const std::byte> bytes) {
 }
 
 Result<void> SegmentLog::State::begin_batch() {
-  if (in_flight.size() >= options.batches) AFI_TRY_VOID(complete_batch());
+  if (spare.empty() && in_flight.size() >= options.batches) AFI_TRY_VOID(complete_batch());
   if (spare.empty()) {
     AFI_TRY(auto fresh, AlignedBytes::create(options.batch_bytes.value(), memory));
     spare.push_back(std::move(fresh));
@@ -272,6 +357,7 @@ Result<void> SegmentLog::State::complete_batch() {
   const Batch done = std::move(in_flight.front());
   in_flight.pop_front();
   spare.push_back(done.memory);
+  trim();
   completed += done.used;
   publish(done);
   if (done.last) {
@@ -344,7 +430,9 @@ Result<void> SegmentLog::State::commit() {
   if (active != nullptr && completed > sync_asked) start_sync(active, false);
   while (!syncs.empty()) AFI_TRY_VOID(finish_sync());
   replacing = false;
-  return bury();
+  AFI_TRY_VOID(bury());
+  wants_commit = false;
+  return {};
 }
 
 /// A write failed: what was under way is lost, and no file that had a part in it goes on.

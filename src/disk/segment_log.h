@@ -20,8 +20,12 @@ struct SegmentLogOptions {
   Bytes batch_bytes = 1_MiB;    // one write
   std::uint32_t batches = 8;    // writes in flight at most; their memory is batches x batch_bytes
   Bytes commit_bytes = 64_MiB;  // a sync is started after so many
+  Bytes idle_bytes = 16_MiB;    // memory of past reads kept for the next, at most
   Duration read_patience = std::chrono::milliseconds(250);
   Duration write_patience = std::chrono::seconds(10);  // for a write or a sync
+  /// For an append's turn and for room in the batches; then it is refused. At least write_patience:
+  /// appends wait as commits do, for tools and benchmarks that have nothing else to do.
+  Duration append_patience = std::chrono::milliseconds(10);
 };
 
 /// What was found on disk when the log was opened.
@@ -50,7 +54,10 @@ struct SegmentLogStats {
 /// Shape    docs/formats/segment.md. Files: `store.afi`, `segment-<id>.afi`, `lock`.
 /// Visible  An entry is found once its write has completed, and safe from a power failure once
 ///          commit() has returned or a later sync of its own has. kill -9 loses what was not yet
-///          written: at most batches x batch_bytes.
+///          written: at most batches x batch_bytes, or one larger entry.
+/// Append   Copies and goes; it is refused rather than kept waiting. An entry larger than all
+/// batches
+///          gets memory of its own from the budget until it is written.
 /// Read     Header, epoch, place, full key, length and checksum are compared at every read. What
 ///          differs is a miss, counted, and its place is overwritten.
 /// Erase    Overwrites the record's header where it lies and syncs, so that neither a footer nor a
@@ -59,12 +66,13 @@ struct SegmentLogStats {
 /// Errors   kLimitExceeded: larger than a segment; kNoSpace: the disk is full; kUnavailable: it
 ///          refused, or took longer than its patience: what was under way is lost, and counted.
 ///          After a failed write the next append begins a new segment.
-/// Threads  Any. Writers queue for one another, also while the device works; readers never wait for
-///          them.
+/// Threads  Any. Writers queue for one another, also while the device works; readers and stats()
+///          never wait for them.
 class SegmentLog {
  public:
-  /// Takes over what is in `folder`. `budget` pays for the batches and outlives the log.
-  /// kInvalidArgument: sizes that do not fit together; kCorruption: the store's name is lost.
+  /// Takes over what is in `folder`. `budget` pays for the batches and for idle memory of reads,
+  /// and outlives the log. kInvalidArgument: sizes that do not fit together; kCorruption: the
+  /// store's name is lost.
   static Result<std::unique_ptr<SegmentLog>> open(std::unique_ptr<BlockFolder> folder,
                                                   const SegmentLogOptions& options,
                                                   MemoryBudget& budget);
@@ -73,12 +81,17 @@ class SegmentLog {
   SegmentLog(const SegmentLog&) = delete;
   SegmentLog& operator=(const SegmentLog&) = delete;
 
-  Result<void> append(const TierKey& key, const EntryMeta& meta, std::span<const std::byte> value);
+  /// Whether it was taken in. False, with nothing changed: the device is so far behind that it
+  /// would have waited for longer than append_patience, or the budget has no memory for the copy.
+  Result<bool> append(const TierKey& key, const EntryMeta& meta, std::span<const std::byte> value);
   /// kUnavailable, kCancelled: the device failed or was too slow; the entry stays.
   Result<std::optional<TierEntry>> read(const TierKey& key, MemoryBudget& room);
   /// Whether there was one.
   Result<bool> erase(const TierKey& key);
   Result<void> commit();
+  /// Whether an append was refused that can only go on after a commit(): replaced or damaged
+  /// records must be overwritten before there is a new segment. Somebody with time should call it.
+  [[nodiscard]] bool wants_commit() const;
 
   [[nodiscard]] bool contains(const TierKey& key) const;
   [[nodiscard]] const DiskRecovery& recovery() const;
@@ -88,6 +101,7 @@ class SegmentLog {
   void check_invariants() const;
 
  private:
+  friend class WriterLock;
   struct State;
   explicit SegmentLog(std::unique_ptr<State> state);
 

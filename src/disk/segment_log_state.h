@@ -2,15 +2,19 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <vector>
 
+#include "afterimage/disk/read_buffers.h"
 #include "afterimage/disk/segment_log.h"
 #include "afterimage/disk/segments.h"
 #include "afterimage/platform/mutex.h"
+#include "afterimage/platform/timed_mutex.h"
 
 /// The log's insides; the room's own. segment_log.cc appends and reads, segment_recovery.cc opens.
 namespace afterimage {
@@ -18,7 +22,10 @@ namespace afterimage {
 struct SegmentLog::State {
   State(std::unique_ptr<BlockFolder> its_folder, const SegmentLogOptions& its_options,
         MemoryBudget& budget)
-      : folder(std::move(its_folder)), options(its_options), memory(budget) {}
+      : folder(std::move(its_folder)),
+        options(its_options),
+        memory(budget),
+        read_buffers(std::make_shared<ReadBuffers>(budget, its_options.idle_bytes)) {}
 
   /// Part of a segment on its way to the disk.
   struct Batch {
@@ -45,6 +52,13 @@ struct SegmentLog::State {
   void reseal(Segment& segment, const FoundSegment& found) AFI_REQUIRES(writing);
 
   // Writing.
+  Result<bool> admit(std::uint32_t blocks, Duration patience) AFI_REQUIRES(writing);
+  [[nodiscard]] bool fits(std::uint32_t blocks) const AFI_REQUIRES(writing);
+  [[nodiscard]] bool would_wait_for_a_segment() AFI_REQUIRES(writing);
+  [[nodiscard]] std::size_t batches_for(std::uint32_t blocks) const AFI_REQUIRES(writing);
+  Result<bool> wait_for_batches(std::size_t needed, Duration patience) AFI_REQUIRES(writing);
+  [[nodiscard]] std::size_t buffers() const AFI_REQUIRES(writing);
+  void trim() AFI_REQUIRES(writing);
   Result<void> append(RecordHeader& header, std::span<const std::byte> value) AFI_REQUIRES(writing);
   Result<void> make_space(std::uint32_t blocks) AFI_REQUIRES(writing);
   Result<void> begin_segment() AFI_REQUIRES(writing);
@@ -72,11 +86,12 @@ struct SegmentLog::State {
   const std::unique_ptr<BlockFolder> folder;
   const SegmentLogOptions options;
   MemoryBudget& memory;
+  const std::shared_ptr<ReadBuffers> read_buffers;
   DiskId store{};
   DiskRecovery recovery;
 
   // `writing` before `looking`. An entry's state changes under both.
-  mutable Mutex writing;
+  mutable TimedMutex writing;
   std::shared_ptr<Segment> active AFI_GUARDED_BY(writing);
   std::uint64_t offset AFI_GUARDED_BY(writing) = 0;  // where the active one goes on
   Batch batch AFI_GUARDED_BY(writing);               // being filled
@@ -99,10 +114,32 @@ struct SegmentLog::State {
   std::map<std::uint64_t, std::shared_ptr<Segment>> segments AFI_GUARDED_BY(looking);
   std::uint64_t uses AFI_GUARDED_BY(looking) = 0;
   SegmentLogStats stats AFI_GUARDED_BY(looking);  // `used` is what is charged to the cap
+
+  std::atomic<bool> wants_commit{false};
+  std::atomic<std::uint64_t> uncommitted{0};  // as the last writer left it
 };
 
-/// How large the file `store.afi` is.
-inline constexpr std::uint64_t kStoreBytes = 2 * kDiskBlock;
+/// Holds `writing`, and says at the end what is not yet safe: stats() waits for nobody.
+class AFI_THREAD_ANNOTATION(scoped_lockable) WriterLock {
+ public:
+  explicit WriterLock(SegmentLog::State& state)
+      AFI_THREAD_ANNOTATION(acquire_capability(state.writing))
+      : state_(state) {
+    state.writing.lock();
+  }
+  /// Takes over a lock that is held.
+  WriterLock(SegmentLog::State& state, std::adopt_lock_t) AFI_REQUIRES(state.writing)
+      : state_(state) {}
+  WriterLock(const WriterLock&) = delete;
+  WriterLock& operator=(const WriterLock&) = delete;
+  ~WriterLock() AFI_THREAD_ANNOTATION(release_capability()) {
+    state_.uncommitted = state_.submitted + state_.batch.used - state_.durable;
+    state_.writing.unlock();
+  }
+
+ private:
+  SegmentLog::State& state_;
+};
 
 Result<DiskId> random_disk_id();
 

@@ -12,8 +12,6 @@
 namespace afterimage {
 namespace {
 
-constexpr const char* kStoreName = "store.afi";
-
 Result<SegmentLogOptions> checked(SegmentLogOptions options) {
   const auto whole_blocks = [](std::uint64_t bytes) { return bytes - bytes % kDiskBlock; };
   if (options.segment_bytes == 0_B) {
@@ -55,7 +53,7 @@ Result<std::unique_ptr<SegmentLog>> SegmentLog::open(std::unique_ptr<BlockFolder
   AFI_TRY(const SegmentLogOptions good, checked(options));
   auto state = std::make_unique<State>(std::move(folder), good, budget);
   {
-    const MutexLock lock(state->writing);
+    const WriterLock lock(*state);
     AFI_TRY_VOID(state->recover());
   }
   return std::unique_ptr<SegmentLog>(new SegmentLog(std::move(state)));

@@ -130,6 +130,23 @@ std::optional<std::uint64_t> segment_number(const std::string& name) {
   return id;
 }
 
+CheckedRecord check_record(std::span<const std::byte> bytes, const FooterEntry& place,
+                           const DiskId& epoch) {
+  auto header = decode_record_header(bytes);
+  if (!header || header->epoch != epoch ||
+      header->offset != std::uint64_t{place.block} * kDiskBlock) {
+    return {.state = RecordState::kDamaged};
+  }
+  if (!header->key) return {.state = RecordState::kErased};
+  if (header->key != place.key || header->sequence != place.sequence ||
+      header->blocks != place.blocks || bytes.size() != std::size_t{place.blocks} * kDiskBlock) {
+    return {.state = RecordState::kDamaged};
+  }
+  const auto value = bytes.subspan(record_header_bytes(header->meta), header->value_bytes);
+  if (Checksum::of(value) != header->value_checksum) return {.state = RecordState::kDamaged};
+  return {.state = RecordState::kIntact, .meta = std::move(header->meta), .value = value};
+}
+
 Result<std::span<const std::byte>> read_blocks(BlockFile& file, std::uint64_t offset,
                                                const std::shared_ptr<AlignedBytes>& into,
                                                std::size_t size, Duration patience) {

@@ -17,6 +17,10 @@
 /// What the log knows of its files; the room's own.
 namespace afterimage {
 
+/// The file that says whose segments these are.
+inline constexpr const char* kStoreName = "store.afi";
+inline constexpr std::uint64_t kStoreBytes = 2 * kDiskBlock;
+
 struct Segment;
 
 /// One entry on disk. Lives as long as its segment, also when it is dead.
@@ -73,6 +77,17 @@ struct FoundSegment {
 };
 Result<FoundSegment> find_segment(BlockFile& file, const DiskId& store, std::uint64_t number,
                                   Duration patience, MemoryBudget& memory, DiskRecovery& report);
+
+/// What stands where an index says that an entry is.
+enum class RecordState : std::uint8_t { kIntact, kErased, kDamaged };
+struct CheckedRecord {
+  RecordState state = RecordState::kDamaged;
+  EntryMeta meta;                    // these two: if intact
+  std::span<const std::byte> value;  // within the bytes that were checked
+};
+/// Compares everything: header, epoch, place, sequence, the whole key, and the value's checksum.
+CheckedRecord check_record(std::span<const std::byte> bytes, const FooterEntry& place,
+                           const DiskId& epoch);
 
 /// A read of `size` bytes that waits.
 Result<std::span<const std::byte>> read_blocks(BlockFile& file, std::uint64_t offset,

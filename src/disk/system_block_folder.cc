@@ -89,9 +89,10 @@ class SystemBlockFile final : public BlockFile {
 
 class SystemBlockFolder final : public BlockFolder {
  public:
+  /// `access`: O_RDWR or O_RDONLY.
   SystemBlockFolder(std::shared_ptr<BlockIo> io, std::shared_ptr<const OpenFile> folder,
-                    std::shared_ptr<const OpenFile> lock)
-      : io_(std::move(io)), folder_(std::move(folder)), lock_(std::move(lock)) {}
+                    std::shared_ptr<const OpenFile> lock, int access)
+      : io_(std::move(io)), folder_(std::move(folder)), lock_(std::move(lock)), access_(access) {}
 
   Result<std::shared_ptr<BlockFile>> create(const std::string& name, std::uint64_t size) override {
     AFI_TRY(const std::shared_ptr<const OpenFile> file, open_file(name, O_CREAT | O_EXCL));
@@ -139,7 +140,7 @@ class SystemBlockFolder final : public BlockFolder {
     do {
       const int direct = direct_ ? O_DIRECT : 0;
       fd = ::openat(folder_->fd(), name.c_str(),
-                    O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | flags | direct, 0600);
+                    access_ | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | flags | direct, 0600);
       // Some file systems have no direct I/O; the file may have been made by the attempt.
       if (fd >= 0 || errno != EINVAL || !direct_) break;
       direct_ = false;
@@ -152,8 +153,39 @@ class SystemBlockFolder final : public BlockFolder {
   std::shared_ptr<BlockIo> io_;
   std::shared_ptr<const OpenFile> folder_;
   std::shared_ptr<const OpenFile> lock_;
+  int access_;
   std::atomic<bool> direct_{true};
 };
+
+Result<std::shared_ptr<const OpenFile>> open_folder(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return disk_refused("open the folder", path, errno);
+  return std::make_shared<const OpenFile>(fd, path);
+}
+
+/// nullptr: there is no lock file, and `flags` do not make one.
+Result<std::shared_ptr<const OpenFile>> lock_folder(const OpenFile& folder, int flags,
+                                                    std::string_view advice) {
+  const std::string& path = folder.path();
+  while (true) {
+    const int fd = ::openat(folder.fd(), "lock", flags | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0 && errno == ENOENT && (flags & O_CREAT) == 0) return nullptr;
+    if (fd < 0) {
+      const char* verb = (flags & O_CREAT) != 0 ? "write to the folder" : "look into";
+      return disk_refused(verb, path, errno);
+    }
+    auto lock = std::make_shared<const OpenFile>(fd, path + "/lock");
+    if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+      return fail(ErrorCode::kUnavailable,
+                  errno == EWOULDBLOCK
+                      ? fmt::format("'{}' is in use by another process: {}", path, advice)
+                      : fmt::format("cannot lock '{}': {}", path, std::strerror(errno)));
+    }
+    struct stat status{};
+    if (::fstat(fd, &status) == 0 && status.st_nlink > 0) return lock;
+    // Somebody removed the store in between: a lock on a file without a name keeps nobody out.
+  }
+}
 
 }  // namespace
 
@@ -162,22 +194,17 @@ Result<std::unique_ptr<BlockFolder>> open_block_folder(const std::string& path,
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
     return disk_refused("make the folder", path, errno);
   }
-  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return disk_refused("open the folder", path, errno);
-  const auto folder = std::make_shared<OpenFile>(fd, path);
-  const int lock_fd = ::openat(fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (lock_fd < 0) return disk_refused("write to the folder", path, errno);
-  const auto lock = std::make_shared<OpenFile>(lock_fd, path + "/lock");
-  if (::flock(lock_fd, LOCK_EX | LOCK_NB) != 0) {
-    return fail(
-        ErrorCode::kUnavailable,
-        errno == EWOULDBLOCK
-            ? fmt::format("'{}' is in use by another process: give each its own folder", path)
-            : fmt::format("cannot lock '{}': {}", path, std::strerror(errno)));
-  }
+  AFI_TRY(const auto folder, open_folder(path));
+  AFI_TRY(const auto lock, lock_folder(*folder, O_RDWR | O_CREAT, "give each its own folder"));
   std::shared_ptr<BlockIo> io = backend == DiskBackend::kBest ? make_uring_io() : nullptr;
   if (io == nullptr) io = make_thread_io();
-  return std::make_unique<SystemBlockFolder>(std::move(io), folder, lock);
+  return std::make_unique<SystemBlockFolder>(std::move(io), folder, lock, O_RDWR);
+}
+
+Result<std::unique_ptr<BlockFolder>> look_into_block_folder(const std::string& path) {
+  AFI_TRY(const auto folder, open_folder(path));
+  AFI_TRY(const auto lock, lock_folder(*folder, O_RDONLY, "stop it first"));
+  return std::make_unique<SystemBlockFolder>(make_thread_io(), folder, lock, O_RDONLY);
 }
 
 }  // namespace afterimage

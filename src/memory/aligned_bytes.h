@@ -25,6 +25,8 @@ class AlignedBytes {
 
   [[nodiscard]] std::span<std::byte> bytes() { return {memory_.get(), size_}; }
   [[nodiscard]] std::span<const std::byte> bytes() const { return {memory_.get(), size_}; }
+  /// Another budget pays from now on. `room` is of as many bytes.
+  void charge(Reservation room) { room_ = std::move(room); }
 
  private:
   struct Free {

@@ -74,10 +74,11 @@ class Folder(unittest.TestCase):
 
 class Help(unittest.TestCase):
     def test_help_texts_are_the_ones_we_agreed_on(self):
-        for verb in ["", "run", "explain", "replay", "pressure", "fingerprint"]:
-            shown = call(*([verb] if verb else []), "--help")
+        for verb in ["", "run", "explain", "replay", "pressure", "fingerprint",
+                     "disk", "disk inspect", "disk verify", "disk purge"]:
+            shown = call(*verb.split(), "--help")
             self.assertEqual(shown.returncode, 0)
-            golden = SOURCE / "tests" / "cli" / "help" / f"{verb or 'afterimage'}.txt"
+            golden = SOURCE / "tests" / "cli" / "help" / f"{verb.replace(' ', '_') or 'afterimage'}.txt"
             self.assertEqual(shown.stdout, golden.read_text(), f"if this is meant: make docs ({golden.name})")
 
     def test_version(self):
@@ -579,6 +580,100 @@ class Replay(Folder):
         for policy in ["lru", "min", "infinite"]:
             self.assertGreater(results[policy, "10%"]["item_hits"], 0)
             self.assertGreater(results[policy, "10%"]["compute_saved_ratio"], 0)
+
+
+class Disk(Folder):
+    def setUp(self):
+        super().setUp()
+        self.store = self.folder / "store"
+
+    def make(self, entries, *then):
+        subprocess.run([os.environ["AFTERIMAGE_MAKE_STORE"], self.store, str(entries), *then], check=True, timeout=60)
+
+    def contents(self):
+        return {p.name: (p.read_bytes(), p.stat().st_mtime_ns) for p in self.store.iterdir()}
+
+    def asked(self, *arguments, code=0):
+        done = call("disk", *arguments, "--json")
+        self.assertEqual(done.returncode, code, done.stderr)
+        return json.loads(done.stdout)
+
+    def test_inspect_counts_and_changes_nothing(self):
+        self.make(50)
+        before = self.contents()
+        seen = self.asked("inspect", self.store)
+        done = call("disk", "inspect", self.store)
+        self.assertEqual(self.contents(), before)
+        self.assertEqual(seen["entries"], 50)
+        self.assertEqual(seen["classes"]["encoder_output"],
+                         {"entries": 25, "bytes_on_disk": 25 * 12288, "seconds_saved_by_a_hit_on_each": 6.25})
+        self.assertEqual(seen["bytes"], sum(len(content) for content, _ in before.values()))
+        self.assertEqual(sum(s["entries"] for s in seen["segments"]), 50)
+        self.assertTrue(all(s["sealed"] for s in seen["segments"]))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("50 entries in 3 segments", done.stdout)
+        self.assertIn("encoder_output", done.stdout)
+
+    def test_after_a_sudden_end_it_says_what_is_torn(self):
+        self.make(50, "die")
+        last = sorted(self.store.glob("segment-*"))[-1]
+        content = bytearray(last.read_bytes())
+        at = content.rfind(b"AFIR")
+        content[at + 4096:at + 12288] = bytes(8192)
+        last.write_bytes(content)
+        seen = self.asked("inspect", self.store)
+        self.assertEqual((seen["entries"], seen["torn_entries"], seen["unsealed_segments"]), (49, 1, 1))
+        self.assertIn("1 entry was begun and not whole", call("disk", "inspect", self.store).stdout)
+        self.assertEqual(self.asked("verify", self.store)["torn"], 1, "and that is no damage")
+
+    def test_verify_finds_a_flipped_bit_and_says_where(self):
+        self.make(50)
+        self.assertEqual(self.asked("verify", self.store)["intact"], 50)
+        first = min(self.store.glob("segment-*"))
+        content = bytearray(first.read_bytes())
+        content[4096 + 5000] ^= 4
+        first.write_bytes(content)
+        found = self.asked("verify", self.store, code=1)
+        self.assertEqual((found["intact"], found["damaged"]), (49, 1))
+        self.assertEqual((found["bad"][0]["file"], found["bad"][0]["offset"]), (first.name, 4096))
+        done = call("disk", "verify", self.store)
+        self.assertEqual((done.returncode, done.stderr), (1, ""), "no progress in a pipe")
+        self.assertIn(f"{first.name} at 4096", done.stdout)
+        self.assertEqual(first.read_bytes(), content, "verify repairs nothing")
+
+    def test_purge_asks_first_and_removes_nothing_foreign(self):
+        self.make(50)
+        (self.store / "holiday.jpg").write_bytes(b"mine")
+        (self.store / "segment-00000000000000ff.afi").write_bytes(bytes(8192))
+        before = self.contents()
+        refused = call("disk", "purge", self.store)
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("nothing was removed", refused.stderr)
+        self.assertIn("50 entries", refused.stderr)
+        self.assertIn("--yes", refused.stderr)
+        self.assertEqual(self.contents(), before)
+        done = self.asked("purge", self.store, "--yes")
+        self.assertEqual(sorted(p.name for p in self.store.iterdir()), ["holiday.jpg", "segment-00000000000000ff.afi"])
+        self.assertEqual(done["left_alone"], ["segment-00000000000000ff.afi"])
+        self.assertEqual(len(done["removed"]), len(before) - 2)
+
+    def test_a_folder_in_use_or_without_a_store_is_refused_and_left_as_it_is(self):
+        holder = subprocess.Popen([os.environ["AFTERIMAGE_MAKE_STORE"], self.store, "5", "hold"],
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.addCleanup(holder.wait)
+        self.addCleanup(holder.stdout.close)
+        self.addCleanup(holder.stdin.close)
+        self.assertEqual(holder.stdout.readline(), b"open\n")
+        empty = self.folder / "empty"
+        empty.mkdir()
+        for verb in [["inspect"], ["verify"], ["purge", "--yes"]]:
+            for folder, said in [(self.store, "in use by another process"), (empty, "no disk tier"),
+                                 (self.folder / "absent", "absent")]:
+                done = call("disk", *verb, folder)
+                self.assertEqual(done.returncode, 2, (verb, folder))
+                self.assertIn(said, done.stderr)
+        self.assertEqual(list(empty.iterdir()), [])
+        self.assertFalse((self.folder / "absent").exists())
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -12,10 +13,11 @@
 #include <vector>
 
 #include "afterimage/disk/block_files.h"
+#include "afterimage/platform/mutex.h"
 #include "afterimage/platform/random.h"
 
-/// A folder of blocks in memory that fails on command, and forgets what was not synced when the
-/// power fails.
+/// A folder of blocks in memory that fails or stands still on command, and forgets what was not
+/// synced when the power fails.
 namespace afterimage::testing {
 
 enum class DiskFault : std::uint8_t {
@@ -51,6 +53,40 @@ class FakeDisk {
     std::uint64_t total = 0;
     for (const auto& [name, file] : files_) total += file->content.size();
     return total;
+  }
+
+  /// Writes and syncs that begin from now on are not done before go_on(). Waits for them end at
+  /// once, as if their patience had passed, or with `hold` only at go_on(), as if it never did.
+  void stand_still(bool hold = false) {
+    stands_ = true;
+    holds_ = hold;
+  }
+  void go_on() {
+    {
+      const MutexLock lock(mutex_);
+      stands_ = false;
+    }
+    changed_.notify_all();
+  }
+  [[nodiscard]] bool stands() const { return stands_; }
+  /// Returns once somebody waits for a disk that holds.
+  void await_waiter() {
+    const MutexLock lock(mutex_);
+    while (waiters_ == 0) changed_.wait(mutex_);
+  }
+  /// The longest that anybody was ready to wait for a write or sync while the disk stood still.
+  [[nodiscard]] Duration longest_patience() const { return longest_; }
+  /// Whether it went on.
+  bool wait_for_it(Duration patience) {
+    const MutexLock lock(mutex_);
+    if (!stands_) return true;
+    longest_ = std::max(longest_.load(), patience);
+    if (!holds_) return false;
+    ++waiters_;
+    changed_.notify_all();
+    while (stands_) changed_.wait(mutex_);
+    --waiters_;
+    return true;
   }
 
   /// Power comes back: of the unsynced writes any may have reached the disk, whole or in part.
@@ -107,6 +143,28 @@ class FakeDisk {
   std::uint64_t last_ = 0;
   std::uint64_t operations_ = 0;
   bool crashed_ = false;
+
+  std::atomic<bool> stands_{false};
+  std::atomic<bool> holds_{false};
+  std::atomic<Duration> longest_{Duration(0)};
+  Mutex mutex_;
+  Condition changed_;
+  int waiters_ = 0;  // under mutex_
+};
+
+/// One that is done when the disk goes on.
+class StandingTransfer final : public Transfer {
+ public:
+  StandingTransfer(FakeDisk& disk, std::size_t size) : disk_(disk), size_(size) {}
+  Result<std::size_t> wait(Duration patience) override {
+    if (disk_.wait_for_it(patience)) return size_;
+    return fail(ErrorCode::kCancelled, "the fake disk stands still");
+  }
+  bool done() override { return !disk_.stands(); }
+
+ private:
+  FakeDisk& disk_;
+  std::size_t size_;
 };
 
 class FinishedTransfer final : public Transfer {
@@ -162,13 +220,13 @@ class FakeBlockFile final : public BlockFile {
     std::memcpy(file_->content.data() + offset, bytes.data(), size);
     file_->unsynced.emplace_back(offset, std::vector(bytes.begin(), bytes.end()));
     if (error) return failed(*error);
-    return std::make_unique<FinishedTransfer>(size);
+    return done_when_it_goes_on(size);
   }
   std::unique_ptr<Transfer> sync() override {
     if (const auto error = error_of(disk_.next())) return failed(*error);
     file_->durable = file_->content;
     file_->unsynced.clear();
-    return std::make_unique<FinishedTransfer>(std::size_t{0});
+    return done_when_it_goes_on(0);
   }
   Result<void> truncate(std::uint64_t size) override {
     if (const auto error = error_of(disk_.next())) return std::unexpected(*error);
@@ -183,6 +241,10 @@ class FakeBlockFile final : public BlockFile {
   [[nodiscard]] Result<std::uint64_t> size() const override { return file_->content.size(); }
 
  private:
+  std::unique_ptr<Transfer> done_when_it_goes_on(std::size_t size) {
+    if (disk_.stands()) return std::make_unique<StandingTransfer>(disk_, size);
+    return std::make_unique<FinishedTransfer>(size);
+  }
   static std::unique_ptr<Transfer> failed(const Error& error) {
     return std::make_unique<FinishedTransfer>(std::unexpected(error));
   }

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "afterimage/disk/inspector.h"
+#include "afterimage/lab/run_report.h"
+#include "afterimage/platform/terminal.h"
+#include "cli/verbs.h"
+
+namespace afterimage {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Rows shown to a person before the rest is only counted; programs get all of them.
+constexpr std::size_t kRows = 20;
+
+struct DiskCall {
+  std::string folder;
+  bool json = false;
+  bool yes = false;
+};
+
+ExitCode complain(const Error& error, ExitCode code) {
+  fmt::print(stderr, "afterimage disk: {}\n", error.message);
+  return code;
+}
+
+std::string_view name_of(EntryClass entry_class) {
+  switch (entry_class) {
+    case EntryClass::kEncoderOutput:
+      return "encoder_output";
+    case EntryClass::kPrefixKv:
+      return "prefix_kv";
+    case EntryClass::kRecurrentState:
+      return "recurrent_state";
+    case EntryClass::kAnswer:
+      return "answer";
+  }
+  return "unknown";
+}
+
+double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+std::string plural(std::uint64_t n, std::string_view one, std::string_view many) {
+  return fmt::format("{} {}", n, n == 1 ? one : many);
+}
+
+Json to_json(const DiskInspection& seen) {
+  Json classes = Json::object();
+  for (const auto& [entry_class, its] : seen.classes) {
+    classes[name_of(entry_class)] = {{"entries", its.entries.value()},
+                                     {"bytes_on_disk", its.on_disk.value()},
+                                     {"seconds_saved_by_a_hit_on_each", seconds(its.cost)}};
+  }
+  Json segments = Json::array();
+  for (const InspectedSegment& segment : seen.segments) {
+    segments.push_back({{"file", segment.name},
+                        {"bytes", segment.size.value()},
+                        {"sealed", segment.sealed},
+                        {"entries", segment.entries.value()},
+                        {"replaced", segment.replaced.value()},
+                        {"first_sequence", segment.first_sequence},
+                        {"last_sequence", segment.last_sequence}});
+  }
+  return {{"folder", seen.folder},
+          {"store", seen.store ? Json(*seen.store) : Json(nullptr)},
+          {"bytes", seen.used.value()},
+          {"entries", seen.found.entries.value()},
+          {"classes", classes},
+          {"torn_entries", seen.found.torn_entries},
+          {"torn_bytes", seen.found.torn_bytes.value()},
+          {"unsealed_segments", seen.found.scanned},
+          {"bytes_read", seen.found.bytes_read.value()},
+          {"segments", segments},
+          {"foreign", seen.foreign},
+          {"unreadable", seen.unreadable}};
+}
+
+void list(std::string_view what, const std::vector<std::string>& names) {
+  if (names.empty()) return;
+  fmt::print("\n{}\n", what);
+  for (std::size_t i = 0; i < std::min(kRows, names.size()); ++i) fmt::print("  {}\n", names[i]);
+  if (names.size() > kRows) {
+    fmt::print("  and {} more: --json has them\n", names.size() - kRows);
+  }
+}
+
+void show(const DiskInspection& seen) {
+  fmt::print("{}: {} in {}, {}\n", seen.folder,
+             plural(seen.found.entries.value(), "entry", "entries"),
+             plural(seen.segments.size(), "segment", "segments"), readable(seen.used));
+  fmt::print("store {}\n", seen.store ? *seen.store
+                                      : "without a name: store.afi is damaged, so that the next "
+                                        "start begins a new store and leaves these segments alone");
+  if (!seen.classes.empty()) {
+    fmt::print("\n{:<28}{:>10}{:>12}{:>16}\n", "class", "entries", "on disk", "a hit on each");
+    for (const auto& [entry_class, its] : seen.classes) {
+      fmt::print("{:<28}{:>10}{:>12}{:>14.3f} s\n", name_of(entry_class), its.entries.value(),
+                 readable(its.on_disk), seconds(its.cost));
+    }
+  }
+  if (!seen.segments.empty()) {
+    fmt::print("\n{:<28}{:>10}{:>12}{:>10}  sequence\n", "segment, oldest first", "entries", "size",
+               "replaced");
+  }
+  for (std::size_t i = 0; i < std::min(kRows, seen.segments.size()); ++i) {
+    const InspectedSegment& segment = seen.segments[i];
+    fmt::print("{:<28}{:>10}{:>12}{:>10}  {} to {}{}\n", segment.name, segment.entries.value(),
+               readable(segment.size), segment.replaced.value(), segment.first_sequence,
+               segment.last_sequence, segment.sealed ? "" : ", not sealed: read through");
+  }
+  if (seen.segments.size() > kRows) {
+    fmt::print("and {} more: --json has them\n", seen.segments.size() - kRows);
+  }
+  list("Not this store's: left alone, and counted against the cap", seen.foreign);
+  list("Cannot be read: the next start removes them", seen.unreadable);
+  if (seen.found.torn_entries > 0) {
+    fmt::print(
+        "\n{} of {} begun and not whole: what was on its way when the process was killed or the "
+        "power failed\n",
+        plural(seen.found.torn_entries, "entry was", "entries were"),
+        readable(seen.found.torn_bytes));
+  }
+  fmt::print("\nTo find this out {} were read.\n", readable(seen.found.bytes_read));
+}
+
+ExitCode inspect(const DiskCall& call) {
+  MemoryBudget memory(2_GiB);
+  const auto inspector = DiskInspector::open(call.folder, memory);
+  if (!inspector) return complain(inspector.error(), ExitCode::kWrongCall);
+  if (call.json) {
+    fmt::print("{}\n", to_json(inspector->inspection()).dump(2));
+  } else {
+    show(inspector->inspection());
+  }
+  return ExitCode::kFine;
+}
+
+/// One line that is drawn over itself; nothing at all when nobody looks.
+DiskInspector::Progress progress_line() {
+  if (!standard_error_is_terminal()) return {};
+  return [percent = std::uint64_t{101}](Bytes done, Bytes of) mutable {
+    const std::uint64_t now = of == 0_B ? 100 : 100 * done.value() / of.value();
+    if (now == percent) return;
+    percent = now;
+    fmt::print(stderr, "\r[{:=<{}}{:{}}] {} of {}\033[K", "", now / 4, "", 25 - now / 4,
+               readable(done), readable(of));
+    if (done == of) fmt::print(stderr, "\r\033[K");
+    std::fflush(stderr);
+  };
+}
+
+ExitCode verify(const DiskCall& call) {
+  MemoryBudget memory(2_GiB);
+  auto inspector = DiskInspector::open(call.folder, memory);
+  if (!inspector) return complain(inspector.error(), ExitCode::kWrongCall);
+  const auto done = inspector->verify(progress_line());
+  if (!done) return complain(done.error(), ExitCode::kProblem);
+  const DiskInspection& seen = inspector->inspection();
+  if (call.json) {
+    Json bad = Json::array();
+    for (const BadEntry& entry : done->bad) {
+      bad.push_back({{"file", entry.segment},
+                     {"offset", entry.offset},
+                     {"class", name_of(entry.key.entry_class)},
+                     {"key", to_hex(entry.key.bytes)},
+                     {"problem", entry.problem}});
+    }
+    fmt::print("{}\n", Json{{"folder", call.folder},
+                            {"intact", done->intact.value()},
+                            {"damaged", done->damaged.value()},
+                            {"unreadable", done->unreadable.value()},
+                            {"torn", seen.found.torn_entries},
+                            {"erased", done->erased.value()},
+                            {"bytes_read", done->read.value()},
+                            {"bad", bad},
+                            {"unreadable_segments", seen.unreadable}}
+                           .dump(2, ' ', false, Json::error_handler_t::replace));
+  } else {
+    fmt::print("{}: {} intact, {} damaged, {} unreadable, {} torn; {} read\n", call.folder,
+               done->intact.value(), done->damaged.value(), done->unreadable.value(),
+               seen.found.torn_entries, readable(done->read));
+    std::vector<std::string> rows;
+    for (const BadEntry& entry : done->bad) {
+      rows.push_back(fmt::format("{} at {}: {} {}…: {}", entry.segment, entry.offset,
+                                 name_of(entry.key.entry_class),
+                                 to_hex(entry.key.bytes).substr(0, 16), entry.problem));
+    }
+    list("A tier misses these, and overwrites them when it is asked for them", rows);
+    list("Cannot be read: the next start removes them", seen.unreadable);
+  }
+  return done->bad.empty() && seen.unreadable.empty() ? ExitCode::kFine : ExitCode::kProblem;
+}
+
+ExitCode purge(const DiskCall& call) {
+  MemoryBudget memory(2_GiB);
+  auto inspector = DiskInspector::open(call.folder, memory);
+  if (!inspector) return complain(inspector.error(), ExitCode::kWrongCall);
+  const DiskInspection& seen = inspector->inspection();
+  const std::vector<std::string> own = inspector->own_files();
+  if (!call.yes) {
+    fmt::print(
+        stderr,
+        "afterimage disk: nothing was removed. To remove {} ({}, {}) from '{}' for good, add "
+        "--yes\n",
+        plural(own.size(), "file", "files"), plural(seen.found.entries.value(), "entry", "entries"),
+        readable(seen.used), call.folder);
+    return ExitCode::kWrongCall;
+  }
+  const auto removed = inspector->remove();
+  if (!removed) return complain(removed.error(), ExitCode::kProblem);
+  if (call.json) {
+    fmt::print("{}\n", Json{{"folder", call.folder},
+                            {"removed", *removed},
+                            {"entries", seen.found.entries.value()},
+                            {"bytes", seen.used.value()},
+                            {"left_alone", seen.foreign}}
+                           .dump(2, ' ', false, Json::error_handler_t::replace));
+  } else {
+    fmt::print("{}: removed {} ({}, {})\n", call.folder, plural(removed->size(), "file", "files"),
+               plural(seen.found.entries.value(), "entry", "entries"), readable(seen.used));
+    list("Not this store's: left alone", seen.foreign);
+  }
+  return ExitCode::kFine;
+}
+
+CLI::App* add(CLI::App& verb, const char* name, const char* what, DiskCall& call) {
+  CLI::App* part = verb.add_subcommand(name, what);
+  part->add_option("folder", call.folder, "The folder that --disk names")
+      ->required()
+      ->type_name("DIR");
+  part->add_flag("--json", call.json, "For programs");
+  return part;
+}
+
+}  // namespace
+
+void add_disk(CLI::App& program, World& /*world*/, ExitCode& code) {
+  auto call = std::make_shared<DiskCall>();
+  CLI::App* verb = program.add_subcommand(
+      "disk", "Look into the folder of a disk tier, check every entry in it, or empty it");
+  verb->require_subcommand(1);
+  verb->footer(
+      "A folder belongs to one process at a time: while another uses it, all three refuse, exit "
+      "code 2.\n"
+      "What lies in it: docs/formats/segment.md.\n"
+      "\n"
+      "Examples:\n"
+      "  afterimage disk inspect /var/cache/afterimage\n"
+      "  afterimage disk verify /var/cache/afterimage\n"
+      "  afterimage disk purge /var/cache/afterimage --yes");
+  CLI::App* looks =
+      add(*verb, "inspect", "What is there: entries by class, segments, what a start would find",
+          *call);
+  looks->footer(
+      "Changes nothing: what a start would repair or remove is only told. Entries are counted as "
+      "the\n"
+      "segments' footers name them, a few of which may be erased or damaged: verify reads them "
+      "all.\n"
+      "\n"
+      "A segment that is not sealed was being written when its process ended without a goodbye.\n"
+      "\"A hit on each\": the time that it took to compute all entries of that class.\n"
+      "\n"
+      "Examples:\n"
+      "  afterimage disk inspect /var/cache/afterimage\n"
+      "  afterimage disk inspect /var/cache/afterimage --json | jq .classes");
+  looks->callback([call, &code] { code = inspect(*call); });
+  CLI::App* checks =
+      add(*verb, "verify", "Read every entry and compare it with its checksums", *call);
+  checks->footer(
+      "Changes nothing. Exit code 1 if an entry is damaged or cannot be read. A tier never serves "
+      "such an\n"
+      "entry, it computes anew; many of them tell of a bad disk. Torn entries are no damage: they "
+      "were on\n"
+      "their way when a process was killed.\n"
+      "\n"
+      "Examples:\n"
+      "  afterimage disk verify /var/cache/afterimage\n"
+      "  afterimage disk verify /var/cache/afterimage --json > report.json");
+  checks->callback([call, &code] { code = verify(*call); });
+  CLI::App* empties = add(*verb, "purge", "Remove the store's own files for good", *call);
+  empties->add_flag("--yes", call->yes, "Do it; without it, only say what would be removed");
+  empties->footer(
+      "Removes store.afi, secret, lock and the segments that this store wrote. Other files, also "
+      "segments of\n"
+      "another store, and the folder itself stay.\n"
+      "\n"
+      "Examples:\n"
+      "  afterimage disk purge /var/cache/afterimage\n"
+      "  afterimage disk purge /var/cache/afterimage --yes");
+  empties->callback([call, &code] { code = purge(*call); });
+}
+
+}  // namespace afterimage
