@@ -255,6 +255,34 @@ TEST(EncoderCache, WhatOneRequestUsedIsToldAsOne) {
   EXPECT_THAT(log->take(), ElementsAre("touch b", "insert c")) << "each once";
 }
 
+TEST(EncoderCache, AnInsertThatIsRefusedChangesNobodysTurnToLeave) {
+  std::vector<std::vector<unsigned>> orders;
+  for (const bool refused : {false, true}) {
+    Fixture f(10);
+    const Pin in_use = f.cache->insert(key(9), Rows(5).views, {}).value();
+    {
+      std::vector<Pin> pins;
+      std::vector<SlotId> used;
+      for (unsigned n = 1; n <= 4; ++n) {
+        pins.push_back(f.cache->insert(key(n), Rows(1).views, {}).value());
+        used.push_back(pins.back().slot());
+      }
+      f.cache->note_request({}, used);
+    }
+    if (refused) {
+      ASSERT_FALSE(f.put(5, 6));
+    }
+    std::vector<unsigned>& order = orders.emplace_back();
+    while (f.cache->shed(1_B) > 0_B) {
+      for (unsigned n = 1; n <= 4; ++n) {
+        if (!f.holds(n) && std::ranges::find(order, n) == order.end()) order.push_back(n);
+      }
+    }
+    EXPECT_EQ(order.size(), 4U);
+  }
+  EXPECT_EQ(orders[0], orders[1]);
+}
+
 TEST(EncoderCache, WhatWasErasedBeforeItsRequestWasToldIsNotTold) {
   const auto log = std::make_shared<testing::RecordingPolicy::Log>();
   EncoderCacheOptions options;

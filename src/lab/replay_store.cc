@@ -48,17 +48,15 @@ void PolicyStore::settle(std::uint64_t capacity) {
 
 void MinStore::use(const Use& use) {
   hold(use);
-  next_use_[use.id] = use.next_use;
   leaving_.emplace(use.next_use, use.depth, use.id);
 }
 
 void MinStore::settle(std::uint64_t capacity) {
   while (!leaving_.empty()) {
     const auto [next_use, depth, id] = leaving_.top();
-    const bool overtaken = !holds(id) || next_use_[id] != next_use;
-    if (!overtaken && held() <= capacity && next_use != kNever) return;
+    if (held() <= capacity && next_use != kNever) return;
     leaving_.pop();
-    if (!overtaken) drop(id);
+    if (holds(id)) drop(id);
   }
 }
 

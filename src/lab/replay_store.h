@@ -77,12 +77,13 @@ class PolicyStore final : public ReplayStore {
 /// choice hits more.
 class MinStore final : public ReplayStore {
  public:
-  explicit MinStore(std::uint32_t ids) : ReplayStore(ids), next_use_(ids, kNever) {}
+  explicit MinStore(std::uint32_t ids) : ReplayStore(ids) {}
   void use(const Use& use) override;
   void settle(std::uint64_t capacity) override;
 
  private:
-  std::vector<std::uint32_t> next_use_;  // by id
+  // A use overtakes the one before it, which stays here below all that is still to come: a next use
+  // that is over is earlier than every one that is not.
   std::priority_queue<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>> leaving_;
 };
 

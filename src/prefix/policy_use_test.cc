@@ -34,7 +34,8 @@ struct Fixture : CacheFixture {
     std::vector<std::uint32_t> snapshots;
     for (const TokenCount at : turn.snapshots()) snapshots.push_back(at.value());
     const auto size = static_cast<std::uint32_t>(prompt.tokens.size());
-    const Capture capture(space(1), layout, prompt, size, turn.match().resume().value(), snapshots);
+    Capture capture(space(1), layout, prompt, size, turn.match().resume().value(), snapshots);
+    capture.kv.cost = Duration(10 * size);
     ASSERT_TRUE(turn.commit(capture.kv).has_value());
     front.check_invariants();
   }
@@ -153,7 +154,12 @@ TEST(PolicyUse, OfASegmentThatIsCutOnlyTheUpperPartIsUsed) {
   const EntryFacts lower = f.log->facts.at("a");
   const EntryFacts upper = f.log->facts.at("b");
   EXPECT_EQ(lower.key, whole.key) << "where it ends has not changed";
+  Fixture alone;
+  alone.serve(kFirst);
+  EXPECT_EQ(upper.key, alone.log->facts.at("a").key);
   EXPECT_NE(upper.key, whole.key);
+  EXPECT_EQ(upper.cost, Duration(400));
+  EXPECT_EQ(lower.cost, Duration(300));
   EXPECT_NEAR(static_cast<double>(upper.bytes.value()) / static_cast<double>(whole.bytes.value()),
               40.0 / 70, 0.01);
   EXPECT_NEAR(static_cast<double>((lower.bytes + upper.bytes).value()),

@@ -17,7 +17,7 @@ constexpr double kReusesByOctave = 0.1;  // of the unknown: hazard × age
 // How much evidence outweighs what is believed beforehand: one reuse, or this many seconds without.
 constexpr double kPriorReuses = 1;
 constexpr double kLongestPrior = 300;
-constexpr double kFading = 0.999;  // per refresh
+constexpr double kFading = 0.999;  // each time
 constexpr unsigned kLevelBits = 3;
 
 // From one age on: reuses expected, seconds of being kept until then, and how many are left over.
@@ -100,13 +100,18 @@ void ReuseModel::estimate(Class which) {
   }
 }
 
-void ReuseModel::refresh() {
-  for (Class which = 0; which < classes_.size(); ++which) {  // coarser ones first
-    Knowledge& known = classes_[which];
+void ReuseModel::fade() {
+  for (Knowledge& known : classes_) {
     if (!std::exchange(known.observed, false)) continue;  // nobody is of that class now
     for (double& reuses : known.reuses) reuses *= kFading;
     for (double& seconds : known.seconds) seconds *= kFading;
-    estimate(which);
+    known.stale = true;
+  }
+}
+
+void ReuseModel::estimate() {
+  for (Class which = 0; which < classes_.size(); ++which) {  // coarser ones first
+    if (std::exchange(classes_[which].stale, false)) estimate(which);
   }
 }
 

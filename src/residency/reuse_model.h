@@ -38,18 +38,21 @@ class ReuseModel {
   void observe(Class finest, std::size_t bin, double seconds, double reused);
 
   /// Expected reuses by second of being kept, if it is kept for the best of all spans from that age
-  /// on: the Gittins index. As of the last refresh.
+  /// on: the Gittins index. As of the last estimate.
   [[nodiscard]] double index(Class finest, std::size_t bin) const {
     return classes_[finest].index[bin];
   }
-  /// Lets indices follow what was observed, and old observations fade.
-  void refresh();
+  /// Old observations fade. Cheap, and to be called at even intervals.
+  void fade();
+  /// Lets indices follow what was observed before the last fade. Not needed while nobody asks.
+  void estimate();
 
  private:
   using PerBin = std::array<double, kBins>;
   struct Knowledge {
     Class coarser = 0;      // itself: it is a coarsest one
-    bool observed = false;  // since the last refresh
+    bool observed = false;  // since the last fade
+    bool stale = false;     // and before it, since the last estimate
     PerBin reuses{};
     PerBin seconds{};
     PerBin hazard{};

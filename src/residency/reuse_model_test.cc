@@ -38,7 +38,8 @@ TEST(ReuseModel, KeepsWhatIsAboutToBeReusedAndLetsGoOfWhatMissedItsMoment) {
   ReuseModel model;
   const auto regular = model.classify(std::array<std::uint64_t, 1>{1});
   live(model, regular, 100, 1, 200);
-  model.refresh();
+  model.fade();
+  model.estimate();
   EXPECT_GT(model.index(regular, bin_at(90)), 3 * model.index(regular, bin_at(10)));
   EXPECT_GT(model.index(regular, bin_at(10)), 3 * model.index(regular, bin_at(300)));
 }
@@ -47,7 +48,8 @@ TEST(ReuseModel, AClassThatSawLittleIsLikeTheOneItRefines) {
   ReuseModel model;
   const auto known = model.classify(std::array<std::uint64_t, 2>{1, 10});
   live(model, known, 50, 1, 500);
-  model.refresh();
+  model.fade();
+  model.estimate();
   const auto fresh = model.classify(std::array<std::uint64_t, 2>{1, 11});
   const auto stranger = model.classify(std::array<std::uint64_t, 2>{2, 20});
   EXPECT_NE(fresh, known);
@@ -61,7 +63,8 @@ TEST(ReuseModel, AClassThatSawMuchIsItself) {
   const auto dead = model.classify(std::array<std::uint64_t, 2>{1, 11});
   live(model, reused, 50, 1, 200);
   live(model, dead, 50, 0, 200);
-  model.refresh();
+  model.fade();
+  model.estimate();
   EXPECT_GT(model.index(reused, bin_at(45)), 20 * model.index(dead, bin_at(45)));
 }
 
@@ -69,11 +72,13 @@ TEST(ReuseModel, WhatWasTrueFades) {
   ReuseModel model;
   const auto kind = model.classify(std::array<std::uint64_t, 1>{1});
   live(model, kind, 50, 1, 1000);
-  model.refresh();
+  model.fade();
+  model.estimate();
   const double before = model.index(kind, bin_at(45));
   for (int round = 0; round < 3000; ++round) {
     live(model, kind, 50, 0, 1);
-    model.refresh();
+    model.fade();
+    model.estimate();
   }
   EXPECT_LT(model.index(kind, bin_at(45)), before / 10);
 }

@@ -5,13 +5,14 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <utility>
 
 #include "afterimage/check.h"
 
 namespace afterimage {
 namespace {
 
-constexpr std::uint64_t kRequestsPerRefresh = 100;
+constexpr std::uint64_t kRequestsPerFading = 100;
 constexpr std::uint8_t kUsesTold = 3;
 // Seconds saved by byte, in half octaves: 2^-64 … 1.
 constexpr int kPrices = 128;
@@ -66,7 +67,10 @@ void Worth::begin_request(const RequestFacts& facts) {
   at_tip_ = true;
   age_runs();
   forget_oldest();
-  if (++requests_ % kRequestsPerRefresh == 0) refresh();
+  if (++requests_ % kRequestsPerFading == 0) {
+    model_.fade();
+    stale_ranks_ = true;
+  }
 }
 
 void Worth::insert(SlotId slot, const EntryFacts& facts) {
@@ -157,6 +161,7 @@ void Worth::unpark(SlotId slot) {
 
 std::optional<SlotId> Worth::victim() {
   close_runs();
+  if (std::exchange(stale_ranks_, false)) rank_buckets();
   if (order_.empty()) return std::nullopt;
   const Index run = buckets_.find(order_.begin()->second)->second.runs.first;
   const Index entry = runs_[run].standing.first;
@@ -251,7 +256,7 @@ void Worth::close_runs() {
     run.turn = turn_;
     run.gap = gap_;
     classify(run);
-    link_last<&Run::of_age>(runs_, ages_[0], opened, kNone);
+    start_aging(opened);
     relist(opened);
     drop_if_dead(opened);
   }
@@ -291,7 +296,7 @@ void Worth::leave_behind(Index left) {
   run.gap = 0;
   run.facts = {};
   classify(run);
-  link_last<&Run::of_age>(runs_, ages_[0], left, kNone);
+  start_aging(left);
   relist(left);
 }
 
@@ -309,14 +314,24 @@ void Worth::classify(Run& run) {
   run.reuse_class = model_.classify(features);
 }
 
+void Worth::start_aging(Index run) {
+  link_last<&Run::of_age>(runs_, ages_[0], run, kNone);
+  next_aging_ = std::min(next_aging_, runs_[run].since + ReuseModel::begin_of(1));
+}
+
 // In each bin the oldest comes first, so that only those that leave it are looked at.
 void Worth::age_runs() {
+  if (now_ < next_aging_) return;
+  next_aging_ = ReuseModel::begin_of(ReuseModel::kBins);
   for (std::size_t bin = 0; bin + 1 < ReuseModel::kBins; ++bin) {
     const double end = ReuseModel::begin_of(bin + 1);
     while (ages_[bin].first != kNone) {
       const Index oldest = ages_[bin].first;
       Run& run = runs_[oldest];
-      if (run.since + end > now_) break;
+      if (run.since + end > now_) {
+        next_aging_ = std::min(next_aging_, run.since + end);
+        break;
+      }
       model_.observe(run.reuse_class, bin, end - ReuseModel::begin_of(bin), 0);
       unlink<&Run::of_age>(runs_, ages_[bin], oldest, kNone);
       ++run.bin;
@@ -422,8 +437,8 @@ void Worth::unstand(Index entry) {
   if (deepest && !runs_[index].open) relist(index);
 }
 
-void Worth::refresh() {
-  model_.refresh();
+void Worth::rank_buckets() {
+  model_.estimate();
   order_.clear();
   for (auto& [id, bucket] : buckets_) {
     bucket.worth = worth_of(id);

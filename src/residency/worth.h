@@ -123,6 +123,7 @@ class Worth final : public EvictionPolicy {
   void settle(Index run);
   void leave_behind(Index run);
   void classify(Run& run);
+  void start_aging(Index run);
   void age_runs();
   void forget_oldest();
   void drop_if_dead(Index run);
@@ -132,13 +133,15 @@ class Worth final : public EvictionPolicy {
   void stand_behind(Index upper, Index lower);
   void unstand(Index entry);
   [[nodiscard]] double worth_of(std::uint64_t bucket) const;
-  void refresh();
+  void rank_buckets();
 
   ReuseModel model_;
+  bool stale_ranks_ = false;  // the model has learned since the buckets were ranked
   std::vector<Entry, HugePageAllocator<Entry>> entries_;  // by slot index
   std::vector<Run> runs_;
   std::vector<Index> free_runs_;
   std::array<Ends, ReuseModel::kBins> ages_;
+  double next_aging_ = 0;  // no run leaves its bin before
   boost::unordered_flat_map<std::uint64_t, Bucket> buckets_;
   std::set<std::pair<double, std::uint64_t>> order_;  // of buckets, the least worth first
 

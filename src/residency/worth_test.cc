@@ -174,7 +174,9 @@ TEST(Worth, AnEntryThatIsCutStaysWhereItWasInItsRun) {
       left.push_back(victim->index);
       worth.erase(*victim, Leaving::kEvicted);
     }
-    if (!parked) EXPECT_EQ(left, (std::vector<std::uint32_t>{0, 1, 3, 2}));
+    if (!parked) {
+      EXPECT_EQ(left, (std::vector<std::uint32_t>{0, 1, 3, 2}));
+    }
     EXPECT_EQ(left.size(), 4U);
     EXPECT_EQ(worth.remembered(), 4U);
   }

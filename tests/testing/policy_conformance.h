@@ -73,6 +73,27 @@ TEST_P(PolicyConformance, ASlotThatIsUsedAgainIsANewEntry) {
   EXPECT_EQ(policy->victim(), slot(0, 1));
 }
 
+TEST_P(PolicyConformance, AnEntryThatIsCutIsTwo) {
+  for (const bool parked : {false, true}) {
+    const auto tested = GetParam().make();
+    for (std::uint32_t i = 0; i < 3; ++i) tested->insert(slot(i), facts());
+    if (parked) tested->park(slot(1));
+    tested->split(slot(1), facts(), slot(7, 2), facts());
+    std::set<SlotId> named;
+    const auto drain = [&] {
+      while (const auto victim = tested->victim()) {
+        EXPECT_TRUE(named.insert(*victim).second);
+        tested->erase(*victim, Leaving::kEvicted);
+      }
+    };
+    drain();
+    EXPECT_EQ(named.contains(slot(1)), !parked);
+    if (parked) tested->unpark(slot(1));
+    drain();
+    EXPECT_EQ(named, (std::set{slot(0), slot(1), slot(2), slot(7, 2)}));
+  }
+}
+
 TEST_P(PolicyConformance, EveryEntryIsNamedOnceAndOnlyOnce) {
   for_each_seed(50, [](Rng& rng) {
     const auto tested = GetParam().make();
@@ -195,6 +216,25 @@ TEST_P(PrefixConformance, NobodyLeavesBeforeThoseWhoStandOnIt) {
       for (const SlotId entry : parked) tested->unpark(entry);
     }
   });
+}
+
+TEST_P(PrefixConformance, WhatStandsBeforeACutIsStoodOn) {
+  const auto tested = GetParam().make();
+  const auto standing_on = [](std::optional<SlotId> parent) {
+    EntryFacts entry = facts();
+    entry.parent = parent;
+    return entry;
+  };
+  tested->insert(slot(0), facts());
+  tested->insert(slot(1), standing_on(slot(0)));
+  tested->insert(slot(2), standing_on(slot(1)));
+  tested->split(slot(1), standing_on(slot(3)), slot(3), standing_on(slot(0)));
+  tested->touch(slot(2));
+  tested->touch(slot(1));
+  for (const std::uint32_t next : {2U, 1U, 3U, 0U}) {
+    ASSERT_EQ(tested->victim(), slot(next));
+    tested->erase(slot(next), Leaving::kEvicted);
+  }
 }
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(PrefixConformance);
