@@ -295,7 +295,7 @@ def run_drill(call, group, folder):
     lived = program.returncode == 0
     if pushed_at is None and lived:
         raise CannotRun("the run was over before the hog had what was free; try more --tenants")
-    if not out.exists():
+    if not out.exists() or pushed_at is None:
         print(f"survived            NO: the run ended with {program.returncode}, {group.kills()} kills")
         return False
     return judge(json.loads(out.read_text()), pushed_at, held, group, call.limit, lived)
