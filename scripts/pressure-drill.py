@@ -35,6 +35,10 @@ WITHIN = 2.0  # seconds
 PART = 0.8    # of what is evictable
 
 
+class CannotRun(Exception):
+    """The drill says nothing: it did not come to the point."""
+
+
 class Group:
     """A control group with a memory limit, of either version."""
 
@@ -260,8 +264,7 @@ def run_drill(call, group, folder):
     reserve = call.limit // 16  # the governor's own
     workload, out = folder / "workload.jsonl", folder / "report.json"
     requests = write_workload(workload, call.tenants)
-    for name in ("media",):
-        (folder / name).symlink_to(ROOT / "examples" / name)
+    (folder / "media").symlink_to(ROOT / "examples" / "media")
     master, terminal = pty.openpty()  # only somebody who looks is told how far it is
     program = subprocess.Popen(
         [call.program, "run", "--workload", workload, "--governor", group.governor, "--max-tokens", "4",
@@ -272,7 +275,7 @@ def run_drill(call, group, folder):
     try:
         full = wait_for_pass(master, "prefill once", requests * 6 // 10)
         if not full:
-            sys.exit(f"drill: the run ended with {program.wait()} before its caches were full")
+            raise CannotRun(f"the run ended with {program.wait()} before its caches were full")
         hog_pid, told = spawn_hog(group, call.limit, reserve)
         group.add(hog_pid)
         watcher = threading.Thread(target=drain, args=(master,), daemon=True)
@@ -290,9 +293,9 @@ def run_drill(call, group, folder):
     pushed_at = next((word["pushed_at"] for word in words if "pushed_at" in word), None)
     held = max((word.get("held", 0) for word in words), default=0)
     lived = program.returncode == 0
-    if pushed_at is None:
-        sys.exit("drill: the run was over before the hog had what was free; try more --tenants")
-    if not out.exists():
+    if pushed_at is None and lived:
+        raise CannotRun("the run was over before the hog had what was free; try more --tenants")
+    if not out.exists() or pushed_at is None:
         print(f"survived            NO: the run ended with {program.returncode}, {group.kills()} kills")
         return False
     return judge(json.loads(out.read_text()), pushed_at, held, group, call.limit, lived)
@@ -302,7 +305,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", help="the afterimage program")
     parser.add_argument("--limit", type=int, default=1024, help="of the group, MiB (default 1024)")
-    parser.add_argument("--tenants", type=int, default=4, help="times the workload is run (default 4)")
+    parser.add_argument("--tenants", type=int, default=3, help="times the workload is run (default 3)")
     parser.add_argument("--size", default="small", choices=["tiny", "small"], help="of the engine (default small)")
     parser.add_argument("--scripted", action="store_true", help="play the group, even if one could be written")
     call = parser.parse_args()
@@ -322,6 +325,9 @@ def main():
     try:
         with tempfile.TemporaryDirectory() as folder:
             passed = run_drill(call, group, pathlib.Path(folder))
+    except CannotRun as error:
+        print(f"drill: {error}", file=sys.stderr)
+        return 2
     finally:
         group.close()
     print("passed" if passed else "FAILED")

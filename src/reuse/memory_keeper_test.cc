@@ -160,7 +160,50 @@ TEST(MemoryKeeper, WhatIsInUseStaysAndTheOthersPay) {
   EXPECT_EQ(f.stats().prefix.resident, 0_B);
   ASSERT_TRUE(f.holds(7));
   EXPECT_EQ(held->tensors()[0].bytes().back(), std::byte{7});
+  f.calm(60s);
   EXPECT_EQ(f.keeper().mode, PressureMode::kEmergency) << "held bytes are no headroom";
+}
+
+TEST(MemoryKeeper, GivenAtOnceTakenBackSlowlyAndNotAtAllWithoutAGauge) {
+  Fixture f;
+  f.squeeze(240_MiB);
+  ASSERT_EQ(f.stats().budget, 0_B);
+  f.others(64_MiB);
+  f.calm(2s);
+  const Bytes budget = f.stats().budget;
+  EXPECT_GT(budget, 1_MiB);
+  EXPECT_LT(budget, 20_MiB) << "5 % of what we could take a second";
+  f.machine->silent = true;
+  f.calm(100s);
+  EXPECT_LE(f.stats().budget, budget);
+}
+
+// V6: a floor of entries held twenty times the budget.
+TEST(MemoryKeeper, AFloorOfTheEncoderCacheYields) {
+  ManualClock clock;
+  MemoryBudget budget(8_MiB);
+  EncoderCacheOptions options;
+  options.floor = std::make_shared<FixedFloor>(EntryCount(100));
+  const auto cache = EncoderCache::create(std::move(options), budget).value();
+  EncodeOnce front(*cache, clock);
+  const auto machine = std::make_shared<Machine>();
+  const PressureOptions pressure{
+      .gauge = machine, .governor = {.reserve = 1_MiB}, .own_thread = false};
+  const auto keeper = MemoryKeeper::create(pressure, budget, front, nullptr, clock).value();
+  for (unsigned n = 0; n < 8; ++n) {
+    static_cast<void>(front.get_or_encode(key(n), Modality::kImage, []() -> Result<EncoderOutput> {
+      return EncoderOutput{{.dtype = DType::kF32,
+                            .shape = Shape{1U << 14U, 16},
+                            .bytes = std::vector<std::byte>(1U << 20U)}};
+    }));
+  }
+  ASSERT_EQ(budget.used(), 8_MiB);
+  machine->external = (256_MiB).value();  // full, with us or without
+  for (int i = 0; i < 20; ++i) {
+    clock.advance(50ms);
+    keeper->tick();
+  }
+  EXPECT_EQ(budget.used(), 0_B);
 }
 
 TEST(MemoryKeeper, m12_blocked_admission_opens_again_in_calm) {
