@@ -100,7 +100,7 @@ Result<Served> answer(const Way& way, PrefillTurn* turn, const std::stop_token& 
 }
 
 /// What the tier has of the prompt beyond what memory has goes up before anybody computes it.
-Result<void> bring_up(const Way& way, PrefillTurn& turn) {
+Result<void> bring_up(const Way& way, PrefillTurn& turn, const std::stop_token& stop) {
   if (way.archived == nullptr) return {};
   PrefillOnce& front = *way.reuse.prefix();
   PrefixMatch asks(TokenCount(0), way.facts);  // of nothing: who inserts
@@ -109,7 +109,8 @@ Result<void> bring_up(const Way& way, PrefillTurn& turn) {
       [&](const CapturedKv& kv) -> Result<void> {
         AFI_TRY_VOID(front.insert(way.root, *way.engine.kv_layout(), way.prompt, kv, &asks));
         return {};
-      });
+      },
+      stop);
   return more ? turn.look_again() : Result<void>();
 }
 
@@ -120,7 +121,7 @@ Result<Served> answer_with_prefix(const Way& way, const std::stop_token& stop) {
                              .prompt = &way.prompt,
                              .facts = way.facts};
   AFI_TRY(PrefillTurn turn, way.reuse.prefix()->wait_and_lead(asked, stop));
-  AFI_TRY_VOID(bring_up(way, turn));
+  AFI_TRY_VOID(bring_up(way, turn, stop));
   auto served = answer(way, &turn, stop);
   const auto failed = [&] {
     return !served.has_value() && served.error().code != ErrorCode::kCancelled;

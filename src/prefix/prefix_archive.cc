@@ -210,7 +210,8 @@ std::optional<TierEntry> PrefixArchive::read(const TierKey& key) {
 }
 
 std::uint32_t PrefixArchive::load_rows(const ArchivedPrompt& prompt, std::uint32_t from,
-                                       const Held& held, const Insert& insert) {
+                                       const Held& held, const Insert& insert,
+                                       const std::stop_token& stop) {
   const KvLayout& layout = *prompt.layout_;
   const std::uint64_t row = row_bytes(layout);
   const std::uint64_t most_rows = std::clamp<std::uint64_t>(
@@ -218,7 +219,7 @@ std::uint32_t PrefixArchive::load_rows(const ArchivedPrompt& prompt, std::uint32
   const auto room = transfer_.reserve(Bytes(most_rows * row));
   if (!room.has_value()) return from;
   RowBuffer buffer(layout, from);
-  while (buffer.end() < held.rows_end) {
+  while (buffer.end() < held.rows_end && !stop.stop_requested()) {
     const std::uint32_t begin = buffer.end() / kBlockTokens * kBlockTokens;
     const auto end = block_end(prompt, buffer.end());
     if (!end.has_value()) break;
@@ -247,14 +248,14 @@ bool PrefixArchive::load_snapshot(const ArchivedPrompt& prompt, std::uint32_t at
 }
 
 bool PrefixArchive::promote(const ArchivedPrompt& prompt, TokenCount matched, TokenCount resume,
-                            const Insert& insert) {
-  if (prompt.length() == 0) return false;
+                            const Insert& insert, const std::stop_token& stop) {
+  if (prompt.length() == 0 || stop.stop_requested()) return false;
   const KvLayout& layout = *prompt.layout_;
   const Held held = look(prompt, matched.value(), resume.value());
   const bool more_rows = keeps_rows(layout) && held.rows_end > matched.value();
   if (!more_rows && !held.snapshot.has_value()) return false;
   const std::uint32_t end =
-      more_rows ? load_rows(prompt, matched.value(), held, insert) : matched.value();
+      more_rows ? load_rows(prompt, matched.value(), held, insert, stop) : matched.value();
   bool done = !more_rows || end == held.rows_end;
   if (done && held.snapshot.has_value()) done = load_snapshot(prompt, *held.snapshot, insert);
   const MutexLock lock(mutex_);

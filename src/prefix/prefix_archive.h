@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <stop_token>
 #include <vector>
 
 #include "afterimage/digest.h"
@@ -84,9 +85,10 @@ class PrefixArchive {
   void keep(const ArchivedPrompt& prompt, const CapturedKv& kv);
 
   /// Loads what would let a request resume beyond `resume`, and hands it to `insert` in order of
-  /// position. Memory has the first `matched` tokens. True: something was inserted.
+  /// position. Memory has the first `matched` tokens. True: something was inserted. Ends early,
+  /// after the read that is under way, if `stop` is requested.
   bool promote(const ArchivedPrompt& prompt, TokenCount matched, TokenCount resume,
-               const Insert& insert);
+               const Insert& insert, const std::stop_token& stop = {});
 
   [[nodiscard]] PrefixArchiveStats stats() const;
 
@@ -108,7 +110,7 @@ class PrefixArchive {
   std::optional<TierEntry> read(const TierKey& key);
   /// Rows [from, held.rows_end) or less of them; how far it came.
   std::uint32_t load_rows(const ArchivedPrompt& prompt, std::uint32_t from, const Held& held,
-                          const Insert& insert);
+                          const Insert& insert, const std::stop_token& stop);
   bool load_snapshot(const ArchivedPrompt& prompt, std::uint32_t at, const Insert& insert);
   void put(const TierKey& key, const TensorViews& views, Duration cost);
 

@@ -220,6 +220,24 @@ TEST(PrefixArchive, AnInsertThatFailsEndsTheLoading) {
   EXPECT_EQ(below.transfer.used(), 0_B);
 }
 
+TEST(PrefixArchive, WhoIsNotWaitedForAnyMoreLoadsNoFurther) {
+  Below below(8_KiB);
+  const Sequence prompt = text_of(3000);
+  below.keep(kFull, prompt, 3000);
+  std::stop_source stop;
+  int calls = 0;
+  const auto insert = [&](const CapturedKv&) -> Result<void> {
+    ++calls;
+    stop.request_stop();
+    return {};
+  };
+  const ArchivedPrompt name = below.name(kFull, prompt);
+  EXPECT_TRUE(below.archive.promote(name, TokenCount(0), TokenCount(0), insert, stop.get_token()));
+  EXPECT_EQ(calls, 1);
+  EXPECT_FALSE(below.archive.promote(name, TokenCount(0), TokenCount(0), insert, stop.get_token()));
+  EXPECT_EQ(below.archive.stats().promoted, 0U);
+}
+
 /// Whatever was kept and evicted before: what comes back is the prompt's own, and as much as the
 /// blocks, tails and snapshots that are there allow.
 TEST(PrefixArchive, RandomPromptsComeBackAsTheyWere) {
