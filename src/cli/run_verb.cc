@@ -54,6 +54,7 @@ Result<Disk> open_disk(const RunCall& call, World& world) {
   Disk disk;
   DiskTierOptions options;
   options.log.capacity = Bytes(call.disk_budget);
+  options.log.append_patience = std::chrono::seconds(2);  // nobody waits for this program
   // Besides --budget, since it is there before anything is kept.
   const Bytes batches(options.log.batch_bytes.value() * options.log.batches);
   disk.in_flight = std::make_unique<MemoryBudget>(batches + 64_MiB);
