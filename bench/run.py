@@ -68,7 +68,7 @@ def run_cpp(build, name, results, repetitions, min_time, only=None):
             # Processor time: what else runs on the machine is not part of the question. Readers that wait for
             # each other are asked for the wall's; a bench that times batches says its median itself.
             name = re.sub("/iterations:.*|/manual_time", "", row["run_name"])
-            waits = row["run_name"].endswith("/real_time") or "/real_time/" in row["run_name"]
+            waits = re.search("/(real|manual)_time(/|$)", row["run_name"]) is not None
             results.add(name, row.get("median_ns", row["real_time" if waits else "cpu_time"] * scale[row["time_unit"]]))
             if "index_bytes_per_token" in row:
                 results.index_bytes[name] = row["index_bytes_per_token"]

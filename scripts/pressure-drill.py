@@ -314,6 +314,7 @@ def main():
     if not os.access(call.program, os.X_OK):
         print(f"drill: there is no program {call.program}", file=sys.stderr)
         return 2
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))  # so that nothing is left behind
     group = PlayedGroup("--scripted was asked for") if call.scripted else make_group(call.limit)
     if isinstance(group, PlayedGroup):
         group.limit(call.limit)
