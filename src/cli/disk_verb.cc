@@ -124,10 +124,9 @@ void show(const DiskInspection& seen) {
   list("Cannot be read: the next start removes them", seen.unreadable);
   if (seen.found.torn_entries > 0) {
     fmt::print(
-        "\n{} of {} begun and not whole: what was on its way when the process was killed or the "
-        "power failed\n",
-        plural(seen.found.torn_entries, "entry was", "entries were"),
-        readable(seen.found.torn_bytes));
+        "\n{} begun and not whole ({}): on its way when the process was killed or the power "
+        "failed\n",
+        plural(seen.found.torn_entries, "entry", "entries"), readable(seen.found.torn_bytes));
   }
   fmt::print("\nTo find this out {} were read.\n", readable(seen.found.bytes_read));
 }

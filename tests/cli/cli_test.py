@@ -623,7 +623,7 @@ class Disk(Folder):
         last.write_bytes(content)
         seen = self.asked("inspect", self.store)
         self.assertEqual((seen["entries"], seen["torn_entries"], seen["unsealed_segments"]), (49, 1, 1))
-        self.assertIn("1 entry was begun and not whole", call("disk", "inspect", self.store).stdout)
+        self.assertIn("1 entry begun and not whole (9.8 KiB)", call("disk", "inspect", self.store).stdout)
         self.assertEqual(self.asked("verify", self.store)["torn"], 1, "and that is no damage")
 
     def test_verify_finds_a_flipped_bit_and_says_where(self):
