@@ -87,11 +87,11 @@ ReuseStats Reuse::stats() const {
           .encodes = front_->stats(),
           .prefix = prefill_ == nullptr ? PrefixCacheStats() : prefill_->cache_stats(),
           .prefills = prefill_ == nullptr ? PrefillOnceStats() : prefill_->stats(),
-          .governed = keeper_ == nullptr ? std::nullopt : std::optional(keeper_->stats()),
           .encoder_archive =
               encoder_archive_ == nullptr ? EncoderArchiveStats() : encoder_archive_->stats(),
           .prefix_archive =
               prefix_archive_ == nullptr ? PrefixArchiveStats() : prefix_archive_->stats(),
+          .governed = keeper_ == nullptr ? std::nullopt : std::optional(keeper_->stats()),
           .budget = budget_.capacity() + transfer_.capacity(),
           .used = budget_.used() + transfer_.used(),
           .peak = budget_.peak() + transfer_.peak()};
