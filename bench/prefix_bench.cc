@@ -21,6 +21,8 @@
 
 #include "afterimage/platform/random.h"
 #include "afterimage/prefix/prefill_once.h"
+#include "afterimage/residency/lru.h"
+#include "afterimage/residency/worth.h"
 
 namespace afterimage {
 namespace {
@@ -114,9 +116,12 @@ Thing& the(std::int64_t cached, std::int64_t length) {
 NamespaceId space() { return {}; }
 
 /// KV of one byte a token: the question is the index.
-class Cache {
+template <typename Policy>
+class CacheUnder {
  public:
-  Cache() : budget_(16_GiB), cache_(PrefixCache::create({}, budget_).value()) {}
+  CacheUnder()
+      : budget_(16_GiB),
+        cache_(PrefixCache::create({.policy = std::make_unique<Policy>()}, budget_).value()) {}
   void put(const Sequence& sequence) {
     const std::vector<std::byte> bytes(sequence.tokens.size());
     const CapturedKv kv{.covered = TokenCount(static_cast<std::uint32_t>(bytes.size())),
@@ -131,8 +136,12 @@ class Cache {
   std::unique_ptr<PrefixCache> cache_;
 };
 
-void BM_PrefixCacheMatch(benchmark::State& state) {
-  PrefixCache& cache = *the<Cache>(state.range(0), state.range(1));
+/// The question is the index, so the policy is the one that does least.
+using Cache = CacheUnder<Lru>;
+
+template <typename Caches>
+void match(benchmark::State& state) {
+  PrefixCache& cache = *the<Caches>(state.range(0), state.range(1));
   std::uint64_t reused = 0;
   std::uint64_t matches = 0;
   const Case asked{state.range(0), state.range(1), state.range(2), state.range(3) == 1};
@@ -145,6 +154,9 @@ void BM_PrefixCacheMatch(benchmark::State& state) {
   state.counters["index_bytes_per_token"] =
       static_cast<double>(cache.index_bytes().value()) / static_cast<double>(cache.stats().tokens);
 }
+void BM_PrefixCacheMatch(benchmark::State& state) { match<Cache>(state); }
+/// And with the default policy, which learns from every request: when its match is let go of.
+void BM_PrefixCacheMatchUnderWorth(benchmark::State& state) { match<CacheUnder<Worth>>(state); }
 
 /// The sequences as they are.
 struct Bare {
@@ -300,6 +312,10 @@ void washed(benchmark::internal::Benchmark* bench) {
   for (const std::int64_t cached : {1'000, 1'000'000}) bench->Args({cached, 512, kHit, 1});
   bench->ArgNames({"cached", "tokens", "kind", "washed"})->Iterations(8)->UseManualTime();
 }
+void under_worth(benchmark::internal::Benchmark* bench) {
+  for (const std::int64_t length : {512, 32'768}) bench->Args({10'000, length, kHit, 0});
+  bench->ArgNames({"cached", "tokens", "kind", "washed"})->Iterations(48)->UseManualTime();
+}
 void peers(benchmark::internal::Benchmark* bench) {
   for (const std::int64_t cached : {1'000, 10'000}) {
     for (const std::int64_t length : {512, 32'768}) bench->Args({cached, length});
@@ -316,6 +332,7 @@ BENCHMARK(BM_ReadThePromptOnce)
 BENCHMARK(BM_ReadTheCachedOnce)->Apply(peers)->Args({1'000'000, 512})->Iterations(48);
 BENCHMARK(BM_PrefixCacheMatch)->Apply(match_matrix);
 BENCHMARK(BM_PrefixCacheMatch)->Apply(washed);
+BENCHMARK(BM_PrefixCacheMatchUnderWorth)->Apply(under_worth);
 BENCHMARK(BM_PeerBlockHashMap)->Apply(peers)->Iterations(48);
 BENCHMARK(BM_PeerLinearScan)->Apply(peers)->Iterations(1);
 BENCHMARK(BM_PrefillOnceMatch)

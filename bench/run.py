@@ -165,6 +165,8 @@ def rows_prefix():
                      "radix tree in Python, as SGLang's" + (", of 100 prompts" if long else ""), None, True))
         rows.append(("", ours, f"BM_ReadTheCachedOnce{at}", "reading it once, where the index is", 2, False))
         rows.append(("", ours, f"BM_ReadThePromptOnce/tokens:{length}", "reading the prompt once, in cache", None, False))
+        rows.append(("the same, and worth learns from it", match_name(10000, length).replace("Match/", "MatchUnderWorth/"),
+                     ours, "under LRU, as above", None, False))
     rows.append(("match, 512 tokens of 1,000,000 prompts", match_name(1000000, 512), match_name(1000, 512),
                  "itself, of 1,000 prompts", 2, False))
     rows.append(("only reading what it is compared with", "BM_ReadTheCachedOnce/cached:1000000/tokens:512",
@@ -186,7 +188,7 @@ def prefix_matrix(results):
     lengths = [512, 4096, 32768, 131072]
     print(f"{'cached prompts':>14}" + "".join(f"{f'{length:,} tokens':>30}" for length in lengths))
     sizes = sorted({int(re.search(r"cached:(\d+)", name).group(1))
-                    for name in results.runs if name.startswith("BM_PrefixCacheMatch")})
+                    for name in results.runs if name.startswith("BM_PrefixCacheMatch/")})
     for cached in sizes:
         cells = []
         for length in lengths:
