@@ -47,7 +47,7 @@ struct Fixture {
                                                        const std::string& id,
                                                        Bytes budget = 64_MiB) const {
     return explain_request({.requests = std::move(requests)}, RequestId(id), *engine,
-                           {.budget = budget}, clock);
+                           {.budget = budget, .policy = "lru"}, clock);
   }
   [[nodiscard]] RequestExplanation explain(std::vector<Request> requests, const std::string& id,
                                            Bytes budget = 64_MiB) const {
