@@ -12,6 +12,7 @@
 #include "afterimage/encoder/encode_once.h"
 #include "afterimage/encoder/encoder_cache.h"
 #include "afterimage/platform/random.h"
+#include "afterimage/residency/lru.h"
 
 namespace afterimage {
 namespace {
@@ -44,9 +45,10 @@ std::vector<EncoderKey> questions(const std::vector<EncoderKey>& present, bool h
 
 constexpr std::size_t kBytes = 64;  // small values: the question is the index, not the copy
 
-std::unique_ptr<EncoderCache> warm_cache(MemoryBudget& budget,
-                                         const std::vector<EncoderKey>& keys) {
-  auto cache = EncoderCache::create({}, budget).value();
+/// `policy`: nullptr is the default.
+std::unique_ptr<EncoderCache> warm_cache(MemoryBudget& budget, const std::vector<EncoderKey>& keys,
+                                         std::unique_ptr<EvictionPolicy> policy = nullptr) {
+  auto cache = EncoderCache::create({.policy = std::move(policy)}, budget).value();
   const std::vector<std::byte> bytes(kBytes);
   const TensorViews views = {TensorView::over(DType::kU8, Shape{kBytes}, bytes).value()};
   for (const EncoderKey& key : keys) {
@@ -73,10 +75,11 @@ void BM_BareStdMapLookup(benchmark::State& state) {
   bare_map_lookup<std::unordered_map<EncoderKey, std::uint32_t, DigestHash>>(state);
 }
 
+/// The question is the index, so the policy is the one that does least.
 void BM_EncoderCacheLookup(benchmark::State& state) {
   const auto keys = random_keys(1, static_cast<std::size_t>(state.range(0)));
   MemoryBudget budget(1_GiB);
-  const auto cache = warm_cache(budget, keys);
+  const auto cache = warm_cache(budget, keys, std::make_unique<Lru>());
   const auto asked = questions(keys, state.range(1) == 1);
   std::size_t next = 0;
   for (auto _ : state) {
