@@ -169,20 +169,39 @@ TEST(PrefixArchive, NothingIsWrittenTwice) {
   EXPECT_EQ(below.archive.stats().kept, kept);
 }
 
+/// Where the rows of a full block lie.
+TierKey place_of_block(const Sequence& prompt, std::size_t block) {
+  const BlockChain chain = BlockChain::open(kSpace, {.block_tokens = PrefixArchive::kBlock,
+                                                     .layout = kFull,
+                                                     .preprocessing = space(1).hex()})
+                               .value();
+  std::vector<BlockKey> keys;
+  EXPECT_TRUE(chain.extend(prompt, keys).has_value());
+  return TierKey::of(EntryClass::kPrefixKv, keys[block]);
+}
+
+TEST(PrefixArchive, AnEntryOfAnotherFormIsNoBlock) {
+  const Sequence prompt = text_of(300);
+  const std::vector<std::byte> bytes(1024);
+  for (const std::vector<TensorForm>& forms :
+       {std::vector<TensorForm>{{DType::kU8, Shape{64, 16}}},
+        {{DType::kI8, Shape{128, 8}}},
+        {{DType::kU8, Shape{128, 7}}, {DType::kU8, Shape{128}}},
+        {{DType::kU8, Shape{128, 4}}, {DType::kU8, Shape{128, 4}}}}) {
+    Below below;
+    below.keep(kFull, prompt, 300);
+    ASSERT_TRUE(below.tier.put(place_of_block(prompt, 1), {.tensors = forms}, bytes).has_value());
+    CacheFixture above;
+    EXPECT_EQ(below.resume(above, kFull, prompt), 128U);
+    EXPECT_EQ(below.archive.stats().failed, 1U);
+  }
+}
+
 TEST(PrefixArchive, ADamagedOrEvictedBlockEndsTheLoadingAndIsNeverServed) {
   Below below;
   const Sequence prompt = text_of(500);
   below.keep(kFull, prompt, 500);
-  const auto second_block = [&] {
-    const BlockChain chain = BlockChain::open(kSpace, {.block_tokens = PrefixArchive::kBlock,
-                                                       .layout = kFull,
-                                                       .preprocessing = space(1).hex()})
-                                 .value();
-    std::vector<BlockKey> keys;
-    EXPECT_TRUE(chain.extend(prompt, keys).has_value());
-    return TierKey::of(EntryClass::kPrefixKv, keys[1]);
-  }();
-  below.tier.bytes_for_test(second_block)[5] ^= std::byte{1};
+  below.tier.bytes_for_test(place_of_block(prompt, 1))[5] ^= std::byte{1};
   CacheFixture above;
   EXPECT_EQ(below.resume(above, kFull, prompt), 128U);
   EXPECT_EQ(below.archive.stats().failed, 1U);
