@@ -6,6 +6,8 @@ target_compile_options(
             -Wno-missing-field-initializers  # our structs have defaults; naming some fields is the idiom
             # GCC 12 sees overlapping copies in std::string's operator+ that are not there (GCC 105651).
             $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>
+            # std::stable_sort of GCC 12 uses what it deprecates itself.
+            $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>
             $<$<BOOL:${AFTERIMAGE_WERROR}>:-Werror>)
 
 if(AFTERIMAGE_SANITIZE)

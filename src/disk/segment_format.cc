@@ -319,7 +319,7 @@ Result<std::vector<FooterEntry>> decode_footer(const SegmentTrailer& trailer,
 
 std::vector<std::byte> encode_store(const DiskId& store) {
   std::vector<std::byte> bytes(2 * kDiskBlock);
-  for (const std::size_t copy : {0, 1}) {
+  for (std::size_t copy = 0; copy < 2; ++copy) {
     const auto block = std::span(bytes).subspan(copy * kDiskBlock, kDiskBlock);
     Writer writer = begin_block(block, kStoreMagic);
     writer.raw(store);

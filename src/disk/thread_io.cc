@@ -55,7 +55,8 @@ class ThreadTransfer final : public Transfer {
   }
   Result<std::size_t> wait(Duration patience) override {
     const MutexLock lock(job_->mutex);
-    if (!job_->changed.wait_for(job_->mutex, patience, [this] { return job_->done; })) {
+    if (!job_->changed.wait_for(job_->mutex, patience,
+                                [this]() AFI_REQUIRES(job_->mutex) { return job_->done; })) {
       return fail(ErrorCode::kCancelled, "'" + job_->operation.file->path() + "' took too long");
     }
     return outcome(job_->operation, job_->result);

@@ -79,7 +79,7 @@ class UringIo final : public BlockIo, public std::enable_shared_from_this<UringI
   /// Waits for completions, or for another thread that does so, for at most `patience`.
   void collect(Duration patience) AFI_REQUIRES(mutex_) {
     if (collecting_) {
-      changed_.wait_for(mutex_, patience, [this] { return !collecting_; });
+      changed_.wait_for(mutex_, patience, [this]() AFI_REQUIRES(mutex_) { return !collecting_; });
       return;
     }
     collecting_ = true;
