@@ -33,7 +33,7 @@ EncoderKey key(unsigned n) {
 struct Machine final : PressureGauge {
   [[nodiscard]] std::string_view name() const override { return "machine"; }
   Result<GaugeReading> read() override {
-    while (hangs) std::this_thread::yield();
+    for (hung = hangs.load(); hangs;) std::this_thread::yield();
     if (silent) return fail(ErrorCode::kUnavailable, "off");
     const Reuse* us = ours;
     const Bytes held = us == nullptr ? 0_B : us->stats().used;
@@ -47,6 +47,7 @@ struct Machine final : PressureGauge {
   std::atomic<bool> silent{false};
   std::atomic<bool> frozen{false};
   std::atomic<bool> hangs{false};
+  std::atomic<bool> hung{false};  // a reading began while it hangs
   Bytes shown;
 };
 
@@ -302,6 +303,7 @@ TEST(MemoryKeeper, m13_a_gauge_that_hangs_holds_up_nobody) {
   ASSERT_TRUE(f.put(1));
   f.machine->hangs = true;
   std::jthread watcher([&] { f.reuse->keeper()->tick(); });
+  while (!f.machine->hung) std::this_thread::yield();
   EXPECT_TRUE(f.put(1));
   EXPECT_TRUE(f.put(2));
   EXPECT_EQ(f.keeper().ticks, 1U) << "the first";
