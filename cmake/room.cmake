@@ -15,6 +15,7 @@ function(afterimage_room name)
   target_compile_features(${target} PUBLIC cxx_std_23)
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} CXX_EXTENSIONS OFF
                                              POSITION_INDEPENDENT_CODE ON)
+  afterimage_quick_build(${target} library)
 
   set(door "${PROJECT_BINARY_DIR}/rooms/${name}")
   file(MAKE_DIRECTORY "${door}/afterimage")
@@ -42,6 +43,7 @@ function(afterimage_room name)
     add_executable(${name}_test ${ROOM_TESTS})
     target_link_libraries(${name}_test PRIVATE ${target} afterimage_testing GTest::gtest_main
                                                afterimage_warnings)
+    afterimage_quick_build(${name}_test test)
     # A test that waits for another thread fails by its time limit.
     gtest_discover_tests(${name}_test TEST_PREFIX ${name}: NO_PRETTY_VALUES DISCOVERY_TIMEOUT 60
                          PROPERTIES LABELS ${name} TIMEOUT 300)

@@ -27,6 +27,7 @@ struct ReplayCall {
   TraceFormat format = TraceFormat::kAuto;
   std::vector<std::string> policies;
   std::vector<std::string> capacities = {"1%", "2%", "5%", "10%"};
+  std::string below;
   double warm_up = 0;  // per cent
   std::optional<double> hint_error;
   std::uint64_t seed = 1;
@@ -105,6 +106,9 @@ Result<ReplayReport> replay_one(const std::string& name, const Trace& trace, con
     AFI_TRY(ReplayCapacity capacity, parse_capacity(text, trace.distinct_blocks));
     options.capacities.push_back(std::move(capacity));
   }
+  if (!call.below.empty()) {
+    AFI_TRY(options.below, parse_capacity(call.below, trace.distinct_blocks));
+  }
   AFI_TRY(std::vector<ReplayResult> results, replay(trace, options, clock, progress_line()));
   return ReplayReport(name, trace, std::move(options), std::move(results));
 }
@@ -176,9 +180,13 @@ void add_replay(CLI::App& program, World& world, ExitCode& code) {
       ->delimiter(',')
       ->default_str("1%,2%,5%,10%")
       ->type_name("SIZE,…");
+  verb->add_option("--below", call->below,
+                   "A tier below the cache, such as a disk: every block is written to it, once,\n"
+                   "and found there when the cache has let go of it")
+      ->type_name("SIZE");
   verb->add_option("--hint-error", call->hint_error,
                    "Give policies one hint a request, goes on or ends, that is wrong this often\n"
-                   "(0.1: one in ten)")
+                   "(0.1: one in ten). Default: what the trace itself says, if it does")
       ->check(CLI::Range(0.0, 1.0))
       ->type_name("P");
   verb->add_option("--seed", call->seed, "Of the errors in the hints")

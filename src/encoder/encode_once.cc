@@ -166,14 +166,19 @@ void EncodeOnce::unpin(SlotId slot) {
 
 Result<Pin> EncodeOnce::store(const EncoderKey& key, const TensorViews& views,
                               const EncoderEntryFacts& facts, AgentId agent) {
-  Reservation room;
+  const Bytes needed = Payload::bytes_needed(views);
   {
     const MutexLock lock(mutex_);
     if (blocked_) {
       ++stats_.blocked;
       return afterimage::fail(ErrorCode::kUnavailable, "admission is blocked: memory is short");
     }
-    AFI_TRY(room, cache_.make_room(Payload::bytes_needed(views)));
+  }
+  if (options_.shared != nullptr) options_.shared->make_room(needed);
+  Reservation room;
+  {
+    const MutexLock lock(mutex_);
+    AFI_TRY(room, cache_.make_room(needed));
   }
   AFI_TRY(Payload payload, Payload::copy_of(views, std::move(room)));
   const MutexLock lock(mutex_);
@@ -290,6 +295,11 @@ bool EncodeOnce::erase(const EncoderKey& key) {
 void EncodeOnce::clear() {
   const MutexLock lock(mutex_);
   cache_.clear();
+}
+
+std::optional<NextToLeave> EncodeOnce::next_to_leave() {
+  const MutexLock lock(mutex_);
+  return cache_.next_to_leave();
 }
 
 Bytes EncodeOnce::shed(Bytes wanted) {

@@ -91,6 +91,8 @@ struct EncodeOnceOptions {
   /// Recompute the checksum of what is found; a damaged entry is dropped, counted and encoded
   /// again. Those who waited for an encode get the fresh entry without that.
   bool verify_hits = true;
+  /// With whom the budget is shared: they make room, too. nullptr: with nobody.
+  SharedBudget* shared = nullptr;
 };
 
 struct EncodeOnceStats {
@@ -114,7 +116,7 @@ struct EncodeOnceStats {
 /// Errors   As EncoderCache and the encoder say. No room is not an error: see Embeddings::resident.
 /// Threads  Any. One lock, never held while encoding, copying or checking bytes.
 /// Source   src/encoder/DESIGN.md.
-class EncodeOnce final : private PinOwner {
+class EncodeOnce final : public BudgetSharer, private PinOwner {
  public:
   using Claim = std::variant<Embeddings, Turn, Ticket>;
   using Encode = std::function<Result<EncoderOutput>()>;
@@ -122,7 +124,7 @@ class EncodeOnce final : private PinOwner {
   /// `cache` and `clock` outlive the front, and nobody else touches `cache` while it stands.
   EncodeOnce(EncoderCache& cache, const Clock& clock, EncodeOnceOptions options = {});
   /// Nobody holds embeddings, a turn or a ticket any more.
-  ~EncodeOnce();
+  ~EncodeOnce() override;
 
   [[nodiscard]] Claim claim(const EncoderKey& key, AgentId agent = kNoAgent);
   /// One request used these, in this order: the eviction policy is told. Once a request, while it
@@ -135,11 +137,11 @@ class EncodeOnce final : private PinOwner {
 
   bool erase(const EncoderKey& key);
   void clear();
-  Bytes shed(Bytes wanted);
-  Bytes obey_budget();
-  /// While it is blocked nothing new is kept: outputs are served uncached. What is there is found,
-  /// erased and evicted as ever.
-  void block_admission(bool blocked);
+  [[nodiscard]] std::optional<NextToLeave> next_to_leave() override;
+  Bytes shed(Bytes wanted) override;
+  Bytes obey_budget() override;
+  /// While it is blocked, outputs are served uncached.
+  void block_admission(bool blocked) override;
   [[nodiscard]] std::optional<EncoderEntryInfo> info(const EncoderKey& key) const;
   [[nodiscard]] EncoderCacheStats cache_stats() const;
   [[nodiscard]] EncodeOnceStats stats() const;

@@ -359,6 +359,15 @@ void EncoderCache::clear() {
   }
 }
 
+std::optional<NextToLeave> EncoderCache::next_to_leave() {
+  State& state = *state_;
+  if (state.stats.entries.value() <= state.floor() || !state.next_victim().has_value()) {
+    return std::nullopt;
+  }
+  return NextToLeave{.resident = state.stats.resident,
+                     .worth = state.options.policy->victim_worth()};
+}
+
 Bytes EncoderCache::shed(Bytes wanted) {
   Bytes freed;
   const std::uint64_t keep = state_->floor();

@@ -17,6 +17,7 @@
 #include "afterimage/memory/payload.h"
 #include "afterimage/memory/pin.h"
 #include "afterimage/residency/eviction_policy.h"
+#include "afterimage/residency/shared_budget.h"
 #include "afterimage/residency/stability_floor.h"
 #include "afterimage/result.h"
 #include "afterimage/tensor.h"
@@ -121,6 +122,8 @@ class EncoderCache final : public PinOwner {
   bool erase(const EncoderKey& key);
   void clear();
 
+  /// nullopt: all is in use, or the floor forbids it.
+  [[nodiscard]] std::optional<NextToLeave> next_to_leave();
   /// Evicts until at least `wanted` bytes are free again, down to the floor. Returns what was
   /// freed.
   Bytes shed(Bytes wanted);

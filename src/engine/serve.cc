@@ -181,7 +181,7 @@ Result<Served> serve(const Request& request, const Engine& engine, Reuse& reuse,
                 .reuse = reuse,
                 .clock = clock,
                 .options = options,
-                .facts = {.now = arrived, .kind = turn_kind(request)},
+                .facts = {.now = arrived, .kind = turn_kind(request), .hint = request.conversation},
                 .archived = archived.has_value() ? &*archived : nullptr};
   auto served = keeps_kv ? answer_with_prefix(way, stop) : answer(way, nullptr, stop);
   if (served.has_value()) served->prints = std::move(prints);

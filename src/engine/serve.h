@@ -32,8 +32,8 @@ struct Served {
 /// The way of a request: identify, plan, compute what the plan lacks, commit, generate.
 ///
 /// Eviction policies hear of it as one request: of its encoder outputs when all are there, of its
-/// prefix when that is prefilled, each with the time of arrival and who asks. What only the answer
-/// tells (its length, why it stopped) they do not hear, and requests carry no hint yet.
+/// prefix when that is prefilled, each with the time of arrival, who asks and the client's hint.
+/// What only the answer tells (its length, why it stopped) they do not hear.
 ///
 /// Errors   Of the engine and of media/, and those who waited for an item that cannot be encoded
 ///          get the same. A full cache is no error: see MediaSource::kUncached.

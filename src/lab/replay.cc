@@ -3,6 +3,7 @@
 #include "afterimage/lab/replay.h"
 
 #include <algorithm>
+#include <deque>
 #include <memory>
 #include <utility>
 
@@ -65,12 +66,40 @@ Result<std::unique_ptr<ReplayStore>> make_store(std::string_view policy, std::ui
   return std::make_unique<PolicyStore>(ids, std::move(made));
 }
 
+/// The tier below: first in, first out, as an append-only log evicts.
+class Below {
+ public:
+  Below(std::uint32_t ids, std::uint64_t capacity) : held_(ids), capacity_(capacity) {}
+
+  [[nodiscard]] bool holds(std::uint32_t id) const { return held_[id]; }
+  /// False: it is there already, or there is no such tier.
+  bool write(std::uint32_t id) {
+    if (capacity_ == 0 || held_[id]) return false;
+    if (order_.size() == capacity_) {
+      held_[order_.front()] = false;
+      order_.pop_front();
+    }
+    held_[id] = true;
+    order_.push_back(id);
+    return true;
+  }
+
+ private:
+  std::vector<bool> held_;
+  std::uint64_t capacity_;
+  std::deque<std::uint32_t> order_;
+};
+
 /// One trace through one policy at one capacity.
 class Replay {
  public:
   Replay(const Trace& trace, const ReplayOptions& options, const Future& future,
          const std::vector<bool>& hints)
-      : trace_(trace), options_(options), future_(future), hints_(hints) {}
+      : trace_(trace),
+        options_(options),
+        future_(future),
+        hints_(hints),
+        below_(trace.distinct_blocks, options.below.blocks) {}
 
   Result<ReplayResult> run(std::string_view policy, const ReplayCapacity& capacity);
 
@@ -87,6 +116,7 @@ class Replay {
 
   std::unique_ptr<ReplayStore> blocks_;
   std::unique_ptr<ReplayStore> items_;
+  Below below_;
   std::uint64_t block_capacity_ = 0;
   std::uint64_t item_capacity_ = 0;  // tokens
   std::size_t next_block_ = 0;       // in future_
@@ -97,6 +127,8 @@ class Replay {
   double prefill_ = 0;  // seconds without a cache
   double prefill_saved_ = 0;
   double kept_tokens_ = 0;
+  double loaded_tokens_ = 0;
+  double written_tokens_ = 0;
 };
 
 RequestFacts Replay::facts(std::size_t r) const {
@@ -104,7 +136,8 @@ RequestFacts Replay::facts(std::size_t r) const {
   RequestFacts facts{.now = request.at,
                      .output_tokens = request.output_tokens,
                      .kind = request.kind,
-                     .stop = request.stop};
+                     .stop = request.stop,
+                     .hint = request.hint};
   if (!hints_.empty()) {
     facts.hint = hints_[r] ? ContinuationHint::kGoesOn : ContinuationHint::kEnds;
   }
@@ -122,6 +155,9 @@ std::uint32_t Replay::use_blocks(const TraceRequest& request, bool counted) {
   const auto count = static_cast<std::uint32_t>(request.blocks.size());
   std::uint32_t hits = 0;
   while (hits < count && blocks_->holds(request.blocks[hits])) ++hits;
+  const std::uint32_t in_cache = hits;
+  // A block that went is missed by none behind it that stayed below.
+  while (hits < count && below_.holds(request.blocks[hits])) ++hits;
   const EntryFacts facts{
       .bytes = Bytes(options_.bytes_per_token.value() * size),
       .cost = Duration(static_cast<Duration::rep>(1e9 * size / options_.tokens_per_second))};
@@ -135,15 +171,23 @@ std::uint32_t Replay::use_blocks(const TraceRequest& request, bool counted) {
   blocks_->settle(block_capacity_);
   next_block_ += count;
   const std::uint32_t covered = std::min(hits * size, request.input_tokens);
+  const auto tokens_of = [&](std::uint32_t i) {
+    return std::min(size, request.input_tokens - i * size);
+  };
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (below_.write(request.blocks[i]) && counted) written_tokens_ += tokens_of(i);
+  }
   if (!counted) return covered;
-  result_.hits += hits;
+  result_.hits += in_cache;
+  result_.below_hits += hits - in_cache;
   result_.misses += count - hits;
+  loaded_tokens_ += covered - std::min(in_cache * size, request.input_tokens);
   input_tokens_ += request.input_tokens;
   hit_tokens_ += covered;
   prefill_ += prefill_seconds(0, request.input_tokens);
   prefill_saved_ += prefill_seconds(0, covered);
-  for (std::uint32_t i = hits; i < count && blocks_->holds(request.blocks[i]); ++i) {
-    kept_tokens_ += std::min(size, request.input_tokens - i * size);
+  for (std::uint32_t i = in_cache; i < count && blocks_->holds(request.blocks[i]); ++i) {
+    kept_tokens_ += tokens_of(i);
   }
   return covered;
 }
@@ -198,8 +242,13 @@ Result<ReplayResult> Replay::run(std::string_view policy, const ReplayCapacity& 
   result_.seconds_saved += prefill_saved_;
   result_.evictions = blocks_->evictions() - (warm < requests ? early_evictions : 0);
   const auto token_bytes = static_cast<double>(options_.bytes_per_token.value());
-  result_.bytes_read = Bytes(static_cast<std::uint64_t>(hit_tokens_ * token_bytes));
-  result_.bytes_written = Bytes(static_cast<std::uint64_t>(kept_tokens_ * token_bytes));
+  const auto bytes = [&](double tokens) {
+    return Bytes(static_cast<std::uint64_t>(tokens * token_bytes));
+  };
+  result_.bytes_read = bytes(hit_tokens_);
+  result_.bytes_written = bytes(kept_tokens_);
+  result_.below_read = bytes(loaded_tokens_);
+  result_.below_written = bytes(written_tokens_);
   return result_;
 }
 

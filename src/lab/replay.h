@@ -25,11 +25,14 @@ struct ReplayCapacity {
 };
 
 struct ReplayOptions {
+  /// A tier below the cache, such as a disk: every block that is kept is written to it, once, the
+  /// oldest leave it first, and what the cache has let go of is found there. 0 blocks: none.
+  ReplayCapacity below;
   std::vector<std::string> policies;  // of replay_policies()
   std::vector<ReplayCapacity> capacities;
   /// Requests in this part of the trace, from its beginning, are replayed and not counted.
   double warm_up = 0;
-  /// Policies that listen are told continuation_hints() that are wrong this often; none: no hints.
+  /// Policies are told continuation_hints() that are wrong this often; none: the trace's own hints.
   std::optional<double> hint_error;
   std::uint64_t seed = 1;  // of the hints' errors
   /// Prefill computes the token at position p in (1 + p / attention_tokens) ÷ tokens_per_second.
@@ -48,11 +51,14 @@ struct ReplayResult {
   double token_hit_ratio = 0;      // hit tokens ÷ input tokens
   double compute_saved_ratio = 0;  // prefill seconds not spent ÷ those without a cache
   double seconds_saved = 0;        // of prefill and of encoding
-  std::uint64_t hits = 0;          // blocks
+  std::uint64_t hits = 0;          // blocks in the cache
+  std::uint64_t below_hits = 0;    // blocks that were only below
   std::uint64_t misses = 0;
   std::uint64_t evictions = 0;
-  Bytes bytes_read;             // KV that hits bring back to the engine
-  Bytes bytes_written;          // KV that is kept
+  Bytes bytes_read;     // KV that hits bring back to the engine, from either tier
+  Bytes bytes_written;  // KV that is kept in the cache
+  Bytes below_read;     // KV that comes up from below
+  Bytes below_written;
   std::uint64_t item_hits = 0;  // media items outside the prefix that was hit
   std::uint64_t item_misses = 0;
   Duration wall{0};  // what replaying took

@@ -117,6 +117,13 @@ Json result_json(const ReplayReport& report, const ReplayResult& result) {
           {"evictions", result.evictions},
           {"bytes_moved",
            {{"read", result.bytes_read.value()}, {"written", result.bytes_written.value()}}},
+          {"below", report.options.below.blocks == 0
+                        ? Json()
+                        : Json({{"capacity", report.options.below.name},
+                                {"capacity_blocks", report.options.below.blocks},
+                                {"block_hits", result.below_hits},
+                                {"read", result.below_read.value()},
+                                {"written", result.below_written.value()}})},
           {"media_reused_ratio", report.media_reused(result)},
           {"item_hits", result.item_hits},
           {"item_misses", result.item_misses},
@@ -192,6 +199,10 @@ std::string ReplayReport::description() const {
     text += fmt::format("\nthe first {:.0f} % of the requests warm up and are not counted",
                         100 * options.warm_up);
   }
+  if (options.below.blocks > 0) {
+    text += fmt::format("\nbelow each cache a tier of {} blocks ({}), the oldest out first",
+                        grouped(options.below.blocks), options.below.name);
+  }
   if (options.hint_error) {
     text += fmt::format("\none hint a request (goes on / ends), wrong {:.0f} % of the time",
                         100 * *options.hint_error);
@@ -203,6 +214,14 @@ std::string to_table(const ReplayReport& report) {
   std::string out = fmt::format("{}\n{}\n", report.name, report.description());
   add_ratio_table(out, report, "token hits %", &ReplayResult::token_hit_ratio);
   add_ratio_table(out, report, "compute saved %", &ReplayResult::compute_saved_ratio);
+  if (report.options.below.blocks > 0) {
+    add_table(out, report, "read from below", [](const ReplayResult& result) {
+      return fmt::format("{:>8}{:8}", readable(result.below_read), "");
+    });
+    add_table(out, report, "written below", [](const ReplayResult& result) {
+      return fmt::format("{:>8}{:8}", readable(result.below_written), "");
+    });
+  }
   if (report.media > 0) {
     add_table(out, report, "media reused %", [&report](const ReplayResult& result) {
       return fmt::format("{:>8}{:8}", percent(report.media_reused(result)), "");

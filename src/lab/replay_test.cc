@@ -79,6 +79,57 @@ Trace chat(std::uint64_t seed, std::size_t requests, int blocks_a_turn = 3) {
   return trace;
 }
 
+TEST(Replay, WhatTheCacheLetGoOfComesUpFromBelow) {
+  // Two prompts of three blocks by turns, where the cache holds one and the tier below both.
+  const Trace trace = trace_of({{0, 1, 2}, {3, 4, 5}, {0, 1, 2}, {3, 4, 5}});
+  ReplayOptions options{
+      .below = {"6", 6}, .policies = {"lru", "infinite"}, .capacities = {{"3", 3}}};
+  const auto two = replay(trace, options, ManualClock()).value();
+  const Bytes block(trace.block_tokens * options.bytes_per_token.value());
+  EXPECT_EQ(two[0].hits, 0U);
+  EXPECT_EQ(two[0].below_hits, 6U);
+  EXPECT_EQ(two[0].misses, 6U);
+  EXPECT_EQ(two[0].token_hit_ratio, 0.5);
+  EXPECT_EQ(two[0].below_read, Bytes(6 * block.value()));
+  EXPECT_EQ(two[0].bytes_read, two[0].below_read);
+  EXPECT_EQ(two[0].below_written, Bytes(6 * block.value())) << "each block once";
+  EXPECT_EQ(two[0].bytes_written, Bytes(12 * block.value()));
+  EXPECT_EQ(two[1].hits, 6U) << "nothing leaves an infinite cache";
+  EXPECT_EQ(two[1].below_hits, 0U);
+  // Below, too, the oldest leave: of 0 1 2 3 4 5, four stay.
+  options.below.blocks = 4;
+  const auto small = replay(trace, options, ManualClock()).value();
+  EXPECT_EQ(small[0].below_hits, 0U) << "the beginning is gone, and what follows helps nobody";
+  EXPECT_EQ(small[0].below_written, Bytes(12 * block.value()));
+}
+
+TEST(Replay, TheTracesOwnHintsAreTold) {
+  // Conversations of two turns among many that ask once; only the hint tells them apart.
+  Trace trace;
+  const auto ask = [&](std::uint32_t second, std::vector<std::uint32_t> blocks,
+                       ContinuationHint hint) {
+    TraceRequest request;
+    request.at = std::chrono::seconds(second);
+    request.input_tokens = static_cast<std::uint32_t>(blocks.size()) * trace.block_tokens;
+    for (const std::uint32_t b : blocks) {
+      trace.distinct_blocks = std::max(trace.distinct_blocks, b + 1);
+    }
+    request.blocks = std::move(blocks);
+    request.hint = hint;
+    trace.requests.push_back(std::move(request));
+  };
+  for (std::uint32_t i = 0; i < 3000; ++i) {
+    const std::uint32_t old = (i - 20) * 2;
+    if (i >= 20 && (i - 20) % 4 == 0) ask(i, {old, old + 1}, ContinuationHint::kEnds);
+    ask(i, {i * 2}, i % 4 == 0 ? ContinuationHint::kGoesOn : ContinuationHint::kEnds);
+  }
+  const double told = replay_one(trace, "worth", 10).token_hit_ratio;
+  for (TraceRequest& request : trace.requests) request.hint = ContinuationHint::kNone;
+  const double untold = replay_one(trace, "worth", 10).token_hit_ratio;
+  EXPECT_GT(told, 0.12) << "of 0.167 at most";
+  EXPECT_LT(untold, 0.08);
+}
+
 TEST(Replay, ARequestHitsTheLeadingBlocksThatAreThere) {
   const Trace trace = trace_of({{0, 1}, {0, 1, 2}, {0, 3, 4}});
   const ReplayResult result = replay_one(trace, "lru", 10);

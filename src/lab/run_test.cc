@@ -134,9 +134,10 @@ TEST(Run, RecordsWhatWasServedSoThatItCanBeReplayed) {
   for (std::uint32_t seed = 1; seed <= 12; ++seed) some.push_back(f.picture(seed));
   std::vector<MediaItem> others = some;
   others[7] = f.picture(20);
-  const Workload workload{.requests = {f.request("a", some, "x"),
-                                       f.request("b", {testing::media_item(Modality::kImage, {})}),
-                                       f.request("c", others, "x")}};
+  Workload workload{.requests = {f.request("a", some, "x"),
+                                 f.request("b", {testing::media_item(Modality::kImage, {})}),
+                                 f.request("c", others, "x")}};
+  workload.requests[2].conversation = ContinuationHint::kEnds;
   const RunOptions options{.generate = {.max_tokens = TokenCount(2)}, .record = true};
   const Trace made = run_workload(workload, *f.engine, options, f.clock).value().trace;
   const std::string text = to_text(made);
@@ -150,6 +151,8 @@ TEST(Run, RecordsWhatWasServedSoThatItCanBeReplayed) {
   const TraceRequest& second = trace.requests[1];
   EXPECT_EQ(first.kind, TurnKind::kHuman);
   EXPECT_EQ(first.output_tokens, 2U);
+  EXPECT_EQ(first.hint, ContinuationHint::kNone);
+  EXPECT_EQ(second.hint, ContinuationHint::kEnds);
   EXPECT_EQ(first.blocks.size(), first.input_tokens / trace.block_tokens);
   EXPECT_GT(second.at, first.at);
   ASSERT_EQ(second.media.size(), 12U);

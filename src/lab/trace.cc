@@ -75,6 +75,8 @@ Result<Enum> named_field(const Json& object, const char* name, std::span<const E
 constexpr TurnKind kKinds[] = {TurnKind::kUnknown, TurnKind::kHuman, TurnKind::kToolResult};
 constexpr StopReason kStops[] = {StopReason::kUnknown, StopReason::kEndTurn, StopReason::kToolUse,
                                  StopReason::kOther};
+constexpr ContinuationHint kHints[] = {ContinuationHint::kNone, ContinuationHint::kGoesOn,
+                                       ContinuationHint::kEnds};
 constexpr Modality kModalities[] = {Modality::kImage, Modality::kAudio, Modality::kVideo};
 
 /// A media item as a line names it, before it has an index.
@@ -163,6 +165,7 @@ Result<Line> parse_line(const Json& json, TraceFormat format, std::uint32_t bloc
   }
   AFI_TRY(request.kind, named_field<TurnKind>(json, "kind", kKinds));
   AFI_TRY(request.stop, named_field<StopReason>(json, "stop", kStops));
+  AFI_TRY(request.hint, named_field<ContinuationHint>(json, "conversation", kHints));
   const auto media = json.find("media");
   if (media == json.end()) return line;
   if (!media->is_array()) return malformed("\"media\" is no list");
@@ -341,6 +344,9 @@ void append_request(std::string& out, const Trace& trace, const TraceRequest& re
   }
   if (request.stop != StopReason::kUnknown) {
     out += fmt::format(R"(,"stop":"{}")", to_string(request.stop));
+  }
+  if (request.hint != ContinuationHint::kNone) {
+    out += fmt::format(R"(,"conversation":"{}")", to_string(request.hint));
   }
   if (!request.media.empty()) {
     out += R"(,"media":[)";

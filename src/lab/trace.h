@@ -47,6 +47,7 @@ struct TraceRequest {
   std::uint32_t session = kNoSession;
   TurnKind kind = TurnKind::kUnknown;
   StopReason stop = StopReason::kUnknown;
+  ContinuationHint hint = ContinuationHint::kNone;  // what the client said
   /// The blocks of the input from its first token on. Block i holds the tokens from i ·
   /// block_tokens on; the last may be a part of a block. There may be fewer than the input has:
   /// what has no block is never a hit.

@@ -33,7 +33,8 @@ Result<void> TraceRecorder::add(const Request& request, const Engine& engine, co
       .input_tokens = static_cast<std::uint32_t>(prompt.tokens.size()),
       .output_tokens = answer_tokens,
       .kind = turn_kind(request),
-      .stop = answer_tokens < max_tokens.value() ? StopReason::kEndTurn : StopReason::kOther};
+      .stop = answer_tokens < max_tokens.value() ? StopReason::kEndTurn : StopReason::kOther,
+      .hint = request.conversation};
   if (!request.agent.empty()) {
     const auto [it, fresh] =
         sessions_.emplace(std::pair(request.tenant.text(), request.agent), trace_.sessions);

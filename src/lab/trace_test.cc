@@ -100,7 +100,7 @@ const std::string kGolden =
     R"({"afterimage_trace":1,"block_tokens":64})"
     "\n"
     R"({"timestamp":0,"input_length":150,"output_length":16,"session":0,"kind":"human",)"
-    R"("stop":"end_turn","media":[{"modality":"image","digest":)"
+    R"("stop":"end_turn","conversation":"goes_on","media":[{"modality":"image","digest":)"
     R"("2ba97c5bebeeb95159325f2cecc1a9e76ccced60bf246ec2ca73886756bdf77e",)"
     R"("offset":10,"tokens":64,"encode_ms":52.125}],"hash_ids":[0,1]})"
     "\n"
@@ -117,6 +117,8 @@ TEST(Trace, OurOwnFormatIsWhatThePageSays) {
   EXPECT_EQ(trace.items[0].encode, microseconds(52'125));
   ASSERT_EQ(trace.requests[0].media.size(), 1U);
   EXPECT_EQ(trace.requests[0].media[0].offset, 10U);
+  EXPECT_EQ(trace.requests[0].hint, ContinuationHint::kGoesOn);
+  EXPECT_EQ(trace.requests[1].hint, ContinuationHint::kNone);
   EXPECT_EQ(trace.requests[1].at, microseconds(1'250'500));
   EXPECT_EQ(to_text(trace), kGolden);
 }

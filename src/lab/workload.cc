@@ -112,6 +112,14 @@ Result<Message> parse_message(const Json& json, std::size_t number, const LoadMe
   return message;
 }
 
+Result<ContinuationHint> parse_hint(const std::string& text) {
+  if (text.empty()) return ContinuationHint::kNone;
+  for (const auto hint : {ContinuationHint::kGoesOn, ContinuationHint::kEnds}) {
+    if (text == to_string(hint)) return hint;
+  }
+  return malformed(fmt::format("\"conversation\" is \"{}\"; known are goes_on, ends", text));
+}
+
 Result<Json> parse_json(std::string_view line) {
   try {
     return Json::parse(line);
@@ -132,6 +140,8 @@ Result<Request> parse_workload_line(std::string_view line, const LoadMedia& load
   AFI_TRY(request.agent, optional_text(json, "agent", "the line"));
   AFI_TRY(const std::string tenant, optional_text(json, "tenant", "the line"));
   request.tenant = TenantId(tenant);
+  AFI_TRY(const std::string hint, optional_text(json, "conversation", "the line"));
+  AFI_TRY(request.conversation, parse_hint(hint));
   const auto messages = json.find("messages");
   if (messages == json.end() || !messages->is_array() || messages->empty()) {
     return malformed("the line has no list \"messages\", or it is empty");

@@ -23,9 +23,10 @@ struct MediaReference {
 };
 using LoadMedia = std::function<Result<MediaItem>(const MediaReference&)>;
 
-/// One line of a workload: {"id", "agent"?, "tenant"?, "messages": […]} with OpenAI chat messages
-/// whose image_url, input_audio and video_url parts name local files. Fields we do not know are let
-/// be.
+/// One line of a workload: {"id", "agent"?, "tenant"?, "conversation"?, "messages": […]} with
+/// OpenAI chat messages whose image_url, input_audio and video_url parts name local files.
+/// "conversation" is "goes_on" or "ends": a hint to whoever decides what is kept. Fields we do not
+/// know are let be.
 ///
 /// Errors   kInvalidArgument: not JSON, or not of this form (which field, what was found);
 ///          kUnsupported: a part of a kind we do not know; and whatever `load` says.

@@ -24,7 +24,7 @@ struct Loader {
 TEST(WorkloadLine, IsAChatRequestWithLocalMedia) {
   Loader loader;
   const auto request = parse_workload_line(
-      R"({"id":"a1","agent":"analyst","tenant":"acme","model":"ignored","messages":[
+      R"({"id":"a1","agent":"analyst","tenant":"acme","conversation":"goes_on","model":"ignored","messages":[
           {"role":"system","content":"Be brief."},
           {"role":"user","content":[
             {"type":"image_url","image_url":{"url":"chart.png","detail":"high"}},
@@ -37,6 +37,7 @@ TEST(WorkloadLine, IsAChatRequestWithLocalMedia) {
   EXPECT_EQ(request->id.text(), "a1");
   EXPECT_EQ(request->agent, "analyst");
   EXPECT_EQ(request->tenant.text(), "acme");
+  EXPECT_EQ(request->conversation, ContinuationHint::kGoesOn);
   ASSERT_EQ(request->messages.size(), 3U);
   EXPECT_EQ(request->messages[0].role, Role::kSystem);
   EXPECT_EQ(std::get<std::string>(request->messages[0].parts[0]), "Be brief.");
@@ -62,6 +63,8 @@ TEST(WorkloadLine, WhatIsWrongIsNamed) {
       {"no id", R"({"messages":[]})", "has no \"id\""},
       {"a number as id", R"({"id":1,"messages":[]})", "\"id\" of the line is number"},
       {"an empty id", R"({"id":"","messages":[]})", "\"id\" is empty"},
+      {"a hint that says nothing", R"({"id":"a","conversation":"maybe","messages":[]})",
+       "goes_on, ends"},
       {"agent of the wrong kind", R"({"id":"a","agent":{},"messages":[]})", "\"agent\""},
       {"no messages", R"({"id":"a"})", "\"messages\""},
       {"empty messages", R"({"id":"a","messages":[]})", "\"messages\""},

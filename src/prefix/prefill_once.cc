@@ -263,11 +263,17 @@ Result<PrefixInsertion> PrefillOnce::insert(const NamespaceId& space, const KvLa
     }
     AFI_TRY(draft, cache_.draft(space, layout, sequence, kv));
   }
-  const auto filled = PrefixCache::fill(*draft, layout, kv);
+  if (options_.shared != nullptr) options_.shared->make_room(draft->bytes());
+  Result<void> ready;
+  {
+    const MutexLock lock(mutex_);
+    ready = cache_.make_room(*draft);
+  }
+  if (ready.has_value()) ready = PrefixCache::fill(*draft, layout, kv);
   const MutexLock lock(mutex_);
-  if (!filled.has_value()) {
+  if (!ready.has_value()) {
     draft.reset();  // here, because it holds a prefix
-    return std::unexpected(filled.error());
+    return std::unexpected(ready.error());
   }
   PrefixCache::Draft full = *std::move(draft);
   draft.reset();
@@ -288,6 +294,11 @@ bool PrefillOnce::erase(const NamespaceId& space) {
 void PrefillOnce::clear() {
   const MutexLock lock(mutex_);
   cache_.clear();
+}
+
+std::optional<NextToLeave> PrefillOnce::next_to_leave() {
+  const MutexLock lock(mutex_);
+  return cache_.next_to_leave();
 }
 
 Bytes PrefillOnce::shed(Bytes wanted) {

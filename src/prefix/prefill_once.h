@@ -95,6 +95,8 @@ struct PrefillOnceOptions {
   /// A request waits for another if that spares it so many tokens, and at least half of what it
   /// would have to compute. At least 1.
   TokenCount worth_waiting{32};
+  /// With whom the budget is shared: they make room, too. nullptr: with nobody.
+  SharedBudget* shared = nullptr;
 };
 
 struct PrefillOnceStats {
@@ -117,14 +119,14 @@ struct PrefillOnceStats {
 /// Threads  Any. One lock, held while the tree is walked and prompts in flight are compared
 ///          (microseconds), never while KV is computed, copied or checked.
 /// Source   src/prefix/DESIGN.md.
-class PrefillOnce final : private PrefixOwner {
+class PrefillOnce final : public BudgetSharer, private PrefixOwner {
  public:
   using Claim = std::variant<PrefillTurn, PrefillTicket>;
 
   /// `cache` outlives the front, and nobody else touches it while the front stands.
   explicit PrefillOnce(PrefixCache& cache, PrefillOnceOptions options = {});
   /// Nobody holds a match, a turn or a ticket any more.
-  ~PrefillOnce();
+  ~PrefillOnce() override;
   PrefillOnce(const PrefillOnce&) = delete;
   PrefillOnce& operator=(const PrefillOnce&) = delete;
 
@@ -150,10 +152,10 @@ class PrefillOnce final : private PrefixOwner {
                                                   const Sequence& prompt) const;
   bool erase(const NamespaceId& space);
   void clear();
-  Bytes shed(Bytes wanted);
-  Bytes obey_budget();
-  /// While it is blocked nothing new is kept. What is there is found, erased and evicted as ever.
-  void block_admission(bool blocked);
+  [[nodiscard]] std::optional<NextToLeave> next_to_leave() override;
+  Bytes shed(Bytes wanted) override;
+  Bytes obey_budget() override;
+  void block_admission(bool blocked) override;
   [[nodiscard]] PrefixCacheStats cache_stats() const;
   [[nodiscard]] PrefillOnceStats stats() const;
   void check_invariants() const;

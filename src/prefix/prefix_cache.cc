@@ -244,6 +244,8 @@ void PrefixCache::clear() {
   }
 }
 
+std::optional<NextToLeave> PrefixCache::next_to_leave() { return state_->entries.next_to_leave(); }
+
 Bytes PrefixCache::shed(Bytes wanted) {
   const Bytes before = state_->entries.counts().resident;
   while (before - state_->entries.counts().resident < wanted && state_->entries.evict_one()) {

@@ -16,6 +16,7 @@
 #include "afterimage/prefix/prefix_match.h"
 #include "afterimage/prefix/resume_point.h"
 #include "afterimage/residency/eviction_policy.h"
+#include "afterimage/residency/shared_budget.h"
 #include "afterimage/result.h"
 #include "afterimage/sequence.h"
 #include "afterimage/units.h"
@@ -145,10 +146,13 @@ class PrefixCache final : public PrefixOwner {
                                  const Sequence& sequence, const CapturedKv& kv,
                                  PrefixMatch* from = nullptr);
 
-  /// insert in three steps, so that a front can copy between them without holding its lock: room …
+  /// insert in four steps, so that a front can copy between them without holding its lock, and
+  /// others can make room: what lacks …
   class Draft;
   [[nodiscard]] Result<Draft> draft(const NamespaceId& space, const KvLayout& layout,
                                     const Sequence& sequence, const CapturedKv& kv);
+  /// … room for it, evicting if need be …
+  [[nodiscard]] Result<void> make_room(Draft& draft);
   /// … the copy, which touches nothing of the cache …
   static Result<void> fill(Draft& draft, const KvLayout& layout, const CapturedKv& kv);
   /// … and the entry. kNotFound: what the draft stands on turned out damaged and was removed
@@ -163,6 +167,8 @@ class PrefixCache final : public PrefixOwner {
   /// No match finds anything of the namespace any more; what is held goes when it is let go of.
   bool erase(const NamespaceId& space);
   void clear();
+  /// nullopt: all is in use.
+  [[nodiscard]] std::optional<NextToLeave> next_to_leave();
   /// Evicts until at least `wanted` bytes are free again. Returns what was freed.
   Bytes shed(Bytes wanted);
   /// Evicts until the budget's use is within its capacity: for when it has shrunk.
@@ -183,15 +189,16 @@ class PrefixCache final : public PrefixOwner {
   std::unique_ptr<State> state_;
 };
 
-/// KV on its way in: room for it, then the bytes. Move-only; letting go of it gives the room back.
+/// KV on its way in: how much, room for it, then the bytes. Move-only; letting go of it gives the
+/// room back, and what it stands on, which stays until then.
 class [[nodiscard]] PrefixCache::Draft {
  public:
-  /// Bytes that were promised.
   [[nodiscard]] Bytes bytes() const;
 
  private:
   friend class PrefixCache;
   struct Part {
+    Bytes bytes;
     Reservation room;
     std::optional<Payload> payload;
     TokenCount at{};                // pieces: the first row; snapshots: the position
@@ -203,6 +210,7 @@ class [[nodiscard]] PrefixCache::Draft {
 
   PrefixMatch base_;  // keeps what the new part stands on
   TokenCount covered_{};
+  std::uint64_t ends_ = 0;  // that it adds
   Duration cost_{0};
   std::vector<Part> pieces_;
   std::vector<Part> snapshots_;

@@ -42,7 +42,6 @@ struct PrefixCache::State {
   PrefixHold hold(NodeIndex node, std::optional<std::uint32_t> snapshot);
   [[nodiscard]] std::uint64_t new_ends(PrefixTree::Walk walk, std::uint32_t covered) const;
   [[nodiscard]] std::vector<const Payload*> payloads(const PrefixMatch& match) const;
-  Result<void> reserve(Draft& draft, std::span<const Bytes> sizes, std::uint64_t ends);
 
   MemoryBudget& budget;
   PrefixEntries entries;

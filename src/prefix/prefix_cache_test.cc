@@ -298,6 +298,9 @@ TEST(PrefixCache, ADraftThatIsDroppedGivesItsRoomBack) {
   const Capture capture(space(1), kFullOnly, prompt, 3);
   {
     auto draft = f.cache->draft(space(1), kFullOnly, prompt, capture.kv);
+    EXPECT_EQ(draft->bytes(), Bytes(64));
+    EXPECT_EQ(f.budget.used(), 0_B);
+    ASSERT_TRUE(f.cache->make_room(*draft).has_value());
     EXPECT_EQ(f.budget.used(), Bytes(64));
   }
   EXPECT_EQ(f.budget.used(), 0_B);
@@ -310,6 +313,7 @@ TEST(PrefixCache, OfTwoDraftsOfOneSequenceTheSecondAddsNothing) {
   const Capture capture(space(1), kFullOnly, prompt, 300);
   auto one = f.cache->draft(space(1), kFullOnly, prompt, capture.kv).value();
   auto two = f.cache->draft(space(1), kFullOnly, prompt, capture.kv).value();
+  ASSERT_TRUE(f.cache->make_room(one).has_value() && f.cache->make_room(two).has_value());
   ASSERT_TRUE(PrefixCache::fill(one, kFullOnly, capture.kv).has_value());
   ASSERT_TRUE(PrefixCache::fill(two, kFullOnly, capture.kv).has_value());
   EXPECT_EQ(f.cache->commit(std::move(one), space(1), kFullOnly, prompt)->added, TokenCount(300));

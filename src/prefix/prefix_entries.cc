@@ -380,6 +380,11 @@ Result<void> PrefixEntries::evict_for(Bytes bytes, std::uint64_t new_ends) {
   return {};
 }
 
+std::optional<NextToLeave> PrefixEntries::next_to_leave() {
+  if (!next_victim().has_value()) return std::nullopt;
+  return NextToLeave{.resident = counts_.resident, .worth = policy_->victim_worth()};
+}
+
 bool PrefixEntries::evict_one() {
   const auto victim = next_victim();
   if (!victim.has_value()) return false;

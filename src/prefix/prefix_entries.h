@@ -16,6 +16,7 @@
 #include "afterimage/prefix/prefix_match.h"
 #include "afterimage/prefix/prefix_tree.h"
 #include "afterimage/residency/eviction_policy.h"
+#include "afterimage/residency/shared_budget.h"
 
 namespace afterimage {
 
@@ -100,6 +101,8 @@ class PrefixEntries {
 
   /// Evicts until `bytes` fit and `new_ends` more ends are allowed, or evicts nobody.
   Result<void> evict_for(Bytes bytes, std::uint64_t new_ends);
+  /// nullopt: there is none that could leave.
+  std::optional<NextToLeave> next_to_leave();
   /// Evicts one entry. False: there is none that could leave.
   bool evict_one();
   /// No match finds `node` or what is below it any more; what is pinned goes when it is let go of.

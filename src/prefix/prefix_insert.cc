@@ -20,30 +20,6 @@ std::uint64_t PrefixCache::State::new_ends(PrefixTree::Walk walk, std::uint32_t 
   return entries.tree().end(walk.node) == walk.matched && entries.is_end(walk.node) ? 0 : 1;
 }
 
-Result<void> PrefixCache::State::reserve(Draft& draft, std::span<const Bytes> sizes,
-                                         std::uint64_t ends) {
-  Bytes total;
-  for (const Bytes size : sizes) total += size;
-  bool enough = false;
-  while (!enough) {
-    AFI_TRY_VOID(entries.evict_for(total, ends));
-    std::size_t next = 0;
-    enough = true;
-    for (std::vector<Draft::Part>* parts : {&draft.pieces_, &draft.snapshots_}) {
-      for (Draft::Part& part : *parts) {
-        auto room = enough ? budget.reserve(sizes[next++]) : Result<Reservation>(Reservation());
-        // Another cache may have taken the room in between. Each round evicts something or fails.
-        enough = enough && room.has_value();
-        part.room = room.has_value() ? *std::move(room) : Reservation();
-      }
-    }
-    if (enough) return {};
-    for (Draft::Part& part : draft.pieces_) part.room = Reservation();
-    for (Draft::Part& part : draft.snapshots_) part.room = Reservation();
-  }
-  return {};
-}
-
 Result<PrefixCache::Draft> PrefixCache::draft(const NamespaceId& id, const KvLayout& layout,
                                               const Sequence& sequence, const CapturedKv& kv) {
   State& state = *state_;
@@ -70,27 +46,50 @@ Result<PrefixCache::Draft> PrefixCache::draft(const NamespaceId& id, const KvLay
                      : PrefixMatch(TokenCount(0)));
   draft.covered_ = covered;
   draft.cost_ = kv.cost;
-  std::vector<Bytes> sizes;
+  draft.ends_ = state.new_ends(walk, covered.value());
   for (std::uint32_t at = had.value(); keeps_rows(layout) && at < covered.value();
        at += kRowsPerPiece) {
     const TokenCount rows(std::min(kRowsPerPiece, covered.value() - at));
-    draft.pieces_.push_back({.at = TokenCount(at), .rows = rows});
-    sizes.push_back(Payload::bytes_needed(row_views(layout, kv, TokenCount(at), rows)));
+    draft.pieces_.push_back(
+        {.bytes = Payload::bytes_needed(row_views(layout, kv, TokenCount(at), rows)),
+         .at = TokenCount(at),
+         .rows = rows});
   }
   for (std::size_t i = 0; i < kv.snapshots.size(); ++i) {
     const CapturedSnapshot& snapshot = kv.snapshots[i];
     const std::uint32_t at = snapshot.at.value();
     if (at <= had.value() && state.has_snapshot(state.node_at(walk.node, at), at)) continue;
-    draft.snapshots_.push_back(
-        {.at = snapshot.at, .snapshot = i, .serves_from = serves_from(layout, snapshot)});
-    sizes.push_back(Payload::bytes_needed(snapshot_views(layout, snapshot)));
-  }
-  const auto room = state.reserve(draft, sizes, state.new_ends(walk, covered.value()));
-  if (!room.has_value()) {
-    ++state.stats.refused;
-    return std::unexpected(room.error());
+    draft.snapshots_.push_back({.bytes = Payload::bytes_needed(snapshot_views(layout, snapshot)),
+                                .at = snapshot.at,
+                                .snapshot = i,
+                                .serves_from = serves_from(layout, snapshot)});
   }
   return draft;
+}
+
+Result<void> PrefixCache::make_room(Draft& draft) {
+  State& state = *state_;
+  const Bytes total = draft.bytes();
+  const auto give_back = [&] {
+    for (Draft::Part& part : draft.pieces_) part.room = Reservation();
+    for (Draft::Part& part : draft.snapshots_) part.room = Reservation();
+  };
+  const auto take = [&](std::vector<Draft::Part>& parts) {
+    return std::ranges::all_of(parts, [&](Draft::Part& part) {
+      auto room = state.budget.reserve(part.bytes);
+      if (room.has_value()) part.room = *std::move(room);
+      return room.has_value();
+    });
+  };
+  while (true) {
+    if (auto evicted = state.entries.evict_for(total, draft.ends_); !evicted.has_value()) {
+      ++state.stats.refused;
+      return evicted;
+    }
+    if (take(draft.pieces_) && take(draft.snapshots_)) return {};
+    // Another cache has taken the room in between. Each round evicts something or fails.
+    give_back();
+  }
 }
 
 Result<void> PrefixCache::fill(Draft& draft, const KvLayout& layout, const CapturedKv& kv) {
@@ -166,14 +165,15 @@ Result<PrefixInsertion> PrefixCache::insert(const NamespaceId& id, const KvLayou
                                             const Sequence& sequence, const CapturedKv& kv,
                                             PrefixMatch* from) {
   AFI_TRY(Draft made, draft(id, layout, sequence, kv));
+  AFI_TRY_VOID(make_room(made));
   AFI_TRY_VOID(fill(made, layout, kv));
   return commit(std::move(made), id, layout, sequence, from);
 }
 
 Bytes PrefixCache::Draft::bytes() const {
   Bytes total;
-  for (const Part& part : pieces_) total += part.room.bytes();
-  for (const Part& part : snapshots_) total += part.room.bytes();
+  for (const Part& part : pieces_) total += part.bytes;
+  for (const Part& part : snapshots_) total += part.bytes;
   return total;
 }
 

@@ -68,6 +68,11 @@ class EvictionPolicy {
 
   /// The entry that should leave first, of those not parked. Asking twice gives the same answer.
   [[nodiscard]] virtual std::optional<SlotId> victim() = 0;
+
+  /// What keeping the entry that victim() names is expected to bring: seconds saved by byte and
+  /// second, times a factor that is the same for all policies. nullopt: there is none, or this
+  /// policy does not weigh.
+  [[nodiscard]] virtual std::optional<double> victim_worth() { return std::nullopt; }
 };
 
 }  // namespace afterimage

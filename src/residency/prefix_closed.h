@@ -61,6 +61,8 @@ class PrefixClosed final : public EvictionPolicy {
     for (std::uint32_t below = index; below != kNobody; below = free_child(index)) index = below;
     return SlotId{.index = index, .generation = kin_[index].generation};
   }
+  /// Of the entry that the policy itself would name: those on it leave for its sake.
+  [[nodiscard]] std::optional<double> victim_worth() override { return policy_->victim_worth(); }
 
  private:
   static constexpr std::uint32_t kNobody = std::numeric_limits<std::uint32_t>::max();

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "afterimage/request.h"
 #include "afterimage/units.h"
 
 namespace afterimage {
@@ -12,9 +13,6 @@ namespace afterimage {
 enum class TurnKind : unsigned char { kUnknown, kHuman, kToolResult };
 /// Why the model stopped: after kToolUse the next turn is a machine's, and mostly soon.
 enum class StopReason : unsigned char { kUnknown, kEndTurn, kToolUse, kOther };
-/// What the client says of the conversation. It may be wrong: how much it is worth is learned.
-enum class ContinuationHint : unsigned char { kNone, kGoesOn, kEnds };
-
 /// What an eviction policy may know of a request that uses entries.
 struct RequestFacts {
   Duration now{0};  // since any beginning; never falls

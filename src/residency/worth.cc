@@ -159,10 +159,15 @@ void Worth::unpark(SlotId slot) {
   stand(slot.index, /*deepest=*/true);
 }
 
-std::optional<SlotId> Worth::victim() {
+std::optional<double> Worth::victim_worth() {
   close_runs();
   if (std::exchange(stale_ranks_, false)) rank_buckets();
   if (order_.empty()) return std::nullopt;
+  return order_.begin()->first;
+}
+
+std::optional<SlotId> Worth::victim() {
+  if (!victim_worth().has_value()) return std::nullopt;
   const Index run = buckets_.find(order_.begin()->second)->second.runs.first;
   const Index entry = runs_[run].standing.first;
   return SlotId{.index = entry, .generation = entries_[entry].generation};

@@ -44,6 +44,7 @@ class Worth final : public EvictionPolicy {
   void park(SlotId slot) override;
   void unpark(SlotId slot) override;
   [[nodiscard]] std::optional<SlotId> victim() override;
+  [[nodiscard]] std::optional<double> victim_worth() override;
 
   /// Entries that are gone and still remembered; at most kMostRemembered when a request begins.
   [[nodiscard]] std::uint64_t remembered() const { return remembered_; }

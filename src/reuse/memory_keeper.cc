@@ -10,8 +10,6 @@
 namespace afterimage {
 namespace {
 
-// A cache's lock is held for no more than this at a time.
-constexpr Bytes kSlice = 64_MiB;
 // Less than this is not worth a walk over the heap.
 constexpr Bytes kWorthReturning = 1_MiB;
 constexpr std::size_t kRememberedReleases = 1000;
@@ -21,22 +19,19 @@ Bytes minus(Bytes a, Bytes b) { return a > b ? a - b : 0_B; }
 
 }  // namespace
 
-MemoryKeeper::MemoryKeeper(const PressureOptions& options, MemoryBudget& budget,
-                           EncodeOnce& encoder, PrefillOnce* prefix, const Clock& clock)
+MemoryKeeper::MemoryKeeper(const PressureOptions& options, SharedBudget& caches, const Clock& clock)
     : gauge_(options.gauge),
       options_(options.governor),
-      cap_(budget.capacity()),
-      budget_(budget),
-      encoder_(encoder),
-      prefix_(prefix),
+      cap_(caches.budget().capacity()),
+      caches_(caches),
+      budget_(caches.budget()),
       clock_(clock) {
   stats_.gauge = gauge_->name();
-  stats_.lowest_budget = budget.capacity();
+  stats_.lowest_budget = cap_;
 }
 
 Result<std::unique_ptr<MemoryKeeper>> MemoryKeeper::create(const PressureOptions& options,
-                                                           MemoryBudget& budget,
-                                                           EncodeOnce& encoder, PrefillOnce* prefix,
+                                                           SharedBudget& caches,
                                                            const Clock& clock) {
   if (options.gauge == nullptr) {
     return fail(ErrorCode::kInvalidArgument, "nothing can be governed without a gauge");
@@ -48,11 +43,11 @@ Result<std::unique_ptr<MemoryKeeper>> MemoryKeeper::create(const PressureOptions
   }
   // To the governor the reserve is part of what we could take, and we never do: so that it is kept
   // out of what others leave over and not out of the budget.
-  const Bytes cap = budget.capacity();
+  const Bytes cap = caches.budget().capacity();
   chosen.governor.cap = cap + std::min(chosen.governor.reserve, Bytes::max() - cap);
   if (!chosen.governor.blind_cap.has_value()) chosen.governor.blind_cap = Bytes(cap.value() / 2);
   AFI_TRY_VOID(check(chosen.governor));
-  std::unique_ptr<MemoryKeeper> keeper(new MemoryKeeper(chosen, budget, encoder, prefix, clock));
+  std::unique_ptr<MemoryKeeper> keeper(new MemoryKeeper(chosen, caches, clock));
   keeper->tick();
   if (options.own_thread) {
     keeper->thread_ =
@@ -73,51 +68,21 @@ GovernorActions MemoryKeeper::tick(Bytes refused) {
   state_ = std::move(next.state);
   // Blocked before room is made, so that nobody takes it; opened after.
   const bool blocked = next.actions.admission == Admission::kBlocked;
-  const auto set_admission = [&] {
-    encoder_.block_admission(blocked);
-    if (prefix_ != nullptr) prefix_->block_admission(blocked);
-  };
-  if (blocked) set_admission();
+  if (blocked) caches_.block_admission(true);
   // A guess about the future keeps newcomers out and costs nobody who is there: nothing here has a
   // copy below. So what others leave over, less the reserve, may stay, and does not grow.
   const Bytes left_over = minus(next.actions.budget, options_.reserve);
   const Bytes budget =
       std::min(cap_, std::max(next.actions.target, std::min(left_over, budget_.capacity())));
   budget_.set_capacity(budget);
-  GaveBack release{.at = inputs.now, .bytes = give_back(), .budget = budget};
+  GaveBack release{.at = inputs.now, .bytes = caches_.obey(), .budget = budget};
   if (release.bytes >= kWorthReturning) return_free_memory();
   release.left = budget_.used();
   in_use_ = release.left > release.budget ? release.left : 0_B;
-  if (!blocked) set_admission();
+  if (!blocked) caches_.block_admission(false);
   release.took = clock_.now() - inputs.now;
   note(next.actions, release, read);
   return next.actions;
-}
-
-// In proportion to what each holds: a byte of KV and a byte of embeddings have no common measure of
-// worth yet, and so neither cache is emptied for the other's sake.
-Bytes MemoryKeeper::give_back() {
-  Bytes gone;
-  while (true) {
-    const Bytes excess = minus(budget_.used(), budget_.capacity());
-    if (excess == 0_B) return gone;
-    const Bytes part = std::min(excess, kSlice);
-    const auto images = static_cast<double>(encoder_.cache_stats().resident.value());
-    const auto kv =
-        prefix_ == nullptr ? 0.0 : static_cast<double>(prefix_->cache_stats().resident.value());
-    Bytes freed;
-    if (images > 0) {
-      const double share = static_cast<double>(part.value()) * images / (images + kv);
-      freed = encoder_.shed(Bytes(static_cast<Bytes::rep>(share)));
-    }
-    if (prefix_ != nullptr && freed < part) freed += prefix_->shed(part - freed);
-    gone += freed;
-    if (freed == 0_B) break;
-  }
-  // What one of them has in use the other pays for, and a floor yields to the budget.
-  gone += encoder_.obey_budget();
-  if (prefix_ != nullptr) gone += prefix_->obey_budget();
-  return gone;
 }
 
 void MemoryKeeper::note(const GovernorActions& actions, const GaveBack& release, bool read) {

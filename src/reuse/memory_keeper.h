@@ -9,14 +9,12 @@
 #include <thread>
 #include <vector>
 
-#include "afterimage/encoder/encode_once.h"
-#include "afterimage/memory/budget.h"
 #include "afterimage/platform/clock.h"
 #include "afterimage/platform/mutex.h"
 #include "afterimage/platform/timed_condition.h"
-#include "afterimage/prefix/prefill_once.h"
 #include "afterimage/pressure/gauge.h"
 #include "afterimage/pressure/governor.h"
+#include "afterimage/residency/shared_budget.h"
 #include "afterimage/result.h"
 
 namespace afterimage {
@@ -75,12 +73,11 @@ struct MemoryKeeperStats {
 /// Source   src/reuse/DESIGN.md, "Under pressure".
 class MemoryKeeper {
  public:
-  /// All of them, and the clock, outlive the keeper. `prefix` may be nullptr. Ticks once.
+  /// `caches` and the clock outlive the keeper. Ticks once.
   /// kInvalidArgument: no gauge, or options that make no governor; kUnavailable: a reserve was to
   /// be measured and the gauge cannot be read.
   static Result<std::unique_ptr<MemoryKeeper>> create(const PressureOptions& options,
-                                                      MemoryBudget& budget, EncodeOnce& encoder,
-                                                      PrefillOnce* prefix, const Clock& clock);
+                                                      SharedBudget& caches, const Clock& clock);
   /// Stops the thread; the budget stays as it was last set.
   ~MemoryKeeper();
   MemoryKeeper(const MemoryKeeper&) = delete;
@@ -93,9 +90,7 @@ class MemoryKeeper {
   [[nodiscard]] MemoryKeeperStats stats() const;
 
  private:
-  MemoryKeeper(const PressureOptions& options, MemoryBudget& budget, EncodeOnce& encoder,
-               PrefillOnce* prefix, const Clock& clock);
-  Bytes give_back();
+  MemoryKeeper(const PressureOptions& options, SharedBudget& caches, const Clock& clock);
   void note(const GovernorActions& actions, const GaveBack& release, bool read)
       AFI_REQUIRES(ticking_);
   void run(const std::stop_token& stop);
@@ -103,9 +98,8 @@ class MemoryKeeper {
   const std::shared_ptr<PressureGauge> gauge_;
   const GovernorOptions options_;
   const Bytes cap_;  // the budget's capacity when we came
-  MemoryBudget& budget_;
-  EncodeOnce& encoder_;
-  PrefillOnce* const prefix_;
+  SharedBudget& caches_;
+  MemoryBudget& budget_;  // of the caches
   const Clock& clock_;
 
   Mutex ticking_;

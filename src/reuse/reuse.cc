@@ -37,18 +37,21 @@ Result<std::unique_ptr<Reuse>> Reuse::create(const ReuseOptions& options, const 
   AFI_TRY(cache_options.policy, make_policy(options.policy));
   AFI_TRY(reuse->cache_, EncoderCache::create(std::move(cache_options), reuse->budget_));
   reuse->front_ = std::make_unique<EncodeOnce>(
-      *reuse->cache_, clock, EncodeOnceOptions{.verify_hits = options.verify_hits});
+      *reuse->cache_, clock,
+      EncodeOnceOptions{.verify_hits = options.verify_hits, .shared = &reuse->shared_});
+  reuse->shared_.join(*reuse->front_);
   if (options.prefixes) {
     PrefixCacheOptions prefix_options;
     prefix_options.max_sequences = options.max_sequences;
     AFI_TRY(prefix_options.policy, make_policy(options.policy));
     AFI_TRY(reuse->prefixes_, PrefixCache::create(std::move(prefix_options), reuse->budget_));
     reuse->prefill_ = std::make_unique<PrefillOnce>(
-        *reuse->prefixes_, PrefillOnceOptions{.verify_hits = options.verify_hits});
+        *reuse->prefixes_,
+        PrefillOnceOptions{.verify_hits = options.verify_hits, .shared = &reuse->shared_});
+    reuse->shared_.join(*reuse->prefill_);
   }
   if (options.pressure.gauge != nullptr) {
-    AFI_TRY(reuse->keeper_, MemoryKeeper::create(options.pressure, reuse->budget_, *reuse->front_,
-                                                 reuse->prefill_.get(), clock));
+    AFI_TRY(reuse->keeper_, MemoryKeeper::create(options.pressure, reuse->shared_, clock));
   }
   return reuse;
 }

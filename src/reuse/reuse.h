@@ -18,6 +18,7 @@
 #include "afterimage/prefix/prefill_once.h"
 #include "afterimage/prefix/prefix_archive.h"
 #include "afterimage/prefix/prefix_cache.h"
+#include "afterimage/residency/shared_budget.h"
 #include "afterimage/result.h"
 #include "afterimage/reuse/fingerprint.h"
 #include "afterimage/reuse/memory_keeper.h"
@@ -93,6 +94,7 @@ class Reuse {
   Secret root_;
   MemoryBudget transfer_;  // of what is between the tier and the caches
   MemoryBudget budget_;
+  SharedBudget shared_{budget_};
   std::unique_ptr<EncoderArchive> encoder_archive_;
   std::unique_ptr<PrefixArchive> prefix_archive_;
   std::unique_ptr<EncoderCache> cache_;

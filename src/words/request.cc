@@ -33,6 +33,18 @@ std::string_view to_string(Role role) {
   return "unknown";
 }
 
+std::string_view to_string(ContinuationHint hint) {
+  switch (hint) {
+    case ContinuationHint::kNone:
+      return "unknown";
+    case ContinuationHint::kGoesOn:
+      return "goes_on";
+    case ContinuationHint::kEnds:
+      return "ends";
+  }
+  return "unknown";
+}
+
 Bytes raw_bytes(const MediaItem& item) {
   Bytes total;
   for (const FileBytes& file : item.files) total += Bytes(file->size());

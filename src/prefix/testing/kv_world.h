@@ -97,8 +97,11 @@ inline std::vector<std::uint64_t> histories(const NamespaceId& id, const Sequenc
 
 inline void write(std::vector<std::byte>& out, std::uint64_t history, std::size_t group,
                   std::uint64_t bytes) {
-  for (std::uint64_t i = 0; i < bytes; ++i) {
-    out.push_back(static_cast<std::byte>(stir(history, group * 1000 + i) >> 11U));
+  const std::size_t begin = out.size();
+  out.resize(begin + bytes);
+  for (std::uint64_t i = 0; i < bytes; i += 8) {
+    const std::uint64_t word = stir(history, group * 1000 + i);
+    std::memcpy(&out[begin + i], &word, std::min<std::uint64_t>(8, bytes - i));
   }
 }
 
