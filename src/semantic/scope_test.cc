@@ -24,9 +24,9 @@ ScopeMedia picture(unsigned n) {
 /// Everything that a scope depends on, so that a test can change one thing at a time.
 struct Inputs {
   Secret root = [] {
-    Secret root;
-    for (std::size_t i = 0; i < root.size(); ++i) root[i] = static_cast<std::byte>(i);
-    return root;
+    Secret secret;
+    for (std::size_t i = 0; i < secret.size(); ++i) secret[i] = static_cast<std::byte>(i);
+    return secret;
   }();
   ModelIdentity model{.model = "m",
                       .weights_epoch = "1",
