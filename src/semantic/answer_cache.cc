@@ -145,6 +145,8 @@ std::string_view to_string(Verdict verdict) {
   switch (verdict) {
     case Verdict::kServed:
       return "served";
+    case Verdict::kJoined:
+      return "joined";
     case Verdict::kMissed:
       return "missed";
     case Verdict::kNotAllowed:
@@ -399,7 +401,7 @@ AnswerLookup AnswerCache::find(Question& question, const LookupRules& rules) {
 }
 
 void AnswerCache::take_back(const AnswerLookup& served) {
-  if (!served.answer.has_value()) return;
+  if (!served.answer.has_value() || served.steps.back().verdict != Verdict::kServed) return;
   const MutexLock lock(mutex_);
   RungStats& counts = state_->stats.rungs[index_of(served.steps.back().rung)];
   --counts.served;

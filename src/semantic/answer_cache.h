@@ -59,6 +59,7 @@ struct LookupRules {
 /// What became of a look-up at one rung.
 enum class Verdict : unsigned char {
   kServed,
+  kJoined,      // another was asking the same, and its answer served both: see AnswerOnce
   kMissed,      // no such question
   kNotAllowed,  // matched; the rung is beyond LookupRules::serve
   kTooOld,      // matched; older than LookupRules::max_age
@@ -81,6 +82,12 @@ struct AnswerLookup {
   std::optional<Answer> answer;
   std::vector<LadderStep> steps;  // in order; an answer is that of the last
   Duration saved{0};              // what the answer had taken
+
+  /// The answer is there, and no model was asked for it.
+  [[nodiscard]] bool avoided_work() const {
+    return answer.has_value() && !steps.empty() &&
+           (steps.back().verdict == Verdict::kServed || steps.back().verdict == Verdict::kJoined);
+  }
 };
 
 struct AnswerFacts {
