@@ -480,6 +480,12 @@ Bytes AnswerCache::obey_budget() {
   return before - state_->stats.resident;
 }
 
+std::span<const std::byte> AnswerCache::kept_bytes(Question& question) const {
+  const FormKey key = key_of(question.scope(), TextRung::kExact, question.text());
+  const MutexLock lock(mutex_);
+  return state_->slots.at(state_->place_of(key).value()).payload->tensors().front().bytes();
+}
+
 AnswerCacheStats AnswerCache::stats() const {
   const MutexLock lock(mutex_);
   return state_->stats;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -176,8 +177,10 @@ class AnswerCache {
   void check_invariants() const;
 
  private:
+  friend struct AnswerCacheInside;  // a test damages what is kept
   struct State;
   AnswerCache(std::unique_ptr<State> state, const Clock& clock);
+  [[nodiscard]] std::span<const std::byte> kept_bytes(Question& question) const;
 
   mutable Mutex mutex_;
   const Clock& clock_;

@@ -12,6 +12,14 @@
 #include "afterimage/testing/seeds.h"
 
 namespace afterimage {
+
+struct AnswerCacheInside {
+  static void flip_first_bit(AnswerCache& cache, Question question) {
+    const auto bytes = cache.kept_bytes(question);
+    *const_cast<std::byte*>(bytes.data()) ^= std::byte{1};
+  }
+};
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -157,6 +165,7 @@ TEST(AnswerCache, ExpiresAtItsTimeAndNotBeforeHoweverOftenItIsUsed) {
   EXPECT_EQ(f.get(kAsked), "so");
   f.clock.advance(1ns);
   const AnswerLookup found = f.find(scope(1), kAsked);
+  ASSERT_EQ(found.steps.size(), 3U);
   EXPECT_EQ(found.steps.front().verdict, Verdict::kExpired);
   EXPECT_EQ(found.steps[1].verdict, Verdict::kMissed) << "it is gone";
   EXPECT_EQ(f.budget.used(), 0_B);
@@ -234,6 +243,18 @@ TEST(AnswerCache, WhatIsServedAndNotUsedIsTakenBack) {
   EXPECT_EQ(f.rung(TextRung::kExact).matched_not_used, 1U);
   EXPECT_EQ(f.cache->stats().answer_time_saved, 0s);
   f.cache->take_back(AnswerLookup{});
+}
+
+TEST(AnswerCache, DamagedBytesAreAMissCountedAndRemoved) {
+  Fixture f;
+  ASSERT_TRUE(f.put(kAsked, "so").has_value());
+  AnswerCacheInside::flip_first_bit(*f.cache, Question(scope(1), kAsked));
+  const AnswerLookup found = f.find(scope(1), kAsked);
+  EXPECT_FALSE(found.answer.has_value());
+  EXPECT_EQ(found.steps.front().verdict, Verdict::kDamaged);
+  EXPECT_EQ(f.rung(TextRung::kExact).matched_not_used, 1U);
+  EXPECT_EQ(f.cache->stats().damaged, 1U);
+  EXPECT_EQ(f.budget.used(), 0_B);
 }
 
 TEST(AnswerCache, RefusesWhatMayNotBeKept) {

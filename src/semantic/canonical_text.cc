@@ -439,14 +439,13 @@ std::optional<std::string> fold_text(std::string_view question, TextRung rung) {
     return words.has_value() ? folded(*std::move(words), fold_typing) : std::string(question);
   }
   if (!words.has_value()) return std::nullopt;
-  fold_typing(*words);
-  if (!is_english(*words)) return std::nullopt;
-  std::string near = folded(*words, [](Words& w) {
+  std::string near = folded(*std::move(words), [](Words& w) {
     fold_typing(w);
     fold_wording(w);
   });
-  // The article may have been all that was English about it.
-  if (!is_english(*words_of(near))) return std::nullopt;
+  // Folding may have uncovered what is kept whole (spells, spell), or the article was all English.
+  const auto still = words_of(near);
+  if (!still.has_value() || !is_english(*still)) return std::nullopt;
   return near;
 }
 

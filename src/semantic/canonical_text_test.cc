@@ -250,7 +250,7 @@ TEST(FalseMerge, ArticlesAndPluralsThatMatter) {
        {"this one and all", "Is the water cold in this?", "Is water cold in this?"},
        {"these and all", "Do the cats like this?", "Do cats like this?"},
        {"few and a few", "Does it have a few legs?", "Does it have few legs?"},
-       {"news", "What is the news in this?", "What is the new in this?"},
+       {"news", "spells", "articles", "What is the news in this?", "What is the new in this?"},
        {"arms", "Who has the arms in this?", "Who has the arm in this?"},
        {"means", "What is the means of this?", "What is the mean of this?"},
        {"what a", "What a man wants is what?", "What man wants is what?"},
@@ -285,6 +285,10 @@ TEST(CanonicalText, NearIsForEnglishAlone) {
                            "define a casa de luz", "Il a bu a la fin", "Name an der Wand"}) {
     EXPECT_FALSE(fold_text(text, TextRung::kNear).has_value()) << text;
   }
+}
+
+TEST(CanonicalText, WhatFoldingUncoversIsKeptWhole) {
+  EXPECT_FALSE(fold_text("What spells does the wizard know?", TextRung::kNear).has_value());
 }
 
 const std::vector<std::string>& fragments() {

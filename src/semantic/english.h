@@ -25,8 +25,8 @@ inline constexpr auto kRequestOpeners =
                                      "give", "identify", "list", "name", "show", "tell", "write"});
 
 /// Other words of which a capital at the beginning says nothing. Their sentence may be of any kind.
-inline constexpr auto kOtherOpeners = std::to_array<std::string_view>(
-    {"do", "don't", "have", "haven't", "if", "please", "when", "will", "won't"});
+inline constexpr auto kOtherOpeners =
+    std::to_array<std::string_view>({"do", "don't", "have", "haven't", "if", "please", "when"});
 
 /// Words that no question in another language is made of: a text with one of them is English.
 inline constexpr auto kEnglish = std::to_array<std::string_view>(
