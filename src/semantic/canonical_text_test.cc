@@ -250,7 +250,7 @@ TEST(FalseMerge, ArticlesAndPluralsThatMatter) {
        {"this one and all", "Is the water cold in this?", "Is water cold in this?"},
        {"these and all", "Do the cats like this?", "Do cats like this?"},
        {"few and a few", "Does it have a few legs?", "Does it have few legs?"},
-       {"news", "spells", "articles", "What is the news in this?", "What is the new in this?"},
+       {"news", "What is the news in this?", "What is the new in this?"},
        {"arms", "Who has the arms in this?", "Who has the arm in this?"},
        {"means", "What is the means of this?", "What is the mean of this?"},
        {"what a", "What a man wants is what?", "What man wants is what?"},
@@ -294,12 +294,12 @@ TEST(CanonicalText, WhatFoldingUncoversIsKeptWhole) {
 const std::vector<std::string>& fragments() {
   static const std::vector<std::string> kFragments = [] {
     std::vector<std::string> words{
-        "What",    "what's",  "is",   "the",  "a",          "an",   "best",   "way",   "of",
-        "dogs",    "glasses", "I",    "i'm",  "don't",      "can",  "please", "you",   "how",
-        "do",      "some",    "?",    "??",   ".",          "!",    "\"",     "'",     ",",
-        ":",       "C++",     "5%",   "\n",   "\t",         "  ",   "首都",   "é",     "\u2019",
-        "`x`",     "\x80",    "are",  "it's", "been",       "Oort", "cloud",  "2016?", "café?",
-        "there's", "word",    "news", "-",    "What\u2019s"};
+        "What",    "what's",  "is",   "the",    "a",        "an",   "best",       "way",   "of",
+        "dogs",    "glasses", "I",    "i'm",    "don't",    "can",  "please",     "you",   "how",
+        "do",      "some",    "?",    "??",     ".",        "!",    "\"",         "'",     ",",
+        ":",       "C++",     "5%",   "\n",     "\t",       "  ",   "首都",       "é",     "\u2019",
+        "`x`",     "\x80",    "are",  "it's",   "been",     "Oort", "cloud",      "2016?", "café?",
+        "there's", "word",    "news", "spells", "articles", "-",    "What\u2019s"};
     for (const auto* list : {&kTyping, &kWording}) {
       for (const Pair& pair : *list) words.push_back(pair.a);
     }
