@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <thread>
 
 #include "afterimage/semantic/testing/questions.h"
@@ -223,6 +224,36 @@ TEST(AnswerOnce, WhatIsNotWholeReachesWhoAskedForIt) {
   EXPECT_EQ(got->answer->text, "half an");
   EXPECT_FALSE(got->avoided_work());
   AnswerTurn again = take<AnswerTurn>(f.claim(kAsked));
+}
+
+/// A clock at one of whose readings something happens.
+class EventfulClock final : public Clock {
+ public:
+  [[nodiscard]] Duration now() const override {
+    if (countdown_ > 0 && --countdown_ == 0) event_();
+    return Duration(0);
+  }
+  void arm(int reading, std::function<void()> event) {
+    event_ = std::move(event);
+    countdown_ = reading;
+  }
+
+ private:
+  mutable int countdown_ = 0;
+  std::function<void()> event_;
+};
+
+TEST(AnswerOnce, AnAnswerThatComesBetweenTheLooksIsFound) {
+  MemoryBudget budget(1_MiB);
+  EventfulClock clock;
+  const auto cache = AnswerCache::create({}, budget, clock).value();
+  AnswerOnce front(*cache, clock);
+  Question question(scope(1), kAsked);
+  AnswerTurn turn = take<AnswerTurn>(front.claim(question));
+  // A rung reads the clock three times; after the last of them nothing of the cache is looked at.
+  clock.arm(9, [&] { EXPECT_TRUE(std::move(turn).publish(answer("so"), {}).value()); });
+  EXPECT_EQ(take<AnswerLookup>(front.claim(question)).answer->text, "so");
+  EXPECT_EQ(front.stats().led, 1U);
 }
 
 TEST(AnswerOnce, ManyThreadsAskOnce) {

@@ -321,9 +321,11 @@ void fold_ability(Words& words) {
   }
 }
 
+std::string_view singular(std::string_view plural) { return plural.substr(0, plural.size() - 1); }
+
 bool is_plural(std::string_view noun) {
   if (noun.size() < 4 || !all_lower(noun) || noun.back() != 's') return false;
-  const std::string_view stem = noun.substr(0, noun.size() - 1);
+  const std::string_view stem = singular(noun);
   return !std::string_view("aiosu").contains(stem.back()) && !stem.ends_with("ie") &&
          !holds(english::kFunctionWords, noun) && !holds(english::kFunctionWords, stem) &&
          !holds(english::kNotPlural, noun);
@@ -377,12 +379,14 @@ bool is_idle_article(const Words& words, std::size_t i) {
   const std::string_view next = core_at(words, i + 1);
   if (next.size() < 2 || holds(english::kFunctionWords, lowered(next))) return false;
   const std::string_view then = words[i + 1].bare() ? core_at(words, i + 2) : "";
-  if (!all_lower(next)) {  // the Oort cloud, but not the Who, a Picasso, in the US
-    return article == "the" && is_noun_like(then);
+  if (!all_lower(next)) {  // the Oort cloud and the NASA, but not the Who, a Picasso, in the US
+    const bool acronym = next.size() > 2 && std::ranges::all_of(next, is_upper);
+    return article == "the" && (acronym || is_noun_like(then));
   }
+  const bool relational = holds(english::kRelational, next) ||
+                          (is_plural(next) && holds(english::kRelational, singular(next)));
   if (article == "the" &&
-      (holds(english::kSuperlatives, next) ||
-       (holds(english::kRelational, next) && holds(english::kRelations, then)))) {
+      (holds(english::kSuperlatives, next) || (relational && holds(english::kRelations, then)))) {
     return true;
   }
   if (holds(english::kArticleMatters, next) || holds(english::kBeforeQuantity, before))

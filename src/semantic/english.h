@@ -103,14 +103,15 @@ inline constexpr auto kSuperlatives = std::to_array<std::string_view>(
 
 /// So it is before these, if they are said of something.
 inline constexpr auto kRelational = std::to_array<std::string_view>(
-    {"advantage",  "amount",       "benefit",    "capital",     "cause",      "color",
-     "colour",     "cost",         "definition", "description", "difference", "disadvantage",
-     "distance",   "effect",       "formula",    "function",    "height",     "history",
-     "impact",     "importance",   "length",     "meaning",     "name",       "origin",
-     "population", "price",        "procedure",  "process",     "purpose",    "reason",
-     "relation",   "relationship", "role",       "salary",      "scope",      "significance",
-     "size",       "structure",    "syllabus",   "temperature", "use",        "value",
-     "weight",     "width"});
+    {"advantage",    "amount",   "benefit",      "capital",    "cause",        "characteristic",
+     "color",        "colour",   "cost",         "definition", "description",  "difference",
+     "disadvantage", "distance", "effect",       "example",    "feature",      "formula",
+     "function",     "height",   "history",      "impact",     "importance",   "length",
+     "meaning",      "name",     "origin",       "population", "price",        "procedure",
+     "process",      "purpose",  "reason",       "relation",   "relationship", "role",
+     "salary",       "scope",    "significance", "similarity", "size",         "structure",
+     "syllabus",     "symptom",  "temperature",  "use",        "value",        "weight",
+     "width"});
 
 inline constexpr auto kRelations =
     std::to_array<std::string_view>({"behind", "between", "for", "from", "in", "of", "to"});
@@ -191,32 +192,55 @@ inline constexpr auto kBeforeQuantity = std::to_array<std::string_view>(
     {"half", "many", "once", "per", "quite", "rather", "such", "times", "twice"});
 
 /// Words that mean something else without their s, or are no plurals.
-inline constexpr auto kNotPlural = std::to_array<std::string_view>(
-    {"accounts",   "afterwards", "airs",           "always",    "arms",           "arts",
-     "assets",     "athletics",  "bits",           "bowels",    "brains",         "business",
-     "chips",      "clothes",    "colors",         "colours",   "communications", "congratulations",
-     "contents",   "credits",    "customs",        "damages",   "days",           "degrees",
-     "drinks",     "dynamics",   "earnings",       "economics", "effects",        "electronics",
-     "ends",       "ethics",     "facilities",     "feelings",  "fireworks",      "forces",
-     "frames",     "funds",      "games",          "genetics",  "genitals",       "glasses",
-     "goods",      "graphics",   "grounds",        "guts",      "headquarters",   "heads",
-     "holidays",   "honors",     "hours",          "hundreds",  "interests",      "irons",
-     "jeans",      "laws",       "letters",        "lights",    "likes",          "linguistics",
-     "lives",      "looks",      "manners",        "materials", "mathematics",    "maths",
-     "means",      "mechanics",  "media",          "minutes",   "months",         "morals",
-     "news",       "obsequies",  "odds",           "ones",      "pains",          "pajamas",
-     "pants",      "papers",     "parts",          "percents",  "physics",        "pictures",
-     "pieces",     "points",     "politics",       "powers",    "premises",       "proceeds",
-     "qualities",  "quarters",   "rates",          "regards",   "relations",      "remains",
-     "resources",  "returns",    "rights",         "robotics",  "rooms",          "sales",
-     "sands",      "savings",    "scales",         "scissors",  "seconds",        "semantics",
-     "sets",       "shades",     "shorts",         "sights",    "sometimes",      "specs",
-     "spectacles", "spirits",    "stairs",         "statics",   "statistics",     "steps",
-     "stocks",     "stops",      "surroundings",   "talks",     "tens",           "terms",
-     "thanks",     "themselves", "thermodynamics", "thousands", "troops",         "troubles",
-     "trousers",   "units",      "values",         "vitals",    "wages",          "waters",
-     "weeks",      "windows",    "wings",          "woods",     "works",          "yards",
-     "years"});
+inline constexpr auto kNotPlural =
+    std::to_array<std::string_view>({"accounts",       "afterwards",     "airs",
+                                     "always",         "arms",           "arts",
+                                     "assets",         "athletics",      "bits",
+                                     "bowels",         "brains",         "business",
+                                     "chips",          "clothes",        "colors",
+                                     "colours",        "communications", "congratulations",
+                                     "contents",       "credits",        "customs",
+                                     "damages",        "days",           "degrees",
+                                     "drinks",         "dynamics",       "earnings",
+                                     "economics",      "electronics",    "ends",
+                                     "ethics",         "facilities",     "feelings",
+                                     "fireworks",      "forces",         "frames",
+                                     "funds",          "games",          "genetics",
+                                     "genitals",       "glasses",        "goods",
+                                     "graphics",       "grounds",        "guts",
+                                     "headquarters",   "heads",          "holidays",
+                                     "honors",         "hours",          "hundreds",
+                                     "interests",      "irons",          "jeans",
+                                     "laws",           "letters",        "lights",
+                                     "likes",          "linguistics",    "lives",
+                                     "looks",          "manners",        "materials",
+                                     "mathematics",    "maths",          "means",
+                                     "mechanics",      "media",          "minutes",
+                                     "months",         "morals",         "news",
+                                     "obsequies",      "odds",           "ones",
+                                     "pains",          "pajamas",        "pants",
+                                     "papers",         "parts",          "percents",
+                                     "physics",        "pictures",       "pieces",
+                                     "points",         "politics",       "powers",
+                                     "premises",       "proceeds",       "qualities",
+                                     "quarters",       "rates",          "regards",
+                                     "remains",        "resources",      "returns",
+                                     "rights",         "robotics",       "rooms",
+                                     "sales",          "sands",          "savings",
+                                     "scales",         "scissors",       "seconds",
+                                     "semantics",      "sets",           "shades",
+                                     "shorts",         "sights",         "sometimes",
+                                     "specs",          "spectacles",     "spirits",
+                                     "stairs",         "statics",        "statistics",
+                                     "steps",          "stocks",         "stops",
+                                     "surroundings",   "talks",          "tens",
+                                     "terms",          "thanks",         "themselves",
+                                     "thermodynamics", "thousands",      "troops",
+                                     "troubles",       "trousers",       "units",
+                                     "values",         "vitals",         "wages",
+                                     "waters",         "weeks",          "windows",
+                                     "wings",          "woods",          "works",
+                                     "yards",          "years"});
 
 /// Verbs of being rather than doing: "how do I look" is not "how can I look".
 inline constexpr auto kStates = std::to_array<std::string_view>(
@@ -228,10 +252,13 @@ inline constexpr auto kStates = std::to_array<std::string_view>(
 inline constexpr auto kDone = std::to_array<std::string_view>(
     {"become", "been", "come", "done", "gone", "got", "had", "made", "run", "said"});
 
-/// Of what is so, nobody wants all.
+/// Whoever asks for these asks for some of them.
 inline constexpr auto kPraise = std::to_array<std::string_view>(
-    {"amazing", "awesome", "cool", "easy", "effective", "famous", "funny", "good", "great",
-     "inspiring", "interesting", "nice", "popular", "simple", "tips", "useful", "ways"});
+    {"advantages", "amazing",     "awesome",       "benefits", "causes",    "characteristics",
+     "cool",       "differences", "disadvantages", "easy",     "effective", "examples",
+     "famous",     "features",    "funny",         "good",     "great",     "ideas",
+     "inspiring",  "interesting", "nice",          "popular",  "reasons",   "simple",
+     "symptoms",   "tips",        "types",         "useful",   "uses",      "ways"});
 
 inline bool holds(std::span<const std::string_view> list, std::string_view word) {
   return std::ranges::binary_search(list, word);
