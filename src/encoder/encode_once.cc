@@ -6,47 +6,22 @@
 #include <utility>
 
 #include "afterimage/check.h"
+#include "afterimage/platform/flight.h"
 
 namespace afterimage {
 
 /// Guarded by the front's lock.
-struct Flight {
-  enum class State : unsigned char { kLed, kOrphaned, kPublished, kFailed };
-
-  explicit Flight(const EncoderKey& of) : key(of) {}
+struct EncoderFlight : Flight {
+  explicit EncoderFlight(const EncoderKey& of) : key(of) {}
 
   const EncoderKey key;
-  State state = State::kLed;
-  std::uint64_t waiting = 0;
   std::optional<Pin> kept;  // the entry, held until the last of those who wait has taken it
   std::shared_ptr<const EncoderOutput> uncached;
-  std::optional<Error> error;
-  Condition changed;
 };
 
 struct EncodeOnce::Flights {
-  boost::unordered_flat_map<EncoderKey, std::shared_ptr<Flight>, DigestHash> by_key;
+  boost::unordered_flat_map<EncoderKey, std::shared_ptr<EncoderFlight>, DigestHash> by_key;
 };
-
-namespace {
-
-bool meets_everybody(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::kInvalidArgument:
-    case ErrorCode::kNotFound:
-    case ErrorCode::kLimitExceeded:
-    case ErrorCode::kCorruption:
-    case ErrorCode::kUnsupported:
-      return true;
-    case ErrorCode::kNoSpace:
-    case ErrorCode::kUnavailable:
-    case ErrorCode::kCancelled:
-      return false;
-  }
-  return false;
-}
-
-}  // namespace
 
 std::span<const TensorView> Embeddings::tensors() const {
   if (const Pin* pin = std::get_if<Pin>(&held_)) return (*pin)->tensors();
@@ -115,16 +90,15 @@ EncodeOnce::Claim EncodeOnce::claim(const EncoderKey& key, AgentId agent) {
   }
   auto& flight = flights_->by_key[key];
   if (flight == nullptr) {
-    flight = std::make_shared<Flight>(key);
+    flight = std::make_shared<EncoderFlight>(key);
     ++stats_.led;
     return Turn(*this, flight, agent);
   }
-  if (flight->state == Flight::State::kOrphaned) {
-    flight->state = Flight::State::kLed;
+  if (flight->take_over()) {
     ++stats_.taken_over;
     return Turn(*this, flight, agent);
   }
-  ++flight->waiting;
+  flight->join();
   ++stats_.followed;
   return Ticket(*this, flight, agent);
 }
@@ -186,7 +160,7 @@ Result<Pin> EncodeOnce::store(const EncoderKey& key, const TensorViews& views,
   return Pin::handed_over(std::move(pin), *this);
 }
 
-Result<Embeddings> EncodeOnce::publish(Flight& flight, EncoderOutput output,
+Result<Embeddings> EncodeOnce::publish(EncoderFlight& flight, EncoderOutput output,
                                        const EncoderEntryFacts& facts, AgentId agent) {
   auto views = views_of(output);
   if (!views.has_value()) {
@@ -195,11 +169,10 @@ Result<Embeddings> EncodeOnce::publish(Flight& flight, EncoderOutput output,
   }
   auto pin = store(flight.key, *views, facts, agent);
   const MutexLock lock(mutex_);
-  flight.state = Flight::State::kPublished;
   flights_->by_key.erase(flight.key);
-  flight.changed.notify_all();
+  flight.land();
   if (pin.has_value()) {
-    if (flight.waiting > 0) flight.kept = cache_.pin_again(pin->slot());
+    if (flight.awaited()) flight.kept = cache_.pin_again(pin->slot());
     return Embeddings(*std::move(pin));
   }
   ++stats_.uncached;
@@ -207,63 +180,52 @@ Result<Embeddings> EncodeOnce::publish(Flight& flight, EncoderOutput output,
   return Embeddings(Embeddings::Uncached{flight.uncached, views_of(*flight.uncached).value()});
 }
 
-void EncodeOnce::fail(Flight& flight, const Error& error) {
+void EncodeOnce::fail(EncoderFlight& flight, const Error& error) {
   const MutexLock lock(mutex_);
   if (!meets_everybody(error.code)) return abandon(flight);
-  flight.state = Flight::State::kFailed;
-  flight.error = error;
   flights_->by_key.erase(flight.key);
-  flight.changed.notify_all();
+  flight.fail(error);
 }
 
-void EncodeOnce::abandon(Flight& flight) {
-  if (flight.waiting == 0) {
-    flights_->by_key.erase(flight.key);
-    return;
-  }
-  flight.state = Flight::State::kOrphaned;
-  flight.changed.notify_all();
+void EncodeOnce::abandon(EncoderFlight& flight) {
+  if (flight.awaited()) return flight.orphan();
+  flights_->by_key.erase(flight.key);
 }
 
-void EncodeOnce::leave(Flight& flight) {
+void EncodeOnce::leave(EncoderFlight& flight) {
   const MutexLock lock(mutex_);
-  if (--flight.waiting > 0) return;
+  if (!flight.leave()) return;
   flight.kept.reset();
-  if (flight.state == Flight::State::kOrphaned) flights_->by_key.erase(flight.key);
+  if (flight.state() == Flight::State::kOrphaned) flights_->by_key.erase(flight.key);
 }
 
-Result<std::variant<Embeddings, Turn>> EncodeOnce::wait(const std::shared_ptr<Flight>& flight,
-                                                        AgentId agent,
-                                                        const std::stop_token& stop) {
+Result<std::variant<Embeddings, Turn>> EncodeOnce::wait(
+    const std::shared_ptr<EncoderFlight>& flight, AgentId agent, const std::stop_token& stop) {
   using Outcome = std::variant<Embeddings, Turn>;
   // Leaves the queue last of all, whatever happens: the entry is held until then.
-  const auto leaves = [this](Flight* waited) { leave(*waited); };
-  const std::unique_ptr<Flight, decltype(leaves)> place(flight.get(), leaves);
-  const std::stop_callback wake(stop, [&] {
+  const auto leaves = [this](EncoderFlight* waited) { leave(*waited); };
+  const std::unique_ptr<EncoderFlight, decltype(leaves)> place(flight.get(), leaves);
+  while (true) {
+    flight->wait(mutex_, stop);
     const MutexLock lock(mutex_);
-    flight->changed.notify_all();
-  });
-  const MutexLock lock(mutex_);
-  while (flight->state == Flight::State::kLed && !stop.stop_requested()) {
-    flight->changed.wait(mutex_);
+    switch (flight->state()) {
+      case Flight::State::kLanded:
+        if (flight->uncached != nullptr) {
+          return Outcome(Embeddings(
+              Embeddings::Uncached{flight->uncached, views_of(*flight->uncached).value()}));
+        }
+        return Outcome(hold(cache_.hit(flight->kept->slot(), agent)));
+      case Flight::State::kFailed:
+        return std::unexpected(flight->error());
+      case Flight::State::kOrphaned:
+        AFI_CHECK(flight->take_over());
+        ++stats_.taken_over;
+        return Outcome(Turn(*this, flight, agent));
+      case Flight::State::kLed:  // another has taken over, or `stop`
+        if (!stop.stop_requested()) continue;
+        return afterimage::fail(ErrorCode::kCancelled, "the request was cancelled while it waited");
+    }
   }
-  switch (flight->state) {
-    case Flight::State::kPublished:
-      if (flight->uncached != nullptr) {
-        return Outcome(Embeddings(
-            Embeddings::Uncached{flight->uncached, views_of(*flight->uncached).value()}));
-      }
-      return Outcome(hold(cache_.hit(flight->kept->slot(), agent)));
-    case Flight::State::kFailed:
-      return std::unexpected(*flight->error);
-    case Flight::State::kOrphaned:
-      flight->state = Flight::State::kLed;
-      ++stats_.taken_over;
-      return Outcome(Turn(*this, flight, agent));
-    case Flight::State::kLed:
-      break;
-  }
-  return afterimage::fail(ErrorCode::kCancelled, "the request was cancelled while it waited");
 }
 
 Result<Embeddings> EncodeOnce::get_or_encode(const EncoderKey& key, Modality modality,

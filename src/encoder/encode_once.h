@@ -38,7 +38,7 @@ class Embeddings {
   std::variant<Pin, Uncached> held_;
 };
 
-struct Flight;  // one item being encoded, and those who wait for it
+struct EncoderFlight;  // one item being encoded, and those who wait for it
 
 /// The duty to encode one item for everybody who waits for it. Move-only. Publish the output or say
 /// why there is none; letting go of a Turn without either hands it to one who waits.
@@ -58,11 +58,11 @@ class [[nodiscard]] Turn {
 
  private:
   friend class EncodeOnce;
-  Turn(EncodeOnce& front, std::shared_ptr<Flight> flight, AgentId agent)
+  Turn(EncodeOnce& front, std::shared_ptr<EncoderFlight> flight, AgentId agent)
       : front_(&front), flight_(std::move(flight)), agent_(agent) {}
 
   EncodeOnce* front_;
-  std::shared_ptr<Flight> flight_;
+  std::shared_ptr<EncoderFlight> flight_;
   AgentId agent_;
 };
 
@@ -79,11 +79,11 @@ class [[nodiscard]] Ticket {
 
  private:
   friend class EncodeOnce;
-  Ticket(EncodeOnce& front, std::shared_ptr<Flight> flight, AgentId agent)
+  Ticket(EncodeOnce& front, std::shared_ptr<EncoderFlight> flight, AgentId agent)
       : front_(&front), flight_(std::move(flight)), agent_(agent) {}
 
   EncodeOnce* front_;
-  std::shared_ptr<Flight> flight_;
+  std::shared_ptr<EncoderFlight> flight_;
   AgentId agent_;
 };
 
@@ -154,15 +154,15 @@ class EncodeOnce final : public BudgetSharer, private PinOwner {
   void unpin(SlotId slot) override;
   [[nodiscard]] Embeddings hold(Pin pin);
   std::optional<Embeddings> find_intact(const EncoderKey& key, AgentId agent);
-  Result<Embeddings> publish(Flight& flight, EncoderOutput output, const EncoderEntryFacts& facts,
-                             AgentId agent);
+  Result<Embeddings> publish(EncoderFlight& flight, EncoderOutput output,
+                             const EncoderEntryFacts& facts, AgentId agent);
   Result<Pin> store(const EncoderKey& key, const TensorViews& views, const EncoderEntryFacts& facts,
                     AgentId agent);
-  void fail(Flight& flight, const Error& error);
-  void abandon(Flight& flight) AFI_REQUIRES(mutex_);
-  void leave(Flight& flight);
-  Result<std::variant<Embeddings, Turn>> wait(const std::shared_ptr<Flight>& flight, AgentId agent,
-                                              const std::stop_token& stop);
+  void fail(EncoderFlight& flight, const Error& error);
+  void abandon(EncoderFlight& flight) AFI_REQUIRES(mutex_);
+  void leave(EncoderFlight& flight);
+  Result<std::variant<Embeddings, Turn>> wait(const std::shared_ptr<EncoderFlight>& flight,
+                                              AgentId agent, const std::stop_token& stop);
 
   mutable Mutex mutex_;
   const Clock& clock_;

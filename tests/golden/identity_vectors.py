@@ -4,7 +4,8 @@
 """Prints the golden vectors of src/identity and of KV origins, computed from docs/formats/keys.md alone.
 
 An independent second implementation: it shares no code with the C++ one. The numbers it prints stand
-in src/identity/keys_test.cc, content_test.cc and src/engine/kv_state_test.cc; they may never change for a released version.
+in src/identity/keys_test.cc, content_test.cc, src/semantic/scope_test.cc and src/engine/kv_state_test.cc; they may
+never change for a released version.
 """
 import hashlib
 import hmac
@@ -71,6 +72,20 @@ def recipe(processor="", width=0, height=0, options=None):
 prefix_root = mac(
     namespace,
     domain("afterimage/prefix-root/1") + recipe("p", 224, 224, {"a": "1", "b": ""}) + recipe() + recipe())
+def picture(n):
+    return number("modality", IMAGE) + raw("content", bytes([n]) + bytes(31)) + texts("options", {})
+
+
+answer_scope = mac(
+    namespace,
+    domain("afterimage/answer-scope/1") + raw("inputs", bytes(32)) + number("messages", 4)
+    + text("role", "system") + number("parts", 1) + text("text", "Be brief.")
+    + text("role", "user") + number("parts", 2) + picture(1) + text("text", "Who is it?")
+    + text("role", "assistant") + number("parts", 1) + text("text", "A cat.")
+    + text("role", "user") + number("parts", 4) + picture(2) + text("text", "and") + picture(3)
+    + number("question", 0) + text("tools", "[]") + text("response_format", "")
+    + texts("sampling", {"temperature": "0", "max_tokens": "64"}) + texts("other", {}))
+answer_space = mac(namespace, domain("afterimage/answer-space/1"))
 frames = hashlib.sha256(
     domain("afterimage/frames/1") + number("frame_rate_mhz", 2000) + number("frames", 2)
     + raw("frame", hashlib.sha256(b"abc").digest()) + raw("frame", hashlib.sha256(b"").digest())).digest()
@@ -97,5 +112,6 @@ origin = hashlib.sha256(
     + group(SHARED) + group(RECURRENT, state_bytes=16)).digest()
 
 for name, value in [("tenant salt", salt), ("encoder key", key), ("prefix root", prefix_root), ("content", content),
-                    ("frames", frames), ("pixels", pixels), ("samples", samples), ("KV origin", origin)]:
+                    ("frames", frames), ("pixels", pixels), ("samples", samples), ("KV origin", origin),
+                    ("answer scope", answer_scope), ("answer space", answer_space)]:
     print(f"{name:12} {value.hex()}")

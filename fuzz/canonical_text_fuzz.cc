@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+
+// Any bytes have an exact form; those that have looser ones keep them when they are folded again,
+// and a form is never longer than its contractions make it.
+#include <cstdint>
+#include <string_view>
+
+#include "afterimage/check.h"
+#include "afterimage/semantic/canonical_text.h"
+
+using namespace afterimage;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  for (const TextRung rung : kTextRungs) {
+    const auto form = fold_text(text, rung);
+    AFI_CHECK(rung != TextRung::kExact || form == text);
+    if (!form.has_value()) continue;
+    AFI_CHECK(form->size() <= 2 * size);
+    AFI_CHECK(fold_text(*form, rung) == form);
+  }
+  const auto canonical = fold_text(text, TextRung::kCanonical);
+  if (canonical.has_value()) {
+    AFI_CHECK(fold_text(*canonical, TextRung::kNear) == fold_text(text, TextRung::kNear));
+  }
+  return 0;
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <string_view>
+
+/// The words of English that folding knows, each list in order. Every word that is missing from a
+/// list costs a recomputation at most where the list says what may be folded; where it says what
+/// must not be, the comment says so.
+namespace afterimage::english {
+
+/// Words with which a question begins; after them its mark is a matter of taste.
+inline constexpr auto kQuestionOpeners = std::to_array<std::string_view>(
+    {"are",       "aren't",  "can",    "can't",  "could",   "couldn't", "did",    "didn't",
+     "does",      "doesn't", "has",    "hasn't", "how",     "is",       "isn't",  "should",
+     "shouldn't", "was",     "wasn't", "were",   "weren't", "what",     "what's", "where",
+     "where's",   "which",   "who",    "whom",   "whose",   "why",      "would",  "wouldn't"});
+
+/// Verbs with which a request begins.
+inline constexpr auto kRequestOpeners =
+    std::to_array<std::string_view>({"compare", "count", "define", "describe", "explain", "find",
+                                     "give", "identify", "list", "name", "show", "tell", "write"});
+
+/// Other words of which a capital at the beginning says nothing. Their sentence may be of any kind.
+inline constexpr auto kOtherOpeners =
+    std::to_array<std::string_view>({"do", "don't", "have", "haven't", "if", "please", "when"});
+
+/// Words that no question in another language is made of: a text with one of them is English.
+inline constexpr auto kEnglish = std::to_array<std::string_view>(
+    {"I",    "does",  "how",  "it",    "my",    "of",  "should", "that", "the",   "there", "these",
+     "this", "those", "what", "where", "which", "who", "whose",  "why",  "would", "you",   "your"});
+
+/// Who asks about text means its letters: nothing of such a question is folded.
+inline constexpr auto kAboutText = std::to_array<std::string_view>(
+    {"abbreviation", "acronym",     "adjective",   "adverb",        "alphabet",
+     "anagram",      "apostrophe",  "article",     "articles",      "capitalization",
+     "capitalize",   "capitalized", "case",        "character",     "characters",
+     "clause",       "comma",       "commas",      "compose",       "contraction",
+     "contractions", "correct",     "correction",  "decode",        "decrypt",
+     "dialect",      "edit",        "encode",      "encrypt",       "exactly",
+     "format",       "grammar",     "grammatical", "grammatically", "hyphen",
+     "idiom",        "language",    "letter",      "letters",       "literal",
+     "literally",    "lowercase",   "match",       "matches",       "mean",
+     "misspelled",   "misspelling", "noun",        "operator",      "palindrome",
+     "paragraph",    "paraphrase",  "parse",       "pattern",       "phrase",
+     "phrases",      "plural",      "pronounce",   "pronounced",    "pronunciation",
+     "proofread",    "punctuate",   "punctuation", "quote",         "regex",
+     "regexp",       "repeat",      "rephrase",    "reverse",       "rewrite",
+     "rhyme",        "rhymes",      "say",         "semicolon",     "sentence",
+     "sentences",    "sequence",    "singular",    "spaces",        "spell",
+     "spelled",      "spelling",    "string",      "strings",       "summarise",
+     "summarize",    "syllable",    "syllables",   "symbol",        "synonym",
+     "tense",        "text",        "token",       "tokens",        "transcribe",
+     "translate",    "translated",  "translation", "typo",          "uppercase",
+     "utter",        "verb",        "verbatim",    "vowel",         "whitespace",
+     "wildcard",     "word",        "words",       "written"});
+
+/// Words that carry the build of a sentence: no noun to fold, and none that an article belongs to.
+inline constexpr auto kFunctionWords = std::to_array<std::string_view>(
+    {"a",       "about",   "above",   "across",  "after",    "again",   "against",  "all",
+     "almost",  "along",   "already", "also",    "although", "always",  "am",       "among",
+     "an",      "and",     "another", "any",     "are",      "around",  "as",       "ask",
+     "at",      "away",    "be",      "because", "become",   "been",    "before",   "behind",
+     "being",   "below",   "beneath", "beside",  "besides",  "between", "beyond",   "both",
+     "but",     "by",      "can",     "cannot",  "could",    "did",     "do",       "does",
+     "doing",   "done",    "down",    "during",  "each",     "eight",   "either",   "else",
+     "enough",  "ever",    "every",   "few",     "five",     "for",     "four",     "from",
+     "get",     "gets",    "give",    "given",   "gives",    "go",      "goes",     "going",
+     "gone",    "got",     "had",     "half",    "has",      "have",    "having",   "he",
+     "hence",   "her",     "here",    "hers",    "him",      "his",     "how",      "hundred",
+     "i",       "if",      "in",      "inside",  "instead",  "into",    "is",       "it",
+     "its",     "itself",  "just",    "least",   "left",     "less",    "let",      "like",
+     "little",  "lot",     "made",    "make",    "makes",    "many",    "may",      "me",
+     "might",   "million", "mine",    "more",    "most",     "much",    "must",     "my",
+     "near",    "need",    "needs",   "neither", "never",    "next",    "nine",     "no",
+     "nobody",  "none",    "nor",     "not",     "nothing",  "now",     "of",       "off",
+     "often",   "on",      "once",    "one",     "only",     "onto",    "or",       "other",
+     "others",  "our",     "ours",    "out",     "outside",  "over",    "own",      "per",
+     "perhaps", "please",  "plus",    "rather",  "right",    "same",    "seven",    "several",
+     "shall",   "she",     "should",  "since",   "six",      "so",      "some",     "such",
+     "ten",     "than",    "that",    "the",     "their",    "theirs",  "them",     "then",
+     "there",   "these",   "they",    "this",    "those",    "though",  "thousand", "three",
+     "through", "thus",    "till",    "time",    "times",    "to",      "together", "too",
+     "toward",  "towards", "twice",   "two",     "under",    "unless",  "unlike",   "until",
+     "up",      "upon",    "us",      "versus",  "very",     "via",     "vs",       "was",
+     "we",      "were",    "what",    "when",    "where",    "whether", "which",    "while",
+     "who",     "whom",    "whose",   "why",     "will",     "with",    "within",   "without",
+     "would",   "yes",     "yet",     "you",     "your",     "yours"});
+
+inline constexpr auto kAuxiliaries = std::to_array<std::string_view>(
+    {"am", "are", "can",   "could", "did",   "do",     "does", "had",  "has",  "have",
+     "is", "may", "might", "must",  "shall", "should", "was",  "were", "will", "would"});
+
+/// The article before them is left out by mistake only.
+inline constexpr auto kSuperlatives = std::to_array<std::string_view>(
+    {"best",     "biggest",   "cheapest", "closest",  "craziest", "deepest", "easiest",  "fastest",
+     "funniest", "greatest",  "hardest",  "heaviest", "highest",  "largest", "latest",   "longest",
+     "lowest",   "newest",    "oldest",   "quickest", "richest",  "safest",  "shortest", "simplest",
+     "smallest", "strongest", "tallest",  "weirdest", "worst",    "youngest"});
+
+/// So it is before these, if they are said of something.
+inline constexpr auto kRelational = std::to_array<std::string_view>(
+    {"advantage",    "amount",   "benefit",      "capital",    "cause",        "characteristic",
+     "color",        "colour",   "cost",         "definition", "description",  "difference",
+     "disadvantage", "distance", "effect",       "example",    "feature",      "formula",
+     "function",     "height",   "history",      "impact",     "importance",   "length",
+     "meaning",      "name",     "origin",       "population", "price",        "procedure",
+     "process",      "purpose",  "reason",       "relation",   "relationship", "role",
+     "salary",       "scope",    "significance", "similarity", "size",         "structure",
+     "syllabus",     "symptom",  "temperature",  "use",        "value",        "weight",
+     "width"});
+
+inline constexpr auto kRelations =
+    std::to_array<std::string_view>({"behind", "between", "for", "from", "in", "of", "to"});
+
+/// Before these an article changes what is asked: set phrases (in front of, in the front of; on
+/// fire, on the fire), stuff and thing (glass, a glass), measures of time (once a day).
+inline constexpr auto kArticleMatters = std::to_array<std::string_view>(
+    {"account",    "age",        "aid",         "aim",        "air",           "animal",
+     "art",        "average",    "background",  "bar",        "beauty",        "bed",
+     "beer",       "behalf",     "being",       "belief",     "board",         "body",
+     "book",       "bottom",     "brick",       "business",   "cake",          "care",
+     "case",       "cell",       "chance",      "change",     "charge",        "chicken",
+     "chocolate",  "church",     "class",       "cloth",      "coal",          "coffee",
+     "college",    "command",    "company",     "control",    "copper",        "core",
+     "corn",       "cotton",     "couple",      "course",     "court",         "culture",
+     "cycle",      "danger",     "day",         "deal",       "death",         "deep",
+     "default",    "design",     "development", "dozen",      "drawing",       "duck",
+     "earth",      "education",  "egg",         "element",    "end",           "energy",
+     "evening",    "evil",       "execution",   "exercise",   "experience",    "experiment",
+     "eye",        "fabric",     "fact",        "faith",      "fall",          "family",
+     "fashion",    "fear",       "fire",        "first",      "fish",          "flood",
+     "floor",      "flow",       "fog",         "food",       "foot",          "force",
+     "forest",     "freedom",    "front",       "fruit",      "fuel",          "fun",
+     "fur",        "future",     "game",        "garlic",     "gas",           "general",
+     "glass",      "god",        "gold",        "good",       "grass",         "ground",
+     "growth",     "hair",       "hand",        "heart",      "heat",          "help",
+     "high",       "history",    "home",        "hospital",   "hour",          "human",
+     "ice",        "idea",       "impression",  "individual", "industry",      "iron",
+     "jail",       "job",        "justice",     "kind",       "knowledge",     "lamb",
+     "land",       "last",       "law",         "lead",       "leather",       "life",
+     "light",      "lightning",  "line",        "liquid",     "living",        "long",
+     "look",       "love",       "low",         "lunch",      "machine",       "mail",
+     "man",        "marble",     "market",      "mass",       "matter",        "meal",
+     "means",      "meat",       "medicine",    "memory",     "metal",         "milk",
+     "mind",       "minute",     "moment",      "money",      "month",         "moon",
+     "morning",    "motion",     "movement",    "murder",     "music",         "name",
+     "nature",     "news",       "night",       "noise",      "number",        "nylon",
+     "office",     "oil",        "open",        "opposite",   "order",         "oxygen",
+     "page",       "pain",       "paint",       "painting",   "paper",         "part",
+     "particular", "past",       "peace",       "people",     "person",        "piece",
+     "pipe",       "place",      "plant",       "plastic",    "play",          "pleasure",
+     "point",      "pork",       "position",    "possession", "power",         "practice",
+     "present",    "president",  "pressure",    "prison",     "private",       "process",
+     "property",   "public",     "purpose",     "quarter",    "question",      "race",
+     "rain",       "rest",       "rice",        "river",      "road",          "rock",
+     "room",       "rope",       "rubber",      "rule",       "salad",         "salt",
+     "sand",       "say",        "school",      "science",    "sea",           "season",
+     "second",     "sense",      "set",         "sex",        "shape",         "show",
+     "side",       "sight",      "sign",        "silk",       "silver",        "single",
+     "sky",        "sleep",      "smoke",       "snow",       "society",       "soil",
+     "song",       "sort",       "sound",       "soup",       "space",         "speech",
+     "spirit",     "sport",      "spot",        "spring",     "stage",         "standing",
+     "start",      "state",      "steel",       "step",       "stone",         "stop",
+     "street",     "stress",     "string",      "study",      "style",         "substance",
+     "success",    "sugar",      "sum",         "summer",     "sun",           "support",
+     "surface",    "surprise",   "table",       "talk",       "tape",          "tea",
+     "team",       "technology", "television",  "test",       "theory",        "thing",
+     "third",      "thought",    "thread",      "throne",     "thunder",       "tie",
+     "tin",        "top",        "touch",       "trade",      "traffic",       "train",
+     "training",   "treatment",  "tree",        "trial",      "trouble",       "true",
+     "truth",      "turkey",     "turn",        "type",       "understanding", "university",
+     "variety",    "victim",     "video",       "view",       "virus",         "vision",
+     "visit",      "voice",      "war",         "waste",      "watch",         "water",
+     "wave",       "way",        "weather",     "week",       "weekend",       "while",
+     "whole",      "wind",       "window",      "wine",       "winter",        "wire",
+     "wonder",     "wood",       "wool",        "work",       "world",         "worth",
+     "writing",    "year",       "youth"});
+
+/// An "a" behind these is a name: vitamin a, plan a.
+inline constexpr auto kLabelled = std::to_array<std::string_view>(
+    {"appendix", "block",   "blood",   "category", "chapter",   "class",     "column", "exhibit",
+     "figure",   "gate",    "grade",   "group",    "hepatitis", "influenza", "letter", "level",
+     "matrix",   "model",   "omega",   "option",   "part",      "plan",      "point",  "row",
+     "section",  "series",  "set",     "side",     "strep",     "team",      "type",   "variable",
+     "vector",   "version", "vitamin", "zone"});
+
+inline constexpr auto kBeforeQuantity = std::to_array<std::string_view>(
+    {"half", "many", "once", "per", "quite", "rather", "such", "times", "twice"});
+
+/// Words that mean something else without their s, or are no plurals.
+inline constexpr auto kNotPlural =
+    std::to_array<std::string_view>({"accounts",       "afterwards",     "airs",
+                                     "always",         "arms",           "arts",
+                                     "assets",         "athletics",      "bits",
+                                     "bowels",         "brains",         "business",
+                                     "chips",          "clothes",        "colors",
+                                     "colours",        "communications", "congratulations",
+                                     "contents",       "credits",        "customs",
+                                     "damages",        "days",           "degrees",
+                                     "drinks",         "dynamics",       "earnings",
+                                     "economics",      "electronics",    "ends",
+                                     "ethics",         "facilities",     "feelings",
+                                     "fireworks",      "forces",         "frames",
+                                     "funds",          "games",          "genetics",
+                                     "genitals",       "glasses",        "goods",
+                                     "graphics",       "grounds",        "guts",
+                                     "headquarters",   "heads",          "holidays",
+                                     "honors",         "hours",          "hundreds",
+                                     "interests",      "irons",          "jeans",
+                                     "laws",           "letters",        "lights",
+                                     "likes",          "linguistics",    "lives",
+                                     "looks",          "manners",        "materials",
+                                     "mathematics",    "maths",          "means",
+                                     "mechanics",      "media",          "minutes",
+                                     "months",         "morals",         "news",
+                                     "obsequies",      "odds",           "ones",
+                                     "pains",          "pajamas",        "pants",
+                                     "papers",         "parts",          "percents",
+                                     "physics",        "pictures",       "pieces",
+                                     "points",         "politics",       "powers",
+                                     "premises",       "proceeds",       "qualities",
+                                     "quarters",       "rates",          "regards",
+                                     "remains",        "resources",      "returns",
+                                     "rights",         "robotics",       "rooms",
+                                     "sales",          "sands",          "savings",
+                                     "scales",         "scissors",       "seconds",
+                                     "semantics",      "sets",           "shades",
+                                     "shorts",         "sights",         "sometimes",
+                                     "specs",          "spectacles",     "spirits",
+                                     "stairs",         "statics",        "statistics",
+                                     "steps",          "stocks",         "stops",
+                                     "surroundings",   "talks",          "tens",
+                                     "terms",          "thanks",         "themselves",
+                                     "thermodynamics", "thousands",      "troops",
+                                     "troubles",       "trousers",       "units",
+                                     "values",         "vitals",         "wages",
+                                     "waters",         "weeks",          "windows",
+                                     "wings",          "woods",          "works",
+                                     "yards",          "years"});
+
+/// Verbs of being rather than doing: "how do I look" is not "how can I look".
+inline constexpr auto kStates = std::to_array<std::string_view>(
+    {"appear", "be",    "come",  "compare", "die",     "differ", "exist",      "feel", "fit",
+     "get",    "know",  "look",  "mean",    "measure", "rank",   "rate",       "say",  "score",
+     "seem",   "smell", "sound", "stand",   "start",   "tell",   "understand", "vary", "work"});
+
+/// What has been done to, with or by somebody: "what's it done" is has.
+inline constexpr auto kDone = std::to_array<std::string_view>(
+    {"become", "been", "come", "done", "gone", "got", "had", "made", "run", "said"});
+
+/// Whoever asks for these asks for some of them.
+inline constexpr auto kPraise = std::to_array<std::string_view>(
+    {"advantages", "amazing",     "awesome",       "benefits", "causes",    "characteristics",
+     "cool",       "differences", "disadvantages", "easy",     "effective", "examples",
+     "famous",     "features",    "funny",         "good",     "great",     "ideas",
+     "inspiring",  "interesting", "nice",          "popular",  "reasons",   "simple",
+     "symptoms",   "tips",        "types",         "useful",   "uses",      "ways"});
+
+inline bool holds(std::span<const std::string_view> list, std::string_view word) {
+  return std::ranges::binary_search(list, word);
+}
+
+static_assert(std::ranges::is_sorted(kDone) && std::ranges::is_sorted(kPraise) &&
+              std::ranges::is_sorted(kQuestionOpeners) && std::ranges::is_sorted(kRequestOpeners) &&
+              std::ranges::is_sorted(kOtherOpeners) && std::ranges::is_sorted(kEnglish) &&
+              std::ranges::is_sorted(kAboutText) && std::ranges::is_sorted(kFunctionWords) &&
+              std::ranges::is_sorted(kAuxiliaries) && std::ranges::is_sorted(kSuperlatives) &&
+              std::ranges::is_sorted(kRelational) && std::ranges::is_sorted(kRelations) &&
+              std::ranges::is_sorted(kArticleMatters) && std::ranges::is_sorted(kLabelled) &&
+              std::ranges::is_sorted(kBeforeQuantity) && std::ranges::is_sorted(kNotPlural) &&
+              std::ranges::is_sorted(kStates));
+
+}  // namespace afterimage::english
