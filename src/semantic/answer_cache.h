@@ -128,7 +128,7 @@ struct AnswerCacheOptions {
 ///
 /// Shape    An entry is an answer's record with the question's words, their forms and the tags.
 /// Unit     Bytes of those, charged to a MemoryBudget that other caches may share. The index, some
-///          300 bytes an entry, is not charged.
+///          hundreds of bytes an entry, is not charged.
 /// Match    Scope and form are compared in full. Of entries whose forms are the same at a rung, the
 ///          newest stands for all.
 /// Errors   kInvalidArgument: an answer that is not whole, a tag with a zero byte. kNoSpace: larger

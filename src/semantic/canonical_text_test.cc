@@ -176,6 +176,8 @@ TEST(FalseMerge, Entities) {
        {"disease", "How do I help with AIDS here?", "How do I help with aids here?"},
        {"company", "How do I clean Windows in the car?", "How do I clean windows in the car?"},
        {"country", "How do I cook in Turkey?", "How do I cook in turkey?"},
+       {"first word", "March in the park is cold.", "march in the park is cold."},
+       {"first name", "Will went to the park here.", "will went to the park here."},
        {"band", "What did the Who play here?", "What did Who play here?"},
        {"vitamin", "What is the use of vitamin A?", "What is the use of vitamin a?"},
        {"labelled", "What is the use of vitamin a?", "What is the use of vitamin?"},
