@@ -137,7 +137,8 @@ struct AnswerCacheOptions {
 /// Threads  Any. One lock; folding and parsing happen outside of it. Copying and checking the bytes
 ///          of an answer happen inside: they are kilobytes, and done sooner than a pin is taken and
 ///          let go of.
-/// Cost     find O(length of the question), however many are cached; insert O(log n) amortised;
+/// Cost     find O(length of the question) and the policy's touch, however many are cached; insert
+/// O(log n) amortised;
 ///          what erases by scope, space or tag looks at every entry.
 /// Source   src/semantic/DESIGN.md.
 class AnswerCache {
