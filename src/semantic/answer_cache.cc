@@ -382,7 +382,8 @@ AnswerLookup AnswerCache::find(Question& question, const LookupRules& rules) {
     const auto form = question.form(rung);
     if (!form.has_value()) continue;
     const FormKey key = key_of(question.scope(), rung, *form);
-    LadderStep& step = found.steps.emplace_back(LadderStep{.rung = rung});
+    LadderStep& step = found.steps.emplace_back();
+    step.rung = rung;
     std::vector<std::byte> record;
     {
       const MutexLock lock(mutex_);
@@ -466,10 +467,10 @@ EntryCount AnswerCache::expire() {
 
 Bytes AnswerCache::shed(Bytes wanted) {
   const MutexLock lock(mutex_);
-  const Bytes before = state_->stats.resident;
-  const auto freed = [&] { return before - state_->stats.resident; };
-  while (freed() < wanted && state_->evict_one(clock_.now())) continue;
-  return freed();
+  const Bytes& resident = state_->stats.resident;
+  const Bytes before = resident;
+  while (before - resident < wanted && state_->evict_one(clock_.now())) continue;
+  return before - resident;
 }
 
 Bytes AnswerCache::obey_budget() {

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "afterimage/digest.h"
@@ -128,7 +129,7 @@ struct AnswerCacheOptions {
 ///
 /// Shape    An entry is an answer's record with the question's words, their forms and the tags.
 /// Unit     Bytes of those, charged to a MemoryBudget that other caches may share. The index, some
-///          300 bytes an entry, is not charged.
+///          hundreds of bytes an entry, is not charged.
 /// Match    Scope and form are compared in full. Of entries whose forms are the same at a rung, the
 ///          newest stands for all.
 /// Errors   kInvalidArgument: an answer that is not whole, a tag with a zero byte. kNoSpace: larger
@@ -136,7 +137,8 @@ struct AnswerCacheOptions {
 /// Threads  Any. One lock; folding and parsing happen outside of it. Copying and checking the bytes
 ///          of an answer happen inside: they are kilobytes, and done sooner than a pin is taken and
 ///          let go of.
-/// Cost     find O(length of the question), however many are cached; insert O(log n) amortised;
+/// Cost     find O(length of the question) and the policy's touch, however many are cached; insert
+/// O(log n) amortised;
 ///          what erases by scope, space or tag looks at every entry.
 /// Source   src/semantic/DESIGN.md.
 class AnswerCache {

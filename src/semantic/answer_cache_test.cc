@@ -298,7 +298,7 @@ TEST(AnswerCache, ReplacingEvictsNoInnocent) {
   Fixture f(1_KiB, {.max_entries = EntryCount(2)});
   ASSERT_TRUE(f.put("one", "a").has_value());
   ASSERT_TRUE(f.put("two", "b").has_value());
-  ASSERT_TRUE(f.put("two", std::string(300, 'x')).has_value());
+  ASSERT_TRUE(f.put("two", std::string(500, 'x')).has_value()) << "fits in place of the old one";
   EXPECT_EQ(f.get("one"), "a");
   EXPECT_EQ(f.cache->stats().evictions, 0U);
 }

@@ -378,6 +378,7 @@ bool is_idle_article(const Words& words, std::size_t i) {
   const std::string_view before = core_at(words, i - 1);
   const std::string_view next = core_at(words, i + 1);
   if (next.size() < 2 || holds(english::kFunctionWords, lowered(next))) return false;
+  if (holds(english::kBoundArticles, before)) return false;
   const std::string_view then = words[i + 1].bare() ? core_at(words, i + 2) : "";
   if (!all_lower(next)) {  // the Oort cloud and the NASA, but not the Who, a Picasso, in the US
     const bool acronym = next.size() > 2 && std::ranges::all_of(next, is_upper);
@@ -389,8 +390,7 @@ bool is_idle_article(const Words& words, std::size_t i) {
       (holds(english::kSuperlatives, next) || (relational && holds(english::kRelations, then)))) {
     return true;
   }
-  if (holds(english::kArticleMatters, next) || holds(english::kBeforeQuantity, before))
-    return false;
+  if (holds(english::kArticleMatters, next)) return false;
   const bool verb = holds(english::kAuxiliaries, before);
   if (!verb && holds(english::kQuestionOpeners, before)) return false;  // what a man wants
   if (article != "the") return !holds(english::kLabelled, before);

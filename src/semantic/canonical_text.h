@@ -27,8 +27,9 @@ std::string_view to_string(TextRung rung);
 ///            one with which questions and requests begin; a typographic apostrophe inside a word;
 ///            contractions that have one reading (don't, I'm, what's the); the mark at the end, if
 ///            the first word says already what kind of sentence it is.
-/// Near       Besides: articles where nothing hangs on them, the s of plurals, "please", and "how
-///            can I" for "how do I". Order, numbers, negation, pronouns, and every other word stay.
+/// Near       Besides: articles where nothing hangs on them, the s of plurals, "please", "some" of
+///            what is asked for by kind, "what's it" and its like, and "how can I" for "how do I".
+///            Order, numbers, negation, pronouns, and every other word stay.
 /// Kept       Byte for byte: whatever is not made of ASCII letters (numbers, operators, names with
 ///            dots or slashes, other scripts), what stands in "quotation marks", and every capital
 ///            letter but the first. Texts of several lines, of fewer than three words, with other
@@ -36,7 +37,7 @@ std::string_view to_string(TextRung rung);
 ///            translation, patterns) are kept whole.
 /// nullopt    The rung does not apply: bytes that are not UTF-8 or hold control characters have
 ///            only the exact form; what is not recognised as English has no near one.
-/// Cost       Linear; about a microsecond for a question of a dozen words.
+/// Cost       Linear; about ten microseconds for a question of a dozen words.
 /// Threads    Any.
 /// Source     src/semantic/DESIGN.md.
 [[nodiscard]] std::optional<std::string> fold_text(std::string_view question, TextRung rung);

@@ -176,6 +176,9 @@ TEST(FalseMerge, Entities) {
        {"disease", "How do I help with AIDS here?", "How do I help with aids here?"},
        {"company", "How do I clean Windows in the car?", "How do I clean windows in the car?"},
        {"country", "How do I cook in Turkey?", "How do I cook in turkey?"},
+       {"first word", "March in the park is cold.", "march in the park is cold."},
+       {"first name", "Will went to the park here.", "will went to the park here."},
+       {"paper and company", "Who owns the Sun in this town?", "Who owns Sun in this town?"},
        {"band", "What did the Who play here?", "What did Who play here?"},
        {"vitamin", "What is the use of vitamin A?", "What is the use of vitamin a?"},
        {"labelled", "What is the use of vitamin a?", "What is the use of vitamin?"},
@@ -249,6 +252,11 @@ TEST(FalseMerge, ArticlesAndPluralsThatMatter) {
        {"meat", "Is it a chicken that they eat?", "Is it chicken that they eat?"},
        {"this one and all", "Is the water cold in this?", "Is water cold in this?"},
        {"these and all", "Do the cats like this?", "Do cats like this?"},
+       {"that is a dog", "Is that a dog in the park?", "Is that dog in the park?"},
+       {"her book", "Did he give her a book of this?", "Did he give her book of this?"},
+       {"believing that", "Do you think that the dog sleeps here?",
+        "Do you think that dog sleeps here?"},
+       {"only one", "Is there only a dog in this park?", "Is there only dog in this park?"},
        {"few and a few", "Does it have a few legs?", "Does it have few legs?"},
        {"news", "What is the news in this?", "What is the new in this?"},
        {"arms", "Who has the arms in this?", "Who has the arm in this?"},
@@ -283,6 +291,16 @@ TEST(CanonicalText, WhatIsNotUtf8HasOnlyItsExactForm) {
 TEST(CanonicalText, NearIsForEnglishAlone) {
   for (const char* text : {"Was liegt an der Ecke?", "Où est la gare?", "Что это такое?",
                            "define a casa de luz", "Il a bu a la fin", "Name an der Wand"}) {
+    EXPECT_FALSE(fold_text(text, TextRung::kNear).has_value()) << text;
+  }
+}
+
+TEST(CanonicalText, TextsThatAreKeptWhole) {
+  for (const char* text :
+       {"What  is this\nin the picture?", "What  is\tthis there?", "What  is `this` there?",
+        "What  is the word here?", "Describe  this: a dog?", "What  is?", "What  is \" there?",
+        "What  do the dogs' tails do?", "What  is \u300Cthis\u300D there?"}) {
+    EXPECT_EQ(canonical(text), text);
     EXPECT_FALSE(fold_text(text, TextRung::kNear).has_value()) << text;
   }
 }

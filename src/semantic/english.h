@@ -188,8 +188,13 @@ inline constexpr auto kLabelled = std::to_array<std::string_view>(
      "section",  "series",  "set",     "side",     "strep",     "team",      "type",   "variable",
      "vector",   "version", "vitamin", "zone"});
 
-inline constexpr auto kBeforeQuantity = std::to_array<std::string_view>(
-    {"half", "many", "once", "per", "quite", "rather", "such", "times", "twice"});
+/// Behind these an article tells what they are: is that a dog, is that dog; gave her a book, her
+/// book; twice a day.
+inline constexpr auto kBoundArticles = std::to_array<std::string_view>(
+    {"all",  "another", "any",   "both",  "each",   "even",  "every", "half", "her",
+     "his",  "just",    "less",  "many",  "more",   "most",  "much",  "no",   "once",
+     "one",  "only",    "per",   "quite", "rather", "some",  "such",  "that", "these",
+     "this", "those",   "times", "twice", "what",   "which", "whose"});
 
 /// Words that mean something else without their s, or are no plurals.
 inline constexpr auto kNotPlural =
@@ -271,7 +276,7 @@ static_assert(std::ranges::is_sorted(kDone) && std::ranges::is_sorted(kPraise) &
               std::ranges::is_sorted(kAuxiliaries) && std::ranges::is_sorted(kSuperlatives) &&
               std::ranges::is_sorted(kRelational) && std::ranges::is_sorted(kRelations) &&
               std::ranges::is_sorted(kArticleMatters) && std::ranges::is_sorted(kLabelled) &&
-              std::ranges::is_sorted(kBeforeQuantity) && std::ranges::is_sorted(kNotPlural) &&
+              std::ranges::is_sorted(kBoundArticles) && std::ranges::is_sorted(kNotPlural) &&
               std::ranges::is_sorted(kStates));
 
 }  // namespace afterimage::english

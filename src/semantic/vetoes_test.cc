@@ -52,7 +52,8 @@ TEST(Vetoes, Negation) {
   expect_vetoed(Veto::kNegation, {{"Is the door open?", "Is the door not open?"},
                                   {"Does it bark?", "Doesn't it bark?"},
                                   {"Tea with milk?", "Tea without milk?"},
-                                  {"Is it not unknown?", "Is it unknown?"}});
+                                  {"Is it not unknown?", "Is it unknown?"},
+                                  {"Is it not without milk?", "Is it without milk?"}});
 }
 
 TEST(Vetoes, Antonyms) {
@@ -67,7 +68,8 @@ TEST(Vetoes, Antonyms) {
 TEST(Vetoes, Entities) {
   expect_vetoed(Veto::kEntity, {{"Who is mayor of Paris?", "Who is mayor of Rome?"},
                                 {"What does NASA do?", "What does ESA do?"},
-                                {"Is Java fast?", "Is JavaScript fast?"}});
+                                {"Is Java fast?", "Is JavaScript fast?"},
+                                {"Is it fast?", "Is it fast in Java?"}});
 }
 
 TEST(Vetoes, Symbols) {
