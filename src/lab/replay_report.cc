@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "afterimage/lab/run_report.h"
+
 namespace afterimage {
 namespace {
 

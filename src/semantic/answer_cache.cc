@@ -195,6 +195,7 @@ struct AnswerCache::State {
   std::vector<std::uint32_t> free_places;
   std::set<std::pair<Duration, std::uint32_t>> by_expiry;  // of entries that have one
   AnswerCacheStats stats;
+  bool blocked = false;
 };
 
 std::uint32_t AnswerCache::State::take_place() {
@@ -417,10 +418,21 @@ Result<void> AnswerCache::insert(Question& question, const Answer& answer,
           TensorView::over(DType::kU8, Shape{draft.bytes.size()}, draft.bytes));
   const std::span<const TensorView> views(&view, 1);
   const FormKey exact = key_of(question.scope(), TextRung::kExact, question.text());
+  const Bytes needed = Payload::bytes_needed(views);
+  SharedBudget* shared = nullptr;
+  {
+    const MutexLock lock(mutex_);
+    if (state_->blocked) {
+      ++state_->stats.blocked;
+      return fail(ErrorCode::kUnavailable, "admission is blocked: memory is short");
+    }
+    shared = state_->options.shared;
+  }
+  if (shared != nullptr) shared->make_room(needed);
   Reservation room;
   {
     const MutexLock lock(mutex_);
-    AFI_TRY(room, state_->make_room(exact, Payload::bytes_needed(views), clock_.now()));
+    AFI_TRY(room, state_->make_room(exact, needed, clock_.now()));
   }
   AFI_TRY(Payload payload, Payload::copy_of(views, std::move(room)));
   const MutexLock lock(mutex_);
@@ -479,6 +491,18 @@ Bytes AnswerCache::obey_budget() {
   const Bytes before = state_->stats.resident;
   while (budget.used() > budget.capacity() && state_->evict_one(clock_.now())) continue;
   return before - state_->stats.resident;
+}
+
+std::optional<NextToLeave> AnswerCache::next_to_leave() {
+  const MutexLock lock(mutex_);
+  if (!state_->options.policy->victim().has_value()) return std::nullopt;
+  return NextToLeave{.resident = state_->stats.resident,
+                     .worth = state_->options.policy->victim_worth()};
+}
+
+void AnswerCache::block_admission(bool blocked) {
+  const MutexLock lock(mutex_);
+  state_->blocked = blocked;
 }
 
 std::span<const std::byte> AnswerCache::kept_bytes(Question& question) const {

@@ -17,6 +17,7 @@
 #include "afterimage/platform/clock.h"
 #include "afterimage/platform/mutex.h"
 #include "afterimage/residency/eviction_policy.h"
+#include "afterimage/residency/shared_budget.h"
 #include "afterimage/result.h"
 #include "afterimage/semantic/answer_record.h"
 #include "afterimage/semantic/canonical_text.h"
@@ -114,6 +115,7 @@ struct AnswerCacheStats {
   std::uint64_t erased = 0;   // by erase and its kin, clear, or an answer that took their place
   std::uint64_t damaged = 0;  // found and removed
   std::uint64_t refused_no_room = 0;
+  std::uint64_t blocked = 0;      // not kept while admission was blocked
   Duration answer_time_saved{0};  // sum over what was served of the answers' costs
   EntryCount entries;             // resident now
   Bytes resident;                 // of those, as charged
@@ -122,6 +124,8 @@ struct AnswerCacheStats {
 struct AnswerCacheOptions {
   EntryCount max_entries = EntryCount(1'000'000);  // at least 1
   std::unique_ptr<EvictionPolicy> policy;          // nullptr: worth
+  /// With whom the budget is shared: they make room, too. nullptr: with nobody.
+  SharedBudget* shared = nullptr;
 };
 
 /// Answers by the question they were given to, and found again by all questions of the same scope
@@ -133,7 +137,8 @@ struct AnswerCacheOptions {
 /// Match    Scope and form are compared in full. Of entries whose forms are the same at a rung, the
 ///          newest stands for all.
 /// Errors   kInvalidArgument: an answer that is not whole, a tag with a zero byte. kNoSpace: larger
-///          than what others leave of the budget; nobody is evicted for it.
+///          than what others leave of the budget; nobody is evicted for it. kUnavailable: admission
+///          is blocked.
 /// Threads  Any. One lock; folding and parsing happen outside of it. Copying and checking the bytes
 ///          of an answer happen inside: they are kilobytes, and done sooner than a pin is taken and
 ///          let go of.
@@ -141,12 +146,12 @@ struct AnswerCacheOptions {
 /// O(log n) amortised;
 ///          what erases by scope, space or tag looks at every entry.
 /// Source   src/semantic/DESIGN.md.
-class AnswerCache {
+class AnswerCache final : public BudgetSharer {
  public:
   /// `budget` and `clock` outlive the cache. kInvalidArgument: max_entries is 0.
   static Result<std::unique_ptr<AnswerCache>> create(AnswerCacheOptions options,
                                                      MemoryBudget& budget, const Clock& clock);
-  ~AnswerCache();
+  ~AnswerCache() override;
   AnswerCache(const AnswerCache&) = delete;
   AnswerCache& operator=(const AnswerCache&) = delete;
 
@@ -170,9 +175,10 @@ class AnswerCache {
 
   /// Evicts until at least `wanted` bytes are free again, those whose time is over first. Returns
   /// what was freed.
-  Bytes shed(Bytes wanted);
-  /// Evicts until the budget's use is within its capacity: for when it has shrunk.
-  Bytes obey_budget();
+  Bytes shed(Bytes wanted) override;
+  Bytes obey_budget() override;
+  [[nodiscard]] std::optional<NextToLeave> next_to_leave() override;
+  void block_admission(bool blocked) override;
 
   [[nodiscard]] AnswerCacheStats stats() const;
   /// Recounts everything from the entries; aborts where the books disagree. O(n): tests.

@@ -336,6 +336,35 @@ TEST(AnswerCache, ShedsAndObeysASmallerBudget) {
   EXPECT_EQ(f.cache->shed(1_MiB), rest);
 }
 
+TEST(AnswerCache, OfAnswersInOneBudgetWhatIsWorthLeastLeavesWhicheverCacheHoldsIt) {
+  const ManualClock clock;
+  MemoryBudget budget(64_KiB);
+  SharedBudget shared(budget);
+  const auto dear = AnswerCache::create({.shared = &shared}, budget, clock).value();
+  const auto cheap = AnswerCache::create({.shared = &shared}, budget, clock).value();
+  shared.join(*dear);
+  shared.join(*cheap);
+  const auto put = [](AnswerCache& cache, int n, Duration cost) {
+    Question question(scope(1), "q" + std::to_string(n));
+    const Answer answer{.text = std::string(4000, 'x'), .finish_reason = "stop"};
+    return cache.insert(question, answer, {.cost = cost}).has_value();
+  };
+  for (int n = 0; n < 30; ++n) ASSERT_TRUE(put(*cheap, n, 1ms));
+  const Bytes full = cheap->stats().resident;
+  for (int n = 0; n < 5; ++n) ASSERT_TRUE(put(*dear, n, 10s)) << "others make room";
+  EXPECT_EQ(dear->stats().entries, EntryCount(5));
+  EXPECT_LT(cheap->stats().resident, full);
+  for (int n = 30; n < 60; ++n) ASSERT_TRUE(put(*cheap, n, 1ms));
+  EXPECT_EQ(dear->stats().entries, EntryCount(5)) << "and what is dear stays";
+  shared.block_admission(true);
+  EXPECT_FALSE(put(*dear, 9, 10s));
+  EXPECT_EQ(dear->stats().blocked, 1U);
+  Question there(scope(1), "q1");
+  EXPECT_TRUE(dear->find(there).answer.has_value());
+  shared.block_admission(false);
+  EXPECT_TRUE(put(*dear, 9, 10s));
+}
+
 TEST(AnswerCache, ThePolicyHearsOfEachUseOnceAndOfTheMeasuredCost) {
   const auto log = std::make_shared<testing::RecordingPolicy::Log>();
   AnswerCacheOptions options;

@@ -215,7 +215,9 @@ Result<bool> AnswerOnce::publish(AnswerFlight& flight, Question& question, const
                                  const AnswerFacts& facts) {
   const auto kept = cache_.insert(question, answer, facts);
   const MutexLock lock(mutex_);
-  if (!kept.has_value() && kept.error().code != ErrorCode::kNoSpace) {
+  const bool no_room = !kept.has_value() && (kept.error().code == ErrorCode::kNoSpace ||
+                                             kept.error().code == ErrorCode::kUnavailable);
+  if (!kept.has_value() && !no_room) {
     abandon(flight);
     return std::unexpected(kept.error());
   }

@@ -76,7 +76,7 @@ struct AnswerOnceStats {
   std::uint64_t followed = 0;    // requests that waited instead of asking
   std::uint64_t joined = 0;      // of them, those whom another's answer served
   std::uint64_t taken_over = 0;  // turns that passed to one who waited
-  std::uint64_t unkept = 0;      // answers that did not fit
+  std::uint64_t unkept = 0;      // answers that did not fit, or came while admission was blocked
 };
 
 /// The answer cache with questions in flight: while a question is being answered, all who ask the
