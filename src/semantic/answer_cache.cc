@@ -375,10 +375,12 @@ Result<std::unique_ptr<AnswerCache>> AnswerCache::create(AnswerCacheOptions opti
       new AnswerCache(std::make_unique<State>(std::move(options), budget), clock));
 }
 
-AnswerLookup AnswerCache::find(Question& question, const LookupRules& rules) {
+AnswerLookup AnswerCache::find(Question& question, const LookupRules& asked) {
+  LookupRules rules = asked;
+  rules.serve = question.ceiling(asked.serve);
   AnswerLookup found;
   for (const TextRung rung : kTextRungs) {
-    if (rung > std::max(rules.serve, rules.watch)) break;
+    if (rung > std::max(asked.serve, asked.watch)) break;
     const Duration began = clock_.now();
     const auto form = question.form(rung);
     if (!form.has_value()) continue;

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -36,6 +37,8 @@ class Question {
 
   [[nodiscard]] const ScopeId& scope() const { return scope_; }
   [[nodiscard]] const std::string& text() const { return text_; }
+  /// The loosest rung that may be served: as the rules say, and no further than the scope allows.
+  [[nodiscard]] TextRung ceiling(TextRung serve) const { return std::min(serve, scope_.loosest); }
   /// nullopt: the rung does not apply. Valid as long as the question stays where it is.
   [[nodiscard]] std::optional<std::string_view> form(TextRung rung);
 
@@ -51,7 +54,7 @@ class Question {
 
 /// How far a request may go.
 struct LookupRules {
-  /// The loosest rung that may be served from.
+  /// The loosest rung that may be served from; where the scope allows less, the others are watched.
   TextRung serve = TextRung::kNear;
   /// Rungs beyond `serve`, up to this one, are looked up and counted, and never served.
   TextRung watch = TextRung::kExact;

@@ -336,6 +336,19 @@ TEST(AnswerCache, ShedsAndObeysASmallerBudget) {
   EXPECT_EQ(f.cache->shed(1_MiB), rest);
 }
 
+TEST(AnswerCache, AboutMediaNothingIsServedThatIsOnlyNear) {
+  Fixture f;
+  ScopeId pictured = scope(1);
+  pictured.loosest = TextRung::kCanonical;
+  ASSERT_TRUE(f.put(pictured, kAsked, "so").has_value());
+  EXPECT_EQ(f.get(pictured, kTyped), "so");
+  const AnswerLookup near = f.find(pictured, kWorded);
+  EXPECT_FALSE(near.answer.has_value());
+  EXPECT_EQ(near.steps.back().verdict, Verdict::kNotAllowed);
+  EXPECT_EQ(near.steps.back().candidate, kAsked);
+  EXPECT_EQ(f.rung(TextRung::kNear).matched_not_used, 1U);
+}
+
 TEST(AnswerCache, OfAnswersInOneBudgetWhatIsWorthLeastLeavesWhicheverCacheHoldsIt) {
   const ManualClock clock;
   MemoryBudget budget(64_KiB);

@@ -147,7 +147,8 @@ AnswerOnce::Claim AnswerOnce::claim(Question& question, const LookupRules& rules
   if (looked.answer.has_value()) return looked;
   Keys admits = keys_of(question);
   const Keys keys = admits;
-  std::erase_if(admits, [&](const AnswerFlightKey& key) { return key.rung > rules.serve; });
+  std::erase_if(
+      admits, [&](const AnswerFlightKey& key) { return key.rung > question.ceiling(rules.serve); });
 
   const MutexLock lock(mutex_);
   for (const AnswerFlightKey& key : admits) {

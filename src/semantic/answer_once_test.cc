@@ -256,6 +256,18 @@ TEST(AnswerOnce, AnAnswerThatComesBetweenTheLooksIsFound) {
   EXPECT_EQ(front.stats().led, 1U);
 }
 
+TEST(AnswerOnce, AboutMediaNobodyWaitsForWhatIsOnlyNear) {
+  Fixture f;
+  ScopeId pictured = scope(1);
+  pictured.loosest = TextRung::kCanonical;
+  Question asked(pictured, kAsked);
+  Question typed(pictured, kTyped);
+  Question worded(pictured, kWorded);
+  const AnswerTurn leader = take<AnswerTurn>(f.front.claim(asked, kAll));
+  const AnswerTicket waits = take<AnswerTicket>(f.front.claim(typed, kAll));
+  const AnswerTurn asks_too = take<AnswerTurn>(f.front.claim(worded, kAll));
+}
+
 TEST(AnswerOnce, ManyThreadsAskOnce) {
   Fixture f;
   std::atomic<int> asked = 0;

@@ -35,8 +35,13 @@ ScopeId identify(const Scope& scope, const Namespace& space) {
       .text("response_format", scope.response_format)
       .texts("sampling", scope.sampling)
       .texts("other", scope.other);
+  const bool shows_media = std::ranges::any_of(scope.messages, [](const ScopeMessage& message) {
+    return std::ranges::any_of(
+        message.parts, [](const auto& part) { return std::holds_alternative<ScopeMedia>(part); });
+  });
   return {.space = {space.derive(FieldWriter("afterimage/answer-space/1"))},
-          .key = {space.derive(fields)}};
+          .key = {space.derive(fields)},
+          .loosest = shows_media ? TextRung::kCanonical : TextRung::kNear};
 }
 
 Result<SplitRequest> split_request(const Request& request,

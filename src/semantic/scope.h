@@ -13,6 +13,7 @@
 #include "afterimage/media.h"
 #include "afterimage/request.h"
 #include "afterimage/result.h"
+#include "afterimage/semantic/canonical_text.h"
 
 namespace afterimage {
 
@@ -50,6 +51,9 @@ struct Scope {
 struct ScopeId {
   NamespaceId space;  // whose it is: model, weights, tenant; what purge() takes
   ScopeKey key;
+  /// Beyond this rung nothing is served. Canonical where there are media: what articles and plurals
+  /// ask of a text in general, they may ask of one picture ("the dogs", "a dog").
+  TextRung loosest = TextRung::kNear;
   bool operator==(const ScopeId&) const = default;
 };
 

@@ -53,6 +53,15 @@ struct Inputs {
 
 TEST(Scope, TheSameFieldsGiveTheSameKey) { EXPECT_EQ(Inputs().id(), Inputs().id()); }
 
+TEST(Scope, WithMediaAnywhereNothingNearIsServed) {
+  Inputs inputs;
+  EXPECT_EQ(inputs.id().loosest, TextRung::kCanonical);
+  inputs.scope.messages.pop_back();
+  EXPECT_EQ(inputs.id().loosest, TextRung::kCanonical) << "the picture of an earlier turn";
+  inputs.scope.messages[1].parts.erase(inputs.scope.messages[1].parts.begin());
+  EXPECT_EQ(inputs.id().loosest, TextRung::kNear);
+}
+
 TEST(Scope, EveryFieldAloneMakesAnotherScope) {
   const struct {
     const char* name;

@@ -146,13 +146,18 @@ TEST(Seed002, s16_TwoWritersLoseNothing) {
 // A check of the image was added for one layer; the text layers went on without.
 TEST(Seed002, s25_EveryRungIsBoundToTheImage) {
   Fixture f;
-  f.put(identify(picture_scope(1), model("m")), "What's the best way to see the dog?", "there");
-  const ScopeId other = identify(picture_scope(2), model("m"));
+  const auto on_every_rung = [](unsigned picture) {
+    ScopeId id = identify(picture_scope(picture), model("m"));
+    id.loosest = TextRung::kNear;
+    return id;
+  };
+  f.put(on_every_rung(1), "What's the best way to see the dog?", "there");
+  const ScopeId other = on_every_rung(2);
   for (const char* text :
        {"What's the best way to see the dog?", "what is the best way to see the dog",
         "What is best way to see dogs?"}) {
     EXPECT_EQ(f.get(other, text), "");
-    EXPECT_NE(f.get(identify(picture_scope(1), model("m")), text), "");
+    EXPECT_NE(f.get(on_every_rung(1), text), "");
   }
 }
 
