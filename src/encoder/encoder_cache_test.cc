@@ -59,6 +59,23 @@ EncoderCacheOptions at_most(std::uint64_t entries) {
   return options;
 }
 
+TEST(EncoderCache, OffersWhatCouldLeaveAndNothingThatIsInUseOrUnderTheFloor) {
+  Fixture f(10, with_floor(2));
+  EXPECT_FALSE(f.cache->next_to_leave().has_value()) << "empty";
+  ASSERT_TRUE(f.put(1, 2, std::chrono::seconds(1)));
+  ASSERT_TRUE(f.put(2, 2, std::chrono::seconds(1)));
+  EXPECT_FALSE(f.cache->next_to_leave().has_value()) << "the floor";
+  ASSERT_TRUE(f.put(3, 2, std::chrono::seconds(1)));
+  const auto next = f.cache->next_to_leave();
+  ASSERT_TRUE(next.has_value());
+  EXPECT_EQ(next->resident, Bytes(6 * 64));
+  EXPECT_GT(next->worth.value(), 0);
+  const auto one = f.cache->find(key(1));
+  const auto two = f.cache->find(key(2));
+  const auto three = f.cache->find(key(3));
+  EXPECT_FALSE(f.cache->next_to_leave().has_value()) << "all in use";
+}
+
 TEST(EncoderCache, WhatIsPutIsFoundUntilItIsErased) {
   Fixture f(100);
   EXPECT_FALSE(f.get(1));
