@@ -37,7 +37,7 @@ std::string_view to_string(TextRung rung);
 ///            translation, patterns) are kept whole.
 /// nullopt    The rung does not apply: bytes that are not UTF-8 or hold control characters have
 ///            only the exact form; what is not recognised as English has no near one.
-/// Cost       Linear; about ten microseconds for a question of a dozen words.
+/// Cost       Linear in the length of the question.
 /// Threads    Any.
 /// Source     src/semantic/DESIGN.md.
 [[nodiscard]] std::optional<std::string> fold_text(std::string_view question, TextRung rung);
