@@ -37,17 +37,19 @@ traces: ## every policy on the traces in TRACES=../shared/traces, between its bo
 	@$(MAKE) --no-print-directory build
 	build/release/afterimage replay --trace $(TRACES)/*.jsonl.gz --report build/traces.html
 
-test: install-deps ## everything, under AddressSanitizer and UndefinedBehaviorSanitizer
+test: ## everything, under AddressSanitizer and UndefinedBehaviorSanitizer
+	$(call install,test)
 	cmake --preset dev
 	cmake --build --preset dev -j $(JOBS)
 	$(CTEST) --test-dir build/dev
 
-tsan: install-deps ## the same tests under ThreadSanitizer
+tsan: ## the same tests under ThreadSanitizer
+	$(call install,test)
 	cmake --preset tsan
 	cmake --build --preset tsan -j $(JOBS)
 	$(CTEST) --test-dir build/tsan
 
-test-release: install-deps ## the same tests without sanitizers
+test-release: install-deps ## the same tests without sanitizers, by the system's compiler
 	cmake --preset release -DAFTERIMAGE_TESTS=ON -DAFTERIMAGE_BENCH=OFF
 	cmake --build build/release -j $(JOBS)
 	$(CTEST) --test-dir build/release

@@ -1,11 +1,12 @@
-# AFTERIMAGE_QUICK_BUILD: compile what nearly every source begins with once and not once a source.
+# AFTERIMAGE_QUICK_BUILD: compile what nearly every source begins with once and not once a source, and a
+# room's sources some at a time; so names in the unnamed namespaces of a room are not used twice.
 # Only for builds that are compiled more than they run (presets dev and tsan). The others check that
 # sources include what they use; headers are checked in every build (tests/house).
 #
-# Tests are not optimised either: compilers would spend most of their time on what the sanitizers add
-# to gtest's macros, and tests do little of the work.
+# Tests and the program's verbs are not optimised either: compilers would spend most of their time on what
+# the sanitizers add to gtest's macros and CLI11's templates, and neither does much of the work.
 #
-# afterimage_quick_build(TARGET library|test)
+# afterimage_quick_build(TARGET library|test|program)
 option(AFTERIMAGE_QUICK_BUILD "Precompile the standard library's headers" OFF)
 
 if(AFTERIMAGE_QUICK_BUILD)
@@ -13,13 +14,16 @@ if(AFTERIMAGE_QUICK_BUILD)
              <mutex> <optional> <set> <span> <string> <thread> <utility> <variant> <vector>
              <fmt/format.h> <nlohmann/json.hpp>)
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/nothing.cc CONTENT "")
-  foreach(kind library test)
+  foreach(kind library test program)
     add_library(afterimage_common_${kind} OBJECT ${PROJECT_BINARY_DIR}/nothing.cc)
     target_precompile_headers(afterimage_common_${kind} PRIVATE ${common})
     target_link_libraries(afterimage_common_${kind}
                           PRIVATE afterimage_warnings fmt::fmt nlohmann_json::nlohmann_json)
   endforeach()
   target_compile_options(afterimage_common_test PRIVATE -O0)
+  target_compile_options(afterimage_common_program PRIVATE -O0)
+  target_precompile_headers(afterimage_common_program PRIVATE <CLI/CLI.hpp>)
+  target_link_libraries(afterimage_common_program PRIVATE CLI11::CLI11)
   set_target_properties(afterimage_common_library PROPERTIES POSITION_INDEPENDENT_CODE ON)
   if(AFTERIMAGE_TESTS)
     target_precompile_headers(afterimage_common_test PRIVATE <gtest/gtest.h> <gmock/gmock.h>)
@@ -29,8 +33,11 @@ endif()
 
 function(afterimage_quick_build target kind)
   if(AFTERIMAGE_QUICK_BUILD)
-    if(kind STREQUAL "test")
+    if(NOT kind STREQUAL "library")
       target_compile_options(${target} PRIVATE -O0)
+    endif()
+    if(kind STREQUAL "library")  # several sources at a time: templates are made once for all of them
+      set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
     endif()
     target_precompile_headers(${target} REUSE_FROM afterimage_common_${kind})
     # Precompiled headers are of use only where the same macros are defined.

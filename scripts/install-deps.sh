@@ -5,9 +5,10 @@
 # Installs what building needs and this machine lacks, from the distribution's own packages (Debian 12,
 # Ubuntu 24.04). Says what it does; does nothing if nothing is missing.
 #
-#   scripts/install-deps.sh          to build, run and test
+#   scripts/install-deps.sh          to build and run
+#   scripts/install-deps.sh test     and to test: clang-19, which compiles with sanitizers in half the time
 #   scripts/install-deps.sh bench    and the benchmarks with their Python peers
-#   scripts/install-deps.sh clang    and clang-19: format, tidy, fuzz
+#   scripts/install-deps.sh clang    and the rest of clang-19: format, tidy, fuzz
 set -eu
 
 packages="g++ make cmake ninja-build pkg-config python3
@@ -17,8 +18,9 @@ packages="g++ make cmake ninja-build pkg-config python3
 for extra in "$@"; do
   case "$extra" in
     bench) packages="$packages libbenchmark-dev python3-numpy openssl librocksdb-dev liblmdb-dev" ;;
+    test) packages="$packages clang-19 libclang-rt-19-dev" ;;
     clang) packages="$packages clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev" ;;
-    *) echo "install-deps.sh: '$extra' is not one of: bench, clang" >&2; exit 2 ;;
+    *) echo "install-deps.sh: '$extra' is not one of: test, bench, clang" >&2; exit 2 ;;
   esac
 done
 

@@ -37,6 +37,8 @@ class Quantity {
   }
   friend constexpr Quantity operator+(Quantity a, Quantity b) { return a += b; }
   friend constexpr Quantity operator-(Quantity a, Quantity b) { return a -= b; }
+  /// a - b, and 0 where b is more.
+  friend constexpr Quantity sub_sat(Quantity a, Quantity b) { return a > b ? a - b : Quantity(); }
 
   static constexpr Quantity max() { return Quantity(std::numeric_limits<Rep>::max()); }
 

@@ -590,7 +590,7 @@ TEST_F(ForgedSegment, ARecordOfAnotherPlaceOrLifeIsNotFoundByReadingThrough) {
   const auto log = open();
   EXPECT_EQ(log->recovery().scanned, 1U);
   EXPECT_EQ(log->recovery().entries, EntryCount(kEntries - 2));
-  for (const std::uint64_t n : {0, 1, 4, 5}) EXPECT_TRUE(holds(*log, n)) << n;
+  for (const std::uint64_t n : {0U, 1U, 4U, 5U}) EXPECT_TRUE(holds(*log, n)) << n;
   EXPECT_FALSE(log->contains(tier_key(2)) || log->contains(tier_key(3)));
 }
 

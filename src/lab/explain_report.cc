@@ -12,7 +12,7 @@
 namespace afterimage {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 std::string plural(std::uint64_t n, std::string_view noun) {
   return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
@@ -219,13 +219,15 @@ void add_media(std::string& out, const RequestExplanation& e) {
   }
 }
 
-Json likest_json(const LikestRequest& likest) {
-  Json json = {{"id", likest.id},
-               {"shared_tokens", likest.shared.value()},
-               {"prompt_tokens", likest.length.value()}};
+OrderedJson likest_json(const LikestRequest& likest) {
+  OrderedJson json = {{"id", likest.id},
+                      {"shared_tokens", likest.shared.value()},
+                      {"prompt_tokens", likest.length.value()}};
   if (!likest.words.has_value()) return json;
   const PartingWords& words = *likest.words;
-  const auto text = [](const std::string& said, bool ends) { return ends ? Json() : Json(said); };
+  const auto text = [](const std::string& said, bool ends) {
+    return ends ? OrderedJson() : OrderedJson(said);
+  };
   json["parts"] = {{"message", words.message},
                    {"role", to_string(words.role)},
                    {"both", words.before},
@@ -234,8 +236,8 @@ Json likest_json(const LikestRequest& likest) {
   return json;
 }
 
-Json groups_json(const RequestExplanation& e) {
-  Json groups = Json::array();
+OrderedJson groups_json(const RequestExplanation& e) {
+  OrderedJson groups = OrderedJson::array();
   for (std::size_t g = 0; g < e.prefix.point.groups.size(); ++g) {
     groups.push_back({{"kind", name_of(e.layout.groups[g])},
                       {"layers", e.layout.groups[g].layers},
@@ -245,8 +247,8 @@ Json groups_json(const RequestExplanation& e) {
   return groups;
 }
 
-Json media_json(const RequestExplanation& e) {
-  Json media = Json::array();
+OrderedJson media_json(const RequestExplanation& e) {
+  OrderedJson media = OrderedJson::array();
   for (const ExplainedMedia& item : e.media) {
     media.push_back({{"name", item.name},
                      {"modality", to_string(item.modality)},
@@ -276,10 +278,10 @@ std::string to_text(const RequestExplanation& explanation) {
 }
 
 std::string to_json(const RequestExplanation& e) {
-  Json failed = Json::array();
+  OrderedJson failed = OrderedJson::array();
   for (const FailedRequest& f : e.failed) failed.push_back({{"id", f.id}, {"error", f.error}});
   const bool known = !e.prefix.point.groups.empty();
-  const Json json = {
+  const OrderedJson json = {
       {"id", e.id},
       {"request", e.place},
       {"of", e.of},
@@ -289,15 +291,16 @@ std::string to_json(const RequestExplanation& e) {
       {"restore_failed", e.restore_failed},
       {"matched", e.prefix.matched.value()},
       {"divergence", to_string(e.prefix.divergence)},
-      {"limit", known ? Json(to_string(e.prefix.point.limit)) : Json()},
-      {"with_snapshot",
-       e.prefix.point.with_snapshot ? Json(e.prefix.point.with_snapshot->value()) : Json()},
+      {"limit", known ? OrderedJson(to_string(e.prefix.point.limit)) : OrderedJson()},
+      {"with_snapshot", e.prefix.point.with_snapshot
+                            ? OrderedJson(e.prefix.point.with_snapshot->value())
+                            : OrderedJson()},
       {"groups", groups_json(e)},
-      {"likest", e.likest ? likest_json(*e.likest) : Json()},
+      {"likest", e.likest ? likest_json(*e.likest) : OrderedJson()},
       {"media", media_json(e)},
       {"evictions", e.evictions},
       {"failed_before", std::move(failed)}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 }  // namespace afterimage

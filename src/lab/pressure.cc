@@ -15,8 +15,6 @@ namespace {
 
 constexpr Duration kStep = std::chrono::milliseconds(1);
 
-Bytes minus(Bytes a, Bytes b) { return a > b ? a - b : 0_B; }
-
 /// What others hold, as the script says.
 class Others {
  public:
@@ -152,7 +150,7 @@ class Simulation {
   /// The engine is one of us: it asks, is refused, asks for room, and tries once more.
   void allocate(Bytes bytes, Duration until) {
     external_ = others_.at(now_);
-    const auto fits = [&] { return minus(script_.memory, external_ + keeper_->held()) >= bytes; };
+    const auto fits = [&] { return sub_sat(script_.memory, external_ + keeper_->held()) >= bytes; };
     if (!fits()) {
       keeper_->look(now_, sample(), bytes);
       note_mode();
@@ -218,7 +216,7 @@ class Simulation {
     note_oom();
     // Only what we hold can be given back.
     const Bytes missing =
-        minus(external_ + keeper_->held() + script_.governor.reserve, script_.memory);
+        sub_sat(external_ + keeper_->held() + script_.governor.reserve, script_.memory);
     const bool dented = missing > 0_B && keeper_->held() > 0_B;
     if (dented && !dented_since_.has_value()) dented_since_ = now_;
     if (!dented && dented_since_.has_value()) {

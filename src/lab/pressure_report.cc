@@ -10,7 +10,7 @@
 namespace afterimage {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 void row(std::string& out, std::string_view what, std::string_view governor,
          std::string_view seed) {
@@ -45,37 +45,37 @@ std::string changes_of(const PressureReport& report) {
   return out;
 }
 
-Json to_value(const PressureReport& report) {
-  Json changes = Json::array();
+OrderedJson to_value(const PressureReport& report) {
+  OrderedJson changes = OrderedJson::array();
   for (const ModeChange& change : report.changes) {
     changes.push_back({{"at_ms", to_milliseconds(change.at)},
                        {"from", to_string(change.from)},
                        {"to", to_string(change.to)}});
   }
-  Json in_mode;
+  OrderedJson in_mode;
   for (std::size_t mode = 0; mode < kPressureModes; ++mode) {
     in_mode[std::string(to_string(static_cast<PressureMode>(mode)))] =
         to_milliseconds(report.time_in_mode[mode]);
   }
-  Json value = {{"oom", report.oom},
-                {"violations", report.violations},
-                {"transitions", report.changes.size()},
-                {"requests", report.requests},
-                {"hits", report.hits},
-                {"hits_below", report.hits_below},
-                {"refused", report.refused},
-                {"hit_rate", report.hit_rate()},
-                {"release_ms",
-                 {{"count", report.releases.size()},
-                  {"p50", to_milliseconds(report.release_percentile(50))},
-                  {"p99", to_milliseconds(report.release_percentile(99))},
-                  {"max", to_milliseconds(report.release_percentile(100))}}},
-                {"peak_bytes", report.peak.value()},
-                {"copied_bytes", report.copied.value()},
-                {"entries", report.entries},
-                {"admission_open", report.open},
-                {"mode_ms", std::move(in_mode)},
-                {"changes", std::move(changes)}};
+  OrderedJson value = {{"oom", report.oom},
+                       {"violations", report.violations},
+                       {"transitions", report.changes.size()},
+                       {"requests", report.requests},
+                       {"hits", report.hits},
+                       {"hits_below", report.hits_below},
+                       {"refused", report.refused},
+                       {"hit_rate", report.hit_rate()},
+                       {"release_ms",
+                        {{"count", report.releases.size()},
+                         {"p50", to_milliseconds(report.release_percentile(50))},
+                         {"p99", to_milliseconds(report.release_percentile(99))},
+                         {"max", to_milliseconds(report.release_percentile(100))}}},
+                       {"peak_bytes", report.peak.value()},
+                       {"copied_bytes", report.copied.value()},
+                       {"entries", report.entries},
+                       {"admission_open", report.open},
+                       {"mode_ms", std::move(in_mode)},
+                       {"changes", std::move(changes)}};
   return value;
 }
 
@@ -111,17 +111,17 @@ std::string to_table(const PressureReport& governor, const PressureReport& seed)
 }
 
 std::string to_json(const PressureReport& governor, const PressureReport& seed) {
-  Json expectations = Json::array();
+  OrderedJson expectations = OrderedJson::array();
   for (const ExpectationOutcome& outcome : governor.expectations) {
     expectations.push_back(
         {{"text", outcome.text}, {"found", outcome.found}, {"met", outcome.met}});
   }
-  const Json json = {{"fine", governor.fine()},
-                     {"simulated_ms", to_milliseconds(governor.ran)},
-                     {"expectations", std::move(expectations)},
-                     {"governor", to_value(governor)},
-                     {"seed", to_value(seed)}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  const OrderedJson json = {{"fine", governor.fine()},
+                            {"simulated_ms", to_milliseconds(governor.ran)},
+                            {"expectations", std::move(expectations)},
+                            {"governor", to_value(governor)},
+                            {"seed", to_value(seed)}};
+  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 }  // namespace afterimage

@@ -12,7 +12,7 @@
 namespace afterimage {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 using Measure = double ReplayResult::*;
 
 /// 1234567 as "1,234,567".
@@ -85,8 +85,8 @@ void add_ratio_table(std::string& out, const ReplayReport& report, std::string_v
   });
 }
 
-Json trace_json(const ReplayReport& report) {
-  Json rejected = Json::array();
+OrderedJson trace_json(const ReplayReport& report) {
+  OrderedJson rejected = OrderedJson::array();
   for (const RejectedLine& line : report.rejected) {
     rejected.push_back({{"line", line.number}, {"error", to_string(line.error)}});
   }
@@ -100,11 +100,12 @@ Json trace_json(const ReplayReport& report) {
           {"distinct_media", report.items},
           {"seconds", to_milliseconds(report.span) / 1000},
           {"warm_up", report.options.warm_up},
-          {"hint_error", report.options.hint_error ? Json(*report.options.hint_error) : Json()},
+          {"hint_error",
+           report.options.hint_error ? OrderedJson(*report.options.hint_error) : OrderedJson()},
           {"rejected", std::move(rejected)}};
 }
 
-Json result_json(const ReplayReport& report, const ReplayResult& result) {
+OrderedJson result_json(const ReplayReport& report, const ReplayResult& result) {
   const auto gap = report.gap_closed(result, &ReplayResult::token_hit_ratio);
   return {{"trace", report.name},
           {"policy", result.policy},
@@ -112,7 +113,7 @@ Json result_json(const ReplayReport& report, const ReplayResult& result) {
           {"capacity_blocks", result.capacity_blocks},
           {"token_hit_ratio", result.token_hit_ratio},
           {"compute_saved_ratio", result.compute_saved_ratio},
-          {"gap_closed", gap ? Json(*gap) : Json()},
+          {"gap_closed", gap ? OrderedJson(*gap) : OrderedJson()},
           {"seconds_saved", result.seconds_saved},
           {"block_hits", result.hits},
           {"block_misses", result.misses},
@@ -120,12 +121,12 @@ Json result_json(const ReplayReport& report, const ReplayResult& result) {
           {"bytes_moved",
            {{"read", result.bytes_read.value()}, {"written", result.bytes_written.value()}}},
           {"below", report.options.below.blocks == 0
-                        ? Json()
-                        : Json({{"capacity", report.options.below.name},
-                                {"capacity_blocks", report.options.below.blocks},
-                                {"block_hits", result.below_hits},
-                                {"read", result.below_read.value()},
-                                {"written", result.below_written.value()}})},
+                        ? OrderedJson()
+                        : OrderedJson({{"capacity", report.options.below.name},
+                                       {"capacity_blocks", report.options.below.blocks},
+                                       {"block_hits", result.below_hits},
+                                       {"read", result.below_read.value()},
+                                       {"written", result.below_written.value()}})},
           {"media_reused_ratio", report.media_reused(result)},
           {"item_hits", result.item_hits},
           {"item_misses", result.item_misses},
@@ -239,7 +240,7 @@ std::string to_table(const ReplayReport& report) {
 }
 
 std::string to_json(std::span<const ReplayReport> reports) {
-  Json json = {{"traces", Json::array()}, {"results", Json::array()}};
+  OrderedJson json = {{"traces", OrderedJson::array()}, {"results", OrderedJson::array()}};
   for (const ReplayReport& report : reports) {
     json["traces"].push_back(trace_json(report));
     for (const ReplayResult& result : report.results) {
@@ -247,7 +248,7 @@ std::string to_json(std::span<const ReplayReport> reports) {
     }
   }
   // A file's name may hold any bytes; what is not UTF-8 is replaced rather than refused.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 }  // namespace afterimage

@@ -70,8 +70,8 @@ Trace chat(std::uint64_t seed, std::size_t requests, int blocks_a_turn = 3) {
       request.stop = talk.tool ? StopReason::kToolUse : StopReason::kEndTurn;
       request.blocks = talk.blocks;
       trace.requests.push_back(std::move(request));
-      const bool goes_on =
-          talk.blocks.size() < 1 + 8U * blocks_a_turn && rng.chance(talk.tool ? 0.95 : 0.2);
+      const bool goes_on = talk.blocks.size() < 1 + 8 * static_cast<std::size_t>(blocks_a_turn) &&
+                           rng.chance(talk.tool ? 0.95 : 0.2);
       const auto wait = static_cast<std::int64_t>(talk.tool ? 10 + rng.below(10) : rng.below(200));
       if (goes_on) waiting.emplace(second + 1 + wait, std::move(talk));
     }

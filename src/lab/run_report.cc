@@ -12,7 +12,7 @@
 namespace afterimage {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 std::string readable(Duration d) {
   const double ms = to_milliseconds(d);
@@ -149,19 +149,19 @@ void add_outcome(std::string& out, const RunReport& report) {
       plural(report.uncached, "time"), readable(report.reuse.budget));
 }
 
-Json pass_json(const PassReport& pass) {
+OrderedJson pass_json(const PassReport& pass) {
   return {{"p50", to_milliseconds(pass.ttft_percentile(50))},
           {"p99", to_milliseconds(pass.ttft_percentile(99))}};
 }
 
-Json in_each_run(const RunReport& report, std::uint64_t PassReport::* measure) {
+OrderedJson in_each_run(const RunReport& report, std::uint64_t PassReport::* measure) {
   return {{"cold", report.cold.*measure},
           {"encode_once", report.encode_once.*measure},
           {"warm", report.warm.*measure}};
 }
 
-Json request_json(const RequestReport& request) {
-  Json media = Json::array();
+OrderedJson request_json(const RequestReport& request) {
+  OrderedJson media = OrderedJson::array();
   for (const MediaReport& item : request.media) {
     media.push_back({{"name", item.name},
                      {"modality", to_string(item.modality)},
@@ -180,8 +180,8 @@ Json request_json(const RequestReport& request) {
           {"media", std::move(media)}};
 }
 
-Json problems_json(const RunReport& report) {
-  Json problems = Json::array();
+OrderedJson problems_json(const RunReport& report) {
+  OrderedJson problems = OrderedJson::array();
   for (const RejectedLine& line : report.rejected) {
     problems.push_back({{"line", line.number}, {"error", to_string(line.error)}});
   }
@@ -192,7 +192,7 @@ Json problems_json(const RunReport& report) {
   return problems;
 }
 
-Json tier_json(const RunReport& report) {
+OrderedJson tier_json(const RunReport& report) {
   if (!report.tier_after.has_value()) return nullptr;
   const TierStats& before = *report.tier_before;
   const TierStats& after = *report.tier_after;
@@ -214,10 +214,10 @@ Json tier_json(const RunReport& report) {
           {"trouble", after.trouble}};
 }
 
-Json governor_json(const ReuseStats& stats) {
+OrderedJson governor_json(const ReuseStats& stats) {
   if (!stats.governed.has_value()) return nullptr;
   const MemoryKeeperStats& keeper = *stats.governed;
-  Json releases = Json::array();
+  OrderedJson releases = OrderedJson::array();
   for (const GaveBack& release : keeper.releases) {
     releases.push_back({{"at_ms", to_milliseconds(release.at)},
                         {"took_ms", to_milliseconds(release.took)},
@@ -239,8 +239,8 @@ Json governor_json(const ReuseStats& stats) {
           {"releases", std::move(releases)}};
 }
 
-Json cache_json(const ReuseStats& stats) {
-  Json seed_names;
+OrderedJson cache_json(const ReuseStats& stats) {
+  OrderedJson seed_names;
   for (const auto& [name, value] : seed_named_stats(stats.encoder, 0)) seed_names[name] = value;
   return {{"budget_bytes", stats.budget.value()},
           {"used_bytes", stats.used.value()},
@@ -283,39 +283,39 @@ std::string to_table(const RunReport& report) {
 }
 
 std::string to_json(const RunReport& report) {
-  Json requests = Json::array();
+  OrderedJson requests = OrderedJson::array();
   for (const RequestReport& request : report.requests) requests.push_back(request_json(request));
-  const Json json = {{"requests", report.requests.size()},
-                     {"media_items", report.media_items},
-                     {"distinct_media", report.distinct_media},
-                     {"encoder_calls", in_each_run(report, &PassReport::encoder_calls)},
-                     {"prompt_tokens_computed", in_each_run(report, &PassReport::prefilled)},
-                     {"prefix_tokens_reused", report.reuse.prefix.tokens_reused},
-                     {"restore_failures", report.restore_failures},
-                     {"outputs_identical", report.outputs_identical()},
-                     {"ttft_ms",
-                      {{"cold", pass_json(report.cold)},
-                       {"encode_once", pass_json(report.encode_once)},
-                       {"warm", pass_json(report.warm)}}},
-                     {"encoding_ms",
-                      {{"cold", to_milliseconds(report.cold.encoding)},
-                       {"warm", to_milliseconds(report.warm.encoding)}}},
-                     {"total_ms",
-                      {{"cold", to_milliseconds(report.cold.total)},
-                       {"warm", to_milliseconds(report.warm.total)}}},
-                     {"engine",
-                      {{"name", report.engine_name},
-                       {"model", report.engine.model},
-                       {"weights_epoch", report.engine.weights_epoch},
-                       {"encoder", report.engine.encoder}}},
-                     {"agents", report.agents},
-                     {"cache", cache_json(report.reuse)},
-                     {"disk", tier_json(report)},
-                     {"governor", governor_json(report.reuse)},
-                     {"problems", problems_json(report)},
-                     {"per_request", std::move(requests)}};
+  const OrderedJson json = {{"requests", report.requests.size()},
+                            {"media_items", report.media_items},
+                            {"distinct_media", report.distinct_media},
+                            {"encoder_calls", in_each_run(report, &PassReport::encoder_calls)},
+                            {"prompt_tokens_computed", in_each_run(report, &PassReport::prefilled)},
+                            {"prefix_tokens_reused", report.reuse.prefix.tokens_reused},
+                            {"restore_failures", report.restore_failures},
+                            {"outputs_identical", report.outputs_identical()},
+                            {"ttft_ms",
+                             {{"cold", pass_json(report.cold)},
+                              {"encode_once", pass_json(report.encode_once)},
+                              {"warm", pass_json(report.warm)}}},
+                            {"encoding_ms",
+                             {{"cold", to_milliseconds(report.cold.encoding)},
+                              {"warm", to_milliseconds(report.warm.encoding)}}},
+                            {"total_ms",
+                             {{"cold", to_milliseconds(report.cold.total)},
+                              {"warm", to_milliseconds(report.warm.total)}}},
+                            {"engine",
+                             {{"name", report.engine_name},
+                              {"model", report.engine.model},
+                              {"weights_epoch", report.engine.weights_epoch},
+                              {"encoder", report.engine.encoder}}},
+                            {"agents", report.agents},
+                            {"cache", cache_json(report.reuse)},
+                            {"disk", tier_json(report)},
+                            {"governor", governor_json(report.reuse)},
+                            {"problems", problems_json(report)},
+                            {"per_request", std::move(requests)}};
   // A model's text may hold any bytes; what is not UTF-8 is replaced rather than refused.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 }  // namespace afterimage

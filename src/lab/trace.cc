@@ -12,6 +12,7 @@
 #include <tuple>
 #include <utility>
 
+#include "afterimage/lab/malformed.h"
 #include "afterimage/lab/trace_lines.h"
 #include "afterimage/platform/random.h"
 
@@ -28,10 +29,6 @@ constexpr std::uint64_t kMaxBlockTokens = 1U << 20U;
 constexpr double kMaxMilliseconds = 4e12;  // up to here a double keeps microseconds exact
 constexpr std::uint64_t kVersion = 1;
 constexpr const char* kHeaderField = "afterimage_trace";
-
-std::unexpected<Error> malformed(std::string message) {
-  return fail(ErrorCode::kInvalidArgument, std::move(message));
-}
 
 Result<std::uint64_t> count_field(const Json& object, const char* name, std::uint64_t most) {
   const auto it = object.find(name);

@@ -8,16 +8,14 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "afterimage/lab/malformed.h"
+
 namespace afterimage {
 namespace {
 
 using Json = nlohmann::json;
 
 constexpr Bytes kMaxWorkload = 1_GiB;
-
-std::unexpected<Error> malformed(std::string message) {
-  return fail(ErrorCode::kInvalidArgument, std::move(message));
-}
 
 /// The text under `name`; `where` says whose field it is.
 Result<std::string> text_field(const Json& object, const char* name, std::string_view where) {

@@ -7,27 +7,22 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "afterimage/memory/payload.h"
+
 namespace afterimage {
-namespace {
 
-constexpr std::uint64_t kAlignment = 64;
-
-std::uint64_t padded(std::uint64_t size) {
-  return (size + kAlignment - 1) / kAlignment * kAlignment;
-}
-
-}  // namespace
+static_assert(Payload::padded(1) == 64, "what is on disk is aligned so");
 
 PackedTensors pack(std::span<const TensorView> tensors) {
   PackedTensors packed;
   std::uint64_t total = 0;
-  for (const TensorView& tensor : tensors) total += padded(tensor.bytes().size());
+  for (const TensorView& tensor : tensors) total += Payload::padded(tensor.bytes().size());
   packed.bytes.resize(total);
   std::uint64_t at = 0;
   for (const TensorView& tensor : tensors) {
     packed.forms.push_back({.dtype = tensor.dtype(), .shape = tensor.shape()});
     std::ranges::copy(tensor.bytes(), packed.bytes.begin() + static_cast<std::ptrdiff_t>(at));
-    at += padded(tensor.bytes().size());
+    at += Payload::padded(tensor.bytes().size());
   }
   return packed;
 }
@@ -38,14 +33,14 @@ Result<TensorViews> unpack(const TierEntry& entry) {
   for (const TensorForm& form : entry.meta.tensors) {
     AFI_TRY(const Bytes size, tensor_bytes(form.dtype, form.shape));
     const std::uint64_t room = entry.bytes.size() - at;
-    if (size.value() > room || padded(size.value()) > room) {
+    if (size.value() > room || Payload::padded(size.value()) > room) {
       return fail(ErrorCode::kCorruption,
                   fmt::format("tensors of an entry end beyond its {} bytes", entry.bytes.size()));
     }
     AFI_TRY(TensorView view,
             TensorView::over(form.dtype, form.shape, entry.bytes.subspan(at, size.value())));
     views.push_back(view);
-    at += padded(size.value());
+    at += Payload::padded(size.value());
   }
   if (at != entry.bytes.size()) {
     return fail(ErrorCode::kCorruption,

@@ -15,14 +15,6 @@
 #endif
 
 namespace afterimage {
-namespace {
-
-std::uint64_t padded(std::uint64_t bytes) {
-  return (bytes + Payload::kAlignment - 1) / Payload::kAlignment * Payload::kAlignment;
-}
-
-}  // namespace
-
 void Payload::Free::operator()(std::byte* bytes) const {
   ::operator delete(bytes, std::align_val_t(kAlignment));
 }

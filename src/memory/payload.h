@@ -25,6 +25,9 @@ namespace afterimage {
 class Payload {
  public:
   static constexpr std::uint64_t kAlignment = 64;
+  static constexpr std::uint64_t padded(std::uint64_t size) {
+    return (size + kAlignment - 1) / kAlignment * kAlignment;
+  }
 
   /// What copy_of will charge for these tensors.
   static Bytes bytes_needed(std::span<const TensorView> tensors);

@@ -18,8 +18,6 @@ using Seconds = std::chrono::duration<double>;
 
 double seconds(Duration d) { return Seconds(d).count(); }
 
-Bytes minus(Bytes a, Bytes b) { return a > b ? a - b : 0_B; }
-
 Bytes plus(Bytes a, Bytes b) { return b > Bytes::max() - a ? Bytes::max() : a + b; }
 
 /// Rounded up, so that a need is never underestimated; at most what Bytes can hold.
@@ -47,8 +45,8 @@ GaugeTrust judge(const GovernorState& state, const GovernorInputs& inputs,
   if (sample->ours > plus(sample->used, tolerance(sample->total))) return GaugeTrust::kDisagrees;
   if (state.still.has_value() && state.still->used == sample->used &&
       state.still->taken_at != sample->taken_at) {
-    const Bytes moved =
-        std::max(minus(sample->ours, state.still->ours), minus(state.still->ours, sample->ours));
+    const Bytes moved = std::max(sub_sat(sample->ours, state.still->ours),
+                                 sub_sat(state.still->ours, sample->ours));
     if (moved > tolerance(sample->total)) return GaugeTrust::kFrozen;
   }
   return GaugeTrust::kTrusted;
@@ -57,13 +55,13 @@ GaugeTrust judge(const GovernorState& state, const GovernorInputs& inputs,
 /// What others hold and how fast they grow.
 void learn(GovernorState& state, const MemorySample& sample, const GovernorOptions& options) {
   if (state.last.has_value() && state.last->taken_at == sample.taken_at) return;
-  const Bytes external = minus(sample.used, sample.ours);
+  const Bytes external = sub_sat(sample.used, sample.ours);
   if (state.last.has_value() && sample.taken_at > state.last->taken_at) {
     // A leaky sum over the horizon: a ramp shows its slope, a jump counts once more and fades.
     const double dt = seconds(sample.taken_at - state.last->taken_at);
     const double horizon = seconds(options.horizon);
     state.growth = state.growth * std::exp(-dt / horizon) +
-                   static_cast<double>(minus(external, state.external).value()) / horizon;
+                   static_cast<double>(sub_sat(external, state.external).value()) / horizon;
     if (state.growth < 1) state.growth = 0;
   }
   if (!state.still.has_value() || state.still->used != sample.used) state.still = sample;
@@ -93,10 +91,10 @@ Lines draw_lines(const GovernorState& state, const GovernorInputs& inputs,
   if (!state.last.has_value()) return {.budget = options.blind(), .target = options.blind()};
   const Bytes claimed = plus(inputs.planned, inputs.refused);
   const auto left_over = [&](Duration ahead) {
-    return minus(state.last->total,
-                 plus(claimed, expected_external(state, inputs.now, ahead, options)));
+    return sub_sat(state.last->total,
+                   plus(claimed, expected_external(state, inputs.now, ahead, options)));
   };
-  const Bytes soon = minus(left_over(options.horizon), options.reserve);
+  const Bytes soon = sub_sat(left_over(options.horizon), options.reserve);
   Lines lines{.budget = std::min(options.cap, left_over(Duration(0))),
               .target = std::min(options.cap, soon)};
   if (state.trust != GaugeTrust::kTrusted) {
@@ -116,9 +114,9 @@ double stress_of(const GovernorState& state, const GovernorInputs& inputs, Bytes
   if (options.ladder.scale == StressScale::kUsedFraction) {
     return static_cast<double>(plus(state.external, inputs.ledger.used).value()) / total;
   }
-  const Bytes need = plus(plus(options.reserve, minus(expected, state.external)),
+  const Bytes need = plus(plus(options.reserve, sub_sat(expected, state.external)),
                           plus(inputs.planned, inputs.refused));
-  const Bytes free = minus(state.last->total, plus(state.external, inputs.ledger.used));
+  const Bytes free = sub_sat(state.last->total, plus(state.external, inputs.ledger.used));
   const Bytes headroom = plus(free, inputs.ledger.clean);
   if (headroom == 0_B) return std::numeric_limits<double>::infinity();
   return static_cast<double>(need.value()) / static_cast<double>(headroom.value());
@@ -152,14 +150,14 @@ void share_out(GovernorActions& actions, const GovernorInputs& inputs, bool keep
                const GovernorOptions& options) {
   const LedgerView& ledger = inputs.ledger;
   AFI_CHECK(plus(ledger.clean, ledger.cleaning) <= ledger.used);
-  const Bytes deficit = minus(ledger.used, actions.target);
+  const Bytes deficit = sub_sat(ledger.used, actions.target);
   actions.release = std::min(deficit, ledger.clean);
-  actions.drop = minus(ledger.used - actions.release, actions.budget);
-  const Bytes missing = minus(deficit, plus(actions.release, actions.drop));
+  actions.drop = sub_sat(ledger.used - actions.release, actions.budget);
+  const Bytes missing = sub_sat(deficit, plus(actions.release, actions.drop));
   const Bytes wanted = plus(missing, keep_clean ? options.clean_wanted() : 0_B);
   const Bytes there = plus(ledger.clean - actions.release, ledger.cleaning);
   const Bytes at_once = to_bytes(options.clean_bytes_per_second * seconds(options.tick));
-  actions.clean = std::min(minus(wanted, there), minus(at_once, ledger.cleaning));
+  actions.clean = std::min(sub_sat(wanted, there), sub_sat(at_once, ledger.cleaning));
   const bool busy = deficit > 0_B;
   actions.next_step = busy ? options.busy_tick : options.tick;
 }

@@ -9,12 +9,6 @@
 #include "afterimage/check.h"
 
 namespace afterimage {
-namespace {
-
-Bytes minus(Bytes a, Bytes b) { return a > b ? a - b : 0_B; }
-
-}  // namespace
-
 Result<std::unique_ptr<Residents>> Residents::create(ResidentOptions options, Bytes budget,
                                                      const MakePolicy& make_policy) {
   if (budget == 0_B) return fail(ErrorCode::kInvalidArgument, "residents: the budget is 0 bytes");
@@ -125,7 +119,7 @@ Result<void> Residents::replace(SlotId slot, Bytes bytes, std::uint64_t tokens, 
   }
   if (grows) {
     if (above) pin(slot);  // it must not be its own victim
-    const auto room = make_room(minus(bytes, old_bytes),
+    const auto room = make_room(sub_sat(bytes, old_bytes),
                                 tokens > old_tokens ? tokens - old_tokens : 0, entry.group);
     if (above) unpin(slot);
     AFI_TRY_VOID(room);
@@ -175,14 +169,14 @@ Result<void> Residents::check_room(Bytes extra, std::uint64_t extra_tokens,
     const Bytes kept = i == group ? 0_B : std::min(each.used, share_of(each));
     stays += std::max(each.pinned, kept);
   }
-  if (stays > minus(target_, extra)) return refuse("the rest is in use or promised to others");
+  if (stays > sub_sat(target_, extra)) return refuse("the rest is in use or promised to others");
   return {};
 }
 
 Result<void> Residents::make_room(Bytes extra, std::uint64_t extra_tokens, std::uint32_t group) {
   AFI_TRY_VOID(check_room(extra, extra_tokens, group));
   const auto fits = [&] {
-    return used_ <= minus(target_, extra) &&
+    return used_ <= sub_sat(target_, extra) &&
            (options_.token_budget == 0 || tokens_ <= options_.token_budget - extra_tokens);
   };
   while (!fits()) {
@@ -227,8 +221,8 @@ std::optional<std::uint32_t> Residents::next_victim(std::optional<std::uint32_t>
     const Bytes held = beyond_leaving ? group.used - group.leaving : group.used;
     const bool own = for_group == i;
     const Bytes bytes = entries_[victim->index].facts.bytes;
-    if (respect_shares && !own && minus(held, bytes) < share) continue;
-    const Bytes over = minus(held, share);
+    if (respect_shares && !own && sub_sat(held, bytes) < share) continue;
+    const Bytes over = sub_sat(held, share);
     if (!best.has_value() || over > furthest) {
       best = victim->index;
       furthest = over;
@@ -284,7 +278,7 @@ Obeyed Residents::obey(const GovernorActions& actions, Duration now,
     if (!evict_one({}, true) && !evict_one({}, false)) break;  // shares never beat the budget
     (copied ? done.released : done.dropped) += held - used_;
   }
-  done.short_by = minus(used_, actions.budget);
+  done.short_by = sub_sat(used_, actions.budget);
   if (actions.offload_idle.has_value()) {
     for (auto it = by_use_.begin(); it != by_use_.end() && idle_for(*it) > *actions.offload_idle;) {
       const std::uint32_t index = *it++;

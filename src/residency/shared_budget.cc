@@ -10,8 +10,6 @@ namespace {
 // What leaves from one cache before all are compared again. A cache's lock is held as long.
 constexpr Bytes kSlice = 4_MiB;
 
-Bytes minus(Bytes a, Bytes b) { return a > b ? a - b : 0_B; }
-
 /// Does `a` leave before `b`?
 bool leaves_first(const NextToLeave& a, const NextToLeave& b) {
   if (a.worth.has_value() && b.worth.has_value() && *a.worth != *b.worth) {
@@ -45,11 +43,11 @@ Bytes SharedBudget::shed_while(const Excess& excess) {
 
 void SharedBudget::make_room(Bytes bytes) {
   if (bytes > budget_.capacity()) return;
-  shed_while([&] { return minus(budget_.used(), minus(budget_.capacity(), bytes)); });
+  shed_while([&] { return sub_sat(budget_.used(), sub_sat(budget_.capacity(), bytes)); });
 }
 
 Bytes SharedBudget::obey() {
-  Bytes gone = shed_while([&] { return minus(budget_.used(), budget_.capacity()); });
+  Bytes gone = shed_while([&] { return sub_sat(budget_.used(), budget_.capacity()); });
   // Floors yield to the budget.
   for (BudgetSharer* sharer : sharers_) gone += sharer->obey_budget();
   return gone;

@@ -5,17 +5,15 @@
 #include <algorithm>
 #include <utility>
 
-#include "afterimage/platform/heap.h"
-
 namespace afterimage {
 namespace {
 
 // Less than this is not worth a walk over the heap.
 constexpr Bytes kWorthReturning = 1_MiB;
+// While memory is short. Requests leave tens of megabytes of holes a second.
+constexpr Duration kReturnAgain = std::chrono::milliseconds(250);
 constexpr std::size_t kRememberedReleases = 1000;
 constexpr std::uint64_t kDefaultReserve = 16;  // this part of the memory
-
-Bytes minus(Bytes a, Bytes b) { return a > b ? a - b : 0_B; }
 
 }  // namespace
 
@@ -25,7 +23,8 @@ MemoryKeeper::MemoryKeeper(const PressureOptions& options, SharedBudget& caches,
       cap_(caches.budget().capacity()),
       caches_(caches),
       budget_(caches.budget()),
-      clock_(clock) {
+      clock_(clock),
+      return_memory_(options.return_memory) {
   stats_.gauge = gauge_->name();
   stats_.lowest_budget = cap_;
 }
@@ -61,7 +60,7 @@ MemoryKeeper::~MemoryKeeper() = default;
 GovernorActions MemoryKeeper::tick(Bytes refused) {
   const MutexLock lock(ticking_);
   const Bytes used = budget_.used();
-  GovernorInputs inputs{.ledger = {.used = used, .clean = minus(used, in_use_), .cleaning = {}},
+  GovernorInputs inputs{.ledger = {.used = used, .clean = sub_sat(used, in_use_), .cleaning = {}},
                         .refused = refused};
   const bool read = take_reading(*gauge_, clock_, inputs).has_value();
   GovernorStep next = step(state_, inputs, options_);
@@ -71,12 +70,17 @@ GovernorActions MemoryKeeper::tick(Bytes refused) {
   if (blocked) caches_.block_admission(true);
   // A guess about the future keeps newcomers out and costs nobody who is there: nothing here has a
   // copy below. So what others leave over, less the reserve, may stay, and does not grow.
-  const Bytes left_over = minus(next.actions.budget, options_.reserve);
+  const Bytes left_over = sub_sat(next.actions.budget, options_.reserve);
   const Bytes budget =
       std::min(cap_, std::max(next.actions.target, std::min(left_over, budget_.capacity())));
   budget_.set_capacity(budget);
   GaveBack release{.at = inputs.now, .bytes = caches_.obey(), .budget = budget};
-  if (release.bytes >= kWorthReturning) return_free_memory();
+  const bool again =
+      next.actions.mode >= PressureMode::kCritical && inputs.now - returned_at_ >= kReturnAgain;
+  if (release.bytes >= kWorthReturning || again) {
+    return_memory_();
+    returned_at_ = inputs.now;
+  }
   release.left = budget_.used();
   in_use_ = release.left > release.budget ? release.left : 0_B;
   if (!blocked) caches_.block_admission(false);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "afterimage/platform/clock.h"
+#include "afterimage/platform/heap.h"
 #include "afterimage/platform/mutex.h"
 #include "afterimage/platform/timed_condition.h"
 #include "afterimage/pressure/gauge.h"
@@ -27,6 +28,8 @@ struct PressureOptions {
   GovernorOptions governor;
   /// Ticks on a thread of its own; false: whoever owns the keeper calls tick().
   bool own_thread = true;
+  /// Hands back what the allocator keeps of memory that was freed.
+  void (*return_memory)() = &return_free_memory;
 };
 
 /// One time that the caches gave something back.
@@ -63,6 +66,9 @@ struct MemoryKeeperStats {
 /// use leaves as soon as others need the room or the reserve, and counts as headroom. What did not
 /// leave when it had to is in use, and counts as none until it left. What the governor only
 /// expects, from growth or from a gauge that went silent, lets nothing grow and costs no entry.
+///
+/// While memory is short, what the process has freed, whoever held it, is handed back to the system
+/// again and again: a heap full of holes grows by as much as the caches gave.
 ///
 /// Promises After a tick, used ≤ budget, but for what is pinned. A gauge that fails, freezes or
 /// lies
@@ -101,10 +107,12 @@ class MemoryKeeper {
   SharedBudget& caches_;
   MemoryBudget& budget_;  // of the caches
   const Clock& clock_;
+  void (*const return_memory_)();
 
   Mutex ticking_;
   GovernorState state_ AFI_GUARDED_BY(ticking_);
   Bytes in_use_ AFI_GUARDED_BY(ticking_);  // did not leave when it had to
+  Duration returned_at_ AFI_GUARDED_BY(ticking_){0};
 
   mutable Mutex stats_mutex_;
   MemoryKeeperStats stats_ AFI_GUARDED_BY(stats_mutex_);

@@ -183,6 +183,26 @@ TEST(MemoryKeeper, GivenAtOnceTakenBackSlowlyAndNotAtAllWithoutAGauge) {
   EXPECT_LE(f.stats().budget, budget);
 }
 
+TEST(MemoryKeeper, WhileMemoryIsShortWhatRequestsFreedIsHandedBackAgainAndAgain) {
+  static int returned;
+  returned = 0;
+  Fixture f(128_MiB, {.governor = {}, .own_thread = false, .return_memory = [] { ++returned; }});
+  f.calm(10s);
+  EXPECT_EQ(returned, 0) << "who has plenty keeps it for later";
+  ASSERT_TRUE(f.put(1));
+  f.squeeze(256_MiB);
+  ASSERT_EQ(f.stats().used, 0_B);
+  const int by_then = returned;
+  EXPECT_GE(by_then, 1);
+  for (int i = 0; i < 100; ++i) f.tick(50ms);  // nothing is left to evict
+  EXPECT_NEAR(returned - by_then, 20, 1) << "four times a second, not at every tick";
+  f.others(64_MiB);
+  f.calm(60s);
+  const int in_calm = returned;
+  f.calm(10s);
+  EXPECT_EQ(returned, in_calm);
+}
+
 // V6: a floor of entries held twenty times the budget.
 TEST(MemoryKeeper, AFloorOfTheEncoderCacheYields) {
   ManualClock clock;

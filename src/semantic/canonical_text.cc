@@ -9,11 +9,18 @@
 #include <vector>
 
 #include "afterimage/check.h"
+#include "afterimage/semantic/ascii.h"
 #include "afterimage/semantic/english.h"
 
 namespace afterimage {
 namespace {
 
+using ascii::is_beyond;
+using ascii::is_digit;
+using ascii::is_letter;
+using ascii::is_lower;
+using ascii::is_upper;
+using ascii::lowered;
 using english::holds;
 
 constexpr char32_t kApostrophe = U'\u2019';
@@ -32,20 +39,7 @@ struct Word {
 };
 using Words = std::vector<Word>;
 
-bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
-bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
-bool is_letter(char c) { return is_upper(c) || is_lower(c); }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool beyond_ascii(char c) { return static_cast<unsigned char>(c) >= 0x80; }
 bool all_lower(std::string_view text) { return std::ranges::all_of(text, is_lower); }
-
-std::string lowered(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) {
-    if (is_upper(c)) c = static_cast<char>(c - 'A' + 'a');
-  }
-  return lower;
-}
 
 /// Takes one code point from the front of `rest`; nullopt if it is not UTF-8 as RFC 3629 has it.
 std::optional<char32_t> take_code_point(std::string_view& rest) {
@@ -92,7 +86,7 @@ bool is_transparent(std::string_view text) {
     const char32_t point = *take_code_point(rest);
     if (point == U'\'' || point == kApostrophe) {
       const bool before_letter =
-          !rest.empty() && (is_letter(rest.front()) || beyond_ascii(rest.front()));
+          !rest.empty() && (is_letter(rest.front()) || is_beyond(rest.front()));
       if (!after_letter || !before_letter) return false;
     } else if (is_opaque_mark(point)) {
       return false;
@@ -241,7 +235,7 @@ bool ends_in_plain_mark(const Word& last) {
   const std::string_view core = last.core;
   if (last.prose || core.size() < 2 || !core.ends_with('?')) return false;
   return std::ranges::all_of(core.substr(0, core.size() - 1), [](char c) {
-    return is_letter(c) || is_digit(c) || beyond_ascii(c) || c == '-' || c == ',';
+    return is_letter(c) || is_digit(c) || is_beyond(c) || c == '-' || c == ',';
   });
 }
 
@@ -289,8 +283,10 @@ bool is_english(const Words& words) {
       !holds(english::kOtherOpeners, first)) {
     return false;
   }
-  const auto ascii = [](const Word& word) { return std::ranges::none_of(word.core, beyond_ascii); };
-  return std::ranges::all_of(words, ascii) && std::ranges::any_of(words, [](const Word& word) {
+  const auto all_ascii = [](const Word& word) {
+    return std::ranges::none_of(word.core, ascii::is_beyond);
+  };
+  return std::ranges::all_of(words, all_ascii) && std::ranges::any_of(words, [](const Word& word) {
            return word.prose && holds(english::kEnglish, word.core);
          });
 }

@@ -8,44 +8,35 @@
 #include <string>
 #include <utility>
 
+#include "afterimage/semantic/ascii.h"
+
 namespace afterimage {
 namespace {
 
-using Words = std::vector<std::string>;
+using ascii::is_beyond;
+using ascii::is_digit;
+using ascii::is_letter;
+using ascii::is_upper;
+using ascii::lowered;
+using Terms = std::vector<std::string>;
 using Features = std::multiset<std::string>;
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
-bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
-/// Part of a word: also every byte of another script.
-bool is_wordly(char c) {
-  return is_upper(c) || is_lower(c) || static_cast<unsigned char>(c) >= 0x80;
-}
-
-std::string lowered(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) {
-    if (is_upper(c)) c = static_cast<char>(c - 'A' + 'a');
-  }
-  return lower;
-}
 
 /// One text, cut at its spaces, with the marks of its sentences taken off.
 struct Cut {
-  Words words;  // as they stand
-  Words lower;
+  Terms words;  // as they stand
+  Terms lower;
 };
 
 Cut cut(std::string_view text) {
-  constexpr std::string_view kSpaces = " \t\n\r";
-  constexpr std::string_view kMarks = ".,;:?!";
+  constexpr std::string_view kBetween = " \t\n\r";
+  constexpr std::string_view kAfter = ".,;:?!";
   Cut cut;
   while (true) {
-    text.remove_prefix(std::min(text.find_first_not_of(kSpaces), text.size()));
+    text.remove_prefix(std::min(text.find_first_not_of(kBetween), text.size()));
     if (text.empty()) return cut;
-    std::string_view word = text.substr(0, text.find_first_of(kSpaces));
+    std::string_view word = text.substr(0, text.find_first_of(kBetween));
     text.remove_prefix(word.size());
-    word = word.substr(0, word.find_last_not_of(kMarks) + 1);
+    word = word.substr(0, word.find_last_not_of(kAfter) + 1);
     if (word.empty()) continue;
     cut.words.emplace_back(word);
     std::string lower = lowered(word);
@@ -56,7 +47,7 @@ Cut cut(std::string_view text) {
   }
 }
 
-bool has(const Words& words, std::string_view word) {
+bool has(const Terms& words, std::string_view word) {
   return std::ranges::find(words, word) != words.end();
 }
 
@@ -266,7 +257,9 @@ Features entities(const Cut& text) {
 Features symbols(const Cut& text) {
   Features found;
   for (const std::string& word : text.words) {
-    const auto plain = [](char c) { return is_wordly(c) || is_digit(c) || c == '\'' || c == '-'; };
+    const auto plain = [](char c) {
+      return is_letter(c) || is_beyond(c) || is_digit(c) || c == '\'' || c == '-';
+    };
     if (!std::ranges::all_of(word, plain) || word.starts_with('-') || word.starts_with('\'')) {
       found.insert(word);
     }
@@ -292,7 +285,7 @@ Features question_words(const Cut& text) {
   return found;
 }
 
-bool opposed(const Words& a, const Words& b) {
+bool opposed(const Terms& a, const Terms& b) {
   for (const auto& [one, other] : kAntonyms) {
     if (has(a, one) && !has(b, one) && has(b, other) && !has(a, other)) return true;
   }

@@ -58,7 +58,8 @@ TEST_P(TierConformance, AMissIsANormalAnswer) {
 
 TEST_P(TierConformance, WhatWasPutComesBackToTheByte) {
   std::uint64_t n = 0;
-  for (const std::size_t size : {0, 1, 63, 64, 3'900, 4'095, 4'096, 4'097, 65'536, 1'048'577}) {
+  for (const std::size_t size :
+       {0U, 1U, 63U, 64U, 3'900U, 4'095U, 4'096U, 4'097U, 65'536U, 1'048'577U}) {
     const EntryMeta meta{.tensors = {{DType::kBF16, Shape{size}}, {DType::kU8, Shape{}}},
                          .cost = Duration(12'345 + n)};
     put(++n, size, meta);

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <string>
+#include <string_view>
+
+/// Letters and digits of ASCII, whatever the locale. Bytes of other scripts are none of them.
+namespace afterimage::ascii {
+
+constexpr bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
+constexpr bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
+constexpr bool is_letter(char c) { return is_upper(c) || is_lower(c); }
+constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
+/// Part of a character of another script.
+constexpr bool is_beyond(char c) { return static_cast<unsigned char>(c) >= 0x80; }
+
+inline std::string lowered(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) {
+    if (is_upper(c)) c = static_cast<char>(c - 'A' + 'a');
+  }
+  return lower;
+}
+
+}  // namespace afterimage::ascii
