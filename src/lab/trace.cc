@@ -12,7 +12,7 @@
 #include <tuple>
 #include <utility>
 
-#include "afterimage/lab/malformed.h"
+#include "afterimage/lab/json_lines.h"
 #include "afterimage/lab/trace_lines.h"
 #include "afterimage/platform/random.h"
 

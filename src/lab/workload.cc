@@ -8,8 +8,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "afterimage/lab/malformed.h"
-
 namespace afterimage {
 namespace {
 
@@ -153,14 +151,9 @@ Result<Request> parse_workload_line(std::string_view line, const LoadMedia& load
 
 Result<Workload> read_workload(const std::string& path, const Files& files, const LoadMedia& load) {
   AFI_TRY(const std::vector<std::byte> content, files.read(path, kMaxWorkload));
-  std::string_view rest(reinterpret_cast<const char*>(content.data()), content.size());
   Workload workload;
   std::map<std::string, std::size_t> seen;
-  for (std::size_t number = 1; !rest.empty(); ++number) {
-    const std::size_t end = std::min(rest.find('\n'), rest.size());
-    const std::string_view line = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+  const auto take = [&](std::size_t number, std::string_view line) {
     auto request = parse_workload_line(line, load);
     if (request.has_value()) {
       const auto [it, fresh] = seen.emplace(request->id.text(), number);
@@ -174,7 +167,8 @@ Result<Workload> read_workload(const std::string& path, const Files& files, cons
     } else {
       workload.rejected.push_back({.number = number, .error = request.error()});
     }
-  }
+  };
+  for_each_line({reinterpret_cast<const char*>(content.data()), content.size()}, take);
   return workload;
 }
 

@@ -2,12 +2,12 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
-#include <cstddef>
 #include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "afterimage/lab/json_lines.h"
 #include "afterimage/platform/files.h"
 #include "afterimage/request.h"
 #include "afterimage/result.h"
@@ -32,11 +32,6 @@ using LoadMedia = std::function<Result<MediaItem>(const MediaReference&)>;
 ///          kUnsupported: a part of a kind we do not know; and whatever `load` says.
 /// Threads  Any.
 Result<Request> parse_workload_line(std::string_view line, const LoadMedia& load);
-
-struct RejectedLine {
-  std::size_t number = 0;  // of the line in the file, from 1
-  Error error;
-};
 
 struct Workload {
   std::vector<Request> requests;

@@ -230,13 +230,22 @@ void expand_contractions(Words& words) {
   }
 }
 
-/// A question mark that stands behind a number or a name and is none of theirs.
-bool ends_in_plain_mark(const Word& last) {
+/// "?", and what people make of it: "??", ".?", "?!". More than one dot leaves something out.
+bool asks_only(std::string_view marks) {
+  return marks.contains('?') && marks.find_first_not_of(".?!") == std::string_view::npos &&
+         std::ranges::count(marks, '.') <= 1;
+}
+
+/// How much of the last word is a question mark that stands behind a number or a name and is none
+/// of theirs.
+std::size_t plain_marks(const Word& last) {
   const std::string_view core = last.core;
-  if (last.prose || core.size() < 2 || !core.ends_with('?')) return false;
-  return std::ranges::all_of(core.substr(0, core.size() - 1), [](char c) {
+  const std::size_t end = core.find_last_not_of(".?!") + 1;
+  if (last.prose || end == 0 || !asks_only(core.substr(end))) return 0;
+  const bool plain = std::ranges::all_of(core.substr(0, end), [](char c) {
     return is_letter(c) || is_digit(c) || is_beyond(c) || c == '-' || c == ',';
   });
+  return plain ? core.size() - end : 0;
 }
 
 void drop_last_mark(Words& words) {
@@ -252,12 +261,13 @@ void drop_last_mark(Words& words) {
     last.tail.clear();
   } else if (!asks) {
     return;
-  } else if (last.tail == "?") {
+  } else if (asks_only(last.tail)) {
     last.tail.clear();
-  } else if (last.core == "?" && words[words.size() - 2].bare() && words.size() > kFewestWords) {
+  } else if (asks_only(last.core) && words[words.size() - 2].bare() &&
+             words.size() > kFewestWords) {
     words.pop_back();
-  } else if (ends_in_plain_mark(last)) {
-    last.core.pop_back();
+  } else {
+    last.core.resize(last.core.size() - plain_marks(last));
   }
 }
 
@@ -317,12 +327,16 @@ void fold_ability(Words& words) {
   }
 }
 
-std::string_view singular(std::string_view plural) { return plural.substr(0, plural.size() - 1); }
+std::string singular(std::string_view plural) {
+  if (plural.ends_with("ies")) return std::string(plural.substr(0, plural.size() - 3)) + "y";
+  return std::string(plural.substr(0, plural.size() - 1));
+}
 
 bool is_plural(std::string_view noun) {
   if (noun.size() < 4 || !all_lower(noun) || noun.back() != 's') return false;
-  const std::string_view stem = singular(noun);
-  return !std::string_view("aiosu").contains(stem.back()) && !stem.ends_with("ie") &&
+  if (noun.ends_with("ies") && noun.size() < 6) return false;  // ties, dies
+  const std::string stem = singular(noun);
+  return !std::string_view("aiosu").contains(stem.back()) &&
          !holds(english::kFunctionWords, noun) && !holds(english::kFunctionWords, stem) &&
          !holds(english::kNotPlural, noun);
 }
@@ -366,6 +380,53 @@ void drop_some(Words& words) {
   words.erase(words.begin() + 2, words.begin() + static_cast<std::ptrdiff_t>(the));
 }
 
+/// "business model of": a noun, with another before it or not, and of whom it is.
+bool is_said_of(const Words& words, std::size_t noun) {
+  for (const std::size_t of : {noun + 1, noun + 2}) {
+    if (!is_noun_like(core_at(words, of - 1)) || !words[of - 1].bare()) return false;
+    if (core_at(words, of) == "of") return words[of].bare();
+  }
+  return false;
+}
+
+/// What is best of its kind is asked for in four ways: what or which, one or several. So is what
+/// differs between two.
+void fold_number(Words& words) {
+  const std::string_view asked = core_at(words, 0);
+  const std::string_view verb = core_at(words, 1);
+  if ((asked != "what" && asked != "which") || (verb != "is" && verb != "are")) return;
+  if (!words[0].bare() || !words[1].bare()) return;
+  const std::size_t noun = core_at(words, 2) == "the" && words[2].bare() ? 3 : 2;
+  if (holds(english::kSuperlatives, core_at(words, noun)) && words[noun].bare()) {
+    words[0].core = "what";
+    words[1].core = "is";
+  } else if (asked == "what" && core_at(words, noun).starts_with("difference") &&
+             core_at(words, noun + 1) == "between" && words[noun].bare()) {
+    words[1].core = "is";
+  }
+}
+
+/// The capital of a word that means the same without it, unless it may be part of a name.
+void fold_capitals(Words& words) {
+  const auto capital = [&](std::size_t i) {
+    return i < words.size() && is_upper(words[i].core.front()) && words[i].core != "I";
+  };
+  const auto ordinary = [&](std::size_t i) {
+    const std::string_view core = core_at(words, i);
+    const std::string lower = lowered(core);
+    return core.substr(1) == std::string_view(lower).substr(1) && holds(english::kOrdinary, lower);
+  };
+  for (std::size_t i = 1; i < words.size();) {
+    std::size_t end = i;
+    bool all = true;
+    for (; capital(end); ++end) all = all && !core_at(words, end).empty() && ordinary(end);
+    for (; i < end; ++i) {
+      if (all) words[i].core = lowered(words[i].core);
+    }
+    ++i;
+  }
+}
+
 /// Whether a text without the article at `i`, which is not the first word, would ask the same.
 bool is_idle_article(const Words& words, std::size_t i) {
   const std::string_view article = core_at(words, i);
@@ -378,14 +439,16 @@ bool is_idle_article(const Words& words, std::size_t i) {
   const std::string_view then = words[i + 1].bare() ? core_at(words, i + 2) : "";
   if (!all_lower(next)) {  // the Oort cloud and the NASA, but not the Who, a Picasso, in the US
     const bool acronym = next.size() > 2 && std::ranges::all_of(next, is_upper);
-    return article == "the" && (acronym || is_noun_like(then));
+    return acronym || (article == "the" && is_noun_like(then));
   }
   const bool relational = holds(english::kRelational, next) ||
                           (is_plural(next) && holds(english::kRelational, singular(next)));
   if (article == "the" &&
-      (holds(english::kSuperlatives, next) || (relational && holds(english::kRelations, then)))) {
+      (holds(english::kSuperlatives, next) || (relational && holds(english::kRelations, then)) ||
+       (next == "different" && is_plural(then)))) {
     return true;
   }
+  if (article == "the" && holds(english::kBeing, before) && is_said_of(words, i + 1)) return true;
   if (holds(english::kArticleMatters, next)) return false;
   const bool verb = holds(english::kAuxiliaries, before);
   if (!verb && holds(english::kQuestionOpeners, before)) return false;  // what a man wants
@@ -399,6 +462,8 @@ void fold_wording(Words& words) {
   expand_is(words);
   drop_some(words);
   fold_ability(words);
+  fold_capitals(words);
+  fold_number(words);
   for (std::size_t i = 1; i < words.size();) {
     if (words.size() > kFewestWords && is_idle_article(words, i)) {
       erase_word(words, i);
@@ -407,7 +472,7 @@ void fold_wording(Words& words) {
     }
   }
   for (Word& word : words) {
-    if (word.prose && is_plural(word.core)) word.core.pop_back();
+    if (word.prose && is_plural(word.core)) word.core = singular(word.core);
   }
 }
 

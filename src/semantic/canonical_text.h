@@ -25,15 +25,16 @@ std::string_view to_string(TextRung rung);
 ///
 /// Canonical  Spaces at the ends and doubled between words; the capital of the first word, if it is
 ///            one with which questions and requests begin; a typographic apostrophe inside a word;
-///            contractions that have one reading (don't, I'm, what's the); the mark at the end, if
+///            contractions that have one reading (don't, I'm, what's the); the marks at the end, if
 ///            the first word says already what kind of sentence it is.
 /// Near       Besides: articles where nothing hangs on them, the s of plurals, "please", "some" of
-///            what is asked for by kind, "what's it" and its like, and "how can I" for "how do I".
-///            Order, numbers, negation, pronouns, and every other word stay.
+///            what is asked for by kind, "what's it" and its like, "how can I" for "how do I",
+///            "which are the best" for "what is the best", and capitals of a few words that mean
+///            the same with one. Order, numbers, negation, pronouns, and every other word stay.
 /// Kept       Byte for byte: whatever is not made of ASCII letters (numbers, operators, names with
-///            dots or slashes, other scripts), what stands in "quotation marks", and every capital
-///            letter but the first. Texts of several lines, of fewer than three words, with other
-///            marks of quotation or code, with a colon, or about texts (spelling, grammar,
+///            dots or slashes, other scripts), what stands in "quotation marks", and every other
+///            capital letter but the first. Texts of several lines, of fewer than three words, with
+///            other marks of quotation or code, with a colon, or about texts (spelling, grammar,
 ///            translation, patterns) are kept whole.
 /// nullopt    The rung does not apply: bytes that are not UTF-8 or hold control characters have
 ///            only the exact form; what is not recognised as English has no near one.

@@ -62,6 +62,10 @@ const std::vector<Pair> kTyping{
     {"capital of the first word", "What is in this picture", "what is in this picture"},
     {"question mark", "What is in this picture?", "what is in this picture"},
     {"question mark after a space", "What is in this picture ?", "What is in this picture?"},
+    {"two marks", "What is in this picture??", "What is in this picture?"},
+    {"dot and mark", "What is in this picture.?", "What is in this picture"},
+    {"marks after a space", "What is in this picture ?!", "What is in this picture"},
+    {"marks after a year", "Who won in 2016??", "Who won in 2016"},
     {"mark after a year", "Who won in 2016?", "Who won in 2016"},
     {"mark after another script", "What is a naïve café?", "What is a naïve café"},
     {"full stop", "Describe the scene.", "Describe the scene"},
@@ -86,6 +90,17 @@ const std::vector<Pair> kWording{
     {"could you please", "Could you please describe this?", "Could you describe this?"},
     {"ability", "How can I stop smoking?", "How do I stop smoking?"},
     {"what's it like", "What's it like to be tall?", "What is it like to be tall?"},
+    {"one or several", "What are the best phones of 2016?", "What is the best phone of 2016?"},
+    {"which is best", "Which is the best phone?", "What is the best phone?"},
+    {"differences", "What are the differences between these?",
+     "What is the difference between these?"},
+    {"different", "What are the different types of this?", "What are different types of this?"},
+    {"said of", "What is the growth rate of this?", "What is growth rate of this?"},
+    {"acronym", "Should I study an MBA when I can?", "Should I study MBA when I can?"},
+    {"plural in ies", "Where can I buy factories?", "Where can I buy factory?"},
+    {"capital", "How did the Universe come about?", "How did the universe come about?"},
+    {"two capitals", "Who invented Machine Learning for this?",
+     "Who invented machine learning for this?"},
     {"some", "What are some of the best books?", "What are the best books?"}};
 
 TEST(CanonicalText, ExactIsTheBytes) {
@@ -184,6 +199,8 @@ TEST(FalseMerge, Entities) {
        {"labelled", "What is the use of vitamin a?", "What is the use of vitamin?"},
        {"labelled first", "What is the vitamin a deficiency?", "What is the vitamin deficiency?"},
        {"shares and a car", "Should I buy a Tesla for this?", "Should I buy Tesla for this?"},
+       {"part of a name", "What does Apple Computer make?", "What does Apple computer make?"},
+       {"half a name", "Who leads General Insurance here?", "Who leads general insurance here?"},
        {"all capitals", "WHO is the best in the world?", "Who is the best in the world?"}});
 }
 
@@ -258,6 +275,13 @@ TEST(FalseMerge, ArticlesAndPluralsThatMatter) {
         "Do you think that dog sleeps here?"},
        {"only one", "Is there only a dog in this park?", "Is there only dog in this park?"},
        {"few and a few", "Does it have a few legs?", "Does it have few legs?"},
+       {"which of them", "Which is the dog in this?", "What is the dog in this?"},
+       {"one and several", "What are the dogs in this?", "What is the dog in this?"},
+       {"which novel", "Which novel should I read?", "What novel should I read?"},
+       {"difference in", "What are the differences in this?", "What is the difference in this?"},
+       {"left out", "What comes next in this...?", "What comes next in this?"},
+       {"studies", "What are the studies in this?", "What are the study in this?"},
+       {"ties", "Where can I buy ties?", "Where can I buy ty?"},
        {"news", "What is the news in this?", "What is the new in this?"},
        {"arms", "Who has the arms in this?", "Who has the arm in this?"},
        {"means", "What is the means of this?", "What is the mean of this?"},

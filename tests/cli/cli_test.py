@@ -74,7 +74,7 @@ class Folder(unittest.TestCase):
 
 class Help(unittest.TestCase):
     def test_help_texts_are_the_ones_we_agreed_on(self):
-        for verb in ["", "run", "explain", "replay", "pressure", "fingerprint",
+        for verb in ["", "run", "explain", "replay", "pressure", "pairs", "fingerprint",
                      "disk", "disk inspect", "disk verify", "disk purge"]:
             shown = call(*verb.split(), "--help")
             self.assertEqual(shown.returncode, 0)
@@ -136,7 +136,7 @@ class MainJob(unittest.TestCase):
         self.assertEqual(json.loads(call("fingerprint", "--json", EXAMPLES / "media" / "clock.webp").stdout)[0]["frames"], 12)
 
 
-class Disk(Folder):
+class RunDisk(Folder):
     """run --disk DIR: what one process computed, the next one loads."""
 
     def run_over(self, disk, *more):
@@ -315,6 +315,33 @@ class Explain(Folder):
         done = self.explain("a", request("a", TEXT), more=["--json", "/no/such/folder/out.json"])
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn("/no/such/folder/out.json", done.stderr)
+
+
+class Pairs(Folder):
+    def test_labelled_pairs_are_held_against_the_rungs(self):
+        path = self.folder / "pairs.jsonl"
+        path.write_text('{"a": "What is  a cat?", "b": "what is a cat", "duplicate": true}\n'
+                        '{"a": "Where can I buy lamps?", "b": "Where can I buy lamp?", "duplicate": false}\n'
+                        '{"a": "Is this a dog?", "b": "Is this not a dog?", "duplicate": false}\n')
+        done = call("pairs", path, "--json")
+        self.assertEqual(done.returncode, 0)
+        report = json.loads(done.stdout)
+        self.assertEqual([rung["matched"] for rung in report["rungs"]], [0, 1, 1])
+        self.assertAlmostEqual(report["safe"]["precision"], 0.5)
+        self.assertAlmostEqual(report["safe"]["coverage"], 2 / 3)
+        self.assertIn("Where can I buy lamp?", call("pairs", path, "--show", "5").stdout)
+
+    def test_what_is_no_pair_is_named(self):
+        path = self.folder / "pairs.jsonl"
+        path.write_text('{"a": "x", "b": "y", "duplicate": true}\n{"a": "x"}\n')
+        done = call("pairs", path)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("line 2", done.stdout)
+        path.write_text("nothing\n")
+        done = call("pairs", path)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn('"duplicate": true}', done.stderr)
+        self.assertEqual(call("pairs", self.folder / "gone").returncode, 2)
 
 
 class Pressure(Folder):
@@ -582,7 +609,7 @@ class Replay(Folder):
             self.assertGreater(results[policy, "10%"]["compute_saved_ratio"], 0)
 
 
-class Disk(Folder):
+class DiskVerb(Folder):
     def setUp(self):
         super().setUp()
         self.store = self.folder / "store"
