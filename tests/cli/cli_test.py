@@ -74,7 +74,7 @@ class Folder(unittest.TestCase):
 
 class Help(unittest.TestCase):
     def test_help_texts_are_the_ones_we_agreed_on(self):
-        for verb in ["", "run", "explain", "replay", "pressure", "pairs", "fingerprint",
+        for verb in ["", "run", "explain", "replay", "pressure", "experiment", "pairs", "fingerprint",
                      "disk", "disk inspect", "disk verify", "disk purge"]:
             shown = call(*verb.split(), "--help")
             self.assertEqual(shown.returncode, 0)
@@ -315,6 +315,19 @@ class Explain(Folder):
         done = self.explain("a", request("a", TEXT), more=["--json", "/no/such/folder/out.json"])
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn("/no/such/folder/out.json", done.stderr)
+
+
+class Experiment(unittest.TestCase):
+    def test_of_the_generated_questions_no_trap_is_served(self):
+        done = call("experiment", "--questions", "2000", "--seed", "5", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = json.loads(done.stdout)
+        self.assertEqual((report["questions"], report["unsafe"]), (2000, 0))
+        self.assertGreater(sum(trap["asked"] for trap in report["traps"]), 200)
+        self.assertEqual([trap for trap in report["traps"] if trap["served"]], [])
+        self.assertTrue(all(rung["served"] > 0 and rung["wrong"] == 0 for rung in report["rungs"]))
+        exact = json.loads(call("experiment", "--questions", "2000", "--serve", "exact", "--json").stdout)
+        self.assertEqual([rung["served"] > 0 for rung in exact["rungs"]], [True, False, False])
 
 
 class Pairs(Folder):
