@@ -30,6 +30,7 @@ struct GenerateOptions {
 struct Completion {
   std::vector<TokenId> tokens;
   std::string text;
+  bool ended = false;  // the model had said all; false: max_tokens cut it off
   LogitsDigest logits;
   Duration first_token_after{0};  // from the start of generate()
   TokenCount prefilled{};         // prompt tokens that were computed

@@ -2,10 +2,14 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "afterimage/engine/serve.h"
 
+#include <functional>
 #include <optional>
+#include <string>
 
 #include "afterimage/engine/kv_exchange.h"
 #include "afterimage/prefix/resume_point.h"
+#include "afterimage/semantic/answer_once.h"
+#include "afterimage/semantic/scope.h"
 
 namespace afterimage {
 namespace {
@@ -136,6 +140,53 @@ Result<Served> answer_with_prefix(const Way& way, const std::stop_token& stop) {
   return served;
 }
 
+/// nullopt: the request asks nothing that could be looked up.
+std::optional<Question> question_of(const Request& request, const Fingerprint& prints,
+                                    const Namespace& space, const NamespaceId& inputs,
+                                    const GenerateOptions& options) {
+  auto split = split_request(request, prints.contents);
+  if (!split.has_value()) return std::nullopt;
+  const Scope scope{.inputs = inputs,
+                    .messages = std::move(split->messages),
+                    .tools = "",
+                    .response_format = "",
+                    // As Engine::generate decodes.
+                    .sampling = {{"temperature", "0"},
+                                 {"max_tokens", std::to_string(options.max_tokens.value())}},
+                    .other = {}};
+  return Question(identify(scope, space), std::move(split->question));
+}
+
+/// An answer that is kept, or another's, or the one that `compute` gives.
+Result<Served> answer_once(Question& question, const std::string& model, Reuse& reuse,
+                           const std::function<Result<Served>()>& compute,
+                           const std::stop_token& stop) {
+  std::optional<Served> computed;
+  const AnswerReuse& how = reuse.answer_options();
+  const auto generate = [&]() -> Result<AnswerOnce::Generated> {
+    AFI_TRY(computed, compute());
+    const Completion& said = computed->completion;
+    return AnswerOnce::Generated{
+        .answer = {.text = said.text,
+                   .finish_reason = said.ended ? "stop" : "length",
+                   .model = model,
+                   .prompt_tokens = said.prefilled + said.resumed_from,
+                   .output_tokens = TokenCount(static_cast<std::uint32_t>(said.tokens.size()))},
+        .facts = {.ttl = how.ttl}};
+  };
+  AFI_TRY(AnswerLookup found, reuse.answers()->get_or_answer(question, how.rules, generate, stop));
+  Served served;
+  if (computed.has_value()) {
+    served = *std::move(computed);
+  } else {
+    served.answered = true;
+    served.completion.text = std::move(found.answer->text);
+    served.completion.ended = true;
+  }
+  served.ladder = std::move(found.steps);
+  return served;
+}
+
 }  // namespace
 
 TurnKind turn_kind(const Request& request) {
@@ -165,26 +216,39 @@ Result<Served> serve(const Request& request, const Engine& engine, Reuse& reuse,
   const Recipes recipes = recipes_of(engine);
   AFI_TRY(const Namespace space, reuse.space(engine.identity(), request.tenant));
   Fingerprint prints = fingerprint(media, space, recipes);
-  AFI_TRY(const Sequence prompt, engine.prepare(request, prints.contents));
-  const bool keeps_kv = reuse.prefix() != nullptr && engine.kv_layout() != nullptr;
   const NamespaceId root = space.prefix_root(recipes.image, recipes.audio, recipes.video);
-  std::optional<ArchivedPrompt> archived;
-  if (keeps_kv && reuse.prefix_archive() != nullptr) {
-    AFI_TRY(archived, ArchivedPrompt::of(space, root, *engine.kv_layout(), prompt));
+  const auto compute = [&]() -> Result<Served> {
+    AFI_TRY(const Sequence prompt, engine.prepare(request, prints.contents));
+    const bool keeps_kv = reuse.prefix() != nullptr && engine.kv_layout() != nullptr;
+    std::optional<ArchivedPrompt> archived;
+    if (keeps_kv && reuse.prefix_archive() != nullptr) {
+      AFI_TRY(archived, ArchivedPrompt::of(space, root, *engine.kv_layout(), prompt));
+    }
+    const Way way{
+        .request = request,
+        .media = media,
+        .prints = prints,
+        .prompt = prompt,
+        .root = root,
+        .engine = engine,
+        .reuse = reuse,
+        .clock = clock,
+        .options = options,
+        .facts = {.now = arrived, .kind = turn_kind(request), .hint = request.conversation},
+        .archived = archived.has_value() ? &*archived : nullptr};
+    return keeps_kv ? answer_with_prefix(way, stop) : answer(way, nullptr, stop);
+  };
+  auto question = reuse.answers() == nullptr ? std::nullopt
+                                             : question_of(request, prints, space, root, options);
+  auto served = question.has_value()
+                    ? answer_once(*question, engine.identity().model, reuse, compute, stop)
+                    : compute();
+  if (!served.has_value()) return served;
+  if (served->answered) {
+    served->time_to_first_token = served->total = clock.now() - arrived;
+    served->sources.assign(media.size(), MediaSource::kCovered);
   }
-  const Way way{.request = request,
-                .media = media,
-                .prints = prints,
-                .prompt = prompt,
-                .root = root,
-                .engine = engine,
-                .reuse = reuse,
-                .clock = clock,
-                .options = options,
-                .facts = {.now = arrived, .kind = turn_kind(request), .hint = request.conversation},
-                .archived = archived.has_value() ? &*archived : nullptr};
-  auto served = keeps_kv ? answer_with_prefix(way, stop) : answer(way, nullptr, stop);
-  if (served.has_value()) served->prints = std::move(prints);
+  served->prints = std::move(prints);
   return served;
 }
 

@@ -21,6 +21,10 @@ struct Served {
   Fingerprint prints;                // of its media; empty without reuse
   std::vector<MediaSource> sources;  // of each media item's embeddings
   std::uint64_t encoder_calls = 0;
+  /// What the kept answers were looked at for, rung by rung; empty: they were not asked.
+  std::vector<LadderStep> ladder;
+  bool answered = false;  // one of them, or another's of this moment: no model was asked, and the
+                          // completion has a text, no tokens and no logits
   bool restore_failed = false;    // cached KV did not serve, and all was computed instead
   Duration encoding{0};           // inside the encoder
   std::vector<Duration> encodes;  // of it, each media item; only without reuse
@@ -29,7 +33,11 @@ struct Served {
   Duration total{0};
 };
 
-/// The way of a request: identify, plan, compute what the plan lacks, commit, generate.
+/// The way of a request: identify, ask the kept answers, plan, compute what the plan lacks, commit,
+/// generate, and keep the answer if the model had said all. Whoever waits for another's answer
+/// holds nothing; so waits go answers, prefix, embeddings, encoder, and in no circle.
+///
+/// A request that does not end in words of the user has no question, and is computed.
 ///
 /// Eviction policies hear of it as one request: of its encoder outputs when all are there, of its
 /// prefix when that is prefilled, each with the time of arrival, who asks and the client's hint.

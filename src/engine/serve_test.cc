@@ -415,5 +415,115 @@ TEST(Serve, ManyRequestsThatShareMediaAndPrefixesNeverWaitForEachOther) {
   f.reuse->prefix()->check_invariants();
 }
 
+/// An engine that says all it has to say, and counts what it is asked.
+class Talker final : public testing::ForwardingEngine {
+ public:
+  using ForwardingEngine::ForwardingEngine;
+  mutable std::atomic<int> asked = 0;
+  std::atomic<bool> cut_off = false;
+
+ protected:
+  Result<Generation> run(const Sequence& prompt, std::span<const TensorViews> embeddings,
+                         const GenerateOptions& options, const KvUse& use) const override {
+    ++asked;
+    auto made = ForwardingEngine::run(prompt, embeddings, options, use);
+    if (made.has_value()) made->completion.ended = !cut_off;
+    return made;
+  }
+};
+
+struct AnswerFixture : Fixture {
+  AnswerFixture() {
+    reuse = Reuse::create({.budget = 4_GiB, .answers = AnswerReuse{}}, Secret{}, clock).value();
+  }
+  Served get(const Request& request) {
+    return serve(request, talker, *reuse, clock, options).value();
+  }
+  static Request about(std::uint32_t picture, std::string words) {
+    Request request = conversation(picture, 0);
+    request.messages.back().parts.back() = std::move(words);
+    return request;
+  }
+  Talker talker{*engine};
+};
+
+TEST(Serve, TheSameQuestionIsAnsweredOnceAndInTheSameWords) {
+  AnswerFixture f;
+  const Served first = f.get(f.about(1, "What is in the middle?"));
+  EXPECT_FALSE(first.answered);
+  ASSERT_EQ(first.ladder.size(), 3U) << "looked for on every rung";
+  for (const char* words : {"What is in the middle?", "what is  in the middle"}) {
+    const Served again = f.get(f.about(1, words));
+    EXPECT_TRUE(again.answered) << words;
+    EXPECT_EQ(again.completion.text, first.completion.text);
+    EXPECT_EQ(again.encoder_calls, 0U);
+    EXPECT_EQ(again.ladder.back().verdict, Verdict::kServed);
+    EXPECT_EQ(again.ladder.back().candidate, "What is in the middle?");
+    EXPECT_EQ(again.prints.contents.size(), 1U);
+  }
+  EXPECT_EQ(f.talker.asked, 1);
+  EXPECT_EQ(f.reuse->stats().answers.rungs[0].served, 1U);
+  EXPECT_EQ(f.reuse->stats().answers.rungs[1].served, 1U);
+}
+
+TEST(Serve, WhateverElseChangesTheAnswerIsAskedAgain) {
+  AnswerFixture f;
+  const Request asked = f.about(1, "What is in the middle?");
+  static_cast<void>(f.get(asked));
+  std::vector<Request> others(4, asked);
+  others[0].messages.back().parts.front() = f.picture(2);
+  others[1].messages.front().parts = {std::string("You look at paintings.")};
+  others[2].tenant = TenantId("somebody else");
+  others[3].messages.back().parts.back() = std::string("What is not in the middle?");
+  for (const Request& other : others) EXPECT_FALSE(f.get(other).answered);
+  f.options.max_tokens = TokenCount(2);
+  EXPECT_FALSE(f.get(asked).answered) << "another length";
+  EXPECT_EQ(f.talker.asked, 6);
+}
+
+TEST(Serve, WhatWasCutOffIsNotGivenToOthers) {
+  AnswerFixture f;
+  f.talker.cut_off = true;
+  for (int i = 0; i < 2; ++i) EXPECT_FALSE(f.get(f.about(1, "What is in the middle?")).answered);
+  EXPECT_EQ(f.reuse->stats().answers.insertions, 0U);
+}
+
+TEST(Serve, ARequestWithoutAQuestionIsComputed) {
+  AnswerFixture f;
+  Request request = f.conversation(1, 0);
+  request.messages.push_back(says(Role::kAssistant, "It is"));
+  for (int i = 0; i < 2; ++i) {
+    const Served served = f.get(request);
+    EXPECT_FALSE(served.answered);
+    EXPECT_TRUE(served.ladder.empty());
+  }
+}
+
+TEST(Serve, ThoseWhoAskTheSameAtOnceGetOneAnswer) {
+  AnswerFixture f;
+  std::vector<Served> got(6);
+  {
+    std::vector<std::jthread> threads;
+    for (Served& one : got) {
+      threads.emplace_back([&] { one = f.get(f.about(1, "What is in the middle?")); });
+    }
+  }
+  EXPECT_EQ(f.talker.asked, 1);
+  for (const Served& one : got) EXPECT_EQ(one.completion.text, got[0].completion.text);
+  EXPECT_EQ(std::ranges::count(got, true, &Served::answered), 5);
+}
+
+TEST(Serve, AnswersLeaveUnderPressureLikeAllThatIsKept) {
+  AnswerFixture f;
+  static_cast<void>(f.get(f.about(1, "What is in the middle?")));
+  ASSERT_EQ(f.reuse->stats().answers.entries, EntryCount(1));
+  f.reuse = Reuse::create({.budget = 1_KiB, .answers = AnswerReuse{}}, Secret{}, f.clock).value();
+  for (int i = 0; i < 40; ++i) {
+    static_cast<void>(f.get(f.about(1, "What is at number " + std::to_string(i) + "?")));
+  }
+  EXPECT_LE(f.reuse->stats().peak, 1_KiB);
+  EXPECT_GT(f.reuse->stats().answers.evictions, 0U);
+}
+
 }  // namespace
 }  // namespace afterimage

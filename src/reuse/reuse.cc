@@ -50,6 +50,16 @@ Result<std::unique_ptr<Reuse>> Reuse::create(const ReuseOptions& options, const 
         PrefillOnceOptions{.verify_hits = options.verify_hits, .shared = &reuse->shared_});
     reuse->shared_.join(*reuse->prefill_);
   }
+  if (options.answers.has_value()) {
+    reuse->answer_options_ = options.answers;
+    AnswerCacheOptions answer_options{
+        .max_entries = options.answers->max_entries, .policy = nullptr, .shared = &reuse->shared_};
+    AFI_TRY(answer_options.policy, make_policy(options.policy));
+    AFI_TRY(reuse->answer_cache_,
+            AnswerCache::create(std::move(answer_options), reuse->budget_, clock));
+    reuse->answer_once_ = std::make_unique<AnswerOnce>(*reuse->answer_cache_, clock);
+    reuse->shared_.join(*reuse->answer_cache_);
+  }
   if (options.pressure.gauge != nullptr) {
     AFI_TRY(reuse->keeper_, MemoryKeeper::create(options.pressure, reuse->shared_, clock));
   }
@@ -90,6 +100,8 @@ ReuseStats Reuse::stats() const {
           .encodes = front_->stats(),
           .prefix = prefill_ == nullptr ? PrefixCacheStats() : prefill_->cache_stats(),
           .prefills = prefill_ == nullptr ? PrefillOnceStats() : prefill_->stats(),
+          .answers = answer_cache_ == nullptr ? AnswerCacheStats() : answer_cache_->stats(),
+          .answering = answer_once_ == nullptr ? AnswerOnceStats() : answer_once_->stats(),
           .encoder_archive =
               encoder_archive_ == nullptr ? EncoderArchiveStats() : encoder_archive_->stats(),
           .prefix_archive =

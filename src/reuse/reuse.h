@@ -23,8 +23,17 @@
 #include "afterimage/reuse/fingerprint.h"
 #include "afterimage/reuse/memory_keeper.h"
 #include "afterimage/reuse/plan.h"
+#include "afterimage/semantic/answer_cache.h"
+#include "afterimage/semantic/answer_once.h"
 
 namespace afterimage {
+
+/// How answers are kept and given again.
+struct AnswerReuse {
+  LookupRules rules;  // how far a question may be from the one that was answered
+  std::optional<Duration> ttl = std::nullopt;  // absent: as long as there is room
+  EntryCount max_entries = EntryCount(1'000'000);
+};
 
 struct ReuseOptions {
   Bytes budget = 4_GiB;  // of everything that is kept, together
@@ -33,6 +42,8 @@ struct ReuseOptions {
   bool verify_hits = true;       // recompute checksums at every hit
   bool prefixes = true;          // keep KV, too: prefill once
   EntryCount max_sequences = EntryCount(1'000'000);
+  /// Keep answers, too: answer once. nullopt: every question is answered by the engine.
+  std::optional<AnswerReuse> answers = std::nullopt;
   /// Where everything is kept a second time, and found again after it was evicted or by a later
   /// process that has the same secret; outlives the object. nullptr: nowhere. An eighth of the
   /// budget, at most 256 MiB, then pays for what is on its way.
@@ -46,6 +57,8 @@ struct ReuseStats {
   EncodeOnceStats encodes;
   PrefixCacheStats prefix;
   PrefillOnceStats prefills;
+  AnswerCacheStats answers;
+  AnswerOnceStats answering;
   EncoderArchiveStats encoder_archive;
   PrefixArchiveStats prefix_archive;
   std::optional<MemoryKeeperStats> governed;  // nullopt: nobody governs
@@ -81,6 +94,10 @@ class Reuse {
   [[nodiscard]] EncodeOnce& encoder() { return *front_; }
   /// nullptr: prefixes are off.
   [[nodiscard]] PrefillOnce* prefix() { return prefill_.get(); }
+  /// nullptr: answers are not kept.
+  [[nodiscard]] AnswerOnce* answers() { return answer_once_.get(); }
+  /// How they are; only if they are kept.
+  [[nodiscard]] const AnswerReuse& answer_options() const { return *answer_options_; }
   /// nullptr: prefixes are off, or there is no tier.
   [[nodiscard]] PrefixArchive* prefix_archive() { return prefix_archive_.get(); }
   /// nullptr: nobody governs.
@@ -100,6 +117,9 @@ class Reuse {
   std::unique_ptr<EncoderCache> cache_;
   std::unique_ptr<PrefixCache> prefixes_;
   std::unique_ptr<PrefillOnce> prefill_;
+  std::optional<AnswerReuse> answer_options_;
+  std::unique_ptr<AnswerCache> answer_cache_;
+  std::unique_ptr<AnswerOnce> answer_once_;
   std::unique_ptr<EncodeOnce> front_;  // after the caches: fronts go before what they stand before
   Mutex agents_mutex_;
   std::map<std::string, AgentId> agents_ AFI_GUARDED_BY(agents_mutex_);

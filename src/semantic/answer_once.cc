@@ -65,18 +65,24 @@ struct AnswerOnce::Flights {
   std::uint64_t landed = 0;  // how many have left the air
 };
 
-AnswerTurn::AnswerTurn(AnswerOnce& front, std::shared_ptr<AnswerFlight> flight, Question question)
-    : front_(&front), flight_(std::move(flight)), question_(std::move(question)) {}
+AnswerTurn::AnswerTurn(AnswerOnce& front, std::shared_ptr<AnswerFlight> flight, Question question,
+                       std::vector<LadderStep> looked)
+    : front_(&front),
+      flight_(std::move(flight)),
+      question_(std::move(question)),
+      looked_(std::move(looked)) {}
 
 AnswerTurn::AnswerTurn(AnswerTurn&& other) noexcept
     : front_(other.front_),
       flight_(std::move(other.flight_)),
-      question_(std::move(other.question_)) {}
+      question_(std::move(other.question_)),
+      looked_(std::move(other.looked_)) {}
 
 AnswerTurn& AnswerTurn::operator=(AnswerTurn other) noexcept {
   std::swap(front_, other.front_);
   std::swap(flight_, other.flight_);
   std::swap(question_, other.question_);
+  std::swap(looked_, other.looked_);
   return *this;
 }
 
@@ -158,7 +164,7 @@ AnswerOnce::Claim AnswerOnce::claim(Question& question, const LookupRules& rules
     if (flight->take_over()) {
       flight->be_led_by(question);
       ++stats_.taken_over;
-      return AnswerTurn(*this, flight, question);
+      return AnswerTurn(*this, flight, question, std::move(looked.steps));
     }
     flight->join();
     ++stats_.followed;
@@ -174,7 +180,7 @@ AnswerOnce::Claim AnswerOnce::claim(Question& question, const LookupRules& rules
     if (flights_->by_key.try_emplace(key, flight).second) flight->keys.push_back(key);
   }
   ++stats_.led;
-  return AnswerTurn(*this, std::move(flight), question);
+  return AnswerTurn(*this, std::move(flight), question, std::move(looked.steps));
 }
 
 Result<std::variant<AnswerLookup, AnswerTurn>> AnswerOnce::wait(AnswerTicket mine,
@@ -204,7 +210,8 @@ Result<std::variant<AnswerLookup, AnswerTurn>> AnswerOnce::wait(AnswerTicket min
         AFI_CHECK(flight.take_over());
         flight.be_led_by(mine.question_);
         ++stats_.taken_over;
-        return Outcome(AnswerTurn(*this, mine.flight_, std::move(mine.question_)));
+        return Outcome(AnswerTurn(*this, mine.flight_, std::move(mine.question_),
+                                  std::move(mine.looked_.steps)));
       case Flight::State::kLed:  // another has taken over, or `stop`
         if (!stop.stop_requested()) continue;
         return afterimage::fail(ErrorCode::kCancelled, "the request was cancelled while it waited");
@@ -252,6 +259,7 @@ Result<AnswerLookup> AnswerOnce::get_or_answer(Question& question, const LookupR
                                                const std::stop_token& stop) {
   const auto lead = [&](AnswerTurn turn) -> Result<AnswerLookup> {
     const Duration began = clock_.now();
+    AnswerLookup own{.answer = std::nullopt, .steps = turn.looked()};
     auto generated = generate();
     if (!generated.has_value()) {
       std::move(turn).fail(generated.error());
@@ -262,7 +270,6 @@ Result<AnswerLookup> AnswerOnce::get_or_answer(Question& question, const LookupR
       AFI_TRY([[maybe_unused]] const bool kept,
               std::move(turn).publish(generated->answer, generated->facts));
     }
-    AnswerLookup own;
     own.answer = std::move(generated->answer);
     return own;
   };

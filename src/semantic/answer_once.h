@@ -35,14 +35,18 @@ class [[nodiscard]] AnswerTurn {
   /// An error that would meet everybody is everybody's; after any other, one of those who wait
   /// tries again.
   void fail(const Error& error) &&;
+  /// What there was, rung by rung: no answer.
+  [[nodiscard]] const std::vector<LadderStep>& looked() const { return looked_; }
 
  private:
   friend class AnswerOnce;
-  AnswerTurn(AnswerOnce& front, std::shared_ptr<AnswerFlight> flight, Question question);
+  AnswerTurn(AnswerOnce& front, std::shared_ptr<AnswerFlight> flight, Question question,
+             std::vector<LadderStep> looked);
 
   AnswerOnce* front_;
   std::shared_ptr<AnswerFlight> flight_;
   Question question_;
+  std::vector<LadderStep> looked_;
 };
 
 /// A place in the queue for a question that somebody else has asked. Move-only.
@@ -111,8 +115,8 @@ class AnswerOnce {
 
   [[nodiscard]] Claim claim(Question& question, const LookupRules& rules = {});
 
-  /// The whole of it: what is kept, or what somebody else is asking, or generate(). An answer that
-  /// is not whole is given to the caller alone.
+  /// The whole of it: what is kept, or what somebody else is asking, or generate(); and always what
+  /// was looked at on the way. An answer that is not whole is given to the caller alone.
   Result<AnswerLookup> get_or_answer(Question& question, const LookupRules& rules,
                                      const Generate& generate, const std::stop_token& stop = {});
 

@@ -233,7 +233,8 @@ void ReferenceEngine::Model::decode(DecoderState& state, Matrix logits, TokenCou
       completion.first_token_after = clock.now();
       after_first_token();
     }
-    if (next == token(SpecialToken::kEos) || completion.tokens.size() == max_tokens.value()) break;
+    completion.ended = next == token(SpecialToken::kEos);
+    if (completion.ended || completion.tokens.size() == max_tokens.value()) break;
     const InputRow row{.token = next};
     logits = decoder.logits(decoder.forward(state, {&row, 1}));
   }
