@@ -75,7 +75,8 @@ struct MemoryKeeperStats {
 ///          makes nothing grow. What is blocked opens again in calm.
 /// Threads  Any. Ticks exclude each other; neither a gauge that hangs nor a long release keeps
 ///          stats() waiting, nor any request longer than one slice of a release.
-/// Cost     A reading (tens of microseconds for /proc), a step, and what the evictions cost.
+/// Cost     A reading (tens of microseconds for /proc), a step, what the evictions cost, and, while
+///          memory is short, four walks over the heap a second.
 /// Source   src/reuse/DESIGN.md, "Under pressure".
 class MemoryKeeper {
  public:
