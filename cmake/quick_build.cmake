@@ -1,12 +1,12 @@
 # AFTERIMAGE_QUICK_BUILD: compile what nearly every source begins with once and not once a source, and a
 # room's sources some at a time; so names in the unnamed namespaces of a room are not used twice.
 # Only for builds that are compiled more than they run (presets dev and tsan). The others check that
-# sources include what they use; headers are checked in every build (tests/house).
+# sources and headers include what they use.
 #
 # Tests and the program's verbs are not optimised either: compilers would spend most of their time on what
 # the sanitizers add to gtest's macros and CLI11's templates, and neither does much of the work.
 #
-# afterimage_quick_build(TARGET library|test|program)
+# afterimage_quick_build(TARGET library|headers|test|program)
 option(AFTERIMAGE_QUICK_BUILD "Precompile the standard library's headers" OFF)
 
 if(AFTERIMAGE_QUICK_BUILD)
@@ -33,11 +33,12 @@ endif()
 
 function(afterimage_quick_build target kind)
   if(AFTERIMAGE_QUICK_BUILD)
-    if(NOT kind STREQUAL "library")
-      target_compile_options(${target} PRIVATE -O0)
-    endif()
-    if(kind STREQUAL "library")  # several sources at a time: templates are made once for all of them
+    if(kind STREQUAL "headers")
+      set(kind library)
+    elseif(kind STREQUAL "library")  # several sources at a time: templates are made once for all of them
       set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+    else()
+      target_compile_options(${target} PRIVATE -O0)
     endif()
     target_precompile_headers(${target} REUSE_FROM afterimage_common_${kind})
     # Precompiled headers are of use only where the same macros are defined.
