@@ -42,7 +42,7 @@ ExitCode run(const ExperimentCall& call, const World& world) {
     return ExitCode::kProblem;
   }
   fmt::print("{}", call.json ? to_json(*report) : to_table(*report));
-  return report->unsafe() == 0 ? ExitCode::kFine : ExitCode::kProblem;
+  return report->unsafe == 0 ? ExitCode::kFine : ExitCode::kProblem;
 }
 
 }  // namespace

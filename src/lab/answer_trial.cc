@@ -130,6 +130,7 @@ class Trial {
     const bool wrong = found.answer->text != truth;
     rung.wrong += wrong ? 1 : 0;
     tally.served += !trap || other || wrong ? 1 : 0;
+    report_.unsafe += wrong || other ? 1 : 0;
     if ((wrong || other) && report_.wrong.size() < kRemembered) {
       report_.wrong.push_back({.asked = asked.text,
                                .candidate = step.candidate,
@@ -158,12 +159,6 @@ Tally TrialReport::all_traps() const {
     all.served += trap.served;
   }
   return all;
-}
-
-std::uint64_t TrialReport::unsafe() const {
-  std::uint64_t wrong_answers = 0;
-  for (const RungTally& rung : rungs) wrong_answers += rung.wrong;
-  return std::max(wrong_answers, all_traps().served);
 }
 
 Result<TrialReport> run_trial(const QuestionSet& set, const LookupRules& rules,
@@ -239,7 +234,7 @@ std::string to_json(const TrialReport& report) {
   }
   const OrderedJson all{{"questions", report.questions}, {"engine_calls", report.engine_calls},
                         {"rungs", std::move(rungs)},     {"wordings", std::move(wordings)},
-                        {"traps", std::move(traps)},     {"unsafe", report.unsafe()}};
+                        {"traps", std::move(traps)},     {"unsafe", report.unsafe}};
   return all.dump(2) + "\n";
 }
 

@@ -42,10 +42,10 @@ struct TrialReport {
   std::array<Tally, kWordings> wordings;  // of what is no trap
   /// Served: by an answer to anything but the same question of the same request, right or not.
   std::array<Tally, kTraps> traps;
-  std::vector<WrongReuse> wrong;  // the first hundred
+  std::uint64_t unsafe = 0;       // answers served to anything but their own question, or not true
+  std::vector<WrongReuse> wrong;  // of those, the first hundred
 
   [[nodiscard]] Tally all_traps() const;
-  [[nodiscard]] std::uint64_t unsafe() const;  // wrong answers served, and traps served
 };
 
 /// Asks every question of the set in order, through scopes and the answer cache as a server would,

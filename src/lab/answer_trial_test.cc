@@ -29,7 +29,7 @@ std::uint64_t served_at(const TrialReport& report, TextRung rung) {
 // Shows 1 of the answer cache; the program asks 12,000 of them.
 TEST(AnswerTrial, NoTrapIsServedAndNothingServedIsWrong) {
   const TrialReport report = trial({});
-  EXPECT_EQ(report.unsafe(), 0U);
+  EXPECT_EQ(report.unsafe, 0U);
   for (std::size_t i = 1; i < kTraps; ++i) {
     EXPECT_GE(report.traps[i].asked, 5U) << to_string(static_cast<Trap>(i));
     EXPECT_EQ(report.traps[i].served, 0U) << to_string(static_cast<Trap>(i));

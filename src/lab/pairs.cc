@@ -115,7 +115,7 @@ std::string to_table(const PairsReport& report, const QuestionPairs& pairs, std:
                        first.number, first.error.message);
   }
   out += fmt::format("\n\n{:<18}{:>9}{:>12}{:>12}   {:<20}{:>9}\n", "", "matched", "duplicates",
-                     "precision", "of 100, 95 times", "coverage");
+                     "precision", "interval (95 %)", "coverage");
   const auto row = [&](std::string_view name, const RungVerdict& verdict) {
     const Proportion right = proportion(verdict.duplicates, verdict.matched);
     const double coverage = proportion(verdict.matched, report.pairs).value;
