@@ -125,13 +125,25 @@ class Best {
 
 }  // namespace
 
+Result<void> check_vector(std::span<const float> vector, std::size_t dimensions) {
+  if (vector.size() != dimensions) {
+    return fail(ErrorCode::kInvalidArgument,
+                "a vector of " + std::to_string(vector.size()) + " dimensions instead of " +
+                    std::to_string(dimensions) +
+                    ": it comes from another embedder, or the layer's dimensions are wrong");
+  }
+  const float length = std::sqrt(dot_product()(vector.data(), vector.data(), vector.size()));
+  if (length == 0.0F || std::abs(length - 1.0F) <= kLengthTolerance) return {};
+  return fail(ErrorCode::kInvalidArgument,  // also where it is not a number
+              "a vector of length " + std::to_string(length) + ": normalise it to 1 first");
+}
+
 struct VectorIndex::State {
   explicit State(const VectorIndexOptions& chosen) : options(chosen), space(chosen.dimensions) {}
 
   [[nodiscard]] std::span<const float> line(std::size_t at) const {
     return std::span(table).subspan(at * options.dimensions, options.dimensions);
   }
-  [[nodiscard]] Result<void> check(std::span<const float> vector, bool zero_is_fine) const;
   RowId take_row();
   void remove_line(std::uint32_t at);
   void add_to_graph(RowId row, std::span<const float> vector);
@@ -149,22 +161,6 @@ struct VectorIndex::State {
   std::array<std::unique_ptr<Graph>, 2> graphs;
   std::size_t growing = 0;
 };
-
-Result<void> VectorIndex::State::check(std::span<const float> vector, bool zero_is_fine) const {
-  if (vector.size() != options.dimensions) {
-    return fail(ErrorCode::kInvalidArgument,
-                "a vector of " + std::to_string(vector.size()) + " dimensions for an index of " +
-                    std::to_string(options.dimensions) +
-                    ": it comes from another embedder, or the layer's dimensions are wrong");
-  }
-  const float length = std::sqrt(dot_product()(vector.data(), vector.data(), vector.size()));
-  if (zero_is_fine && length == 0.0F) return {};
-  if (!(std::abs(length - 1.0F) <= kLengthTolerance)) {  // also where it is not a number
-    return fail(ErrorCode::kInvalidArgument,
-                "a vector of length " + std::to_string(length) + ": normalise it to 1 first");
-  }
-  return {};
-}
 
 RowId VectorIndex::State::take_row() {
   if (free_rows.empty()) {
@@ -243,7 +239,10 @@ Result<VectorIndex> VectorIndex::create(const VectorIndexOptions& options) {
 
 Result<RowId> VectorIndex::insert(std::span<const float> vector) {
   State& state = *state_;
-  AFI_TRY_VOID(state.check(vector, /*zero_is_fine=*/false));
+  AFI_TRY_VOID(check_vector(vector, state.options.dimensions));
+  if (std::ranges::all_of(vector, [](float x) { return x == 0.0F; })) {
+    return fail(ErrorCode::kInvalidArgument, "a vector of zeros is near to nothing");
+  }
   const RowId row = state.take_row();
   state.rows[static_cast<std::size_t>(row)] = {
       .in = Row::In::kTable, .at = static_cast<std::uint32_t>(state.row_of_line.size())};
@@ -270,7 +269,7 @@ void VectorIndex::erase(RowId row) {
 Result<std::vector<Neighbour>> VectorIndex::nearest(std::span<const float> vector,
                                                     std::size_t count) const {
   const State& state = *state_;
-  AFI_TRY_VOID(state.check(vector, /*zero_is_fine=*/true));
+  AFI_TRY_VOID(check_vector(vector, state.options.dimensions));
   Best best(count);
   state.nearest_in_table(vector, best);
   const auto offer = [&best](const Neighbour& found) { best.offer(found); };
@@ -278,6 +277,17 @@ Result<std::vector<Neighbour>> VectorIndex::nearest(std::span<const float> vecto
     if (graph != nullptr) graph->nearest(vector, count, offer);
   }
   return std::move(best).take();
+}
+
+float VectorIndex::similarity(RowId row, std::span<const float> vector) const {
+  const State& state = *state_;
+  AFI_CHECK(vector.size() == state.options.dimensions);
+  const Row& place = state.rows.at(static_cast<std::size_t>(row));
+  AFI_CHECK(place.in != Row::In::kNowhere);
+  const std::span<const float> kept =
+      place.in_graph() ? state.graphs[place.graph()]->vector(place.at, vector.size())
+                       : state.line(place.at);
+  return dot_product()(kept.data(), vector.data(), vector.size());
 }
 
 std::size_t VectorIndex::size() const { return state_->row_of_line.size() + rows_in_graph(); }

@@ -32,13 +32,16 @@ struct VectorIndexOptions {
   std::size_t search_effort = 96;   // candidates of a search in the graph (ef), at least k
 };
 
+/// kInvalidArgument: another number of dimensions, a value that is not finite, or a length that is
+/// neither 1 nor 0.
+[[nodiscard]] Result<void> check_vector(std::span<const float> vector, std::size_t dimensions);
+
 /// Vectors of length 1, and the nearest to another one among them. What is erased is never found
 /// again; its floats are gone at once from the table, and from a graph when half of it is erased.
 ///
 /// Shape    Rows of `dimensions` floats. One index a partition: what must not be compared is not in
 ///          one index.
-/// Errors   kInvalidArgument: another number of dimensions, a value that is not finite, a length
-///          that is not 1 (all zero is near to nothing and not kept).
+/// Errors   kInvalidArgument: as check_vector(); all zero is near to nothing and not kept.
 /// Threads  Not thread-safe, but for several nearest() at a time.
 /// Cost     nearest: rows × dimensions while exact; then about log(rows) comparisons of vectors.
 ///          insert: a copy while exact; then some hundreds of comparisons. erase: a copy of one
@@ -58,6 +61,9 @@ class VectorIndex {
   /// The `count` nearest, or all; the nearest first, ties by row.
   [[nodiscard]] Result<std::vector<Neighbour>> nearest(std::span<const float> vector,
                                                        std::size_t count) const;
+
+  /// Of one row that is in the index, exactly. `vector` is of the same dimensions.
+  [[nodiscard]] float similarity(RowId row, std::span<const float> vector) const;
 
   [[nodiscard]] std::size_t size() const;
   [[nodiscard]] std::size_t rows_in_graph() const;
