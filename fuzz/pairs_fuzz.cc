@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "afterimage/check.h"
-#include "afterimage/lab/pairs.h"
+#include "afterimage/experiment/pairs.h"
 
 using namespace afterimage;
 

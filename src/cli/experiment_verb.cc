@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "afterimage/lab/answer_trial.h"
+#include "afterimage/experiment/answer_trial.h"
 #include "cli/verbs.h"
 
 namespace afterimage {

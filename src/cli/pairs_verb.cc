@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "afterimage/lab/pairs.h"
+#include "afterimage/experiment/pairs.h"
 #include "cli/verbs.h"
 
 namespace afterimage {

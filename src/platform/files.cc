@@ -56,6 +56,15 @@ bool write_all(int fd, std::span<const std::byte> content) {
   return true;
 }
 
+/// A name in a folder is on the disk only when the folder is. Where that cannot be asked for (a
+/// folder that may not be read, a file system that does not know it), it is left to the system.
+bool sync_folder_of(const std::string& path) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  const Descriptor open(
+      ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  return !open.is_open() || ::fsync(open.get()) == 0 || errno == EINVAL || errno == ENOTSUP;
+}
+
 }  // namespace
 
 Result<std::vector<std::byte>> SystemFiles::read(const std::string& path, Bytes limit) const {
@@ -96,6 +105,49 @@ Result<void> SystemFiles::replace(const std::string& path, std::span<const std::
     ::unlink(draft.c_str());
     return system_refused("write", path, reason);
   }
+  if (!sync_folder_of(path)) return system_refused("write", path, errno);
+  return {};
+}
+
+Result<void> SystemFiles::append(const std::string& path, std::span<const std::byte> content) {
+  const bool is_new = ::access(path.c_str(), F_OK) != 0;
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (!file.is_open()) return system_refused("write", path, errno);
+  if (!write_all(file.get(), content) || ::fsync(file.get()) != 0 || !file.close() ||
+      (is_new && !sync_folder_of(path))) {
+    return system_refused("write", path, errno);
+  }
+  return {};
+}
+
+Result<void> SystemFiles::cut(const std::string& path, Bytes size) {
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!file.is_open()) return system_refused("cut", path, errno);
+  if (::ftruncate(file.get(), static_cast<off_t>(size.value())) != 0 || ::fsync(file.get()) != 0 ||
+      !file.close()) {
+    return system_refused("cut", path, errno);
+  }
+  return {};
+}
+
+Result<void> SystemFiles::make_folder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) return system_refused("make the folder", path, error.value());
+  return {};
+}
+
+Result<void> SystemFiles::empty_folder(const std::string& path, const std::string& kept) {
+  std::error_code error;
+  std::vector<std::filesystem::path> inside;
+  std::filesystem::directory_iterator it(path, error);
+  for (; !error && it != std::filesystem::directory_iterator(); it.increment(error)) {
+    if (it->path().filename() != kept) inside.push_back(it->path());
+  }
+  for (std::size_t i = 0; !error && i < inside.size(); ++i) {
+    std::filesystem::remove_all(inside[i], error);
+  }
+  if (error) return system_refused("empty", path, error.value());
   return {};
 }
 
@@ -137,6 +189,31 @@ Result<void> MemoryFiles::replace(const std::string& path, std::span<const std::
   return {};
 }
 
+Result<void> MemoryFiles::append(const std::string& path, std::span<const std::byte> content) {
+  files_[path].insert(files_[path].end(), content.begin(), content.end());
+  return {};
+}
+
+Result<void> MemoryFiles::cut(const std::string& path, Bytes size) {
+  const auto it = files_.find(path);
+  if (it == files_.end()) return system_refused("cut", path, ENOENT);
+  it->second.resize(std::min<std::size_t>(it->second.size(), size.value()));
+  return {};
+}
+
+Result<void> MemoryFiles::make_folder(const std::string& path) {
+  folders_.insert(path);
+  return {};
+}
+
+Result<void> MemoryFiles::empty_folder(const std::string& path, const std::string& kept) {
+  if (!is_folder(path)) return system_refused("empty", path, ENOENT);
+  std::erase_if(files_, [&](const auto& file) {
+    return file.first.starts_with(path + "/") && file.first != path + "/" + kept;
+  });
+  return {};
+}
+
 Result<void> MemoryFiles::check_replaceable(const std::string& path) const {
   if (is_folder(path)) return system_refused("write", path, EISDIR);
   return {};
@@ -155,6 +232,7 @@ Result<std::vector<std::string>> MemoryFiles::list(const std::string& folder) co
 }
 
 bool MemoryFiles::is_folder(const std::string& path) const {
+  if (folders_.contains(path)) return true;
   const auto it = files_.lower_bound(path + "/");
   return it != files_.end() && it->first.starts_with(path + "/");
 }

@@ -4,10 +4,12 @@
 #include <sys/stat.h>
 
 #include <cstring>
+#include <filesystem>
 
 #include "afterimage/platform/clock.h"
 #include "afterimage/platform/files.h"
 #include "afterimage/platform/random.h"
+#include "afterimage/platform/surroundings.h"
 #include "afterimage/testing/temporary_folder.h"
 
 namespace afterimage {
@@ -80,6 +82,51 @@ TYPED_TEST(FilesContract, ErrorsNameThePathAndTheReason) {
   EXPECT_NE(missing.error().message.find(path), std::string::npos);
   ASSERT_TRUE(t.files.replace(path, bytes("12345")).has_value());
   EXPECT_EQ(t.files.read(path, 4_B).error().code, ErrorCode::kLimitExceeded);
+}
+
+TYPED_TEST(FilesContract, WhatIsAppendedStandsAtTheEndAndCanBeCut) {
+  FilesUnderTest<TypeParam> t;
+  const std::string path = t.folder + "/log";
+  ASSERT_TRUE(t.files.append(path, bytes("one,")).has_value());
+  ASSERT_TRUE(t.files.append(path, bytes("two")).has_value());
+  EXPECT_EQ(t.files.read(path, 1_KiB).value(), bytes("one,two"));
+  ASSERT_TRUE(t.files.cut(path, 4_B).has_value());
+  EXPECT_EQ(t.files.read(path, 1_KiB).value(), bytes("one,"));
+  EXPECT_EQ(t.files.cut(t.folder + "/none", 0_B).error().code, ErrorCode::kNotFound);
+}
+
+TYPED_TEST(FilesContract, AFolderIsMadeAndEmptiedButForWhatIsKept) {
+  FilesUnderTest<TypeParam> t;
+  const std::string folder = t.folder + "/a/b";
+  ASSERT_TRUE(t.files.make_folder(folder).has_value());
+  ASSERT_TRUE(t.files.make_folder(folder).has_value());
+  EXPECT_TRUE(t.files.is_folder(folder));
+  for (const char* name : {"/mark", "/x", "/y"}) {
+    ASSERT_TRUE(t.files.replace(folder + name, bytes("1")).has_value());
+  }
+  ASSERT_TRUE(t.files.empty_folder(folder, "mark").has_value());
+  EXPECT_EQ(t.files.list(folder).value(), std::vector<std::string>{"mark"});
+  EXPECT_FALSE(t.files.empty_folder(t.folder + "/none", "mark").has_value());
+}
+
+TEST(SystemFiles, EmptyingAFolderDoesNotFollowLinks) {
+  const testing::TemporaryFolder outside;
+  const testing::TemporaryFolder inside;
+  SystemFiles files;
+  ASSERT_TRUE(files.replace(outside.file("precious"), bytes("1")).has_value());
+  std::filesystem::create_symlink(outside.path(), inside.file("link"));
+  ASSERT_TRUE(files.empty_folder(inside.path(), "").has_value());
+  EXPECT_FALSE(std::filesystem::exists(inside.file("link")));
+  EXPECT_TRUE(files.read(outside.file("precious"), 1_KiB).has_value());
+}
+
+TEST(Surroundings, TheTimeOfDayIsThatOfTheWholeWorld) {
+  const std::string now = utc_timestamp();
+  ASSERT_EQ(now.size(), 20U) << now;
+  EXPECT_EQ(now[10], 'T');
+  EXPECT_EQ(now[19], 'Z');
+  EXPECT_FALSE(environment("AFTERIMAGE_NOBODY_SETS_THIS").has_value());
+  EXPECT_TRUE(environment("PATH").has_value());
 }
 
 // The files of /proc say that they are empty, and are not.

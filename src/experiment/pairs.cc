@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/lab/pairs.h"
+#include "afterimage/experiment/pairs.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/lab/answer_trial.h"
+#include "afterimage/experiment/answer_trial.h"
 
 #include <fmt/format.h>
 
@@ -10,8 +10,8 @@
 #include <tuple>
 #include <utility>
 
+#include "afterimage/experiment/pairs.h"
 #include "afterimage/identity/content.h"
-#include "afterimage/lab/pairs.h"
 #include "afterimage/semantic/answer_once.h"
 #include "afterimage/semantic/scope.h"
 
@@ -52,9 +52,8 @@ using Meaning = std::tuple<std::size_t, SceneProgram, Setting>;
 
 class Trial {
  public:
-  Trial(const QuestionSet& set, const LookupRules& rules, const Clock& clock, Namespace space,
-        AnswerOnce& front)
-      : set_(set), rules_(rules), clock_(clock), space_(std::move(space)), front_(front) {
+  Trial(const QuestionSet& set, const LookupRules& rules, Namespace space, AnswerOnce& front)
+      : set_(set), rules_(rules), space_(std::move(space)), front_(front) {
     report_.questions = set.questions.size();
   }
 
@@ -142,7 +141,6 @@ class Trial {
 
   const QuestionSet& set_;
   LookupRules rules_;
-  const Clock& clock_;
   Namespace space_;
   AnswerOnce& front_;
   std::map<std::size_t, Pictures> pictures_;
@@ -168,7 +166,7 @@ Result<TrialReport> run_trial(const QuestionSet& set, const LookupRules& rules,
   AnswerOnce front(*cache, clock);
   AFI_TRY(Namespace space,
           Namespace::of({.model = "oracle", .encoder = "oracle"}, TenantId(), Secret{}));
-  Trial trial(set, rules, clock, std::move(space), front);
+  Trial trial(set, rules, std::move(space), front);
   for (const SetQuestion& question : set.questions) AFI_TRY_VOID(trial.ask(question));
   return std::move(trial).report();
 }

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "afterimage/lab/scenes.h"
+#include "afterimage/experiment/scenes.h"
 
 namespace afterimage {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "afterimage/lab/question_set.h"
+#include "afterimage/experiment/question_set.h"
 #include "afterimage/platform/clock.h"
 #include "afterimage/result.h"
 #include "afterimage/semantic/answer_cache.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/lab/answer_trial.h"
+#include "afterimage/experiment/answer_trial.h"
 
 #include <gtest/gtest.h>
 
