@@ -35,14 +35,16 @@ ExitCode run(const ExperimentCall& call, const World& world) {
                          .scenes = std::max<std::size_t>(call.questions / 30, 2),
                          .seed = call.seed});
   // What is beyond the rung that serves is watched, so that its matches are counted too.
-  const auto report =
-      run_trial(set, {.serve = rung_named(call.serve), .watch = TextRung::kNear}, world.clock);
+  const auto report = run_trial(
+      set, {.text = {.serve = rung_named(call.serve), .watch = TextRung::kNear}}, world.clock);
   if (!report.has_value()) {
     fmt::print(stderr, "afterimage experiment: {}\n", report.error().message);
     return ExitCode::kProblem;
   }
   fmt::print("{}", call.json ? to_json(*report) : to_table(*report));
-  return report->unsafe == 0 ? ExitCode::kFine : ExitCode::kProblem;
+  return report->unsafe == 0 && (!report->likeness || report->likeness->in_budget())
+             ? ExitCode::kFine
+             : ExitCode::kProblem;
 }
 
 }  // namespace
