@@ -82,9 +82,9 @@ def python_with_numpy():
     return sys.executable
 
 
-def run_peer(name, results):
+def run_peer(name, results, python=None):
     progress(f"running peer {name}")
-    done = subprocess.run([python_with_numpy(), str(HERE / "peers" / f"{name}.py")], check=True,
+    done = subprocess.run([python or python_with_numpy(), str(HERE / "peers" / f"{name}.py")], check=True,
                           capture_output=True, text=True)
     for row, figures in json.loads(done.stdout).items():
         for run in figures["runs"]:
@@ -214,6 +214,51 @@ def rows_ledger():
     return rows
 
 
+def rows_semantic():
+    rows = []
+    for n in [1000, 100_000, 1_000_000]:
+        ours = f"BM_AnswerExactHit/{n}"
+        rows.append((f"answer by its words, {n:,} answers", ours, f"faiss_lookup/{n}",
+                     "FAISS and SQLite, as GPTCache (Python)", None, True))
+        rows.append(("", ours, f"BM_BareMapHit/{n}", "bare flat hash map of strings", None, False))
+    rows.append(("nothing on three rungs of text, 1,000,000", "BM_AnswerLadderMiss/1000000", "BM_AnswerLadderMiss/1000",
+                 "itself, of 1,000 answers", None, False))
+    rows.append(("by likeness, 1,000 answers", "BM_LikenessFind/1000", "BM_BareScan/1000", "bare exact scan", 1.3, False))
+    rows.append(("", "BM_LikenessFind/1000", "faiss_lookup/1000", "FAISS and SQLite (Python)", None, True))
+    rows.append(("by likeness, 100,000 answers", "BM_LikenessFind/100000", "BM_BareHnswlib/100000", "bare hnswlib", 1.3, False))
+    rows.append(("", "BM_LikenessFind/100000", "faiss_lookup/100000", "FAISS and SQLite (Python)", None, True))
+    rows.append(("nearest vectors, 20,000", "BM_NearestVectors/20000", "BM_BareHnswlib/20000", "bare hnswlib", 1.3, False))
+    rows.append(("a vector leaves, another comes, 20,000", "BM_VectorReplace/20000", "BM_BareHnswlibReplace/20000",
+                 "bare hnswlib", 1.3, False))
+    return rows
+
+
+def unsafe(build, peer):
+    """Speed beside what it is worth: of what is served, how much is not the answer to that question?"""
+    progress("counting unsafe answers")
+    done = subprocess.run([str(build / "afterimage"), "experiment", "--json"], capture_output=True, text=True)
+    ours = json.loads(done.stdout)
+    print("\nServed on 12,000 generated questions, and unsafe of it\n")
+    for rung in ours["rungs"] + [{"rung": "text", **ours["likeness"], "wrong": ours["likeness"]["unsafe"]}]:
+        print(f"{rung['rung']:<44}{rung['served']:>10}{rung['wrong']:>10}")
+    rows = {"afterimage": ours["rungs"], "likeness": ours["likeness"]}
+    with tempfile.TemporaryDirectory(dir=build) as folder:
+        subprocess.run([str(build / "afterimage"), "experiment", "--write-gqa", folder], check=True, capture_output=True)
+        done = subprocess.run([peer, str(HERE / "peers" / "answers_faiss.py"), folder], capture_output=True, text=True)
+    if done.returncode == 0:
+        theirs = json.loads(done.stdout)
+        print(f"{'GPTCache with defaults, questions on pictures':<44}{theirs['served']:>10}{theirs['unsafe']:>10}")
+        rows["faiss"] = theirs
+    return rows
+
+
+def python_with_faiss():
+    for python in [sys.executable, "/usr/bin/python3"]:
+        if subprocess.run([python, "-c", "import faiss"], capture_output=True).returncode == 0:
+            return python
+    return None
+
+
 def parallel_advice(build):
     progress("")
     done = subprocess.run([str(build / "bench" / "parallel_advice")], capture_output=True, text=True, check=True)
@@ -317,6 +362,9 @@ def main():
                 only=f"(ReadThe|LinearScan|BlockHashMap|Insert).*tokens:{length}(/|$)")
     run_cpp(arguments.build, "block_keys", results, 3, min_time)
     run_peer("radix_tree", results)
+    run_cpp(arguments.build, "semantic", results, 3, min_time)
+    if python_with_faiss() is not None:
+        run_peer("answers_faiss", results, python_with_faiss())
     run_cpp(arguments.build, "governor", results, 3, min_time)
     run_cpp(arguments.build, "engine", results, 3, min_time, only="Encode|Prefill|Decode")
     progress("")
@@ -326,7 +374,9 @@ def main():
     tables = {"encoder_cache": table("Encoder cache", rows_encoder_cache(), results),
               "digest": table("Content digest", rows_digest(), results),
               "prefix": table("Prefix cache", rows_prefix(), results),
-              "ledger": table("Scheduler's ledger", rows_ledger(), results)}
+              "ledger": table("Scheduler's ledger", rows_ledger(), results),
+              "semantic": table("Answers", rows_semantic(), results)}
+    tables["unsafe"] = unsafe(arguments.build, python_with_faiss() or sys.executable)
     prefix_matrix(results)
     print("\nReference engine, what a hit saves\n")
     for name in sorted(results.runs):

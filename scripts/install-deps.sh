@@ -17,7 +17,7 @@ packages="g++ make cmake ninja-build pkg-config python3
   libgtest-dev libgmock-dev"
 for extra in "$@"; do
   case "$extra" in
-    bench) packages="$packages libbenchmark-dev python3-numpy openssl librocksdb-dev liblmdb-dev" ;;
+    bench) packages="$packages libbenchmark-dev python3-numpy python3-faiss openssl librocksdb-dev liblmdb-dev" ;;
     test) packages="$packages clang-19 libclang-rt-19-dev" ;;
     clang) packages="$packages clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev" ;;
     *) echo "install-deps.sh: '$extra' is not one of: test, bench, clang" >&2; exit 2 ;;

@@ -2,9 +2,12 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "afterimage/identity/fields.h"
 
+#include <array>
+
 namespace afterimage {
 
 FieldWriter::FieldWriter(std::string_view domain) {
+  message_.reserve(256);  // most are shorter
   field('D', "", domain.size());
   append(domain);
 }
@@ -35,9 +38,12 @@ FieldWriter& FieldWriter::texts(std::string_view name,
 }
 
 void FieldWriter::append_length(std::uint64_t length) {
-  for (unsigned shift = 0; shift < 64; shift += 8) {
-    message_.push_back(static_cast<std::byte>((length >> shift) & 0xFFU));
+  std::array<std::byte, sizeof length> little_endian{};
+  for (std::byte& byte : little_endian) {
+    byte = static_cast<std::byte>(length & 0xFFU);
+    length >>= 8U;
   }
+  message_.insert(message_.end(), little_endian.begin(), little_endian.end());
 }
 
 void FieldWriter::append(std::string_view text) {

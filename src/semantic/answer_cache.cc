@@ -176,6 +176,18 @@ struct AnswerCache::State {
     const auto it = index.find(key);
     return it == index.end() ? std::nullopt : std::optional(it->place);
   }
+  void note_use(std::uint32_t place, Duration now) {
+    untold[uses++] = id_of(place);
+    last_use = now;
+    if (uses == untold.size()) tell_uses();
+  }
+  /// Before anything else is said to the policy or asked of it.
+  void tell_uses() {
+    if (uses == 0) return;
+    options.policy->begin_request({.now = last_use});
+    for (std::size_t i = 0; i < uses; ++i) options.policy->touch(untold[i]);
+    uses = 0;
+  }
   std::uint32_t take_place();
   void list(std::uint32_t place, TextRung rung, const FormKey& key);
   void remove(std::uint32_t place, Leaving why);
@@ -199,6 +211,11 @@ struct AnswerCache::State {
   std::vector<std::uint32_t> free_places;
   std::set<std::pair<Duration, std::uint32_t>> by_expiry;  // of entries that have one
   AnswerCacheStats stats;
+  // Uses that the policy has not been told yet, in order. Told in one go, its cache misses overlap
+  // instead of adding to each hit's.
+  std::array<SlotId, 64> untold{};
+  std::size_t uses = 0;
+  Duration last_use{0};
   std::vector<AnswerObserver*> observers;
   bool blocked = false;
 };
@@ -229,6 +246,7 @@ void AnswerCache::State::remove(std::uint32_t place, Leaving why) {
   for (AnswerObserver* observer : observers) {
     observer->answer_left(slot.scope, slot.form(index_of(TextRung::kExact)));
   }
+  tell_uses();
   options.policy->erase(id_of(place), why);
   for (const TextRung rung : kTextRungs) {
     if (slot.listed[index_of(rung)]) index.erase(Listing{.place = place, .rung = rung});
@@ -255,6 +273,7 @@ bool AnswerCache::State::expire_one(Duration now) {
 
 bool AnswerCache::State::evict_one(Duration now) {
   if (expire_one(now)) return true;
+  tell_uses();
   const auto victim = options.policy->victim();
   if (!victim.has_value()) return false;
   AFI_CHECK(*victim == id_of(victim->index));
@@ -308,6 +327,7 @@ void AnswerCache::State::keep(Question& question, const Draft& draft, Payload pa
     const auto form = question.form(rung);
     if (form.has_value()) list(place, rung, key_of(question.scope(), rung, *form));
   }
+  tell_uses();
   options.policy->begin_request({.now = now});
   options.policy->insert(id_of(place), {.bytes = slot.payload->bytes(),
                                         .cost = slot.cost,
@@ -351,8 +371,7 @@ Duration AnswerCache::State::try_rung(const FormKey& key, Duration now, const Lo
     step.verdict = Verdict::kServed;
     ++counts.served;
     stats.answer_time_saved += slot.cost;
-    options.policy->begin_request({.now = now});
-    options.policy->touch(id_of(*place));
+    note_use(*place, now);
     return slot.cost;
   }
   ++counts.matched_not_used;
@@ -538,6 +557,7 @@ Bytes AnswerCache::obey_budget() {
 
 std::optional<NextToLeave> AnswerCache::next_to_leave() {
   const MutexLock lock(mutex_);
+  state_->tell_uses();
   if (!state_->options.policy->victim().has_value()) return std::nullopt;
   return NextToLeave{.resident = state_->stats.resident,
                      .worth = state_->options.policy->victim_worth()};

@@ -3,15 +3,19 @@
 #include "afterimage/semantic/answer_record.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
+#include <limits>
 
 #include "afterimage/identity/fields.h"
 
 namespace afterimage {
 namespace {
 
+constexpr std::string_view kDomain = "afterimage/answer/1";
+
 FieldWriter fields_of(const Answer& answer) {
-  FieldWriter fields("afterimage/answer/1");
+  FieldWriter fields(kDomain);
   fields.text("text", answer.text)
       .text("finish_reason", answer.finish_reason)
       .text("model", answer.model)
@@ -20,42 +24,52 @@ FieldWriter fields_of(const Answer& answer) {
   return fields;
 }
 
-std::uint64_t number_at(std::span<const std::byte> bytes, std::size_t at) {
-  std::uint64_t number = 0;
-  for (std::size_t i = 0; i < sizeof number; ++i) {
-    number |= std::to_integer<std::uint64_t>(bytes[at + i]) << (8 * i);
+/// Takes a message apart that a FieldWriter has put together. Whatever is not as it would have
+/// written it ends the reading, and nothing more is found.
+class FieldReader {
+ public:
+  explicit FieldReader(std::span<const std::byte> message) : rest_(message) {}
+
+  std::string_view value(char type, std::string_view name) {
+    if (take(1) != std::string_view(&type, 1) || take(length()) != name) ruin();
+    return take(length());
   }
-  return number;
-}
+  std::string text(std::string_view name) { return std::string(value('T', name)); }
+  TokenCount count(std::string_view name) {
+    const std::string_view number = value('N', name);
+    std::uint64_t count = 0;
+    if (number.size() == sizeof count) std::memcpy(&count, number.data(), sizeof count);
+    if constexpr (std::endian::native == std::endian::big) count = std::byteswap(count);
+    if (number.size() != sizeof count || count > std::numeric_limits<TokenCount::rep>::max()) {
+      ruin();
+    }
+    return TokenCount(static_cast<TokenCount::rep>(count));
+  }
+  /// All of it was read, and was as it should be.
+  [[nodiscard]] bool is_done() const { return whole_ && rest_.empty(); }
 
-/// The value of the next field, whatever its name; shorter than it claims to be if `rest` ends.
-/// What the names and types were is found out by writing the answer again.
-std::span<const std::byte> take_value(std::span<const std::byte>& rest) {
-  constexpr std::size_t kLength = sizeof(std::uint64_t);
-  const auto take = [&rest](std::uint64_t size) {
-    const std::size_t taken = std::min<std::uint64_t>(size, rest.size());
-    const auto front = rest.first(taken);
-    rest = rest.subspan(taken);
-    return front;
-  };
-  const auto take_length = [&] {
-    const auto length = take(kLength);
-    return length.size() == kLength ? number_at(length, 0) : 0;
-  };
-  take(1);
-  take(take_length());
-  return take(take_length());
-}
+ private:
+  std::uint64_t length() {
+    const std::string_view bytes = take(sizeof(std::uint64_t));
+    std::uint64_t length = 0;
+    if (bytes.size() == sizeof length) std::memcpy(&length, bytes.data(), sizeof length);
+    if constexpr (std::endian::native == std::endian::big) length = std::byteswap(length);
+    return length;
+  }
+  std::string_view take(std::uint64_t size) {
+    if (size > rest_.size()) ruin();
+    const auto taken = rest_.first(std::min<std::uint64_t>(size, rest_.size()));
+    rest_ = rest_.subspan(taken.size());
+    return {reinterpret_cast<const char*>(taken.data()), taken.size()};
+  }
+  void ruin() {
+    whole_ = false;
+    rest_ = {};
+  }
 
-std::string text_of(std::span<const std::byte> value) {
-  return {reinterpret_cast<const char*>(value.data()), value.size()};
-}
-
-TokenCount count_of(std::span<const std::byte> value) {
-  return TokenCount(value.size() == sizeof(std::uint64_t)
-                        ? static_cast<TokenCount::rep>(number_at(value, 0))
-                        : 0);
-}
+  std::span<const std::byte> rest_;
+  bool whole_ = true;
+};
 
 }  // namespace
 
@@ -67,15 +81,15 @@ std::vector<std::byte> to_record(const Answer& answer) {
 }
 
 Result<Answer> from_record(std::span<const std::byte> record) {
-  std::span<const std::byte> rest = record;
-  take_value(rest);  // the domain
+  FieldReader fields(record);
+  const bool ours = fields.value('D', "") == kDomain;
   Answer answer;
-  answer.text = text_of(take_value(rest));
-  answer.finish_reason = text_of(take_value(rest));
-  answer.model = text_of(take_value(rest));
-  answer.prompt_tokens = count_of(take_value(rest));
-  answer.output_tokens = count_of(take_value(rest));
-  if (!std::ranges::equal(fields_of(answer).message(), record)) {
+  answer.text = fields.text("text");
+  answer.finish_reason = fields.text("finish_reason");
+  answer.model = fields.text("model");
+  answer.prompt_tokens = fields.count("prompt_tokens");
+  answer.output_tokens = fields.count("output_tokens");
+  if (!ours || !fields.is_done()) {
     return fail(ErrorCode::kCorruption,
                 std::to_string(record.size()) + " bytes are not the record of an answer");
   }

@@ -198,11 +198,12 @@ Result<LikenessLookup> LikenessRung::find(const Question& question, std::span<co
   if (!skipped) {
     AFI_TRY(found.proposals, propose(question.scope(), vectors));
   }
-  for (std::size_t i = 0; i < found.proposals.size(); ++i) {
+  for (std::size_t i = 0; i < found.proposals.size() && !found.judged.has_value(); ++i) {
     Proposal& proposal = found.proposals[i];
     if (options_.vetoes) proposal.vetoes = vetoes(question.text(), proposal.candidate);
+    if (!proposal.vetoes.empty()) continue;
     proposal.change = word_change(question.text(), proposal.candidate);
-    if (proposal.vetoes.empty() && !found.judged.has_value()) found.judged = i;
+    found.judged = i;
   }
   if (found.judged.has_value()) {
     const Proposal& proposal = found.proposals[*found.judged];

@@ -57,7 +57,7 @@ struct Proposal {
   std::vector<float> similarity;  // by layer
   std::size_t layer = 0;          // the one that was nearest to its threshold
   std::vector<Veto> vetoes;
-  WordChange change = WordChange::kReplaced;
+  WordChange change = WordChange::kReplaced;  // of the one that is judged
 };
 
 struct LikenessLookup {
