@@ -223,6 +223,7 @@ void add_cache_settings(CLI::App& verb, ExperimentCall& call) {
       ->type_name("X");
   add_setting(verb, call, "--embedding-layer", "embedding_layers", spec.embedding_layers,
               "A latent layer; all of them have to agree. Threshold 0.85 if it is not said")
+      ->allow_extra_args(false)
       ->type_name("NAME:DIM[:X]");
   add_setting(verb, call, "--embedding-hook", "embedding_hook", spec.embedding_hook,
               "Who makes the layers' vectors: none, prompt, vision, prompt_vision")

@@ -27,8 +27,8 @@ Result<void> refuse_root(const std::string& path) {
 
 bool has_mark(const std::string& path, const Files& files) {
   const auto mark = files.read(path + "/" + kCacheSentinel, 4_KiB);
-  return mark.has_value() &&
-         std::string_view(reinterpret_cast<const char*>(mark->data()), mark->size()) == kSentinelText;
+  return mark.has_value() && std::string_view(reinterpret_cast<const char*>(mark->data()),
+                                              mark->size()) == kSentinelText;
 }
 
 }  // namespace
