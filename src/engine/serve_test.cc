@@ -189,6 +189,55 @@ TEST(Serve, TheLastMessageSaysWhoAsks) {
   }
 }
 
+/// A prefill takes a second.
+class SecondsEngine final : public testing::ForwardingEngine {
+ public:
+  SecondsEngine(const Engine& good, ManualClock& clock) : ForwardingEngine(good), clock_(clock) {}
+
+ protected:
+  Result<Generation> run(const Sequence& prompt, std::span<const TensorViews> embeddings,
+                         const GenerateOptions& options, const KvUse& use) const override {
+    clock_.advance(std::chrono::seconds(1));
+    return ForwardingEngine::run(prompt, embeddings, options, use);
+  }
+
+ private:
+  ManualClock& clock_;
+};
+
+// How much the client's hint is worth is learned, so the caches must hear of it.
+TEST(Serve, WhatTheClientSaysOfTheConversationDecidesWhoseKvLeavesFirst) {
+  for (const bool honest : {true, false}) {
+    const Fixture f;
+    ManualClock clock;
+    const SecondsEngine engine(*f.engine, clock);
+    const auto reuse = Reuse::create({}, Secret{}, clock).value();
+    const auto resumed = [&](const std::string& tenant, ContinuationHint hint) {
+      Request request{.tenant = TenantId(tenant), .conversation = hint};
+      request.messages.push_back(says(Role::kUser, "Tell me."));
+      const GenerateOptions one{.max_tokens = TokenCount(1)};
+      return serve(request, engine, *reuse, clock, one).value().completion.resumed_from;
+    };
+    const auto goes_on = honest ? ContinuationHint::kGoesOn : ContinuationHint::kEnds;
+    const auto ends = honest ? ContinuationHint::kEnds : ContinuationHint::kGoesOn;
+    for (int round = 0; round < 100; ++round) {
+      static_cast<void>(resumed("one", goes_on));
+      static_cast<void>(resumed("other", ends));
+      clock.advance(std::chrono::seconds(10));
+      static_cast<void>(resumed("one", ContinuationHint::kNone));
+      clock.advance(std::chrono::seconds(300));
+      reuse->prefix()->clear();
+    }
+    ASSERT_EQ(resumed("goes on", ContinuationHint::kGoesOn), TokenCount(0));
+    ASSERT_EQ(resumed("ends", ContinuationHint::kEnds), TokenCount(0));
+    ASSERT_GT(reuse->prefix()->shed(1_B), 0_B);
+    const TokenCount of_goes_on = resumed("goes on", ContinuationHint::kNone);
+    const TokenCount of_ends = resumed("ends", ContinuationHint::kNone);
+    EXPECT_EQ(of_goes_on > of_ends, honest) << of_goes_on.value() << " " << of_ends.value();
+    EXPECT_NE(of_goes_on, of_ends);
+  }
+}
+
 TEST(Serve, TenantsResumeNothingOfEachOther) {
   const Fixture f;
   static_cast<void>(f.ask(f.conversation(1, 1, "one")));
@@ -274,7 +323,7 @@ TEST(Serve, IdenticalRequestsThatComeAtOnceArePrefilledOnce) {
   std::atomic<int> cold_runs{0};
   const WatchedEngine engine(*f.engine, [&]() -> Result<void> {
     ++cold_runs;
-    wait_until([&] { return f.reuse->stats().prefills.followed == kCallers - 1; });
+    wait_until([&] { return cold_runs > 1 || f.reuse->stats().prefills.followed == kCallers - 1; });
     return {};
   });
   const auto answers = at_once(kCallers, f, engine, request);

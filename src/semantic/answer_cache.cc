@@ -157,6 +157,10 @@ std::string_view to_string(Verdict verdict) {
       return "expired";
     case Verdict::kDamaged:
       return "damaged";
+    case Verdict::kUnsure:
+      return "unsure";
+    case Verdict::kExplored:
+      return "explored";
   }
   return "unknown";
 }
@@ -182,8 +186,8 @@ struct AnswerCache::State {
   void erase_exact(const FormKey& exact);
   void keep(Question& question, const Draft& draft, Payload payload, const AnswerFacts& facts,
             Duration now);
-  Duration try_rung(const FormKey& key, Duration now, const LookupRules& rules, LadderStep& step,
-                    std::vector<std::byte>& record);
+  Duration try_rung(const FormKey& key, Duration now, const LookupRules& rules, bool serve,
+                    RungStats& counts, LadderStep& step, std::vector<std::byte>& record);
   template <typename Leaves>
   EntryCount erase_if(const Leaves& leaves);
 
@@ -195,6 +199,7 @@ struct AnswerCache::State {
   std::vector<std::uint32_t> free_places;
   std::set<std::pair<Duration, std::uint32_t>> by_expiry;  // of entries that have one
   AnswerCacheStats stats;
+  std::vector<AnswerObserver*> observers;
   bool blocked = false;
 };
 
@@ -221,6 +226,9 @@ void AnswerCache::State::list(std::uint32_t place, TextRung rung, const FormKey&
 
 void AnswerCache::State::remove(std::uint32_t place, Leaving why) {
   Slot& slot = slots[place];
+  for (AnswerObserver* observer : observers) {
+    observer->answer_left(slot.scope, slot.form(index_of(TextRung::kExact)));
+  }
   options.policy->erase(id_of(place), why);
   for (const TextRung rung : kTextRungs) {
     if (slot.listed[index_of(rung)]) index.erase(Listing{.place = place, .rung = rung});
@@ -309,10 +317,10 @@ void AnswerCache::State::keep(Question& question, const Draft& draft, Payload pa
   stats.resident += slot.payload->bytes();
 }
 
-/// Returns what the answer had taken, if it may be served.
+/// Returns what the answer had taken, if it is served. One that is only looked at is copied, too.
 Duration AnswerCache::State::try_rung(const FormKey& key, Duration now, const LookupRules& rules,
-                                      LadderStep& step, std::vector<std::byte>& record) {
-  RungStats& counts = stats.rungs[index_of(key.rung)];
+                                      bool serve, RungStats& counts, LadderStep& step,
+                                      std::vector<std::byte>& record) {
   const auto place = place_of(key);
   if (!place.has_value()) {
     ++counts.missed;
@@ -333,11 +341,16 @@ Duration AnswerCache::State::try_rung(const FormKey& key, Duration now, const Lo
     remove(*place, Leaving::kErased);
     ++stats.damaged;
   } else {
+    const auto bytes = std::as_bytes(std::span(slot.part(kRecord)));
+    record.assign(bytes.begin(), bytes.end());
+    if (!serve) {
+      step.verdict = Verdict::kNotAllowed;
+      ++counts.matched_not_used;
+      return Duration(0);
+    }
     step.verdict = Verdict::kServed;
     ++counts.served;
     stats.answer_time_saved += slot.cost;
-    const auto bytes = std::as_bytes(std::span(slot.part(kRecord)));
-    record.assign(bytes.begin(), bytes.end());
     options.policy->begin_request({.now = now});
     options.policy->touch(id_of(*place));
     return slot.cost;
@@ -391,7 +404,8 @@ AnswerLookup AnswerCache::find(Question& question, const LookupRules& asked) {
     {
       const MutexLock lock(mutex_);
       // Read under the lock: what the policy hears of time never falls.
-      found.saved = state_->try_rung(key, clock_.now(), rules, step, record);
+      found.saved = state_->try_rung(key, clock_.now(), rules, /*serve=*/true,
+                                     state_->stats.rungs[index_of(rung)], step, record);
     }
     if (step.verdict == Verdict::kServed) {
       auto answer = from_record(record);
@@ -402,6 +416,33 @@ AnswerLookup AnswerCache::find(Question& question, const LookupRules& asked) {
     if (found.answer.has_value()) break;
   }
   return found;
+}
+
+AnswerLookup AnswerCache::answer_to(Question& candidate, const LookupRules& rules, bool serve) {
+  const Duration began = clock_.now();
+  const FormKey key = key_of(candidate.scope(), TextRung::kExact, candidate.text());
+  AnswerLookup found;
+  LadderStep& step = found.steps.emplace_back();
+  std::vector<std::byte> record;
+  {
+    const MutexLock lock(mutex_);
+    State& state = *state_;
+    found.saved =
+        state.try_rung(key, clock_.now(), rules, serve, state.stats.proposed, step, record);
+  }
+  if (!record.empty()) found.answer = from_record(record).value();
+  step.took = clock_.now() - began;
+  return found;
+}
+
+void AnswerCache::add_observer(AnswerObserver& observer) {
+  const MutexLock lock(mutex_);
+  state_->observers.push_back(&observer);
+}
+
+void AnswerCache::remove_observer(AnswerObserver& observer) {
+  const MutexLock lock(mutex_);
+  std::erase(state_->observers, &observer);
 }
 
 void AnswerCache::take_back(const AnswerLookup& served) {

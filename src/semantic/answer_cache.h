@@ -71,6 +71,8 @@ enum class Verdict : unsigned char {
   kTooOld,      // matched; older than LookupRules::max_age
   kExpired,     // matched; its time was over, and it is gone
   kDamaged,     // matched; its bytes were not what they had been, and it is gone
+  kUnsure,      // alike; not known to be right often enough: see LikenessRung
+  kExplored,    // alike and sure enough; the model was asked all the same, to stay sure
 };
 /// "served", "missed", "not_allowed", …
 std::string_view to_string(Verdict verdict);
@@ -112,6 +114,7 @@ struct RungStats {
 /// Every counter is of the cache's whole life.
 struct AnswerCacheStats {
   std::array<RungStats, kTextRungs.size()> rungs;
+  RungStats proposed;  // of answer_to()
   std::uint64_t insertions = 0;
   std::uint64_t evictions = 0;
   std::uint64_t expired = 0;
@@ -129,6 +132,14 @@ struct AnswerCacheOptions {
   std::unique_ptr<EvictionPolicy> policy;          // nullptr: worth
   /// With whom the budget is shared: they make room, too. nullptr: with nobody.
   SharedBudget* shared = nullptr;
+};
+
+/// Is told of every question whose answer leaves the cache, or is replaced, while the cache is
+/// locked: it must not call back.
+class AnswerObserver {
+ public:
+  virtual ~AnswerObserver() = default;
+  virtual void answer_left(const ScopeId& scope, std::string_view question) = 0;
 };
 
 /// Answers by the question they were given to, and found again by all questions of the same scope
@@ -163,6 +174,15 @@ class AnswerCache final : public BudgetSharer {
   /// What find served saved no work after all (it failed the caller's own checks, the engine was
   /// asked anyway): it counts as matched and not used.
   void take_back(const AnswerLookup& served);
+
+  /// The answer to just these words, for whoever found by other means that they may ask the same.
+  /// `serve`: it will be served, and counts as such; else it is looked at, and counts as matched
+  /// and not used. One step, under text:exact.
+  [[nodiscard]] AnswerLookup answer_to(Question& candidate, const LookupRules& rules, bool serve);
+
+  /// `observer` hears of all that leaves until it is taken off.
+  void add_observer(AnswerObserver& observer);
+  void remove_observer(AnswerObserver& observer);
 
   /// Keeps the answer; one to the same words in the same scope is replaced.
   Result<void> insert(Question& question, const Answer& answer, const AnswerFacts& facts);

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "afterimage/semantic/sampling.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "afterimage/semantic/ascii.h"
+
+namespace afterimage {
+namespace {
+
+// Words, and words that stand together, between spaces.
+constexpr auto kTimeWords = std::to_array<std::string_view>(
+    {" today ",      " today's ",   " tonight ",       " tomorrow ",   " yesterday ",
+     " now ",        " nowadays ",  " currently ",     " current ",    " latest ",
+     " recent ",     " recently ",  " newest ",        " upcoming ",   " this week ",
+     " this month ", " this year ", " this morning ",  " last week ",  " last month ",
+     " last year ",  " next week ", " next month ",    " next year ",  " so far ",
+     " right away ", " weather ",   " news ",          " what time ",  " what day ",
+     " what date ",  " price of ",  " stock ",         " score of ",   " exchange rate ",
+     " how old is ", " ago ",       " at the moment ", " these days ", " up to date ",
+     " as of "});
+
+}  // namespace
+
+std::string_view to_string(ReuseLimit limit) {
+  constexpr std::array<std::string_view, 4> kNames{"nothing", "exact", "text", "likeness"};
+  return kNames[static_cast<std::size_t>(limit)];
+}
+
+bool depends_on_time(std::string_view question) {
+  std::string spaced = " ";
+  for (const char c : ascii::lowered(question)) {
+    const bool part = ascii::is_letter(c) || ascii::is_digit(c) || ascii::is_beyond(c) || c == '\'';
+    if (part || spaced.back() != ' ') spaced.push_back(part ? c : ' ');
+  }
+  spaced.push_back(' ');
+  return std::ranges::any_of(kTimeWords,
+                             [&](std::string_view words) { return spaced.contains(words); });
+}
+
+Eligibility eligibility(const SamplingFacts& facts, std::string_view question) {
+  using enum ReuseLimit;
+  if (depends_on_time(question)) {
+    return {kNothing, "its words ask about the time at which it is asked"};
+  }
+  const bool greedy = facts.temperature == 0.0;
+  if (!greedy && !facts.seeded) {
+    return facts.temperature.has_value()
+               ? Eligibility{kNothing, "no seed: another answer is expected each time"}
+               : Eligibility{kNothing, "no temperature: the server's own is seldom 0"};
+  }
+  if (facts.choices != 1) return {kExact, "several answers are asked for"};
+  if (facts.log_probabilities) return {kExact, "probabilities are asked for"};
+  if (facts.offers_tools) return {kExact, "tools are offered"};
+  if (facts.has_tool_results) return {kExact, "results of tools or searches come with it"};
+  if (!greedy) return {kExact, "a seed makes the same of the very same words only"};
+  return {kLikeness, "temperature 0"};
+}
+
+}  // namespace afterimage
