@@ -226,7 +226,8 @@ void add_cache_settings(CLI::App& verb, ExperimentCall& call) {
       ->allow_extra_args(false)
       ->type_name("NAME:DIM[:X]");
   add_setting(verb, call, "--embedding-hook", "embedding_hook", spec.embedding_hook,
-              "Who makes the layers' vectors: none, prompt, vision, prompt_vision")
+              "Who makes the layers' vectors: none, prompt, vision, prompt_vision,\n"
+              "or a shared library as PATH.so:SYMBOL")
       ->default_str("none");
   add_setting(verb, call, "--prompt-template", "prompt_template", spec.prompt_template,
               "With {question}, {image_id}, {answer}, {full_answer}, {global_group},\n"
@@ -237,6 +238,13 @@ void add_cache_settings(CLI::App& verb, ExperimentCall& call) {
              "No likeness of keys");
   add_switch(verb, call, "--enable-fusion-cache", "enable_fusion_cache", true,
              "Said and skipped: there is no fusion provider");
+  add_setting(verb, call, "--likeness", "likeness", spec.likeness,
+              "threshold: whatever is alike enough is served. learned: while it is known to be\n"
+              "right often enough. watch: never")
+      ->check(CLI::IsMember({"threshold", "learned", "watch"}))
+      ->default_str("threshold");
+  add_switch(verb, call, "--no-vetoes", "vetoes", false,
+             "Do not ask in what the words of neighbours differ");
   add_setting(verb, call, "--temperature", "temperature", spec.temperature,
               "Above 0 nothing is kept or served")
       ->default_str("0");

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "afterimage/experiment/answer_match.h"
+#include "afterimage/experiment/likeness_rungs.h"
 #include "afterimage/experiment/prompt.h"
 #include "afterimage/identity/fields.h"
 #include "afterimage/identity/keys.h"
@@ -77,7 +78,8 @@ class Runner {
                       : given.has_value() ? Decision::kMatched
                                           : Decision::kMissed;
     if (given.has_value()) result.is_wrong = differs(*given, sample, result.prompt);
-    if (!given.has_value() && is_cacheable()) keep(question, sample, *answer, result);
+    if (!served) likeness_.learn(question, *answer);
+    if (!given.has_value() && is_cacheable()) keep(question, *answer, result);
     return result;
   }
 
@@ -130,7 +132,7 @@ class Runner {
         return std::move(found.answer);
       }
     }
-    auto like = likeness_.find(question, sample, result.techniques);
+    auto like = likeness_.find(question, sample, result.prompt, result.techniques);
     if (!like.has_value()) {
       result.error = like.error().message;
       return std::nullopt;
@@ -149,9 +151,9 @@ class Runner {
     return truth.has_value() && truth->text != given.text;
   }
 
-  void keep(Question& question, const Sample& sample, const Answer& answer, SampleResult& result) {
+  void keep(Question& question, const Answer& answer, SampleResult& result) {
     Result<void> kept = cache_.insert(question, answer, {.cost = result.latency});
-    if (kept.has_value()) kept = likeness_.insert(question, sample);
+    if (kept.has_value()) kept = likeness_.insert(question);
     if (!kept.has_value()) result.error = kept.error().message;
   }
 
@@ -163,7 +165,7 @@ class Runner {
   LikenessRungs& likeness_;
 };
 
-void add(ExperimentTotals& totals, const SampleResult& result) {
+void add(ExperimentTotals& totals, const Sample& sample, const SampleResult& result) {
   ++totals.prompts;
   const bool served = result.decision == Decision::kServed;
   const bool matched = result.decision == Decision::kMatched;
@@ -183,7 +185,10 @@ void add(ExperimentTotals& totals, const SampleResult& result) {
     source.wrong += result.is_wrong ? 1 : 0;
     source.latency += result.latency;
   }
+  totals.expected += sample.expected_hit.empty() ? 0 : 1;
   for (const Technique& technique : result.techniques) {
+    const bool met = technique == Technique{sample.expected_hit, TechniqueStatus::kHit};
+    totals.expected_met += met ? 1 : 0;
     if (!totals.techniques.contains(technique.name)) {
       totals.technique_order.push_back(technique.name);
     }
@@ -207,9 +212,9 @@ Result<Answer> OracleEngine::answer(const Sample& sample, const std::string& /*p
   return Answer{.text = reference, .finish_reason = "stop", .model = "oracle"};
 }
 
-ExperimentTotals totals_of(std::span<const SampleResult> results) {
+ExperimentTotals totals_of(std::span<const Sample> samples, std::span<const SampleResult> results) {
   ExperimentTotals totals;
-  for (const SampleResult& result : results) add(totals, result);
+  for (const SampleResult& result : results) add(totals, samples[result.sample], result);
   return totals;
 }
 
@@ -246,10 +251,15 @@ std::vector<std::string> remarks_on(const ExperimentSpec& spec, CacheMode mode) 
     remarks.emplace_back(
         "there is no fusion provider: no tensors are captured, and fusion serves nothing");
   }
-  for (const LayerSpec& layer : spec.layers) {
-    if (!spec.hook.is_none()) break;
+  if (spec.enable_semantic_text_cache) {
     remarks.push_back(fmt::format(
-        "the layer \"{}\" gets no vectors, since the hook is none: it is skipped", layer.name));
+        "hashed n-grams of 384 dimensions stand in for {}: their similarities are others",
+        spec.index_encoder));
+  }
+  for (const std::string& layer : layers_without_vectors(spec)) {
+    remarks.push_back(
+        fmt::format("the layer \"{}\" gets no vectors from the hook \"{}\": it is skipped", layer,
+                    spec.embedding_hook));
   }
   return remarks;
 }
@@ -260,7 +270,7 @@ Result<ExperimentReport> run_experiment(const ExperimentSpec& spec, CacheMode mo
   MemoryBudget budget(kCacheBudget);
   AFI_TRY(const auto cache, AnswerCache::create({}, budget, world.clock));
   AFI_TRY(const auto likeness,
-          make_likeness_rungs(spec, *cache, budget, world.clock, world.images));
+          LikenessRungs::create(spec, *cache, budget, world.clock, world.images));
   AFI_TRY(Namespace space,
           Namespace::of(
               {.model = spec.model, .encoder = spec.model, .chat_template = spec.prompt_template},
@@ -275,7 +285,7 @@ Result<ExperimentReport> run_experiment(const ExperimentSpec& spec, CacheMode mo
     report.samples.push_back(std::move(result));
   }
   report.wall_time = world.clock.now() - began;
-  report.totals = totals_of(report.samples);
+  report.totals = totals_of(samples, report.samples);
   return report;
 }
 

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "afterimage/experiment/image_roots.h"
-#include "afterimage/experiment/likeness_rungs.h"
 #include "afterimage/experiment/sample.h"
 #include "afterimage/experiment/spec.h"
 #include "afterimage/experiment/technique.h"
@@ -79,6 +78,8 @@ struct ExperimentTotals {
   Duration latency{0};  // sums
   Duration latency_served{0};
   Duration latency_other{0};
+  std::uint64_t expected = 0;                   // samples that say which technique they are for
+  std::uint64_t expected_met = 0;               // and it was that one
   std::map<std::string, SourceTotals> sources;  // of what was served or matched
   std::map<std::string, std::map<TechniqueStatus, std::uint64_t>> techniques;
   std::vector<std::string> technique_order;
@@ -90,7 +91,9 @@ struct ExperimentReport {
   Duration wall_time{0};
 };
 
-[[nodiscard]] ExperimentTotals totals_of(std::span<const SampleResult> results);
+/// `results` are of `samples`, as their numbers say.
+[[nodiscard]] ExperimentTotals totals_of(std::span<const Sample> samples,
+                                         std::span<const SampleResult> results);
 
 /// How often keys repeat, before anything is looked up.
 struct KeyUse {

@@ -37,8 +37,9 @@ constexpr auto kSettingColumns = std::to_array<std::string_view>({"model",
                                                                   "fusion_cache_dir",
                                                                   "enable_semantic_text_cache",
                                                                   "preset"});
-constexpr auto kLaterSettingColumns = std::to_array<std::string_view>(
-    {"index_encoder_device", "enable_exact_text_cache", "cache_max_size_gb", "dataset"});
+constexpr auto kLaterSettingColumns =
+    std::to_array<std::string_view>({"index_encoder_device", "enable_exact_text_cache",
+                                     "cache_max_size_gb", "dataset", "likeness", "vetoes"});
 
 double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
@@ -190,6 +191,10 @@ std::string summary_text(const ExperimentReport& report, CacheMode mode) {
     };
     out += fmt::format("  {}: hit={} miss={} skip={}\n", name, of(TechniqueStatus::kHit),
                        of(TechniqueStatus::kMiss), of(TechniqueStatus::kSkip));
+  }
+  if (all.expected > 0) {
+    out += fmt::format("Decided by the technique that the data set expects: {} of {}\n",
+                       all.expected_met, all.expected);
   }
   return out;
 }

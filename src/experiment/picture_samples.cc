@@ -177,10 +177,10 @@ Result<std::vector<Sample>> synthetic_samples() {
       {"synthetic-semantic-1", 2, "A dog is waiting for its owner in front of the station.",
        "Who is waiting at the station?", "dog", ""},
       {"synthetic-semantic-2", 2, "A dog is waiting for its owner in front of the station!!!",
-       "Who is waiting at the station?", "dog", "semantic_text"},
-      {"synthetic-embedding-1", 4, "select: bicycle | query: place",
-       "Where does the bicycle stand?", "by the wall", ""},
-      {"synthetic-embedding-2", 4, "Ort des Fahrrads", "Where does the bicycle stand?",
+       "Name the animal outside.", "dog", "semantic_text"},
+      {"synthetic-embedding-1", 4, "place of the bicycle", "Where does the bicycle stand?",
+       "by the wall", ""},
+      {"synthetic-embedding-2", 4, "position of the bike", "Where does the bicycle stand?",
        "by the wall", "embedding:prompt"}};
   std::vector<Sample> samples;
   for (const auto& record : kRecords) {

@@ -153,7 +153,9 @@ const std::vector<SpecField>& spec_fields() {
       setting("preset", &ExperimentSpec::preset),
       setting("index_encoder_device", &ExperimentSpec::index_encoder_device),
       setting("enable_exact_text_cache", &ExperimentSpec::enable_exact_text_cache),
-      setting("cache_max_size_gb", &ExperimentSpec::cache_max_size_gb)};
+      setting("cache_max_size_gb", &ExperimentSpec::cache_max_size_gb),
+      setting("likeness", &ExperimentSpec::likeness),
+      setting("vetoes", &ExperimentSpec::vetoes)};
   return kAll;
 }
 
@@ -192,6 +194,9 @@ Result<void> check_ranges(const ExperimentSpec& spec) {
       {"gpu_memory_utilization", in_range(spec.gpu_memory_utilization, 0, 1), "from 0 to 1"},
       {"dataset", dataset_named(spec.dataset).has_value(),
        "gqa, llava150k, video_frames, synthetic or generated"},
+      {"likeness",
+       spec.likeness == "threshold" || spec.likeness == "learned" || spec.likeness == "watch",
+       "threshold, learned or watch"},
       {"chunk_source", chunk_source_named(spec.chunk_source).has_value(),
        "question, semantic, answer, group, image or combined"}};
   for (const auto& check : kChecks) {

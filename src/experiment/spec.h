@@ -67,6 +67,8 @@ struct ExperimentSpec {
   std::string index_encoder_device = "cuda";
   bool enable_exact_text_cache = true;
   std::optional<double> cache_max_size_gb;
+  std::string likeness = "threshold";  // how the rungs of likeness decide: watch, learned
+  bool vetoes = true;                  // whether words that differ may speak against a neighbour
 
   // What some of them mean; filled in by whoever makes a spec.
   ChunkSource source = ChunkSource::kSemantic;
