@@ -89,10 +89,12 @@ Result<std::optional<LikeAnswer>> LikenessRungs::ask(Rung& rung, const Question&
        rung.found->answer.has_value() ? TechniqueStatus::kHit : TechniqueStatus::kMiss);
   if (!rung.found->answer.has_value()) return std::nullopt;
   const Proposal& proposal = rung.found->proposals[*rung.found->judged];
+  const auto least = std::ranges::min_element(proposal.similarity);
+  const auto layer = static_cast<std::size_t>(least - proposal.similarity.begin());
   return LikeAnswer{.answer = *rung.found->answer,
-                    .source = rung.found->source,
+                    .source = rung.rung->layers()[layer].name,
                     .candidate = proposal.candidate,
-                    .score = proposal.similarity[proposal.layer]};
+                    .score = *least};
 }
 
 Result<std::optional<LikeAnswer>> LikenessRungs::find(const Question& question,

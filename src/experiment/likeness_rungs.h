@@ -20,7 +20,7 @@ namespace afterimage {
 /// What a rung found that may stand for an answer.
 struct LikeAnswer {
   Answer answer;
-  std::string source;     // "text"; "embedding:prompt": the layer that is least sure of it
+  std::string source;     // "text"; "embedding:prompt": the layer that finds it least alike
   std::string candidate;  // the key it was kept under
   double score = 0;       // cosine, in that layer
 };
