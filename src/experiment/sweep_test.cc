@@ -246,6 +246,9 @@ TEST(Seed002, s19_WherevertheProcessEndsNothingIsLostOrThereTwice) {
     std::ranges::sort(names);
     EXPECT_EQ(names, (std::vector<std::string>{"one", "three", "two"})) << lives;
     EXPECT_EQ(bench.text("samples/two.jsonl"), whole.text("samples/two.jsonl"));
+    const auto again = bench.run(three(), {.resume = true});
+    ASSERT_TRUE(again.has_value()) << lives << ": a row is not whole: " << again.error().message;
+    EXPECT_EQ(again->skipped, 3U) << lives;
   }
 }
 
