@@ -69,11 +69,13 @@ QuestionSet generated_questions(const DataCall& data) {
 ExitCode try_questions(const ExperimentCall& call, const World& world) {
   const QuestionSet set = generated_questions(call.data);
   // What is beyond the rung that serves is watched, so that its matches are counted too.
-  const auto report =
-      run_trial(set, {.serve = rung_named(call.serve), .watch = TextRung::kNear}, world.clock);
+  const auto report = run_trial(
+      set, {.text = {.serve = rung_named(call.serve), .watch = TextRung::kNear}}, world.clock);
   if (!report.has_value()) return complain_of(report.error(), ExitCode::kProblem);
   fmt::print("{}", call.json ? to_json(*report) : to_table(*report));
-  return report->unsafe == 0 ? ExitCode::kFine : ExitCode::kProblem;
+  return report->unsafe == 0 && (!report->likeness || report->likeness->in_budget())
+             ? ExitCode::kFine
+             : ExitCode::kProblem;
 }
 
 ExitCode write_data_set(const ExperimentCall& call, World& world) {

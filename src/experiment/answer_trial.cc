@@ -10,10 +10,13 @@
 #include <tuple>
 #include <utility>
 
+#include "afterimage/check.h"
 #include "afterimage/experiment/pairs.h"
 #include "afterimage/identity/content.h"
 #include "afterimage/semantic/answer_once.h"
+#include "afterimage/semantic/sampling.h"
 #include "afterimage/semantic/scope.h"
+#include "afterimage/vectors/hashed_ngrams.h"
 
 namespace afterimage {
 namespace {
@@ -21,6 +24,8 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::size_t kRemembered = 100;
+constexpr float kNearest =
+    0.5F;  // farther neighbours are not looked at; evidence decides on the others
 constexpr const char* kTools = R"([{"type":"function","function":{"name":"look_closer"}}])";
 
 /// The pictures of a scene: as it is, and in another file.
@@ -50,28 +55,83 @@ Result<Pictures> pictures_of(const Scene& scene) {
 /// What was asked, whatever the words.
 using Meaning = std::tuple<std::size_t, SceneProgram, Setting>;
 
+struct Case {
+  const SetQuestion& asked;
+  std::string truth;
+  Meaning meaning;
+  ScopeKey scope;
+};
+
+struct Asked {
+  LikenessLookup found;
+  std::vector<Vector> vectors;
+};
+
+/// The rung of likeness, with the vectors that are built in.
+class Neighbours {
+ public:
+  Neighbours(std::unique_ptr<LikenessRung> rung, HashedNgrams embedder)
+      : rung_(std::move(rung)), embedder_(std::move(embedder)) {}
+
+  Result<Asked> ask(const Question& question, const LookupRules& rules) {
+    Asked asked;
+    AFI_TRY(asked.vectors.emplace_back(), embedder_.embed_one(std::string_view(question.text())));
+    AFI_TRY(asked.found, rung_->find(question, asked.vectors, rules));
+    return asked;
+  }
+  Result<void> tell(const Question& question, const Asked& asked, const Answer& said) {
+    rung_->learn(question, asked.found, said);
+    return rung_->insert(question, asked.vectors);
+  }
+  [[nodiscard]] LikenessTally told() const {
+    LikenessTally told = tally;
+    told.learned = rung_->stats().learned;
+    return told;
+  }
+
+  LikenessTally tally;
+
+ private:
+  std::unique_ptr<LikenessRung> rung_;
+  HashedNgrams embedder_;
+};
+
 class Trial {
  public:
-  Trial(const QuestionSet& set, const LookupRules& rules, Namespace space, AnswerOnce& front)
-      : set_(set), rules_(rules), space_(std::move(space)), front_(front) {
+  Trial(const QuestionSet& set, const TrialRules& rules, Namespace space, AnswerOnce& front,
+        Neighbours* neighbours)
+      : set_(set), rules_(rules), space_(std::move(space)), front_(front), neighbours_(neighbours) {
     report_.questions = set.questions.size();
   }
 
   Result<void> ask(const SetQuestion& asked) {
     AFI_TRY(const Scope scope, scope_of(asked));
     Question question(identify(scope, space_), asked.text);
-    const std::string truth = set_.truth(asked);
-    const Meaning meaning{asked.scene, asked.program, asked.setting};
-    const auto generate = [&]() -> Result<AnswerOnce::Generated> {
-      ++report_.engine_calls;
-      origins_.insert_or_assign({question.scope().key, asked.text}, meaning);
-      return AnswerOnce::Generated{
-          .answer = {.text = truth, .finish_reason = "stop", .model = "oracle"}, .facts = {}};
-    };
-    const std::uint64_t calls = report_.engine_calls;
-    AFI_TRY(const AnswerLookup found, front_.get_or_answer(question, rules_, generate));
-    note(asked, truth, meaning, found, question.scope().key, report_.engine_calls == calls);
-    return {};
+    const Case here{.asked = asked,
+                    .truth = set_.truth(asked),
+                    .meaning = {first_like(asked.scene), asked.program, asked.setting},
+                    .scope = question.scope().key};
+    ++tally_of(asked).asked;
+    const ReuseLimit limit =
+        eligibility({.temperature = 0.0, .offers_tools = asked.setting == Setting::kTools},
+                    asked.text)
+            .limit;
+    LookupRules rules = rules_.text;
+    if (limit < ReuseLimit::kText) rules.serve = TextRung::kExact;
+    AnswerOnce::Claim claim = front_.claim(question, rules);
+    if (const auto* found = std::get_if<AnswerLookup>(&claim)) {
+      note_rung(here, *found);
+      return {};
+    }
+    AFI_CHECK(std::holds_alternative<AnswerTurn>(claim));  // nobody else asks
+    auto turn = std::get<AnswerTurn>(std::move(claim));
+    std::optional<Asked> near;
+    if (neighbours_ != nullptr && limit == ReuseLimit::kLikeness) {
+      AFI_TRY(near, neighbours_->ask(question, rules));
+      note_neighbour(here, near->found);
+      if (near->found.answer.has_value()) return {};
+    }
+    return ask_engine(here, question, std::move(turn), near);
   }
 
   TrialReport report() && { return std::move(report_); }
@@ -81,6 +141,12 @@ class Trial {
     if (const auto it = pictures_.find(scene); it != pictures_.end()) return &it->second;
     AFI_TRY(Pictures both, pictures_of(set_.scenes[scene]));
     return &pictures_.emplace(scene, std::move(both)).first->second;
+  }
+
+  /// Two scenes of which all the same is true, told or drawn in the same way, are one.
+  std::size_t first_like(std::size_t scene) {
+    const Scene& it = set_.scenes[scene];
+    return first_scene_.emplace(std::pair{it.drawn, told(it)}, scene).first->second;
   }
 
   /// The way of a request, from its messages to its scope.
@@ -114,39 +180,110 @@ class Trial {
                  .other = {}};
   }
 
-  void note(const SetQuestion& asked, const std::string& truth, const Meaning& meaning,
-            const AnswerLookup& found, const ScopeKey& scope, bool served) {
-    const bool trap = asked.trap != Trap::kNone;
-    Tally& tally = trap ? report_.traps[static_cast<std::size_t>(asked.trap)]
-                        : report_.wordings[static_cast<std::size_t>(asked.wording)];
-    ++tally.asked;
-    if (!served) return;
+  Result<void> ask_engine(const Case& here, Question& question, AnswerTurn turn,
+                          const std::optional<Asked>& near) {
+    ++report_.engine_calls;
+    origins_.insert_or_assign({here.scope, here.asked.text}, here.meaning);
+    const Answer said{.text = here.truth, .finish_reason = "stop", .model = "oracle"};
+    AFI_TRY_VOID(std::move(turn).publish(said, {}));
+    return near.has_value() ? neighbours_->tell(question, *near, said) : Result<void>{};
+  }
+
+  Tally& tally_of(const SetQuestion& asked) {
+    return asked.trap != Trap::kNone ? report_.traps[static_cast<std::size_t>(asked.trap)]
+                                     : report_.wordings[static_cast<std::size_t>(asked.wording)];
+  }
+
+  /// Whether what was served is not true, or was said to another question. That goes on the list.
+  bool is_unsafe(const Case& here, const std::string& candidate, const Answer& given) {
+    const auto origin = origins_.find({here.scope, candidate});
+    const bool other = origin == origins_.end() || origin->second != here.meaning;
+    if (!other && given.text == here.truth) return false;
+    if (report_.wrong.size() < kRemembered) {
+      report_.wrong.push_back({.asked = here.asked.text,
+                               .candidate = candidate,
+                               .given = given.text,
+                               .truth = here.truth,
+                               .trap = here.asked.trap});
+    }
+    return true;
+  }
+
+  void note_rung(const Case& here, const AnswerLookup& found) {
     const LadderStep& step = found.steps.back();
     RungTally& rung = report_.rungs[static_cast<std::size_t>(step.rung)];
+    const bool unsafe = is_unsafe(here, step.candidate, *found.answer);
     ++rung.served;
-    const auto origin = origins_.find({scope, step.candidate});
-    const bool other = origin == origins_.end() || origin->second != meaning;
-    const bool wrong = found.answer->text != truth;
-    rung.wrong += wrong ? 1 : 0;
-    tally.served += !trap || other || wrong ? 1 : 0;
-    report_.unsafe += wrong || other ? 1 : 0;
-    if ((wrong || other) && report_.wrong.size() < kRemembered) {
-      report_.wrong.push_back({.asked = asked.text,
-                               .candidate = step.candidate,
-                               .given = found.answer->text,
-                               .truth = truth,
-                               .trap = asked.trap});
+    rung.wrong += found.answer->text != here.truth ? 1 : 0;
+    report_.unsafe += unsafe ? 1 : 0;
+    // A trap that gets its own answer back is none.
+    tally_of(here.asked).served += here.asked.trap == Trap::kNone || unsafe ? 1 : 0;
+  }
+
+  void note_neighbour(const Case& here, const LikenessLookup& found) {
+    LikenessTally& tally = neighbours_->tally;
+    for (const Proposal& proposal : found.proposals) tally.vetoed += !proposal.vetoes.empty();
+    if (!found.judged.has_value()) return;
+    tally.explored += found.verdict == Verdict::kExplored ? 1 : 0;
+    if (!found.answer.has_value()) {
+      ++tally.unsure;
+      return;
     }
+    const bool unsafe = is_unsafe(here, found.proposals[*found.judged].candidate, *found.answer);
+    const bool trap = here.asked.trap != Trap::kNone;
+    ++tally.served;
+    tally.unsafe += unsafe ? 1 : 0;
+    tally.traps_served += trap && unsafe ? 1 : 0;
+    if (!trap) ++tally_of(here.asked).served;
   }
 
   const QuestionSet& set_;
-  LookupRules rules_;
+  TrialRules rules_;
   Namespace space_;
   AnswerOnce& front_;
+  Neighbours* neighbours_;
+  std::map<std::pair<bool, std::string>, std::size_t> first_scene_;
   std::map<std::size_t, Pictures> pictures_;
   std::map<std::pair<ScopeKey, std::string>, Meaning> origins_;  // whose answer is kept
   TrialReport report_;
 };
+
+std::string percent(std::uint64_t part, std::uint64_t whole) {
+  return whole == 0 ? std::string("-")
+                    : fmt::format("{:.1f} %", 100 * proportion(part, whole).value);
+}
+
+std::string likeness_row(const LikenessTally& tally, std::uint64_t questions) {
+  const Proportion unsafe = proportion(tally.unsafe, tally.served);
+  std::string out = fmt::format("{:<22}{:>9}{:>9}{:>9}   {:.3f} %\n", "text", tally.served,
+                                percent(tally.served, questions), tally.unsafe, 100 * unsafe.high);
+  out += fmt::format(
+      "\ntext, by likeness ({}): {} neighbours were refused for what speaks against them, {} for\n"
+      "want of evidence or to stay sure ({} of {} that were compared were right); {} traps "
+      "served\n",
+      to_string(tally.mode), tally.vetoed, tally.unsure, tally.learned.right, tally.learned.seen(),
+      tally.traps_served);
+  if (tally.served == 0) return out;
+  out += fmt::format("unsafe {:.2f} %, with 95 % from {:.2f} to {:.2f} %; {:.2f} % are allowed{}\n",
+                     100 * unsafe.value, 100 * unsafe.low, 100 * unsafe.high,
+                     100 * tally.error_budget, tally.in_budget() ? "" : ": OVER BUDGET");
+  return out;
+}
+
+OrderedJson likeness_json(const LikenessTally& tally) {
+  const Proportion unsafe = proportion(tally.unsafe, tally.served);
+  return {{"mode", to_string(tally.mode)},
+          {"served", tally.served},
+          {"unsafe", tally.unsafe},
+          {"unsafe_95", {unsafe.low, unsafe.high}},
+          {"error_budget", tally.error_budget},
+          {"in_budget", tally.in_budget()},
+          {"traps_served", tally.traps_served},
+          {"unsure", tally.unsure},
+          {"explored", tally.explored},
+          {"vetoed", tally.vetoed},
+          {"learned", {{"right", tally.learned.right}, {"wrong", tally.learned.wrong}}}};
+}
 
 }  // namespace
 
@@ -159,23 +296,36 @@ Tally TrialReport::all_traps() const {
   return all;
 }
 
-Result<TrialReport> run_trial(const QuestionSet& set, const LookupRules& rules,
-                              const Clock& clock) {
+bool LikenessTally::in_budget() const {
+  return served == 0 || proportion(unsafe, served).low <= error_budget;
+}
+
+Result<TrialReport> run_trial(const QuestionSet& set, const TrialRules& rules, const Clock& clock) {
   MemoryBudget budget(1_GiB);
   AFI_TRY(const auto cache, AnswerCache::create({}, budget, clock));
   AnswerOnce front(*cache, clock);
   AFI_TRY(Namespace space,
           Namespace::of({.model = "oracle", .encoder = "oracle"}, TenantId(), Secret{}));
-  Trial trial(set, rules, std::move(space), front);
+  std::optional<Neighbours> neighbours;
+  if (rules.likeness.has_value()) {
+    AFI_TRY(HashedNgrams embedder, HashedNgrams::create());
+    LikenessOptions options{
+        .layers = {{.name = "text", .dimensions = embedder.dimensions(), .threshold = kNearest}},
+        .mode = *rules.likeness,
+        .acceptance = rules.acceptance};
+    AFI_TRY(auto rung, LikenessRung::create(std::move(options), *cache, budget, clock));
+    neighbours.emplace(std::move(rung), std::move(embedder));
+    neighbours->tally.mode = *rules.likeness;
+    neighbours->tally.error_budget = rules.acceptance.error_budget;
+  }
+  Trial trial(set, rules, std::move(space), front, neighbours ? &*neighbours : nullptr);
   for (const SetQuestion& question : set.questions) AFI_TRY_VOID(trial.ask(question));
-  return std::move(trial).report();
+  TrialReport report = std::move(trial).report();
+  if (neighbours.has_value()) report.likeness = neighbours->told();
+  return report;
 }
 
 std::string to_table(const TrialReport& report) {
-  const auto percent = [](std::uint64_t part, std::uint64_t whole) {
-    return whole == 0 ? std::string("-")
-                      : fmt::format("{:.1f} %", 100 * proportion(part, whole).value);
-  };
   std::string out =
       fmt::format("{} questions, the engine was asked {} times\n\n{:<22}{:>9}{:>9}{:>9}   {}\n",
                   report.questions, report.engine_calls, "", "served", "of all", "wrong",
@@ -186,6 +336,7 @@ std::string to_table(const TrialReport& report) {
                        percent(tally.served, report.questions), tally.wrong,
                        100 * proportion(tally.wrong, tally.served).high);
   }
+  if (report.likeness.has_value()) out += likeness_row(*report.likeness, report.questions);
   out += fmt::format("\n{:<22}{:>9}{:>9}\n", "asked before, and now", "asked", "served");
   for (std::size_t i = 1; i < kWordings; ++i) {
     const Tally& tally = report.wordings[i];
@@ -230,9 +381,14 @@ std::string to_json(const TrialReport& report) {
                      {"asked", report.traps[i].asked},
                      {"served", report.traps[i].served}});
   }
-  const OrderedJson all{{"questions", report.questions}, {"engine_calls", report.engine_calls},
-                        {"rungs", std::move(rungs)},     {"wordings", std::move(wordings)},
-                        {"traps", std::move(traps)},     {"unsafe", report.unsafe}};
+  const OrderedJson all{{"questions", report.questions},
+                        {"engine_calls", report.engine_calls},
+                        {"rungs", std::move(rungs)},
+                        {"likeness", report.likeness.has_value() ? likeness_json(*report.likeness)
+                                                                 : OrderedJson(nullptr)},
+                        {"wordings", std::move(wordings)},
+                        {"traps", std::move(traps)},
+                        {"unsafe", report.unsafe}};
   return all.dump(2) + "\n";
 }
 

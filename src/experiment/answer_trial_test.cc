@@ -17,7 +17,7 @@ const QuestionSet& questions() {
   return set;
 }
 
-TrialReport trial(const LookupRules& rules) {
+TrialReport trial(const TrialRules& rules) {
   const ManualClock clock;
   return run_trial(questions(), rules, clock).value();
 }
@@ -52,9 +52,33 @@ TEST(AnswerTrial, EachRungServesWhatItIsFor) {
 }
 
 TEST(AnswerTrial, StricterRulesServeLess) {
-  const TrialReport exact = trial({.serve = TextRung::kExact});
+  const TrialReport exact = trial({.text = {.serve = TextRung::kExact}});
   EXPECT_EQ(served_at(exact, TextRung::kCanonical) + served_at(exact, TextRung::kNear), 0U);
   EXPECT_GT(exact.engine_calls, trial({}).engine_calls);
+}
+
+// A looser budget, so that a small set has evidence enough.
+TEST(AnswerTrial, NeighboursAreServedOnceTheyAreKnownToBeRightAndStayInTheirBudget) {
+  const TrialReport learned = trial({.acceptance = {.error_budget = 0.2}});
+  ASSERT_TRUE(learned.likeness.has_value());
+  EXPECT_GT(learned.likeness->served, 10U);
+  EXPECT_TRUE(learned.likeness->in_budget());
+  EXPECT_EQ(learned.likeness->unsafe, 0U);
+  EXPECT_GT(learned.likeness->learned.wrong, 100U);  // of opposites and the like, there are many
+  EXPECT_EQ(learned.unsafe, 0U);
+  const TrialReport without = trial({.likeness = std::nullopt});
+  EXPECT_FALSE(without.likeness.has_value());
+  EXPECT_GT(without.engine_calls, learned.engine_calls);
+}
+
+TEST(AnswerTrial, AFixedThresholdIsSeenToBeWrong) {
+  const TrialReport fixed = trial({.likeness = LikenessMode::kThreshold});
+  EXPECT_GT(fixed.likeness->unsafe, 100U);
+  EXPECT_FALSE(fixed.likeness->in_budget());
+  EXPECT_GT(fixed.likeness->traps_served, 5U);
+  EXPECT_EQ(fixed.unsafe, 0U);  // the rungs of text are not to blame
+  // Of another picture: never, however low the threshold.
+  EXPECT_EQ(fixed.traps[static_cast<std::size_t>(Trap::kOtherScene)].served, 0U);
 }
 
 TEST(AnswerTrial, TheReportForProgramsHasTheAgreedNames) {
@@ -64,6 +88,8 @@ TEST(AnswerTrial, TheReportForProgramsHasTheAgreedNames) {
   EXPECT_EQ(json["rungs"][1]["rung"], "text:canonical");
   EXPECT_EQ(json["rungs"][1]["wrong"], 0);
   EXPECT_GT(json["rungs"][1]["wrong_95"][1], 0.0) << "of few not much is known";
+  EXPECT_EQ(json["likeness"]["mode"], "learned");
+  EXPECT_EQ(json["likeness"]["in_budget"], true);
   EXPECT_EQ(json["traps"].size(), kTraps - 1);
 }
 

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "afterimage/lab/chart.h"
 #include "afterimage/lab/run_report.h"
 
 namespace afterimage {
@@ -55,32 +56,6 @@ tr.first td { border-top: 2px solid var(--dim); } b { font-weight: 650; }
 <p class="dim">Miss ratios over cache sizes, in per cent of each trace's distinct blocks. No policy
 can get below <em>min</em>, which knows the future; <em>infinite</em> never evicts.</p>
 )";
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\n':
-        out += "<br>";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
 
 /// The classes of a policy's line: bounds are ink and dashed, lru is grey, the others have a
 /// colour.
@@ -144,7 +119,7 @@ class Plot {
     for (const std::string& capacity : report_.capacities()) {
       const auto it = std::ranges::find(report_.results, capacity, &ReplayResult::capacity);
       out += fmt::format(R"(<text x="{:.1f}" y="{}" text-anchor="middle">{}</text>)", x(*it),
-                         kHeight - 12, escaped(capacity));
+                         kHeight - 12, html_text(capacity));
     }
   }
 
@@ -161,7 +136,7 @@ class Plot {
       path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", x(*point), y(ratio));
       dots += fmt::format(
           R"(<circle class="dot" cx="{:.1f}" cy="{:.1f}" r="3.2"><title>{} at {}: {:.1f} % missed</title></circle>)",
-          x(*point), y(ratio), escaped(policy), escaped(point->capacity), 100 * ratio);
+          x(*point), y(ratio), html_text(policy), html_text(point->capacity), 100 * ratio);
     }
     out +=
         fmt::format("<g class=\"{}\"><path d=\"{}\"/>{}</g>", look_of(report_, policy), path, dots);
@@ -184,7 +159,7 @@ void add_legend(std::string& out, const ReplayReport& report) {
   for (const std::string& policy : report.policies()) {
     out += fmt::format(
         R"(<li><svg viewBox="0 0 28 10" aria-hidden="true"><g class="{}"><path d="M0 5H28"/></g></svg>{}</li>)",
-        look_of(report, policy), escaped(policy));
+        look_of(report, policy), html_text(policy));
     out += "\n";
   }
   out += "</ul>\n";
@@ -196,8 +171,8 @@ void add_row(std::string& out, const ReplayReport& report, const ReplayResult& r
   out += fmt::format(
       "<tr class=\"{}{}\"><td>{}</td><td>{}</td><td>{:.1f} %</td><td>{}</td><td>{:.1f} %</td>"
       "<td>{:.0f} s</td><td>{}</td><td>{}</td><td>{}</td>",
-      is_bound(result) ? "bound" : "", first ? " first" : "", escaped(result.capacity),
-      escaped(result.policy), 100 * result.token_hit_ratio,
+      is_bound(result) ? "bound" : "", first ? " first" : "", html_text(result.capacity),
+      html_text(result.policy), 100 * result.token_hit_ratio,
       shown ? fmt::format("{:+.0f} %", 100 * *gap) : "", 100 * result.compute_saved_ratio,
       result.seconds_saved, readable(result.bytes_read), readable(result.bytes_written),
       result.evictions);
@@ -226,7 +201,7 @@ std::string to_html(std::span<const ReplayReport> reports) {
   std::string out = kHead;
   for (const ReplayReport& report : reports) {
     out += fmt::format("<h2>{}</h2>\n<p class=\"dim\">{}</p>\n<div class=\"plots\">\n",
-                       escaped(report.name), escaped(report.description()));
+                       html_text(report.name), html_text(report.description()));
     add_figure(out, report, "Tokens missed", "input tokens that had to be prefilled",
                &ReplayResult::token_hit_ratio);
     add_figure(out, report, "Compute missed",

@@ -22,7 +22,8 @@ struct Evidence {
 /// The least and the greatest chance of being right that the evidence leaves room for, with
 /// probability 1 - doubt, and however often it is looked at on the way: it may be asked after every
 /// single piece of evidence, and acted on at once.
-/// Source   Robbins' mixture martingale with Beta(1/2, 1/2); src/semantic/DESIGN.md.
+/// Source   Robbins' mixture martingale, half Beta(1/2, 1/2) and half certainty;
+///          src/semantic/DESIGN.md.
 [[nodiscard]] double at_least(const Evidence& evidence, double doubt);
 [[nodiscard]] double at_most(const Evidence& evidence, double doubt);
 
@@ -51,6 +52,8 @@ class EvidenceTable {
  public:
   /// Of the range that the kind falls into; below all ranges there is none.
   [[nodiscard]] Evidence at(const LikenessKind& kind) const;
+  /// Of that range and all below it.
+  [[nodiscard]] Evidence up_to(const LikenessKind& kind) const;
   void add(const LikenessKind& kind, bool right);
 
  private:

@@ -36,8 +36,10 @@ TEST(Bounds, CloseInOnWhatIsSeen) {
   }
   EXPECT_GT(before, 0.89);
   // A hundredth may be wrong: how long it takes to know, if none is.
-  EXPECT_LT(at_least({.right = 600}, 0.05), 0.99);
-  EXPECT_GT(at_least({.right = 800}, 0.05), 0.99);
+  EXPECT_LT(at_least({.right = 350}, 0.05), 0.99);
+  EXPECT_GT(at_least({.right = 370}, 0.05), 0.99);
+  EXPECT_LT(at_least({.right = 370, .wrong = 1}, 0.05), 0.985);
+  EXPECT_GT(at_least({.right = 4'000'000'000}, 0.05), 0.99999);  // and is a number
 }
 
 // What the bound promises: looked at after every single draw, it is above the truth in no more than
@@ -113,6 +115,20 @@ TEST(Judge, BorrowsFromEverybodyUntilThereIsEvidenceNearer) {
   LikenessKind other = kAlike;
   other.change = WordChange::kReordered;
   EXPECT_FALSE(judge(kOptions, other, {}, {}, sure).serve);
+}
+
+// Farther ones are no likelier to be right; so they say something of nearer ones, but not the other
+// way round.
+TEST(Judge, WhatIsKnownOfFartherNeighboursHoldsForNearerOnes) {
+  LikenessKind farther = kAlike;
+  farther.similarity = 0.75F;
+  const EvidenceTable sure = table(farther, {.right = 2000});
+  EXPECT_TRUE(judge(kOptions, kAlike, {}, {}, sure).serve);
+  EXPECT_FALSE(judge(kOptions, farther, {}, {}, table(kAlike, {.right = 2000})).serve);
+  // And errors far away do not speak against what is known of near ones.
+  EvidenceTable mixed = table(kAlike, {.right = 2000});
+  for (int i = 0; i < 500; ++i) mixed.add(farther, false);
+  EXPECT_TRUE(judge(kOptions, kAlike, {}, {}, mixed).serve);
 }
 
 TEST(Judge, AnEntryThatWasWrongIsOnItsOwn) {

@@ -33,6 +33,11 @@ bool is_about_media(const ScopeId& scope) { return scope.loosest < TextRung::kNe
 
 }  // namespace
 
+std::string_view to_string(LikenessMode mode) {
+  constexpr std::array<std::string_view, 3> kNames{"watch", "learned", "threshold"};
+  return kNames[static_cast<std::size_t>(mode)];
+}
+
 /// All questions of one scope.
 struct LikenessRung::Partition {
   std::vector<VectorIndex> indices;                      // by layer

@@ -35,6 +35,9 @@ enum class LikenessMode : unsigned char {
   kThreshold,  // always served: how often that is wrong, nobody knows. For experiments
 };
 
+/// "watch", "learned", "threshold".
+std::string_view to_string(LikenessMode mode);
+
 struct LikenessOptions {
   /// All must find the neighbour near enough: one alone would take any question about a picture for
   /// any other, or a word for the picture. At least one.
