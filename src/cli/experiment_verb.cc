@@ -45,7 +45,7 @@ struct ExperimentCall {
   std::string log_csv;
   std::string summary_log;
   std::string samples_jsonl;
-  bool keep_cache_dirs = false;
+  std::string address;  // that nothing is fetched from
   CLI::Option* mode_option = nullptr;
 };
 
@@ -273,6 +273,12 @@ void add_data_settings(CLI::App& verb, ExperimentCall& call) {
               "Negative: in their order")
       ->default_str("7")
       ->type_name("N");
+  verb.add_option("--llava-data-url", call.address, "Nothing is fetched: --data names the file")
+      ->check([](const std::string&) {
+        return std::string("nothing is fetched: bring the file here and name it with --data");
+      })
+      ->type_name("URL")
+      ->group("");
   verb.add_option("--write-gqa", call.write_gqa,
                   "Write the generated questions about pictures to a folder, as GQA is\n"
                   "published, and do nothing else")
@@ -316,7 +322,9 @@ void add_engine_settings(CLI::App& verb, ExperimentCall& call) {
   only_recorded(add_setting(verb, call, "--gpu-memory-utilization", "gpu_memory_utilization",
                             spec.gpu_memory_utilization, ""));
   only_recorded(add_setting(verb, call, "--max-model-len", "max_model_len", call.length, ""));
-  only_recorded(verb.add_flag("--disable-log-stats"));
+  for (const char* flag : {"--disable-log-stats", "--keep-cache-dirs"}) {
+    only_recorded(verb.add_flag(flag));
+  }
 }
 
 }  // namespace

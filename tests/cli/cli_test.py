@@ -408,7 +408,8 @@ class GqaExperiment(Folder):
                                 (["--dataset", "synthetic", "--embedding-layer", "prompt:4", "--embedding-hook", "prompt"], "prompt"),
                                 (["--dataset", "synthetic", "--embedding-hook", "clip"], "clip"),
                                 (["--dataset", "synthetic", "--prompt-template", "<image>"], "{question}"),
-                                (["--dataset", "gqa", "--data", self.data, "--split", "val[9]"], "val[9]")]:
+                                (["--dataset", "gqa", "--data", self.data, "--split", "val[9]"], "val[9]"),
+                                (["--dataset", "llava150k", "--llava-data-url", "https://x/y.json"], "nothing is fetched")]:
             done = call("experiment", *arguments)
             self.assertEqual(done.returncode, 2, arguments)
             self.assertIn(said, done.stderr, arguments)
