@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "afterimage/experiment/dataset.h"
 #include "afterimage/experiment/experiment.h"
