@@ -45,6 +45,7 @@ int run_program(int argc, char** argv) {
   add_replay(program, world, code);
   add_pressure(program, world, code);
   add_experiment(program, world, code);
+  add_sweep(program, world, code);
   add_pairs(program, world, code);
   add_disk(program, world, code);
   if (argc > 1 && names_no_verb(program, argv[1])) return static_cast<int>(ExitCode::kWrongCall);

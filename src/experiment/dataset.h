@@ -75,9 +75,9 @@ struct Dataset {
 ///          says; kInvalidArgument: a split that is none, no sample left.
 Result<Dataset> load_dataset(const DatasetOptions& options, const Files& files);
 
-/// Six questions in pairs, each pair for one technique: the same key, a key with other marks at its
-/// end, and keys that share nothing though question and picture are the same. expected_hit says
-/// what the second of a pair is for.
+/// Six questions in pairs about one picture each, a pair for one technique: the same key; other
+/// words, and a key with other marks at its end; the same words, and keys that share nothing.
+/// expected_hit says what the second of a pair is for.
 Result<std::vector<Sample>> synthetic_samples();
 
 }  // namespace afterimage

@@ -146,16 +146,18 @@ Result<std::vector<Sample>> picture_samples(const QuestionSet& set) {
 
 Result<void> write_gqa(const std::string& folder, std::span<const Sample> samples, Files& files) {
   AFI_TRY_VOID(files.make_folder(folder + "/images"));
-  SceneJson records = SceneJson::object();
+  // Record by record: an object that keeps its order looks at all its names for each new one.
+  std::string text;
   std::map<std::string, FileBytes> pictures;
   for (const Sample& sample : samples) {
-    records[sample.dataset_id] = record_of(sample);
+    text += fmt::format("{}{}: {}", text.empty() ? "{\n" : ",\n",
+                        SceneJson(sample.dataset_id).dump(), record_of(sample).dump());
     pictures.emplace(sample.image_id, sample.image);
   }
+  text += text.empty() ? "{}\n" : "\n}\n";
   for (const auto& [id, picture] : pictures) {
     AFI_TRY_VOID(files.replace(fmt::format("{}/images/{}.png", folder, id), *picture));
   }
-  const std::string text = records.dump(1) + "\n";
   return files.replace(folder + "/val_balanced_questions.json", std::as_bytes(std::span(text)));
 }
 
@@ -177,10 +179,10 @@ Result<std::vector<Sample>> synthetic_samples() {
       {"synthetic-semantic-1", 2, "A dog is waiting for its owner in front of the station.",
        "Who is waiting at the station?", "dog", ""},
       {"synthetic-semantic-2", 2, "A dog is waiting for its owner in front of the station!!!",
-       "Who is waiting at the station?", "dog", "semantic_text"},
-      {"synthetic-embedding-1", 4, "select: bicycle | query: place",
-       "Where does the bicycle stand?", "by the wall", ""},
-      {"synthetic-embedding-2", 4, "Ort des Fahrrads", "Where does the bicycle stand?",
+       "Name the animal outside.", "dog", "semantic_text"},
+      {"synthetic-embedding-1", 4, "place of the bicycle", "Where does the bicycle stand?",
+       "by the wall", ""},
+      {"synthetic-embedding-2", 4, "position of the bike", "Where does the bicycle stand?",
        "by the wall", "embedding:prompt"}};
   std::vector<Sample> samples;
   for (const auto& record : kRecords) {

@@ -2,17 +2,21 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
 """The program as people meet it: help texts, the main job, and everything that can be wrong with a call."""
+import csv
 import fcntl
 import gzip
 import hashlib
 import json
 import os
 import pathlib
+import random
+import re
 import shutil
 import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import zlib
 
@@ -74,7 +78,7 @@ class Folder(unittest.TestCase):
 
 class Help(unittest.TestCase):
     def test_help_texts_are_the_ones_we_agreed_on(self):
-        for verb in ["", "run", "explain", "replay", "pressure", "experiment", "pairs", "fingerprint",
+        for verb in ["", "run", "explain", "replay", "pressure", "experiment", "sweep", "pairs", "fingerprint",
                      "disk", "disk inspect", "disk verify", "disk purge"]:
             shown = call(*verb.split(), "--help")
             self.assertEqual(shown.returncode, 0)
@@ -328,6 +332,179 @@ class Experiment(unittest.TestCase):
         self.assertTrue(all(rung["served"] > 0 and rung["wrong"] == 0 for rung in report["rungs"]))
         exact = json.loads(call("experiment", "--questions", "2000", "--serve", "exact", "--json").stdout)
         self.assertEqual([rung["served"] > 0 for rung in exact["rungs"]], [True, False, False])
+
+
+class GqaExperiment(Folder):
+    """experiment on data sets that stand in files, and on the six synthetic questions."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.data = pathlib.Path(tempfile.mkdtemp(prefix="afterimage-gqa-"))
+        cls.addClassCleanup(shutil.rmtree, cls.data)
+        done = call("experiment", "--write-gqa", cls.data, "--questions", "1000")
+        assert done.returncode == 0, done.stderr
+
+    def test_the_synthetic_set_prints_the_summary_of_the_first_semantic_cache(self):
+        done = call("experiment", "--preset", "internvl3.5-2b", "--dataset", "synthetic", "--cache-mode", "live")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        line = re.compile(r"\[synthetic-embedding-2\] hit \(embedding:prompt\) \| latency=\d+\.\d{3}s \| answer match=True")
+        self.assertRegex(done.stdout, line)
+        for said in ["Loaded 6 prompts from synthetic.", "Chunk-key uniqueness: 5 unique keys / 6 prompts (20.0% reused >=2x)",
+                     "Cache hits: 3 (50.0%)", "Answer match rate: 100.0% (n=6)", "  text:exact: 1 (16.7%)", "  text: 1 (16.7%)",
+                     "  exact_text: hit=1 miss=5 skip=0", "is not run", "expects: 3 of 3"]:
+            self.assertIn(said, done.stdout)
+        self.assertEqual(done.stderr, "")
+
+    def test_what_is_written_as_gqa_is_asked_with_its_pictures(self):
+        table, lines, summary = (self.folder / name for name in ["t.csv", "s.jsonl", "all.csv"])
+        for _ in range(2):
+            done = call("experiment", "--dataset", "gqa", "--data", self.data, "--max-samples", "100", "--cache-mode", "live",
+                        "--disable-semantic-cache", "--log-csv", table, "--samples-jsonl", lines, "--summary-log", summary)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("Images attached: 100 of 100", done.stdout)
+        self.assertIn("Served wrong: 0 of ", done.stdout)
+        rows = list(csv.DictReader(table.read_text().splitlines(keepends=True)))
+        self.assertEqual(len(rows), 100)
+        self.assertEqual(list(rows[0])[:13], ["dataset_id", "image_id", "question", "prompt", "chunk_text", "response", "reference",
+                                              "is_correct", "latency_seconds", "cache_hit", "cache_source", "techniques_json", "metadata_json"])
+        samples = [json.loads(line) for line in lines.read_text().splitlines()]
+        self.assertEqual([row["cache_hit"] == "True" for row in rows], [sample["hit"] for sample in samples])
+        self.assertGreater(sum(sample["hit"] for sample in samples), 5)
+        self.assertTrue(all(sample["is_correct"] for sample in samples))
+        both = list(csv.DictReader(summary.read_text().splitlines(keepends=True)))
+        self.assertEqual(len(both), 2)
+        self.assertEqual(both[0]["data_hash"], both[1]["data_hash"])
+        self.assertRegex(both[0]["timestamp"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
+
+    def test_wrong_answers_that_were_served_are_exit_code_1(self):
+        done = call("experiment", "--dataset", "gqa", "--data", self.data, "--chunk-source", "image", "--cache-mode", "live", "--json")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        report = json.loads(done.stdout)
+        self.assertGreater(report["wrong_served"], 0)
+        self.assertEqual(report["served"], report["cache_hits"])
+
+    def test_flags_come_before_the_preset_also_when_they_say_the_default(self):
+        done = call("experiment", "--dataset", "synthetic", "--preset", "qwen3-vl-2b", "--embedding-hook", "none", "--json",
+                    "--prompt-template", "<image>\nOne line\n{question}")
+        report = json.loads(done.stdout)
+        self.assertEqual(report["embedding_hook"], "none")
+        self.assertEqual(report["prompt_template"], "<image>\\nOne line\\n{question}")
+        self.assertEqual(report["embedding_layers"], "prompt:384:0.82,vision:512:0.85")
+
+    def test_image_roots_come_from_the_environment(self):
+        records = self.folder / "val_balanced_questions.json"
+        shutil.copy(self.data / "val_balanced_questions.json", records)
+        arguments = ["experiment", "--dataset", "gqa", "--data", records, "--max-samples", "20"]
+        self.assertIn("Images attached: 0 of 20", call(*arguments).stdout)
+        for name in ["SEMANTIC_CACHE_IMAGE_ROOT", "GQA_IMAGE_ROOT", "LLAVA_IMAGE_ROOT"]:
+            done = subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=240,
+                                  env={**os.environ, name: str(self.data / "images")})
+            self.assertIn("Images attached: 20 of 20", done.stdout, name)
+
+    def test_wrong_calls_exit_2_and_say_why(self):
+        for arguments, said in [(["--dataset", "gqa"], "--data"), (["--dataset", "gqa", "--data", "no/such.json"], "no/such.json"),
+                                (["--dataset", "gqa", "--data", self.folder], "val_balanced_questions.json"),
+                                (["--dataset", "synthetic", "--embedding-layer", "prompt"], "NAME:DIMENSIONS"),
+                                (["--dataset", "synthetic", "--embedding-layer", "prompt:4", "--embedding-hook", "prompt"], "prompt"),
+                                (["--dataset", "synthetic", "--embedding-hook", "clip"], "clip"),
+                                (["--dataset", "synthetic", "--prompt-template", "<image>"], "{question}"),
+                                (["--dataset", "gqa", "--data", self.data, "--split", "val[9]"], "val[9]"),
+                                (["--dataset", "llava150k", "--llava-data-url", "https://x/y.json"], "nothing is fetched")]:
+            done = call("experiment", *arguments)
+            self.assertEqual(done.returncode, 2, arguments)
+            self.assertIn(said, done.stderr, arguments)
+
+
+class Sweep(Folder):
+    """The 32 runs of the ablation, and what becomes of them when the process is killed."""
+
+    def setUp(self):
+        super().setUp()
+        self.data = self.folder / "gqa"
+        done = call("experiment", "--write-gqa", self.data, "--questions", "300")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.specs = SOURCE / "examples" / "experiments" / "ablation.json"
+        self.names = [one["name"] for one in json.loads(self.specs.read_text())["experiments"]]
+
+    def arguments(self, *more):
+        return ["sweep", "--specs", self.specs, "--data", self.data, "--log-file", "log.csv", "--samples-dir", "samples", *more]
+
+    def rows(self):
+        with open(self.folder / "log.csv", newline="") as file:
+            return list(csv.DictReader(file))
+
+    def test_the_32_runs_of_the_ablation(self):
+        done = call(*self.arguments("--purge-cache-between-runs", "--report", "page.html"), cwd=self.folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stderr, "", "no progress in a pipe")
+        self.assertIn("=== Running experiment: qwen-exact-only ===", done.stdout)
+        self.assertRegex(done.stdout, r"\[done\] internvl-embed-p0.9-v0.9: prompts=\d+ hits=0 \(0.0%\) accuracy=1.000")
+        self.assertIn("no fusion provider", done.stdout)
+        rows = {row["experiment"]: row for row in self.rows()}
+        self.assertEqual(list(rows), self.names)
+        self.assertEqual(rows["qwen-exact-only"]["match_rate"], rows["qwen-fusion-only"]["match_rate"])
+        self.assertGreater(float(rows["qwen-semantic-0.5"]["match_rate"]), float(rows["qwen-exact-only"]["match_rate"]))
+        for name in self.names:
+            lines = (self.folder / "samples" / f"{name}.jsonl").read_text().splitlines()
+            self.assertEqual(len(lines), int(rows[name]["total_prompts"]), name)
+        page = (self.folder / "page.html").read_text()
+        self.assertIn("qwen-semantic-0.5", page)
+        self.assertNotIn("<script", page)
+        self.assertEqual(os.listdir(self.folder / "kv_chunks_ablation"), [".afterimage-cache"])
+        again = call(*self.arguments("--resume"), cwd=self.folder)
+        self.assertIn("[skip] Experiment 'qwen-exact-only' already logged.", again.stdout)
+        self.assertIn("0 experiments run, 32 skipped, 0 failed", again.stdout)
+
+    def test_killed_at_any_moment_it_goes_on_without_a_lost_or_doubled_row(self):
+        random.seed(os.environ.get("AFTERIMAGE_TEST_SEED", "5"))
+        for _ in range(6):
+            process = subprocess.Popen([PROGRAM, *map(str, self.arguments("--resume"))], cwd=self.folder, stdout=subprocess.DEVNULL)
+            time.sleep(random.uniform(0.05, 1.2))
+            process.kill()
+            process.wait()
+            for row in self.rows() if (self.folder / "log.csv").exists() else []:
+                if row["data_hash"] is not None and len(row["data_hash"]) == 64:
+                    self.assertTrue((self.folder / "samples" / f"{row['experiment']}.jsonl").exists())
+        done = call(*self.arguments("--resume"), cwd=self.folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([row["experiment"] for row in self.rows()], self.names)
+        for row in self.rows():
+            lines = (self.folder / "samples" / f"{row['experiment']}.jsonl").read_text().splitlines()
+            self.assertEqual(len([json.loads(line) for line in lines]), int(row["total_prompts"]))
+
+    def test_a_torn_row_is_cut_off(self):
+        log = self.folder / "log.csv"
+        one = self.folder / "one.json"
+        one.write_text(json.dumps([{"name": "a", "model": "m", "max_samples": 5}]))
+        arguments = ["sweep", "--specs", one, "--data", self.data, "--log-file", log]
+        self.assertEqual(call(*arguments).returncode, 0)
+        whole = log.read_bytes()
+        log.write_bytes(whole[:-7])
+        done = call(*arguments, "--resume")
+        self.assertIn("1 experiments run", done.stdout)
+        self.assertEqual(len(self.rows()), 1)
+
+    def test_wrong_calls_exit_2_and_nothing_is_run(self):
+        (self.folder / "log.csv").write_text("some,other,columns\r\n")
+        done = call(*self.arguments(), cwd=self.folder)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("column 1", done.stderr)
+        self.assertFalse((self.folder / "samples").exists())
+        self.write("bad.json", b'[{"name": "a", "model": "m", "treshold": 1}]')
+        done = call("sweep", "--specs", self.folder / "bad.json")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("treshold", done.stderr)
+
+    def test_a_folder_that_is_not_ours_is_not_purged(self):
+        theirs = self.folder / "theirs"
+        theirs.mkdir()
+        (theirs / "thesis.txt").write_text("years of work")
+        self.write("one.json", json.dumps([{"name": "a", "model": "m", "max_samples": 5, "cache_dir": str(theirs), "fusion_cache_dir": "/"}]).encode())
+        done = call("sweep", "--specs", self.folder / "one.json", "--data", self.data, "--purge-cache-between-runs", cwd=self.folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("does not carry our mark", done.stdout)
+        self.assertIn("'/' is no cache folder", done.stdout)
+        self.assertEqual((theirs / "thesis.txt").read_text(), "years of work")
 
 
 class Pairs(Folder):

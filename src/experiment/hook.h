@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "afterimage/result.h"
+
+namespace afterimage {
+
+/// Which vectors are made of a sample for the latent layers.
+struct HookChoice {
+  bool prompt = false;  // of the question, for the layer "prompt"
+  bool vision = false;  // of the picture, for the layer "vision"
+  std::string library;  // a shared library that makes them instead; empty: none
+  std::string symbol;   // its entry
+
+  [[nodiscard]] bool is_none() const { return !prompt && !vision && library.empty(); }
+  bool operator==(const HookChoice&) const = default;
+};
+
+/// none or disable; prompt; vision, image or image_id; prompt_vision, prompt+vision, prompt-image
+/// or prompt_image; PATH.so:SYMBOL.
+///
+/// Errors   kUnsupported: the dotted path of a Python hook; kInvalidArgument: any other name.
+Result<HookChoice> parse_hook(std::string_view name);
+
+}  // namespace afterimage
