@@ -94,6 +94,8 @@ class SegmentLog {
   [[nodiscard]] bool wants_commit() const;
 
   [[nodiscard]] bool contains(const TierKey& key) const;
+  /// Whether one was taken in whose write has not completed.
+  [[nodiscard]] bool awaits(const TierKey& key) const;
   [[nodiscard]] const DiskRecovery& recovery() const;
   [[nodiscard]] SegmentLogStats stats() const;
   [[nodiscard]] std::string backend() const;

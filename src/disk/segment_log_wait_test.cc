@@ -121,7 +121,7 @@ TEST_F(FaultyTier, WhatAPutWouldWaitForIsDoneOnAnotherThread) {
 }
 
 TEST_F(FaultyTier, AnEraseThatCannotBeMadeSafeSaysSo) {
-  const auto tier = open();
+  auto tier = open();
   put(*tier, 1);
   ASSERT_TRUE(tier->flush().has_value());
   disk.fail(DiskFault::kError, 1, 1'000'000);
@@ -129,8 +129,11 @@ TEST_F(FaultyTier, AnEraseThatCannotBeMadeSafeSaysSo) {
   EXPECT_FALSE(holds(*tier, 1)) << "but here it is gone";
   disk.fail(DiskFault::kNone, 1);
   ASSERT_TRUE(tier->erase(tier_key(1)).has_value()) << "and asked again it is gone for good";
-  Rng rng(1);
   disk.fail(DiskFault::kCrash, 1);
+  tier.reset();
+  Rng rng(1);
+  disk.reboot(rng);
+  EXPECT_FALSE(holds(*open(), 1)) << "whatever happens to the machine";
 }
 
 class HurriedLog : public ::testing::Test {
@@ -174,9 +177,12 @@ TEST_F(HurriedLog, ACommitWaitsAndThenCountsWhatIsLost) {
   disk.stand_still();
   ASSERT_TRUE(append(0).value());
   ASSERT_TRUE(append(1).value());
+  EXPECT_TRUE(log->awaits(tier_key(0)) && log->awaits(tier_key(1)));
+  EXPECT_FALSE(log->contains(tier_key(0)));
   EXPECT_EQ(log->commit().error().code, ErrorCode::kCancelled);
   EXPECT_EQ(disk.longest_patience(), hurried_log(1_MiB).write_patience);
   EXPECT_EQ(log->stats().lost, 2U);
+  EXPECT_FALSE(log->awaits(tier_key(0)) || log->awaits(tier_key(1))) << "nor are they on their way";
   disk.go_on();
 }
 
