@@ -277,7 +277,7 @@ def disk(build, quick):
     for row in json.loads(done.stdout):
         rows.setdefault((row["operation"], row["bytes"], row["engine"]), []).append(row["gb_per_s"])
     print("\nDisk tier and host tier, GB/s, wall clock\n")
-    print(f"{'':<30}{'ours':>8}{'bare':>8}  {'ratio':>7}  goal    rocksdb    lmdb")
+    print(f"{'':<30}{'ours':>8}{'bare':>8}  {'ratio':>7}  {'goal':<7}{'of copied':>11}{'rocksdb':>9}{'lmdb':>8}")
     out = []
     for (operation, size, engine), ours in rows.items():
         if engine != "afterimage":
@@ -289,13 +289,17 @@ def disk(build, quick):
         host = operation.startswith("host")
         bare = rows[("host", size, "memcpy")] if host else rows[(operation, size, "raw")]
         ratio = statistics.median(mine / theirs for mine, theirs in zip(ours, bare))
+        copied = rows.get((operation, size, "copied"), [])
+        of_copied = statistics.median(mine / theirs for mine, theirs in zip(ours, copied)) if copied else None
         peers = {peer: max(rows[(operation, size, peer)]) for peer in ["rocksdb", "lmdb"]
                  if (operation, size, peer) in rows}
         print(f"{operation + f', {size >> 10} KiB':<30}{max(ours):>8.2f}{max(bare):>8.2f}  {ratio:>7.2f}  "
               f"{'' if host else '≥ 0.85':<7}"
-              + "".join(f"{peers[p]:>8.2f}" if p in peers else f"{'':>8}" for p in ["rocksdb", "lmdb"]))
+              + (f"{of_copied:>11.2f}" if copied else f"{'':>11}")
+              + "".join(f"{peers[p]:>{width}.2f}" if p in peers else f"{'':>{width}}"
+                        for p, width in [("rocksdb", 9), ("lmdb", 8)]))
         out.append({"operation": operation, "bytes": size, "gb_per_s": ours, "bare_gb_per_s": bare, "ratio": ratio,
-                    "peers": peers})
+                    "of_copied": of_copied, "peers": peers})
     return out
 
 

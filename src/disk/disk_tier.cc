@@ -217,6 +217,7 @@ Result<void> DiskTier::flush() {
 }
 
 bool DiskTier::may_hold(const TierKey& key) const { return state_->log->contains(key); }
+bool DiskTier::awaits(const TierKey& key) const { return state_->log->awaits(key); }
 const SegmentLog& DiskTier::log() const { return *state_->log; }
 
 TierStats DiskTier::stats() const {

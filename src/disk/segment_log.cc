@@ -118,6 +118,11 @@ bool SegmentLog::contains(const TierKey& key) const {
   return state_->index.contains(key);
 }
 
+bool SegmentLog::awaits(const TierKey& key) const {
+  const MutexLock lock(state_->looking);
+  return state_->pending.contains(key);
+}
+
 const DiskRecovery& SegmentLog::recovery() const { return state_->recovery; }
 std::string SegmentLog::backend() const { return state_->folder->backend(); }
 
@@ -133,10 +138,12 @@ void SegmentLog::check_invariants() const {
   const WriterLock lock(*state_);
   const MutexLock looking(state_->looking);
   std::uint64_t live = 0;
+  std::uint64_t pending = 0;
   std::uint64_t used = kStoreBytes + state_->foreign;
   for (const auto& [id, segment] : state_->segments) {
     std::uint64_t here = 0;
     for (const LogEntry& entry : segment->entries) {
+      if (entry.state == LogEntry::State::kPending) ++pending;
       if (entry.state != LogEntry::State::kLive) continue;
       const auto it = state_->index.find(entry.place.key);
       AFI_CHECK(it != state_->index.end() && *it == &entry);
@@ -147,6 +154,7 @@ void SegmentLog::check_invariants() const {
     used += segment->size;
   }
   AFI_CHECK(live == state_->index.size());
+  AFI_CHECK(pending == state_->pending.size());
   AFI_CHECK(Bytes(used) == state_->stats.used);
   AFI_CHECK(state_->stats.used <= state_->options.capacity);
   AFI_CHECK(state_->durable <= state_->completed && state_->completed <= state_->submitted);
@@ -234,6 +242,7 @@ Result<void> SegmentLog::State::append(RecordHeader& header, std::span<const std
   {
     const MutexLock lock(looking);
     replacing = replacing || index.contains(*header.key);
+    pending.insert(*header.key);
   }
   active->entries.push_back(
       {.place = {.key = *header.key,
@@ -381,7 +390,7 @@ void SegmentLog::State::publish(const Batch& done) {
     kill(entry->place.key, std::nullopt);
     const MutexLock lock(looking);
     index.insert(entry);
-    entry->state = LogEntry::State::kLive;
+    no_longer_pending(*entry, LogEntry::State::kLive);
     ++entry->segment->live;
   }
 }
@@ -450,11 +459,17 @@ void SegmentLog::State::abandon() {
     segment->phase = Segment::Phase::kClosed;
     for (LogEntry& entry : segment->entries) {
       if (entry.state != LogEntry::State::kPending) continue;
-      entry.state = LogEntry::State::kDead;
+      no_longer_pending(entry, LogEntry::State::kDead);
       ++stats.lost;
       if (segments.contains(segment->identity.segment)) unburied.push_back(&entry);
     }
   }
+}
+
+void SegmentLog::State::no_longer_pending(LogEntry& entry, LogEntry::State state) {
+  AFI_CHECK(entry.state == LogEntry::State::kPending);
+  entry.state = state;
+  pending.erase(pending.find(entry.place.key));
 }
 
 /// Takes an entry out of the index; its record waits to be buried. With a sequence: only that one.

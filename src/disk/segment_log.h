@@ -17,7 +17,7 @@ namespace afterimage {
 struct SegmentLogOptions {
   Bytes capacity = 1_GiB;       // hard cap on all segments, as they lie on disk
   Bytes segment_bytes;          // 0: an eighth of the capacity, at most 256 MiB
-  Bytes batch_bytes = 1_MiB;    // one write
+  Bytes batch_bytes = 2_MiB;    // one write; so large that it is on a huge page
   std::uint32_t batches = 8;    // writes in flight at most; their memory is batches x batch_bytes
   Bytes commit_bytes = 64_MiB;  // a sync is started after so many
   Bytes idle_bytes = 16_MiB;    // memory of past reads kept for the next, at most
@@ -94,6 +94,8 @@ class SegmentLog {
   [[nodiscard]] bool wants_commit() const;
 
   [[nodiscard]] bool contains(const TierKey& key) const;
+  /// Whether one was taken in whose write has not completed.
+  [[nodiscard]] bool awaits(const TierKey& key) const;
   [[nodiscard]] const DiskRecovery& recovery() const;
   [[nodiscard]] SegmentLogStats stats() const;
   [[nodiscard]] std::string backend() const;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <unordered_set>
 #include <vector>
 
 #include "afterimage/disk/read_buffers.h"
@@ -82,6 +83,7 @@ struct SegmentLog::State {
   Result<void> evict() AFI_REQUIRES(writing);
   Result<void> drop(const std::shared_ptr<Segment>& segment) AFI_REQUIRES(writing);
   bool kill(const TierKey& key, std::optional<std::uint64_t> sequence) AFI_REQUIRES(writing);
+  void no_longer_pending(LogEntry& entry, LogEntry::State state) AFI_REQUIRES(writing, looking);
 
   const std::unique_ptr<BlockFolder> folder;
   const SegmentLogOptions options;
@@ -111,6 +113,7 @@ struct SegmentLog::State {
 
   mutable Mutex looking;
   EntryIndex index AFI_GUARDED_BY(looking);
+  std::unordered_multiset<TierKey, TierKeyHash> pending AFI_GUARDED_BY(looking);
   std::map<std::uint64_t, std::shared_ptr<Segment>> segments AFI_GUARDED_BY(looking);
   std::uint64_t uses AFI_GUARDED_BY(looking) = 0;
   SegmentLogStats stats AFI_GUARDED_BY(looking);  // `used` is what is charged to the cap

@@ -24,13 +24,11 @@ Result<EncoderOutput> output_of(const TierEntry& entry) {
 
 void EncoderArchive::keep(const EncoderKey& key, std::span<const TensorView> tensors,
                           Duration cost) {
-  const TierKey place = TierKey::of(EntryClass::kEncoderOutput, key);
-  if (tier_.may_hold(place)) return;
-  PackedTensors packed = pack(tensors);
-  const EntryMeta meta{.tensors = std::move(packed.forms), .cost = cost};
-  const bool kept = tier_.put(place, meta, packed.bytes).has_value();
+  const PutOnce::Outcome outcome =
+      kept_.put(TierKey::of(EntryClass::kEncoderOutput, key), tensors, cost);
+  if (outcome == PutOnce::Outcome::kThere) return;
   const MutexLock lock(mutex_);
-  ++(kept ? stats_.kept : stats_.refused);
+  ++(outcome == PutOnce::Outcome::kPut ? stats_.kept : stats_.refused);
 }
 
 std::optional<EncoderArchive::Loaded> EncoderArchive::load(const EncoderKey& key) {

@@ -9,6 +9,7 @@
 #include "afterimage/digest.h"
 #include "afterimage/encoder/encoder_cache.h"
 #include "afterimage/memory/budget.h"
+#include "afterimage/memory/put_once.h"
 #include "afterimage/memory/tier.h"
 #include "afterimage/platform/mutex.h"
 #include "afterimage/tensor.h"
@@ -37,15 +38,17 @@ class EncoderArchive {
   };
 
   /// Both outlive the archive. `transfer` pays for what is on its way up.
-  EncoderArchive(Tier& tier, MemoryBudget& transfer) : tier_(tier), transfer_(transfer) {}
+  EncoderArchive(Tier& tier, MemoryBudget& transfer)
+      : tier_(tier), kept_(tier), transfer_(transfer) {}
 
-  /// Nothing happens if the tier holds it already: one key, one content.
+  /// Nothing happens if the tier holds it already or it is on its way: one key, one content.
   void keep(const EncoderKey& key, std::span<const TensorView> tensors, Duration cost);
   std::optional<Loaded> load(const EncoderKey& key);
   [[nodiscard]] EncoderArchiveStats stats() const;
 
  private:
   Tier& tier_;
+  PutOnce kept_;
   MemoryBudget& transfer_;
   mutable Mutex mutex_;
   EncoderArchiveStats stats_ AFI_GUARDED_BY(mutex_);

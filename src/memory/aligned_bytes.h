@@ -13,7 +13,8 @@
 namespace afterimage {
 
 /// Bytes in one piece of memory that starts at a page, as direct I/O wants them, together with the
-/// promise of a budget that pays for them. Not initialised.
+/// promise of a budget that pays for them. Not initialised. From 2 MiB on they are on huge pages
+/// where the system has them: the device takes those in faster than as many pages of 4 KiB.
 ///
 /// Errors   kNoSpace: the budget, or the machine, has no room.
 /// Threads  Any, as of memory.
@@ -30,12 +31,11 @@ class AlignedBytes {
 
  private:
   struct Free {
-    void operator()(std::byte* memory) const {
-      ::operator delete(memory, std::align_val_t(kAlignment));
-    }
+    std::align_val_t alignment{kAlignment};
+    void operator()(std::byte* memory) const { ::operator delete(memory, alignment); }
   };
-  AlignedBytes(std::byte* memory, std::size_t size, Reservation room)
-      : room_(std::move(room)), memory_(memory), size_(size) {}
+  AlignedBytes(std::byte* memory, std::align_val_t alignment, std::size_t size, Reservation room)
+      : room_(std::move(room)), memory_(memory, Free{alignment}), size_(size) {}
 
   Reservation room_;
   std::unique_ptr<std::byte, Free> memory_;

@@ -2,19 +2,24 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "afterimage/memory/tier.h"
 
+#include <algorithm>
 #include <cstring>
+
+#include "afterimage/platform/huge_pages.h"
 
 namespace afterimage {
 
 Result<std::shared_ptr<AlignedBytes>> AlignedBytes::create(std::size_t size, MemoryBudget& budget) {
   AFI_TRY(Reservation room, budget.reserve(Bytes(size)));
-  auto* memory = static_cast<std::byte*>(
-      ::operator new(size == 0 ? kAlignment : size, std::align_val_t(kAlignment), std::nothrow));
+  const std::align_val_t alignment{size < kHugePage ? kAlignment : kHugePage};
+  auto* memory =
+      static_cast<std::byte*>(::operator new(std::max(size, kAlignment), alignment, std::nothrow));
   if (memory == nullptr) {
     return fail(ErrorCode::kNoSpace,
                 "the machine has no memory for " + std::to_string(size) + " bytes");
   }
-  return std::shared_ptr<AlignedBytes>(new AlignedBytes(memory, size, std::move(room)));
+  if (size >= kHugePage) ask_for_huge_pages(memory, size);
+  return std::shared_ptr<AlignedBytes>(new AlignedBytes(memory, alignment, size, std::move(room)));
 }
 
 std::size_t TierKeyHash::operator()(const TierKey& key) const noexcept {

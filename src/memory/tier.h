@@ -123,6 +123,9 @@ class Tier {
 
   /// A hint without I/O: only a get that returned bytes is a hit.
   [[nodiscard]] virtual bool may_hold(const TierKey& key) const = 0;
+  /// Whether it was put, cannot be found yet, and is on its way; what no longer is may_hold()
+  /// knows.
+  [[nodiscard]] virtual bool awaits(const TierKey& /*key*/) const { return false; }
   [[nodiscard]] virtual TierStats stats() const = 0;
 };
 

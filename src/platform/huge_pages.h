@@ -9,6 +9,14 @@
 
 namespace afterimage {
 
+inline constexpr std::size_t kHugePage = std::size_t{2} << 20U;
+
+/// Asks the system to back memory that starts at a multiple of kHugePage with such pages, as far as
+/// they fit. A refusal costs speed only.
+inline void ask_for_huge_pages(void* memory, std::size_t bytes) {
+  static_cast<void>(::madvise(memory, bytes, MADV_HUGEPAGE));
+}
+
 /// An allocator for large tables that are read at random: asks the system to back them with huge
 /// pages, without which a look-up in a table of a million entries waits for the page walk as long
 /// as for the entry. Small allocations, and systems that decline, get ordinary memory.
@@ -25,8 +33,7 @@ class HugePageAllocator {
     const std::size_t bytes = n * sizeof(T);
     if (bytes < kWorthwhile) return static_cast<T*>(::operator new(bytes, small_alignment()));
     void* memory = ::operator new(bytes, std::align_val_t(kHugePage));
-    static_cast<void>(
-        ::madvise(memory, bytes, MADV_HUGEPAGE));  // advice: a refusal costs speed only
+    ask_for_huge_pages(memory, bytes);
     return static_cast<T*>(memory);
   }
   void deallocate(T* memory, std::size_t n) {
@@ -37,7 +44,6 @@ class HugePageAllocator {
   friend bool operator==(const HugePageAllocator&, const HugePageAllocator&) { return true; }
 
  private:
-  static constexpr std::size_t kHugePage = std::size_t{2} << 20U;
   static constexpr std::size_t kWorthwhile = 2 * kHugePage;
   static constexpr std::align_val_t small_alignment() {
     return std::align_val_t(alignof(T) < 16 ? 16 : alignof(T));

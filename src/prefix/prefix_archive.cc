@@ -128,12 +128,10 @@ TokenCount PrefixArchive::capture_from(TokenCount resume) {
 }
 
 void PrefixArchive::put(const TierKey& key, const TensorViews& views, Duration cost) {
-  if (tier_.may_hold(key)) return;
-  PackedTensors packed = pack(views);
-  const EntryMeta meta{.tensors = std::move(packed.forms), .cost = cost};
-  const bool kept = tier_.put(key, meta, packed.bytes).has_value();
+  const PutOnce::Outcome outcome = kept_.put(key, views, cost);
+  if (outcome == PutOnce::Outcome::kThere) return;
   const MutexLock lock(mutex_);
-  ++(kept ? stats_.kept : stats_.refused);
+  ++(outcome == PutOnce::Outcome::kPut ? stats_.kept : stats_.refused);
 }
 
 void PrefixArchive::keep(const ArchivedPrompt& prompt, const CapturedKv& kv) {

@@ -11,6 +11,7 @@
 #include "afterimage/digest.h"
 #include "afterimage/identity/keys.h"
 #include "afterimage/memory/budget.h"
+#include "afterimage/memory/put_once.h"
 #include "afterimage/memory/tier.h"
 #include "afterimage/platform/mutex.h"
 #include "afterimage/prefix/block_keys.h"
@@ -75,13 +76,14 @@ class PrefixArchive {
 
   /// Both outlive the archive. `transfer` pays for what is on its way up: half of it for what was
   /// read, half for the next read.
-  PrefixArchive(Tier& tier, MemoryBudget& transfer) : tier_(tier), transfer_(transfer) {}
+  PrefixArchive(Tier& tier, MemoryBudget& transfer)
+      : tier_(tier), kept_(tier), transfer_(transfer) {}
 
   /// The row that a run which resumes at `resume` should capture from, so that whole blocks can be
   /// kept.
   static TokenCount capture_from(TokenCount resume);
 
-  /// Keeps what is not there yet. Rows before the first whole block are left out.
+  /// Keeps what is neither there nor on its way. Rows before the first whole block are left out.
   void keep(const ArchivedPrompt& prompt, const CapturedKv& kv);
 
   /// Loads what would let a request resume beyond `resume`, and hands it to `insert` in order of
@@ -115,6 +117,7 @@ class PrefixArchive {
   void put(const TierKey& key, const TensorViews& views, Duration cost);
 
   Tier& tier_;
+  PutOnce kept_;
   MemoryBudget& transfer_;
   mutable Mutex mutex_;
   PrefixArchiveStats stats_ AFI_GUARDED_BY(mutex_);

@@ -71,6 +71,16 @@ TEST_P(TierConformance, WhatWasPutComesBackToTheByte) {
   }
 }
 
+// Or who keeps content by its name would put it again.
+TEST_P(TierConformance, WhatWasPutIsThereOrOnItsWay) {
+  EXPECT_FALSE(tier->awaits(tier_key(1)));
+  ASSERT_TRUE(tier->put(tier_key(1), {}, tier_bytes(1, 5'000)).has_value());
+  EXPECT_TRUE(tier->awaits(tier_key(1)) || tier->may_hold(tier_key(1)));
+  ASSERT_TRUE(tier->flush().has_value());
+  EXPECT_TRUE(tier->may_hold(tier_key(1)));
+  EXPECT_FALSE(tier->awaits(tier_key(1)));
+}
+
 TEST_P(TierConformance, ItIsACopyBothWays) {
   std::vector<std::byte> mine = tier_bytes(1, 5'000);
   ASSERT_TRUE(tier->put(tier_key(1), {}, mine).has_value());
