@@ -16,7 +16,7 @@ VERBS = ["", "run", "explain", "replay", "pressure", "experiment", "sweep", "pai
 # What the README shows between its marks: the name of the mark, and the call.
 SHOWN = {
     "results": ["run", "--workload", "examples/agents.jsonl"],
-    "answers": ["experiment"],
+    "answers": ["experiment", "--questions", "60000"],
     "explanation": ["explain", "--workload", "examples/agents.jsonl", "--request", "designer-poster-2"],
 }
 

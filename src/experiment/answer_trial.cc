@@ -255,13 +255,14 @@ std::string percent(std::uint64_t part, std::uint64_t whole) {
 
 std::string likeness_row(const LikenessTally& tally, std::uint64_t questions) {
   const Proportion unsafe = proportion(tally.unsafe, tally.served);
-  std::string out = fmt::format("{:<22}{:>9}{:>9}{:>9}   {:.3f} %\n", "text", tally.served,
-                                percent(tally.served, questions), tally.unsafe, 100 * unsafe.high);
+  const std::string most = tally.served == 0 ? "-" : fmt::format("{:.3f} %", 100 * unsafe.high);
+  std::string out = fmt::format("{:<22}{:>9}{:>9}{:>9}   {}\n", "text", tally.served,
+                                percent(tally.served, questions), tally.unsafe, most);
   out += fmt::format(
-      "\ntext, by likeness ({}): {} neighbours were refused for what speaks against them, {} for\n"
-      "want of evidence or to stay sure ({} of {} that were compared were right); {} traps "
-      "served\n",
-      to_string(tally.mode), tally.vetoed, tally.unsure, tally.learned.right, tally.learned.seen(),
+      "\ntext, by likeness ({}): {} neighbours had something against them; {} were not served for\n"
+      "want of evidence, or to go on learning; of {} that were compared with what the engine said\n"
+      "{} were right; {} traps were served\n",
+      to_string(tally.mode), tally.vetoed, tally.unsure, tally.learned.seen(), tally.learned.right,
       tally.traps_served);
   if (tally.served == 0) return out;
   out += fmt::format("unsafe {:.2f} %, with 95 % from {:.2f} to {:.2f} %; {:.2f} % are allowed{}\n",
