@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "afterimage/experiment/question_set.h"
 #include "afterimage/platform/clock.h"
 #include "afterimage/result.h"
+#include "afterimage/samples/question_set.h"
 #include "afterimage/semantic/answer_cache.h"
 #include "afterimage/semantic/likeness.h"
 

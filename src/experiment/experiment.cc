@@ -9,12 +9,12 @@
 #include <unordered_map>
 #include <utility>
 
-#include "afterimage/experiment/answer_match.h"
 #include "afterimage/experiment/likeness_rungs.h"
-#include "afterimage/experiment/prompt.h"
 #include "afterimage/identity/fields.h"
 #include "afterimage/identity/keys.h"
 #include "afterimage/identity/sha256.h"
+#include "afterimage/samples/answer_match.h"
+#include "afterimage/samples/prompt.h"
 #include "afterimage/semantic/scope.h"
 
 namespace afterimage {

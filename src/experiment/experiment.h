@@ -11,12 +11,12 @@
 #include <string>
 #include <vector>
 
-#include "afterimage/experiment/image_roots.h"
-#include "afterimage/experiment/sample.h"
 #include "afterimage/experiment/spec.h"
 #include "afterimage/experiment/technique.h"
 #include "afterimage/platform/clock.h"
 #include "afterimage/result.h"
+#include "afterimage/samples/image_roots.h"
+#include "afterimage/samples/sample.h"
 #include "afterimage/semantic/answer_record.h"
 
 namespace afterimage {

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "afterimage/experiment/dataset.h"
-#include "afterimage/experiment/image_roots.h"
 #include "afterimage/experiment/spec.h"
 #include "afterimage/platform/files.h"
 #include "afterimage/result.h"
+#include "afterimage/samples/dataset.h"
+#include "afterimage/samples/image_roots.h"
 
 namespace afterimage {
 

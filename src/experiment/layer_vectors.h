@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "afterimage/experiment/image_roots.h"
-#include "afterimage/experiment/sample.h"
 #include "afterimage/experiment/spec.h"
+#include "afterimage/samples/image_roots.h"
+#include "afterimage/samples/sample.h"
 #include "afterimage/vectors/embedder.h"
 
 namespace afterimage {

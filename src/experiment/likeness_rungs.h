@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "afterimage/experiment/layer_vectors.h"
-#include "afterimage/experiment/sample.h"
 #include "afterimage/experiment/spec.h"
 #include "afterimage/experiment/technique.h"
 #include "afterimage/memory/budget.h"
 #include "afterimage/platform/clock.h"
+#include "afterimage/samples/sample.h"
 #include "afterimage/semantic/likeness.h"
 
 namespace afterimage {

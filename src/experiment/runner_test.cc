@@ -5,10 +5,10 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "afterimage/experiment/dataset.h"
 #include "afterimage/experiment/experiment.h"
 #include "afterimage/experiment/experiment_report.h"
-#include "afterimage/experiment/picture_samples.h"
+#include "afterimage/samples/dataset.h"
+#include "afterimage/samples/picture_samples.h"
 
 namespace afterimage {
 namespace {

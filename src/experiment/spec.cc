@@ -15,10 +15,10 @@
 #include <utility>
 
 #include "afterimage/check.h"
-#include "afterimage/experiment/dataset.h"
-#include "afterimage/experiment/prompt.h"
 #include "afterimage/identity/sha256.h"
 #include "afterimage/lab/json_lines.h"
+#include "afterimage/samples/dataset.h"
+#include "afterimage/samples/prompt.h"
 
 namespace afterimage {
 namespace {

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "afterimage/experiment/chunk_source.h"
 #include "afterimage/experiment/hook.h"
 #include "afterimage/result.h"
+#include "afterimage/samples/chunk_source.h"
 
 namespace afterimage {
 

@@ -9,8 +9,8 @@
 
 #include "afterimage/experiment/cache_folder.h"
 #include "afterimage/experiment/experiment_report.h"
-#include "afterimage/experiment/picture_samples.h"
 #include "afterimage/experiment/sweep_page.h"
+#include "afterimage/samples/picture_samples.h"
 #include "afterimage/testing/seeds.h"
 #include "afterimage/testing/temporary_folder.h"
 

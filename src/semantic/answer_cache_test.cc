@@ -387,8 +387,14 @@ TEST(AnswerCache, ThePolicyHearsOfEachUseOnceAndOfTheMeasuredCost) {
   EXPECT_EQ(log->take(), (std::vector<std::string>{"request", "insert a"}));
   EXPECT_EQ(log->facts["a"].cost, 7s);
   EXPECT_EQ(log->facts["a"].bytes, f.budget.used());
+  // Uses are told together: when they are many, or before anything hangs on them.
   f.get(kWorded);
-  EXPECT_EQ(log->take(), (std::vector<std::string>{"request", "touch a"}));
+  f.get(kWorded);
+  EXPECT_EQ(log->take(), std::vector<std::string>{});
+  EXPECT_TRUE(f.cache->next_to_leave().has_value());
+  EXPECT_EQ(log->take(), (std::vector<std::string>{"request", "touch a", "touch a"}));
+  for (int i = 0; i < 64; ++i) f.get(kWorded);
+  EXPECT_EQ(log->take().size(), 65U);
   f.get(kWorded, {.serve = TextRung::kExact, .watch = TextRung::kNear});
   EXPECT_EQ(log->take(), std::vector<std::string>{}) << "a match that was not used is no use";
   Question asked(scope(1), kAsked);

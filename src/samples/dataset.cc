@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/experiment/dataset.h"
+#include "afterimage/samples/dataset.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,9 +11,9 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "afterimage/experiment/picture_samples.h"
 #include "afterimage/lab/json_lines.h"
 #include "afterimage/platform/random.h"
+#include "afterimage/samples/picture_samples.h"
 
 namespace afterimage {
 namespace {

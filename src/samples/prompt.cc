@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/experiment/prompt.h"
+#include "afterimage/samples/prompt.h"
 
 #include <array>
 #include <utility>
 
-#include "afterimage/experiment/chunk_source.h"
 #include "afterimage/lab/json_lines.h"
+#include "afterimage/samples/chunk_source.h"
 
 namespace afterimage {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/experiment/answer_match.h"
+#include "afterimage/samples/answer_match.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/experiment/chunk_source.h"
+#include "afterimage/samples/chunk_source.h"
 
 #include <algorithm>
 #include <array>

@@ -7,8 +7,8 @@
 #include <variant>
 #include <vector>
 
-#include "afterimage/experiment/sample.h"
 #include "afterimage/result.h"
+#include "afterimage/samples/sample.h"
 
 namespace afterimage {
 

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "afterimage/experiment/sample.h"
 #include "afterimage/media/limits.h"
 #include "afterimage/platform/files.h"
 #include "afterimage/result.h"
+#include "afterimage/samples/sample.h"
 
 namespace afterimage {
 

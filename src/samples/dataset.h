@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "afterimage/experiment/sample.h"
 #include "afterimage/platform/files.h"
 #include "afterimage/result.h"
+#include "afterimage/samples/sample.h"
 
 namespace afterimage {
 

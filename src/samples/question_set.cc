@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/experiment/question_set.h"
+#include "afterimage/samples/question_set.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/experiment/scenes.h"
+#include "afterimage/samples/scenes.h"
 
 #include <fmt/format.h>
 #include <png.h>

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "afterimage/experiment/question_set.h"
-#include "afterimage/experiment/sample.h"
 #include "afterimage/platform/files.h"
 #include "afterimage/result.h"
+#include "afterimage/samples/question_set.h"
+#include "afterimage/samples/sample.h"
 
 namespace afterimage {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "afterimage/experiment/sample.h"
+#include "afterimage/samples/sample.h"
 
 namespace afterimage {
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "afterimage/experiment/scenes.h"
+#include "afterimage/samples/scenes.h"
 
 namespace afterimage {
 

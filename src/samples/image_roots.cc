@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/experiment/image_roots.h"
+#include "afterimage/samples/image_roots.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

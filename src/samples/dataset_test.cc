@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/experiment/dataset.h"
+#include "afterimage/samples/dataset.h"
 
 #include <gtest/gtest.h>
 
@@ -9,11 +9,11 @@
 #include <set>
 #include <span>
 
-#include "afterimage/experiment/answer_match.h"
-#include "afterimage/experiment/chunk_source.h"
-#include "afterimage/experiment/image_roots.h"
-#include "afterimage/experiment/picture_samples.h"
-#include "afterimage/experiment/prompt.h"
+#include "afterimage/samples/answer_match.h"
+#include "afterimage/samples/chunk_source.h"
+#include "afterimage/samples/image_roots.h"
+#include "afterimage/samples/picture_samples.h"
+#include "afterimage/samples/prompt.h"
 
 namespace afterimage {
 namespace {

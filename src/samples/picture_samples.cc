@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/experiment/picture_samples.h"
+#include "afterimage/samples/picture_samples.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "afterimage/experiment/dataset.h"
+#include "afterimage/samples/dataset.h"
 
 namespace afterimage {
 namespace {
