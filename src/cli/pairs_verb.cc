@@ -8,11 +8,15 @@
 
 #include "afterimage/experiment/pairs.h"
 #include "afterimage/experiment/pairs_curve.h"
+#include "afterimage/vectors/endpoint_embedder.h"
 #include "afterimage/vectors/hashed_ngrams.h"
 #include "cli/verbs.h"
 
 namespace afterimage {
 namespace {
+
+constexpr Duration kPatience =
+    std::chrono::seconds(30);  // a batch; nobody waits at a screen for one
 
 struct PairsCall {
   std::string file;
@@ -20,13 +24,22 @@ struct PairsCall {
   bool json = false;
   bool curve = false;
   std::string report;
+  std::string embeddings;
+  std::string model;
 };
 
-/// With every embedder that is built in; others are asked for by name.
-Result<std::vector<PairsCurve>> curves(const QuestionPairs& pairs) {
+/// With the embedder that is built in, and with one elsewhere if it is named.
+Result<std::vector<PairsCurve>> curves(const PairsCall& call, const QuestionPairs& pairs,
+                                       const Clock& clock) {
   AFI_TRY(HashedNgrams words, HashedNgrams::create());
-  AFI_TRY(PairsCurve curve, trace_curve(pairs.pairs, words));
-  return std::vector<PairsCurve>{std::move(curve)};
+  std::vector<PairsCurve> all;
+  AFI_TRY(all.emplace_back(), trace_curve(pairs.pairs, words));
+  if (call.embeddings.empty()) return all;
+  EndpointOptions options{.model = call.model, .deadline = kPatience};
+  AFI_TRY(options.url, parse_url(call.embeddings));
+  AFI_TRY(const auto elsewhere, EndpointEmbedder::create(std::move(options), clock));
+  AFI_TRY(all.emplace_back(), trace_curve(pairs.pairs, *elsewhere));
+  return all;
 }
 
 ExitCode run(const PairsCall& call, const World& world) {
@@ -45,8 +58,8 @@ ExitCode run(const PairsCall& call, const World& world) {
   }
   const PairsReport report = judge_pairs(pairs->pairs);
   fmt::print("{}", call.json ? to_json(report, *pairs) : to_table(report, *pairs, call.show));
-  if (call.curve || !call.report.empty()) {
-    const auto traced = curves(*pairs);
+  if (call.curve || !call.report.empty() || !call.embeddings.empty()) {
+    const auto traced = curves(call, *pairs, world.clock);
     if (!traced.has_value()) {
       fmt::print(stderr, "afterimage pairs: {}\n", traced.error().message);
       return ExitCode::kProblem;
@@ -85,6 +98,11 @@ void add_pairs(CLI::App& program, World& world, ExitCode& code) {
       "Beyond the rungs without a model: precision and coverage of likeness, by threshold");
   verb->add_option("--report", call->report, "Draw that curve as a page at OUT.html")
       ->type_name("OUT.html");
+  verb->add_option("--embeddings", call->embeddings,
+                   "Also with a model elsewhere: the address of OpenAI's call, such as\n"
+                   "http://localhost:8000/v1/embeddings")
+      ->type_name("URL");
+  verb->add_option("--embeddings-model", call->model, "The model's name there")->type_name("NAME");
   verb->add_flag("--json", call->json, "For programs: the rungs without a model");
   verb->footer(
       "Examples:\n"
