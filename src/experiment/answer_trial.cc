@@ -109,7 +109,7 @@ class Trial {
     Question question(identify(scope, space_), asked.text);
     const Case here{.asked = asked,
                     .truth = set_.truth(asked),
-                    .meaning = {first_like(asked.scene), asked.program, asked.setting},
+                    .meaning = {asked.scene, asked.program, asked.setting},
                     .scope = question.scope().key};
     ++tally_of(asked).asked;
     const ReuseLimit limit =
@@ -141,12 +141,6 @@ class Trial {
     if (const auto it = pictures_.find(scene); it != pictures_.end()) return &it->second;
     AFI_TRY(Pictures both, pictures_of(set_.scenes[scene]));
     return &pictures_.emplace(scene, std::move(both)).first->second;
-  }
-
-  /// Two scenes of which all the same is true, told or drawn in the same way, are one.
-  std::size_t first_like(std::size_t scene) {
-    const Scene& it = set_.scenes[scene];
-    return first_scene_.emplace(std::pair{it.drawn, told(it)}, scene).first->second;
   }
 
   /// The way of a request, from its messages to its scope.
@@ -242,7 +236,6 @@ class Trial {
   Namespace space_;
   AnswerOnce& front_;
   Neighbours* neighbours_;
-  std::map<std::pair<bool, std::string>, std::size_t> first_scene_;
   std::map<std::size_t, Pictures> pictures_;
   std::map<std::pair<ScopeKey, std::string>, Meaning> origins_;  // whose answer is kept
   TrialReport report_;

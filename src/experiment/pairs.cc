@@ -80,7 +80,9 @@ Proportion proportion(std::uint64_t part, std::uint64_t whole) {
   const double middle = p + kZ * kZ / (2 * n);
   const double reach = kZ * std::sqrt(p * (1 - p) / n + kZ * kZ / (4 * n * n));
   const double scale = 1 + kZ * kZ / n;
-  return {.value = p, .low = (middle - reach) / scale, .high = (middle + reach) / scale};
+  return {.value = p,
+          .low = std::max(0.0, (middle - reach) / scale),
+          .high = std::min(1.0, (middle + reach) / scale)};
 }
 
 RungVerdict PairsReport::safe() const {

@@ -266,6 +266,10 @@ class Maker {
         break;
       }
     }
+    // What is told is in no other file: asked so, it would be the same request under another name.
+    if (question.setting == Setting::kReencoded && !set_.scenes[question.scene].drawn) {
+      question.setting = Setting::kPlain;
+    }
     // What was asked before is no trap: it may be served.
     if (!asked_.emplace(question.scene, question.program, question.setting).second) return;
     set_.questions.push_back(std::move(question));

@@ -43,6 +43,17 @@ TEST(QuestionSet, ATrapIsAskedRightBehindAQuestionThatItIsNot) {
   }
 }
 
+// A told scene in another file is the same request: it would count as a trap that was served.
+TEST(QuestionSet, OnlyPicturesAreInOtherFiles) {
+  std::size_t other_files = 0;
+  for (const SetQuestion& question : questions().questions) {
+    if (question.setting != Setting::kReencoded) continue;
+    ++other_files;
+    EXPECT_TRUE(questions().scenes[question.scene].drawn) << question.text;
+  }
+  EXPECT_GT(other_files, 20U);
+}
+
 TEST(QuestionSet, EverySettingChangesTheAnswer) {
   for (SetQuestion question : questions().questions) {
     std::set<std::string> truths;
