@@ -21,7 +21,7 @@ struct HttpQuestion {
   std::string body;
   std::string content_type = "application/json";
   std::map<std::string, std::string> headers = {};  // e.g. Authorization
-  Duration deadline = std::chrono::seconds(10);     // for all of it: name, connection, answer
+  Duration deadline = std::chrono::seconds(10);     // for all of it; but see http_post()
   Bytes max_answer = 64_MiB;
 };
 
@@ -29,6 +29,7 @@ struct HttpQuestion {
 ///
 /// Errors   kUnavailable: no such host, nobody there, the deadline, a connection that broke off.
 ///          kLimitExceeded: a larger answer. kInvalidArgument: a header that is none.
+///          The system's look-up of a name cannot be broken off: if it hangs, so does the call.
 /// Threads  Any; blocks.
 Result<HttpAnswer> http_post(const HttpQuestion& question);
 
