@@ -78,6 +78,9 @@ TEST(Likeness, AtAThresholdANeighboursAnswerIsServed) {
   EXPECT_EQ(f.cache->stats().proposed.served, 1U);
   EXPECT_EQ(f.cache->stats().rungs[0].served, 0U);
   EXPECT_EQ(f.cache->stats().answer_time_saved, 1s);
+  // Whoever was served has asked nobody, so there is nothing to learn from.
+  EXPECT_EQ(f.rung->learn(Question(scope(1), kReworded), found, answer("red")), std::nullopt);
+  EXPECT_EQ(f.rung->stats().learned, Evidence{});
 }
 
 // Seed 10: the layers of text took the answer about one picture for all of them.

@@ -84,7 +84,11 @@ TEST(EndpointEmbedder, AServerThatFailsIsLeftAloneForAWhile) {
   works = true;
   clock.advance(5s);
   EXPECT_TRUE(embedder->embed_one(text).has_value());
-  EXPECT_TRUE(embedder->embed_one(text).has_value());
+  // Failures in a row are counted, and that was none.
+  works = false;
+  const int asked = server.asked();
+  for (int i = 0; i < 2; ++i) (void)embedder->embed_one(text);
+  EXPECT_EQ(server.asked(), asked + 2);
 }
 
 TEST(EndpointEmbedder, NobodyWaitsBeyondTheDeadline) {
