@@ -12,8 +12,8 @@
 #include "afterimage/vectors/dot.h"
 #include "afterimage/vectors/embedder.h"
 
-// hnswlib locks rows one after the other in an order that two insertions at a time could turn round.
-// There is never more than one (VectorIndex, Threads).
+// hnswlib locks rows one after the other in an order that two insertions at a time could turn
+// round. There is never more than one (VectorIndex, Threads).
 // NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming)
 extern "C" const char* __tsan_default_options();
 extern "C" const char* __tsan_default_options() { return "detect_deadlocks=0"; }
