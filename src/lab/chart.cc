@@ -11,13 +11,13 @@
 namespace afterimage {
 namespace {
 
-constexpr const char* kStyle = R"(
+constexpr std::string_view kStyle = R"(
 :root { color-scheme: light dark; --paper: #fff; --ink: #1c1e21; --dim: #62676e; --line: #dfe2e6;
-  --s0: #0072b2; --s1: #d55e00; --s2: #009e73; --s3: #cc79a7; --s4: #b58900; --s5: #56b4e9;
-  --s6: #8457b8; --s7: #a33b3b; }
+  --s0: #7a7f87; --s1: #0072b2; --s2: #d55e00; --s3: #009e73; --s4: #cc79a7; --s5: #b58900;
+  --s6: #56b4e9; --s7: #8457b8; --s8: #a33b3b; --s9: #5c7d2f; }
 @media (prefers-color-scheme: dark) { :root { --paper: #15171a; --ink: #e7e9ec; --dim: #9aa1aa;
-  --line: #30343a; --s0: #4aa8e8; --s1: #ff8a3d; --s2: #2fd0a2; --s3: #e79cc6; --s4: #e0b83c;
-  --s5: #8fd0f7; --s6: #b592e6; --s7: #e07a7a; } }
+  --line: #30343a; --s0: #9aa1aa; --s1: #4aa8e8; --s2: #ff8a3d; --s3: #2fd0a2; --s4: #e79cc6;
+  --s5: #e0b83c; --s6: #8fd0f7; --s7: #b592e6; --s8: #e07a7a; --s9: #a3c46b; } }
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
   max-width: 76rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem; margin: 0 0 .3rem; } h2 { font-size: 1.2rem; margin: 2.5rem 0 .2rem;
@@ -29,19 +29,20 @@ svg text { font-size: 12px; fill: var(--dim); } .grid { stroke: var(--line); }
 .curve { fill: none; stroke-width: 2; stroke: var(--c); } .dot { fill: var(--c); stroke: none; }
 .s0 { --c: var(--s0); } .s1 { --c: var(--s1); } .s2 { --c: var(--s2); } .s3 { --c: var(--s3); }
 .s4 { --c: var(--s4); } .s5 { --c: var(--s5); } .s6 { --c: var(--s6); } .s7 { --c: var(--s7); }
+.s8 { --c: var(--s8); } .s9 { --c: var(--s9); }
 .bound { --c: var(--ink); stroke-dasharray: 6 4; }
 .legend { display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; padding: 0; list-style: none; }
 .legend svg { display: inline-block; width: 28px; height: 10px; margin-right: .4rem; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums;
-  width: 100%; margin: 1rem 0; } th, td { padding: .2rem .7rem; text-align: right;
-  white-space: nowrap; border-bottom: 1px solid var(--line); } th { color: var(--dim);
-  font-weight: 500; } th:first-child, td:first-child { text-align: left; }
+  width: 100%; } th, td { padding: .2rem .7rem; text-align: right; white-space: nowrap;
+  border-bottom: 1px solid var(--line); } th { color: var(--dim); font-weight: 500; }
+th:first-child, td:first-child { text-align: left; }
 )";
 
-constexpr std::size_t kColours = 8;
+constexpr std::size_t kColours = 9;  // and grey, s0, for what others are measured by
 
 std::string look(const Chart& chart, std::size_t line) {
-  return chart.lines[line].bound ? "curve bound" : fmt::format("curve s{}", line % kColours);
+  return chart.lines[line].bound ? "curve bound" : fmt::format("curve s{}", 1 + line % kColours);
 }
 
 std::string written(double value, ChartUnit unit) {
@@ -174,8 +175,17 @@ std::string html_text(std::string_view text) {
   return out;
 }
 
-Page::Page(std::string_view title, std::string_view introduction) : title_(html_text(title)) {
-  body_ = fmt::format("<h1>{}</h1>\n<p class=\"dim\">{}</p>\n", title_, html_text(introduction));
+std::string page_head(std::string_view title, std::string_view own_style) {
+  return fmt::format(
+      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<title>{}</title>\n<style>{}{}</style>\n</head>\n<body>\n",
+      html_text(title), kStyle, own_style);
+}
+
+Page::Page(std::string_view title, std::string_view introduction) : title_(title) {
+  body_ = fmt::format("<h1>{}</h1>\n<p class=\"dim\">{}</p>\n", html_text(title),
+                      html_text(introduction));
 }
 
 void Page::add_heading(std::string_view text) {
@@ -217,12 +227,6 @@ void Page::add_table(std::span<const std::vector<std::string>> rows) {
   body_ += "</table></div>\n";
 }
 
-std::string Page::html() const {
-  return fmt::format(
-      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n{}</body>\n</html>\n",
-      title_, kStyle, body_);
-}
+std::string Page::html() const { return page_head(title_, {}) + body_ + "</body>\n</html>\n"; }
 
 }  // namespace afterimage

@@ -59,6 +59,10 @@ class Page {
   std::string title_;
 };
 
+/// The beginning of a page up to its body, with the look that all our pages have; `own_style` is
+/// added to it as it stands.
+std::string page_head(std::string_view title, std::string_view own_style);
+
 /// Text as HTML shows it.
 std::string html_text(std::string_view text);
 

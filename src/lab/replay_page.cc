@@ -16,43 +16,14 @@ namespace {
 
 using Measure = double ReplayResult::*;
 
-constexpr const char* kHead = R"(<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Replay</title>
-<style>
-:root { color-scheme: light dark; --paper: #fff; --ink: #1c1e21; --dim: #62676e; --line: #dfe2e6;
-  --s0: #7a7f87; --s1: #0072b2; --s2: #d55e00; --s3: #009e73; --s4: #cc79a7; --s5: #b58900;
-  --s6: #56b4e9; --s7: #8457b8; --s8: #a33b3b; --s9: #5c7d2f; }
-@media (prefers-color-scheme: dark) { :root { --paper: #15171a; --ink: #e7e9ec; --dim: #9aa1aa;
-  --line: #30343a; --s0: #9aa1aa; --s1: #4aa8e8; --s2: #ff8a3d; --s3: #2fd0a2; --s4: #e79cc6;
-  --s5: #e0b83c; --s6: #8fd0f7; --s7: #b592e6; --s8: #e07a7a; --s9: #a3c46b; } }
-body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
-  max-width: 76rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.5rem; margin: 0 0 .3rem; } h2 { font-size: 1.2rem; margin: 2.5rem 0 .2rem;
-  overflow-wrap: anywhere; } h3 { font-size: 1rem; margin: 0; }
-p { margin: .3rem 0; } p.dim, figcaption { color: var(--dim); }
-.plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(22rem, 1fr)); gap: 1.5rem;
-  margin: 1.2rem 0 .4rem; } figure { margin: 0; } svg { width: 100%; height: auto; display: block; }
-svg text { font-size: 12px; fill: var(--dim); } .grid { stroke: var(--line); }
-.curve { fill: none; stroke-width: 2; stroke: var(--c); } .dot { fill: var(--c); stroke: none; }
-.s0 { --c: var(--s0); } .s1 { --c: var(--s1); } .s2 { --c: var(--s2); } .s3 { --c: var(--s3); }
-.s4 { --c: var(--s4); } .s5 { --c: var(--s5); } .s6 { --c: var(--s6); } .s7 { --c: var(--s7); }
-.s8 { --c: var(--s8); } .s9 { --c: var(--s9); } 
-.bound { --c: var(--ink); stroke-dasharray: 6 4; } .infinite { stroke-dasharray: 2 4; }
-.legend { display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; padding: 0; list-style: none; }
-.legend svg { display: inline-block; width: 28px; height: 10px; margin-right: .4rem; }
-.wide { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums;
-  width: 100%; } th, td { padding: .2rem .7rem; text-align: right; white-space: nowrap;
-  border-bottom: 1px solid var(--line); } th { color: var(--dim); font-weight: 500; }
-th:nth-child(-n+2), td:nth-child(-n+2) { text-align: left; } tr.bound td { color: var(--dim); }
+/// What only this page has: bounds, and rows that begin a group.
+constexpr std::string_view kOwnStyle = R"(
+.infinite { stroke-dasharray: 2 4; }
+th:nth-child(2), td:nth-child(2) { text-align: left; } tr.bound td { color: var(--dim); }
 tr.first td { border-top: 2px solid var(--dim); } b { font-weight: 650; }
-</style>
-</head>
-<body>
-<h1>What the policies keep</h1>
+)";
+
+constexpr std::string_view kHeading = R"(<h1>What the policies keep</h1>
 <p class="dim">Miss ratios over cache sizes, in per cent of each trace's distinct blocks. No policy
 can get below <em>min</em>, which knows the future; <em>infinite</em> never evicts.</p>
 )";
@@ -198,7 +169,8 @@ void add_table(std::string& out, const ReplayReport& report) {
 }  // namespace
 
 std::string to_html(std::span<const ReplayReport> reports) {
-  std::string out = kHead;
+  std::string out = page_head("Replay", kOwnStyle);
+  out += kHeading;
   for (const ReplayReport& report : reports) {
     out += fmt::format("<h2>{}</h2>\n<p class=\"dim\">{}</p>\n<div class=\"plots\">\n",
                        html_text(report.name), html_text(report.description()));
