@@ -13,6 +13,7 @@ set -eu
 
 packages="g++ make cmake ninja-build pkg-config python3
   libssl-dev libfmt-dev libxxhash-dev liburing-dev nlohmann-json3-dev libcli11-dev
+  libsimdjson-dev libtomlplusplus-dev prometheus-cpp-dev
   libjpeg-dev libpng-dev libwebp-dev libgif-dev libsndfile1-dev zlib1g-dev libhnswlib-dev
   libgtest-dev libgmock-dev"
 for extra in "$@"; do

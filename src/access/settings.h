@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "afterimage/result.h"
+#include "afterimage/semantic/canonical_text.h"
+#include "afterimage/units.h"
+
+namespace afterimage {
+
+/// Everything that an operator may set, with its default. `afterimage serve --print-config` prints
+/// it as the TOML file that would say the same.
+struct ListenSettings {
+  std::string address = "127.0.0.1";
+  std::uint16_t port = 8080;  // 0: any that is free
+};
+
+struct AdminSettings {
+  std::string address = "127.0.0.1";
+  std::uint16_t port = 8081;       // 0: any that is free
+  std::string token;               // empty: none is asked for; then only a loopback address will do
+  std::vector<std::string> hosts;  // names by which browsers may address it, besides loopback's
+};
+
+struct UpstreamSettings {
+  std::string url;    // "http://127.0.0.1:8000"; empty: the built-in engine answers
+  std::string epoch;  // changes when the weights behind a model's name change
+  Duration connect_timeout = std::chrono::seconds(5);
+  Duration idle_timeout = std::chrono::seconds(300);  // between two pieces of an answer
+  std::uint32_t max_connections = 1024;
+};
+
+struct EngineSettings {  // the built-in engine
+  std::string model = "afterimage-reference";
+  std::uint32_t max_tokens = 64;  // if a request does not say
+};
+
+struct MemorySettings {
+  Bytes budget = 4_GiB;
+  std::string policy = "worth";
+  std::string disk;  // a folder; empty: memory only
+  Bytes disk_size = 64_GiB;
+};
+
+struct AnswerSettings {
+  bool enabled = true;
+  TextRung serve = TextRung::kCanonical;           // the loosest rung; a request may ask for less
+  std::optional<Duration> ttl = std::nullopt;      // if a request does not say; absent: for ever
+  std::optional<Duration> max_ttl = std::nullopt;  // a request may not ask for more
+  bool unstated_temperature = true;  // serve the very same words where no temperature is said
+  bool tool_calls = false;           // keep answers that call tools; served to the same words only
+  bool cut_off = false;              // keep answers that max_tokens cut off
+  bool finish_abandoned = false;     // all clients left: let the upstream finish, for the cache
+  double verify_share = 0.01;        // of hits looser than exact: asked all the same, and compared
+  Bytes max_answer = 4_MiB;          // larger ones are not kept
+};
+
+struct MediaSettings {
+  std::vector<std::string> hosts;    // whose http URLs are fetched: "images.example.org",
+                                     // "*.example.org", with ":port" if it is not the usual one
+  std::vector<std::string> folders;  // whose file URLs are read; absolute
+  bool private_addresses = false;    // also fetch from loopback and private networks
+  Bytes max_size = 32_MiB;           // of one file
+  std::uint32_t max_items = 64;      // of one request
+  Duration timeout = std::chrono::seconds(10);
+  std::uint32_t max_redirects = 3;  // each checked like the first
+};
+
+struct LimitSettings {
+  Bytes body = 64_MiB;   // of one request
+  Bytes bodies = 1_GiB;  // of all requests that are being read or answered, together
+  Bytes headers = 32_KiB;
+  std::uint32_t connections = 10'000;
+  std::uint32_t threads = 0;  // 0: one a core, at most 8
+  Duration header_timeout = std::chrono::seconds(10);
+  Duration body_timeout = std::chrono::seconds(60);
+  Duration idle_timeout = std::chrono::seconds(75);   // between two requests of a connection
+  Duration write_timeout = std::chrono::seconds(60);  // a client that does not read
+  Duration drain = std::chrono::seconds(30);
+};
+
+struct LogSettings {
+  std::string level = "info";  // debug, info, warn, error, off
+  bool requests = false;       // a line for each request
+};
+
+/// Who may ask. A key is never kept in clear in memory longer than it takes to hash it.
+struct TenantSettings {
+  std::string name;
+  std::vector<std::string> key_sha256;  // of its API keys: 64 hex digits
+  std::vector<std::string> key_env;     // environment variables that hold them
+  std::string group;  // tenants of one group share what they keep; declared public
+  std::optional<Bytes> max_bytes = std::nullopt;  // of what is kept for it
+  std::optional<std::uint64_t> max_entries = std::nullopt;
+  std::optional<double> requests_per_minute = std::nullopt;
+  std::optional<TextRung> serve = std::nullopt;  // instead of answers.serve
+  std::uint64_t line = 0;                        // where the file says it
+};
+
+struct TenancySettings {
+  /// Requests without a key that is listed: "each" key is a tenant of its own (and all without any
+  /// key are one), or "refuse" with 401.
+  std::string unknown_keys = "each";
+  std::vector<TenantSettings> tenants;
+};
+
+struct Settings {
+  ListenSettings listen;
+  AdminSettings admin;
+  UpstreamSettings upstream;
+  EngineSettings engine;
+  MemorySettings memory;
+  AnswerSettings answers;
+  MediaSettings media;
+  LimitSettings limits;
+  LogSettings log;
+  TenancySettings tenancy;
+  std::string secret_file;  // 32 bytes, this installation's; empty: one that ends with the process
+};
+
+/// Errors   kInvalidArgument: "afterimage.toml:12: answers.ttl: …" names file, line and key: not
+///          TOML, a key that there is not (and the nearest that there is), a value of another kind
+///          or out of range, settings that exclude each other.
+///          Durations are text with a unit ("90 s", "10 min", "24 h", "7 d"), sizes likewise
+///          ("512 MiB"); rungs by name ("text:exact", or "exact").
+/// Threads  Any.
+[[nodiscard]] Result<Settings> parse_settings(std::string_view toml, std::string_view file);
+
+/// As a file that parse_settings() reads as the same, every key with a line that explains it.
+/// Secrets (admin.token) are shown as "…".
+[[nodiscard]] std::string print_settings(const Settings& settings);
+
+/// Which of the keys that differ take effect only at the next start: "listen.port", …
+[[nodiscard]] std::vector<std::string> needs_restart(const Settings& now, const Settings& next);
+
+}  // namespace afterimage

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace afterimage {
+
+/// The headers of one message, in order. Names are compared without regard to case.
+/// Threads  As a vector.
+class HttpHeaders {
+ public:
+  HttpHeaders() = default;
+  HttpHeaders(std::initializer_list<std::pair<std::string, std::string>> fields)
+      : fields_(fields) {}
+
+  void add(std::string name, std::string value);
+  /// Takes the place of all that have this name.
+  void set(std::string_view name, std::string value);
+  void remove(std::string_view name);
+
+  /// The first of this name.
+  [[nodiscard]] std::optional<std::string_view> find(std::string_view name) const;
+  /// All of this name, joined by ", " as RFC 9110 5.3 has it; nullopt: there is none.
+  [[nodiscard]] std::optional<std::string> joined(std::string_view name) const;
+
+  [[nodiscard]] auto begin() const { return fields_.begin(); }
+  [[nodiscard]] auto end() const { return fields_.end(); }
+  [[nodiscard]] std::size_t size() const { return fields_.size(); }
+  bool operator==(const HttpHeaders&) const = default;
+
+ private:
+  std::vector<std::pair<std::string, std::string>> fields_;
+};
+
+/// Whether two names are one, as HTTP compares them.
+[[nodiscard]] bool same_header(std::string_view one, std::string_view other);
+
+}  // namespace afterimage
