@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -16,6 +17,9 @@ namespace {
 constexpr std::size_t kSlice = 512;
 constexpr std::size_t kLookAtMatch = 4;       // to copy or remove it
 constexpr std::size_t kBytesOfOneLook = 512;  // of a question that is searched or copied
+
+/// Whoever waits for the lock gets it only if nobody else takes it before they are awake.
+void let_others_in() { std::this_thread::sleep_for(std::chrono::microseconds(20)); }
 
 /// A filter as it is held against one entry after the other.
 class Sieve {
@@ -69,7 +73,7 @@ void AnswerCache::visit(const AnswerFilter& filter, AnswerEntryId after, const V
   const Sieve sieve(filter);
   AnswerEntryId last = filter.entry.value_or(AnswerEntryId{UINT64_MAX});
   if (filter.entry.has_value() && last.value > 0) after = std::max(after, {last.value - 1});
-  for (bool more = true; more; std::this_thread::yield()) {
+  for (;; let_others_in()) {
     const MutexLock lock(mutex_);
     State& state = *state_;
     last = std::min(last, AnswerEntryId{state.last_id});
@@ -85,7 +89,7 @@ void AnswerCache::visit(const AnswerFilter& filter, AnswerEntryId after, const V
       work += kLookAtMatch;
       if (!visit(state, place, now)) return;
     }
-    more = is_there();
+    if (!is_there()) return;
   }
 }
 
@@ -140,16 +144,15 @@ AnswerUsage AnswerCache::owner_usage(const TenantId& owner) const {
 
 std::vector<AnswerUsage> AnswerCache::owner_usages() const {
   std::vector<AnswerUsage> usages;
-  for (bool more = true; more; std::this_thread::yield()) {
+  for (;; let_others_in()) {
     const MutexLock lock(mutex_);
     const AnswerOwners& owners = state_->owners;
     auto next = usages.empty() ? owners.begin() : owners.upper_bound(usages.back().owner);
     for (std::size_t work = 0; next != owners.end() && work < kSlice; ++work, ++next) {
       usages.push_back(usage_of(*next));
     }
-    more = next != owners.end();
+    if (next == owners.end()) return usages;
   }
-  return usages;
 }
 
 }  // namespace afterimage
