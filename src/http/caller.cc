@@ -152,10 +152,21 @@ struct HttpCallHandle::State : std::enable_shared_from_this<HttpCallHandle::Stat
       : call(std::move(asked)),
         listener(std::move(hears)),
         executor(on),
-        event(on, net::Timer::time_point::max()) {}
+        event(on, net::Timer::time_point::max()),
+        alarm(on, net::Timer::time_point::max()) {}
 
   void end_with(ErrorCode code, std::string why) {
+    alarm.cancel();
+    if (overdue) {
+      return listener->on_error(
+          {ErrorCode::kUnavailable, call.url.host + ": it did not answer in time"});
+    }
     listener->on_error({code, cancelled ? "the call was cancelled" : std::move(why)});
+  }
+  void give_up() {
+    cancelled = true;
+    event.cancel();
+    if (wire != nullptr) wire->lowest().close();
   }
 
   HttpCall call;
@@ -163,8 +174,10 @@ struct HttpCallHandle::State : std::enable_shared_from_this<HttpCallHandle::Stat
   net::Executor executor;
   net::Timer event;  // resumed, resolved, cancelled
   std::unique_ptr<Wire> wire;
+  net::Timer alarm;  // the deadline
   bool paused = false;
   bool cancelled = false;
+  bool overdue = false;  // cancelled by the alarm
 };
 
 struct HttpCaller::State : std::enable_shared_from_this<HttpCaller::State> {
@@ -405,6 +418,16 @@ Awaitable<void> HttpCaller::State::run(std::shared_ptr<Call> call, unsigned thre
   const auto self = shared_from_this();
   const auto head = head_of(call->call);
   if (!head.has_value()) co_return call->end_with(head.error().code, head.error().message);
+  if (call->call.deadline.has_value()) {
+    call->alarm.expires_after(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(*call->call.deadline));
+    call->alarm.async_wait([waits = std::weak_ptr(call)](Failure error) {
+      const auto late = waits.lock();
+      if (late == nullptr || error) return;
+      late->overdue = true;
+      late->give_up();
+    });
+  }
   for (bool again = true; again;) {
     const bool kept = take_idle(*call, thread);
     if (!kept) {
@@ -416,17 +439,14 @@ Awaitable<void> HttpCaller::State::run(std::shared_ptr<Call> call, unsigned thre
     if (again) continue;
     if (told.error.has_value()) co_return call->end_with(told.error->code, told.error->message);
     if (told.keep) keep(*call, thread);
+    call->alarm.cancel();
     call->listener->on_end();
   }
 }
 
 void HttpCallHandle::cancel() const {
   if (const auto call = state_.lock()) {
-    asio::dispatch(call->executor, [call] {
-      call->cancelled = true;
-      call->event.cancel();
-      if (call->wire != nullptr) call->wire->lowest().close();
-    });
+    asio::dispatch(call->executor, [call] { call->give_up(); });
   }
 }
 

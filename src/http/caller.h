@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -25,6 +26,7 @@ struct HttpCall {
   std::shared_ptr<const std::string> body;  // nullptr: none
   Duration connect_timeout = std::chrono::seconds(5);
   Duration idle_timeout = std::chrono::seconds(300);  // between two pieces of the answer
+  std::optional<Duration> deadline = std::nullopt;    // for all of it
   /// Which numeric addresses may be connected to, asked after the name was resolved: what a name
   /// means may change between two looks. Empty: all.
   std::function<bool(std::string_view numeric)> may_connect = {};

@@ -65,6 +65,13 @@ class Heard final : public HttpListener {
   int settled_ = 0;
 };
 
+/// A body of one byte after the other, for ever.
+struct Dribble final : BodySource {
+  Piece read(std::size_t /*from*/, std::function<void()> /*wake*/) override {
+    return {.bytes = "x", .state = State::kMore};
+  }
+};
+
 struct Calling {
   std::shared_ptr<Heard> call(HttpCall made) {
     auto heard = std::make_shared<Heard>();
@@ -175,6 +182,23 @@ TEST(HttpCaller, TimeLimitsHold) {
   Calling calling;
   HttpCall call = to(server.url("/"));
   call.idle_timeout = 50ms;
+  const auto heard = calling.call(std::move(call));
+  EXPECT_EQ(heard->error()->code, ErrorCode::kUnavailable);
+  EXPECT_THAT(heard->error()->message, HasSubstr("in time"));
+}
+
+TEST(HttpCaller, ADeadlineHoldsHoweverOftenSomethingCame) {
+  const auto dribble = std::make_shared<Dribble>();
+  IoThreads threads(1);
+  const auto server = HttpServer::listen({.explain = nullptr},
+                                         [&](const auto& /*request*/, const Responder& responder) {
+                                           responder.reply({.body = dribble});
+                                         },
+                                         threads)
+                          .value();
+  Calling calling;
+  HttpCall call = to("http://127.0.0.1:" + std::to_string(server->port()) + "/");
+  call.deadline = 50ms;
   const auto heard = calling.call(std::move(call));
   EXPECT_EQ(heard->error()->code, ErrorCode::kUnavailable);
   EXPECT_THAT(heard->error()->message, HasSubstr("in time"));
