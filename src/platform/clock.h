@@ -3,6 +3,8 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <string>
 
 #include "afterimage/units.h"
 
@@ -34,5 +36,38 @@ class ManualClock final : public Clock {
  private:
   std::atomic<Duration::rep> now_{0};
 };
+
+/// The time of day of the whole world, since 1970 and without leap seconds.
+using WallTime = std::chrono::sys_time<Duration>;
+
+/// What a clock on the wall shows. For records and for what others date; it may jump either way,
+/// so nothing is measured with it.
+///
+/// Threads  Any.
+class WallClock {
+ public:
+  virtual ~WallClock() = default;
+  [[nodiscard]] virtual WallTime now() const = 0;
+};
+
+/// The machine's clock.
+class SystemWallClock final : public WallClock {
+ public:
+  [[nodiscard]] WallTime now() const override;
+};
+
+/// Stands still until a test sets it.
+class ManualWallClock final : public WallClock {
+ public:
+  explicit ManualWallClock(WallTime now = WallTime()) : now_(now.time_since_epoch().count()) {}
+  [[nodiscard]] WallTime now() const override { return WallTime(Duration(now_.load())); }
+  void set(WallTime now) { now_ = now.time_since_epoch().count(); }
+
+ private:
+  std::atomic<Duration::rep> now_;
+};
+
+/// As RFC 3339 writes it, to the microsecond: "2026-11-22T08:15:30.000250Z".
+[[nodiscard]] std::string rfc3339(WallTime time);
 
 }  // namespace afterimage

@@ -34,6 +34,36 @@ TEST(SystemClock, NeverGoesBack) {
   EXPECT_GE(clock.now(), before);
 }
 
+TEST(Rfc3339, WritesEveryDigit) {
+  using namespace std::chrono_literals;
+  const struct {
+    const char* name;
+    Duration since_1970;
+    const char* expected;
+  } kCases[] = {
+      {"the beginning", 0s, "1970-01-01T00:00:00.000000Z"},
+      {"what is below a microsecond is left out", 1us + 999ns, "1970-01-01T00:00:00.000001Z"},
+      {"before the beginning", -1us, "1969-12-31T23:59:59.999999Z"},
+      {"a leap day", 1709164799s + 999999us, "2024-02-28T23:59:59.999999Z"},
+      {"and the next", 1709164800s, "2024-02-29T00:00:00.000000Z"},
+      {"beyond 32 bits", 4102444800s, "2100-01-01T00:00:00.000000Z"},
+  };
+  for (const auto& c : kCases) EXPECT_EQ(rfc3339(WallTime(c.since_1970)), c.expected) << c.name;
+}
+
+TEST(ManualWallClock, ShowsWhatItWasSetTo) {
+  using namespace std::chrono_literals;
+  ManualWallClock clock;
+  EXPECT_EQ(clock.now(), WallTime());
+  clock.set(WallTime(5s));
+  EXPECT_EQ(clock.now(), WallTime(5s));
+}
+
+TEST(SystemWallClock, IsOfThisCentury) {
+  const std::string now = rfc3339(SystemWallClock().now());
+  EXPECT_EQ(now.substr(0, 2), "20") << now;
+}
+
 TEST(Rng, IsTheSameOnEveryMachine) {
   Rng rng(1);
   EXPECT_EQ(rng.next(), 10451216379200822465U);  // SplitMix64, seed 1
