@@ -175,9 +175,7 @@ bool is_below(std::string_view path, const std::string& folder) {
 
 Result<Url> allowed_url(std::string_view address, const MediaSettings& settings) {
   AFI_TRY_VOID(check_spelling(address));
-  AFI_TRY(Url url, parse_url(address));
-  AFI_TRY(url.host, canonical_host(url.host));
-  url.port.erase(0, url.port.find_first_not_of('0'));
+  AFI_TRY(Url url, canonical_url(address));
   const bool allowed = std::ranges::any_of(settings.hosts, [&](const std::string& text) {
     const auto pattern = parse_host_pattern(text);
     return pattern.has_value() && matches(*pattern, url);

@@ -198,8 +198,11 @@ constexpr std::string_view kNamespaceHeader = "X-Afterimage-Namespace";
 constexpr std::string_view kTagsHeader = "X-Afterimage-Tags";
 
 Result<void> read_ceiling(std::string_view list, Wishes& wishes) {
-  do {
+  constexpr std::string_view kExpected = "off, exact, canonical or near";
+  if (list.empty()) return wrong_header(kCacheHeader, list, kExpected);
+  while (!list.empty()) {
     const std::string_view item = take_item(list);
+    if (item.empty()) continue;
     if (item == "off") {
       wishes.wish.off = true;
       continue;
@@ -209,10 +212,10 @@ Result<void> read_ceiling(std::string_view list, Wishes& wishes) {
       return item == full || item == full.substr(full.find(':') + 1);
     });
     if (rung == kTextRungs.end()) {
-      return wrong_header(kCacheHeader, item, "off, exact, canonical or near");
+      return wrong_header(kCacheHeader, item, kExpected);
     }
     keep_least(wishes.wish.ceiling, *rung);
-  } while (!list.empty());
+  }
   return {};
 }
 

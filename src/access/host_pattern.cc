@@ -97,6 +97,18 @@ Result<std::string> canonical_host(std::string_view host) {
 
 bool is_numeric_host(std::string_view host) { return canonical_address(host).has_value(); }
 
+Result<Url> canonical_url(std::string_view address) {
+  AFI_TRY(Url url, parse_url(address));
+  const bool bracketed = address.starts_with("http://[");
+  if (bracketed != url.host.contains(':')) {
+    return fail(ErrorCode::kInvalidArgument, "brackets stand around IPv6 addresses only");
+  }
+  AFI_TRY(url.host, canonical_host(url.host));
+  url.port.erase(0, url.port.find_first_not_of('0'));
+  if (url.port.empty()) return fail(ErrorCode::kInvalidArgument, "there is no port 0");
+  return url;
+}
+
 Result<HostPattern> parse_host_pattern(std::string_view text) {
   const bool below = text.starts_with("*.");
   const auto parts = split_host_and_port(text.substr(below ? 2 : 0));

@@ -23,6 +23,10 @@ namespace afterimage {
 /// Whether a canonical host is a numeric address.
 [[nodiscard]] bool is_numeric_host(std::string_view host);
 
+/// As parse_url(), and besides: the host is canonical, no port has zeros before it, and brackets
+/// stand around IPv6 and nothing else.
+[[nodiscard]] Result<Url> canonical_url(std::string_view address);
+
 /// Which hosts an operator means: "images.example.org", "*.example.org" (all below it, but not
 /// itself), "10.0.0.7:8080", "[::1]:8080". Without a port: port 80 only.
 struct HostPattern {

@@ -43,7 +43,7 @@ void print_no_tenant(std::string& out) {
   fmt::format_to(std::back_inserter(out), "\n# [[{}]]\n", kTenantsKey);
   for (const auto& setting : tenant_table()) {
     fmt::format_to(std::back_inserter(out), "# # {}\n# {} = {}\n", setting.help, setting.key,
-                   setting.print(TenantSettings{}).value_or(std::string(setting.example)));
+                   setting.example);
   }
 }
 

@@ -16,7 +16,6 @@
 
 #include "afterimage/access/host_pattern.h"
 #include "afterimage/access/settings_table.h"
-#include "afterimage/http/url.h"
 #include "afterimage/semantic/ascii.h"
 
 namespace afterimage {
@@ -196,7 +195,7 @@ void check_servers(SettingsReader& reader) {
                                               "two ports",
                                               admin.port));
   }
-  const auto upstream = parse_url(settings.upstream.url);
+  const auto upstream = canonical_url(settings.upstream.url);
   if (upstream.has_value() && upstream->port == std::to_string(listen.port) &&
       (upstream->host == listen.address || is_loopback(upstream->host)) &&
       share_an_address(upstream->host, listen.address)) {

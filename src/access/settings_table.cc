@@ -17,7 +17,6 @@
 
 #include "afterimage/access/host_pattern.h"
 #include "afterimage/access/quantities.h"
-#include "afterimage/http/url.h"
 #include "afterimage/residency/policies.h"
 #include "afterimage/semantic/ascii.h"
 
@@ -248,9 +247,8 @@ Result<void> check_folder(const std::string& path) {
 Result<void> check_upstream(const std::string& url) {
   constexpr std::string_view kSecure = "https://";
   const bool secure = url.starts_with(kSecure);
-  const auto parsed = parse_url(secure ? "http://" + url.substr(kSecure.size()) : url);
-  if (parsed.has_value() && url.find_first_of("?#\\") == std::string::npos &&
-      canonical_host(parsed->host).has_value()) {
+  const auto parsed = canonical_url(secure ? "http://" + url.substr(kSecure.size()) : url);
+  if (parsed.has_value() && url.find_first_of("?#\\") == std::string::npos) {
     return {};
   }
   // The address is not repeated: it may carry a password.
@@ -511,12 +509,13 @@ std::vector<Setting<TenantSettings>> make_tenant_table() {
   const auto add = [&](TenantText text, auto member, auto check) {
     table.push_back(setting(text, kAtReload, at(member), check));
   };
-  add({"name", "For people and metrics."}, &TenantSettings::name, check_tenant_name);
-  add({"key_sha256", "SHA-256 of its API keys, as sha256sum prints it."},
+  add({"name", "For people and metrics.", "\"acme\""}, &TenantSettings::name, check_tenant_name);
+  add({"key_sha256", "SHA-256 of its API keys: what `printf %s KEY | sha256sum` prints.",
+       "[\"64 hex digits\"]"},
       &TenantSettings::key_sha256, each(check_key_digest));
-  add({"key_env", "Environment variables that hold its API keys."}, &TenantSettings::key_env,
-      each(check_variable));
-  add({"group", "Tenants of one group share what they keep."}, &TenantSettings::group,
+  add({"key_env", "Environment variables that hold its API keys.", "[\"ACME_KEY\"]"},
+      &TenantSettings::key_env, each(check_variable));
+  add({"group", "Tenants of one group share what they keep.", "\"public\""}, &TenantSettings::group,
       or_empty(check_word));
   add({"max_bytes", "Of what is kept for it; unset: no limit of its own.", "\"512 MiB\""},
       &TenantSettings::max_bytes, between(0_B, Bytes(1ULL << 60U)));

@@ -24,7 +24,7 @@ template <typename Owner>
 struct Setting {
   std::string_view key;      // "listen.port"; of a tenant: "name"
   std::string_view help;     // a line
-  std::string_view example;  // a value in TOML, where none is a value of its own
+  std::string_view example;  // in TOML: shown where there is no value
   TakesEffect effect = TakesEffect::kAtReload;
   bool secret = false;
   /// kInvalidArgument: of another kind, or out of range. The message does not name the key.
