@@ -11,6 +11,7 @@
 #include <span>
 #include <thread>
 
+#include "afterimage/identity/fields.h"
 #include "afterimage/testing/seeds.h"
 
 namespace afterimage {
@@ -173,6 +174,16 @@ TEST(Tenants, NamesOfUnknownKeysSayNothingAboutThem) {
 TEST(Tenants, AllBitsOfAKeyStandInItsNamespace) {
   House house;
   EXPECT_EQ(house.keeps_in("k").size(), std::string_view("key:64::").size() + 64);
+}
+
+TEST(Tenants, WhatStandsForAKeyIsItsHmacUnderASecretOfThisUseAlone) {
+  const auto bytes = [](std::string_view text) { return std::as_bytes(std::span(text)); };
+  const Secret own = hmac_sha256(secret(1), FieldWriter("afterimage.api-key.1").message());
+  std::string hex;
+  for (const std::byte byte : hmac_sha256(own, sha256(bytes("sk-1")))) {
+    hex += fmt::format("{:02x}", std::to_integer<unsigned>(byte));
+  }
+  EXPECT_EQ(House().keeps_in("sk-1", "n"), "key:64:" + hex + ":n");
 }
 
 TEST(Tenants, AllWithoutAKeyAreOne) {
