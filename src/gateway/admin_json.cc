@@ -9,6 +9,7 @@
 #include <cmath>
 #include <map>
 
+#include "afterimage/gateway/durations.h"
 #include "afterimage/pressure/mode_ladder.h"
 
 namespace afterimage {
@@ -22,10 +23,6 @@ constexpr std::size_t kShownQuestion = 200;
 constexpr std::string_view kTenantTag = "tenant:";
 constexpr std::string_view kModelTag = "model:";
 
-double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
-double milliseconds(Duration duration) {
-  return std::chrono::duration<double, std::milli>(duration).count();
-}
 json optional_seconds(const std::optional<Duration>& duration) {
   return duration.has_value() ? json(seconds(*duration)) : json();
 }

@@ -8,13 +8,13 @@
 #include <bit>
 #include <cmath>
 
+#include "afterimage/gateway/durations.h"
+
 namespace afterimage {
 namespace {
 
 constexpr std::size_t kTenants = 200;
 constexpr std::size_t kSteps = 4;  // buckets for each doubling, beginning at a microsecond
-
-double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 }  // namespace
 

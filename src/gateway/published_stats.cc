@@ -5,13 +5,13 @@
 #include "afterimage/encoder/encoder_cache.h"
 #include "afterimage/gateway/admin.h"
 #include "afterimage/gateway/admin_json.h"
+#include "afterimage/gateway/durations.h"
 #include "afterimage/pressure/mode_ladder.h"
 
 namespace afterimage {
 namespace {
 
 double number(std::uint64_t value) { return static_cast<double>(value); }
-double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 void write_answers(MetricsWriter& out, const AnswerCacheStats& answers) {
   for (const TextRung rung : kTextRungs) {

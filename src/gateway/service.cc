@@ -9,8 +9,10 @@
 #include "afterimage/disk/store_secret.h"
 #include "afterimage/gateway/built_in.h"
 #include "afterimage/gateway/upstream.h"
+#include "afterimage/platform/files.h"
 #include "afterimage/platform/random.h"
 #include "afterimage/platform/surroundings.h"
+#include "afterimage/pressure/linux_gauges.h"
 
 namespace afterimage {
 namespace {
@@ -38,6 +40,24 @@ HttpReply explain_refusal(unsigned status, std::string_view why) {
 unsigned threads_of(const LimitSettings& settings) {
   if (settings.threads > 0) return settings.threads;
   return std::clamp(std::thread::hardware_concurrency(), 1U, kMostThreads);
+}
+
+Result<std::string> upstream_key(const UpstreamSettings& settings) {
+  if (settings.key_env.empty()) return std::string();
+  auto key = environment(settings.key_env);
+  if (!key.has_value() || key->empty()) {
+    return fail(ErrorCode::kInvalidArgument,
+                "upstream.key_env: the environment variable '" + settings.key_env + "' is not set");
+  }
+  return *std::move(key);
+}
+
+/// nullptr: nothing is watched.
+Result<std::shared_ptr<PressureGauge>> gauge_of(const std::string& where, const Files& files) {
+  if (where.empty()) return nullptr;
+  AFI_TRY(std::shared_ptr<PressureGauge> gauge,
+          where == "auto" ? open_host_gauge(files) : open_group_gauge(files, where));
+  return gauge;
 }
 
 }  // namespace
@@ -69,6 +89,7 @@ struct Service::State {
   const Clock& clock;
   Log log;
   Stamps stamps;
+  SystemFiles files;
   Metrics metrics;
   std::unique_ptr<MemoryBudget> in_flight;
   std::unique_ptr<DiskTier> disk;
@@ -116,12 +137,14 @@ Result<void> Service::State::start() {
   if (settings.answers.enabled) {
     kept.answers = AnswerReuse{.rules = {}, .ttl = settings.answers.ttl, .in_serve = false};
   }
+  AFI_TRY(kept.pressure.gauge, gauge_of(settings.memory.governor, files));
   AFI_TRY(reuse, Reuse::create(kept, root, clock));
   threads = std::make_unique<IoThreads>(threads_of(settings.limits));
   caller = std::make_unique<HttpCaller>(
       HttpCaller::Options{.max_idle = settings.upstream.max_connections}, *threads);
   if (!settings.upstream.url.empty()) {
-    AFI_TRY(backend, Upstream::create(settings.upstream, "", *caller));
+    AFI_TRY(const std::string key, upstream_key(settings.upstream));
+    AFI_TRY(backend, Upstream::create(settings.upstream, key, *caller));
   } else {
     backend = std::make_unique<BuiltIn>(settings.engine, *options.engine, *reuse, clock, stamps,
                                         threads_of(settings.limits));
