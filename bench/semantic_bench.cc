@@ -5,10 +5,12 @@
 #include <benchmark/benchmark.h>
 #include <hnswlib/hnswlib.h>
 
+#include <algorithm>
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "afterimage/check.h"
@@ -94,6 +96,45 @@ void BM_AnswerLadderMiss(benchmark::State& state) {
   }
 }
 BENCHMARK(BM_AnswerLadderMiss)->Arg(1000)->Arg(1'000'000);
+
+/// Hits while somebody lists all entries again and again: for how long does a listing keep the
+/// lock?
+void BM_AnswerHitWhileListed(benchmark::State& state) {
+  const auto entries = static_cast<std::size_t>(state.range(0));
+  Answers& kept = answers(entries);
+  const std::jthread lister([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      benchmark::DoNotOptimize(kept.cache->count({.tag = "none", .words = "nobody says so"}));
+    }
+  });
+  Rng rng(2);
+  std::vector<Duration> took;
+  for (auto _ : state) {
+    Question question(some_scope(), words(rng.below(entries)));
+    const Duration began = kept.clock.now();
+    benchmark::DoNotOptimize(kept.cache->find(question, {.serve = TextRung::kExact}));
+    took.push_back(kept.clock.now() - began);
+  }
+  std::ranges::sort(took);
+  const auto at = [&](double share) {
+    return to_milliseconds(took[static_cast<std::size_t>(share * double(took.size() - 1))]) * 1e3;
+  };
+  state.counters["p50_us"] = at(0.5);
+  state.counters["p99_us"] = at(0.99);
+  state.counters["max_us"] = at(1);
+}
+BENCHMARK(BM_AnswerHitWhileListed)->Arg(1'000'000)->UseRealTime();
+
+/// A new answer, where the cache is full by its number of entries.
+void BM_AnswerInsert(benchmark::State& state) {
+  Answers& kept = answers(static_cast<std::size_t>(state.range(0)));
+  std::uint64_t next = 1U << 30U;
+  for (auto _ : state) {
+    Question question(some_scope(), words(next++));
+    AFI_CHECK(kept.cache->insert(question, some_answer(), {.cost = Duration(1)}).has_value());
+  }
+}
+BENCHMARK(BM_AnswerInsert)->Arg(1'000'000);
 
 /// The limit: the words as they are, in a map, and a copy of the answer.
 void BM_BareMapHit(benchmark::State& state) {

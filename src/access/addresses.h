@@ -12,7 +12,10 @@
 namespace afterimage {
 
 /// Whether an address of a media part may be fetched at all: its host stands in media.hosts, and
-/// scheme, port and user are as they should be. kInvalidArgument: it may not, and why.
+/// scheme, port and user are as they should be. The host of the answer is in lower case, or the
+/// usual spelling of a numeric address. What a name resolves to has to be looked at besides, with
+/// is_public_address(), and that very address connected to.
+/// kInvalidArgument: it may not, and why. kUnsupported: https.
 [[nodiscard]] Result<Url> allowed_url(std::string_view address, const MediaSettings& settings);
 
 /// Whether this numeric address (as resolved: "10.0.0.1", "::ffff:127.0.0.1", "fe80::1") is one of
@@ -22,7 +25,8 @@ namespace afterimage {
 
 /// The path that a file URL names, if it lies in one of media.folders after every symbolic link is
 /// followed. kInvalidArgument: it does not, or is no plain file; the message does not tell which of
-/// the two of files outside.
+/// the two of files outside. Who may write in such a folder may exchange the file before it is
+/// read.
 [[nodiscard]] Result<std::string> allowed_file(std::string_view address,
                                                const MediaSettings& settings);
 

@@ -16,10 +16,14 @@
 namespace afterimage {
 
 /// What one request says of reuse: its headers, those that clients of other gateways send, and the
-/// `cache` object of its body; a header wins over the body, ours over others', and the stricter of
-/// two of the same.
+/// `cache` object of its body.
 ///
-/// Source  RFC 9111 5.2.1; the table of aliases in docs/serve.md.
+/// What restricts (off, no_store, no_cache, only_if_cached, max_age, min_fresh, ceiling) adds up:
+/// the strictest of all that was said counts. What is chosen (ttl, name_space) is ours, else that
+/// of others' headers, else the body's; the shorter ttl of two of the same. No word of another
+/// gateway makes anything be served or kept that would not be without it.
+///
+/// Source  RFC 9111 5.2.1; docs/serve-headers.md lists every header.
 struct CacheWish {
   bool off = false;             // neither look nor keep
   bool no_store = false;        // what is answered is not kept
@@ -27,10 +31,12 @@ struct CacheWish {
   bool only_if_cached = false;  // 504 instead of asking the model
   std::optional<Duration> max_age = std::nullopt;    // older answers are not served
   std::optional<Duration> min_fresh = std::nullopt;  // nor such as expire sooner
-  std::optional<Duration> ttl = std::nullopt;        // of the answer, if it is kept
+  std::optional<Duration> ttl = std::nullopt;        // of the answer, if it is kept; 0: no_store
   std::optional<TextRung> ceiling = std::nullopt;    // the loosest rung that may be served
   std::string name_space;                            // within the tenant
   std::vector<std::string> tags;                     // what the answer depends on, by name
+
+  bool operator==(const CacheWish&) const = default;
 };
 
 /// Errors   kInvalidArgument: one of our own headers (X-Afterimage-*) has a value that is none, and
@@ -53,7 +59,16 @@ struct CacheReport {
   std::optional<Duration> ttl = std::nullopt;  // what is left of its time
 };
 
-/// Cache-Status (RFC 9211), X-Cache, X-Cache-Source; Age if it was served.
+/// Cache-Status (RFC 9211), X-Cache; X-Cache-Source if it was served; Age if it was a hit. Those of
+/// an upstream are replaced, but for its Cache-Status, which is a list that caches add to.
+///
+/// Hit      afterimage; hit; ttl=3540; detail=text:exact
+/// Joined   afterimage; fwd=miss; collapsed; detail=…      X-Cache says HIT
+/// Miss     afterimage; fwd=miss; stored; detail=…
+/// Bypass   afterimage; fwd=bypass; detail=…               the cache was not to handle it
+/// Refresh  afterimage; fwd=request; stored                the client wanted a new answer
+///
+/// Cost     Some hundred nanoseconds.
 void add_cache_headers(HttpHeaders& headers, const CacheReport& report);
 
 }  // namespace afterimage

@@ -20,6 +20,8 @@ namespace afterimage {
 struct ListenSettings {
   std::string address = "127.0.0.1";
   std::uint16_t port = 8080;  // 0: any that is free
+
+  bool operator==(const ListenSettings&) const = default;
 };
 
 struct AdminSettings {
@@ -27,6 +29,8 @@ struct AdminSettings {
   std::uint16_t port = 8081;       // 0: any that is free
   std::string token;               // empty: none is asked for; then only a loopback address will do
   std::vector<std::string> hosts;  // names by which browsers may address it, besides loopback's
+
+  bool operator==(const AdminSettings&) const = default;
 };
 
 struct UpstreamSettings {
@@ -35,11 +39,15 @@ struct UpstreamSettings {
   Duration connect_timeout = std::chrono::seconds(5);
   Duration idle_timeout = std::chrono::seconds(300);  // between two pieces of an answer
   std::uint32_t max_connections = 1024;
+
+  bool operator==(const UpstreamSettings&) const = default;
 };
 
 struct EngineSettings {  // the built-in engine
   std::string model = "afterimage-reference";
   std::uint32_t max_tokens = 64;  // if a request does not say
+
+  bool operator==(const EngineSettings&) const = default;
 };
 
 struct MemorySettings {
@@ -47,6 +55,8 @@ struct MemorySettings {
   std::string policy = "worth";
   std::string disk;  // a folder; empty: memory only
   Bytes disk_size = 64_GiB;
+
+  bool operator==(const MemorySettings&) const = default;
 };
 
 struct AnswerSettings {
@@ -60,6 +70,8 @@ struct AnswerSettings {
   bool finish_abandoned = false;     // all clients left: let the upstream finish, for the cache
   double verify_share = 0.01;        // of hits looser than exact: asked all the same, and compared
   Bytes max_answer = 4_MiB;          // larger ones are not kept
+
+  bool operator==(const AnswerSettings&) const = default;
 };
 
 struct MediaSettings {
@@ -71,6 +83,8 @@ struct MediaSettings {
   std::uint32_t max_items = 64;      // of one request
   Duration timeout = std::chrono::seconds(10);
   std::uint32_t max_redirects = 3;  // each checked like the first
+
+  bool operator==(const MediaSettings&) const = default;
 };
 
 struct LimitSettings {
@@ -84,11 +98,15 @@ struct LimitSettings {
   Duration idle_timeout = std::chrono::seconds(75);   // between two requests of a connection
   Duration write_timeout = std::chrono::seconds(60);  // a client that does not read
   Duration drain = std::chrono::seconds(30);
+
+  bool operator==(const LimitSettings&) const = default;
 };
 
 struct LogSettings {
   std::string level = "info";  // debug, info, warn, error, off
   bool requests = false;       // a line for each request
+
+  bool operator==(const LogSettings&) const = default;
 };
 
 /// Who may ask. A key is never kept in clear in memory longer than it takes to hash it.
@@ -102,6 +120,8 @@ struct TenantSettings {
   std::optional<double> requests_per_minute = std::nullopt;
   std::optional<TextRung> serve = std::nullopt;  // instead of answers.serve
   std::uint64_t line = 0;                        // where the file says it
+
+  bool operator==(const TenantSettings&) const = default;
 };
 
 struct TenancySettings {
@@ -109,6 +129,8 @@ struct TenancySettings {
   /// key are one), or "refuse" with 401.
   std::string unknown_keys = "each";
   std::vector<TenantSettings> tenants;
+
+  bool operator==(const TenancySettings&) const = default;
 };
 
 struct Settings {
@@ -123,18 +145,24 @@ struct Settings {
   LogSettings log;
   TenancySettings tenancy;
   std::string secret_file;  // 32 bytes, this installation's; empty: one that ends with the process
+
+  bool operator==(const Settings&) const = default;
 };
 
+/// Shape    One section a struct, one key a member: [answers] ttl = "24 h"; a table
+///          [[tenancy.tenants]] for each tenant. Durations are text with a unit ("90 s", "10 min",
+///          "24 h", "7 d"), sizes likewise ("512 MiB"); rungs by name ("text:exact", or "exact").
 /// Errors   kInvalidArgument: "afterimage.toml:12: answers.ttl: …" names file, line and key: not
 ///          TOML, a key that there is not (and the nearest that there is), a value of another kind
-///          or out of range, settings that exclude each other.
-///          Durations are text with a unit ("90 s", "10 min", "24 h", "7 d"), sizes likewise
-///          ("512 MiB"); rungs by name ("text:exact", or "exact").
+///          or out of range, settings that exclude each other. All that is wrong is told at once, a
+///          line each; of settings that exclude each other, once every value is one. A key whose
+///          default is what is wrong has no line: "afterimage.toml: answers.ttl: …".
 /// Threads  Any.
 [[nodiscard]] Result<Settings> parse_settings(std::string_view toml, std::string_view file);
 
 /// As a file that parse_settings() reads as the same, every key with a line that explains it.
-/// Secrets (admin.token) are shown as "…".
+/// A secret (admin.token) is shown as "…", and commented out, so that "…" never becomes one: what
+/// depends on it (an address that is not loopback) is refused until it is written in again.
 [[nodiscard]] std::string print_settings(const Settings& settings);
 
 /// Which of the keys that differ take effect only at the next start: "listen.port", …

@@ -28,12 +28,17 @@ struct Tenant {
 /// Tells tenants apart by their API keys ("Authorization: Bearer …", or "api-key", "x-api-key").
 ///
 /// A key is compared by its SHA-256 under the installation's secret, in constant time; keys
-/// themselves are not kept. Two keys never fall together: all 256 bits stand in TenantId.
+/// themselves are not kept. Two keys never fall together: all 256 bits stand in TenantId. Of keys
+/// that are not listed nothing is remembered: however many there are, memory stays the same.
 ///
+/// Keys     What stands after "Bearer", or the whole of Authorization if its scheme is another. An
+///          empty key is none.
+/// Quota    requests_per_minute refills evenly; as many as come in a minute may come at once. It
+///          begins full, and again so in what is made of reloaded settings.
 /// Errors   create: kInvalidArgument: an environment variable that is not set, one key of two
-///          tenants. identify: kInvalidArgument: no such key, where unknown ones are refused (401);
-///          kLimitExceeded: more requests than its quota a minute (429), the message says when to
-///          come back.
+///          tenants. identify: kInvalidArgument: no such key, where unknown ones are refused, two
+///          different keys in one request, or a key with spaces (401); kLimitExceeded: more
+///          requests than its quota a minute (429), the message says when to come back.
 /// Threads  Any.
 class Tenants {
  public:

@@ -2,107 +2,77 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "afterimage/http/client.h"
 
-#include <algorithm>
-#include <boost/asio/connect.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/beast/core.hpp>
-#include <boost/beast/http.hpp>
 #include <optional>
+
+#include "afterimage/http/caller.h"
+#include "afterimage/platform/timed_condition.h"
 
 namespace afterimage {
 namespace {
 
-namespace asio = boost::asio;
-namespace beast = boost::beast;
-namespace http = beast::http;
-using asio::ip::tcp;
-
-/// One step after the other, each begun when the one before it is done; the first that fails is
-/// what is told.
-class Exchange {
+/// Gathers the answer for the one who waits.
+class Gathered final : public HttpListener {
  public:
-  explicit Exchange(const HttpQuestion& question)
-      : question_(question), resolver_(context_), stream_(context_) {
-    request_.method(http::verb::post);
-    request_.target(question.url.target);
-    request_.version(11);
-    request_.set(http::field::host, question.url.host + ":" + question.url.port);
-    request_.set(http::field::user_agent, "afterimage");
-    request_.set(http::field::content_type, question.content_type);
-    request_.set(http::field::connection, "close");
-    for (const auto& [name, value] : question.headers) request_.set(name, value);
-    request_.body() = question.body;
-    request_.prepare_payload();
-    parser_.body_limit(question.max_answer.value());
-  }
+  explicit Gathered(Bytes limit) : limit_(limit) {}
 
-  Result<HttpAnswer> run() {
-    resolver_.async_resolve(question_.url.host, question_.url.port,
-                            [this](auto error, auto found) { connect(error, found); });
-    context_.run_for(std::chrono::duration_cast<std::chrono::nanoseconds>(question_.deadline));
-    if (!error_.has_value()) return failed("it did not answer in time");
-    if (*error_ == http::error::body_limit) {
-      return fail(ErrorCode::kLimitExceeded, server() + ": its answer is larger than allowed");
+  void on_head(unsigned status, HttpHeaders /*headers*/) override { answer_.status = status; }
+  void on_bytes(std::string_view bytes) override {
+    too_large_ |= answer_.body.size() + bytes.size() > limit_.value();
+    if (!too_large_) answer_.body.append(bytes);
+  }
+  void on_end() override { settle(std::nullopt); }
+  void on_error(const Error& error) override { settle(error); }
+
+  /// False: not within `patience`.
+  bool wait(Duration patience) {
+    const MutexLock lock(mutex_);
+    return changed_.wait_for(mutex_, patience, [this] { return settled_; });
+  }
+  /// Once it has settled.
+  Result<HttpAnswer> take(const std::string& server) {
+    const MutexLock lock(mutex_);
+    if (error_.has_value()) return std::unexpected(*error_);
+    if (too_large_) {
+      return fail(ErrorCode::kLimitExceeded, server + ": its answer is larger than allowed");
     }
-    if (error_->failed()) return failed(error_->message());
-    return HttpAnswer{.status = parser_.get().result_int(),
-                      .body = std::move(parser_.get().body())};
+    return std::move(answer_);
   }
 
  private:
-  using Failure = boost::system::error_code;
-
-  void connect(Failure error, const tcp::resolver::results_type& found) {
-    if (done(error)) return;
-    stream_.async_connect(found, [this](Failure e, const tcp::endpoint& /*where*/) { write(e); });
-  }
-  void write(Failure error) {
-    if (done(error)) return;
-    http::async_write(stream_, request_, [this](Failure e, std::size_t /*bytes*/) { read(e); });
-  }
-  void read(Failure error) {
-    if (done(error)) return;
-    http::async_read(stream_, buffer_, parser_,
-                     [this](Failure e, std::size_t /*bytes*/) { error_ = e; });
-  }
-  bool done(Failure error) {
-    if (error.failed()) error_ = error;
-    return error.failed();
+  void settle(std::optional<Error> error) {
+    const MutexLock lock(mutex_);
+    error_ = std::move(error);
+    settled_ = true;
+    changed_.notify_all();
   }
 
-  [[nodiscard]] std::string server() const {
-    return "http://" + question_.url.host + ":" + question_.url.port + question_.url.target;
-  }
-  [[nodiscard]] std::unexpected<Error> failed(const std::string& why) const {
-    return fail(ErrorCode::kUnavailable, server() + ": " + why);
-  }
-
-  const HttpQuestion& question_;
-  asio::io_context context_;
-  tcp::resolver resolver_;
-  beast::tcp_stream stream_;
-  beast::flat_buffer buffer_;
-  http::request<http::string_body> request_;
-  http::response_parser<http::string_body> parser_;
-  std::optional<Failure> error_;  // of the last step, also if it went well
+  const Bytes limit_;
+  HttpAnswer answer_;  // until it has settled, the caller's thread's
+  bool too_large_ = false;
+  Mutex mutex_;
+  TimedCondition changed_;
+  std::optional<Error> error_;
+  bool settled_ = false;
 };
-
-bool is_header(const std::string& name, const std::string& value) {
-  const auto visible = [](char c) { return c > ' ' && c < 0x7F && c != ':'; };
-  return !name.empty() && std::ranges::all_of(name, visible) &&
-         std::ranges::none_of(value, [](char c) { return c == '\r' || c == '\n' || c == '\0'; });
-}
 
 }  // namespace
 
 Result<HttpAnswer> http_post(const HttpQuestion& question) {
-  for (const auto& [name, value] : question.headers) {
-    if (!is_header(name, value)) {
-      return fail(ErrorCode::kInvalidArgument, "'" + name + "' is no header, or its value is none");
-    }
-  }
-  return Exchange(question).run();
+  IoThreads threads(1);
+  HttpCaller caller({}, threads);
+  const auto gathered = std::make_shared<Gathered>(question.max_answer);
+  HttpCall call{.url = question.url,
+                .headers = {{"User-Agent", "afterimage"}, {"Content-Type", question.content_type}},
+                .body = std::make_shared<const std::string>(question.body),
+                .connect_timeout = question.deadline,
+                .idle_timeout = question.deadline};
+  for (const auto& [name, value] : question.headers) call.headers.set(name, value);
+  caller.call(std::move(call), gathered);
+  const bool settled = gathered->wait(question.deadline);
+  threads.stop();
+  const std::string server = "http://" + question.url.host + ":" + question.url.port;
+  if (!settled) return fail(ErrorCode::kUnavailable, server + ": it did not answer in time");
+  return gathered->take(server + question.url.target);
 }
 
 }  // namespace afterimage

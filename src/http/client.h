@@ -21,15 +21,15 @@ struct HttpQuestion {
   std::string body;
   std::string content_type = "application/json";
   std::map<std::string, std::string> headers = {};  // e.g. Authorization
-  Duration deadline = std::chrono::seconds(10);     // for all of it; but see http_post()
+  Duration deadline = std::chrono::seconds(10);     // for all of it
   Bytes max_answer = 64_MiB;
 };
 
 /// One POST over a connection of its own. Any status is an answer; redirections are not followed.
 ///
 /// Errors   kUnavailable: no such host, nobody there, the deadline, a connection that broke off.
-///          kLimitExceeded: a larger answer. kInvalidArgument: a header that is none.
-///          The system's look-up of a name cannot be broken off: if it hangs, so does the call.
+///          kCorruption: what was answered is no HTTP. kLimitExceeded: a larger answer.
+///          kInvalidArgument: a header that is none.
 /// Threads  Any; blocks.
 Result<HttpAnswer> http_post(const HttpQuestion& question);
 

@@ -57,10 +57,17 @@ TEST(HttpPost, NobodyThere) {
 }
 
 TEST(HttpPost, TornOrForeignAnswersAreNone) {
-  for (const char* said : {"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort", "SSH-2.0-x\r\n",
-                           "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n"}) {
-    LocalServer server([&](const auto&, const auto&) { return std::string(said); });
-    EXPECT_EQ(http_post(question(server)).error().code, ErrorCode::kUnavailable) << said;
+  const struct {
+    const char* said;
+    ErrorCode expected;
+  } kCases[] = {
+      {"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort", ErrorCode::kUnavailable},
+      {"SSH-2.0-x\r\n", ErrorCode::kCorruption},
+      {"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", ErrorCode::kCorruption},
+  };
+  for (const auto& c : kCases) {
+    LocalServer server([&](const auto&, const auto&) { return std::string(c.said); });
+    EXPECT_EQ(http_post(question(server)).error().code, c.expected) << c.said;
   }
 }
 

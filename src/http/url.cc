@@ -29,21 +29,18 @@ Result<Url> parse_url(std::string_view text) {
   if (!std::ranges::all_of(text, [](char c) { return c > ' ' && c < 0x7F; })) {
     return no_url("…", "it holds spaces, or what is not ASCII");
   }
-  if (text.starts_with(kHttps)) {
-    return fail(ErrorCode::kUnsupported,
-                "'" + std::string(text) +
-                    "': https is not built in; run a proxy on this machine "
-                    "and name it with http://");
+  const bool tls = text.starts_with(kHttps);
+  if (!tls && !text.starts_with(kHttp)) {
+    return no_url(text, "it begins neither with http:// nor with https://");
   }
-  if (!text.starts_with(kHttp)) return no_url(text, "it does not begin with http://");
-  std::string_view rest = text.substr(kHttp.size());
+  std::string_view rest = text.substr(tls ? kHttps.size() : kHttp.size());
   rest = rest.substr(0, rest.find('#'));
   const std::size_t end = std::min(rest.find_first_of("/?"), rest.size());
   std::string_view server = rest.substr(0, end);
   std::string target(rest.substr(end));
   if (!target.starts_with('/')) target.insert(0, "/");
   if (server.contains('@')) return no_url("…", "it carries a user's name");
-  Url url{.host = {}, .port = "80", .target = std::move(target)};
+  Url url{.host = {}, .port = tls ? "443" : "80", .target = std::move(target), .tls = tls};
   std::string_view after;
   if (server.starts_with('[')) {
     const std::size_t close = server.find(']');

@@ -64,6 +64,7 @@ class ApiRecord {
  private:
   struct Content;
   explicit ApiRecord(std::shared_ptr<const Content> content) : content_(std::move(content)) {}
+  static Result<ApiRecord> of_bytes(std::string bytes);
   friend class StreamRecorder;
 
   std::shared_ptr<const Content> content_;

@@ -57,7 +57,9 @@ Result<std::unique_ptr<Reuse>> Reuse::create(const ReuseOptions& options, const 
     AFI_TRY(answer_options.policy, make_policy(options.policy));
     AFI_TRY(reuse->answer_cache_,
             AnswerCache::create(std::move(answer_options), reuse->budget_, clock));
-    reuse->answer_once_ = std::make_unique<AnswerOnce>(*reuse->answer_cache_, clock);
+    if (options.answers->in_serve) {
+      reuse->answer_once_ = std::make_unique<AnswerOnce>(*reuse->answer_cache_, clock);
+    }
     reuse->shared_.join(*reuse->answer_cache_);
   }
   if (options.pressure.gauge != nullptr) {

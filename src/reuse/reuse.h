@@ -33,6 +33,8 @@ struct AnswerReuse {
   LookupRules rules;  // how far a question may be from the one that was answered
   std::optional<Duration> ttl = std::nullopt;  // absent: as long as there is room
   EntryCount max_entries = EntryCount(1'000'000);
+  /// serve() looks among the answers before it asks the engine. False: whoever stands before it has.
+  bool in_serve = true;
 };
 
 struct ReuseOptions {
@@ -94,8 +96,10 @@ class Reuse {
   [[nodiscard]] EncodeOnce& encoder() { return *front_; }
   /// nullptr: prefixes are off.
   [[nodiscard]] PrefillOnce* prefix() { return prefill_.get(); }
-  /// nullptr: answers are not kept.
+  /// nullptr: answers are not kept, or not looked for by serve().
   [[nodiscard]] AnswerOnce* answers() { return answer_once_.get(); }
+  /// nullptr: answers are not kept.
+  [[nodiscard]] AnswerCache* answer_cache() { return answer_cache_.get(); }
   /// How they are; only if they are kept.
   [[nodiscard]] const AnswerReuse& answer_options() const { return *answer_options_; }
   /// nullptr: prefixes are off, or there is no tier.

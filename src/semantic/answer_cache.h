@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -10,7 +9,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "afterimage/digest.h"
@@ -20,6 +18,8 @@
 #include "afterimage/residency/eviction_policy.h"
 #include "afterimage/residency/shared_budget.h"
 #include "afterimage/result.h"
+#include "afterimage/semantic/answer_entry.h"
+#include "afterimage/semantic/answer_lookup.h"
 #include "afterimage/semantic/answer_record.h"
 #include "afterimage/semantic/canonical_text.h"
 #include "afterimage/semantic/scope.h"
@@ -27,81 +27,12 @@
 
 namespace afterimage {
 
-/// One question as it is looked up: its words, and its scope. Its forms are made when a rung first
-/// asks for them, and kept.
-///
-/// Threads  One at a time, also form().
-class Question {
- public:
-  Question(const ScopeId& scope, std::string text) : scope_(scope), text_(std::move(text)) {}
-
-  [[nodiscard]] const ScopeId& scope() const { return scope_; }
-  [[nodiscard]] const std::string& text() const { return text_; }
-  /// The loosest rung that may be served: as the rules say, and no further than the scope allows.
-  [[nodiscard]] TextRung ceiling(TextRung serve) const { return std::min(serve, scope_.loosest); }
-  /// nullopt: the rung does not apply. Valid as long as the question stays where it is.
-  [[nodiscard]] std::optional<std::string_view> form(TextRung rung);
-
- private:
-  struct Form {
-    bool made = false;
-    std::optional<std::string> text;
-  };
-  ScopeId scope_;
-  std::string text_;
-  std::array<Form, kTextRungs.size()> forms_;  // the exact one stays unmade: it is text_
-};
-
-/// How far a request may go.
-struct LookupRules {
-  /// The loosest rung that may be served from; where the scope allows less, the others are watched.
-  TextRung serve = TextRung::kNear;
-  /// Rungs beyond `serve`, up to this one, are looked up and counted, and never served.
-  TextRung watch = TextRung::kExact;
-  /// Answers that are older are not served.
-  std::optional<Duration> max_age = std::nullopt;
-};
-
-/// What became of a look-up at one rung.
-enum class Verdict : unsigned char {
-  kServed,
-  kJoined,      // another was asking the same, and its answer served both: see AnswerOnce
-  kMissed,      // no such question
-  kNotAllowed,  // matched; the rung is beyond LookupRules::serve
-  kTooOld,      // matched; older than LookupRules::max_age
-  kExpired,     // matched; its time was over, and it is gone
-  kDamaged,     // matched; its bytes were not what they had been, and it is gone
-  kUnsure,      // alike; not known to be right often enough: see LikenessRung
-  kExplored,    // alike and sure enough; the model was asked all the same, to stay sure
-};
-/// "served", "missed", "not_allowed", …
-std::string_view to_string(Verdict verdict);
-
-/// What was looked at on one rung, and why it was used or not.
-struct LadderStep {
-  TextRung rung = TextRung::kExact;
-  Verdict verdict = Verdict::kMissed;
-  std::string candidate;  // the question that the answer was given to, in its own words
-  Duration age{0};        // of the answer
-  Duration took{0};       // folding and looking up
-};
-
-struct AnswerLookup {
-  std::optional<Answer> answer;
-  std::vector<LadderStep> steps;  // in order; an answer is that of the last
-  Duration saved{0};              // what the answer had taken
-
-  /// The answer is there, and no model was asked for it.
-  [[nodiscard]] bool avoided_work() const {
-    return answer.has_value() && !steps.empty() &&
-           (steps.back().verdict == Verdict::kServed || steps.back().verdict == Verdict::kJoined);
-  }
-};
-
 struct AnswerFacts {
   Duration cost{0};                    // what answering took: each hit saves as much
   std::optional<Duration> ttl{};       // from now on; a hit does not prolong it. Absent: for ever
-  std::vector<std::string> tags = {};  // what it depends on, by name: see erase_tagged
+  std::vector<std::string> tags = {};  // what it depends on, by name: see AnswerFilter
+  TenantId owner = {};                 // for whom it is kept
+  AnswerQuota quota = {};              // of that owner, with this answer
 };
 
 /// Of one rung. Every look-up adds one to one of them, at every rung that it came to.
@@ -117,14 +48,19 @@ struct AnswerCacheStats {
   RungStats proposed;  // of answer_to()
   std::uint64_t insertions = 0;
   std::uint64_t evictions = 0;
+  std::uint64_t evicted_for_quota = 0;  // of those
   std::uint64_t expired = 0;
-  std::uint64_t erased = 0;   // by erase and its kin, clear, or an answer that took their place
+  std::uint64_t erased = 0;   // by erase, or an answer that took their place
   std::uint64_t damaged = 0;  // found and removed
   std::uint64_t refused_no_room = 0;
+  std::uint64_t refused_over_quota = 0;
+  std::uint64_t unpinned = 0;     // by a budget that became smaller
   std::uint64_t blocked = 0;      // not kept while admission was blocked
   Duration answer_time_saved{0};  // sum over what was served of the answers' costs
   EntryCount entries;             // resident now
   Bytes resident;                 // of those, as charged
+  AnswerCount pinned;             // of those
+  EntryCount owners;              // of those
 };
 
 struct AnswerCacheOptions {
@@ -148,17 +84,24 @@ class AnswerObserver {
 /// Shape    An entry is an answer's record with the question's words, their forms and the tags.
 /// Unit     Bytes of those, charged to a MemoryBudget that other caches may share. The index, some
 ///          hundreds of bytes an entry, is not charged.
+/// Owners   Whoever is over the quota loses entries of its own, the one that was not used for
+///          longest first, and never another's. An owner is forgotten with its last entry.
+/// Pins     What is pinned leaves at its time or when it is erased, for nobody's room. A newer
+///          answer to the same words is pinned in its stead. At most half of the budget and of
+///          max_entries is pinned; if the budget becomes smaller, the first that were kept are let
+///          go of.
 /// Match    Scope and form are compared in full. Of entries whose forms are the same at a rung, the
 ///          newest stands for all.
 /// Errors   kInvalidArgument: an answer that is not whole, a tag with a zero byte. kNoSpace: larger
-///          than what others leave of the budget; nobody is evicted for it. kUnavailable: admission
-///          is blocked.
+///          than the quota, or than what others and pins leave of it or of the budget; nobody is
+///          evicted for it. kUnavailable: admission is blocked.
 /// Threads  Any. One lock; folding and parsing happen outside of it. Copying and checking the bytes
 ///          of an answer happen inside: they are kilobytes, and done sooner than a pin is taken and
 ///          let go of.
 /// Cost     find O(length of the question) and the policy's touch, however many are cached; insert
-/// O(log n) amortised;
-///          what erases by scope, space or tag looks at every entry.
+///          O(log n) amortised. What goes by a filter looks at every entry, unless it names one,
+///          and lets others in between: the lock is never held for longer than some hundred
+///          entries, or some hundred KiB of questions, take.
 /// Source   src/semantic/DESIGN.md.
 class AnswerCache final : public BudgetSharer {
  public:
@@ -171,6 +114,8 @@ class AnswerCache final : public BudgetSharer {
 
   /// Down the ladder, the strictest rung first, until an answer may be served.
   [[nodiscard]] AnswerLookup find(Question& question, const LookupRules& rules = {});
+  /// What find would say now. Counts, touches and removes nothing.
+  [[nodiscard]] AnswerLookup peek(Question& question, const LookupRules& rules = {}) const;
   /// What find served saved no work after all (it failed the caller's own checks, the engine was
   /// asked anyway): it counts as matched and not used.
   void take_back(const AnswerLookup& served);
@@ -189,12 +134,20 @@ class AnswerCache final : public BudgetSharer {
 
   /// False: there is none.
   bool erase(Question& question);
-  /// Each returns how many entries left.
-  EntryCount erase_tagged(std::string_view tag);
-  EntryCount erase_scope(const ScopeKey& scope);
-  EntryCount purge(const NamespaceId& space);
+  /// Of those that were there when it was called; what was erased.
+  AnswerCount erase(const AnswerFilter& filter);
+  /// What erase() would erase.
+  [[nodiscard]] AnswerCount count(const AnswerFilter& filter) const;
+  /// At most `limit` of them, the oldest first, from the one that follows `after`.
+  [[nodiscard]] std::vector<AnswerEntry> entries(const AnswerFilter& filter, std::size_t limit,
+                                                 AnswerEntryId after = {}) const;
+  /// False: there is no such entry. kNoSpace: more would be pinned than may be.
+  Result<bool> pin(AnswerEntryId entry, bool pinned);
+  /// What is kept for one, and for each of all, by name.
+  [[nodiscard]] AnswerUsage owner_usage(const TenantId& owner) const;
+  [[nodiscard]] std::vector<AnswerUsage> owner_usages() const;
+  /// Removes all whose time is over; how many they were.
   EntryCount expire();
-  void clear();
 
   /// Evicts until at least `wanted` bytes are free again, those whose time is over first. Returns
   /// what was freed.
@@ -211,6 +164,9 @@ class AnswerCache final : public BudgetSharer {
   friend struct AnswerCacheInside;  // a test damages what is kept
   struct State;
   AnswerCache(std::unique_ptr<State> state, const Clock& clock);
+  /// Calls `visit` with the state and the place of each, under the lock, a slice of them at a time.
+  template <typename Visit>
+  void visit(const AnswerFilter& filter, AnswerEntryId after, const Visit& visit) const;
   [[nodiscard]] std::span<const std::byte> kept_bytes(Question& question) const;
 
   mutable Mutex mutex_;

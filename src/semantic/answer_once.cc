@@ -53,6 +53,7 @@ struct AnswerFlight : Flight {
   Keys keys;             // under which the flight is found: of whoever led first
   std::shared_ptr<const Answer> answer;
   Duration cost{0};
+  std::optional<Duration> ttl;
 };
 
 struct AnswerOnce::Flights {
@@ -197,6 +198,7 @@ Result<std::variant<AnswerLookup, AnswerTurn>> AnswerOnce::wait(AnswerTicket min
         if (same == mine.admits_.end()) return Outcome(std::move(looked));
         looked.answer = *flight.answer;
         looked.saved = flight.cost;
+        looked.left = flight.ttl;
         looked.steps.push_back({.rung = same->rung,
                                 .verdict = Verdict::kJoined,
                                 .candidate = flight.question,
@@ -231,6 +233,7 @@ Result<bool> AnswerOnce::publish(AnswerFlight& flight, Question& question, const
   }
   flight.answer = std::make_shared<const Answer>(answer);
   flight.cost = facts.cost;
+  flight.ttl = facts.ttl;
   flights_->forget(flight);
   flight.land();
   if (!kept.has_value()) ++stats_.unkept;

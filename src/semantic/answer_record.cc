@@ -12,7 +12,7 @@
 namespace afterimage {
 namespace {
 
-constexpr std::string_view kDomain = "afterimage/answer/1";
+constexpr std::string_view kDomain = "afterimage/answer/2";
 
 FieldWriter fields_of(const Answer& answer) {
   FieldWriter fields(kDomain);
@@ -20,7 +20,8 @@ FieldWriter fields_of(const Answer& answer) {
       .text("finish_reason", answer.finish_reason)
       .text("model", answer.model)
       .number("prompt_tokens", answer.prompt_tokens.value())
-      .number("output_tokens", answer.output_tokens.value());
+      .number("output_tokens", answer.output_tokens.value())
+      .text("record", answer.record);
   return fields;
 }
 
@@ -89,6 +90,7 @@ Result<Answer> from_record(std::span<const std::byte> record) {
   answer.model = fields.text("model");
   answer.prompt_tokens = fields.count("prompt_tokens");
   answer.output_tokens = fields.count("output_tokens");
+  answer.record = fields.text("record");
   if (!ours || !fields.is_done()) {
     return fail(ErrorCode::kCorruption,
                 std::to_string(record.size()) + " bytes are not the record of an answer");

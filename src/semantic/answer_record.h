@@ -19,6 +19,7 @@ struct Answer {
   std::string model;          // as the engine names itself
   TokenCount prompt_tokens{};
   TokenCount output_tokens{};
+  std::string record = {};  // the whole answer as whoever serves it keeps it; empty: text is all
 
   bool operator==(const Answer&) const = default;
 };
@@ -29,8 +30,8 @@ struct Answer {
 
 /// The one form in which an answer is kept: data only, nothing that anybody would execute.
 ///
-/// Shape    The message of a FieldWriter, domain "afterimage/answer/1": text, finish_reason, model,
-///          prompt_tokens, output_tokens.
+/// Shape    The message of a FieldWriter, domain "afterimage/answer/2": text, finish_reason, model,
+///          prompt_tokens, output_tokens, record.
 /// Errors   kCorruption: not such a message, byte for byte.
 /// Threads  Any.
 [[nodiscard]] std::vector<std::byte> to_record(const Answer& answer);

@@ -13,7 +13,8 @@ const Answer kAnswer{.text = "A cat.\n",
                      .finish_reason = "stop",
                      .model = "m",
                      .prompt_tokens = TokenCount(300),
-                     .output_tokens = TokenCount(3)};
+                     .output_tokens = TokenCount(3),
+                     .record = R"({"content":"A cat.\n"})"};
 
 TEST(AnswerRecord, ComesBackAsItWas) {
   EXPECT_EQ(from_record(to_record(kAnswer)), kAnswer);

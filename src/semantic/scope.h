@@ -49,7 +49,7 @@ struct Scope {
 
 /// A scope as the cache has it.
 struct ScopeId {
-  NamespaceId space;  // whose it is: model, weights, tenant; what purge() takes
+  NamespaceId space;  // whose it is: model, weights, tenant
   ScopeKey key;
   /// Beyond this rung nothing is served. Canonical where there are media: what articles and plurals
   /// ask of a text in general, they may ask of one picture ("the dogs", "a dog").

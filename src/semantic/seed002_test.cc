@@ -123,7 +123,7 @@ TEST(Seed002, s12_ThereIsNoEntryWithoutAnAnswer) {
 TEST(Seed002, s13_AllFormsOfAnEntryComeAndGoTogether) {
   Fixture f;
   f.put(scope(1), kAsked, "yes");
-  f.cache->clear();
+  f.cache->erase(AnswerFilter{});
   for (const char* text : {kAsked, kTyped}) EXPECT_EQ(f.get(scope(1), text), "");
   f.cache->check_invariants();
 }
@@ -172,7 +172,7 @@ TEST(Seed002, s26_WhatIsKeptIsBoundedTimedAndErasable) {
   }
   EXPECT_LE(budget.peak(), 2_KiB);
   EXPECT_GT(cache->stats().evictions, 0U);
-  EXPECT_GT(cache->erase_tagged("doc").value(), 0U);
+  EXPECT_GT(cache->erase(AnswerFilter{.tag = "doc"}).entries.value(), 0U);
   EXPECT_EQ(budget.used(), 0_B);
 }
 

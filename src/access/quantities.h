@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "afterimage/result.h"
+#include "afterimage/units.h"
+
+namespace afterimage {
+
+/// Spans of time and sizes as people write them: a whole number and a unit, with or without a space
+/// between them. "90 s", "250ms", "7 d"; "512 MiB", "2 GB", "100 B".
+///
+/// Unit     ns, us, ms, s, min, h, d; B, KiB, MiB, GiB, TiB, and kB, MB, GB, TB in powers of 1,000.
+/// Errors   kInvalidArgument: no such text; the message says what would be one.
+/// Threads  Any.
+[[nodiscard]] Result<Duration> parse_duration(std::string_view text);
+[[nodiscard]] Result<Bytes> parse_size(std::string_view text);
+
+/// In the largest unit in which it is a whole number; parse_…() reads it as the same. Durations are
+/// not negative.
+[[nodiscard]] std::string print_duration(Duration duration);
+[[nodiscard]] std::string print_size(Bytes size);
+
+}  // namespace afterimage

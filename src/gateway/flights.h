@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "afterimage/gateway/flight.h"
+#include "afterimage/platform/mutex.h"
+
+namespace afterimage {
+
+/// The answers that are on their way, by what was asked: who asks the same gets the same answer.
+/// Threads  Any.
+class Flights {
+ public:
+  /// How many have landed: read before the cache is asked, see board().
+  [[nodiscard]] std::uint64_t landed() const;
+
+  struct Boarded {
+    std::shared_ptr<Flight::Seat> seat;  // nullptr: look into the cache again
+    bool leads = false;
+  };
+  /// A seat in the flight of this name; there being none, in the one that `start` makes, which the
+  /// caller then leads. If flights have landed since `landed`, their answers may be kept by now, and
+  /// nobody boards.
+  [[nodiscard]] Boarded board(const std::string& key, std::uint64_t landed,
+                              const std::function<std::shared_ptr<Flight>()>& start);
+  /// It has landed, or nobody should join it any more.
+  void remove(const std::string& key, const Flight* flight);
+  [[nodiscard]] std::size_t size() const;
+
+ private:
+  mutable Mutex mutex_;
+  std::unordered_map<std::string, std::shared_ptr<Flight>> flights_ AFI_GUARDED_BY(mutex_);
+  std::uint64_t landed_ AFI_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace afterimage

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "afterimage/gateway/gateway.h"
+
+#include <algorithm>
+#include <array>
+#include <thread>
+
+#include "afterimage/gateway/passage.h"
+
+namespace afterimage {
+namespace {
+
+constexpr std::size_t kWaitingBodies = 256;
+
+std::string_view path_of(std::string_view target) { return target.substr(0, target.find('?')); }
+
+/// Paths that say what they mean: one that goes up, or hides a letter of itself, may mean one thing
+/// here and another to the one it is passed on to.
+bool is_plain(std::string_view path) {
+  if (!path.starts_with('/') || path.contains("//") || path.contains("/../") ||
+      path.contains("/./") || path.ends_with("/..") || path.ends_with("/.")) {
+    return false;
+  }
+  return std::ranges::all_of(path, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("/-._~:@!$&'()*+,;=").contains(c);
+  });
+}
+
+std::optional<ApiOperation> operation_of(std::string_view path) {
+  static constexpr std::array<std::pair<std::string_view, ApiOperation>, 3> kPaths{
+      {{"/v1/chat/completions", ApiOperation::kChat},
+       {"/v1/completions", ApiOperation::kCompletion},
+       {"/v1/embeddings", ApiOperation::kEmbedding}}};
+  for (const auto& [known, operation] : kPaths) {
+    if (path == known) return operation;
+  }
+  return std::nullopt;
+}
+
+HttpReply status_reply(unsigned status, std::string_view text) {
+  return {.status = status,
+          .headers = {{"Content-Type", "application/json"}},
+          .body = R"({"status":")" + std::string(text) + "\"}"};
+}
+
+Result<std::shared_ptr<const InForce>> put_in_force(const Settings& settings,
+                                                    const GatewayParts& parts) {
+  auto in_force = std::make_shared<InForce>();
+  in_force->settings = settings;
+  AFI_TRY(in_force->tenants, Tenants::create(settings.tenancy, parts.root, parts.clock));
+  return in_force;
+}
+
+}  // namespace
+
+Gateway::Gateway(GatewayParts parts, std::shared_ptr<const InForce> in_force)
+    : parts_(parts),
+      in_force_(std::move(in_force)),
+      counts_(parts.metrics),
+      spaces_(parts.root),
+      readers_(parts.threads.count(), kWaitingBodies) {}
+
+Result<std::unique_ptr<Gateway>> Gateway::create(const Settings& settings, GatewayParts parts) {
+  AFI_TRY(auto in_force, put_in_force(settings, parts));
+  return std::unique_ptr<Gateway>(new Gateway(parts, std::move(in_force)));
+}
+
+Result<void> Gateway::apply(const Settings& settings) {
+  AFI_TRY(auto in_force, put_in_force(settings, parts_));
+  in_force_.store(std::move(in_force));
+  return {};
+}
+
+void Gateway::handle(HttpRequest request, Responder responder) {
+  const std::string_view path = path_of(request.target);
+  if (path == "/health") return responder.reply(status_reply(200, "ok"));
+  if (path == "/ready") {
+    return responder.reply(draining_ ? status_reply(503, "draining") : status_reply(200, "ready"));
+  }
+  if (!is_plain(path)) {
+    return responder.reply(error_reply(400, "the path is not one that is taken here",
+                                       "invalid_request_error", "invalid_path"));
+  }
+  const auto operation = operation_of(path);
+  if (operation.has_value() && request.method != "POST") {
+    HttpReply reply = error_reply(405, "this is asked with POST", "invalid_request_error",
+                                  "method_not_allowed");
+    reply.headers.add("Allow", "POST");
+    return responder.reply(std::move(reply));
+  }
+  if (!path.starts_with("/v1/")) {
+    return responder.reply(error_reply(404, "there is nothing at " + std::string(path) +
+                                                "; the API is under /v1/",
+                                       "invalid_request_error", "not_found"));
+  }
+  std::make_shared<Passage>(*this, operation, std::move(request), std::move(responder))->begin();
+}
+
+Decision Gateway::explain(ApiOperation operation, std::string body, HttpHeaders headers) {
+  HttpRequest request{.method = "POST",
+                      .target = "/",
+                      .headers = std::move(headers),
+                      .body = std::make_shared<const std::string>(std::move(body)),
+                      .peer = ""};
+  return std::make_shared<Passage>(*this, operation, std::move(request), std::nullopt)->explain();
+}
+
+}  // namespace afterimage

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "afterimage/access/settings.h"
+#include "afterimage/access/tenants.h"
+#include "afterimage/gateway/backend.h"
+#include "afterimage/gateway/counts.h"
+#include "afterimage/gateway/decisions.h"
+#include "afterimage/gateway/flights.h"
+#include "afterimage/gateway/spaces.h"
+#include "afterimage/gateway/stamp.h"
+#include "afterimage/http/caller.h"
+#include "afterimage/http/server.h"
+#include "afterimage/platform/clock.h"
+#include "afterimage/platform/random.h"
+#include "afterimage/platform/workers.h"
+#include "afterimage/reuse/reuse.h"
+#include "afterimage/telemetry/log.h"
+#include "afterimage/telemetry/metrics.h"
+
+namespace afterimage {
+
+/// What holds for requests from now on; those on their way keep what they began with.
+struct InForce {
+  Settings settings;
+  std::unique_ptr<Tenants> tenants;
+};
+
+/// What the gateway is built from. Everything outlives it.
+struct GatewayParts {
+  Backend& backend;
+  Reuse& reuse;
+  HttpCaller& caller;
+  IoThreads& threads;
+  Metrics& metrics;
+  Log& log;
+  Stamps& stamps;
+  const Clock& clock;
+  Secret root;
+};
+
+/// An OpenAI-compatible server that answers from what it keeps, and asks the model for the rest.
+///
+/// The way of a request: who asks → what is asked → is it kept? → is it on its way? → ask, and give
+/// the answer to all who wait for it → keep it. On any trouble with reuse the request goes to the
+/// model untouched, and what is answered is not kept; what cannot be identified is not reused.
+///
+/// Errors   create: kInvalidArgument: settings that cannot hold. Requests: the bodies and codes of
+///          the OpenAI API.
+/// Threads  Any.
+/// Source   src/gateway/DESIGN.md.
+class Gateway {
+ public:
+  static Result<std::unique_ptr<Gateway>> create(const Settings& settings, GatewayParts parts);
+
+  /// Of the public port.
+  void handle(HttpRequest request, Responder responder);
+
+  /// New settings for requests to come.
+  Result<void> apply(const Settings& settings);
+  [[nodiscard]] std::shared_ptr<const InForce> in_force() const { return in_force_.load(); }
+
+  /// What would become of the request, in the same words; nothing is counted, asked or kept. The
+  /// media that it names by address are not fetched.
+  [[nodiscard]] Decision explain(ApiOperation operation, std::string body, HttpHeaders headers);
+
+  /// Not ready any more: for whoever balances load, before the end.
+  void start_draining() { draining_ = true; }
+  [[nodiscard]] bool draining() const { return draining_; }
+
+  [[nodiscard]] const GatewayParts& parts() const { return parts_; }
+  [[nodiscard]] Counts& counts() { return counts_; }
+  [[nodiscard]] Decisions& decisions() { return decisions_; }
+  [[nodiscard]] Flights& flights() { return flights_; }
+  [[nodiscard]] Spaces& spaces() { return spaces_; }
+  /// Where bodies are read that take longer than others may wait.
+  [[nodiscard]] Workers& readers() { return readers_; }
+  /// True with this probability.
+  [[nodiscard]] bool chance(double share) { return Rng(chances_++).chance(share); }
+
+ private:
+  Gateway(GatewayParts parts, std::shared_ptr<const InForce> in_force);
+
+  GatewayParts parts_;
+  std::atomic<std::shared_ptr<const InForce>> in_force_;
+  Counts counts_;
+  Decisions decisions_;
+  Flights flights_;
+  Spaces spaces_;
+  std::atomic<bool> draining_ = false;
+  std::atomic<std::uint64_t> chances_ = 0;
+  Workers readers_;
+};
+
+/// An answer of ours in the words of the API.
+[[nodiscard]] HttpReply error_reply(unsigned status, std::string_view message,
+                                    std::string_view type, std::string_view code);
+
+}  // namespace afterimage

@@ -1,0 +1,618 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "afterimage/gateway/passage.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "afterimage/gateway/media_fetch.h"
+#include "afterimage/gateway/upstream.h"
+#include "afterimage/identity/content.h"
+#include "afterimage/platform/random.h"
+#include "afterimage/semantic/same_answer.h"
+
+namespace afterimage {
+namespace {
+
+/// Larger bodies are read where nobody else waits: a picture takes milliseconds.
+constexpr std::size_t kReadHere = 64 * 1024;
+constexpr std::size_t kShown = 200;
+
+/// A client's own name for its request, if it is one that may stand in a header and a log.
+std::optional<std::string> given_id(const HttpHeaders& headers) {
+  const auto id = headers.find("x-request-id");
+  if (!id.has_value() || id->empty() || id->size() > 128) return std::nullopt;
+  const bool visible = std::ranges::all_of(*id, [](char c) { return c > ' ' && c < 0x7F; });
+  return visible ? std::optional(std::string(*id)) : std::nullopt;
+}
+
+/// The trace's id in W3C's "00-<32 hex>-<16 hex>-<2 hex>"; empty: none.
+std::string trace_of(const HttpHeaders& headers) {
+  const auto parent = headers.find("traceparent");
+  if (!parent.has_value() || parent->size() < 55 || (*parent)[2] != '-') return "";
+  const std::string_view id = parent->substr(3, 32);
+  const bool hex = std::ranges::all_of(
+      id, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+  return hex ? std::string(id) : "";
+}
+
+/// The beginning, without half a character at the end.
+std::string shown(std::string_view text) {
+  if (text.size() <= kShown) return std::string(text);
+  std::size_t end = kShown;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
+  return std::string(text.substr(0, end)) + "…";
+}
+
+/// An answer of the model's server that says something of who asked, or of this moment: another who
+/// asks may fare better.
+bool may_fare_better(unsigned status) {
+  return status == 401 || status == 403 || status == 408 || status == 429 || status >= 500;
+}
+
+}  // namespace
+
+HttpReply error_reply(unsigned status, std::string_view message, std::string_view type,
+                      std::string_view code) {
+  return {.status = status,
+          .headers = {{"Content-Type", "application/json"}},
+          .body = api_error(message, type, code)};
+}
+
+Passage::Passage(Gateway& gateway, std::optional<ApiOperation> operation, HttpRequest request,
+                 std::optional<Responder> responder)
+    : gateway_(gateway),
+      in_force_(gateway.in_force()),
+      operation_(operation),
+      request_(std::move(request)),
+      responder_(std::move(responder)),
+      arrived_(gateway.parts().clock.now()),
+      body_(request_.body) {
+  decision_.at = gateway.parts().stamps.clock().now();
+  decision_.operation = operation.has_value() ? to_string(*operation) : "other";
+  decision_.request_id =
+      given_id(request_.headers).value_or("");
+  if (decision_.request_id.empty()) decision_.request_id = gateway.parts().stamps.request();
+  decision_.trace_id = trace_of(request_.headers);
+}
+
+void Passage::begin() {
+  gateway_.counts().began();
+  responder_->on_gone([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->client_left();
+  });
+  if (!admit()) return;
+  if (!operation_.has_value()) {
+    bypass("not-cacheable", "only chat, completions and embeddings are reused");
+    return pass_on();
+  }
+  if (request_.body->size() <= kReadHere) return read();
+  if (!gateway_.readers().post([self = shared_from_this()] { self->read(); })) {
+    refuse(503, "too many large requests are waiting; try again soon", "server_error", "overloaded");
+  }
+}
+
+bool Passage::admit() {
+  const HttpHeaders& headers = request_.headers;
+  // The wish of the body is not known yet; its namespace is, with the tenant, looked at again.
+  auto wish = cache_wish(headers, std::nullopt);
+  if (!wish.has_value()) {
+    refuse(400, wish.error().message, "invalid_request_error", "invalid_header");
+    return false;
+  }
+  wish_ = *std::move(wish);
+  auto key = headers.find("x-api-key");
+  if (!key.has_value()) key = headers.find("api-key");
+  auto tenant = in_force_->tenants->identify(headers.find("authorization"), key, wish_.name_space);
+  if (!tenant.has_value()) {
+    const bool quota = tenant.error().code == ErrorCode::kLimitExceeded;
+    decision_.tenant = "refused";
+    refuse(quota ? 429 : 401, tenant.error().message,
+           quota ? "rate_limit_error" : "authentication_error",
+           quota ? "rate_limit_exceeded" : "invalid_api_key");
+    return false;
+  }
+  tenant_ = *std::move(tenant);
+  decision_.tenant = tenant_.name;
+  return true;
+}
+
+void Passage::read() {
+  auto read = read_api_request(*operation_, *request_.body);
+  if (!read.has_value()) {
+    if (!gateway_.parts().backend.takes_anything()) {
+      return refuse(400, read.error().message, "invalid_request_error", "invalid_body");
+    }
+    bypass("unreadable", read.error().message);
+    return pass_on();
+  }
+  api_ = std::make_shared<const ApiRequest>(*std::move(read));
+  decision_.model = api_->model;
+  decision_.question = shown(api_->question);
+  if (api_->cache.has_value()) {
+    const std::string before = wish_.name_space;
+    auto wish = cache_wish(request_.headers, api_->cache);
+    if (!wish.has_value()) {
+      return refuse(400, wish.error().message, "invalid_request_error", "invalid_cache_wish");
+    }
+    wish_ = *std::move(wish);
+    if (wish_.name_space != before && !admit()) return;
+  }
+  fetch();
+}
+
+void Passage::fetch() {
+  const auto& media = api_->media;
+  const bool all_here =
+      std::ranges::all_of(media, [](const ApiMedia& item) { return item.bytes != nullptr; });
+  if (all_here) return look();
+  const MediaSettings& settings = in_force_->settings.media;
+  if (const auto may = may_fetch(media, settings); !may.has_value()) {
+    if (!gateway_.parts().backend.takes_anything()) {
+      return refuse(400, may.error().message, "invalid_request_error", "media_not_allowed");
+    }
+    bypass("media-by-address",
+           "what lies behind an address is not known before it is fetched: " + may.error().message);
+    return pass_on();
+  }
+  IoThreads& threads = gateway_.parts().threads;
+  threads.post(threads.here_or_next(), [self = shared_from_this()] {
+    fetch_media(self->api_->media, self->in_force_->settings.media, self->gateway_.parts().caller,
+                [self](Result<std::vector<ApiMedia>> fetched) {
+                  if (!fetched.has_value()) {
+                    return self->refuse(400, fetched.error().message, "invalid_request_error",
+                                        "media_not_fetched");
+                  }
+                  // Whoever answers gets what was identified, and not what lies there by then.
+                  self->body_ = std::make_shared<const std::string>(
+                      with_fetched_media(*self->request_.body, *fetched));
+                  auto with = std::make_shared<ApiRequest>(*self->api_);
+                  with->media = *std::move(fetched);
+                  self->api_ = std::move(with);
+                  self->look();
+                });
+  });
+}
+
+void Passage::look() {
+  if (!identify_request()) return pass_on();
+  decide_limit();
+  if (!may_reuse_) return pass_on();
+  landed_ = gateway_.flights().landed();
+  AnswerCache& cache = *gateway_.parts().reuse.answer_cache();
+  if (wish_.no_cache) {
+    decision_.outcome = Outcome::kRefresh;
+    decision_.reason = "no-cache";
+    decision_.why = "a new answer was asked for";
+    return board();
+  }
+  AnswerLookup found = cache.find(*question_, rules_);
+  decision_.ladder = found.steps;
+  if (found.answer.has_value()) {
+    const auto record = ApiRecord::parse(found.answer->record);
+    if (record.has_value() && fits(*record)) return answer_from_cache(found, *record);
+    cache.take_back(found);
+    decision_.why = "what is kept does not hold all that was asked for";
+  }
+  if (wish_.only_if_cached) {
+    decision_.reason = "only-if-cached";
+    return refuse(504, "there is no answer to this that may be served", "cache_miss",
+                  "only_if_cached");
+  }
+  decision_.outcome = Outcome::kMiss;
+  decision_.reason = "uri-miss";
+  if (decision_.why.empty()) decision_.why = "this was not asked before, or what was kept is gone";
+  board();
+}
+
+bool Passage::identify_request() {
+  std::vector<ContentDigest> contents;
+  decision_.media.clear();
+  for (const ApiMedia& media : api_->media) {
+    contents.push_back(content_digest({.modality = media.modality, .files = {media.bytes}}));
+    decision_.media.push_back({.modality = media.modality,
+                               .digest = contents.back().hex(),
+                               .bytes = Bytes(media.bytes->size())});
+  }
+  auto space = gateway_.spaces().of(gateway_.parts().backend.identity(api_->model),
+                                    tenant_.keeps_in);
+  if (!space.has_value()) {
+    bypass("unidentified", space.error().message);
+    return false;
+  }
+  space_ = *std::move(space);
+  Scope scope = scope_of(*api_, contents, space_->inputs);
+  scope.other["afterimage.operation"] = to_string(api_->operation);
+  scope.other["afterimage.model"] = api_->model;
+  question_.emplace(identify(scope, space_->name_space), api_->question);
+  decision_.scope = question_->scope().key.hex();
+  return true;
+}
+
+void Passage::decide_limit() {
+  const AnswerSettings& settings = in_force_->settings.answers;
+  const auto none = [&](std::string_view reason, std::string why) { bypass(reason, std::move(why)); };
+  if (!settings.enabled || gateway_.parts().reuse.answer_cache() == nullptr) {
+    return none("disabled", "answers are not kept here");
+  }
+  if (wish_.off) return none("off", "the request asks for no reuse");
+  SamplingFacts facts = api_->sampling;
+  const bool unstated = !facts.temperature.has_value() && !facts.seeded &&
+                        api_->operation != ApiOperation::kEmbedding;
+  if (api_->operation == ApiOperation::kEmbedding || (unstated && settings.unstated_temperature)) {
+    facts.temperature = 0;
+  }
+  const bool timeless = api_->operation == ApiOperation::kEmbedding;
+  const Eligibility eligible = eligibility(facts, timeless ? "" : api_->question);
+  if (eligible.limit == ReuseLimit::kNothing) {
+    const bool time = !timeless && depends_on_time(api_->question);
+    return none(time ? "depends-on-time" : "not-deterministic", std::string(eligible.why));
+  }
+  may_reuse_ = true;
+  TextRung loosest = tenant_.serve.value_or(settings.serve);
+  if (wish_.ceiling.has_value()) loosest = std::min(loosest, *wish_.ceiling);
+  if (eligible.limit == ReuseLimit::kExact || unstated || timeless || api_->question.empty()) {
+    loosest = TextRung::kExact;
+  }
+  rules_ = {.serve = loosest,
+            .watch = loosest,
+            .max_age = wish_.max_age,
+            .min_fresh = wish_.min_fresh};
+}
+
+bool Passage::fits(const ApiRecord& record) const {
+  return api_->stream ? record.can_be_streamed(api_->include_usage) : record.can_be_whole();
+}
+
+void Passage::answer_from_cache(AnswerLookup& found, const ApiRecord& record) {
+  const LadderStep& step = found.steps.back();
+  const ApiStamp stamp = gateway_.parts().stamps.answer(*operation_);
+  decision_.outcome = Outcome::kHit;
+  decision_.rung = to_string(step.rung);
+  decision_.reason = "served";
+  decision_.why = "the same was answered before";
+  const Duration took = gateway_.parts().clock.now() - arrived_;
+  decision_.saved = std::max(Duration(0), found.saved - took);
+  decision_.saved_prompt_tokens = found.answer->prompt_tokens.value();
+  decision_.saved_output_tokens = found.answer->output_tokens.value();
+  HttpHeaders headers;
+  headers.add("Content-Type", api_->stream ? "text/event-stream; charset=utf-8" : "application/json");
+  if (api_->stream) headers.add("Cache-Control", "no-cache");
+  std::string body =
+      api_->stream ? record.events(stamp, api_->include_usage) : record.body(stamp);
+  decision_.first_byte = took;
+  if (step.rung != TextRung::kExact) compare_later(found, record);
+  reply(200, std::move(headers), std::move(body),
+        {.outcome = CacheOutcome::kHit,
+         .detail = decision_.rung,
+         .stored = false,
+         .age = step.age,
+         .ttl = found.left});
+  over();
+}
+
+/// A question that is only like the one that was answered: now and then the model is asked all the
+/// same, so that it is known how often that was wrong.
+void Passage::compare_later(const AnswerLookup& found, const ApiRecord& record) {
+  const AnswerSettings& settings = in_force_->settings.answers;
+  if (!gateway_.chance(settings.verify_share)) return;
+  const auto landed = [&gateway = gateway_, said = record.text(),
+                       entry = found.steps.back().entry](const Flight& /*flight*/,
+                                                         const Result<ApiRecord>& again) {
+    if (!again.has_value()) return;
+    const bool same = same_answer(said, again->text()) == SameAnswer::kSame;
+    gateway.counts().compared(same);
+    if (!same) gateway.parts().reuse.answer_cache()->erase(AnswerFilter{.entry = entry});
+  };
+  const auto flight = std::make_shared<Flight>(Flight::Options{.record = *operation_,
+                                                               .max_record = settings.max_answer,
+                                                               .shared = true,
+                                                               .landed = landed,
+                                                               .finish_abandoned = true});
+  flight->controlled_by(gateway_.parts().backend.ask(asked(), flight));
+}
+
+Decision Passage::explain() {
+  if (!admit()) return decision_;
+  auto read = read_api_request(*operation_, *request_.body);
+  if (!read.has_value()) {
+    bypass("unreadable", read.error().message);
+    return decision_;
+  }
+  api_ = std::make_shared<const ApiRequest>(*std::move(read));
+  decision_.model = api_->model;
+  decision_.question = shown(api_->question);
+  if (std::ranges::any_of(api_->media, [](const auto& item) { return item.bytes == nullptr; })) {
+    bypass("media-by-address", "what lies behind an address is not known before it is fetched");
+    return decision_;
+  }
+  if (!identify_request()) return decision_;
+  decide_limit();
+  if (!may_reuse_) return decision_;
+  const AnswerLookup found = gateway_.parts().reuse.answer_cache()->peek(*question_, rules_);
+  decision_.ladder = found.steps;
+  const bool hit = found.answer.has_value();
+  decision_.outcome = hit ? Outcome::kHit : Outcome::kMiss;
+  decision_.reason = hit ? "served" : "uri-miss";
+  decision_.why = hit ? "the same was answered before"
+                      : "this was not asked before, or what was kept is gone";
+  if (hit) decision_.rung = to_string(found.steps.back().rung);
+  decision_.saved = found.saved;
+  return decision_;
+}
+
+std::string Passage::flight_key() const {
+  const ScopeId& scope = question_->scope();
+  std::string key;
+  key.reserve(question_->text().size() + 68);
+  const auto add = [&](const auto& bytes) {
+    key.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  };
+  add(scope.space.bytes);
+  add(scope.key.bytes);
+  key += api_->stream ? 's' : 'w';
+  key += api_->include_usage ? 'u' : '-';
+  key += wish_.no_cache ? 'n' : '-';
+  return key + question_->text();
+}
+
+void Passage::board() {
+  const std::string key = flight_key();
+  std::shared_ptr<Flight> started;
+  const auto boarded = gateway_.flights().board(key, landed_, [&] {
+    started = start(key);
+    return started;
+  });
+  if (boarded.seat == nullptr) {
+    if (wish_.no_cache) {
+      landed_ = gateway_.flights().landed();
+      return board();
+    }
+    return look();
+  }
+  wait_for(boarded.seat, boarded.leads);
+  if (started != nullptr) ask(started);
+}
+
+std::shared_ptr<Flight> Passage::start(const std::string& key) {
+  const AnswerSettings& settings = in_force_->settings.answers;
+  return std::make_shared<Flight>(Flight::Options{
+      .record = *operation_,
+      .max_record = settings.max_answer,
+      .shared = true,
+      .landed =
+          [self = shared_from_this(), key](const Flight& flight, Result<ApiRecord> record) {
+            self->keep(flight, std::move(record));
+            self->gateway_.flights().remove(key, &flight);
+          },
+      .abandoned = nullptr,
+      .finish_abandoned = settings.finish_abandoned});
+}
+
+void Passage::pass_on() {
+  if (wish_.only_if_cached && operation_.has_value()) {
+    return refuse(504, "this is not reused: " + decision_.why, "cache_miss", "only_if_cached");
+  }
+  const auto flight = std::make_shared<Flight>(Flight::Options{
+      .record = std::nullopt,
+      .max_record = {},
+      .shared = false,
+      .landed = [self = shared_from_this()](const Flight& flew,
+                                            const Result<ApiRecord>& record) {
+        self->keep(flew, record);
+      },
+      .abandoned = nullptr,
+      .finish_abandoned = false});
+  wait_for(flight->join(), true);
+  ask(flight);
+}
+
+Asked Passage::asked() const {
+  HttpHeaders headers = request_.headers;
+  headers.set("X-Request-Id", decision_.request_id);
+  return {.method = request_.method,
+          .target = request_.target,
+          .headers = std::move(headers),
+          .body = body_,
+          .operation = operation_,
+          .request = api_,
+          .tenant = tenant_.keeps_in};
+}
+
+void Passage::ask(const std::shared_ptr<Flight>& flight) {
+  asked_at_ = gateway_.parts().clock.now();
+  flight->controlled_by(gateway_.parts().backend.ask(asked(), flight));
+}
+
+void Passage::wait_for(const std::shared_ptr<Flight::Seat>& seat, bool leads) {
+  leads_ = leads;
+  {
+    const MutexLock lock(leaving_);
+    seat_ = seat;
+  }
+  if (left()) seat->leave();
+  seat->flight().when_ready([self = shared_from_this(), seat] { self->deliver(seat); });
+}
+
+bool Passage::left() {
+  const MutexLock lock(leaving_);
+  return left_;
+}
+
+/// A client that leaves takes its part of the answer with it, and no other's.
+void Passage::client_left() {
+  std::shared_ptr<Flight::Seat> seat;
+  {
+    const MutexLock lock(leaving_);
+    left_ = true;
+    seat = seat_;
+  }
+  if (seat != nullptr) seat->leave();
+}
+
+/// The one who asked failed, for a reason that may be its own: the next one asks for all the others.
+bool Passage::try_again(Flight::Seat& seat) {
+  const Flight& flight = seat.flight();
+  const bool failed = flight.state() == Flight::State::kFailed;
+  const bool cancelled = failed && flight.error().code == ErrorCode::kCancelled;
+  if (leads_ || (tried_again_ && !cancelled)) return false;
+  if (!failed && !may_fare_better(flight.status())) return false;
+  tried_again_ |= !cancelled;
+  seat.leave();
+  landed_ = gateway_.flights().landed();
+  board();
+  return true;
+}
+
+void Passage::deliver(const std::shared_ptr<Flight::Seat>& seat) {
+  if (left()) {
+    decision_.status = 499;
+    decision_.reason = "client-left";
+    return over();
+  }
+  if (try_again(*seat)) return;
+  Flight& flight = seat->flight();
+  if (flight.state() == Flight::State::kFailed) {
+    const bool late = flight.error().message.ends_with("in time");
+    decision_.reason = late ? "upstream-timeout" : "upstream-failed";
+    return refuse(late ? 504 : 502, flight.error().message, "upstream_error",
+                  late ? "upstream_timeout" : "upstream_failed");
+  }
+  CacheReport report{.outcome = CacheOutcome::kMiss, .detail = decision_.reason};
+  switch (decision_.outcome) {
+    case Outcome::kBypass:
+      report.outcome = CacheOutcome::kBypass;
+      break;
+    case Outcome::kRefresh:
+      report.outcome = CacheOutcome::kRefresh;
+      break;
+    default:
+      break;
+  }
+  report.stored = may_reuse_ && leads_ && flight.status() == 200 && !wish_.no_store;
+  if (!leads_ && decision_.outcome == Outcome::kMiss) {
+    decision_.outcome = Outcome::kJoined;
+    decision_.rung = to_string(TextRung::kExact);
+    decision_.reason = "joined";
+    decision_.why = "somebody else was asking the same";
+    report = {.outcome = CacheOutcome::kJoined, .detail = "joined", .stored = false};
+  }
+  decision_.first_byte = gateway_.parts().clock.now() - arrived_;
+  HttpHeaders headers = end_to_end(flight.headers());
+  if (flight.state() == Flight::State::kWhole) {
+    reply(flight.status(), std::move(headers), flight.whole(), report);
+    seat->leave();
+    return over();
+  }
+  const auto last = [self = shared_from_this(), seat] {
+    if (!seat->flight().complete()) self->decision_.reason = "cut-short";
+    self->over();
+  };
+  reply(flight.status(), std::move(headers), Flight::body(seat, last), report);
+}
+
+bool Passage::worth_keeping(const ApiRecord& record) const {
+  const AnswerSettings& settings = in_force_->settings.answers;
+  if (record.calls_tools()) return settings.tool_calls;
+  const std::string reason = record.finish_reason();
+  return reason == "stop" || (reason == "length" && settings.cut_off);
+}
+
+/// On the thread of whoever answers, before anybody hears the end: the next one who asks finds it.
+void Passage::keep(const Flight& flight, Result<ApiRecord> record) {
+  Counts& counts = gateway_.counts();
+  const bool failed = !record.has_value() && flight.status() == 0;
+  if (failed) {
+    counts.upstream_failed(to_string(record.error().code));
+  } else {
+    counts.upstream_answered(flight.status());
+  }
+  if (!may_reuse_ || wish_.no_store) return;
+  if (!record.has_value()) {
+    if (flight.status() == 200) {
+      counts.upstream_failed("not_recorded");
+      gateway_.parts().log.warn("answer_not_kept", {{"request_id", decision_.request_id},
+                                                    {"why", record.error().message}});
+    }
+    return;
+  }
+  if (!worth_keeping(*record)) return;
+  const AnswerSettings& settings = in_force_->settings.answers;
+  std::optional<Duration> ttl = wish_.ttl.has_value() ? wish_.ttl : settings.ttl;
+  if (settings.max_ttl.has_value()) ttl = std::min(ttl.value_or(*settings.max_ttl), *settings.max_ttl);
+  AnswerFacts facts{.cost = gateway_.parts().clock.now() - asked_at_,
+                    .ttl = ttl,
+                    .tags = wish_.tags,
+                    .owner = tenant_.keeps_in,
+                    .quota = {.bytes = tenant_.max_bytes, .entries = {}}};
+  if (tenant_.max_entries.has_value()) facts.quota.entries = EntryCount(*tenant_.max_entries);
+  facts.tags.push_back("model:" + api_->model);
+  facts.tags.push_back("tenant:" + tenant_.name);
+  for (const DecidedMedia& media : decision_.media) facts.tags.push_back("media:" + media.digest);
+  // The record says itself how it ended, and whether that may be kept was decided above.
+  const Answer answer{.text = {},
+                      .finish_reason = "stop",
+                      .model = record->model(),
+                      .prompt_tokens = record->prompt_tokens(),
+                      .output_tokens = record->output_tokens(),
+                      .record = record->serialize()};
+  Question question = *question_;
+  const auto kept = gateway_.parts().reuse.answer_cache()->insert(question, answer, facts);
+  if (!kept.has_value()) {
+    gateway_.parts().log.debug("answer_not_kept", {{"request_id", decision_.request_id},
+                                                   {"why", kept.error().message}});
+  }
+}
+
+void Passage::bypass(std::string_view reason, std::string why) {
+  decision_.outcome = Outcome::kBypass;
+  decision_.reason = reason;
+  decision_.why = std::move(why);
+}
+
+void Passage::refuse(unsigned status, std::string_view message, std::string_view type,
+                     std::string_view code) {
+  decision_.outcome = Outcome::kError;
+  if (decision_.reason.empty()) decision_.reason = code;
+  decision_.why = message;
+  HttpReply made = error_reply(status, message, type, code);
+  if (status == 401) made.headers.add("WWW-Authenticate", "Bearer");
+  reply(status, std::move(made.headers), std::move(made.body),
+        {.outcome = CacheOutcome::kBypass, .detail = decision_.reason});
+  over();
+}
+
+void Passage::reply(unsigned status, HttpHeaders headers, HttpBody body,
+                    const CacheReport& report) {
+  decision_.status = status;
+  add_cache_headers(headers, report);
+  headers.set("X-Request-Id", decision_.request_id);
+  if (responder_.has_value()) {
+    responder_->reply(
+        {.status = status, .headers = std::move(headers), .body = std::move(body)});
+  }
+}
+
+void Passage::over() {
+  if (std::exchange(over_, true) || !responder_.has_value()) return;
+  decision_.took = gateway_.parts().clock.now() - arrived_;
+  if (decision_.first_byte == Duration(0)) decision_.first_byte = decision_.took;
+  gateway_.counts().ended(decision_);
+  Log& log = gateway_.parts().log;
+  if (in_force_->settings.log.requests && log.wants(LogLevel::kInfo)) {
+    log.info("request",
+             {{"request_id", decision_.request_id},
+              {"trace_id", decision_.trace_id},
+              {"tenant", decision_.tenant},
+              {"operation", decision_.operation},
+              {"model", decision_.model},
+              {"outcome", to_string(decision_.outcome)},
+              {"reason", decision_.reason},
+              {"rung", decision_.rung},
+              {"status", static_cast<std::uint64_t>(decision_.status)},
+              {"took_ms", std::chrono::duration<double, std::milli>(decision_.took).count()}});
+  }
+  gateway_.decisions().add(decision_);  // whoever keeps the answer needs it, too
+}
+
+}  // namespace afterimage

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "afterimage/access/cache_control.h"
+#include "afterimage/gateway/gateway.h"
+#include "afterimage/openai/record.h"
+#include "afterimage/openai/request.h"
+#include "afterimage/semantic/answer_cache.h"
+
+namespace afterimage {
+
+/// One request's way through the gateway. It lives until it is answered.
+/// Threads  One step at a time, each on whatever thread the one before it ended.
+class Passage final : public std::enable_shared_from_this<Passage> {
+ public:
+  /// `operation` nullopt: whatever else the API has; it is passed on and nothing is kept.
+  Passage(Gateway& gateway, std::optional<ApiOperation> operation, HttpRequest request,
+          std::optional<Responder> responder);
+
+  void begin();
+  /// Instead of begin(): as far as it is known without asking anybody.
+  Decision explain();
+
+ private:
+  /// Who asks, and what he wishes. False: it is answered.
+  bool admit();
+  void read();
+  void fetch();
+  void look();
+  /// False: what cannot be identified is not reused.
+  bool identify_request();
+  void decide_limit();
+  void answer_from_cache(AnswerLookup& found, const ApiRecord& record);
+  void board();
+  std::shared_ptr<Flight> start(const std::string& key);
+  void ask(const std::shared_ptr<Flight>& flight);
+  void pass_on();
+  void wait_for(const std::shared_ptr<Flight::Seat>& seat, bool leads);
+  void deliver(const std::shared_ptr<Flight::Seat>& seat);
+  bool try_again(Flight::Seat& seat);
+  void client_left();
+  [[nodiscard]] bool left();
+  void keep(const Flight& flight, Result<ApiRecord> record);
+  [[nodiscard]] bool worth_keeping(const ApiRecord& record) const;
+  void compare_later(const AnswerLookup& found, const ApiRecord& record);
+  [[nodiscard]] bool fits(const ApiRecord& record) const;
+  [[nodiscard]] std::string flight_key() const;
+  [[nodiscard]] Asked asked() const;
+
+  void bypass(std::string_view reason, std::string why);
+  void refuse(unsigned status, std::string_view message, std::string_view type,
+              std::string_view code);
+  void reply(unsigned status, HttpHeaders headers, HttpBody body, const CacheReport& report);
+  void over();
+
+  Gateway& gateway_;
+  std::shared_ptr<const InForce> in_force_;
+  std::optional<ApiOperation> operation_;
+  HttpRequest request_;
+  std::optional<Responder> responder_;
+  Duration arrived_;
+  Tenant tenant_;
+  CacheWish wish_;
+  std::shared_ptr<const ApiRequest> api_;
+  std::shared_ptr<const std::string> body_;  // as it is passed on
+  std::shared_ptr<const Space> space_;
+  std::optional<Question> question_;
+  bool may_reuse_ = false;  // what others asked serves this one, and the other way round
+  LookupRules rules_;
+  std::uint64_t landed_ = 0;
+  Duration asked_at_{0};
+  Mutex leaving_;  // the client may leave at any moment
+  bool left_ AFI_GUARDED_BY(leaving_) = false;
+  std::shared_ptr<Flight::Seat> seat_ AFI_GUARDED_BY(leaving_);
+  bool leads_ = false;
+  bool tried_again_ = false;
+  bool over_ = false;
+  Decision decision_;
+};
+
+}  // namespace afterimage

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "afterimage/gateway/stamp.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstring>
+
+#include "afterimage/platform/random.h"
+
+namespace afterimage {
+
+Stamps::Stamps(const WallClock& clock) : clock_(clock) {
+  const auto chance = random_secret();
+  if (!chance.has_value()) {  // names are still unlikely to meet
+    high_ = static_cast<std::uint64_t>(clock.now().time_since_epoch().count());
+    return;
+  }
+  std::memcpy(&high_, chance->data(), sizeof high_);
+  std::memcpy(&low_, chance->data() + sizeof high_, sizeof low_);
+}
+
+std::string Stamps::name(std::string_view prefix) {
+  const std::uint64_t count = count_++;
+  return fmt::format("{}{:016x}{:016x}", prefix, Rng(high_ + count).next(), Rng(low_ ^ count).next());
+}
+
+ApiStamp Stamps::answer(ApiOperation operation) {
+  return {.id = name(operation == ApiOperation::kChat ? "chatcmpl-" : "cmpl-"),
+          .created = std::chrono::floor<std::chrono::seconds>(clock_.now())
+                         .time_since_epoch()
+                         .count()};
+}
+
+std::string Stamps::request() { return name("req-"); }
+
+}  // namespace afterimage
