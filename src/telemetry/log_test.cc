@@ -174,6 +174,42 @@ TEST(Log, EndsAlthoughNothingArrives) {
   for (int i = 0; i < 1000; ++i) t.log.info("request");
 }
 
+TEST(Log, ALossThatDidNotArriveIsSaidAgain) {
+  std::vector<bool> works = {false, true, false, true, true};  // a, b, the loss, c, the loss
+  std::size_t next = 0;
+  std::vector<std::string> kept;
+  const ManualWallClock clock;
+  {
+    Log log({}, clock, [&](std::string_view line) {
+      if (works.at(next)) kept.emplace_back(line);
+      return works.at(next++);
+    });
+    for (const char* event : {"a", "b", "c"}) {
+      log.info(event);
+      log.flush();
+    }
+  }
+  ASSERT_THAT(kept, SizeIs(3));
+  EXPECT_THAT(kept.back(), HasSubstr("\"event\":\"log_lines_lost\",\"lines\":1"));
+}
+
+TEST(Log, GivesUpWhatNobodyReadsWhenItEnds) {
+  constexpr std::size_t kLines = 20'000;
+  std::atomic<bool> ending = false;
+  std::atomic<std::size_t> tried = 0;
+  {
+    const ManualWallClock clock;
+    Log log({.queue_lines = kLines}, clock, [&](std::string_view) {
+      while (!ending) std::this_thread::yield();
+      ++tried;
+      return false;
+    });
+    for (std::size_t i = 0; i < kLines; ++i) log.info("request");
+    ending = true;
+  }
+  EXPECT_LT(tried, kLines);  // each may take a second
+}
+
 TEST(Log, WritesWhatWaitedBeforeItEnds) {
   Lines lines;
   const ManualWallClock clock;

@@ -3,7 +3,6 @@
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
 """Metrics, rules and deployment files, by the programs that read them: promtool, Prometheus, systemd-analyze."""
 import json
-import os
 import pathlib
 import re
 import shutil
@@ -12,10 +11,9 @@ import tempfile
 import time
 import unittest
 import urllib.parse
-import urllib.request
 
 from browser import free_port
-from gateway_under_test import LOCAL, SOURCE, Gateway, traffic
+from gateway_under_test import LOCAL, PROGRAM, SOURCE, Gateway, traffic
 
 DEPLOY = SOURCE / "deploy"
 PROMETHEUS = DEPLOY / "prometheus"
@@ -201,6 +199,12 @@ class Deployment(unittest.TestCase):
         wanted = install.replace("\\", " ").split()
         known = re.findall(r"^Package: (\S+)$", run("apt-cache", "show", "--no-all-versions", *wanted)[1], re.M)
         self.assertEqual(set(wanted) - set(known), set())
+
+    @unittest.skipUnless(PROGRAM, "AFTERIMAGE_PROGRAM is not set")
+    def test_the_program_understands_the_settings(self):
+        for file in ("afterimage.toml", "container.toml"):
+            code, said = run(PROGRAM, "serve", "--config", DEPLOY / file, "--print-config")
+            self.assertEqual(code, 0, said)
 
     @needs("bash")
     def test_the_images_health_check_tells_good_from_bad(self):
