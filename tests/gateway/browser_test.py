@@ -68,6 +68,9 @@ class Page(unittest.TestCase):
     def stat(self, selector, name="value"):
         return float(self.window.run("return document.querySelector(arguments[0]).dataset[arguments[1]]", selector, name))
 
+    def shown(self, selector):
+        return float(self.window.text(selector).replace(",", ""))
+
     def opened(self):
         return self.window.run("return document.getElementById('sheet').open")
 
@@ -85,11 +88,14 @@ class Page(unittest.TestCase):
             self.assertEqual(self.stat(f"[data-outcome={outcome}][data-value]"), g.total("afterimage_requests_total", outcome=outcome), outcome)
         for rung in ("text:exact", "text:canonical"):
             self.assertEqual(self.stat(f"[data-rung='{rung}']", "served"), g.total("afterimage_answers_lookups_total", rung=rung, verdict="served"), rung)
+            self.assertEqual(self.shown(f"[data-rung='{rung}'] td:last-child"), self.stat(f"[data-rung='{rung}']", "served"), "what is seen")
         self.assertEqual(self.stat("[data-rung='text:exact']", "served"), 4)
         self.assertEqual(self.stat("[data-rung='text:canonical']", "served"), 1)
         self.assertAlmostEqual(self.stat("#saved-time"), g.total("afterimage_saved_seconds_total"), places=3)
         self.assertEqual(self.stat("#saved-prompt"), g.total("afterimage_saved_tokens_total", kind="prompt"))
         self.assertEqual(self.stat("#saved-output"), g.total("afterimage_saved_tokens_total", kind="output"))
+        self.assertEqual(self.shown("#saved-output"), self.stat("#saved-output"), "what is seen")
+        self.assertEqual(w.text("[data-outcome=miss][data-value]"), "6 asked the model")
         self.assertEqual(self.stat("#memory-used"), g.total("afterimage_memory_used_bytes"))
         self.assertEqual(self.stat("#unsafe-rate", "checked"), g.total("afterimage_unsafe_checked_total"))
         self.assertIn("41.7", w.text("#share").replace("\u202f", " ") + w.text("#share-of"))

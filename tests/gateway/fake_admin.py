@@ -409,7 +409,7 @@ def make_traffic(gateway):
         chance = random.random()
         outcome = "bypass" if chance < 0.04 else "joined" if chance < 0.1 else "refresh" if chance < 0.115 else "error" if chance < 0.12 else None
         gateway.ask(random.choices(tenants, weights=(8, 5, 3, 2, 1))[0], random.choice(["qwen2.5-vl-7b", "qwen2.5-vl-7b", "llava-1.6"]), question, outcome=outcome,
-                    operation=random.choice(["chat"] * 9 + ["completions"]), media=["image"] if random.random() < 0.6 else (), tags=["doc:42@v7"] if "contract" in question else ())
+                    operation=random.choice(["chat"] * 9 + ["completion"]), media=["image"] if random.random() < 0.6 else (), tags=["doc:42@v7"] if "contract" in question else ())
         if random.random() < 0.003:
             gateway.mode = random.choice(MODES[:3])
         time.sleep(random.expovariate(25))

@@ -130,7 +130,7 @@ class Rules(unittest.TestCase):
         tested = (PROMETHEUS / "alerts_test.yml").read_text()
         for alert in alerts:
             self.assertRegex(tested, rf"alertname: {alert}, exp_alerts: \[\]", "is shown to keep quiet")
-            self.assertRegex(tested, rf"alertname: {alert}\n +exp_alerts: \[\{{", "is shown to fire")
+            self.assertRegex(tested, rf"alertname: {alert}\n +exp_alerts:\s+(\[|- )\{{", "is shown to fire")
 
     def test_rules_name_only_metrics_that_there_are(self):
         for file in ("alerts.yml", "aliases.yml"):
