@@ -6,7 +6,8 @@
 # Ubuntu 24.04). Says what it does; does nothing if nothing is missing.
 #
 #   scripts/install-deps.sh          to build and run
-#   scripts/install-deps.sh test     and to test: clang-19, which compiles with sanitizers in half the time
+#   scripts/install-deps.sh test     and to test: clang-19, which compiles with sanitizers in half the time; the browser and
+#                                    the Prometheus that tests ask (without them those tests are skipped)
 #   scripts/install-deps.sh bench    and the benchmarks with their Python peers
 #   scripts/install-deps.sh clang    and the rest of clang-19: format, tidy, fuzz
 set -eu
@@ -16,10 +17,14 @@ packages="g++ make cmake ninja-build pkg-config python3
   libsimdjson-dev libtomlplusplus-dev prometheus-cpp-dev
   libjpeg-dev libpng-dev libwebp-dev libgif-dev libsndfile1-dev zlib1g-dev libhnswlib-dev
   libgtest-dev libgmock-dev"
+# Ubuntu's package of that name is a snap, and there is no driver to it.
+browser=""
+. /etc/os-release
+[ "$ID" = debian ] && browser="chromium chromium-driver"
 for extra in "$@"; do
   case "$extra" in
     bench) packages="$packages libbenchmark-dev python3-numpy python3-faiss openssl librocksdb-dev liblmdb-dev" ;;
-    test) packages="$packages clang-19 libclang-rt-19-dev" ;;
+    test) packages="$packages clang-19 libclang-rt-19-dev prometheus $browser" ;;
     clang) packages="$packages clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev" ;;
     *) echo "install-deps.sh: '$extra' is not one of: test, bench, clang" >&2; exit 2 ;;
   esac
@@ -27,7 +32,6 @@ done
 
 # Boost's flat hash map came with 1.81; distributions name that package differently.
 if [ ! -e /usr/include/boost/unordered/unordered_flat_map.hpp ]; then
-  . /etc/os-release
   case "$ID $VERSION_ID" in
     "debian 12") packages="$packages libboost1.81-dev" ;;
     *) packages="$packages libboost-dev" ;;

@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <climits>
+#include <csignal>
 #include <deque>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -21,7 +22,6 @@ namespace afterimage {
 namespace {
 
 constexpr std::array<std::string_view, 5> kLevelNames = {"debug", "info", "warn", "error", "off"};
-constexpr int kPatienceMs = 1000;
 
 class LineWriter {
  public:
@@ -59,17 +59,26 @@ class LineWriter {
   std::size_t value_bytes_;
 };
 
-/// Waits for room for one write of at most PIPE_BUF bytes, which a pipe then takes whole.
-bool has_room(int fd) {
-  pollfd wait{.fd = fd, .events = POLLOUT, .revents = 0};
-  const int ready = ::poll(&wait, 1, kPatienceMs);
-  return ready == 1 && (wait.revents & POLLOUT) != 0;
+/// A pipe that was closed is an error of this thread's writes and not the end of the process.
+void ignore_closed_pipes() {
+  sigset_t closed_pipe;
+  ::sigemptyset(&closed_pipe);
+  ::sigaddset(&closed_pipe, SIGPIPE);
+  AFI_CHECK(::pthread_sigmask(SIG_BLOCK, &closed_pipe, nullptr) == 0);
 }
 
-bool write_patiently(int fd, std::string_view text) {
+/// Waits for room for one write of at most PIPE_BUF bytes, which a pipe then takes whole.
+bool has_room(int descriptor, Duration patience) {
+  pollfd wait{.fd = descriptor, .events = POLLOUT, .revents = 0};
+  const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(patience).count();
+  return ::poll(&wait, 1, static_cast<int>(limit)) == 1 && (wait.revents & POLLOUT) != 0;
+}
+
+bool write_patiently(int descriptor, Duration patience, std::string_view text) {
   while (!text.empty()) {
-    if (!has_room(fd)) return false;
-    const ssize_t written = ::write(fd, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));
+    if (!has_room(descriptor, patience)) return false;
+    const ssize_t written =
+        ::write(descriptor, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));
     if (written < 0 && errno != EINTR && errno != EAGAIN) return false;
     if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
   }
@@ -87,9 +96,11 @@ std::optional<LogLevel> parse_log_level(std::string_view name) {
   return std::nullopt;
 }
 
-LogSink standard_error_sink() {
-  return [](std::string_view line) { return write_patiently(STDERR_FILENO, line); };
+LogSink descriptor_sink(int descriptor, Duration patience) {
+  return [=](std::string_view line) { return write_patiently(descriptor, patience, line); };
 }
+
+LogSink standard_error_sink() { return descriptor_sink(STDERR_FILENO); }
 
 struct Log::State {
   State(LogOptions the_options, const WallClock& the_clock, LogSink the_sink)
@@ -119,6 +130,7 @@ struct Log::State {
   }
 
   void write_all() AFI_EXCLUDES(mutex) {
+    ignore_closed_pipes();
     while (write_loss() || write_next()) {
     }
   }

@@ -46,8 +46,10 @@ struct LogField {
 /// Where whole lines go, each with its newline. False: it was lost. Called by one thread at a time.
 using LogSink = std::function<bool(std::string_view line)>;
 
-/// Standard error. A line that nobody takes within a second is lost: whoever does not read what we
-/// log can neither stop us nor keep us from ending.
+/// An open file, pipe or terminal. A line that nobody takes within `patience` is lost: whoever does
+/// not read what we log can neither stop us nor keep us from ending.
+[[nodiscard]] LogSink descriptor_sink(int descriptor, Duration patience = std::chrono::seconds(1));
+/// Where services log.
 [[nodiscard]] LogSink standard_error_sink();
 
 struct LogOptions {
@@ -65,7 +67,8 @@ struct LogOptions {
 ///          ASCII are escaped, so that no text makes a line of its own or moves a terminal's
 ///          cursor. What is not UTF-8 becomes U+FFFD, a number that is none becomes null.
 /// Errors   None. A line is never waited for: if the queue is full it is lost and counted, and
-///          once there is room a line "log_lines_lost" says how many.
+///          once there is room a line "log_lines_lost" says how many. A pipe that was closed loses
+///          them too; its signal does not reach the process.
 /// Threads  Any. One thread of its own writes. Cost: some microseconds, of the caller's.
 /// Source   src/telemetry/DESIGN.md.
 class Log {

@@ -2,9 +2,13 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "afterimage/telemetry/log.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <array>
+#include <climits>
 #include <nlohmann/json.hpp>
 #include <semaphore>
 #include <thread>
@@ -170,6 +174,42 @@ TEST(Log, EndsAlthoughNothingArrives) {
   for (int i = 0; i < 1000; ++i) t.log.info("request");
 }
 
+TEST(Log, ALossThatDidNotArriveIsSaidAgain) {
+  std::vector<bool> works = {false, true, false, true, true};  // a, b, the loss, c, the loss
+  std::size_t next = 0;
+  std::vector<std::string> kept;
+  const ManualWallClock clock;
+  {
+    Log log({}, clock, [&](std::string_view line) {
+      if (works.at(next)) kept.emplace_back(line);
+      return works.at(next++);
+    });
+    for (const char* event : {"a", "b", "c"}) {
+      log.info(event);
+      log.flush();
+    }
+  }
+  ASSERT_THAT(kept, SizeIs(3));
+  EXPECT_THAT(kept.back(), HasSubstr("\"event\":\"log_lines_lost\",\"lines\":1"));
+}
+
+TEST(Log, GivesUpWhatNobodyReadsWhenItEnds) {
+  constexpr std::size_t kLines = 20'000;
+  std::atomic<bool> ending = false;
+  std::atomic<std::size_t> tried = 0;
+  {
+    const ManualWallClock clock;
+    Log log({.queue_lines = kLines}, clock, [&](std::string_view) {
+      while (!ending) std::this_thread::yield();
+      ++tried;
+      return false;
+    });
+    for (std::size_t i = 0; i < kLines; ++i) log.info("request");
+    ending = true;
+  }
+  EXPECT_LT(tried, kLines);  // each may take a second
+}
+
 TEST(Log, WritesWhatWaitedBeforeItEnds) {
   Lines lines;
   const ManualWallClock clock;
@@ -196,6 +236,47 @@ TEST(Log, ManyThreadsWriteWholeLines) {
   const auto lines = t.written();
   ASSERT_THAT(lines, SizeIs(800));
   for (const std::string& line : lines) EXPECT_TRUE(nlohmann::json::accept(line)) << line;
+}
+
+/// Both ends of a pipe, as file descriptors.
+struct Pipe {
+  Pipe() { EXPECT_EQ(::pipe(ends.data()), 0); }
+  ~Pipe() {
+    ::close(ends[0]);
+    ::close(ends[1]);
+  }
+  void fill() const {
+    ::fcntl(ends[1], F_SETFL, O_NONBLOCK);
+    while (::write(ends[1], "x", 1) == 1) {
+    }
+    ::fcntl(ends[1], F_SETFL, 0);  // as a terminal or a service manager opens it
+  }
+  std::array<int, 2> ends{-1, -1};
+};
+
+TEST(DescriptorSink, WritesLinesOfAnyLength) {
+  const Pipe pipe;
+  const std::string line = std::string(3 * PIPE_BUF, 'x') + '\n';
+  EXPECT_TRUE(descriptor_sink(pipe.ends[1])(line));
+  std::string read(line.size(), '\0');
+  EXPECT_EQ(::read(pipe.ends[0], read.data(), read.size()), static_cast<ssize_t>(line.size()));
+  EXPECT_EQ(read, line);
+}
+
+TEST(DescriptorSink, DoesNotWaitForWhoDoesNotRead) {
+  const Pipe pipe;
+  pipe.fill();
+  EXPECT_FALSE(descriptor_sink(pipe.ends[1], Duration(0))("line\n"));
+}
+
+TEST(DescriptorSink, AClosedPipeDoesNotEndTheProcess) {
+  Pipe pipe;
+  ::close(std::exchange(pipe.ends[0], -1));
+  const ManualWallClock clock;
+  Log log({}, clock, descriptor_sink(pipe.ends[1]));
+  log.info("request");
+  log.flush();
+  EXPECT_EQ(log.lost(), 1U);
 }
 
 TEST(LogLevel, NamesAreReadAsTheyAreWritten) {

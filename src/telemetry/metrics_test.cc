@@ -120,10 +120,14 @@ TEST(Metrics, WhatIsWrittenTwiceAddsUp) {
   metrics.on_scrape([](MetricsWriter& out) {
     for (const char* tenant : {"ann", "bob", "eve"}) {
       out.gauge("kept_bytes", "Bytes.", {{"tenant", tenant}}, 5);
+      out.counter("asked_total", "Questions.", {{"tenant", tenant}}, 2);
+      out.untyped("old_name", "Old.", {}, 1);
     }
   });
   EXPECT_THAT(metrics.text(), HasSubstr("kept_bytes{tenant=\"ann\"} 5\n"));
   EXPECT_THAT(metrics.text(), HasSubstr("kept_bytes{tenant=\"other\"} 10\n"));
+  EXPECT_THAT(metrics.text(), HasSubstr("asked_total{tenant=\"other\"} 4\n"));
+  EXPECT_THAT(metrics.text(), HasSubstr("old_name 3\n"));
 }
 
 TEST(Metrics, WhatIsNotKnownIsAbsent) {

@@ -329,6 +329,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 class Front(Handler):
+    def do_GET(self):
+        self.send(200 if self.path == "/health" else 404, "application/json", "{}")
+
     def do_POST(self):
         body = self.body()
         key = self.headers.get("Authorization", "").removeprefix("Bearer ")
@@ -357,11 +360,11 @@ class Admin(Handler):
             self.send(200, "text/html; charset=utf-8", PAGE.read_text().replace("@NONCE@", nonce), Content_Security_Policy=(
                 f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; img-src data:; connect-src 'self'; "
                 "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"), X_Content_Type_Options="nosniff", Referrer_Policy="no-referrer")
+        elif not self.allowed():
+            pass
         elif url.path == "/metrics":
             with g.lock:
                 self.send(200, "text/plain; version=0.0.4; charset=utf-8", g.metrics())
-        elif not self.allowed():
-            pass
         elif url.path == "/admin/api/stats":
             self.answer(g.stats)
         elif url.path == "/admin/api/decisions":
@@ -406,7 +409,7 @@ def make_traffic(gateway):
         chance = random.random()
         outcome = "bypass" if chance < 0.04 else "joined" if chance < 0.1 else "refresh" if chance < 0.115 else "error" if chance < 0.12 else None
         gateway.ask(random.choices(tenants, weights=(8, 5, 3, 2, 1))[0], random.choice(["qwen2.5-vl-7b", "qwen2.5-vl-7b", "llava-1.6"]), question, outcome=outcome,
-                    operation=random.choice(["chat"] * 9 + ["completions"]), media=["image"] if random.random() < 0.6 else (), tags=["doc:42@v7"] if "contract" in question else ())
+                    operation=random.choice(["chat"] * 9 + ["completion"]), media=["image"] if random.random() < 0.6 else (), tags=["doc:42@v7"] if "contract" in question else ())
         if random.random() < 0.003:
             gateway.mode = random.choice(MODES[:3])
         time.sleep(random.expovariate(25))

@@ -1,0 +1,359 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Afterimage authors
+"""The dashboard in a real browser: its numbers, its explanations, its buttons; on a phone, in the dark, by keyboard. Without
+AFTERIMAGE_PROGRAM it is the fake's; screenshots are kept in AFTERIMAGE_SCREENSHOTS."""
+import os
+import pathlib
+import re
+import tempfile
+import unittest
+
+import browser
+from gateway_under_test import PROGRAM, SOURCE, Gateway, traffic
+
+SHOTS = pathlib.Path(os.environ.get("AFTERIMAGE_SCREENSHOTS") or tempfile.mkdtemp(prefix="afterimage-screenshots-"))
+PAGE = (SOURCE / "src/gateway/dashboard.html").read_text()
+ENTER, ESCAPE, TAB, RIGHT = "\ue007", "\ue00c", "\ue004", "\ue014"
+
+
+def setUpModule():
+    missing = browser.missing()
+    if missing:
+        raise unittest.SkipTest(f"not installed: {', '.join(missing)} (scripts/install-deps.sh test)")
+
+
+class Source(unittest.TestCase):
+    """What can be told from the page's text."""
+
+    def test_needs_nothing_from_elsewhere(self):
+        addresses = set(re.findall(r"https?://[^\s'\"<>)]+", PAGE))
+        self.assertEqual(addresses, {"http://www.w3.org/2000/svg"})
+        self.assertNotRegex(PAGE, r"<(script|img|iframe|object|embed)[^>]*\ssrc=|@import|url\(")
+
+    def test_text_only_ever_becomes_text(self):
+        self.assertNotRegex(PAGE, r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|createContextualFragment|DOMParser|eval\(|new Function|srcdoc")
+
+    def test_its_security_policy_can_be_strict(self):
+        self.assertEqual(len(re.findall(r"<script\b", PAGE)), 1)
+        self.assertEqual(len(re.findall(r"<style\b", PAGE)), 1)
+        self.assertEqual(PAGE.count('nonce="@NONCE@"'), 2)
+        self.assertEqual(PAGE.count("@NONCE@"), 2)
+        markup = re.sub(r"(?s)<(script|style)\b.*?</\1>", "", PAGE)
+        self.assertNotRegex(markup, r"\son\w+=|\sstyle=|javascript:")
+
+
+class Page(unittest.TestCase):
+    """One gateway with known traffic and one window, for all tests that only look."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.gateway = cls.enterClassContext(Gateway())
+        traffic(cls.gateway)
+        cls.window = cls.enterClassContext(browser.Browser())
+
+    def setUp(self):
+        w = self.window
+        w.features(dark=False)
+        w.resize(1360, 1000)
+        w.open(self.gateway.admin + "/")
+        self.wait_for_numbers()
+
+    def tearDown(self):
+        self.assertEqual(self.window.complaints(), [], "the console complains")
+
+    def wait_for_numbers(self):
+        self.window.wait(lambda: len(self.window.all("#decision-rows tr")) >= 12, "twelve decisions")
+
+    def stat(self, selector, name="value"):
+        return float(self.window.run("return document.querySelector(arguments[0]).dataset[arguments[1]]", selector, name))
+
+    def shown(self, selector):
+        return float(self.window.text(selector).replace(",", ""))
+
+    def opened(self):
+        return self.window.run("return document.getElementById('sheet').open")
+
+    def explain(self, outcome, number=0):
+        w = self.window
+        w.run("document.querySelectorAll(`tr[data-outcome=${arguments[0]}] .explain`)[arguments[1]].focus()", outcome, number)
+        w.press(ENTER)
+        w.wait(lambda: self.opened() and w.all("#sheet .facts"), "an explanation")
+
+    def test_numbers_are_those_of_the_metrics(self):
+        g, w = self.gateway, self.window
+        self.assertEqual(self.stat("#reuse", "total"), 12)
+        self.assertEqual(g.total("afterimage_requests_total", operation="chat"), 12)
+        for outcome in ("hit", "miss", "bypass"):
+            self.assertEqual(self.stat(f"[data-outcome={outcome}][data-value]"), g.total("afterimage_requests_total", outcome=outcome), outcome)
+        for rung in ("text:exact", "text:canonical"):
+            self.assertEqual(self.stat(f"[data-rung='{rung}']", "served"), g.total("afterimage_answers_lookups_total", rung=rung, verdict="served"), rung)
+            self.assertEqual(self.shown(f"[data-rung='{rung}'] td:last-child"), self.stat(f"[data-rung='{rung}']", "served"), "what is seen")
+        self.assertEqual(self.stat("[data-rung='text:exact']", "served"), 4)
+        self.assertEqual(self.stat("[data-rung='text:canonical']", "served"), 1)
+        self.assertAlmostEqual(self.stat("#saved-time"), g.total("afterimage_saved_seconds_total"), places=3)
+        self.assertEqual(self.stat("#saved-prompt"), g.total("afterimage_saved_tokens_total", kind="prompt"))
+        self.assertEqual(self.stat("#saved-output"), g.total("afterimage_saved_tokens_total", kind="output"))
+        self.assertEqual(self.shown("#saved-output"), self.stat("#saved-output"), "what is seen")
+        self.assertEqual(w.text("[data-outcome=miss][data-value]"), "6 asked the model")
+        self.assertEqual(self.stat("#memory-used"), g.total("afterimage_memory_used_bytes"))
+        self.assertEqual(self.stat("#unsafe-rate", "checked"), g.total("afterimage_unsafe_checked_total"))
+        self.assertIn("41.7", w.text("#share").replace("\u202f", " ") + w.text("#share-of"))
+        w.screenshot(SHOTS / "light.png")
+
+    def test_numbers_change_while_it_is_open(self):
+        g, w = self.gateway, self.window
+        before = self.stat("#reuse", "total")
+        newest = w.run("return document.querySelector('.explain').dataset.decision")
+        try:
+            g.ask("What is on the table?")
+            w.wait(lambda: self.stat("#reuse", "total") == before + 1, "one request more")
+            w.wait(lambda: w.run("return document.querySelector('.explain').dataset.decision") != newest, "one decision more")
+        finally:
+            self.start_again()
+
+    @classmethod
+    def start_again(cls):
+        """The other tests count on the traffic that they know."""
+        cls.gateway.__exit__()
+        cls.gateway.__init__()
+        traffic(cls.gateway)
+
+    def test_explains_a_hit_step_by_step(self):
+        w = self.window
+        row = "tr[data-outcome=hit] .explain"
+        w.click(row)
+        w.wait(lambda: w.all("#sheet .ladder li"), "an explanation")
+        self.assertEqual([w.run("return arguments[0].textContent", {browser.ELEMENT: e}) for e in w.all("#sheet .ladder b")], ["text:exact", "text:canonical"])
+        said = w.text("#sheet-body")
+        self.assertIn("Nothing like it is kept.", said)
+        self.assertIn("Found, and served. The model was not asked.", said)
+        self.assertIn("What is on the table?", said, "the question that the answer was given to")
+        self.assertIn("what is on the table", said)
+        w.screenshot(SHOTS / "explain.png")
+        w.click("#sheet-close")
+        self.assertFalse(self.opened())
+
+    def test_explains_a_miss_down_to_the_model(self):
+        self.explain("miss")
+        said = self.window.text("#sheet-body")
+        self.assertIn("text:exact", said)
+        self.assertIn("the model", said)
+        self.assertIn("was asked; the answer took", said)
+
+    def test_a_prompt_cannot_become_a_script(self):
+        w = self.window
+        self.assertIn("<script>document.title='owned'</script>", w.text("#decision-rows"))
+        self.explain("miss", 1)
+        self.assertIn("<img src=x", w.text("#sheet-body"))
+        w.press(ESCAPE)
+        w.click("#tab-entries")
+        w.wait(lambda: "<img src=x" in w.text("#entry-rows"), "the entry")
+        self.assertEqual(w.run("return [document.title, document.scripts.length, document.images.length]"), ["Afterimage", 1, 0])
+
+    def test_explains_a_request_that_was_not_made(self):
+        g, w = self.gateway, self.window
+        w.click("#try")
+        w.run("document.querySelector('#sheet textarea').value = arguments[0]",
+              '{"model":"afterimage-reference","temperature":0,"max_tokens":8,"messages":[{"role":"user","content":"Who is shown here?"}]}')
+        w.click("#sheet button[type=submit]")
+        w.wait(lambda: w.all("#sheet .ladder li"), "an explanation")
+        self.assertIn("Found, and served", w.text("#sheet-body"))
+        self.assertEqual(g.total("afterimage_requests_total"), 12, "nothing is counted")
+        w.press(ESCAPE)
+        w.click("#try")
+        w.run("document.querySelector('#sheet textarea').value = '{'")
+        w.click("#sheet button[type=submit]")
+        w.wait(lambda: w.all("#sheet .notice"), "what is wrong")
+        self.assertIn("The body is not JSON", w.text("#sheet .notice"))
+
+    def test_decisions_can_be_filtered(self):
+        w = self.window
+        w.run("const s = document.getElementById('outcome'); s.value = 'bypass'; s.dispatchEvent(new Event('change'))")
+        self.assertEqual(w.run("return [...document.querySelectorAll('#decision-rows tr:not([hidden])')].map((r) => r.dataset.outcome)"), ["bypass"])
+        w.run("const s = document.getElementById('outcome'); s.value = 'error'; s.dispatchEvent(new Event('change'))")
+        self.assertTrue(w.visible("#no-decisions"))
+
+    def test_works_by_keyboard(self):
+        w = self.window
+        w.run("document.body.focus()")
+        w.press(TAB)
+        self.assertEqual(w.run("return document.activeElement.className"), "skip", "the first stop skips to the numbers")
+        w.run("document.querySelector('tr[data-outcome=hit] .explain').focus()")
+        chosen = w.run("return document.activeElement.dataset.decision")
+        w.press(ENTER)
+        w.wait(lambda: self.opened() and w.all("#sheet .facts"), "an explanation")
+        self.assertTrue(w.run("return document.getElementById('sheet').contains(document.activeElement)"), "the focus is in the dialog")
+        w.press(ESCAPE)
+        self.assertFalse(self.opened(), "Esc closes")
+        self.assertEqual(w.run("return document.activeElement.dataset.decision"), chosen, "and the focus is where it was")
+        outline = "const e = document.activeElement; const s = getComputedStyle(e.closest('tr') ?? e); return [s.outlineStyle, parseFloat(s.outlineWidth) >= 2]"
+        self.assertEqual(w.run(outline), ["solid", True], "the focus is seen")
+        w.run("document.getElementById('tab-decisions').focus()")
+        w.press(RIGHT)
+        self.assertEqual(w.run("return [document.activeElement.id, document.getElementById('entries').hidden]"), ["tab-entries", False])
+        self.assertEqual(w.run(outline), ["solid", True])
+
+    def test_everything_that_is_pressed_or_filled_has_a_name(self):
+        w = self.window
+        for open_it in (None, "#tab-entries", "#invalidate"):
+            if open_it:
+                w.click(open_it)
+            nameless = w.run("""return [...document.querySelectorAll('button, input, select, textarea, [role=img]')].filter((e) =>
+              !(e.getAttribute('aria-label') || e.textContent.trim() && e.tagName === 'BUTTON' || e.labels?.length)).map((e) => e.outerHTML)""")
+            self.assertEqual(nameless, [])
+        w.press(ESCAPE)
+
+    def test_fits_a_phone(self):
+        w = self.window
+        w.resize(360, 780, phone=True)
+        w.open(self.gateway.admin + "/")
+        self.wait_for_numbers()
+        for tab in ("#tab-decisions", "#tab-entries", "#tab-tenants"):
+            w.click(tab)
+            w.wait(lambda: w.run("return document.getElementById('main').getAttribute('aria-busy')") is None, "numbers")
+            self.assertLessEqual(w.run("return document.documentElement.scrollWidth"), 360, tab)
+            wide = w.run("""return [...document.querySelectorAll('main *')].filter((e) => e.getClientRects().length && e.getBoundingClientRect().right > 361
+              && !e.closest('.away')).map((e) => e.outerHTML.slice(0, 120))""")
+            self.assertEqual(wide, [], f"{tab}: hangs over the edge")
+        w.click("#tab-decisions")
+        small = w.run("return [...document.querySelectorAll('main button:not(.explain), header button')].filter((e) => e.offsetHeight && e.offsetHeight < 32).map((e) => e.id)")
+        self.assertEqual(small, [], "too small for a finger")
+        w.run("scrollTo(0, 0)")
+        w.screenshot(SHOTS / "phone.png")
+        self.explain("hit")
+        self.assertLessEqual(w.run("return document.getElementById('sheet').getBoundingClientRect().right"), 360)
+        w.screenshot(SHOTS / "phone-explain.png")
+
+    def test_is_readable_in_light_and_in_the_dark(self):
+        w = self.window
+        for dark in (False, True):
+            w.features(dark=dark)
+            back = w.run("return getComputedStyle(document.body).backgroundColor")
+            self.assertEqual(luminance(back) < 0.2, dark, back)
+            for selector in ("#share", "#share-of", "#rate", ".chip.hit", ".chip.bypass", "#state", "#unsafe-text", "#decision-rows td.dim", "[aria-selected=true]", "#drain"):
+                self.assertGreaterEqual(contrast(*w.run(COLOURS, selector)), 4.5, f"{selector}, {'dark' if dark else 'light'}")
+        w.screenshot(SHOTS / "dark.png")
+
+    def test_stands_still_for_who_asks_for_it(self):
+        w = self.window
+        w.devtools("Emulation.setEmulatedMedia", features=[{"name": "prefers-reduced-motion", "value": "reduce"}])
+        w.run("document.querySelector('#decision-rows tr').classList.add('fresh')")
+        self.assertEqual(w.run("return getComputedStyle(document.querySelector('#decision-rows tr')).animationName"), "none")
+        w.features()
+        self.assertNotEqual(w.run("return getComputedStyle(document.querySelector('#decision-rows tr')).animationName"), "none")
+
+
+COLOURS = """const e = document.querySelector(arguments[0]); let at = e;
+  while (at && /rgba\\(.*, 0\\)/.test(getComputedStyle(at).backgroundColor)) at = at.parentElement;
+  return [getComputedStyle(e).color, getComputedStyle(at ?? document.body).backgroundColor]"""
+
+
+def luminance(colour):
+    def linear(c):
+        c = int(c) / 255
+        return c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4
+    r, g, b = (linear(c) for c in re.findall(r"\d+", colour)[:3])
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b
+
+
+def contrast(one, other):
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+class Deeds(unittest.TestCase):
+    """What changes the gateway has one of its own each."""
+
+    def start(self, token=""):
+        gateway = self.enterContext(Gateway(token))
+        traffic(gateway)
+        window = self.enterContext(browser.Browser())
+        window.resize(1360, 1000)
+        window.open(gateway.admin + "/")
+        return gateway, window
+
+    def numbers(self, window):
+        window.wait(lambda: len(window.all("#decision-rows tr")) >= 12, "twelve decisions")
+
+    def test_invalidates_after_it_showed_what_would_go(self):
+        g, w = self.start()
+        self.numbers(w)
+        w.click("#tab-entries")
+        w.wait(lambda: len(w.all("#entry-rows tr")) == 6, "six entries")
+        w.type("#q", "CHAIRS" + ENTER)
+        w.wait(lambda: len(w.all("#entry-rows tr")) == 1, "one entry")
+        self.assertIn("1 of 1 entry", w.text("#entry-count"))
+        w.click("#entry-rows button[aria-label^='Remove']")
+        w.wait(lambda: w.visible("#would"), "what would go")
+        self.assertIn("Would remove 1 entry", w.text("#would"))
+        self.assertIn("How many chairs are there?", w.text("#sheet .examples"))
+        self.assertEqual(g.api("stats")["answers"]["entries"], 6, "nothing is gone yet")
+        self.assertEqual(w.run("return document.activeElement.textContent"), "Keep them", "not by a hasty Enter")
+        w.screenshot(SHOTS / "invalidate.png")
+        w.click("#confirm")
+        w.wait(lambda: g.api("stats")["answers"]["entries"] == 5, "it is gone")
+        w.wait(lambda: w.visible("#no-entries"), "and from the list")
+
+        w.click("#invalidate")
+        w.run("const k = document.getElementById('kind'); k.value = 'all'; k.dispatchEvent(new Event('change'))")
+        w.click("#sheet button[type=submit]")
+        w.wait(lambda: w.visible("#would"), "what would go")
+        self.assertIn("Would remove 5 entries", w.text("#would"))
+        w.press(ESCAPE)
+        self.assertEqual(g.api("stats")["answers"]["entries"], 5, "Esc does nothing")
+        self.assertEqual(g.total("afterimage_answers_entries"), 5)
+
+    def test_pins(self):
+        g, w = self.start()
+        self.numbers(w)
+        w.click("#tab-entries")
+        w.wait(lambda: len(w.all("#entry-rows tr")) == 6, "six entries")
+        w.click("#entry-rows button[aria-pressed]")
+        w.wait(lambda: sum(e["pinned"] for e in g.api("entries")["entries"]) == 1, "one is pinned")
+        w.wait(lambda: w.run("return document.querySelector('#entry-rows button[aria-pressed]').ariaPressed") == "true", "it says so")
+
+    def test_asks_for_the_token(self):
+        g, w = self.start(token="a-token-of-16-bytes")
+        w.wait(lambda: w.visible("#token"), "the question for it")
+        w.press(ESCAPE, ESCAPE)
+        self.assertTrue(w.visible("#token"), "without it there is nothing to see")
+        self.assertEqual(len(w.all("#decision-rows tr")), 0)
+        w.type("#token", "wrong" + ENTER)
+        w.wait(lambda: w.visible("#token") and "refused" in w.text("#sheet-body"), "it is refused")
+        w.type("#token", "a-token-of-16-bytes" + ENTER)
+        self.numbers(w)
+        self.assertEqual(w.run("return [Object.values(sessionStorage), localStorage.length, document.cookie]"), [["a-token-of-16-bytes"], 0, ""])
+        w.open(g.admin + "/")
+        self.numbers(w)
+        w.click("#forget")
+        w.wait(lambda: w.visible("#token"), "the question again")
+
+    def test_says_when_the_server_is_gone(self):
+        g, w = self.start()
+        self.numbers(w)
+        self.assertFalse(w.visible("#unreachable"))
+        g.stop()
+        w.wait(lambda: w.visible("#unreachable"), "a notice")
+        self.assertIn("The server does not answer", w.text("#unreachable"))
+        self.assertEqual(w.text("#state"), "unreachable")
+        self.assertEqual(w.run("return document.getElementById('reuse').dataset.total"), "12", "the last numbers stay")
+        w.screenshot(SHOTS / "unreachable.png")
+
+    def test_drains_when_that_is_meant(self):
+        g, w = self.start()
+        self.numbers(w)
+        w.click("#drain")
+        self.assertEqual(w.run("return document.activeElement.textContent"), "Keep serving")
+        w.press(ESCAPE)
+        self.assertFalse(g.api("stats")["draining"])
+        w.click("#drain")
+        w.click("#confirm")
+        # A gateway with nothing left to do ends at once; then the page says that.
+        w.wait(lambda: w.text("#state") in ("draining", "unreachable"), "it drains")
+
+
+if __name__ == "__main__":
+    if PROGRAM:
+        print(f"against {PROGRAM}")
+    unittest.main()

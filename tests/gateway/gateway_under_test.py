@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Afterimage authors
+"""The gateway that a test talks to: `AFTERIMAGE_PROGRAM serve`, or the fake if that is not set."""
+import json
+import os
+import pathlib
+import queue
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import urllib.error
+import urllib.request
+
+HERE = pathlib.Path(__file__).resolve().parent
+SOURCE = HERE.parents[1]
+PROGRAM = os.environ.get("AFTERIMAGE_PROGRAM")
+LOCAL = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+SETTINGS = """
+[listen]
+port = 0
+[admin]
+port = 0
+token = "{token}"
+[answers]
+serve = "canonical"
+"""
+ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
+
+
+class Gateway:
+    """Runs until it is left. `front` and `admin` are addresses without a slash at the end."""
+
+    def __init__(self, token=""):
+        self.token = token
+        self.folder = tempfile.TemporaryDirectory(prefix="afterimage-gateway-")
+        if PROGRAM:
+            settings = pathlib.Path(self.folder.name, "afterimage.toml")
+            settings.write_text(SETTINGS.format(token=token))
+            command = [PROGRAM, "serve", "--config", str(settings)]
+        else:
+            command = [sys.executable, str(HERE / "fake_admin.py")] + (["--token", token] if token else [])
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+        self.lines = queue.Queue()
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+        try:
+            self.front, self.admin = self.addresses()
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def read(self):
+        for line in self.process.stdout:
+            self.lines.put(line)
+        self.lines.put(None)
+
+    def addresses(self):
+        """Both are printed when it starts; a line that holds an address and "admin" is the admin port's."""
+        front = admin = None
+        said = []
+        while front is None or admin is None:
+            line = self.lines.get(timeout=60)
+            if line is None:
+                raise AssertionError("the gateway ended: " + "".join(said))
+            said.append(line)
+            found = ADDRESS.search(line)
+            if found and "admin" in line:
+                admin = found[0]
+            elif found and "upstream" not in line:
+                front = found[0]
+        return front, admin
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+        self.folder.cleanup()
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(timeout=40)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self.reader.join(timeout=10)
+        self.process.stdout.close()
+
+    def open(self, address, body=None, **headers):
+        headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        if self.token and address.startswith(self.admin):
+            headers.setdefault("Authorization", f"Bearer {self.token}")
+        data = None if body is None else json.dumps(body).encode()
+        if data is not None:
+            headers["Content-Type"] = "application/json"
+        return LOCAL.open(urllib.request.Request(address, data=data, headers=headers), timeout=30)
+
+    def ask(self, question, model="afterimage-reference", **headers):
+        """One question to the model, at temperature 0."""
+        body = {"model": model, "temperature": 0, "max_tokens": 8, "messages": [{"role": "user", "content": question}]}
+        with self.open(self.front + "/v1/chat/completions", body, **headers) as response:
+            return json.load(response)
+
+    def api(self, path, body=None):
+        with self.open(f"{self.admin}/admin/api/{path}", body) as response:
+            return json.load(response)
+
+    def metrics_text(self):
+        with self.open(self.admin + "/metrics") as response:
+            return response.read().decode()
+
+    def metrics(self):
+        """{(name, frozenset of labels): value} of the text format, for names and labels as ours are."""
+        found = {}
+        for line in self.metrics_text().splitlines():
+            if line and not line.startswith("#"):
+                name, labels, value = re.fullmatch(r"([a-z_:0-9A-Z]+)(?:\{(.*)\})? (\S+)", line).groups()
+                found[name, frozenset(re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', labels or ""))] = float(value)
+        return found
+
+    def total(self, name, **labels):
+        """The sum over the series that have these labels."""
+        return sum(value for (n, has), value in self.metrics().items() if n == name and set(labels.items()) <= has)
+
+
+def traffic(gateway):
+    """What the tests count on: 12 requests, of them 6 misses, 4 hits for the same words, 1 for how they are typed, 1 bypass."""
+    questions = ["What is on the table?", "Who is shown here?", "Read the text.", "How many chairs are there?",
+                 "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>", "Which date is given?"]
+    for question in questions:
+        gateway.ask(question)
+    for question in questions[:4]:
+        gateway.ask(question)
+    gateway.ask("what is on the table")
+    gateway.ask("Do not keep this.", Cache_Control="no-store")
