@@ -33,6 +33,7 @@ struct AnswerFacts {
   std::vector<std::string> tags = {};  // what it depends on, by name: see AnswerFilter
   TenantId owner = {};                 // for whom it is kept
   AnswerQuota quota = {};              // of that owner, with this answer
+  Duration age{0};                     // of the answer already; its ttl is from now on all the same
 };
 
 /// Of one rung. Every look-up adds one to one of them, at every rung that it came to.
@@ -129,7 +130,7 @@ class AnswerCache final : public BudgetSharer {
   void add_observer(AnswerObserver& observer);
   void remove_observer(AnswerObserver& observer);
 
-  /// Keeps the answer; one to the same words in the same scope is replaced.
+  /// Keeps the answer; one to the same words in the same scope is replaced, unless it is newer.
   Result<void> insert(Question& question, const Answer& answer, const AnswerFacts& facts);
 
   /// False: there is none.
