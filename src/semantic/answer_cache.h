@@ -96,9 +96,9 @@ class AnswerObserver {
 /// Errors   kInvalidArgument: an answer that is not whole, a tag with a zero byte. kNoSpace: larger
 ///          than the quota, or than what others and pins leave of it or of the budget; nobody is
 ///          evicted for it. kUnavailable: admission is blocked.
-/// Threads  Any. One lock; folding and parsing happen outside of it. Copying and checking the bytes
-///          of an answer happen inside: they are kilobytes, and done sooner than a pin is taken and
-///          let go of.
+/// Threads  Any. One lock; folding happens outside of it. The bytes of an answer are checked and
+///          copied inside, once: they are kilobytes, and done sooner than a pin is taken and let go
+///          of.
 /// Cost     find O(length of the question) and the policy's touch, however many are cached; insert
 ///          O(log n) amortised. What goes by a filter looks at every entry, unless it names one,
 ///          and lets others in between: the lock is never held for longer than some hundred

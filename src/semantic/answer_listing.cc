@@ -15,7 +15,7 @@ namespace {
 
 /// How much is done under the lock at a time, in looks at an entry.
 constexpr std::size_t kSlice = 512;
-constexpr std::size_t kLookAtMatch = 4;       // to copy or remove it
+constexpr std::size_t kLookAtMatch = 8;       // to copy or remove it
 constexpr std::size_t kBytesOfOneLook = 512;  // of a question that is searched or copied
 
 /// Whoever waits for the lock gets it only if nobody else takes it before they are awake.
