@@ -328,21 +328,26 @@ constexpr std::array kAliases{
     Alias{"cf-cache-ttl", read_other_ttl},
 };
 
+/// same_header(), for names that mostly differ in their lengths.
+bool is_header(std::string_view name, std::string_view known) {
+  return name.size() == known.size() && same_header(name, known);
+}
+
 Result<void> read_header(std::string_view name, std::string_view value, Wishes& wishes) {
-  if (same_header(name, "Cache-Control")) {
+  if (is_header(name, "Cache-Control")) {
     wishes.has_cache_control = true;
     read_cache_control(value, wishes.wish);
     return {};
   }
-  if (same_header(name, "Pragma")) {
+  if (is_header(name, "Pragma")) {
     read_pragma(value, wishes.pragma_no_cache);
     return {};
   }
   for (const OwnHeader& own : kOwnHeaders) {
-    if (same_header(name, own.name)) return own.read(value, wishes);
+    if (is_header(name, own.name)) return own.read(value, wishes);
   }
   for (const Alias& alias : kAliases) {
-    if (same_header(name, alias.name)) {
+    if (is_header(name, alias.name)) {
       alias.read(value, wishes);
       return {};
     }

@@ -298,6 +298,15 @@ Result<Settings> parse_settings(std::string_view toml, std::string_view file) {
   return reader.settings();
 }
 
+std::vector<std::string> changed_settings(const Settings& now, const Settings& next) {
+  std::vector<std::string> keys;
+  for (const auto& setting : settings_table()) {
+    if (setting.print(now) != setting.print(next)) keys.emplace_back(setting.key);
+  }
+  if (now.tenancy.tenants != next.tenancy.tenants) keys.emplace_back(kTenantsKey);
+  return keys;
+}
+
 std::vector<std::string> needs_restart(const Settings& now, const Settings& next) {
   std::vector<std::string> keys;
   for (const auto& setting : settings_table()) {

@@ -34,8 +34,10 @@ struct AdminSettings {
 };
 
 struct UpstreamSettings {
-  std::string url;    // "http://127.0.0.1:8000"; empty: the built-in engine answers
-  std::string epoch;  // changes when the weights behind a model's name change
+  std::string url;      // "http://127.0.0.1:8000"; empty: the built-in engine answers
+  std::string key_env;  // an environment variable with the key that it asks for, instead of the
+                        // clients' own; empty: theirs are passed on
+  std::string epoch;    // changes when the weights behind a model's name change
   Duration connect_timeout = std::chrono::seconds(5);
   Duration idle_timeout = std::chrono::seconds(300);  // between two pieces of an answer
   std::uint32_t max_connections = 1024;
@@ -57,6 +59,9 @@ struct MemorySettings {
   Bytes disk_size = 64_GiB;
 
   bool operator==(const MemorySettings&) const = default;
+  /// What is watched, so that caches give back what others need: "auto", this machine or the
+  /// container it runs in; the folder of a control group; empty: nothing, and the budget stands.
+  std::string governor;
 };
 
 struct AnswerSettings {
@@ -167,5 +172,7 @@ struct Settings {
 
 /// Which of the keys that differ take effect only at the next start: "listen.port", …
 [[nodiscard]] std::vector<std::string> needs_restart(const Settings& now, const Settings& next);
+/// All keys that differ.
+[[nodiscard]] std::vector<std::string> changed_settings(const Settings& now, const Settings& next);
 
 }  // namespace afterimage

@@ -383,6 +383,9 @@ void add_servers(std::vector<Setting<Settings>>& table) {
 
   add({"upstream.url", "The server that answers; empty: the built-in engine."}, kAtStart,
       upstream(&UpstreamSettings::url), or_empty(check_upstream));
+  add({"upstream.key_env",
+       "An environment variable with the key it asks for; empty: clients send their own."},
+      kAtStart, upstream(&UpstreamSettings::key_env), AnyValue());
   add({"upstream.epoch", "Change it when the weights behind a model's name change."}, kAtStart,
       upstream(&UpstreamSettings::epoch), AnyValue());
   add({"upstream.connect_timeout", "For a connection to be made."}, kAtStart,
@@ -412,6 +415,10 @@ void add_answers(std::vector<Setting<Settings>>& table) {
       memory(&MemorySettings::disk), or_empty(check_folder));
   add({"memory.disk_size", "How much of that folder is used."}, kAtStart,
       memory(&MemorySettings::disk_size), between(1_MiB, Bytes(1ULL << 60U)));
+
+  add({"memory.governor",
+       "auto, or a control group's folder: give back what others need; empty: keep the budget."},
+      kAtStart, memory(&MemorySettings::governor), AnyValue());
 
   add({"answers.enabled", "false: every request is asked, and nothing is kept."}, kAtReload,
       answers(&AnswerSettings::enabled), AnyValue());

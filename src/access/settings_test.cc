@@ -263,16 +263,16 @@ TEST(SettingsTable, EveryMemberHasItsKeyAndNoOther) {
     count("admin", a, b, c, d);
   }
   {
-    const auto& [a, b, c, d, e] = s.upstream;
-    count("upstream", a, b, c, d, e);
+    const auto& [a, b, c, d, e, f] = s.upstream;
+    count("upstream", a, b, c, d, e, f);
   }
   {
     const auto& [a, b] = s.engine;
     count("engine", a, b);
   }
   {
-    const auto& [a, b, c, d] = s.memory;
-    count("memory", a, b, c, d);
+    const auto& [a, b, c, d, e] = s.memory;
+    count("memory", a, b, c, d, e);
   }
   {
     const auto& [a, b, c, d, e, f, g, h, i, j] = s.answers;

@@ -11,6 +11,7 @@
 #include <span>
 #include <thread>
 
+#include "afterimage/identity/fields.h"
 #include "afterimage/testing/seeds.h"
 
 namespace afterimage {
@@ -138,10 +139,13 @@ TEST(Tenants, SettingsThatNobodyCheckedAreErrors) {
 TEST(Tenants, WhereUnknownKeysAreRefusedOnlyListedOnesAreAnswered) {
   House house({tenant("acme", "sk-1")}, "refuse");
   EXPECT_TRUE(house.who("sk-1").has_value());
-  EXPECT_EQ(house.who("sk-2").error().code, ErrorCode::kInvalidArgument);
-  EXPECT_FALSE(house.who("sk-2").error().message.contains("sk-2"));
-  EXPECT_EQ(house.tenants->identify(std::nullopt, std::nullopt, "").error().code,
-            ErrorCode::kInvalidArgument);
+  const auto unknown = house.who("sk-2");
+  ASSERT_FALSE(unknown.has_value());
+  EXPECT_EQ(unknown.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_FALSE(unknown.error().message.contains("sk-2"));
+  const auto nobody = house.tenants->identify(std::nullopt, std::nullopt, "");
+  ASSERT_FALSE(nobody.has_value());
+  EXPECT_EQ(nobody.error().code, ErrorCode::kInvalidArgument);
   EXPECT_FALSE(house.who("SK-1").has_value()) << "keys are compared byte for byte";
   EXPECT_FALSE(house.who("sk-1x").has_value());
   EXPECT_FALSE(house.who(sha256_hex("sk-1")).has_value()) << "the digest is not the key";
@@ -173,6 +177,16 @@ TEST(Tenants, NamesOfUnknownKeysSayNothingAboutThem) {
 TEST(Tenants, AllBitsOfAKeyStandInItsNamespace) {
   House house;
   EXPECT_EQ(house.keeps_in("k").size(), std::string_view("key:64::").size() + 64);
+}
+
+TEST(Tenants, WhatStandsForAKeyIsItsHmacUnderASecretOfThisUseAlone) {
+  const auto bytes = [](std::string_view text) { return std::as_bytes(std::span(text)); };
+  const Secret own = hmac_sha256(secret(1), FieldWriter("afterimage.api-key.1").message());
+  std::string hex;
+  for (const std::byte byte : hmac_sha256(own, sha256(bytes("sk-1")))) {
+    hex += fmt::format("{:02x}", std::to_integer<unsigned>(byte));
+  }
+  EXPECT_EQ(House().keeps_in("sk-1", "n"), "key:64:" + hex + ":n");
 }
 
 TEST(Tenants, AllWithoutAKeyAreOne) {

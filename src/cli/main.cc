@@ -40,6 +40,7 @@ int run_program(int argc, char** argv) {
   World world{.files = files, .clock = clock};
   ExitCode code = ExitCode::kFine;
   add_run(program, world, code);
+  add_serve(program, world, code);
   add_explain(program, world, code);
   add_fingerprint(program, world, code);
   add_replay(program, world, code);

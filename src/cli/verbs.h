@@ -25,6 +25,7 @@ struct World {
 /// Each adds its verb; when the command line names it, its work runs and leaves the exit code in
 /// `code`.
 void add_run(CLI::App& program, World& world, ExitCode& code);
+void add_serve(CLI::App& program, World& world, ExitCode& code);
 void add_explain(CLI::App& program, World& world, ExitCode& code);
 void add_fingerprint(CLI::App& program, World& world, ExitCode& code);
 void add_replay(CLI::App& program, World& world, ExitCode& code);

@@ -87,21 +87,21 @@ void BuiltIn::answer(const Asked& asked, HttpListener& listener,
   auto request = engine_request(read.operation, *asked.body, read.media);
   if (!request.has_value()) return refuse(listener, 400, request.error());
   request->tenant = asked.tenant;
-  const GenerateOptions options{
-      .max_tokens = TokenCount(read.max_tokens.value_or(settings_.max_tokens))};
+  const GenerateOptions options{.max_tokens =
+                                    TokenCount(read.max_tokens.value_or(settings_.max_tokens))};
   const auto served = serve(*request, engine_, reuse_, clock_, options, stop);
   if (!served.has_value()) {
     if (served.error().code == ErrorCode::kCancelled) return listener.on_error(served.error());
     return refuse(listener, status_of(served.error().code), served.error());
   }
   const Completion& said = served->completion;
-  const ApiRecord record = record_of(
-      read.operation,
-      {.text = said.text,
-       .finish_reason = said.ended ? "stop" : "length",
-       .model = read.model,
-       .prompt_tokens = said.prefilled + said.resumed_from,
-       .output_tokens = TokenCount(static_cast<std::uint32_t>(said.tokens.size()))});
+  const ApiRecord record =
+      record_of(read.operation,
+                {.text = said.text,
+                 .finish_reason = said.ended ? "stop" : "length",
+                 .model = read.model,
+                 .prompt_tokens = said.prefilled + said.resumed_from,
+                 .output_tokens = TokenCount(static_cast<std::uint32_t>(said.tokens.size()))});
   if (read.stream) {
     const std::string events = record.events(stamps_.answer(read.operation), read.include_usage);
     return say(listener, 200, "text/event-stream", events);

@@ -8,13 +8,13 @@
 #include <bit>
 #include <cmath>
 
+#include "afterimage/gateway/durations.h"
+
 namespace afterimage {
 namespace {
 
 constexpr std::size_t kTenants = 200;
 constexpr std::size_t kSteps = 4;  // buckets for each doubling, beginning at a microsecond
-
-double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 }  // namespace
 
@@ -46,8 +46,8 @@ Duration Spread::quantile(double share) const {
 
 Counts::Counts(Metrics& metrics)
     : metrics_(metrics),
-      saved_seconds_(metrics.counter("afterimage_saved_seconds_total",
-                                     "Time that models were not asked for")),
+      saved_seconds_(
+          metrics.counter("afterimage_saved_seconds_total", "Time that models were not asked for")),
       saved_prompt_(metrics.counter("afterimage_saved_tokens_total",
                                     "Tokens that no model had to read or write",
                                     {{"kind", "prompt"}})),
@@ -105,8 +105,10 @@ void Counts::count_tenant(const Decision& decision) {
   auto it = tenants_.find(decision.tenant);
   if (it == tenants_.end()) {
     const std::string name = tenants_.size() < kTenants ? decision.tenant : "other";
-    it = tenants_.try_emplace(name, TenantCounts{.name = name}).first;
+    it =
+        tenants_.try_emplace(name, TenantCounts{.name = name, .keeps_in = decision.keeps_in}).first;
   }
+  ++it->second.outcomes[static_cast<std::size_t>(decision.outcome)];
   ++it->second.requests;
   if (decision.outcome == Outcome::kHit || decision.outcome == Outcome::kJoined) ++it->second.hits;
   it->second.saved += decision.saved;

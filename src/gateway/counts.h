@@ -32,6 +32,8 @@ class Spread {
 /// What one tenant asked and was given.
 struct TenantCounts {
   std::string name;
+  std::string keeps_in;  // whose namespace
+  std::array<std::uint64_t, kOutcomes> outcomes{};
   std::uint64_t requests = 0;
   std::uint64_t hits = 0;
   Duration saved{0};

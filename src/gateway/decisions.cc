@@ -35,4 +35,9 @@ std::optional<Decision> Decisions::find(std::uint64_t id) const {
   return kept_[static_cast<std::size_t>(id - first - 1)];
 }
 
+std::uint64_t Decisions::last() const {
+  const MutexLock lock(mutex_);
+  return last_;
+}
+
 }  // namespace afterimage

@@ -33,6 +33,7 @@ struct Decision {
   std::uint64_t id = 0;
   WallTime at{};
   std::string tenant;
+  std::string keeps_in;  // whose namespace
   std::string operation;
   std::string model;
   Outcome outcome = Outcome::kError;
@@ -65,6 +66,8 @@ class Decisions {
   /// newest.
   [[nodiscard]] std::vector<Decision> list(std::uint64_t after, std::size_t limit) const;
   [[nodiscard]] std::optional<Decision> find(std::uint64_t id) const;
+  /// The newest id; 0: there was none.
+  [[nodiscard]] std::uint64_t last() const;
 
  private:
   const std::size_t keep_;

@@ -25,8 +25,8 @@ class Flights {
     bool leads = false;
   };
   /// A seat in the flight of this name; there being none, in the one that `start` makes, which the
-  /// caller then leads. If flights have landed since `landed`, their answers may be kept by now, and
-  /// nobody boards.
+  /// caller then leads. If flights have landed since `landed`, their answers may be kept by now,
+  /// and nobody boards.
   [[nodiscard]] Boarded board(const std::string& key, std::uint64_t landed,
                               const std::function<std::shared_ptr<Flight>()>& start);
   /// It has landed, or nobody should join it any more.

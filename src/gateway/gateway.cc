@@ -85,15 +85,15 @@ void Gateway::handle(HttpRequest request, Responder responder) {
   }
   const auto operation = operation_of(path);
   if (operation.has_value() && request.method != "POST") {
-    HttpReply reply = error_reply(405, "this is asked with POST", "invalid_request_error",
-                                  "method_not_allowed");
+    HttpReply reply =
+        error_reply(405, "this is asked with POST", "invalid_request_error", "method_not_allowed");
     reply.headers.add("Allow", "POST");
     return responder.reply(std::move(reply));
   }
   if (!path.starts_with("/v1/")) {
-    return responder.reply(error_reply(404, "there is nothing at " + std::string(path) +
-                                                "; the API is under /v1/",
-                                       "invalid_request_error", "not_found"));
+    return responder.reply(
+        error_reply(404, "there is nothing at " + std::string(path) + "; the API is under /v1/",
+                    "invalid_request_error", "not_found"));
   }
   std::make_shared<Passage>(*this, operation, std::move(request), std::move(responder))->begin();
 }

@@ -73,7 +73,8 @@ class Fetch final : public std::enable_shared_from_this<Fetch> {
   /// One answer, gathered.
   class Answer final : public HttpListener {
    public:
-    Answer(std::shared_ptr<Fetch> fetch, Url url) : fetch_(std::move(fetch)), url_(std::move(url)) {}
+    Answer(std::shared_ptr<Fetch> fetch, Url url)
+        : fetch_(std::move(fetch)), url_(std::move(url)) {}
     void on_head(unsigned status, HttpHeaders headers) override {
       status_ = status;
       headers_ = std::move(headers);
@@ -87,8 +88,8 @@ class Fetch final : public std::enable_shared_from_this<Fetch> {
     void on_end() override { fetch_->got(status_, headers_, body_, url_); }
     void on_error(const Error& error) override {
       if (too_large_) {
-        return fetch_->done_(fail(ErrorCode::kLimitExceeded,
-                                  fetch_->media_[fetch_->at_].address + " is larger than is taken"));
+        return fetch_->done_(fail(ErrorCode::kLimitExceeded, fetch_->media_[fetch_->at_].address +
+                                                                 " is larger than is taken"));
       }
       fetch_->done_(std::unexpected(error));
     }
@@ -106,13 +107,14 @@ class Fetch final : public std::enable_shared_from_this<Fetch> {
   void get(const std::string& address) {
     auto url = allowed_url(address, settings_);
     if (!url.has_value()) return done_(std::unexpected(url.error()));
-    HttpCall call{.method = "GET",
-                  .url = *url,
-                  .headers = {{"User-Agent", "afterimage"}, {"Accept", "image/*, audio/*, video/*"}},
-                  .body = nullptr,
-                  .connect_timeout = settings_.timeout,
-                  .idle_timeout = settings_.timeout,
-                  .deadline = settings_.timeout};
+    HttpCall call{
+        .method = "GET",
+        .url = *url,
+        .headers = {{"User-Agent", "afterimage"}, {"Accept", "image/*, audio/*, video/*"}},
+        .body = nullptr,
+        .connect_timeout = settings_.timeout,
+        .idle_timeout = settings_.timeout,
+        .deadline = settings_.timeout};
     if (!settings_.private_addresses) call.may_connect = is_public_address;
     auto answer = std::make_shared<Answer>(shared_from_this(), *std::move(url));
     answer->handle = caller_.call(std::move(call), answer);
@@ -128,8 +130,8 @@ class Fetch final : public std::enable_shared_from_this<Fetch> {
       return get(resolved(std::string(*location), from));
     }
     if (status != 200) {
-      return done_(fail(ErrorCode::kInvalidArgument, media.address + ": its server answers " +
-                                                         std::to_string(status)));
+      return done_(fail(ErrorCode::kInvalidArgument,
+                        media.address + ": its server answers " + std::to_string(status)));
     }
     media.bytes = bytes_of(body);
     if (const auto type = headers.find("content-type")) {

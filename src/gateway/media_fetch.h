@@ -21,8 +21,8 @@ namespace afterimage {
                                      const MediaSettings& settings);
 
 /// Fetches what media parts name, one after the other: http and https from the hosts that are
-/// allowed, redirections checked like the first address, names checked again once they are resolved;
-/// files from the folders that are allowed.
+/// allowed, redirections checked like the first address, names checked again once they are
+/// resolved; files from the folders that are allowed.
 ///
 /// `done` gets the media with their bytes, or the error: kInvalidArgument: an address that may not
 /// be fetched, or whose server says there is none; kLimitExceeded: a larger file than allowed, more

@@ -70,8 +70,7 @@ Passage::Passage(Gateway& gateway, std::optional<ApiOperation> operation, HttpRe
       body_(request_.body) {
   decision_.at = gateway.parts().stamps.clock().now();
   decision_.operation = operation.has_value() ? to_string(*operation) : "other";
-  decision_.request_id =
-      given_id(request_.headers).value_or("");
+  decision_.request_id = given_id(request_.headers).value_or("");
   if (decision_.request_id.empty()) decision_.request_id = gateway.parts().stamps.request();
   decision_.trace_id = trace_of(request_.headers);
 }
@@ -88,7 +87,8 @@ void Passage::begin() {
   }
   if (request_.body->size() <= kReadHere) return read();
   if (!gateway_.readers().post([self = shared_from_this()] { self->read(); })) {
-    refuse(503, "too many large requests are waiting; try again soon", "server_error", "overloaded");
+    refuse(503, "too many large requests are waiting; try again soon", "server_error",
+           "overloaded");
   }
 }
 
@@ -114,6 +114,7 @@ bool Passage::admit() {
   }
   tenant_ = *std::move(tenant);
   decision_.tenant = tenant_.name;
+  decision_.keeps_in = tenant_.keeps_in.text();
   return true;
 }
 
@@ -193,7 +194,30 @@ void Passage::look() {
     if (record.has_value() && fits(*record)) return answer_from_cache(found, *record);
     cache.take_back(found);
     decision_.why = "what is kept does not hold all that was asked for";
+    return ask_the_model();
   }
+  look_below();
+}
+
+/// A disk may take its time; others do not wait for it.
+void Passage::look_below() {
+  AnswerArchive* const archive = gateway_.parts().archive;
+  if (archive == nullptr) return ask_the_model();
+  const bool posted = gateway_.readers().post([self = shared_from_this(), archive] {
+    AnswerQuota quota{.bytes = self->tenant_.max_bytes, .entries = {}};
+    if (self->tenant_.max_entries.has_value())
+      quota.entries = EntryCount(*self->tenant_.max_entries);
+    auto found = archive->restore(*self->question_, self->rules_, quota);
+    if (!found.has_value()) return self->ask_the_model();
+    const auto record = ApiRecord::parse(found->answer->record);
+    if (!record.has_value() || !self->fits(*record)) return self->ask_the_model();
+    self->decision_.ladder.push_back(found->steps.back());
+    self->answer_from_cache(*found, *record);
+  });
+  if (!posted) ask_the_model();
+}
+
+void Passage::ask_the_model() {
   if (wish_.only_if_cached) {
     decision_.reason = "only-if-cached";
     return refuse(504, "there is no answer to this that may be served", "cache_miss",
@@ -214,8 +238,8 @@ bool Passage::identify_request() {
                                .digest = contents.back().hex(),
                                .bytes = Bytes(media.bytes->size())});
   }
-  auto space = gateway_.spaces().of(gateway_.parts().backend.identity(api_->model),
-                                    tenant_.keeps_in);
+  auto space =
+      gateway_.spaces().of(gateway_.parts().backend.identity(api_->model), tenant_.keeps_in);
   if (!space.has_value()) {
     bypass("unidentified", space.error().message);
     return false;
@@ -231,7 +255,9 @@ bool Passage::identify_request() {
 
 void Passage::decide_limit() {
   const AnswerSettings& settings = in_force_->settings.answers;
-  const auto none = [&](std::string_view reason, std::string why) { bypass(reason, std::move(why)); };
+  const auto none = [&](std::string_view reason, std::string why) {
+    bypass(reason, std::move(why));
+  };
   if (!settings.enabled || gateway_.parts().reuse.answer_cache() == nullptr) {
     return none("disabled", "answers are not kept here");
   }
@@ -254,10 +280,8 @@ void Passage::decide_limit() {
   if (eligible.limit == ReuseLimit::kExact || unstated || timeless || api_->question.empty()) {
     loosest = TextRung::kExact;
   }
-  rules_ = {.serve = loosest,
-            .watch = loosest,
-            .max_age = wish_.max_age,
-            .min_fresh = wish_.min_fresh};
+  rules_ = {
+      .serve = loosest, .watch = loosest, .max_age = wish_.max_age, .min_fresh = wish_.min_fresh};
 }
 
 bool Passage::fits(const ApiRecord& record) const {
@@ -276,10 +300,10 @@ void Passage::answer_from_cache(AnswerLookup& found, const ApiRecord& record) {
   decision_.saved_prompt_tokens = found.answer->prompt_tokens.value();
   decision_.saved_output_tokens = found.answer->output_tokens.value();
   HttpHeaders headers;
-  headers.add("Content-Type", api_->stream ? "text/event-stream; charset=utf-8" : "application/json");
+  headers.add("Content-Type",
+              api_->stream ? "text/event-stream; charset=utf-8" : "application/json");
   if (api_->stream) headers.add("Cache-Control", "no-cache");
-  std::string body =
-      api_->stream ? record.events(stamp, api_->include_usage) : record.body(stamp);
+  std::string body = api_->stream ? record.events(stamp, api_->include_usage) : record.body(stamp);
   decision_.first_byte = took;
   if (step.rung != TextRung::kExact) compare_later(found, record);
   reply(200, std::move(headers), std::move(body),
@@ -296,9 +320,8 @@ void Passage::answer_from_cache(AnswerLookup& found, const ApiRecord& record) {
 void Passage::compare_later(const AnswerLookup& found, const ApiRecord& record) {
   const AnswerSettings& settings = in_force_->settings.answers;
   if (!gateway_.chance(settings.verify_share)) return;
-  const auto landed = [&gateway = gateway_, said = record.text(),
-                       entry = found.steps.back().entry](const Flight& /*flight*/,
-                                                         const Result<ApiRecord>& again) {
+  const auto landed = [&gateway = gateway_, said = record.text(), entry = found.steps.back().entry](
+                          const Flight& /*flight*/, const Result<ApiRecord>& again) {
     if (!again.has_value()) return;
     const bool same = same_answer(said, again->text()) == SameAnswer::kSame;
     gateway.counts().compared(same);
@@ -334,8 +357,8 @@ Decision Passage::explain() {
   const bool hit = found.answer.has_value();
   decision_.outcome = hit ? Outcome::kHit : Outcome::kMiss;
   decision_.reason = hit ? "served" : "uri-miss";
-  decision_.why = hit ? "the same was answered before"
-                      : "this was not asked before, or what was kept is gone";
+  decision_.why =
+      hit ? "the same was answered before" : "this was not asked before, or what was kept is gone";
   if (hit) decision_.rung = to_string(found.steps.back().rung);
   decision_.saved = found.saved;
   return decision_;
@@ -393,16 +416,15 @@ void Passage::pass_on() {
   if (wish_.only_if_cached && operation_.has_value()) {
     return refuse(504, "this is not reused: " + decision_.why, "cache_miss", "only_if_cached");
   }
-  const auto flight = std::make_shared<Flight>(Flight::Options{
-      .record = std::nullopt,
-      .max_record = {},
-      .shared = false,
-      .landed = [self = shared_from_this()](const Flight& flew,
-                                            const Result<ApiRecord>& record) {
-        self->keep(flew, record);
-      },
-      .abandoned = nullptr,
-      .finish_abandoned = false});
+  const auto flight = std::make_shared<Flight>(
+      Flight::Options{.record = std::nullopt,
+                      .max_record = {},
+                      .shared = false,
+                      .landed = [self = shared_from_this()](
+                                    const Flight& flew,
+                                    const Result<ApiRecord>& record) { self->keep(flew, record); },
+                      .abandoned = nullptr,
+                      .finish_abandoned = false});
   wait_for(flight->join(), true);
   ask(flight);
 }
@@ -450,7 +472,8 @@ void Passage::client_left() {
   if (seat != nullptr) seat->leave();
 }
 
-/// The one who asked failed, for a reason that may be its own: the next one asks for all the others.
+/// The one who asked failed, for a reason that may be its own: the next one asks for all the
+/// others.
 bool Passage::try_again(Flight::Seat& seat) {
   const Flight& flight = seat.flight();
   const bool failed = flight.state() == Flight::State::kFailed;
@@ -539,7 +562,8 @@ void Passage::keep(const Flight& flight, Result<ApiRecord> record) {
   if (!worth_keeping(*record)) return;
   const AnswerSettings& settings = in_force_->settings.answers;
   std::optional<Duration> ttl = wish_.ttl.has_value() ? wish_.ttl : settings.ttl;
-  if (settings.max_ttl.has_value()) ttl = std::min(ttl.value_or(*settings.max_ttl), *settings.max_ttl);
+  if (settings.max_ttl.has_value())
+    ttl = std::min(ttl.value_or(*settings.max_ttl), *settings.max_ttl);
   AnswerFacts facts{.cost = gateway_.parts().clock.now() - asked_at_,
                     .ttl = ttl,
                     .tags = wish_.tags,
@@ -557,10 +581,18 @@ void Passage::keep(const Flight& flight, Result<ApiRecord> record) {
                       .output_tokens = record->output_tokens(),
                       .record = record->serialize()};
   Question question = *question_;
+  AnswerArchive* const archive = gateway_.parts().archive;
+  const auto before = archive == nullptr ? AnswerArchive::Moment() : archive->moment();
   const auto kept = gateway_.parts().reuse.answer_cache()->insert(question, answer, facts);
+  if (kept.has_value() && archive != nullptr) {
+    // What the disk is too slow for is kept in memory alone.
+    static_cast<void>(gateway_.readers().post([archive, question, answer, facts, before]() mutable {
+      archive->keep(question, answer, facts, before);
+    }));
+  }
   if (!kept.has_value()) {
-    gateway_.parts().log.debug("answer_not_kept", {{"request_id", decision_.request_id},
-                                                   {"why", kept.error().message}});
+    gateway_.parts().log.debug(
+        "answer_not_kept", {{"request_id", decision_.request_id}, {"why", kept.error().message}});
   }
 }
 
@@ -588,8 +620,7 @@ void Passage::reply(unsigned status, HttpHeaders headers, HttpBody body,
   add_cache_headers(headers, report);
   headers.set("X-Request-Id", decision_.request_id);
   if (responder_.has_value()) {
-    responder_->reply(
-        {.status = status, .headers = std::move(headers), .body = std::move(body)});
+    responder_->reply({.status = status, .headers = std::move(headers), .body = std::move(body)});
   }
 }
 

@@ -23,14 +23,14 @@ Stamps::Stamps(const WallClock& clock) : clock_(clock) {
 
 std::string Stamps::name(std::string_view prefix) {
   const std::uint64_t count = count_++;
-  return fmt::format("{}{:016x}{:016x}", prefix, Rng(high_ + count).next(), Rng(low_ ^ count).next());
+  return fmt::format("{}{:016x}{:016x}", prefix, Rng(high_ + count).next(),
+                     Rng(low_ ^ count).next());
 }
 
 ApiStamp Stamps::answer(ApiOperation operation) {
-  return {.id = name(operation == ApiOperation::kChat ? "chatcmpl-" : "cmpl-"),
-          .created = std::chrono::floor<std::chrono::seconds>(clock_.now())
-                         .time_since_epoch()
-                         .count()};
+  return {
+      .id = name(operation == ApiOperation::kChat ? "chatcmpl-" : "cmpl-"),
+      .created = std::chrono::floor<std::chrono::seconds>(clock_.now()).time_since_epoch().count()};
 }
 
 std::string Stamps::request() { return name("req-"); }

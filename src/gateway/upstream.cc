@@ -82,7 +82,8 @@ ModelIdentity Upstream::identity(const std::string& model) const {
 Answering Upstream::ask(Asked asked, std::shared_ptr<HttpListener> listener) {
   if (on_their_way_->fetch_add(1) >= settings_.max_connections) {
     --*on_their_way_;
-    listener->on_error({ErrorCode::kUnavailable, "too many requests are on their way to the model"});
+    listener->on_error(
+        {ErrorCode::kUnavailable, "too many requests are on their way to the model"});
     return {};
   }
   HttpCall call{.method = asked.method,

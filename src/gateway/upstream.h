@@ -18,8 +18,8 @@ namespace afterimage {
 class Upstream final : public Backend {
  public:
   /// `caller` outlives it. `key` is sent instead of the client's; empty: the client's is.
-  static Result<std::unique_ptr<Upstream>> create(const UpstreamSettings& settings,
-                                                  std::string key, HttpCaller& caller);
+  static Result<std::unique_ptr<Upstream>> create(const UpstreamSettings& settings, std::string key,
+                                                  HttpCaller& caller);
 
   [[nodiscard]] std::string_view kind() const override { return "upstream"; }
   [[nodiscard]] std::string name() const override { return settings_.url; }
@@ -29,7 +29,10 @@ class Upstream final : public Backend {
 
  private:
   Upstream(UpstreamSettings settings, Url url, std::string key, HttpCaller& caller)
-      : settings_(std::move(settings)), url_(std::move(url)), key_(std::move(key)), caller_(caller) {}
+      : settings_(std::move(settings)),
+        url_(std::move(url)),
+        key_(std::move(key)),
+        caller_(caller) {}
 
   UpstreamSettings settings_;
   Url url_;

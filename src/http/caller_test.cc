@@ -190,11 +190,12 @@ TEST(HttpCaller, TimeLimitsHold) {
 TEST(HttpCaller, ADeadlineHoldsHoweverOftenSomethingCame) {
   const auto dribble = std::make_shared<Dribble>();
   IoThreads threads(1);
-  const auto server = HttpServer::listen({.explain = nullptr},
-                                         [&](const auto& /*request*/, const Responder& responder) {
-                                           responder.reply({.body = dribble});
-                                         },
-                                         threads)
+  const auto server = HttpServer::listen(
+                          {.explain = nullptr},
+                          [&](const auto& /*request*/, const Responder& responder) {
+                            responder.reply({.body = dribble});
+                          },
+                          threads)
                           .value();
   Calling calling;
   HttpCall call = to("http://127.0.0.1:" + std::to_string(server->port()) + "/");

@@ -88,6 +88,7 @@ class StreamRecorder {
   [[nodiscard]] bool done() const;
   /// kInvalidArgument: bytes that are no such events, an error event, two answers in one; and a
   /// stream that ended without [DONE] or without a finish reason for every choice.
+  /// kLimitExceeded: larger than the limit.
   [[nodiscard]] Result<ApiRecord> finish();
 
  private:
@@ -103,6 +104,7 @@ struct PlainAnswer {
   TokenCount prompt_tokens{};
   TokenCount output_tokens{};
 };
+/// Chat and completions, with a finish reason. Bytes of the text that are not UTF-8 are replaced.
 [[nodiscard]] ApiRecord record_of(ApiOperation operation, const PlainAnswer& answer);
 
 /// {"error":{"message":…,"type":…,"param":null,"code":…}}, as every client of this API reads it.

@@ -60,6 +60,7 @@ struct ApiRequest {
   bool stream = false;
   bool include_usage = false;  // stream_options.include_usage
   std::optional<std::uint32_t> max_tokens = std::nullopt;
+  /// Of embeddings: as with a seed, so that only the very same words get the vector of others.
   SamplingFacts sampling;
   std::vector<ApiMedia> media;  // in order of appearance
   std::optional<ApiCacheWish> cache;

@@ -142,6 +142,7 @@ Result<void> AnswerCache::insert(Question& question, const Answer& answer,
       ++state_->stats.blocked;
       return fail(ErrorCode::kUnavailable, "admission is blocked: memory is short");
     }
+    if (state_->has_newer(exact, clock_.now() - facts.age)) return {};
     AFI_TRY(own, state_->admit(exact, needed, facts));
     shared = state_->options.shared;
   }

@@ -33,6 +33,7 @@ struct AnswerFacts {
   std::vector<std::string> tags = {};  // what it depends on, by name: see AnswerFilter
   TenantId owner = {};                 // for whom it is kept
   AnswerQuota quota = {};              // of that owner, with this answer
+  Duration age{0};                     // of the answer already; its ttl is from now on all the same
 };
 
 /// Of one rung. Every look-up adds one to one of them, at every rung that it came to.
@@ -95,9 +96,9 @@ class AnswerObserver {
 /// Errors   kInvalidArgument: an answer that is not whole, a tag with a zero byte. kNoSpace: larger
 ///          than the quota, or than what others and pins leave of it or of the budget; nobody is
 ///          evicted for it. kUnavailable: admission is blocked.
-/// Threads  Any. One lock; folding and parsing happen outside of it. Copying and checking the bytes
-///          of an answer happen inside: they are kilobytes, and done sooner than a pin is taken and
-///          let go of.
+/// Threads  Any. One lock; folding happens outside of it. The bytes of an answer are checked and
+///          copied inside, once: they are kilobytes, and done sooner than a pin is taken and let go
+///          of.
 /// Cost     find O(length of the question) and the policy's touch, however many are cached; insert
 ///          O(log n) amortised. What goes by a filter looks at every entry, unless it names one,
 ///          and lets others in between: the lock is never held for longer than some hundred
@@ -129,7 +130,7 @@ class AnswerCache final : public BudgetSharer {
   void add_observer(AnswerObserver& observer);
   void remove_observer(AnswerObserver& observer);
 
-  /// Keeps the answer; one to the same words in the same scope is replaced.
+  /// Keeps the answer; one to the same words in the same scope is replaced, unless it is newer.
   Result<void> insert(Question& question, const Answer& answer, const AnswerFacts& facts);
 
   /// False: there is none.

@@ -33,10 +33,13 @@ struct AnswerCache::State {
   /// Counts what was found, and removes what is over or damaged. `serve`: it will be used.
   void settle(const Match& match, bool serve, Duration now, RungStats& counts);
 
+  /// Whether one to the same words is kept that came later: then that one stays.
+  [[nodiscard]] bool has_newer(const AnswerFormKey& exact, Duration stored) const;
   /// How much leaves of the owner's own for so many bytes more. kNoSpace: it would not do, or what
   /// is replaced is pinned and this may not be.
   Result<Bytes> admit(const AnswerFormKey& exact, Bytes bytes, const AnswerFacts& facts);
-  /// The entry that is replaced goes first, unless it is pinned: then it stays until keep().
+  /// The entry that is replaced goes first, unless it is pinned or newer: then it stays
+  /// until keep().
   Result<Reservation> make_room(const AnswerFormKey& exact, Bytes bytes, const AnswerFacts& facts,
                                 Duration now);
   Result<void> keep(Question& question, const AnswerDraft& draft, Payload payload,

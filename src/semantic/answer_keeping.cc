@@ -173,6 +173,11 @@ void AnswerCache::State::obey_pin_limit() {
   }
 }
 
+bool AnswerCache::State::has_newer(const AnswerFormKey& exact, Duration stored) const {
+  const AnswerSlot* old = replaced(exact);
+  return old != nullptr && old->stored > stored;
+}
+
 const AnswerSlot* AnswerCache::State::replaced(const AnswerFormKey& exact) const {
   const auto place = forms.find(exact);
   return place.has_value() ? &slots[*place] : nullptr;
@@ -226,11 +231,13 @@ void AnswerCache::State::fit_quota(const AnswerFormKey& exact, Bytes bytes,
 Result<Reservation> AnswerCache::State::make_room(const AnswerFormKey& exact, Bytes bytes,
                                                   const AnswerFacts& facts, Duration now) {
   AFI_TRY([[maybe_unused]] const Bytes leaves, admit(exact, bytes, facts));
-  const Bytes stays = sub_sat(budget.used(), stats.resident) + stats.pinned.bytes;
-  bool possible = bytes <= sub_sat(budget.capacity(), stays);
+  const Bytes taken = sub_sat(budget.used(), stats.resident) + stats.pinned.bytes;
+  bool possible = bytes <= sub_sat(budget.capacity(), taken);
   if (possible) {
     const auto old = forms.find(exact);
-    if (old.has_value() && !slots[*old].pinned) erase(*old);
+    const bool stays =
+        !old.has_value() || slots[*old].pinned || slots[*old].stored > now - facts.age;
+    if (!stays) erase(*old);
     fit_quota(exact, bytes, facts, now);
   }
   while (possible) {
@@ -242,13 +249,14 @@ Result<Reservation> AnswerCache::State::make_room(const AnswerFormKey& exact, By
   return fail(ErrorCode::kNoSpace, "an answer of " + bytes_in_words(bytes) + " does not fit: of " +
                                        bytes_in_words(budget.capacity()) +
                                        " others and what is pinned hold " +
-                                       std::to_string(stays.value()));
+                                       std::to_string(taken.value()));
 }
 
 // Others may have come, and been pinned, since there was room.
 Result<void> AnswerCache::State::keep(Question& question, const AnswerDraft& draft, Payload payload,
                                       const AnswerFacts& facts, Duration now) {
   const AnswerFormKey exact = AnswerFormKey::exact(question);
+  if (has_newer(exact, now - facts.age)) return {};
   AFI_TRY([[maybe_unused]] const Bytes leaves, admit(exact, payload.bytes(), facts));
   const auto old = forms.find(exact);
   const bool pinned = old.has_value() && slots[*old].pinned;
@@ -262,7 +270,7 @@ Result<void> AnswerCache::State::keep(Question& question, const AnswerDraft& dra
   slot.payload = std::move(payload);
   slot.ends = draft.ends;
   slot.id = AnswerEntryId{++last_id};
-  slot.stored = now;
+  slot.stored = now - facts.age;
   slot.cost = facts.cost;
   if (facts.ttl.has_value() && *facts.ttl < AnswerSlot::kNever - now) {
     slot.expires = now + std::max(*facts.ttl, Duration(0));

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -21,6 +22,14 @@ inline std::string lowered(std::string_view text) {
     if (is_upper(c)) c = static_cast<char>(c - 'A' + 'a');
   }
   return lower;
+}
+
+/// Whether `words`, which are lowered, stand in the text, however capital they are there.
+inline bool says(std::string_view text, std::string_view words) {
+  const auto same = [](char said, char wanted) {
+    return (is_upper(said) ? static_cast<char>(said - 'A' + 'a') : said) == wanted;
+  };
+  return words.empty() || !std::ranges::search(text, words, same).empty();
 }
 
 }  // namespace afterimage::ascii

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+
+// Any bytes are a request or an error. What was read is JSON, its media stand where it is said that
+// they stand, and with what was fetched it is a request again.
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <vector>
+
+#include "afterimage/check.h"
+#include "afterimage/openai/request.h"
+
+using namespace afterimage;
+
+namespace {
+
+void check(ApiOperation operation, std::string_view body) {
+  auto request = read_api_request(operation, body);
+  if (!request.has_value()) return;
+  AFI_CHECK(nlohmann::json::accept(body));
+  AFI_CHECK(with_fetched_media(body, request->media) == body);
+  static_cast<void>(engine_request(operation, body, request->media));
+  const std::vector<ContentDigest> contents(request->media.size());
+  static_cast<void>(scope_of(*request, contents, {}));
+  for (ApiMedia& media : request->media) {
+    AFI_CHECK(media.begin < media.end && media.end <= body.size());
+    AFI_CHECK(body[media.begin] == '"' && body[media.end - 1] == '"');
+    AFI_CHECK(media.address.empty() == (media.bytes != nullptr));
+    if (!media.bytes) media.bytes = std::make_shared<const std::vector<std::byte>>(4);
+  }
+  const auto fetched = read_api_request(operation, with_fetched_media(body, request->media));
+  AFI_CHECK(fetched.has_value() && fetched->media.size() == request->media.size());
+  AFI_CHECK(fetched->question == request->question);
+  for (const ApiMedia& media : fetched->media) AFI_CHECK(media.bytes != nullptr);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view body(reinterpret_cast<const char*>(data), size);
+  for (const auto operation :
+       {ApiOperation::kChat, ApiOperation::kCompletion, ApiOperation::kEmbedding}) {
+    check(operation, body);
+  }
+  return 0;
+}

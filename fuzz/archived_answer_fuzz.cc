@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+
+// Any bytes give what was archived, a list of erasures or an error; what was read is written as it
+// was. The checksum of a list is made to fit, so that what is behind it is reached.
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "afterimage/check.h"
+#include "afterimage/identity/sha256.h"
+#include "afterimage/semantic/answer_erasures.h"
+#include "afterimage/semantic/archived_answer.h"
+
+using namespace afterimage;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto bytes = std::as_bytes(std::span(data, size));
+  const auto archived = archived_answer_from(bytes);
+  if (archived.has_value()) AFI_CHECK(std::ranges::equal(to_bytes(*archived), bytes));
+  if (const auto question = archived_question_from(bytes)) {
+    AFI_CHECK(std::ranges::equal(archived_question_bytes(*question), bytes));
+  }
+  if (const auto answer = from_record(bytes)) {
+    AFI_CHECK(std::ranges::equal(to_record(*answer), bytes));
+  }
+  std::vector<std::byte> list(bytes.begin(), bytes.end());
+  const auto checksum = sha256(bytes);
+  list.insert(list.end(), checksum.begin(), checksum.end());
+  if (const auto erasures = AnswerErasures::from_bytes(list)) {
+    AFI_CHECK(erasures->to_bytes() == list);
+    static_cast<void>(erasures->refuses(ArchivedAnswer()));
+  }
+  return 0;
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include <fmt/format.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "afterimage/access/settings.h"
+#include "afterimage/gateway/service.h"
+#include "cli/verbs.h"
+#include "cli/workload_call.h"
+
+namespace afterimage {
+namespace {
+
+struct ServeCall {
+  std::string config;
+  std::string upstream;
+  std::string size = "small";
+  int port = -1;
+  int admin_port = -1;
+  bool print_config = false;
+  bool check = false;
+};
+
+constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP};
+
+ExitCode not_served(const Error& error, ExitCode code) {
+  fmt::print(stderr, "afterimage serve: {}\n", error.message);
+  return code;
+}
+
+/// The file, and what the call says besides.
+Result<Settings> settings_of(const ServeCall& call, const Files& files) {
+  std::string text;
+  if (!call.config.empty()) {
+    AFI_TRY(const auto bytes, files.read(call.config));
+    text.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+  if (!call.upstream.empty()) {
+    // Checked as the file's own would be.
+    AFI_TRY([[maybe_unused]] const Settings said,
+            parse_settings("[upstream]\nurl = '''" + call.upstream + "'''", "--upstream"));
+  }
+  AFI_TRY(Settings settings, parse_settings(text, call.config.empty() ? "defaults" : call.config));
+  if (!call.upstream.empty()) settings.upstream.url = call.upstream;
+  if (call.port >= 0) settings.listen.port = static_cast<std::uint16_t>(call.port);
+  if (call.admin_port >= 0) settings.admin.port = static_cast<std::uint16_t>(call.admin_port);
+  return settings;
+}
+
+/// Told by signals, so that the call's own thread waits for all of them in one place.
+sigset_t all_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : kSignals) sigaddset(&set, signal);
+  return set;
+}
+
+void reload(Service& service) {
+  const auto done = service.reload();
+  if (!done.has_value()) {
+    fmt::print(stderr, "afterimage serve: the settings stay as they were: {}\n",
+               done.error().message);
+    return;
+  }
+  fmt::print("read the settings again: {} changed, {} take effect at the next start\n",
+             done->applied.size(), done->needs_restart.size());
+  std::fflush(stdout);
+}
+
+/// Until it is told to end.
+ExitCode wait_for_signals(Service& service, const sigset_t& signals) {
+  while (true) {
+    int signal = 0;
+    sigwait(&signals, &signal);
+    if (signal == SIGHUP) {
+      reload(service);
+      continue;
+    }
+    fmt::print("finishing what was begun; once more ends at once\n");
+    std::fflush(stdout);
+    // Whoever is asked twice does not wait.
+    pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+    return service.drain() ? ExitCode::kFine : ExitCode::kProblem;
+  }
+}
+
+ExitCode serve_requests(const ServeCall& call, World& world) {
+  auto settings = settings_of(call, world.files);
+  if (!settings.has_value()) return not_served(settings.error(), ExitCode::kWrongCall);
+  if (call.print_config) {
+    fmt::print("{}", print_settings(*settings));
+    return ExitCode::kFine;
+  }
+  if (call.check) {
+    fmt::print("the settings are valid\n");
+    return ExitCode::kFine;
+  }
+  ServiceOptions options{.settings = *settings,
+                         .read_settings = [call, &world] { return settings_of(call, world.files); },
+                         .engine = nullptr,
+                         .wants_to_end = [] { kill(getpid(), SIGTERM); },
+                         .version = AFTERIMAGE_VERSION};
+  if (settings->upstream.url.empty()) {
+    auto engine = make_engine(call.size, world.clock);
+    if (!engine.has_value()) return not_served(engine.error(), ExitCode::kWrongCall);
+    options.engine = *std::move(engine);
+  }
+  // Before there are other threads, which inherit it.
+  const sigset_t signals = all_signals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  const SystemWallClock wall_clock;
+  auto service = Service::start(std::move(options), world.clock, wall_clock);
+  if (!service.has_value()) {
+    const bool call_is_wrong = service.error().code == ErrorCode::kInvalidArgument;
+    return not_served(service.error(), call_is_wrong ? ExitCode::kWrongCall : ExitCode::kProblem);
+  }
+  const std::string name(settings->upstream.url.empty() ? "the built-in engine"
+                                                        : settings->upstream.url);
+  fmt::print("http://{}:{}/v1 answers for {}\n", settings->listen.address, (*service)->port(),
+             name);
+  fmt::print("admin: http://{}:{}/ shows what it saves\n", settings->admin.address,
+             (*service)->admin_port());
+  std::fflush(stdout);
+  return wait_for_signals(**service, signals);
+}
+
+}  // namespace
+
+void add_serve(CLI::App& program, World& world, ExitCode& code) {
+  auto call = std::make_shared<ServeCall>();
+  CLI::App* verb = program.add_subcommand(
+      "serve",
+      "Serve the OpenAI API: what was asked before is answered at once, and the rest by an\n"
+      "upstream (vLLM, SGLang, llama-server, Ollama, …) or by the built-in engine");
+  verb->add_option("--upstream", call->upstream, "The server that answers what is not kept")
+      ->type_name("URL");
+  verb->add_option("--config", call->config, "Settings; see --print-config")->type_name("FILE");
+  verb->add_option("--port", call->port, "Where clients ask, instead of listen.port (8080); 0: any")
+      ->check(CLI::Range(0, 65535))
+      ->type_name("N");
+  verb->add_option("--admin-port", call->admin_port,
+                   "The dashboard, instead of admin.port (8081); 0: any")
+      ->check(CLI::Range(0, 65535))
+      ->type_name("N");
+  verb->add_flag("--print-config", call->print_config,
+                 "Print every setting, explained, as a file for --config, and end");
+  verb->add_flag("--check", call->check, "Check the settings and end");
+  verb->footer(
+      "Examples:\n"
+      "  afterimage serve --upstream http://127.0.0.1:8000\n"
+      "  afterimage serve --print-config > afterimage.toml\n"
+      "  afterimage serve --config afterimage.toml\n"
+      "  curl http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' -d \\\n"
+      "    '{\"model\": \"m\", \"temperature\": 0, \"messages\": [{\"role\": \"user\", "
+      "\"content\": \"Hi\"}]}'\n"
+      "Clients set their base URL to http://127.0.0.1:8080/v1 and change nothing else.\n"
+      "SIGHUP reads the settings again; SIGTERM finishes what was begun.");
+  verb->callback([call, &world, &code] { code = serve_requests(*call, world); });
+}
+
+}  // namespace afterimage

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "afterimage/gateway/service.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "afterimage/disk/disk_tier.h"
+#include "afterimage/disk/store_secret.h"
+#include "afterimage/gateway/built_in.h"
+#include "afterimage/gateway/upstream.h"
+#include "afterimage/platform/files.h"
+#include "afterimage/platform/random.h"
+#include "afterimage/platform/surroundings.h"
+#include "afterimage/pressure/linux_gauges.h"
+
+namespace afterimage {
+namespace {
+
+constexpr unsigned kMostThreads = 8;
+/// For answers on their way up from a disk.
+constexpr Bytes kTransfer = 64_MiB;
+
+HttpLimits limits_of(const LimitSettings& settings) {
+  return {.body = settings.body,
+          .bodies = settings.bodies,
+          .headers = settings.headers,
+          .connections = settings.connections,
+          .header_timeout = settings.header_timeout,
+          .body_timeout = settings.body_timeout,
+          .idle_timeout = settings.idle_timeout,
+          .write_timeout = settings.write_timeout};
+}
+
+HttpLimits admin_limits() { return {.body = 64_MiB, .connections = 256}; }
+
+HttpReply explain_refusal(unsigned status, std::string_view why) {
+  return error_reply(status, why, status < 500 ? "invalid_request_error" : "server_error",
+                     "refused");
+}
+
+unsigned threads_of(const LimitSettings& settings) {
+  if (settings.threads > 0) return settings.threads;
+  return std::clamp(std::thread::hardware_concurrency(), 1U, kMostThreads);
+}
+
+Result<std::string> upstream_key(const UpstreamSettings& settings) {
+  if (settings.key_env.empty()) return std::string();
+  auto key = environment(settings.key_env);
+  if (!key.has_value() || key->empty()) {
+    return fail(ErrorCode::kInvalidArgument,
+                "upstream.key_env: the environment variable '" + settings.key_env + "' is not set");
+  }
+  return *std::move(key);
+}
+
+/// nullptr: nothing is watched.
+Result<std::shared_ptr<PressureGauge>> gauge_of(const std::string& where, const Files& files) {
+  if (where.empty()) return nullptr;
+  AFI_TRY(std::shared_ptr<PressureGauge> gauge,
+          where == "auto" ? open_host_gauge(files) : open_group_gauge(files, where));
+  return gauge;
+}
+
+}  // namespace
+
+/// In the order in which one stands on the other: they go from the last to the first.
+struct Service::State {
+  explicit State(ServiceOptions given, const Clock& on, const WallClock& wall)
+      : options(std::move(given)),
+        clock(on),
+        log({.level = parse_log_level(options.settings.log.level).value_or(LogLevel::kInfo)}, wall,
+            options.log),
+        stamps(wall) {}
+  ~State() {
+    // Connections and calls end first: they use everything else.
+    admin_server.reset();
+    server.reset();
+    if (threads != nullptr) threads->stop();
+  }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  Result<void> open_disk();
+  Result<Secret> secret();
+  void open_archive();
+  Result<void> start();
+  Result<void> listen();
+
+  ServiceOptions options;
+  std::function<Result<Reloaded>()> reload;
+  const Clock& clock;
+  Log log;
+  Stamps stamps;
+  SystemFiles files;
+  Metrics metrics;
+  std::unique_ptr<MemoryBudget> in_flight;
+  std::unique_ptr<DiskTier> disk;
+  std::unique_ptr<Reuse> reuse;
+  MemoryBudget transfer{kTransfer};
+  std::unique_ptr<AnswerArchive> archive;
+  std::unique_ptr<IoThreads> threads;
+  std::unique_ptr<HttpCaller> caller;
+  std::unique_ptr<Backend> backend;
+  std::unique_ptr<Gateway> gateway;
+  std::unique_ptr<Admin> admin;
+  std::unique_ptr<HttpServer> server;
+  std::unique_ptr<HttpServer> admin_server;
+};
+
+Result<void> Service::State::open_disk() {
+  const MemorySettings& memory = options.settings.memory;
+  DiskTierOptions how;
+  how.log.capacity = memory.disk_size;
+  how.log.append_patience = std::chrono::seconds(2);
+  // Besides memory.budget, since it is there before anything is kept.
+  const Bytes batches(how.log.batch_bytes.value() * how.log.batches);
+  in_flight = std::make_unique<MemoryBudget>(batches + 64_MiB);
+  AFI_TRY(disk, DiskTier::open(memory.disk, how, *in_flight, clock));
+  return {};
+}
+
+Result<Secret> Service::State::secret() {
+  const std::string& folder = options.settings.memory.disk;
+  if (!folder.empty()) {
+    const auto opened = open_disk();
+    if (opened.has_value()) {
+      if (auto kept = store_secret(folder)) return kept;
+    } else {
+      log.error("disk_not_used", {{"folder", folder}, {"why", opened.error().message}});
+    }
+    disk.reset();
+  }
+  return random_secret();
+}
+
+/// Without it answers end with the process, and requests are served all the same.
+void Service::State::open_archive() {
+  if (disk == nullptr || reuse->answer_cache() == nullptr) return;
+  auto opened = AnswerArchive::open({.tier = *disk,
+                                     .transfer = transfer,
+                                     .cache = *reuse->answer_cache(),
+                                     .files = files,
+                                     .erasures = options.settings.memory.disk + "/answers-erased",
+                                     .clock = clock,
+                                     .wall = stamps.clock()});
+  if (opened.has_value()) {
+    archive = *std::move(opened);
+  } else {
+    log.error("answers_not_archived", {{"why", opened.error().message}});
+  }
+}
+
+Result<void> Service::State::start() {
+  const Settings& settings = options.settings;
+  AFI_TRY(const Secret root, secret());
+  ReuseOptions kept{
+      .budget = settings.memory.budget, .policy = settings.memory.policy, .tier = disk.get()};
+  if (settings.answers.enabled) {
+    kept.answers = AnswerReuse{.rules = {}, .ttl = settings.answers.ttl, .in_serve = false};
+  }
+  AFI_TRY(kept.pressure.gauge, gauge_of(settings.memory.governor, files));
+  AFI_TRY(reuse, Reuse::create(kept, root, clock));
+  open_archive();
+  threads = std::make_unique<IoThreads>(threads_of(settings.limits));
+  caller = std::make_unique<HttpCaller>(
+      HttpCaller::Options{.max_idle = settings.upstream.max_connections}, *threads);
+  if (!settings.upstream.url.empty()) {
+    AFI_TRY(const std::string key, upstream_key(settings.upstream));
+    AFI_TRY(backend, Upstream::create(settings.upstream, key, *caller));
+  } else {
+    backend = std::make_unique<BuiltIn>(settings.engine, *options.engine, *reuse, clock, stamps,
+                                        threads_of(settings.limits));
+  }
+  AFI_TRY(gateway, Gateway::create(settings, {.backend = *backend,
+                                              .reuse = *reuse,
+                                              .archive = archive.get(),
+                                              .caller = *caller,
+                                              .threads = *threads,
+                                              .metrics = metrics,
+                                              .log = log,
+                                              .stamps = stamps,
+                                              .clock = clock,
+                                              .root = root}));
+  return listen();
+}
+
+Result<void> Service::State::listen() {
+  const Settings& settings = options.settings;
+  const auto connections = [this] {
+    return server == nullptr ? HttpServerStats() : server->stats();
+  };
+  admin = std::make_unique<Admin>(Admin::Parts{.gateway = *gateway,
+                                               .connections = connections,
+                                               .reload = reload,
+                                               .drain = options.wants_to_end,
+                                               .version = options.version});
+  publish_stats(metrics, *gateway, connections, options.version);
+  const auto public_handler = [this](HttpRequest request, Responder responder) {
+    gateway->handle(std::move(request), std::move(responder));
+  };
+  AFI_TRY(server, HttpServer::listen({.address = settings.listen.address,
+                                      .port = settings.listen.port,
+                                      .limits = limits_of(settings.limits),
+                                      .explain = explain_refusal},
+                                     public_handler, *threads));
+  const auto admin_handler = [this](const HttpRequest& request, const Responder& responder) {
+    admin->handle(request, responder);
+  };
+  AFI_TRY(admin_server, HttpServer::listen({.address = settings.admin.address,
+                                            .port = settings.admin.port,
+                                            .limits = admin_limits(),
+                                            .explain = explain_refusal},
+                                           admin_handler, *threads));
+  return {};
+}
+
+Service::Service(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Service::~Service() = default;
+
+Result<std::unique_ptr<Service>> Service::start(ServiceOptions options, const Clock& clock,
+                                                const WallClock& wall_clock) {
+  auto state = std::make_unique<State>(std::move(options), clock, wall_clock);
+  State& s = *state;
+  std::unique_ptr<Service> service(new Service(std::move(state)));
+  s.reload = [&service = *service] { return service.reload(); };
+  AFI_TRY_VOID(s.start());
+  return service;
+}
+
+std::uint16_t Service::port() const { return state_->server->port(); }
+std::uint16_t Service::admin_port() const { return state_->admin_server->port(); }
+Gateway& Service::gateway() { return *state_->gateway; }
+
+Result<Reloaded> Service::reload() {
+  State& s = *state_;
+  AFI_TRY(const Settings next, s.options.read_settings());
+  const Settings now = s.gateway->in_force()->settings;
+  Reloaded done{.applied = {}, .needs_restart = needs_restart(now, next)};
+  AFI_TRY_VOID(s.gateway->apply(next));
+  s.server->set_limits(limits_of(next.limits));
+  s.log.set_level(parse_log_level(next.log.level).value_or(LogLevel::kInfo));
+  for (const std::string& key : changed_settings(now, next)) {
+    if (std::ranges::find(done.needs_restart, key) == done.needs_restart.end()) {
+      done.applied.push_back(key);
+    }
+  }
+  s.log.info("settings_reloaded",
+             {{"applied", done.applied.size()}, {"needs_restart", done.needs_restart.size()}});
+  return done;
+}
+
+bool Service::drain() {
+  State& s = *state_;
+  s.gateway->start_draining();
+  const bool all = s.server->drain(s.gateway->in_force()->settings.limits.drain);
+  s.log.info("drained", {{"all_answered", all}});
+  return all;
+}
+
+}  // namespace afterimage

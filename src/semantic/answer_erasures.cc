@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "afterimage/semantic/answer_erasures.h"
+
+#include <algorithm>
+#include <limits>
+#include <string_view>
+#include <utility>
+
+#include "afterimage/identity/fields.h"
+#include "afterimage/semantic/ascii.h"
+#include "afterimage/semantic/field_reader.h"
+
+namespace afterimage {
+namespace {
+
+constexpr std::string_view kErasuresDomain = "afterimage/answer-erasures/1";
+constexpr std::size_t kChecksum = kDigestBytes;
+
+bool matches(const AnswerErasure& erasure, const ArchivedAnswer& archived) {
+  return (!erasure.space.has_value() || archived.scope.space == *erasure.space) &&
+         (!erasure.scope.has_value() || archived.scope.key == *erasure.scope) &&
+         (!erasure.question.has_value() || archived.question == *erasure.question) &&
+         (!erasure.kept_before.has_value() || archived.kept_at < *erasure.kept_before) &&
+         (erasure.owner == TenantId() || archived.owner == erasure.owner) &&
+         (erasure.tag.empty() || std::ranges::count(archived.tags, erasure.tag) > 0) &&
+         ascii::says(archived.question, ascii::lowered(erasure.words));
+}
+
+/// A field that is set, or its count 0.
+template <typename Value, typename Write>
+void write_optional(FieldWriter& fields, std::string_view name, const std::optional<Value>& value,
+                    const Write& write) {
+  fields.number(name, value.has_value() ? 1 : 0);
+  if (value.has_value()) write(*value);
+}
+
+template <typename Read>
+auto read_optional(FieldReader& fields, std::string_view name, const Read& read) {
+  return fields.number(name, 1) == 1 ? std::optional(read()) : std::nullopt;
+}
+
+void write_erasure(FieldWriter& fields, const AnswerErasure& erasure) {
+  fields.number("erasure", erasure.number);
+  write_optional(fields, "spaces", erasure.space,
+                 [&](const NamespaceId& space) { fields.bytes("space", space.bytes); });
+  write_optional(fields, "scopes", erasure.scope,
+                 [&](const ScopeKey& scope) { fields.bytes("scope", scope.bytes); });
+  write_optional(fields, "questions", erasure.question,
+                 [&](const std::string& question) { fields.text("question", question); });
+  fields.text("tag", erasure.tag).text("owner", erasure.owner.text()).text("words", erasure.words);
+  write_optional(fields, "times", erasure.kept_before, [&](WallTime time) {
+    fields.number("kept_before", static_cast<std::uint64_t>(time.time_since_epoch().count()));
+  });
+}
+
+AnswerErasure read_erasure(FieldReader& fields) {
+  AnswerErasure erasure;
+  erasure.number = fields.number("erasure");
+  erasure.space = read_optional(fields, "spaces",
+                                [&] { return NamespaceId{fields.bytes<kDigestBytes>("space")}; });
+  erasure.scope = read_optional(fields, "scopes",
+                                [&] { return ScopeKey{fields.bytes<kDigestBytes>("scope")}; });
+  erasure.question = read_optional(fields, "questions", [&] { return fields.text("question"); });
+  erasure.tag = fields.text("tag");
+  erasure.owner = TenantId(fields.text("owner"));
+  erasure.words = fields.text("words");
+  erasure.kept_before = read_optional(fields, "times", [&] {
+    constexpr auto kLatest = std::numeric_limits<Duration::rep>::max();
+    return WallTime(Duration(static_cast<Duration::rep>(fields.number("kept_before", kLatest))));
+  });
+  return erasure;
+}
+
+}  // namespace
+
+Result<void> AnswerErasures::add(AnswerErasure erasure) {
+  const std::size_t bytes = erasure.question.value_or("").size() + erasure.tag.size() +
+                            erasure.owner.text().size() + erasure.words.size();
+  if (bytes > kMostBytes) {
+    return fail(ErrorCode::kLimitExceeded,
+                "what names the answers to be erased has " + std::to_string(bytes) +
+                    " bytes, and at most " + std::to_string(kMostBytes) +
+                    " are remembered; name them by scope, tag or owner, or erase all");
+  }
+  erasure.number = ++count_;
+  if (erasures_.size() == kMost) {
+    const auto half = erasures_.begin() + kMost / 2;
+    all_before_ = std::prev(half)->number;
+    erasures_.erase(erasures_.begin(), half);
+  }
+  erasures_.push_back(std::move(erasure));
+  return {};
+}
+
+bool AnswerErasures::refuses(const ArchivedAnswer& archived) const {
+  // From a list that is ahead of this one: what has been erased since, nobody knows any more.
+  if (archived.erasures < all_before_ || archived.erasures > count_) return true;
+  return std::ranges::any_of(erasures_, [&](const AnswerErasure& erasure) {
+    return archived.erasures < erasure.number && matches(erasure, archived);
+  });
+}
+
+std::vector<std::byte> AnswerErasures::to_bytes() const {
+  FieldWriter fields(kErasuresDomain);
+  fields.bytes("secret", secret_)
+      .number("count", count_)
+      .number("all_before", all_before_)
+      .number("erasures", erasures_.size());
+  for (const AnswerErasure& erasure : erasures_) write_erasure(fields, erasure);
+  std::vector<std::byte> bytes(fields.message().begin(), fields.message().end());
+  const auto checksum = sha256(bytes);
+  bytes.insert(bytes.end(), checksum.begin(), checksum.end());
+  return bytes;
+}
+
+Result<AnswerErasures> AnswerErasures::from_bytes(std::span<const std::byte> bytes) {
+  const auto damaged = [&] {
+    return fail(ErrorCode::kCorruption,
+                std::to_string(bytes.size()) + " bytes are not a list of what has been erased");
+  };
+  if (bytes.size() < kChecksum) return damaged();
+  const auto message = bytes.first(bytes.size() - kChecksum);
+  if (!std::ranges::equal(sha256(message), bytes.last(kChecksum))) return damaged();
+  FieldReader fields(message);
+  fields.domain(kErasuresDomain);
+  AnswerErasures list(fields.bytes<sizeof(Secret)>("secret"));
+  list.count_ = fields.number("count");
+  list.all_before_ = fields.number("all_before", list.count_);
+  std::uint64_t last = list.all_before_;
+  for (std::uint64_t left = fields.number("erasures", kMost); left > 0 && fields.is_whole();
+       --left) {
+    list.erasures_.push_back(read_erasure(fields));
+    const std::uint64_t number = list.erasures_.back().number;
+    if (number <= last || number > list.count_) fields.ruin();
+    last = number;
+  }
+  if (!fields.is_done()) return damaged();
+  return list;
+}
+
+}  // namespace afterimage

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "afterimage/identity/sha256.h"
+#include "afterimage/platform/clock.h"
+#include "afterimage/result.h"
+#include "afterimage/semantic/answer_entry.h"
+#include "afterimage/semantic/archived_answer.h"
+
+namespace afterimage {
+
+/// One erasing of archived answers: all that had been kept before, and to which all applies that is
+/// set.
+struct AnswerErasure {
+  std::uint64_t number = 0;  // it is the n-th of the archive
+  std::optional<NamespaceId> space = std::nullopt;
+  std::optional<ScopeKey> scope = std::nullopt;
+  std::optional<std::string> question = std::nullopt;  // just these words
+  std::string tag = {};
+  TenantId owner = {};
+  std::string words = {};
+  std::optional<WallTime> kept_before = std::nullopt;
+
+  bool operator==(const AnswerErasure&) const = default;
+};
+
+/// What has been erased from an archive, so that it is refused when it is read. Erasures are
+/// numbered, and an answer bears the number of those that had been when it was made: no clock says
+/// what was before.
+///
+/// Shape    At most kMost are told apart; the older half of them then becomes "all that was kept
+///          before": that refuses too much, and never too little. The secret is part of all names
+///          in the archive: who loses the list has lost what it was about.
+/// Errors   kCorruption: bytes that are no such list. kLimitExceeded: longer words than kMostBytes.
+/// Threads  Not thread-safe.
+class AnswerErasures {
+ public:
+  static constexpr std::size_t kMost = 256;
+  static constexpr std::size_t kMostBytes = 4096;  // of an erasure's text
+
+  explicit AnswerErasures(const Secret& secret) : secret_(secret) {}
+  static Result<AnswerErasures> from_bytes(std::span<const std::byte> bytes);
+  [[nodiscard]] std::vector<std::byte> to_bytes() const;
+
+  [[nodiscard]] const Secret& secret() const { return secret_; }
+  /// How many there have been.
+  [[nodiscard]] std::uint64_t count() const { return count_; }
+  [[nodiscard]] std::size_t told_apart() const { return erasures_.size(); }
+  /// Gives it its number.
+  Result<void> add(AnswerErasure erasure);
+  [[nodiscard]] bool refuses(const ArchivedAnswer& archived) const;
+
+  bool operator==(const AnswerErasures&) const = default;
+
+ private:
+  Secret secret_;
+  std::uint64_t count_ = 0;
+  std::uint64_t all_before_ = 0;  // what was made when there had been fewer is gone
+  std::vector<AnswerErasure> erasures_;
+};
+
+}  // namespace afterimage
