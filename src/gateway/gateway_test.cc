@@ -257,6 +257,17 @@ TEST(Gateway, WhatIsNotTheSameQuestionIsAsked) {
   EXPECT_EQ(running.model.asked(), 7);
 }
 
+TEST(Gateway, TheQueryIsPartOfWhatIsAsked) {
+  Running running;
+  const auto asked = [&](const std::string& path) {
+    return ask(running.service->port(), "POST", path, question("Q")).header("X-Cache");
+  };
+  EXPECT_EQ(asked("/v1/chat/completions?api-version=1"), "MISS");
+  EXPECT_EQ(asked("/v1/chat/completions?api-version=1"), "HIT");
+  EXPECT_EQ(asked("/v1/chat/completions?api-version=2"), "MISS");
+  EXPECT_EQ(asked("/v1/chat/completions"), "MISS");
+}
+
 TEST(Gateway, WhatIsNotReusedSaysWhy) {
   Running running;
   const struct {
@@ -535,10 +546,17 @@ TEST(Admin, BrowsersOfOtherSitesCannotChangeAnything) {
                 "Content-Type: text/plain\r\n")
                 .status,
             415U);
-  RawClient client(port);
-  client.send(
-      "GET /admin/api/stats HTTP/1.1\r\nHost: evil.example:8081\r\nConnection: close\r\n\r\n");
-  EXPECT_THAT(client.read_all(), StartsWith("HTTP/1.1 421 "));
+  const auto named = [&](const std::string& host) {
+    RawClient client(port);
+    client.send("GET /ready HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n");
+    return std::string(client.read_all());
+  };
+  for (const char* host : {"evil.example:8081", "127.evil.example", "127.0.0.1.evil.example"}) {
+    EXPECT_THAT(named(host), StartsWith("HTTP/1.1 421 ")) << host;
+  }
+  for (const char* host : {"localhost:8081", "LOCALHOST", "127.0.0.2", "[::1]:8081"}) {
+    EXPECT_THAT(named(host), StartsWith("HTTP/1.1 200 ")) << host;
+  }
   const Said page = ask(port, "GET", "/", "");
   EXPECT_THAT(page.head, HasSubstr("Content-Security-Policy: default-src 'none'"));
   EXPECT_THAT(page.body, Not(HasSubstr("@NONCE@")));

@@ -248,6 +248,9 @@ bool Passage::identify_request() {
   Scope scope = scope_of(*api_, contents, space_->inputs);
   scope.other["afterimage.operation"] = to_string(api_->operation);
   scope.other["afterimage.model"] = api_->model;
+  // Azure's api-version, for one, changes what is answered.
+  const std::size_t query = request_.target.find('?');
+  if (query != std::string::npos) scope.other["afterimage.query"] = request_.target.substr(query);
   question_.emplace(identify(scope, space_->name_space), api_->question);
   decision_.scope = question_->scope().key.hex();
   return true;
