@@ -438,7 +438,7 @@ TEST(Gateway, OtherPathsArePassedOnAndTricksAreNot) {
 
 TEST(Gateway, AnswersOutliveTheProcess) {
   const testing::TemporaryFolder folder;
-  Running running("[memory]\ndisk = \"" + folder.path().string() + "\"\ndisk_size = \"64 MiB\"\n");
+  Running running("[memory]\ndisk = \"" + folder.path() + "\"\ndisk_size = \"64 MiB\"\n");
   running.chat(question("Q"));
   running.chat(question("gone"));
   EXPECT_EQ(running.admin("POST", "/admin/api/invalidate",
