@@ -257,6 +257,18 @@ TEST(Gateway, WhatIsNotTheSameQuestionIsAsked) {
   EXPECT_EQ(running.model.asked(), 7);
 }
 
+TEST(Gateway, WhatABodySaysOfReuseHoldsBesidesItsNamespace) {
+  Running running;
+  const auto asked = [&](const std::string& wish) {
+    return running.chat(question("Q", R"(,"cache":{"namespace":)" + wish + "}")).header("X-Cache");
+  };
+  EXPECT_EQ(asked(R"("a","no-store":true)"), "MISS");
+  EXPECT_EQ(asked(R"("a")"), "MISS");
+  EXPECT_EQ(asked(R"("a")"), "HIT");
+  EXPECT_EQ(asked(R"("b")"), "MISS");
+  EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "MISS");
+}
+
 TEST(Gateway, TheQueryIsPartOfWhatIsAsked) {
   Running running;
   const auto asked = [&](const std::string& path) {
@@ -310,6 +322,9 @@ TEST(Gateway, ClientsSayHowFarReuseGoes) {
 
 TEST(Gateway, TenantsShareNothing) {
   Running running;
+  EXPECT_EQ(
+      running.chat(question("Q"), "Authorization: Bearer a\r\nAuthorization: Bearer b\r\n").status,
+      401U);
   running.chat(question("Q"), "Authorization: Bearer one\r\n");
   EXPECT_EQ(running.chat(question("Q"), "Authorization: Bearer two\r\n").header("X-Cache"), "MISS");
   EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "MISS");

@@ -94,16 +94,18 @@ void Passage::begin() {
 
 bool Passage::admit() {
   const HttpHeaders& headers = request_.headers;
-  // The wish of the body is not known yet; its namespace is, with the tenant, looked at again.
-  auto wish = cache_wish(headers, std::nullopt);
+  // The wish of the body is not known at first; with its namespace this is looked at again.
+  auto wish = cache_wish(headers, api_ == nullptr ? std::nullopt : api_->cache);
   if (!wish.has_value()) {
     refuse(400, wish.error().message, "invalid_request_error", "invalid_header");
     return false;
   }
   wish_ = *std::move(wish);
-  auto key = headers.find("x-api-key");
-  if (!key.has_value()) key = headers.find("api-key");
-  auto tenant = in_force_->tenants->identify(headers.find("authorization"), key, wish_.name_space);
+  // Joined: of two, whoever is asked next may take the other one.
+  auto key = headers.joined("x-api-key");
+  if (!key.has_value()) key = headers.joined("api-key");
+  auto tenant =
+      in_force_->tenants->identify(headers.joined("authorization"), key, wish_.name_space);
   if (!tenant.has_value()) {
     const bool quota = tenant.error().code == ErrorCode::kLimitExceeded;
     decision_.tenant = "refused";

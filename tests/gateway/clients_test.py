@@ -135,7 +135,7 @@ class PythonClient(OpenAiTestCase):
         self.assertIn("2 pictures", self.chat(both)["choices"][0]["message"]["content"])
 
     def test_tool_calls(self):
-        said = self.chat("Which weather is there?", tools=TOOLS)
+        said = self.chat("Which sky is over the city?", tools=TOOLS)
         calls = said["choices"][0]["message"]["tool_calls"]
         self.assertEqual([call["function"]["name"] for call in calls], ["weather", "time_zone"])
         self.assertEqual(json.loads(calls[1]["function"]["arguments"])["n"], 1)
@@ -143,7 +143,7 @@ class PythonClient(OpenAiTestCase):
 
     def test_streamed_tool_calls(self):
         arguments = {}
-        events = self.chat("Which weather is there, bit by bit?", tools=TOOLS, stream=True)
+        events = self.chat("Which sky is over the city, bit by bit?", tools=TOOLS, stream=True)
         for event in events:
             for call in event["choices"][0]["delta"]["tool_calls"] or []:
                 arguments[call["index"]] = arguments.get(call["index"], "") + call["function"]["arguments"]
@@ -335,6 +335,18 @@ class PythonClientWithoutServer(OpenAiTestCase):
                 self.client.chat.completions.create(model="m", temperature=0, stream=stream,
                                                     messages=[{"role": "user", "content": "Anybody?"}])
             self.assertEqual((raised.exception.status_code, raised.exception.code), (502, "upstream_failed"))
+
+
+class PythonClientWithTooMuch(OpenAiTestCase):
+    SETTINGS = {"limits": {"body": "1 MiB", "threads": 2}}
+
+    def test_a_question_that_is_too_large(self):
+        """By little or by much: what it is told is why, and not that a connection broke."""
+        for size in (1 << 20, 3 << 20, 32 << 20):
+            with self.subTest(size=size):
+                with self.assertRaises(openai.APIStatusError) as raised:
+                    self.client.chat.completions.create(model=self.MODEL, messages=[{"role": "user", "content": "x" * size}])
+                self.assertEqual(raised.exception.status_code, 413)
 
 
 class PythonClientAndBuiltInEngine(OpenAiTestCase):

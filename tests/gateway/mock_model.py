@@ -214,6 +214,10 @@ class Answers(http.server.BaseHTTPRequestHandler):
                 self.body = json.loads(raw)
                 question, digests = said(self.body)
                 model = self.body["model"]
+                question.encode()
+                choices = self.body.get("n") or 1
+                if not isinstance(choices, int) or not 0 < choices <= 16:
+                    raise ValueError(choices)
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 return self.error(400)
             self.orders = dict(ORDER.findall(question))
@@ -232,7 +236,7 @@ class Answers(http.server.BaseHTTPRequestHandler):
                 return self.error(int(status))
             if operation == "embedding":
                 return self.embed(question, model)
-            texts = [answer_text(question, digests, model, n) for n in range(self.body.get("n") or 1)]
+            texts = [answer_text(question, digests, model, n) for n in range(choices)]
             if huge := self.orders.get("huge"):
                 texts = [("0123456789abcdef" * (int(huge) // 16 + 1))[:int(huge)] for _ in texts]
             if self.body.get("stream"):

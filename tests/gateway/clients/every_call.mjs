@@ -22,9 +22,9 @@ const calls = {
   chat_stream: chat(asked('Node asks for a stream.', { stream: true })),
   chat_stream_usage: chat(asked('Node asks what it costs.', { stream: true, stream_options: { include_usage: true } })),
   picture: chat(asked(seen)),
-  picture_stream: chat(asked(seen, { stream: true })),
-  tools: chat(asked('Which weather is there in Node?', { tools })),
-  tools_stream: chat(asked('Which weather streams in Node?', { tools, stream: true })),
+  picture_stream: chat(asked([...seen, seen[1]], { stream: true })),
+  tools: chat(asked('Which sky is over Node?', { tools })),
+  tools_stream: chat(asked('Which sky streams over Node?', { tools, stream: true })),
   completion: () => client.completions.create({ model, temperature: 0, max_tokens: 8, prompt: 'Once upon a node' }).withResponse(),
   embedding: () => client.embeddings.create({ model: 'mock-embed', input: ['node', 'edge'] }).withResponse(),
   embedding_floats:
