@@ -47,8 +47,10 @@ HttpReply reply_of(const Result<json>& made) {
 
 /// The name in a Host header, without its port and brackets.
 std::string_view host_name(std::string_view host) {
-  if (host.starts_with('[')) return host.substr(1, std::min(host.find(']'), host.size()) - 1);
-  return host.substr(0, host.find(':'));
+  if (!host.starts_with('[')) return host.substr(0, host.find(':'));
+  const std::size_t end = std::min(host.find(']'), host.size() - 1);
+  const std::string_view port = host.substr(end + 1);
+  return port.empty() || port.starts_with(':') ? host.substr(1, end - 1) : "";
 }
 
 /// A name that begins like an address is anybody's to register.

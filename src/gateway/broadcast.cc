@@ -56,6 +56,7 @@ void Broadcast::on_bytes(std::string_view bytes) {
   bool pause = false;
   {
     const MutexLock lock(mutex_);
+    said_all_ = events_ && recorder_.has_value() && recorder_->done();
     bytes_.append(bytes);
     if (!events_) {
       given_ = base_ + bytes_.size();
@@ -206,7 +207,8 @@ void Broadcast::leave() {
   {
     const MutexLock lock(mutex_);
     abandoned = --interested_ == 0 && !over_;
-    if (abandoned && !options_.finish_abandoned) {
+    // Clients leave at [DONE] and do not wait for the end of the body, which comes at once.
+    if (abandoned && !options_.finish_abandoned && !said_all_) {
       cancelled_ = true;
       if (answering_.has_value()) cancel = answering_->cancel;
     }

@@ -108,7 +108,8 @@ class Broadcast final : public HttpListener, public std::enable_shared_from_this
   std::uint64_t interested_ AFI_GUARDED_BY(mutex_) = 0;
   bool over_ AFI_GUARDED_BY(mutex_) = false;
   bool broken_ AFI_GUARDED_BY(mutex_) = false;
-  bool cut_ AFI_GUARDED_BY(mutex_) = false;  // an event says that it broke off
+  bool said_all_ AFI_GUARDED_BY(mutex_) = false;  // [DONE]; the end of the body may be to come
+  bool cut_ AFI_GUARDED_BY(mutex_) = false;       // an event says that it broke off
   bool paused_ AFI_GUARDED_BY(mutex_) = false;
   std::string bytes_ AFI_GUARDED_BY(mutex_);      // from base_ on
   std::size_t base_ AFI_GUARDED_BY(mutex_) = 0;   // bytes that are forgotten

@@ -177,6 +177,23 @@ TEST(Broadcast, IsCancelledAlsoIfEverybodyLeftBeforeItCouldBe) {
   EXPECT_EQ(cancelled, 1);
 }
 
+TEST(Broadcast, WhoLeavesAtTheLastEventCancelsNothing) {
+  std::optional<Result<ApiRecord>> record;
+  int cancelled = 0;
+  const auto broadcast = shared_broadcast(
+      {.record = ApiOperation::kChat,
+       .landed = [&](const Broadcast&, Result<ApiRecord> made) { record = std::move(made); }});
+  broadcast->controlled_by({.cancel = [&] { ++cancelled; }, .handle = {}});
+  const auto seat = broadcast->join();
+  broadcast->on_head(200, events());
+  broadcast->on_bytes(std::string(kEvent) + kLast);
+  seat->leave();
+  EXPECT_EQ(cancelled, 0);
+  broadcast->on_end();
+  ASSERT_TRUE(record.has_value());
+  EXPECT_TRUE(record->has_value()) << "what was said to its end is kept";
+}
+
 TEST(Broadcast, IsFinishedForTheCacheIfThatIsWanted) {
   int cancelled = 0;
   const auto broadcast = shared_broadcast({.finish_abandoned = true});

@@ -77,6 +77,9 @@ struct Service::State {
     admin_server.reset();
     server.reset();
     if (threads != nullptr) threads->stop();
+    // Then whoever still reads or answers a request: an answer is out before its passage is over.
+    if (gateway != nullptr) gateway->readers().stop();
+    backend.reset();
   }
   State(const State&) = delete;
   State& operator=(const State&) = delete;

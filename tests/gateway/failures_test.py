@@ -113,6 +113,18 @@ class OneAnswerForMany(GatewayTestCase):
         self.open_gate()
         self.assertEqual(self.gateway.ask(self.question()).cache, "MISS")
 
+    def test_who_leaves_at_the_last_event_has_heard_it_all(self):
+        """As the official clients do: they close at [DONE], before the body has ended."""
+        question, left = f"{self.id()} #late-end={self.id()}", self.mock.left
+        first = self.gateway.start_stream(question)
+        while b"[DONE]" not in first.response.readline():
+            pass
+        first.leave()
+        self.in_flight(0)
+        self.open_gate()
+        self.assertEqual(self.gateway.ask(question, stream=True).cache, "HIT")
+        self.assertEqual((self.mock.count(self.id()), self.mock.left), (1, left))
+
     def test_one_who_comes_late_gets_the_beginning_too(self):
         first = self.gateway.start_stream(self.question())
         late = self.gateway.start_stream(self.question())

@@ -10,6 +10,7 @@ words that begin with "#", so that each request carries its own orders:
   #status=N       answer with this error           #slow-status=NAME,N   the same, once gates[NAME] is opened
   #die=N          reset the connection after N events; #close=N: close it there; #hang=N: send no more
   #hang           take the request and say nothing
+  #late-end=NAME  after [DONE], wait for gates[NAME] to end the body
   #malformed      an event that is no JSON         #utf8        an event with bytes that are no UTF-8
   #stray          lines that are no events, and an event of another name
   #error-event    an error instead of the rest     #no-done     end without [DONE]
@@ -391,6 +392,8 @@ class Answers(http.server.BaseHTTPRequestHandler):
                 return
             self.chunk(event)
         self.obey_between_events(number + 1)
+        if "late-end" in self.orders:
+            self.wait_at(self.mock.gates[self.orders["late-end"]])
         if not self.close_connection:
             self.chunk(b"")
 
