@@ -810,7 +810,7 @@ class Operators(HostileTestCase):
 
     def test_names_that_were_bound_to_our_address(self):
         for host in ("evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "evil.example:80", "[::1].evil", "", "127.evil.example"):
-            for method, path in (("GET", "/"), ("GET", "/admin/api/stats"), ("POST", "/admin/api/drain")):
+            for method, path in (("GET", "/"), ("GET", "/admin/api/stats"), ("POST", "/admin/api/reload")):
                 with self.subTest(host=host, path=path):
                     self.assertIn(self.admin(method, path, {} if method == "POST" else None, Host=host).status, (400, 421))
         for host in ("localhost", "127.0.0.1:1", "[::1]:80"):
@@ -818,7 +818,7 @@ class Operators(HostileTestCase):
 
     def test_forms_and_scripts_of_other_sites(self):
         for kind in ("application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/plain", "text/plain; application/json"):
-            self.assertEqual(self.admin("POST", "/admin/api/drain", {}, Content_Type=kind).status, 415)
+            self.assertEqual(self.admin("POST", "/admin/api/reload", {}, Content_Type=kind).status, 415)
         asked = self.admin("OPTIONS", "/admin/api/drain", token=None, Origin="http://evil.example",
                            Access_Control_Request_Method="POST", Access_Control_Request_Headers="content-type")
         self.assertIn(asked.status, (401, 405))
