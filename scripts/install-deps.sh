@@ -23,7 +23,7 @@ browser=""
 [ "$ID" = debian ] && browser="chromium chromium-driver"
 for extra in "$@"; do
   case "$extra" in
-    bench) packages="$packages libbenchmark-dev python3-numpy python3-faiss openssl librocksdb-dev liblmdb-dev" ;;
+    bench) packages="$packages libbenchmark-dev python3-numpy python3-faiss openssl librocksdb-dev liblmdb-dev wrk" ;;
     test) packages="$packages clang-19 libclang-rt-19-dev prometheus $browser" ;;
     clang) packages="$packages clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev" ;;
     *) echo "install-deps.sh: '$extra' is not one of: test, bench, clang" >&2; exit 2 ;;
