@@ -373,7 +373,14 @@ Result<json> invalidate(Gateway& gateway, const json& asked) {
   for (const AnswerEntry& entry : cache->entries(filter, kExamples)) {
     examples.push_back(beginning(entry.question));
   }
-  const AnswerCount count = dry.get<bool>() ? cache->count(filter) : cache->erase(filter);
+  AnswerCount count;
+  if (dry.get<bool>()) {
+    count = cache->count(filter);
+  } else if (AnswerArchive* const archive = gateway.parts().archive; archive != nullptr) {
+    AFI_TRY(count, archive->erase(filter));
+  } else {
+    count = cache->erase(filter);
+  }
   if (!dry.get<bool>()) {
     gateway.parts().log.info("invalidated", {{"filter", as_text(asked)},
                                              {"entries", count.entries.value()},

@@ -21,6 +21,7 @@
 #include "afterimage/platform/random.h"
 #include "afterimage/platform/workers.h"
 #include "afterimage/reuse/reuse.h"
+#include "afterimage/semantic/answer_archive.h"
 #include "afterimage/telemetry/log.h"
 #include "afterimage/telemetry/metrics.h"
 
@@ -36,6 +37,7 @@ struct InForce {
 struct GatewayParts {
   Backend& backend;
   Reuse& reuse;
+  AnswerArchive* archive;  // nullptr: answers are kept in memory only
   HttpCaller& caller;
   IoThreads& threads;
   Metrics& metrics;

@@ -1,0 +1,560 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "afterimage/gateway/gateway.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "afterimage/gateway/service.h"
+#include "afterimage/http/server.h"
+#include "afterimage/testing/raw_client.h"
+#include "afterimage/testing/temporary_folder.h"
+
+namespace afterimage {
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::RawClient;
+using ::testing::StartsWith;
+
+/// A model's server that says what a test has it say, and counts.
+class Model {
+ public:
+  using Answer = std::function<void(const HttpRequest&, const Responder&)>;
+  Model()
+      : server_(HttpServer::listen(
+                    {.explain = nullptr},
+                    [this](const HttpRequest& request, const Responder& responder) {
+                      Answer answer;
+                      {
+                        const std::scoped_lock lock(mutex_);
+                        ++asked_;
+                        last_ = request;
+                        answer = answer_;
+                        changed_.notify_all();
+                      }
+                      answer(request, responder);
+                    },
+                    threads_)
+                    .value()) {}
+  [[nodiscard]] std::string url() const {
+    return "http://127.0.0.1:" + std::to_string(server_->port());
+  }
+  int asked() {
+    const std::scoped_lock lock(mutex_);
+    return asked_;
+  }
+  HttpRequest last() {
+    const std::scoped_lock lock(mutex_);
+    return last_;
+  }
+  void wait_asked(int times) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return asked_ >= times; });
+  }
+  void answers(Answer answer) {
+    const std::scoped_lock lock(mutex_);
+    answer_ = std::move(answer);
+  }
+  static std::string said(const std::string& text, const std::string& finish = "stop") {
+    return json{{"id", "chatcmpl-up"},
+                {"object", "chat.completion"},
+                {"created", 1},
+                {"model", "m"},
+                {"choices", json::array({{{"index", 0},
+                                          {"message", {{"role", "assistant"}, {"content", text}}},
+                                          {"finish_reason", finish}}})},
+                {"usage", {{"prompt_tokens", 7}, {"completion_tokens", 3}, {"total_tokens", 10}}}}
+        .dump();
+  }
+  static void chat(const HttpRequest& request, const Responder& responder) {
+    const json body = json::parse(*request.body, nullptr, false);
+    const bool stream = body.is_object() && body.value("stream", false);
+    if (!stream) {
+      return responder.reply({.headers = {{"Content-Type", "application/json"}, {"X-Model", "yes"}},
+                              .body = said("answer")});
+    }
+    std::string events;
+    for (const char* delta :
+         {R"({"role":"assistant","content":""})", R"({"content":"ans"})", R"({"content":"wer"})"}) {
+      events +=
+          "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":"
+          "\"m\",\"choices\":[{\"index\":0,\"delta\":" +
+          std::string(delta) + ",\"finish_reason\":null}]}\n\n";
+    }
+    events +=
+        "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":"
+        "\"m\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n"
+        "data: [DONE]\n\n";
+    responder.reply({.headers = {{"Content-Type", "text/event-stream"}}, .body = events});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int asked_ = 0;
+  HttpRequest last_;
+  Answer answer_ = chat;
+  IoThreads threads_{2};
+  std::unique_ptr<HttpServer> server_;
+};
+
+struct Said {
+  unsigned status = 0;
+  std::string head;
+  std::string body;
+  /// Of a header, by its lower-case name; empty: absent.
+  [[nodiscard]] std::string header(const std::string& name) const {
+    const auto at = head.find("\r\n" + name + ": ");
+    if (at == std::string::npos) return "";
+    const auto begin = at + name.size() + 4;
+    return head.substr(begin, head.find("\r\n", begin) - begin);
+  }
+};
+
+Said ask(std::uint16_t port, const std::string& method, const std::string& path,
+         const std::string& body, const std::string& headers = "") {
+  RawClient client(port);
+  client.send(method + " " + path + " HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n" +
+              headers + "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
+  const std::string& all = client.read_all();
+  Said said;
+  const auto end = all.find("\r\n\r\n");
+  if (end == std::string::npos) return said;
+  said.head = all.substr(0, end + 2);
+  said.body = all.substr(end + 4);
+  said.status = static_cast<unsigned>(std::stoul(all.substr(9, 3)));
+  if (said.header("Transfer-Encoding") == "chunked") {
+    std::string whole;
+    std::size_t at = 0;
+    while (true) {
+      const auto line = said.body.find("\r\n", at);
+      if (line == std::string::npos) break;
+      const auto size = std::stoul(said.body.substr(at, line - at), nullptr, 16);
+      if (size == 0) break;
+      whole += said.body.substr(line + 2, size);
+      at = line + 2 + size + 2;
+    }
+    said.body = whole;
+  }
+  return said;
+}
+
+std::string question(const std::string& words, const std::string& more = "") {
+  return R"({"model":"m","temperature":0,"messages":[{"role":"user","content":")" + words + "\"}]" +
+         more + "}";
+}
+
+/// The whole server before a model of the test's.
+struct Running {
+  explicit Running(const std::string& toml = "", const std::string& upstream = "") {
+    const std::string url = upstream.empty() ? model.url() : upstream;
+    text = "[listen]\nport = 0\n[admin]\nport = 0\n[log]\nlevel = \"off\"\n[upstream]\nurl = \"" +
+           url + "\"\n" + toml;
+    service = start();
+  }
+  std::unique_ptr<Service> start() {
+    const auto read = [this]() -> Result<Settings> { return parse_settings(text, "test.toml"); };
+    auto settings = read();
+    EXPECT_TRUE(settings.has_value()) << settings.error().message;
+    return Service::start({.settings = *settings,
+                           .read_settings = read,
+                           .engine = nullptr,
+                           .version = "test",
+                           .log = [](std::string_view) { return true; }},
+                          clock, wall)
+        .value();
+  }
+  Said chat(const std::string& body, const std::string& headers = "") {
+    return ask(service->port(), "POST", "/v1/chat/completions", body, headers);
+  }
+  json admin(const std::string& method, const std::string& path, const std::string& body = "") {
+    const Said said =
+        ask(service->admin_port(), method, path, body, "Content-Type: application/json\r\n");
+    return json::parse(said.body);
+  }
+
+  Model model;
+  std::string text;
+  SystemClock clock;
+  SystemWallClock wall;
+  std::unique_ptr<Service> service;
+};
+
+TEST(Gateway, WhatWasAskedBeforeIsAnsweredWithoutTheModel) {
+  Running running;
+  const Said first = running.chat(question("What is it?"));
+  EXPECT_EQ(first.status, 200U) << first.body;
+  EXPECT_EQ(first.header("X-Cache"), "MISS");
+  EXPECT_EQ(first.header("X-Model"), "yes") << "what the model's server says is passed on";
+  const Said second = running.chat(question("What is it?"));
+  EXPECT_EQ(second.header("X-Cache"), "HIT");
+  EXPECT_EQ(second.header("X-Cache-Source"), "text:exact");
+  EXPECT_EQ(running.model.asked(), 1);
+  json one = json::parse(first.body);
+  json two = json::parse(second.body);
+  EXPECT_NE(one["id"], two["id"]);
+  for (json* body : {&one, &two}) {
+    body->erase("id");
+    body->erase("created");
+  }
+  EXPECT_EQ(one, two);
+}
+
+TEST(Gateway, OneRecordServesWholeAndStreamed) {
+  Running running;
+  EXPECT_EQ(running.chat(question("Q", R"(,"stream":true)")).header("X-Cache"), "MISS");
+  const Said again = running.chat(question("Q", R"(,"stream":true)"));
+  EXPECT_EQ(again.header("X-Cache"), "HIT");
+  EXPECT_THAT(again.body, HasSubstr(R"("content":"ans")"));
+  EXPECT_THAT(again.body, ::testing::EndsWith("data: [DONE]\n\n"));
+  // The stream did not say its usage, which a whole answer has.
+  EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "MISS");
+  EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "HIT");
+  EXPECT_EQ(running.chat(question("Q", R"(,"stream":true)")).header("X-Cache"), "HIT");
+  EXPECT_EQ(running.model.asked(), 2);
+}
+
+TEST(Gateway, WhatIsPassedOnIsWhatWasSent) {
+  Running running;
+  const std::string odd =
+      "{ \"model\":\"m\",\n\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],"
+      "\"unknown\":{\"a\":[1,2.50,\"\\u00e9\"]} }";
+  running.chat(odd,
+               "Authorization: Bearer k\r\ntraceparent: 00-0af7651916cd43dd8448eb211c80319c-"
+               "b7ad6b7169203331-01\r\nX-Afterimage-TTL: 9\r\nX-Request-Id: mine\r\n");
+  const HttpRequest seen = running.model.last();
+  EXPECT_EQ(*seen.body, odd);
+  EXPECT_EQ(seen.headers.find("authorization"), "Bearer k");
+  EXPECT_THAT(std::string(seen.headers.find("traceparent").value()), StartsWith("00-0af7"));
+  EXPECT_EQ(seen.headers.find("x-request-id"), "mine");
+  EXPECT_EQ(seen.headers.find("x-afterimage-ttl"), std::nullopt);
+}
+
+TEST(Gateway, WhatIsNotTheSameQuestionIsAsked) {
+  Running running;
+  running.chat(question("What is it?"));
+  for (
+      const std::string& other :
+      {question("What is it?", R"(,"max_tokens":5)"), question("What was it?"),
+       question("What is it?", R"(,"unknown":1)"),
+       question("What is it?", R"(,"tools":[{"type":"function","function":{"name":"f"}}])"),
+       std::string(
+           R"({"model":"n","temperature":0,"messages":[{"role":"user","content":"What is it?"}]})"),
+       std::string(
+           R"({"model":"m","temperature":0,"messages":[{"role":"system","content":"s"},{"role":"user","content":"What is it?"}]})")}) {
+    EXPECT_EQ(running.chat(other).header("X-Cache"), "MISS") << other;
+  }
+  EXPECT_EQ(running.model.asked(), 7);
+}
+
+TEST(Gateway, WhatIsNotReusedSaysWhy) {
+  Running running;
+  const struct {
+    std::string body;
+    std::string headers;
+    std::string why;
+  } kCases[] = {
+      {R"({"model":"m","temperature":0.7,"messages":[{"role":"user","content":"x"}]})", "",
+       "not-deterministic"},
+      {question("What is the weather today?"), "", "depends-on-time"},
+      {question("x"), "X-Afterimage-Cache: off\r\n", "off"},
+      {"{not json", "", "unreadable"},
+      {R"({"model":"m","temperature":0,"messages":[{"role":"user","content":[{"type":"text","text":"x"},{"type":"image_url","image_url":{"url":"http://10.0.0.1/a.png"}}]}]})",
+       "", "media-by-address"},
+  };
+  for (const auto& c : kCases) {
+    for (int i = 0; i < 2; ++i) {
+      const Said said = running.chat(c.body, c.headers);
+      EXPECT_EQ(said.status, 200U) << c.why;
+      EXPECT_EQ(said.header("X-Cache"), "BYPASS") << c.why;
+      EXPECT_THAT(said.header("Cache-Status"), HasSubstr(c.why));
+    }
+  }
+  EXPECT_EQ(running.model.asked(), 10);
+}
+
+TEST(Gateway, ClientsSayHowFarReuseGoes) {
+  Running running;
+  running.chat(question("Q"), "Cache-Control: no-store\r\n");
+  EXPECT_EQ(running.chat(question("Q"), "Cache-Control: only-if-cached\r\n").status, 504U);
+  running.chat(question("Q"));
+  EXPECT_EQ(running.chat(question("Q"), "Cache-Control: only-if-cached\r\n").status, 200U);
+  const Said fresh = running.chat(question("Q"), "Cache-Control: no-cache\r\n");
+  EXPECT_EQ(fresh.header("X-Cache"), "REFRESH");
+  EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "HIT");
+  EXPECT_EQ(running.chat(question("Q"), "Cache-Control: max-age=0\r\n").header("X-Cache"), "MISS");
+  EXPECT_EQ(running.chat(question("q"), "X-Afterimage-Cache: exact\r\n").header("X-Cache"), "MISS");
+  EXPECT_EQ(running.chat(question("x"), "X-Afterimage-Cache: sideways\r\n").status, 400U);
+}
+
+TEST(Gateway, TenantsShareNothing) {
+  Running running;
+  running.chat(question("Q"), "Authorization: Bearer one\r\n");
+  EXPECT_EQ(running.chat(question("Q"), "Authorization: Bearer two\r\n").header("X-Cache"), "MISS");
+  EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "MISS");
+  EXPECT_EQ(running.chat(question("Q"), "Authorization: Bearer one\r\n").header("X-Cache"), "HIT");
+  const std::string space = "Authorization: Bearer one\r\nX-Afterimage-Namespace: other\r\n";
+  EXPECT_EQ(running.chat(question("Q"), space).header("X-Cache"), "MISS");
+  EXPECT_EQ(running.chat(question("Q"), space).header("X-Cache"), "HIT");
+}
+
+TEST(Gateway, AnotherImageIsAnotherQuestion) {
+  Running running;
+  const auto about = [&](const std::string& image) {
+    return running.chat(
+        R"({"model":"m","temperature":0,"messages":[{"role":"user","content":[{"type":"text","text":"What is it?"},{"type":"image_url","image_url":{"url":"data:image/png;base64,)" +
+        image + R"("}}]}]})");
+  };
+  EXPECT_EQ(about("AAAA").header("X-Cache"), "MISS");
+  EXPECT_EQ(about("AAAB").header("X-Cache"), "MISS");
+  EXPECT_EQ(about("AAAA").header("X-Cache"), "HIT");
+}
+
+TEST(Gateway, OnlyWholeAnswersAreKept) {
+  Running running;
+  for (const char* finish : {"length", "content_filter", "tool_calls"}) {
+    running.model.answers([&](const HttpRequest& /*request*/, const Responder& responder) {
+      responder.reply(
+          {.headers = {{"Content-Type", "application/json"}}, .body = Model::said("x", finish)});
+    });
+    running.chat(question(finish));
+    EXPECT_EQ(running.chat(question(finish)).header("X-Cache"), "MISS") << finish;
+  }
+  for (const unsigned status : {400U, 429U, 500U}) {
+    running.model.answers([&](const HttpRequest& /*request*/, const Responder& responder) {
+      responder.reply({.status = status,
+                       .headers = {{"Content-Type", "application/json"}},
+                       .body = std::string(R"({"error":{"message":"no"}})")});
+    });
+    const std::string words = "status " + std::to_string(status);
+    EXPECT_EQ(running.chat(question(words)).status, status);
+    EXPECT_EQ(running.chat(question(words)).header("X-Cache"), "MISS");
+  }
+}
+
+TEST(Gateway, ManyWhoAskAtOnceAreOneCall) {
+  Running running;
+  std::mutex mutex;
+  std::vector<Responder> held;
+  running.model.answers([&](const HttpRequest& /*request*/, const Responder& responder) {
+    const std::scoped_lock lock(mutex);
+    held.push_back(responder);
+  });
+  std::vector<std::thread> clients;
+  std::vector<Said> said(20);
+  for (Said& one : said) {
+    clients.emplace_back([&] { one = running.chat(question("Q")); });
+  }
+  running.model.wait_asked(1);
+  while (running.service->gateway().counts().snapshot().in_flight < 20) std::this_thread::yield();
+  {
+    const std::scoped_lock lock(mutex);
+    for (const Responder& responder : held) {
+      responder.reply(
+          {.headers = {{"Content-Type", "application/json"}}, .body = Model::said("one")});
+    }
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(running.model.asked(), 1);
+  for (const Said& one : said) EXPECT_EQ(one.body, said[0].body);
+}
+
+TEST(Gateway, IfTheOneWhoAskedIsRefusedAnotherAsks) {
+  Running running;
+  std::mutex mutex;
+  std::optional<Responder> first;
+  running.model.answers([&](const HttpRequest& request, const Responder& responder) {
+    {
+      const std::scoped_lock lock(mutex);
+      if (!first.has_value()) {
+        first = responder;
+        return;
+      }
+    }
+    Model::chat(request, responder);
+  });
+  Said leader;
+  Said follower;
+  std::thread one([&] { leader = running.chat(question("Q")); });
+  running.model.wait_asked(1);
+  std::thread two([&] { follower = running.chat(question("Q")); });
+  while (running.service->gateway().counts().snapshot().in_flight < 2) std::this_thread::yield();
+  {
+    const std::scoped_lock lock(mutex);
+    first->reply({.status = 429, .headers = {{"Retry-After", "1"}}, .body = std::string("{}")});
+  }
+  one.join();
+  two.join();
+  EXPECT_EQ(leader.status, 429U);
+  EXPECT_EQ(follower.status, 200U);
+  EXPECT_EQ(running.model.asked(), 2);
+}
+
+TEST(Gateway, AnUpstreamThatIsNotThereIsAClearError) {
+  Running running("", "http://127.0.0.1:1");
+  const Said said = running.chat(question("Q"));
+  EXPECT_EQ(said.status, 502U);
+  EXPECT_EQ(json::parse(said.body)["error"]["code"], "upstream_failed");
+}
+
+TEST(Gateway, OtherPathsArePassedOnAndTricksAreNot) {
+  Running running;
+  running.model.answers([](const HttpRequest& request, const Responder& responder) {
+    responder.reply({.headers = {{"X-Target", request.target}}, .body = std::string("x")});
+  });
+  const std::uint16_t port = running.service->port();
+  EXPECT_EQ(ask(port, "GET", "/v1/models?a=b", "").header("X-Target"), "/v1/models?a=b");
+  EXPECT_EQ(ask(port, "DELETE", "/v1/files/f-1", "").header("X-Target"), "/v1/files/f-1");
+  for (const char* path :
+       {"/v1/../admin", "/v1//x", "/v1/%2e%2e/x", "/v1/x%00", "/v1/a\\b", "/v1/.."}) {
+    EXPECT_EQ(ask(port, "GET", path, "").status, 400U) << path;
+  }
+  EXPECT_EQ(ask(port, "GET", "/admin/api/stats", "").status, 404U);
+  EXPECT_EQ(ask(port, "GET", "/v1/chat/completions", "").status, 405U);
+  EXPECT_EQ(ask(port, "GET", "/health", "").status, 200U);
+  EXPECT_EQ(running.model.asked(), 2);
+}
+
+TEST(Gateway, AnswersOutliveTheProcess) {
+  const testing::TemporaryFolder folder;
+  Running running("[memory]\ndisk = \"" + folder.path().string() + "\"\ndisk_size = \"64 MiB\"\n");
+  running.chat(question("Q"));
+  running.chat(question("gone"));
+  EXPECT_EQ(running.admin("POST", "/admin/api/invalidate",
+                          R"({"tag":"model:m","dry_run":true})")["entries"],
+            2);
+  const json entries = running.admin("GET", "/admin/api/entries?q=GONE");
+  ASSERT_EQ(entries["entries"].size(), 1U) << entries;
+  EXPECT_EQ(running.admin(
+                "POST", "/admin/api/invalidate",
+                json{{"entry", entries["entries"][0]["id"]}, {"dry_run", false}}.dump())["entries"],
+            1);
+  running.service.reset();
+  running.service = running.start();
+  EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "HIT");
+  EXPECT_EQ(running.chat(question("gone")).header("X-Cache"), "MISS") << "what was erased stays so";
+  EXPECT_EQ(running.model.asked(), 3);
+}
+
+TEST(Gateway, AFolderThatCannotBeUsedCostsNothingElse) {
+  Running running("[memory]\ndisk = \"/proc/no/such/folder\"\n");
+  EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "MISS");
+  EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "HIT");
+}
+
+TEST(Gateway, ExplainsWithoutAskingOrCounting) {
+  Running running;
+  const std::string asked = R"({"operation":"chat","body":)" + question("Q") + "}";
+  EXPECT_EQ(running.admin("POST", "/admin/api/explain", asked)["outcome"], "miss");
+  running.chat(question("Q"));
+  const json before = running.admin("GET", "/admin/api/stats");
+  const json said = running.admin("POST", "/admin/api/explain", asked);
+  EXPECT_EQ(said["outcome"], "hit");
+  EXPECT_EQ(said["ladder"][0]["verdict"], "served");
+  const json after = running.admin("GET", "/admin/api/stats");
+  EXPECT_EQ(before["rungs"], after["rungs"]);
+  EXPECT_EQ(before["requests"]["total"], after["requests"]["total"]);
+  EXPECT_EQ(running.model.asked(), 1);
+}
+
+TEST(Gateway, RemembersWhatItDecided) {
+  Running running;
+  running.chat(question("Q"), "X-Request-Id: a\r\n");
+  running.chat(question("Q"), "X-Request-Id: b\r\n");
+  const json list = running.admin("GET", "/admin/api/decisions");
+  ASSERT_EQ(list["decisions"].size(), 2U);
+  EXPECT_EQ(list["decisions"][0]["outcome"], "miss");
+  EXPECT_EQ(list["decisions"][1]["outcome"], "hit");
+  EXPECT_EQ(list["decisions"][1]["request_id"], "b");
+  const json one = running.admin("GET", "/admin/api/decisions/2");
+  EXPECT_EQ(one["ladder"].back()["verdict"], "served");
+  EXPECT_EQ(running.admin("GET", "/admin/api/decisions?after=1")["decisions"].size(), 1U);
+}
+
+TEST(Gateway, LikeQuestionsAreComparedWithTheModelNowAndThen) {
+  Running running("[answers]\nverify_share = 1.0\n");
+  running.chat(question("what is it"));
+  EXPECT_EQ(running.chat(question("What is it?")).header("X-Cache-Source"), "text:canonical");
+  running.model.wait_asked(2);
+  while (running.service->gateway().counts().snapshot().compared < 1) std::this_thread::yield();
+  EXPECT_EQ(running.service->gateway().counts().snapshot().wrong, 0U);
+  running.model.answers([](const HttpRequest& /*request*/, const Responder& responder) {
+    responder.reply(
+        {.headers = {{"Content-Type", "application/json"}}, .body = Model::said("other")});
+  });
+  EXPECT_EQ(running.chat(question("What is it?")).header("X-Cache"), "HIT");
+  while (running.service->gateway().counts().snapshot().compared < 2) std::this_thread::yield();
+  EXPECT_EQ(running.service->gateway().counts().snapshot().wrong, 1U);
+  EXPECT_EQ(running.chat(question("what is it")).header("X-Cache"), "MISS") << "it is gone";
+}
+
+TEST(Gateway, SettingsThatAreReadAgainHoldFromThenOn) {
+  Running running("[answers]\nenabled = true\n");
+  running.chat(question("Q"));
+  running.text += "serve = \"exact\"\nttl = \"1 h\"\n";
+  running.text.replace(running.text.find("enabled = true"), 14, "enabled = false");
+  const json done = running.admin("POST", "/admin/api/reload", "{}");
+  EXPECT_THAT(done["applied"].dump(), HasSubstr("answers.enabled"));
+  EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "BYPASS");
+  running.text += "nonsense";
+  EXPECT_TRUE(running.admin("POST", "/admin/api/reload", "{}").contains("error"));
+  EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "BYPASS");
+}
+
+TEST(Admin, OnlyWhoeverHasTheToken) {
+  Running running;
+  running.text.replace(running.text.find("[admin]\nport = 0"), 16,
+                       "[admin]\nport = 0\ntoken = \"a-long-secret-token\"");
+  running.service.reset();
+  running.service = running.start();
+  const std::uint16_t port = running.service->admin_port();
+  for (const char* path : {"/metrics", "/admin/api/stats", "/admin/api/entries"}) {
+    EXPECT_EQ(ask(port, "GET", path, "").status, 401U) << path;
+    EXPECT_EQ(ask(port, "GET", path, "", "Authorization: Bearer wrong\r\n").status, 401U);
+    EXPECT_EQ(ask(port, "GET", path, "", "Authorization: Bearer a-long-secret-token\r\n").status,
+              200U);
+  }
+  EXPECT_EQ(ask(port, "POST", "/admin/api/drain", "{}").status, 401U);
+  EXPECT_EQ(ask(port, "GET", "/", "").status, 200U) << "the page holds nothing";
+}
+
+TEST(Admin, BrowsersOfOtherSitesCannotChangeAnything) {
+  Running running;
+  const std::uint16_t port = running.service->admin_port();
+  EXPECT_EQ(ask(port, "POST", "/admin/api/invalidate", R"({"all":true,"dry_run":false})",
+                "Content-Type: text/plain\r\n")
+                .status,
+            415U);
+  RawClient client(port);
+  client.send(
+      "GET /admin/api/stats HTTP/1.1\r\nHost: evil.example:8081\r\nConnection: close\r\n\r\n");
+  EXPECT_THAT(client.read_all(), StartsWith("HTTP/1.1 421 "));
+  const Said page = ask(port, "GET", "/", "");
+  EXPECT_THAT(page.head, HasSubstr("Content-Security-Policy: default-src 'none'"));
+  EXPECT_THAT(page.body, Not(HasSubstr("@NONCE@")));
+}
+
+TEST(Admin, MetricsSayWhatThePageSays) {
+  Running running;
+  running.chat(question("Q"));
+  running.chat(question("Q"));
+  const std::string metrics = ask(running.service->admin_port(), "GET", "/metrics", "").body;
+  EXPECT_THAT(
+      metrics,
+      HasSubstr(R"(afterimage_requests_total{code="200",operation="chat",outcome="hit"} 1)"));
+  EXPECT_THAT(metrics, HasSubstr("afterimage_answers_entries 1"));
+  EXPECT_THAT(metrics, HasSubstr("visual_cache_hits 0"));
+}
+
+}  // namespace
+}  // namespace afterimage

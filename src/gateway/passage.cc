@@ -194,7 +194,30 @@ void Passage::look() {
     if (record.has_value() && fits(*record)) return answer_from_cache(found, *record);
     cache.take_back(found);
     decision_.why = "what is kept does not hold all that was asked for";
+    return ask_the_model();
   }
+  look_below();
+}
+
+/// A disk may take its time; others do not wait for it.
+void Passage::look_below() {
+  AnswerArchive* const archive = gateway_.parts().archive;
+  if (archive == nullptr) return ask_the_model();
+  const bool posted = gateway_.readers().post([self = shared_from_this(), archive] {
+    AnswerQuota quota{.bytes = self->tenant_.max_bytes, .entries = {}};
+    if (self->tenant_.max_entries.has_value())
+      quota.entries = EntryCount(*self->tenant_.max_entries);
+    auto found = archive->restore(*self->question_, self->rules_, quota);
+    if (!found.has_value()) return self->ask_the_model();
+    const auto record = ApiRecord::parse(found->answer->record);
+    if (!record.has_value() || !self->fits(*record)) return self->ask_the_model();
+    self->decision_.ladder.push_back(found->steps.back());
+    self->answer_from_cache(*found, *record);
+  });
+  if (!posted) ask_the_model();
+}
+
+void Passage::ask_the_model() {
   if (wish_.only_if_cached) {
     decision_.reason = "only-if-cached";
     return refuse(504, "there is no answer to this that may be served", "cache_miss",
@@ -558,7 +581,15 @@ void Passage::keep(const Flight& flight, Result<ApiRecord> record) {
                       .output_tokens = record->output_tokens(),
                       .record = record->serialize()};
   Question question = *question_;
+  AnswerArchive* const archive = gateway_.parts().archive;
+  const auto before = archive == nullptr ? AnswerArchive::Moment() : archive->moment();
   const auto kept = gateway_.parts().reuse.answer_cache()->insert(question, answer, facts);
+  if (kept.has_value() && archive != nullptr) {
+    // What the disk is too slow for is kept in memory alone.
+    static_cast<void>(gateway_.readers().post([archive, question, answer, facts, before]() mutable {
+      archive->keep(question, answer, facts, before);
+    }));
+  }
   if (!kept.has_value()) {
     gateway_.parts().log.debug(
         "answer_not_kept", {{"request_id", decision_.request_id}, {"why", kept.error().message}});

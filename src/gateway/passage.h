@@ -33,6 +33,9 @@ class Passage final : public std::enable_shared_from_this<Passage> {
   void read();
   void fetch();
   void look();
+  /// Memory has no answer; perhaps the disk has.
+  void look_below();
+  void ask_the_model();
   /// False: what cannot be identified is not reused.
   bool identify_request();
   void decide_limit();

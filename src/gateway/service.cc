@@ -18,6 +18,8 @@ namespace afterimage {
 namespace {
 
 constexpr unsigned kMostThreads = 8;
+/// For answers on their way up from a disk.
+constexpr Bytes kTransfer = 64_MiB;
 
 HttpLimits limits_of(const LimitSettings& settings) {
   return {.body = settings.body,
@@ -81,6 +83,7 @@ struct Service::State {
 
   Result<void> open_disk();
   Result<Secret> secret();
+  void open_archive();
   Result<void> start();
   Result<void> listen();
 
@@ -94,6 +97,8 @@ struct Service::State {
   std::unique_ptr<MemoryBudget> in_flight;
   std::unique_ptr<DiskTier> disk;
   std::unique_ptr<Reuse> reuse;
+  MemoryBudget transfer{kTransfer};
+  std::unique_ptr<AnswerArchive> archive;
   std::unique_ptr<IoThreads> threads;
   std::unique_ptr<HttpCaller> caller;
   std::unique_ptr<Backend> backend;
@@ -129,6 +134,23 @@ Result<Secret> Service::State::secret() {
   return random_secret();
 }
 
+/// Without it answers end with the process, and requests are served all the same.
+void Service::State::open_archive() {
+  if (disk == nullptr || reuse->answer_cache() == nullptr) return;
+  auto opened = AnswerArchive::open({.tier = *disk,
+                                     .transfer = transfer,
+                                     .cache = *reuse->answer_cache(),
+                                     .files = files,
+                                     .erasures = options.settings.memory.disk + "/answers-erased",
+                                     .clock = clock,
+                                     .wall = stamps.clock()});
+  if (opened.has_value()) {
+    archive = *std::move(opened);
+  } else {
+    log.error("answers_not_archived", {{"why", opened.error().message}});
+  }
+}
+
 Result<void> Service::State::start() {
   const Settings& settings = options.settings;
   AFI_TRY(const Secret root, secret());
@@ -139,6 +161,7 @@ Result<void> Service::State::start() {
   }
   AFI_TRY(kept.pressure.gauge, gauge_of(settings.memory.governor, files));
   AFI_TRY(reuse, Reuse::create(kept, root, clock));
+  open_archive();
   threads = std::make_unique<IoThreads>(threads_of(settings.limits));
   caller = std::make_unique<HttpCaller>(
       HttpCaller::Options{.max_idle = settings.upstream.max_connections}, *threads);
@@ -151,6 +174,7 @@ Result<void> Service::State::start() {
   }
   AFI_TRY(gateway, Gateway::create(settings, {.backend = *backend,
                                               .reuse = *reuse,
+                                              .archive = archive.get(),
                                               .caller = *caller,
                                               .threads = *threads,
                                               .metrics = metrics,

@@ -271,6 +271,10 @@ TEST(ApiRecordFormat, WhatItSaysOfItselfIsChecked) {
   EXPECT_FALSE(with(2, 1)) << "events, and no stream";
   EXPECT_FALSE(with(2, 4)) << "usage in no stream";
   EXPECT_FALSE(with(3, 1));
+  std::string longer = bytes;  // its last number is 0, in more bytes than it has to be
+  ASSERT_EQ(longer.back(), '\0');
+  longer.back() = '\x80';
+  EXPECT_FALSE(ApiRecord::parse(longer + '\0').has_value());
   std::string endless = bytes;
   endless.replace(12, 4, "\xFF\xFF\xFF\xFF");
   EXPECT_FALSE(ApiRecord::parse(endless).has_value()) << "more frames than bytes";

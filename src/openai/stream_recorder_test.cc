@@ -146,6 +146,11 @@ TEST(StreamRecorder, LineEndsCommentsAndOtherFieldsDoNotMatter) {
   EXPECT_EQ(recorded(":\n\n" + plain + ": bye\n\n\n").value().serialize(), expected);
   // Data of several lines are one text, and are given again on one line.
   const auto lines = recorded(with(R"(,"choices")", "\ndata: ,\"choices\"", plain));
+  const std::string lines_of_crlf =
+      with("\n", "\r\n", with(R"(,"choices")", "\ndata: ,\"choices\"", plain));
+  StreamRecorder recorder(ApiOperation::kChat);
+  for (const char& byte : lines_of_crlf) recorder.feed({&byte, 1});
+  EXPECT_EQ(recorder.finish().value().serialize(), lines.value().serialize());
   EXPECT_EQ(events_in(lines.value().events(kStamp, true)), stamped(events_in(plain)));
 }
 
