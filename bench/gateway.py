@@ -100,8 +100,8 @@ def first_line(process):
     return int(process.stdout.readline())
 
 
-def hello(build, threads, size):
-    return running([build / "bench" / "hello_http", threads, size], first_line)
+def hello(build, threads, size, buffer=0):
+    return running([build / "bench" / "hello_http", threads, size, buffer], first_line)
 
 
 def model(build, *options):
@@ -340,7 +340,7 @@ def images(build, folder, threads, quick, table):
     path = write(folder, "image.json", body)
     with model(build) as upstream, gateway(build, folder, upstream, threads) as ours:
         text, _ = ours.chat(body)
-        with hello(build, threads, len(text)) as peer:
+        with hello(build, threads, len(text), buffer=64 << 10) as peer:
             progress("images")
             said = load(build, "same", 50 if quick else 400, path, ours.port, peer.port)
         if int(upstream.ask("GET", "/calls")[0]) != 1:

@@ -4,7 +4,10 @@
 // What the HTTP library can do when there is nothing to be done: reads a request, answers 200 with
 // the same body each time. As Boost.Beast's own examples write a server with coroutines.
 //
-//   hello_http THREADS BODY_BYTES     prints its port, and serves until it is killed
+//   hello_http THREADS BODY_BYTES [BUFFER_BYTES]     prints its port, and serves until it is killed
+//
+// The examples' buffer is as small as a request's head, and a body of a MiB is read in thousands of
+// pieces; BUFFER_BYTES is for those.
 #include <fmt/format.h>
 
 #include <boost/asio/as_tuple.hpp>
@@ -43,10 +46,11 @@ http::response<http::string_body> hello(const http::request<http::string_body>& 
   return answer;
 }
 
-asio::awaitable<void> session(Stream stream, const std::string& body) {
+asio::awaitable<void> session(Stream stream, const std::string& body, std::size_t reserved) {
   beast::error_code ignored;
   stream.socket().set_option(Tcp::no_delay(true), ignored);
   beast::flat_buffer buffer;
+  buffer.reserve(reserved);
   while (true) {
     stream.expires_after(std::chrono::seconds(30));
     http::request_parser<http::string_body> parser;
@@ -60,30 +64,32 @@ asio::awaitable<void> session(Stream stream, const std::string& body) {
   stream.socket().shutdown(Tcp::socket::shutdown_send, ignored);
 }
 
-asio::awaitable<void> listen(Tcp::acceptor acceptor, const std::string& body) {
+asio::awaitable<void> listen(Tcp::acceptor acceptor, const std::string& body,
+                             std::size_t reserved) {
   while (true) {
     auto [failed, socket] = co_await acceptor.async_accept(kQuiet);
     if (failed) continue;
     const auto executor = socket.get_executor();
-    asio::co_spawn(executor, session(Stream(std::move(socket)), body), asio::detached);
+    asio::co_spawn(executor, session(Stream(std::move(socket)), body, reserved), asio::detached);
   }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) {
-    fmt::print(stderr, "call: hello_http THREADS BODY_BYTES\n");
+  if (argc != 3 && argc != 4) {
+    fmt::print(stderr, "call: hello_http THREADS BODY_BYTES [BUFFER_BYTES]\n");
     return 2;
   }
   const int threads = std::max(1, std::atoi(argv[1]));
   const std::size_t size = std::max<std::size_t>(16, std::strtoul(argv[2], nullptr, 10));
+  const std::size_t reserved = argc == 4 ? std::strtoul(argv[3], nullptr, 10) : 0;
   const std::string body = R"({"hello":")" + std::string(size - 12, 'x') + "\"}";
   asio::io_context loop{threads};
   Tcp::acceptor acceptor(loop, {asio::ip::address_v4::loopback(), 0});
   fmt::print("{}\n", acceptor.local_endpoint().port());
   std::fflush(stdout);
-  asio::co_spawn(loop, listen(std::move(acceptor), body), asio::detached);
+  asio::co_spawn(loop, listen(std::move(acceptor), body, reserved), asio::detached);
   std::vector<std::jthread> others;
   for (int i = 1; i < threads; ++i) others.emplace_back([&loop] { loop.run(); });
   loop.run();

@@ -41,6 +41,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr asio::as_tuple_t<asio::use_awaitable_t<>> kQuiet{};
 constexpr std::size_t kLargestAnswer = 64 << 20;
+constexpr std::size_t kReadAtOnce = 64 << 10;
 
 Tcp::endpoint at(const std::string& port) {
   return {asio::ip::address_v4::loopback(), static_cast<std::uint16_t>(std::stoul(port))};
@@ -128,14 +129,29 @@ struct Stream {
   std::string body;
 };
 
+/// As far as the parser comes with what is there. The library's own read waits for more before it
+/// shows what came.
+void take_in(beast::flat_buffer& buffer, http::response_parser<http::string_body>& answer) {
+  beast::error_code failed;
+  while (buffer.size() > 0 && !answer.is_done()) {
+    const std::size_t taken = answer.put(buffer.data(), failed);
+    buffer.consume(taken);
+    if (failed && failed != http::error::need_more) throw beast::system_error(failed);
+    if (taken == 0) return;
+  }
+}
+
 asio::awaitable<void> read_stream(Tcp::socket& socket, Stream& stream) {
   beast::flat_buffer buffer;
   http::response_parser<http::string_body> answer;
   answer.body_limit(kLargestAnswer);
   answer.eager(true);
   while (!answer.is_done()) {
-    const auto [failed, size] = co_await http::async_read_some(socket, buffer, answer, kQuiet);
+    const auto [failed, size] =
+        co_await socket.async_read_some(buffer.prepare(kReadAtOnce), kQuiet);
     if (failed) throw std::runtime_error("a stream broke off: " + failed.message());
+    buffer.commit(size);
+    take_in(buffer, answer);
     if (stream.first == Clock::time_point() && !answer.get().body().empty()) {
       stream.first = Clock::now();
     }

@@ -248,7 +248,7 @@ bool Passage::identify_request() {
   Scope scope = scope_of(*api_, contents, space_->inputs);
   scope.other["afterimage.operation"] = to_string(api_->operation);
   scope.other["afterimage.model"] = api_->model;
-  question_.emplace(identify(scope, space_->name_space), api_->question);
+  question_.emplace(identify(scope, space_->name_space, space_->answers), api_->question);
   decision_.scope = question_->scope().key.hex();
   return true;
 }
