@@ -3,7 +3,7 @@
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
 """Runs every benchmark with its peers beside it and prints medians and ratios.
 
-    bench/run.py build/release [--json FILE] [--quick] [--disk]
+    bench/run.py build/release [--json FILE] [--quick] [--disk] [--gateway]
 
 Each C++ benchmark runs seven times in an order that is shuffled with the others of its file, so that a
 machine that drifts drifts for all of them; peers in Python repeat themselves. A ratio is of two medians
@@ -19,6 +19,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+
+import gateway
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -340,12 +342,14 @@ def main():
     parser.add_argument("--json", type=pathlib.Path, help="also write every run here")
     parser.add_argument("--quick", action="store_true", help="fewer, shorter runs: to see that it works")
     parser.add_argument("--disk", action="store_true", help="only the disk tier, beside the device and its peers")
+    parser.add_argument("--gateway", action="store_true", help="only the gateway, beside its limits and its peers")
     arguments = parser.parse_args()
-    if arguments.disk:
-        rows = disk(arguments.build, arguments.quick)
-        if arguments.json:
-            arguments.json.write_text(json.dumps({"tables": {"disk": rows}}, indent=1))
-        return
+    for only, measure in [("disk", disk), ("gateway", gateway.measure)]:
+        if getattr(arguments, only):
+            rows = measure(arguments.build, arguments.quick)
+            if arguments.json:
+                arguments.json.write_text(json.dumps({"tables": {only: rows}}, indent=1))
+            return
     repetitions, min_time = (3, 0.02) if arguments.quick else (7, 0.1)
 
     results = Results()
@@ -390,6 +394,7 @@ def main():
     parallel_advice(arguments.build)
     tables["replay"] = replay(arguments.build, arguments.quick)
     tables["disk"] = disk(arguments.build, arguments.quick)
+    tables["gateway"] = gateway.measure(arguments.build, arguments.quick)
     if arguments.json:
         arguments.json.write_text(json.dumps({"context": context, "tables": tables, "runs": results.runs}, indent=1))
 

@@ -253,7 +253,7 @@ bool Passage::identify_request() {
   // Azure's api-version, for one, changes what is answered.
   const std::size_t query = request_.target.find('?');
   if (query != std::string::npos) scope.other["afterimage.query"] = request_.target.substr(query);
-  question_.emplace(identify(scope, space_->name_space), api_->question);
+  question_.emplace(identify(scope, space_->name_space, space_->answers), api_->question);
   decision_.scope = question_->scope().key.hex();
   return true;
 }

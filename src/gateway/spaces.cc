@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "afterimage/gateway/spaces.h"
 
+#include "afterimage/semantic/scope.h"
+
 namespace afterimage {
 namespace {
 
@@ -20,7 +22,9 @@ Result<std::shared_ptr<const TenantSpace>> Spaces::of(const ModelIdentity& model
   AFI_TRY(const Namespace name_space, Namespace::of(model, tenant, root_));
   const PreprocessRecipe none;
   auto space = std::make_shared<const TenantSpace>(
-      TenantSpace{.name_space = name_space, .inputs = name_space.prefix_root(none, none, none)});
+      TenantSpace{.name_space = name_space,
+                  .inputs = name_space.prefix_root(none, none, none),
+                  .answers = answer_space(name_space)});
   const MutexLock lock(mutex_);
   if (spaces_.size() >= kKept) spaces_.clear();
   spaces_.emplace(std::move(key), space);

@@ -18,6 +18,7 @@ namespace afterimage {
 struct TenantSpace {
   Namespace name_space;
   NamespaceId inputs;
+  NamespaceId answers;  // answer_space()
 };
 
 /// The spaces that were used of late: making one takes several hashes.

@@ -2,8 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "afterimage/identity/sha256.h"
 
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
-#include <openssl/hmac.h>
 
 #include "afterimage/check.h"
 
@@ -30,15 +30,6 @@ std::array<std::byte, kDigestBytes> sha256(std::span<const std::byte> bytes) {
   return digest;
 }
 
-std::array<std::byte, kDigestBytes> hmac_sha256(const Secret& key,
-                                                std::span<const std::byte> message) {
-  std::array<std::byte, kDigestBytes> digest{};
-  AFI_CHECK(HMAC(algorithm(), key.data(), static_cast<int>(key.size()),
-                 reinterpret_cast<const unsigned char*>(message.data()), message.size(),
-                 raw(digest), nullptr) != nullptr);
-  return digest;
-}
-
 struct Sha256::State {
   EVP_MD_CTX* context = EVP_MD_CTX_new();
 };
@@ -58,6 +49,30 @@ std::array<std::byte, kDigestBytes> Sha256::finish() {
   AFI_CHECK(EVP_DigestFinal_ex(state_->context, raw(digest), nullptr) == 1);
   AFI_CHECK(EVP_DigestInit_ex(state_->context, nullptr, nullptr) == 1);
   return digest;
+}
+
+// Of hashes rather than OpenSSL's HMAC(), which looks the algorithm up at each call: of a short
+// message that is most of the time.
+std::array<std::byte, kDigestBytes> hmac_sha256(const Secret& key,
+                                                std::span<const std::byte> message) {
+  static constexpr std::size_t kBlock = 64;  // of SHA-256
+  std::array<std::byte, kBlock> inner{};
+  std::array<std::byte, kBlock> outer{};
+  inner.fill(std::byte{0x36});
+  outer.fill(std::byte{0x5C});
+  for (std::size_t i = 0; i < key.size(); ++i) {
+    inner[i] ^= key[i];
+    outer[i] ^= key[i];
+  }
+  Sha256 hash;
+  hash.update(inner);
+  hash.update(message);
+  const auto digest = hash.finish();
+  hash.update(outer);
+  hash.update(digest);
+  OPENSSL_cleanse(inner.data(), inner.size());
+  OPENSSL_cleanse(outer.data(), outer.size());
+  return hash.finish();
 }
 
 }  // namespace afterimage

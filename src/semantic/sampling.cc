@@ -11,17 +11,47 @@
 namespace afterimage {
 namespace {
 
-// Words, and words that stand together, between spaces.
-constexpr auto kTimeWords = std::to_array<std::string_view>(
-    {" today ",      " today's ",   " tonight ",       " tomorrow ",   " yesterday ",
-     " now ",        " nowadays ",  " currently ",     " current ",    " latest ",
-     " recent ",     " recently ",  " newest ",        " upcoming ",   " this week ",
-     " this month ", " this year ", " this morning ",  " last week ",  " last month ",
-     " last year ",  " next week ", " next month ",    " next year ",  " so far ",
-     " right away ", " weather ",   " news ",          " what time ",  " what day ",
-     " what date ",  " price of ",  " stock ",         " score of ",   " exchange rate ",
-     " how old is ", " ago ",       " at the moment ", " these days ", " up to date ",
-     " as of "});
+// Words, and words that stand together, each with the space after it; in order, so that those of
+// one first letter are beside each other.
+constexpr auto kTimeWords = [] {
+  auto words = std::to_array<std::string_view>(
+      {"today ",      "today's ",   "tonight ",       "tomorrow ",   "yesterday ",
+       "now ",        "nowadays ",  "currently ",     "current ",    "latest ",
+       "recent ",     "recently ",  "newest ",        "upcoming ",   "this week ",
+       "this month ", "this year ", "this morning ",  "last week ",  "last month ",
+       "last year ",  "next week ", "next month ",    "next year ",  "so far ",
+       "right away ", "weather ",   "news ",          "what time ",  "what day ",
+       "what date ",  "price of ",  "stock ",         "score of ",   "exchange rate ",
+       "how old is ", "ago ",       "at the moment ", "these days ", "up to date ",
+       "as of "});
+  std::ranges::sort(words);
+  return words;
+}();
+
+/// Lowered, with a single space between words and after each.
+std::string spaced(std::string_view text) {
+  std::string words;
+  words.reserve(text.size() + 1);
+  for (char c : text) {
+    if (ascii::is_upper(c)) c = static_cast<char>(c - 'A' + 'a');
+    const bool part = ascii::is_letter(c) || ascii::is_digit(c) || ascii::is_beyond(c) || c == '\'';
+    if (part) {
+      words.push_back(c);
+    } else if (!words.empty() && words.back() != ' ') {
+      words.push_back(' ');
+    }
+  }
+  words.push_back(' ');
+  return words;
+}
+
+/// Whether the text begins with one of them.
+bool begins_with_time(std::string_view words) {
+  const auto first = [](std::string_view known) { return known.front(); };
+  const auto candidates = std::ranges::equal_range(kTimeWords, words.front(), {}, first);
+  return std::ranges::any_of(candidates,
+                             [&](std::string_view known) { return words.starts_with(known); });
+}
 
 }  // namespace
 
@@ -31,14 +61,14 @@ std::string_view to_string(ReuseLimit limit) {
 }
 
 bool depends_on_time(std::string_view question) {
-  std::string spaced = " ";
-  for (const char c : ascii::lowered(question)) {
-    const bool part = ascii::is_letter(c) || ascii::is_digit(c) || ascii::is_beyond(c) || c == '\'';
-    if (part || spaced.back() != ' ') spaced.push_back(part ? c : ' ');
+  const std::string words = spaced(question);
+  // Each word is looked at once: a question is long, and there are many words of time.
+  std::string_view rest = words;
+  while (!rest.empty()) {
+    if (begins_with_time(rest)) return true;
+    rest.remove_prefix(rest.find(' ') + 1);
   }
-  spaced.push_back(' ');
-  return std::ranges::any_of(kTimeWords,
-                             [&](std::string_view words) { return spaced.contains(words); });
+  return false;
 }
 
 Eligibility eligibility(const SamplingFacts& facts, std::string_view question) {

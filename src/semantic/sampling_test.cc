@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 namespace afterimage {
 namespace {
 
@@ -46,6 +48,35 @@ TEST(Eligibility, WhatDependsOnTheTimeIsAsked) {
        {"Do you know the car?", "Whether it rains", "How tall is the mayor?", "snow", ""}) {
     EXPECT_EQ(eligibility(greedy, asked).limit, ReuseLimit::kLikeness) << asked;
   }
+}
+
+TEST(DependsOnTime, EveryWordOfTimeIsHeardWhereverItStands) {
+  for (const std::string phrase :
+       {"today",     "today's",    "tonight",    "tomorrow",      "yesterday",     "now",
+        "nowadays",  "currently",  "current",    "latest",        "recent",        "recently",
+        "newest",    "upcoming",   "this week",  "this month",    "this year",     "this morning",
+        "last week", "last month", "last year",  "next week",     "next month",    "next year",
+        "so far",    "right away", "weather",    "news",          "what time",     "what day",
+        "what date", "price of",   "stock",      "score of",      "exchange rate", "how old is",
+        "ago",       "as of",      "these days", "at the moment", "up to date"}) {
+    for (const std::string& asked :
+         {phrase, "Say " + phrase, phrase + " or never", "Say, " + phrase + ", or never",
+          "\n" + phrase + "?!", "a b c d " + phrase + " e"}) {
+      EXPECT_TRUE(depends_on_time(asked)) << asked;
+    }
+    for (const std::string& asked : {"x" + phrase, phrase + "x", "say" + phrase + "or never",
+                                     "0" + phrase + "0", phrase + "\xC3\xA9"}) {
+      EXPECT_FALSE(depends_on_time(asked)) << asked;
+    }
+  }
+}
+
+TEST(DependsOnTime, SpacesAndMarksStandForOneSpace) {
+  EXPECT_TRUE(depends_on_time("THIS ... \t week"));
+  EXPECT_TRUE(depends_on_time("the price-of fish"));
+  EXPECT_FALSE(depends_on_time("this fine week"));
+  EXPECT_FALSE(depends_on_time("price"));
+  EXPECT_FALSE(depends_on_time(" \n ?"));
 }
 
 }  // namespace

@@ -24,7 +24,15 @@ struct AddPart {
 
 }  // namespace
 
+NamespaceId answer_space(const Namespace& space) {
+  return {space.derive(FieldWriter("afterimage/answer-space/1"))};
+}
+
 ScopeId identify(const Scope& scope, const Namespace& space) {
+  return identify(scope, space, answer_space(space));
+}
+
+ScopeId identify(const Scope& scope, const Namespace& space, const NamespaceId& answers) {
   FieldWriter fields("afterimage/answer-scope/1");
   fields.bytes("inputs", scope.inputs.bytes).number("messages", scope.messages.size());
   for (const ScopeMessage& message : scope.messages) {
@@ -39,7 +47,7 @@ ScopeId identify(const Scope& scope, const Namespace& space) {
     return std::ranges::any_of(
         message.parts, [](const auto& part) { return std::holds_alternative<ScopeMedia>(part); });
   });
-  return {.space = {space.derive(FieldWriter("afterimage/answer-space/1"))},
+  return {.space = answers,
           .key = {space.derive(fields)},
           .loosest = shows_media ? TextRung::kCanonical : TextRung::kNear};
 }

@@ -57,8 +57,15 @@ struct ScopeId {
   bool operator==(const ScopeId&) const = default;
 };
 
-/// HMAC-SHA-256 under the namespace's key over every field with its length; docs/formats/keys.md.
+/// ScopeId::space of every scope in this namespace: for whoever asks often.
 /// Threads  Any.
+[[nodiscard]] NamespaceId answer_space(const Namespace& space);
+
+/// HMAC-SHA-256 under the namespace's key over every field with its length; docs/formats/keys.md.
+/// `answers` is answer_space(space).
+/// Threads  Any.
+[[nodiscard]] ScopeId identify(const Scope& scope, const Namespace& space,
+                               const NamespaceId& answers);
 [[nodiscard]] ScopeId identify(const Scope& scope, const Namespace& space);
 
 /// The words that are asked, and the messages around them with the place where they were.

@@ -1,0 +1,424 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Afterimage authors
+"""The gateway beside what its HTTP library can do at all, and beside a plain proxy.
+
+    bench/gateway.py build/release [--json FILE] [--quick] [--litellm PYTHON]
+
+Everything is on loopback, and all processes share the machine: servers, clients, the model's server. What is
+compared is measured in turn in the same run, and a ratio is the median of the ratios of its turns. bench/README.md
+says what the rows mean. --litellm names a Python that has litellm[proxy]; without it that row is left out.
+"""
+import argparse
+import base64
+import contextlib
+import hashlib
+import http.client
+import json
+import os
+import pathlib
+import random
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+HEADERS = {"Content-Type": "application/json", "Authorization": "Bearer sk-bench"}
+
+
+def progress(text):
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
+
+def show(ns):
+    for unit, size in [("s", 1e9), ("ms", 1e6), ("µs", 1e3)]:
+        if abs(ns) >= size:
+            return f"{ns / size:.3g} {unit}"
+    return f"{ns:.3g} ns"
+
+
+class Table:
+    def __init__(self, title):
+        self.rows = []
+        print(f"\n{title}\n\n{'':<44}{'ours':>12}{'peer':>12}  {'ratio':>9}  {'goal':<10} peer")
+
+    def add(self, question, ours, peer="", ratio=None, goal="", reached=True, name="", **numbers):
+        text = "" if ratio is None else f"{ratio:.2f}×"
+        mark = "" if reached else "  <- falls short"
+        progress("")
+        print(f"{question:<44}{ours:>12}{peer:>12}  {text:>9}  {goal:<10} {name}{mark}", flush=True)
+        self.rows.append({"question": question, "ratio": ratio, "goal": goal, "reached": reached, "peer": name,
+                          **numbers})
+
+
+# What is measured: processes that say where they listen.
+
+class Running:
+    def __init__(self, process, port):
+        self.process, self.port = process, port
+
+    def resident(self):
+        with open(f"/proc/{self.process.pid}/status") as status:
+            return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmRSS"))
+
+    def ask(self, method, path, body=None, headers=None):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection.request(method, path, body=body, headers=headers or {})
+        answer = connection.getresponse()
+        text = answer.read()
+        connection.close()
+        if answer.status != 200:
+            raise RuntimeError(f"{path} was answered {answer.status}: {text[:300]!r}")
+        return text, answer.headers
+
+    def chat(self, body):
+        return self.ask("POST", "/v1/chat/completions", body, HEADERS)
+
+
+@contextlib.contextmanager
+def running(command, port_of, log=None):
+    with open(log or os.devnull, "wb") as errors:
+        process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=errors, text=True)
+        try:
+            yield Running(process, port_of(process))
+        finally:
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            process.stdout.close()
+
+
+def first_line(process):
+    return int(process.stdout.readline())
+
+
+def hello(build, threads, size, buffer=0):
+    return running([build / "bench" / "hello_http", threads, size, buffer], first_line)
+
+
+def model(build, *options):
+    return running([build / "bench" / "mock_model", *options], first_line)
+
+
+def gateway(build, folder, upstream, threads):
+    config = folder / "gateway.toml"
+    config.write_text(f"[upstream]\nurl = 'http://127.0.0.1:{upstream.port}'\n[limits]\nthreads = {threads}\n")
+
+    def port_of(process):
+        line = process.stdout.readline()
+        return int(line.split("/v1 ")[0].rsplit(":", 1)[1])
+    return running([build / "afterimage", "serve", "--config", config, "--port", 0, "--admin-port", 0], port_of,
+                   folder / "gateway.log")
+
+
+def free_port():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
+def wait_for(port, process, seconds=10):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and process.poll() is None:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return port
+        time.sleep(0.05)
+    raise RuntimeError(f"nothing listens on port {port} after {seconds} s")
+
+
+def nginx(folder, upstream, threads):
+    program = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin")
+    if program is None:
+        return None
+    port = free_port()
+    config = folder / "nginx.conf"
+    paths = "\n".join(f"{kind}_temp_path {folder}/nginx_{kind};" for kind in
+                      ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"])
+    config.write_text(f"""
+daemon off; pid {folder}/nginx.pid; error_log {folder}/nginx.log; worker_processes {threads};
+events {{ worker_connections 4096; }}
+http {{
+  access_log off; keepalive_requests 1000000; client_max_body_size 64m; client_body_buffer_size 256k; {paths}
+  upstream model {{ server 127.0.0.1:{upstream.port}; keepalive 128; keepalive_requests 1000000; }}
+  server {{
+    listen 127.0.0.1:{port} backlog=4096;
+    location / {{ proxy_pass http://model; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_buffering off; }}
+  }}
+}}
+""")
+    return running([program, "-e", folder / "nginx.log", "-p", folder, "-c", config], lambda p: wait_for(port, p))
+
+
+# Who asks.
+
+def load(build, *words):
+    done = subprocess.run([str(build / "bench" / "http_load"), *(str(word) for word in words)], check=False,
+                          capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr.strip())
+    return json.loads(done.stdout)
+
+
+def wrk(port, body, connections, seconds):
+    done = subprocess.run(["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "-s", str(HERE / "peers" / "post.lua"),
+                           f"http://127.0.0.1:{port}/v1/chat/completions", "--", str(body)],
+                          capture_output=True, text=True, check=True)
+    said = json.loads(done.stdout.strip().splitlines()[-1])
+    if said["errors"] > 0 or said["requests"] == 0:
+        raise RuntimeError(f"{said['errors']} of {said['requests']} requests failed")
+    return said
+
+
+def chat_body(seed, size=500, **more):
+    chance = random.Random(seed)
+    words = []
+    while sum(len(word) + 1 for word in words) + 110 < size:
+        words.append("".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=chance.randint(3, 9))))
+    return json.dumps({"model": "mock", "temperature": 0, **more,
+                       "messages": [{"role": "user", "content": "Explain " + " ".join(words)}]},
+                      separators=(",", ":"))
+
+
+def write(folder, name, text):
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def rate(said):
+    return said["requests"] / said["us"] * 1e6
+
+
+# The rows.
+
+def hits(build, folder, threads, quick, table):
+    """Requests a second and what a client waits, each server in turn."""
+    turns, seconds = (2, 1) if quick else (5, 3)
+    body = chat_body("hits")
+    path = write(folder, "hit.json", body)
+    with model(build) as upstream, gateway(build, folder, upstream, threads) as ours:
+        text, _ = ours.chat(body)
+        _, headers = ours.chat(body)
+        if not headers.get("X-Cache", "").startswith("HIT"):
+            raise RuntimeError(f"the second of two same requests was no hit: {dict(headers)}")
+        with hello(build, threads, len(text)) as peer:
+            for connections in [1, 64]:
+                progress(f"exact hits, {connections} connections")
+                mine, theirs = [], []
+                for turn in range(turns + 1):
+                    pair = [wrk(server.port, path, connections, seconds if turn else 1) for server in (ours, peer)]
+                    if turn > 0:  # the first one warms up
+                        mine.append(pair[0])
+                        theirs.append(pair[1])
+                ratio = statistics.median(rate(a) / rate(b) for a, b in zip(mine, theirs))
+                table.add(f"hits a second, {connections} connection{'s'[:connections - 1]}",
+                          f"{statistics.median(map(rate, mine)):,.0f}", f"{statistics.median(map(rate, theirs)):,.0f}",
+                          ratio, "≥ 0.6×", ratio >= 0.6, "hello world", turns=[mine, theirs])
+                for share in ["p50", "p99"]:
+                    us = statistics.median(said[f"{share}_us"] for said in mine)
+                    them = statistics.median(said[f"{share}_us"] for said in theirs)
+                    goal = "< 1 ms" if connections == 1 and share == "p50" else ""
+                    table.add(f"  {share} at the client", show(us * 1e3), show(them * 1e3), us / max(them, 1), goal,
+                              not goal or us < 1000, "hello world")
+        calls = int(upstream.ask("GET", "/calls")[0])
+        if calls != 1:
+            raise RuntimeError(f"the model was asked {calls} times and not once")
+
+
+def misses(build, folder, threads, quick, table):
+    """One client asks all three in turn, and nothing twice."""
+    requests = 500 if quick else 4000
+    turns = 2 if quick else 5
+    with contextlib.ExitStack() as stack:
+        upstream = stack.enter_context(model(build))
+        ours = stack.enter_context(gateway(build, folder, upstream, threads))
+        proxy = nginx(folder, upstream, threads)
+        peer = stack.enter_context(proxy) if proxy is not None else None
+        ports = [server.port for server in (upstream, ours, peer) if server is not None]
+        progress("misses")
+        rounds = [load(build, "turns", requests, 500, *ports) for _ in range(turns)]
+        direct, mine = str(upstream.port), str(ours.port)
+        for share in ["p50", "p99"]:
+            added = {port: statistics.median(said[str(port)][share] - said[direct][share] for said in rounds)
+                     for port in ports}
+            goal = "< 1 ms" if share == "p99" else ""
+            reached = not goal or added[ours.port] < 1e6
+            if peer is None:
+                table.add(f"added to a miss, {share}", show(added[ours.port]), goal=goal, reached=reached, rounds=rounds)
+            else:
+                ratio = added[ours.port] / max(added[peer.port], 1)
+                table.add(f"added to a miss, {share}", show(added[ours.port]), show(added[peer.port]), ratio, goal,
+                          reached, "nginx", rounds=rounds)
+            whole = [statistics.median(said[port][share] for said in rounds) for port in (mine, direct)]
+            table.add(f"  the miss itself, {share}", show(whole[0]), show(whole[1]), whole[0] / whole[1], "", True,
+                      "the model's server alone")
+
+
+def fan_out(build, folder, threads, quick, table):
+    """All ask at the same moment, and one of them asks the model."""
+    clients = 200
+    turns = 2 if quick else 5
+    with model(build, "--delay-ms", 100, "--chunks", 64, "--chunk-ms", 5) as upstream, \
+            gateway(build, folder, upstream, threads) as ours:
+        progress("streams")
+        one, many = [], []
+        for turn in range(turns):
+            alone = write(folder, "one.json", chat_body(f"alone {turn}", stream=True))
+            shared = write(folder, "all.json", chat_body(f"shared {turn}", stream=True))
+            one.append(load(build, "fan", 1, alone, ours.port))
+            before = int(upstream.ask("GET", "/calls")[0])
+            many.append(load(build, "fan", clients, shared, ours.port))
+            calls = int(upstream.ask("GET", "/calls")[0]) - before
+            if calls != 1 or many[-1]["different"] != 1:
+                raise RuntimeError(f"{calls} calls of the model, {many[-1]['different']} different streams")
+        for question, key, alone in [("first byte, half of 200 streams", "first_p50", "first_max"),
+                                     ("first byte, the last of 200", "first_max", "first_max"),
+                                     ("end, the last of 200", "end_max", "end_max")]:
+            mine = statistics.median(said[key] for said in many)
+            theirs = statistics.median(said[alone] for said in one)
+            table.add(question, show(mine), show(theirs), mine / theirs, "", True, "one stream; the model: 1 call",
+                      one=one, many=many)
+
+
+def idle_connections(server, body, count):
+    """Bytes a connection, after one request each."""
+    head = "".join(f"{name}: {value}\r\n" for name, value in HEADERS.items())
+    request = (f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\n{head}Content-Length: {len(body)}\r\n\r\n"
+               f"{body}").encode()
+    with contextlib.ExitStack() as stack:
+        def ask():
+            client = stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+            client.sendall(request)
+            if not client.recv(65536).startswith(b"HTTP/1.1 200"):
+                raise RuntimeError("an idle connection's first request was not answered 200")
+        for _ in range(20):  # what a server makes once
+            ask()
+        before = server.resident()
+        for _ in range(count):
+            ask()
+        return (server.resident() - before) / count
+
+
+def memory(build, folder, threads, table):
+    body = chat_body("idle")
+    with model(build) as upstream, gateway(build, folder, upstream, threads) as ours:
+        text, _ = ours.chat(body)
+        wrk(ours.port, write(folder, "idle.json", body), 1, 1)  # what is kept of past requests is full
+        with hello(build, threads, len(text)) as peer:
+            wrk(peer.port, folder / "idle.json", 1, 1)
+            progress("idle connections")
+            mine, theirs = (idle_connections(server, body, 1000) for server in (ours, peer))
+    table.add("memory of an idle connection", f"{mine / 1024:.1f} KiB", f"{theirs / 1024:.1f} KiB",
+              mine / max(theirs, 1), "", True, "hello world", ours_bytes=mine, peer_bytes=theirs)
+
+
+def sha256_of_image(url, rounds):
+    """Nanoseconds to read a data URL and to hash what it holds, as fast as libraries here do it."""
+    took = []
+    for _ in range(rounds):
+        begin = time.perf_counter_ns()
+        hashlib.sha256(base64.b64decode(url)).digest()
+        took.append(time.perf_counter_ns() - begin)
+    return statistics.median(took)
+
+
+def images(build, folder, threads, quick, table):
+    """A question on a picture of 1 MiB: it has to be read and hashed whatever else is fast."""
+    picture = base64.b64encode(random.Random(7).randbytes(1 << 20)).decode()
+    body = json.dumps({"model": "mock", "temperature": 0, "messages": [{"role": "user", "content": [
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64," + picture}},
+        {"type": "text", "text": "Explain the picture"}]}]})
+    path = write(folder, "image.json", body)
+    with model(build) as upstream, gateway(build, folder, upstream, threads) as ours:
+        text, _ = ours.chat(body)
+        with hello(build, threads, len(text), buffer=64 << 10) as peer:
+            progress("images")
+            said = load(build, "same", 50 if quick else 400, path, ours.port, peer.port)
+        if int(upstream.ask("GET", "/calls")[0]) != 1:
+            raise RuntimeError("the same picture was asked about twice")
+    decoded = sha256_of_image(picture, 50)
+    mine, transfer = said[str(ours.port)]["p50"], said[str(peer.port)]["p50"]
+    table.add("a hit with a picture of 1 MiB, p50", show(mine), show(transfer), mine / transfer, "", True,
+              "the same bytes to hello world", said=said)
+    table.add("  beyond the transfer", show(mine - transfer), show(decoded), (mine - transfer) / decoded, "", True,
+              "base64 and SHA-256 alone (Python's)", decoded_ns=decoded)
+
+
+def litellm(build, folder, python, threads, quick, table):
+    """The proxy that most people know, with its cache in memory."""
+    body = chat_body("litellm")
+    path = write(folder, "litellm.json", body)
+    with contextlib.ExitStack() as stack:
+        upstream = stack.enter_context(model(build))
+        ours = stack.enter_context(gateway(build, folder, upstream, threads))
+        port = free_port()
+        config = write(folder, "litellm.yaml", f"""
+model_list:
+  - model_name: mock
+    litellm_params: {{model: openai/mock, api_base: "http://127.0.0.1:{upstream.port}/v1", api_key: none}}
+litellm_settings: {{cache: true, cache_params: {{type: local}}}}
+general_settings: {{master_key: sk-bench}}
+""")
+        program = pathlib.Path(python).parent / "litellm"
+        peer = stack.enter_context(running(
+            [program, "--config", config, "--host", "127.0.0.1", "--port", port, "--num_workers", 1,
+             "--telemetry", "False"], lambda process: wait_for(port, process, 120), folder / "litellm.log"))
+        for server in (ours, peer):
+            server.chat(body)
+            server.chat(body)
+        progress("litellm")
+        for connections in [1, 64]:
+            pairs = [[wrk(server.port, path, connections, 1 if quick else 5) for server in (ours, peer)]
+                     for _ in range(1 if quick else 3)]
+            mine, theirs = (statistics.median(rate(pair[i]) for pair in pairs) for i in (0, 1))
+            table.add(f"hits a second, {connections} connection{'s'[:connections - 1]}", f"{mine:,.0f}",
+                      f"{theirs:,.0f}", mine / theirs, "", True, "LiteLLM's proxy, one worker, cache in memory")
+            p50 = [statistics.median(pair[i]["p50_us"] for pair in pairs) * 1e3 for i in (0, 1)]
+            table.add("  p50 at the client", show(p50[0]), show(p50[1]), p50[0] / p50[1], "", True, "LiteLLM")
+        if int(upstream.ask("GET", "/calls")[0]) != 2:
+            print("  (not all of these were hits)")
+
+
+def measure(build, quick=False, litellm_python=None):
+    build = build.resolve()
+    if shutil.which("wrk") is None:
+        print("\nGateway: not measured, since there is no wrk on this machine (make bench installs it)")
+        return []
+    threads = min(8, os.cpu_count())
+    busy = os.getloadavg()[0]
+    table = Table(f"Gateway, on loopback, {threads} threads; load of the machine before: {busy:.1f}")
+    with tempfile.TemporaryDirectory(dir=build) as name:
+        folder = pathlib.Path(name)
+        hits(build, folder, threads, quick, table)
+        misses(build, folder, threads, quick, table)
+        fan_out(build, folder, threads, quick, table)
+        memory(build, folder, threads, table)
+        images(build, folder, threads, quick, table)
+        if litellm_python is not None:
+            litellm(build, folder, litellm_python, threads, quick, table)
+    return table.rows
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", type=pathlib.Path, help="a build folder with AFTERIMAGE_BENCH=ON")
+    parser.add_argument("--json", type=pathlib.Path, help="also write every turn here")
+    parser.add_argument("--quick", action="store_true", help="fewer, shorter turns: to see that it works")
+    parser.add_argument("--litellm", metavar="PYTHON", help="a Python that has litellm[proxy]: its proxy, too")
+    arguments = parser.parse_args()
+    rows = measure(arguments.build, arguments.quick, arguments.litellm)
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"gateway": rows}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
