@@ -15,7 +15,7 @@ import threading
 import time
 import unittest
 
-from gateway_process import CHAT, PATIENCE, GatewayProcess, GatewayTestCase, chat, text_of
+from gateway_process import CHAT, PATIENCE, PROGRAM, GatewayProcess, GatewayTestCase, chat, text_of
 from mock_model import MockModel, answer_text
 
 HOST = b"Host: gateway\r\n"
@@ -205,6 +205,9 @@ class ManyConnections(HostileTestCase):
         self.gateway.wait_for(lambda: self.gateway.metric("afterimage_connections") == 0, "they are gone")
 
     def test_without_a_file_descriptor_left(self):
+        if b"__ubsan_handle" in pathlib.Path(PROGRAM).read_bytes():
+            self.skipTest("the sanitizer looks at objects through a pipe, and takes them for none if it gets no descriptor")
+
         def limit():
             resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
         with GatewayProcess({"upstream": {"url": self.mock.url}}, preexec_fn=limit) as gateway:
