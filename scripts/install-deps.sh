@@ -7,7 +7,8 @@
 #
 #   scripts/install-deps.sh          to build and run
 #   scripts/install-deps.sh test     and to test: clang-19, which compiles with sanitizers in half the time; the browser and
-#                                    the Prometheus that tests ask (without them those tests are skipped)
+#                                    the Prometheus that tests ask (without them those tests are skipped), and what the
+#                                    official clients of the API need: Node with npm, Python's virtual environments
 #   scripts/install-deps.sh bench    and the benchmarks with their Python peers
 #   scripts/install-deps.sh clang    and the rest of clang-19: format, tidy, fuzz
 set -eu
@@ -23,8 +24,13 @@ browser=""
 [ "$ID" = debian ] && browser="chromium chromium-driver"
 for extra in "$@"; do
   case "$extra" in
-    bench) packages="$packages libbenchmark-dev python3-numpy python3-faiss openssl librocksdb-dev liblmdb-dev wrk" ;;
-    test) packages="$packages clang-19 libclang-rt-19-dev prometheus $browser" ;;
+    bench) packages="$packages libbenchmark-dev python3-numpy python3-faiss openssl librocksdb-dev liblmdb-dev wrk nginx-light" ;;
+    test)
+      packages="$packages clang-19 libclang-rt-19-dev prometheus $browser python3-venv util-linux"
+      # Whoever has another Node keeps it: the distribution's npm would not go with it.
+      command -v node >/dev/null || packages="$packages nodejs"
+      command -v npm >/dev/null || packages="$packages npm"
+      ;;
     clang) packages="$packages clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev" ;;
     *) echo "install-deps.sh: '$extra' is not one of: test, bench, clang" >&2; exit 2 ;;
   esac

@@ -38,6 +38,7 @@ TEST(AllowedUrl, TakesTheHostsThatStandInTheSettings) {
       {"http://IMAGES.Example.ORG/A", {"images.example.org", "80", "/A"}},
       {"http://images.example.org/a#part", {"images.example.org", "80", "/a"}},
       {"http://a.example.net", {"a.example.net", "80", "/"}},
+      {"https://a.example.net/x", {"a.example.net", "443", "/x", true}},
       {"http://a.b.c.example.net", {"a.b.c.example.net", "80", "/"}},
       {"http://xn--bcher-kva.example.net/", {"xn--bcher-kva.example.net", "80", "/"}},
       {"http://alt.example.org:8080/", {"alt.example.org", "8080", "/"}},
@@ -147,9 +148,12 @@ TEST(HostPattern, HasOneFormForAllItsSpellings) {
     const char* text;
     HostPattern expected;
   } kCases[] = {
-      {"a.org", {false, "a.org", "80"}},           {"A.Org:080", {false, "a.org", "80"}},
-      {"*.a.org:65535", {true, "a.org", "65535"}}, {"10.0.0.7:8080", {false, "10.0.0.7", "8080"}},
-      {"[0:0::1]", {false, "::1", "80"}},          {"[::1]:81", {false, "::1", "81"}},
+      {"a.org", {false, "a.org", ""}},
+      {"A.Org:080", {false, "a.org", "80"}},
+      {"*.a.org:65535", {true, "a.org", "65535"}},
+      {"10.0.0.7:8080", {false, "10.0.0.7", "8080"}},
+      {"[0:0::1]", {false, "::1", ""}},
+      {"[::1]:81", {false, "::1", "81"}},
   };
   for (const auto& c : kCases) EXPECT_EQ(parse_host_pattern(c.text).value(), c.expected) << c.text;
   for (const char* text :

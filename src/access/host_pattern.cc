@@ -62,7 +62,7 @@ bool is_dns_name(std::string_view host) {
 
 struct HostAndPort {
   std::string_view host;
-  std::string_view port = "80";
+  std::string_view port;
 };
 
 /// nullopt: brackets or the port are not what they should be.
@@ -99,7 +99,7 @@ bool is_numeric_host(std::string_view host) { return canonical_address(host).has
 
 Result<Url> canonical_url(std::string_view address) {
   AFI_TRY(Url url, parse_url(address));
-  const bool bracketed = address.starts_with("http://[");
+  const bool bracketed = address.starts_with("http://[") || address.starts_with("https://[");
   if (bracketed != url.host.contains(':')) {
     return fail(ErrorCode::kInvalidArgument, "brackets stand around IPv6 addresses only");
   }
@@ -127,7 +127,8 @@ Result<HostPattern> parse_host_pattern(std::string_view text) {
 }
 
 bool matches(const HostPattern& pattern, const Url& url) {
-  if (pattern.port != url.port) return false;
+  const std::string_view usual = url.tls ? "443" : "80";
+  if (pattern.port.empty() ? url.port != usual : pattern.port != url.port) return false;
   if (!pattern.below) return pattern.host == url.host;
   std::string_view host = url.host;
   if (!host.ends_with(pattern.host)) return false;

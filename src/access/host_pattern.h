@@ -28,11 +28,12 @@ namespace afterimage {
 [[nodiscard]] Result<Url> canonical_url(std::string_view address);
 
 /// Which hosts an operator means: "images.example.org", "*.example.org" (all below it, but not
-/// itself), "10.0.0.7:8080", "[::1]:8080". Without a port: port 80 only.
+/// itself), "10.0.0.7:8080", "[::1]:8080". Without a port:
+/// the usual one only, 80 or, with https, 443.
 struct HostPattern {
   bool below = false;  // "*."
   std::string host;    // canonical
-  std::string port;
+  std::string port;    // empty: the usual one
 
   bool operator==(const HostPattern&) const = default;
 };

@@ -39,7 +39,7 @@ ExitCode not_served(const Error& error, ExitCode code) {
 Result<Settings> settings_of(const ServeCall& call, const Files& files) {
   std::string text;
   if (!call.config.empty()) {
-    AFI_TRY(const auto bytes, files.read(call.config));
+    AFI_TRY(const auto bytes, files.read(call.config, 1_MiB));
     text.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   }
   if (!call.upstream.empty()) {

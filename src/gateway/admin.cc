@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "afterimage/gateway/admin.h"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <openssl/crypto.h>
 
@@ -46,8 +47,18 @@ HttpReply reply_of(const Result<json>& made) {
 
 /// The name in a Host header, without its port and brackets.
 std::string_view host_name(std::string_view host) {
-  if (host.starts_with('[')) return host.substr(1, std::min(host.find(']'), host.size()) - 1);
-  return host.substr(0, host.find(':'));
+  if (!host.starts_with('[')) return host.substr(0, host.find(':'));
+  const std::size_t end = std::min(host.find(']'), host.size() - 1);
+  const std::string_view port = host.substr(end + 1);
+  return port.empty() || port.starts_with(':') ? host.substr(1, end - 1) : "";
+}
+
+/// A name that begins like an address is anybody's to register.
+bool is_loopback(std::string_view name) {
+  in_addr v4{};
+  if (inet_pton(AF_INET, std::string(name).c_str(), &v4) == 1)
+    return ntohl(v4.s_addr) >> 24U == 127;
+  return same_header(name, "localhost") || name == "::1";
 }
 
 bool same_text(std::string_view a, std::string_view b) {
@@ -61,7 +72,7 @@ Admin::Admin(Parts parts)
 
 bool Admin::knows_host(const HttpHeaders& headers) const {
   const std::string_view name = host_name(headers.find("host").value_or(""));
-  if (name == "localhost" || name == "::1" || name.starts_with("127.")) return true;
+  if (is_loopback(name)) return true;
   const AdminSettings& settings = parts_.gateway.in_force()->settings.admin;
   return name == settings.address ||
          std::ranges::any_of(settings.hosts,
@@ -91,6 +102,11 @@ HttpReply Admin::answer(const HttpRequest& request) {
   const bool reads = request.method == "GET" || request.method == "HEAD";
   if (path == "/" && reads) return page();
   if (path == "/health" && reads) return json_reply(200, {{"status", "ok"}});
+  // The public port takes nobody any more while it drains, so it can be asked here, too.
+  if (path == "/ready" && reads) {
+    const bool draining = parts_.gateway.draining();
+    return json_reply(draining ? 503 : 200, {{"status", draining ? "draining" : "ready"}});
+  }
   if (!has_token(request.headers)) {
     HttpReply reply = trouble(401, "send Authorization: Bearer with admin.token of the settings");
     reply.headers.add("WWW-Authenticate", "Bearer");

@@ -28,6 +28,13 @@ bool is_plain(std::string_view path) {
   });
 }
 
+/// Not CONNECT and TRACE, which mean something to whoever stands between.
+bool is_known(std::string_view method) {
+  static constexpr auto kKnown =
+      std::to_array<std::string_view>({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"});
+  return std::ranges::find(kKnown, method) != kKnown.end();
+}
+
 std::optional<ApiOperation> operation_of(std::string_view path) {
   static constexpr std::array<std::pair<std::string_view, ApiOperation>, 3> kPaths{
       {{"/v1/chat/completions", ApiOperation::kChat},
@@ -84,6 +91,10 @@ void Gateway::handle(HttpRequest request, Responder responder) {
                                        "invalid_request_error", "invalid_path"));
   }
   const auto operation = operation_of(path);
+  if (!is_known(request.method)) {
+    return responder.reply(error_reply(501, "there is no such method here", "invalid_request_error",
+                                       "method_not_known"));
+  }
   if (operation.has_value() && request.method != "POST") {
     HttpReply reply =
         error_reply(405, "this is asked with POST", "invalid_request_error", "method_not_allowed");

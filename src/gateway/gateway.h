@@ -10,9 +10,9 @@
 #include "afterimage/access/settings.h"
 #include "afterimage/access/tenants.h"
 #include "afterimage/gateway/backend.h"
+#include "afterimage/gateway/broadcasts.h"
 #include "afterimage/gateway/counts.h"
 #include "afterimage/gateway/decisions.h"
-#include "afterimage/gateway/flights.h"
 #include "afterimage/gateway/spaces.h"
 #include "afterimage/gateway/stamp.h"
 #include "afterimage/http/caller.h"
@@ -79,7 +79,7 @@ class Gateway {
   [[nodiscard]] const GatewayParts& parts() const { return parts_; }
   [[nodiscard]] Counts& counts() { return counts_; }
   [[nodiscard]] Decisions& decisions() { return decisions_; }
-  [[nodiscard]] Flights& flights() { return flights_; }
+  [[nodiscard]] Broadcasts& broadcasts() { return broadcasts_; }
   [[nodiscard]] Spaces& spaces() { return spaces_; }
   /// Where bodies are read that take longer than others may wait.
   [[nodiscard]] Workers& readers() { return readers_; }
@@ -93,7 +93,7 @@ class Gateway {
   std::atomic<std::shared_ptr<const InForce>> in_force_;
   Counts counts_;
   Decisions decisions_;
-  Flights flights_;
+  Broadcasts broadcasts_;
   Spaces spaces_;
   std::atomic<bool> draining_ = false;
   std::atomic<std::uint64_t> chances_ = 0;

@@ -257,6 +257,29 @@ TEST(Gateway, WhatIsNotTheSameQuestionIsAsked) {
   EXPECT_EQ(running.model.asked(), 7);
 }
 
+TEST(Gateway, WhatABodySaysOfReuseHoldsBesidesItsNamespace) {
+  Running running;
+  const auto asked = [&](const std::string& wish) {
+    return running.chat(question("Q", R"(,"cache":{"namespace":)" + wish + "}")).header("X-Cache");
+  };
+  EXPECT_EQ(asked(R"("a","no-store":true)"), "MISS");
+  EXPECT_EQ(asked(R"("a")"), "MISS");
+  EXPECT_EQ(asked(R"("a")"), "HIT");
+  EXPECT_EQ(asked(R"("b")"), "MISS");
+  EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "MISS");
+}
+
+TEST(Gateway, TheQueryIsPartOfWhatIsAsked) {
+  Running running;
+  const auto asked = [&](const std::string& path) {
+    return ask(running.service->port(), "POST", path, question("Q")).header("X-Cache");
+  };
+  EXPECT_EQ(asked("/v1/chat/completions?api-version=1"), "MISS");
+  EXPECT_EQ(asked("/v1/chat/completions?api-version=1"), "HIT");
+  EXPECT_EQ(asked("/v1/chat/completions?api-version=2"), "MISS");
+  EXPECT_EQ(asked("/v1/chat/completions"), "MISS");
+}
+
 TEST(Gateway, WhatIsNotReusedSaysWhy) {
   Running running;
   const struct {
@@ -299,6 +322,9 @@ TEST(Gateway, ClientsSayHowFarReuseGoes) {
 
 TEST(Gateway, TenantsShareNothing) {
   Running running;
+  EXPECT_EQ(
+      running.chat(question("Q"), "Authorization: Bearer a\r\nAuthorization: Bearer b\r\n").status,
+      401U);
   running.chat(question("Q"), "Authorization: Bearer one\r\n");
   EXPECT_EQ(running.chat(question("Q"), "Authorization: Bearer two\r\n").header("X-Cache"), "MISS");
   EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "MISS");
@@ -427,7 +453,7 @@ TEST(Gateway, OtherPathsArePassedOnAndTricksAreNot) {
 
 TEST(Gateway, AnswersOutliveTheProcess) {
   const testing::TemporaryFolder folder;
-  Running running("[memory]\ndisk = \"" + folder.path().string() + "\"\ndisk_size = \"64 MiB\"\n");
+  Running running("[memory]\ndisk = \"" + folder.path() + "\"\ndisk_size = \"64 MiB\"\n");
   running.chat(question("Q"));
   running.chat(question("gone"));
   EXPECT_EQ(running.admin("POST", "/admin/api/invalidate",
@@ -535,10 +561,17 @@ TEST(Admin, BrowsersOfOtherSitesCannotChangeAnything) {
                 "Content-Type: text/plain\r\n")
                 .status,
             415U);
-  RawClient client(port);
-  client.send(
-      "GET /admin/api/stats HTTP/1.1\r\nHost: evil.example:8081\r\nConnection: close\r\n\r\n");
-  EXPECT_THAT(client.read_all(), StartsWith("HTTP/1.1 421 "));
+  const auto named = [&](const std::string& host) {
+    RawClient client(port);
+    client.send("GET /ready HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n");
+    return std::string(client.read_all());
+  };
+  for (const char* host : {"evil.example:8081", "127.evil.example", "127.0.0.1.evil.example"}) {
+    EXPECT_THAT(named(host), StartsWith("HTTP/1.1 421 ")) << host;
+  }
+  for (const char* host : {"localhost:8081", "LOCALHOST", "127.0.0.2", "[::1]:8081"}) {
+    EXPECT_THAT(named(host), StartsWith("HTTP/1.1 200 ")) << host;
+  }
   const Said page = ask(port, "GET", "/", "");
   EXPECT_THAT(page.head, HasSubstr("Content-Security-Policy: default-src 'none'"));
   EXPECT_THAT(page.body, Not(HasSubstr("@NONCE@")));

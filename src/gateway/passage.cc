@@ -94,16 +94,18 @@ void Passage::begin() {
 
 bool Passage::admit() {
   const HttpHeaders& headers = request_.headers;
-  // The wish of the body is not known yet; its namespace is, with the tenant, looked at again.
-  auto wish = cache_wish(headers, std::nullopt);
+  // The wish of the body is not known at first; with its namespace this is looked at again.
+  auto wish = cache_wish(headers, api_ == nullptr ? std::nullopt : api_->cache);
   if (!wish.has_value()) {
     refuse(400, wish.error().message, "invalid_request_error", "invalid_header");
     return false;
   }
   wish_ = *std::move(wish);
-  auto key = headers.find("x-api-key");
-  if (!key.has_value()) key = headers.find("api-key");
-  auto tenant = in_force_->tenants->identify(headers.find("authorization"), key, wish_.name_space);
+  // Joined: of two, whoever is asked next may take the other one.
+  auto key = headers.joined("x-api-key");
+  if (!key.has_value()) key = headers.joined("api-key");
+  auto tenant =
+      in_force_->tenants->identify(headers.joined("authorization"), key, wish_.name_space);
   if (!tenant.has_value()) {
     const bool quota = tenant.error().code == ErrorCode::kLimitExceeded;
     decision_.tenant = "refused";
@@ -179,7 +181,7 @@ void Passage::look() {
   if (!identify_request()) return pass_on();
   decide_limit();
   if (!may_reuse_) return pass_on();
-  landed_ = gateway_.flights().landed();
+  landed_ = gateway_.broadcasts().landed();
   AnswerCache& cache = *gateway_.parts().reuse.answer_cache();
   if (wish_.no_cache) {
     decision_.outcome = Outcome::kRefresh;
@@ -248,6 +250,9 @@ bool Passage::identify_request() {
   Scope scope = scope_of(*api_, contents, space_->inputs);
   scope.other["afterimage.operation"] = to_string(api_->operation);
   scope.other["afterimage.model"] = api_->model;
+  // Azure's api-version, for one, changes what is answered.
+  const std::size_t query = request_.target.find('?');
+  if (query != std::string::npos) scope.other["afterimage.query"] = request_.target.substr(query);
   question_.emplace(identify(scope, space_->name_space, space_->answers), api_->question);
   decision_.scope = question_->scope().key.hex();
   return true;
@@ -277,7 +282,9 @@ void Passage::decide_limit() {
   may_reuse_ = true;
   TextRung loosest = tenant_.serve.value_or(settings.serve);
   if (wish_.ceiling.has_value()) loosest = std::min(loosest, *wish_.ceiling);
-  if (eligible.limit == ReuseLimit::kExact || unstated || timeless || api_->question.empty()) {
+  // What is folded is how people ask; a prompt that is completed has no such forms.
+  if (eligible.limit == ReuseLimit::kExact || unstated || *operation_ != ApiOperation::kChat ||
+      api_->question.empty()) {
     loosest = TextRung::kExact;
   }
   rules_ = {
@@ -321,18 +328,19 @@ void Passage::compare_later(const AnswerLookup& found, const ApiRecord& record) 
   const AnswerSettings& settings = in_force_->settings.answers;
   if (!gateway_.chance(settings.verify_share)) return;
   const auto landed = [&gateway = gateway_, said = record.text(), entry = found.steps.back().entry](
-                          const Flight& /*flight*/, const Result<ApiRecord>& again) {
+                          const Broadcast& /*broadcast*/, const Result<ApiRecord>& again) {
     if (!again.has_value()) return;
     const bool same = same_answer(said, again->text()) == SameAnswer::kSame;
     gateway.counts().compared(same);
     if (!same) gateway.parts().reuse.answer_cache()->erase(AnswerFilter{.entry = entry});
   };
-  const auto flight = std::make_shared<Flight>(Flight::Options{.record = *operation_,
-                                                               .max_record = settings.max_answer,
-                                                               .shared = true,
-                                                               .landed = landed,
-                                                               .finish_abandoned = true});
-  flight->controlled_by(gateway_.parts().backend.ask(asked(), flight));
+  const auto broadcast =
+      std::make_shared<Broadcast>(Broadcast::Options{.record = *operation_,
+                                                     .max_record = settings.max_answer,
+                                                     .shared = true,
+                                                     .landed = landed,
+                                                     .finish_abandoned = true});
+  broadcast->controlled_by(gateway_.parts().backend.ask(asked(), broadcast));
 }
 
 Decision Passage::explain() {
@@ -364,7 +372,7 @@ Decision Passage::explain() {
   return decision_;
 }
 
-std::string Passage::flight_key() const {
+std::string Passage::broadcast_key() const {
   const ScopeId& scope = question_->scope();
   std::string key;
   key.reserve(question_->text().size() + 68);
@@ -380,15 +388,15 @@ std::string Passage::flight_key() const {
 }
 
 void Passage::board() {
-  const std::string key = flight_key();
-  std::shared_ptr<Flight> started;
-  const auto boarded = gateway_.flights().board(key, landed_, [&] {
+  const std::string key = broadcast_key();
+  std::shared_ptr<Broadcast> started;
+  const auto boarded = gateway_.broadcasts().board(key, landed_, [&] {
     started = start(key);
     return started;
   });
   if (boarded.seat == nullptr) {
     if (wish_.no_cache) {
-      landed_ = gateway_.flights().landed();
+      landed_ = gateway_.broadcasts().landed();
       return board();
     }
     return look();
@@ -397,16 +405,16 @@ void Passage::board() {
   if (started != nullptr) ask(started);
 }
 
-std::shared_ptr<Flight> Passage::start(const std::string& key) {
+std::shared_ptr<Broadcast> Passage::start(const std::string& key) {
   const AnswerSettings& settings = in_force_->settings.answers;
-  return std::make_shared<Flight>(Flight::Options{
+  return std::make_shared<Broadcast>(Broadcast::Options{
       .record = *operation_,
       .max_record = settings.max_answer,
       .shared = true,
       .landed =
-          [self = shared_from_this(), key](const Flight& flight, Result<ApiRecord> record) {
-            self->keep(flight, std::move(record));
-            self->gateway_.flights().remove(key, &flight);
+          [self = shared_from_this(), key](const Broadcast& broadcast, Result<ApiRecord> record) {
+            self->keep(broadcast, std::move(record));
+            self->gateway_.broadcasts().remove(key, &broadcast);
           },
       .abandoned = nullptr,
       .finish_abandoned = settings.finish_abandoned});
@@ -416,17 +424,17 @@ void Passage::pass_on() {
   if (wish_.only_if_cached && operation_.has_value()) {
     return refuse(504, "this is not reused: " + decision_.why, "cache_miss", "only_if_cached");
   }
-  const auto flight = std::make_shared<Flight>(
-      Flight::Options{.record = std::nullopt,
-                      .max_record = {},
-                      .shared = false,
-                      .landed = [self = shared_from_this()](
-                                    const Flight& flew,
-                                    const Result<ApiRecord>& record) { self->keep(flew, record); },
-                      .abandoned = nullptr,
-                      .finish_abandoned = false});
-  wait_for(flight->join(), true);
-  ask(flight);
+  const auto broadcast = std::make_shared<Broadcast>(Broadcast::Options{
+      .record = std::nullopt,
+      .max_record = {},
+      .shared = false,
+      .landed = [self = shared_from_this()](
+                    const Broadcast& flew,
+                    const Result<ApiRecord>& record) { self->keep(flew, record); },
+      .abandoned = nullptr,
+      .finish_abandoned = false});
+  wait_for(broadcast->join(), true);
+  ask(broadcast);
 }
 
 Asked Passage::asked() const {
@@ -441,19 +449,19 @@ Asked Passage::asked() const {
           .tenant = tenant_.keeps_in};
 }
 
-void Passage::ask(const std::shared_ptr<Flight>& flight) {
+void Passage::ask(const std::shared_ptr<Broadcast>& broadcast) {
   asked_at_ = gateway_.parts().clock.now();
-  flight->controlled_by(gateway_.parts().backend.ask(asked(), flight));
+  broadcast->controlled_by(gateway_.parts().backend.ask(asked(), broadcast));
 }
 
-void Passage::wait_for(const std::shared_ptr<Flight::Seat>& seat, bool leads) {
+void Passage::wait_for(const std::shared_ptr<Broadcast::Seat>& seat, bool leads) {
   leads_ = leads;
   {
     const MutexLock lock(leaving_);
     seat_ = seat;
   }
   if (left()) seat->leave();
-  seat->flight().when_ready([self = shared_from_this(), seat] { self->deliver(seat); });
+  seat->broadcast().when_ready([self = shared_from_this(), seat] { self->deliver(seat); });
 }
 
 bool Passage::left() {
@@ -463,7 +471,7 @@ bool Passage::left() {
 
 /// A client that leaves takes its part of the answer with it, and no other's.
 void Passage::client_left() {
-  std::shared_ptr<Flight::Seat> seat;
+  std::shared_ptr<Broadcast::Seat> seat;
   {
     const MutexLock lock(leaving_);
     left_ = true;
@@ -474,31 +482,31 @@ void Passage::client_left() {
 
 /// The one who asked failed, for a reason that may be its own: the next one asks for all the
 /// others.
-bool Passage::try_again(Flight::Seat& seat) {
-  const Flight& flight = seat.flight();
-  const bool failed = flight.state() == Flight::State::kFailed;
-  const bool cancelled = failed && flight.error().code == ErrorCode::kCancelled;
+bool Passage::try_again(Broadcast::Seat& seat) {
+  const Broadcast& broadcast = seat.broadcast();
+  const bool failed = broadcast.state() == Broadcast::State::kFailed;
+  const bool cancelled = failed && broadcast.error().code == ErrorCode::kCancelled;
   if (leads_ || (tried_again_ && !cancelled)) return false;
-  if (!failed && !may_fare_better(flight.status())) return false;
+  if (!failed && !may_fare_better(broadcast.status())) return false;
   tried_again_ |= !cancelled;
   seat.leave();
-  landed_ = gateway_.flights().landed();
+  landed_ = gateway_.broadcasts().landed();
   board();
   return true;
 }
 
-void Passage::deliver(const std::shared_ptr<Flight::Seat>& seat) {
+void Passage::deliver(const std::shared_ptr<Broadcast::Seat>& seat) {
   if (left()) {
     decision_.status = 499;
     decision_.reason = "client-left";
     return over();
   }
   if (try_again(*seat)) return;
-  Flight& flight = seat->flight();
-  if (flight.state() == Flight::State::kFailed) {
-    const bool late = flight.error().message.ends_with("in time");
+  Broadcast& broadcast = seat->broadcast();
+  if (broadcast.state() == Broadcast::State::kFailed) {
+    const bool late = broadcast.error().message.ends_with("in time");
     decision_.reason = late ? "upstream-timeout" : "upstream-failed";
-    return refuse(late ? 504 : 502, flight.error().message, "upstream_error",
+    return refuse(late ? 504 : 502, broadcast.error().message, "upstream_error",
                   late ? "upstream_timeout" : "upstream_failed");
   }
   CacheReport report{.outcome = CacheOutcome::kMiss, .detail = decision_.reason};
@@ -512,7 +520,7 @@ void Passage::deliver(const std::shared_ptr<Flight::Seat>& seat) {
     default:
       break;
   }
-  report.stored = may_reuse_ && leads_ && flight.status() == 200 && !wish_.no_store;
+  report.stored = may_reuse_ && leads_ && broadcast.status() == 200 && !wish_.no_store;
   if (!leads_ && decision_.outcome == Outcome::kMiss) {
     decision_.outcome = Outcome::kJoined;
     decision_.rung = to_string(TextRung::kExact);
@@ -521,17 +529,17 @@ void Passage::deliver(const std::shared_ptr<Flight::Seat>& seat) {
     report = {.outcome = CacheOutcome::kJoined, .detail = "joined", .stored = false};
   }
   decision_.first_byte = gateway_.parts().clock.now() - arrived_;
-  HttpHeaders headers = end_to_end(flight.headers());
-  if (flight.state() == Flight::State::kWhole) {
-    reply(flight.status(), std::move(headers), flight.whole(), report);
+  HttpHeaders headers = end_to_end(broadcast.headers());
+  if (broadcast.state() == Broadcast::State::kWhole) {
+    reply(broadcast.status(), std::move(headers), broadcast.whole(), report);
     seat->leave();
     return over();
   }
   const auto last = [self = shared_from_this(), seat] {
-    if (!seat->flight().complete()) self->decision_.reason = "cut-short";
+    if (!seat->broadcast().complete()) self->decision_.reason = "cut-short";
     self->over();
   };
-  reply(flight.status(), std::move(headers), Flight::body(seat, last), report);
+  reply(broadcast.status(), std::move(headers), Broadcast::body(seat, last), report);
 }
 
 bool Passage::worth_keeping(const ApiRecord& record) const {
@@ -542,17 +550,17 @@ bool Passage::worth_keeping(const ApiRecord& record) const {
 }
 
 /// On the thread of whoever answers, before anybody hears the end: the next one who asks finds it.
-void Passage::keep(const Flight& flight, Result<ApiRecord> record) {
+void Passage::keep(const Broadcast& broadcast, Result<ApiRecord> record) {
   Counts& counts = gateway_.counts();
-  const bool failed = !record.has_value() && flight.status() == 0;
+  const bool failed = !record.has_value() && broadcast.status() == 0;
   if (failed) {
     counts.upstream_failed(to_string(record.error().code));
   } else {
-    counts.upstream_answered(flight.status());
+    counts.upstream_answered(broadcast.status());
   }
   if (!may_reuse_ || wish_.no_store) return;
   if (!record.has_value()) {
-    if (flight.status() == 200) {
+    if (broadcast.status() == 200) {
       counts.upstream_failed("not_recorded");
       gateway_.parts().log.warn("answer_not_kept", {{"request_id", decision_.request_id},
                                                     {"why", record.error().message}});

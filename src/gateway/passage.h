@@ -41,19 +41,19 @@ class Passage final : public std::enable_shared_from_this<Passage> {
   void decide_limit();
   void answer_from_cache(AnswerLookup& found, const ApiRecord& record);
   void board();
-  std::shared_ptr<Flight> start(const std::string& key);
-  void ask(const std::shared_ptr<Flight>& flight);
+  std::shared_ptr<Broadcast> start(const std::string& key);
+  void ask(const std::shared_ptr<Broadcast>& broadcast);
   void pass_on();
-  void wait_for(const std::shared_ptr<Flight::Seat>& seat, bool leads);
-  void deliver(const std::shared_ptr<Flight::Seat>& seat);
-  bool try_again(Flight::Seat& seat);
+  void wait_for(const std::shared_ptr<Broadcast::Seat>& seat, bool leads);
+  void deliver(const std::shared_ptr<Broadcast::Seat>& seat);
+  bool try_again(Broadcast::Seat& seat);
   void client_left();
   [[nodiscard]] bool left();
-  void keep(const Flight& flight, Result<ApiRecord> record);
+  void keep(const Broadcast& broadcast, Result<ApiRecord> record);
   [[nodiscard]] bool worth_keeping(const ApiRecord& record) const;
   void compare_later(const AnswerLookup& found, const ApiRecord& record);
   [[nodiscard]] bool fits(const ApiRecord& record) const;
-  [[nodiscard]] std::string flight_key() const;
+  [[nodiscard]] std::string broadcast_key() const;
   [[nodiscard]] Asked asked() const;
 
   void bypass(std::string_view reason, std::string why);
@@ -72,7 +72,7 @@ class Passage final : public std::enable_shared_from_this<Passage> {
   CacheWish wish_;
   std::shared_ptr<const ApiRequest> api_;
   std::shared_ptr<const std::string> body_;  // as it is passed on
-  std::shared_ptr<const Space> space_;
+  std::shared_ptr<const TenantSpace> space_;
   std::optional<Question> question_;
   bool may_reuse_ = false;  // what others asked serves this one, and the other way round
   LookupRules rules_;
@@ -80,7 +80,7 @@ class Passage final : public std::enable_shared_from_this<Passage> {
   Duration asked_at_{0};
   Mutex leaving_;  // the client may leave at any moment
   bool left_ AFI_GUARDED_BY(leaving_) = false;
-  std::shared_ptr<Flight::Seat> seat_ AFI_GUARDED_BY(leaving_);
+  std::shared_ptr<Broadcast::Seat> seat_ AFI_GUARDED_BY(leaving_);
   bool leads_ = false;
   bool tried_again_ = false;
   bool over_ = false;

@@ -77,6 +77,9 @@ struct Service::State {
     admin_server.reset();
     server.reset();
     if (threads != nullptr) threads->stop();
+    // Then whoever still reads or answers a request: an answer is out before its passage is over.
+    if (gateway != nullptr) gateway->readers().stop();
+    backend.reset();
   }
   State(const State&) = delete;
   State& operator=(const State&) = delete;
@@ -236,14 +239,14 @@ Result<Reloaded> Service::reload() {
   State& s = *state_;
   AFI_TRY(const Settings next, s.options.read_settings());
   const Settings now = s.gateway->in_force()->settings;
-  Reloaded done{.applied = {}, .needs_restart = needs_restart(now, next)};
+  // What was told once and not done yet is told again.
+  Reloaded done{.applied = {}, .needs_restart = needs_restart(s.options.settings, next)};
+  const std::vector<std::string> not_now = needs_restart(now, next);
   AFI_TRY_VOID(s.gateway->apply(next));
   s.server->set_limits(limits_of(next.limits));
   s.log.set_level(parse_log_level(next.log.level).value_or(LogLevel::kInfo));
   for (const std::string& key : changed_settings(now, next)) {
-    if (std::ranges::find(done.needs_restart, key) == done.needs_restart.end()) {
-      done.applied.push_back(key);
-    }
+    if (std::ranges::find(not_now, key) == not_now.end()) done.applied.push_back(key);
   }
   s.log.info("settings_reloaded",
              {{"applied", done.applied.size()}, {"needs_restart", done.needs_restart.size()}});

@@ -15,7 +15,7 @@
 namespace afterimage {
 
 /// A tenant's namespace under one model, and what its scopes begin with.
-struct Space {
+struct TenantSpace {
   Namespace name_space;
   NamespaceId inputs;
   NamespaceId answers;  // answer_space()
@@ -27,14 +27,14 @@ class Spaces {
  public:
   explicit Spaces(const Secret& root) : root_(root) {}
   /// kInvalidArgument: the model is not named.
-  [[nodiscard]] Result<std::shared_ptr<const Space>> of(const ModelIdentity& model,
-                                                        const TenantId& tenant);
+  [[nodiscard]] Result<std::shared_ptr<const TenantSpace>> of(const ModelIdentity& model,
+                                                              const TenantId& tenant);
 
  private:
   const Secret root_;
   Mutex mutex_;
-  std::map<std::pair<std::string, std::string>, std::shared_ptr<const Space>, std::less<>> spaces_
-      AFI_GUARDED_BY(mutex_);
+  std::map<std::pair<std::string, std::string>, std::shared_ptr<const TenantSpace>, std::less<>>
+      spaces_ AFI_GUARDED_BY(mutex_);
 };
 
 }  // namespace afterimage

@@ -196,6 +196,7 @@ struct HttpCaller::State : std::enable_shared_from_this<HttpCaller::State> {
   struct Told {
     std::optional<Error> error;
     bool began = false;  // a byte of an answer was there
+    bool late = false;   // it was still there, and said nothing
     bool keep = false;   // the connection may serve another call
   };
   Awaitable<Told> exchange(Call& call, const std::string& head);
@@ -345,7 +346,8 @@ Awaitable<HttpCaller::State::Told> HttpCaller::State::exchange(Call& call,
     const Failure error = co_await call.wire->write(both);
     // A server may answer, and close, before it has read everything: hear what it says.
     if (error && error != asio::error::broken_pipe && error != asio::error::connection_reset) {
-      co_return Told{.error = broken_off(call.call, error)};
+      co_return Told{.error = broken_off(call.call, error),
+                     .late = error == net::beast::error::timeout};
     }
     if (error) break;
     first = {};
@@ -405,6 +407,7 @@ Awaitable<HttpCaller::State::Told> HttpCaller::State::hear(Call& call) {
     }
     if (read.first) {
       told.error = broken_off(call.call, read.first);
+      told.late = read.first == net::beast::error::timeout;
       co_return told;
     }
     told.began = true;
@@ -435,7 +438,9 @@ Awaitable<void> HttpCaller::State::run(std::shared_ptr<Call> call, unsigned thre
     }
     Told told = co_await exchange(*call, *head);
     if (call->cancelled) co_return call->end_with(ErrorCode::kCancelled, "");
-    again = told.error.has_value() && kept && !told.began;
+    // A kept connection may have been closed just now: another one will do. One that is only slow
+    // has the request, and would be asked twice.
+    again = told.error.has_value() && kept && !told.began && !told.late;
     if (again) continue;
     if (told.error.has_value()) co_return call->end_with(told.error->code, told.error->message);
     if (told.keep) keep(*call, thread);

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 
@@ -185,6 +186,33 @@ TEST(HttpCaller, TimeLimitsHold) {
   const auto heard = calling.call(std::move(call));
   EXPECT_EQ(heard->error()->code, ErrorCode::kUnavailable);
   EXPECT_THAT(heard->error()->message, HasSubstr("in time"));
+}
+
+TEST(HttpCaller, AKeptConnectionThatIsOnlySlowIsNotAskedAgain) {
+  IoThreads threads{1};
+  std::vector<Responder> unanswered;
+  std::atomic<int> asked = 0;
+  const auto server = HttpServer::listen(
+                          {.explain = nullptr},
+                          [&](const HttpRequest& request, const Responder& given) {
+                            ++asked;
+                            if (request.target == "/slow") {
+                              unanswered.push_back(given);
+                            } else {
+                              given.reply({});
+                            }
+                          },
+                          threads)
+                          .value();
+  const std::string url = "http://127.0.0.1:" + std::to_string(server->port());
+  Calling calling;
+  EXPECT_FALSE(calling.call(to(url + "/"))->error().has_value());
+  HttpCall slow = to(url + "/slow");
+  slow.idle_timeout = 50ms;
+  const auto heard = calling.call(slow);
+  ASSERT_TRUE(heard->error().has_value());
+  EXPECT_THAT(heard->error()->message, HasSubstr("in time"));
+  EXPECT_EQ(asked, 2);
 }
 
 TEST(HttpCaller, ADeadlineHoldsHoweverOftenSomethingCame) {

@@ -122,6 +122,11 @@ std::string_view reason_of(unsigned status) {
   return std::string_view(http::obsolete_reason(static_cast<http::status>(status)));
 }
 
+/// A line that goes on in the next one, which others may read as two (RFC 9112 5.2).
+bool has_folded_line(std::string_view head) {
+  return head.contains("\n ") || head.contains("\n\t");
+}
+
 bool has_no_body(unsigned status) { return status == 204 || status == 304 || status < 200; }
 
 /// The server's own answer to something that was wrong with the request itself.
@@ -266,8 +271,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
     Failure error;
     while (buffer_.size() > 0 && !parser_->is_done()) {
       const bool had_head = parser_->is_header_done();
-      buffer_.consume(parser_->put(buffer_.data(), error));
-      if (error || (!had_head && parser_->is_header_done())) break;
+      const std::size_t used = parser_->put(buffer_.data(), error);
+      const bool head = !had_head && parser_->is_header_done();
+      const std::string_view bytes(static_cast<const char*>(buffer_.data().data()), used);
+      if (head && has_folded_line(bytes)) error = http::error::bad_field;
+      buffer_.consume(used);
+      if (error || head) break;
     }
     return error;
   }
@@ -276,8 +285,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     allow(limits.header_timeout);
     while (true) {
       const Failure error = parse();
-      if (parser_->is_header_done()) co_return std::nullopt;
       if (error && error != http::error::need_more) co_return refusal_of(error);
+      if (parser_->is_header_done()) co_return std::nullopt;
       if (buffer_.size() > limits.headers.value()) co_return refusal_of(http::error::header_limit);
       bool late = false;
       if (!co_await read_more(4096, late))
@@ -316,6 +325,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     }
     allow(limits.body_timeout);
     while (!parser_->is_done()) {
+      // Trailers, or what stands beside a chunk's size: it comes whole, or not at all.
+      if (buffer_.size() >= buffer_.max_size()) co_return refusal_of(http::error::header_limit);
       bool late = false;
       if (!co_await read_more(kReadAtOnce, late))
         co_return late ? std::optional(too_slow()) : std::nullopt;

@@ -123,6 +123,8 @@ TEST(HttpServer, WhatIsNoHttpIsRefusedAndHarmsNobody) {
       {"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", "400"},
       {"GET / HTTP/1.1\r\nHost: h\r\nA b: c\r\n\r\n", "400"},
       {"GET / HTTP/1.1\nHost: h\n\n", "400"},
+      {"GET / HTTP/1.1\r\nHost: h\r\nX: a\r\n folded\r\n\r\n", "400"},
+      {"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding:\r\n\tchunked\r\n\r\n0\r\n\r\n", "400"},
       {"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: -1\r\n\r\n", "400"},
       {"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx", "400"},
       {"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n",
@@ -168,7 +170,13 @@ TEST(HttpServer, LimitsOfHeadersAndBodies) {
               std::string(1024, 'x'));
     EXPECT_TRUE(fits.read_until("200 OK"));
   }
-  EXPECT_EQ(served.server->stats().large_headers, 2U);
+  for (const char* begins : {"0\r\n", "0;"}) {
+    RawClient trailers(served.port());
+    trailers.send("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n");
+    trailers.send(begins + std::string(1'000'000, 'x'));
+    EXPECT_THAT(trailers.read_all(), StartsWith("HTTP/1.1 431 ")) << begins;
+  }
+  EXPECT_EQ(served.server->stats().large_headers, 4U);
   EXPECT_EQ(served.server->stats().large_bodies, 2U);
   EXPECT_EQ(served.server->stats().bodies, Bytes(0));
 }

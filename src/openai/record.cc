@@ -56,7 +56,7 @@ Result<void> read_choice(const JsonValue& choice, const RecordParts& parts) {
 
 Result<void> read_choices(const JsonValue& choices, RecordParts& parts) {
   if (!choices.is(JsonKind::kArray) || choices.is_empty()) return no_answer("it has no choices");
-  AnswerFacts& facts = parts.facts;
+  RecordFacts& facts = parts.facts;
   for (const JsonValue choice : choices) {
     AFI_TRY_VOID(read_choice(choice, parts));
     const JsonValue message = choice["message"];

@@ -18,7 +18,7 @@ inline constexpr char kIdGap = '\x01';
 inline constexpr char kCreatedGap = '\x02';
 
 /// What is said of an answer without reading it.
-struct AnswerFacts {
+struct RecordFacts {
   std::string finish_reason;
   std::string model;
   std::string text;
@@ -42,7 +42,7 @@ struct RecordedEvent {
 /// An answer before it is bytes; docs/formats/answers.md.
 struct RecordParts {
   ApiOperation operation = ApiOperation::kChat;
-  AnswerFacts facts;
+  RecordFacts facts;
   std::string whole;  // empty: nobody knows what the whole would be
   bool can_be_whole = false;
   std::vector<EventFrame> frames;

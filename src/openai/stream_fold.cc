@@ -229,8 +229,8 @@ Result<void> StreamFold::check_finished() const {
   return {};
 }
 
-AnswerFacts StreamFold::facts() const {
-  AnswerFacts facts{.finish_reason = "stop",
+RecordFacts StreamFold::facts() const {
+  RecordFacts facts{.finish_reason = "stop",
                     .model = model_.value_or(""),
                     .prompt_tokens = prompt_tokens_,
                     .output_tokens = output_tokens_};

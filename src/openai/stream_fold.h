@@ -31,7 +31,7 @@ class StreamFold {
   [[nodiscard]] Result<void> add(const JsonValue& event);
   /// kInvalidArgument: there is no choice, or one that has no finish reason.
   [[nodiscard]] Result<void> check_finished() const;
-  [[nodiscard]] AnswerFacts facts() const;
+  [[nodiscard]] RecordFacts facts() const;
   /// The body of the whole answer, with gaps. nullopt: it is not known, or its usage is not.
   [[nodiscard]] std::optional<std::string> whole() const;
 

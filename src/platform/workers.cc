@@ -11,18 +11,21 @@ Workers::Workers(unsigned count, std::size_t queue) : queue_limit_(queue) {
   for (unsigned i = 0; i < std::max(1U, count); ++i) threads_.emplace_back([this] { run(); });
 }
 
-Workers::~Workers() {
+Workers::~Workers() { stop(); }
+
+void Workers::stop() {
   {
     const MutexLock lock(mutex_);
     stopping_ = true;
     changed_.notify_all();
   }
   for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
 }
 
 bool Workers::post(std::function<void()> work) {
   const MutexLock lock(mutex_);
-  if (queue_.size() >= queue_limit_) return false;
+  if (stopping_ || queue_.size() >= queue_limit_) return false;
   queue_.push_back(std::move(work));
   changed_.notify_all();
   return true;

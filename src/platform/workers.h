@@ -15,7 +15,7 @@ namespace afterimage {
 /// Threads that compute, with a queue that ends somewhere: what does not fit is refused, so that
 /// whoever asks for more than can be done hears it at once.
 ///
-/// Threads  Any, but the destructor: not from one of them.
+/// Threads  Any, but stop() and the destructor: not from one of them, and one at a time.
 class Workers {
  public:
   /// `count` 0 counts as 1.
@@ -25,7 +25,9 @@ class Workers {
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
-  /// False: the queue is full.
+  /// As the destructor does; nothing is taken any more.
+  void stop();
+  /// False: the queue is full, or stopped.
   [[nodiscard]] bool post(std::function<void()> work);
   [[nodiscard]] std::size_t waiting() const;
 

@@ -118,7 +118,7 @@ class Gateway:
             self.tenants[tenant][outcome] += 1
             self.tenants[tenant]["saved_s"] += saved
             self.took[outcome].append(took)
-            reason = {"hit": "served", "miss": "nothing matched", "bypass": "no-store", "refresh": "no-cache", "error": "upstream reset", "joined": "single flight"}[outcome]
+            reason = {"hit": "served", "miss": "nothing matched", "bypass": "off", "refresh": "no-cache", "error": "upstream reset", "joined": "single flight"}[outcome]
             self.last += 1
             self.decisions.append({
                 "id": self.last, "at_ms": int(time.time() * 1000), "tenant": tenant, "operation": operation, "model": model,
@@ -290,7 +290,7 @@ class Gateway:
 
 
 WHY = {"hit": "The words ask the same as a question that was answered before.", "miss": "No question that was answered before asks the same.", "joined": "The same was being asked.",
-       "bypass": "The request said no-store.", "refresh": "The request said no-cache.", "error": "The upstream closed the connection."}
+       "bypass": "The request asks for no reuse.", "refresh": "The request said no-cache.", "error": "The upstream closed the connection."}
 ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
@@ -336,7 +336,7 @@ class Front(Handler):
         body = self.body()
         key = self.headers.get("Authorization", "").removeprefix("Bearer ")
         control = self.headers.get("Cache-Control", "")
-        outcome = "bypass" if "no-store" in control else "refresh" if "no-cache" in control else None
+        outcome = "bypass" if self.headers.get("X-Afterimage-Cache") == "off" else "refresh" if "no-cache" in control else None
         outcome, _ = self.gateway.ask(key or "anonymous", body.get("model", ""), question_of(body), outcome=outcome)
         self.send(200, "application/json", json.dumps({"id": "x", "object": "chat.completion", "model": body.get("model", ""), "choices": [
             {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "so"}}]}), X_Cache=outcome.upper())

@@ -25,6 +25,7 @@ port = 0
 token = "{token}"
 [answers]
 serve = "canonical"
+cut_off = true
 """
 ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
 
@@ -136,4 +137,4 @@ def traffic(gateway):
     for question in questions[:4]:
         gateway.ask(question)
     gateway.ask("what is on the table")
-    gateway.ask("Do not keep this.", Cache_Control="no-store")
+    gateway.ask("Neither look nor keep.", X_Afterimage_Cache="off")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/gateway/flight.h"
+#include "afterimage/gateway/broadcast.h"
 
 #include <algorithm>
 #include <charconv>
@@ -33,12 +33,12 @@ std::size_t end_of_events(std::string_view bytes) {
 
 }  // namespace
 
-std::optional<StreamRecorder> Flight::recorder(const Options& options) {
+std::optional<StreamRecorder> Broadcast::recorder(const Options& options) {
   if (!options.record.has_value()) return std::nullopt;
   return StreamRecorder(*options.record, options.max_record);
 }
 
-void Flight::on_head(unsigned status, HttpHeaders headers) {
+void Broadcast::on_head(unsigned status, HttpHeaders headers) {
   status_ = status;
   headers_ = std::move(headers);
   events_ = begins_with(headers_, "content-type", "text/event-stream");
@@ -51,11 +51,12 @@ void Flight::on_head(unsigned status, HttpHeaders headers) {
   if (!gathers_) settle(State::kStreams);
 }
 
-void Flight::on_bytes(std::string_view bytes) {
+void Broadcast::on_bytes(std::string_view bytes) {
   if (events_ && recorder_.has_value()) recorder_->feed(bytes);
   bool pause = false;
   {
     const MutexLock lock(mutex_);
+    said_all_ = events_ && recorder_.has_value() && recorder_->done();
     bytes_.append(bytes);
     if (!events_) {
       given_ = base_ + bytes_.size();
@@ -78,7 +79,7 @@ void Flight::on_bytes(std::string_view bytes) {
   wake_readers();
 }
 
-void Flight::on_end() {
+void Broadcast::on_end() {
   land();
   if (gathers_) {
     {
@@ -97,7 +98,7 @@ void Flight::on_end() {
   wake_readers();
 }
 
-void Flight::on_error(const Error& error) {
+void Broadcast::on_error(const Error& error) {
   if (const auto landed = std::exchange(options_.landed, nullptr)) {
     landed(*this, std::unexpected(error));
   }
@@ -125,13 +126,13 @@ void Flight::on_error(const Error& error) {
   wake_readers();
 }
 
-void Flight::land() {
-  // Whoever is told may hold this flight: nothing of him is kept.
+void Broadcast::land() {
+  // Whoever is told may hold this broadcast: nothing of him is kept.
   const auto landed = std::exchange(options_.landed, nullptr);
   if (landed) landed(*this, recorded());
 }
 
-Result<ApiRecord> Flight::recorded() {
+Result<ApiRecord> Broadcast::recorded() {
   if (!options_.record.has_value()) return fail(ErrorCode::kUnsupported, "nothing is made of it");
   if (status_ != 200) return fail(ErrorCode::kInvalidArgument, "it is an error");
   if (events_) return recorder_->finish();
@@ -142,7 +143,7 @@ Result<ApiRecord> Flight::recorded() {
   return ApiRecord::of_body(*options_.record, bytes_);
 }
 
-void Flight::controlled_by(Answering answering) {
+void Broadcast::controlled_by(Answering answering) {
   std::function<void()> cancel;
   {
     const MutexLock lock(mutex_);
@@ -152,7 +153,7 @@ void Flight::controlled_by(Answering answering) {
   if (cancel) cancel();
 }
 
-void Flight::settle(State state) {
+void Broadcast::settle(State state) {
   std::vector<std::function<void()>> calls;
   {
     const MutexLock lock(mutex_);
@@ -163,7 +164,7 @@ void Flight::settle(State state) {
   for (const auto& call : calls) call();
 }
 
-void Flight::wake_readers() {
+void Broadcast::wake_readers() {
   std::vector<std::function<void()>> calls;
   {
     const MutexLock lock(mutex_);
@@ -172,7 +173,7 @@ void Flight::wake_readers() {
   for (const auto& call : calls) call();
 }
 
-void Flight::when_ready(std::function<void()> ready) {
+void Broadcast::when_ready(std::function<void()> ready) {
   {
     const MutexLock lock(mutex_);
     if (state_ == State::kWaiting) {
@@ -183,12 +184,12 @@ void Flight::when_ready(std::function<void()> ready) {
   ready();
 }
 
-Flight::State Flight::state() const {
+Broadcast::State Broadcast::state() const {
   const MutexLock lock(mutex_);
   return state_;
 }
 
-std::shared_ptr<Flight::Seat> Flight::join() {
+std::shared_ptr<Broadcast::Seat> Broadcast::join() {
   {
     const MutexLock lock(mutex_);
     ++interested_;
@@ -196,17 +197,18 @@ std::shared_ptr<Flight::Seat> Flight::join() {
   return std::make_shared<Seat>(shared_from_this());
 }
 
-void Flight::Seat::leave() {
-  if (!left_.exchange(true)) flight_->leave();
+void Broadcast::Seat::leave() {
+  if (!left_.exchange(true)) broadcast_->leave();
 }
 
-void Flight::leave() {
+void Broadcast::leave() {
   std::function<void()> cancel;
   bool abandoned = false;
   {
     const MutexLock lock(mutex_);
     abandoned = --interested_ == 0 && !over_;
-    if (abandoned && !options_.finish_abandoned) {
+    // Clients leave at [DONE] and do not wait for the end of the body, which comes at once.
+    if (abandoned && !options_.finish_abandoned && !said_all_) {
       cancelled_ = true;
       if (answering_.has_value()) cancel = answering_->cancel;
     }
@@ -215,12 +217,12 @@ void Flight::leave() {
   if (cancel) cancel();
 }
 
-bool Flight::complete() const {
+bool Broadcast::complete() const {
   const MutexLock lock(mutex_);
   return over_ && !broken_ && !error_.has_value() && !cut_;
 }
 
-BodySource::Piece Flight::read(std::size_t from, std::function<void()> wake) {
+BodySource::Piece Broadcast::read(std::size_t from, std::function<void()> wake) {
   BodySource::Piece piece;
   const MutexLock lock(mutex_);
   if (from < base_) return {.bytes = {}, .state = BodySource::State::kBroken};
@@ -245,7 +247,7 @@ BodySource::Piece Flight::read(std::size_t from, std::function<void()> wake) {
 }
 
 /// One reader: it keeps its seat, and says when it got up.
-class Flight::Reading final : public BodySource {
+class Broadcast::Reading final : public BodySource {
  public:
   Reading(std::shared_ptr<Seat> seat, std::function<void()> last)
       : seat_(std::move(seat)), last_(std::move(last)) {}
@@ -253,7 +255,7 @@ class Flight::Reading final : public BodySource {
   Reading(const Reading&) = delete;
   Reading& operator=(const Reading&) = delete;
   Piece read(std::size_t from, std::function<void()> wake) override {
-    return seat_->flight().read(from, std::move(wake));
+    return seat_->broadcast().read(from, std::move(wake));
   }
   void left() override {
     seat_->leave();
@@ -265,7 +267,8 @@ class Flight::Reading final : public BodySource {
   std::function<void()> last_;
 };
 
-std::shared_ptr<BodySource> Flight::body(std::shared_ptr<Seat> seat, std::function<void()> last) {
+std::shared_ptr<BodySource> Broadcast::body(std::shared_ptr<Seat> seat,
+                                            std::function<void()> last) {
   return std::make_shared<Reading>(std::move(seat), std::move(last));
 }
 

@@ -8,34 +8,34 @@
 #include <string>
 #include <unordered_map>
 
-#include "afterimage/gateway/flight.h"
+#include "afterimage/gateway/broadcast.h"
 #include "afterimage/platform/mutex.h"
 
 namespace afterimage {
 
 /// The answers that are on their way, by what was asked: who asks the same gets the same answer.
 /// Threads  Any.
-class Flights {
+class Broadcasts {
  public:
   /// How many have landed: read before the cache is asked, see board().
   [[nodiscard]] std::uint64_t landed() const;
 
   struct Boarded {
-    std::shared_ptr<Flight::Seat> seat;  // nullptr: look into the cache again
+    std::shared_ptr<Broadcast::Seat> seat;  // nullptr: look into the cache again
     bool leads = false;
   };
-  /// A seat in the flight of this name; there being none, in the one that `start` makes, which the
-  /// caller then leads. If flights have landed since `landed`, their answers may be kept by now,
-  /// and nobody boards.
+  /// A seat in the broadcast of this name; there being none, in the one that `start` makes, which
+  /// the caller then leads. If broadcasts have landed since `landed`, their answers may be kept by
+  /// now, and nobody boards.
   [[nodiscard]] Boarded board(const std::string& key, std::uint64_t landed,
-                              const std::function<std::shared_ptr<Flight>()>& start);
+                              const std::function<std::shared_ptr<Broadcast>()>& start);
   /// It has landed, or nobody should join it any more.
-  void remove(const std::string& key, const Flight* flight);
+  void remove(const std::string& key, const Broadcast* broadcast);
   [[nodiscard]] std::size_t size() const;
 
  private:
   mutable Mutex mutex_;
-  std::unordered_map<std::string, std::shared_ptr<Flight>> flights_ AFI_GUARDED_BY(mutex_);
+  std::unordered_map<std::string, std::shared_ptr<Broadcast>> broadcasts_ AFI_GUARDED_BY(mutex_);
   std::uint64_t landed_ AFI_GUARDED_BY(mutex_) = 0;
 };
 

@@ -26,7 +26,7 @@ namespace afterimage {
 /// so. Anything else is gathered, and given once it is whole.
 ///
 /// Threads  Any. Events of the listener one at a time.
-class Flight final : public HttpListener, public std::enable_shared_from_this<Flight> {
+class Broadcast final : public HttpListener, public std::enable_shared_from_this<Broadcast> {
  public:
   enum class State : unsigned char {
     kWaiting,  // nothing to give yet
@@ -42,13 +42,14 @@ class Flight final : public HttpListener, public std::enable_shared_from_this<Fl
     /// and a reader that is slow slows the one who answers.
     bool shared = false;
     /// Called with the record, or why there is none, before anybody hears the end; once.
-    std::function<void(const Flight&, Result<ApiRecord>)> landed = nullptr;
+    std::function<void(const Broadcast&, Result<ApiRecord>)> landed = nullptr;
     /// Called when nobody is left who wants it and it is not over.
     std::function<void()> abandoned = nullptr;
     /// Then it is finished all the same, for whoever keeps it; else it is cancelled.
     bool finish_abandoned = false;
   };
-  explicit Flight(Options options) : options_(std::move(options)), recorder_(recorder(options_)) {}
+  explicit Broadcast(Options options)
+      : options_(std::move(options)), recorder_(recorder(options_)) {}
 
   void on_head(unsigned status, HttpHeaders headers) override;
   void on_bytes(std::string_view bytes) override;
@@ -70,15 +71,15 @@ class Flight final : public HttpListener, public std::enable_shared_from_this<Fl
   /// One who wants it, until left(), which may be called more than once.
   class Seat {
    public:
-    explicit Seat(std::shared_ptr<Flight> flight) : flight_(std::move(flight)) {}
+    explicit Seat(std::shared_ptr<Broadcast> broadcast) : broadcast_(std::move(broadcast)) {}
     ~Seat() { leave(); }
     Seat(const Seat&) = delete;
     Seat& operator=(const Seat&) = delete;
     void leave();
-    [[nodiscard]] Flight& flight() const { return *flight_; }
+    [[nodiscard]] Broadcast& broadcast() const { return *broadcast_; }
 
    private:
-    std::shared_ptr<Flight> flight_;
+    std::shared_ptr<Broadcast> broadcast_;
     std::atomic<bool> left_ = false;
   };
   [[nodiscard]] std::shared_ptr<Seat> join();
@@ -107,7 +108,8 @@ class Flight final : public HttpListener, public std::enable_shared_from_this<Fl
   std::uint64_t interested_ AFI_GUARDED_BY(mutex_) = 0;
   bool over_ AFI_GUARDED_BY(mutex_) = false;
   bool broken_ AFI_GUARDED_BY(mutex_) = false;
-  bool cut_ AFI_GUARDED_BY(mutex_) = false;  // an event says that it broke off
+  bool said_all_ AFI_GUARDED_BY(mutex_) = false;  // [DONE]; the end of the body may be to come
+  bool cut_ AFI_GUARDED_BY(mutex_) = false;       // an event says that it broke off
   bool paused_ AFI_GUARDED_BY(mutex_) = false;
   std::string bytes_ AFI_GUARDED_BY(mutex_);      // from base_ on
   std::size_t base_ AFI_GUARDED_BY(mutex_) = 0;   // bytes that are forgotten

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Afterimage authors
+"""One word, one meaning: a type's name stands for one type in the whole house.
+
+Two types of one name in one namespace are one to the linker, which takes whichever it meets first: the
+program then copies the one with the other's code. Nothing says so before it crashes.
+"""
+import collections
+import pathlib
+import re
+import sys
+import unittest
+
+ROOT = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else pathlib.Path(__file__).parents[2])
+UNNAMED = re.compile(r"^namespace \{.*?^\}  // namespace$", re.DOTALL | re.MULTILINE)
+TYPE = re.compile(r"^(?:struct|class)\s+(?:AFI_\w+\(.*?\)\)?\s+)?(\w+)\s*(?:final\s*)?(?::[^:{;]*)?\{", re.MULTILINE)
+
+
+def types_of(text):
+    return TYPE.findall(UNNAMED.sub("", text))
+
+
+class OneName(unittest.TestCase):
+    def test_what_is_looked_for_is_found(self):
+        text = "struct A {\n};\nnamespace {\nclass B {\n};\n}  // namespace\nclass C final : public D {\n};\n"
+        self.assertEqual(types_of(text), ["A", "C"])
+
+    def test_every_type_has_a_name_of_its_own(self):
+        where = collections.defaultdict(list)
+        for folder in ("include", "src"):
+            for path in sorted((ROOT / folder).rglob("*")):
+                if path.suffix in (".h", ".cc") and not path.name.endswith("_test.cc"):
+                    for name in types_of(path.read_text()):
+                        where[name].append(str(path.relative_to(ROOT)))
+        self.assertGreater(len(where), 100)
+        twice = {name: paths for name, paths in where.items() if len(paths) > 1}
+        self.assertEqual(twice, {}, "rename one of them")
+
+
+if __name__ == "__main__":
+    unittest.main()
