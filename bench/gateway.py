@@ -169,7 +169,7 @@ def load(build, *words):
 
 
 def wrk(port, body, connections, seconds):
-    done = subprocess.run(["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "-s", str(HERE / "peers" / "post.lua"),
+    done = subprocess.run(["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "60s", "-s", str(HERE / "peers" / "post.lua"),
                            f"http://127.0.0.1:{port}/v1/chat/completions", "--", str(body)],
                           capture_output=True, text=True, check=True)
     said = json.loads(done.stdout.strip().splitlines()[-1])

@@ -45,10 +45,14 @@ bool all_lower(std::string_view text) { return std::ranges::all_of(text, is_lowe
 std::optional<char32_t> take_code_point(std::string_view& rest) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(rest[i]); };
   const unsigned char first = byte(0);
-  const std::size_t length = first < 0x80 ? 1 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
-  if (first >= 0x80 && (first < 0xC2 || first > 0xF4)) return std::nullopt;
+  if (first < 0x80) {
+    rest.remove_prefix(1);
+    return first;
+  }
+  const std::size_t length = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+  if (first < 0xC2 || first > 0xF4) return std::nullopt;
   if (rest.size() < length) return std::nullopt;
-  char32_t point = length == 1 ? first : first & (0x7FU >> length);
+  char32_t point = first & (0x7FU >> length);
   for (std::size_t i = 1; i < length; ++i) {
     if ((byte(i) & 0xC0U) != 0x80) return std::nullopt;
     point = point << 6U | (byte(i) & 0x3FU);
@@ -105,14 +109,11 @@ std::size_t end_of_word(std::string_view text, std::size_t at) {
 }
 
 std::string with_plain_apostrophes(std::string_view chunk) {
-  std::string plain;
-  for (std::string_view rest = chunk; !rest.empty();) {
-    const std::string_view before = rest;
-    if (take_code_point(rest) == kApostrophe) {
-      plain += '\'';
-    } else {
-      plain += before.substr(0, before.size() - rest.size());
-    }
+  constexpr std::string_view kTypographic = "\u2019";
+  std::string plain(chunk);
+  for (std::size_t at = plain.find(kTypographic); at != std::string::npos;
+       at = plain.find(kTypographic, at + 1)) {
+    plain.replace(at, kTypographic.size(), "'");
   }
   return plain;
 }
@@ -155,7 +156,7 @@ std::optional<Words> words_of(std::string_view text) {
 
 std::string joined(const Words& words) {
   std::string text;
-  for (const Word& word : words) text += word.gap + word.core + word.tail;
+  for (const Word& word : words) text.append(word.gap).append(word.core).append(word.tail);
   return text;
 }
 

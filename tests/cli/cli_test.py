@@ -78,7 +78,7 @@ class Folder(unittest.TestCase):
 
 class Help(unittest.TestCase):
     def test_help_texts_are_the_ones_we_agreed_on(self):
-        for verb in ["", "run", "explain", "replay", "pressure", "experiment", "sweep", "pairs", "fingerprint",
+        for verb in ["", "run", "serve", "explain", "replay", "pressure", "experiment", "sweep", "pairs", "fingerprint",
                      "disk", "disk inspect", "disk verify", "disk purge"]:
             shown = call(*verb.split(), "--help")
             self.assertEqual(shown.returncode, 0)
