@@ -269,6 +269,20 @@ TEST(Gateway, WhatABodySaysOfReuseHoldsBesidesItsNamespace) {
   EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "MISS");
 }
 
+TEST(Gateway, HeadersOfTheApiArePartOfWhatIsAsked) {
+  Running running;
+  const auto asked = [&](const std::string& headers) {
+    return running.chat(question("Q"), headers).header("X-Cache");
+  };
+  EXPECT_EQ(asked("OpenAI-Organization: one\r\n"), "MISS");
+  EXPECT_EQ(asked("openai-organization: one\r\n"), "HIT");
+  EXPECT_EQ(asked("OpenAI-Organization: two\r\n"), "MISS");
+  EXPECT_EQ(asked(""), "MISS");
+  EXPECT_EQ(running.chat(question("Q"), "x-api-key: a\r\napi-key: b\r\n").header("X-Cache"),
+            "MISS");
+  EXPECT_EQ(running.chat(question("Q"), "x-api-key: a\r\n").header("X-Cache"), "MISS");
+}
+
 TEST(Gateway, TheQueryIsPartOfWhatIsAsked) {
   Running running;
   const auto asked = [&](const std::string& path) {

@@ -44,6 +44,17 @@ std::string shown(std::string_view text) {
   return std::string(text.substr(0, end)) + "…";
 }
 
+std::string lowered(std::string_view name) {
+  std::string lower(name);
+  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  return lower;
+}
+
+bool is_of_the_api(std::string_view header) {
+  static constexpr std::string_view kPrefix = "openai-";
+  return same_header(header.substr(0, kPrefix.size()), kPrefix);
+}
+
 /// An answer of the model's server that says something of who asked, or of this moment: another who
 /// asks may fare better.
 bool may_fare_better(unsigned status) {
@@ -103,7 +114,9 @@ bool Passage::admit() {
   wish_ = *std::move(wish);
   // Joined: of two, whoever is asked next may take the other one.
   auto key = headers.joined("x-api-key");
-  if (!key.has_value()) key = headers.joined("api-key");
+  if (const auto other = headers.joined("api-key"); other.has_value() && other != key) {
+    key = key.has_value() ? *key + ", " + *other : *other;
+  }
   auto tenant =
       in_force_->tenants->identify(headers.joined("authorization"), key, wish_.name_space);
   if (!tenant.has_value()) {
@@ -253,6 +266,10 @@ bool Passage::identify_request() {
   // Azure's api-version, for one, changes what is answered.
   const std::size_t query = request_.target.find('?');
   if (query != std::string::npos) scope.other["afterimage.query"] = request_.target.substr(query);
+  // So do OpenAI-Beta, OpenAI-Organization and their like.
+  for (const auto& [name, value] : request_.headers) {
+    if (is_of_the_api(name)) scope.other["afterimage.header." + lowered(name)] += value + "\n";
+  }
   question_.emplace(identify(scope, space_->name_space, space_->answers), api_->question);
   decision_.scope = question_->scope().key.hex();
   return true;
