@@ -24,7 +24,7 @@ browser=""
 [ "$ID" = debian ] && browser="chromium chromium-driver"
 for extra in "$@"; do
   case "$extra" in
-    bench) packages="$packages libbenchmark-dev python3-numpy python3-faiss openssl librocksdb-dev liblmdb-dev wrk nginx-light" ;;
+    bench) packages="$packages libbenchmark-dev python3-numpy python3-faiss openssl librocksdb-dev liblmdb-dev wrk" ;;
     test)
       packages="$packages clang-19 libclang-rt-19-dev prometheus $browser python3-venv util-linux"
       # Whoever has another Node keeps it: the distribution's npm would not go with it.
