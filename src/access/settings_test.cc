@@ -338,6 +338,8 @@ const std::map<std::string_view, std::string>& other_values() {
       {"memory.policy", R"("lru")"},
       {"memory.disk", R"("/d")"},
       {"memory.disk_size", R"("1 GiB")"},
+      {"memory.governor", R"("auto")"},
+      {"upstream.key_env", R"("MODEL_KEY")"},
       {"answers.enabled", "false"},
       {"answers.serve", R"("near")"},
       {"answers.ttl", R"("1 h")"},
@@ -411,6 +413,9 @@ TEST(NeedsRestart, NamesTheKeysInTheOrderOfTheFile) {
   next.answers.ttl = 1h;
   EXPECT_EQ(needs_restart(Settings(), next),
             (std::vector<std::string>{"listen.port", "memory.policy"}));
+  EXPECT_EQ(changed_settings(Settings(), next),
+            (std::vector<std::string>{"listen.port", "memory.policy", "answers.ttl"}));
+  EXPECT_TRUE(changed_settings(next, next).empty());
 }
 
 // Printing.
