@@ -153,6 +153,16 @@ void Broadcast::controlled_by(Answering answering) {
   if (cancel) cancel();
 }
 
+void Broadcast::forget_all() {
+  const auto landed = std::exchange(options_.landed, nullptr);
+  std::vector<std::function<void()>> ready;
+  std::vector<std::function<void()>> wakes;
+  const MutexLock lock(mutex_);
+  over_ = true;
+  ready.swap(ready_);
+  wakes.swap(wakes_);
+}
+
 void Broadcast::settle(State state) {
   std::vector<std::function<void()>> calls;
   {

@@ -65,6 +65,10 @@ class Broadcast final : public HttpListener, public std::enable_shared_from_this
   [[nodiscard]] unsigned status() const { return status_; }
   [[nodiscard]] const HttpHeaders& headers() const { return headers_; }
   [[nodiscard]] const Error& error() const { return *error_; }
+  /// Lets go of all who wait for it, without a word: when nothing happens any more, those who wait
+  /// for each other would never go.
+  void forget_all();
+
   /// In kWhole.
   [[nodiscard]] std::shared_ptr<const std::string> whole() const { return whole_; }
 

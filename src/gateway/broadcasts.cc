@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "afterimage/gateway/broadcasts.h"
 
+#include <algorithm>
+
 namespace afterimage {
 
 std::uint64_t Broadcasts::landed() const {
@@ -28,6 +30,29 @@ void Broadcasts::remove(const std::string& key, const Broadcast* broadcast) {
   gone = std::move(there->second);
   broadcasts_.erase(there);
   ++landed_;
+}
+
+void Broadcasts::remember(const std::shared_ptr<Broadcast>& broadcast) {
+  const MutexLock lock(mutex_);
+  if (remembered_.size() >= tidy_at_) {
+    std::erase_if(remembered_, [](const auto& one) { return one.expired(); });
+    tidy_at_ = std::max<std::size_t>(64, 2 * remembered_.size());
+  }
+  remembered_.push_back(broadcast);
+}
+
+void Broadcasts::forget_all() {
+  std::vector<std::shared_ptr<Broadcast>> all;
+  {
+    const MutexLock lock(mutex_);
+    for (auto& [key, broadcast] : broadcasts_) all.push_back(std::move(broadcast));
+    broadcasts_.clear();
+    for (const auto& one : remembered_) {
+      if (auto broadcast = one.lock()) all.push_back(std::move(broadcast));
+    }
+    remembered_.clear();
+  }
+  for (const auto& broadcast : all) broadcast->forget_all();
 }
 
 std::size_t Broadcasts::size() const {

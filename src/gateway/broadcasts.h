@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "afterimage/gateway/broadcast.h"
 #include "afterimage/platform/mutex.h"
@@ -33,10 +34,17 @@ class Broadcasts {
   void remove(const std::string& key, const Broadcast* broadcast);
   [[nodiscard]] std::size_t size() const;
 
+  /// One that nobody else may join, for the end.
+  void remember(const std::shared_ptr<Broadcast>& broadcast);
+  /// At the end, when nobody answers any more: whoever waits is let go of.
+  void forget_all();
+
  private:
   mutable Mutex mutex_;
   std::unordered_map<std::string, std::shared_ptr<Broadcast>> broadcasts_ AFI_GUARDED_BY(mutex_);
   std::uint64_t landed_ AFI_GUARDED_BY(mutex_) = 0;
+  std::vector<std::weak_ptr<Broadcast>> remembered_ AFI_GUARDED_BY(mutex_);
+  std::size_t tidy_at_ AFI_GUARDED_BY(mutex_) = 64;
 };
 
 }  // namespace afterimage

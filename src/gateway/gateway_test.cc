@@ -439,6 +439,21 @@ TEST(Gateway, IfTheOneWhoAskedIsRefusedAnotherAsks) {
   EXPECT_EQ(running.model.asked(), 2);
 }
 
+TEST(Gateway, GoesWithRequestsUnansweredAndLeavesNothingBehind) {
+  Running running;
+  std::vector<Responder> held;
+  running.model.answers([&](const HttpRequest& /*request*/, const Responder& responder) {
+    held.push_back(responder);
+  });
+  std::thread shared([&] { running.chat(question("Q")); });
+  running.model.wait_asked(1);
+  std::thread alone([&] { running.chat(question("Q"), "X-Afterimage-Cache: off\r\n"); });
+  running.model.wait_asked(2);
+  running.service.reset();
+  shared.join();
+  alone.join();
+}
+
 TEST(Gateway, AnUpstreamThatIsNotThereIsAClearError) {
   Running running("", "http://127.0.0.1:1");
   const Said said = running.chat(question("Q"));

@@ -97,6 +97,7 @@ Asked Passage::asked() const {
 }
 
 void Passage::ask(const std::shared_ptr<Broadcast>& broadcast) {
+  gateway_.broadcasts().remember(broadcast);
   asked_at_ = gateway_.parts().clock.now();
   broadcast->controlled_by(gateway_.parts().backend.ask(asked(), broadcast));
 }

@@ -80,6 +80,8 @@ struct Service::State {
     // Then whoever still reads or answers a request: an answer is out before its passage is over.
     if (gateway != nullptr) gateway->readers().stop();
     backend.reset();
+    // Nobody answers any more: who asked, and what he asked for, hold each other.
+    if (gateway != nullptr) gateway->broadcasts().forget_all();
   }
   State(const State&) = delete;
   State& operator=(const State&) = delete;
