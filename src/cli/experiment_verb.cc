@@ -18,8 +18,8 @@
 #include "afterimage/experiment/csv.h"
 #include "afterimage/experiment/experiment.h"
 #include "afterimage/experiment/experiment_report.h"
-#include "afterimage/samples/picture_samples.h"
 #include "afterimage/platform/surroundings.h"
+#include "afterimage/samples/picture_samples.h"
 #include "cli/experiment_call.h"
 #include "cli/verbs.h"
 

@@ -440,9 +440,11 @@ TEST(Gateway, IfTheOneWhoAskedIsRefusedAnotherAsks) {
 }
 
 TEST(Gateway, GoesWithRequestsUnansweredAndLeavesNothingBehind) {
-  Running running;
+  std::mutex mutex;
   std::vector<Responder> held;
+  Running running;
   running.model.answers([&](const HttpRequest& /*request*/, const Responder& responder) {
+    const std::scoped_lock lock(mutex);
     held.push_back(responder);
   });
   std::thread shared([&] { running.chat(question("Q")); });

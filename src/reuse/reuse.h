@@ -33,7 +33,8 @@ struct AnswerReuse {
   LookupRules rules;  // how far a question may be from the one that was answered
   std::optional<Duration> ttl = std::nullopt;  // absent: as long as there is room
   EntryCount max_entries = EntryCount(1'000'000);
-  /// serve() looks among the answers before it asks the engine. False: whoever stands before it has.
+  /// serve() looks among the answers before it asks the engine. False: whoever stands before it
+  /// has.
   bool in_serve = true;
 };
 

@@ -24,8 +24,7 @@ std::unexpected<Error> corrupt(const std::string& why) {
 
 Result<Vector> vector_of(const Json& item) {
   const auto found = item.find("embedding");
-  if (found == item.end() || !found->is_array() || found->empty() ||
-      found->size() > kLongest) {
+  if (found == item.end() || !found->is_array() || found->empty() || found->size() > kLongest) {
     return corrupt("has an item without a vector (is it encoded as text? ask for floats)");
   }
   Vector vector;
