@@ -45,7 +45,7 @@ Result<Settings> settings_of(const ServeCall& call, const Files& files) {
   if (!call.upstream.empty()) {
     // Checked as the file's own would be.
     AFI_TRY([[maybe_unused]] const Settings said,
-            parse_settings("[upstream]\nurl = '''" + call.upstream + "'''", "--upstream"));
+            parse_settings("upstream.url = '''" + call.upstream + "'''", "--upstream"));
   }
   AFI_TRY(Settings settings, parse_settings(text, call.config.empty() ? "defaults" : call.config));
   if (!call.upstream.empty()) settings.upstream.url = call.upstream;
@@ -72,6 +72,11 @@ void reload(Service& service) {
   fmt::print("read the settings again: {} changed, {} take effect at the next start\n",
              done->applied.size(), done->needs_restart.size());
   std::fflush(stdout);
+}
+
+std::string address_of(const std::string& host, std::uint16_t port) {
+  return host.contains(':') ? fmt::format("http://[{}]:{}", host, port)
+                            : fmt::format("http://{}:{}", host, port);
 }
 
 /// Until it is told to end.
@@ -123,10 +128,10 @@ ExitCode serve_requests(const ServeCall& call, World& world) {
   }
   const std::string name(settings->upstream.url.empty() ? "the built-in engine"
                                                         : settings->upstream.url);
-  fmt::print("http://{}:{}/v1 answers for {}\n", settings->listen.address, (*service)->port(),
+  fmt::print("{}/v1 answers for {}\n", address_of(settings->listen.address, (*service)->port()),
              name);
-  fmt::print("admin: http://{}:{}/ shows what it saves\n", settings->admin.address,
-             (*service)->admin_port());
+  fmt::print("admin: {}/ shows what it saves\n",
+             address_of(settings->admin.address, (*service)->admin_port()));
   std::fflush(stdout);
   return wait_for_signals(**service, signals);
 }

@@ -12,6 +12,8 @@ namespace afterimage {
 namespace {
 
 constexpr std::size_t kWaitingBodies = 256;
+constexpr unsigned kDiskWorkers = 2;
+constexpr std::size_t kWaitingForDisk = 1024;
 
 std::string_view path_of(std::string_view target) { return target.substr(0, target.find('?')); }
 
@@ -67,7 +69,8 @@ Gateway::Gateway(GatewayParts parts, std::shared_ptr<const InForce> in_force)
       in_force_(std::move(in_force)),
       counts_(parts.metrics),
       spaces_(parts.root),
-      readers_(parts.threads.count(), kWaitingBodies) {}
+      readers_(parts.threads.count(), kWaitingBodies),
+      disk_workers_(parts.archive == nullptr ? 1 : kDiskWorkers, kWaitingForDisk) {}
 
 Result<std::unique_ptr<Gateway>> Gateway::create(const Settings& settings, GatewayParts parts) {
   AFI_TRY(auto in_force, put_in_force(settings, parts));
@@ -78,6 +81,24 @@ Result<void> Gateway::apply(const Settings& settings) {
   AFI_TRY(auto in_force, put_in_force(settings, parts_));
   in_force_.store(std::move(in_force));
   return {};
+}
+
+void Gateway::forget(const Question& answered) {
+  Question question = answered;
+  if (parts_.archive == nullptr) {
+    parts_.reuse.answer_cache()->erase(question);
+    return;
+  }
+  const bool posted = disk_workers_.post([this, question]() mutable {
+    const auto erased = parts_.archive->erase(question);
+    if (!erased.has_value()) parts_.log.error("not_erased", {{"why", erased.error().message}});
+  });
+  if (!posted) parts_.reuse.answer_cache()->erase(question);
+}
+
+void Gateway::stop() {
+  readers_.stop();
+  disk_workers_.stop();
 }
 
 void Gateway::handle(HttpRequest request, Responder responder) {

@@ -83,6 +83,12 @@ class Gateway {
   [[nodiscard]] Spaces& spaces() { return spaces_; }
   /// Where bodies are read that take longer than others may wait.
   [[nodiscard]] Workers& readers() { return readers_; }
+  /// Where a disk is waited for: however slow it is, bodies are read meanwhile.
+  [[nodiscard]] Workers& disk_workers() { return disk_workers_; }
+  /// An answer that turned out to be wrong leaves every place where it is kept. Returns at once.
+  void forget(const Question& answered);
+  /// Ends what runs on threads of the gateway's own.
+  void stop();
   /// True with this probability.
   [[nodiscard]] bool chance(double share) { return Rng(chances_++).chance(share); }
 
@@ -98,6 +104,7 @@ class Gateway {
   std::atomic<bool> draining_ = false;
   std::atomic<std::uint64_t> chances_ = 0;
   Workers readers_;
+  Workers disk_workers_;
 };
 
 /// An answer of ours in the words of the API.

@@ -125,27 +125,31 @@ bool Passage::admit() {
 }
 
 void Passage::read() {
-  auto read = read_api_request(*operation_, *request_.body);
-  if (!read.has_value()) {
-    if (!gateway_.parts().backend.takes_anything()) {
-      return refuse(400, read.error().message, "invalid_request_error", "invalid_body");
-    }
-    bypass("unreadable", read.error().message);
-    return pass_on();
+  const auto understood = understand();
+  if (over_) return;
+  if (understood.has_value()) return fetch();
+  if (!gateway_.parts().backend.takes_anything()) {
+    return refuse(400, understood.error().message, "invalid_request_error", "invalid_body");
   }
-  api_ = std::make_shared<const ApiRequest>(*std::move(read));
+  bypass("unreadable", understood.error().message);
+  pass_on();
+}
+
+Result<void> Passage::understand() {
+  AFI_TRY(ApiRequest read, read_api_request(*operation_, *request_.body));
+  api_ = std::make_shared<const ApiRequest>(std::move(read));
   decision_.model = api_->model;
   decision_.question = shown(api_->question);
-  if (api_->cache.has_value()) {
-    const std::string before = wish_.name_space;
-    auto wish = cache_wish(request_.headers, api_->cache);
-    if (!wish.has_value()) {
-      return refuse(400, wish.error().message, "invalid_request_error", "invalid_cache_wish");
-    }
-    wish_ = *std::move(wish);
-    if (wish_.name_space != before && !admit()) return;
+  if (!api_->cache.has_value()) return {};
+  const std::string before = wish_.name_space;
+  auto wish = cache_wish(request_.headers, api_->cache);
+  if (!wish.has_value()) {
+    refuse(400, wish.error().message, "invalid_request_error", "invalid_cache_wish");
+    return {};
   }
-  fetch();
+  wish_ = *std::move(wish);
+  if (wish_.name_space != before) admit();
+  return {};
 }
 
 void Passage::fetch() {
@@ -188,9 +192,7 @@ void Passage::look() {
   landed_ = gateway_.broadcasts().landed();
   AnswerCache& cache = *gateway_.parts().reuse.answer_cache();
   if (wish_.no_cache) {
-    decision_.outcome = Outcome::kRefresh;
-    decision_.reason = "no-cache";
-    decision_.why = "a new answer was asked for";
+    refresh();
     return board();
   }
   AnswerLookup found = cache.find(*question_, rules_);
@@ -209,7 +211,7 @@ void Passage::look() {
 void Passage::look_below() {
   AnswerArchive* const archive = gateway_.parts().archive;
   if (archive == nullptr) return ask_the_model();
-  const bool posted = gateway_.readers().post([self = shared_from_this(), archive] {
+  const bool posted = gateway_.disk_workers().post([self = shared_from_this(), archive] {
     AnswerQuota quota{.bytes = self->tenant_.max_bytes, .entries = {}};
     if (self->tenant_.max_entries.has_value())
       quota.entries = EntryCount(*self->tenant_.max_entries);
@@ -332,14 +334,12 @@ void Passage::answer_from_cache(AnswerLookup& found, const ApiRecord& record) {
 
 Decision Passage::explain() {
   if (!admit()) return decision_;
-  auto read = read_api_request(*operation_, *request_.body);
-  if (!read.has_value()) {
-    bypass("unreadable", read.error().message);
+  const auto understood = understand();
+  if (over_) return decision_;
+  if (!understood.has_value()) {
+    bypass("unreadable", understood.error().message);
     return decision_;
   }
-  api_ = std::make_shared<const ApiRequest>(*std::move(read));
-  decision_.model = api_->model;
-  decision_.question = shown(api_->question);
   if (std::ranges::any_of(api_->media, [](const auto& item) { return item.bytes == nullptr; })) {
     bypass("media-by-address", "what lies behind an address is not known before it is fetched");
     return decision_;
@@ -347,6 +347,10 @@ Decision Passage::explain() {
   if (!identify_request()) return decision_;
   decide_limit();
   if (!may_reuse_) return decision_;
+  if (wish_.no_cache) {
+    refresh();
+    return decision_;
+  }
   const AnswerLookup found = gateway_.parts().reuse.answer_cache()->peek(*question_, rules_);
   decision_.ladder = found.steps;
   const bool hit = found.answer.has_value();
@@ -357,6 +361,12 @@ Decision Passage::explain() {
   if (hit) decision_.rung = to_string(found.steps.back().rung);
   decision_.saved = found.saved;
   return decision_;
+}
+
+void Passage::refresh() {
+  decision_.outcome = Outcome::kRefresh;
+  decision_.reason = "no-cache";
+  decision_.why = "a new answer was asked for";
 }
 
 void Passage::bypass(std::string_view reason, std::string why) {

@@ -31,6 +31,8 @@ class Passage final : public std::enable_shared_from_this<Passage> {
   /// Who asks, and what he wishes. False: it is answered.
   bool admit();
   void read();
+  /// What the body says. An error: it cannot be read. It may be answered already: see over_.
+  Result<void> understand();
   void fetch();
   void look();
   /// Memory has no answer; perhaps the disk has.
@@ -56,6 +58,7 @@ class Passage final : public std::enable_shared_from_this<Passage> {
   [[nodiscard]] std::string broadcast_key() const;
   [[nodiscard]] Asked asked() const;
 
+  void refresh();
   void bypass(std::string_view reason, std::string why);
   void refuse(unsigned status, std::string_view message, std::string_view type,
               std::string_view code);

@@ -178,6 +178,7 @@ void Passage::deliver(const std::shared_ptr<Broadcast::Seat>& seat) {
   }
   decision_.first_byte = gateway_.parts().clock.now() - arrived_;
   HttpHeaders headers = end_to_end(broadcast.headers());
+  if (!leads_) headers.remove("set-cookie");  // it is the other client's
   if (broadcast.state() == Broadcast::State::kWhole) {
     reply(broadcast.status(), std::move(headers), broadcast.whole(), report);
     seat->leave();
@@ -242,9 +243,10 @@ void Passage::keep(const Broadcast& broadcast, Result<ApiRecord> record) {
   const auto kept = gateway_.parts().reuse.answer_cache()->insert(question, answer, facts);
   if (kept.has_value() && archive != nullptr) {
     // What the disk is too slow for is kept in memory alone.
-    static_cast<void>(gateway_.readers().post([archive, question, answer, facts, before]() mutable {
-      archive->keep(question, answer, facts, before);
-    }));
+    static_cast<void>(
+        gateway_.disk_workers().post([archive, question, answer, facts, before]() mutable {
+          archive->keep(question, answer, facts, before);
+        }));
   }
   if (!kept.has_value()) {
     gateway_.parts().log.debug(
@@ -257,12 +259,13 @@ void Passage::keep(const Broadcast& broadcast, Result<ApiRecord> record) {
 void Passage::compare_later(const AnswerLookup& found, const ApiRecord& record) {
   const AnswerSettings& settings = in_force_->settings.answers;
   if (!gateway_.chance(settings.verify_share)) return;
-  const auto landed = [&gateway = gateway_, said = record.text(), entry = found.steps.back().entry](
+  const Question answered(question_->scope(), found.steps.back().candidate);
+  const auto landed = [&gateway = gateway_, said = record.text(), answered](
                           const Broadcast& /*broadcast*/, const Result<ApiRecord>& again) {
     if (!again.has_value()) return;
     const bool same = same_answer(said, again->text()) == SameAnswer::kSame;
     gateway.counts().compared(same);
-    if (!same) gateway.parts().reuse.answer_cache()->erase(AnswerFilter{.entry = entry});
+    if (!same) gateway.forget(answered);
   };
   const auto broadcast =
       std::make_shared<Broadcast>(Broadcast::Options{.record = *operation_,

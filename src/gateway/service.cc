@@ -78,7 +78,7 @@ struct Service::State {
     server.reset();
     if (threads != nullptr) threads->stop();
     // Then whoever still reads or answers a request: an answer is out before its passage is over.
-    if (gateway != nullptr) gateway->readers().stop();
+    if (gateway != nullptr) gateway->stop();
     backend.reset();
     // Nobody answers any more: who asked, and what he asked for, hold each other.
     if (gateway != nullptr) gateway->broadcasts().forget_all();
@@ -161,9 +161,8 @@ Result<void> Service::State::start() {
   AFI_TRY(const Secret root, secret());
   ReuseOptions kept{
       .budget = settings.memory.budget, .policy = settings.memory.policy, .tier = disk.get()};
-  if (settings.answers.enabled) {
-    kept.answers = AnswerReuse{.rules = {}, .ttl = settings.answers.ttl, .in_serve = false};
-  }
+  // Also while answers.enabled is false: it may be said otherwise when the settings are read again.
+  kept.answers = AnswerReuse{.rules = {}, .ttl = settings.answers.ttl, .in_serve = false};
   AFI_TRY(kept.pressure.gauge, gauge_of(settings.memory.governor, files));
   AFI_TRY(reuse, Reuse::create(kept, root, clock));
   open_archive();
