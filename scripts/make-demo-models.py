@@ -182,7 +182,7 @@ class Text:
                    attention__head_count_kv=self.kv_heads, attention__layer_norm_rms_epsilon=1e-6,
                    attention__key_length=self.head, attention__value_length=self.head)
 
-    def ends(self, spoken, embedding=1.0, norm="output_norm"):
+    def ends(self, spoken, embedding=0.5, norm="output_norm"):
         self.g.matrix("token_embd.weight", self.width, len(spoken), gain=embedding * math.sqrt(self.width))
         self.g.norm(norm, self.width)
         self.g.rows("output.weight", self.width, spoken, gain=3.0)
@@ -250,7 +250,7 @@ def qwen_vision(name, shape, output, deepstack):
 
 def dense(bench):
     t = Text("dense", "qwen3vl", (768, 12, 2304, 12, 4) if bench else (64, 4, 128, 4, 2), head=64 if bench else 32)
-    deepstack = [3, 5, 7] if bench else [0, 1]
+    deepstack = [1, 3, 5] if bench else [0, 1]
     t.g.set("qwen3vl", rope__dimension_sections=[12, 10, 10, 0] if bench else [6, 5, 5, 0],
             rope__freq_base=1e6, n_deepstack_layers=len(deepstack))
     t.g.set("tokenizer", chat_template=CHATML)
@@ -260,7 +260,7 @@ def dense(bench):
         t.attention(f"blk.{i}")
         t.g.norm(f"blk.{i}.ffn_norm", t.width)
         t.feed_forward(f"blk.{i}")
-    return t.g, qwen_vision("dense", (384, 8, 6) if bench else (64, 3, 2), t.width, deepstack)
+    return t.g, qwen_vision("dense", (384, 6, 6) if bench else (64, 3, 2), t.width, deepstack)
 
 
 def sliding(bench):
@@ -275,7 +275,7 @@ def sliding(bench):
             t.g.norm(f"blk.{i}.{norm}", t.width)
         t.attention(f"blk.{i}")
         t.feed_forward(f"blk.{i}")
-    v = Vision("sliding", "gemma3", (384, 8, 6) if bench else (64, 3, 2), output=t.width,
+    v = Vision("sliding", "gemma3", (384, 6, 6) if bench else (64, 3, 2), output=t.width,
                image=448 if bench else 128, patch=14 if bench else 8)
     v.g.set("clip.vision", projector__scale_factor=4)
     v.blocks(fused=False)
@@ -312,7 +312,7 @@ def hybrid(bench):
             t.g.matrix(f"{block}.ssm_out.weight", state * values, t.width, gain=2)
         t.g.norm(f"{block}.post_attention_norm", t.width)
         t.feed_forward(block)
-    return t.g, qwen_vision("hybrid", (384, 8, 6) if bench else (64, 3, 2), t.width, [])
+    return t.g, qwen_vision("hybrid", (384, 6, 6) if bench else (64, 3, 2), t.width, [])
 
 
 def shortconv(bench):
@@ -337,7 +337,7 @@ def shortconv(bench):
             t.g.matrix(f"{block}.shortconv.out_proj.weight", t.width, t.width)
         t.g.norm(f"{block}.ffn_norm", t.width)
         t.feed_forward(block)
-    v = Vision("shortconv", "lfm2", (384, 8, 6) if bench else (64, 3, 2), image=256, patch=16, output=t.width)
+    v = Vision("shortconv", "lfm2", (384, 6, 6) if bench else (64, 3, 2), image=256, patch=16, output=t.width)
     v.g.set("clip.vision", projector__scale_factor=2)
     v.blocks(fused=False)
     v.g.norm("mm.input_norm", 4 * v.width, bias=True)
