@@ -1,18 +1,25 @@
 # The few things people do here. Each prints the plain command it runs.
 #
 #   make run    install what is missing, build, run a real workload without and with reuse
+#               (ENGINE=llama: on llama.cpp, with MODEL= and MMPROJ= or a demo model)
 #   make test   install what is missing, build with ASan and UBSan, run all tests
 #
 # make help lists the rest. NO_INSTALL=1 skips the installation; JOBS=n limits the compilers.
 
 JOBS ?= $(shell nproc)
 WORKLOAD ?= examples/agents.jsonl
+MODEL ?= build/models/dense.gguf
+MMPROJ ?= $(MODEL:.gguf=.mmproj.gguf)
 TRACES ?= ../shared/traces
 CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
 install = @$(if $(NO_INSTALL),true,scripts/install-deps.sh) $(1)
 SOURCES = git ls-files '*.h' '*.cc'
 
-.PHONY: help run drill traces test test-release tsan bench build fmt lint analyze fuzz docs examples install-deps clean
+# The tests take llama.cpp along where it can be had; LLAMA=0 leaves it out.
+llama = @[ "$(LLAMA)" = 0 ] || $(MAKE) --no-print-directory llama || \
+  echo "Going on without llama.cpp: the reason stands above, and the tests of that engine are left out."
+
+.PHONY: help run llama drill traces test test-release tsan bench build fmt lint analyze fuzz docs examples install-deps clean
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -21,12 +28,18 @@ help: ## what there is
 install-deps: ## what is missing, from the distribution's packages
 	$(call install)
 
-build: install-deps ## the release build, in build/release
+build: install-deps $(filter llama,$(ENGINE)) ## the release build, in build/release
 	cmake --preset release -DAFTERIMAGE_TESTS=OFF -DAFTERIMAGE_BENCH=OFF -DAFTERIMAGE_FUZZ=OFF
 	cmake --build build/release -j $(JOBS)
 
 run: build ## the main job on real images: outputs identical? what was saved? DISK=DIR keeps it
-	build/release/afterimage run --workload $(WORKLOAD) $(if $(DISK),--disk $(DISK))
+	build/release/afterimage run --workload $(WORKLOAD) $(if $(DISK),--disk $(DISK)) \
+	  $(if $(ENGINE),--engine $(ENGINE)) $(if $(filter llama,$(ENGINE)),--model $(MODEL) $(if $(MMPROJ),--mmproj $(MMPROJ)))
+
+llama: ## llama.cpp in build/llama and demo models in build/models
+	$(call install,llama)
+	scripts/build-llama.sh
+	scripts/make-demo-models.py build/models
 
 drill: build ## a hog takes the memory of a control group: is it given back, are outputs identical?
 	scripts/pressure-drill.py build/release/afterimage
@@ -39,7 +52,8 @@ traces: ## every policy on the traces in TRACES=../shared/traces, between its bo
 
 test: ## everything, under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(call install,test)
-	cmake --preset dev
+	$(llama)
+	cmake --preset dev -DAFTERIMAGE_LLAMA=$(if $(filter 0,$(LLAMA)),OFF,AUTO)
 	cmake --build --preset dev -j $(JOBS)
 	$(CTEST) --test-dir build/dev
 

@@ -20,3 +20,15 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/afterimageConfigVersion.c
 install(FILES ${PROJECT_BINARY_DIR}/afterimageConfig.cmake
               ${PROJECT_BINARY_DIR}/afterimageConfigVersion.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/afterimage)
+
+# The program takes the llama.cpp it was built with along; one on the system stays where it is.
+if(AFTERIMAGE_HAVE_LLAMA)
+  install(FILES cmake/llama.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/afterimage)
+  if(EXISTS "${AFTERIMAGE_LLAMA_PREFIX}/lib")
+    install(DIRECTORY "${AFTERIMAGE_LLAMA_PREFIX}/lib/"
+            DESTINATION ${CMAKE_INSTALL_LIBDIR}/afterimage FILES_MATCHING PATTERN "*.so*"
+            PATTERN cmake EXCLUDE PATTERN pkgconfig EXCLUDE)
+    set_target_properties(afterimage_cli PROPERTIES
+      INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}/afterimage")
+  endif()
+endif()

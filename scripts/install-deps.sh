@@ -10,6 +10,7 @@
 #                                    the Prometheus that tests ask (without them those tests are skipped), and what the
 #                                    official clients of the API need: Node with npm, Python's virtual environments
 #   scripts/install-deps.sh bench    and the benchmarks with their Python peers
+#   scripts/install-deps.sh llama    and what fetches llama.cpp for the engine of that name
 #   scripts/install-deps.sh clang    and the rest of clang-19: format, tidy, fuzz
 set -eu
 
@@ -31,8 +32,9 @@ for extra in "$@"; do
       command -v node >/dev/null || packages="$packages nodejs"
       command -v npm >/dev/null || packages="$packages npm"
       ;;
+    llama) packages="$packages python3-pip" ;;
     clang) packages="$packages clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev" ;;
-    *) echo "install-deps.sh: '$extra' is not one of: test, bench, clang" >&2; exit 2 ;;
+    *) echo "install-deps.sh: '$extra' is not one of: test, bench, llama, clang" >&2; exit 2 ;;
   esac
 done
 
