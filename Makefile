@@ -13,6 +13,7 @@ MMPROJ ?= $(MODEL:.gguf=.mmproj.gguf)
 TRACES ?= ../shared/traces
 CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
 install = @$(if $(NO_INSTALL),true,scripts/install-deps.sh) $(1)
+engine = $(if $(ENGINE),--engine $(ENGINE)) $(if $(filter llama,$(ENGINE)),--model $(MODEL) $(MMPROJ:%=--mmproj %))
 SOURCES = git ls-files '*.h' '*.cc'
 
 # The tests take llama.cpp along where it can be had; LLAMA=0 leaves it out.
@@ -33,8 +34,7 @@ build: install-deps $(filter llama,$(ENGINE)) ## the release build, in build/rel
 	cmake --build build/release -j $(JOBS)
 
 run: build ## the main job on real images: outputs identical? what was saved? DISK=DIR keeps it
-	build/release/afterimage run --workload $(WORKLOAD) $(if $(DISK),--disk $(DISK)) \
-	  $(if $(ENGINE),--engine $(ENGINE)) $(if $(filter llama,$(ENGINE)),--model $(MODEL) $(if $(MMPROJ),--mmproj $(MMPROJ)))
+	build/release/afterimage run --workload $(WORKLOAD) $(if $(DISK),--disk $(DISK)) $(engine)
 
 llama: ## llama.cpp in build/llama and demo models in build/models
 	$(call install,llama)

@@ -58,7 +58,7 @@ step() {
   echo "llama.cpp: $1"
 }
 done_() { echo "llama.cpp: $1 took $(($(date +%s) - began)) s"; }
-is_right() { [ -f "download/$archive" ] && echo "$sha256  download/$archive" | sha256sum --quiet -c - 2>/dev/null; }
+is_right() { [ -f "download/$archive" ] && echo "$sha256  download/$archive" | sha256sum --status -c -; }
 
 if ! is_right; then
   rm -f "download/$archive"
