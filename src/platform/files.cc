@@ -67,6 +67,29 @@ bool sync_folder_of(const std::string& path) {
 
 }  // namespace
 
+Result<void> visit_blocks(const std::string& path, Bytes block,
+                          const std::function<void(std::span<const std::byte>)>& visit) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.is_open()) return system_refused("read", path, errno);
+  struct stat status{};
+  if (::fstat(file.get(), &status) != 0) return system_refused("read", path, errno);
+  if (!S_ISREG(status.st_mode)) {
+    return fail(ErrorCode::kUnavailable, fmt::format("cannot read '{}': not a regular file", path));
+  }
+  std::vector<std::byte> bytes(block.value());
+  for (std::size_t filled = 0;;) {
+    const ssize_t count = ::read(file.get(), bytes.data() + filled, bytes.size() - filled);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return system_refused("read", path, errno);
+    filled += static_cast<std::size_t>(count);
+    if (filled == bytes.size() || (count == 0 && filled > 0)) {
+      visit(std::span(bytes).first(filled));
+      filled = 0;
+    }
+    if (count == 0) return {};
+  }
+}
+
 Result<std::vector<std::byte>> SystemFiles::read(const std::string& path, Bytes limit) const {
   // Without O_NONBLOCK, opening a named pipe would wait for somebody to write into it.
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <set>
 #include <span>
@@ -44,6 +45,11 @@ class Files {
   virtual Result<std::vector<std::string>> list(const std::string& folder) const = 0;
   [[nodiscard]] virtual bool is_folder(const std::string& path) const = 0;
 };
+
+/// Gives all of a regular file to `visit`, a block of at most `block` bytes at a time: for files
+/// too large to hold. Errors as of Files.
+Result<void> visit_blocks(const std::string& path, Bytes block,
+                          const std::function<void(std::span<const std::byte>)>& visit);
 
 /// The machine's own.
 class SystemFiles final : public Files {

@@ -116,7 +116,9 @@ class PromptMaker {
       }
     }
     EnginePrompt prompt = of(parts);
-    for (MediaSpan& span : prompt.sequence.spans) span.splittable = rng.chance(0.7);
+    for (MediaSpan& span : prompt.sequence.spans) {
+      span.splittable = span.splittable && rng.chance(0.7);
+    }
     return prompt;
   }
 

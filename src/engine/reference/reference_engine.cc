@@ -12,7 +12,7 @@
 #include "afterimage/engine/reference/identity.h"
 #include "afterimage/engine/reference/kernel.h"
 #include "afterimage/engine/reference/kv_packing.h"
-#include "afterimage/engine/reference/logits_digest.h"
+#include "afterimage/engine/logits_digest.h"
 #include "afterimage/engine/reference/media_plan.h"
 #include "afterimage/engine/reference/prompt_rows.h"
 #include "afterimage/engine/reference/tokenizer.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/engine/reference/logits_digest.h"
+#include "afterimage/engine/logits_digest.h"
 
 #include <openssl/evp.h>
 

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include <map>
+#include <memory>
+
+#include "afterimage/conformance/engine_conformance.h"
+#include "afterimage/llama/llama_engine.h"
+#include "afterimage/testing/demo_models.h"
+
+namespace afterimage::testing {
+namespace {
+
+const Engine& demo_engine(const std::string& name, const std::string& keys = "f16") {
+  static std::map<std::string, std::unique_ptr<LlamaEngine>> engines;
+  auto& engine = engines[name + keys];
+  if (engine == nullptr) {
+    LlamaOptions options = demo_options(name);
+    options.keys = keys;
+    engine = LlamaEngine::create(std::move(options)).value();
+  }
+  return *engine;
+}
+
+EngineUnderTest demo(const std::string& name) {
+  return {.name = name,
+          .engine = [=]() -> const Engine& { return demo_engine(name); },
+          .strangers =
+              [=] { return std::vector{&demo_engine(name, "f32"), &demo_engine(name, "bf16")}; },
+          .random_prompts = 25};
+}
+
+INSTANTIATE_TEST_SUITE_P(Llama, EngineConformance,
+                         ::testing::Values(demo("plain"), demo("dense"), demo("sliding"),
+                                           demo("hybrid"), demo("shortconv")),
+                         name_of);
+
+}  // namespace
+}  // namespace afterimage::testing

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "afterimage/llama/llama_run.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "afterimage/engine/logits_digest.h"
+
+namespace afterimage {
+namespace {
+
+std::uint32_t size_of_prompt(const Sequence& prompt) {
+  return static_cast<std::uint32_t>(prompt.tokens.size());
+}
+
+/// The span that begins at `at`, or the number of spans.
+std::size_t span_at(const Sequence& prompt, std::uint32_t at) {
+  const auto found = std::ranges::find(prompt.spans, TokenCount(at), &MediaSpan::offset);
+  return static_cast<std::size_t>(found - prompt.spans.begin());
+}
+
+bool is_inside(const Sequence& prompt, TokenCount at) {
+  return std::ranges::any_of(
+      prompt.spans, [at](const MediaSpan& span) { return span.offset < at && at < span.end(); });
+}
+
+Result<void> check_embeddings(const Sequence& prompt, std::size_t span, const TensorViews& views,
+                              std::uint32_t width) {
+  const std::uint64_t length = prompt.spans[span].length.value();
+  if (views.size() == 2 && views[0].dtype() == DType::kF32 &&
+      views[0].shape() == Shape{length, width}) {
+    return {};
+  }
+  return fail(
+      ErrorCode::kInvalidArgument,
+      "media item " + std::to_string(span + 1) + " needs embeddings of [" + std::to_string(length) +
+          ", " + std::to_string(width) + "] f32 and where they stand" +
+          (views.empty() ? ", and there are none" : ", not " + to_string(views.front().shape())));
+}
+
+TokenId most_likely(std::span<const float> logits) {
+  // max_element gives the first of equals.
+  return static_cast<TokenId>(std::ranges::max_element(logits) - logits.begin());
+}
+
+}  // namespace
+
+Result<void> check_llama_prompt(const LoadedModel& model, TokenCount context,
+                                const Sequence& prompt, std::span<const TensorViews> embeddings,
+                                TokenCount max_tokens, const KvUse& use) {
+  AFI_TRY_VOID(check_sequence(prompt));
+  const std::uint64_t size = prompt.tokens.size();
+  if (size + max_tokens.value() > context.value()) {
+    return fail(ErrorCode::kLimitExceeded,
+                "a prompt of " + std::to_string(size) + " tokens and up to " +
+                    std::to_string(max_tokens.value()) + " more; the context holds " +
+                    std::to_string(context.value()) + ": ask for less, or give the model more");
+  }
+  if (size == 0 || (!prompt.spans.empty() && prompt.spans.back().end().value() == size)) {
+    return fail(ErrorCode::kInvalidArgument, "a prompt ends in words; this one has none there");
+  }
+  if (embeddings.size() != prompt.spans.size()) {
+    return fail(ErrorCode::kInvalidArgument, std::to_string(embeddings.size()) +
+                                                 " embeddings for " +
+                                                 std::to_string(prompt.spans.size()) + " spans");
+  }
+  const TokenCount resume = use.resume_from == nullptr ? TokenCount(0) : use.resume_from->covered;
+  if (is_inside(prompt, resume) || std::ranges::any_of(use.wanted.snapshots, [&](TokenCount at) {
+        return is_inside(prompt, at);
+      })) {
+    return fail(ErrorCode::kInvalidArgument, "a media item is all there or not at all");
+  }
+  std::uint32_t at = 0;
+  for (std::size_t i = 0; i <= prompt.spans.size(); ++i) {
+    const bool last = i == prompt.spans.size();
+    const std::uint32_t end = last ? size_of_prompt(prompt) : prompt.spans[i].offset.value();
+    for (; at < end; ++at) {
+      if (model.knows(prompt.tokens[at])) continue;
+      return fail(ErrorCode::kInvalidArgument,
+                  "token " + std::to_string(at) + " of the prompt is none of the model's");
+    }
+    if (last) break;
+    at = prompt.spans[i].end().value();
+    if (prompt.spans[i].end() <= resume) continue;
+    AFI_TRY_VOID(check_embeddings(prompt, i, embeddings[i], model.facts().row_width));
+  }
+  return {};
+}
+
+LlamaRun::LlamaRun(const LoadedModel& model, const KvRows* kv, const Clock& clock,
+                   std::int32_t sequence, const Sequence& prompt,
+                   std::span<const TensorViews> embeddings, const KvUse& use)
+    : model_(model),
+      kv_(kv),
+      clock_(clock),
+      sequence_(sequence),
+      prompt_(prompt),
+      embeddings_(embeddings),
+      use_(use) {}
+
+LlamaRun::~LlamaRun() { model_.clear(sequence_); }
+
+Result<Generation> LlamaRun::generate(TokenCount max_tokens) && {
+  const Duration began = clock_.now();
+  AFI_TRY_VOID(start());
+  AFI_TRY_VOID(prefill());
+  AFI_TRY_VOID(decode(max_tokens));
+  made_.completion.first_token_after -= began;
+  return std::move(made_);
+}
+
+Result<void> LlamaRun::start() {
+  Completion& completion = made_.completion;
+  if (use_.resume_from != nullptr) {
+    completion.resumed_from = use_.resume_from->covered;
+    AFI_TRY_VOID(model_.restore(sequence_, kv_->written(*use_.resume_from)));
+    after_ = kv_->positions(*use_.resume_from);
+  }
+  completion.prefilled = TokenCount(size_of_prompt(prompt_)) - completion.resumed_from;
+  return {};
+}
+
+Result<void> LlamaRun::prefill() {
+  const auto& wanted = use_.wanted.snapshots;
+  const std::uint32_t size = size_of_prompt(prompt_);
+  while (true) {
+    if (next_snapshot_ < wanted.size() && wanted[next_snapshot_].value() == covered()) {
+      AFI_TRY_VOID(take_snapshot());
+    }
+    if (covered() == size) return {};
+    const std::size_t span = span_at(prompt_, covered());
+    if (span < prompt_.spans.size()) {
+      AFI_TRY_VOID(append_media(span));
+      continue;
+    }
+    std::uint32_t until = size;
+    for (const MediaSpan& media : prompt_.spans) {
+      if (media.offset.value() > covered()) until = std::min(until, media.offset.value());
+    }
+    if (next_snapshot_ < wanted.size()) until = std::min(until, wanted[next_snapshot_].value());
+    AFI_TRY_VOID(append_words(until));
+  }
+}
+
+Result<void> LlamaRun::append_words(std::uint32_t until) {
+  const std::uint32_t from = covered();
+  const auto words = std::span(prompt_.tokens).subspan(from, until - from);
+  const std::int32_t at = after_.empty() ? 0 : after_.back();
+  const auto keep_logits = [&](std::span<const float> logits) {
+    logits_.assign(logits.begin(), logits.end());
+  };
+  if (until == size_of_prompt(prompt_)) {
+    AFI_TRY_VOID(model_.append(sequence_, words, at, keep_logits));
+  } else {
+    AFI_TRY_VOID(model_.append(sequence_, words, at, {}));
+  }
+  for (std::uint32_t i = 1; i <= words.size(); ++i) {
+    after_.push_back(at + static_cast<std::int32_t>(i));
+  }
+  return {};
+}
+
+Result<void> LlamaRun::append_media(std::size_t span) {
+  const TensorViews& views = embeddings_[span];
+  AFI_TRY(const auto parts, parts_of(views[1]));
+  if (length_of(parts) != prompt_.spans[span].length) {
+    return fail(ErrorCode::kInvalidArgument,
+                "media item " + std::to_string(span + 1) + " has its place for " +
+                    std::to_string(length_of(parts).value()) + " tokens, and " +
+                    std::to_string(prompt_.spans[span].length.value()) + " in the prompt");
+  }
+  // Copied, because what a cache holds may be aligned for nothing.
+  std::vector<float> rows(views[0].bytes().size() / sizeof(float));
+  std::memcpy(rows.data(), views[0].bytes().data(), views[0].bytes().size());
+  const std::uint64_t width = model_.facts().row_width;
+  std::span<const float> left = rows;
+  for (const SpanPart& part : parts) {
+    const std::int32_t at = after_.empty() ? 0 : after_.back();
+    const std::uint32_t length = length_of(part).value();
+    const auto own = left.first(length * width);
+    left = left.subspan(own.size());
+    if (const auto* words = std::get_if<SpanText>(&part)) {
+      for (const TokenId token : *words) {
+        if (!model_.knows(token)) {
+          return fail(ErrorCode::kCorruption, "a media item holds words that are not the model's");
+        }
+      }
+      AFI_TRY_VOID(model_.append(sequence_, *words, at, {}));
+      for (std::uint32_t i = 1; i <= length; ++i) {
+        after_.push_back(at + static_cast<std::int32_t>(i));
+      }
+      continue;
+    }
+    AFI_TRY(const std::int32_t next, model_.append(sequence_, std::get<SpanMedia>(part), own, at));
+    after_.insert(after_.end(), length, next);
+  }
+  return {};
+}
+
+Result<void> LlamaRun::decode(TokenCount max_tokens) {
+  LogitsHasher hasher;
+  Completion& completion = made_.completion;
+  bool captured = false;
+  completion.first_token_after = clock_.now();
+  while (completion.tokens.size() < max_tokens.value()) {
+    hasher.add(logits_);
+    const TokenId next = most_likely(logits_);
+    completion.tokens.push_back(next);
+    if (completion.tokens.size() == 1) {
+      completion.first_token_after = clock_.now();
+      if (within_prompt(use_.wanted)) {
+        AFI_TRY_VOID(capture());
+        captured = true;
+        if (use_.on_captured) use_.on_captured(made_.kv);
+      }
+    }
+    completion.ended = model_.ends(next);
+    if (completion.ended || completion.tokens.size() == max_tokens.value()) break;
+    const std::int32_t at = after_.back();
+    AFI_TRY_VOID(model_.append(sequence_, {&next, 1}, at, [&](std::span<const float> logits) {
+      logits_.assign(logits.begin(), logits.end());
+    }));
+    after_.push_back(at + 1);
+  }
+  const std::size_t said = completion.tokens.size() - (completion.ended ? 1 : 0);
+  completion.text = model_.text_of(std::span(completion.tokens).first(said));
+  completion.logits = std::move(hasher).finish();
+  if (!captured) {
+    AFI_TRY_VOID(capture());
+    if (use_.on_captured) use_.on_captured(made_.kv);
+  }
+  made_.kv.covered = TokenCount(covered());
+  return {};
+}
+
+Result<void> LlamaRun::take_snapshot() {
+  ++next_snapshot_;
+  KvSnapshot snapshot{.at = TokenCount(covered()),
+                      .groups = std::vector<Tensor>(kv_->layout().groups.size())};
+  if (!kv_->keeps_all_in_rows()) {
+    AFI_TRY(const auto partial, model_.save(sequence_, true));
+    AFI_TRY(snapshot, kv_->snapshot(partial, TokenCount(covered()), after_));
+  }
+  made_.kv.snapshots.push_back(std::move(snapshot));
+  return {};
+}
+
+Result<void> LlamaRun::capture() {
+  if (kv_ == nullptr) return {};
+  KvCapture& kv = made_.kv;
+  kv.covered = TokenCount(covered());
+  kv.rows_to = std::min(use_.wanted.rows_to, kv.covered);
+  kv.rows_from = use_.wanted.rows_from;
+  const auto& groups = kv_->layout().groups;
+  kv.rows.resize(groups.size());
+  const bool has_rows = std::ranges::any_of(
+      groups, [](const LayerGroup& group) { return group.kind == KvKind::kFull; });
+  if (has_rows && kv.rows_from < kv.rows_to) {
+    AFI_TRY(const auto written, model_.save(sequence_, false));
+    AFI_TRY(kv.rows, kv_->rows(written, kv.rows_from, kv.rows_to, after_));
+  } else {
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      if (groups[i].kind == KvKind::kFull) {
+        kv.rows[i] = {.dtype = DType::kU8, .shape = {0, groups[i].row_bytes.value()}, .bytes = {}};
+      }
+    }
+  }
+  const auto& snapshots = use_.wanted.snapshots;
+  if (!snapshots.empty() && snapshots.back() == kEndOfRun) AFI_TRY_VOID(take_snapshot());
+  return {};
+}
+
+}  // namespace afterimage

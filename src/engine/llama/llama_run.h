@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "afterimage/engine/engine.h"
+#include "afterimage/llama/kv_rows.h"
+#include "afterimage/llama/loaded_model.h"
+#include "afterimage/platform/clock.h"
+
+namespace afterimage {
+
+/// One request through a model, in one of its sequences.
+class LlamaRun {
+ public:
+  /// `kv` is nullptr where KV neither comes nor goes. All outlive the run.
+  LlamaRun(const LoadedModel& model, const KvRows* kv, const Clock& clock, std::int32_t sequence,
+           const Sequence& prompt, std::span<const TensorViews> embeddings, const KvUse& use);
+  /// Leaves nothing in the sequence.
+  ~LlamaRun();
+  LlamaRun(const LlamaRun&) = delete;
+  LlamaRun& operator=(const LlamaRun&) = delete;
+
+  Result<Generation> generate(TokenCount max_tokens) &&;
+
+ private:
+  Result<void> start();
+  Result<void> prefill();
+  Result<void> append_words(std::uint32_t until);
+  Result<void> append_media(std::size_t span);
+  Result<void> decode(TokenCount max_tokens);
+  Result<void> take_snapshot();
+  Result<void> capture();
+  [[nodiscard]] std::uint32_t covered() const { return static_cast<std::uint32_t>(after_.size()); }
+
+  const LoadedModel& model_;
+  const KvRows* kv_;
+  const Clock& clock_;
+  std::int32_t sequence_;
+  const Sequence& prompt_;
+  std::span<const TensorViews> embeddings_;
+  const KvUse& use_;
+  /// The position behind each token that the sequence holds. Of restored ones only the last is
+  /// known.
+  std::vector<std::int32_t> after_;
+  std::size_t next_snapshot_ = 0;
+  std::vector<float> logits_;  // of the last token
+  Generation made_;
+};
+
+/// kInvalidArgument, kLimitExceeded: a prompt that this model cannot take.
+Result<void> check_llama_prompt(const LoadedModel& model, TokenCount context,
+                                const Sequence& prompt, std::span<const TensorViews> embeddings,
+                                TokenCount max_tokens, const KvUse& use);
+
+}  // namespace afterimage

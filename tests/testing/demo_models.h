@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "afterimage/llama/llama_options.h"
+
+/// The models that scripts/make-demo-models.py writes: real architectures, random weights. `make
+/// test` writes them where the build expects them; without them tests fail, and say so.
+namespace afterimage::testing {
+
+inline LlamaOptions demo_options(const std::string& name) {
+  const std::string path = std::string(AFTERIMAGE_DEMO_MODELS) + "/" + name;
+  LlamaOptions options{.model = path + ".gguf",
+                       .mmproj = "",
+                       .adapters = {},
+                       .context = TokenCount(1'024),
+                       .threads = 1,
+                       .chat_template = "",
+                       .progress = {},
+                       .limits = {}};
+  if (std::filesystem::exists(path + ".mmproj.gguf")) options.mmproj = path + ".mmproj.gguf";
+  return options;
+}
+
+}  // namespace afterimage::testing
