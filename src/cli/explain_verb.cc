@@ -7,6 +7,7 @@
 #include <string>
 
 #include "afterimage/lab/explain.h"
+#include "cli/engine_call.h"
 #include "cli/verbs.h"
 #include "cli/workload_call.h"
 
@@ -18,7 +19,7 @@ struct ExplainCall {
   std::string request;
   std::string images;
   std::string json;
-  std::string size = "small";
+  EngineCall engine;
   std::uint64_t budget = (4_GiB).value();
 };
 
@@ -33,7 +34,7 @@ ExitCode explain(const ExplainCall& call, World& world) {
   }
   const auto workload = load_workload(call.workload, call.images, world);
   if (!workload.has_value()) return answer_with(ExitCode::kWrongCall, workload.error());
-  const auto engine = make_engine(call.size, world.clock);
+  const auto engine = make_engine(call.engine, world.clock);
   if (!engine.has_value()) return answer_with(ExitCode::kWrongCall, engine.error());
   const auto explanation =
       explain_request(*workload, RequestId(call.request), **engine, {.budget = Bytes(call.budget)},
@@ -67,14 +68,11 @@ void add_explain(CLI::App& program, World& world, ExitCode& code) {
   verb->add_option("--images", call->images, "Your own photos, as for run")->type_name("DIR");
   verb->add_option("--json", call->json, "Write it for programs; - for standard output")
       ->type_name("FILE");
-  verb->add_option("--size", call->size,
-                   "Size of the built-in engine: tiny is instant, small takes real time")
-      ->check(CLI::IsMember({"tiny", "small"}))
-      ->capture_default_str();
   verb->add_option("--budget", call->budget, "Memory for everything that is kept: 64MiB, 4GiB")
       ->transform(CLI::AsSizeValue(false))
       ->default_str("4GiB")
       ->type_name("SIZE");
+  add_engine_options(*verb, call->engine);
   verb->footer(
       "Examples:\n"
       "  afterimage explain --workload examples/agents.jsonl --request analyst-sales-2\n"

@@ -16,6 +16,7 @@
 #include "afterimage/lab/trace.h"
 #include "afterimage/pressure/linux_gauges.h"
 #include "afterimage/residency/policies.h"
+#include "cli/engine_call.h"
 #include "cli/verbs.h"
 #include "cli/workload_call.h"
 
@@ -27,8 +28,7 @@ struct RunCall {
   std::string images;
   std::string json;
   std::string record;
-  std::string engine = "reference";
-  std::string size = "small";
+  EngineCall engine;
   std::string governor;
   std::uint64_t budget = (4_GiB).value();
   std::uint64_t max_entries = 1'000'000;
@@ -83,8 +83,8 @@ Result<std::shared_ptr<PressureGauge>> make_gauge(const std::string& where, cons
 Result<RunReport> work(const RunCall& call, World& world) {
   AFI_TRY(auto gauge, make_gauge(call.governor, world));
   AFI_TRY(const Workload workload, load_workload(call.workload, call.images, world));
-  AFI_TRY(const auto engine, make_engine(call.size, world.clock));
-  RunOptions options{.engine_name = fmt::format("{} ({})", call.engine, call.size),
+  AFI_TRY(const auto engine, make_engine(call.engine, world.clock));
+  RunOptions options{.engine_name = call.engine.name(),
                      .generate = {.max_tokens = TokenCount(call.max_tokens)},
                      .reuse = {.budget = Bytes(call.budget),
                                .max_encoder_entries = EntryCount(call.max_entries),
@@ -141,13 +141,6 @@ void add_run(CLI::App& program, World& world, ExitCode& code) {
   verb->add_option("--record", call->record,
                    "Write a trace of the requests, for replay: lengths and repeats, no content")
       ->type_name("FILE");
-  verb->add_option("--engine", call->engine, "Which engine computes")
-      ->check(CLI::IsMember({"reference"}))
-      ->capture_default_str();
-  verb->add_option("--size", call->size,
-                   "Size of the built-in engine: tiny is instant, small takes real time")
-      ->check(CLI::IsMember({"tiny", "small"}))
-      ->capture_default_str();
   verb->add_option("--budget", call->budget, "Memory for everything that is kept: 64MiB, 4GiB")
       ->transform(CLI::AsSizeValue(false))
       ->default_str("4GiB")
@@ -177,13 +170,15 @@ void add_run(CLI::App& program, World& world, ExitCode& code) {
       ->check(CLI::Range(1U, 4096U))
       ->capture_default_str()
       ->type_name("N");
+  add_engine_options(*verb, call->engine);
   verb->footer(
       "Examples:\n"
       "  afterimage run --workload examples/agents.jsonl\n"
       "  afterimage run --workload examples/agents.jsonl --images ~/Pictures\n"
       "  afterimage run --workload mine.jsonl --budget 64MiB --json out.json\n"
       "  afterimage run --workload mine.jsonl --disk ~/.cache/afterimage   (twice)\n"
-      "  afterimage run --workload mine.jsonl --budget 64GiB --governor auto");
+      "  afterimage run --workload mine.jsonl --budget 64GiB --governor auto\n"
+      "  afterimage run --workload mine.jsonl --engine llama --model m.gguf --mmproj p.gguf");
   verb->callback([call, &world, &code] { code = run(*call, world); });
 }
 

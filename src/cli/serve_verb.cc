@@ -7,11 +7,13 @@
 #include <array>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <string>
 
 #include "afterimage/access/settings.h"
 #include "afterimage/gateway/service.h"
+#include "cli/engine_call.h"
 #include "cli/verbs.h"
 #include "cli/workload_call.h"
 
@@ -21,7 +23,7 @@ namespace {
 struct ServeCall {
   std::string config;
   std::string upstream;
-  std::string size = "small";
+  EngineCall engine;
   int port = -1;
   int admin_port = -1;
   bool print_config = false;
@@ -49,6 +51,16 @@ Result<Settings> settings_of(const ServeCall& call, const Files& files) {
   }
   AFI_TRY(Settings settings, parse_settings(text, call.config.empty() ? "defaults" : call.config));
   if (!call.upstream.empty()) settings.upstream.url = call.upstream;
+  if (call.engine.engine == "llama") {
+    if (!settings.upstream.url.empty()) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "--engine llama answers by itself, and '" + settings.upstream.url +
+                      "' is named to answer, too: leave out one of them");
+    }
+    if (settings.engine.model == EngineSettings().model) {
+      settings.engine.model = std::filesystem::path(call.engine.llama.model).stem().string();
+    }
+  }
   if (call.port >= 0) settings.listen.port = static_cast<std::uint16_t>(call.port);
   if (call.admin_port >= 0) settings.admin.port = static_cast<std::uint16_t>(call.admin_port);
   return settings;
@@ -113,7 +125,7 @@ ExitCode serve_requests(const ServeCall& call, World& world) {
                          .wants_to_end = [] { kill(getpid(), SIGTERM); },
                          .version = AFTERIMAGE_VERSION};
   if (settings->upstream.url.empty()) {
-    auto engine = make_engine(call.size, world.clock);
+    auto engine = make_engine(call.engine, world.clock);
     if (!engine.has_value()) return not_served(engine.error(), ExitCode::kWrongCall);
     options.engine = *std::move(engine);
   }
@@ -126,7 +138,7 @@ ExitCode serve_requests(const ServeCall& call, World& world) {
     const bool call_is_wrong = service.error().code == ErrorCode::kInvalidArgument;
     return not_served(service.error(), call_is_wrong ? ExitCode::kWrongCall : ExitCode::kProblem);
   }
-  const std::string name(settings->upstream.url.empty() ? "the built-in engine"
+  const std::string name(settings->upstream.url.empty() ? call.engine.name()
                                                         : settings->upstream.url);
   fmt::print("{}/v1 answers for {}\n", address_of(settings->listen.address, (*service)->port()),
              name);
@@ -146,6 +158,7 @@ void add_serve(CLI::App& program, World& world, ExitCode& code) {
       "upstream (vLLM, SGLang, llama-server, Ollama, …) or by the built-in engine");
   verb->add_option("--upstream", call->upstream, "The server that answers what is not kept")
       ->type_name("URL");
+  add_engine_options(*verb, call->engine);
   verb->add_option("--config", call->config, "Settings; see --print-config")->type_name("FILE");
   verb->add_option("--port", call->port, "Where clients ask, instead of listen.port (8080); 0: any")
       ->check(CLI::Range(0, 65535))
@@ -160,6 +173,7 @@ void add_serve(CLI::App& program, World& world, ExitCode& code) {
   verb->footer(
       "Examples:\n"
       "  afterimage serve --upstream http://127.0.0.1:8000\n"
+      "  afterimage serve --engine llama --model model.gguf --mmproj mmproj.gguf\n"
       "  afterimage serve --print-config > afterimage.toml\n"
       "  afterimage serve --config afterimage.toml\n"
       "  curl http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' -d \\\n"

@@ -28,12 +28,6 @@ Result<Workload> load_workload(const std::string& path, const std::string& image
   return workload;
 }
 
-Result<std::unique_ptr<ReferenceEngine>> make_engine(const std::string& size, const Clock& clock) {
-  ReferenceOptions options = size == "tiny" ? ReferenceOptions::tiny() : ReferenceOptions::small();
-  options.clock = &clock;
-  return ReferenceEngine::create(std::move(options));
-}
-
 RunProgress progress_line() {
   if (!standard_error_is_terminal()) return {};
   return [](std::string_view pass, std::size_t done, std::size_t of) {

@@ -2,13 +2,10 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
-#include <memory>
 #include <string>
 
-#include "afterimage/engine/reference/reference_engine.h"
 #include "afterimage/lab/run.h"
 #include "afterimage/lab/workload.h"
-#include "afterimage/platform/clock.h"
 #include "afterimage/result.h"
 #include "cli/verbs.h"
 
@@ -18,9 +15,6 @@ namespace afterimage {
 /// Reads the file and its media; names the photos that stand in on the standard error.
 /// kInvalidArgument, too, if it holds no requests.
 Result<Workload> load_workload(const std::string& path, const std::string& images, World& world);
-
-/// The built-in engine in one of its sizes: "tiny", "small".
-Result<std::unique_ptr<ReferenceEngine>> make_engine(const std::string& size, const Clock& clock);
 
 /// One line on the standard error that is drawn over itself; nothing at all when nobody looks.
 RunProgress progress_line();
