@@ -59,6 +59,15 @@ Result<Generation> Engine::generate_from(const Sequence& prompt,
   return generation;
 }
 
+void Engine::encode_all(std::span<const MediaItem* const> items,
+                        const std::function<void(std::vector<Encoded>)>& on_encoded) const {
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    std::vector<Encoded> one;
+    one.push_back({.item = i, .output = encode(*items[i])});
+    on_encoded(std::move(one));
+  }
+}
+
 Result<Generation> Engine::run(const Sequence& /*prompt*/,
                                std::span<const TensorViews> /*embeddings*/,
                                const GenerateOptions& /*options*/, const KvUse& /*use*/) const {

@@ -54,6 +54,12 @@ struct Generation {
   KvCapture kv;
 };
 
+/// One of several items of a call, encoded, or why not.
+struct Encoded {
+  std::size_t item = 0;  // by its place in the call
+  Result<EncoderOutput> output;
+};
+
 /// What Afterimage needs of an engine. One object is one loaded model. An engine that shows its KV
 /// overrides kv_layout() and run(), and tests/conformance/engine_conformance.h holds it to "cold =
 /// resumed, bit for bit".
@@ -76,6 +82,10 @@ class Engine {
   /// Decodes, preprocesses and encodes one item: the dear step that a hit avoids.
   /// Shape: tensors[0] is [span length, hidden size].
   virtual Result<EncoderOutput> encode(const MediaItem& item) const = 0;
+  /// encode() of each, with the same bits. An engine that can encodes several at once: those are
+  /// given to `on_encoded` together, others one by one, as soon as they are there.
+  virtual void encode_all(std::span<const MediaItem* const> items,
+                          const std::function<void(std::vector<Encoded>)>& on_encoded) const;
 
   /// Prefills `prompt`, then decodes greedily. `embeddings[i]` belongs to prompt.spans[i].
   /// kInvalidArgument if their shapes are not what the spans promise.

@@ -14,28 +14,36 @@
 namespace afterimage {
 namespace {
 
-Result<EncoderOutput> encode_timed(const Engine& engine, const MediaItem& item, const Clock& clock,
-                                   Served& served, Duration& cost) {
-  const Duration began = clock.now();
-  auto output = engine.encode(item);
-  cost = clock.now() - began;
-  ++served.encoder_calls;
-  served.encoding += cost;
-  return output;
+/// What this request has to encode now, handed over as it comes. Whoever waits for one of several
+/// does not wait for all. The first error, once everything was tried.
+Result<void> encode_missing(Plan& plan, std::span<const MediaItem* const> media,
+                            const Engine& engine, const Clock& clock, Served& served) {
+  const auto missing = plan.to_encode();
+  std::vector<const MediaItem*> items;
+  for (const std::size_t item : missing) items.push_back(media[item]);
+  Duration since = clock.now();
+  Result<void> outcome;
+  engine.encode_all(items, [&](std::vector<Encoded> together) {
+    const Duration took = clock.now() - since;
+    served.encoder_calls += together.size();
+    served.encoding += took;
+    for (Encoded& one : together) {
+      const std::size_t item = missing[one.item];
+      if (!one.output.has_value()) plan.fail(item, one.output.error());
+      const auto handed_over =
+          one.output.has_value() ? plan.commit(item, *std::move(one.output), took / together.size())
+                                 : std::unexpected(one.output.error());
+      if (outcome.has_value()) outcome = handed_over;
+    }
+    since = clock.now();
+  });
+  return outcome;
 }
 
 Result<void> complete(Plan& plan, std::span<const MediaItem* const> media, const Engine& engine,
                       const Clock& clock, Served& served, std::stop_token stop) {
   for (bool done = false; !done;) {
-    for (const std::size_t item : plan.to_encode()) {
-      Duration cost{0};
-      auto output = encode_timed(engine, *media[item], clock, served, cost);
-      if (!output.has_value()) {
-        plan.fail(item, output.error());
-        return std::unexpected(output.error());
-      }
-      AFI_TRY_VOID(plan.commit(item, *std::move(output), cost));
-    }
+    AFI_TRY_VOID(encode_missing(plan, media, engine, clock, served));
     AFI_TRY(done, plan.await(stop));
   }
   return {};
@@ -263,9 +271,11 @@ Result<Served> serve_without_reuse(const Request& request, const Engine& engine,
   std::vector<EncoderOutput> outputs;
   std::vector<TensorViews> embeddings;
   for (const MediaItem* item : media) {
-    Duration cost{0};
-    AFI_TRY(EncoderOutput output, encode_timed(engine, *item, clock, served, cost));
-    served.encodes.push_back(cost);
+    const Duration began = clock.now();
+    AFI_TRY(EncoderOutput output, engine.encode(*item));
+    served.encodes.push_back(clock.now() - began);
+    served.encoding += served.encodes.back();
+    ++served.encoder_calls;
     outputs.push_back(std::move(output));
     AFI_TRY(TensorViews views, views_of(outputs.back()));
     embeddings.push_back(std::move(views));

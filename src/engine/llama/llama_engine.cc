@@ -96,6 +96,20 @@ Result<void> check_options(const LlamaOptions& options) {
   return {};
 }
 
+/// An item as the encoder takes it.
+struct DecodedMedia {
+  MediaInput input;
+  Image image;           // what input.rgb looks at, once nothing is moved any more
+  std::size_t item = 0;  // by its place in the call
+};
+
+EncoderOutput output_of(const EncodedMedia& encoded, std::uint64_t width) {
+  Tensor rows{.dtype = DType::kF32, .shape = {encoded.rows.size() / width, width}, .bytes = {}};
+  const auto bytes = std::as_bytes(std::span(encoded.rows));
+  rows.bytes.assign(bytes.begin(), bytes.end());
+  return {std::move(rows), to_tensor(encoded.parts)};
+}
+
 }  // namespace
 
 struct LlamaEngine::Parts {
@@ -112,6 +126,7 @@ struct LlamaEngine::Parts {
   }
   [[nodiscard]] Result<void> check_takes(const MediaItem& item) const;
   [[nodiscard]] Result<MediaInput> measure(const MediaItem& item) const;
+  [[nodiscard]] Result<DecodedMedia> decode(const MediaItem& item) const;
 };
 
 LlamaEngine::LlamaEngine(std::unique_ptr<const Parts> parts) : parts_(std::move(parts)) {}
@@ -180,6 +195,17 @@ Result<MediaInput> LlamaEngine::Parts::measure(const MediaItem& item) const {
   return input;
 }
 
+Result<DecodedMedia> LlamaEngine::Parts::decode(const MediaItem& item) const {
+  DecodedMedia decoded;
+  AFI_TRY(decoded.input, measure(item));
+  decoded.input.measured_only = false;
+  if (item.modality != Modality::kImage) return decoded;
+  AFI_TRY(decoded.image, decode_image(item, options.limits));
+  decoded.input.width = decoded.image.width;
+  decoded.input.height = decoded.image.height;
+  return decoded;
+}
+
 Result<Sequence> LlamaEngine::prepare(const Request& request,
                                       std::span<const ContentDigest> contents) const {
   const auto items = media_of(request);
@@ -228,21 +254,45 @@ Result<Sequence> LlamaEngine::prepare(const Request& request,
 }
 
 Result<EncoderOutput> LlamaEngine::encode(const MediaItem& item) const {
-  AFI_TRY(MediaInput input, parts_->measure(item));
-  input.measured_only = false;
-  Image image;
-  if (item.modality == Modality::kImage) {
-    AFI_TRY(image, decode_image(item, parts_->options.limits));
-    input.width = image.width;
-    input.height = image.height;
-    input.rgb = image.rgb;
+  Result<EncoderOutput> output;
+  const MediaItem* const only = &item;
+  encode_all({&only, 1}, [&](std::vector<Encoded> one) { output = std::move(one.front().output); });
+  return output;
+}
+
+void LlamaEngine::encode_all(std::span<const MediaItem* const> items,
+                             const std::function<void(std::vector<Encoded>)>& on_encoded) const {
+  std::vector<DecodedMedia> decoded;
+  std::vector<Encoded> undecoded;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    auto read = parts_->decode(*items[i]);
+    if (!read.has_value()) {
+      undecoded.push_back({.item = i, .output = std::unexpected(read.error())});
+      continue;
+    }
+    read->item = i;
+    decoded.push_back(*std::move(read));
   }
-  AFI_TRY(const EncodedMedia encoded, parts_->model->encode(input));
-  const std::uint64_t width = parts_->model->facts().row_width;
-  Tensor rows{.dtype = DType::kF32, .shape = {encoded.rows.size() / width, width}, .bytes = {}};
-  const auto bytes = std::as_bytes(std::span(encoded.rows));
-  rows.bytes.assign(bytes.begin(), bytes.end());
-  return EncoderOutput{std::move(rows), to_tensor(encoded.parts)};
+  if (!undecoded.empty()) on_encoded(std::move(undecoded));
+  std::vector<MediaInput> inputs;
+  for (DecodedMedia& one : decoded) {
+    one.input.rgb = one.image.rgb;
+    inputs.push_back(one.input);
+  }
+  parts_->model->encode(inputs, [&](const std::vector<EncodedInput>& together) {
+    std::vector<Encoded> outputs;
+    for (const EncodedInput& one : together) {
+      const std::size_t item = decoded[one.input].item;
+      outputs.push_back({.item = item, .output = {}});
+      if (one.media.has_value()) {
+        outputs.back().output = output_of(*one.media, parts_->model->facts().row_width);
+      } else {
+        const Error& error = one.media.error();
+        outputs.back().output = fail(error.code, items[item]->name + ": " + error.message);
+      }
+    }
+    on_encoded(std::move(outputs));
+  });
 }
 
 Result<Completion> LlamaEngine::generate(const Sequence& prompt,

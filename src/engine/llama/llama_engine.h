@@ -34,6 +34,8 @@ class LlamaEngine final : public Engine {
                            std::span<const ContentDigest> contents) const override;
   /// tensors[0]: [span length, width of a row], f32; tensors[1]: see span_parts.h.
   Result<EncoderOutput> encode(const MediaItem& item) const override;
+  void encode_all(std::span<const MediaItem* const> items,
+                  const std::function<void(std::vector<Encoded>)>& on_encoded) const override;
   Result<Completion> generate(const Sequence& prompt, std::span<const TensorViews> embeddings,
                               const GenerateOptions& options) const override;
   [[nodiscard]] const KvLayout* kv_layout() const override;

@@ -20,8 +20,8 @@
 
 namespace afterimage {
 
-/// libllama and libmtmd behind words of ours: the only file of the project that sees their headers
-/// is loaded_model.cc, so what they change from release to release is changed there. It keeps
+/// libllama and libmtmd behind words of ours: only loaded_model.cc and loaded_media.cc see their
+/// headers, so what they change from release to release is changed there. It keeps
 /// nothing and decides nothing; what the libraries would abort on is an error here.
 ///
 /// Errors   kInvalidArgument: what the call asked for cannot be; kCorruption, kNotFound: files that
@@ -56,6 +56,12 @@ struct PromptPiece {
 struct EncodedMedia {
   std::vector<SpanPart> parts;
   std::vector<float> rows;  // row_width() floats for each token of the parts; zeros for words
+};
+
+/// One of several inputs of a call, encoded, or why not.
+struct EncodedInput {
+  std::size_t input = 0;  // by its place in the call
+  Result<EncodedMedia> media;
 };
 
 /// What the library says of a model.
@@ -93,7 +99,9 @@ class LoadedModel {
   /// `text` has one marker for each of `media`.
   Result<std::vector<PromptPiece>> tokenize(const std::string& text,
                                             std::span<const MediaInput> media) const;
-  Result<EncodedMedia> encode(const MediaInput& media) const;
+  /// Those that the encoder takes at once are encoded at once, and given together.
+  void encode(std::span<const MediaInput> media,
+              const std::function<void(std::vector<EncodedInput>)>& on_encoded) const;
 
   [[nodiscard]] std::string text_of(std::span<const TokenId> tokens) const;
   [[nodiscard]] bool ends(TokenId token) const;
