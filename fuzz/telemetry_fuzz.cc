@@ -12,7 +12,7 @@
 #include "afterimage/check.h"
 #include "afterimage/telemetry/log.h"
 #include "afterimage/telemetry/metrics.h"
-#include "afterimage/telemetry/valid_text.h"
+#include "afterimage/valid_text.h"
 
 using namespace afterimage;
 

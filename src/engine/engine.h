@@ -5,6 +5,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "afterimage/digest.h"
@@ -25,6 +26,10 @@ using LogitsDigest = Digest<struct LogitsDigestTag>;
 
 struct GenerateOptions {
   TokenCount max_tokens{16};
+  /// Called with the answer's text as it grows, in whole characters, on the call's thread; all of
+  /// it together is Completion::text. False: nobody wants more, and the run ends with kCancelled.
+  /// What was handed out of it by then stays good.
+  std::function<bool(std::string_view)> on_text;
 };
 
 struct Completion {

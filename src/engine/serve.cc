@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "afterimage/engine/serve.h"
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <string>
@@ -49,6 +50,26 @@ Result<void> complete(Plan& plan, std::span<const MediaItem* const> media, const
   return {};
 }
 
+/// Hands a text on as it grows. Where it begins anew, what was handed on is not handed on again:
+/// the same request is answered by the same text.
+class ToldOnce {
+ public:
+  explicit ToldOnce(std::function<bool(std::string_view)> tell) : tell_(std::move(tell)) {}
+  void begin_anew() { said_ = 0; }
+  bool say(std::string_view more) {
+    const std::size_t known = std::min(told_ - said_, more.size());
+    said_ += more.size();
+    told_ = std::max(told_, said_);
+    more.remove_prefix(known);
+    return more.empty() || tell_(more);
+  }
+
+ private:
+  std::function<bool(std::string_view)> tell_;
+  std::size_t said_ = 0;  // since the last beginning
+  std::size_t told_ = 0;
+};
+
 /// One request on its way, once it is known what it is.
 struct Way {
   const Request& request;
@@ -62,6 +83,7 @@ struct Way {
   const GenerateOptions& options;
   RequestFacts facts;              // `now` is when it arrived
   const ArchivedPrompt* archived;  // nullptr: KV is kept in memory only
+  ToldOnce& told;
 };
 
 /// Generates from where the turn's match ends, and keeps what was prefilled as soon as it is.
@@ -141,6 +163,7 @@ Result<Served> answer_with_prefix(const Way& way, const std::stop_token& stop) {
   // Whatever a restore ran into, the request does not suffer for it: it is computed from the start.
   if (failed() && turn.match().resume().value() > 0) {
     turn.start_over();
+    way.told.begin_anew();
     served = answer(way, &turn, stop);
     if (served.has_value()) served->restore_failed = true;
   }
@@ -232,6 +255,9 @@ Result<Served> serve(const Request& request, const Engine& engine, Reuse& reuse,
     if (keeps_kv && reuse.prefix_archive() != nullptr) {
       AFI_TRY(archived, ArchivedPrompt::of(space, root, *engine.kv_layout(), prompt));
     }
+    ToldOnce told(options.on_text);
+    GenerateOptions own = options;
+    if (own.on_text) own.on_text = [&told](std::string_view more) { return told.say(more); };
     const Way way{
         .request = request,
         .media = media,
@@ -241,9 +267,10 @@ Result<Served> serve(const Request& request, const Engine& engine, Reuse& reuse,
         .engine = engine,
         .reuse = reuse,
         .clock = clock,
-        .options = options,
+        .options = own,
         .facts = {.now = arrived, .kind = turn_kind(request), .hint = request.conversation},
-        .archived = archived.has_value() ? &*archived : nullptr};
+        .archived = archived.has_value() ? &*archived : nullptr,
+        .told = told};
     return keeps_kv ? answer_with_prefix(way, stop) : answer(way, nullptr, stop);
   };
   auto question = reuse.answers() == nullptr ? std::nullopt

@@ -3,14 +3,17 @@
 #include "afterimage/gateway/built_in.h"
 
 #include <stop_token>
+#include <utility>
 
 #include "afterimage/engine/serve.h"
+#include "afterimage/openai/live_events.h"
 #include "afterimage/openai/record.h"
 
 namespace afterimage {
 namespace {
 
 constexpr std::size_t kWaiting = 1024;
+constexpr const char* kEvents = "text/event-stream";
 
 void say(HttpListener& listener, unsigned status, std::string_view type, const std::string& body) {
   listener.on_head(status, {{"Content-Type", std::string(type)},
@@ -87,26 +90,39 @@ void BuiltIn::answer(const Asked& asked, HttpListener& listener,
   auto request = engine_request(read.operation, *asked.body, read.media);
   if (!request.has_value()) return refuse(listener, 400, request.error());
   request->tenant = asked.tenant;
-  const GenerateOptions options{.max_tokens =
-                                    TokenCount(read.max_tokens.value_or(settings_.max_tokens))};
+  GenerateOptions options{.max_tokens = TokenCount(read.max_tokens.value_or(settings_.max_tokens)),
+                          .on_text = {}};
+  LiveEvents events(read.operation, stamps_.answer(read.operation), read.model);
+  bool begun = false;
+  if (read.stream) {
+    options.on_text = [&](std::string_view more) {
+      if (!std::exchange(begun, true)) listener.on_head(200, {{"Content-Type", kEvents}});
+      listener.on_bytes(events.text(more));
+      return !stop.stop_requested();
+    };
+  }
   const auto served = serve(*request, engine_, reuse_, clock_, options, stop);
   if (!served.has_value()) {
-    if (served.error().code == ErrorCode::kCancelled) return listener.on_error(served.error());
+    // Who was told a part cannot be told an error any more but by the stream's sudden end.
+    if (begun || served.error().code == ErrorCode::kCancelled) {
+      return listener.on_error(served.error());
+    }
     return refuse(listener, status_of(served.error().code), served.error());
   }
   const Completion& said = served->completion;
-  const ApiRecord record =
-      record_of(read.operation,
-                {.text = said.text,
-                 .finish_reason = said.ended ? "stop" : "length",
-                 .model = read.model,
-                 .prompt_tokens = said.prefilled + said.resumed_from,
-                 .output_tokens = TokenCount(static_cast<std::uint32_t>(said.tokens.size()))});
-  if (read.stream) {
-    const std::string events = record.events(stamps_.answer(read.operation), read.include_usage);
-    return say(listener, 200, "text/event-stream", events);
+  const PlainAnswer answer{
+      .text = said.text,
+      .finish_reason = said.ended ? "stop" : "length",
+      .model = read.model,
+      .prompt_tokens = said.prefilled + said.resumed_from,
+      .output_tokens = TokenCount(static_cast<std::uint32_t>(said.tokens.size()))};
+  if (!read.stream) {
+    return say(listener, 200, "application/json",
+               record_of(read.operation, answer).body(stamps_.answer(read.operation)));
   }
-  say(listener, 200, "application/json", record.body(stamps_.answer(read.operation)));
+  if (!begun) listener.on_head(200, {{"Content-Type", kEvents}});
+  listener.on_bytes(events.end(answer, read.include_usage));
+  listener.on_end();
 }
 
 }  // namespace afterimage

@@ -22,7 +22,7 @@
 
 #include "afterimage/check.h"
 #include "afterimage/platform/mutex.h"
-#include "afterimage/telemetry/valid_text.h"
+#include "afterimage/valid_text.h"
 
 namespace afterimage {
 namespace {

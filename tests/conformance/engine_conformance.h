@@ -279,6 +279,39 @@ TEST_P(EngineConformance, WhatOthersWaitForIsHandedOutOnceAndIsTheSame) {
   EXPECT_EQ(difference(made->completion, cold(prompt)), "");
 }
 
+TEST_P(EngineConformance, ItsTextGrowsToTheWholeAnswer) {
+  const EnginePrompt prompt = prompts.everything();
+  std::string told;
+  GenerateOptions options{.max_tokens = TokenCount(12), .on_text = [&](std::string_view more) {
+                            told += more;
+                            return true;
+                          }};
+  const auto made = engine.generate(prompt.sequence, prompt.embeddings, options);
+  ASSERT_TRUE(made.has_value()) << to_string(made.error());
+  EXPECT_EQ(told, made->text);
+  options.on_text = {};
+  EXPECT_EQ(difference(engine.generate(prompt.sequence, prompt.embeddings, options).value(), *made),
+            "");
+}
+
+TEST_P(EngineConformance, WhoWantsNoMoreEndsTheRunAndNothingElse) {
+  const EnginePrompt prompt = long_prompt();
+  const Completion expected = cold(prompt);
+  const TokenCount at = points_of(prompt).back();
+  KvShelf shelf;
+  const KvUse use{.wanted = {.rows_to = prompt.size(), .snapshots = {at}},
+                  .on_captured = [&](KvCapture& kv) { shelf.add(std::move(kv)); }};
+  const GenerateOptions options{.max_tokens = TokenCount(500),
+                                .on_text = [](std::string_view) { return false; }};
+  const auto cut_off = engine.generate_from(prompt.sequence, prompt.embeddings, options, use);
+  ASSERT_FALSE(cut_off.has_value());
+  EXPECT_EQ(cut_off.error().code, ErrorCode::kCancelled);
+  const KvState state = shelf.state(at);
+  const auto resumed = run(engine, prompt, {.resume_from = &state});
+  ASSERT_TRUE(resumed.has_value()) << to_string(resumed.error());
+  EXPECT_EQ(difference(expected, resumed->completion), "");
+}
+
 TEST_P(EngineConformance, EmbeddingsThatAreStillNeededMustBeThere) {
   if (prompts.media() == 0) GTEST_SKIP() << "this engine takes no media";
   const EnginePrompt prompt = prompts.everything();

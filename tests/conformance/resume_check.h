@@ -14,7 +14,7 @@
 /// Compares runs of an engine. Answers are "" or what differs, in words.
 namespace afterimage::testing {
 
-inline constexpr GenerateOptions kFewTokens{.max_tokens = TokenCount(3)};
+inline const GenerateOptions kFewTokens{.max_tokens = TokenCount(3), .on_text = {}};
 
 inline Result<Generation> run(const Engine& engine, const EnginePrompt& prompt,
                               const KvUse& use = {}) {

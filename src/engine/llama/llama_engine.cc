@@ -309,7 +309,7 @@ Result<Generation> LlamaEngine::run(const Sequence& prompt, std::span<const Tens
   const Lanes::Lane lane = parts_->lanes->borrow();
   const KvRows* const kv = parts_->kv.has_value() ? &*parts_->kv : nullptr;
   return LlamaRun(*parts_->model, kv, parts_->clock(), lane.sequence(), prompt, embeddings, use)
-      .generate(options.max_tokens);
+      .generate(options);
 }
 
 }  // namespace afterimage

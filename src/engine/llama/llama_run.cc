@@ -7,6 +7,7 @@
 #include <string>
 
 #include "afterimage/engine/logits_digest.h"
+#include "afterimage/valid_text.h"
 
 namespace afterimage {
 namespace {
@@ -102,11 +103,11 @@ LlamaRun::LlamaRun(const LoadedModel& model, const KvRows* kv, const Clock& cloc
 
 LlamaRun::~LlamaRun() { model_.clear(sequence_); }
 
-Result<Generation> LlamaRun::generate(TokenCount max_tokens) && {
+Result<Generation> LlamaRun::generate(const GenerateOptions& options) && {
   const Duration began = clock_.now();
   AFI_TRY_VOID(start());
   AFI_TRY_VOID(prefill());
-  AFI_TRY_VOID(decode(max_tokens));
+  AFI_TRY_VOID(decode(options));
   made_.completion.first_token_after -= began;
   return std::move(made_);
 }
@@ -199,12 +200,20 @@ Result<void> LlamaRun::append_media(std::size_t span) {
   return {};
 }
 
-Result<void> LlamaRun::decode(TokenCount max_tokens) {
+Result<void> LlamaRun::say(std::string text, const GenerateOptions& options) {
+  made_.completion.text += text;
+  if (text.empty() || !options.on_text || options.on_text(text)) return {};
+  return fail(ErrorCode::kCancelled, "nobody wants the rest of the answer");
+}
+
+Result<void> LlamaRun::decode(const GenerateOptions& options) {
+  const std::size_t most = options.max_tokens.value();
+  TextPieces pieces;
   LogitsHasher hasher;
   Completion& completion = made_.completion;
   bool captured = false;
   completion.first_token_after = clock_.now();
-  while (completion.tokens.size() < max_tokens.value()) {
+  while (completion.tokens.size() < most) {
     hasher.add(logits_);
     const TokenId next = most_likely(logits_);
     completion.tokens.push_back(next);
@@ -217,15 +226,15 @@ Result<void> LlamaRun::decode(TokenCount max_tokens) {
       }
     }
     completion.ended = model_.ends(next);
-    if (completion.ended || completion.tokens.size() == max_tokens.value()) break;
+    if (!completion.ended) AFI_TRY_VOID(say(pieces.add(model_.bytes_of(next)), options));
+    if (completion.ended || completion.tokens.size() == most) break;
     const std::int32_t at = after_.back();
     AFI_TRY_VOID(model_.append(sequence_, {&next, 1}, at, [&](std::span<const float> logits) {
       logits_.assign(logits.begin(), logits.end());
     }));
     after_.push_back(at + 1);
   }
-  const std::size_t said = completion.tokens.size() - (completion.ended ? 1 : 0);
-  completion.text = model_.text_of(std::span(completion.tokens).first(said));
+  AFI_TRY_VOID(say(pieces.finish(), options));
   completion.logits = std::move(hasher).finish();
   if (!captured) {
     AFI_TRY_VOID(capture());

@@ -23,14 +23,15 @@ class LlamaRun {
   LlamaRun(const LlamaRun&) = delete;
   LlamaRun& operator=(const LlamaRun&) = delete;
 
-  Result<Generation> generate(TokenCount max_tokens) &&;
+  Result<Generation> generate(const GenerateOptions& options) &&;
 
  private:
   Result<void> start();
   Result<void> prefill();
   Result<void> append_words(std::uint32_t until);
   Result<void> append_media(std::size_t span);
-  Result<void> decode(TokenCount max_tokens);
+  Result<void> decode(const GenerateOptions& options);
+  Result<void> say(std::string text, const GenerateOptions& options);
   Result<void> take_snapshot();
   Result<void> capture();
   [[nodiscard]] std::uint32_t covered() const { return static_cast<std::uint32_t>(after_.size()); }

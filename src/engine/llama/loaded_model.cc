@@ -278,13 +278,11 @@ Result<std::string> LoadedModel::apply_template(std::span<const ChatTurn> turns)
   return text;
 }
 
-std::string LoadedModel::text_of(std::span<const TokenId> tokens) const {
-  const auto* const ids = reinterpret_cast<const llama_token*>(tokens.data());
-  const auto count = static_cast<std::int32_t>(tokens.size());
-  std::string text(tokens.size() * 8 + 16, '\0');
+std::string LoadedModel::bytes_of(TokenId token) const {
+  std::string text(32, '\0');
   const auto write = [&] {
-    return llama_detokenize(parts_->vocabulary, ids, count, text.data(),
-                            static_cast<std::int32_t>(text.size()), false, false);
+    return llama_token_to_piece(parts_->vocabulary, static_cast<llama_token>(token), text.data(),
+                                static_cast<std::int32_t>(text.size()), 0, false);
   };
   std::int32_t size = write();
   if (size < 0) {

@@ -103,7 +103,8 @@ class LoadedModel {
   void encode(std::span<const MediaInput> media,
               const std::function<void(std::vector<EncodedInput>)>& on_encoded) const;
 
-  [[nodiscard]] std::string text_of(std::span<const TokenId> tokens) const;
+  /// The bytes that a token stands for: text, of which it may be half a character.
+  [[nodiscard]] std::string bytes_of(TokenId token) const;
   [[nodiscard]] bool ends(TokenId token) const;
   [[nodiscard]] bool knows(TokenId token) const;  // is it in the vocabulary?
 

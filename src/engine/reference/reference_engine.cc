@@ -7,12 +7,12 @@
 #include <string>
 #include <utility>
 
+#include "afterimage/engine/logits_digest.h"
 #include "afterimage/engine/reference/audio_encoder.h"
 #include "afterimage/engine/reference/decoder.h"
 #include "afterimage/engine/reference/identity.h"
 #include "afterimage/engine/reference/kernel.h"
 #include "afterimage/engine/reference/kv_packing.h"
-#include "afterimage/engine/logits_digest.h"
 #include "afterimage/engine/reference/media_plan.h"
 #include "afterimage/engine/reference/prompt_rows.h"
 #include "afterimage/engine/reference/tokenizer.h"
@@ -69,8 +69,8 @@ struct ReferenceEngine::Model {
                                             CellGrid grid) const;
   [[nodiscard]] Matrix prefill(DecoderState& state, std::span<const InputRow> rows,
                                const KvWanted& wanted, KvCapture& kv) const;
-  void decode(DecoderState& state, Matrix logits, TokenCount max_tokens, Completion& completion,
-              const std::function<void()>& after_first_token) const;
+  Result<void> decode(DecoderState& state, Matrix logits, const GenerateOptions& wanted,
+                      Completion& completion, const std::function<void()>& after_first_token) const;
   void capture_end(const DecoderState& state, const KvWanted& wanted, KvCapture& kv) const;
 
   ReferenceOptions options;
@@ -192,9 +192,9 @@ Result<Generation> ReferenceEngine::run(const Sequence& prompt,
     captured = true;
     if (use.on_captured) use.on_captured(result.kv);
   };
-  model_->decode(state, std::move(logits), options.max_tokens, completion, [&] {
+  AFI_TRY_VOID(model_->decode(state, std::move(logits), options, completion, [&] {
     if (within_prompt(use.wanted)) capture();
-  });
+  }));
   completion.first_token_after -= start;
   if (!captured) capture();
   result.kv.covered = token_count(state.covered);
@@ -220,12 +220,13 @@ Matrix ReferenceEngine::Model::prefill(DecoderState& state, std::span<const Inpu
 }
 
 // first_token_after is still a time of day: run() knows when it began.
-void ReferenceEngine::Model::decode(DecoderState& state, Matrix logits, TokenCount max_tokens,
-                                    Completion& completion,
-                                    const std::function<void()>& after_first_token) const {
+Result<void> ReferenceEngine::Model::decode(DecoderState& state, Matrix logits,
+                                            const GenerateOptions& wanted, Completion& completion,
+                                            const std::function<void()>& after_first_token) const {
+  const std::size_t most = wanted.max_tokens.value();
   LogitsHasher hasher;
   completion.first_token_after = clock.now();
-  while (completion.tokens.size() < max_tokens.value()) {
+  while (completion.tokens.size() < most) {
     hasher.add(logits.all());
     const TokenId next = most_likely(logits.all());
     completion.tokens.push_back(next);
@@ -234,12 +235,16 @@ void ReferenceEngine::Model::decode(DecoderState& state, Matrix logits, TokenCou
       after_first_token();
     }
     completion.ended = next == token(SpecialToken::kEos);
-    if (completion.ended || completion.tokens.size() == max_tokens.value()) break;
+    if (!completion.ended && wanted.on_text && !wanted.on_text(printable({&next, 1}))) {
+      return fail(ErrorCode::kCancelled, "nobody wants the rest of the answer");
+    }
+    if (completion.ended || completion.tokens.size() == most) break;
     const InputRow row{.token = next};
     logits = decoder.logits(decoder.forward(state, {&row, 1}));
   }
   completion.text = printable(without_eos(completion.tokens));
   completion.logits = std::move(hasher).finish();
+  return {};
 }
 
 void ReferenceEngine::Model::capture_end(const DecoderState& state, const KvWanted& wanted,

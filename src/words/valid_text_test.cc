@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/telemetry/valid_text.h"
+#include "afterimage/valid_text.h"
 
 #include <gtest/gtest.h>
 
@@ -51,6 +51,28 @@ TEST(ValidTextProperty, WhatComesOutIsValidAndStaysAsItIs) {
     EXPECT_NO_THROW((void)nlohmann::json(valid).dump());  // strict: throws at what is not UTF-8
     EXPECT_EQ(valid_text(valid, 1000), valid);
   });
+}
+
+TEST(TextPieces, AreTheWholeTextWhereverItIsCut) {
+  const std::string text = "a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80 \xFF\xC0\xE2\x28 \xF0\x9F";
+  const std::string whole = valid_text(text, 1'000);
+  for (std::size_t size = 1; size <= text.size(); ++size) {
+    TextPieces pieces;
+    std::string out;
+    for (std::size_t at = 0; at < text.size(); at += size) {
+      const std::string piece = pieces.add(std::string_view(text).substr(at, size));
+      EXPECT_EQ(piece, valid_text(piece, 1'000)) << "half a character";
+      out += piece;
+    }
+    EXPECT_EQ(out + pieces.finish(), whole) << size;
+  }
+}
+
+TEST(TextPieces, GiveACharacterAsSoonAsItIsWhole) {
+  TextPieces pieces;
+  EXPECT_EQ(pieces.add("x\xE2\x82"), "x");
+  EXPECT_EQ(pieces.add("\xAC"), "\xE2\x82\xAC");
+  EXPECT_EQ(pieces.finish(), "");
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/telemetry/valid_text.h"
+#include "afterimage/valid_text.h"
 
 #include <algorithm>
 
@@ -44,7 +44,34 @@ std::size_t character_size(std::string_view text) {
   return std::ranges::all_of(rest, [](char c) { return within(c, 0x80, 0xBF); }) ? lead.size : 0;
 }
 
+/// Whether `text` may be the beginning of a character: only its end is missing.
+bool is_begun(std::string_view text) {
+  const Lead lead = lead_of(text.front());
+  if (text.size() >= lead.size) return false;
+  if (text.size() > 1 && !within(text[1], lead.low, lead.high)) return false;
+  return text.size() < 3 || within(text[2], 0x80, 0xBF);
+}
+
 }  // namespace
+
+std::string TextPieces::add(std::string_view bytes) {
+  begun_.append(bytes);
+  std::string whole;
+  std::string_view rest = begun_;
+  while (!rest.empty() && !is_begun(rest)) {
+    const std::size_t size = character_size(rest);
+    whole.append(size == 0 ? kReplacement : rest.substr(0, size));
+    rest.remove_prefix(std::max<std::size_t>(size, 1));
+  }
+  begun_.erase(0, begun_.size() - rest.size());
+  return whole;
+}
+
+std::string TextPieces::finish() {
+  std::string last;
+  for (; !begun_.empty(); begun_.pop_back()) last.append(kReplacement);
+  return last;
+}
 
 std::string valid_text(std::string_view text, std::size_t most_bytes) {
   std::string out;
