@@ -3,6 +3,7 @@
 #include "afterimage/prefix/prefix_archive.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "afterimage/check.h"
@@ -104,6 +105,25 @@ Result<CapturedSnapshot> snapshot_of(const KvLayout& layout, const TierEntry& en
   return snapshot;
 }
 
+/// Where blocks end that are kept: after 128 tokens each, where the capture ends, and wherever
+/// another prompt is likely to part from this one and can go on: behind media, and at snapshots. A
+/// question about a picture that was asked about is answered from there, and not from the block
+/// before the picture.
+std::set<std::uint32_t> row_ends(const Sequence& prompt, const CapturedKv& kv) {
+  const std::uint32_t first =
+      (kv.first_row.value() + kBlockTokens - 1) / kBlockTokens * kBlockTokens;
+  const std::uint32_t covered = kv.covered.value();
+  std::set<std::uint32_t> ends;
+  for (std::uint32_t end = first + kBlockTokens; end < covered; end += kBlockTokens) {
+    ends.insert(end);
+  }
+  ends.insert(covered);
+  for (const MediaSpan& span : prompt.spans) ends.insert(span.end().value());
+  for (const CapturedSnapshot& snapshot : kv.snapshots) ends.insert(snapshot.at.value());
+  std::erase_if(ends, [&](std::uint32_t end) { return end <= first || end > covered; });
+  return ends;
+}
+
 }  // namespace
 
 Result<ArchivedPrompt> ArchivedPrompt::of(const Namespace& space, const NamespaceId& root,
@@ -137,11 +157,10 @@ void PrefixArchive::put(const TierKey& key, const TensorViews& views, Duration c
 void PrefixArchive::keep(const ArchivedPrompt& prompt, const CapturedKv& kv) {
   const KvLayout& layout = *prompt.layout_;
   if (!check_captured(layout, *prompt.sequence_, kv).has_value()) return;
-  const std::uint32_t covered = kv.covered.value();
   const std::uint32_t computed = std::max(1U, (kv.covered - kv.first_row).value());
-  std::uint32_t begin = (kv.first_row.value() + kBlockTokens - 1) / kBlockTokens * kBlockTokens;
-  for (; keeps_rows(layout) && begin < covered; begin += kBlockTokens) {
-    const std::uint32_t end = std::min(begin + kBlockTokens, covered);
+  for (const std::uint32_t end : row_ends(*prompt.sequence_, kv)) {
+    if (!keeps_rows(layout)) break;
+    const std::uint32_t begin = (end - 1) / kBlockTokens * kBlockTokens;
     put(rows_key(prompt.end(end)),
         row_views(layout, kv, TokenCount(begin), TokenCount(end - begin)),
         kv.cost * (end - begin) / computed);

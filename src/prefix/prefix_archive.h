@@ -60,7 +60,8 @@ struct PrefixArchiveStats {
 /// KV in a tier below memory: kept when it is made, so that to evict it from memory moves no byte,
 /// and found again by the longest prefix, also by a later process.
 ///
-/// Shape    Rows of full groups in blocks of 128 tokens, the last one as long as it is; snapshots
+/// Shape    Rows of full groups in blocks of 128 tokens, the last one as long as it is, and as long
+///          as it is behind each media item and at each snapshot, where prompts part; snapshots
 ///          whole. Each under the key of the prefix that it ends (docs/formats/block-keys.md).
 /// Errors   None. What cannot be kept or read is computed again, and counted.
 /// Threads  Any.

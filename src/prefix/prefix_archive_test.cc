@@ -110,9 +110,8 @@ TEST(PrefixArchive, StatesAndWindowsComeBackAtTheNearestSnapshot) {
     CacheFixture above;
     EXPECT_EQ(below.resume(above, layout, prompt), 499U);
     CacheFixture another;
-    EXPECT_EQ(below.resume(another, layout, text_of(350) + text_of(100, 2)),
-              layout == kWindows ? 320U : 130U)
-        << "rows end at the block before the parting";
+    EXPECT_EQ(below.resume(another, layout, text_of(350) + text_of(100, 2)), 320U)
+        << "rows end at a snapshot, too, and not only where a block is full";
     CacheFixture third;
     EXPECT_EQ(below.resume(third, layout, text_of(129)), 0U) << "no snapshot so early";
     EXPECT_EQ(below.archive.stats().failed, 0U);
@@ -138,6 +137,18 @@ TEST(PrefixArchive, MediaAreToldApartByTheirDigests) {
   CacheFixture other;
   const Sequence changed = with_media(text_of(100), picture(2), 200) + text_of(50, 2);
   EXPECT_EQ(below.resume(other, kFull, changed), 0U);
+}
+
+TEST(PrefixArchive, AnotherQuestionOnThePictureResumesBehindIt) {
+  const Sequence shown = with_media(text_of(20), picture(1), 170);
+  for (const KvLayout& layout : {kFull, kHybrid, kAll}) {
+    Below below;
+    const bool all_in_rows = layout == kFull;
+    below.keep(layout, shown + text_of(50, 2), 240,
+               all_in_rows ? std::vector<std::uint32_t>() : std::vector<std::uint32_t>{190});
+    CacheFixture above;
+    EXPECT_EQ(below.resume(above, layout, shown + text_of(60, 3)), 190U);
+  }
 }
 
 TEST(PrefixArchive, NoNamespaceSeesAnother) {
