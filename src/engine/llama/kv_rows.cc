@@ -156,7 +156,9 @@ std::vector<std::byte> KvRows::written(const KvState& state) const {
     if (group.kind == KvKind::kSliding && in_place_) {
       section.empty = state.covered.value() - section.cells;
     }
-    for (const TensorView& slice : state.groups[i]) section.pieces.push_back(slice.bytes());
+    for (const TensorView& slice : state.groups[i]) {
+      if (!slice.bytes().empty()) section.pieces.push_back(slice.bytes());
+    }
   }
   return write_state(format_, sections);
 }
