@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
+#include <limits>
 #include <string>
 
 #include "afterimage/testing/written_sequence.h"
@@ -243,7 +245,7 @@ TEST(KvRows, AStateComesInAnySlices) {
     }
   }
   EXPECT_EQ(kv.written(cut), WrittenSequence(memories).bytes());
-  EXPECT_EQ(kv.positions(cut), after(kTokens));
+  EXPECT_EQ(kv.positions(cut).value(), after(kTokens));
 }
 
 TEST(KvRows, PositionsAreThoseBehindEachTokenAsFarAsRowsGo) {
@@ -262,7 +264,7 @@ TEST(KvRows, PositionsAreThoseBehindEachTokenAsFarAsRowsGo) {
     std::vector<std::int32_t> expected = after(kTokens);
     const auto first_known = expected.end() - static_cast<std::ptrdiff_t>(c.known);
     std::fill(expected.begin(), first_known, kTokens);
-    EXPECT_EQ(kv.positions(captured.state), expected) << c.model;
+    EXPECT_EQ(kv.positions(captured.state).value(), expected) << c.model;
   }
 }
 
@@ -289,8 +291,35 @@ TEST(KvRows, WithPicturesPositionsAreNotCounts) {
         kv.snapshot(WrittenSequence(memories, true).bytes(), TokenCount(10), behind).value();
     KvState state{.covered = TokenCount(10), .groups = {{(*rows)[0].view().value()}}};
     if (memories.size() > 1) state.groups.push_back({snapshot.groups[1].view().value()});
-    EXPECT_EQ(kv.positions(state), behind);
+    EXPECT_EQ(kv.positions(state).value(), behind);
     EXPECT_EQ(kv.written(state), written);
+  }
+}
+
+// The library takes a cell at the last position there is, and never lets go of it.
+TEST(KvRows, ARowThatStandsNowhereIsCorrupt) {
+  constexpr std::int32_t kTokens = 12;
+  constexpr std::int32_t kMost = std::numeric_limits<std::int32_t>::max();
+  const auto memories = memories_of(kEverything, kTokens);
+  const KvRows kv = learned(kEverything);
+  const Captured captured(kv, memories, kTokens);
+  for (std::size_t group = 0; group < memories.size(); ++group) {
+    const TensorView good = captured.state.groups[group].front();
+    const bool recurrent = memories[group].kind == KvKind::kRecurrent;
+    for (std::uint64_t i = 0; i < good.shape()[0]; ++i) {
+      for (const auto& [behind, own] :
+           {std::pair{0, 0}, {1, 1}, {1, 2}, {-1, -2}, {kMost, 0}, {kMost, kMost - 1}, {5, -1}}) {
+        WrittenBytes changed(good.bytes().begin(), good.bytes().end());
+        std::byte* const row = changed.data() + i * good.shape()[1];
+        std::memcpy(row, &behind, sizeof behind);
+        std::memcpy(row + (recurrent ? 8 : 4), &own, sizeof own);
+        KvState state = captured.state;
+        state.groups[group] = {TensorView::over(DType::kU8, good.shape(), changed).value()};
+        const auto positions = kv.positions(state);
+        ASSERT_FALSE(positions.has_value()) << group << ": " << behind << " behind " << own;
+        EXPECT_EQ(positions.error().code, ErrorCode::kCorruption);
+      }
+    }
   }
 }
 
