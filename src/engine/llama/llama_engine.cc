@@ -69,6 +69,7 @@ Result<ModelIdentity> identity_of(const LlamaOptions& options, const LoadedModel
                            " v=" + options.values +
                            " context=" + std::to_string(options.context.value()) +
                            " gpu=" + std::to_string(options.gpu_layers);
+  identity.encoder = "none";  // named all the same: nothing is cached for whom does not
   if (!options.mmproj.empty()) {
     AFI_TRY(const std::string encoder, content_name(options.mmproj));
     identity.encoder = encoder + " " + library + " gpu=" + std::to_string(options.gpu_layers);

@@ -17,6 +17,7 @@
 #include "afterimage/disk/disk_tier.h"
 #include "afterimage/engine/serve.h"
 #include "afterimage/llama/llama_engine.h"
+#include "afterimage/platform/files.h"
 #include "afterimage/testing/demo_models.h"
 #include "afterimage/testing/forwarding_engine.h"
 #include "afterimage/testing/small_gguf.h"
@@ -141,7 +142,10 @@ struct Serving {
   }
   [[nodiscard]] Served ask(const Engine& engine, const Request& request) const {
     auto served = serve(request, engine, *reuse, clock, options);
-    EXPECT_TRUE(served.has_value()) << to_string(served.error());
+    if (!served.has_value()) {
+      ADD_FAILURE() << to_string(served.error());
+      return {};
+    }
     const Served cold = serve_without_reuse(request, engine, clock, options).value();
     EXPECT_EQ(difference(cold.completion, served->completion), "") << "reuse changed the answer";
     return *std::move(served);
