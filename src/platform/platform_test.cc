@@ -173,6 +173,48 @@ TEST(SystemFiles, AFolderIsNotReadAsAFile) {
   EXPECT_EQ(files.read("/", 1_KiB).error().code, ErrorCode::kUnavailable);
 }
 
+TEST(VisitBlocks, GivesAllOfAFileInBlocksAsLargeAsAsked) {
+  const testing::TemporaryFolder folder;
+  SystemFiles files;
+  const struct {
+    const char* name;
+    std::size_t size;
+    std::vector<std::size_t> blocks;
+  } kCases[] = {{"empty", 0, {}},
+                {"one byte", 1, {1}},
+                {"one short of a block", 9, {9}},
+                {"a block", 10, {10}},
+                {"one more", 11, {10, 1}},
+                {"exactly three", 30, {10, 10, 10}},
+                {"three and some", 37, {10, 10, 10, 7}}};
+  for (const auto& c : kCases) {
+    std::vector<std::byte> content;
+    for (std::size_t i = 0; i < c.size; ++i) content.push_back(static_cast<std::byte>(i + 1));
+    ASSERT_TRUE(files.replace(folder.file("file"), content).has_value());
+    std::vector<std::size_t> blocks;
+    std::vector<std::byte> found;
+    const auto visited = visit_blocks(folder.file("file"), 10_B, [&](auto block) {
+      blocks.push_back(block.size());
+      found.insert(found.end(), block.begin(), block.end());
+    });
+    ASSERT_TRUE(visited.has_value()) << c.name;
+    EXPECT_EQ(blocks, c.blocks) << c.name;
+    EXPECT_EQ(found, content) << c.name;
+  }
+}
+
+TEST(VisitBlocks, WhatIsNoFileIsRefusedAndNamed) {
+  const testing::TemporaryFolder folder;
+  const auto nothing = [](std::span<const std::byte>) { FAIL() << "there is nothing to see"; };
+  const auto missing = visit_blocks(folder.file("none"), 10_B, nothing);
+  ASSERT_FALSE(missing.has_value());
+  EXPECT_EQ(missing.error().code, ErrorCode::kNotFound);
+  EXPECT_NE(missing.error().message.find(folder.file("none")), std::string::npos);
+  EXPECT_EQ(visit_blocks(folder.path(), 10_B, nothing).error().code, ErrorCode::kUnavailable);
+  ASSERT_EQ(::mkfifo(folder.file("pipe").c_str(), 0600), 0);
+  EXPECT_EQ(visit_blocks(folder.file("pipe"), 10_B, nothing).error().code, ErrorCode::kUnavailable);
+}
+
 TEST(SystemFiles, ANamedPipeIsRefusedAndNotWaitedFor) {
   const testing::TemporaryFolder folder;
   const std::string path = folder.file("pipe");

@@ -19,9 +19,9 @@ std::vector<std::string> files_of(const std::string& path) {
   static const std::regex kPart("(.*)-00001-of-([0-9]{5})\\.gguf");
   std::smatch match;
   if (!std::regex_match(path, match, kPart)) return {path};
-  std::vector<std::string> files;
+  std::vector<std::string> files{path};
   const unsigned long count = std::stoul(match[2]);
-  for (unsigned long i = 1; i <= count; ++i) {
+  for (unsigned long i = 2; i <= count; ++i) {
     files.push_back(fmt::format("{}-{:05}-of-{}.gguf", match[1].str(), i, match[2].str()));
   }
   return files;

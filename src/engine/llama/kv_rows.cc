@@ -45,10 +45,22 @@ Result<std::vector<std::uint32_t>> cells_of(const StateSection& section,
   return cells;
 }
 
-Position position_at(const std::byte* row) {
+Position position_at(const std::byte* from) {
   Position position = 0;
-  std::memcpy(&position, row, sizeof position);
+  std::memcpy(&position, from, sizeof position);
   return position;
+}
+
+/// Far enough for any context, and so far from the end of the numbers that one can go on from it.
+constexpr Position kMostPosition = 1 << 30;
+
+/// The position behind a row or a state, of which `own` is the library's position.
+Result<Position> position_behind(const std::byte* row, const std::byte* own) {
+  const Position behind = position_at(row);
+  const Position position = position_at(own);
+  if (0 <= position && position < behind && behind <= kMostPosition) return behind;
+  return fail(ErrorCode::kCorruption, "a row of KV at position " + std::to_string(position) +
+                                          ", before " + std::to_string(behind));
 }
 
 }  // namespace
@@ -126,14 +138,19 @@ Result<KvSnapshot> KvRows::snapshot(std::span<const std::byte> partial, TokenCou
   return snapshot;
 }
 
-std::vector<std::int32_t> KvRows::positions(const KvState& state) const {
+Result<std::vector<std::int32_t>> KvRows::positions(const KvState& state) const {
   std::vector<Position> known;  // from the last token backwards, as far as any group goes
-  for (const TensorViews& slices : state.groups) {
+  for (std::size_t group = 0; group < state.groups.size(); ++group) {
+    // A state begins with how many cells it is of; a row with where it stands.
+    const bool recurrent = layout_.groups[group].kind == KvKind::kRecurrent;
+    const std::size_t place = sizeof(Position) + (recurrent ? sizeof(std::uint32_t) : 0);
     std::vector<Position> own;
-    for (const TensorView& slice : std::views::reverse(slices)) {
+    for (const TensorView& slice : std::views::reverse(state.groups[group])) {
       const std::uint64_t row = slice.shape()[1];
       for (std::uint64_t i = slice.shape()[0]; i > 0; --i) {
-        own.push_back(position_at(slice.bytes().data() + (i - 1) * row));
+        const std::byte* const at = slice.bytes().data() + (i - 1) * row;
+        AFI_TRY(const Position behind, position_behind(at, at + place));
+        own.push_back(behind);
       }
     }
     if (own.size() > known.size()) known = std::move(own);
@@ -156,7 +173,9 @@ std::vector<std::byte> KvRows::written(const KvState& state) const {
     if (group.kind == KvKind::kSliding && in_place_) {
       section.empty = state.covered.value() - section.cells;
     }
-    for (const TensorView& slice : state.groups[i]) section.pieces.push_back(slice.bytes());
+    for (const TensorView& slice : state.groups[i]) {
+      if (!slice.bytes().empty()) section.pieces.push_back(slice.bytes());
+    }
   }
   return write_state(format_, sections);
 }

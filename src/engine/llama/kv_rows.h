@@ -41,8 +41,9 @@ class KvRows {
                               std::span<const std::int32_t> after) const;
 
   /// The position behind each token that `state` covers; of those whose rows it no longer has, and
-  /// nobody asks for, that of the last. Requires what check_state() checks.
-  [[nodiscard]] std::vector<std::int32_t> positions(const KvState& state) const;
+  /// nobody asks for, that of the last. Requires what check_state() checks. kCorruption: a row
+  /// stands where none can; the library would take it, and never let go of it.
+  [[nodiscard]] Result<std::vector<std::int32_t>> positions(const KvState& state) const;
   /// What the library reads.
   [[nodiscard]] std::vector<std::byte> written(const KvState& state) const;
 

@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "afterimage/llama/llama_engine.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -67,13 +69,14 @@ Result<ModelIdentity> identity_of(const LlamaOptions& options, const LoadedModel
                            " v=" + options.values +
                            " context=" + std::to_string(options.context.value()) +
                            " gpu=" + std::to_string(options.gpu_layers);
+  identity.encoder = "none";  // named all the same: nothing is cached for whom does not
   if (!options.mmproj.empty()) {
     AFI_TRY(const std::string encoder, content_name(options.mmproj));
     identity.encoder = encoder + " " + library + " gpu=" + std::to_string(options.gpu_layers);
   }
   for (const LlamaAdapter& adapter : options.adapters) {
     AFI_TRY(const std::string content, content_name(adapter.path));
-    identity.adapter += content + "*" + std::to_string(adapter.scale) + ";";
+    identity.adapter += fmt::format("{}*{};", content, adapter.scale);  // every digit
   }
   identity.chat_template = model.chat_template();
   identity.kv_dtype = dtype_of(options.keys);

@@ -116,8 +116,8 @@ Result<void> LlamaRun::start() {
   Completion& completion = made_.completion;
   if (use_.resume_from != nullptr) {
     completion.resumed_from = use_.resume_from->covered;
+    AFI_TRY(after_, kv_->positions(*use_.resume_from));
     AFI_TRY_VOID(model_.restore(sequence_, kv_->written(*use_.resume_from)));
-    after_ = kv_->positions(*use_.resume_from);
   }
   completion.prefilled = TokenCount(size_of_prompt(prompt_)) - completion.resumed_from;
   return {};

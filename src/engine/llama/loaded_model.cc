@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <filesystem>
 #include <thread>
 #include <utility>
 
@@ -51,6 +52,26 @@ Result<void> check_gguf(const std::string& path, std::string_view what) {
   if (start == "GGUF") return {};
   return fail(ErrorCode::kCorruption,
               "'" + path + "' is no GGUF file, which the " + std::string(what) + " must be");
+}
+
+/// The library does not look whether all of a media encoder is there, and computes with what is
+/// not.
+Result<void> check_whole(const std::string& path) {
+  const Owned<gguf_context, gguf_free> file(
+      gguf_init_from_file(path.c_str(), {.no_alloc = true, .ctx = nullptr}));
+  if (file == nullptr)
+    return refused_by_library(ErrorCode::kCorruption, "cannot read '" + path + "'");
+  const std::uint64_t begin = gguf_get_data_offset(file.get());
+  std::uint64_t end = begin;
+  for (std::int64_t i = 0; i < gguf_get_n_tensors(file.get()); ++i) {
+    end = std::max(
+        end, begin + gguf_get_tensor_offset(file.get(), i) + gguf_get_tensor_size(file.get(), i));
+  }
+  std::error_code none;
+  const std::uint64_t size = std::filesystem::file_size(path, none);
+  if (!none && size >= end) return {};
+  return fail(ErrorCode::kCorruption, "'" + path + "' has " + std::to_string(size) + " of " +
+                                          std::to_string(end) + " bytes: it was cut");
 }
 
 Result<ggml_type> kv_type(const std::string& name) {
@@ -188,6 +209,7 @@ Result<void> LoadedModel::Parts::load_media(const LlamaOptions& options) {
   marker = "<media-" + to_hex(chance) + ">";
   if (options.mmproj.empty()) return {};
   AFI_TRY_VOID(check_gguf(options.mmproj, "media encoder"));
+  AFI_TRY_VOID(check_whole(options.mmproj));
   mtmd_context_params params = mtmd_context_params_default();
   params.use_gpu = options.gpu_layers != 0;
   params.print_timings = false;

@@ -79,7 +79,9 @@ bool learn_attention(StateCursor& from, std::uint32_t tokens, StateSection& gues
     from.skip(guess.place_bytes - kPosition);
     from.take<std::int32_t>();
   }
-  guess.transposed = from.take<std::uint32_t>() == 1;
+  const auto transposed = from.take<std::uint32_t>();
+  from.expect(transposed <= 1);
+  guess.transposed = transposed == 1;
   const auto layers = from.take<std::uint32_t>();
   from.expect(layers >= 1 && layers <= kMaxLayers);
   for (std::uint32_t i = 0; from.good() && i < layers; ++i) {
@@ -127,6 +129,7 @@ bool learn_section(StateCursor& from, std::uint32_t tokens, std::size_t place_by
 
 std::optional<StateFormat> learn_with(std::span<const std::byte> written, std::uint32_t tokens,
                                       std::span<const KvKind> kinds, std::size_t place_bytes) {
+  if (tokens == 0) return std::nullopt;  // nothing is told by nothing
   StateCursor from(written);
   StateFormat format;
   format.magic = from.take<std::uint32_t>();
@@ -161,6 +164,36 @@ std::uint64_t attention_bytes(const StateSection& section, std::uint64_t cells) 
   return Places(section, cells).keys + section.key_rows.size() * kKeyHead +
          section.value_rows.size() * value_head(section) +
          cells * (sum(section.key_rows) + sum(section.value_rows));
+}
+
+/// Whether what is told of cells and layers, between their rows, is what the format says.
+bool tells_the_same(const StateSection& section, const SectionContent& content) {
+  StateCursor from(content.bytes);
+  from.take<std::uint32_t>();  // cells
+  for (std::uint32_t i = 0; i < content.cells; ++i) {
+    from.skip(kPosition);
+    from.expect(from.take<std::uint32_t>() == 1);
+    from.skip(meta_bytes(section) - kPosition - sizeof(std::uint32_t));
+  }
+  from.expect(from.take<std::uint32_t>() == (section.transposed ? 1U : 0U));
+  from.expect(from.take<std::uint32_t>() == section.key_rows.size());
+  for (std::size_t layer = 0; layer < section.key_rows.size(); ++layer) {
+    from.expect(from.take<std::int32_t>() == section.key_types[layer]);
+    from.expect(from.take<std::uint64_t>() == section.key_rows[layer]);
+    from.skip(std::uint64_t{content.cells} * section.key_rows[layer]);
+  }
+  for (std::size_t layer = 0; layer < section.value_rows.size(); ++layer) {
+    const std::uint32_t size = section.value_rows[layer];
+    from.expect(from.take<std::int32_t>() == section.value_types[layer]);
+    if (section.transposed) {
+      from.expect(from.take<std::uint32_t>() == section.value_element);
+      from.expect(from.take<std::uint32_t>() == size / section.value_element);
+    } else {
+      from.expect(from.take<std::uint64_t>() == size);
+    }
+    from.skip(std::uint64_t{content.cells} * size);
+  }
+  return from.good() && from.at_end();
 }
 
 /// `count` columns of elements, from the library's order (all tokens of an element, then the next
@@ -322,7 +355,8 @@ void SectionContent::copy_rows(const StateSection& section, std::uint32_t from, 
   const Places places(section, cells);
   const std::size_t count = to - from;
   AFI_CHECK(from <= to && to <= cells);
-  AFI_CHECK(count == 0 || rows.size() >= (count - 1) * stride + section.row_bytes());
+  if (count == 0) return;
+  AFI_CHECK(rows.size() >= (count - 1) * stride + section.row_bytes());
   for (std::size_t i = 0; i < count; ++i) {
     const std::byte* const cell = bytes.data() + places.meta + (from + i) * meta_bytes(section);
     std::byte* const row = rows.data() + i * stride;
@@ -369,6 +403,8 @@ Result<std::vector<SectionContent>> read_state(const StateFormat& format,
       content = {.cells = 1, .bytes = from.skip(section.state_bytes)};
       StateCursor state(content.bytes);
       from.expect(state.take<std::uint32_t>() == 1);
+      state.take<std::int32_t>();
+      from.expect(state.take<std::uint32_t>() == 0);
       continue;
     }
     from.expect(from.take<std::uint32_t>() == section.streams);
@@ -382,6 +418,7 @@ Result<std::vector<SectionContent>> read_state(const StateFormat& format,
     from.skip(size - sizeof(std::uint32_t));
     if (!from.good()) break;
     content.bytes = content.bytes.first(static_cast<std::size_t>(size));
+    from.expect(tells_the_same(section, content));
     take_empty_streams(from, section.streams, stream);
   }
   if (from.good() && from.at_end()) return contents;
