@@ -74,6 +74,8 @@ Result<KvRows> KvRows::learn(std::span<const std::byte> written, TokenCount toke
     LayerGroup& group = rows.layout_.groups.emplace_back(LayerGroup{.kind = section.kind});
     if (section.kind == KvKind::kRecurrent) {
       group.state_bytes = Bytes(sizeof(Position) + section.state_bytes);
+      const auto state = written.last(section.state_bytes);  // it is written last
+      rows.some_state_.assign(state.begin(), state.end());
       continue;
     }
     group.layers = static_cast<std::uint32_t>(section.key_rows.size());
@@ -175,6 +177,20 @@ std::vector<std::byte> KvRows::written(const KvState& state) const {
     }
     for (const TensorView& slice : state.groups[i]) {
       if (!slice.bytes().empty()) section.pieces.push_back(slice.bytes());
+    }
+  }
+  return write_state(format_, sections);
+}
+
+std::vector<std::byte> KvRows::zeros(TokenCount cells) const {
+  std::vector<SectionRows> sections;
+  for (const StateSection& section : format_.sections) {
+    SectionRows& rows = sections.emplace_back();
+    if (section.kind == KvKind::kRecurrent) {
+      rows.pieces.push_back(some_state_);  // a new sequence does not begin with the last one's
+    } else {
+      rows.empty = cells.value();
+      rows.stride = section.row_bytes();
     }
   }
   return write_state(format_, sections);

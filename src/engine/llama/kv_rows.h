@@ -46,11 +46,14 @@ class KvRows {
   [[nodiscard]] Result<std::vector<std::int32_t>> positions(const KvState& state) const;
   /// What the library reads.
   [[nodiscard]] std::vector<std::byte> written(const KvState& state) const;
+  /// A sequence whose first `cells` tokens are zeros, as the library reads it.
+  [[nodiscard]] std::vector<std::byte> zeros(TokenCount cells) const;
 
  private:
   StateFormat format_;
   KvLayout layout_;  // groups[i] is format_.sections[i]
   bool in_place_ = false;
+  std::vector<std::byte> some_state_;  // a recurrent section that the library wrote; or empty
 };
 
 }  // namespace afterimage

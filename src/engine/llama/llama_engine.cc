@@ -311,7 +311,8 @@ Result<Generation> LlamaEngine::run(const Sequence& prompt, std::span<const Tens
                                   options.max_tokens, use));
   const Lanes::Lane lane = parts_->lanes->borrow();
   const KvRows* const kv = parts_->kv.has_value() ? &*parts_->kv : nullptr;
-  return LlamaRun(*parts_->model, kv, parts_->clock(), lane.sequence(), prompt, embeddings, use)
+  return LlamaRun(*parts_->model, kv, parts_->options.context, parts_->clock(), lane.sequence(),
+                  prompt, embeddings, use)
       .generate(options);
 }
 

@@ -116,6 +116,41 @@ TEST(LlamaRestore, ChangedNumbersInRowsAndStatesAreNeverACrashAndChangeNothingTh
   }
 }
 
+// The library adds up what lies in cells that no token sees, times zero; and zero times no number
+// is none. (Once, every later answer of that lane was wrong, also those that resumed nothing.)
+TEST(LlamaRestore, WhatIsNoNumberIsRefusedAndLeavesNothingBehind) {
+  for (const std::string& name : kModels) {
+    SCOPED_TRACE(name);
+    LlamaOptions options = demo_options(name);
+    options.lanes = 1;
+    const auto engine = load(options);
+    const KvLayout& layout = *engine->kv_layout();
+    const PromptMaker prompts(*engine);
+    const EnginePrompt prompt = prompts.everything(60);
+    const TokenCount at = legal_points(layout, prompt.sequence).back();
+    const auto cold = ColdRun::of(*engine, prompt, {at});
+    ASSERT_TRUE(cold.has_value()) << to_string(cold.error());
+    for (std::size_t group = 0; group < layout.groups.size(); ++group) {
+      OwnState damaged(cold->shelf.state(at));
+      const std::size_t numbers = numbers_of(name, layout.groups[group]);
+      const std::uint64_t row = row_size(layout.groups[group]).value();
+      auto& bytes = damaged.groups[group];
+      for (std::size_t i = 0; i < bytes.size(); ++i) {
+        // As keys and values, all ones are no number; a state's heads stay.
+        const bool is_head = i % row < numbers || layout.groups[group].kind == KvKind::kRecurrent;
+        if (!is_head || i + 64 > bytes.size()) bytes[i] = std::byte{0xFF};
+      }
+      const KvState state = damaged.state(layout);
+      const auto resumed = run(*engine, prompt, {.resume_from = &state});
+      ASSERT_FALSE(resumed.has_value()) << "group " << group;
+      EXPECT_EQ(resumed.error().code, ErrorCode::kUnavailable) << to_string(resumed.error());
+      const auto next = run(*engine, prompt);
+      ASSERT_TRUE(next.has_value()) << to_string(next.error());
+      EXPECT_EQ(difference(cold->completion, next->completion), "") << "group " << group;
+    }
+  }
+}
+
 /// A conversation about a picture, where the model takes one.
 Request conversation(const std::string& name, int more_turns, std::uint32_t seed = 1) {
   Request request{.id = RequestId("r")};

@@ -3,6 +3,7 @@
 #include "afterimage/llama/llama_run.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <string>
 
@@ -90,18 +91,24 @@ Result<void> check_llama_prompt(const LoadedModel& model, TokenCount context,
   return {};
 }
 
-LlamaRun::LlamaRun(const LoadedModel& model, const KvRows* kv, const Clock& clock,
-                   std::int32_t sequence, const Sequence& prompt,
+LlamaRun::LlamaRun(const LoadedModel& model, const KvRows* kv, TokenCount context,
+                   const Clock& clock, std::int32_t sequence, const Sequence& prompt,
                    std::span<const TensorViews> embeddings, const KvUse& use)
     : model_(model),
       kv_(kv),
+      context_(context),
       clock_(clock),
       sequence_(sequence),
       prompt_(prompt),
       embeddings_(embeddings),
       use_(use) {}
 
-LlamaRun::~LlamaRun() { model_.clear(sequence_); }
+LlamaRun::~LlamaRun() {
+  if (has_no_numbers_ && kv_ != nullptr) {
+    static_cast<void>(model_.restore(sequence_, kv_->zeros(context_)));
+  }
+  model_.clear(sequence_);
+}
 
 Result<Generation> LlamaRun::generate(const GenerateOptions& options) && {
   const Duration began = clock_.now();
@@ -214,6 +221,10 @@ Result<void> LlamaRun::decode(const GenerateOptions& options) {
   bool captured = false;
   completion.first_token_after = clock_.now();
   while (completion.tokens.size() < most) {
+    if (std::ranges::any_of(logits_, [](float logit) { return std::isnan(logit); })) {
+      has_no_numbers_ = true;
+      return fail(ErrorCode::kUnavailable, "the model computed something that is no number");
+    }
     hasher.add(logits_);
     const TokenId next = most_likely(logits_);
     completion.tokens.push_back(next);

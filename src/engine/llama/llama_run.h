@@ -16,9 +16,11 @@ namespace afterimage {
 class LlamaRun {
  public:
   /// `kv` is nullptr where KV neither comes nor goes. All outlive the run.
-  LlamaRun(const LoadedModel& model, const KvRows* kv, const Clock& clock, std::int32_t sequence,
-           const Sequence& prompt, std::span<const TensorViews> embeddings, const KvUse& use);
-  /// Leaves nothing in the sequence.
+  LlamaRun(const LoadedModel& model, const KvRows* kv, TokenCount context, const Clock& clock,
+           std::int32_t sequence, const Sequence& prompt, std::span<const TensorViews> embeddings,
+           const KvUse& use);
+  /// Leaves nothing in the sequence, not even where it lay, if that was no number: the library adds
+  /// up rows that nobody sees, times zero.
   ~LlamaRun();
   LlamaRun(const LlamaRun&) = delete;
   LlamaRun& operator=(const LlamaRun&) = delete;
@@ -38,6 +40,7 @@ class LlamaRun {
 
   const LoadedModel& model_;
   const KvRows* kv_;
+  TokenCount context_;
   const Clock& clock_;
   std::int32_t sequence_;
   const Sequence& prompt_;
@@ -48,6 +51,7 @@ class LlamaRun {
   std::vector<std::int32_t> after_;
   std::size_t next_snapshot_ = 0;
   std::vector<float> logits_;  // of the last token
+  bool has_no_numbers_ = false;
   Generation made_;
 };
 
