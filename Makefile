@@ -7,7 +7,7 @@
 # make help lists the rest. NO_INSTALL=1 skips the installation; JOBS=n limits the compilers.
 
 JOBS ?= $(shell nproc)
-WORKLOAD ?= examples/agents.jsonl
+WORKLOAD ?= examples/$(if $(filter llama,$(ENGINE)),shared_images,agents).jsonl
 MODEL ?= build/models/dense.gguf
 MMPROJ ?= $(MODEL:.gguf=.mmproj.gguf)
 TRACES ?= ../shared/traces

@@ -33,7 +33,7 @@ from gateway import Table, free_port, progress, show
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MODELS = ["dense", "hybrid", "sliding"]
-GOALS = {"dense": 1, "hybrid": 0.2}  # of the time to first token: at most so much of llama-server's
+GOALS = {"dense": 1, "hybrid": 0.2}  # a next question's first token after at most so much of llama-server's time
 CONTEXT = 4096  # tokens of a conversation
 AGENTS, TURNS, PICTURES, AT_A_TIME = 8, 4, 3, 4
 ANSWER = 16  # tokens, where whole answers are measured
@@ -256,22 +256,22 @@ def percentile(values, share):
     return sorted(values)[max(0, -(-len(values) * share // 100) - 1)]
 
 
-def add_compute(table, done, pictures):
-    add_ratio(table, "  all of them, wall clock", *done.walls)
+def add_compute(table, done, pictures, what="all of them"):
+    add_ratio(table, f"  {what}, wall clock", *done.walls)
     add_ratio(table, "  processor time", *done.cpu)
     ours, theirs = done.encoded
     table.add("  pictures encoded", str(ours), str(theirs), None, str(pictures), ours == pictures,
               encoded=[ours, theirs])
 
 
-def agents(pair, table, goal, quick):
+def agents(pair, table, quick):
     count = (2, 2, 2) if quick else (AGENTS, TURNS, PICTURES)
     progress("agents in turn")
     done = Measured(pair)
     for requests in conversations("in turn", *count, 1):
         for request in requests:
             done.ask(request)
-    add_waits(table, f"{count[0]} agents in turn, first token", done.finish(), goal)
+    add_waits(table, f"{count[0]} agents in turn, first token", done.finish(), 1)
     add_compute(table, done, count[2])
     progress("agents, some at a time")
     done = Measured(pair).ask_together(conversations("together", *count, ANSWER)).finish()
@@ -288,14 +288,14 @@ def next_question(pair, table, goal, quick):
     def ask(url, done):
         return done.ask(body([seen(url, sentence(chance, 14))], 1))
     progress("next question")
-    first = Measured(pair)
-    following = Measured(pair)  # its processor time and encodings are those of both
+    both, first, following = Measured(pair), Measured(pair), Measured(pair)
     for url in shown:
         ask(url, first)
         ask(url, following)
-    add_waits(table, "a picture's first question", first.finish())
+    both.walls = [sum(walls) for walls in zip(first.walls, following.walls)]
+    add_waits(table, "a picture's first question", first)
     add_waits(table, "same picture, next question, right after", following, goal)
-    add_compute(table, first, count)
+    add_compute(table, both.finish(), count, "both")
 
     for requests in conversations("others", AGENTS, 1, 2 if quick else PICTURES, 1):
         for request in requests:
@@ -359,9 +359,8 @@ def measure_model(build, program, models, name, threads, quick):
             for server in pair:
                 server.ask(body([seen(picture(random.Random("warm")), "what is it?")], ANSWER))
             table = Table(f"llama.cpp, {name}, {threads} threads; load of the machine before: {os.getloadavg()[0]:.1f}")
-            goal = GOALS.get(name)
-            agents(pair, table, goal, quick)
-            next_question(pair, table, goal, quick)
+            agents(pair, table, quick)
+            next_question(pair, table, GOALS.get(name), quick)
             same_answers(pair, table)
             return table.rows
         finally:
