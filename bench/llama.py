@@ -3,8 +3,8 @@
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
 """`afterimage serve --engine llama` beside llama.cpp's own server, on the same models and requests.
 
-    bench/llama.py build/release [--json FILE] [--quick] [--models DIR] [--only NAME] [--server PROGRAM]
-                   [--threads N]
+    bench/llama.py build/release [--json FILE] [--quick] [--models DIR] [--only NAME] [--threads N]
+                   [--server PROGRAM]
 
 Both servers hold the same model at the same time; each request goes to one and then to the other, the one that is
 asked first taking turns. What a client waits for the first token is the time of a request with max_tokens 1.
@@ -32,7 +32,8 @@ import zlib
 from gateway import Table, free_port, progress, show
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-MODELS = ["dense", "hybrid", "sliding"]
+MODELS = ["dense", "hybrid"]
+MORE_MODELS = ["sliding", "shortconv"]  # if asked for
 GOALS = {"dense": 1, "hybrid": 0.2}  # a next question's first token after at most so much of llama-server's time
 CONTEXT = 4096  # tokens of a conversation
 AGENTS, TURNS, PICTURES, AT_A_TIME = 8, 4, 3, 4
@@ -307,7 +308,7 @@ def next_question(pair, table, goal, quick):
     add_waits(table, f"after {AGENTS} other requests", later.finish(), goal)
     add_compute(table, later, 0)
 
-    limit(pair, table, following)
+    limit(pair, table, body([seen(shown[0], sentence(chance, 14))], 1))
 
     progress("restart")
     for server in pair:
@@ -321,11 +322,16 @@ def next_question(pair, table, goal, quick):
     add_compute(table, again, 0)
 
 
-def limit(pair, table, following):
-    """Whoever reuses a prompt has to copy its state and to compute one token."""
+def limit(pair, table, request):
+    """Whoever reuses a prompt has to copy its state and to compute one token. Nothing else is left to do where the
+    very same request comes again."""
     ours, theirs = pair
-    tokens = statistics.median(said["usage"]["prompt_tokens"] for said in following.said[0])
-    size = ours.state_bytes(int(tokens))
+    again = Measured(pair)
+    tokens = ours.ask(request)[1]["usage"]["prompt_tokens"]
+    theirs.ask(request)
+    for _ in range(9):
+        again.ask(request)
+    size = ours.state_bytes(tokens)
     state, copies = bytearray(os.urandom(size)), []
     for _ in range(9):
         began = time.perf_counter()
@@ -333,11 +339,10 @@ def limit(pair, table, following):
         copies.append(time.perf_counter() - began)
     words = body([{"role": "user", "content": "the river and the stone."}], ANSWER)
     token = statistics.median(theirs.ask(words)[1]["timings"]["predicted_per_token_ms"] for _ in range(5)) / 1e3
-    least = statistics.median(copies) + token
-    table.add(f"the limit: {size / 2**20:.1f} MiB copied, one token", seconds(least),
-              name=f"{seconds(statistics.median(copies))} and {seconds(token)}", least=least, bytes=size)
-    waited = statistics.median(following.waits[0])
-    add_ratio(table, "  right after, beside the limit", waited, least, name="the limit")
+    copy = statistics.median(copies)
+    add_waits(table, "the very same request again", again)
+    add_ratio(table, "  beside the limit", statistics.median(again.waits[0]), copy + token,
+              name=f"{size / 2**20:.1f} MiB copied, {seconds(copy)}; a token, {seconds(token)}", bytes=size)
 
 
 def same_answers(pair, table):
@@ -368,6 +373,12 @@ def measure_model(build, program, models, name, threads, quick):
                 server.stop()
 
 
+def without_llama(build):
+    said = subprocess.run([build / "afterimage", "serve", "--engine", "llama", "--model", "none.gguf"],
+                          capture_output=True, text=True)
+    return "built without llama.cpp" in said.stderr
+
+
 def prepare(models, names, quick):
     for name in names:
         if not (models / f"{name}.gguf").exists():
@@ -378,6 +389,9 @@ def prepare(models, names, quick):
 
 def measure(build, quick=False, models=None, names=None, program=None, threads=None):
     build = build.resolve()
+    if without_llama(build):
+        print("\nllama.cpp: not measured, since this build is without it (scripts/build-llama.sh, and build again)")
+        return {}
     if program is None:
         program = ROOT / "build" / "llama" / "prefix" / "bin" / "llama-server"
         progress("llama-server")
@@ -397,7 +411,7 @@ def main():
     parser.add_argument("--json", type=pathlib.Path, help="also write every request's time here")
     parser.add_argument("--quick", action="store_true", help="tiny models, fewer requests: to see that it works")
     parser.add_argument("--models", type=pathlib.Path, help="instead of build/bench; what is missing is written")
-    parser.add_argument("--only", choices=MODELS, help="one model")
+    parser.add_argument("--only", choices=MODELS + MORE_MODELS, help="one model")
     parser.add_argument("--server", type=pathlib.Path, help="another llama-server than the one of scripts/build-llama.sh")
     parser.add_argument("--threads", type=int, help="of each server, to compute with (one a core). On a busy machine: 1, "
                         "since llama.cpp's threads spin while they wait for each other")
