@@ -183,13 +183,31 @@ class Ours(Server):
 
 class Theirs(Server):
     """With all that it has for reuse: a slot for each agent, 8 GiB of prompts that left their slots (its default),
-    and the checkpoints that recurrent models need (its default)."""
+    and the checkpoints that recurrent models need (its default). Its slots are saved before it is stopped, and
+    restored when it was started again, which its operator has to ask for."""
 
     def __init__(self, program, folder, model, mmproj, threads):
         super().__init__([program, "--model", model, "--mmproj", mmproj, "--parallel", AGENTS,
                           "--ctx-size", AGENTS * CONTEXT, "--threads", threads, "--cache-prompt",
-                          "--cache-ram", 8192, "--verbosity", 4, "--port", port := free_port()],
-                         port, folder / "theirs.log")
+                          "--cache-ram", 8192, "--slot-save-path", f"{folder}/", "--verbosity", 4,
+                          "--port", port := free_port()], port, folder / "theirs.log")
+
+    def start(self):
+        super().start()
+        self.each_slot("restore")
+
+    def stop(self):
+        if self.process is not None:
+            self.each_slot("save")
+        super().stop()
+
+    def each_slot(self, action):
+        for slot in range(AGENTS):
+            call = urllib.request.Request(f"http://127.0.0.1:{self.port}/slots/{slot}?action={action}",
+                                          json.dumps({"filename": f"slot{slot}"}).encode(),
+                                          {"Content-Type": "application/json"})
+            with contextlib.suppress(urllib.error.HTTPError), urllib.request.urlopen(call, timeout=60):
+                pass  # one that is empty is refused
 
     def encoded(self):
         return sum(map(int, re.findall(r"encoding mtmd batch from idx = \d+, n_chunks = (\d+)", self.log.read_text())))
@@ -298,6 +316,8 @@ def next_question(pair, table, goal, quick):
     add_waits(table, "same picture, next question, right after", following, goal)
     add_compute(table, both.finish(), count, "both")
 
+    limit(pair, table, body([seen(shown[0], sentence(chance, 14))], 1))
+
     for requests in conversations("others", AGENTS, 1, 2 if quick else PICTURES, 1):
         for request in requests:
             for server in pair:
@@ -307,8 +327,6 @@ def next_question(pair, table, goal, quick):
         ask(url, later)
     add_waits(table, f"after {AGENTS} other requests", later.finish(), goal)
     add_compute(table, later, 0)
-
-    limit(pair, table, body([seen(shown[0], sentence(chance, 14))], 1))
 
     progress("restart")
     for server in pair:
