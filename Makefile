@@ -7,7 +7,7 @@
 # make help lists the rest. NO_INSTALL=1 skips the installation; JOBS=n limits the compilers.
 
 JOBS ?= $(shell nproc)
-WORKLOAD ?= examples/agents.jsonl
+WORKLOAD ?= examples/$(if $(filter llama,$(ENGINE)),shared_images,agents).jsonl
 MODEL ?= build/models/dense.gguf
 MMPROJ ?= $(MODEL:.gguf=.mmproj.gguf)
 TRACES ?= ../shared/traces
@@ -16,9 +16,9 @@ install = @$(if $(NO_INSTALL),true,scripts/install-deps.sh) $(1)
 engine = $(if $(ENGINE),--engine $(ENGINE)) $(if $(filter llama,$(ENGINE)),--model $(MODEL) $(MMPROJ:%=--mmproj %))
 SOURCES = git ls-files '*.h' '*.cc'
 
-# The tests take llama.cpp along where it can be had; LLAMA=0 leaves it out.
+# Tests and benchmarks take llama.cpp along where it can be had; LLAMA=0 leaves it out.
 llama = @[ "$(LLAMA)" = 0 ] || $(MAKE) --no-print-directory llama || \
-  echo "Going on without llama.cpp: the reason stands above, and the tests of that engine are left out."
+  echo "Going on without llama.cpp: the reason stands above, and what needs that engine is left out."
 
 .PHONY: help run llama drill traces test test-release tsan bench build fmt lint analyze fuzz docs examples install-deps clean
 .DEFAULT_GOAL := help
@@ -70,7 +70,9 @@ test-release: install-deps ## the same tests without sanitizers, by the system's
 
 bench: ## medians and ratios, with the peers beside them
 	$(call install,bench)
-	cmake --preset release -DAFTERIMAGE_TESTS=OFF -DAFTERIMAGE_BENCH=ON
+	$(llama)
+	cmake --preset release -DAFTERIMAGE_TESTS=OFF -DAFTERIMAGE_BENCH=ON \
+	  -DAFTERIMAGE_LLAMA=$(if $(filter 0,$(LLAMA)),OFF,AUTO)
 	cmake --build build/release -j $(JOBS)
 	bench/run.py build/release
 

@@ -3,7 +3,7 @@
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
 """Runs every benchmark with its peers beside it and prints medians and ratios.
 
-    bench/run.py build/release [--json FILE] [--quick] [--disk] [--gateway]
+    bench/run.py build/release [--json FILE] [--quick] [--disk] [--gateway] [--llama]
 
 Each C++ benchmark runs seven times in an order that is shuffled with the others of its file, so that a
 machine that drifts drifts for all of them; peers in Python repeat themselves. A ratio is of two medians
@@ -21,6 +21,7 @@ import sys
 import tempfile
 
 import gateway
+import llama
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -343,8 +344,9 @@ def main():
     parser.add_argument("--quick", action="store_true", help="fewer, shorter runs: to see that it works")
     parser.add_argument("--disk", action="store_true", help="only the disk tier, beside the device and its peers")
     parser.add_argument("--gateway", action="store_true", help="only the gateway, beside its limits and its peers")
+    parser.add_argument("--llama", action="store_true", help="only the engine llama, beside llama.cpp's own server")
     arguments = parser.parse_args()
-    for only, measure in [("disk", disk), ("gateway", gateway.measure)]:
+    for only, measure in [("disk", disk), ("gateway", gateway.measure), ("llama", llama.measure)]:
         if getattr(arguments, only):
             rows = measure(arguments.build, arguments.quick)
             if arguments.json:
@@ -395,6 +397,7 @@ def main():
     tables["replay"] = replay(arguments.build, arguments.quick)
     tables["disk"] = disk(arguments.build, arguments.quick)
     tables["gateway"] = gateway.measure(arguments.build, arguments.quick)
+    tables["llama"] = llama.measure(arguments.build, arguments.quick)
     if arguments.json:
         arguments.json.write_text(json.dumps({"context": context, "tables": tables, "runs": results.runs}, indent=1))
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Writes agents.jsonl: five agents of one small business who keep looking at the same media.
+"""Writes agents.jsonl: five agents of one small business who keep looking at the same media;
+and shared_images.jsonl: eight who ask little, over four turns, about three pictures.
 
 Each conversation below becomes one request per turn. As chat clients do, every request sends
 the whole history again: the system prompt, the earlier questions with their media, the
@@ -142,6 +143,53 @@ CONVERSATIONS = [
          None)]),
 ]
 
+SHARED_SYSTEM = "You help a pottery. Be brief."
+
+CHART, PLAN, MUG = ["bar_chart.png"], ["floor_plan.png"], ["mug.jpg"]
+
+SHARED_CONVERSATIONS = [
+    ("buyer", "clay", [
+        (CHART, "Which quarter sold most?", "Q4."),
+        ([], "How many mugs?", "890."),
+        ([], "And how many bowls?", "520."),
+        (PLAN, "Where could we keep their clay?", None)]),
+    ("cleaner", "rooms", [
+        (PLAN, "Which rooms are there?", "Shop, office, store; throwing, glaze and kiln room."),
+        ([], "How large is the office?", "12 m²."),
+        ([], "Has it a window?", "One, to the west."),
+        (MUG, "Is this desk in it?", None)]),
+    ("writer", "page", [
+        (MUG, "What colour is the mug?", "Blue, with a bare clay foot."),
+        ([], "What is beside it?", "A notebook, a pencil and biscuits."),
+        ([], "Write one line about it.", "For the first coffee of the day."),
+        (CHART, "How many did we sell?", None)]),
+    ("planner", "shelves", [
+        (CHART, "Do we need more shelves?", "In Q4: it sold most."),
+        ([], "And in Q1?", "No: 830 pieces are few."),
+        ([], "How many in Q2?", "980."),
+        (PLAN, "Where could they stand?", None)]),
+    ("guide", "visit", [
+        (PLAN, "Where do visitors come in?", "Through the door in the north wall."),
+        ([], "And then to the throwing room?", "Through the door in the east wall of the shop."),
+        ([], "Where is the yard?", "South of the throwing room."),
+        (MUG, "Can they make this mug there?", None)]),
+    ("seller", "offer", [
+        (MUG, "What would you call this mug?", "Sea blue, tall."),
+        ([], "Is it for coffee or tea?", "There is coffee in it."),
+        ([], "What shape is it?", "A tall cylinder with a handle."),
+        (CHART, "Do mugs sell well?", None)]),
+    ("potter", "firing", [
+        (CHART, "How many mugs in Q2?", "510."),
+        ([], "And in Q3?", "560."),
+        ([], "And teapots?", "120."),
+        (PLAN, "How many kilns are there?", None)]),
+    ("trainee", "first", [
+        (PLAN, "Where do I find the kilns?", "In the south-east."),
+        ([], "Where is the shop?", "In the north-west."),
+        ([], "How many wheels are there?", "Three."),
+        (MUG, "What is this mug made of?", None)]),
+]
+
 
 def media_part(name):
     """The OpenAI content part for a file, by its kind."""
@@ -153,14 +201,14 @@ def media_part(name):
     return {"type": "image_url", "image_url": {"url": path}}
 
 
-def requests():
+def requests(system, conversations):
     """Request after request: all agents in turn, first their first subject, then the second."""
-    agents = list(dict.fromkeys(agent for agent, _, _ in CONVERSATIONS))
-    rounds = [CONVERSATIONS[i:i + len(agents)] for i in range(0, len(CONVERSATIONS), len(agents))]
-    for conversations in rounds:
-        for turn in range(3):
-            for agent, subject, turns in conversations:
-                messages = [{"role": "system", "content": SYSTEM}]
+    agents = list(dict.fromkeys(agent for agent, _, _ in conversations))
+    rounds = [conversations[i:i + len(agents)] for i in range(0, len(conversations), len(agents))]
+    for together in rounds:
+        for turn in range(len(together[0][2])):
+            for agent, subject, turns in together:
+                messages = [{"role": "system", "content": system}]
                 for media, question, answer in turns[:turn + 1]:
                     parts = [media_part(name) for name in media]
                     parts.append({"type": "text", "text": question})
@@ -172,14 +220,18 @@ def requests():
 
 def main():
     parser = argparse.ArgumentParser(
-        description="Write the example workload, agents.jsonl.",
-        epilog="example: python3 examples/make_agents.py --out /tmp/agents.jsonl")
-    parser.add_argument("--out", type=Path, default=Path(__file__).with_name("agents.jsonl"),
-                        metavar="FILE", help="where to write (default: beside this script)")
+        description="Write the example workloads, agents.jsonl and shared_images.jsonl.",
+        epilog="example: python3 examples/make_agents.py --out /tmp")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent, metavar="FOLDER",
+                        help="where to write (default: beside this script)")
     args = parser.parse_args()
-    lines = [json.dumps(request, ensure_ascii=False) for request in requests()]
-    args.out.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    print(f"{args.out}  {len(lines)} requests")
+    for name, system, conversations in [("agents", SYSTEM, CONVERSATIONS),
+                                        ("shared_images", SHARED_SYSTEM, SHARED_CONVERSATIONS)]:
+        path = args.out / f"{name}.jsonl"
+        lines = [json.dumps(request, ensure_ascii=False)
+                 for request in requests(system, conversations)]
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        print(f"{path}  {len(lines)} requests")
 
 
 if __name__ == "__main__":

@@ -49,13 +49,16 @@ void write_answers(MetricsWriter& out, const AnswerCacheStats& answers) {
   refused("blocked", answers.blocked);
 }
 
-void write_encoder(MetricsWriter& out, const EncoderCacheStats& encoder) {
+void write_encoder(MetricsWriter& out, const EncoderCacheStats& encoder,
+                   const EncoderArchiveStats& archive) {
   const auto total = [&](const char* name, const char* help, double count) {
     out.counter(name, help, {}, count);
   };
   total("afterimage_encoder_hits_total", "Media whose encoding was found", number(encoder.hits));
   total("afterimage_encoder_misses_total", "Media whose encoding was not found",
         number(encoder.misses));
+  total("afterimage_encoder_loaded_total", "Of those, encodings that the disk gave back",
+        number(archive.loaded));
   total("afterimage_encoder_evictions_total", "Encodings that left for want of room",
         number(encoder.evictions));
   total("afterimage_encoder_saved_seconds_total", "What encodings that were found had taken",
@@ -160,7 +163,7 @@ void publish_stats(Metrics& metrics, Gateway& gateway, std::function<HttpServerS
     const ReuseStats stats = gateway.parts().reuse.stats();
     write_requests(out, gateway);
     write_answers(out, stats.answers);
-    write_encoder(out, stats.encoder);
+    write_encoder(out, stats.encoder, stats.encoder_archive);
     write_prefix(out, stats.prefix);
     write_memory(out, stats);
     write_server(out, connections());
