@@ -135,10 +135,11 @@ TEST(LlamaRestore, WhatIsNoNumberIsRefusedAndLeavesNothingBehind) {
       const std::size_t numbers = numbers_of(name, layout.groups[group]);
       const std::uint64_t row = row_size(layout.groups[group]).value();
       auto& bytes = damaged.groups[group];
+      // As keys and values, all ones are no number. Of a state only its middle: heads stay.
+      const bool is_state = layout.groups[group].kind == KvKind::kRecurrent;
       for (std::size_t i = 0; i < bytes.size(); ++i) {
-        // As keys and values, all ones are no number; a state's heads stay.
-        const bool is_head = i % row < numbers || layout.groups[group].kind == KvKind::kRecurrent;
-        if (!is_head || i + 64 > bytes.size()) bytes[i] = std::byte{0xFF};
+        const bool is_middle = i >= bytes.size() / 2 && i < bytes.size() / 2 + 64;
+        if (is_state ? is_middle : i % row >= numbers) bytes[i] = std::byte{0xFF};
       }
       const KvState state = damaged.state(layout);
       const auto resumed = run(*engine, prompt, {.resume_from = &state});
