@@ -7,7 +7,7 @@
                    [--server PROGRAM]
 
 Both servers hold the same model at the same time; each request goes to one and then to the other, the one that is
-asked first taking turns. What a client waits for the first token is the time of a request with max_tokens 1.
+asked first taking turns. All answers are streams, and the first token is when a client has read it.
 bench/README.md says what the rows mean. --server names another llama-server to compare with.
 """
 import argparse
@@ -73,7 +73,8 @@ def seen(picture_url, text):
 
 
 def body(messages, max_tokens):
-    return json.dumps({"model": "m", "temperature": 0, "max_tokens": max_tokens, "messages": messages}).encode()
+    return json.dumps({"model": "m", "temperature": 0, "max_tokens": max_tokens, "messages": messages,
+                       "stream": True, "stream_options": {"include_usage": True}}).encode()
 
 
 def conversations(seed, agents, turns, pictures, max_tokens):
@@ -135,19 +136,28 @@ class Server:
         return self.cpu_before + (int(fields[11]) + int(fields[12])) / TICK
 
     def ask(self, request):
-        """Seconds until the whole answer was here; the answer."""
+        """Seconds until its first word was here, and until all of it; what came with it."""
         call = urllib.request.Request(f"http://127.0.0.1:{self.port}/v1/chat/completions", request,
                                       {"Content-Type": "application/json"})
         began = time.perf_counter()
         try:
             with urllib.request.urlopen(call, timeout=600) as answer:
-                text = answer.read()
+                first, text, said = None, "", {}
+                for line in answer:
+                    if not line.startswith(b"data: {"):
+                        continue
+                    event = json.loads(line[6:])
+                    said.update((name, event[name]) for name in ("usage", "timings") if event.get(name))
+                    for choice in event["choices"]:
+                        more = choice["delta"].get("content") or ""
+                        if more and first is None:
+                            first = time.perf_counter() - began
+                        text += more
         except urllib.error.HTTPError as refused:
             raise RuntimeError(f"{self.command[0]} answered {refused.code}: {refused.read()[:300]!r}") from None
-        took = time.perf_counter() - began
-        said = json.loads(text)
-        self.answers.append((hash(request), said["choices"][0]["message"]["content"]))
-        return took, said
+        whole = time.perf_counter() - began
+        self.answers.append((hash(request), text))
+        return first if first is not None else whole, whole, said
 
 
 class Ours(Server):
@@ -220,17 +230,16 @@ class Measured:
 
     def __init__(self, pair):
         self.pair = pair
-        self.waits, self.walls, self.said = ([], []), [0.0, 0.0], ([], [])
+        self.waits, self.walls = ([], []), [0.0, 0.0]
         self.cpu = [-server.cpu() for server in pair]
         self.encoded = [-server.encoded() for server in pair]
 
     def ask(self, request):
         order = (0, 1) if len(self.waits[0]) % 2 == 0 else (1, 0)
         for side in order:
-            took, said = self.pair[side].ask(request)
-            self.waits[side].append(took)
-            self.said[side].append(said)
-            self.walls[side] += took
+            first, whole, _ = self.pair[side].ask(request)
+            self.waits[side].append(first)
+            self.walls[side] += whole
         return self
 
     def ask_together(self, rounds):
@@ -239,9 +248,8 @@ class Measured:
             began = time.perf_counter()
             with concurrent.futures.ThreadPoolExecutor(AT_A_TIME) as clients:
                 for requests in rounds:
-                    for took, said in clients.map(server.ask, requests):
-                        self.waits[side].append(took)
-                        self.said[side].append(said)
+                    for first, _, _ in clients.map(server.ask, requests):
+                        self.waits[side].append(first)
             self.walls[side] += time.perf_counter() - began
         return self
 
@@ -294,7 +302,7 @@ def agents(pair, table, quick):
     add_compute(table, done, count[2])
     progress("agents, some at a time")
     done = Measured(pair).ask_together(conversations("together", *count, ANSWER)).finish()
-    add_waits(table, f"{AT_A_TIME} of them at a time, {ANSWER} tokens", done)
+    add_waits(table, f"{AT_A_TIME} of them at a time, {ANSWER} tokens, first token", done)
     add_compute(table, done, count[2])
 
 
@@ -345,7 +353,7 @@ def limit(pair, table, request):
     very same request comes again."""
     ours, theirs = pair
     again = Measured(pair)
-    tokens = ours.ask(request)[1]["usage"]["prompt_tokens"]
+    tokens = ours.ask(request)[2]["usage"]["prompt_tokens"]
     theirs.ask(request)
     for _ in range(9):
         again.ask(request)
@@ -356,7 +364,7 @@ def limit(pair, table, request):
         bytes(state)
         copies.append(time.perf_counter() - began)
     words = body([{"role": "user", "content": "the river and the stone."}], ANSWER)
-    token = statistics.median(theirs.ask(words)[1]["timings"]["predicted_per_token_ms"] for _ in range(5)) / 1e3
+    token = statistics.median(theirs.ask(words)[2]["timings"]["predicted_per_token_ms"] for _ in range(5)) / 1e3
     copy = statistics.median(copies)
     add_waits(table, "the very same request again", again)
     add_ratio(table, "  beside the limit", statistics.median(again.waits[0]), copy + token,

@@ -228,16 +228,17 @@ Result<void> LlamaRun::decode(const GenerateOptions& options) {
     hasher.add(logits_);
     const TokenId next = most_likely(logits_);
     completion.tokens.push_back(next);
-    if (completion.tokens.size() == 1) {
-      completion.first_token_after = clock_.now();
-      if (within_prompt(use_.wanted)) {
-        AFI_TRY_VOID(capture());
-        captured = true;
-        if (use_.on_captured) use_.on_captured(made_.kv);
-      }
-    }
     completion.ended = model_.ends(next);
-    if (!completion.ended) AFI_TRY_VOID(say(pieces.add(model_.bytes_of(next)), options));
+    const bool is_first = completion.tokens.size() == 1;
+    if (is_first) completion.first_token_after = clock_.now();
+    const auto told =
+        completion.ended ? Result<void>() : say(pieces.add(model_.bytes_of(next)), options);
+    if (is_first && within_prompt(use_.wanted)) {  // who reads does not wait for what is kept
+      AFI_TRY_VOID(capture());
+      captured = true;
+      if (use_.on_captured) use_.on_captured(made_.kv);
+    }
+    AFI_TRY_VOID(told);
     if (completion.ended || completion.tokens.size() == most) break;
     const std::int32_t at = after_.back();
     AFI_TRY_VOID(model_.append(sequence_, {&next, 1}, at, [&](std::span<const float> logits) {

@@ -230,12 +230,13 @@ Result<void> ReferenceEngine::Model::decode(DecoderState& state, Matrix logits,
     hasher.add(logits.all());
     const TokenId next = most_likely(logits.all());
     completion.tokens.push_back(next);
-    if (completion.tokens.size() == 1) {
-      completion.first_token_after = clock.now();
-      after_first_token();
-    }
+    const bool is_first = completion.tokens.size() == 1;
+    if (is_first) completion.first_token_after = clock.now();
     completion.ended = next == token(SpecialToken::kEos);
-    if (!completion.ended && wanted.on_text && !wanted.on_text(printable({&next, 1}))) {
+    const bool goes_on =
+        completion.ended || !wanted.on_text || wanted.on_text(printable({&next, 1}));
+    if (is_first) after_first_token();
+    if (!goes_on) {
       return fail(ErrorCode::kCancelled, "nobody wants the rest of the answer");
     }
     if (completion.ended || completion.tokens.size() == most) break;
