@@ -12,7 +12,7 @@ CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
 install = @$(if $(NO_INSTALL),true,scripts/install-deps.sh) $(1)
 SOURCES = git ls-files '*.h' '*.cc'
 
-.PHONY: help run drill traces test test-release tsan bench build fmt lint analyze fuzz docs examples install-deps clean
+.PHONY: help run drill traces test test-release tsan python test-python test-transformers test-vllm bench build fmt lint analyze fuzz docs examples install-deps clean
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -42,6 +42,7 @@ test: ## everything, under AddressSanitizer and UndefinedBehaviorSanitizer
 	cmake --preset dev
 	cmake --build --preset dev -j $(JOBS)
 	$(CTEST) --test-dir build/dev
+	@$(MAKE) --no-print-directory test-python NO_INSTALL=1
 
 tsan: ## the same tests under ThreadSanitizer
 	$(call install,test)
@@ -59,6 +60,21 @@ bench: ## medians and ratios, with the peers beside them
 	cmake --preset release -DAFTERIMAGE_TESTS=OFF -DAFTERIMAGE_BENCH=ON
 	cmake --build build/release -j $(JOBS)
 	bench/run.py build/release
+
+python: install-deps ## the Python package's wheel and source distribution, in build/python
+	python/build.sh build/python
+
+test-python: ## the Python package in a fresh virtual environment; SANITIZE=1 with ASan and UBSan
+	$(call install,test)
+	python/test.sh
+
+test-transformers: ## the same for afterimage.transformers, with torch and transformers
+	$(call install,test)
+	python/test.sh transformers
+
+test-vllm: ## the same for afterimage.vllm, with vLLM itself
+	$(call install,test)
+	python/test.sh vllm
 
 fmt: ## format every C++ file (clang-format-19)
 	$(call install,clang)

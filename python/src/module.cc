@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "bindings.h"
+
+NB_MODULE(_core, module) {
+  using namespace afterimage::python;
+  module.doc() = "Afterimage's rooms as Python sees them; import afterimage instead.";
+  bind_words(module);
+  bind_identity(module);
+  bind_encoder(module);
+  bind_ledger(module);
+}
