@@ -10,10 +10,12 @@ from afterimage import errors
 from afterimage._core import (
     ContentDigest,
     DecodedDigest,
+    DiskTier,
     Embeddings,
     EncoderCache,
     EncoderKey,
     EncoderLedger,
+    EvictionPolicy,
     Namespace,
     NamespaceId,
     PreprocessRecipe,
@@ -23,6 +25,7 @@ from afterimage._core import (
     content_digest,
     frames_digest,
     pixels_digest,
+    policy_names,
     tensors_digest,
 )
 from afterimage.errors import Error
@@ -30,11 +33,13 @@ from afterimage.errors import Error
 __all__ = [
     "ContentDigest",
     "DecodedDigest",
+    "DiskTier",
     "Embeddings",
     "EncoderCache",
     "EncoderKey",
     "EncoderLedger",
     "Error",
+    "EvictionPolicy",
     "Namespace",
     "NamespaceId",
     "PreprocessRecipe",
@@ -45,5 +50,6 @@ __all__ = [
     "errors",
     "frames_digest",
     "pixels_digest",
+    "policy_names",
     "tensors_digest",
 ]

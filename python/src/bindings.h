@@ -75,5 +75,6 @@ void bind_words(nb::module_& module);
 void bind_identity(nb::module_& module);
 void bind_encoder(nb::module_& module);
 void bind_ledger(nb::module_& module);
+void bind_tiers(nb::module_& module);
 
 }  // namespace afterimage::python

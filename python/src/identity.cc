@@ -84,6 +84,23 @@ EncoderKey tensors_key(const SpaceHolder& self, const DecodedDigest& content,
   return EncoderKey{self.space.derive(fields)};
 }
 
+/// One field an entry, in the order of the dict.
+nb::bytes derive(const SpaceHolder& self, std::string_view domain, const nb::dict& fields) {
+  FieldWriter writer(domain);
+  for (const auto [name, value] : fields) {
+    const std::string label = nb::cast<std::string>(name);
+    if (nb::isinstance<nb::str>(value)) {
+      writer.text(label, nb::cast<std::string>(value));
+    } else if (nb::isinstance<nb::int_>(value)) {
+      writer.number(label, nb::cast<std::uint64_t>(value));
+    } else {
+      writer.bytes(label, borrow_tensor(value).view.bytes());
+    }
+  }
+  const Secret key = self.space.derive(writer);
+  return nb::bytes(key.data(), key.size());
+}
+
 }  // namespace
 
 void bind_identity(nb::module_& module) {
@@ -155,6 +172,11 @@ void bind_identity(nb::module_& module) {
            "The key of one encoder output. files, frame_rate_mhz: of a video given as frames.")
       .def("tensors_key", tensors_key, nb::arg("content"), nb::arg("processor") = "",
            "The key of what an encoder makes of tensors that a processor made.")
+      .def("derive", derive, nb::arg("domain"), nb::arg("fields"),
+           nb::sig("def derive(self, domain: str, fields: dict[str, str | int | "
+                   "bytes]) -> bytes"),
+           "32 bytes that stand for the fields, in their order, in this namespace. domain names "
+           "what they are\nand the version of their list.")
       .def("prefix_root",
            [](const SpaceHolder& self, const PreprocessRecipe& image,
               const PreprocessRecipe& audio, const PreprocessRecipe& video) {

@@ -9,4 +9,5 @@ NB_MODULE(_core, module) {
   bind_identity(module);
   bind_encoder(module);
   bind_ledger(module);
+  bind_tiers(module);
 }

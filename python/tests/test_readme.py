@@ -25,12 +25,12 @@ def test_there_is_something_to_check() -> None:
 
 @pytest.mark.parametrize(("code", "output"), shown())
 def test_an_example_prints_what_is_shown(code: str, output: str) -> None:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", code], cwd=FOLDER / "tests", capture_output=True, text=True, check=False)
     assert done.stderr == ""
     assert done.stdout == output
 
 
 def test_it_is_imported_without_numpy_torch_and_vllm() -> None:
     code = "import sys, afterimage, afterimage.vllm, afterimage.aio; print({'numpy', 'torch', 'vllm'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], cwd=FOLDER / "tests", capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
