@@ -76,5 +76,6 @@ void bind_identity(nb::module_& module);
 void bind_encoder(nb::module_& module);
 void bind_ledger(nb::module_& module);
 void bind_tiers(nb::module_& module);
+void bind_prefix(nb::module_& module);
 
 }  // namespace afterimage::python

@@ -178,12 +178,16 @@ void bind_identity(nb::module_& module) {
            "32 bytes that stand for the fields, in their order, in this namespace. domain names "
            "what they are\nand the version of their list.")
       .def("prefix_root",
-           [](const SpaceHolder& self, const PreprocessRecipe& image,
-              const PreprocessRecipe& audio, const PreprocessRecipe& video) {
-             return self.space.prefix_root(image, audio, video);
+           [](const SpaceHolder& self, const PreprocessRecipe* image,
+              const PreprocessRecipe* audio, const PreprocessRecipe* video) {
+             const PreprocessRecipe none;
+             const auto given = [&](const PreprocessRecipe* recipe) -> const PreprocessRecipe& {
+               return recipe == nullptr ? none : *recipe;
+             };
+             return self.space.prefix_root(given(image), given(audio), given(video));
            },
-           nb::kw_only(), nb::arg("image") = PreprocessRecipe(),
-           nb::arg("audio") = PreprocessRecipe(), nb::arg("video") = PreprocessRecipe(),
+           nb::kw_only(), nb::arg("image") = nb::none(), nb::arg("audio") = nb::none(),
+           nb::arg("video") = nb::none(),
            "The root of this namespace's prefixes.");
 }
 

@@ -10,4 +10,5 @@ NB_MODULE(_core, module) {
   bind_encoder(module);
   bind_ledger(module);
   bind_tiers(module);
+  bind_prefix(module);
 }
