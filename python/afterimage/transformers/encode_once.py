@@ -71,10 +71,10 @@ class EncodeOnce:
     ) -> None:
         self.close()
 
-    def key_of(self, pixels: torch.Tensor, arguments: dict[str, Any], space: ai.Namespace | None = None) -> ai.EncoderKey:
+    def key_of(self, pixels: torch.Tensor, arguments: dict[str, Any], space: ai.Namespace) -> ai.EncoderKey:
         tensors = [host(pixels), *(host(value) for value in arguments.values() if isinstance(value, torch.Tensor))]
         described = repr(sorted((name, value if not isinstance(value, torch.Tensor) else "tensor") for name, value in arguments.items()))
-        return (space or namespace_of(self._model, self._epoch)).tensors_key(ai.tensors_digest(tensors), described)
+        return space.tensors_key(ai.tensors_digest(tensors), described)
 
     def _features(self, pixel_values: torch.Tensor, image_grid_thw: torch.Tensor | None = None, **arguments: Any) -> Any:
         if torch.is_grad_enabled() and pixel_values.requires_grad or not self._splits(pixel_values, arguments):

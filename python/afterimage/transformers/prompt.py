@@ -20,7 +20,7 @@ _KNOWN = {"input_ids", "attention_mask", "pixel_values", *_PER_TOKEN, *_PER_IMAG
 class Prompt:
     """Errors   Unsupported: several prompts at once, padding, video or anything else that is not known here."""
 
-    def __init__(self, model: Any, encode_once: EncodeOnce, inputs: dict[str, Any]) -> None:
+    def __init__(self, model: Any, encode_once: EncodeOnce, space: ai.Namespace, inputs: dict[str, Any]) -> None:
         given = {name: value for name, value in inputs.items() if value is not None}
         if unknown := given.keys() - _KNOWN:
             raise ai.errors.Unsupported(f"expected {', '.join(sorted(_KNOWN))}, got also {', '.join(sorted(unknown))}")
@@ -30,7 +30,7 @@ class Prompt:
             raise ai.errors.Unsupported(f"expected one prompt without padding, got input_ids of {list(self.ids.shape)}")
         self._given = given
         self._pixels = self._split()
-        self.spans = self._spans(model, encode_once)
+        self.spans = self._spans(model, encode_once, space)
         self.positions, self.rope_deltas = self._positions(model)
 
     def __len__(self) -> int:
@@ -41,7 +41,7 @@ class Prompt:
             return []
         return split_images(self._given["pixel_values"], self._given.get("image_grid_thw"))
 
-    def _spans(self, model: Any, encode_once: EncodeOnce) -> list[ai.MediaSpan]:
+    def _spans(self, model: Any, encode_once: EncodeOnce, space: ai.Namespace) -> list[ai.MediaSpan]:
         """Where each image stands; cut nowhere, since models may attend both ways inside of one."""
         token = getattr(model.config, "image_token_id", getattr(model.config, "image_token_index", None))
         places = (self.ids[0] == token).nonzero()[:, 0].tolist() if token is not None else []
@@ -60,7 +60,7 @@ class Prompt:
         spans, at = [], 0
         for index, size in enumerate(sizes):
             first, last = places[at], places[at + size - 1]
-            content = encode_once.key_of(self._pixels[index], self._of_image(index, index + 1))
+            content = encode_once.key_of(self._pixels[index], self._of_image(index, index + 1), space)
             spans.append(ai.MediaSpan(first, last - first + 1, ai.ContentDigest(bytes(content)), splittable=False))
             at += size
         return spans
@@ -95,7 +95,8 @@ class Prompt:
     def part(self, first: int, end: int) -> dict[str, Any]:
         """What a model is called with for tokens [first, end): their images, types and positions."""
         inputs: dict[str, Any] = {"input_ids": self.ids[:, first:end]}
-        inputs |= {name: self._given[name][:, first:end] for name in _PER_TOKEN if name in self._given}
+        # Masks that let images attend both ways are indexed from the start of the sequence, not of the part.
+        inputs |= {name: self._given[name][:, :end] for name in _PER_TOKEN if name in self._given}
         if self.positions is not None:
             inputs["position_ids"] = self.positions[..., first:end]
         inside = [index for index, span in enumerate(self.spans) if first <= span.offset < end]

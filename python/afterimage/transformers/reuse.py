@@ -94,17 +94,18 @@ class Reuse:
 
         inputs: the processor's output for one prompt. Unsupported: it is none.
         """
-        prompt = Prompt(self.model, self.images, inputs)
+        space = namespace_of(self.model, self._epoch)
+        prompt = Prompt(self.model, self.images, space, inputs)
         if len(prompt) < 2 or any(span.offset + span.length == len(prompt) for span in prompt.spans):
             raise ai.errors.Unsupported("a prompt that ends in an image, or has one token")
-        space = namespace_of(self.model, self._epoch).prefix_root(image=ai.PreprocessRecipe(f"blocks of {self._block}"))
+        root = space.prefix_root(image=ai.PreprocessRecipe(f"blocks of {self._block}"))
         cache = empty_cache(self.model)
         cuts = sorted({0, *prompt.cuts(self._block), len(prompt) - 1})
         if self._rows is None:  # the layout is known once something was computed
             self._compute(prompt, cache, cuts[:2])
             self._rows = KvRows(cache, self._block)
             cache = empty_cache(self.model)
-        with self.prefixes.claim(space, self._rows.layout, prompt.ids[0].cpu().contiguous(), prompt.spans) as turn:
+        with self.prefixes.claim(root, self._rows.layout, prompt.ids[0].cpu().contiguous(), prompt.spans) as turn:
             resume = turn.resume
             if resume > 0:
                 self._rows.restore(cache, turn, prompt.ids.device)
