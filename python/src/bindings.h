@@ -77,5 +77,8 @@ void bind_encoder(nb::module_& module);
 void bind_ledger(nb::module_& module);
 void bind_tiers(nb::module_& module);
 void bind_prefix(nb::module_& module);
+void bind_semantic(nb::module_& module);
+void bind_pressure(nb::module_& module);
+void bind_replay(nb::module_& module);
 
 }  // namespace afterimage::python

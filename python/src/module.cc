@@ -11,4 +11,7 @@ NB_MODULE(_core, module) {
   bind_ledger(module);
   bind_tiers(module);
   bind_prefix(module);
+  bind_semantic(module);
+  bind_pressure(module);
+  bind_replay(module);
 }
