@@ -12,7 +12,7 @@ CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
 install = @$(if $(NO_INSTALL),true,scripts/install-deps.sh) $(1)
 SOURCES = git ls-files '*.h' '*.cc'
 
-.PHONY: help run drill traces test test-release tsan python test-python test-transformers test-vllm bench build fmt lint analyze fuzz docs examples install-deps clean
+.PHONY: help run drill traces test test-release tsan python test-python test-transformers test-vllm bench bench-python build fmt lint analyze fuzz docs examples install-deps clean
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -75,6 +75,10 @@ test-transformers: ## the same for afterimage.transformers, with torch and trans
 test-vllm: ## the same for afterimage.vllm, with vLLM itself
 	$(call install,test)
 	python/test.sh vllm
+
+bench-python: ## what a call through the Python binding costs, and the time to first token with transformers
+	$(call install,test)
+	python/test.sh bench
 
 fmt: ## format every C++ file (clang-format-19)
 	$(call install,clang)

@@ -290,7 +290,8 @@ void bind_held(nb::module_& module) {
                            "One encoder output: a tuple of tensors, pinned while this or one of "
                            "them lives.\n\nShape    As the encoder gave it; tensors[0] usually "
                            "[embeddings, hidden_size].")
-      .def_prop_ro("tensors", &PyEmbeddings::tensors)
+      .def_prop_ro("tensors", &PyEmbeddings::tensors,
+                   nb::sig("def tensors(self) -> tuple[Tensor, ...]"))
       .def_prop_ro("resident",
                    [](const PyEmbeddings& self) { return self.get().embeddings.resident(); },
                    "False: it did not fit the budget and lives only as long as those who use it.")
@@ -301,8 +302,10 @@ void bind_held(nb::module_& module) {
       .def("__getitem__",
            [](const PyEmbeddings& self, Py_ssize_t index) {
              return nb::object(nb::object(self.tensors())[nb::cast(index)]);
-           })
-      .def("__enter__", [](nb::object self) { return self; })
+           },
+           nb::sig("def __getitem__(self, index: int, /) -> Tensor"))
+      .def("__enter__", [](nb::object self) { return self; },
+           nb::sig("def __enter__(self) -> Embeddings"))
       .def("__exit__",
            [](PyEmbeddings& self, nb::handle, nb::handle, nb::handle) { self.held.reset(); },
            nb::arg().none(), nb::arg().none(), nb::arg().none());
@@ -316,7 +319,8 @@ void bind_held(nb::module_& module) {
            "wait.\n\ncost_seconds: what encoding took; by default the time since the claim. "
            "Releases the GIL.")
       .def("give_up", [](PyTurn& self) { self.turn.reset(); }, "One of those who wait tries.")
-      .def("__enter__", [](nb::object self) { return self; })
+      .def("__enter__", [](nb::object self) { return self; },
+           nb::sig("def __enter__(self) -> Turn"))
       .def("__exit__",
            [](PyTurn& self, nb::handle, nb::handle, nb::handle) { self.turn.reset(); },
            nb::arg().none(), nb::arg().none(), nb::arg().none());
@@ -379,7 +383,8 @@ void bind_encoder(nb::module_& module) {
            "Ends the cache; embeddings that are held stay readable. Twice is fine.")
       .def("stats", &PyEncoderCache::stats, nb::sig("def stats(self) -> dict[str, int | float]"),
            "Counters of the cache's whole life.")
-      .def("__enter__", [](nb::object self) { return self; })
+      .def("__enter__", [](nb::object self) { return self; },
+           nb::sig("def __enter__(self) -> EncoderCache"))
       .def("__exit__",
            [](PyEncoderCache& self, nb::handle, nb::handle, nb::handle) { self.close(); },
            nb::arg().none(), nb::arg().none(), nb::arg().none());

@@ -108,6 +108,8 @@ void bind_identity(nb::module_& module) {
              "SHA-256 of one file's bytes (bytes-like), as any other tool computes it. Releases "
              "the GIL.");
   module.def("frames_digest", digest_of_frames, nb::arg("frames"), nb::arg("frame_rate_mhz") = 0,
+             nb::sig("def frames_digest(frames: collections.abc.Sequence[object], "
+                     "frame_rate_mhz: int = 0) -> ContentDigest"),
              "Digest of a video given as one bytes-like object a frame, in playing order.\n\n"
              "frame_rate_mhz: frames per 1,000 seconds.");
   module.def("pixels_digest", digest_of_pixels, nb::arg("pixels"), nb::arg("format") = "rgb",

@@ -315,7 +315,8 @@ void bind_prefix(nb::module_& module) {
            "or None).")
       .def("release", &PyPrefillTurn::release,
            "Lets go of what is held, as soon as nobody reads the tensors of kv(). Twice is fine.")
-      .def("__enter__", [](nb::object self) { return self; })
+      .def("__enter__", [](nb::object self) { return self; },
+           nb::sig("def __enter__(self) -> PrefillTurn"))
       .def("__exit__",
            [](PyPrefillTurn& self, nb::handle, nb::handle, nb::handle) { self.release(); },
            nb::arg().none(), nb::arg().none(), nb::arg().none());

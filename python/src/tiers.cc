@@ -187,7 +187,8 @@ void bind_disk(nb::module_& module) {
       .def("flush", &PyDiskTier::flush, "What was put before is safe from a power failure.")
       .def("close", &PyDiskTier::close, "Twice is fine.")
       .def("stats", &PyDiskTier::stats, nb::sig("def stats(self) -> dict[str, int | str]"))
-      .def("__enter__", [](nb::object self) { return self; })
+      .def("__enter__", [](nb::object self) { return self; },
+           nb::sig("def __enter__(self) -> DiskTier"))
       .def("__exit__", [](PyDiskTier& self, nb::handle, nb::handle, nb::handle) { self.close(); },
            nb::arg().none(), nb::arg().none(), nb::arg().none());
 }

@@ -274,13 +274,18 @@ void bind_words(nb::module_& module) {
                          "Its entry stays pinned while\nanybody holds it or reads it.")
       .def_prop_ro("dtype", [](const LentTensor& self) { return to_string(self.view.dtype()); },
                    "Element type: f32, f16, bf16, f64, i8, u8, i16, i32 or i64.")
-      .def_prop_ro("shape", shape_of, "Extents, outermost first.")
+      .def_prop_ro("shape", shape_of, nb::sig("def shape(self) -> tuple[int, ...]"),
+                   "Extents, outermost first.")
       .def_prop_ro("nbytes", [](const LentTensor& self) { return self.view.bytes().size(); },
                    "Bytes of all elements.")
       .def("__dlpack__", dlpack, nb::kw_only(), nb::arg("stream") = nb::none(),
            nb::arg("max_version") = nb::none(), nb::arg("dl_device") = nb::none(),
-           nb::arg("copy") = nb::none())
-      .def("__dlpack_device__", [](const LentTensor&) { return nb::make_tuple(1, 0); })
+           nb::arg("copy") = nb::none(),
+           nb::sig("def __dlpack__(self, *, stream: object | None = None, max_version: tuple[int, "
+                   "int] | None = None, dl_device: tuple[int, int] | None = None, copy: bool | "
+                   "None = None) -> object"))
+      .def("__dlpack_device__", [](const LentTensor&) { return nb::make_tuple(1, 0); },
+           nb::sig("def __dlpack_device__(self) -> tuple[int, int]"))
       .def("__repr__", [](const LentTensor& self) {
         return "Tensor(" + std::string(to_string(self.view.dtype())) + ", " +
                to_string(self.view.shape()) + ")";
