@@ -160,6 +160,22 @@ def test_a_cancelled_encoder_hands_its_turn_on(key: Callable[[str], ai.EncoderKe
     asyncio.run(main())
 
 
+def test_a_cancelled_task_leaves_no_thread_waiting(key: Callable[[str], ai.EncoderKey]) -> None:
+    async def main() -> None:
+        cache, loop = ai.EncoderCache(1 << 20), asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(1))
+        with cache.claim(key("x")) as turn:  # type: ignore[union-attr]
+            waiting = asyncio.create_task(aio.get_or_encode(cache, key("x"), lambda: rows(1)))
+            await asyncio.sleep(0)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            await asyncio.wait_for(loop.run_in_executor(None, int), 20)
+            assert turn is not None
+
+    asyncio.run(main())
+
+
 def test_a_second_process_finds_what_is_on_disk(tmp_path: Path, key: Callable[[str], ai.EncoderKey]) -> None:
     folder = str(tmp_path / "kept")
     with ai.EncoderCache(1 << 20, disk=folder, disk_bytes=1 << 24) as cache:
