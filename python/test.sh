@@ -18,6 +18,7 @@ env=$out/$what
 mkdir -p "$out"
 rm -rf "$env"
 python3 -m venv "$env"
+"$env/bin/pip" install -q --upgrade pip
 
 # Tests are compiled as quickly as may be; what is measured and shipped is python/build.sh's.
 if [ -n "${SANITIZE:-}" ]; then

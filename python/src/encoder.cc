@@ -22,8 +22,7 @@ namespace {
 
 /// A cache with all that it stands on. Whatever came out of it keeps it alive, also past close().
 struct EncoderStore {
-  explicit EncoderStore(Bytes capacity)
-      : budget(capacity), transfer(std::max(capacity, 64_MiB)) {}
+  explicit EncoderStore(Bytes capacity) : budget(capacity), transfer(std::max(capacity, 64_MiB)) {}
 
   SystemClock clock;
   MemoryBudget budget;
@@ -143,8 +142,7 @@ struct PyTicket {
     Ticket taken = std::move(*ticket);
     ticket.reset();
     const StorePtr alive = store;
-    auto got = or_raise(
-        without_gil([&] { return std::move(taken).wait(stop.get_token()); }));
+    auto got = or_raise(without_gil([&] { return std::move(taken).wait(stop.get_token()); }));
     return std::visit(
         [&](auto& found) { return as_python(alive, key, EncodeOnce::Claim(std::move(found))); },
         got);
@@ -225,8 +223,8 @@ class PyEncoderCache {
                               : store->clock.now() - self.began;
     const EncoderEntryFacts facts{.modality = modality_named(modality), .cost = cost};
     Turn turn = self.take();
-    auto embeddings = or_raise(without_gil(
-        [&] { return publish(*store, self.key, std::move(turn), views, facts); }));
+    auto embeddings = or_raise(
+        without_gil([&] { return publish(*store, self.key, std::move(turn), views, facts); }));
     return embeddings_of(store, std::move(embeddings));
   }
 
@@ -292,23 +290,27 @@ void bind_held(nb::module_& module) {
                            "[embeddings, hidden_size].")
       .def_prop_ro("tensors", &PyEmbeddings::tensors,
                    nb::sig("def tensors(self) -> tuple[Tensor, ...]"))
-      .def_prop_ro("resident",
-                   [](const PyEmbeddings& self) { return self.get().embeddings.resident(); },
-                   "False: it did not fit the budget and lives only as long as those who use it.")
-      .def("release", [](PyEmbeddings& self) { self.held.reset(); },
-           "Unpins the entry as soon as nobody reads its tensors; twice is fine.")
+      .def_prop_ro(
+          "resident", [](const PyEmbeddings& self) { return self.get().embeddings.resident(); },
+          "False: it did not fit the budget and lives only as long as those who use it.")
+      .def(
+          "release", [](PyEmbeddings& self) { self.held.reset(); },
+          "Unpins the entry as soon as nobody reads its tensors; twice is fine.")
       .def("__len__",
            [](const PyEmbeddings& self) { return self.get().embeddings.tensors().size(); })
-      .def("__getitem__",
-           [](const PyEmbeddings& self, Py_ssize_t index) {
-             return nb::object(nb::object(self.tensors())[nb::cast(index)]);
-           },
-           nb::sig("def __getitem__(self, index: int, /) -> Tensor"))
-      .def("__enter__", [](nb::object self) { return self; },
-           nb::sig("def __enter__(self) -> Embeddings"))
-      .def("__exit__",
-           [](PyEmbeddings& self, nb::handle, nb::handle, nb::handle) { self.held.reset(); },
-           nb::arg().none(), nb::arg().none(), nb::arg().none());
+      .def(
+          "__getitem__",
+          [](const PyEmbeddings& self, Py_ssize_t index) {
+            return nb::object(nb::object(self.tensors())[nb::cast(index)]);
+          },
+          nb::sig("def __getitem__(self, index: int, /) -> Tensor"))
+      .def(
+          "__enter__", [](nb::object self) { return self; },
+          nb::sig("def __enter__(self) -> Embeddings"))
+      .def(
+          "__exit__",
+          [](PyEmbeddings& self, nb::handle, nb::handle, nb::handle) { self.held.reset(); },
+          nb::arg().none(), nb::arg().none(), nb::arg().none());
 
   nb::class_<PyTurn>(module, "Turn",
                      "The duty to encode one item for everybody who waits for it.\n\nLetting go of "
@@ -318,19 +320,21 @@ void bind_held(nb::module_& module) {
            "Copies the output (a tensor or a list of them) into the cache and wakes those who "
            "wait.\n\ncost_seconds: what encoding took; by default the time since the claim. "
            "Releases the GIL.")
-      .def("give_up", [](PyTurn& self) { self.turn.reset(); }, "One of those who wait tries.")
-      .def("__enter__", [](nb::object self) { return self; },
-           nb::sig("def __enter__(self) -> Turn"))
-      .def("__exit__",
-           [](PyTurn& self, nb::handle, nb::handle, nb::handle) { self.turn.reset(); },
-           nb::arg().none(), nb::arg().none(), nb::arg().none());
+      .def(
+          "give_up", [](PyTurn& self) { self.turn.reset(); }, "One of those who wait tries.")
+      .def(
+          "__enter__", [](nb::object self) { return self; }, nb::sig("def __enter__(self) -> Turn"))
+      .def(
+          "__exit__", [](PyTurn& self, nb::handle, nb::handle, nb::handle) { self.turn.reset(); },
+          nb::arg().none(), nb::arg().none(), nb::arg().none());
 
   nb::class_<PyTicket>(module, "Ticket", "A place in the queue for an item that is being encoded.")
       .def("wait", &PyTicket::wait, nb::sig("def wait(self) -> Embeddings | Turn"),
            "Blocks, without the GIL, until the item is there or it is our turn. Once a ticket.\n\n"
            "Cancelled: cancel() was called.")
-      .def("cancel", [](PyTicket& self) { self.stop.request_stop(); },
-           "Ends wait() in whatever thread it is.");
+      .def(
+          "cancel", [](PyTicket& self) { self.stop.request_stop(); },
+          "Ends wait() in whatever thread it is.");
 }
 
 }  // namespace
@@ -345,24 +349,27 @@ void bind_encoder(nb::module_& module) {
       "Unit     Bytes of tensors, each rounded up to 64.\n"
       "Errors   No room is none: see Embeddings.resident. A disk in trouble costs hits.\n"
       "Threads  Any. The GIL is released while waiting, copying and checking.")
-      .def("__init__",
-           [](PyEncoderCache* self, std::uint64_t budget_bytes, std::string policy,
-              std::uint64_t max_entries, std::optional<std::string> disk,
-              std::uint64_t disk_bytes, bool verify_hits) {
-             const OpenCall call{budget_bytes,    std::move(policy), max_entries,
-                                 std::move(disk), disk_bytes,        verify_hits};
-             new (self) PyEncoderCache(or_raise(without_gil([&] { return open_store(call); })));
-           },
-           nb::arg("budget_bytes"), nb::kw_only(), nb::arg("policy") = "worth",
-           nb::arg("max_entries") = 1'000'000, nb::arg("disk") = nb::none(),
-           nb::arg("disk_bytes") = 1ULL << 30U, nb::arg("verify_hits") = true,
-           "policy: worth, lru, … as the command line has them. disk: a folder, used by one "
-           "process at a time,\nand disk_bytes its hard cap; on its way to the disk are 64 MiB at most, or "
-           "budget_bytes if that is\nmore. verify_hits: recompute the checksum "
-           "of what is found.")
+      .def(
+          "__init__",
+          [](PyEncoderCache* self, std::uint64_t budget_bytes, std::string policy,
+             std::uint64_t max_entries, std::optional<std::string> disk, std::uint64_t disk_bytes,
+             bool verify_hits) {
+            const OpenCall call{budget_bytes,    std::move(policy), max_entries,
+                                std::move(disk), disk_bytes,        verify_hits};
+            new (self) PyEncoderCache(or_raise(without_gil([&] { return open_store(call); })));
+          },
+          nb::arg("budget_bytes"), nb::kw_only(), nb::arg("policy") = "worth",
+          nb::arg("max_entries") = 1'000'000, nb::arg("disk") = nb::none(),
+          nb::arg("disk_bytes") = 1ULL << 30U, nb::arg("verify_hits") = true,
+          "policy: worth, lru, … as the command line has them. disk: a folder, used by one "
+          "process at a time,\nand disk_bytes its hard cap; on its way to the disk are 64 MiB at "
+          "most, or "
+          "budget_bytes if that is\nmore. verify_hits: recompute the checksum "
+          "of what is found.")
       .def("get_or_encode", &PyEncoderCache::get_or_encode, nb::arg("key"), nb::arg("encode"),
            nb::kw_only(), nb::arg("modality") = "image", nb::arg("agent") = 0xFFFFFFFFU,
-           nb::sig("def get_or_encode(self, key: EncoderKey, encode: collections.abc.Callable[[], object], *, "
+           nb::sig("def get_or_encode(self, key: EncoderKey, encode: collections.abc.Callable[[], "
+                   "object], *, "
                    "modality: str = 'image', agent: int = 4294967295) -> Embeddings"),
            "What is cached, or what somebody else is encoding, or encode(): a tensor or a list of "
            "them.\n\nWhat encode raises is raised here, and one of those who wait tries.")
@@ -383,11 +390,13 @@ void bind_encoder(nb::module_& module) {
            "Ends the cache; embeddings that are held stay readable. Twice is fine.")
       .def("stats", &PyEncoderCache::stats, nb::sig("def stats(self) -> dict[str, int | float]"),
            "Counters of the cache's whole life.")
-      .def("__enter__", [](nb::object self) { return self; },
-           nb::sig("def __enter__(self) -> EncoderCache"))
-      .def("__exit__",
-           [](PyEncoderCache& self, nb::handle, nb::handle, nb::handle) { self.close(); },
-           nb::arg().none(), nb::arg().none(), nb::arg().none());
+      .def(
+          "__enter__", [](nb::object self) { return self; },
+          nb::sig("def __enter__(self) -> EncoderCache"))
+      .def(
+          "__exit__",
+          [](PyEncoderCache& self, nb::handle, nb::handle, nb::handle) { self.close(); },
+          nb::arg().none(), nb::arg().none(), nb::arg().none());
 }
 
 }  // namespace afterimage::python

@@ -34,12 +34,14 @@ DecodedDigest digest_of_pixels(nb::handle pixels, std::string_view format) {
   const BorrowedTensor array = borrow_tensor(pixels);
   const Shape& shape = array.view.shape();
   if (shape.rank() != 2 && shape.rank() != 3) {
-    raise(ErrorCode::kInvalidArgument, "expected pixels of [height, width] or [height, width, "
-                                       "channels], got " + to_string(shape));
+    raise(ErrorCode::kInvalidArgument,
+          "expected pixels of [height, width] or [height, width, "
+          "channels], got " +
+              to_string(shape));
   }
   if (shape[0] > UINT32_MAX || shape[1] > UINT32_MAX) {
-    raise(ErrorCode::kInvalidArgument, "expected fewer than 2^32 rows and columns of pixels, got " +
-                                           to_string(shape));
+    raise(ErrorCode::kInvalidArgument,
+          "expected fewer than 2^32 rows and columns of pixels, got " + to_string(shape));
   }
   const Pixels decoded{.width = static_cast<std::uint32_t>(shape[1]),
                        .height = static_cast<std::uint32_t>(shape[0]),
@@ -123,18 +125,24 @@ void bind_identity(nb::module_& module) {
                                "What happens to a media item between its bytes and the encoder.\n\n"
                                "width, height: pixels after resizing, 0: as it comes. Part of "
                                "every encoder key.")
-      .def("__init__",
-           [](PreprocessRecipe* self, std::string processor, std::uint32_t width,
-              std::uint32_t height, std::uint32_t max_frames, std::uint32_t frame_rate_mhz,
-              std::uint32_t sample_rate_hz, std::string_view output,
-              std::map<std::string, std::string> options) {
-             new (self) PreprocessRecipe{std::move(processor), width,          height, max_frames,
-                                         frame_rate_mhz,       sample_rate_hz, dtype_named(output),
-                                         std::move(options)};
-           },
-           nb::arg("processor") = "", nb::kw_only(), nb::arg("width") = 0, nb::arg("height") = 0,
-           nb::arg("max_frames") = 0, nb::arg("frame_rate_mhz") = 0, nb::arg("sample_rate_hz") = 0,
-           nb::arg("output") = "f32", nb::arg("options") = std::map<std::string, std::string>())
+      .def(
+          "__init__",
+          [](PreprocessRecipe* self, std::string processor, std::uint32_t width,
+             std::uint32_t height, std::uint32_t max_frames, std::uint32_t frame_rate_mhz,
+             std::uint32_t sample_rate_hz, std::string_view output,
+             std::map<std::string, std::string> options) {
+            new (self) PreprocessRecipe{std::move(processor),
+                                        width,
+                                        height,
+                                        max_frames,
+                                        frame_rate_mhz,
+                                        sample_rate_hz,
+                                        dtype_named(output),
+                                        std::move(options)};
+          },
+          nb::arg("processor") = "", nb::kw_only(), nb::arg("width") = 0, nb::arg("height") = 0,
+          nb::arg("max_frames") = 0, nb::arg("frame_rate_mhz") = 0, nb::arg("sample_rate_hz") = 0,
+          nb::arg("output") = "f32", nb::arg("options") = std::map<std::string, std::string>())
       .def_ro("processor", &PreprocessRecipe::processor)
       .def_ro("width", &PreprocessRecipe::width)
       .def_ro("height", &PreprocessRecipe::height)
@@ -144,34 +152,35 @@ void bind_identity(nb::module_& module) {
                           "Everything besides content that changes a result, under the tenant's "
                           "salt.\n\nInvalidArgument: model or encoder is empty. What cannot be "
                           "identified is not cached.")
-      .def("__init__",
-           [](SpaceHolder* self, std::string model, std::string encoder, std::string weights_epoch,
-              std::string adapter, std::string chat_template, std::string_view kv_dtype,
-              std::string tenant, const nb::bytes& secret) {
-             const ModelIdentity identity{std::move(model),         std::move(weights_epoch),
-                                          std::move(encoder),       std::move(adapter),
-                                          std::move(chat_template), dtype_named(kv_dtype)};
-             new (self) SpaceHolder{or_raise(
-                 Namespace::of(identity, TenantId(std::move(tenant)), secret_of(secret)))};
-           },
-           nb::arg("model"), nb::arg("encoder"), nb::kw_only(), nb::arg("weights_epoch") = "",
-           nb::arg("adapter") = "", nb::arg("chat_template") = "", nb::arg("kv_dtype") = "f32",
-           nb::arg("tenant") = "", nb::arg("secret") = nb::bytes(Secret{}.data(), Secret{}.size()),
-           "weights_epoch: change it whenever weights change under the same name.\n"
-           "secret: 32 bytes of this installation; without it nobody can tell whether two tenants "
-           "hold one picture.")
-      .def("encoder_key",
-           [](const SpaceHolder& self, const ContentDigest& content,
-              const PreprocessRecipe& recipe, std::string_view modality, std::size_t files,
-              std::uint32_t frame_rate_mhz) {
-             const MediaItem item{.modality = modality_named(modality),
-                                  .files = std::vector<FileBytes>(files),
-                                  .frame_rate_mhz = frame_rate_mhz};
-             return self.space.encoder_key(item, content, recipe);
-           },
-           nb::arg("content"), nb::arg("recipe"), nb::kw_only(), nb::arg("modality") = "image",
-           nb::arg("files") = 1, nb::arg("frame_rate_mhz") = 0,
-           "The key of one encoder output. files, frame_rate_mhz: of a video given as frames.")
+      .def(
+          "__init__",
+          [](SpaceHolder* self, std::string model, std::string encoder, std::string weights_epoch,
+             std::string adapter, std::string chat_template, std::string_view kv_dtype,
+             std::string tenant, const nb::bytes& secret) {
+            const ModelIdentity identity{std::move(model),         std::move(weights_epoch),
+                                         std::move(encoder),       std::move(adapter),
+                                         std::move(chat_template), dtype_named(kv_dtype)};
+            new (self) SpaceHolder{
+                or_raise(Namespace::of(identity, TenantId(std::move(tenant)), secret_of(secret)))};
+          },
+          nb::arg("model"), nb::arg("encoder"), nb::kw_only(), nb::arg("weights_epoch") = "",
+          nb::arg("adapter") = "", nb::arg("chat_template") = "", nb::arg("kv_dtype") = "f32",
+          nb::arg("tenant") = "", nb::arg("secret") = nb::bytes(Secret{}.data(), Secret{}.size()),
+          "weights_epoch: change it whenever weights change under the same name.\n"
+          "secret: 32 bytes of this installation; without it nobody can tell whether two tenants "
+          "hold one picture.")
+      .def(
+          "encoder_key",
+          [](const SpaceHolder& self, const ContentDigest& content, const PreprocessRecipe& recipe,
+             std::string_view modality, std::size_t files, std::uint32_t frame_rate_mhz) {
+            const MediaItem item{.modality = modality_named(modality),
+                                 .files = std::vector<FileBytes>(files),
+                                 .frame_rate_mhz = frame_rate_mhz};
+            return self.space.encoder_key(item, content, recipe);
+          },
+          nb::arg("content"), nb::arg("recipe"), nb::kw_only(), nb::arg("modality") = "image",
+          nb::arg("files") = 1, nb::arg("frame_rate_mhz") = 0,
+          "The key of one encoder output. files, frame_rate_mhz: of a video given as frames.")
       .def("tensors_key", tensors_key, nb::arg("content"), nb::arg("processor") = "",
            "The key of what an encoder makes of tensors that a processor made.")
       .def("derive", derive, nb::arg("domain"), nb::arg("fields"),
@@ -179,18 +188,18 @@ void bind_identity(nb::module_& module) {
                    "bytes]) -> bytes"),
            "32 bytes that stand for the fields, in their order, in this namespace. domain names "
            "what they are\nand the version of their list.")
-      .def("prefix_root",
-           [](const SpaceHolder& self, const PreprocessRecipe* image,
-              const PreprocessRecipe* audio, const PreprocessRecipe* video) {
-             const PreprocessRecipe none;
-             const auto given = [&](const PreprocessRecipe* recipe) -> const PreprocessRecipe& {
-               return recipe == nullptr ? none : *recipe;
-             };
-             return self.space.prefix_root(given(image), given(audio), given(video));
-           },
-           nb::kw_only(), nb::arg("image") = nb::none(), nb::arg("audio") = nb::none(),
-           nb::arg("video") = nb::none(),
-           "The root of this namespace's prefixes.");
+      .def(
+          "prefix_root",
+          [](const SpaceHolder& self, const PreprocessRecipe* image, const PreprocessRecipe* audio,
+             const PreprocessRecipe* video) {
+            const PreprocessRecipe none;
+            const auto given = [&](const PreprocessRecipe* recipe) -> const PreprocessRecipe& {
+              return recipe == nullptr ? none : *recipe;
+            };
+            return self.space.prefix_root(given(image), given(audio), given(video));
+          },
+          nb::kw_only(), nb::arg("image") = nb::none(), nb::arg("audio") = nb::none(),
+          nb::arg("video") = nb::none(), "The root of this namespace's prefixes.");
 }
 
 }  // namespace afterimage::python

@@ -79,9 +79,10 @@ EmbeddingCount size_of(nb::handle request, std::int64_t input) {
 /// A budget below nothing has room for nothing, and no item is of no size.
 EncoderDemand demand_of(nb::handle request, std::int64_t input, std::int64_t budget,
                         std::int64_t scheduled) {
-  return {.size = size_of(request, input),
-          .compute_left = EmbeddingCount(static_cast<std::uint64_t>(std::max(budget, std::int64_t{0}))),
-          .scheduled = embeds(scheduled)};
+  return {
+      .size = size_of(request, input),
+      .compute_left = EmbeddingCount(static_cast<std::uint64_t>(std::max(budget, std::int64_t{0}))),
+      .scheduled = embeds(scheduled)};
 }
 
 nb::set inputs_of(const std::vector<InputIndex>& inputs) {
@@ -140,59 +141,66 @@ void bind_encoder_ledger(nb::module_& module) {
       "Unit     Embeddings: rows of encoder output.\n"
       "Errors   NoSpace: allocate() without room. InvalidArgument: one item, two sizes.\n"
       "Threads  Any: each call is one step under the GIL.")
-      .def("__init__",
-           [](EncoderLedger* self, std::int64_t capacity) {
-             new (self) EncoderLedger(embeds(capacity));
-           },
-           nb::arg("capacity"))
-      .def("take",
-           [](EncoderLedger& self, nb::str request, std::int64_t input, nb::str item) {
-             return self.take(RequestId(text(request)), input_of(input), ItemId(text(item)));
-           },
-           nb::arg("request"), nb::arg("input"), nb::arg("item"),
-           "References the item for this input if it is resident; False, and no change, if not.")
-      .def("make_room",
-           [](EncoderLedger& self, std::int64_t size, std::optional<std::int64_t> compute_left,
-              std::int64_t scheduled) {
-             return self.make_room({.size = embeds(size),
-                                    .compute_left = compute_left.has_value() ? embeds(*compute_left)
-                                                                             : EmbeddingCount::max(),
-                                    .scheduled = embeds(scheduled)});
-           },
-           nb::arg("size"), nb::arg("compute_left") = nb::none(), nb::arg("scheduled") = 0,
-           "Evicts the oldest freeable items until size and scheduled fit. False, and nothing "
-           "evicted, if\nthey cannot. Reserves nothing.")
-      .def("allocate",
-           [](EncoderLedger& self, nb::str request, std::int64_t input, nb::str item,
-              std::int64_t size) {
-             or_raise(self.allocate(RequestId(text(request)), input_of(input), ItemId(text(item)),
-                                    embeds(size)));
-           },
-           nb::arg("request"), nb::arg("input"), nb::arg("item"), nb::arg("size"),
-           "Charges a new item and references it for this input. Never evicts.")
-      .def("release",
-           [](EncoderLedger& self, nb::str request, std::int64_t input) {
-             return self.release(RequestId(text(request)), input_of(input));
-           },
-           nb::arg("request"), nb::arg("input"),
-           "This input no longer needs its item. True if it held one.")
-      .def("release_all",
-           [](EncoderLedger& self, nb::str request) {
-             return self.release_all(RequestId(text(request)));
-           },
-           nb::arg("request"), "Releases every input of the request; returns how many it held.")
-      .def("drain_freed", [](EncoderLedger& self) { return texts(self.drain_freed()); },
-           nb::sig("def drain_freed(self) -> list[str]"),
-           "What workers must drop: evicted since the last drain and not resident again.")
+      .def(
+          "__init__",
+          [](EncoderLedger* self, std::int64_t capacity) {
+            new (self) EncoderLedger(embeds(capacity));
+          },
+          nb::arg("capacity"))
+      .def(
+          "take",
+          [](EncoderLedger& self, nb::str request, std::int64_t input, nb::str item) {
+            return self.take(RequestId(text(request)), input_of(input), ItemId(text(item)));
+          },
+          nb::arg("request"), nb::arg("input"), nb::arg("item"),
+          "References the item for this input if it is resident; False, and no change, if not.")
+      .def(
+          "make_room",
+          [](EncoderLedger& self, std::int64_t size, std::optional<std::int64_t> compute_left,
+             std::int64_t scheduled) {
+            return self.make_room({.size = embeds(size),
+                                   .compute_left = compute_left.has_value() ? embeds(*compute_left)
+                                                                            : EmbeddingCount::max(),
+                                   .scheduled = embeds(scheduled)});
+          },
+          nb::arg("size"), nb::arg("compute_left") = nb::none(), nb::arg("scheduled") = 0,
+          "Evicts the oldest freeable items until size and scheduled fit. False, and nothing "
+          "evicted, if\nthey cannot. Reserves nothing.")
+      .def(
+          "allocate",
+          [](EncoderLedger& self, nb::str request, std::int64_t input, nb::str item,
+             std::int64_t size) {
+            or_raise(self.allocate(RequestId(text(request)), input_of(input), ItemId(text(item)),
+                                   embeds(size)));
+          },
+          nb::arg("request"), nb::arg("input"), nb::arg("item"), nb::arg("size"),
+          "Charges a new item and references it for this input. Never evicts.")
+      .def(
+          "release",
+          [](EncoderLedger& self, nb::str request, std::int64_t input) {
+            return self.release(RequestId(text(request)), input_of(input));
+          },
+          nb::arg("request"), nb::arg("input"),
+          "This input no longer needs its item. True if it held one.")
+      .def(
+          "release_all",
+          [](EncoderLedger& self, nb::str request) {
+            return self.release_all(RequestId(text(request)));
+          },
+          nb::arg("request"), "Releases every input of the request; returns how many it held.")
+      .def(
+          "drain_freed", [](EncoderLedger& self) { return texts(self.drain_freed()); },
+          nb::sig("def drain_freed(self) -> list[str]"),
+          "What workers must drop: evicted since the last drain and not resident again.")
       .def("reset", &EncoderLedger::reset, "Forgets everything.")
-      .def("inputs_of",
-           [](const EncoderLedger& self, nb::str request) {
-             return inputs_of(self.inputs_of(RequestId(text(request))));
-           },
-           nb::arg("request"), nb::sig("def inputs_of(self, request: str) -> set[int]"),
-           "The inputs of a request that hold an item.")
-      .def_prop_ro("capacity",
-                   [](const EncoderLedger& self) { return self.capacity().value(); })
+      .def(
+          "inputs_of",
+          [](const EncoderLedger& self, nb::str request) {
+            return inputs_of(self.inputs_of(RequestId(text(request))));
+          },
+          nb::arg("request"), nb::sig("def inputs_of(self, request: str) -> set[int]"),
+          "The inputs of a request that hold an item.")
+      .def_prop_ro("capacity", [](const EncoderLedger& self) { return self.capacity().value(); })
       .def_prop_ro("free_embeddings",
                    [](const EncoderLedger& self) { return self.free_embeddings().value(); })
       .def_prop_ro("freeable_embeddings",
@@ -200,8 +208,8 @@ void bind_encoder_ledger(nb::module_& module) {
 }
 
 /// Under vLLM's names and with its arguments; afterimage/vllm/encoder_cache_manager.py derives from
-/// it. In C++ because a scheduler calls it several times a request. What is asked of the request may
-/// run Python, so all of it is asked before the ledger is: each call is one step under the GIL.
+/// it. In C++ because a scheduler calls it several times a request. What is asked of the request
+/// may run Python, so all of it is asked before the ledger is: each call is one step under the GIL.
 struct RequestLedger {
   EncoderLedger ledger;
 };
@@ -211,77 +219,93 @@ void bind_request_ledger(nb::module_& module) {
   nb::class_<Self>(module, "RequestLedger",
                    "vLLM's EncoderCacheManager on an EncoderLedger: the part that is called for "
                    "every request.")
-      .def("__init__",
-           [](Self* self, std::int64_t cache_size) { new (self) Self{EncoderLedger(embeds(cache_size))}; },
-           nb::arg("cache_size"))
-      .def("check_and_update_cache",
-           [](Self& self, nb::handle request, std::int64_t input_id) {
-             const RequestId name = request_of(request);
-             const ItemId item = item_of(request, input_id);
-             return self.ledger.take(name, input_of(input_id), item);
-           },
-           nb::arg("request"), nb::arg("input_id"),
-           "References the input's item if it is resident.")
-      .def("can_allocate",
-           [](Self& self, nb::handle request, std::int64_t input_id,
-              std::int64_t encoder_compute_budget, std::int64_t num_embeds_to_schedule) {
-             const EncoderDemand demand =
-                 demand_of(request, input_id, encoder_compute_budget, num_embeds_to_schedule);
-             return self.ledger.make_room(demand);
-           },
-           nb::arg("request"), nb::arg("input_id"), nb::arg("encoder_compute_budget"),
-           nb::arg("num_embeds_to_schedule"), "Makes room, evicting the oldest freeable items.")
-      .def("allocate",
-           [](Self& self, nb::handle request, std::int64_t input_id) {
-             const RequestId name = request_of(request);
-             const ItemId item = item_of(request, input_id);
-             const EmbeddingCount size = size_of(request, input_id);
-             or_raise(self.ledger.allocate(name, input_of(input_id), item, size));
-           },
-           nb::arg("request"), nb::arg("input_id"), "Charges the input's item.")
-      .def("get_cached_input_ids",
-           [](const Self& self, nb::handle request) {
-             return inputs_of(self.ledger.inputs_of(request_of(request)));
-           },
-           nb::arg("request"), nb::sig("def get_cached_input_ids(self, request: object) -> set[int]"),
-           "A copy: the inputs that hold an item.")
-      .def("get_cached_num_encoder_embeds",
-           [](const Self& self, nb::handle request, std::int64_t input_id) -> nb::object {
-             const auto size = self.ledger.size_of(item_of(request, input_id));
-             return size.has_value() ? nb::cast(size->value()) : nb::none();
-           },
-           nb::arg("request"), nb::arg("input_id"),
-           nb::sig("def get_cached_num_encoder_embeds(self, request: object, input_id: int) -> int "
-                   "| None"),
-           "Embeddings that the input's item is charged for; None: it is not resident.")
-      .def("free_encoder_input",
-           [](Self& self, nb::handle request, std::int64_t input_id) {
-             const RequestId name = request_of(request);
-             self.ledger.release(name, input_of(input_id));
-           },
-           nb::arg("request"), nb::arg("input_id"), "Twice is fine.")
-      .def("free",
-           [](Self& self, nb::handle request) { self.ledger.release_all(request_of(request)); },
-           nb::arg("request"), "Releases every input of the request.")
-      .def("get_freed_mm_hashes", [](Self& self) { return texts(self.ledger.drain_freed()); },
-           nb::sig("def get_freed_mm_hashes(self) -> list[str]"), "What workers must drop.")
-      .def("reset", [](Self& self) { self.ledger.reset(); }, "Forgets everything.")
+      .def(
+          "__init__",
+          [](Self* self, std::int64_t cache_size) {
+            new (self) Self{EncoderLedger(embeds(cache_size))};
+          },
+          nb::arg("cache_size"))
+      .def(
+          "check_and_update_cache",
+          [](Self& self, nb::handle request, std::int64_t input_id) {
+            const RequestId name = request_of(request);
+            const ItemId item = item_of(request, input_id);
+            return self.ledger.take(name, input_of(input_id), item);
+          },
+          nb::arg("request"), nb::arg("input_id"), "References the input's item if it is resident.")
+      .def(
+          "can_allocate",
+          [](Self& self, nb::handle request, std::int64_t input_id,
+             std::int64_t encoder_compute_budget, std::int64_t num_embeds_to_schedule) {
+            const EncoderDemand demand =
+                demand_of(request, input_id, encoder_compute_budget, num_embeds_to_schedule);
+            return self.ledger.make_room(demand);
+          },
+          nb::arg("request"), nb::arg("input_id"), nb::arg("encoder_compute_budget"),
+          nb::arg("num_embeds_to_schedule"), "Makes room, evicting the oldest freeable items.")
+      .def(
+          "allocate",
+          [](Self& self, nb::handle request, std::int64_t input_id) {
+            const RequestId name = request_of(request);
+            const ItemId item = item_of(request, input_id);
+            const EmbeddingCount size = size_of(request, input_id);
+            or_raise(self.ledger.allocate(name, input_of(input_id), item, size));
+          },
+          nb::arg("request"), nb::arg("input_id"), "Charges the input's item.")
+      .def(
+          "get_cached_input_ids",
+          [](const Self& self, nb::handle request) {
+            return inputs_of(self.ledger.inputs_of(request_of(request)));
+          },
+          nb::arg("request"),
+          nb::sig("def get_cached_input_ids(self, request: object) -> set[int]"),
+          "A copy: the inputs that hold an item.")
+      .def(
+          "get_cached_num_encoder_embeds",
+          [](const Self& self, nb::handle request, std::int64_t input_id) -> nb::object {
+            const auto size = self.ledger.size_of(item_of(request, input_id));
+            return size.has_value() ? nb::cast(size->value()) : nb::none();
+          },
+          nb::arg("request"), nb::arg("input_id"),
+          nb::sig("def get_cached_num_encoder_embeds(self, request: object, input_id: int) -> int "
+                  "| None"),
+          "Embeddings that the input's item is charged for; None: it is not resident.")
+      .def(
+          "free_encoder_input",
+          [](Self& self, nb::handle request, std::int64_t input_id) {
+            const RequestId name = request_of(request);
+            self.ledger.release(name, input_of(input_id));
+          },
+          nb::arg("request"), nb::arg("input_id"), "Twice is fine.")
+      .def(
+          "free",
+          [](Self& self, nb::handle request) { self.ledger.release_all(request_of(request)); },
+          nb::arg("request"), "Releases every input of the request.")
+      .def(
+          "get_freed_mm_hashes", [](Self& self) { return texts(self.ledger.drain_freed()); },
+          nb::sig("def get_freed_mm_hashes(self) -> list[str]"), "What workers must drop.")
+      .def(
+          "reset", [](Self& self) { self.ledger.reset(); }, "Forgets everything.")
       .def_prop_ro("cache_size", [](const Self& self) { return self.ledger.capacity().value(); })
       .def_prop_ro("num_free_slots",
                    [](const Self& self) { return self.ledger.free_embeddings().value(); })
       .def_prop_ro("num_freeable_slots",
                    [](const Self& self) { return self.ledger.freeable_embeddings().value(); })
-      .def_prop_ro("cached", [](const Self& self) { return cached(self.ledger); },
-                   nb::sig("def cached(self) -> dict[str, set[str]]"))
-      .def_prop_ro("num_embeds_by_hash", [](const Self& self) { return sizes(self.ledger); },
-                   nb::sig("def num_embeds_by_hash(self) -> dict[str, int]"))
-      .def_prop_ro("request_cached_ids",
-                   [](const Self& self) { return request_inputs(self.ledger); },
-                   nb::sig("def request_cached_ids(self) -> dict[str, set[int]]"))
-      .def_prop_ro("freeable", [](const Self& self) { return freeable(self.ledger); },
-                   nb::sig("def freeable(self) -> collections.OrderedDict[str, int]"))
-      .def_prop_ro("freed", [](const Self& self) { return texts(self.ledger.freed()); },
-                   nb::sig("def freed(self) -> list[str]"));
+      .def_prop_ro(
+          "cached", [](const Self& self) { return cached(self.ledger); },
+          nb::sig("def cached(self) -> dict[str, set[str]]"))
+      .def_prop_ro(
+          "num_embeds_by_hash", [](const Self& self) { return sizes(self.ledger); },
+          nb::sig("def num_embeds_by_hash(self) -> dict[str, int]"))
+      .def_prop_ro(
+          "request_cached_ids", [](const Self& self) { return request_inputs(self.ledger); },
+          nb::sig("def request_cached_ids(self) -> dict[str, set[int]]"))
+      .def_prop_ro(
+          "freeable", [](const Self& self) { return freeable(self.ledger); },
+          nb::sig("def freeable(self) -> collections.OrderedDict[str, int]"))
+      .def_prop_ro(
+          "freed", [](const Self& self) { return texts(self.ledger.freed()); },
+          nb::sig("def freed(self) -> list[str]"));
 }
 
 /// The same for encoder-decoder models.
@@ -293,54 +317,65 @@ void bind_request_budget(nb::module_& module) {
   using Self = RequestBudget;
   nb::class_<Self>(module, "RequestBudget",
                    "vLLM's EncoderDecoderCacheManager: a budget, and no reuse.")
-      .def("__init__",
-           [](Self* self, std::int64_t cache_size) {
-             new (self) Self{EncoderDecoderLedger(embeds(cache_size))};
-           },
-           nb::arg("cache_size"))
-      .def("check_and_update_cache", [](Self&, nb::handle, std::int64_t) { return false; },
-           nb::arg("request"), nb::arg("input_id"), "Always False.")
-      .def("can_allocate",
-           [](const Self& self, nb::handle request, std::int64_t input_id,
-              std::int64_t encoder_compute_budget, std::int64_t num_embeds_to_schedule) {
-             return self.ledger.fits(
-                 demand_of(request, input_id, encoder_compute_budget, num_embeds_to_schedule));
-           },
-           nb::arg("request"), nb::arg("input_id"), nb::arg("encoder_compute_budget"),
-           nb::arg("num_embeds_to_schedule"))
-      .def("allocate",
-           [](Self& self, nb::handle request, std::int64_t input_id) {
-             const RequestId name = request_of(request);
-             const ItemId item = item_of(request, input_id);
-             const EmbeddingCount size = size_of(request, input_id);
-             or_raise(self.ledger.allocate(name, input_of(input_id), item, size));
-           },
-           nb::arg("request"), nb::arg("input_id"))
-      .def("get_cached_input_ids",
-           [](const Self& self, nb::handle request) {
-             return inputs_of(self.ledger.inputs_of(request_of(request)));
-           },
-           nb::arg("request"), nb::sig("def get_cached_input_ids(self, request: object) -> set[int]"))
-      .def("free_encoder_input",
-           [](Self& self, nb::handle request, std::int64_t input_id) {
-             const RequestId name = request_of(request);
-             self.ledger.release(name, input_of(input_id));
-           },
-           nb::arg("request"), nb::arg("input_id"), "Credits once, however often it is called.")
-      .def("free",
-           [](Self& self, nb::handle request) { self.ledger.release_all(request_of(request)); },
-           nb::arg("request"))
-      .def("get_freed_mm_hashes", [](Self& self) { return texts(self.ledger.drain_freed()); },
-           nb::sig("def get_freed_mm_hashes(self) -> list[str]"),
-           "One drain late: workers drop before they execute.")
+      .def(
+          "__init__",
+          [](Self* self, std::int64_t cache_size) {
+            new (self) Self{EncoderDecoderLedger(embeds(cache_size))};
+          },
+          nb::arg("cache_size"))
+      .def(
+          "check_and_update_cache", [](Self&, nb::handle, std::int64_t) { return false; },
+          nb::arg("request"), nb::arg("input_id"), "Always False.")
+      .def(
+          "can_allocate",
+          [](const Self& self, nb::handle request, std::int64_t input_id,
+             std::int64_t encoder_compute_budget, std::int64_t num_embeds_to_schedule) {
+            return self.ledger.fits(
+                demand_of(request, input_id, encoder_compute_budget, num_embeds_to_schedule));
+          },
+          nb::arg("request"), nb::arg("input_id"), nb::arg("encoder_compute_budget"),
+          nb::arg("num_embeds_to_schedule"))
+      .def(
+          "allocate",
+          [](Self& self, nb::handle request, std::int64_t input_id) {
+            const RequestId name = request_of(request);
+            const ItemId item = item_of(request, input_id);
+            const EmbeddingCount size = size_of(request, input_id);
+            or_raise(self.ledger.allocate(name, input_of(input_id), item, size));
+          },
+          nb::arg("request"), nb::arg("input_id"))
+      .def(
+          "get_cached_input_ids",
+          [](const Self& self, nb::handle request) {
+            return inputs_of(self.ledger.inputs_of(request_of(request)));
+          },
+          nb::arg("request"),
+          nb::sig("def get_cached_input_ids(self, request: object) -> set[int]"))
+      .def(
+          "free_encoder_input",
+          [](Self& self, nb::handle request, std::int64_t input_id) {
+            const RequestId name = request_of(request);
+            self.ledger.release(name, input_of(input_id));
+          },
+          nb::arg("request"), nb::arg("input_id"), "Credits once, however often it is called.")
+      .def(
+          "free",
+          [](Self& self, nb::handle request) { self.ledger.release_all(request_of(request)); },
+          nb::arg("request"))
+      .def(
+          "get_freed_mm_hashes", [](Self& self) { return texts(self.ledger.drain_freed()); },
+          nb::sig("def get_freed_mm_hashes(self) -> list[str]"),
+          "One drain late: workers drop before they execute.")
       .def("reset", [](Self& self) { self.ledger.reset(); })
       .def_prop_ro("cache_size", [](const Self& self) { return self.ledger.capacity().value(); })
       .def_prop_ro("num_free_slots",
                    [](const Self& self) { return self.ledger.free_embeddings().value(); })
-      .def_prop_ro("allocated", [](const Self& self) { return texts(self.ledger.allocated()); },
-                   nb::sig("def allocated(self) -> list[str]"))
-      .def_prop_ro("to_free", [](const Self& self) { return texts(self.ledger.to_free()); },
-                   nb::sig("def to_free(self) -> list[str]"));
+      .def_prop_ro(
+          "allocated", [](const Self& self) { return texts(self.ledger.allocated()); },
+          nb::sig("def allocated(self) -> list[str]"))
+      .def_prop_ro(
+          "to_free", [](const Self& self) { return texts(self.ledger.to_free()); },
+          nb::sig("def to_free(self) -> list[str]"));
 }
 
 }  // namespace

@@ -25,13 +25,12 @@ struct PrefixStore {
 using StorePtr = std::shared_ptr<PrefixStore>;
 
 KvKind kind_named(std::string_view name) {
-  for (const KvKind kind :
-       {KvKind::kFull, KvKind::kSliding, KvKind::kShared, KvKind::kRecurrent}) {
+  for (const KvKind kind : {KvKind::kFull, KvKind::kSliding, KvKind::kShared, KvKind::kRecurrent}) {
     if (to_string(kind) == name) return kind;
   }
-  raise(ErrorCode::kInvalidArgument,
-        "expected a kind of KV (full, sliding, shared, recurrent), got '" + std::string(name) +
-            "'");
+  raise(
+      ErrorCode::kInvalidArgument,
+      "expected a kind of KV (full, sliding, shared, recurrent), got '" + std::string(name) + "'");
 }
 
 /// Token ids from a tensor of i32 or i64, or from any sequence of ints.
@@ -111,8 +110,8 @@ class PyPrefillTurn {
         rows.append(
             nb::make_tuple(slice.first.value(), slice.count.value(), lend_bytes(slice.bytes)));
       }
-      groups.append(nb::make_tuple(
-          rows, group.state.empty() ? nb::none() : lend_bytes(group.state)));
+      groups.append(
+          nb::make_tuple(rows, group.state.empty() ? nb::none() : lend_bytes(group.state)));
     }
     return groups;
   }
@@ -166,8 +165,8 @@ class PyPrefillTurn {
   [[nodiscard]] nb::object lend_bytes(std::span<const std::byte> bytes) const {
     const std::uint64_t extent = bytes.size();
     return nb::cast(LentTensor{
-        prefill_, or_raise(TensorView::over(DType::kU8, or_raise(Shape::of({&extent, 1})),
-                                            bytes))});
+        prefill_,
+        or_raise(TensorView::over(DType::kU8, or_raise(Shape::of({&extent, 1})), bytes))});
   }
 
   std::shared_ptr<Prefill> prefill_;
@@ -184,9 +183,9 @@ class PyPrefixCache {
   PyPrefixCache(std::uint64_t budget, const std::string& policy, std::uint64_t max_sequences,
                 bool verify_hits) {
     auto store = std::make_shared<PrefixStore>(Bytes(budget));
-    store->cache = or_raise(PrefixCache::create({.max_sequences = EntryCount(max_sequences),
-                                                 .policy = or_raise(make_policy(policy))},
-                                                store->budget));
+    store->cache = or_raise(PrefixCache::create(
+        {.max_sequences = EntryCount(max_sequences), .policy = or_raise(make_policy(policy))},
+        store->budget));
     store->front = std::make_unique<PrefillOnce>(*store->cache,
                                                  PrefillOnceOptions{.verify_hits = verify_hits});
     store_ = std::move(store);
@@ -205,8 +204,8 @@ class PyPrefixCache {
     const PrefillRequest asked{
         .space = space, .layout = &prefill->layout, .prompt = &prefill->prompt};
     PrefillOnce& front = *prefill->store->front;
-    prefill->turn.emplace(or_raise(without_gil(
-        [&] { return wait ? front.wait_and_lead(asked) : front.lead(asked); })));
+    prefill->turn.emplace(or_raise(
+        without_gil([&] { return wait ? front.wait_and_lead(asked) : front.lead(asked); })));
     return PyPrefillTurn(std::move(prefill));
   }
 
@@ -252,41 +251,46 @@ void bind_layout(nb::module_& module) {
                         "A run of placeholder tokens whose rows come from an encoder.\n\n"
                         "offset, length: in tokens. splittable: may a prefix end inside? Not with "
                         "attention both ways.")
-      .def("__init__",
-           [](MediaSpan* self, std::uint32_t offset, std::uint32_t length,
-              const ContentDigest& content, std::string_view modality, bool splittable) {
-             new (self) MediaSpan{TokenCount(offset), TokenCount(length), modality_named(modality),
-                                  content, splittable};
-           },
-           nb::arg("offset"), nb::arg("length"), nb::arg("content"), nb::kw_only(),
-           nb::arg("modality") = "image", nb::arg("splittable") = true)
+      .def(
+          "__init__",
+          [](MediaSpan* self, std::uint32_t offset, std::uint32_t length,
+             const ContentDigest& content, std::string_view modality, bool splittable) {
+            new (self) MediaSpan{TokenCount(offset), TokenCount(length), modality_named(modality),
+                                 content, splittable};
+          },
+          nb::arg("offset"), nb::arg("length"), nb::arg("content"), nb::kw_only(),
+          nb::arg("modality") = "image", nb::arg("splittable") = true)
       .def_prop_ro("offset", [](const MediaSpan& self) { return self.offset.value(); })
       .def_prop_ro("length", [](const MediaSpan& self) { return self.length.value(); });
 
-  nb::class_<LayerGroup>(module, "LayerGroup",
-                         "Layers that keep their KV in the same way.\n\n"
-                         "kind         full, sliding, shared or recurrent.\n"
-                         "window       sliding: rows before a token that it sees besides its own.\n"
-                         "row_bytes    full, sliding: one token's rows in all layers of the group.\n"
-                         "state_bytes  recurrent: the state of all layers of the group.")
-      .def("__init__",
-           [](LayerGroup* self, std::string_view kind, std::uint32_t layers, std::uint32_t window,
-              std::uint32_t owner, std::uint64_t row_bytes, std::uint64_t state_bytes) {
-             new (self) LayerGroup{kind_named(kind), layers,           TokenCount(window),
-                                   owner,            Bytes(row_bytes), Bytes(state_bytes)};
-           },
-           nb::arg("kind") = "full", nb::kw_only(), nb::arg("layers") = 1, nb::arg("window") = 0,
-           nb::arg("owner") = 0, nb::arg("row_bytes") = 0, nb::arg("state_bytes") = 0);
+  nb::class_<LayerGroup>(
+      module, "LayerGroup",
+      "Layers that keep their KV in the same way.\n\n"
+      "kind         full, sliding, shared or recurrent.\n"
+      "window       sliding: rows before a token that it sees besides its own.\n"
+      "row_bytes    full, sliding: one token's rows in all layers of the group.\n"
+      "state_bytes  recurrent: the state of all layers of the group.")
+      .def(
+          "__init__",
+          [](LayerGroup* self, std::string_view kind, std::uint32_t layers, std::uint32_t window,
+             std::uint32_t owner, std::uint64_t row_bytes, std::uint64_t state_bytes) {
+            new (self)
+                LayerGroup{kind_named(kind),  layers, TokenCount(window), owner, Bytes(row_bytes),
+                           Bytes(state_bytes)};
+          },
+          nb::arg("kind") = "full", nb::kw_only(), nb::arg("layers") = 1, nb::arg("window") = 0,
+          nb::arg("owner") = 0, nb::arg("row_bytes") = 0, nb::arg("state_bytes") = 0);
 
   nb::class_<KvLayout>(module, "KvLayout",
                        "What a model's KV consists of; resume points are multiples of alignment.")
-      .def("__init__",
-           [](KvLayout* self, std::vector<LayerGroup> groups, std::uint32_t alignment) {
-             KvLayout layout{std::move(groups), TokenCount(alignment)};
-             or_raise(check_layout(layout));
-             new (self) KvLayout(std::move(layout));
-           },
-           nb::arg("groups"), nb::arg("alignment") = 1);
+      .def(
+          "__init__",
+          [](KvLayout* self, std::vector<LayerGroup> groups, std::uint32_t alignment) {
+            KvLayout layout{std::move(groups), TokenCount(alignment)};
+            or_raise(check_layout(layout));
+            new (self) KvLayout(std::move(layout));
+          },
+          nb::arg("groups"), nb::arg("alignment") = 1);
 }
 
 }  // namespace
@@ -315,11 +319,13 @@ void bind_prefix(nb::module_& module) {
            "or None).")
       .def("release", &PyPrefillTurn::release,
            "Lets go of what is held, as soon as nobody reads the tensors of kv(). Twice is fine.")
-      .def("__enter__", [](nb::object self) { return self; },
-           nb::sig("def __enter__(self) -> PrefillTurn"))
-      .def("__exit__",
-           [](PyPrefillTurn& self, nb::handle, nb::handle, nb::handle) { self.release(); },
-           nb::arg().none(), nb::arg().none(), nb::arg().none());
+      .def(
+          "__enter__", [](nb::object self) { return self; },
+          nb::sig("def __enter__(self) -> PrefillTurn"))
+      .def(
+          "__exit__",
+          [](PyPrefillTurn& self, nb::handle, nb::handle, nb::handle) { self.release(); },
+          nb::arg().none(), nb::arg().none(), nb::arg().none());
 
   nb::class_<PyPrefixCache>(
       module, "PrefixCache",
@@ -331,12 +337,13 @@ void bind_prefix(nb::module_& module) {
       .def(nb::init<std::uint64_t, const std::string&, std::uint64_t, bool>(),
            nb::arg("budget_bytes"), nb::kw_only(), nb::arg("policy") = "worth",
            nb::arg("max_sequences") = EntryCount::max().value(), nb::arg("verify_hits") = true)
-      .def("claim", &PyPrefixCache::claim, nb::arg("space"), nb::arg("layout"), nb::arg("tokens"),
-           nb::arg("spans") = std::vector<MediaSpan>(), nb::kw_only(), nb::arg("wait") = true,
-           nb::sig("def claim(self, space: NamespaceId, layout: KvLayout, tokens: object, spans: "
-                   "collections.abc.Sequence[MediaSpan] = (), *, wait: bool = True) -> PrefillTurn"),
-           "The longest legal resume point. wait: for somebody who is prefilling more of this "
-           "prompt.\n\ntokens: a tensor of i32 or i64, or ints.")
+      .def(
+          "claim", &PyPrefixCache::claim, nb::arg("space"), nb::arg("layout"), nb::arg("tokens"),
+          nb::arg("spans") = std::vector<MediaSpan>(), nb::kw_only(), nb::arg("wait") = true,
+          nb::sig("def claim(self, space: NamespaceId, layout: KvLayout, tokens: object, spans: "
+                  "collections.abc.Sequence[MediaSpan] = (), *, wait: bool = True) -> PrefillTurn"),
+          "The longest legal resume point. wait: for somebody who is prefilling more of this "
+          "prompt.\n\ntokens: a tensor of i32 or i64, or ints.")
       .def("explain", &PyPrefixCache::explain, nb::arg("space"), nb::arg("tokens"),
            nb::arg("spans") = std::vector<MediaSpan>(),
            nb::sig("def explain(self, space: NamespaceId, tokens: object, spans: "

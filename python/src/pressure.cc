@@ -53,20 +53,24 @@ struct HostGauge {
 
 void bind_pressure(nb::module_& module) {
   nb::class_<GovernorActions>(module, "GovernorActions", "What to do now, in bytes.")
-      .def_prop_ro("mode", [](const GovernorActions& a) { return std::string(to_string(a.mode)); },
-                   "relaxed, normal, pressure, critical or emergency.")
-      .def_prop_ro("trust",
-                   [](const GovernorActions& a) { return std::string(to_string(a.trust)); },
-                   "What may be believed of the gauge.")
+      .def_prop_ro(
+          "mode", [](const GovernorActions& a) { return std::string(to_string(a.mode)); },
+          "relaxed, normal, pressure, critical or emergency.")
+      .def_prop_ro(
+          "trust", [](const GovernorActions& a) { return std::string(to_string(a.trust)); },
+          "What may be believed of the gauge.")
       .def_prop_ro("admits",
                    [](const GovernorActions& a) { return a.admission == Admission::kOpen; })
-      .def_prop_ro("budget_bytes", [](const GovernorActions& a) { return a.budget.value(); },
-                   "Hard: nothing of ours may be beyond it when the actions are done.")
+      .def_prop_ro(
+          "budget_bytes", [](const GovernorActions& a) { return a.budget.value(); },
+          "Hard: nothing of ours may be beyond it when the actions are done.")
       .def_prop_ro("target_bytes", [](const GovernorActions& a) { return a.target.value(); })
-      .def_prop_ro("release_bytes", [](const GovernorActions& a) { return a.release.value(); },
-                   "Of clean entries, now.")
-      .def_prop_ro("drop_bytes", [](const GovernorActions& a) { return a.drop.value(); },
-                   "Of other entries, now.")
+      .def_prop_ro(
+          "release_bytes", [](const GovernorActions& a) { return a.release.value(); },
+          "Of clean entries, now.")
+      .def_prop_ro(
+          "drop_bytes", [](const GovernorActions& a) { return a.drop.value(); },
+          "Of other entries, now.")
       .def_prop_ro("next_step_seconds", [](const GovernorActions& a) {
         return static_cast<double>(a.next_step.count()) * 1e-9;
       });
@@ -74,14 +78,15 @@ void bind_pressure(nb::module_& module) {
   nb::class_<PyGovernor>(module, "Governor",
                          "Decides what leaves when others need memory, from what is missing.\n\n"
                          "Threads  Any: each step is one under the GIL.")
-      .def("__init__",
-           [](PyGovernor* self, std::uint64_t cap_bytes, std::uint64_t reserve_bytes) {
-             GovernorOptions options{.cap = Bytes(cap_bytes), .reserve = Bytes(reserve_bytes)};
-             or_raise(check(options));
-             new (self) PyGovernor{options, {}};
-           },
-           nb::arg("cap_bytes"), nb::arg("reserve_bytes"),
-           "cap_bytes: ours at most. reserve_bytes: what others may take before we react.")
+      .def(
+          "__init__",
+          [](PyGovernor* self, std::uint64_t cap_bytes, std::uint64_t reserve_bytes) {
+            GovernorOptions options{.cap = Bytes(cap_bytes), .reserve = Bytes(reserve_bytes)};
+            or_raise(check(options));
+            new (self) PyGovernor{options, {}};
+          },
+          nb::arg("cap_bytes"), nb::arg("reserve_bytes"),
+          "cap_bytes: ours at most. reserve_bytes: what others may take before we react.")
       .def("step", step_of, nb::arg("now_seconds"), nb::arg("ours_bytes"), nb::kw_only(),
            nb::arg("total_bytes") = nb::none(), nb::arg("used_bytes") = nb::none(),
            nb::arg("clean_bytes") = 0, nb::arg("planned_bytes") = 0, nb::arg("refused_bytes") = 0,
@@ -102,14 +107,15 @@ void bind_pressure(nb::module_& module) {
              }
              self->gauge = *std::move(gauge);
            })
-      .def("read",
-           [](HostGauge& self) {
-             const GaugeReading reading = or_raise(self.gauge->read());
-             return nb::make_tuple(reading.total.value(), reading.used.value(), reading.stall);
-           },
-           nb::sig("def read(self) -> tuple[int, int, float]"),
-           "Bytes in all, bytes used by anybody, and the share of time that work waited for "
-           "memory.");
+      .def(
+          "read",
+          [](HostGauge& self) {
+            const GaugeReading reading = or_raise(self.gauge->read());
+            return nb::make_tuple(reading.total.value(), reading.used.value(), reading.stall);
+          },
+          nb::sig("def read(self) -> tuple[int, int, float]"),
+          "Bytes in all, bytes used by anybody, and the share of time that work waited for "
+          "memory.");
 }
 
 }  // namespace afterimage::python

@@ -107,9 +107,9 @@ class PyAnswerCache {
  public:
   PyAnswerCache(std::uint64_t budget, const std::string& policy, std::uint64_t max_entries) {
     auto store = std::make_shared<AnswerStore>(Bytes(budget));
-    store->cache = or_raise(AnswerCache::create({.max_entries = EntryCount(max_entries),
-                                                 .policy = or_raise(make_policy(policy))},
-                                                store->budget, store->clock));
+    store->cache = or_raise(AnswerCache::create(
+        {.max_entries = EntryCount(max_entries), .policy = or_raise(make_policy(policy))},
+        store->budget, store->clock));
     store->front = std::make_unique<AnswerOnce>(*store->cache, store->clock);
     store_ = std::move(store);
   }
@@ -121,9 +121,8 @@ class PyAnswerCache {
     return without_gil([&] { return store_->cache->find(asked, rules); });
   }
 
-  void insert(const ScopeId& scope, std::string question, const Answer& answer,
-              double cost_seconds, std::optional<double> ttl_seconds,
-              std::vector<std::string> tags) {
+  void insert(const ScopeId& scope, std::string question, const Answer& answer, double cost_seconds,
+              std::optional<double> ttl_seconds, std::vector<std::string> tags) {
     Question asked(scope, std::move(question));
     const AnswerFacts facts = facts_of(cost_seconds, ttl_seconds, std::move(tags));
     or_raise(without_gil([&] { return store_->cache->insert(asked, answer, facts); }));
@@ -151,8 +150,7 @@ class PyAnswerCache {
         return fail(ErrorCode::kUnavailable, "the model could not be asked");
       }
     };
-    auto found =
-        without_gil([&] { return store_->front->get_or_answer(asked, rules, ask); });
+    auto found = without_gil([&] { return store_->front->get_or_answer(asked, rules, ask); });
     if (raised != nullptr) std::rethrow_exception(raised);
     return or_raise(std::move(found));
   }
@@ -220,45 +218,48 @@ void bind_answers(nb::module_& module) {
                       "Everything but the question's words that changes the answer: two questions "
                       "are compared only\ninside of one scope, and a different image is another "
                       "scope.")
-      .def("__init__",
-           [](ScopeId* self, const SpaceHolder& space, const nb::sequence& messages,
-              std::string tools, std::string response_format,
-              std::map<std::string, std::string> sampling,
-              std::map<std::string, std::string> other) {
-             new (self) ScopeId(scope_of(space, messages, std::move(tools),
-                                         std::move(response_format), std::move(sampling),
-                                         std::move(other)));
-           },
-           nb::arg("space"), nb::arg("messages"), nb::kw_only(), nb::arg("tools") = "",
-           nb::arg("response_format") = "",
-           nb::arg("sampling") = std::map<std::string, std::string>(),
-           nb::arg("other") = std::map<std::string, std::string>(),
-           nb::sig("def __init__(self, space: Namespace, messages: "
-                   "collections.abc.Sequence[tuple[str, collections.abc.Sequence[str | "
-                   "ContentDigest | tuple[str, ContentDigest] | None]]], *, tools: str = '', "
-                   "response_format: str = '', sampling: dict[str, str] = {}, other: dict[str, "
-                   "str] = {}) -> None"),
-           "messages: (role, parts), all of the conversation; a part is text, the digest of an "
-           "image, (modality,\ndigest), or None where the question's words stand.\n"
-           "sampling, other: every other field of the request, as text.")
-      .def("__eq__",
-           [](const ScopeId& self, nb::handle other) {
-             return nb::isinstance<ScopeId>(other) && self == nb::cast<const ScopeId&>(other);
-           },
-           nb::arg("other").none())
+      .def(
+          "__init__",
+          [](ScopeId* self, const SpaceHolder& space, const nb::sequence& messages,
+             std::string tools, std::string response_format,
+             std::map<std::string, std::string> sampling,
+             std::map<std::string, std::string> other) {
+            new (self)
+                ScopeId(scope_of(space, messages, std::move(tools), std::move(response_format),
+                                 std::move(sampling), std::move(other)));
+          },
+          nb::arg("space"), nb::arg("messages"), nb::kw_only(), nb::arg("tools") = "",
+          nb::arg("response_format") = "",
+          nb::arg("sampling") = std::map<std::string, std::string>(),
+          nb::arg("other") = std::map<std::string, std::string>(),
+          nb::sig("def __init__(self, space: Namespace, messages: "
+                  "collections.abc.Sequence[tuple[str, collections.abc.Sequence[str | "
+                  "ContentDigest | tuple[str, ContentDigest] | None]]], *, tools: str = '', "
+                  "response_format: str = '', sampling: dict[str, str] = {}, other: dict[str, "
+                  "str] = {}) -> None"),
+          "messages: (role, parts), all of the conversation; a part is text, the digest of an "
+          "image, (modality,\ndigest), or None where the question's words stand.\n"
+          "sampling, other: every other field of the request, as text.")
+      .def(
+          "__eq__",
+          [](const ScopeId& self, nb::handle other) {
+            return nb::isinstance<ScopeId>(other) && self == nb::cast<const ScopeId&>(other);
+          },
+          nb::arg("other").none())
       .def("__hash__", [](const ScopeId& self) {
         return static_cast<Py_ssize_t>(DigestHash{}(self.key) >> 1U);
       });
 
   nb::class_<Answer>(module, "Answer", "What a model said to one question.")
-      .def("__init__",
-           [](Answer* self, std::string text, std::string finish_reason, std::string model) {
-             new (self) Answer{.text = std::move(text),
-                               .finish_reason = std::move(finish_reason),
-                               .model = std::move(model)};
-           },
-           nb::arg("text"), nb::arg("finish_reason") = "stop", nb::arg("model") = "",
-           "finish_reason: in the words of the OpenAI API; only what is whole is kept.")
+      .def(
+          "__init__",
+          [](Answer* self, std::string text, std::string finish_reason, std::string model) {
+            new (self) Answer{.text = std::move(text),
+                              .finish_reason = std::move(finish_reason),
+                              .model = std::move(model)};
+          },
+          nb::arg("text"), nb::arg("finish_reason") = "stop", nb::arg("model") = "",
+          "finish_reason: in the words of the OpenAI API; only what is whole is kept.")
       .def_ro("text", &Answer::text)
       .def_ro("finish_reason", &Answer::finish_reason)
       .def_ro("model", &Answer::model);
@@ -267,8 +268,7 @@ void bind_answers(nb::module_& module) {
       .def_ro("answer", &AnswerLookup::answer)
       .def_prop_ro("avoided_work", &AnswerLookup::avoided_work,
                    "The answer is there, and no model was asked for it.")
-      .def_prop_ro("seconds_saved",
-                   [](const AnswerLookup& self) { return seconds(self.saved); })
+      .def_prop_ro("seconds_saved", [](const AnswerLookup& self) { return seconds(self.saved); })
       .def_prop_ro("steps", steps_of, nb::sig("def steps(self) -> list[tuple[str, str, str]]"),
                    "Down the ladder: (rung, verdict, the question that the answer was given to).");
 }
@@ -307,9 +307,9 @@ void bind_semantic(nb::module_& module) {
            "All that depends on something; returns how many.")
       .def("stats", &PyAnswerCache::stats, nb::sig("def stats(self) -> dict[str, int | float]"));
   module.def("eligibility", eligible, nb::arg("question"), nb::kw_only(),
-             nb::arg("temperature") = nb::none(), nb::arg("seeded") = false,
-             nb::arg("choices") = 1, nb::arg("log_probabilities") = false,
-             nb::arg("offers_tools") = false, nb::arg("has_tool_results") = false,
+             nb::arg("temperature") = nb::none(), nb::arg("seeded") = false, nb::arg("choices") = 1,
+             nb::arg("log_probabilities") = false, nb::arg("offers_tools") = false,
+             nb::arg("has_tool_results") = false,
              nb::sig("def eligibility(question: str, *, temperature: float | None = None, seeded: "
                      "bool = False, choices: int = 1, log_probabilities: bool = False, "
                      "offers_tools: bool = False, has_tool_results: bool = False) -> tuple[str, "

@@ -80,8 +80,7 @@ class PyDiskTier {
             .has_value();
       }
       PackedTensors packed = pack(views);
-      return store->tier
-          ->put(key, {.tensors = std::move(packed.forms), .cost = cost}, packed.bytes)
+      return store->tier->put(key, {.tensors = std::move(packed.forms), .cost = cost}, packed.bytes)
           .has_value();
     });
   }
@@ -97,8 +96,7 @@ class PyDiskTier {
       return std::pair(std::move(**entry), *std::move(views));
     });
     if (!found.has_value()) return nb::none();
-    const auto held =
-        std::make_shared<const HeldEntry>(HeldEntry{store, std::move(found->first)});
+    const auto held = std::make_shared<const HeldEntry>(HeldEntry{store, std::move(found->first)});
     return lend(held, found->second);
   }
 
@@ -187,10 +185,12 @@ void bind_disk(nb::module_& module) {
       .def("flush", &PyDiskTier::flush, "What was put before is safe from a power failure.")
       .def("close", &PyDiskTier::close, "Twice is fine.")
       .def("stats", &PyDiskTier::stats, nb::sig("def stats(self) -> dict[str, int | str]"))
-      .def("__enter__", [](nb::object self) { return self; },
-           nb::sig("def __enter__(self) -> DiskTier"))
-      .def("__exit__", [](PyDiskTier& self, nb::handle, nb::handle, nb::handle) { self.close(); },
-           nb::arg().none(), nb::arg().none(), nb::arg().none());
+      .def(
+          "__enter__", [](nb::object self) { return self; },
+          nb::sig("def __enter__(self) -> DiskTier"))
+      .def(
+          "__exit__", [](PyDiskTier& self, nb::handle, nb::handle, nb::handle) { self.close(); },
+          nb::arg().none(), nb::arg().none(), nb::arg().none());
 }
 
 /// A policy and the places that it knows, so that no call can name one that is not there.
@@ -275,13 +275,15 @@ void bind_policy(nb::module_& module) {
            "The entry is gone; its number is used again.")
       .def("park", &PyPolicy::park, nb::arg("entry"), "The entry cannot leave now.")
       .def("unpark", &PyPolicy::unpark, nb::arg("entry"), "It can.")
-      .def("victim", &PyPolicy::victim,
-           "The entry that should leave first. None: all are parked.");
-  module.def("policy_names", [] {
-    std::vector<std::string> names;
-    for (const std::string_view name : policy_names()) names.emplace_back(name);
-    return names;
-  }, "What EvictionPolicy and the caches take, the default first.");
+      .def("victim", &PyPolicy::victim, "The entry that should leave first. None: all are parked.");
+  module.def(
+      "policy_names",
+      [] {
+        std::vector<std::string> names;
+        for (const std::string_view name : policy_names()) names.emplace_back(name);
+        return names;
+      },
+      "What EvictionPolicy and the caches take, the default first.");
 }
 
 }  // namespace
@@ -289,15 +291,14 @@ void bind_policy(nb::module_& module) {
 void bind_tiers(nb::module_& module) {
   bind_disk(module);
   bind_policy(module);
-  module.def("checksum",
-             [](nb::handle data) {
-               const BorrowedTensor tensor = borrow_tensor(data);
-               const Checksum sum =
-                   without_gil([&] { return Checksum::of(tensor.view.bytes()); });
-               return nb::bytes(&sum, sizeof sum);
-             },
-             nb::arg("data"),
-             "XXH3-128 of bytes, 16 bytes: against accidents, not against an attacker.");
+  module.def(
+      "checksum",
+      [](nb::handle data) {
+        const BorrowedTensor tensor = borrow_tensor(data);
+        const Checksum sum = without_gil([&] { return Checksum::of(tensor.view.bytes()); });
+        return nb::bytes(&sum, sizeof sum);
+      },
+      nb::arg("data"), "XXH3-128 of bytes, 16 bytes: against accidents, not against an attacker.");
 }
 
 }  // namespace afterimage::python

@@ -20,15 +20,19 @@ nb::dlpack::dtype to_dlpack(DType dtype) {
   using Code = nb::dlpack::dtype_code;
   const auto code = [&] {
     switch (dtype) {
-      case DType::kBF16: return Code::Bfloat;
+      case DType::kBF16:
+        return Code::Bfloat;
       case DType::kF16:
       case DType::kF32:
-      case DType::kF64: return Code::Float;
-      case DType::kU8: return Code::UInt;
+      case DType::kF64:
+        return Code::Float;
+      case DType::kU8:
+        return Code::UInt;
       case DType::kI8:
       case DType::kI16:
       case DType::kI32:
-      case DType::kI64: return Code::Int;
+      case DType::kI64:
+        return Code::Int;
     }
     return Code::UInt;
   }();
@@ -79,17 +83,17 @@ std::string refusal(nb::handle object) {
 
 Result<TensorView> view_of(const nb::ndarray<nb::ro>& array) {
   if (array.device_type() != nb::device::cpu::value) {
-    return fail(ErrorCode::kInvalidArgument,
-                "expected a tensor in CPU memory, got one of " + shape_text(array) +
-                    " on another device: call .cpu()");
+    return fail(ErrorCode::kInvalidArgument, "expected a tensor in CPU memory, got one of " +
+                                                 shape_text(array) +
+                                                 " on another device: call .cpu()");
   }
   const std::optional<DType> dtype = from_dlpack(array.dtype());
   if (!dtype.has_value()) {
     return fail(ErrorCode::kInvalidArgument,
                 "expected a tensor of f32, f16, bf16, f64, i8, u8, i16, i32 or i64, got one of " +
                     shape_text(array) + " of another dtype (DLPack code " +
-                    std::to_string(array.dtype().code) + ", " +
-                    std::to_string(array.dtype().bits) + " bits)");
+                    std::to_string(array.dtype().code) + ", " + std::to_string(array.dtype().bits) +
+                    " bits)");
   }
   if (!c_contiguous(array)) {
     return fail(ErrorCode::kInvalidArgument,
@@ -110,8 +114,8 @@ nb::ndarray<nb::ro, nb::array_api> array_of(nb::handle self) {
   for (std::size_t axis = 0; axis < lent.view.shape().rank(); ++axis) {
     shape[axis] = lent.view.shape()[axis];
   }
-  return {lent.view.bytes().data(), lent.view.shape().rank(), shape.data(),  self,
-          nullptr,                  to_dlpack(lent.view.dtype())};
+  return {lent.view.bytes().data(),    lent.view.shape().rank(), shape.data(), self, nullptr,
+          to_dlpack(lent.view.dtype())};
 }
 
 /// The same in memory of its own, which the consumer may write to.
@@ -126,7 +130,7 @@ nb::ndarray<nb::array_api> copy_of(const LentTensor& lent) {
   const nb::capsule owner(copy.release(), [](void* memory) noexcept {
     delete static_cast<std::vector<std::byte>*>(memory);
   });
-  return {data,    lent.view.shape().rank(), shape.data(), owner,
+  return {data,    lent.view.shape().rank(),    shape.data(), owner,
           nullptr, to_dlpack(lent.view.dtype())};
 }
 
@@ -176,18 +180,20 @@ template <typename Tag>
 void bind_digest(nb::module_& module, const char* name, const char* doc) {
   using This = Digest<Tag>;
   nb::class_<This>(module, name, doc)
-      .def("__init__",
-           [](This* self, const nb::bytes& bytes) {
-             if (bytes.size() != kDigestBytes) {
-               raise(ErrorCode::kInvalidArgument, "expected 32 bytes, got " +
-                                                      std::to_string(bytes.size()));
-             }
-             new (self) This();
-             std::memcpy(self->bytes.data(), bytes.data(), kDigestBytes);
-           },
-           nb::arg("bytes"), "From its 32 bytes.")
-      .def_static("from_hex", [](std::string_view hex) { return or_raise(This::from_hex(hex)); },
-                  nb::arg("hex"), "From 64 hexadecimal digits.")
+      .def(
+          "__init__",
+          [](This* self, const nb::bytes& bytes) {
+            if (bytes.size() != kDigestBytes) {
+              raise(ErrorCode::kInvalidArgument,
+                    "expected 32 bytes, got " + std::to_string(bytes.size()));
+            }
+            new (self) This();
+            std::memcpy(self->bytes.data(), bytes.data(), kDigestBytes);
+          },
+          nb::arg("bytes"), "From its 32 bytes.")
+      .def_static(
+          "from_hex", [](std::string_view hex) { return or_raise(This::from_hex(hex)); },
+          nb::arg("hex"), "From 64 hexadecimal digits.")
       .def("hex", &This::hex, "64 lower-case hexadecimal digits.")
       .def("__bytes__",
            [](const This& self) { return nb::bytes(self.bytes.data(), self.bytes.size()); })
@@ -195,11 +201,12 @@ void bind_digest(nb::module_& module, const char* name, const char* doc) {
            [name = std::string(name)](const This& self) { return name + "(" + self.hex() + ")"; })
       .def("__hash__",
            [](const This& self) { return static_cast<Py_ssize_t>(DigestHash{}(self) >> 1U); })
-      .def("__eq__",
-           [](const This& self, nb::handle other) {
-             return nb::isinstance<This>(other) && self == nb::cast<const This&>(other);
-           },
-           nb::arg("other").none())
+      .def(
+          "__eq__",
+          [](const This& self, nb::handle other) {
+            return nb::isinstance<This>(other) && self == nb::cast<const This&>(other);
+          },
+          nb::arg("other").none())
       .def("__lt__", [](const This& self, const This& other) { return self < other; });
 }
 
@@ -254,8 +261,10 @@ DType dtype_named(std::string_view name) {
   for (const DType dtype : kDTypes) {
     if (to_string(dtype) == name) return dtype;
   }
-  raise(ErrorCode::kInvalidArgument, "expected a dtype (f32, f16, bf16, f64, i8, u8, i16, i32, "
-                                     "i64), got '" + std::string(name) + "'");
+  raise(ErrorCode::kInvalidArgument,
+        "expected a dtype (f32, f16, bf16, f64, i8, u8, i16, i32, "
+        "i64), got '" +
+            std::string(name) + "'");
 }
 
 Modality modality_named(std::string_view name) {
@@ -272,27 +281,30 @@ void bind_words(nb::module_& module) {
                          "Read it without a copy through the buffer protocol (numpy.asarray) or "
                          "DLPack 1.0\n(numpy.from_dlpack). Consumers of older DLPack get a copy. "
                          "Its entry stays pinned while\nanybody holds it or reads it.")
-      .def_prop_ro("dtype", [](const LentTensor& self) { return to_string(self.view.dtype()); },
-                   "Element type: f32, f16, bf16, f64, i8, u8, i16, i32 or i64.")
+      .def_prop_ro(
+          "dtype", [](const LentTensor& self) { return to_string(self.view.dtype()); },
+          "Element type: f32, f16, bf16, f64, i8, u8, i16, i32 or i64.")
       .def_prop_ro("shape", shape_of, nb::sig("def shape(self) -> tuple[int, ...]"),
                    "Extents, outermost first.")
-      .def_prop_ro("nbytes", [](const LentTensor& self) { return self.view.bytes().size(); },
-                   "Bytes of all elements.")
+      .def_prop_ro(
+          "nbytes", [](const LentTensor& self) { return self.view.bytes().size(); },
+          "Bytes of all elements.")
       .def("__dlpack__", dlpack, nb::kw_only(), nb::arg("stream") = nb::none(),
            nb::arg("max_version") = nb::none(), nb::arg("dl_device") = nb::none(),
            nb::arg("copy") = nb::none(),
            nb::sig("def __dlpack__(self, *, stream: object | None = None, max_version: tuple[int, "
                    "int] | None = None, dl_device: tuple[int, int] | None = None, copy: bool | "
                    "None = None) -> object"))
-      .def("__dlpack_device__", [](const LentTensor&) { return nb::make_tuple(1, 0); },
-           nb::sig("def __dlpack_device__(self) -> tuple[int, int]"))
+      .def(
+          "__dlpack_device__", [](const LentTensor&) { return nb::make_tuple(1, 0); },
+          nb::sig("def __dlpack_device__(self) -> tuple[int, int]"))
       .def("__repr__", [](const LentTensor& self) {
         return "Tensor(" + std::string(to_string(self.view.dtype())) + ", " +
                to_string(self.view.shape()) + ")";
       });
   bind_digest<ContentDigestTag>(module, "ContentDigest", "SHA-256 of a media item's raw bytes.");
-  bind_digest<DecodedDigestTag>(
-      module, "DecodedDigest", "SHA-256 of decoded pixels, samples or tensors with their form.");
+  bind_digest<DecodedDigestTag>(module, "DecodedDigest",
+                                "SHA-256 of decoded pixels, samples or tensors with their form.");
   bind_digest<EncoderKeyTag>(
       module, "EncoderKey",
       "Names one encoder output: content, preprocessing, encoder, weights and tenant.");
