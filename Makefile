@@ -61,7 +61,8 @@ bench: ## medians and ratios, with the peers beside them
 	cmake --build build/release -j $(JOBS)
 	bench/run.py build/release
 
-python: install-deps ## the Python package's wheel and source distribution, in build/python
+python: ## the Python package's wheel and source distribution, in build/python
+	$(call install,python)
 	python/build.sh build/python
 
 test-python: ## the Python package in a fresh virtual environment; SANITIZE=1 with ASan and UBSan

@@ -56,5 +56,5 @@ case $what in
     "$env/bin/pytest" -q -p no:cacheprovider .
     [ -n "${SANITIZE:-}" ] || "$env/bin/mypy" --strict --config-file ../pyproject.toml --cache-dir "$out/mypy" ../examples
     ;;
-  *) "$env/bin/pytest" -q -p no:cacheprovider "with_$what" ;;
+  *) "$env/bin/pytest" -q -p no:cacheprovider -W default "with_$what" ;;  # warnings of others are theirs
 esac

@@ -107,6 +107,15 @@ def test_a_small_budget_costs_hits_and_nothing_else(architecture: Architecture) 
     assert warm.prefixes.stats()["resident_bytes"] <= 200_000
 
 
+def test_in_bfloat16_too(architecture: Architecture) -> None:
+    warm = Reuse(architecture.model().bfloat16(), block_tokens=16)
+    cold = Reuse(architecture.model().bfloat16(), block_tokens=16, budget_bytes=0)
+    inputs = architecture.prompt([words(20, 1), 1, words(25, 2)])
+    for _ in range(2):
+        alike(warm, cold, inputs)
+    assert warm.stats()["tokens_reused"] > 0
+
+
 def test_new_weights_find_nothing(architecture: Architecture) -> None:
     reuse, inputs = Reuse(architecture.model(), block_tokens=16), architecture.prompt([words(40, 1), 1, words(9, 3)])
     run(reuse, inputs)
