@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python" / "test
 from conftest import FakeRequest
 from peer_encoder_cache_manager import PeerEncoderCacheManager
 
-ROUNDS = 11
+ROUNDS = 31
 
 
 def requests(items_each: int) -> list[FakeRequest]:

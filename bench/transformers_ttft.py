@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python" / "test
 from afterimage.transformers import Reuse
 from small_models import IMAGE, Architecture, words
 
-TURNS, ROUNDS = 5, 3
+TURNS, ROUNDS = 6, 5
 
 
 def larger() -> Any:
@@ -59,7 +59,7 @@ def main() -> None:
     plain, reused = [], []
     for _ in range(ROUNDS):
         plain.append(conversation(architecture, model.generate))
-        with Reuse(model, block_tokens=64) as reuse:
+        with Reuse(model, block_tokens=128) as reuse:
             reused.append(conversation(architecture, reuse.generate))
             stats = reuse.stats()
     print(f"\n{'time to first token':24}{'without':>12}{'with reuse':>12}{'ratio':>8}")
