@@ -20,7 +20,7 @@ SOURCES = git ls-files '*.h' '*.cc'
 llama = @[ "$(LLAMA)" = 0 ] || $(MAKE) --no-print-directory llama || \
   echo "Going on without llama.cpp: the reason stands above, and what needs that engine is left out."
 
-.PHONY: help run llama drill traces test test-release tsan bench build fmt lint analyze fuzz docs examples install-deps clean
+.PHONY: help run llama drill traces test test-release tsan python test-python test-transformers test-vllm bench bench-python build fmt lint analyze fuzz docs examples install-deps clean
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -56,6 +56,7 @@ test: ## everything, under AddressSanitizer and UndefinedBehaviorSanitizer
 	cmake --preset dev -DAFTERIMAGE_LLAMA=$(if $(filter 0,$(LLAMA)),OFF,AUTO)
 	cmake --build --preset dev -j $(JOBS)
 	$(CTEST) --test-dir build/dev
+	@$(MAKE) --no-print-directory test-python NO_INSTALL=1
 
 tsan: ## the same tests under ThreadSanitizer
 	$(call install,test)
@@ -75,6 +76,26 @@ bench: ## medians and ratios, with the peers beside them
 	  -DAFTERIMAGE_LLAMA=$(if $(filter 0,$(LLAMA)),OFF,AUTO)
 	cmake --build build/release -j $(JOBS)
 	bench/run.py build/release
+
+python: ## the Python package's wheel and source distribution, in build/python
+	$(call install,python)
+	python/build.sh build/python
+
+test-python: ## the Python package in a fresh virtual environment; SANITIZE=1 with ASan and UBSan
+	$(call install,test)
+	python/test.sh
+
+test-transformers: ## the same for afterimage.transformers, with torch and transformers
+	$(call install,test)
+	python/test.sh transformers
+
+test-vllm: ## the same for afterimage.vllm, with vLLM itself
+	$(call install,test)
+	python/test.sh vllm
+
+bench-python: ## what a call through the Python binding costs, and the time to first token with transformers
+	$(call install,test)
+	python/test.sh bench
 
 fmt: ## format every C++ file (clang-format-19)
 	$(call install,clang)

@@ -10,7 +10,10 @@
 #                                    the Prometheus that tests ask (without them those tests are skipped), and what the
 #                                    official clients of the API need: Node with npm, Python's virtual environments
 #   scripts/install-deps.sh bench    and the benchmarks with their Python peers
-#   scripts/install-deps.sh llama    and what fetches llama.cpp for the engine of that name
+    llama) packages="$packages python3-pip" ;;
+    python) packages="$packages python3-dev python3-venv" ;;
+    clang) packages="$packages clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev" ;;
+    *) echo "install-deps.sh: '$extra' is not one of: test, bench, llama, python, clang" >&2; exit 2 ;;
 #   scripts/install-deps.sh clang    and the rest of clang-19: format, tidy, fuzz
 set -eu
 
@@ -27,14 +30,20 @@ for extra in "$@"; do
   case "$extra" in
     bench) packages="$packages libbenchmark-dev python3-numpy python3-faiss openssl librocksdb-dev liblmdb-dev wrk" ;;
     test)
-      packages="$packages clang-19 libclang-rt-19-dev prometheus $browser python3-venv util-linux"
+      packages="$packages clang-19 libclang-rt-19-dev prometheus $browser python3-dev python3-venv util-linux"
       # Whoever has another Node keeps it: the distribution's npm would not go with it.
       command -v node >/dev/null || packages="$packages nodejs"
       command -v npm >/dev/null || packages="$packages npm"
       ;;
+<<<<<<< HEAD
     llama) packages="$packages python3-pip" ;;
     clang) packages="$packages clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev" ;;
     *) echo "install-deps.sh: '$extra' is not one of: test, bench, llama, clang" >&2; exit 2 ;;
+=======
+    python) packages="$packages python3-dev python3-venv" ;;
+    clang) packages="$packages clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev" ;;
+    *) echo "install-deps.sh: '$extra' is not one of: test, bench, python, clang" >&2; exit 2 ;;
+>>>>>>> h2
   esac
 done
 

@@ -134,6 +134,11 @@ void EncoderLedger::reset() {
   free_ = freeable_embeddings_ = capacity_;
 }
 
+std::optional<EmbeddingCount> EncoderLedger::size_of(const ItemId& item) const {
+  const auto it = entries_.find(item);
+  return it == entries_.end() ? std::nullopt : std::optional(it->second.size);
+}
+
 std::vector<InputIndex> EncoderLedger::inputs_of(const RequestId& request) const {
   std::vector<InputIndex> inputs;
   const auto holder = requests_.find(request);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <unordered_map>
 #include <vector>
@@ -55,6 +56,7 @@ struct SizedItem {
 ///            can_allocate(r, i, budget, n)      make_room({size, budget, n})
 ///            allocate(r, i)                     allocate
 ///            get_cached_input_ids(r)            inputs_of
+///            get_cached_num_encoder_embeds(r, i) size_of
 ///            free_encoder_input(r, i), free(r)  release, release_all
 ///            get_freed_mm_hashes(), reset()     drain_freed, reset
 ///            cached, freeable, freed            references, freeable, freed
@@ -99,6 +101,8 @@ class EncoderLedger {
   /// The inputs that hold an item, ascending.
   [[nodiscard]] std::vector<InputIndex> inputs_of(const RequestId& request) const;
   [[nodiscard]] EmbeddingCount capacity() const { return capacity_; }
+  /// What a resident item is charged for. nullopt: it is absent.
+  [[nodiscard]] std::optional<EmbeddingCount> size_of(const ItemId& item) const;
   /// Not charged to any item.
   [[nodiscard]] EmbeddingCount free_embeddings() const { return free_; }
   /// Free, or charged to items that nobody references: the most that make_room() can provide.

@@ -41,8 +41,10 @@ TEST(EncoderLedger, OfNoCapacityHoldsOnlyEmptyItems) {
 TEST(EncoderLedger, AMissThenAHitThenARest) {
   EncoderLedger ledger(n(10));
   EXPECT_FALSE(ledger.take(kFirst, input(0), kCat));
+  EXPECT_EQ(ledger.size_of(kCat), std::nullopt);
   EXPECT_TRUE(ledger.make_room({.size = n(4)}));
   ASSERT_TRUE(ledger.allocate(kFirst, input(0), kCat, n(4)).has_value());
+  EXPECT_EQ(ledger.size_of(kCat), n(4));
   EXPECT_TRUE(ledger.take(kFirst, input(0), kCat));
   EXPECT_EQ(ledger.free_embeddings(), n(6));
   EXPECT_EQ(ledger.freeable_embeddings(), n(6));

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Afterimage authors
+"""Prefill once: generate() goes on from the longest prefix that was computed before, images included."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from types import TracebackType
+from typing import Any
+
+import torch
+from transformers import DynamicCache
+
+import afterimage as ai
+from afterimage.transformers.encode_once import EncodeOnce
+from afterimage.transformers.identity import namespace_of
+from afterimage.transformers.kv import KvRows, empty_cache
+from afterimage.transformers.prompt import Prompt
+
+
+class Reuse:
+    """Encode once and prefill once for one model.
+
+    A prompt is computed in blocks of block_tokens (longer where an image would be cut), and KV is kept at the borders
+    of blocks. So what is computed after a resume is computed in the very calls of a prompt that resumes nowhere, and
+    is bit for bit the same.
+
+    budget_bytes   host memory for KV and as much for encoder outputs. 0: nothing is kept, all is computed alike.
+    weights_epoch  names the weights; without it nothing is shared with other objects.
+
+    Errors   Prompts that are not understood (batches, padding, video, a cache of the caller's) are given to the model
+             as they are: see stats()["passed_on"].
+    Threads  As the model: one call at a time.
+    """
+
+    def __init__(self, model: Any, *, budget_bytes: int = 1 << 30, block_tokens: int = 64, weights_epoch: str | None = None) -> None:
+        if block_tokens < 1:
+            raise ai.errors.InvalidArgument(f"expected block_tokens of at least 1, got {block_tokens}")
+        self.model, self._block = model, block_tokens
+        self._epoch = uuid.uuid4().hex if weights_epoch is None else weights_epoch
+        self.images = EncodeOnce(model, budget_bytes=budget_bytes, weights_epoch=self._epoch)
+        self.prefixes = ai.PrefixCache(budget_bytes)
+        self._rows: KvRows | None = None
+        self._passed_on = 0
+
+    def close(self) -> None:
+        """The model is as it was, and what was kept is gone. Twice is fine."""
+        self.images.close()
+        self.images.cache.close()
+        self.prefixes.close()
+
+    def __enter__(self) -> Reuse:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def stats(self) -> dict[str, int]:
+        prefixes, images = self.prefixes.stats(), self.images.cache.stats()
+        return {
+            "tokens_reused": prefixes["tokens_reused"],
+            "prefix_hits": prefixes["hits"],
+            "images_encoded": int(images["insertions"] + images["uncached"]),
+            "images_reused": int(images["hits"]),
+            "passed_on": self._passed_on,
+        }
+
+    @torch.no_grad()
+    def generate(self, input_ids: torch.Tensor, **arguments: Any) -> Any:
+        """model.generate with the processor's output, and what else it takes."""
+        names = ("attention_mask", "pixel_values", "image_grid_thw", "image_sizes", "token_type_ids", "mm_token_type_ids")
+        inputs = {"input_ids": input_ids, **{name: arguments[name] for name in names if name in arguments}}
+        settings = {name: value for name, value in arguments.items() if name not in names}
+        try:
+            if "past_key_values" in arguments:
+                raise ai.errors.Unsupported("a cache of the caller's")
+            # Arguments that change what is prefilled: generate() has many others that do not.
+            if odd := [name for name in arguments if name.startswith(("pixel_values_", "video_", "input_features", "inputs_embeds"))]:
+                raise ai.errors.Unsupported(", ".join(odd))
+            cache = self.prefill(inputs)
+        except ai.errors.Unsupported:
+            self._passed_on += 1
+            return self.model.generate(input_ids=input_ids, **arguments)
+        return self.model.generate(
+            input_ids=input_ids, attention_mask=torch.ones_like(input_ids), past_key_values=cache, **settings
+        )
+
+    @torch.no_grad()
+    def prefill(self, inputs: dict[str, Any]) -> DynamicCache:
+        """KV of all tokens but the last: model.generate(input_ids, past_key_values=it) goes on from there.
+
+        inputs: the processor's output for one prompt. Unsupported: it is none.
+        """
+        space = namespace_of(self.model, self._epoch)
+        prompt = Prompt(self.model, self.images, space, inputs)
+        if len(prompt) < 2 or any(span.offset + span.length == len(prompt) for span in prompt.spans):
+            raise ai.errors.Unsupported("a prompt that ends in an image, or has one token")
+        root = space.prefix_root(image=ai.PreprocessRecipe(f"blocks of {self._block}"))
+        cache = empty_cache(self.model)
+        cuts = sorted({0, *prompt.cuts(self._block), len(prompt) - 1})
+        if self._rows is None:  # the layout is known once something was computed
+            self._compute(prompt, cache, cuts[:2])
+            self._rows = KvRows(cache, self._block)
+            cache = empty_cache(self.model)
+        with self.prefixes.claim(root, self._rows.layout, prompt.ids[0].cpu().contiguous(), prompt.spans) as turn:
+            resume = turn.resume
+            if resume > 0:
+                self._rows.restore(cache, turn, prompt.ids.device)
+            self._go_on(prompt, cache, turn, [at for at in cuts if at >= resume])
+        if prompt.rope_deltas is not None:
+            self.model.model.rope_deltas = prompt.rope_deltas
+        return cache
+
+    def _go_on(self, prompt: Prompt, cache: DynamicCache, turn: ai.PrefillTurn, cuts: list[int]) -> None:
+        """Computes from where the cache stands, block by block, and keeps whole blocks."""
+        assert self._rows is not None
+        resume, began, snapshots = cuts[0], time.monotonic(), []
+        whole = [at for at in cuts[1:] if at % self._block == 0]
+        wanted = {*turn.snapshots, *whole[-1:]} if self._rows.needs_snapshots else set()
+        for first, end in zip(cuts, cuts[1:], strict=False):
+            self._compute(prompt, cache, [first, end])
+            if end in wanted and end in whole:
+                snapshots.append((end, self._rows.snapshot(cache)))
+        if whole:
+            rows = self._rows.rows(cache, resume, whole[-1])
+            try:
+                turn.commit(whole[-1], resume, rows, snapshots, time.monotonic() - began)
+            except (ai.errors.NoSpace, ai.errors.Unavailable):
+                pass  # it was computed, and that is all
+
+    def _compute(self, prompt: Prompt, cache: DynamicCache, cuts: list[int]) -> None:
+        for first, end in zip(cuts, cuts[1:], strict=False):
+            self.model.model(**prompt.part(first, end), past_key_values=cache, use_cache=True)

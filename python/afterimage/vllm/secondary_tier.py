@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Afterimage authors
+"""KV blocks on disk behind vLLM's tiering seam: a hard cap, checksums on every read, safe restarts.
+
+    "secondary_tiers": [{"type": "SecondaryTier", "module_path": "afterimage.vllm",
+                         "folder": "/var/cache/afterimage/kv", "capacity_bytes": 68719476736}]
+
+Keys     vLLM's block hash and group under the model, its dtypes, layout, parallelism, the bytes of a block and the
+         weights' epoch (setting weights_epoch): another model's folder, or yesterday's, never serves.
+Errors   A block that cannot be read, or is not what was stored, fails its job's keys and nothing else.
+Threads  vLLM's scheduler calls; a few threads of the tier's own wait for the disk.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from queue import SimpleQueue
+from typing import Any
+
+from afterimage._core import DiskTier, Namespace
+from afterimage.errors import InvalidArgument
+from afterimage.vllm.bases import JobResult, LookupResult, RequestOffloadingContext, SecondaryTierManager, model_of
+
+try:
+    from vllm.v1.kv_offload.base import Medium as _Medium
+
+    _STORAGE: Any = _Medium.STORAGE
+except (ImportError, AttributeError):
+    _STORAGE = None
+
+
+def _layout_of(spec: Any) -> dict[str, str]:
+    """What of a deployment changes the bytes of a block, besides the tokens."""
+    config = getattr(spec, "config", None)
+    if config is not None and hasattr(config, "model"):  # vLLM 0.28 and later
+        parallel = config.parallel
+        sizes = ("world_size", "tp_size", "pp_size", "pcp_size", "dcp_size")
+        return {
+            "model": config.model.name,
+            "dtype": config.model.dtype,
+            "cache": repr(config.cache),
+            "groups": repr(config.groups),
+            "parallel": repr([getattr(parallel, size, 1) for size in sizes]),
+            "layout": repr([getattr(config, name, None) for name in ("canonical_layout", "replicated_layout", "kv_cache_layout")]),
+        }
+    vllm_config = getattr(spec, "vllm_config", None)
+    if vllm_config is not None:
+        parallel = vllm_config.parallel_config
+        return {
+            "model": repr(model_of(vllm_config)),
+            "dtype": str(vllm_config.cache_config.cache_dtype),
+            "cache": str(vllm_config.cache_config.block_size),
+            "groups": repr(getattr(spec, "gpu_block_size", None)),
+            "parallel": repr([getattr(parallel, f"{kind}_parallel_size", 1) for kind in ("tensor", "pipeline")]),
+            "layout": "",
+        }
+    raise InvalidArgument("expected an offloading spec with a config or a vllm_config: without the model nothing is kept")
+
+
+class SecondaryTier(SecondaryTierManager):
+    medium = _STORAGE
+
+    def __init__(
+        self,
+        offloading_spec: Any,
+        primary_kv_view: memoryview,
+        tier_type: str,
+        folder: str,
+        capacity_bytes: int,
+        weights_epoch: str = "",
+        threads: int = 4,
+        **newer: Any,
+    ) -> None:
+        """newer: what later versions of vLLM hand to their base class (backpressure_detector)."""
+        newer.pop("locality", None)
+        super().__init__(offloading_spec, primary_kv_view, tier_type, **newer)
+        self.locality = None
+        strides = primary_kv_view.strides
+        if not primary_kv_view.c_contiguous or primary_kv_view.readonly or not strides:
+            raise InvalidArgument("expected a writable, C-contiguous view of [blocks, bytes a block]")
+        self._row = strides[0]
+        self._blocks = primary_kv_view.cast("B") if primary_kv_view.nbytes else primary_kv_view
+        layout = _layout_of(offloading_spec)
+        self._space = Namespace(layout["model"], layout["model"], weights_epoch=weights_epoch)
+        self._fields: dict[str, str | int | bytes] = {**layout, "block_bytes": self._row}
+        self._disk = DiskTier(folder, capacity_bytes=capacity_bytes, memory_bytes=(threads + 1) * self._row + (64 << 20), holds="prefix_kv")
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="afterimage-kv")
+        self._finished: SimpleQueue[Any] = SimpleQueue()
+        self._running: set[Future[None]] = set()
+        self._storing: set[bytes] = set()
+
+    def _key(self, key: bytes) -> bytes:
+        return self._space.derive("afterimage/vllm-block/1", {**self._fields, "key": bytes(key)})
+
+    def _block(self, number: int) -> memoryview:
+        return self._blocks[int(number) * self._row : (int(number) + 1) * self._row]
+
+    def lookup(self, key: bytes, req_context: Any = None) -> Any:
+        ours = self._key(key)
+        if self._disk.may_hold(ours):
+            return LookupResult.HIT
+        return LookupResult.RETRY if ours in self._storing else LookupResult.MISS
+
+    def submit_store(self, job_metadata: Any) -> None:
+        keys = [self._key(key) for key in job_metadata.keys]
+        self._storing.update(keys)
+        self._submit(self._store, job_metadata, keys)
+
+    def submit_load(self, job_metadata: Any) -> None:
+        self._submit(self._load, job_metadata, [self._key(key) for key in job_metadata.keys])
+
+    def _submit(self, work: Any, job: Any, keys: list[bytes]) -> None:
+        blocks = job.chunk_ids if hasattr(job, "chunk_ids") else job.block_ids
+        future = self._threads.submit(work, job.job_id, list(job.keys), keys, [int(block) for block in blocks])
+        self._running.add(future)
+        future.add_done_callback(self._running.discard)
+
+    def _store(self, job: int, _: list[Any], keys: list[bytes], blocks: list[int]) -> None:
+        began, kept = time.monotonic(), 0
+        try:
+            for key, block in zip(keys, blocks, strict=True):
+                kept += self._disk.may_hold(key) or self._disk.put(key, self._block(block))
+            self._disk.flush()  # what is reported stored is found
+        except Exception:
+            kept = 0
+        finally:
+            self._storing.difference_update(keys)
+            self._finished.put(JobResult(job, kept == len(keys), transfer_time=time.monotonic() - began))
+
+    def _load(self, job: int, names: list[Any], keys: list[bytes], blocks: list[int]) -> None:
+        began, loaded = time.monotonic(), []
+        try:
+            for name, key, block in zip(names, keys, blocks, strict=True):
+                if self._disk.get_into(key, self._block(block)):
+                    loaded.append(name)
+        finally:
+            whole = len(loaded) == len(keys)
+            self._finished.put(
+                JobResult(job, whole, successful_keys=None if whole else loaded, transfer_time=time.monotonic() - began)
+            )
+
+    def get_finished_jobs(self) -> Iterable[Any]:
+        finished = []
+        while not self._finished.empty():
+            finished.append(self._finished.get())
+        return finished
+
+    def has_pending_work(self) -> bool:
+        return bool(self._running) or not self._finished.empty()
+
+    def touch(self, keys: Collection[bytes], req_context: Any = None) -> None:
+        """The disk evicts whole segments by when they were last read."""
+
+    def on_new_request(self, req_context: Any) -> Any:
+        return RequestOffloadingContext()
+
+    def drain_jobs(self) -> None:
+        wait(list(self._running))
+
+    def shutdown(self) -> None:
+        self._threads.shutdown(wait=True)
+        self._disk.close()

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Afterimage authors
+"""vLLM with Afterimage's plug-ins: three names in its configuration, no fork.
+
+    python vllm_launch.py Qwen/Qwen2.5-VL-3B-Instruct
+"""
+
+import sys
+
+from afterimage.vllm import launch_settings
+
+
+def main() -> None:
+    from vllm import LLM
+
+    llm = LLM(model=sys.argv[1], **launch_settings(folder="/var/cache/afterimage", host_bytes=4 << 30, disk_bytes=64 << 30))
+    question = {"role": "user", "content": [
+        {"type": "image_url", "image_url": {"url": "https://picsum.photos/id/237/640/480"}},
+        {"type": "text", "text": "What is this?"},
+    ]}
+    for _ in range(2):  # the second time, the picture is not encoded
+        print(llm.chat([question])[0].outputs[0].text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstring>
+
+#include "afterimage/prefix/prefill_once.h"
+#include "afterimage/residency/policies.h"
+#include "bindings.h"
+
+namespace afterimage::python {
+
+namespace {
+
+struct PrefixStore {
+  explicit PrefixStore(Bytes capacity) : budget(capacity) {}
+
+  MemoryBudget budget;
+  std::unique_ptr<PrefixCache> cache;
+  std::unique_ptr<PrefillOnce> front;
+};
+using StorePtr = std::shared_ptr<PrefixStore>;
+
+KvKind kind_named(std::string_view name) {
+  for (const KvKind kind : {KvKind::kFull, KvKind::kSliding, KvKind::kShared, KvKind::kRecurrent}) {
+    if (to_string(kind) == name) return kind;
+  }
+  raise(
+      ErrorCode::kInvalidArgument,
+      "expected a kind of KV (full, sliding, shared, recurrent), got '" + std::string(name) + "'");
+}
+
+/// Token ids from a tensor of i32 or i64, or from any sequence of ints.
+std::vector<TokenId> tokens_of(nb::handle object) {
+  std::vector<TokenId> tokens;
+  const auto add = [&](std::int64_t id) {
+    if (id < 0 || id > INT32_MAX) {
+      raise(ErrorCode::kInvalidArgument,
+            "expected token ids from 0 to 2^31 - 1, got " + std::to_string(id));
+    }
+    tokens.push_back(TokenId(static_cast<std::int32_t>(id)));
+  };
+  if (nb::isinstance<nb::list>(object) || nb::isinstance<nb::tuple>(object)) {
+    for (const nb::handle id : nb::borrow<nb::sequence>(object)) add(nb::cast<std::int64_t>(id));
+    return tokens;
+  }
+  const BorrowedTensor ids = borrow_tensor(object);
+  const auto bytes = ids.view.bytes();
+  const auto read = [&]<typename Id>(Id id) {
+    for (std::size_t at = 0; at < bytes.size(); at += sizeof id) {
+      std::memcpy(&id, bytes.data() + at, sizeof id);
+      add(id);
+    }
+  };
+  if (ids.view.dtype() == DType::kI64) {
+    read(std::int64_t{});
+  } else if (ids.view.dtype() == DType::kI32) {
+    read(std::int32_t{});
+  } else {
+    raise(ErrorCode::kInvalidArgument, "expected token ids of i32 or i64, got a tensor of " +
+                                           std::string(to_string(ids.view.dtype())));
+  }
+  return tokens;
+}
+
+/// What a turn speaks of; it stands on a layout and a prompt that outlive it.
+struct Prefill {
+  StorePtr store;
+  KvLayout layout;
+  Sequence prompt;
+  std::optional<PrefillTurn> turn;
+};
+
+class PyPrefillTurn {
+ public:
+  explicit PyPrefillTurn(std::shared_ptr<Prefill> prefill) : prefill_(std::move(prefill)) {}
+
+  [[nodiscard]] PrefillTurn& turn() const {
+    if (prefill_ == nullptr || !prefill_->turn.has_value()) {
+      raise(ErrorCode::kInvalidArgument, "this turn was let go of: claim again");
+    }
+    return *prefill_->turn;
+  }
+
+  [[nodiscard]] PrefillTurn take() const {
+    PrefillTurn taken = std::move(turn());
+    prefill_->turn.reset();
+    return taken;
+  }
+
+  [[nodiscard]] std::uint32_t resume() const { return turn().match().resume().value(); }
+
+  [[nodiscard]] std::vector<std::uint32_t> snapshots() const {
+    std::vector<std::uint32_t> positions;
+    for (const TokenCount at : turn().snapshots()) positions.push_back(at.value());
+    return positions;
+  }
+
+  /// Per group: rows as (first, count, bytes) and the state or None.
+  [[nodiscard]] nb::list kv() const {
+    nb::list groups;
+    if (!turn().match().holds()) return groups;
+    const CachedKv cached = prefill_->store->front->kv(turn().match());
+    for (const GroupKv& group : cached.groups) {
+      nb::list rows;
+      for (const RowSlice& slice : group.rows) {
+        rows.append(
+            nb::make_tuple(slice.first.value(), slice.count.value(), lend_bytes(slice.bytes)));
+      }
+      groups.append(
+          nb::make_tuple(rows, group.state.empty() ? nb::none() : lend_bytes(group.state)));
+    }
+    return groups;
+  }
+
+  nb::dict commit(std::uint32_t covered, std::uint32_t first_row,
+                  const std::vector<nb::object>& rows, const nb::sequence& snapshots,
+                  double cost_seconds) {
+    std::vector<BorrowedTensor> alive;
+    const auto borrow = [&](const std::vector<nb::object>& given) {
+      std::vector<std::span<const std::byte>> spans;
+      for (const nb::object& object : given) {
+        if (object.is_none()) {
+          spans.emplace_back();
+        } else {
+          alive.push_back(borrow_tensor(object));
+          spans.push_back(alive.back().view.bytes());
+        }
+      }
+      return spans;
+    };
+    CapturedKv captured{.covered = TokenCount(covered),
+                        .first_row = TokenCount(first_row),
+                        .rows = borrow(rows),
+                        .cost = Duration(static_cast<std::int64_t>(cost_seconds * 1e9))};
+    for (const nb::handle snapshot : snapshots) {
+      const auto [at, groups] =
+          nb::cast<std::pair<std::uint32_t, std::vector<nb::object>>>(snapshot);
+      captured.snapshots.push_back({TokenCount(at), borrow(groups)});
+    }
+    const std::shared_ptr<Prefill> busy = prefill_;
+    PrefillTurn mine = take();  // so that nobody else uses it meanwhile
+    const auto done = without_gil([&] { return mine.commit(captured); });
+    busy->turn = std::move(mine);
+    const PrefixInsertion added = or_raise(done);
+    nb::dict told;
+    told["had"] = added.had.value();
+    told["added"] = added.added.value();
+    told["snapshots"] = added.snapshots;
+    told["bytes"] = added.bytes.value();
+    return told;
+  }
+
+  /// Tensors of kv() that somebody still holds keep it all alive.
+  void release() {
+    std::shared_ptr<Prefill> gone = std::move(prefill_);
+    const nb::gil_scoped_release released;
+    gone.reset();
+  }
+
+ private:
+  [[nodiscard]] nb::object lend_bytes(std::span<const std::byte> bytes) const {
+    const std::uint64_t extent = bytes.size();
+    return nb::cast(LentTensor{
+        prefill_,
+        or_raise(TensorView::over(DType::kU8, or_raise(Shape::of({&extent, 1})), bytes))});
+  }
+
+  std::shared_ptr<Prefill> prefill_;
+};
+
+Sequence prompt_of(nb::handle tokens, std::vector<MediaSpan> spans) {
+  Sequence prompt{tokens_of(tokens), std::move(spans)};
+  or_raise(check_sequence(prompt));
+  return prompt;
+}
+
+class PyPrefixCache {
+ public:
+  PyPrefixCache(std::uint64_t budget, const std::string& policy, std::uint64_t max_sequences,
+                bool verify_hits) {
+    auto store = std::make_shared<PrefixStore>(Bytes(budget));
+    store->cache = or_raise(PrefixCache::create(
+        {.max_sequences = EntryCount(max_sequences), .policy = or_raise(make_policy(policy))},
+        store->budget));
+    store->front = std::make_unique<PrefillOnce>(*store->cache,
+                                                 PrefillOnceOptions{.verify_hits = verify_hits});
+    store_ = std::move(store);
+  }
+
+  [[nodiscard]] StorePtr open() const {
+    if (store_ == nullptr) raise(ErrorCode::kInvalidArgument, "this prefix cache is closed");
+    return store_;
+  }
+
+  PyPrefillTurn claim(const NamespaceId& space, const KvLayout& layout, nb::handle tokens,
+                      std::vector<MediaSpan> spans, bool wait) {
+    or_raise(check_layout(layout));
+    auto prefill = std::make_shared<Prefill>(
+        Prefill{open(), layout, prompt_of(tokens, std::move(spans)), std::nullopt});
+    const PrefillRequest asked{
+        .space = space, .layout = &prefill->layout, .prompt = &prefill->prompt};
+    PrefillOnce& front = *prefill->store->front;
+    prefill->turn.emplace(or_raise(
+        without_gil([&] { return wait ? front.wait_and_lead(asked) : front.lead(asked); })));
+    return PyPrefillTurn(std::move(prefill));
+  }
+
+  [[nodiscard]] std::string explain(const NamespaceId& space, nb::handle tokens,
+                                    std::vector<MediaSpan> spans) const {
+    const StorePtr store = open();
+    const Sequence prompt = prompt_of(tokens, std::move(spans));
+    return to_string(or_raise(without_gil([&] { return store->front->explain(space, prompt); })));
+  }
+
+  bool erase(const NamespaceId& space) {
+    const StorePtr store = open();
+    return without_gil([&] { return store->front->erase(space); });
+  }
+
+  void close() { store_.reset(); }
+
+  [[nodiscard]] nb::dict stats() const {
+    const StorePtr store = open();
+    const PrefixCacheStats cache = store->front->cache_stats();
+    nb::dict stats;
+    stats["hits"] = cache.hits;
+    stats["misses"] = cache.misses;
+    stats["tokens_reused"] = cache.tokens_reused;
+    stats["insertions"] = cache.insertions;
+    stats["refused"] = cache.refused;
+    stats["evictions"] = cache.evictions;
+    stats["damaged"] = cache.damaged;
+    stats["sequences"] = cache.sequences.value();
+    stats["tokens"] = cache.tokens;
+    stats["resident_bytes"] = cache.resident.value();
+    stats["budget_bytes"] = store->budget.capacity().value();
+    stats["waited"] = store->front->stats().followed;
+    return stats;
+  }
+
+ private:
+  StorePtr store_;
+};
+
+void bind_layout(nb::module_& module) {
+  nb::class_<MediaSpan>(module, "MediaSpan",
+                        "A run of placeholder tokens whose rows come from an encoder.\n\n"
+                        "offset, length: in tokens. splittable: may a prefix end inside? Not with "
+                        "attention both ways.")
+      .def(
+          "__init__",
+          [](MediaSpan* self, std::uint32_t offset, std::uint32_t length,
+             const ContentDigest& content, std::string_view modality, bool splittable) {
+            new (self) MediaSpan{TokenCount(offset), TokenCount(length), modality_named(modality),
+                                 content, splittable};
+          },
+          nb::arg("offset"), nb::arg("length"), nb::arg("content"), nb::kw_only(),
+          nb::arg("modality") = "image", nb::arg("splittable") = true)
+      .def_prop_ro("offset", [](const MediaSpan& self) { return self.offset.value(); })
+      .def_prop_ro("length", [](const MediaSpan& self) { return self.length.value(); });
+
+  nb::class_<LayerGroup>(
+      module, "LayerGroup",
+      "Layers that keep their KV in the same way.\n\n"
+      "kind         full, sliding, shared or recurrent.\n"
+      "window       sliding: rows before a token that it sees besides its own.\n"
+      "row_bytes    full, sliding: one token's rows in all layers of the group.\n"
+      "state_bytes  recurrent: the state of all layers of the group.")
+      .def(
+          "__init__",
+          [](LayerGroup* self, std::string_view kind, std::uint32_t layers, std::uint32_t window,
+             std::uint32_t owner, std::uint64_t row_bytes, std::uint64_t state_bytes) {
+            new (self)
+                LayerGroup{kind_named(kind),  layers, TokenCount(window), owner, Bytes(row_bytes),
+                           Bytes(state_bytes)};
+          },
+          nb::arg("kind") = "full", nb::kw_only(), nb::arg("layers") = 1, nb::arg("window") = 0,
+          nb::arg("owner") = 0, nb::arg("row_bytes") = 0, nb::arg("state_bytes") = 0);
+
+  nb::class_<KvLayout>(module, "KvLayout",
+                       "What a model's KV consists of; resume points are multiples of alignment.")
+      .def(
+          "__init__",
+          [](KvLayout* self, std::vector<LayerGroup> groups, std::uint32_t alignment) {
+            KvLayout layout{std::move(groups), TokenCount(alignment)};
+            or_raise(check_layout(layout));
+            new (self) KvLayout(std::move(layout));
+          },
+          nb::arg("groups"), nb::arg("alignment") = 1);
+}
+
+}  // namespace
+
+void bind_prefix(nb::module_& module) {
+  bind_layout(module);
+  nb::class_<PyPrefillTurn>(
+      module, "PrefillTurn",
+      "Where a prompt resumes, held, and the duty to prefill the rest for those who wait for it.")
+      .def_prop_ro("resume", &PyPrefillTurn::resume, "Tokens whose KV is restored; 0: none.")
+      .def_prop_ro("snapshots", &PyPrefillTurn::snapshots,
+                   "Lengths at which sliding and recurrent groups should be captured.")
+      .def("kv", &PyPrefillTurn::kv,
+           nb::sig("def kv(self) -> list[tuple[list[tuple[int, int, Tensor]], Tensor | None]]"),
+           "Per group of the layout its rows as (first, count, bytes) and its state. Empty: "
+           "nothing resumes.")
+      .def("commit", &PyPrefillTurn::commit, nb::arg("covered"), nb::arg("first_row"),
+           nb::arg("rows"), nb::arg("snapshots") = nb::make_tuple(), nb::arg("cost_seconds") = 0.0,
+           nb::sig("def commit(self, covered: int, first_row: int, rows: "
+                   "collections.abc.Sequence[object], snapshots: "
+                   "collections.abc.Sequence[tuple[int, collections.abc.Sequence[object]]] = (), "
+                   "cost_seconds: float = 0.0) -> dict[str, int]"),
+           "Copies in what is not cached yet and wakes those who wait. Once a turn.\n\n"
+           "covered: tokens whose KV exists. rows: per group the bytes of rows [first_row, "
+           "covered), or None.\nsnapshots: (length, per group the last rows before it, the state, "
+           "or None).")
+      .def("release", &PyPrefillTurn::release,
+           "Lets go of what is held, as soon as nobody reads the tensors of kv(). Twice is fine.")
+      .def(
+          "__enter__", [](nb::object self) { return self; },
+          nb::sig("def __enter__(self) -> PrefillTurn"))
+      .def(
+          "__exit__",
+          [](PyPrefillTurn& self, nb::handle, nb::handle, nb::handle) { self.release(); },
+          nb::arg().none(), nb::arg().none(), nb::arg().none());
+
+  nb::class_<PyPrefixCache>(
+      module, "PrefixCache",
+      "Prefill once: KV of prompts seen before, found by their longest common prefix, media "
+      "included.\n\n"
+      "Shape    The layout's: bytes of rows and states, as the engine gave them.\n"
+      "Unit     Bytes, under a hard budget.\n"
+      "Threads  Any. The GIL is released while waiting, copying and checking.")
+      .def(nb::init<std::uint64_t, const std::string&, std::uint64_t, bool>(),
+           nb::arg("budget_bytes"), nb::kw_only(), nb::arg("policy") = "worth",
+           nb::arg("max_sequences") = EntryCount::max().value(), nb::arg("verify_hits") = true)
+      .def(
+          "claim", &PyPrefixCache::claim, nb::arg("space"), nb::arg("layout"), nb::arg("tokens"),
+          nb::arg("spans") = std::vector<MediaSpan>(), nb::kw_only(), nb::arg("wait") = true,
+          nb::sig("def claim(self, space: NamespaceId, layout: KvLayout, tokens: object, spans: "
+                  "collections.abc.Sequence[MediaSpan] = (), *, wait: bool = True) -> PrefillTurn"),
+          "The longest legal resume point. wait: for somebody who is prefilling more of this "
+          "prompt.\n\ntokens: a tensor of i32 or i64, or ints.")
+      .def("explain", &PyPrefixCache::explain, nb::arg("space"), nb::arg("tokens"),
+           nb::arg("spans") = std::vector<MediaSpan>(),
+           nb::sig("def explain(self, space: NamespaceId, tokens: object, spans: "
+                   "collections.abc.Sequence[MediaSpan] = ()) -> str"),
+           "Why a prompt would resume where it would, for a person.")
+      .def("erase", &PyPrefixCache::erase, nb::arg("space"),
+           "Nothing of the namespace is found any more.")
+      .def("close", &PyPrefixCache::close, "Turns that are held stay usable. Twice is fine.")
+      .def("stats", &PyPrefixCache::stats, nb::sig("def stats(self) -> dict[str, int]"));
+}
+
+}  // namespace afterimage::python

@@ -1,0 +1,60 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Afterimage authors
+#
+# Installs the package into a fresh virtual environment and runs its tests there.
+#
+#   python/test.sh                 the package by itself, its README and examples, and mypy
+#   python/test.sh transformers    afterimage.transformers, with torch and transformers (gigabytes)
+#   python/test.sh vllm            afterimage.vllm against vLLM itself (gigabytes)
+#   python/test.sh bench           bench/python_bindings.py and bench/transformers_ttft.py, optimised
+#   SANITIZE=1 python/test.sh      the first, with AddressSanitizer and UndefinedBehaviorSanitizer
+set -eu
+what=${1:-package}
+root=$(cd "$(dirname "$0")/.." && pwd)
+out=$root/build/python-test
+[ -z "${SANITIZE:-}" ] || out=$out-sanitize
+env=$out/$what
+mkdir -p "$out"
+rm -rf "$env"
+python3 -m venv "$env"
+"$env/bin/pip" install -q --upgrade pip
+
+# Tests are compiled as quickly as may be; what is measured and shipped is python/build.sh's.
+if [ -n "${SANITIZE:-}" ]; then
+  set -- -C cmake.define.AFTERIMAGE_SANITIZE=address,undefined -C cmake.define.CMAKE_CXX_COMPILER=clang++-19
+else
+  set --
+fi
+if [ "$what" = bench ]; then
+  out=$out-release
+else
+  set -- "$@" -C cmake.build-type=Debug -C cmake.define.CMAKE_CXX_FLAGS_DEBUG='-O1 -g1' \
+    -C cmake.define.AFTERIMAGE_QUICK_BUILD=ON
+fi
+case $what in
+  package) extras=test ;;
+  bench) extras=test,transformers ;;
+  *) extras=test,$what ;;
+esac
+"$env/bin/pip" install -q -C build-dir="$out/objects" "$@" "$root/python[$extras]"
+
+export PYTHONDEVMODE=1
+if [ -n "${SANITIZE:-}" ]; then
+  # The interpreter itself is not instrumented: the runtime comes first, and what Python leaves is no leak of ours.
+  LD_PRELOAD=$(clang++-19 -print-file-name=libclang_rt.asan-x86_64.so)
+  export LD_PRELOAD ASAN_OPTIONS=detect_leaks=0
+fi
+cd "$root/python/tests"
+case $what in
+  bench)
+    unset PYTHONDEVMODE
+    "$env/bin/python" "$root/bench/python_bindings.py"
+    "$env/bin/python" "$root/bench/transformers_ttft.py"
+    ;;
+  package)
+    "$env/bin/pytest" -q -p no:cacheprovider .
+    [ -n "${SANITIZE:-}" ] || "$env/bin/mypy" --strict --config-file ../pyproject.toml --cache-dir "$out/mypy" ../examples
+    ;;
+  *) "$env/bin/pytest" -q -p no:cacheprovider -W default "with_$what" ;;  # warnings of others are theirs
+esac

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Afterimage authors
+"""The EC connector, as vLLM's scheduler and workers call it; and the race that ends engines."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import afterimage as ai
+import numpy as np
+import pytest
+from afterimage.vllm import ECConnector, set_weights_epoch
+from afterimage.vllm.bases import ECConnectorRole
+from afterimage.vllm.shared_files import SharedFiles
+
+ROW = np.float32
+
+
+class OnNumpy(ECConnector):
+    """The same with NumPy's arrays for torch's."""
+
+    def _to_host(self, tensor: Any) -> tuple[str, tuple[int, ...], Any]:
+        return str(tensor.dtype), tensor.shape, tensor.tobytes()
+
+    def _to_device(self, dtype: str, shape: tuple[int, ...], data: memoryview) -> Any:
+        return np.frombuffer(bytes(data), dtype).reshape(shape)
+
+
+def connector(folder: Path, role: ECConnectorRole, ec_role: str = "ec_both", **settings: Any) -> OnNumpy:
+    settings = {"folder": str(folder / "host"), "host_bytes": 1 << 20, **settings}
+    config = SimpleNamespace(
+        ec_transfer_config=SimpleNamespace(
+            is_ec_producer=ec_role != "ec_consumer",
+            is_ec_consumer=ec_role != "ec_producer",
+            ec_connector_extra_config=settings,
+            get_from_extra_config=settings.get,
+        ),
+        model_config=SimpleNamespace(model=settings.pop("model", "m"), revision=None, dtype="float32"),
+    )
+    return OnNumpy(config, role)
+
+
+class Engine:
+    """One scheduler and one worker in lockstep."""
+
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        self.scheduler = connector(folder, ECConnectorRole.SCHEDULER, **settings)
+        self.worker = connector(folder, ECConnectorRole.WORKER, **settings)
+
+    def step(self, items: dict[str, np.ndarray | None]) -> dict[str, np.ndarray]:
+        """Schedules the items in order; those that are not promised are encoded (the array that is given)."""
+        request = SimpleNamespace(
+            mm_features=[
+                SimpleNamespace(identifier=item, mm_position=SimpleNamespace(offset=index, length=1))
+                for index, item in enumerate(items)
+            ]
+        )
+        promised = [item for item in items if self.scheduler.has_cache_item(item)]
+        encoded = [item for item in items if item not in promised]
+        for item in [*encoded, *promised]:  # as vLLM: what is encoded is committed first
+            self.scheduler.update_state_after_alloc(request, list(items).index(item))
+        meta = pickle.loads(pickle.dumps(self.scheduler.build_connector_meta(None)))
+        self.worker.bind_connector_metadata(meta)
+        cache: dict[str, np.ndarray] = {}
+        self.worker.start_load_caches(cache)
+        for item in encoded:
+            made = items[item]
+            assert made is not None, f"{item} was to be found, and was not"
+            cache[item] = made
+            self.worker.save_caches(cache, item)
+        self.worker._threads.submit(lambda: None).result()  # what was saved is written
+        sent, received = self.worker.get_finished(set())
+        self.worker.clear_connector_metadata()
+        self.scheduler.update_connector_output(SimpleNamespace(finished_sending=sent, finished_recving=received))
+        assert set(items) <= set(cache), "an item that was neither encoded nor loaded ends the engine"
+        return cache
+
+    def settle(self) -> None:
+        self.scheduler._threads.submit(lambda: None).result()
+
+    def close(self) -> None:
+        self.scheduler.shutdown()
+        self.worker.shutdown()
+
+
+def output(value: float, rows: int = 16, width: int = 64) -> np.ndarray:
+    return np.full((rows, width), value, ROW)
+
+
+def test_what_one_request_encoded_another_loads_with_dtype_and_shape(tmp_path: Path) -> None:
+    engine = Engine(tmp_path)
+    wide = np.arange(16 * 256, dtype=np.float16).reshape(16, 256)
+    engine.step({"image": output(1), "deepstack": wide, "empty": np.zeros((0, 8), ROW)})
+    found = engine.step({"image": None, "deepstack": None, "empty": None})
+    assert (found["image"] == 1).all()
+    assert found["deepstack"].dtype == np.float16
+    assert (found["deepstack"] == wide).all()
+    assert found["empty"].shape == (0, 8)
+    engine.close()
+
+
+def test_an_item_that_was_promised_is_loaded_although_the_same_step_evicts_it(tmp_path: Path) -> None:
+    """The store holds one item and X is in it; a request needs Y, which is encoded and saved, and X, a hit."""
+    engine = Engine(tmp_path, host_bytes=5000)
+    engine.step({"X": output(1)})
+    scheduler, files = engine.scheduler, engine.worker._files
+    assert scheduler.has_cache_item("X")
+    request = SimpleNamespace(mm_features=[SimpleNamespace(identifier="Y"), SimpleNamespace(identifier="X")])
+    files.erase(scheduler._key("X", "").hex())  # whoever evicts, whenever
+    for index in (0, 1):
+        scheduler.update_state_after_alloc(request, index)
+    meta = scheduler.build_connector_meta(None)
+    assert list(meta.loads) == ["X"]
+    engine.worker.bind_connector_metadata(meta)
+    cache: dict[str, np.ndarray] = {}
+    engine.worker.start_load_caches(cache)
+    assert (cache["X"] == 1).all()
+    engine.close()
+
+
+def test_a_full_store_serves_every_step_whole(tmp_path: Path) -> None:
+    engine = Engine(tmp_path, host_bytes=3 * 4300)
+    chance = np.random.default_rng(1)
+    for _ in range(200):
+        items = chance.choice(8, size=3, replace=False)
+        wanted = {f"item{number}": output(number) for number in items}
+        found = engine.step(dict(wanted))
+        for number in items:
+            assert (found[f"item{number}"] == number).all()
+        assert engine.worker._files.used_bytes() <= 3 * 4300
+    engine.close()
+
+
+def test_leases_that_come_to_nothing_are_released(tmp_path: Path) -> None:
+    engine = Engine(tmp_path)
+    engine.step({"X": output(1)})
+    leases = engine.scheduler._files._leases
+    assert engine.scheduler.has_cache_item("X")
+    assert len(list(leases.iterdir())) == 2  # and the mark that we live
+    engine.scheduler.build_connector_meta(None)
+    assert len(list(leases.iterdir())) == 1
+    engine.step({"X": None})
+    assert len(list(leases.iterdir())) == 1
+    engine.close()
+
+
+def test_other_weights_and_other_models_find_nothing(tmp_path: Path) -> None:
+    engine = Engine(tmp_path)
+    engine.step({"X": output(1)})
+    set_weights_epoch("2", str(tmp_path / "host"))
+    assert not engine.scheduler.has_cache_item("X")
+    engine.step({"X": output(2)})
+    assert (engine.step({"X": None})["X"] == 2).all()
+    other = connector(tmp_path, ECConnectorRole.SCHEDULER, model="other")
+    assert not other.has_cache_item("X")
+    other.shutdown()
+    engine.close()
+
+
+@pytest.mark.parametrize("harm", ["torn", "flipped", "foreign", "empty"])
+def test_what_is_damaged_is_never_promised(tmp_path: Path, harm: str) -> None:
+    engine = Engine(tmp_path)
+    engine.step({"X": output(1)})
+    path = engine.scheduler._files.folder / engine.scheduler._key("X", "").hex()
+    whole = path.read_bytes()
+    damaged = {"torn": whole[:-9], "flipped": whole[:-1] + b"\1", "foreign": b"not ours" * 99, "empty": b""}[harm]
+    path.unlink()
+    path.write_bytes(damaged)
+    assert not engine.scheduler.has_cache_item("X")
+    assert not path.exists()
+    engine.close()
+
+
+def test_roles_are_kept(tmp_path: Path) -> None:
+    consumer = connector(tmp_path, ECConnectorRole.WORKER, "ec_consumer")
+    consumer.save_caches({"X": output(1)}, "X")
+    assert consumer.get_finished(set()) == (None, None)
+    producer = connector(tmp_path, ECConnectorRole.SCHEDULER, "ec_producer")
+    assert not producer.has_cache_item("X")
+    consumer.shutdown()
+    producer.shutdown()
+
+
+def test_disk_brings_back_what_memory_lost_and_defers_those_who_need_it(tmp_path: Path) -> None:
+    disk = {"disk_folder": str(tmp_path / "disk"), "disk_bytes": 1 << 25}
+    engine = Engine(tmp_path, **disk)
+    shape = (16, 64)
+    engine.step({"X": output(3)})
+    engine.settle()
+    engine.close()  # a later process, after a restart of the machine: memory is empty
+    for file in (tmp_path / "host" / "items").iterdir():
+        if file.is_file():
+            file.unlink()
+    engine = Engine(tmp_path, **disk)
+    position = SimpleNamespace(offset=0, length=16)
+    request = SimpleNamespace(mm_features=[SimpleNamespace(identifier="X", mm_position=position)])
+    engine.scheduler.ensure_cache_available(request, 0)
+    engine.settle()
+    assert engine.scheduler.ensure_cache_available(request, 0)
+    assert engine.scheduler.ensure_cache_available(request, 16)
+    found = engine.step({"X": None})["X"]
+    assert found.shape == shape
+    assert (found == 3).all()
+    engine.close()
+
+
+def test_leases_of_a_dead_process_are_dropped_and_those_of_the_living_are_not(tmp_path: Path) -> None:
+    files = SharedFiles(tmp_path, 1 << 20)
+    assert files.put("a", "u8", (3,), b"abc")
+    assert not files.put("a", "u8", (3,), b"abc")
+    lease = files.lease("a")
+    assert lease is not None
+    dead = tmp_path / "leases" / "dead"
+    dead.mkdir()
+    (dead / "alive").touch()
+    (dead / "x").write_bytes(b"1234")
+    other = SharedFiles(tmp_path, 1 << 20)
+    assert not dead.exists()
+    loaded = files.load(lease)
+    assert loaded is not None
+    assert bytes(loaded.data) == b"abc"
+    assert not other.put("huge", "u8", (1 << 20,), bytes(1 << 20))
+    other.close()
+    files.close()
+    files.close()
+
+
+def test_an_unusable_folder_is_an_error_at_start(tmp_path: Path) -> None:
+    with pytest.raises((OSError, ai.Error)):
+        connector(Path("/proc/nothing"), ECConnectorRole.SCHEDULER)

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Afterimage authors
+"""What vLLM's own tests of its encoder cache managers ask, in our words; and a peer in lockstep."""
+
+from __future__ import annotations
+
+import random
+from types import SimpleNamespace
+
+import afterimage as ai
+import pytest
+from afterimage.vllm import EncoderCacheManager, EncoderDecoderCacheManager
+from conftest import FakeRequest as Request
+from peer_encoder_cache_manager import PeerEncoderCacheManager
+
+PLENTY = 10**9
+
+
+def test_an_item_is_found_after_it_was_allocated_and_freed_twice_at_no_cost() -> None:
+    manager, request = EncoderCacheManager(cache_size=10), Request("r1", ["A"], [4])
+    assert not manager.check_and_update_cache(request, 0)
+    assert manager.can_allocate(request, 0, PLENTY, 0)
+    manager.allocate(request, 0)
+    assert manager.check_and_update_cache(request, 0)
+    assert manager.cached == {"A": {"r1"}}
+    assert manager.request_cached_ids == {"r1": {0}}
+    assert manager.num_free_slots == 6
+    manager.free_encoder_input(request, 0)
+    manager.free_encoder_input(request, 0)
+    assert manager.cached == {"A": set()}
+    assert manager.request_cached_ids == {}
+    assert manager.freeable == {"A": 4}
+    assert (manager.num_free_slots, manager.num_freeable_slots) == (6, 10)
+
+
+def test_the_last_release_makes_an_item_freeable() -> None:
+    manager, request = EncoderCacheManager(cache_size=10), Request("r", ["A"], [5])
+    manager.allocate(request, 0)
+    assert len(manager.cached["A"]) == 1
+    manager.free_encoder_input(request, 0)
+    assert not manager.cached["A"]
+    assert "A" in manager.freeable
+    assert manager.num_freeable_slots == 10
+
+
+def test_freeing_a_request_frees_all_its_inputs() -> None:
+    manager, request = EncoderCacheManager(cache_size=10), Request("r", ["a", "b"], [2, 3])
+    manager.allocate(request, 0)
+    manager.allocate(request, 1)
+    manager.free(request)
+    assert manager.cached == {"a": set(), "b": set()}
+    assert set(manager.freeable) == {"a", "b"}
+    assert "r" not in manager.request_cached_ids
+    assert manager.num_freeable_slots == 10
+
+
+def test_a_full_cache_evicts_what_nobody_needs() -> None:
+    manager = EncoderCacheManager(cache_size=10)
+    first, second = Request("1", ["x"], [6]), Request("2", ["y"], [5])
+    manager.allocate(first, 0)
+    manager.free_encoder_input(first, 0)
+    assert manager.can_allocate(second, 0, PLENTY, 0)
+    manager.allocate(second, 0)
+    assert "x" not in manager.cached
+    assert manager.get_freed_mm_hashes() == ["x"]
+    assert "1" not in manager.request_cached_ids
+
+
+def test_the_inputs_that_a_request_holds() -> None:
+    manager, request = EncoderCacheManager(cache_size=10), Request("r", ["m", "n", "o"], [2, 4, 3])
+    manager.allocate(request, 0)
+    manager.allocate(request, 2)
+    assert manager.get_cached_input_ids(request) == {0, 2}
+    assert manager.get_cached_num_encoder_embeds(request, 2) == 3
+    assert manager.get_cached_num_encoder_embeds(request, 1) is None
+
+
+def test_a_hit_takes_an_item_back_from_the_freeable() -> None:
+    manager, request = EncoderCacheManager(cache_size=10), Request("r", ["Z"], [4])
+    manager.allocate(request, 0)
+    manager.free_encoder_input(request, 0)
+    assert manager.check_and_update_cache(request, 0)
+    assert manager.cached["Z"] == {"r"}
+    assert not manager.freeable
+    assert manager.num_freeable_slots == 6
+
+
+def test_what_was_freed_is_reported_once() -> None:
+    manager = EncoderCacheManager(cache_size=10)
+    first, second = Request("1", ["a"], [5]), Request("2", ["b"], [6])
+    manager.allocate(first, 0)
+    manager.free(first)
+    assert manager.can_allocate(second, 0, PLENTY, 0)
+    assert manager.get_freed_mm_hashes() == ["a"]
+    assert manager.get_freed_mm_hashes() == []
+
+
+def test_an_item_that_is_resident_again_is_not_reported_as_freed() -> None:
+    manager = EncoderCacheManager(cache_size=8)
+    a, b, c = (Request(name, [name], [4]) for name in "abc")
+    manager.allocate(a, 0)
+    manager.allocate(b, 0)
+    manager.free(a)
+    manager.free(b)
+    assert manager.can_allocate(c, 0, PLENTY, 0)
+    manager.allocate(c, 0)
+    assert manager.can_allocate(a, 0, PLENTY, 0)
+    manager.allocate(a, 0)
+    assert manager.get_freed_mm_hashes() == ["b"]
+
+
+def test_space_is_shared_with_what_the_step_has_scheduled() -> None:
+    manager, request = EncoderCacheManager(cache_size=10), Request("r", ["a", "b"], [5, 6])
+    assert manager.can_allocate(request, 0, PLENTY, 0)
+    assert not manager.can_allocate(request, 1, PLENTY, 5)
+
+
+def test_the_compute_budget_holds() -> None:
+    manager, request = EncoderCacheManager(cache_size=100), Request("r", ["a", "b"], [5, 6])
+    assert manager.can_allocate(request, 0, 10, 0)
+    assert not manager.can_allocate(request, 1, 5, 5)
+    assert not manager.can_allocate(request, 1, -1, 0)
+
+
+def test_only_embeddings_are_charged_and_not_placeholders() -> None:
+    placeholders, embeddings = 100, 8
+    manager, request = EncoderCacheManager(cache_size=100), Request("r", ["video"], [embeddings])
+    manager.allocate(request, 0)
+    assert manager.num_free_slots == 92
+    assert placeholders / (100 - manager.num_free_slots) == 12.5
+
+
+def test_a_hit_reports_the_embeddings_that_were_charged() -> None:
+    manager = EncoderCacheManager(cache_size=100)
+    manager.allocate(Request("r", ["masked"], [5]), 0)
+    assert manager.get_cached_num_encoder_embeds(Request("s", ["masked"], [10]), 0) == 5
+    assert manager.num_embeds_by_hash == {"masked": 5}
+
+
+def test_reset_forgets_everything() -> None:
+    manager = EncoderCacheManager(cache_size=20)
+    first, second = Request("1", ["a", "b"], [5, 3]), Request("2", ["c"], [16])
+    manager.allocate(first, 0)
+    manager.allocate(first, 1)
+    manager.free(first)
+    assert manager.can_allocate(second, 0, PLENTY, 0)
+    manager.allocate(second, 0)
+    manager.reset()
+    assert not manager.cached
+    assert not manager.freeable
+    assert not manager.freed
+    assert not manager.request_cached_ids
+    assert (manager.num_free_slots, manager.num_freeable_slots) == (20, 20)
+
+
+def test_a_reset_manager_allocates_afresh() -> None:
+    manager = EncoderCacheManager(cache_size=10)
+    manager.allocate(Request("1", ["a"], [10]), 0)
+    manager.reset()
+    request = Request("2", ["b"], [8])
+    assert manager.can_allocate(request, 0, PLENTY, 0)
+    manager.allocate(request, 0)
+    assert manager.num_free_slots == 2
+    assert list(manager.cached) == ["b"]
+
+
+def test_one_item_twice_in_a_request_is_held_until_its_last_occurrence() -> None:
+    manager, request = EncoderCacheManager(cache_size=10), Request("r", ["A", "A"], [4, 4])
+    manager.allocate(request, 0)
+    assert manager.check_and_update_cache(request, 1)
+    assert manager.request_cached_ids == {"r": {0, 1}}
+    manager.free_encoder_input(request, 0)
+    assert "A" not in manager.freeable
+    manager.free(request)
+    assert manager.request_cached_ids == {}
+    assert manager.freeable == {"A": 4}
+
+
+def test_the_encoder_decoder_budget_resets() -> None:
+    manager, request = EncoderDecoderCacheManager(cache_size=20), Request("r", ["a"], [5])
+    assert not manager.check_and_update_cache(request, 0)
+    manager.allocate(request, 0)
+    assert manager.get_freed_mm_hashes() == []
+    assert manager.to_free == ["a"]
+    manager.reset()
+    assert (manager.allocated, manager.to_free, manager.num_free_slots) == ([], [], 20)
+
+
+def test_the_encoder_decoder_budget_allocates_afresh_and_credits_once() -> None:
+    manager, request = EncoderDecoderCacheManager(cache_size=10), Request("r", ["a"], [8])
+    manager.reset()
+    assert manager.can_allocate(request, 0, PLENTY, 0)
+    manager.allocate(request, 0)
+    assert (manager.num_free_slots, manager.allocated) == (2, ["a"])
+    for _ in range(3):
+        manager.free(request)
+    assert manager.num_free_slots == 10
+
+
+def test_no_room_is_an_exception_and_changes_nothing() -> None:
+    manager, request = EncoderCacheManager(cache_size=3), Request("r", ["a"], [4])
+    assert not manager.can_allocate(request, 0, PLENTY, 0)
+    with pytest.raises(ai.errors.NoSpace, match="needs 4 embeddings"):
+        manager.allocate(request, 0)
+    assert manager.cached == {}
+    with pytest.raises(IndexError):
+        manager.check_and_update_cache(request, 7)
+    with pytest.raises(AttributeError):
+        manager.check_and_update_cache(object(), 0)
+
+
+def test_vllm_creates_it_from_its_configuration() -> None:
+    config = SimpleNamespace(ec_manager_config=SimpleNamespace(manager_config={"cache_size": 7}))
+    assert EncoderCacheManager.create_manager(cache_size=3, vllm_config=config).cache_size == 7
+    assert EncoderCacheManager.create_manager(cache_size=3, vllm_config=None).cache_size == 3
+    assert EncoderDecoderCacheManager.create_manager(cache_size=3, vllm_config=None).cache_size == 3
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_ours_and_the_peer_agree_after_every_call(seed: int) -> None:
+    random_calls = random.Random(seed)
+    sizes = {item: random_calls.randint(1, 6) for item in "abcdefgh"}
+    requests = []
+    for number in range(6):
+        items = random_calls.choices(sorted(sizes), k=3)
+        requests.append(Request(f"r{number}", items, [sizes[item] for item in items]))
+    ours, peer = EncoderCacheManager(cache_size=16), PeerEncoderCacheManager(cache_size=16)
+    for step in range(400):
+        request, index = random_calls.choice(requests), random_calls.randrange(3)
+        call = random_calls.choice(["schedule", "schedule", "free_encoder_input", "free", "drain"])
+        if call == "schedule" and index not in peer.get_cached_input_ids(request):
+            scheduled = random_calls.randint(0, 4)
+            assert (found := peer.check_and_update_cache(request, index)) == ours.check_and_update_cache(request, index)
+            if not found:
+                fits = peer.can_allocate(request, index, 5, scheduled)
+                assert ours.can_allocate(request, index, 5, scheduled) == fits
+                if fits:
+                    peer.allocate(request, index)
+                    ours.allocate(request, index)
+        elif call == "free_encoder_input":
+            peer.free_encoder_input(request, index)
+            ours.free_encoder_input(request, index)
+        elif call == "free":
+            peer.free(request)
+            ours.free(request)
+        elif call == "drain":
+            assert ours.get_freed_mm_hashes() == peer.get_freed_mm_hashes()
+        for attribute in ("cached", "freeable", "freed", "num_free_slots", "num_freeable_slots", "num_embeds_by_hash"):
+            assert getattr(ours, attribute) == getattr(peer, attribute), f"seed {seed}, step {step}: {attribute}"
+        assert list(ours.freeable) == list(peer.freeable), f"seed {seed}, step {step}"
+        assert ours.request_cached_ids == peer.request_cached_ids, f"seed {seed}, step {step}"

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Afterimage authors
+"""KV blocks on disk and eviction in the host tier, as vLLM calls them."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import afterimage as ai
+import numpy as np
+import pytest
+from afterimage.vllm import CachePolicy, SecondaryTier
+from afterimage.vllm.bases import LookupResult
+
+BLOCKS, BLOCK_BYTES = 8, 4096
+
+
+def spec(model: str = "m") -> Any:
+    config = SimpleNamespace(
+        model_config=SimpleNamespace(model=model, dtype="bf16"),
+        parallel_config=SimpleNamespace(tensor_parallel_size=1, pipeline_parallel_size=1),
+        cache_config=SimpleNamespace(cache_dtype="auto", block_size=16),
+    )
+    return SimpleNamespace(vllm_config=config)
+
+
+def open_tier(folder: Path, blocks: np.ndarray, **settings: Any) -> SecondaryTier:
+    model = settings.pop("model", "m")
+    return SecondaryTier(spec(model), memoryview(blocks), "SecondaryTier", folder=str(folder), capacity_bytes=1 << 25, **settings)
+
+
+def job(number: int, keys: list[bytes], blocks: list[int]) -> Any:
+    return SimpleNamespace(job_id=number, keys=keys, block_ids=np.array(blocks))
+
+
+def finished(tier: SecondaryTier) -> dict[int, Any]:
+    tier.drain_jobs()
+    return {result.job_id: result for result in tier.get_finished_jobs()}
+
+
+def test_blocks_come_back_to_where_they_are_wanted_also_in_a_later_process(tmp_path: Path) -> None:
+    blocks = np.random.default_rng(1).integers(-128, 127, (BLOCKS, BLOCK_BYTES), np.int8)
+    first, second = blocks[0].copy(), blocks[1].copy()
+    tier = open_tier(tmp_path, blocks)
+    assert tier.lookup(b"k0") == LookupResult.MISS
+    tier.submit_store(job(1, [b"k0", b"k1"], [0, 1]))
+    assert finished(tier)[1].success
+    assert tier.lookup(b"k0") == LookupResult.HIT
+    tier.shutdown()
+    tier = open_tier(tmp_path, blocks)
+    blocks[:] = 0
+    tier.submit_load(job(2, [b"k1", b"k0"], [5, 6]))
+    assert finished(tier)[2].success
+    assert (blocks[5] == second).all()
+    assert (blocks[6] == first).all()
+    assert not blocks[:5].any()
+    assert not tier.has_pending_work()
+    tier.shutdown()
+
+
+def test_a_block_that_is_not_there_fails_alone(tmp_path: Path) -> None:
+    blocks = np.ones((BLOCKS, BLOCK_BYTES), np.int8)
+    tier = open_tier(tmp_path, blocks)
+    tier.submit_store(job(1, [b"k0"], [0]))
+    assert finished(tier)[1].success
+    tier.submit_load(job(2, [b"k0", b"gone"], [3, 4]))
+    result = finished(tier)[2]
+    assert not result.success
+    assert result.successful_keys == [b"k0"]
+    tier.shutdown()
+
+
+def test_other_models_blocks_and_weights_find_nothing(tmp_path: Path) -> None:
+    blocks = np.ones((BLOCKS, BLOCK_BYTES), np.int8)
+    tier = open_tier(tmp_path, blocks)
+    tier.submit_store(job(1, [b"k"], [0]))
+    finished(tier)
+    tier.shutdown()
+    for other in ({"model": "other"}, {"weights_epoch": "2"}):
+        tier = open_tier(tmp_path, blocks, **other)
+        assert tier.lookup(b"k") == LookupResult.MISS
+        tier.shutdown()
+    tier = open_tier(tmp_path, np.ones((BLOCKS, 2 * BLOCK_BYTES), np.int8))
+    assert tier.lookup(b"k") == LookupResult.MISS
+    tier.shutdown()
+
+
+def test_what_cannot_be_identified_or_written_to_is_refused(tmp_path: Path) -> None:
+    blocks = np.ones((BLOCKS, BLOCK_BYTES), np.int8)
+    with pytest.raises(ai.errors.InvalidArgument, match="without the model"):
+        SecondaryTier(SimpleNamespace(), memoryview(blocks), "t", folder=str(tmp_path), capacity_bytes=1 << 25)
+    blocks.setflags(write=False)
+    with pytest.raises(ai.errors.InvalidArgument, match="writable"):
+        open_tier(tmp_path, blocks)
+
+
+class Chunk:
+    def __init__(self, ref_cnt: int = 0) -> None:
+        self.ref_cnt = ref_cnt
+
+
+def test_eviction_is_atomic_and_spares_what_is_protected_or_in_use() -> None:
+    policy = CachePolicy(4)
+    chunks = {name: Chunk() for name in (b"a", b"b", b"c")}
+    for name, chunk in chunks.items():
+        policy.insert(name, chunk)
+    policy.insert(b"busy", Chunk(-1))
+    assert policy.evict(3, {b"a"}) is None
+    assert policy.evict(4, set()) is None
+    evicted = policy.evict(2, {b"a"})
+    assert evicted is not None
+    assert {name for name, _ in evicted} == {b"b", b"c"}
+    assert policy.get(b"a") is chunks[b"a"]
+    assert policy.get(b"b") is None
+    policy.mark_evictable(b"busy")
+    assert {name for name, _ in policy.evict(2, set()) or ()} == {b"a", b"busy"}
+
+
+def test_under_lru_what_was_touched_leaves_last() -> None:
+    class Lru(CachePolicy):
+        policy = "lru"
+
+    policy = Lru(4)
+    for name in (b"a", b"b", b"c"):
+        policy.insert(name, Chunk())
+    policy.touch([b"a", b"unknown"], None)
+    assert [name for name, _ in policy.evict(2, set()) or ()] == [b"b", b"c"]
+
+
+@pytest.mark.parametrize("name", ai.policy_names())
+def test_every_policy_keeps_its_books_under_random_calls(name: str) -> None:
+    policy = type("Named", (CachePolicy,), {"policy": name})(16)
+    chance = random.Random(7)
+    chunks: dict[bytes, Chunk] = {}
+    for _ in range(2000):
+        key = bytes([chance.randrange(40)])
+        call = chance.choice(["insert", "remove", "touch", "pin", "unpin", "evict"])
+        if call == "insert" and key not in chunks:
+            chunks[key] = Chunk(chance.choice([-1, 0]))
+            policy.insert(key, chunks[key])
+        elif call == "remove" and key in chunks:
+            policy.remove(key)
+            del chunks[key]
+        elif call == "touch":
+            policy.touch([key, bytes([chance.randrange(40)])], None)
+        elif call == "pin" and key in chunks and chunks[key].ref_cnt == 0:
+            chunks[key].ref_cnt = 1
+            policy.mark_non_evictable(key)
+        elif call == "unpin" and key in chunks and chunks[key].ref_cnt != 0:
+            chunks[key].ref_cnt = 0
+            policy.mark_evictable(key)
+        elif call == "evict":
+            count, protected = chance.randrange(4), {bytes([chance.randrange(40)]) for _ in range(3)}
+            free = [each for each, chunk in chunks.items() if chunk.ref_cnt == 0 and each not in protected]
+            evicted = policy.evict(count, protected)
+            assert (evicted is None) == (len(free) < count)
+            for gone, chunk in evicted or ():
+                assert gone in free
+                assert chunks.pop(gone) is chunk
+        assert all(policy.get(each) is chunk for each, chunk in chunks.items())
+
+
+def test_policies_refuse_what_is_not_there() -> None:
+    policy = ai.EvictionPolicy("lru")
+    for call in (policy.touch, policy.park, policy.unpark):
+        with pytest.raises(ai.errors.NotFound):
+            call(3)
+    assert policy.victim() is None
+    with pytest.raises(ai.errors.InvalidArgument, match="worth"):
+        ai.EvictionPolicy("none such")
+
+
+def test_a_disk_tier_keeps_tensors_and_refuses_in_words(tmp_path: Path) -> None:
+    key, other = bytes(32), b"\1" * 32
+    with ai.DiskTier(str(tmp_path), capacity_bytes=1 << 25) as tier:
+        assert tier.put(key, [np.arange(6, dtype=np.float32).reshape(2, 3), np.zeros(0, np.int8)])
+        tier.flush()
+        found = tier.get(key)
+        assert found is not None
+        assert [tensor.shape for tensor in found] == [(2, 3), (0,)]
+        assert np.asarray(found[0])[1, 2] == 5
+        assert tier.get(other) is None
+        assert not tier.get_into(key, np.zeros(3, np.uint8))
+        with pytest.raises(TypeError):
+            tier.get_into(key, np.zeros((4, 4), np.uint8)[:, ::2])
+        with pytest.raises(TypeError):
+            tier.get_into(key, bytes(24))
+        with pytest.raises(ai.errors.InvalidArgument, match="32 bytes"):
+            tier.get(b"short")
+        tier.erase(key)
+        assert not tier.may_hold(key)
+    with pytest.raises(ai.errors.InvalidArgument, match="closed"):
+        tier.get(key)
+    assert np.asarray(found[0])[1, 2] == 5
+    with pytest.raises(ai.errors.InvalidArgument, match="holds"):
+        ai.DiskTier(str(tmp_path), capacity_bytes=1 << 25, holds="everything")
