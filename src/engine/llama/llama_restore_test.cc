@@ -116,6 +116,26 @@ TEST(LlamaRestore, ChangedNumbersInRowsAndStatesAreNeverACrashAndChangeNothingTh
   }
 }
 
+// Only the library knows what a state begins with, so only it can refuse one.
+TEST(LlamaRestore, AStateThatTheLibraryRefusesIsAnError) {
+  for (const std::string name : {"hybrid", "shortconv"}) {
+    const auto engine = load(demo_options(name));
+    const KvLayout& layout = *engine->kv_layout();
+    ASSERT_EQ(layout.groups.back().kind, KvKind::kRecurrent);
+    const PromptMaker prompts(*engine);
+    const EnginePrompt prompt = prompts.everything();
+    const TokenCount at = legal_points(layout, prompt.sequence).back();
+    OwnState damaged(ColdRun::of(*engine, prompt, {at}).value().shelf.state(at));
+    constexpr std::size_t kLayers = 4 + 12 + 4;  // after position, cell, and how it is turned
+    damaged.groups.back()[kLayers] ^= std::byte{0x10};
+    const KvState state = damaged.state(layout);
+    const auto refused = run(*engine, prompt, {.resume_from = &state});
+    ASSERT_FALSE(refused.has_value()) << name;
+    EXPECT_EQ(refused.error().code, ErrorCode::kCorruption) << to_string(refused.error());
+    EXPECT_TRUE(refused.error().message.contains("llama.cpp says")) << refused.error().message;
+  }
+}
+
 /// A conversation about a picture, where the model takes one.
 Request conversation(const std::string& name, int more_turns, std::uint32_t seed = 1) {
   Request request{.id = RequestId("r")};
