@@ -10,10 +10,8 @@
 #                                    the Prometheus that tests ask (without them those tests are skipped), and what the
 #                                    official clients of the API need: Node with npm, Python's virtual environments
 #   scripts/install-deps.sh bench    and the benchmarks with their Python peers
-    llama) packages="$packages python3-pip" ;;
-    python) packages="$packages python3-dev python3-venv" ;;
-    clang) packages="$packages clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev" ;;
-    *) echo "install-deps.sh: '$extra' is not one of: test, bench, llama, python, clang" >&2; exit 2 ;;
+#   scripts/install-deps.sh llama    and what fetches llama.cpp for the engine of that name
+#   scripts/install-deps.sh python   and to build the Python package
 #   scripts/install-deps.sh clang    and the rest of clang-19: format, tidy, fuzz
 set -eu
 
@@ -35,15 +33,10 @@ for extra in "$@"; do
       command -v node >/dev/null || packages="$packages nodejs"
       command -v npm >/dev/null || packages="$packages npm"
       ;;
-<<<<<<< HEAD
     llama) packages="$packages python3-pip" ;;
-    clang) packages="$packages clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev" ;;
-    *) echo "install-deps.sh: '$extra' is not one of: test, bench, llama, clang" >&2; exit 2 ;;
-=======
     python) packages="$packages python3-dev python3-venv" ;;
     clang) packages="$packages clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev" ;;
-    *) echo "install-deps.sh: '$extra' is not one of: test, bench, python, clang" >&2; exit 2 ;;
->>>>>>> h2
+    *) echo "install-deps.sh: '$extra' is not one of: test, bench, llama, python, clang" >&2; exit 2 ;;
   esac
 done
 

@@ -294,6 +294,40 @@ TEST(LlamaEngine, PlacesThatAreDamagedAreAnErrorOrAnAnswer) {
   }
 }
 
+// A large picture is tiles and words between them: fewer of them, or words that are none, would
+// be another prompt.
+TEST(LlamaEngine, TilesThatAreMissingAndWordsThatAreNoneAreRefused) {
+  LlamaOptions options = demo_options("shortconv");
+  options.context = TokenCount(4'096);
+  const auto loaded = LlamaEngine::create(options).value();
+  const LlamaEngine& engine = *loaded;
+  const MediaItem item = picture(1'200, 700);
+  const Sequence prompt = prepared(engine, asks({item, std::string("What?")}));
+  const EncoderOutput output = engine.encode(item).value();
+  const auto parts = parts_of(output[1].view().value()).value();
+  const auto refused = [&](const std::vector<SpanPart>& changed) {
+    const Tensor places = to_tensor(changed);
+    const std::vector<TensorViews> embeddings{{output[0].view().value(), places.view().value()}};
+    const auto made = engine.generate(prompt, embeddings, {.max_tokens = TokenCount(1)});
+    return made.has_value() ? "answered" : std::string(to_string(made.error().code));
+  };
+  ASSERT_GT(parts.size(), 3U);
+  ASSERT_EQ(refused(parts), "answered");
+  EXPECT_EQ(refused({parts.begin(), parts.end() - 1}), "invalid_argument");
+  EXPECT_EQ(refused({parts.begin() + 1, parts.end()}), "invalid_argument");
+  std::vector<SpanPart> longer = parts;
+  longer.push_back(parts.back());
+  EXPECT_EQ(refused(longer), "invalid_argument");
+  for (const int token : {-1, 1 << 20}) {
+    std::vector<SpanPart> changed = parts;
+    const auto words = std::ranges::find_if(
+        changed, [](const SpanPart& part) { return std::holds_alternative<SpanText>(part); });
+    ASSERT_NE(words, changed.end());
+    std::get<SpanText>(*words).front() = TokenId(token);
+    EXPECT_EQ(refused(changed), "corruption") << token;
+  }
+}
+
 // Embeddings are found by what they show: two pictures of one size may not be taken for each other.
 TEST(LlamaEngine, AnotherPictureIsAnotherAnswer) {
   for (const char* const name : {"dense", "sliding", "hybrid", "shortconv"}) {

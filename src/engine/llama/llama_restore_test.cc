@@ -116,6 +116,7 @@ TEST(LlamaRestore, ChangedNumbersInRowsAndStatesAreNeverACrashAndChangeNothingTh
   }
 }
 
+<<<<<<< HEAD
 // The library adds up what lies in cells that no token sees, times zero; and zero times no number
 // is none. (Once, every later answer of that lane was wrong, also those that resumed nothing.)
 TEST(LlamaRestore, WhatIsNoNumberIsRefusedAndLeavesNothingBehind) {
@@ -149,6 +150,25 @@ TEST(LlamaRestore, WhatIsNoNumberIsRefusedAndLeavesNothingBehind) {
       ASSERT_TRUE(next.has_value()) << to_string(next.error());
       EXPECT_EQ(difference(cold->completion, next->completion), "") << "group " << group;
     }
+=======
+// Only the library knows what a state begins with, so only it can refuse one.
+TEST(LlamaRestore, AStateThatTheLibraryRefusesIsAnError) {
+  for (const std::string name : {"hybrid", "shortconv"}) {
+    const auto engine = load(demo_options(name));
+    const KvLayout& layout = *engine->kv_layout();
+    ASSERT_EQ(layout.groups.back().kind, KvKind::kRecurrent);
+    const PromptMaker prompts(*engine);
+    const EnginePrompt prompt = prompts.everything();
+    const TokenCount at = legal_points(layout, prompt.sequence).back();
+    OwnState damaged(ColdRun::of(*engine, prompt, {at}).value().shelf.state(at));
+    constexpr std::size_t kLayers = 4 + 12 + 4;  // after position, cell, and how it is turned
+    damaged.groups.back()[kLayers] ^= std::byte{0x10};
+    const KvState state = damaged.state(layout);
+    const auto refused = run(*engine, prompt, {.resume_from = &state});
+    ASSERT_FALSE(refused.has_value()) << name;
+    EXPECT_EQ(refused.error().code, ErrorCode::kCorruption) << to_string(refused.error());
+    EXPECT_TRUE(refused.error().message.contains("llama.cpp says")) << refused.error().message;
+>>>>>>> h4
   }
 }
 
