@@ -116,7 +116,6 @@ TEST(LlamaRestore, ChangedNumbersInRowsAndStatesAreNeverACrashAndChangeNothingTh
   }
 }
 
-<<<<<<< HEAD
 // The library adds up what lies in cells that no token sees, times zero; and zero times no number
 // is none. (Once, every later answer of that lane was wrong, also those that resumed nothing.)
 TEST(LlamaRestore, WhatIsNoNumberIsRefusedAndLeavesNothingBehind) {
@@ -150,7 +149,9 @@ TEST(LlamaRestore, WhatIsNoNumberIsRefusedAndLeavesNothingBehind) {
       ASSERT_TRUE(next.has_value()) << to_string(next.error());
       EXPECT_EQ(difference(cold->completion, next->completion), "") << "group " << group;
     }
-=======
+  }
+}
+
 // Only the library knows what a state begins with, so only it can refuse one.
 TEST(LlamaRestore, AStateThatTheLibraryRefusesIsAnError) {
   for (const std::string name : {"hybrid", "shortconv"}) {
@@ -168,7 +169,6 @@ TEST(LlamaRestore, AStateThatTheLibraryRefusesIsAnError) {
     ASSERT_FALSE(refused.has_value()) << name;
     EXPECT_EQ(refused.error().code, ErrorCode::kCorruption) << to_string(refused.error());
     EXPECT_TRUE(refused.error().message.contains("llama.cpp says")) << refused.error().message;
->>>>>>> h4
   }
 }
 
