@@ -313,6 +313,19 @@ TEST(LlamaEngine, TilesThatAreMissingAndWordsThatAreNoneAreRefused) {
   };
   ASSERT_GT(parts.size(), 3U);
   ASSERT_EQ(refused(parts), "answered");
+  auto left = std::span<const std::byte>(output[0].bytes);
+  std::set<std::vector<std::byte>> tiles;
+  std::size_t media = 0;
+  for (const SpanPart& part : parts) {
+    const auto own = left.first(length_of(part).value() * output[0].shape[1] * sizeof(float));
+    left = left.subspan(own.size());
+    const bool zeros = std::ranges::count(own, std::byte{0}) == std::ssize(own);
+    EXPECT_EQ(zeros, std::holds_alternative<SpanText>(part)) << "rows stand where their tile does";
+    if (std::holds_alternative<SpanText>(part)) continue;
+    ++media;
+    tiles.emplace(own.begin(), own.end());
+  }
+  EXPECT_EQ(tiles.size(), media) << "no two tiles of this picture are alike";
   EXPECT_EQ(refused({parts.begin(), parts.end() - 1}), "invalid_argument");
   EXPECT_EQ(refused({parts.begin() + 1, parts.end()}), "invalid_argument");
   std::vector<SpanPart> longer = parts;
