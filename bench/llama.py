@@ -4,7 +4,7 @@
 """`afterimage serve --engine llama` beside llama.cpp's own server, on the same models and requests.
 
     bench/llama.py build/release [--json FILE] [--quick] [--models DIR] [--only NAME] [--threads N]
-                   [--server PROGRAM]
+                   [--server PROGRAM] [--unfused]
 
 Both servers hold the same model at the same time; each request goes to one and then to the other, the one that is
 asked first taking turns. All answers are streams, and the first token is when a client has read it.
@@ -196,8 +196,8 @@ class Theirs(Server):
     and the checkpoints that recurrent models need (its default). Its slots are saved before it is stopped, and
     restored when it was started again, which its operator has to ask for."""
 
-    def __init__(self, program, folder, model, mmproj, threads):
-        super().__init__([program, "--model", model, "--mmproj", mmproj, "--parallel", AGENTS,
+    def __init__(self, command, folder, model, mmproj, threads):
+        super().__init__([*command, "--model", model, "--mmproj", mmproj, "--parallel", AGENTS,
                           "--ctx-size", AGENTS * CONTEXT, "--threads", threads, "--cache-prompt",
                           "--cache-ram", 8192, "--slot-save-path", f"{folder}/", "--verbosity", 4,
                           "--port", port := free_port()], port, folder / "theirs.log")
@@ -378,11 +378,11 @@ def same_answers(pair, table):
     table.add("the same answer to the same request", f"{same} of {len(ours)}", same=same, of=len(ours))
 
 
-def measure_model(build, program, models, name, threads, quick):
+def measure_model(build, command, models, name, threads, quick):
     with tempfile.TemporaryDirectory(dir=build) as folder:
         folder = pathlib.Path(folder)
         files = models / f"{name}.gguf", models / f"{name}.mmproj.gguf"
-        pair = Ours(build, folder, *files, threads), Theirs(program, folder, *files, threads)
+        pair = Ours(build, folder, *files, threads), Theirs(command, folder, *files, threads)
         try:
             for server in pair:
                 server.start()
@@ -413,7 +413,7 @@ def prepare(models, names, quick):
                             *([] if quick else ["--size", "bench"])], check=True, stdout=subprocess.DEVNULL)
 
 
-def measure(build, quick=False, models=None, names=None, program=None, threads=None):
+def measure(build, quick=False, models=None, names=None, program=None, threads=None, flags=()):
     build = build.resolve()
     if without_llama(build):
         print("\nllama.cpp: not measured, since this build is without it (scripts/build-llama.sh, and build again)")
@@ -428,7 +428,8 @@ def measure(build, quick=False, models=None, names=None, program=None, threads=N
     models = models or ROOT / "build" / ("models" if quick else "bench")
     names = names or (MODELS[:1] if quick else MODELS)
     prepare(models, names, quick)
-    return {name: measure_model(build, program, models, name, threads or os.cpu_count(), quick) for name in names}
+    command = [program, *flags]
+    return {name: measure_model(build, command, models, name, threads or os.cpu_count(), quick) for name in names}
 
 
 def main():
@@ -440,10 +441,12 @@ def main():
     parser.add_argument("--only", choices=MODELS + MORE_MODELS, help="one model")
     parser.add_argument("--server", type=pathlib.Path, help="another llama-server than the one of scripts/build-llama.sh")
     parser.add_argument("--threads", type=int, help="of each server, to compute with (one a core). On a busy machine: 1, "
-                        "since llama.cpp's threads spin while they wait for each other")
+                        "since threads that wait for each other take time from others")
+    parser.add_argument("--unfused", action="store_true", help="llama-server, too, without fused attention: then both "
+                        "give the same answers")
     arguments = parser.parse_args()
     rows = measure(arguments.build, arguments.quick, arguments.models, arguments.only and [arguments.only],
-                   arguments.server, arguments.threads)
+                   arguments.server, arguments.threads, ["--flash-attn", "off"] if arguments.unfused else [])
     if arguments.json:
         arguments.json.write_text(json.dumps({"llama": rows}, indent=1))
 
