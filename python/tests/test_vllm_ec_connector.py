@@ -207,6 +207,33 @@ def test_disk_brings_back_what_memory_lost_and_defers_those_who_need_it(tmp_path
     engine.close()
 
 
+def test_what_the_disk_has_already_takes_no_lease(tmp_path: Path) -> None:
+    engine = Engine(tmp_path, disk_folder=str(tmp_path / "disk"), disk_bytes=1 << 25)
+    for _ in range(2):
+        engine.step({"X": output(3)})
+        engine.settle()
+        assert len(list(engine.scheduler._files._leases.iterdir())) == 1  # the mark that we live
+        for file in (tmp_path / "host" / "items").iterdir():
+            if file.is_file():
+                file.unlink()
+    engine.close()
+
+
+def test_what_cannot_be_written_is_not_kept_and_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Engine(tmp_path)
+
+    def refuse(*_: Any) -> bool:
+        raise OSError("the folder is gone")
+
+    monkeypatch.setattr(engine.worker._files, "put", refuse)
+    engine.step({"X": output(1)})
+    monkeypatch.undo()
+    engine.step({"X": output(2)})
+    found = engine.step({"X": None})["X"]
+    assert (found == 2).all()
+    engine.close()
+
+
 def test_leases_of_a_dead_process_are_dropped_and_those_of_the_living_are_not(tmp_path: Path) -> None:
     files = SharedFiles(tmp_path, 1 << 20)
     assert files.put("a", "u8", (3,), b"abc")

@@ -15,6 +15,7 @@ disk_bytes (none), weights_epoch, wait_seconds (2.0: how long a request is defer
 
 from __future__ import annotations
 
+import logging
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ from afterimage.errors import Unavailable
 from afterimage.vllm.bases import ECConnectorBase, ECConnectorMetadata, ECConnectorRole, model_of
 from afterimage.vllm.shared_files import Lease, SharedFiles
 
+_log = logging.getLogger(__name__)
 _DEFAULT_FOLDER = "/dev/shm/afterimage"
 _EPOCH_FILE = "weights-epoch"
 _QUEUED_SAVES = 64
@@ -176,8 +178,7 @@ class ECConnector(ECConnectorBase):
 
     def _keep(self, key: bytes) -> None:
         assert self._disk is not None
-        lease = self._files.lease(key.hex())
-        if lease is None or self._disk.may_hold(key):
+        if self._disk.may_hold(key) or (lease := self._files.lease(key.hex())) is None:
             return
         if (tensor := self._files.load(lease)) is not None:
             self._disk.put(key, [tensor.dtype.encode(), _extents(tensor.shape), tensor.data])
@@ -209,7 +210,9 @@ class ECConnector(ECConnectorBase):
         """Items that are saved, and items that are loaded."""
         saved = {identifier for identifier, save in self._saves.items() if save.done()}
         for identifier in saved:
-            self._saves.pop(identifier).result()
+            # What cannot be kept is encoded again; it is no reason for the engine to end.
+            if (error := self._saves.pop(identifier).exception()) is not None:
+                _log.warning("%s was not kept: %s", identifier, error)
         loaded, self._loaded = self._loaded, set()
         return saved or None, loaded or None
 

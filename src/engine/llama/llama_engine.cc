@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "afterimage/llama/file_name.h"
-#include "afterimage/llama/kv_rows.h"
 #include "afterimage/llama/lanes.h"
 #include "afterimage/llama/llama_run.h"
 #include "afterimage/llama/loaded_model.h"
+#include "afterimage/llama/sequence_rows.h"
 #include "afterimage/media/decode.h"
 #include "afterimage/media/probe.h"
 
@@ -35,7 +35,7 @@ std::vector<KvKind> memories_of(const ModelFacts& facts) {
 }
 
 /// How this model remembers, from a few tokens that it is shown.
-Result<KvRows> learn_memories(const LoadedModel& model) {
+Result<SequenceRows> learn_memories(const LoadedModel& model) {
   const ModelFacts& facts = model.facts();
   const bool slides = facts.window.value() > 1;
   if (slides && (facts.places_in_pictures || facts.architecture == "llama4")) {
@@ -46,8 +46,8 @@ Result<KvRows> learn_memories(const LoadedModel& model) {
   const auto written = model.save(0, false);
   model.clear(0);
   if (!written.has_value()) return std::unexpected(written.error());
-  return KvRows::learn(*written, TokenCount(kFewTokens.size()), memories_of(facts),
-                       slides ? facts.window - TokenCount(1) : TokenCount(0), facts.exact);
+  return SequenceRows::learn(*written, TokenCount(kFewTokens.size()), memories_of(facts),
+                             slides ? facts.window - TokenCount(1) : TokenCount(0), facts.exact);
 }
 
 DType dtype_of(const std::string& kv_type) {
@@ -119,7 +119,7 @@ struct LlamaEngine::Parts {
   LlamaOptions options;
   std::unique_ptr<const LoadedModel> model;
   ModelIdentity identity;
-  std::optional<KvRows> kv;
+  std::optional<SequenceRows> kv;
   std::string why_no_kv;
   SystemClock machine_clock;
   mutable std::unique_ptr<Lanes> lanes;
@@ -310,7 +310,7 @@ Result<Generation> LlamaEngine::run(const Sequence& prompt, std::span<const Tens
   AFI_TRY_VOID(check_llama_prompt(*parts_->model, parts_->options.context, prompt, embeddings,
                                   options.max_tokens, use));
   const Lanes::Lane lane = parts_->lanes->borrow();
-  const KvRows* const kv = parts_->kv.has_value() ? &*parts_->kv : nullptr;
+  const SequenceRows* const kv = parts_->kv.has_value() ? &*parts_->kv : nullptr;
   return LlamaRun(*parts_->model, kv, parts_->options.context, parts_->clock(), lane.sequence(),
                   prompt, embeddings, use)
       .generate(options);

@@ -91,7 +91,7 @@ Result<void> check_llama_prompt(const LoadedModel& model, TokenCount context,
   return {};
 }
 
-LlamaRun::LlamaRun(const LoadedModel& model, const KvRows* kv, TokenCount context,
+LlamaRun::LlamaRun(const LoadedModel& model, const SequenceRows* kv, TokenCount context,
                    const Clock& clock, std::int32_t sequence, const Sequence& prompt,
                    std::span<const TensorViews> embeddings, const KvUse& use)
     : model_(model),

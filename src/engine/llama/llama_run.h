@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "afterimage/engine/engine.h"
-#include "afterimage/llama/kv_rows.h"
 #include "afterimage/llama/loaded_model.h"
+#include "afterimage/llama/sequence_rows.h"
 #include "afterimage/platform/clock.h"
 
 namespace afterimage {
@@ -16,7 +16,7 @@ namespace afterimage {
 class LlamaRun {
  public:
   /// `kv` is nullptr where KV neither comes nor goes. All outlive the run.
-  LlamaRun(const LoadedModel& model, const KvRows* kv, TokenCount context, const Clock& clock,
+  LlamaRun(const LoadedModel& model, const SequenceRows* kv, TokenCount context, const Clock& clock,
            std::int32_t sequence, const Sequence& prompt, std::span<const TensorViews> embeddings,
            const KvUse& use);
   /// Leaves nothing in the sequence, not even where it lay, if that was no number: the library adds
@@ -39,7 +39,7 @@ class LlamaRun {
   [[nodiscard]] std::uint32_t covered() const { return static_cast<std::uint32_t>(after_.size()); }
 
   const LoadedModel& model_;
-  const KvRows* kv_;
+  const SequenceRows* kv_;
   TokenCount context_;
   const Clock& clock_;
   std::int32_t sequence_;

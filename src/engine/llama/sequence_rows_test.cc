@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/llama/kv_rows.h"
+#include "afterimage/llama/sequence_rows.h"
 
 #include <gtest/gtest.h>
 
@@ -34,10 +34,10 @@ std::vector<WrittenMemory> memories_of(std::size_t model, std::int32_t tokens) {
   return written_models(tokens, kWindow)[model].second;
 }
 
-KvRows learned(std::size_t model, bool in_place = false) {
+SequenceRows learned(std::size_t model, bool in_place = false) {
   const auto memories = memories_of(model, 3);
-  return KvRows::learn(WrittenSequence(memories).bytes(), TokenCount(3), kinds_of(memories),
-                       TokenCount(kWindow), in_place)
+  return SequenceRows::learn(WrittenSequence(memories).bytes(), TokenCount(3), kinds_of(memories),
+                             TokenCount(kWindow), in_place)
       .value();
 }
 
@@ -64,10 +64,10 @@ WrittenBytes rows_of(const WrittenMemory& memory, std::int32_t from, std::int32_
 
 /// What goes out of a run of `tokens` tokens, and a state of it.
 struct Captured {
-  Captured(const KvRows& kv, const std::vector<WrittenMemory>& memories, std::int32_t tokens)
+  Captured(const SequenceRows& kv, const std::vector<WrittenMemory>& memories, std::int32_t tokens)
       : Captured(kv, WrittenSequence(memories).bytes(), WrittenSequence(memories, true).bytes(),
                  tokens) {}
-  Captured(const KvRows& kv, const WrittenBytes& whole, const WrittenBytes& part,
+  Captured(const SequenceRows& kv, const WrittenBytes& whole, const WrittenBytes& part,
            std::int32_t tokens) {
     const TokenCount at(static_cast<std::uint32_t>(tokens));
     rows = kv.rows(whole, TokenCount(0), at, after(tokens)).value();
@@ -83,10 +83,10 @@ struct Captured {
   KvState state;
 };
 
-TEST(KvRows, TheLayoutSaysHowLargeRowsAndStatesAre) {
+TEST(SequenceRows, TheLayoutSaysHowLargeRowsAndStatesAre) {
   for (std::size_t model = 0; model < kModels; ++model) {
     const auto memories = memories_of(model, 3);
-    const KvRows kv = learned(model);
+    const SequenceRows kv = learned(model);
     ASSERT_EQ(kv.layout().groups.size(), memories.size());
     bool all_full = true;
     for (std::size_t i = 0; i < memories.size(); ++i) {
@@ -105,18 +105,18 @@ TEST(KvRows, TheLayoutSaysHowLargeRowsAndStatesAre) {
   }
 }
 
-TEST(KvRows, AWindowOfNothingIsNoLayout) {
+TEST(SequenceRows, AWindowOfNothingIsNoLayout) {
   const auto memories = memories_of(kSlidingAlone, 3);
-  EXPECT_FALSE(KvRows::learn(WrittenSequence(memories).bytes(), TokenCount(3), kinds_of(memories),
-                             TokenCount(0), false)
+  EXPECT_FALSE(SequenceRows::learn(WrittenSequence(memories).bytes(), TokenCount(3),
+                                   kinds_of(memories), TokenCount(0), false)
                    .has_value());
 }
 
-TEST(KvRows, WhatGoesOutComesInAsItWas) {
+TEST(SequenceRows, WhatGoesOutComesInAsItWas) {
   for (const std::int32_t tokens : {1, kWindow - 1, kWindow, kWindow + 1, 40}) {
     for (std::size_t model = 0; model < kModels; ++model) {
       const auto memories = memories_of(model, tokens);
-      const KvRows kv = learned(model);
+      const SequenceRows kv = learned(model);
       const Captured captured(kv, memories, tokens);
       EXPECT_EQ(kv.written(captured.state), WrittenSequence(memories).bytes())
           << written_models(3, 5)[model].first << ", " << tokens << " tokens";
@@ -124,11 +124,11 @@ TEST(KvRows, WhatGoesOutComesInAsItWas) {
   }
 }
 
-TEST(KvRows, RowsOfAFullGroupAreThoseAskedForAndTheOthersAreEmpty) {
+TEST(SequenceRows, RowsOfAFullGroupAreThoseAskedForAndTheOthersAreEmpty) {
   constexpr std::int32_t kTokens = 20;
   const auto memories = memories_of(kEverything, kTokens);
   const WrittenBytes written = WrittenSequence(memories).bytes();
-  const KvRows kv = learned(kEverything);
+  const SequenceRows kv = learned(kEverything);
   for (const auto& [from, to] : {std::pair{0, kTokens}, {3, 4}, {7, kTokens}, {9, 9}, {20, 20}}) {
     const auto rows = kv.rows(written, TokenCount(static_cast<std::uint32_t>(from)),
                               TokenCount(static_cast<std::uint32_t>(to)), after(kTokens));
@@ -142,8 +142,8 @@ TEST(KvRows, RowsOfAFullGroupAreThoseAskedForAndTheOthersAreEmpty) {
   }
 }
 
-TEST(KvRows, TheNumberOfCellsIsTheNumberOfTokens) {
-  const KvRows kv = learned(kFullAlone);
+TEST(SequenceRows, TheNumberOfCellsIsTheNumberOfTokens) {
+  const SequenceRows kv = learned(kFullAlone);
   const WrittenBytes written = WrittenSequence(memories_of(kFullAlone, 20)).bytes();
   for (const std::int32_t tokens : {19, 21}) {
     const auto rows = kv.rows(written, TokenCount(0), TokenCount(19), after(tokens));
@@ -154,8 +154,8 @@ TEST(KvRows, TheNumberOfCellsIsTheNumberOfTokens) {
   }
 }
 
-TEST(KvRows, AWindowIsTheLastRowsWhereverTheyLieAndHoweverManyThereAre) {
-  const KvRows kv = learned(kSlidingAlone);
+TEST(SequenceRows, AWindowIsTheLastRowsWhereverTheyLieAndHoweverManyThereAre) {
+  const SequenceRows kv = learned(kSlidingAlone);
   for (const std::int32_t tokens : {1, 4, 5, 6, 20}) {
     WrittenMemory memory = memories_of(kSlidingAlone, tokens).front();
     const std::int32_t count = std::min(tokens, kWindow);
@@ -176,8 +176,8 @@ TEST(KvRows, AWindowIsTheLastRowsWhereverTheyLieAndHoweverManyThereAre) {
   }
 }
 
-TEST(KvRows, AWindowThatMissesACellIsNone) {
-  const KvRows kv = learned(kSlidingAlone);
+TEST(SequenceRows, AWindowThatMissesACellIsNone) {
+  const SequenceRows kv = learned(kSlidingAlone);
   constexpr std::int32_t kTokens = 20;
   const struct {
     const char* name;
@@ -196,10 +196,10 @@ TEST(KvRows, AWindowThatMissesACellIsNone) {
   }
 }
 
-TEST(KvRows, InPlaceAWindowComesInBehindAsManyZerosAsItStoodBehind) {
+TEST(SequenceRows, InPlaceAWindowComesInBehindAsManyZerosAsItStoodBehind) {
   for (const std::int32_t tokens : {3, kWindow, kWindow + 1, 30}) {
     const auto memories = memories_of(kFullAndSliding, tokens);
-    const KvRows kv = learned(kFullAndSliding, /*in_place=*/true);
+    const SequenceRows kv = learned(kFullAndSliding, /*in_place=*/true);
     const Captured captured(kv, memories, tokens);
     // The same with its window cells counted from 0 on, those before the window of zeros.
     const StateFormat format =
@@ -226,10 +226,10 @@ TEST(KvRows, InPlaceAWindowComesInBehindAsManyZerosAsItStoodBehind) {
   }
 }
 
-TEST(KvRows, AStateComesInAnySlices) {
+TEST(SequenceRows, AStateComesInAnySlices) {
   constexpr std::int32_t kTokens = 12;
   const auto memories = memories_of(kEverything, kTokens);
-  const KvRows kv = learned(kEverything);
+  const SequenceRows kv = learned(kEverything);
   const Captured captured(kv, memories, kTokens);
   KvState cut = captured.state;
   for (TensorViews& slices : cut.groups) {
@@ -248,7 +248,7 @@ TEST(KvRows, AStateComesInAnySlices) {
   EXPECT_EQ(kv.positions(cut).value(), after(kTokens));
 }
 
-TEST(KvRows, PositionsAreThoseBehindEachTokenAsFarAsRowsGo) {
+TEST(SequenceRows, PositionsAreThoseBehindEachTokenAsFarAsRowsGo) {
   constexpr std::int32_t kTokens = 9;
   const struct {
     std::size_t model;
@@ -259,7 +259,7 @@ TEST(KvRows, PositionsAreThoseBehindEachTokenAsFarAsRowsGo) {
                 {kFullAndSliding, kTokens},
                 {kEverything, kTokens}};
   for (const auto& c : kCases) {
-    const KvRows kv = learned(c.model);
+    const SequenceRows kv = learned(c.model);
     const Captured captured(kv, memories_of(c.model, kTokens), kTokens);
     std::vector<std::int32_t> expected = after(kTokens);
     const auto first_known = expected.end() - static_cast<std::ptrdiff_t>(c.known);
@@ -269,7 +269,7 @@ TEST(KvRows, PositionsAreThoseBehindEachTokenAsFarAsRowsGo) {
 }
 
 // M-RoPE: a picture of six tokens takes three positions, and all of its cells stand at the first.
-TEST(KvRows, WithPicturesPositionsAreNotCounts) {
+TEST(SequenceRows, WithPicturesPositionsAreNotCounts) {
   constexpr std::size_t kPictures = 2;
   constexpr std::size_t kPicturesAndState = 10;
   for (const std::size_t model : {kPictures, kPicturesAndState}) {
@@ -277,7 +277,7 @@ TEST(KvRows, WithPicturesPositionsAreNotCounts) {
     memories[0].positions = {0, 1, 2, 2, 2, 2, 2, 2, 5, 6};
     const std::vector<std::int32_t> behind = {1, 2, 5, 5, 5, 5, 5, 5, 6, 7};
     if (memories.size() > 1) memories[1].positions = {6};
-    const KvRows kv = learned(model);
+    const SequenceRows kv = learned(model);
     const WrittenBytes written = WrittenSequence(memories).bytes();
     const auto rows = kv.rows(written, TokenCount(0), TokenCount(10), behind);
     ASSERT_TRUE(rows.has_value()) << to_string(rows.error());
@@ -297,11 +297,11 @@ TEST(KvRows, WithPicturesPositionsAreNotCounts) {
 }
 
 // The library takes a cell at the last position there is, and never lets go of it.
-TEST(KvRows, ARowThatStandsNowhereIsCorrupt) {
+TEST(SequenceRows, ARowThatStandsNowhereIsCorrupt) {
   constexpr std::int32_t kTokens = 12;
   constexpr std::int32_t kMost = std::numeric_limits<std::int32_t>::max();
   const auto memories = memories_of(kEverything, kTokens);
-  const KvRows kv = learned(kEverything);
+  const SequenceRows kv = learned(kEverything);
   const Captured captured(kv, memories, kTokens);
   for (std::size_t group = 0; group < memories.size(); ++group) {
     const TensorView good = captured.state.groups[group].front();
@@ -323,9 +323,9 @@ TEST(KvRows, ARowThatStandsNowhereIsCorrupt) {
   }
 }
 
-TEST(KvRows, AStateKnowsThePositionBehindItself) {
+TEST(SequenceRows, AStateKnowsThePositionBehindItself) {
   constexpr std::int32_t kTokens = 7;
-  const KvRows kv = learned(kRecurrentAlone);
+  const SequenceRows kv = learned(kRecurrentAlone);
   const auto memories = memories_of(kRecurrentAlone, kTokens);
   const WrittenBytes part = WrittenSequence(memories, true).bytes();
   const std::vector<std::int32_t> behind = {1, 2, 3, 4, 9, 9, 10};
@@ -337,14 +337,14 @@ TEST(KvRows, AStateKnowsThePositionBehindItself) {
   EXPECT_EQ(snapshot.groups[0].shape, (Shape{1, expected.size()}));
 }
 
-TEST(KvRows, WhatTheModelDoesNotWriteIsCorrupt) {
-  const KvRows kv = learned(kFullAlone);
+TEST(SequenceRows, WhatTheModelDoesNotWriteIsCorrupt) {
+  const SequenceRows kv = learned(kFullAlone);
   WrittenBytes written = WrittenSequence(memories_of(kFullAlone, 8)).bytes();
   written.pop_back();
   const auto rows = kv.rows(written, TokenCount(0), TokenCount(8), after(8));
   ASSERT_FALSE(rows.has_value());
   EXPECT_EQ(rows.error().code, ErrorCode::kCorruption);
-  const KvRows sliding = learned(kSlidingAlone);
+  const SequenceRows sliding = learned(kSlidingAlone);
   const auto snapshot = sliding.snapshot(written, TokenCount(8), after(8));
   ASSERT_FALSE(snapshot.has_value());
   EXPECT_EQ(snapshot.error().code, ErrorCode::kCorruption);

@@ -20,14 +20,15 @@ namespace afterimage {
 ///          values; a state is the position behind it, and the library's own bytes. With M-RoPE a
 ///          picture takes more tokens than positions, so a position does not follow from a count.
 /// Threads  Values; const calls from any.
-class KvRows {
+class SequenceRows {
  public:
   /// From a sequence of `tokens` tokens at 0, 1, … that was written by a model with these memories.
   /// `window`: what a token of a sliding layer sees before itself. `in_place`: sliding rows are
   /// restored to where they lay in the run that wrote them, with nothing before them, so that sums
   /// run in the same order. kUnsupported: it is written otherwise than is known here.
-  static Result<KvRows> learn(std::span<const std::byte> written, TokenCount tokens,
-                              std::span<const KvKind> kinds, TokenCount window, bool in_place);
+  static Result<SequenceRows> learn(std::span<const std::byte> written, TokenCount tokens,
+                                    std::span<const KvKind> kinds, TokenCount window,
+                                    bool in_place);
 
   [[nodiscard]] const KvLayout& layout() const { return layout_; }
   [[nodiscard]] bool keeps_all_in_rows() const;  // no windows, no states

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/llama/kv_rows.h"
+#include "afterimage/llama/sequence_rows.h"
 
 #include <algorithm>
 #include <cstring>
@@ -65,9 +65,10 @@ Result<Position> position_behind(const std::byte* row, const std::byte* own) {
 
 }  // namespace
 
-Result<KvRows> KvRows::learn(std::span<const std::byte> written, TokenCount tokens,
-                             std::span<const KvKind> kinds, TokenCount window, bool in_place) {
-  KvRows rows;
+Result<SequenceRows> SequenceRows::learn(std::span<const std::byte> written, TokenCount tokens,
+                                         std::span<const KvKind> kinds, TokenCount window,
+                                         bool in_place) {
+  SequenceRows rows;
   rows.in_place_ = in_place;
   AFI_TRY(rows.format_, StateFormat::learn(written, tokens, kinds));
   for (const StateSection& section : rows.format_.sections) {
@@ -86,13 +87,14 @@ Result<KvRows> KvRows::learn(std::span<const std::byte> written, TokenCount toke
   return rows;
 }
 
-bool KvRows::keeps_all_in_rows() const {
+bool SequenceRows::keeps_all_in_rows() const {
   return std::ranges::all_of(layout_.groups,
                              [](const LayerGroup& group) { return group.kind == KvKind::kFull; });
 }
 
-Result<std::vector<Tensor>> KvRows::rows(std::span<const std::byte> written, TokenCount from,
-                                         TokenCount to, std::span<const std::int32_t> after) const {
+Result<std::vector<Tensor>> SequenceRows::rows(std::span<const std::byte> written, TokenCount from,
+                                               TokenCount to,
+                                               std::span<const std::int32_t> after) const {
   AFI_TRY(const auto contents, read_state(format_, written, false));
   std::vector<Tensor> all(layout_.groups.size());
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -112,8 +114,8 @@ Result<std::vector<Tensor>> KvRows::rows(std::span<const std::byte> written, Tok
   return all;
 }
 
-Result<KvSnapshot> KvRows::snapshot(std::span<const std::byte> partial, TokenCount at,
-                                    std::span<const std::int32_t> after) const {
+Result<KvSnapshot> SequenceRows::snapshot(std::span<const std::byte> partial, TokenCount at,
+                                          std::span<const std::int32_t> after) const {
   AFI_TRY(const auto contents, read_state(format_, partial, true));
   KvSnapshot snapshot{.at = at, .groups = std::vector<Tensor>(layout_.groups.size())};
   for (std::size_t i = 0; i < contents.size(); ++i) {
@@ -140,7 +142,7 @@ Result<KvSnapshot> KvRows::snapshot(std::span<const std::byte> partial, TokenCou
   return snapshot;
 }
 
-Result<std::vector<std::int32_t>> KvRows::positions(const KvState& state) const {
+Result<std::vector<std::int32_t>> SequenceRows::positions(const KvState& state) const {
   std::vector<Position> known;  // from the last token backwards, as far as any group goes
   for (std::size_t group = 0; group < state.groups.size(); ++group) {
     // A state begins with how many cells it is of; a row with where it stands.
@@ -164,7 +166,7 @@ Result<std::vector<std::int32_t>> KvRows::positions(const KvState& state) const 
   return after;
 }
 
-std::vector<std::byte> KvRows::written(const KvState& state) const {
+std::vector<std::byte> SequenceRows::written(const KvState& state) const {
   std::vector<SectionRows> sections;
   for (std::size_t i = 0; i < layout_.groups.size(); ++i) {
     const LayerGroup& group = layout_.groups[i];
@@ -182,7 +184,7 @@ std::vector<std::byte> KvRows::written(const KvState& state) const {
   return write_state(format_, sections);
 }
 
-std::vector<std::byte> KvRows::zeros(TokenCount cells) const {
+std::vector<std::byte> SequenceRows::zeros(TokenCount cells) const {
   std::vector<SectionRows> sections;
   for (const StateSection& section : format_.sections) {
     SectionRows& rows = sections.emplace_back();
