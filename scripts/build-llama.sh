@@ -22,7 +22,7 @@ sha256=832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e
 # A request that resumes from a cache has to end in the very bits it would have had without one. With llamafile's
 # matrix kernels or repacked weights the bits of a row depend on how many rows are computed together, and a resumed
 # request computes fewer: both stay off. OpenMP's threads sleep when they wait long for one that is not running;
-# the library's own spin, and on a machine that is shared an answer then takes minutes instead of seconds.
+# the library's own spin, and on a machine that is shared they take most of its time.
 flags="-DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=ON -DGGML_NATIVE=ON
   -DGGML_LLAMAFILE=OFF -DGGML_CPU_REPACK=OFF -DGGML_OPENMP=ON
   -DLLAMA_BUILD_MTMD=ON -DMTMD_VIDEO=OFF -DLLAMA_OPENSSL=OFF -DLLAMA_BUILD_COMMIT=$version -DLLAMA_BUILD_NUMBER=0
