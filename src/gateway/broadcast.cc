@@ -52,11 +52,17 @@ void Broadcast::on_head(unsigned status, HttpHeaders headers) {
 }
 
 void Broadcast::on_bytes(std::string_view bytes) {
-  if (events_ && recorder_.has_value()) recorder_->feed(bytes);
+  bool said_all = false;
+  if (events_ && recorder_.has_value()) {
+    recorder_->feed(bytes);
+    said_all = recorder_->done();
+    // To a client [DONE] is the end: what he asks next finds this answer kept.
+    if (said_all) land();
+  }
   bool pause = false;
   {
     const MutexLock lock(mutex_);
-    said_all_ = events_ && recorder_.has_value() && recorder_->done();
+    said_all_ = said_all;
     bytes_.append(bytes);
     if (!events_) {
       given_ = base_ + bytes_.size();

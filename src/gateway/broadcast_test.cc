@@ -101,6 +101,30 @@ TEST(Broadcast, AStreamThatBreaksOffSaysSoAndDropsTheTornEvent) {
   EXPECT_FALSE(broadcast->complete());
 }
 
+TEST(Broadcast, IsRecordedBeforeAnybodyReadsThatItIsDone) {
+  int landed = 0;
+  std::string read_before;
+  std::optional<Reader> reader;
+  const auto broadcast = shared_broadcast(
+      {.record = ApiOperation::kChat, .landed = [&](const Broadcast&, Result<ApiRecord> made) {
+         EXPECT_TRUE(made.has_value());
+         reader->read();
+         read_before = reader->text;
+         ++landed;
+       }});
+  reader.emplace(broadcast);
+  broadcast->on_head(200, events());
+  broadcast->on_bytes(kEvent);
+  EXPECT_EQ(landed, 0);
+  broadcast->on_bytes(kLast);
+  EXPECT_EQ(landed, 1) << "the end of the body may be long in coming";
+  EXPECT_EQ(read_before, kEvent);
+  broadcast->on_end();
+  EXPECT_EQ(landed, 1);
+  reader->read();
+  EXPECT_EQ(reader->text, std::string(kEvent) + kLast);
+}
+
 TEST(Broadcast, AStreamWithoutItsEndIsNotRecorded) {
   std::optional<Result<ApiRecord>> record;
   const auto broadcast = shared_broadcast(
