@@ -6,6 +6,7 @@
 #include "afterimage/conformance/engine_conformance.h"
 #include "afterimage/llama/llama_engine.h"
 #include "afterimage/testing/demo_models.h"
+#include "afterimage/testing/forgetful_engine.h"
 
 namespace afterimage::testing {
 namespace {
@@ -21,6 +22,26 @@ const Engine& demo_engine(const std::string& name, const std::string& keys = "f1
   return *engine;
 }
 
+/// One lane, that holds nothing of the run before when a run is resumed.
+const Engine& restoring_engine(const std::string& name) {
+  static std::map<std::string, std::unique_ptr<const Engine>> engines;
+  auto& engine = engines[name];
+  if (engine == nullptr) {
+    LlamaOptions options = demo_options(name);
+    options.lanes = 1;
+    engine = std::make_unique<ForgetfulEngine>(LlamaEngine::create(std::move(options)).value());
+  }
+  return *engine;
+}
+
+/// The same, restored from what was captured, and never from what a lane holds.
+EngineUnderTest restoring(const std::string& name) {
+  return {.name = name + "_restored",
+          .engine = [=]() -> const Engine& { return restoring_engine(name); },
+          .strangers = [=] { return std::vector{&demo_engine(name, "f32")}; },
+          .random_prompts = 25};
+}
+
 EngineUnderTest demo(const std::string& name) {
   return {.name = name,
           .engine = [=]() -> const Engine& { return demo_engine(name); },
@@ -30,8 +51,9 @@ EngineUnderTest demo(const std::string& name) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Llama, EngineConformance,
-                         ::testing::Values(demo("plain"), demo("dense"), demo("sliding"),
-                                           demo("hybrid"), demo("shortconv")),
+                         ::testing::Values(demo("plain"), restoring("plain"), demo("dense"),
+                                           restoring("dense"), demo("sliding"), demo("hybrid"),
+                                           demo("shortconv")),
                          name_of);
 
 }  // namespace

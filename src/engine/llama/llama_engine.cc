@@ -309,10 +309,11 @@ Result<Generation> LlamaEngine::run(const Sequence& prompt, std::span<const Tens
                                     const GenerateOptions& options, const KvUse& use) const {
   AFI_TRY_VOID(check_llama_prompt(*parts_->model, parts_->options.context, prompt, embeddings,
                                   options.max_tokens, use));
-  const Lanes::Lane lane = parts_->lanes->borrow();
+  const Lanes::Lane lane = parts_->lanes->borrow(
+      prompt, use.resume_from == nullptr ? TokenCount(0) : use.resume_from->covered);
   const SequenceRows* const kv = parts_->kv.has_value() ? &*parts_->kv : nullptr;
-  return LlamaRun(*parts_->model, kv, parts_->options.context, parts_->clock(), lane.sequence(),
-                  prompt, embeddings, use)
+  return LlamaRun(*parts_->model, kv, parts_->options.context, parts_->clock(), lane, prompt,
+                  embeddings, use)
       .generate(options);
 }
 

@@ -19,7 +19,7 @@
 #include "afterimage/llama/llama_engine.h"
 #include "afterimage/platform/files.h"
 #include "afterimage/testing/demo_models.h"
-#include "afterimage/testing/forwarding_engine.h"
+#include "afterimage/testing/forgetful_engine.h"
 #include "afterimage/testing/small_gguf.h"
 #include "afterimage/testing/temporary_folder.h"
 
@@ -32,6 +32,13 @@ const std::vector<std::string> kModels = {"plain", "dense", "sliding", "hybrid",
 
 std::unique_ptr<LlamaEngine> load(LlamaOptions options) {
   return LlamaEngine::create(std::move(options)).value();
+}
+
+/// It resumes from what it is given, whatever its lane holds.
+ForgetfulEngine load_forgetful(const std::string& name) {
+  LlamaOptions options = demo_options(name);
+  options.lanes = 1;
+  return ForgetfulEngine(load(std::move(options)));
 }
 
 /// A state whose bytes may be changed.
@@ -76,14 +83,12 @@ constexpr std::int32_t kNumbers[] = {-1,      0,       1,         7,     1'000,
 TEST(LlamaRestore, ChangedNumbersInRowsAndStatesAreNeverACrashAndChangeNothingThatFollows) {
   for (const std::string& name : kModels) {
     SCOPED_TRACE(name);
-    LlamaOptions options = demo_options(name);
-    options.lanes = 1;
-    const auto engine = load(options);
-    const KvLayout& layout = *engine->kv_layout();
-    const PromptMaker prompts(*engine);
+    const ForgetfulEngine engine = load_forgetful(name);
+    const KvLayout& layout = *engine.kv_layout();
+    const PromptMaker prompts(engine);
     const EnginePrompt prompt = prompts.everything(60);
     const TokenCount at = legal_points(layout, prompt.sequence).back();
-    const auto cold = ColdRun::of(*engine, prompt, {at});
+    const auto cold = ColdRun::of(engine, prompt, {at});
     ASSERT_TRUE(cold.has_value()) << to_string(cold.error());
     OwnState damaged(cold->shelf.state(at));
     std::size_t refused = 0;
@@ -99,7 +104,7 @@ TEST(LlamaRestore, ChangedNumbersInRowsAndStatesAreNeverACrashAndChangeNothingTh
             std::memcpy(&kept, here, sizeof kept);
             std::memcpy(here, &number, sizeof number);
             const KvState state = damaged.state(layout);
-            if (!run(*engine, prompt, {.resume_from = &state}).has_value()) ++refused;
+            if (!run(engine, prompt, {.resume_from = &state}).has_value()) ++refused;
             std::memcpy(here, &kept, sizeof kept);
           }
         }
@@ -107,10 +112,10 @@ TEST(LlamaRestore, ChangedNumbersInRowsAndStatesAreNeverACrashAndChangeNothingTh
     }
     EXPECT_GT(refused, 10U);
     const KvState good = damaged.state(layout);
-    const auto resumed = run(*engine, prompt, {.resume_from = &good});
+    const auto resumed = run(engine, prompt, {.resume_from = &good});
     ASSERT_TRUE(resumed.has_value()) << to_string(resumed.error());
     EXPECT_EQ(difference(cold->completion, resumed->completion), "");
-    const auto again = run(*engine, prompt);
+    const auto again = run(engine, prompt);
     ASSERT_TRUE(again.has_value()) << to_string(again.error());
     EXPECT_EQ(difference(cold->completion, again->completion), "");
   }
@@ -121,14 +126,12 @@ TEST(LlamaRestore, ChangedNumbersInRowsAndStatesAreNeverACrashAndChangeNothingTh
 TEST(LlamaRestore, WhatIsNoNumberIsRefusedAndLeavesNothingBehind) {
   for (const std::string& name : kModels) {
     SCOPED_TRACE(name);
-    LlamaOptions options = demo_options(name);
-    options.lanes = 1;
-    const auto engine = load(options);
-    const KvLayout& layout = *engine->kv_layout();
-    const PromptMaker prompts(*engine);
+    const ForgetfulEngine engine = load_forgetful(name);
+    const KvLayout& layout = *engine.kv_layout();
+    const PromptMaker prompts(engine);
     const EnginePrompt prompt = prompts.everything(60);
     const TokenCount at = legal_points(layout, prompt.sequence).back();
-    const auto cold = ColdRun::of(*engine, prompt, {at});
+    const auto cold = ColdRun::of(engine, prompt, {at});
     ASSERT_TRUE(cold.has_value()) << to_string(cold.error());
     for (std::size_t group = 0; group < layout.groups.size(); ++group) {
       OwnState damaged(cold->shelf.state(at));
@@ -142,13 +145,53 @@ TEST(LlamaRestore, WhatIsNoNumberIsRefusedAndLeavesNothingBehind) {
         if (is_state ? is_middle : i % row >= numbers) bytes[i] = std::byte{0xFF};
       }
       const KvState state = damaged.state(layout);
-      const auto resumed = run(*engine, prompt, {.resume_from = &state});
+      const auto resumed = run(engine, prompt, {.resume_from = &state});
       ASSERT_FALSE(resumed.has_value()) << "group " << group;
       EXPECT_EQ(resumed.error().code, ErrorCode::kUnavailable) << to_string(resumed.error());
-      const auto next = run(*engine, prompt);
+      const auto next = run(engine, prompt);
       ASSERT_TRUE(next.has_value()) << to_string(next.error());
       EXPECT_EQ(difference(cold->completion, next->completion), "") << "group " << group;
     }
+  }
+}
+
+/// With rows that are zeros but for where they stand: numbers, and the wrong ones.
+OwnState emptied(const std::string& name, const KvLayout& layout, const KvState& from) {
+  OwnState state(from);
+  for (std::size_t group = 0; group < state.groups.size(); ++group) {
+    const std::size_t numbers = numbers_of(name, layout.groups[group]);
+    const std::uint64_t row = row_size(layout.groups[group]).value();
+    auto& bytes = state.groups[group];
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      if (i % row >= numbers) bytes[i] = std::byte{0};
+    }
+  }
+  return state;
+}
+
+TEST(LlamaRestore, WhatALaneComputedItselfIsNotReadAgainAndWhatItWasGivenIsNotHeld) {
+  for (const std::string name : {"plain", "dense"}) {
+    SCOPED_TRACE(name);
+    LlamaOptions options = demo_options(name);
+    options.lanes = 1;
+    const auto engine = load(options);
+    const KvLayout& layout = *engine->kv_layout();
+    const PromptMaker prompts(*engine);
+    const EnginePrompt prompt = prompts.everything(60);
+    const TokenCount at = legal_points(layout, prompt.sequence).back();
+    const auto cold = ColdRun::of(*engine, prompt, {at});
+    ASSERT_TRUE(cold.has_value()) << to_string(cold.error());
+    const OwnState good(cold->shelf.state(at));
+    const OwnState wrong = emptied(name, layout, cold->shelf.state(at));
+    const auto resume = [&](const OwnState& from) {
+      const KvState state = from.state(layout);
+      return difference(cold->completion,
+                        run(*engine, prompt, {.resume_from = &state})->completion);
+    };
+    EXPECT_EQ(resume(wrong), "") << "the lane holds what it computed";
+    ASSERT_TRUE(run(*engine, prompts.of({"Something else."})).has_value());
+    EXPECT_NE(resume(wrong), "") << "it holds something else now";
+    EXPECT_EQ(resume(good), "") << "and nothing of what it was given";
   }
 }
 
@@ -367,13 +410,13 @@ class SpoilingEngine final : public ForwardingEngine {
 TEST(LlamaRestore, AStateThatIsRefusedIsComputedAnewAndSaidSo) {
   for (const std::string& name : kModels) {
     const Serving serving;
-    const auto good = load(demo_options(name));
-    const SpoilingEngine engine(*good);
+    const ForgetfulEngine good = load_forgetful(name);
+    const SpoilingEngine engine(good);
     EXPECT_FALSE(serving.ask(engine, conversation(name, 1)).restore_failed) << name;
     const Served again = serving.ask(engine, conversation(name, 1));
     EXPECT_TRUE(again.restore_failed) << name;
     EXPECT_EQ(again.completion.resumed_from, TokenCount(0)) << name;
-    EXPECT_GT(serving.ask(*good, conversation(name, 1)).completion.resumed_from, TokenCount(0));
+    EXPECT_GT(serving.ask(good, conversation(name, 1)).completion.resumed_from, TokenCount(0));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "afterimage/engine/logits_digest.h"
 #include "afterimage/valid_text.h"
@@ -92,13 +93,14 @@ Result<void> check_llama_prompt(const LoadedModel& model, TokenCount context,
 }
 
 LlamaRun::LlamaRun(const LoadedModel& model, const SequenceRows* kv, TokenCount context,
-                   const Clock& clock, std::int32_t sequence, const Sequence& prompt,
+                   const Clock& clock, const Lanes::Lane& lane, const Sequence& prompt,
                    std::span<const TensorViews> embeddings, const KvUse& use)
     : model_(model),
       kv_(kv),
       context_(context),
       clock_(clock),
-      sequence_(sequence),
+      sequence_(lane.sequence()),
+      held_(lane.held()),
       prompt_(prompt),
       embeddings_(embeddings),
       use_(use) {}
@@ -107,7 +109,7 @@ LlamaRun::~LlamaRun() {
   if (has_no_numbers_ && kv_ != nullptr) {
     static_cast<void>(model_.restore(sequence_, kv_->zeros(context_)));
   }
-  model_.clear(sequence_);
+  if (held_.after.empty()) model_.clear(sequence_);
 }
 
 Result<Generation> LlamaRun::generate(const GenerateOptions& options) && {
@@ -115,6 +117,7 @@ Result<Generation> LlamaRun::generate(const GenerateOptions& options) && {
   AFI_TRY_VOID(start());
   AFI_TRY_VOID(prefill());
   AFI_TRY_VOID(decode(options));
+  keep();
   made_.completion.first_token_after -= began;
   return std::move(made_);
 }
@@ -123,11 +126,39 @@ Result<void> LlamaRun::start() {
   Completion& completion = made_.completion;
   if (use_.resume_from != nullptr) {
     completion.resumed_from = use_.resume_from->covered;
-    AFI_TRY(after_, kv_->positions(*use_.resume_from));
-    AFI_TRY_VOID(model_.restore(sequence_, kv_->written(*use_.resume_from)));
+    AFI_TRY_VOID(resume(*use_.resume_from));
+  } else if (!std::exchange(held_, {}).after.empty()) {
+    model_.clear(sequence_);
   }
   completion.prefilled = TokenCount(size_of_prompt(prompt_)) - completion.resumed_from;
   return {};
+}
+
+/// The rows that `state` has are computed from the same tokens as those that the sequence may hold
+/// still: then they are the same, and what comes behind them is taken away.
+Result<void> LlamaRun::resume(const KvState& state) {
+  HeldRows held = std::exchange(held_, {});
+  if (held.begins_with(prompt_, state.covered)) {
+    held.after.resize(state.covered.value());
+    if (model_.cut(sequence_, held.after.back())) {
+      after_ = std::move(held.after);
+      return {};
+    }
+  }
+  restored_ = true;
+  AFI_TRY(after_, kv_->positions(state));
+  return model_.restore(sequence_, kv_->written(state));
+}
+
+/// Windows and states cannot be cut where another run wants to go on. What was restored is not
+/// held: only what the model computed in this sequence is beyond doubt.
+void LlamaRun::keep() {
+  if (kv_ == nullptr || !kv_->keeps_all_in_rows() || restored_) return;
+  held_.prompt = prompt_;
+  const auto& said = made_.completion.tokens;
+  const auto fed_back = static_cast<std::ptrdiff_t>(covered() - size_of_prompt(prompt_));
+  held_.prompt.tokens.insert(held_.prompt.tokens.end(), said.begin(), said.begin() + fed_back);
+  held_.after = std::move(after_);
 }
 
 Result<void> LlamaRun::prefill() {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "afterimage/engine/engine.h"
+#include "afterimage/llama/lanes.h"
 #include "afterimage/llama/loaded_model.h"
 #include "afterimage/llama/sequence_rows.h"
 #include "afterimage/platform/clock.h"
@@ -17,10 +18,11 @@ class LlamaRun {
  public:
   /// `kv` is nullptr where KV neither comes nor goes. All outlive the run.
   LlamaRun(const LoadedModel& model, const SequenceRows* kv, TokenCount context, const Clock& clock,
-           std::int32_t sequence, const Sequence& prompt, std::span<const TensorViews> embeddings,
+           const Lanes::Lane& lane, const Sequence& prompt, std::span<const TensorViews> embeddings,
            const KvUse& use);
-  /// Leaves nothing in the sequence, not even where it lay, if that was no number: the library adds
-  /// up rows that nobody sees, times zero.
+  /// What it leaves in the sequence is what the lane says that it holds: after a failure nothing,
+  /// not even where it lay, if that was no number, since the library adds up rows that nobody sees,
+  /// times zero.
   ~LlamaRun();
   LlamaRun(const LlamaRun&) = delete;
   LlamaRun& operator=(const LlamaRun&) = delete;
@@ -29,6 +31,8 @@ class LlamaRun {
 
  private:
   Result<void> start();
+  Result<void> resume(const KvState& state);
+  void keep();
   Result<void> prefill();
   Result<void> append_words(std::uint32_t until);
   Result<void> append_media(std::size_t span);
@@ -43,6 +47,7 @@ class LlamaRun {
   TokenCount context_;
   const Clock& clock_;
   std::int32_t sequence_;
+  HeldRows& held_;
   const Sequence& prompt_;
   std::span<const TensorViews> embeddings_;
   const KvUse& use_;
@@ -52,6 +57,7 @@ class LlamaRun {
   std::size_t next_snapshot_ = 0;
   std::vector<float> logits_;  // of the last token
   bool has_no_numbers_ = false;
+  bool restored_ = false;
   Generation made_;
 };
 

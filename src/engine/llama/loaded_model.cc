@@ -389,6 +389,11 @@ Result<void> LoadedModel::restore(SequenceId sequence, std::span<const std::byte
                                                         std::to_string(saved.size()) + " bytes");
 }
 
+bool LoadedModel::cut(SequenceId sequence, Position position) const {
+  const std::scoped_lock lock(parts_->computing);
+  return llama_memory_seq_rm(llama_get_memory(parts_->context.get()), sequence, position, -1);
+}
+
 void LoadedModel::clear(SequenceId sequence) const {
   const std::scoped_lock lock(parts_->computing);
   llama_memory_seq_rm(llama_get_memory(parts_->context.get()), sequence, -1, -1);

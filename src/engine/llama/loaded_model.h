@@ -119,6 +119,9 @@ class LoadedModel {
   Result<std::vector<std::byte>> save(SequenceId sequence, bool partial) const;
   /// Replaces a sequence by what was saved of another. On failure it is empty.
   Result<void> restore(SequenceId sequence, std::span<const std::byte> saved) const;
+  /// Takes away what stands at `position` and behind. False: this model cannot, and all is still
+  /// there.
+  [[nodiscard]] bool cut(SequenceId sequence, Position position) const;
   void clear(SequenceId sequence) const;
 
  private:
