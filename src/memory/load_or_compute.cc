@@ -61,6 +61,7 @@ LoadChoice LoadOrCompute::choose(std::span<const LoadStep> steps) {
     if (probes) {
       ++probes_;
       choice.steps = 1;
+      choice.gets = steps[0].gets;
       choice.spares = steps[0].cost;
       choice.at_risk = at_risk;
     }
@@ -78,12 +79,16 @@ bool LoadOrCompute::may_probe(Duration at_risk) {
   return true;
 }
 
-void LoadOrCompute::loaded(Bytes bytes, Duration took) {
+void LoadOrCompute::loaded(Bytes bytes, Duration took, const LoadChoice& choice) {
   const Duration now = clock_.now();
   const MutexLock lock(mutex_);
   rate_.add(bytes, took, now);
   credit_ = Duration(0);
   credited_at_ = now;
+  if (choice.reason != LoadReason::kProbe) return;
+  // What the probe did not lose the next may.
+  const Duration lost = std::max(took * choice.gets - choice.spares, Duration(0));
+  credit_ = std::max(choice.at_risk - lost, Duration(0));
 }
 
 Result<std::optional<TierEntry>> LoadOrCompute::get(Tier& tier, const TierKey& key,
@@ -104,16 +109,9 @@ Result<std::optional<TierEntry>> LoadOrCompute::get(Tier& tier, const TierKey& k
     return entry;
   }
   const Bytes bytes((*entry)->bytes.size());
-  loaded(bytes, took);
+  loaded(bytes, took, choice);
   learn(key.entry_class, bytes, (*entry)->meta.cost);
-  if (choice.reason == LoadReason::kProbe) probed(choice, took * step.gets);
   return entry;
-}
-
-void LoadOrCompute::probed(const LoadChoice& choice, Duration took) {
-  const Duration lost = std::max(took - choice.spares, Duration(0));
-  const MutexLock lock(mutex_);
-  credit_ = std::max(credit_, choice.at_risk - lost);
 }
 
 const LoadOrCompute::Seen& LoadOrCompute::seen(EntryClass entry_class) const {

@@ -35,7 +35,8 @@ std::string_view to_string(LoadReason reason);
 
 /// What to load, and why.
 struct LoadChoice {
-  std::size_t steps = 0;  // so many are loaded, from the first on; the rest is computed
+  std::size_t steps = 0;   // so many are loaded, from the first on; the rest is computed
+  std::uint32_t gets = 1;  // that these take
   LoadReason reason = LoadReason::kUnmeasured;
   Duration load{0};     // estimates for all that could be loaded
   Duration compute{0};  //
@@ -85,8 +86,8 @@ class LoadOrCompute {
   /// tells of the latency; one that fails, what it took and what is then computed.
   Result<std::optional<TierEntry>> get(Tier& tier, const TierKey& key, MemoryBudget& room,
                                        const LoadStep& step, const LoadChoice& choice);
-  /// One load of an entry took so long.
-  void loaded(Bytes bytes, Duration took);
+  /// One load, of those that `choice` chose, took so long. For who does not call get().
+  void loaded(Bytes bytes, Duration took, const LoadChoice& choice = {});
 
   /// An entry is so large and took so long to compute.
   void learn(EntryClass entry_class, Bytes bytes, Duration cost);
@@ -109,7 +110,6 @@ class LoadOrCompute {
   [[nodiscard]] Duration typical_cost(EntryClass entry_class, Bytes bytes) const
       AFI_REQUIRES(mutex_);
   [[nodiscard]] bool may_probe(Duration at_risk) AFI_REQUIRES(mutex_);
-  void probed(const LoadChoice& choice, Duration took);
 
   const Clock& clock_;
   const LoadOrComputeOptions options_;

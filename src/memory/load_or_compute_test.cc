@@ -273,6 +273,29 @@ TEST(LoadOrComputeProperty, ProbesLoseAtMostTheirPartOfTheTime) {
   });
 }
 
+TEST(LoadOrCompute, OneProbesHoweverManyAskMeanwhile) {
+  Gate gate;
+  gate.measure(20, 1_MiB, 100ms);
+  const LoadStep step{.bytes = 1_MiB, .cost = 50ms};
+  gate.clock.advance(10s);
+  EXPECT_EQ(gate.choices.choose(step).reason, LoadReason::kProbe);
+  EXPECT_EQ(gate.choices.choose(step).reason, LoadReason::kSlower);
+  EXPECT_EQ(gate.choices.stats().probes, 1U);
+}
+
+TEST(LoadOrCompute, AProbeThatLostNothingIsFollowedByTheNextAndOneThatDidIsNot) {
+  for (const bool fast : {true, false}) {
+    Gate gate;
+    gate.measure(20, 1_MiB, 100ms);
+    const LoadStep step{.bytes = 1_MiB, .cost = 50ms};
+    gate.clock.advance(10s);
+    const LoadChoice probe = gate.choices.choose(step);
+    ASSERT_EQ(probe.reason, LoadReason::kProbe);
+    gate.choices.loaded(1_MiB, fast ? 40ms : 100ms, probe);
+    EXPECT_EQ(gate.choices.choose(step).reason, fast ? LoadReason::kProbe : LoadReason::kSlower);
+  }
+}
+
 TEST(LoadOrCompute, ATierThatOnlyFailsIsLeftAlone) {
   World world;
   world.tier.fails = true;
