@@ -28,6 +28,7 @@ struct EncoderStore {
   MemoryBudget budget;
   MemoryBudget transfer;  // pays for what is on its way to the disk and back; batches are 16 MiB
   std::unique_ptr<DiskTier> disk;
+  LoadOrCompute quicker{clock};
   std::unique_ptr<EncoderArchive> archive;
   std::unique_ptr<EncoderCache> cache;
   std::unique_ptr<EncodeOnce> front;
@@ -53,7 +54,8 @@ Result<StorePtr> open_store(const OpenCall& call) {
     DiskTierOptions options;
     options.log.capacity = Bytes(call.disk_bytes);
     AFI_TRY(store->disk, DiskTier::open(*call.disk, options, store->transfer, store->clock));
-    store->archive = std::make_unique<EncoderArchive>(*store->disk, store->transfer);
+    store->archive =
+        std::make_unique<EncoderArchive>(*store->disk, store->transfer, &store->quicker);
   }
   store->front = std::make_unique<EncodeOnce>(*store->cache, store->clock,
                                               EncodeOnceOptions{.verify_hits = call.verify_hits});
@@ -275,6 +277,7 @@ class PyEncoderCache {
       stats["disk_kept"] = archive.kept;
       stats["disk_loaded"] = archive.loaded;
       stats["disk_refused"] = archive.refused;
+      stats["disk_declined"] = archive.declined;
     }
     return stats;
   }

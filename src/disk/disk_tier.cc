@@ -218,6 +218,9 @@ Result<void> DiskTier::flush() {
 
 bool DiskTier::may_hold(const TierKey& key) const { return state_->log->contains(key); }
 bool DiskTier::awaits(const TierKey& key) const { return state_->log->awaits(key); }
+std::optional<EntryOutline> DiskTier::outline(const TierKey& key) const {
+  return state_->log->outline(key);
+}
 const SegmentLog& DiskTier::log() const { return *state_->log; }
 
 TierStats DiskTier::stats() const {

@@ -52,6 +52,7 @@ class DiskTier final : public Tier {
   Result<void> flush() override;
   [[nodiscard]] bool may_hold(const TierKey& key) const override;
   [[nodiscard]] bool awaits(const TierKey& key) const override;
+  [[nodiscard]] std::optional<EntryOutline> outline(const TierKey& key) const override;
   [[nodiscard]] TierStats stats() const override;
 
   [[nodiscard]] const SegmentLog& log() const;

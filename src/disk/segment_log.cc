@@ -123,6 +123,15 @@ bool SegmentLog::awaits(const TierKey& key) const {
   return state_->pending.contains(key);
 }
 
+std::optional<EntryOutline> SegmentLog::outline(const TierKey& key) const {
+  const MutexLock lock(state_->looking);
+  const auto found = state_->index.find(key);
+  if (found == state_->index.end()) return std::nullopt;
+  const FooterEntry& place = (*found)->place;
+  return EntryOutline{.bytes = Bytes(place.blocks * std::uint64_t{kDiskBlock}),
+                      .cost = Duration(place.cost_ns)};
+}
+
 const DiskRecovery& SegmentLog::recovery() const { return state_->recovery; }
 std::string SegmentLog::backend() const { return state_->folder->backend(); }
 

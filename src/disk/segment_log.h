@@ -96,6 +96,8 @@ class SegmentLog {
   [[nodiscard]] bool contains(const TierKey& key) const;
   /// Whether one was taken in whose write has not completed.
   [[nodiscard]] bool awaits(const TierKey& key) const;
+  /// Of what contains() finds; its bytes are those of its blocks.
+  [[nodiscard]] std::optional<EntryOutline> outline(const TierKey& key) const;
   [[nodiscard]] const DiskRecovery& recovery() const;
   [[nodiscard]] SegmentLogStats stats() const;
   [[nodiscard]] std::string backend() const;

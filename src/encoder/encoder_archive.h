@@ -9,6 +9,7 @@
 #include "afterimage/digest.h"
 #include "afterimage/encoder/encoder_cache.h"
 #include "afterimage/memory/budget.h"
+#include "afterimage/memory/load_or_compute.h"
 #include "afterimage/memory/put_once.h"
 #include "afterimage/memory/tier.h"
 #include "afterimage/platform/mutex.h"
@@ -18,10 +19,11 @@
 namespace afterimage {
 
 struct EncoderArchiveStats {
-  std::uint64_t kept = 0;     // outputs that the tier took in
-  std::uint64_t refused = 0;  // and those that it did not
-  std::uint64_t loaded = 0;   // outputs that came back instead of being encoded
-  std::uint64_t failed = 0;   // that were there and could not be read, or had no room to be
+  std::uint64_t kept = 0;      // outputs that the tier took in
+  std::uint64_t refused = 0;   // and those that it did not
+  std::uint64_t loaded = 0;    // outputs that came back instead of being encoded
+  std::uint64_t failed = 0;    // that were there and could not be read, or had no room to be
+  std::uint64_t declined = 0;  // that were there and are expected to be encoded sooner
 };
 
 /// Encoder outputs in a tier below memory: kept when they are made, so that to evict one from
@@ -37,19 +39,22 @@ class EncoderArchive {
     Duration cost{0};  // what encoding it took
   };
 
-  /// Both outlive the archive. `transfer` pays for what is on its way up.
-  EncoderArchive(Tier& tier, MemoryBudget& transfer)
-      : tier_(tier), kept_(tier), transfer_(transfer) {}
+  /// All outlive the archive. `transfer` pays for what is on its way up; `quicker` knows when
+  /// encoding is; nullptr: whatever is there is loaded.
+  EncoderArchive(Tier& tier, MemoryBudget& transfer, LoadOrCompute* quicker = nullptr)
+      : tier_(tier), kept_(tier), transfer_(transfer), quicker_(quicker) {}
 
   /// Nothing happens if the tier holds it already or it is on its way: one key, one content.
   void keep(const EncoderKey& key, std::span<const TensorView> tensors, Duration cost);
-  std::optional<Loaded> load(const EncoderKey& key);
+  /// nullopt: encode it. Whether it was there and declined, `choice` tells, if asked.
+  std::optional<Loaded> load(const EncoderKey& key, LoadChoice* choice = nullptr);
   [[nodiscard]] EncoderArchiveStats stats() const;
 
  private:
   Tier& tier_;
   PutOnce kept_;
   MemoryBudget& transfer_;
+  LoadOrCompute* const quicker_;
   mutable Mutex mutex_;
   EncoderArchiveStats stats_ AFI_GUARDED_BY(mutex_);
 };

@@ -59,6 +59,9 @@ void write_encoder(MetricsWriter& out, const EncoderCacheStats& encoder,
         number(encoder.misses));
   total("afterimage_encoder_loaded_total", "Of those, encodings that the disk gave back",
         number(archive.loaded));
+  total("afterimage_encoder_declined_total",
+        "Of those, encodings that the disk has and that were made again sooner",
+        number(archive.declined));
   total("afterimage_encoder_evictions_total", "Encodings that left for want of room",
         number(encoder.evictions));
   total("afterimage_encoder_saved_seconds_total", "What encodings that were found had taken",
@@ -68,7 +71,8 @@ void write_encoder(MetricsWriter& out, const EncoderCacheStats& encoder,
   }
 }
 
-void write_prefix(MetricsWriter& out, const PrefixCacheStats& prefix) {
+void write_prefix(MetricsWriter& out, const PrefixCacheStats& prefix,
+                  const PrefixArchiveStats& archive) {
   const auto total = [&](const char* name, const char* help, std::uint64_t count) {
     out.counter(name, help, {}, number(count));
   };
@@ -76,6 +80,9 @@ void write_prefix(MetricsWriter& out, const PrefixCacheStats& prefix) {
   total("afterimage_prefix_misses_total", "Prompts whose beginning was not found", prefix.misses);
   total("afterimage_prefix_tokens_reused_total", "Tokens of those beginnings",
         prefix.tokens_reused);
+  total("afterimage_prefix_tokens_declined_total",
+        "Tokens whose KV the disk has and that were computed again sooner",
+        archive.tokens_declined);
   total("afterimage_prefix_evictions_total", "Pieces of prompts that left for want of room",
         prefix.evictions);
 }
@@ -164,7 +171,7 @@ void publish_stats(Metrics& metrics, Gateway& gateway, std::function<HttpServerS
     write_requests(out, gateway);
     write_answers(out, stats.answers);
     write_encoder(out, stats.encoder, stats.encoder_archive);
-    write_prefix(out, stats.prefix);
+    write_prefix(out, stats.prefix, stats.prefix_archive);
     write_memory(out, stats);
     write_server(out, connections());
   });

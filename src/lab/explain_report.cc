@@ -201,6 +201,8 @@ std::string fate(const ExplainedMedia& item) {
       return "encoded and not kept: it does not fit the budget";
     case MediaSource::kLoaded:
       return "its encoder output was loaded from below memory";
+    case MediaSource::kDeclined:
+      return "encoded again: its output is below memory, and loading it would take longer";
   }
   return "unknown";
 }

@@ -101,6 +101,11 @@ void add_tier(std::string& out, const RunReport& report) {
                   plural(encoder.loaded, "encoder output"), plural(prefix.tokens_loaded, "token"),
                   plural(encoder.kept + prefix.kept, "entry", "entries"), readable(after.used),
                   readable(after.capacity));
+  if (encoder.declined + prefix.declined > 0) {
+    out += fmt::format("disk: {} and KV of {} computed again, which was expected to be quicker\n",
+                       plural(encoder.declined, "encoder output"),
+                       plural(prefix.tokens_declined, "token"));
+  }
   const std::uint64_t lost = encoder.refused + prefix.refused;
   if (lost > 0) out += fmt::format("disk: {} not taken in\n", plural(lost, "entry", "entries"));
   const std::uint64_t failed = encoder.failed + prefix.failed;
@@ -208,6 +213,8 @@ OrderedJson tier_json(const RunReport& report) {
           {"prompts_promoted", prefix.promoted},
           {"tokens_loaded", prefix.tokens_loaded},
           {"kv_entries_kept", prefix.kept},
+          {"encoder_outputs_declined", encoder.declined},
+          {"tokens_declined", prefix.tokens_declined},
           {"refused", encoder.refused + prefix.refused},
           {"failed", encoder.failed + prefix.failed},
           {"damaged", after.damaged},

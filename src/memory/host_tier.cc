@@ -125,6 +125,14 @@ bool HostTier::may_hold(const TierKey& key) const {
   return state_->index.contains(key);
 }
 
+std::optional<EntryOutline> HostTier::outline(const TierKey& key) const {
+  const MutexLock lock(state_->mutex);
+  const auto it = state_->index.find(key);
+  if (it == state_->index.end()) return std::nullopt;
+  return EntryOutline{.bytes = Bytes(it->second->memory->bytes().size()),
+                      .cost = it->second->meta.cost};
+}
+
 TierStats HostTier::stats() const {
   const MutexLock lock(state_->mutex);
   TierStats stats = state_->stats;

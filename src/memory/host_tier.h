@@ -28,6 +28,7 @@ class HostTier final : public Tier {
   Result<void> erase(const TierKey& key) override;
   Result<void> flush() override { return {}; }
   [[nodiscard]] bool may_hold(const TierKey& key) const override;
+  [[nodiscard]] std::optional<EntryOutline> outline(const TierKey& key) const override;
   [[nodiscard]] TierStats stats() const override;
 
   /// The entry itself rather than a copy, unverified: for who damages it in a test.

@@ -80,6 +80,12 @@ struct TierEntry {
   std::shared_ptr<const AlignedBytes> memory;  // where `bytes` lie
 };
 
+/// What a tier can say of an entry without looking at it.
+struct EntryOutline {
+  Bytes bytes;  // that a get moves, more or less
+  Duration cost{0};
+};
+
 /// Counters are of the tier's whole life.
 struct TierStats {
   std::uint64_t hits = 0;
@@ -126,6 +132,10 @@ class Tier {
   /// Whether it was put, cannot be found yet, and is on its way; what no longer is may_hold()
   /// knows.
   [[nodiscard]] virtual bool awaits(const TierKey& /*key*/) const { return false; }
+  /// A hint, too, without I/O. nullopt: not there, or nothing is known of it but that it may be.
+  [[nodiscard]] virtual std::optional<EntryOutline> outline(const TierKey& /*key*/) const {
+    return std::nullopt;
+  }
   [[nodiscard]] virtual TierStats stats() const = 0;
 };
 

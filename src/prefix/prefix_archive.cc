@@ -158,6 +158,9 @@ void PrefixArchive::keep(const ArchivedPrompt& prompt, const CapturedKv& kv) {
   const KvLayout& layout = *prompt.layout_;
   if (!check_captured(layout, *prompt.sequence_, kv).has_value()) return;
   const std::uint32_t computed = std::max(1U, (kv.covered - kv.first_row).value());
+  if (quicker_ != nullptr) {
+    quicker_->learn(EntryClass::kPrefixKv, Bytes(computed * row_bytes(layout)), kv.cost);
+  }
   for (const std::uint32_t end : row_ends(*prompt.sequence_, kv)) {
     if (!keeps_rows(layout)) break;
     const std::uint32_t begin = (end - 1) / kBlockTokens * kBlockTokens;
@@ -221,14 +224,71 @@ PrefixArchive::Held PrefixArchive::look(const ArchivedPrompt& prompt, std::uint3
   return held;
 }
 
-std::optional<TierEntry> PrefixArchive::read(const TierKey& key) {
-  auto entry = tier_.get(key, transfer_);
+std::vector<LoadStep> PrefixArchive::steps(const ArchivedPrompt& prompt, std::uint32_t matched,
+                                           std::uint32_t resume, const Held& held) const {
+  const std::uint64_t row = row_bytes(*prompt.layout_);
+  const auto computing = [&](std::uint32_t tokens) {
+    return quicker_->cost_of(EntryClass::kPrefixKv, Bytes(tokens * row));
+  };
+  std::vector<LoadStep> steps;
+  if (keeps_rows(*prompt.layout_)) {
+    for (std::uint32_t from = matched; from < held.rows_end;) {
+      const std::uint32_t begin = from / kBlockTokens * kBlockTokens;
+      const std::uint32_t end = std::min(begin + kBlockTokens, held.rows_end);
+      steps.push_back({.bytes = Bytes((end - begin) * row), .cost = computing(end - from)});
+      from = end;
+    }
+  }
+  if (!held.snapshot.has_value()) return steps;
+  const TierKey key = snapshot_key(prompt.end(*held.snapshot));
+  LoadStep all = quicker_->step_of(EntryClass::kRecurrentState, tier_.outline(key));
+  for (const LoadStep& step : steps) {
+    all.bytes += step.bytes;
+    ++all.gets;
+  }
+  if (row > 0) all.cost = computing(*held.snapshot - resume);
+  return {all};
+}
+
+std::optional<PrefixArchive::Chosen> PrefixArchive::choose(const ArchivedPrompt& prompt,
+                                                           std::uint32_t matched,
+                                                           std::uint32_t resume, const Held& held) {
+  Chosen chosen{.held = held, .step = {}, .choice = {}};
+  if (quicker_ == nullptr) return chosen;
+  const std::vector<LoadStep> offered = steps(prompt, matched, resume, held);
+  chosen.choice = quicker_->choose(offered);
+  const std::size_t taken = chosen.choice.steps;
+  chosen.step.gets = 0;
+  for (const LoadStep& step : std::span(offered).first(taken)) {
+    chosen.step.bytes += step.bytes;
+    chosen.step.cost += step.cost;
+    chosen.step.gets += step.gets;
+  }
+  if (taken == offered.size()) return chosen;
+  const std::uint32_t whole = held.snapshot.value_or(held.rows_end);
+  const std::uint32_t had = held.snapshot.has_value() ? resume : matched;
+  std::uint32_t end = had;
+  if (taken > 0) {
+    end = (matched / kBlockTokens + static_cast<std::uint32_t>(taken)) * kBlockTokens;
+    chosen.held.rows_end = end;
+  }
+  const MutexLock lock(mutex_);
+  ++stats_.declined;
+  stats_.tokens_declined += whole - end;
+  return taken > 0 ? std::optional(chosen) : std::nullopt;
+}
+
+std::optional<TierEntry> PrefixArchive::read(const TierKey& key, const Chosen& chosen) {
+  auto entry = quicker_ == nullptr
+                   ? tier_.get(key, transfer_)
+                   : quicker_->get(tier_, key, transfer_, chosen.step, chosen.choice);
   return entry.has_value() ? *std::move(entry) : std::nullopt;
 }
 
 std::uint32_t PrefixArchive::load_rows(const ArchivedPrompt& prompt, std::uint32_t from,
-                                       const Held& held, const Insert& insert,
+                                       const Chosen& chosen, const Insert& insert,
                                        const std::stop_token& stop) {
+  const Held& held = chosen.held;
   const KvLayout& layout = *prompt.layout_;
   const std::uint64_t row = row_bytes(layout);
   const std::uint64_t most_rows = std::clamp<std::uint64_t>(
@@ -240,7 +300,7 @@ std::uint32_t PrefixArchive::load_rows(const ArchivedPrompt& prompt, std::uint32
     const std::uint32_t begin = buffer.end() / kBlockTokens * kBlockTokens;
     const auto end = block_end(prompt, buffer.end());
     if (!end.has_value()) break;
-    const auto entry = read(rows_key(prompt.end(*end)));
+    const auto entry = read(rows_key(prompt.end(*end)), chosen);
     const std::uint32_t wanted = std::min(*end, held.rows_end);
     if (!entry.has_value() || !buffer.append(*entry, begin, *end, wanted)) break;
     if (buffer.rows() + kBlockTokens <= most_rows) continue;
@@ -251,10 +311,11 @@ std::uint32_t PrefixArchive::load_rows(const ArchivedPrompt& prompt, std::uint32
   return from;
 }
 
-bool PrefixArchive::load_snapshot(const ArchivedPrompt& prompt, std::uint32_t at,
+bool PrefixArchive::load_snapshot(const ArchivedPrompt& prompt, const Chosen& chosen,
                                   const Insert& insert) {
   const KvLayout& layout = *prompt.layout_;
-  const auto entry = read(snapshot_key(prompt.end(at)));
+  const std::uint32_t at = *chosen.held.snapshot;
+  const auto entry = read(snapshot_key(prompt.end(at)), chosen);
   if (!entry.has_value()) return false;
   auto snapshot = snapshot_of(layout, *entry, at);
   if (!snapshot.has_value()) return false;
@@ -268,13 +329,15 @@ bool PrefixArchive::promote(const ArchivedPrompt& prompt, TokenCount matched, To
                             const Insert& insert, const std::stop_token& stop) {
   if (prompt.length() == 0 || stop.stop_requested()) return false;
   const KvLayout& layout = *prompt.layout_;
-  const Held held = look(prompt, matched.value(), resume.value());
-  const bool more_rows = keeps_rows(layout) && held.rows_end > matched.value();
-  if (!more_rows && !held.snapshot.has_value()) return false;
+  const Held there = look(prompt, matched.value(), resume.value());
+  const bool more_rows = keeps_rows(layout) && there.rows_end > matched.value();
+  if (!more_rows && !there.snapshot.has_value()) return false;
+  const auto chosen = choose(prompt, matched.value(), resume.value(), there);
+  if (!chosen.has_value()) return false;
   const std::uint32_t end =
-      more_rows ? load_rows(prompt, matched.value(), held, insert, stop) : matched.value();
-  bool done = !more_rows || end == held.rows_end;
-  if (done && held.snapshot.has_value()) done = load_snapshot(prompt, *held.snapshot, insert);
+      more_rows ? load_rows(prompt, matched.value(), *chosen, insert, stop) : matched.value();
+  bool done = !more_rows || end == chosen->held.rows_end;
+  if (done && there.snapshot.has_value()) done = load_snapshot(prompt, *chosen, insert);
   const MutexLock lock(mutex_);
   if (end > matched.value()) stats_.tokens_loaded += end - matched.value();
   ++(done ? stats_.promoted : stats_.failed);

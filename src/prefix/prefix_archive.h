@@ -11,6 +11,7 @@
 #include "afterimage/digest.h"
 #include "afterimage/identity/keys.h"
 #include "afterimage/memory/budget.h"
+#include "afterimage/memory/load_or_compute.h"
 #include "afterimage/memory/put_once.h"
 #include "afterimage/memory/tier.h"
 #include "afterimage/platform/mutex.h"
@@ -50,11 +51,13 @@ class ArchivedPrompt {
 };
 
 struct PrefixArchiveStats {
-  std::uint64_t kept = 0;           // blocks of rows and snapshots that the tier took in
-  std::uint64_t refused = 0;        // and those that it did not
-  std::uint64_t promoted = 0;       // prompts that could go on further for what was loaded
-  std::uint64_t tokens_loaded = 0;  // positions whose rows came back
-  std::uint64_t failed = 0;         // prompts of which something was there and could not be had
+  std::uint64_t kept = 0;             // blocks of rows and snapshots that the tier took in
+  std::uint64_t refused = 0;          // and those that it did not
+  std::uint64_t promoted = 0;         // prompts that could go on further for what was loaded
+  std::uint64_t tokens_loaded = 0;    // positions whose rows came back
+  std::uint64_t failed = 0;           // prompts of which something was there and could not be had
+  std::uint64_t declined = 0;         // prompts of which something was there to be computed sooner
+  std::uint64_t tokens_declined = 0;  // positions of those
 };
 
 /// KV in a tier below memory: kept when it is made, so that to evict it from memory moves no byte,
@@ -75,10 +78,11 @@ class PrefixArchive {
   /// Takes what was loaded into the cache; an error ends the loading.
   using Insert = std::function<Result<void>(const CapturedKv&)>;
 
-  /// Both outlive the archive. `transfer` pays for what is on its way up: half of it for what was
-  /// read, half for the next read.
-  PrefixArchive(Tier& tier, MemoryBudget& transfer)
-      : tier_(tier), kept_(tier), transfer_(transfer) {}
+  /// All outlive the archive. `transfer` pays for what is on its way up: half of it for what was
+  /// read, half for the next read. `quicker` knows how far computing is; nullptr: whatever is there
+  /// is loaded.
+  PrefixArchive(Tier& tier, MemoryBudget& transfer, LoadOrCompute* quicker = nullptr)
+      : tier_(tier), kept_(tier), transfer_(transfer), quicker_(quicker) {}
 
   /// The row that a run which resumes at `resume` should capture from, so that whole blocks can be
   /// kept.
@@ -88,7 +92,8 @@ class PrefixArchive {
   void keep(const ArchivedPrompt& prompt, const CapturedKv& kv);
 
   /// Loads what would let a request resume beyond `resume`, and hands it to `insert` in order of
-  /// position. Memory has the first `matched` tokens. True: something was inserted. Ends early,
+  /// position; or as much of it as is expected to be loaded sooner than computed. Memory has the
+  /// first `matched` tokens. True: something was inserted. Ends early,
   /// after the read that is under way, if `stop` is requested.
   bool promote(const ArchivedPrompt& prompt, TokenCount matched, TokenCount resume,
                const Insert& insert, const std::stop_token& stop = {});
@@ -101,6 +106,12 @@ class PrefixArchive {
     std::uint32_t rows_end = 0;  // rows up to here, in blocks; the last may be shorter
     std::optional<std::uint32_t> snapshot;
   };
+  /// What of it is loaded.
+  struct Chosen {
+    Held held;
+    LoadStep step;  // all of it in one
+    LoadChoice choice;
+  };
 
   [[nodiscard]] Held look(const ArchivedPrompt& prompt, std::uint32_t matched,
                           std::uint32_t resume) const;
@@ -110,16 +121,24 @@ class PrefixArchive {
   [[nodiscard]] std::optional<std::uint32_t> last_snapshot(const ArchivedPrompt& prompt,
                                                            std::uint32_t from,
                                                            std::uint32_t beyond) const;
-  std::optional<TierEntry> read(const TierKey& key);
-  /// Rows [from, held.rows_end) or less of them; how far it came.
-  std::uint32_t load_rows(const ArchivedPrompt& prompt, std::uint32_t from, const Held& held,
+  /// nullopt: nothing.
+  std::optional<Chosen> choose(const ArchivedPrompt& prompt, std::uint32_t matched,
+                               std::uint32_t resume, const Held& held);
+  /// What there is to load, in the order in which it serves: each block by itself, or, where only
+  /// the snapshot behind them serves, all of them and the snapshot at once.
+  [[nodiscard]] std::vector<LoadStep> steps(const ArchivedPrompt& prompt, std::uint32_t matched,
+                                            std::uint32_t resume, const Held& held) const;
+  std::optional<TierEntry> read(const TierKey& key, const Chosen& chosen);
+  /// Rows [from, chosen.held.rows_end) or less of them; how far it came.
+  std::uint32_t load_rows(const ArchivedPrompt& prompt, std::uint32_t from, const Chosen& chosen,
                           const Insert& insert, const std::stop_token& stop);
-  bool load_snapshot(const ArchivedPrompt& prompt, std::uint32_t at, const Insert& insert);
+  bool load_snapshot(const ArchivedPrompt& prompt, const Chosen& chosen, const Insert& insert);
   void put(const TierKey& key, const TensorViews& views, Duration cost);
 
   Tier& tier_;
   PutOnce kept_;
   MemoryBudget& transfer_;
+  LoadOrCompute* const quicker_;
   mutable Mutex mutex_;
   PrefixArchiveStats stats_ AFI_GUARDED_BY(mutex_);
 };

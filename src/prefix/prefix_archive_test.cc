@@ -11,6 +11,7 @@
 #include "afterimage/prefix/resume_point.h"
 #include "afterimage/prefix/testing/kv_world.h"
 #include "afterimage/testing/seeds.h"
+#include "afterimage/testing/slow_tier.h"
 
 namespace afterimage {
 namespace {
@@ -266,6 +267,74 @@ TEST(PrefixArchive, WhoIsNotWaitedForAnyMoreLoadsNoFurther) {
   EXPECT_EQ(calls, 1);
   EXPECT_FALSE(below.archive.promote(name, TokenCount(0), TokenCount(0), insert, stop.get_token()));
   EXPECT_EQ(below.archive.stats().promoted, 0U);
+}
+
+/// A tier whose loads take time, and prompts whose tokens do: a millisecond each.
+struct FarBelow {
+  MemoryBudget budget{64_MiB};
+  HostTier tier{budget};
+  ManualClock clock;
+  SlowTier far{tier, clock};
+  LoadOrCompute quicker{clock};
+  MemoryBudget transfer{1_MiB};
+  PrefixArchive archive{far, transfer, &quicker};
+
+  void keep(const KvLayout& layout, const Sequence& prompt,
+            const std::vector<std::uint32_t>& snapshots = {}) {
+    const auto length = static_cast<std::uint32_t>(prompt.tokens.size());
+    Capture capture(space(1), layout, prompt, length, 0, snapshots);
+    capture.kv.cost = std::chrono::milliseconds(length);
+    archive.keep(name(layout, prompt), capture.kv);
+  }
+  /// Where a process with empty memory resumes; what it lacks is computed.
+  std::uint32_t resume(const KvLayout& layout, const Sequence& prompt) {
+    CacheFixture above;
+    archive.promote(name(layout, prompt), TokenCount(0), TokenCount(0),
+                    [&](const CapturedKv& kv) -> Result<void> {
+                      AFI_TRY_VOID(above.cache->insert(space(1), layout, prompt, kv));
+                      return {};
+                    });
+    const std::uint32_t at = above.resume(space(1), layout, prompt);
+    clock.advance(std::chrono::milliseconds(prompt.tokens.size() - at));
+    return at;
+  }
+  static ArchivedPrompt name(const KvLayout& layout, const Sequence& prompt) {
+    return ArchivedPrompt::of(kSpace, space(1), layout, prompt).value();
+  }
+};
+
+TEST(PrefixArchive, WhatIsComputedSoonerIsNotLoadedUntilTheTierIsFastAgain) {
+  for (const KvLayout& layout : {kFull, kHybrid}) {
+    FarBelow below;
+    const Sequence prompt = text_of(300);
+    below.keep(layout, prompt, layout == kFull ? std::vector<std::uint32_t>() : std::vector{299U});
+    EXPECT_EQ(below.resume(layout, prompt), 299U);
+    EXPECT_EQ(below.archive.stats().declined, 0U);
+    below.far.latency = std::chrono::seconds(2);
+    int until_known = 0;
+    while (below.resume(layout, prompt) > 0 && until_known < 50) ++until_known;
+    EXPECT_LT(until_known, 20);
+    EXPECT_EQ(below.archive.stats().declined, 1U);
+    EXPECT_EQ(below.archive.stats().tokens_declined, layout == kFull ? 300U : 299U);
+    EXPECT_EQ(below.archive.stats().failed, 0U);
+    below.far.latency = std::chrono::milliseconds(1);
+    int until_back = 0;
+    while (below.resume(layout, prompt) < 299 && until_back < 3'000) ++until_back;
+    EXPECT_LT(until_back, 2'000);
+    EXPECT_EQ(below.resume(layout, prompt), 299U);
+  }
+}
+
+TEST(PrefixArchive, RowsAreLoadedAsFarAsThatIsQuicker) {
+  FarBelow below;
+  below.far.latency = std::chrono::milliseconds(20);
+  const Sequence prompt = text_of(2 * 128 + 3);
+  below.keep(kFull, prompt);
+  for (int i = 0; i < 5; ++i) below.resume(kFull, prompt);
+  const PrefixArchiveStats before = below.archive.stats();
+  EXPECT_EQ(below.resume(kFull, prompt), 256U) << "three tokens are computed in less than 20 ms";
+  EXPECT_EQ(below.archive.stats().tokens_declined - before.tokens_declined, 3U);
+  EXPECT_EQ(below.archive.stats().promoted - before.promoted, 1U);
 }
 
 /// Whatever was kept and evicted before: what comes back is the prompt's own, and as much as the

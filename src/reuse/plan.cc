@@ -24,6 +24,8 @@ std::string_view to_string(MediaSource source) {
       return "uncached";
     case MediaSource::kLoaded:
       return "loaded";
+    case MediaSource::kDeclined:
+      return "declined";
   }
   return "unknown";
 }
@@ -45,6 +47,7 @@ Result<void> Plan::commit(std::size_t item, EncoderOutput output, Duration cost)
   const EncoderEntryFacts facts{.modality = mine.modality, .cost = cost};
   AFI_TRY(Embeddings embeddings, std::move(turn).publish(std::move(output), facts));
   mine.source = embeddings.resident() ? MediaSource::kEncoded : MediaSource::kUncached;
+  if (mine.declined && embeddings.resident()) mine.source = MediaSource::kDeclined;
   if (archive_ != nullptr) archive_->keep(mine.key, embeddings.tensors(), cost);
   mine.claim = std::move(embeddings);
   return {};
@@ -52,7 +55,9 @@ Result<void> Plan::commit(std::size_t item, EncoderOutput output, Duration cost)
 
 void Plan::load(Item& item) {
   if (archive_ == nullptr || !std::holds_alternative<Turn>(*item.claim)) return;
-  auto loaded = archive_->load(item.key);
+  LoadChoice choice{.steps = 1};
+  auto loaded = archive_->load(item.key, &choice);
+  item.declined = choice.steps == 0;
   if (!loaded.has_value()) return;
   Turn turn = std::get<Turn>(*std::move(item.claim));
   const EncoderEntryFacts facts{.modality = item.modality, .cost = loaded->cost};

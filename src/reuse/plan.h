@@ -28,8 +28,9 @@ enum class MediaSource : unsigned char {
   kEncoded,   // this request encoded it, and the cache keeps it
   kUncached,  // this request encoded it, and it does not fit the budget
   kLoaded,    // they were in the tier below memory
+  kDeclined,  // they were there, too, and this request encoded the item because that is quicker
 };
-/// "covered", "reused", "repeated", "awaited", "encoded", "uncached", "loaded".
+/// "covered", "reused", "repeated", "awaited", "encoded", "uncached", "loaded", "declined".
 std::string_view to_string(MediaSource source);
 
 /// What one request found and what remains to be computed. Move-only; dropping it gives back every
@@ -79,6 +80,7 @@ class [[nodiscard]] Plan {
     std::optional<EncodeOnce::Claim> claim;  // only at the first
     MediaSource source = MediaSource::kReused;
     EncoderKey key;
+    bool declined = false;  // to be loaded
   };
   Plan(EncodeOnce& front, EncoderArchive* archive, const RequestFacts& facts,
        std::vector<Item> items)

@@ -20,18 +20,22 @@ Bytes transfer_bytes(const ReuseOptions& options) {
 
 }  // namespace
 
-Reuse::Reuse(const ReuseOptions& options, const Secret& root)
+Reuse::Reuse(const ReuseOptions& options, const Secret& root, const Clock& clock)
     : root_(root),
       transfer_(transfer_bytes(options)),
       budget_(options.budget - transfer_bytes(options)) {
   if (options.tier == nullptr) return;
-  encoder_archive_ = std::make_unique<EncoderArchive>(*options.tier, transfer_);
-  if (options.prefixes) prefix_archive_ = std::make_unique<PrefixArchive>(*options.tier, transfer_);
+  if (options.weigh_loads) load_or_compute_ = std::make_unique<LoadOrCompute>(clock);
+  LoadOrCompute* const quicker = load_or_compute_.get();
+  encoder_archive_ = std::make_unique<EncoderArchive>(*options.tier, transfer_, quicker);
+  if (options.prefixes) {
+    prefix_archive_ = std::make_unique<PrefixArchive>(*options.tier, transfer_, quicker);
+  }
 }
 
 Result<std::unique_ptr<Reuse>> Reuse::create(const ReuseOptions& options, const Secret& root,
                                              const Clock& clock) {
-  std::unique_ptr<Reuse> reuse(new Reuse(options, root));
+  std::unique_ptr<Reuse> reuse(new Reuse(options, root, clock));
   EncoderCacheOptions cache_options;
   cache_options.max_entries = options.max_encoder_entries;
   AFI_TRY(cache_options.policy, make_policy(options.policy));
@@ -108,6 +112,7 @@ ReuseStats Reuse::stats() const {
               encoder_archive_ == nullptr ? EncoderArchiveStats() : encoder_archive_->stats(),
           .prefix_archive =
               prefix_archive_ == nullptr ? PrefixArchiveStats() : prefix_archive_->stats(),
+          .loads = load_or_compute_ == nullptr ? LoadOrComputeStats() : load_or_compute_->stats(),
           .governed = keeper_ == nullptr ? std::nullopt : std::optional(keeper_->stats()),
           .budget = budget_.capacity() + transfer_.capacity(),
           .used = budget_.used() + transfer_.used(),

@@ -12,6 +12,7 @@
 #include "afterimage/encoder/encoder_cache.h"
 #include "afterimage/identity/keys.h"
 #include "afterimage/memory/budget.h"
+#include "afterimage/memory/load_or_compute.h"
 #include "afterimage/memory/tier.h"
 #include "afterimage/platform/clock.h"
 #include "afterimage/platform/mutex.h"
@@ -51,6 +52,8 @@ struct ReuseOptions {
   /// process that has the same secret; outlives the object. nullptr: nowhere. An eighth of the
   /// budget, at most 256 MiB, then pays for what is on its way.
   Tier* tier = nullptr;
+  /// False: what the tier holds is loaded also where computing it is expected to be quicker.
+  bool weigh_loads = true;
   PressureOptions pressure;  // with a gauge, `budget` is what is kept at most
 };
 
@@ -64,6 +67,7 @@ struct ReuseStats {
   AnswerOnceStats answering;
   EncoderArchiveStats encoder_archive;
   PrefixArchiveStats prefix_archive;
+  LoadOrComputeStats loads;                   // of the tier
   std::optional<MemoryKeeperStats> governed;  // nullopt: nobody governs
   Bytes budget;
   Bytes used;
@@ -110,13 +114,14 @@ class Reuse {
   [[nodiscard]] ReuseStats stats() const;
 
  private:
-  Reuse(const ReuseOptions& options, const Secret& root);
+  Reuse(const ReuseOptions& options, const Secret& root, const Clock& clock);
   AgentId agent_id(const std::string& agent);
 
   Secret root_;
   MemoryBudget transfer_;  // of what is between the tier and the caches
   MemoryBudget budget_;
   SharedBudget shared_{budget_};
+  std::unique_ptr<LoadOrCompute> load_or_compute_;  // nullptr: what is there is loaded
   std::unique_ptr<EncoderArchive> encoder_archive_;
   std::unique_ptr<PrefixArchive> prefix_archive_;
   std::unique_ptr<EncoderCache> cache_;

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "afterimage/memory/host_tier.h"
+#include "afterimage/testing/slow_tier.h"
 
 namespace afterimage {
 namespace {
@@ -174,6 +175,46 @@ TEST(Plan, ADamagedEntryOfATierIsEncodedAgain) {
   EXPECT_EQ(second.reuse->stats().encoder_archive.failed, 1U);
   ASSERT_TRUE(plan.commit(0, output(1), {}).has_value());
   EXPECT_EQ(second.reuse->stats().encoder_archive.kept, 1U) << "and kept again";
+}
+
+TEST(Plan, WhatIsEncodedSoonerThanLoadedIsEncodedAndCountedUntilTheTierIsFastAgain) {
+  using std::chrono::milliseconds;
+  Below below;
+  Fixture f;
+  testing::SlowTier far(below.tier, f.clock);
+  f.reuse = Reuse::create({.budget = 1_MiB, .tier = &far}, Secret{}, f.clock).value();
+  const auto ask = [&] {
+    f.reuse->encoder().clear();  // so that the tier is asked
+    Plan plan = f.plan({image("a")});
+    if (!plan.to_encode().empty()) {
+      f.clock.advance(milliseconds(50));
+      EXPECT_TRUE(plan.commit(0, output(7), milliseconds(50)).has_value());
+    }
+    EXPECT_TRUE(std::ranges::equal(plan.embeddings()[0][0].bytes(), output(7)[0].bytes));
+    return plan.sources()[0];
+  };
+  EXPECT_EQ(ask(), MediaSource::kEncoded);
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(ask(), MediaSource::kLoaded);
+  EXPECT_EQ(f.reuse->stats().encoder_archive.declined, 0U);
+
+  far.latency = milliseconds(300);
+  int until_known = 0;
+  while (ask() == MediaSource::kLoaded && until_known < 50) ++until_known;
+  EXPECT_LT(until_known, 20);
+  EXPECT_EQ(f.reuse->stats().encoder_archive.declined, 1U);
+  EXPECT_EQ(ask(), MediaSource::kDeclined);
+  EXPECT_EQ(f.reuse->stats().loads.declined, 2U);
+
+  far.latency = milliseconds(1);
+  int until_back = 0;
+  while (ask() != MediaSource::kLoaded && until_back < 1'000) ++until_back;
+  EXPECT_LT(until_back, 500);
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(ask(), MediaSource::kLoaded);
+  EXPECT_EQ(f.reuse->stats().encoder_archive.failed, 0U);
+
+  f.reuse = Reuse::create({.tier = &far, .weigh_loads = false}, Secret{}, f.clock).value();
+  far.latency = milliseconds(300);
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(ask(), MediaSource::kLoaded) << "as it was asked to";
 }
 
 TEST(Plan, APlanThatIsDroppedHandsItsTurnsOn) {

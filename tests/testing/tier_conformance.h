@@ -81,6 +81,19 @@ TEST_P(TierConformance, WhatWasPutIsThereOrOnItsWay) {
   EXPECT_FALSE(tier->awaits(tier_key(1)));
 }
 
+TEST_P(TierConformance, WhatItSaysOfAnEntryWithoutALoadIsNearlySo) {
+  EXPECT_FALSE(tier->outline(tier_key(1)).has_value());
+  put(1, 50'000, {.tensors = {}, .cost = Duration(12'345)});
+  ASSERT_TRUE(tier->flush().has_value());
+  const auto outline = tier->outline(tier_key(1));
+  if (!outline.has_value()) return;  // it need not know
+  EXPECT_GE(outline->bytes, Bytes(50'000));
+  EXPECT_LE(outline->bytes, Bytes(2 * 50'000));
+  EXPECT_TRUE(outline->cost == Duration(12'345) || outline->cost == Duration(0));
+  ASSERT_TRUE(tier->erase(tier_key(1)).has_value());
+  EXPECT_FALSE(tier->outline(tier_key(1)).has_value());
+}
+
 TEST_P(TierConformance, ItIsACopyBothWays) {
   std::vector<std::byte> mine = tier_bytes(1, 5'000);
   ASSERT_TRUE(tier->put(tier_key(1), {}, mine).has_value());

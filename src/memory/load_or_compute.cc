@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "afterimage/memory/load_or_compute.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace afterimage {
+namespace {
+
+constexpr double kKeepsAnEntry = 1 - 1.0 / 32;
+constexpr std::uint64_t kLeastLoads = 3;
+
+Duration scaled(Duration d, double factor) {
+  return Duration(static_cast<Duration::rep>(static_cast<double>(d.count()) * factor));
+}
+
+}  // namespace
+
+std::string_view to_string(LoadReason reason) {
+  switch (reason) {
+    case LoadReason::kQuicker:
+      return "quicker";
+    case LoadReason::kSlower:
+      return "slower";
+    case LoadReason::kUnmeasured:
+      return "unmeasured";
+    case LoadReason::kProbe:
+      return "probe";
+  }
+  return "unknown";
+}
+
+LoadOrCompute::LoadOrCompute(const Clock& clock, const LoadOrComputeOptions& options)
+    : clock_(clock), options_(options), credited_at_(clock.now()) {}
+
+LoadChoice LoadOrCompute::choose(std::span<const LoadStep> steps) {
+  const MutexLock lock(mutex_);
+  LoadChoice choice{.steps = steps.size()};
+  const double trust = std::min(
+      1.0, static_cast<double>(rate_.loads()) / static_cast<double>(options_.trusted_loads));
+  Duration most_saved{0};
+  std::size_t best = 0;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i].cost <= Duration(0)) return choice;
+    choice.load += rate_.expected(steps[i].bytes, steps[i].gets);
+    choice.compute += steps[i].cost;
+    const Duration saved = choice.compute - scaled(choice.load, trust);
+    if (saved < most_saved) continue;  // of equals, loading: it leaves the engine to others
+    most_saved = saved;
+    best = i + 1;
+    choice.spares = choice.compute;
+  }
+  if (steps.empty() || rate_.loads() < kLeastLoads) return choice;
+  choice.steps = best;
+  choice.reason = LoadReason::kQuicker;
+  if (best == 0) {
+    const Duration at_risk = rate_.expected(steps[0].bytes, steps[0].gets) - steps[0].cost;
+    const bool probes = may_probe(at_risk);
+    choice.reason = probes ? LoadReason::kProbe : LoadReason::kSlower;
+    if (probes) {
+      ++probes_;
+      choice.steps = 1;
+      choice.gets = steps[0].gets;
+      choice.spares = steps[0].cost;
+      choice.at_risk = at_risk;
+    }
+  }
+  if (choice.steps < steps.size()) ++declined_;
+  return choice;
+}
+
+bool LoadOrCompute::may_probe(Duration at_risk) {
+  const Duration now = clock_.now();
+  credit_ += scaled(now - credited_at_, options_.probing);
+  credited_at_ = now;
+  if (at_risk > credit_) return false;
+  credit_ = Duration(0);  // one at a time, however many ask
+  return true;
+}
+
+void LoadOrCompute::loaded(Bytes bytes, Duration took, const LoadChoice& choice) {
+  const Duration now = clock_.now();
+  const MutexLock lock(mutex_);
+  rate_.add(bytes, took, now);
+  credit_ = Duration(0);
+  credited_at_ = now;
+  if (choice.reason != LoadReason::kProbe) return;
+  // What the probe did not lose the next may.
+  const Duration lost = std::max(took * choice.gets - choice.spares, Duration(0));
+  credit_ = std::max(choice.at_risk - lost, Duration(0));
+}
+
+Result<std::optional<TierEntry>> LoadOrCompute::get(Tier& tier, const TierKey& key,
+                                                    MemoryBudget& room, const LoadStep& step,
+                                                    const LoadChoice& choice) {
+  const Duration began = clock_.now();
+  auto entry = tier.get(key, room);
+  const Duration took = clock_.now() - began;
+  // Want of memory here says nothing of the tier.
+  if (!entry.has_value() && entry.error().code == ErrorCode::kNoSpace) return entry;
+  if (!entry.has_value()) {
+    const std::uint64_t gets = std::max(step.gets, 1U);
+    loaded(Bytes(step.bytes.value() / gets), took + step.cost / gets);
+    return entry;
+  }
+  if (!entry->has_value()) {
+    loaded(Bytes(0), took);
+    return entry;
+  }
+  const Bytes bytes((*entry)->bytes.size());
+  loaded(bytes, took, choice);
+  learn(key.entry_class, bytes, (*entry)->meta.cost);
+  return entry;
+}
+
+const LoadOrCompute::Seen& LoadOrCompute::seen(EntryClass entry_class) const {
+  return seen_.at(static_cast<std::size_t>(entry_class));
+}
+
+void LoadOrCompute::learn(EntryClass entry_class, Bytes bytes, Duration cost) {
+  if (cost <= Duration(0)) return;
+  const MutexLock lock(mutex_);
+  Seen& seen = seen_.at(static_cast<std::size_t>(entry_class));
+  seen.entries = seen.entries * kKeepsAnEntry + 1;
+  seen.bytes = seen.bytes * kKeepsAnEntry + static_cast<double>(bytes.value());
+  seen.seconds = seen.seconds * kKeepsAnEntry + std::chrono::duration<double>(cost).count();
+}
+
+Duration LoadOrCompute::typical_cost(EntryClass entry_class, Bytes bytes) const {
+  const Seen& all = seen(entry_class);
+  if (all.bytes <= 0) return Duration(0);
+  const double cost = all.seconds / all.bytes * static_cast<double>(bytes.value());
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(std::min(cost, 1e8)));
+}
+
+Duration LoadOrCompute::cost_of(EntryClass entry_class, Bytes bytes) const {
+  const MutexLock lock(mutex_);
+  return typical_cost(entry_class, bytes);
+}
+
+LoadStep LoadOrCompute::step_of(EntryClass entry_class,
+                                const std::optional<EntryOutline>& outline) const {
+  const MutexLock lock(mutex_);
+  const Seen& all = seen(entry_class);
+  const double mean = all.entries > 0 ? all.bytes / all.entries : 0;
+  LoadStep step{.bytes =
+                    outline.has_value() ? outline->bytes : Bytes(static_cast<std::uint64_t>(mean))};
+  step.cost = outline.has_value() ? outline->cost : Duration(0);
+  if (step.cost <= Duration(0)) step.cost = typical_cost(entry_class, step.bytes);
+  return step;
+}
+
+LoadOrComputeStats LoadOrCompute::stats() const {
+  const MutexLock lock(mutex_);
+  return {.loads = rate_.loads(),
+          .declined = declined_,
+          .probes = probes_,
+          .latency = rate_.latency(),
+          .seconds_per_byte = rate_.loads() == 0 ? 0 : rate_.seconds_per_byte()};
+}
+
+}  // namespace afterimage

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <cstdint>
+
+#include "afterimage/memory/tier.h"
+#include "afterimage/platform/clock.h"
+
+namespace afterimage::testing {
+
+/// Another tier as if it stood far away: a get takes time by the clock that it moves.
+///
+/// Threads  One, because of the clock.
+class SlowTier final : public Tier {
+ public:
+  SlowTier(Tier& inner, ManualClock& clock) : inner_(inner), clock_(clock) {}
+
+  Duration latency{0};
+  Duration per_kib{0};
+  bool says_nothing = false;  // of its entries, without a get
+  bool fails = false;
+  std::uint64_t gets = 0;
+
+  Result<void> put(const TierKey& key, const EntryMeta& meta,
+                   std::span<const std::byte> bytes) override {
+    return inner_.put(key, meta, bytes);
+  }
+  Result<std::optional<TierEntry>> get(const TierKey& key, MemoryBudget& room) override {
+    ++gets;
+    auto entry = inner_.get(key, room);
+    const std::size_t size = entry && *entry ? (**entry).bytes.size() : 0;
+    clock_.advance(latency + per_kib * size / 1024);
+    if (fails) return fail(ErrorCode::kUnavailable, "the far side does not answer");
+    return entry;
+  }
+  Result<void> erase(const TierKey& key) override { return inner_.erase(key); }
+  Result<void> flush() override { return inner_.flush(); }
+  [[nodiscard]] bool may_hold(const TierKey& key) const override { return inner_.may_hold(key); }
+  [[nodiscard]] bool awaits(const TierKey& key) const override { return inner_.awaits(key); }
+  [[nodiscard]] std::optional<EntryOutline> outline(const TierKey& key) const override {
+    return says_nothing ? std::nullopt : inner_.outline(key);
+  }
+  [[nodiscard]] TierStats stats() const override { return inner_.stats(); }
+
+ private:
+  Tier& inner_;
+  ManualClock& clock_;
+};
+
+}  // namespace afterimage::testing
