@@ -110,11 +110,11 @@ analyze: ## clang-tidy and clang's thread-safety analysis over everything
 	cmake --preset analyze
 	cmake --build --preset analyze -j $(JOBS)
 
-fuzz: ## every fuzz target under libFuzzer, SECONDS_EACH=60
+fuzz: ## every fuzz target under libFuzzer, SECONDS_EACH=60, and a table of what was done
 	$(call install,clang)
 	cmake --preset fuzz
-	cmake --build --preset fuzz -j $(JOBS)
-	fuzz/run.sh build/fuzz $(or $(SECONDS_EACH),60)
+	cmake --build --preset fuzz --target fuzz_targets -j $(JOBS)
+	fuzz/run.sh build/fuzz $(or $(SECONDS_EACH),60) $(JOBS)
 
 docs: build ## regenerate what the README shows of the program and the help texts that tests compare
 	scripts/update-docs.py build/release/afterimage

@@ -2,15 +2,53 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
 #
-# fuzz/run.sh BUILD SECONDS: every target of a `fuzz` build, for so many seconds each. New inputs stay in
-# BUILD/corpus/; a crash leaves its input there and ends the run.
+# fuzz/run.sh BUILD SECONDS [JOBS] [TARGET…]: the targets of a `fuzz` build, all if none is named,
+# for so many seconds each, JOBS at a time (1). What each does goes to BUILD/corpus/TARGET.log, new
+# inputs stay in BUILD/corpus/TARGET/; a crash leaves its input beside them. At the end a table, and
+# 1 if anything crashed.
 set -eu
+here=$(dirname "$0")
+
+run_one() {  # BUILD SECONDS TARGET
+  own="$1/corpus/$3"
+  mkdir -p "$own"
+  rm -f "$own".crash-* "$own".oom-* "$own".timeout-* "$own".leak-*
+  dictionary="$here/dictionaries/$3.dict"
+  [ -f "$dictionary" ] || dictionary=
+  # Where other threads work on, each input looks like a leak, and looking for it takes long.
+  case $3 in gateway | http_*) leaks=0 ;; *) leaks=1 ;; esac
+  "$1/fuzz/$3_fuzz" "$own" "$here/corpus/$3" -max_total_time="$2" -timeout=60 -detect_leaks=$leaks \
+    ${dictionary:+-dict="$dictionary"} -artifact_prefix="$own." -print_final_stats=1 \
+    >"$own.log" 2>&1 || true
+}
+
+if [ "$1" = --one ]; then
+  run_one "$2" "$3" "$4"
+  exit 0
+fi
 build=$1
 seconds=$2
-for target in "$build"/fuzz/*_fuzz; do
-  name=$(basename "$target" _fuzz)
-  mkdir -p "$build/corpus/$name"
-  echo "$name: $seconds s"
-  "$target" "$build/corpus/$name" "$(dirname "$0")/corpus/$name" -max_total_time="$seconds" \
-    -artifact_prefix="$build/corpus/$name." -print_final_stats=1 -verbosity=0
+jobs=${3:-1}
+[ $# -gt 3 ] && shift 3 || set -- $(cd "$build/fuzz" && ls -- *_fuzz | sed 's/_fuzz$//')
+printf '%s\n' "$@" | xargs -P "$jobs" -I '{}' "$0" --one "$build" "$seconds" '{}'
+
+row='%-18s %12s %10s %9s %7s %8s\n'
+printf "$row" target executions 'a second' coverage corpus crashes
+total=0
+broken=0
+for target in "$@"; do
+  own="$build/corpus/$target"
+  number() { awk -v name="$1" '$1 == name {n = $2} END {print n + 0}' "$own.log"; }
+  runs=$(number stat::number_of_executed_units:)
+  # A run that ended early has no statistics; its last line of progress begins with how many.
+  [ "$runs" -gt 0 ] || runs=$(awk '/^#[0-9]/ {n = substr($1, 2)} END {print n + 0}' "$own.log")
+  coverage=$(awk '{for (i = 1; i < NF; ++i) if ($i == "cov:") c = $(i + 1)} END {print c + 0}' "$own.log")
+  crashes=$(find "$build/corpus" -maxdepth 1 -name "$target.*-*" | wc -l)
+  grep -q '^stat::number_of_executed_units' "$own.log" || [ "$crashes" -gt 0 ] || crashes=1
+  printf "$row" "$target" "$runs" "$(number stat::average_exec_per_sec:)" "$coverage" \
+    "$(find "$own" -type f | wc -l)" "$crashes"
+  total=$((total + runs))
+  broken=$((broken + crashes))
 done
+printf "$row" total "$total" '' '' '' "$broken"
+[ "$broken" -eq 0 ]

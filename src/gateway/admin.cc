@@ -18,7 +18,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kApi = "/admin/api/";
 constexpr std::string_view kDecision = "/admin/api/decisions/";
 
 HttpReply json_reply(unsigned status, const json& body) {

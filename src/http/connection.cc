@@ -47,6 +47,12 @@ bool has_folded_line(std::string_view head) {
   return head.contains("\n ") || head.contains("\n\t");
 }
 
+/// What a handler is promised: no proxy's absolute form, no bytes that readers decode differently.
+bool is_target(std::string_view target) {
+  return target.starts_with('/') &&
+         std::ranges::all_of(target, [](char c) { return c > ' ' && c < 0x7F; });
+}
+
 bool has_no_body(unsigned status) { return status == 204 || status == 304 || status < 200; }
 
 /// The server's own answer to something that was wrong with the request itself.
@@ -221,6 +227,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (head.version() >= 11 && head.count(http::field::host) != 1) {
       ++server_->malformed;
       return Refusal{.status = 400, .why = "exactly one Host header is needed"};
+    }
+    if (!is_target(std::string_view(head.target()))) {
+      ++server_->malformed;
+      return Refusal{.status = 400, .why = "a request's target is a path in visible ASCII"};
     }
     const std::string_view coding(head[http::field::transfer_encoding]);
     if (!coding.empty() && !same_header(coding, "chunked")) {

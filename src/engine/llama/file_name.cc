@@ -6,28 +6,31 @@
 
 #include <cstdint>
 #include <cstring>
-#include <regex>
+#include <string_view>
 #include <vector>
 
 #include "afterimage/memory/checksum.h"
 #include "afterimage/platform/files.h"
 
 namespace afterimage {
-namespace {
 
 std::vector<std::string> files_of(const std::string& path) {
-  static const std::regex kPart("(.*)-00001-of-([0-9]{5})\\.gguf");
-  std::smatch match;
-  if (!std::regex_match(path, match, kPart)) return {path};
+  // By hand: std::regex recurses once a character, and a long name ends the stack.
+  constexpr std::string_view kFirst = "-00001-of-";
+  constexpr std::string_view kEnding = ".gguf";
+  constexpr std::size_t kDigits = 5;
+  const std::size_t tail = kFirst.size() + kDigits + kEnding.size();
+  if (path.size() < tail || !path.ends_with(kEnding)) return {path};
+  const std::string stem = path.substr(0, path.size() - tail);
+  const std::string count = path.substr(stem.size() + kFirst.size(), kDigits);
+  const bool is_first = path.compare(stem.size(), kFirst.size(), kFirst) == 0;
+  if (!is_first || count.find_first_not_of("0123456789") != std::string::npos) return {path};
   std::vector<std::string> files{path};
-  const unsigned long count = std::stoul(match[2]);
-  for (unsigned long i = 2; i <= count; ++i) {
-    files.push_back(fmt::format("{}-{:05}-of-{}.gguf", match[1].str(), i, match[2].str()));
+  for (unsigned long i = 2; i <= std::stoul(count); ++i) {
+    files.push_back(fmt::format("{}-{:05}-of-{}.gguf", stem, i, count));
   }
   return files;
 }
-
-}  // namespace
 
 Result<std::string> content_name(const std::string& path) {
   std::vector<std::uint64_t> blocks;  // checksums, and how long each block was

@@ -3,10 +3,15 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "afterimage/result.h"
 
 namespace afterimage {
+
+/// The files of a model by the name of its first: that one, and where it is called
+/// "x-00001-of-00003.gguf" the others, in order.
+std::vector<std::string> files_of(const std::string& path);
 
 /// Names a model's file by all of its bytes, and all files of a model in several
 /// ("x-00001-of-00003.gguf"): the same weights under another name are the same, other weights

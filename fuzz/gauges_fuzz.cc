@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+
+// Whatever the kernel's files say of memory, a gauge shows what can be or an error: never more used
+// than there is, never a stall that is no share. The files stand one after another, each ended by a
+// NUL; what is missing is not there.
+#include <cstdint>
+#include <iterator>
+#include <string>
+
+#include "afterimage/check.h"
+#include "afterimage/platform/files.h"
+#include "afterimage/pressure/linux_gauges.h"
+#include "fuzz_input.h"
+
+using namespace afterimage;
+
+namespace {
+
+constexpr const char* kPaths[] = {
+    "/proc/meminfo",
+    "/proc/pressure/memory",
+    "/proc/self/cgroup",
+    "/sys/fs/cgroup/memory.current",
+    "/sys/fs/cgroup/memory.max",
+    "/sys/fs/cgroup/memory.high",
+    "/sys/fs/cgroup/memory.stat",
+    "/sys/fs/cgroup/memory.pressure",
+    "/sys/fs/cgroup/memory.usage_in_bytes",
+    "/sys/fs/cgroup/memory.limit_in_bytes",
+};
+
+void check(const Result<GaugeReading>& reading) {
+  if (!reading.has_value()) {
+    AFI_CHECK(!reading.error().message.empty());
+    return;
+  }
+  AFI_CHECK(reading->total > 0_B && reading->used <= reading->total);
+  AFI_CHECK(reading->stall >= 0 && reading->stall <= 1);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  testing::FuzzInput input(data, size);
+  MemoryFiles files;
+  for (const char* path : kPaths) {
+    if (input.empty()) break;
+    const std::string_view text = input.until('\0');
+    AFI_CHECK(files.replace(path, std::as_bytes(std::span(text))).has_value());
+  }
+  check(ProcGauge(files).read());
+  check(CgroupGauge(files).read());
+  check(CgroupV1Gauge(files).read());
+  if (const auto host = open_host_gauge(files)) check((*host)->read());
+  return 0;
+}

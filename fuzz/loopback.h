@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "afterimage/check.h"
+
+/// Sockets for targets that need a real connection.
+namespace afterimage::testing {
+
+/// One end of a connection on this machine. It is torn down and not closed, so that millions of
+/// them leave no port waiting.
+class LoopbackSocket {
+ public:
+  explicit LoopbackSocket(int socket) : socket_(socket) {
+    AFI_CHECK(socket_ >= 0);
+    const linger at_once{.l_onoff = 1, .l_linger = 0};
+    ::setsockopt(socket_, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    const timeval patience{.tv_sec = 20, .tv_usec = 0};
+    ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    ::setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  }
+  ~LoopbackSocket() { ::close(socket_); }
+  LoopbackSocket(const LoopbackSocket&) = delete;
+  LoopbackSocket& operator=(const LoopbackSocket&) = delete;
+
+  static int connected_to(std::uint16_t port) {
+    const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in where{};
+    where.sin_family = AF_INET;
+    where.sin_port = htons(port);
+    where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    AFI_CHECK(::connect(socket, reinterpret_cast<const sockaddr*>(&where), sizeof where) == 0);
+    return socket;
+  }
+
+  void send(std::string_view bytes) const {
+    while (!bytes.empty()) {
+      const auto sent = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (sent <= 0) return;
+      bytes.remove_prefix(static_cast<std::size_t>(sent));
+    }
+  }
+  /// No more will come from here.
+  void end() const { ::shutdown(socket_, SHUT_WR); }
+  /// All until the other side ends or tears it down.
+  [[nodiscard]] std::string read_all() const {
+    std::string all;
+    std::array<char, 16384> piece{};
+    for (ssize_t got = 0; (got = ::recv(socket_, piece.data(), piece.size(), 0)) > 0;) {
+      all.append(piece.data(), static_cast<std::size_t>(got));
+    }
+    return all;
+  }
+
+ private:
+  int socket_;
+};
+
+/// Sends `text` in two pieces, so that a parser is found in the middle of something.
+inline std::string exchange(std::uint16_t port, std::string_view text) {
+  const LoopbackSocket socket(LoopbackSocket::connected_to(port));
+  const std::size_t cut = text.empty() ? 0 : static_cast<std::uint8_t>(text.back()) % text.size();
+  socket.send(text.substr(0, cut));
+  socket.send(text.substr(cut));
+  socket.end();
+  return socket.read_all();
+}
+
+}  // namespace afterimage::testing

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+
+// The files of a model by the name of one: that one first, each once, all in its folder, and no
+// more than the name says.
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "afterimage/check.h"
+#include "afterimage/llama/file_name.h"
+
+using namespace afterimage;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string path(reinterpret_cast<const char*>(data), size);
+  const std::vector<std::string> files = files_of(path);
+  AFI_CHECK(!files.empty() && files.size() <= 99'999 && files.front() == path);
+  const std::set<std::string> apart(files.begin(), files.end());
+  AFI_CHECK(apart.size() == files.size());
+  const std::string folder = path.substr(0, path.rfind('/') + 1);
+  for (const std::string& file : files) {
+    AFI_CHECK(file.size() == path.size() && file.starts_with(folder));
+    AFI_CHECK(files.size() == 1 || file.ends_with(".gguf"));
+    AFI_CHECK(file.rfind('/') == path.rfind('/'));
+  }
+  return 0;
+}

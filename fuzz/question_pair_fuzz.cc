@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+
+// Two texts, split at the first NUL: what speaks against taking the one for the other does not
+// depend on their order, nothing speaks against a text and itself, and their vectors can be
+// compared.
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "afterimage/check.h"
+#include "afterimage/semantic/same_answer.h"
+#include "afterimage/semantic/vetoes.h"
+#include "afterimage/vectors/hashed_ngrams.h"
+#include "afterimage/vectors/vector_index.h"
+#include "fuzz_input.h"
+
+using namespace afterimage;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  testing::FuzzInput input(data, size);
+  const std::string a(input.until('\0'));
+  const std::string b(input.rest());
+  AFI_CHECK(vetoes(a, b) == vetoes(b, a));
+  AFI_CHECK(vetoes(a, a).empty());
+  AFI_CHECK(same_answer(a, b) == same_answer(b, a));
+  AFI_CHECK(same_answer(a, a) == SameAnswer::kSame);
+
+  static HashedNgrams embedder = HashedNgrams::create(64).value();
+  const std::array<EmbedInput, 2> both{EmbedInput{std::string_view(a)},
+                                       EmbedInput{std::string_view(b)}};
+  const auto vectors = embedder.embed(both);
+  if (!vectors.has_value()) return 0;
+  AFI_CHECK(vectors->size() == 2);
+  for (const Vector& vector : *vectors) {
+    if (!vector.empty()) AFI_CHECK(check_vector(vector, 64).has_value());
+  }
+  return 0;
+}
