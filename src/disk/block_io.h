@@ -36,6 +36,22 @@ struct BlockOperation {
   std::shared_ptr<AlignedBytes> memory;
 };
 
+/// Part of an operation as the system reported it: a count, or -errno. It may have done less than
+/// was asked, or have been interrupted: then the rest is asked for again, up to a bound.
+class TransferProgress {
+ public:
+  /// Whether the rest is to be asked for.
+  bool wants_more(const BlockOperation& operation, std::int64_t result);
+  [[nodiscard]] std::size_t moved() const { return moved_; }
+  /// The whole: a count, or -errno.
+  [[nodiscard]] std::int64_t result() const { return result_; }
+
+ private:
+  std::size_t moved_ = 0;
+  std::int64_t result_ = 0;
+  unsigned interruptions_ = 0;  // in a row
+};
+
 /// What became of it, given the system's count or -errno.
 Result<std::size_t> outcome(const BlockOperation& operation, std::int64_t result);
 std::unexpected<Error> disk_refused(std::string_view verb, const std::string& path, int error);

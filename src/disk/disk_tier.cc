@@ -5,6 +5,7 @@
 #include <functional>
 #include <thread>
 
+#include "afterimage/platform/fault_points.h"
 #include "afterimage/platform/mutex.h"
 
 namespace afterimage {
@@ -17,7 +18,7 @@ class Breaker {
 
   [[nodiscard]] bool lets_through(Duration now) {
     if (!broken()) return true;
-    if (rests(now)) return false;
+    if (!AFI_GUARD("tier.rest", !rests(now))) return false;
     until_ = now + rest_;  // the others wait for what becomes of this one
     return true;
   }

@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "afterimage/platform/fault_points.h"
+
 namespace afterimage {
 namespace {
 
@@ -94,13 +96,15 @@ Result<Reader> open_block(std::span<const std::byte> block, std::string_view mag
   if (block.size() != kDiskBlock || std::memcmp(block.data(), magic.data(), magic.size()) != 0) {
     return damaged("no " + std::string(magic));
   }
-  if (Reader(block.subspan(kBlockChecksumAt)).number<std::uint64_t>() !=
-      short_checksum(block.first(kBlockChecksumAt))) {
+  if (!AFI_GUARD("block.checksum",
+                 Reader(block.subspan(kBlockChecksumAt)).number<std::uint64_t>() ==
+                     short_checksum(block.first(kBlockChecksumAt)))) {
     return damaged(std::string(magic) + " with a wrong checksum");
   }
   Reader reader(block);
   reader.raw(magic.size());
-  if (const auto version = reader.number<std::uint32_t>(); version != kVersion) {
+  const auto version = reader.number<std::uint32_t>();
+  if (!AFI_GUARD("block.version", version == kVersion)) {
     return damaged(std::string(magic) + " of version " + std::to_string(version));
   }
   reader.number<std::uint32_t>();
@@ -223,10 +227,13 @@ Result<RecordHeader> decode_record_header(std::span<const std::byte> bytes) {
   std::vector<std::byte> copy(bytes.begin(), bytes.begin() + size);
   std::fill_n(copy.begin() + kRecordChecksumAt, 8, std::byte{0});
   RecordHeader header{.blocks = reader.number<std::uint32_t>()};
-  if (reader.number<std::uint64_t>() != short_checksum(copy)) {
+  const auto sum = reader.number<std::uint64_t>();
+  if (!AFI_GUARD("record.header.checksum", sum == short_checksum(copy))) {
     return damaged("a record header with a wrong checksum");
   }
-  if (version != kVersion) return damaged("a record of version " + std::to_string(version));
+  if (!AFI_GUARD("record.version", version == kVersion)) {
+    return damaged("a record of version " + std::to_string(version));
+  }
   header.sequence = reader.number<std::uint64_t>();
   header.offset = reader.number<std::uint64_t>();
   const auto cost = reader.number<std::uint64_t>();
@@ -242,8 +249,12 @@ Result<RecordHeader> decode_record_header(std::span<const std::byte> bytes) {
   }
   AFI_TRY(header.meta.tensors, read_forms(bytes.first(size).subspan(kRecordFixed), tensors));
   const std::uint64_t room = std::uint64_t{header.blocks} * kDiskBlock;
-  if (room < size || header.value_bytes > room - size) return damaged("a record out of bounds");
-  if (encode_record_header(header).size() != size) return damaged("a header of another size");
+  if (!AFI_GUARD("record.bounds", room >= size && header.value_bytes <= room - size)) {
+    return damaged("a record out of bounds");
+  }
+  if (!AFI_GUARD("record.header.size", encode_record_header(header).size() == size)) {
+    return damaged("a header of another size");
+  }
   return header;
 }
 
@@ -293,7 +304,7 @@ Result<std::vector<FooterEntry>> decode_footer(const SegmentTrailer& trailer,
   if (bytes.size() + kDiskBlock != footer_bytes(trailer.entries)) {
     return damaged("a footer of another size");
   }
-  if (Checksum::of(bytes) != trailer.entries_checksum) {
+  if (!AFI_GUARD("footer.checksum", Checksum::of(bytes) == trailer.entries_checksum)) {
     return damaged("a footer with a wrong checksum");
   }
   std::vector<FooterEntry> entries;
@@ -309,7 +320,8 @@ Result<std::vector<FooterEntry>> decode_footer(const SegmentTrailer& trailer,
     entry.blocks = reader.number<std::uint32_t>();
     entry.cost_ns = reader.number<std::uint64_t>();
     const std::uint64_t end = (std::uint64_t{entry.block} + entry.blocks) * kDiskBlock;
-    if (entry.block == 0 || entry.blocks == 0 || end > trailer.entries_offset) {
+    if (!AFI_GUARD("footer.bounds",
+                   entry.block > 0 && entry.blocks > 0 && end <= trailer.entries_offset)) {
       return damaged("a footer that points outside its records");
     }
     entries.push_back(entry);

@@ -11,6 +11,7 @@
 #include "afterimage/check.h"
 #include "afterimage/disk/segment_log_state.h"
 #include "afterimage/platform/clock.h"
+#include "afterimage/platform/fault_points.h"
 
 namespace afterimage {
 
@@ -93,8 +94,10 @@ Result<bool> SegmentLog::erase(const TierKey& key) {
   const WriterLock lock(*state_);
   if (auto done = state_->drain(); !done) state_->abandon();
   const bool found = state_->kill(key, std::nullopt);
-  // Also when nothing was found: an older record of this key may wait to be buried.
-  if (!found && state_->unburied.empty()) return false;
+  // Also when nothing was found: an older record of this key may wait to be buried, or be in a file
+  // whose removal is not yet safe.
+  if (!found && state_->unburied.empty() && !state_->removed) return false;
+  AFI_POINT("erase.killed");
   auto done = state_->commit();
   if (!done) {
     state_->abandon();
@@ -290,7 +293,7 @@ Result<std::shared_ptr<BlockFile>> SegmentLog::State::create_evicting(const std:
       const MutexLock lock(looking);
       used = stats.used;
     }
-    if (used + options.segment_bytes > options.capacity) {
+    if (!AFI_GUARD("cap.evict", used + options.segment_bytes <= options.capacity)) {
       AFI_TRY_VOID(evict());
       continue;
     }
@@ -308,28 +311,30 @@ Result<void> SegmentLog::State::begin_segment() {
   segment->size = options.segment_bytes.value();
   segment->phase = Segment::Phase::kActive;
   AFI_TRY(segment->file, create_evicting(segment->name));
+  AFI_FAILING_POINT("segment.created");
   {
     const MutexLock lock(looking);
     segment->last_use = ++uses;
     stats.used += options.segment_bytes;
     segments[segment->identity.segment] = segment;
   }
-  active = std::move(segment);
+  active = segment;
   offset = 0;
-  start_sync(nullptr, false);
+  if (AFI_STEP("segment.name.sync")) start_name_sync(segment);
   return stage(encode_segment_header(active->identity));
 }
 
 /// The footer may reach the disk before the records it names: every read checks them anyway. Not so
 /// where one replaces an older: torn, it would still hide it.
 Result<void> SegmentLog::State::seal() {
-  if (replacing || !unburied.empty()) AFI_TRY_VOID(commit());
+  if ((replacing || !unburied.empty()) && AFI_STEP("seal.commit.first")) AFI_TRY_VOID(commit());
   if (active == nullptr) return {};  // it had to be removed
   std::vector<FooterEntry> places;
   for (const LogEntry& entry : active->entries) {
     if (entry.state != LogEntry::State::kDead) places.push_back(entry.place);
   }
   AFI_TRY_VOID(stage(encode_footer(active->identity, offset, places)));
+  AFI_FAILING_POINT("footer.staged");
   batch.last = true;
   active->phase = Segment::Phase::kSealing;
   submit();
@@ -367,16 +372,19 @@ void SegmentLog::State::submit() {
   submitted += batch.used;
   batch.write = batch.segment->file->write(batch.offset, batch.memory, batch.used);
   in_flight.push_back(std::exchange(batch, Batch{}));
+  AFI_POINT("batch.submitted");
 }
 
 Result<void> SegmentLog::State::complete_batch() {
   AFI_TRY([[maybe_unused]] const std::size_t written,
           in_flight.front().write->wait(options.write_patience));
+  AFI_FAILING_POINT("batch.written");
   const Batch done = std::move(in_flight.front());
   in_flight.pop_front();
   spare.push_back(done.memory);
   trim();
   completed += done.used;
+  unsynced.insert(done.segment);
   publish(done);
   if (done.last) {
     const std::uint64_t end = done.offset + done.used;
@@ -384,6 +392,7 @@ Result<void> SegmentLog::State::complete_batch() {
       done.segment->phase = Segment::Phase::kClosed;
       return cut;
     }
+    AFI_POINT("segment.shortened");
     const MutexLock lock(looking);
     stats.used -= Bytes(done.segment->size - end);
     done.segment->size = end;
@@ -404,12 +413,15 @@ void SegmentLog::State::publish(const Batch& done) {
   }
 }
 
-void SegmentLog::State::start_sync(const std::shared_ptr<Segment>& segment, bool seals) {
-  syncs.push_back({.transfer = segment ? segment->file->sync() : folder->sync(),
-                   .segment = segment,
-                   .covers = segment ? completed : durable,
-                   .seals = seals});
-  if (segment) sync_asked = completed;
+void SegmentLog::State::start_sync(std::shared_ptr<Segment> segment, bool seals) {
+  unsynced.erase(segment);
+  syncs.push_back(
+      {.transfer = segment->file->sync(), .segment = segment, .covers = completed, .seals = seals});
+  sync_asked = completed;
+}
+
+void SegmentLog::State::start_name_sync(const std::shared_ptr<Segment>& segment) {
+  syncs.push_back({.transfer = folder->sync(), .segment = segment, .covers = durable});
 }
 
 /// A sync that failed is not asked again: the system may have thrown away what it could not write.
@@ -417,14 +429,11 @@ Result<void> SegmentLog::State::finish_sync() {
   const Sync sync = std::move(syncs.front());
   syncs.pop_front();
   const auto done = sync.transfer->wait(options.write_patience);
+  AFI_POINT("sync.done");
   if (sync.seals) sync.segment->phase = Segment::Phase::kClosed;
   if (!done) {
-    if (sync.segment) {
-      const std::uint64_t live = sync.segment->live;
-      AFI_TRY_VOID(drop(sync.segment));
-      const MutexLock lock(looking);
-      stats.lost += live;
-    }
+    if (AFI_STEP("sync.failed.drop")) doomed.insert(sync.segment);
+    AFI_TRY_VOID(drop_doomed());
     return std::unexpected(done.error());
   }
   durable = std::max(durable, sync.covers);
@@ -444,9 +453,13 @@ Result<void> SegmentLog::State::drain() {
 }
 
 Result<void> SegmentLog::State::commit() {
-  AFI_TRY_VOID(drain());
-  if (active != nullptr && completed > sync_asked) start_sync(active, false);
-  while (!syncs.empty()) AFI_TRY_VOID(finish_sync());
+  AFI_TRY_VOID(drop_doomed());
+  if (AFI_STEP("commit.drain")) AFI_TRY_VOID(drain());
+  if (AFI_STEP("commit.sync")) {
+    while (!unsynced.empty()) start_sync(*unsynced.begin(), false);
+    while (!syncs.empty()) AFI_TRY_VOID(finish_sync());
+  }
+  AFI_FAILING_POINT("commit.before.burial");
   replacing = false;
   AFI_TRY_VOID(bury());
   wants_commit = false;
@@ -512,14 +525,15 @@ Result<void> SegmentLog::State::overwrite(const LogEntry& entry) {
 /// Overwrites dead records, durably. A segment where that fails is removed: a cache may forget, but
 /// what was erased must not come back.
 Result<void> SegmentLog::State::bury() {
-  if (unburied.empty()) return {};
+  if (unburied.empty()) return make_removals_safe();
   std::map<Segment*, bool> touched;  // and whether its records could be overwritten
   for (const LogEntry* entry : unburied) {
     const auto it = touched.emplace(entry->segment, true).first;
-    if (it->second) it->second = overwrite(*entry).has_value();
+    if (it->second && AFI_STEP("bury.overwrite")) it->second = overwrite(*entry).has_value();
+    AFI_POINT("bury.overwritten");
   }
-  bool dropped = false;
   for (const auto& [segment, overwritten] : touched) {
+    if (overwritten && !AFI_STEP("bury.sync")) continue;
     if (overwritten && segment->file->sync()->wait(options.write_patience)) continue;
     std::shared_ptr<Segment> held;
     {
@@ -530,18 +544,26 @@ Result<void> SegmentLog::State::bury() {
     }
     if (held == nullptr) continue;
     if (held == active) abandon();
+    const std::uint64_t live = held->live;
     AFI_TRY_VOID(drop(held));
-    dropped = true;
+    const MutexLock lock(looking);
+    stats.lost += live;
   }
   unburied.clear();
-  if (!dropped) return {};
+  return make_removals_safe();
+}
+
+/// Of files: until then a power failure may bring one back, with what was erased since.
+Result<void> SegmentLog::State::make_removals_safe() {
+  if (!removed || !AFI_STEP("removal.sync")) return {};
   AFI_TRY([[maybe_unused]] const std::size_t synced, folder->sync()->wait(options.write_patience));
+  removed = false;
   return {};
 }
 
 Result<void> SegmentLog::State::evict() {
   // A replaced record that is not yet buried would be the newest again once its successor is gone.
-  if (!unburied.empty()) AFI_TRY_VOID(commit());
+  if (!unburied.empty() && AFI_STEP("evict.bury.first")) AFI_TRY_VOID(commit());
   while (true) {
     std::shared_ptr<Segment> victim;
     {
@@ -571,6 +593,19 @@ Result<void> SegmentLog::State::evict() {
   }
 }
 
+/// What the system may have thrown away must not be called safe later.
+Result<void> SegmentLog::State::drop_doomed() {
+  while (!doomed.empty()) {
+    const std::shared_ptr<Segment> segment = *doomed.begin();
+    const std::uint64_t live = segment->live;
+    AFI_TRY_VOID(drop(segment));
+    doomed.erase(segment);
+    const MutexLock lock(looking);
+    stats.lost += live;
+  }
+  return {};
+}
+
 /// The file goes first: as long as it is there, the index knows what is in it.
 Result<void> SegmentLog::State::drop(const std::shared_ptr<Segment>& segment) {
   {
@@ -578,6 +613,9 @@ Result<void> SegmentLog::State::drop(const std::shared_ptr<Segment>& segment) {
     if (!segments.contains(segment->identity.segment)) return {};
   }
   AFI_TRY_VOID(folder->remove(segment->name));
+  unsynced.erase(segment);
+  removed = true;
+  AFI_POINT("segment.removed");
   std::erase_if(unburied, [&](const LogEntry* entry) { return entry->segment == segment.get(); });
   const MutexLock lock(looking);
   for (LogEntry& entry : segment->entries) {

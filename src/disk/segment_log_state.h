@@ -40,7 +40,7 @@ struct SegmentLog::State {
   };
   struct Sync {
     std::unique_ptr<Transfer> transfer;
-    std::shared_ptr<Segment> segment;  // none: of the folder
+    std::shared_ptr<Segment> segment;  // its bytes, or its name: it goes if this fails
     std::uint64_t covers = 0;          // of all bytes ever submitted
     bool seals = false;
   };
@@ -70,7 +70,8 @@ struct SegmentLog::State {
   void submit() AFI_REQUIRES(writing);
   Result<void> complete_batch() AFI_REQUIRES(writing);
   void publish(const Batch& batch) AFI_REQUIRES(writing);
-  void start_sync(const std::shared_ptr<Segment>& segment, bool seals) AFI_REQUIRES(writing);
+  void start_sync(std::shared_ptr<Segment> segment, bool seals) AFI_REQUIRES(writing);
+  void start_name_sync(const std::shared_ptr<Segment>& segment) AFI_REQUIRES(writing);
   Result<void> finish_sync() AFI_REQUIRES(writing);
   Result<void> harvest() AFI_REQUIRES(writing);
   Result<void> drain() AFI_REQUIRES(writing);
@@ -79,9 +80,11 @@ struct SegmentLog::State {
 
   // Removing.
   Result<void> bury() AFI_REQUIRES(writing);
+  Result<void> make_removals_safe() AFI_REQUIRES(writing);
   Result<void> overwrite(const LogEntry& entry) AFI_REQUIRES(writing);
   Result<void> evict() AFI_REQUIRES(writing);
   Result<void> drop(const std::shared_ptr<Segment>& segment) AFI_REQUIRES(writing);
+  Result<void> drop_doomed() AFI_REQUIRES(writing);
   bool kill(const TierKey& key, std::optional<std::uint64_t> sequence) AFI_REQUIRES(writing);
   void no_longer_pending(LogEntry& entry, LogEntry::State state) AFI_REQUIRES(writing, looking);
 
@@ -100,8 +103,13 @@ struct SegmentLog::State {
   std::deque<Batch> in_flight AFI_GUARDED_BY(writing);
   std::vector<std::shared_ptr<AlignedBytes>> spare AFI_GUARDED_BY(writing);
   std::deque<Sync> syncs AFI_GUARDED_BY(writing);
+  /// Those with completed writes that no sync was asked for, also if nothing more is added to them.
+  std::set<std::shared_ptr<Segment>> unsynced AFI_GUARDED_BY(writing);
+  /// Those whose sync failed and that could not be removed yet.
+  std::set<std::shared_ptr<Segment>> doomed AFI_GUARDED_BY(writing);
   /// Dead entries whose records still stand on disk as if they lived.
   std::vector<const LogEntry*> unburied AFI_GUARDED_BY(writing);
+  bool removed AFI_GUARDED_BY(writing) = false;    // a file, and a power failure may bring it back
   bool replacing AFI_GUARDED_BY(writing) = false;  // something not yet committed replaces another
   std::uint64_t next_sequence AFI_GUARDED_BY(writing) = 1;
   std::uint64_t next_segment AFI_GUARDED_BY(writing) = 1;

@@ -7,6 +7,7 @@
 
 #include "afterimage/check.h"
 #include "afterimage/disk/segment_log_state.h"
+#include "afterimage/platform/fault_points.h"
 #include "afterimage/platform/random.h"
 
 namespace afterimage {
@@ -71,6 +72,7 @@ Result<void> SegmentLog::State::recover() {
     if (!number) continue;
     next_segment = std::max(next_segment, *number + 1);
     AFI_TRY_VOID(recover_segment(name, *number));
+    AFI_FAILING_POINT("recovery.segment");
   }
   AFI_TRY_VOID(recover_cap());
   const MutexLock lock(looking);
@@ -94,7 +96,9 @@ Result<void> SegmentLog::State::recover_name(bool known) {
   }
   AFI_TRY(store, random_disk_id());
   AFI_TRY(const auto file, folder->create(kStoreName, kStoreBytes));
+  AFI_FAILING_POINT("store.created");
   AFI_TRY_VOID(write_blocks(*file, 0, encode_store(store), options.write_patience, memory));
+  AFI_FAILING_POINT("store.written");
   AFI_TRY([[maybe_unused]] const std::size_t a, file->sync()->wait(options.write_patience));
   AFI_TRY([[maybe_unused]] const std::size_t b, folder->sync()->wait(options.write_patience));
   return {};
@@ -134,7 +138,7 @@ Result<void> SegmentLog::State::recover_segment(const std::string& name, std::ui
       LogEntry& entry = segment->entries.back();
       const auto [it, fresh] = index.insert(&entry);
       LogEntry* const other = *it;
-      if (!fresh && other->place.sequence >= place.sequence) {
+      if (!fresh && !AFI_GUARD("recovery.newest", other->place.sequence < place.sequence)) {
         unburied.push_back(&entry);
         continue;
       }
@@ -160,7 +164,9 @@ void SegmentLog::State::reseal(Segment& segment, const FoundSegment& found) {
   const std::uint64_t end = found.end + footer.size();
   if (end > std::max(segment.size, options.segment_bytes.value())) return;
   if (!write_blocks(*segment.file, found.end, footer, options.write_patience, memory)) return;
+  AFI_POINT("reseal.written");
   if (!segment.file->truncate(end)) return;
+  AFI_POINT("reseal.shortened");
   static_cast<void>(segment.file->sync()->wait(options.write_patience));
   const MutexLock lock(looking);
   stats.used -= Bytes(segment.size);
@@ -173,7 +179,7 @@ Result<void> SegmentLog::State::recover_cap() {
   while (true) {
     {
       const MutexLock lock(looking);
-      if (stats.used <= options.capacity) return {};
+      if (AFI_GUARD("cap.recovery", stats.used <= options.capacity)) return {};
       if (segments.empty()) {
         return fail(ErrorCode::kNoSpace,
                     fmt::format("{} files in '{}' are named like segments but are not this "

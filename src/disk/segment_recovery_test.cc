@@ -4,13 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <functional>
 
 #include "afterimage/disk/segment_format.h"
 #include "afterimage/disk/segment_log.h"
 #include "afterimage/disk/segments.h"
 #include "afterimage/disk/testing/small_log.h"
 #include "afterimage/testing/fake_block_folder.h"
+#include "afterimage/testing/forgeries.h"
 #include "afterimage/testing/tier_entries.h"
 
 namespace afterimage {
@@ -60,23 +60,8 @@ class ForgedSegment : public ::testing::Test {
 // A header that is whole and says something else than the index asks for.
 TEST_F(ForgedSegment, EveryFieldOfARecordIsComparedAtEveryRead) {
   const RecordHeader good = decode_record_header(record(2)).value();
-  const struct {
-    const char* name;
-    std::function<void(RecordHeader&)> change;
-  } kCases[] = {
-      {"key, its first bit", [](auto& h) { h.key->bytes.front() ^= std::byte{1}; }},
-      {"key, its last bit", [](auto& h) { h.key->bytes.back() ^= std::byte{0x80}; }},
-      {"class", [](auto& h) { h.key->entry_class = EntryClass::kAnswer; }},
-      {"epoch", [](auto& h) { h.epoch.back() ^= std::byte{1}; }},
-      {"place", [](auto& h) { h.offset += kDiskBlock; }},
-      {"sequence", [](auto& h) { ++h.sequence; }},
-      {"blocks", [](auto& h) { ++h.blocks; }},
-      {"length of the value", [](auto& h) { --h.value_bytes; }},
-      {"checksum, low", [](auto& h) { h.value_checksum.low ^= 1U; }},
-      {"checksum, high", [](auto& h) { h.value_checksum.high ^= 1U; }},
-  };
   const std::vector<std::byte> before = content();
-  for (const auto& c : kCases) {
+  for (const testing::Forgery& c : testing::kForgeries) {
     content() = before;
     RecordHeader header = good;
     c.change(header);

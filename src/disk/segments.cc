@@ -7,6 +7,8 @@
 #include <charconv>
 #include <cstring>
 
+#include "afterimage/platform/fault_points.h"
+
 namespace afterimage {
 namespace {
 
@@ -58,7 +60,7 @@ Result<bool> value_is_whole(BlockFile& file, const RecordHeader& header, Duratio
   report.bytes_read += Bytes(record.size());
   if (record.size() < size) return false;
   const auto value = record.subspan(record_header_bytes(header.meta), header.value_bytes);
-  return Checksum::of(value) == header.value_checksum;
+  return AFI_GUARD("scan.value.checksum", Checksum::of(value) == header.value_checksum);
 }
 
 /// Takes what headers say, and after a bad one looks for the next: a record knows its own place and
@@ -74,7 +76,8 @@ Result<void> scan(BlockFile& file, std::uint64_t size, Duration patience, Memory
     const auto header = decode_record_header(block);
     const std::uint64_t end =
         header ? at + std::uint64_t{header->blocks} * kDiskBlock : at + kDiskBlock;
-    if (!header || header->epoch != found.identity.epoch || header->offset != at) {
+    if (!header || !AFI_GUARD("scan.epoch", header->epoch == found.identity.epoch) ||
+        !AFI_GUARD("scan.place", header->offset == at)) {
       at += kDiskBlock;
       continue;
     }
@@ -133,17 +136,21 @@ std::optional<std::uint64_t> segment_number(const std::string& name) {
 CheckedRecord check_record(std::span<const std::byte> bytes, const FooterEntry& place,
                            const DiskId& epoch) {
   auto header = decode_record_header(bytes);
-  if (!header || header->epoch != epoch ||
-      header->offset != std::uint64_t{place.block} * kDiskBlock) {
+  if (!header || !AFI_GUARD("record.epoch", header->epoch == epoch) ||
+      !AFI_GUARD("record.place", header->offset == std::uint64_t{place.block} * kDiskBlock)) {
     return {.state = RecordState::kDamaged};
   }
   if (!header->key) return {.state = RecordState::kErased};
-  if (header->key != place.key || header->sequence != place.sequence ||
-      header->blocks != place.blocks || bytes.size() != std::size_t{place.blocks} * kDiskBlock) {
+  if (!AFI_GUARD("record.key", header->key == place.key) ||
+      !AFI_GUARD("record.sequence", header->sequence == place.sequence) ||
+      !AFI_GUARD("record.blocks", header->blocks == place.blocks) ||
+      !AFI_GUARD("record.whole", bytes.size() == std::size_t{place.blocks} * kDiskBlock)) {
     return {.state = RecordState::kDamaged};
   }
   const auto value = bytes.subspan(record_header_bytes(header->meta), header->value_bytes);
-  if (Checksum::of(value) != header->value_checksum) return {.state = RecordState::kDamaged};
+  if (!AFI_GUARD("value.checksum", Checksum::of(value) == header->value_checksum)) {
+    return {.state = RecordState::kDamaged};
+  }
   return {.state = RecordState::kIntact, .meta = std::move(header->meta), .value = value};
 }
 
@@ -177,10 +184,11 @@ Result<FoundSegment> find_segment(BlockFile& file, const DiskId& store, std::uin
   report.bytes_read += Bytes(2 * kDiskBlock);
   if (!header && !trailer) return std::unexpected(header.error());
   FoundSegment found{.identity = header ? *header : trailer->identity};
-  if (found.identity.store != store || found.identity.segment != number) {
+  if (!AFI_GUARD("segment.store", found.identity.store == store) ||
+      !AFI_GUARD("segment.number", found.identity.segment == number)) {
     return fail(ErrorCode::kCorruption, "another store's segment");
   }
-  if (trailer && trailer->identity == found.identity) {
+  if (trailer && AFI_GUARD("footer.identity", trailer->identity == found.identity)) {
     AFI_TRY(found.sealed, by_footer(file, size, *trailer, patience, memory, found, report));
   }
   if (!found.sealed) {

@@ -10,6 +10,7 @@
 #include <cerrno>
 
 #include "afterimage/disk/block_io.h"
+#include "afterimage/platform/fault_points.h"
 #include "afterimage/platform/random.h"
 
 namespace afterimage {
@@ -45,10 +46,12 @@ Result<Secret> make_secret(const std::string& folder, const std::string& path) {
   const int fd = ::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return disk_refused("create", draft, errno);
   const OpenFile file(fd, draft);
+  AFI_FAILING_POINT("secret.drafted");
   const bool written =
       ::write(fd, secret.data(), secret.size()) == static_cast<ssize_t>(secret.size()) &&
       ::fsync(fd) == 0 && ::rename(draft.c_str(), path.c_str()) == 0;
   if (!written) return disk_refused("write", path, errno);
+  AFI_POINT("secret.named");
   const int parent = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (parent < 0) return disk_refused("open", folder, errno);
   const OpenFile opened(parent, folder);

@@ -13,8 +13,13 @@
 #include <filesystem>
 
 #include "afterimage/disk/block_io.h"
+#include "afterimage/platform/fault_points.h"
 
 namespace afterimage {
+
+namespace {
+constexpr std::size_t kBlock = 4096;
+}
 
 std::unexpected<Error> disk_refused(std::string_view verb, const std::string& path, int error) {
   const bool full = error == ENOSPC || error == EDQUOT;
@@ -33,11 +38,29 @@ Result<std::size_t> outcome(const BlockOperation& operation, std::int64_t result
     return disk_refused(verb, operation.file->path(), static_cast<int>(-result));
   }
   const auto moved = static_cast<std::size_t>(result);
-  if (write && moved < operation.size) {
+  if (write && !AFI_GUARD("write.whole", moved == operation.size)) {
     return fail(ErrorCode::kUnavailable, fmt::format("wrote {} of {} bytes to '{}'", moved,
                                                      operation.size, operation.file->path()));
   }
   return moved;
+}
+
+bool TransferProgress::wants_more(const BlockOperation& operation, std::int64_t result) {
+  constexpr unsigned kMostInterruptions = 1000;
+  result_ = result;
+  // A sync is never asked for twice: see SegmentLog::State::finish_sync.
+  if (operation.kind == BlockOperation::Kind::kSync) return false;
+  result = AFI_SYSTEM("disk.transfer", result);
+  // Past the page cache, what ends within a block ends with the file.
+  if (result == -EINVAL && moved_ % kBlock != 0) result = 0;
+  if (result == -EINTR || result == -EAGAIN) {
+    result_ = result;
+    return ++interruptions_ < kMostInterruptions;
+  }
+  interruptions_ = 0;
+  if (result > 0) moved_ += static_cast<std::size_t>(result);
+  result_ = result < 0 ? result : static_cast<std::int64_t>(moved_);
+  return result > 0 && moved_ < operation.size && AFI_STEP("transfer.rest");
 }
 
 OpenFile::~OpenFile() { ::close(fd_); }
@@ -175,7 +198,7 @@ Result<std::shared_ptr<const OpenFile>> lock_folder(const OpenFile& folder, int 
       return disk_refused(verb, path, errno);
     }
     auto lock = std::make_shared<const OpenFile>(fd, path + "/lock");
-    if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (!AFI_GUARD("folder.lock", ::flock(fd, LOCK_EX | LOCK_NB) == 0)) {
       return fail(ErrorCode::kUnavailable,
                   errno == EWOULDBLOCK
                       ? fmt::format("'{}' is in use by another process: {}", path, advice)

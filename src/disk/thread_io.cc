@@ -31,19 +31,17 @@ struct Job {
 std::int64_t perform(const BlockOperation& operation) {
   const int fd = operation.file->fd();
   if (operation.kind == BlockOperation::Kind::kSync) return ::fdatasync(fd) == 0 ? 0 : -errno;
-  std::size_t moved = 0;
-  while (moved < operation.size) {
+  TransferProgress progress;
+  ssize_t n = 0;
+  do {
+    const std::size_t moved = progress.moved();
     std::byte* at = operation.memory->bytes().data() + moved;
     const auto offset = static_cast<off_t>(operation.offset + moved);
-    const ssize_t n = operation.kind == BlockOperation::Kind::kRead
-                          ? ::pread(fd, at, operation.size - moved, offset)
-                          : ::pwrite(fd, at, operation.size - moved, offset);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return -errno;
-    if (n == 0) break;
-    moved += static_cast<std::size_t>(n);
-  }
-  return static_cast<std::int64_t>(moved);
+    n = operation.kind == BlockOperation::Kind::kRead
+            ? ::pread(fd, at, operation.size - moved, offset)
+            : ::pwrite(fd, at, operation.size - moved, offset);
+  } while (progress.wants_more(operation, n < 0 ? -errno : n));
+  return progress.result();
 }
 
 class ThreadTransfer final : public Transfer {

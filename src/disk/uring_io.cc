@@ -21,8 +21,9 @@ struct Flight {
   explicit Flight(BlockOperation its_operation) : operation(std::move(its_operation)) {}
   BlockOperation operation;
   std::shared_ptr<Flight> in_kernel;  // itself, while it is
+  TransferProgress progress;
   bool done = false;
-  std::int64_t result = 0;
+  bool abandoned = false;
 };
 
 class UringIo final : public BlockIo, public std::enable_shared_from_this<UringIo> {
@@ -58,7 +59,7 @@ class UringIo final : public BlockIo, public std::enable_shared_from_this<UringI
       }
       collect(left);
     }
-    return outcome(flight.operation, flight.result);
+    return outcome(flight.operation, flight.progress.result());
   }
   bool done(const Flight& flight) {
     const MutexLock lock(mutex_);
@@ -68,6 +69,7 @@ class UringIo final : public BlockIo, public std::enable_shared_from_this<UringI
   void abandon(Flight& flight) {
     const MutexLock lock(mutex_);
     if (flight.done) return;
+    flight.abandoned = true;
     io_uring_sqe* entry = ::io_uring_get_sqe(&ring_);
     if (entry == nullptr) return;
     ::io_uring_prep_cancel(entry, &flight, 0);
@@ -96,25 +98,45 @@ class UringIo final : public BlockIo, public std::enable_shared_from_this<UringI
   void harvest() AFI_REQUIRES(mutex_) {
     io_uring_cqe* completion = nullptr;
     while (::io_uring_peek_cqe(&ring_, &completion) == 0) {
-      if (auto* flight = static_cast<Flight*>(::io_uring_cqe_get_data(completion))) {
-        flight->result = completion->res;
-        flight->done = true;
-        flight->in_kernel.reset();
-      }
+      auto* flight = static_cast<Flight*>(::io_uring_cqe_get_data(completion));
+      const std::int64_t result = completion->res;
       ::io_uring_cqe_seen(&ring_, completion);
       --in_flight_;
+      if (flight != nullptr) completed(*flight, result);
     }
   }
-  void prepare(io_uring_sqe* entry, const BlockOperation& operation) {
+  void completed(Flight& flight, std::int64_t result) AFI_REQUIRES(mutex_) {
+    if (flight.progress.wants_more(flight.operation, result) && !flight.abandoned &&
+        submit(flight)) {
+      return;
+    }
+    flight.done = true;
+    flight.in_kernel.reset();
+  }
+  /// The rest of it, to the kernel. False: the ring is full.
+  bool submit(Flight& flight) AFI_REQUIRES(mutex_) {
+    io_uring_sqe* entry = ::io_uring_get_sqe(&ring_);
+    if (entry == nullptr) return false;
+    prepare(entry, flight.operation, flight.progress.moved());
+    ::io_uring_sqe_set_data(entry, &flight);
+    ++in_flight_;
+    int submitted = 0;
+    do {
+      submitted = ::io_uring_submit(&ring_);
+    } while (submitted == -EINTR || submitted == -EAGAIN || submitted == -EBUSY);
+    AFI_CHECK(submitted > 0);  // the entry lies in the ring: there is no taking it back
+    return true;
+  }
+  void prepare(io_uring_sqe* entry, const BlockOperation& operation, std::size_t moved) {
     const int fd = operation.file->fd();
-    const auto size = static_cast<unsigned>(operation.size);
+    const auto size = static_cast<unsigned>(operation.size - moved);
     switch (operation.kind) {
       case BlockOperation::Kind::kRead:
-        return ::io_uring_prep_read(entry, fd, operation.memory->bytes().data(), size,
-                                    operation.offset);
+        return ::io_uring_prep_read(entry, fd, operation.memory->bytes().data() + moved, size,
+                                    operation.offset + moved);
       case BlockOperation::Kind::kWrite:
-        return ::io_uring_prep_write(entry, fd, operation.memory->bytes().data(), size,
-                                     operation.offset);
+        return ::io_uring_prep_write(entry, fd, operation.memory->bytes().data() + moved, size,
+                                     operation.offset + moved);
       case BlockOperation::Kind::kSync:
         return ::io_uring_prep_fsync(entry, fd, IORING_FSYNC_DATASYNC);
     }
@@ -145,21 +167,8 @@ std::unique_ptr<Transfer> UringIo::start(BlockOperation operation) {
   const auto flight = std::make_shared<Flight>(std::move(operation));
   {
     const MutexLock lock(mutex_);
-    io_uring_sqe* entry = ::io_uring_get_sqe(&ring_);
-    if (entry == nullptr) {
-      flight->result = -EBUSY;
-      flight->done = true;
-    } else {
-      prepare(entry, flight->operation);
-      ::io_uring_sqe_set_data(entry, flight.get());
-      flight->in_kernel = flight;
-      ++in_flight_;
-      int submitted = 0;
-      do {
-        submitted = ::io_uring_submit(&ring_);
-      } while (submitted == -EINTR || submitted == -EAGAIN || submitted == -EBUSY);
-      AFI_CHECK(submitted > 0);  // the entry lies in the ring: there is no taking it back
-    }
+    flight->in_kernel = flight;
+    if (!submit(*flight)) completed(*flight, -EBUSY);
   }
   return std::make_unique<UringTransfer>(shared_from_this(), flight);
 }

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "afterimage/platform/fault_points.h"
+
 namespace afterimage {
 
 MemoryBudget::~MemoryBudget() { AFI_CHECK(used_.load() == 0); }
@@ -12,7 +14,7 @@ Result<Reservation> MemoryBudget::reserve(Bytes bytes) {
   Bytes::rep used = used_.load();
   do {
     const Bytes::rep capacity = capacity_.load();
-    if (used > capacity || bytes.value() > capacity - used) {
+    if (!AFI_GUARD("budget.capacity", used <= capacity && bytes.value() <= capacity - used)) {
       return fail(ErrorCode::kNoSpace, "no room for " + std::to_string(bytes.value()) +
                                            " bytes: " + std::to_string(used) + " of " +
                                            std::to_string(capacity) + " are taken");

@@ -7,6 +7,7 @@
 #include <list>
 
 #include "afterimage/memory/checksum.h"
+#include "afterimage/platform/fault_points.h"
 #include "afterimage/platform/mutex.h"
 
 namespace afterimage {
@@ -97,7 +98,7 @@ Result<std::optional<TierEntry>> HostTier::get(const TierKey& key, MemoryBudget&
   const std::span<const std::byte> stored = std::as_const(*found.memory).bytes();
   AFI_TRY(const std::shared_ptr<AlignedBytes> copy, AlignedBytes::create(stored.size(), room));
   if (!stored.empty()) std::memcpy(copy->bytes().data(), stored.data(), stored.size());
-  const bool intact = Checksum::of(copy->bytes()) == found.checksum;
+  const bool intact = AFI_GUARD("host.checksum", Checksum::of(copy->bytes()) == found.checksum);
 
   const MutexLock lock(state_->mutex);
   if (!intact) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "afterimage/identity/fields.h"
+#include "afterimage/platform/fault_points.h"
 #include "afterimage/platform/random.h"
 
 namespace afterimage {
@@ -177,8 +178,9 @@ std::optional<ArchivedAnswer> AnswerArchive::load(const ScopeId& scope, const st
   const auto entry = read(key_of(scope, TextRung::kExact, words));
   if (!entry.has_value()) return std::nullopt;
   auto archived = archived_answer_from(entry->bytes);
-  if (archived.has_value() && archived->scope == scope && archived->question == words &&
-      Question(scope, words).form(rung) == form) {
+  if (archived.has_value() && AFI_GUARD("answer.scope", archived->scope == scope) &&
+      AFI_GUARD("answer.words", archived->question == words) &&
+      AFI_GUARD("answer.form", Question(scope, words).form(rung) == form)) {
     return *std::move(archived);
   }
   count(&AnswerArchiveStats::failed);
@@ -202,11 +204,12 @@ std::optional<AnswerLookup> AnswerArchive::admit(ArchivedAnswer archived, const 
 
   const MutexLock lock(mutex_);
   archived.question = kept.text();
-  if (changes_ != before_it.changes_ || erasures_.refuses(archived)) {
+  if (!AFI_GUARD("answer.erased", changes_ == before_it.changes_ && !erasures_.refuses(archived))) {
     ++stats_.erased;
     return std::nullopt;
   }
-  if (age < Duration(0) || left.value_or(Duration::max()) <= Duration(0)) {
+  if (!AFI_GUARD("answer.not.from.later", age >= Duration(0)) ||
+      !AFI_GUARD("answer.not.over", left.value_or(Duration::max()) > Duration(0))) {
     ++stats_.over;
     return std::nullopt;
   }

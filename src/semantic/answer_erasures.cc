@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "afterimage/identity/fields.h"
+#include "afterimage/platform/fault_points.h"
 #include "afterimage/semantic/ascii.h"
 #include "afterimage/semantic/field_reader.h"
 
@@ -95,7 +96,10 @@ Result<void> AnswerErasures::add(AnswerErasure erasure) {
 
 bool AnswerErasures::refuses(const ArchivedAnswer& archived) const {
   // From a list that is ahead of this one: what has been erased since, nobody knows any more.
-  if (archived.erasures < all_before_ || archived.erasures > count_) return true;
+  if (!AFI_GUARD("erasures.known",
+                 archived.erasures >= all_before_ && archived.erasures <= count_)) {
+    return true;
+  }
   return std::ranges::any_of(erasures_, [&](const AnswerErasure& erasure) {
     return archived.erasures < erasure.number && matches(erasure, archived);
   });
@@ -121,7 +125,9 @@ Result<AnswerErasures> AnswerErasures::from_bytes(std::span<const std::byte> byt
   };
   if (bytes.size() < kChecksum) return damaged();
   const auto message = bytes.first(bytes.size() - kChecksum);
-  if (!std::ranges::equal(sha256(message), bytes.last(kChecksum))) return damaged();
+  if (!AFI_GUARD("erasures.checksum", std::ranges::equal(sha256(message), bytes.last(kChecksum)))) {
+    return damaged();
+  }
   FieldReader fields(message);
   fields.domain(kErasuresDomain);
   AnswerErasures list(fields.bytes<sizeof(Secret)>("secret"));

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "afterimage/check.h"
+#include "afterimage/platform/fault_points.h"
 #include "afterimage/semantic/answer_cache_state.h"
 
 namespace afterimage {
@@ -299,7 +300,7 @@ AnswerCache::State::Match AnswerCache::State::match(const AnswerFormKey& key, Du
   if (!place.has_value()) return {};
   const AnswerSlot& slot = slots[*place];
   const auto verdict = [&] {
-    if (slot.expires <= now) return Verdict::kExpired;
+    if (!AFI_GUARD("answer.cached.not.over", slot.expires > now)) return Verdict::kExpired;
     if (key.rung > rules.serve) return Verdict::kNotAllowed;
     if (rules.max_age.has_value() && now - slot.stored > *rules.max_age) return Verdict::kTooOld;
     const auto left = slot.left(now);

@@ -15,6 +15,7 @@
 #include "afterimage/disk/block_files.h"
 #include "afterimage/platform/mutex.h"
 #include "afterimage/platform/random.h"
+#include "afterimage/platform/timed_condition.h"
 
 /// A folder of blocks in memory that fails or stands still on command, and forgets what was not
 /// synced when the power fails.
@@ -22,12 +23,13 @@ namespace afterimage::testing {
 
 enum class DiskFault : std::uint8_t {
   kNone,
-  kCrash,       // this operation is half done at most, and all later ones fail until reboot()
-  kError,       // EIO
-  kFull,        // ENOSPC
-  kHang,        // never done: as when patience ends
-  kShortRead,   // half of what was asked for; of other operations an EIO
-  kMisdirected  // a read of another place; of other operations an EIO
+  kCrash,        // this operation is half done at most, and all later ones fail until reboot()
+  kError,        // EIO
+  kFull,         // ENOSPC
+  kHang,         // never done: as when patience ends
+  kShortRead,    // half of what was asked for; of other operations an EIO
+  kMisdirected,  // a read of another place; of other operations an EIO
+  kStray,        // a write of more than a block that goes to another place, and is told to be done
 };
 
 /// What survives a reboot.
@@ -61,12 +63,19 @@ class FakeDisk {
     stands_ = true;
     holds_ = hold;
   }
+  /// The same for reads, too, and waits last as long as their patience does.
+  void hang() {
+    stands_ = hangs_ = true;
+    holds_ = false;
+  }
+  [[nodiscard]] bool hangs() const { return hangs_; }
   void go_on() {
     {
       const MutexLock lock(mutex_);
-      stands_ = false;
+      stands_ = hangs_ = false;
     }
     changed_.notify_all();
+    passed_.notify_all();
   }
   [[nodiscard]] bool stands() const { return stands_; }
   /// Returns once somebody waits for a disk that holds.
@@ -81,6 +90,7 @@ class FakeDisk {
     const MutexLock lock(mutex_);
     if (!stands_) return true;
     longest_ = std::max(longest_.load(), patience);
+    if (hangs_) return passed_.wait_for(mutex_, patience, [this] { return !stands_; });
     if (!holds_) return false;
     ++waiters_;
     changed_.notify_all();
@@ -89,6 +99,11 @@ class FakeDisk {
     return true;
   }
 
+  /// The process ended, the power did not: all that was written is there.
+  void restart() {
+    crashed_ = false;
+    fault_ = DiskFault::kNone;
+  }
   /// Power comes back: of the unsynced writes any may have reached the disk, whole or in part.
   void reboot(Rng& rng) {
     crashed_ = false;
@@ -146,9 +161,11 @@ class FakeDisk {
 
   std::atomic<bool> stands_{false};
   std::atomic<bool> holds_{false};
+  std::atomic<bool> hangs_{false};
   std::atomic<Duration> longest_{Duration(0)};
   Mutex mutex_;
   Condition changed_;
+  TimedCondition passed_;
   int waiters_ = 0;  // under mutex_
 };
 
@@ -180,6 +197,7 @@ class FinishedTransfer final : public Transfer {
 inline std::optional<Error> error_of(DiskFault fault) {
   switch (fault) {
     case DiskFault::kNone:
+    case DiskFault::kStray:
       return std::nullopt;
     case DiskFault::kFull:
       return Error{ErrorCode::kNoSpace, "the fake disk is full"};
@@ -208,6 +226,7 @@ class FakeBlockFile final : public BlockFile {
     const auto& from = file_->content;
     const std::size_t n = offset >= from.size() ? 0 : std::min(size, from.size() - offset);
     if (n > 0) std::memcpy(into->bytes().data(), from.data() + offset, n);
+    if (disk_.hangs()) return std::make_unique<StandingTransfer>(disk_, n);
     return std::make_unique<FinishedTransfer>(n);
   }
   std::unique_ptr<Transfer> write(std::uint64_t offset, std::shared_ptr<AlignedBytes> from,
@@ -215,6 +234,9 @@ class FakeBlockFile final : public BlockFile {
     const DiskFault fault = disk_.next();
     const auto error = error_of(fault);
     if (error && fault != DiskFault::kCrash) return failed(*error);
+    if (fault == DiskFault::kStray && size > 4096) {
+      offset = offset >= 8192 ? offset - 4096 : offset + 4096;
+    }
     const auto bytes = from->bytes().first(size);
     if (file_->content.size() < offset + size) file_->content.resize(offset + size);
     std::memcpy(file_->content.data() + offset, bytes.data(), size);

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+// What a disk may hold after the power failed: torn writes, and writes that came in another order
+// or not at all.
+#include <array>
+#include <cstring>
+
+#include "afterimage/disk/segment_format.h"
+#include "afterimage/testing/log_story.h"
+#include "fire/fire.h"
+
+namespace afterimage::fire {
+
+using testing::DiskFault;
+using testing::FakeBlockFolder;
+using testing::FakeDisk;
+using testing::KeyState;
+using testing::LogStory;
+using testing::TierOracle;
+
+namespace {
+
+/// One segment of 512 KiB that was not closed, and where its records end.
+class OpenSegment {
+ public:
+  static constexpr std::size_t kKeys = 24;
+  static constexpr std::array<std::size_t, 5> kSizes = {1, 4'095, 9'000, 20'000, 40'000};
+  static constexpr std::uint64_t kBytes = (512_KiB).value();
+
+  explicit OpenSegment(std::uint64_t seed) : oracle_(keys_, kSizes, seed) {
+    auto log = open().value();
+    std::uint64_t end = kDiskBlock;
+    for (std::size_t i = 0; i < 2 * kKeys; ++i) {
+      const std::size_t n = i % kKeys;
+      const std::uint64_t size = oracle_.size_of(n, keys_[n].given + 1);
+      if (end + size + 3 * kDiskBlock > kBytes) break;
+      const std::uint32_t version = oracle_.begin_put(n);
+      const EntryMeta meta = oracle_.meta(n, version);
+      static_cast<void>(log->append(oracle_.key(n), meta, oracle_.value(n, version)));
+      end += record_blocks(meta, size) * kDiskBlock;
+      records_.push_back({.n = n, .version = version, .end = end});
+    }
+    // Without a word: what was written stands, also what was replaced, and no footer.
+    const std::uint64_t batch = testing::small_log(4_MiB).batch_bytes.value();
+    std::erase_if(records_, [&](const Record& record) { return record.end > end - end % batch; });
+    disk_.fail(DiskFault::kCrash, 1);
+    log.reset();
+    disk_.restart();
+    for (const auto& [name, file] : disk_.files()) golden_[name] = file->content;
+    segment_ = "segment-0000000000000001.afi";
+  }
+
+  Result<std::unique_ptr<SegmentLog>> open() {
+    SegmentLogOptions options = testing::small_log(4_MiB);
+    options.segment_bytes = 512_KiB;
+    return SegmentLog::open(std::make_unique<FakeBlockFolder>(disk_), options, memory_);
+  }
+  /// Opens a log on the segment as it is after a cut there, and asks for everything.
+  void look_after_cut(std::uint64_t cut, int mode, Rng& rng, Tally& tally,
+                      const std::string& where) {
+    for (const auto& [name, content] : golden_) disk_.files()[name]->content = content;
+    std::erase_if(disk_.files(), [&](const auto& each) { return !golden_.contains(each.first); });
+    auto& content = disk_.files().at(segment_)->content;
+    const auto rest = std::span(content).subspan(cut);
+    if (mode == 0) content.resize(cut);
+    if (mode == 1) std::ranges::fill(rest, std::byte{0});
+    if (mode == 2) {
+      const auto noise = testing::tier_bytes(rng.next(), rest.size());
+      std::ranges::copy(noise, rest.begin());
+    }
+    const auto log = open();
+    if (!log) return tally.miss("it does not open: " + to_string(log.error()) + "; " + where);
+    if ((*log)->recovery().torn_entries > 0 || (*log)->recovery().foreign_files > 0 ||
+        (*log)->recovery().entries.value() < kKeys) {
+      ++tally.detected;
+    }
+    for (std::size_t n = 0; n < kKeys; ++n) tally.note(judge(**log, n, cut), where);
+    (*log)->check_invariants();
+    disk_.fail(DiskFault::kCrash, 1);
+  }
+  void restart() { disk_.restart(); }
+
+ private:
+  struct Record {
+    std::size_t n;
+    std::uint32_t version;
+    std::uint64_t end;
+  };
+  /// What stands whole before the cut is there, in its newest version or in a later one that is
+  /// whole all the same, since only zeros or padding were cut off.
+  Finding judge(SegmentLog& log, std::size_t n, std::uint64_t cut) {
+    std::uint32_t newest = 0;
+    for (const Record& record : records_) {
+      if (record.n == n && record.end <= cut && cut >= kDiskBlock) newest = record.version;
+    }
+    const auto found = log.read(oracle_.key(n), room_);
+    if (!found || !*found) return newest == 0 ? Finding::kFine : Finding::kLost;
+    keys_[n].gone = newest == 0 ? 0 : newest - 1;
+    keys_[n].seen = 0;
+    return oracle_.judge(n, *found, true);
+  }
+
+  std::array<KeyState, kKeys> keys_;
+  TierOracle oracle_;
+  std::vector<Record> records_;
+  FakeDisk disk_;
+  MemoryBudget memory_{16_MiB};
+  MemoryBudget room_{4_MiB};
+  std::map<std::string, std::vector<std::byte>> golden_;
+  std::string segment_;
+};
+
+}  // namespace
+
+Tally run_torn(const FireRun& run) {
+  Tally tally;
+  OpenSegment segment(run.seed);
+  Rng rng(run.seed);
+  constexpr std::uint64_t kSector = 512;
+  const std::uint64_t step = run.of(1, 16);
+  for (std::uint64_t sector = 0; sector <= OpenSegment::kBytes / kSector; sector += step) {
+    for (const int off : {-1, 0, 1}) {
+      if (sector == 0 && off < 0) continue;
+      const std::uint64_t cut = sector * kSector + static_cast<std::uint64_t>(off);
+      if (cut > OpenSegment::kBytes) continue;
+      for (const int mode : {0, 1, 2}) {
+        const Duration began = run.clock.now();
+        segment.look_after_cut(cut, mode, rng, tally,
+                               "cut at byte " + std::to_string(cut) + ", mode " +
+                                   std::to_string(mode) + ", --only torn --seed " +
+                                   std::to_string(run.seed));
+        tally.recoveries.push_back(run.clock.now() - began);
+        segment.restart();
+        ++tally.injected;
+      }
+    }
+    run.tell(sector, OpenSegment::kBytes / kSector);
+  }
+  return tally;
+}
+
+Tally run_lost(const FireRun& run) {
+  Tally tally;
+  const std::uint64_t states = run.of(8'192, 400);
+  constexpr int kSteps = 40;
+  for (std::uint64_t state = 0; state < states; ++state) {
+    Rng rng(run.seed * 1'000'003 + state);
+    const bool evicts = state % 4 == 3;
+    LogStory story(rng, evicts ? 200_KiB : 4_MiB);
+    story.disk.fail(DiskFault::kCrash, 1 + rng.below(150));
+    if (story.open()) story.run(kSteps);
+    story.crash();
+    // And once more while it recovers, or soon after.
+    if (rng.chance(0.5)) {
+      story.disk.fail(DiskFault::kCrash, 1 + rng.below(17));
+      if (story.open()) story.run(5);
+      story.crash();
+    }
+    const Duration began = run.clock.now();
+    story.reopen(true);
+    tally.recoveries.push_back(run.clock.now() - began);
+    ++tally.injected;
+    ++tally.detected;
+    tally.answers += LogStory::kKeys;
+    tally.wrong += story.wrong;
+    tally.lost += story.lost;
+    if (!story.fine()) {
+      tally.miss(story.broken.front() + ": state " + std::to_string(state) +
+                 " of --only lost --seed " + std::to_string(run.seed));
+    }
+    run.tell(state + 1, states);
+  }
+  return tally;
+}
+
+}  // namespace afterimage::fire

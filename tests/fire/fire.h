@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "afterimage/platform/clock.h"
+#include "afterimage/platform/random.h"
+#include "afterimage/testing/tier_oracle.h"
+
+/// Everything is tried under faults, and what came of it is counted: one row a kind of fault.
+namespace afterimage::fire {
+
+using testing::Finding;
+
+/// What a row is to do.
+struct FireRun {
+  std::uint64_t seed = 1;
+  bool brief = false;            // seconds rather than minutes
+  std::string folder;            // on a disk; a row makes its own folder in it
+  unsigned threads = 40;         // of rows that have many
+  std::uint64_t operations = 0;  // of each of them; 0: as many as the row thinks fit
+  const Clock& clock;
+  std::function<void(std::uint64_t done, std::uint64_t of)> progress = nullptr;
+
+  [[nodiscard]] std::uint64_t of(std::uint64_t full, std::uint64_t in_brief) const {
+    return brief ? in_brief : full;
+  }
+  void tell(std::uint64_t done, std::uint64_t all) const {
+    if (progress) progress(done, all);
+  }
+};
+
+/// What came of it.
+struct Tally {
+  std::uint64_t injected = 0;  // faults, or states after faults
+  std::uint64_t detected = 0;  // of those, noticed: served as a miss, refused, reported or repaired
+  std::uint64_t answers = 0;   // that were checked
+  std::uint64_t wrong = 0;     // answers that must not have been given
+  std::uint64_t lost = 0;      // entries that were acknowledged as safe
+  std::vector<Duration> recoveries;
+  std::vector<std::string> missed;  // bars, in words: any of them fails the run
+  std::vector<std::string> notes;
+
+  /// Counts an answer; `where` tells how to come here again.
+  void note(Finding finding, const std::string& where) {
+    ++answers;
+    if (finding == Finding::kFine) return;
+    ++(finding == Finding::kLost ? lost : wrong);
+    miss(std::string(testing::to_string(finding)) + ": " + where);
+  }
+  void miss(std::string bar) {
+    constexpr std::size_t kMost = 10;
+    if (missed.size() < kMost) missed.push_back(std::move(bar));
+  }
+  void expect(bool met, const std::string& bar) {
+    if (!met) miss(bar);
+  }
+  [[nodiscard]] bool fine() const { return missed.empty(); }
+};
+
+struct Row {
+  const char* kind;
+  const char* what;
+  Tally (*run)(const FireRun&);
+  /// Beginnings of the names of guards that it is meant to miss; others are tried with it after.
+  std::vector<std::string_view> guards;
+};
+
+Tally run_kills(const FireRun& run);
+Tally run_points(const FireRun& run);
+Tally run_torn(const FireRun& run);
+Tally run_lost(const FireRun& run);
+Tally run_stale(const FireRun& run);
+Tally run_forged(const FireRun& run);
+Tally run_flips(const FireRun& run);
+Tally run_misdirected(const FireRun& run);
+Tally run_short(const FireRun& run);
+Tally run_failing(const FireRun& run);
+Tally run_full(const FireRun& run);
+Tally run_hung(const FireRun& run);
+Tally run_memory(const FireRun& run);
+Tally run_clocks(const FireRun& run);
+Tally run_simulation(const FireRun& run);
+Tally run_history(const FireRun& run);
+
+/// In the order in which they run.
+std::span<const Row> rows();
+
+}  // namespace afterimage::fire

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "afterimage/disk/disk_tier.h"
+#include "fire/child.h"
+#include "fire/fire.h"
+
+namespace afterimage::fire {
+
+/// Lengths around every border: a byte, a block and its neighbours, a batch, more than all batches.
+inline constexpr std::array<std::size_t, 8> kLifeSizes = {1,      4'095,   4'096,     4'097,
+                                                          65'536, 200'000, 1'048'576, 1'300'000};
+inline constexpr std::size_t kLifeKeys = 24;
+
+/// A disk tier in a folder that is used, killed and looked at again. What the process that uses it
+/// knows stands in shared memory.
+class TierLife {
+ public:
+  struct Known {
+    std::atomic<std::uint64_t> opened{0};
+    std::atomic<std::uint64_t> operations{0};
+    std::atomic<std::uint64_t> wrong{0};
+    std::atomic<std::uint64_t> answers{0};
+  };
+
+  TierLife(const FireRun& run, const std::string& name);
+
+  /// A new folder, and a new story. `capacity`: so small that it evicts, or not.
+  void begin(std::uint64_t seed, bool evicts, DiskBackend backend, bool hurried);
+  /// In a child: operations until `steps` are done or it is killed. An exit code.
+  int live(Rng rng, std::uint64_t steps);
+  /// After a child ended, however: opens the folder and looks at every key.
+  void look(Tally& tally, const std::string& where);
+
+  [[nodiscard]] Known& known() const { return known_[0]; }
+  [[nodiscard]] const std::string& path() const { return folder_.path(); }
+
+ private:
+  [[nodiscard]] DiskTierOptions options() const;
+
+  const Clock& clock_;
+  FireFolder folder_;
+  Shared<testing::KeyState> keys_;
+  Shared<Known> known_;
+  std::uint64_t seed_ = 0;
+  bool evicts_ = false;
+  bool hurried_ = false;
+  DiskBackend backend_ = DiskBackend::kBest;
+};
+
+}  // namespace afterimage::fire

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "afterimage/disk/segment_log.h"
+#include "afterimage/disk/testing/small_log.h"
+#include "afterimage/testing/fake_block_folder.h"
+#include "afterimage/testing/tier_oracle.h"
+
+namespace afterimage::testing {
+
+/// Random operations on a log over a FakeDisk, which may fail at any of them, and what an oracle
+/// says of the answers.
+class LogStory {
+ public:
+  static constexpr std::size_t kKeys = 10;
+  static constexpr std::array<std::size_t, 7> kSizes = {0,     100,    3'904, 3'905,
+                                                        9'000, 20'000, 30'000};
+
+  LogStory(Rng rng, Bytes capacity) : rng_(rng), capacity_(capacity) {}
+
+  /// False: the disk would not let it.
+  bool open() {
+    auto opened =
+        SegmentLog::open(std::make_unique<FakeBlockFolder>(disk), small_log(capacity_), memory_);
+    if (!opened) {
+      // To obey a cap it may have evicted before it failed, and had nobody to tell.
+      if (capacity_ < 1_MiB) oracle.some_left([](const TierKey&) { return false; });
+      return false;
+    }
+    log = *std::move(opened);
+    seen_ = {};
+    notice();
+    return true;
+  }
+  void run(int steps) {
+    for (int i = 0; i < steps && !disk.crashed(); ++i) step();
+  }
+  void step() {
+    const std::size_t n = rng_.below(kKeys);
+    switch (rng_.below(8)) {
+      case 0:
+        return erase(n);
+      case 1:
+        return flush();
+      case 2:
+        return look(n);
+      default:
+        return put(n);
+    }
+  }
+  void put(std::size_t n) {
+    const std::uint32_t version = oracle.begin_put(n);
+    const auto done = log->append(oracle.key(n), oracle.meta(n, version), oracle.value(n, version));
+    notice();
+    if (done && *done) oracle.put_done(n, version);
+  }
+  void erase(std::size_t n) {
+    oracle.begin_erase(n);
+    const auto done = log->erase(oracle.key(n));
+    notice();
+    if (done) oracle.erase_done(n);
+  }
+  void flush() {
+    const auto done = log->commit();
+    notice();
+    if (done) oracle.flushed();
+  }
+  void look(std::size_t n) {
+    const auto found = log->read(oracle.key(n), room_);
+    notice();
+    if (found) note(n, oracle.judge(n, *found, false));
+  }
+  /// Ends the process without a word, and the power too.
+  void crash() {
+    if (!disk.crashed()) disk.fail(DiskFault::kCrash, 1);
+    log.reset();
+    disk.reboot(rng_);
+    oracle.process_ended();
+  }
+  /// Without faults: what is found is right, and unless something was left out, all that was safe.
+  /// False: it does not even open.
+  bool reopen(bool nothing_lost) {
+    if (!open()) {
+      broken.emplace_back("it does not open again");
+      return false;
+    }
+    log->check_invariants();
+    for (std::size_t n = 0; n < kKeys; ++n) {
+      const auto found = log->read(oracle.key(n), room_);
+      note(n, oracle.settle(n, found.value_or(std::nullopt), nothing_lost));
+    }
+    return true;
+  }
+  [[nodiscard]] bool fine() const { return broken.empty(); }
+
+  FakeDisk disk;
+  std::vector<std::string> broken;  // promises, in words
+  std::uint64_t wrong = 0;          // of those, answers that must not be given
+  std::uint64_t lost = 0;           // and what was not there
+
+ private:
+  MemoryBudget memory_{4_MiB};  // outlive the log
+  MemoryBudget room_{4_MiB};
+
+ public:
+  std::unique_ptr<SegmentLog> log;
+
+ private:
+  void note(std::size_t n, Finding finding) {
+    if (finding == Finding::kFine) return;
+    ++(finding == Finding::kLost ? lost : wrong);
+    broken.push_back("key " + std::to_string(n) + ": " + std::string(to_string(finding)));
+  }
+  /// What was on its way when a write failed is gone: the value before it may be found again.
+  void notice() {
+    const SegmentLogStats stats = log->stats();
+    const bool left = stats.lost != seen_.lost || stats.evicted != seen_.evicted ||
+                      stats.damaged != seen_.damaged || log->recovery().dropped_segments > 0;
+    if (stats.lost != seen_.lost) oracle.lost_on_the_way();
+    if (left)
+      oracle.some_left([&](const TierKey& key) { return log->awaits(key) || log->contains(key); });
+    seen_ = stats;
+  }
+
+  Rng rng_;
+  Bytes capacity_;
+  std::array<KeyState, kKeys> keys_;
+  SegmentLogStats seen_;
+
+ public:
+  TierOracle oracle{keys_, kSizes, 1};
+};
+
+}  // namespace afterimage::testing
