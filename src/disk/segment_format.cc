@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "afterimage/memory/stored_forms.h"
 #include "afterimage/platform/fault_points.h"
 
 namespace afterimage {
@@ -129,34 +130,6 @@ SegmentIdentity read_identity(Reader& reader) {
   return identity;
 }
 
-Result<EntryClass> entry_class_of(std::uint8_t value) {
-  if (value == 0 || value > static_cast<std::uint8_t>(kLastEntryClass)) {
-    return damaged("an entry of class " + std::to_string(value));
-  }
-  return static_cast<EntryClass>(value);
-}
-
-Result<std::vector<TensorForm>> read_forms(std::span<const std::byte> bytes, std::size_t count) {
-  std::vector<TensorForm> forms;
-  Reader reader(bytes);
-  std::size_t left = bytes.size();
-  for (std::size_t i = 0; i < count; ++i) {
-    if (left < 8) return damaged("forms that go on after the header");
-    const auto dtype = reader.number<std::uint8_t>();
-    const auto rank = reader.number<std::uint8_t>();
-    reader.raw(6);
-    left -= 8;
-    if (dtype == 0 || dtype > static_cast<std::uint8_t>(DType::kI64)) return damaged("no dtype");
-    if (rank > Shape::kMaxRank || left < std::size_t{8} * rank) return damaged("no such rank");
-    std::array<std::uint64_t, Shape::kMaxRank> extents{};
-    for (std::size_t axis = 0; axis < rank; ++axis) extents[axis] = reader.number<std::uint64_t>();
-    left -= std::size_t{8} * rank;
-    AFI_TRY(const Shape shape, Shape::of(std::span(extents).first(rank)));
-    forms.push_back({.dtype = static_cast<DType>(dtype), .shape = shape});
-  }
-  return forms;
-}
-
 }  // namespace
 
 std::vector<std::byte> encode_segment_header(const SegmentIdentity& identity) {
@@ -202,10 +175,7 @@ std::vector<std::byte> encode_record_header(const RecordHeader& header) {
       .raw(key.bytes)
       .number(static_cast<std::uint32_t>(header.meta.tensors.size()))
       .skip(4);
-  for (const TensorForm& form : header.meta.tensors) {
-    writer.number(form.dtype).number(static_cast<std::uint8_t>(form.shape.rank())).skip(6);
-    for (const std::uint64_t extent : form.shape.extents()) writer.number(extent);
-  }
+  write_forms(header.meta.tensors, std::span(bytes).subspan(kRecordFixed));
   const std::uint64_t sum = short_checksum(bytes);
   Writer(std::span(bytes).subspan(kRecordChecksumAt)).number(sum);
   return bytes;
@@ -244,7 +214,7 @@ Result<RecordHeader> decode_record_header(std::span<const std::byte> bytes) {
   const auto key = reader.array<kDigestBytes>();
   const auto tensors = reader.number<std::uint32_t>();
   if (kind != 0) {
-    AFI_TRY(const EntryClass entry_class, entry_class_of(kind));
+    AFI_TRY(const EntryClass entry_class, stored_entry_class(kind));
     header.key = TierKey{.entry_class = entry_class, .bytes = key};
   }
   AFI_TRY(header.meta.tensors, read_forms(bytes.first(size).subspan(kRecordFixed), tensors));
@@ -313,7 +283,7 @@ Result<std::vector<FooterEntry>> decode_footer(const SegmentTrailer& trailer,
   for (std::uint32_t i = 0; i < trailer.entries; ++i) {
     FooterEntry entry;
     entry.key.bytes = reader.array<kDigestBytes>();
-    AFI_TRY(entry.key.entry_class, entry_class_of(reader.number<std::uint8_t>()));
+    AFI_TRY(entry.key.entry_class, stored_entry_class(reader.number<std::uint8_t>()));
     reader.raw(7);
     entry.sequence = reader.number<std::uint64_t>();
     entry.block = reader.number<std::uint32_t>();

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "afterimage/memory/tier_stack.h"
 #include "afterimage/testing/tier_conformance.h"
 
 namespace afterimage {
@@ -23,7 +24,22 @@ std::shared_ptr<Tier> make_host(Bytes capacity) {
   return {standing, &standing->tier};
 }
 
-INSTANTIATE_TEST_SUITE_P(Host, TierConformance, ::testing::Values(TierFactory{"host", make_host}),
+std::shared_ptr<Tier> make_stack(Bytes capacity) {
+  struct Standing {
+    explicit Standing(Bytes bytes) : near_room(bytes), far_room(bytes) {}
+    MemoryBudget near_room;
+    MemoryBudget far_room;
+    HostTier near{near_room};
+    HostTier far{far_room};
+    TierStack stack{{&near, &far}};
+  };
+  const auto standing = std::make_shared<Standing>(capacity);
+  return {standing, &standing->stack};
+}
+
+INSTANTIATE_TEST_SUITE_P(Host, TierConformance,
+                         ::testing::Values(TierFactory{"host", make_host},
+                                           TierFactory{"stack", make_stack}),
                          [](const auto& test) { return test.param.name; });
 
 }  // namespace testing

@@ -16,7 +16,7 @@ PutOnce::Outcome PutOnce::put(const TierKey& key, std::span<const TensorView> te
   }
   Outcome outcome = Outcome::kThere;
   // In this order: what is awaited no more is held.
-  if (!tier_.awaits(key) && !tier_.may_hold(key)) {
+  if (!tier_.awaits(key) && !tier_.holds(key)) {
     PackedTensors packed = pack(tensors);
     const EntryMeta meta{.tensors = std::move(packed.forms), .cost = cost};
     outcome = tier_.put(key, meta, packed.bytes).has_value() ? Outcome::kPut : Outcome::kRefused;

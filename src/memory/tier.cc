@@ -29,6 +29,14 @@ std::size_t TierKeyHash::operator()(const TierKey& key) const noexcept {
                                              0x9E3779B97F4A7C15U);
 }
 
+std::vector<Result<std::optional<TierEntry>>> Tier::get_all(std::span<const TierKey> keys,
+                                                            MemoryBudget& room) {
+  std::vector<Result<std::optional<TierEntry>>> found;
+  found.reserve(keys.size());
+  for (const TierKey& key : keys) found.push_back(get(key, room));
+  return found;
+}
+
 std::size_t EntryMeta::form_bytes() const {
   std::size_t total = 0;
   for (const TensorForm& form : tensors) total += 8 + 8 * form.shape.rank();

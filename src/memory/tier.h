@@ -96,7 +96,7 @@ struct TierStats {
   std::uint64_t evicted = 0;   // to make room
   std::uint64_t damaged = 0;   // found not to be what was stored, and never served
   std::uint64_t failures = 0;  // operations that the outside world refused
-  EntryCount entries;          // that a get could find now
+  EntryCount entries;          // that a get could find now; that we know of, if others put, too
   Bytes used;                  // as charged to the tier's budget or cap
   Bytes capacity;
   std::string trouble;  // why the tier does less than it should; empty: all is well
@@ -127,8 +127,19 @@ class Tier {
   /// What was put before is visible, and as safe as this tier makes it.
   virtual Result<void> flush() = 0;
 
-  /// A hint without I/O: only a get that returned bytes is a hit.
+  /// What get() gives, for each key in order. A tier that is far away asks for all of them at once.
+  virtual std::vector<Result<std::optional<TierEntry>>> get_all(std::span<const TierKey> keys,
+                                                                MemoryBudget& room);
+
+  /// A hint without I/O: false, and a get would find nothing. Only a get that returned bytes is a
+  /// hit.
   [[nodiscard]] virtual bool may_hold(const TierKey& key) const = 0;
+  /// Whether it is known, without I/O, to be there, so that to put it again would be in vain. A
+  /// tier into which others put knows less than it may hold.
+  [[nodiscard]] virtual bool holds(const TierKey& key) const { return may_hold(key); }
+  /// Finds out which of these are there, if that is not known, so that may_hold() tells them apart
+  /// for a while. For whoever looks for the longest of many.
+  virtual void find_out(std::span<const TierKey> /*keys*/) {}
   /// Whether it was put, cannot be found yet, and is on its way; what no longer is may_hold()
   /// knows.
   [[nodiscard]] virtual bool awaits(const TierKey& /*key*/) const { return false; }
