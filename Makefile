@@ -93,9 +93,9 @@ test-vllm: ## the same for afterimage.vllm, with vLLM itself
 	$(call install,test)
 	python/test.sh vllm
 
-bench-python: ## what a call through the Python binding costs, and the time to first token with transformers
+bench-python: ## what a call through the Python binding costs (VLLM=1: beside vLLM's own class), and transformers' first token
 	$(call install,test)
-	python/test.sh bench
+	VLLM=$(VLLM) python/test.sh bench
 
 fmt: ## format every C++ file (clang-format-19)
 	$(call install,clang)

@@ -3,20 +3,24 @@
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
 """What a call through the binding costs, beside the same in plain Python, and how often bytes are copied.
 
-    make bench-python
+    make bench-python              beside a plain Python class
+    make bench-python VLLM=1       and beside vLLM's own, for the life cycle
 
-The peer of the life cycle is vLLM's encoder cache manager written in plain Python from its semantics
-(python/tests/peer_encoder_cache_manager.py). Medians of rounds that take turns.
+The plain Python peer of the life cycle is vLLM's encoder cache manager written from its semantics
+(python/tests/peer_encoder_cache_manager.py); where vLLM is installed, its own class stands below it. Medians of rounds
+that take turns.
 """
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import sys
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import afterimage as ai
 import numpy as np
@@ -38,7 +42,17 @@ def requests(items_each: int) -> list[FakeRequest]:
     ]
 
 
-def life_cycle(manager: EncoderCacheManager | PeerEncoderCacheManager, asked: list[FakeRequest]) -> None:
+def peers() -> dict[str, Callable[[int], Any]]:
+    """Who else accounts for encoder outputs, by name."""
+    found: dict[str, Callable[[int], Any]] = {"plain Python": PeerEncoderCacheManager}
+    with contextlib.suppress(ImportError):
+        from vllm.v1.core import encoder_cache_manager
+
+        found["vLLM's own"] = encoder_cache_manager.EncoderCacheManager
+    return found
+
+
+def life_cycle(manager: Any, asked: list[FakeRequest]) -> None:
     for request in asked:
         for index in range(len(request.mm_features)):
             if not manager.check_and_update_cache(request, index):
@@ -78,13 +92,18 @@ def seconds(work: Callable[[], object], times: int = 1) -> float:
 
 def main() -> None:
     print(f"{'':44}{'ours':>12}{'plain Python':>14}{'ratio':>8}")
+    managers = {"ours": EncoderCacheManager, **peers()}
     for items in (1, 4):
         asked = requests(items)
-        ours, peer = medians(
-            lambda: seconds(lambda: life_cycle(EncoderCacheManager(8192), asked)) / len(asked),
-            lambda: seconds(lambda: life_cycle(PeerEncoderCacheManager(8192), asked)) / len(asked),
+        ours, *others = medians(
+            *(
+                lambda make=make: seconds(lambda: life_cycle(make(8192), asked)) / len(asked)
+                for make in managers.values()
+            )
         )
-        print(f"{f'life cycle of a request with {items} item(s)':44}{ours * 1e6:9.2f} µs{peer * 1e6:11.2f} µs{peer / ours:7.2f}x")
+        for name, peer in zip(peers(), others, strict=True):
+            what = f"life cycle of a request with {items} item(s)" if name == "plain Python" else f"  beside {name} class"
+            print(f"{what:44}{ours * 1e6:9.2f} µs{peer * 1e6:11.2f} µs{peer / ours:7.2f}x")
 
     space, plain = ai.Namespace("m", "e"), PlainLru()
     key = space.tensors_key(ai.tensors_digest(np.zeros(1)))

@@ -8,6 +8,7 @@
 #   python/test.sh transformers    afterimage.transformers, with torch and transformers (gigabytes)
 #   python/test.sh vllm            afterimage.vllm against vLLM itself (gigabytes)
 #   python/test.sh bench           bench/python_bindings.py and bench/transformers_ttft.py, optimised
+#   VLLM=1 python/test.sh bench    the first of them also beside vLLM's own class
 #   SANITIZE=1 python/test.sh      the first, with AddressSanitizer and UndefinedBehaviorSanitizer
 set -eu
 what=${1:-package}
@@ -34,7 +35,7 @@ else
 fi
 case $what in
   package) extras=test ;;
-  bench) extras=test,transformers ;;
+  bench) extras=test,${VLLM:+vllm,}transformers ;;
   *) extras=test,$what ;;
 esac
 "$env/bin/pip" install -q -C build-dir="$out/objects" "$@" "$root/python[$extras]"
