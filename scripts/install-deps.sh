@@ -8,7 +8,8 @@
 #   scripts/install-deps.sh          to build and run
 #   scripts/install-deps.sh test     and to test: clang-19, which compiles with sanitizers in half the time; the browser and
 #                                    the Prometheus that tests ask (without them those tests are skipped), and what the
-#                                    official clients of the API need: Node with npm, Python's virtual environments
+#                                    official clients of the API need: Node with npm, Python's virtual environments; and the
+#                                    servers that the remote tier is tested on (Redis)
 #   scripts/install-deps.sh bench    and the benchmarks with their Python peers
 #   scripts/install-deps.sh llama    and what fetches llama.cpp for the engine of that name
 #   scripts/install-deps.sh python   and to build the Python package
@@ -26,9 +27,11 @@ browser=""
 [ "$ID" = debian ] && browser="chromium chromium-driver"
 for extra in "$@"; do
   case "$extra" in
-    bench) packages="$packages libbenchmark-dev python3-numpy python3-faiss openssl librocksdb-dev liblmdb-dev wrk" ;;
+    bench) packages="$packages libbenchmark-dev python3-numpy python3-faiss openssl librocksdb-dev liblmdb-dev wrk
+      redis-server libhiredis-dev" ;;
     test)
-      packages="$packages clang-19 libclang-rt-19-dev prometheus $browser python3-dev python3-venv util-linux"
+      packages="$packages clang-19 libclang-rt-19-dev prometheus $browser python3-dev python3-venv util-linux
+      redis-server"
       # Whoever has another Node keeps it: the distribution's npm would not go with it.
       command -v node >/dev/null || packages="$packages nodejs"
       command -v npm >/dev/null || packages="$packages npm"

@@ -64,6 +64,15 @@ struct MemorySettings {
   std::string governor;
 };
 
+struct RemoteSettings {
+  std::string url;  // "redis://user@host:port,…"; empty: nothing is shared
+  std::string password_env = "AFTERIMAGE_REMOTE_PASSWORD";  // an environment variable
+  Duration ttl = std::chrono::hours(24);                    // of what is put there
+  Bytes in_flight = 64_MiB;                                 // for copies on their way
+
+  bool operator==(const RemoteSettings&) const = default;
+};
+
 struct AnswerSettings {
   bool enabled = true;
   TextRung serve = TextRung::kCanonical;           // the loosest rung; a request may ask for less
@@ -144,6 +153,7 @@ struct Settings {
   UpstreamSettings upstream;
   EngineSettings engine;
   MemorySettings memory;
+  RemoteSettings remote;
   AnswerSettings answers;
   MediaSettings media;
   LimitSettings limits;
@@ -164,6 +174,11 @@ struct Settings {
 ///          default is what is wrong has no line: "afterimage.toml: answers.ttl: …".
 /// Threads  Any.
 [[nodiscard]] Result<Settings> parse_settings(std::string_view toml, std::string_view file);
+
+/// Of servers that are shared with other processes, without the secret that they need to share:
+/// kInvalidArgument, with how to make one. Asked when all is known, since the call may name the
+/// file.
+[[nodiscard]] Result<void> check_sharing(const Settings& settings);
 
 /// As a file that parse_settings() reads as the same, every key with a line that explains it.
 /// A secret (admin.token) is shown as "…", and commented out, so that "…" never becomes one: what

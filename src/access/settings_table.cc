@@ -17,6 +17,7 @@
 
 #include "afterimage/access/host_pattern.h"
 #include "afterimage/access/quantities.h"
+#include "afterimage/remote/remote_address.h"
 #include "afterimage/residency/policies.h"
 #include "afterimage/semantic/ascii.h"
 
@@ -257,6 +258,11 @@ Result<void> check_upstream(const std::string& url) {
       "http://host:8000/base, without a user, '?' or '#'");
 }
 
+Result<void> check_remote(const std::string& url) {
+  AFI_TRY_VOID(parse_remote_url(url));
+  return {};
+}
+
 Result<void> check_word(const std::string& word) {
   constexpr std::size_t kLongest = 64;
   const bool plain = std::ranges::all_of(word, [](char c) {
@@ -419,6 +425,17 @@ void add_answers(std::vector<Setting<Settings>>& table) {
   add({"memory.governor",
        "auto, or a control group's folder: give back what others need; empty: keep the budget."},
       kAtStart, memory(&MemorySettings::governor), AnyValue());
+
+  const auto remote = [](auto member) { return at(&Settings::remote, member); };
+  add({"remote.url", "Redis or Valkey, shared with other processes: redis://user@host:port,….",
+       R"("redis://127.0.0.1:6379")"},
+      kAtStart, remote(&RemoteSettings::url), or_empty(check_remote));
+  add({"remote.password_env", "An environment variable with the password, if it asks for one."},
+      kAtStart, remote(&RemoteSettings::password_env), check_variable);
+  add({"remote.ttl", "What is put there is forgotten after so long."}, kAtStart,
+      remote(&RemoteSettings::ttl), kLifetime);
+  add({"remote.in_flight", "Memory for copies on their way there; no entry is larger."}, kAtStart,
+      remote(&RemoteSettings::in_flight), between(1_MiB, 1_GiB));
 
   add({"answers.enabled", "false: every request is asked, and nothing is kept."}, kAtReload,
       answers(&AnswerSettings::enabled), AnyValue());

@@ -140,6 +140,8 @@ TEST(Settings, SayWhereAndWhatIsWrong) {
       {"[media]\nhosts = [\"a.org:0\"]", "media.hosts: 'a.org:0' names no hosts"},
       {"[media]\nfolders = [\"pictures\"]", "media.folders: 'pictures' is not absolute"},
       {"[media]\nfolders = [\"//\"]", "media.folders: '/' would open every file"},
+      {"[remote]\nurl = \"redis://user:hush@a\"", "remote.url: a password does not belong here"},
+      {"[remote]\nurl = \"http://a\"", "remote.url: this is no address of a Redis server"},
       {"[admin]\nhosts = [\"a b\"]", "admin.hosts: 'a b' is no name of a host"},
       {"[admin]\ntoken = \"short\"", "admin.token: a token has 16 to 1024 visible"},
       {"[upstream]\nurl = \"localhost:8000\"", "upstream.url: this is no address of a server"},
@@ -240,6 +242,16 @@ TEST(Settings, HostileFilesAreErrors) {
   EXPECT_TRUE(complaint("[upstream]\nepoch = \"a\\u0000b\"").contains("a text without NUL"));
 }
 
+TEST(Settings, WhoSharesNeedsASecret) {
+  Settings settings = parse("[remote]\nurl = \"redis://a\"").value();
+  const auto refused = check_sharing(settings);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_TRUE(refused.error().message.contains("head -c 32 /dev/urandom"));
+  settings.secret_file = "/etc/afterimage/secret";
+  EXPECT_TRUE(check_sharing(settings).has_value());
+  EXPECT_TRUE(check_sharing(Settings()).has_value());
+}
+
 // The table.
 
 TEST(SettingsTable, EveryMemberHasItsKeyAndNoOther) {
@@ -250,8 +262,8 @@ TEST(SettingsTable, EveryMemberHasItsKeyAndNoOther) {
     members[section] = sizeof...(member);
   };
   {
-    const auto& [listen, admin, upstream, engine, memory, answers, media, limits, log, tenancy,
-                 secret_file] = s;
+    const auto& [listen, admin, upstream, engine, memory, remote, answers, media, limits, log,
+                 tenancy, secret_file] = s;
     count("", secret_file);
   }
   {
@@ -273,6 +285,10 @@ TEST(SettingsTable, EveryMemberHasItsKeyAndNoOther) {
   {
     const auto& [a, b, c, d, e] = s.memory;
     count("memory", a, b, c, d, e);
+  }
+  {
+    const auto& [a, b, c, d] = s.remote;
+    count("remote", a, b, c, d);
   }
   {
     const auto& [a, b, c, d, e, f, g, h, i, j] = s.answers;
@@ -340,6 +356,10 @@ const std::map<std::string_view, std::string>& other_values() {
       {"memory.disk_size", R"("1 GiB")"},
       {"memory.governor", R"("auto")"},
       {"upstream.key_env", R"("MODEL_KEY")"},
+      {"remote.url", R"("redis://u@a.org:7000,b.org")"},
+      {"remote.password_env", R"("REDIS_PASSWORD")"},
+      {"remote.ttl", R"("1 h")"},
+      {"remote.in_flight", R"("1 GiB")"},
       {"answers.enabled", "false"},
       {"answers.serve", R"("near")"},
       {"answers.ttl", R"("1 h")"},

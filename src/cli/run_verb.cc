@@ -9,14 +9,20 @@
 #include <string>
 #include <vector>
 
+#include "afterimage/access/quantities.h"
+#include "afterimage/access/settings.h"
 #include "afterimage/disk/disk_tier.h"
 #include "afterimage/disk/store_secret.h"
 #include "afterimage/lab/run.h"
 #include "afterimage/lab/run_report.h"
 #include "afterimage/lab/trace.h"
+#include "afterimage/memory/tier_stack.h"
+#include "afterimage/platform/surroundings.h"
 #include "afterimage/pressure/linux_gauges.h"
+#include "afterimage/remote/shared_store.h"
 #include "afterimage/residency/policies.h"
 #include "cli/engine_call.h"
+#include "cli/remote_call.h"
 #include "cli/verbs.h"
 #include "cli/workload_call.h"
 
@@ -36,6 +42,7 @@ struct RunCall {
   std::uint32_t max_tokens = 16;
   std::string disk;
   std::uint64_t disk_budget = (16_GiB).value();
+  RemoteCall remote;
 };
 
 /// A folder of entries, open, and the secret under which they are found.
@@ -72,6 +79,22 @@ std::optional<Disk> open_disk_or_go_on(const RunCall& call, World& world) {
   return std::nullopt;
 }
 
+/// nullptr: none is asked for. Servers that are not there cost reuse and nothing else.
+Result<std::unique_ptr<SharedStore>> open_remote(const RunCall& call, World& world) {
+  if (call.remote.url.empty()) return nullptr;
+  SharedStoreOptions options{.url = call.remote.url,
+                             .password = environment(RemoteSettings().password_env).value_or(""),
+                             .put_patience = std::chrono::seconds(2)};
+  AFI_TRY(options.ttl, parse_duration(call.remote.ttl));
+  AFI_TRY(auto store, SharedStore::open(options, world.clock));
+  const std::string trouble = store->tier().stats().trouble;
+  if (!trouble.empty()) {
+    fmt::print(stderr, "afterimage run: --remote does not answer, and is looked for: {}\n",
+               trouble);
+  }
+  return store;
+}
+
 /// nullptr: none is asked for.
 Result<std::shared_ptr<PressureGauge>> make_gauge(const std::string& where, const World& world) {
   if (where.empty()) return nullptr;
@@ -81,6 +104,8 @@ Result<std::shared_ptr<PressureGauge>> make_gauge(const std::string& where, cons
 }
 
 Result<RunReport> work(const RunCall& call, World& world) {
+  AFI_TRY_VOID(
+      check_sharing({.remote = {.url = call.remote.url}, .secret_file = call.remote.secret_file}));
   AFI_TRY(auto gauge, make_gauge(call.governor, world));
   AFI_TRY(const Workload workload, load_workload(call.workload, call.images, world));
   AFI_TRY(const auto engine, make_engine(call.engine, world.clock));
@@ -92,10 +117,23 @@ Result<RunReport> work(const RunCall& call, World& world) {
                                .pressure = {.gauge = std::move(gauge)}},
                      .record = !call.record.empty()};
   const std::optional<Disk> disk = open_disk_or_go_on(call, world);
+  AFI_TRY(const auto remote, open_remote(call, world));
+  std::vector<Tier*> tiers;
   if (disk.has_value()) {
-    options.reuse.tier = disk->tier.get();
+    tiers.push_back(disk->tier.get());
+    options.disk = disk->tier.get();
     options.secret = disk->secret;
   }
+  if (remote != nullptr) {
+    tiers.push_back(&remote->tier());
+    options.remote = &remote->tier();
+    options.reuse.others = &remote->turns();
+  }
+  if (!call.remote.secret_file.empty()) {
+    AFI_TRY(options.secret, secret_in_file(call.remote.secret_file));
+  }
+  std::optional<TierStack> stack;
+  if (!tiers.empty()) options.reuse.tier = &stack.emplace(tiers);
   return run_workload(workload, *engine, options, world.clock, progress_line());
 }
 
@@ -163,6 +201,10 @@ void add_run(CLI::App& program, World& world, ExitCode& code) {
       ->transform(CLI::AsSizeValue(false))
       ->default_str("16GiB")
       ->type_name("SIZE");
+  add_remote_options(*verb, call->remote);
+  verb->add_option("--remote-ttl", call->remote.ttl, "What is put there is forgotten after so long")
+      ->capture_default_str()
+      ->type_name("TIME");
   verb->add_option("--policy", call->policy, "Who leaves first when the memory is full")
       ->check(CLI::IsMember(std::vector<std::string>(policy_names().begin(), policy_names().end())))
       ->capture_default_str();
@@ -177,6 +219,7 @@ void add_run(CLI::App& program, World& world, ExitCode& code) {
       "  afterimage run --workload examples/agents.jsonl --images ~/Pictures\n"
       "  afterimage run --workload mine.jsonl --budget 64MiB --json out.json\n"
       "  afterimage run --workload mine.jsonl --disk ~/.cache/afterimage   (twice)\n"
+      "  afterimage run --workload mine.jsonl --remote redis://127.0.0.1:6379 --secret-file s\n"
       "  afterimage run --workload mine.jsonl --budget 64GiB --governor auto\n"
       "  afterimage run --workload mine.jsonl --engine llama --model m.gguf --mmproj p.gguf");
   verb->callback([call, &world, &code] { code = run(*call, world); });

@@ -13,7 +13,9 @@
 
 #include "afterimage/access/settings.h"
 #include "afterimage/gateway/service.h"
+#include "afterimage/remote/remote_address.h"
 #include "cli/engine_call.h"
+#include "cli/remote_call.h"
 #include "cli/verbs.h"
 #include "cli/workload_call.h"
 
@@ -24,6 +26,7 @@ struct ServeCall {
   std::string config;
   std::string upstream;
   EngineCall engine;
+  RemoteCall remote;
   int port = -1;
   int admin_port = -1;
   bool print_config = false;
@@ -61,6 +64,12 @@ Result<Settings> settings_of(const ServeCall& call, const Files& files) {
       settings.engine.model = std::filesystem::path(call.engine.llama.model).stem().string();
     }
   }
+  if (!call.remote.url.empty()) {
+    AFI_TRY([[maybe_unused]] const RemoteUrl said, parse_remote_url(call.remote.url));
+    settings.remote.url = call.remote.url;
+  }
+  if (!call.remote.secret_file.empty()) settings.secret_file = call.remote.secret_file;
+  AFI_TRY_VOID(check_sharing(settings));
   if (call.port >= 0) settings.listen.port = static_cast<std::uint16_t>(call.port);
   if (call.admin_port >= 0) settings.admin.port = static_cast<std::uint16_t>(call.admin_port);
   return settings;
@@ -159,6 +168,7 @@ void add_serve(CLI::App& program, World& world, ExitCode& code) {
   verb->add_option("--upstream", call->upstream, "The server that answers what is not kept")
       ->type_name("URL");
   add_engine_options(*verb, call->engine);
+  add_remote_options(*verb, call->remote);
   verb->add_option("--config", call->config, "Settings; see --print-config")->type_name("FILE");
   verb->add_option("--port", call->port, "Where clients ask, instead of listen.port (8080); 0: any")
       ->check(CLI::Range(0, 65535))

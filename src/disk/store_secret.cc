@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <string_view>
 
 #include "afterimage/disk/block_io.h"
 #include "afterimage/platform/fault_points.h"
@@ -18,7 +19,7 @@ namespace {
 
 using Secret = std::array<std::byte, 32>;
 
-Result<Secret> read_secret(int fd, const std::string& path) {
+Result<Secret> read_secret(int fd, const std::string& path, std::string_view if_lost) {
   const OpenFile file(fd, path);
   struct stat status{};
   if (::fstat(fd, &status) != 0) return disk_refused("read", path, errno);
@@ -27,9 +28,8 @@ Result<Secret> read_secret(int fd, const std::string& path) {
     return fail(
         ErrorCode::kCorruption,
         fmt::format("'{}' is not a file of {} bytes that only its owner can read. If it was "
-                    "changed by mistake, put it right (chmod 600); if it is lost, empty the "
-                    "folder: without it nothing there can be found",
-                    path, sizeof(Secret)));
+                    "changed by mistake, put it right (chmod 600); if it is lost, {}",
+                    path, sizeof(Secret), if_lost));
   }
   Secret secret;
   if (::read(fd, secret.data(), secret.size()) != static_cast<ssize_t>(secret.size())) {
@@ -64,9 +64,20 @@ Result<Secret> make_secret(const std::string& folder, const std::string& path) {
 Result<Secret> store_secret(const std::string& folder) {
   const std::string path = folder + "/secret";
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  if (fd >= 0) return read_secret(fd, path);
+  if (fd >= 0) {
+    return read_secret(fd, path, "empty the folder: without it nothing there can be found");
+  }
   if (errno != ENOENT) return disk_refused("open", path, errno);
   return make_secret(folder, path);
+}
+
+Result<Secret> secret_in_file(const std::string& path) {
+  constexpr std::string_view kMake =
+      "make another (umask 077; head -c 32 /dev/urandom > FILE) and give it to all who share";
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd >= 0) return read_secret(fd, path, kMake);
+  if (errno != ENOENT) return disk_refused("open", path, errno);
+  return fail(ErrorCode::kNotFound, fmt::format("there is no '{}': {}", path, kMake));
 }
 
 }  // namespace afterimage

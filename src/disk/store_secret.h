@@ -18,4 +18,11 @@ namespace afterimage {
 /// Threads  Whoever holds the folder's lock, that is an open DiskTier.
 Result<std::array<std::byte, 32>> store_secret(const std::string& folder);
 
+/// The secret in a file that an operator has made: 32 bytes, for its owner only. For processes that
+/// share what they keep.
+///
+/// Errors   As store_secret; and kNotFound, with how to make one.
+/// Threads  Any.
+Result<std::array<std::byte, 32>> secret_in_file(const std::string& path);
+
 }  // namespace afterimage

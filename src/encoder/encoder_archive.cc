@@ -30,8 +30,7 @@ Bytes bytes_of(std::span<const TensorView> tensors) {
 
 void EncoderArchive::keep(const EncoderKey& key, std::span<const TensorView> tensors,
                           Duration cost) {
-  const PutOnce::Outcome outcome =
-      kept_.put(TierKey::of(EntryClass::kEncoderOutput, key), tensors, cost);
+  const PutOnce::Outcome outcome = kept_.put(place(key), tensors, cost);
   if (quicker_ != nullptr) {
     quicker_->learn(EntryClass::kEncoderOutput, bytes_of(tensors), cost);
   }
@@ -42,28 +41,44 @@ void EncoderArchive::keep(const EncoderKey& key, std::span<const TensorView> ten
 
 std::optional<EncoderArchive::Loaded> EncoderArchive::load(const EncoderKey& key,
                                                            LoadChoice* choice) {
-  const TierKey place = TierKey::of(EntryClass::kEncoderOutput, key);
-  if (!tier_.may_hold(place)) return std::nullopt;
+  if (!tier_.may_hold(place(key))) return std::nullopt;
   LoadStep step;
   LoadChoice made{.steps = 1};
   if (quicker_ != nullptr) {
-    step = quicker_->step_of(EntryClass::kEncoderOutput, tier_.outline(place));
+    step = step_of(key);
     made = quicker_->choose(step);
   }
   if (choice != nullptr) *choice = made;
-  if (made.steps == 0) {
-    const MutexLock lock(mutex_);
-    ++stats_.declined;
-    return std::nullopt;
-  }
-  const auto entry = quicker_ == nullptr ? tier_.get(place, transfer_)
-                                         : quicker_->get(tier_, place, transfer_, step, made);
+  if (made.steps > 0) return get(key, step, made);
+  const MutexLock lock(mutex_);
+  ++stats_.declined;
+  return std::nullopt;
+}
+
+std::optional<EncoderArchive::Loaded> EncoderArchive::load_again(const EncoderKey& key) {
+  return get(key, quicker_ == nullptr ? LoadStep() : step_of(key), {.steps = 1});
+}
+
+LoadStep EncoderArchive::step_of(const EncoderKey& key) const {
+  return quicker_->step_of(EntryClass::kEncoderOutput, tier_.outline(place(key)));
+}
+
+std::optional<EncoderArchive::Loaded> EncoderArchive::get(const EncoderKey& key,
+                                                          const LoadStep& step,
+                                                          const LoadChoice& choice) {
+  const bool known = tier_.holds(place(key));
+  const auto entry = quicker_ == nullptr
+                         ? tier_.get(place(key), transfer_)
+                         : quicker_->get(tier_, place(key), transfer_, step, choice);
   std::optional<Loaded> loaded;
   if (entry.has_value() && entry->has_value()) {
     if (auto output = output_of(**entry)) {
       loaded = {.output = *std::move(output), .cost = (*entry)->meta.cost};
     }
   }
+  // To ask and to find nothing is no failure, unless it was known to be there.
+  const bool nothing = entry.has_value() && !entry->has_value() && !known;
+  if (nothing) return std::nullopt;
   const MutexLock lock(mutex_);
   ++(loaded.has_value() ? stats_.loaded : stats_.failed);
   return loaded;

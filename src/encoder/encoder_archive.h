@@ -48,9 +48,19 @@ class EncoderArchive {
   void keep(const EncoderKey& key, std::span<const TensorView> tensors, Duration cost);
   /// nullopt: encode it. Whether it was there and declined, `choice` tells, if asked.
   std::optional<Loaded> load(const EncoderKey& key, LoadChoice* choice = nullptr);
+  /// Loads it if it is there, though the tier believed a moment ago that it is not: others put,
+  /// too.
+  std::optional<Loaded> load_again(const EncoderKey& key);
+  /// Under which name others find it.
+  [[nodiscard]] static TierKey place(const EncoderKey& key) {
+    return TierKey::of(EntryClass::kEncoderOutput, key);
+  }
   [[nodiscard]] EncoderArchiveStats stats() const;
 
  private:
+  [[nodiscard]] LoadStep step_of(const EncoderKey& key) const;
+  std::optional<Loaded> get(const EncoderKey& key, const LoadStep& step, const LoadChoice& choice);
+
   Tier& tier_;
   PutOnce kept_;
   MemoryBudget& transfer_;

@@ -57,4 +57,8 @@ class Admin {
 void publish_stats(Metrics& metrics, Gateway& gateway, std::function<HttpServerStats()> connections,
                    const std::string& version);
 
+class SharedStore;
+/// The same of the tiers below memory; nullptr: there is none.
+void publish_tiers(Metrics& metrics, const Tier* disk, const SharedStore* remote);
+
 }  // namespace afterimage

@@ -57,10 +57,10 @@ void write_encoder(MetricsWriter& out, const EncoderCacheStats& encoder,
   total("afterimage_encoder_hits_total", "Media whose encoding was found", number(encoder.hits));
   total("afterimage_encoder_misses_total", "Media whose encoding was not found",
         number(encoder.misses));
-  total("afterimage_encoder_loaded_total", "Of those, encodings that the disk gave back",
+  total("afterimage_encoder_loaded_total", "Of those, encodings that a tier below memory gave back",
         number(archive.loaded));
   total("afterimage_encoder_declined_total",
-        "Of those, encodings that the disk has and that were made again sooner",
+        "Of those, encodings that a tier below memory has and that were made again sooner",
         number(archive.declined));
   total("afterimage_encoder_evictions_total", "Encodings that left for want of room",
         number(encoder.evictions));
@@ -81,7 +81,7 @@ void write_prefix(MetricsWriter& out, const PrefixCacheStats& prefix,
   total("afterimage_prefix_tokens_reused_total", "Tokens of those beginnings",
         prefix.tokens_reused);
   total("afterimage_prefix_tokens_declined_total",
-        "Tokens whose KV the disk has and that were computed again sooner",
+        "Tokens whose KV a tier below memory has and that were computed again sooner",
         archive.tokens_declined);
   total("afterimage_prefix_evictions_total", "Pieces of prompts that left for want of room",
         prefix.evictions);

@@ -9,10 +9,12 @@
 #include "afterimage/disk/store_secret.h"
 #include "afterimage/gateway/built_in.h"
 #include "afterimage/gateway/upstream.h"
+#include "afterimage/memory/tier_stack.h"
 #include "afterimage/platform/files.h"
 #include "afterimage/platform/random.h"
 #include "afterimage/platform/surroundings.h"
 #include "afterimage/pressure/linux_gauges.h"
+#include "afterimage/remote/shared_store.h"
 
 namespace afterimage {
 namespace {
@@ -87,6 +89,7 @@ struct Service::State {
   State& operator=(const State&) = delete;
 
   Result<void> open_disk();
+  Result<void> open_remote();
   Result<Secret> secret();
   void open_archive();
   Result<void> start();
@@ -101,6 +104,8 @@ struct Service::State {
   Metrics metrics;
   std::unique_ptr<MemoryBudget> in_flight;
   std::unique_ptr<DiskTier> disk;
+  std::unique_ptr<SharedStore> remote;
+  std::unique_ptr<TierStack> tiers;
   std::unique_ptr<Reuse> reuse;
   MemoryBudget transfer{kTransfer};
   std::unique_ptr<AnswerArchive> archive;
@@ -125,18 +130,43 @@ Result<void> Service::State::open_disk() {
   return {};
 }
 
+/// Servers that are not there are no error: they are looked for.
+Result<void> Service::State::open_remote() {
+  const RemoteSettings& settings = options.settings.remote;
+  if (settings.url.empty()) return {};
+  AFI_TRY_VOID(check_sharing(options.settings));
+  const auto password = environment(settings.password_env);
+  if (!password.has_value() && settings.password_env != RemoteSettings().password_env) {
+    return fail(ErrorCode::kInvalidArgument, "remote.password_env: the environment variable '" +
+                                                 settings.password_env + "' is not set");
+  }
+  AFI_TRY(remote, SharedStore::open({.url = settings.url,
+                                     .password = password.value_or(""),
+                                     .ttl = settings.ttl,
+                                     .in_flight = settings.in_flight},
+                                    clock));
+  const std::string trouble = remote->tier().stats().trouble;
+  if (!trouble.empty()) log.warn("remote_not_there", {{"why", trouble}});
+  return {};
+}
+
 Result<Secret> Service::State::secret() {
   const std::string& folder = options.settings.memory.disk;
   if (!folder.empty()) {
     const auto opened = open_disk();
     if (opened.has_value()) {
-      if (auto kept = store_secret(folder)) return kept;
+      // What all share is kept under the secret that all share, in the folder, too.
+      auto kept = options.settings.secret_file.empty()
+                      ? store_secret(folder)
+                      : secret_in_file(options.settings.secret_file);
+      if (kept.has_value() || !options.settings.secret_file.empty()) return kept;
     } else {
       log.error("disk_not_used", {{"folder", folder}, {"why", opened.error().message}});
     }
     disk.reset();
   }
-  return random_secret();
+  return options.settings.secret_file.empty() ? random_secret()
+                                              : secret_in_file(options.settings.secret_file);
 }
 
 /// Without it answers end with the process, and requests are served all the same.
@@ -159,8 +189,15 @@ void Service::State::open_archive() {
 Result<void> Service::State::start() {
   const Settings& settings = options.settings;
   AFI_TRY(const Secret root, secret());
-  ReuseOptions kept{
-      .budget = settings.memory.budget, .policy = settings.memory.policy, .tier = disk.get()};
+  AFI_TRY_VOID(open_remote());
+  std::vector<Tier*> all;
+  if (disk != nullptr) all.push_back(disk.get());
+  if (remote != nullptr) all.push_back(&remote->tier());
+  if (!all.empty()) tiers = std::make_unique<TierStack>(all);
+  ReuseOptions kept{.budget = settings.memory.budget,
+                    .policy = settings.memory.policy,
+                    .tier = tiers.get(),
+                    .others = remote == nullptr ? nullptr : &remote->turns()};
   // Also while answers.enabled is false: it may be said otherwise when the settings are read again.
   kept.answers = AnswerReuse{.rules = {}, .ttl = settings.answers.ttl, .in_serve = false};
   AFI_TRY(kept.pressure.gauge, gauge_of(settings.memory.governor, files));
@@ -200,6 +237,7 @@ Result<void> Service::State::listen() {
                                                .drain = options.wants_to_end,
                                                .version = options.version});
   publish_stats(metrics, *gateway, connections, options.version);
+  publish_tiers(metrics, disk.get(), remote.get());
   const auto public_handler = [this](HttpRequest request, Responder responder) {
     gateway->handle(std::move(request), std::move(responder));
   };

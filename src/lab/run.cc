@@ -141,7 +141,10 @@ Result<Answers> reusing_pass(const Workload& workload, const Engine& engine,
   }
   ReuseOptions reuse_options = options.reuse;
   reuse_options.prefixes = prefixes;
-  if (!prefixes) reuse_options.tier = nullptr;
+  if (!prefixes) {
+    reuse_options.tier = nullptr;
+    reuse_options.others = nullptr;
+  }
   AFI_TRY(const auto reuse, Reuse::create(reuse_options, root, clock));
   AFI_TRY_VOID(reuse->space(engine.identity(), TenantId()));
   Answers answers = run_pass(workload, prefixes ? "prefill once" : "encode once", progress, clock,
@@ -182,14 +185,16 @@ Result<RunReport> run_workload(const Workload& workload, const Engine& engine,
   AFI_TRY(const Answers encode_once, reusing_pass(workload, engine, options, false, clock, progress,
                                                   report.encode_once, encode_only));
   Tier* const tier = options.reuse.tier;
-  if (tier != nullptr) report.tier_before = tier->stats();
+  if (options.disk != nullptr) report.disk_before = options.disk->stats();
+  if (options.remote != nullptr) report.remote_before = options.remote->stats();
   AFI_TRY(const Answers warm, reusing_pass(workload, engine, options, true, clock, progress,
                                            report.warm, report.reuse));
   if (tier != nullptr) {
     // A disk that fails costs the next process its hits and this one nothing: stats() says so.
     static_cast<void>(tier->flush());
-    report.tier_after = tier->stats();
   }
+  if (options.disk != nullptr) report.disk_after = options.disk->stats();
+  if (options.remote != nullptr) report.remote_after = options.remote->stats();
   join(workload, cold, encode_once, warm, report);
   if (options.record) {
     AFI_TRY(report.trace, record(workload, engine, options, cold, warm, report.warm));

@@ -24,6 +24,8 @@ struct RunOptions {
   std::string engine_name = "reference";  // for the report
   GenerateOptions generate;
   ReuseOptions reuse;            // its tier, if any, is used in the last pass only
+  const Tier* disk = nullptr;    // of the tier: for the report
+  const Tier* remote = nullptr;  // likewise
   std::optional<Secret> secret;  // the installation's; without one, one that dies with the run
   bool record = false;           // into RunReport::trace
 };
@@ -82,8 +84,10 @@ struct RunReport {
   PassReport encode_once;  // with reuse of encoder outputs only, from an empty cache
   PassReport warm;         // with reuse, from an empty cache
   ReuseStats reuse;
-  std::optional<TierStats> tier_before;  // only with a tier
-  std::optional<TierStats> tier_after;   // everything written
+  std::optional<TierStats> disk_before;    // only with a disk
+  std::optional<TierStats> disk_after;     // everything written
+  std::optional<TierStats> remote_before;  // only with servers that are shared
+  std::optional<TierStats> remote_after;
   std::string most_shared;  // the item that most agents asked about; empty if none is shared
   std::uint64_t most_shared_by = 0;  // how many
   Trace trace;  // of the answered requests as they came in the last pass, if it was asked for

@@ -89,10 +89,32 @@ void add_savings(std::string& out, const RunReport& report) {
   time_row(out, "whole workload", report, [](const PassReport& p) { return p.total; });
 }
 
-void add_tier(std::string& out, const RunReport& report) {
-  if (!report.tier_after.has_value()) return;
-  const TierStats& before = *report.tier_before;
-  const TierStats& after = *report.tier_after;
+void add_remote(std::string& out, const RunReport& report) {
+  if (!report.remote_after.has_value()) return;
+  const TierStats& before = *report.remote_before;
+  const TierStats& after = *report.remote_after;
+  const EncoderArchiveStats& encoder = report.reuse.encoder_archive;
+  out += fmt::format("remote: found {}, missed {}; sent {}; loaded {} and KV of {} in all\n",
+                     plural(after.hits - before.hits, "entry", "entries"),
+                     after.misses - before.misses,
+                     plural(after.puts - before.puts, "entry", "entries"),
+                     plural(encoder.loaded, "encoder output"),
+                     plural(report.reuse.prefix_archive.tokens_loaded, "token"));
+  if (after.refused > before.refused) {
+    out += fmt::format("remote: {} not taken in\n",
+                       plural(after.refused - before.refused, "entry", "entries"));
+  }
+  if (after.failures > before.failures) {
+    out += fmt::format("remote: {} calls failed: computed instead\n",
+                       after.failures - before.failures);
+  }
+  if (!after.trouble.empty()) out += fmt::format("remote: {}\n", after.trouble);
+}
+
+void add_disk(std::string& out, const RunReport& report) {
+  if (!report.disk_after.has_value()) return;
+  const TierStats& before = *report.disk_before;
+  const TierStats& after = *report.disk_after;
   const EncoderArchiveStats& encoder = report.reuse.encoder_archive;
   const PrefixArchiveStats& prefix = report.reuse.prefix_archive;
   out +=
@@ -141,7 +163,8 @@ void add_outcome(std::string& out, const RunReport& report) {
                      plural(report.reuse.encoder.entries.value(), "encoder output"),
                      plural(report.reuse.prefix.tokens, "token"), readable(report.reuse.used),
                      readable(report.reuse.budget), most_shared(report));
-  add_tier(out, report);
+  add_disk(out, report);
+  add_remote(out, report);
   out += governed(report.reuse);
   if (report.restore_failures > 0) {
     out += fmt::format(
@@ -197,10 +220,25 @@ OrderedJson problems_json(const RunReport& report) {
   return problems;
 }
 
-OrderedJson tier_json(const RunReport& report) {
-  if (!report.tier_after.has_value()) return nullptr;
-  const TierStats& before = *report.tier_before;
-  const TierStats& after = *report.tier_after;
+OrderedJson remote_json(const RunReport& report) {
+  if (!report.remote_after.has_value()) return nullptr;
+  const TierStats& before = *report.remote_before;
+  const TierStats& after = *report.remote_after;
+  return {{"hits", after.hits - before.hits},
+          {"misses", after.misses - before.misses},
+          {"puts", after.puts - before.puts},
+          {"refused", after.refused - before.refused},
+          {"failures", after.failures - before.failures},
+          {"damaged", after.damaged - before.damaged},
+          {"encoder_outputs_loaded", report.reuse.encoder_archive.loaded},
+          {"tokens_loaded", report.reuse.prefix_archive.tokens_loaded},
+          {"trouble", after.trouble}};
+}
+
+OrderedJson disk_json(const RunReport& report) {
+  if (!report.disk_after.has_value()) return nullptr;
+  const TierStats& before = *report.disk_before;
+  const TierStats& after = *report.disk_after;
   const EncoderArchiveStats& encoder = report.reuse.encoder_archive;
   const PrefixArchiveStats& prefix = report.reuse.prefix_archive;
   return {{"entries_before", before.entries.value()},
@@ -317,7 +355,8 @@ std::string to_json(const RunReport& report) {
                               {"encoder", report.engine.encoder}}},
                             {"agents", report.agents},
                             {"cache", cache_json(report.reuse)},
-                            {"disk", tier_json(report)},
+                            {"disk", disk_json(report)},
+                            {"remote", remote_json(report)},
                             {"governor", governor_json(report.reuse)},
                             {"problems", problems_json(report)},
                             {"per_request", std::move(requests)}};

@@ -96,22 +96,39 @@ Result<std::optional<TierEntry>> LoadOrCompute::get(Tier& tier, const TierKey& k
                                                     const LoadChoice& choice) {
   const Duration began = clock_.now();
   auto entry = tier.get(key, room);
-  const Duration took = clock_.now() - began;
-  // Want of memory here says nothing of the tier.
-  if (!entry.has_value() && entry.error().code == ErrorCode::kNoSpace) return entry;
+  note(key, entry, clock_.now() - began, step, choice);
+  return entry;
+}
+
+std::vector<Result<std::optional<TierEntry>>> LoadOrCompute::get_all(Tier& tier,
+                                                                     std::span<const TierKey> keys,
+                                                                     MemoryBudget& room,
+                                                                     const LoadStep& step,
+                                                                     const LoadChoice& choice) {
+  const Duration began = clock_.now();
+  auto entries = tier.get_all(keys, room);
+  if (keys.empty()) return entries;
+  const Duration each = (clock_.now() - began) / keys.size();
+  for (std::size_t i = 0; i < keys.size(); ++i) note(keys[i], entries[i], each, step, choice);
+  return entries;
+}
+
+void LoadOrCompute::note(const TierKey& key, const Result<std::optional<TierEntry>>& entry,
+                         Duration took, const LoadStep& step, const LoadChoice& choice) {
   if (!entry.has_value()) {
+    // Want of memory here says nothing of the tier.
+    if (entry.error().code == ErrorCode::kNoSpace) return;
     const std::uint64_t gets = std::max(step.gets, 1U);
     loaded(Bytes(step.bytes.value() / gets), took + step.cost / gets);
-    return entry;
+    return;
   }
   if (!entry->has_value()) {
     loaded(Bytes(0), took);
-    return entry;
+    return;
   }
   const Bytes bytes((*entry)->bytes.size());
   loaded(bytes, took, choice);
   learn(key.entry_class, bytes, (*entry)->meta.cost);
-  return entry;
 }
 
 const LoadOrCompute::Seen& LoadOrCompute::seen(EntryClass entry_class) const {

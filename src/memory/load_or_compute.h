@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "afterimage/memory/load_rate.h"
 #include "afterimage/memory/tier.h"
@@ -86,6 +87,10 @@ class LoadOrCompute {
   /// tells of the latency; one that fails, what it took and what is then computed.
   Result<std::optional<TierEntry>> get(Tier& tier, const TierKey& key, MemoryBudget& room,
                                        const LoadStep& step, const LoadChoice& choice);
+  /// The same for several at once: each took its part of the time.
+  std::vector<Result<std::optional<TierEntry>>> get_all(Tier& tier, std::span<const TierKey> keys,
+                                                        MemoryBudget& room, const LoadStep& step,
+                                                        const LoadChoice& choice);
   /// One load, of those that `choice` chose, took so long. For who does not call get().
   void loaded(Bytes bytes, Duration took, const LoadChoice& choice = {});
 
@@ -106,6 +111,9 @@ class LoadOrCompute {
     double bytes = 0;
     double seconds = 0;
   };
+  /// What one get, which took so long, tells.
+  void note(const TierKey& key, const Result<std::optional<TierEntry>>& entry, Duration took,
+            const LoadStep& step, const LoadChoice& choice);
   [[nodiscard]] const Seen& seen(EntryClass entry_class) const AFI_REQUIRES(mutex_);
   [[nodiscard]] Duration typical_cost(EntryClass entry_class, Bytes bytes) const
       AFI_REQUIRES(mutex_);

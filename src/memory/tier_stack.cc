@@ -142,6 +142,13 @@ bool TierStack::awaits(const TierKey& key) const {
   return std::ranges::any_of(tiers_, [&](const Tier* tier) { return tier->awaits(key); });
 }
 
+std::optional<EntryOutline> TierStack::outline(const TierKey& key) const {
+  for (const Tier* const tier : tiers_) {
+    if (const auto outline = tier->outline(key)) return outline;
+  }
+  return std::nullopt;
+}
+
 TierStats TierStack::stats() const {
   const TierStats nearest = tiers_.front()->stats();
   TierStats stats;

@@ -14,6 +14,7 @@
 namespace afterimage {
 namespace {
 
+constexpr std::uint64_t kReadAhead = 8;  // blocks
 constexpr std::uint32_t kBlockTokens = PrefixArchive::kBlock.value();
 
 TierKey rows_key(const BlockKey& key) { return TierKey::of(EntryClass::kPrefixKv, key); }
@@ -173,6 +174,14 @@ void PrefixArchive::keep(const ArchivedPrompt& prompt, const CapturedKv& kv) {
   }
 }
 
+void PrefixArchive::find_out(std::span<const BlockKey> keys,
+                             TierKey (*place)(const BlockKey& key)) const {
+  std::vector<TierKey> places;
+  places.reserve(keys.size());
+  for (const BlockKey& key : keys) places.push_back(place(key));
+  tier_.find_out(places);
+}
+
 /// How far the longest entry goes that holds the row at `from`, and is there.
 std::optional<std::uint32_t> PrefixArchive::block_end(const ArchivedPrompt& prompt,
                                                       std::uint32_t from) const {
@@ -182,6 +191,7 @@ std::optional<std::uint32_t> PrefixArchive::block_end(const ArchivedPrompt& prom
   const std::uint32_t last = std::min(full - 1, prompt.length());
   if (last <= from) return std::nullopt;
   const std::vector<BlockKey> ends = prompt.ends(from + 1, last);
+  find_out(ends, rows_key);
   for (std::size_t i = ends.size(); i-- > 0;) {
     if (tier_.may_hold(rows_key(ends[i]))) return from + 1 + static_cast<std::uint32_t>(i);
   }
@@ -189,6 +199,8 @@ std::optional<std::uint32_t> PrefixArchive::block_end(const ArchivedPrompt& prom
 }
 
 std::uint32_t PrefixArchive::rows_end(const ArchivedPrompt& prompt, std::uint32_t matched) const {
+  const std::size_t first = std::min<std::size_t>(matched / kBlockTokens, prompt.keys_.size());
+  find_out(std::span(prompt.keys_).subspan(first), rows_key);
   std::uint32_t end = matched;
   do {
     const auto next = block_end(prompt, end);
@@ -205,6 +217,7 @@ std::optional<std::uint32_t> PrefixArchive::last_snapshot(const ArchivedPrompt& 
     const std::uint32_t first =
         std::max(beyond, (from - 1) / kBlockTokens * kBlockTokens) + 1;  // in the block of `from`
     const std::vector<BlockKey> ends = prompt.ends(first, from);
+    find_out(ends, snapshot_key);
     for (std::size_t i = ends.size(); i-- > 0;) {
       if (tier_.may_hold(snapshot_key(ends[i]))) return first + static_cast<std::uint32_t>(i);
     }
@@ -285,6 +298,30 @@ std::optional<TierEntry> PrefixArchive::read(const TierKey& key, const Chosen& c
   return entry.has_value() ? *std::move(entry) : std::nullopt;
 }
 
+std::vector<Result<std::optional<TierEntry>>> PrefixArchive::read_all(std::span<const TierKey> keys,
+                                                                      const Chosen& chosen) {
+  return quicker_ == nullptr
+             ? tier_.get_all(keys, transfer_)
+             : quicker_->get_all(tier_, keys, transfer_, chosen.step, chosen.choice);
+}
+
+/// Where the next blocks end, those that are asked for at once.
+std::vector<std::uint32_t> PrefixArchive::next_ends(const ArchivedPrompt& prompt,
+                                                    std::uint32_t from, std::uint32_t to) const {
+  const std::uint64_t block = std::max<std::uint64_t>(1, row_bytes(*prompt.layout_) * kBlockTokens);
+  const std::uint64_t most =
+      std::clamp<std::uint64_t>(transfer_.capacity().value() / 4 / block, 1, kReadAhead);
+  std::vector<std::uint32_t> ends;
+  while (from < to && ends.size() < most) {
+    const auto end = block_end(prompt, from);
+    if (!end.has_value()) break;
+    ends.push_back(*end);
+    from = *end;
+    if (from % kBlockTokens != 0) break;
+  }
+  return ends;
+}
+
 std::uint32_t PrefixArchive::load_rows(const ArchivedPrompt& prompt, std::uint32_t from,
                                        const Chosen& chosen, const Insert& insert,
                                        const std::stop_token& stop) {
@@ -296,16 +333,25 @@ std::uint32_t PrefixArchive::load_rows(const ArchivedPrompt& prompt, std::uint32
   const auto room = transfer_.reserve(Bytes(most_rows * row));
   if (!room.has_value()) return from;
   RowBuffer buffer(layout, from);
-  while (buffer.end() < held.rows_end && !stop.stop_requested()) {
-    const std::uint32_t begin = buffer.end() / kBlockTokens * kBlockTokens;
-    const auto end = block_end(prompt, buffer.end());
-    if (!end.has_value()) break;
-    const auto entry = read(rows_key(prompt.end(*end)), chosen);
-    const std::uint32_t wanted = std::min(*end, held.rows_end);
-    if (!entry.has_value() || !buffer.append(*entry, begin, *end, wanted)) break;
-    if (buffer.rows() + kBlockTokens <= most_rows) continue;
-    if (!buffer.hand_over(insert).has_value()) return from;
-    from = buffer.end();
+  bool more = true;
+  while (more && buffer.end() < held.rows_end && !stop.stop_requested()) {
+    const std::vector<std::uint32_t> ends = next_ends(prompt, buffer.end(), held.rows_end);
+    std::vector<TierKey> keys;
+    for (const std::uint32_t end : ends) keys.push_back(rows_key(prompt.end(end)));
+    auto entries = read_all(keys, chosen);
+    more = !ends.empty();
+    for (std::size_t i = 0; more && i < ends.size(); ++i) {
+      const auto entry = std::exchange(entries[i], std::nullopt);  // its room is given back soon
+      // There was none for so many at once: those that are left are asked for again.
+      if (i > 0 && !entry.has_value()) break;
+      const std::uint32_t begin = buffer.end() / kBlockTokens * kBlockTokens;
+      const std::uint32_t wanted = std::min(ends[i], held.rows_end);
+      more =
+          entry.has_value() && entry->has_value() && buffer.append(**entry, begin, ends[i], wanted);
+      if (!more || buffer.rows() + kBlockTokens <= most_rows) continue;
+      if (!buffer.hand_over(insert).has_value()) return from;
+      from = buffer.end();
+    }
   }
   if (buffer.rows() > 0 && buffer.hand_over(insert).has_value()) from = buffer.end();
   return from;

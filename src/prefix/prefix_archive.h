@@ -129,6 +129,12 @@ class PrefixArchive {
   [[nodiscard]] std::vector<LoadStep> steps(const ArchivedPrompt& prompt, std::uint32_t matched,
                                             std::uint32_t resume, const Held& held) const;
   std::optional<TierEntry> read(const TierKey& key, const Chosen& chosen);
+  std::vector<Result<std::optional<TierEntry>>> read_all(std::span<const TierKey> keys,
+                                                         const Chosen& chosen);
+  [[nodiscard]] std::vector<std::uint32_t> next_ends(const ArchivedPrompt& prompt,
+                                                     std::uint32_t from, std::uint32_t to) const;
+  /// For a tier that is far away: all of them in one question.
+  void find_out(std::span<const BlockKey> keys, TierKey (*place)(const BlockKey& key)) const;
   /// Rows [from, chosen.held.rows_end) or less of them; how far it came.
   std::uint32_t load_rows(const ArchivedPrompt& prompt, std::uint32_t from, const Chosen& chosen,
                           const Insert& insert, const std::stop_token& stop);

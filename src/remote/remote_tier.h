@@ -29,9 +29,9 @@ struct RemoteTierOptions {
 
 struct RemoteTierStats {
   RemoteClusterStats cluster;
-  std::uint64_t chunks_missing = 0;  // entries of which a part was gone
-  std::uint64_t lost = 0;            // puts that were taken in, and did not arrive
-  std::uint64_t left_alone = 0;      // gets that missed at once, since the server was not well
+  std::uint64_t incomplete = 0;  // entries of which a part was gone
+  std::uint64_t lost = 0;        // puts that were taken in, and did not arrive
+  std::uint64_t left_alone = 0;  // gets that missed at once, since the server was not well
 };
 
 /// Entries on servers of Redis or Valkey, alone or a cluster of them, shared by all processes that

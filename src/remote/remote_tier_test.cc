@@ -139,7 +139,7 @@ TEST_F(RemoteTierAlone, AMissingChunkIsAMissAndCounted) {
   put(*tier, 1, 200'000);
   server->ask({"DEL", chunks().front()});
   EXPECT_EQ(get(*tier, 1), std::nullopt);
-  EXPECT_EQ(tier->remote_stats().chunks_missing, 1U);
+  EXPECT_EQ(tier->remote_stats().incomplete, 1U);
   EXPECT_FALSE(tier->holds(tier_key(1)));
 }
 

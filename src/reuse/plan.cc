@@ -33,10 +33,13 @@ std::string_view to_string(MediaSource source) {
 std::vector<std::size_t> Plan::to_encode() const {
   std::vector<std::size_t> items;
   for (std::size_t i = 0; i < items_.size(); ++i) {
-    const auto& claim = items_[i].claim;
-    if (claim.has_value() && std::holds_alternative<Turn>(*claim)) items.push_back(i);
+    if (holds_turn(items_[i]) && !items_[i].elsewhere) items.push_back(i);
   }
   return items;
+}
+
+bool Plan::holds_turn(const Item& item) {
+  return item.claim.has_value() && std::holds_alternative<Turn>(*item.claim);
 }
 
 Result<void> Plan::commit(std::size_t item, EncoderOutput output, Duration cost) {
@@ -49,15 +52,21 @@ Result<void> Plan::commit(std::size_t item, EncoderOutput output, Duration cost)
   mine.source = embeddings.resident() ? MediaSource::kEncoded : MediaSource::kUncached;
   if (mine.declined && embeddings.resident()) mine.source = MediaSource::kDeclined;
   if (archive_ != nullptr) archive_->keep(mine.key, embeddings.tensors(), cost);
+  mine.shared.reset();  // after what others will look for is on its way
   mine.claim = std::move(embeddings);
   return {};
 }
 
 void Plan::load(Item& item) {
-  if (archive_ == nullptr || !std::holds_alternative<Turn>(*item.claim)) return;
+  if (archive_ == nullptr || !holds_turn(item)) return;
   LoadChoice choice{.steps = 1};
-  auto loaded = archive_->load(item.key, &choice);
+  publish_loaded(item, archive_->load(item.key, &choice));
   item.declined = choice.steps == 0;
+  // What is quicker made than loaded is not waited for, either.
+  if (others_ != nullptr && holds_turn(item) && !item.declined) ask_others(item);
+}
+
+void Plan::publish_loaded(Item& item, std::optional<EncoderArchive::Loaded> loaded) {
   if (!loaded.has_value()) return;
   Turn turn = std::get<Turn>(*std::move(item.claim));
   const EncoderEntryFacts facts{.modality = item.modality, .cost = loaded->cost};
@@ -67,16 +76,47 @@ void Plan::load(Item& item) {
   item.claim = *std::move(embeddings);
 }
 
+void Plan::ask_others(Item& item) {
+  SharedTurns::Claim claim = others_->claim(EncoderArchive::place(item.key));
+  item.elsewhere = claim.whose == SharedTurns::Whose::kTheirs;
+  if (claim.whose != SharedTurns::Whose::kOurs) return;
+  // Whoever had the turn before us may have put it since we looked.
+  publish_loaded(item, archive_->load_again(item.key));
+  if (holds_turn(item)) item.shared = std::move(claim.turn);
+}
+
+Result<void> Plan::await_elsewhere(Item& item, const std::stop_token& stop) {
+  for (std::uint32_t attempt = 0; item.elsewhere; ++attempt) {
+    if (!others_->wait(attempt, stop)) {
+      if (stop.stop_requested()) {
+        return afterimage::fail(ErrorCode::kCancelled, "nobody waits for it any more");
+      }
+      item.elsewhere = false;  // long enough: we do it ourselves
+      break;
+    }
+    publish_loaded(item, archive_->load_again(item.key));
+    if (!holds_turn(item)) item.elsewhere = false;
+    if (item.elsewhere) ask_others(item);
+  }
+  return {};
+}
+
 void Plan::fail(std::size_t item, const Error& error) {
   Item& mine = items_.at(item);
   AFI_CHECK(mine.claim.has_value() && std::holds_alternative<Turn>(*mine.claim));
   std::get<Turn>(*std::move(mine.claim)).fail(error);
   mine.claim.reset();
+  mine.shared.reset();
 }
 
 Result<bool> Plan::await(std::stop_token stop) {
   // Waiting while others wait for us is how two requests come to wait for each other.
   AFI_CHECK(to_encode().empty());
+  // First those that others here wait for us to bring: then nobody waits for one who waits for him.
+  for (Item& item : items_) {
+    if (item.elsewhere) AFI_TRY_VOID(await_elsewhere(item, stop));
+  }
+  if (!to_encode().empty()) return false;
   for (Item& item : items_) {
     if (!item.claim.has_value() || !std::holds_alternative<Ticket>(*item.claim)) continue;
     Ticket ticket = std::get<Ticket>(*std::move(item.claim));
@@ -84,7 +124,11 @@ Result<bool> Plan::await(std::stop_token stop) {
     AFI_TRY(auto outcome, std::move(ticket).wait(stop));
     if (Turn* turn = std::get_if<Turn>(&outcome)) {
       item.claim = std::move(*turn);
-      return false;
+      load(item);
+      if (!holds_turn(item)) continue;
+      if (!item.elsewhere) return false;
+      // What another process is at is waited for before anybody here is.
+      return await(stop);
     }
     item.source = MediaSource::kAwaited;
     item.claim = std::get<Embeddings>(std::move(outcome));

@@ -12,6 +12,7 @@
 
 #include "afterimage/encoder/encode_once.h"
 #include "afterimage/encoder/encoder_archive.h"
+#include "afterimage/memory/shared_turns.h"
 #include "afterimage/result.h"
 #include "afterimage/reuse/fingerprint.h"
 #include "afterimage/tensor.h"
@@ -27,7 +28,7 @@ enum class MediaSource : unsigned char {
   kAwaited,   // another request was encoding it
   kEncoded,   // this request encoded it, and the cache keeps it
   kUncached,  // this request encoded it, and it does not fit the budget
-  kLoaded,    // they were in the tier below memory
+  kLoaded,    // they were in the tier below memory, or another process put them there meanwhile
   kDeclined,  // they were there, too, and this request encoded the item because that is quicker
 };
 /// "covered", "reused", "repeated", "awaited", "encoded", "uncached", "loaded", "declined".
@@ -59,7 +60,8 @@ class [[nodiscard]] Plan {
   /// `item` could not be encoded.
   void fail(std::size_t item, const Error& error);
 
-  /// Blocks until what others are encoding is there. True: everything is, and the eviction policy
+  /// Blocks until what others are encoding, here or in other processes, is there. True: everything
+  /// is, and the eviction policy
   /// was told that this request used it. False: somebody gave up, and to_encode() is not empty any
   /// more.
   Result<bool> await(std::stop_token stop = {});
@@ -80,17 +82,29 @@ class [[nodiscard]] Plan {
     std::optional<EncodeOnce::Claim> claim;  // only at the first
     MediaSource source = MediaSource::kReused;
     EncoderKey key;
-    bool declined = false;  // to be loaded
+    bool declined = false;               // to be loaded
+    bool elsewhere = false;              // the turn is ours here, and another process encodes it
+    std::unique_ptr<SharedTurn> shared;  // other processes wait for us
   };
-  Plan(EncodeOnce& front, EncoderArchive* archive, const RequestFacts& facts,
+  Plan(EncodeOnce& front, EncoderArchive* archive, SharedTurns* others, const RequestFacts& facts,
        std::vector<Item> items)
-      : front_(&front), archive_(archive), facts_(facts), items_(std::move(items)) {}
-  /// Publishes what the archive has of the item, if it has.
+      : front_(&front),
+        archive_(archive),
+        others_(others),
+        facts_(facts),
+        items_(std::move(items)) {}
+  /// Publishes what the archive has of the item, if it has; if not, asks whether another process
+  /// is at it.
   void load(Item& item);
+  [[nodiscard]] static bool holds_turn(const Item& item);
+  void publish_loaded(Item& item, std::optional<EncoderArchive::Loaded> loaded);
+  void ask_others(Item& item);
+  Result<void> await_elsewhere(Item& item, const std::stop_token& stop);
   void note_request();
 
   EncodeOnce* front_;        // until the policy was told
   EncoderArchive* archive_;  // nullptr: none
+  SharedTurns* others_;      // nullptr: nobody else puts into the archive
   RequestFacts facts_;
   std::vector<Item> items_;
 };

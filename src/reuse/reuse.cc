@@ -22,6 +22,7 @@ Bytes transfer_bytes(const ReuseOptions& options) {
 
 Reuse::Reuse(const ReuseOptions& options, const Secret& root, const Clock& clock)
     : root_(root),
+      others_(options.others),
       transfer_(transfer_bytes(options)),
       budget_(options.budget - transfer_bytes(options)) {
   if (options.tier == nullptr) return;
@@ -94,7 +95,7 @@ Plan Reuse::plan(const Fingerprint& prints, const std::string& agent, std::size_
     if (item.same_as == i) item.claim = front_->claim(prints.keys[i], asks);
     items.push_back(std::move(item));
   }
-  Plan plan(*front_, encoder_archive_.get(), facts, std::move(items));
+  Plan plan(*front_, encoder_archive_.get(), others_, facts, std::move(items));
   for (Plan::Item& item : plan.items_) {
     if (item.claim.has_value()) plan.load(item);
   }

@@ -13,6 +13,7 @@
 #include "afterimage/identity/keys.h"
 #include "afterimage/memory/budget.h"
 #include "afterimage/memory/load_or_compute.h"
+#include "afterimage/memory/shared_turns.h"
 #include "afterimage/memory/tier.h"
 #include "afterimage/platform/clock.h"
 #include "afterimage/platform/mutex.h"
@@ -54,6 +55,9 @@ struct ReuseOptions {
   Tier* tier = nullptr;
   /// False: what the tier holds is loaded also where computing it is expected to be quicker.
   bool weigh_loads = true;
+  /// Who encodes what, if other processes put into the tier, too; outlives the object. nullptr:
+  /// nobody does.
+  SharedTurns* others = nullptr;
   PressureOptions pressure;  // with a gauge, `budget` is what is kept at most
 };
 
@@ -118,6 +122,7 @@ class Reuse {
   AgentId agent_id(const std::string& agent);
 
   Secret root_;
+  SharedTurns* others_;
   MemoryBudget transfer_;  // of what is between the tier and the caches
   MemoryBudget budget_;
   SharedBudget shared_{budget_};

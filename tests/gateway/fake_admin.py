@@ -272,6 +272,12 @@ class Gateway:
         family("afterimage_pressure_transitions_total", "counter", "Changes.", ({}, 0))
         for what in ("encoder_hits", "encoder_misses", "encoder_loaded", "encoder_evictions", "encoder_saved_seconds", "prefix_hits", "prefix_misses", "prefix_tokens_reused", "prefix_evictions"):
             family(f"afterimage_{what}_total", "counter", "Reuse.", ({}, 0))
+        for what in ("hits", "misses", "puts", "refused", "damaged", "failures"):
+            family(f"afterimage_tier_{what}_total", "counter", "Tiers.", ({"tier": "disk"}, 0), ({"tier": "remote"}, 0))
+        family("afterimage_tier_trouble", "gauge", "Tiers.", ({"tier": "disk"}, 0), ({"tier": "remote"}, 0))
+        for what in ("lost", "incomplete", "left_alone", "breaks", "redirected"):
+            family(f"afterimage_remote_{what}_total", "counter", "Remote.", ({}, 0))
+        family("afterimage_remote_turns_total", "counter", "Turns.", *(({"whose": w}, 0) for w in ("ours", "theirs", "unknown", "expired")))
         family("afterimage_unsafe_checked_total", "counter", "Checked.", ({}, self.unsafe["checked"]))
         family("afterimage_unsafe_wrong_total", "counter", "Wrong.", ({}, self.unsafe["wrong"]))
         if s["unsafe"]["upper95"] is not None:

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+// Whatever a server says: values or an Error. What was read is written as what is read as the same;
+// a beginning of it is never an error; tables of slots, redirections and manifests made of the same
+// bytes are what they claim or an Error, too.
+#include <algorithm>
+#include <cstdint>
+
+#include "afterimage/check.h"
+#include "afterimage/remote/manifest.h"
+#include "afterimage/remote/resp.h"
+#include "afterimage/remote/slots.h"
+
+namespace afterimage {
+namespace {
+
+void fuzz_value(std::string_view bytes) {
+  const auto parsed = parse_resp(bytes);
+  if (!parsed.has_value() || !parsed->has_value()) return;
+  AFI_CHECK((*parsed)->size <= bytes.size());
+  const auto again = parse_resp(to_resp((*parsed)->value));
+  AFI_CHECK(again.has_value() && again->has_value() && (*again)->value == (*parsed)->value);
+  for (std::size_t part = 0; part < std::min<std::size_t>((*parsed)->size, 64); ++part) {
+    const auto begun = parse_resp(bytes.substr(0, part));
+    AFI_CHECK(begun.has_value() && !begun->has_value());
+  }
+  const auto ranges = slot_ranges((*parsed)->value, {.host = "asked", .port = 1});
+  if (!ranges.has_value()) return;
+  std::size_t slots = 0;
+  for (const SlotRange& range : *ranges) slots += std::size_t{range.last} - range.first + 1;
+  AFI_CHECK(slots <= kSlots);
+}
+
+void fuzz_manifest(std::span<const std::byte> bytes) {
+  const auto manifest = decode_manifest(bytes);
+  if (!manifest.has_value()) return;
+  AFI_CHECK(manifest_bytes(bytes).value() == bytes.size());
+  AFI_CHECK(decode_manifest(encode_manifest(*manifest)) == *manifest);
+}
+
+}  // namespace
+}  // namespace afterimage
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace afterimage;
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  fuzz_value(bytes);
+  static_cast<void>(parse_redirection(bytes, {.host = "asked", .port = 1}));
+  fuzz_manifest(std::as_bytes(std::span(data, size)));
+  return 0;
+}

@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Afterimage authors
+"""Two processes in two network namespaces share through a cluster: does one encode what the other has encoded?
+
+    scripts/shared-drill.py build/release/afterimage [--workload examples/agents.jsonl] [--size tiny]
+
+Three namespaces, joined by virtual cables only: one with a cluster of three masters and three replicas, and two with a
+process each, which run the same workload at the same time, and then a third time alone. Everything is gone when the script
+ends. It needs root, or a system that gives ordinary users namespaces of their own; `ip` (iproute2) and redis-server.
+Exit code 0: each picture was encoded by one of them. 1: not so. 2: it cannot be run here.
+"""
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests" / "testing"))
+import redis_cluster  # noqa: E402
+
+SERVERS = "10.77.0.1"
+INSIDE = "AFTERIMAGE_DRILL_INSIDE"
+
+
+def cannot(why):
+    print(f"shared-drill: {why}", file=sys.stderr)
+    sys.exit(2)
+
+
+def enter():
+    """Again, in namespaces of our own: network, mounts, and users unless we are root."""
+    for tool in ("ip", "unshare"):
+        if not shutil.which(tool):
+            cannot(f"there is no '{tool}': apt-get install iproute2 util-linux")
+    if not redis_cluster.installed():
+        cannot("there is no redis-server: scripts/install-deps.sh test")
+    flags = ["--net", "--mount"] if os.geteuid() == 0 else ["--user", "--map-root-user", "--net", "--mount"]
+    if subprocess.run(["unshare", *flags, "true"], stderr=subprocess.DEVNULL).returncode != 0:
+        cannot("this user may not make network namespaces: run it as root")
+    os.environ[INSIDE] = "1"
+    os.execvp("unshare", ["unshare", *flags, sys.executable, *sys.argv])
+
+
+def ip(*arguments):
+    done = subprocess.run(["ip", *arguments], capture_output=True, text=True)
+    if done.returncode != 0:
+        cannot(f"ip {' '.join(arguments)}: {done.stderr.strip()}")
+
+
+def lay_cables():
+    """The servers are here; each process has a namespace and one cable to us."""
+    subprocess.run(["mount", "-t", "tmpfs", "none", "/run"], check=True)
+    ip("link", "set", "lo", "up")
+    ip("address", "add", f"{SERVERS}/32", "dev", "lo")
+    for number, name in enumerate(("one", "two"), 1):
+        ip("netns", "add", name)
+        ip("link", "add", f"to-{name}", "type", "veth", "peer", "name", "cable", "netns", name)
+        ip("address", "add", f"10.77.{number}.1/24", "dev", f"to-{name}")
+        ip("link", "set", f"to-{name}", "up")
+        for command in (["link", "set", "lo", "up"], ["address", "add", f"10.77.{number}.2/24", "dev", "cable"],
+                        ["link", "set", "cable", "up"], ["route", "add", f"{SERVERS}/32", "via", f"10.77.{number}.1"]):
+            ip("-n", name, *command)
+
+
+def begin(namespace, arguments, url, secret, out):
+    return subprocess.Popen(["ip", "netns", "exec", namespace, str(arguments.program.resolve()), "run", "--size", arguments.size, "--max-tokens", "2",
+                             "--workload", str(arguments.workload), "--json", str(out), "--remote", url, "--secret-file", secret],
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def end(process, out):
+    said, _ = process.communicate()
+    if process.returncode != 0:
+        print(said)
+        sys.exit(1)
+    return json.loads(out.read_text()), [line for line in said.splitlines() if line.startswith("remote:")]
+
+
+def drill(arguments):
+    lay_cables()
+    with tempfile.TemporaryDirectory(prefix="afterimage-drill-") as folder:
+        folder = pathlib.Path(folder)
+        secret = redis_cluster.secret_file(folder)
+        options = ["--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-require-full-coverage", "no", "--repl-diskless-sync-delay", "0"]
+        servers = [redis_cluster.Server(str(folder / f"server-{i}"), *options, host=SERVERS, port=7000 + i) for i in range(6)]
+        redis_cluster.form_cluster(servers, masters=3)
+        url = "redis://" + ",".join(f"{SERVERS}:{server.port}" for server in servers)
+        print(f"a cluster of 3 masters and 3 replicas at {SERVERS}, reached by each process over a cable of its own")
+        both = {name: begin(name, arguments, url, secret, folder / f"{name}.json") for name in ("one", "two")}
+        for name, process in both.items():
+            print(f"  {name}: process {process.pid}, {os.readlink(f'/proc/{process.pid}/ns/net') if process.poll() is None else 'done'}")
+        encoded, distinct = 0, 0
+        for name, process in both.items():
+            report, said = end(process, folder / f"{name}.json")
+            distinct = report["distinct_media"]
+            encoded += report["encoder_calls"]["warm"]
+            print(f"  {name}: encoded {report['encoder_calls']['warm']} of {distinct}; outputs identical: {report['outputs_identical']}")
+            print("\n".join(f"       {line}" for line in said))
+        last, _ = end(begin("two", arguments, url, secret, folder / "last.json"), folder / "last.json")
+        for server in servers:
+            server.kill()
+    print(f"together they encoded {encoded} of {distinct} distinct items, and a process that came later encoded {last['encoder_calls']['warm']}")
+    return 0 if encoded == distinct and last["encoder_calls"]["warm"] == 0 else 1
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program", type=pathlib.Path)
+    parser.add_argument("--workload", type=pathlib.Path, default=ROOT / "examples" / "agents.jsonl")
+    parser.add_argument("--size", default="tiny")
+    arguments = parser.parse_args()
+    if INSIDE not in os.environ:
+        enter()
+    return drill(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

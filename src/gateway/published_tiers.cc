@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include <functional>
+#include <string>
+
+#include "afterimage/gateway/admin.h"
+#include "afterimage/remote/shared_store.h"
+
+namespace afterimage {
+namespace {
+
+void write_tier(MetricsWriter& out, const std::string& tier, const TierStats& stats) {
+  const auto total = [&](const char* name, const char* help, std::uint64_t count) {
+    out.counter(name, help, {{"tier", tier}}, static_cast<double>(count));
+  };
+  total("afterimage_tier_hits_total", "Entries that a tier below memory gave, verified",
+        stats.hits);
+  total("afterimage_tier_misses_total", "Entries that it was asked for and did not give",
+        stats.misses);
+  total("afterimage_tier_puts_total", "Entries that it took in", stats.puts);
+  total("afterimage_tier_refused_total", "Entries that it did not take in", stats.refused);
+  total("afterimage_tier_damaged_total", "Entries that were not what was put, and not used",
+        stats.damaged);
+  total("afterimage_tier_failures_total", "Calls that the outside world refused", stats.failures);
+  out.gauge("afterimage_tier_trouble", "1 while it does less than it should", {{"tier", tier}},
+            stats.trouble.empty() ? 0 : 1);
+}
+
+void write_remote(MetricsWriter& out, const RemoteTierStats& stats, const RemoteTurnsStats& turns) {
+  const auto total = [&](const char* name, const char* help, std::uint64_t count) {
+    out.counter(name, help, {}, static_cast<double>(count));
+  };
+  total("afterimage_remote_lost_total", "Entries that were taken in and did not arrive",
+        stats.lost);
+  total("afterimage_remote_incomplete_total", "Entries of which a part was gone",
+        stats.incomplete);
+  total("afterimage_remote_left_alone_total",
+        "Entries that were missed at once, since their server was not well", stats.left_alone);
+  total("afterimage_remote_breaks_total", "Times that a server began to be left alone",
+        stats.cluster.times_opened);
+  total("afterimage_remote_redirected_total", "Commands that another server had to be asked",
+        stats.cluster.redirected);
+  const auto turn = [&](const char* whose, std::uint64_t count) {
+    out.counter("afterimage_remote_turns_total",
+                "Asked whose turn it is to encode something, by the answer", {{"whose", whose}},
+                static_cast<double>(count));
+  };
+  turn("ours", turns.taken);
+  turn("theirs", turns.elsewhere);
+  turn("unknown", turns.unknown);
+  turn("expired", turns.expired);
+}
+
+}  // namespace
+
+void publish_tiers(Metrics& metrics, const Tier* disk, const SharedStore* remote) {
+  metrics.on_scrape([disk, remote](MetricsWriter& out) {
+    write_tier(out, "disk", disk == nullptr ? TierStats() : disk->stats());
+    write_tier(out, "remote", remote == nullptr ? TierStats() : remote->tier().stats());
+    write_remote(out, remote == nullptr ? RemoteTierStats() : remote->tier().remote_stats(),
+                 remote == nullptr ? RemoteTurnsStats() : remote->turns().stats());
+  });
+}
+
+}  // namespace afterimage

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "afterimage/remote/remote_entries.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "afterimage/memory/checksum.h"
+#include "afterimage/platform/mutex.h"
+#include "afterimage/platform/random.h"
+#include "afterimage/remote/side_by_side.h"
+
+namespace afterimage {
+namespace {
+
+/// Chunks outlive the manifest that names them.
+constexpr Duration kChunksLonger = std::chrono::minutes(1);
+constexpr std::size_t kHelpsThatWait = 256;
+
+std::string_view text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+Result<WriteId> random_write() {
+  AFI_TRY(const auto random, random_secret());
+  WriteId write;
+  std::ranges::copy(std::span(random).first(write.size()), write.begin());
+  return write;
+}
+
+/// An answer that is not the one that was asked for: whatever is behind it makes no sense, either.
+std::unexpected<Error> astray(RespConnection& connection) {
+  connection.give_up();
+  return fail(ErrorCode::kCorruption, connection.name() + ": it answers something else");
+}
+
+std::unexpected<Error> other_bytes(const std::string& name) {
+  return fail(ErrorCode::kCorruption, name + ": these are not the bytes that were put");
+}
+
+/// The first error of those who work side by side.
+class FirstError {
+ public:
+  void note(Error error) {
+    const MutexLock lock(mutex_);
+    if (!error_.has_value()) error_ = std::move(error);
+  }
+  [[nodiscard]] bool any() const {
+    const MutexLock lock(mutex_);
+    return error_.has_value();
+  }
+  [[nodiscard]] Result<void> result() const {
+    const MutexLock lock(mutex_);
+    return error_.has_value() ? Result<void>(std::unexpected(*error_)) : Result<void>();
+  }
+
+ private:
+  mutable Mutex mutex_;
+  std::optional<Error> error_ AFI_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+/// What is known of an entry, and the memory that its value is in or comes to.
+struct RemoteEntries::Fetched {
+  RemoteManifest manifest;
+  std::shared_ptr<AlignedBytes> value;
+};
+
+RemoteEntries::RemoteEntries(RemoteCluster& cluster, const RemoteEntriesOptions& options,
+                             const Clock& clock)
+    : cluster_(cluster),
+      servers_(cluster.servers()),
+      options_(options),
+      clock_(clock),
+      helpers_(options.helpers, kHelpsThatWait) {}
+
+void RemoteEntries::side_by_side(std::size_t count, const std::function<void(std::size_t)>& work) {
+  afterimage::side_by_side(helpers_, servers_.connections, count, work);
+}
+
+Result<void> RemoteEntries::set(const std::string& name, std::string_view first,
+                                std::string_view second, Duration ttl) {
+  const std::size_t size = first.size() + second.size();
+  const RespAround around = resp_set(name, size, ttl);
+  return cluster_.talk(
+      name, {.lane = RemoteLane::kData, .time = servers_.time_for(Bytes(size))},
+      [&](RespConnection& connection, Duration deadline, std::string& refusal) -> Result<void> {
+        const std::array pieces{std::string_view(around.before), first, second,
+                                std::string_view(around.after)};
+        AFI_TRY_VOID(connection.send(pieces, deadline));
+        AFI_TRY(RespHead head, connection.read_head(deadline));
+        if (head.kind == RespKind::kError) {
+          refusal = std::move(head.text);
+        } else if (head.kind != RespKind::kText || head.text != "OK") {
+          return astray(connection);
+        }
+        return {};
+      });
+}
+
+Result<void> RemoteEntries::send(const TierKey& key, const EntryMeta& meta,
+                                 std::span<const std::byte> value) {
+  RemoteManifest manifest{.key = key, .meta = meta, .value_bytes = value.size(), .sums = {}};
+  AFI_TRY(manifest.write, random_write());
+  const bool follows = Bytes(value.size()) <= options_.chunk;
+  if (follows) {
+    manifest.sums.push_back(Checksum::of(value));
+  } else {
+    AFI_TRY_VOID(send_chunks(manifest, value));
+  }
+  return set(manifest_name(key), text_of(encode_manifest(manifest)),
+             follows ? text_of(value) : std::string_view(), options_.ttl);
+}
+
+Result<void> RemoteEntries::send_chunks(RemoteManifest& manifest,
+                                        std::span<const std::byte> value) {
+  manifest.chunk_bytes = static_cast<std::uint32_t>(options_.chunk.value());
+  manifest.sums.resize(chunk_count(value.size(), options_.chunk));
+  FirstError first;
+  side_by_side(manifest.sums.size(), [&](std::size_t chunk) {
+    if (first.any()) return;  // nobody would look for the rest
+    const auto part = manifest.chunk_of(value, chunk);
+    manifest.sums[chunk] = Checksum::of(part);
+    const auto done =
+        set(chunk_name(manifest.write, chunk), text_of(part), {}, options_.ttl + kChunksLonger);
+    if (!done.has_value()) first.note(done.error());
+  });
+  return first.result();
+}
+
+/// Whether there is something under the name; if so, `on_bulk` reads it.
+Result<bool> RemoteEntries::get(const std::string& name, Duration time, const OnBulk& on_bulk) {
+  const std::string command = resp_command({"GET", name});
+  bool there = false;
+  AFI_TRY_VOID(cluster_.talk(
+      name, {.lane = RemoteLane::kData, .time = time},
+      [&](RespConnection& connection, Duration deadline, std::string& refusal) -> Result<void> {
+        const std::string_view piece = command;
+        AFI_TRY_VOID(connection.send(std::span(&piece, 1), deadline));
+        AFI_TRY(RespHead head, connection.read_head(deadline));
+        if (head.kind == RespKind::kNil) return {};
+        if (head.kind == RespKind::kError) {
+          refusal = std::move(head.text);
+          return {};
+        }
+        if (head.kind != RespKind::kBulk) return astray(connection);
+        AFI_TRY_VOID(on_bulk(connection, head, deadline));
+        there = true;
+        return {};
+      }));
+  return there;
+}
+
+/// The bulk of a manifest, and of the value if that follows.
+Result<RemoteEntries::Fetched> RemoteEntries::read_manifest(RespConnection& connection,
+                                                            const RespHead& head,
+                                                            MemoryBudget& room,
+                                                            Duration deadline) const {
+  const auto all = static_cast<std::size_t>(head.number);
+  std::vector<std::byte> bytes(std::min(all, kManifestFixed));
+  AFI_TRY_VOID(connection.read_bytes(bytes, deadline));
+  const auto size = manifest_bytes(bytes);
+  if (!size.has_value() || *size > all) return astray(connection);
+  bytes.resize(*size);
+  AFI_TRY_VOID(connection.read_bytes(std::span(bytes).subspan(kManifestFixed), deadline));
+  auto manifest = decode_manifest(bytes);
+  if (!manifest.has_value() || Bytes(manifest->value_bytes) > options_.largest) {
+    return astray(connection);
+  }
+  const std::uint64_t follows = manifest->follows() ? manifest->value_bytes : 0;
+  if (all - *size != follows) return astray(connection);
+  deadline += servers_.time_for(Bytes(follows)) - servers_.timeout;
+  Fetched fetched{.manifest = *std::move(manifest), .value = nullptr};
+  AFI_TRY(fetched.value, AlignedBytes::create(fetched.manifest.value_bytes, room));
+  if (follows > 0) AFI_TRY_VOID(connection.read_bytes(fetched.value->bytes(), deadline));
+  AFI_TRY_VOID(connection.end_bulk(deadline));
+  return fetched;
+}
+
+Result<bool> RemoteEntries::fetch_chunk(const Fetched& fetched, std::size_t chunk, Duration until) {
+  const Duration left = until - clock_.now();
+  if (left <= Duration(0)) return fail(ErrorCode::kUnavailable, "the servers are too slow");
+  const auto into = fetched.manifest.chunk_of(fetched.value->bytes(), chunk);
+  const std::string name = chunk_name(fetched.manifest.write, chunk);
+  AFI_TRY(const bool there, get(name, std::min(left, servers_.time_for(Bytes(into.size()))),
+                                [&](RespConnection& connection, const RespHead& head,
+                                    Duration deadline) -> Result<void> {
+                                  if (head.number != static_cast<std::int64_t>(into.size())) {
+                                    return astray(connection);
+                                  }
+                                  AFI_TRY_VOID(connection.read_bytes(into, deadline));
+                                  return connection.end_bulk(deadline);
+                                }));
+  if (there && Checksum::of(into) != fetched.manifest.sums[chunk]) return other_bytes(name);
+  return there;
+}
+
+/// False: one of them is gone.
+Result<bool> RemoteEntries::fetch_chunks(const Fetched& fetched) {
+  const Duration until = clock_.now() + servers_.connect_timeout +
+                         servers_.time_for(Bytes(fetched.manifest.value_bytes));
+  FirstError first;
+  std::atomic<bool> gone = false;
+  side_by_side(fetched.manifest.chunks(), [&](std::size_t chunk) {
+    if (gone || first.any()) return;
+    const auto there = fetch_chunk(fetched, chunk, until);
+    if (!there.has_value()) first.note(there.error());
+    if (there.has_value() && !*there) gone = true;
+  });
+  AFI_TRY_VOID(first.result());
+  return !gone;
+}
+
+Result<std::optional<TierEntry>> RemoteEntries::fetch(const TierKey& key, MemoryBudget& room) {
+  const std::string name = manifest_name(key);
+  Fetched fetched;
+  AFI_TRY(const bool there, get(name, servers_.timeout,
+                                [&](RespConnection& connection, const RespHead& head,
+                                    Duration deadline) -> Result<void> {
+                                  AFI_TRY(fetched, read_manifest(connection, head, room, deadline));
+                                  return {};
+                                }));
+  if (!there) return std::nullopt;
+  const RemoteManifest& manifest = fetched.manifest;
+  if (manifest.key != key) {
+    return fail(ErrorCode::kCorruption, name + ": another entry is under this name");
+  }
+  const std::span<const std::byte> value = std::as_const(*fetched.value).bytes();
+  if (manifest.follows() && Checksum::of(value) != manifest.sums.front()) return other_bytes(name);
+  AFI_TRY(const bool whole, fetch_chunks(fetched));
+  if (!whole) {
+    ++incomplete_;
+    return std::nullopt;
+  }
+  return TierEntry{
+      .meta = std::move(fetched.manifest.meta), .bytes = value, .memory = fetched.value};
+}
+
+Result<std::vector<bool>> RemoteEntries::exist(std::span<const TierKey> keys) {
+  std::string commands;
+  for (const TierKey& key : keys) commands += resp_command({"EXISTS", manifest_name(key)});
+  std::vector<bool> there(keys.size());
+  AFI_TRY_VOID(cluster_.talk(
+      manifest_name(keys.front()),
+      {.lane = RemoteLane::kControl, .time = servers_.time_for(Bytes(commands.size()))},
+      [&](RespConnection& connection, Duration deadline, std::string& refusal) -> Result<void> {
+        const std::string_view piece = commands;
+        AFI_TRY_VOID(connection.send(std::span(&piece, 1), deadline));
+        for (std::size_t i = 0; i < keys.size(); ++i) {
+          AFI_TRY(RespHead head, connection.read_head(deadline));
+          const bool refused = head.kind == RespKind::kError;
+          if (!refused && head.kind != RespKind::kNumber) return astray(connection);
+          there[i] = !refused && head.number == 1;
+          // Where the first is, all are asked for, if need be.
+          if (refused && i == 0) refusal = std::move(head.text);
+        }
+        return {};
+      }));
+  return there;
+}
+
+Result<bool> RemoteEntries::erase(const TierKey& key) {
+  const std::string name = manifest_name(key);
+  const std::size_t replicas = cluster_.replicas(name);
+  bool was_there = false;
+  bool all_heard = true;
+  const auto number = [](RespConnection& connection, Result<RespValue> said,
+                         std::string& refusal) -> Result<std::int64_t> {
+    if (!said.has_value()) return std::unexpected(said.error());
+    if (said->kind == RespKind::kError) {
+      refusal = std::move(said->text);
+      return 0;
+    }
+    if (said->kind != RespKind::kNumber) return astray(connection);
+    return said->number;
+  };
+  AFI_TRY_VOID(cluster_.talk(
+      name, {.lane = RemoteLane::kControl, .time = 3 * servers_.timeout, .despite_breaker = true},
+      [&](RespConnection& connection, Duration deadline, std::string& refusal) -> Result<void> {
+        // Twice, with an answer between: a write that was given up and had come to the server's
+        // door before our first word is done before our second.
+        for (int time = 0; time < 2 && refusal.empty(); ++time) {
+          AFI_TRY(const std::int64_t erased,
+                  number(connection, connection.ask({"DEL", name}, deadline), refusal));
+          was_there |= erased > 0;
+        }
+        if (replicas == 0 || !refusal.empty()) return {};
+        // A replica that did not hear of it would bring it back when it takes over.
+        const auto patience = std::chrono::ceil<std::chrono::milliseconds>(servers_.timeout);
+        AFI_TRY(const std::int64_t heard, number(connection,
+                                                 connection.ask({"WAIT", std::to_string(replicas),
+                                                                 std::to_string(patience.count())},
+                                                                deadline),
+                                                 refusal));
+        all_heard = heard >= static_cast<std::int64_t>(replicas);
+        return {};
+      }));
+  if (all_heard) return was_there;
+  return fail(ErrorCode::kUnavailable,
+              "not every copy of the servers' has heard of an erasure: until its time is over the "
+              "entry may come back, if one of them takes over");
+}
+
+Duration RemoteEntries::longest_fetch(Bytes value) const {
+  const auto asked = [&](Bytes bytes) {
+    return servers_.connect_timeout + servers_.time_for(bytes);
+  };
+  // A server that sends us elsewhere is one server more.
+  if (value <= options_.chunk) return 2 * asked(value);
+  return 2 * asked(0_B) + asked(value) + 2 * asked(options_.chunk);
+}
+
+}  // namespace afterimage

@@ -1,0 +1,203 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Afterimage authors
+"""Two processes, one set of servers: what one has encoded, the other never encodes."""
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "testing"))
+import redis_cluster  # noqa: E402
+
+PROGRAM = os.environ["AFTERIMAGE"]
+SOURCE = pathlib.Path(os.environ["AFTERIMAGE_SOURCE"])
+MEDIA = SOURCE / "examples" / "media"
+PICTURES = ["mug.jpg", "street.webp", "floor_plan.png", "dashboard.webp"]
+
+
+class Sharing(unittest.TestCase):
+    def setUp(self):
+        if not redis_cluster.installed():
+            self.skipTest("there is no redis-server: scripts/install-deps.sh test")
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="afterimage-sharing-")))
+        self.secret = redis_cluster.secret_file(self.folder)
+
+    def workload(self, questions=1):
+        lines = [{"id": f"{i}-{picture}", "messages": [{"role": "user", "content": [
+            {"type": "image_url", "image_url": {"url": str(MEDIA / picture)}},
+            {"type": "text", "text": f"What is this, and why ({i})?"}]}]} for i in range(questions) for picture in PICTURES]
+        path = self.folder / "w.jsonl"
+        path.write_text("\n".join(json.dumps(line) for line in lines))
+        return path
+
+    def begin(self, name, *more, url=None, environment=None):
+        out = self.folder / f"{name}.json"
+        process = subprocess.Popen(
+            [PROGRAM, "run", "--size", "tiny", "--max-tokens", "2", "--workload", str(self.workload()), "--json", str(out),
+             *(["--remote", url, "--secret-file", self.secret] if url else []), *more],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **(environment or {})})
+        return process, out
+
+    def end(self, process, out):
+        stdout, stderr = process.communicate(timeout=240)
+        self.assertEqual(process.returncode, 0, stdout + stderr)
+        self.assertIn("outputs identical: yes", stdout)
+        return json.loads(out.read_text()), stdout, stderr
+
+    def run_once(self, name, *more, **how):
+        return self.end(*self.begin(name, *more, **how))
+
+    def encoded(self, report):
+        return report["encoder_calls"]["warm"]
+
+    def test_what_one_has_encoded_the_next_finds(self):
+        for masters in (0, 3):
+            with self.subTest(masters=masters), redis_cluster.Servers(masters=masters) as servers:
+                first, said, _ = self.run_once("first", url=servers.url)
+                self.assertEqual(self.encoded(first), len(PICTURES))
+                self.assertIn("remote: found 0 entries", said)
+                second, said, _ = self.run_once("second", url=servers.url)
+                self.assertEqual(self.encoded(second), 0)
+                self.assertRegex(said, r"remote: found [1-9]")
+                self.assertEqual(second["remote"]["trouble"], "")
+                self.assertEqual([a["text"] for a in first["per_request"]], [b["text"] for b in second["per_request"]])
+
+    def test_at_the_same_time_each_picture_is_encoded_by_one_of_them(self):
+        with redis_cluster.Servers(masters=3) as servers:
+            both = [self.begin(name, url=servers.url) for name in ("one", "other")]
+            reports = [self.end(*each)[0] for each in both]
+            self.assertEqual(sum(self.encoded(report) for report in reports), len(PICTURES))
+
+    def test_under_another_secret_nothing_is_found(self):
+        with redis_cluster.Servers() as servers:
+            self.run_once("first", url=servers.url)
+            os.unlink(self.secret)
+            self.secret = redis_cluster.secret_file(self.folder)
+            second, _, _ = self.run_once("second", url=servers.url)
+            self.assertEqual(self.encoded(second), len(PICTURES))
+
+    def test_servers_that_are_gone_cost_reuse_and_nothing_else(self):
+        with redis_cluster.Servers() as servers:
+            self.run_once("first", url=servers.url)
+            servers[0].stop()
+            report, said, stderr = self.run_once("second", url=servers.url)
+            self.assertEqual(self.encoded(report), len(PICTURES))
+            self.assertIn("--remote does not answer", stderr)
+            self.assertRegex(said, r"remote: .*did not answer in time")
+            servers[0].go_on()
+
+    def test_a_process_that_is_killed_while_it_encodes_is_taken_over_from(self):
+        with redis_cluster.Servers() as servers:
+            process, out = self.begin("killed", url=servers.url)
+            redis_cluster.wait_until(lambda: servers.keys("afi1:t:*") or process.poll() is not None, "it takes a turn")
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+            report, _, _ = self.run_once("second", url=servers.url)
+            there = self.encoded(report) + report["remote"]["encoder_outputs_loaded"]
+            self.assertEqual(there, len(PICTURES))
+
+    def test_users_and_passwords(self):
+        rules = ["on", ">a password", "resetkeys", "~afi1:*", "resetchannels", "-@all", "+auth", "+get", "+set", "+del", "+exists", "+pexpire",
+                 "+watch", "+unwatch", "+multi", "+exec", "+wait", "+asking", "+cluster|slots"]
+        for masters in (0, 3):
+            with self.subTest(masters=masters), redis_cluster.Servers(masters=masters) as servers:
+                for i in range(len(servers)):
+                    servers[i].ask("ACL", "SETUSER", "afterimage", *rules)
+                url = servers.url.replace("redis://", "redis://afterimage@")
+                password = {"AFTERIMAGE_REMOTE_PASSWORD": "a password"}
+                self.run_once("first", url=url, environment=password)
+                second, said, _ = self.run_once("second", url=url, environment=password)
+                self.assertEqual(self.encoded(second), 0, said)
+                self.assertEqual((second["remote"]["failures"], second["remote"]["trouble"]), (0, ""))
+                _, _, stderr = self.run_once("wrong", url=url, environment={"AFTERIMAGE_REMOTE_PASSWORD": "another"})
+                self.assertIn("does not let us in", stderr)
+
+    def test_wrong_calls_exit_2_and_say_what_to_do(self):
+        secret = ["--secret-file", self.secret]
+        open_to_all = self.folder / "open"
+        open_to_all.write_bytes(bytes(32))
+        open_to_all.chmod(0o644)
+        for arguments, said in [
+                (["--remote", "redis://127.0.0.1:1"], "head -c 32 /dev/urandom"),
+                (["--remote", "redis://127.0.0.1:1", "--secret-file", self.folder / "none"], "head -c 32 /dev/urandom"),
+                (["--remote", "redis://127.0.0.1:1", "--secret-file", open_to_all], "chmod 600"),
+                (["--remote", "redis://user:hush@127.0.0.1:1", *secret], "password does not belong here"),
+                (["--remote", "127.0.0.1:1", *secret], "redis://host:port"),
+                (["--remote", "redis://127.0.0.1:1", *secret, "--remote-ttl", "soon"], "soon")]:
+            for verb in (["run", "--workload", self.workload()], ["serve", "--check"]):
+                if "--remote-ttl" in arguments and verb[0] == "serve":
+                    continue
+                if verb[0] == "serve" and arguments[-1] in (self.folder / "none", open_to_all):
+                    continue  # --check opens nothing
+                done = subprocess.run([PROGRAM, *map(str, [*verb, *arguments])], capture_output=True, text=True, timeout=60)
+                self.assertEqual(done.returncode, 2, (verb, arguments, done.stderr))
+                self.assertIn(said, done.stderr)
+                self.assertNotIn("hush", done.stderr + done.stdout)
+
+
+class Gateways(unittest.TestCase):
+    """Two gateways with the built-in engine."""
+
+    def setUp(self):
+        if not redis_cluster.installed():
+            self.skipTest("there is no redis-server: scripts/install-deps.sh test")
+        self.folder = self.enterContext(tempfile.TemporaryDirectory(prefix="afterimage-sharing-"))
+        self.secret = redis_cluster.secret_file(self.folder)
+
+    def start(self, url):
+        process = subprocess.Popen([PROGRAM, "serve", "--size", "tiny", "--port", "0", "--admin-port", "0", "--remote", url, "--secret-file", self.secret],
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.terminate)
+        ports, lines = {}, []
+        while len(ports) < 2:
+            line = process.stdout.readline()
+            self.assertTrue(line, "".join(lines))
+            lines.append(line)
+            for what in ("answers for", "admin"):
+                if what in line and "http" in line:
+                    ports[what] = int(re.search(r":(\d+)/", line)[1])
+        return ports
+
+    def ask(self, ports, text):
+        import base64
+        picture = base64.b64encode((MEDIA / "mug.jpg").read_bytes()).decode()
+        body = {"model": "m", "temperature": 0, "max_tokens": 4, "messages": [{"role": "user", "content": [
+            {"type": "image_url", "image_url": {"url": "data:image/jpeg;base64," + picture}}, {"type": "text", "text": text}]}]}
+        request = urllib.request.Request(f"http://127.0.0.1:{ports['answers for']}/v1/chat/completions", json.dumps(body).encode(),
+                                         {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=120) as reply:
+            return json.load(reply)["choices"][0]["message"]["content"]
+
+    def metric(self, ports, name):
+        with urllib.request.urlopen(f"http://127.0.0.1:{ports['admin']}/metrics", timeout=60) as reply:
+            found = re.search(rf"^{re.escape(name)} (\S+)$", reply.read().decode(), re.M)
+        return float(found[1])
+
+    def test_one_has_seen_the_picture_and_the_other_does_not_encode_it(self):
+        with redis_cluster.Servers() as servers:
+            one, other = self.start(servers.url), self.start(servers.url)
+            self.ask(one, "What is this?")
+            redis_cluster.wait_until(lambda: servers.keys("afi1:m:1:*") and not servers.keys("afi1:t:*"), "it has arrived")
+            self.ask(other, "What colour is it?")
+            self.assertEqual(self.metric(other, "afterimage_encoder_loaded_total"), 1)
+            self.assertGreaterEqual(self.metric(other, 'afterimage_tier_hits_total{tier="remote"}'), 1)
+            self.assertEqual(self.metric(other, 'afterimage_tier_trouble{tier="remote"}'), 0)
+            self.assertEqual(self.metric(one, 'afterimage_remote_turns_total{whose="ours"}'), 1)
+            servers[0].kill()
+            self.assertTrue(self.ask(other, "And now?"))
+            self.ask(other, "And then?")
+            self.assertEqual(self.metric(other, 'afterimage_tier_trouble{tier="remote"}'), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
