@@ -18,6 +18,7 @@ using testing::patient_options;
 using testing::RedisCluster;
 using testing::tier_bytes;
 using testing::tier_key;
+using testing::wait_until;
 
 class RemoteClusterTest : public ::testing::Test {
  protected:
@@ -84,13 +85,10 @@ TEST_F(RemoteClusterTest, ASlotThatMovedIsFollowedAndTheTableReadAgain) {
     cluster.server(i).ask({"CLUSTER", "SETSLOT", slot, "NODE", to_id});
   }
   EXPECT_TRUE(finds(*tier, 1)) << "sent on once more";
-  const Duration deadline = clock.now() + 60s;
-  std::uint64_t redirected = 0;
-  do {
-    redirected = tier->remote_stats().cluster.redirected;
-    EXPECT_TRUE(finds(*tier, 1));
-  } while (redirected != tier->remote_stats().cluster.redirected && clock.now() < deadline);
-  EXPECT_EQ(redirected, tier->remote_stats().cluster.redirected) << "nobody is sent on any more";
+  wait_until([&] {  // until nobody is sent on any more
+    const std::uint64_t redirected = tier->remote_stats().cluster.redirected;
+    return finds(*tier, 1) && redirected == tier->remote_stats().cluster.redirected;
+  });
 }
 
 TEST_F(RemoteClusterTest, AServerThatStandsStillCostsItsOwnKeys) {
@@ -115,10 +113,7 @@ TEST_F(RemoteClusterTest, AServerThatStandsStillCostsItsOwnKeys) {
   EXPECT_GE(tier->remote_stats().cluster.times_opened, 1U);
   EXPECT_FALSE(tier->stats().trouble.empty());
   cluster.server(still).go_on();
-  const Duration deadline = clock.now() + 60s;
-  while (!finds(*tier, 0) && clock.now() < deadline) {
-  }
-  EXPECT_TRUE(finds(*tier, 0)) << "it is used again when it is well";
+  wait_until([&] { return finds(*tier, 0); });  // it is used again when it is well
 }
 
 TEST_F(RemoteClusterTest, AReplicaTakesOverAndIsFound) {
@@ -132,10 +127,7 @@ TEST_F(RemoteClusterTest, AReplicaTakesOverAndIsFound) {
   for (std::uint64_t n = 1; n < 59; ++n) {
     if (owner(cluster, n) != dead) EXPECT_TRUE(finds(*tier, n)) << n;
   }
-  const Duration deadline = clock.now() + 120s;
-  while (!finds(*tier, 0) && clock.now() < deadline) {
-  }
-  EXPECT_TRUE(finds(*tier, 0)) << "from the replica, which is the master now";
+  wait_until([&] { return finds(*tier, 0); });  // from the replica, which is the master now
   EXPECT_EQ(tier->stats().damaged, 0U);
 }
 

@@ -22,16 +22,6 @@ namespace {
 
 constexpr auto kPatience = std::chrono::seconds(60);
 
-template <typename Done>
-void wait_until(const Done& done) {
-  const SystemClock clock;
-  const Duration deadline = clock.now() + kPatience;
-  while (!done()) {
-    AFI_CHECK(clock.now() < deadline);
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-}
-
 Result<RespValue> try_to_ask(const RemoteAddress& address,
                              std::initializer_list<std::string_view> parts) {
   static const SystemClock kClock;
@@ -42,6 +32,15 @@ Result<RespValue> try_to_ask(const RemoteAddress& address,
 }
 
 }  // namespace
+
+void wait_until(const std::function<bool()>& done) {
+  const SystemClock clock;
+  const Duration deadline = clock.now() + kPatience;
+  while (!done()) {
+    AFI_CHECK(clock.now() < deadline);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
 
 bool redis_is_installed() {
   return ::access("/usr/bin/redis-server", X_OK) == 0 ||

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -68,5 +69,9 @@ class RedisCluster {
 RemoteTierOptions patient_options(std::vector<RemoteAddress> seeds);
 
 std::uint16_t free_port();
+
+/// Looks again every few milliseconds; ends the program if it does not come to pass within a
+/// minute.
+void wait_until(const std::function<bool()>& done);
 
 }  // namespace afterimage::testing
