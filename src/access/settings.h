@@ -57,6 +57,8 @@ struct MemorySettings {
   std::string policy = "worth";
   std::string disk;  // a folder; empty: memory only
   Bytes disk_size = 64_GiB;
+  std::string encrypt_key_file;  // what is kept there is sealed; empty, both: it is not
+  std::string encrypt_key_env;   // an environment variable instead
 
   bool operator==(const MemorySettings&) const = default;
   /// What is watched, so that caches give back what others need: "auto", this machine or the

@@ -415,6 +415,11 @@ void add_answers(std::vector<Setting<Settings>>& table) {
       memory(&MemorySettings::disk), or_empty(check_folder));
   add({"memory.disk_size", "How much of that folder is used."}, kAtStart,
       memory(&MemorySettings::disk_size), between(1_MiB, Bytes(1ULL << 60U)));
+  add({"memory.encrypt_key_file",
+       "Keys of 64 hex digits, one a line: the first encrypts what is kept in that folder."},
+      kAtStart, memory(&MemorySettings::encrypt_key_file), or_empty(check_absolute));
+  add({"memory.encrypt_key_env", "The environment variable that holds them, instead."}, kAtStart,
+      memory(&MemorySettings::encrypt_key_env), or_empty(check_variable));
 
   add({"memory.governor",
        "auto, or a control group's folder: give back what others need; empty: keep the budget."},

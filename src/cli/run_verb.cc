@@ -16,6 +16,7 @@
 #include "afterimage/lab/trace.h"
 #include "afterimage/pressure/linux_gauges.h"
 #include "afterimage/residency/policies.h"
+#include "afterimage/seal/sealed_tier.h"
 #include "cli/engine_call.h"
 #include "cli/verbs.h"
 #include "cli/workload_call.h"
@@ -36,13 +37,19 @@ struct RunCall {
   std::uint32_t max_tokens = 16;
   std::string disk;
   std::uint64_t disk_budget = (16_GiB).value();
+  std::string encrypt_key_file;
 };
 
 /// A folder of entries, open, and the secret under which they are found.
 struct Disk {
   std::unique_ptr<MemoryBudget> in_flight;
   std::unique_ptr<DiskTier> tier;
+  std::unique_ptr<SealedTier> sealed;  // nullptr: entries are kept as they are
   Secret secret{};
+
+  [[nodiscard]] Tier& entries() const {
+    return sealed != nullptr ? static_cast<Tier&>(*sealed) : *tier;
+  }
 };
 
 ExitCode wrong_call(const Error& error) {
@@ -50,23 +57,31 @@ ExitCode wrong_call(const Error& error) {
   return ExitCode::kWrongCall;
 }
 
-Result<Disk> open_disk(const RunCall& call, World& world) {
+Result<Disk> open_disk(const RunCall& call, std::optional<SealKeys> keys, World& world) {
   Disk disk;
   DiskTierOptions options;
   options.log.capacity = Bytes(call.disk_budget);
   options.log.append_patience = std::chrono::seconds(2);  // nobody waits for this program
   // Besides --budget, since it is there before anything is kept.
   const Bytes batches(options.log.batch_bytes.value() * options.log.batches);
-  disk.in_flight = std::make_unique<MemoryBudget>(batches + 64_MiB);
+  disk.in_flight = std::make_unique<MemoryBudget>(batches + 128_MiB);
   AFI_TRY(disk.tier, DiskTier::open(call.disk, options, *disk.in_flight, world.clock));
   AFI_TRY(disk.secret, store_secret(call.disk));
+  if (keys.has_value()) {
+    disk.sealed = std::make_unique<SealedTier>(*disk.tier, *std::move(keys), *disk.in_flight);
+  }
   return disk;
 }
 
-/// A disk that cannot be used costs reuse and nothing else: the work goes on without it.
-std::optional<Disk> open_disk_or_go_on(const RunCall& call, World& world) {
+/// A disk that cannot be used costs reuse and nothing else: the work goes on without it. Keys that
+/// cannot be read end the call: nothing is kept in the clear that was to be sealed.
+Result<std::optional<Disk>> open_disk_or_go_on(const RunCall& call, World& world) {
+  std::optional<SealKeys> keys;
+  if (!call.encrypt_key_file.empty()) {
+    AFI_TRY(keys, SealKeys::read(call.encrypt_key_file));
+  }
   if (call.disk.empty()) return std::nullopt;
-  auto disk = open_disk(call, world);
+  auto disk = open_disk(call, std::move(keys), world);
   if (disk.has_value()) return *std::move(disk);
   fmt::print(stderr, "afterimage run: going on without --disk: {}\n", disk.error().message);
   return std::nullopt;
@@ -91,9 +106,9 @@ Result<RunReport> work(const RunCall& call, World& world) {
                                .policy = call.policy,
                                .pressure = {.gauge = std::move(gauge)}},
                      .record = !call.record.empty()};
-  const std::optional<Disk> disk = open_disk_or_go_on(call, world);
+  AFI_TRY(const std::optional<Disk> disk, open_disk_or_go_on(call, world));
   if (disk.has_value()) {
-    options.reuse.tier = disk->tier.get();
+    options.reuse.tier = &disk->entries();
     options.secret = disk->secret;
   }
   return run_workload(workload, *engine, options, world.clock, progress_line());
@@ -163,6 +178,11 @@ void add_run(CLI::App& program, World& world, ExitCode& code) {
       ->transform(CLI::AsSizeValue(false))
       ->default_str("16GiB")
       ->type_name("SIZE");
+  verb->add_option("--encrypt-key-file", call->encrypt_key_file,
+                   "Encrypt what is kept in that folder (AES-256-GCM): keys of 64 hex digits, one\n"
+                   "a line, the first encrypts and all decrypt; readable by its owner only")
+      ->needs("--disk")
+      ->type_name("FILE");
   verb->add_option("--policy", call->policy, "Who leaves first when the memory is full")
       ->check(CLI::IsMember(std::vector<std::string>(policy_names().begin(), policy_names().end())))
       ->capture_default_str();

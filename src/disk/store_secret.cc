@@ -18,7 +18,7 @@ namespace {
 
 using Secret = std::array<std::byte, 32>;
 
-Result<Secret> read_secret(int fd, const std::string& path) {
+Result<Secret> read_opened(int fd, const std::string& path) {
   const OpenFile file(fd, path);
   struct stat status{};
   if (::fstat(fd, &status) != 0) return disk_refused("read", path, errno);
@@ -61,10 +61,17 @@ Result<Secret> make_secret(const std::string& folder, const std::string& path) {
 
 }  // namespace
 
+Result<Secret> read_secret(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd >= 0) return read_opened(fd, path);
+  if (errno == ENOENT) return fail(ErrorCode::kNotFound, fmt::format("there is no '{}'", path));
+  return disk_refused("read", path, errno);
+}
+
 Result<Secret> store_secret(const std::string& folder) {
   const std::string path = folder + "/secret";
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  if (fd >= 0) return read_secret(fd, path);
+  if (fd >= 0) return read_opened(fd, path);
   if (errno != ENOENT) return disk_refused("open", path, errno);
   return make_secret(folder, path);
 }

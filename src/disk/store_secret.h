@@ -18,4 +18,8 @@ namespace afterimage {
 /// Threads  Whoever holds the folder's lock, that is an open DiskTier.
 Result<std::array<std::byte, 32>> store_secret(const std::string& folder);
 
+/// A secret that stands elsewhere, in a file of just 32 bytes for its owner only. Links are
+/// followed: that is how secrets are mounted. Errors as above, and kNotFound.
+Result<std::array<std::byte, 32>> read_secret(const std::string& path);
+
 }  // namespace afterimage

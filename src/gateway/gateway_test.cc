@@ -341,6 +341,105 @@ TEST(Gateway, AnswersOutliveTheProcess) {
   EXPECT_EQ(running.model.asked(), 3);
 }
 
+/// A file of the test's that only its owner may read.
+std::string private_file(const TemporaryFolder& folder, const std::string& name,
+                         const std::string& content) {
+  const std::string path = folder.file(name);
+  std::ofstream(path) << content;
+  std::filesystem::permissions(
+      path, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  return path;
+}
+
+TEST(Gateway, WithAKeyNothingOnTheDiskCanBeReadAndEverythingIsFoundAgain) {
+  const TemporaryFolder folder;
+  const TemporaryFolder secrets;
+  const std::string keys = private_file(secrets, "keys", std::string(64, '1') + "\n");
+  Running running("[memory]\ndisk = \"" + folder.path() +
+                  "\"\ndisk_size = \"64 MiB\"\nencrypt_key_file = \"" + keys + "\"\n");
+  running.chat(question("a telling question"));
+  running.chat(question("an erased question"));
+  const json erased = running.admin("GET", "/admin/api/entries?q=erased");
+  running.admin("POST", "/admin/api/invalidate",
+                json{{"entry", erased["entries"][0]["id"]}, {"dry_run", false}}.dump());
+  running.service.reset();
+  std::size_t files = 0;
+  for (const auto& file : std::filesystem::directory_iterator(folder.path())) {
+    std::ifstream in(file.path(), std::ios::binary);
+    const std::string content((std::istreambuf_iterator<char>(in)), {});
+    EXPECT_FALSE(content.contains("telling question")) << file.path();
+    EXPECT_FALSE(content.contains("erased question")) << file.path();
+    EXPECT_FALSE(content.contains("answer")) << file.path();
+    ++files;
+  }
+  EXPECT_GE(files, 4U) << "lock, store, secret, a segment, the list of what was erased";
+  running.service = running.start();
+  EXPECT_EQ(running.chat(question("a telling question")).header("X-Cache"), "HIT");
+  EXPECT_EQ(running.chat(question("an erased question")).header("X-Cache"), "MISS");
+
+  running.service.reset();
+  private_file(secrets, "keys", std::string(64, '2') + "\n");
+  running.service = running.start();
+  EXPECT_EQ(running.chat(question("a telling question")).header("X-Cache"), "MISS");
+  running.service.reset();
+  private_file(secrets, "keys", std::string(64, '1') + "\n");
+  running.service = running.start();
+  EXPECT_EQ(running.chat(question("a telling question")).header("X-Cache"), "HIT")
+      << "a wrong key loses nothing";
+}
+
+TEST(Gateway, KeysAndSecretsThatCannotBeReadEndTheStart) {
+  const TemporaryFolder folder;
+  const std::string open_to_all = folder.file("keys");
+  std::ofstream(open_to_all) << std::string(64, '1') << "\n";
+  std::filesystem::permissions(open_to_all, std::filesystem::perms(0644));
+  SystemClock clock;
+  SystemWallClock wall;
+  for (const std::string& said :
+       {"[memory]\nencrypt_key_file = \"" + open_to_all + "\"\n",
+        std::string("[memory]\nencrypt_key_file = \"/no/such\"\n"),
+        std::string("[memory]\nencrypt_key_env = \"AFI_NOT_SET\"\n"),
+        std::string("secret_file = \"/no/such\"\n"), "secret_file = \"" + open_to_all + "\"\n"}) {
+    const Settings settings =
+        parse_settings(said +
+                           "[listen]\nport = 0\n[admin]\nport = 0\n[upstream]\nurl = "
+                           "\"http://127.0.0.1:9\"\n",
+                       "test")
+            .value();
+    const auto service =
+        Service::start({.settings = settings,
+                        .read_settings = [&] { return Result<Settings>(settings); },
+                        .engine = nullptr,
+                        .version = "test",
+                        .log = [](std::string_view) { return true; }},
+                       clock, wall);
+    ASSERT_FALSE(service.has_value()) << said;
+    EXPECT_EQ(service.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_THAT(service.error().message, Not(HasSubstr("1111")));
+  }
+}
+
+TEST(Gateway, TheInstallationsSecretIsThatOfTheFile) {
+  const TemporaryFolder folder;
+  const TemporaryFolder secrets;
+  const std::string secret = private_file(secrets, "secret", std::string(32, 's'));
+  const std::string disk = "[memory]\ndisk = \"" + folder.path() + "\"\ndisk_size = \"64 MiB\"\n";
+  Running running(disk);
+  running.text = "secret_file = \"" + secret + "\"\n" + running.text;
+  running.service.reset();
+  std::filesystem::remove_all(folder.path());
+  running.service = running.start();
+  running.chat(question("Q"));
+  EXPECT_FALSE(std::filesystem::exists(folder.file("secret"))) << "it stands elsewhere";
+  running.service.reset();
+  running.service = running.start();
+  EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "HIT");
+  running.service.reset();
+  private_file(secrets, "secret", std::string(32, 't'));
+  running.service = running.start();
+  EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "MISS") << "another installation";
+}
+
 TEST(Gateway, AFolderThatCannotBeUsedCostsNothingElse) {
   Running running("[memory]\ndisk = \"/proc/no/such/folder\"\n");
   EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "MISS");

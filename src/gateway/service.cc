@@ -3,6 +3,7 @@
 #include "afterimage/gateway/service.h"
 
 #include <algorithm>
+#include <optional>
 #include <thread>
 
 #include "afterimage/disk/disk_tier.h"
@@ -13,6 +14,8 @@
 #include "afterimage/platform/random.h"
 #include "afterimage/platform/surroundings.h"
 #include "afterimage/pressure/linux_gauges.h"
+#include "afterimage/seal/sealed_files.h"
+#include "afterimage/seal/sealed_tier.h"
 
 namespace afterimage {
 namespace {
@@ -54,6 +57,21 @@ Result<std::string> upstream_key(const UpstreamSettings& settings) {
   return *std::move(key);
 }
 
+/// nullopt: what is kept is not sealed. Keys that are named and cannot be had are an error: nothing
+/// is kept in the clear that was to be sealed.
+Result<std::optional<SealKeys>> seal_keys(const MemorySettings& memory) {
+  const std::string& path = memory.encrypt_key_file;
+  const std::string& variable = memory.encrypt_key_env;
+  if (path.empty() && variable.empty()) return std::nullopt;
+  if (!path.empty() && !variable.empty()) {
+    return fail(ErrorCode::kInvalidArgument,
+                "memory.encrypt_key_file and memory.encrypt_key_env: only one of them");
+  }
+  auto keys = variable.empty() ? SealKeys::read(path) : SealKeys::from_environment(variable);
+  if (!keys.has_value()) return fail(ErrorCode::kInvalidArgument, keys.error().message);
+  return *std::move(keys);
+}
+
 /// nullptr: nothing is watched.
 Result<std::shared_ptr<PressureGauge>> gauge_of(const std::string& where, const Files& files) {
   if (where.empty()) return nullptr;
@@ -87,6 +105,7 @@ struct Service::State {
   State& operator=(const State&) = delete;
 
   Result<void> open_disk();
+  Result<void> seal();
   Result<Secret> secret();
   void open_archive();
   Result<void> start();
@@ -101,6 +120,9 @@ struct Service::State {
   Metrics metrics;
   std::unique_ptr<MemoryBudget> in_flight;
   std::unique_ptr<DiskTier> disk;
+  std::unique_ptr<SealedTier> sealed;
+  std::unique_ptr<SealedFiles> sealed_files;
+  Tier* tier = nullptr;  // where entries are kept below memory, sealed or not
   std::unique_ptr<Reuse> reuse;
   MemoryBudget transfer{kTransfer};
   std::unique_ptr<AnswerArchive> archive;
@@ -120,32 +142,55 @@ Result<void> Service::State::open_disk() {
   how.log.append_patience = std::chrono::seconds(2);
   // Besides memory.budget, since it is there before anything is kept.
   const Bytes batches(how.log.batch_bytes.value() * how.log.batches);
-  in_flight = std::make_unique<MemoryBudget>(batches + 64_MiB);
+  // And what is sealed on its way there.
+  in_flight = std::make_unique<MemoryBudget>(batches + 128_MiB);
   AFI_TRY(disk, DiskTier::open(memory.disk, how, *in_flight, clock));
   return {};
 }
 
 Result<Secret> Service::State::secret() {
   const std::string& folder = options.settings.memory.disk;
-  if (!folder.empty()) {
-    const auto opened = open_disk();
-    if (opened.has_value()) {
-      if (auto kept = store_secret(folder)) return kept;
-    } else {
-      log.error("disk_not_used", {{"folder", folder}, {"why", opened.error().message}});
-    }
+  const auto without_disk = [&](const Error& why) {
+    log.error("disk_not_used", {{"folder", folder}, {"why", why.message}});
     disk.reset();
+  };
+  if (!folder.empty()) {
+    if (const auto opened = open_disk(); !opened.has_value()) without_disk(opened.error());
+  }
+  if (const std::string& said = options.settings.secret_file; !said.empty()) {
+    const auto kept = read_secret(said);
+    if (!kept.has_value()) return fail(ErrorCode::kInvalidArgument, kept.error().message);
+    return *kept;
+  }
+  if (disk != nullptr) {
+    const auto kept = store_secret(folder);
+    if (kept.has_value()) return *kept;
+    without_disk(kept.error());
   }
   return random_secret();
 }
 
+/// Between the disk and everybody who uses it.
+Result<void> Service::State::seal() {
+  tier = disk.get();
+  const MemorySettings& memory = options.settings.memory;
+  AFI_TRY(auto of_tier, seal_keys(memory));
+  AFI_TRY(auto of_files, seal_keys(memory));
+  if (!of_tier.has_value() || disk == nullptr) return {};
+  sealed = std::make_unique<SealedTier>(*disk, *std::move(of_tier), *in_flight);
+  sealed_files = std::make_unique<SealedFiles>(files, *std::move(of_files));
+  tier = sealed.get();
+  return {};
+}
+
 /// Without it answers end with the process, and requests are served all the same.
 void Service::State::open_archive() {
-  if (disk == nullptr || reuse->answer_cache() == nullptr) return;
-  auto opened = AnswerArchive::open({.tier = *disk,
+  if (tier == nullptr || reuse->answer_cache() == nullptr) return;
+  Files& lists = sealed_files != nullptr ? static_cast<Files&>(*sealed_files) : files;
+  auto opened = AnswerArchive::open({.tier = *tier,
                                      .transfer = transfer,
                                      .cache = *reuse->answer_cache(),
-                                     .files = files,
+                                     .files = lists,
                                      .erasures = options.settings.memory.disk + "/answers-erased",
                                      .clock = clock,
                                      .wall = stamps.clock()});
@@ -159,8 +204,9 @@ void Service::State::open_archive() {
 Result<void> Service::State::start() {
   const Settings& settings = options.settings;
   AFI_TRY(const Secret root, secret());
+  AFI_TRY_VOID(seal());
   ReuseOptions kept{
-      .budget = settings.memory.budget, .policy = settings.memory.policy, .tier = disk.get()};
+      .budget = settings.memory.budget, .policy = settings.memory.policy, .tier = tier};
   // Also while answers.enabled is false: it may be said otherwise when the settings are read again.
   kept.answers = AnswerReuse{.rules = {}, .ttl = settings.answers.ttl, .in_serve = false};
   AFI_TRY(kept.pressure.gauge, gauge_of(settings.memory.governor, files));
