@@ -448,6 +448,11 @@ void add_answers(std::vector<Setting<Settings>>& table) {
       kAtReload, answers(&AnswerSettings::verify_share), kShare);
   add({"answers.max_answer", "Larger ones are not kept."}, kAtReload,
       answers(&AnswerSettings::max_answer), between(1_KiB, 1_GiB));
+  add({"answers.hit_floor",
+       "Whose hits take as long as asking did, so that time tells nothing: off, shared or all."},
+      kAtReload, answers(&AnswerSettings::hit_floor), one_of({"off", "shared", "all"}));
+  add({"answers.least_hit_time", "And at least so long."}, kAtReload,
+      answers(&AnswerSettings::least_hit_time), between<Duration>(0ms, std::chrono::minutes(10)));
 }
 
 void add_limits(std::vector<Setting<Settings>>& table) {
