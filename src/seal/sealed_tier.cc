@@ -28,8 +28,8 @@ Result<void> SealedTier::put(const TierKey& key, const EntryMeta& meta,
   if (!sealed.has_value()) return refuse(sealed.error().code, sealed.error().message);
   const auto done = seal_entry(keys_, key, meta, bytes, (*sealed)->bytes());
   if (!done.has_value()) return refuse(done.error().code, done.error().message);
-  // Forms and cost are inside.
-  AFI_TRY_VOID(tier_.put(key, {}, (*sealed)->bytes()));
+  // Forms are inside; the cost is, too, and outside for whoever weighs a load before it is made.
+  AFI_TRY_VOID(tier_.put(key, {.cost = meta.cost}, (*sealed)->bytes()));
   const MutexLock lock(mutex_);
   foreign_.erase(key);
   return {};
@@ -38,14 +38,31 @@ Result<void> SealedTier::put(const TierKey& key, const EntryMeta& meta,
 Result<std::optional<TierEntry>> SealedTier::get(const TierKey& key, MemoryBudget& room) {
   AFI_TRY(const std::optional<TierEntry> sealed, tier_.get(key, room));
   if (!sealed.has_value()) return std::nullopt;
-  const std::size_t size = sealed->bytes.size();
+  return open(key, *sealed, room);
+}
+
+std::vector<Result<std::optional<TierEntry>>> SealedTier::get_all(std::span<const TierKey> keys,
+                                                                  MemoryBudget& room) {
+  auto all = tier_.get_all(keys, room);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (!all[i].has_value() || !all[i]->has_value()) continue;
+    // Not in place: what is sealed goes before the next is opened.
+    const TierEntry sealed = **std::exchange(all[i], std::optional<TierEntry>());
+    all[i] = open(keys[i], sealed, room);
+  }
+  return all;
+}
+
+Result<std::optional<TierEntry>> SealedTier::open(const TierKey& key, const TierEntry& sealed,
+                                                  MemoryBudget& room) {
+  const std::size_t size = sealed.bytes.size();
   const auto opened = AlignedBytes::create(size < kSealHeader ? 0 : size - kSealHeader, room);
   if (!opened.has_value()) {
     const MutexLock lock(mutex_);
     ++without_room_;
     return std::unexpected(opened.error());
   }
-  OpenedEntry entry = open_entry(keys_, key, sealed->bytes, (*opened)->bytes());
+  OpenedEntry entry = open_entry(keys_, key, sealed.bytes, (*opened)->bytes());
   if (entry.state != SealState::kOpened) {
     not_opened(key, entry.state);
     return std::nullopt;
@@ -70,10 +87,20 @@ void SealedTier::not_opened(const TierKey& key, SealState state) {
   foreign_.insert(key);
 }
 
-bool SealedTier::may_hold(const TierKey& key) const {
-  if (!tier_.may_hold(key)) return false;
+bool SealedTier::is_foreign(const TierKey& key) const {
   const MutexLock lock(mutex_);
-  return !foreign_.contains(key);
+  return foreign_.contains(key);
+}
+
+bool SealedTier::may_hold(const TierKey& key) const {
+  return tier_.may_hold(key) && !is_foreign(key);
+}
+
+bool SealedTier::holds(const TierKey& key) const { return tier_.holds(key) && !is_foreign(key); }
+
+std::optional<EntryOutline> SealedTier::outline(const TierKey& key) const {
+  if (is_foreign(key)) return std::nullopt;
+  return tier_.outline(key);
 }
 
 TierStats SealedTier::stats() const {

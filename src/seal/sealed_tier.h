@@ -9,6 +9,7 @@
 #include <string>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "afterimage/memory/tier.h"
 #include "afterimage/platform/mutex.h"
@@ -18,8 +19,9 @@
 namespace afterimage {
 
 /// Any tier, with entries that are sealed on their way in and opened on their way out: whoever
-/// holds the tier's bytes (a disk, another machine) learns how many entries there are, how large
-/// and under which keys, and can take them away; but not read, make, change or exchange them.
+/// holds the tier's bytes (a disk, another machine) learns how many entries there are, how large,
+/// how costly and under which keys, and can take them away; but not read, make, change or exchange
+/// them.
 ///
 /// Unit     As the tier below; an entry takes some 128 bytes more.
 /// Errors   See Tier. What does not open is a miss and counted as damaged. Entries of another key,
@@ -39,17 +41,25 @@ class SealedTier final : public Tier {
   Result<void> put(const TierKey& key, const EntryMeta& meta,
                    std::span<const std::byte> bytes) override;
   Result<std::optional<TierEntry>> get(const TierKey& key, MemoryBudget& room) override;
+  std::vector<Result<std::optional<TierEntry>>> get_all(std::span<const TierKey> keys,
+                                                        MemoryBudget& room) override;
   Result<void> erase(const TierKey& key) override { return tier_.erase(key); }
   Result<void> flush() override { return tier_.flush(); }
   [[nodiscard]] bool may_hold(const TierKey& key) const override;
+  [[nodiscard]] bool holds(const TierKey& key) const override;
+  void find_out(std::span<const TierKey> keys) override { tier_.find_out(keys); }
   [[nodiscard]] bool awaits(const TierKey& key) const override { return tier_.awaits(key); }
+  [[nodiscard]] std::optional<EntryOutline> outline(const TierKey& key) const override;
   [[nodiscard]] TierStats stats() const override;
 
  private:
   /// Of entries that another key sealed, or none; when there are more, they are looked at again.
   static constexpr std::size_t kMostForeign = 65'536;
   std::unexpected<Error> refuse(ErrorCode code, std::string message);
+  Result<std::optional<TierEntry>> open(const TierKey& key, const TierEntry& sealed,
+                                        MemoryBudget& room);
   void not_opened(const TierKey& key, SealState state);
+  [[nodiscard]] bool is_foreign(const TierKey& key) const;
 
   Tier& tier_;
   const SealKeys keys_;

@@ -179,6 +179,20 @@ TEST_F(SealedTierTest, WhatWasNeverSealedIsNotServed) {
   EXPECT_TRUE(holds(tier, 1));
 }
 
+// The tier below is told a cost, so that loads can be weighed, and is not believed.
+TEST_F(SealedTierTest, TheCostThatCountsIsTheOneInside) {
+  SealedTier tier(host, keys_of("1"), memory);
+  put(tier, 7);
+  EXPECT_EQ(tier.outline(tier_key(7))->cost, Duration(7));
+  std::vector<std::byte> bytes;
+  {
+    const auto entry = host.get(tier_key(7), room).value();
+    bytes.assign(entry->bytes.begin(), entry->bytes.end());
+  }
+  ASSERT_TRUE(host.put(tier_key(7), {.cost = Duration(99)}, bytes).has_value());
+  EXPECT_EQ(tier.get(tier_key(7), room).value()->meta.cost, Duration(7));
+}
+
 TEST_F(SealedTierTest, WithoutMemoryToSealNothingIsPut) {
   MemoryBudget narrow(1_KiB);
   SealedTier tier(host, keys_of("1"), narrow);
