@@ -152,6 +152,17 @@ def rows_digest():
     return rows
 
 
+def rows_seal():
+    rows = []
+    for size in [64 << 10, 1 << 20, 16 << 20]:
+        for where in ["Disk", "Memory"]:
+            for call, word in [("Get", "read"), ("Put", "written")]:
+                name = f"BM_{call}{where}"
+                rows.append((f"16 entries of {size >> 10:,} KiB {word}, {where.lower()}", f"{name}Sealed/{size}/real_time",
+                             f"{name}Plain/{size}/real_time", "the same tier, not encrypted", None, False))
+    return rows
+
+
 def match_name(cached, length, kind=0, washed=0):
     return f"BM_PrefixCacheMatch/cached:{cached}/tokens:{length}/kind:{kind}/washed:{washed}"
 
@@ -375,6 +386,7 @@ def main():
     run_cpp(arguments.build, "semantic", results, 3, min_time)
     if python_with_faiss() is not None:
         run_peer("answers_faiss", results, python_with_faiss())
+    run_cpp(arguments.build, "seal", results, 3, min_time)
     run_cpp(arguments.build, "governor", results, 3, min_time)
     run_cpp(arguments.build, "engine", results, 3, min_time, only="Encode|Prefill|Decode")
     progress("")
@@ -385,7 +397,8 @@ def main():
               "digest": table("Content digest", rows_digest(), results),
               "prefix": table("Prefix cache", rows_prefix(), results),
               "ledger": table("Scheduler's ledger", rows_ledger(), results),
-              "semantic": table("Answers", rows_semantic(), results)}
+              "semantic": table("Answers", rows_semantic(), results),
+              "seal": table("Encryption, beside the same tier without", rows_seal(), results)}
     tables["unsafe"] = unsafe(arguments.build, python_with_faiss() or sys.executable)
     prefix_matrix(results)
     print("\nReference engine, what a hit saves\n")

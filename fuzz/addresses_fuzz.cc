@@ -20,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (const auto url = allowed_url(text, settings); url.has_value()) {
     AFI_CHECK(url->host == "images.example.org" || url->host.ends_with(".example.net") ||
               url->host == "2606:4700::1");
-    AFI_CHECK(url->port == (url->host.ends_with("net") ? "8080" : "80"));
+    AFI_CHECK(url->port == (url->host.ends_with("net") ? "8080" : url->tls ? "443" : "80"));
     AFI_CHECK(canonical_host(url->host).value() == url->host);
     for (const char c : url->target) AFI_CHECK(c > ' ' && c < 0x7F);
   }

@@ -187,7 +187,11 @@ void read_cache_control(std::string_view list, CacheWish& wish) {
 }
 
 void read_pragma(std::string_view list, bool& no_cache) {
-  while (!list.empty()) no_cache = no_cache || ascii::lowered(take_item(list)) == "no-cache";
+  while (!list.empty()) {
+    // Taken first: an item that is not looked at would stay, and the list would never end.
+    const std::string_view item = take_item(list);
+    no_cache = no_cache || ascii::lowered(item) == "no-cache";
+  }
 }
 
 // Our own headers: a value that is none is refused.

@@ -99,6 +99,8 @@ TEST(CacheWish, RepeatedHeadersAreOneList) {
 TEST(CacheWish, PragmaSpeaksOnlyWhereCacheControlIsSilent) {
   EXPECT_TRUE(wish_of({{"Pragma", "no-cache"}}).no_cache);
   EXPECT_TRUE(wish_of({{"pragma", "x, No-Cache"}}).no_cache);
+  EXPECT_TRUE(wish_of({{"Pragma", "no-cache, no-cache"}}).no_cache) << "and it returns";
+  EXPECT_TRUE(wish_of({{"Pragma", "no-cache"}, {"Pragma", "a, b"}}).no_cache);
   EXPECT_FALSE(wish_of({{"Pragma", "nothing"}}).no_cache);
   EXPECT_FALSE(wish_of({{"Pragma", "no-cache"}, {"Cache-Control", "max-age=60"}}).no_cache);
   EXPECT_FALSE(wish_of({{"Cache-Control", ""}, {"Pragma", "no-cache"}}).no_cache);

@@ -57,6 +57,8 @@ struct MemorySettings {
   std::string policy = "worth";
   std::string disk;  // a folder; empty: memory only
   Bytes disk_size = 64_GiB;
+  std::string encrypt_key_file;  // what is kept there is sealed; empty, both: it is not
+  std::string encrypt_key_env;   // an environment variable instead
 
   bool operator==(const MemorySettings&) const = default;
   /// What is watched, so that caches give back what others need: "auto", this machine or the
@@ -84,6 +86,10 @@ struct AnswerSettings {
   bool finish_abandoned = false;     // all clients left: let the upstream finish, for the cache
   double verify_share = 0.01;        // of hits looser than exact: asked all the same, and compared
   Bytes max_answer = 4_MiB;          // larger ones are not kept
+  /// Whose hits take as long as the answer took: "off", "shared" (tenants of a group, and those
+  /// without a key, who are one) or "all".
+  std::string hit_floor = "off";
+  Duration least_hit_time{0};  // and at least so long
 
   bool operator==(const AnswerSettings&) const = default;
 };

@@ -421,6 +421,11 @@ void add_answers(std::vector<Setting<Settings>>& table) {
       memory(&MemorySettings::disk), or_empty(check_folder));
   add({"memory.disk_size", "How much of that folder is used."}, kAtStart,
       memory(&MemorySettings::disk_size), between(1_MiB, Bytes(1ULL << 60U)));
+  add({"memory.encrypt_key_file",
+       "Keys of 64 hex digits, one a line: the first encrypts what is kept in that folder."},
+      kAtStart, memory(&MemorySettings::encrypt_key_file), or_empty(check_absolute));
+  add({"memory.encrypt_key_env", "The environment variable that holds them, instead."}, kAtStart,
+      memory(&MemorySettings::encrypt_key_env), or_empty(check_variable));
 
   add({"memory.governor",
        "auto, or a control group's folder: give back what others need; empty: keep the budget."},
@@ -460,6 +465,11 @@ void add_answers(std::vector<Setting<Settings>>& table) {
       kAtReload, answers(&AnswerSettings::verify_share), kShare);
   add({"answers.max_answer", "Larger ones are not kept."}, kAtReload,
       answers(&AnswerSettings::max_answer), between(1_KiB, 1_GiB));
+  add({"answers.hit_floor",
+       "Whose hits take as long as asking did, so that time tells nothing: off, shared or all."},
+      kAtReload, answers(&AnswerSettings::hit_floor), one_of({"off", "shared", "all"}));
+  add({"answers.least_hit_time", "And at least so long."}, kAtReload,
+      answers(&AnswerSettings::least_hit_time), between<Duration>(0ms, std::chrono::minutes(10)));
 }
 
 void add_limits(std::vector<Setting<Settings>>& table) {

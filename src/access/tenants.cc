@@ -267,7 +267,8 @@ Result<Tenant> Tenants::State::answer(Listed& tenant, std::string_view name_spac
                 .keeps_in = tenant_id(tenant.kind, tenant.keeps_in, name_space),
                 .max_bytes = tenant.max_bytes,
                 .max_entries = tenant.max_entries,
-                .serve = tenant.serve};
+                .serve = tenant.serve,
+                .shares = tenant.kind == "group"};
 }
 
 Tenants::Tenants(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -287,7 +288,8 @@ Result<Tenant> Tenants::identify(std::optional<std::string_view> authorization,
   AFI_TRY(const std::string_view key, key_of(authorization, api_key));
   if (key.empty()) {
     if (state_->refuse_unknown) return refuse_key("send an API key: Authorization: Bearer KEY");
-    return Tenant{.name = "anonymous", .keeps_in = tenant_id("anonymous", "", name_space)};
+    return Tenant{
+        .name = "anonymous", .keeps_in = tenant_id("anonymous", "", name_space), .shares = true};
   }
   const KeyDigest digest = state_->blind(sha256(std::as_bytes(std::span(key))));
   if (const auto it = state_->by_key.find(digest); it != state_->by_key.end()) {

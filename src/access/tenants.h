@@ -23,6 +23,7 @@ struct Tenant {
   std::optional<Bytes> max_bytes = std::nullopt;
   std::optional<std::uint64_t> max_entries = std::nullopt;
   std::optional<TextRung> serve = std::nullopt;
+  bool shares = false;  // others keep in the same namespace
 };
 
 /// Tells tenants apart by their API keys ("Authorization: Bearer …", or "api-key", "x-api-key").

@@ -21,6 +21,7 @@
 #include "afterimage/pressure/linux_gauges.h"
 #include "afterimage/remote/shared_store.h"
 #include "afterimage/residency/policies.h"
+#include "afterimage/seal/sealed_tier.h"
 #include "cli/engine_call.h"
 #include "cli/remote_call.h"
 #include "cli/verbs.h"
@@ -43,13 +44,19 @@ struct RunCall {
   std::string disk;
   std::uint64_t disk_budget = (16_GiB).value();
   RemoteCall remote;
+  std::string encrypt_key_file;
 };
 
 /// A folder of entries, open, and the secret under which they are found.
 struct Disk {
   std::unique_ptr<MemoryBudget> in_flight;
   std::unique_ptr<DiskTier> tier;
+  std::unique_ptr<SealedTier> sealed;  // nullptr: entries are kept as they are
   Secret secret{};
+
+  [[nodiscard]] Tier& entries() const {
+    return sealed != nullptr ? static_cast<Tier&>(*sealed) : *tier;
+  }
 };
 
 ExitCode wrong_call(const Error& error) {
@@ -57,23 +64,35 @@ ExitCode wrong_call(const Error& error) {
   return ExitCode::kWrongCall;
 }
 
-Result<Disk> open_disk(const RunCall& call, World& world) {
+Result<Disk> open_disk(const RunCall& call, std::optional<SealKeys> keys, World& world) {
   Disk disk;
   DiskTierOptions options;
   options.log.capacity = Bytes(call.disk_budget);
   options.log.append_patience = std::chrono::seconds(2);  // nobody waits for this program
   // Besides --budget, since it is there before anything is kept.
   const Bytes batches(options.log.batch_bytes.value() * options.log.batches);
-  disk.in_flight = std::make_unique<MemoryBudget>(batches + 64_MiB);
+  disk.in_flight = std::make_unique<MemoryBudget>(batches + 128_MiB);
   AFI_TRY(disk.tier, DiskTier::open(call.disk, options, *disk.in_flight, world.clock));
   AFI_TRY(disk.secret, store_secret(call.disk));
+  if (keys.has_value()) {
+    disk.sealed = std::make_unique<SealedTier>(*disk.tier, *std::move(keys), *disk.in_flight);
+  }
   return disk;
 }
 
-/// A disk that cannot be used costs reuse and nothing else: the work goes on without it.
-std::optional<Disk> open_disk_or_go_on(const RunCall& call, World& world) {
+/// nullopt: entries are kept as they are.
+Result<std::optional<SealKeys>> seal_keys(const RunCall& call) {
+  if (call.encrypt_key_file.empty()) return std::nullopt;
+  AFI_TRY(auto keys, SealKeys::read(call.encrypt_key_file));
+  return std::optional(std::move(keys));
+}
+
+/// A disk that cannot be used costs reuse and nothing else: the work goes on without it. Keys that
+/// cannot be read end the call: nothing is kept in the clear that was to be sealed.
+Result<std::optional<Disk>> open_disk_or_go_on(const RunCall& call, World& world) {
+  AFI_TRY(auto keys, seal_keys(call));
   if (call.disk.empty()) return std::nullopt;
-  auto disk = open_disk(call, world);
+  auto disk = open_disk(call, std::move(keys), world);
   if (disk.has_value()) return *std::move(disk);
   fmt::print(stderr, "afterimage run: going on without --disk: {}\n", disk.error().message);
   return std::nullopt;
@@ -104,6 +123,10 @@ Result<std::shared_ptr<PressureGauge>> make_gauge(const std::string& where, cons
 }
 
 Result<RunReport> work(const RunCall& call, World& world) {
+  if (!call.encrypt_key_file.empty() && call.disk.empty() && call.remote.url.empty()) {
+    return fail(ErrorCode::kInvalidArgument,
+                "--encrypt-key-file is for what --disk or --remote keeps: name one of them");
+  }
   AFI_TRY_VOID(
       check_sharing({.remote = {.url = call.remote.url}, .secret_file = call.remote.secret_file}));
   AFI_TRY(auto gauge, make_gauge(call.governor, world));
@@ -116,16 +139,23 @@ Result<RunReport> work(const RunCall& call, World& world) {
                                .policy = call.policy,
                                .pressure = {.gauge = std::move(gauge)}},
                      .record = !call.record.empty()};
-  const std::optional<Disk> disk = open_disk_or_go_on(call, world);
+  AFI_TRY(const std::optional<Disk> disk, open_disk_or_go_on(call, world));
   AFI_TRY(const auto remote, open_remote(call, world));
+  MemoryBudget sealing(64_MiB);
+  std::optional<SealedTier> sealed_remote;
   std::vector<Tier*> tiers;
   if (disk.has_value()) {
-    tiers.push_back(disk->tier.get());
+    tiers.push_back(&disk->entries());
     options.disk = disk->tier.get();
     options.secret = disk->secret;
   }
   if (remote != nullptr) {
-    tiers.push_back(&remote->tier());
+    AFI_TRY(auto keys, seal_keys(call));
+    if (keys.has_value()) {
+      sealed_remote.emplace(remote->tier(), *std::move(keys), sealing);
+    }
+    tiers.push_back(sealed_remote.has_value() ? static_cast<Tier*>(&*sealed_remote)
+                                              : &remote->tier());
     options.remote = &remote->tier();
     options.reuse.others = &remote->turns();
   }
@@ -205,6 +235,10 @@ void add_run(CLI::App& program, World& world, ExitCode& code) {
   verb->add_option("--remote-ttl", call->remote.ttl, "What is put there is forgotten after so long")
       ->capture_default_str()
       ->type_name("TIME");
+  verb->add_option("--encrypt-key-file", call->encrypt_key_file,
+                   "Encrypt what is kept there (AES-256-GCM): keys of 64 hex digits, one\n"
+                   "a line, the first encrypts and all decrypt; readable by its owner only")
+      ->type_name("FILE");
   verb->add_option("--policy", call->policy, "Who leaves first when the memory is full")
       ->check(CLI::IsMember(std::vector<std::string>(policy_names().begin(), policy_names().end())))
       ->capture_default_str();

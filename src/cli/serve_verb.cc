@@ -27,6 +27,7 @@ struct ServeCall {
   std::string upstream;
   EngineCall engine;
   RemoteCall remote;
+  std::string encrypt_key_file;
   int port = -1;
   int admin_port = -1;
   bool print_config = false;
@@ -70,6 +71,7 @@ Result<Settings> settings_of(const ServeCall& call, const Files& files) {
   }
   if (!call.remote.secret_file.empty()) settings.secret_file = call.remote.secret_file;
   AFI_TRY_VOID(check_sharing(settings));
+  if (!call.encrypt_key_file.empty()) settings.memory.encrypt_key_file = call.encrypt_key_file;
   if (call.port >= 0) settings.listen.port = static_cast<std::uint16_t>(call.port);
   if (call.admin_port >= 0) settings.admin.port = static_cast<std::uint16_t>(call.admin_port);
   return settings;
@@ -177,6 +179,10 @@ void add_serve(CLI::App& program, World& world, ExitCode& code) {
                    "The dashboard, instead of admin.port (8081); 0: any")
       ->check(CLI::Range(0, 65535))
       ->type_name("N");
+  verb->add_option("--encrypt-key-file", call->encrypt_key_file,
+                   "Encrypt what is kept in memory.disk under these keys, instead of\n"
+                   "memory.encrypt_key_file")
+      ->type_name("FILE");
   verb->add_flag("--print-config", call->print_config,
                  "Print every setting, explained, as a file for --config, and end");
   verb->add_flag("--check", call->check, "Check the settings and end");

@@ -19,7 +19,7 @@ namespace afterimage {
 Result<std::array<std::byte, 32>> store_secret(const std::string& folder);
 
 /// The secret in a file that an operator has made: 32 bytes, for its owner only. For processes that
-/// share what they keep.
+/// share what they keep. Links are followed: that is how secrets are mounted.
 ///
 /// Errors   As store_secret; and kNotFound, with how to make one.
 /// Threads  Any.

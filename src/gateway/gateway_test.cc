@@ -5,6 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -21,6 +25,7 @@ using testing::ask;
 using ::testing::HasSubstr;
 using testing::json;
 using testing::Model;
+using ::testing::Not;
 using testing::question;
 using testing::Running;
 using testing::Said;
@@ -339,6 +344,181 @@ TEST(Gateway, AnswersOutliveTheProcess) {
   EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "HIT");
   EXPECT_EQ(running.chat(question("gone")).header("X-Cache"), "MISS") << "what was erased stays so";
   EXPECT_EQ(running.model.asked(), 3);
+}
+
+/// A file of the test's that only its owner may read.
+std::string private_file(const TemporaryFolder& folder, const std::string& name,
+                         const std::string& content) {
+  const std::string path = folder.file(name);
+  std::ofstream(path) << content;
+  std::filesystem::permissions(
+      path, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  return path;
+}
+
+TEST(Gateway, WithAKeyNothingOnTheDiskCanBeReadAndEverythingIsFoundAgain) {
+  const TemporaryFolder folder;
+  const TemporaryFolder secrets;
+  const std::string keys = private_file(secrets, "keys", std::string(64, '1') + "\n");
+  Running running("[memory]\ndisk = \"" + folder.path() +
+                  "\"\ndisk_size = \"64 MiB\"\nencrypt_key_file = \"" + keys + "\"\n");
+  running.chat(question("a telling question"));
+  running.chat(question("an erased question"));
+  const json erased = running.admin("GET", "/admin/api/entries?q=erased");
+  running.admin("POST", "/admin/api/invalidate",
+                json{{"entry", erased["entries"][0]["id"]}, {"dry_run", false}}.dump());
+  running.service.reset();
+  std::size_t files = 0;
+  for (const auto& file : std::filesystem::directory_iterator(folder.path())) {
+    std::ifstream in(file.path(), std::ios::binary);
+    const std::string content((std::istreambuf_iterator<char>(in)), {});
+    EXPECT_FALSE(content.contains("telling question")) << file.path();
+    EXPECT_FALSE(content.contains("erased question")) << file.path();
+    EXPECT_FALSE(content.contains("answer")) << file.path();
+    ++files;
+  }
+  EXPECT_GE(files, 4U) << "lock, store, secret, a segment, the list of what was erased";
+  running.service = running.start();
+  EXPECT_EQ(running.chat(question("a telling question")).header("X-Cache"), "HIT");
+  EXPECT_EQ(running.chat(question("an erased question")).header("X-Cache"), "MISS");
+
+  running.service.reset();
+  private_file(secrets, "keys", std::string(64, '2') + "\n");
+  running.service = running.start();
+  EXPECT_EQ(running.chat(question("a telling question")).header("X-Cache"), "MISS");
+  running.service.reset();
+  private_file(secrets, "keys", std::string(64, '1') + "\n");
+  running.service = running.start();
+  EXPECT_EQ(running.chat(question("a telling question")).header("X-Cache"), "HIT")
+      << "a wrong key loses nothing";
+}
+
+TEST(Gateway, KeysAndSecretsThatCannotBeReadEndTheStart) {
+  const TemporaryFolder folder;
+  const std::string open_to_all = folder.file("keys");
+  std::ofstream(open_to_all) << std::string(64, '1') << "\n";
+  std::filesystem::permissions(open_to_all, std::filesystem::perms(0644));
+  SystemClock clock;
+  SystemWallClock wall;
+  for (const std::string& said :
+       {"[memory]\nencrypt_key_file = \"" + open_to_all + "\"\n",
+        std::string("[memory]\nencrypt_key_file = \"/no/such\"\n"),
+        std::string("[memory]\nencrypt_key_env = \"AFI_NOT_SET\"\n"),
+        std::string("secret_file = \"/no/such\"\n"), "secret_file = \"" + open_to_all + "\"\n"}) {
+    const Settings settings =
+        parse_settings(said +
+                           "[listen]\nport = 0\n[admin]\nport = 0\n[upstream]\nurl = "
+                           "\"http://127.0.0.1:9\"\n",
+                       "test")
+            .value();
+    const auto service =
+        Service::start({.settings = settings,
+                        .read_settings = [&] { return Result<Settings>(settings); },
+                        .engine = nullptr,
+                        .version = "test",
+                        .log = [](std::string_view) { return true; }},
+                       clock, wall);
+    ASSERT_FALSE(service.has_value()) << said;
+    EXPECT_EQ(service.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_THAT(service.error().message, Not(HasSubstr("1111")));
+  }
+}
+
+TEST(Gateway, TheInstallationsSecretIsThatOfTheFile) {
+  const TemporaryFolder folder;
+  const TemporaryFolder secrets;
+  const std::string secret = private_file(secrets, "secret", std::string(32, 's'));
+  const std::string disk = "[memory]\ndisk = \"" + folder.path() + "\"\ndisk_size = \"64 MiB\"\n";
+  Running running(disk);
+  running.text = "secret_file = \"" + secret + "\"\n" + running.text;
+  running.service.reset();
+  std::filesystem::remove_all(folder.path());
+  running.service = running.start();
+  running.chat(question("Q"));
+  EXPECT_FALSE(std::filesystem::exists(folder.file("secret"))) << "it stands elsewhere";
+  running.service.reset();
+  running.service = running.start();
+  EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "HIT");
+  running.service.reset();
+  private_file(secrets, "secret", std::string(32, 't'));
+  running.service = running.start();
+  EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "MISS") << "another installation";
+}
+
+constexpr const char* kGroup =
+    "[[tenancy.tenants]]\nname = \"a\"\nkey_sha256 = "
+    "[\"ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb\"]\ngroup = \"g\"\n"
+    "[[tenancy.tenants]]\nname = \"b\"\nkey_sha256 = "
+    "[\"3e23e8160039594a33894f6564e1b1348bbd7a0088d42c4acb73eeaed59c009d\"]\ngroup = \"g\"\n"
+    "[[tenancy.tenants]]\nname = \"alone\"\nkey_sha256 = "
+    "[\"2e7d2c03a9507ae265ecf5b5356885a53393a2029d241394997265a1a25aefc6\"]\n";
+constexpr const char* kKeyA = "Authorization: Bearer a\r\n";
+constexpr const char* kKeyB = "Authorization: Bearer b\r\n";
+constexpr const char* kKeyAlone = "Authorization: Bearer c\r\n";
+
+Duration time_of(const std::function<void()>& work) {
+  const SystemClock clock;
+  const Duration before = clock.now();
+  work();
+  return clock.now() - before;
+}
+
+TEST(Gateway, AHitInAGroupIsAsSlowAsAskingWasAndSaysNothing) {
+  using namespace std::chrono_literals;
+  Running running(std::string("[answers]\nhit_floor = \"shared\"\n") + kGroup);
+  running.model.answers([](const HttpRequest& request, const Responder& responder) {
+    std::this_thread::sleep_for(300ms);
+    Model::chat(request, responder);
+  });
+  const Said miss = running.chat(question("Q"), kKeyA);
+  Said hit;
+  EXPECT_GE(time_of([&] { hit = running.chat(question("Q"), kKeyB); }), 300ms);
+  EXPECT_EQ(running.model.asked(), 1);
+  EXPECT_EQ(json::parse(hit.body)["choices"], json::parse(miss.body)["choices"]);
+  for (const char* name : {"X-Cache", "X-Cache-Source", "Cache-Status", "Age"}) {
+    EXPECT_EQ(hit.header(name), "") << name;
+    EXPECT_EQ(miss.header(name), "") << name;
+  }
+  // Who keeps for himself alone may know what he asked.
+  running.chat(question("Q"), kKeyAlone);
+  EXPECT_EQ(running.chat(question("Q"), kKeyAlone).header("X-Cache"), "HIT");
+}
+
+TEST(Gateway, WhatIsHiddenCannotBeAskedFor) {
+  Running running(std::string("[answers]\nhit_floor = \"shared\"\n") + kGroup);
+  running.chat(question("Q"), kKeyA);
+  const std::string only = std::string(kKeyB) + "Cache-Control: only-if-cached\r\n";
+  const Said kept = running.chat(question("Q"), only);
+  const Said never = running.chat(question("never asked"), only);
+  EXPECT_EQ(kept.status, 504U);
+  EXPECT_EQ(kept.body, never.body);
+}
+
+TEST(Gateway, AHitTakesAtLeastWhatTheSettingSays) {
+  using namespace std::chrono_literals;
+  Running running("[answers]\nhit_floor = \"all\"\nleast_hit_time = \"200 ms\"\n");
+  running.chat(question("Q"));
+  EXPECT_GE(time_of([&] { running.chat(question("Q")); }), 200ms);
+  EXPECT_EQ(running.model.asked(), 1);
+}
+
+TEST(Gateway, WhoIsHiddenFromDoesNotJoinTheAnswerOfAnother) {
+  Running running(std::string("[answers]\nhit_floor = \"shared\"\n") + kGroup);
+  std::mutex mutex;
+  std::vector<Responder> waiting;
+  running.model.answers([&](const HttpRequest&, const Responder& responder) {
+    const std::scoped_lock lock(mutex);
+    waiting.push_back(responder);
+  });
+  std::thread one([&] { running.chat(question("Q"), kKeyA); });
+  running.model.wait_asked(1);
+  std::thread other([&] { running.chat(question("Q"), kKeyB); });
+  running.model.wait_asked(2);  // or this waits for ever
+  for (const Responder& responder : waiting) {
+    responder.reply({.headers = {{"Content-Type", "application/json"}}, .body = Model::said("x")});
+  }
+  one.join();
+  other.join();
 }
 
 TEST(Gateway, AFolderThatCannotBeUsedCostsNothingElse) {

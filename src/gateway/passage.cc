@@ -189,6 +189,8 @@ void Passage::look() {
   if (!identify_request()) return pass_on();
   decide_limit();
   if (!may_reuse_) return pass_on();
+  // An answer to "is it kept?" is what is hidden.
+  if (hides_hits() && wish_.only_if_cached) return ask_the_model();
   landed_ = gateway_.broadcasts().landed();
   AnswerCache& cache = *gateway_.parts().reuse.answer_cache();
   if (wish_.no_cache) {
@@ -312,7 +314,8 @@ void Passage::answer_from_cache(AnswerLookup& found, const ApiRecord& record) {
   decision_.rung = to_string(step.rung);
   decision_.reason = "served";
   decision_.why = "the same was answered before";
-  const Duration took = gateway_.parts().clock.now() - arrived_;
+  const Duration wait = hides_hits() ? held_back(found.saved) : Duration(0);
+  const Duration took = gateway_.parts().clock.now() - arrived_ + wait;
   decision_.saved = std::max(Duration(0), found.saved - took);
   decision_.saved_prompt_tokens = found.answer->prompt_tokens.value();
   decision_.saved_output_tokens = found.answer->output_tokens.value();
@@ -323,13 +326,32 @@ void Passage::answer_from_cache(AnswerLookup& found, const ApiRecord& record) {
   std::string body = api_->stream ? record.events(stamp, api_->include_usage) : record.body(stamp);
   decision_.first_byte = took;
   if (step.rung != TextRung::kExact) compare_later(found, record);
-  reply(200, std::move(headers), std::move(body),
-        {.outcome = CacheOutcome::kHit,
-         .detail = decision_.rung,
-         .stored = false,
-         .age = step.age,
-         .ttl = found.left});
-  over();
+  const CacheReport report{.outcome = CacheOutcome::kHit,
+                           .detail = decision_.rung,
+                           .stored = false,
+                           .age = step.age,
+                           .ttl = found.left};
+  if (wait <= Duration(0)) {
+    reply(200, std::move(headers), std::move(body), report);
+    return over();
+  }
+  IoThreads& threads = gateway_.parts().threads;
+  threads.post_after(threads.here_or_next(), wait,
+                     [self = shared_from_this(), headers = std::move(headers),
+                      body = std::move(body), report]() mutable {
+                       self->reply(200, std::move(headers), std::move(body), report);
+                       self->over();
+                     });
+}
+
+bool Passage::hides_hits() const {
+  const std::string& floor = in_force_->settings.answers.hit_floor;
+  return operation_.has_value() && (floor == "all" || (floor == "shared" && tenant_.shares));
+}
+
+Duration Passage::held_back(Duration saved) const {
+  const Duration floor = std::max(saved, in_force_->settings.answers.least_hit_time);
+  return std::max(Duration(0), arrived_ + floor - gateway_.parts().clock.now());
 }
 
 Decision Passage::explain() {
@@ -390,7 +412,7 @@ void Passage::refuse(unsigned status, std::string_view message, std::string_view
 void Passage::reply(unsigned status, HttpHeaders headers, HttpBody body,
                     const CacheReport& report) {
   decision_.status = status;
-  add_cache_headers(headers, report);
+  if (!hides_hits()) add_cache_headers(headers, report);
   headers.set("X-Request-Id", decision_.request_id);
   if (responder_.has_value()) {
     responder_->reply({.status = status, .headers = std::move(headers), .body = std::move(body)});

@@ -42,6 +42,10 @@ class Passage final : public std::enable_shared_from_this<Passage> {
   bool identify_request();
   void decide_limit();
   void answer_from_cache(AnswerLookup& found, const ApiRecord& record);
+  /// Whether neither time nor headers may tell this client what others asked.
+  [[nodiscard]] bool hides_hits() const;
+  /// How long an answer is held back that took `saved` when it was made.
+  [[nodiscard]] Duration held_back(Duration saved) const;
   void board();
   std::shared_ptr<Broadcast> start(const std::string& key);
   void ask(const std::shared_ptr<Broadcast>& broadcast);

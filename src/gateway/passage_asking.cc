@@ -31,6 +31,8 @@ std::string Passage::broadcast_key() const {
   key += api_->stream ? 's' : 'w';
   key += api_->include_usage ? 'u' : '-';
   key += wish_.no_cache ? 'n' : '-';
+  // Who joins another's answer has it sooner than who asks.
+  if (hides_hits()) key.append(std::to_string(tenant_.name.size())).append(":" + tenant_.name);
   return key + question_->text();
 }
 

@@ -3,6 +3,7 @@
 #include "afterimage/gateway/service.h"
 
 #include <algorithm>
+#include <optional>
 #include <thread>
 
 #include "afterimage/disk/disk_tier.h"
@@ -15,6 +16,8 @@
 #include "afterimage/platform/surroundings.h"
 #include "afterimage/pressure/linux_gauges.h"
 #include "afterimage/remote/shared_store.h"
+#include "afterimage/seal/sealed_files.h"
+#include "afterimage/seal/sealed_tier.h"
 
 namespace afterimage {
 namespace {
@@ -56,6 +59,21 @@ Result<std::string> upstream_key(const UpstreamSettings& settings) {
   return *std::move(key);
 }
 
+/// nullopt: what is kept is not sealed. Keys that are named and cannot be had are an error: nothing
+/// is kept in the clear that was to be sealed.
+Result<std::optional<SealKeys>> seal_keys(const MemorySettings& memory) {
+  const std::string& path = memory.encrypt_key_file;
+  const std::string& variable = memory.encrypt_key_env;
+  if (path.empty() && variable.empty()) return std::nullopt;
+  if (!path.empty() && !variable.empty()) {
+    return fail(ErrorCode::kInvalidArgument,
+                "memory.encrypt_key_file and memory.encrypt_key_env: only one of them");
+  }
+  auto keys = variable.empty() ? SealKeys::read(path) : SealKeys::from_environment(variable);
+  if (!keys.has_value()) return fail(ErrorCode::kInvalidArgument, keys.error().message);
+  return *std::move(keys);
+}
+
 /// nullptr: nothing is watched.
 Result<std::shared_ptr<PressureGauge>> gauge_of(const std::string& where, const Files& files) {
   if (where.empty()) return nullptr;
@@ -90,6 +108,8 @@ struct Service::State {
 
   Result<void> open_disk();
   Result<void> open_remote();
+  Result<void> seal();
+  void stack();
   Result<Secret> secret();
   void open_archive();
   Result<void> start();
@@ -105,6 +125,11 @@ struct Service::State {
   std::unique_ptr<MemoryBudget> in_flight;
   std::unique_ptr<DiskTier> disk;
   std::unique_ptr<SharedStore> remote;
+  MemoryBudget sealing{kTransfer};
+  std::unique_ptr<SealedTier> sealed_disk;
+  std::unique_ptr<SealedTier> sealed_remote;
+  std::unique_ptr<SealedFiles> sealed_files;
+  Tier* on_disk = nullptr;  // the disk's entries, sealed or not; nullptr: there is none
   std::unique_ptr<TierStack> tiers;
   std::unique_ptr<Reuse> reuse;
   MemoryBudget transfer{kTransfer};
@@ -152,30 +177,65 @@ Result<void> Service::State::open_remote() {
 
 Result<Secret> Service::State::secret() {
   const std::string& folder = options.settings.memory.disk;
-  if (!folder.empty()) {
-    const auto opened = open_disk();
-    if (opened.has_value()) {
-      // What all share is kept under the secret that all share, in the folder, too.
-      auto kept = options.settings.secret_file.empty()
-                      ? store_secret(folder)
-                      : secret_in_file(options.settings.secret_file);
-      if (kept.has_value() || !options.settings.secret_file.empty()) return kept;
-    } else {
-      log.error("disk_not_used", {{"folder", folder}, {"why", opened.error().message}});
-    }
+  const auto without_disk = [&](const Error& why) {
+    log.error("disk_not_used", {{"folder", folder}, {"why", why.message}});
     disk.reset();
+  };
+  if (!folder.empty()) {
+    if (const auto opened = open_disk(); !opened.has_value()) without_disk(opened.error());
   }
-  return options.settings.secret_file.empty() ? random_secret()
-                                              : secret_in_file(options.settings.secret_file);
+  // What all share is kept under the secret that all share, in the folder, too.
+  if (const std::string& said = options.settings.secret_file; !said.empty()) {
+    const auto kept = secret_in_file(said);
+    if (!kept.has_value()) return fail(ErrorCode::kInvalidArgument, kept.error().message);
+    return *kept;
+  }
+  if (disk != nullptr) {
+    const auto kept = store_secret(folder);
+    if (kept.has_value()) return *kept;
+    without_disk(kept.error());
+  }
+  return random_secret();
+}
+
+/// Between what leaves this process and everybody who keeps it.
+Result<void> Service::State::seal() {
+  const MemorySettings& memory = options.settings.memory;
+  AFI_TRY(auto of_disk, seal_keys(memory));
+  AFI_TRY(auto of_remote, seal_keys(memory));
+  AFI_TRY(auto of_files, seal_keys(memory));
+  if (!of_disk.has_value()) return {};
+  if (disk != nullptr) {
+    sealed_disk = std::make_unique<SealedTier>(*disk, *std::move(of_disk), sealing);
+    sealed_files = std::make_unique<SealedFiles>(files, *std::move(of_files));
+  }
+  if (remote != nullptr) {
+    sealed_remote = std::make_unique<SealedTier>(remote->tier(), *std::move(of_remote), sealing);
+  }
+  return {};
+}
+
+void Service::State::stack() {
+  std::vector<Tier*> all;
+  if (disk != nullptr) {
+    on_disk = sealed_disk != nullptr ? static_cast<Tier*>(sealed_disk.get()) : disk.get();
+    all.push_back(on_disk);
+  }
+  if (remote != nullptr) {
+    all.push_back(sealed_remote != nullptr ? static_cast<Tier*>(sealed_remote.get())
+                                           : &remote->tier());
+  }
+  if (!all.empty()) tiers = std::make_unique<TierStack>(std::move(all));
 }
 
 /// Without it answers end with the process, and requests are served all the same.
 void Service::State::open_archive() {
-  if (disk == nullptr || reuse->answer_cache() == nullptr) return;
-  auto opened = AnswerArchive::open({.tier = *disk,
+  if (on_disk == nullptr || reuse->answer_cache() == nullptr) return;
+  Files& lists = sealed_files != nullptr ? static_cast<Files&>(*sealed_files) : files;
+  auto opened = AnswerArchive::open({.tier = *on_disk,
                                      .transfer = transfer,
                                      .cache = *reuse->answer_cache(),
-                                     .files = files,
+                                     .files = lists,
                                      .erasures = options.settings.memory.disk + "/answers-erased",
                                      .clock = clock,
                                      .wall = stamps.clock()});
@@ -190,10 +250,8 @@ Result<void> Service::State::start() {
   const Settings& settings = options.settings;
   AFI_TRY(const Secret root, secret());
   AFI_TRY_VOID(open_remote());
-  std::vector<Tier*> all;
-  if (disk != nullptr) all.push_back(disk.get());
-  if (remote != nullptr) all.push_back(&remote->tier());
-  if (!all.empty()) tiers = std::make_unique<TierStack>(all);
+  AFI_TRY_VOID(seal());
+  stack();
   ReuseOptions kept{.budget = settings.memory.budget,
                     .policy = settings.memory.policy,
                     .tier = tiers.get(),

@@ -378,6 +378,10 @@ Awaitable<HttpCaller::State::Told> HttpCaller::State::hear(Call& call) {
     }
     if (parser->is_header_done() && !headed) {
       const unsigned status = parser->get().result_int();
+      if (status < 100) {
+        told.error = Error{ErrorCode::kCorruption, "a status that is none"};
+        co_return told;
+      }
       if (status >= 100 && status < 200) {
         begin();
         continue;

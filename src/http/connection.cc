@@ -224,7 +224,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   std::optional<Refusal> check_head() {
     const auto& head = parser_->get();
-    if (head.version() >= 11 && head.count(http::field::host) != 1) {
+    const std::size_t hosts = head.count(http::field::host);
+    if (hosts > 1 || (hosts == 0 && head.version() >= 11)) {
       ++server_->malformed;
       return Refusal{.status = 400, .why = "exactly one Host header is needed"};
     }

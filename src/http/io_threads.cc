@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
+#include <memory>
+#include <utility>
 
 #include "afterimage/http/io_threads_inside.h"
 
@@ -41,6 +43,13 @@ unsigned IoThreads::here_or_next() {
 
 void IoThreads::post(unsigned thread, std::function<void()> work) {
   net::asio::post(*inside_->loops.at(thread), std::move(work));
+}
+
+void IoThreads::post_after(unsigned thread, Duration wait, std::function<void()> work) {
+  const auto timer = std::make_shared<net::Timer>(*inside_->loops.at(thread), wait);
+  timer->async_wait([timer, work = std::move(work)](net::Failure error) {
+    if (!error) work();
+  });
 }
 
 void IoThreads::stop() {

@@ -5,6 +5,8 @@
 #include <functional>
 #include <memory>
 
+#include "afterimage/units.h"
+
 namespace afterimage {
 
 /// Threads that wait for the network. Each has a loop of its own, and whatever belongs to one
@@ -24,6 +26,8 @@ class IoThreads {
   /// The one this runs on; else each in turn.
   [[nodiscard]] unsigned here_or_next();
   void post(unsigned thread, std::function<void()> work);
+  /// Not before so long from now. What has not begun when the threads stop is dropped.
+  void post_after(unsigned thread, Duration wait, std::function<void()> work);
   /// Ends the loops, whatever they wait for, and waits for the threads. What was on its way is
   /// dropped. Once is enough.
   void stop();

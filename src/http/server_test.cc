@@ -120,6 +120,7 @@ TEST(HttpServer, WhatIsNoHttpIsRefusedAndHarmsNobody) {
       {"\x16\x03\x01 hello TLS\r\n\r\n", "400"},
       {"GET / HTTP/2.0\r\nHost: h\r\n\r\n", "400"},
       {"GET / HTTP/1.1\r\n\r\n", "400"},
+      {"GET / HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n", "400"},
       {"GET http://h/ HTTP/1.1\r\nHost: h\r\n\r\n", "400"},
       {"OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n", "400"},
       {"GET /\xC3\xA9 HTTP/1.1\r\nHost: h\r\n\r\n", "400"},

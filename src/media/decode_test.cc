@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+#include <vector>
+
 #include "afterimage/media/probe.h"
 #include "afterimage/media/testing/lies.h"
 #include "afterimage/testing/media_files.h"
@@ -95,6 +98,21 @@ Outcome decode(const MediaItem& item, const MediaLimits& limits = {}) {
 
 /// PNG's IEND, and the second eXIf that libpng writes before it.
 constexpr std::size_t kTrailer = 50;
+
+// CVE-2026-22773: a picture of one pixel ended a server. So do those of one row or column
+// elsewhere.
+TEST(Decode, PicturesOfOnePixelRowOrColumnAreWhatTheyAre) {
+  for (const auto [width, height] : {std::pair{1U, 1U}, std::pair{1U, 40U}, std::pair{40U, 1U}}) {
+    const Image picture = make_picture(width, height);
+    for (const FileContent& file : {make_png(picture), make_jpeg(picture), make_webp(picture),
+                                    make_webp_lossy(picture, 50), make_gif({picture}, 10)}) {
+      const MediaItem item = media_item(Modality::kImage, file);
+      const Image decoded = decode_image(item).value();
+      EXPECT_EQ(std::pair(decoded.width, decoded.height), std::pair(width, height));
+      EXPECT_EQ(decoded.rgb.size(), std::size_t{3} * width * height);
+    }
+  }
+}
 
 TEST(Decode, ATruncatedFileOfAnyLengthIsAnErrorOrTheWholeThing) {
   for (const Sample& sample : all_kinds()) {

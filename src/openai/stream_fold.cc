@@ -117,6 +117,8 @@ Result<void> StreamFold::add_choice_field(const JsonValue& field, Choice& choice
       return no_event("has a text that is none");
     add_text(field, choice.texts[std::string(name)]);
   } else {
+    // A whole answer has a member of that name already.
+    if (name == "message") is_foldable_ = false;
     Other& other = choice.others[std::string(name)];
     if (field.is_none()) return {};
     if (field.is_empty() && !other.is_said) {

@@ -100,7 +100,7 @@ class WholeEvents {
     for (const JsonValue member : choice) {
       const std::string_view name = member.key();
       if (name != "index" && name != "message" && name != "text" && name != "logprobs" &&
-          name != "finish_reason") {
+          name != "finish_reason" && name != field) {
         text.add(member);
       }
     }

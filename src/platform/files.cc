@@ -16,6 +16,10 @@
 namespace afterimage {
 namespace {
 
+// Reports, traces and lists tell of what somebody asked: who else is to read them is told by chmod.
+constexpr mode_t kOwnerOnly = 0600;
+constexpr mode_t kOwnerOnlyFolder = 0700;
+
 constexpr std::size_t kBeyondToldSize = 4096;
 
 /// Closes a descriptor at the end of its scope.
@@ -119,7 +123,10 @@ Result<std::vector<std::byte>> SystemFiles::read(const std::string& path, Bytes 
 
 Result<void> SystemFiles::replace(const std::string& path, std::span<const std::byte> content) {
   const std::string draft = fmt::format("{}.{}.tmp", path, ::getpid());
-  Descriptor file(::open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  // Its own file, and not what a link of that name leads to: the folder may be everybody's.
+  ::unlink(draft.c_str());
+  Descriptor file(
+      ::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kOwnerOnly));
   if (!file.is_open()) return system_refused("write", path, errno);
   const bool written = write_all(file.get(), content) && ::fsync(file.get()) == 0;
   const int error = errno;
@@ -134,7 +141,7 @@ Result<void> SystemFiles::replace(const std::string& path, std::span<const std::
 
 Result<void> SystemFiles::append(const std::string& path, std::span<const std::byte> content) {
   const bool is_new = ::access(path.c_str(), F_OK) != 0;
-  Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kOwnerOnly));
   if (!file.is_open()) return system_refused("write", path, errno);
   if (!write_all(file.get(), content) || ::fsync(file.get()) != 0 || !file.close() ||
       (is_new && !sync_folder_of(path))) {
@@ -154,10 +161,19 @@ Result<void> SystemFiles::cut(const std::string& path, Bytes size) {
 }
 
 Result<void> SystemFiles::make_folder(const std::string& path) {
+  std::filesystem::path way;
+  for (const auto& part : std::filesystem::path(path)) {
+    way /= part;
+    if (::mkdir(way.c_str(), kOwnerOnlyFolder) == 0 || errno == EEXIST) continue;
+    std::error_code ignored;
+    const int error = errno;  // those above may be there, in a file system that takes no more
+    if (!std::filesystem::is_directory(way, ignored)) {
+      return system_refused("make the folder", path, error);
+    }
+  }
   std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (error) return system_refused("make the folder", path, error.value());
-  return {};
+  if (std::filesystem::is_directory(path, error)) return {};
+  return system_refused("make the folder", path, ENOTDIR);
 }
 
 Result<void> SystemFiles::empty_folder(const std::string& path, const std::string& kept) {

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
@@ -137,6 +138,38 @@ TYPED_TEST(FilesContract, AFolderIsMadeAndEmptiedButForWhatIsKept) {
   ASSERT_TRUE(t.files.empty_folder(folder, "mark").has_value());
   EXPECT_EQ(t.files.list(folder).value(), std::vector<std::string>{"mark"});
   EXPECT_FALSE(t.files.empty_folder(t.folder + "/none", "mark").has_value());
+}
+
+mode_t mode_of(const std::string& path) {
+  struct stat status{};
+  EXPECT_EQ(::stat(path.c_str(), &status), 0) << path;
+  return status.st_mode & 0777U;
+}
+
+TEST(SystemFiles, WhatIsWrittenIsItsOwnersAlone) {
+  const testing::TemporaryFolder folder;
+  SystemFiles files;
+  const mode_t before = ::umask(0);
+  EXPECT_TRUE(files.make_folder(folder.file("a/b")).has_value());
+  EXPECT_TRUE(files.replace(folder.file("a/b/report"), bytes("1")).has_value());
+  EXPECT_TRUE(files.append(folder.file("a/b/table"), bytes("1")).has_value());
+  ::umask(before);
+  EXPECT_EQ(mode_of(folder.file("a")), 0700U);
+  EXPECT_EQ(mode_of(folder.file("a/b")), 0700U);
+  EXPECT_EQ(mode_of(folder.file("a/b/report")), 0600U);
+  EXPECT_EQ(mode_of(folder.file("a/b/table")), 0600U);
+}
+
+// In a folder that is everybody's, a link of the draft's name would lead anywhere.
+TEST(SystemFiles, ADraftDoesNotFollowALink) {
+  const testing::TemporaryFolder folder;
+  SystemFiles files;
+  const std::string precious = folder.file("precious");
+  ASSERT_TRUE(files.replace(precious, bytes("mine")).has_value());
+  const std::string draft = folder.file("report.") + std::to_string(::getpid()) + ".tmp";
+  ASSERT_EQ(::symlink(precious.c_str(), draft.c_str()), 0);
+  ASSERT_TRUE(files.replace(folder.file("report"), bytes("report")).has_value());
+  EXPECT_EQ(files.read(precious, 1_KiB).value(), bytes("mine"));
 }
 
 TEST(SystemFiles, EmptyingAFolderDoesNotFollowLinks) {

@@ -2,7 +2,17 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "afterimage/identity/content.h"
+#include "afterimage/identity/keys.h"
 #include "afterimage/media/decode.h"
 #include "afterimage/media/probe.h"
 #include "afterimage/testing/media_files.h"
@@ -14,6 +24,10 @@ namespace {
 
 using testing::FileContent;
 using testing::media_item;
+
+const ModelIdentity kModel{
+    .model = "m", .weights_epoch = "1", .encoder = "e", .adapter = "", .chat_template = "t"};
+constexpr Secret kRoot{std::byte{1}, std::byte{2}};
 
 ContentDigest content(const FileContent& file, Modality modality = Modality::kImage) {
   return content_digest(media_item(modality, file));
@@ -86,6 +100,95 @@ TEST(IdentityTraps, SampleRate) {
                                        .data = std::as_bytes(std::span(samples.mono))});
   };
   EXPECT_NE(digest(slow), digest(fast)) << "the same samples, played at another speed";
+}
+
+// Identities of sixteen bits: of 5,000 pictures some 170 pairs are one, and of 64 bits none is.
+// Ours are compared here by every 64 of their 256 bits.
+TEST(IdentityTraps, NoTwoOfFiveThousandPicturesMeetInAnyPartOfTheirKeys) {
+  const Namespace space = Namespace::of(kModel, TenantId("a"), kRoot).value();
+  std::array<std::set<std::uint64_t>, 4> parts;
+  std::set<std::uint16_t> sixteen;
+  constexpr std::size_t kPictures = 5'000;
+  for (std::size_t i = 0; i < kPictures; ++i) {
+    Image picture = testing::make_plain(2, 2, 0, 0, 0);
+    picture.rgb[0] = static_cast<std::uint8_t>(i);
+    picture.rgb[1] = static_cast<std::uint8_t>(i >> 8U);
+    const MediaItem item = media_item(Modality::kImage, testing::make_png(picture));
+    const EncoderKey key = space.encoder_key(item, content_digest(item), {});
+    for (std::size_t part = 0; part < parts.size(); ++part) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, key.bytes.data() + 8 * part, sizeof word);
+      parts[part].insert(word);
+    }
+    std::uint16_t half = 0;
+    std::memcpy(&half, key.bytes.data(), sizeof half);
+    sixteen.insert(half);
+  }
+  for (const auto& part : parts) EXPECT_EQ(part.size(), kPictures);
+  EXPECT_LT(sixteen.size(), kPictures - 50) << "sixteen bits would not have been enough";
+}
+
+// CVE-2025-46722: the bytes of the pixels alone, without their shape, format or type.
+TEST(IdentityTraps, TheSameBytesInAnotherShapeFormatOrTypeAreAnotherPicture) {
+  const std::vector<std::byte> data(3 * 30 * 100, std::byte{7});
+  const Pixels one{.width = 30, .height = 100, .format = "rgb", .data = data};
+  std::set<DecodedDigest> all{decoded_digest(one)};
+  const auto add = [&](auto change) {
+    Pixels other = one;
+    change(other);
+    all.insert(decoded_digest(other));
+  };
+  add([](Pixels& p) { std::swap(p.width, p.height); });
+  add([](Pixels& p) { p.width = 3'000, p.height = 1; });
+  add([](Pixels& p) { p.format = "bgr"; });
+  add([](Pixels& p) { p.dtype = DType::kI8; });
+  add([](Pixels& p) { p.dtype = DType::kF16, p.width = 15; });
+  add([&](Pixels& p) { p.palette = std::span(data).first(3); });
+  EXPECT_EQ(all.size(), 7U);
+}
+
+// Hashing the first 64 KiB, or the first thousand characters, of a file.
+TEST(IdentityTraps, TwoFilesThatBeginAlikeAreTwo) {
+  for (const std::size_t same : {1'000U, 65'536U, 1'048'576U}) {
+    std::vector<std::byte> one(same + 1, std::byte{1});
+    std::vector<std::byte> other = one;
+    other.back() = std::byte{2};
+    const auto item = [](std::vector<std::byte> bytes) {
+      return MediaItem{.modality = Modality::kImage,
+                       .files = {std::make_shared<const std::vector<std::byte>>(std::move(bytes))}};
+    };
+    EXPECT_NE(content_digest(item(one)), content_digest(item(other))) << same;
+  }
+}
+
+TEST(IdentityTraps, OnePictureHasAKeyForEachModelAdapterTenantAndInstallation) {
+  const MediaItem item =
+      media_item(Modality::kImage, testing::make_png(testing::make_plain(8, 8, 1, 2, 3)));
+  const ContentDigest digest = content_digest(item);
+  std::set<EncoderKey> keys;
+  std::size_t spaces = 0;
+  const auto add = [&](const ModelIdentity& model, const std::string& tenant, const Secret& root) {
+    keys.insert(Namespace::of(model, TenantId(tenant), root)
+                    .value()
+                    .encoder_key(item, digest, PreprocessRecipe()));
+    ++spaces;
+  };
+  add(kModel, "a", kRoot);
+  add(kModel, "b", kRoot);
+  add(kModel, "", kRoot);
+  ModelIdentity other = kModel;
+  other.model = "another model of the same width";
+  add(other, "a", kRoot);
+  other = kModel;
+  other.adapter = "an adapter";
+  add(other, "a", kRoot);
+  other = kModel;
+  other.weights_epoch = "after a training step";
+  add(other, "a", kRoot);
+  Secret root = kRoot;
+  root[31] ^= std::byte{1};
+  add(kModel, "a", root);
+  EXPECT_EQ(keys.size(), spaces);
 }
 
 }  // namespace

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "afterimage/seal/sealed_files.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string_view>
+
+namespace afterimage {
+namespace {
+
+constexpr std::string_view kText = "what was erased, and its words";
+const auto kContent = std::as_bytes(std::span(kText));
+
+SealKeys key_of(char digit) { return SealKeys::parse(std::string(64, digit), "test").value(); }
+
+TEST(SealedFiles, ReadWhatTheyWroteAndShowItToNobody) {
+  MemoryFiles files;
+  SealedFiles sealed(files, key_of('1'));
+  ASSERT_TRUE(sealed.replace("folder/list", kContent).has_value());
+  EXPECT_TRUE(
+      std::ranges::equal(sealed.read("folder/list", Bytes(kText.size())).value(), kContent));
+  EXPECT_EQ(sealed.read("folder/list", Bytes(kText.size() - 1)).error().code,
+            ErrorCode::kLimitExceeded);
+  EXPECT_EQ(sealed.read("folder/none", 1_KiB).error().code, ErrorCode::kNotFound);
+  const auto raw = files.read("folder/list", 1_KiB).value();
+  EXPECT_TRUE(std::ranges::search(raw, kContent.first(8)).empty());
+  EXPECT_FALSE(sealed.append("folder/list", kContent).has_value());
+}
+
+// A file under another key is not lost: who took it for lost would begin a new one.
+TEST(SealedFiles, TellAnotherKeyFromDamage) {
+  MemoryFiles files;
+  ASSERT_TRUE(SealedFiles(files, key_of('1')).replace("list", kContent).has_value());
+  EXPECT_EQ(SealedFiles(files, key_of('2')).read("list", 1_KiB).error().code,
+            ErrorCode::kUnavailable);
+  auto raw = files.read("list", 1_KiB).value();
+  raw.back() ^= std::byte{1};
+  ASSERT_TRUE(files.replace("list", raw).has_value());
+  ASSERT_TRUE(files.replace("plain", kContent).has_value());
+  SealedFiles sealed(files, key_of('1'));
+  EXPECT_EQ(sealed.read("list", 1_KiB).error().code, ErrorCode::kCorruption);
+  EXPECT_EQ(sealed.read("plain", 1_KiB).error().code, ErrorCode::kCorruption);
+}
+
+TEST(SealedFiles, CannotBeExchanged) {
+  MemoryFiles files;
+  SealedFiles sealed(files, key_of('1'));
+  ASSERT_TRUE(sealed.replace("a/one", kContent).has_value());
+  ASSERT_TRUE(files.replace("a/two", files.read("a/one", 1_KiB).value()).has_value());
+  EXPECT_EQ(sealed.read("a/two", 1_KiB).error().code, ErrorCode::kCorruption);
+  ASSERT_TRUE(files.replace("b/one", files.read("a/one", 1_KiB).value()).has_value());
+  EXPECT_TRUE(sealed.read("b/one", 1_KiB).has_value()) << "a folder may be moved";
+}
+
+}  // namespace
+}  // namespace afterimage
