@@ -142,6 +142,16 @@ bool TierStack::awaits(const TierKey& key) const {
   return std::ranges::any_of(tiers_, [&](const Tier* tier) { return tier->awaits(key); });
 }
 
+std::optional<EntryOutline> TierStack::outline(const TierKey& key) const {
+  for (std::size_t i = 0; i < tiers_.size(); ++i) {
+    if (!tiers_[i]->may_hold(key)) continue;
+    EntryOutline outline = tiers_[i]->outline(key).value_or(EntryOutline());
+    outline.place = i;
+    return outline;
+  }
+  return std::nullopt;
+}
+
 TierStats TierStack::stats() const {
   const TierStats nearest = tiers_.front()->stats();
   TierStats stats;
