@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-VERBS = ["", "run", "serve", "explain", "replay", "pressure", "experiment", "sweep", "pairs", "fingerprint", "disk", "disk inspect", "disk verify", "disk purge"]
+VERBS = ["", "run", "serve", "explain", "replay", "simulate", "pressure", "experiment", "sweep", "pairs", "fingerprint", "disk", "disk inspect", "disk verify", "disk purge"]
 
 # What the README shows between its marks: the name of the mark, and the call.
 SHOWN = {

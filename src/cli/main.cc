@@ -44,6 +44,7 @@ int run_program(int argc, char** argv) {
   add_explain(program, world, code);
   add_fingerprint(program, world, code);
   add_replay(program, world, code);
+  add_simulate(program, world, code);
   add_pressure(program, world, code);
   add_experiment(program, world, code);
   add_sweep(program, world, code);

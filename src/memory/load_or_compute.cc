@@ -15,6 +15,12 @@ Duration scaled(Duration d, double factor) {
   return Duration(static_cast<Duration::rep>(static_cast<double>(d.count()) * factor));
 }
 
+/// Which of a stack's tiers will be asked.
+std::size_t place_of(const Tier& tier, const TierKey& key) {
+  const auto outline = tier.outline(key);
+  return outline.has_value() ? outline->place : 0;
+}
+
 }  // namespace
 
 std::string_view to_string(LoadReason reason) {
@@ -32,31 +38,45 @@ std::string_view to_string(LoadReason reason) {
 }
 
 LoadOrCompute::LoadOrCompute(const Clock& clock, const LoadOrComputeOptions& options)
-    : clock_(clock), options_(options), credited_at_(clock.now()) {}
+    : clock_(clock), options_(options) {
+  for (Place& place : places_) place.credited_at = clock.now();
+}
+
+/// What part of an estimate counts: none before there are a few loads, all of it after enough.
+double LoadOrCompute::trust(const Place& place) const {
+  const std::uint64_t loads = place.rate.loads();
+  if (loads < kLeastLoads) return 0;
+  return std::min(1.0, static_cast<double>(loads) / static_cast<double>(options_.trusted_loads));
+}
 
 LoadChoice LoadOrCompute::choose(std::span<const LoadStep> steps) {
   const MutexLock lock(mutex_);
   LoadChoice choice{.steps = steps.size()};
-  const double trust = std::min(
-      1.0, static_cast<double>(rate_.loads()) / static_cast<double>(options_.trusted_loads));
+  Duration saved{0};
   Duration most_saved{0};
   std::size_t best = 0;
+  bool measured = false;
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    if (steps[i].cost <= Duration(0)) return choice;
-    choice.load += rate_.expected(steps[i].bytes, steps[i].gets);
-    choice.compute += steps[i].cost;
-    const Duration saved = choice.compute - scaled(choice.load, trust);
+    const LoadStep& step = steps[i];
+    if (step.cost <= Duration(0)) return choice;
+    const Place& place = at(step.place);
+    const Duration expected = place.rate.expected(step.bytes, step.gets);
+    measured = measured || trust(place) > 0;
+    choice.load += expected;
+    choice.compute += step.cost;
+    saved += step.cost - scaled(expected, trust(place));
     if (saved < most_saved) continue;  // of equals, loading: it leaves the engine to others
     most_saved = saved;
     best = i + 1;
     choice.spares = choice.compute;
   }
-  if (steps.empty() || rate_.loads() < kLeastLoads) return choice;
+  if (!measured) return choice;
   choice.steps = best;
   choice.reason = LoadReason::kQuicker;
   if (best == 0) {
-    const Duration at_risk = rate_.expected(steps[0].bytes, steps[0].gets) - steps[0].cost;
-    const bool probes = may_probe(at_risk);
+    Place& first = at(steps[0].place);
+    const Duration at_risk = first.rate.expected(steps[0].bytes, steps[0].gets) - steps[0].cost;
+    const bool probes = may_probe(first, at_risk);
     choice.reason = probes ? LoadReason::kProbe : LoadReason::kSlower;
     if (probes) {
       ++probes_;
@@ -70,33 +90,36 @@ LoadChoice LoadOrCompute::choose(std::span<const LoadStep> steps) {
   return choice;
 }
 
-bool LoadOrCompute::may_probe(Duration at_risk) {
+bool LoadOrCompute::may_probe(Place& place, Duration at_risk) {
   const Duration now = clock_.now();
-  credit_ += scaled(now - credited_at_, options_.probing);
-  credited_at_ = now;
-  if (at_risk > credit_) return false;
-  credit_ = Duration(0);  // one at a time, however many ask
+  place.credit += scaled(now - place.credited_at, options_.probing);
+  place.credited_at = now;
+  if (at_risk > place.credit) return false;
+  place.credit = Duration(0);  // one at a time, however many ask
   return true;
 }
 
-void LoadOrCompute::loaded(Bytes bytes, Duration took, const LoadChoice& choice) {
+void LoadOrCompute::loaded(Bytes bytes, Duration took, const LoadChoice& choice,
+                           std::size_t place) {
   const Duration now = clock_.now();
   const MutexLock lock(mutex_);
-  rate_.add(bytes, took, now);
-  credit_ = Duration(0);
-  credited_at_ = now;
+  Place& from = at(place);
+  from.rate.add(bytes, took, now);
+  from.credit = Duration(0);
+  from.credited_at = now;
   if (choice.reason != LoadReason::kProbe) return;
   // What the probe did not lose the next may.
   const Duration lost = std::max(took * choice.gets - choice.spares, Duration(0));
-  credit_ = std::max(choice.at_risk - lost, Duration(0));
+  from.credit = std::max(choice.at_risk - lost, Duration(0));
 }
 
 Result<std::optional<TierEntry>> LoadOrCompute::get(Tier& tier, const TierKey& key,
                                                     MemoryBudget& room, const LoadStep& step,
                                                     const LoadChoice& choice) {
+  const std::size_t place = place_of(tier, key);
   const Duration began = clock_.now();
   auto entry = tier.get(key, room);
-  note(key, entry, clock_.now() - began, step, choice);
+  note(key, place, entry, clock_.now() - began, step, choice);
   return entry;
 }
 
@@ -105,29 +128,35 @@ std::vector<Result<std::optional<TierEntry>>> LoadOrCompute::get_all(Tier& tier,
                                                                      MemoryBudget& room,
                                                                      const LoadStep& step,
                                                                      const LoadChoice& choice) {
+  // Before the get, which brings entries nearer.
+  std::vector<std::size_t> places;
+  for (const TierKey& key : keys) places.push_back(place_of(tier, key));
   const Duration began = clock_.now();
   auto entries = tier.get_all(keys, room);
   if (keys.empty()) return entries;
   const Duration each = (clock_.now() - began) / keys.size();
-  for (std::size_t i = 0; i < keys.size(); ++i) note(keys[i], entries[i], each, step, choice);
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    note(keys[i], places[i], entries[i], each, step, choice);
+  }
   return entries;
 }
 
-void LoadOrCompute::note(const TierKey& key, const Result<std::optional<TierEntry>>& entry,
-                         Duration took, const LoadStep& step, const LoadChoice& choice) {
+void LoadOrCompute::note(const TierKey& key, std::size_t place,
+                         const Result<std::optional<TierEntry>>& entry, Duration took,
+                         const LoadStep& step, const LoadChoice& choice) {
   if (!entry.has_value()) {
     // Want of memory here says nothing of the tier.
     if (entry.error().code == ErrorCode::kNoSpace) return;
     const std::uint64_t gets = std::max(step.gets, 1U);
-    loaded(Bytes(step.bytes.value() / gets), took + step.cost / gets);
+    loaded(Bytes(step.bytes.value() / gets), took + step.cost / gets, {}, place);
     return;
   }
   if (!entry->has_value()) {
-    loaded(Bytes(0), took);
+    loaded(Bytes(0), took, {}, place);
     return;
   }
   const Bytes bytes((*entry)->bytes.size());
-  loaded(bytes, took, choice);
+  loaded(bytes, took, choice, place);
   learn(key.entry_class, bytes, (*entry)->meta.cost);
 }
 
@@ -158,23 +187,26 @@ Duration LoadOrCompute::cost_of(EntryClass entry_class, Bytes bytes) const {
 
 LoadStep LoadOrCompute::step_of(EntryClass entry_class,
                                 const std::optional<EntryOutline>& outline) const {
+  const EntryOutline said = outline.value_or(EntryOutline());
   const MutexLock lock(mutex_);
   const Seen& all = seen(entry_class);
   const double mean = all.entries > 0 ? all.bytes / all.entries : 0;
-  LoadStep step{.bytes =
-                    outline.has_value() ? outline->bytes : Bytes(static_cast<std::uint64_t>(mean))};
-  step.cost = outline.has_value() ? outline->cost : Duration(0);
+  LoadStep step{.bytes = said.bytes, .cost = said.cost, .place = said.place};
+  if (step.bytes == 0_B) step.bytes = Bytes(static_cast<std::uint64_t>(mean));
   if (step.cost <= Duration(0)) step.cost = typical_cost(entry_class, step.bytes);
   return step;
 }
 
 LoadOrComputeStats LoadOrCompute::stats() const {
   const MutexLock lock(mutex_);
-  return {.loads = rate_.loads(),
-          .declined = declined_,
-          .probes = probes_,
-          .latency = rate_.latency(),
-          .seconds_per_byte = rate_.loads() == 0 ? 0 : rate_.seconds_per_byte()};
+  LoadOrComputeStats stats{.declined = declined_, .probes = probes_};
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    const LoadRate& rate = places_[i].rate;
+    stats.places[i] = {.loads = rate.loads(),
+                       .latency = rate.latency(),
+                       .seconds_per_byte = rate.loads() == 0 ? 0 : rate.seconds_per_byte()};
+  }
+  return stats;
 }
 
 }  // namespace afterimage

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -23,6 +24,7 @@ struct LoadStep {
   Bytes bytes;
   Duration cost{0};        // what computing it takes; 0: nobody knows
   std::uint32_t gets = 1;  // loads that it takes
+  std::size_t place = 0;   // EntryOutline::place of where it lies
 };
 
 enum class LoadReason : unsigned char {
@@ -56,11 +58,17 @@ struct LoadOrComputeOptions {
 
 /// Every counter is of the object's whole life.
 struct LoadOrComputeStats {
-  std::uint64_t loads = 0;     // measured
+  /// Places in a stack that are told apart; what is farther counts as the last.
+  static constexpr std::size_t kPlaces = 4;
+
   std::uint64_t declined = 0;  // decisions to compute, at least in part, what could be loaded
   std::uint64_t probes = 0;
-  Duration latency{0};  // as estimated now
-  double seconds_per_byte = 0;
+  struct Place {
+    std::uint64_t loads = 0;  // measured
+    Duration latency{0};      // these two as estimated now
+    double seconds_per_byte = 0;
+  };
+  std::array<Place, kPlaces> places{};
 };
 
 /// Whether what a tier holds should be loaded or computed again, whichever is expected to take
@@ -75,7 +83,8 @@ struct LoadOrComputeStats {
 /// Source   src/memory/DESIGN.md, "To load or to compute".
 class LoadOrCompute {
  public:
-  /// `clock` outlives the object. One object a tier.
+  /// `clock` outlives the object. One object a tier, or a stack of them, each of which has a rate
+  /// of its own.
   explicit LoadOrCompute(const Clock& clock, const LoadOrComputeOptions& options = {});
 
   /// How far to load what only serves from the start on: the steps whose loads save most, together.
@@ -92,7 +101,7 @@ class LoadOrCompute {
                                                         MemoryBudget& room, const LoadStep& step,
                                                         const LoadChoice& choice);
   /// One load, of those that `choice` chose, took so long. For who does not call get().
-  void loaded(Bytes bytes, Duration took, const LoadChoice& choice = {});
+  void loaded(Bytes bytes, Duration took, const LoadChoice& choice = {}, std::size_t place = 0);
 
   /// An entry is so large and took so long to compute.
   void learn(EntryClass entry_class, Bytes bytes, Duration cost);
@@ -112,20 +121,31 @@ class LoadOrCompute {
     double seconds = 0;
   };
   /// What one get, which took so long, tells.
-  void note(const TierKey& key, const Result<std::optional<TierEntry>>& entry, Duration took,
-            const LoadStep& step, const LoadChoice& choice);
+  void note(const TierKey& key, std::size_t place, const Result<std::optional<TierEntry>>& entry,
+            Duration took, const LoadStep& step, const LoadChoice& choice);
   [[nodiscard]] const Seen& seen(EntryClass entry_class) const AFI_REQUIRES(mutex_);
   [[nodiscard]] Duration typical_cost(EntryClass entry_class, Bytes bytes) const
       AFI_REQUIRES(mutex_);
-  [[nodiscard]] bool may_probe(Duration at_risk) AFI_REQUIRES(mutex_);
+  /// What is known of one tier.
+  struct Place {
+    LoadRate rate;
+    Duration credit{0};  // what a probe may lose now
+    Duration credited_at{0};
+  };
+  [[nodiscard]] const Place& at(std::size_t place) const AFI_REQUIRES(mutex_) {
+    return places_[std::min(place, places_.size() - 1)];
+  }
+  [[nodiscard]] Place& at(std::size_t place) AFI_REQUIRES(mutex_) {
+    return places_[std::min(place, places_.size() - 1)];
+  }
+  [[nodiscard]] double trust(const Place& place) const;
+  [[nodiscard]] bool may_probe(Place& place, Duration at_risk) AFI_REQUIRES(mutex_);
 
   const Clock& clock_;
   const LoadOrComputeOptions options_;
   mutable Mutex mutex_;
-  LoadRate rate_ AFI_GUARDED_BY(mutex_);
+  std::array<Place, LoadOrComputeStats::kPlaces> places_ AFI_GUARDED_BY(mutex_);
   std::array<Seen, static_cast<std::size_t>(kLastEntryClass) + 1> seen_ AFI_GUARDED_BY(mutex_);
-  Duration credit_ AFI_GUARDED_BY(mutex_){0};  // what a probe may lose now
-  Duration credited_at_ AFI_GUARDED_BY(mutex_);
   std::uint64_t declined_ AFI_GUARDED_BY(mutex_) = 0;
   std::uint64_t probes_ AFI_GUARDED_BY(mutex_) = 0;
 };

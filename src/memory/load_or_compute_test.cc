@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "afterimage/memory/host_tier.h"
+#include "afterimage/memory/tier_stack.h"
 #include "afterimage/testing/seeds.h"
 #include "afterimage/testing/slow_tier.h"
 #include "afterimage/testing/tier_entries.h"
@@ -195,8 +196,8 @@ TEST(LoadOrComputeProperty, ChoosesAsWhoTriesEveryLengthDoes) {
     std::size_t longest = 0;
     double saved = 0;
     for (std::size_t n = 0; n < steps.size(); ++n) {
-      saved += seconds(steps[n].cost) - steps[n].gets * seconds(rates.latency) -
-               rates.seconds_per_byte * static_cast<double>(steps[n].bytes.value());
+      saved += seconds(steps[n].cost) - steps[n].gets * seconds(rates.places[0].latency) -
+               rates.places[0].seconds_per_byte * static_cast<double>(steps[n].bytes.value());
       if (saved >= best) {
         best = saved;
         longest = n + 1;
@@ -330,6 +331,48 @@ TEST(LoadOrCompute, WhatATierDoesNotSayTheOthersOfItsClassTell) {
       << "the old is forgotten";
 }
 
+TEST(LoadOrCompute, EachTierOfAStackHasItsOwnRate) {
+  MemoryBudget near_memory(16_MiB);
+  MemoryBudget far_memory(16_MiB);
+  HostTier near(near_memory);
+  HostTier far(far_memory);
+  ManualClock clock;
+  SlowTier quick(near, clock);
+  SlowTier slow(far, clock);
+  quick.latency = 1ms;
+  slow.latency = 200ms;
+  TierStack stack({&quick, &slow});
+  const EntryMeta meta{.tensors = {}, .cost = 50ms};
+  ASSERT_TRUE(near.put(tier_key(1), meta, tier_bytes(1, 1'000)).has_value());
+  ASSERT_TRUE(far.put(tier_key(2), meta, tier_bytes(2, 1'000)).has_value());
+  EXPECT_EQ(stack.outline(tier_key(1))->place, 0U);
+  EXPECT_EQ(stack.outline(tier_key(2))->place, 1U);
+  EXPECT_FALSE(stack.outline(tier_key(3)).has_value());
+
+  LoadOrCompute choices(clock);
+  MemoryBudget room(16_MiB);
+  const auto choose = [&](std::uint64_t n) {
+    const LoadStep step = choices.step_of(EntryClass::kEncoderOutput, stack.outline(tier_key(n)));
+    const LoadChoice choice = choices.choose(step);
+    if (choice.steps > 0) static_cast<void>(choices.get(stack, tier_key(n), room, step, choice));
+    // What came up from afar would be near the next time.
+    EXPECT_TRUE(near.erase(tier_key(2)).has_value());
+    return choice.reason;
+  };
+  for (int i = 0; i < 20; ++i) {
+    choose(1);
+    choose(2);
+  }
+  EXPECT_EQ(choose(1), LoadReason::kQuicker);
+  EXPECT_EQ(choose(2), LoadReason::kSlower);
+  EXPECT_NEAR(to_milliseconds(choices.stats().places[0].latency), 1, 0.5);
+  EXPECT_GT(choices.stats().places[1].loads, 2U);
+
+  const LoadStep both[] = {{.bytes = Bytes(1'000), .cost = 50ms, .place = 0},
+                           {.bytes = Bytes(1'000), .cost = 50ms, .place = 1}};
+  EXPECT_EQ(choices.choose(both).steps, 1U) << "as far as it pays";
+}
+
 TEST(LoadOrCompute, ThreadsMayAskAtOnce) {
   World world;
   std::vector<std::jthread> threads;
@@ -343,7 +386,7 @@ TEST(LoadOrCompute, ThreadsMayAskAtOnce) {
     });
   }
   threads.clear();
-  EXPECT_EQ(world.choices.stats().loads, 2'000U);
+  EXPECT_EQ(world.choices.stats().places[0].loads, 2'000U);
 }
 
 }  // namespace

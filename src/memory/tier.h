@@ -82,8 +82,9 @@ struct TierEntry {
 
 /// What a tier can say of an entry without looking at it.
 struct EntryOutline {
-  Bytes bytes;  // that a get moves, more or less
-  Duration cost{0};
+  Bytes bytes;            // that a get moves, more or less; 0: not known
+  Duration cost{0};       // 0: not known
+  std::size_t place = 0;  // in a stack of tiers: which would be asked, 0 the nearest
 };
 
 /// Counters are of the tier's whole life.

@@ -143,8 +143,11 @@ bool TierStack::awaits(const TierKey& key) const {
 }
 
 std::optional<EntryOutline> TierStack::outline(const TierKey& key) const {
-  for (const Tier* const tier : tiers_) {
-    if (const auto outline = tier->outline(key)) return outline;
+  for (std::size_t i = 0; i < tiers_.size(); ++i) {
+    if (!tiers_[i]->may_hold(key)) continue;
+    EntryOutline outline = tiers_[i]->outline(key).value_or(EntryOutline());
+    outline.place = i;
+    return outline;
   }
   return std::nullopt;
 }

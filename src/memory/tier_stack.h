@@ -37,7 +37,7 @@ class TierStack final : public Tier {
   [[nodiscard]] bool holds(const TierKey& key) const override;
   void find_out(std::span<const TierKey> keys) override;
   [[nodiscard]] bool awaits(const TierKey& key) const override;
-  /// Of the nearest that knows.
+  /// What the nearest says that may hold it.
   [[nodiscard]] std::optional<EntryOutline> outline(const TierKey& key) const override;
   /// Of the stack: a hit is one wherever it was. Room, entries and evictions are the nearest's.
   [[nodiscard]] TierStats stats() const override;

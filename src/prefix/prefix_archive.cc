@@ -248,7 +248,10 @@ std::vector<LoadStep> PrefixArchive::steps(const ArchivedPrompt& prompt, std::ui
     for (std::uint32_t from = matched; from < held.rows_end;) {
       const std::uint32_t begin = from / kBlockTokens * kBlockTokens;
       const std::uint32_t end = std::min(begin + kBlockTokens, held.rows_end);
-      steps.push_back({.bytes = Bytes((end - begin) * row), .cost = computing(end - from)});
+      const auto outline = tier_.outline(rows_key(prompt.end(end)));
+      steps.push_back({.bytes = Bytes((end - begin) * row),
+                       .cost = computing(end - from),
+                       .place = outline.has_value() ? outline->place : 0});
       from = end;
     }
   }
@@ -257,6 +260,7 @@ std::vector<LoadStep> PrefixArchive::steps(const ArchivedPrompt& prompt, std::ui
   LoadStep all = quicker_->step_of(EntryClass::kRecurrentState, tier_.outline(key));
   for (const LoadStep& step : steps) {
     all.bytes += step.bytes;
+    all.place = std::max(all.place, step.place);
     ++all.gets;
   }
   if (row > 0) all.cost = computing(*held.snapshot - resume);
