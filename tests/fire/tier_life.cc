@@ -48,8 +48,8 @@ int TierLife::live(Rng rng, std::uint64_t steps) {
     const SegmentLogStats stats = (*tier)->log().stats();
     if (stats.lost != std::exchange(lost, stats.lost)) oracle.lost_on_the_way();
     if (stats.evicted != std::exchange(evicted, stats.evicted)) {
-      oracle.some_left(
-          [&](const TierKey& key) { return (*tier)->awaits(key) || (*tier)->may_hold(key); });
+      oracle.some_left([&](const TierKey& key) { return (*tier)->may_hold(key); },
+                       [&](const TierKey& key) { return (*tier)->awaits(key); });
     }
   };
   for (std::uint64_t step = 0; step < steps; ++step, ++known().operations) {
