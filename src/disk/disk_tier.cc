@@ -3,6 +3,7 @@
 #include "afterimage/disk/disk_tier.h"
 
 #include <functional>
+#include <optional>
 #include <thread>
 
 #include "afterimage/platform/fault_points.h"
@@ -98,8 +99,9 @@ struct DiskTier::State {
         options(its_options),
         clock(its_clock),
         reads(its_options.strikes, its_options.rest),
-        writes(1, its_options.rest),
-        housekeeper([this] { catch_up(); }) {}
+        writes(1, its_options.rest) {
+    if (options.own_thread) housekeeper.emplace([this] { catch_up(); });
+  }
 
   std::unique_ptr<SegmentLog> log;
   DiskTierOptions options;
@@ -112,7 +114,7 @@ struct DiskTier::State {
   std::string trouble AFI_GUARDED_BY(mutex);
   bool behind AFI_GUARDED_BY(mutex) = false;  // the last put found no room in the batches
 
-  Housekeeper housekeeper;  // last: the first to go
+  std::optional<Housekeeper> housekeeper;  // last: the first to go
 
   void failed(Breaker& breaker, const Error& error) AFI_REQUIRES(mutex) {
     breaker.failed(clock.now());
@@ -168,7 +170,9 @@ Result<void> DiskTier::put(const TierKey& key, const EntryMeta& meta,
                            std::span<const std::byte> bytes) {
   AFI_TRY_VOID(state_->may_write());
   const Result<bool> taken = state_->log->append(key, meta, bytes);
-  if (taken && !*taken && state_->log->wants_commit()) state_->housekeeper.ask();
+  if (taken && !*taken && state_->housekeeper && state_->log->wants_commit()) {
+    state_->housekeeper->ask();
+  }
   const MutexLock lock(state_->mutex);
   state_->behind = taken && !*taken;
   ++(taken && *taken ? state_->stats.puts : state_->stats.refused);
@@ -222,6 +226,7 @@ bool DiskTier::awaits(const TierKey& key) const { return state_->log->awaits(key
 std::optional<EntryOutline> DiskTier::outline(const TierKey& key) const {
   return state_->log->outline(key);
 }
+void DiskTier::catch_up() { state_->catch_up(); }
 const SegmentLog& DiskTier::log() const { return *state_->log; }
 
 TierStats DiskTier::stats() const {

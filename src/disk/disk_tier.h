@@ -18,6 +18,9 @@ struct DiskTierOptions {
   /// long: puts are refused and gets miss at once. Then one operation tries again.
   Duration rest = std::chrono::seconds(5);
   std::uint32_t strikes = 3;
+  /// Whether a thread of the tier's own does what puts would have to wait for. Else nobody does
+  /// until catch_up() is called.
+  bool own_thread = true;
 };
 
 /// Entries in a folder on disk.
@@ -54,6 +57,9 @@ class DiskTier final : public Tier {
   [[nodiscard]] bool awaits(const TierKey& key) const override;
   [[nodiscard]] std::optional<EntryOutline> outline(const TierKey& key) const override;
   [[nodiscard]] TierStats stats() const override;
+
+  /// Does what a refused put would have had to wait for, if there is anything. Waits for the disk.
+  void catch_up();
 
   [[nodiscard]] const SegmentLog& log() const;
 

@@ -23,9 +23,10 @@ using testing::Finding;
 /// What a row is to do.
 struct FireRun {
   std::uint64_t seed = 1;
-  bool brief = false;            // seconds rather than minutes
-  std::string folder;            // on a disk; a row makes its own folder in it
-  unsigned threads = 40;         // of rows that have many
+  bool brief = false;        // seconds rather than minutes
+  std::string folder;        // on a disk; a row makes its own folder in it
+  std::string quick_folder;  // the same in memory, if there is one: where a disk does not matter
+  unsigned threads = 40;     // of rows that have many
   std::uint64_t operations = 0;  // of each of them; 0: as many as the row thinks fit
   const Clock& clock;
   std::function<void(std::uint64_t done, std::uint64_t of)> progress = nullptr;

@@ -26,7 +26,7 @@ void wait_for(const TierLife& life, std::uint64_t operations, const Clock& clock
 Tally run_kills(const FireRun& run) {
   Tally tally;
   const std::uint64_t kills = run.of(2'000, 25);
-  TierLife life(run, "kills");
+  TierLife life(run, run.folder, "kills");
   Rng rng(run.seed);
   for (std::uint64_t kill = 0; kill < kills; ++kill) {
     const std::uint64_t story = kill / kLivesAStory;
@@ -41,7 +41,7 @@ Tally run_kills(const FireRun& run) {
     if (rng.chance(0.2)) {
       std::this_thread::sleep_for(std::chrono::microseconds(rng.below(6'000)));  // while it opens
     } else {
-      wait_for(life, 1 + rng.below(60), run.clock);
+      wait_for(life, 1 + rng.below(40), run.clock);
       std::this_thread::sleep_for(std::chrono::microseconds(rng.below(2'000)));
     }
     if (kill % 10 == 0 && life.known().opened != 0) {

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 // Everything is tried under faults. Run `afterimage_fire --help`.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -68,6 +69,7 @@ int run_call(const Call& call) {
   FireRun run{.seed = call.seed,
               .brief = call.brief,
               .folder = call.folder,
+              .quick_folder = ::access("/dev/shm", W_OK) == 0 ? "/dev/shm" : call.folder,
               .threads = call.threads,
               .operations = call.operations,
               .clock = clock};

@@ -8,8 +8,8 @@ namespace afterimage::fire {
 
 using testing::TierOracle;
 
-TierLife::TierLife(const FireRun& run, const std::string& name)
-    : clock_(run.clock), folder_(run.folder, name), keys_(kLifeKeys), known_(1) {}
+TierLife::TierLife(const FireRun& run, const std::string& within, const std::string& name)
+    : clock_(run.clock), folder_(within, name), keys_(kLifeKeys), known_(1) {}
 
 void TierLife::begin(std::uint64_t seed, bool evicts, DiskBackend backend, bool hurried) {
   folder_.empty();
@@ -21,7 +21,7 @@ void TierLife::begin(std::uint64_t seed, bool evicts, DiskBackend backend, bool 
 }
 
 DiskTierOptions TierLife::options() const {
-  return {.log = {.capacity = evicts_ ? 12_MiB : 256_MiB,
+  return {.log = {.capacity = evicts_ ? 6_MiB : 256_MiB,
                   .segment_bytes = 2_MiB,
                   .batch_bytes = 256_KiB,
                   .batches = 4,
@@ -48,8 +48,8 @@ int TierLife::live(Rng rng, std::uint64_t steps) {
     const SegmentLogStats stats = (*tier)->log().stats();
     if (stats.lost != std::exchange(lost, stats.lost)) oracle.lost_on_the_way();
     if (stats.evicted != std::exchange(evicted, stats.evicted)) {
-      oracle.some_left(
-          [&](const TierKey& key) { return (*tier)->awaits(key) || (*tier)->may_hold(key); });
+      oracle.some_left([&](const TierKey& key) { return (*tier)->may_hold(key); },
+                       [&](const TierKey& key) { return (*tier)->awaits(key); });
     }
   };
   for (std::uint64_t step = 0; step < steps; ++step, ++known().operations) {

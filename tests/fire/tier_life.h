@@ -14,8 +14,9 @@
 namespace afterimage::fire {
 
 /// Lengths around every border: a byte, a block and its neighbours, a batch, more than all batches.
-inline constexpr std::array<std::size_t, 8> kLifeSizes = {1,      4'095,   4'096,     4'097,
-                                                          65'536, 200'000, 1'048'576, 1'300'000};
+inline constexpr std::array<std::size_t, 16> kLifeSizes = {
+    1,      1,      4'095,  4'095,  4'096,  4'096,   4'097,     4'097,
+    20'000, 20'000, 65'536, 65'536, 65'537, 200'000, 1'048'576, 1'300'000};
 inline constexpr std::size_t kLifeKeys = 24;
 
 /// A disk tier in a folder that is used, killed and looked at again. What the process that uses it
@@ -29,7 +30,7 @@ class TierLife {
     std::atomic<std::uint64_t> answers{0};
   };
 
-  TierLife(const FireRun& run, const std::string& name);
+  TierLife(const FireRun& run, const std::string& within, const std::string& name);
 
   /// A new folder, and a new story. `capacity`: so small that it evicts, or not.
   void begin(std::uint64_t seed, bool evicts, DiskBackend backend, bool hurried);

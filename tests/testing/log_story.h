@@ -30,7 +30,7 @@ class LogStory {
         SegmentLog::open(std::make_unique<FakeBlockFolder>(disk), small_log(capacity_), memory_);
     if (!opened) {
       // To obey a cap it may have evicted before it failed, and had nobody to tell.
-      if (capacity_ < 1_MiB) oracle.some_left([](const TierKey&) { return false; });
+      if (capacity_ < 1_MiB) oracle.all_left();
       return false;
     }
     log = *std::move(opened);
@@ -123,8 +123,10 @@ class LogStory {
     const bool left = stats.lost != seen_.lost || stats.evicted != seen_.evicted ||
                       stats.damaged != seen_.damaged || log->recovery().dropped_segments > 0;
     if (stats.lost != seen_.lost) oracle.lost_on_the_way();
-    if (left)
-      oracle.some_left([&](const TierKey& key) { return log->awaits(key) || log->contains(key); });
+    if (left) {
+      oracle.some_left([&](const TierKey& key) { return log->contains(key); },
+                       [&](const TierKey& key) { return log->awaits(key); });
+    }
     seen_ = stats;
   }
 

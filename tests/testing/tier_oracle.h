@@ -97,13 +97,18 @@ class TierOracle {
   void lost_on_the_way() {
     for (KeyState& key : keys_) key.newest = 0;
   }
-  /// Something had to leave, and was counted: `holds` says what is there or on its way.
-  void some_left(const auto& holds) {
+  /// Something had to leave, and was counted. What is still there, and what is on its way?
+  void some_left(const auto& is_there, const auto& is_awaited) {
     for (std::size_t n = 0; n < keys_.size(); ++n) {
-      if ((keys_[n].certain == 0 && keys_[n].newest == 0) || holds(key(n))) continue;
-      keys_[n].certain = 0;
-      keys_[n].newest = 0;
+      KeyState& state = keys_[n];
+      if ((state.certain == 0 && state.newest == 0) || is_there(key(n))) continue;
+      state.certain = 0;
+      if (!is_awaited(key(n))) state.newest = 0;
     }
+  }
+  /// Anything may have.
+  void all_left() {
+    for (KeyState& state : keys_) state.certain = state.newest = 0;
   }
   void process_ended() {
     lost_on_the_way();

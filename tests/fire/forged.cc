@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+// Bytes that are whole and are not what is asked for: of another place, life or store, and with a
+// good checksum all the same.
+#include <cstring>
+
+#include "afterimage/memory/checksum.h"
+#include "afterimage/testing/forgeries.h"
+#include "fire/golden_segment.h"
+
+namespace afterimage::fire {
+
+using testing::DiskFault;
+using testing::FakeDisk;
+using testing::Forgery;
+
+namespace {
+
+constexpr std::size_t kRecordChecksumAt = 16;
+constexpr std::size_t kVersionAt = 8;
+
+class Forger {
+ public:
+  Forger(const FireRun& run, Tally& tally) : run_(run), tally_(tally), golden_(run.seed) {}
+
+  /// Each field of each record, with a good checksum: what is asked for is a miss, all else is
+  /// there.
+  void every_field() {
+    for (std::size_t i = 0; i < GoldenSegment::kKeys; ++i) {
+      for (const Forgery& forgery : testing::kForgeries) {
+        golden_.restore();
+        RecordHeader header = decode_record_header(golden_.record(i)).value();
+        forgery.change(header);
+        std::ranges::copy(encode_record_header(header), at(i).begin());
+        must_miss(i, std::string("a forged ") + forgery.name);
+      }
+      golden_.restore();
+      resign(i, [](std::span<std::byte> header) { header[4] = std::byte{2}; });
+      must_miss(i, "a record of version 2");
+      golden_.restore();
+      RecordHeader header = decode_record_header(golden_.record(i)).value();
+      const std::size_t room = std::size_t{header.blocks} * kDiskBlock;
+      header.value_bytes = room - record_header_bytes(header.meta) + 1;
+      std::ranges::copy(encode_record_header(header), at(i).begin());
+      must_miss(i, "a value that goes on after its record");
+      larger_header(i);
+    }
+  }
+  /// In memory of its own, so that nothing stands behind what was read.
+  void half_read() {
+    for (std::size_t i = 0; i < GoldenSegment::kKeys; ++i) {
+      for (const std::size_t missing : {std::size_t{512}, kDiskBlock}) {
+        const auto record = golden_.record(i);
+        if (record.size() <= missing) continue;
+        const std::vector<std::byte> read(record.begin(),
+                                          record.end() - static_cast<long>(missing));
+        const auto state = check_record(read, golden_.places()[i], golden_.identity().epoch).state;
+        count(state != RecordState::kIntact, "a record that was read in part");
+      }
+    }
+  }
+  /// A footer that is whole and points elsewhere is not believed, and costs nothing: the segment is
+  /// read through.
+  void footers() {
+    const auto lists = [&](const char* what, auto change) {
+      std::vector<FooterEntry> entries = golden_.places();
+      change(entries);
+      with_footer(golden_.identity(), entries);
+      const std::uint64_t before = golden_.missing;
+      look(what);
+      count(golden_.missing == before, what);
+    };
+    lists("a footer that points behind the records", [](auto& e) { e[1].block = 1'000'000; });
+    lists("a footer with an entry of no blocks", [](auto& e) { e[2].blocks = 0; });
+    lists("a footer that points at the header", [](auto& e) { e[0].block = 0; });
+    SegmentIdentity other = golden_.identity();
+    other.epoch.front() ^= std::byte{1};
+    // Of an earlier life: named in the footer is what this life has not.
+    std::vector<FooterEntry> earlier = golden_.places();
+    for (std::size_t i = 0; i < earlier.size(); ++i) earlier[i].key = testing::tier_key(9'000 + i);
+    with_footer(other, earlier);
+    const std::uint64_t before = golden_.missing;
+    look("a footer of an earlier life");
+    count(golden_.missing == before, "a footer of an earlier life");
+  }
+  /// A block of another version, whole: nobody knows what it means.
+  void versions() {
+    golden_.restore();
+    auto& content = golden_.content();
+    resign_block(std::span(content).first(kDiskBlock));
+    resign_block(std::span(content).last(kDiskBlock));
+    const auto log = golden_.open();
+    count(log.has_value() && (*log)->recovery().foreign_files == 1, "a segment of version 2");
+    golden_.disk.fail(DiskFault::kCrash, 1);
+  }
+  /// The older of two versions stands behind the newer in the list.
+  void order() {
+    golden_.restore();
+    std::vector<FooterEntry> entries = golden_.places();
+    const std::size_t n = GoldenSegment::kKeys - 1;
+    // The record of key n, as if it had been put before with what key n - 1 has.
+    RecordHeader older = decode_record_header(golden_.record(n - 1)).value();
+    older.key = golden_.oracle.key(n);
+    older.sequence = 1;
+    std::ranges::copy(encode_record_header(older), at(n - 1).begin());
+    FooterEntry old = entries[n - 1];
+    old.key = entries[n].key;
+    old.sequence = 1;
+    entries.erase(entries.begin() + static_cast<long>(n) - 1);
+    entries.push_back(old);
+    with_footer(golden_.identity(), entries, false);
+    const auto log = golden_.open();
+    const auto found = (*log)->read(golden_.oracle.key(n), room_);
+    count(found && *found && golden_.oracle.judge(n, *found, true) == Finding::kFine,
+          "an older version that stands behind the newer");
+    golden_.disk.fail(DiskFault::kCrash, 1);
+  }
+
+ private:
+  std::span<std::byte> at(std::size_t i) {
+    return std::span(golden_.content())
+        .subspan(std::size_t{golden_.places()[i].block} * kDiskBlock, golden_.record(i).size());
+  }
+  void resign(std::size_t i, const std::function<void(std::span<std::byte>)>& change) {
+    const RecordHeader header = decode_record_header(golden_.record(i)).value();
+    sign(at(i).first(record_header_bytes(header.meta)), change);
+  }
+  static void sign(std::span<std::byte> header,
+                   const std::function<void(std::span<std::byte>)>& change) {
+    change(header);
+    std::ranges::fill(header.subspan(kRecordChecksumAt, 8), std::byte{0});
+    const std::uint64_t sum = short_checksum(header);
+    std::memcpy(header.data() + kRecordChecksumAt, &sum, sizeof sum);
+  }
+  static void resign_block(std::span<std::byte> block) {
+    block[kVersionAt] = std::byte{2};
+    const std::uint64_t sum = short_checksum(block.first(kDiskBlock - 8));
+    std::memcpy(block.data() + kDiskBlock - 8, &sum, sizeof sum);
+  }
+  /// A header that says that it is larger than it is; the value stands where it always did.
+  void larger_header(std::size_t i) {
+    golden_.restore();
+    const RecordHeader header = decode_record_header(golden_.record(i)).value();
+    const std::size_t size = record_header_bytes(header.meta) + 64;
+    if (at(i).size() < size + header.value_bytes) return;
+    sign(at(i).first(size), [size](std::span<std::byte> bytes) {
+      const auto said = static_cast<std::uint32_t>(size);
+      std::memcpy(bytes.data() + 8, &said, sizeof said);
+    });
+    must_miss(i, "a header of another size");
+  }
+  void with_footer(const SegmentIdentity& identity, std::span<const FooterEntry> entries,
+                   bool restores = true) {
+    if (restores) golden_.restore();
+    auto& content = golden_.content();
+    content.resize(golden_.records_end());
+    const auto footer = encode_footer(identity, golden_.records_end(), entries);
+    content.insert(content.end(), footer.begin(), footer.end());
+  }
+  void must_miss(std::size_t i, const std::string& what) {
+    const std::uint64_t before = golden_.missing;
+    look(what, i);
+    count(golden_.missing == before + 1, what);
+  }
+  void look(const std::string& what, std::optional<std::size_t> not_spared = {}) {
+    golden_.look(tally_, what + ", --only forged --seed " + std::to_string(run_.seed), not_spared);
+  }
+  void count(bool noticed, const std::string& what) {
+    ++tally_.injected;
+    tally_.detected += noticed ? 1 : 0;
+    tally_.expect(noticed, what + " was taken for the real one");
+  }
+
+  const FireRun& run_;
+  Tally& tally_;
+  GoldenSegment golden_;
+  MemoryBudget room_{4_MiB};
+};
+
+}  // namespace
+
+Tally run_forged(const FireRun& run) {
+  Tally tally;
+  for (std::uint64_t n = 0; n < run.of(20, 1); ++n) {
+    FireRun each = run;
+    each.seed = run.seed * 1'000 + n;
+    Forger forger(each, tally);
+    forger.every_field();
+    forger.half_read();
+    forger.footers();
+    forger.versions();
+    forger.order();
+    run.tell(n + 1, run.of(20, 1));
+  }
+  return tally;
+}
+
+/// A new segment lies where an older one lay: what stands behind its end is of an earlier life, of
+/// another segment or of another store, record for record at the places where ours would be.
+Tally run_stale(const FireRun& run) {
+  Tally tally;
+  Rng rng(run.seed);
+  GoldenSegment golden(run.seed);
+  GoldenSegment before(run.seed + 1);
+  const std::uint64_t rounds = run.of(2'000, 60);
+  for (std::uint64_t round = 0; round < rounds; ++round) {
+    golden.restore();
+    auto& content = golden.content();
+    const std::vector<std::byte>& old = before.segment();
+    const std::string where =
+        "round " + std::to_string(round) + ", --only stale --seed " + std::to_string(run.seed);
+    // Ours up to some record, or not even its header; from there on theirs, with footer or without.
+    const std::size_t own = rng.below(GoldenSegment::kKeys + 1);
+    const std::uint64_t cut =
+        own == 0 ? (rng.chance(0.5) ? 0 : kDiskBlock)
+                 : std::uint64_t{golden.places()[own - 1].block + golden.places()[own - 1].blocks} *
+                       kDiskBlock;
+    const std::uint64_t end = rng.chance(0.5) ? old.size() : before.records_end();
+    content.resize(std::max<std::uint64_t>(cut, end));
+    if (cut < end) {
+      std::copy(old.begin() + static_cast<long>(cut), old.begin() + static_cast<long>(end),
+                content.begin() + static_cast<long>(cut));
+    }
+    // And whole files under names that are not theirs.
+    if (rng.chance(0.3)) {
+      auto copy = std::make_shared<testing::FakeDisk::File>();
+      copy->content = rng.chance(0.5) ? old : golden.segment();
+      golden.disk.files()["segment-000000000000000" + std::to_string(2 + rng.below(7)) + ".afi"] =
+          copy;
+    }
+    const Duration began = run.clock.now();
+    const auto log = golden.open();
+    tally.recoveries.push_back(run.clock.now() - began);
+    ++tally.injected;
+    if (!log) {
+      tally.miss("it does not open: " + where);
+      continue;
+    }
+    MemoryBudget room(4_MiB);
+    std::uint64_t theirs = 0;
+    for (std::size_t n = 0; n < GoldenSegment::kKeys; ++n) {
+      if ((*log)->contains(before.oracle.key(n))) ++theirs;
+      const auto found = (*log)->read(golden.oracle.key(n), room);
+      tally.note(golden.oracle.judge(n, found.value_or(std::nullopt), n < own), where);
+    }
+    tally.wrong += theirs;
+    tally.expect(theirs == 0, "entries of an earlier life came back: " + where);
+    if (theirs == 0) ++tally.detected;
+    tally.expect((*log)->recovery().entries.value() <= GoldenSegment::kKeys,
+                 "more entries than were put: " + where);
+    golden.disk.fail(DiskFault::kCrash, 1);
+    run.tell(round + 1, rounds);
+  }
+  return tally;
+}
+
+}  // namespace afterimage::fire

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "fire/simulated_house.h"
+
+#include <fmt/format.h>
+
+#include "afterimage/disk/testing/small_log.h"
+#include "afterimage/semantic/testing/questions.h"
+
+namespace afterimage::fire {
+
+using namespace std::chrono_literals;
+using testing::DiskFault;
+
+namespace {
+
+constexpr std::array<std::size_t, 6> kSimulatedSizes = {1, 100, 3'904, 3'905, 9'000, 20'000};
+constexpr const char* kErasures = "answers.erased";
+
+std::string question_text(std::size_t n) { return "question number " + std::to_string(n); }
+std::string answer_text(std::size_t n, std::uint32_t version) {
+  return fmt::format("answer {} to question {}", version, n);
+}
+
+}  // namespace
+
+SimulatedOptions SimulatedOptions::of(std::uint64_t seed) {
+  Rng rng = Rng(seed).split(77);
+  SimulatedOptions options{.seed = seed};
+  options.capacity = rng.chance(0.3) ? 512_KiB : 4_MiB;
+  options.host = Bytes(std::uint64_t{16'384} << rng.below(4));
+  options.steps = 40 + static_cast<int>(rng.below(120));
+  options.fault_rate = rng.chance(0.2) ? 0.3 : 0.05;
+  options.hurried = rng.chance(0.5);
+  return options;
+}
+
+std::string SimulatedOptions::text() const {
+  return fmt::format(
+      "seed {}, capacity {}, host {}, steps {}, fault rate {}, hurried {}; --only "
+      "simulation --seed {} begins with it",
+      seed, capacity.value(), host.value(), steps, fault_rate, hurried, seed);
+}
+
+SimulatedHouse::SimulatedHouse(const SimulatedOptions& options, Tally& tally)
+    : options_(options),
+      tally_(tally),
+      rng_(options.seed),
+      host_room_(options.host),
+      oracle_(keys_, kSimulatedSizes, options.seed % 1'000'000) {}
+
+SimulatedHouse::~SimulatedHouse() { stop(); }
+
+void SimulatedHouse::say(const std::string& what) { tally_.miss(what + ": " + options_.text()); }
+
+bool SimulatedHouse::start() {
+  DiskTierOptions options{.log = options_.hurried ? testing::hurried_log(options_.capacity)
+                                                  : testing::small_log(options_.capacity),
+                          .own_thread = false};
+  auto opened =
+      DiskTier::open(std::make_unique<testing::FakeBlockFolder>(disk_), options, memory_, clock_);
+  seen(opened.has_value() ? 1 : 2);
+  if (!opened) {
+    if (options_.capacity < 1_MiB) oracle_.all_left();
+    return false;
+  }
+  tier_ = *std::move(opened);
+  stats_ = {};
+  notice();
+  host_ = std::make_unique<HostTier>(host_room_);
+  answers_ = AnswerCache::create({}, answers_room_, clock_).value();
+  auto archive = AnswerArchive::open({.tier = *tier_,
+                                      .transfer = room_,
+                                      .cache = *answers_,
+                                      .files = files_,
+                                      .erasures = kErasures,
+                                      .clock = clock_,
+                                      .wall = wall_});
+  archive_ = *std::move(archive);
+  return true;
+}
+
+void SimulatedHouse::stop() {
+  archive_.reset();
+  answers_.reset();
+  host_.reset();
+  tier_.reset();
+}
+
+void SimulatedHouse::end_life(bool power_fails) {
+  if (!disk_.crashed()) disk_.fail(DiskFault::kCrash, 1);
+  stop();
+  if (power_fails) {
+    disk_.reboot(rng_);
+  } else {
+    disk_.restart();
+  }
+  oracle_.process_ended();
+}
+
+void SimulatedHouse::flip() {
+  if (disk_.files().empty()) return;
+  auto it = disk_.files().begin();
+  std::advance(it, static_cast<long>(rng_.below(disk_.files().size())));
+  const std::uint64_t size = it->second->content.size();
+  if (size == 0) return;
+  const std::uint64_t at = rng_.below(size);
+  const auto bit = static_cast<std::byte>(1U << rng_.below(8));
+  it->second->content[at] ^= bit;
+  if (at < it->second->durable.size()) it->second->durable[at] ^= bit;
+  ++flips_;
+}
+
+void SimulatedHouse::fault() {
+  ++faults_;
+  static constexpr std::array kFaults = {DiskFault::kError, DiskFault::kFull, DiskFault::kHang,
+                                         DiskFault::kShortRead, DiskFault::kMisdirected};
+  switch (rng_.below(10)) {
+    case 0:
+      return flip();
+    case 1:
+      return end_life(true);
+    case 2:
+      return end_life(false);
+    case 3:
+      return clock_.advance(rng_.chance(0.5) ? Duration(1h) : Duration(24h * 3'650));
+    case 4:
+      return wall_.set(wall_.now() + (rng_.chance(0.5) ? 1h : 24h * 3'650));
+    case 5:
+      return wall_.set(wall_.now() - (rng_.chance(0.5) ? 1h : 24h * 3'650));
+    case 6:
+      return host_room_.set_capacity(rng_.chance(0.5) ? 4_KiB : options_.host);
+    case 7:
+      return disk_.fail(DiskFault::kCrash, 1 + rng_.below(30));
+    default:
+      return disk_.fail(kFaults[rng_.below(kFaults.size())], 1 + rng_.below(8), 1 + rng_.below(6));
+  }
+}
+
+void SimulatedHouse::notice() {
+  const SegmentLogStats now = tier_->log().stats();
+  if (now.lost != stats_.lost) {
+    // What was never safe may be followed by what was before it.
+    oracle_.lost_on_the_way();
+    for (testing::KeyState& key : keys_) key.seen = 0;
+  }
+  if (now.lost != stats_.lost || now.evicted != stats_.evicted || now.damaged != stats_.damaged ||
+      tier_->log().recovery().dropped_segments > 0) {
+    oracle_.some_left([&](const TierKey& key) { return tier_->may_hold(key); },
+                      [&](const TierKey& key) { return tier_->awaits(key); });
+  }
+  stats_ = now;
+}
+
+void SimulatedHouse::put(std::size_t n) {
+  const std::uint32_t version = oracle_.begin_put(n);
+  const auto value = oracle_.value(n, version);
+  const EntryMeta meta = oracle_.meta(n, version);
+  const auto done = tier_->put(oracle_.key(n), meta, value);
+  notice();
+  seen(done.has_value() ? 3 : 4);
+  // What the tier below did not take must not be seen above it and be gone after.
+  if (!done || !host_->put(oracle_.key(n), meta, value)) {
+    static_cast<void>(host_->erase(oracle_.key(n)));
+  }
+  if (done) oracle_.put_done(n, version);
+}
+
+void SimulatedHouse::look(std::size_t n, bool must_be_there) {
+  auto found = host_->get(oracle_.key(n), room_);
+  if (!found || !*found) {
+    found = tier_->get(oracle_.key(n), room_);
+    notice();
+    // What is about to be replaced below must not stay above.
+    if (found && *found && !tier_->awaits(oracle_.key(n))) {
+      static_cast<void>(host_->put(oracle_.key(n), (*found)->meta, (*found)->bytes));
+    }
+  }
+  seen(found && *found ? 5 + (*found)->bytes.size() : 6);
+  const std::optional<TierEntry> entry = found.value_or(std::nullopt);
+  if (!entry && must_be_there && flips_ > 0) {
+    // One bit costs one entry at most; two may cost both copies of a segment's name.
+    if (flips_ == 1) flips_ = 0;
+    return;
+  }
+  tally_.note(oracle_.judge(n, entry, must_be_there),
+              fmt::format("key {}, {}", n, options_.text()));
+}
+
+void SimulatedHouse::erase(std::size_t n) {
+  oracle_.begin_erase(n);
+  static_cast<void>(host_->erase(oracle_.key(n)));
+  const auto done = tier_->erase(oracle_.key(n));
+  notice();
+  seen(done.has_value() ? 7 : 8);
+  if (done) oracle_.erase_done(n);
+}
+
+bool SimulatedHouse::flush() {
+  const auto done = tier_->flush();
+  notice();
+  seen(done.has_value() ? 9 : 10);
+  if (done) oracle_.flushed();
+  return done.has_value();
+}
+
+void SimulatedHouse::answer(std::size_t n) {
+  Asked& asked = asked_[n];
+  const std::uint32_t version = ++asked.given;
+  const Duration ttl = rng_.chance(0.3) ? Duration(1min) : Duration(24h * 36'500);
+  asked.over.emplace_back(clock_.now() + ttl, wall_.now() + ttl);
+  Question question(testing::scope(1), question_text(n));
+  static_cast<void>(archive_->insert(question, testing::answer(answer_text(n, version)),
+                                     {.ttl = ttl, .tags = {"n" + std::to_string(n % 2)}}));
+  notice();
+}
+
+void SimulatedHouse::ask(std::size_t n) {
+  Question question(testing::scope(1), question_text(n));
+  std::optional<Answer> found = answers_->find(question).answer;
+  if (!found) {
+    if (auto restored = archive_->restore(question)) found = restored->answer;
+    notice();
+  }
+  seen(found ? 11 + found->text.size() : 12);
+  if (!found) return;
+  ++tally_.answers;
+  const Asked& asked = asked_[n];
+  for (std::uint32_t version = asked.given; version > 0; --version) {
+    if (found->text != answer_text(n, version)) continue;
+    const auto& [over, wall_over] = asked.over[version - 1];
+    if (version <= asked.gone)
+      return tally_.note(Finding::kCameBack, "an answer, " + options_.text());
+    if (clock_.now() >= over && wall_.now() >= wall_over) {
+      ++tally_.wrong;
+      say("an answer whose time was over");
+    }
+    return;
+  }
+  tally_.note(Finding::kWrongBytes, "an answer, " + options_.text());
+}
+
+void SimulatedHouse::erase_answers() {
+  const std::size_t parity = rng_.below(2);
+  if (rng_.chance(0.5)) {
+    const std::size_t n = rng_.below(kQuestions);
+    Question question(testing::scope(1), question_text(n));
+    if (archive_->erase(question)) asked_[n].gone = asked_[n].given;
+  } else if (archive_->erase(AnswerFilter{.tag = "n" + std::to_string(parity)})) {
+    for (std::size_t n = parity; n < kQuestions; n += 2) asked_[n].gone = asked_[n].given;
+  }
+  notice();
+}
+
+void SimulatedHouse::step() {
+  const std::size_t n = rng_.below(kKeys);
+  switch (rng_.below(16)) {
+    case 0:
+      return erase(n);
+    case 1:
+    case 2:
+      return static_cast<void>(flush());
+    case 3:
+    case 4:
+    case 5:
+      return look(n, false);
+    case 6:
+      tier_->catch_up();
+      return notice();
+    case 7:
+      clock_.advance(Duration(rng_.below(7'000'000'000)));
+      return wall_.set(wall_.now() + 1s);
+    case 8:
+    case 9:
+      return answer(n % kQuestions);
+    case 10:
+      return ask(n % kQuestions);
+    case 11:
+      return rng_.chance(0.2) ? erase_answers() : ask(n % kQuestions);
+    default:
+      return put(n);
+  }
+}
+
+void SimulatedHouse::check_accounts() {
+  tier_->log().check_invariants();
+  const TierStats host = host_->stats();
+  if (host.used != host_room_.used()) say("the host tier's account is not its budget's");
+  if (room_.used() != 0_B) say("somebody kept the room of a copy");
+  const TierStats disk = tier_->stats();
+  if (disk.used > disk.capacity) say("over the cap");
+}
+
+void SimulatedHouse::safety() {
+  for (int i = 0; i < options_.steps; ++i) {
+    if (tier_ == nullptr && !start()) {
+      // It does not open while the disk fails; the machine is started again.
+      disk_.reboot(rng_);
+      oracle_.process_ended();
+      continue;
+    }
+    if (rng_.chance(options_.fault_rate)) {
+      fault();
+    } else {
+      step();
+    }
+    if (disk_.crashed()) end_life(rng_.chance(0.5));
+    if (tier_ != nullptr) check_accounts();
+  }
+}
+
+void SimulatedHouse::liveness() {
+  disk_.fail(DiskFault::kNone, 1);
+  host_room_.set_capacity(options_.host);
+  if (rng_.chance(0.5) && tier_ != nullptr) end_life(rng_.chance(0.5));
+  if (tier_ == nullptr && !start()) return say("it does not open again");
+  clock_.advance(6s);  // longer than a rest
+  // Each has to tell of one thing that failed before; there are not many.
+  for (int told = 0; !flush(); ++told) {
+    if (told == 8) return say("no flush without faults");
+    clock_.advance(6s);
+  }
+  for (std::size_t n = 0; n < kKeys; ++n) look(n, true);
+  flips_ = 0;
+  std::size_t hits = 0;
+  for (std::size_t n = 0; n < kKeys; ++n) {
+    put(n);
+    tier_->catch_up();
+    if (keys_[n].newest != keys_[n].given) put(n);  // refused: what it wanted is done now
+  }
+  if (!flush()) return say("no flush without faults");
+  for (std::size_t n = 0; n < kKeys; ++n) {
+    if (tier_->may_hold(oracle_.key(n))) ++hits;
+    look(n, true);
+  }
+  if (options_.capacity >= 1_MiB ? hits < kKeys : hits < kKeys / 2) {
+    say(fmt::format("{} of {} hits after the faults", hits, kKeys));
+  }
+  erase(0);
+  look(0, false);
+  if (!tier_->stats().trouble.empty()) say("still in trouble: " + tier_->stats().trouble);
+  check_accounts();
+  seen(hits);
+}
+
+}  // namespace afterimage::fire

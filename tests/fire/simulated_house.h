@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "afterimage/disk/disk_tier.h"
+#include "afterimage/memory/host_tier.h"
+#include "afterimage/semantic/answer_archive.h"
+#include "afterimage/testing/fake_block_folder.h"
+#include "fire/fire.h"
+
+namespace afterimage::fire {
+
+/// What a seed decides before anything happens; printed when it fails.
+struct SimulatedOptions {
+  std::uint64_t seed = 0;
+  Bytes capacity = 4_MiB;
+  Bytes host = 64_KiB;
+  int steps = 0;
+  double fault_rate = 0;
+  bool hurried = false;  // puts are refused rather than kept waiting
+
+  static SimulatedOptions of(std::uint64_t seed);
+  [[nodiscard]] std::string text() const;
+};
+
+/// Host memory over a disk tier over a disk that fails, and answers in both, in one thread and in a
+/// time of its own: what happens, happens again with the same seed.
+class SimulatedHouse {
+ public:
+  static constexpr std::size_t kKeys = 10;
+  static constexpr std::size_t kQuestions = 6;
+
+  SimulatedHouse(const SimulatedOptions& options, Tally& tally);
+  ~SimulatedHouse();
+  SimulatedHouse(const SimulatedHouse&) = delete;
+  SimulatedHouse& operator=(const SimulatedHouse&) = delete;
+
+  /// Faults on: only what may be answered is.
+  void safety();
+  /// Faults off: all that is put is found again.
+  void liveness();
+  /// Of everything that was answered: equal if it went the same way.
+  [[nodiscard]] std::uint64_t digest() const { return digest_; }
+  [[nodiscard]] std::uint64_t faults() const { return faults_; }
+
+ private:
+  bool start();
+  void stop();
+  void step();
+  void fault();
+  void end_life(bool power_fails);
+  void flip();
+  void put(std::size_t n);
+  void look(std::size_t n, bool must_be_there);
+  void erase(std::size_t n);
+  bool flush();
+  void notice();
+  void answer(std::size_t n);
+  void ask(std::size_t n);
+  void erase_answers();
+  void check_accounts();
+  void seen(std::uint64_t what) { digest_ = (digest_ ^ what) * 0x100000001B3U; }
+  void say(const std::string& what);
+
+  const SimulatedOptions options_;
+  Tally& tally_;
+  Rng rng_;
+  testing::FakeDisk disk_;
+  ManualClock clock_;
+  ManualWallClock wall_{WallTime(std::chrono::hours(24 * 365 * 50))};
+  MemoryFiles files_;
+  MemoryBudget memory_{4_MiB};
+  MemoryBudget room_{4_MiB};
+  MemoryBudget answers_room_{1_MiB};
+  MemoryBudget host_room_;
+  std::unique_ptr<HostTier> host_;
+  std::unique_ptr<DiskTier> tier_;
+  std::unique_ptr<AnswerCache> answers_;
+  std::unique_ptr<AnswerArchive> archive_;
+  std::array<testing::KeyState, kKeys> keys_;
+  testing::TierOracle oracle_;
+  SegmentLogStats stats_;
+  std::uint64_t flips_ = 0;  // of bits on the disk
+
+  struct Asked {
+    std::uint32_t given = 0;                          // versions of the answer
+    std::uint32_t gone = 0;                           // erased up to this one
+    std::vector<std::pair<Duration, WallTime>> over;  // of each, by both clocks
+  };
+  std::array<Asked, kQuestions> asked_;
+  std::uint64_t digest_ = 0xCBF29CE484222325U;
+  std::uint64_t faults_ = 0;
+};
+
+}  // namespace afterimage::fire

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+// The whole of it in one thread, thousands of times, each time another way.
+#include "fire/simulated_house.h"
+
+namespace afterimage::fire {
+namespace {
+
+std::uint64_t live_once(std::uint64_t seed, Tally& tally) {
+  SimulatedHouse house(SimulatedOptions::of(seed), tally);
+  house.safety();
+  house.liveness();
+  tally.detected += house.faults();
+  return house.digest();
+}
+
+}  // namespace
+
+Tally run_simulation(const FireRun& run) {
+  Tally tally;
+  const std::uint64_t seeds = run.of(20'000, 400);
+  std::uint64_t faults = 0;
+  for (std::uint64_t n = 0; n < seeds; ++n) {
+    const std::uint64_t seed = run.seed + n;
+    const std::uint64_t digest = live_once(seed, tally);
+    ++tally.injected;
+    // Whoever reads a failing seed relies on it.
+    if (n % 50 == 0) {
+      Tally again;
+      tally.expect(live_once(seed, again) == digest,
+                   "a seed goes two ways: " + SimulatedOptions::of(seed).text());
+    }
+    run.tell(n + 1, seeds);
+  }
+  faults = std::exchange(tally.detected, tally.injected);
+  tally.notes.push_back(std::to_string(faults) + " faults in " + std::to_string(seeds) +
+                        " lives, each then without faults until all is found again");
+  return tally;
+}
+
+}  // namespace afterimage::fire
