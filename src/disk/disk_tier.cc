@@ -186,9 +186,11 @@ Result<void> DiskTier::put(const TierKey& key, const EntryMeta& meta,
 }
 
 Result<std::optional<TierEntry>> DiskTier::get(const TierKey& key, MemoryBudget& room) {
+  // What is not there says nothing of the disk, and must not be the one that tries it again.
+  const bool there = state_->log->contains(key);
   {
     const MutexLock lock(state_->mutex);
-    if (!state_->reads.lets_through(state_->clock.now())) {
+    if (!there || !state_->reads.lets_through(state_->clock.now())) {
       ++state_->stats.misses;
       return std::nullopt;
     }

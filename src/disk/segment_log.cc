@@ -468,7 +468,7 @@ Result<void> SegmentLog::State::commit() {
 
 /// A write failed: what was under way is lost, and no file that had a part in it goes on.
 void SegmentLog::State::abandon() {
-  std::set<std::shared_ptr<Segment>> broken;
+  SegmentSet broken;
   for (const Batch& lost : in_flight) broken.insert(lost.segment);
   if (batch.segment != nullptr) broken.insert(batch.segment);
   if (active != nullptr) broken.insert(active);
@@ -526,7 +526,7 @@ Result<void> SegmentLog::State::overwrite(const LogEntry& entry) {
 /// what was erased must not come back.
 Result<void> SegmentLog::State::bury() {
   if (unburied.empty()) return make_removals_safe();
-  std::map<Segment*, bool> touched;  // and whether its records could be overwritten
+  std::map<Segment*, bool, ByNumber> touched;  // and whether its records could be overwritten
   for (const LogEntry* entry : unburied) {
     const auto it = touched.emplace(entry->segment, true).first;
     if (it->second && AFI_STEP("bury.overwrite")) it->second = overwrite(*entry).has_value();

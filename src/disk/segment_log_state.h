@@ -104,9 +104,9 @@ struct SegmentLog::State {
   std::vector<std::shared_ptr<AlignedBytes>> spare AFI_GUARDED_BY(writing);
   std::deque<Sync> syncs AFI_GUARDED_BY(writing);
   /// Those with completed writes that no sync was asked for, also if nothing more is added to them.
-  std::set<std::shared_ptr<Segment>> unsynced AFI_GUARDED_BY(writing);
+  SegmentSet unsynced AFI_GUARDED_BY(writing);
   /// Those whose sync failed and that could not be removed yet.
-  std::set<std::shared_ptr<Segment>> doomed AFI_GUARDED_BY(writing);
+  SegmentSet doomed AFI_GUARDED_BY(writing);
   /// Dead entries whose records still stand on disk as if they lived.
   std::vector<const LogEntry*> unburied AFI_GUARDED_BY(writing);
   bool removed AFI_GUARDED_BY(writing) = false;    // a file, and a power failure may bring it back

@@ -90,6 +90,12 @@ Result<void> SegmentLog::State::recover_name(bool known) {
     AFI_TRY(const auto bytes, read_blocks(*file, 0, room, kStoreBytes, options.write_patience));
     if (const auto name = decode_store(bytes)) {
       store = *name;
+      // One copy is enough; after this there are two again. If not, the next start tries.
+      const auto whole = encode_store(store);
+      if (!std::ranges::equal(bytes, whole) &&
+          write_blocks(*file, 0, whole, options.write_patience, memory)) {
+        static_cast<void>(file->sync()->wait(options.write_patience));
+      }
       return {};
     }
     AFI_TRY_VOID(folder->remove(kStoreName));

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 
@@ -182,6 +183,10 @@ Result<FoundSegment> find_segment(BlockFile& file, const DiskId& store, std::uin
   AFI_TRY(const auto first, read_blocks(file, 0, room, kDiskBlock, patience));
   const auto header = decode_segment_header(first);
   report.bytes_read += Bytes(2 * kDiskBlock);
+  if (!header && !trailer &&
+      std::ranges::all_of(first, [](std::byte b) { return b == std::byte{0}; })) {
+    return fail(ErrorCode::kNotFound, "a segment that was never begun");
+  }
   if (!header && !trailer) return std::unexpected(header.error());
   FoundSegment found{.identity = header ? *header : trailer->identity};
   if (!AFI_GUARD("segment.store", found.identity.store == store) ||

@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "afterimage/disk/block_files.h"
@@ -44,6 +45,14 @@ struct Segment {
   std::uint64_t live = 0;
   std::uint64_t last_use = 0;
 };
+
+/// By number, so that what is done to several is done in the same order every time.
+struct ByNumber {
+  bool operator()(const auto& a, const auto& b) const {
+    return a->identity.segment < b->identity.segment;
+  }
+};
+using SegmentSet = std::set<std::shared_ptr<Segment>, ByNumber>;
 
 std::string segment_name(std::uint64_t id);
 /// The number in a segment's name; nothing if it is no such name.

@@ -58,7 +58,11 @@ class OpenSegment {
   /// Opens a log on the segment as it is after a cut there, and asks for everything.
   void look_after_cut(std::uint64_t cut, int mode, Rng& rng, Tally& tally,
                       const std::string& where) {
-    for (const auto& [name, content] : golden_) disk_.files()[name]->content = content;
+    for (const auto& [name, content] : golden_) {
+      auto& file = disk_.files()[name];
+      if (file == nullptr) file = std::make_shared<FakeDisk::File>();
+      file->content = content;
+    }
     std::erase_if(disk_.files(), [&](const auto& each) { return !golden_.contains(each.first); });
     auto& content = disk_.files().at(segment_)->content;
     const auto rest = std::span(content).subspan(cut);
@@ -71,7 +75,7 @@ class OpenSegment {
     const auto log = open();
     if (!log) return tally.miss("it does not open: " + to_string(log.error()) + "; " + where);
     if ((*log)->recovery().torn_entries > 0 || (*log)->recovery().foreign_files > 0 ||
-        (*log)->recovery().entries.value() < kKeys) {
+        (*log)->recovery().dropped_segments > 0 || (*log)->recovery().entries.value() < kKeys) {
       ++tally.detected;
     }
     for (std::size_t n = 0; n < kKeys; ++n) tally.note(judge(**log, n, cut), where);

@@ -26,6 +26,7 @@ struct FireRun {
   bool brief = false;        // seconds rather than minutes
   std::string folder;        // on a disk; a row makes its own folder in it
   std::string quick_folder;  // the same in memory, if there is one: where a disk does not matter
+  bool trace = false;        // one life of the simulation, step by step
   unsigned threads = 40;     // of rows that have many
   std::uint64_t operations = 0;  // of each of them; 0: as many as the row thinks fit
   const Clock& clock;
@@ -73,6 +74,7 @@ struct Row {
   Tally (*run)(const FireRun&);
   /// Beginnings of the names of guards that it is meant to miss; others are tried with it after.
   std::vector<std::string_view> guards;
+  bool makes_processes = false;
 };
 
 Tally run_kills(const FireRun& run);

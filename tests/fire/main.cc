@@ -24,6 +24,7 @@ struct Call {
   bool brief = false;
   bool json = false;
   bool proof = false;
+  bool trace = false;
   std::string guard;
   std::string markdown;
   std::string folder = ".";
@@ -70,6 +71,7 @@ int run_call(const Call& call) {
               .brief = call.brief,
               .folder = call.folder,
               .quick_folder = ::access("/dev/shm", W_OK) == 0 ? "/dev/shm" : call.folder,
+              .trace = call.trace,
               .threads = call.threads,
               .operations = call.operations,
               .clock = clock};
@@ -122,6 +124,8 @@ int run_program(int argc, char** argv) {
   program.add_option("--folder", call.folder, "On the disk to be tried; a folder of its own in it")
       ->capture_default_str()
       ->check(CLI::ExistingDirectory);
+  program.add_flag("--trace", call.trace,
+                   "With --only simulation: that seed alone, and every step of it");
   program.add_flag("--json", call.json, "For programs");
   program.add_option("--markdown", call.markdown, "Write the report there, too")->type_name("FILE");
   program.footer(kinds_text());

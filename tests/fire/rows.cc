@@ -43,11 +43,18 @@ std::span<const Row> rows() {
       {"points",
        "kill -9, errors and delays at every named place, and again while it recovers",
        run_points,
-       {}},
+       {},
+       true},
       {"kills",
        "kill -9 at any time of a process that writes, replaces, erases and reads",
        run_kills,
-       {"folder."}},
+       {"folder."},
+       true},
+      {"history",
+       "many threads on a tier: is there an order that explains every read?",
+       run_history,
+       {},
+       true},
   };
   return kRows;
 }

@@ -42,9 +42,10 @@ std::string SimulatedOptions::text() const {
       seed, capacity.value(), host.value(), steps, fault_rate, hurried, seed);
 }
 
-SimulatedHouse::SimulatedHouse(const SimulatedOptions& options, Tally& tally)
+SimulatedHouse::SimulatedHouse(const SimulatedOptions& options, Tally& tally, bool trace)
     : options_(options),
       tally_(tally),
+      trace_(trace),
       rng_(options.seed),
       host_room_(options.host),
       oracle_(keys_, kSimulatedSizes, options.seed % 1'000'000) {}
@@ -53,19 +54,26 @@ SimulatedHouse::~SimulatedHouse() { stop(); }
 
 void SimulatedHouse::say(const std::string& what) { tally_.miss(what + ": " + options_.text()); }
 
+void SimulatedHouse::did(std::string_view what, std::size_t n, std::uint64_t outcome) {
+  for (const char c : what) digest_ = (digest_ ^ static_cast<unsigned char>(c)) * 0x100000001B3U;
+  digest_ = (digest_ ^ (n << 32U) ^ outcome) * 0x100000001B3U;
+  if (trace_) fmt::print("{:>6}  {:<22} {:>3}  {}\n", disk_.operations(), what, n, outcome);
+}
+
 bool SimulatedHouse::start() {
   DiskTierOptions options{.log = options_.hurried ? testing::hurried_log(options_.capacity)
                                                   : testing::small_log(options_.capacity),
                           .own_thread = false};
   auto opened =
       DiskTier::open(std::make_unique<testing::FakeBlockFolder>(disk_), options, memory_, clock_);
-  seen(opened.has_value() ? 1 : 2);
+  did("start", 0, opened.has_value() ? 1 : 0);
   if (!opened) {
     if (options_.capacity < 1_MiB) oracle_.all_left();
     return false;
   }
   tier_ = *std::move(opened);
   stats_ = {};
+  did("recovered", 0, tier_->stats().entries.value());
   notice();
   host_ = std::make_unique<HostTier>(host_room_);
   answers_ = AnswerCache::create({}, answers_room_, clock_).value();
@@ -88,6 +96,7 @@ void SimulatedHouse::stop() {
 }
 
 void SimulatedHouse::end_life(bool power_fails) {
+  did(power_fails ? "power fails" : "killed", 0, 0);
   if (!disk_.crashed()) disk_.fail(DiskFault::kCrash, 1);
   stop();
   if (power_fails) {
@@ -106,6 +115,7 @@ void SimulatedHouse::flip() {
   if (size == 0) return;
   const std::uint64_t at = rng_.below(size);
   const auto bit = static_cast<std::byte>(1U << rng_.below(8));
+  did("flip in " + it->first.substr(it->first.size() - 8), 0, at);
   it->second->content[at] ^= bit;
   if (at < it->second->durable.size()) it->second->durable[at] ^= bit;
   ++flips_;
@@ -115,7 +125,9 @@ void SimulatedHouse::fault() {
   ++faults_;
   static constexpr std::array kFaults = {DiskFault::kError, DiskFault::kFull, DiskFault::kHang,
                                          DiskFault::kShortRead, DiskFault::kMisdirected};
-  switch (rng_.below(10)) {
+  const std::uint64_t kind = rng_.below(10);
+  did("fault", kind, 0);
+  switch (kind) {
     case 0:
       return flip();
     case 1:
@@ -133,13 +145,18 @@ void SimulatedHouse::fault() {
     case 7:
       return disk_.fail(DiskFault::kCrash, 1 + rng_.below(30));
     default:
-      return disk_.fail(kFaults[rng_.below(kFaults.size())], 1 + rng_.below(8), 1 + rng_.below(6));
+      break;
   }
+  const DiskFault fault = kFaults[rng_.below(kFaults.size())];
+  const std::uint64_t in = 1 + rng_.below(8);
+  did("disk fails, kind", static_cast<std::size_t>(fault), in);
+  disk_.fail(fault, in, 1 + rng_.below(6));
 }
 
 void SimulatedHouse::notice() {
   const SegmentLogStats now = tier_->log().stats();
   if (now.lost != stats_.lost) {
+    did("lost", 0, now.lost - stats_.lost);
     // What was never safe may be followed by what was before it.
     oracle_.lost_on_the_way();
     for (testing::KeyState& key : keys_) key.seen = 0;
@@ -158,7 +175,7 @@ void SimulatedHouse::put(std::size_t n) {
   const EntryMeta meta = oracle_.meta(n, version);
   const auto done = tier_->put(oracle_.key(n), meta, value);
   notice();
-  seen(done.has_value() ? 3 : 4);
+  did("put", n, done ? version : 0);
   // What the tier below did not take must not be seen above it and be gone after.
   if (!done || !host_->put(oracle_.key(n), meta, value)) {
     static_cast<void>(host_->erase(oracle_.key(n)));
@@ -176,15 +193,19 @@ void SimulatedHouse::look(std::size_t n, bool must_be_there) {
       static_cast<void>(host_->put(oracle_.key(n), (*found)->meta, (*found)->bytes));
     }
   }
-  seen(found && *found ? 5 + (*found)->bytes.size() : 6);
   const std::optional<TierEntry> entry = found.value_or(std::nullopt);
-  if (!entry && must_be_there && flips_ > 0) {
+  if (!entry && must_be_there && oracle_.expects(n) && flips_ > 0) {
     // One bit costs one entry at most; two may cost both copies of a segment's name.
     if (flips_ == 1) flips_ = 0;
     return;
   }
-  tally_.note(oracle_.judge(n, entry, must_be_there),
-              fmt::format("key {}, {}", n, options_.text()));
+  // Read above; below, what was before it is found until it is written, or if it never is.
+  if (tier_->awaits(oracle_.key(n)) || keys_[n].newest == 0) keys_[n].seen = 0;
+  const std::uint32_t seen_before = keys_[n].seen;
+  const Finding finding = oracle_.judge(n, entry, must_be_there);
+  did("get", n, entry ? keys_[n].seen.load() : 0);
+  if (finding != Finding::kFine) did(testing::to_string(finding), n, seen_before);
+  tally_.note(finding, fmt::format("key {}, {}", n, options_.text()));
 }
 
 void SimulatedHouse::erase(std::size_t n) {
@@ -192,14 +213,14 @@ void SimulatedHouse::erase(std::size_t n) {
   static_cast<void>(host_->erase(oracle_.key(n)));
   const auto done = tier_->erase(oracle_.key(n));
   notice();
-  seen(done.has_value() ? 7 : 8);
+  did("erase", n, done.has_value() ? 1 : 0);
   if (done) oracle_.erase_done(n);
 }
 
 bool SimulatedHouse::flush() {
   const auto done = tier_->flush();
   notice();
-  seen(done.has_value() ? 9 : 10);
+  did("flush", 0, done.has_value() ? 1 : 0);
   if (done) oracle_.flushed();
   return done.has_value();
 }
@@ -208,6 +229,7 @@ void SimulatedHouse::answer(std::size_t n) {
   Asked& asked = asked_[n];
   const std::uint32_t version = ++asked.given;
   const Duration ttl = rng_.chance(0.3) ? Duration(1min) : Duration(24h * 36'500);
+  did("answer", n, version);
   asked.over.emplace_back(clock_.now() + ttl, wall_.now() + ttl);
   Question question(testing::scope(1), question_text(n));
   static_cast<void>(archive_->insert(question, testing::answer(answer_text(n, version)),
@@ -218,17 +240,21 @@ void SimulatedHouse::answer(std::size_t n) {
 void SimulatedHouse::ask(std::size_t n) {
   Question question(testing::scope(1), question_text(n));
   std::optional<Answer> found = answers_->find(question).answer;
+  std::optional<AnswerLookup> restored;
   if (!found) {
-    if (auto restored = archive_->restore(question)) found = restored->answer;
+    restored = archive_->restore(question);
+    if (restored) found = restored->answer;
     notice();
   }
-  seen(found ? 11 + found->text.size() : 12);
+  did("ask", n, found ? found->text.size() : 0);
   if (!found) return;
   ++tally_.answers;
-  const Asked& asked = asked_[n];
+  Asked& asked = asked_[n];
   for (std::uint32_t version = asked.given; version > 0; --version) {
     if (found->text != answer_text(n, version)) continue;
-    const auto& [over, wall_over] = asked.over[version - 1];
+    auto& [over, wall_over] = asked.over[version - 1];
+    // What was left of it by the wall, it has by the other clock from then on.
+    if (restored && restored->left) over = std::max(over, clock_.now() + *restored->left);
     if (version <= asked.gone)
       return tally_.note(Finding::kCameBack, "an answer, " + options_.text());
     if (clock_.now() >= over && wall_.now() >= wall_over) {
@@ -340,7 +366,7 @@ void SimulatedHouse::liveness() {
   look(0, false);
   if (!tier_->stats().trouble.empty()) say("still in trouble: " + tier_->stats().trouble);
   check_accounts();
-  seen(hits);
+  did("hits", 0, hits);
 }
 
 }  // namespace afterimage::fire

@@ -36,7 +36,8 @@ class SimulatedHouse {
   static constexpr std::size_t kKeys = 10;
   static constexpr std::size_t kQuestions = 6;
 
-  SimulatedHouse(const SimulatedOptions& options, Tally& tally);
+  /// `trace`: prints what it does.
+  SimulatedHouse(const SimulatedOptions& options, Tally& tally, bool trace = false);
   ~SimulatedHouse();
   SimulatedHouse(const SimulatedHouse&) = delete;
   SimulatedHouse& operator=(const SimulatedHouse&) = delete;
@@ -65,11 +66,13 @@ class SimulatedHouse {
   void ask(std::size_t n);
   void erase_answers();
   void check_accounts();
-  void seen(std::uint64_t what) { digest_ = (digest_ ^ what) * 0x100000001B3U; }
+  /// Goes into the digest, and into the trace.
+  void did(std::string_view what, std::size_t n, std::uint64_t outcome);
   void say(const std::string& what);
 
   const SimulatedOptions options_;
   Tally& tally_;
+  const bool trace_;
   Rng rng_;
   testing::FakeDisk disk_;
   ManualClock clock_;

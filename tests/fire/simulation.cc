@@ -6,8 +6,8 @@
 namespace afterimage::fire {
 namespace {
 
-std::uint64_t live_once(std::uint64_t seed, Tally& tally) {
-  SimulatedHouse house(SimulatedOptions::of(seed), tally);
+std::uint64_t live_once(std::uint64_t seed, Tally& tally, bool trace = false) {
+  SimulatedHouse house(SimulatedOptions::of(seed), tally, trace);
   house.safety();
   house.liveness();
   tally.detected += house.faults();
@@ -18,11 +18,11 @@ std::uint64_t live_once(std::uint64_t seed, Tally& tally) {
 
 Tally run_simulation(const FireRun& run) {
   Tally tally;
-  const std::uint64_t seeds = run.of(20'000, 400);
+  const std::uint64_t seeds = run.trace ? 1 : run.of(20'000, 400);
   std::uint64_t faults = 0;
   for (std::uint64_t n = 0; n < seeds; ++n) {
     const std::uint64_t seed = run.seed + n;
-    const std::uint64_t digest = live_once(seed, tally);
+    const std::uint64_t digest = live_once(seed, tally, run.trace);
     ++tally.injected;
     // Whoever reads a failing seed relies on it.
     if (n % 50 == 0) {

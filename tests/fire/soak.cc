@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+// Everything for a long time, in one process that keeps its tiers: does memory stay where it is?
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "afterimage/disk/disk_tier.h"
+#include "afterimage/memory/host_tier.h"
+#include "afterimage/platform/heap.h"
+#include "fire/child.h"
+#include "fire/matrix.h"
+
+namespace afterimage::fire {
+namespace {
+
+/// Bytes of this process in memory, after what is free was given back.
+std::uint64_t resident_bytes() {
+  return_free_memory();
+  std::ifstream statm("/proc/self/statm");
+  std::uint64_t pages = 0;
+  std::uint64_t resident = 0;
+  statm >> pages >> resident;
+  return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+std::size_t entries_of(const char* folder) {
+  std::error_code error;
+  return static_cast<std::size_t>(
+      std::distance(std::filesystem::directory_iterator(folder, error), {}));
+}
+
+/// Rows that make processes are run in one, since this one has threads.
+bool run_elsewhere(const Row& row, std::uint64_t seed, const FireRun& run) {
+  const std::string text = std::to_string(seed);
+  std::array<const char*, 9> words = {"afterimage_fire", "--brief",          "--only",
+                                      row.kind,          "--seed",           text.c_str(),
+                                      "--folder",        run.folder.c_str(), nullptr};
+  pid_t child = 0;
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  const int refused = ::posix_spawn(&child, "/proc/self/exe", &actions, nullptr,
+                                    const_cast<char**>(words.data()), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  if (refused != 0) return false;
+  int status = 0;
+  return ::waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+/// Tiers that live as long as the soak, and threads that use them.
+class LongLife {
+ public:
+  LongLife(const FireRun& run) : run_(run), folder_(run.folder, "soak") {}
+
+  bool open() {
+    const DiskTierOptions options{.log = {.capacity = 128_MiB,
+                                          .segment_bytes = 8_MiB,
+                                          .batch_bytes = 256_KiB,
+                                          .read_patience = std::chrono::seconds(20)}};
+    auto opened = DiskTier::open(folder_.path(), options, memory_, run_.clock);
+    if (!opened) return false;
+    tier_ = *std::move(opened);
+    host_ = std::make_unique<HostTier>(host_room_);
+    return true;
+  }
+  /// Four threads for so long. Wrong answers.
+  std::uint64_t use(Duration duration, std::uint64_t seed) {
+    std::atomic<std::uint64_t> wrong{0};
+    std::vector<std::thread> threads;
+    const Duration end = run_.clock.now() + duration;
+    for (std::uint64_t t = 0; t < 4; ++t) {
+      threads.emplace_back([&, t] {
+        Rng rng = Rng(seed).split(t);
+        while (run_.clock.now() < end) wrong += step(rng);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    tier_->log().check_invariants();
+    return wrong;
+  }
+  [[nodiscard]] std::uint64_t operations() const { return operations_; }
+
+ private:
+  /// One key, one content: what is found is right or wrong, whoever put it.
+  std::uint64_t step(Rng& rng) {
+    ++operations_;
+    const std::uint64_t n = rng.below(3'000);
+    const std::size_t size = 100 + (n * 7'919) % (n % 10 == 0 ? 300'000 : 30'000);
+    const TierKey key = testing::tier_key(n);
+    if (const std::uint64_t choice = rng.below(100); choice < 2) {
+      static_cast<void>(host_->erase(key));
+      static_cast<void>(tier_->erase(key));
+      return 0;
+    } else if (choice < 3) {
+      static_cast<void>(tier_->flush());
+      return 0;
+    }
+    auto found = host_->get(key, room_);
+    if (!found || !*found) found = tier_->get(key, room_);
+    if (found && *found) {
+      static_cast<void>(host_->put(key, (*found)->meta, (*found)->bytes));
+      return std::ranges::equal((*found)->bytes, testing::tier_bytes(n, size)) ? 0 : 1;
+    }
+    const auto value = testing::tier_bytes(n, size);
+    static_cast<void>(tier_->put(key, {}, value));
+    static_cast<void>(host_->put(key, {}, value));
+    return 0;
+  }
+
+  const FireRun& run_;
+  FireFolder folder_;
+  MemoryBudget memory_{64_MiB};
+  MemoryBudget room_{64_MiB};
+  MemoryBudget host_room_{8_MiB};
+  std::unique_ptr<DiskTier> tier_;
+  std::unique_ptr<HostTier> host_;
+  std::atomic<std::uint64_t> operations_{0};
+};
+
+std::uint64_t median(std::vector<std::uint64_t> of) {
+  std::ranges::sort(of);
+  return of[of.size() / 2];
+}
+
+}  // namespace
+
+bool soak(const FireRun& run, Duration duration) {
+  LongLife life(run);
+  if (!life.open()) {
+    fmt::print("the folder cannot be used\n");
+    return false;
+  }
+  FireRun brief = run;
+  brief.brief = true;
+  const Duration began = run.clock.now();
+  const Duration between = std::min<Duration>(std::chrono::minutes(1), duration / 20);
+  Duration next = between;
+  std::vector<std::uint64_t> samples;
+  std::size_t files = 0;
+  std::size_t threads = 0;
+  bool fine = true;
+  std::uint64_t rounds = 0;
+  for (; run.clock.now() - began < duration; ++rounds) {
+    const Row& row = rows()[rounds % rows().size()];
+    brief.seed = run.seed + rounds;
+    std::string wrong;
+    if (row.makes_processes) {
+      if (!run_elsewhere(row, brief.seed, run)) wrong = "missed its bar";
+    } else if (const Tally tally = row.run(brief); !tally.fine()) {
+      wrong = tally.missed.front();
+    }
+    const std::uint64_t answers =
+        life.use(std::min<Duration>(between / 4, std::chrono::seconds(5)), brief.seed);
+    if (answers > 0) wrong = fmt::format("{} wrong answers of the tiers in use", answers);
+    if (!wrong.empty()) fmt::print("MISSED {} --seed {}: {}\n", row.kind, brief.seed, wrong);
+    fine = fine && wrong.empty();
+    if (const Duration now = run.clock.now() - began; now >= next) {
+      next = now + between;
+      samples.push_back(resident_bytes());
+      files = entries_of("/proc/self/fd");
+      threads = entries_of("/proc/self/task");
+      fmt::print(
+          "{:>6.0f} s  {:>9.3f} MiB resident  {} descriptors  {} threads  {} rounds  {} "
+          "operations\n",
+          std::chrono::duration<double>(now).count(),
+          static_cast<double>(samples.back()) / (1 << 20), files, threads, rounds + 1,
+          life.operations());
+      std::fflush(stdout);
+    }
+  }
+  if (samples.size() < 8) {
+    fmt::print("too short to say whether memory is flat\n");
+    return false;
+  }
+  const auto quarter = static_cast<long>(samples.size() / 4);
+  const std::uint64_t third = median({samples.end() - 2 * quarter, samples.end() - quarter});
+  const std::uint64_t last = median({samples.end() - quarter, samples.end()});
+  const double growth = 100.0 * (static_cast<double>(last) / static_cast<double>(third) - 1);
+  fmt::print(
+      "{} rounds, {} operations; resident memory from the third quarter's median to the "
+      "last's: {:+.2f} % (bar: below 1 %)\n",
+      rounds, life.operations(), growth);
+  return fine && growth < 1.0;
+}
+
+}  // namespace afterimage::fire

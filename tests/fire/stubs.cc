@@ -1,4 +1,0 @@
-#include "fire/matrix.h"
-namespace afterimage::fire {
-bool soak(const FireRun&, Duration) { return true; }
-}  // namespace afterimage::fire
