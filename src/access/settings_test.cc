@@ -283,16 +283,16 @@ TEST(SettingsTable, EveryMemberHasItsKeyAndNoOther) {
     count("engine", a, b);
   }
   {
-    const auto& [a, b, c, d, e] = s.memory;
-    count("memory", a, b, c, d, e);
+    const auto& [a, b, c, d, e, f, g] = s.memory;
+    count("memory", a, b, c, d, e, f, g);
   }
   {
     const auto& [a, b, c, d] = s.remote;
     count("remote", a, b, c, d);
   }
   {
-    const auto& [a, b, c, d, e, f, g, h, i, j] = s.answers;
-    count("answers", a, b, c, d, e, f, g, h, i, j);
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l] = s.answers;
+    count("answers", a, b, c, d, e, f, g, h, i, j, k, l);
   }
   {
     const auto& [a, b, c, d, e, f, g] = s.media;
@@ -354,6 +354,8 @@ const std::map<std::string_view, std::string>& other_values() {
       {"memory.policy", R"("lru")"},
       {"memory.disk", R"("/d")"},
       {"memory.disk_size", R"("1 GiB")"},
+      {"memory.encrypt_key_file", R"("/k")"},
+      {"memory.encrypt_key_env", R"("KEYS")"},
       {"memory.governor", R"("auto")"},
       {"upstream.key_env", R"("MODEL_KEY")"},
       {"remote.url", R"("redis://u@a.org:7000,b.org")"},
@@ -370,6 +372,8 @@ const std::map<std::string_view, std::string>& other_values() {
       {"answers.finish_abandoned", "true"},
       {"answers.verify_share", "0.5"},
       {"answers.max_answer", R"("1 MiB")"},
+      {"answers.hit_floor", R"("shared")"},
+      {"answers.least_hit_time", R"("1 s")"},
       {"media.hosts", R"(["a.org"])"},
       {"media.folders", R"(["/m"])"},
       {"media.private_addresses", "true"},
