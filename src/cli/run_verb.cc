@@ -43,6 +43,7 @@ struct RunCall {
   std::string disk;
   std::uint64_t disk_budget = (16_GiB).value();
   RemoteCall remote;
+  bool load_always = false;
 };
 
 /// A folder of entries, open, and the secret under which they are found.
@@ -114,6 +115,7 @@ Result<RunReport> work(const RunCall& call, World& world) {
                      .reuse = {.budget = Bytes(call.budget),
                                .max_encoder_entries = EntryCount(call.max_entries),
                                .policy = call.policy,
+                               .weigh_loads = !call.load_always,
                                .pressure = {.gauge = std::move(gauge)}},
                      .record = !call.record.empty()};
   const std::optional<Disk> disk = open_disk_or_go_on(call, world);
@@ -205,6 +207,8 @@ void add_run(CLI::App& program, World& world, ExitCode& code) {
   verb->add_option("--remote-ttl", call->remote.ttl, "What is put there is forgotten after so long")
       ->capture_default_str()
       ->type_name("TIME");
+  verb->add_flag("--load-always", call->load_always,
+                 "Load what the disk or the servers hold, also where computing it is quicker");
   verb->add_option("--policy", call->policy, "Who leaves first when the memory is full")
       ->check(CLI::IsMember(std::vector<std::string>(policy_names().begin(), policy_names().end())))
       ->capture_default_str();

@@ -41,7 +41,7 @@ class Sharing(unittest.TestCase):
     def begin(self, name, *more, url=None, environment=None):
         out = self.folder / f"{name}.json"
         process = subprocess.Popen(
-            [PROGRAM, "run", "--size", "tiny", "--max-tokens", "2", "--workload", str(self.workload()), "--json", str(out),
+            [PROGRAM, "run", "--size", "tiny", "--max-tokens", "2", "--load-always", "--workload", str(self.workload()), "--json", str(out),
              *(["--remote", url, "--secret-file", self.secret] if url else []), *more],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **(environment or {})})
         return process, out
