@@ -141,15 +141,17 @@ class Hiredis {
   Hiredis& operator=(const Hiredis&) = delete;
   void put(const std::vector<std::byte>& value, std::size_t count) {
     on_threads(static_cast<unsigned>(connections_.size()), count, [&](unsigned t, std::size_t i) {
+      const std::string name = "hiredis:" + std::to_string(i);
       auto* reply = static_cast<redisReply*>(redisCommand(
-          connections_[t], "SET hiredis:%zu %b PX 3600000", i, value.data(), value.size()));
+          connections_[t], "SET %s %b PX 3600000", name.c_str(), value.data(), value.size()));
       need(reply != nullptr && reply->type == REDIS_REPLY_STATUS, "a SET of hiredis failed");
       freeReplyObject(reply);
     });
   }
   void get(std::size_t size, std::size_t count) {
     on_threads(static_cast<unsigned>(connections_.size()), count, [&](unsigned t, std::size_t i) {
-      auto* reply = static_cast<redisReply*>(redisCommand(connections_[t], "GET hiredis:%zu", i));
+      const std::string name = "hiredis:" + std::to_string(i);
+      auto* reply = static_cast<redisReply*>(redisCommand(connections_[t], "GET %s", name.c_str()));
       need(reply != nullptr && reply->type == REDIS_REPLY_STRING && reply->len == size,
            "a GET of hiredis failed");
       freeReplyObject(reply);

@@ -68,7 +68,7 @@ def lay_cables():
 
 
 def begin(namespace, arguments, url, secret, out):
-    return subprocess.Popen(["ip", "netns", "exec", namespace, str(arguments.program.resolve()), "run", "--size", arguments.size, "--max-tokens", "2",
+    return subprocess.Popen(["ip", "netns", "exec", namespace, str(arguments.program.resolve()), "run", "--size", arguments.size, "--max-tokens", "2", "--load-always",
                              "--workload", str(arguments.workload), "--json", str(out), "--remote", url, "--secret-file", secret],
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 

@@ -45,6 +45,7 @@ struct RunCall {
   std::uint64_t disk_budget = (16_GiB).value();
   RemoteCall remote;
   std::string encrypt_key_file;
+  bool load_always = false;
 };
 
 /// A folder of entries, open, and the secret under which they are found.
@@ -137,6 +138,7 @@ Result<RunReport> work(const RunCall& call, World& world) {
                      .reuse = {.budget = Bytes(call.budget),
                                .max_encoder_entries = EntryCount(call.max_entries),
                                .policy = call.policy,
+                               .weigh_loads = !call.load_always,
                                .pressure = {.gauge = std::move(gauge)}},
                      .record = !call.record.empty()};
   AFI_TRY(const std::optional<Disk> disk, open_disk_or_go_on(call, world));
@@ -239,6 +241,8 @@ void add_run(CLI::App& program, World& world, ExitCode& code) {
                    "Encrypt what is kept there (AES-256-GCM): keys of 64 hex digits, one\n"
                    "a line, the first encrypts and all decrypt; readable by its owner only")
       ->type_name("FILE");
+  verb->add_flag("--load-always", call->load_always,
+                 "Load what the disk or the servers hold, also where computing it is quicker");
   verb->add_option("--policy", call->policy, "Who leaves first when the memory is full")
       ->check(CLI::IsMember(std::vector<std::string>(policy_names().begin(), policy_names().end())))
       ->capture_default_str();

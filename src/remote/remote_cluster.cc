@@ -49,18 +49,19 @@ RemoteCluster::~RemoteCluster() {
 }
 
 void RemoteCluster::run() {
-  Duration patience = kBetweenLooks;
   while (true) {
     {
       const MutexLock lock(mutex_);
+      const bool well = trouble_.empty();
       // However many wish for a look meanwhile, there is one.
-      changed_.wait_for(mutex_, patience, [this] { return stopping_; });
-      const Duration rest = table_ == nullptr ? Duration(0) : servers_.look_again;
-      changed_.wait_for(mutex_, rest, [this] { return stopping_ || look_; });
+      changed_.wait_for(mutex_, well ? kBetweenLooks : kBetweenFailedLooks,
+                        [this] { return stopping_; });
+      changed_.wait_for(mutex_, well ? servers_.look_again : Duration(0),
+                        [this] { return stopping_ || look_; });
       if (stopping_) return;
       look_ = false;
     }
-    patience = look() ? kBetweenLooks : kBetweenFailedLooks;
+    look();
   }
 }
 
@@ -72,7 +73,7 @@ void RemoteCluster::look_soon() {
   changed_.notify_all();
 }
 
-bool RemoteCluster::look() {
+void RemoteCluster::look() {
   std::vector<RemoteAddress> candidates;
   if (const auto known = table()) {
     for (const auto& node : known->nodes) {
@@ -85,14 +86,13 @@ bool RemoteCluster::look() {
   std::string why;
   for (const RemoteAddress& candidate : candidates) {
     const auto learnt = learn_from(candidate);
-    if (learnt.has_value()) return true;
+    if (learnt.has_value()) return;
     why = learnt.error().message;
     const MutexLock lock(mutex_);
-    if (stopping_) return false;
+    if (stopping_) return;
   }
   const MutexLock lock(mutex_);
   trouble_ = why;
-  return false;
 }
 
 Result<void> RemoteCluster::learn_from(const RemoteAddress& address) {

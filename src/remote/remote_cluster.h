@@ -82,7 +82,7 @@ class RemoteCluster {
   Result<std::shared_ptr<RemoteNode>> node_at(const RemoteAddress& address);
   void look_soon();
   /// Asks one after the other until one knows.
-  bool look();
+  void look();
   Result<void> learn_from(const RemoteAddress& address);
   Result<void> adopt(const std::vector<SlotRange>& ranges);
   void run();

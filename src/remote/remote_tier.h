@@ -20,7 +20,7 @@ struct RemoteTierOptions {
   /// A put that finds no room for its copy waits so long for it, and is refused then.
   Duration put_patience = std::chrono::milliseconds(0);
   Duration flush_patience = std::chrono::seconds(30);
-  unsigned senders = 2;        // threads that send what was put
+  unsigned senders = 3;        // threads that send what was put
   unsigned helpers = 4;        // threads that fetch and send chunks beside those who ask
   std::size_t known = 65'536;  // keys of which it is remembered for a while whether they are there
   Duration known_there = std::chrono::minutes(5);

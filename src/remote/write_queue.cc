@@ -18,7 +18,7 @@ WriteQueue::~WriteQueue() {
     const MutexLock lock(mutex_);
     stopping_ = true;
   }
-  changed_.notify_all();
+  work_.notify_all();
   for (std::thread& thread : threads_) thread.join();
 }
 
@@ -36,7 +36,7 @@ void WriteQueue::push(const TierKey& key, WriteJob job) {
       ready_.push_back(key);
     }
   }
-  changed_.notify_all();
+  work_.notify_all();
 }
 
 void WriteQueue::run() {
@@ -45,7 +45,7 @@ void WriteQueue::run() {
     WriteJob job;
     {
       const MutexLock lock(mutex_);
-      while (!stopping_ && ready_.empty()) changed_.wait(mutex_);
+      while (!stopping_ && ready_.empty()) work_.wait(mutex_);
       if (stopping_) return;
       key = ready_.front();
       ready_.pop_front();

@@ -72,7 +72,8 @@ class WriteQueue {
 
   const Send send_;
   mutable Mutex mutex_;
-  TimedCondition changed_;
+  TimedCondition changed_;  // for whoever waits for senders
+  Condition work_;          // for senders
   boost::unordered_flat_map<TierKey, Line, TierKeyHash> lines_ AFI_GUARDED_BY(mutex_);
   std::deque<TierKey> ready_ AFI_GUARDED_BY(mutex_);
   std::uint64_t pushed_ AFI_GUARDED_BY(mutex_) = 0;

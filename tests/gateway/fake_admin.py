@@ -270,7 +270,7 @@ class Gateway:
         family("afterimage_memory_part_bytes", "gauge", "Memory.", *(({"tier": p["tier"], "kind": p["kind"]}, p["bytes"]) for p in s["memory"]["parts"]))
         family("afterimage_pressure_mode", "gauge", "Mode.", *(({"mode": mode}, int(mode == self.mode)) for mode in MODES))
         family("afterimage_pressure_transitions_total", "counter", "Changes.", ({}, 0))
-        for what in ("encoder_hits", "encoder_misses", "encoder_loaded", "encoder_evictions", "encoder_saved_seconds", "prefix_hits", "prefix_misses", "prefix_tokens_reused", "prefix_evictions"):
+        for what in ("encoder_hits", "encoder_misses", "encoder_loaded", "encoder_declined", "encoder_evictions", "encoder_saved_seconds", "prefix_hits", "prefix_misses", "prefix_tokens_reused", "prefix_tokens_declined", "prefix_evictions"):
             family(f"afterimage_{what}_total", "counter", "Reuse.", ({}, 0))
         for what in ("hits", "misses", "puts", "refused", "damaged", "failures"):
             family(f"afterimage_tier_{what}_total", "counter", "Tiers.", ({"tier": "disk"}, 0), ({"tier": "remote"}, 0))

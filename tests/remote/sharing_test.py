@@ -41,7 +41,7 @@ class Sharing(unittest.TestCase):
     def begin(self, name, *more, url=None, environment=None):
         out = self.folder / f"{name}.json"
         process = subprocess.Popen(
-            [PROGRAM, "run", "--size", "tiny", "--max-tokens", "2", "--workload", str(self.workload()), "--json", str(out),
+            [PROGRAM, "run", "--size", "tiny", "--max-tokens", "2", "--load-always", "--workload", str(self.workload()), "--json", str(out),
              *(["--remote", url, "--secret-file", self.secret] if url else []), *more],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **(environment or {})})
         return process, out
@@ -169,10 +169,11 @@ class Gateways(unittest.TestCase):
         return ports
 
     def ask(self, ports, text):
+        """The words come first, so that no prompt begins like another, and the picture itself is needed."""
         import base64
         picture = base64.b64encode((MEDIA / "mug.jpg").read_bytes()).decode()
         body = {"model": "m", "temperature": 0, "max_tokens": 4, "messages": [{"role": "user", "content": [
-            {"type": "image_url", "image_url": {"url": "data:image/jpeg;base64," + picture}}, {"type": "text", "text": text}]}]}
+            {"type": "text", "text": text}, {"type": "image_url", "image_url": {"url": "data:image/jpeg;base64," + picture}}]}]}
         request = urllib.request.Request(f"http://127.0.0.1:{ports['answers for']}/v1/chat/completions", json.dumps(body).encode(),
                                          {"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=120) as reply:
