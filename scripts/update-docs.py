@@ -13,11 +13,15 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 VERBS = ["", "run", "serve", "explain", "replay", "simulate", "pressure", "experiment", "sweep", "pairs", "fingerprint", "disk", "disk inspect", "disk verify", "disk purge"]
 
-# What the README shows between its marks: the name of the mark, and the call.
-SHOWN = {
+# What documents show between their marks: the name of the mark, and the call.
+IN_README = {
     "results": ["run", "--workload", "examples/agents.jsonl"],
     "answers": ["experiment", "--questions", "60000"],
     "explanation": ["explain", "--workload", "examples/agents.jsonl", "--request", "designer-poster-2"],
+}
+
+IN_SIMULATE = {
+    "simulation": ["simulate", "--nodes", "1,4,16", "--requests", "60000", "--lose-shard", "60"],
 }
 
 
@@ -31,6 +35,17 @@ def write(path, text):
     print(f"wrote {path.relative_to(ROOT)}")
 
 
+def show(path, calls, program):
+    text = path.read_text()
+    for name, arguments in calls.items():
+        output = said(program, *arguments)
+        marked = re.compile(rf"(<!-- {name}: make docs -->\n```text\n).*?(```\n<!-- end of {name} -->)", re.S)
+        text, found = marked.subn(lambda m: m.group(1) + output + m.group(2), text)
+        if found != 1:
+            sys.exit(f"{path.relative_to(ROOT)} has no place marked for the {name}")
+    write(path, text)
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
@@ -38,15 +53,8 @@ def main():
     for verb in VERBS:
         text = said(program, *verb.split(), "--help")
         write(ROOT / "tests" / "cli" / "help" / f"{verb.replace(' ', '_') or 'afterimage'}.txt", text)
-    readme = ROOT / "README.md"
-    text = readme.read_text()
-    for name, arguments in SHOWN.items():
-        output = said(program, *arguments)
-        marked = re.compile(rf"(<!-- {name}: make docs -->\n```text\n).*?(```\n<!-- end of {name} -->)", re.S)
-        text, found = marked.subn(lambda m: m.group(1) + output + m.group(2), text)
-        if found != 1:
-            sys.exit(f"README.md has no place marked for the {name}")
-    write(readme, text)
+    show(ROOT / "README.md", IN_README, program)
+    show(ROOT / "docs" / "simulate.md", IN_SIMULATE, program)
 
 
 if __name__ == "__main__":

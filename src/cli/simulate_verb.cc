@@ -313,8 +313,6 @@ void add_simulate(CLI::App& program, World& world, ExitCode& code) {
       ->type_name("FILE");
   verb->add_option("--report", call->page, "Write a page with the results over time")
       ->type_name("OUT.html");
-  verb->set_config("--config", "", "Flags by their long names, a line each: nodes = [1, 10]")
-      ->type_name("FILE");
   verb->footer(
       "Examples:\n"
       "  afterimage simulate --nodes 1,10,100\n"

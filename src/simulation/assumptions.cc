@@ -60,8 +60,7 @@ std::vector<std::string> assumptions(const TrafficOptions& t) {
           fmt::format("prompts: {} tokens of instructions, the images, questions of {} and answers "
                       "of {} tokens",
                       t.instruction_tokens, t.question_tokens, t.answer_tokens),
-          fmt::format("{:g} requests a second in all, arrivals of tasks by Poisson, seed {}",
-                      t.rate, t.seed)};
+          fmt::format("tasks arrive by Poisson, seed {}", t.seed)};
 }
 
 }  // namespace afterimage

@@ -30,7 +30,8 @@ void SimulationRun::look_for_image(Index at, Index image) {
     return;
   }
   fly(here, asked.key);
-  if (load_image_from_disk(at, image) || ask_remote(at, image)) return;
+  if (load_image_from_disk(at, image)) return;
+  if (!way.declined && ask_remote(at, image)) return;
   way.from = From::kComputed;
   way.stage = Stage::kToEncode;
 }
@@ -40,18 +41,19 @@ bool SimulationRun::load_image_from_disk(Index at, Index image) {
   SimulatedNode& here = node(course);
   const PromptImage& asked = course.request.images[image];
   if (!here.disk.has_value() || !here.disk->holds(asked.key)) return false;
-  const EntryOutline outline{.bytes = image_bytes(asked), .cost = encoding(asked)};
+  const EntryOutline outline{.bytes = image_bytes(asked), .cost = encoding(asked), .place = kDisk};
   LoadChoice choice{.steps = 1};
   if (weighs()) {
-    choice = here.from_disk.choose(here.from_disk.step_of(EntryClass::kEncoderOutput, outline));
+    choice = here.choices.choose(here.choices.step_of(EntryClass::kEncoderOutput, outline));
   }
   ImageCourse& way = course.images[image];
+  way.choice = choice;
   way.declined = choice.steps == 0;
   if (way.declined) return false;
   here.disk->read(asked.key);
   const Duration done = here.disk_out.pass(now() + options_.node.disk_latency, outline.bytes);
   way.from = From::kDisk;
-  way.load = {.bytes = outline.bytes, .took = done - now(), .choice = choice};
+  way.load = {.bytes = outline.bytes, .took = done - now(), .place = kDisk};
   ++course.own;
   schedule(done, Happening::kImageLoaded, at, image);
   return true;
@@ -66,15 +68,16 @@ bool SimulationRun::ask_remote(Index at, Index image) {
   if (shard == nullptr) return false;
   LoadChoice choice{.steps = 1};
   if (weighs()) {
-    choice =
-        here.from_remote.choose(here.from_remote.step_of(EntryClass::kEncoderOutput, std::nullopt));
+    // Which size it has nobody knows: the shard may have it, or not.
+    const EntryOutline outline{.bytes = {}, .place = kRemote};
+    choice = here.choices.choose(here.choices.step_of(EntryClass::kEncoderOutput, outline));
   }
   ImageCourse& way = course.images[image];
   if (choice.steps == 0) {
-    way.declined = way.declined || shard->shelf.holds(asked.key);
+    way.declined = shard->shelf.holds(asked.key);
     return false;
   }
-  way.load.choice = choice;
+  way.choice = choice;
   ++course.own;
   if (shard->shelf.holds(asked.key)) {
     load_image_from_remote(at, image);
@@ -95,8 +98,7 @@ void SimulationRun::load_image_from_remote(Index at, Index image) {
       pass(shard.out, node(course).net_in, now() + options_.remote.round_trip, bytes);
   ImageCourse& way = course.images[image];
   way.from = From::kRemote;
-  way.load.bytes = bytes;
-  way.load.took = done - now();
+  way.load = {.bytes = bytes, .took = done - now(), .place = kRemote};
   schedule(done, Happening::kImageLoaded, at, image);
 }
 
@@ -105,9 +107,9 @@ void SimulationRun::image_loaded(Index at, Index image) {
   SimulatedNode& here = node(course);
   const PromptImage& asked = course.request.images[image];
   const ImageCourse& way = course.images[image];
-  LoadOrCompute& tier = way.from == From::kDisk ? here.from_disk : here.from_remote;
-  tier.loaded(way.load.bytes, way.load.took, way.load.choice);
-  tier.learn(EntryClass::kEncoderOutput, way.load.bytes, encoding(asked));
+  here.choices.loaded(way.load.bytes, way.load.took, way.choice, way.load.place);
+  here.choices.learn(EntryClass::kEncoderOutput, way.load.bytes, encoding(asked));
+  if (way.load.place == kRemote) write_to_disk(here, asked.key, way.load.bytes);
   here.encoder.begin_request(facts(course));
   here.encoder.keep({.key = asked.key, .bytes = way.load.bytes, .cost = encoding(asked)});
   --course.own;
@@ -119,7 +121,7 @@ void SimulationRun::image_missed(Index at, Index image) {
   Course& course = courses_[at];
   ImageCourse& way = course.images[image];
   const std::uint64_t key = course.request.images[image].key;
-  node(course).from_remote.loaded(Bytes(0), options_.remote.round_trip);
+  node(course).choices.loaded(Bytes(0), options_.remote.round_trip, {}, kRemote);
   --course.own;
   if (options_.remote.leases && remote_.shard_of(key) != nullptr) {
     const auto [lease, first] = leases_.try_emplace(key);
@@ -159,15 +161,16 @@ void SimulationRun::encoded(Index at) {
     made.push_back({.key = image.key, .bytes = image_bytes(image), .cost = encoding(image)});
     images.push_back(i);
     here.encoder.keep(made.back());
-    here.from_disk.learn(EntryClass::kEncoderOutput, made.back().bytes, made.back().cost);
-    here.from_remote.learn(EntryClass::kEncoderOutput, made.back().bytes, made.back().cost);
-    if (here.disk.has_value() && here.disk->append(made.back().key, made.back().bytes)) {
-      here.disk_in.pass(now(), made.back().bytes);
-    }
+    here.choices.learn(EntryClass::kEncoderOutput, made.back().bytes, made.back().cost);
+    write_to_disk(here, image.key, made.back().bytes);
   }
   send(course.node, std::move(made), facts(course));
   for (const Index image : images) image_here(at, image);
   go_on(at);
+}
+
+void SimulationRun::write_to_disk(SimulatedNode& node, std::uint64_t key, Bytes bytes) {
+  if (node.disk.has_value() && node.disk->append(key, bytes)) node.disk_in.pass(now(), bytes);
 }
 
 void SimulationRun::send(Index from, std::vector<ShelfEntry> entries, const RequestFacts& facts) {

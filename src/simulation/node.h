@@ -36,8 +36,7 @@ class SimulatedNode {
   PolicyShelf encoder;
   PolicyShelf kv;
   std::optional<SegmentShelf> disk;
-  LoadOrCompute from_disk;
-  LoadOrCompute from_remote;
+  LoadOrCompute choices;  // its disk is the nearest place, the remote tier the next
   Pipe disk_in;
   Pipe disk_out;
   Pipe net_in;

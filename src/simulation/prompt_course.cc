@@ -74,70 +74,61 @@ void SimulationRun::load_prefix(Index at) {
   Course& course = courses_[at];
   SimulatedNode& here = node(course);
   const auto& pieces = course.request.prompt;
-  Duration ready = now();
-  if (keeps_kv() && course.in_memory < pieces.size()) {
-    for (std::size_t i = course.in_memory; i < pieces.size(); ++i) {
-      if (here.making.contains(pieces[i].key)) continue;
-      fly(here, pieces[i].key);
-      course.makes.push_back(pieces[i].key);
+  if (!keeps_kv() || course.in_memory == pieces.size()) return prefix_loaded(at);
+  for (std::size_t i = course.in_memory; i < pieces.size(); ++i) {
+    if (here.making.contains(pieces[i].key)) continue;
+    fly(here, pieces[i].key);
+    course.makes.push_back(pieces[i].key);
+  }
+  const std::vector<LoadStep> steps = steps_of(course);
+  course.choice.steps = steps.size();
+  if (weighs() && !steps.empty()) course.choice = here.choices.choose(steps);
+  course.declined = steps.size() - course.choice.steps;
+  // Whether a shard has what the disk does not is asked of all pieces at once.
+  const std::size_t asked = course.in_memory + static_cast<std::size_t>(std::ranges::count(
+                                                   steps, kDisk, &LoadStep::place));
+  const bool asks =
+      reaches_remote() && asked < pieces.size() && remote_.shard_of(pieces[asked].key) != nullptr;
+  const Duration ready = asks ? now() + options_.remote.round_trip : now();
+  const Duration done = load_steps(course, std::span(steps).first(course.choice.steps), ready);
+  if (done == now()) return prefix_loaded(at);
+  schedule(done, Happening::kPrefixLoaded, at);
+}
+
+/// The pieces that follow those in memory, as far as some tier has them.
+std::vector<LoadStep> SimulationRun::steps_of(const Course& course) {
+  SimulatedNode& here = node(course);
+  const auto& pieces = course.request.prompt;
+  std::vector<LoadStep> steps;
+  for (std::size_t i = course.in_memory; i < pieces.size(); ++i) {
+    const std::uint64_t key = pieces[i].key;
+    const bool on_disk = here.disk.has_value() && here.disk->holds(key);
+    RemoteShards::Shard* const shard =
+        on_disk || !reaches_remote() ? nullptr : remote_.shard_of(key);
+    if (!on_disk && (shard == nullptr || !shard->shelf.holds(key))) break;
+    const Bytes bytes = kv_bytes(pieces[i].tokens);
+    steps.push_back({.bytes = bytes,
+                     .cost = here.choices.cost_of(EntryClass::kPrefixKv, bytes),
+                     .place = on_disk ? kDisk : kRemote});
+  }
+  return steps;
+}
+
+Duration SimulationRun::load_steps(Course& course, std::span<const LoadStep> steps,
+                                   Duration ready) {
+  SimulatedNode& here = node(course);
+  Duration before = now();
+  for (const LoadStep& step : steps) {
+    const std::uint64_t key = course.request.prompt[course.in_memory + course.loads.size()].key;
+    if (step.place == kDisk) {
+      here.disk->read(key);
+      ready = here.disk_out.pass(ready + options_.node.disk_latency, step.bytes);
+    } else {
+      RemoteShards::Shard& shard = *remote_.shard_of(key);
+      shard.shelf.touch(key);
+      ready = pass(shard.out, here.net_in, ready, step.bytes);
     }
-    ready = load_from_disk(course);
-    ready = load_from_remote(course, ready);
-  }
-  if (ready == now()) return prefix_loaded(at);
-  schedule(ready, Happening::kPrefixLoaded, at);
-}
-
-Duration SimulationRun::load_from_disk(Course& course) {
-  SimulatedNode& here = node(course);
-  const auto& pieces = course.request.prompt;
-  std::vector<LoadStep> steps;
-  for (std::size_t i = course.in_memory;
-       here.disk.has_value() && i < pieces.size() && here.disk->holds(pieces[i].key); ++i) {
-    const Bytes bytes = kv_bytes(pieces[i].tokens);
-    steps.push_back({.bytes = bytes, .cost = here.from_disk.cost_of(EntryClass::kPrefixKv, bytes)});
-  }
-  if (steps.empty()) return now();
-  LoadChoice choice{.steps = steps.size()};
-  if (weighs()) choice = here.from_disk.choose(steps);
-  course.from_disk = choice.steps;
-  course.declined = steps.size() - choice.steps;
-  Duration ready = now();
-  for (std::size_t i = 0; i < choice.steps; ++i) {
-    here.disk->read(pieces[course.in_memory + i].key);
-    const Duration done = here.disk_out.pass(ready + options_.node.disk_latency, steps[i].bytes);
-    course.disk_loads.push_back({.bytes = steps[i].bytes, .took = done - ready, .choice = choice});
-    ready = done;
-  }
-  return ready;
-}
-
-Duration SimulationRun::load_from_remote(Course& course, Duration ready) {
-  SimulatedNode& here = node(course);
-  const auto& pieces = course.request.prompt;
-  const std::size_t first = course.in_memory + course.from_disk;
-  if (course.declined > 0 || first == pieces.size() || !reaches_remote()) return ready;
-  if (remote_.shard_of(pieces[first].key) == nullptr) return ready;
-  std::vector<LoadStep> steps;
-  for (std::size_t i = first; i < pieces.size(); ++i) {
-    RemoteShards::Shard* const shard = remote_.shard_of(pieces[i].key);
-    if (shard == nullptr || !shard->shelf.holds(pieces[i].key)) break;
-    const Bytes bytes = kv_bytes(pieces[i].tokens);
-    steps.push_back(
-        {.bytes = bytes, .cost = here.from_remote.cost_of(EntryClass::kPrefixKv, bytes)});
-  }
-  LoadChoice choice{.steps = steps.size()};
-  if (weighs() && !steps.empty()) choice = here.from_remote.choose(steps);
-  course.from_remote = choice.steps;
-  course.declined = steps.size() - choice.steps;
-  Duration before = ready;
-  ready += options_.remote.round_trip;
-  for (std::size_t i = 0; i < choice.steps; ++i) {
-    RemoteShards::Shard& shard = *remote_.shard_of(pieces[first + i].key);
-    shard.shelf.touch(pieces[first + i].key);
-    ready = pass(shard.out, here.net_in, ready, steps[i].bytes);
-    course.remote_loads.push_back(
-        {.bytes = steps[i].bytes, .took = ready - before, .choice = choice});
+    course.loads.push_back({.bytes = step.bytes, .took = ready - before, .place = step.place});
     before = ready;
   }
   return ready;
@@ -145,21 +136,19 @@ Duration SimulationRun::load_from_remote(Course& course, Duration ready) {
 
 void SimulationRun::note_loads(Course& course) {
   SimulatedNode& here = node(course);
-  const auto note = [&](LoadOrCompute& tier, const std::vector<Load>& loads, std::size_t first) {
-    for (std::size_t i = 0; i < loads.size(); ++i) {
-      tier.loaded(loads[i].bytes, loads[i].took, loads[i].choice);
-      tier.learn(EntryClass::kPrefixKv, loads[i].bytes,
-                 prefilling(0, course.request.prompt[first + i].tokens));
-    }
-  };
-  note(here.from_disk, course.disk_loads, course.in_memory);
-  note(here.from_remote, course.remote_loads, course.in_memory + course.from_disk);
+  std::size_t piece = course.in_memory;
+  for (const Load& load : course.loads) {
+    const PromptPiece& loaded = course.request.prompt[piece++];
+    here.choices.loaded(load.bytes, load.took, course.choice, load.place);
+    here.choices.learn(EntryClass::kPrefixKv, load.bytes, prefilling(0, loaded.tokens));
+    if (load.place == kRemote) write_to_disk(here, loaded.key, load.bytes);
+  }
 }
 
 void SimulationRun::prefix_loaded(Index at) {
   Course& course = courses_[at];
   note_loads(course);
-  const std::size_t there = course.in_memory + course.from_disk + course.from_remote;
+  const std::size_t there = course.in_memory + course.loads.size();
   for (std::size_t i = 0; i < there; ++i) course.covered += course.request.prompt[i].tokens;
   for (Index i = 0; i < courses_[at].images.size(); ++i) look_for_image(at, i);
   go_on(at);
@@ -226,18 +215,13 @@ void SimulationRun::keep_prompt(Course& course) {
   }
   here.kv.begin_request(facts(course));
   here.kv.keep_chain(chain);
-  const std::size_t there = course.in_memory + course.from_disk + course.from_remote;
+  const std::size_t there = course.in_memory + course.loads.size();
   std::vector<ShelfEntry> made(chain.begin() + static_cast<std::ptrdiff_t>(there), chain.end());
   std::uint32_t tokens = 0;
   for (std::size_t i = there; i < pieces.size(); ++i) tokens += pieces[i].tokens;
   const Duration took = prefilling(course.covered, tokens);
-  here.from_disk.learn(EntryClass::kPrefixKv, kv_bytes(tokens), took);
-  here.from_remote.learn(EntryClass::kPrefixKv, kv_bytes(tokens), took);
-  for (const ShelfEntry& entry : made) {
-    if (here.disk.has_value() && here.disk->append(entry.key, entry.bytes)) {
-      here.disk_in.pass(now(), entry.bytes);
-    }
-  }
+  here.choices.learn(EntryClass::kPrefixKv, kv_bytes(tokens), took);
+  for (const ShelfEntry& entry : made) write_to_disk(here, entry.key, entry.bytes);
   send(course.node, std::move(made), facts(course));
 }
 

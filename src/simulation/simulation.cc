@@ -111,12 +111,10 @@ void SimulationRun::close_course(Index at) {
   Course& old = courses_[at];
   Course fresh;  // with the memory that the old one has
   fresh.request = std::move(old.request);
-  fresh.disk_loads = std::move(old.disk_loads);
-  fresh.remote_loads = std::move(old.remote_loads);
+  fresh.loads = std::move(old.loads);
   fresh.images = std::move(old.images);
   fresh.makes = std::move(old.makes);
-  fresh.disk_loads.clear();
-  fresh.remote_loads.clear();
+  fresh.loads.clear();
   fresh.images.clear();
   fresh.makes.clear();
   old = std::move(fresh);
@@ -215,21 +213,18 @@ void SimulationRun::count(const Course& course) {
 
   KvCounts& kv = result_.kv;
   const auto& pieces = course.request.prompt;
-  std::size_t next = 0;
-  const auto take = [&](std::size_t count) {
-    std::uint64_t tokens = 0;
-    for (; count > 0; --count) tokens += pieces[next++].tokens;
-    return tokens;
-  };
-  const std::uint64_t memory = take(course.in_memory);
-  const std::uint64_t disk = take(course.from_disk);
-  const std::uint64_t remote = take(course.from_remote);
+  std::uint64_t there = 0;
+  for (std::size_t i = 0; i < course.in_memory; ++i) there += pieces[i].tokens;
+  kv.memory += there;
+  std::size_t next = course.in_memory;
+  for (const Load& load : course.loads) {
+    const std::uint32_t tokens = pieces[next++].tokens;
+    (load.place == kDisk ? kv.disk : kv.remote) += tokens;
+    there += tokens;
+  }
+  for (std::size_t i = 0; i < course.declined; ++i) kv.declined += pieces[next++].tokens;
   kv.input += course.request.input_tokens;
-  kv.memory += memory;
-  kv.disk += disk;
-  kv.remote += remote;
-  kv.computed += course.request.input_tokens - memory - disk - remote;
-  kv.declined += take(course.declined);
+  kv.computed += course.request.input_tokens - there;
 }
 
 ByteCounts SimulationRun::bytes() const {

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <queue>
+#include <span>
 #include <tuple>
 #include <vector>
 
@@ -47,12 +48,16 @@ class SimulationRun {
     }
   };
 
+  /// Places of LoadOrCompute.
+  static constexpr std::size_t kDisk = 0;
+  static constexpr std::size_t kRemote = 1;
+
   enum class From : unsigned char { kMemory, kAwaited, kDisk, kRemote, kComputed };
   /// One load under way.
   struct Load {
     Bytes bytes;
     Duration took{0};
-    LoadChoice choice;
+    std::size_t place = kDisk;
   };
   enum class Stage : unsigned char { kLooking, kToEncode, kEncoding, kHere };
   struct ImageCourse {
@@ -62,6 +67,7 @@ class SimulationRun {
     From from = From::kMemory;
     Stage stage = Stage::kLooking;
     Load load;
+    LoadChoice choice;
   };
   /// One request on its way.
   struct Course {
@@ -71,12 +77,10 @@ class SimulationRun {
     bool waited = false;  // for another's prefix
     Index node = 0;
     std::size_t in_memory = 0;  // pieces, from the first
-    std::size_t from_disk = 0;  // and so many more
-    std::size_t from_remote = 0;
-    std::size_t declined = 0;
+    std::size_t declined = 0;   // pieces that were there and are computed
+    LoadChoice choice;          // about the pieces behind those in memory
+    std::vector<Load> loads;    // of these, from the first
     std::uint32_t covered = 0;  // tokens of all these
-    std::vector<Load> disk_loads;
-    std::vector<Load> remote_loads;
     std::vector<ImageCourse> images;
     Index own = 0;     // loads and questions that are to be answered before it encodes
     Index others = 0;  // images that others are making
@@ -115,8 +119,8 @@ class SimulationRun {
   void arrive(Index at);
   bool wait_for_prefix(Index at);
   void load_prefix(Index at);
-  Duration load_from_disk(Course& course);
-  Duration load_from_remote(Course& course, Duration ready);
+  std::vector<LoadStep> steps_of(const Course& course);
+  Duration load_steps(Course& course, std::span<const LoadStep> steps, Duration ready);
   void prefix_loaded(Index at);
   void note_loads(Course& course);
   void look_for_image(Index at, Index image);
@@ -131,6 +135,7 @@ class SimulationRun {
   void prefill(Index at);
   void prefilled(Index at);
   void keep_prompt(Course& course);
+  void write_to_disk(SimulatedNode& node, std::uint64_t key, Bytes bytes);
   void send(Index node, std::vector<ShelfEntry> entries, const RequestFacts& facts);
   void stored(Index at);
   [[nodiscard]] bool keeps_kv() const { return options_.node.kv_bytes > Bytes(0); }

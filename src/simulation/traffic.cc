@@ -15,7 +15,13 @@ namespace afterimage {
 namespace {
 
 // What a key is of, so that no two kinds meet.
-enum KeyKind : std::uint64_t { kInstructions = 1, kImageKey = 2, kTurn = 3, kTraceBlock = 4 };
+enum KeyKind : std::uint64_t {
+  kInstructions = 1,
+  kImageKey = 2,
+  kTurn = 3,
+  kTraceBlock = 4,
+  kTraceMedia = 5
+};
 
 Duration exponential(Rng& rng, double mean_seconds) {
   const double seconds = -mean_seconds * std::log1p(-rng.uniform());
@@ -148,10 +154,23 @@ class TracedTraffic final : public Traffic {
     request.prompt.clear();
     request.images.clear();
     std::uint32_t tokens = 0;
+    std::uint64_t before = 0;
+    std::size_t media_at = 0;
     for (const std::uint32_t block : from.blocks) {
-      const std::uint32_t size = std::min(trace_.block_tokens, from.input_tokens - tokens);
-      request.prompt.push_back({.key = stirred(kTraceBlock, block), .tokens = size});
-      tokens += size;
+      const std::uint32_t end = std::min(tokens + trace_.block_tokens, from.input_tokens);
+      // Prompts part behind media, and caches resume there: a block is cut where one ends.
+      for (; media_at < from.media.size(); ++media_at) {
+        const TraceMedia& media = from.media[media_at];
+        const std::uint32_t cut = media.offset + trace_.items[media.item].tokens;
+        if (cut >= end) break;
+        if (cut <= tokens) continue;
+        before = stirred(before, stirred(kTraceMedia, stirred(media.item, media.offset)));
+        request.prompt.push_back({.key = before, .tokens = cut - tokens});
+        tokens = cut;
+      }
+      before = stirred(kTraceBlock, block);
+      request.prompt.push_back({.key = before, .tokens = end - tokens});
+      tokens = end;
     }
     for (const TraceMedia& media : from.media) {
       const TraceItem& item = trace_.items[media.item];
