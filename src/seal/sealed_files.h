@@ -2,6 +2,12 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <cstddef>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "afterimage/platform/files.h"
 #include "afterimage/seal/seal_keys.h"
 

@@ -194,6 +194,25 @@ class RunDisk(Folder):
         self.assertGreater(kills, 0)
         self.run_over(disk)  # says whether every bit is as without reuse
 
+    def test_with_a_key_the_disk_is_read_by_who_has_it(self):
+        disk, keys = self.folder / "kept", self.folder / "keys"
+        keys.write_text("1" * 64 + "\n")
+        keys.chmod(0o600)
+        sealed = ("--encrypt-key-file", keys)
+        self.run_over(disk, *sealed)
+        _, report = self.run_over(disk, *sealed)
+        self.assertEqual(report["encoder_calls"]["warm"], 0)
+        for path in disk.iterdir():
+            self.assertEqual(path.stat().st_mode & 0o077, 0, path)
+        keys.write_text("2" * 64 + "\n")
+        done, report = self.run_over(disk, *sealed)
+        self.assertEqual(report["encoder_calls"]["warm"], 2)
+        self.assertIn("sealed under another key", done.stdout)
+        keys.chmod(0o644)
+        done, _ = self.run_tiny(request("a", TEXT), more=("--disk", disk, *sealed))
+        self.assertEqual(done.returncode, 2, "nothing is kept in the clear that was to be sealed")
+        self.assertIn("chmod 600", done.stderr)
+
     def test_another_secret_finds_nothing(self):
         disk = self.folder / "kept"
         self.run_over(disk)
