@@ -20,7 +20,7 @@ SOURCES = git ls-files '*.h' '*.cc'
 llama = @[ "$(LLAMA)" = 0 ] || $(MAKE) --no-print-directory llama || \
   echo "Going on without llama.cpp: the reason stands above, and what needs that engine is left out."
 
-.PHONY: help run llama drill traces test test-release tsan python test-python test-transformers test-vllm bench bench-python build fmt lint analyze fuzz docs examples install-deps clean
+.PHONY: help run llama drill traces test test-release tsan python test-python test-transformers test-vllm bench bench-python build fmt lint analyze fire fuzz docs examples install-deps clean
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -109,6 +109,12 @@ analyze: ## clang-tidy and clang's thread-safety analysis over everything
 	$(call install,clang)
 	cmake --preset analyze
 	cmake --build --preset analyze -j $(JOBS)
+
+fire: ## everything under faults, in 20 minutes: what was lost, what was wrong? REPORT=FILE writes it down
+	$(call install,test)
+	cmake --preset fire
+	cmake --build --preset fire -j $(JOBS)
+	build/fire/tests/fire/afterimage_fire --proof --folder build/fire --markdown $(or $(REPORT),build/fire/faults.md)
 
 fuzz: ## every fuzz target under libFuzzer, SECONDS_EACH=60, and a table of what was done
 	$(call install,clang)

@@ -199,11 +199,11 @@ Result<std::optional<TierEntry>> DiskTier::get(const TierKey& key, MemoryBudget&
   const MutexLock lock(state_->mutex);
   if (!found && found.error().code == ErrorCode::kNoSpace) return found;
   if (!found) state_->failed(state_->reads, found.error());
+  if (found) state_->reads.succeeded();  // also if what it gave was damaged
   if (!found || !*found) {
     ++state_->stats.misses;
     return std::nullopt;
   }
-  state_->reads.succeeded();
   ++state_->stats.hits;
   return found;
 }

@@ -81,6 +81,28 @@ TEST_F(FaultyTier, ThreeFailedReadsGiveTheDiskARest) {
   EXPECT_EQ(tier->stats().trouble, "");
 }
 
+// Most gets of a cache miss: if one of them were the try, the disk would rest for ever.
+TEST_F(FaultyTier, AMissOrADamagedEntryIsNotWhatEndsOrProlongsTheRest) {
+  const auto tier = open();
+  for (std::uint64_t n = 1; n <= 3; ++n) put(*tier, n);
+  ASSERT_TRUE(tier->flush().has_value());
+  disk.fail(DiskFault::kHang, 1, 1'000);
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(holds(*tier, 1));
+  disk.fail(DiskFault::kNone, 1);
+  clock.advance(std::chrono::seconds(5));
+  EXPECT_FALSE(holds(*tier, 99)) << "was never put";
+  EXPECT_TRUE(holds(*tier, 1));
+  disk.fail(DiskFault::kHang, 1, 1'000);
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(holds(*tier, 1));
+  disk.fail(DiskFault::kNone, 1);
+  clock.advance(std::chrono::seconds(5));
+  for (auto& [name, file] : disk.files()) {
+    if (name.starts_with("segment")) file->content[4096 + 4096] ^= std::byte{1};
+  }
+  EXPECT_FALSE(holds(*tier, 1)) << "damaged";
+  EXPECT_TRUE(holds(*tier, 2)) << "the disk answered";
+}
+
 TEST_F(FaultyTier, ADiskThatIsBehindRefusesPutsAtOnceAndNeedsNoRest) {
   const auto tier = open(hurried_log(1_MiB));
   put(*tier, 0);

@@ -101,9 +101,11 @@ class TierOracle {
   void some_left(const auto& is_there, const auto& is_awaited) {
     for (std::size_t n = 0; n < keys_.size(); ++n) {
       KeyState& state = keys_[n];
-      if ((state.certain == 0 && state.newest == 0) || is_there(key(n))) continue;
-      state.certain = 0;
-      if (!is_awaited(key(n))) state.newest = 0;
+      if (state.certain == 0 && state.newest == 0) continue;
+      const bool there = is_there(key(n));
+      // What is there may be a newer one that is not yet safe.
+      if (!there || state.attempted != state.certain) state.certain = 0;
+      if (!there && !is_awaited(key(n))) state.newest = 0;
     }
   }
   /// Anything may have.

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+// Clocks that jump, either way, by an hour or ten years: for all that has a time. And answers that
+// are another's, or were erased.
+#include <fmt/format.h>
+
+#include "afterimage/memory/host_tier.h"
+#include "afterimage/semantic/answer_archive.h"
+#include "afterimage/semantic/testing/questions.h"
+#include "fire/fire.h"
+
+namespace afterimage::fire {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::scope;
+
+constexpr const char* kErasures = "answers.erased";
+
+/// Gives for one key what stands under another, as a tier with a mixed-up index would.
+class MixedUpTier final : public Tier {
+ public:
+  explicit MixedUpTier(MemoryBudget& budget) : kept_(budget) {}
+  Result<void> put(const TierKey& key, const EntryMeta& meta,
+                   std::span<const std::byte> bytes) override {
+    if (!first_) first_ = key;
+    return kept_.put(key, meta, bytes);
+  }
+  Result<std::optional<TierEntry>> get(const TierKey& key, MemoryBudget& room) override {
+    return kept_.get(mixed_up_ ? *mixed_up_ : key, room);
+  }
+  Result<void> erase(const TierKey& key) override { return kept_.erase(key); }
+  Result<void> flush() override { return kept_.flush(); }
+  [[nodiscard]] bool may_hold(const TierKey& key) const override {
+    return mixed_up_.has_value() || kept_.may_hold(key);
+  }
+  [[nodiscard]] TierStats stats() const override { return kept_.stats(); }
+
+  /// What was put first.
+  [[nodiscard]] TierKey first() const { return first_.value_or(TierKey{}); }
+  void mix_up(std::optional<TierKey> gives) { mixed_up_ = gives; }
+
+ private:
+  HostTier kept_;
+  std::optional<TierKey> first_;
+  std::optional<TierKey> mixed_up_;
+};
+
+/// A tier that outlives processes, and the answers of one process after another.
+struct Answers {
+  Answers() { restart(); }
+  void restart() {
+    archive.reset();
+    cache = AnswerCache::create({}, budget, clock).value();
+    archive = AnswerArchive::open({.tier = tier,
+                                   .transfer = transfer,
+                                   .cache = *cache,
+                                   .files = files,
+                                   .erasures = kErasures,
+                                   .clock = clock,
+                                   .wall = wall})
+                  .value();
+  }
+  void give(const ScopeId& where, const std::string& words, const AnswerFacts& facts) const {
+    Question question(where, words);
+    static_cast<void>(archive->insert(question, testing::answer("to " + words), facts));
+  }
+  [[nodiscard]] std::string restored(const ScopeId& where, const std::string& words) const {
+    Question question(where, words);
+    const auto found = archive->restore(question);
+    return found && found->answer ? found->answer->text : "";
+  }
+  [[nodiscard]] std::string cached(const ScopeId& where, const std::string& words) const {
+    Question question(where, words);
+    return cache->find(question).answer.value_or(Answer{}).text;
+  }
+
+  MemoryBudget below{8_MiB};
+  MemoryBudget transfer{1_MiB};
+  MemoryBudget budget{1_MiB};
+  ManualClock clock;
+  ManualWallClock wall{WallTime(24h * 365 * 50)};
+  MixedUpTier tier{below};
+  MemoryFiles files;
+  std::unique_ptr<AnswerCache> cache;
+  std::unique_ptr<AnswerArchive> archive;
+};
+
+class Clocks {
+ public:
+  Clocks(const FireRun& run, Tally& tally) : run_(run), tally_(tally) {}
+
+  void jump(std::uint64_t round) {
+    Rng rng(run_.seed * 1'000'003 + round);
+    static constexpr std::array<Duration, 6> kJumps = {1h,           -1h, 24h * 3'650,
+                                                       -24h * 3'650, 1ns, -1ns};
+    const Duration jump = kJumps[rng.below(kJumps.size())];
+    const Duration ttl = rng.chance(0.5) ? Duration(1min) : Duration(2h);
+    Answers answers;
+    answers.give(scope(1), "a timed question", {.ttl = ttl});
+    answers.give(scope(1), "a question for ever", {});
+    // While no process runs, the wall's clock goes anywhere.
+    const WallTime kept = answers.wall.now();
+    answers.wall.set(kept + jump);
+    answers.restart();
+    const bool from_later = jump < 0ns;
+    const bool timed = !answers.restored(scope(1), "a timed question").empty();
+    const bool lasting = !answers.restored(scope(1), "a question for ever").empty();
+    count(timed == (!from_later && jump < ttl), "an answer whose time is over, or not yet come");
+    count(lasting == !from_later, "an answer from later than now");
+    // In memory only the clock that never goes back counts, by however much it jumps.
+    Answers memory;
+    memory.give(scope(1), "a timed question", {.ttl = ttl});
+    memory.wall.set(kept + jump);
+    count(!memory.cached(scope(1), "a timed question").empty(), "the wall's clock in memory");
+    const Duration on = rng.chance(0.5) ? ttl - 1ns : ttl;
+    memory.clock.advance(on);
+    count(memory.cached(scope(1), "a timed question").empty() == (on >= ttl),
+          "an answer in memory whose time is over");
+    memory.clock.advance(24h * 36'500);
+    count(memory.cached(scope(1), "a timed question").empty(), "after a hundred years");
+  }
+
+  /// Answers of another scope, to other words, of another form.
+  void mixed_up() {
+    Answers answers;
+    answers.give(scope(1), "what is on the left", {});
+    answers.restart();
+    answers.tier.mix_up(answers.tier.first());
+    count(answers.restored(scope(2), "what is on the left").empty(), "an answer of another scope");
+    count(answers.restored(scope(1), "what is on the right").empty(), "an answer to other words");
+    answers.tier.mix_up({});
+  }
+  /// What is erased stays erased, also by a process that has an older list.
+  void erased() {
+    Answers answers;
+    answers.give(scope(1), "tell me a secret", {.tags = {"secret"}});
+    const auto old_list = answers.files.read(kErasures, 1_MiB).value();
+    count(answers.archive->erase(AnswerFilter{.tag = "secret"}).has_value(), "an erasing fails");
+    answers.restart();
+    count(answers.restored(scope(1), "tell me a secret").empty(), "an erased answer came back");
+    answers.give(scope(1), "tell me another", {.tags = {"secret"}});
+    static_cast<void>(answers.files.replace(kErasures, old_list));
+    answers.restart();
+    count(answers.restored(scope(1), "tell me another").empty(),
+          "an answer that knows of more erasures than the list");
+  }
+
+ private:
+  void count(bool good, const std::string& what) {
+    ++tally_.injected;
+    ++tally_.answers;
+    tally_.detected += good ? 1 : 0;
+    if (good) return;
+    ++tally_.wrong;
+    tally_.miss(what + ", --only clocks --seed " + std::to_string(run_.seed));
+  }
+
+  const FireRun& run_;
+  Tally& tally_;
+};
+
+}  // namespace
+
+Tally run_clocks(const FireRun& run) {
+  Tally tally;
+  Clocks clocks(run, tally);
+  const std::uint64_t rounds = run.of(20'000, 300);
+  for (std::uint64_t round = 0; round < rounds; ++round) {
+    clocks.jump(round);
+    run.tell(round + 1, rounds);
+  }
+  clocks.mixed_up();
+  clocks.erased();
+  return tally;
+}
+
+}  // namespace afterimage::fire
