@@ -67,18 +67,19 @@ TEST(Run, ASecondRunOverOneTierEncodesNothingAndSaysWhatItLoaded) {
       .requests = {f.request("a", {f.picture(1), f.picture(2)}), f.request("b", {f.picture(1)})}};
   MemoryBudget memory(64_MiB);
   HostTier tier(memory);
-  const RunReport first = f.run(workload, *f.engine, {.tier = &tier});
+  RunOptions options{.generate = {.max_tokens = TokenCount(2)}, .reuse = {.tier = &tier}};
+  options.disk = &tier;
+  const auto run = [&] { return run_workload(workload, *f.engine, options, f.clock).value(); };
+  const RunReport first = run();
   EXPECT_TRUE(first.fine());
   EXPECT_EQ(first.encode_once.encoder_calls, 2U);
   EXPECT_EQ(first.warm.encoder_calls, 2U) << "the pass before left nothing in the tier";
-  EXPECT_EQ(first.tier_before->entries, EntryCount(0));
-  EXPECT_GT(first.tier_after->entries, EntryCount(2));
+  EXPECT_EQ(first.disk_before->entries, EntryCount(0));
+  EXPECT_GT(first.disk_after->entries, EntryCount(2));
   // Another run has another secret, and finds nothing that it could read.
-  EXPECT_EQ(f.run(workload, *f.engine, {.tier = &tier}).warm.encoder_calls, 2U);
+  EXPECT_EQ(run().warm.encoder_calls, 2U);
 
-  RunOptions options{.generate = {.max_tokens = TokenCount(2)}, .reuse = {.tier = &tier}};
   options.secret = Secret{std::byte{1}};
-  const auto run = [&] { return run_workload(workload, *f.engine, options, f.clock).value(); };
   EXPECT_EQ(run().warm.encoder_calls, 2U);
   const RunReport second = run();
   EXPECT_TRUE(second.fine());
