@@ -93,6 +93,8 @@ Tally run_memory(const FireRun& run);
 Tally run_clocks(const FireRun& run);
 Tally run_simulation(const FireRun& run);
 Tally run_history(const FireRun& run);
+Tally run_network(const FireRun& run);
+Tally run_cluster(const FireRun& run);
 
 /// In the order in which they run.
 std::span<const Row> rows();

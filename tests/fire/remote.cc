@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+// Servers that die or stand still, and a network that delays, drops, cuts and changes what it
+// carries.
+#include <fmt/format.h>
+
+#include <thread>
+
+#include "afterimage/digest.h"
+#include "afterimage/remote/remote_tier.h"
+#include "afterimage/remote/testing/redis_servers.h"
+#include "fire/matrix.h"
+#include "fire/proxy.h"
+
+namespace afterimage::fire {
+
+using testing::RedisCluster;
+using testing::RedisServer;
+
+namespace {
+
+using namespace std::chrono_literals;
+using Mood = TcpProxy::Mood;
+
+// A machine that others use wakes a thread late.
+constexpr Duration kSlack = 500ms;
+
+/// Values on servers, and of every answer whether it is right and in time.
+class RemoteLoad {
+ public:
+  RemoteLoad(const FireRun& run, Tally& tally, RemoteTierOptions options)
+      : run_(run), tally_(tally) {
+    tier_ = RemoteTier::open(std::move(options), memory_, run.clock).value();
+  }
+  static std::size_t size_of(std::uint64_t n) {
+    return 1 + (n * 7'919) % (n % 8 == 0 ? 2'500'000 : 20'000);
+  }
+  bool put(std::uint64_t n) {
+    return tier_->put(testing::tier_key(n), {}, testing::tier_bytes(n, size_of(n))).has_value();
+  }
+  bool flush() { return tier_->flush().has_value(); }
+  bool get(std::uint64_t n, const std::string& where) {
+    const Duration began = run_.clock.now();
+    const auto found = tier_->get(testing::tier_key(n), room_);
+    const Duration took = run_.clock.now() - began;
+    const Duration deadline = tier_->longest_get(Bytes(size_of(n))) + kSlack;
+    longest_ = std::max(longest_, took);
+    if (took > deadline) {
+      tally_.miss(fmt::format("a get took {} ms of {}: {}", took / 1ms, deadline / 1ms, where));
+    }
+    const bool hit = found && *found;
+    tally_.note(!hit || std::ranges::equal((*found)->bytes, testing::tier_bytes(n, size_of(n)))
+                    ? Finding::kFine
+                    : Finding::kWrongBytes,
+                where);
+    return hit;
+  }
+  /// Until one is put and found, at most so long.
+  bool serves(std::uint64_t n, Duration patience, const std::string& where) {
+    const Duration end = run_.clock.now() + patience;
+    do {
+      if (put(n) && flush() && get(n, where)) return true;
+      std::this_thread::sleep_for(20ms);
+    } while (run_.clock.now() < end);
+    return false;
+  }
+  [[nodiscard]] RemoteTier& tier() { return *tier_; }
+  [[nodiscard]] Duration longest() const { return longest_; }
+
+ private:
+  const FireRun& run_;
+  Tally& tally_;
+  MemoryBudget memory_{64_MiB};
+  MemoryBudget room_{64_MiB};
+  std::unique_ptr<RemoteTier> tier_;
+  Duration longest_{0};
+};
+
+RemoteTierOptions options_for(std::vector<RemoteAddress> seeds) {
+  RemoteTierOptions options = testing::patient_options(std::move(seeds));
+  options.servers.connect_timeout = 200ms;
+  options.servers.timeout = 250ms;
+  options.flush_patience = 2s;
+  options.known_absent = 10ms;
+  return options;
+}
+
+/// Whether a server's keys name this entry.
+bool is_on(const RespValue& keys, std::uint64_t n) {
+  const std::string digits = to_hex(testing::tier_key(n).bytes);
+  return std::ranges::any_of(keys.items,
+                             [&](const RespValue& key) { return key.text.ends_with(digits); });
+}
+
+bool is_master(RedisServer& server) {
+  const RespValue role = server.ask({"ROLE"});
+  return !role.items.empty() && role.items.front().text == "master";
+}
+
+}  // namespace
+
+Tally run_network(const FireRun& run) {
+  Tally tally;
+  if (!testing::redis_is_installed()) {
+    tally.notes.emplace_back("left out: there is no redis-server");
+    return tally;
+  }
+  RedisServer server;
+  TcpProxy proxy(server.address().port);
+  RemoteLoad load(run, tally, options_for({{.host = "127.0.0.1", .port = proxy.port()}}));
+  Rng rng(run.seed);
+  constexpr std::uint64_t kEntries = 16;
+  const auto fill = [&] {
+    for (std::uint64_t n = 0; n < kEntries; ++n) static_cast<void>(load.put(n));
+    return load.flush();
+  };
+  tally.expect(load.serves(100, 20s, "before any fault") && fill(), "it does not serve at all");
+  static constexpr std::array kMoods = {std::pair{Mood::kDelays, std::uint64_t{40}},
+                                        std::pair{Mood::kDelays, std::uint64_t{2'000}},
+                                        std::pair{Mood::kSwallows, std::uint64_t{0}},
+                                        std::pair{Mood::kHalfCloses, std::uint64_t{0}},
+                                        std::pair{Mood::kResets, std::uint64_t{0}},
+                                        std::pair{Mood::kThrottles, std::uint64_t{100}},
+                                        std::pair{Mood::kThrottles, std::uint64_t{100'000}},
+                                        std::pair{Mood::kFlips, std::uint64_t{3'001}},
+                                        std::pair{Mood::kFlips, std::uint64_t{97}},
+                                        std::pair{Mood::kTruncates, std::uint64_t{7}},
+                                        std::pair{Mood::kTruncates, std::uint64_t{5'000}}};
+  const std::uint64_t rounds = run.of(6, 1) * kMoods.size();
+  for (std::uint64_t round = 0; round < rounds; ++round) {
+    const auto [mood, amount] = kMoods[round % kMoods.size()];
+    const std::string where = fmt::format("mood {} of {}, --only network --seed {}",
+                                          static_cast<int>(mood), amount, run.seed);
+    const std::uint64_t before = proxy.meddled();
+    proxy.be(mood, amount);
+    for (int i = 0; i < 12; ++i) {
+      const std::uint64_t n = rng.below(kEntries);
+      if (rng.chance(0.4)) static_cast<void>(load.put(n));
+      static_cast<void>(load.get(n, where));
+    }
+    proxy.be(Mood::kHonest);
+    tally.injected += proxy.meddled() - before;
+    const Duration healed = run.clock.now();
+    // Whatever stands damaged on the server now is a miss, and put again.
+    tally.expect(load.serves(200 + round, 15s, where), "it does not serve again: " + where);
+    tally.recoveries.push_back(run.clock.now() - healed);
+    static_cast<void>(fill());
+    run.tell(round + 1, rounds);
+  }
+  tally.detected = tally.injected;
+  tally.notes.push_back(fmt::format("the longest get took {} ms", load.longest() / 1ms));
+  return tally;
+}
+
+Tally run_cluster(const FireRun& run) {
+  Tally tally;
+  const std::uint64_t kills = run.of(20, 0);
+  if (kills == 0 || !testing::redis_is_installed()) {
+    tally.notes.emplace_back(kills == 0 ? "not in brief" : "left out: there is no redis-server");
+    return tally;
+  }
+  constexpr Duration kNodeTimeout = 1s;
+  RedisCluster cluster(3, 1, "1000");
+  RemoteLoad load(run, tally, options_for(cluster.addresses()));
+  constexpr std::uint64_t kEntries = 240;
+  Rng rng(run.seed);
+  std::uint64_t hits = 0;
+  std::uint64_t asked = 0;
+  for (std::uint64_t fault = 0; fault < 2 * kills; ++fault) {
+    const bool kill = fault % 2 == 0;
+    const std::string where = fmt::format("{} {}, --only cluster --seed {}", kill ? "kill" : "stop",
+                                          fault / 2 + 1, run.seed);
+    for (std::uint64_t n = 0; n < kEntries; ++n) static_cast<void>(load.put(n));
+    if (!load.flush()) static_cast<void>(load.flush());
+    std::vector<std::uint64_t> there;
+    for (std::uint64_t n = 0; n < kEntries; ++n) {
+      if (load.get(n, where)) there.push_back(n);
+    }
+    std::vector<std::size_t> masters;
+    for (std::size_t i = 0; i < cluster.size(); ++i) {
+      if (is_master(cluster.server(i))) masters.push_back(i);
+    }
+    RedisServer& victim = cluster.server(masters[rng.below(masters.size())]);
+    // Whose keys those are, the server itself knows.
+    std::vector<bool> hit_by_fault(kEntries, false);
+    const RespValue keys = victim.ask({"KEYS", "*"});
+    for (std::uint64_t n = 0; n < kEntries; ++n) {
+      hit_by_fault[n] = is_on(keys, n);
+    }
+    kill ? victim.kill() : victim.stop();
+    const Duration began = run.clock.now();
+    ++tally.injected;
+    ++tally.detected;
+    // While it is gone: whoever is not on it is found.
+    for (const std::uint64_t n : there) {
+      const bool hit = load.get(n, where);
+      if (hit_by_fault[n] || RemoteLoad::size_of(n) > 1'000'000) continue;
+      ++asked;
+      hits += hit ? 1 : 0;
+    }
+    bool all = false;
+    while (!all && run.clock.now() - began < 20s) {
+      all = true;
+      for (std::uint64_t n = 0; n < 24 && all; ++n) {
+        all = load.put(n) && load.flush() && load.get(n, where);
+      }
+    }
+    tally.recoveries.push_back(run.clock.now() - began);
+    tally.expect(all, "not all slots are served again: " + where);
+    kill ? victim.start() : victim.go_on();
+    testing::wait_until([&] {
+      const RespValue role = victim.ask({"ROLE"});
+      return role.items.size() > 3 && role.items[0].text == "slave" &&
+             role.items[3].text == "connected";
+    });
+    run.tell(fault + 1, 2 * kills);
+  }
+  const Duration bar = 2 * kNodeTimeout + 1s;
+  tally.expect(percentile(tally.recoveries, 0.5) <= bar,
+               "half of the recoveries take longer than twice the node timeout and a second");
+  tally.expect(asked > 0 && hits * 100 >= asked * 99,
+               fmt::format("{} of {} hits on the servers that stayed", hits, asked));
+  tally.notes.push_back(
+      fmt::format("{} of {} hits on the servers that stayed; the longest get took {} ms; 3 "
+                  "masters, 3 replicas, "
+                  "node timeout 1 s",
+                  hits, asked, load.longest() / 1ms));
+  return tally;
+}
+
+}  // namespace afterimage::fire
