@@ -48,7 +48,8 @@ struct Fixture {
   }
   /// As a new process with the same secret begins.
   [[nodiscard]] std::unique_ptr<Reuse> over(Tier* tier, Bytes budget = 4_GiB) const {
-    return Reuse::create({.budget = budget, .tier = tier}, Secret{}, clock).value();
+    return Reuse::create({.budget = budget, .tier = tier, .weigh_loads = false}, Secret{}, clock)
+        .value();
   }
   [[nodiscard]] Served ask(const Request& request) const {
     auto served = serve(request, *engine, *reuse, clock, options);

@@ -67,7 +67,8 @@ TEST(Run, ASecondRunOverOneTierEncodesNothingAndSaysWhatItLoaded) {
       .requests = {f.request("a", {f.picture(1), f.picture(2)}), f.request("b", {f.picture(1)})}};
   MemoryBudget memory(64_MiB);
   HostTier tier(memory);
-  RunOptions options{.generate = {.max_tokens = TokenCount(2)}, .reuse = {.tier = &tier}};
+  RunOptions options{.generate = {.max_tokens = TokenCount(2)},
+                     .reuse = {.tier = &tier, .weigh_loads = false}};
   options.disk = &tier;
   const auto run = [&] { return run_workload(workload, *f.engine, options, f.clock).value(); };
   const RunReport first = run();

@@ -27,7 +27,8 @@ EncoderOutput output(unsigned fill) {
 
 struct Fixture {
   explicit Fixture(Bytes budget = 1_MiB, Tier* tier = nullptr)
-      : reuse(Reuse::create({.budget = budget, .tier = tier}, Secret{}, clock).value()) {}
+      : reuse(Reuse::create({.budget = budget, .tier = tier, .weigh_loads = false}, Secret{}, clock)
+                  .value()) {}
 
   Plan plan(const std::vector<MediaItem>& items, const std::string& tenant = "",
             const std::string& agent = "") const {

@@ -147,7 +147,7 @@ class RunDisk(Folder):
         self.write("other.png", png(64, 48, (30, 30, 200)))
         lines = [request("a", image("good.png"), TEXT), request("b", image("other.png"), TEXT, agent="x"),
                  request("c", image("good.png"), TEXT, TEXT)]
-        done, report = self.run_tiny(*lines, more=("--disk", disk, *more))
+        done, report = self.run_tiny(*lines, more=("--disk", disk, "--load-always", *more))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIs(report["outputs_identical"], True)
         return done, report
@@ -880,7 +880,7 @@ class DiskVerb(Folder):
     def test_purge_asks_first_and_removes_nothing_foreign(self):
         self.make(50)
         (self.store / "holiday.jpg").write_bytes(b"mine")
-        (self.store / "segment-00000000000000ff.afi").write_bytes(bytes(8192))
+        (self.store / "segment-00000000000000ff.afi").write_bytes(b"another store's " * 512)
         before = self.contents()
         refused = call("disk", "purge", self.store)
         self.assertEqual(refused.returncode, 2)

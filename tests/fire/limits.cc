@@ -7,6 +7,7 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <new>
 
@@ -296,7 +297,8 @@ Tally run_memory(const FireRun& run) {
 
 }  // namespace afterimage::fire
 
-/// The allocation of values and batches: aligned, and asked not to throw.
+/// The allocation of values and batches: aligned, and asked not to throw. With all that belongs to
+/// it, since what one gives the other takes back.
 void* operator new(std::size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
   using afterimage::fire::large_allocations_left;
   if (large_allocations_left >= 0 && large_allocations_left.fetch_sub(1) == 0) return nullptr;
@@ -304,4 +306,14 @@ void* operator new(std::size_t size, std::align_val_t alignment, const std::noth
   const int refused = ::posix_memalign(&memory, static_cast<std::size_t>(alignment),
                                        size == 0 ? static_cast<std::size_t>(alignment) : size);
   return refused == 0 ? memory : nullptr;
+}
+void* operator new(std::size_t size, std::align_val_t alignment) {
+  void* const memory = ::operator new(size, alignment, std::nothrow);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t, const std::nothrow_t&) noexcept {
+  std::free(memory);
 }

@@ -237,7 +237,8 @@ struct Serving {
   std::unique_ptr<Reuse> reuse = over(nullptr);
 
   [[nodiscard]] std::unique_ptr<Reuse> over(Tier* tier) const {
-    return Reuse::create({.budget = 256_MiB, .tier = tier}, Secret{}, clock).value();
+    return Reuse::create({.budget = 256_MiB, .tier = tier, .weigh_loads = false}, Secret{}, clock)
+        .value();
   }
   [[nodiscard]] Served ask(const Engine& engine, const Request& request) const {
     auto served = serve(request, engine, *reuse, clock, options);
