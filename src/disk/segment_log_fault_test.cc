@@ -170,39 +170,5 @@ TEST_F(LogOnFaultyDisk, WhatWasReplacedIsOverwrittenBeforeItsSuccessorIsEvicted)
   EXPECT_EQ(log->read(tier_key(0), memory).value(), std::nullopt);
 }
 
-// It was evicted, so that there was nothing to erase; its file was removed, but not yet for good.
-TEST_F(LogOnFaultyDisk, WhatWasErasedAfterItsSegmentLeftDoesNotComeBackWithTheFile) {
-  const std::string first = "segment-0000000000000001.afi";
-  bool came_back = false;
-  bool left = false;
-  // The operation that fails is the making of the file that the first one left for, in some round:
-  // then nothing else syncs the folder.
-  for (std::uint64_t fails = 1; fails <= 12; ++fails) {
-    for (std::uint64_t seed = 1; seed <= 6; ++seed) {
-      FakeDisk other;
-      auto tried =
-          SegmentLog::open(std::make_unique<FakeBlockFolder>(other), small_log(140_KiB), memory)
-              .value();
-      for (std::uint64_t n = 0; n < 14; ++n) {
-        ASSERT_TRUE(tried->append(tier_key(n), {}, tier_bytes(n, 5'000)).has_value());
-      }
-      ASSERT_TRUE(tried->commit().has_value());
-      other.fail(DiskFault::kError, fails);
-      static_cast<void>(tried->append(tier_key(14), {}, tier_bytes(14, 5'000)));
-      left = left || !other.files().contains(first);
-      const bool erased = tried->erase(tier_key(0)).has_value();
-      if (!other.crashed()) other.fail(DiskFault::kCrash, 1);
-      tried.reset();
-      Rng rng(seed);
-      other.reboot(rng);
-      tried = SegmentLog::open(std::make_unique<FakeBlockFolder>(other), small_log(140_KiB), memory)
-                  .value();
-      came_back = came_back || (erased && tried->contains(tier_key(0)));
-    }
-  }
-  EXPECT_TRUE(left) << "or nothing was tried";
-  EXPECT_FALSE(came_back);
-}
-
 }  // namespace
 }  // namespace afterimage
