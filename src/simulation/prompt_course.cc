@@ -138,7 +138,7 @@ void SimulationRun::note_loads(Course& course) {
   SimulatedNode& here = node(course);
   std::size_t piece = course.in_memory;
   for (const Load& load : course.loads) {
-    const PromptPiece& loaded = course.request.prompt[piece++];
+    const TrafficPiece& loaded = course.request.prompt[piece++];
     here.choices.loaded(load.bytes, load.took, course.choice, load.place);
     here.choices.learn(EntryClass::kPrefixKv, load.bytes, prefilling(0, loaded.tokens));
     if (load.place == kRemote) write_to_disk(here, loaded.key, load.bytes);
@@ -208,7 +208,7 @@ void SimulationRun::keep_prompt(Course& course) {
   SimulatedNode& here = node(course);
   const auto& pieces = course.request.prompt;
   std::vector<ShelfEntry> chain;
-  for (const PromptPiece& piece : pieces) {
+  for (const TrafficPiece& piece : pieces) {
     chain.push_back({.key = piece.key,
                      .bytes = kv_bytes(piece.tokens),
                      .cost = of_seconds(piece.tokens / options_.node.prefill_rate)});

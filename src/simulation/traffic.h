@@ -14,12 +14,12 @@
 namespace afterimage {
 
 /// A part of a prompt. The key names it and everything before it.
-struct PromptPiece {
+struct TrafficPiece {
   std::uint64_t key = 0;
   std::uint32_t tokens = 0;
 };
 
-struct PromptImage {
+struct TrafficImage {
   std::uint64_t key = 0;
   std::uint32_t tokens = 0;
   std::uint32_t offset = 0;  // its first token in the prompt
@@ -28,10 +28,10 @@ struct PromptImage {
 
 struct SimulatedRequest {
   std::uint64_t session = 0;
-  std::uint32_t input_tokens = 0;   // at least those of the pieces
-  RequestFacts facts;               // `now` is when it arrives
-  std::vector<PromptPiece> prompt;  // from its first token on
-  std::vector<PromptImage> images;  // in order of offset
+  std::uint32_t input_tokens = 0;    // at least those of the pieces
+  RequestFacts facts;                // `now` is when it arrives
+  std::vector<TrafficPiece> prompt;  // from its first token on
+  std::vector<TrafficImage> images;  // in order of offset
 };
 
 /// Requests in order of arrival.
