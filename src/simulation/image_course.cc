@@ -7,7 +7,7 @@
 
 namespace afterimage {
 
-Duration SimulationRun::encoding(const PromptImage& image) const {
+Duration SimulationRun::encoding(const TrafficImage& image) const {
   return image.encode > Duration(0) ? image.encode
                                     : Duration(static_cast<Duration::rep>(
                                           image.tokens / options_.node.encode_rate * 1e9 + 0.5));
@@ -16,7 +16,7 @@ Duration SimulationRun::encoding(const PromptImage& image) const {
 void SimulationRun::look_for_image(Index at, Index image) {
   Course& course = courses_[at];
   SimulatedNode& here = node(course);
-  const PromptImage& asked = course.request.images[image];
+  const TrafficImage& asked = course.request.images[image];
   ImageCourse& way = course.images[image];
   way.stage = Stage::kHere;
   if (asked.offset + asked.tokens <= course.covered) return;
@@ -39,7 +39,7 @@ void SimulationRun::look_for_image(Index at, Index image) {
 bool SimulationRun::load_image_from_disk(Index at, Index image) {
   Course& course = courses_[at];
   SimulatedNode& here = node(course);
-  const PromptImage& asked = course.request.images[image];
+  const TrafficImage& asked = course.request.images[image];
   if (!here.disk.has_value() || !here.disk->holds(asked.key)) return false;
   const EntryOutline outline{.bytes = image_bytes(asked), .cost = encoding(asked), .place = kDisk};
   LoadChoice choice{.steps = 1};
@@ -62,7 +62,7 @@ bool SimulationRun::load_image_from_disk(Index at, Index image) {
 bool SimulationRun::ask_remote(Index at, Index image) {
   Course& course = courses_[at];
   SimulatedNode& here = node(course);
-  const PromptImage& asked = course.request.images[image];
+  const TrafficImage& asked = course.request.images[image];
   if (!reaches_remote()) return false;
   RemoteShards::Shard* const shard = remote_.shard_of(asked.key);
   if (shard == nullptr) return false;
@@ -90,7 +90,7 @@ bool SimulationRun::ask_remote(Index at, Index image) {
 /// It is there.
 void SimulationRun::load_image_from_remote(Index at, Index image) {
   Course& course = courses_[at];
-  const PromptImage& asked = course.request.images[image];
+  const TrafficImage& asked = course.request.images[image];
   RemoteShards::Shard& shard = *remote_.shard_of(asked.key);
   shard.shelf.touch(asked.key);
   const Bytes bytes = image_bytes(asked);
@@ -105,7 +105,7 @@ void SimulationRun::load_image_from_remote(Index at, Index image) {
 void SimulationRun::image_loaded(Index at, Index image) {
   Course& course = courses_[at];
   SimulatedNode& here = node(course);
-  const PromptImage& asked = course.request.images[image];
+  const TrafficImage& asked = course.request.images[image];
   const ImageCourse& way = course.images[image];
   here.choices.loaded(way.load.bytes, way.load.took, way.choice, way.load.place);
   here.choices.learn(EntryClass::kEncoderOutput, way.load.bytes, encoding(asked));
@@ -157,7 +157,7 @@ void SimulationRun::encoded(Index at) {
   std::vector<Index> images;
   for (Index i = 0; i < course.images.size(); ++i) {
     if (course.images[i].stage != Stage::kEncoding) continue;
-    const PromptImage& image = course.request.images[i];
+    const TrafficImage& image = course.request.images[i];
     made.push_back({.key = image.key, .bytes = image_bytes(image), .cost = encoding(image)});
     images.push_back(i);
     here.encoder.keep(made.back());

@@ -143,7 +143,7 @@ class SimulationRun {
   [[nodiscard]] Bytes kv_bytes(std::uint32_t tokens) const {
     return Bytes(options_.node.kv_bytes.value() * tokens);
   }
-  [[nodiscard]] Bytes image_bytes(const PromptImage& image) const {
+  [[nodiscard]] Bytes image_bytes(const TrafficImage& image) const {
     return Bytes(options_.node.encoder_bytes.value() * image.tokens);
   }
   /// A request's, as policies are told of it now.
@@ -151,7 +151,7 @@ class SimulationRun {
   [[nodiscard]] bool reaches_remote() const {
     return remote_.reachable() && options_.node.network > 0;
   }
-  [[nodiscard]] Duration encoding(const PromptImage& image) const;
+  [[nodiscard]] Duration encoding(const TrafficImage& image) const;
   [[nodiscard]] Duration prefilling(std::uint32_t first, std::uint32_t tokens) const;
 
   const ClusterOptions options_;

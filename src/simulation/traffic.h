@@ -19,7 +19,7 @@ struct TrafficPiece {
   std::uint32_t tokens = 0;
 };
 
-struct PromptImage {
+struct TrafficImage {
   std::uint64_t key = 0;
   std::uint32_t tokens = 0;
   std::uint32_t offset = 0;  // its first token in the prompt
@@ -31,7 +31,7 @@ struct SimulatedRequest {
   std::uint32_t input_tokens = 0;    // at least those of the pieces
   RequestFacts facts;                // `now` is when it arrives
   std::vector<TrafficPiece> prompt;  // from its first token on
-  std::vector<PromptImage> images;   // in order of offset
+  std::vector<TrafficImage> images;  // in order of offset
 };
 
 /// Requests in order of arrival.
