@@ -91,8 +91,15 @@ void RedisServer::kill() {
   pid_ = -1;
 }
 
-void RedisServer::stop() const { ::kill(pid_, SIGSTOP); }
-void RedisServer::go_on() const { ::kill(pid_, SIGCONT); }
+// A server that was killed has no number, and to signal -1 is to signal everybody.
+void RedisServer::stop() const {
+  AFI_CHECK(pid_ > 0);
+  ::kill(pid_, SIGSTOP);
+}
+void RedisServer::go_on() const {
+  AFI_CHECK(pid_ > 0);
+  ::kill(pid_, SIGCONT);
+}
 
 RespValue RedisServer::ask(std::initializer_list<std::string_view> parts) const {
   auto said = try_to_ask(address(), parts);
