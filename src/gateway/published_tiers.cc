@@ -32,8 +32,7 @@ void write_remote(MetricsWriter& out, const RemoteTierStats& stats, const Remote
   };
   total("afterimage_remote_lost_total", "Entries that were taken in and did not arrive",
         stats.lost);
-  total("afterimage_remote_incomplete_total", "Entries of which a part was gone",
-        stats.incomplete);
+  total("afterimage_remote_incomplete_total", "Entries of which a part was gone", stats.incomplete);
   total("afterimage_remote_left_alone_total",
         "Entries that were missed at once, since their server was not well", stats.left_alone);
   total("afterimage_remote_breaks_total", "Times that a server began to be left alone",
