@@ -101,7 +101,7 @@ Result<bool> SegmentLog::erase(const TierKey& key) {
   auto done = state_->commit();
   if (!done) {
     state_->abandon();
-    done = state_->bury();
+    done = state_->bury(&key);
   }
   if (!done) return std::unexpected(done.error());
   return found;
@@ -523,11 +523,15 @@ Result<void> SegmentLog::State::overwrite(const LogEntry& entry) {
 }
 
 /// Overwrites dead records, durably. A segment where that fails is removed: a cache may forget, but
-/// what was erased must not come back.
-Result<void> SegmentLog::State::bury() {
-  if (unburied.empty()) return make_removals_safe();
+/// what was erased must not come back. With a key only its own, where a commit failed: what
+/// replaces the others is not safe yet.
+Result<void> SegmentLog::State::bury(const TierKey* only) {
+  const auto is_meant = [only](const LogEntry* entry) {
+    return only == nullptr || entry->place.key == *only;
+  };
   std::map<Segment*, bool, ByNumber> touched;  // and whether its records could be overwritten
   for (const LogEntry* entry : unburied) {
+    if (!is_meant(entry)) continue;
     const auto it = touched.emplace(entry->segment, true).first;
     if (it->second && AFI_STEP("bury.overwrite")) it->second = overwrite(*entry).has_value();
     AFI_POINT("bury.overwritten");
@@ -549,7 +553,7 @@ Result<void> SegmentLog::State::bury() {
     const MutexLock lock(looking);
     stats.lost += live;
   }
-  unburied.clear();
+  std::erase_if(unburied, is_meant);
   return make_removals_safe();
 }
 

@@ -170,6 +170,30 @@ TEST_F(LogOnFaultyDisk, WhatWasReplacedIsOverwrittenBeforeItsSuccessorIsEvicted)
   EXPECT_EQ(log->read(tier_key(0), memory).value(), std::nullopt);
 }
 
+// Erasing goes on where a commit failed; what was replaced by something that is not safe stays.
+TEST_F(LogOnFaultyDisk, ErasingOneKeyBuriesNoOthersLastSafeRecord) {
+  for (std::uint64_t seed = 0; seed < 96; ++seed) {
+    Rng rng(seed);
+    disk.files().clear();
+    open(1_MiB);
+    ASSERT_TRUE(append(1, 10));
+    for (std::uint64_t n = 100; n < 140; ++n) ASSERT_TRUE(append(n, n));
+    ASSERT_TRUE(log->commit().has_value());
+    // In another segment; its sync fails, or its removal after that, or what comes next.
+    ASSERT_TRUE(append(1, 11));
+    disk.fail(DiskFault::kError, 1 + seed % 6, 1 + seed / 6 % 4);
+    const bool erased = log->erase(tier_key(100)).has_value();
+    const bool owns_up = log->stats().lost > 0;  // its newest value went with its segment
+    disk.fail(DiskFault::kCrash, 1);
+    log.reset();
+    disk.reboot(rng);
+    open(1_MiB);
+    EXPECT_TRUE(owns_up || holds(1, 10) || holds(1, 11)) << "with seed " << seed;
+    if (erased) EXPECT_EQ(log->read(tier_key(100), memory).value(), std::nullopt);
+    log.reset();
+  }
+}
+
 // It was evicted, so that there was nothing to erase; its file was removed, but not yet for good.
 TEST_F(LogOnFaultyDisk, WhatWasErasedAfterItsSegmentLeftDoesNotComeBackWithTheFile) {
   std::uint64_t removals = 0;

@@ -79,7 +79,7 @@ struct SegmentLog::State {
   void abandon() AFI_REQUIRES(writing);
 
   // Removing.
-  Result<void> bury() AFI_REQUIRES(writing);
+  Result<void> bury(const TierKey* only = nullptr) AFI_REQUIRES(writing);
   Result<void> make_removals_safe() AFI_REQUIRES(writing);
   Result<void> overwrite(const LogEntry& entry) AFI_REQUIRES(writing);
   Result<void> evict() AFI_REQUIRES(writing);

@@ -75,6 +75,9 @@ bool SimulatedHouse::start() {
   tier_ = *std::move(opened);
   stats_ = {};
   did("recovered", 0, tier_->stats().entries.value());
+  for (std::size_t n = 0; trace_ && n < kKeys; ++n) {
+    if (tier_->may_hold(oracle_.key(n))) fmt::print("        there is               {:>3}\n", n);
+  }
   notice();
   host_ = std::make_unique<HostTier>(host_room_);
   answers_ = AnswerCache::create({}, answers_room_, clock_).value();
