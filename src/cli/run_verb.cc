@@ -148,7 +148,7 @@ Result<RunReport> work(const RunCall& call, World& world) {
   std::vector<Tier*> tiers;
   if (disk.has_value()) {
     tiers.push_back(&disk->entries());
-    options.disk = disk->tier.get();
+    options.disk = &disk->entries();
     options.secret = disk->secret;
   }
   if (remote != nullptr) {
@@ -158,7 +158,7 @@ Result<RunReport> work(const RunCall& call, World& world) {
     }
     tiers.push_back(sealed_remote.has_value() ? static_cast<Tier*>(&*sealed_remote)
                                               : &remote->tier());
-    options.remote = &remote->tier();
+    options.remote = tiers.back();
     options.reuse.others = &remote->turns();
   }
   if (!call.remote.secret_file.empty()) {
