@@ -104,7 +104,8 @@ void AnswerArchive::keep(Question& question, const Answer& answer, const AnswerF
                           .owner = facts.owner,
                           .tags = facts.tags,
                           .answer = answer};
-  if (facts.ttl.has_value() && *facts.ttl < WallTime::max() - now) {
+  // A clock may stand before 1970, and then nothing is too far from it.
+  if (facts.ttl.has_value() && (now < WallTime() || *facts.ttl < WallTime::max() - now)) {
     archived.expires = now + *facts.ttl;
   }
   const bool lasts = is_whole(answer) && facts.ttl.value_or(Duration::max()) > Duration(0);

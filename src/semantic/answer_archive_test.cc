@@ -214,6 +214,15 @@ TEST(AnswerArchive, NothingIsRestoredBeyondTheRulesAndTheScope) {
   EXPECT_EQ(m.archive->stats().failed, 0U);
 }
 
+// Once, what was left until the end of time did not fit into a number.
+TEST(AnswerArchive, AClockThatStandsBefore1970IsNoTrouble) {
+  Machine m;
+  m.wall.set(WallTime(-1h));
+  ASSERT_TRUE(m.put("timed", "so", {.ttl = 10s}).has_value());
+  ASSERT_TRUE(m.put("for ever", "so", {.ttl = Duration::max()}).has_value());
+  EXPECT_EQ(m.archive->stats().kept, 2U);
+}
+
 TEST(AnswerArchive, TimeGoesOnWhileNoProcessRuns) {
   Machine m;
   ASSERT_TRUE(m.put("timed", "so", {.ttl = 10s}).has_value());
