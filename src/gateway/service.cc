@@ -354,6 +354,10 @@ bool Service::drain() {
   State& s = *state_;
   s.gateway->start_draining();
   const bool all = s.server->drain(s.gateway->in_force()->settings.limits.drain);
+  // Who asked for it hears so.
+  if (s.admin_server != nullptr) {
+    static_cast<void>(s.admin_server->drain(std::chrono::seconds(1)));
+  }
   s.log.info("drained", {{"all_answered", all}});
   return all;
 }
