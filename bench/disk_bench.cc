@@ -20,6 +20,7 @@
 #include "afterimage/disk/disk_tier.h"
 #include "afterimage/memory/host_tier.h"
 #include "afterimage/platform/random.h"
+#include "measure.h"
 #if defined(AFTERIMAGE_BENCH_ROCKSDB)
 #include <rocksdb/db.h>
 #endif
@@ -28,28 +29,10 @@
 #endif
 
 using namespace afterimage;
+using bench::must;
+using bench::seconds;
 
 namespace {
-
-template <typename T>
-T must(Result<T> result) {
-  if (result) {
-    if constexpr (std::is_void_v<T>) {
-      return;
-    } else {
-      return *std::move(result);
-    }
-  }
-  std::fprintf(stderr, "%s\n", to_string(result.error()).c_str());
-  std::exit(1);
-}
-
-double seconds(const std::function<void()>& work) {
-  const SystemClock clock;
-  const Duration start = clock.now();
-  work();
-  return std::chrono::duration<double>(clock.now() - start).count();
-}
 
 void say(const char* engine, const char* operation, std::size_t size, double gb_per_s) {
   static bool first = true;

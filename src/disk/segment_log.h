@@ -56,8 +56,7 @@ struct SegmentLogStats {
 ///          commit() has returned or a later sync of its own has. kill -9 loses what was not yet
 ///          written: at most batches x batch_bytes, or one larger entry.
 /// Append   Copies and goes; it is refused rather than kept waiting. An entry larger than all
-/// batches
-///          gets memory of its own from the budget until it is written.
+///          batches gets memory of its own from the budget until it is written.
 /// Read     Header, epoch, place, full key, length and checksum are compared at every read. What
 ///          differs is a miss, counted, and its place is overwritten.
 /// Erase    Overwrites the record's header where it lies and syncs, so that neither a footer nor a
