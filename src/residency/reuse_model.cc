@@ -62,6 +62,9 @@ ReuseModel::Class ReuseModel::find_or_add(std::uint64_t feature, std::size_t lev
   const auto [it, added] = by_feature_.try_emplace(feature << kLevelBits | level, fresh);
   if (added) {
     classes_.emplace_back().coarser = level == 0 ? fresh : coarser;
+    observed_.emplace_back();
+    hazards_.emplace_back();
+    indices_.emplace_back();
     estimate(fresh);
   }
   return it->second;
@@ -69,43 +72,56 @@ ReuseModel::Class ReuseModel::find_or_add(std::uint64_t feature, std::size_t lev
 
 void ReuseModel::observe(Class finest, std::size_t bin, double seconds, double reused) {
   while (true) {
-    Knowledge& known = classes_[finest];
-    known.seconds[bin] += seconds;
-    known.reuses[bin] += reused;
-    known.observed = true;
-    if (known.coarser == finest) return;
-    finest = known.coarser;
+    Kin& kin = classes_[finest];
+    observed_[finest].seconds[bin] += seconds;
+    observed_[finest].reuses[bin] += reused;
+    kin.observed = true;
+    if (kin.coarser == finest) return;
+    finest = kin.coarser;
+  }
+}
+
+void ReuseModel::outlived(Class finest, std::size_t bin) {
+  const double seconds = begin_of(bin + 1) - begin_of(bin);
+  while (true) {
+    Kin& kin = classes_[finest];
+    observed_[finest].seconds[bin] += seconds;
+    kin.observed = true;
+    if (kin.coarser == finest) return;
+    finest = kin.coarser;
   }
 }
 
 void ReuseModel::estimate(Class which) {
-  Knowledge& known = classes_[which];
+  const Class coarser = classes_[which].coarser;
+  const bool coarsest = coarser == which;
+  const Observed& known = observed_[which];
   std::array<Span, kBins> spans;  // the last `count`: best spans from here on, rates falling
   std::size_t count = 0;
   for (std::size_t bin = kBins; bin-- > 0;) {
     const double age = bin == 0 ? kFirstEdge / 2 : begin_of(bin);
-    const bool coarsest = known.coarser == which;
-    const double believed = coarsest ? kReusesByOctave / age : classes_[known.coarser].hazard[bin];
+    const double believed = coarsest ? kReusesByOctave / age : hazards_[coarser][bin];
     const double prior =
         coarsest ? kPriorReuses / believed : std::min(kPriorReuses / believed, kLongestPrior);
     const double hazard = (known.reuses[bin] + prior * believed) / (known.seconds[bin] + prior);
-    known.hazard[bin] = hazard;
+    hazards_[which][bin] = hazard;
 
     const double width = bin + 1 == kBins ? age : begin_of(bin + 1) - begin_of(bin);
     const double left = std::exp(-hazard * width);
     Span best{1 - left, (1 - left) / hazard, left};
     while (count > 0 && rate(spans[count - 1]) >= rate(best)) best = join(best, spans[--count]);
     spans[count++] = best;
-    known.index[bin] = rate(best);
+    indices_[which][bin] = rate(best);
   }
 }
 
 void ReuseModel::fade() {
-  for (Knowledge& known : classes_) {
-    if (!std::exchange(known.observed, false)) continue;  // nobody is of that class now
-    for (double& reuses : known.reuses) reuses *= kFading;
-    for (double& seconds : known.seconds) seconds *= kFading;
-    known.stale = true;
+  for (Class which = 0; which < classes_.size(); ++which) {
+    Kin& kin = classes_[which];
+    if (!std::exchange(kin.observed, false)) continue;  // nobody is of that class now
+    for (double& seconds : observed_[which].seconds) seconds *= kFading;
+    for (double& reuses : observed_[which].reuses) reuses *= kFading;
+    kin.stale = true;
   }
 }
 

@@ -36,12 +36,16 @@ class ReuseModel {
 
   /// A member spent `seconds` in `bin`; `reused` of it (0 to 1) was used again there.
   void observe(Class finest, std::size_t bin, double seconds, double reused);
+  /// A member lived through all of `bin` and was not used.
+  void outlived(Class finest, std::size_t bin);
+  /// outlived() comes soon: what it will need is fetched meanwhile.
+  void expect(Class finest, std::size_t bin) const {
+    __builtin_prefetch(&observed_[finest].seconds[bin], /*rw=*/1);
+  }
 
   /// Expected reuses by second of being kept, if it is kept for the best of all spans from that age
   /// on: the Gittins index. As of the last estimate.
-  [[nodiscard]] double index(Class finest, std::size_t bin) const {
-    return classes_[finest].index[bin];
-  }
+  [[nodiscard]] double index(Class finest, std::size_t bin) const { return indices_[finest][bin]; }
   /// Old observations fade. Cheap, and to be called at even intervals.
   void fade();
   /// Lets indices follow what was observed before the last fade. Not needed while nobody asks.
@@ -49,14 +53,14 @@ class ReuseModel {
 
  private:
   using PerBin = std::array<double, kBins>;
-  struct Knowledge {
+  struct Kin {
     Class coarser = 0;      // itself: it is a coarsest one
     bool observed = false;  // since the last fade
     bool stale = false;     // and before it, since the last estimate
-    PerBin reuses{};
+  };
+  struct Observed {
     PerBin seconds{};
-    PerBin hazard{};
-    PerBin index{};
+    PerBin reuses{};
   };
 
   static const std::array<double, kBins + 1>& edges();
@@ -64,7 +68,12 @@ class ReuseModel {
   void estimate(Class which);
 
   boost::unordered_flat_map<std::uint64_t, Class> by_feature_;
-  std::vector<Knowledge> classes_;  // coarser ones first
+  // By class, coarser ones first. Apart, because observing, ranking and estimating read different
+  // things, and each of them often.
+  std::vector<Kin> classes_;
+  std::vector<Observed> observed_;
+  std::vector<PerBin> hazards_;
+  std::vector<PerBin> indices_;
 };
 
 }  // namespace afterimage

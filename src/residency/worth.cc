@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <functional>
 #include <utility>
 
 #include "afterimage/check.h"
@@ -160,16 +161,14 @@ void Worth::unpark(SlotId slot) {
 }
 
 std::optional<double> Worth::victim_worth() {
-  close_runs();
-  if (std::exchange(stale_ranks_, false)) rank_buckets();
-  if (order_.empty()) return std::nullopt;
-  return order_.begin()->first;
+  const Rank* const least = least_worth();
+  return least == nullptr ? std::nullopt : std::optional(least->worth);
 }
 
 std::optional<SlotId> Worth::victim() {
-  if (!victim_worth().has_value()) return std::nullopt;
-  const Index run = buckets_.find(order_.begin()->second)->second.runs.first;
-  const Index entry = runs_[run].standing.first;
+  const Rank* const least = least_worth();
+  if (least == nullptr) return std::nullopt;
+  const Index entry = runs_[buckets_[least->bucket].runs.first].standing.first;
   return SlotId{.index = entry, .generation = entries_[entry].generation};
 }
 
@@ -227,6 +226,7 @@ Worth::Index Worth::open_run(Kind kind, std::uint8_t uses) {
   Index fresh = static_cast<Index>(runs_.size());
   if (free_runs_.empty()) {
     runs_.emplace_back();
+    listings_.emplace_back();
   } else {
     fresh = free_runs_.back();
     free_runs_.pop_back();
@@ -275,7 +275,8 @@ void Worth::settle(Index taken) {
   const bool divided = !run.continued && !left && run.alive > 0;
   const double part =
       divided || run.alive == 0 ? 1 : run.taken_bytes / (run.taken_bytes + run.alive_bytes);
-  model_.observe(run.reuse_class, run.bin, now_ - run.since - ReuseModel::begin_of(run.bin), part);
+  const std::size_t bin = bin_of(run);
+  model_.observe(run.reuse_class, bin, now_ - run.since - ReuseModel::begin_of(bin), part);
   run.taken_bytes = 0;
   run.touched = false;
   if (run.alive == 0) {
@@ -283,6 +284,7 @@ void Worth::settle(Index taken) {
   } else if (divided) {
     run.divided = true;  // and goes on waiting for its own next request
     classify(run);
+    ages_.at(run.place).set_class(run.reuse_class);
     relist(taken);
   } else {
     leave_behind(taken);
@@ -293,10 +295,9 @@ void Worth::settle(Index taken) {
 void Worth::leave_behind(Index left) {
   Run& run = runs_[left];
   const bool tip = run.kind == Kind::kTip || run.kind == Kind::kTipLeftBehind;
-  unlink<&Run::of_age>(runs_, ages_[run.bin], left, kNone);
+  ages_.remove(run.place);
   run.kind = tip ? Kind::kTipLeftBehind : Kind::kLeftBehind;
   run.since = now_;
-  run.bin = 0;
   run.turn = 0;
   run.gap = 0;
   run.facts = {};
@@ -319,31 +320,25 @@ void Worth::classify(Run& run) {
   run.reuse_class = model_.classify(features);
 }
 
-void Worth::start_aging(Index run) {
-  link_last<&Run::of_age>(runs_, ages_[0], run, kNone);
-  next_aging_ = std::min(next_aging_, runs_[run].since + ReuseModel::begin_of(1));
+void Worth::start_aging(Index index) {
+  Run& run = runs_[index];
+  run.place = ages_.append(run.since, index, run.reuse_class);
+  ages_.at(run.place).set_listed(listings_[index].bucket != kNone);
 }
 
-// In each bin the oldest comes first, so that only those that leave it are looked at.
+// Of those that are gone and only remembered the model hears, and nobody else.
 void Worth::age_runs() {
-  if (now_ < next_aging_) return;
-  next_aging_ = ReuseModel::begin_of(ReuseModel::kBins);
-  for (std::size_t bin = 0; bin + 1 < ReuseModel::kBins; ++bin) {
-    const double end = ReuseModel::begin_of(bin + 1);
-    while (ages_[bin].first != kNone) {
-      const Index oldest = ages_[bin].first;
-      Run& run = runs_[oldest];
-      if (run.since + end > now_) {
-        next_aging_ = std::min(next_aging_, run.since + end);
-        break;
-      }
-      model_.observe(run.reuse_class, bin, end - ReuseModel::begin_of(bin), 0);
-      unlink<&Run::of_age>(runs_, ages_[bin], oldest, kNone);
-      ++run.bin;
-      link_last<&Run::of_age>(runs_, ages_[bin + 1], oldest, kNone);
-      relist(oldest);
-    }
-  }
+  ages_.tidy([this](Index run, RunAges::Place place) { runs_[run].place = place; });
+  ages_.age(
+      now_,
+      [this](const RunAges::Standing& run, std::size_t bin) {
+        model_.expect(run.reuse_class(), bin);
+        if (run.listed()) __builtin_prefetch(&listings_[run.run], /*rw=*/1);
+      },
+      [this](const RunAges::Standing& run, std::size_t bin) {
+        model_.outlived(run.reuse_class(), bin);
+        if (run.listed()) grow_older(run.run);
+      });
 }
 
 void Worth::forget_oldest() {
@@ -372,47 +367,61 @@ void Worth::drop_if_dead(Index index) {
   Run& run = runs_[index];
   if (run.alive > 0 || run.open || run.touched) return;
   unlist(index);
-  unlink<&Run::of_age>(runs_, ages_[run.bin], index, kNone);
+  ages_.remove(run.place);
   ++run.serial;
   free_runs_.push_back(index);
 }
 
-double Worth::worth_of(std::uint64_t bucket) const {
-  const std::uint64_t kind = bucket / kPrices;
-  const auto price = static_cast<double>(bucket % kPrices);
-  return model_.index(static_cast<ReuseModel::Class>(kind / ReuseModel::kBins),
-                      kind % ReuseModel::kBins) *
-         std::exp2(price / 2);
-}
-
 // To the bucket it belongs to now, and to none if it has nothing to give.
 void Worth::relist(Index index) {
-  Run& run = runs_[index];
+  const Run& run = runs_[index];
   if (run.open || run.standing.first == kNone) return unlist(index);
-  const std::uint64_t bucket =
-      (std::uint64_t{run.reuse_class} * ReuseModel::kBins + run.bin) * kPrices +
-      entries_[run.standing.first].price;
-  if (run.bucket == bucket) return;
+  const Index series = series_of(run.reuse_class, entries_[run.standing.first].price);
+  const auto bucket = static_cast<Index>(series * ReuseModel::kBins + bin_of(run));
+  if (listings_[index].bucket == bucket) return;
   unlist(index);
-  const auto [it, fresh] = buckets_.try_emplace(bucket);
-  if (fresh) {
-    it->second.worth = worth_of(bucket);
-    order_.emplace(it->second.worth, bucket);
-  }
-  link_last<&Run::of_bucket>(runs_, it->second.runs, index, kNone);
-  run.bucket = bucket;
+  ++series_[series].runs;
+  list(index, bucket);
+  ages_.at(run.place).set_listed(true);
 }
 
 void Worth::unlist(Index index) {
-  Run& run = runs_[index];
-  if (run.bucket == kNoBucket) return;
-  const auto it = buckets_.find(run.bucket);
-  unlink<&Run::of_bucket>(runs_, it->second.runs, index, kNone);
-  if (it->second.runs.first == kNone) {
-    order_.erase({it->second.worth, run.bucket});
-    buckets_.erase(it);
+  Listing& listing = listings_[index];
+  if (listing.bucket == kNone) return;
+  --series_[listing.bucket / ReuseModel::kBins].runs;
+  unlink<&Listing::links>(listings_, buckets_[listing.bucket].runs, index, kNone);
+  listing.bucket = kNone;
+  ages_.at(runs_[index].place).set_listed(false);
+}
+
+void Worth::list(Index index, Index bucket) {
+  Bucket& into = buckets_[bucket];
+  if (!std::exchange(into.ordered, true)) newcomers_.push_back(bucket);
+  link_last<&Listing::links>(listings_, into.runs, index, kNone);
+  listings_[index].bucket = bucket;
+}
+
+// By one bin.
+void Worth::grow_older(Index index) {
+  const Index bucket = listings_[index].bucket;
+  unlink<&Listing::links>(listings_, buckets_[bucket].runs, index, kNone);
+  list(index, bucket + 1);
+}
+
+Worth::Index Worth::series_of(ReuseModel::Class reuse_class, std::uint8_t price) {
+  const auto fresh = static_cast<Index>(free_series_.empty() ? series_.size()  //
+                                                             : free_series_.back());
+  const auto [it, added] =
+      series_by_.try_emplace(std::uint64_t{reuse_class} * kPrices + price, fresh);
+  if (!added) return it->second;
+  if (free_series_.empty()) {
+    series_.emplace_back();
+    buckets_.resize(buckets_.size() + ReuseModel::kBins);
+  } else {
+    free_series_.pop_back();
   }
-  run.bucket = kNoBucket;
+  series_[fresh] = {.reuse_class = reuse_class, .price = price};
+  return fresh;
 }
 
 void Worth::stand(Index entry, bool deepest) {
@@ -442,13 +451,52 @@ void Worth::unstand(Index entry) {
   if (deepest && !runs_[index].open) relist(index);
 }
 
+Worth::Rank Worth::rank_of(Index bucket) const {
+  const Series& series = series_[bucket / ReuseModel::kBins];
+  const std::size_t bin = bucket % ReuseModel::kBins;
+  return {
+      .worth = model_.index(series.reuse_class, bin) * std::exp2(series.price / 2.0),
+      .tie = (std::uint64_t{series.reuse_class} * ReuseModel::kBins + bin) * kPrices + series.price,
+      .bucket = bucket};
+}
+
 void Worth::rank_buckets() {
   model_.estimate();
+  for (const Rank& rank : order_) newcomers_.push_back(rank.bucket);
   order_.clear();
-  for (auto& [id, bucket] : buckets_) {
-    bucket.worth = worth_of(id);
-    order_.emplace(bucket.worth, id);
+  order_newcomers();
+  // Nothing in order_ is of theirs any more.
+  boost::unordered::erase_if(series_by_, [this](const auto& series) {
+    if (series_[series.second].runs > 0) return false;
+    free_series_.push_back(series.second);
+    return true;
+  });
+}
+
+void Worth::order_newcomers() {
+  for (const Index newcomer : newcomers_) {
+    Bucket& bucket = buckets_[newcomer];
+    bucket.ordered = bucket.runs.first != kNone;
+    if (!bucket.ordered) continue;
+    order_.push_back(rank_of(newcomer));
+    std::ranges::push_heap(order_, std::greater());
   }
+  newcomers_.clear();
+}
+
+// Of the buckets with runs; nullptr: there is none.
+const Worth::Rank* Worth::least_worth() {
+  close_runs();
+  if (std::exchange(stale_ranks_, false)) rank_buckets();
+  order_newcomers();
+  while (!order_.empty()) {
+    Bucket& bucket = buckets_[order_.front().bucket];
+    if (bucket.runs.first != kNone) return &order_.front();
+    bucket.ordered = false;
+    std::ranges::pop_heap(order_, std::greater());
+    order_.pop_back();
+  }
+  return nullptr;
 }
 
 }  // namespace afterimage

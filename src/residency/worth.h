@@ -7,13 +7,13 @@
 #include <cstdint>
 #include <deque>
 #include <limits>
-#include <set>
 #include <utility>
 #include <vector>
 
 #include "afterimage/platform/huge_pages.h"
 #include "afterimage/residency/eviction_policy.h"
 #include "afterimage/residency/reuse_model.h"
+#include "afterimage/residency/run_ages.h"
 
 namespace afterimage {
 
@@ -53,7 +53,6 @@ class Worth final : public EvictionPolicy {
  private:
   using Index = std::uint32_t;
   static constexpr Index kNone = std::numeric_limits<Index>::max();
-  static constexpr std::uint64_t kNoBucket = std::numeric_limits<std::uint64_t>::max();
 
   enum class Kind : unsigned char { kOwn, kTip, kShared, kLeftBehind, kTipLeftBehind };
 
@@ -98,22 +97,39 @@ class Worth final : public EvictionPolicy {
     std::uint32_t remembered = 0;
     std::uint32_t serial = 0;  // tells what is remembered of it from what is forgotten
     ReuseModel::Class reuse_class = 0;
-    std::uint8_t bin = 0;
+    RunAges::Place place = 0;  // among the ages, if it is not open
     std::uint8_t uses = 0;
     Kind kind = Kind::kOwn;
     bool open = false;       // the present request's
     bool touched = false;    // the present request took of it
     bool continued = false;  // the present request took most of it
     bool divided = false;
-    Ends standing;    // entries here and not parked, the deepest first
-    Links of_age;     // among the runs in its age bin, the oldest first
-    Links of_bucket;  // among the runs of its worth, the oldest first
-    std::uint64_t bucket = kNoBucket;
+    Ends standing;  // entries here and not parked, the deepest first
   };
-  /// Runs of one class, age and price.
+  /// Where a run stands among those that are worth as much. Apart from it, because growing older
+  /// changes nothing else.
+  struct Listing {
+    Links links;  // the oldest first
+    Index bucket = kNone;
+  };
+  /// Runs of one class, age and price; for a while, none.
   struct Bucket {
-    double worth = 0;
     Ends runs;
+    bool ordered = false;  // stands in order_ or newcomers_
+  };
+  /// Runs of one class and price: kBins buckets, one after the other.
+  struct Series {
+    ReuseModel::Class reuse_class = 0;
+    std::uint8_t price = 0;
+    Index runs = 0;
+  };
+  struct Rank {
+    double worth = 0;
+    std::uint64_t tie = 0;  // class, age, price
+    Index bucket = kNone;
+    bool operator>(const Rank& other) const {
+      return worth != other.worth ? worth > other.worth : tie > other.tie;
+    }
   };
 
   Past recall(std::uint64_t key);
@@ -126,25 +142,37 @@ class Worth final : public EvictionPolicy {
   void classify(Run& run);
   void start_aging(Index run);
   void age_runs();
+  [[nodiscard]] std::size_t bin_of(const Run& run) const { return ages_.bin(run.place); }
   void forget_oldest();
   void drop_if_dead(Index run);
   void relist(Index run);
   void unlist(Index run);
+  void list(Index run, Index bucket);
+  void grow_older(Index run);
+  Index series_of(ReuseModel::Class reuse_class, std::uint8_t price);
   void stand(Index entry, bool deepest);
   void stand_behind(Index upper, Index lower);
   void unstand(Index entry);
-  [[nodiscard]] double worth_of(std::uint64_t bucket) const;
+  [[nodiscard]] Rank rank_of(Index bucket) const;
   void rank_buckets();
+  void order_newcomers();
+  [[nodiscard]] const Rank* least_worth();
 
   ReuseModel model_;
   bool stale_ranks_ = false;  // the model has learned since the buckets were ranked
   std::vector<Entry, HugePageAllocator<Entry>> entries_;  // by slot index
   std::vector<Run> runs_;
   std::vector<Index> free_runs_;
-  std::array<Ends, ReuseModel::kBins> ages_;
-  double next_aging_ = 0;  // no run leaves its bin before
-  boost::unordered_flat_map<std::uint64_t, Bucket> buckets_;
-  std::set<std::pair<double, std::uint64_t>> order_;  // of buckets, the least worth first
+  RunAges ages_;
+  std::vector<Listing, HugePageAllocator<Listing>> listings_;  // of runs_
+  std::vector<Bucket> buckets_;
+  std::vector<Series> series_;
+  std::vector<Index> free_series_;
+  boost::unordered_flat_map<std::uint64_t, Index> series_by_;  // class and price
+  // A heap of buckets, the least worth first; empty ones leave when they come up. What a bucket is
+  // worth stays what it is until all are ranked again, so newcomers wait until somebody asks.
+  std::vector<Rank> order_;
+  std::vector<Index> newcomers_;
 
   boost::unordered_flat_map<std::uint64_t, Ghost> ghosts_;    // by key; some are forgotten
   std::deque<std::pair<Index, std::uint32_t>> memory_order_;  // runs and their serials
