@@ -33,14 +33,15 @@ Result<TensorViews> unpack(const TierEntry& entry) {
   for (const TensorForm& form : entry.meta.tensors) {
     AFI_TRY(const Bytes size, tensor_bytes(form.dtype, form.shape));
     const std::uint64_t room = entry.bytes.size() - at;
-    if (size.value() > room || Payload::padded(size.value()) > room) {
+    const bool ends_it = size.value() == room;
+    if (size.value() > room || (!ends_it && Payload::padded(size.value()) > room)) {
       return fail(ErrorCode::kCorruption,
                   fmt::format("tensors of an entry end beyond its {} bytes", entry.bytes.size()));
     }
     AFI_TRY(TensorView view,
             TensorView::over(form.dtype, form.shape, entry.bytes.subspan(at, size.value())));
     views.push_back(view);
-    at += Payload::padded(size.value());
+    at += ends_it ? room : Payload::padded(size.value());
   }
   if (at != entry.bytes.size()) {
     return fail(ErrorCode::kCorruption,

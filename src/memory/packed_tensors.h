@@ -19,7 +19,8 @@ struct PackedTensors {
 };
 PackedTensors pack(std::span<const TensorView> tensors);
 
-/// The tensors of an entry; valid while the entry lives. kCorruption: its forms and its bytes do
+/// The tensors of an entry; valid while the entry lives. What fills up the last of them may be
+/// missing: one tensor may be put as it lies. kCorruption: its forms and its bytes do
 /// not belong together.
 Result<TensorViews> unpack(const TierEntry& entry);
 

@@ -44,6 +44,20 @@ TEST(PackedTensors, ComeBackAsTheyWereEachAtAMultipleOf64) {
   }
 }
 
+TEST(PackedTensors, ATensorMayBePutAsItLies) {
+  const auto bytes = counted(100, 0);
+  for (const std::uint64_t size : {1U, 63U, 64U, 65U, 100U}) {
+    PackedTensors lies{.forms = {{DType::kU8, Shape{size}}}, .bytes = bytes};
+    lies.bytes.resize(size);
+    const TierEntry entry = entry_of(lies);
+    const TensorViews views = unpack(entry).value();
+    ASSERT_EQ(views.size(), 1U);
+    EXPECT_TRUE(std::ranges::equal(views[0].bytes(), lies.bytes));
+    lies.bytes.push_back(std::byte{0});
+    EXPECT_EQ(unpack(entry_of(lies)).has_value(), size % 64 == 63) << size;
+  }
+}
+
 TEST(PackedTensors, FormsThatDoNotFitTheBytesAreCorruption) {
   const auto bytes = counted(100, 0);
   const std::vector<TensorView> tensors = {view(DType::kU8, Shape{100}, bytes)};

@@ -9,7 +9,8 @@
 
 namespace afterimage {
 
-TierStack::TierStack(std::vector<Tier*> nearest_first) : tiers_(std::move(nearest_first)) {
+TierStack::TierStack(std::vector<Tier*> nearest_first, Keys keys)
+    : tiers_(std::move(nearest_first)), keys_(keys) {
   AFI_CHECK(!tiers_.empty());
 }
 
@@ -17,8 +18,15 @@ Result<void> TierStack::put(const TierKey& key, const EntryMeta& meta,
                             std::span<const std::byte> bytes) {
   Result<void> refused;
   bool taken = false;
+  if (keys_ == Keys::kAreReplaced) {
+    // What is read from afar just now is the one before it.
+    Stripe& stripe = stripe_of(key);
+    const MutexLock lock(stripe.mutex);
+    ++stripe.erasures;
+  }
   for (Tier* const tier : tiers_) {
     const auto done = tier->put(key, meta, bytes);
+    if (!done.has_value() && keys_ == Keys::kAreReplaced) static_cast<void>(tier->erase(key));
     taken |= done.has_value();
     if (!done.has_value() && refused.has_value()) refused = done;
   }

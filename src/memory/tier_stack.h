@@ -13,7 +13,8 @@ namespace afterimage {
 
 /// Several tiers as one, the nearest first: what a farther one gave is put into the nearer ones.
 ///
-/// For keys that name content: a tier that refuses a put keeps what it had.
+/// Of keys that name content a tier that refuses a put keeps what it had. Where what is under a key
+/// is replaced, it loses that, so that nothing nearer hides what is newer.
 ///
 /// Errors   A tier that fails costs its own hits and nothing else. put: well if one of them took
 /// it;
@@ -21,8 +22,10 @@ namespace afterimage {
 /// Threads  Any, as of the tiers.
 class TierStack final : public Tier {
  public:
+  enum class Keys : unsigned char { kNameContent, kAreReplaced };
+
   /// They outlive the stack. At least one.
-  explicit TierStack(std::vector<Tier*> nearest_first);
+  explicit TierStack(std::vector<Tier*> nearest_first, Keys keys = Keys::kNameContent);
 
   Result<void> put(const TierKey& key, const EntryMeta& meta,
                    std::span<const std::byte> bytes) override;
@@ -53,13 +56,14 @@ class TierStack final : public Tier {
   /// Keys that share one are brought up one at a time; taken before any tier is asked.
   struct Stripe {
     Mutex mutex;
-    std::uint64_t erasures AFI_GUARDED_BY(mutex) = 0;
+    std::uint64_t erasures AFI_GUARDED_BY(mutex) = 0;  // and replacements
   };
   [[nodiscard]] Stripe& stripe_of(const TierKey& key) {
     return stripes_[TierKeyHash()(key) % stripes_.size()];
   }
 
   const std::vector<Tier*> tiers_;
+  const Keys keys_;
   std::array<Stripe, 16> stripes_;
   mutable Mutex mutex_;
   TierStats stats_ AFI_GUARDED_BY(mutex_);

@@ -24,7 +24,8 @@ class FickleTier final : public Tier {
   explicit FickleTier(MemoryBudget& budget) : tier_(budget) {}
   Result<void> put(const TierKey& key, const EntryMeta& meta,
                    std::span<const std::byte> bytes) override {
-    return fails ? fail(ErrorCode::kUnavailable, "gone") : tier_.put(key, meta, bytes);
+    if (fails || takes_nothing) return fail(ErrorCode::kUnavailable, "gone");
+    return tier_.put(key, meta, bytes);
   }
   Result<std::optional<TierEntry>> get(const TierKey& key, MemoryBudget& room) override {
     if (fails) return fail(ErrorCode::kUnavailable, "gone");
@@ -40,6 +41,7 @@ class FickleTier final : public Tier {
   [[nodiscard]] TierStats stats() const override { return tier_.stats(); }
 
   bool fails = false;
+  bool takes_nothing = false;
   std::function<void()> meanwhile;
 
  private:
@@ -63,6 +65,7 @@ class Stack : public ::testing::Test {
   FickleTier near{near_room};
   FickleTier far{far_room};
   TierStack stack{{&near, &far}};
+  TierStack replacing{{&near, &far}, TierStack::Keys::kAreReplaced};
 };
 
 TEST_F(Stack, WhatIsFarComesNear) {
@@ -118,6 +121,25 @@ TEST_F(Stack, WhatIsErasedWhileItIsReadDoesNotComeNear) {
   EXPECT_TRUE(finds(stack, 1)) << "it was there when it was read";
   far.meanwhile = nullptr;
   EXPECT_FALSE(finds(stack, 1));
+}
+
+// Once, an answer that a disk had stood before a newer one that it had no room for.
+TEST_F(Stack, WhatIsReplacedAndNotTakenHidesNothing) {
+  for (TierStack* const of : {&stack, &replacing}) {
+    ASSERT_TRUE(of->put(tier_key(1), {}, tier_bytes(2, 1'000)).has_value());
+    near.takes_nothing = true;
+    put(*of, 1);
+    near.takes_nothing = false;
+    EXPECT_EQ(finds(*of, 1), of == &replacing) << "what names content is the same anyway";
+  }
+}
+
+TEST_F(Stack, WhatIsReplacedWhileItIsReadDoesNotComeNear) {
+  ASSERT_TRUE(far.put(tier_key(1), {}, tier_bytes(2, 1'000)).has_value());
+  far.meanwhile = [&] { put(replacing, 1); };
+  EXPECT_FALSE(finds(replacing, 1)) << "the one before was there when it was read";
+  far.meanwhile = nullptr;
+  EXPECT_TRUE(finds(replacing, 1));
 }
 
 TEST_F(Stack, ItHoldsWhatAllHoldAndMayHoldWhatAnyMay) {

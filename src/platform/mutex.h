@@ -50,6 +50,8 @@ class Condition {
     condition_.wait(lock);
     lock.release();  // the caller still holds it, and says so with its own MutexLock
   }
+  /// Enough where whoever waits can do what there is to do.
+  void notify_one() { condition_.notify_one(); }
   void notify_all() { condition_.notify_all(); }
 
  private:

@@ -14,6 +14,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "afterimage/platform/fault_points.h"
+
 namespace afterimage {
 namespace {
 
@@ -164,7 +166,9 @@ Result<void> RespConnection::read_bytes(std::span<std::byte> into, Duration dead
 Result<void> RespConnection::end_bulk(Duration deadline) {
   std::array<std::byte, 2> end{};
   AFI_TRY_VOID(read_bytes(end, deadline));
-  if (end != std::array{std::byte{'\r'}, std::byte{'\n'}}) return lose("a bulk that goes on");
+  if (!AFI_GUARD("remote.bulk.end", end == std::array{std::byte{'\r'}, std::byte{'\n'}})) {
+    return lose("a bulk that goes on");
+  }
   return {};
 }
 
@@ -199,9 +203,10 @@ Result<RespValue> RespConnection::ask(std::initializer_list<std::string_view> pa
 }
 
 bool RespConnection::usable() const {
-  if (lost_ || given_up_ || begin_ != end_) return false;
+  if (lost_ || !AFI_GUARD("remote.given.up", !given_up_)) return false;
+  // What nobody asked for would be taken for the next answer.
   pollfd waiting{.fd = fd_, .events = POLLIN, .revents = 0};
-  return ::poll(&waiting, 1, 0) == 0;
+  return AFI_GUARD("remote.no.more", begin_ == end_ && ::poll(&waiting, 1, 0) == 0);
 }
 
 }  // namespace afterimage

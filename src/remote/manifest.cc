@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "afterimage/memory/stored_forms.h"
+#include "afterimage/platform/fault_points.h"
 #include "afterimage/remote/remote_options.h"
 
 namespace afterimage {
@@ -47,8 +48,10 @@ Result<Fixed> fixed_of(std::span<const std::byte> bytes) {
   Fixed fixed;
   if (bytes.size() < kManifestFixed) return no_manifest("too short");
   std::memcpy(&fixed, bytes.data(), sizeof fixed);
-  if (!std::ranges::equal(fixed.magic, kMagic)) return no_manifest("something else");
-  if (fixed.version != kVersion) {
+  if (!AFI_GUARD("remote.manifest.magic", std::ranges::equal(fixed.magic, kMagic))) {
+    return no_manifest("something else");
+  }
+  if (!AFI_GUARD("remote.manifest.version", fixed.version == kVersion)) {
     return no_manifest("of version " + std::to_string(fixed.version));
   }
   if (fixed.size < kManifestFixed || fixed.size > kLongestManifest) {
@@ -109,8 +112,12 @@ Result<RemoteManifest> decode_manifest(std::span<const std::byte> bytes) {
   if (fixed.size != bytes.size()) return no_manifest("cut off, or longer than it says");
   std::vector<std::byte> copy(bytes.begin(), bytes.end());
   std::fill_n(copy.begin() + kSumAt, sizeof fixed.sum, std::byte{0});
-  if (short_checksum(copy) != fixed.sum) return no_manifest("its checksum is another");
-  if (!sums_fit(fixed)) return no_manifest("its sizes contradict each other");
+  if (!AFI_GUARD("remote.manifest.checksum", short_checksum(copy) == fixed.sum)) {
+    return no_manifest("its checksum is another");
+  }
+  if (!AFI_GUARD("remote.manifest.sums", sums_fit(fixed))) {
+    return no_manifest("its sizes contradict each other");
+  }
   RemoteManifest manifest{.write = fixed.write,
                           .value_bytes = fixed.value_bytes,
                           .chunk_bytes = fixed.chunk_bytes,
@@ -123,7 +130,9 @@ Result<RemoteManifest> decode_manifest(std::span<const std::byte> bytes) {
   if (rest.size() < sums) return no_manifest("without its sums");
   const auto forms = rest.first(rest.size() - sums);
   AFI_TRY(manifest.meta.tensors, read_forms(forms, fixed.tensors));
-  if (manifest.meta.form_bytes() != forms.size()) return no_manifest("forms of another size");
+  if (!AFI_GUARD("remote.manifest.forms", manifest.meta.form_bytes() == forms.size())) {
+    return no_manifest("forms of another size");
+  }
   std::memcpy(manifest.sums.data(), rest.last(sums).data(), sums);
   return manifest;
 }

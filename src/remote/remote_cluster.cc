@@ -12,6 +12,8 @@ namespace {
 /// Between two looks at the table, however often somebody wishes for one.
 constexpr Duration kBetweenLooks = std::chrono::milliseconds(200);
 constexpr Duration kBetweenFailedLooks = std::chrono::seconds(1);
+/// While a server is lost, so many; whoever takes over has done so by then, or nobody soon does.
+constexpr unsigned kSoonLooks = 50;
 /// A hostile cluster does not fill the memory with servers.
 constexpr std::size_t kMostNodes = 2048;
 
@@ -48,15 +50,25 @@ RemoteCluster::~RemoteCluster() {
   if (thread_.joinable()) thread_.join();
 }
 
+bool RemoteCluster::any_unwell() const {
+  const auto known = table();
+  return known != nullptr && known->is_cluster &&
+         std::ranges::any_of(known->nodes, [](const auto& node) { return node->unwell(); });
+}
+
 void RemoteCluster::run() {
+  unsigned in_vain = 0;
   while (true) {
+    // Another may take over from a server that is lost: nobody has to fail there to find out.
+    const bool lost = any_unwell();
+    in_vain = lost ? std::min(in_vain + 1, kSoonLooks) : 0;
     {
       const MutexLock lock(mutex_);
       const bool well = trouble_.empty();
       // However many wish for a look meanwhile, there is one.
-      changed_.wait_for(mutex_, well ? kBetweenLooks : kBetweenFailedLooks,
+      changed_.wait_for(mutex_, well && in_vain < kSoonLooks ? kBetweenLooks : kBetweenFailedLooks,
                         [this] { return stopping_; });
-      changed_.wait_for(mutex_, well ? servers_.look_again : Duration(0),
+      changed_.wait_for(mutex_, well && !lost ? servers_.look_again : Duration(0),
                         [this] { return stopping_ || look_; });
       if (stopping_) return;
       look_ = false;
@@ -83,6 +95,11 @@ void RemoteCluster::look() {
   for (const RemoteAddress& seed : servers_.seeds) {
     if (std::ranges::find(candidates, seed) == candidates.end()) candidates.push_back(seed);
   }
+  // One that stands still takes its time to say nothing.
+  std::ranges::stable_partition(candidates, [&](const RemoteAddress& candidate) {
+    const auto node = known_at(candidate);
+    return node == nullptr || !node->unwell();
+  });
   std::string why;
   for (const RemoteAddress& candidate : candidates) {
     const auto learnt = learn_from(candidate);
@@ -148,6 +165,12 @@ Result<void> RemoteCluster::adopt(const std::vector<SlotRange>& ranges) {
                  : std::to_string(kSlots - covered) +
                        " slots of the cluster have no server: what is there is missed";
   return {};
+}
+
+std::shared_ptr<RemoteNode> RemoteCluster::known_at(const RemoteAddress& address) const {
+  const MutexLock lock(mutex_);
+  const auto known = nodes_.find(address);
+  return known == nodes_.end() ? nullptr : known->second;
 }
 
 Result<std::shared_ptr<RemoteNode>> RemoteCluster::node_at(const RemoteAddress& address) {

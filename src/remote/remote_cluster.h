@@ -34,8 +34,9 @@ struct RemoteClusterStats {
 ///
 /// Errors   talk: kUnavailable: nobody has the slot, or whoever has it is not well; kNoSpace: it is
 ///          full; both at once or within the time given.
-/// Threads  Any; one of its own looks at the table of slots again, when somebody was sent elsewhere
-///          or a server is lost.
+/// Threads  Any; one of its own looks at the table of slots again, when somebody was sent
+/// elsewhere,
+///          and for as long as a server is lost.
 class RemoteCluster {
  public:
   /// What is said to a server. A refusal in words is put into `refusal`, and no error.
@@ -63,6 +64,8 @@ class RemoteCluster {
   [[nodiscard]] const void* reachable(std::string_view key) const;
   /// Copies of the key elsewhere, as the table says.
   [[nodiscard]] std::size_t replicas(std::string_view key) const;
+  /// For whoever found that the table is not true any more.
+  void look_soon();
   [[nodiscard]] const RemoteServers& servers() const { return servers_; }
   [[nodiscard]] RemoteClusterStats stats() const;
 
@@ -79,9 +82,11 @@ class RemoteCluster {
       : servers_(std::move(servers)), clock_(clock) {}
   [[nodiscard]] std::shared_ptr<const Table> table() const;
   [[nodiscard]] std::shared_ptr<RemoteNode> owner(std::string_view key) const;
+  [[nodiscard]] std::shared_ptr<RemoteNode> known_at(const RemoteAddress& address) const;
   Result<std::shared_ptr<RemoteNode>> node_at(const RemoteAddress& address);
-  void look_soon();
-  /// Asks one after the other until one knows.
+  /// Some server of the table failed when it was last asked.
+  [[nodiscard]] bool any_unwell() const;
+  /// Asks one after the other until one knows; those that failed last, last.
   void look();
   Result<void> learn_from(const RemoteAddress& address);
   Result<void> adopt(const std::vector<SlotRange>& ranges);

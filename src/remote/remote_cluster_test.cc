@@ -8,6 +8,7 @@
 #include "afterimage/remote/manifest.h"
 #include "afterimage/remote/remote_tier.h"
 #include "afterimage/remote/testing/redis_servers.h"
+#include "afterimage/remote/testing/scripted_server.h"
 #include "afterimage/testing/tier_entries.h"
 
 namespace afterimage {
@@ -129,6 +130,20 @@ TEST_F(RemoteClusterTest, AReplicaTakesOverAndIsFound) {
   }
   wait_until([&] { return finds(*tier, 0); });  // from the replica, which is the master now
   EXPECT_EQ(tier->stats().damaged, 0U);
+}
+
+/// Who takes over from a server is found out though nobody else asks for anything of it.
+TEST(RemoteClusterTable, IsLookedAtForAsLongAsAServerIsLost) {
+  testing::ScriptedServer server(true);
+  server.set_script(
+      [](const auto&, const auto&) { return testing::Said{"", testing::Said::Then::kClose}; });
+  RemoteTierOptions options = patient_options({server.address()});
+  options.servers.look_again = 24h;
+  MemoryBudget memory(1_MiB);
+  const SystemClock clock;
+  const auto tier = RemoteTier::open(options, memory, clock).value();
+  EXPECT_EQ(tier->get(tier_key(1), memory).value(), std::nullopt);
+  wait_until([&] { return tier->remote_stats().cluster.tables >= 4; });
 }
 
 }  // namespace

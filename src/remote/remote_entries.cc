@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "afterimage/memory/checksum.h"
+#include "afterimage/platform/fault_points.h"
 #include "afterimage/platform/mutex.h"
 #include "afterimage/platform/random.h"
 #include "afterimage/remote/side_by_side.h"
@@ -93,7 +94,8 @@ Result<void> RemoteEntries::set(const std::string& name, std::string_view first,
         AFI_TRY(RespHead head, connection.read_head(deadline));
         if (head.kind == RespKind::kError) {
           refusal = std::move(head.text);
-        } else if (head.kind != RespKind::kText || head.text != "OK") {
+        } else if (!AFI_GUARD("remote.set.reply",
+                              head.kind == RespKind::kText && head.text == "OK")) {
           return astray(connection);
         }
         return {};
@@ -103,12 +105,16 @@ Result<void> RemoteEntries::set(const std::string& name, std::string_view first,
 Result<void> RemoteEntries::send(const TierKey& key, const EntryMeta& meta,
                                  std::span<const std::byte> value) {
   RemoteManifest manifest{.key = key, .meta = meta, .value_bytes = value.size(), .sums = {}};
-  AFI_TRY(manifest.write, random_write());
+  if (AFI_STEP("remote.write.number")) {
+    AFI_TRY(manifest.write, random_write());
+  }
   const bool follows = Bytes(value.size()) <= options_.chunk;
   if (follows) {
     manifest.sums.push_back(Checksum::of(value));
   } else {
-    AFI_TRY_VOID(send_chunks(manifest, value));
+    // Without its chunks a manifest would hide the entry that it replaces.
+    const auto sent = send_chunks(manifest, value);
+    if (!AFI_GUARD("remote.chunks.first", sent.has_value())) return sent;
   }
   return set(manifest_name(key), text_of(encode_manifest(manifest)),
              follows ? text_of(value) : std::string_view(), options_.ttl);
@@ -145,7 +151,7 @@ Result<bool> RemoteEntries::get(const std::string& name, Duration time, const On
           refusal = std::move(head.text);
           return {};
         }
-        if (head.kind != RespKind::kBulk) return astray(connection);
+        if (!AFI_GUARD("remote.get.reply", head.kind == RespKind::kBulk)) return astray(connection);
         AFI_TRY_VOID(on_bulk(connection, head, deadline));
         there = true;
         return {};
@@ -162,15 +168,18 @@ Result<RemoteEntries::Fetched> RemoteEntries::read_manifest(RespConnection& conn
   std::vector<std::byte> bytes(std::min(all, kManifestFixed));
   AFI_TRY_VOID(connection.read_bytes(bytes, deadline));
   const auto size = manifest_bytes(bytes);
-  if (!size.has_value() || *size > all) return astray(connection);
+  if (!size.has_value() || !AFI_GUARD("remote.manifest.length", *size <= all)) {
+    return astray(connection);
+  }
   bytes.resize(*size);
   AFI_TRY_VOID(connection.read_bytes(std::span(bytes).subspan(kManifestFixed), deadline));
   auto manifest = decode_manifest(bytes);
-  if (!manifest.has_value() || Bytes(manifest->value_bytes) > options_.largest) {
+  if (!manifest.has_value() ||
+      !AFI_GUARD("remote.largest", Bytes(manifest->value_bytes) <= options_.largest)) {
     return astray(connection);
   }
   const std::uint64_t follows = manifest->follows() ? manifest->value_bytes : 0;
-  if (all - *size != follows) return astray(connection);
+  if (!AFI_GUARD("remote.value.length", all - *size == follows)) return astray(connection);
   deadline += servers_.time_for(Bytes(follows)) - servers_.timeout;
   Fetched fetched{.manifest = *std::move(manifest), .value = nullptr};
   AFI_TRY(fetched.value, AlignedBytes::create(fetched.manifest.value_bytes, room));
@@ -184,16 +193,21 @@ Result<bool> RemoteEntries::fetch_chunk(const Fetched& fetched, std::size_t chun
   if (left <= Duration(0)) return fail(ErrorCode::kUnavailable, "the servers are too slow");
   const auto into = fetched.manifest.chunk_of(fetched.value->bytes(), chunk);
   const std::string name = chunk_name(fetched.manifest.write, chunk);
-  AFI_TRY(const bool there, get(name, std::min(left, servers_.time_for(Bytes(into.size()))),
-                                [&](RespConnection& connection, const RespHead& head,
-                                    Duration deadline) -> Result<void> {
-                                  if (head.number != static_cast<std::int64_t>(into.size())) {
-                                    return astray(connection);
-                                  }
-                                  AFI_TRY_VOID(connection.read_bytes(into, deadline));
-                                  return connection.end_bulk(deadline);
-                                }));
-  if (there && Checksum::of(into) != fetched.manifest.sums[chunk]) return other_bytes(name);
+  AFI_TRY(
+      const bool there,
+      get(name, std::min(left, servers_.time_for(Bytes(into.size()))),
+          [&](RespConnection& connection, const RespHead& head, Duration deadline) -> Result<void> {
+            if (!AFI_GUARD("remote.chunk.length",
+                           head.number == static_cast<std::int64_t>(into.size()))) {
+              return astray(connection);
+            }
+            AFI_TRY_VOID(connection.read_bytes(into, deadline));
+            return connection.end_bulk(deadline);
+          }));
+  if (there &&
+      !AFI_GUARD("remote.chunk.checksum", Checksum::of(into) == fetched.manifest.sums[chunk])) {
+    return other_bytes(name);
+  }
   return there;
 }
 
@@ -207,7 +221,7 @@ Result<bool> RemoteEntries::fetch_chunks(const Fetched& fetched) {
     if (gone || first.any()) return;
     const auto there = fetch_chunk(fetched, chunk, until);
     if (!there.has_value()) first.note(there.error());
-    if (there.has_value() && !*there) gone = true;
+    if (there.has_value() && !AFI_GUARD("remote.chunk.there", *there)) gone = true;
   });
   AFI_TRY_VOID(first.result());
   return !gone;
@@ -224,11 +238,14 @@ Result<std::optional<TierEntry>> RemoteEntries::fetch(const TierKey& key, Memory
                                 }));
   if (!there) return std::nullopt;
   const RemoteManifest& manifest = fetched.manifest;
-  if (manifest.key != key) {
+  if (!AFI_GUARD("remote.key", manifest.key == key)) {
     return fail(ErrorCode::kCorruption, name + ": another entry is under this name");
   }
   const std::span<const std::byte> value = std::as_const(*fetched.value).bytes();
-  if (manifest.follows() && Checksum::of(value) != manifest.sums.front()) return other_bytes(name);
+  if (manifest.follows() &&
+      !AFI_GUARD("remote.value.checksum", Checksum::of(value) == manifest.sums.front())) {
+    return other_bytes(name);
+  }
   AFI_TRY(const bool whole, fetch_chunks(fetched));
   if (!whole) {
     ++incomplete_;
@@ -251,7 +268,9 @@ Result<std::vector<bool>> RemoteEntries::exist(std::span<const TierKey> keys) {
         for (std::size_t i = 0; i < keys.size(); ++i) {
           AFI_TRY(RespHead head, connection.read_head(deadline));
           const bool refused = head.kind == RespKind::kError;
-          if (!refused && head.kind != RespKind::kNumber) return astray(connection);
+          if (!refused && !AFI_GUARD("remote.exists.reply", head.kind == RespKind::kNumber)) {
+            return astray(connection);
+          }
           there[i] = !refused && head.number == 1;
           // Where the first is, all are asked for, if need be.
           if (refused && i == 0) refusal = std::move(head.text);
@@ -273,7 +292,9 @@ Result<bool> RemoteEntries::erase(const TierKey& key) {
       refusal = std::move(said->text);
       return 0;
     }
-    if (said->kind != RespKind::kNumber) return astray(connection);
+    if (!AFI_GUARD("remote.erase.reply", said->kind == RespKind::kNumber)) {
+      return astray(connection);
+    }
     return said->number;
   };
   AFI_TRY_VOID(cluster_.talk(
@@ -281,7 +302,8 @@ Result<bool> RemoteEntries::erase(const TierKey& key) {
       [&](RespConnection& connection, Duration deadline, std::string& refusal) -> Result<void> {
         // Twice, with an answer between: a write that was given up and had come to the server's
         // door before our first word is done before our second.
-        for (int time = 0; time < 2 && refusal.empty(); ++time) {
+        const int times = AFI_STEP("remote.erase.again") ? 2 : 1;
+        for (int time = 0; time < times && refusal.empty(); ++time) {
           AFI_TRY(const std::int64_t erased,
                   number(connection, connection.ask({"DEL", name}, deadline), refusal));
           was_there |= erased > 0;
@@ -294,7 +316,7 @@ Result<bool> RemoteEntries::erase(const TierKey& key) {
                                                                  std::to_string(patience.count())},
                                                                 deadline),
                                                  refusal));
-        all_heard = heard >= static_cast<std::int64_t>(replicas);
+        all_heard = AFI_GUARD("remote.erase.copies", heard >= static_cast<std::int64_t>(replicas));
         return {};
       }));
   if (all_heard) return was_there;

@@ -117,6 +117,11 @@ bool RemoteNode::rests() const {
   return breaker_.rests(clock_.now());
 }
 
+bool RemoteNode::unwell() const {
+  const MutexLock lock(mutex_);
+  return !trouble_.empty();
+}
+
 std::uint64_t RemoteNode::times_opened() const {
   const MutexLock lock(mutex_);
   return breaker_.times_opened();

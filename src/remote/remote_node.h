@@ -38,6 +38,8 @@ class RemoteNode {
   [[nodiscard]] const RemoteAddress& address() const { return address_; }
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] bool rests() const;
+  /// It failed when it was last asked.
+  [[nodiscard]] bool unwell() const;
   [[nodiscard]] std::uint64_t times_opened() const;
   /// What was wrong last, if it still is; empty: all is well.
   [[nodiscard]] std::string trouble() const;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "afterimage/digest.h"
+#include "afterimage/platform/fault_points.h"
 #include "afterimage/platform/mutex.h"
 #include "afterimage/platform/random.h"
 #include "afterimage/platform/timed_condition.h"
@@ -64,9 +65,14 @@ class RemoteTurns::Held final : public SharedTurn {
   Held(const Held&) = delete;
   Held& operator=(const Held&) = delete;
   ~Held() override {
-    state_->tier.after(key_, [state = std::weak_ptr(state_), token = token_] {
+    const auto give_back = [state = std::weak_ptr(state_), token = token_] {
       if (const auto alive = state.lock()) alive->give_back(token);
-    });
+    };
+    if (AFI_STEP("turn.put.first")) {
+      state_->tier.after(key_, give_back);
+    } else {
+      give_back();
+    }
   }
 
  private:
@@ -98,21 +104,22 @@ Result<bool> RemoteTurns::State::if_ours(const std::string& name, const std::str
           return said;
         };
         ours = false;
-        AFI_TRY(RespValue said, say({"WATCH", name}));
+        if (AFI_STEP("turn.watch")) AFI_TRY_VOID(say({"WATCH", name}));
         if (!refusal.empty()) return {};
-        AFI_TRY(said, say({"GET", name}));
+        AFI_TRY(RespValue said, say({"GET", name}));
         if (!refusal.empty()) return {};
-        if (said.kind != RespKind::kBulk || said.text != token) {
+        if (!AFI_GUARD("turn.token", said.kind == RespKind::kBulk && said.text == token)) {
           AFI_TRY_VOID(say({"UNWATCH"}));
           return {};
         }
+        AFI_POINT("turn.compared");
         AFI_TRY(said, say({"MULTI"}));
         if (!refusal.empty()) return {};
         AFI_TRY(said, say(command));
         if (!refusal.empty()) return {};
         AFI_TRY(said, say({"EXEC"}));
         // A list of one answer: done. Nothing: the name changed between.
-        ours = said.kind == RespKind::kList && said.items.size() == 1;
+        ours = AFI_GUARD("turn.done", said.kind == RespKind::kList && said.items.size() == 1);
         return {};
       }));
   return ours;
@@ -125,7 +132,7 @@ void RemoteTurns::State::run() {
       changed.wait_for(mutex, options.lease / 3, [this] { return stopping; });
       if (stopping) return;
     }
-    renew();
+    if (AFI_STEP("turn.renew")) renew();
   }
 }
 
@@ -170,8 +177,12 @@ SharedTurns::Claim RemoteTurns::claim(const TierKey& key) {
   const auto random = random_secret();
   if (!random.has_value()) return unknown();
   std::string token = to_hex(*random);
-  const std::string command =
-      resp_command({"SET", name, token, "NX", "PX", milliseconds_text(s.options.lease)});
+  // The hour is for who tries what a turn is that does not end.
+  const std::string time =
+      milliseconds_text(AFI_STEP("turn.ends") ? s.options.lease : std::chrono::hours(1));
+  const std::string command = AFI_STEP("turn.if.none")
+                                  ? resp_command({"SET", name, token, "NX", "PX", time})
+                                  : resp_command({"SET", name, token, "PX", time});
   bool ours = false;
   const auto asked = s.tier.cluster().talk(
       name, {.lane = RemoteLane::kControl, .time = s.tier.cluster().servers().timeout},
@@ -181,11 +192,12 @@ SharedTurns::Claim RemoteTurns::claim(const TierKey& key) {
         AFI_TRY(RespHead head, connection.read_head(deadline));
         if (head.kind == RespKind::kError) {
           refusal = std::move(head.text);
-        } else if (head.kind != RespKind::kNil && head.kind != RespKind::kText) {
+        } else if (!AFI_GUARD("turn.reply",
+                              head.kind == RespKind::kNil || head.kind == RespKind::kText)) {
           connection.give_up();
           return fail(ErrorCode::kCorruption, connection.name() + ": it answers something else");
         }
-        ours = head.kind == RespKind::kText;
+        ours = AFI_GUARD("turn.free", head.kind == RespKind::kText);
         return {};
       });
   if (!asked.has_value()) return unknown();

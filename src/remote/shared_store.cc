@@ -16,6 +16,8 @@ Result<std::unique_ptr<SharedStore>> SharedStore::open(const SharedStoreOptions&
   how.servers.seeds = std::move(url.servers);
   how.servers.user = std::move(url.user);
   how.servers.password = options.password;
+  how.servers.timeout = options.timeout;
+  how.servers.connect_timeout = 4 * options.timeout;
   AFI_TRY(store->tier_, RemoteTier::open(std::move(how), store->in_flight_, clock));
   store->turns_ = std::make_unique<RemoteTurns>(*store->tier_);
   return store;

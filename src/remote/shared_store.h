@@ -19,6 +19,7 @@ struct SharedStoreOptions {
   Duration ttl = std::chrono::hours(24);
   Bytes in_flight = 64_MiB;  // for copies on their way to the servers; no entry is larger
   Duration put_patience = std::chrono::milliseconds(0);
+  Duration timeout = RemoteServers().timeout;  // of a call; to connect takes four times that
 };
 
 /// What processes share that have the same secret: a tier on servers, and turns to put into it.

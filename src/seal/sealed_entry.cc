@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "afterimage/check.h"
+#include "afterimage/platform/fault_points.h"
 #include "afterimage/platform/random.h"
 
 namespace afterimage {
@@ -115,9 +116,11 @@ std::optional<EntryMeta> meta_from(std::span<const std::byte> aside) {
 void authenticate(EVP_CIPHER_CTX* context, const TierKey& key, std::span<const std::byte> header,
                   int (*update)(EVP_CIPHER_CTX*, unsigned char*, int*, const unsigned char*, int)) {
   std::array<std::byte, 1 + kDigestBytes + kTagAt> data{};
-  data[0] = static_cast<std::byte>(key.entry_class);
-  const auto after = std::ranges::copy(key.bytes, data.begin() + 1).out;
-  std::ranges::copy(header.first(kTagAt), after);
+  if (AFI_STEP("seal.name")) {
+    data[0] = static_cast<std::byte>(key.entry_class);
+    std::ranges::copy(key.bytes, data.begin() + 1);
+  }
+  std::ranges::copy(header.first(kTagAt), data.begin() + 1 + kDigestBytes);
   int done = 0;
   AFI_CHECK(update(context, nullptr, &done, in(data.data()), static_cast<int>(data.size())) == 1);
 }
@@ -181,9 +184,15 @@ OpenedEntry open_entry(const SealKeys& keys, const TierKey& key, std::span<const
   SealKeyId id{};
   std::copy_n(header.begin() + kIdAt, id.size(), id.begin());
   EntrySecret secret;
-  if (!keys.entry_key(id, key, secret.bytes)) return {.state = SealState::kOtherKey};
+  const bool known = keys.entry_key(id, key, secret.bytes);
+  if (!AFI_GUARD("seal.key", known)) {
+    return {.state = SealState::kOtherKey};
+  }
   const auto zeros = header.subspan(kTagAt + kTag);
-  if (std::ranges::any_of(zeros, [](std::byte byte) { return byte != std::byte{0}; })) return {};
+  if (!AFI_GUARD("seal.zeros",
+                 std::ranges::all_of(zeros, [](std::byte b) { return b == std::byte{0}; }))) {
+    return {};
+  }
 
   const Context context(EVP_CIPHER_CTX_new());
   AFI_CHECK(context != nullptr);
@@ -204,7 +213,9 @@ OpenedEntry open_entry(const SealKeys& keys, const TierKey& key, std::span<const
   AFI_CHECK(EVP_CIPHER_CTX_ctrl(context.get(), EVP_CTRL_GCM_SET_TAG, kTag, tag.data()) == 1);
   std::array<unsigned char, 16> rest{};
   int done = 0;
-  if (EVP_DecryptFinal_ex(context.get(), rest.data(), &done) != 1) return {};
+  if (!AFI_GUARD("seal.tag", EVP_DecryptFinal_ex(context.get(), rest.data(), &done) == 1)) {
+    return {};
+  }
 
   std::uint32_t aside = 0;
   std::memcpy(&aside, header.data() + kAsideAt, sizeof aside);

@@ -27,6 +27,13 @@ Result<AnswerErasures> read_list(const Files& files, const std::string& path) {
   return AnswerErasures::from_bytes(bytes);
 }
 
+AnswerErasure erasure_of(const Question& question) {
+  AnswerErasure erasure{.space = question.scope().space, .scope = question.scope().key};
+  // Words that are too many to be written down: the whole scope goes.
+  if (question.text().size() <= AnswerErasures::kMostBytes) erasure.question = question.text();
+  return erasure;
+}
+
 AnswerErasure erasure_of(const AnswerFilter& filter, WallTime now) {
   AnswerErasure erasure{.space = filter.space,
                         .scope = filter.scope,
@@ -40,11 +47,16 @@ AnswerErasure erasure_of(const AnswerFilter& filter, WallTime now) {
 }  // namespace
 
 AnswerArchive::AnswerArchive(AnswerArchiveParts parts, AnswerErasures erasures, std::string trouble)
-    : parts_(std::move(parts)), secret_(erasures.secret()), erasures_(std::move(erasures)) {
+    : parts_(std::move(parts)), erasures_(std::move(erasures)), names_(erasures_.secret()) {
   stats_.trouble = std::move(trouble);
+  if (parts_.shared == nullptr) return;
+  // Nothing is known yet.
+  until_ = Duration::min();
+  written_down_ = false;
 }
 
 Result<std::unique_ptr<AnswerArchive>> AnswerArchive::open(AnswerArchiveParts parts) {
+  if (parts.shared != nullptr) return open_shared(std::move(parts));
   auto known = read_list(parts.files, parts.erasures);
   if (known.has_value()) {
     return std::unique_ptr<AnswerArchive>(
@@ -62,14 +74,26 @@ Result<std::unique_ptr<AnswerArchive>> AnswerArchive::open(AnswerArchiveParts pa
       new AnswerArchive(std::move(parts), std::move(none), std::move(trouble)));
 }
 
-TierKey AnswerArchive::key_of(const ScopeId& scope, TextRung rung, std::string_view form) const {
+/// What is erased from now on does not come into the file, so nothing may be left that it rules.
+Result<std::unique_ptr<AnswerArchive>> AnswerArchive::open_shared(AnswerArchiveParts parts) {
+  AFI_TRY(const Secret none_yet, random_secret());
+  AnswerErasures unknown(none_yet);
+  if (!parts.erasures.empty()) {
+    AFI_TRY_VOID(parts.files.replace(parts.erasures, unknown.to_bytes()));
+  }
+  return std::unique_ptr<AnswerArchive>(
+      new AnswerArchive(std::move(parts), std::move(unknown), {}));
+}
+
+TierKey AnswerArchive::key_of(const Secret& names, const ScopeId& scope, TextRung rung,
+                              std::string_view form) {
   FieldWriter fields("afterimage/archived-answer-key/1");
   fields.bytes("space", scope.space.bytes)
       .bytes("scope", scope.key.bytes)
       .number("loosest", static_cast<std::uint64_t>(scope.loosest))
       .number("rung", static_cast<std::uint64_t>(rung))
       .text("form", form);
-  return {.entry_class = EntryClass::kAnswer, .bytes = hmac_sha256(secret_, fields.message())};
+  return {.entry_class = EntryClass::kAnswer, .bytes = hmac_sha256(names, fields.message())};
 }
 
 AnswerArchive::Moment AnswerArchive::moment() const {
@@ -77,6 +101,8 @@ AnswerArchive::Moment AnswerArchive::moment() const {
   Moment now;
   now.erasures_ = erasures_.count();
   now.changes_ = changes_;
+  now.names_ = names_;
+  now.until_ = until_;
   return now;
 }
 
@@ -93,13 +119,17 @@ void AnswerArchive::count(std::uint64_t AnswerArchiveStats::* counter) {
   ++(stats_.*counter);
 }
 
+WallTime AnswerArchive::kept_at(const AnswerFacts& facts) const {
+  return before(parts_.wall.now(), facts.age);
+}
+
 void AnswerArchive::keep(Question& question, const Answer& answer, const AnswerFacts& facts,
                          const Moment& before_it) {
   const WallTime now = parts_.wall.now();
   ArchivedAnswer archived{.scope = question.scope(),
                           .question = question.text(),
                           .erasures = before_it.erasures_,
-                          .kept_at = before(now, facts.age),
+                          .kept_at = kept_at(facts),
                           .cost = facts.cost,
                           .owner = facts.owner,
                           .tags = facts.tags,
@@ -109,14 +139,15 @@ void AnswerArchive::keep(Question& question, const Answer& answer, const AnswerF
     archived.expires = now + *facts.ttl;
   }
   const bool lasts = is_whole(answer) && facts.ttl.value_or(Duration::max()) > Duration(0);
-  const TierKey exact = key_of(question.scope(), TextRung::kExact, question.text());
+  const TierKey exact =
+      key_of(before_it.names_, question.scope(), TextRung::kExact, question.text());
   const bool kept = lasts && put(exact, archived, before_it);
   count(kept ? &AnswerArchiveStats::kept : &AnswerArchiveStats::refused);
-  if (kept) return put_forms(question, facts.cost);
+  if (kept) return put_forms(question, facts.cost, before_it);
   // The one before it must not come back in its stead.
-  if (parts_.tier.awaits(exact) || parts_.tier.may_hold(exact)) {
-    static_cast<void>(forget(question));
-  }
+  if (!parts_.tier.awaits(exact) && !parts_.tier.may_hold(exact)) return;
+  // Where others have it in memory it is the answer until its time is over.
+  static_cast<void>(parts_.shared != nullptr ? parts_.tier.erase(exact) : forget(question));
 }
 
 Mutex& AnswerArchive::putting(const TierKey& exact) {
@@ -131,18 +162,21 @@ bool AnswerArchive::put(const TierKey& exact, const ArchivedAnswer& archived,
     const MutexLock lock(mutex_);
     // The number that it would bear may be given again after a restart.
     if (!written_down_) return false;
+    if (parts_.shared != nullptr && (before_it.names_ != names_ || erasures_.refuses(archived))) {
+      return false;
+    }
   }
   return !was_forgotten(exact, before_it) &&
          parts_.tier.put(exact, {.tensors = {}, .cost = archived.cost}, bytes).has_value();
 }
 
-void AnswerArchive::put_forms(Question& question, Duration cost) {
+void AnswerArchive::put_forms(Question& question, Duration cost, const Moment& before_it) {
   const std::vector<std::byte> bytes = archived_question_bytes(question.text());
   for (const TextRung rung : kTextRungs) {
     const auto form = question.form(rung);
     if (rung == TextRung::kExact || !form.has_value()) continue;
     // Without it the answer is found by the exact words only.
-    static_cast<void>(parts_.tier.put(key_of(question.scope(), rung, *form),
+    static_cast<void>(parts_.tier.put(key_of(before_it.names_, question.scope(), rung, *form),
                                       {.tensors = {}, .cost = cost}, bytes));
   }
 }
@@ -150,7 +184,7 @@ void AnswerArchive::put_forms(Question& question, Duration cost) {
 Result<void> AnswerArchive::insert(Question& question, const Answer& answer,
                                    const AnswerFacts& facts) {
   const Moment before_it = moment();
-  AFI_TRY_VOID(parts_.cache.insert(question, answer, facts));
+  AFI_TRY_VOID(insert_into_cache(question, answer, facts, before_it));
   keep(question, answer, facts, before_it);
   return {};
 }
@@ -164,9 +198,9 @@ std::optional<TierEntry> AnswerArchive::read(const TierKey& key) {
 }
 
 std::optional<std::string> AnswerArchive::words_of(const Question& question, TextRung rung,
-                                                   std::string_view form) {
+                                                   std::string_view form, const Moment& before) {
   if (rung == TextRung::kExact) return question.text();
-  const auto entry = read(key_of(question.scope(), rung, form));
+  const auto entry = read(key_of(before.names_, question.scope(), rung, form));
   if (!entry.has_value()) return std::nullopt;
   auto words = archived_question_from(entry->bytes);
   if (words.has_value()) return *std::move(words);
@@ -175,8 +209,9 @@ std::optional<std::string> AnswerArchive::words_of(const Question& question, Tex
 }
 
 std::optional<ArchivedAnswer> AnswerArchive::load(const ScopeId& scope, const std::string& words,
-                                                  TextRung rung, std::string_view form) {
-  const auto entry = read(key_of(scope, TextRung::kExact, words));
+                                                  TextRung rung, std::string_view form,
+                                                  const Moment& before) {
+  const auto entry = read(key_of(before.names_, scope, TextRung::kExact, words));
   if (!entry.has_value()) return std::nullopt;
   auto archived = archived_answer_from(entry->bytes);
   if (archived.has_value() && AFI_GUARD("answer.scope", archived->scope == scope) &&
@@ -209,6 +244,10 @@ std::optional<AnswerLookup> AnswerArchive::admit(ArchivedAnswer archived, const 
     ++stats_.erased;
     return std::nullopt;
   }
+  if (lapsed(before_it)) {
+    ++stats_.lapsed;
+    return std::nullopt;
+  }
   if (!AFI_GUARD("answer.not.from.later", age >= Duration(0)) ||
       !AFI_GUARD("answer.not.over", left.value_or(Duration::max()) > Duration(0))) {
     ++stats_.over;
@@ -231,15 +270,16 @@ std::optional<AnswerLookup> AnswerArchive::restore(Question& question, const Loo
                                                    const AnswerQuota& quota) {
   const Duration began = parts_.clock.now();
   const Moment before_it = moment();
+  if (!may_give(before_it)) return std::nullopt;
   std::vector<std::string> judged;
   for (const TextRung rung : kTextRungs) {
     if (rung > question.ceiling(rules.serve)) break;
     const auto form = question.form(rung);
     if (!form.has_value()) continue;
-    const auto words = words_of(question, rung, *form);
+    const auto words = words_of(question, rung, *form, before_it);
     if (!words.has_value() || std::ranges::count(judged, *words) > 0) continue;
     judged.push_back(*words);
-    auto archived = load(question.scope(), *words, rung, *form);
+    auto archived = load(question.scope(), *words, rung, *form, before_it);
     if (!archived.has_value()) continue;
     auto found = admit(*std::move(archived), before_it, rules, quota);
     if (!found.has_value()) continue;
@@ -273,7 +313,8 @@ Result<void> AnswerArchive::write_down(AnswerErasure erasure) {
 /// Whoever read the answer before it is gone does not restore it, and whoever made it before does
 /// not keep it: that is what the changes before and after are for.
 Result<void> AnswerArchive::forget(Question& question) {
-  const TierKey exact = key_of(question.scope(), TextRung::kExact, question.text());
+  const TierKey exact =
+      key_of(moment().names_, question.scope(), TextRung::kExact, question.text());
   {
     const MutexLock turn(putting(exact));
     const MutexLock lock(mutex_);
@@ -289,10 +330,7 @@ Result<void> AnswerArchive::forget(Question& question) {
     ++changes_;
     return {};
   }
-  AnswerErasure erasure{.space = question.scope().space, .scope = question.scope().key};
-  // Words that are too many to be written down: the whole scope goes.
-  if (question.text().size() <= AnswerErasures::kMostBytes) erasure.question = question.text();
-  return write_down(std::move(erasure));
+  return write_down(erasure_of(question));
 }
 
 Result<AnswerCount> AnswerArchive::erase(const AnswerFilter& filter) {
@@ -304,16 +342,35 @@ Result<AnswerCount> AnswerArchive::erase(const AnswerFilter& filter) {
     return erased ? AnswerCount{.entries = EntryCount(1), .bytes = entries.front().bytes}
                   : AnswerCount();
   }
-  const auto written = write_down(erasure_of(filter, parts_.wall.now()));
-  if (!written.has_value() && written.error().code == ErrorCode::kLimitExceeded) {
-    return std::unexpected(written.error());
+  AnswerErasure erasure = erasure_of(filter, parts_.wall.now());
+  AFI_TRY_VOID(erasure.check());
+  if (parts_.shared != nullptr) {
+    const AnswerCount erased = parts_.cache.erase(filter);
+    AFI_TRY_VOID(share(erasure));
+    wait_for_all();
+    return erased;
   }
+  const auto written = write_down(std::move(erasure));
   const AnswerCount erased = parts_.cache.erase(filter);
   AFI_TRY_VOID(written);
   return erased;
 }
 
 Result<bool> AnswerArchive::erase(Question& question) {
+  AFI_TRY(const bool erased, erase_soon(question));
+  wait_for_all();
+  return erased;
+}
+
+Result<bool> AnswerArchive::erase_soon(Question& question) {
+  if (parts_.shared != nullptr) {
+    const bool erased = parts_.cache.erase(question);
+    AFI_TRY_VOID(share(erasure_of(question)));
+    // It is refused from now on; this gives its room back.
+    static_cast<void>(parts_.tier.erase(
+        key_of(moment().names_, question.scope(), TextRung::kExact, question.text())));
+    return erased;
+  }
   const auto forgotten = forget(question);
   const bool erased = parts_.cache.erase(question);
   AFI_TRY_VOID(forgotten);
@@ -321,9 +378,13 @@ Result<bool> AnswerArchive::erase(Question& question) {
 }
 
 AnswerArchiveStats AnswerArchive::stats() const {
+  const Moment now = moment();
+  const bool may_give = !lapsed(now);
   const MutexLock lock(mutex_);
   AnswerArchiveStats stats = stats_;
   stats.erasures = erasures_.count();
+  stats.shared = parts_.shared != nullptr;
+  stats.may_give = may_give;
   return stats;
 }
 

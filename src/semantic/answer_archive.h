@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,6 +21,7 @@
 #include "afterimage/semantic/answer_cache.h"
 #include "afterimage/semantic/answer_erasures.h"
 #include "afterimage/semantic/archived_answer.h"
+#include "afterimage/semantic/shared_erasures.h"
 #include "afterimage/units.h"
 
 namespace afterimage {
@@ -32,7 +34,14 @@ struct AnswerArchiveStats {
   std::uint64_t over = 0;      // that were there, and their time was over or had not come
   std::uint64_t failed = 0;    // that were there and could not be read, or were not what they claim
   std::uint64_t erasures = 0;  // of the archive's whole life, with earlier processes
-  std::string trouble;         // why it does less than it should; empty: all is well
+  // Of a list that is shared:
+  bool shared = false;
+  bool may_give = true;      // it is known what others have erased
+  std::uint64_t lapsed = 0;  // answers that were there, and it was not known whether they still are
+  std::uint64_t learnt = 0;  // erasures of other processes
+  std::uint64_t begun = 0;   // lists: with each all that was kept before is lost, and the first
+  std::uint64_t unread = 0;  // times that the list could not be read
+  std::string trouble;       // why it does less than it should; empty: all is well
 };
 
 /// What an archive needs. All outlive it.
@@ -44,6 +53,11 @@ struct AnswerArchiveParts {
   std::string erasures;  // the path of a file: what has been erased. It belongs to the tier
   const Clock& clock;
   const WallClock& wall;
+  /// nullptr: the file is the list, and nobody else has the answers. If there is a shared list, a
+  /// file (empty: there is none) is given up: what it was about is lost.
+  SharedErasures* shared = nullptr;
+  /// How an erasing waits until nobody gives the answer any more; empty: this thread sleeps.
+  std::function<void(Duration)> wait = {};
 };
 
 /// Answers in a tier below memory: kept when they are made, so that to evict one moves no byte, and
@@ -58,12 +72,20 @@ struct AnswerArchiveParts {
 ///          filter, is written down and refused when it is read, also by later processes, and also
 ///          if it was being kept or restored just then; its bytes leave when the tier needs the
 ///          room. If the list is lost or damaged, all that was archived is lost.
+/// Shared   With SharedErasures processes answer each other's questions, and what one erases is
+/// gone
+///          in all of them, and in their memory, when erase() returns. For that each of them calls
+///          refresh() again and again (ErasureWatch); whoever has not lately gives nothing, neither
+///          from the tier nor from memory: before an answer of the cache's is looked up a moment is
+///          taken, and the answer is given if may_give() says so then.
 /// Time     Of the wall clock. An answer that was kept later than now is not believed.
 /// Errors   Of erasing alone: kUnavailable if it cannot be written down; then it holds until this
-///          process ends, and nothing more is archived until an erasing succeeds. What cannot be
+///          process ends, and nothing more is archived until an erasing succeeds. If the list is
+///          shared: kUnavailable: it is gone here, and others may still give it. What cannot be
 ///          kept or read is asked for again, and counted.
 /// Threads  Any.
-/// Cost     keep: a put for each form; restore: a look into the tier's index for each form, and one
+/// Cost     A shared erasing takes SharedErasures::kLeaseOver. keep: a put for each form; restore:
+/// a look into the tier's index for each form, and one
 ///          or two reads if it is there. erase: a small file is written.
 class AnswerArchive {
  public:
@@ -72,15 +94,21 @@ class AnswerArchive {
     friend class AnswerArchive;
     std::uint64_t erasures_ = 0;
     std::uint64_t changes_ = 0;
+    Secret names_{};
+    Duration until_ = Duration::max();  // answers that are found now may be given for so long
   };
 
-  /// kUnavailable: the list of what has been erased can be neither read nor begun.
+  /// kUnavailable: the list of what has been erased can be neither read nor begun. A shared one is
+  /// not read before refresh().
   static Result<std::unique_ptr<AnswerArchive>> open(AnswerArchiveParts parts);
 
   [[nodiscard]] Moment moment() const;
   /// Of every answer that the cache kept, so that none comes back that was replaced.
   void keep(Question& question, const Answer& answer, const AnswerFacts& facts,
             const Moment& before);
+  /// Into the cache alone. kUnavailable: what was erased since, elsewhere, erases it, too.
+  Result<void> insert_into_cache(Question& question, const Answer& answer, const AnswerFacts& facts,
+                                 const Moment& before);
   /// The whole of it: into the cache, and if that keeps it, into the archive.
   Result<void> insert(Question& question, const Answer& answer, const AnswerFacts& facts);
 
@@ -95,43 +123,60 @@ class AnswerArchive {
   Result<AnswerCount> erase(const AnswerFilter& filter);
   /// False: the cache had none.
   Result<bool> erase(Question& question);
+  /// The same, and does not wait until nobody else gives it.
+  Result<bool> erase_soon(Question& question);
+
+  /// Whether what was looked up after `before` may be given now.
+  [[nodiscard]] bool may_give(const Moment& before);
+  /// Learns what others have erased. kUnavailable: the list cannot be read now.
+  Result<void> refresh();
 
   [[nodiscard]] AnswerArchiveStats stats() const;
 
  private:
   AnswerArchive(AnswerArchiveParts parts, AnswerErasures erasures, std::string trouble);
-  [[nodiscard]] TierKey key_of(const ScopeId& scope, TextRung rung, std::string_view form) const;
+  static Result<std::unique_ptr<AnswerArchive>> open_shared(AnswerArchiveParts parts);
+  static TierKey key_of(const Secret& names, const ScopeId& scope, TextRung rung,
+                        std::string_view form);
   [[nodiscard]] std::optional<TierEntry> read(const TierKey& key);
   /// The words under which the answer of a form is.
   [[nodiscard]] std::optional<std::string> words_of(const Question& question, TextRung rung,
-                                                    std::string_view form);
+                                                    std::string_view form, const Moment& before);
   [[nodiscard]] std::optional<ArchivedAnswer> load(const ScopeId& scope, const std::string& words,
-                                                   TextRung rung, std::string_view form);
+                                                   TextRung rung, std::string_view form,
+                                                   const Moment& before);
   [[nodiscard]] std::optional<AnswerLookup> admit(ArchivedAnswer archived, const Moment& before,
                                                   const LookupRules& rules,
                                                   const AnswerQuota& quota);
   [[nodiscard]] Mutex& putting(const TierKey& exact);
   bool put(const TierKey& exact, const ArchivedAnswer& archived, const Moment& before_it);
-  void put_forms(Question& question, Duration cost);
+  void put_forms(Question& question, Duration cost, const Moment& before_it);
+  [[nodiscard]] bool lapsed(const Moment& before) const;
+  [[nodiscard]] WallTime kept_at(const AnswerFacts& facts) const;
   [[nodiscard]] bool was_forgotten(const TierKey& exact, const Moment& since) const;
   Result<void> forget(Question& question);
   Result<void> write_down(AnswerErasure erasure);
+  Result<void> share(const AnswerErasure& erasure);
+  void learn(AnswerErasures next, Duration asked) AFI_REQUIRES(writing_);
+  void erase_here(const AnswerErasure& erasure);
+  void wait_for_all() const;
   void count(std::uint64_t AnswerArchiveStats::* counter);
 
   const AnswerArchiveParts parts_;
-  const Secret secret_;
-  Mutex writing_;  // one erasure at a time is written down; taken before mutex_
+  Mutex writing_;  // one erasure at a time is written down or learnt; taken before mutex_
   /// By key, so that what was forgotten is not put; taken before mutex_.
   std::array<Mutex, 16> putting_;
   /// Taken before the cache's lock, and held while a restored answer is inserted: so an erasing is
   /// before that, and refuses it, or after, and erases it.
   mutable Mutex mutex_;
   AnswerErasures erasures_ AFI_GUARDED_BY(mutex_);
-  std::uint64_t changes_ AFI_GUARDED_BY(mutex_) = 0;  // erasings that began or ended
+  Secret names_ AFI_GUARDED_BY(mutex_);                      // of which keys are made
+  Duration until_ AFI_GUARDED_BY(mutex_) = Duration::max();  // answers may be given
+  std::uint64_t changes_ AFI_GUARDED_BY(mutex_) = 0;         // erasings that began or ended
   /// The answers that were erased one by one of late, by the change that began it.
   std::deque<std::pair<std::uint64_t, TierKey>> forgotten_ AFI_GUARDED_BY(mutex_);
   std::uint64_t forgotten_up_to_ AFI_GUARDED_BY(mutex_) = 0;  // those before are told apart no more
-  bool written_down_ AFI_GUARDED_BY(mutex_) = true;           // the file says what erasures_ says
+  bool written_down_ AFI_GUARDED_BY(mutex_) = true;           // the list says what erasures_ says
   AnswerArchiveStats stats_ AFI_GUARDED_BY(mutex_);
 };
 

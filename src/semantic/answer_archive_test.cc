@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "afterimage/memory/host_tier.h"
-#include "afterimage/semantic/testing/questions.h"
+#include "afterimage/semantic/testing/archive_machine.h"
 #include "afterimage/testing/seeds.h"
 
 namespace afterimage {
@@ -18,6 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::answer;
+using testing::kErasures;
 using testing::scope;
 
 const TenantId kOwner("ann");
@@ -98,69 +99,7 @@ class TroubledFiles final : public Files {
   MemoryFiles kept_;
 };
 
-constexpr const char* kErasures = "answers.erased";
-
-/// A machine with a tier that outlives processes, of which one runs at a time.
-struct Machine {
-  Machine() { start(); }
-
-  /// The process before ends, whatever it had in memory.
-  void start() {
-    archive.reset();
-    cache.reset();
-    cache = AnswerCache::create({}, budget, clock).value();
-    archive = AnswerArchive::open({.tier = tier,
-                                   .transfer = transfer,
-                                   .cache = *cache,
-                                   .files = files,
-                                   .erasures = kErasures,
-                                   .clock = clock,
-                                   .wall = wall})
-                  .value();
-  }
-  void pass(Duration time) {
-    clock.advance(time);
-    wall.set(wall.now() + time);
-  }
-  Result<void> put(const ScopeId& where, const std::string& words, const std::string& text,
-                   const AnswerFacts& facts = {}) const {
-    Question question(where, words);
-    return archive->insert(question, answer(text), facts);
-  }
-  Result<void> put(const std::string& words, const std::string& text,
-                   const AnswerFacts& facts = {}) const {
-    return put(scope(1), words, text, facts);
-  }
-  /// Out of the archive, into the cache; "" if there is none.
-  [[nodiscard]] std::string restored(const ScopeId& where, const std::string& words,
-                                     const LookupRules& rules = {}) const {
-    Question question(where, words);
-    const auto found = archive->restore(question, rules);
-    return found.has_value() ? found->answer.value().text : "";
-  }
-  [[nodiscard]] std::string restored(const std::string& words,
-                                     const LookupRules& rules = {}) const {
-    return restored(scope(1), words, rules);
-  }
-  [[nodiscard]] std::string cached(const std::string& words) const {
-    Question question(scope(1), words);
-    return cache->peek(question, {.serve = TextRung::kExact}).answer.value_or(Answer{}).text;
-  }
-  [[nodiscard]] bool erase(const std::string& words) const {
-    Question question(scope(1), words);
-    return archive->erase(question).has_value();
-  }
-
-  MemoryBudget below{64_MiB};
-  MemoryBudget transfer{1_MiB};
-  MemoryBudget budget{1_MiB};
-  ManualClock clock;
-  ManualWallClock wall{WallTime(1'000'000s)};
-  TroubledTier tier{below};
-  TroubledFiles files;
-  std::unique_ptr<AnswerCache> cache;
-  std::unique_ptr<AnswerArchive> archive;
-};
+using Machine = testing::ArchiveMachine<TroubledTier, TroubledFiles>;
 
 TEST(AnswerArchive, ALaterProcessFindsTheAnswerWithAllThatIsKnownOfIt) {
   Machine m;

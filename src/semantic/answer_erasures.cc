@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <ranges>
 #include <string_view>
 #include <utility>
 
@@ -75,23 +76,44 @@ AnswerErasure read_erasure(FieldReader& fields) {
 
 }  // namespace
 
+Result<void> AnswerErasure::check() const {
+  const std::size_t bytes =
+      question.value_or("").size() + tag.size() + owner.text().size() + words.size();
+  if (bytes <= AnswerErasures::kMostBytes) return {};
+  return fail(ErrorCode::kLimitExceeded,
+              "what names the answers to be erased has " + std::to_string(bytes) +
+                  " bytes, and at most " + std::to_string(AnswerErasures::kMostBytes) +
+                  " are remembered; name them by scope, tag or owner, or erase all");
+}
+
 Result<void> AnswerErasures::add(AnswerErasure erasure) {
-  const std::size_t bytes = erasure.question.value_or("").size() + erasure.tag.size() +
-                            erasure.owner.text().size() + erasure.words.size();
-  if (bytes > kMostBytes) {
-    return fail(ErrorCode::kLimitExceeded,
-                "what names the answers to be erased has " + std::to_string(bytes) +
-                    " bytes, and at most " + std::to_string(kMostBytes) +
-                    " are remembered; name them by scope, tag or owner, or erase all");
-  }
+  AFI_TRY_VOID(erasure.check());
   erasure.number = ++count_;
-  if (erasures_.size() == kMost) {
-    const auto half = erasures_.begin() + kMost / 2;
-    all_before_ = std::prev(half)->number;
-    erasures_.erase(erasures_.begin(), half);
-  }
+  if (erasures_.size() == kMost) forget_the_older_half();
   erasures_.push_back(std::move(erasure));
   return {};
+}
+
+void AnswerErasures::forget_the_older_half() {
+  const auto half = erasures_.begin() + static_cast<std::ptrdiff_t>((erasures_.size() + 1) / 2);
+  all_before_ = std::prev(half)->number;
+  erasures_.erase(erasures_.begin(), half);
+}
+
+void AnswerErasures::shorten(std::size_t most) {
+  while (!erasures_.empty() && to_bytes().size() > most) forget_the_older_half();
+}
+
+bool AnswerErasures::continues(const AnswerErasures& earlier) const {
+  if (secret_ != earlier.secret_ || count_ < earlier.count_ || all_before_ < earlier.all_before_) {
+    return false;
+  }
+  // Every one that both tell apart is the same, and none is missing that should be there.
+  const auto known_to_both = [&](const AnswerErasure& erasure) {
+    return erasure.number > all_before_ && erasure.number <= earlier.count_;
+  };
+  return std::ranges::equal(erasures_ | std::views::filter(known_to_both),
+                            earlier.erasures_ | std::views::filter(known_to_both));
 }
 
 bool AnswerErasures::refuses(const ArchivedAnswer& archived) const {

@@ -30,6 +30,8 @@ struct AnswerErasure {
   std::optional<WallTime> kept_before = std::nullopt;
 
   bool operator==(const AnswerErasure&) const = default;
+  /// kLimitExceeded: its text is more than AnswerErasures::kMostBytes.
+  [[nodiscard]] Result<void> check() const;
 };
 
 /// What has been erased from an archive, so that it is refused when it is read. Erasures are
@@ -54,13 +56,24 @@ class AnswerErasures {
   /// How many there have been.
   [[nodiscard]] std::uint64_t count() const { return count_; }
   [[nodiscard]] std::size_t told_apart() const { return erasures_.size(); }
+  /// Those that are told apart, in order.
+  [[nodiscard]] const std::vector<AnswerErasure>& erasures() const { return erasures_; }
+  /// What was made when there had been fewer is gone.
+  [[nodiscard]] std::uint64_t all_before() const { return all_before_; }
+  /// Whether this may have come of the earlier one, by adding and by telling less apart.
+  [[nodiscard]] bool continues(const AnswerErasures& earlier) const;
   /// Gives it its number.
   Result<void> add(AnswerErasure erasure);
+  /// Tells less apart, the older half first, until to_bytes() is of no more than `most`.
+  void shorten(std::size_t most);
   [[nodiscard]] bool refuses(const ArchivedAnswer& archived) const;
 
   bool operator==(const AnswerErasures&) const = default;
 
  private:
+  /// At least one.
+  void forget_the_older_half();
+
   Secret secret_;
   std::uint64_t count_ = 0;
   std::uint64_t all_before_ = 0;  // what was made when there had been fewer is gone

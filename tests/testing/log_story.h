@@ -76,6 +76,19 @@ class LogStory {
     notice();
     if (found) note(n, oracle.judge(n, *found, false));
   }
+  /// Ends the process in order. A log that closes while its disk refuses gives up the segments that
+  /// it cannot make safe, and has nobody left to tell.
+  void close() {
+    const bool safe = log->commit().has_value();
+    notice();
+    if (safe) {
+      oracle.flushed();
+    } else {
+      oracle.all_left();
+    }
+    log.reset();
+    oracle.process_ended();
+  }
   /// Ends the process without a word, and the power too.
   void crash() {
     if (!disk.crashed()) disk.fail(DiskFault::kCrash, 1);

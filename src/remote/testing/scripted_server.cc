@@ -22,7 +22,7 @@
 namespace afterimage::testing {
 
 struct ScriptedServer::State {
-  explicit State(bool is_clustered) : clustered(is_clustered) {
+  State(bool is_clustered, bool has_replica) : clustered(is_clustered), replica(has_replica) {
     listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in at{};
     at.sin_family = AF_INET;
@@ -59,18 +59,19 @@ struct ScriptedServer::State {
 
   void talk(int fd) {
     std::string received;
+    const std::uint64_t number = ++connections;
     while (wait(fd)) {
       std::array<char, 65536> buffer{};
       const ssize_t got = ::recv(fd, buffer.data(), buffer.size(), 0);
       if (got <= 0) break;
       received.append(buffer.data(), static_cast<std::size_t>(got));
-      if (!answer_all(fd, received)) break;
+      if (!answer_all(fd, number, received)) break;
     }
     ::close(fd);
   }
 
   /// False: this connection is over.
-  bool answer_all(int fd, std::string& received) {
+  bool answer_all(int fd, std::uint64_t number, std::string& received) {
     while (true) {
       const auto parsed = parse_resp(received, {.bytes = 8_MiB});
       if (!parsed.has_value()) return false;
@@ -81,6 +82,7 @@ struct ScriptedServer::State {
       Said said;
       {
         const MutexLock lock(mutex);
+        asking = number;
         const std::string honest = honest_answer(words);
         said = script && words.front() != "CLUSTER" ? script(words, honest) : Said{.bytes = honest};
       }
@@ -120,8 +122,11 @@ struct ScriptedServer::State {
     const std::string& verb = words.front();
     if (verb == "CLUSTER") {
       if (!clustered) return "-ERR This instance has cluster support disabled\r\n";
-      return "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:" + std::to_string(port) +
-             "\r\n";
+      const auto at = [](std::uint16_t its) {
+        return "*2\r\n$9\r\n127.0.0.1\r\n:" + std::to_string(its) + "\r\n";
+      };
+      return (replica ? "*1\r\n*4\r\n:0\r\n:16383\r\n" : "*1\r\n*3\r\n:0\r\n:16383\r\n") +
+             at(port) + (replica ? at(1) : "");
     }
     if (verb == "SET") {
       const bool only_new = words.size() > 3 && words[3] == "NX";
@@ -140,17 +145,21 @@ struct ScriptedServer::State {
   }
 
   const bool clustered;
+  const bool replica;
   int listener = -1;
   std::uint16_t port = 0;
   std::atomic<bool> stopping = false;
   mutable Mutex mutex;
   Script script AFI_GUARDED_BY(mutex);
   std::map<std::string, std::string> values AFI_GUARDED_BY(mutex);
+  std::uint64_t asking AFI_GUARDED_BY(mutex) = 0;
+  std::atomic<std::uint64_t> connections = 0;
   std::list<std::thread> threads;  // the acceptor's
   std::thread acceptor;
 };
 
-ScriptedServer::ScriptedServer(bool clustered) : state_(std::make_unique<State>(clustered)) {}
+ScriptedServer::ScriptedServer(bool clustered, bool replica)
+    : state_(std::make_unique<State>(clustered, replica)) {}
 ScriptedServer::~ScriptedServer() = default;
 
 void ScriptedServer::set_script(Script script) {
@@ -169,6 +178,19 @@ std::string ScriptedServer::another_value(const std::string& key) const
     if (name != key) return value;
   }
   return {};
+}
+
+void ScriptedServer::keep(const std::string& key, const std::optional<std::string>& value)
+    AFI_THREAD_ANNOTATION(no_thread_safety_analysis) {
+  if (value.has_value()) {
+    state_->values[key] = *value;
+  } else {
+    state_->values.erase(key);
+  }
+}
+
+std::uint64_t ScriptedServer::asking() const AFI_THREAD_ANNOTATION(no_thread_safety_analysis) {
+  return state_->asking;
 }
 
 }  // namespace afterimage::testing

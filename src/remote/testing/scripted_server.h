@@ -2,8 +2,10 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,8 +33,9 @@ class ScriptedServer {
   /// at a time.
   using Script = std::function<Said(const Words& command, const std::string& honest)>;
 
-  /// `clustered`: says that it is a cluster of itself alone.
-  explicit ScriptedServer(bool clustered = false);
+  /// `clustered`: says that it is a cluster of itself alone; `replica`: and of a copy that nobody
+  /// reaches.
+  explicit ScriptedServer(bool clustered = false, bool replica = false);
   ~ScriptedServer();
   ScriptedServer(const ScriptedServer&) = delete;
   ScriptedServer& operator=(const ScriptedServer&) = delete;
@@ -41,6 +44,10 @@ class ScriptedServer {
   [[nodiscard]] RemoteAddress address() const;
   /// A value that it keeps, of a key other than this one if there is one.
   [[nodiscard]] std::string another_value(const std::string& key) const;
+  /// Called by scripts: what is kept under a key from now on; nullopt: nothing.
+  void keep(const std::string& key, const std::optional<std::string>& value);
+  /// Called by scripts: which connection asks. No two have the same number.
+  [[nodiscard]] std::uint64_t asking() const;
 
  private:
   struct State;

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "afterimage/seal/sealed_cell.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "afterimage/testing/simulated_cell.h"
+
+namespace afterimage {
+namespace {
+
+using testing::SimulatedCell;
+using testing::SimulatedServers;
+
+constexpr std::string_view kText = "what was erased, and its words";
+const auto kContent = std::as_bytes(std::span(kText));
+constexpr TierKey kPlace{.entry_class = EntryClass::kAnswer, .bytes = {std::byte{1}}};
+constexpr TierKey kElsewhere{.entry_class = EntryClass::kAnswer, .bytes = {std::byte{2}}};
+
+SealKeys key_of(const std::string& digits) {
+  std::string lines;
+  for (const char digit : digits) lines += std::string(64, digit) + "\n";
+  return SealKeys::parse(lines, "test").value();
+}
+
+TEST(SealedCell, GivesWhatWasPutAndShowsItToNobody) {
+  SimulatedServers servers;
+  SimulatedCell raw(servers);
+  SealedCell one(raw, kPlace, key_of("1"));
+  SealedCell other(raw, kPlace, key_of("1"));
+  EXPECT_FALSE(one.read().value().has_value());
+  ASSERT_TRUE(one.replace(std::nullopt, kContent).value());
+  EXPECT_EQ(servers.master->find("erased"), std::string::npos);
+  const auto found = other.read().value();
+  EXPECT_TRUE(std::ranges::equal(found.value().bytes, kContent));
+  EXPECT_FALSE(other.replace(std::nullopt, kContent).value()) << "it is there";
+  EXPECT_TRUE(other.replace(found->version, {}).value());
+  EXPECT_FALSE(one.replace(found->version, kContent).value()) << "another is there by now";
+}
+
+TEST(SealedCell, TellsAnotherKeyFromDamage) {
+  SimulatedServers servers;
+  SimulatedCell raw(servers);
+  ASSERT_TRUE(SealedCell(raw, kPlace, key_of("1")).replace(std::nullopt, kContent).value());
+  EXPECT_EQ(SealedCell(raw, kPlace, key_of("2")).read().error().code, ErrorCode::kUnavailable);
+  EXPECT_TRUE(SealedCell(raw, kPlace, key_of("21")).read().has_value()) << "keys are changed so";
+  const std::string good = *servers.master;
+  for (const std::string& bad : {good + "x", good.substr(1), std::string(kText), std::string()}) {
+    servers.master = bad;
+    SealedCell cell(raw, kPlace, key_of("1"));
+    const auto found = cell.read().value();
+    ASSERT_TRUE(found.has_value());
+    EXPECT_TRUE(found->bytes.empty());
+    EXPECT_TRUE(cell.replace(found->version, kContent).value()) << "it can be put right";
+  }
+}
+
+TEST(SealedCell, CannotBeMoved) {
+  SimulatedServers servers;
+  SimulatedCell raw(servers);
+  ASSERT_TRUE(SealedCell(raw, kElsewhere, key_of("1")).replace(std::nullopt, kContent).value());
+  EXPECT_TRUE(SealedCell(raw, kPlace, key_of("1")).read().value()->bytes.empty());
+}
+
+}  // namespace
+}  // namespace afterimage

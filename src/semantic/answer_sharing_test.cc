@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include <gtest/gtest.h>
+
+#include "afterimage/semantic/erasure_watch.h"
+#include "afterimage/semantic/testing/answering_fleet.h"
+
+namespace afterimage {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::answer;
+using testing::AnsweringProcess;
+using testing::scope;
+using testing::SharedWorld;
+
+constexpr Duration kLease = SharedErasures::kLease;
+
+/// Two processes that know what has been erased.
+struct Two {
+  Two() { learn(); }
+  void learn() const { EXPECT_TRUE(one.learn() && other.learn()); }
+  SharedWorld world;
+  AnsweringProcess one{world};
+  AnsweringProcess other{world};
+};
+
+TEST(SharedAnswers, WhatOneWasAskedTheOtherAnswers) {
+  Two two;
+  ASSERT_TRUE(two.one.put("q", "a").has_value());
+  EXPECT_EQ(two.other.asked("q"), "a");
+  EXPECT_EQ(two.other.archive->stats().restored, 1U);
+  EXPECT_EQ(two.other.asked("q"), "a");
+  EXPECT_EQ(two.other.archive->stats().restored, 1U) << "it is in memory by now";
+  two.other.start();
+  EXPECT_EQ(two.other.asked("q"), "") << "it does not know what was erased";
+  ASSERT_TRUE(two.other.learn());
+  EXPECT_EQ(two.other.asked("q"), "a");
+}
+
+TEST(SharedAnswers, WhatOneErasesIsGoneAtTheOther) {
+  const struct {
+    const char* name;
+    AnswerFilter filter;
+  } kCases[] = {{"all", {}},
+                {"a space", {.space = scope(1).space}},
+                {"a scope", {.scope = scope(1).key}},
+                {"a tag", {.tag = "doc:1"}},
+                {"an owner", {.owner = TenantId("ann")}},
+                {"words", {.words = "Q"}},
+                {"what is older", {.older_than = 500ms}},
+                {"an entry", {.entry = AnswerEntryId{1}}}};
+  for (const auto& c : kCases) {
+    for (const bool learns : {false, true}) {
+      Two two;
+      const AnswerFacts facts{.tags = {"doc:1"}, .owner = TenantId("ann")};
+      ASSERT_TRUE(two.one.put("q", "a", facts).has_value());
+      EXPECT_EQ(two.other.asked("q"), "a");
+      two.world.pass(1s);
+      two.learn();
+      ASSERT_TRUE(two.one.put("r", "b").has_value());
+      ASSERT_TRUE(two.one.erase(c.filter)) << c.name;
+      EXPECT_EQ(two.other.asked("q"), "") << c.name;
+      if (learns) two.learn();
+      EXPECT_EQ(two.one.asked("q"), "") << c.name;
+      EXPECT_EQ(two.other.asked("q"), "") << c.name;
+      two.learn();
+      const bool all = c.filter.tag.empty() && c.filter.owner == TenantId() &&
+                       c.filter.words.empty() && !c.filter.older_than.has_value() &&
+                       !c.filter.entry.has_value();
+      EXPECT_EQ(two.other.asked("r"), all ? "" : "b") << c.name;
+      ASSERT_TRUE(two.other.put("q", "new", facts).has_value());
+      EXPECT_EQ(two.one.asked("q"), "new") << c.name << ": it was made after";
+    }
+  }
+}
+
+TEST(SharedAnswers, OneQuestionIsErasedHoweverFarItsScopeFolds) {
+  Two two;
+  ScopeId pictured = scope(2);
+  pictured.loosest = TextRung::kCanonical;
+  Question question(pictured, "q");
+  ASSERT_TRUE(two.one.archive->insert(question, answer("a"), {}).has_value());
+  ASSERT_TRUE(two.other.archive->restore(question).has_value());
+  ASSERT_EQ(two.other.cache->stats().entries, EntryCount(1));
+  ASSERT_TRUE(two.one.archive->erase(question).has_value());
+  two.learn();
+  EXPECT_EQ(two.other.cache->stats().entries, EntryCount(0));
+  EXPECT_FALSE(two.other.archive->restore(question).has_value());
+}
+
+TEST(SharedAnswers, WithoutTheListNothingIsGivenNotEvenFromMemory) {
+  Two two;
+  ASSERT_TRUE(two.one.put("q", "a").has_value());
+  EXPECT_EQ(two.other.asked("q"), "a");
+  two.other.cell->cut_off = true;
+  two.world.pass(kLease - 1ns);
+  EXPECT_FALSE(two.other.learn());
+  EXPECT_EQ(two.other.asked("q"), "a") << "for as long as it may";
+  two.world.pass(1ns);
+  EXPECT_EQ(two.other.asked("q"), "");
+  EXPECT_FALSE(two.other.archive->stats().may_give);
+  EXPECT_GT(two.other.archive->stats().lapsed, 0U);
+  EXPECT_NE(two.other.archive->stats().trouble, "");
+  ASSERT_TRUE(two.other.put("r", "b").has_value()) << "it goes on keeping";
+  two.other.cell->cut_off = false;
+  two.learn();
+  EXPECT_EQ(two.other.asked("q"), "a");
+  EXPECT_EQ(two.other.asked("r"), "b");
+  EXPECT_EQ(two.one.asked("r"), "b");
+  EXPECT_EQ(two.other.archive->stats().trouble, "");
+}
+
+TEST(SharedAnswers, TheLeaseCountsFromBeforeTheListWasAskedFor) {
+  Two two;
+  ASSERT_TRUE(two.one.put("q", "a").has_value());
+  EXPECT_EQ(two.other.asked("q"), "a");
+  two.other.cell->before_reading = [&] { two.world.pass(kLease / 2); };
+  two.other.cell->after_reading = [&] { two.world.pass(kLease / 2); };
+  ASSERT_TRUE(two.other.learn());
+  EXPECT_EQ(two.other.asked("q"), "");
+}
+
+TEST(SharedAnswers, ErasingReturnsWhenNobodyCanGiveItAnyMore) {
+  Two two;
+  ASSERT_TRUE(two.one.put("q", "a").has_value());
+  EXPECT_EQ(two.other.asked("q"), "a");
+  const Duration began = two.world.clock.now();
+  ASSERT_TRUE(two.one.erase({.tag = "none"}));
+  EXPECT_GT(two.world.clock.now() - began, kLease);
+  EXPECT_EQ(two.other.asked("q"), "");
+}
+
+TEST(SharedAnswers, ErasingThatDoesNotReachAllFailsAndSaysSo) {
+  for (const bool cut_off : {false, true}) {
+    Two two;
+    ASSERT_TRUE(two.one.put("q", "a", {.tags = {"doc:1"}}).has_value());
+    two.one.cell->cut_off = cut_off;
+    two.world.servers.replicates = cut_off;
+    const auto erased = two.one.archive->erase(AnswerFilter{.tag = "doc:1"});
+    ASSERT_FALSE(erased.has_value());
+    EXPECT_EQ(erased.error().code, ErrorCode::kUnavailable);
+    EXPECT_NE(erased.error().message.find("erase again"), std::string::npos);
+    EXPECT_EQ(two.one.cache->stats().entries, EntryCount(0)) << "here it is gone";
+    EXPECT_FALSE(two.one.erase("q"));
+    two.one.cell->cut_off = false;
+    two.world.servers.replicates = true;
+    EXPECT_TRUE(two.one.erase({.tag = "doc:1"}));
+  }
+}
+
+TEST(SharedAnswers, TooManyWordsEraseNothing) {
+  Two two;
+  ASSERT_TRUE(two.one.put("q", "a").has_value());
+  const std::string longer(AnswerErasures::kMostBytes + 1, 'q');
+  EXPECT_EQ(two.one.archive->erase(AnswerFilter{.words = longer}).error().code,
+            ErrorCode::kLimitExceeded);
+  EXPECT_EQ(two.one.asked("q"), "a");
+}
+
+// Found before it was erased, and given after: the thread had been stopped between.
+TEST(SharedAnswers, WhatWasFoundInMemoryIsGivenSoonOrNotAtAll) {
+  Two two;
+  ASSERT_TRUE(two.one.put("q", "a").has_value());
+  EXPECT_EQ(two.other.asked("q"), "a");
+  EXPECT_EQ(two.other.asked("q",
+                            [&] {
+                              ASSERT_TRUE(two.one.erase("q"));
+                              two.learn();
+                            }),
+            "")
+      << "though it knows all by now";
+}
+
+TEST(SharedAnswers, WhatIsErasedElsewhereWhileItIsReadIsNotRestored) {
+  for (const bool learns : {false, true}) {
+    Two two;
+    ASSERT_TRUE(two.one.put("q", "a").has_value());
+    two.world.tier.after_get = [&] {
+      ASSERT_TRUE(two.one.erase("q"));
+      if (learns) two.learn();
+    };
+    EXPECT_EQ(two.other.asked("q"), "");
+    two.learn();
+    EXPECT_EQ(two.other.asked("q"), "");
+  }
+}
+
+TEST(SharedAnswers, AnAnswerInHandIsNotKeptIfItWasErasedMeanwhile) {
+  for (const bool learns : {false, true}) {
+    Two two;
+    Question question(scope(1), "q");
+    const AnswerFacts facts{.tags = {"doc:1"}};
+    const AnswerArchive::Moment before = two.other.archive->moment();
+    ASSERT_TRUE(two.one.erase({.tag = "doc:1"}));
+    two.world.pass(1h);
+    if (learns) two.learn();
+    const auto kept = two.other.archive->insert_into_cache(question, answer("a"), facts, before);
+    EXPECT_EQ(kept.has_value(), !learns);
+    two.other.archive->keep(question, answer("a"), facts, before);
+    EXPECT_EQ(two.other.asked("q"), "");
+    two.learn();
+    EXPECT_EQ(two.other.asked("q"), "");
+    EXPECT_EQ(two.one.asked("q"), "");
+  }
+}
+
+TEST(SharedAnswers, WithANewListAllThatWasKeptIsLost) {
+  Two two;
+  ASSERT_TRUE(two.one.put("q", "a").has_value());
+  EXPECT_EQ(two.other.asked("q"), "a");
+  Question question(scope(1), "r");
+  const AnswerArchive::Moment before = two.one.archive->moment();
+  two.world.servers.lose_all();
+  two.learn();
+  EXPECT_EQ(two.one.asked("q"), "");
+  EXPECT_EQ(two.other.asked("q"), "");
+  EXPECT_FALSE(two.one.archive->insert_into_cache(question, answer("b"), {}, before).has_value());
+  two.one.archive->keep(question, answer("b"), {}, before);
+  EXPECT_EQ(two.other.asked("r"), "");
+  EXPECT_EQ(two.one.archive->stats().begun, 2U);
+  ASSERT_TRUE(two.one.put("q", "new").has_value());
+  EXPECT_EQ(two.other.asked("q"), "new");
+}
+
+TEST(SharedAnswers, WhoSleptThroughMoreThanIsToldApartForgetsAll) {
+  Two two;
+  ASSERT_TRUE(two.one.put("q", "a").has_value());
+  EXPECT_EQ(two.other.asked("q"), "a");
+  two.one.wait = [](Duration) {};
+  for (std::size_t i = 0; i <= AnswerErasures::kMost; ++i) {
+    ASSERT_TRUE(two.one.erase({.tag = "tag" + std::to_string(i)}));
+  }
+  two.learn();
+  EXPECT_EQ(two.other.cache->stats().entries, EntryCount(0));
+  EXPECT_EQ(two.one.cache->stats().entries, EntryCount(1)) << "it knows them all";
+  EXPECT_EQ(two.other.asked("q"), "");
+}
+
+// What is erased from now on stands in no file, so a file must not bring back what it ruled.
+TEST(SharedAnswers, AListInAFileIsGivenUp) {
+  SharedWorld world;
+  MemoryBudget budget{1_MiB};
+  MemoryBudget transfer{1_MiB};
+  MemoryFiles files;
+  const auto cache = AnswerCache::create({}, budget, world.clock).value();
+  testing::SimulatedCell cell(world.servers);
+  SharedErasures list(cell, Secret{std::byte{7}});
+  const auto open = [&](SharedErasures* shared) {
+    return AnswerArchive::open({.tier = world.tier,
+                                .transfer = transfer,
+                                .cache = *cache,
+                                .files = files,
+                                .erasures = "list",
+                                .clock = world.clock,
+                                .wall = world.wall,
+                                .shared = shared,
+                                .wait = [](Duration) {}})
+        .value();
+  };
+  Question question(scope(1), "q");
+  ASSERT_TRUE(open(nullptr)->insert(question, answer("a"), {}).has_value());
+  EXPECT_TRUE(open(nullptr)->restore(question).has_value());
+  {
+    const auto shared = open(&list);
+    ASSERT_TRUE(shared->refresh().has_value());
+    EXPECT_FALSE(shared->restore(question).has_value());
+    ASSERT_TRUE(shared->erase(AnswerFilter{}).has_value());
+  }
+  EXPECT_FALSE(open(nullptr)->restore(question).has_value());
+}
+
+TEST(SharedAnswers, AWatchGoesOnLearning) {
+  Two two;
+  const ErasureWatch watch(*two.other.archive, 1ms);
+  while (two.other.cell->reads < 4) std::this_thread::yield();
+}
+
+}  // namespace
+}  // namespace afterimage

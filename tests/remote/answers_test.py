@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Afterimage authors
+"""Two gateways before one model, and one set of servers: what one was asked the other answers, and what one erases is gone."""
+import itertools
+import os
+import pathlib
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent / "testing"), str(HERE.parent / "gateway")]
+import redis_cluster  # noqa: E402
+from gateway_process import GatewayProcess, merged  # noqa: E402
+from mock_model import MockModel  # noqa: E402
+
+INVALIDATE = "/admin/api/invalidate"
+RULES = ["on", ">a password", "resetkeys", "~afi1:*", "resetchannels", "-@all", "+auth", "+get", "+set", "+del", "+exists", "+pexpire",
+         "+watch", "+unwatch", "+multi", "+exec", "+wait", "+asking", "+cluster|slots"]
+
+
+class Answers(unittest.TestCase):
+    def setUp(self):
+        if not redis_cluster.installed():
+            self.skipTest("there is no redis-server: scripts/install-deps.sh test")
+        self.folder = self.enterContext(tempfile.TemporaryDirectory(prefix="afterimage-answers-"))
+        self.secret = str(redis_cluster.secret_file(pathlib.Path(self.folder)))
+        self.mock = self.enterContext(MockModel())
+
+    def start(self, url, settings=None, **how):
+        common = {"": {"secret_file": self.secret}, "upstream": {"url": self.mock.url}, "remote": {"url": url}}
+        gateway = GatewayProcess(merged(common, settings or {}), **how)
+        self.enterContext(gateway)
+        return gateway
+
+    def arrived(self, servers, many=1):
+        redis_cluster.wait_until(lambda: len(servers.keys("afi1:m:4:*")) >= many, "the answer has arrived")
+
+    def may_give(self, gateway, known=1):
+        gateway.wait_for(lambda: gateway.metric("afterimage_shared_answers_known") == known, f"known is {known}")
+
+    def erase(self, gateway, **what):
+        return gateway.admin("POST", INVALIDATE, {**what, "dry_run": False})
+
+    def test_what_one_was_asked_the_other_answers(self):
+        for masters, more in [(0, {}), (3, {"replicas": 1})]:
+            with self.subTest(masters=masters), redis_cluster.Servers(masters=masters, **more) as servers:
+                one, other = self.start(servers.url), self.start(servers.url)
+                self.may_give(one)
+                self.may_give(other)
+                question = f"What does one gateway tell another before {masters} masters?"
+                first = one.ask(question, X_Afterimage_Tags="doc:1")
+                self.assertEqual((first.status, first.cache), (200, "MISS"))
+                self.arrived(servers)
+                second = other.ask(question)
+                self.assertEqual((second.status, second.cache), (200, "HIT"))
+                self.assertEqual(second.content, first.content)
+                self.assertEqual(self.mock.count(question), 1)
+                self.assertEqual(other.metric("afterimage_archive_answers_total", outcome="restored"), 1)
+                again = other.ask(question)
+                self.assertEqual((again.cache, other.metric("afterimage_archive_answers_total", outcome="restored")), ("HIT", 1))
+
+                reply = self.erase(one, tag="doc:1")
+                self.assertEqual((reply.status, reply.json["entries"]), (200, 1), reply.text)
+                self.assertEqual(other.ask(question).cache, "MISS")
+                self.assertEqual(self.mock.count(question), 2)
+                self.assertEqual(other.metric("afterimage_shared_answers_learnt_total"), 1)
+
+    def test_one_answer_that_is_erased_is_gone_at_the_other(self):
+        with redis_cluster.Servers() as servers:
+            one, other = self.start(servers.url), self.start(servers.url)
+            for question in ("The first?", "The second?"):
+                one.ask(question)
+            self.arrived(servers, 2)
+            self.assertEqual(other.ask("The first?").cache, "HIT")
+            entry = next(e for e in one.admin("GET", "/admin/api/entries").json["entries"] if e["question"] == "The first?")
+            self.assertEqual(self.erase(one, entry=entry["id"]).status, 200)
+            self.assertEqual(other.ask("The first?").cache, "MISS")
+            self.assertEqual(other.ask("The second?").cache, "HIT")
+
+    def test_servers_that_are_killed_cost_hits_and_nothing_else(self):
+        with redis_cluster.Servers() as servers:
+            one, other = self.start(servers.url), self.start(servers.url)
+            one.ask("What is kept?")
+            self.arrived(servers)
+            self.assertEqual(other.ask("What is kept?").cache, "HIT")
+            servers[0].kill()
+            self.may_give(other, 0)
+            reply = other.ask("What is kept?")
+            self.assertEqual((reply.status, reply.cache), (200, "MISS"))
+            self.assertGreaterEqual(other.metric("afterimage_shared_answers_lapsed_total"), 1)
+            failed = self.erase(one, all=True)
+            self.assertEqual(failed.status, 503, failed.text)
+            self.assertIn("erase again", failed.text)
+            servers[0].start()
+            self.may_give(one)
+            self.may_give(other)
+            self.assertEqual(other.ask("What is kept?").cache, "MISS", "with the list all before it is lost")
+            # A server that failed is left alone for a while: what is put or asked meanwhile is missed.
+            numbers = itertools.count()
+
+            def shared_again():
+                self.question, before = f"Is it kept again ({next(numbers)})?", len(servers.keys("afi1:m:4:*"))
+                other.ask(self.question)
+                return len(servers.keys("afi1:m:4:*")) > before and one.ask(self.question).cache == "HIT"
+            redis_cluster.wait_until(shared_again, "answers are shared again")
+            self.assertEqual(self.erase(one, all=True).status, 200)
+            self.assertEqual(other.ask(self.question).cache, "MISS")
+
+    def test_sealed_with_a_disk_as_a_user_who_may_little(self):
+        with redis_cluster.Servers() as servers:
+            servers[0].ask("ACL", "SETUSER", "afterimage", *RULES)
+            url = servers.url.replace("redis://", "redis://afterimage@")
+            key = pathlib.Path(self.folder, "key")
+            key.touch(0o600)
+            key.write_text("ab" * 32)
+            password = {"AFTERIMAGE_REMOTE_PASSWORD": "a password"}
+
+            def settings(name):
+                return {"memory": {"encrypt_key_file": str(key), "disk": os.path.join(self.folder, name)}}
+            one = self.start(url, settings("one"), environment=password)
+            other = self.start(url, settings("other"), environment=password)
+            one.ask("Whisper?")
+            self.arrived(servers)
+            self.assertEqual(other.ask("Whisper?").cache, "HIT")
+            self.erase(one, tag="never said")
+            kept = b"".join(servers[0].ask("GET", name) for name in servers.keys("afi1:*"))
+            self.assertNotIn(b"Whisper", kept)
+            self.assertNotIn(b"never said", kept)
+            self.assertEqual(other.terminate(), 0)
+            other = self.start(url, settings("other"), environment=password)
+            self.assertEqual(other.ask("Whisper?").cache, "HIT")
+            self.assertEqual(self.erase(one, model="mock-small").status, 200)
+            self.assertEqual(other.ask("Whisper?").cache, "MISS")
+
+    def test_under_another_secret_nothing_is_found(self):
+        with redis_cluster.Servers() as servers:
+            one = self.start(servers.url)
+            one.ask("Whose is it?")
+            self.arrived(servers)
+            os.unlink(self.secret)
+            self.secret = str(redis_cluster.secret_file(pathlib.Path(self.folder)))
+            self.assertEqual(self.start(servers.url).ask("Whose is it?").cache, "MISS")
+
+
+if __name__ == "__main__":
+    unittest.main()
