@@ -19,6 +19,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kDecision = "/admin/api/decisions/";
+constexpr std::string_view kInvalidate = "/admin/api/invalidate";
 
 HttpReply json_reply(unsigned status, const json& body) {
   return {.status = status,
@@ -39,6 +40,8 @@ HttpReply reply_of(const Result<json>& made) {
       return trouble(404, made.error().message);
     case ErrorCode::kNoSpace:
       return trouble(409, made.error().message);
+    case ErrorCode::kUnavailable:
+      return trouble(503, made.error().message);
     default:
       return trouble(400, made.error().message);
   }
@@ -87,7 +90,9 @@ bool Admin::has_token(const HttpHeaders& headers) const {
 void Admin::handle(const HttpRequest& request, const Responder& responder) {
   // A listing of many entries takes milliseconds, which other connections need not wait for.
   const auto made = [this, request, responder] { responder.reply(answer(request)); };
-  if (!parts_.gateway.readers().post(made)) responder.reply(trouble(503, "busy; try again soon"));
+  const bool erases = request.target.starts_with(kInvalidate);
+  Workers& workers = erases ? parts_.gateway.erasers() : parts_.gateway.readers();
+  if (!workers.post(made)) responder.reply(trouble(503, "busy; try again soon"));
 }
 
 HttpReply Admin::answer(const HttpRequest& request) {
@@ -126,8 +131,8 @@ HttpReply Admin::answer(const HttpRequest& request) {
             .body = gateway.parts().metrics.text()};
   }
   if (path == "/admin/api/stats") {
-    return json_reply(200,
-                      stats_json(gateway, gateway.parts().clock.now() - started_, parts_.version));
+    return json_reply(200, stats_json(gateway, gateway.parts().clock.now() - started_,
+                                      parts_.version, parts_.tiers));
   }
   if (path == "/admin/api/decisions") return reply_of(decisions_json(gateway, query));
   if (path == "/admin/api/entries") return reply_of(entries_json(gateway, query));
@@ -149,7 +154,7 @@ HttpReply Admin::change(std::string_view path, std::string_view body) {
   const json asked = json::parse(body.empty() ? std::string_view("{}") : body, nullptr, false);
   if (!asked.is_object()) return trouble(400, "the body is to be a JSON object");
   Gateway& gateway = parts_.gateway;
-  if (path == "/admin/api/invalidate") return reply_of(invalidate(gateway, asked));
+  if (path == kInvalidate) return reply_of(invalidate(gateway, asked));
   if (path == "/admin/api/pin") return reply_of(pin(gateway, asked));
   if (path == "/admin/api/explain") return reply_of(explain(gateway, asked));
   if (path == "/admin/api/drain") {

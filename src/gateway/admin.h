@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "afterimage/gateway/admin_json.h"
 #include "afterimage/gateway/gateway.h"
 #include "afterimage/http/server.h"
 #include "afterimage/result.h"
@@ -33,6 +34,7 @@ class Admin {
     std::function<Result<Reloaded>()> reload;
     std::function<void()> drain;
     std::string version;
+    std::vector<NamedTier> tiers;  // they outlive it
   };
   explicit Admin(Parts parts);
 
@@ -57,8 +59,10 @@ class Admin {
 void publish_stats(Metrics& metrics, Gateway& gateway, std::function<HttpServerStats()> connections,
                    const std::string& version);
 
+class AnswerArchive;
 class SharedStore;
 /// The same of the tiers below memory; nullptr: there is none.
-void publish_tiers(Metrics& metrics, const Tier* disk, const SharedStore* remote);
+void publish_tiers(Metrics& metrics, const Tier* disk, const SharedStore* remote,
+                   const AnswerArchive* archive);
 
 }  // namespace afterimage

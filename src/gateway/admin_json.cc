@@ -51,6 +51,16 @@ json memory(const ReuseStats& stats) {
           {"parts", parts}};
 }
 
+json tier_json(const NamedTier& named) {
+  const TierStats stats = named.tier->stats();
+  return {{"tier", named.name},          {"entries", stats.entries.value()},
+          {"bytes", stats.used.value()}, {"capacity", stats.capacity.value()},
+          {"hits", stats.hits},          {"misses", stats.misses},
+          {"puts", stats.puts},          {"refused", stats.refused},
+          {"damaged", stats.damaged},    {"failures", stats.failures},
+          {"trouble", stats.trouble}};
+}
+
 std::string beginning(const std::string& text) {
   if (text.size() <= kShownQuestion) return text;
   std::size_t end = kShownQuestion;
@@ -214,7 +224,8 @@ std::string as_text(const json& value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-json stats_json(Gateway& gateway, Duration uptime, std::string_view version) {
+json stats_json(Gateway& gateway, Duration uptime, std::string_view version,
+                std::span<const NamedTier> tiers) {
   const Counts::Snapshot counts = gateway.counts().snapshot();
   const ReuseStats reuse = gateway.parts().reuse.stats();
   json outcomes;
@@ -245,6 +256,8 @@ json stats_json(Gateway& gateway, Duration uptime, std::string_view version) {
                        {"entries", kept == usage.end() ? 0 : kept->second.kept.entries.value()},
                        {"saved_s", seconds(one.saved)}});
   }
+  json below = json::array();
+  for (const NamedTier& named : tiers) below.push_back(tier_json(named));
   const auto bound = upper95(counts.wrong, counts.compared);
   const auto& backend = gateway.parts().backend;
   return {
@@ -268,6 +281,7 @@ json stats_json(Gateway& gateway, Duration uptime, std::string_view version) {
       {"latency_ms",
        {{"hit", latency(gateway.counts().hits())}, {"miss", latency(gateway.counts().misses())}}},
       {"memory", memory(reuse)},
+      {"tiers", below},
       {"unsafe",
        {{"checked", counts.compared},
         {"wrong", counts.wrong},

@@ -4,18 +4,26 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "afterimage/gateway/decisions.h"
 #include "afterimage/gateway/gateway.h"
+#include "afterimage/memory/tier.h"
 #include "afterimage/result.h"
 
 namespace afterimage {
 
+/// A tier below memory, as operators call it.
+struct NamedTier {
+  std::string_view name;
+  const Tier* tier;
+};
+
 /// The words of docs/formats/admin.md.
 /// Threads  Any.
-[[nodiscard]] nlohmann::json stats_json(Gateway& gateway, Duration uptime,
-                                        std::string_view version);
+[[nodiscard]] nlohmann::json stats_json(Gateway& gateway, Duration uptime, std::string_view version,
+                                        std::span<const NamedTier> tiers);
 [[nodiscard]] nlohmann::json decision_json(const Decision& decision);
 /// What explains it; with decision_json() it is the whole of it.
 void add_explanation(nlohmann::json& json, const Decision& decision);

@@ -9,6 +9,7 @@
 
 #include "afterimage/gateway/admin_json.h"
 #include "afterimage/testing/running_gateway.h"
+#include "afterimage/testing/temporary_folder.h"
 
 namespace afterimage {
 namespace {
@@ -115,6 +116,19 @@ TEST(Admin, MetricsSayWhatThePageSays) {
       HasSubstr(R"(afterimage_requests_total{code="200",operation="chat",outcome="hit"} 1)"));
   EXPECT_THAT(metrics, HasSubstr("afterimage_answers_entries 1"));
   EXPECT_THAT(metrics, HasSubstr("visual_cache_hits 0"));
+}
+
+TEST(Admin, SaysWhatTheTiersBelowMemoryHold) {
+  EXPECT_EQ(Running().admin("GET", "/admin/api/stats")["tiers"], json::array());
+  const testing::TemporaryFolder folder;
+  Running running("[memory]\ndisk = \"" + folder.path() + "\"\ndisk_size = \"64 MiB\"\n");
+  running.chat(question("Q"));
+  const json tiers = running.admin("GET", "/admin/api/stats")["tiers"];
+  ASSERT_EQ(tiers.size(), 1U);
+  EXPECT_EQ(tiers[0]["tier"], "disk");
+  EXPECT_EQ(tiers[0]["capacity"], (64_MiB).value());
+  EXPECT_GE(tiers[0]["puts"], 1) << "the answer";
+  EXPECT_EQ(tiers[0]["trouble"], "");
 }
 
 TEST(Admin, ExplainsWhatTheBodySaysOfReuse) {

@@ -13,6 +13,9 @@ namespace {
 
 constexpr std::size_t kWaitingBodies = 256;
 constexpr unsigned kDiskWorkers = 2;
+constexpr unsigned kRemoteWorkers = 8;
+constexpr unsigned kErasers = 4;
+constexpr std::size_t kWaitingToErase = 256;
 constexpr std::size_t kWaitingForDisk = 1024;
 
 std::string_view path_of(std::string_view target) { return target.substr(0, target.find('?')); }
@@ -62,6 +65,11 @@ Result<std::shared_ptr<const InForce>> put_in_force(const Settings& settings,
   return in_force;
 }
 
+unsigned workers_for(const AnswerArchive* archive) {
+  if (archive == nullptr) return 1;
+  return archive->stats().shared ? kRemoteWorkers : kDiskWorkers;
+}
+
 }  // namespace
 
 Gateway::Gateway(GatewayParts parts, std::shared_ptr<const InForce> in_force)
@@ -70,7 +78,8 @@ Gateway::Gateway(GatewayParts parts, std::shared_ptr<const InForce> in_force)
       counts_(parts.metrics),
       spaces_(parts.root),
       readers_(parts.threads.count(), kWaitingBodies),
-      disk_workers_(parts.archive == nullptr ? 1 : kDiskWorkers, kWaitingForDisk) {}
+      disk_workers_(workers_for(parts.archive), kWaitingForDisk),
+      erasers_(kErasers, kWaitingToErase) {}
 
 Result<std::unique_ptr<Gateway>> Gateway::create(const Settings& settings, GatewayParts parts) {
   AFI_TRY(auto in_force, put_in_force(settings, parts));
@@ -90,7 +99,7 @@ void Gateway::forget(const Question& answered) {
     return;
   }
   const bool posted = disk_workers_.post([this, question]() mutable {
-    const auto erased = parts_.archive->erase(question);
+    const auto erased = parts_.archive->erase_soon(question);
     if (!erased.has_value()) parts_.log.error("not_erased", {{"why", erased.error().message}});
   });
   if (!posted) parts_.reuse.answer_cache()->erase(question);
@@ -99,6 +108,7 @@ void Gateway::forget(const Question& answered) {
 void Gateway::stop() {
   readers_.stop();
   disk_workers_.stop();
+  erasers_.stop();
 }
 
 void Gateway::handle(HttpRequest request, Responder responder) {

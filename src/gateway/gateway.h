@@ -85,6 +85,8 @@ class Gateway {
   [[nodiscard]] Workers& readers() { return readers_; }
   /// Where a disk is waited for: however slow it is, bodies are read meanwhile.
   [[nodiscard]] Workers& disk_workers() { return disk_workers_; }
+  /// Where an erasing is waited for: one that holds for other processes takes seconds.
+  [[nodiscard]] Workers& erasers() { return erasers_; }
   /// An answer that turned out to be wrong leaves every place where it is kept. Returns at once.
   void forget(const Question& answered);
   /// Ends what runs on threads of the gateway's own.
@@ -105,6 +107,7 @@ class Gateway {
   std::atomic<std::uint64_t> chances_ = 0;
   Workers readers_;
   Workers disk_workers_;
+  Workers erasers_;
 };
 
 /// An answer of ours in the words of the API.

@@ -14,6 +14,8 @@ namespace {
 /// Larger bodies are read where nobody else waits: a picture takes milliseconds.
 constexpr std::size_t kReadHere = 64 * 1024;
 constexpr std::size_t kShown = 200;
+constexpr const char* kNotKnown =
+    "whether others have erased the answer is not known now: the servers did not tell";
 
 /// A client's own name for its request, if it is one that may stand in a header and a log.
 std::optional<std::string> given_id(const HttpHeaders& headers) {
@@ -193,12 +195,19 @@ void Passage::look() {
   if (hides_hits() && wish_.only_if_cached) return ask_the_model();
   landed_ = gateway_.broadcasts().landed();
   AnswerCache& cache = *gateway_.parts().reuse.answer_cache();
+  AnswerArchive* const archive = gateway_.parts().archive;
+  const auto before = archive == nullptr ? AnswerArchive::Moment() : archive->moment();
   if (wish_.no_cache) {
     refresh();
     return board();
   }
   AnswerLookup found = cache.find(*question_, rules_);
   decision_.ladder = found.steps;
+  if (found.answer.has_value() && archive != nullptr && !archive->may_give(before)) {
+    cache.take_back(found);
+    decision_.why = kNotKnown;
+    return ask_the_model();
+  }
   if (found.answer.has_value()) {
     const auto record = ApiRecord::parse(found.answer->record);
     if (record.has_value() && fits(*record)) return answer_from_cache(found, *record);
@@ -375,11 +384,14 @@ Decision Passage::explain() {
   }
   const AnswerLookup found = gateway_.parts().reuse.answer_cache()->peek(*question_, rules_);
   decision_.ladder = found.steps;
-  const bool hit = found.answer.has_value();
+  AnswerArchive* const archive = gateway_.parts().archive;
+  const bool known = archive == nullptr || archive->stats().may_give;
+  const bool hit = known && found.answer.has_value();
   decision_.outcome = hit ? Outcome::kHit : Outcome::kMiss;
   decision_.reason = hit ? "served" : "uri-miss";
   decision_.why =
       hit ? "the same was answered before" : "this was not asked before, or what was kept is gone";
+  if (!known && found.answer.has_value()) decision_.why = kNotKnown;
   if (hit) decision_.rung = to_string(found.steps.back().rung);
   decision_.saved = found.saved;
   return decision_;

@@ -242,7 +242,9 @@ void Passage::keep(const Broadcast& broadcast, Result<ApiRecord> record) {
   Question question = *question_;
   AnswerArchive* const archive = gateway_.parts().archive;
   const auto before = archive == nullptr ? AnswerArchive::Moment() : archive->moment();
-  const auto kept = gateway_.parts().reuse.answer_cache()->insert(question, answer, facts);
+  const auto kept = archive == nullptr
+                        ? gateway_.parts().reuse.answer_cache()->insert(question, answer, facts)
+                        : archive->insert_into_cache(question, answer, facts, before);
   if (kept.has_value() && archive != nullptr) {
     // What the disk is too slow for is kept in memory alone.
     static_cast<void>(

@@ -5,6 +5,7 @@
 
 #include "afterimage/gateway/admin.h"
 #include "afterimage/remote/shared_store.h"
+#include "afterimage/semantic/answer_archive.h"
 
 namespace afterimage {
 namespace {
@@ -50,14 +51,45 @@ void write_remote(MetricsWriter& out, const RemoteTierStats& stats, const Remote
   turn("expired", turns.expired);
 }
 
+void write_archive(MetricsWriter& out, const AnswerArchiveStats& stats) {
+  const auto answers = [&](const char* outcome, std::uint64_t count) {
+    out.counter("afterimage_archive_answers_total",
+                "Answers put into a tier below memory or found there, by what became of them",
+                {{"outcome", outcome}}, static_cast<double>(count));
+  };
+  answers("kept", stats.kept);
+  answers("refused", stats.refused);
+  answers("restored", stats.restored);
+  answers("erased", stats.erased);
+  answers("over", stats.over);
+  answers("failed", stats.failed);
+  const auto total = [&](const char* name, const char* help, std::uint64_t count) {
+    out.counter(name, help, {}, static_cast<double>(count));
+  };
+  out.gauge("afterimage_shared_answers_known",
+            "1 while answers are shared and it is known what other processes have erased", {},
+            stats.shared && stats.may_give ? 1 : 0);
+  total("afterimage_shared_answers_lapsed_total",
+        "Look-ups whose answers were not given, since that was not known", stats.lapsed);
+  total("afterimage_shared_answers_learnt_total", "Erasures that were learnt from the shared list",
+        stats.learnt);
+  total("afterimage_shared_answers_lists_total",
+        "Shared lists that were begun or found; with each all answers before are lost",
+        stats.begun);
+  total("afterimage_shared_answers_unread_total", "Times that the shared list could not be read",
+        stats.unread);
+}
+
 }  // namespace
 
-void publish_tiers(Metrics& metrics, const Tier* disk, const SharedStore* remote) {
-  metrics.on_scrape([disk, remote](MetricsWriter& out) {
+void publish_tiers(Metrics& metrics, const Tier* disk, const SharedStore* remote,
+                   const AnswerArchive* archive) {
+  metrics.on_scrape([disk, remote, archive](MetricsWriter& out) {
     write_tier(out, "disk", disk == nullptr ? TierStats() : disk->stats());
     write_tier(out, "remote", remote == nullptr ? TierStats() : remote->tier().stats());
     write_remote(out, remote == nullptr ? RemoteTierStats() : remote->tier().remote_stats(),
                  remote == nullptr ? RemoteTurnsStats() : remote->turns().stats());
+    write_archive(out, archive == nullptr ? AnswerArchiveStats() : archive->stats());
   });
 }
 

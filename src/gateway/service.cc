@@ -10,14 +10,18 @@
 #include "afterimage/disk/store_secret.h"
 #include "afterimage/gateway/built_in.h"
 #include "afterimage/gateway/upstream.h"
+#include "afterimage/identity/fields.h"
 #include "afterimage/memory/tier_stack.h"
 #include "afterimage/platform/files.h"
 #include "afterimage/platform/random.h"
 #include "afterimage/platform/surroundings.h"
 #include "afterimage/pressure/linux_gauges.h"
+#include "afterimage/remote/remote_cell.h"
 #include "afterimage/remote/shared_store.h"
+#include "afterimage/seal/sealed_cell.h"
 #include "afterimage/seal/sealed_files.h"
 #include "afterimage/seal/sealed_tier.h"
+#include "afterimage/semantic/erasure_watch.h"
 
 namespace afterimage {
 namespace {
@@ -110,6 +114,7 @@ struct Service::State {
   Result<void> open_remote();
   Result<void> seal();
   void stack();
+  Result<void> share_answers(const Secret& root);
   Result<Secret> secret();
   void open_archive();
   Result<void> start();
@@ -133,7 +138,12 @@ struct Service::State {
   std::unique_ptr<TierStack> tiers;
   std::unique_ptr<Reuse> reuse;
   MemoryBudget transfer{kTransfer};
+  std::unique_ptr<TierStack> answers;  // the same tiers, for what is replaced
+  std::unique_ptr<RemoteCell> cell;
+  std::unique_ptr<SealedCell> sealed_cell;
+  std::unique_ptr<SharedErasures> shared_erasures;
   std::unique_ptr<AnswerArchive> archive;
+  std::unique_ptr<ErasureWatch> watch;
   std::unique_ptr<IoThreads> threads;
   std::unique_ptr<HttpCaller> caller;
   std::unique_ptr<Backend> backend;
@@ -225,7 +235,42 @@ void Service::State::stack() {
     all.push_back(sealed_remote != nullptr ? static_cast<Tier*>(sealed_remote.get())
                                            : &remote->tier());
   }
-  if (!all.empty()) tiers = std::make_unique<TierStack>(std::move(all));
+  if (all.empty()) return;
+  answers = std::make_unique<TierStack>(all, TierStack::Keys::kAreReplaced);
+  tiers = std::make_unique<TierStack>(std::move(all));
+}
+
+/// The list of what is erased is the servers', whatever else is kept on a disk.
+Result<void> Service::State::share_answers(const Secret& root) {
+  const MemorySettings& memory = options.settings.memory;
+  AFI_TRY(auto keys, seal_keys(memory));
+  FieldWriter fields("afterimage/shared-erasures/1");
+  fields.number("sealed", keys.has_value() ? 1 : 0);
+  const TierKey place{.entry_class = EntryClass::kAnswer,
+                      .bytes = hmac_sha256(root, fields.message())};
+  // What was kept is over before its list is.
+  const Duration ttl = std::max<Duration>(2 * options.settings.remote.ttl, std::chrono::hours(1));
+  cell = std::make_unique<RemoteCell>(remote->tier(), place.bytes, ttl);
+  SharedCell* list = cell.get();
+  if (keys.has_value()) {
+    sealed_cell = std::make_unique<SealedCell>(*cell, place, *std::move(keys));
+    list = sealed_cell.get();
+  }
+  shared_erasures = std::make_unique<SharedErasures>(*list, root);
+  Files& lists = sealed_files != nullptr ? static_cast<Files&>(*sealed_files) : files;
+  const std::string file = disk == nullptr ? "" : memory.disk + "/answers-erased";
+  AFI_TRY(archive, AnswerArchive::open({.tier = *answers,
+                                        .transfer = transfer,
+                                        .cache = *reuse->answer_cache(),
+                                        .files = lists,
+                                        .erasures = file,
+                                        .clock = clock,
+                                        .wall = stamps.clock(),
+                                        .shared = shared_erasures.get()}));
+  const auto read = archive->refresh();
+  if (!read.has_value()) log.warn("answers_not_shared_yet", {{"why", read.error().message}});
+  watch = std::make_unique<ErasureWatch>(*archive);
+  return {};
 }
 
 /// Without it answers end with the process, and requests are served all the same.
@@ -260,7 +305,11 @@ Result<void> Service::State::start() {
   kept.answers = AnswerReuse{.rules = {}, .ttl = settings.answers.ttl, .in_serve = false};
   AFI_TRY(kept.pressure.gauge, gauge_of(settings.memory.governor, files));
   AFI_TRY(reuse, Reuse::create(kept, root, clock));
-  open_archive();
+  if (remote == nullptr) {
+    open_archive();
+  } else if (reuse->answer_cache() != nullptr) {
+    AFI_TRY_VOID(share_answers(root));
+  }
   threads = std::make_unique<IoThreads>(threads_of(settings.limits));
   caller = std::make_unique<HttpCaller>(
       HttpCaller::Options{.max_idle = settings.upstream.max_connections}, *threads);
@@ -289,13 +338,17 @@ Result<void> Service::State::listen() {
   const auto connections = [this] {
     return server == nullptr ? HttpServerStats() : server->stats();
   };
+  std::vector<NamedTier> below;
+  if (disk != nullptr) below.push_back({.name = "disk", .tier = disk.get()});
+  if (remote != nullptr) below.push_back({.name = "remote", .tier = &remote->tier()});
   admin = std::make_unique<Admin>(Admin::Parts{.gateway = *gateway,
                                                .connections = connections,
                                                .reload = reload,
                                                .drain = options.wants_to_end,
-                                               .version = options.version});
+                                               .version = options.version,
+                                               .tiers = std::move(below)});
   publish_stats(metrics, *gateway, connections, options.version);
-  publish_tiers(metrics, disk.get(), remote.get());
+  publish_tiers(metrics, disk.get(), remote.get(), archive.get());
   const auto public_handler = [this](HttpRequest request, Responder responder) {
     gateway->handle(std::move(request), std::move(responder));
   };

@@ -101,6 +101,16 @@ class Page(unittest.TestCase):
         self.assertIn("41.7", w.text("#share").replace("\u202f", " ") + w.text("#share-of"))
         w.screenshot(SHOTS / "light.png")
 
+    def test_shows_the_tiers_below_memory(self):
+        w = self.window
+        tiers = self.gateway.api("stats")["tiers"]
+        self.assertIn("disk", [tier["tier"] for tier in tiers])
+        for tier in tiers:
+            said = w.text(f"[data-tier={tier['tier']}]")
+            self.assertIn(f"{tier['entries']} entr", said)
+            self.assertEqual("does less" in said, bool(tier["trouble"]), said)
+            self.assertIn(tier["trouble"], said)
+
     def test_explains_a_hit_step_by_step(self):
         w = self.window
         row = "tr[data-outcome=hit] .explain"

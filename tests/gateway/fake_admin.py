@@ -144,9 +144,14 @@ class Gateway:
         n = min(len(self.entries), 1100)  # then others leave
         return [{"tier": "host", "kind": "answers", "bytes": sum(e["bytes"] for e in self.entries.values()), "entries": len(self.entries)},
                 {"tier": "host", "kind": "encoder outputs", "bytes": n * 700_000, "entries": n},
-                {"tier": "host", "kind": "kv", "bytes": n * 1_900_000, "entries": 3 * n},
-                {"tier": "disk", "kind": "encoder outputs", "bytes": n * 2_500_000, "entries": 3 * n},
-                {"tier": "disk", "kind": "kv", "bytes": n * 3_600_000, "entries": 5 * n}]
+                {"tier": "host", "kind": "kv", "bytes": n * 1_900_000, "entries": 3 * n}]
+
+    def tiers(self):
+        n = len(self.entries)
+        quiet = {"puts": n, "refused": 0, "damaged": 0, "failures": 0}
+        return [{"tier": "disk", "entries": 8 * n, "bytes": n * 6_100_000, "capacity": 16 << 30, "hits": n // 3, "misses": n, "trouble": "", **quiet},
+                {"tier": "remote", "entries": 5 * n, "bytes": 3 << 20, "capacity": 64 << 20, "hits": n // 5, "misses": n,
+                 "trouble": "10.0.0.6:6379 does not answer", **quiet}]
 
     # What the admin port says.
 
@@ -179,6 +184,7 @@ class Gateway:
             "saved": {"seconds": self.saved["seconds"], "prompt_tokens": self.saved["prompt_tokens"], "output_tokens": self.saved["output_tokens"]},
             "latency_ms": {"hit": self.latency("hit"), "miss": self.latency("miss")},
             "memory": {"budget": BUDGET, "used": self.used(), "peak": self.peak, "mode": self.mode, "parts": self.parts()},
+            "tiers": self.tiers(),
             "unsafe": {"checked": self.unsafe["checked"], "wrong": self.unsafe["wrong"], "rate": rate, "upper95": upper, "budget": 0.02},
             "tenants": [{"name": name, "requests": sum(c[o] for o in OUTCOMES), "hits": c["hit"] + c["joined"], "bytes": kept[name]["bytes"],
                          "entries": kept[name]["entries"], "saved_s": c["saved_s"]} for name, c in self.tenants.items()]}
@@ -278,6 +284,10 @@ class Gateway:
         for what in ("lost", "incomplete", "left_alone", "breaks", "redirected"):
             family(f"afterimage_remote_{what}_total", "counter", "Remote.", ({}, 0))
         family("afterimage_remote_turns_total", "counter", "Turns.", *(({"whose": w}, 0) for w in ("ours", "theirs", "unknown", "expired")))
+        family("afterimage_archive_answers_total", "counter", "Archive.", *(({"outcome": o}, 0) for o in ("kept", "refused", "restored", "erased", "over", "failed")))
+        family("afterimage_shared_answers_known", "gauge", "Shared.", ({}, 0))
+        for what in ("lapsed", "learnt", "lists", "unread"):
+            family(f"afterimage_shared_answers_{what}_total", "counter", "Shared.", ({}, 0))
         family("afterimage_unsafe_checked_total", "counter", "Checked.", ({}, self.unsafe["checked"]))
         family("afterimage_unsafe_wrong_total", "counter", "Wrong.", ({}, self.unsafe["wrong"]))
         if s["unsafe"]["upper95"] is not None:

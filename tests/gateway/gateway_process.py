@@ -23,9 +23,11 @@ CHAT = "/v1/chat/completions"
 
 
 def toml(settings):
-    """Of {section: {key: value}}; "tenants" are [[tenancy.tenants]]."""
-    lines = []
+    """Of {section: {key: value}}; "tenants" are [[tenancy.tenants]], and "" stands above all sections."""
+    lines = [f"{key} = {json.dumps(value)}" for key, value in settings.get("", {}).items()]
     for section, keys in settings.items():
+        if section == "":
+            continue
         if section == "tenants":
             for tenant in keys:
                 lines += ["[[tenancy.tenants]]"] + [f"{key} = {json.dumps(value)}" for key, value in tenant.items()]

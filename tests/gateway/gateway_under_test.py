@@ -26,6 +26,9 @@ token = "{token}"
 [answers]
 serve = "canonical"
 cut_off = true
+[memory]
+disk = "{folder}/kept"
+disk_size = "64 MiB"
 """
 ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
 
@@ -38,7 +41,7 @@ class Gateway:
         self.folder = tempfile.TemporaryDirectory(prefix="afterimage-gateway-")
         if PROGRAM:
             settings = pathlib.Path(self.folder.name, "afterimage.toml")
-            settings.write_text(SETTINGS.format(token=token))
+            settings.write_text(SETTINGS.format(token=token, folder=self.folder.name))
             command = [PROGRAM, "serve", "--config", str(settings)]
         else:
             command = [sys.executable, str(HERE / "fake_admin.py")] + (["--token", token] if token else [])
