@@ -256,15 +256,16 @@ Result<void> LlamaRun::decode(const GenerateOptions& options) {
       has_no_numbers_ = true;
       return fail(ErrorCode::kUnavailable, "the model computed something that is no number");
     }
-    hasher.add(logits_);
     const TokenId next = most_likely(logits_);
     completion.tokens.push_back(next);
     completion.ended = model_.ends(next);
     const bool is_first = completion.tokens.size() == 1;
     if (is_first) completion.first_token_after = clock_.now();
+    // Who reads does not wait for what is only counted and kept.
     const auto told =
         completion.ended ? Result<void>() : say(pieces.add(model_.bytes_of(next)), options);
-    if (is_first && within_prompt(use_.wanted)) {  // who reads does not wait for what is kept
+    hasher.add(logits_);
+    if (is_first && within_prompt(use_.wanted)) {
       AFI_TRY_VOID(capture());
       captured = true;
       if (use_.on_captured) use_.on_captured(made_.kv);
