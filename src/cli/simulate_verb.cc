@@ -2,16 +2,21 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdio>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "afterimage/lab/trace.h"
 #include "afterimage/platform/terminal.h"
 #include "afterimage/simulation/simulation_report.h"
+#include "cli/settings_call.h"
 #include "cli/verbs.h"
 
 namespace afterimage {
@@ -47,6 +52,9 @@ struct SimulateCall {
   std::optional<double> add_shard;
   double replaced_after = 60;
   double warm_up = 20;
+  std::uint32_t jobs = 0;
+  std::string config;
+  bool print_config = false;
   std::string json;
   std::string page;
 };
@@ -128,21 +136,46 @@ Result<std::vector<SimulatedCluster>> combinations(const SimulateCall& call) {
   return all;
 }
 
-/// One line that is drawn over itself; nothing at all when nobody looks.
-SimulationProgress progress_line(const std::string& name) {
-  if (!standard_error_is_terminal()) return {};
-  return [name](std::uint64_t done, std::uint64_t of) {
+/// One simulation of a call.
+struct PlayJob {
+  ClusterOptions options;
+  Result<SimulationResult> result = fail(ErrorCode::kUnavailable, "not played");
+  std::uint64_t done = 0;  // requests
+};
+
+/// One line for all of them that is drawn over itself; nothing at all when nobody looks.
+class PlayProgress {
+ public:
+  explicit PlayProgress(std::vector<PlayJob>& jobs) : jobs_(jobs) {}
+
+  SimulationProgress of(PlayJob& job) {
+    if (!shown_) return {};
+    return [this, &job](std::uint64_t done, std::uint64_t of) {
+      const std::lock_guard lock(mutex_);
+      job.done = done;
+      draw(of * jobs_.size());
+    };
+  }
+
+ private:
+  void draw(std::uint64_t of) {
     constexpr std::uint64_t kWidth = 30;
+    std::uint64_t done = 0;
+    for (const PlayJob& job : jobs_) done += job.done;
     const std::uint64_t filled = of == 0 ? kWidth : kWidth * done / of;
-    fmt::print(stderr, "\r[{:=<{}}{:{}}] {} of {} requests: {}\033[K", "", filled, "",
-               kWidth - filled, done, of, name);
+    fmt::print(stderr, "\r[{:=<{}}{:{}}] {} of {} requests\033[K", "", filled, "", kWidth - filled,
+               done, of);
     if (done == of) fmt::print(stderr, "\r\033[K");
     std::fflush(stderr);
-  };
-}
+  }
+
+  std::vector<PlayJob>& jobs_;
+  const bool shown_ = standard_error_is_terminal();
+  std::mutex mutex_;
+};
 
 Result<SimulationResult> play(const ClusterOptions& options, const SimulateCall& call,
-                              const Trace* trace, const std::string& name) {
+                              const Trace* trace, const SimulationProgress& progress) {
   std::unique_ptr<Traffic> traffic;
   if (trace != nullptr) {
     traffic = traced_traffic(*trace);
@@ -151,7 +184,22 @@ Result<SimulationResult> play(const ClusterOptions& options, const SimulateCall&
     made_up.rate = call.rate * options.nodes;
     AFI_TRY(traffic, generated_traffic(made_up));
   }
-  return simulate(options, *traffic, progress_line(name));
+  return simulate(options, *traffic, progress);
+}
+
+/// Beside each other: none knows of another, so what comes of one hangs on nobody's pace.
+void play_all(std::vector<PlayJob>& jobs, const SimulateCall& call, const Trace* trace) {
+  PlayProgress progress(jobs);
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < jobs.size(); i = next++) {
+      jobs[i].result = play(jobs[i].options, call, trace, progress.of(jobs[i]));
+    }
+  };
+  const std::size_t at_once = call.jobs > 0 ? call.jobs : std::thread::hardware_concurrency();
+  std::vector<std::jthread> others;
+  for (std::size_t i = 1; i < std::min(at_once, jobs.size()); ++i) others.emplace_back(work);
+  work();
 }
 
 Result<SimulationReport> simulate_all(SimulateCall& call, const Trace* trace) {
@@ -167,13 +215,21 @@ Result<SimulationReport> simulate_all(SimulateCall& call, const Trace* trace) {
                                  call.traffic.requests, call.rate, call.traffic.images);
     report.assumptions = assumptions(call.traffic);
   }
+  const bool disturbed = call.lose_shard.has_value() || call.add_shard.has_value();
+  std::vector<PlayJob> jobs;
+  for (const SimulatedCluster& cluster : report.clusters) {
+    jobs.push_back({.options = cluster.result.options});
+    if (!disturbed) continue;
+    jobs.push_back(jobs.back());
+    RemoteOptions& calm = jobs.back().options.remote;
+    calm.lose_at = calm.add_at = std::nullopt;
+  }
+  play_all(jobs, call, trace);
+  auto job = jobs.begin();
   for (SimulatedCluster& cluster : report.clusters) {
-    const ClusterOptions options = cluster.result.options;
-    AFI_TRY(cluster.result, play(options, call, trace, cluster.name));
-    if (!call.lose_shard.has_value() && !call.add_shard.has_value()) continue;
-    ClusterOptions calm = options;
-    calm.remote.lose_at = calm.remote.add_at = std::nullopt;
-    AFI_TRY(cluster.undisturbed, play(calm, call, trace, cluster.name + ", undisturbed"));
+    AFI_TRY(cluster.result, std::move(job++->result));
+    if (!disturbed) continue;
+    AFI_TRY(cluster.undisturbed, std::move(job++->result));
   }
   return report;
 }
@@ -207,6 +263,17 @@ ExitCode run(SimulateCall& call, World& world) {
   return all_read ? ExitCode::kFine : ExitCode::kProblem;
 }
 
+/// With what a file says where the call says nothing.
+ExitCode configured(CLI::App& verb, SimulateCall& call, World& world) {
+  if (!call.config.empty()) {
+    const auto taken = take_settings(verb, call.config, world.files);
+    if (!taken) return complain(taken.error(), ExitCode::kWrongCall);
+  }
+  if (!call.print_config) return run(call, world);
+  fmt::print("{}", settings_text(verb));
+  return ExitCode::kFine;
+}
+
 template <typename Value>
 CLI::Option* add(CLI::App* verb, const char* name, Value& value, const char* help,
                  const char* type) {
@@ -221,7 +288,32 @@ void add_size(CLI::App* verb, const char* name, std::uint64_t& value, const char
       ->type_name("SIZE");
 }
 
+void add_cluster(CLI::App* verb, SimulateCall& call) {
+  verb->option_defaults()->group("Cluster");
+  verb->add_option("--nodes", call.nodes, "How many; several are compared")
+      ->delimiter(',')
+      ->default_str("1,10")
+      ->type_name("N,…");
+  verb->add_option("--shards", call.shards, "Of the remote tier; 0: none; several are compared")
+      ->delimiter(',')
+      ->default_str("4")
+      ->type_name("N,…");
+  verb->add_option("--policy", call.policies, "Of a node's memory; several are compared")
+      ->delimiter(',')
+      ->default_str(NodeOptions().policy)
+      ->type_name("NAME,…");
+  verb->add_option("--route", call.routes,
+                   "Requests go to their session's node (affinity), their image's (image), or to\n"
+                   "each in its turn (round-robin); several are compared")
+      ->delimiter(',')
+      ->default_str("affinity")
+      ->type_name("NAME,…");
+  add(verb, "--warm-up", call.warm_up,
+      "Per cent of the requests, from the first, that are not counted", "PERCENT");
+}
+
 void add_traffic(CLI::App* verb, SimulateCall& call) {
+  verb->option_defaults()->group("Traffic");
   TrafficOptions& t = call.traffic;
   add(verb, "--trace", call.trace, "A trace, plain or gzipped, instead of made-up traffic", "FILE");
   add(verb, "--requests", t.requests, "How many", "N");
@@ -241,6 +333,7 @@ void add_traffic(CLI::App* verb, SimulateCall& call) {
 }
 
 void add_nodes(CLI::App* verb, SimulateCall& call) {
+  verb->option_defaults()->group("Node");
   NodeOptions& node = call.cluster.node;
   add_size(verb, "--memory", call.memory, "A node's, for encoder outputs and KV", "32GiB");
   add_size(verb, "--disk", call.disk, "A node's; 0: none", "1TiB");
@@ -253,8 +346,8 @@ void add_nodes(CLI::App* verb, SimulateCall& call) {
   add_size(verb, "--encoder-bytes", call.encoder_bytes, "Of a token of an encoder's output",
            "8KiB");
   add_size(verb, "--kv-bytes", call.kv_bytes, "Of a token's KV; 0: KV is not kept", "128KiB");
-  add_size(verb, "--disk-read", call.disk_read, "A disk's, a second", "3GB");
-  add_size(verb, "--disk-write", call.disk_write, "A disk's, a second", "1.5GB");
+  add_size(verb, "--disk-read", call.disk_read, "A disk's, a second", "3000000000");
+  add_size(verb, "--disk-write", call.disk_write, "A disk's, a second", "1500000000");
   add(verb, "--disk-latency", call.disk_latency, "Of a read", "MS");
   add(verb, "--network", call.network, "A node's, each way; 0: no remote tier", "GBIT");
   verb->add_flag("--load-always", call.load_always,
@@ -262,6 +355,7 @@ void add_nodes(CLI::App* verb, SimulateCall& call) {
 }
 
 void add_remote(CLI::App* verb, SimulateCall& call) {
+  verb->option_defaults()->group("Remote");
   add_size(verb, "--shard-memory", call.shard_memory, "A shard's", "256GiB");
   add(verb, "--shard-network", call.shard_network, "A shard's, each way", "GBIT");
   add(verb, "--round-trip", call.round_trip, "To ask a shard", "MS");
@@ -286,29 +380,21 @@ void add_simulate(CLI::App& program, World& world, ExitCode& code) {
       "What would so many nodes and shards do? The real policies, in simulated time: hits by "
       "tier,\n"
       "bytes on the wire, time to the first token, compute saved, what losing a shard costs");
-  verb->add_option("--nodes", call->nodes, "How many; several are compared")
-      ->delimiter(',')
-      ->default_str("1,10")
-      ->type_name("N,…");
-  verb->add_option("--shards", call->shards, "Of the remote tier; 0: none; several are compared")
-      ->delimiter(',')
-      ->default_str("4")
-      ->type_name("N,…");
-  verb->add_option("--policy", call->policies, "Of a node's memory; several are compared")
-      ->delimiter(',')
-      ->default_str(NodeOptions().policy)
-      ->type_name("NAME,…");
-  verb->add_option("--route", call->routes,
-                   "Requests go to their session's node (affinity), their image's (image), or to\n"
-                   "each in its turn (round-robin); several are compared")
-      ->delimiter(',')
-      ->default_str("affinity")
-      ->type_name("NAME,…");
+  const std::string ungrouped = verb->option_defaults()->get_group();
+  add_cluster(verb, *call);
   add_traffic(verb, *call);
   add_nodes(verb, *call);
   add_remote(verb, *call);
-  add(verb, "--warm-up", call->warm_up,
-      "Per cent of the requests, from the first, that are not counted", "PERCENT");
+  verb->option_defaults()->group(ungrouped);
+  verb->add_option("--jobs", call->jobs,
+                   "Clusters that are played at once, each with memory of its own; 0: as many as\n"
+                   "there are processors. The results are the same")
+      ->default_str("0")
+      ->type_name("N");
+  verb->add_option("--config", call->config, "Settings; what the call says comes first")
+      ->type_name("FILE");
+  verb->add_flag("--print-config", call->print_config,
+                 "Print all settings with what they are, and end");
   verb->add_option("--json", call->json, "Write the results; - for standard output")
       ->type_name("FILE");
   verb->add_option("--report", call->page, "Write a page with the results over time")
@@ -318,8 +404,10 @@ void add_simulate(CLI::App& program, World& world, ExitCode& code) {
       "  afterimage simulate --nodes 1,10,100\n"
       "  afterimage simulate --nodes 10 --route affinity,image --images 100000 --report page.html\n"
       "  afterimage simulate --nodes 4 --lose-shard 60\n"
+      "  afterimage simulate --print-config > cluster.toml\n"
+      "  afterimage simulate --config cluster.toml --nodes 100\n"
       "  afterimage simulate --trace requests.jsonl.gz --nodes 2 --json -");
-  verb->callback([call, &world, &code] { code = run(*call, world); });
+  verb->callback([call, verb, &world, &code] { code = configured(*verb, *call, world); });
 }
 
 }  // namespace afterimage

@@ -237,6 +237,22 @@ Disturbance disturbance(const SimulatedCluster& cluster) {
   return cost;
 }
 
+std::vector<std::vector<std::string>> report_rows(const SimulationReport& report) {
+  std::vector<std::vector<std::string>> all;
+  for (const auto& [heading, rows] : all_rows(report)) {
+    for (const Row& row : rows) {
+      // In a page, spaces in front of a name would not show.
+      const std::size_t deep = std::min(row.name.find_first_not_of(' '), row.name.size());
+      std::string name;
+      for (std::size_t i = 0; i < std::min<std::size_t>(deep, 6); i += 2) name += "· ";
+      all.push_back({deep > 6 ? "· " + row.name.substr(deep) : name + row.name.substr(deep)});
+      for (const SimulatedCluster& cluster : report.clusters)
+        all.back().push_back(row.cell(cluster));
+    }
+  }
+  return all;
+}
+
 std::string to_table(const SimulationReport& report) {
   std::size_t width = 12;
   for (const SimulatedCluster& c : report.clusters) width = std::max(width, c.name.size());

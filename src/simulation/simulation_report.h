@@ -39,6 +39,8 @@ struct Disturbance {
 };
 Disturbance disturbance(const SimulatedCluster& cluster);
 
+/// All numbers of a report by name, a column a cluster.
+std::vector<std::vector<std::string>> report_rows(const SimulationReport& report);
 /// For a person: one column a configuration, then what they assume.
 std::string to_table(const SimulationReport& report);
 /// For a program.

@@ -396,46 +396,68 @@ TEST(Simulation, AShardMoreTakesHitsForAWhile) {
   EXPECT_NEAR(static_cast<double>(r.images.computed), 250, 60) << "a quarter has a new place";
 }
 
-TEST(Simulation, ATraceIsPlayedAsItIs) {
+/// A process that meets one picture, again and again, in blocks of 100 tokens.
+SimulationResult play(std::vector<TraceRequest> requests) {
   Trace trace;
   trace.block_tokens = 100;
   trace.distinct_blocks = 3;
   trace.items = {{.content = {}, .tokens = 100, .encode = 10ms}};
-  trace.requests = {{.at = 0s, .input_tokens = 250, .blocks = {0, 1}, .media = {{0, 100}}},
-                    {.at = 60s, .input_tokens = 250, .blocks = {0, 1}, .media = {{0, 100}}},
-                    {.at = 120s, .input_tokens = 250, .blocks = {0, 2}, .media = {{0, 150}}}};
+  trace.requests = std::move(requests);
   ClusterOptions options = alone(1_GiB);
   options.node.kv_bytes = 1_KiB;
   options.warm_up = 0;
   const auto traffic = traced_traffic(trace);
-  const auto r = simulate(options, *traffic);
-  ASSERT_TRUE(r.has_value());
-  expect_conserved(*r);
-  EXPECT_EQ(r->images.computed, 1U);
-  EXPECT_EQ(r->images.covered, 1U) << "the second request has its KV";
-  EXPECT_EQ(r->images.memory, 1U) << "the third only its output";
-  EXPECT_EQ(r->kv.memory, 200U + 100U);
-  EXPECT_EQ(r->kv.input, 750U);
+  SimulationResult result = simulate(options, *traffic).value();
+  expect_conserved(result);
+  return result;
+}
+
+TEST(Simulation, ATraceIsPlayedAsItIs) {
+  const SimulationResult r =
+      play({{.at = 0s, .input_tokens = 250, .blocks = {0, 1}, .media = {{0, 100}}},
+            {.at = 60s, .input_tokens = 250, .blocks = {0, 1}, .media = {{0, 100}}},
+            {.at = 120s, .input_tokens = 250, .blocks = {0, 2}, .media = {{0, 150}}}});
+  EXPECT_EQ(r.images.computed, 1U);
+  EXPECT_EQ(r.images.covered, 1U) << "the second request has its KV";
+  EXPECT_EQ(r.images.memory, 1U) << "the third only its output";
+  EXPECT_EQ(r.kv.memory, 200U + 100U);
+  EXPECT_EQ(r.kv.input, 750U);
 }
 
 TEST(Simulation, APromptOfATraceGoesOnBehindItsMedia) {
+  // Two questions about one picture, which part in the block where it ends.
+  const SimulationResult r =
+      play({{.at = 0s, .input_tokens = 180, .blocks = {0, 1}, .media = {{0, 20}}},
+            {.at = 60s, .input_tokens = 190, .blocks = {0, 2}, .media = {{0, 20}}}});
+  EXPECT_EQ(r.images.covered, 1U);
+  EXPECT_EQ(r.kv.memory, 120U);
+  EXPECT_EQ(r.kv.input, 370U);
+}
+
+TEST(Simulation, APromptOfATracePartsInFrontOfItsMediaAndItsTailIsKept) {
   Trace trace;
   trace.block_tokens = 100;
-  trace.distinct_blocks = 3;
-  trace.items = {{.content = {}, .tokens = 100, .encode = 10ms}};
-  // Two questions about one picture, which part in the block where it ends.
-  trace.requests = {{.at = 0s, .input_tokens = 180, .blocks = {0, 1}, .media = {{0, 20}}},
-                    {.at = 60s, .input_tokens = 190, .blocks = {0, 2}, .media = {{0, 20}}}};
-  ClusterOptions options = alone(1_GiB);
-  options.node.kv_bytes = 1_KiB;
-  options.warm_up = 0;
+  trace.distinct_blocks = 2;
+  trace.items = {{.content = {}, .tokens = 30, .encode = 10ms},
+                 {.content = {}, .tokens = 30, .encode = 10ms}};
+  // One beginning, two pictures behind it; what is behind the last block no block names.
+  trace.requests = {{.at = 0s, .input_tokens = 150, .blocks = {0}, .media = {{0, 40}}},
+                    {.at = 60s, .input_tokens = 150, .blocks = {1}, .media = {{1, 40}}}};
   const auto traffic = traced_traffic(trace);
-  const auto r = simulate(options, *traffic);
-  ASSERT_TRUE(r.has_value());
-  expect_conserved(*r);
-  EXPECT_EQ(r->images.covered, 1U);
-  EXPECT_EQ(r->kv.memory, 120U);
-  EXPECT_EQ(r->kv.input, 370U);
+  SimulatedRequest first;
+  SimulatedRequest second;
+  ASSERT_TRUE(traffic->next(first) && traffic->next(second));
+  const auto lengths = [](const SimulatedRequest& request) {
+    std::vector<std::uint32_t> all;
+    for (const TrafficPiece& piece : request.prompt) all.push_back(piece.tokens);
+    return all;
+  };
+  EXPECT_EQ(lengths(first), (std::vector<std::uint32_t>{40, 30, 30, 50}));
+  EXPECT_EQ(lengths(second), lengths(first));
+  EXPECT_EQ(first.prompt[0].key, second.prompt[0].key);
+  for (std::size_t i = 1; i < 4; ++i) {
+    EXPECT_NE(first.prompt[i].key, second.prompt[i].key) << i;
+  }
 }
 
 TEST(Simulation, WhatCannotBeIsRefusedInPlainWords) {

@@ -20,7 +20,9 @@ enum KeyKind : std::uint64_t {
   kImageKey = 2,
   kTurn = 3,
   kTraceBlock = 4,
-  kTraceMedia = 5
+  kTraceMedia = 5,
+  kTraceGap = 6,
+  kTraceTail = 7
 };
 
 Duration exponential(Rng& rng, double mean_seconds) {
@@ -153,24 +155,17 @@ class TracedTraffic final : public Traffic {
                      .hint = from.hint};
     request.prompt.clear();
     request.images.clear();
-    std::uint32_t tokens = 0;
-    std::uint64_t before = 0;
-    std::size_t media_at = 0;
+    Cuts cuts;
     for (const std::uint32_t block : from.blocks) {
-      const std::uint32_t end = std::min(tokens + trace_.block_tokens, from.input_tokens);
-      // Prompts part behind media, and caches resume there: a block is cut where one ends.
-      for (; media_at < from.media.size(); ++media_at) {
-        const TraceMedia& media = from.media[media_at];
-        const std::uint32_t cut = media.offset + trace_.items[media.item].tokens;
-        if (cut >= end) break;
-        if (cut <= tokens) continue;
-        before = stirred(before, stirred(kTraceMedia, stirred(media.item, media.offset)));
-        request.prompt.push_back({.key = before, .tokens = cut - tokens});
-        tokens = cut;
-      }
-      before = stirred(kTraceBlock, block);
-      request.prompt.push_back({.key = before, .tokens = end - tokens});
-      tokens = end;
+      const std::uint32_t end = std::min(cuts.tokens + trace_.block_tokens, from.input_tokens);
+      cut_at_media(from, end, cuts, request);
+      cut(end, stirred(kTraceBlock, block), cuts, request);
+    }
+    // Of what no block names nobody knows whether it came before: it is kept, and not found again.
+    if (cuts.tokens < from.input_tokens) {
+      cuts.before = stirred(kTraceTail, stirred(next_, cuts.before));
+      cut_at_media(from, from.input_tokens, cuts, request);
+      cut(from.input_tokens, stirred(kTraceTail, cuts.before), cuts, request);
     }
     for (const TraceMedia& media : from.media) {
       const TraceItem& item = trace_.items[media.item];
@@ -183,6 +178,34 @@ class TracedTraffic final : public Traffic {
   }
 
  private:
+  /// How far a prompt is cut.
+  struct Cuts {
+    std::uint64_t before = 0;  // the last piece's key
+    std::uint32_t tokens = 0;
+    std::size_t next_medium = 0;
+  };
+
+  static void cut(std::uint32_t at, std::uint64_t key, Cuts& cuts, SimulatedRequest& request) {
+    if (at <= cuts.tokens) return;
+    cuts.before = key;
+    request.prompt.push_back({.key = key, .tokens = at - cuts.tokens});
+    cuts.tokens = at;
+  }
+
+  /// Prompts part in front of media and behind them, and caches resume there.
+  void cut_at_media(const TraceRequest& from, std::uint32_t end, Cuts& cuts,
+                    SimulatedRequest& request) const {
+    for (; cuts.next_medium < from.media.size(); ++cuts.next_medium) {
+      const TraceMedia& media = from.media[cuts.next_medium];
+      if (media.offset >= end) return;
+      cut(media.offset, stirred(cuts.before, stirred(kTraceGap, media.offset)), cuts, request);
+      const std::uint32_t behind = media.offset + trace_.items[media.item].tokens;
+      if (behind >= end) return;
+      cut(behind, stirred(cuts.before, stirred(kTraceMedia, stirred(media.item, media.offset))),
+          cuts, request);
+    }
+  }
+
   const Trace& trace_;
   std::size_t next_ = 0;
 };

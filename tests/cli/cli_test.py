@@ -140,6 +140,22 @@ class MainJob(unittest.TestCase):
         self.assertEqual(json.loads(call("fingerprint", "--json", EXAMPLES / "media" / "clock.webp").stdout)[0]["frames"], 12)
 
 
+class SimulateSettings(Folder):
+    def test_what_is_printed_is_read_again_and_the_call_comes_first(self):
+        with tempfile.TemporaryDirectory() as name:
+            file = pathlib.Path(name) / "cluster.toml"
+            file.write_text(call("simulate", "--print-config").stdout)
+            printed = call("simulate", "--config", str(file), "--print-config").stdout  # sizes as bytes
+            file.write_text(printed)
+            self.assertEqual(call("simulate", "--config", str(file), "--print-config").stdout, printed)
+            small = ["--config", str(file), "--nodes", "2", "--requests", "300", "--disk-read", "3000000000"]
+            self.assertEqual(call("simulate", *small).stdout, call("simulate", *small[2:]).stdout)
+            file.write_text("[node]\nengines = -1\n[traffic]\nrequests = 300\n")
+            refused = call("simulate", "--config", str(file))
+            self.assertEqual(refused.returncode, 2)
+            self.assertIn("cluster.toml:2: node.engines: ", refused.stderr)
+
+
 class RunDisk(Folder):
     """run --disk DIR: what one process computed, the next one loads."""
 
