@@ -14,6 +14,7 @@
 #include "afterimage/digest.h"
 #include "afterimage/identity/keys.h"
 #include "afterimage/media.h"
+#include "afterimage/memory/tier.h"
 #include "afterimage/model.h"
 #include "afterimage/result.h"
 #include "afterimage/tensor.h"
@@ -71,11 +72,15 @@ struct SpaceHolder {
   Namespace space;
 };
 
+/// A Python Tier's, kept alive by this; what is no Tier is a TypeError.
+std::shared_ptr<Tier> tier_of(nb::handle object);
+
 void bind_words(nb::module_& module);
 void bind_identity(nb::module_& module);
 void bind_encoder(nb::module_& module);
 void bind_ledger(nb::module_& module);
 void bind_tiers(nb::module_& module);
+void bind_residency(nb::module_& module);
 void bind_prefix(nb::module_& module);
 void bind_semantic(nb::module_& module);
 void bind_pressure(nb::module_& module);

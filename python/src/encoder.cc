@@ -27,7 +27,7 @@ struct EncoderStore {
   SystemClock clock;
   MemoryBudget budget;
   MemoryBudget transfer;  // pays for what is on its way to the disk and back; batches are 16 MiB
-  std::unique_ptr<DiskTier> disk;
+  std::shared_ptr<Tier> below;  // nullptr: none
   LoadOrCompute quicker{clock};
   std::unique_ptr<EncoderArchive> archive;
   std::unique_ptr<EncoderCache> cache;
@@ -42,6 +42,7 @@ struct OpenCall {
   std::optional<std::string> disk;
   std::uint64_t disk_bytes;
   bool verify_hits;
+  std::shared_ptr<Tier> tier;
 };
 
 Result<StorePtr> open_store(const OpenCall& call) {
@@ -50,12 +51,19 @@ Result<StorePtr> open_store(const OpenCall& call) {
   AFI_TRY(store->cache, EncoderCache::create({.max_entries = EntryCount(call.max_entries),
                                               .policy = std::move(policy)},
                                              store->budget));
+  if (call.disk.has_value() && call.tier != nullptr) {
+    return fail(ErrorCode::kInvalidArgument,
+                "expected disk or tier, got both: a TierStack has several");
+  }
+  store->below = call.tier;
   if (call.disk.has_value()) {
     DiskTierOptions options;
     options.log.capacity = Bytes(call.disk_bytes);
-    AFI_TRY(store->disk, DiskTier::open(*call.disk, options, store->transfer, store->clock));
+    AFI_TRY(store->below, DiskTier::open(*call.disk, options, store->transfer, store->clock));
+  }
+  if (store->below != nullptr) {
     store->archive =
-        std::make_unique<EncoderArchive>(*store->disk, store->transfer, &store->quicker);
+        std::make_unique<EncoderArchive>(*store->below, store->transfer, &store->quicker);
   }
   store->front = std::make_unique<EncodeOnce>(*store->cache, store->clock,
                                               EncodeOnceOptions{.verify_hits = call.verify_hits});
@@ -233,8 +241,8 @@ class PyEncoderCache {
   bool erase(const EncoderKey& key) {
     const StorePtr store = open();
     return without_gil([&] {
-      if (store->disk != nullptr) {
-        (void)store->disk->erase(TierKey::of(EntryClass::kEncoderOutput, key));
+      if (store->below != nullptr) {
+        (void)store->below->erase(TierKey::of(EntryClass::kEncoderOutput, key));
       }
       return store->front->erase(key);
     });
@@ -243,7 +251,7 @@ class PyEncoderCache {
   void flush() {
     const StorePtr store = open();
     or_raise(without_gil([&]() -> Result<void> {
-      return store->disk == nullptr ? Result<void>() : store->disk->flush();
+      return store->below == nullptr ? Result<void>() : store->below->flush();
     }));
   }
 
@@ -348,7 +356,7 @@ void bind_encoder(nb::module_& module) {
       module, "EncoderCache",
       "Encode once: outputs of media encoders under a hard budget of bytes, for many threads.\n\n"
       "An item is encoded once, however many ask for it at the same time, also when the one who\n"
-      "encodes fails. With disk=, what was encoded outlives the process.\n\n"
+      "encodes fails. With disk= or tier=, what was encoded outlives the process.\n\n"
       "Unit     Bytes of tensors, each rounded up to 64.\n"
       "Errors   No room is none: see Embeddings.resident. A disk in trouble costs hits.\n"
       "Threads  Any. The GIL is released while waiting, copying and checking.")
@@ -356,19 +364,28 @@ void bind_encoder(nb::module_& module) {
           "__init__",
           [](PyEncoderCache* self, std::uint64_t budget_bytes, std::string policy,
              std::uint64_t max_entries, std::optional<std::string> disk, std::uint64_t disk_bytes,
-             bool verify_hits) {
-            const OpenCall call{budget_bytes,    std::move(policy), max_entries,
-                                std::move(disk), disk_bytes,        verify_hits};
+             bool verify_hits, const nb::object& tier) {
+            const OpenCall call{.budget_bytes = budget_bytes,
+                                .policy = std::move(policy),
+                                .max_entries = max_entries,
+                                .disk = std::move(disk),
+                                .disk_bytes = disk_bytes,
+                                .verify_hits = verify_hits,
+                                .tier = tier.is_none() ? nullptr : tier_of(tier)};
             new (self) PyEncoderCache(or_raise(without_gil([&] { return open_store(call); })));
           },
           nb::arg("budget_bytes"), nb::kw_only(), nb::arg("policy") = "worth",
           nb::arg("max_entries") = 1'000'000, nb::arg("disk") = nb::none(),
           nb::arg("disk_bytes") = 1ULL << 30U, nb::arg("verify_hits") = true,
+          nb::arg("tier") = nb::none(),
+          nb::sig(
+              "def __init__(self, budget_bytes: int, *, policy: str = 'worth', max_entries: int = "
+              "1000000, disk: str | None = None, disk_bytes: int = 1073741824, verify_hits: bool = "
+              "True, tier: Tier | None = None) -> None"),
           "policy: worth, lru, … as the command line has them. disk: a folder, used by one "
           "process at a time,\nand disk_bytes its hard cap; on its way to the disk are 64 MiB at "
-          "most, or "
-          "budget_bytes if that is\nmore. verify_hits: recompute the checksum "
-          "of what is found.")
+          "most, or budget_bytes if that is\nmore. tier instead: a DiskTier, a RemoteTier or a "
+          "TierStack. verify_hits: recompute the checksum\nof what is found.")
       .def("get_or_encode", &PyEncoderCache::get_or_encode, nb::arg("key"), nb::arg("encode"),
            nb::kw_only(), nb::arg("modality") = "image", nb::arg("agent") = 0xFFFFFFFFU,
            nb::sig("def get_or_encode(self, key: EncoderKey, encode: collections.abc.Callable[[], "

@@ -7,9 +7,10 @@ NB_MODULE(_core, module) {
   module.doc() = "Afterimage's rooms as Python sees them; import afterimage instead.";
   bind_words(module);
   bind_identity(module);
+  bind_tiers(module);  // before those who take one
   bind_encoder(module);
   bind_ledger(module);
-  bind_tiers(module);
+  bind_residency(module);
   bind_prefix(module);
   bind_semantic(module);
   bind_pressure(module);

@@ -4,71 +4,74 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <chrono>
 #include <cstring>
 
 #include "afterimage/disk/disk_tier.h"
 #include "afterimage/memory/checksum.h"
 #include "afterimage/memory/packed_tensors.h"
+#include "afterimage/memory/tier_stack.h"
 #include "afterimage/platform/clock.h"
-#include "afterimage/residency/policies.h"
+#include "afterimage/remote/shared_store.h"
+#include "afterimage/seal/sealed_tier.h"
 #include "bindings.h"
 
 namespace afterimage::python {
 
 namespace {
 
-/// A disk tier with the clock and the memory that it stands on.
-struct DiskStore {
-  explicit DiskStore(Bytes memory) : memory(memory) {}
+/// A tier and all that it stands on. Whatever came out of it keeps it alive, also past close().
+struct TierStore {
+  explicit TierStore(Bytes memory) : memory(memory) {}
 
   SystemClock clock;
   MemoryBudget memory;
-  std::unique_ptr<DiskTier> tier;
+  std::unique_ptr<DiskTier> disk;
+  std::unique_ptr<SharedStore> shared;
+  std::unique_ptr<SealedTier> sealed;
+  std::vector<std::shared_ptr<TierStore>> stacked;
+  std::unique_ptr<TierStack> stack;
+  Tier* tier = nullptr;  // one of those
 };
-using DiskPtr = std::shared_ptr<DiskStore>;
+using TierPtr = std::shared_ptr<TierStore>;
 
-TierKey key_of(EntryClass entry_class, const nb::bytes& bytes) {
-  TierKey key{.entry_class = entry_class};
-  if (bytes.size() != key.bytes.size()) {
-    raise(ErrorCode::kInvalidArgument,
-          "expected a key of 32 bytes, got " + std::to_string(bytes.size()));
-  }
-  std::memcpy(key.bytes.data(), bytes.data(), key.bytes.size());
-  return key;
+/// The tier, or what encrypts what goes to it.
+Result<void> make_usable(TierStore& store, Tier& tier, const std::optional<std::string>& key_file) {
+  store.tier = &tier;
+  if (!key_file.has_value()) return {};
+  AFI_TRY(SealKeys keys, SealKeys::read(*key_file));
+  store.sealed = std::make_unique<SealedTier>(tier, std::move(keys), store.memory);
+  store.tier = store.sealed.get();
+  return {};
+}
+
+EntryClass class_named(const std::string& holds) {
+  if (holds == "prefix_kv") return EntryClass::kPrefixKv;
+  if (holds == "encoder_output") return EntryClass::kEncoderOutput;
+  raise(ErrorCode::kInvalidArgument,
+        "expected holds to be encoder_output or prefix_kv, got '" + holds + "'");
 }
 
 /// Tensors as they were read, and the tier whose memory they lie in.
 struct HeldEntry {
-  DiskPtr store;
+  TierPtr store;
   TierEntry entry;
 };
 
-class PyDiskTier {
+class PyTier {
  public:
-  PyDiskTier(const std::string& folder, std::uint64_t capacity, std::uint64_t memory,
-             const std::string& holds) {
-    if (holds != "encoder_output" && holds != "prefix_kv") {
-      raise(ErrorCode::kInvalidArgument,
-            "expected holds to be encoder_output or prefix_kv, got '" + holds + "'");
-    }
-    class_ = holds == "prefix_kv" ? EntryClass::kPrefixKv : EntryClass::kEncoderOutput;
-    store_ = or_raise(without_gil([&]() -> Result<DiskPtr> {
-      auto store = std::make_shared<DiskStore>(Bytes(memory));
-      DiskTierOptions options;
-      options.log.capacity = Bytes(capacity);
-      AFI_TRY(store->tier, DiskTier::open(folder, options, store->memory, store->clock));
-      return store;
-    }));
-  }
+  explicit PyTier(std::pair<EntryClass, TierPtr> opened)
+      : class_(opened.first), store_(std::move(opened.second)) {}
 
-  [[nodiscard]] DiskPtr open() const {
-    if (store_ == nullptr) raise(ErrorCode::kInvalidArgument, "this disk tier is closed");
+  [[nodiscard]] TierPtr open() const {
+    if (store_ == nullptr) raise(ErrorCode::kInvalidArgument, "this tier is closed");
     return store_;
   }
+  [[nodiscard]] EntryClass entry_class() const { return class_; }
 
   bool put(const nb::bytes& name, nb::handle tensors, double cost_seconds) {
-    const DiskPtr store = open();
-    const TierKey key = key_of(class_, name);
+    const TierPtr store = open();
+    const TierKey key = key_of(name);
     const std::vector<BorrowedTensor> borrowed = borrow_tensors(tensors);
     const TensorViews views = views_of(borrowed);
     return without_gil([&] {
@@ -86,8 +89,8 @@ class PyDiskTier {
   }
 
   nb::object get(const nb::bytes& name) {
-    const DiskPtr store = open();
-    const TierKey key = key_of(class_, name);
+    const TierPtr store = open();
+    const TierKey key = key_of(name);
     auto found = without_gil([&]() -> std::optional<std::pair<TierEntry, TensorViews>> {
       auto entry = store->tier->get(key, store->memory);
       if (!entry.has_value() || !entry->has_value()) return std::nullopt;
@@ -101,8 +104,8 @@ class PyDiskTier {
   }
 
   bool get_into(const nb::bytes& name, const nb::ndarray<nb::c_contig, nb::device::cpu>& into) {
-    const DiskPtr store = open();
-    const TierKey key = key_of(class_, name);
+    const TierPtr store = open();
+    const TierKey key = key_of(name);
     const std::span<std::byte> room(static_cast<std::byte*>(into.data()), into.nbytes());
     return without_gil([&] {
       const auto entry = store->tier->get(key, store->memory);
@@ -113,23 +116,29 @@ class PyDiskTier {
     });
   }
 
-  bool may_hold(const nb::bytes& name) const {
-    return open()->tier->may_hold(key_of(class_, name));
+  bool may_hold(const nb::bytes& name) const { return open()->tier->may_hold(key_of(name)); }
+  bool holds(const nb::bytes& name) const { return open()->tier->holds(key_of(name)); }
+
+  void find_out(const std::vector<nb::bytes>& names) {
+    const TierPtr store = open();
+    std::vector<TierKey> keys;
+    for (const nb::bytes& name : names) keys.push_back(key_of(name));
+    without_gil([&] { store->tier->find_out(keys); });
   }
 
   void erase(const nb::bytes& name) {
-    const DiskPtr store = open();
-    const TierKey key = key_of(class_, name);
+    const TierPtr store = open();
+    const TierKey key = key_of(name);
     or_raise(without_gil([&] { return store->tier->erase(key); }));
   }
 
   void flush() {
-    const DiskPtr store = open();
+    const TierPtr store = open();
     or_raise(without_gil([&] { return store->tier->flush(); }));
   }
 
   void close() {
-    DiskPtr store = std::exchange(store_, nullptr);
+    TierPtr store = std::exchange(store_, nullptr);
     const nb::gil_scoped_release released;  // it commits what was put
     store.reset();
   }
@@ -143,6 +152,7 @@ class PyDiskTier {
     stats["refused"] = tier.refused;
     stats["evicted"] = tier.evicted;
     stats["damaged"] = tier.damaged;
+    stats["failures"] = tier.failures;
     stats["entries"] = tier.entries.value();
     stats["used_bytes"] = tier.used.value();
     stats["capacity_bytes"] = tier.capacity.value();
@@ -151,146 +161,180 @@ class PyDiskTier {
   }
 
  private:
-  EntryClass class_ = EntryClass::kEncoderOutput;
-  DiskPtr store_;
+  [[nodiscard]] TierKey key_of(const nb::bytes& bytes) const {
+    TierKey key{.entry_class = class_};
+    if (bytes.size() != key.bytes.size()) {
+      raise(ErrorCode::kInvalidArgument,
+            "expected a key of 32 bytes, got " + std::to_string(bytes.size()));
+    }
+    std::memcpy(key.bytes.data(), bytes.data(), key.bytes.size());
+    return key;
+  }
+
+  EntryClass class_;
+  TierPtr store_;
 };
 
-void bind_disk(nb::module_& module) {
-  nb::class_<PyDiskTier>(
-      module, "DiskTier",
-      "Tensors in a folder on disk, under keys of 32 bytes: a hard cap, and every read is "
-      "verified.\n\n"
-      "Errors   A miss is none, and so is whatever cannot be read or is not what was stored.\n"
-      "         Unavailable: the folder cannot be used, or another process uses it.\n"
-      "Threads  Any. The GIL is released while the disk works.")
-      .def(nb::init<const std::string&, std::uint64_t, std::uint64_t, const std::string&>(),
-           nb::arg("folder"), nb::kw_only(), nb::arg("capacity_bytes"),
-           nb::arg("memory_bytes") = 256ULL << 20U, nb::arg("holds") = "encoder_output",
-           "memory_bytes: for what is on its way to the disk (16 MiB) and for what was read and is "
-           "held.\nholds: encoder_output or prefix_kv.")
-      .def("put", &PyDiskTier::put, nb::arg("key"), nb::arg("tensors"),
-           nb::arg("cost_seconds") = 0.0,
+/// What is no such class is refused before anything is opened.
+template <std::invocable Open>
+std::pair<EntryClass, TierPtr> opened(const std::string& holds, Open&& open) {
+  const EntryClass entry_class = class_named(holds);
+  return {entry_class, or_raise(without_gil(std::forward<Open>(open)))};
+}
+
+struct PyDiskTier : PyTier {
+  PyDiskTier(const std::string& folder, std::uint64_t capacity, std::uint64_t memory,
+             const std::string& holds, const std::optional<std::string>& key_file)
+      : PyTier(opened(holds, [&]() -> Result<TierPtr> {
+          auto store = std::make_shared<TierStore>(Bytes(memory));
+          DiskTierOptions options;
+          options.log.capacity = Bytes(capacity);
+          AFI_TRY(store->disk, DiskTier::open(folder, options, store->memory, store->clock));
+          AFI_TRY_VOID(make_usable(*store, *store->disk, key_file));
+          return store;
+        })) {}
+};
+
+Duration seconds_of(double seconds, const char* what) {
+  constexpr double kMost = 3.2e9;  // a century
+  if (!(seconds >= 0 && seconds <= kMost)) {
+    raise(ErrorCode::kInvalidArgument,
+          std::string("expected ") + what + " to be 0 to 3.2e9 seconds");
+  }
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+}
+
+struct PyRemoteTier : PyTier {
+  PyRemoteTier(const std::string& url, const std::string& password, const std::string& holds,
+               double ttl, double patience, double timeout, std::uint64_t memory,
+               const std::optional<std::string>& key_file)
+      : PyTier(opened(
+            holds,
+            [&, options = SharedStoreOptions{
+                    .url = url,
+                    .password = password,
+                    .ttl = seconds_of(ttl, "ttl_seconds"),
+                    .put_patience = seconds_of(patience, "patience_seconds"),
+                    .timeout = seconds_of(timeout, "timeout_seconds")}]() -> Result<TierPtr> {
+              if (options.timeout == Duration(0)) {
+                return fail(ErrorCode::kInvalidArgument,
+                            "expected timeout_seconds to be more than 0");
+              }
+              auto store = std::make_shared<TierStore>(Bytes(memory));
+              AFI_TRY(store->shared, SharedStore::open(options, store->clock));
+              AFI_TRY_VOID(make_usable(*store, store->shared->tier(), key_file));
+              return store;
+            })) {}
+};
+
+struct PyTierStack : PyTier {
+  PyTierStack(const std::vector<PyTier*>& tiers, std::uint64_t memory)
+      : PyTier(stacked(tiers, memory)) {}
+
+ private:
+  static std::pair<EntryClass, TierPtr> stacked(const std::vector<PyTier*>& tiers,
+                                                std::uint64_t memory) {
+    if (tiers.empty()) raise(ErrorCode::kInvalidArgument, "expected a tier or more");
+    auto store = std::make_shared<TierStore>(Bytes(memory));
+    std::vector<Tier*> nearest_first;
+    for (const PyTier* tier : tiers) {
+      if (tier == nullptr) raise(ErrorCode::kInvalidArgument, "expected tiers, got None");
+      if (tier->entry_class() != tiers.front()->entry_class()) {
+        raise(ErrorCode::kInvalidArgument, "expected tiers that hold the same kind of entry");
+      }
+      store->stacked.push_back(tier->open());
+      nearest_first.push_back(store->stacked.back()->tier);
+    }
+    store->stack = std::make_unique<TierStack>(std::move(nearest_first));
+    store->tier = store->stack.get();
+    return {tiers.front()->entry_class(), store};
+  }
+};
+
+void bind_tier(nb::module_& module) {
+  nb::class_<PyTier>(
+      module, "Tier",
+      "Tensors outside of this process's memory, under keys of 32 bytes; every read "
+      "is verified.\n\n"
+      "Errors   A miss is none, and so is whatever cannot be read or is not what was "
+      "stored.\n"
+      "Threads  Any. The GIL is released while a device or a network works.")
+      .def("put", &PyTier::put, nb::arg("key"), nb::arg("tensors"), nb::arg("cost_seconds") = 0.0,
            "Takes a copy of a tensor or a list of them. False: it was not taken in; stats() says "
            "why.")
-      .def("get", &PyDiskTier::get, nb::arg("key"),
+      .def("get", &PyTier::get, nb::arg("key"),
            nb::sig("def get(self, key: bytes) -> tuple[Tensor, ...] | None"),
            "A verified copy, or None.")
-      .def("get_into", &PyDiskTier::get_into, nb::arg("key"), nb::arg("buffer").noconvert(),
+      .def("get_into", &PyTier::get_into, nb::arg("key"), nb::arg("buffer").noconvert(),
            nb::sig("def get_into(self, key: bytes, buffer: object) -> bool"),
            "The same into a writable, C-contiguous buffer of exactly as many bytes. False: it is "
            "untouched.")
-      .def("may_hold", &PyDiskTier::may_hold, nb::arg("key"), "A hint without I/O.")
-      .def("erase", &PyDiskTier::erase, nb::arg("key"),
-           "Once it returned the entry never comes back.")
-      .def("flush", &PyDiskTier::flush, "What was put before is safe from a power failure.")
-      .def("close", &PyDiskTier::close, "Twice is fine.")
-      .def("stats", &PyDiskTier::stats, nb::sig("def stats(self) -> dict[str, int | str]"))
+      .def("may_hold", &PyTier::may_hold, nb::arg("key"),
+           "A hint without I/O. False: a get would find nothing.")
+      .def("holds", &PyTier::holds, nb::arg("key"),
+           "Whether it is known, without I/O, to be there. Of servers others know more: find_out.")
+      .def("find_out", &PyTier::find_out, nb::arg("keys"),
+           "Asks which of these are there, if that is not known, so that may_hold() tells them "
+           "apart for a while.")
+      .def("erase", &PyTier::erase, nb::arg("key"),
+           "Once it returned the entry never comes back.\n\nUnavailable: that is not certain.")
+      .def("flush", &PyTier::flush,
+           "What was put before is found, on a disk also after a power failure.")
+      .def("close", &PyTier::close, "Twice is fine. A stack keeps what it stands on open.")
+      .def("stats", &PyTier::stats, nb::sig("def stats(self) -> dict[str, int | str]"))
       .def(
-          "__enter__", [](nb::object self) { return self; },
-          nb::sig("def __enter__(self) -> DiskTier"))
+          "__enter__", [](nb::object self) { return self; }, nb::sig("def __enter__(self) -> Tier"))
       .def(
-          "__exit__", [](PyDiskTier& self, nb::handle, nb::handle, nb::handle) { self.close(); },
+          "__exit__", [](PyTier& self, nb::handle, nb::handle, nb::handle) { self.close(); },
           nb::arg().none(), nb::arg().none(), nb::arg().none());
-}
-
-/// A policy and the places that it knows, so that no call can name one that is not there.
-class PyPolicy {
- public:
-  explicit PyPolicy(const std::string& name) : policy_(or_raise(make_policy(name))) {}
-
-  std::uint32_t insert(std::uint64_t bytes, double cost_seconds, std::uint64_t key) {
-    std::uint32_t index = static_cast<std::uint32_t>(slots_.size());
-    if (free_.empty()) {
-      slots_.push_back({});
-    } else {
-      index = free_.back();
-      free_.pop_back();
-    }
-    Slot& slot = slots_[index];
-    slot.present = true;
-    slot.parked = false;
-    ++slot.generation;
-    policy_->insert({index, slot.generation},
-                    {.bytes = Bytes(bytes),
-                     .cost = Duration(static_cast<std::int64_t>(cost_seconds * 1e9)),
-                     .key = key});
-    return index;
-  }
-  void touch(std::uint32_t index) { policy_->touch(id(index)); }
-  void begin_request(double now_seconds) {
-    const Duration now(static_cast<std::int64_t>(now_seconds * 1e9));
-    now_ = std::max(now_, now);
-    policy_->begin_request({.now = now_});
-  }
-  void erase(std::uint32_t index, bool evicted) {
-    policy_->erase(id(index), evicted ? Leaving::kEvicted : Leaving::kErased);
-    slots_[index].present = false;
-    free_.push_back(index);
-  }
-  void park(std::uint32_t index) {
-    const SlotId slot = id(index);
-    if (!std::exchange(slots_[index].parked, true)) policy_->park(slot);
-  }
-  void unpark(std::uint32_t index) {
-    const SlotId slot = id(index);
-    if (std::exchange(slots_[index].parked, false)) policy_->unpark(slot);
-  }
-  std::optional<std::uint32_t> victim() {
-    const std::optional<SlotId> slot = policy_->victim();
-    return slot.has_value() ? std::optional(slot->index) : std::nullopt;
-  }
-
- private:
-  struct Slot {
-    std::uint32_t generation = 0;
-    bool present = false;
-    bool parked = false;
-  };
-  [[nodiscard]] SlotId id(std::uint32_t index) const {
-    if (index >= slots_.size() || !slots_[index].present) {
-      raise(ErrorCode::kNotFound, "there is no entry " + std::to_string(index));
-    }
-    return {index, slots_[index].generation};
-  }
-
-  std::unique_ptr<EvictionPolicy> policy_;
-  std::vector<Slot> slots_;
-  std::vector<std::uint32_t> free_;
-  Duration now_{0};
-};
-
-void bind_policy(nb::module_& module) {
-  nb::class_<PyPolicy>(module, "EvictionPolicy",
-                       "Which entry leaves first: one of the library's policies by name.\n\n"
-                       "Threads  Any: each call is one step under the GIL.")
-      .def(nb::init<const std::string&>(), nb::arg("name") = "worth")
-      .def("insert", &PyPolicy::insert, nb::arg("bytes"), nb::arg("cost_seconds"),
-           nb::arg("key") = 0,
-           "A new entry; returns its number. cost_seconds: what a hit saves. key: names the "
-           "content, so that it\nis known again when it comes back; 0: not known.")
-      .def("begin_request", &PyPolicy::begin_request, nb::arg("now_seconds"),
-           "What follows up to the next call is of one request.")
-      .def("touch", &PyPolicy::touch, nb::arg("entry"), "The entry was used.")
-      .def("erase", &PyPolicy::erase, nb::arg("entry"), nb::arg("evicted"),
-           "The entry is gone; its number is used again.")
-      .def("park", &PyPolicy::park, nb::arg("entry"), "The entry cannot leave now.")
-      .def("unpark", &PyPolicy::unpark, nb::arg("entry"), "It can.")
-      .def("victim", &PyPolicy::victim, "The entry that should leave first. None: all are parked.");
-  module.def(
-      "policy_names",
-      [] {
-        std::vector<std::string> names;
-        for (const std::string_view name : policy_names()) names.emplace_back(name);
-        return names;
-      },
-      "What EvictionPolicy and the caches take, the default first.");
 }
 
 }  // namespace
 
+std::shared_ptr<Tier> tier_of(nb::handle object) {
+  const TierPtr store = nb::cast<const PyTier&>(object).open();
+  return {store, store->tier};
+}
+
 void bind_tiers(nb::module_& module) {
-  bind_disk(module);
-  bind_policy(module);
+  bind_tier(module);
+  nb::class_<PyDiskTier, PyTier>(
+      module, "DiskTier",
+      "A tier in a folder on disk, with a hard cap.\n\n"
+      "Errors   Unavailable: the folder cannot be used, or another process uses it.")
+      .def(nb::init<const std::string&, std::uint64_t, std::uint64_t, const std::string&,
+                    const std::optional<std::string>&>(),
+           nb::arg("folder"), nb::kw_only(), nb::arg("capacity_bytes"),
+           nb::arg("memory_bytes") = 256ULL << 20U, nb::arg("holds") = "encoder_output",
+           nb::arg("encrypt_key_file") = nb::none(),
+           "memory_bytes: for what is on its way to the disk (16 MiB) and for what was read and is "
+           "held.\nholds: encoder_output or prefix_kv. encrypt_key_file: AES-256-GCM with the key "
+           "in "
+           "this file\n(`openssl rand -hex 32`, mode 0600).");
+  nb::class_<PyRemoteTier, PyTier>(
+      module, "RemoteTier",
+      "A tier on servers of Redis or Valkey, alone or a cluster, shared by processes and machines "
+      "(docs/remote.md).\n\n"
+      "Errors   InvalidArgument: the address. Servers that cannot be reached are no error: their "
+      "keys miss\n"
+      "         at once, puts are refused, stats()['trouble'] says why.\n"
+      "Time     Every call ends: see timeout_seconds.")
+      .def(nb::init<const std::string&, const std::string&, const std::string&, double, double,
+                    double, std::uint64_t, const std::optional<std::string>&>(),
+           nb::arg("url"), nb::kw_only(), nb::arg("password") = "",
+           nb::arg("holds") = "encoder_output", nb::arg("ttl_seconds") = 86'400.0,
+           nb::arg("patience_seconds") = 0.0, nb::arg("timeout_seconds") = 0.05,
+           nb::arg("memory_bytes") = 256ULL << 20U, nb::arg("encrypt_key_file") = nb::none(),
+           "url: redis://[user@]host:port[,host:port…]. ttl_seconds: then servers forget it. "
+           "patience_seconds: how\nlong a put waits for the 64 MiB of copies on their way. "
+           "timeout_seconds: of a call, and a second more for each\n50 MiB; four times that to "
+           "connect. "
+           "memory_bytes: for what was read and is held.");
+  nb::class_<PyTierStack, PyTier>(
+      module, "TierStack",
+      "Tiers as one, the nearest first: what a farther one gave is put into the nearer ones.")
+      .def(nb::init<const std::vector<PyTier*>&, std::uint64_t>(), nb::arg("tiers"), nb::kw_only(),
+           nb::arg("memory_bytes") = 256ULL << 20U, "memory_bytes: for what was read and is held.");
   module.def(
       "checksum",
       [](nb::handle data) {

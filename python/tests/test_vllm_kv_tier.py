@@ -177,6 +177,12 @@ def test_a_disk_tier_keeps_tensors_and_refuses_in_words(tmp_path: Path) -> None:
     key, other = bytes(32), b"\1" * 32
     with ai.DiskTier(str(tmp_path), capacity_bytes=1 << 25) as tier:
         assert tier.put(key, [np.arange(6, dtype=np.float32).reshape(2, 3), np.zeros(0, np.int8)])
+        for odd in (np.arange(5), np.full(9, 7, np.uint8), np.zeros(0, np.float32), np.array(3, np.float16)):
+            assert tier.put(other, odd), "alone, and no multiple of 64 bytes"
+            tier.flush()
+            alone = tier.get(other)
+            assert alone is not None and np.array_equal(np.asarray(alone[0]), odd)
+        tier.erase(other)
         tier.flush()
         found = tier.get(key)
         assert found is not None

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Encoder outputs in host memory and on disk, for vLLM's EC connector seam, with leases at look-up.
+"""Encoder outputs in host memory, on disk and on servers, for vLLM's EC connector seam, with leases at look-up.
 
 Scheduler  has_cache_item() takes a lease before it promises anything, so that what the same step evicts cannot be
            what it promised. Leases that come to nothing are released when the step's metadata is built; the others
            when the workers say that they have loaded.
 Workers    Rank 0 copies what is newly encoded into the shared folder; every rank loads what was promised.
-Disk       The scheduler's process keeps what was saved on disk, and brings it back before it promises it.
+Below      The scheduler's process keeps what was saved on disk and on servers, and brings it back before it promises it.
+           So what one machine encodes no other does that shares the servers, unless at the same time.
 Keys       Item, model, revision, dtype and the weights' epoch: nothing has to be cleared after a weight update.
 
 Settings (ec_connector_extra_config): folder (default /dev/shm/afterimage), host_bytes (4 GiB), disk_folder and
-disk_bytes (none), weights_epoch, wait_seconds (2.0: how long a request is deferred for a read from disk).
+disk_bytes (none), remote (none: redis://host:port), remote_timeout (0.05 seconds a call), secret_file (32 bytes that
+all who share have), encrypt_key_file, weights_epoch, wait_seconds (2.0: how long a request is deferred for a read from disk or servers).
 """
 
 from __future__ import annotations
@@ -22,9 +24,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from afterimage._core import DiskTier, Namespace
+from afterimage._core import Namespace
 from afterimage.errors import Unavailable
 from afterimage.vllm.bases import ECConnectorBase, ECConnectorMetadata, ECConnectorRole, model_of
+from afterimage.vllm.below import Below, open_below, secret_in
 from afterimage.vllm.shared_files import Lease, SharedFiles
 
 _log = logging.getLogger(__name__)
@@ -62,9 +65,18 @@ class ECConnector(ECConnectorBase):
         self._wait_seconds = float(settings.get("wait_seconds", 2.0))
         self._spaces: dict[str, Namespace] = {}
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="afterimage-ec")
-        self._disk: DiskTier | None = None
-        if role == ECConnectorRole.SCHEDULER and settings.get("disk_folder"):
-            self._disk = DiskTier(str(settings["disk_folder"]), capacity_bytes=int(settings.get("disk_bytes", 64 << 30)))
+        self._secret = secret_in(settings.get("secret_file"))
+        self._below: Below | None = None
+        if role == ECConnectorRole.SCHEDULER:
+            self._below = open_below(
+                settings.get("disk_folder"),
+                int(settings.get("disk_bytes", 64 << 30)),
+                settings.get("remote"),
+                memory_bytes=256 << 20,
+                holds="encoder_output",
+                encrypt_key_file=settings.get("encrypt_key_file"),
+                remote_timeout=float(settings.get("remote_timeout", 0.05)),
+            )
         # Of the scheduler: promised in this step, on their way to the workers, coming from disk.
         self._promised: dict[str, Lease] = {}
         self._loads: dict[str, Lease] = {}
@@ -76,8 +88,8 @@ class ECConnector(ECConnectorBase):
 
     def shutdown(self) -> None:
         self._threads.shutdown(wait=True)
-        if self._disk is not None:
-            self._disk.close()
+        if self._below is not None:
+            self._below.close()
         self._files.close()
 
     # Identity.
@@ -92,7 +104,7 @@ class ECConnector(ECConnectorBase):
         space = self._spaces.get(epoch)
         if space is None:
             name, revision, dtype, quantization = self._model
-            space = Namespace(name, name, weights_epoch=epoch, adapter=f"{revision}/{dtype}/{quantization}")
+            space = Namespace(name, name, weights_epoch=epoch, adapter=f"{revision}/{dtype}/{quantization}", secret=self._secret)
             self._spaces = {epoch: space}
         return space.derive("afterimage/vllm-item/1", {"identifier": identifier})
 
@@ -112,8 +124,8 @@ class ECConnector(ECConnectorBase):
         return True
 
     def ensure_cache_available(self, request: Any, num_computed_tokens: int) -> bool:
-        """Defers a request while what it needs is read from disk, for wait_seconds at most."""
-        if self._disk is None or not self.is_consumer:
+        """Defers a request while what it needs is looked for below, for wait_seconds at most."""
+        if self._below is None or not self.is_consumer:
             return True
         epoch, ready = self._epoch(), True
         for feature in request.mm_features:
@@ -141,7 +153,7 @@ class ECConnector(ECConnectorBase):
     def update_connector_output(self, connector_output: Any) -> None:
         loaded = connector_output.finished_recving or set()
         self._release(lambda _, identifier: identifier in loaded)
-        if self._disk is not None:
+        if self._below is not None:
             epoch = self._epoch()
             for identifier in connector_output.finished_sending or ():
                 self._threads.submit(self._keep, self._key(identifier, epoch))
@@ -156,12 +168,12 @@ class ECConnector(ECConnectorBase):
         self._loading = [each for each in self._loading if not done(each[0], each[1])]
 
     def _promote(self, key: bytes) -> bool:
-        """Whether it is worth waiting for: on its way from disk, and not for too long."""
+        """Whether it is worth waiting for: on its way from below, and not for too long."""
         name, now = key.hex(), time.monotonic()
-        if self._disk is None or self._files.holds(name):
+        if self._below is None or self._files.holds(name):
             return False
         if name not in self._promotions:
-            if not self._disk.may_hold(key):
+            if self._below.has(key) is False:
                 return False
             self._promotions = {each: known for each, known in self._promotions.items() if now - known[0] < _PATIENCE_SECONDS}
             self._promotions[name] = (now, self._threads.submit(self._bring_up, key))
@@ -169,19 +181,19 @@ class ECConnector(ECConnectorBase):
         return not coming.done() and now - began < self._wait_seconds
 
     def _bring_up(self, key: bytes) -> None:
-        assert self._disk is not None
-        if (found := self._disk.get(key)) is not None:
+        assert self._below is not None
+        if (found := self._below.tier.get(key)) is not None:
             dtype, shape, data = found
             self._files.put(
                 key.hex(), bytes(memoryview(dtype)).decode(), tuple(memoryview(shape).tolist()), memoryview(data)
             )
 
     def _keep(self, key: bytes) -> None:
-        assert self._disk is not None
-        if self._disk.may_hold(key) or (lease := self._files.lease(key.hex())) is None:
+        assert self._below is not None
+        if self._below.tier.holds(key) or (lease := self._files.lease(key.hex())) is None:
             return
         if (tensor := self._files.load(lease)) is not None:
-            self._disk.put(key, [tensor.dtype.encode(), _extents(tensor.shape), tensor.data])
+            self._below.tier.put(key, [tensor.dtype.encode(), _extents(tensor.shape), tensor.data])
         self._files.release(lease)
 
     # Workers.

@@ -8,12 +8,16 @@ from pathlib import Path
 from typing import Any
 
 
-def launch_settings(folder: str, *, host_bytes: int, disk_bytes: int, weights_epoch: str = "") -> dict[str, Any]:
+def launch_settings(folder: str, *, host_bytes: int, disk_bytes: int, weights_epoch: str = "", remote: str = "", secret_file: str = "") -> dict[str, Any]:
     """Keyword arguments for vllm.LLM: encoder outputs and KV on disk below `folder`, in host memory before that.
+
+    With remote (redis://[user@]host:port; the password in AFTERIMAGE_REMOTE_PASSWORD) also on servers, for all machines
+    that have the same secret_file.
 
     host_bytes is for KV and for encoder outputs each, disk_bytes likewise. For `vllm serve` the same as JSON:
     --ec-manager-config, --ec-transfer-config, --kv-transfer-config.
     """
+    shared = {"remote": remote, "secret_file": secret_file} if remote else {}
     return {
         "ec_manager_config": {"encoder_cache_manager_cls": "afterimage.vllm.EncoderCacheManager"},
         "ec_transfer_config": {
@@ -25,6 +29,7 @@ def launch_settings(folder: str, *, host_bytes: int, disk_bytes: int, weights_ep
                 "disk_folder": str(Path(folder) / "encoder-outputs"),
                 "disk_bytes": disk_bytes,
                 "weights_epoch": weights_epoch,
+                **shared,
             },
         },
         "kv_transfer_config": {
@@ -42,6 +47,7 @@ def launch_settings(folder: str, *, host_bytes: int, disk_bytes: int, weights_ep
                         "folder": str(Path(folder) / "kv"),
                         "capacity_bytes": disk_bytes,
                         "weights_epoch": weights_epoch,
+                        **shared,
                     }
                 ],
             },

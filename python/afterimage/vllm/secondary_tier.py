@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""KV blocks on disk behind vLLM's tiering seam: a hard cap, checksums on every read, safe restarts.
+"""KV blocks on disk and on servers behind vLLM's tiering seam: a hard cap, checksums on every read, safe restarts.
 
     "secondary_tiers": [{"type": "SecondaryTier", "module_path": "afterimage.vllm",
-                         "folder": "/var/cache/afterimage/kv", "capacity_bytes": 68719476736}]
+                         "folder": "/var/cache/afterimage/kv", "capacity_bytes": 68719476736,
+                         "remote": "redis://10.0.0.5:6379", "secret_file": "/etc/afterimage/secret"}]
+
+Either of folder and remote may be left out. Without remote a look-up is an answer at once; with it vLLM is told to ask
+again while servers are asked about a block that nobody here has seen.
 
 Keys     vLLM's block hash and group under the model, its dtypes, layout, parallelism, the bytes of a block and the
          weights' epoch (setting weights_epoch): another model's folder, or yesterday's, never serves.
 Errors   A block that cannot be read, or is not what was stored, fails its job's keys and nothing else.
-Threads  vLLM's scheduler calls; a few threads of the tier's own wait for the disk.
+Threads  vLLM's scheduler calls; a few threads of the tier's own wait for disk and servers.
 """
 
 from __future__ import annotations
@@ -19,9 +23,10 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from queue import SimpleQueue
 from typing import Any
 
-from afterimage._core import DiskTier, Namespace
+from afterimage._core import Namespace
 from afterimage.errors import InvalidArgument
 from afterimage.vllm.bases import JobResult, LookupResult, RequestOffloadingContext, SecondaryTierManager, model_of
+from afterimage.vllm.below import open_below, secret_in
 
 try:
     from vllm.v1.kv_offload.base import Medium as _Medium
@@ -67,10 +72,14 @@ class SecondaryTier(SecondaryTierManager):
         offloading_spec: Any,
         primary_kv_view: memoryview,
         tier_type: str,
-        folder: str,
-        capacity_bytes: int,
+        folder: str | None = None,
+        capacity_bytes: int = 0,
         weights_epoch: str = "",
         threads: int = 4,
+        remote: str | None = None,
+        secret_file: str | None = None,
+        encrypt_key_file: str | None = None,
+        remote_timeout: float = 0.05,
         **newer: Any,
     ) -> None:
         """newer: what later versions of vLLM hand to their base class (backpressure_detector)."""
@@ -83,9 +92,22 @@ class SecondaryTier(SecondaryTierManager):
         self._row = strides[0]
         self._blocks = primary_kv_view.cast("B") if primary_kv_view.nbytes else primary_kv_view
         layout = _layout_of(offloading_spec)
-        self._space = Namespace(layout["model"], layout["model"], weights_epoch=weights_epoch)
+        self._space = Namespace(layout["model"], layout["model"], weights_epoch=weights_epoch, secret=secret_in(secret_file))
         self._fields: dict[str, str | int | bytes] = {**layout, "block_bytes": self._row}
-        self._disk = DiskTier(folder, capacity_bytes=capacity_bytes, memory_bytes=(threads + 1) * self._row + (64 << 20), holds="prefix_kv")
+        memory = (threads + 1) * self._row + (64 << 20)
+        below = open_below(
+            folder,
+            capacity_bytes,
+            remote,
+            memory_bytes=memory,
+            holds="prefix_kv",
+            encrypt_key_file=encrypt_key_file,
+            remote_timeout=remote_timeout,
+        )
+        if below is None:
+            raise InvalidArgument("expected a folder, or remote servers, or both: there is nowhere to keep blocks")
+        self._below, self._tier = below, below.tier
+        self._asking: set[bytes] = set()
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="afterimage-kv")
         self._finished: SimpleQueue[Any] = SimpleQueue()
         self._running: set[Future[None]] = set()
@@ -99,9 +121,18 @@ class SecondaryTier(SecondaryTierManager):
 
     def lookup(self, key: bytes, req_context: Any = None) -> Any:
         ours = self._key(key)
-        if self._disk.may_hold(ours):
+        known = self._below.has(ours)
+        if known:
             return LookupResult.HIT
-        return LookupResult.RETRY if ours in self._storing else LookupResult.MISS
+        if known is None:
+            self._ask(ours)
+        return LookupResult.RETRY if known is None or ours in self._storing else LookupResult.MISS
+
+    def _ask(self, key: bytes) -> None:
+        if key not in self._asking:
+            self._asking.add(key)
+            future = self._threads.submit(self._below.find_out, key)
+            future.add_done_callback(lambda _: self._asking.discard(key))
 
     def submit_store(self, job_metadata: Any) -> None:
         keys = [self._key(key) for key in job_metadata.keys]
@@ -121,8 +152,8 @@ class SecondaryTier(SecondaryTierManager):
         began, kept = time.monotonic(), 0
         try:
             for key, block in zip(keys, blocks, strict=True):
-                kept += self._disk.may_hold(key) or self._disk.put(key, self._block(block))
-            self._disk.flush()  # what is reported stored is found
+                kept += self._tier.holds(key) or self._tier.put(key, self._block(block))
+            self._tier.flush()  # what is reported stored is found
         except Exception:
             kept = 0
         finally:
@@ -133,7 +164,7 @@ class SecondaryTier(SecondaryTierManager):
         began, loaded = time.monotonic(), []
         try:
             for name, key, block in zip(names, keys, blocks, strict=True):
-                if self._disk.get_into(key, self._block(block)):
+                if self._tier.get_into(key, self._block(block)):
                     loaded.append(name)
         finally:
             whole = len(loaded) == len(keys)
@@ -151,7 +182,7 @@ class SecondaryTier(SecondaryTierManager):
         return bool(self._running) or not self._finished.empty()
 
     def touch(self, keys: Collection[bytes], req_context: Any = None) -> None:
-        """The disk evicts whole segments by when they were last read."""
+        """The disk evicts whole segments by when they were last read, servers as they are set up."""
 
     def on_new_request(self, req_context: Any) -> Any:
         return RequestOffloadingContext()
@@ -161,4 +192,4 @@ class SecondaryTier(SecondaryTierManager):
 
     def shutdown(self) -> None:
         self._threads.shutdown(wait=True)
-        self._disk.close()
+        self._below.close()

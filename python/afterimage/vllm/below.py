@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Afterimage authors
+"""What is below host memory: a disk, servers that machines share, or both."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from afterimage._core import DiskTier, RemoteTier, Tier, TierStack
+from afterimage.errors import InvalidArgument
+
+_PASSWORD = "AFTERIMAGE_REMOTE_PASSWORD"
+_PATIENCE_SECONDS = 5.0  # of threads that have nothing else to do
+
+
+@dataclass(frozen=True)
+class Below:
+    """A disk, servers, or both as one."""
+
+    tier: Tier
+    disk: Tier | None
+    servers: Tier | None
+
+    def has(self, key: bytes) -> bool | None:
+        """Without I/O. None: only the servers know; find_out() asks them."""
+        if self.disk is not None and self.disk.may_hold(key):
+            return True
+        if self.servers is None or not self.servers.may_hold(key):
+            return False
+        return self.servers.holds(key) or None
+
+    def close(self) -> None:
+        for tier in (self.tier, self.disk, self.servers):
+            if tier is not None:
+                tier.close()
+
+    def find_out(self, key: bytes) -> None:
+        if self.servers is not None:
+            self.servers.find_out([key])
+
+
+def open_below(
+    disk: str | None,
+    disk_bytes: int,
+    remote: str | None,
+    *,
+    memory_bytes: int,
+    holds: str,
+    encrypt_key_file: str | None = None,
+    remote_timeout: float = 0.05,
+) -> Below | None:
+    """None: neither is wanted. remote: redis://[user@]host:port[,...]; the password is AFTERIMAGE_REMOTE_PASSWORD's."""
+    near: Tier | None = None
+    far: Tier | None = None
+    if disk:
+        near = DiskTier(disk, capacity_bytes=disk_bytes, memory_bytes=memory_bytes, holds=holds, encrypt_key_file=encrypt_key_file)
+    if remote:
+        far = RemoteTier(
+            remote,
+            password=os.environ.get(_PASSWORD, ""),
+            holds=holds,
+            patience_seconds=_PATIENCE_SECONDS,
+            timeout_seconds=remote_timeout,
+            memory_bytes=memory_bytes,
+            encrypt_key_file=encrypt_key_file,
+        )
+    tiers = [tier for tier in (near, far) if tier is not None]
+    if not tiers:
+        return None
+    return Below(tiers[0] if len(tiers) == 1 else TierStack(tiers, memory_bytes=memory_bytes), near, far)
+
+
+def secret_in(path: str | None) -> bytes:
+    """32 bytes that all who share have; without them who runs the servers can tell what a key is of."""
+    if not path:
+        return bytes(32)
+    secret = Path(path).read_bytes()
+    if len(secret) != 32:
+        raise InvalidArgument(f"expected 32 bytes in the secret file {path}, got {len(secret)}: head -c 32 /dev/urandom > {path}")
+    return secret

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Afterimage authors
+"""Servers that machines share: alone, below the encoder cache, and behind vLLM's seams."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import afterimage as ai
+import numpy as np
+import pytest
+from afterimage.vllm import SecondaryTier, launch_settings
+from afterimage.vllm.bases import LookupResult
+from test_vllm_ec_connector import Engine, output
+from test_vllm_kv_tier import BLOCK_BYTES, BLOCKS, finished, job, spec
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "testing"))
+import redis_cluster  # noqa: E402
+
+KEY, OTHER = bytes(32), b"\1" * 32
+
+
+@pytest.fixture
+def servers() -> Iterator[Any]:
+    if not redis_cluster.installed():
+        pytest.skip("there is no redis-server: scripts/install-deps.sh test")
+    with redis_cluster.Servers() as running:
+        yield running
+
+
+def patient(url: str, **settings: Any) -> ai.RemoteTier:
+    """A machine that others use is late."""
+    return ai.RemoteTier(url, timeout_seconds=20, **settings)
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < end, "it never came to hold"
+        time.sleep(0.005)
+
+
+def test_what_one_puts_another_finds_bit_for_bit(servers: Any) -> None:
+    rows = np.random.default_rng(1).standard_normal((3, 700_000)).astype(np.float32)  # several chunks
+    with patient(servers.url, patience_seconds=5) as one, patient(servers.url) as another:
+        assert isinstance(one, ai.Tier)
+        assert one.put(KEY, [rows, np.zeros((0, 8), np.float16)])
+        one.flush()
+        found = another.get(KEY)
+        assert found is not None
+        assert np.asarray(found[0]).tobytes() == rows.tobytes()
+        assert found[1].shape == (0, 8)
+        assert another.get(OTHER) is None
+        another.erase(KEY)
+        another.find_out([KEY])
+        assert not another.may_hold(KEY)
+    assert np.asarray(found[0])[0, 0] == rows[0, 0]
+    with pytest.raises(ai.errors.InvalidArgument, match="closed"):
+        one.get(KEY)
+
+
+def test_only_who_has_the_key_can_read_or_make_an_entry(servers: Any, tmp_path: Path) -> None:
+    files = []
+    for name in ("ours", "theirs"):
+        files.append(tmp_path / name)
+        files[-1].write_text(name[0].encode().hex() * 32)
+        files[-1].chmod(0o600)
+    with patient(servers.url, encrypt_key_file=str(files[0])) as ours:
+        assert ours.put(KEY, np.full(9, 7, np.uint8))
+        ours.flush()
+        with patient(servers.url, encrypt_key_file=str(files[1])) as theirs, patient(servers.url) as plain:
+            assert theirs.get(KEY) is None
+            assert plain.put(OTHER, np.full(9, 7, np.uint8))
+            plain.flush()
+        found = ours.get(KEY)
+        assert found is not None and np.asarray(found[0]).sum() == 63
+        assert ours.get(OTHER) is None, "nobody sealed it"
+    files[1].chmod(0o644)
+    with pytest.raises(ai.errors.Unavailable, match="may read the keys"):
+        patient(servers.url, encrypt_key_file=str(files[1]))
+
+
+def test_servers_that_die_cost_hits_and_nothing_else(servers: Any) -> None:
+    with patient(servers.url) as tier:
+        assert tier.put(KEY, np.ones(9, np.uint8))
+        tier.flush()
+        servers[0].kill()
+        assert tier.get(KEY) is None
+        eventually(lambda: tier.get(KEY) is None and bool(tier.stats()["trouble"]))
+        with pytest.raises(ai.errors.Unavailable):
+            tier.erase(KEY)
+    with patient(servers.url) as tier:
+        assert tier.get(KEY) is None, "there is nobody from the start"
+
+
+def test_what_makes_no_sense_is_refused_in_words() -> None:
+    for url in ("", "http://127.0.0.1:1", "redis://"):
+        with pytest.raises(ai.errors.InvalidArgument):
+            ai.RemoteTier(url)
+    for seconds in (-1.0, float("nan"), 1e300):
+        with pytest.raises(ai.errors.InvalidArgument, match="ttl_seconds"):
+            ai.RemoteTier("redis://127.0.0.1:1", ttl_seconds=seconds)
+    with pytest.raises(ai.errors.InvalidArgument, match="a tier or more"):
+        ai.TierStack([])
+    with pytest.raises(ai.errors.InvalidArgument, match="None"):
+        ai.TierStack([None])  # type: ignore[list-item]
+    with pytest.raises(TypeError):
+        ai.TierStack([3])  # type: ignore[list-item]
+
+
+def test_a_stack_brings_up_what_a_farther_tier_gave(servers: Any, tmp_path: Path) -> None:
+    with patient(servers.url) as tier:
+        assert tier.put(KEY, np.arange(5))
+        tier.flush()
+    disk = ai.DiskTier(str(tmp_path / "disk"), capacity_bytes=1 << 25)
+    remote = patient(servers.url)
+    with ai.TierStack([disk, remote]) as stack:
+        disk.close()
+        remote.close()  # the stack keeps both
+        assert stack.get(KEY) is not None
+        stack.flush()
+        servers[0].kill()
+        stack_found = stack.get(KEY)
+        assert stack_found is not None and list(np.asarray(stack_found[0])) == [0, 1, 2, 3, 4]
+    kv = ai.DiskTier(str(tmp_path / "kv"), capacity_bytes=1 << 25, holds="prefix_kv")
+    with ai.DiskTier(str(tmp_path / "other"), capacity_bytes=1 << 25) as disk, pytest.raises(ai.errors.InvalidArgument, match="same kind"):
+        ai.TierStack([disk, kv])
+    kv.close()
+
+
+def test_an_encoder_cache_finds_what_another_process_encoded(servers: Any, space: ai.Namespace) -> None:
+    key = space.encoder_key(ai.content_digest(b"a cat"), ai.PreprocessRecipe("resize", width=224, height=224))
+
+    def encode() -> np.ndarray:
+        return np.full((4, 8), 3, np.float32)
+
+    def never() -> np.ndarray:
+        raise AssertionError("it was encoded by another")
+
+    with ai.EncoderCache(1 << 20, tier=patient(servers.url)) as one:
+        one.get_or_encode(key, encode)
+        one.flush()
+    with ai.EncoderCache(1 << 20, tier=patient(servers.url)) as another:
+        assert np.asarray(another.get_or_encode(key, never)[0]).sum() == 96
+        assert another.erase(key)
+    with ai.EncoderCache(1 << 20, tier=patient(servers.url)) as third, pytest.raises(AssertionError):
+        third.get_or_encode(key, never)
+    with pytest.raises(ai.errors.InvalidArgument, match="both"):
+        ai.EncoderCache(1 << 20, disk="/nowhere", tier=patient(servers.url))
+
+
+def kv_tier(blocks: np.ndarray, servers: Any, secret: Path, **settings: Any) -> SecondaryTier:
+    return SecondaryTier(spec(), memoryview(blocks), "SecondaryTier", remote=servers.url, remote_timeout=20.0, secret_file=str(secret), **settings)
+
+
+@pytest.mark.parametrize("with_disk", [False, True])
+def test_kv_blocks_of_one_engine_are_another_engines(servers: Any, tmp_path: Path, with_disk: bool) -> None:
+    secret = tmp_path / "secret"
+    secret.write_bytes(bytes(range(32)))
+    blocks = np.random.default_rng(1).integers(-128, 127, (BLOCKS, BLOCK_BYTES), np.int8)
+    first = blocks[0].copy()
+    one = kv_tier(blocks, servers, secret)
+    one.submit_store(job(1, [b"k0"], [0]))
+    assert finished(one)[1].success
+    disk = {"folder": str(tmp_path / "disk"), "capacity_bytes": 1 << 25} if with_disk else {}
+    another = kv_tier(blocks, servers, secret, **disk)
+    assert another.lookup(b"k0") == LookupResult.RETRY, "the servers are asked"
+    eventually(lambda: another.lookup(b"k0") != LookupResult.RETRY)
+    assert another.lookup(b"k0") == LookupResult.HIT
+    eventually(lambda: another.lookup(b"none") == LookupResult.MISS)
+    another.submit_load(job(2, [b"k0"], [5]))
+    assert finished(another)[2].success
+    assert (blocks[5] == first).all()
+    secret.write_bytes(bytes(32))
+    stranger = kv_tier(blocks, servers, secret)
+    eventually(lambda: stranger.lookup(b"k0") == LookupResult.MISS)
+    another._tier.flush()  # what was brought up to the disk, too
+    servers[0].kill()
+    eventually(lambda: stranger.lookup(b"k1") == LookupResult.MISS)
+    stranger.submit_store(job(3, [b"k1"], [0]))
+    assert not finished(stranger)[3].success
+    if with_disk:
+        blocks[6] = 0
+        another.submit_load(job(4, [b"k0"], [6]))
+        assert finished(another)[4].success, "it was brought up to the disk"
+        assert (blocks[6] == first).all()
+    for tier in (one, another, stranger):
+        tier.shutdown()
+    secret.write_bytes(bytes(33))
+    with pytest.raises(ai.errors.InvalidArgument, match=f"{secret}, got 33"):
+        kv_tier(blocks, servers, secret)
+    with pytest.raises(ai.errors.InvalidArgument, match="nowhere"):
+        SecondaryTier(spec(), memoryview(blocks), "SecondaryTier")
+
+
+def test_what_one_machine_encodes_another_loads(servers: Any, tmp_path: Path) -> None:
+    one = Engine(tmp_path / "one", remote=servers.url, remote_timeout=20.0)
+    one.step({"X": output(3)})
+    one.settle()
+    assert one.scheduler._below is not None
+    one.scheduler._below.tier.flush()
+    another = Engine(tmp_path / "another", remote=servers.url, remote_timeout=20.0)
+    request = SimpleNamespace(mm_features=[SimpleNamespace(identifier="X", mm_position=SimpleNamespace(offset=0, length=16))])
+    another.scheduler.ensure_cache_available(request, 0)
+    another.settle()
+    assert another.scheduler.ensure_cache_available(request, 0)
+    assert (another.step({"X": None})["X"] == 3).all()
+    one.close()
+    another.close()
+
+
+def test_launch_settings_name_the_servers_everywhere() -> None:
+    settings = launch_settings("/f", host_bytes=1, disk_bytes=2, remote="redis://h:1", secret_file="/s")
+    parts = [
+        settings["ec_transfer_config"]["ec_connector_extra_config"],
+        settings["kv_transfer_config"]["kv_connector_extra_config"]["secondary_tiers"][0],
+    ]
+    assert all(part["remote"] == "redis://h:1" and part["secret_file"] == "/s" for part in parts)
