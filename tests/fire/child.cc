@@ -47,8 +47,13 @@ void Child::signal(int number) const {
 }
 
 ChildEnd Child::kill() {
-  ::kill(pid_, SIGKILL);
+  if (!reaped_) ::kill(pid_, SIGKILL);
   return reap(std::chrono::minutes(1));
+}
+
+bool Child::ended() {
+  static_cast<void>(reap(Duration(0)));
+  return reaped_;
 }
 
 ChildEnd Child::wait(Duration patience) {
@@ -61,6 +66,7 @@ ChildEnd Child::wait(Duration patience) {
 }
 
 ChildEnd Child::reap(Duration patience) {
+  if (reaped_) return end_;
   const SystemClock clock;
   const Duration until = clock.now() + patience;
   Duration pause = std::chrono::microseconds(100);
@@ -68,9 +74,11 @@ ChildEnd Child::reap(Duration patience) {
     int status = 0;
     if (::waitpid(pid_, &status, WNOHANG) == pid_) {
       reaped_ = true;
-      return {.code = WIFEXITED(status) ? WEXITSTATUS(status) : 0,
+      end_ = {.code = WIFEXITED(status) ? WEXITSTATUS(status) : 0,
               .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0};
+      return end_;
     }
+    if (patience == Duration(0)) return {};
     std::this_thread::sleep_for(pause);
     pause = std::min<Duration>(pause * 2, std::chrono::milliseconds(2));
   } while (clock.now() < until);

@@ -38,6 +38,8 @@ class Child {
   void signal(int number) const;
   /// kill -9, and how it had ended if it was quicker.
   ChildEnd kill();
+  /// Whether it has ended; wait() tells at once how.
+  bool ended();
   /// Waits for it; kills it after `patience`.
   ChildEnd wait(Duration patience);
 
@@ -45,6 +47,7 @@ class Child {
   ChildEnd reap(Duration patience);
   pid_t pid_;
   bool reaped_ = false;
+  ChildEnd end_;
 };
 
 /// Memory that a child writes to and the parent still has when the child is gone.

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "afterimage/disk/segment_format.h"
+#include "afterimage/platform/fault_points.h"
 #include "afterimage/testing/log_story.h"
 #include "fire/fire.h"
 
@@ -116,6 +117,70 @@ class OpenSegment {
 
 }  // namespace
 
+namespace {
+
+/// A process ends after a replacement is safe and before what it replaced is buried; the next one
+/// needs room, and the segment with the replacement leaves.
+class UnburiedStory {
+ public:
+  /// Whether the older version is found again.
+  bool comes_back() {
+    const std::uint64_t older = 1;
+    const std::uint64_t newer = 2;
+    {
+      const auto log = open();
+      put(*log, 0, older, 20'000);
+      put(*log, 1, 0, 30'000);
+      static_cast<void>(log->commit());
+      put(*log, 0, newer, 30'000);
+      put(*log, 2, 0, 20'000);
+      FaultSite::find("commit.before.burial")->arm(FaultSite::Action::kFail, 1);
+      static_cast<void>(log->commit());
+      end();
+    }
+    disk_.restart();
+    {
+      const auto log = open();
+      set_up_ = finds(*log, 0, newer, 30'000) && finds(*log, 1, 0, 30'000);
+      put(*log, 3, 0, 30'000);
+      set_up_ = set_up_ && log->stats().evicted > 0;
+      end();
+    }
+    disk_.restart();
+    const auto log = open();
+    return finds(*log, 0, older, 20'000);
+  }
+  /// It went as it was meant to.
+  [[nodiscard]] bool set_up() const { return set_up_; }
+
+ private:
+  std::unique_ptr<SegmentLog> open() {
+    SegmentLogOptions options = testing::small_log(140_KiB);
+    options.commit_bytes = 4_MiB;  // only when it is asked to
+    return SegmentLog::open(std::make_unique<FakeBlockFolder>(disk_), options, memory_).value();
+  }
+  /// kill -9: not even the next operation is half done.
+  void end() {
+    disk_.fail(DiskFault::kCrash, 1);
+    static_cast<void>(disk_.next());
+  }
+  static void put(SegmentLog& log, std::uint64_t n, std::uint64_t version, std::size_t size) {
+    static_cast<void>(
+        log.append(testing::tier_key(n), {}, testing::tier_bytes(10 * n + version, size)));
+  }
+  bool finds(SegmentLog& log, std::uint64_t n, std::uint64_t version, std::size_t size) {
+    const auto found = log.read(testing::tier_key(n), memory_);
+    return found && *found &&
+           std::ranges::equal((*found)->bytes, testing::tier_bytes(10 * n + version, size));
+  }
+
+  FakeDisk disk_;
+  MemoryBudget memory_{4_MiB};
+  bool set_up_ = false;
+};
+
+}  // namespace
+
 Tally run_torn(const FireRun& run) {
   Tally tally;
   OpenSegment segment(run.seed);
@@ -174,6 +239,14 @@ Tally run_lost(const FireRun& run) {
     }
     run.tell(state + 1, states);
   }
+  UnburiedStory unburied;
+  ++tally.injected;
+  ++tally.detected;
+  ++tally.answers;
+  const bool came_back = unburied.comes_back();
+  tally.wrong += came_back ? 1 : 0;
+  tally.expect(!came_back, "a version that was replaced comes back when its successor is evicted");
+  tally.expect(unburied.set_up(), "the story of a record that is not buried goes another way");
   return tally;
 }
 

@@ -75,6 +75,7 @@ struct Row {
   /// Beginnings of the names of guards that it is meant to miss; others are tried with it after.
   std::vector<std::string_view> guards;
   bool makes_processes = false;
+  bool is_timed = false;  // nothing else of ours may run beside it
 };
 
 Tally run_kills(const FireRun& run);
@@ -95,6 +96,7 @@ Tally run_simulation(const FireRun& run);
 Tally run_history(const FireRun& run);
 Tally run_network(const FireRun& run);
 Tally run_cluster(const FireRun& run);
+Tally run_leases(const FireRun& run);
 
 /// In the order in which they run.
 std::span<const Row> rows();

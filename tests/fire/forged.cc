@@ -6,6 +6,7 @@
 
 #include "afterimage/memory/checksum.h"
 #include "afterimage/testing/forgeries.h"
+#include "fire/forged_remote.h"
 #include "fire/golden_segment.h"
 
 namespace afterimage::fire {
@@ -116,6 +117,18 @@ class Forger {
     golden_.disk.fail(DiskFault::kCrash, 1);
   }
 
+  /// A write that went to two places: before its own, where it ends another record, it is none.
+  void copies() {
+    for (std::size_t i = 1; i < GoldenSegment::kKeys; ++i) {
+      if (golden_.record(i).size() > golden_.record(i - 1).size()) continue;
+      golden_.restore();
+      // Without a footer, so that the segment is read through.
+      golden_.content().resize(golden_.records_end());
+      std::ranges::copy(golden_.record(i), at(i - 1).begin());
+      must_miss(i - 1, "a record in another's place");
+    }
+  }
+
  private:
   std::span<std::byte> at(std::size_t i) {
     return std::span(golden_.content())
@@ -190,15 +203,46 @@ Tally run_forged(const FireRun& run) {
     forger.footers();
     forger.versions();
     forger.order();
+    forger.copies();
     run.tell(n + 1, run.of(20, 1));
   }
+  forge_remote(tally);
+  forge_sealed(tally);
   return tally;
 }
+
+namespace {
+
+/// A file that was copied to another's name before one of its entries was erased.
+void copy_and_erase(const FireRun& run, Tally& tally) {
+  GoldenSegment golden(run.seed);
+  golden.restore();
+  auto copy = std::make_shared<testing::FakeDisk::File>();
+  copy->content = golden.segment();
+  {
+    const auto log = golden.open().value();
+    static_cast<void>(log->erase(golden.oracle.key(1)));
+    static_cast<void>(log->commit());
+  }
+  golden.disk.files()["segment-0000000000000000.afi"] = copy;
+  const auto log = golden.open().value();
+  MemoryBudget room(4_MiB);
+  const auto found = log->read(golden.oracle.key(1), room);
+  const bool came_back = found && *found;
+  ++tally.injected;
+  ++tally.answers;
+  tally.detected += came_back ? 0 : 1;
+  tally.wrong += came_back ? 1 : 0;
+  tally.expect(!came_back, "what was erased came back with a copy of its file");
+}
+
+}  // namespace
 
 /// A new segment lies where an older one lay: what stands behind its end is of an earlier life, of
 /// another segment or of another store, record for record at the places where ours would be.
 Tally run_stale(const FireRun& run) {
   Tally tally;
+  copy_and_erase(run, tally);
   Rng rng(run.seed);
   GoldenSegment golden(run.seed);
   GoldenSegment before(run.seed + 1);

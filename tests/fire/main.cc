@@ -7,9 +7,9 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
-#include <fstream>
 #include <iostream>
 #include <string>
+#include <thread>
 
 #include "afterimage/platform/terminal.h"
 #include "fire/matrix.h"
@@ -31,6 +31,7 @@ struct Call {
   unsigned threads = 40;
   std::uint64_t operations = 0;
   std::uint64_t soak = 0;
+  unsigned jobs = std::max(1U, std::thread::hardware_concurrency());
 };
 
 std::string kinds_text() {
@@ -78,21 +79,30 @@ int run_call(const Call& call) {
   if (call.soak > 0) return soak(run, std::chrono::seconds(call.soak)) ? 0 : 1;
   Matrix matrix{.seed = call.seed, .brief = call.brief};
   const Duration began = clock.now();
+  std::vector<const Row*> which;
   for (const Row& row : rows()) {
-    if (!is_chosen(call, row) || (call.proof && call.only.empty() && !call.markdown.size())) {
-      continue;
-    }
-    run.progress = progress_of(row.kind, clock);
-    const Duration start = clock.now();
-    Tally tally = row.run(run);
-    if (run.progress) fmt::print(stderr, "\r\x1b[K");
-    matrix.rows.push_back({.row = &row, .tally = std::move(tally), .took = clock.now() - start});
+    if (is_chosen(call, row)) which.push_back(&row);
   }
-  run.progress = nullptr;
-  if (call.proof) matrix.guards = prove(run, call.guard);
+  const bool proof_alone = call.proof && call.markdown.empty();
+  if (!proof_alone && which.size() == 1) {
+    run.progress = progress_of(which.front()->kind, clock);
+    Tally tally = which.front()->run(run);
+    if (run.progress) fmt::print(stderr, "\r\x1b[K");
+    run.progress = nullptr;
+    matrix.rows.push_back(
+        {.row = which.front(), .tally = std::move(tally), .took = clock.now() - began});
+  } else if (!proof_alone) {
+    matrix.rows = run_rows(run, which, call.jobs);
+  }
+  if (call.proof) {
+    matrix.guards = prove(run, {.guards = call.guard, .which = which, .jobs = call.jobs});
+  }
   matrix.took = clock.now() - began;
   std::cout << (call.json ? as_json(matrix) : as_table(matrix));
-  if (!call.markdown.empty()) std::ofstream(call.markdown) << as_markdown(matrix);
+  if (!call.markdown.empty() && !write_markdown(matrix, call.markdown)) {
+    fmt::print(stderr, "afterimage_fire: cannot write '{}'\n", call.markdown);
+    return 1;
+  }
   return matrix.fine() ? 0 : 1;
 }
 
@@ -109,11 +119,15 @@ int run_program(int argc, char** argv) {
   program.add_option("--seed", call.seed, "Another story; the same number tells the same one")
       ->capture_default_str();
   program.add_flag("--brief", call.brief, "Seconds instead of minutes");
-  program.add_flag("--proof", call.proof,
-                   "Take each guard away in turn, and see that a row fails; alone unless --only or "
-                   "--markdown asks for rows");
+  program.add_flag(
+      "--proof", call.proof,
+      "Take each guard away in turn, and see that a row (one of --only) fails; the rows "
+      "themselves are run with --markdown only");
   program.add_option("--guard", call.guard, "With --proof: those whose names begin so")
       ->type_name("NAME");
+  program.add_option("--jobs", call.jobs, "Rows or guards at a time, but for those that are timed")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 64));
   program.add_option("--threads", call.threads, "Of the rows that have many")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));
@@ -127,7 +141,10 @@ int run_program(int argc, char** argv) {
   program.add_flag("--trace", call.trace,
                    "With --only simulation: that seed alone, and every step of it");
   program.add_flag("--json", call.json, "For programs");
-  program.add_option("--markdown", call.markdown, "Write the report there, too")->type_name("FILE");
+  program
+      .add_option("--markdown", call.markdown,
+                  "Write the report there, too, between its marks if it has them")
+      ->type_name("FILE");
   program.footer(kinds_text());
   try {
     program.parse(argc, argv);

@@ -42,10 +42,24 @@ Duration percentile(std::vector<Duration> of, double p);
 std::string as_table(const Matrix& matrix);
 std::string as_json(const Matrix& matrix);
 std::string as_markdown(const Matrix& matrix);
+/// Between the marks that the file has for it; a file without them becomes just that. False: it
+/// cannot be written.
+bool write_markdown(const Matrix& matrix, const std::string& path);
+
+/// Runs rows in processes of their own, so many at a time; those that are timed, alone.
+std::vector<RowResult> run_rows(const FireRun& run, std::span<const Row* const> which,
+                                unsigned jobs);
+
+/// Which guards are taken away, and which rows have to notice.
+struct ProofOptions {
+  std::string guards;             // those whose names begin so
+  std::vector<const Row*> which;  // rows
+  unsigned jobs = 1;              // guards at a time
+};
 
 /// Takes each guard away in turn, in a process of its own, and runs rows in brief until one
 /// notices.
-std::vector<GuardResult> prove(const FireRun& run, const std::string& only);
+std::vector<GuardResult> prove(const FireRun& run, const ProofOptions& options);
 
 /// Everything, mixed, for so long; prints how much memory the process holds every minute.
 bool soak(const FireRun& run, Duration duration);

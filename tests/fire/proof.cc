@@ -6,7 +6,8 @@
 
 #include <cstdio>
 #include <cstring>
-#include <set>
+#include <list>
+#include <thread>
 
 #include "afterimage/platform/fault_points.h"
 #include "afterimage/platform/terminal.h"
@@ -19,13 +20,13 @@ namespace {
 using Words = std::array<char, 160>;
 
 /// Those that are meant to miss it first.
-std::vector<const Row*> rows_for(std::string_view guard) {
+std::vector<const Row*> rows_for(std::string_view guard, std::span<const Row* const> which) {
   std::vector<const Row*> first;
   std::vector<const Row*> then;
-  for (const Row& row : rows()) {
+  for (const Row* row : which) {
     const bool meant = std::ranges::any_of(
-        row.guards, [&](std::string_view name) { return guard.starts_with(name); });
-    (meant ? first : then).push_back(&row);
+        row->guards, [&](std::string_view name) { return guard.starts_with(name); });
+    (meant ? first : then).push_back(row);
   }
   first.insert(first.end(), then.begin(), then.end());
   return first;
@@ -49,35 +50,105 @@ std::string try_row(const FireRun& run, const Row& row, FaultSite* guard) {
   return "the process " + end.text();
 }
 
+/// What is tried in one process: a guard, or a row with all of them in place.
+struct Trial {
+  FaultSite* guard = nullptr;
+  std::vector<const Row*> which;
+  [[nodiscard]] bool is_timed() const { return which.front()->is_timed; }
+};
+
+/// What it says of it.
+struct Said {
+  std::size_t row;
+  Words how;
+};
+
+/// Trials side by side, those that are timed alone; `told` hears of each in its turn.
+class Trials {
+ public:
+  Trials(const FireRun& run, unsigned jobs) : run_(run), jobs_(jobs) {}
+
+  std::vector<GuardResult> run_all(const std::vector<Trial>& trials) {
+    const Shared<Said> said(trials.size());
+    for (const bool timed : {false, true}) {
+      for (std::size_t i = 0; i < trials.size(); ++i) {
+        if (trials[i].is_timed() != timed) continue;
+        while (under_way_.size() >= (timed ? 1 : jobs_)) reap();
+        tell(trials[i]);
+        under_way_.emplace_back([&, i] { return attempt(trials[i], said[i]); });
+      }
+      while (!under_way_.empty()) reap();
+    }
+    std::vector<GuardResult> results;
+    for (std::size_t i = 0; i < trials.size(); ++i) {
+      const std::string how = said[i].how.data();
+      results.push_back(
+          {.guard = trials[i].guard == nullptr ? "" : std::string(trials[i].guard->name()),
+           .caught_by = how.empty() ? "" : trials[i].which[said[i].row]->kind,
+           .how = how});
+    }
+    return results;
+  }
+
+ private:
+  int attempt(const Trial& trial, Said& said) const {
+    for (std::size_t i = 0; i < trial.which.size(); ++i) {
+      const std::string how = try_row(run_, *trial.which[i], trial.guard);
+      if (how.empty()) continue;
+      said.row = i;
+      std::strncpy(said.how.data(), how.c_str(), said.how.size() - 1);
+      break;
+    }
+    return 0;
+  }
+  void reap() {
+    const auto ended = std::ranges::find_if(under_way_, &Child::ended);
+    if (ended != under_way_.end()) {
+      under_way_.erase(ended);
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  }
+  static void tell(const Trial& trial) {
+    if (!standard_error_is_terminal()) return;
+    fmt::print(stderr, "\r{} without {}\x1b[K", trial.which.front()->kind,
+               trial.guard == nullptr ? "nothing" : trial.guard->name());
+  }
+
+  const FireRun& run_;
+  const unsigned jobs_;
+  std::list<Child> under_way_;
+};
+
 }  // namespace
 
-std::vector<GuardResult> prove(const FireRun& run, const std::string& only) {
+std::vector<GuardResult> prove(const FireRun& run, const ProofOptions& options) {
   FireRun brief = run;
   brief.brief = true;
   brief.progress = nullptr;
+  Trials trials(brief, options.jobs);
+  // Rows that fail with every guard in its place prove nothing.
+  std::vector<Trial> whole;
+  for (const Row* row : options.which) whole.push_back({.which = {row}});
+  const std::vector<GuardResult> baseline = trials.run_all(whole);
+  std::vector<const Row*> fit;
   std::vector<GuardResult> results;
-  std::set<std::string_view> unfit;  // rows that fail with every guard in its place prove nothing
-  for (const Row& row : rows()) {
-    const std::string how = try_row(brief, row, nullptr);
-    if (how.empty()) continue;
-    unfit.insert(row.kind);
-    results.push_back({.guard = std::string("none, and ") + row.kind + " fails", .how = how});
-  }
-  for (FaultSite* guard : FaultSite::all()) {
-    if (!guard->is_guard() || !guard->name().starts_with(only)) continue;
-    GuardResult result{.guard = std::string(guard->name())};
-    for (const Row* row : rows_for(guard->name())) {
-      if (standard_error_is_terminal()) {
-        fmt::print(stderr, "\r{} without {}\x1b[K", row->kind, guard->name());
-      }
-      if (unfit.contains(row->kind)) continue;
-      result.how = try_row(brief, *row, guard);
-      if (result.how.empty()) continue;
-      result.caught_by = row->kind;
-      break;
+  for (std::size_t i = 0; i < baseline.size(); ++i) {
+    const Row* const row = options.which[i];
+    if (baseline[i].how.empty()) {
+      fit.push_back(row);
+    } else {
+      results.push_back(
+          {.guard = std::string("none, and ") + row->kind + " fails", .how = baseline[i].how});
     }
-    results.push_back(std::move(result));
   }
+  std::vector<Trial> without;
+  for (FaultSite* guard : FaultSite::all()) {
+    if (fit.empty() || !guard->is_guard() || !guard->name().starts_with(options.guards)) continue;
+    without.push_back({.guard = guard, .which = rows_for(guard->name(), fit)});
+  }
+  std::vector<GuardResult> proved = trials.run_all(without);
+  results.insert(results.end(), proved.begin(), proved.end());
   if (standard_error_is_terminal()) fmt::print(stderr, "\r\x1b[K");
   return results;
 }

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "fire/matrix.h"
@@ -100,7 +102,7 @@ std::string as_table(const Matrix& matrix) {
     for (const GuardResult& guard : matrix.guards) {
       caught += guard.caught_by.empty() ? 0 : 1;
       text += guard.caught_by.empty()
-                  ? fmt::format("  {:<26} NOBODY NOTICED\n", guard.guard)
+                  ? fmt::format("  {:<26} NOBODY NOTICED {}\n", guard.guard, guard.how)
                   : fmt::format("  {:<26} {:<12} {}\n", guard.guard, guard.caught_by, guard.how);
     }
     text += fmt::format("{} of {} guards were missed when they were taken away\n", caught,
@@ -144,21 +146,9 @@ std::string as_json(const Matrix& matrix) {
 }
 
 std::string as_markdown(const Matrix& matrix) {
-  std::string text =
-      "# Under faults\n\n"
-      "Written by `make fire REPORT=docs/faults.md`; `build/fire/tests/fire/afterimage_fire "
-      "--help` "
-      "says what each row does. ";
-  text += fmt::format("Seed {}, {}, {} in all.\n\n", matrix.seed,
-                      matrix.brief ? "in brief" : "in full", time_text(matrix.took));
-  text +=
-      "*Injected* counts faults, or states after faults; *noticed* those that were refused, served "
-      "as a miss, reported or repaired; *answers* what was compared, byte by byte, with what may "
-      "be "
-      "answered; *wrong* answers that must not be given (other bytes, what was erased, an older "
-      "value after a newer); *lost* entries that were acknowledged as safe and are not there. "
-      "*<= at 95 %* is the share of such faults that may go wrong at most, with 95 % confidence, "
-      "when none of N did: the p with (1 - p)^N = 0.05, about 3/N.\n\n";
+  std::string text = fmt::format("Seed {}, {}, {} in all, {}.\n\n", matrix.seed,
+                                 matrix.brief ? "in brief" : "in full", time_text(matrix.took),
+                                 matrix.fine() ? "every bar met" : "**a bar was missed**");
   const std::vector<Line> lines = lines_of(matrix);
   for (std::size_t n = 0; n < lines.size(); ++n) {
     text += "|";
@@ -177,16 +167,34 @@ std::string as_markdown(const Matrix& matrix) {
     for (const std::string& bar : result.tally.missed) text += "  - **missed**: " + bar + "\n";
   }
   if (!matrix.guards.empty()) {
-    text +=
-        "\n## Each guard taken away\n\nA test that cannot fail proves nothing. Each check and step "
-        "that safety rests on was left out in turn (`--proof`), and the row named beside it "
-        "failed.\n\n| guard | missed by | how |\n|---|---|---|\n";
+    text += "\nEach guard taken away:\n\n| guard | missed by | how |\n|---|---|---|\n";
     for (const GuardResult& guard : matrix.guards) {
       text += fmt::format("| `{}` | {} | {} |\n", guard.guard,
                           guard.caught_by.empty() ? "**nobody**" : guard.caught_by, guard.how);
     }
   }
   return text;
+}
+
+bool write_markdown(const Matrix& matrix, const std::string& path) {
+  constexpr std::string_view kBegin = "<!-- faults: make fire REPORT=docs/faults.md -->\n";
+  constexpr std::string_view kEnd = "<!-- end of faults -->\n";
+  std::string text;
+  {
+    std::ifstream before(path);
+    text.assign(std::istreambuf_iterator<char>(before), {});
+  }
+  const std::size_t begin = text.find(kBegin);
+  const std::size_t end = text.find(kEnd);
+  const std::string part = std::string(kBegin) + as_markdown(matrix) + std::string(kEnd);
+  if (begin != std::string::npos && end != std::string::npos && begin < end) {
+    text.replace(begin, end + kEnd.size() - begin, part);
+  } else {
+    text = part;
+  }
+  std::ofstream file(path);
+  file << text;
+  return file.good();
 }
 
 }  // namespace afterimage::fire

@@ -125,9 +125,18 @@ class LongLife {
   std::atomic<std::uint64_t> operations_{0};
 };
 
-std::uint64_t median(std::vector<std::uint64_t> of) {
-  std::ranges::sort(of);
-  return of[of.size() / 2];
+/// Bytes more from one sample to the next: the median of the slopes of all pairs (Theil and Sen),
+/// which neither a few high samples nor a few low ones move.
+double slope(const std::vector<std::uint64_t>& samples) {
+  std::vector<double> slopes;
+  for (std::size_t j = 1; j < samples.size(); ++j) {
+    for (std::size_t i = 0; i < j; ++i) {
+      slopes.push_back((static_cast<double>(samples[j]) - static_cast<double>(samples[i])) /
+                       static_cast<double>(j - i));
+    }
+  }
+  std::ranges::sort(slopes);
+  return slopes[slopes.size() / 2];
 }
 
 }  // namespace
@@ -180,13 +189,12 @@ bool soak(const FireRun& run, Duration duration) {
     fmt::print("too short to say whether memory is flat\n");
     return false;
   }
-  const auto quarter = static_cast<long>(samples.size() / 4);
-  const std::uint64_t third = median({samples.end() - 2 * quarter, samples.end() - quarter});
-  const std::uint64_t last = median({samples.end() - quarter, samples.end()});
-  const double growth = 100.0 * (static_cast<double>(last) / static_cast<double>(third) - 1);
+  const std::vector warm(samples.begin() + static_cast<long>(samples.size() / 4), samples.end());
+  const double growth = 100.0 * slope(warm) * static_cast<double>(warm.size() - 1) /
+                        static_cast<double>(warm.front());
   fmt::print(
-      "{} rounds, {} operations; resident memory from the third quarter's median to the "
-      "last's: {:+.2f} % (bar: below 1 %)\n",
+      "{} rounds, {} operations; after a quarter to warm up, resident memory grew by {:+.2f} % to "
+      "the end (bar: below 1 %)\n",
       rounds, life.operations(), growth);
   return fine && growth < 1.0;
 }

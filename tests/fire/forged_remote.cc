@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+// Answers of servers that are whole and say something else: another's entry, other lengths, other
+// kinds, with good checksums; and commands that a server takes and does not obey.
+#include "fire/forged_remote.h"
+
+#include <cstring>
+
+#include "afterimage/memory/checksum.h"
+#include "afterimage/remote/manifest.h"
+#include "afterimage/remote/remote_tier.h"
+#include "afterimage/remote/testing/scripted_server.h"
+
+namespace afterimage::fire {
+
+using testing::Said;
+using testing::ScriptedServer;
+using testing::tier_bytes;
+using testing::tier_key;
+
+namespace {
+
+using namespace std::chrono_literals;
+using Words = ScriptedServer::Words;
+
+constexpr std::size_t kSmall = 700;
+constexpr std::size_t kLarge = 5'000;
+constexpr Bytes kChunk = 2_KiB;
+constexpr Bytes kLargest = 64_KiB;
+// Where a manifest says what: docs/formats/remote.md.
+constexpr std::size_t kVersionAt = 8;
+constexpr std::size_t kSizeAt = 12;
+constexpr std::size_t kSumAt = 16;
+constexpr std::size_t kKeyAt = 32;
+constexpr std::size_t kCostAt = 88;
+constexpr std::size_t kSumsAt = 100;
+
+EntryMeta meta_of(std::size_t size) {
+  return {.tensors = {{DType::kU8, Shape{size}}}, .cost = Duration(size)};
+}
+
+std::uint32_t word_at(const std::string& text, std::size_t at) {
+  std::uint32_t word = 0;
+  std::memcpy(&word, text.data() + at, sizeof word);
+  return word;
+}
+void set_word(std::string& text, std::size_t at, std::uint32_t word) {
+  std::memcpy(text.data() + at, &word, sizeof word);
+}
+/// As if whoever can make checksums had made it.
+void sign(std::string& text) {
+  std::memset(text.data() + kSumAt, 0, 8);
+  const auto manifest = std::as_bytes(std::span(text)).first(word_at(text, kSizeAt));
+  const std::uint64_t sum = short_checksum(manifest);
+  std::memcpy(text.data() + kSumAt, &sum, sizeof sum);
+}
+/// So many bytes more in a manifest, which then says so and is signed.
+void widen(std::string& text, std::size_t at, std::size_t bytes) {
+  text.insert(at, bytes, '\0');
+  set_word(text, kSizeAt, word_at(text, kSizeAt) + static_cast<std::uint32_t>(bytes));
+}
+
+std::string bulk(const std::string& text) {
+  return to_resp({.kind = RespKind::kBulk, .text = text});
+}
+/// What is in an answer that is a bulk.
+std::string text_of(const std::string& answer) {
+  const std::size_t begin = answer.find('\n') + 1;
+  return answer.substr(begin, answer.size() - begin - 2);
+}
+
+/// What stands under a name, said otherwise.
+struct ReplyForgery {
+  const char* name;
+  bool chunk;    // of a chunk; otherwise of what the manifest is in
+  bool damaged;  // and is counted as damage, for which the server is not to blame
+  std::string (*tell)(const std::string& honest);
+};
+
+template <auto kChange>
+std::string changed(const std::string& honest) {
+  std::string text = text_of(honest);
+  kChange(text);
+  return bulk(text);
+}
+
+const ReplyForgery kReplies[] = {
+    {"a key", false, true, changed<[](std::string& t) { t[kKeyAt] ^= 1, sign(t); }>},
+    {"magic", false, true, changed<[](std::string& t) { t[7] = '2', sign(t); }>},
+    {"a version", false, true, changed<[](std::string& t) { t[kVersionAt] = 2, sign(t); }>},
+    {"a cost, unsigned", false, true, changed<[](std::string& t) { t[kCostAt] ^= 1; }>},
+    {"one sum too many", false, true, changed<[](std::string& t) {
+       const std::size_t size = word_at(t, kSizeAt);
+       widen(t, size, sizeof(Checksum));
+       set_word(t, kSumsAt, 2);
+       std::memcpy(t.data() + size, t.data() + size - sizeof(Checksum), sizeof(Checksum));
+       sign(t);
+     }>},
+    {"bytes behind the forms", false, true, changed<[](std::string& t) {
+       widen(t, word_at(t, kSizeAt) - sizeof(Checksum), 8);
+       sign(t);
+     }>},
+    {"a manifest cut off", false, true, changed<[](std::string& t) { t.resize(120); }>},
+    {"a byte behind the value", false, true, changed<[](std::string& t) { t += 'x'; }>},
+    {"a value cut off", false, true, changed<[](std::string& t) { t.pop_back(); }>},
+    {"a flipped bit", false, true, changed<[](std::string& t) { t.back() ^= 1; }>},
+    {"a number", false, true, [](const std::string& honest) { return ":" + honest.substr(1); }},
+    {"a bulk that goes on", false, false,
+     [](const std::string& honest) { return honest.substr(0, honest.size() - 2) + "xy"; }},
+    {"a flipped bit of a chunk", true, true, changed<[](std::string& t) { t[9] ^= 1; }>},
+    {"a longer chunk", true, true, changed<[](std::string& t) { t += 'x'; }>},
+    {"a shorter chunk", true, true, changed<[](std::string& t) { t.pop_back(); }>},
+    {"a chunk that is gone", true, false,
+     [](const std::string&) -> std::string { return "$-1\r\n"; }},
+};
+
+/// A server, and one who uses it.
+struct RemoteParty {
+  explicit RemoteParty(ScriptedServer& server) {
+    RemoteTierOptions options{
+        .servers = {.seeds = {server.address()},
+                    .connect_timeout = 2s,
+                    .timeout = 2s,
+                    .connections = 1,
+                    .breaker = {.failures = 1, .rest = 1ms, .few = 0ms, .some = 0ms}},
+        .chunk = kChunk,
+        .largest = kLargest,
+        .flush_patience = 20s,
+        .senders = 1,
+        .known_absent = 0ms};
+    tier = RemoteTier::open(std::move(options), memory, clock).value();
+  }
+  bool put(std::uint64_t n, std::size_t size, std::uint64_t version = 0) const {
+    return tier->put(tier_key(n), meta_of(size), tier_bytes(n + version, size)) && tier->flush();
+  }
+  std::optional<TierEntry> get(std::uint64_t n) {
+    // Not what it says of a server that it leaves alone for a moment.
+    const Duration until = clock.now() + 20s;
+    while (true) {
+      const std::uint64_t before = tier->remote_stats().left_alone;
+      auto found = tier->get(tier_key(n), memory);
+      const bool asked = tier->remote_stats().left_alone == before;
+      if (asked || clock.now() > until) {
+        return found.has_value() ? *std::move(found) : std::nullopt;
+      }
+    }
+  }
+  bool finds(std::uint64_t n, std::size_t size, std::uint64_t version = 0) {
+    const auto found = get(n);
+    return found.has_value() && found->meta == meta_of(size) &&
+           std::ranges::equal(found->bytes, tier_bytes(n + version, size));
+  }
+
+  MemoryBudget memory{16_MiB};
+  SystemClock clock;
+  std::unique_ptr<RemoteTier> tier;
+};
+
+class RemoteForger {
+ public:
+  explicit RemoteForger(Tally& tally) : tally_(tally) {}
+
+  void every_reply() {
+    for (const ReplyForgery& forgery : kReplies) {
+      ScriptedServer server;
+      RemoteParty party(server);
+      const std::size_t size = forgery.chunk ? kLarge : kSmall;
+      count(party.put(1, size), "before any fault: nothing is put");
+      const std::string kind = forgery.chunk ? "afi1:c:" : "afi1:m:";
+      server.set_script([&](const Words& words, const std::string& honest) -> Said {
+        const bool meant = words[0] == "GET" && words[1].starts_with(kind) &&
+                           (!forgery.chunk || words[1].ends_with(":1"));
+        return {meant ? forgery.tell(honest) : honest};
+      });
+      const std::string what = std::string(forgery.name) + " of a remote entry";
+      must_miss(party, 1, what);
+      if (forgery.damaged) {
+        // The server is well, and so it has to be said.
+        count(party.tier->stats().damaged == 1, what + " is not called damage");
+        count(party.tier->remote_stats().cluster.times_opened == 0,
+              what + " is the server's fault");
+      }
+      server.set_script(nullptr);
+      count(serves_again(party, 1, size), what + " is all that is found from then on");
+    }
+  }
+  void anothers_entry() {
+    ScriptedServer server;
+    RemoteParty party(server);
+    count(party.put(1, kSmall) && party.put(2, kSmall), "before any fault: nothing is put");
+    server.set_script([&](const Words& words, const std::string& honest) -> Said {
+      return {words[0] == "GET" ? bulk(server.another_value(words[1])) : honest};
+    });
+    must_miss(party, 1, "another's entry");
+  }
+  /// What is larger than anybody here puts, though it is whole.
+  void too_large() {
+    ScriptedServer server;
+    RemoteParty party(server);
+    const auto value = tier_bytes(1, 2 * kLargest.value());
+    const auto manifest = encode_manifest({.key = tier_key(1),
+                                           .meta = {},
+                                           .value_bytes = value.size(),
+                                           .sums = {Checksum::of(value)}});
+    std::string all(reinterpret_cast<const char*>(manifest.data()), manifest.size());
+    all.append(reinterpret_cast<const char*>(value.data()), value.size());
+    server.set_script([&](const Words& words, const std::string& honest) -> Said {
+      return {words[0] == "GET" ? bulk(all) : honest};
+    });
+    must_miss(party, 1, "a remote entry larger than any");
+  }
+  void chunks_of_two() {
+    ScriptedServer server;
+    RemoteParty party(server);
+    count(party.put(1, kLarge) && party.put(2, kLarge), "before any fault: nothing is put");
+    lost_unless(party.finds(1, kLarge) && party.finds(2, kLarge),
+                "one entry's chunks are where another's were");
+  }
+  /// A replacement that did not arrive leaves what it was to replace.
+  void half_a_replacement() {
+    ScriptedServer server;
+    RemoteParty party(server);
+    count(party.put(1, kLarge), "before any fault: nothing is put");
+    server.set_script([](const Words& words, const std::string& honest) -> Said {
+      const bool second =
+          words[0] == "SET" && words[1].starts_with("afi1:c:") && words[1].ends_with(":1");
+      return {second ? "-OOM command not allowed\r\n" : honest};
+    });
+    count(!party.put(1, kLarge, 77), "half an entry was acknowledged");
+    server.set_script(nullptr);
+    lost_unless(party.finds(1, kLarge), "what was to be replaced is gone");
+  }
+  void what_servers_say() {
+    says("SET", "+QUEUED\r\n", "a put that was not done is acknowledged",
+         [](RemoteParty& party) { return !party.put(1, kSmall); });
+    says("DEL", "+OK\r\n", "an erasing that was not done is acknowledged",
+         [](RemoteParty& party) { return !party.tier->erase(tier_key(1)); });
+    says("EXISTS", "$1\r\n1\r\n", "something else is taken for a yes", [](RemoteParty& party) {
+      party.tier->find_out(std::array{tier_key(1)});
+      return !party.tier->holds(tier_key(1));
+    });
+    // What comes twice is not the next answer.
+    says("EXISTS", ":1\r\n:1\r\n", "an answer is taken for the next one's", [](RemoteParty& party) {
+      party.tier->find_out(std::array{tier_key(1)});
+      party.tier->find_out(std::array{tier_key(2)});
+      return party.tier->holds(tier_key(1)) && !party.tier->holds(tier_key(2));
+    });
+  }
+  /// An answer that went astray may come yet: nobody asks anything else on that connection.
+  void a_late_answer() {
+    ScriptedServer server;
+    RemoteParty party(server);
+    count(party.put(1, kSmall) && party.put(2, kSmall), "before any fault: nothing is put");
+    std::uint64_t astray = 0;
+    server.set_script([&](const Words& words, const std::string& honest) -> Said {
+      if (astray == server.asking()) return {bulk(server.another_value(words[1]))};
+      if (words[0] != "GET" || astray != 0) return {honest};
+      astray = server.asking();
+      return {":1\r\n"};
+    });
+    must_miss(party, 1, "a number");
+    lost_unless(party.finds(2, kSmall), "a late answer is taken for the next one's");
+  }
+  /// A write that was given up comes to its end while its entry is erased.
+  void a_late_write() {
+    ScriptedServer server;
+    RemoteParty party(server);
+    std::optional<Words> late;
+    server.set_script([&](const Words& words, const std::string& honest) -> Said {
+      if (words[0] == "SET") {
+        late = words;
+        server.keep(words[1], std::nullopt);
+        return {"", Said::Then::kClose};
+      }
+      if (words[0] == "DEL" && late.has_value()) {
+        server.keep((*late)[1], (*late)[2]);
+        late.reset();
+      }
+      return {honest};
+    });
+    count(!party.put(1, kSmall), "a put that nobody answered is acknowledged");
+    count(party.tier->erase(tier_key(1)).has_value(), "an erasing fails");
+    must_miss(party, 1, "what was on its way while it was erased");
+  }
+  /// What a copy has not heard of comes back when that copy takes over.
+  void copies() {
+    for (const bool heard : {true, false}) {
+      ScriptedServer server(true, true);
+      RemoteParty party(server);
+      count(party.put(1, kSmall), "before any fault: nothing is put");
+      server.set_script([&](const Words& words, const std::string& honest) -> Said {
+        return {words[0] != "WAIT" ? honest : heard ? ":1\r\n" : ":0\r\n"};
+      });
+      count(party.tier->erase(tier_key(1)).has_value() == heard,
+            "an erasing of which a copy has not heard is acknowledged");
+    }
+  }
+
+ private:
+  void count(bool good, const std::string& what) {
+    ++tally_.injected;
+    tally_.detected += good ? 1 : 0;
+    tally_.expect(good, what);
+  }
+  void lost_unless(bool there, const std::string& what) {
+    tally_.lost += there ? 0 : 1;
+    count(there, what);
+  }
+  void must_miss(RemoteParty& party, std::uint64_t n, const std::string& what) {
+    ++tally_.answers;
+    const bool served = party.get(n).has_value();
+    tally_.wrong += served ? 1 : 0;
+    count(!served, what + " was served");
+  }
+  /// The server gives this answer, once.
+  void says(const std::string& verb, const std::string& answer, const std::string& what,
+            bool (*refused)(RemoteParty&)) {
+    ScriptedServer server;
+    RemoteParty party(server);
+    bool said = false;
+    server.set_script([&](const Words& words, const std::string& honest) -> Said {
+      return {words[0] == verb && !std::exchange(said, true) ? answer : honest};
+    });
+    count(refused(party), what);
+    count(said, "nobody asks " + verb);
+  }
+  /// A server that was given up is asked again before long.
+  static bool serves_again(RemoteParty& party, std::uint64_t n, std::size_t size) {
+    const Duration until = party.clock.now() + 20s;
+    while (!party.finds(n, size)) {
+      if (party.clock.now() > until) return false;
+    }
+    return true;
+  }
+
+  Tally& tally_;
+};
+
+}  // namespace
+
+void forge_remote(Tally& tally) {
+  RemoteForger forger(tally);
+  forger.every_reply();
+  forger.anothers_entry();
+  forger.too_large();
+  forger.chunks_of_two();
+  forger.half_a_replacement();
+  forger.what_servers_say();
+  forger.a_late_answer();
+  forger.a_late_write();
+  forger.copies();
+}
+
+}  // namespace afterimage::fire
