@@ -9,8 +9,6 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
-#include <mutex>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -225,25 +223,16 @@ TEST(Gateway, OnlyWholeAnswersAreKept) {
 
 TEST(Gateway, ManyWhoAskAtOnceAreOneCall) {
   Running running;
-  std::mutex mutex;
-  std::vector<Responder> held;
-  running.model.answers([&](const HttpRequest& /*request*/, const Responder& responder) {
-    const std::scoped_lock lock(mutex);
-    held.push_back(responder);
-  });
+  running.model.hold(1);
   std::vector<std::thread> clients;
   std::vector<Said> said(20);
   for (Said& one : said) {
     clients.emplace_back([&] { one = running.chat(question("Q")); });
   }
-  running.model.wait_asked(1);
   while (running.service->gateway().counts().snapshot().in_flight < 20) std::this_thread::yield();
-  {
-    const std::scoped_lock lock(mutex);
-    for (const Responder& responder : held) {
-      responder.reply(
-          {.headers = {{"Content-Type", "application/json"}}, .body = Model::said("one")});
-    }
+  for (const Responder& responder : running.model.wait_held(1)) {
+    responder.reply(
+        {.headers = {{"Content-Type", "application/json"}}, .body = Model::said("one")});
   }
   for (std::thread& client : clients) client.join();
   EXPECT_EQ(running.model.asked(), 1);
@@ -254,28 +243,14 @@ TEST(Gateway, ManyWhoAskAtOnceAreOneCall) {
 
 TEST(Gateway, IfTheOneWhoAskedIsRefusedAnotherAsks) {
   Running running;
-  std::mutex mutex;
-  std::optional<Responder> first;
-  running.model.answers([&](const HttpRequest& request, const Responder& responder) {
-    {
-      const std::scoped_lock lock(mutex);
-      if (!first.has_value()) {
-        first = responder;
-        return;
-      }
-    }
-    Model::chat(request, responder);
-  });
+  running.model.hold(1);
   Said leader;
   Said follower;
   std::thread one([&] { leader = running.chat(question("Q")); });
-  running.model.wait_asked(1);
+  const Responder first = running.model.wait_held(1).front();
   std::thread two([&] { follower = running.chat(question("Q")); });
   while (running.service->gateway().counts().snapshot().in_flight < 2) std::this_thread::yield();
-  {
-    const std::scoped_lock lock(mutex);
-    first->reply({.status = 429, .headers = {{"Retry-After", "1"}}, .body = std::string("{}")});
-  }
+  first.reply({.status = 429, .headers = {{"Retry-After", "1"}}, .body = std::string("{}")});
   one.join();
   two.join();
   EXPECT_EQ(leader.status, 429U);
@@ -284,17 +259,12 @@ TEST(Gateway, IfTheOneWhoAskedIsRefusedAnotherAsks) {
 }
 
 TEST(Gateway, GoesWithRequestsUnansweredAndLeavesNothingBehind) {
-  std::mutex mutex;
-  std::vector<Responder> held;
   Running running;
-  running.model.answers([&](const HttpRequest& /*request*/, const Responder& responder) {
-    const std::scoped_lock lock(mutex);
-    held.push_back(responder);
-  });
+  running.model.hold(2);
   std::thread shared([&] { running.chat(question("Q")); });
-  running.model.wait_asked(1);
+  running.model.wait_held(1);
   std::thread alone([&] { running.chat(question("Q"), "X-Afterimage-Cache: off\r\n"); });
-  running.model.wait_asked(2);
+  running.model.wait_held(2);
   running.service.reset();
   shared.join();
   alone.join();
@@ -504,17 +474,11 @@ TEST(Gateway, AHitTakesAtLeastWhatTheSettingSays) {
 
 TEST(Gateway, WhoIsHiddenFromDoesNotJoinTheAnswerOfAnother) {
   Running running(std::string("[answers]\nhit_floor = \"shared\"\n") + kGroup);
-  std::mutex mutex;
-  std::vector<Responder> waiting;
-  running.model.answers([&](const HttpRequest&, const Responder& responder) {
-    const std::scoped_lock lock(mutex);
-    waiting.push_back(responder);
-  });
+  running.model.hold(2);
   std::thread one([&] { running.chat(question("Q"), kKeyA); });
-  running.model.wait_asked(1);
+  running.model.wait_held(1);
   std::thread other([&] { running.chat(question("Q"), kKeyB); });
-  running.model.wait_asked(2);  // or this waits for ever
-  for (const Responder& responder : waiting) {
+  for (const Responder& responder : running.model.wait_held(2)) {  // or this waits for ever
     responder.reply({.headers = {{"Content-Type", "application/json"}}, .body = Model::said("x")});
   }
   one.join();
@@ -565,23 +529,15 @@ TEST(Gateway, WhatWasWrongLeavesTheDiskToo) {
 
 TEST(Gateway, WhoJoinsGetsNoCookieOfAnother) {
   Running running;
-  std::mutex mutex;
-  std::optional<Responder> held;
-  running.model.answers([&](const HttpRequest& /*request*/, const Responder& responder) {
-    const std::scoped_lock lock(mutex);
-    held = responder;
-  });
+  running.model.hold(1);
   Said leader;
   Said follower;
   std::thread one([&] { leader = running.chat(question("Q")); });
-  running.model.wait_asked(1);
+  const Responder held = running.model.wait_held(1).front();
   std::thread two([&] { follower = running.chat(question("Q")); });
   while (running.service->gateway().counts().snapshot().in_flight < 2) std::this_thread::yield();
-  {
-    const std::scoped_lock lock(mutex);
-    held->reply({.headers = {{"Content-Type", "application/json"}, {"Set-Cookie", "a=b"}},
-                 .body = Model::said("x")});
-  }
+  held.reply({.headers = {{"Content-Type", "application/json"}, {"Set-Cookie", "a=b"}},
+              .body = Model::said("x")});
   one.join();
   two.join();
   EXPECT_EQ(leader.header("Set-Cookie"), "a=b");

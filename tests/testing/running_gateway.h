@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -33,8 +34,15 @@ class Model {
                         const std::scoped_lock lock(mutex_);
                         ++asked_;
                         last_ = request;
-                        answer = answer_;
+                        const bool holds = hold_ > 0;
+                        if (holds) {
+                          --hold_;
+                          held_.push_back(responder);
+                        } else {
+                          answer = answer_;
+                        }
                         changed_.notify_all();
+                        if (holds) return;
                       }
                       answer(request, responder);
                     },
@@ -58,6 +66,17 @@ class Model {
   void answers(Answer answer) {
     const std::scoped_lock lock(mutex_);
     answer_ = std::move(answer);
+  }
+  /// The next `requests` are not answered: whoever takes them from `wait_held` answers.
+  void hold(int requests) {
+    const std::scoped_lock lock(mutex_);
+    hold_ = requests;
+  }
+  /// Waits until so many are held, and gives them.
+  std::vector<Responder> wait_held(std::size_t requests) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return held_.size() >= requests; });
+    return held_;
   }
   static std::string said(const std::string& text, const std::string& finish = "stop") {
     return json{{"id", "chatcmpl-up"},
@@ -96,6 +115,8 @@ class Model {
   std::mutex mutex_;
   std::condition_variable changed_;
   int asked_ = 0;
+  int hold_ = 0;
+  std::vector<Responder> held_;
   HttpRequest last_;
   Answer answer_ = chat;
   IoThreads threads_{2};
