@@ -3,9 +3,9 @@
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
 """What the remote tier costs beside a bare client, on the same server in one run.
 
-    bench/remote.py build/release [--megabytes 128] [--rounds 7] [--json FILE]
+    bench/remote.py build/release [--megabytes 384] [--rounds 7] [--overwrite] [--json FILE]
 
-The clients take turns, and another one begins each round. Shown are medians of GB/s, and the median of the tier's share
+The clients take turns on an empty server, and another one begins each round. Shown are medians of GB/s, and the median of the tier's share
 of the bare client's, round by round. Exit code 1: a share is below the goal of 70 %.
 """
 import argparse
@@ -21,9 +21,10 @@ import redis_cluster  # noqa: E402
 GOAL = 0.70
 
 
-def measure(build, megabytes, rounds):
+def measure(build, megabytes, rounds, overwrite):
     with redis_cluster.Servers() as servers:
-        done = subprocess.run([str(build / "bench" / "remote_bench"), f"127.0.0.1:{servers[0].port}", str(megabytes), str(rounds)],
+        done = subprocess.run([str(build / "bench" / "remote_bench"), f"127.0.0.1:{servers[0].port}", str(megabytes), str(rounds),
+                               *(["overwrite"] if overwrite else [])],
                               stdout=subprocess.PIPE, text=True, check=True)
         version = servers[0].ask("INFO", "server").decode()
     rows = {}
@@ -51,14 +52,15 @@ def show(result):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path)
-    parser.add_argument("--megabytes", type=int, default=128, help="of each size in each round")
+    parser.add_argument("--megabytes", type=int, default=384, help="of each size in each round")
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--overwrite", action="store_true", help="the server is not emptied in between: values are replaced")
     parser.add_argument("--json", type=pathlib.Path)
     arguments = parser.parse_args()
     if not redis_cluster.installed():
         print("there is no redis-server: scripts/install-deps.sh bench", file=sys.stderr)
         return 2
-    result = measure(arguments.build, arguments.megabytes, arguments.rounds)
+    result = measure(arguments.build, arguments.megabytes, arguments.rounds, arguments.overwrite)
     show(result)
     if arguments.json:
         arguments.json.write_text(json.dumps(result, indent=2) + "\n")

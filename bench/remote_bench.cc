@@ -4,8 +4,8 @@
 // same number of connections, in turn: the tier, a bare client that sends and receives RESP and
 // looks at nothing, and hiredis where it is installed.
 //
-//   remote_bench HOST:PORT [MEGABYTES] [ROUNDS]    prints JSON: GB/s by client, operation, size and
-//   round
+//   remote_bench HOST:PORT [MEGABYTES] [ROUNDS] [overwrite]    prints JSON: GB/s by client,
+//   operation, size and round. overwrite: the server keeps what it has from turn to turn
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -18,41 +18,19 @@
 #include "afterimage/platform/random.h"
 #include "afterimage/remote/connection.h"
 #include "afterimage/remote/remote_tier.h"
+#include "measure.h"
 #if defined(AFTERIMAGE_BENCH_HIREDIS)
 #include <hiredis/hiredis.h>
 #endif
 
 using namespace afterimage;
+using bench::must;
+using bench::need;
+using bench::seconds;
 
 namespace {
 
 constexpr Duration kPatience = std::chrono::seconds(60);
-
-template <typename T>
-T must(Result<T> result) {
-  if (result) {
-    if constexpr (std::is_void_v<T>) {
-      return;
-    } else {
-      return *std::move(result);
-    }
-  }
-  std::fprintf(stderr, "%s\n", to_string(result.error()).c_str());
-  std::exit(1);
-}
-
-void need(bool fine, const char* what) {
-  if (fine) return;
-  std::fprintf(stderr, "%s\n", what);
-  std::exit(1);
-}
-
-double seconds(const std::function<void()>& work) {
-  const SystemClock clock;
-  const Duration start = clock.now();
-  work();
-  return std::chrono::duration<double>(clock.now() - start).count();
-}
 
 TierKey key_of(std::uint64_t n) {
   TierKey key;
@@ -113,6 +91,15 @@ class Bare {
       must(connections_[t]->read_bytes(memory_[t], deadline));
       must(connections_[t]->end_bulk(deadline));
     });
+  }
+  /// The server is empty, and the memory that it has is free, for whoever comes next: who
+  /// overwrites is not compared with who writes anew.
+  void forget_all() {
+    const std::string command = resp_command({"FLUSHALL"});
+    const std::string_view piece = command;
+    const Duration deadline = clock_.now() + kPatience;
+    must(connections_.front()->send(std::span(&piece, 1), deadline));
+    need(must(connections_.front()->read_head(deadline)).text == "OK", "a FLUSHALL failed");
   }
 
  private:
@@ -204,7 +191,8 @@ void say(const char* client, const char* operation, std::size_t size, double gb_
 }  // namespace
 
 int main(int argc, char** argv) {
-  need(argc >= 2, "remote_bench HOST:PORT [MEGABYTES] [ROUNDS]");
+  need(argc >= 2 && argc <= 5 && (argc < 5 || argv[4] == std::string("overwrite")),
+       "remote_bench HOST:PORT [MEGABYTES] [ROUNDS] [overwrite]");
   const RemoteUrl url = must(parse_remote_url("redis://" + std::string(argv[1])));
   const std::size_t all = (argc > 2 ? std::stoul(argv[2]) : 128) << 20U;
   const int rounds = argc > 3 ? std::stoi(argv[3]) : 7;
@@ -233,6 +221,7 @@ int main(int argc, char** argv) {
       for (std::size_t turn = 0; turn < clients.size(); ++turn) {
         const Client& client =
             clients[(turn + static_cast<std::size_t>(round + 1)) % clients.size()];
+        if (argc < 5) bare.forget_all();
         const double put = seconds([&] { client.put(value, count); });
         const double get = seconds([&] { client.get(size, count); });
         if (round < 0) continue;
