@@ -12,6 +12,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "afterimage/gateway/service.h"
 #include "afterimage/http/server.h"
