@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "afterimage/llama/loaded_model.h"
+#include "afterimage/llama/own_thread.h"
 #include "afterimage/result.h"
 
 /// For loaded_model.cc and loaded_media.cc alone: nobody else sees the library's headers.
@@ -64,7 +65,7 @@ struct LoadedModel::Parts {
   std::string marker;
   std::string chat_template;
   std::uint32_t batch = 0;
-  mutable std::mutex computing;
+  mutable OwnThread computing;  // whatever touches the context
   mutable std::mutex encoding;
 
   Result<void> load_weights(const LlamaOptions& options);

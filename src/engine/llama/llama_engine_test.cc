@@ -5,10 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <latch>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "afterimage/engine/serve.h"
@@ -135,6 +138,35 @@ TEST(LlamaEngine, APictureThatIsSeenAtOnceNeedsNoLargerBatch) {
   const auto small = answer(*engine, request);
   ASSERT_TRUE(small.has_value()) << to_string(small.error());
   EXPECT_EQ(small->completion.logits, answer(demo("sliding"), request)->completion.logits);
+}
+
+// OpenMP keeps a team for each thread that ever computed, and is slower for all once they are many.
+TEST(LlamaEngine, HoweverManyAskOneTeamOfThreadsComputes) {
+  const auto threads_of_this_process = [] {
+    return std::ranges::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
+  };
+  LlamaOptions options = demo_options("dense");
+  options.threads = 3;
+  options.lanes = 2;
+  const auto engine = LlamaEngine::create(options).value();
+  ASSERT_TRUE(answer(*engine, asks({picture(64, 64, 1), std::string("What?")})).has_value());
+  const auto before = threads_of_this_process();
+  constexpr int kAsk = 4;
+  std::latch asked(kAsk + 1);
+  std::latch counted(1);
+  std::vector<std::jthread> clients;
+  for (std::uint32_t client = 0; client < kAsk; ++client) {
+    clients.emplace_back([&, client] {
+      const auto served =
+          answer(*engine, asks({picture(64, 64, 2 + client), std::string("What?")}));
+      EXPECT_TRUE(served.has_value());
+      asked.count_down();
+      counted.wait();
+    });
+  }
+  asked.arrive_and_wait();
+  EXPECT_EQ(threads_of_this_process(), before + kAsk) << "each client is one, and nothing else";
+  counted.count_down();
 }
 
 TEST(LlamaEngine, TheBatchChangesNothing) {

@@ -228,7 +228,9 @@ void LoadedModel::encode(std::span<const MediaInput> inputs,
   for (std::size_t done = 0; done < waiting.size();) {
     {
       const std::scoped_lock lock(parts_->encoding);
-      done += encode_batch(parts_->media.get(), std::span(waiting).subspan(done), encoded);
+      done += run_on_passing_thread([&] {
+        return encode_batch(parts_->media.get(), std::span(waiting).subspan(done), encoded);
+      });
     }
     give_until(done < waiting.size() ? waiting[done].item : inputs.size());
   }
@@ -254,15 +256,17 @@ Result<LoadedModel::Position> LoadedModel::append(SequenceId sequence, const Spa
                     std::to_string(parts_->batch) +
                     ": raise the batch, or lower the most tokens of a picture");
   }
-  Position next = at;
-  const std::scoped_lock lock(parts_->computing);
-  listen_to_library();
-  if (mtmd_helper_decode_image_chunk(
-          parts_->media.get(), parts_->context.get(), chunk.get(), const_cast<float*>(rows.data()),
-          at, sequence, static_cast<std::int32_t>(parts_->batch), &next, nullptr, nullptr) != 0) {
-    return refused_by_library(ErrorCode::kUnavailable, "the model did not take a media item");
-  }
-  return next;
+  return parts_->computing.run([&]() -> Result<Position> {
+    Position next = at;
+    listen_to_library();
+    if (mtmd_helper_decode_image_chunk(parts_->media.get(), parts_->context.get(), chunk.get(),
+                                       const_cast<float*>(rows.data()), at, sequence,
+                                       static_cast<std::int32_t>(parts_->batch), &next, nullptr,
+                                       nullptr) != 0) {
+      return refused_by_library(ErrorCode::kUnavailable, "the model did not take a media item");
+    }
+    return next;
+  });
 }
 
 }  // namespace afterimage

@@ -345,18 +345,21 @@ Result<void> LoadedModel::append(
                             .n_seq_id = owners.data() + done,
                             .seq_id = owner.data() + done,
                             .logits = wanted.data() + done};
-    const std::scoped_lock lock(parts_->computing);
-    listen_to_library();
-    if (llama_decode(parts_->context.get(), batch) != 0) {
-      return refused_by_library(
-          ErrorCode::kUnavailable,
-          "the model did not take " + std::to_string(count) + " tokens at " + std::to_string(at));
-    }
     done += count;
-    if (done < tokens.size() || !on_logits) continue;
-    const float* const logits = llama_get_logits_ith(parts_->context.get(), -1);
-    const auto size = llama_vocab_n_tokens(parts_->vocabulary);
-    on_logits({logits, static_cast<std::size_t>(size)});
+    const bool tells = done == tokens.size() && on_logits;
+    AFI_TRY_VOID(parts_->computing.run([&]() -> Result<void> {
+      listen_to_library();
+      if (llama_decode(parts_->context.get(), batch) != 0) {
+        return refused_by_library(
+            ErrorCode::kUnavailable,
+            "the model did not take " + std::to_string(count) + " tokens at " + std::to_string(at));
+      }
+      if (!tells) return {};
+      const float* const logits = llama_get_logits_ith(parts_->context.get(), -1);
+      const auto size = llama_vocab_n_tokens(parts_->vocabulary);
+      on_logits({logits, static_cast<std::size_t>(size)});
+      return {};
+    }));
   }
   return {};
 }
@@ -364,39 +367,42 @@ Result<void> LoadedModel::append(
 Result<std::vector<std::byte>> LoadedModel::save(SequenceId sequence, bool partial) const {
   const llama_state_seq_flags flags =
       partial ? LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY : LLAMA_STATE_SEQ_FLAGS_NONE;
-  const std::scoped_lock lock(parts_->computing);
-  listen_to_library();
-  llama_context* const context = parts_->context.get();
-  std::vector<std::byte> saved(llama_state_seq_get_size_ext(context, sequence, flags));
-  const std::size_t written = llama_state_seq_get_data_ext(
-      context, reinterpret_cast<std::uint8_t*>(saved.data()), saved.size(), sequence, flags);
-  if (!saved.empty() && written == saved.size()) return saved;
-  return refused_by_library(ErrorCode::kUnavailable, "a sequence's state cannot be read");
+  return parts_->computing.run([&]() -> Result<std::vector<std::byte>> {
+    listen_to_library();
+    llama_context* const context = parts_->context.get();
+    std::vector<std::byte> saved(llama_state_seq_get_size_ext(context, sequence, flags));
+    const std::size_t written = llama_state_seq_get_data_ext(
+        context, reinterpret_cast<std::uint8_t*>(saved.data()), saved.size(), sequence, flags);
+    if (!saved.empty() && written == saved.size()) return saved;
+    return refused_by_library(ErrorCode::kUnavailable, "a sequence's state cannot be read");
+  });
 }
 
 Result<void> LoadedModel::restore(SequenceId sequence, std::span<const std::byte> saved) const {
-  const std::scoped_lock lock(parts_->computing);
-  listen_to_library();
-  llama_context* const context = parts_->context.get();
-  llama_memory_seq_rm(llama_get_memory(context), sequence, -1, -1);
-  const std::size_t read =
-      llama_state_seq_set_data_ext(context, reinterpret_cast<const std::uint8_t*>(saved.data()),
-                                   saved.size(), sequence, LLAMA_STATE_SEQ_FLAGS_NONE);
-  if (read == saved.size()) return {};
-  // A part may be there already.
-  llama_memory_seq_rm(llama_get_memory(context), sequence, -1, -1);
-  return refused_by_library(ErrorCode::kCorruption, "the model did not take the state of " +
-                                                        std::to_string(saved.size()) + " bytes");
+  return parts_->computing.run([&]() -> Result<void> {
+    listen_to_library();
+    llama_context* const context = parts_->context.get();
+    llama_memory_seq_rm(llama_get_memory(context), sequence, -1, -1);
+    const std::size_t read =
+        llama_state_seq_set_data_ext(context, reinterpret_cast<const std::uint8_t*>(saved.data()),
+                                     saved.size(), sequence, LLAMA_STATE_SEQ_FLAGS_NONE);
+    if (read == saved.size()) return {};
+    // A part may be there already.
+    llama_memory_seq_rm(llama_get_memory(context), sequence, -1, -1);
+    return refused_by_library(ErrorCode::kCorruption, "the model did not take the state of " +
+                                                          std::to_string(saved.size()) + " bytes");
+  });
 }
 
 bool LoadedModel::cut(SequenceId sequence, Position position) const {
-  const std::scoped_lock lock(parts_->computing);
-  return llama_memory_seq_rm(llama_get_memory(parts_->context.get()), sequence, position, -1);
+  return parts_->computing.run([&] {
+    return llama_memory_seq_rm(llama_get_memory(parts_->context.get()), sequence, position, -1);
+  });
 }
 
 void LoadedModel::clear(SequenceId sequence) const {
-  const std::scoped_lock lock(parts_->computing);
-  llama_memory_seq_rm(llama_get_memory(parts_->context.get()), sequence, -1, -1);
+  parts_->computing.run(
+      [&] { llama_memory_seq_rm(llama_get_memory(parts_->context.get()), sequence, -1, -1); });
 }
 
 }  // namespace afterimage
