@@ -318,11 +318,12 @@ def next_question(pair, table, goal, quick):
     both, first, following = Measured(pair), Measured(pair), Measured(pair)
     for url in shown:
         ask(url, first)
-        ask(url, following)
+        for _ in range(3):
+            ask(url, following)
     both.walls = [sum(walls) for walls in zip(first.walls, following.walls)]
     add_waits(table, "a picture's first question", first)
     add_waits(table, "same picture, next question, right after", following, goal)
-    add_compute(table, both.finish(), count, "both")
+    add_compute(table, both.finish(), count)
 
     limit(pair, table, body([seen(shown[0], sentence(chance, 14))], 1))
 

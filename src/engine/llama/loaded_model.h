@@ -28,7 +28,8 @@ namespace afterimage {
 ///          are not models; kLimitExceeded: more than a context or a batch holds; kUnsupported: not
 ///          with this model; kUnavailable: the library refused, with its own last words.
 /// Threads  Any, for const calls: tokenising runs beside everything; encoding, and computing,
-///          one call at a time each.
+///          one call at a time each. Computing is done by one thread of its own (own_thread.h),
+///          which `on_logits` is called on.
 /// Source   include/llama.h and tools/mtmd/mtmd.h of the release that scripts/build-llama.sh pins.
 
 struct ChatTurn {
