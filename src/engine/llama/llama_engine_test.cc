@@ -143,7 +143,7 @@ TEST(LlamaEngine, APictureThatIsSeenAtOnceNeedsNoLargerBatch) {
 // OpenMP keeps a team for each thread that ever computed, and is slower for all once they are many.
 TEST(LlamaEngine, HoweverManyAskOneTeamOfThreadsComputes) {
   const auto threads_of_this_process = [] {
-    return std::ranges::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
+    return std::ranges::distance(std::filesystem::directory_iterator("/proc/self/task"));
   };
   LlamaOptions options = demo_options("dense");
   options.threads = 3;
