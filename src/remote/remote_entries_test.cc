@@ -277,6 +277,18 @@ TEST(RemoteEntriesOnALiar, AReplacementThatWasNotAnsweredKeepsItsChunks) {
   EXPECT_EQ(user.find(1), 2U);
 }
 
+// What it claims to replace is no manifest, and its bytes are not waited for.
+TEST(RemoteEntriesOnALiar, AReplacedValueThatIsTooLargeIsNotRead) {
+  ScriptedServer server;
+  EntryUser user({server.address()});
+  server.set_script([](const ScriptedServer::Words& words, const std::string& honest) -> Said {
+    const bool meant = words[0] == "SET" && words.back() == "GET";
+    return {meant ? "$536870912\r\nabc" : honest};
+  });
+  EXPECT_TRUE(user.put(1, 1, 200'000));
+  EXPECT_EQ(user.find(1), 1U);
+}
+
 TEST(RemoteEntriesOnALiar, AManifestThatIsRefusedTakesItsChunksWithIt) {
   ScriptedServer server;
   EntryUser user({server.address()});
