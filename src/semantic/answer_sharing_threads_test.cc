@@ -5,6 +5,7 @@
 
 #include <array>
 #include <atomic>
+#include <functional>
 #include <thread>
 
 #include "afterimage/memory/host_tier.h"
@@ -18,7 +19,6 @@ namespace {
 
 using testing::answer;
 using testing::scope;
-using testing::SharedTier;
 using testing::SimulatedCell;
 using testing::SimulatedServers;
 
@@ -44,6 +44,34 @@ class CrowdedCell final : public SharedCell {
   SimulatedCell cell_ AFI_GUARDED_BY(mutex_){servers_};
 };
 
+/// Below both. It keeps all that it is given, so that nothing but the list stands against what was
+/// erased; and whoever reads is held up before he has what he read.
+class CrowdedTier final : public Tier {
+ public:
+  Result<void> put(const TierKey& key, const EntryMeta& meta,
+                   std::span<const std::byte> bytes) override {
+    return kept_.put(key, meta, bytes);
+  }
+  Result<std::optional<TierEntry>> get(const TierKey& key, MemoryBudget& room) override {
+    auto entry = kept_.get(key, room);
+    if (held_up) held_up();
+    return entry;
+  }
+  Result<void> erase(const TierKey&) override {
+    return fail(ErrorCode::kUnavailable, "it keeps all");
+  }
+  Result<void> flush() override { return kept_.flush(); }
+  [[nodiscard]] bool may_hold(const TierKey& key) const override { return kept_.may_hold(key); }
+  [[nodiscard]] TierStats stats() const override { return kept_.stats(); }
+
+  static thread_local std::function<void()> held_up;
+
+ private:
+  MemoryBudget budget_{64_MiB};
+  HostTier kept_{budget_};
+};
+thread_local std::function<void()> CrowdedTier::held_up;
+
 /// What both have. Answers are numbers that nobody draws twice; which of them must not be given any
 /// more is known of each question.
 struct CrowdedWorld {
@@ -53,10 +81,16 @@ struct CrowdedWorld {
     }
   }
 
+  /// Now and then until somebody has erased something, or for a while.
+  void linger(Rng& rng) const {
+    if (!rng.chance(0.2)) return;
+    const std::uint64_t seen = erasings;
+    for (int turn = 0; turn < 500 && erasings == seen; ++turn) std::this_thread::yield();
+  }
+
   ManualClock clock;
   ManualWallClock wall{WallTime(std::chrono::seconds(1'000'000))};
-  MemoryBudget below{64_MiB};
-  SharedTier tier{below};
+  CrowdedTier tier;
   CrowdedCell cell;
   std::atomic<std::uint64_t> next = 1;
   std::array<std::atomic<std::uint64_t>, kQuestions> floor{};
@@ -112,6 +146,7 @@ class CrowdedProcess {
       const std::size_t which = rng.below(kQuestions);
       const AnswerArchive::Moment before = archive_->moment();
       const Answer made = answer(std::to_string(world_.next++));
+      world_.linger(rng);
       const AnswerFacts facts{.tags = {"a tag"}};
       Question question(scope(1), words(which));
       if (archive_->insert_into_cache(question, made, facts, before).has_value()) {
@@ -120,7 +155,7 @@ class CrowdedProcess {
     }
   }
   void ask(Rng rng) {
-    while (world_.erasers > 0) ask_one(rng.below(kQuestions));
+    while (world_.erasers > 0) ask_one(rng.below(kQuestions), rng);
   }
   void learn() {
     while (world_.erasers > 0) {
@@ -128,25 +163,34 @@ class CrowdedProcess {
       std::this_thread::yield();
     }
   }
-  /// "" if there is none that may be given.
-  std::string ask_one(std::size_t which) {
-    const std::uint64_t floor = world_.floor[which];
+  /// What may not be given any more is looked at as late as can be: when all but the archive's last
+  /// word has been said.
+  void ask_one(std::size_t which, Rng& rng) {
+    std::uint64_t floor = 0;
+    const auto held_up = [&] {
+      world_.linger(rng);
+      floor = world_.floor[which];
+    };
     const AnswerArchive::Moment before = archive_->moment();
     Question question(scope(1), words(which));
     std::string text;
     if (auto found = cache_->find(question, {.serve = TextRung::kExact}); found.answer) {
+      held_up();
       if (archive_->may_give(before)) text = found.answer->text;
-    } else if (auto restored = archive_->restore(question, {.serve = TextRung::kExact})) {
-      text = restored->answer.value().text;
+    } else {
+      CrowdedTier::held_up = held_up;
+      const auto restored = archive_->restore(question, {.serve = TextRung::kExact});
+      CrowdedTier::held_up = nullptr;
+      if (restored.has_value()) text = restored->answer.value().text;
     }
-    if (text.empty()) return text;
+    if (text.empty()) return;
     ++world_.given;
     EXPECT_GE(std::stoull(text), floor) << "it was erased";
-    return text;
   }
   void check() {
     EXPECT_TRUE(archive_->refresh().has_value());
-    for (std::size_t which = 0; which < kQuestions; ++which) ask_one(which);
+    Rng rng(1);
+    for (std::size_t which = 0; which < kQuestions; ++which) ask_one(which, rng);
     cache_->check_invariants();
   }
 
