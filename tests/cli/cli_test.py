@@ -168,6 +168,8 @@ class SimulateSettings(Folder):
                                            ("[node]\nload_always = true\n", [], "true", "false"),
                                            ("[node]\nload_always = false\n", [], "false", "false"),
                                            ("[node]\nload_always = false\n", ["--load-always"], "true", "false"),
+                                           ("[node]\nload_always = true\n", ["--load-always=false"], "false", "false"),
+                                           ("[node]\nload_always = 1\n", ["--no-leases=true"], "true", "true"),
                                            ("[node]\nload_always = true\n[remote]\nno_leases = true\n", [], "true", "true")]:
             with self.subTest(text=text, more=more):
                 shown, _ = self.settings(text, *more)
