@@ -337,6 +337,24 @@ def replay(build, quick):
     return [{"policy": policy, "uses_per_second": statistics.median(speeds)} for policy, speeds in runs.items()]
 
 
+def policies(build, quick):
+    """Processor time that a request takes in the eviction policy alone."""
+    progress("running policy")
+    done = subprocess.run([str(build / "bench" / "policy_bench"), "--benchmark_format=json",
+                           f"--benchmark_repetitions={1 if quick else 3}"], check=True, capture_output=True, text=True)
+    progress("")
+    runs = {}
+    for row in json.loads(done.stdout)["benchmarks"]:
+        if row.get("run_type") == "iteration":
+            _, policy, entries, _ = row["run_name"].split("/")
+            runs.setdefault(policy, {}).setdefault(int(entries), []).append(row["cpu_time"])
+    print(f"\n{'A request in the eviction policy alone':<40}{'10,000 entries':>16}{'1,000,000':>16}\n")
+    for policy, sizes in runs.items():
+        print(f"{policy:<40}" + "".join(f"{show(statistics.median(times)):>16}" for times in sizes.values()))
+    return [{"policy": policy, "entries": entries, "ns": statistics.median(times)}
+            for policy, sizes in runs.items() for entries, times in sizes.items()]
+
+
 def governor(results):
     """What governing costs: no peer does it, so the limits stand beside it."""
     print("\nGovernor\n")
@@ -407,6 +425,7 @@ def main():
             print(f"{name.removeprefix('BM_'):<44}{show(results.median(name)):>10}   {results.spread(name)}")
     governor(results)
     parallel_advice(arguments.build)
+    tables["policies"] = policies(arguments.build, arguments.quick)
     tables["replay"] = replay(arguments.build, arguments.quick)
     tables["disk"] = disk(arguments.build, arguments.quick)
     tables["gateway"] = gateway.measure(arguments.build, arguments.quick)

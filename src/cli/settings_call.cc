@@ -44,7 +44,9 @@ std::vector<std::pair<std::string, CLI::Option*>> settings_in(CLI::App& verb) {
 SimulationSetting setting_now(const std::string& key, const CLI::Option& option) {
   SimulationSetting setting{.key = key};
   const bool flag = option.get_items_expected_max() == 0;
-  if (option.count() > 0) {
+  if (flag && option.count() > 0) {
+    setting.values = {option.as<bool>() ? "true" : "false"};  // "--load-always=false", "= 1"
+  } else if (option.count() > 0) {
     setting.values = option.results();
   } else if (flag) {
     setting.values = {"false"};
@@ -52,7 +54,6 @@ SimulationSetting setting_now(const std::string& key, const CLI::Option& option)
     setting.values =
         CLI::detail::split(option.get_default_str(), option.get_delimiter() == '\0' ? '\n' : ',');
   }
-  if (flag && option.count() > 0) setting.values = {"true"};
   setting.list = option.get_delimiter() != '\0';
   return setting;
 }

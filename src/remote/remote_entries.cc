@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <utility>
 
 #include "afterimage/memory/checksum.h"
@@ -18,6 +19,8 @@ namespace {
 /// Chunks outlive the manifest that names them.
 constexpr Duration kChunksLonger = std::chrono::minutes(1);
 constexpr std::size_t kHelpsThatWait = 256;
+/// Chunks that are dropped in one go.
+constexpr std::size_t kDroppedAtOnce = 512;
 
 std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -38,6 +41,24 @@ std::unexpected<Error> astray(RespConnection& connection) {
 
 std::unexpected<Error> other_bytes(const std::string& name) {
   return fail(ErrorCode::kCorruption, name + ": these are not the bytes that were put");
+}
+
+/// The bulk of a manifest whose value is in chunks. nullopt: it is none, or is not whole: then it
+/// names no chunks.
+Result<std::optional<RemoteManifest>> read_chunked(RespConnection& connection, const RespHead& head,
+                                                   Duration deadline) {
+  const auto all = static_cast<std::size_t>(head.number);
+  if (all > kLongestManifest) {
+    // A value behind its manifest has no chunks: a new connection costs less than its bytes.
+    connection.give_up();
+    return std::nullopt;
+  }
+  std::vector<std::byte> bytes(all);
+  AFI_TRY_VOID(connection.read_bytes(bytes, deadline));
+  AFI_TRY_VOID(connection.end_bulk(deadline));
+  auto manifest = decode_manifest(bytes);
+  if (!manifest.has_value() || manifest->follows()) return std::nullopt;
+  return *std::move(manifest);
 }
 
 /// The first error of those who work side by side.
@@ -82,9 +103,10 @@ void RemoteEntries::side_by_side(std::size_t count, const std::function<void(std
 }
 
 Result<void> RemoteEntries::set(const std::string& name, std::string_view first,
-                                std::string_view second, Duration ttl) {
+                                std::string_view second, Duration ttl,
+                                std::optional<RemoteManifest>* replaced) {
   const std::size_t size = first.size() + second.size();
-  const RespAround around = resp_set(name, size, ttl);
+  const RespAround around = resp_set(name, size, ttl, replaced != nullptr);
   return cluster_.talk(
       name, {.lane = RemoteLane::kData, .time = servers_.time_for(Bytes(size))},
       [&](RespConnection& connection, Duration deadline, std::string& refusal) -> Result<void> {
@@ -94,9 +116,14 @@ Result<void> RemoteEntries::set(const std::string& name, std::string_view first,
         AFI_TRY(RespHead head, connection.read_head(deadline));
         if (head.kind == RespKind::kError) {
           refusal = std::move(head.text);
-        } else if (!AFI_GUARD("remote.set.reply",
-                              head.kind == RespKind::kText && head.text == "OK")) {
-          return astray(connection);
+          return {};
+        }
+        const bool done = replaced == nullptr
+                              ? head.kind == RespKind::kText && head.text == "OK"
+                              : head.kind == RespKind::kNil || head.kind == RespKind::kBulk;
+        if (!AFI_GUARD("remote.set.reply", done)) return astray(connection);
+        if (head.kind == RespKind::kBulk) {
+          AFI_TRY(*replaced, read_chunked(connection, head, deadline));
         }
         return {};
       });
@@ -108,16 +135,30 @@ Result<void> RemoteEntries::send(const TierKey& key, const EntryMeta& meta,
   if (AFI_STEP("remote.write.number")) {
     AFI_TRY(manifest.write, random_write());
   }
-  const bool follows = Bytes(value.size()) <= options_.chunk;
-  if (follows) {
+  const std::string name = manifest_name(key);
+  if (Bytes(value.size()) <= options_.chunk) {
     manifest.sums.push_back(Checksum::of(value));
-  } else {
-    // Without its chunks a manifest would hide the entry that it replaces.
-    const auto sent = send_chunks(manifest, value);
-    if (!AFI_GUARD("remote.chunks.first", sent.has_value())) return sent;
+    return set(name, text_of(encode_manifest(manifest)), text_of(value), options_.ttl);
   }
-  return set(manifest_name(key), text_of(encode_manifest(manifest)),
-             follows ? text_of(value) : std::string_view(), options_.ttl);
+  const auto sent = send_chunks(manifest, value);
+  // Without its chunks a manifest would hide the entry that it replaces.
+  if (!AFI_GUARD("remote.chunks.first", sent.has_value())) {
+    drop_chunks(manifest);
+    return sent;
+  }
+  // Told in the same breath: of two who replace it at once, each is told of another.
+  std::optional<RemoteManifest> replaced;
+  const auto done = set(name, text_of(encode_manifest(manifest)), {}, options_.ttl, &replaced);
+  if (!done.has_value()) {
+    // Refused in words; what was not answered may have been done.
+    if (done.error().code == ErrorCode::kNoSpace) drop_chunks(manifest);
+    return done;
+  }
+  if (replaced.has_value() && AFI_GUARD("remote.replaced.key", replaced->key == key) &&
+      AFI_GUARD("remote.replaced.other", replaced->write != manifest.write)) {
+    drop_chunks(*replaced);
+  }
+  return {};
 }
 
 Result<void> RemoteEntries::send_chunks(RemoteManifest& manifest,
@@ -134,6 +175,26 @@ Result<void> RemoteEntries::send_chunks(RemoteManifest& manifest,
     if (!done.has_value()) first.note(done.error());
   });
   return first.result();
+}
+
+/// Whoever cannot be asked keeps them until their time is over.
+void RemoteEntries::drop_chunks(const RemoteManifest& manifest) {
+  std::map<const void*, std::vector<std::string>> by_server;
+  for (std::size_t chunk = 0; chunk < manifest.chunks(); ++chunk) {
+    std::string name = chunk_name(manifest.write, chunk);
+    const void* const server = cluster_.reachable(name);
+    if (server != nullptr) by_server[server].push_back(std::move(name));
+  }
+  std::vector<std::span<const std::string>> drops;
+  for (const auto& [server, names] : by_server) {
+    for (std::size_t at = 0; at < names.size(); at += kDroppedAtOnce) {
+      const std::size_t count = std::min(kDroppedAtOnce, names.size() - at);
+      drops.push_back(std::span(names).subspan(at, count));
+    }
+  }
+  side_by_side(drops.size(), [&](std::size_t i) {
+    static_cast<void>(of_each("DEL", drops[i], RemoteLane::kData));
+  });
 }
 
 /// Whether there is something under the name; if so, `on_bulk` reads it.
@@ -212,9 +273,7 @@ Result<bool> RemoteEntries::fetch_chunk(const Fetched& fetched, std::size_t chun
 }
 
 /// False: one of them is gone.
-Result<bool> RemoteEntries::fetch_chunks(const Fetched& fetched) {
-  const Duration until = clock_.now() + servers_.connect_timeout +
-                         servers_.time_for(Bytes(fetched.manifest.value_bytes));
+Result<bool> RemoteEntries::fetch_chunks(const Fetched& fetched, Duration until) {
   FirstError first;
   std::atomic<bool> gone = false;
   side_by_side(fetched.manifest.chunks(), [&](std::size_t chunk) {
@@ -227,7 +286,9 @@ Result<bool> RemoteEntries::fetch_chunks(const Fetched& fetched) {
   return !gone;
 }
 
-Result<std::optional<TierEntry>> RemoteEntries::fetch(const TierKey& key, MemoryBudget& room) {
+/// The entry's manifest, and its value if that follows; else the memory that it comes to.
+Result<std::optional<RemoteEntries::Fetched>> RemoteEntries::find(const TierKey& key,
+                                                                  MemoryBudget& room) {
   const std::string name = manifest_name(key);
   Fetched fetched;
   AFI_TRY(const bool there, get(name, servers_.timeout,
@@ -241,48 +302,83 @@ Result<std::optional<TierEntry>> RemoteEntries::fetch(const TierKey& key, Memory
   if (!AFI_GUARD("remote.key", manifest.key == key)) {
     return fail(ErrorCode::kCorruption, name + ": another entry is under this name");
   }
-  const std::span<const std::byte> value = std::as_const(*fetched.value).bytes();
   if (manifest.follows() &&
-      !AFI_GUARD("remote.value.checksum", Checksum::of(value) == manifest.sums.front())) {
+      !AFI_GUARD("remote.value.checksum",
+                 Checksum::of(std::as_const(*fetched.value).bytes()) == manifest.sums.front())) {
     return other_bytes(name);
   }
-  AFI_TRY(const bool whole, fetch_chunks(fetched));
-  if (!whole) {
-    ++incomplete_;
-    return std::nullopt;
-  }
-  return TierEntry{
-      .meta = std::move(fetched.manifest.meta), .bytes = value, .memory = fetched.value};
+  return fetched;
 }
 
-Result<std::vector<bool>> RemoteEntries::exist(std::span<const TierKey> keys) {
+Result<std::optional<TierEntry>> RemoteEntries::fetch(const TierKey& key, MemoryBudget& room) {
+  Duration until{0};
+  std::optional<WriteId> gone;
+  while (true) {
+    AFI_TRY(auto fetched, find(key, room));
+    if (!fetched.has_value()) return std::nullopt;
+    if (gone == fetched->manifest.write) break;
+    const std::span<const std::byte> value = std::as_const(*fetched->value).bytes();
+    if (!gone.has_value()) {
+      until = clock_.now() + servers_.connect_timeout + servers_.time_for(Bytes(value.size()));
+    }
+    AFI_TRY(const bool whole, fetch_chunks(*fetched, until));
+    if (whole) {
+      return TierEntry{
+          .meta = std::move(fetched->manifest.meta), .bytes = value, .memory = fetched->value};
+    }
+    if (gone.has_value()) break;
+    // Whoever replaced it has dropped its chunks, after putting a manifest that names others.
+    gone = fetched->manifest.write;
+  }
+  ++incomplete_;
+  return std::nullopt;
+}
+
+Result<std::vector<std::optional<std::int64_t>>> RemoteEntries::of_each(
+    std::string_view verb, std::span<const std::string> names, RemoteLane lane) {
   std::string commands;
-  for (const TierKey& key : keys) commands += resp_command({"EXISTS", manifest_name(key)});
-  std::vector<bool> there(keys.size());
+  for (const std::string& name : names) commands += resp_command({verb, name});
+  std::vector<std::optional<std::int64_t>> numbers(names.size());
   AFI_TRY_VOID(cluster_.talk(
-      manifest_name(keys.front()),
-      {.lane = RemoteLane::kControl, .time = servers_.time_for(Bytes(commands.size()))},
+      names.front(), {.lane = lane, .time = servers_.time_for(Bytes(commands.size()))},
       [&](RespConnection& connection, Duration deadline, std::string& refusal) -> Result<void> {
         const std::string_view piece = commands;
         AFI_TRY_VOID(connection.send(std::span(&piece, 1), deadline));
-        for (std::size_t i = 0; i < keys.size(); ++i) {
+        for (std::size_t i = 0; i < names.size(); ++i) {
           AFI_TRY(RespHead head, connection.read_head(deadline));
           const bool refused = head.kind == RespKind::kError;
-          if (!refused && !AFI_GUARD("remote.exists.reply", head.kind == RespKind::kNumber)) {
+          if (!refused && !AFI_GUARD("remote.each.reply", head.kind == RespKind::kNumber)) {
             return astray(connection);
           }
-          there[i] = !refused && head.number == 1;
+          numbers[i] = refused ? std::nullopt : std::optional(head.number);
           // Where the first is, all are asked for, if need be.
           if (refused && i == 0) refusal = std::move(head.text);
         }
         return {};
       }));
+  return numbers;
+}
+
+Result<std::vector<bool>> RemoteEntries::exist(std::span<const TierKey> keys) {
+  std::vector<std::string> names;
+  for (const TierKey& key : keys) names.push_back(manifest_name(key));
+  AFI_TRY(const auto numbers, of_each("EXISTS", names, RemoteLane::kControl));
+  std::vector<bool> there;
+  for (const std::optional<std::int64_t>& number : numbers) there.push_back(number == 1);
   return there;
 }
 
 Result<bool> RemoteEntries::erase(const TierKey& key) {
   const std::string name = manifest_name(key);
   const std::size_t replicas = cluster_.replicas(name);
+  // Which chunks it has is known only as long as it is there.
+  std::optional<RemoteManifest> chunked;
+  static_cast<void>(
+      get(name, servers_.timeout,
+          [&](RespConnection& connection, const RespHead& head, Duration deadline) -> Result<void> {
+            AFI_TRY(chunked, read_chunked(connection, head, deadline));
+            return {};
+          }));
   bool was_there = false;
   bool all_heard = true;
   const auto number = [](RespConnection& connection, Result<RespValue> said,
@@ -297,7 +393,7 @@ Result<bool> RemoteEntries::erase(const TierKey& key) {
     }
     return said->number;
   };
-  AFI_TRY_VOID(cluster_.talk(
+  const auto told = cluster_.talk(
       name, {.lane = RemoteLane::kControl, .time = 3 * servers_.timeout, .despite_breaker = true},
       [&](RespConnection& connection, Duration deadline, std::string& refusal) -> Result<void> {
         // Twice, with an answer between: a write that was given up and had come to the server's
@@ -318,7 +414,11 @@ Result<bool> RemoteEntries::erase(const TierKey& key) {
                                                  refusal));
         all_heard = AFI_GUARD("remote.erase.copies", heard >= static_cast<std::int64_t>(replicas));
         return {};
-      }));
+      });
+  if (chunked.has_value() && AFI_GUARD("remote.erased.key", chunked->key == key)) {
+    drop_chunks(*chunked);
+  }
+  AFI_TRY_VOID(told);
   if (all_heard) return was_there;
   return fail(ErrorCode::kUnavailable,
               "not every copy of the servers' has heard of an erasure: until its time is over the "
@@ -331,7 +431,8 @@ Duration RemoteEntries::longest_fetch(Bytes value) const {
   };
   // A server that sends us elsewhere is one server more.
   if (value <= options_.chunk) return 2 * asked(value);
-  return 2 * asked(0_B) + asked(value) + 2 * asked(options_.chunk);
+  // And what was replaced while it was read is looked for once more, in what is left of the time.
+  return 4 * asked(0_B) + asked(value) + 2 * asked(options_.chunk);
 }
 
 }  // namespace afterimage

@@ -40,13 +40,16 @@ class RemoteEntries {
   /// `cluster` and `clock` outlive it.
   RemoteEntries(RemoteCluster& cluster, const RemoteEntriesOptions& options, const Clock& clock);
 
-  /// Chunks first, the manifest last: whoever finds the manifest finds the rest.
+  /// Chunks first, the manifest last: whoever finds the manifest finds the rest. The chunks of what
+  /// an entry in chunks replaces go then, as far as the servers can be asked; and its own, if the
+  /// manifest cannot be put.
   Result<void> send(const TierKey& key, const EntryMeta& meta, std::span<const std::byte> value);
-  /// nullopt: there is none, or a part of it is gone.
+  /// nullopt: there is none, or a part of it is gone and nothing else has come in its place.
   Result<std::optional<TierEntry>> fetch(const TierKey& key, MemoryBudget& room);
   /// All of one server's, in one go there and one back.
   Result<std::vector<bool>> exist(std::span<const TierKey> keys);
-  /// Whether there was one. Well only if every copy that the servers keep has heard of it.
+  /// Whether there was one. Well only if every copy that the servers keep has heard of it. Its
+  /// chunks, which nobody finds any more, go as far as the servers can be asked.
   Result<bool> erase(const TierKey& key);
 
   /// Calls work(0) … work(count - 1) side by side.
@@ -61,14 +64,21 @@ class RemoteEntries {
   struct Fetched;
   using OnBulk = std::function<Result<void>(RespConnection&, const RespHead&, Duration deadline)>;
 
+  /// `replaced`: what stood there, if that is to be told and was in chunks.
   Result<void> set(const std::string& name, std::string_view first, std::string_view second,
-                   Duration ttl);
+                   Duration ttl, std::optional<RemoteManifest>* replaced = nullptr);
   Result<bool> get(const std::string& name, Duration time, const OnBulk& on_bulk);
+  /// What a server's numbers are, name by name; nullopt: it refused. One go there and one back.
+  Result<std::vector<std::optional<std::int64_t>>> of_each(std::string_view verb,
+                                                           std::span<const std::string> names,
+                                                           RemoteLane lane);
   Result<void> send_chunks(RemoteManifest& manifest, std::span<const std::byte> value);
+  void drop_chunks(const RemoteManifest& manifest);
   Result<Fetched> read_manifest(RespConnection& connection, const RespHead& head,
                                 MemoryBudget& room, Duration deadline) const;
+  Result<std::optional<Fetched>> find(const TierKey& key, MemoryBudget& room);
   Result<bool> fetch_chunk(const Fetched& fetched, std::size_t chunk, Duration until);
-  Result<bool> fetch_chunks(const Fetched& fetched);
+  Result<bool> fetch_chunks(const Fetched& fetched, Duration until);
 
   RemoteCluster& cluster_;
   const RemoteServers& servers_;

@@ -174,14 +174,16 @@ std::string resp_command(std::initializer_list<std::string_view> parts) {
   return out;
 }
 
-RespAround resp_set(std::string_view key, std::size_t value_bytes, Duration ttl) {
-  RespAround around{.before = "*5\r\n", .after = "\r\n"};
+RespAround resp_set(std::string_view key, std::size_t value_bytes, Duration ttl,
+                    bool tells_replaced) {
+  RespAround around{.before = tells_replaced ? "*6\r\n" : "*5\r\n", .after = "\r\n"};
   append_bulk(around.before, "SET");
   append_bulk(around.before, key);
   append_bulk_head(around.before, value_bytes);
   append_bulk(around.after, "PX");
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(ttl).count();
   append_bulk(around.after, std::to_string(std::max<std::int64_t>(ms, 1)));
+  if (tells_replaced) append_bulk(around.after, "GET");
   return around;
 }
 

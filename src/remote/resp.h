@@ -74,7 +74,8 @@ struct RespAround {
   std::string before;
   std::string after;
 };
-/// SET key <value> PX ttl
-[[nodiscard]] RespAround resp_set(std::string_view key, std::size_t value_bytes, Duration ttl);
+/// SET key <value> PX ttl, and GET if what it replaces is to be told.
+[[nodiscard]] RespAround resp_set(std::string_view key, std::size_t value_bytes, Duration ttl,
+                                  bool tells_replaced = false);
 
 }  // namespace afterimage

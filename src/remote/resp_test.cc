@@ -68,6 +68,9 @@ TEST(Resp, WritesCommands) {
   EXPECT_EQ(resp_command({"GET", "k"}), "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n");
   const RespAround set = resp_set("k", 3, std::chrono::milliseconds(1500));
   EXPECT_EQ(set.before + "abc" + set.after, resp_command({"SET", "k", "abc", "PX", "1500"}));
+  const RespAround told = resp_set("k", 3, std::chrono::milliseconds(1500), true);
+  EXPECT_EQ(told.before + "abc" + told.after,
+            resp_command({"SET", "k", "abc", "PX", "1500", "GET"}));
   EXPECT_EQ(resp_set("k", 0, Duration(1)).after, "\r\n$2\r\nPX\r\n$1\r\n1\r\n");
 }
 

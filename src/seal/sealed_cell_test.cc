@@ -58,6 +58,47 @@ TEST(SealedCell, TellsAnotherKeyFromDamage) {
   }
 }
 
+// "Nothing is there" would begin another list, and all answers would be lost.
+TEST(SealedCell, ThatNobodyCouldBeAskedIsNotThatNothingIsThere) {
+  SimulatedServers servers;
+  SimulatedCell raw(servers);
+  SealedCell cell(raw, kPlace, key_of("1"));
+  ASSERT_TRUE(cell.replace(std::nullopt, kContent).value());
+  const std::string version = cell.read().value()->version;
+  raw.cut_off = true;
+  EXPECT_EQ(cell.read().error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(cell.replace(version, kContent).error().code, ErrorCode::kUnavailable);
+  raw.cut_off = false;
+  servers.replicates = false;
+  EXPECT_EQ(cell.read().error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(cell.replace(version, {}).error().code, ErrorCode::kUnavailable);
+}
+
+// Whoever replaced it by the same content did replace it: it is sealed anew.
+TEST(SealedCell, TheSameContentIsAnotherVersion) {
+  SimulatedServers servers;
+  SimulatedCell raw(servers);
+  SealedCell one(raw, kPlace, key_of("1"));
+  ASSERT_TRUE(one.replace(std::nullopt, kContent).value());
+  const std::string first = one.read().value()->version;
+  ASSERT_TRUE(one.replace(first, kContent).value());
+  EXPECT_NE(one.read().value()->version, first);
+  EXPECT_FALSE(one.replace(first, {}).value());
+}
+
+TEST(SealedCell, WhatIsReplacedIsSealedUnderTheFirstKey) {
+  SimulatedServers servers;
+  SimulatedCell raw(servers);
+  ASSERT_TRUE(SealedCell(raw, kPlace, key_of("1")).replace(std::nullopt, kContent).value());
+  SealedCell changing(raw, kPlace, key_of("21"));
+  const auto found = changing.read().value();
+  EXPECT_TRUE(std::ranges::equal(found.value().bytes, kContent));
+  ASSERT_TRUE(changing.replace(found->version, kContent).value());
+  EXPECT_TRUE(
+      std::ranges::equal(SealedCell(raw, kPlace, key_of("2")).read().value()->bytes, kContent));
+  EXPECT_FALSE(SealedCell(raw, kPlace, key_of("1")).read().has_value());
+}
+
 TEST(SealedCell, CannotBeMoved) {
   SimulatedServers servers;
   SimulatedCell raw(servers);

@@ -155,6 +155,44 @@ class SimulateSettings(Folder):
             self.assertEqual(refused.returncode, 2)
             self.assertIn("cluster.toml:2: node.engines: ", refused.stderr)
 
+    def settings(self, text, *more):
+        """What is printed after a file of settings and a call, by key; and how the call went."""
+        with tempfile.TemporaryDirectory() as name:
+            file = pathlib.Path(name) / "cluster.toml"
+            file.write_text(text)
+            done = call("simulate", "--config", str(file), *more, "--print-config")
+        return {line.split(" = ")[0]: line.split(" = ")[1] for line in done.stdout.splitlines() if " = " in line}, done
+
+    def test_flags_and_lists_and_what_is_not_set(self):
+        for text, more, always, leases in [("", [], "false", "false"),
+                                           ("[node]\nload_always = true\n", [], "true", "false"),
+                                           ("[node]\nload_always = false\n", [], "false", "false"),
+                                           ("[node]\nload_always = false\n", ["--load-always"], "true", "false"),
+                                           ("[node]\nload_always = true\n", ["--load-always=false"], "false", "false"),
+                                           ("[node]\nload_always = 1\n", ["--no-leases=true"], "true", "true"),
+                                           ("[node]\nload_always = true\n[remote]\nno_leases = true\n", [], "true", "true")]:
+            with self.subTest(text=text, more=more):
+                shown, _ = self.settings(text, *more)
+                self.assertEqual((shown["load_always"], shown["no_leases"]), (always, leases))
+        shown, _ = self.settings("[cluster]\nnodes = [3, 4]\npolicy = 'lru'\n[traffic]\nskew = 0.5\n[remote]\nlose_shard = 60\n")
+        self.assertEqual((shown["nodes"], shown["policy"], shown["skew"], shown["lose_shard"]), ("[3, 4]", '["lru"]', "0.5", "60"))
+        self.assertEqual(shown["# add_shard"], "…")
+        shown, _ = self.settings("[cluster]\nnodes = [3, 4]\n", "--nodes", "5,6")
+        self.assertEqual(shown["nodes"], "[5, 6]")
+
+    def test_all_that_is_wrong_in_a_file_is_told_and_exits_2(self):
+        for text, said in [("[node]\nengines = -1\n[traffic]\nturns = 'x'\n", ["2: node.engines: ", "4: traffic.turns: "]),
+                           ("[cluster]\nnodes = 'many'\n", ["2: cluster.nodes: "]),
+                           ("[traffic]\nrequests = [1, 2]\n", ["2: traffic.requests: "]),
+                           ("[node]\nload_always = 'maybe'\n", ["2: node.load_always: "]),
+                           ("[node]\nload-always = true\n", ["2: node.load-always: there is no such key"]),
+                           ("jobs = 1\n", ["1: jobs: there is no such section; there are cluster node remote traffic"])]:
+            with self.subTest(text=text):
+                _, done = self.settings(text)
+                self.assertEqual(done.returncode, 2, done.stdout)
+                for one in said:
+                    self.assertIn("cluster.toml:" + one, done.stderr)
+
 
 class RunDisk(Folder):
     """run --disk DIR: what one process computed, the next one loads."""

@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 // What a disk may hold after the power failed: torn writes, and writes that came in another order
 // or not at all.
+#include <fmt/format.h>
+
 #include <array>
 #include <cstring>
 
@@ -179,6 +181,45 @@ class UnburiedStory {
   bool set_up_ = false;
 };
 
+/// A record that cannot be overwritten goes with its whole segment, and then the power fails: the
+/// file may be there again, unless its removal was made safe before the erasing was acknowledged.
+class RemovedStory {
+ public:
+  /// Whether what was erased is found again. The n-th operation of the erasing fails; `seed` says
+  /// what the power failure undoes.
+  bool comes_back(std::uint64_t n, std::uint64_t seed) {
+    FakeDisk disk;
+    auto log = open(disk);
+    for (const std::uint64_t key : {0U, 1U}) {
+      static_cast<void>(log->append(testing::tier_key(key), {}, testing::tier_bytes(key, 20'000)));
+    }
+    static_cast<void>(log->commit());
+    disk.fail(DiskFault::kError, n);
+    const bool erased = log->erase(testing::tier_key(0)).has_value();
+    removed_ = removed_ || (erased && !log->contains(testing::tier_key(1)));
+    disk.fail(DiskFault::kCrash, 1);
+    static_cast<void>(disk.next());
+    log.reset();
+    Rng rng(seed);
+    disk.reboot(rng);
+    log = open(disk);
+    const auto found = log->read(testing::tier_key(0), memory_);
+    return erased && found && *found;
+  }
+  /// Some erasing removed the segment, and was acknowledged.
+  [[nodiscard]] bool set_up() const { return removed_; }
+
+ private:
+  std::unique_ptr<SegmentLog> open(FakeDisk& disk) {
+    return SegmentLog::open(std::make_unique<FakeBlockFolder>(disk), testing::small_log(1_MiB),
+                            memory_)
+        .value();
+  }
+
+  MemoryBudget memory_{4_MiB};
+  bool removed_ = false;
+};
+
 }  // namespace
 
 Tally run_torn(const FireRun& run) {
@@ -247,6 +288,20 @@ Tally run_lost(const FireRun& run) {
   tally.wrong += came_back ? 1 : 0;
   tally.expect(!came_back, "a version that was replaced comes back when its successor is evicted");
   tally.expect(unburied.set_up(), "the story of a record that is not buried goes another way");
+  RemovedStory removed;
+  for (std::uint64_t n = 1; n <= 6; ++n) {
+    for (std::uint64_t seed = 0; seed < 8; ++seed) {
+      ++tally.injected;
+      ++tally.detected;
+      ++tally.answers;
+      const bool back = removed.comes_back(n, seed);
+      tally.wrong += back ? 1 : 0;
+      tally.expect(!back, fmt::format("what was erased comes back with its file: operation {} of "
+                                      "the erasing fails, power failure {}",
+                                      n, seed));
+    }
+  }
+  tally.expect(removed.set_up(), "the story of a removal that is not safe goes another way");
   return tally;
 }
 

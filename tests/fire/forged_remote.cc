@@ -230,6 +230,38 @@ class RemoteForger {
     server.set_script(nullptr);
     lost_unless(party.finds(1, kLarge), "what was to be replaced is gone");
   }
+  /// What is said to have stood there is another's, or was just put: nobody's chunks go for it.
+  void chunks_of_whom() {
+    for (const bool own : {true, false}) {
+      ScriptedServer server;
+      RemoteParty party(server);
+      std::string before;
+      server.set_script([&](const Words& words, const std::string& honest) -> Said {
+        if (words[0] != "SET" || !words[1].starts_with("afi1:m:")) return {honest};
+        const std::string told = own ? words[2] : before;
+        before = words[2];
+        return {told.empty() ? honest : bulk(told)};
+      });
+      count(party.put(2, kLarge) && party.put(1, kLarge), "before any fault: nothing is put");
+      server.set_script(nullptr);
+      lost_unless(party.finds(1, kLarge), "whoever puts an entry drops its own chunks");
+      lost_unless(party.finds(2, kLarge), "whoever replaces an entry drops another's chunks");
+    }
+  }
+  void chunks_of_whom_is_erased() {
+    ScriptedServer server;
+    RemoteParty party(server);
+    std::string others;
+    server.set_script([&](const Words& words, const std::string& honest) -> Said {
+      const bool meant = words[1] == manifest_name(tier_key(2));
+      if (words[0] == "SET" && meant) others = words[2];
+      return {words[0] == "GET" && !meant ? bulk(others) : honest};
+    });
+    count(party.put(1, kLarge) && party.put(2, kLarge), "before any fault: nothing is put");
+    count(party.tier->erase(tier_key(1)).has_value(), "an erasing fails");
+    server.set_script(nullptr);
+    lost_unless(party.finds(2, kLarge), "whoever erases an entry drops another's chunks");
+  }
   void what_servers_say() {
     says("SET", "+QUEUED\r\n", "a put that was not done is acknowledged",
          [](RemoteParty& party) { return !party.put(1, kSmall); });
@@ -345,6 +377,8 @@ void forge_remote(Tally& tally) {
   forger.too_large();
   forger.chunks_of_two();
   forger.half_a_replacement();
+  forger.chunks_of_whom();
+  forger.chunks_of_whom_is_erased();
   forger.what_servers_say();
   forger.a_late_answer();
   forger.a_late_write();

@@ -2,15 +2,20 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 // Everything is tried under faults. Run `afterimage_fire --help`.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <iostream>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include "afterimage/platform/fault_points.h"
 #include "afterimage/platform/terminal.h"
 #include "fire/matrix.h"
 
@@ -26,6 +31,7 @@ struct Call {
   bool proof = false;
   bool trace = false;
   std::string guard;
+  bool guards = false;
   std::string markdown;
   std::string folder = ".";
   unsigned threads = 40;
@@ -46,6 +52,52 @@ std::string kinds_text() {
          "  afterimage_fire --only simulation --seed 77\n"
          "  afterimage_fire --only history --threads 40 --operations 1000000\n"
          "  afterimage_fire --soak 3600            an hour of everything; is memory flat?";
+}
+
+/// How many letters have to be put in, taken out or changed.
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j < row.size(); ++j) row[j] = j;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t before = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t changed = before + (a[i] == b[j] ? 0 : 1);
+      before = row[j + 1];
+      row[j + 1] = std::min({changed, row[j] + 1, before + 1});
+    }
+  }
+  return row.back();
+}
+
+/// Three of them, as a person reads them. Beginnings of names count as names.
+std::string nearest(std::string_view name, std::vector<std::string> names) {
+  const auto far = [&](const std::string& each) {
+    return std::min(distance(name, each), distance(name, each.substr(0, name.size())));
+  };
+  std::ranges::stable_sort(names, {}, far);
+  names.resize(std::min<std::size_t>(names.size(), 3));
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+/// What is wrong with the names in a call; empty: nothing.
+std::string wrong_name(const Call& call) {
+  std::vector<std::string> kinds;
+  for (const Row& row : rows()) kinds.emplace_back(row.kind);
+  for (const auto* list : {&call.only, &call.without}) {
+    for (const std::string& kind : *list) {
+      if (std::ranges::count(kinds, kind) > 0) continue;
+      return fmt::format("there is no kind \"{}\"; the nearest are {}; --help names all", kind,
+                         nearest(kind, kinds));
+    }
+  }
+  std::vector<std::string> guards;
+  for (const FaultSite* site : FaultSite::all()) {
+    if (site->is_guard()) guards.emplace_back(site->name());
+  }
+  const auto begins = [&](const std::string& name) { return name.starts_with(call.guard); };
+  if (std::ranges::any_of(guards, begins)) return "";
+  return fmt::format("no guard's name begins with \"{}\"; the nearest are {}; --guards names all",
+                     call.guard, nearest(call.guard, guards));
 }
 
 bool is_chosen(const Call& call, const Row& row) {
@@ -119,12 +171,14 @@ int run_program(int argc, char** argv) {
   program.add_option("--seed", call.seed, "Another story; the same number tells the same one")
       ->capture_default_str();
   program.add_flag("--brief", call.brief, "Seconds instead of minutes");
-  program.add_flag(
+  auto* const proof = program.add_flag(
       "--proof", call.proof,
       "Take each guard away in turn, and see that a row (one of --only) fails; the rows "
       "themselves are run with --markdown only");
   program.add_option("--guard", call.guard, "With --proof: those whose names begin so")
-      ->type_name("NAME");
+      ->type_name("NAME")
+      ->needs(proof);
+  program.add_flag("--guards", call.guards, "Names all guards, and does nothing else");
   program.add_option("--jobs", call.jobs, "Rows or guards at a time, but for those that are timed")
       ->capture_default_str()
       ->check(CLI::Range(1, 64));
@@ -151,11 +205,15 @@ int run_program(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return program.exit(error) == 0 ? 0 : 2;
   }
-  for (const std::string& kind : call.only) {
-    if (std::ranges::none_of(rows(), [&](const Row& row) { return kind == row.kind; })) {
-      fmt::print(stderr, "afterimage_fire: there is no kind \"{}\"; --help names them\n", kind);
-      return 2;
+  if (const std::string wrong = wrong_name(call); !wrong.empty()) {
+    fmt::print(stderr, "afterimage_fire: {}\n", wrong);
+    return 2;
+  }
+  if (call.guards) {
+    for (const FaultSite* site : FaultSite::all()) {
+      if (site->is_guard()) fmt::print("{}\n", site->name());
     }
+    return 0;
   }
   return run_call(call);
 }

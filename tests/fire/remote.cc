@@ -228,9 +228,11 @@ Tally run_cluster(const FireRun& run) {
     tally.notes.emplace_back(kills == 0 ? "not in brief" : "left out: there is no redis-server");
     return tally;
   }
-  constexpr Duration kNodeTimeout = 1s;
+  // As docs/remote.md has it.
+  constexpr Duration kNodeTimeout = 2s;
+  constexpr Duration kBar = 2 * kNodeTimeout + 1s;
   constexpr Duration kOurs = 1s;
-  RedisCluster cluster(3, 1, "1000");
+  RedisCluster cluster(3, 1, std::to_string(kNodeTimeout / 1ms));
   RemoteLoad load(run, tally, options_for(cluster.addresses()));
   constexpr std::uint64_t kEntries = 240;
   Rng rng(run.seed);
@@ -279,6 +281,10 @@ Tally run_cluster(const FireRun& run) {
     const Duration took = run.clock.now() - began;
     tally.recoveries.push_back(took);
     servers.push_back(bare.took());
+    if (took > kBar) {
+      tally.miss(fmt::format("a recovery took {} ms of {}, {} of them the servers' own: {}",
+                             took / 1ms, kBar / 1ms, servers.back() / 1ms, where));
+    }
     ours.push_back(std::max<Duration>(took - servers.back(), Duration(0)));
     if (ours.back() > kOurs) {
       tally.miss(fmt::format("the servers were back after {} ms, and we after {}: {}",
@@ -293,9 +299,6 @@ Tally run_cluster(const FireRun& run) {
     });
     run.tell(fault + 1, 2 * kills);
   }
-  const Duration bar = 2 * kNodeTimeout + 1s;
-  tally.expect(percentile(tally.recoveries, 0.5) <= bar,
-               "half of the recoveries take longer than twice the node timeout and a second");
   tally.expect(asked > 0 && hits * 100 >= asked * 99,
                fmt::format("{} of {} hits on the servers that stayed", hits, asked));
   const auto text = [](const std::vector<Duration>& of) {
@@ -303,10 +306,9 @@ Tally run_cluster(const FireRun& run) {
   };
   tally.notes.push_back(fmt::format(
       "{} of {} hits on the servers that stayed; the longest get took {} ms; 3 masters, 3 "
-      "replicas, "
-      "node timeout 1 s; of the recoveries (p50 / max) {} were the servers' own, until a bare "
-      "client was served, and {} ours",
-      hits, asked, load.longest() / 1ms, text(servers), text(ours)));
+      "replicas, node timeout {} s, no recovery longer than {} s; of the recoveries (p50 / max) {} "
+      "were the servers' own, until a bare client was served, and {} ours",
+      hits, asked, load.longest() / 1ms, kNodeTimeout / 1s, kBar / 1s, text(servers), text(ours)));
   return tally;
 }
 

@@ -130,9 +130,12 @@ struct ScriptedServer::State {
     }
     if (verb == "SET") {
       const bool only_new = words.size() > 3 && words[3] == "NX";
-      if (only_new && values.contains(words[1])) return "$-1\r\n";
+      const auto before = values.find(words[1]);
+      if (only_new && before != values.end()) return "$-1\r\n";
+      std::string said = "+OK\r\n";
+      if (words.back() == "GET") said = before == values.end() ? "$-1\r\n" : bulk(before->second);
       values[words[1]] = words[2];
-      return "+OK\r\n";
+      return said;
     }
     if (verb == "GET") {
       const auto value = values.find(words[1]);
