@@ -291,8 +291,8 @@ TEST(SettingsTable, EveryMemberHasItsKeyAndNoOther) {
     count("remote", a, b, c, d);
   }
   {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k, l] = s.answers;
-    count("answers", a, b, c, d, e, f, g, h, i, j, k, l);
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m] = s.answers;
+    count("answers", a, b, c, d, e, f, g, h, i, j, k, l, m);
   }
   {
     const auto& [a, b, c, d, e, f, g] = s.media;

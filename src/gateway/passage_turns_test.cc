@@ -93,16 +93,16 @@ TEST_F(Turns, AStreamWaitsForAStreamAndNotForAWholeAnswer) {
 }
 
 TEST_F(Turns, ATurnIsHeldUntilOthersCanFindTheAnswer) {
-  SharingGateway one(world);
-  SharingGateway other(world);
   std::atomic<bool> entered = false;
   std::atomic<bool> goes_on = false;
+  std::atomic<int> given_back = 0;
+  std::atomic<int> too_early = 0;
+  SharingGateway one(world);
+  SharingGateway other(world);
   world.tier.before_put = [&] {
     entered = true;
     until([&] { return goes_on.load(); });
   };
-  std::atomic<int> given_back = 0;
-  std::atomic<int> too_early = 0;
   world.turns.before_giving_back = [&](const TierKey& entry) {
     ++given_back;
     too_early += world.tier.may_hold(entry) ? 0 : 1;
@@ -125,12 +125,12 @@ TEST_F(Turns, ATurnIsHeldUntilOthersCanFindTheAnswer) {
 }
 
 TEST_F(Turns, WhatWasPutBeforeTheTurnWasOursIsNotAskedAgain) {
+  std::atomic<bool> answered = false;
   SharingGateway one(world);
   SharingGateway other(world);
   Waiting first(one, question("Q"));
   world.model.wait_asked(1);
   // After the other has looked, and before it has the turn.
-  std::atomic<bool> answered = false;
   world.turns.before_claim = [&] {
     if (answered.exchange(true)) return;
     world.model.answer(0, "one");

@@ -187,8 +187,10 @@ class SharingGateway {
   [[nodiscard]] std::uint64_t in_flight() const { return gateway_->counts().snapshot().in_flight; }
   /// Of its only request so far; waits for it.
   Decision decision() {
-    while (gateway_->decisions().last() == 0) std::this_thread::yield();
-    return gateway_->decisions().list(0, 1).front();
+    const SystemClock clock;
+    const Duration end = clock.now() + kPatience;
+    while (gateway_->decisions().last() == 0 && clock.now() < end) std::this_thread::yield();
+    return gateway_->decisions().find(1).value_or(Decision());
   }
   /// What /metrics says of questions that were asked by "us", "others", "both", "unknown".
   [[nodiscard]] std::uint64_t asked_by(const std::string& who) const {
