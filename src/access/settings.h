@@ -90,6 +90,9 @@ struct AnswerSettings {
   /// without a key, who are one) or "all".
   std::string hit_floor = "off";
   Duration least_hit_time{0};  // and at least so long
+  /// For the answer to what another gateway is asking now; 0: it is not waited for, and no gateway
+  /// waits for this one.
+  Duration wait_for_others = std::chrono::seconds(10);
 
   bool operator==(const AnswerSettings&) const = default;
 };

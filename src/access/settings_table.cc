@@ -470,6 +470,10 @@ void add_answers(std::vector<Setting<Settings>>& table) {
       kAtReload, answers(&AnswerSettings::hit_floor), one_of({"off", "shared", "all"}));
   add({"answers.least_hit_time", "And at least so long."}, kAtReload,
       answers(&AnswerSettings::least_hit_time), between<Duration>(0ms, std::chrono::minutes(10)));
+  add({"answers.wait_for_others",
+       "With remote.url: how long to wait for what another gateway is asking; 0 s: ask at once."},
+      kAtReload, answers(&AnswerSettings::wait_for_others),
+      between<Duration>(0ms, std::chrono::minutes(10)));
 }
 
 void add_limits(std::vector<Setting<Settings>>& table) {

@@ -291,8 +291,8 @@ TEST(SettingsTable, EveryMemberHasItsKeyAndNoOther) {
     count("remote", a, b, c, d);
   }
   {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k, l] = s.answers;
-    count("answers", a, b, c, d, e, f, g, h, i, j, k, l);
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m] = s.answers;
+    count("answers", a, b, c, d, e, f, g, h, i, j, k, l, m);
   }
   {
     const auto& [a, b, c, d, e, f, g] = s.media;
@@ -374,6 +374,7 @@ const std::map<std::string_view, std::string>& other_values() {
       {"answers.max_answer", R"("1 MiB")"},
       {"answers.hit_floor", R"("shared")"},
       {"answers.least_hit_time", R"("1 s")"},
+      {"answers.wait_for_others", R"("0 s")"},
       {"media.hosts", R"(["a.org"])"},
       {"media.folders", R"(["/m"])"},
       {"media.private_addresses", "true"},

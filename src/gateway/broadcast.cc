@@ -169,6 +169,20 @@ void Broadcast::forget_all() {
   wakes.swap(wakes_);
 }
 
+void Broadcast::call_off() {
+  const auto landed = std::exchange(options_.landed, nullptr);
+  {
+    const MutexLock lock(mutex_);
+    over_ = true;
+  }
+  settle(State::kCalledOff);
+}
+
+bool Broadcast::wanted() const {
+  const MutexLock lock(mutex_);
+  return interested_ > 0 && !cancelled_;
+}
+
 void Broadcast::settle(State state) {
   std::vector<std::function<void()>> calls;
   {

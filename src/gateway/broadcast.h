@@ -29,10 +29,11 @@ namespace afterimage {
 class Broadcast final : public HttpListener, public std::enable_shared_from_this<Broadcast> {
  public:
   enum class State : unsigned char {
-    kWaiting,  // nothing to give yet
-    kStreams,  // a head, and a body that comes by and by
-    kWhole,    // head and body
-    kFailed,   // neither: see error()
+    kWaiting,    // nothing to give yet
+    kStreams,    // a head, and a body that comes by and by
+    kWhole,      // head and body
+    kFailed,     // neither: see error()
+    kCalledOff,  // nobody was asked: see call_off()
   };
   struct Options {
     /// Makes a record of it, for whoever keeps it. nullopt: nobody will.
@@ -55,6 +56,10 @@ class Broadcast final : public HttpListener, public std::enable_shared_from_this
   void on_bytes(std::string_view bytes) override;
   void on_end() override;
   void on_error(const Error& error) override;
+  /// Instead of asking for it: whoever wants it looks elsewhere. `landed` is not called.
+  void call_off();
+  /// Somebody waits for it, and it was not cancelled.
+  [[nodiscard]] bool wanted() const;
   /// How the one who answers is slowed down, or told that nobody wants it any more.
   void controlled_by(Answering answering);
 

@@ -287,5 +287,36 @@ TEST(Broadcasts, OnlyTheOneItselfIsRemoved) {
   EXPECT_EQ(broadcasts.size(), 1U);
 }
 
+TEST(Broadcast, OneThatIsCalledOffIsNeitherKeptNorFailed) {
+  int landed = 0;
+  const auto broadcast =
+      shared_broadcast({.landed = [&](const Broadcast& /*broadcast*/,
+                                      const Result<ApiRecord>& /*record*/) { ++landed; }});
+  EXPECT_FALSE(broadcast->wanted());
+  const auto seat = broadcast->join();
+  EXPECT_TRUE(broadcast->wanted());
+  int told = 0;
+  broadcast->when_ready([&] { ++told; });
+  broadcast->call_off();
+  EXPECT_EQ(broadcast->state(), Broadcast::State::kCalledOff);
+  EXPECT_EQ(told, 1);
+  broadcast->when_ready([&] { ++told; });
+  EXPECT_EQ(told, 2) << "who comes late hears it, too";
+  EXPECT_EQ(landed, 0);
+}
+
+TEST(Broadcast, OneThatAllHaveLeftIsNotWanted) {
+  const auto broadcast = shared_broadcast();
+  broadcast->join()->leave();
+  EXPECT_FALSE(broadcast->wanted());
+  const auto late = broadcast->join();
+  EXPECT_FALSE(broadcast->wanted()) << "it was cancelled";
+  const auto finished = shared_broadcast({.finish_abandoned = true});
+  finished->join()->leave();
+  EXPECT_FALSE(finished->wanted());
+  const auto joined = finished->join();
+  EXPECT_TRUE(finished->wanted());
+}
+
 }  // namespace
 }  // namespace afterimage

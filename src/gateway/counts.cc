@@ -64,6 +64,11 @@ Counts::Counts(Metrics& metrics)
                                          "From a request's arrival to its answer's first byte",
                                          labels, latency_buckets())});
   }
+  for (const char* by : {"us", "others", "both", "unknown"}) {
+    turns_.push_back(metrics.counter("afterimage_answer_turns_total",
+                                     "Questions that other gateways might be asking, by who did",
+                                     {{"by", by}}));
+  }
 }
 
 MetricCounter Counts::requests(const Decision& decision) {

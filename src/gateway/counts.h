@@ -39,6 +39,15 @@ struct TenantCounts {
   Duration saved{0};
 };
 
+/// What became of a question that other gateways may be asking, too.
+enum class AskedBy : unsigned char {
+  kUs,      // in its turn
+  kOthers,  // and their answer was found
+  kBoth,    // after it had been waited for as long as may be
+  kUnknown  // nobody knows: the servers did not tell whose turn it is
+};
+inline constexpr std::size_t kAskedBys = 4;
+
 /// Everything that the gateway counts of requests, for its page and for Prometheus.
 /// Threads  Any.
 class Counts {
@@ -49,6 +58,7 @@ class Counts {
   void ended(const Decision& decision);
   /// A served answer was compared with what the model says.
   void compared(bool same);
+  void asked(AskedBy who) { turns_[static_cast<std::size_t>(who)].add(); }
   void upstream_answered(unsigned status);
   void upstream_failed(std::string_view kind);
 
@@ -79,6 +89,7 @@ class Counts {
   MetricCounter saved_seconds_;
   MetricCounter saved_prompt_;
   MetricCounter saved_output_;
+  std::vector<MetricCounter> turns_;  // by AskedBy
   Spread hits_;
   Spread misses_;
   std::array<std::atomic<std::uint64_t>, kOutcomes> outcomes_{};

@@ -17,6 +17,7 @@ constexpr unsigned kRemoteWorkers = 8;
 constexpr unsigned kErasers = 4;
 constexpr std::size_t kWaitingToErase = 256;
 constexpr std::size_t kWaitingForDisk = 1024;
+constexpr std::size_t kTurnsToGiveBack = 4096;
 
 std::string_view path_of(std::string_view target) { return target.substr(0, target.find('?')); }
 
@@ -79,7 +80,8 @@ Gateway::Gateway(GatewayParts parts, std::shared_ptr<const InForce> in_force)
       spaces_(parts.root),
       readers_(parts.threads.count(), kWaitingBodies),
       disk_workers_(workers_for(parts.archive), kWaitingForDisk),
-      erasers_(kErasers, kWaitingToErase) {}
+      erasers_(kErasers, kWaitingToErase),
+      givers_back_(std::make_shared<Workers>(1, kTurnsToGiveBack)) {}
 
 Result<std::unique_ptr<Gateway>> Gateway::create(const Settings& settings, GatewayParts parts) {
   AFI_TRY(auto in_force, put_in_force(settings, parts));
@@ -105,10 +107,21 @@ void Gateway::forget(const Question& answered) {
   if (!posted) parts_.reuse.answer_cache()->erase(question);
 }
 
+std::shared_ptr<SharedTurn> Gateway::hold(std::unique_ptr<SharedTurn> turn) {
+  return {turn.release(), [workers = givers_back_](SharedTurn* held) {
+            std::function<void()> give_back = [last = std::shared_ptr<SharedTurn>(held)]() mutable {
+              last.reset();
+            };
+            // If too many wait, it is given back here, with `give_back`.
+            static_cast<void>(workers->post(std::move(give_back)));
+          }};
+}
+
 void Gateway::stop() {
   readers_.stop();
   disk_workers_.stop();
   erasers_.stop();
+  givers_back_->stop();
 }
 
 void Gateway::handle(HttpRequest request, Responder responder) {

@@ -87,6 +87,9 @@ class Gateway {
   [[nodiscard]] Workers& disk_workers() { return disk_workers_; }
   /// Where an erasing is waited for: one that holds for other processes takes seconds.
   [[nodiscard]] Workers& erasers() { return erasers_; }
+  /// A turn that is given back once its last copy goes, whatever thread that is on: to tell the
+  /// servers takes time, and a thread of its own.
+  [[nodiscard]] std::shared_ptr<SharedTurn> hold(std::unique_ptr<SharedTurn> turn);
   /// An answer that turned out to be wrong leaves every place where it is kept. Returns at once.
   void forget(const Question& answered);
   /// Ends what runs on threads of the gateway's own.
@@ -108,6 +111,7 @@ class Gateway {
   Workers readers_;
   Workers disk_workers_;
   Workers erasers_;
+  std::shared_ptr<Workers> givers_back_;  // of turns; shared with those that are held
 };
 
 /// An answer of ours in the words of the API.

@@ -223,10 +223,7 @@ void Passage::look_below() {
   AnswerArchive* const archive = gateway_.parts().archive;
   if (archive == nullptr) return ask_the_model();
   const bool posted = gateway_.disk_workers().post([self = shared_from_this(), archive] {
-    AnswerQuota quota{.bytes = self->tenant_.max_bytes, .entries = {}};
-    if (self->tenant_.max_entries.has_value())
-      quota.entries = EntryCount(*self->tenant_.max_entries);
-    auto found = archive->restore(*self->question_, self->rules_, quota);
+    auto found = archive->restore(*self->question_, self->rules_, self->quota());
     if (!found.has_value()) return self->ask_the_model();
     const auto record = ApiRecord::parse(found->answer->record);
     if (!record.has_value() || !self->fits(*record)) return self->ask_the_model();
@@ -316,13 +313,20 @@ bool Passage::fits(const ApiRecord& record) const {
   return api_->stream ? record.can_be_streamed(api_->include_usage) : record.can_be_whole();
 }
 
+AnswerQuota Passage::quota() const {
+  AnswerQuota quota{.bytes = tenant_.max_bytes, .entries = {}};
+  if (tenant_.max_entries.has_value()) quota.entries = EntryCount(*tenant_.max_entries);
+  return quota;
+}
+
 void Passage::answer_from_cache(AnswerLookup& found, const ApiRecord& record) {
   const LadderStep& step = found.steps.back();
   const ApiStamp stamp = gateway_.parts().stamps.answer(*operation_);
-  decision_.outcome = Outcome::kHit;
+  decision_.outcome = joined_elsewhere_ ? Outcome::kJoined : Outcome::kHit;
   decision_.rung = to_string(step.rung);
-  decision_.reason = "served";
-  decision_.why = "the same was answered before";
+  decision_.reason = joined_elsewhere_ ? "answered-elsewhere" : "served";
+  decision_.why =
+      joined_elsewhere_ ? "another gateway was asking the same" : "the same was answered before";
   const Duration wait = hides_hits() ? held_back(found.saved) : Duration(0);
   const Duration took = gateway_.parts().clock.now() - arrived_ + wait;
   decision_.saved = std::max(Duration(0), found.saved - took);
@@ -335,11 +339,12 @@ void Passage::answer_from_cache(AnswerLookup& found, const ApiRecord& record) {
   std::string body = api_->stream ? record.events(stamp, api_->include_usage) : record.body(stamp);
   decision_.first_byte = took;
   if (step.rung != TextRung::kExact) compare_later(found, record);
-  const CacheReport report{.outcome = CacheOutcome::kHit,
-                           .detail = decision_.rung,
-                           .stored = false,
-                           .age = step.age,
-                           .ttl = found.left};
+  const CacheReport report{
+      .outcome = joined_elsewhere_ ? CacheOutcome::kJoined : CacheOutcome::kHit,
+      .detail = joined_elsewhere_ ? decision_.reason : decision_.rung,
+      .stored = false,
+      .age = step.age,
+      .ttl = found.left};
   if (wait <= Duration(0)) {
     reply(200, std::move(headers), std::move(body), report);
     return over();

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -49,16 +50,30 @@ class Passage final : public std::enable_shared_from_this<Passage> {
   void board();
   std::shared_ptr<Broadcast> start(const std::string& key);
   void ask(const std::shared_ptr<Broadcast>& broadcast);
+  /// Of all gateways that may be asked the same one asks, and the others wait for its answer.
+  void ask_in_turn(const std::shared_ptr<Broadcast>& broadcast);
+  [[nodiscard]] bool takes_turns() const;
+  /// What one broadcast serves: "whole", "stream" or "stream-usage".
+  [[nodiscard]] std::string_view form() const;
+  void claim_soon(const std::shared_ptr<Broadcast>& broadcast);
+  void claim(const std::shared_ptr<Broadcast>& broadcast);
+  void wait_for_others(const std::shared_ptr<Broadcast>& broadcast);
+  /// False: nobody has put the answer, or it does not fit.
+  bool found_elsewhere(const std::shared_ptr<Broadcast>& broadcast);
+  void call_off(Broadcast& broadcast);
+  void look_again(Broadcast::Seat& seat);
   void pass_on();
   void wait_for(const std::shared_ptr<Broadcast::Seat>& seat, bool leads);
   void deliver(const std::shared_ptr<Broadcast::Seat>& seat);
   bool try_again(Broadcast::Seat& seat);
   void client_left();
   [[nodiscard]] bool left();
-  void keep(const Broadcast& broadcast, Result<ApiRecord> record);
+  /// `turn` goes when others can find what was kept, or nothing is.
+  void keep(const Broadcast& broadcast, Result<ApiRecord> record, std::shared_ptr<SharedTurn> turn);
   [[nodiscard]] bool worth_keeping(const ApiRecord& record) const;
   void compare_later(const AnswerLookup& found, const ApiRecord& record);
   [[nodiscard]] bool fits(const ApiRecord& record) const;
+  [[nodiscard]] AnswerQuota quota() const;
   [[nodiscard]] std::string broadcast_key() const;
   [[nodiscard]] Asked asked() const;
 
@@ -89,6 +104,15 @@ class Passage final : public std::enable_shared_from_this<Passage> {
   bool left_ AFI_GUARDED_BY(leaving_) = false;
   std::shared_ptr<Broadcast::Seat> seat_ AFI_GUARDED_BY(leaving_);
   bool leads_ = false;
+  /// Where the turn is while the model is asked: it goes with what is called when the answer lands.
+  std::weak_ptr<std::shared_ptr<SharedTurn>> turn_;
+  std::uint32_t waits_ = 0;        // for what others ask
+  bool joined_elsewhere_ = false;  // it waited, and others have answered meanwhile
+  struct Elsewhere {
+    AnswerLookup found;
+    ApiRecord record;
+  };
+  std::optional<Elsewhere> elsewhere_;
   bool tried_again_ = false;
   bool over_ = false;
   Decision decision_;

@@ -51,18 +51,21 @@ void Passage::board() {
     return look();
   }
   wait_for(boarded.seat, boarded.leads);
-  if (started != nullptr) ask(started);
+  if (started != nullptr) ask_in_turn(started);
 }
 
 std::shared_ptr<Broadcast> Passage::start(const std::string& key) {
   const AnswerSettings& settings = in_force_->settings.answers;
+  const auto turn = std::make_shared<std::shared_ptr<SharedTurn>>();
+  turn_ = turn;
   return std::make_shared<Broadcast>(Broadcast::Options{
       .record = *operation_,
       .max_record = settings.max_answer,
       .shared = true,
       .landed =
-          [self = shared_from_this(), key](const Broadcast& broadcast, Result<ApiRecord> record) {
-            self->keep(broadcast, std::move(record));
+          [self = shared_from_this(), key, turn](const Broadcast& broadcast,
+                                                 Result<ApiRecord> record) {
+            self->keep(broadcast, std::move(record), std::exchange(*turn, nullptr));
             self->gateway_.broadcasts().remove(key, &broadcast);
           },
       .abandoned = nullptr,
@@ -79,7 +82,7 @@ void Passage::pass_on() {
       .shared = false,
       .landed = [self = shared_from_this()](
                     const Broadcast& flew,
-                    const Result<ApiRecord>& record) { self->keep(flew, record); },
+                    const Result<ApiRecord>& record) { self->keep(flew, record, nullptr); },
       .abandoned = nullptr,
       .finish_abandoned = false});
   wait_for(broadcast->join(), true);
@@ -151,6 +154,7 @@ void Passage::deliver(const std::shared_ptr<Broadcast::Seat>& seat) {
     decision_.reason = "client-left";
     return over();
   }
+  if (seat->broadcast().state() == Broadcast::State::kCalledOff) return look_again(*seat);
   if (try_again(*seat)) return;
   Broadcast& broadcast = seat->broadcast();
   if (broadcast.state() == Broadcast::State::kFailed) {
@@ -201,7 +205,8 @@ bool Passage::worth_keeping(const ApiRecord& record) const {
 }
 
 /// On the thread of whoever answers, before anybody hears the end: the next one who asks finds it.
-void Passage::keep(const Broadcast& broadcast, Result<ApiRecord> record) {
+void Passage::keep(const Broadcast& broadcast, Result<ApiRecord> record,
+                   std::shared_ptr<SharedTurn> turn) {
   Counts& counts = gateway_.counts();
   const bool failed = !record.has_value() && broadcast.status() == 0;
   if (failed) {
@@ -227,8 +232,7 @@ void Passage::keep(const Broadcast& broadcast, Result<ApiRecord> record) {
                     .ttl = ttl,
                     .tags = wish_.tags,
                     .owner = tenant_.keeps_in,
-                    .quota = {.bytes = tenant_.max_bytes, .entries = {}}};
-  if (tenant_.max_entries.has_value()) facts.quota.entries = EntryCount(*tenant_.max_entries);
+                    .quota = quota()};
   facts.tags.push_back("model:" + api_->model);
   facts.tags.push_back("tenant:" + tenant_.name);
   for (const DecidedMedia& media : decision_.media) facts.tags.push_back("media:" + media.digest);
@@ -247,8 +251,8 @@ void Passage::keep(const Broadcast& broadcast, Result<ApiRecord> record) {
                         : archive->insert_into_cache(question, answer, facts, before);
   if (kept.has_value() && archive != nullptr) {
     // What the disk is too slow for is kept in memory alone.
-    static_cast<void>(
-        gateway_.disk_workers().post([archive, question, answer, facts, before]() mutable {
+    static_cast<void>(gateway_.disk_workers().post(
+        [archive, question, answer, facts, before, turn = std::move(turn)]() mutable {
           archive->keep(question, answer, facts, before);
         }));
   }

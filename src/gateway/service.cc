@@ -29,6 +29,9 @@ namespace {
 constexpr unsigned kMostThreads = 8;
 /// For answers on their way up from a disk.
 constexpr Bytes kTransfer = 64_MiB;
+/// Of a turn to ask the model. Shorter than answers.wait_for_others, or who waits for a gateway
+/// that died would never see that.
+constexpr Duration kTurn = std::chrono::seconds(5);
 
 HttpLimits limits_of(const LimitSettings& settings) {
   return {.body = settings.body,
@@ -142,6 +145,7 @@ struct Service::State {
   std::unique_ptr<RemoteCell> cell;
   std::unique_ptr<SealedCell> sealed_cell;
   std::unique_ptr<SharedErasures> shared_erasures;
+  std::unique_ptr<RemoteTurns> answer_turns;  // apart from the encoder's: with a lease of their own
   std::unique_ptr<AnswerArchive> archive;
   std::unique_ptr<ErasureWatch> watch;
   std::unique_ptr<IoThreads> threads;
@@ -257,6 +261,7 @@ Result<void> Service::State::share_answers(const Secret& root) {
     list = sealed_cell.get();
   }
   shared_erasures = std::make_unique<SharedErasures>(*list, root);
+  answer_turns = std::make_unique<RemoteTurns>(remote->tier(), RemoteTurnsOptions{.lease = kTurn});
   Files& lists = sealed_files != nullptr ? static_cast<Files&>(*sealed_files) : files;
   const std::string file = disk == nullptr ? "" : memory.disk + "/answers-erased";
   AFI_TRY(archive, AnswerArchive::open({.tier = *answers,
@@ -266,7 +271,9 @@ Result<void> Service::State::share_answers(const Secret& root) {
                                         .erasures = file,
                                         .clock = clock,
                                         .wall = stamps.clock(),
-                                        .shared = shared_erasures.get()}));
+                                        .shared = shared_erasures.get(),
+                                        .wait = {},
+                                        .turns = answer_turns.get()}));
   const auto read = archive->refresh();
   if (!read.has_value()) log.warn("answers_not_shared_yet", {{"why", read.error().message}});
   watch = std::make_unique<ErasureWatch>(*archive);

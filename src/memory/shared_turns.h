@@ -39,7 +39,10 @@ class SharedTurns {
   };
 
   virtual ~SharedTurns() = default;
-  virtual Claim claim(const TierKey& key) = 0;
+  /// `turn` is its name, and `entry` the key under which what is made will be put.
+  virtual Claim claim(const TierKey& turn, const TierKey& entry) = 0;
+  /// Of what has one turn, by the name of what is made.
+  Claim claim(const TierKey& key) { return claim(key, key); }
   /// Before another look, the `attempt`-th (0, 1, …): a little longer each time. False: it has been
   /// long enough, or `stop` is requested.
   virtual bool wait(std::uint32_t attempt, const std::stop_token& stop) = 0;

@@ -60,8 +60,8 @@ struct RemoteTurns::State {
 /// Renewed while it lives, and after that until what was put has arrived.
 class RemoteTurns::Held final : public SharedTurn {
  public:
-  Held(std::shared_ptr<State> state, TierKey key, std::string token)
-      : state_(std::move(state)), key_(key), token_(std::move(token)) {}
+  Held(std::shared_ptr<State> state, TierKey entry, std::string token)
+      : state_(std::move(state)), entry_(entry), token_(std::move(token)) {}
   Held(const Held&) = delete;
   Held& operator=(const Held&) = delete;
   ~Held() override {
@@ -69,7 +69,7 @@ class RemoteTurns::Held final : public SharedTurn {
       if (const auto alive = state.lock()) alive->give_back(token);
     };
     if (AFI_STEP("turn.put.first")) {
-      state_->tier.after(key_, give_back);
+      state_->tier.after(entry_, give_back);
     } else {
       give_back();
     }
@@ -77,7 +77,7 @@ class RemoteTurns::Held final : public SharedTurn {
 
  private:
   std::shared_ptr<State> state_;
-  TierKey key_;
+  TierKey entry_;
   std::string token_;
 };
 
@@ -166,9 +166,9 @@ void RemoteTurns::State::give_back(const std::string& token) {
   ++stats.expired;
 }
 
-SharedTurns::Claim RemoteTurns::claim(const TierKey& key) {
+SharedTurns::Claim RemoteTurns::claim(const TierKey& turn, const TierKey& entry) {
   State& s = *state_;
-  const std::string name = turn_name(key);
+  const std::string name = turn_name(turn);
   const auto unknown = [&] {
     const MutexLock lock(s.mutex);
     ++s.stats.unknown;
@@ -208,7 +208,7 @@ SharedTurns::Claim RemoteTurns::claim(const TierKey& key) {
   }
   ++s.stats.taken;
   s.held.emplace(token, name);
-  return {.whose = Whose::kOurs, .turn = std::make_unique<Held>(state_, key, std::move(token))};
+  return {.whose = Whose::kOurs, .turn = std::make_unique<Held>(state_, entry, std::move(token))};
 }
 
 bool RemoteTurns::wait(std::uint32_t attempt, const std::stop_token& stop) {

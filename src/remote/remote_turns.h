@@ -42,7 +42,8 @@ class RemoteTurns final : public SharedTurns {
   /// Gives back what is held.
   ~RemoteTurns() override;
 
-  Claim claim(const TierKey& key) override;
+  using SharedTurns::claim;
+  Claim claim(const TierKey& turn, const TierKey& entry) override;
   bool wait(std::uint32_t attempt, const std::stop_token& stop) override;
   [[nodiscard]] RemoteTurnsStats stats() const;
 

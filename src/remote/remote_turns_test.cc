@@ -75,6 +75,22 @@ TEST_F(RemoteTurnsOnAServer, WhatWasPutIsThereWhenTheTurnIsGivenBack) {
   }
 }
 
+TEST_F(RemoteTurnsOnAServer, ATurnOfAnotherNameIsGivenBackWhenItsEntryIsThere) {
+  Party one(server->address());
+  Party other(server->address());
+  for (std::uint64_t n = 0; n < 20; ++n) {
+    const TierKey turn = tier_key(1000 + n);
+    auto mine = one.turns.claim(turn, tier_key(n));
+    ASSERT_EQ(mine.whose, Whose::kOurs);
+    EXPECT_EQ(other.turns.claim(turn, tier_key(n)).whose, Whose::kTheirs);
+    ASSERT_TRUE(one.tier->put(tier_key(n), {}, tier_bytes(n, 4'000'000)).has_value());
+    mine.turn.reset();
+    // At once, and not a while after.
+    while (other.turns.claim(turn, tier_key(n)).whose != Whose::kOurs) continue;
+    EXPECT_TRUE(other.tier->get(tier_key(n), other.memory).value().has_value()) << n;
+  }
+}
+
 TEST_F(RemoteTurnsOnAServer, AHolderWhoWorksKeepsIt) {
   Party one(server->address(), {.lease = 300ms});
   Party other(server->address());

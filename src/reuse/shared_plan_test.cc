@@ -5,71 +5,20 @@
 
 #include <algorithm>
 #include <atomic>
-#include <functional>
 #include <optional>
-#include <set>
 #include <thread>
 
 #include "afterimage/memory/host_tier.h"
-#include "afterimage/platform/mutex.h"
 #include "afterimage/reuse/reuse.h"
 #include "afterimage/reuse/testing/media.h"
+#include "afterimage/testing/turns_in_memory.h"
 
 namespace afterimage {
 namespace {
 
 using testing::image;
 using testing::output;
-
-/// Turns of several processes, in one.
-class TurnsInMemory final : public SharedTurns {
- public:
-  Claim claim(const TierKey& key) override {
-    const MutexLock lock(mutex_);
-    if (lost) return {};
-    if (!held_.insert(key).second) return {.whose = Whose::kTheirs, .turn = nullptr};
-    return {.whose = Whose::kOurs, .turn = std::make_unique<Held>(*this, key)};
-  }
-  bool wait(std::uint32_t attempt, const std::stop_token& stop) override {
-    ++waits;
-    if (meanwhile) meanwhile(attempt);
-    std::this_thread::yield();
-    return attempt < patience && !stop.stop_requested();
-  }
-  /// Its holder is gone, and its time is over.
-  void expire() {
-    const MutexLock lock(mutex_);
-    held_.clear();
-  }
-  [[nodiscard]] std::size_t held() {
-    const MutexLock lock(mutex_);
-    return held_.size();
-  }
-
-  std::atomic<bool> lost = false;
-  std::atomic<int> waits = 0;
-  std::uint32_t patience = 100'000;
-  std::function<void(std::uint32_t attempt)> meanwhile;
-
- private:
-  class Held final : public SharedTurn {
-   public:
-    Held(TurnsInMemory& turns, const TierKey& key) : turns_(turns), key_(key) {}
-    Held(const Held&) = delete;
-    Held& operator=(const Held&) = delete;
-    ~Held() override {
-      const MutexLock lock(turns_.mutex_);
-      turns_.held_.erase(key_);
-    }
-
-   private:
-    TurnsInMemory& turns_;
-    TierKey key_;
-  };
-
-  Mutex mutex_;
-  std::set<TierKey> held_ AFI_GUARDED_BY(mutex_);
-};
+using testing::TurnsInMemory;
 
 using Items = std::vector<std::size_t>;
 

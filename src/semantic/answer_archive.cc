@@ -189,11 +189,12 @@ Result<void> AnswerArchive::insert(Question& question, const Answer& answer,
   return {};
 }
 
-std::optional<TierEntry> AnswerArchive::read(const TierKey& key) {
-  if (!parts_.tier.may_hold(key)) return std::nullopt;
+std::optional<TierEntry> AnswerArchive::read(const TierKey& key, Hints hints) {
+  if (hints == Hints::kBelieved && !parts_.tier.may_hold(key)) return std::nullopt;
   auto entry = parts_.tier.get(key, parts_.transfer);
   if (entry.has_value() && entry->has_value()) return *std::move(entry);
-  count(&AnswerArchiveStats::failed);
+  // Of what others put, too, nobody knows that it is there before it is read.
+  if (!entry.has_value() || parts_.shared == nullptr) count(&AnswerArchiveStats::failed);
   return std::nullopt;
 }
 
@@ -210,8 +211,8 @@ std::optional<std::string> AnswerArchive::words_of(const Question& question, Tex
 
 std::optional<ArchivedAnswer> AnswerArchive::load(const ScopeId& scope, const std::string& words,
                                                   TextRung rung, std::string_view form,
-                                                  const Moment& before) {
-  const auto entry = read(key_of(before.names_, scope, TextRung::kExact, words));
+                                                  const Moment& before, Hints hints) {
+  const auto entry = read(key_of(before.names_, scope, TextRung::kExact, words), hints);
   if (!entry.has_value()) return std::nullopt;
   auto archived = archived_answer_from(entry->bytes);
   if (archived.has_value() && AFI_GUARD("answer.scope", archived->scope == scope) &&

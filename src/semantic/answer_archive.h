@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "afterimage/memory/budget.h"
+#include "afterimage/memory/shared_turns.h"
 #include "afterimage/memory/tier.h"
 #include "afterimage/platform/clock.h"
 #include "afterimage/platform/files.h"
@@ -58,6 +59,8 @@ struct AnswerArchiveParts {
   SharedErasures* shared = nullptr;
   /// How an erasing waits until nobody gives the answer any more; empty: this thread sleeps.
   std::function<void(Duration)> wait = {};
+  /// Of those who share the list: who asks a model what. nullptr: nobody takes turns.
+  SharedTurns* turns = nullptr;
 };
 
 /// Answers in a tier below memory: kept when they are made, so that to evict one moves no byte, and
@@ -65,6 +68,11 @@ struct AnswerArchiveParts {
 ///
 ///   AnswerCache::find -> nothing -> AnswerArchive::restore -> nothing -> the model
 ///     -> AnswerCache::insert -> AnswerArchive::keep
+///
+/// or, so that of many processes one asks the model:
+///
+///   nothing -> claim(): kOurs -> restore_anew() -> nothing -> the model -> keep(), drop the turn
+///                       kTheirs -> wait, restore_anew(), claim again; kUnknown -> the model
 ///
 /// Shape    An answer stands under the exact words; under each looser form stand those words. Names
 ///          and bytes: docs/formats/keys.md. What is read is compared in full: scope, words, form.
@@ -118,6 +126,19 @@ class AnswerArchive {
                                                     const LookupRules& rules = {},
                                                     const AnswerQuota& quota = {});
 
+  /// The same for the very words alone, whatever was known of them a moment ago: others may just
+  /// have kept the answer.
+  [[nodiscard]] std::optional<AnswerLookup> restore_anew(const Question& question,
+                                                         const LookupRules& rules = {},
+                                                         const AnswerQuota& quota = {});
+
+  /// Whether claim() may give more than kUnknown.
+  [[nodiscard]] bool takes_turns() const { return parts_.turns != nullptr; }
+  /// The turn to ask a model these very words. Answers in different `form`s, of which one does not
+  /// serve who wants the other, have different turns. kUnknown, too, while nothing may be given:
+  /// whoever waited would wait in vain. It talks with servers.
+  [[nodiscard]] SharedTurns::Claim claim(const Question& question, std::string_view form);
+
   /// In the cache and here. What was erased in the cache. An entry that the cache does not have is
   /// none. kLimitExceeded: longer words than can be written down, and nothing is erased.
   Result<AnswerCount> erase(const AnswerFilter& filter);
@@ -138,13 +159,16 @@ class AnswerArchive {
   static Result<std::unique_ptr<AnswerArchive>> open_shared(AnswerArchiveParts parts);
   static TierKey key_of(const Secret& names, const ScopeId& scope, TextRung rung,
                         std::string_view form);
-  [[nodiscard]] std::optional<TierEntry> read(const TierKey& key);
+  /// What a tier said a moment ago of what is not there is believed, or not.
+  enum class Hints : unsigned char { kBelieved, kNotBelieved };
+  [[nodiscard]] std::optional<TierEntry> read(const TierKey& key, Hints hints = Hints::kBelieved);
   /// The words under which the answer of a form is.
   [[nodiscard]] std::optional<std::string> words_of(const Question& question, TextRung rung,
                                                     std::string_view form, const Moment& before);
   [[nodiscard]] std::optional<ArchivedAnswer> load(const ScopeId& scope, const std::string& words,
                                                    TextRung rung, std::string_view form,
-                                                   const Moment& before);
+                                                   const Moment& before,
+                                                   Hints hints = Hints::kBelieved);
   [[nodiscard]] std::optional<AnswerLookup> admit(ArchivedAnswer archived, const Moment& before,
                                                   const LookupRules& rules,
                                                   const AnswerQuota& quota);

@@ -11,6 +11,7 @@
 
 #include "afterimage/memory/host_tier.h"
 #include "afterimage/semantic/testing/archive_machine.h"
+#include "afterimage/semantic/testing/filters.h"
 #include "afterimage/testing/seeds.h"
 
 namespace afterimage {
@@ -18,7 +19,9 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::answer;
+using testing::filters_of_each_kind;
 using testing::kErasures;
+using testing::named_facts;
 using testing::scope;
 
 const TenantId kOwner("ann");
@@ -192,20 +195,9 @@ TEST(AnswerArchive, WhatIsFreshForTooShortIsNotRestored) {
 }
 
 TEST(AnswerArchive, WhatWasErasedComesBackInNoProcess) {
-  const struct {
-    const char* name;
-    AnswerFilter filter;
-  } kCases[] = {{"all", {}},
-                {"a space", {.space = scope(1).space}},
-                {"a scope", {.scope = scope(1).key}},
-                {"a tag", {.tag = "doc:1"}},
-                {"an owner", {.owner = kOwner}},
-                {"words", {.words = "THE DOG"}},
-                {"what is older", {.older_than = 5s}},
-                {"an entry", {.entry = AnswerEntryId{1}}}};
-  for (const auto& c : kCases) {
+  for (const auto& c : filters_of_each_kind("THE DOG", 5s)) {
     Machine m;
-    ASSERT_TRUE(m.put(kWords, "old", {.tags = {"doc:1"}, .owner = kOwner}).has_value());
+    ASSERT_TRUE(m.put(kWords, "old", named_facts()).has_value());
     m.pass(6s);
     EXPECT_EQ(m.archive->erase(c.filter).value().entries, EntryCount(1)) << c.name;
     EXPECT_EQ(m.cached(kWords), "") << c.name;
@@ -213,7 +205,7 @@ TEST(AnswerArchive, WhatWasErasedComesBackInNoProcess) {
     EXPECT_EQ(m.restored(kTypedElse), "") << c.name;
     m.start();
     EXPECT_EQ(m.restored(kWords), "") << c.name;
-    ASSERT_TRUE(m.put(kWords, "new", {.tags = {"doc:1"}, .owner = kOwner}).has_value());
+    ASSERT_TRUE(m.put(kWords, "new", named_facts()).has_value());
     m.start();
     EXPECT_EQ(m.restored(kWords), "new") << c.name << ": it was kept after";
   }

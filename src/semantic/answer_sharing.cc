@@ -3,6 +3,7 @@
 #include <thread>
 #include <utility>
 
+#include "afterimage/identity/fields.h"
 #include "afterimage/semantic/answer_archive.h"
 
 /// What an archive does that shares its list of erasures.
@@ -35,6 +36,35 @@ Result<void> AnswerArchive::insert_into_cache(Question& question, const Answer& 
     return parts_.cache.insert(question, answer, facts);
   }
   return fail(ErrorCode::kUnavailable, "another process has erased such answers meanwhile");
+}
+
+std::optional<AnswerLookup> AnswerArchive::restore_anew(const Question& question,
+                                                        const LookupRules& rules,
+                                                        const AnswerQuota& quota) {
+  const Duration began = parts_.clock.now();
+  const Moment before_it = moment();
+  if (!may_give(before_it)) return std::nullopt;
+  auto archived = load(question.scope(), question.text(), TextRung::kExact, question.text(),
+                       before_it, Hints::kNotBelieved);
+  if (!archived.has_value()) return std::nullopt;
+  auto found = admit(*std::move(archived), before_it, rules, quota);
+  if (found.has_value()) found->steps.back().took = parts_.clock.now() - began;
+  return found;
+}
+
+SharedTurns::Claim AnswerArchive::claim(const Question& question, std::string_view form) {
+  const Moment now = moment();
+  if (parts_.turns == nullptr || lapsed(now)) return {};
+  const ScopeId& scope = question.scope();
+  FieldWriter fields("afterimage/answer-turn-key/1");
+  fields.bytes("space", scope.space.bytes)
+      .bytes("scope", scope.key.bytes)
+      .number("loosest", static_cast<std::uint64_t>(scope.loosest))
+      .text("form", form)
+      .text("question", question.text());
+  const TierKey turn{.entry_class = EntryClass::kAnswer,
+                     .bytes = hmac_sha256(now.names_, fields.message())};
+  return parts_.turns->claim(turn, key_of(now.names_, scope, TextRung::kExact, question.text()));
 }
 
 Result<void> AnswerArchive::refresh() {

@@ -2,8 +2,14 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include <gtest/gtest.h>
 
+#include <set>
+#include <utility>
+#include <vector>
+
 #include "afterimage/semantic/erasure_watch.h"
 #include "afterimage/semantic/testing/answering_fleet.h"
+#include "afterimage/semantic/testing/filters.h"
+#include "afterimage/testing/turns_in_memory.h"
 
 namespace afterimage {
 namespace {
@@ -11,6 +17,8 @@ namespace {
 using namespace std::chrono_literals;
 using testing::answer;
 using testing::AnsweringProcess;
+using testing::filters_of_each_kind;
+using testing::named_facts;
 using testing::scope;
 using testing::SharedWorld;
 
@@ -39,22 +47,10 @@ TEST(SharedAnswers, WhatOneWasAskedTheOtherAnswers) {
 }
 
 TEST(SharedAnswers, WhatOneErasesIsGoneAtTheOther) {
-  const struct {
-    const char* name;
-    AnswerFilter filter;
-  } kCases[] = {{"all", {}},
-                {"a space", {.space = scope(1).space}},
-                {"a scope", {.scope = scope(1).key}},
-                {"a tag", {.tag = "doc:1"}},
-                {"an owner", {.owner = TenantId("ann")}},
-                {"words", {.words = "Q"}},
-                {"what is older", {.older_than = 500ms}},
-                {"an entry", {.entry = AnswerEntryId{1}}}};
-  for (const auto& c : kCases) {
+  for (const auto& c : filters_of_each_kind("Q", 500ms)) {
     for (const bool learns : {false, true}) {
       Two two;
-      const AnswerFacts facts{.tags = {"doc:1"}, .owner = TenantId("ann")};
-      ASSERT_TRUE(two.one.put("q", "a", facts).has_value());
+      ASSERT_TRUE(two.one.put("q", "a", named_facts()).has_value());
       EXPECT_EQ(two.other.asked("q"), "a");
       two.world.pass(1s);
       two.learn();
@@ -65,11 +61,8 @@ TEST(SharedAnswers, WhatOneErasesIsGoneAtTheOther) {
       EXPECT_EQ(two.one.asked("q"), "") << c.name;
       EXPECT_EQ(two.other.asked("q"), "") << c.name;
       two.learn();
-      const bool all = c.filter.tag.empty() && c.filter.owner == TenantId() &&
-                       c.filter.words.empty() && !c.filter.older_than.has_value() &&
-                       !c.filter.entry.has_value();
-      EXPECT_EQ(two.other.asked("r"), all ? "" : "b") << c.name;
-      ASSERT_TRUE(two.other.put("q", "new", facts).has_value());
+      EXPECT_EQ(two.other.asked("r"), c.whole_scope ? "" : "b") << c.name;
+      ASSERT_TRUE(two.other.put("q", "new", named_facts()).has_value());
       EXPECT_EQ(two.one.asked("q"), "new") << c.name << ": it was made after";
     }
   }
@@ -268,6 +261,90 @@ TEST(SharedAnswers, AListInAFileIsGivenUp) {
     ASSERT_TRUE(shared->erase(AnswerFilter{}).has_value());
   }
   EXPECT_FALSE(open(nullptr)->restore(question).has_value());
+}
+
+/// What is claimed, and not whose turn it is.
+class NotedTurns final : public SharedTurns {
+ public:
+  Claim claim(const TierKey& turn, const TierKey& entry) override {
+    claimed.emplace_back(turn, entry);
+    return {.whose = Whose::kTheirs, .turn = nullptr};
+  }
+  bool wait(std::uint32_t /*attempt*/, const std::stop_token& /*stop*/) override { return false; }
+
+  std::vector<std::pair<TierKey, TierKey>> claimed;  // turns, and what is made in them
+};
+
+TEST(SharedAnswers, ATurnIsOfTheVeryWordsAndTheirEntryIsWhereTheAnswerWillBe) {
+  SharedWorld world;
+  NotedTurns turns;
+  AnsweringProcess one(world, &turns);
+  AnsweringProcess other(world, &turns);
+  ASSERT_TRUE(one.learn() && other.learn());
+  const auto claimed = [&](const AnsweringProcess& process, const ScopeId& where,
+                           const std::string& words, std::string_view form = "whole") {
+    const auto claim = process.archive->claim(Question(where, words), form);
+    EXPECT_EQ(claim.whose, SharedTurns::Whose::kTheirs);
+    return turns.claimed.back();
+  };
+  const auto first = claimed(one, scope(1), "q");
+  EXPECT_EQ(claimed(other, scope(1), "q"), first);
+  EXPECT_NE(first.first, first.second);
+  EXPECT_FALSE(world.tier.may_hold(first.second));
+  ASSERT_TRUE(one.put("q", "a").has_value());
+  EXPECT_TRUE(world.tier.may_hold(first.second));
+  EXPECT_FALSE(world.tier.may_hold(first.first));
+
+  ScopeId pictured = scope(1);
+  pictured.loosest = TextRung::kCanonical;
+  std::set<TierKey> names{first.first};
+  EXPECT_TRUE(names.insert(claimed(one, scope(1), "Q").first).second);
+  EXPECT_TRUE(names.insert(claimed(one, scope(2), "q").first).second);
+  EXPECT_TRUE(names.insert(claimed(one, pictured, "q").first).second);
+  const auto streamed = claimed(one, scope(1), "q", "stream");
+  EXPECT_TRUE(names.insert(streamed.first).second);
+  EXPECT_EQ(streamed.second, first.second) << "both are put in one place";
+  world.servers.lose_all();
+  ASSERT_TRUE(one.learn());
+  EXPECT_TRUE(names.insert(claimed(one, scope(1), "q").first).second) << "another list";
+}
+
+TEST(SharedAnswers, WhoMayGiveNothingWaitsForNobody) {
+  SharedWorld world;
+  testing::TurnsInMemory turns;
+  AnsweringProcess one(world, &turns);
+  const Question question(scope(1), "q");
+  EXPECT_EQ(one.archive->claim(question, "whole").whose, SharedTurns::Whose::kUnknown);
+  ASSERT_TRUE(one.learn());
+  EXPECT_EQ(one.archive->claim(question, "whole").whose, SharedTurns::Whose::kOurs);
+  world.pass(kLease);
+  EXPECT_EQ(one.archive->claim(question, "whole").whose, SharedTurns::Whose::kUnknown);
+  EXPECT_EQ(turns.claims, 1);
+  const AnsweringProcess alone(world);
+  EXPECT_FALSE(alone.archive->takes_turns());
+  EXPECT_EQ(alone.archive->claim(question, "whole").whose, SharedTurns::Whose::kUnknown);
+}
+
+// A tier remembers for a while that it had nothing.
+TEST(SharedAnswers, WhatWasNotThereAMomentAgoIsFoundAnew) {
+  Two two;
+  ASSERT_TRUE(two.one.put("q", "a", {.ttl = 10s}).has_value());
+  two.world.tier.says_absent = true;
+  Question question(scope(1), "q");
+  EXPECT_FALSE(two.other.archive->restore(question).has_value());
+  const auto found = two.other.archive->restore_anew(question);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->answer.value().text, "a");
+  EXPECT_EQ(found->steps.back().rung, TextRung::kExact);
+  EXPECT_EQ(two.other.cache->stats().entries, EntryCount(1));
+  EXPECT_FALSE(two.other.archive->restore_anew(question, {.min_fresh = 11s}).has_value());
+  EXPECT_FALSE(two.other.archive->restore_anew(Question(scope(1), "Q")).has_value())
+      << "the very words alone";
+  EXPECT_EQ(two.other.archive->stats().failed, 0U) << "nothing was there to fail";
+  ASSERT_TRUE(two.one.erase("q"));
+  EXPECT_FALSE(two.other.archive->restore_anew(question).has_value());
+  two.learn();
+  EXPECT_FALSE(two.other.archive->restore_anew(question).has_value());
 }
 
 TEST(SharedAnswers, AWatchGoesOnLearning) {

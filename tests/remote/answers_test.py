@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
 """Two gateways before one model, and one set of servers: what one was asked the other answers, and what one erases is gone."""
+import concurrent.futures
+import http.client
 import itertools
 import os
 import pathlib
@@ -12,7 +14,7 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "testing"), str(HERE.parent / "gateway")]
 import redis_cluster  # noqa: E402
-from gateway_process import GatewayProcess, merged  # noqa: E402
+from gateway_process import GatewayProcess, merged, text_of  # noqa: E402
 from mock_model import MockModel  # noqa: E402
 
 INVALIDATE = "/admin/api/invalidate"
@@ -133,6 +135,65 @@ class Answers(unittest.TestCase):
             self.assertEqual(other.ask("Whisper?").cache, "HIT")
             self.assertEqual(self.erase(one, model="mock-small").status, 200)
             self.assertEqual(other.ask("Whisper?").cache, "MISS")
+
+    def turns(self, servers):
+        return len(servers.keys("afi1:t:4:*"))
+
+    def test_one_question_asked_of_both_at_once_is_asked_once(self):
+        with redis_cluster.Servers() as servers, concurrent.futures.ThreadPoolExecutor(2) as pool:
+            gateways = [self.start(servers.url), self.start(servers.url)]
+            for gateway in gateways:
+                self.may_give(gateway)
+            for round, stream in itertools.product(range(4), (False, True)):
+                question = f"Who answers what both are asked in round {round}{' as a stream' if stream else ''}? #wait=1"
+                replies = list(pool.map(lambda gateway: gateway.ask(question, stream), gateways))
+                self.assertEqual([reply.status for reply in replies], [200, 200])
+                self.assertEqual(self.mock.count(question), 1)
+                self.assertEqual({reply.cache for reply in replies}, {"MISS", "HIT"})
+                source = next(reply.headers["X-Cache-Source"] for reply in replies if reply.cache == "HIT")
+                self.assertEqual(source, "answered-elsewhere")
+                said = [text_of(reply.events) if stream else reply.content for reply in replies]
+                self.assertEqual(said[0], said[1])
+                self.assertTrue(said[0])
+            self.assertEqual(sum(gateway.metric("afterimage_answer_turns_total", by="others") for gateway in gateways), 8)
+            self.assertEqual(sum(gateway.metric("afterimage_answer_turns_total", by="us") for gateway in gateways), 8)
+            redis_cluster.wait_until(lambda: self.turns(servers) == 0, "every turn is given back")
+
+    def test_who_is_killed_while_it_asks_is_taken_over_from(self):
+        with redis_cluster.Servers() as servers, concurrent.futures.ThreadPoolExecutor(2) as pool:
+            one, other = self.start(servers.url), self.start(servers.url)
+            self.may_give(one)
+            self.may_give(other)
+            question = "Who takes over from one that is gone? #gate=never #once"
+            lost = pool.submit(one.ask, question)
+            self.mock.wait_for(lambda: self.mock.count(question) == 1)
+            self.assertEqual(self.turns(servers), 1)
+            found = pool.submit(other.ask, question)
+            other.wait_for(lambda: other.metric("afterimage_requests_in_flight") == 1, "the other waits")
+            one.kill()
+            self.assertIsInstance(lost.exception(), (OSError, http.client.HTTPException))
+            reply = found.result()
+            self.assertEqual((reply.status, reply.cache), (200, "MISS"))
+            self.assertEqual(self.mock.count(question), 2)
+            self.assertEqual(other.metric("afterimage_answer_turns_total", by="us"), 1, "in its turn, and not since it waited for too long")
+            redis_cluster.wait_until(lambda: self.turns(servers) == 0, "every turn is given back")
+
+    def test_a_gateway_that_is_told_to_end_gives_its_turn_back(self):
+        with redis_cluster.Servers() as servers, concurrent.futures.ThreadPoolExecutor(2) as pool:
+            quick = {"limits": {"drain": "0 s"}}
+            one, other = self.start(servers.url, quick), self.start(servers.url, quick)
+            self.may_give(one)
+            self.may_give(other)
+            question = "Who is told to end? #gate=never"
+            asked = pool.submit(one.ask, question)
+            self.mock.wait_for(lambda: self.mock.count(question) == 1)
+            waits = pool.submit(other.ask, question)
+            other.wait_for(lambda: other.metric("afterimage_requests_in_flight") == 1, "the other waits")
+            for gateway, lost in ((other, waits), (one, asked)):
+                self.assertIn(gateway.terminate(), (0, 1))
+                self.assertIsInstance(lost.exception(), (OSError, http.client.HTTPException))
+            self.assertEqual(self.turns(servers), 0)
+            self.assertEqual(self.mock.count(question), 1)
 
     def test_under_another_secret_nothing_is_found(self):
         with redis_cluster.Servers() as servers:

@@ -38,11 +38,14 @@ class SharedTier final : public Tier {
     return kept_.erase(key);
   }
   Result<void> flush() override { return kept_.flush(); }
-  [[nodiscard]] bool may_hold(const TierKey& key) const override { return kept_.may_hold(key); }
+  [[nodiscard]] bool may_hold(const TierKey& key) const override {
+    return !says_absent && kept_.may_hold(key);
+  }
   [[nodiscard]] TierStats stats() const override { return kept_.stats(); }
 
   std::function<void()> after_get;
-  bool keeps_all = true;  // so that nothing but the list stands against what was erased
+  bool says_absent = false;  // of all
+  bool keeps_all = true;     // so that nothing but the list stands against what was erased
 
  private:
   HostTier kept_;
@@ -67,9 +70,13 @@ class AnsweringProcess {
   MemoryBudget budget_{1_MiB};
   MemoryBudget transfer_{1_MiB};
   std::unique_ptr<SharedErasures> list_;
+  SharedTurns* turns_;
 
  public:
-  explicit AnsweringProcess(SharedWorld& world) : world_(world) { start(); }
+  explicit AnsweringProcess(SharedWorld& world, SharedTurns* turns = nullptr)
+      : world_(world), turns_(turns) {
+    start();
+  }
 
   /// Again, with nothing in memory.
   void start() {
@@ -85,7 +92,8 @@ class AnsweringProcess {
                                    .clock = world_.clock,
                                    .wall = world_.wall,
                                    .shared = list_.get(),
-                                   .wait = [this](Duration time) { wait(time); }})
+                                   .wait = [this](Duration time) { wait(time); },
+                                   .turns = turns_})
                   .value();
   }
   bool learn() const { return archive->refresh().has_value(); }
