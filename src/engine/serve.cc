@@ -86,9 +86,16 @@ struct Way {
   ToldOnce& told;
 };
 
-/// Generates from where the turn's match ends, and keeps what was prefilled as soon as it is.
-Result<Completion> resume_and_keep(const Way& way, PrefillTurn& turn,
+/// The duty to prefill a prompt: for the requests of this process, and for other processes.
+struct Lead {
+  PrefillTurn turn;
+  std::unique_ptr<SharedTurn> shared;  // nullptr: no other process waits
+};
+
+/// Generates from where the lead's match ends, and keeps what was prefilled as soon as it is.
+Result<Completion> resume_and_keep(const Way& way, Lead& lead,
                                    std::span<const TensorViews> embeddings) {
+  PrefillTurn& turn = lead.turn;
   const KvLayout& layout = *way.engine.kv_layout();
   const TokenCount resume = turn.match().resume();
   KvState state;
@@ -108,22 +115,23 @@ Result<Completion> resume_and_keep(const Way& way, PrefillTurn& turn,
     const CapturedKv captured = captured_of(kv, way.clock.now() - began);
     static_cast<void>(turn.commit(captured));
     if (archive != nullptr) archive->keep(*way.archived, captured);
+    lead.shared.reset();  // after what others will look for is on its way
   };
   AFI_TRY(Generation made, way.engine.generate_from(way.prompt, embeddings, way.options, use));
   return std::move(made.completion);
 }
 
-/// `turn` is nullptr if there is nothing to keep KV in, or none to keep.
-Result<Served> answer(const Way& way, PrefillTurn* turn, const std::stop_token& stop) {
+/// `lead` is nullptr if there is nothing to keep KV in, or none to keep.
+Result<Served> answer(const Way& way, Lead* lead, const std::stop_token& stop) {
   Served served;
-  const TokenCount resume = turn == nullptr ? TokenCount(0) : turn->match().resume();
+  const TokenCount resume = lead == nullptr ? TokenCount(0) : lead->turn.match().resume();
   const auto to_encode = media_to_encode(way.prompt.spans, resume);
   Plan plan = way.reuse.plan(way.prints, way.request.agent,
                              way.prompt.spans.size() - to_encode.size(), way.facts);
   AFI_TRY_VOID(complete(plan, way.media, way.engine, way.clock, served, stop));
   const Duration ready = way.clock.now();
-  if (turn != nullptr) {
-    AFI_TRY(served.completion, resume_and_keep(way, *turn, plan.embeddings()));
+  if (lead != nullptr) {
+    AFI_TRY(served.completion, resume_and_keep(way, *lead, plan.embeddings()));
   } else {
     AFI_TRY(served.completion, way.engine.generate(way.prompt, plan.embeddings(), way.options));
   }
@@ -134,7 +142,8 @@ Result<Served> answer(const Way& way, PrefillTurn* turn, const std::stop_token& 
 }
 
 /// What the tier has of the prompt beyond what memory has goes up before anybody computes it.
-Result<void> bring_up(const Way& way, PrefillTurn& turn, const std::stop_token& stop) {
+Result<void> bring_up(const Way& way, PrefillTurn& turn, PrefixArchive::Look look,
+                      const std::stop_token& stop) {
   if (way.archived == nullptr) return {};
   PrefillOnce& front = *way.reuse.prefix();
   PrefixMatch asks(TokenCount(0), way.facts);  // of nothing: who inserts
@@ -144,8 +153,35 @@ Result<void> bring_up(const Way& way, PrefillTurn& turn, const std::stop_token& 
         AFI_TRY_VOID(front.insert(way.root, *way.engine.kv_layout(), way.prompt, kv, &asks));
         return {};
       },
-      stop);
+      stop, look);
   return more ? turn.look_again() : Result<void>();
+}
+
+/// What several processes lack one of them prefills; the others wait for it and load it, up to
+/// where their prompts part. nullptr: nobody will wait for this request, or nobody can be asked.
+Result<std::unique_ptr<SharedTurn>> lead_elsewhere(const Way& way, PrefillTurn& turn,
+                                                   const std::stop_token& stop) {
+  SharedTurns* const others = way.reuse.others();
+  if (way.archived == nullptr || others == nullptr) return nullptr;
+  const Duration began = way.clock.now();
+  for (std::uint32_t attempt = 0;;) {
+    const TokenCount resume = turn.match().resume();
+    const auto duty = way.reuse.prefix_archive()->duty(*way.archived, resume, turn.snapshots());
+    if (!duty.has_value()) return nullptr;
+    SharedTurns::Claim claim = others->claim(duty->turn, duty->last);
+    if (claim.whose == SharedTurns::Whose::kUnknown) return nullptr;
+    if (claim.whose == SharedTurns::Whose::kTheirs) {
+      const bool late =
+          duty->longest_wait > Duration(0) && way.clock.now() - began > duty->longest_wait;
+      if (!late && others->wait(attempt++, stop)) continue;
+      if (!stop.stop_requested()) return nullptr;  // long enough: we do it ourselves
+      return fail(ErrorCode::kCancelled, "nobody waits for it any more");
+    }
+    // Whoever had the turn before us may have put it since we looked.
+    AFI_TRY_VOID(bring_up(way, turn, PrefixArchive::Look::kAgain, stop));
+    if (turn.match().resume() == resume) return std::move(claim.turn);
+    // What is still missing has a turn of its own.
+  }
 }
 
 /// The prefix comes before the encoder: whoever waits here holds nothing that another waits for.
@@ -154,9 +190,12 @@ Result<Served> answer_with_prefix(const Way& way, const std::stop_token& stop) {
                              .layout = way.engine.kv_layout(),
                              .prompt = &way.prompt,
                              .facts = way.facts};
-  AFI_TRY(PrefillTurn turn, way.reuse.prefix()->wait_and_lead(asked, stop));
-  AFI_TRY_VOID(bring_up(way, turn, stop));
-  auto served = answer(way, &turn, stop);
+  AFI_TRY(PrefillTurn mine, way.reuse.prefix()->wait_and_lead(asked, stop));
+  Lead lead{.turn = std::move(mine), .shared = nullptr};
+  PrefillTurn& turn = lead.turn;
+  AFI_TRY_VOID(bring_up(way, turn, PrefixArchive::Look::kOnce, stop));
+  AFI_TRY(lead.shared, lead_elsewhere(way, turn, stop));
+  auto served = answer(way, &lead, stop);
   const auto failed = [&] {
     return !served.has_value() && served.error().code != ErrorCode::kCancelled;
   };
@@ -164,7 +203,7 @@ Result<Served> answer_with_prefix(const Way& way, const std::stop_token& stop) {
   if (failed() && turn.match().resume().value() > 0) {
     turn.start_over();
     way.told.begin_anew();
-    served = answer(way, &turn, stop);
+    served = answer(way, &lead, stop);
     if (served.has_value()) served->restore_failed = true;
   }
   if (failed()) turn.fail();

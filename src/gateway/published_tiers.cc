@@ -42,7 +42,7 @@ void write_remote(MetricsWriter& out, const RemoteTierStats& stats, const Remote
         stats.cluster.redirected);
   const auto turn = [&](const char* whose, std::uint64_t count) {
     out.counter("afterimage_remote_turns_total",
-                "Asked whose turn it is to encode something, by the answer", {{"whose", whose}},
+                "Asked whose turn it is to encode or prefill something, by the answer", {{"whose", whose}},
                 static_cast<double>(count));
   };
   turn("ours", turns.taken);

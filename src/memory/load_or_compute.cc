@@ -185,6 +185,13 @@ Duration LoadOrCompute::cost_of(EntryClass entry_class, Bytes bytes) const {
   return typical_cost(entry_class, bytes);
 }
 
+bool LoadOrCompute::expects_slower(const LoadStep& step) const {
+  if (step.cost <= Duration(0)) return false;
+  const MutexLock lock(mutex_);
+  const Place& place = at(step.place);
+  return scaled(place.rate.expected(step.bytes, step.gets), trust(place)) > step.cost;
+}
+
 LoadStep LoadOrCompute::step_of(EntryClass entry_class,
                                 const std::optional<EntryOutline>& outline) const {
   const EntryOutline said = outline.value_or(EntryOutline());

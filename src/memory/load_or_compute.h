@@ -110,6 +110,8 @@ class LoadOrCompute {
                                  const std::optional<EntryOutline>& outline) const;
   /// What computing so many bytes takes. 0: nobody knows.
   [[nodiscard]] Duration cost_of(EntryClass entry_class, Bytes bytes) const;
+  /// Whether loading that is expected to take longer than computing, of what is not there yet.
+  [[nodiscard]] bool expects_slower(const LoadStep& step) const;
 
   [[nodiscard]] LoadOrComputeStats stats() const;
 

@@ -169,6 +169,19 @@ TEST(LoadOrCompute, FewLoadsRefuseOnlyWhatIsMuchSlower) {
   EXPECT_EQ(gate.choices.choose({.bytes = 1_MiB, .cost = 10ms}).reason, LoadReason::kQuicker);
 }
 
+TEST(LoadOrCompute, OfWhatIsNotThereYetItIsExpectedAsOfWhatIs) {
+  Gate gate;
+  const LoadStep quick{.bytes = 1_MiB, .cost = 4ms};
+  EXPECT_FALSE(gate.choices.expects_slower(quick)) << "nothing is measured";
+  gate.measure(4, 1_MiB, 10ms);
+  EXPECT_TRUE(gate.choices.expects_slower(quick));
+  EXPECT_FALSE(gate.choices.expects_slower({.bytes = 1_MiB, .cost = 6ms}));
+  EXPECT_FALSE(gate.choices.expects_slower({.bytes = 1_MiB, .cost = Duration(0)}));
+  EXPECT_FALSE(gate.choices.expects_slower({.bytes = 1_MiB, .cost = 4ms, .place = 1}))
+      << "of another place nothing is known";
+  EXPECT_EQ(gate.choices.stats().declined, 0U) << "nothing was to be loaded";
+}
+
 TEST(LoadOrCompute, WhatNobodyKnowsTheCostOfIsLoaded) {
   Gate gate;
   gate.measure(20, 1_MiB, 10s);

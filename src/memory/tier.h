@@ -141,6 +141,8 @@ class Tier {
   /// Finds out which of these are there, if that is not known, so that may_hold() tells them apart
   /// for a while. For whoever looks for the longest of many.
   virtual void find_out(std::span<const TierKey> /*keys*/) {}
+  /// Others may have put these since: that one of them was not there counts no more.
+  virtual void forget_absent(std::span<const TierKey> /*keys*/) {}
   /// Whether it was put, cannot be found yet, and is on its way; what no longer is may_hold()
   /// knows.
   [[nodiscard]] virtual bool awaits(const TierKey& /*key*/) const { return false; }
@@ -148,6 +150,8 @@ class Tier {
   [[nodiscard]] virtual std::optional<EntryOutline> outline(const TierKey& /*key*/) const {
     return std::nullopt;
   }
+  /// How many places there are, of EntryOutline::place: the last is the farthest.
+  [[nodiscard]] virtual std::size_t places() const { return 1; }
   [[nodiscard]] virtual TierStats stats() const = 0;
 };
 

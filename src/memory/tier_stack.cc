@@ -146,6 +146,10 @@ void TierStack::find_out(std::span<const TierKey> keys) {
   }
 }
 
+void TierStack::forget_absent(std::span<const TierKey> keys) {
+  for (Tier* const tier : tiers_) tier->forget_absent(keys);
+}
+
 bool TierStack::awaits(const TierKey& key) const {
   return std::ranges::any_of(tiers_, [&](const Tier* tier) { return tier->awaits(key); });
 }

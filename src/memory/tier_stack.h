@@ -39,6 +39,8 @@ class TierStack final : public Tier {
   /// All of them: the others are to have it, too.
   [[nodiscard]] bool holds(const TierKey& key) const override;
   void find_out(std::span<const TierKey> keys) override;
+  void forget_absent(std::span<const TierKey> keys) override;
+  [[nodiscard]] std::size_t places() const override { return tiers_.size(); }
   [[nodiscard]] bool awaits(const TierKey& key) const override;
   /// What the nearest says that may hold it.
   [[nodiscard]] std::optional<EntryOutline> outline(const TierKey& key) const override;

@@ -9,10 +9,12 @@
 #include <functional>
 
 #include "afterimage/memory/host_tier.h"
+#include "afterimage/testing/slow_tier.h"
 #include "afterimage/testing/tier_entries.h"
 
 namespace afterimage {
 
+using testing::SlowTier;
 using testing::tier_bytes;
 using testing::tier_key;
 
@@ -148,6 +150,19 @@ TEST_F(Stack, ItHoldsWhatAllHoldAndMayHoldWhatAnyMay) {
   EXPECT_FALSE(stack.holds(tier_key(1)));
   put(stack, 1);
   EXPECT_TRUE(stack.holds(tier_key(1)));
+}
+
+TEST_F(Stack, WhatOthersMayHavePutIsDoubtedInAll) {
+  ManualClock clock;
+  SlowTier first(near, clock);
+  SlowTier second(far, clock);
+  TierStack both({&first, &second});
+  const std::vector<TierKey> keys = {tier_key(1), tier_key(2)};
+  both.forget_absent(keys);
+  EXPECT_EQ(first.forgotten, keys);
+  EXPECT_EQ(second.forgotten, keys);
+  EXPECT_EQ(both.places(), 2U);
+  EXPECT_EQ(first.places(), 1U);
 }
 
 }  // namespace

@@ -174,36 +174,38 @@ void PrefixArchive::keep(const ArchivedPrompt& prompt, const CapturedKv& kv) {
   }
 }
 
-void PrefixArchive::find_out(std::span<const BlockKey> keys,
-                             TierKey (*place)(const BlockKey& key)) const {
+void PrefixArchive::find_out(std::span<const BlockKey> keys, TierKey (*place)(const BlockKey& key),
+                             Look look) const {
   std::vector<TierKey> places;
   places.reserve(keys.size());
   for (const BlockKey& key : keys) places.push_back(place(key));
+  if (look == Look::kAgain) tier_.forget_absent(places);
   tier_.find_out(places);
 }
 
 /// How far the longest entry goes that holds the row at `from`, and is there.
 std::optional<std::uint32_t> PrefixArchive::block_end(const ArchivedPrompt& prompt,
-                                                      std::uint32_t from) const {
+                                                      std::uint32_t from, Look look) const {
   const std::uint32_t block = from / kBlockTokens;
   const std::uint32_t full = (block + 1) * kBlockTokens;
   if (full <= prompt.length() && tier_.may_hold(rows_key(prompt.keys_[block]))) return full;
   const std::uint32_t last = std::min(full - 1, prompt.length());
   if (last <= from) return std::nullopt;
   const std::vector<BlockKey> ends = prompt.ends(from + 1, last);
-  find_out(ends, rows_key);
+  find_out(ends, rows_key, look);
   for (std::size_t i = ends.size(); i-- > 0;) {
     if (tier_.may_hold(rows_key(ends[i]))) return from + 1 + static_cast<std::uint32_t>(i);
   }
   return std::nullopt;
 }
 
-std::uint32_t PrefixArchive::rows_end(const ArchivedPrompt& prompt, std::uint32_t matched) const {
+std::uint32_t PrefixArchive::rows_end(const ArchivedPrompt& prompt, std::uint32_t matched,
+                                      Look look) const {
   const std::size_t first = std::min<std::size_t>(matched / kBlockTokens, prompt.keys_.size());
-  find_out(std::span(prompt.keys_).subspan(first), rows_key);
+  find_out(std::span(prompt.keys_).subspan(first), rows_key, look);
   std::uint32_t end = matched;
   do {
-    const auto next = block_end(prompt, end);
+    const auto next = block_end(prompt, end, look);
     if (!next.has_value()) break;
     end = *next;
   } while (end % kBlockTokens == 0);
@@ -211,13 +213,13 @@ std::uint32_t PrefixArchive::rows_end(const ArchivedPrompt& prompt, std::uint32_
 }
 
 std::optional<std::uint32_t> PrefixArchive::last_snapshot(const ArchivedPrompt& prompt,
-                                                          std::uint32_t from,
-                                                          std::uint32_t beyond) const {
+                                                          std::uint32_t from, std::uint32_t beyond,
+                                                          Look look) const {
   while (from > beyond) {
     const std::uint32_t first =
         std::max(beyond, (from - 1) / kBlockTokens * kBlockTokens) + 1;  // in the block of `from`
     const std::vector<BlockKey> ends = prompt.ends(first, from);
-    find_out(ends, snapshot_key);
+    find_out(ends, snapshot_key, look);
     for (std::size_t i = ends.size(); i-- > 0;) {
       if (tier_.may_hold(snapshot_key(ends[i]))) return first + static_cast<std::uint32_t>(i);
     }
@@ -226,12 +228,12 @@ std::optional<std::uint32_t> PrefixArchive::last_snapshot(const ArchivedPrompt& 
   return std::nullopt;
 }
 
-PrefixArchive::Held PrefixArchive::look(const ArchivedPrompt& prompt, std::uint32_t matched,
-                                        std::uint32_t resume) const {
+PrefixArchive::Held PrefixArchive::held(const ArchivedPrompt& prompt, std::uint32_t matched,
+                                        std::uint32_t resume, Look look) const {
   const KvLayout& layout = *prompt.layout_;
-  Held held{.rows_end = keeps_rows(layout) ? rows_end(prompt, matched) : prompt.length()};
+  Held held{.rows_end = keeps_rows(layout) ? rows_end(prompt, matched, look) : prompt.length()};
   if (!keeps_snapshots(layout)) return held;
-  held.snapshot = last_snapshot(prompt, std::min(held.rows_end, prompt.length() - 1), resume);
+  held.snapshot = last_snapshot(prompt, std::min(held.rows_end, prompt.length() - 1), resume, look);
   // Rows beyond the last snapshot help nobody.
   held.rows_end = held.snapshot.value_or(matched);
   return held;
@@ -317,7 +319,7 @@ std::vector<std::uint32_t> PrefixArchive::next_ends(const ArchivedPrompt& prompt
       std::clamp<std::uint64_t>(transfer_.capacity().value() / 4 / block, 1, kReadAhead);
   std::vector<std::uint32_t> ends;
   while (from < to && ends.size() < most) {
-    const auto end = block_end(prompt, from);
+    const auto end = block_end(prompt, from, Look::kOnce);
     if (!end.has_value()) break;
     ends.push_back(*end);
     from = *end;
@@ -376,10 +378,10 @@ bool PrefixArchive::load_snapshot(const ArchivedPrompt& prompt, const Chosen& ch
 }
 
 bool PrefixArchive::promote(const ArchivedPrompt& prompt, TokenCount matched, TokenCount resume,
-                            const Insert& insert, const std::stop_token& stop) {
+                            const Insert& insert, const std::stop_token& stop, Look look) {
   if (prompt.length() == 0 || stop.stop_requested()) return false;
   const KvLayout& layout = *prompt.layout_;
-  const Held there = look(prompt, matched.value(), resume.value());
+  const Held there = held(prompt, matched.value(), resume.value(), look);
   const bool more_rows = keeps_rows(layout) && there.rows_end > matched.value();
   if (!more_rows && !there.snapshot.has_value()) return false;
   const auto chosen = choose(prompt, matched.value(), resume.value(), there);
@@ -392,6 +394,30 @@ bool PrefixArchive::promote(const ArchivedPrompt& prompt, TokenCount matched, To
   if (end > matched.value()) stats_.tokens_loaded += end - matched.value();
   ++(done ? stats_.promoted : stats_.failed);
   return end > matched.value() || done;
+}
+
+std::optional<PrefillDuty> PrefixArchive::duty(const ArchivedPrompt& prompt, TokenCount resume,
+                                               std::span<const TokenCount> snapshots) const {
+  const KvLayout& layout = *prompt.layout_;
+  const std::uint32_t from = resume.value();
+  const std::size_t block = from / kBlockTokens;
+  const std::uint32_t missing = prompt.length() - std::min(from, prompt.length());
+  if (missing < kWorthATurn.value() || block >= prompt.keys_.size()) return std::nullopt;
+  PrefillDuty duty{.turn = rows_key(prompt.keys_[block]),
+                   .last = rows_key(prompt.end(prompt.length()))};
+  if (keeps_snapshots(layout) && !snapshots.empty()) {
+    duty.last = snapshot_key(prompt.end(std::ranges::max(snapshots).value()));
+  }
+  if (quicker_ == nullptr) return duty;
+  const Bytes bytes(missing * row_bytes(layout));
+  const LoadStep step{.bytes = bytes,
+                      .cost = quicker_->cost_of(EntryClass::kPrefixKv, bytes),
+                      .gets = (missing + kBlockTokens - 1) / kBlockTokens,
+                      .place = tier_.places() - 1};
+  if (quicker_->expects_slower(step)) return std::nullopt;
+  // Who waits in vain for as long as he would have computed has lost as much again, and no more.
+  duty.longest_wait = 2 * step.cost;
+  return duty;
 }
 
 PrefixArchiveStats PrefixArchive::stats() const {

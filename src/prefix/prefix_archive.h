@@ -50,6 +50,14 @@ class ArchivedPrompt {
   std::vector<BlockKey> keys_;  // of the full blocks
 };
 
+/// Rows and snapshots that are missing in a tier: who makes them, for all who share it?
+struct PrefillDuty {
+  TierKey turn;  // its name: that of the first block that is missing, which prompts that
+                 // part later have in common
+  TierKey last;  // what is put last
+  Duration longest_wait{0};  // for another who makes it; 0: nobody knows what computing takes
+};
+
 struct PrefixArchiveStats {
   std::uint64_t kept = 0;             // blocks of rows and snapshots that the tier took in
   std::uint64_t refused = 0;          // and those that it did not
@@ -74,6 +82,10 @@ struct PrefixArchiveStats {
 class PrefixArchive {
  public:
   static constexpr TokenCount kBlock{128};
+  static constexpr TokenCount kWorthATurn{32};
+
+  /// Whether what was not there a moment ago may be there by now.
+  enum class Look : unsigned char { kOnce, kAgain };
 
   /// Takes what was loaded into the cache; an error ends the loading.
   using Insert = std::function<Result<void>(const CapturedKv&)>;
@@ -96,7 +108,14 @@ class PrefixArchive {
   /// first `matched` tokens. True: something was inserted. Ends early,
   /// after the read that is under way, if `stop` is requested.
   bool promote(const ArchivedPrompt& prompt, TokenCount matched, TokenCount resume,
-               const Insert& insert, const std::stop_token& stop = {});
+               const Insert& insert, const std::stop_token& stop = {}, Look look = Look::kOnce);
+
+  /// What whoever resumes at `resume` would prefill for other processes, too; its snapshots will
+  /// stand at `snapshots`. nullopt: nothing that another should wait for. Less than kWorthATurn
+  /// tokens are missing, or no whole block that could name it is, or loading is expected to take
+  /// longer than computing.
+  [[nodiscard]] std::optional<PrefillDuty> duty(const ArchivedPrompt& prompt, TokenCount resume,
+                                                std::span<const TokenCount> snapshots) const;
 
   [[nodiscard]] PrefixArchiveStats stats() const;
 
@@ -113,14 +132,15 @@ class PrefixArchive {
     LoadChoice choice;
   };
 
-  [[nodiscard]] Held look(const ArchivedPrompt& prompt, std::uint32_t matched,
-                          std::uint32_t resume) const;
-  [[nodiscard]] std::uint32_t rows_end(const ArchivedPrompt& prompt, std::uint32_t matched) const;
+  [[nodiscard]] Held held(const ArchivedPrompt& prompt, std::uint32_t matched, std::uint32_t resume,
+                          Look look) const;
+  [[nodiscard]] std::uint32_t rows_end(const ArchivedPrompt& prompt, std::uint32_t matched,
+                                       Look look) const;
   [[nodiscard]] std::optional<std::uint32_t> block_end(const ArchivedPrompt& prompt,
-                                                       std::uint32_t from) const;
+                                                       std::uint32_t from, Look look) const;
   [[nodiscard]] std::optional<std::uint32_t> last_snapshot(const ArchivedPrompt& prompt,
-                                                           std::uint32_t from,
-                                                           std::uint32_t beyond) const;
+                                                           std::uint32_t from, std::uint32_t beyond,
+                                                           Look look) const;
   /// nullopt: nothing.
   std::optional<Chosen> choose(const ArchivedPrompt& prompt, std::uint32_t matched,
                                std::uint32_t resume, const Held& held);
@@ -134,7 +154,8 @@ class PrefixArchive {
   [[nodiscard]] std::vector<std::uint32_t> next_ends(const ArchivedPrompt& prompt,
                                                      std::uint32_t from, std::uint32_t to) const;
   /// For a tier that is far away: all of them in one question.
-  void find_out(std::span<const BlockKey> keys, TierKey (*place)(const BlockKey& key)) const;
+  void find_out(std::span<const BlockKey> keys, TierKey (*place)(const BlockKey& key),
+                Look look) const;
   /// Rows [from, chosen.held.rows_end) or less of them; how far it came.
   std::uint32_t load_rows(const ArchivedPrompt& prompt, std::uint32_t from, const Chosen& chosen,
                           const Insert& insert, const std::stop_token& stop);

@@ -269,6 +269,42 @@ TEST(PrefixArchive, WhoIsNotWaitedForAnyMoreLoadsNoFurther) {
   EXPECT_EQ(below.archive.stats().promoted, 0U);
 }
 
+TEST(PrefixArchive, ADutyIsNamedByTheFirstBlockThatIsMissing) {
+  const Below below;
+  const Sequence one = text_of(300);
+  const Sequence other = text_of(290) + text_of(400, 2);
+  const auto duty = [&](const Sequence& prompt, std::uint32_t resume, unsigned id = 1) {
+    const ArchivedPrompt name = below.name(kFull, prompt, id);
+    return below.archive.duty(name, TokenCount(resume), {});
+  };
+  EXPECT_EQ(duty(one, 0)->turn, duty(other, 0)->turn) << "they part later";
+  EXPECT_EQ(duty(one, 130)->turn, duty(other, 200)->turn);
+  EXPECT_NE(duty(one, 0)->turn, duty(one, 130)->turn);
+  EXPECT_NE(duty(one, 0)->turn, duty(text_of(300, 2), 0)->turn);
+  EXPECT_NE(duty(one, 0)->turn, duty(one, 0, 2)->turn) << "of another namespace";
+  EXPECT_NE(duty(one, 0)->last, duty(other, 0)->last);
+  EXPECT_EQ(duty(one, 0)->longest_wait, Duration(0)) << "nobody knows what computing takes";
+  EXPECT_FALSE(duty(one, 256).has_value()) << "no whole block is missing";
+  EXPECT_FALSE(duty(text_of(100), 0).has_value());
+  EXPECT_TRUE(duty(text_of(384), 384 - 32).has_value());
+  EXPECT_FALSE(duty(text_of(384), 384 - 31).has_value()) << "quickly done";
+}
+
+TEST(PrefixArchive, WhatIsPutLastIsWhatADutySays) {
+  for (const KvLayout& layout : {kFull, kHybrid, kWindows, kAll}) {
+    Below below;
+    const Sequence prompt = text_of(300);
+    const std::vector<std::uint32_t> snapshots = {128, 290};
+    const std::array positions = {TokenCount(128), TokenCount(290)};
+    const auto duty = below.archive.duty(below.name(layout, prompt), TokenCount(0), positions);
+    EXPECT_FALSE(below.tier.may_hold(duty->last));
+    below.keep(layout, prompt, 300, layout == kFull ? std::vector<std::uint32_t>() : snapshots);
+    EXPECT_TRUE(below.tier.may_hold(duty->last));
+    EXPECT_EQ(duty->last.entry_class,
+              layout == kFull ? EntryClass::kPrefixKv : EntryClass::kRecurrentState);
+  }
+}
+
 /// A tier whose loads take time, and prompts whose tokens do: a millisecond each.
 struct FarBelow {
   MemoryBudget budget{64_MiB};
@@ -323,6 +359,24 @@ TEST(PrefixArchive, WhatIsComputedSoonerIsNotLoadedUntilTheTierIsFastAgain) {
     EXPECT_LT(until_back, 2'000);
     EXPECT_EQ(below.resume(layout, prompt), 299U);
   }
+}
+
+TEST(PrefixArchive, NobodyWaitsForWhatIsComputedSooner) {
+  FarBelow below;
+  const Sequence prompt = text_of(300);
+  const Sequence next = text_of(500, 2);
+  const auto duty = [&](std::uint32_t resume) {
+    return below.archive.duty(below.name(kFull, next), TokenCount(resume), {});
+  };
+  below.keep(kFull, prompt);
+  EXPECT_EQ(duty(0)->longest_wait, std::chrono::milliseconds(2 * 500));
+  EXPECT_EQ(duty(200)->longest_wait, std::chrono::milliseconds(2 * 300));
+  below.far.latency = std::chrono::milliseconds(20);
+  for (int i = 0; i < 5; ++i) below.resume(kFull, prompt);
+  EXPECT_TRUE(duty(0).has_value());
+  below.far.latency = std::chrono::seconds(2);
+  for (int i = 0; i < 20; ++i) below.resume(kFull, prompt);
+  EXPECT_FALSE(duty(0).has_value());
 }
 
 TEST(PrefixArchive, RowsAreLoadedAsFarAsThatIsQuicker) {

@@ -196,6 +196,14 @@ void RemoteTier::find_out(std::span<const TierKey> keys) {
                                [&](std::size_t i) { state_->exist(questions[i]); });
 }
 
+void RemoteTier::forget_absent(std::span<const TierKey> keys) {
+  const Duration now = state_->clock.now();
+  const MutexLock lock(state_->mutex);
+  for (const TierKey& key : keys) {
+    if (state_->recent.there(key, now) == false) state_->recent.forget(key);
+  }
+}
+
 Result<void> RemoteTier::erase(const TierKey& key) {
   State& s = *state_;
   const bool awaited = s.queue.has(key);

@@ -73,6 +73,7 @@ class RemoteTier final : public Tier {
   /// Was put or found here a while ago. The servers may have evicted it since.
   [[nodiscard]] bool holds(const TierKey& key) const override;
   void find_out(std::span<const TierKey> keys) override;
+  void forget_absent(std::span<const TierKey> keys) override;
   [[nodiscard]] bool awaits(const TierKey& key) const override;
   /// `entries` are those that holds(); `used` is what is on its way.
   [[nodiscard]] TierStats stats() const override;

@@ -212,6 +212,23 @@ TEST_F(RemoteTierAlone, FindOutTellsApartWhatIsThere) {
   EXPECT_EQ(other->stats().hits + other->stats().misses, 0U);
 }
 
+TEST_F(RemoteTierAlone, WhatWasAbsentCanBeAskedAboutAnew) {
+  const auto one = open();
+  const auto other = open();
+  put(*one, 2, 100);
+  const std::array keys{tier_key(1), tier_key(2)};
+  other->find_out(keys);
+  put(*one, 1, 100);
+  other->find_out(keys);
+  EXPECT_FALSE(other->may_hold(tier_key(1))) << "it is known not to be there";
+  other->forget_absent(keys);
+  EXPECT_TRUE(other->holds(tier_key(2))) << "what is there is not doubted";
+  EXPECT_TRUE(other->may_hold(tier_key(1)));
+  EXPECT_FALSE(other->holds(tier_key(1)));
+  other->find_out(keys);
+  EXPECT_TRUE(other->holds(tier_key(1)));
+}
+
 TEST_F(RemoteTierAlone, ManyAtOnceComeInTheirOrder) {
   const auto tier = open();
   std::vector<TierKey> keys;

@@ -55,8 +55,8 @@ struct ReuseOptions {
   Tier* tier = nullptr;
   /// False: what the tier holds is loaded also where computing it is expected to be quicker.
   bool weigh_loads = true;
-  /// Who encodes what, if other processes put into the tier, too; outlives the object. nullptr:
-  /// nobody does.
+  /// Who encodes and prefills what, if other processes put into the tier, too; outlives the object.
+  /// nullptr: nobody does.
   SharedTurns* others = nullptr;
   PressureOptions pressure;  // with a gauge, `budget` is what is kept at most
 };
@@ -113,6 +113,8 @@ class Reuse {
   [[nodiscard]] const AnswerReuse& answer_options() const { return *answer_options_; }
   /// nullptr: prefixes are off, or there is no tier.
   [[nodiscard]] PrefixArchive* prefix_archive() { return prefix_archive_.get(); }
+  /// nullptr: no other process puts into the tier.
+  [[nodiscard]] SharedTurns* others() { return others_; }
   /// nullptr: nobody governs.
   [[nodiscard]] MemoryKeeper* keeper() { return keeper_.get(); }
   [[nodiscard]] ReuseStats stats() const;

@@ -48,6 +48,8 @@ class SealedTier final : public Tier {
   [[nodiscard]] bool may_hold(const TierKey& key) const override;
   [[nodiscard]] bool holds(const TierKey& key) const override;
   void find_out(std::span<const TierKey> keys) override { tier_.find_out(keys); }
+  void forget_absent(std::span<const TierKey> keys) override { tier_.forget_absent(keys); }
+  [[nodiscard]] std::size_t places() const override { return tier_.places(); }
   [[nodiscard]] bool awaits(const TierKey& key) const override { return tier_.awaits(key); }
   [[nodiscard]] std::optional<EntryOutline> outline(const TierKey& key) const override;
   [[nodiscard]] TierStats stats() const override;

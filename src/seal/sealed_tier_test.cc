@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -13,7 +14,9 @@
 #include "afterimage/disk/disk_tier.h"
 #include "afterimage/memory/host_tier.h"
 #include "afterimage/memory/put_once.h"
+#include "afterimage/memory/tier_stack.h"
 #include "afterimage/platform/clock.h"
+#include "afterimage/testing/slow_tier.h"
 #include "afterimage/testing/temporary_folder.h"
 #include "afterimage/testing/tier_conformance.h"
 
@@ -191,6 +194,19 @@ TEST_F(SealedTierTest, TheCostThatCountsIsTheOneInside) {
   }
   ASSERT_TRUE(host.put(tier_key(7), {.cost = Duration(99)}, bytes).has_value());
   EXPECT_EQ(tier.get(tier_key(7), room).value()->meta.cost, Duration(7));
+}
+
+TEST(SealedTierOverOthers, WhatIsDoubtedIsDoubtedBelow) {
+  MemoryBudget room{1_MiB};
+  HostTier host(room);
+  ManualClock clock;
+  testing::SlowTier near(host, clock);
+  testing::SlowTier far(host, clock);
+  TierStack stack({&near, &far});
+  SealedTier tier(stack, keys_of("1"), room);
+  tier.forget_absent(std::array{tier_key(1)});
+  EXPECT_THAT(far.forgotten, ::testing::ElementsAre(tier_key(1)));
+  EXPECT_EQ(tier.places(), 2U);
 }
 
 TEST_F(SealedTierTest, WithoutMemoryToSealNothingIsPut) {

@@ -30,18 +30,18 @@ class Sharing(unittest.TestCase):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="afterimage-sharing-")))
         self.secret = redis_cluster.secret_file(self.folder)
 
-    def workload(self, questions=1):
+    def workload(self, questions=1, more=""):
         lines = [{"id": f"{i}-{picture}", "messages": [{"role": "user", "content": [
             {"type": "image_url", "image_url": {"url": str(MEDIA / picture)}},
-            {"type": "text", "text": f"What is this, and why ({i})?"}]}]} for i in range(questions) for picture in PICTURES]
+            {"type": "text", "text": f"What is this, and why ({i})?" + more}]}]} for i in range(questions) for picture in PICTURES]
         path = self.folder / "w.jsonl"
         path.write_text("\n".join(json.dumps(line) for line in lines))
         return path
 
-    def begin(self, name, *more, url=None, environment=None):
+    def begin(self, name, *more, url=None, environment=None, words=""):
         out = self.folder / f"{name}.json"
         process = subprocess.Popen(
-            [PROGRAM, "run", "--size", "tiny", "--max-tokens", "2", "--load-always", "--workload", str(self.workload()), "--json", str(out),
+            [PROGRAM, "run", "--size", "tiny", "--max-tokens", "2", "--load-always", "--workload", str(self.workload(more=words)), "--json", str(out),
              *(["--remote", url, "--secret-file", self.secret] if url else []), *more],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **(environment or {})})
         return process, out
@@ -75,6 +75,15 @@ class Sharing(unittest.TestCase):
             both = [self.begin(name, url=servers.url) for name in ("one", "other")]
             reports = [self.end(*each)[0] for each in both]
             self.assertEqual(sum(self.encoded(report) for report in reports), len(PICTURES))
+
+    def test_at_the_same_time_each_prompt_is_prefilled_by_one_of_them(self):
+        with redis_cluster.Servers(masters=3) as servers:
+            both = [self.begin(name, url=servers.url, words=" More words." * 50) for name in ("one", "other")]
+            reports = [self.end(*each)[0] for each in both]
+        computed = [report["prompt_tokens_computed"] for report in reports]
+        alone = computed[0]["cold"]
+        self.assertGreater(alone, 128 * len(PICTURES), "prompts that have a whole block")
+        self.assertLess(sum(of["warm"] for of in computed), 1.3 * alone, computed)
 
     def test_under_another_secret_nothing_is_found(self):
         with redis_cluster.Servers() as servers:

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "afterimage/memory/tier.h"
 #include "afterimage/platform/clock.h"
@@ -21,6 +22,7 @@ class SlowTier final : public Tier {
   bool says_nothing = false;  // of its entries, without a get
   bool fails = false;
   std::uint64_t gets = 0;
+  std::vector<TierKey> forgotten;  // that were absent
 
   Result<void> put(const TierKey& key, const EntryMeta& meta,
                    std::span<const std::byte> bytes) override {
@@ -37,6 +39,9 @@ class SlowTier final : public Tier {
   Result<void> erase(const TierKey& key) override { return inner_.erase(key); }
   Result<void> flush() override { return inner_.flush(); }
   [[nodiscard]] bool may_hold(const TierKey& key) const override { return inner_.may_hold(key); }
+  void forget_absent(std::span<const TierKey> keys) override {
+    forgotten.insert(forgotten.end(), keys.begin(), keys.end());
+  }
   [[nodiscard]] bool awaits(const TierKey& key) const override { return inner_.awaits(key); }
   [[nodiscard]] std::optional<EntryOutline> outline(const TierKey& key) const override {
     return says_nothing ? std::nullopt : inner_.outline(key);

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+// Processes that share a tier: what one prefills, the others wait for.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <thread>
+
+#include "afterimage/engine/reference/reference_engine.h"
+#include "afterimage/engine/serve.h"
+#include "afterimage/memory/host_tier.h"
+#include "afterimage/testing/forwarding_engine.h"
+#include "afterimage/testing/media_files.h"
+#include "afterimage/testing/turns_in_memory.h"
+
+namespace afterimage {
+namespace {
+
+using testing::TurnsInMemory;
+
+/// Tells when it prefills, before and after, and what it prefilled.
+class Watched final : public testing::ForwardingEngine {
+ public:
+  explicit Watched(const Engine& good) : ForwardingEngine(good) {}
+
+  std::function<Result<void>()> before = [] { return Result<void>(); };
+  std::function<void()> after = [] {};
+
+ protected:
+  Result<Generation> run(const Sequence& prompt, std::span<const TensorViews> embeddings,
+                         const GenerateOptions& options, const KvUse& use) const override {
+    AFI_TRY_VOID(before());
+    KvUse watched = use;
+    watched.on_captured = [&](KvCapture& kv) {
+      use.on_captured(kv);
+      after();
+    };
+    return ForwardingEngine::run(prompt, embeddings, options, watched);
+  }
+};
+
+class SharedServe : public ::testing::Test {
+ protected:
+  struct Process {
+    explicit Process(SharedServe& its_world, bool weigh_loads = false)
+        : world(its_world),
+          engine(*its_world.engine),
+          reuse(Reuse::create(
+                    {.tier = &world.tier, .weigh_loads = weigh_loads, .others = &world.turns},
+                    Secret{}, world.clock)
+                    .value()) {}
+    [[nodiscard]] Result<Served> serve(const Request& request, std::stop_token stop = {}) const {
+      return afterimage::serve(request, engine, *reuse, world.clock, world.options, stop);
+    }
+    /// The same, and nothing but that, whatever was reused.
+    [[nodiscard]] Served ask(const Request& request) const {
+      auto served = serve(request);
+      EXPECT_TRUE(served.has_value());
+      const Served cold =
+          serve_without_reuse(request, *world.engine, world.clock, world.options).value();
+      EXPECT_EQ(served->completion.logits, cold.completion.logits);
+      return *std::move(served);
+    }
+    SharedServe& world;
+    Watched engine;
+    std::unique_ptr<Reuse> reuse;
+  };
+
+  /// A long document, a picture, and a question.
+  static Request about(const std::string& question, std::size_t words = 60) {
+    std::string document;
+    for (std::size_t i = 0; i < words; ++i) document += "word" + std::to_string(i) + " ";
+    Request request{.id = RequestId("r"), .tenant = TenantId("")};
+    request.messages.push_back({.role = Role::kSystem, .parts = {document}});
+    request.messages.push_back(
+        {.role = Role::kUser,
+         .parts = {testing::media_item(Modality::kImage,
+                                       testing::make_png(testing::make_picture(40, 30, 1))),
+                   question}});
+    return request;
+  }
+
+  SystemClock clock;
+  std::unique_ptr<ReferenceEngine> engine = [this] {
+    ReferenceOptions tiny = ReferenceOptions::tiny();
+    tiny.clock = &clock;
+    return ReferenceEngine::create(std::move(tiny)).value();
+  }();
+  GenerateOptions options{.max_tokens = TokenCount(3)};
+  MemoryBudget budget{256_MiB};
+  HostTier tier{budget};
+  TurnsInMemory turns;
+};
+
+/// Prefilling waits until `condition`, for 20 s at most.
+void wait_until(const std::function<bool()>& condition) {
+  for (int i = 0; i < 20'000 && !condition(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+TEST_F(SharedServe, WhatAnotherProcessPrefillsIsWaitedForAndLoaded) {
+  Process one(*this);
+  const Process other(*this);
+  one.engine.before = [&] {
+    wait_until([&] { return turns.waits > 3; });
+    return Result<void>();
+  };
+  std::jthread first([&] { EXPECT_TRUE(one.serve(about("What is it?")).has_value()); });
+  wait_until([&] { return turns.held() == 1; });
+  const Served second = other.ask(about("What is it?"));
+  EXPECT_EQ(second.completion.prefilled, TokenCount(1));
+  EXPECT_EQ(second.encoder_calls, 0U);
+  EXPECT_GT(turns.waits, 3);
+  EXPECT_EQ(turns.held(), 0U);
+}
+
+TEST_F(SharedServe, PromptsThatPartLaterHaveOneTurnForWhatTheyShare) {
+  Process one(*this);
+  const Process other(*this);
+  one.engine.before = [&] {
+    wait_until([&] { return turns.waits > 0; });
+    return Result<void>();
+  };
+  Served first;
+  std::jthread asks([&] { first = one.serve(about("What is it?")).value(); });
+  wait_until([&] { return turns.held() == 1; });
+  const Served second = other.ask(about("How many are there, and of which colour?"));
+  asks.join();
+  EXPECT_GE(second.completion.resumed_from, PrefixArchive::kBlock);
+  EXPECT_EQ(second.encoder_calls, 0U) << "the picture stands before where they part";
+  EXPECT_LT(second.completion.prefilled.value(), first.completion.prefilled.value() / 4);
+}
+
+TEST_F(SharedServe, TheTurnIsGivenBackBeforeTheAnswerIsThere) {
+  Process one(*this);
+  std::size_t while_prefilling = 0;
+  std::size_t while_decoding = 1;
+  one.engine.before = [&] {
+    while_prefilling = turns.held();
+    return Result<void>();
+  };
+  one.engine.after = [&] { while_decoding = turns.held(); };
+  static_cast<void>(one.ask(about("What is it?")));
+  EXPECT_EQ(while_prefilling, 1U);
+  EXPECT_EQ(while_decoding, 0U);
+}
+
+// What is put last is what others wait for: all of it can be found by then.
+TEST_F(SharedServe, WhenTheTurnIsGivenBackAllOfThePromptCanBeFound) {
+  Process one(*this);
+  bool found = false;
+  turns.before_giving_back = [&](const TierKey& last) {
+    EXPECT_NE(last, TierKey());
+    found = tier.may_hold(last);
+  };
+  static_cast<void>(one.ask(about("What is it?")));
+  EXPECT_TRUE(found);
+}
+
+TEST_F(SharedServe, OfOneThatIsGoneAnotherTakesOver) {
+  Process one(*this);
+  const Process other(*this);
+  std::atomic<bool> over = false;
+  one.engine.before = [&] {
+    wait_until([&] { return over.load(); });
+    return Result<void>();
+  };
+  std::jthread first([&] { EXPECT_TRUE(one.serve(about("What is it?")).has_value()); });
+  wait_until([&] { return turns.held() == 1; });
+  turns.meanwhile = [&](std::uint32_t attempt) {
+    if (attempt == 2) turns.expire();
+  };
+  const Served second = other.ask(about("What is it?"));
+  EXPECT_EQ(second.completion.resumed_from, TokenCount(0));
+  over = true;  // and the one who comes back late does no harm
+}
+
+TEST_F(SharedServe, WhoFailsLetsAnotherPrefill) {
+  Process one(*this);
+  const Process other(*this);
+  one.engine.before = [&]() -> Result<void> {
+    wait_until([&] { return turns.waits > 0; });
+    return fail(ErrorCode::kUnavailable, "the device went away");
+  };
+  std::jthread first([&] { EXPECT_FALSE(one.serve(about("What is it?")).has_value()); });
+  wait_until([&] { return turns.held() == 1; });
+  const Served second = other.ask(about("What is it?"));
+  EXPECT_EQ(second.completion.resumed_from, TokenCount(0));
+  EXPECT_EQ(turns.held(), 0U);
+}
+
+TEST_F(SharedServe, WhenNobodyCanBeAskedNobodyIsWaitedFor) {
+  turns.lost = true;
+  const Process one(*this);
+  EXPECT_EQ(one.ask(about("What is it?")).completion.resumed_from, TokenCount(0));
+  EXPECT_EQ(turns.waits, 0);
+}
+
+TEST_F(SharedServe, WaitingEndsAndThenItIsPrefilledHere) {
+  Process one(*this);
+  const Process other(*this);
+  turns.patience = 5;
+  std::atomic<bool> done = false;
+  one.engine.before = [&] {
+    wait_until([&] { return done.load(); });
+    return Result<void>();
+  };
+  std::jthread first([&] { EXPECT_TRUE(one.serve(about("What is it?")).has_value()); });
+  wait_until([&] { return turns.held() == 1; });
+  EXPECT_EQ(other.ask(about("What is it?")).completion.resumed_from, TokenCount(0));
+  EXPECT_EQ(turns.waits, 6);
+  done = true;
+}
+
+// Who knows how long computing takes waits no longer than twice that.
+TEST_F(SharedServe, NobodyWaitsForMuchLongerThanComputingTakes) {
+  Process one(*this);
+  const Process other(*this, true);
+  static_cast<void>(other.ask(about("Something else", 200)));  // teaches what computing takes
+  turns.waits = 0;
+  std::atomic<bool> done = false;
+  one.engine.before = [&] {
+    wait_until([&] { return done.load(); });
+    return Result<void>();
+  };
+  Request request = about("What is it?");
+  request.messages.front().parts = {std::string("Another document. ") + std::string(600, 'x')};
+  std::jthread first([&] { EXPECT_TRUE(one.serve(request).has_value()); });
+  wait_until([&] { return turns.held() == 1; });
+  turns.patience = 1'000'000'000;
+  EXPECT_EQ(other.ask(request).completion.resumed_from, TokenCount(0));
+  EXPECT_GT(turns.waits, 0);
+  done = true;
+}
+
+TEST_F(SharedServe, WhoIsNotWantedAnyMoreStopsWaiting) {
+  Process one(*this);
+  const Process other(*this);
+  std::stop_source stop;
+  std::atomic<bool> done = false;
+  one.engine.before = [&] {
+    wait_until([&] { return done.load(); });
+    return Result<void>();
+  };
+  std::jthread first([&] { EXPECT_TRUE(one.serve(about("What is it?")).has_value()); });
+  wait_until([&] { return turns.held() == 1; });
+  turns.meanwhile = [&](std::uint32_t) { stop.request_stop(); };
+  const auto served = other.serve(about("What is it?"), stop.get_token());
+  ASSERT_FALSE(served.has_value());
+  EXPECT_EQ(served.error().code, ErrorCode::kCancelled);
+  done = true;
+}
+
+TEST_F(SharedServe, WhatIsQuicklyDoneTakesNoTurn) {
+  const Process one(*this);
+  static_cast<void>(one.ask(about("What?", 1)));
+  EXPECT_EQ(turns.claims, 1) << "of the picture: there is no whole block that could name a turn";
+  static_cast<void>(one.ask(about("What is it?")));
+  const int claims = turns.claims;
+  static_cast<void>(one.ask(about("What is it?")));
+  EXPECT_EQ(turns.claims, claims) << "one token";
+}
+
+TEST_F(SharedServe, WhatWasPutBetweenLookingAndAskingIsFound) {
+  const Process one(*this);
+  const Process other(*this);
+  std::atomic<bool> asked = false;
+  turns.before_claim = [&] {
+    if (!asked.exchange(true)) static_cast<void>(one.ask(about("What is it?")));
+  };
+  EXPECT_EQ(other.ask(about("What is it?")).completion.prefilled, TokenCount(1));
+  EXPECT_EQ(turns.held(), 0U) << "and the turn is nobody's";
+}
+
+TEST_F(SharedServe, ManyProcessesThatAskCrosswiseAllEnd) {
+  std::vector<std::unique_ptr<Process>> processes;
+  std::vector<Served> alone;
+  const std::array<Request, 3> requests = {about("One?"), about("Two, and what else?"),
+                                           about("Three?", 90)};
+  for (const Request& request : requests) {
+    alone.push_back(serve_without_reuse(request, *engine, clock, options).value());
+  }
+  for (int i = 0; i < 3; ++i) processes.push_back(std::make_unique<Process>(*this));
+  std::atomic<int> wrong = 0;
+  std::vector<std::jthread> threads;
+  for (std::size_t p = 0; p < processes.size(); ++p) {
+    for (std::size_t t = 0; t < 3; ++t) {
+      threads.emplace_back([&, p, t] {
+        for (std::size_t i = 0; i < requests.size(); ++i) {
+          const std::size_t n = (p + t + i) % requests.size();
+          const auto served = processes[p]->serve(requests[n]);
+          wrong +=
+              served.has_value() && served->completion.logits == alone[n].completion.logits ? 0 : 1;
+        }
+      });
+    }
+  }
+  threads.clear();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(turns.held(), 0U);
+}
+
+}  // namespace
+}  // namespace afterimage
