@@ -41,7 +41,7 @@ class Watched final : public testing::ForwardingEngine {
 };
 
 class SharedServe : public ::testing::Test {
- protected:
+ public:
   struct Process {
     explicit Process(SharedServe& its_world, bool weigh_loads = false)
         : world(its_world),
@@ -91,24 +91,54 @@ class SharedServe : public ::testing::Test {
   MemoryBudget budget{256_MiB};
   HostTier tier{budget};
   TurnsInMemory turns;
+  Process one{*this};
+  Process other{*this};
 };
 
-/// Prefilling waits until `condition`, for 20 s at most.
-void wait_until(const std::function<bool()>& condition) {
-  for (int i = 0; i < 20'000 && !condition(); ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+/// A request that has the turn, and prefills until the test ends that; 20 s at most.
+class Prefilling {
+ public:
+  Prefilling(SharedServe::Process& process, Request request) {
+    process.engine.before = [this] {
+      wait_until([this] { return ends_.load(); });
+      return outcome_;
+    };
+    thread_ = std::jthread(
+        [this, &process, request = std::move(request)] { served_ = process.serve(request); });
+    wait_until([&] { return process.world.turns.held() == 1; });
   }
-}
+  ~Prefilling() { ends_ = true; }
+  Prefilling(const Prefilling&) = delete;
+  Prefilling& operator=(const Prefilling&) = delete;
+
+  void end(Result<void> outcome = {}) {
+    outcome_ = std::move(outcome);
+    ends_ = true;
+  }
+  Result<Served> served() {
+    ends_ = true;
+    thread_.join();
+    return served_;
+  }
+
+ private:
+  static void wait_until(const std::function<bool()>& condition) {
+    for (int i = 0; i < 20'000 && !condition(); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
+  std::atomic<bool> ends_ = false;
+  Result<void> outcome_;
+  Result<Served> served_ = fail(ErrorCode::kUnavailable, "not asked");
+  std::jthread thread_;
+};
 
 TEST_F(SharedServe, WhatAnotherProcessPrefillsIsWaitedForAndLoaded) {
-  Process one(*this);
-  const Process other(*this);
-  one.engine.before = [&] {
-    wait_until([&] { return turns.waits > 3; });
-    return Result<void>();
+  Prefilling first(one, about("What is it?"));
+  turns.meanwhile = [&](std::uint32_t attempt) {
+    if (attempt == 3) first.end();
   };
-  std::jthread first([&] { EXPECT_TRUE(one.serve(about("What is it?")).has_value()); });
-  wait_until([&] { return turns.held() == 1; });
   const Served second = other.ask(about("What is it?"));
   EXPECT_EQ(second.completion.prefilled, TokenCount(1));
   EXPECT_EQ(second.encoder_calls, 0U);
@@ -117,24 +147,16 @@ TEST_F(SharedServe, WhatAnotherProcessPrefillsIsWaitedForAndLoaded) {
 }
 
 TEST_F(SharedServe, PromptsThatPartLaterHaveOneTurnForWhatTheyShare) {
-  Process one(*this);
-  const Process other(*this);
-  one.engine.before = [&] {
-    wait_until([&] { return turns.waits > 0; });
-    return Result<void>();
-  };
-  Served first;
-  std::jthread asks([&] { first = one.serve(about("What is it?")).value(); });
-  wait_until([&] { return turns.held() == 1; });
+  Prefilling first(one, about("What is it?"));
+  turns.meanwhile = [&](std::uint32_t) { first.end(); };
   const Served second = other.ask(about("How many are there, and of which colour?"));
-  asks.join();
   EXPECT_GE(second.completion.resumed_from, PrefixArchive::kBlock);
   EXPECT_EQ(second.encoder_calls, 0U) << "the picture stands before where they part";
-  EXPECT_LT(second.completion.prefilled.value(), first.completion.prefilled.value() / 4);
+  EXPECT_LT(second.completion.prefilled.value(),
+            first.served().value().completion.prefilled.value() / 4);
 }
 
 TEST_F(SharedServe, TheTurnIsGivenBackBeforeTheAnswerIsThere) {
-  Process one(*this);
   std::size_t while_prefilling = 0;
   std::size_t while_decoding = 1;
   one.engine.before = [&] {
@@ -149,112 +171,65 @@ TEST_F(SharedServe, TheTurnIsGivenBackBeforeTheAnswerIsThere) {
 
 // What is put last is what others wait for: all of it can be found by then.
 TEST_F(SharedServe, WhenTheTurnIsGivenBackAllOfThePromptCanBeFound) {
-  Process one(*this);
   bool found = false;
-  turns.before_giving_back = [&](const TierKey& last) {
-    EXPECT_NE(last, TierKey());
-    found = tier.may_hold(last);
-  };
+  turns.before_giving_back = [&](const TierKey& last) { found = tier.may_hold(last); };
   static_cast<void>(one.ask(about("What is it?")));
   EXPECT_TRUE(found);
 }
 
 TEST_F(SharedServe, OfOneThatIsGoneAnotherTakesOver) {
-  Process one(*this);
-  const Process other(*this);
-  std::atomic<bool> over = false;
-  one.engine.before = [&] {
-    wait_until([&] { return over.load(); });
-    return Result<void>();
-  };
-  std::jthread first([&] { EXPECT_TRUE(one.serve(about("What is it?")).has_value()); });
-  wait_until([&] { return turns.held() == 1; });
+  Prefilling first(one, about("What is it?"));
   turns.meanwhile = [&](std::uint32_t attempt) {
     if (attempt == 2) turns.expire();
   };
-  const Served second = other.ask(about("What is it?"));
-  EXPECT_EQ(second.completion.resumed_from, TokenCount(0));
-  over = true;  // and the one who comes back late does no harm
+  EXPECT_EQ(other.ask(about("What is it?")).completion.resumed_from, TokenCount(0));
+  EXPECT_TRUE(first.served().has_value()) << "and who comes back late does no harm";
 }
 
 TEST_F(SharedServe, WhoFailsLetsAnotherPrefill) {
-  Process one(*this);
-  const Process other(*this);
-  one.engine.before = [&]() -> Result<void> {
-    wait_until([&] { return turns.waits > 0; });
-    return fail(ErrorCode::kUnavailable, "the device went away");
+  Prefilling first(one, about("What is it?"));
+  turns.meanwhile = [&](std::uint32_t) {
+    first.end(fail(ErrorCode::kUnavailable, "the device went away"));
   };
-  std::jthread first([&] { EXPECT_FALSE(one.serve(about("What is it?")).has_value()); });
-  wait_until([&] { return turns.held() == 1; });
-  const Served second = other.ask(about("What is it?"));
-  EXPECT_EQ(second.completion.resumed_from, TokenCount(0));
+  EXPECT_EQ(other.ask(about("What is it?")).completion.resumed_from, TokenCount(0));
   EXPECT_EQ(turns.held(), 0U);
 }
 
 TEST_F(SharedServe, WhenNobodyCanBeAskedNobodyIsWaitedFor) {
   turns.lost = true;
-  const Process one(*this);
   EXPECT_EQ(one.ask(about("What is it?")).completion.resumed_from, TokenCount(0));
   EXPECT_EQ(turns.waits, 0);
 }
 
 TEST_F(SharedServe, WaitingEndsAndThenItIsPrefilledHere) {
-  Process one(*this);
-  const Process other(*this);
+  const Prefilling first(one, about("What is it?"));
   turns.patience = 5;
-  std::atomic<bool> done = false;
-  one.engine.before = [&] {
-    wait_until([&] { return done.load(); });
-    return Result<void>();
-  };
-  std::jthread first([&] { EXPECT_TRUE(one.serve(about("What is it?")).has_value()); });
-  wait_until([&] { return turns.held() == 1; });
   EXPECT_EQ(other.ask(about("What is it?")).completion.resumed_from, TokenCount(0));
   EXPECT_EQ(turns.waits, 6);
-  done = true;
 }
 
-// Who knows how long computing takes waits no longer than twice that.
 TEST_F(SharedServe, NobodyWaitsForMuchLongerThanComputingTakes) {
-  Process one(*this);
-  const Process other(*this, true);
-  static_cast<void>(other.ask(about("Something else", 200)));  // teaches what computing takes
+  const Process third(*this, true);
+  Request long_one = about("What is it?");
+  long_one.messages.front().parts = {"Another document. " + std::string(600, 'x')};
+  static_cast<void>(third.ask(about("What is it?")));  // teaches how long that is
   turns.waits = 0;
-  std::atomic<bool> done = false;
-  one.engine.before = [&] {
-    wait_until([&] { return done.load(); });
-    return Result<void>();
-  };
-  Request request = about("What is it?");
-  request.messages.front().parts = {std::string("Another document. ") + std::string(600, 'x')};
-  std::jthread first([&] { EXPECT_TRUE(one.serve(request).has_value()); });
-  wait_until([&] { return turns.held() == 1; });
   turns.patience = 1'000'000'000;
-  EXPECT_EQ(other.ask(request).completion.resumed_from, TokenCount(0));
+  const Prefilling first(one, long_one);
+  EXPECT_EQ(third.ask(long_one).completion.resumed_from, TokenCount(0));
   EXPECT_GT(turns.waits, 0);
-  done = true;
 }
 
 TEST_F(SharedServe, WhoIsNotWantedAnyMoreStopsWaiting) {
-  Process one(*this);
-  const Process other(*this);
+  const Prefilling first(one, about("What is it?"));
   std::stop_source stop;
-  std::atomic<bool> done = false;
-  one.engine.before = [&] {
-    wait_until([&] { return done.load(); });
-    return Result<void>();
-  };
-  std::jthread first([&] { EXPECT_TRUE(one.serve(about("What is it?")).has_value()); });
-  wait_until([&] { return turns.held() == 1; });
   turns.meanwhile = [&](std::uint32_t) { stop.request_stop(); };
   const auto served = other.serve(about("What is it?"), stop.get_token());
   ASSERT_FALSE(served.has_value());
   EXPECT_EQ(served.error().code, ErrorCode::kCancelled);
-  done = true;
 }
 
 TEST_F(SharedServe, WhatIsQuicklyDoneTakesNoTurn) {
-  const Process one(*this);
   static_cast<void>(one.ask(about("What?", 1)));
   EXPECT_EQ(turns.claims, 1) << "of the picture: there is no whole block that could name a turn";
   static_cast<void>(one.ask(about("What is it?")));
@@ -264,8 +239,6 @@ TEST_F(SharedServe, WhatIsQuicklyDoneTakesNoTurn) {
 }
 
 TEST_F(SharedServe, WhatWasPutBetweenLookingAndAskingIsFound) {
-  const Process one(*this);
-  const Process other(*this);
   std::atomic<bool> asked = false;
   turns.before_claim = [&] {
     if (!asked.exchange(true)) static_cast<void>(one.ask(about("What is it?")));

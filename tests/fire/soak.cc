@@ -10,10 +10,13 @@
 
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <span>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "afterimage/disk/disk_tier.h"
 #include "afterimage/memory/host_tier.h"
@@ -159,13 +162,28 @@ Growth growth_of(std::span<const std::uint64_t> samples) {
   return {.likely = per_cent * slopes[slopes.size() / 2], .least = per_cent * slopes[low]};
 }
 
+/// What glibc's allocator keeps for each thread, an arena and the chunks that it freed last, grows
+/// for hours as chance will have it, by more than the leak that is looked for. Without, what is
+/// allocated is what somebody uses, and what is resident follows it. It hears of that only from the
+/// environment that a program begins with: so this one begins once more.
+bool begin_with_a_plain_heap() {
+  constexpr const char* kName = "GLIBC_TUNABLES";
+  if (std::getenv(kName) != nullptr) return true;
+  std::ifstream file("/proc/self/cmdline");
+  std::vector<std::string> words;
+  for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  if (::setenv(kName, "glibc.malloc.arena_max=1:glibc.malloc.tcache_count=0", 1) != 0) return false;
+  ::execv("/proc/self/exe", arguments.data());
+  return false;
+}
+
 }  // namespace
 
 bool soak(const FireRun& run, Duration duration) {
-  // A row makes threads that end. With an arena of the allocator's for each thread, chance decides
-  // whose free chunks the next one takes, and pages that are partly in use spread for hours: enough
-  // to hide a leak. With one, what is resident follows what is allocated.
-  ::mallopt(M_ARENA_MAX, 1);
+  if (!begin_with_a_plain_heap()) fmt::print("the allocator keeps chunks for each thread\n");
   LongLife life(run);
   if (!life.open()) {
     fmt::print("the folder cannot be used\n");
