@@ -4,6 +4,7 @@
 
 #include <map>
 #include <set>
+#include <thread>
 
 #include "afterimage/semantic/testing/answering_fleet.h"
 #include "afterimage/testing/seeds.h"
@@ -94,11 +95,14 @@ class Story {
  private:
   std::string words() { return "question " + std::to_string(rng_.below(kQuestions)); }
 
-  /// While this process waits for something, the others go on.
+  /// While this process waits for something, the others go on; in a thread that is not its own, so
+  /// that what they lock is not locked under what it has locked.
   void meanwhile() {
     if (depth_ == kDeepest) return;
     ++depth_;
-    for (std::uint64_t steps = rng_.below(6); steps > 0; --steps) step();
+    std::thread([this] {
+      for (std::uint64_t steps = rng_.below(6); steps > 0; --steps) step();
+    }).join();
     --depth_;
   }
   void busy(std::size_t i, const std::function<void()>& work) {
