@@ -12,6 +12,7 @@
 #include "afterimage/memory/host_tier.h"
 #include "afterimage/testing/forwarding_engine.h"
 #include "afterimage/testing/media_files.h"
+#include "afterimage/testing/remembering_tier.h"
 #include "afterimage/testing/turns_in_memory.h"
 
 namespace afterimage {
@@ -46,9 +47,9 @@ class SharedServe : public ::testing::Test {
     explicit Process(SharedServe& its_world, bool weigh_loads = false)
         : world(its_world),
           engine(*its_world.engine),
-          reuse(Reuse::create(
-                    {.tier = &world.tier, .weigh_loads = weigh_loads, .others = &world.turns},
-                    Secret{}, world.clock)
+          tier(its_world.tier),
+          reuse(Reuse::create({.tier = &tier, .weigh_loads = weigh_loads, .others = &world.turns},
+                              Secret{}, world.clock)
                     .value()) {}
     [[nodiscard]] Result<Served> serve(const Request& request, std::stop_token stop = {}) const {
       return afterimage::serve(request, engine, *reuse, world.clock, world.options, stop);
@@ -64,6 +65,7 @@ class SharedServe : public ::testing::Test {
     }
     SharedServe& world;
     Watched engine;
+    testing::RememberingTier tier;
     std::unique_ptr<Reuse> reuse;
   };
 
@@ -111,7 +113,9 @@ class Prefilling {
   Prefilling(const Prefilling&) = delete;
   Prefilling& operator=(const Prefilling&) = delete;
 
+  /// The first time counts.
   void end(Result<void> outcome = {}) {
+    if (ends_) return;
     outcome_ = std::move(outcome);
     ends_ = true;
   }
@@ -149,7 +153,13 @@ TEST_F(SharedServe, WhatAnotherProcessPrefillsIsWaitedForAndLoaded) {
 TEST_F(SharedServe, PromptsThatPartLaterHaveOneTurnForWhatTheyShare) {
   Prefilling first(one, about("What is it?"));
   turns.meanwhile = [&](std::uint32_t) { first.end(); };
+  std::size_t held = 1;
+  other.engine.before = [&] {
+    held = turns.held();
+    return Result<void>();
+  };
   const Served second = other.ask(about("How many are there, and of which colour?"));
+  EXPECT_EQ(held, 0U) << "nobody waits for what it computes by itself";
   EXPECT_GE(second.completion.resumed_from, PrefixArchive::kBlock);
   EXPECT_EQ(second.encoder_calls, 0U) << "the picture stands before where they part";
   EXPECT_LT(second.completion.prefilled.value(),
@@ -199,6 +209,7 @@ TEST_F(SharedServe, WhenNobodyCanBeAskedNobodyIsWaitedFor) {
   turns.lost = true;
   EXPECT_EQ(one.ask(about("What is it?")).completion.resumed_from, TokenCount(0));
   EXPECT_EQ(turns.waits, 0);
+  EXPECT_EQ(one.tier.forgotten(), 0U) << "nor is anything looked for again";
 }
 
 TEST_F(SharedServe, WaitingEndsAndThenItIsPrefilledHere) {
@@ -221,10 +232,12 @@ TEST_F(SharedServe, NobodyWaitsForMuchLongerThanComputingTakes) {
 }
 
 TEST_F(SharedServe, WhoIsNotWantedAnyMoreStopsWaiting) {
-  const Prefilling first(one, about("What is it?"));
+  Request words_alone = about("What is it?");
+  words_alone.messages.pop_back();
+  const Prefilling first(one, words_alone);
   std::stop_source stop;
   turns.meanwhile = [&](std::uint32_t) { stop.request_stop(); };
-  const auto served = other.serve(about("What is it?"), stop.get_token());
+  const auto served = other.serve(words_alone, stop.get_token());
   ASSERT_FALSE(served.has_value());
   EXPECT_EQ(served.error().code, ErrorCode::kCancelled);
 }

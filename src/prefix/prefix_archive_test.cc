@@ -290,21 +290,6 @@ TEST(PrefixArchive, ADutyIsNamedByTheFirstBlockThatIsMissing) {
   EXPECT_FALSE(duty(text_of(384), 384 - 31).has_value()) << "quickly done";
 }
 
-TEST(PrefixArchive, WhatIsPutLastIsWhatADutySays) {
-  for (const KvLayout& layout : {kFull, kHybrid, kWindows, kAll}) {
-    Below below;
-    const Sequence prompt = text_of(300);
-    const std::vector<std::uint32_t> snapshots = {128, 290};
-    const std::array positions = {TokenCount(128), TokenCount(290)};
-    const auto duty = below.archive.duty(below.name(layout, prompt), TokenCount(0), positions);
-    EXPECT_FALSE(below.tier.may_hold(duty->last));
-    below.keep(layout, prompt, 300, layout == kFull ? std::vector<std::uint32_t>() : snapshots);
-    EXPECT_TRUE(below.tier.may_hold(duty->last));
-    EXPECT_EQ(duty->last.entry_class,
-              layout == kFull ? EntryClass::kPrefixKv : EntryClass::kRecurrentState);
-  }
-}
-
 /// A tier whose loads take time, and prompts whose tokens do: a millisecond each.
 struct FarBelow {
   MemoryBudget budget{64_MiB};
@@ -358,6 +343,18 @@ TEST(PrefixArchive, WhatIsComputedSoonerIsNotLoadedUntilTheTierIsFastAgain) {
     while (below.resume(layout, prompt) < 299 && until_back < 3'000) ++until_back;
     EXPECT_LT(until_back, 2'000);
     EXPECT_EQ(below.resume(layout, prompt), 299U);
+  }
+}
+
+TEST(PrefixArchive, WhatIsPutLastIsWhatADutySays) {
+  for (const KvLayout& layout : {kFull, kHybrid, kWindows, kAll}) {
+    FarBelow below;
+    const Sequence prompt = text_of(300);
+    const std::array positions = {TokenCount(128), TokenCount(290)};
+    const auto duty = below.archive.duty(below.name(layout, prompt), TokenCount(0), positions);
+    below.keep(layout, prompt,
+               layout == kFull ? std::vector<std::uint32_t>() : std::vector{128U, 290U});
+    EXPECT_EQ(duty->last, below.far.last_put);
   }
 }
 

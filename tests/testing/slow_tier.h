@@ -23,9 +23,11 @@ class SlowTier final : public Tier {
   bool fails = false;
   std::uint64_t gets = 0;
   std::vector<TierKey> forgotten;  // that were absent
+  TierKey last_put;
 
   Result<void> put(const TierKey& key, const EntryMeta& meta,
                    std::span<const std::byte> bytes) override {
+    last_put = key;
     return inner_.put(key, meta, bytes);
   }
   Result<std::optional<TierEntry>> get(const TierKey& key, MemoryBudget& room) override {
