@@ -102,12 +102,13 @@ class Prefilling {
  public:
   Prefilling(SharedServe::Process& process, Request request) {
     process.engine.before = [this] {
+      began_ = true;  // and has encoded what there was
       wait_until([this] { return ends_.load(); });
       return outcome_;
     };
     thread_ = std::jthread(
         [this, &process, request = std::move(request)] { served_ = process.serve(request); });
-    wait_until([&] { return process.world.turns.held() == 1; });
+    wait_until([this] { return began_.load(); });
   }
   ~Prefilling() { ends_ = true; }
   Prefilling(const Prefilling&) = delete;
@@ -132,6 +133,7 @@ class Prefilling {
     }
   }
 
+  std::atomic<bool> began_ = false;
   std::atomic<bool> ends_ = false;
   Result<void> outcome_;
   Result<Served> served_ = fail(ErrorCode::kUnavailable, "not asked");
