@@ -19,6 +19,7 @@
 #include "afterimage/http/server.h"
 #include "afterimage/platform/clock.h"
 #include "afterimage/platform/random.h"
+#include "afterimage/platform/replaceable.h"
 #include "afterimage/platform/workers.h"
 #include "afterimage/reuse/reuse.h"
 #include "afterimage/semantic/answer_archive.h"
@@ -101,7 +102,7 @@ class Gateway {
   Gateway(GatewayParts parts, std::shared_ptr<const InForce> in_force);
 
   GatewayParts parts_;
-  std::atomic<std::shared_ptr<const InForce>> in_force_;
+  Replaceable<InForce> in_force_;
   Counts counts_;
   Decisions decisions_;
   Broadcasts broadcasts_;

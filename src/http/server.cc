@@ -121,7 +121,7 @@ HttpServer::~HttpServer() {
 std::uint16_t HttpServer::port() const { return state_->port; }
 
 void HttpServer::set_limits(const HttpLimits& limits) {
-  state_->limits.store(std::make_shared<const HttpLimits>(limits), std::memory_order_release);
+  state_->limits.store(std::make_shared<const HttpLimits>(limits));
 }
 
 bool HttpServer::drain(Duration patience) {

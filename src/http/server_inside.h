@@ -13,6 +13,7 @@
 #include "afterimage/http/io_threads_inside.h"
 #include "afterimage/http/server.h"
 #include "afterimage/platform/mutex.h"
+#include "afterimage/platform/replaceable.h"
 #include "afterimage/platform/timed_condition.h"
 
 namespace afterimage {
@@ -57,9 +58,7 @@ struct HttpServer::State : std::enable_shared_from_this<HttpServer::State> {
         limits(std::make_shared<const HttpLimits>(options.limits)),
         connections(on.count()) {}
 
-  [[nodiscard]] std::shared_ptr<const HttpLimits> current_limits() const {
-    return limits.load(std::memory_order_acquire);
-  }
+  [[nodiscard]] std::shared_ptr<const HttpLimits> current_limits() const { return limits.load(); }
   net::Awaitable<void> accept();
   net::Awaitable<void> accept_all();
   void closed();
@@ -67,7 +66,7 @@ struct HttpServer::State : std::enable_shared_from_this<HttpServer::State> {
   Options options;
   HttpHandler handler;
   IoThreads& threads;
-  std::atomic<std::shared_ptr<const HttpLimits>> limits;
+  Replaceable<HttpLimits> limits;
   std::optional<net::asio::basic_socket_acceptor<net::Tcp, net::Executor>> acceptor;
   std::uint16_t port = 0;
   /// One set a thread, touched on that thread only.

@@ -4,12 +4,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <filesystem>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "afterimage/platform/clock.h"
 #include "afterimage/platform/files.h"
 #include "afterimage/platform/random.h"
+#include "afterimage/platform/replaceable.h"
 #include "afterimage/platform/surroundings.h"
 #include "afterimage/testing/temporary_folder.h"
 
@@ -268,6 +273,29 @@ TEST(PathBeside, IsRelativeToTheFileAndNotToTheProcess) {
   EXPECT_EQ(path_beside("a/b/w.jsonl", "img/x.png"), "a/b/img/x.png");
   EXPECT_EQ(path_beside("w.jsonl", "x.png"), "x.png");
   EXPECT_EQ(path_beside("a/w.jsonl", "/abs/x.png"), "/abs/x.png");
+}
+
+// Under ThreadSanitizer: libstdc++'s std::atomic<std::shared_ptr> fails it.
+TEST(Replaceable, WhoHasReadItKeepsWhatItWasWhileItIsReplaced) {
+  using Pair = std::pair<int, int>;
+  Replaceable<Pair> current(std::make_shared<const Pair>(0, 0));
+  const auto first = current.load();
+  std::atomic<int> torn = 0;
+  std::vector<std::jthread> readers;
+  for (int i = 0; i < 3; ++i) {
+    readers.emplace_back([&](const std::stop_token& stop) {
+      for (int last = 0; !stop.stop_requested();) {
+        const auto now = current.load();
+        torn += now->first != now->second || now->first < last ? 1 : 0;
+        last = now->first;
+      }
+    });
+  }
+  for (int n = 1; n <= 1'000; ++n) current.store(std::make_shared<const Pair>(n, n));
+  readers.clear();
+  EXPECT_EQ(torn, 0);
+  EXPECT_EQ(*first, Pair(0, 0));
+  EXPECT_EQ(*current.load(), Pair(1'000, 1'000));
 }
 
 }  // namespace
