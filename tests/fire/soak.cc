@@ -74,9 +74,12 @@ class LongLife {
   LongLife(const FireRun& run) : run_(run), folder_(run.folder, "soak") {}
 
   bool open() {
+    // What is kept of past reads for the next grows whenever more of them meet than ever before;
+    // with less room than that takes it is full from the start.
     const DiskTierOptions options{.log = {.capacity = 128_MiB,
                                           .segment_bytes = 8_MiB,
                                           .batch_bytes = 256_KiB,
+                                          .idle_bytes = 1_MiB,
                                           .read_patience = std::chrono::seconds(20)}};
     auto opened = DiskTier::open(folder_.path(), options, memory_, run_.clock);
     if (!opened) return false;
