@@ -6,8 +6,9 @@
     scripts/shared-drill.py build/release/afterimage [--workload examples/agents.jsonl] [--size tiny]
 
 Three namespaces, joined by virtual cables only: one with a cluster of three masters and three replicas, and two with a
-process each, which run the same workload at the same time, and then a third time alone. Everything is gone when the script
-ends. It needs root, or a system that gives ordinary users namespaces of their own; `ip` (iproute2) and redis-server.
+process each, which run the same workload at the same time, and then a third time alone. What one prefills without the
+servers is measured before. Everything is gone when the script ends. It needs root, or a
+system that gives ordinary users namespaces of their own; `ip` (iproute2) and redis-server.
 Exit code 0: each picture was encoded by one of them. 1: not so. 2: it cannot be run here.
 """
 import argparse
@@ -67,9 +68,9 @@ def lay_cables():
             ip("-n", name, *command)
 
 
-def begin(namespace, arguments, url, secret, out):
+def begin(namespace, arguments, out, *remote):
     return subprocess.Popen(["ip", "netns", "exec", namespace, str(arguments.program.resolve()), "run", "--size", arguments.size, "--max-tokens", "2", "--load-always",
-                             "--workload", str(arguments.workload), "--json", str(out), "--remote", url, "--secret-file", secret],
+                             "--workload", str(arguments.workload), "--json", str(out), *remote],
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
@@ -91,20 +92,25 @@ def drill(arguments):
         redis_cluster.form_cluster(servers, masters=3)
         url = "redis://" + ",".join(f"{SERVERS}:{server.port}" for server in servers)
         print(f"a cluster of 3 masters and 3 replicas at {SERVERS}, reached by each process over a cable of its own")
-        both = {name: begin(name, arguments, url, secret, folder / f"{name}.json") for name in ("one", "two")}
+        remote = ["--remote", url, "--secret-file", secret]
+        alone, _ = end(begin("one", arguments, folder / "alone.json"), folder / "alone.json")
+        both = {name: begin(name, arguments, folder / f"{name}.json", *remote) for name in ("one", "two")}
         for name, process in both.items():
             print(f"  {name}: process {process.pid}, {os.readlink(f'/proc/{process.pid}/ns/net') if process.poll() is None else 'done'}")
-        encoded, distinct = 0, 0
+        encoded, distinct, prefilled = 0, 0, 0
         for name, process in both.items():
             report, said = end(process, folder / f"{name}.json")
             distinct = report["distinct_media"]
             encoded += report["encoder_calls"]["warm"]
-            print(f"  {name}: encoded {report['encoder_calls']['warm']} of {distinct}; outputs identical: {report['outputs_identical']}")
+            prefilled += report["prompt_tokens_computed"]["warm"]
+            print(f"  {name}: encoded {report['encoder_calls']['warm']} of {distinct}, prefilled {report['prompt_tokens_computed']['warm']} tokens; outputs identical: {report['outputs_identical']}")
             print("\n".join(f"       {line}" for line in said))
-        last, _ = end(begin("two", arguments, url, secret, folder / "last.json"), folder / "last.json")
+        last, _ = end(begin("two", arguments, folder / "last.json", *remote), folder / "last.json")
         for server in servers:
             server.kill()
     print(f"together they encoded {encoded} of {distinct} distinct items, and a process that came later encoded {last['encoder_calls']['warm']}")
+    print(f"together they prefilled {prefilled} tokens, one alone without the servers {alone['prompt_tokens_computed']['warm']}, "
+          f"the later one {last['prompt_tokens_computed']['warm']}; without reuse each prefills {alone['prompt_tokens_computed']['cold']}")
     return 0 if encoded == distinct and last["encoder_calls"]["warm"] == 0 else 1
 
 
