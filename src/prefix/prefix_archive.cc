@@ -415,7 +415,7 @@ std::optional<PrefillDuty> PrefixArchive::duty(const ArchivedPrompt& prompt, Tok
                       .gets = (missing + kBlockTokens - 1) / kBlockTokens,
                       .place = tier_.places() - 1};
   if (quicker_->expects_slower(step)) return std::nullopt;
-  // Who waits in vain for as long as he would have computed has lost as much again, and no more.
+  // Whoever waits in vain has lost twice what computing takes, and no more.
   duty.longest_wait = 2 * step.cost;
   return duty;
 }
