@@ -14,6 +14,7 @@
 #include "afterimage/testing/forwarding_engine.h"
 #include "afterimage/testing/media_files.h"
 #include "afterimage/testing/seeds.h"
+#include "afterimage/testing/tiny_engine.h"
 
 namespace afterimage {
 namespace {
@@ -87,11 +88,7 @@ struct Conversations {
   }
 
   SystemClock clock;
-  std::unique_ptr<ReferenceEngine> engine = [this] {
-    ReferenceOptions tiny = ReferenceOptions::tiny();
-    tiny.clock = &clock;
-    return ReferenceEngine::create(std::move(tiny)).value();
-  }();
+  std::unique_ptr<ReferenceEngine> engine = testing::tiny_engine(clock);
   GenerateOptions options{.max_tokens = TokenCount(3)};
   std::vector<Request> requests;
   std::vector<Completion> alone;

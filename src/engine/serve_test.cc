@@ -14,6 +14,7 @@
 #include "afterimage/platform/random.h"
 #include "afterimage/testing/forwarding_engine.h"
 #include "afterimage/testing/media_files.h"
+#include "afterimage/testing/tiny_engine.h"
 
 namespace afterimage {
 namespace {
@@ -22,11 +23,7 @@ Message says(Role role, std::string text) { return {.role = role, .parts = {std:
 
 struct Fixture {
   SystemClock clock;
-  std::unique_ptr<ReferenceEngine> engine = [this] {
-    ReferenceOptions tiny = ReferenceOptions::tiny();
-    tiny.clock = &clock;
-    return ReferenceEngine::create(std::move(tiny)).value();
-  }();
+  std::unique_ptr<ReferenceEngine> engine = testing::tiny_engine(clock);
   std::unique_ptr<Reuse> reuse = over(nullptr);
   GenerateOptions options{.max_tokens = TokenCount(3)};
 

@@ -13,6 +13,7 @@
 #include "afterimage/testing/forwarding_engine.h"
 #include "afterimage/testing/media_files.h"
 #include "afterimage/testing/remembering_tier.h"
+#include "afterimage/testing/tiny_engine.h"
 #include "afterimage/testing/turns_in_memory.h"
 
 namespace afterimage {
@@ -84,11 +85,7 @@ class SharedServe : public ::testing::Test {
   }
 
   SystemClock clock;
-  std::unique_ptr<ReferenceEngine> engine = [this] {
-    ReferenceOptions tiny = ReferenceOptions::tiny();
-    tiny.clock = &clock;
-    return ReferenceEngine::create(std::move(tiny)).value();
-  }();
+  std::unique_ptr<ReferenceEngine> engine = testing::tiny_engine(clock);
   GenerateOptions options{.max_tokens = TokenCount(3)};
   MemoryBudget budget{256_MiB};
   HostTier tier{budget};

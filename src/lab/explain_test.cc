@@ -9,6 +9,7 @@
 #include "afterimage/engine/reference/reference_engine.h"
 #include "afterimage/testing/forwarding_engine.h"
 #include "afterimage/testing/media_files.h"
+#include "afterimage/testing/tiny_engine.h"
 
 namespace afterimage {
 namespace {
@@ -37,11 +38,7 @@ Request question(const std::string& id, const std::string& text, const std::stri
 
 struct Fixture {
   SystemClock clock;
-  std::unique_ptr<ReferenceEngine> engine = [this] {
-    ReferenceOptions options = ReferenceOptions::tiny();
-    options.clock = &clock;
-    return ReferenceEngine::create(std::move(options)).value();
-  }();
+  std::unique_ptr<ReferenceEngine> engine = testing::tiny_engine(clock);
 
   [[nodiscard]] Result<RequestExplanation> try_explain(std::vector<Request> requests,
                                                        const std::string& id,

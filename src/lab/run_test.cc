@@ -11,6 +11,7 @@
 #include "afterimage/memory/host_tier.h"
 #include "afterimage/testing/forwarding_engine.h"
 #include "afterimage/testing/media_files.h"
+#include "afterimage/testing/tiny_engine.h"
 
 namespace afterimage {
 namespace {
@@ -19,11 +20,7 @@ using FaultyEngine = testing::ForwardingEngine;
 
 struct Fixture {
   SystemClock clock;
-  std::unique_ptr<ReferenceEngine> engine = [this] {
-    ReferenceOptions options = ReferenceOptions::tiny();
-    options.clock = &clock;
-    return ReferenceEngine::create(std::move(options)).value();
-  }();
+  std::unique_ptr<ReferenceEngine> engine = testing::tiny_engine(clock);
 
   static MediaItem picture(std::uint32_t seed) {
     return testing::media_item(Modality::kImage,

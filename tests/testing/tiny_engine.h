@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "afterimage/engine/reference/reference_engine.h"
+
+namespace afterimage::testing {
+
+/// The built-in engine, as small as it gets. `clock` outlives it.
+inline std::unique_ptr<ReferenceEngine> tiny_engine(const Clock& clock) {
+  ReferenceOptions tiny = ReferenceOptions::tiny();
+  tiny.clock = &clock;
+  return ReferenceEngine::create(std::move(tiny)).value();
+}
+
+}  // namespace afterimage::testing
