@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "afterimage/check.h"
-#include "afterimage/platform/random.h"
-#include "afterimage/prefix/block_keys.h"
-#include "afterimage/prefix/block_pool.h"
-#include "afterimage/prefix/vllm_block_keys.h"
+#include "caches/identity/block_keys.h"
+#include "caches/scheduling/block_pool.h"
+#include "caches/scheduling/vllm_block_keys.h"
+#include "foundation/platform/random.h"
 #include "xxh_x86dispatch.h"
 
 namespace afterimage {

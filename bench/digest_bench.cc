@@ -8,8 +8,8 @@
 #include <array>
 #include <vector>
 
-#include "afterimage/identity/content.h"
-#include "afterimage/platform/random.h"
+#include "caches/identity/content.h"
+#include "foundation/platform/random.h"
 
 namespace afterimage {
 namespace {

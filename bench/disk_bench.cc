@@ -17,10 +17,10 @@
 #include <string>
 #include <vector>
 
-#include "afterimage/disk/disk_tier.h"
-#include "afterimage/memory/host_tier.h"
-#include "afterimage/platform/random.h"
+#include "foundation/platform/random.h"
 #include "measure.h"
+#include "storage/disk/disk_tier.h"
+#include "storage/memory/host_tier.h"
 #if defined(AFTERIMAGE_BENCH_ROCKSDB)
 #include <rocksdb/db.h>
 #endif
@@ -138,8 +138,8 @@ class Ours {
     const DiskTierOptions options{.log = {.capacity = Bytes(8 * q.size * q.count + (1U << 30U)),
                                           .segment_bytes = 256_MiB,
                                           .commit_bytes = 256_MiB,
-                                          .read_patience = std::chrono::seconds(60),
-                                          .append_patience = std::chrono::seconds(60)}};
+                                          .read_timeout = std::chrono::seconds(60),
+                                          .append_timeout = std::chrono::seconds(60)}};
     tier_ = must(DiskTier::open(path_, options, memory_, clock_));
   }
   Ours(const Ours&) = delete;
@@ -313,7 +313,7 @@ void restart(const std::string& folder) {
   const SystemClock clock;
   const DiskTierOptions options{.log = {.capacity = 2_GiB,
                                         .segment_bytes = 64_MiB,
-                                        .append_patience = std::chrono::seconds(60)}};
+                                        .append_timeout = std::chrono::seconds(60)}};
   const std::vector<std::byte> value(3'000);
   {
     auto tier = must(DiskTier::open(path, options, memory, clock));

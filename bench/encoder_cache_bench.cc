@@ -9,10 +9,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "afterimage/encoder/encode_once.h"
-#include "afterimage/encoder/encoder_cache.h"
-#include "afterimage/platform/random.h"
-#include "afterimage/residency/lru.h"
+#include "caches/encoder/encode_once.h"
+#include "caches/encoder/encoder_cache.h"
+#include "foundation/platform/random.h"
+#include "policy/eviction/lru.h"
 
 namespace afterimage {
 namespace {

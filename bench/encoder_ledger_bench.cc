@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "afterimage/check.h"
-#include "afterimage/encoder/encoder_ledger.h"
+#include "caches/scheduling/encoder_ledger.h"
 
 namespace afterimage {
 namespace {

@@ -4,13 +4,13 @@
 
 #include <vector>
 
-#include "afterimage/engine/reference/audio_encoder.h"
-#include "afterimage/engine/reference/kernel.h"
-#include "afterimage/engine/reference/matrix.h"
-#include "afterimage/engine/reference/media_plan.h"
-#include "afterimage/engine/reference/reference_engine.h"
-#include "afterimage/engine/reference/vision_encoder.h"
-#include "afterimage/media/decode.h"
+#include "engines/reference/audio_encoder.h"
+#include "engines/reference/kernel.h"
+#include "engines/reference/matrix.h"
+#include "engines/reference/media_plan.h"
+#include "engines/reference/reference_engine.h"
+#include "engines/reference/vision_encoder.h"
+#include "foundation/media/decode.h"
 
 namespace afterimage {
 namespace {

@@ -13,12 +13,12 @@
 #include <vector>
 
 #include "afterimage/check.h"
-#include "afterimage/platform/random.h"
-#include "afterimage/pressure/governor.h"
-#include "afterimage/pressure/linux_gauges.h"
-#include "afterimage/pressure/residents.h"
-#include "afterimage/residency/lfu.h"
-#include "afterimage/reuse/reuse.h"
+#include "foundation/platform/random.h"
+#include "policy/eviction/lfu.h"
+#include "policy/pressure/governor.h"
+#include "policy/pressure/linux_gauges.h"
+#include "policy/pressure/residency_table.h"
+#include "runtime/reuse/reuse.h"
 
 namespace afterimage {
 namespace {
@@ -56,8 +56,9 @@ BENCHMARK(BM_GovernorStep);
 void BM_ReleaseClean(benchmark::State& bench) {
   const auto entries = static_cast<std::uint64_t>(bench.range(0));
   const Bytes all(kEntry.value() * entries);
-  const auto residents =
-      Residents::create({.below = all}, all, [] { return std::make_unique<AgedLfu>(); }).value();
+  const auto residents = ResidencyTable::create({.below = all}, all, [] {
+                           return std::make_unique<AgedLfu>();
+                         }).value();
   for (std::uint64_t i = 0; i < entries; ++i) {
     AFI_CHECK(residents->admit({.bytes = kEntry}, 0s).has_value());
   }
@@ -91,7 +92,7 @@ BENCHMARK(BM_ReleaseClean)->Arg(100)->Arg(10'000);
 /// 1 GiB of clean entries, in the books.
 void BM_ReleaseGiBOfClean(benchmark::State& bench) {
   for (auto _ : bench) {
-    const auto residents = Residents::create({.below = 1_GiB}, 1_GiB, [] {
+    const auto residents = ResidencyTable::create({.below = 1_GiB}, 1_GiB, [] {
                              return std::make_unique<AgedLfu>();
                            }).value();
     for (std::uint64_t i = 0; i < 1024; ++i) {

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "afterimage/check.h"
-#include "afterimage/openai/data_url.h"
-#include "afterimage/openai/record.h"
-#include "afterimage/openai/request.h"
-#include "afterimage/platform/random.h"
+#include "foundation/platform/random.h"
+#include "foundation/text/data_url.h"
+#include "gateway/openai/record.h"
+#include "gateway/openai/request.h"
 
 namespace afterimage {
 namespace {

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
 // How good is the advice on AMD's 27 published workloads, beside the seed's rule and beside none?
-#include "afterimage/encoder/parallel_advice.h"
+#include "caches/scheduling/parallel_advice.h"
 
 #include <cstdio>
 

@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "afterimage/platform/random.h"
-#include "afterimage/residency/policies.h"
+#include "foundation/platform/random.h"
+#include "policy/eviction/policies.h"
 
 namespace afterimage {
 namespace {
@@ -32,7 +32,7 @@ class NoPolicy final : public EvictionPolicy {
   [[nodiscard]] std::string_view name() const override { return "none"; }
   void insert(SlotId, const EntryFacts&) override {}
   void touch(SlotId) override {}
-  void erase(SlotId, Leaving) override {
+  void erase(SlotId, RemovalReason) override {
     if (++next_ < slots_) return;
     next_ = 0;
     ++generation_;
@@ -71,7 +71,7 @@ class FullCache {
                             .kind = TurnKind::kHuman,
                             .stop = StopReason::kEndTurn});
     const SlotId slot = *policy_->victim();
-    policy_->erase(slot, Leaving::kEvicted);
+    policy_->erase(slot, RemovalReason::kEvicted);
     gone_[requests_ % gone_.size()] = keys_[slot.index];
     // Who left long ago, and so cannot be here.
     const std::uint64_t before = std::exchange(gone_[(requests_ + 1) % gone_.size()], 0);

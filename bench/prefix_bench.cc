@@ -19,10 +19,10 @@
 #include <memory>
 #include <vector>
 
-#include "afterimage/platform/random.h"
-#include "afterimage/prefix/prefill_once.h"
-#include "afterimage/residency/lru.h"
-#include "afterimage/residency/worth.h"
+#include "caches/prefix/prefill_once.h"
+#include "foundation/platform/random.h"
+#include "policy/eviction/lru.h"
+#include "policy/eviction/worth.h"
 
 namespace afterimage {
 namespace {

@@ -15,10 +15,10 @@
 #include <thread>
 #include <vector>
 
-#include "afterimage/platform/random.h"
-#include "afterimage/remote/connection.h"
-#include "afterimage/remote/remote_tier.h"
+#include "foundation/platform/random.h"
 #include "measure.h"
+#include "storage/redis/connection.h"
+#include "storage/remote/remote_tier.h"
 #if defined(AFTERIMAGE_BENCH_HIREDIS)
 #include <hiredis/hiredis.h>
 #endif
@@ -153,7 +153,7 @@ class Hiredis {
 class Tiered {
  public:
   explicit Tiered(const RemoteAddress& server) {
-    RemoteTierOptions options{.put_patience = kPatience, .flush_patience = kPatience};
+    RemoteTierOptions options{.put_timeout = kPatience, .flush_timeout = kPatience};
     options.servers.seeds = {server};
     // Whoever measures throughput on a busy machine does not want deadlines to be met.
     options.servers.timeout = options.servers.connect_timeout = kPatience;

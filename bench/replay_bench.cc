@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "afterimage/lab/replay.h"
-#include "afterimage/platform/random.h"
+#include "foundation/platform/random.h"
+#include "lab/replay/replay.h"
 
 namespace afterimage {
 namespace {

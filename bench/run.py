@@ -237,10 +237,10 @@ def rows_semantic():
         rows.append(("", ours, f"BM_BareMapHit/{n}", "bare flat hash map of strings", None, False))
     rows.append(("nothing on three rungs of text, 1,000,000", "BM_AnswerLadderMiss/1000000", "BM_AnswerLadderMiss/1000",
                  "itself, of 1,000 answers", None, False))
-    rows.append(("by likeness, 1,000 answers", "BM_LikenessFind/1000", "BM_BareScan/1000", "bare exact scan", 1.3, False))
-    rows.append(("", "BM_LikenessFind/1000", "faiss_lookup/1000", "FAISS and SQLite (Python)", None, True))
-    rows.append(("by likeness, 100,000 answers", "BM_LikenessFind/100000", "BM_BareHnswlib/100000", "bare hnswlib", 1.3, False))
-    rows.append(("", "BM_LikenessFind/100000", "faiss_lookup/100000", "FAISS and SQLite (Python)", None, True))
+    rows.append(("by likeness, 1,000 answers", "BM_SimilarityFind/1000", "BM_BareScan/1000", "bare exact scan", 1.3, False))
+    rows.append(("", "BM_SimilarityFind/1000", "faiss_lookup/1000", "FAISS and SQLite (Python)", None, True))
+    rows.append(("by likeness, 100,000 answers", "BM_SimilarityFind/100000", "BM_BareHnswlib/100000", "bare hnswlib", 1.3, False))
+    rows.append(("", "BM_SimilarityFind/100000", "faiss_lookup/100000", "FAISS and SQLite (Python)", None, True))
     rows.append(("nearest vectors, 20,000", "BM_NearestVectors/20000", "BM_BareHnswlib/20000", "bare hnswlib", 1.3, False))
     rows.append(("a vector leaves, another comes, 20,000", "BM_VectorReplace/20000", "BM_BareHnswlibReplace/20000",
                  "bare hnswlib", 1.3, False))
@@ -253,9 +253,9 @@ def unsafe(build, peer):
     done = subprocess.run([str(build / "afterimage"), "experiment", "--json"], capture_output=True, text=True)
     ours = json.loads(done.stdout)
     print("\nServed on 12,000 generated questions, and unsafe of it\n")
-    for rung in ours["rungs"] + [{"rung": "text", **ours["likeness"], "wrong": ours["likeness"]["unsafe"]}]:
+    for rung in ours["rungs"] + [{"rung": "text", **ours["similarity"], "wrong": ours["similarity"]["unsafe"]}]:
         print(f"{rung['rung']:<44}{rung['served']:>10}{rung['wrong']:>10}")
-    rows = {"afterimage": ours["rungs"], "likeness": ours["likeness"]}
+    rows = {"afterimage": ours["rungs"], "similarity": ours["similarity"]}
     with tempfile.TemporaryDirectory(dir=build) as folder:
         subprocess.run([str(build / "afterimage"), "experiment", "--write-gqa", folder], check=True, capture_output=True)
         done = subprocess.run([peer, str(HERE / "peers" / "answers_faiss.py"), folder], capture_output=True, text=True)

@@ -14,12 +14,12 @@
 #include <vector>
 
 #include "afterimage/check.h"
-#include "afterimage/platform/clock.h"
-#include "afterimage/platform/random.h"
-#include "afterimage/semantic/answer_cache.h"
-#include "afterimage/semantic/likeness.h"
-#include "afterimage/vectors/dot.h"
-#include "afterimage/vectors/vector_index.h"
+#include "caches/answers/answer_cache.h"
+#include "caches/similarity/dot.h"
+#include "caches/similarity/similarity.h"
+#include "caches/similarity/vector_index.h"
+#include "foundation/platform/clock.h"
+#include "foundation/platform/random.h"
 
 namespace afterimage {
 namespace {
@@ -202,18 +202,18 @@ BENCHMARK(BM_NearestVectors)->Arg(1000)->Arg(20'000)->Unit(benchmark::kMicroseco
 
 /// The whole rung: neighbours, vetoes, evidence, and the answer from the cache. Nothing is served,
 /// so that all of it is done for every neighbour.
-void BM_LikenessFind(benchmark::State& state) {
+void BM_SimilarityFind(benchmark::State& state) {
   const auto rows = static_cast<std::size_t>(state.range(0));
   static MemoryBudget budget{16_GiB};
   static SystemClock clock;
   static auto cache = AnswerCache::create({}, budget, clock).value();
-  static std::map<std::size_t, std::unique_ptr<LikenessRung>> rungs;
-  std::unique_ptr<LikenessRung>& rung = rungs[rows];
+  static std::map<std::size_t, std::unique_ptr<SimilarityRung>> rungs;
+  std::unique_ptr<SimilarityRung>& rung = rungs[rows];
   if (rung == nullptr) {
-    LikenessOptions options;
+    SimilarityOptions options;
     options.layers = {{.name = "text", .dimensions = kDimensions, .threshold = 0.5F}};
-    options.mode = LikenessMode::kLearned;
-    rung = LikenessRung::create(std::move(options), *cache, budget, clock).value();
+    options.mode = SimilarityMode::kLearned;
+    rung = SimilarityRung::create(std::move(options), *cache, budget, clock).value();
     for (std::size_t i = 0; i < rows; ++i) {
       Question question(some_scope(), words(i));
       AFI_CHECK(rung->insert(question, std::span(&kept_vectors()[i], 1)).has_value());
@@ -226,7 +226,7 @@ void BM_LikenessFind(benchmark::State& state) {
     benchmark::DoNotOptimize(rung->find(question, std::span(&queries()[i], 1)));
   }
 }
-BENCHMARK(BM_LikenessFind)->Arg(1000)->Arg(100'000)->Unit(benchmark::kMicrosecond);
+BENCHMARK(BM_SimilarityFind)->Arg(1000)->Arg(100'000)->Unit(benchmark::kMicrosecond);
 
 /// As the distribution builds it.
 hnswlib::HierarchicalNSW<float>& bare_graph(std::size_t rows) {

@@ -8,7 +8,9 @@ target_link_libraries(afterimage INTERFACE ${rooms})
 
 install(TARGETS afterimage ${rooms} EXPORT afterimageTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(DIRECTORY include/afterimage DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+get_property(headers GLOBAL PROPERTY AFTERIMAGE_PUBLIC_HEADERS)
+list(TRANSFORM headers PREPEND ${PROJECT_SOURCE_DIR}/include/afterimage/)
+install(FILES ${headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/afterimage)
 install(EXPORT afterimageTargets NAMESPACE afterimage::
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/afterimage)
 

@@ -5,9 +5,9 @@
 #include <cstdio>
 #include <memory>
 
-#include "afterimage/encoder/encode_once.h"
-#include "afterimage/identity/content.h"
-#include "afterimage/identity/keys.h"
+#include "caches/encoder/encode_once.h"
+#include "caches/identity/content.h"
+#include "caches/identity/keys.h"
 
 using namespace afterimage;
 

@@ -7,7 +7,7 @@
 #include <deque>
 #include <set>
 
-#include "afterimage/encoder/encoder_cache.h"
+#include "caches/encoder/encoder_cache.h"
 
 using namespace afterimage;
 
@@ -18,7 +18,7 @@ class Fifo final : public EvictionPolicy {
   [[nodiscard]] std::string_view name() const override { return "fifo"; }
   void insert(SlotId slot, const EntryFacts& /*facts*/) override { queue_.push_back(slot); }
   void touch(SlotId /*slot*/) override {}
-  void erase(SlotId slot, Leaving /*why*/) override {
+  void erase(SlotId slot, RemovalReason /*why*/) override {
     std::erase(queue_, slot);
     parked_.erase(slot);
   }

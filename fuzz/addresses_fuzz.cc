@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <string_view>
 
-#include "afterimage/access/addresses.h"
-#include "afterimage/access/host_pattern.h"
 #include "afterimage/check.h"
+#include "gateway/access/addresses.h"
+#include "gateway/config/host_pattern.h"
 
 using namespace afterimage;
 

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "afterimage/check.h"
-#include "afterimage/openai/record.h"
+#include "gateway/openai/record.h"
 
 using namespace afterimage;
 

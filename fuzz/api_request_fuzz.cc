@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "afterimage/check.h"
-#include "afterimage/openai/request.h"
+#include "gateway/openai/request.h"
 
 using namespace afterimage;
 

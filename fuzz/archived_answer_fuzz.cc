@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "afterimage/check.h"
-#include "afterimage/identity/sha256.h"
-#include "afterimage/semantic/answer_erasures.h"
-#include "afterimage/semantic/archived_answer.h"
+#include "caches/answers/archived_answer.h"
+#include "caches/invalidation/invalidations.h"
+#include "foundation/crypto/sha256.h"
 
 using namespace afterimage;
 
@@ -28,7 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::vector<std::byte> list(bytes.begin(), bytes.end());
   const auto checksum = sha256(bytes);
   list.insert(list.end(), checksum.begin(), checksum.end());
-  if (const auto erasures = AnswerErasures::from_bytes(list)) {
+  if (const auto erasures = InvalidationList::from_bytes(list)) {
     AFI_CHECK(erasures->to_bytes() == list);
     static_cast<void>(erasures->refuses(ArchivedAnswer()));
   }

@@ -8,14 +8,14 @@
 #include <string>
 #include <string_view>
 
-#include "afterimage/access/cache_control.h"
 #include "afterimage/check.h"
+#include "gateway/access/cache_control.h"
 
 using namespace afterimage;
 
 namespace {
 
-void check_stricter(const CacheWish& before, const CacheWish& after) {
+void check_stricter(const CacheDirectives& before, const CacheDirectives& after) {
   AFI_CHECK(!before.off || after.off);
   AFI_CHECK(!before.no_store || after.no_store || (before.ttl == Duration(0)));
   AFI_CHECK(!before.only_if_cached || after.only_if_cached);
@@ -24,12 +24,12 @@ void check_stricter(const CacheWish& before, const CacheWish& after) {
   AFI_CHECK(!before.ceiling.has_value() || after.ceiling.value() <= *before.ceiling);
 }
 
-void check_wish(const CacheWish& wish) {
-  for (const auto& span : {wish.max_age, wish.min_fresh, wish.ttl}) {
+void check_directives(const CacheDirectives& directives) {
+  for (const auto& span : {directives.max_age, directives.min_fresh, directives.ttl}) {
     AFI_CHECK(!span.has_value() || *span >= Duration(0));
   }
-  AFI_CHECK(wish.name_space.size() <= 128);
-  AFI_CHECK(wish.tags.size() <= 32);
+  AFI_CHECK(directives.name_space.size() <= 128);
+  AFI_CHECK(directives.tags.size() <= 32);
 }
 
 void check_report(std::string_view detail) {
@@ -45,7 +45,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::string_view text(reinterpret_cast<const char*>(data), size);
   check_report(text.substr(0, 256));
   HttpHeaders headers;
-  CacheWish before;
+  CacheDirectives before;
   while (!text.empty() && headers.size() < 64) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = text.substr(0, end);
@@ -53,12 +53,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::size_t colon = std::min(line.find(':'), line.size());
     headers.add(std::string(line.substr(0, colon)),
                 std::string(line.substr(std::min(colon + 1, line.size()))));
-    const auto after = cache_wish(headers, std::nullopt);
+    const auto after = cache_directives(headers, std::nullopt);
     if (!after.has_value()) {
       AFI_CHECK(after.error().message.starts_with("X-Afterimage-"));
       return 0;
     }
-    check_wish(*after);
+    check_directives(*after);
     check_stricter(before, *after);
     before = *after;
   }

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "afterimage/check.h"
-#include "afterimage/semantic/canonical_text.h"
+#include "caches/language/canonical_text.h"
 
 using namespace afterimage;
 

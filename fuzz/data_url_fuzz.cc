@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "afterimage/check.h"
-#include "afterimage/openai/data_url.h"
+#include "foundation/text/data_url.h"
 
 using namespace afterimage;
 

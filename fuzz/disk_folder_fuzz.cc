@@ -15,11 +15,11 @@
 #include <vector>
 
 #include "afterimage/check.h"
-#include "afterimage/disk/inspector.h"
-#include "afterimage/disk/segments.h"
-#include "afterimage/testing/fake_block_folder.h"
-#include "afterimage/testing/tier_entries.h"
 #include "fuzz_input.h"
+#include "storage/disk/inspector.h"
+#include "storage/disk/segments.h"
+#include "testing/fake_block_folder.h"
+#include "testing/tier_entries.h"
 
 using namespace afterimage;
 using testing::FakeBlockFolder;
@@ -37,7 +37,7 @@ constexpr SegmentLogOptions kOptions{.capacity = 512_KiB,
                                      .batch_bytes = 8_KiB,
                                      .batches = 2,
                                      .idle_bytes = 0_B,
-                                     .append_patience = std::chrono::seconds(10)};
+                                     .append_timeout = std::chrono::seconds(10)};
 
 DiskId id_of(std::uint8_t n) {
   DiskId id{};

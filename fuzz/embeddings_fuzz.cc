@@ -5,9 +5,9 @@
 #include <string_view>
 
 #include "afterimage/check.h"
-#include "afterimage/http/url.h"
-#include "afterimage/vectors/endpoint_embedder.h"
-#include "afterimage/vectors/vector_index.h"
+#include "caches/similarity/endpoint_embedder.h"
+#include "caches/similarity/vector_index.h"
+#include "foundation/http/url.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace afterimage;

@@ -8,13 +8,13 @@
 #include <string_view>
 
 #include "afterimage/check.h"
-#include "afterimage/experiment/csv.h"
-#include "afterimage/experiment/experiment.h"
-#include "afterimage/experiment/spec.h"
-#include "afterimage/samples/answer_match.h"
-#include "afterimage/samples/chunk_source.h"
-#include "afterimage/samples/dataset.h"
-#include "afterimage/samples/prompt.h"
+#include "foundation/text/csv.h"
+#include "lab/datasets/answer_match.h"
+#include "lab/datasets/chunk_source.h"
+#include "lab/datasets/dataset.h"
+#include "lab/datasets/prompt.h"
+#include "lab/experiment/experiment.h"
+#include "lab/experiment/spec.h"
 
 using namespace afterimage;
 

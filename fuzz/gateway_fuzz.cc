@@ -16,9 +16,9 @@
 
 #include "afterimage/check.h"
 #include "afterimage/digest.h"
-#include "afterimage/gateway/service.h"
-#include "afterimage/platform/random.h"
+#include "foundation/platform/random.h"
 #include "fuzz_input.h"
+#include "gateway/service/service.h"
 #include "loopback.h"
 
 using namespace afterimage;

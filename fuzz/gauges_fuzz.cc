@@ -9,9 +9,9 @@
 #include <string>
 
 #include "afterimage/check.h"
-#include "afterimage/platform/files.h"
-#include "afterimage/pressure/linux_gauges.h"
+#include "foundation/platform/files.h"
 #include "fuzz_input.h"
+#include "policy/pressure/linux_gauges.h"
 
 using namespace afterimage;
 

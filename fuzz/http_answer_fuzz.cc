@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "afterimage/check.h"
-#include "afterimage/http/caller.h"
+#include "foundation/http/caller.h"
 #include "loopback.h"
 
 using namespace afterimage;

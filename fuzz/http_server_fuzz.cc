@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "afterimage/check.h"
-#include "afterimage/http/server.h"
+#include "foundation/http/server.h"
 #include "loopback.h"
 
 using namespace afterimage;

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "afterimage/check.h"
-#include "afterimage/samples/image_roots.h"
 #include "fuzz_input.h"
+#include "lab/datasets/image_roots.h"
 
 using namespace afterimage;
 

@@ -27,9 +27,9 @@ class LoopbackSocket {
     AFI_CHECK(socket_ >= 0);
     const linger at_once{.l_onoff = 1, .l_linger = 0};
     ::setsockopt(socket_, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
-    const timeval patience{.tv_sec = 20, .tv_usec = 0};
-    ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    ::setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    const timeval timeout{.tv_sec = 20, .tv_usec = 0};
+    ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+    ::setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
   }
   ~LoopbackSocket() { ::close(socket_); }
   LoopbackSocket(const LoopbackSocket&) = delete;

@@ -8,8 +8,8 @@
 #include <span>
 
 #include "afterimage/check.h"
-#include "afterimage/media/decode.h"
-#include "afterimage/media/probe.h"
+#include "foundation/media/decode.h"
+#include "foundation/media/probe.h"
 
 namespace {
 

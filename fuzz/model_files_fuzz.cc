@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "afterimage/check.h"
-#include "afterimage/llama/file_name.h"
+#include "engines/llama/file_name.h"
 
 using namespace afterimage;
 

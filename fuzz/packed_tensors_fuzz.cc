@@ -10,8 +10,8 @@
 #include <span>
 
 #include "afterimage/check.h"
-#include "afterimage/memory/packed_tensors.h"
 #include "fuzz_input.h"
+#include "storage/memory/packed_tensors.h"
 
 using namespace afterimage;
 

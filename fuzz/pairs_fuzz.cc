@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "afterimage/check.h"
-#include "afterimage/experiment/pairs.h"
+#include "lab/pairs/pairs.h"
 
 using namespace afterimage;
 

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "afterimage/check.h"
-#include "afterimage/lab/pressure.h"
+#include "lab/pressure_scripts/pressure.h"
 
 using namespace afterimage;
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "afterimage/access/quantities.h"
 #include "afterimage/check.h"
+#include "foundation/text/quantities.h"
 
 using namespace afterimage;
 

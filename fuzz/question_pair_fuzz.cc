@@ -10,10 +10,10 @@
 #include <string_view>
 
 #include "afterimage/check.h"
-#include "afterimage/semantic/same_answer.h"
-#include "afterimage/semantic/vetoes.h"
-#include "afterimage/vectors/hashed_ngrams.h"
-#include "afterimage/vectors/vector_index.h"
+#include "caches/language/same_answer.h"
+#include "caches/language/vetoes.h"
+#include "caches/similarity/hashed_ngrams.h"
+#include "caches/similarity/vector_index.h"
 #include "fuzz_input.h"
 
 using namespace afterimage;

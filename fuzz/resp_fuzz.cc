@@ -7,9 +7,9 @@
 #include <cstdint>
 
 #include "afterimage/check.h"
-#include "afterimage/remote/manifest.h"
-#include "afterimage/remote/resp.h"
-#include "afterimage/remote/slots.h"
+#include "storage/redis/resp.h"
+#include "storage/redis/slots.h"
+#include "storage/remote/manifest.h"
 
 namespace afterimage {
 namespace {

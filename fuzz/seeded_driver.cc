@@ -9,8 +9,8 @@
 #include <cstdlib>
 #include <vector>
 
-#include "afterimage/platform/files.h"
-#include "afterimage/platform/random.h"
+#include "foundation/platform/files.h"
+#include "foundation/platform/random.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 

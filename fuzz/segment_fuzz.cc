@@ -6,7 +6,7 @@
 #include <span>
 
 #include "afterimage/check.h"
-#include "afterimage/disk/segment_format.h"
+#include "storage/disk/segment_format.h"
 
 using namespace afterimage;
 

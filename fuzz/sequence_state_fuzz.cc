@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "afterimage/check.h"
-#include "afterimage/llama/sequence_state.h"
+#include "engines/llama/sequence_state.h"
 
 using namespace afterimage;
 

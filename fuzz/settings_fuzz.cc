@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "afterimage/access/settings.h"
 #include "afterimage/check.h"
+#include "gateway/config/settings.h"
 
 using namespace afterimage;
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "afterimage/check.h"
-#include "afterimage/simulation/simulation_settings.h"
+#include "lab/simulation/simulation_settings.h"
 
 using namespace afterimage;
 

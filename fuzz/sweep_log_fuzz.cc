@@ -9,9 +9,9 @@
 #include <string_view>
 
 #include "afterimage/check.h"
-#include "afterimage/experiment/experiment_report.h"
-#include "afterimage/experiment/sweep_page.h"
-#include "afterimage/platform/files.h"
+#include "foundation/platform/files.h"
+#include "lab/experiment/experiment_report.h"
+#include "lab/experiment/sweep_page.h"
 
 using namespace afterimage;
 

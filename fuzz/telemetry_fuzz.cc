@@ -10,9 +10,9 @@
 #include <string_view>
 
 #include "afterimage/check.h"
-#include "afterimage/telemetry/log.h"
-#include "afterimage/telemetry/metrics.h"
-#include "afterimage/valid_text.h"
+#include "foundation/telemetry/log.h"
+#include "foundation/telemetry/metrics.h"
+#include "foundation/text/valid_text.h"
 
 using namespace afterimage;
 

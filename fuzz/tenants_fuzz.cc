@@ -12,11 +12,11 @@
 #include <string_view>
 #include <utility>
 
-#include "afterimage/access/tenants.h"
 #include "afterimage/check.h"
 #include "afterimage/digest.h"
-#include "afterimage/identity/sha256.h"
+#include "foundation/crypto/sha256.h"
 #include "fuzz_input.h"
+#include "gateway/access/tenants.h"
 
 using namespace afterimage;
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "afterimage/check.h"
-#include "afterimage/lab/trace.h"
+#include "lab/workload/trace.h"
 
 using namespace afterimage;
 

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "afterimage/check.h"
-#include "afterimage/lab/media_loader.h"
-#include "afterimage/lab/workload.h"
+#include "lab/workload/media_loader.h"
+#include "lab/workload/workload.h"
 
 using namespace afterimage;
 

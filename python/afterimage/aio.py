@@ -9,13 +9,13 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from afterimage._core import Embeddings, EncoderCache, EncoderKey, Ticket, Turn
+from afterimage._core import Embeddings, EncoderCache, EncoderKey, FlightWaiter, FlightLeader
 
 if TYPE_CHECKING:
     Encode = Callable[[], object] | Callable[[], Awaitable[object]]
 
 
-async def _wait(ticket: Ticket) -> Embeddings | Turn:
+async def _wait(ticket: FlightWaiter) -> Embeddings | FlightLeader:
     waiting = asyncio.get_running_loop().run_in_executor(None, ticket.wait)
     try:
         return await asyncio.shield(waiting)
@@ -33,7 +33,7 @@ async def get_or_encode(cache: EncoderCache, key: EncoderKey, encode: Encode, *,
     here, and one of those who wait tries.
     """
     found = cache.claim(key, modality=modality)
-    while isinstance(found, Ticket):
+    while isinstance(found, FlightWaiter):
         found = await _wait(found)
     if isinstance(found, Embeddings):
         return found

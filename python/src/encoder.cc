@@ -9,12 +9,12 @@
 #include <optional>
 #include <stop_token>
 
-#include "afterimage/disk/disk_tier.h"
-#include "afterimage/encoder/encode_once.h"
-#include "afterimage/encoder/encoder_archive.h"
-#include "afterimage/platform/clock.h"
-#include "afterimage/residency/policies.h"
 #include "bindings.h"
+#include "caches/encoder/encode_once.h"
+#include "caches/encoder/encoder_archive.h"
+#include "foundation/platform/clock.h"
+#include "policy/eviction/policies.h"
+#include "storage/disk/disk_tier.h"
 
 namespace afterimage::python {
 
@@ -95,24 +95,24 @@ PyEmbeddings embeddings_of(StorePtr store, Embeddings embeddings) {
 /// Keys that this thread is encoding in get_or_encode: to wait for one of them is to wait for ever.
 thread_local std::vector<EncoderKey> encoding;
 
-struct PyTurn {
+struct PyFlightLeader {
   StorePtr store;
   EncoderKey key;
-  std::optional<Turn> turn;  // empty: published or given up
+  std::optional<FlightLeader> turn;  // empty: published or given up
   Duration began;
 
-  [[nodiscard]] Turn take() {
+  [[nodiscard]] FlightLeader take() {
     if (!turn.has_value()) {
       raise(ErrorCode::kInvalidArgument, "this turn is over: it was published or given up before");
     }
-    Turn taken = std::move(*turn);
+    FlightLeader taken = std::move(*turn);
     turn.reset();
     return taken;
   }
 };
 
 /// Two copies, neither with the GIL: out of the caller's hands, and into the cache.
-Result<Embeddings> publish(EncoderStore& store, const EncoderKey& key, Turn turn,
+Result<Embeddings> publish(EncoderStore& store, const EncoderKey& key, FlightLeader turn,
                            const TensorViews& views, const EncoderEntryFacts& facts) {
   EncoderOutput output;
   for (const TensorView& view : views) {
@@ -127,11 +127,11 @@ Result<Embeddings> publish(EncoderStore& store, const EncoderKey& key, Turn turn
 
 /// What is on disk needs no encoding: the turn is published with it.
 std::optional<Result<Embeddings>> load(EncoderStore& store, const EncoderKey& key,
-                                       std::optional<Turn>& turn, Modality modality) {
+                                       std::optional<FlightLeader>& turn, Modality modality) {
   if (store.archive == nullptr) return std::nullopt;
   auto loaded = store.archive->load(key);
   if (!loaded.has_value()) return std::nullopt;
-  Turn taken = std::move(*turn);
+  FlightLeader taken = std::move(*turn);
   turn.reset();
   return std::move(taken).publish(std::move(loaded->output),
                                   {.modality = modality, .cost = loaded->cost});
@@ -139,17 +139,17 @@ std::optional<Result<Embeddings>> load(EncoderStore& store, const EncoderKey& ke
 
 nb::object as_python(const StorePtr& store, const EncoderKey& key, EncodeOnce::Claim claim);
 
-struct PyTicket {
+struct PyFlightWaiter {
   StorePtr store;
   EncoderKey key;
-  std::optional<Ticket> ticket;
+  std::optional<FlightWaiter> ticket;
   std::stop_source stop;
 
   nb::object wait() {
     if (!ticket.has_value()) {
       raise(ErrorCode::kInvalidArgument, "this ticket was waited on before: claim again");
     }
-    Ticket taken = std::move(*ticket);
+    FlightWaiter taken = std::move(*ticket);
     ticket.reset();
     const StorePtr alive = store;
     auto got = or_raise(without_gil([&] { return std::move(taken).wait(stop.get_token()); }));
@@ -163,10 +163,10 @@ nb::object as_python(const StorePtr& store, const EncoderKey& key, EncodeOnce::C
   if (auto* found = std::get_if<Embeddings>(&claim); found != nullptr) {
     return nb::cast(embeddings_of(store, std::move(*found)));
   }
-  if (auto* turn = std::get_if<Turn>(&claim); turn != nullptr) {
-    return nb::cast(PyTurn{store, key, std::move(*turn), store->clock.now()});
+  if (auto* turn = std::get_if<FlightLeader>(&claim); turn != nullptr) {
+    return nb::cast(PyFlightLeader{store, key, std::move(*turn), store->clock.now()});
   }
-  return nb::cast(PyTicket{store, key, std::move(std::get<Ticket>(claim)), {}});
+  return nb::cast(PyFlightWaiter{store, key, std::move(std::get<FlightWaiter>(claim)), {}});
 }
 
 class PyEncoderCache {
@@ -183,8 +183,8 @@ class PyEncoderCache {
     const Modality kind = modality_named(modality);
     auto claim = without_gil([&] {
       EncodeOnce::Claim found = store->front->claim(key, AgentId(agent));
-      if (auto* turn = std::get_if<Turn>(&found); turn != nullptr) {
-        std::optional<Turn> held = std::move(*turn);
+      if (auto* turn = std::get_if<FlightLeader>(&found); turn != nullptr) {
+        std::optional<FlightLeader> held = std::move(*turn);
         if (auto loaded = load(*store, key, held, kind); loaded && loaded->has_value()) {
           return EncodeOnce::Claim(*std::move(*loaded));
         }
@@ -208,9 +208,9 @@ class PyEncoderCache {
             "the encoder of " + key.hex() + " asks for its own output: that would wait for ever");
     }
     nb::object found = claim(key, agent, modality);
-    while (nb::isinstance<PyTicket>(found)) found = nb::cast<PyTicket&>(found).wait();
+    while (nb::isinstance<PyFlightWaiter>(found)) found = nb::cast<PyFlightWaiter&>(found).wait();
     if (nb::isinstance<PyEmbeddings>(found)) return found;
-    auto& mine = nb::cast<PyTurn&>(found);
+    auto& mine = nb::cast<PyFlightLeader&>(found);
     encoding.push_back(key);
     const struct Done {
       ~Done() { encoding.pop_back(); }
@@ -223,8 +223,8 @@ class PyEncoderCache {
     }
   }
 
-  static PyEmbeddings publish_turn(PyTurn& self, nb::handle tensors, std::string_view modality,
-                                   std::optional<double> cost_seconds) {
+  static PyEmbeddings publish_turn(PyFlightLeader& self, nb::handle tensors,
+                                   std::string_view modality, std::optional<double> cost_seconds) {
     const std::vector<BorrowedTensor> borrowed = borrow_tensors(tensors);
     const TensorViews views = views_of(borrowed);
     const StorePtr store = self.store;
@@ -232,7 +232,7 @@ class PyEncoderCache {
                               ? Duration(static_cast<std::int64_t>(*cost_seconds * 1e9))
                               : store->clock.now() - self.began;
     const EncoderEntryFacts facts{.modality = modality_named(modality), .cost = cost};
-    Turn turn = self.take();
+    FlightLeader turn = self.take();
     auto embeddings = or_raise(
         without_gil([&] { return publish(*store, self.key, std::move(turn), views, facts); }));
     return embeddings_of(store, std::move(embeddings));
@@ -323,28 +323,32 @@ void bind_held(nb::module_& module) {
           [](PyEmbeddings& self, nb::handle, nb::handle, nb::handle) { self.held.reset(); },
           nb::arg().none(), nb::arg().none(), nb::arg().none());
 
-  nb::class_<PyTurn>(module, "Turn",
-                     "The duty to encode one item for everybody who waits for it.\n\nLetting go of "
-                     "it without publishing hands it to one who waits.")
+  nb::class_<PyFlightLeader>(
+      module, "FlightLeader",
+      "The duty to encode one item for everybody who waits for it.\n\nLetting go of "
+      "it without publishing hands it to one who waits.")
       .def("publish", &PyEncoderCache::publish_turn, nb::arg("tensors"), nb::kw_only(),
            nb::arg("modality") = "image", nb::arg("cost_seconds") = nb::none(),
            "Copies the output (a tensor or a list of them) into the cache and wakes those who "
            "wait.\n\ncost_seconds: what encoding took; by default the time since the claim. "
            "Releases the GIL.")
       .def(
-          "give_up", [](PyTurn& self) { self.turn.reset(); }, "One of those who wait tries.")
+          "give_up", [](PyFlightLeader& self) { self.turn.reset(); },
+          "One of those who wait tries.")
       .def(
           "__enter__", [](nb::object self) { return self; }, nb::sig("def __enter__(self) -> Turn"))
       .def(
-          "__exit__", [](PyTurn& self, nb::handle, nb::handle, nb::handle) { self.turn.reset(); },
+          "__exit__",
+          [](PyFlightLeader& self, nb::handle, nb::handle, nb::handle) { self.turn.reset(); },
           nb::arg().none(), nb::arg().none(), nb::arg().none());
 
-  nb::class_<PyTicket>(module, "Ticket", "A place in the queue for an item that is being encoded.")
-      .def("wait", &PyTicket::wait, nb::sig("def wait(self) -> Embeddings | Turn"),
+  nb::class_<PyFlightWaiter>(module, "FlightWaiter",
+                             "A place in the queue for an item that is being encoded.")
+      .def("wait", &PyFlightWaiter::wait, nb::sig("def wait(self) -> Embeddings | Turn"),
            "Blocks, without the GIL, until the item is there or it is our turn. Once a ticket.\n\n"
            "Cancelled: cancel() was called.")
       .def(
-          "cancel", [](PyTicket& self) { self.stop.request_stop(); },
+          "cancel", [](PyFlightWaiter& self) { self.stop.request_stop(); },
           "Ends wait() in whatever thread it is.");
 }
 

@@ -6,10 +6,10 @@
 
 #include <cstring>
 
-#include "afterimage/identity/content.h"
-#include "afterimage/identity/fields.h"
-#include "afterimage/identity/sha256.h"
 #include "bindings.h"
+#include "caches/identity/content.h"
+#include "caches/identity/fields.h"
+#include "foundation/crypto/sha256.h"
 
 namespace afterimage::python {
 

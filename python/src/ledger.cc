@@ -8,9 +8,9 @@
 #include <optional>
 #include <set>
 
-#include "afterimage/encoder/encoder_decoder_ledger.h"
-#include "afterimage/encoder/encoder_ledger.h"
 #include "bindings.h"
+#include "caches/scheduling/encoder_decoder_ledger.h"
+#include "caches/scheduling/encoder_ledger.h"
 
 namespace afterimage::python {
 

@@ -7,9 +7,9 @@
 
 #include <cstring>
 
-#include "afterimage/prefix/prefill_once.h"
-#include "afterimage/residency/policies.h"
 #include "bindings.h"
+#include "caches/prefix/prefill_once.h"
+#include "policy/eviction/policies.h"
 
 namespace afterimage::python {
 
@@ -71,22 +71,22 @@ struct Prefill {
   StorePtr store;
   KvLayout layout;
   Sequence prompt;
-  std::optional<PrefillTurn> turn;
+  std::optional<PrefillLeader> turn;
 };
 
-class PyPrefillTurn {
+class PyPrefillLeader {
  public:
-  explicit PyPrefillTurn(std::shared_ptr<Prefill> prefill) : prefill_(std::move(prefill)) {}
+  explicit PyPrefillLeader(std::shared_ptr<Prefill> prefill) : prefill_(std::move(prefill)) {}
 
-  [[nodiscard]] PrefillTurn& turn() const {
+  [[nodiscard]] PrefillLeader& turn() const {
     if (prefill_ == nullptr || !prefill_->turn.has_value()) {
       raise(ErrorCode::kInvalidArgument, "this turn was let go of: claim again");
     }
     return *prefill_->turn;
   }
 
-  [[nodiscard]] PrefillTurn take() const {
-    PrefillTurn taken = std::move(turn());
+  [[nodiscard]] PrefillLeader take() const {
+    PrefillLeader taken = std::move(turn());
     prefill_->turn.reset();
     return taken;
   }
@@ -142,7 +142,7 @@ class PyPrefillTurn {
       captured.snapshots.push_back({TokenCount(at), borrow(groups)});
     }
     const std::shared_ptr<Prefill> busy = prefill_;
-    PrefillTurn mine = take();  // so that nobody else uses it meanwhile
+    PrefillLeader mine = take();  // so that nobody else uses it meanwhile
     const auto done = without_gil([&] { return mine.commit(captured); });
     busy->turn = std::move(mine);
     const PrefixInsertion added = or_raise(done);
@@ -196,8 +196,8 @@ class PyPrefixCache {
     return store_;
   }
 
-  PyPrefillTurn claim(const NamespaceId& space, const KvLayout& layout, nb::handle tokens,
-                      std::vector<MediaSpan> spans, bool wait) {
+  PyPrefillLeader claim(const NamespaceId& space, const KvLayout& layout, nb::handle tokens,
+                        std::vector<MediaSpan> spans, bool wait) {
     or_raise(check_layout(layout));
     auto prefill = std::make_shared<Prefill>(
         Prefill{open(), layout, prompt_of(tokens, std::move(spans)), std::nullopt});
@@ -206,7 +206,7 @@ class PyPrefixCache {
     PrefillOnce& front = *prefill->store->front;
     prefill->turn.emplace(or_raise(
         without_gil([&] { return wait ? front.wait_and_lead(asked) : front.lead(asked); })));
-    return PyPrefillTurn(std::move(prefill));
+    return PyPrefillLeader(std::move(prefill));
   }
 
   [[nodiscard]] std::string explain(const NamespaceId& space, nb::handle tokens,
@@ -297,17 +297,17 @@ void bind_layout(nb::module_& module) {
 
 void bind_prefix(nb::module_& module) {
   bind_layout(module);
-  nb::class_<PyPrefillTurn>(
-      module, "PrefillTurn",
+  nb::class_<PyPrefillLeader>(
+      module, "PrefillLeader",
       "Where a prompt resumes, held, and the duty to prefill the rest for those who wait for it.")
-      .def_prop_ro("resume", &PyPrefillTurn::resume, "Tokens whose KV is restored; 0: none.")
-      .def_prop_ro("snapshots", &PyPrefillTurn::snapshots,
+      .def_prop_ro("resume", &PyPrefillLeader::resume, "Tokens whose KV is restored; 0: none.")
+      .def_prop_ro("snapshots", &PyPrefillLeader::snapshots,
                    "Lengths at which sliding and recurrent groups should be captured.")
-      .def("kv", &PyPrefillTurn::kv,
+      .def("kv", &PyPrefillLeader::kv,
            nb::sig("def kv(self) -> list[tuple[list[tuple[int, int, Tensor]], Tensor | None]]"),
            "Per group of the layout its rows as (first, count, bytes) and its state. Empty: "
            "nothing resumes.")
-      .def("commit", &PyPrefillTurn::commit, nb::arg("covered"), nb::arg("first_row"),
+      .def("commit", &PyPrefillLeader::commit, nb::arg("covered"), nb::arg("first_row"),
            nb::arg("rows"), nb::arg("snapshots") = nb::make_tuple(), nb::arg("cost_seconds") = 0.0,
            nb::sig("def commit(self, covered: int, first_row: int, rows: "
                    "collections.abc.Sequence[object], snapshots: "
@@ -317,14 +317,14 @@ void bind_prefix(nb::module_& module) {
            "covered: tokens whose KV exists. rows: per group the bytes of rows [first_row, "
            "covered), or None.\nsnapshots: (length, per group the last rows before it, the state, "
            "or None).")
-      .def("release", &PyPrefillTurn::release,
+      .def("release", &PyPrefillLeader::release,
            "Lets go of what is held, as soon as nobody reads the tensors of kv(). Twice is fine.")
       .def(
           "__enter__", [](nb::object self) { return self; },
-          nb::sig("def __enter__(self) -> PrefillTurn"))
+          nb::sig("def __enter__(self) -> PrefillLeader"))
       .def(
           "__exit__",
-          [](PyPrefillTurn& self, nb::handle, nb::handle, nb::handle) { self.release(); },
+          [](PyPrefillLeader& self, nb::handle, nb::handle, nb::handle) { self.release(); },
           nb::arg().none(), nb::arg().none(), nb::arg().none());
 
   nb::class_<PyPrefixCache>(
@@ -337,13 +337,13 @@ void bind_prefix(nb::module_& module) {
       .def(nb::init<std::uint64_t, const std::string&, std::uint64_t, bool>(),
            nb::arg("budget_bytes"), nb::kw_only(), nb::arg("policy") = "worth",
            nb::arg("max_sequences") = EntryCount::max().value(), nb::arg("verify_hits") = true)
-      .def(
-          "claim", &PyPrefixCache::claim, nb::arg("space"), nb::arg("layout"), nb::arg("tokens"),
-          nb::arg("spans") = std::vector<MediaSpan>(), nb::kw_only(), nb::arg("wait") = true,
-          nb::sig("def claim(self, space: NamespaceId, layout: KvLayout, tokens: object, spans: "
-                  "collections.abc.Sequence[MediaSpan] = (), *, wait: bool = True) -> PrefillTurn"),
-          "The longest legal resume point. wait: for somebody who is prefilling more of this "
-          "prompt.\n\ntokens: a tensor of i32 or i64, or ints.")
+      .def("claim", &PyPrefixCache::claim, nb::arg("space"), nb::arg("layout"), nb::arg("tokens"),
+           nb::arg("spans") = std::vector<MediaSpan>(), nb::kw_only(), nb::arg("wait") = true,
+           nb::sig(
+               "def claim(self, space: NamespaceId, layout: KvLayout, tokens: object, spans: "
+               "collections.abc.Sequence[MediaSpan] = (), *, wait: bool = True) -> PrefillLeader"),
+           "The longest legal resume point. wait: for somebody who is prefilling more of this "
+           "prompt.\n\ntokens: a tensor of i32 or i64, or ints.")
       .def("explain", &PyPrefixCache::explain, nb::arg("space"), nb::arg("tokens"),
            nb::arg("spans") = std::vector<MediaSpan>(),
            nb::sig("def explain(self, space: NamespaceId, tokens: object, spans: "

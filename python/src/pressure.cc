@@ -3,11 +3,11 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
-#include "afterimage/platform/clock.h"
-#include "afterimage/platform/files.h"
-#include "afterimage/pressure/governor.h"
-#include "afterimage/pressure/linux_gauges.h"
 #include "bindings.h"
+#include "foundation/platform/clock.h"
+#include "foundation/platform/files.h"
+#include "policy/pressure/governor.h"
+#include "policy/pressure/linux_gauges.h"
 
 namespace afterimage::python {
 

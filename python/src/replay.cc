@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/lab/replay.h"
+#include "lab/replay/replay.h"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "afterimage/lab/trace.h"
-#include "afterimage/platform/clock.h"
-#include "afterimage/platform/files.h"
 #include "bindings.h"
+#include "foundation/platform/clock.h"
+#include "foundation/platform/files.h"
+#include "lab/workload/trace.h"
 
 namespace afterimage::python {
 

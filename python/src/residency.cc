@@ -4,8 +4,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "afterimage/residency/policies.h"
 #include "bindings.h"
+#include "policy/eviction/policies.h"
 
 namespace afterimage::python {
 
@@ -41,7 +41,7 @@ class PyPolicy {
     policy_->begin_request({.now = now_});
   }
   void erase(std::uint32_t index, bool evicted) {
-    policy_->erase(id(index), evicted ? Leaving::kEvicted : Leaving::kErased);
+    policy_->erase(id(index), evicted ? RemovalReason::kEvicted : RemovalReason::kErased);
     slots_[index].present = false;
     free_.push_back(index);
   }

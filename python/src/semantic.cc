@@ -6,11 +6,11 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
-#include "afterimage/platform/clock.h"
-#include "afterimage/residency/policies.h"
-#include "afterimage/semantic/answer_once.h"
-#include "afterimage/semantic/sampling.h"
 #include "bindings.h"
+#include "caches/answers/answer_once.h"
+#include "caches/answers/sampling.h"
+#include "foundation/platform/clock.h"
+#include "policy/eviction/policies.h"
 
 namespace afterimage::python {
 
@@ -97,7 +97,7 @@ ScopeId scope_of(const SpaceHolder& space, const nb::sequence& messages, std::st
 
 nb::list steps_of(const AnswerLookup& lookup) {
   nb::list steps;
-  for (const LadderStep& step : lookup.steps) {
+  for (const MatchStep& step : lookup.steps) {
     steps.append(nb::make_tuple(to_string(step.rung), to_string(step.verdict), step.candidate));
   }
   return steps;

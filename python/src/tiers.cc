@@ -7,14 +7,14 @@
 #include <chrono>
 #include <cstring>
 
-#include "afterimage/disk/disk_tier.h"
-#include "afterimage/memory/checksum.h"
-#include "afterimage/memory/packed_tensors.h"
-#include "afterimage/memory/tier_stack.h"
-#include "afterimage/platform/clock.h"
-#include "afterimage/remote/shared_store.h"
-#include "afterimage/seal/sealed_tier.h"
 #include "bindings.h"
+#include "foundation/platform/clock.h"
+#include "storage/disk/disk_tier.h"
+#include "storage/encryption/encrypted_tier.h"
+#include "storage/memory/checksum.h"
+#include "storage/memory/packed_tensors.h"
+#include "storage/memory/tier_stack.h"
+#include "storage/remote/shared_store.h"
 
 namespace afterimage::python {
 
@@ -28,7 +28,7 @@ struct TierStore {
   MemoryBudget memory;
   std::unique_ptr<DiskTier> disk;
   std::unique_ptr<SharedStore> shared;
-  std::unique_ptr<SealedTier> sealed;
+  std::unique_ptr<EncryptedTier> sealed;
   std::vector<std::shared_ptr<TierStore>> stacked;
   std::unique_ptr<TierStack> stack;
   Tier* tier = nullptr;  // one of those
@@ -39,8 +39,8 @@ using TierPtr = std::shared_ptr<TierStore>;
 Result<void> make_usable(TierStore& store, Tier& tier, const std::optional<std::string>& key_file) {
   store.tier = &tier;
   if (!key_file.has_value()) return {};
-  AFI_TRY(SealKeys keys, SealKeys::read(*key_file));
-  store.sealed = std::make_unique<SealedTier>(tier, std::move(keys), store.memory);
+  AFI_TRY(EncryptionKeys keys, EncryptionKeys::read(*key_file));
+  store.sealed = std::make_unique<EncryptedTier>(tier, std::move(keys), store.memory);
   store.tier = store.sealed.get();
   return {};
 }
@@ -116,14 +116,14 @@ class PyTier {
     });
   }
 
-  bool may_hold(const nb::bytes& name) const { return open()->tier->may_hold(key_of(name)); }
+  bool may_contain(const nb::bytes& name) const { return open()->tier->may_contain(key_of(name)); }
   bool holds(const nb::bytes& name) const { return open()->tier->holds(key_of(name)); }
 
-  void find_out(const std::vector<nb::bytes>& names) {
+  void probe(const std::vector<nb::bytes>& names) {
     const TierPtr store = open();
     std::vector<TierKey> keys;
     for (const nb::bytes& name : names) keys.push_back(key_of(name));
-    without_gil([&] { store->tier->find_out(keys); });
+    without_gil([&] { store->tier->probe(keys); });
   }
 
   void erase(const nb::bytes& name) {
@@ -156,7 +156,7 @@ class PyTier {
     stats["entries"] = tier.entries.value();
     stats["used_bytes"] = tier.used.value();
     stats["capacity_bytes"] = tier.capacity.value();
-    stats["trouble"] = tier.trouble;
+    stats["degraded_reason"] = tier.degraded_reason;
     return stats;
   }
 
@@ -206,7 +206,7 @@ Duration seconds_of(double seconds, const char* what) {
 
 struct PyRemoteTier : PyTier {
   PyRemoteTier(const std::string& url, const std::string& password, const std::string& holds,
-               double ttl, double patience, double timeout, std::uint64_t memory,
+               double ttl, double put_timeout, double timeout, std::uint64_t memory,
                const std::optional<std::string>& key_file)
       : PyTier(opened(
             holds,
@@ -214,7 +214,7 @@ struct PyRemoteTier : PyTier {
                     .url = url,
                     .password = password,
                     .ttl = seconds_of(ttl, "ttl_seconds"),
-                    .put_patience = seconds_of(patience, "patience_seconds"),
+                    .put_timeout = seconds_of(put_timeout, "put_timeout_seconds"),
                     .timeout = seconds_of(timeout, "timeout_seconds")}]() -> Result<TierPtr> {
               if (options.timeout == Duration(0)) {
                 return fail(ErrorCode::kInvalidArgument,
@@ -269,12 +269,12 @@ void bind_tier(nb::module_& module) {
            nb::sig("def get_into(self, key: bytes, buffer: object) -> bool"),
            "The same into a writable, C-contiguous buffer of exactly as many bytes. False: it is "
            "untouched.")
-      .def("may_hold", &PyTier::may_hold, nb::arg("key"),
+      .def("may_contain", &PyTier::may_contain, nb::arg("key"),
            "A hint without I/O. False: a get would find nothing.")
       .def("holds", &PyTier::holds, nb::arg("key"),
            "Whether it is known, without I/O, to be there. Of servers others know more: find_out.")
-      .def("find_out", &PyTier::find_out, nb::arg("keys"),
-           "Asks which of these are there, if that is not known, so that may_hold() tells them "
+      .def("probe", &PyTier::probe, nb::arg("keys"),
+           "Asks which of these are there, if that is not known, so that may_contain() tells them "
            "apart for a while.")
       .def("erase", &PyTier::erase, nb::arg("key"),
            "Once it returned the entry never comes back.\n\nUnavailable: that is not certain.")
@@ -317,16 +317,16 @@ void bind_tiers(nb::module_& module) {
       "(docs/remote.md).\n\n"
       "Errors   InvalidArgument: the address. Servers that cannot be reached are no error: their "
       "keys miss\n"
-      "         at once, puts are refused, stats()['trouble'] says why.\n"
+      "         at once, puts are refused, stats()['degraded_reason'] says why.\n"
       "Time     Every call ends: see timeout_seconds.")
       .def(nb::init<const std::string&, const std::string&, const std::string&, double, double,
                     double, std::uint64_t, const std::optional<std::string>&>(),
            nb::arg("url"), nb::kw_only(), nb::arg("password") = "",
            nb::arg("holds") = "encoder_output", nb::arg("ttl_seconds") = 86'400.0,
-           nb::arg("patience_seconds") = 0.0, nb::arg("timeout_seconds") = 0.05,
+           nb::arg("put_timeout_seconds") = 0.0, nb::arg("timeout_seconds") = 0.05,
            nb::arg("memory_bytes") = 256ULL << 20U, nb::arg("encrypt_key_file") = nb::none(),
            "url: redis://[user@]host:port[,host:port…]. ttl_seconds: then servers forget it. "
-           "patience_seconds: how\nlong a put waits for the 64 MiB of copies on their way. "
+           "put_timeout_seconds: how\nlong a put waits for the 64 MiB of copies on their way. "
            "timeout_seconds: of a call, and a second more for each\n50 MiB; four times that to "
            "connect. "
            "memory_bytes: for what was read and is held.");

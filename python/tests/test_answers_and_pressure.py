@@ -90,7 +90,7 @@ def test_scopes_that_are_none_are_refused(space: ai.Namespace) -> None:
 
 
 def test_who_may_be_served_what_was_said_before() -> None:
-    assert ai.eligibility("Why?", temperature=0.0)[0] == "likeness"
+    assert ai.eligibility("Why?", temperature=0.0)[0] == "similarity"
     assert ai.eligibility("Why?", temperature=0.7)[0] == "nothing"
     assert ai.eligibility("Why?", temperature=0.7, seeded=True)[0] != "nothing"
     assert ai.eligibility("What time is it now?", temperature=0.0)[0] == "nothing"

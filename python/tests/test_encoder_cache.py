@@ -60,14 +60,14 @@ def test_what_the_encoder_raises_is_raised_and_another_tries(key: Callable[[str]
 def test_a_turn_that_is_given_up_goes_to_one_who_waits(key: Callable[[str], ai.EncoderKey]) -> None:
     cache = ai.EncoderCache(1 << 20)
     turn = cache.claim(key("x"))
-    assert isinstance(turn, ai.Turn)
+    assert isinstance(turn, ai.FlightLeader)
     ticket = cache.claim(key("x"))
-    assert isinstance(ticket, ai.Ticket)
+    assert isinstance(ticket, ai.FlightWaiter)
     with ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(ticket.wait)
         turn.give_up()
         inherited = waiting.result(timeout=30)
-    assert isinstance(inherited, ai.Turn)
+    assert isinstance(inherited, ai.FlightLeader)
     assert value_of(inherited.publish(rows(2))) == 2
     for over in (turn, inherited):
         with pytest.raises(ai.errors.InvalidArgument, match="turn is over"):
@@ -78,7 +78,7 @@ def test_waiting_can_be_cancelled(key: Callable[[str], ai.EncoderKey]) -> None:
     cache = ai.EncoderCache(1 << 20)
     with cache.claim(key("x")) as turn:  # type: ignore[union-attr]
         ticket = cache.claim(key("x"))
-        assert isinstance(ticket, ai.Ticket)
+        assert isinstance(ticket, ai.FlightWaiter)
         with ThreadPoolExecutor(1) as threads:
             waiting = threads.submit(ticket.wait)
             ticket.cancel()

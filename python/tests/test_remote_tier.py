@@ -47,7 +47,7 @@ def eventually(holds: Callable[[], bool]) -> None:
 
 def test_what_one_puts_another_finds_bit_for_bit(servers: Any) -> None:
     rows = np.random.default_rng(1).standard_normal((3, 700_000)).astype(np.float32)  # several chunks
-    with patient(servers.url, patience_seconds=5) as one, patient(servers.url) as another:
+    with patient(servers.url, put_timeout_seconds=5) as one, patient(servers.url) as another:
         assert isinstance(one, ai.Tier)
         assert one.put(KEY, [rows, np.zeros((0, 8), np.float16)])
         one.flush()
@@ -57,8 +57,8 @@ def test_what_one_puts_another_finds_bit_for_bit(servers: Any) -> None:
         assert found[1].shape == (0, 8)
         assert another.get(OTHER) is None
         another.erase(KEY)
-        another.find_out([KEY])
-        assert not another.may_hold(KEY)
+        another.probe([KEY])
+        assert not another.may_contain(KEY)
     assert np.asarray(found[0])[0, 0] == rows[0, 0]
     with pytest.raises(ai.errors.InvalidArgument, match="closed"):
         one.get(KEY)
@@ -91,7 +91,7 @@ def test_servers_that_die_cost_hits_and_nothing_else(servers: Any) -> None:
         tier.flush()
         servers[0].kill()
         assert tier.get(KEY) is None
-        eventually(lambda: tier.get(KEY) is None and bool(tier.stats()["trouble"]))
+        eventually(lambda: tier.get(KEY) is None and bool(tier.stats()["degraded_reason"]))
         with pytest.raises(ai.errors.Unavailable):
             tier.erase(KEY)
     with patient(servers.url) as tier:

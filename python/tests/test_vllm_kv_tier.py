@@ -197,7 +197,7 @@ def test_a_disk_tier_keeps_tensors_and_refuses_in_words(tmp_path: Path) -> None:
         with pytest.raises(ai.errors.InvalidArgument, match="32 bytes"):
             tier.get(b"short")
         tier.erase(key)
-        assert not tier.may_hold(key)
+        assert not tier.may_contain(key)
     with pytest.raises(ai.errors.InvalidArgument, match="closed"):
         tier.get(key)
     assert np.asarray(found[0])[1, 2] == 5

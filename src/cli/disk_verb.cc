@@ -9,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include "afterimage/disk/inspector.h"
-#include "afterimage/lab/run_report.h"
-#include "afterimage/platform/terminal.h"
 #include "cli/verbs.h"
+#include "foundation/platform/terminal.h"
+#include "foundation/text/quantities.h"
+#include "storage/disk/inspector.h"
 
 namespace afterimage {
 namespace {
@@ -22,7 +22,7 @@ using Json = nlohmann::ordered_json;
 /// Rows shown to a person before the rest is only counted; programs get all of them.
 constexpr std::size_t kRows = 20;
 
-struct DiskCall {
+struct DiskArgs {
   std::string folder;
   bool json = false;
   bool yes = false;
@@ -48,10 +48,6 @@ std::string_view name_of(EntryClass entry_class) {
 }
 
 double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
-
-std::string plural(std::uint64_t n, std::string_view one, std::string_view many) {
-  return fmt::format("{} {}", n, n == 1 ? one : many);
-}
 
 Json to_json(const DiskInspection& seen) {
   Json classes = Json::object();
@@ -131,10 +127,10 @@ void show(const DiskInspection& seen) {
   fmt::print("\nTo find this out {} were read.\n", readable(seen.found.bytes_read));
 }
 
-ExitCode inspect(const DiskCall& call) {
+ExitCode inspect(const DiskArgs& call) {
   MemoryBudget memory(2_GiB);
   const auto inspector = DiskInspector::open(call.folder, memory);
-  if (!inspector) return complain(inspector.error(), ExitCode::kWrongCall);
+  if (!inspector) return complain(inspector.error(), ExitCode::kUsageError);
   if (call.json) {
     fmt::print("{}\n", to_json(inspector->inspection()).dump(2));
   } else {
@@ -157,10 +153,10 @@ DiskInspector::Progress progress_line() {
   };
 }
 
-ExitCode verify(const DiskCall& call) {
+ExitCode verify(const DiskArgs& call) {
   MemoryBudget memory(2_GiB);
   auto inspector = DiskInspector::open(call.folder, memory);
-  if (!inspector) return complain(inspector.error(), ExitCode::kWrongCall);
+  if (!inspector) return complain(inspector.error(), ExitCode::kUsageError);
   const auto done = inspector->verify(progress_line());
   if (!done) return complain(done.error(), ExitCode::kProblem);
   const DiskInspection& seen = inspector->inspection();
@@ -199,10 +195,10 @@ ExitCode verify(const DiskCall& call) {
   return done->bad.empty() && seen.unreadable.empty() ? ExitCode::kFine : ExitCode::kProblem;
 }
 
-ExitCode purge(const DiskCall& call) {
+ExitCode purge(const DiskArgs& call) {
   MemoryBudget memory(2_GiB);
   auto inspector = DiskInspector::open(call.folder, memory);
-  if (!inspector) return complain(inspector.error(), ExitCode::kWrongCall);
+  if (!inspector) return complain(inspector.error(), ExitCode::kUsageError);
   const DiskInspection& seen = inspector->inspection();
   const std::vector<std::string> own = inspector->own_files();
   if (!call.yes) {
@@ -212,7 +208,7 @@ ExitCode purge(const DiskCall& call) {
         "--yes\n",
         plural(own.size(), "file", "files"), plural(seen.found.entries.value(), "entry", "entries"),
         readable(seen.used), call.folder);
-    return ExitCode::kWrongCall;
+    return ExitCode::kUsageError;
   }
   const auto removed = inspector->remove();
   if (!removed) return complain(removed.error(), ExitCode::kProblem);
@@ -231,7 +227,7 @@ ExitCode purge(const DiskCall& call) {
   return ExitCode::kFine;
 }
 
-CLI::App* add(CLI::App& verb, const char* name, const char* what, DiskCall& call) {
+CLI::App* add(CLI::App& verb, const char* name, const char* what, DiskArgs& call) {
   CLI::App* part = verb.add_subcommand(name, what);
   part->add_option("folder", call.folder, "The folder that --disk names")
       ->required()
@@ -243,7 +239,7 @@ CLI::App* add(CLI::App& verb, const char* name, const char* what, DiskCall& call
 }  // namespace
 
 void add_disk(CLI::App& program, World& /*world*/, ExitCode& code) {
-  auto call = std::make_shared<DiskCall>();
+  auto call = std::make_shared<DiskArgs>();
   CLI::App* verb = program.add_subcommand(
       "disk", "Look into the folder of a disk tier, check every entry in it, or empty it");
   verb->require_subcommand(1);

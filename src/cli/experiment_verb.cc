@@ -13,21 +13,21 @@
 #include <utility>
 #include <vector>
 
-#include "afterimage/experiment/answer_trial.h"
-#include "afterimage/experiment/cache_folder.h"
-#include "afterimage/experiment/csv.h"
-#include "afterimage/experiment/experiment.h"
-#include "afterimage/experiment/experiment_report.h"
-#include "afterimage/platform/surroundings.h"
-#include "afterimage/samples/picture_samples.h"
-#include "cli/experiment_call.h"
+#include "cli/experiment_args.h"
 #include "cli/verbs.h"
+#include "foundation/platform/environment.h"
+#include "foundation/text/csv.h"
+#include "lab/datasets/picture_samples.h"
+#include "lab/experiment/answer_trial.h"
+#include "lab/experiment/cache_folder.h"
+#include "lab/experiment/experiment.h"
+#include "lab/experiment/experiment_report.h"
 
 namespace afterimage {
 namespace {
 
-struct ExperimentCall {
-  DataCall data;
+struct ExperimentArgs {
+  DataArgs data;
   std::string dataset = "generated";
   std::string serve = "near";
   bool json = false;
@@ -60,25 +60,25 @@ TextRung rung_named(std::string_view name) {
   return rung == kTextRungs.end() ? TextRung::kExact : *rung;
 }
 
-QuestionSet generated_questions(const DataCall& data) {
+QuestionSet generated_questions(const DataArgs& data) {
   return make_question_set({.questions = data.questions,
                             .scenes = std::max<std::size_t>(data.questions / 30, 2),
                             .seed = data.seed});
 }
 
-ExitCode try_questions(const ExperimentCall& call, const World& world) {
+ExitCode try_questions(const ExperimentArgs& call, const World& world) {
   const QuestionSet set = generated_questions(call.data);
   // What is beyond the rung that serves is watched, so that its matches are counted too.
   const auto report = run_trial(
       set, {.text = {.serve = rung_named(call.serve), .watch = TextRung::kNear}}, world.clock);
   if (!report.has_value()) return complain_of(report.error(), ExitCode::kProblem);
   fmt::print("{}", call.json ? to_json(*report) : to_table(*report));
-  return report->unsafe == 0 && (!report->likeness || report->likeness->in_budget())
+  return report->unsafe == 0 && (!report->similarity || report->similarity->in_budget())
              ? ExitCode::kFine
              : ExitCode::kProblem;
 }
 
-ExitCode write_data_set(const ExperimentCall& call, World& world) {
+ExitCode write_data_set(const ExperimentArgs& call, World& world) {
   const auto samples = picture_samples(generated_questions(call.data));
   if (!samples.has_value()) return complain_of(samples.error(), ExitCode::kProblem);
   const auto written = write_gqa(call.write_gqa, *samples, world.files);
@@ -89,7 +89,7 @@ ExitCode write_data_set(const ExperimentCall& call, World& world) {
 }
 
 /// What was said, and nothing else: a flag that says the default is said all the same.
-Result<ExperimentSpec> spec_of(const ExperimentCall& call) {
+Result<ExperimentSpec> spec_of(const ExperimentArgs& call) {
   nlohmann::json settings{{"name", "experiment"}, {"dataset", call.dataset}};
   for (const auto& [option, put] : call.said) {
     if (option->count() > 0) put(settings);
@@ -102,7 +102,7 @@ Result<ExperimentSpec> spec_of(const ExperimentCall& call) {
 
 /// "auto": a name of the time, the data set, the key and the model, as the first semantic cache
 /// made it.
-std::string log_name(const ExperimentCall& call, const ExperimentSpec& spec) {
+std::string log_name(const ExperimentArgs& call, const ExperimentSpec& spec) {
   if (call.log_csv != "auto") return call.log_csv;
   std::string time;
   for (const char c : utc_timestamp()) {
@@ -128,7 +128,7 @@ Result<void> write_samples_table(const std::string& path, const ExperimentData& 
   return files.replace(path, std::as_bytes(std::span(text)));
 }
 
-Result<void> write_logs(const ExperimentCall& call, const ExperimentData& data, const SweepRow& row,
+Result<void> write_logs(const ExperimentArgs& call, const ExperimentData& data, const SweepRow& row,
                         Files& files) {
   if (!call.log_csv.empty()) {
     AFI_TRY_VOID(write_samples_table(log_name(call, row.spec), data, row.report, files));
@@ -150,12 +150,12 @@ void say_rejected(const Dataset& dataset) {
              dataset.rejected.size(), dataset.rejected[0].id, dataset.rejected[0].error.message);
 }
 
-ExitCode ask_samples(const ExperimentCall& call, World& world) {
+ExitCode ask_samples(const ExperimentArgs& call, World& world) {
   const auto spec = spec_of(call);
-  if (!spec.has_value()) return complain_of(spec.error(), ExitCode::kWrongCall);
+  if (!spec.has_value()) return complain_of(spec.error(), ExitCode::kUsageError);
   const CacheMode mode = cache_mode_named(call.cache_mode).value_or(CacheMode::kDryRun);
   const auto data = load_experiment_data(*spec, call.data.places(), world.files);
-  if (!data.has_value()) return complain_of(data.error(), ExitCode::kWrongCall);
+  if (!data.has_value()) return complain_of(data.error(), ExitCode::kUsageError);
   say_rejected(data->dataset);
   const std::vector<Sample>& samples = data->dataset.samples;
   if (!call.json) {
@@ -169,7 +169,7 @@ ExitCode ask_samples(const ExperimentCall& call, World& world) {
                        if (!call.json)
                          fmt::print("{}", sample_line(sample, result, samples.size()));
                      });
-  if (!report.has_value()) return complain_of(report.error(), ExitCode::kWrongCall);
+  if (!report.has_value()) return complain_of(report.error(), ExitCode::kUsageError);
   const SweepRow row{*spec, mode, *report, data->images, utc_timestamp(), data->hash};
   if (call.json) {
     fmt::print("{}", to_json(row));
@@ -185,7 +185,7 @@ ExitCode ask_samples(const ExperimentCall& call, World& world) {
 
 /// The generated questions go through the trial of rungs and traps, unless something is said that
 /// only the experiment of one sample after the other knows.
-ExitCode run(const ExperimentCall& call, World& world) {
+ExitCode run(const ExperimentArgs& call, World& world) {
   if (!call.write_gqa.empty()) return write_data_set(call, world);
   const bool says_settings =
       std::ranges::any_of(call.said, [](const auto& one) { return one.first->count() > 0; });
@@ -197,20 +197,20 @@ ExitCode run(const ExperimentCall& call, World& world) {
 
 /// A flag that is a setting of a spec.
 template <typename T>
-CLI::Option* add_setting(CLI::App& verb, ExperimentCall& call, const char* flag, const char* name,
+CLI::Option* add_setting(CLI::App& verb, ExperimentArgs& call, const char* flag, const char* name,
                          T& value, const char* help) {
   CLI::Option* option = verb.add_option(flag, value, help);
   call.said.emplace_back(option, [name, &value](nlohmann::json& json) { json[name] = value; });
   return option;
 }
-CLI::Option* add_switch(CLI::App& verb, ExperimentCall& call, const char* flag, const char* name,
+CLI::Option* add_switch(CLI::App& verb, ExperimentArgs& call, const char* flag, const char* name,
                         bool means, const char* help) {
   CLI::Option* option = verb.add_flag(flag)->description(help);
   call.said.emplace_back(option, [name, means](nlohmann::json& json) { json[name] = means; });
   return option;
 }
 
-void add_cache_settings(CLI::App& verb, ExperimentCall& call) {
+void add_cache_settings(CLI::App& verb, ExperimentArgs& call) {
   ExperimentSpec& spec = call.spec;
   add_setting(verb, call, "--preset", "preset", spec.preset,
               "Settings that belong to a model; flags that are given come before them")
@@ -240,7 +240,7 @@ void add_cache_settings(CLI::App& verb, ExperimentCall& call) {
              "No likeness of keys");
   add_switch(verb, call, "--enable-fusion-cache", "enable_fusion_cache", true,
              "Said and skipped: there is no fusion provider");
-  add_setting(verb, call, "--likeness", "likeness", spec.likeness,
+  add_setting(verb, call, "--similarity", "similarity", spec.similarity,
               "threshold: whatever is alike enough is served. learned: while it is known to be\n"
               "right often enough. watch: never")
       ->check(CLI::IsMember({"threshold", "learned", "watch"}))
@@ -258,7 +258,7 @@ void add_cache_settings(CLI::App& verb, ExperimentCall& call) {
                          ->capture_default_str();
 }
 
-void add_data_settings(CLI::App& verb, ExperimentCall& call) {
+void add_data_settings(CLI::App& verb, ExperimentArgs& call) {
   ExperimentSpec& spec = call.spec;
   add_data_flags(verb, call.data);
   add_setting(verb, call, "--dataset-config", "dataset_config", spec.dataset_config,
@@ -285,7 +285,7 @@ void add_data_settings(CLI::App& verb, ExperimentCall& call) {
       ->type_name("DIR");
 }
 
-void add_report_flags(CLI::App& verb, ExperimentCall& call) {
+void add_report_flags(CLI::App& verb, ExperimentArgs& call) {
   add_setting(verb, call, "--experiment-name", "name", call.spec.name, "In logs")
       ->default_str("experiment");
   verb.add_option("--report-limit", call.report_limit, "Samples shown at the end")
@@ -300,7 +300,7 @@ void add_report_flags(CLI::App& verb, ExperimentCall& call) {
 }
 
 /// What the first semantic cache told its engine: read and written into logs.
-void add_engine_settings(CLI::App& verb, ExperimentCall& call) {
+void add_engine_settings(CLI::App& verb, ExperimentArgs& call) {
   ExperimentSpec& spec = call.spec;
   const auto only_recorded = [](CLI::Option* option) { option->group("Recorded only"); };
   only_recorded(
@@ -330,7 +330,7 @@ void add_engine_settings(CLI::App& verb, ExperimentCall& call) {
 }  // namespace
 
 void add_experiment(CLI::App& program, World& world, ExitCode& code) {
-  auto call = std::make_shared<ExperimentCall>();
+  auto call = std::make_shared<ExperimentArgs>();
   CLI::App* verb = program.add_subcommand(
       "experiment",
       "Ask questions whose true answers are known through the answer cache, and traps among\n"

@@ -6,20 +6,20 @@
 #include <memory>
 #include <string>
 
-#include "afterimage/lab/explain.h"
-#include "cli/engine_call.h"
+#include "cli/engine_args.h"
 #include "cli/verbs.h"
-#include "cli/workload_call.h"
+#include "cli/workload_args.h"
+#include "lab/run/explain.h"
 
 namespace afterimage {
 namespace {
 
-struct ExplainCall {
+struct ExplainArgs {
   std::string workload;
   std::string request;
   std::string images;
   std::string json;
-  EngineCall engine;
+  EngineArgs engine;
   std::uint64_t budget = (4_GiB).value();
 };
 
@@ -28,20 +28,20 @@ ExitCode answer_with(ExitCode code, const Error& error) {
   return code;
 }
 
-ExitCode explain(const ExplainCall& call, World& world) {
+ExitCode explain(const ExplainArgs& call, World& world) {
   if (const auto writable = check_report(call.json, world); !writable.has_value()) {
-    return answer_with(ExitCode::kWrongCall, writable.error());
+    return answer_with(ExitCode::kUsageError, writable.error());
   }
   const auto workload = load_workload(call.workload, call.images, world);
-  if (!workload.has_value()) return answer_with(ExitCode::kWrongCall, workload.error());
+  if (!workload.has_value()) return answer_with(ExitCode::kUsageError, workload.error());
   const auto engine = make_engine(call.engine, world.clock);
-  if (!engine.has_value()) return answer_with(ExitCode::kWrongCall, engine.error());
+  if (!engine.has_value()) return answer_with(ExitCode::kUsageError, engine.error());
   const auto explanation =
       explain_request(*workload, RequestId(call.request), **engine, {.budget = Bytes(call.budget)},
                       world.clock, progress_line());
   if (!explanation.has_value()) {
     const bool unknown = explanation.error().code == ErrorCode::kNotFound;
-    return answer_with(unknown ? ExitCode::kWrongCall : ExitCode::kProblem, explanation.error());
+    return answer_with(unknown ? ExitCode::kUsageError : ExitCode::kProblem, explanation.error());
   }
   for (const RejectedLine& line : workload->rejected) {
     fmt::print(stderr, "line {} was not served: {}\n", line.number, line.error.message);
@@ -54,7 +54,7 @@ ExitCode explain(const ExplainCall& call, World& world) {
 }  // namespace
 
 void add_explain(CLI::App& program, World& world, ExitCode& code) {
-  auto call = std::make_shared<ExplainCall>();
+  auto call = std::make_shared<ExplainArgs>();
   CLI::App* verb = program.add_subcommand(
       "explain",
       "Serve a workload up to one request and say in plain words why that one resumed\n"

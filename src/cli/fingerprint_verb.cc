@@ -8,17 +8,17 @@
 #include <string>
 #include <vector>
 
-#include "afterimage/identity/content.h"
-#include "afterimage/media/decode.h"
-#include "afterimage/media/probe.h"
+#include "caches/identity/content.h"
 #include "cli/verbs.h"
+#include "foundation/media/decode.h"
+#include "foundation/media/probe.h"
 
 namespace afterimage {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct FingerprintCall {
+struct FingerprintArgs {
   std::vector<std::string> files;
   bool decoded = false;
   bool json = false;
@@ -33,7 +33,7 @@ struct Print {
 };
 
 /// A folder is a video, sound is audio, what has several frames is a video, the rest are images.
-Result<Print> print_of(const std::string& path, const FingerprintCall& call, const Files& files) {
+Result<Print> print_of(const std::string& path, const FingerprintArgs& call, const Files& files) {
   const MediaLimits limits;
   Print print{.file = path, .item = {.name = path}};
   if (files.is_folder(path)) {
@@ -122,7 +122,7 @@ Json to_json(const Print& print) {
   return json;
 }
 
-ExitCode run(const FingerprintCall& call, const World& world) {
+ExitCode run(const FingerprintArgs& call, const World& world) {
   Json all = Json::array();
   ExitCode code = ExitCode::kFine;
   for (const std::string& file : call.files) {
@@ -153,7 +153,7 @@ ExitCode run(const FingerprintCall& call, const World& world) {
 }  // namespace
 
 void add_fingerprint(CLI::App& program, World& world, ExitCode& code) {
-  auto call = std::make_shared<FingerprintCall>();
+  auto call = std::make_shared<FingerprintArgs>();
   CLI::App* verb = program.add_subcommand(
       "fingerprint",
       "Identity of media files: digest, modality, size, and what else goes into a key");

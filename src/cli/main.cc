@@ -50,13 +50,13 @@ int run_program(int argc, char** argv) {
   add_sweep(program, world, code);
   add_pairs(program, world, code);
   add_disk(program, world, code);
-  if (argc > 1 && names_no_verb(program, argv[1])) return static_cast<int>(ExitCode::kWrongCall);
+  if (argc > 1 && names_no_verb(program, argv[1])) return static_cast<int>(ExitCode::kUsageError);
   try {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     // CLI11 has an exit code for each kind of mistake; ours are three.
     const int theirs = program.exit(error);
-    return theirs == 0 ? 0 : static_cast<int>(ExitCode::kWrongCall);
+    return theirs == 0 ? 0 : static_cast<int>(ExitCode::kUsageError);
   }
   return static_cast<int>(code);
 }

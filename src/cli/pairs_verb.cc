@@ -6,11 +6,11 @@
 #include <memory>
 #include <string>
 
-#include "afterimage/experiment/pairs.h"
-#include "afterimage/experiment/pairs_curve.h"
-#include "afterimage/vectors/endpoint_embedder.h"
-#include "afterimage/vectors/hashed_ngrams.h"
+#include "caches/similarity/endpoint_embedder.h"
+#include "caches/similarity/hashed_ngrams.h"
 #include "cli/verbs.h"
+#include "lab/pairs/pairs.h"
+#include "lab/pairs/pairs_curve.h"
 
 namespace afterimage {
 namespace {
@@ -18,7 +18,7 @@ namespace {
 constexpr Duration kPatience =
     std::chrono::seconds(30);  // a batch; nobody waits at a screen for one
 
-struct PairsCall {
+struct PairsArgs {
   std::string file;
   std::size_t show = 0;
   bool json = false;
@@ -29,7 +29,7 @@ struct PairsCall {
 };
 
 /// With the embedder that is built in, and with one elsewhere if it is named.
-Result<std::vector<PairsCurve>> curves(const PairsCall& call, const QuestionPairs& pairs,
+Result<std::vector<PairsCurve>> curves(const PairsArgs& call, const QuestionPairs& pairs,
                                        const Clock& clock) {
   AFI_TRY(HashedNgrams words, HashedNgrams::create());
   std::vector<PairsCurve> all;
@@ -42,11 +42,11 @@ Result<std::vector<PairsCurve>> curves(const PairsCall& call, const QuestionPair
   return all;
 }
 
-ExitCode run(const PairsCall& call, const World& world) {
+ExitCode run(const PairsArgs& call, const World& world) {
   const auto pairs = read_pairs(call.file, world.files);
   if (!pairs.has_value()) {
     fmt::print(stderr, "afterimage pairs: {}\n", pairs.error().message);
-    return ExitCode::kWrongCall;
+    return ExitCode::kUsageError;
   }
   if (pairs->pairs.empty()) {
     fmt::print(stderr,
@@ -54,7 +54,7 @@ ExitCode run(const PairsCall& call, const World& world) {
                R"({{"a": "…", "b": "…", "duplicate": true}})"
                "\n",
                call.file);
-    return ExitCode::kWrongCall;
+    return ExitCode::kUsageError;
   }
   const PairsReport report = judge_pairs(pairs->pairs);
   fmt::print("{}", call.json ? to_json(report, *pairs) : to_table(report, *pairs, call.show));
@@ -72,7 +72,7 @@ ExitCode run(const PairsCall& call, const World& world) {
       const auto written = world.files.replace(call.report, std::as_bytes(std::span(page)));
       if (!written.has_value()) {
         fmt::print(stderr, "afterimage pairs: {}\n", written.error().message);
-        return ExitCode::kWrongCall;
+        return ExitCode::kUsageError;
       }
     }
   }
@@ -82,7 +82,7 @@ ExitCode run(const PairsCall& call, const World& world) {
 }  // namespace
 
 void add_pairs(CLI::App& program, World& world, ExitCode& code) {
-  auto call = std::make_shared<PairsCall>();
+  auto call = std::make_shared<PairsArgs>();
   CLI::App* verb = program.add_subcommand(
       "pairs",
       "Hold labelled pairs of questions against the rungs that serve a cached answer without a\n"

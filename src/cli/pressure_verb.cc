@@ -6,14 +6,14 @@
 #include <string>
 #include <string_view>
 
-#include "afterimage/lab/pressure.h"
-#include "afterimage/lab/pressure_script.h"
 #include "cli/verbs.h"
+#include "lab/pressure_scripts/pressure.h"
+#include "lab/pressure_scripts/pressure_script.h"
 
 namespace afterimage {
 namespace {
 
-struct PressureCall {
+struct PressureArgs {
   std::string script;
   bool json = false;
 };
@@ -26,11 +26,11 @@ Result<PressureScript> read_script(const std::string& path, const Files& files) 
   return fail(script.error().code, fmt::format("'{}' {}", path, script.error().message));
 }
 
-ExitCode run(const PressureCall& call, const World& world) {
+ExitCode run(const PressureArgs& call, const World& world) {
   const auto script = read_script(call.script, world.files);
   if (!script.has_value()) {
     fmt::print(stderr, "afterimage pressure: {}\n", script.error().message);
-    return ExitCode::kWrongCall;
+    return ExitCode::kUsageError;
   }
   const PressureReport governor = run_pressure(*script, PressureRules::kGovernor);
   const PressureReport seed = run_pressure(*script, PressureRules::kSeed);
@@ -41,7 +41,7 @@ ExitCode run(const PressureCall& call, const World& world) {
 }  // namespace
 
 void add_pressure(CLI::App& program, World& world, ExitCode& code) {
-  auto call = std::make_shared<PressureCall>();
+  auto call = std::make_shared<PressureArgs>();
   CLI::App* verb = program.add_subcommand(
       "pressure",
       "Play a script of memory pressure to the governor, in simulated time, and to the rules of\n"

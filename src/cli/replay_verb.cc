@@ -12,17 +12,17 @@
 #include <string>
 #include <vector>
 
-#include "afterimage/lab/replay.h"
-#include "afterimage/lab/replay_page.h"
-#include "afterimage/lab/replay_report.h"
-#include "afterimage/lab/trace.h"
-#include "afterimage/platform/terminal.h"
 #include "cli/verbs.h"
+#include "foundation/platform/terminal.h"
+#include "lab/replay/replay.h"
+#include "lab/replay/replay_page.h"
+#include "lab/replay/replay_report.h"
+#include "lab/workload/trace.h"
 
 namespace afterimage {
 namespace {
 
-struct ReplayCall {
+struct ReplayArgs {
   std::vector<std::string> traces;
   TraceFormat format = TraceFormat::kAuto;
   std::vector<std::string> policies;
@@ -94,7 +94,7 @@ ReplayProgress progress_line() {
   };
 }
 
-Result<ReplayReport> replay_one(const std::string& name, const Trace& trace, const ReplayCall& call,
+Result<ReplayReport> replay_one(const std::string& name, const Trace& trace, const ReplayArgs& call,
                                 const Clock& clock) {
   ReplayOptions options{.policies = with_bounds(call.policies),
                         .warm_up = call.warm_up / 100,
@@ -118,25 +118,25 @@ Result<void> write(const std::string& path, const std::string& text, Files& file
   return files.replace(path, std::as_bytes(std::span(text)));
 }
 
-ExitCode run(const ReplayCall& call, World& world) {
+ExitCode run(const ReplayArgs& call, World& world) {
   for (const std::string& path : {call.json, call.page}) {
     if (path.empty() || path == "-") continue;
     if (const auto writable = world.files.check_replaceable(path); !writable) {
-      return complain(writable.error(), ExitCode::kWrongCall);
+      return complain(writable.error(), ExitCode::kUsageError);
     }
   }
   // All of them first: a wrong call does nothing.
   std::vector<Trace> traces;
   for (const std::string& path : call.traces) {
     auto trace = read_trace(world.files, path, call.format);
-    if (!trace) return complain(trace.error(), ExitCode::kWrongCall);
+    if (!trace) return complain(trace.error(), ExitCode::kUsageError);
     traces.push_back(*std::move(trace));
   }
   std::vector<ReplayReport> reports;
   bool all_lines_read = true;
   for (const Trace& trace : traces) {
     auto report = replay_one(call.traces[reports.size()], trace, call, world.clock);
-    if (!report) return complain(report.error(), ExitCode::kWrongCall);
+    if (!report) return complain(report.error(), ExitCode::kUsageError);
     if (call.json != "-") fmt::print("{}{}", reports.empty() ? "" : "\n", to_table(*report));
     std::fflush(stdout);  // a folder of traces takes a while
     all_lines_read &= report->rejected.empty();
@@ -158,7 +158,7 @@ void add_replay(CLI::App& program, World& world, ExitCode& code) {
       {"mooncake", TraceFormat::kMooncake},
       {"qwen", TraceFormat::kQwen},
       {"afterimage", TraceFormat::kAfterimage}};
-  auto call = std::make_shared<ReplayCall>();
+  auto call = std::make_shared<ReplayArgs>();
   CLI::App* verb = program.add_subcommand(
       "replay",
       "Replay traces of requests through the eviction policies, between the bounds of a cache\n"

@@ -9,33 +9,33 @@
 #include <string>
 #include <vector>
 
-#include "afterimage/access/quantities.h"
-#include "afterimage/access/settings.h"
-#include "afterimage/disk/disk_tier.h"
-#include "afterimage/disk/store_secret.h"
-#include "afterimage/lab/run.h"
-#include "afterimage/lab/run_report.h"
-#include "afterimage/lab/trace.h"
-#include "afterimage/memory/tier_stack.h"
-#include "afterimage/platform/surroundings.h"
-#include "afterimage/pressure/linux_gauges.h"
-#include "afterimage/remote/shared_store.h"
-#include "afterimage/residency/policies.h"
-#include "afterimage/seal/sealed_tier.h"
-#include "cli/engine_call.h"
-#include "cli/remote_call.h"
+#include "cli/engine_args.h"
+#include "cli/remote_args.h"
 #include "cli/verbs.h"
-#include "cli/workload_call.h"
+#include "cli/workload_args.h"
+#include "foundation/platform/environment.h"
+#include "foundation/text/quantities.h"
+#include "gateway/config/settings.h"
+#include "lab/run/run.h"
+#include "lab/run/run_report.h"
+#include "lab/workload/trace.h"
+#include "policy/eviction/policies.h"
+#include "policy/pressure/linux_gauges.h"
+#include "storage/disk/disk_tier.h"
+#include "storage/disk/store_secret.h"
+#include "storage/encryption/encrypted_tier.h"
+#include "storage/memory/tier_stack.h"
+#include "storage/remote/shared_store.h"
 
 namespace afterimage {
 namespace {
 
-struct RunCall {
+struct RunArgs {
   std::string workload;
   std::string images;
   std::string json;
   std::string record;
-  EngineCall engine;
+  EngineArgs engine;
   std::string governor;
   std::uint64_t budget = (4_GiB).value();
   std::uint64_t max_entries = 1'000'000;
@@ -43,7 +43,7 @@ struct RunCall {
   std::uint32_t max_tokens = 16;
   std::string disk;
   std::uint64_t disk_budget = (16_GiB).value();
-  RemoteCall remote;
+  RemoteArgs remote;
   std::string encrypt_key_file;
   bool load_always = false;
 };
@@ -52,7 +52,7 @@ struct RunCall {
 struct Disk {
   std::unique_ptr<MemoryBudget> in_flight;
   std::unique_ptr<DiskTier> tier;
-  std::unique_ptr<SealedTier> sealed;  // nullptr: entries are kept as they are
+  std::unique_ptr<EncryptedTier> sealed;  // nullptr: entries are kept as they are
   Secret secret{};
 
   [[nodiscard]] Tier& entries() const {
@@ -62,36 +62,36 @@ struct Disk {
 
 ExitCode wrong_call(const Error& error) {
   fmt::print(stderr, "afterimage run: {}\n", error.message);
-  return ExitCode::kWrongCall;
+  return ExitCode::kUsageError;
 }
 
-Result<Disk> open_disk(const RunCall& call, std::optional<SealKeys> keys, World& world) {
+Result<Disk> open_disk(const RunArgs& call, std::optional<EncryptionKeys> keys, World& world) {
   Disk disk;
   DiskTierOptions options;
   options.log.capacity = Bytes(call.disk_budget);
-  options.log.append_patience = std::chrono::seconds(2);  // nobody waits for this program
+  options.log.append_timeout = std::chrono::seconds(2);  // nobody waits for this program
   // Besides --budget, since it is there before anything is kept.
   const Bytes batches(options.log.batch_bytes.value() * options.log.batches);
   disk.in_flight = std::make_unique<MemoryBudget>(batches + 128_MiB);
   AFI_TRY(disk.tier, DiskTier::open(call.disk, options, *disk.in_flight, world.clock));
   AFI_TRY(disk.secret, store_secret(call.disk));
   if (keys.has_value()) {
-    disk.sealed = std::make_unique<SealedTier>(*disk.tier, *std::move(keys), *disk.in_flight);
+    disk.sealed = std::make_unique<EncryptedTier>(*disk.tier, *std::move(keys), *disk.in_flight);
   }
   return disk;
 }
 
 /// nullopt: entries are kept as they are.
-Result<std::optional<SealKeys>> seal_keys(const RunCall& call) {
+Result<std::optional<EncryptionKeys>> encryption_keys(const RunArgs& call) {
   if (call.encrypt_key_file.empty()) return std::nullopt;
-  AFI_TRY(auto keys, SealKeys::read(call.encrypt_key_file));
+  AFI_TRY(auto keys, EncryptionKeys::read(call.encrypt_key_file));
   return std::optional(std::move(keys));
 }
 
 /// A disk that cannot be used costs reuse and nothing else: the work goes on without it. Keys that
 /// cannot be read end the call: nothing is kept in the clear that was to be sealed.
-Result<std::optional<Disk>> open_disk_or_go_on(const RunCall& call, World& world) {
-  AFI_TRY(auto keys, seal_keys(call));
+Result<std::optional<Disk>> open_disk_or_go_on(const RunArgs& call, World& world) {
+  AFI_TRY(auto keys, encryption_keys(call));
   if (call.disk.empty()) return std::nullopt;
   auto disk = open_disk(call, std::move(keys), world);
   if (disk.has_value()) return *std::move(disk);
@@ -100,17 +100,17 @@ Result<std::optional<Disk>> open_disk_or_go_on(const RunCall& call, World& world
 }
 
 /// nullptr: none is asked for. Servers that are not there cost reuse and nothing else.
-Result<std::unique_ptr<SharedStore>> open_remote(const RunCall& call, World& world) {
+Result<std::unique_ptr<SharedStore>> open_remote(const RunArgs& call, World& world) {
   if (call.remote.url.empty()) return nullptr;
   SharedStoreOptions options{.url = call.remote.url,
                              .password = environment(RemoteSettings().password_env).value_or(""),
-                             .put_patience = std::chrono::seconds(2)};
+                             .put_timeout = std::chrono::seconds(2)};
   AFI_TRY(options.ttl, parse_duration(call.remote.ttl));
   AFI_TRY(auto store, SharedStore::open(options, world.clock));
-  const std::string trouble = store->tier().stats().trouble;
-  if (!trouble.empty()) {
+  const std::string degraded_reason = store->tier().stats().degraded_reason;
+  if (!degraded_reason.empty()) {
     fmt::print(stderr, "afterimage run: --remote does not answer, and is looked for: {}\n",
-               trouble);
+               degraded_reason);
   }
   return store;
 }
@@ -123,7 +123,7 @@ Result<std::shared_ptr<PressureGauge>> make_gauge(const std::string& where, cons
   return gauge;
 }
 
-Result<RunReport> work(const RunCall& call, World& world) {
+Result<RunReport> work(const RunArgs& call, World& world) {
   if (!call.encrypt_key_file.empty() && call.disk.empty() && call.remote.url.empty()) {
     return fail(ErrorCode::kInvalidArgument,
                 "--encrypt-key-file is for what --disk or --remote keeps: name one of them");
@@ -144,7 +144,7 @@ Result<RunReport> work(const RunCall& call, World& world) {
   AFI_TRY(const std::optional<Disk> disk, open_disk_or_go_on(call, world));
   AFI_TRY(const auto remote, open_remote(call, world));
   MemoryBudget sealing(64_MiB);
-  std::optional<SealedTier> sealed_remote;
+  std::optional<EncryptedTier> encrypted_remote;
   std::vector<Tier*> tiers;
   if (disk.has_value()) {
     tiers.push_back(&disk->entries());
@@ -152,12 +152,12 @@ Result<RunReport> work(const RunCall& call, World& world) {
     options.secret = disk->secret;
   }
   if (remote != nullptr) {
-    AFI_TRY(auto keys, seal_keys(call));
+    AFI_TRY(auto keys, encryption_keys(call));
     if (keys.has_value()) {
-      sealed_remote.emplace(remote->tier(), *std::move(keys), sealing);
+      encrypted_remote.emplace(remote->tier(), *std::move(keys), sealing);
     }
-    tiers.push_back(sealed_remote.has_value() ? static_cast<Tier*>(&*sealed_remote)
-                                              : &remote->tier());
+    tiers.push_back(encrypted_remote.has_value() ? static_cast<Tier*>(&*encrypted_remote)
+                                                 : &remote->tier());
     options.remote = tiers.back();
     options.reuse.others = &remote->turns();
   }
@@ -169,7 +169,7 @@ Result<RunReport> work(const RunCall& call, World& world) {
   return run_workload(workload, *engine, options, world.clock, progress_line());
 }
 
-ExitCode run(const RunCall& call, World& world) {
+ExitCode run(const RunArgs& call, World& world) {
   for (const std::string& path : {call.json, call.record}) {
     if (const auto writable = check_report(path, world); !writable.has_value()) {
       return wrong_call(writable.error());
@@ -193,7 +193,7 @@ ExitCode run(const RunCall& call, World& world) {
 }  // namespace
 
 void add_run(CLI::App& program, World& world, ExitCode& code) {
-  auto call = std::make_shared<RunCall>();
+  auto call = std::make_shared<RunArgs>();
   CLI::App* verb =
       program.add_subcommand("run",
                              "Run a workload without reuse, encoding once, and prefilling once;\n"

@@ -11,22 +11,22 @@
 #include <memory>
 #include <string>
 
-#include "afterimage/access/settings.h"
-#include "afterimage/gateway/service.h"
-#include "afterimage/remote/remote_address.h"
-#include "cli/engine_call.h"
-#include "cli/remote_call.h"
+#include "cli/engine_args.h"
+#include "cli/remote_args.h"
 #include "cli/verbs.h"
-#include "cli/workload_call.h"
+#include "cli/workload_args.h"
+#include "gateway/config/settings.h"
+#include "gateway/service/service.h"
+#include "storage/redis/remote_address.h"
 
 namespace afterimage {
 namespace {
 
-struct ServeCall {
+struct ServeArgs {
   std::string config;
   std::string upstream;
-  EngineCall engine;
-  RemoteCall remote;
+  EngineArgs engine;
+  RemoteArgs remote;
   std::string encrypt_key_file;
   int port = -1;
   int admin_port = -1;
@@ -42,7 +42,7 @@ ExitCode not_served(const Error& error, ExitCode code) {
 }
 
 /// The file, and what the call says besides.
-Result<Settings> settings_of(const ServeCall& call, const Files& files) {
+Result<Settings> settings_of(const ServeArgs& call, const Files& files) {
   std::string text;
   if (!call.config.empty()) {
     AFI_TRY(const auto bytes, files.read(call.config, 1_MiB));
@@ -119,9 +119,9 @@ ExitCode wait_for_signals(Service& service, const sigset_t& signals) {
   }
 }
 
-ExitCode serve_requests(const ServeCall& call, World& world) {
+ExitCode serve_requests(const ServeArgs& call, World& world) {
   auto settings = settings_of(call, world.files);
-  if (!settings.has_value()) return not_served(settings.error(), ExitCode::kWrongCall);
+  if (!settings.has_value()) return not_served(settings.error(), ExitCode::kUsageError);
   if (call.print_config) {
     fmt::print("{}", print_settings(*settings));
     return ExitCode::kFine;
@@ -137,7 +137,7 @@ ExitCode serve_requests(const ServeCall& call, World& world) {
                          .version = AFTERIMAGE_VERSION};
   if (settings->upstream.url.empty()) {
     auto engine = make_engine(call.engine, world.clock);
-    if (!engine.has_value()) return not_served(engine.error(), ExitCode::kWrongCall);
+    if (!engine.has_value()) return not_served(engine.error(), ExitCode::kUsageError);
     options.engine = *std::move(engine);
   }
   // Before there are other threads, which inherit it.
@@ -147,7 +147,7 @@ ExitCode serve_requests(const ServeCall& call, World& world) {
   auto service = Service::start(std::move(options), world.clock, wall_clock);
   if (!service.has_value()) {
     const bool call_is_wrong = service.error().code == ErrorCode::kInvalidArgument;
-    return not_served(service.error(), call_is_wrong ? ExitCode::kWrongCall : ExitCode::kProblem);
+    return not_served(service.error(), call_is_wrong ? ExitCode::kUsageError : ExitCode::kProblem);
   }
   const std::string name(settings->upstream.url.empty() ? call.engine.name()
                                                         : settings->upstream.url);
@@ -162,7 +162,7 @@ ExitCode serve_requests(const ServeCall& call, World& world) {
 }  // namespace
 
 void add_serve(CLI::App& program, World& world, ExitCode& code) {
-  auto call = std::make_shared<ServeCall>();
+  auto call = std::make_shared<ServeArgs>();
   CLI::App* verb = program.add_subcommand(
       "serve",
       "Serve the OpenAI API: what was asked before is answered at once, and the rest by an\n"

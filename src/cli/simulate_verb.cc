@@ -13,17 +13,17 @@
 #include <thread>
 #include <vector>
 
-#include "afterimage/lab/trace.h"
-#include "afterimage/platform/terminal.h"
-#include "afterimage/simulation/simulation_report.h"
-#include "cli/settings_call.h"
+#include "cli/settings_args.h"
 #include "cli/verbs.h"
+#include "foundation/platform/terminal.h"
+#include "lab/simulation/simulation_report.h"
+#include "lab/workload/trace.h"
 
 namespace afterimage {
 namespace {
 
 /// Flags as people say them: gigabits, milliseconds, per cent.
-struct SimulateCall {
+struct SimulateArgs {
   std::vector<std::uint32_t> nodes = {1, 10};
   std::vector<std::uint32_t> shards = {4};
   std::vector<std::string> policies = {NodeOptions().policy};
@@ -84,7 +84,7 @@ Result<void> read_image_tokens(const std::string& text, TrafficOptions& traffic)
   return {};
 }
 
-ClusterOptions cluster_of(const SimulateCall& call) {
+ClusterOptions cluster_of(const SimulateArgs& call) {
   ClusterOptions options = call.cluster;
   options.warm_up = call.warm_up / 100;
   NodeOptions& node = options.node;
@@ -110,7 +110,7 @@ ClusterOptions cluster_of(const SimulateCall& call) {
 }
 
 /// Every combination of what was given as a list, named by what differs.
-Result<std::vector<SimulatedCluster>> combinations(const SimulateCall& call) {
+Result<std::vector<SimulatedCluster>> combinations(const SimulateArgs& call) {
   std::vector<SimulatedCluster> all;
   for (const std::uint32_t nodes : call.nodes) {
     for (const std::uint32_t shards : call.shards) {
@@ -174,7 +174,7 @@ class PlayProgress {
   std::mutex mutex_;
 };
 
-Result<SimulationResult> play(const ClusterOptions& options, const SimulateCall& call,
+Result<SimulationResult> play(const ClusterOptions& options, const SimulateArgs& call,
                               const Trace* trace, const SimulationProgress& progress) {
   std::unique_ptr<Traffic> traffic;
   if (trace != nullptr) {
@@ -188,7 +188,7 @@ Result<SimulationResult> play(const ClusterOptions& options, const SimulateCall&
 }
 
 /// Beside each other: none knows of another, so what comes of one hangs on nobody's pace.
-void play_all(std::vector<PlayJob>& jobs, const SimulateCall& call, const Trace* trace) {
+void play_all(std::vector<PlayJob>& jobs, const SimulateArgs& call, const Trace* trace) {
   PlayProgress progress(jobs);
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
@@ -202,7 +202,7 @@ void play_all(std::vector<PlayJob>& jobs, const SimulateCall& call, const Trace*
   work();
 }
 
-Result<SimulationReport> simulate_all(SimulateCall& call, const Trace* trace) {
+Result<SimulationReport> simulate_all(SimulateArgs& call, const Trace* trace) {
   call.traffic.think = of_milliseconds(1e3 * call.think);
   AFI_TRY_VOID(read_image_tokens(call.image_tokens, call.traffic));
   SimulationReport report;
@@ -239,21 +239,21 @@ Result<void> write(const std::string& path, const std::string& text, Files& file
   return files.replace(path, std::as_bytes(std::span(text)));
 }
 
-ExitCode run(SimulateCall& call, World& world) {
+ExitCode run(SimulateArgs& call, World& world) {
   for (const std::string& path : {call.json, call.page}) {
     if (path.empty() || path == "-") continue;
     if (const auto writable = world.files.check_replaceable(path); !writable) {
-      return complain(writable.error(), ExitCode::kWrongCall);
+      return complain(writable.error(), ExitCode::kUsageError);
     }
   }
   std::optional<Trace> trace;
   if (!call.trace.empty()) {
     auto read = read_trace(world.files, call.trace);
-    if (!read) return complain(read.error(), ExitCode::kWrongCall);
+    if (!read) return complain(read.error(), ExitCode::kUsageError);
     trace = *std::move(read);
   }
   const auto report = simulate_all(call, trace.has_value() ? &*trace : nullptr);
-  if (!report) return complain(report.error(), ExitCode::kWrongCall);
+  if (!report) return complain(report.error(), ExitCode::kUsageError);
   fmt::print("{}", call.json == "-" ? to_json(*report) : to_table(*report));
   for (const auto& written : {write(call.json, to_json(*report), world.files),
                               write(call.page, to_html(*report), world.files)}) {
@@ -264,10 +264,10 @@ ExitCode run(SimulateCall& call, World& world) {
 }
 
 /// With what a file says where the call says nothing.
-ExitCode configured(CLI::App& verb, SimulateCall& call, World& world) {
+ExitCode configured(CLI::App& verb, SimulateArgs& call, World& world) {
   if (!call.config.empty()) {
     const auto taken = take_settings(verb, call.config, world.files);
-    if (!taken) return complain(taken.error(), ExitCode::kWrongCall);
+    if (!taken) return complain(taken.error(), ExitCode::kUsageError);
   }
   if (!call.print_config) return run(call, world);
   fmt::print("{}", settings_text(verb));
@@ -288,7 +288,7 @@ void add_size(CLI::App* verb, const char* name, std::uint64_t& value, const char
       ->type_name("SIZE");
 }
 
-void add_cluster(CLI::App* verb, SimulateCall& call) {
+void add_cluster(CLI::App* verb, SimulateArgs& call) {
   verb->option_defaults()->group("Cluster");
   verb->add_option("--nodes", call.nodes, "How many; several are compared")
       ->delimiter(',')
@@ -312,7 +312,7 @@ void add_cluster(CLI::App* verb, SimulateCall& call) {
       "Per cent of the requests, from the first, that are not counted", "PERCENT");
 }
 
-void add_traffic(CLI::App* verb, SimulateCall& call) {
+void add_traffic(CLI::App* verb, SimulateArgs& call) {
   verb->option_defaults()->group("Traffic");
   TrafficOptions& t = call.traffic;
   add(verb, "--trace", call.trace, "A trace, plain or gzipped, instead of made-up traffic", "FILE");
@@ -332,7 +332,7 @@ void add_traffic(CLI::App* verb, SimulateCall& call) {
   add(verb, "--seed", t.seed, "Of all that is made up", "N");
 }
 
-void add_nodes(CLI::App* verb, SimulateCall& call) {
+void add_nodes(CLI::App* verb, SimulateArgs& call) {
   verb->option_defaults()->group("Node");
   NodeOptions& node = call.cluster.node;
   add_size(verb, "--memory", call.memory, "A node's, for encoder outputs and KV", "32GiB");
@@ -354,7 +354,7 @@ void add_nodes(CLI::App* verb, SimulateCall& call) {
                  "Load what is there, also where computing it is expected to be quicker");
 }
 
-void add_remote(CLI::App* verb, SimulateCall& call) {
+void add_remote(CLI::App* verb, SimulateArgs& call) {
   verb->option_defaults()->group("Remote");
   add_size(verb, "--shard-memory", call.shard_memory, "A shard's", "256GiB");
   add(verb, "--shard-network", call.shard_network, "A shard's, each way", "GBIT");
@@ -374,7 +374,7 @@ void add_remote(CLI::App* verb, SimulateCall& call) {
 }  // namespace
 
 void add_simulate(CLI::App& program, World& world, ExitCode& code) {
-  auto call = std::make_shared<SimulateCall>();
+  auto call = std::make_shared<SimulateArgs>();
   CLI::App* verb = program.add_subcommand(
       "simulate",
       "What would so many nodes and shards do? The real policies, in simulated time: hits by "

@@ -10,24 +10,24 @@
 #include <string>
 #include <string_view>
 
-#include "afterimage/experiment/sweep.h"
-#include "afterimage/experiment/sweep_page.h"
-#include "afterimage/platform/surroundings.h"
-#include "afterimage/platform/terminal.h"
-#include "cli/experiment_call.h"
+#include "cli/experiment_args.h"
 #include "cli/verbs.h"
+#include "foundation/platform/environment.h"
+#include "foundation/platform/terminal.h"
+#include "lab/experiment/sweep.h"
+#include "lab/experiment/sweep_page.h"
 
 namespace afterimage {
 namespace {
 
 constexpr Bytes kMaxSpecs = 16_MiB;
 
-struct SweepCall {
+struct SweepArgs {
   std::string specs;
   SweepOptions options;
   std::string cache_mode = "dry-run";
   std::string report;
-  DataCall data;
+  DataArgs data;
 };
 
 ExitCode complain_about(const Error& error, ExitCode code) {
@@ -48,9 +48,9 @@ std::string as_minutes(Duration left) {
   return fmt::format("{}:{:02}", seconds / 60, seconds % 60);
 }
 
-SweepVoice voice() {
+SweepProgress voice() {
   const bool on_terminal = standard_error_is_terminal();
-  SweepVoice said;
+  SweepProgress said;
   said.say = [on_terminal](const std::string& line) {
     if (on_terminal) fmt::print(stderr, "\r\033[K");
     fmt::print("{}\n", line);
@@ -70,21 +70,21 @@ SweepVoice voice() {
   return said;
 }
 
-ExitCode run(const SweepCall& call, World& world) {
+ExitCode run(const SweepArgs& call, World& world) {
   const auto specs = read_specs(call.specs, world.files);
-  if (!specs.has_value()) return complain_about(specs.error(), ExitCode::kWrongCall);
+  if (!specs.has_value()) return complain_about(specs.error(), ExitCode::kUsageError);
   if (!call.report.empty()) {
     if (const auto writable = world.files.check_replaceable(call.report); !writable) {
-      return complain_about(writable.error(), ExitCode::kWrongCall);
+      return complain_about(writable.error(), ExitCode::kUsageError);
     }
   }
   SweepOptions options = call.options;
   options.mode = cache_mode_named(call.cache_mode).value_or(CacheMode::kDryRun);
   options.places = call.data.places();
-  const SweepVoice said = voice();
+  const SweepProgress said = voice();
   const auto outcome = run_sweep(*specs, options, world.files, world.clock, said);
   if (said.progress) fmt::print(stderr, "\r\033[K");
-  if (!outcome.has_value()) return complain_about(outcome.error(), ExitCode::kWrongCall);
+  if (!outcome.has_value()) return complain_about(outcome.error(), ExitCode::kUsageError);
   fmt::print("{} experiments run, {} skipped, {} failed; the log is '{}'\n", outcome->ran,
              outcome->skipped, outcome->failed, options.log_file);
   if (!call.report.empty()) {
@@ -98,7 +98,7 @@ ExitCode run(const SweepCall& call, World& world) {
 }  // namespace
 
 void add_sweep(CLI::App& program, World& world, ExitCode& code) {
-  auto call = std::make_shared<SweepCall>();
+  auto call = std::make_shared<SweepArgs>();
   CLI::App* verb = program.add_subcommand(
       "sweep",
       "Run a file of experiments one after the other, and append each to a log that survives\n"

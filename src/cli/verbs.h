@@ -4,16 +4,16 @@
 
 #include <CLI/CLI.hpp>
 
-#include "afterimage/platform/clock.h"
-#include "afterimage/platform/files.h"
+#include "foundation/platform/clock.h"
+#include "foundation/platform/files.h"
 
 namespace afterimage {
 
 /// What every verb answers with.
 enum class ExitCode : int {
   kFine = 0,
-  kProblem = 1,    // the work found one: a request failed, outputs differ
-  kWrongCall = 2,  // nothing was done: an unknown flag, a file that is not there
+  kProblem = 1,     // the work found one: a request failed, outputs differ
+  kUsageError = 2,  // nothing was done: an unknown flag, a file that is not there
 };
 
 /// The outside world as the verbs see it.

@@ -10,8 +10,8 @@
 #include <cstdio>
 #include <string>
 
-#include "afterimage/disk/disk_tier.h"
-#include "afterimage/testing/tier_entries.h"
+#include "storage/disk/disk_tier.h"
+#include "testing/tier_entries.h"
 
 using namespace afterimage;
 
@@ -23,7 +23,7 @@ int main(int argc, char** argv) {
   const DiskTierOptions options{.log = {.capacity = 8_MiB,
                                         .segment_bytes = 256_KiB,
                                         .batch_bytes = 64_KiB,
-                                        .append_patience = std::chrono::seconds(60)}};
+                                        .append_timeout = std::chrono::seconds(60)}};
   auto tier = DiskTier::open(argv[1], options, memory, clock);
   if (!tier) {
     std::fprintf(stderr, "%s\n", to_string(tier.error()).c_str());

@@ -11,13 +11,13 @@
 #include <thread>
 #include <vector>
 
-#include "afterimage/conformance/kv_damage.h"
-#include "afterimage/conformance/resume_check.h"
-#include "afterimage/engine/engine.h"
-#include "afterimage/engine/kv_exchange.h"
-#include "afterimage/memory/budget.h"
-#include "afterimage/prefix/prefix_cache.h"
-#include "afterimage/testing/seeds.h"
+#include "caches/prefix/prefix_cache.h"
+#include "conformance/kv_damage.h"
+#include "conformance/resume_check.h"
+#include "runtime/engine_api/engine.h"
+#include "runtime/reuse/kv_exchange.h"
+#include "storage/memory/budget.h"
+#include "testing/seeds.h"
 
 /// What every Engine that shows its KV promises: cold = resumed, bit for bit, and a state that is
 /// not its own is refused without effect. To hold your own to it (link afterimage_testing_media):
@@ -234,7 +234,7 @@ TEST_P(EngineConformance, AnEvictionBetweenMatchAndRestore) {
     {
       const PrefixMatch held = known.cache->match(known.space, prompt.sequence).value();
       ASSERT_GE(held.resume(), points[p]);
-      known.cache->shed(known.budget.capacity());
+      known.cache->evict_bytes(known.budget.capacity());
       known.cache->erase(known.space);
       EXPECT_FALSE(known.cache->match(known.space, prompt.sequence)->holds()) << "it is erased";
       const CachedKv cached = known.cache->kv(held);
@@ -255,7 +255,7 @@ TEST_P(EngineConformance, AnEvictionOfWhatNobodyHoldsIsAMiss) {
   const EnginePrompt prompt = long_prompt();
   KnownPrompt known(engine, prompt, points_of(prompt).back());
   ASSERT_TRUE(known.cache->match(known.space, prompt.sequence)->holds());  // and is let go of
-  known.cache->shed(known.budget.capacity());
+  known.cache->evict_bytes(known.budget.capacity());
   const PrefixMatch match = known.cache->match(known.space, prompt.sequence).value();
   EXPECT_FALSE(match.holds());
   EXPECT_EQ(match.resume(), TokenCount(0));
@@ -303,9 +303,9 @@ TEST_P(EngineConformance, WhoWantsNoMoreEndsTheRunAndNothingElse) {
                   .on_captured = [&](KvCapture& kv) { shelf.add(std::move(kv)); }};
   const GenerateOptions options{.max_tokens = TokenCount(500),
                                 .on_text = [](std::string_view) { return false; }};
-  const auto cut_off = engine.generate_from(prompt.sequence, prompt.embeddings, options, use);
-  ASSERT_FALSE(cut_off.has_value());
-  EXPECT_EQ(cut_off.error().code, ErrorCode::kCancelled);
+  const auto cut_short = engine.generate_from(prompt.sequence, prompt.embeddings, options, use);
+  ASSERT_FALSE(cut_short.has_value());
+  EXPECT_EQ(cut_short.error().code, ErrorCode::kCancelled);
   const KvState state = shelf.state(at);
   const auto resumed = run(engine, prompt, {.resume_from = &state});
   ASSERT_TRUE(resumed.has_value()) << to_string(resumed.error());

@@ -10,9 +10,9 @@
 #include <variant>
 #include <vector>
 
-#include "afterimage/engine/engine.h"
-#include "afterimage/platform/random.h"
-#include "afterimage/testing/media_files.h"
+#include "foundation/platform/random.h"
+#include "runtime/engine_api/engine.h"
+#include "testing/media_files.h"
 
 /// Prompts for any engine: text, and pictures, sounds and films as far as it takes them.
 namespace afterimage::testing {

@@ -56,8 +56,8 @@ bool Child::ended() {
   return reaped_;
 }
 
-ChildEnd Child::wait(Duration patience) {
-  ChildEnd end = reap(patience);
+ChildEnd Child::wait(Duration timeout) {
+  ChildEnd end = reap(timeout);
   if (!reaped_) {
     end = kill();
     end.late = true;
@@ -65,10 +65,10 @@ ChildEnd Child::wait(Duration patience) {
   return end;
 }
 
-ChildEnd Child::reap(Duration patience) {
+ChildEnd Child::reap(Duration timeout) {
   if (reaped_) return end_;
   const SystemClock clock;
-  const Duration until = clock.now() + patience;
+  const Duration until = clock.now() + timeout;
   Duration pause = std::chrono::microseconds(100);
   do {
     int status = 0;
@@ -78,7 +78,7 @@ ChildEnd Child::reap(Duration patience) {
               .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0};
       return end_;
     }
-    if (patience == Duration(0)) return {};
+    if (timeout == Duration(0)) return {};
     std::this_thread::sleep_for(pause);
     pause = std::min<Duration>(pause * 2, std::chrono::milliseconds(2));
   } while (clock.now() < until);

@@ -10,7 +10,7 @@
 #include <span>
 #include <string>
 
-#include "afterimage/platform/clock.h"
+#include "foundation/platform/clock.h"
 
 namespace afterimage::fire {
 
@@ -41,10 +41,10 @@ class Child {
   /// Whether it has ended; wait() tells at once how.
   bool ended();
   /// Waits for it; kills it after `patience`.
-  ChildEnd wait(Duration patience);
+  ChildEnd wait(Duration timeout);
 
  private:
-  ChildEnd reap(Duration patience);
+  ChildEnd reap(Duration timeout);
   pid_t pid_;
   bool reaped_ = false;
   ChildEnd end_;

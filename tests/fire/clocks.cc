@@ -4,9 +4,9 @@
 // are another's, or were erased.
 #include <fmt/format.h>
 
-#include "afterimage/memory/host_tier.h"
-#include "afterimage/semantic/testing/archive_machine.h"
+#include "caches/answers/testing/archive_machine.h"
 #include "fire/fire.h"
+#include "storage/memory/host_tier.h"
 
 namespace afterimage::fire {
 namespace {
@@ -26,13 +26,13 @@ class MixedUpTier final : public Tier {
     return kept_.put(key, meta, bytes);
   }
   Result<std::optional<TierEntry>> get(const TierKey& key, MemoryBudget& room) override {
-    const bool honest = !mixed_up_ || (only_unknown_ && kept_.may_hold(key));
+    const bool honest = !mixed_up_ || (only_unknown_ && kept_.may_contain(key));
     return kept_.get(honest ? key : *mixed_up_, room);
   }
   Result<void> erase(const TierKey& key) override { return kept_.erase(key); }
   Result<void> flush() override { return kept_.flush(); }
-  [[nodiscard]] bool may_hold(const TierKey& key) const override {
-    return mixed_up_.has_value() || kept_.may_hold(key);
+  [[nodiscard]] bool may_contain(const TierKey& key) const override {
+    return mixed_up_.has_value() || kept_.may_contain(key);
   }
   [[nodiscard]] TierStats stats() const override { return kept_.stats(); }
 

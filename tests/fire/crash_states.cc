@@ -7,10 +7,10 @@
 #include <array>
 #include <cstring>
 
-#include "afterimage/disk/segment_format.h"
-#include "afterimage/platform/fault_points.h"
-#include "afterimage/testing/log_story.h"
 #include "fire/fire.h"
+#include "foundation/platform/fault_points.h"
+#include "storage/disk/segment_format.h"
+#include "testing/log_story.h"
 
 namespace afterimage::fire {
 
@@ -280,14 +280,14 @@ Tally run_lost(const FireRun& run) {
     }
     run.tell(state + 1, states);
   }
-  UnburiedStory unburied;
+  UnburiedStory unscrubbed;
   ++tally.injected;
   ++tally.detected;
   ++tally.answers;
-  const bool came_back = unburied.comes_back();
+  const bool came_back = unscrubbed.comes_back();
   tally.wrong += came_back ? 1 : 0;
   tally.expect(!came_back, "a version that was replaced comes back when its successor is evicted");
-  tally.expect(unburied.set_up(), "the story of a record that is not buried goes another way");
+  tally.expect(unscrubbed.set_up(), "the story of a record that is not buried goes another way");
   RemovedStory removed;
   for (std::uint64_t n = 1; n <= 6; ++n) {
     for (std::uint64_t seed = 0; seed < 8; ++seed) {

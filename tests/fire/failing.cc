@@ -2,8 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 // Every operation of the disk fails once, the first, the second, … until the work runs through; and
 // from each on all of them.
-#include "afterimage/testing/log_story.h"
 #include "fire/fire.h"
+#include "testing/log_story.h"
 
 namespace afterimage::fire {
 

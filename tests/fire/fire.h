@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "afterimage/platform/clock.h"
-#include "afterimage/platform/random.h"
-#include "afterimage/testing/tier_oracle.h"
+#include "foundation/platform/clock.h"
+#include "foundation/platform/random.h"
+#include "testing/tier_oracle.h"
 
 /// Everything is tried under faults, and what came of it is counted: one row a kind of fault.
 namespace afterimage::fire {

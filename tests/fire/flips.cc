@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 // Bits that changed where they lay: on a disk, each alone and several together, and in memory.
-#include "afterimage/memory/host_tier.h"
-#include "afterimage/semantic/answer_erasures.h"
+#include "caches/invalidation/invalidations.h"
 #include "fire/golden_segment.h"
+#include "storage/memory/host_tier.h"
 
 namespace afterimage::fire {
 namespace {
@@ -135,13 +135,13 @@ void flip_in_memory(const FireRun& run, Tally& tally) {
 /// The list of what has been erased: a damaged one must not be believed.
 void flip_in_erasures(const FireRun& run, Tally& tally) {
   Rng rng(run.seed + 3);
-  AnswerErasures list(random_secret().value());
+  InvalidationList list(random_secret().value());
   for (int i = 0; i < 5; ++i) static_cast<void>(list.add({.tag = "tag" + std::to_string(i)}));
   std::vector<std::byte> bytes = list.to_bytes();
   for (std::uint64_t bit = 0; bit < 8 * bytes.size(); bit += run.of(1, 7)) {
     flip(bytes, bit);
     ++tally.injected;
-    const bool believed = AnswerErasures::from_bytes(bytes).has_value();
+    const bool believed = InvalidationList::from_bytes(bytes).has_value();
     tally.detected += believed ? 0 : 1;
     tally.note(believed ? Finding::kWrongBytes : Finding::kFine,
                "bit " + std::to_string(bit) + " of the list of erasures");

@@ -4,10 +4,10 @@
 // good checksum all the same.
 #include <cstring>
 
-#include "afterimage/memory/checksum.h"
-#include "afterimage/testing/forgeries.h"
 #include "fire/forged_remote.h"
 #include "fire/golden_segment.h"
+#include "storage/memory/checksum.h"
+#include "testing/forgeries.h"
 
 namespace afterimage::fire {
 
@@ -207,7 +207,7 @@ Tally run_forged(const FireRun& run) {
     run.tell(n + 1, run.of(20, 1));
   }
   forge_remote(tally);
-  forge_sealed(tally);
+  forge_encrypted(tally);
   return tally;
 }
 

@@ -6,10 +6,10 @@
 
 #include <cstring>
 
-#include "afterimage/memory/checksum.h"
-#include "afterimage/remote/manifest.h"
-#include "afterimage/remote/remote_tier.h"
-#include "afterimage/remote/testing/scripted_server.h"
+#include "storage/memory/checksum.h"
+#include "storage/redis/testing/scripted_server.h"
+#include "storage/remote/manifest.h"
+#include "storage/remote/remote_tier.h"
 
 namespace afterimage::fire {
 
@@ -125,7 +125,7 @@ struct RemoteParty {
                     .breaker = {.failures = 1, .rest = 1ms, .few = 0ms, .some = 0ms}},
         .chunk = kChunk,
         .largest = kLargest,
-        .flush_patience = 20s,
+        .flush_timeout = 20s,
         .senders = 1,
         .known_absent = 0ms};
     tier = RemoteTier::open(std::move(options), memory, clock).value();
@@ -268,13 +268,13 @@ class RemoteForger {
     says("DEL", "+OK\r\n", "an erasing that was not done is acknowledged",
          [](RemoteParty& party) { return !party.tier->erase(tier_key(1)); });
     says("EXISTS", "$1\r\n1\r\n", "something else is taken for a yes", [](RemoteParty& party) {
-      party.tier->find_out(std::array{tier_key(1)});
+      party.tier->probe(std::array{tier_key(1)});
       return !party.tier->holds(tier_key(1));
     });
     // What comes twice is not the next answer.
     says("EXISTS", ":1\r\n:1\r\n", "an answer is taken for the next one's", [](RemoteParty& party) {
-      party.tier->find_out(std::array{tier_key(1)});
-      party.tier->find_out(std::array{tier_key(2)});
+      party.tier->probe(std::array{tier_key(1)});
+      party.tier->probe(std::array{tier_key(2)});
       return party.tier->holds(tier_key(1)) && !party.tier->holds(tier_key(2));
     });
   }

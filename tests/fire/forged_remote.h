@@ -8,6 +8,6 @@ namespace afterimage::fire {
 
 /// Parts of the row `forged`: of servers' answers, and of what is sealed.
 void forge_remote(Tally& tally);
-void forge_sealed(Tally& tally);
+void forge_encrypted(Tally& tally);
 
 }  // namespace afterimage::fire

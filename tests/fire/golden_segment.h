@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "afterimage/disk/segments.h"
-#include "afterimage/testing/log_story.h"
 #include "fire/fire.h"
+#include "storage/disk/segments.h"
+#include "testing/log_story.h"
 
 namespace afterimage::fire {
 

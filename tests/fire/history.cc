@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 // Many threads on one tier, and of every read whether any order of what happened explains it.
-#include "afterimage/disk/disk_tier.h"
-#include "afterimage/memory/host_tier.h"
 #include "fire/child.h"
 #include "fire/fire.h"
 #include "fire/tier_history.h"
+#include "storage/disk/disk_tier.h"
+#include "storage/memory/host_tier.h"
 
 namespace afterimage::fire {
 
@@ -26,7 +26,7 @@ Tally run_history(const FireRun& run) {
   const DiskTierOptions options{.log = {.capacity = 64_MiB,
                                         .segment_bytes = 8_MiB,
                                         .batch_bytes = 256_KiB,
-                                        .read_patience = std::chrono::seconds(20)}};
+                                        .read_timeout = std::chrono::seconds(20)}};
   const auto tier = DiskTier::open(folder.path(), options, memory, run.clock);
   if (!tier) {
     tally.miss("it does not open: " + to_string(tier.error()));

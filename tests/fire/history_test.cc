@@ -6,8 +6,8 @@
 #include <functional>
 #include <map>
 
-#include "afterimage/memory/host_tier.h"
 #include "fire/tier_history.h"
+#include "storage/memory/host_tier.h"
 
 namespace afterimage::fire {
 namespace {
@@ -55,7 +55,9 @@ class LyingTier final : public Tier {
     return kept_.erase(key);
   }
   Result<void> flush() override { return {}; }
-  [[nodiscard]] bool may_hold(const TierKey& key) const override { return kept_.may_hold(key); }
+  [[nodiscard]] bool may_contain(const TierKey& key) const override {
+    return kept_.may_contain(key);
+  }
   [[nodiscard]] TierStats stats() const override { return kept_.stats(); }
 
  private:

@@ -8,13 +8,13 @@
 #include <list>
 #include <thread>
 
-#include "afterimage/platform/fault_points.h"
-#include "afterimage/remote/manifest.h"
-#include "afterimage/remote/remote_turns.h"
-#include "afterimage/remote/testing/redis_servers.h"
-#include "afterimage/remote/testing/scripted_server.h"
 #include "fire/child.h"
 #include "fire/fire.h"
+#include "foundation/platform/fault_points.h"
+#include "storage/redis/testing/redis_servers.h"
+#include "storage/redis/testing/scripted_server.h"
+#include "storage/remote/manifest.h"
+#include "storage/remote/redis_leases.h"
 
 namespace afterimage::fire {
 
@@ -23,7 +23,7 @@ using testing::Said;
 using testing::ScriptedServer;
 using testing::tier_bytes;
 using testing::tier_key;
-using Whose = SharedTurns::Whose;
+using LeaseStatus = LeaseService::LeaseStatus;
 
 namespace {
 
@@ -43,7 +43,7 @@ RemoteTierOptions options_for(const RemoteAddress& server) {
 struct Party {
   explicit Party(const RemoteAddress& server, Duration lease = kLease)
       : tier(RemoteTier::open(options_for(server), memory, clock).value()),
-        turns(*tier, {.lease = lease, .patience = 20s}) {}
+        turns(*tier, {.lease = lease, .timeout = 20s}) {}
   bool put(std::uint64_t n, std::size_t size) const {
     return tier->put(tier_key(n), {}, tier_bytes(n, size)).has_value();
   }
@@ -54,12 +54,13 @@ struct Party {
     return std::ranges::equal((*found)->bytes, tier_bytes(n, size));
   }
   /// Ours before so long; how long that took.
-  std::optional<std::pair<SharedTurns::Claim, Duration>> comes_to(std::uint64_t n,
-                                                                  Duration patience) {
+  std::optional<std::pair<LeaseService::Claim, Duration>> comes_to(std::uint64_t n,
+                                                                   Duration timeout) {
     const Duration began = clock.now();
-    while (clock.now() - began < patience) {
+    while (clock.now() - began < timeout) {
       auto claim = turns.claim(tier_key(n));
-      if (claim.whose == Whose::kOurs) return std::pair{std::move(claim), clock.now() - began};
+      if (claim.whose == LeaseStatus::kOurs)
+        return std::pair{std::move(claim), clock.now() - began};
       std::this_thread::sleep_for(2ms);
     }
     return std::nullopt;
@@ -68,7 +69,7 @@ struct Party {
   MemoryBudget memory{64_MiB};
   SystemClock clock;
   std::unique_ptr<RemoteTier> tier;
-  RemoteTurns turns;
+  RedisLeases turns;
 };
 
 /// Of one item, in memory that all processes have.
@@ -82,9 +83,9 @@ struct Item {
 };
 
 /// Two parties in one process, and a server that says who holds what.
-class TurnStories {
+class LeaseStories {
  public:
-  TurnStories(const FireRun& run, Tally& tally) : run_(run), tally_(tally) {}
+  LeaseStories(const FireRun& run, Tally& tally) : run_(run), tally_(tally) {}
 
   /// Of many who ask at once, one has it, also beyond its first time, and until what it put is
   /// there.
@@ -93,8 +94,8 @@ class TurnStories {
     Party other(server_.address());
     for (std::uint64_t n = 0; n < run_.of(30, 6); ++n) {
       auto mine = one.turns.claim(tier_key(n));
-      count(mine.whose == Whose::kOurs, "a turn that nobody has is not given");
-      count(other.turns.claim(tier_key(n)).whose == Whose::kTheirs, "two have one turn");
+      count(mine.whose == LeaseStatus::kOurs, "a turn that nobody has is not given");
+      count(other.turns.claim(tier_key(n)).whose == LeaseStatus::kTheirs, "two have one turn");
       static_cast<void>(one.put(n, 2'500'000));
       mine.turn.reset();
       const auto theirs = other.comes_to(n, 10s);
@@ -109,7 +110,7 @@ class TurnStories {
     const Duration until = run_.clock.now() + 3 * kLease;
     bool kept = true;
     while (kept && run_.clock.now() < until) {
-      kept = other.turns.claim(tier_key(100)).whose == Whose::kTheirs;
+      kept = other.turns.claim(tier_key(100)).whose == LeaseStatus::kTheirs;
       std::this_thread::sleep_for(10ms);
     }
     count(kept && one.turns.stats().expired == 0, "who works for longer than a turn loses it");
@@ -123,7 +124,7 @@ class TurnStories {
     auto mine = one.turns.claim(tier_key(n));
     FaultSite* const compared = FaultSite::find("turn.compared");
     const std::uint64_t before = compared->passes();
-    SharedTurns::Claim theirs;
+    LeaseService::Claim theirs;
     const auto take_over = [&] {
       server_.ask({"DEL", turn_name(tier_key(n))});
       theirs = other.turns.claim(tier_key(n));
@@ -139,7 +140,7 @@ class TurnStories {
       take_over();
       mine.turn.reset();
     }
-    count(theirs.whose == Whose::kOurs, "a turn that is over is not given");
+    count(theirs.whose == LeaseStatus::kOurs, "a turn that is over is not given");
     const auto left = server_.ask({"GET", turn_name(tier_key(n))});
     count(left.kind == RespKind::kBulk, "who was late took another's turn away");
     if (!between) count(one.turns.stats().expired == 1, "nobody is told that a turn is over");
@@ -172,7 +173,7 @@ class TurnStories {
         return {words[0] == "SET" && words[1].starts_with("afi1:t:") ? answer : honest};
       });
       Party party(server.address());
-      count(party.turns.claim(tier_key(1)).whose == Whose::kUnknown,
+      count(party.turns.claim(tier_key(1)).whose == LeaseStatus::kUnknown,
             "something else is taken for an answer about a turn");
     }
     // The name changed between look and word: nothing was done, and that is told.
@@ -223,7 +224,7 @@ class TurnStories {
           break;
         }
         auto claim = party.turns.claim(tier_key(n));
-        if (claim.whose != Whose::kOurs) {
+        if (claim.whose != LeaseStatus::kOurs) {
           std::this_thread::sleep_for(2ms);
           continue;
         }
@@ -316,7 +317,7 @@ Tally run_leases(const FireRun& run) {
     tally.notes.emplace_back("left out: there is no redis-server");
     return tally;
   }
-  TurnStories stories(run, tally);
+  LeaseStories stories(run, tally);
   stories.processes();  // first: this process has no threads yet
   stories.one_at_a_time();
   stories.who_works_keeps_it();

@@ -11,12 +11,12 @@
 #include <fstream>
 #include <new>
 
-#include "afterimage/disk/disk_tier.h"
-#include "afterimage/disk/testing/small_log.h"
-#include "afterimage/memory/host_tier.h"
-#include "afterimage/testing/log_story.h"
 #include "fire/child.h"
 #include "fire/fire.h"
+#include "storage/disk/disk_tier.h"
+#include "storage/disk/testing/small_log.h"
+#include "storage/memory/host_tier.h"
+#include "testing/log_story.h"
 
 namespace afterimage::fire {
 
@@ -56,8 +56,8 @@ int live_on_a_small_disk(const FireRun& run, const std::string& at, FullCounts& 
   const DiskTierOptions options{.log = {.capacity = 256_MiB,
                                         .segment_bytes = 4_MiB,
                                         .batch_bytes = 256_KiB,
-                                        .read_patience = std::chrono::seconds(20),
-                                        .append_patience = std::chrono::seconds(20)}};
+                                        .read_timeout = std::chrono::seconds(20),
+                                        .append_timeout = std::chrono::seconds(20)}};
   auto tier = DiskTier::open(at + "/tier", options, memory, clock);
   if (!tier) return 3;
   Rng rng(run.seed);
@@ -174,9 +174,9 @@ Tally run_hung(const FireRun& run) {
     MemoryBudget memory(4_MiB);
     ManualClock clock;
     SegmentLogOptions log = testing::small_log(1_MiB);
-    log.read_patience = kRead;
-    log.append_patience = kAppend;
-    log.write_patience = kWrite;
+    log.read_timeout = kRead;
+    log.append_timeout = kAppend;
+    log.write_timeout = kWrite;
     const auto tier =
         DiskTier::open(std::make_unique<FakeBlockFolder>(disk), {.log = log}, memory, clock)
             .value();

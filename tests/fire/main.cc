@@ -15,9 +15,9 @@
 #include <utility>
 #include <vector>
 
-#include "afterimage/platform/fault_points.h"
-#include "afterimage/platform/terminal.h"
 #include "fire/matrix.h"
+#include "foundation/platform/fault_points.h"
+#include "foundation/platform/terminal.h"
 
 namespace afterimage::fire {
 namespace {

@@ -2,8 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 // kill -9 at every named place of the code, at its first, second, … passing; and while what it left
 // is being recovered. A place that nobody comes by fails the run.
-#include "afterimage/platform/fault_points.h"
 #include "fire/tier_life.h"
+#include "foundation/platform/fault_points.h"
 
 namespace afterimage::fire {
 namespace {

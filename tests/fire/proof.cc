@@ -9,10 +9,10 @@
 #include <list>
 #include <thread>
 
-#include "afterimage/platform/fault_points.h"
-#include "afterimage/platform/terminal.h"
 #include "fire/child.h"
 #include "fire/matrix.h"
+#include "foundation/platform/fault_points.h"
+#include "foundation/platform/terminal.h"
 
 namespace afterimage::fire {
 namespace {

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "afterimage/check.h"
-#include "afterimage/platform/clock.h"
+#include "foundation/platform/clock.h"
 
 namespace afterimage::fire {
 namespace {
@@ -35,7 +35,7 @@ sockaddr_in loopback(std::uint16_t port) {
 }
 
 /// One direction of one connection.
-struct Way {
+struct ServeContext {
   int from = -1;
   int to = -1;
   bool to_client = false;
@@ -47,7 +47,7 @@ struct Way {
 };
 
 struct Connection {
-  std::array<Way, 2> ways;
+  std::array<ServeContext, 2> ways;
   bool over = false;
 };
 
@@ -68,8 +68,8 @@ struct TcpProxy::State {
 
   void run();
   void accept_one();
-  void take(Way& way);
-  void give(Way& way, bool& over);
+  void take(ServeContext& way);
+  void give(ServeContext& way, bool& over);
   void close_all(bool reset);
 };
 
@@ -93,7 +93,7 @@ void TcpProxy::State::accept_one() {
   connections.push_back(std::move(connection));
 }
 
-void TcpProxy::State::take(Way& way) {
+void TcpProxy::State::take(ServeContext& way) {
   std::vector<char> bytes(kPacket);
   const ssize_t n = ::recv(way.from, bytes.data(), bytes.size(), MSG_DONTWAIT);
   if (n <= 0) {
@@ -122,7 +122,7 @@ void TcpProxy::State::take(Way& way) {
   way.held.emplace_back(due, std::move(bytes));
 }
 
-void TcpProxy::State::give(Way& way, bool& over) {
+void TcpProxy::State::give(ServeContext& way, bool& over) {
   const Mood now = mood;
   const Duration time = clock.now();
   while (!way.held.empty() && way.held.front().first <= time) {
@@ -181,7 +181,7 @@ void TcpProxy::State::run() {
   while (!stopping) {
     std::vector<pollfd> waits{{.fd = listener, .events = POLLIN, .revents = 0}};
     for (Connection& connection : connections) {
-      for (Way& way : connection.ways) {
+      for (ServeContext& way : connection.ways) {
         const bool wants = !way.ended && way.bytes < kMostHeld;
         waits.push_back({.fd = wants ? way.from : -1, .events = POLLIN, .revents = 0});
       }
@@ -189,7 +189,7 @@ void TcpProxy::State::run() {
     ::poll(waits.data(), waits.size(), 2);
     std::size_t at = 1;
     for (Connection& connection : connections) {
-      for (Way& way : connection.ways) {
+      for (ServeContext& way : connection.ways) {
         if (waits[at++].revents != 0) take(way);
         give(way, connection.over);
       }

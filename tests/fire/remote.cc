@@ -7,11 +7,11 @@
 #include <thread>
 
 #include "afterimage/digest.h"
-#include "afterimage/remote/manifest.h"
-#include "afterimage/remote/remote_tier.h"
-#include "afterimage/remote/testing/redis_servers.h"
 #include "fire/matrix.h"
 #include "fire/proxy.h"
+#include "storage/redis/testing/redis_servers.h"
+#include "storage/remote/manifest.h"
+#include "storage/remote/remote_tier.h"
 
 namespace afterimage::fire {
 
@@ -57,8 +57,8 @@ class RemoteLoad {
     return hit;
   }
   /// Until one is put and found, at most so long.
-  bool serves(std::uint64_t n, Duration patience, const std::string& where) {
-    const Duration end = run_.clock.now() + patience;
+  bool serves(std::uint64_t n, Duration timeout, const std::string& where) {
+    const Duration end = run_.clock.now() + timeout;
     do {
       if (put(n) && flush() && get(n, where)) return true;
       std::this_thread::sleep_for(20ms);
@@ -81,7 +81,7 @@ RemoteTierOptions options_for(std::vector<RemoteAddress> seeds) {
   RemoteTierOptions options = testing::patient_options(std::move(seeds));
   options.servers.connect_timeout = 200ms;
   options.servers.timeout = 250ms;
-  options.flush_patience = 2s;
+  options.flush_timeout = 2s;
   options.known_absent = 10ms;
   return options;
 }

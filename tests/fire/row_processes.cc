@@ -11,9 +11,9 @@
 #include <ranges>
 #include <thread>
 
-#include "afterimage/platform/terminal.h"
 #include "fire/child.h"
 #include "fire/matrix.h"
+#include "foundation/platform/terminal.h"
 
 namespace afterimage::fire {
 namespace {

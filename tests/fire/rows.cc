@@ -13,7 +13,7 @@ std::span<const Row> rows() {
       {"lost",
        "power failures that lose, tear and reorder what was not synced",
        run_lost,
-       {"commit.", "bury.", "segment.name", "seal.", "evict.", "removal."}},
+       {"commit.", "scrub.", "segment.name", "seal.", "evict.", "removal."}},
       {"stale",
        "segments over what older ones left, and files that are another's",
        run_stale,

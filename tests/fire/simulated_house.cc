@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
-#include "afterimage/disk/segment_format.h"
-#include "afterimage/disk/testing/small_log.h"
-#include "afterimage/semantic/testing/questions.h"
+#include "caches/answers/testing/questions.h"
+#include "storage/disk/segment_format.h"
+#include "storage/disk/testing/small_log.h"
 
 namespace afterimage::fire {
 
@@ -76,7 +76,7 @@ bool SimulatedHouse::start() {
   stats_ = {};
   did("recovered", 0, tier_->stats().entries.value());
   for (std::size_t n = 0; trace_ && n < kKeys; ++n) {
-    if (tier_->may_hold(oracle_.key(n))) fmt::print("        there is               {:>3}\n", n);
+    if (tier_->may_contain(oracle_.key(n))) fmt::print("        there is               {:>3}\n", n);
   }
   notice();
   host_ = std::make_unique<HostTier>(host_room_);
@@ -168,8 +168,8 @@ void SimulatedHouse::notice() {
   }
   if (now.lost != stats_.lost || now.evicted != stats_.evicted || now.damaged != stats_.damaged ||
       tier_->log().recovery().dropped_segments > 0) {
-    oracle_.some_left([&](const TierKey& key) { return tier_->may_hold(key); },
-                      [&](const TierKey& key) { return tier_->awaits(key); });
+    oracle_.some_left([&](const TierKey& key) { return tier_->may_contain(key); },
+                      [&](const TierKey& key) { return tier_->is_pending(key); });
   }
   stats_ = now;
 }
@@ -194,7 +194,7 @@ void SimulatedHouse::look(std::size_t n, bool must_be_there) {
     found = tier_->get(oracle_.key(n), room_);
     notice();
     // What is about to be replaced below must not stay above.
-    if (found && *found && !tier_->awaits(oracle_.key(n))) {
+    if (found && *found && !tier_->is_pending(oracle_.key(n))) {
       static_cast<void>(host_->put(oracle_.key(n), (*found)->meta, (*found)->bytes));
     }
   }
@@ -205,7 +205,7 @@ void SimulatedHouse::look(std::size_t n, bool must_be_there) {
     return;
   }
   // Read above; below, what was before it is found until it is written, or if it never is.
-  if (tier_->awaits(oracle_.key(n)) || keys_[n].newest == 0) keys_[n].seen = 0;
+  if (tier_->is_pending(oracle_.key(n)) || keys_[n].newest == 0) keys_[n].seen = 0;
   const std::uint32_t seen_before = keys_[n].seen;
   const Finding finding = oracle_.judge(n, entry, must_be_there);
   did("get", n, entry ? keys_[n].seen.load() : 0);
@@ -231,7 +231,7 @@ bool SimulatedHouse::flush() {
 }
 
 void SimulatedHouse::answer(std::size_t n) {
-  Asked& asked = asked_[n];
+  BackendRequest& asked = asked_[n];
   const std::uint32_t version = ++asked.given;
   const Duration ttl = rng_.chance(0.3) ? Duration(1min) : Duration(24h * 36'500);
   did("answer", n, version);
@@ -254,7 +254,7 @@ void SimulatedHouse::ask(std::size_t n) {
   did("ask", n, found ? found->text.size() : 0);
   if (!found) return;
   ++tally_.answers;
-  Asked& asked = asked_[n];
+  BackendRequest& asked = asked_[n];
   for (std::uint32_t version = asked.given; version > 0; --version) {
     if (found->text != answer_text(n, version)) continue;
     auto& [over, wall_over] = asked.over[version - 1];
@@ -362,7 +362,7 @@ void SimulatedHouse::liveness() {
   if (!flush()) return say("no flush without faults");
   clock_.advance(6s);
   for (std::size_t n = 0; n < kKeys; ++n) {
-    if (tier_->may_hold(oracle_.key(n))) ++hits;
+    if (tier_->may_contain(oracle_.key(n))) ++hits;
     // From the disk: only a read shows that reads are well again.
     static_cast<void>(host_->erase(oracle_.key(n)));
     look(n, true);
@@ -372,7 +372,8 @@ void SimulatedHouse::liveness() {
   }
   erase(0);
   look(0, false);
-  if (!tier_->stats().trouble.empty()) say("still in trouble: " + tier_->stats().trouble);
+  if (!tier_->stats().degraded_reason.empty())
+    say("still in trouble: " + tier_->stats().degraded_reason);
   check_accounts();
   did("hits", 0, hits);
 }

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "afterimage/disk/disk_tier.h"
-#include "afterimage/memory/host_tier.h"
-#include "afterimage/semantic/answer_archive.h"
-#include "afterimage/testing/fake_block_folder.h"
+#include "caches/answers/answer_archive.h"
 #include "fire/fire.h"
+#include "storage/disk/disk_tier.h"
+#include "storage/memory/host_tier.h"
+#include "testing/fake_block_folder.h"
 
 namespace afterimage::fire {
 
@@ -91,12 +91,12 @@ class SimulatedHouse {
   SegmentLogStats stats_;
   std::uint64_t flips_ = 0;  // of bits on the disk
 
-  struct Asked {
+  struct BackendRequest {
     std::uint32_t given = 0;                          // versions of the answer
     std::uint32_t gone = 0;                           // erased up to this one
     std::vector<std::pair<Duration, WallTime>> over;  // of each, by both clocks
   };
-  std::array<Asked, kQuestions> asked_;
+  std::array<BackendRequest, kQuestions> asked_;
   std::uint64_t digest_ = 0xCBF29CE484222325U;
   std::uint64_t faults_ = 0;
 };

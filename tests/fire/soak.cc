@@ -18,11 +18,11 @@
 #include <thread>
 #include <vector>
 
-#include "afterimage/disk/disk_tier.h"
-#include "afterimage/memory/host_tier.h"
-#include "afterimage/platform/heap.h"
 #include "fire/child.h"
 #include "fire/matrix.h"
+#include "foundation/platform/heap.h"
+#include "storage/disk/disk_tier.h"
+#include "storage/memory/host_tier.h"
 
 namespace afterimage::fire {
 namespace {
@@ -80,7 +80,7 @@ class LongLife {
                                           .segment_bytes = 8_MiB,
                                           .batch_bytes = 256_KiB,
                                           .idle_bytes = 1_MiB,
-                                          .read_patience = std::chrono::seconds(20)}};
+                                          .read_timeout = std::chrono::seconds(20)}};
     auto opened = DiskTier::open(folder_.path(), options, memory_, run_.clock);
     if (!opened) return false;
     tier_ = *std::move(opened);

@@ -9,10 +9,10 @@
 #include <thread>
 #include <vector>
 
-#include "afterimage/memory/budget.h"
-#include "afterimage/memory/tier.h"
-#include "afterimage/platform/mutex.h"
 #include "fire/fire.h"
+#include "foundation/platform/mutex.h"
+#include "storage/memory/budget.h"
+#include "storage/memory/tier.h"
 
 namespace afterimage::fire {
 

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "fire/tier_life.h"
 
-#include "afterimage/disk/store_secret.h"
+#include "storage/disk/store_secret.h"
 
 namespace afterimage::fire {
 
@@ -27,9 +27,9 @@ DiskTierOptions TierLife::options() const {
                   .batches = 4,
                   .commit_bytes = 1_MiB,
                   .idle_bytes = 4_MiB,
-                  .read_patience = std::chrono::seconds(20),
-                  .append_patience = hurried_ ? Duration(std::chrono::milliseconds(10))
-                                              : std::chrono::seconds(20)},
+                  .read_timeout = std::chrono::seconds(20),
+                  .append_timeout = hurried_ ? Duration(std::chrono::milliseconds(10))
+                                             : std::chrono::seconds(20)},
           .backend = backend_};
 }
 
@@ -48,8 +48,8 @@ int TierLife::live(Rng rng, std::uint64_t steps) {
     const SegmentLogStats stats = (*tier)->log().stats();
     if (stats.lost != std::exchange(lost, stats.lost)) oracle.lost_on_the_way();
     if (stats.evicted != std::exchange(evicted, stats.evicted)) {
-      oracle.some_left([&](const TierKey& key) { return (*tier)->may_hold(key); },
-                       [&](const TierKey& key) { return (*tier)->awaits(key); });
+      oracle.some_left([&](const TierKey& key) { return (*tier)->may_contain(key); },
+                       [&](const TierKey& key) { return (*tier)->is_pending(key); });
     }
   };
   for (std::uint64_t step = 0; step < steps; ++step, ++known().operations) {

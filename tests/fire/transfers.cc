@@ -3,11 +3,11 @@
 // Transfers that go to another place, or only part of the way.
 #include <cerrno>
 
-#include "afterimage/disk/disk_tier.h"
-#include "afterimage/platform/fault_points.h"
-#include "afterimage/testing/log_story.h"
 #include "fire/child.h"
 #include "fire/fire.h"
+#include "foundation/platform/fault_points.h"
+#include "storage/disk/disk_tier.h"
+#include "testing/log_story.h"
 
 namespace afterimage::fire {
 
@@ -82,8 +82,8 @@ DiskTierOptions options(DiskBackend backend) {
   return {.log = {.capacity = 128_MiB,
                   .segment_bytes = 4_MiB,
                   .batch_bytes = 256_KiB,
-                  .read_patience = std::chrono::seconds(20),
-                  .append_patience = std::chrono::seconds(20)},
+                  .read_timeout = std::chrono::seconds(20),
+                  .append_timeout = std::chrono::seconds(20)},
           .backend = backend};
 }
 

@@ -13,7 +13,7 @@ import browser
 from gateway_under_test import PROGRAM, SOURCE, Gateway, traffic
 
 SHOTS = pathlib.Path(os.environ.get("AFTERIMAGE_SCREENSHOTS") or tempfile.mkdtemp(prefix="afterimage-screenshots-"))
-PAGE = (SOURCE / "src/gateway/dashboard.html").read_text()
+PAGE = (SOURCE / "src/gateway/admin/admin/admin/dashboard.html").read_text()
 ENTER, ESCAPE, TAB, RIGHT = "\ue007", "\ue00c", "\ue004", "\ue014"
 
 
@@ -108,8 +108,8 @@ class Page(unittest.TestCase):
         for tier in tiers:
             said = w.text(f"[data-tier={tier['tier']}]")
             self.assertIn(f"{tier['entries']} entr", said)
-            self.assertEqual("does less" in said, bool(tier["trouble"]), said)
-            self.assertIn(tier["trouble"], said)
+            self.assertEqual("does less" in said, bool(tier["degraded_reason"]), said)
+            self.assertIn(tier["degraded_reason"], said)
 
     def test_explains_a_hit_step_by_step(self):
         w = self.window
@@ -179,12 +179,12 @@ class Page(unittest.TestCase):
         w.press(ESCAPE)
         self.assertFalse(self.opened(), "Esc closes")
         self.assertEqual(w.run("return document.activeElement.dataset.decision"), chosen, "and the focus is where it was")
-        outline = "const e = document.activeElement; const s = getComputedStyle(e.closest('tr') ?? e); return [s.outlineStyle, parseFloat(s.outlineWidth) >= 2]"
-        self.assertEqual(w.run(outline), ["solid", True], "the focus is seen")
+        metadata = "const e = document.activeElement; const s = getComputedStyle(e.closest('tr') ?? e); return [s.outlineStyle, parseFloat(s.outlineWidth) >= 2]"
+        self.assertEqual(w.run(metadata), ["solid", True], "the focus is seen")
         w.run("document.getElementById('tab-decisions').focus()")
         w.press(RIGHT)
         self.assertEqual(w.run("return [document.activeElement.id, document.getElementById('entries').hidden]"), ["tab-entries", False])
-        self.assertEqual(w.run(outline), ["solid", True])
+        self.assertEqual(w.run(metadata), ["solid", True])
 
     def test_everything_that_is_pressed_or_filled_has_a_name(self):
         w = self.window

@@ -46,7 +46,7 @@ def timeless(given):
 
 
 class OpenAiTestCase(GatewayTestCase):
-    SETTINGS = {"answers": {"verify_share": 0, "tool_calls": True, "cut_off": True}, "limits": {"threads": 2}}
+    SETTINGS = {"answers": {"verify_sample_rate": 0, "tool_calls": True, "cache_truncated": True}, "limits": {"threads": 2}}
     MODEL = "mock-small"
 
     @classmethod
@@ -290,7 +290,7 @@ class PythonClient(OpenAiTestCase):
 
 
 class PythonClientWithKeys(OpenAiTestCase):
-    SETTINGS = {"tenancy": {"unknown_keys": "refuse"}, "answers": {"verify_share": 0},
+    SETTINGS = {"tenancy": {"unknown_keys": "refuse"}, "answers": {"verify_sample_rate": 0},
                 "tenants": [{"name": "acme", "key_env": ["ACME_KEY"], "requests_per_minute": 3}]}
 
     @classmethod

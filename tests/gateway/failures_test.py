@@ -259,7 +259,7 @@ class FoldersThatFail(unittest.TestCase):
             self.assertEqual([gateway.post(body).status for _ in range(2)], [200, 200])
 
     def settings(self, folder):
-        return {"memory": {"disk": str(folder), "disk_size": "64 MiB", "budget": "16 MiB"}, "answers": {"cut_off": True}}
+        return {"memory": {"disk": str(folder), "disk_size": "64 MiB", "budget": "16 MiB"}, "answers": {"cache_truncated": True}}
 
     def folder(self):
         made = tempfile.TemporaryDirectory(prefix="afterimage-disk-")

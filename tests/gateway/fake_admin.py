@@ -20,10 +20,10 @@ import threading
 import time
 import urllib.parse
 
-PAGE = pathlib.Path(__file__).resolve().parents[2] / "src/gateway/dashboard.html"
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "src/gateway/admin/admin/admin/dashboard.html"
 OUTCOMES = ("hit", "joined", "miss", "bypass", "refresh", "error")
 MODES = ("relaxed", "normal", "pressure", "critical", "emergency")
-RUNGS = ("text:exact", "text:canonical", "text:near", "likeness")
+RUNGS = ("text:exact", "text:canonical", "text:near", "similarity")
 BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 BUDGET = 4 << 30
 VERSION = "0.1.0"
@@ -98,7 +98,7 @@ class Gateway:
                 kind = step["verdict"] if step["verdict"] in ("served", "missed") else "matched_not_used"
                 self.rungs[step["rung"]][kind] += 1
             if ladder and not found:
-                self.rungs["likeness"]["missed" if random.random() < 0.9 else "matched_not_used"] += 1
+                self.rungs["similarity"]["missed" if random.random() < 0.9 else "matched_not_used"] += 1
             rung = ladder[-1]["rung"] if found else ""
             took = {"hit": random.lognormvariate(-0.9, 0.45) / 1000, "joined": cost * 0.6, "error": 0.02}.get(outcome, cost)
             saved = found["cost_s"] if found else cost if outcome == "joined" else 0
@@ -149,9 +149,9 @@ class Gateway:
     def tiers(self):
         n = len(self.entries)
         quiet = {"puts": n, "refused": 0, "damaged": 0, "failures": 0}
-        return [{"tier": "disk", "entries": 8 * n, "bytes": n * 6_100_000, "capacity": 16 << 30, "hits": n // 3, "misses": n, "trouble": "", **quiet},
+        return [{"tier": "disk", "entries": 8 * n, "bytes": n * 6_100_000, "capacity": 16 << 30, "hits": n // 3, "misses": n, "degraded_reason": "", **quiet},
                 {"tier": "remote", "entries": 5 * n, "bytes": 3 << 20, "capacity": 64 << 20, "hits": n // 5, "misses": n,
-                 "trouble": "10.0.0.6:6379 does not answer", **quiet}]
+                 "degraded_reason": "10.0.0.6:6379 does not answer", **quiet}]
 
     # What the admin port says.
 
@@ -280,10 +280,10 @@ class Gateway:
             family(f"afterimage_{what}_total", "counter", "Reuse.", ({}, 0))
         for what in ("hits", "misses", "puts", "refused", "damaged", "failures"):
             family(f"afterimage_tier_{what}_total", "counter", "Tiers.", ({"tier": "disk"}, 0), ({"tier": "remote"}, 0))
-        family("afterimage_tier_trouble", "gauge", "Tiers.", ({"tier": "disk"}, 0), ({"tier": "remote"}, 0))
+        family("afterimage_tier_degraded", "gauge", "Tiers.", ({"tier": "disk"}, 0), ({"tier": "remote"}, 0))
         for what in ("lost", "incomplete", "left_alone", "breaks", "redirected"):
             family(f"afterimage_remote_{what}_total", "counter", "Remote.", ({}, 0))
-        family("afterimage_remote_turns_total", "counter", "Turns.", *(({"whose": w}, 0) for w in ("ours", "theirs", "unknown", "expired")))
+        family("afterimage_lease_attempts_total", "counter", "Turns.", *(({"whose": w}, 0) for w in ("ours", "theirs", "unknown", "expired")))
         family("afterimage_answer_turns_total", "counter", "Turns.", *(({"by": b}, 0) for b in ("us", "others", "both", "unknown")))
         family("afterimage_archive_answers_total", "counter", "Archive.", *(({"outcome": o}, 0) for o in ("kept", "refused", "restored", "erased", "over", "failed")))
         family("afterimage_shared_answers_known", "gauge", "Shared.", ({}, 0))

@@ -50,7 +50,7 @@ def merged(*many):
 class GatewayProcess:
     """`afterimage serve`, until it is left."""
 
-    BASE = {"listen": {"port": 0}, "admin": {"port": 0}, "answers": {"verify_share": 0}, "limits": {"threads": 2}}
+    BASE = {"listen": {"port": 0}, "admin": {"port": 0}, "answers": {"verify_sample_rate": 0}, "limits": {"threads": 2}}
 
     def __init__(self, settings=None, wrapper=(), environment=None, **popen):
         if not PROGRAM:

@@ -24,8 +24,8 @@ port = 0
 port = 0
 token = "{token}"
 [answers]
-serve = "canonical"
-cut_off = true
+max_match = "canonical"
+cache_truncated = true
 [memory]
 disk = "{folder}/kept"
 disk_size = "64 MiB"

@@ -139,10 +139,10 @@ class Rules(unittest.TestCase):
 
 
 class Grafana(unittest.TestCase):
-    board = json.loads((DEPLOY / "grafana/afterimage.json").read_text())
+    join_or_start = json.loads((DEPLOY / "grafana/afterimage.json").read_text())
 
     def expressions(self):
-        return [target["expr"] for panel in self.board["panels"] for target in panel["targets"]]
+        return [target["expr"] for panel in self.join_or_start["panels"] for target in panel["targets"]]
 
     def test_panels_name_only_metrics_that_there_are(self):
         for expression in self.expressions():
@@ -161,13 +161,13 @@ class Grafana(unittest.TestCase):
 
     def test_panels_do_not_overlap(self):
         taken = set()
-        for panel in self.board["panels"]:
+        for panel in self.join_or_start["panels"]:
             p = panel["gridPos"]
             cells = {(x, y) for x in range(p["x"], p["x"] + p["w"]) for y in range(p["y"], p["y"] + p["h"])}
             self.assertFalse(cells & taken, panel["title"])
             self.assertLessEqual(p["x"] + p["w"], 24)
             taken |= cells
-        self.assertEqual(len({panel["id"] for panel in self.board["panels"]}), len(self.board["panels"]))
+        self.assertEqual(len({panel["id"] for panel in self.join_or_start["panels"]}), len(self.join_or_start["panels"]))
 
 
 class Deployment(unittest.TestCase):
@@ -185,7 +185,7 @@ class Deployment(unittest.TestCase):
             self.assertEqual(code, 0, said[-300:])
 
     def test_stopping_takes_longer_than_draining(self):
-        drain = int(re.search(r"Duration drain = std::chrono::seconds\((\d+)\)", (SOURCE / "src/access/settings.h").read_text())[1])
+        drain = int(re.search(r"Duration drain = std::chrono::seconds\((\d+)\)", (SOURCE / "src/gateway/config/settings.h").read_text())[1])
         self.assertGreater(int(re.search(r"TimeoutStopSec=(\d+)", self.UNIT)[1]), drain)
 
     def test_the_image_runs_as_nobody_in_particular(self):

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Prints the golden vectors of src/prefix/block_keys, computed from docs/formats/block-keys.md alone.
+"""Prints the golden vectors of src/caches/identity/block_keys, computed from docs/formats/block-keys.md alone.
 
 An independent second implementation: it shares no code with the C++ one. The numbers it prints stand
-in src/prefix/block_keys_test.cc; they may never change for a released version.
+in src/caches/identity/block_keys_test.cc; they may never change for a released version.
 """
 import hashlib
 import hmac

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Prints the golden vectors of src/disk/segment_format, computed from docs/formats/segment.md alone.
+"""Prints the golden vectors of src/storage/disk/segment_format, computed from docs/formats/segment.md alone.
 
 An independent second implementation, XXH3 included (after its specification, doc/xxhash_spec.md of xxHash):
-it shares no code with the C++ one. The bytes it prints stand in src/disk/segment_format_test.cc; they may
+it shares no code with the C++ one. The bytes it prints stand in src/storage/disk/segment_format_test.cc; they may
 never change for a released version.
 """
 import struct

@@ -4,7 +4,7 @@
 """Prints the golden vectors of src/identity and of KV origins, computed from docs/formats/keys.md alone.
 
 An independent second implementation: it shares no code with the C++ one. The numbers it prints stand
-in src/identity/keys_test.cc, content_test.cc, src/semantic/scope_test.cc and src/engine/kv_state_test.cc; they may
+in src/caches/identity/keys_test.cc, content_test.cc, src/caches/answers/scope_test.cc and src/runtime/engine_api/kv_state_test.cc; they may
 never change for a released version.
 """
 import hashlib

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Prints the golden vectors of src/prefix/vllm_block_keys, by docs/formats/block-keys.md alone.
+"""Prints the golden vectors of src/caches/scheduling/vllm_block_keys, by docs/formats/block-keys.md alone.
 
 Shares no code with the C++ one, nor with vLLM. Where Python has cbor2, the encoder that vLLM uses, it
 also checks that every message comes out the same from that; it is not needed.

@@ -11,11 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include "afterimage/identity/content.h"
-#include "afterimage/identity/keys.h"
-#include "afterimage/media/decode.h"
-#include "afterimage/media/probe.h"
-#include "afterimage/testing/media_files.h"
+#include "caches/identity/content.h"
+#include "caches/identity/keys.h"
+#include "foundation/media/decode.h"
+#include "foundation/media/probe.h"
+#include "testing/media_files.h"
 
 // Pictures that other systems took for one another, as real files: by their bytes (content digest)
 // and, where an engine only ever sees pixels, by what was decoded (decoded digest).

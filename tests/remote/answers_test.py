@@ -67,7 +67,7 @@ class Answers(unittest.TestCase):
                 self.assertEqual((reply.status, reply.json["entries"]), (200, 1), reply.text)
                 self.assertEqual(other.ask(question).cache, "MISS")
                 self.assertEqual(self.mock.count(question), 2)
-                self.assertEqual(other.metric("afterimage_shared_answers_learnt_total"), 1)
+                self.assertEqual(other.metric("afterimage_invalidations_applied_total"), 1)
 
     def test_one_answer_that_is_erased_is_gone_at_the_other(self):
         with redis_cluster.Servers() as servers:

@@ -67,7 +67,7 @@ class Sharing(unittest.TestCase):
                 second, said, _ = self.run_once("second", url=servers.url)
                 self.assertEqual(self.encoded(second), 0)
                 self.assertRegex(said, r"remote: found [1-9]")
-                self.assertEqual(second["remote"]["trouble"], "")
+                self.assertEqual(second["remote"]["degraded_reason"], "")
                 self.assertEqual([a["text"] for a in first["per_request"]], [b["text"] for b in second["per_request"]])
 
     def test_at_the_same_time_each_picture_is_encoded_by_one_of_them(self):
@@ -125,7 +125,7 @@ class Sharing(unittest.TestCase):
                 self.run_once("first", url=url, environment=password)
                 second, said, _ = self.run_once("second", url=url, environment=password)
                 self.assertEqual(self.encoded(second), 0, said)
-                self.assertEqual((second["remote"]["failures"], second["remote"]["trouble"]), (0, ""))
+                self.assertEqual((second["remote"]["failures"], second["remote"]["degraded_reason"]), (0, ""))
                 _, _, stderr = self.run_once("wrong", url=url, environment={"AFTERIMAGE_REMOTE_PASSWORD": "another"})
                 self.assertIn("does not let us in", stderr)
 
@@ -201,12 +201,12 @@ class Gateways(unittest.TestCase):
             self.ask(other, "What colour is it?")
             self.assertEqual(self.metric(other, "afterimage_encoder_loaded_total"), 1)
             self.assertGreaterEqual(self.metric(other, 'afterimage_tier_hits_total{tier="remote"}'), 1)
-            self.assertEqual(self.metric(other, 'afterimage_tier_trouble{tier="remote"}'), 0)
-            self.assertEqual(self.metric(one, 'afterimage_remote_turns_total{whose="ours"}'), 1)
+            self.assertEqual(self.metric(other, 'afterimage_tier_degraded{tier="remote"}'), 0)
+            self.assertEqual(self.metric(one, 'afterimage_lease_attempts_total{whose="ours"}'), 1)
             servers[0].kill()
             self.assertTrue(self.ask(other, "And now?"))
             self.ask(other, "And then?")
-            self.assertEqual(self.metric(other, 'afterimage_tier_trouble{tier="remote"}'), 1)
+            self.assertEqual(self.metric(other, 'afterimage_tier_degraded{tier="remote"}'), 1)
 
 
 if __name__ == "__main__":

@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "afterimage/disk/block_files.h"
-#include "afterimage/platform/mutex.h"
-#include "afterimage/platform/random.h"
-#include "afterimage/platform/timed_condition.h"
+#include "foundation/platform/mutex.h"
+#include "foundation/platform/random.h"
+#include "foundation/platform/timed_condition.h"
+#include "storage/block_io/block_files.h"
 
 /// A folder of blocks in memory that fails or stands still on command, and forgets what was not
 /// synced when the power fails.
@@ -84,13 +84,13 @@ class FakeDisk {
     while (waiters_ == 0) changed_.wait(mutex_);
   }
   /// The longest that anybody was ready to wait for a write or sync while the disk stood still.
-  [[nodiscard]] Duration longest_patience() const { return longest_; }
+  [[nodiscard]] Duration longest_timeout() const { return longest_; }
   /// Whether it went on.
-  bool wait_for_it(Duration patience) {
+  bool wait_for_it(Duration timeout) {
     const MutexLock lock(mutex_);
     if (!stands_) return true;
-    longest_ = std::max(longest_.load(), patience);
-    if (hangs_) return passed_.wait_for(mutex_, patience, [this] { return !stands_; });
+    longest_ = std::max(longest_.load(), timeout);
+    if (hangs_) return passed_.wait_for(mutex_, timeout, [this] { return !stands_; });
     if (!holds_) return false;
     ++waiters_;
     changed_.notify_all();
@@ -173,8 +173,8 @@ class FakeDisk {
 class StandingTransfer final : public Transfer {
  public:
   StandingTransfer(FakeDisk& disk, std::size_t size) : disk_(disk), size_(size) {}
-  Result<std::size_t> wait(Duration patience) override {
-    if (disk_.wait_for_it(patience)) return size_;
+  Result<std::size_t> wait(Duration timeout) override {
+    if (disk_.wait_for_it(timeout)) return size_;
     return fail(ErrorCode::kCancelled, "the fake disk stands still");
   }
   bool done() override { return !disk_.stands(); }

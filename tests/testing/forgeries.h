@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
-#include "afterimage/disk/segment_format.h"
+#include "storage/disk/segment_format.h"
 
 namespace afterimage::testing {
 

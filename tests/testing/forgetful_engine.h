@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "afterimage/testing/forwarding_engine.h"
+#include "testing/forwarding_engine.h"
 
 namespace afterimage::testing {
 

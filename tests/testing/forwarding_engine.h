@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
-#include "afterimage/engine/engine.h"
+#include "runtime/engine_api/engine.h"
 
 namespace afterimage::testing {
 

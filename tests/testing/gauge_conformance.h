@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "afterimage/pressure/gauge.h"
+#include "policy/pressure/gauge.h"
 
 /// What every PressureGauge promises, whatever it reads. To hold your own to it:
 ///

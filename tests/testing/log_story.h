@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "afterimage/disk/segment_log.h"
-#include "afterimage/disk/testing/small_log.h"
-#include "afterimage/testing/fake_block_folder.h"
-#include "afterimage/testing/tier_oracle.h"
+#include "storage/disk/segment_log.h"
+#include "storage/disk/testing/small_log.h"
+#include "testing/fake_block_folder.h"
+#include "testing/tier_oracle.h"
 
 namespace afterimage::testing {
 
@@ -138,7 +138,7 @@ class LogStory {
     if (stats.lost != seen_.lost) oracle.lost_on_the_way();
     if (left) {
       oracle.some_left([&](const TierKey& key) { return log->contains(key); },
-                       [&](const TierKey& key) { return log->awaits(key); });
+                       [&](const TierKey& key) { return log->is_pending(key); });
     }
     seen_ = stats;
   }

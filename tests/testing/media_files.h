@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "afterimage/media.h"
-#include "afterimage/media/decode.h"
+#include "foundation/media/decode.h"
 
 /// Media files made in memory with the libraries that read them. Link afterimage_testing_media.
 /// What cannot be encoded is a mistake in the test and ends the process.

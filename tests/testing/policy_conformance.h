@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "afterimage/residency/eviction_policy.h"
-#include "afterimage/testing/seeds.h"
+#include "policy/eviction/eviction_policy.h"
+#include "testing/seeds.h"
 
 /// What every EvictionPolicy promises, whatever its idea of worth. To hold your own to it:
 ///
@@ -61,14 +61,14 @@ TEST_P(PolicyConformance, AParkedEntryCanBeTouchedAndErased) {
   policy->park(slot(0));
   policy->touch(slot(0));
   EXPECT_EQ(policy->victim(), std::nullopt);
-  policy->erase(slot(0), Leaving::kErased);
+  policy->erase(slot(0), RemovalReason::kErased);
   EXPECT_EQ(policy->victim(), std::nullopt);
 }
 
 TEST_P(PolicyConformance, ASlotThatIsUsedAgainIsANewEntry) {
   policy->insert(slot(0, 0), facts());
   policy->touch(slot(0, 0));
-  policy->erase(slot(0, 0), Leaving::kErased);
+  policy->erase(slot(0, 0), RemovalReason::kErased);
   policy->insert(slot(0, 1), facts());
   EXPECT_EQ(policy->victim(), slot(0, 1));
 }
@@ -83,7 +83,7 @@ TEST_P(PolicyConformance, AnEntryThatIsCutIsTwo) {
     const auto drain = [&] {
       while (const auto victim = tested->victim()) {
         EXPECT_TRUE(named.insert(*victim).second);
-        tested->erase(*victim, Leaving::kEvicted);
+        tested->erase(*victim, RemovalReason::kEvicted);
       }
     };
     drain();
@@ -117,7 +117,7 @@ TEST_P(PolicyConformance, EveryEntryIsNamedOnceAndOnlyOnce) {
           break;
         case 3:
           if (found && rng.chance(0.3)) {
-            tested->erase(it->first, Leaving::kErased);
+            tested->erase(it->first, RemovalReason::kErased);
             live.erase(it);
           }
           break;
@@ -131,7 +131,7 @@ TEST_P(PolicyConformance, EveryEntryIsNamedOnceAndOnlyOnce) {
           if (const auto victim = tested->victim()) {
             ASSERT_TRUE(live.contains(*victim)) << "step " << step;
             ASSERT_FALSE(live.at(*victim)) << "parked, step " << step;
-            tested->erase(*victim, Leaving::kEvicted);
+            tested->erase(*victim, RemovalReason::kEvicted);
             live.erase(*victim);
           } else {
             for (const auto& [entry, parked] : live) ASSERT_TRUE(parked) << "step " << step;
@@ -154,7 +154,7 @@ TEST_P(PolicyConformance, TheSameCallsGiveTheSameVictims) {
       }
       if (i >= 20) {
         victims.push_back(tested->victim().value());
-        tested->erase(victims.back(), Leaving::kEvicted);
+        tested->erase(victims.back(), RemovalReason::kEvicted);
       }
     }
     return victims;
@@ -210,7 +210,7 @@ TEST_P(PrefixConformance, NobodyLeavesBeforeThoseWhoStandOnIt) {
         for (const std::uint32_t below : {2 * victim->index, 2 * victim->index + 1}) {
           ASSERT_FALSE(here.contains(below)) << below << " stands on " << victim->index;
         }
-        tested->erase(*victim, Leaving::kEvicted);
+        tested->erase(*victim, RemovalReason::kEvicted);
         here.erase(victim->index);
       }
       for (const SlotId entry : parked) tested->unpark(entry);
@@ -233,7 +233,7 @@ TEST_P(PrefixConformance, WhatStandsBeforeACutIsStoodOn) {
   tested->touch(slot(1));
   for (const std::uint32_t next : {2U, 1U, 3U, 0U}) {
     ASSERT_EQ(tested->victim(), slot(next));
-    tested->erase(slot(next), Leaving::kEvicted);
+    tested->erase(slot(next), RemovalReason::kEvicted);
   }
 }
 

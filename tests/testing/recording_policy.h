@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "afterimage/residency/lru.h"
+#include "policy/eviction/lru.h"
 
 namespace afterimage::testing {
 
@@ -44,9 +44,9 @@ class RecordingPolicy final : public EvictionPolicy {
     log_->facts[names_.at(lower)] = of_lower;
     note("split " + names_.at(lower), upper, of_upper);
   }
-  void erase(SlotId slot, Leaving why) override {
+  void erase(SlotId slot, RemovalReason why) override {
     lru_.erase(slot, why);
-    log_->heard.push_back((why == Leaving::kEvicted ? "evict " : "erase ") + names_.at(slot));
+    log_->heard.push_back((why == RemovalReason::kEvicted ? "evict " : "erase ") + names_.at(slot));
   }
   void park(SlotId slot) override { lru_.park(slot); }
   void unpark(SlotId slot) override { lru_.unpark(slot); }

@@ -4,8 +4,8 @@
 
 #include <set>
 
-#include "afterimage/memory/tier.h"
-#include "afterimage/platform/mutex.h"
+#include "foundation/platform/mutex.h"
+#include "storage/memory/tier.h"
 
 namespace afterimage::testing {
 
@@ -28,18 +28,18 @@ class RememberingTier final : public Tier {
   }
   Result<void> erase(const TierKey& key) override { return shared_.erase(key); }
   Result<void> flush() override { return shared_.flush(); }
-  [[nodiscard]] bool may_hold(const TierKey& key) const override {
+  [[nodiscard]] bool may_contain(const TierKey& key) const override {
     const MutexLock lock(mutex_);
     return !absent_.contains(key);
   }
-  [[nodiscard]] bool holds(const TierKey& key) const override { return shared_.may_hold(key); }
-  void find_out(std::span<const TierKey> keys) override {
+  [[nodiscard]] bool holds(const TierKey& key) const override { return shared_.may_contain(key); }
+  void probe(std::span<const TierKey> keys) override {
     const MutexLock lock(mutex_);
     for (const TierKey& key : keys) {
-      if (!shared_.may_hold(key)) absent_.insert(key);
+      if (!shared_.may_contain(key)) absent_.insert(key);
     }
   }
-  void forget_absent(std::span<const TierKey> keys) override {
+  void invalidate_negative(std::span<const TierKey> keys) override {
     const MutexLock lock(mutex_);
     for (const TierKey& key : keys) absent_.erase(key);
     forgotten_ += keys.size();

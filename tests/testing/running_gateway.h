@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "afterimage/gateway/service.h"
-#include "afterimage/http/server.h"
-#include "afterimage/testing/raw_client.h"
+#include "foundation/http/server.h"
+#include "gateway/service/service.h"
+#include "testing/raw_client.h"
 
 namespace afterimage::testing {
 

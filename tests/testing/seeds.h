@@ -9,7 +9,7 @@
 #include <functional>
 #include <string>
 
-#include "afterimage/platform/random.h"
+#include "foundation/platform/random.h"
 
 namespace afterimage::testing {
 

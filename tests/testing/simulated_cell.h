@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "afterimage/memory/shared_cell.h"
+#include "storage/memory/shared_cell.h"
 
 /// Servers that keep one shared value, as a test wants them to be. One thread.
 namespace afterimage::testing {
@@ -39,7 +39,7 @@ class SimulatedCell final : public SharedCell {
   Result<std::optional<Value>> read() override {
     ++reads;
     if (before_reading) std::exchange(before_reading, nullptr)();
-    if (cut_off) return fail(ErrorCode::kUnavailable, "no way to the servers");
+    if (unreachable) return fail(ErrorCode::kUnavailable, "no way to the servers");
     const auto found = servers_.master;
     // On its way back, while others go on.
     if (after_reading) std::exchange(after_reading, nullptr)();
@@ -51,7 +51,7 @@ class SimulatedCell final : public SharedCell {
   Result<bool> replace(const std::optional<std::string>& expected,
                        std::span<const std::byte> next) override {
     if (before_replacing) std::exchange(before_replacing, nullptr)();
-    if (cut_off) return fail(ErrorCode::kUnavailable, "no way to the servers");
+    if (unreachable) return fail(ErrorCode::kUnavailable, "no way to the servers");
     if (servers_.master != expected) return false;
     servers_.master = std::string(reinterpret_cast<const char*>(next.data()), next.size());
     if (answer_is_lost) return fail(ErrorCode::kUnavailable, "nobody knows what became of it");
@@ -59,7 +59,7 @@ class SimulatedCell final : public SharedCell {
     return true;
   }
 
-  bool cut_off = false;
+  bool unreachable = false;
   bool answer_is_lost = false;  // of replace()
   std::function<void()> before_reading;
   std::function<void()> after_reading;

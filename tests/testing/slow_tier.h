@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "afterimage/memory/tier.h"
-#include "afterimage/platform/clock.h"
+#include "foundation/platform/clock.h"
+#include "storage/memory/tier.h"
 
 namespace afterimage::testing {
 
@@ -40,13 +40,17 @@ class SlowTier final : public Tier {
   }
   Result<void> erase(const TierKey& key) override { return inner_.erase(key); }
   Result<void> flush() override { return inner_.flush(); }
-  [[nodiscard]] bool may_hold(const TierKey& key) const override { return inner_.may_hold(key); }
-  void forget_absent(std::span<const TierKey> keys) override {
+  [[nodiscard]] bool may_contain(const TierKey& key) const override {
+    return inner_.may_contain(key);
+  }
+  void invalidate_negative(std::span<const TierKey> keys) override {
     forgotten.insert(forgotten.end(), keys.begin(), keys.end());
   }
-  [[nodiscard]] bool awaits(const TierKey& key) const override { return inner_.awaits(key); }
-  [[nodiscard]] std::optional<EntryOutline> outline(const TierKey& key) const override {
-    return says_nothing ? std::nullopt : inner_.outline(key);
+  [[nodiscard]] bool is_pending(const TierKey& key) const override {
+    return inner_.is_pending(key);
+  }
+  [[nodiscard]] std::optional<EntryMetadata> metadata(const TierKey& key) const override {
+    return says_nothing ? std::nullopt : inner_.metadata(key);
   }
   [[nodiscard]] TierStats stats() const override { return inner_.stats(); }
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "afterimage/testing/written_sequence.h"
+#include "testing/written_sequence.h"
 
 /// GGUF files small enough to be made by a test.
 namespace afterimage::testing {

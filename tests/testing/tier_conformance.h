@@ -12,9 +12,9 @@
 #include <thread>
 #include <vector>
 
-#include "afterimage/memory/tier.h"
-#include "afterimage/testing/seeds.h"
-#include "afterimage/testing/tier_entries.h"
+#include "storage/memory/tier.h"
+#include "testing/seeds.h"
+#include "testing/tier_entries.h"
 
 /// What every Tier promises, wherever its bytes lie. To hold your own to it:
 ///
@@ -54,7 +54,7 @@ class TierConformance : public ::testing::TestWithParam<TierFactory> {
 
 TEST_P(TierConformance, AMissIsANormalAnswer) {
   EXPECT_EQ(get(tier_key(1)), std::nullopt);
-  EXPECT_FALSE(tier->may_hold(tier_key(1)));
+  EXPECT_FALSE(tier->may_contain(tier_key(1)));
   EXPECT_EQ(tier->stats().misses, 1U);
 }
 
@@ -75,25 +75,25 @@ TEST_P(TierConformance, WhatWasPutComesBackToTheByte) {
 
 // Or who keeps content by its name would put it again.
 TEST_P(TierConformance, WhatWasPutIsThereOrOnItsWay) {
-  EXPECT_FALSE(tier->awaits(tier_key(1)));
+  EXPECT_FALSE(tier->is_pending(tier_key(1)));
   ASSERT_TRUE(tier->put(tier_key(1), {}, tier_bytes(1, 5'000)).has_value());
-  EXPECT_TRUE(tier->awaits(tier_key(1)) || tier->may_hold(tier_key(1)));
+  EXPECT_TRUE(tier->is_pending(tier_key(1)) || tier->may_contain(tier_key(1)));
   ASSERT_TRUE(tier->flush().has_value());
-  EXPECT_TRUE(tier->may_hold(tier_key(1)));
-  EXPECT_FALSE(tier->awaits(tier_key(1)));
+  EXPECT_TRUE(tier->may_contain(tier_key(1)));
+  EXPECT_FALSE(tier->is_pending(tier_key(1)));
 }
 
 TEST_P(TierConformance, WhatItSaysOfAnEntryWithoutALoadIsNearlySo) {
-  EXPECT_FALSE(tier->outline(tier_key(1)).has_value());
+  EXPECT_FALSE(tier->metadata(tier_key(1)).has_value());
   put(1, 50'000, {.tensors = {}, .cost = Duration(12'345)});
   ASSERT_TRUE(tier->flush().has_value());
-  const auto outline = tier->outline(tier_key(1));
-  if (!outline.has_value()) return;  // it need not know
-  EXPECT_GE(outline->bytes, Bytes(50'000));
-  EXPECT_LE(outline->bytes, Bytes(2 * 50'000));
-  EXPECT_TRUE(outline->cost == Duration(12'345) || outline->cost == Duration(0));
+  const auto metadata = tier->metadata(tier_key(1));
+  if (!metadata.has_value()) return;  // it need not know
+  EXPECT_GE(metadata->bytes, Bytes(50'000));
+  EXPECT_LE(metadata->bytes, Bytes(2 * 50'000));
+  EXPECT_TRUE(metadata->cost == Duration(12'345) || metadata->cost == Duration(0));
   ASSERT_TRUE(tier->erase(tier_key(1)).has_value());
-  EXPECT_FALSE(tier->outline(tier_key(1)).has_value());
+  EXPECT_FALSE(tier->metadata(tier_key(1)).has_value());
 }
 
 TEST_P(TierConformance, ItIsACopyBothWays) {
@@ -154,7 +154,7 @@ TEST_P(TierConformance, WhatCanNeverFitIsRefusedAndCostsNobody) {
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, ErrorCode::kLimitExceeded);
   EntryMeta many;
-  many.tensors.assign(1'000, TensorForm{});
+  many.tensors.assign(1'000, TensorSpec{});
   EXPECT_EQ(tier->put(tier_key(3), many, {}).error().code, ErrorCode::kLimitExceeded);
   EXPECT_TRUE(holds(1, 100));
   EXPECT_EQ(tier->stats().refused, 2U);

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "afterimage/memory/tier.h"
-#include "afterimage/testing/tier_entries.h"
+#include "storage/memory/tier.h"
+#include "testing/tier_entries.h"
 
 /// What a tier may answer, known without keeping a byte of what was put: values are made again from
 /// (seed, key, version).

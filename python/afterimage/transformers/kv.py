@@ -72,7 +72,7 @@ class KvRows:
     def needs_snapshots(self) -> bool:
         return any(window is not None for window in self._windows)
 
-    def restore(self, cache: DynamicCache, turn: ai.PrefillTurn, device: torch.device) -> None:
+    def restore(self, cache: DynamicCache, turn: ai.PrefillLeader, device: torch.device) -> None:
         """Puts turn.resume tokens into an empty cache."""
         length = turn.resume
         for number, (slices, _) in enumerate(turn.kv()):

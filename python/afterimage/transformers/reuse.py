@@ -114,7 +114,7 @@ class Reuse:
             self.model.model.rope_deltas = prompt.rope_deltas
         return cache
 
-    def _go_on(self, prompt: Prompt, cache: DynamicCache, turn: ai.PrefillTurn, cuts: list[int]) -> None:
+    def _go_on(self, prompt: Prompt, cache: DynamicCache, turn: ai.PrefillLeader, cuts: list[int]) -> None:
         """Computes from where the cache stands, block by block, and keeps whole blocks."""
         assert self._rows is not None
         resume, began, snapshots = cuts[0], time.monotonic(), []

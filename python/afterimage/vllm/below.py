@@ -25,9 +25,9 @@ class Below:
 
     def has(self, key: bytes) -> bool | None:
         """Without I/O. None: only the servers know; find_out() asks them."""
-        if self.disk is not None and self.disk.may_hold(key):
+        if self.disk is not None and self.disk.may_contain(key):
             return True
-        if self.servers is None or not self.servers.may_hold(key):
+        if self.servers is None or not self.servers.may_contain(key):
             return False
         return self.servers.holds(key) or None
 
@@ -36,9 +36,9 @@ class Below:
             if tier is not None:
                 tier.close()
 
-    def find_out(self, key: bytes) -> None:
+    def probe(self, key: bytes) -> None:
         if self.servers is not None:
-            self.servers.find_out([key])
+            self.servers.probe([key])
 
 
 def open_below(
@@ -61,7 +61,7 @@ def open_below(
             remote,
             password=os.environ.get(_PASSWORD, ""),
             holds=holds,
-            patience_seconds=_PATIENCE_SECONDS,
+            put_timeout_seconds=_PATIENCE_SECONDS,
             timeout_seconds=remote_timeout,
             memory_bytes=memory_bytes,
             encrypt_key_file=encrypt_key_file,

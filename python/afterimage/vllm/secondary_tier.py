@@ -131,7 +131,7 @@ class SecondaryTier(SecondaryTierManager):
     def _ask(self, key: bytes) -> None:
         if key not in self._asking:
             self._asking.add(key)
-            future = self._threads.submit(self._below.find_out, key)
+            future = self._threads.submit(self._below.probe, key)
             future.add_done_callback(lambda _: self._asking.discard(key))
 
     def submit_store(self, job_metadata: Any) -> None:

@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "caches/answers/answer_archive.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "caches/identity/fields.h"
+#include "foundation/platform/fault_points.h"
+#include "foundation/platform/random.h"
+
+namespace afterimage {
+namespace {
+
+constexpr Bytes kMostOfTheList = 4_MiB;
+constexpr std::size_t kMostForgotten = 1024;  // that are told apart while others are being kept
+
+/// `age` before `now`, and never before 1970.
+WallTime before(WallTime now, Duration age) {
+  const Duration since = std::max(now.time_since_epoch(), Duration(0));
+  return WallTime(since - std::clamp(age, Duration(0), since));
+}
+
+Result<InvalidationList> read_list(const Files& files, const std::string& path) {
+  AFI_TRY(const std::vector<std::byte> bytes, files.read(path, kMostOfTheList));
+  return InvalidationList::from_bytes(bytes);
+}
+
+Invalidation erasure_of(const Question& question) {
+  Invalidation erasure{.space = question.scope().space, .scope = question.scope().key};
+  // Words that are too many to be written down: the whole scope goes.
+  if (question.text().size() <= InvalidationList::kMostBytes) erasure.question = question.text();
+  return erasure;
+}
+
+Invalidation erasure_of(const AnswerFilter& filter, WallTime now) {
+  Invalidation erasure{.space = filter.space,
+                       .scope = filter.scope,
+                       .tag = filter.tag,
+                       .owner = filter.owner,
+                       .words = filter.words};
+  if (filter.older_than.has_value()) erasure.kept_before = before(now, *filter.older_than);
+  return erasure;
+}
+
+}  // namespace
+
+AnswerArchive::AnswerArchive(AnswerArchiveParts parts, InvalidationList erasures,
+                             std::string degraded_reason)
+    : parts_(std::move(parts)), erasures_(std::move(erasures)), names_(erasures_.secret()) {
+  stats_.degraded_reason = std::move(degraded_reason);
+  if (parts_.shared == nullptr) return;
+  // Nothing is known yet.
+  until_ = Duration::min();
+  written_down_ = false;
+}
+
+Result<std::unique_ptr<AnswerArchive>> AnswerArchive::open(AnswerArchiveParts parts) {
+  if (parts.shared != nullptr) return open_shared(std::move(parts));
+  auto known = read_list(parts.files, parts.erasures);
+  if (known.has_value()) {
+    return std::unique_ptr<AnswerArchive>(
+        new AnswerArchive(std::move(parts), *std::move(known), {}));
+  }
+  if (known.error().code == ErrorCode::kUnavailable) return std::unexpected(known.error());
+  std::string degraded_reason;
+  if (known.error().code != ErrorCode::kNotFound) {
+    degraded_reason =
+        parts.erasures + ": " + known.error().message + "; all that was archived is lost";
+  }
+  AFI_TRY(const Secret secret, random_secret());
+  InvalidationList none(secret);
+  AFI_TRY_VOID(parts.files.replace(parts.erasures, none.to_bytes()));
+  return std::unique_ptr<AnswerArchive>(
+      new AnswerArchive(std::move(parts), std::move(none), std::move(degraded_reason)));
+}
+
+/// What is erased from now on does not come into the file, so nothing may be left that it rules.
+Result<std::unique_ptr<AnswerArchive>> AnswerArchive::open_shared(AnswerArchiveParts parts) {
+  AFI_TRY(const Secret none_yet, random_secret());
+  InvalidationList unknown(none_yet);
+  if (!parts.erasures.empty()) {
+    AFI_TRY_VOID(parts.files.replace(parts.erasures, unknown.to_bytes()));
+  }
+  return std::unique_ptr<AnswerArchive>(
+      new AnswerArchive(std::move(parts), std::move(unknown), {}));
+}
+
+TierKey AnswerArchive::key_of(const Secret& names, const ScopeId& scope, TextRung rung,
+                              std::string_view form) {
+  FieldWriter fields("afterimage/archived-answer-key/1");
+  fields.bytes("space", scope.space.bytes)
+      .bytes("scope", scope.key.bytes)
+      .number("loosest", static_cast<std::uint64_t>(scope.loosest))
+      .number("rung", static_cast<std::uint64_t>(rung))
+      .text("form", form);
+  return {.entry_class = EntryClass::kAnswer, .bytes = hmac_sha256(names, fields.message())};
+}
+
+AnswerArchive::ReadLease AnswerArchive::read_lease() const {
+  const MutexLock lock(mutex_);
+  ReadLease now;
+  now.erasures_ = erasures_.count();
+  now.changes_ = changes_;
+  now.names_ = names_;
+  now.until_ = until_;
+  return now;
+}
+
+bool AnswerArchive::was_forgotten(const TierKey& exact, const ReadLease& since) const {
+  const MutexLock lock(mutex_);
+  if (since.changes_ < forgotten_up_to_) return true;
+  return std::ranges::any_of(forgotten_, [&](const auto& one) {
+    return one.first > since.changes_ && one.second == exact;
+  });
+}
+
+void AnswerArchive::count(std::uint64_t AnswerArchiveStats::* counter) {
+  const MutexLock lock(mutex_);
+  ++(stats_.*counter);
+}
+
+WallTime AnswerArchive::kept_at(const AnswerFacts& facts) const {
+  return before(parts_.wall.now(), facts.age);
+}
+
+void AnswerArchive::keep(Question& question, const Answer& answer, const AnswerFacts& facts,
+                         const ReadLease& before_it) {
+  const WallTime now = parts_.wall.now();
+  ArchivedAnswer archived{.scope = question.scope(),
+                          .question = question.text(),
+                          .erasures = before_it.erasures_,
+                          .kept_at = kept_at(facts),
+                          .cost = facts.cost,
+                          .owner = facts.owner,
+                          .tags = facts.tags,
+                          .answer = answer};
+  // A clock may stand before 1970, and then nothing is too far from it.
+  if (facts.ttl.has_value() && (now < WallTime() || *facts.ttl < WallTime::max() - now)) {
+    archived.expires = now + *facts.ttl;
+  }
+  const bool lasts = is_whole(answer) && facts.ttl.value_or(Duration::max()) > Duration(0);
+  const TierKey exact =
+      key_of(before_it.names_, question.scope(), TextRung::kExact, question.text());
+  const bool kept = lasts && put(exact, archived, before_it);
+  count(kept ? &AnswerArchiveStats::kept : &AnswerArchiveStats::refused);
+  if (kept) return put_forms(question, facts.cost, before_it);
+  // The one before it must not come back in its stead.
+  if (!parts_.tier.is_pending(exact) && !parts_.tier.may_contain(exact)) return;
+  // Where others have it in memory it is the answer until its time is over.
+  static_cast<void>(parts_.shared != nullptr ? parts_.tier.erase(exact) : forget(question));
+}
+
+Mutex& AnswerArchive::putting(const TierKey& exact) {
+  return putting_[std::to_integer<std::size_t>(exact.bytes.front()) % putting_.size()];
+}
+
+bool AnswerArchive::put(const TierKey& exact, const ArchivedAnswer& archived,
+                        const ReadLease& before_it) {
+  const std::vector<std::byte> bytes = to_bytes(archived);
+  const MutexLock turn(putting(exact));
+  {
+    const MutexLock lock(mutex_);
+    // The number that it would bear may be given again after a restart.
+    if (!written_down_) return false;
+    if (parts_.shared != nullptr &&
+        (before_it.names_ != names_ || erasures_.refuses(subject_of(archived)))) {
+      return false;
+    }
+  }
+  return !was_forgotten(exact, before_it) &&
+         parts_.tier.put(exact, {.tensors = {}, .cost = archived.cost}, bytes).has_value();
+}
+
+void AnswerArchive::put_forms(Question& question, Duration cost, const ReadLease& before_it) {
+  const std::vector<std::byte> bytes = archived_question_bytes(question.text());
+  for (const TextRung rung : kTextRungs) {
+    const auto form = question.form(rung);
+    if (rung == TextRung::kExact || !form.has_value()) continue;
+    // Without it the answer is found by the exact words only.
+    static_cast<void>(parts_.tier.put(key_of(before_it.names_, question.scope(), rung, *form),
+                                      {.tensors = {}, .cost = cost}, bytes));
+  }
+}
+
+Result<void> AnswerArchive::insert(Question& question, const Answer& answer,
+                                   const AnswerFacts& facts) {
+  const ReadLease before_it = read_lease();
+  AFI_TRY_VOID(insert_into_cache(question, answer, facts, before_it));
+  keep(question, answer, facts, before_it);
+  return {};
+}
+
+std::optional<TierEntry> AnswerArchive::read(const TierKey& key, Hints hints) {
+  if (hints == Hints::kBelieved && !parts_.tier.may_contain(key)) return std::nullopt;
+  auto entry = parts_.tier.get(key, parts_.transfer);
+  if (entry.has_value() && entry->has_value()) return *std::move(entry);
+  // Of what others put, too, nobody knows that it is there before it is read.
+  if (!entry.has_value() || parts_.shared == nullptr) count(&AnswerArchiveStats::failed);
+  return std::nullopt;
+}
+
+std::optional<std::string> AnswerArchive::words_of(const Question& question, TextRung rung,
+                                                   std::string_view form, const ReadLease& before) {
+  if (rung == TextRung::kExact) return question.text();
+  const auto entry = read(key_of(before.names_, question.scope(), rung, form));
+  if (!entry.has_value()) return std::nullopt;
+  auto words = archived_question_from(entry->bytes);
+  if (words.has_value()) return *std::move(words);
+  count(&AnswerArchiveStats::failed);
+  return std::nullopt;
+}
+
+std::optional<ArchivedAnswer> AnswerArchive::load(const ScopeId& scope, const std::string& words,
+                                                  TextRung rung, std::string_view form,
+                                                  const ReadLease& before, Hints hints) {
+  const auto entry = read(key_of(before.names_, scope, TextRung::kExact, words), hints);
+  if (!entry.has_value()) return std::nullopt;
+  auto archived = archived_answer_from(entry->bytes);
+  if (archived.has_value() && AFI_GUARD("answer.scope", archived->scope == scope) &&
+      AFI_GUARD("answer.words", archived->question == words) &&
+      AFI_GUARD("answer.form", Question(scope, words).form(rung) == form)) {
+    return *std::move(archived);
+  }
+  count(&AnswerArchiveStats::failed);
+  return std::nullopt;
+}
+
+std::optional<AnswerLookup> AnswerArchive::admit(ArchivedAnswer archived,
+                                                 const ReadLease& before_it,
+                                                 const LookupRules& rules,
+                                                 const AnswerQuota& quota) {
+  const WallTime now = parts_.wall.now();
+  const Duration age = now - archived.kept_at;
+  const auto left = archived.expires.has_value() ? std::optional(*archived.expires - now)
+                                                 : std::optional<Duration>();
+  const bool too_old = age > rules.max_age.value_or(Duration::max()) ||
+                       left.value_or(Duration::max()) < rules.min_fresh.value_or(Duration(0));
+  AnswerLookup found;
+  found.steps.push_back({.verdict = Verdict::kServed, .candidate = archived.question, .age = age});
+  found.saved = archived.cost;
+  found.left = left;
+  Question kept(archived.scope, std::move(archived.question));
+
+  const MutexLock lock(mutex_);
+  archived.question = kept.text();
+  if (!AFI_GUARD("answer.erased",
+                 changes_ == before_it.changes_ && !erasures_.refuses(subject_of(archived)))) {
+    ++stats_.erased;
+    return std::nullopt;
+  }
+  if (lapsed(before_it)) {
+    ++stats_.lapsed;
+    return std::nullopt;
+  }
+  if (!AFI_GUARD("answer.not.from.later", age >= Duration(0)) ||
+      !AFI_GUARD("answer.not.over", left.value_or(Duration::max()) > Duration(0))) {
+    ++stats_.over;
+    return std::nullopt;
+  }
+  if (too_old) return std::nullopt;
+  ++stats_.restored;
+  static_cast<void>(parts_.cache.insert(kept, archived.answer,
+                                        {.cost = archived.cost,
+                                         .ttl = left,
+                                         .tags = std::move(archived.tags),
+                                         .owner = archived.owner,
+                                         .quota = quota,
+                                         .age = age}));
+  found.answer = std::move(archived.answer);
+  return found;
+}
+
+std::optional<AnswerLookup> AnswerArchive::restore(Question& question, const LookupRules& rules,
+                                                   const AnswerQuota& quota) {
+  const Duration began = parts_.clock.now();
+  const ReadLease before_it = read_lease();
+  if (!may_give(before_it)) return std::nullopt;
+  std::vector<std::string> judged;
+  for (const TextRung rung : kTextRungs) {
+    if (rung > question.ceiling(rules.serve)) break;
+    const auto form = question.form(rung);
+    if (!form.has_value()) continue;
+    const auto words = words_of(question, rung, *form, before_it);
+    if (!words.has_value() || std::ranges::count(judged, *words) > 0) continue;
+    judged.push_back(*words);
+    auto archived = load(question.scope(), *words, rung, *form, before_it);
+    if (!archived.has_value()) continue;
+    auto found = admit(*std::move(archived), before_it, rules, quota);
+    if (!found.has_value()) continue;
+    found->steps.back().rung = rung;
+    found->steps.back().took = parts_.clock.now() - began;
+    return found;
+  }
+  return std::nullopt;
+}
+
+Result<void> AnswerArchive::write_down(Invalidation erasure) {
+  const MutexLock turn(writing_);
+  const auto copy = [&] {
+    const MutexLock lock(mutex_);
+    return erasures_;
+  };
+  InvalidationList next = copy();
+  AFI_TRY_VOID(next.add(std::move(erasure)));
+  auto written = parts_.files.replace(parts_.erasures, next.to_bytes());
+  const MutexLock lock(mutex_);
+  erasures_ = std::move(next);
+  ++changes_;
+  written_down_ = written.has_value();
+  stats_.degraded_reason = written.has_value() ? "" : written.error().message;
+  if (written.has_value()) return {};
+  return fail(ErrorCode::kUnavailable,
+              "erased, but after a restart archived answers would come back: " +
+                  written.error().message + "; make the file writable and erase again");
+}
+
+/// Whoever read the answer before it is gone does not restore it, and whoever made it before does
+/// not keep it: that is what the changes before and after are for.
+Result<void> AnswerArchive::forget(Question& question) {
+  const TierKey exact =
+      key_of(read_lease().names_, question.scope(), TextRung::kExact, question.text());
+  {
+    const MutexLock turn(putting(exact));
+    const MutexLock lock(mutex_);
+    forgotten_.emplace_back(++changes_, exact);
+    if (forgotten_.size() > kMostForgotten) {
+      forgotten_up_to_ = forgotten_.front().first;
+      forgotten_.pop_front();
+    }
+  }
+  const auto erased = parts_.tier.erase(exact);
+  if (erased.has_value()) {
+    const MutexLock lock(mutex_);
+    ++changes_;
+    return {};
+  }
+  return write_down(erasure_of(question));
+}
+
+Result<AnswerCount> AnswerArchive::erase(const AnswerFilter& filter) {
+  if (filter.entry.has_value()) {
+    const auto entries = parts_.cache.entries(filter, 1);
+    if (entries.empty()) return AnswerCount();
+    Question question(entries.front().scope, entries.front().question);
+    AFI_TRY(const bool erased, erase(question));
+    return erased ? AnswerCount{.entries = EntryCount(1), .bytes = entries.front().bytes}
+                  : AnswerCount();
+  }
+  Invalidation erasure = erasure_of(filter, parts_.wall.now());
+  AFI_TRY_VOID(erasure.check());
+  if (parts_.shared != nullptr) {
+    const AnswerCount erased = parts_.cache.erase(filter);
+    AFI_TRY_VOID(share(erasure));
+    wait_for_all();
+    return erased;
+  }
+  const auto written = write_down(std::move(erasure));
+  const AnswerCount erased = parts_.cache.erase(filter);
+  AFI_TRY_VOID(written);
+  return erased;
+}
+
+Result<bool> AnswerArchive::erase(Question& question) {
+  AFI_TRY(const bool erased, erase_soon(question));
+  wait_for_all();
+  return erased;
+}
+
+Result<bool> AnswerArchive::erase_soon(Question& question) {
+  if (parts_.shared != nullptr) {
+    const bool erased = parts_.cache.erase(question);
+    AFI_TRY_VOID(share(erasure_of(question)));
+    // It is refused from now on; this gives its room back.
+    static_cast<void>(parts_.tier.erase(
+        key_of(read_lease().names_, question.scope(), TextRung::kExact, question.text())));
+    return erased;
+  }
+  const auto forgotten = forget(question);
+  const bool erased = parts_.cache.erase(question);
+  AFI_TRY_VOID(forgotten);
+  return erased;
+}
+
+AnswerArchiveStats AnswerArchive::stats() const {
+  const ReadLease now = read_lease();
+  const bool may_give = !lapsed(now);
+  const MutexLock lock(mutex_);
+  AnswerArchiveStats stats = stats_;
+  stats.erasures = erasures_.count();
+  stats.shared = parts_.shared != nullptr;
+  stats.may_give = may_give;
+  return stats;
+}
+
+}  // namespace afterimage

@@ -1,0 +1,526 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "caches/answers/answer_archive.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+#include <thread>
+#include <vector>
+
+#include "caches/answers/testing/archive_machine.h"
+#include "caches/answers/testing/filters.h"
+#include "storage/memory/host_tier.h"
+#include "testing/seeds.h"
+
+namespace afterimage {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::answer;
+using testing::filters_of_each_kind;
+using testing::kErasures;
+using testing::named_facts;
+using testing::scope;
+
+const TenantId kOwner("ann");
+constexpr const char* kWords = "What is the best way to see the dog?";
+constexpr const char* kTypedElse = "what's the best way to see the dog";
+constexpr const char* kSaidElse = "What is best way to see dogs?";
+
+/// A tier of which a test decides what goes wrong, and when something else happens.
+class TroubledTier final : public Tier {
+ public:
+  explicit TroubledTier(MemoryBudget& budget) : kept_(budget) {}
+
+  Result<void> put(const TierKey& key, const EntryMeta& meta,
+                   std::span<const std::byte> bytes) override {
+    if (refuses_puts) return fail(ErrorCode::kUnavailable, "no puts");
+    return kept_.put(key, meta, bytes);
+  }
+  Result<std::optional<TierEntry>> get(const TierKey& key, MemoryBudget& room) override {
+    auto entry = kept_.get(instead.contains(key) ? instead.at(key) : key, room);
+    if (after_get) std::exchange(after_get, nullptr)();
+    return entry;
+  }
+  Result<void> erase(const TierKey& key) override {
+    if (refuses_erasing) return fail(ErrorCode::kUnavailable, "no erasing");
+    return kept_.erase(key);
+  }
+  Result<void> flush() override { return kept_.flush(); }
+  [[nodiscard]] bool may_contain(const TierKey& key) const override {
+    const MutexLock lock(mutex_);
+    asked.push_back(key);
+    return kept_.may_contain(key);
+  }
+  [[nodiscard]] TierStats stats() const override { return kept_.stats(); }
+
+  bool refuses_puts = false;
+  bool refuses_erasing = false;
+  std::function<void()> after_get;
+  std::map<TierKey, TierKey> instead;  // what it gives for what
+  mutable std::vector<TierKey> asked;
+
+ private:
+  mutable Mutex mutex_;
+  HostTier kept_;
+};
+
+/// Files of which a test decides whether they can be written.
+class TroubledFiles final : public Files {
+ public:
+  Result<std::vector<std::byte>> read(const std::string& path, Bytes limit) const override {
+    if (refuses) return fail(ErrorCode::kUnavailable, path + ": no reading");
+    return kept_.read(path, limit);
+  }
+  Result<void> replace(const std::string& path, std::span<const std::byte> content) override {
+    if (refuses) return fail(ErrorCode::kUnavailable, path + ": no writing");
+    return kept_.replace(path, content);
+  }
+  Result<void> append(const std::string& path, std::span<const std::byte> content) override {
+    return kept_.append(path, content);
+  }
+  Result<void> cut(const std::string& path, Bytes size) override { return kept_.cut(path, size); }
+  Result<void> make_folder(const std::string& path) override { return kept_.make_folder(path); }
+  Result<void> empty_folder(const std::string& path, const std::string& kept) override {
+    return kept_.empty_folder(path, kept);
+  }
+  Result<void> check_replaceable(const std::string& path) const override {
+    return kept_.check_replaceable(path);
+  }
+  Result<std::vector<std::string>> list(const std::string& folder) const override {
+    return kept_.list(folder);
+  }
+  [[nodiscard]] bool is_folder(const std::string& path) const override {
+    return kept_.is_folder(path);
+  }
+
+  bool refuses = false;
+
+ private:
+  MemoryFiles kept_;
+};
+
+using Machine = testing::ArchiveMachine<TroubledTier, TroubledFiles>;
+
+TEST(AnswerArchive, ALaterProcessFindsTheAnswerWithAllThatIsKnownOfIt) {
+  Machine m;
+  Answer given = answer("so");
+  given.record = R"({"content":"so"})";
+  Question asked(scope(1), kWords);
+  ASSERT_TRUE(
+      m.archive->insert(asked, given, {.cost = 2s, .ttl = 60s, .tags = {"doc:1"}, .owner = kOwner})
+          .has_value());
+  m.start();
+  m.pass(10s);
+  EXPECT_EQ(m.cached(kWords), "");
+  Question again(scope(1), kTypedElse);
+  const auto found = m.archive->restore(again);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_TRUE(found->avoided_work());
+  EXPECT_EQ(found->answer, given);
+  EXPECT_EQ(found->saved, 2s);
+  EXPECT_EQ(found->left, 50s);
+  ASSERT_EQ(found->steps.size(), 1U);
+  EXPECT_EQ(found->steps.front().rung, TextRung::kCanonical);
+  EXPECT_EQ(found->steps.front().candidate, kWords);
+  EXPECT_EQ(found->steps.front().age, 10s);
+
+  const auto entries = m.cache->entries({}, 10);
+  ASSERT_EQ(entries.size(), 1U) << "it is in the cache again";
+  EXPECT_EQ(entries.front().question, kWords);
+  EXPECT_EQ(entries.front().age, 10s);
+  EXPECT_EQ(entries.front().left, 50s);
+  EXPECT_EQ(entries.front().cost, 2s);
+  EXPECT_EQ(entries.front().tags, std::vector<std::string>{"doc:1"});
+  EXPECT_EQ(entries.front().owner, kOwner);
+  EXPECT_EQ(m.cached(kWords), "so");
+  EXPECT_EQ(m.archive->stats().restored, 1U);
+}
+
+TEST(AnswerArchive, NothingIsRestoredBeyondTheRulesAndTheScope) {
+  Machine m;
+  ASSERT_TRUE(m.put(kWords, "so").has_value());
+  ScopeId pictured = scope(2);
+  pictured.loosest = TextRung::kCanonical;
+  ASSERT_TRUE(m.put(pictured, kWords, "so").has_value());
+  m.start();
+  EXPECT_EQ(m.restored(kTypedElse, {.serve = TextRung::kExact}), "");
+  EXPECT_EQ(m.restored(kSaidElse, {.serve = TextRung::kCanonical}), "");
+  EXPECT_EQ(m.restored(kSaidElse), "so");
+  EXPECT_EQ(m.restored(pictured, kSaidElse), "");
+  EXPECT_EQ(m.restored(pictured, kTypedElse), "so");
+  EXPECT_EQ(m.restored(scope(2), kWords), "") << "scopes are the same in all, or not";
+  EXPECT_EQ(m.restored(scope(3), kWords), "");
+  EXPECT_EQ(m.archive->stats().failed, 0U);
+}
+
+// Once, what was left until the end of time did not fit into a number.
+TEST(AnswerArchive, AClockThatStandsBefore1970IsNoTrouble) {
+  Machine m;
+  m.wall.set(WallTime(-1h));
+  ASSERT_TRUE(m.put("timed", "so", {.ttl = 10s}).has_value());
+  ASSERT_TRUE(m.put("for ever", "so", {.ttl = Duration::max()}).has_value());
+  EXPECT_EQ(m.archive->stats().kept, 2U);
+}
+
+TEST(AnswerArchive, TimeGoesOnWhileNoProcessRuns) {
+  Machine m;
+  ASSERT_TRUE(m.put("timed", "so", {.ttl = 10s}).has_value());
+  ASSERT_TRUE(m.put("for ever", "so", {.ttl = Duration::max()}).has_value());
+  ASSERT_TRUE(m.put("over at once", "so", {.ttl = 0s}).has_value());
+  m.start();
+  m.wall.set(m.wall.now() + 10s - 1ns);
+  EXPECT_EQ(m.restored("timed"), "so");
+  EXPECT_EQ(m.restored("over at once"), "");
+  m.start();
+  m.wall.set(m.wall.now() + 1ns);
+  EXPECT_EQ(m.restored("timed"), "");
+  EXPECT_EQ(m.archive->stats().over, 1U);
+  EXPECT_EQ(m.restored("for ever", {.max_age = 10s - 1ns}), "");
+  EXPECT_EQ(m.restored("for ever", {.max_age = 10s}), "so");
+  m.start();
+  m.wall.set(m.wall.now() - 10s - 1ns);
+  EXPECT_EQ(m.restored("for ever"), "") << "it was kept later than now";
+}
+
+TEST(AnswerArchive, WhatIsFreshForTooShortIsNotRestored) {
+  Machine m;
+  ASSERT_TRUE(m.put("timed", "so", {.ttl = 10s}).has_value());
+  m.start();
+  EXPECT_EQ(m.restored("timed", {.min_fresh = 10s + 1ns}), "");
+  EXPECT_EQ(m.cache->stats().entries, EntryCount(0));
+  EXPECT_EQ(m.restored("timed", {.min_fresh = 10s}), "so");
+}
+
+TEST(AnswerArchive, WhatWasErasedComesBackInNoProcess) {
+  for (const auto& c : filters_of_each_kind("THE DOG", 5s)) {
+    Machine m;
+    ASSERT_TRUE(m.put(kWords, "old", named_facts()).has_value());
+    m.pass(6s);
+    EXPECT_EQ(m.archive->erase(c.filter).value().entries, EntryCount(1)) << c.name;
+    EXPECT_EQ(m.cached(kWords), "") << c.name;
+    EXPECT_EQ(m.restored(kWords), "") << c.name;
+    EXPECT_EQ(m.restored(kTypedElse), "") << c.name;
+    m.start();
+    EXPECT_EQ(m.restored(kWords), "") << c.name;
+    ASSERT_TRUE(m.put(kWords, "new", named_facts()).has_value());
+    m.start();
+    EXPECT_EQ(m.restored(kWords), "new") << c.name << ": it was kept after";
+  }
+}
+
+TEST(AnswerArchive, WhatIsNotMeantStays) {
+  Machine m;
+  ASSERT_TRUE(m.put("one", "a", {.tags = {"doc:1"}}).has_value());
+  ASSERT_TRUE(m.put("two", "b", {.tags = {"doc:2"}, .owner = kOwner}).has_value());
+  ASSERT_TRUE(m.archive->erase({.tag = "doc:1"}).has_value());
+  ASSERT_TRUE(m.archive->erase({.owner = TenantId("bob")}).has_value());
+  ASSERT_TRUE(m.archive->erase({.older_than = 1s}).has_value());
+  ASSERT_TRUE(m.archive->erase({.older_than = Duration::max()}).has_value());
+  ASSERT_TRUE(m.erase("three"));
+  EXPECT_EQ(m.archive->erase({.entry = AnswerEntryId{99}}).value(), AnswerCount());
+  m.start();
+  EXPECT_EQ(m.restored("one"), "");
+  EXPECT_EQ(m.restored("two"), "b");
+  EXPECT_EQ(m.archive->stats().erasures, 4U);
+}
+
+TEST(AnswerArchive, OneQuestionIsErasedWithoutBeingWrittenDown) {
+  Machine m;
+  ASSERT_TRUE(m.put("one", "a").has_value());
+  ASSERT_TRUE(m.erase("one"));
+  EXPECT_EQ(m.cached("one"), "");
+  EXPECT_EQ(m.restored("one"), "");
+  m.start();
+  EXPECT_EQ(m.restored("one"), "");
+  EXPECT_EQ(m.archive->stats().erasures, 0U);
+}
+
+TEST(AnswerArchive, IfTheTierDoesNotEraseItIsWrittenDown) {
+  Machine m;
+  const std::string longer(InvalidationList::kMostBytes + 1, 'x');
+  ASSERT_TRUE(m.put("one", "a").has_value());
+  ASSERT_TRUE(m.put("two", "b").has_value());
+  ASSERT_TRUE(m.put(scope(2), longer, "c").has_value());
+  m.tier.refuses_erasing = true;
+  ASSERT_TRUE(m.erase("one"));
+  Question long_one(scope(2), longer);
+  ASSERT_TRUE(m.archive->erase(long_one).has_value()) << "with all of its scope";
+  m.tier.refuses_erasing = false;
+  m.start();
+  EXPECT_EQ(m.restored("one"), "");
+  EXPECT_EQ(m.restored("two"), "b");
+  EXPECT_EQ(m.restored(scope(2), longer), "");
+}
+
+TEST(AnswerArchive, WhatIsErasedWhileItIsReadIsNotRestored) {
+  Machine m;
+  for (const bool one_by_one : {false, true}) {
+    ASSERT_TRUE(m.put("one", "a", {.tags = {"doc:1"}}).has_value());
+    m.start();
+    m.tier.after_get = [&] {
+      EXPECT_TRUE(one_by_one ? m.erase("one") : m.archive->erase({.tag = "doc:1"}).has_value());
+    };
+    EXPECT_EQ(m.restored("one"), "");
+    EXPECT_EQ(m.cached("one"), "") << "nor is it in the cache";
+    EXPECT_EQ(m.restored("one"), "");
+  }
+}
+
+TEST(AnswerArchive, WhatIsErasedBeforeItIsArchivedDoesNotComeBack) {
+  for (const bool one_by_one : {false, true}) {
+    Machine m;
+    Question question(scope(1), "one");
+    const AnswerFacts facts{.tags = {"doc:1"}};
+    const AnswerArchive::ReadLease before = m.archive->read_lease();
+    ASSERT_TRUE(m.cache->insert(question, answer("a"), facts).has_value());
+    ASSERT_TRUE(one_by_one ? m.erase("one") : m.archive->erase({.tag = "doc:1"}).has_value());
+    m.archive->keep(question, answer("a"), facts, before);
+    EXPECT_EQ(m.restored("one"), "");
+    m.start();
+    EXPECT_EQ(m.restored("one"), "");
+  }
+}
+
+TEST(AnswerArchive, WhatIsErasedElsewhereMeanwhileIsNoReasonNotToKeep) {
+  Machine m;
+  Question question(scope(1), "one");
+  const AnswerArchive::ReadLease before = m.archive->read_lease();
+  ASSERT_TRUE(m.erase("two"));
+  ASSERT_TRUE(m.archive->erase({.tag = "other"}).has_value());
+  m.archive->keep(question, answer("a"), {}, before);
+  EXPECT_EQ(m.restored("one"), "a");
+  for (int i = 0; i < 1100; ++i) ASSERT_TRUE(m.erase("two"));
+  m.archive->keep(question, answer("b"), {}, before);
+  EXPECT_EQ(m.restored("one"), "") << "nobody knows any more whether it was among them";
+}
+
+TEST(AnswerArchive, AnAnswerThatWasReplacedDoesNotComeBackInItsSuccessorsStead) {
+  Machine m;
+  ASSERT_TRUE(m.put("one", "old").has_value());
+  m.tier.refuses_puts = true;
+  ASSERT_TRUE(m.put("one", "new").has_value());
+  EXPECT_EQ(m.cached("one"), "new");
+  m.start();
+  EXPECT_EQ(m.restored("one"), "") << "better asked again";
+  EXPECT_EQ(m.archive->stats().refused, 0U) << "of this process";
+}
+
+TEST(AnswerArchive, WhatIsRestoredReplacesNothingThatIsNewer) {
+  Machine m;
+  ASSERT_TRUE(m.put("one", "old").has_value());
+  m.pass(5s);
+  Question question(scope(1), "one");
+  ASSERT_TRUE(m.cache->insert(question, answer("new"), {}).has_value());
+  m.pass(1s);
+  EXPECT_EQ(m.restored("one"), "old");
+  EXPECT_EQ(m.cached("one"), "new");
+}
+
+TEST(AnswerArchive, IfErasingCannotBeWrittenDownItHoldsInThisProcessAndNothingMoreIsArchived) {
+  Machine m;
+  ASSERT_TRUE(m.put("one", "a", {.tags = {"doc:1"}}).has_value());
+  ASSERT_TRUE(m.put("two", "b").has_value());
+  m.files.refuses = true;
+  const auto erased = m.archive->erase({.tag = "doc:1"});
+  ASSERT_FALSE(erased.has_value());
+  EXPECT_EQ(erased.error().code, ErrorCode::kUnavailable);
+  EXPECT_FALSE(m.archive->stats().degraded_reason.empty());
+  EXPECT_EQ(m.cached("one"), "");
+  EXPECT_EQ(m.restored("one"), "");
+  EXPECT_EQ(m.restored("two"), "b");
+  ASSERT_TRUE(m.put("three", "c").has_value());
+  EXPECT_EQ(m.restored("three"), "") << "it would bear a number that may be given again";
+
+  m.files.refuses = false;
+  ASSERT_TRUE(m.archive->erase({.tag = "doc:2"}).has_value());
+  EXPECT_EQ(m.archive->stats().degraded_reason, "");
+  ASSERT_TRUE(m.put("four", "d").has_value());
+  m.start();
+  EXPECT_EQ(m.restored("one"), "") << "both were written down";
+  EXPECT_EQ(m.restored("four"), "d");
+}
+
+TEST(AnswerArchive, WithoutTheListOfWhatWasErasedNothingIsBelieved) {
+  for (const bool damaged : {false, true}) {
+    Machine m;
+    ASSERT_TRUE(m.put("one", "a").has_value());
+    if (damaged) {
+      ASSERT_TRUE(m.files.append(kErasures, std::vector<std::byte>(1)).has_value());
+    } else {
+      m.files = TroubledFiles();
+    }
+    m.start();
+    EXPECT_EQ(m.restored("one"), "");
+    EXPECT_EQ(m.archive->stats().degraded_reason.empty(), !damaged);
+    ASSERT_TRUE(m.put("one", "b").has_value());
+    m.start();
+    EXPECT_EQ(m.restored("one"), "b") << "and a new one was begun";
+  }
+}
+
+TEST(AnswerArchive, AListThatCannotBeReadIsAnError) {
+  Machine m;
+  m.files.refuses = true;
+  const auto opened = AnswerArchive::open({.tier = m.tier,
+                                           .transfer = m.transfer,
+                                           .cache = *m.cache,
+                                           .files = m.files,
+                                           .erasures = kErasures,
+                                           .clock = m.clock,
+                                           .wall = m.wall});
+  ASSERT_FALSE(opened.has_value());
+  EXPECT_EQ(opened.error().code, ErrorCode::kUnavailable);
+}
+
+TEST(AnswerArchive, WhatIsReadIsComparedInFull) {
+  Machine m;
+  ASSERT_TRUE(m.put("one", "a").has_value());
+  ASSERT_TRUE(m.put("two", "b").has_value());
+  m.start();
+  const auto key_of = [&](const std::string& words) {
+    m.tier.asked.clear();
+    EXPECT_NE(m.restored(words, {.serve = TextRung::kExact}), "");
+    return m.tier.asked.back();
+  };
+  const TierKey one = key_of("one");
+  m.tier.instead[one] = key_of("two");
+  EXPECT_EQ(m.restored("one"), "") << "the tier gave another's";
+  EXPECT_GT(m.archive->stats().failed, 0U);
+
+  ASSERT_TRUE(m.tier.put(one, {}, std::vector<std::byte>(40)).has_value());
+  m.tier.instead.clear();
+  EXPECT_EQ(m.restored("one"), "") << "bytes that are no answer";
+}
+
+TEST(AnswerArchive, WithoutRoomOnTheWayNothingIsRestored) {
+  Machine m;
+  ASSERT_TRUE(m.put("one", "a").has_value());
+  m.start();
+  const auto all = m.transfer.reserve(1_MiB).value();
+  EXPECT_EQ(m.restored("one", {.serve = TextRung::kExact}), "");
+  EXPECT_EQ(m.archive->stats().failed, 1U);
+}
+
+TEST(AnswerArchive, WithoutRoomInTheCacheTheAnswerIsGivenAllTheSame) {
+  Machine m;
+  ASSERT_TRUE(m.put("one", "a", {.owner = kOwner}).has_value());
+  m.start();
+  Question question(scope(1), "one");
+  const auto found = m.archive->restore(question, {}, {.entries = EntryCount(0)});
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->answer->text, "a");
+  EXPECT_EQ(m.cache->stats().entries, EntryCount(0)) << "the quota is the owner's";
+}
+
+TEST(AnswerArchive, WhatTheCacheRefusesIsNotArchived) {
+  Machine m;
+  EXPECT_FALSE(m.put("one", "a", {.owner = kOwner, .quota = {.entries = EntryCount(0)}}));
+  EXPECT_EQ(m.archive->stats().kept, 0U);
+  EXPECT_EQ(m.below.used(), 0_B);
+}
+
+TEST(AnswerArchiveProperty, AgreesWithAnObviousModelAcrossProcesses) {
+  testing::for_each_seed(60, [](Rng& rng) {
+    Machine m;
+    struct Kept {
+      std::string text;
+      WallTime expires;
+      std::string tag;
+      TenantId owner;
+    };
+    std::map<std::pair<unsigned, std::string>, Kept> model;
+    for (int step = 0; step < 150; ++step) {
+      const auto where = static_cast<unsigned>(rng.below(2));
+      const std::string words = "question " + std::to_string(rng.below(6));
+      const auto key = std::pair(where, words);
+      switch (rng.below(8)) {
+        case 0:
+        case 1: {
+          const Kept kept{.text = std::to_string(step),
+                          .expires = m.wall.now() + std::chrono::seconds(1 + rng.below(60)),
+                          .tag = "tag" + std::to_string(rng.below(3)),
+                          .owner = TenantId(rng.chance(0.5) ? "ann" : "bob")};
+          m.tier.refuses_puts = rng.chance(0.2);
+          ASSERT_TRUE(
+              m.put(scope(where), words, kept.text,
+                    {.ttl = kept.expires - m.wall.now(), .tags = {kept.tag}, .owner = kept.owner})
+                  .has_value());
+          if (m.tier.refuses_puts) {
+            model.erase(key);
+          } else {
+            model[key] = kept;
+          }
+          m.tier.refuses_puts = false;
+          break;
+        }
+        case 2: {
+          AnswerFilter filter;
+          if (rng.chance(0.6)) filter.tag = "tag" + std::to_string(rng.below(3));
+          if (rng.chance(0.4)) filter.owner = TenantId("ann");
+          if (rng.chance(0.4)) filter.scope = scope(where).key;
+          ASSERT_TRUE(m.archive->erase(filter).has_value());
+          std::erase_if(model, [&](const auto& one) {
+            return (filter.tag.empty() || one.second.tag == filter.tag) &&
+                   (filter.owner == TenantId() || one.second.owner == filter.owner) &&
+                   (!filter.scope.has_value() || one.first.first == where);
+          });
+          break;
+        }
+        case 3: {
+          Question question(scope(where), words);
+          m.tier.refuses_erasing = rng.chance(0.3);
+          ASSERT_TRUE(m.archive->erase(question).has_value());
+          m.tier.refuses_erasing = false;
+          model.erase(key);
+          break;
+        }
+        case 4:
+          m.start();
+          break;
+        default: {
+          m.pass(std::chrono::milliseconds(rng.below(2000)));
+          const auto it = model.find(key);
+          const bool there = it != model.end() && it->second.expires > m.wall.now();
+          ASSERT_EQ(m.restored(scope(where), words), there ? it->second.text : "") << step;
+        }
+      }
+      m.cache->check_invariants();
+    }
+    EXPECT_EQ(m.archive->stats().failed, 0U);
+  });
+}
+
+TEST(AnswerArchive, ManyThreadsKeepRestoreAndEraseAndInTheEndAllIsGone) {
+  Machine m;
+  const auto work = [&m](unsigned seed) {
+    Rng rng(seed);
+    for (int i = 0; i < 400; ++i) {
+      const std::string words = "question " + std::to_string(rng.below(10));
+      Question question(scope(1), words);
+      if (rng.chance(0.4)) {
+        EXPECT_TRUE(m.archive->insert(question, answer(words), {.tags = {words}}).has_value());
+      } else if (rng.chance(0.1)) {
+        EXPECT_TRUE(m.archive->erase(question).has_value());
+      } else if (rng.chance(0.05)) {
+        EXPECT_TRUE(m.archive->erase({.tag = words}).has_value());
+      } else {
+        const auto found = m.archive->restore(question);
+        EXPECT_TRUE(!found.has_value() || found->answer->text == words);
+      }
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (unsigned t = 1; t <= 4; ++t) threads.emplace_back(work, t);
+  }
+  ASSERT_TRUE(m.archive->erase(AnswerFilter{}).has_value());
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(m.restored("question " + std::to_string(i)), "");
+  EXPECT_EQ(m.cache->stats().entries, EntryCount(0));
+  m.cache->check_invariants();
+}
+
+}  // namespace
+}  // namespace afterimage

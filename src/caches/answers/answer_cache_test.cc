@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "caches/answers/answer_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <thread>
+
+#include "caches/answers/testing/kept_answers.h"
+#include "caches/answers/testing/questions.h"
+#include "testing/recording_policy.h"
+#include "testing/seeds.h"
+
+namespace afterimage {
+
+struct AnswerCacheInside {
+  static void flip_first_bit(AnswerCache& cache, Question question) {
+    const auto bytes = cache.kept_bytes(question);
+    *const_cast<std::byte*>(bytes.data()) ^= std::byte{1};
+  }
+};
+
+namespace {
+
+using namespace std::chrono_literals;
+using testing::answer;
+using testing::scope;
+
+using Fixture = testing::KeptAnswers;
+
+constexpr const char* kAsked = "What is the best way to see the dog?";
+constexpr const char* kTyped = "what's the best way to see the dog";
+constexpr const char* kWorded = "What is best way to see dogs?";
+
+TEST(AnswerCache, AnEmptyOneMisses) {
+  Fixture f;
+  const AnswerLookup found = f.find(scope(1), kAsked);
+  EXPECT_FALSE(found.answer.has_value());
+  ASSERT_EQ(found.steps.size(), 3U);
+  for (const MatchStep& step : found.steps) EXPECT_EQ(step.verdict, Verdict::kMissed);
+  for (const TextRung which : kTextRungs) EXPECT_EQ(f.rung(which).missed, 1U);
+}
+
+TEST(AnswerCache, GivesTheWholeAnswerBack) {
+  Fixture f;
+  const Answer given{.text = "On the left.",
+                     .finish_reason = "stop",
+                     .model = "m",
+                     .prompt_tokens = TokenCount(400),
+                     .output_tokens = TokenCount(4),
+                     .record = R"({"content":"On the left."})"};
+  Question asked(scope(1), kAsked);
+  ASSERT_TRUE(f.cache->insert(asked, given, {.cost = 2s}).has_value());
+  EXPECT_EQ(f.find(scope(1), kAsked).answer, given);
+  EXPECT_EQ(f.cache->stats().answer_time_saved, 2s);
+}
+
+TEST(AnswerCache, TheStrictestRungThatMatchesServes) {
+  const struct {
+    const char* name;
+    const char* question;
+    TextRung rung;
+  } kCases[] = {{"the same bytes", kAsked, TextRung::kExact},
+                {"typed otherwise", kTyped, TextRung::kCanonical},
+                {"worded otherwise", kWorded, TextRung::kNear}};
+  for (const auto& c : kCases) {
+    Fixture f;
+    ASSERT_TRUE(f.put(kAsked, "so").has_value());
+    const AnswerLookup found = f.find(scope(1), c.question);
+    ASSERT_TRUE(found.answer.has_value()) << c.name;
+    EXPECT_EQ(found.steps.back().rung, c.rung) << c.name;
+    EXPECT_EQ(found.steps.size(), static_cast<std::size_t>(c.rung) + 1) << c.name;
+    EXPECT_EQ(f.rung(c.rung).served, 1U) << c.name;
+  }
+}
+
+TEST(AnswerCache, SaysWhoseAnswerItIsHowOldAndHowFast) {
+  Fixture f;
+  ASSERT_TRUE(f.put(kAsked, "so").has_value());
+  f.clock.advance(5s);
+  const MatchStep step = f.find(scope(1), kTyped).steps.back();
+  EXPECT_EQ(step.candidate, kAsked);
+  EXPECT_EQ(step.age, 5s);
+  EXPECT_EQ(step.took, 0s) << "the clock stood still";
+  EXPECT_EQ(to_string(step.verdict), "served");
+  EXPECT_EQ(to_string(step.rung), "text:canonical");
+}
+
+TEST(AnswerCache, NothingLeavesItsScope) {
+  Fixture f;
+  ASSERT_TRUE(f.put(scope(1), kAsked, "so").has_value());
+  for (const char* question : {kAsked, kTyped, kWorded}) {
+    EXPECT_EQ(f.get(scope(2), question), "");
+    ScopeId elsewhere = scope(1);
+    elsewhere.space.bytes[5] = std::byte{1};
+    EXPECT_EQ(f.get(elsewhere, question), "");
+    ScopeId last_byte = scope(1);
+    last_byte.key.bytes[31] ^= std::byte{1};
+    EXPECT_EQ(f.get(last_byte, question), "") << "all 256 bits are compared";
+  }
+}
+
+TEST(AnswerCache, RungsBeyondWhatIsAllowedAreWatchedAndNotServed) {
+  Fixture f;
+  ASSERT_TRUE(f.put(kAsked, "so").has_value());
+  EXPECT_EQ(f.get(kTyped, {.serve = TextRung::kExact}), "");
+  EXPECT_EQ(f.rung(TextRung::kCanonical).missed, 0U) << "not looked at";
+
+  const AnswerLookup watched =
+      f.find(scope(1), kWorded, {.serve = TextRung::kCanonical, .watch = TextRung::kNear});
+  EXPECT_FALSE(watched.answer.has_value());
+  EXPECT_EQ(watched.steps.back().verdict, Verdict::kNotAllowed);
+  EXPECT_EQ(watched.steps.back().candidate, kAsked);
+  EXPECT_EQ(f.rung(TextRung::kNear).matched_not_used, 1U);
+  EXPECT_EQ(f.rung(TextRung::kNear).served, 0U);
+  EXPECT_EQ(f.cache->stats().answer_time_saved, 0s);
+}
+
+TEST(AnswerCache, OlderThanAskedForIsNotUsed) {
+  Fixture f;
+  ASSERT_TRUE(f.put(kAsked, "so").has_value());
+  f.clock.advance(10s);
+  EXPECT_EQ(f.get(kAsked, {.max_age = 10s}), "so");
+  const AnswerLookup found = f.find(scope(1), kAsked, {.max_age = 10s - 1ns});
+  EXPECT_EQ(found.steps.front().verdict, Verdict::kTooOld);
+  EXPECT_FALSE(found.answer.has_value());
+  EXPECT_EQ(f.get(kAsked), "so") << "others may";
+}
+
+TEST(AnswerCache, WhatIsFreshForTooShortIsNotUsed) {
+  Fixture f;
+  ASSERT_TRUE(f.put("timed", "so", {.ttl = 10s}).has_value());
+  ASSERT_TRUE(f.put("for ever", "so").has_value());
+  f.clock.advance(3s);
+  EXPECT_EQ(f.get("timed", {.min_fresh = 7s}), "so");
+  const AnswerLookup found = f.find(scope(1), "timed", {.min_fresh = 7s + 1ns});
+  EXPECT_EQ(found.steps.front().verdict, Verdict::kTooOld);
+  EXPECT_FALSE(found.answer.has_value());
+  EXPECT_EQ(f.get("for ever", {.min_fresh = Duration::max()}), "so");
+}
+
+TEST(AnswerCache, SaysHowLongWhatItServedIsGood) {
+  Fixture f;
+  ASSERT_TRUE(f.put("timed", "so", {.ttl = 10s}).has_value());
+  ASSERT_TRUE(f.put("for ever", "so").has_value());
+  f.clock.advance(3s);
+  EXPECT_EQ(f.find(scope(1), "timed").left, 7s);
+  EXPECT_EQ(f.find(scope(1), "for ever").left, std::nullopt);
+  EXPECT_EQ(f.find(scope(1), "never asked").left, std::nullopt);
+}
+
+TEST(AnswerCache, ExpiresAtItsTimeAndNotBeforeHoweverOftenItIsUsed) {
+  Fixture f;
+  ASSERT_TRUE(f.put(kAsked, "so", {.cost = 1s, .ttl = 3s}).has_value());
+  f.clock.advance(3s - 1ns);
+  EXPECT_EQ(f.get(kAsked), "so");
+  f.clock.advance(1ns);
+  const AnswerLookup found = f.find(scope(1), kAsked);
+  ASSERT_EQ(found.steps.size(), 3U);
+  EXPECT_EQ(found.steps.front().verdict, Verdict::kExpired);
+  EXPECT_EQ(found.steps[1].verdict, Verdict::kMissed) << "it is gone";
+  EXPECT_EQ(f.budget.used(), 0_B);
+  EXPECT_EQ(f.cache->stats().expired, 1U);
+}
+
+TEST(AnswerCache, TimesToLiveAtTheirBorders) {
+  Fixture f;
+  f.clock.advance(1s);
+  ASSERT_TRUE(f.put("none", "a", {.ttl = 0s}).has_value());
+  ASSERT_TRUE(f.put("less than none", "a", {.ttl = -1s}).has_value());
+  ASSERT_TRUE(f.put("for ever", "a", {.ttl = Duration::max()}).has_value());
+  EXPECT_EQ(f.get("none"), "");
+  EXPECT_EQ(f.get("less than none"), "");
+  EXPECT_EQ(f.get("for ever"), "a");
+}
+
+TEST(AnswerCache, ExpireSweepsOnlyWhatIsOver) {
+  Fixture f;
+  ASSERT_TRUE(f.put("one", "a", {.ttl = 1s}).has_value());
+  ASSERT_TRUE(f.put("two", "b", {.ttl = 2s}).has_value());
+  ASSERT_TRUE(f.put("ever", "c").has_value());
+  f.clock.advance(1s);
+  EXPECT_EQ(f.cache->expire(), EntryCount(1));
+  EXPECT_EQ(f.get("two"), "b");
+  EXPECT_EQ(f.get("ever"), "c");
+}
+
+TEST(AnswerCache, TheSameQuestionReplacesAndTheNewestStandsForALooserForm) {
+  Fixture f;
+  ASSERT_TRUE(f.put(kAsked, "old").has_value());
+  ASSERT_TRUE(f.put(kAsked, "new").has_value());
+  EXPECT_EQ(f.cache->stats().entries, EntryCount(1));
+  EXPECT_EQ(f.get(kAsked), "new");
+  ASSERT_TRUE(f.put(kTyped, "newest").has_value());
+  EXPECT_EQ(f.get(kAsked), "new") << "its own words";
+  EXPECT_EQ(f.get("What's the best way to see the dog ?"), "newest");
+  Question typed(scope(1), kTyped);
+  EXPECT_TRUE(f.cache->erase(typed));
+  EXPECT_FALSE(f.cache->erase(typed));
+  EXPECT_EQ(f.get(kTyped), "") << "the other was found so no longer; that costs a miss";
+  EXPECT_EQ(f.get(kAsked), "new");
+}
+
+TEST(AnswerCache, WhatIsServedAndNotUsedIsTakenBack) {
+  Fixture f;
+  ASSERT_TRUE(f.put(kAsked, "so").has_value());
+  const AnswerLookup served = f.find(scope(1), kAsked);
+  f.cache->retract_hit(served);
+  EXPECT_EQ(f.rung(TextRung::kExact).served, 0U);
+  EXPECT_EQ(f.rung(TextRung::kExact).matched_not_used, 1U);
+  EXPECT_EQ(f.cache->stats().answer_time_saved, 0s);
+  f.cache->retract_hit(AnswerLookup{});
+}
+
+TEST(AnswerCache, DamagedBytesAreAMissCountedAndRemoved) {
+  Fixture f;
+  ASSERT_TRUE(f.put(kAsked, "so").has_value());
+  AnswerCacheInside::flip_first_bit(*f.cache, Question(scope(1), kAsked));
+  EXPECT_EQ(f.peek(scope(1), kAsked).steps.front().verdict, Verdict::kDamaged);
+  EXPECT_EQ(f.cache->stats().damaged, 0U) << "looked at, not touched";
+  const AnswerLookup found = f.find(scope(1), kAsked);
+  EXPECT_FALSE(found.answer.has_value());
+  EXPECT_EQ(found.steps.front().verdict, Verdict::kDamaged);
+  EXPECT_EQ(f.rung(TextRung::kExact).matched_not_used, 1U);
+  EXPECT_EQ(f.cache->stats().damaged, 1U);
+  EXPECT_EQ(f.budget.used(), 0_B);
+}
+
+TEST(AnswerCache, RefusesWhatMayNotBeKept) {
+  Fixture f;
+  Question asked(scope(1), kAsked);
+  Answer cut = answer("half an");
+  cut.finish_reason = "length";
+  EXPECT_EQ(f.cache->insert(asked, cut, {}).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(f.put(kAsked, "so", {.tags = {std::string("a\0b", 3)}}).error().code,
+            ErrorCode::kInvalidArgument);
+  MemoryBudget budget(1_KiB);
+  const ManualClock clock;
+  EXPECT_FALSE(AnswerCache::create({.max_entries = EntryCount(0)}, budget, clock).has_value());
+  EXPECT_EQ(f.cache->stats().insertions, 0U);
+}
+
+TEST(AnswerCache, EvictsForRoomAndNeverBeyondTheBudget) {
+  Fixture f(4_KiB);
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_TRUE(f.put("question " + std::to_string(i), std::string(100, 'x')).has_value());
+    ASSERT_LE(f.budget.used(), 4_KiB);
+  }
+  EXPECT_LE(f.budget.peak(), 4_KiB);
+  EXPECT_GT(f.cache->stats().evictions, 100U);
+}
+
+TEST(AnswerCache, AnAnswerThatCannotFitEvictsNobody) {
+  Fixture f(4_KiB);
+  ASSERT_TRUE(f.put("one", "a").has_value());
+  EXPECT_EQ(f.put("two", std::string(5000, 'x')).error().code, ErrorCode::kNoSpace);
+  EXPECT_EQ(f.put("one", std::string(5000, 'x')).error().code, ErrorCode::kNoSpace);
+  EXPECT_EQ(f.get("one"), "a");
+
+  const auto others = f.budget.reserve(Bytes(4096 - 512)).value();
+  EXPECT_EQ(f.put("two", std::string(400, 'x')).error().code, ErrorCode::kNoSpace);
+  EXPECT_EQ(f.get("one"), "a") << "even without it there would be no room";
+  EXPECT_EQ(f.cache->stats().refused_no_room, 3U);
+}
+
+TEST(AnswerCache, ReplacingEvictsNoInnocent) {
+  Fixture f(1_KiB, {.max_entries = EntryCount(2)});
+  ASSERT_TRUE(f.put("one", "a").has_value());
+  ASSERT_TRUE(f.put("two", "b").has_value());
+  ASSERT_TRUE(f.put("two", std::string(500, 'x')).has_value()) << "fits in place of the old one";
+  EXPECT_EQ(f.get("one"), "a");
+  EXPECT_EQ(f.cache->stats().evictions, 0U);
+}
+
+TEST(AnswerCache, HoldsNoMoreEntriesThanAllowed) {
+  Fixture f(1_MiB, {.max_entries = EntryCount(2)});
+  for (const char* question : {"one", "two", "three"})
+    ASSERT_TRUE(f.put(question, "a").has_value());
+  EXPECT_EQ(f.cache->stats().entries, EntryCount(2));
+  EXPECT_EQ(f.get("three"), "a");
+}
+
+TEST(AnswerCache, WhatIsOverLeavesBeforeWhatIsGood) {
+  Fixture f(1_MiB, {.max_entries = EntryCount(2)});
+  ASSERT_TRUE(f.put("good", "a").has_value());
+  ASSERT_TRUE(f.put("over", "b", {.ttl = 1s}).has_value());
+  f.clock.advance(1s);
+  ASSERT_TRUE(f.put("new", "c").has_value());
+  EXPECT_EQ(f.get("good"), "a");
+  EXPECT_EQ(f.cache->stats().evictions, 0U);
+}
+
+TEST(AnswerCache, ShedsAndObeysASmallerBudget) {
+  Fixture f(4_KiB);
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(f.put("q" + std::to_string(i), "a").has_value());
+  const Bytes before = f.budget.used();
+  const Bytes freed = f.cache->evict_bytes(1_B);
+  EXPECT_GT(freed, 0_B);
+  EXPECT_EQ(f.budget.used(), before - freed);
+  f.budget.set_capacity(512_B);
+  f.cache->trim_to_budget();
+  EXPECT_LE(f.budget.used(), 512_B);
+  const Bytes rest = f.budget.used();
+  EXPECT_GT(rest, 0_B) << "no more than was asked";
+  EXPECT_EQ(f.cache->evict_bytes(1_MiB), rest);
+}
+
+TEST(AnswerCache, AboutMediaNothingIsServedThatIsOnlyNear) {
+  Fixture f;
+  ScopeId pictured = scope(1);
+  pictured.loosest = TextRung::kCanonical;
+  ASSERT_TRUE(f.put(pictured, kAsked, "so").has_value());
+  EXPECT_EQ(f.get(pictured, kTyped), "so");
+  const AnswerLookup near = f.find(pictured, kWorded);
+  EXPECT_FALSE(near.answer.has_value());
+  EXPECT_EQ(near.steps.back().verdict, Verdict::kNotAllowed);
+  EXPECT_EQ(near.steps.back().candidate, kAsked);
+  EXPECT_EQ(f.rung(TextRung::kNear).matched_not_used, 1U);
+}
+
+TEST(AnswerCache, OfAnswersInOneBudgetWhatIsWorthLeastLeavesWhicheverCacheHoldsIt) {
+  const ManualClock clock;
+  MemoryBudget budget(64_KiB);
+  SharedBudget shared(budget);
+  const auto dear = AnswerCache::create({.shared = &shared}, budget, clock).value();
+  const auto cheap = AnswerCache::create({.shared = &shared}, budget, clock).value();
+  shared.join(*dear);
+  shared.join(*cheap);
+  const auto put = [](AnswerCache& cache, int n, Duration cost) {
+    Question question(scope(1), "q" + std::to_string(n));
+    const Answer answer{.text = std::string(4000, 'x'), .finish_reason = "stop"};
+    return cache.insert(question, answer, {.cost = cost}).has_value();
+  };
+  for (int n = 0; n < 30; ++n) ASSERT_TRUE(put(*cheap, n, 1ms));
+  const Bytes full = cheap->stats().resident;
+  for (int n = 0; n < 5; ++n) ASSERT_TRUE(put(*dear, n, 10s)) << "others make room";
+  EXPECT_EQ(dear->stats().entries, EntryCount(5));
+  EXPECT_LT(cheap->stats().resident, full);
+  for (int n = 30; n < 60; ++n) ASSERT_TRUE(put(*cheap, n, 1ms));
+  EXPECT_EQ(dear->stats().entries, EntryCount(5)) << "and what is dear stays";
+  shared.block_admission(true);
+  EXPECT_FALSE(put(*dear, 9, 10s));
+  EXPECT_EQ(dear->stats().blocked, 1U);
+  Question there(scope(1), "q1");
+  EXPECT_TRUE(dear->find(there).answer.has_value());
+  shared.block_admission(false);
+  EXPECT_TRUE(put(*dear, 9, 10s));
+}
+
+TEST(AnswerCache, ThePolicyHearsOfEachUseOnceAndOfTheMeasuredCost) {
+  const auto log = std::make_shared<testing::RecordingPolicy::Log>();
+  AnswerCacheOptions options;
+  options.policy = std::make_unique<testing::RecordingPolicy>(log);
+  Fixture f(1_MiB, std::move(options));
+  ASSERT_TRUE(f.put(kAsked, "so", {.cost = 7s}).has_value());
+  EXPECT_EQ(log->take(), (std::vector<std::string>{"request", "insert a"}));
+  EXPECT_EQ(log->facts["a"].cost, 7s);
+  EXPECT_EQ(log->facts["a"].bytes, f.budget.used());
+  // Uses are told together: when they are many, or before anything hangs on them.
+  f.get(kWorded);
+  f.get(kWorded);
+  EXPECT_EQ(log->take(), std::vector<std::string>{});
+  EXPECT_TRUE(f.cache->eviction_candidate().has_value());
+  EXPECT_EQ(log->take(), (std::vector<std::string>{"request", "touch a", "touch a"}));
+  for (int i = 0; i < 64; ++i) f.get(kWorded);
+  EXPECT_EQ(log->take().size(), 65U);
+  f.get(kWorded, {.serve = TextRung::kExact, .watch = TextRung::kNear});
+  EXPECT_EQ(log->take(), std::vector<std::string>{}) << "a match that was not used is no use";
+  Question asked(scope(1), kAsked);
+  f.cache->erase(asked);
+  EXPECT_EQ(log->take(), std::vector<std::string>{"erase a"});
+}
+
+TEST(AnswerCache, ManyThreadsFindWhatTheyAskedFor) {
+  Fixture f(16_KiB);
+  std::vector<std::jthread> threads;
+  for (unsigned t = 0; t < 4; ++t) {
+    threads.emplace_back([&f, t] {
+      Rng rng(t + 1);
+      for (int i = 0; i < 2'000; ++i) {
+        const unsigned where = static_cast<unsigned>(rng.below(3));
+        const std::string question = "question " + std::to_string(rng.below(20));
+        const std::string expected = question + " in " + std::to_string(where);
+        if (rng.chance(0.3)) {
+          EXPECT_TRUE(f.put(scope(where), question, expected).has_value());
+        } else if (rng.chance(0.02)) {
+          f.cache->evict_bytes(1_KiB);
+        } else if (rng.chance(0.02)) {
+          for (const AnswerEntry& entry : f.cache->entries({.words = "1"}, 5)) {
+            EXPECT_TRUE(entry.question.contains('1'));
+            (void)f.cache->pin(entry.id, rng.chance(0.5));
+          }
+        } else if (rng.chance(0.02)) {
+          f.cache->erase({.scope = scope(where).key});
+        } else {
+          const std::string got = f.get(scope(where), question);
+          EXPECT_TRUE(got.empty() || got == expected);
+        }
+      }
+    });
+  }
+  threads.clear();
+  f.cache->check_invariants();
+}
+
+}  // namespace
+}  // namespace afterimage

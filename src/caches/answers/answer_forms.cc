@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "caches/answers/answer_forms.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+
+namespace afterimage {
+namespace {
+
+constexpr std::size_t index_of(TextRung rung) { return static_cast<std::size_t>(rung); }
+
+/// Tags as they lie in an entry, each with a zero byte behind it. False from `each` ends it.
+template <typename Each>
+void for_each_tag(std::string_view tags, const Each& each) {
+  while (!tags.empty()) {
+    const std::size_t end = tags.find('\0');
+    if (!each(tags.substr(0, end))) return;
+    tags.remove_prefix(end + 1);
+  }
+}
+
+}  // namespace
+
+void AnswerDraft::add(std::size_t part, std::span<const std::byte> more) {
+  bytes.insert(bytes.end(), more.begin(), more.end());
+  ends[part] = bytes.size();
+}
+
+Result<AnswerDraft> AnswerDraft::of(Question& question, const Answer& answer,
+                                    const std::vector<std::string>& tags) {
+  if (!is_whole(answer)) {
+    return fail(ErrorCode::kInvalidArgument, "an answer that ended with \"" + answer.finish_reason +
+                                                 "\" is not whole and not kept");
+  }
+  AnswerDraft draft;
+  draft.add(AnswerParts::kRecord, to_record(answer));
+  for (const TextRung rung : kTextRungs) {
+    const auto form = question.form(rung);
+    draft.add(AnswerParts::form(rung), std::as_bytes(std::span(form.value_or(""))));
+  }
+  std::string joined;
+  for (const std::string& tag : tags) {
+    if (tag.contains('\0')) return fail(ErrorCode::kInvalidArgument, "a tag holds a zero byte");
+    joined.append(tag).push_back('\0');
+  }
+  draft.add(AnswerParts::kTags, std::as_bytes(std::span(joined)));
+  return draft;
+}
+
+std::string_view AnswerSlot::part(std::size_t which) const {
+  const std::span<const std::byte> bytes = payload->tensors().front().bytes();
+  const std::size_t begin = which == 0 ? 0 : ends[which - 1];
+  return {reinterpret_cast<const char*>(bytes.data()) + begin, ends[which] - begin};
+}
+
+std::optional<Duration> AnswerSlot::left(Duration now) const {
+  if (expires == kNever) return std::nullopt;
+  return std::max(expires - now, Duration(0));
+}
+
+bool AnswerSlot::has_tag(std::string_view tag) const {
+  bool found = false;
+  for_each_tag(part(AnswerParts::kTags), [&](std::string_view one) {
+    found = one == tag;
+    return !found;
+  });
+  return found;
+}
+
+std::vector<std::string> AnswerSlot::tags() const {
+  std::vector<std::string> all;
+  for_each_tag(part(AnswerParts::kTags), [&](std::string_view one) {
+    all.emplace_back(one);
+    return true;
+  });
+  return all;
+}
+
+// Seeded with bytes of a MAC, so that nobody outside can choose questions that collide.
+AnswerFormKey AnswerFormKey::of(const ScopeId& scope, TextRung rung, std::string_view form) {
+  return {.scope = &scope,
+          .rung = rung,
+          .form = form,
+          .hash = XXH3_64bits_withSeed(form.data(), form.size(),
+                                       DigestHash()(scope.key) + index_of(rung))};
+}
+
+bool AnswerForms::Equal::operator()(const AnswerFormKey& key, const Listing& listing) const {
+  if (key.rung != listing.rung) return false;
+  const AnswerSlot& slot = (*slots)[listing.place];
+  return slot.hashes[index_of(key.rung)] == key.hash && slot.scope == *key.scope &&
+         slot.form(key.rung) == key.form;
+}
+
+void AnswerForms::list(std::uint32_t place, const AnswerFormKey& key) {
+  const std::size_t rung = index_of(key.rung);
+  if (const auto it = index_.find(key); it != index_.end()) {
+    slots_[it->place].listed[rung] = false;
+    index_.erase(it);
+  }
+  slots_[place].hashes[rung] = key.hash;
+  slots_[place].listed[rung] = true;
+  index_.insert(Listing{.place = place, .rung = key.rung});
+}
+
+void AnswerForms::unlist(std::uint32_t place) {
+  for (const TextRung rung : kTextRungs) {
+    if (slots_[place].listed[index_of(rung)]) {
+      index_.erase(Listing{.place = place, .rung = rung});
+    }
+  }
+}
+
+}  // namespace afterimage

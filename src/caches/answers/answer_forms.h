@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <array>
+#include <boost/unordered/unordered_flat_set.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "afterimage/result.h"
+#include "caches/answers/answer_cache.h"
+#include "storage/memory/payload.h"
+
+namespace afterimage {
+
+/// What an entry of the answer cache keeps, one after the other: its record, its forms, its tags.
+struct AnswerParts {
+  static constexpr std::size_t kRecord = 0;
+  static constexpr std::size_t kForms = 1;
+  static constexpr std::size_t kTags = kForms + kTextRungs.size();
+  static constexpr std::size_t kCount = kTags + 1;
+
+  static constexpr std::size_t form(TextRung rung) {
+    return kForms + static_cast<std::size_t>(rung);
+  }
+};
+
+/// The bytes of an entry before they are charged to anybody.
+struct AnswerDraft {
+  std::vector<std::byte> bytes;
+  std::array<std::size_t, AnswerParts::kCount> ends{};
+
+  /// kInvalidArgument: the answer is not whole, a tag holds a zero byte.
+  static Result<AnswerDraft> of(Question& question, const Answer& answer,
+                                const std::vector<std::string>& tags);
+
+ private:
+  void add(std::size_t part, std::span<const std::byte> more);
+};
+
+/// Whose entries leave for whose quota. Gone with the last of them.
+struct AnswerOwner {
+  AnswerCount kept;
+  AnswerCount pinned;  // of that
+  /// Those that are not pinned, by a use that was their last when it was written here; they are
+  /// moved when they come to the front.
+  std::set<std::pair<std::uint64_t, std::uint32_t>> by_use;
+};
+using AnswerOwners = std::map<TenantId, AnswerOwner>;
+
+/// One place of an answer cache, and what it keeps there.
+struct AnswerSlot {
+  static constexpr Duration kNever = Duration::max();
+
+  ScopeId scope;
+  std::optional<Payload> payload;  // empty: the place is free
+  std::array<std::size_t, AnswerParts::kCount> ends{};
+  std::array<std::uint64_t, kTextRungs.size()> hashes{};
+  std::array<bool, kTextRungs.size()> listed{};  // the index leads here from this form
+  bool pinned = false;
+  std::uint32_t generation = 0;
+  AnswerEntryId id;
+  Duration stored{0};
+  Duration expires = kNever;
+  Duration cost{0};
+  std::uint64_t uses = 0;
+  std::uint64_t used = 0;    // when it was last, in uses of the whole cache
+  std::uint64_t queued = 0;  // where it stands in by_use
+  AnswerOwners::value_type* owner = nullptr;
+
+  [[nodiscard]] std::string_view part(std::size_t which) const;
+  [[nodiscard]] std::string_view form(TextRung rung) const { return part(AnswerParts::form(rung)); }
+  [[nodiscard]] std::string_view question() const { return form(TextRung::kExact); }
+  [[nodiscard]] std::optional<Duration> left(Duration now) const;
+  [[nodiscard]] bool has_tag(std::string_view tag) const;
+  [[nodiscard]] std::vector<std::string> tags() const;
+  [[nodiscard]] AnswerCount count() const {
+    return {.entries = EntryCount(1), .bytes = payload->bytes()};
+  }
+};
+using AnswerSlots = std::vector<AnswerSlot>;
+
+/// A question at one rung, as the index is asked for it. Its scope and form outlive it.
+struct AnswerFormKey {
+  const ScopeId* scope;
+  TextRung rung;
+  std::string_view form;
+  std::uint64_t hash;
+
+  static AnswerFormKey of(const ScopeId& scope, TextRung rung, std::string_view form);
+  static AnswerFormKey exact(const Question& question) {
+    return of(question.scope(), TextRung::kExact, question.text());
+  }
+};
+
+/// Which place answers a question at a rung. Scope and form are compared in full, where they lie:
+/// in the slots.
+class AnswerForms {
+ public:
+  explicit AnswerForms(AnswerSlots& slots) : slots_(slots) {}
+
+  [[nodiscard]] std::optional<std::uint32_t> find(const AnswerFormKey& key) const {
+    const auto it = index_.find(key);
+    return it == index_.end() ? std::nullopt : std::optional(it->place);
+  }
+  /// The newest entry takes over; the older one is still found by the forms that only it has.
+  void list(std::uint32_t place, const AnswerFormKey& key);
+  void unlist(std::uint32_t place);
+  [[nodiscard]] std::size_t size() const { return index_.size(); }
+
+ private:
+  struct Listing {
+    std::uint32_t place = 0;
+    TextRung rung = TextRung::kExact;
+  };
+  struct Hash {
+    using is_transparent = void;
+    using is_avalanching = void;
+    const AnswerSlots* slots;
+    std::size_t operator()(const AnswerFormKey& key) const { return key.hash; }
+    std::size_t operator()(const Listing& listing) const {
+      return (*slots)[listing.place].hashes[static_cast<std::size_t>(listing.rung)];
+    }
+  };
+  struct Equal {
+    using is_transparent = void;
+    const AnswerSlots* slots;
+    bool operator()(const AnswerFormKey& key, const Listing& listing) const;
+    bool operator()(const Listing& listing, const AnswerFormKey& key) const {
+      return (*this)(key, listing);
+    }
+    bool operator()(const Listing& a, const Listing& b) const {
+      return a.place == b.place && a.rung == b.rung;
+    }
+  };
+
+  AnswerSlots& slots_;
+  boost::unordered_flat_set<Listing, Hash, Equal> index_{0, Hash{&slots_}, Equal{&slots_}};
+};
+
+}  // namespace afterimage

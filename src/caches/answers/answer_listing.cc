@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "caches/answers/answer_cache_state.h"
+#include "foundation/text/ascii.h"
+
+namespace afterimage {
+namespace {
+
+/// How much is done under the lock at a time, in looks at an entry.
+constexpr std::size_t kSlice = 512;
+constexpr std::size_t kLookAtMatch = 8;       // to copy or remove it
+constexpr std::size_t kBytesOfOneLook = 512;  // of a question that is searched or copied
+
+/// Whoever waits for the lock gets it only if nobody else takes it before they are awake.
+void let_others_in() { std::this_thread::sleep_for(std::chrono::microseconds(20)); }
+
+/// A filter as it is held against one entry after the other.
+class Wanted {
+ public:
+  explicit Wanted(const AnswerFilter& filter)
+      : filter_(filter), words_(ascii::lowered(filter.words)) {}
+
+  [[nodiscard]] bool admits(const AnswerSlot& slot, Duration now) const {
+    return (!filter_.entry.has_value() || slot.id == *filter_.entry) &&
+           (!filter_.space.has_value() || slot.scope.space == *filter_.space) &&
+           (!filter_.scope.has_value() || slot.scope.key == *filter_.scope) &&
+           (!filter_.older_than.has_value() || now - slot.stored > *filter_.older_than) &&
+           (filter_.owner == TenantId() || slot.owner->first == filter_.owner) &&
+           (filter_.tag.empty() || slot.has_tag(filter_.tag)) &&
+           ascii::says(slot.question(), words_);
+  }
+
+ private:
+  const AnswerFilter& filter_;
+  std::string words_;
+};
+
+AnswerEntry entry_of(const AnswerSlot& slot, Duration now) {
+  return {.id = slot.id,
+          .question = std::string(slot.question()),
+          .scope = slot.scope,
+          .age = now - slot.stored,
+          .left = slot.left(now),
+          .bytes = slot.payload->bytes(),
+          .uses = slot.uses,
+          .cost = slot.cost,
+          .tags = slot.tags(),
+          .pinned = slot.pinned,
+          .owner = slot.owner->first};
+}
+
+AnswerUsage usage_of(const AnswerOwners::value_type& owner) {
+  return {.owner = owner.first, .kept = owner.second.kept, .pinned = owner.second.pinned};
+}
+
+}  // namespace
+
+template <typename Visit>
+void AnswerCache::visit(const AnswerFilter& filter, AnswerEntryId after, const Visit& visit) const {
+  const Wanted wanted(filter);
+  AnswerEntryId last = filter.entry.value_or(AnswerEntryId{UINT64_MAX});
+  if (filter.entry.has_value() && last.value > 0) after = std::max(after, {last.value - 1});
+  for (;; let_others_in()) {
+    const MutexLock lock(mutex_);
+    State& state = *state_;
+    last = std::min(last, AnswerEntryId{state.last_id});
+    const Duration now = clock_.now();
+    auto next = state.by_id.upper_bound(after);
+    const auto is_there = [&] { return next != state.by_id.end() && next->first <= last; };
+    for (std::size_t work = 0; is_there() && work < kSlice; ++work) {
+      const std::uint32_t place = (next++)->second;  // before the visitor removes it
+      const AnswerSlot& slot = state.slots[place];
+      after = slot.id;
+      work += slot.question().size() / kBytesOfOneLook;
+      if (!wanted.admits(slot, now)) continue;
+      work += kLookAtMatch;
+      if (!visit(state, place, now)) return;
+    }
+    if (!is_there()) return;
+  }
+}
+
+AnswerCount AnswerCache::erase(const AnswerFilter& filter) {
+  AnswerCount erased;
+  visit(filter, {}, [&](State& state, std::uint32_t place, Duration /*now*/) {
+    erased += state.slots[place].count();
+    state.erase(place);
+    return true;
+  });
+  return erased;
+}
+
+AnswerCount AnswerCache::count(const AnswerFilter& filter) const {
+  AnswerCount counted;
+  visit(filter, {}, [&](const State& state, std::uint32_t place, Duration /*now*/) {
+    counted += state.slots[place].count();
+    return true;
+  });
+  return counted;
+}
+
+std::vector<AnswerEntry> AnswerCache::entries(const AnswerFilter& filter, std::size_t limit,
+                                              AnswerEntryId after) const {
+  std::vector<AnswerEntry> listed;
+  if (limit == 0) return listed;
+  visit(filter, after, [&](const State& state, std::uint32_t place, Duration now) {
+    listed.push_back(entry_of(state.slots[place], now));
+    return listed.size() < limit;
+  });
+  return listed;
+}
+
+Result<bool> AnswerCache::pin(AnswerEntryId entry, bool pinned) {
+  const MutexLock lock(mutex_);
+  const auto found = state_->by_id.find(entry);
+  if (found == state_->by_id.end()) return false;
+  if (pinned) {
+    AFI_TRY_VOID(state_->pin(found->second));
+  } else {
+    state_->unpin(found->second);
+  }
+  return true;
+}
+
+AnswerUsage AnswerCache::owner_usage(const TenantId& owner) const {
+  const MutexLock lock(mutex_);
+  const auto found = state_->owners.find(owner);
+  return found == state_->owners.end() ? AnswerUsage{.owner = owner, .kept = {}, .pinned = {}}
+                                       : usage_of(*found);
+}
+
+std::vector<AnswerUsage> AnswerCache::owner_usages() const {
+  std::vector<AnswerUsage> usages;
+  for (;; let_others_in()) {
+    const MutexLock lock(mutex_);
+    const AnswerOwners& owners = state_->owners;
+    auto next = usages.empty() ? owners.begin() : owners.upper_bound(usages.back().owner);
+    for (std::size_t work = 0; next != owners.end() && work < kSlice; ++work, ++next) {
+      usages.push_back(usage_of(*next));
+    }
+    if (next == owners.end()) return usages;
+  }
+}
+
+}  // namespace afterimage

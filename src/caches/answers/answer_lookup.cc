@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "caches/answers/answer_lookup.h"
+
+namespace afterimage {
+
+std::optional<std::string_view> Question::form(TextRung rung) {
+  if (rung == TextRung::kExact) return text_;
+  Form& form = forms_[static_cast<std::size_t>(rung)];
+  if (!form.made) form = {.made = true, .text = fold_text(text_, rung)};
+  return form.text;
+}
+
+std::string_view to_string(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kServed:
+      return "served";
+    case Verdict::kJoined:
+      return "joined";
+    case Verdict::kMissed:
+      return "missed";
+    case Verdict::kNotAllowed:
+      return "not_allowed";
+    case Verdict::kTooOld:
+      return "too_old";
+    case Verdict::kExpired:
+      return "expired";
+    case Verdict::kDamaged:
+      return "damaged";
+    case Verdict::kUnsure:
+      return "unsure";
+    case Verdict::kExplored:
+      return "explored";
+  }
+  return "unknown";
+}
+
+}  // namespace afterimage

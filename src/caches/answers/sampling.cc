@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "caches/answers/sampling.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "foundation/text/ascii.h"
+
+namespace afterimage {
+namespace {
+
+// Words, and words that stand together, each with the space after it; in order, so that those of
+// one first letter are beside each other.
+constexpr auto kTimeWords = [] {
+  auto words = std::to_array<std::string_view>(
+      {"today ",      "today's ",   "tonight ",       "tomorrow ",   "yesterday ",
+       "now ",        "nowadays ",  "currently ",     "current ",    "latest ",
+       "recent ",     "recently ",  "newest ",        "upcoming ",   "this week ",
+       "this month ", "this year ", "this morning ",  "last week ",  "last month ",
+       "last year ",  "next week ", "next month ",    "next year ",  "so far ",
+       "right away ", "weather ",   "news ",          "what time ",  "what day ",
+       "what date ",  "price of ",  "stock ",         "score of ",   "exchange rate ",
+       "how old is ", "ago ",       "at the moment ", "these days ", "up to date ",
+       "as of "});
+  std::ranges::sort(words);
+  return words;
+}();
+
+/// Lowered, with a single space between words and after each.
+std::string spaced(std::string_view text) {
+  std::string words;
+  words.reserve(text.size() + 1);
+  for (char c : text) {
+    if (ascii::is_upper(c)) c = static_cast<char>(c - 'A' + 'a');
+    const bool part = ascii::is_letter(c) || ascii::is_digit(c) || ascii::is_beyond(c) || c == '\'';
+    if (part) {
+      words.push_back(c);
+    } else if (!words.empty() && words.back() != ' ') {
+      words.push_back(' ');
+    }
+  }
+  words.push_back(' ');
+  return words;
+}
+
+/// Whether the text begins with one of them.
+bool begins_with_time(std::string_view words) {
+  const auto first = [](std::string_view known) { return known.front(); };
+  const auto candidates = std::ranges::equal_range(kTimeWords, words.front(), {}, first);
+  return std::ranges::any_of(candidates,
+                             [&](std::string_view known) { return words.starts_with(known); });
+}
+
+}  // namespace
+
+std::string_view to_string(ReuseLimit limit) {
+  constexpr std::array<std::string_view, 4> kNames{"nothing", "exact", "text", "similarity"};
+  return kNames[static_cast<std::size_t>(limit)];
+}
+
+bool depends_on_time(std::string_view question) {
+  const std::string words = spaced(question);
+  // Each word is looked at once: a question is long, and there are many words of time.
+  std::string_view rest = words;
+  while (!rest.empty()) {
+    if (begins_with_time(rest)) return true;
+    rest.remove_prefix(rest.find(' ') + 1);
+  }
+  return false;
+}
+
+Eligibility eligibility(const SamplingFacts& facts, std::string_view question) {
+  using enum ReuseLimit;
+  if (depends_on_time(question)) {
+    return {kNothing, "its words ask about the time at which it is asked"};
+  }
+  const bool greedy = facts.temperature == 0.0;
+  if (!greedy && !facts.seeded) {
+    return facts.temperature.has_value()
+               ? Eligibility{kNothing, "no seed: another answer is expected each time"}
+               : Eligibility{kNothing, "no temperature: the server's own is seldom 0"};
+  }
+  if (facts.choices != 1) return {kExact, "several answers are asked for"};
+  if (facts.log_probabilities) return {kExact, "probabilities are asked for"};
+  if (facts.offers_tools) return {kExact, "tools are offered"};
+  if (facts.has_tool_results) return {kExact, "results of tools or searches come with it"};
+  if (!greedy) return {kExact, "a seed makes the same of the very same words only"};
+  return {kSimilarity, "temperature 0"};
+}
+
+}  // namespace afterimage

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "caches/encoder/encode_once.h"
+
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <utility>
+
+#include "afterimage/check.h"
+#include "foundation/platform/flight.h"
+
+namespace afterimage {
+
+/// Guarded by the front's lock.
+struct EncoderFlight : Flight {
+  explicit EncoderFlight(const EncoderKey& of) : key(of) {}
+
+  const EncoderKey key;
+  std::optional<Pin> kept;  // the entry, held until the last of those who wait has taken it
+  std::shared_ptr<const EncoderOutput> uncached;
+};
+
+struct EncodeOnce::Flights {
+  boost::unordered_flat_map<EncoderKey, std::shared_ptr<EncoderFlight>, DigestHash> by_key;
+};
+
+std::span<const TensorView> Embeddings::tensors() const {
+  if (const Pin* pin = std::get_if<Pin>(&held_)) return (*pin)->tensors();
+  return std::get<Uncached>(held_).views;
+}
+
+FlightLeader::FlightLeader(FlightLeader&& other) noexcept
+    : front_(other.front_), flight_(std::move(other.flight_)), agent_(other.agent_) {}
+
+FlightLeader& FlightLeader::operator=(FlightLeader other) noexcept {
+  std::swap(front_, other.front_);
+  std::swap(flight_, other.flight_);
+  std::swap(agent_, other.agent_);
+  return *this;
+}
+
+FlightLeader::~FlightLeader() {
+  if (flight_ == nullptr) return;
+  const MutexLock lock(front_->mutex_);
+  front_->abandon(*flight_);
+}
+
+Result<Embeddings> FlightLeader::publish(EncoderOutput output, const EncoderEntryFacts& facts) && {
+  AFI_CHECK(flight_ != nullptr);
+  auto published = front_->publish(*flight_, std::move(output), facts, agent_);
+  flight_.reset();
+  return published;
+}
+
+void FlightLeader::fail(const Error& error) && {
+  AFI_CHECK(flight_ != nullptr);
+  front_->fail(*flight_, error);
+  flight_.reset();
+}
+
+FlightWaiter::FlightWaiter(FlightWaiter&& other) noexcept
+    : front_(other.front_), flight_(std::move(other.flight_)), agent_(other.agent_) {}
+
+FlightWaiter& FlightWaiter::operator=(FlightWaiter other) noexcept {
+  std::swap(front_, other.front_);
+  std::swap(flight_, other.flight_);
+  std::swap(agent_, other.agent_);
+  return *this;
+}
+
+FlightWaiter::~FlightWaiter() {
+  if (flight_ != nullptr) front_->leave(*flight_);
+}
+
+Result<std::variant<Embeddings, FlightLeader>> FlightWaiter::wait(std::stop_token stop) && {
+  AFI_CHECK(flight_ != nullptr);
+  return front_->wait(std::exchange(flight_, nullptr), agent_, stop);
+}
+
+EncodeOnce::EncodeOnce(EncoderCache& cache, const Clock& clock, EncodeOnceOptions options)
+    : clock_(clock), options_(options), cache_(cache), flights_(std::make_unique<Flights>()) {}
+
+EncodeOnce::~EncodeOnce() { AFI_CHECK(flights_->by_key.empty()); }
+
+EncodeOnce::Claim EncodeOnce::claim(const EncoderKey& key, AgentId agent) {
+  if (auto found = find_intact(key, agent)) return *std::move(found);
+  const MutexLock lock(mutex_);
+  // It may have arrived while nobody held the lock.
+  if (const auto info = cache_.info(key); info.has_value()) {
+    if (auto pin = cache_.find(key, agent)) return hold(*std::move(pin));
+  }
+  auto& flight = flights_->by_key[key];
+  if (flight == nullptr) {
+    flight = std::make_shared<EncoderFlight>(key);
+    ++stats_.led;
+    return FlightLeader(*this, flight, agent);
+  }
+  if (flight->take_over()) {
+    ++stats_.taken_over;
+    return FlightLeader(*this, flight, agent);
+  }
+  flight->join();
+  ++stats_.followed;
+  return FlightWaiter(*this, flight, agent);
+}
+
+void EncodeOnce::note_request(const RequestFacts& facts, std::span<const Embeddings* const> used) {
+  std::vector<SlotId> slots;
+  for (const Embeddings* embeddings : used) {
+    if (const Pin* pin = std::get_if<Pin>(&embeddings->held_)) slots.push_back(pin->slot());
+  }
+  if (slots.empty()) return;
+  const MutexLock lock(mutex_);
+  cache_.note_request(facts, slots);
+}
+
+std::optional<Embeddings> EncodeOnce::find_intact(const EncoderKey& key, AgentId agent) {
+  std::optional<Embeddings> found;
+  {
+    const MutexLock lock(mutex_);
+    if (auto pin = cache_.find(key, agent)) found = hold(*std::move(pin));
+  }
+  if (!found.has_value() || !options_.verify_hits) return found;
+  const Pin& pin = std::get<Pin>(found->held_);
+  if (pin->intact()) return found;
+  {
+    const MutexLock lock(mutex_);
+    ++stats_.corrupt;
+    cache_.discard_damaged(pin.slot());
+  }
+  return std::nullopt;  // lets go of the damaged bytes
+}
+
+// What the cache pinned is let go of through this front, which takes the lock first.
+Embeddings EncodeOnce::hold(Pin pin) { return Embeddings(Pin::handed_over(std::move(pin), *this)); }
+
+void EncodeOnce::unpin(SlotId slot) {
+  const MutexLock lock(mutex_);
+  cache_.unpin(slot);
+}
+
+Result<Pin> EncodeOnce::store(const EncoderKey& key, const TensorViews& views,
+                              const EncoderEntryFacts& facts, AgentId agent) {
+  const Bytes needed = Payload::bytes_needed(views);
+  {
+    const MutexLock lock(mutex_);
+    if (blocked_) {
+      ++stats_.blocked;
+      return afterimage::fail(ErrorCode::kUnavailable, "admission is blocked: memory is short");
+    }
+  }
+  if (options_.shared != nullptr) options_.shared->make_room(needed);
+  Reservation room;
+  {
+    const MutexLock lock(mutex_);
+    AFI_TRY(room, cache_.make_room(needed));
+  }
+  AFI_TRY(Payload payload, Payload::copy_of(views, std::move(room)));
+  const MutexLock lock(mutex_);
+  AFI_TRY(Pin pin, cache_.insert(key, std::move(payload), facts, agent));
+  return Pin::handed_over(std::move(pin), *this);
+}
+
+Result<Embeddings> EncodeOnce::publish(EncoderFlight& flight, EncoderOutput output,
+                                       const EncoderEntryFacts& facts, AgentId agent) {
+  auto views = views_of(output);
+  if (!views.has_value()) {
+    fail(flight, views.error());
+    return std::unexpected(views.error());
+  }
+  auto pin = store(flight.key, *views, facts, agent);
+  const MutexLock lock(mutex_);
+  flights_->by_key.erase(flight.key);
+  flight.land();
+  if (pin.has_value()) {
+    if (flight.awaited()) flight.kept = cache_.pin_again(pin->slot());
+    return Embeddings(*std::move(pin));
+  }
+  ++stats_.uncached;
+  flight.uncached = std::make_shared<const EncoderOutput>(std::move(output));
+  return Embeddings(Embeddings::Uncached{flight.uncached, views_of(*flight.uncached).value()});
+}
+
+void EncodeOnce::fail(EncoderFlight& flight, const Error& error) {
+  const MutexLock lock(mutex_);
+  if (!is_permanent(error.code)) return abandon(flight);
+  flights_->by_key.erase(flight.key);
+  flight.fail(error);
+}
+
+void EncodeOnce::abandon(EncoderFlight& flight) {
+  if (flight.awaited()) return flight.orphan();
+  flights_->by_key.erase(flight.key);
+}
+
+void EncodeOnce::leave(EncoderFlight& flight) {
+  const MutexLock lock(mutex_);
+  if (!flight.leave()) return;
+  flight.kept.reset();
+  if (flight.state() == Flight::State::kOrphaned) flights_->by_key.erase(flight.key);
+}
+
+Result<std::variant<Embeddings, FlightLeader>> EncodeOnce::wait(
+    const std::shared_ptr<EncoderFlight>& flight, AgentId agent, const std::stop_token& stop) {
+  using Outcome = std::variant<Embeddings, FlightLeader>;
+  // Leaves the queue last of all, whatever happens: the entry is held until then.
+  const auto leaves = [this](EncoderFlight* waited) { leave(*waited); };
+  const std::unique_ptr<EncoderFlight, decltype(leaves)> place(flight.get(), leaves);
+  while (true) {
+    flight->wait(mutex_, stop);
+    const MutexLock lock(mutex_);
+    switch (flight->state()) {
+      case Flight::State::kLanded:
+        if (flight->uncached != nullptr) {
+          return Outcome(Embeddings(
+              Embeddings::Uncached{flight->uncached, views_of(*flight->uncached).value()}));
+        }
+        return Outcome(hold(cache_.hit(flight->kept->slot(), agent)));
+      case Flight::State::kFailed:
+        return std::unexpected(flight->error());
+      case Flight::State::kOrphaned:
+        AFI_CHECK(flight->take_over());
+        ++stats_.taken_over;
+        return Outcome(FlightLeader(*this, flight, agent));
+      case Flight::State::kLed:  // another has taken over, or `stop`
+        if (!stop.stop_requested()) continue;
+        return afterimage::fail(ErrorCode::kCancelled, "the request was cancelled while it waited");
+    }
+  }
+}
+
+Result<Embeddings> EncodeOnce::get_or_encode(const EncoderKey& key, Modality modality,
+                                             const Encode& encode, AgentId agent,
+                                             std::stop_token stop) {
+  const auto lead = [&](FlightLeader turn) -> Result<Embeddings> {
+    const Duration began = clock_.now();
+    auto output = encode();
+    if (!output.has_value()) {
+      std::move(turn).fail(output.error());
+      return std::unexpected(output.error());
+    }
+    const EncoderEntryFacts facts{.modality = modality, .cost = clock_.now() - began};
+    return std::move(turn).publish(*std::move(output), facts);
+  };
+  Claim mine = claim(key, agent);
+  if (Embeddings* there = std::get_if<Embeddings>(&mine)) return std::move(*there);
+  if (FlightLeader* turn = std::get_if<FlightLeader>(&mine)) return lead(std::move(*turn));
+  AFI_TRY(auto waited, std::get<FlightWaiter>(std::move(mine)).wait(std::move(stop)));
+  if (Embeddings* there = std::get_if<Embeddings>(&waited)) return std::move(*there);
+  return lead(std::get<FlightLeader>(std::move(waited)));
+}
+
+bool EncodeOnce::erase(const EncoderKey& key) {
+  const MutexLock lock(mutex_);
+  return cache_.erase(key);
+}
+
+void EncodeOnce::clear() {
+  const MutexLock lock(mutex_);
+  cache_.clear();
+}
+
+std::optional<NextToLeave> EncodeOnce::eviction_candidate() {
+  const MutexLock lock(mutex_);
+  return cache_.eviction_candidate();
+}
+
+Bytes EncodeOnce::evict_bytes(Bytes wanted) {
+  const MutexLock lock(mutex_);
+  return cache_.evict_bytes(wanted);
+}
+
+Bytes EncodeOnce::trim_to_budget() {
+  const MutexLock lock(mutex_);
+  return cache_.trim_to_budget();
+}
+
+void EncodeOnce::block_admission(bool blocked) {
+  const MutexLock lock(mutex_);
+  blocked_ = blocked;
+}
+
+std::optional<EncoderEntryInfo> EncodeOnce::info(const EncoderKey& key) const {
+  const MutexLock lock(mutex_);
+  return cache_.info(key);
+}
+
+EncoderCacheStats EncodeOnce::cache_stats() const {
+  const MutexLock lock(mutex_);
+  return cache_.stats();
+}
+
+EncodeOnceStats EncodeOnce::stats() const {
+  const MutexLock lock(mutex_);
+  return stats_;
+}
+
+void EncodeOnce::check_invariants() const {
+  const MutexLock lock(mutex_);
+  cache_.check_invariants();
+}
+
+}  // namespace afterimage

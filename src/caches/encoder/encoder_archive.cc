@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "caches/encoder/encoder_archive.h"
+
+#include <utility>
+
+#include "storage/memory/packed_tensors.h"
+
+namespace afterimage {
+namespace {
+
+Result<EncoderOutput> output_of(const TierEntry& entry) {
+  AFI_TRY(const TensorViews views, unpack(entry));
+  EncoderOutput output;
+  for (const TensorView& view : views) {
+    output.push_back({.dtype = view.dtype(),
+                      .shape = view.shape(),
+                      .bytes = {view.bytes().begin(), view.bytes().end()}});
+  }
+  return output;
+}
+
+Bytes bytes_of(std::span<const TensorView> tensors) {
+  Bytes bytes;
+  for (const TensorView& tensor : tensors) bytes += Bytes(tensor.bytes().size());
+  return bytes;
+}
+
+}  // namespace
+
+void EncoderArchive::keep(const EncoderKey& key, std::span<const TensorView> tensors,
+                          Duration cost) {
+  const PutOnce::Outcome outcome = kept_.put(place(key), tensors, cost);
+  if (quicker_ != nullptr) {
+    quicker_->learn(EntryClass::kEncoderOutput, bytes_of(tensors), cost);
+  }
+  if (outcome == PutOnce::Outcome::kThere) return;
+  const MutexLock lock(mutex_);
+  ++(outcome == PutOnce::Outcome::kPut ? stats_.kept : stats_.refused);
+}
+
+std::optional<EncoderArchive::Loaded> EncoderArchive::load(const EncoderKey& key,
+                                                           LoadChoice* choice) {
+  if (!tier_.may_contain(place(key))) return std::nullopt;
+  LoadStep step;
+  LoadChoice made{.steps = 1};
+  if (quicker_ != nullptr) {
+    step = step_of(key);
+    made = quicker_->choose(step);
+  }
+  if (choice != nullptr) *choice = made;
+  if (made.steps > 0) return get(key, step, made);
+  const MutexLock lock(mutex_);
+  ++stats_.declined;
+  return std::nullopt;
+}
+
+std::optional<EncoderArchive::Loaded> EncoderArchive::load_again(const EncoderKey& key) {
+  return get(key, quicker_ == nullptr ? LoadStep() : step_of(key), {.steps = 1});
+}
+
+LoadStep EncoderArchive::step_of(const EncoderKey& key) const {
+  return quicker_->step_of(EntryClass::kEncoderOutput, tier_.metadata(place(key)));
+}
+
+std::optional<EncoderArchive::Loaded> EncoderArchive::get(const EncoderKey& key,
+                                                          const LoadStep& step,
+                                                          const LoadChoice& choice) {
+  const bool known = tier_.holds(place(key));
+  const auto entry = quicker_ == nullptr
+                         ? tier_.get(place(key), transfer_)
+                         : quicker_->get(tier_, place(key), transfer_, step, choice);
+  std::optional<Loaded> loaded;
+  if (entry.has_value() && entry->has_value()) {
+    if (auto output = output_of(**entry)) {
+      loaded = {.output = *std::move(output), .cost = (*entry)->meta.cost};
+    }
+  }
+  // To ask and to find nothing is no failure, unless it was known to be there.
+  const bool nothing = entry.has_value() && !entry->has_value() && !known;
+  if (nothing) return std::nullopt;
+  const MutexLock lock(mutex_);
+  ++(loaded.has_value() ? stats_.loaded : stats_.failed);
+  return loaded;
+}
+
+EncoderArchiveStats EncoderArchive::stats() const {
+  const MutexLock lock(mutex_);
+  return stats_;
+}
+
+}  // namespace afterimage

@@ -1,0 +1,463 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "caches/encoder/encoder_cache.h"
+
+#include <algorithm>
+#include <array>
+#include <boost/unordered/unordered_flat_set.hpp>
+#include <string>
+
+#include "afterimage/check.h"
+#include "foundation/platform/huge_pages.h"
+#include "policy/eviction/policies.h"
+
+namespace afterimage {
+namespace {
+
+constexpr std::size_t kMaxCountedAgents = 1024;
+
+/// What only inserting, evicting and asking touch.
+struct Record {
+  Payload payload;
+  EncoderEntryFacts facts;
+  std::vector<AgentId> agents;  // sorted
+};
+
+/// One place in the table: the only copy of the key, and everything else that a hit touches.
+struct alignas(16) Slot {
+  EncoderKey key;
+  std::unique_ptr<Record> record;  // empty: the place is free
+  std::uint64_t hits = 0;
+  Bytes bytes;
+  Duration cost{0};
+  std::uint32_t generation = 0;
+  std::uint32_t pins = 0;
+  AgentId last_agent = kNoAgent;
+  bool resident = false;  // findable; an erased entry that is still pinned is not
+  bool parked = false;    // the policy was told that it is in use
+  bool known = false;     // the policy has it
+  bool untold = false;    // used since, and the policy was not told
+};
+
+using Slots = std::vector<Slot, HugePageAllocator<Slot>>;
+
+// The index holds places and asks the table for their keys: four bytes an entry stay in the
+// processor's caches where whole keys would not, and each key is compared where a hit goes anyway.
+struct PlaceHash {
+  using is_transparent = void;
+  using is_avalanching = void;
+  const Slots* slots;
+  std::size_t operator()(const EncoderKey& key) const { return DigestHash()(key); }
+  std::size_t operator()(std::uint32_t place) const { return DigestHash()((*slots)[place].key); }
+};
+struct PlaceEqual {
+  using is_transparent = void;
+  const Slots* slots;
+  bool operator()(const EncoderKey& key, std::uint32_t place) const {
+    return (*slots)[place].key == key;
+  }
+  bool operator()(std::uint32_t place, const EncoderKey& key) const {
+    return (*slots)[place].key == key;
+  }
+  bool operator()(std::uint32_t a, std::uint32_t b) const { return a == b; }
+};
+
+void count_agent(Slot& slot, AgentId agent) {
+  if (agent == kNoAgent || agent == slot.last_agent) return;
+  slot.last_agent = agent;
+  std::vector<AgentId>& agents = slot.record->agents;
+  const auto at = std::ranges::lower_bound(agents, agent);
+  if (at != agents.end() && *at == agent) return;
+  if (agents.size() < kMaxCountedAgents) agents.insert(at, agent);
+}
+
+}  // namespace
+
+struct EncoderCache::State {
+  State(EncoderCacheOptions chosen, MemoryBudget& shared)
+      : budget(shared), options(std::move(chosen)) {}
+
+  [[nodiscard]] SlotId id_of(std::uint32_t place) const {
+    return {.index = place, .generation = slots[place].generation};
+  }
+  Slot& at(SlotId id) {
+    AFI_CHECK(id.index < slots.size() && slots[id.index].generation == id.generation);
+    return slots[id.index];
+  }
+
+  void note_use(SlotId id) {
+    Slot& slot = slots[id.index];
+    slot.untold = false;
+    if (!slot.known) {
+      tell_uses();
+      return tell_use(id);
+    }
+    used[uses++] = id;
+    if (uses == used.size()) tell_uses();
+  }
+  /// Before anything else is said to the policy or asked of it.
+  void tell_uses() {
+    for (std::size_t i = 0; i < uses; ++i) options.policy->touch(used[i]);
+    uses = 0;
+  }
+  void tell_use(SlotId id);
+
+  std::uint32_t take_place();
+  std::optional<SlotId> next_victim();
+  void remove(SlotId id, RemovalReason why);
+  void free_place(std::uint32_t place);
+  Result<void> evict_for(Bytes bytes, std::optional<SlotId> replaced);
+  [[nodiscard]] std::uint64_t floor() const;
+
+  MemoryBudget& budget;
+  EncoderCacheOptions options;
+  Slots slots;
+  boost::unordered_flat_set<std::uint32_t, PlaceHash, PlaceEqual, HugePageAllocator<std::uint32_t>>
+      index{0, PlaceHash{&slots}, PlaceEqual{&slots}};  // of what is resident
+  std::vector<std::uint32_t> free_places;
+  // Uses that the policy has not been told yet, in order. Told in one go, its cache misses overlap
+  // instead of adding to each hit's.
+  std::array<SlotId, 64> used{};
+  std::size_t uses = 0;
+  EncoderCacheStats stats;
+};
+
+void EncoderCache::State::tell_use(SlotId id) {
+  Slot& slot = slots[id.index];
+  slot.untold = false;
+  if (slot.known) return options.policy->touch(id);
+  slot.known = true;
+  const std::uint64_t key = DigestHash()(slot.key);
+  options.policy->insert(id, {.bytes = slot.bytes, .cost = slot.cost, .key = key});
+}
+
+std::uint32_t EncoderCache::State::take_place() {
+  if (!free_places.empty()) {
+    const std::uint32_t place = free_places.back();
+    free_places.pop_back();
+    return place;
+  }
+  slots.emplace_back();
+  return static_cast<std::uint32_t>(slots.size() - 1);
+}
+
+// The policy learns that an entry is in use only here, when it would have been evicted.
+std::optional<SlotId> EncoderCache::State::next_victim() {
+  tell_uses();
+  while (const auto victim = options.policy->victim()) {
+    Slot& slot = at(*victim);
+    if (slot.pins == 0) return victim;
+    options.policy->park(*victim);
+    slot.parked = true;
+  }
+  return std::nullopt;
+}
+
+void EncoderCache::State::remove(SlotId id, RemovalReason why) {
+  Slot& slot = at(id);
+  AFI_CHECK(slot.resident);
+  tell_uses();
+  if (slot.known) options.policy->erase(id, why);
+  index.erase(id.index);  // while its key still stands
+  stats.entries -= EntryCount(1);
+  stats.resident -= slot.bytes;
+  if (why == RemovalReason::kEvicted) ++stats.evictions;
+  slot.resident = slot.known = slot.parked = slot.untold = false;
+  if (slot.pins == 0) free_place(id.index);
+}
+
+void EncoderCache::State::free_place(std::uint32_t place) {
+  Slot& slot = slots[place];
+  const std::uint32_t next_generation = slot.generation + 1;
+  slot = Slot{};  // the payload goes, and its reservation with it
+  slot.generation = next_generation;
+  free_places.push_back(place);
+}
+
+std::uint64_t EncoderCache::State::floor() const {
+  return options.floor == nullptr ? 0 : options.floor->minimum_entries().value();
+}
+
+// First it is decided who leaves; only if that is enough does anyone leave.
+Result<void> EncoderCache::State::evict_for(Bytes bytes, std::optional<SlotId> replaced) {
+  if (bytes > budget.capacity()) {
+    ++stats.refused_oversize;
+    return fail(ErrorCode::kNoSpace, "an encoder output of " + std::to_string(bytes.value()) +
+                                         " bytes is larger than the whole budget of " +
+                                         std::to_string(budget.capacity().value()));
+  }
+  tell_uses();
+  const std::uint64_t entries = stats.entries.value() - (replaced.has_value() ? 1 : 0);
+  const std::uint64_t keep = std::min(floor(), stats.entries.value());
+  Bytes freed;
+  if (replaced.has_value() && at(*replaced).pins == 0) freed = at(*replaced).bytes;
+  std::vector<SlotId> leaving;
+  // The entry that is replaced is no victim: it leaves anyway, and its bytes are counted already.
+  const bool hide_replaced = replaced.has_value() && at(*replaced).known && !at(*replaced).parked;
+  if (hide_replaced) options.policy->park(*replaced);
+  std::optional<Error> refused;
+  const auto fits = [&] {
+    const std::uint64_t held = budget.used().value();
+    return held - std::min(held, freed.value()) <= (budget.capacity() - bytes).value() &&
+           entries - leaving.size() < options.max_entries.value();
+  };
+  while (!refused.has_value() && !fits()) {
+    const auto victim = next_victim();
+    if (!victim.has_value()) {
+      ++stats.refused_in_use;
+      refused = Error{ErrorCode::kNoSpace,
+                      "no room for " + std::to_string(bytes.value()) +
+                          " bytes: all that could be evicted is in use, or others hold the budget"};
+    } else if (entries - leaving.size() < keep) {  // after it left and the newcomer came
+      ++stats.refused_by_floor;
+      refused = Error{ErrorCode::kNoSpace, "room for " + std::to_string(bytes.value()) +
+                                               " bytes would leave fewer than the floor of " +
+                                               std::to_string(keep) + " entries"};
+    } else {
+      options.policy->park(*victim);
+      freed += at(*victim).bytes;
+      leaving.push_back(*victim);
+    }
+  }
+  if (hide_replaced) options.policy->unpark(*replaced);
+  if (refused.has_value()) {
+    // The first to leave comes back last: a policy takes it for the next that leaves.
+    for (std::size_t i = leaving.size(); i-- > 0;) options.policy->unpark(leaving[i]);
+    return std::unexpected(*refused);
+  }
+  for (const SlotId id : leaving) remove(id, RemovalReason::kEvicted);
+  return {};
+}
+
+EncoderCache::EncoderCache(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+EncoderCache::~EncoderCache() {
+  for (const Slot& slot : state_->slots) AFI_CHECK(slot.pins == 0);
+}
+
+Result<std::unique_ptr<EncoderCache>> EncoderCache::create(EncoderCacheOptions options,
+                                                           MemoryBudget& budget) {
+  if (options.max_entries.value() == 0) {
+    return fail(ErrorCode::kInvalidArgument, "an encoder cache holds at least one entry");
+  }
+  if (options.policy == nullptr) {
+    AFI_TRY(options.policy, make_policy(policy_names().front()));
+  }
+  return std::unique_ptr<EncoderCache>(
+      new EncoderCache(std::make_unique<State>(std::move(options), budget)));
+}
+
+std::optional<Pin> EncoderCache::find(const EncoderKey& key, AgentId agent) {
+  const auto it = state_->index.find(key);
+  if (it == state_->index.end()) {
+    ++state_->stats.misses;
+    return std::nullopt;
+  }
+  return hit(state_->id_of(*it), agent);
+}
+
+Pin EncoderCache::pin_again(SlotId id) {
+  Slot& slot = state_->at(id);
+  AFI_CHECK(slot.pins > 0);
+  ++slot.pins;
+  return Pin(*this, id, slot.record->payload);
+}
+
+Pin EncoderCache::hit(SlotId id, AgentId agent) {
+  Slot& slot = state_->at(id);
+  AFI_CHECK(slot.record != nullptr);
+  ++slot.pins;
+  ++slot.hits;
+  ++state_->stats.hits;
+  state_->stats.bytes_reused += slot.bytes;
+  state_->stats.encode_time_saved += slot.cost;
+  slot.untold = true;
+  count_agent(slot, agent);
+  return Pin(*this, id, slot.record->payload);
+}
+
+void EncoderCache::discard_damaged(SlotId id) {
+  Slot& slot = state_->at(id);
+  AFI_CHECK(slot.pins > 0);
+  --state_->stats.hits;
+  ++state_->stats.misses;
+  state_->stats.bytes_reused -= slot.bytes;
+  state_->stats.encode_time_saved -= slot.cost;
+  if (slot.resident) state_->remove(id, RemovalReason::kErased);
+}
+
+Result<Reservation> EncoderCache::make_room(Bytes bytes) {
+  while (true) {
+    AFI_TRY_VOID(state_->evict_for(bytes, std::nullopt));
+    auto room = state_->budget.reserve(bytes);
+    // Another cache may have taken the room in between. Each round evicts something or fails.
+    if (room.has_value()) return room;
+  }
+}
+
+Result<Pin> EncoderCache::insert(const EncoderKey& key, std::span<const TensorView> tensors,
+                                 const EncoderEntryFacts& facts, AgentId agent) {
+  const Bytes needed = Payload::bytes_needed(tensors);
+  const auto it = state_->index.find(key);
+  if (it != state_->index.end()) {
+    const SlotId old = state_->id_of(*it);
+    AFI_TRY_VOID(state_->evict_for(needed, old));
+    state_->remove(old, RemovalReason::kErased);
+  }
+  AFI_TRY(Reservation room, make_room(needed));
+  AFI_TRY(Payload payload, Payload::copy_of(tensors, std::move(room)));
+  return insert(key, std::move(payload), facts, agent);
+}
+
+Result<Pin> EncoderCache::insert(const EncoderKey& key, Payload payload,
+                                 const EncoderEntryFacts& facts, AgentId agent) {
+  State& state = *state_;
+  std::optional<SlotId> replaced;
+  if (const auto it = state.index.find(key); it != state.index.end()) {
+    replaced = state.id_of(*it);
+  }
+  AFI_TRY_VOID(state.evict_for(0_B, replaced));
+  if (replaced.has_value()) state.remove(*replaced, RemovalReason::kErased);
+  const std::uint32_t place = state.take_place();
+  Slot& slot = state.slots[place];
+  slot.bytes = payload.bytes();
+  slot.cost = facts.cost;
+  slot.record = std::make_unique<Record>(std::move(payload), facts, std::vector<AgentId>());
+  slot.key = key;
+  slot.pins = 1;
+  slot.resident = true;
+  count_agent(slot, agent);
+  const SlotId id = state.id_of(place);
+  state.index.insert(place);
+  slot.untold = true;
+  ++state.stats.insertions;
+  state.stats.entries += EntryCount(1);
+  state.stats.resident += slot.bytes;
+  return Pin(*this, id, slot.record->payload);
+}
+
+void EncoderCache::note_request(const RequestFacts& facts, std::span<const SlotId> used) {
+  state_->tell_uses();
+  state_->options.policy->begin_request(facts);
+  for (std::size_t i = used.size(); i-- > 0;) {
+    const Slot& slot = state_->at(used[i]);
+    AFI_CHECK(slot.pins > 0);
+    if (slot.resident) state_->tell_use(used[i]);
+  }
+}
+
+bool EncoderCache::erase(const EncoderKey& key) {
+  const auto it = state_->index.find(key);
+  if (it == state_->index.end()) return false;
+  state_->remove(state_->id_of(*it), RemovalReason::kErased);
+  return true;
+}
+
+void EncoderCache::clear() {
+  for (std::uint32_t place = 0; place < state_->slots.size(); ++place) {
+    if (state_->slots[place].resident) state_->remove(state_->id_of(place), RemovalReason::kErased);
+  }
+}
+
+std::optional<NextToLeave> EncoderCache::eviction_candidate() {
+  State& state = *state_;
+  if (state.stats.entries.value() <= state.floor() || !state.next_victim().has_value()) {
+    return std::nullopt;
+  }
+  return NextToLeave{.resident = state.stats.resident,
+                     .worth = state.options.policy->victim_worth()};
+}
+
+Bytes EncoderCache::evict_bytes(Bytes wanted) {
+  Bytes freed;
+  const std::uint64_t keep = state_->floor();
+  while (freed < wanted && state_->stats.entries.value() > keep) {
+    const auto victim = state_->next_victim();
+    if (!victim.has_value()) break;
+    freed += state_->at(*victim).bytes;
+    state_->remove(*victim, RemovalReason::kEvicted);
+  }
+  return freed;
+}
+
+Bytes EncoderCache::trim_to_budget() {
+  Bytes freed;
+  while (state_->budget.used() > state_->budget.capacity()) {
+    const auto victim = state_->next_victim();
+    if (!victim.has_value()) break;
+    freed += state_->at(*victim).bytes;
+    state_->remove(*victim, RemovalReason::kEvicted);
+  }
+  return freed;
+}
+
+void EncoderCache::unpin(SlotId id) {
+  Slot& slot = state_->at(id);
+  AFI_CHECK(slot.pins > 0);
+  if (--slot.pins > 0) return;
+  if (!slot.resident) return state_->free_place(id.index);
+  if (slot.untold) state_->note_use(id);  // no request has said so
+  if (slot.parked) {
+    slot.parked = false;
+    state_->tell_uses();
+    state_->options.policy->unpark(id);
+  }
+}
+
+std::optional<EncoderEntryInfo> EncoderCache::info(const EncoderKey& key) const {
+  const auto it = state_->index.find(key);
+  if (it == state_->index.end()) return std::nullopt;
+  const Slot& slot = state_->slots[*it];
+  return EncoderEntryInfo{.facts = slot.record->facts,
+                          .bytes = slot.bytes,
+                          .access_count = slot.hits,
+                          .agents = slot.record->agents.size(),
+                          .pins = slot.pins};
+}
+
+EncoderCacheStats EncoderCache::stats() const { return state_->stats; }
+
+void EncoderCache::check_invariants() const {
+  const State& state = *state_;
+  Bytes resident;
+  Bytes held;
+  std::uint64_t entries = 0;
+  std::uint64_t empty = 0;
+  for (std::uint32_t place = 0; place < state.slots.size(); ++place) {
+    const Slot& slot = state.slots[place];
+    if (slot.record == nullptr) {
+      AFI_CHECK(!slot.resident && slot.pins == 0);
+      ++empty;
+      continue;
+    }
+    AFI_CHECK(slot.resident || slot.pins > 0);
+    AFI_CHECK(!slot.parked || (slot.resident && slot.pins > 0));
+    AFI_CHECK(slot.pins > 0 || (slot.known && !slot.untold));
+    AFI_CHECK(slot.bytes == slot.record->payload.bytes());
+    held += slot.bytes;
+    if (!slot.resident) continue;
+    ++entries;
+    resident += slot.bytes;
+    const auto it = state.index.find(slot.key);
+    AFI_CHECK(it != state.index.end() && *it == place);
+  }
+  AFI_CHECK(entries == state.index.size() && entries == state.stats.entries.value());
+  AFI_CHECK(entries <= state.options.max_entries.value());
+  AFI_CHECK(resident == state.stats.resident);
+  AFI_CHECK(held <= state.budget.used());
+  AFI_CHECK(empty == state.free_places.size());
+}
+
+std::vector<std::pair<std::string_view, double>> seed_named_stats(
+    const EncoderCacheStats& stats, std::uint64_t dp_mode_recommendations) {
+  const auto lookups = static_cast<double>(stats.hits + stats.misses);
+  const auto hits = static_cast<double>(stats.hits);
+  return {{"visual_cache_hits", hits},
+          {"visual_cache_misses", static_cast<double>(stats.misses)},
+          {"visual_cache_hit_rate", lookups > 0 ? hits / lookups : 0},
+          {"visual_vram_saved_bytes", static_cast<double>(stats.bytes_reused.value())},
+          {"visual_cache_entries", static_cast<double>(stats.entries.value())},
+          {"dp_mode_recommendations", static_cast<double>(dp_mode_recommendations)}};
+}
+
+}  // namespace afterimage

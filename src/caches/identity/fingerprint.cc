@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "caches/identity/fingerprint.h"
+
+#include "caches/identity/content.h"
+
+namespace afterimage {
+
+const PreprocessRecipe& Recipes::of(Modality modality) const {
+  switch (modality) {
+    case Modality::kImage:
+      return image;
+    case Modality::kAudio:
+      return audio;
+    case Modality::kVideo:
+      break;
+  }
+  return video;
+}
+
+Fingerprint fingerprint(std::span<const MediaItem* const> media, const Namespace& space,
+                        const Recipes& recipes) {
+  Fingerprint prints;
+  for (const MediaItem* item : media) {
+    prints.contents.push_back(content_digest(*item));
+    prints.keys.push_back(
+        space.encoder_key(*item, prints.contents.back(), recipes.of(item->modality)));
+    prints.modalities.push_back(item->modality);
+  }
+  return prints;
+}
+
+}  // namespace afterimage

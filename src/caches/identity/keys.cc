@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "caches/identity/keys.h"
+
+#include "caches/identity/fields.h"
+
+namespace afterimage {
+namespace {
+
+void add_recipe(FieldWriter& fields, const PreprocessRecipe& recipe) {
+  fields.text("processor", recipe.processor)
+      .number("width", recipe.width)
+      .number("height", recipe.height)
+      .number("max_frames", recipe.max_frames)
+      .number("frame_rate_mhz", recipe.frame_rate_mhz)
+      .number("sample_rate_hz", recipe.sample_rate_hz)
+      .number("output", static_cast<std::uint64_t>(recipe.output))
+      .texts("options", recipe.options);
+}
+
+}  // namespace
+
+Secret tenant_salt(const Secret& root, const TenantId& tenant) {
+  FieldWriter fields("afterimage/tenant-salt/1");
+  fields.text("tenant", tenant.text());
+  return hmac_sha256(root, fields.message());
+}
+
+Result<Namespace> Namespace::of(const ModelIdentity& model, const TenantId& tenant,
+                                const Secret& root) {
+  if (model.model.empty() || model.encoder.empty()) {
+    return fail(ErrorCode::kInvalidArgument,
+                "the engine does not name its model and encoder; nothing is cached for it");
+  }
+  FieldWriter fields("afterimage/namespace/1");
+  fields.text("model", model.model)
+      .text("weights_epoch", model.weights_epoch)
+      .text("encoder", model.encoder)
+      .text("adapter", model.adapter)
+      .text("chat_template", model.chat_template)
+      .number("kv_dtype", static_cast<std::uint64_t>(model.kv_dtype));
+  return Namespace(hmac_sha256(tenant_salt(root, tenant), fields.message()));
+}
+
+EncoderKey Namespace::encoder_key(const MediaItem& item, const ContentDigest& content,
+                                  const PreprocessRecipe& recipe) const {
+  FieldWriter fields("afterimage/encoder-key/1");
+  fields.number("modality", static_cast<std::uint64_t>(item.modality))
+      .number("files", item.files.size())
+      .number("file_frame_rate_mhz", item.frame_rate_mhz)
+      .bytes("content", content.bytes);
+  add_recipe(fields, recipe);
+  return EncoderKey{hmac_sha256(key_, fields.message())};
+}
+
+NamespaceId Namespace::prefix_root(const PreprocessRecipe& image, const PreprocessRecipe& audio,
+                                   const PreprocessRecipe& video) const {
+  FieldWriter fields("afterimage/prefix-root/1");
+  for (const PreprocessRecipe* recipe : {&image, &audio, &video}) add_recipe(fields, *recipe);
+  return NamespaceId{hmac_sha256(key_, fields.message())};
+}
+
+Secret Namespace::derive(const FieldWriter& fields) const {
+  return hmac_sha256(key_, fields.message());
+}
+
+}  // namespace afterimage

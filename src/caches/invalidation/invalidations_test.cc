@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "caches/invalidation/invalidations.h"
+
+#include <gtest/gtest.h>
+
+#include "testing/seeds.h"
+
+namespace afterimage {
+namespace {
+
+using namespace std::chrono_literals;
+
+InvalidationList no_erasures() { return InvalidationList(Secret{std::byte{1}, std::byte{2}}); }
+
+ScopeKey scope(unsigned n) {
+  ScopeKey key;
+  key.bytes[9] = static_cast<std::byte>(n);
+  return key;
+}
+
+const std::vector<std::string> kTags = {"doc:1", "doc:2"};
+const TenantId kOwner("ann");
+
+/// An answer that was kept when there had been `count` invalidations.
+InvalidationSubject kept_after(std::uint64_t count) {
+  return {.space = {},
+          .scope = scope(1),
+          .question = "What is the Dog?",
+          .tags = kTags,
+          .owner = kOwner,
+          .kept_at = WallTime(100s),
+          .invalidations = count};
+}
+
+TEST(InvalidationList, RefuseWhatWasKeptBeforeAndIsMeant) {
+  const struct {
+    const char* name;
+    Invalidation erasure;
+    bool refused;
+  } kCases[] = {
+      {"all", {}, true},
+      {"the space", {.space = NamespaceId()}, true},
+      {"another space", {.space = NamespaceId{{std::byte{9}}}}, false},
+      {"the scope", {.scope = scope(1)}, true},
+      {"another scope", {.scope = scope(2)}, false},
+      {"the question", {.question = "What is the Dog?"}, true},
+      {"a part of it", {.question = "What is the"}, false},
+      {"a tag", {.tag = "doc:2"}, true},
+      {"a part of a tag", {.tag = "doc"}, false},
+      {"the owner", {.owner = TenantId("ann")}, true},
+      {"another owner", {.owner = TenantId("bob")}, false},
+      {"words", {.words = "THE dog"}, true},
+      {"other words", {.words = "the dogs"}, false},
+      {"kept later", {.kept_before = WallTime(100s)}, false},
+      {"kept before", {.kept_before = WallTime(100s) + 1ns}, true},
+      {"one of two", {.tag = "doc:1", .owner = TenantId("bob")}, false},
+  };
+  for (const auto& c : kCases) {
+    InvalidationList erasures = no_erasures();
+    EXPECT_FALSE(erasures.refuses(kept_after(0)));
+    ASSERT_TRUE(erasures.add(c.erasure).has_value());
+    EXPECT_EQ(erasures.refuses(kept_after(0)), c.refused) << c.name;
+    EXPECT_FALSE(erasures.refuses(kept_after(1))) << c.name << ": it was kept after";
+    const auto read = InvalidationList::from_bytes(erasures.to_bytes());
+    ASSERT_TRUE(read.has_value()) << c.name;
+    EXPECT_EQ(*read, erasures) << c.name;
+  }
+}
+
+TEST(InvalidationList, WhatIsAheadOfTheListIsRefused) {
+  EXPECT_TRUE(no_erasures().refuses(kept_after(1))) << "by a list that is older than it";
+}
+
+TEST(InvalidationList, TooManyToTellApartRefuseMoreAndNeverLess) {
+  InvalidationList erasures = no_erasures();
+  for (std::size_t i = 0; i < InvalidationList::kMost; ++i) {
+    ASSERT_TRUE(erasures.add({.tag = "other:" + std::to_string(i)}).has_value());
+  }
+  EXPECT_FALSE(erasures.refuses(kept_after(0)));
+  ASSERT_TRUE(erasures.add({.tag = "doc:1"}).has_value());
+  EXPECT_EQ(erasures.told_apart(), InvalidationList::kMost / 2 + 1);
+  EXPECT_TRUE(erasures.refuses(kept_after(127)));
+  EXPECT_TRUE(erasures.refuses(kept_after(128))) << "by its tag";
+  InvalidationSubject other = kept_after(127);
+  other.tags = {};
+  EXPECT_TRUE(erasures.refuses(other)) << "nobody knows any more what the 128th was about";
+  other.invalidations = 128;
+  EXPECT_FALSE(erasures.refuses(other));
+  EXPECT_FALSE(erasures.refuses(kept_after(257)));
+  EXPECT_EQ(InvalidationList::from_bytes(erasures.to_bytes()), erasures);
+}
+
+TEST(InvalidationList, WordsThatAreTooManyAreNotWrittenDown) {
+  InvalidationList erasures = no_erasures();
+  const auto refused = erasures.add({.words = std::string(InvalidationList::kMostBytes + 1, 'x')});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::kLimitExceeded);
+  EXPECT_EQ(erasures.count(), 0U);
+}
+
+TEST(InvalidationListProperty, OneBitElseIsNoList) {
+  InvalidationList erasures = no_erasures();
+  ASSERT_TRUE(erasures.add({.question = "one", .kept_before = WallTime(5s)}).has_value());
+  const auto bytes = erasures.to_bytes();
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_FALSE(InvalidationList::from_bytes(std::span(bytes).first(size)).has_value()) << size;
+  }
+  testing::for_each_seed(500, [&](Rng& rng) {
+    auto other = bytes;
+    other[rng.below(other.size())] ^= static_cast<std::byte>(1U << rng.below(8));
+    ASSERT_FALSE(InvalidationList::from_bytes(other).has_value());
+  });
+}
+
+}  // namespace
+}  // namespace afterimage

@@ -1,0 +1,518 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "caches/language/canonical_text.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "afterimage/check.h"
+#include "caches/language/english.h"
+#include "foundation/text/ascii.h"
+
+namespace afterimage {
+namespace {
+
+using ascii::is_beyond;
+using ascii::is_digit;
+using ascii::is_letter;
+using ascii::is_lower;
+using ascii::is_upper;
+using ascii::lowered;
+using english::holds;
+
+constexpr char32_t kApostrophe = U'\u2019';
+constexpr std::string_view kSpaces = " \t\n\r";
+constexpr std::string_view kMarks = ",;.?!";
+constexpr std::size_t kFewestWords = 3;  // what is shorter is a name or a fragment
+
+/// What stands between two runs of spaces.
+struct Word {
+  std::string gap;   // the spaces before it
+  std::string core;  // ASCII letters with ' or - inside, if it is prose; else all of it
+  std::string tail;  // the marks behind it, if it is prose
+  bool prose = false;
+
+  [[nodiscard]] bool bare() const { return prose && tail.empty(); }
+};
+using Words = std::vector<Word>;
+
+bool all_lower(std::string_view text) { return std::ranges::all_of(text, is_lower); }
+
+/// Takes one code point from the front of `rest`; nullopt if it is not UTF-8 as RFC 3629 has it.
+std::optional<char32_t> take_code_point(std::string_view& rest) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(rest[i]); };
+  const unsigned char first = byte(0);
+  if (first < 0x80) {
+    rest.remove_prefix(1);
+    return first;
+  }
+  const std::size_t length = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+  if (first < 0xC2 || first > 0xF4) return std::nullopt;
+  if (rest.size() < length) return std::nullopt;
+  char32_t point = first & (0x7FU >> length);
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0U) != 0x80) return std::nullopt;
+    point = point << 6U | (byte(i) & 0x3FU);
+  }
+  constexpr std::array<char32_t, 5> kLeast{0, 0, 0x80, 0x800, 0x10000};
+  if (point < kLeast[length] || point > 0x10FFFF || (point >= 0xD800 && point <= 0xDFFF)) {
+    return std::nullopt;
+  }
+  rest.remove_prefix(length);
+  return point;
+}
+
+/// UTF-8 without control characters other than those of layout.
+bool is_text(std::string_view text) {
+  while (!text.empty()) {
+    const auto point = take_code_point(text);
+    if (!point.has_value() || *point == 0x7F) return false;
+    if (*point < 0x20 && !kSpaces.contains(static_cast<char>(*point))) return false;
+  }
+  return true;
+}
+
+/// Marks of quotation and code other than ", and breaks of lines: nobody knows what they enclose.
+bool is_opaque_mark(char32_t point) {
+  return point == U'`' || point == U'\t' || point == U'\n' || point == U'\r' ||
+         point == U'\u00AB' || point == U'\u00BB' || (point >= U'\u2018' && point <= U'\u201F') ||
+         point == U'\u2039' || point == U'\u203A' || (point >= U'\u300C' && point <= U'\u300F');
+}
+
+/// Every apostrophe stands inside a word, every " has its other half, and nothing else quotes.
+bool is_transparent(std::string_view text) {
+  std::size_t quotes = 0;
+  bool after_letter = false;
+  for (std::string_view rest = text; !rest.empty();) {
+    const char32_t point = *take_code_point(rest);
+    if (point == U'\'' || point == kApostrophe) {
+      const bool before_letter =
+          !rest.empty() && (is_letter(rest.front()) || is_beyond(rest.front()));
+      if (!after_letter || !before_letter) return false;
+    } else if (is_opaque_mark(point)) {
+      return false;
+    }
+    quotes += point == U'"' ? 1 : 0;
+    after_letter = point >= 0x80 || is_letter(static_cast<char>(point));
+  }
+  return quotes % 2 == 0;
+}
+
+/// The end of the word that begins at `at`: the next space that is not in quotation marks.
+std::size_t end_of_word(std::string_view text, std::size_t at) {
+  bool quoted = false;
+  for (; at < text.size() && (quoted || text[at] != ' '); ++at) quoted ^= text[at] == '"';
+  return at;
+}
+
+std::string with_plain_apostrophes(std::string_view chunk) {
+  constexpr std::string_view kTypographic = "\u2019";
+  std::string plain(chunk);
+  for (std::size_t at = plain.find(kTypographic); at != std::string::npos;
+       at = plain.find(kTypographic, at + 1)) {
+    plain.replace(at, kTypographic.size(), "'");
+  }
+  return plain;
+}
+
+Word to_word(std::string_view gap, std::string_view chunk) {
+  const std::string plain = with_plain_apostrophes(chunk);
+  const std::size_t size = plain.find_last_not_of(kMarks) + 1;
+  const std::string_view core = std::string_view(plain).substr(0, size);
+  const auto joins = [](char c) { return c == '\'' || c == '-'; };
+  const bool prose = size > 0 && is_letter(core.front()) && is_letter(core.back()) &&
+                     std::ranges::all_of(core, [&](char c) { return is_letter(c) || joins(c); });
+  if (!prose) return {std::string(gap), std::string(chunk), "", false};
+  return {std::string(gap), std::string(core), plain.substr(size), true};
+}
+
+/// nullopt: a text that is kept whole.
+std::optional<Words> words_of(std::string_view text) {
+  const std::size_t end = text.find_last_not_of(kSpaces) + 1;
+  const std::size_t begin = std::min(text.find_first_not_of(kSpaces), end);
+  // Spaces before the first word are put aside, not dropped: they may be an indentation.
+  const std::size_t line = text.substr(0, begin).find_last_of("\t\n\r");
+  const std::string_view lead =
+      text.substr(0, begin).substr(line == std::string_view::npos ? 0 : line + 1);
+  text = text.substr(begin, end - begin);
+  if (!is_transparent(text)) return std::nullopt;
+  Words words;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t start = text.find_first_not_of(' ', at);
+    const std::size_t stop = end_of_word(text, start);
+    words.push_back(to_word(text.substr(at, start - at), text.substr(start, stop - start)));
+    at = stop;
+    const std::string& core = words.back().core;
+    if (core.ends_with(':')) return std::nullopt;  // what follows is material, not question
+    if (words.back().prose && holds(english::kAboutText, lowered(core))) return std::nullopt;
+  }
+  if (words.size() < kFewestWords) return std::nullopt;
+  if (!words.front().prose) words.front().gap = lead;
+  return words;
+}
+
+std::string joined(const Words& words) {
+  std::string text;
+  for (const Word& word : words) text.append(word.gap).append(word.core).append(word.tail);
+  return text;
+}
+
+/// The core of word `i`, if it is prose; empty beyond the end.
+std::string_view core_at(const Words& words, std::size_t i) {
+  return i < words.size() && words[i].prose ? std::string_view(words[i].core) : "";
+}
+
+void fold_first_capital(Word& first) {
+  const std::string lower = lowered(first.core);
+  if (first.core.substr(1) != std::string_view(lower).substr(1)) return;  // WHO, McDonald
+  if (holds(english::kQuestionOpeners, lower) || holds(english::kRequestOpeners, lower) ||
+      holds(english::kOtherOpeners, lower)) {
+    first.core = lower;
+  }
+}
+
+struct Contraction {
+  std::string_view from;
+  std::string_view to;
+  std::string_view and_then;  // empty: one word
+  bool before_article = false;
+};
+// Those with one reading. "He'd" is had or would; "what's" is has or is, but never has before an
+// article.
+constexpr auto kContractions = std::to_array<Contraction>({
+    {"aren't", "are", "not"},
+    {"can't", "cannot", ""},
+    {"couldn't", "could", "not"},
+    {"didn't", "did", "not"},
+    {"doesn't", "does", "not"},
+    {"don't", "do", "not"},
+    {"hadn't", "had", "not"},
+    {"hasn't", "has", "not"},
+    {"haven't", "have", "not"},
+    {"isn't", "is", "not"},
+    {"shouldn't", "should", "not"},
+    {"wasn't", "was", "not"},
+    {"weren't", "were", "not"},
+    {"won't", "will", "not"},
+    {"wouldn't", "would", "not"},
+    {"I'm", "I", "am"},
+    {"I've", "I", "have"},
+    {"I'll", "I", "will"},
+    {"you're", "you", "are"},
+    {"you've", "you", "have"},
+    {"you'll", "you", "will"},
+    {"we're", "we", "are"},
+    {"we've", "we", "have"},
+    {"we'll", "we", "will"},
+    {"they're", "they", "are"},
+    {"they've", "they", "have"},
+    {"they'll", "they", "will"},
+    {"what's", "what", "is", true},
+    {"where's", "where", "is", true},
+    {"there's", "there", "is", true},
+    {"that's", "that", "is", true},
+    {"it's", "it", "is", true},
+});
+
+void expand_contractions(Words& words) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const auto known = std::ranges::find(kContractions, core_at(words, i), &Contraction::from);
+    if (known == kContractions.end()) continue;
+    const std::string_view next = words[i].tail.empty() ? core_at(words, i + 1) : "";
+    if (known->before_article && next != "a" && next != "an" && next != "the") continue;
+    words[i].core = known->to;
+    if (known->and_then.empty()) continue;
+    std::string tail = std::exchange(words[i].tail, "");
+    words.insert(words.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+                 {" ", std::string(known->and_then), std::move(tail), true});
+  }
+}
+
+/// "?", and what people make of it: "??", ".?", "?!". More than one dot leaves something out.
+bool asks_only(std::string_view marks) {
+  return marks.contains('?') && marks.find_first_not_of(".?!") == std::string_view::npos &&
+         std::ranges::count(marks, '.') <= 1;
+}
+
+/// How much of the last word is a question mark that stands behind a number or a name and is none
+/// of theirs.
+std::size_t plain_marks(const Word& last) {
+  const std::string_view core = last.core;
+  const std::size_t end = core.find_last_not_of(".?!") + 1;
+  if (last.prose || end == 0 || !asks_only(core.substr(end))) return 0;
+  const bool plain = std::ranges::all_of(core.substr(0, end), [](char c) {
+    return is_letter(c) || is_digit(c) || is_beyond(c) || c == '-' || c == ',';
+  });
+  return plain ? core.size() - end : 0;
+}
+
+void drop_last_mark(Words& words) {
+  const std::string_view opener = words.front().tail.empty() ? core_at(words, 0) : "";
+  const bool asks = holds(english::kQuestionOpeners, opener);
+  if (!asks && !holds(english::kRequestOpeners, opener)) return;
+  const auto ends_sentence = [](const Word& word) {
+    return word.tail.find_first_of(".?!") != std::string::npos;
+  };
+  if (std::any_of(words.begin(), words.end() - 1, ends_sentence)) return;
+  Word& last = words.back();
+  if (last.tail == "." && last.core.size() >= 3 && all_lower(last.core)) {
+    last.tail.clear();
+  } else if (!asks) {
+    return;
+  } else if (asks_only(last.tail)) {
+    last.tail.clear();
+  } else if (asks_only(last.core) && words[words.size() - 2].bare() &&
+             words.size() > kFewestWords) {
+    words.pop_back();
+  } else {
+    last.core.resize(last.core.size() - plain_marks(last));
+  }
+}
+
+void single_spaces(Words& words) {
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    if (words[i].prose && words[i - 1].prose) words[i].gap = " ";
+  }
+}
+
+void fold_typing(Words& words) {
+  if (words.front().prose) {
+    words.front().gap.clear();
+    fold_first_capital(words.front());
+  }
+  single_spaces(words);
+  expand_contractions(words);
+  drop_last_mark(words);
+}
+
+bool is_english(const Words& words) {
+  const std::string_view first = core_at(words, 0);
+  if (!holds(english::kQuestionOpeners, first) && !holds(english::kRequestOpeners, first) &&
+      !holds(english::kOtherOpeners, first)) {
+    return false;
+  }
+  const auto all_ascii = [](const Word& word) {
+    return std::ranges::none_of(word.core, ascii::is_beyond);
+  };
+  return std::ranges::all_of(words, all_ascii) && std::ranges::any_of(words, [](const Word& word) {
+           return word.prose && holds(english::kEnglish, word.core);
+         });
+}
+
+void erase_word(Words& words, std::size_t i) {
+  words.erase(words.begin() + static_cast<std::ptrdiff_t>(i));
+}
+
+void drop_courtesy(Words& words) {
+  if (words.size() <= kFewestWords) return;
+  const std::string_view first = core_at(words, 0);
+  const auto is_please = [&](std::size_t i) { return core_at(words, i) == "please"; };
+  if (is_please(0) && words[0].bare() && holds(english::kRequestOpeners, core_at(words, 1))) {
+    erase_word(words, 0);
+    words[0].gap.clear();
+  } else if ((first == "can" || first == "could" || first == "will" || first == "would") &&
+             core_at(words, 1) == "you" && is_please(2) && words[1].bare() && words[2].bare()) {
+    erase_word(words, 2);
+  }
+}
+
+void fold_ability(Words& words) {
+  if (core_at(words, 0) != "how" || core_at(words, 1) != "can" || core_at(words, 2) != "I") return;
+  const std::string_view verb = core_at(words, 3);
+  if (words[0].bare() && words[1].bare() && words[2].bare() && all_lower(verb) && !verb.empty() &&
+      !holds(english::kStates, verb)) {
+    words[1].core = "do";
+  }
+}
+
+std::string singular(std::string_view plural) {
+  if (plural.ends_with("ies")) return std::string(plural.substr(0, plural.size() - 3)) + "y";
+  return std::string(plural.substr(0, plural.size() - 1));
+}
+
+bool is_plural(std::string_view noun) {
+  if (noun.size() < 4 || !all_lower(noun) || noun.back() != 's') return false;
+  if (noun.ends_with("ies") && noun.size() < 6) return false;  // ties, dies
+  const std::string stem = singular(noun);
+  return !std::string_view("aiosu").contains(stem.back()) &&
+         !holds(english::kFunctionWords, noun) && !holds(english::kFunctionWords, stem) &&
+         !holds(english::kNotPlural, noun);
+}
+
+/// A word that a name before it describes: the Chilcot report.
+bool is_noun_like(std::string_view word) {
+  return word.size() >= 4 && all_lower(word) && !holds(english::kFunctionWords, word) &&
+         !word.ends_with("ed") && !word.ends_with("s") && !word.ends_with("ly");
+}
+
+/// "What's it like": has only stands before what was done.
+void expand_is(Words& words) {
+  for (std::size_t i = 0; i + 1 < words.size(); ++i) {
+    const std::string_view next = core_at(words, i + 1);
+    if (!words[i].bare() || !all_lower(next) || next.empty() || holds(english::kDone, next) ||
+        next.ends_with("ed") || next.ends_with("en")) {
+      continue;
+    }
+    const auto known = std::ranges::find(kContractions, core_at(words, i), &Contraction::from);
+    if (known == kContractions.end() || !known->before_article) continue;
+    words[i].core = known->to;
+    words.insert(words.begin() + static_cast<std::ptrdiff_t>(i) + 1, {" ", "is", "", true});
+  }
+}
+
+/// "What are some good books" asks for good books.
+void drop_some(Words& words) {
+  if (words.size() <= kFewestWords + 1 || core_at(words, 0) != "what" ||
+      core_at(words, 1) != "are" || core_at(words, 2) != "some") {
+    return;
+  }
+  if (!words[0].bare() || !words[1].bare() || !words[2].bare()) return;
+  const bool of = core_at(words, 3) == "of" && words[3].bare();
+  const std::size_t the = of ? 4 : 3;
+  const std::size_t praise =
+      the + (of && core_at(words, the) == "the" && words[the].bare() ? 1 : 0);
+  if (!holds(english::kSuperlatives, core_at(words, praise)) &&
+      !holds(english::kPraise, core_at(words, praise))) {
+    return;
+  }
+  words.erase(words.begin() + 2, words.begin() + static_cast<std::ptrdiff_t>(the));
+}
+
+/// "business model of": a noun, with another before it or not, and of whom it is.
+bool is_said_of(const Words& words, std::size_t noun) {
+  for (const std::size_t of : {noun + 1, noun + 2}) {
+    if (!is_noun_like(core_at(words, of - 1)) || !words[of - 1].bare()) return false;
+    if (core_at(words, of) == "of") return words[of].bare();
+  }
+  return false;
+}
+
+/// What is best of its kind is asked for in four ways: what or which, one or several. So is what
+/// differs between two.
+void fold_number(Words& words) {
+  const std::string_view asked = core_at(words, 0);
+  const std::string_view verb = core_at(words, 1);
+  if ((asked != "what" && asked != "which") || (verb != "is" && verb != "are")) return;
+  if (!words[0].bare() || !words[1].bare()) return;
+  const std::size_t noun = core_at(words, 2) == "the" && words[2].bare() ? 3 : 2;
+  if (holds(english::kSuperlatives, core_at(words, noun)) && words[noun].bare()) {
+    words[0].core = "what";
+    words[1].core = "is";
+  } else if (asked == "what" && core_at(words, noun).starts_with("difference") &&
+             core_at(words, noun + 1) == "between" && words[noun].bare()) {
+    words[1].core = "is";
+  }
+}
+
+/// The capital of a word that means the same without it, unless it may be part of a name.
+void fold_capitals(Words& words) {
+  const auto capital = [&](std::size_t i) {
+    return i < words.size() && is_upper(words[i].core.front()) && words[i].core != "I";
+  };
+  const auto ordinary = [&](std::size_t i) {
+    const std::string_view core = core_at(words, i);
+    const std::string lower = lowered(core);
+    return core.substr(1) == std::string_view(lower).substr(1) && holds(english::kOrdinary, lower);
+  };
+  for (std::size_t i = 1; i < words.size();) {
+    std::size_t end = i;
+    bool all = true;
+    for (; capital(end); ++end) all = all && !core_at(words, end).empty() && ordinary(end);
+    for (; i < end; ++i) {
+      if (all) words[i].core = lowered(words[i].core);
+    }
+    ++i;
+  }
+}
+
+/// Whether a text without the article at `i`, which is not the first word, would ask the same.
+bool is_idle_article(const Words& words, std::size_t i) {
+  const std::string_view article = core_at(words, i);
+  if (article != "a" && article != "an" && article != "the") return false;
+  if (!words[i].bare() || !words[i - 1].bare()) return false;
+  const std::string_view before = core_at(words, i - 1);
+  const std::string_view next = core_at(words, i + 1);
+  if (next.size() < 2 || holds(english::kFunctionWords, lowered(next))) return false;
+  if (holds(english::kBoundArticles, before)) return false;
+  const std::string_view then = words[i + 1].bare() ? core_at(words, i + 2) : "";
+  if (!all_lower(next)) {  // the Oort cloud and the NASA, but not the Who, a Picasso, in the US
+    const bool acronym = next.size() > 2 && std::ranges::all_of(next, is_upper);
+    return acronym || (article == "the" && is_noun_like(then));
+  }
+  const bool relational = holds(english::kRelational, next) ||
+                          (is_plural(next) && holds(english::kRelational, singular(next)));
+  if (article == "the" &&
+      (holds(english::kSuperlatives, next) || (relational && holds(english::kRelations, then)) ||
+       (next == "different" && is_plural(then)))) {
+    return true;
+  }
+  if (article == "the" && holds(english::kBeing, before) && is_said_of(words, i + 1)) return true;
+  if (holds(english::kArticleMatters, next)) return false;
+  const bool verb = holds(english::kAuxiliaries, before);
+  if (!verb && holds(english::kQuestionOpeners, before)) return false;  // what a man wants
+  if (article != "the") return !holds(english::kLabelled, before);
+  // "Is the water cold?" asks of this water, "do the cats purr?" of these cats.
+  return !verb && !is_plural(next);
+}
+
+void fold_wording(Words& words) {
+  drop_courtesy(words);
+  expand_is(words);
+  drop_some(words);
+  fold_ability(words);
+  fold_capitals(words);
+  fold_number(words);
+  for (std::size_t i = 1; i < words.size();) {
+    if (words.size() > kFewestWords && is_idle_article(words, i)) {
+      erase_word(words, i);
+    } else {
+      ++i;
+    }
+  }
+  for (Word& word : words) {
+    if (word.prose && is_plural(word.core)) word.core = singular(word.core);
+  }
+}
+
+/// Applies `fold` until nothing changes: what one round uncovers, the next one folds. It shortens,
+/// or rewrites a word that it does not rewrite again, so there are few rounds.
+std::string folded(Words words, void (*fold)(Words&)) {
+  std::string text = joined(words);
+  while (true) {
+    fold(words);
+    std::string next = joined(words);
+    if (next == text) return text;
+    text = std::move(next);
+  }
+}
+
+}  // namespace
+
+std::string_view to_string(TextRung rung) {
+  constexpr std::array<std::string_view, kTextRungs.size()> kNames{"text:exact", "text:canonical",
+                                                                   "text:near"};
+  return kNames[static_cast<std::size_t>(rung)];
+}
+
+std::optional<std::string> fold_text(std::string_view question, TextRung rung) {
+  if (rung == TextRung::kExact) return std::string(question);
+  if (!is_text(question)) return std::nullopt;
+  auto words = words_of(question);
+  if (rung == TextRung::kCanonical) {
+    return words.has_value() ? folded(*std::move(words), fold_typing) : std::string(question);
+  }
+  if (!words.has_value()) return std::nullopt;
+  std::string near = folded(*std::move(words), [](Words& w) {
+    fold_typing(w);
+    fold_wording(w);
+  });
+  // Folding may have uncovered what is kept whole (spells, spell), or the article was all English.
+  const auto still = words_of(near);
+  if (!still.has_value() || !is_english(*still)) return std::nullopt;
+  return near;
+}
+
+}  // namespace afterimage

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "caches/language/vetoes.h"
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "foundation/text/ascii.h"
+
+namespace afterimage {
+namespace {
+
+using ascii::is_beyond;
+using ascii::is_digit;
+using ascii::is_letter;
+using ascii::is_upper;
+using ascii::lowered;
+using Terms = std::vector<std::string>;
+using Features = std::multiset<std::string>;
+
+/// One text, cut at its spaces, with the marks of its sentences taken off.
+struct Cut {
+  Terms words;  // as they stand
+  Terms lower;
+};
+
+Cut cut(std::string_view text) {
+  constexpr std::string_view kBetween = " \t\n\r";
+  constexpr std::string_view kAfter = ".,;:?!";
+  Cut cut;
+  while (true) {
+    text.remove_prefix(std::min(text.find_first_not_of(kBetween), text.size()));
+    if (text.empty()) return cut;
+    std::string_view word = text.substr(0, text.find_first_of(kBetween));
+    text.remove_prefix(word.size());
+    word = word.substr(0, word.find_last_not_of(kAfter) + 1);
+    if (word.empty()) continue;
+    cut.words.emplace_back(word);
+    std::string lower = lowered(word);
+    if (const auto typographic = lower.find("\u2019"); typographic != std::string::npos) {
+      lower.replace(typographic, std::string_view("\u2019").size(), "'");
+    }
+    cut.lower.push_back(std::move(lower));
+  }
+}
+
+bool has(const Terms& words, std::string_view word) {
+  return std::ranges::find(words, word) != words.end();
+}
+
+using Pair = std::pair<std::string_view, std::string_view>;
+
+constexpr auto kNumbers = std::to_array<Pair>({
+    {"zero", "0"},          {"one", "1"},
+    {"two", "2"},           {"three", "3"},
+    {"four", "4"},          {"five", "5"},
+    {"six", "6"},           {"seven", "7"},
+    {"eight", "8"},         {"nine", "9"},
+    {"ten", "10"},          {"eleven", "11"},
+    {"twelve", "12"},       {"twenty", "20"},
+    {"fifty", "50"},        {"first", "1."},
+    {"second", "2."},       {"third", "3."},
+    {"fourth", "4."},       {"last", "last"},
+    {"once", "1x"},         {"twice", "2x"},
+    {"half", "1/2"},        {"quarter", "1/4"},
+    {"double", "2x"},       {"dozen", "12"},
+    {"both", "2"},          {"single", "1"},
+    {"couple", "2"},        {"pair", "2"},
+    {"hundred", "100"},     {"thousand", "1000"},
+    {"million", "1000000"}, {"billion", "1000000000"},
+});
+
+constexpr auto kNegations = std::to_array<std::string_view>(
+    {"not",     "no",    "never",   "none",   "nobody", "nothing", "nowhere",
+     "neither", "nor",   "without", "cannot", "hardly", "except",  "unless",
+     "stop",    "avoid", "prevent", "refuse", "fail",   "lack"});
+
+constexpr auto kAntonyms = std::to_array<Pair>({
+    {"on", "off"},
+    {"left", "right"},
+    {"up", "down"},
+    {"in", "out"},
+    {"above", "below"},
+    {"over", "under"},
+    {"before", "after"},
+    {"front", "back"},
+    {"top", "bottom"},
+    {"inside", "outside"},
+    {"open", "close"},
+    {"open", "closed"},
+    {"opened", "closed"},
+    {"start", "end"},
+    {"begin", "end"},
+    {"start", "finish"},
+    {"increase", "decrease"},
+    {"increase", "reduce"},
+    {"raise", "lower"},
+    {"gain", "lose"},
+    {"win", "lose"},
+    {"more", "less"},
+    {"more", "fewer"},
+    {"most", "least"},
+    {"many", "few"},
+    {"max", "min"},
+    {"maximum", "minimum"},
+    {"highest", "lowest"},
+    {"high", "low"},
+    {"higher", "lower"},
+    {"largest", "smallest"},
+    {"biggest", "smallest"},
+    {"big", "small"},
+    {"large", "small"},
+    {"bigger", "smaller"},
+    {"larger", "smaller"},
+    {"longest", "shortest"},
+    {"long", "short"},
+    {"longer", "shorter"},
+    {"tall", "short"},
+    {"taller", "shorter"},
+    {"best", "worst"},
+    {"good", "bad"},
+    {"better", "worse"},
+    {"new", "old"},
+    {"newer", "older"},
+    {"newest", "oldest"},
+    {"young", "old"},
+    {"younger", "older"},
+    {"hot", "cold"},
+    {"warm", "cool"},
+    {"wet", "dry"},
+    {"light", "dark"},
+    {"black", "white"},
+    {"day", "night"},
+    {"fast", "slow"},
+    {"faster", "slower"},
+    {"early", "late"},
+    {"earlier", "later"},
+    {"first", "last"},
+    {"enable", "disable"},
+    {"enabled", "disabled"},
+    {"activate", "deactivate"},
+    {"allow", "forbid"},
+    {"allow", "deny"},
+    {"allow", "block"},
+    {"accept", "reject"},
+    {"add", "remove"},
+    {"add", "delete"},
+    {"create", "delete"},
+    {"install", "remove"},
+    {"push", "pull"},
+    {"buy", "sell"},
+    {"send", "receive"},
+    {"give", "take"},
+    {"lend", "borrow"},
+    {"import", "export"},
+    {"encode", "decode"},
+    {"encrypt", "decrypt"},
+    {"upload", "download"},
+    {"upgrade", "downgrade"},
+    {"show", "hide"},
+    {"same", "different"},
+    {"true", "false"},
+    {"yes", "no"},
+    {"all", "none"},
+    {"always", "never"},
+    {"love", "hate"},
+    {"like", "dislike"},
+    {"agree", "disagree"},
+    {"man", "woman"},
+    {"men", "women"},
+    {"boy", "girl"},
+    {"male", "female"},
+    {"husband", "wife"},
+    {"mother", "father"},
+    {"he", "she"},
+    {"his", "her"},
+    {"my", "your"},
+    {"i", "you"},
+    {"to", "from"},
+    {"alive", "dead"},
+    {"full", "empty"},
+    {"east", "west"},
+    {"north", "south"},
+    {"positive", "negative"},
+    {"advantages", "disadvantages"},
+    {"advantage", "disadvantage"},
+    {"pros", "cons"},
+    {"import", "export"},
+    {"public", "private"},
+    {"safe", "dangerous"},
+    {"cheap", "expensive"},
+    {"cheapest", "expensive"},
+    {"easy", "hard"},
+    {"easy", "difficult"},
+    {"can", "should"},
+    {"this", "that"},
+    {"these", "those"},
+});
+
+constexpr auto kOppositePrefixes = std::to_array<std::string_view>(
+    {"un", "in", "im", "ir", "il", "dis", "non", "non-", "de", "mis"});
+
+constexpr auto kQuestionWords = std::to_array<Pair>({
+    {"what", "what"},
+    {"what's", "what"},
+    {"which", "what"},
+    {"who", "who"},
+    {"who's", "who"},
+    {"whom", "who"},
+    {"whose", "whose"},
+    {"when", "when"},
+    {"when's", "when"},
+    {"where", "where"},
+    {"where's", "where"},
+    {"why", "why"},
+    {"why's", "why"},
+    {"how", "how"},
+    {"how's", "how"},
+});
+
+Features numbers(const Cut& text) {
+  Features found;
+  for (const std::string& word : text.lower) {
+    if (std::ranges::any_of(word, is_digit)) found.insert(word);
+    const auto named = std::ranges::find(kNumbers, word, &Pair::first);
+    if (named != kNumbers.end()) found.emplace(named->second);
+  }
+  return found;
+}
+
+Features negations(const Cut& text) {
+  Features found;
+  for (const std::string& word : text.lower) {
+    if (word.ends_with("n't") || std::ranges::find(kNegations, word) != kNegations.end()) {
+      found.insert("not");  // which of them is a matter of wording
+    }
+  }
+  return found;
+}
+
+/// Every capital but that of the first word, which says nothing, and of "I".
+Features entities(const Cut& text) {
+  Features found;
+  for (std::size_t i = 1; i < text.words.size(); ++i) {
+    const std::string& word = text.words[i];
+    if (std::ranges::any_of(word, is_upper) && text.lower[i] != "i" &&
+        !text.lower[i].starts_with("i'")) {
+      found.insert(text.lower[i]);
+    }
+  }
+  return found;
+}
+
+Features symbols(const Cut& text) {
+  Features found;
+  for (const std::string& word : text.words) {
+    const auto plain = [](char c) {
+      return is_letter(c) || is_beyond(c) || is_digit(c) || c == '\'' || c == '-';
+    };
+    if (!std::ranges::all_of(word, plain) || word.starts_with('-') || word.starts_with('\'')) {
+      found.insert(word);
+    }
+  }
+  return found;
+}
+
+/// "How many" asks for another thing than "how".
+Features question_words(const Cut& text) {
+  Features found;
+  for (std::size_t i = 0; i < text.lower.size(); ++i) {
+    const auto asks = std::ranges::find(kQuestionWords, text.lower[i], &Pair::first);
+    if (asks == kQuestionWords.end()) continue;
+    std::string word(asks->second);
+    constexpr std::array<std::string_view, 6> kMeasures{"many", "much", "long",
+                                                        "old",  "far",  "often"};
+    if (word == "how" && i + 1 < text.lower.size() &&
+        std::ranges::find(kMeasures, text.lower[i + 1]) != kMeasures.end()) {
+      word += " " + text.lower[i + 1];
+    }
+    found.insert(std::move(word));
+  }
+  return found;
+}
+
+bool opposed(const Terms& a, const Terms& b) {
+  for (const auto& [one, other] : kAntonyms) {
+    if (has(a, one) && !has(b, one) && has(b, other) && !has(a, other)) return true;
+  }
+  for (const std::string& word : a) {
+    for (const std::string_view prefix : kOppositePrefixes) {
+      if (word.size() > 3 && !has(b, word) && has(b, std::string(prefix) + word)) return true;
+    }
+  }
+  return false;
+}
+
+/// Some name of the one is no word of the other.
+bool names_missing(const Features& names, const Cut& text) {
+  return std::ranges::any_of(names,
+                             [&](const std::string& name) { return !has(text.lower, name); });
+}
+
+bool fires(Veto veto, const Cut& a, const Cut& b) {
+  switch (veto) {
+    case Veto::kNumber:
+      return numbers(a) != numbers(b);
+    case Veto::kNegation:
+      return negations(a) != negations(b);
+    case Veto::kAntonym:
+      return opposed(a.lower, b.lower) || opposed(b.lower, a.lower);
+    case Veto::kEntity:
+      return names_missing(entities(a), b) || names_missing(entities(b), a);
+    case Veto::kSymbol:
+      return symbols(a) != symbols(b);
+    case Veto::kQuestionWord:
+      return question_words(a) != question_words(b);
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string_view to_string(Veto veto) {
+  constexpr std::array<std::string_view, kVetoes.size()> kNames{
+      "number", "negation", "antonym", "entity", "symbol", "question_word"};
+  return kNames[static_cast<std::size_t>(veto)];
+}
+
+std::vector<Veto> vetoes(std::string_view a, std::string_view b) {
+  const Cut one = cut(a);
+  const Cut other = cut(b);
+  std::vector<Veto> fired;
+  std::ranges::copy_if(kVetoes, std::back_inserter(fired),
+                       [&](Veto veto) { return fires(veto, one, other); });
+  return fired;
+}
+
+}  // namespace afterimage

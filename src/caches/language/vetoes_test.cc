@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "caches/language/vetoes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace afterimage {
+namespace {
+
+using ::testing::Contains;
+using ::testing::IsEmpty;
+
+struct Pair {
+  const char* a;
+  const char* b;
+};
+
+void expect_vetoed(Veto veto, const std::vector<Pair>& pairs) {
+  for (const Pair& pair : pairs) {
+    EXPECT_THAT(vetoes(pair.a, pair.b), Contains(veto)) << pair.a << " | " << pair.b;
+    EXPECT_EQ(vetoes(pair.a, pair.b), vetoes(pair.b, pair.a)) << pair.a << " | " << pair.b;
+    EXPECT_THAT(vetoes(pair.a, pair.a), IsEmpty()) << pair.a;
+  }
+}
+
+TEST(Vetoes, LetTrueParaphrasesPass) {
+  const Pair kPairs[] = {{"", ""},
+                         {"How do I enable 2FA?", "How do I turn on 2FA?"},
+                         {"What is the capital of France?", "what's the capital of france"},
+                         {"What is a good way to learn Rust?", "Which way to learn Rust is good?"},
+                         {"Are there two dogs?", "Are there 2 dogs?"},
+                         {"Why isn't it open?", "Why is it not open?"},
+                         {"Why isn\u2019t it open?", "Why isn't it open?"},
+                         {"Who has my bag?", "Who holds my bag?"}};
+  for (const Pair& pair : kPairs) {
+    EXPECT_THAT(vetoes(pair.a, pair.b), IsEmpty()) << pair.a << " | " << pair.b;
+  }
+}
+
+TEST(Vetoes, Numbers) {
+  expect_vetoed(Veto::kNumber, {{"Are there 2 dogs?", "Are there 3 dogs?"},
+                                {"Are there two dogs?", "Are there three dogs?"},
+                                {"Are there 2 dogs?", "Are there dogs?"},
+                                {"How far is 5km?", "How far is 5mi?"},
+                                {"Who won in 2016?", "Who won in 2017?"},
+                                {"Who came first?", "Who came second?"},
+                                {"Does 2 + 3 + 2 fit?", "Does 2 + 3 + 3 fit?"}});
+}
+
+TEST(Vetoes, Negation) {
+  expect_vetoed(Veto::kNegation, {{"Is the door open?", "Is the door not open?"},
+                                  {"Does it bark?", "Doesn't it bark?"},
+                                  {"Tea with milk?", "Tea without milk?"},
+                                  {"Is it not unknown?", "Is it unknown?"},
+                                  {"Is it not without milk?", "Is it without milk?"}});
+}
+
+TEST(Vetoes, Antonyms) {
+  expect_vetoed(Veto::kAntonym, {{"How do I turn on dark mode?", "How do I turn off dark mode?"},
+                                 {"What is left of the cup?", "What is right of the cup?"},
+                                 {"Is the door locked?", "Is the door unlocked?"},
+                                 {"How do I enable this?", "How do I disable this?"},
+                                 {"What is my name?", "What is your name?"},
+                                 {"How do I gain weight?", "How do I lose weight?"}});
+}
+
+TEST(Vetoes, Entities) {
+  expect_vetoed(Veto::kEntity, {{"Who is mayor of Paris?", "Who is mayor of Rome?"},
+                                {"What does NASA do?", "What does ESA do?"},
+                                {"Is Java fast?", "Is JavaScript fast?"},
+                                {"Is it fast?", "Is it fast in Java?"}});
+}
+
+TEST(Vetoes, Symbols) {
+  expect_vetoed(Veto::kSymbol, {{"What is C?", "What is C++?"},
+                                {"What is C++?", "What is C#?"},
+                                {"What does --max-cost do?", "What does --max-heads do?"},
+                                {"See internal/awsconf", "See internal/executor"},
+                                {"What is a_b?", "What is a_c?"},
+                                {"Who sang \"go\"?", "Who sang \"stay\"?"},
+                                {"Is x < y?", "Is x > y?"}});
+}
+
+TEST(Vetoes, QuestionWords) {
+  expect_vetoed(Veto::kQuestionWord, {{"Who is it?", "What is it?"},
+                                      {"Where is it?", "When is it?"},
+                                      {"How does it move?", "Why does it move?"},
+                                      {"How many move?", "How do they move?"}});
+}
+
+}  // namespace
+}  // namespace afterimage

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+// What the cache tells its eviction policy, and when.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "caches/prefix/policy_keys.h"
+#include "caches/prefix/prefill_once.h"
+#include "caches/prefix/testing/kv_world.h"
+#include "testing/recording_policy.h"
+
+namespace afterimage {
+namespace {
+
+using namespace testing;  // NOLINT: the world of these tests
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+PrefixCacheOptions recorded(const std::shared_ptr<RecordingPolicy::Log>& log) {
+  PrefixCacheOptions options;
+  options.policy = std::make_unique<RecordingPolicy>(log);
+  return options;
+}
+
+struct Fixture : CacheFixture {
+  explicit Fixture(KvLayout of = {{full()}}, Bytes capacity = 1_MiB)
+      : Fixture(std::make_shared<RecordingPolicy::Log>(), std::move(of), capacity) {}
+
+  [[nodiscard]] PrefillLeader lead(const Sequence& prompt, const RequestFacts& facts = {}) {
+    return front.lead({.space = space(1), .layout = &layout, .prompt = &prompt, .facts = facts})
+        .value();
+  }
+  void commit(PrefillLeader& turn, const Sequence& prompt) {
+    std::vector<std::uint32_t> snapshots;
+    for (const TokenCount at : turn.snapshots()) snapshots.push_back(at.value());
+    const auto size = static_cast<std::uint32_t>(prompt.tokens.size());
+    Capture capture(space(1), layout, prompt, size, turn.match().resume().value(), snapshots);
+    capture.kv.cost = Duration(10 * size);
+    ASSERT_TRUE(turn.commit(capture.kv).has_value());
+    front.check_invariants();
+  }
+  void serve(const Sequence& prompt, const RequestFacts& facts = {}) {
+    PrefillLeader turn = lead(prompt, facts);
+    commit(turn, prompt);
+  }
+
+  std::shared_ptr<RecordingPolicy::Log> log;
+  KvLayout layout;
+  PrefillOnce front{*cache};
+
+ private:
+  Fixture(const std::shared_ptr<RecordingPolicy::Log>& of_log, KvLayout of, Bytes capacity)
+      : CacheFixture(capacity, recorded(of_log)), log(of_log), layout(std::move(of)) {}
+};
+
+const Sequence kFirst = text_of(40);
+const Sequence kSecond = kFirst + text_of(30, 2);
+const Sequence kThird = kSecond + text_of(30, 3);
+
+TEST(PolicyUse, ARequestIsToldOnceAtCommitTheDeepestFirst) {
+  Fixture f;
+  {
+    PrefillLeader turn =
+        f.lead(kFirst, {.now = std::chrono::seconds(5), .kind = TurnKind::kToolResult});
+    EXPECT_THAT(f.log->take(), IsEmpty()) << "nothing is used yet";
+    f.commit(turn, kFirst);
+    EXPECT_THAT(f.log->take(), ElementsAre("request", "insert a"));
+    ASSERT_EQ(f.log->requests.size(), 1U);
+    EXPECT_EQ(f.log->requests[0].now, std::chrono::seconds(5));
+    EXPECT_EQ(f.log->requests[0].kind, TurnKind::kToolResult);
+  }
+  f.serve(kSecond);
+  EXPECT_THAT(f.log->take(), ElementsAre("request", "insert b", "touch a"));
+  f.serve(kThird);
+  EXPECT_THAT(f.log->take(), ElementsAre("request", "insert c", "touch b", "touch a"));
+}
+
+TEST(PolicyUse, SnapshotsAreDeeperThanWhatTheyStandIn) {
+  Fixture f({{full(), recurrent()}});
+  f.serve(kFirst);
+  EXPECT_THAT(f.log->take(), ElementsAre("request", "insert a", "insert b"));
+  f.serve(kSecond);
+  // Snapshots, the rows in which they stand, the snapshot from which it resumed, its rows.
+  EXPECT_THAT(f.log->take(),
+              ElementsAre("request", "insert c", "insert d", "insert e", "touch a", "touch b"));
+  EXPECT_EQ(f.log->facts.at("a").key, 0U);
+}
+
+TEST(PolicyUse, AnExactRepeatIsAUseAndIsToldOnce) {
+  Fixture f;
+  f.serve(kFirst);
+  f.serve(kSecond);
+  f.log->take();
+  f.serve(kSecond, {.now = std::chrono::seconds(9)});
+  f.serve(kThird);
+  EXPECT_THAT(f.log->take(), ElementsAre("request", "touch b", "touch a",  //
+                                         "request", "insert c", "touch b", "touch a"));
+  EXPECT_EQ(f.log->requests[2].now, std::chrono::seconds(9));
+}
+
+TEST(PolicyUse, WhoMatchesAndNeverCommitsHasUsedItWhenTheTurnIsLetGoOf) {
+  Fixture f;
+  f.serve(kFirst);
+  f.log->take();
+  {
+    PrefillLeader turn = f.lead(kSecond);
+    turn.fail();
+    f.serve(text_of(8, 9));
+    EXPECT_THAT(f.log->take(), ElementsAre("request", "insert b")) << "somebody else's";
+  }
+  {
+    const PrefixMatch match = f.front.match(space(1), kSecond).value();
+  }
+  f.serve(kSecond);
+  EXPECT_THAT(f.log->take(), ElementsAre("request", "touch a", "request", "touch a",  //
+                                         "request", "insert c", "touch a"));
+}
+
+TEST(PolicyUse, WhoStartsOverIsStillOneRequest) {
+  Fixture f;
+  f.serve(kFirst);
+  f.log->take();
+  {
+    PrefillLeader turn = f.lead(kSecond, {.now = std::chrono::seconds(3)});
+    turn.start_over();
+    f.commit(turn, kSecond);
+  }
+  EXPECT_THAT(f.log->take(), ElementsAre("request", "insert b", "touch a"));
+  EXPECT_EQ(f.log->requests.back().now, std::chrono::seconds(3));
+}
+
+TEST(PolicyUse, ADamagedMatchIsNoUse) {
+  Fixture f;
+  f.serve(kFirst);
+  f.serve(kSecond);
+  {
+    const PrefixMatch match = f.front.match(space(1), kSecond).value();
+    const auto bytes = f.front.kv(match).groups[0].rows.back().bytes;
+    const_cast<std::byte&>(bytes[0]) ^= std::byte{1};  // NOLINT: what a stray pointer would do
+  }
+  f.log->take();
+  f.serve(kSecond);
+  EXPECT_THAT(f.log->take(), ElementsAre("request", "touch b", "touch a",  // while it was intact
+                                         "erase b", "request", "insert c", "touch a"));
+}
+
+TEST(PolicyUse, OfASegmentThatIsCutOnlyTheUpperPartIsUsed) {
+  Fixture f;
+  f.serve(kSecond);
+  const EntryFacts whole = f.log->facts.at("a");
+  f.log->take();
+  f.serve(kFirst + text_of(20, 7));
+  EXPECT_THAT(f.log->take(), ElementsAre("split a b", "request", "insert c", "touch b"));
+  const EntryFacts lower = f.log->facts.at("a");
+  const EntryFacts upper = f.log->facts.at("b");
+  EXPECT_EQ(lower.key, whole.key) << "where it ends has not changed";
+  Fixture alone;
+  alone.serve(kFirst);
+  EXPECT_EQ(upper.key, alone.log->facts.at("a").key);
+  EXPECT_NE(upper.key, whole.key);
+  EXPECT_EQ(upper.cost, Duration(400));
+  EXPECT_EQ(lower.cost, Duration(300));
+  EXPECT_NEAR(static_cast<double>(upper.bytes.value()) / static_cast<double>(whole.bytes.value()),
+              40.0 / 70, 0.01);
+  EXPECT_NEAR(static_cast<double>((lower.bytes + upper.bytes).value()),
+              static_cast<double>(whole.bytes.value()), 1);
+}
+
+// What was cached turn by turn and is gone returns in one piece.
+TEST(PolicyUse, KeysDoNotDependOnWhereTheTreeIsCut) {
+  Fixture f;
+  f.serve(kFirst);
+  f.serve(kSecond);
+  f.front.clear();
+  f.serve(kThird);
+  const auto& all = f.log->contains.at("c");
+  EXPECT_EQ(all.size(), 5U) << "and the entry's own: a hundred tokens have six steps";
+  EXPECT_THAT(all, ::testing::Contains(f.log->facts.at("a").key));
+  EXPECT_THAT(all, ::testing::Contains(f.log->facts.at("b").key));
+  EXPECT_THAT(all, ::testing::Not(::testing::Contains(f.log->facts.at("c").key)));
+  f.serve(kThird + text({1, 2}));
+  EXPECT_EQ(f.log->facts.at("d").key, 0U) << "too short for a step";
+}
+
+TEST(PolicyUse, KeysTellApartWhatTheTreeTellsApart) {
+  std::vector<std::uint64_t> keys;
+  const auto key = [&](const Sequence& sequence, std::uint64_t chain = 1) {
+    return extend_keys(chain, sequence, 0, static_cast<std::uint32_t>(sequence.tokens.size()),
+                       keys);
+  };
+  const Sequence one = with_media(text_of(10), picture(1), 30) + text_of(24, 2);
+  const Sequence other = with_media(text_of(10), picture(2), 30) + text_of(24, 2);
+  EXPECT_NE(key(one), key(other));
+  EXPECT_NE(key(one), key(one, 2)) << "another namespace";
+  EXPECT_NE(key(text_of(32)), key(text_of(31) + text({5})));
+  EXPECT_EQ(key(text_of(33)), key(text_of(32) + text({5})));
+  // From anywhere on, they are the same.
+  key(one);
+  const auto whole = keys;
+  const std::uint64_t begun = extend_keys(1, one, 0, 39, keys);
+  extend_keys(begun, one, 39, 64, keys);
+  EXPECT_THAT(keys, ElementsAre(whole[0], whole[1])) << "48 and 64";
+}
+
+}  // namespace
+}  // namespace afterimage

@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "caches/prefix/prefix_archive.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "afterimage/check.h"
+#include "caches/prefix/captured_kv.h"
+#include "caches/prefix/resume_point.h"
+#include "storage/memory/packed_tensors.h"
+
+namespace afterimage {
+namespace {
+
+constexpr std::uint64_t kReadAhead = 8;  // blocks
+constexpr std::uint32_t kBlockTokens = PrefixArchive::kBlock.value();
+
+TierKey rows_key(const BlockKey& key) { return TierKey::of(EntryClass::kPrefixKv, key); }
+TierKey snapshot_key(const BlockKey& key) { return TierKey::of(EntryClass::kRecurrentState, key); }
+
+/// Rows of all full groups that are consecutive in the sequence, group by group in one piece each,
+/// as the cache takes them. Blocks are appended until it is full.
+class RowBuffer {
+ public:
+  RowBuffer(const KvLayout& layout, std::uint32_t first) : layout_(layout), first_(first) {
+    groups_.resize(layout.groups.size());
+  }
+
+  [[nodiscard]] std::uint32_t end() const { return first_ + rows_; }
+  [[nodiscard]] std::uint32_t rows() const { return rows_; }
+
+  /// Rows [end(), end) of a block that begins at `begin`. False: it is not what a block must be.
+  bool append(const TierEntry& entry, std::uint32_t begin, std::uint32_t block_end,
+              std::uint32_t end) {
+    const auto views = unpack(entry);
+    if (!views.has_value() || !fits(*views, block_end - begin)) return false;
+    std::size_t next = 0;
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      if (layout_.groups[g].kind != KvKind::kFull) continue;
+      const std::uint64_t row = layout_.groups[g].row_bytes.value();
+      const auto rows =
+          (*views)[next++].bytes().subspan((this->end() - begin) * row, (end - this->end()) * row);
+      groups_[g].insert(groups_[g].end(), rows.begin(), rows.end());
+    }
+    rows_ = end - first_;
+    cost_ += entry.meta.cost;
+    return true;
+  }
+
+  Result<void> hand_over(const PrefixArchive::Insert& insert) {
+    CapturedKv kv{.covered = TokenCount(end()), .first_row = TokenCount(first_), .cost = cost_};
+    for (const auto& group : groups_) kv.rows.emplace_back(group);
+    AFI_TRY_VOID(insert(kv));
+    first_ = end();
+    rows_ = 0;
+    cost_ = Duration(0);
+    for (auto& group : groups_) group.clear();
+    return {};
+  }
+
+ private:
+  [[nodiscard]] bool fits(const TensorViews& views, std::uint32_t rows) const {
+    std::size_t next = 0;
+    for (const LayerGroup& group : layout_.groups) {
+      if (group.kind != KvKind::kFull) continue;
+      if (next == views.size() || views[next].dtype() != DType::kU8 ||
+          views[next].shape() != Shape{rows, group.row_bytes.value()}) {
+        return false;
+      }
+      ++next;
+    }
+    return next == views.size();
+  }
+
+  const KvLayout& layout_;
+  std::uint32_t first_;
+  std::uint32_t rows_ = 0;
+  Duration cost_{0};
+  std::vector<std::vector<std::byte>> groups_;
+};
+
+std::uint64_t row_bytes(const KvLayout& layout) {
+  std::uint64_t bytes = 0;
+  for (const LayerGroup& group : layout.groups) {
+    if (group.kind == KvKind::kFull) bytes += group.row_bytes.value();
+  }
+  return bytes;
+}
+
+/// The groups of a snapshot as they were captured. Sizes are the cache's to check.
+Result<CapturedSnapshot> snapshot_of(const KvLayout& layout, const TierEntry& entry,
+                                     std::uint32_t at) {
+  AFI_TRY(const TensorViews views, unpack(entry));
+  CapturedSnapshot snapshot{.at = TokenCount(at), .groups = {}};
+  std::size_t next = 0;
+  for (const LayerGroup& group : layout.groups) {
+    const bool has = group.kind == KvKind::kSliding || group.kind == KvKind::kRecurrent;
+    if (has && next == views.size()) break;
+    snapshot.groups.push_back(has ? views[next++].bytes() : std::span<const std::byte>());
+  }
+  if (snapshot.groups.size() != layout.groups.size() || next != views.size()) {
+    return fail(ErrorCode::kCorruption, "a snapshot of other groups than the layout's");
+  }
+  return snapshot;
+}
+
+/// Where blocks end that are kept: after 128 tokens each, where the capture ends, and wherever
+/// another prompt is likely to part from this one and can go on: behind media, and at snapshots. A
+/// question about a picture that was asked about is answered from there, and not from the block
+/// before the picture.
+std::set<std::uint32_t> row_ends(const Sequence& prompt, const CapturedKv& kv) {
+  const std::uint32_t first =
+      (kv.first_row.value() + kBlockTokens - 1) / kBlockTokens * kBlockTokens;
+  const std::uint32_t covered = kv.covered.value();
+  std::set<std::uint32_t> ends;
+  for (std::uint32_t end = first + kBlockTokens; end < covered; end += kBlockTokens) {
+    ends.insert(end);
+  }
+  ends.insert(covered);
+  for (const MediaSpan& span : prompt.spans) ends.insert(span.end().value());
+  for (const CapturedSnapshot& snapshot : kv.snapshots) ends.insert(snapshot.at.value());
+  std::erase_if(ends, [&](std::uint32_t end) { return end <= first || end > covered; });
+  return ends;
+}
+
+}  // namespace
+
+Result<ArchivedPrompt> ArchivedPrompt::of(const Namespace& space, const NamespaceId& root,
+                                          const KvLayout& layout, const Sequence& sequence) {
+  AFI_TRY_VOID(check_prompt(sequence));
+  AFI_TRY(BlockChain chain, BlockChain::open(space, {.block_tokens = PrefixArchive::kBlock,
+                                                     .layout = layout,
+                                                     .preprocessing = root.hex()}));
+  std::vector<BlockKey> keys;
+  AFI_TRY_VOID(chain.extend(sequence, keys));
+  return ArchivedPrompt(std::move(chain), layout, sequence, std::move(keys));
+}
+
+std::vector<BlockKey> ArchivedPrompt::ends(std::uint32_t first, std::uint32_t last) const {
+  auto ends = chain_.keys_of_ends(*sequence_, keys_, TokenCount(first), TokenCount(last));
+  AFI_CHECK(ends.has_value());
+  return *std::move(ends);
+}
+
+TokenCount PrefixArchive::capture_from(TokenCount resume) {
+  return TokenCount(resume.value() / kBlockTokens * kBlockTokens);
+}
+
+void PrefixArchive::put(const TierKey& key, const TensorViews& views, Duration cost) {
+  const PutOnce::Outcome outcome = kept_.put(key, views, cost);
+  if (outcome == PutOnce::Outcome::kThere) return;
+  const MutexLock lock(mutex_);
+  ++(outcome == PutOnce::Outcome::kPut ? stats_.kept : stats_.refused);
+}
+
+void PrefixArchive::keep(const ArchivedPrompt& prompt, const CapturedKv& kv) {
+  const KvLayout& layout = *prompt.layout_;
+  if (!check_captured(layout, *prompt.sequence_, kv).has_value()) return;
+  const std::uint32_t computed = std::max(1U, (kv.covered - kv.first_row).value());
+  if (quicker_ != nullptr) {
+    quicker_->learn(EntryClass::kPrefixKv, Bytes(computed * row_bytes(layout)), kv.cost);
+  }
+  for (const std::uint32_t end : row_ends(*prompt.sequence_, kv)) {
+    if (!keeps_rows(layout)) break;
+    const std::uint32_t begin = (end - 1) / kBlockTokens * kBlockTokens;
+    put(rows_key(prompt.end(end)),
+        row_views(layout, kv, TokenCount(begin), TokenCount(end - begin)),
+        kv.cost * (end - begin) / computed);
+  }
+  for (const CapturedSnapshot& snapshot : kv.snapshots) {
+    put(snapshot_key(prompt.end(snapshot.at.value())), snapshot_views(layout, snapshot), kv.cost);
+  }
+}
+
+void PrefixArchive::probe(std::span<const BlockKey> keys, TierKey (*place)(const BlockKey& key),
+                          Look look) const {
+  std::vector<TierKey> places;
+  places.reserve(keys.size());
+  for (const BlockKey& key : keys) places.push_back(place(key));
+  if (look == Look::kAgain) tier_.invalidate_negative(places);
+  tier_.probe(places);
+}
+
+/// How far the longest entry goes that holds the row at `from`, and is there.
+std::optional<std::uint32_t> PrefixArchive::block_end(const ArchivedPrompt& prompt,
+                                                      std::uint32_t from, Look look) const {
+  const std::uint32_t block = from / kBlockTokens;
+  const std::uint32_t full = (block + 1) * kBlockTokens;
+  if (full <= prompt.length() && tier_.may_contain(rows_key(prompt.keys_[block]))) return full;
+  const std::uint32_t last = std::min(full - 1, prompt.length());
+  if (last <= from) return std::nullopt;
+  const std::vector<BlockKey> ends = prompt.ends(from + 1, last);
+  probe(ends, rows_key, look);
+  for (std::size_t i = ends.size(); i-- > 0;) {
+    if (tier_.may_contain(rows_key(ends[i]))) return from + 1 + static_cast<std::uint32_t>(i);
+  }
+  return std::nullopt;
+}
+
+std::uint32_t PrefixArchive::rows_end(const ArchivedPrompt& prompt, std::uint32_t matched,
+                                      Look look) const {
+  const std::size_t first = std::min<std::size_t>(matched / kBlockTokens, prompt.keys_.size());
+  probe(std::span(prompt.keys_).subspan(first), rows_key, look);
+  std::uint32_t end = matched;
+  do {
+    const auto next = block_end(prompt, end, look);
+    if (!next.has_value()) break;
+    end = *next;
+  } while (end % kBlockTokens == 0);
+  return end;
+}
+
+std::optional<std::uint32_t> PrefixArchive::last_snapshot(const ArchivedPrompt& prompt,
+                                                          std::uint32_t from, std::uint32_t beyond,
+                                                          Look look) const {
+  while (from > beyond) {
+    const std::uint32_t first =
+        std::max(beyond, (from - 1) / kBlockTokens * kBlockTokens) + 1;  // in the block of `from`
+    const std::vector<BlockKey> ends = prompt.ends(first, from);
+    probe(ends, snapshot_key, look);
+    for (std::size_t i = ends.size(); i-- > 0;) {
+      if (tier_.may_contain(snapshot_key(ends[i]))) return first + static_cast<std::uint32_t>(i);
+    }
+    from = first - 1;
+  }
+  return std::nullopt;
+}
+
+PrefixArchive::Held PrefixArchive::held(const ArchivedPrompt& prompt, std::uint32_t matched,
+                                        std::uint32_t resume, Look look) const {
+  const KvLayout& layout = *prompt.layout_;
+  Held held{.rows_end = keeps_rows(layout) ? rows_end(prompt, matched, look) : prompt.length()};
+  if (!keeps_snapshots(layout)) return held;
+  held.snapshot = last_snapshot(prompt, std::min(held.rows_end, prompt.length() - 1), resume, look);
+  // Rows beyond the last snapshot help nobody.
+  held.rows_end = held.snapshot.value_or(matched);
+  return held;
+}
+
+std::vector<LoadStep> PrefixArchive::steps(const ArchivedPrompt& prompt, std::uint32_t matched,
+                                           std::uint32_t resume, const Held& held) const {
+  const std::uint64_t row = row_bytes(*prompt.layout_);
+  const auto computing = [&](std::uint32_t tokens) {
+    return quicker_->cost_of(EntryClass::kPrefixKv, Bytes(tokens * row));
+  };
+  std::vector<LoadStep> steps;
+  if (keeps_rows(*prompt.layout_)) {
+    for (std::uint32_t from = matched; from < held.rows_end;) {
+      const std::uint32_t begin = from / kBlockTokens * kBlockTokens;
+      const std::uint32_t end = std::min(begin + kBlockTokens, held.rows_end);
+      const auto metadata = tier_.metadata(rows_key(prompt.end(end)));
+      steps.push_back({.bytes = Bytes((end - begin) * row),
+                       .cost = computing(end - from),
+                       .place = metadata.has_value() ? metadata->place : 0});
+      from = end;
+    }
+  }
+  if (!held.snapshot.has_value()) return steps;
+  const TierKey key = snapshot_key(prompt.end(*held.snapshot));
+  LoadStep all = quicker_->step_of(EntryClass::kRecurrentState, tier_.metadata(key));
+  for (const LoadStep& step : steps) {
+    all.bytes += step.bytes;
+    all.place = std::max(all.place, step.place);
+    ++all.gets;
+  }
+  if (row > 0) all.cost = computing(*held.snapshot - resume);
+  return {all};
+}
+
+std::optional<PrefixArchive::Chosen> PrefixArchive::choose(const ArchivedPrompt& prompt,
+                                                           std::uint32_t matched,
+                                                           std::uint32_t resume, const Held& held) {
+  Chosen chosen{.held = held, .step = {}, .choice = {}};
+  if (quicker_ == nullptr) return chosen;
+  const std::vector<LoadStep> offered = steps(prompt, matched, resume, held);
+  chosen.choice = quicker_->choose(offered);
+  const std::size_t taken = chosen.choice.steps;
+  chosen.step.gets = 0;
+  for (const LoadStep& step : std::span(offered).first(taken)) {
+    chosen.step.bytes += step.bytes;
+    chosen.step.cost += step.cost;
+    chosen.step.gets += step.gets;
+  }
+  if (taken == offered.size()) return chosen;
+  const std::uint32_t whole = held.snapshot.value_or(held.rows_end);
+  const std::uint32_t had = held.snapshot.has_value() ? resume : matched;
+  std::uint32_t end = had;
+  if (taken > 0) {
+    end = (matched / kBlockTokens + static_cast<std::uint32_t>(taken)) * kBlockTokens;
+    chosen.held.rows_end = end;
+  }
+  const MutexLock lock(mutex_);
+  ++stats_.declined;
+  stats_.tokens_declined += whole - end;
+  return taken > 0 ? std::optional(chosen) : std::nullopt;
+}
+
+std::optional<TierEntry> PrefixArchive::read(const TierKey& key, const Chosen& chosen) {
+  auto entry = quicker_ == nullptr
+                   ? tier_.get(key, transfer_)
+                   : quicker_->get(tier_, key, transfer_, chosen.step, chosen.choice);
+  return entry.has_value() ? *std::move(entry) : std::nullopt;
+}
+
+std::vector<Result<std::optional<TierEntry>>> PrefixArchive::read_all(std::span<const TierKey> keys,
+                                                                      const Chosen& chosen) {
+  return quicker_ == nullptr
+             ? tier_.get_all(keys, transfer_)
+             : quicker_->get_all(tier_, keys, transfer_, chosen.step, chosen.choice);
+}
+
+/// Where the next blocks end, those that are asked for at once.
+std::vector<std::uint32_t> PrefixArchive::next_ends(const ArchivedPrompt& prompt,
+                                                    std::uint32_t from, std::uint32_t to) const {
+  const std::uint64_t block = std::max<std::uint64_t>(1, row_bytes(*prompt.layout_) * kBlockTokens);
+  const std::uint64_t most =
+      std::clamp<std::uint64_t>(transfer_.capacity().value() / 4 / block, 1, kReadAhead);
+  std::vector<std::uint32_t> ends;
+  while (from < to && ends.size() < most) {
+    const auto end = block_end(prompt, from, Look::kOnce);
+    if (!end.has_value()) break;
+    ends.push_back(*end);
+    from = *end;
+    if (from % kBlockTokens != 0) break;
+  }
+  return ends;
+}
+
+std::uint32_t PrefixArchive::load_rows(const ArchivedPrompt& prompt, std::uint32_t from,
+                                       const Chosen& chosen, const Insert& insert,
+                                       const std::stop_token& stop) {
+  const Held& held = chosen.held;
+  const KvLayout& layout = *prompt.layout_;
+  const std::uint64_t row = row_bytes(layout);
+  const std::uint64_t most_rows = std::clamp<std::uint64_t>(
+      transfer_.capacity().value() / 2 / row, kBlockTokens, held.rows_end - from + kBlockTokens);
+  const auto room = transfer_.reserve(Bytes(most_rows * row));
+  if (!room.has_value()) return from;
+  RowBuffer buffer(layout, from);
+  bool more = true;
+  while (more && buffer.end() < held.rows_end && !stop.stop_requested()) {
+    const std::vector<std::uint32_t> ends = next_ends(prompt, buffer.end(), held.rows_end);
+    std::vector<TierKey> keys;
+    for (const std::uint32_t end : ends) keys.push_back(rows_key(prompt.end(end)));
+    auto entries = read_all(keys, chosen);
+    more = !ends.empty();
+    for (std::size_t i = 0; more && i < ends.size(); ++i) {
+      const auto entry = std::exchange(entries[i], std::nullopt);  // its room is given back soon
+      // There was none for so many at once: those that are left are asked for again.
+      if (i > 0 && !entry.has_value()) break;
+      const std::uint32_t begin = buffer.end() / kBlockTokens * kBlockTokens;
+      const std::uint32_t wanted = std::min(ends[i], held.rows_end);
+      more =
+          entry.has_value() && entry->has_value() && buffer.append(**entry, begin, ends[i], wanted);
+      if (!more || buffer.rows() + kBlockTokens <= most_rows) continue;
+      if (!buffer.hand_over(insert).has_value()) return from;
+      from = buffer.end();
+    }
+  }
+  if (buffer.rows() > 0 && buffer.hand_over(insert).has_value()) from = buffer.end();
+  return from;
+}
+
+bool PrefixArchive::load_snapshot(const ArchivedPrompt& prompt, const Chosen& chosen,
+                                  const Insert& insert) {
+  const KvLayout& layout = *prompt.layout_;
+  const std::uint32_t at = *chosen.held.snapshot;
+  const auto entry = read(snapshot_key(prompt.end(at)), chosen);
+  if (!entry.has_value()) return false;
+  auto snapshot = snapshot_of(layout, *entry, at);
+  if (!snapshot.has_value()) return false;
+  CapturedKv kv{.covered = TokenCount(at), .first_row = TokenCount(at), .cost = entry->meta.cost};
+  kv.rows.resize(layout.groups.size());
+  kv.snapshots.push_back(*std::move(snapshot));
+  return insert(kv).has_value();
+}
+
+bool PrefixArchive::promote(const ArchivedPrompt& prompt, TokenCount matched, TokenCount resume,
+                            const Insert& insert, const std::stop_token& stop, Look look) {
+  if (prompt.length() == 0 || stop.stop_requested()) return false;
+  const KvLayout& layout = *prompt.layout_;
+  const Held there = held(prompt, matched.value(), resume.value(), look);
+  const bool more_rows = keeps_rows(layout) && there.rows_end > matched.value();
+  if (!more_rows && !there.snapshot.has_value()) return false;
+  const auto chosen = choose(prompt, matched.value(), resume.value(), there);
+  if (!chosen.has_value()) return false;
+  const std::uint32_t end =
+      more_rows ? load_rows(prompt, matched.value(), *chosen, insert, stop) : matched.value();
+  bool done = !more_rows || end == chosen->held.rows_end;
+  if (done && there.snapshot.has_value()) done = load_snapshot(prompt, *chosen, insert);
+  const MutexLock lock(mutex_);
+  if (end > matched.value()) stats_.tokens_loaded += end - matched.value();
+  ++(done ? stats_.promoted : stats_.failed);
+  return end > matched.value() || done;
+}
+
+std::optional<PrefillLease> PrefixArchive::duty(const ArchivedPrompt& prompt, TokenCount resume,
+                                                std::span<const TokenCount> snapshots) const {
+  const KvLayout& layout = *prompt.layout_;
+  const std::uint32_t from = resume.value();
+  const std::size_t block = from / kBlockTokens;
+  const std::uint32_t missing = prompt.length() - std::min(from, prompt.length());
+  if (missing < kWorthATurn.value() || block >= prompt.keys_.size()) return std::nullopt;
+  PrefillLease duty{.turn = rows_key(prompt.keys_[block]),
+                    .last = rows_key(prompt.end(prompt.length()))};
+  if (keeps_snapshots(layout) && !snapshots.empty()) {
+    duty.last = snapshot_key(prompt.end(std::ranges::max(snapshots).value()));
+  }
+  if (quicker_ == nullptr) return duty;
+  const Bytes bytes(missing * row_bytes(layout));
+  const LoadStep step{.bytes = bytes,
+                      .cost = quicker_->cost_of(EntryClass::kPrefixKv, bytes),
+                      .gets = (missing + kBlockTokens - 1) / kBlockTokens,
+                      .place = tier_.places() - 1};
+  if (quicker_->expects_slower(step)) return std::nullopt;
+  // Whoever waits in vain has lost twice what computing takes, and no more.
+  duty.longest_wait = 2 * step.cost;
+  return duty;
+}
+
+PrefixArchiveStats PrefixArchive::stats() const {
+  const MutexLock lock(mutex_);
+  return stats_;
+}
+
+}  // namespace afterimage

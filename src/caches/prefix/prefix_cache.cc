@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "caches/prefix/prefix_cache.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "afterimage/check.h"
+#include "caches/prefix/captured_kv.h"
+#include "caches/prefix/prefix_cache_state.h"
+#include "policy/eviction/policies.h"
+
+namespace afterimage {
+Result<void> PrefixCache::State::check_layout_of(const NamespaceId& id,
+                                                 const KvLayout& layout) const {
+  const Space* space = find(id);
+  if (space == nullptr || space->layout == layout) return {};
+  if (entries.segments_in(static_cast<std::uint32_t>(space - spaces.data())) == 0) return {};
+  return fail(ErrorCode::kInvalidArgument, "namespace " + id.hex() + " holds KV of another layout");
+}
+
+NodeIndex PrefixCache::State::root_for(const NamespaceId& id, const KvLayout& layout) {
+  if (const auto it = index.find(id); it != index.end()) {
+    spaces[it->second].layout = layout;  // the same, unless nothing is stored under it
+    return spaces[it->second].root;
+  }
+  if (index.size() >= sweep_at) sweep();
+  if (free_spaces.empty()) {
+    free_spaces.push_back(static_cast<std::uint32_t>(spaces.size()));
+    spaces.emplace_back();
+  }
+  const std::uint32_t place = free_spaces.back();
+  free_spaces.pop_back();
+  const NodeIndex root = entries.add_root(place, DigestHash()(id));
+  spaces[place] = {.id = id, .layout = layout, .root = root, .in_use = true};
+  index.emplace(id, place);
+  return spaces[place].root;
+}
+
+// Namespaces that evictions emptied are forgotten when there are many: at most as many as are in
+// use.
+void PrefixCache::State::sweep() {
+  for (std::uint32_t i = 0; i < spaces.size(); ++i) {
+    if (spaces[i].in_use && !spaces[i].closed && entries.segments_in(i) == 0) close(i);
+  }
+  sweep_at = std::max<std::size_t>(16, 2 * index.size());
+}
+
+void PrefixCache::State::close(std::uint32_t place) {
+  Space& space = spaces[place];
+  if (!space.closed) {
+    index.erase(space.id);
+    space.closed = true;
+    NodeIndex next = entries.tree().first_child(space.root);
+    while (next != kNoNode) {
+      const NodeIndex child = std::exchange(next, entries.tree().next_sibling(next));
+      if (!entries.segment(child).doomed) entries.doom(child);
+    }
+  }
+  if (entries.segments_in(place) > 0) return;
+  entries.remove_root(space.root);
+  space = Space{};
+  free_spaces.push_back(place);
+}
+
+/// The node at or above `node` in which position `at` ends.
+NodeIndex PrefixCache::State::node_at(NodeIndex node, std::uint32_t at) const {
+  while (entries.tree().start(node) >= at) node = entries.tree().parent(node);
+  return node;
+}
+
+PrefixHold PrefixCache::State::hold(NodeIndex node, std::optional<std::uint32_t> snapshot) {
+  PrefixHold hold{.node = entries.slot_of(node), .snapshot = std::nullopt};
+  if (snapshot.has_value()) hold.snapshot = entries.slot_of_snapshot(*snapshot);
+  entries.pin(hold);
+  return hold;
+}
+
+PrefixCache::PrefixCache(std::unique_ptr<State> state) : state_(std::move(state)) {}
+PrefixCache::~PrefixCache() = default;
+
+Result<std::unique_ptr<PrefixCache>> PrefixCache::create(PrefixCacheOptions options,
+                                                         MemoryBudget& budget) {
+  if (options.max_sequences.value() == 0) {
+    return fail(ErrorCode::kInvalidArgument, "a prefix cache holds at least one sequence");
+  }
+  if (options.policy == nullptr) {
+    AFI_TRY(options.policy, make_policy(policy_names().front()));
+  }
+  return std::unique_ptr<PrefixCache>(
+      new PrefixCache(std::make_unique<State>(std::move(options), budget)));
+}
+
+Result<PrefixMatch> PrefixCache::match(const NamespaceId& id, const Sequence& prompt,
+                                       const RequestFacts& facts) {
+  State& state = *state_;
+  AFI_TRY_VOID(check_prompt(prompt));
+  const Space* space = state.find(id);
+  PrefixTree::Walk walk;
+  PrefixLookup::Found found;
+  if (space != nullptr) {
+    walk = state.entries.tree().match(space->root, prompt, size_of(prompt));
+    state.lookup.collect(state.entries, space->layout, walk);
+    found = state.lookup.best(state.entries, space->layout,
+                              {.length = TokenCount(size_of(prompt)),
+                               .matched = TokenCount(walk.matched),
+                               .spans = prompt.spans});
+  }
+  if (found.resume == TokenCount(0)) {
+    ++state.stats.misses;
+    return PrefixMatch(TokenCount(walk.matched), facts);
+  }
+  NodeIndex node = state.node_at(walk.node, found.resume.value());
+  if (found.snapshot.has_value()) {
+    const NodeIndex other = state.entries.snapshot(*found.snapshot).node;
+    if (state.entries.tree().start(other) > state.entries.tree().start(node)) node = other;
+  }
+  ++state.stats.hits;
+  state.stats.tokens_reused += found.resume.value();
+  const PrefixHold hold = state.hold(node, found.snapshot);
+  return PrefixMatch(*this, hold, found.resume, TokenCount(walk.matched), facts);
+}
+
+CachedKv PrefixCache::kv(const PrefixMatch& match) const {
+  AFI_CHECK(match.holds());
+  const PrefixEntries& entries = state_->entries;
+  const NodeIndex last = PrefixEntries::node_of(match.hold().node);
+  const KvLayout& layout = state_->layout_of(last);
+  CachedKv kv{.length = match.resume(), .groups = std::vector<GroupKv>(layout.groups.size())};
+  for (NodeIndex n = last; n != kNoNode; n = entries.tree().parent(n)) {
+    std::uint32_t at = entries.tree().end(n);
+    const auto& slices = entries.segment(n).slices;
+    for (auto slice = slices.rbegin(); slice != slices.rend(); ++slice) {
+      at -= slice->rows;
+      if (at >= match.resume().value()) continue;
+      const TokenCount count = std::min(TokenCount(slice->rows), match.resume() - TokenCount(at));
+      std::size_t tensor = 0;
+      for (std::size_t g = 0; g < layout.groups.size(); ++g) {
+        if (layout.groups[g].kind != KvKind::kFull) continue;
+        const std::uint64_t row = layout.groups[g].row_bytes.value();
+        const auto bytes = entries.piece(slice->piece).tensors()[tensor++].bytes();
+        kv.groups[g].rows.push_back(
+            {.first = TokenCount(at),
+             .count = count,
+             .bytes = bytes.subspan(slice->first * row, count.value() * row)});
+      }
+    }
+  }
+  for (GroupKv& group : kv.groups) std::ranges::reverse(group.rows);
+  if (!match.hold().snapshot.has_value()) return kv;
+  const auto& snapshot = entries.snapshot(PrefixEntries::snapshot_of(*match.hold().snapshot));
+  std::size_t tensor = 0;
+  for (std::size_t g = 0; g < layout.groups.size(); ++g) {
+    const LayerGroup& group = layout.groups[g];
+    if (group.kind == KvKind::kRecurrent) {
+      kv.groups[g].state = snapshot.payload->tensors()[tensor++].bytes();
+    } else if (group.kind == KvKind::kSliding) {
+      const auto bytes = snapshot.payload->tensors()[tensor++].bytes();
+      const std::uint64_t row = group.row_bytes.value();
+      const auto first = static_cast<std::uint32_t>(snapshot.at - bytes.size() / row);
+      const TokenCount count = match.resume() - TokenCount(first);
+      kv.groups[g].rows.push_back(
+          {.first = TokenCount(first), .count = count, .bytes = bytes.first(count.value() * row)});
+    }
+  }
+  return kv;
+}
+
+std::vector<const Payload*> PrefixCache::State::payloads(const PrefixMatch& match) const {
+  std::vector<const Payload*> all;
+  if (!match.holds()) return all;
+  if (match.hold().snapshot.has_value()) {
+    all.push_back(&*entries.snapshot(PrefixEntries::snapshot_of(*match.hold().snapshot)).payload);
+  }
+  const NodeIndex last = PrefixEntries::node_of(match.hold().node);
+  for (NodeIndex n = last; n != kNoNode; n = entries.tree().parent(n)) {
+    std::uint32_t at = entries.tree().start(n);
+    for (const PrefixEntries::Slice& slice : entries.segment(n).slices) {
+      if (at < match.resume().value()) all.push_back(&entries.piece(slice.piece));
+      at += slice.rows;
+    }
+  }
+  return all;
+}
+
+std::vector<const Payload*> PrefixCache::payloads(const PrefixMatch& match) const {
+  return state_->payloads(match);
+}
+
+Result<void> PrefixCache::verify(const PrefixMatch& match) {
+  for (const Payload* payload : payloads(match)) {
+    if (payload->intact()) continue;
+    discard_damaged(match, payload);
+    return fail(ErrorCode::kCorruption, "cached KV of a prompt's first " +
+                                            std::to_string(match.resume().value()) +
+                                            " tokens is not what was stored");
+  }
+  return {};
+}
+
+void PrefixCache::discard_damaged(const PrefixMatch& match, const Payload* payload) {
+  PrefixEntries& entries = state_->entries;
+  AFI_CHECK(match.holds());
+  ++state_->stats.damaged;
+  --state_->stats.hits;
+  ++state_->stats.misses;
+  state_->stats.tokens_reused -= match.resume().value();
+  // The topmost of the nodes that read it: a piece that was cut through is read by two.
+  NodeIndex damaged = kNoNode;
+  const NodeIndex last = PrefixEntries::node_of(match.hold().node);
+  for (NodeIndex n = last; n != kNoNode; n = entries.tree().parent(n)) {
+    const PrefixEntries::Segment& segment = entries.segment(n);
+    const bool reads = std::ranges::any_of(segment.slices,
+                                           [&](const PrefixEntries::Slice& slice) {
+                                             return &entries.piece(slice.piece) == payload;
+                                           }) ||
+                       std::ranges::any_of(segment.snapshots, [&](std::uint32_t s) {
+                         return &*entries.snapshot(s).payload == payload;
+                       });
+    if (reads) damaged = n;
+  }
+  if (damaged != kNoNode && !entries.segment(damaged).doomed) entries.doom(damaged);
+}
+
+void PrefixCache::let_go(const PrefixHold& hold, const RequestFacts* request) {
+  if (request != nullptr) state_->entries.note_request(*request, hold);
+  const std::uint32_t space = state_->entries.space_of(PrefixEntries::node_of(hold.node));
+  state_->entries.unpin(hold);
+  const Space& left = state_->spaces[space];
+  if (left.closed) state_->close(space);
+}
+
+bool PrefixCache::erase(const NamespaceId& id) {
+  const auto it = state_->index.find(id);
+  if (it == state_->index.end()) return false;
+  state_->close(it->second);
+  return true;
+}
+
+void PrefixCache::clear() {
+  for (std::uint32_t i = 0; i < state_->spaces.size(); ++i) {
+    if (state_->spaces[i].in_use) state_->close(i);
+  }
+}
+
+std::optional<NextToLeave> PrefixCache::eviction_candidate() {
+  return state_->entries.eviction_candidate();
+}
+
+Bytes PrefixCache::evict_bytes(Bytes wanted) {
+  const Bytes before = state_->entries.counts().resident;
+  while (before - state_->entries.counts().resident < wanted && state_->entries.evict_one()) {
+  }
+  return before - state_->entries.counts().resident;
+}
+
+Bytes PrefixCache::trim_to_budget() {
+  const Bytes before = state_->entries.counts().resident;
+  while (state_->budget.used() > state_->budget.capacity() && state_->entries.evict_one()) {
+  }
+  return before - state_->entries.counts().resident;
+}
+
+PrefixCacheStats PrefixCache::stats() const {
+  PrefixCacheStats stats = state_->stats;
+  const PrefixEntries::Counts& counts = state_->entries.counts();
+  stats.evictions = counts.evictions;
+  stats.sequences = EntryCount(counts.ends);
+  stats.segments = EntryCount(counts.segments);
+  stats.snapshots = EntryCount(counts.snapshots);
+  stats.tokens = counts.tokens;
+  stats.resident = counts.resident;
+  return stats;
+}
+
+Bytes PrefixCache::index_bytes() const { return Bytes(state_->entries.tree().bytes()); }
+
+void PrefixCache::check_invariants() const {
+  const State& state = *state_;
+  state.entries.check_invariants();
+  std::uint64_t segments = 0;
+  std::size_t open = 0;
+  for (std::uint32_t i = 0; i < state.spaces.size(); ++i) {
+    const Space& space = state.spaces[i];
+    if (!space.in_use) continue;
+    segments += state.entries.segments_in(i);
+    AFI_CHECK(!space.closed || state.entries.segments_in(i) > 0);
+    if (space.closed) continue;
+    ++open;
+    const auto it = state.index.find(space.id);
+    AFI_CHECK(it != state.index.end() && it->second == i);
+  }
+  AFI_CHECK(segments == state.entries.counts().segments && open == state.index.size());
+}
+
+}  // namespace afterimage

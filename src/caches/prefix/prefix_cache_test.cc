@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "caches/prefix/prefix_cache.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "caches/prefix/testing/kv_world.h"
+
+namespace afterimage {
+namespace {
+
+using namespace testing;  // NOLINT: the world of these tests
+using ::testing::HasSubstr;
+
+const KvLayout kFullOnly{{full()}};
+const KvLayout kHybrid{{full(), recurrent()}};
+
+PrefixCacheOptions at_most(std::uint64_t sequences) {
+  PrefixCacheOptions options;
+  options.max_sequences = EntryCount(sequences);
+  return options;
+}
+
+TEST(PrefixCache, NothingIsFoundInAnEmptyOne) {
+  CacheFixture f;
+  EXPECT_EQ(f.resume(text({1, 2, 3})), 0U);
+  EXPECT_EQ(f.resume(Sequence{}), 0U);
+  EXPECT_EQ(f.cache->stats().misses, 2U);
+}
+
+TEST(PrefixCache, ASharedPrefixIsStoredOnce) {
+  CacheFixture f;
+  const Sequence system = text_of(600);
+  ASSERT_TRUE(f.put(system + text({1, 2, 3})).has_value());
+  const Bytes before = f.budget.used();
+  const auto second = f.put(system + text({4, 5, 6}));
+  EXPECT_EQ(second->had, TokenCount(600));
+  EXPECT_EQ(second->added, TokenCount(2));
+  EXPECT_EQ(f.budget.used() - before, Bytes(64)) << "two rows";
+  EXPECT_EQ(f.resume(system + text({1, 2, 9})), 602U);
+  EXPECT_EQ(f.resume(system + text({4, 5, 9})), 602U);
+  EXPECT_EQ(f.resume(system + text({9, 9})), 600U);
+}
+
+TEST(PrefixCache, RowsAreSlicedWhereverSequencesPart) {
+  for (const std::uint32_t at : {1U, 2U, 255U, 256U, 257U, 300U, 511U, 512U, 599U}) {
+    CacheFixture f;
+    const Sequence whole = text_of(601);
+    ASSERT_TRUE(f.put(whole).has_value());
+    Sequence other = whole;
+    for (std::size_t i = at; i < other.tokens.size(); ++i) other.tokens[i] = TokenId(5);
+    ASSERT_EQ(f.put(other)->had.value(), at);
+    EXPECT_EQ(f.resume(whole), 600U) << at;
+    EXPECT_EQ(f.resume(other), 600U) << at;
+  }
+}
+
+TEST(PrefixCache, OnlyNewRowsNeedBeGiven) {
+  CacheFixture f;
+  const Sequence turn = text({1, 2, 3, 4});
+  ASSERT_TRUE(f.put(space(1), kFullOnly, turn, 3).has_value());
+  const Sequence next = turn + text({5, 6, 7});
+  const Capture tail(space(1), kFullOnly, next, 6, /*first_row=*/3);
+  ASSERT_TRUE(f.cache->insert(space(1), kFullOnly, next, tail.kv).has_value());
+  EXPECT_EQ(f.resume(next), 6U);
+  const Capture torn(space(1), kFullOnly, text({8, 8, 8, 8}), 4, /*first_row=*/2);
+  const auto refused = f.cache->insert(space(1), kFullOnly, text({8, 8, 8, 8}), torn.kv);
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument) << "nobody has rows 0 and 1";
+}
+
+TEST(PrefixCache, TheMediaGateStopsAtTheFirstItemThatDiffers) {
+  const Sequence cached = with_media(text({1, 2}), picture(1), 3) + text({3, 4, 5});
+  const struct {
+    const char* name;
+    Sequence prompt;
+    std::uint32_t expected;
+  } kCases[] = {
+      {"the same", cached + text({6}), 7},
+      {"another picture", with_media(text({1, 2}), picture(2), 3) + text({3, 4, 5}), 2},
+      {"placeholders without a picture", text({1, 2, 999, 999, 999, 3, 4, 5}), 2},
+      {"a longer span", with_media(text({1, 2}), picture(1), 4) + text({3, 4, 5}), 2},
+      {"another modality",
+       with_media(text({1, 2}), picture(1), 3, false, Modality::kAudio) + text({3}), 2},
+      {"split in another way", with_media(text({1, 2}), picture(1), 3, true) + text({3}), 2},
+      {"the picture elsewhere", with_media(text({1}), picture(1), 3) + text({3, 4, 5}), 1},
+      {"the picture twice",
+       with_media(with_media(text({1, 2}), picture(1), 3), picture(1), 3) + text({3}), 5},
+      {"no further picture", with_media(text({1, 2}), picture(1), 3) + text({9, 9}), 5},
+  };
+  for (const auto& c : kCases) {
+    CacheFixture f;
+    ASSERT_TRUE(f.put(cached).has_value());
+    EXPECT_EQ(f.resume(c.prompt), c.expected) << c.name;
+  }
+}
+
+TEST(PrefixCache, ChildrenThatBeginWithMediaAreToldApart) {
+  CacheFixture f;
+  const auto prompt = [](unsigned n) {
+    return with_media(text({1}), picture(n), 3) + text({2, 3});
+  };
+  for (unsigned n = 0; n < 20; ++n) ASSERT_EQ(f.put(prompt(n))->had.value(), n == 0 ? 0U : 1U);
+  ASSERT_TRUE(f.put(text({1, 999, 999, 999, 2, 3})).has_value());
+  for (unsigned n = 0; n < 20; ++n) EXPECT_EQ(f.resume(prompt(n)), 5U);
+  EXPECT_EQ(f.resume(text({1, 999, 999, 999, 2, 3})), 5U);
+}
+
+TEST(PrefixCache, AWindowServesWhatItsRowsReach) {
+  const KvLayout layout{{full(), sliding(4)}};
+  CacheFixture f;
+  const Sequence sequence = text_of(40);
+  ASSERT_TRUE(f.put(space(1), layout, sequence, 39, {20, 39}, /*slack=*/3).has_value());
+  EXPECT_EQ(f.resume(space(1), layout, sequence), 39U);
+  Sequence parting = sequence;
+  parting.tokens[30] = TokenId(5);
+  EXPECT_EQ(f.resume(space(1), layout, parting), 20U);
+  parting.tokens[18] = TokenId(5);
+  EXPECT_EQ(f.resume(space(1), layout, parting), 18U) << "three more rows serve three more lengths";
+  parting.tokens[10] = TokenId(5);
+  EXPECT_EQ(f.resume(space(1), layout, parting), 0U);
+}
+
+TEST(PrefixCache, AWindowThatHasNotRolledServesEveryBranch) {
+  const KvLayout layout{{full(), sliding(100)}};
+  CacheFixture f;
+  const Sequence sequence = text_of(40);
+  ASSERT_TRUE(f.put(space(1), layout, sequence, 39, {39}).has_value());
+  Sequence other = sequence;
+  other.tokens[20] = TokenId(5);
+  ASSERT_TRUE(
+      f.put(space(1), layout, other, 39).has_value());  // parts the node, brings no snapshot
+  Sequence third = sequence;
+  third.tokens[20] = TokenId(6);
+  EXPECT_EQ(f.resume(space(1), layout, third), 20U);
+}
+
+TEST(PrefixCache, LeavesGoFirst) {
+  CacheFixture f(Bytes(4 * 64));
+  const Sequence system = text({1, 2, 3});
+  ASSERT_TRUE(f.put(system + text({4, 0})).has_value());
+  ASSERT_TRUE(f.put(system + text({5, 0})).has_value());  // system | 4 | 5; cut inside one piece
+  EXPECT_EQ(f.budget.used(), Bytes(2 * 64));
+  ASSERT_TRUE(f.put(system + text({6, 0})).has_value());
+  ASSERT_TRUE(f.put(system + text({7, 0})).has_value());
+  ASSERT_TRUE(f.put(system + text({8, 0})).has_value());
+  EXPECT_EQ(f.resume(system + text({8, 0})), 4U);
+  EXPECT_EQ(f.resume(system + text({5, 0})), 3U) << "evicted down to the prefix that others share";
+}
+
+TEST(PrefixCache, WhatIsHeldIsNotEvictedNorItsPrefix) {
+  CacheFixture f(Bytes(2 * 64));
+  ASSERT_TRUE(f.put(text({1, 2, 3})).has_value());
+  const Sequence prompt = text({1, 2, 3});
+  std::optional<PrefixMatch> held = f.cache->match(space(1), prompt).value();
+  for (int n = 10; n < 20; ++n) ASSERT_TRUE(f.put(text({n, n, n})).has_value());
+  EXPECT_TRUE(is_kv_of(f.cache->kv(*held), space(1), kFullOnly, prompt));
+  const auto too_much = f.put(text_of(20));
+  ASSERT_FALSE(too_much.has_value());
+  EXPECT_EQ(too_much.error().code, ErrorCode::kNoSpace);
+  EXPECT_EQ(f.resume(text({19, 19, 19})), 2U) << "what fails evicts nobody";
+  held.reset();
+  EXPECT_FALSE(f.put(text_of(20)).has_value()) << "larger than the budget";
+  EXPECT_TRUE(f.put(text_of(17)).has_value());
+  EXPECT_EQ(f.resume(prompt), 0U);
+}
+
+TEST(PrefixCache, ACountOfSequencesIsKept) {
+  CacheFixture f(1_MiB, at_most(2));
+  ASSERT_TRUE(f.put(text({1, 1, 1})).has_value());
+  ASSERT_TRUE(f.put(text({2, 2, 2})).has_value());
+  ASSERT_TRUE(f.put(text({2, 2, 2, 2})).has_value()) << "a further turn is the same sequence";
+  EXPECT_EQ(f.cache->stats().sequences, EntryCount(2));
+  EXPECT_EQ(f.resume(text({1, 1, 1})), 2U);
+  ASSERT_TRUE(f.put(text({3, 3, 3})).has_value());
+  EXPECT_EQ(f.cache->stats().sequences, EntryCount(2));
+  EXPECT_EQ(f.resume(text({1, 1, 1})), 2U);
+  EXPECT_EQ(f.resume(text({2, 2, 2})), 0U);
+}
+
+TEST(PrefixCache, WhatIsErasedWhileHeldStaysWhereItIs) {
+  CacheFixture f;
+  const Sequence prompt = text_of(700);
+  ASSERT_TRUE(f.put(prompt).has_value());
+  ASSERT_TRUE(f.put(text_of(300) + text({1, 2})).has_value());
+  {
+    const PrefixMatch held = f.cache->match(space(1), prompt).value();
+    EXPECT_TRUE(f.cache->erase(space(1)));
+    EXPECT_FALSE(f.cache->erase(space(1)));
+    f.cache->check_invariants();
+    EXPECT_EQ(f.resume(prompt), 0U);
+    ASSERT_TRUE(f.put(prompt).has_value()) << "the namespace can be used again at once";
+    EXPECT_EQ(f.resume(prompt), 699U);
+    EXPECT_TRUE(is_kv_of(f.cache->kv(held), space(1), kFullOnly, prompt));
+    EXPECT_EQ(f.cache->kv(held).length, TokenCount(699));
+  }
+  f.cache->check_invariants();
+  EXPECT_EQ(f.cache->stats().tokens, 699U);
+  f.cache->clear();
+  EXPECT_EQ(f.budget.used(), 0_B);
+}
+
+TEST(PrefixCache, ADamagedRowTakesWhatStandsOnItAlong) {
+  CacheFixture f;
+  const Sequence system = text_of(300);
+  ASSERT_TRUE(f.put(system + text({1, 2, 3})).has_value());
+  ASSERT_TRUE(f.put(system + text({4, 5, 6})).has_value());
+  {
+    const PrefixMatch match = f.cache->match(space(1), system + text({4, 5, 6})).value();
+    const std::vector<RowSlice> rows = f.cache->kv(match).groups[0].rows;
+    const_cast<std::byte&>(rows[1].bytes[5]) ^= std::byte{4};  // NOLINT: rows from 256 on
+    EXPECT_FALSE(f.cache->verify(match).has_value());
+  }
+  f.cache->check_invariants();
+  EXPECT_EQ(f.resume(system + text({1, 2, 3})), 0U);
+  EXPECT_EQ(f.budget.used(), 0_B);
+}
+
+TEST(PrefixCache, ShedsAndObeysAShrunkenBudget) {
+  CacheFixture f(Bytes(10 * 64));
+  for (int n = 0; n < 10; ++n) ASSERT_TRUE(f.put(text({n, n, n})).has_value());
+  EXPECT_EQ(f.cache->evict_bytes(Bytes(65)), Bytes(128));
+  EXPECT_EQ(f.resume(text({1, 1, 1})), 0U);
+  f.budget.set_capacity(Bytes(3 * 64));
+  EXPECT_EQ(f.cache->trim_to_budget(), Bytes(5 * 64));
+  EXPECT_EQ(f.resume(text({9, 9, 9})), 2U);
+}
+
+TEST(PrefixCache, ALayoutIsFixedWhileItsNamespaceHoldsAnything) {
+  CacheFixture f;
+  ASSERT_TRUE(f.put(text({1, 2, 3})).has_value());
+  const auto refused = f.put(space(1), kHybrid, text({4, 5, 6}), 2);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+  f.cache->clear();
+  EXPECT_TRUE(f.put(space(1), kHybrid, text({4, 5, 6}), 2, {2}).has_value());
+}
+
+TEST(PrefixCache, BadInputIsRefusedAndLeavesNothingBehind) {
+  const Sequence prompt = text({1, 2, 3, 4});
+  Sequence overlapping = with_media(prompt, picture(1), 3);
+  overlapping.spans.push_back(overlapping.spans[0]);
+  Sequence leaving = with_media(prompt, picture(1), 3);
+  leaving.tokens.pop_back();
+  const Capture good(space(1), kHybrid, prompt, 4, 0, {2, 4});
+  const auto with = [&](auto change) {
+    CapturedKv kv = good.kv;
+    change(kv);
+    return kv;
+  };
+  const struct {
+    const char* name;
+    KvLayout layout;
+    Sequence sequence;
+    CapturedKv kv;
+  } kCases[] = {
+      {"spans that overlap", kHybrid, overlapping, good.kv},
+      {"a span that leaves the sequence", kHybrid, leaving, good.kv},
+      {"a negative token", kHybrid, text({1, 2, 3, -4}), good.kv},
+      {"a layout without groups", {}, prompt, good.kv},
+      {"a layout of one group", kFullOnly, prompt, good.kv},
+      {"more covered than there is", kHybrid, text({1, 2, 3}), good.kv},
+      {"fewer rows than covered", kHybrid, prompt,
+       with([](CapturedKv& kv) { kv.rows[0] = kv.rows[0].first(24); })},
+      {"rows of a recurrent group", kHybrid, prompt,
+       with([](CapturedKv& kv) { kv.rows[1] = kv.rows[0]; })},
+      {"a state cut short", kHybrid, prompt, with([](CapturedKv& kv) {
+         kv.snapshots[0].groups[1] = kv.snapshots[0].groups[1].first(8);
+       })},
+      {"a snapshot beyond what is covered", kHybrid, prompt,
+       with([](CapturedKv& kv) { kv.snapshots[1].at = TokenCount(5); })},
+      {"snapshots out of order", kHybrid, prompt,
+       with([](CapturedKv& kv) { kv.snapshots[1].at = TokenCount(2); })},
+      {"a snapshot at nothing", kHybrid, prompt,
+       with([](CapturedKv& kv) { kv.snapshots[0].at = TokenCount(0); })},
+      {"a snapshot inside a block", {{full(), recurrent()}, TokenCount(4)}, prompt, good.kv},
+      {"a snapshot inside an image", kHybrid, with_media(text({1}), picture(1), 3), good.kv},
+      {"rows that begin after they end", kHybrid, prompt,
+       with([](CapturedKv& kv) { kv.first_row = TokenCount(5); })},
+  };
+  for (const auto& c : kCases) {
+    CacheFixture f;
+    const auto refused = f.cache->insert(space(1), c.layout, c.sequence, c.kv);
+    ASSERT_FALSE(refused.has_value()) << c.name;
+    EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument) << c.name;
+    EXPECT_EQ(f.cache->stats().segments, EntryCount(0)) << c.name;
+    EXPECT_EQ(f.budget.used(), 0_B) << c.name;
+    f.cache->check_invariants();
+  }
+  CacheFixture f;
+  EXPECT_EQ(f.cache->match(space(1), overlapping).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_FALSE(PrefixCache::create(at_most(0), f.budget).has_value());
+}
+
+TEST(PrefixCache, ADraftThatIsDroppedGivesItsRoomBack) {
+  CacheFixture f;
+  const Sequence prompt = text({1, 2, 3});
+  const Capture capture(space(1), kFullOnly, prompt, 3);
+  {
+    auto draft = f.cache->draft(space(1), kFullOnly, prompt, capture.kv);
+    EXPECT_EQ(draft->bytes(), Bytes(64));
+    EXPECT_EQ(f.budget.used(), 0_B);
+    ASSERT_TRUE(f.cache->make_room(*draft).has_value());
+    EXPECT_EQ(f.budget.used(), Bytes(64));
+  }
+  EXPECT_EQ(f.budget.used(), 0_B);
+  EXPECT_EQ(f.resume(prompt), 0U);
+}
+
+TEST(PrefixCache, OfTwoDraftsOfOneSequenceTheSecondAddsNothing) {
+  CacheFixture f;
+  const Sequence prompt = text_of(300);
+  const Capture capture(space(1), kFullOnly, prompt, 300);
+  auto one = f.cache->draft(space(1), kFullOnly, prompt, capture.kv).value();
+  auto two = f.cache->draft(space(1), kFullOnly, prompt, capture.kv).value();
+  ASSERT_TRUE(f.cache->make_room(one).has_value() && f.cache->make_room(two).has_value());
+  ASSERT_TRUE(PrefixCache::fill(one, kFullOnly, capture.kv).has_value());
+  ASSERT_TRUE(PrefixCache::fill(two, kFullOnly, capture.kv).has_value());
+  EXPECT_EQ(f.cache->commit(std::move(one), space(1), kFullOnly, prompt)->added, TokenCount(300));
+  EXPECT_EQ(f.cache->commit(std::move(two), space(1), kFullOnly, prompt)->added, TokenCount(0));
+  f.cache->check_invariants();
+  EXPECT_EQ(f.resume(prompt), 299U);
+}
+
+TEST(PrefixCache, ExplainsItselfInPlainWords) {
+  CacheFixture f;
+  const Sequence cached = with_media(text({1, 2, 3}), picture(1), 2) + text({4, 5, 6});
+  ASSERT_TRUE(f.put(space(1), kHybrid, cached, 7, {3}).has_value());
+  const auto told = [&](const Sequence& prompt) {
+    return to_string(f.cache->explain(space(1), prompt).value());
+  };
+  EXPECT_EQ(told(with_media(text({1, 2, 3}), picture(1), 2) + text({4, 9, 9})),
+            "resumes at 3 of 8 tokens; 6 match: another token stood at token 6 (asked: id 9).\n"
+            "not further because layer group 1 (recurrent) has no state kept further on.\n"
+            "would have resumed at 6 if a snapshot stood there.\n"
+            "layer group 0 (full) alone: 6, because what follows is not what was cached.\n"
+            "layer group 1 (recurrent) alone: 3, because it has no state kept further on.\n"
+            "0 of 1 media items need no encoder.\n");
+  EXPECT_THAT(told(with_media(text({1, 2, 3}), picture(2), 2)),
+              HasSubstr("other media stood at token 3 (asked: item 0)"));
+  EXPECT_THAT(told(cached + text({7})), HasSubstr("nothing was stored beyond token 7"));
+  EXPECT_THAT(told(text({1, 2, 3})), HasSubstr("all of the prompt was seen before"));
+  EXPECT_THAT(to_string(f.cache->explain(space(2), cached).value()),
+              HasSubstr("nothing is cached for"));
+  EXPECT_EQ(f.cache->stats().hits + f.cache->stats().misses, 0U) << "asking why is not asking for";
+}
+
+}  // namespace
+}  // namespace afterimage

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include <algorithm>
+#include <string>
+
+#include "afterimage/check.h"
+#include "caches/prefix/captured_kv.h"
+#include "caches/prefix/prefix_cache_state.h"
+
+namespace afterimage {
+
+bool PrefixCache::State::has_snapshot(NodeIndex node, std::uint32_t at) const {
+  return std::ranges::any_of(entries.segment(node).snapshots,
+                             [&](std::uint32_t s) { return entries.snapshot(s).at == at; });
+}
+
+std::uint64_t PrefixCache::State::new_ends(PrefixTree::Walk walk, std::uint32_t covered) const {
+  if (covered <= walk.matched) return 0;
+  if (walk.matched == 0) return 1;
+  return entries.tree().end(walk.node) == walk.matched && entries.is_end(walk.node) ? 0 : 1;
+}
+
+Result<PrefixCache::Draft> PrefixCache::draft(const NamespaceId& id, const KvLayout& layout,
+                                              const Sequence& sequence, const CapturedKv& kv) {
+  State& state = *state_;
+  AFI_TRY_VOID(check_captured(layout, sequence, kv));
+  AFI_TRY_VOID(state.check_layout_of(id, layout));
+  // Without rows, only snapshots are worth a place in the tree.
+  TokenCount covered = kv.covered;
+  if (!keeps_rows(layout)) {
+    covered = kv.snapshots.empty() ? TokenCount(0) : kv.snapshots.back().at;
+  }
+  const Space* space = state.find(id);
+  PrefixTree::Walk walk;
+  if (space != nullptr) {
+    walk = state.entries.tree().match(space->root, sequence, covered.value());
+  }
+  const TokenCount had(walk.matched);
+  if (keeps_rows(layout) && had < kv.first_row) {
+    return fail(ErrorCode::kInvalidArgument, "rows from " + std::to_string(kv.first_row.value()) +
+                                                 " on, but only " + std::to_string(had.value()) +
+                                                 " tokens before them are cached");
+  }
+  const bool stands = walk.matched > 0;
+  Draft draft(stands ? PrefixMatch(*this, state.hold(walk.node, {}), had)
+                     : PrefixMatch(TokenCount(0)));
+  draft.covered_ = covered;
+  draft.cost_ = kv.cost;
+  draft.ends_ = state.new_ends(walk, covered.value());
+  for (std::uint32_t at = had.value(); keeps_rows(layout) && at < covered.value();
+       at += kRowsPerPiece) {
+    const TokenCount rows(std::min(kRowsPerPiece, covered.value() - at));
+    draft.pieces_.push_back(
+        {.bytes = Payload::bytes_needed(row_views(layout, kv, TokenCount(at), rows)),
+         .at = TokenCount(at),
+         .rows = rows});
+  }
+  for (std::size_t i = 0; i < kv.snapshots.size(); ++i) {
+    const CapturedSnapshot& snapshot = kv.snapshots[i];
+    const std::uint32_t at = snapshot.at.value();
+    if (at <= had.value() && state.has_snapshot(state.node_at(walk.node, at), at)) continue;
+    draft.snapshots_.push_back({.bytes = Payload::bytes_needed(snapshot_views(layout, snapshot)),
+                                .at = snapshot.at,
+                                .snapshot = i,
+                                .serves_from = serves_from(layout, snapshot)});
+  }
+  return draft;
+}
+
+Result<void> PrefixCache::make_room(Draft& draft) {
+  State& state = *state_;
+  const Bytes total = draft.bytes();
+  const auto give_back = [&] {
+    for (Draft::Part& part : draft.pieces_) part.room = Reservation();
+    for (Draft::Part& part : draft.snapshots_) part.room = Reservation();
+  };
+  const auto take = [&](std::vector<Draft::Part>& parts) {
+    return std::ranges::all_of(parts, [&](Draft::Part& part) {
+      auto room = state.budget.reserve(part.bytes);
+      if (room.has_value()) part.room = *std::move(room);
+      return room.has_value();
+    });
+  };
+  while (true) {
+    if (auto evicted = state.entries.evict_for(total, draft.ends_); !evicted.has_value()) {
+      ++state.stats.refused;
+      return evicted;
+    }
+    if (take(draft.pieces_) && take(draft.snapshots_)) return {};
+    // Another cache has taken the room in between. Each round evicts something or fails.
+    give_back();
+  }
+}
+
+Result<void> PrefixCache::fill(Draft& draft, const KvLayout& layout, const CapturedKv& kv) {
+  for (Draft::Part& part : draft.pieces_) {
+    AFI_TRY(part.payload,
+            Payload::copy_of(row_views(layout, kv, part.at, part.rows), std::move(part.room)));
+  }
+  for (Draft::Part& part : draft.snapshots_) {
+    AFI_TRY(part.payload, Payload::copy_of(snapshot_views(layout, kv.snapshots[part.snapshot]),
+                                           std::move(part.room)));
+  }
+  return {};
+}
+
+Result<PrefixInsertion> PrefixCache::commit(Draft draft, const NamespaceId& id,
+                                            const KvLayout& layout, const Sequence& sequence,
+                                            PrefixMatch* from) {
+  State& state = *state_;
+  PrefixEntries& entries = state.entries;
+  AFI_TRY_VOID(state.check_layout_of(id, layout));
+  const std::uint32_t covered = draft.covered_.value();
+  const RequestFacts facts = from == nullptr ? RequestFacts() : from->facts();
+  std::optional<SlotId> restored;
+  if (from != nullptr && from->holds()) restored = from->hold().snapshot;
+  if (draft.pieces_.empty() && draft.snapshots_.empty()) {
+    if (draft.base_.holds()) {
+      entries.note_request(facts, {.node = draft.base_.hold().node, .snapshot = restored});
+      if (from != nullptr) from->mark_told();
+    }
+    return PrefixInsertion{.had = draft.base_.matched()};
+  }
+  const Space* space = state.find(id);
+  PrefixTree::Walk walk;
+  if (space != nullptr) walk = entries.tree().match(space->root, sequence, covered);
+  if (TokenCount(walk.matched) < draft.base_.matched()) {
+    return fail(ErrorCode::kNotFound, "the cached prefix that new KV stands on was removed");
+  }
+  PrefixInsertion done{.had = TokenCount(walk.matched)};
+  std::optional<PrefixMatch>
+      stand;  // others may have stored more since; it must not be evicted now
+  if (walk.matched > 0) stand.emplace(*this, state.hold(walk.node, {}), done.had);
+  AFI_TRY_VOID(entries.evict_for(0_B, state.new_ends(walk, covered)));
+  const Bytes before = entries.counts().resident;
+  NodeIndex node = walk.matched > 0 ? walk.node : state.root_for(id, layout);
+  if (covered > walk.matched) {
+    if (walk.matched > 0 && walk.matched < entries.tree().end(node)) {
+      node = entries.split(node, walk.matched, sequence);
+    }
+    std::vector<Payload> pieces;
+    for (Draft::Part& part : draft.pieces_) pieces.push_back(*std::move(part.payload));
+    node = entries.add_segment(node, sequence, covered, std::move(pieces),
+                               draft.base_.matched().value(), draft.cost_);
+    if (node == kNoNode) {
+      return fail(ErrorCode::kUnsupported, "two media items that the index cannot tell apart");
+    }
+    done.added = TokenCount(covered - walk.matched);
+  }
+  for (Draft::Part& part : draft.snapshots_) {
+    const NodeIndex where = state.node_at(node, part.at.value());
+    if (state.has_snapshot(where, part.at.value())) continue;
+    entries.add_snapshot(where, part.at.value(), part.serves_from, *std::move(part.payload),
+                         draft.cost_);
+    ++done.snapshots;
+  }
+  entries.note_addition(facts, node, restored);
+  if (from != nullptr) from->mark_told();
+  ++state.stats.insertions;
+  done.bytes = entries.counts().resident - before;
+  return done;
+}
+
+Result<PrefixInsertion> PrefixCache::insert(const NamespaceId& id, const KvLayout& layout,
+                                            const Sequence& sequence, const CapturedKv& kv,
+                                            PrefixMatch* from) {
+  AFI_TRY(Draft made, draft(id, layout, sequence, kv));
+  AFI_TRY_VOID(make_room(made));
+  AFI_TRY_VOID(fill(made, layout, kv));
+  return commit(std::move(made), id, layout, sequence, from);
+}
+
+Bytes PrefixCache::Draft::bytes() const {
+  Bytes total;
+  for (const Part& part : pieces_) total += part.bytes;
+  for (const Part& part : snapshots_) total += part.bytes;
+  return total;
+}
+
+}  // namespace afterimage

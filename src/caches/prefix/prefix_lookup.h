@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "afterimage/kv_layout.h"
+#include "caches/prefix/prefix_entries.h"
+#include "caches/prefix/resume_point.h"
+
+namespace afterimage {
+
+/// What of a cache one query could use: everything on the way that it matched. Reused between
+/// queries, so that a look-up allocates nothing once it is warm.
+class PrefixLookup {
+ public:
+  void collect(const PrefixEntries& entries, const KvLayout& layout, PrefixTree::Walk walk);
+
+  [[nodiscard]] std::span<const GroupAvailability> availability() const { return groups_; }
+  /// The longest length that is legal and that one snapshot serves, if the layout needs one.
+  struct Found {
+    TokenCount resume{};
+    std::optional<std::uint32_t> snapshot;
+  };
+  [[nodiscard]] Found best(const PrefixEntries& entries, const KvLayout& layout,
+                           ResumeQuery query) const;
+
+ private:
+  void offer(const PrefixEntries& entries, const KvLayout& layout, std::uint32_t snapshot);
+
+  std::vector<GroupAvailability> groups_;
+  std::vector<std::vector<RowRange>> rows_;  // a group
+  std::vector<TokenCount> states_;
+  std::vector<std::uint32_t> snapshots_;
+  std::vector<NodeIndex> path_;
+};
+
+}  // namespace afterimage

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "caches/similarity/acceptance.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <numbers>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "foundation/text/ascii.h"
+
+namespace afterimage {
+namespace {
+
+constexpr int kHalvings = 40;
+
+/// The logarithm of what a bettor owns who started with 1 and bet, at fair odds, against the chance
+/// being p. Were it p, he would own more than 1/doubt with probability doubt, ever. Half of it he
+/// bets on there never being anything wrong: that is what we hope for, and it halves the wait.
+class Bettor {
+ public:
+  explicit Bettor(const Evidence& evidence)
+      : right_(evidence.right),
+        wrong_(evidence.wrong),
+        mixture_(std::lgamma(right_ + 0.5) + std::lgamma(wrong_ + 0.5) -
+                 std::lgamma(right_ + wrong_ + 1.0) - std::log(std::numbers::pi)) {}
+
+  [[nodiscard]] double log_wealth(double p) const {
+    const double likelihood = (right_ == 0.0 ? 0.0 : right_ * std::log(p)) +
+                              (wrong_ == 0.0 ? 0.0 : wrong_ * std::log1p(-p));
+    const double hopeful = wrong_ == 0.0 ? std::exp(std::min(-mixture_, kMost)) : 0.0;
+    return mixture_ + std::log((1.0 + hopeful) / 2.0) - likelihood;
+  }
+
+ private:
+  static constexpr double kMost = 700.0;  // beyond it exp() is no number
+  double right_;
+  double wrong_;
+  double mixture_;
+};
+
+/// Words that questions share whatever they ask.
+bool is_filler(const std::string& word) {
+  static const std::set<std::string, std::less<>> kFillers{
+      "a",      "an",     "the",  "is",  "are",  "was",   "were",  "be",   "do",   "does",
+      "did",    "of",     "it",   "its", "this", "that",  "there", "here", "what", "which",
+      "what's", "please", "tell", "me",  "can",  "could", "would", "have", "has",  "to"};
+  return kFillers.contains(word);
+}
+
+std::vector<std::string> words_that_matter(std::string_view text) {
+  std::vector<std::string> words;
+  std::string word;
+  const auto end_word = [&] {
+    if (word.size() > 3 && word.ends_with('s') && !word.ends_with("ss")) word.pop_back();
+    if (!word.empty() && !is_filler(word)) words.push_back(word);
+    word.clear();
+  };
+  for (const char c : ascii::lowered(text)) {
+    const bool between = c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '?' || c == '!' ||
+                         c == '.' || c == ',' || c == ';' || c == ':';
+    if (between) {
+      end_word();
+    } else {
+      word.push_back(c);
+    }
+  }
+  end_word();
+  return words;
+}
+
+}  // namespace
+
+double at_least(const Evidence& evidence, double doubt) {
+  if (evidence.right == 0) return 0.0;
+  const double limit = -std::log(doubt);
+  const Bettor bettor(evidence);
+  double low = 0.0;
+  double high = static_cast<double>(evidence.right) / static_cast<double>(evidence.seen());
+  for (int i = 0; i < kHalvings; ++i) {
+    const double middle = (low + high) / 2;
+    (bettor.log_wealth(middle) > limit ? low : high) = middle;
+  }
+  return low;
+}
+
+double at_most(const Evidence& evidence, double doubt) {
+  return 1.0 - at_least({.right = evidence.wrong, .wrong = evidence.right}, doubt);
+}
+
+std::string_view to_string(WordChange change) {
+  constexpr std::array<std::string_view, kWordChanges> kNames{"none", "reordered", "added",
+                                                              "replaced"};
+  return kNames[static_cast<std::size_t>(change)];
+}
+
+WordChange word_change(std::string_view a, std::string_view b) {
+  auto one = words_that_matter(a);
+  auto other = words_that_matter(b);
+  if (one == other) return WordChange::kNone;
+  std::ranges::sort(one);
+  std::ranges::sort(other);
+  if (one == other) return WordChange::kReordered;
+  const bool less = std::ranges::includes(one, other);
+  const bool more = std::ranges::includes(other, one);
+  return less || more ? WordChange::kAdded : WordChange::kReplaced;
+}
+
+std::size_t EvidenceTable::index_of(const SimilarityKind& kind) {
+  const auto* range = std::ranges::upper_bound(kRanges, kind.similarity);
+  if (range == kRanges.begin()) return 2 * kWordChanges * kRanges.size();
+  const auto reached = static_cast<std::size_t>(range - kRanges.begin()) - 1;
+  const std::size_t change = static_cast<std::size_t>(kind.change);
+  return ((kind.about_media ? kWordChanges : 0) + change) * kRanges.size() + reached;
+}
+
+Evidence EvidenceTable::at(const SimilarityKind& kind) const {
+  const std::size_t index = index_of(kind);
+  return index + 1 == cells_.size() ? Evidence{} : cells_[index];
+}
+
+Evidence EvidenceTable::up_to(const SimilarityKind& kind) const {
+  const std::size_t index = index_of(kind);
+  Evidence sum;
+  if (index + 1 == cells_.size()) return sum;
+  for (std::size_t i = index - index % kRanges.size(); i <= index; ++i) {
+    sum.right += cells_[i].right;
+    sum.wrong += cells_[i].wrong;
+  }
+  return sum;
+}
+
+void EvidenceTable::add(const SimilarityKind& kind, bool right) {
+  Evidence& cell = cells_[index_of(kind)];
+  ++(right ? cell.right : cell.wrong);
+}
+
+std::string_view to_string(Basis basis) {
+  constexpr std::array<std::string_view, 4> kNames{"nothing", "entry", "scope", "everything"};
+  return kNames[static_cast<std::size_t>(basis)];
+}
+
+Judgement judge(const AcceptanceOptions& options, const SimilarityKind& kind, const Evidence& entry,
+                const EvidenceTable& scope, const EvidenceTable& everything) {
+  const double needed = 1.0 - options.error_budget;
+  const auto from = [&](const Evidence& evidence, Basis basis) {
+    const double bound = at_least(evidence, options.doubt);
+    return Judgement{.serve = bound >= needed, .right_at_least = bound, .basis = basis};
+  };
+  const Judgement own = from(entry, Basis::kEntry);
+  if (own.serve || entry.wrong > 0) return own;
+  const Evidence nearby = scope.at(kind);
+  const Judgement around = from(nearby, Basis::kScope);
+  if (around.serve || at_most(nearby, options.doubt) < needed) return around;
+  // Neighbours that are farther are no likelier to be right, so what is known of them holds for
+  // nearer ones too. Two looks at once, each with half of the doubt.
+  const Evidence farther = everything.up_to(kind);
+  const double bound = std::max(at_least(everything.at(kind), options.doubt / 2),
+                                at_least(farther, options.doubt / 2));
+  return {.serve = bound >= needed,
+          .right_at_least = bound,
+          .basis = farther.seen() == 0 ? Basis::kNothing : Basis::kEverything};
+}
+
+}  // namespace afterimage

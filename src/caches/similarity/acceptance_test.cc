@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "caches/similarity/acceptance.h"
+
+#include <gtest/gtest.h>
+
+#include "testing/seeds.h"
+
+namespace afterimage {
+namespace {
+
+constexpr SimilarityKind kAlike{.change = WordChange::kNone, .similarity = 0.97F};
+constexpr AcceptanceOptions kOptions;  // 1 % may be wrong
+
+EvidenceTable table(const SimilarityKind& kind, Evidence evidence) {
+  EvidenceTable filled;
+  for (std::uint32_t i = 0; i < evidence.right; ++i) filled.add(kind, true);
+  for (std::uint32_t i = 0; i < evidence.wrong; ++i) filled.add(kind, false);
+  return filled;
+}
+
+TEST(Bounds, NothingIsKnownOfNothing) {
+  EXPECT_EQ(at_least({}, 0.05), 0.0);
+  EXPECT_EQ(at_most({}, 0.05), 1.0);
+  EXPECT_EQ(at_least({.right = 0, .wrong = 9}, 0.05), 0.0);
+}
+
+TEST(Bounds, CloseInOnWhatIsSeen) {
+  double before = 0.0;
+  for (const std::uint32_t n : {1U, 10U, 100U, 1000U, 10'000U}) {
+    const Evidence mostly{.right = 9 * n, .wrong = n};
+    EXPECT_GT(at_least(mostly, 0.05), before);
+    EXPECT_LT(at_least(mostly, 0.05), 0.9);
+    EXPECT_GT(at_most(mostly, 0.05), 0.9);
+    before = at_least(mostly, 0.05);
+  }
+  EXPECT_GT(before, 0.89);
+  // A hundredth may be wrong: how long it takes to know, if none is.
+  EXPECT_LT(at_least({.right = 350}, 0.05), 0.99);
+  EXPECT_GT(at_least({.right = 370}, 0.05), 0.99);
+  EXPECT_LT(at_least({.right = 370, .wrong = 1}, 0.05), 0.985);
+  EXPECT_GT(at_least({.right = 4'000'000'000}, 0.05), 0.99999);  // and is a number
+}
+
+// What the bound promises: looked at after every single draw, it is above the truth in no more than
+// one run in twenty.
+TEST(BoundsProperty, HoldHoweverOftenTheyAreLookedAt) {
+  int broken = 0;
+  testing::for_each_seed(200, [&](Rng& rng) {
+    constexpr double kTruth = 0.95;
+    Evidence evidence;
+    bool above = false;
+    for (int i = 0; i < 400; ++i) {
+      ++(rng.chance(kTruth) ? evidence.right : evidence.wrong);
+      above = above || at_least(evidence, 0.05) > kTruth;
+    }
+    broken += above ? 1 : 0;
+  });
+  EXPECT_LE(broken, 18);  // 10 expected at most; 18 or more once in a hundred times
+}
+
+TEST(WordChange, Cases) {
+  using enum WordChange;
+  const struct {
+    const char* a;
+    const char* b;
+    WordChange expected;
+  } kCases[] = {
+      {"", "", kNone},
+      {"What is the color of the car?", "what color is the car", kNone},
+      {"Please tell me what color the cars have.", "What color is the car?", kNone},
+      {"Does the dog bite the man?", "Does the man bite the dog?", kReordered},
+      {"What color is the car?", "What color is the old car?", kAdded},
+      {"What color is the car?", "What color is the bus?", kReplaced},
+      {"learn C", "learn C++", kReplaced},
+      {"猫はどこ", "犬はどこ", kReplaced},
+      {"What does he hold?", "What does she hold?", kReplaced},
+  };
+  for (const auto& c : kCases) {
+    EXPECT_EQ(word_change(c.a, c.b), c.expected) << c.a << " | " << c.b;
+    EXPECT_EQ(word_change(c.b, c.a), c.expected) << c.b << " | " << c.a;
+  }
+}
+
+TEST(EvidenceTable, KeepsKindsApart) {
+  const SimilarityKind other[] = {
+      {.change = WordChange::kAdded, .similarity = 0.97F},
+      {.change = WordChange::kNone, .about_media = true, .similarity = 0.97F},
+      {.change = WordChange::kNone, .similarity = 0.93F},
+      {.change = WordChange::kNone, .similarity = 0.2F},
+      {.change = WordChange::kNone, .similarity = -1.0F}};
+  const EvidenceTable filled = table(kAlike, {.right = 3, .wrong = 1});
+  EXPECT_EQ(filled.at(kAlike), (Evidence{.right = 3, .wrong = 1}));
+  for (const SimilarityKind& kind : other) EXPECT_EQ(filled.at(kind), Evidence{});
+  // Below all ranges nothing is learned that anybody would be served by.
+  const SimilarityKind far{.change = WordChange::kNone, .similarity = 0.49F};
+  EXPECT_EQ(table(far, {.right = 2000}).at(far), Evidence{});
+}
+
+TEST(Judge, ServesNothingOfWhichNothingIsKnown) {
+  const Judgement judged = judge(kOptions, kAlike, {}, {}, {});
+  EXPECT_FALSE(judged.serve);
+  EXPECT_EQ(judged.basis, Basis::kNothing);
+}
+
+TEST(Judge, BorrowsFromEverybodyUntilThereIsEvidenceNearer) {
+  const EvidenceTable sure = table(kAlike, {.right = 2000});
+  EXPECT_TRUE(judge(kOptions, kAlike, {}, {}, sure).serve);
+  EXPECT_EQ(judge(kOptions, kAlike, {}, {}, sure).basis, Basis::kEverything);
+  EXPECT_TRUE(judge(kOptions, kAlike, {.right = 3}, {}, sure).serve);
+  // Enough of its own.
+  EXPECT_EQ(judge(kOptions, kAlike, {.right = 2000}, {}, {}).basis, Basis::kEntry);
+  EXPECT_EQ(judge(kOptions, kAlike, {}, sure, {}).basis, Basis::kScope);
+  // Of another kind: none.
+  SimilarityKind other = kAlike;
+  other.change = WordChange::kReordered;
+  EXPECT_FALSE(judge(kOptions, other, {}, {}, sure).serve);
+}
+
+// Farther ones are no likelier to be right; so they say something of nearer ones, but not the other
+// way round.
+TEST(Judge, WhatIsKnownOfFartherNeighboursHoldsForNearerOnes) {
+  SimilarityKind farther = kAlike;
+  farther.similarity = 0.75F;
+  const EvidenceTable sure = table(farther, {.right = 2000});
+  EXPECT_TRUE(judge(kOptions, kAlike, {}, {}, sure).serve);
+  EXPECT_FALSE(judge(kOptions, farther, {}, {}, table(kAlike, {.right = 2000})).serve);
+  // And errors far away do not speak against what is known of near ones.
+  EvidenceTable mixed = table(kAlike, {.right = 2000});
+  for (int i = 0; i < 500; ++i) mixed.add(farther, false);
+  EXPECT_TRUE(judge(kOptions, kAlike, {}, {}, mixed).serve);
+}
+
+TEST(Judge, AnEntryThatWasWrongIsOnItsOwn) {
+  const EvidenceTable sure = table(kAlike, {.right = 2000});
+  const Judgement judged = judge(kOptions, kAlike, {.right = 5, .wrong = 1}, sure, sure);
+  EXPECT_FALSE(judged.serve);
+  EXPECT_EQ(judged.basis, Basis::kEntry);
+}
+
+TEST(Judge, AScopeThatIsWrongTooOftenServesNothing) {
+  const EvidenceTable sure = table(kAlike, {.right = 2000});
+  const EvidenceTable bad = table(kAlike, {.right = 20, .wrong = 8});
+  const Judgement judged = judge(kOptions, kAlike, {}, bad, sure);
+  EXPECT_FALSE(judged.serve);
+  EXPECT_EQ(judged.basis, Basis::kScope);
+  // One error says little yet.
+  EXPECT_TRUE(judge(kOptions, kAlike, {}, table(kAlike, {.right = 20, .wrong = 1}), sure).serve);
+}
+
+TEST(Judge, ATighterBudgetTakesMoreEvidence) {
+  const EvidenceTable sure = table(kAlike, {.right = 2000});
+  EXPECT_FALSE(judge({.error_budget = 0.001}, kAlike, {}, {}, sure).serve);
+  EXPECT_TRUE(judge({.error_budget = 0.1}, kAlike, {}, {}, table(kAlike, {.right = 100})).serve);
+}
+
+}  // namespace
+}  // namespace afterimage

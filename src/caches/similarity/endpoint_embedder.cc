@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "caches/similarity/endpoint_embedder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "caches/similarity/dot.h"
+
+namespace afterimage {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kLongest = 65'536;
+constexpr std::size_t kQuoted = 200;  // of a server's complaint
+
+std::unexpected<Error> corrupt(const std::string& why) {
+  return fail(ErrorCode::kCorruption, "the answer of /v1/embeddings " + why);
+}
+
+Result<Vector> vector_of(const Json& item) {
+  const auto found = item.find("embedding");
+  if (found == item.end() || !found->is_array() || found->empty() || found->size() > kLongest) {
+    return corrupt("has an item without a vector (is it encoded as text? ask for floats)");
+  }
+  Vector vector;
+  for (const Json& value : *found) {
+    if (!value.is_number()) return corrupt("has a vector that is not of numbers");
+    vector.push_back(value.get<float>());
+    if (!std::isfinite(vector.back()))
+      return corrupt("has a vector with a value that is no number");
+  }
+  normalize(vector);
+  return vector;
+}
+
+}  // namespace
+
+Result<std::vector<Vector>> parse_embeddings(std::string_view body, std::size_t count,
+                                             std::size_t dimensions) {
+  const Json json = Json::parse(body, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return corrupt("is no JSON object");
+  const auto data = json.find("data");
+  if (data == json.end() || !data->is_array() || data->size() != count) {
+    return corrupt("does not hold " + std::to_string(count) + " items of \"data\"");
+  }
+  std::vector<Vector> vectors(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const Json& item = (*data)[i];
+    if (!item.is_object()) return corrupt("has an item that is no object");
+    const auto said = item.find("index");
+    if (said != item.end() && !said->is_number_unsigned()) return corrupt("has no index");
+    const std::uint64_t place = said == item.end() ? i : said->get<std::uint64_t>();
+    if (place >= count || !vectors[place].empty())
+      return corrupt("has an index that is not its own");
+    AFI_TRY(vectors[place], vector_of(item));
+    if (dimensions == 0) dimensions = vectors[place].size();
+    if (vectors[place].size() != dimensions) {
+      return corrupt("has a vector of " + std::to_string(vectors[place].size()) +
+                     " dimensions instead of " + std::to_string(dimensions) +
+                     ": is it another model now?");
+    }
+  }
+  return vectors;
+}
+
+EndpointEmbedder::EndpointEmbedder(EndpointOptions options, const Clock& clock)
+    : options_(std::move(options)), clock_(clock) {}
+
+Result<std::unique_ptr<EndpointEmbedder>> EndpointEmbedder::create(EndpointOptions options,
+                                                                   const Clock& clock) {
+  if (options.batch == 0)
+    return fail(ErrorCode::kInvalidArgument, "a batch holds at least one text");
+  std::unique_ptr<EndpointEmbedder> made(new EndpointEmbedder(std::move(options), clock));
+  const std::string_view text = "What is in this picture?";
+  AFI_TRY(const std::vector<Vector> first,
+          made->ask(std::span(&text, 1), 10 * made->options_.deadline));
+  made->dimensions_ = first.front().size();
+  made->name_ = "endpoint/" + made->options_.model + "/" + std::to_string(made->dimensions_);
+  return made;
+}
+
+/// One call, whatever was before it.
+Result<std::vector<Vector>> EndpointEmbedder::ask(std::span<const std::string_view> texts,
+                                                  Duration deadline) {
+  const Json body{{"model", options_.model},
+                  {"input", std::vector<std::string>(texts.begin(), texts.end())},
+                  {"encoding_format", "float"}};
+  HttpQuestion question{.url = options_.url,
+                        .body = body.dump(-1, ' ', false, Json::error_handler_t::replace),
+                        .deadline = deadline};
+  if (!options_.key.empty()) question.headers.emplace("Authorization", "Bearer " + options_.key);
+  AFI_TRY(const HttpAnswer answer, http_post(question));
+  if (answer.status != 200) {
+    return fail(ErrorCode::kUnavailable, "the server of embeddings said " +
+                                             std::to_string(answer.status) + ": " +
+                                             answer.body.substr(0, kQuoted));
+  }
+  return parse_embeddings(answer.body, texts.size(), dimensions_);
+}
+
+Result<std::vector<Vector>> EndpointEmbedder::call(std::span<const std::string_view> texts,
+                                                   Duration deadline) {
+  {
+    const MutexLock lock(mutex_);
+    if (failed_ >= options_.failures && clock_.now() < rests_until_) {
+      return fail(ErrorCode::kUnavailable, "the server of embeddings failed " +
+                                               std::to_string(failed_) +
+                                               " times in a row and is left alone for a while");
+    }
+  }
+  auto vectors = ask(texts, deadline);
+  const MutexLock lock(mutex_);
+  failed_ = vectors.has_value() ? 0 : failed_ + 1;
+  if (!vectors.has_value()) rests_until_ = clock_.now() + options_.rest;
+  return vectors;
+}
+
+Result<std::vector<Vector>> EndpointEmbedder::embed(std::span<const EmbedInput> inputs) {
+  std::vector<std::string_view> texts;
+  for (const EmbedInput& input : inputs) {
+    const auto* text = std::get_if<std::string_view>(&input);
+    if (text == nullptr) {
+      return fail(ErrorCode::kUnsupported, name_ + " takes texts, and was given a picture");
+    }
+    texts.push_back(*text);
+  }
+  std::vector<Vector> vectors;
+  for (std::size_t at = 0; at < texts.size(); at += options_.batch) {
+    const auto some = std::span(texts).subspan(at, std::min(options_.batch, texts.size() - at));
+    AFI_TRY(std::vector<Vector> more, call(some, options_.deadline));
+    std::ranges::move(more, std::back_inserter(vectors));
+  }
+  return vectors;
+}
+
+}  // namespace afterimage

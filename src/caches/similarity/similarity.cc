@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "caches/similarity/similarity.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+#include "afterimage/check.h"
+#include "caches/language/same_answer.h"
+#include "caches/similarity/vector_index.h"
+#include "foundation/platform/random.h"
+
+namespace afterimage {
+namespace {
+
+/// A question that may be a neighbour.
+struct Entry {
+  std::string question;
+  std::vector<std::optional<RowId>> rows;  // by layer
+  Evidence evidence;
+  Reservation room;
+};
+
+/// Not a vector that is absent, nor all zero.
+bool says_something(const Vector& vector) {
+  return std::ranges::any_of(vector, [](float x) { return x != 0.0F; });
+}
+
+bool is_about_media(const ScopeId& scope) { return scope.loosest < TextRung::kNear; }
+
+}  // namespace
+
+std::string_view to_string(SimilarityMode mode) {
+  constexpr std::array<std::string_view, 3> kNames{"watch", "learned", "threshold"};
+  return kNames[static_cast<std::size_t>(mode)];
+}
+
+/// All questions of one scope.
+struct SimilarityRung::Partition {
+  std::vector<VectorIndex> indices;                      // by layer
+  std::vector<std::map<RowId, std::uint32_t>> entry_of;  // by layer and row
+  std::map<std::string, std::uint32_t, std::less<>> by_question;
+  std::map<std::uint32_t, Entry> entries;
+  std::uint32_t next_entry = 0;
+  EvidenceTable evidence;
+};
+
+struct SimilarityRung::State {
+  explicit State(std::uint64_t seed) : rng(seed) {}
+
+  void remove(const ScopeKey& scope, std::string_view question);
+  Entry* find(const ScopeKey& scope, std::string_view question);
+
+  std::unordered_map<ScopeKey, Partition, DigestHash> partitions;
+  EvidenceTable everything;
+  SimilarityStats stats;
+  Rng rng;
+};
+
+void SimilarityRung::State::remove(const ScopeKey& scope, std::string_view question) {
+  const auto found = partitions.find(scope);
+  if (found == partitions.end()) return;
+  Partition& partition = found->second;
+  const auto number = partition.by_question.find(question);
+  if (number == partition.by_question.end()) return;
+  const auto entry = partition.entries.find(number->second);
+  for (std::size_t layer = 0; layer < entry->second.rows.size(); ++layer) {
+    const auto row = entry->second.rows[layer];
+    if (!row.has_value()) continue;
+    partition.indices[layer].erase(*row);
+    partition.entry_of[layer].erase(*row);
+  }
+  stats.entries -= EntryCount(1);
+  stats.resident -= entry->second.room.bytes();
+  partition.by_question.erase(number);
+  partition.entries.erase(entry);
+  if (partition.entries.empty()) partitions.erase(found);
+}
+
+Entry* SimilarityRung::State::find(const ScopeKey& scope, std::string_view question) {
+  const auto partition = partitions.find(scope);
+  if (partition == partitions.end()) return nullptr;
+  const auto number = partition->second.by_question.find(question);
+  if (number == partition->second.by_question.end()) return nullptr;
+  return &partition->second.entries.at(number->second);
+}
+
+SimilarityRung::SimilarityRung(SimilarityOptions options, AnswerCache& cache, MemoryBudget& budget,
+                               const Clock& clock)
+    : options_(std::move(options)),
+      cache_(cache),
+      budget_(budget),
+      clock_(clock),
+      state_(std::make_unique<State>(options_.seed)) {
+  cache_.add_observer(*this);
+}
+
+SimilarityRung::~SimilarityRung() { cache_.remove_observer(*this); }
+
+Result<std::unique_ptr<SimilarityRung>> SimilarityRung::create(SimilarityOptions options,
+                                                               AnswerCache& cache,
+                                                               MemoryBudget& budget,
+                                                               const Clock& clock) {
+  std::set<std::string> names;
+  for (const SimilarityLayer& layer : options.layers) {
+    AFI_TRY(const VectorIndex index, VectorIndex::create({.dimensions = layer.dimensions}));
+    if (!names.insert(layer.name).second) {
+      return fail(ErrorCode::kInvalidArgument, "the layer \"" + layer.name + "\" is there twice");
+    }
+  }
+  if (names.empty()) {
+    return fail(ErrorCode::kInvalidArgument, "likeness needs at least one layer of vectors");
+  }
+  return std::unique_ptr<SimilarityRung>(
+      new SimilarityRung(std::move(options), cache, budget, clock));
+}
+
+Result<void> SimilarityRung::check(std::span<const Vector> vectors) const {
+  if (vectors.size() != options_.layers.size()) {
+    return fail(ErrorCode::kInvalidArgument, std::to_string(vectors.size()) + " vectors for " +
+                                                 std::to_string(options_.layers.size()) +
+                                                 " layers");
+  }
+  for (std::size_t i = 0; i < vectors.size(); ++i) {
+    const SimilarityLayer& layer = options_.layers[i];
+    if (vectors[i].empty()) continue;
+    if (auto fits = check_vector(vectors[i], layer.dimensions); !fits.has_value()) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "layer \"" + layer.name + "\": " + fits.error().message);
+    }
+  }
+  return {};
+}
+
+/// The neighbours that every layer finds near enough; the surest first.
+Result<std::vector<Proposal>> SimilarityRung::propose(const ScopeId& scope,
+                                                      std::span<const Vector> vectors) {
+  const MutexLock lock(mutex_);
+  const auto found = state_->partitions.find(scope.key);
+  std::vector<Proposal> proposals;
+  if (found == state_->partitions.end()) return proposals;
+  const Partition& partition = found->second;
+  std::set<std::uint32_t> candidates;
+  for (std::size_t layer = 0; layer < vectors.size(); ++layer) {
+    AFI_TRY(const auto nearest, partition.indices[layer].nearest(vectors[layer], options_.nearest));
+    for (const Neighbour& one : nearest) candidates.insert(partition.entry_of[layer].at(one.row));
+  }
+  const auto margin = [this](const Proposal& p) {
+    return p.similarity[p.layer] - options_.layers[p.layer].threshold;
+  };
+  for (const std::uint32_t number : candidates) {
+    const Entry& entry = partition.entries.at(number);
+    if (!std::ranges::all_of(entry.rows, &std::optional<RowId>::has_value)) continue;
+    Proposal proposal{.candidate = entry.question, .similarity = {}, .vetoes = {}};
+    for (std::size_t layer = 0; layer < vectors.size(); ++layer) {
+      proposal.similarity.push_back(
+          partition.indices[layer].similarity(*entry.rows[layer], vectors[layer]));
+      const std::size_t before = std::exchange(proposal.layer, layer);
+      if (layer > 0 &&
+          proposal.similarity[before] - options_.layers[before].threshold <= margin(proposal)) {
+        proposal.layer = before;
+      }
+    }
+    if (margin(proposal) >= 0.0F) proposals.push_back(std::move(proposal));
+  }
+  std::ranges::stable_sort(proposals, std::ranges::greater{}, margin);
+  return proposals;
+}
+
+/// What the rung says of the first neighbour that nothing speaks against.
+Verdict SimilarityRung::decide(const Question& question, SimilarityLookup& found) {
+  const Proposal& proposal = found.proposals[*found.judged];
+  if (options_.mode == SimilarityMode::kWatch) return Verdict::kNotAllowed;
+  if (options_.mode == SimilarityMode::kThreshold) return Verdict::kServed;
+  const SimilarityKind kind{.change = proposal.change,
+                            .about_media = is_about_media(question.scope()),
+                            .similarity = proposal.similarity[proposal.layer]};
+  const MutexLock lock(mutex_);
+  State& state = *state_;
+  const auto partition = state.partitions.find(question.scope().key);
+  const Entry* entry = state.find(question.scope().key, proposal.candidate);
+  if (entry == nullptr) return Verdict::kMissed;  // it has just left
+  found.judgement = judge(options_.acceptance, kind, entry->evidence, partition->second.evidence,
+                          state.everything);
+  if (!found.judgement->serve) return Verdict::kUnsure;
+  if (!state.rng.chance(options_.explore)) return Verdict::kServed;
+  ++state.stats.explored;
+  return Verdict::kExplored;
+}
+
+Result<SimilarityLookup> SimilarityRung::find(const Question& question,
+                                              std::span<const Vector> vectors,
+                                              const LookupRules& rules) {
+  const Duration began = clock_.now();
+  AFI_TRY_VOID(check(vectors));
+  SimilarityLookup found;
+  const bool skipped = !std::ranges::all_of(vectors, says_something);
+  if (!skipped) {
+    AFI_TRY(found.proposals, propose(question.scope(), vectors));
+  }
+  for (std::size_t i = 0; i < found.proposals.size() && !found.judged.has_value(); ++i) {
+    Proposal& proposal = found.proposals[i];
+    if (options_.vetoes) proposal.vetoes = vetoes(question.text(), proposal.candidate);
+    if (!proposal.vetoes.empty()) continue;
+    proposal.change = word_change(question.text(), proposal.candidate);
+    found.judged = i;
+  }
+  if (found.judged.has_value()) {
+    const Proposal& proposal = found.proposals[*found.judged];
+    found.verdict = decide(question, found);
+    found.source = options_.layers[proposal.layer].name;
+    Question candidate(question.scope(), proposal.candidate);
+    const bool serve = found.verdict == Verdict::kServed;
+    AnswerLookup kept = cache_.answer_to(candidate, rules, serve);
+    // What may not be served may not teach either.
+    const Verdict cached = kept.steps.front().verdict;
+    if (cached != Verdict::kServed && cached != Verdict::kNotAllowed) found.verdict = cached;
+    found.age = kept.steps.front().age;
+    found.saved = kept.saved;
+    if (serve) found.answer = kept.answer;
+    found.given = std::move(kept.answer);
+  }
+  found.took = clock_.now() - began;
+  const MutexLock lock(mutex_);
+  SimilarityStats& stats = state_->stats;
+  ++stats.lookups;
+  ++(skipped                    ? stats.skipped
+     : found.answer.has_value() ? stats.served
+     : found.judged.has_value() ? stats.not_used
+                                : stats.missed);
+  for (const Proposal& proposal : found.proposals) {
+    for (const Veto veto : proposal.vetoes) ++stats.vetoed[static_cast<std::size_t>(veto)];
+  }
+  return found;
+}
+
+Result<void> SimilarityRung::insert(const Question& question, std::span<const Vector> vectors) {
+  AFI_TRY_VOID(check(vectors));
+  Bytes needed(question.text().size());
+  for (const SimilarityLayer& layer : options_.layers) {
+    needed += VectorIndex::bytes_per_row({.dimensions = layer.dimensions});
+  }
+  if (options_.shared != nullptr) options_.shared->make_room(needed);
+  auto room = budget_.reserve(needed);
+  const MutexLock lock(mutex_);
+  State& state = *state_;
+  if (!room.has_value()) {
+    ++state.stats.refused_no_room;
+    return std::unexpected(room.error());
+  }
+  const ScopeKey& scope = question.scope().key;
+  state.remove(scope, question.text());
+  Partition& partition = state.partitions[scope];
+  while (partition.indices.size() < options_.layers.size()) {
+    const std::size_t dimensions = options_.layers[partition.indices.size()].dimensions;
+    partition.indices.push_back(VectorIndex::create({.dimensions = dimensions}).value());
+    partition.entry_of.emplace_back();
+  }
+  const std::uint32_t number = partition.next_entry++;
+  Entry entry{.question = question.text(), .rows = {}, .evidence = {}, .room = *std::move(room)};
+  for (std::size_t layer = 0; layer < vectors.size(); ++layer) {
+    std::optional<RowId>& row = entry.rows.emplace_back();
+    if (!says_something(vectors[layer])) continue;  // never a neighbour
+    row = partition.indices[layer].insert(vectors[layer]).value();
+    partition.entry_of[layer].emplace(*row, number);
+  }
+  state.stats.entries += EntryCount(1);
+  state.stats.resident += entry.room.bytes();
+  partition.by_question.emplace(question.text(), number);
+  partition.entries.emplace(number, std::move(entry));
+  return {};
+}
+
+std::optional<bool> SimilarityRung::learn(const Question& question, const SimilarityLookup& found,
+                                          const Answer& truth) {
+  if (!found.given.has_value() || found.answer.has_value()) return std::nullopt;
+  const Proposal& proposal = found.proposals[*found.judged];
+  // What nobody can tell counts as wrong: the budget is for what is served, not for what is hoped.
+  const bool right = same_answer(found.given->text, truth.text) == SameAnswer::kSame;
+  const SimilarityKind kind{.change = proposal.change,
+                            .about_media = is_about_media(question.scope()),
+                            .similarity = proposal.similarity[proposal.layer]};
+  const MutexLock lock(mutex_);
+  State& state = *state_;
+  ++(right ? state.stats.learned.right : state.stats.learned.wrong);
+  state.everything.add(kind, right);
+  if (Entry* entry = state.find(question.scope().key, proposal.candidate); entry != nullptr) {
+    ++(right ? entry->evidence.right : entry->evidence.wrong);
+    state.partitions.at(question.scope().key).evidence.add(kind, right);
+  }
+  return right;
+}
+
+void SimilarityRung::answer_left(const ScopeId& scope, std::string_view question) {
+  const MutexLock lock(mutex_);
+  state_->remove(scope.key, question);
+}
+
+SimilarityStats SimilarityRung::stats() const {
+  const MutexLock lock(mutex_);
+  return state_->stats;
+}
+
+void SimilarityRung::check_invariants() const {
+  const MutexLock lock(mutex_);
+  std::uint64_t entries = 0;
+  Bytes resident;
+  for (const auto& [scope, partition] : state_->partitions) {
+    AFI_CHECK(!partition.entries.empty());
+    AFI_CHECK(partition.entries.size() == partition.by_question.size());
+    for (std::size_t layer = 0; layer < partition.indices.size(); ++layer) {
+      partition.indices[layer].check_invariants();
+      AFI_CHECK(partition.indices[layer].size() == partition.entry_of[layer].size());
+    }
+    for (const auto& [number, entry] : partition.entries) {
+      ++entries;
+      resident += entry.room.bytes();
+      AFI_CHECK(partition.by_question.at(entry.question) == number);
+    }
+  }
+  AFI_CHECK(entries == state_->stats.entries.value() && resident == state_->stats.resident);
+}
+
+}  // namespace afterimage

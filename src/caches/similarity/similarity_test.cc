@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "caches/similarity/similarity.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <thread>
+
+#include "caches/answers/testing/questions.h"
+#include "caches/similarity/hashed_ngrams.h"
+#include "testing/seeds.h"
+
+namespace afterimage {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::answer;
+using ::testing::ElementsAre;
+using testing::scope;
+
+constexpr const char* kAsked = "What is the color of the car?";
+constexpr const char* kReworded = "What color is the car?";
+constexpr std::size_t kDimensions = 256;
+
+SimilarityOptions text_layer(SimilarityMode mode, float threshold = 0.6F) {
+  SimilarityOptions options;
+  options.layers = {{.name = "text", .dimensions = kDimensions, .threshold = threshold}};
+  options.mode = mode;
+  return options;
+}
+
+struct Fixture {
+  explicit Fixture(SimilarityOptions options)
+      : rung(SimilarityRung::create(std::move(options), *cache, budget, clock).value()) {}
+
+  std::vector<Vector> vectors(const std::string& text) {
+    return {embedder.embed_one(std::string_view(text)).value()};
+  }
+  SimilarityLookup find(const ScopeId& where, const std::string& text,
+                        const LookupRules& rules = {}) {
+    return rung->find(Question(where, text), vectors(text), rules).value();
+  }
+  void put(const ScopeId& where, const std::string& text, const std::string& said,
+           const AnswerFacts& facts = {.cost = 1s}) {
+    Question question(where, text);
+    ASSERT_TRUE(cache->insert(question, answer(said), facts).has_value());
+    ASSERT_TRUE(rung->insert(question, vectors(text)).has_value());
+  }
+  /// Asks, and lets the model say `truth` if nothing is served.
+  Verdict ask(const ScopeId& where, const std::string& text, const std::string& truth) {
+    const SimilarityLookup found = find(where, text);
+    rung->learn(Question(where, text), found, answer(truth));
+    return found.verdict;
+  }
+
+  MemoryBudget budget{16_MiB};
+  ManualClock clock;
+  std::unique_ptr<AnswerCache> cache = AnswerCache::create({}, budget, clock).value();
+  HashedNgrams embedder = HashedNgrams::create(kDimensions).value();
+  std::unique_ptr<SimilarityRung> rung;
+};
+
+TEST(Similarity, AtAThresholdANeighboursAnswerIsServed) {
+  Fixture f(text_layer(SimilarityMode::kThreshold));
+  EXPECT_EQ(f.find(scope(1), kReworded).verdict, Verdict::kMissed);
+  f.put(scope(1), kAsked, "red");
+  f.clock.advance(3s);
+  const SimilarityLookup found = f.find(scope(1), kReworded);
+  EXPECT_EQ(found.verdict, Verdict::kServed);
+  EXPECT_EQ(found.answer->text, "red");
+  EXPECT_EQ(found.source, "text");
+  EXPECT_EQ(found.proposals[*found.judged].candidate, kAsked);
+  EXPECT_EQ(found.age, 3s);
+  EXPECT_EQ(found.saved, 1s);
+  EXPECT_EQ(f.rung->stats().served, 1U);
+  EXPECT_EQ(f.cache->stats().proposed.served, 1U);
+  EXPECT_EQ(f.cache->stats().rungs[0].served, 0U);
+  EXPECT_EQ(f.cache->stats().answer_time_saved, 1s);
+  // Whoever was served has asked nobody, so there is nothing to learn from.
+  EXPECT_EQ(f.rung->learn(Question(scope(1), kReworded), found, answer("red")), std::nullopt);
+  EXPECT_EQ(f.rung->stats().learned, Evidence{});
+}
+
+// Seed 10: the layers of text took the answer about one picture for all of them.
+TEST(Similarity, NeverOfAnotherScope) {
+  Fixture f(text_layer(SimilarityMode::kThreshold, 0.0F));
+  f.put(scope(1), kAsked, "red");
+  EXPECT_TRUE(f.find(scope(2), kAsked).proposals.empty());
+  EXPECT_EQ(f.find(scope(2), kAsked).verdict, Verdict::kMissed);
+}
+
+TEST(Similarity, BelowTheThresholdThereIsNoNeighbour) {
+  Fixture f(text_layer(SimilarityMode::kThreshold, 0.999F));
+  f.put(scope(1), kAsked, "red");
+  EXPECT_TRUE(f.find(scope(1), kReworded).proposals.empty());
+}
+
+TEST(Similarity, WhatSpeaksAgainstItIsSaidAndKeepsIt) {
+  Fixture f(text_layer(SimilarityMode::kThreshold, 0.3F));
+  f.put(scope(1), "How do I turn on dark mode?", "like so");
+  const SimilarityLookup found = f.find(scope(1), "How do I turn off dark mode?");
+  EXPECT_EQ(found.verdict, Verdict::kMissed);
+  ASSERT_EQ(found.proposals.size(), 1U);
+  EXPECT_THAT(found.proposals[0].vetoes, ElementsAre(Veto::kAntonym));
+  EXPECT_EQ(f.rung->stats().vetoed[static_cast<std::size_t>(Veto::kAntonym)], 1U);
+  EXPECT_EQ(f.rung->stats().missed, 1U);
+}
+
+TEST(Similarity, AVetoedNeighbourGivesWayToTheNext) {
+  Fixture f(text_layer(SimilarityMode::kThreshold, 0.3F));
+  f.put(scope(1), "How do I turn on the dark mode here?", "like so");
+  f.put(scope(1), "How do I turn off the dark mode?", "like that");
+  const SimilarityLookup found = f.find(scope(1), "How do I turn off the dark mode here?");
+  EXPECT_EQ(found.answer->text, "like that");
+}
+
+// Seed 6, here: what is only watched is no hit.
+TEST(Similarity, WatchedIsNeverServedAndTeaches) {
+  Fixture f(text_layer(SimilarityMode::kWatch));
+  f.put(scope(1), kAsked, "red");
+  const SimilarityLookup found = f.find(scope(1), kReworded);
+  EXPECT_EQ(found.verdict, Verdict::kNotAllowed);
+  EXPECT_FALSE(found.answer.has_value());
+  EXPECT_EQ(found.given->text, "red");
+  EXPECT_EQ(f.rung->stats().not_used, 1U);
+  EXPECT_EQ(f.rung->stats().served, 0U);
+  EXPECT_EQ(f.cache->stats().answer_time_saved, 0s);
+  EXPECT_EQ(f.rung->learn(Question(scope(1), kReworded), found, answer("Red.")), true);
+  EXPECT_EQ(f.rung->learn(Question(scope(1), kReworded), found, answer("blue")), false);
+  EXPECT_EQ(f.rung->stats().learned, (Evidence{.right = 1, .wrong = 1}));
+}
+
+TEST(Similarity, IsServedOnceItIsKnownToBeRight) {
+  SimilarityOptions options = text_layer(SimilarityMode::kLearned);
+  options.explore = 0.0;
+  Fixture f(std::move(options));
+  Verdict last = Verdict::kMissed;
+  unsigned asked = 0;
+  for (; last != Verdict::kServed && asked < 2000; ++asked) {
+    f.put(scope(asked % 200), kAsked, "red");  // wherever it is asked, the rewording has its answer
+    last = f.ask(scope(asked % 200), kReworded, "red");
+    ASSERT_TRUE(last == Verdict::kUnsure || last == Verdict::kServed) << to_string(last);
+  }
+  EXPECT_GT(asked, 400U);  // a hundredth may be wrong: that takes some evidence
+  EXPECT_LT(asked, 500U);
+  const SimilarityLookup found = f.find(scope(7), kReworded);
+  EXPECT_EQ(found.judgement->basis, Basis::kEverything);
+  EXPECT_GE(found.judgement->right_at_least, 0.99);
+  // Of another kind nothing was learned.
+  f.put(scope(7), "Does the dog chase the cat?", "yes");
+  EXPECT_EQ(f.ask(scope(7), "Does the cat chase the dog?", "no"), Verdict::kUnsure);
+}
+
+TEST(Similarity, AnEntryThatWasWrongIsNotServedAgain) {
+  SimilarityOptions options = text_layer(SimilarityMode::kLearned);
+  options.acceptance.error_budget = 0.2;
+  options.explore = 1.0;  // what would be served is explored, so that everything teaches
+  Fixture f(std::move(options));
+  for (unsigned i = 1; i <= 60; ++i) {
+    f.put(scope(i), kAsked, "red");
+    f.ask(scope(i), kReworded, "red");
+  }
+  EXPECT_EQ(f.ask(scope(2), kReworded, "blue"), Verdict::kExplored);
+  EXPECT_EQ(f.find(scope(2), kReworded).verdict, Verdict::kUnsure);
+  EXPECT_EQ(f.find(scope(2), kReworded).judgement->basis, Basis::kEntry);
+  EXPECT_EQ(f.find(scope(1), kReworded).verdict, Verdict::kExplored);
+}
+
+TEST(Similarity, GoesOnExploringForEver) {
+  SimilarityOptions options = text_layer(SimilarityMode::kLearned);
+  options.acceptance.error_budget = 0.2;
+  options.explore = 0.1;
+  Fixture f(std::move(options));
+  f.put(scope(1), kAsked, "red");
+  while (f.ask(scope(1), kReworded, "red") != Verdict::kServed) continue;
+  unsigned explored = 0;
+  for (int i = 0; i < 1000; ++i) {
+    explored += f.ask(scope(1), kReworded, "red") == Verdict::kExplored ? 1 : 0;
+  }
+  EXPECT_GT(explored, 60U);
+  EXPECT_LT(explored, 140U);
+}
+
+TEST(Similarity, WhatLeftTheCacheIsFoundNoMore) {
+  Fixture f(text_layer(SimilarityMode::kThreshold));
+  const auto gone = [&] {
+    f.rung->check_invariants();
+    return f.rung->stats().entries == EntryCount(0) && f.rung->stats().resident == 0_B &&
+           f.find(scope(1), kReworded).proposals.empty();
+  };
+  f.put(scope(1), kAsked, "red");
+  Question question(scope(1), kAsked);
+  EXPECT_TRUE(f.cache->erase(question));
+  EXPECT_TRUE(gone());
+  f.put(scope(1), kAsked, "red");
+  f.cache->erase(AnswerFilter{});
+  EXPECT_TRUE(gone());
+  f.put(scope(1), kAsked, "red");
+  f.cache->evict_bytes(1_MiB);
+  EXPECT_TRUE(gone());
+  f.put(scope(1), kAsked, "red", {.cost = 1s, .ttl = 1s});
+  f.clock.advance(1s);
+  EXPECT_EQ(f.find(scope(1), kReworded).verdict, Verdict::kExpired);
+  EXPECT_TRUE(gone());
+}
+
+TEST(Similarity, WhatIsTooOldIsNotServed) {
+  Fixture f(text_layer(SimilarityMode::kThreshold));
+  f.put(scope(1), kAsked, "red");
+  f.clock.advance(10s);
+  const SimilarityLookup found = f.find(scope(1), kReworded, {.max_age = 5s});
+  EXPECT_EQ(found.verdict, Verdict::kTooOld);
+  EXPECT_FALSE(found.answer.has_value());
+  EXPECT_FALSE(found.given.has_value());
+}
+
+// Seed 8: one layer was enough, so that any two questions about like pictures were one.
+TEST(Seed002, s08_EveryLayerMustFindItNear) {
+  SimilarityOptions options = text_layer(SimilarityMode::kThreshold, 0.6F);
+  options.layers.push_back({.name = "embedding:vision", .dimensions = 2, .threshold = 0.9F});
+  Fixture f(std::move(options));
+  const auto both = [&](const std::string& text, float x, float y) {
+    return std::vector<Vector>{f.vectors(text)[0], {x, y}};
+  };
+  Question asked(scope(1), kAsked);
+  ASSERT_TRUE(f.cache->insert(asked, answer("red"), {}).has_value());
+  ASSERT_TRUE(f.rung->insert(asked, both(kAsked, 1, 0)).has_value());
+  const auto find = [&](const std::string& text, std::vector<Vector> vectors) {
+    return f.rung->find(Question(scope(1), text), vectors).value();
+  };
+  EXPECT_EQ(find(kReworded, both(kReworded, 1, 0)).verdict, Verdict::kServed);
+  EXPECT_EQ(find(kReworded, both(kReworded, 0, 1)).verdict, Verdict::kMissed);
+  const std::string other = "Who owns it?";
+  EXPECT_EQ(find(other, both(other, 1, 0)).verdict, Verdict::kMissed);
+  // A layer without a vector is no layer that agrees.
+  EXPECT_EQ(find(kReworded, {f.vectors(kReworded)[0], {}}).verdict, Verdict::kMissed);
+  EXPECT_EQ(f.rung->stats().skipped, 1U);
+  // The one that was nearest to its threshold is named.
+  EXPECT_EQ(find(kReworded, both(kReworded, 0.92F, 0.391918F)).source, "embedding:vision");
+  EXPECT_EQ(find(kReworded, both(kReworded, 1, 0)).source, "embedding:vision");
+}
+
+// Seed 17: a vector of other dimensions ended the run.
+TEST(Seed002, s17_AVectorOfOtherDimensionsIsAnErrorThatSaysWhich) {
+  Fixture f(text_layer(SimilarityMode::kThreshold));
+  const std::vector<Vector> shorter{Vector(kDimensions - 1, 0.0F)};
+  const auto found = f.rung->find(Question(scope(1), kAsked), shorter);
+  EXPECT_EQ(found.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_THAT(found.error().message, ::testing::HasSubstr("layer \"text\""));
+  EXPECT_EQ(f.rung->insert(Question(scope(1), kAsked), shorter).error().code,
+            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(f.rung->find(Question(scope(1), kAsked), {}).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(f.rung->stats().entries, EntryCount(0));
+}
+
+TEST(Similarity, NeedsLayersOfDifferentNames) {
+  Fixture f(text_layer(SimilarityMode::kWatch));
+  const auto create = [&](std::vector<SimilarityLayer> layers) {
+    SimilarityOptions options;
+    options.layers = std::move(layers);
+    return SimilarityRung::create(std::move(options), *f.cache, f.budget, f.clock).error().code;
+  };
+  EXPECT_EQ(create({}), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(create({{.name = "a", .dimensions = 0}}), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(create({{.name = "a", .dimensions = 2}, {.name = "a", .dimensions = 2}}),
+            ErrorCode::kInvalidArgument);
+}
+
+TEST(Similarity, WithoutRoomAQuestionIsNotFoundAndNothingIsLeaked) {
+  MemoryBudget budget(1_KiB);  // a vector alone is as large
+  ManualClock clock;
+  auto cache = AnswerCache::create({}, budget, clock).value();
+  auto rung =
+      SimilarityRung::create(text_layer(SimilarityMode::kThreshold), *cache, budget, clock).value();
+  auto embedder = HashedNgrams::create(kDimensions).value();
+  for (int i = 0; i < 4; ++i) {
+    Question question(scope(1), "question " + std::to_string(i));
+    const std::vector<Vector> vectors{
+        embedder.embed_one(std::string_view(question.text())).value()};
+    ASSERT_TRUE(cache->insert(question, answer("red"), {}).has_value());
+    const auto kept = rung->insert(question, vectors);
+    ASSERT_FALSE(kept.has_value());
+    EXPECT_EQ(kept.error().code, ErrorCode::kNoSpace);
+  }
+  EXPECT_EQ(rung->stats().refused_no_room, 4U);
+  EXPECT_EQ(rung->stats().entries, EntryCount(0));
+  rung->check_invariants();
+}
+
+TEST(Similarity, ThreadsThatAskInsertAndEraseAgree) {
+  Fixture f(text_layer(SimilarityMode::kThreshold, 0.5F));
+  std::vector<std::jthread> threads;
+  for (unsigned t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      Rng rng(t);
+      for (int i = 0; i < 150; ++i) {
+        const ScopeId where = scope(static_cast<unsigned>(rng.below(2)));
+        const std::string n = std::to_string(rng.below(20));
+        const std::string text = "What color has car number " + n + "?";
+        Question question(where, text);
+        if (rng.chance(0.4)) {
+          (void)f.cache->insert(question, answer(n), {});
+          (void)f.rung->insert(question, f.vectors(text));
+        } else if (rng.chance(0.2)) {
+          f.cache->erase(question);
+        } else {
+          const auto found = f.find(where, text);
+          if (found.answer.has_value()) EXPECT_EQ(found.answer->text, n);
+        }
+      }
+    });
+  }
+  threads.clear();
+  f.rung->check_invariants();
+  f.cache->check_invariants();
+}
+
+}  // namespace
+}  // namespace afterimage

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <ggml-backend.h>
+#include <gguf.h>
+#include <llama.h>
+#include <mtmd-helper.h>
+#include <mtmd.h>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "afterimage/result.h"
+#include "engines/llama/loaded_model.h"
+#include "engines/llama/own_thread.h"
+
+/// For loaded_model.cc and loaded_media.cc alone: nobody else sees the library's headers.
+namespace afterimage {
+
+// What the library promised when this was written. If one of these does not compile, or another
+// call below, its interface has changed: see the release notes and mend it here.
+static_assert(std::is_same_v<llama_token, std::int32_t>);
+static_assert(std::is_same_v<llama_pos, std::int32_t>);
+static_assert(std::is_same_v<llama_seq_id, std::int32_t>);
+static_assert(sizeof(TokenId) == sizeof(llama_token));
+static_assert(LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY == 1);
+
+/// Calls `free` when it is let go.
+template <auto free>
+struct FreeBy {
+  template <typename T>
+  void operator()(T* thing) const {
+    free(thing);
+  }
+};
+template <typename T, auto free>
+using Owned = std::unique_ptr<T, FreeBy<free>>;
+using OwnedWeights = Owned<llama_model, llama_model_free>;
+using OwnedContext = Owned<llama_context, llama_free>;
+using OwnedAdapter = Owned<llama_adapter_lora, llama_adapter_lora_free>;
+using OwnedMedia = Owned<mtmd_context, mtmd_free>;
+using OwnedBitmap = Owned<mtmd_bitmap, mtmd_bitmap_free>;
+using OwnedChunk = Owned<mtmd_input_chunk, mtmd_input_chunk_free>;
+using OwnedBatch = Owned<mtmd_batch, mtmd_batch_free>;
+using OwnedChunks = Owned<mtmd_input_chunks, mtmd_input_chunks_free>;
+
+/// The library says why something went wrong in its log, and only there. Forgets what it said
+/// before.
+void listen_to_library();
+/// An error with the library's last words of this thread.
+std::unexpected<Error> refused_by_library(ErrorCode code, const std::string& what);
+
+struct LoadedModel::Parts {
+  OwnedWeights model;
+  std::vector<OwnedAdapter> adapters;
+  OwnedContext context;
+  OwnedMedia media;
+  const llama_vocab* vocabulary = nullptr;
+  ModelFacts facts;
+  std::string marker;
+  std::string chat_template;
+  std::uint32_t batch = 0;
+  mutable OwnThread computing;  // whatever touches the context
+  mutable std::mutex encoding;
+
+  Result<void> load_weights(const LlamaOptions& options);
+  Result<void> load_media(const LlamaOptions& options);
+  Result<void> make_context(const LlamaOptions& options);
+  /// kUnsupported: a picture's place depends on the pictures before it.
+  [[nodiscard]] Result<void> check_media() const;
+  [[nodiscard]] Result<OwnedChunks> tokenize(const std::string& text,
+                                             std::span<const MediaInput> inputs) const;
+};
+
+}  // namespace afterimage

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "engines/llama/llama_engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "engines/llama/file_name.h"
+#include "engines/llama/lanes.h"
+#include "engines/llama/llama_run.h"
+#include "engines/llama/loaded_model.h"
+#include "engines/llama/sequence_rows.h"
+#include "foundation/media/decode.h"
+#include "foundation/media/probe.h"
+
+namespace afterimage {
+namespace {
+
+// Goes up with every change to how media become embeddings here, or KV becomes rows.
+constexpr const char* kRevision = "1";
+
+/// The memories that a model of this kind has, in the order in which they are written.
+std::vector<KvKind> memories_of(const ModelFacts& facts) {
+  std::vector<KvKind> kinds;
+  if (!facts.recurrent) kinds.push_back(KvKind::kFull);
+  if (facts.window.value() > 1) kinds.push_back(KvKind::kSliding);
+  if (facts.recurrent || facts.hybrid) kinds.push_back(KvKind::kRecurrent);
+  return kinds;
+}
+
+/// How this model remembers, from a few tokens that it is shown.
+Result<SequenceRows> learn_memories(const LoadedModel& model) {
+  const ModelFacts& facts = model.facts();
+  const bool slides = facts.window.value() > 1;
+  if (slides && (facts.places_in_pictures || facts.architecture == "llama4")) {
+    return fail(ErrorCode::kUnsupported, "its windows are not counted in tokens");
+  }
+  constexpr std::array<TokenId, 3> kFewTokens{TokenId(0), TokenId(1), TokenId(2)};
+  AFI_TRY_VOID(model.append(0, kFewTokens, 0, {}));
+  const auto written = model.save(0, false);
+  model.clear(0);
+  if (!written.has_value()) return std::unexpected(written.error());
+  return SequenceRows::learn(*written, TokenCount(kFewTokens.size()), memories_of(facts),
+                             slides ? facts.window - TokenCount(1) : TokenCount(0), facts.exact);
+}
+
+DType dtype_of(const std::string& kv_type) {
+  if (kv_type == "f32") return DType::kF32;
+  if (kv_type == "bf16") return DType::kBF16;
+  return kv_type == "f16" ? DType::kF16 : DType::kU8;
+}
+
+/// Everything that changes a row, by content and not by name.
+Result<ModelIdentity> identity_of(const LlamaOptions& options, const LoadedModel& model) {
+  const ModelFacts& facts = model.facts();
+  const std::string library = facts.library + " revision " + kRevision;
+  ModelIdentity identity;
+  AFI_TRY(const std::string weights, content_name(options.model));
+  identity.model = facts.architecture + " " + weights;
+  // A long context turns positions another way with some models; lanes do not matter.
+  identity.weights_epoch = library + (facts.exact ? " exact" : "") +
+                           (facts.fused_attention ? " fused" : "") + " k=" + options.keys +
+                           " v=" + options.values +
+                           " context=" + std::to_string(options.context.value()) +
+                           " gpu=" + std::to_string(options.gpu_layers);
+  identity.encoder = "none";  // named all the same: nothing is cached for whom does not
+  if (!options.mmproj.empty()) {
+    AFI_TRY(const std::string encoder, content_name(options.mmproj));
+    identity.encoder = encoder + " " + library + " gpu=" + std::to_string(options.gpu_layers);
+  }
+  for (const LlamaAdapter& adapter : options.adapters) {
+    AFI_TRY(const std::string content, content_name(adapter.path));
+    identity.adapter += fmt::format("{}*{};", content, adapter.scale);  // every digit
+  }
+  identity.chat_template = model.chat_template();
+  identity.kv_dtype = dtype_of(options.keys);
+  return identity;
+}
+
+Result<void> check_options(const LlamaOptions& options) {
+  if (options.lanes == 0 || options.lanes > 64) {
+    return fail(ErrorCode::kInvalidArgument,
+                "1 to 64 requests are computed at a time, not " + std::to_string(options.lanes));
+  }
+  if (options.context.value() < 256 || options.context.value() > (1U << 22U)) {
+    return fail(ErrorCode::kInvalidArgument, "a context has 256 to 4,194,304 tokens, not " +
+                                                 std::to_string(options.context.value()));
+  }
+  if (options.batch.value() < 32 || options.batch.value() > 65'536) {
+    return fail(ErrorCode::kInvalidArgument,
+                "a batch has 32 to 65,536 tokens, not " + std::to_string(options.batch.value()));
+  }
+  return {};
+}
+
+/// An item as the encoder takes it.
+struct DecodedMedia {
+  MediaInput input;
+  Image image;           // what input.rgb looks at, once nothing is moved any more
+  std::size_t item = 0;  // by its place in the call
+};
+
+EncoderOutput output_of(const EncodedMedia& encoded, std::uint64_t width) {
+  Tensor rows{.dtype = DType::kF32, .shape = {encoded.rows.size() / width, width}, .bytes = {}};
+  const auto bytes = std::as_bytes(std::span(encoded.rows));
+  rows.bytes.assign(bytes.begin(), bytes.end());
+  return {std::move(rows), to_tensor(encoded.parts)};
+}
+
+}  // namespace
+
+struct LlamaEngine::Parts {
+  LlamaOptions options;
+  std::unique_ptr<const LoadedModel> model;
+  ModelIdentity identity;
+  std::optional<SequenceRows> kv;
+  std::string why_no_kv;
+  SystemClock machine_clock;
+  mutable std::unique_ptr<Lanes> lanes;
+
+  [[nodiscard]] const Clock& clock() const {
+    return options.clock != nullptr ? *options.clock : machine_clock;
+  }
+  [[nodiscard]] Result<void> check_takes(const MediaItem& item) const;
+  [[nodiscard]] Result<MediaInput> measure(const MediaItem& item) const;
+  [[nodiscard]] Result<DecodedMedia> decode(const MediaItem& item) const;
+};
+
+LlamaEngine::LlamaEngine(std::unique_ptr<const Parts> parts) : parts_(std::move(parts)) {}
+LlamaEngine::~LlamaEngine() = default;
+
+Result<std::unique_ptr<LlamaEngine>> LlamaEngine::create(LlamaOptions options) {
+  AFI_TRY_VOID(check_options(options));
+  auto parts = std::make_unique<Parts>();
+  parts->options = std::move(options);
+  AFI_TRY(parts->model, LoadedModel::load(parts->options));
+  AFI_TRY(parts->identity, identity_of(parts->options, *parts->model));
+  parts->lanes = std::make_unique<Lanes>(parts->options.lanes);
+  auto memories = learn_memories(*parts->model);
+  if (memories.has_value()) {
+    parts->kv = *std::move(memories);
+  } else {
+    parts->why_no_kv = memories.error().message;
+  }
+  return std::unique_ptr<LlamaEngine>(new LlamaEngine(std::move(parts)));
+}
+
+const ModelIdentity& LlamaEngine::identity() const { return parts_->identity; }
+const KvLayout* LlamaEngine::kv_layout() const {
+  return parts_->kv.has_value() ? &parts_->kv->layout() : nullptr;
+}
+bool LlamaEngine::exact() const { return parts_->model->facts().exact; }
+
+std::string LlamaEngine::description() const {
+  const ModelFacts& facts = parts_->model->facts();
+  std::string text =
+      facts.architecture + ", " + facts.library.substr(0, facts.library.find(" CPU"));
+  text += facts.exact ? "; resumed runs are exact" : "; resumed runs differ in the last bits";
+  if (!parts_->kv.has_value()) return text + "; KV is not reused: " + parts_->why_no_kv;
+  for (const LayerGroup& group : kv_layout()->groups) {
+    text += "; " + std::string(to_string(group.kind));
+    if (group.kind == KvKind::kSliding) text += " " + std::to_string(group.window.value());
+    text += " " + std::to_string(row_size(group).value()) + " bytes";
+  }
+  return text;
+}
+
+PreprocessRecipe LlamaEngine::recipe(Modality /*modality*/) const {
+  const LlamaOptions& options = parts_->options;
+  return {.processor =
+              "afterimage-llama-" + std::string(kRevision) + " " + parts_->model->facts().library,
+          .options = {{"image_min_tokens", std::to_string(options.image_min_tokens)},
+                      {"image_max_tokens", std::to_string(options.image_max_tokens)}}};
+}
+
+Result<void> LlamaEngine::Parts::check_takes(const MediaItem& item) const {
+  if (model->takes(item.modality)) return {};
+  const std::string what(to_string(item.modality));
+  return fail(ErrorCode::kUnsupported,
+              options.mmproj.empty()
+                  ? "the model was loaded without its media encoder, so it takes no " + what +
+                        ": give --mmproj"
+                  : "this model takes no " + what);
+}
+
+/// What headers say: nothing is decoded.
+Result<MediaInput> LlamaEngine::Parts::measure(const MediaItem& item) const {
+  AFI_TRY_VOID(check_takes(item));
+  AFI_TRY(const MediaInfo info, probe(item, options.limits));
+  MediaInput input{.modality = item.modality, .width = info.width, .height = info.height};
+  if (item.modality == Modality::kAudio) input.sound = *item.files.front();
+  return input;
+}
+
+Result<DecodedMedia> LlamaEngine::Parts::decode(const MediaItem& item) const {
+  DecodedMedia decoded;
+  AFI_TRY(decoded.input, measure(item));
+  decoded.input.measured_only = false;
+  if (item.modality != Modality::kImage) return decoded;
+  AFI_TRY(decoded.image, decode_image(item, options.limits));
+  decoded.input.width = decoded.image.width;
+  decoded.input.height = decoded.image.height;
+  return decoded;
+}
+
+Result<Sequence> LlamaEngine::prepare(const Request& request,
+                                      std::span<const ContentDigest> contents) const {
+  const auto items = media_of(request);
+  if (items.size() != contents.size()) {
+    return fail(ErrorCode::kInvalidArgument, std::to_string(contents.size()) + " digests for " +
+                                                 std::to_string(items.size()) + " media items");
+  }
+  std::vector<MediaInput> inputs;
+  for (const MediaItem* item : items) {
+    AFI_TRY(inputs.emplace_back(), parts_->measure(*item));
+  }
+  std::vector<ChatTurn> turns;
+  for (const Message& message : request.messages) {
+    ChatTurn& turn =
+        turns.emplace_back(ChatTurn{.role = std::string(to_string(message.role)), .text = {}});
+    for (const ContentPart& part : message.parts) {
+      const auto* const text = std::get_if<std::string>(&part);
+      turn.text += text != nullptr ? *text : parts_->model->marker();
+    }
+  }
+  AFI_TRY(const std::string text, parts_->model->apply_template(turns));
+  AFI_TRY(const auto pieces, parts_->model->tokenize(text, inputs));
+  Sequence sequence;
+  for (const PromptPiece& piece : pieces) {
+    if (piece.item == PromptPiece::kWords) {
+      for (const SpanPart& part : piece.parts) {
+        const auto& words = std::get<SpanText>(part);
+        sequence.tokens.insert(sequence.tokens.end(), words.begin(), words.end());
+      }
+      continue;
+    }
+    if (piece.item != sequence.spans.size()) {
+      return fail(ErrorCode::kUnsupported, "this model puts media items in an order of its own");
+    }
+    const TokenCount length = length_of(piece.parts);
+    sequence.spans.push_back(
+        {.offset = TokenCount(static_cast<std::uint32_t>(sequence.tokens.size())),
+         .length = length,
+         .modality = items[piece.item]->modality,
+         .content = contents[piece.item],
+         .splittable = false});
+    sequence.tokens.insert(sequence.tokens.end(), length.value(), TokenId(0));
+  }
+  if (sequence.spans.size() == items.size()) return sequence;
+  return fail(ErrorCode::kInvalidArgument, "the model makes nothing of a media item");
+}
+
+Result<EncoderOutput> LlamaEngine::encode(const MediaItem& item) const {
+  Result<EncoderOutput> output;
+  const MediaItem* const only = &item;
+  encode_all({&only, 1}, [&](std::vector<Encoded> one) { output = std::move(one.front().output); });
+  return output;
+}
+
+void LlamaEngine::encode_all(std::span<const MediaItem* const> items,
+                             const std::function<void(std::vector<Encoded>)>& on_encoded) const {
+  std::vector<DecodedMedia> decoded;
+  std::vector<Encoded> undecoded;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    auto read = parts_->decode(*items[i]);
+    if (!read.has_value()) {
+      undecoded.push_back({.item = i, .output = std::unexpected(read.error())});
+      continue;
+    }
+    read->item = i;
+    decoded.push_back(*std::move(read));
+  }
+  if (!undecoded.empty()) on_encoded(std::move(undecoded));
+  std::vector<MediaInput> inputs;
+  for (DecodedMedia& one : decoded) {
+    one.input.rgb = one.image.rgb;
+    inputs.push_back(one.input);
+  }
+  parts_->model->encode(inputs, [&](const std::vector<EncodedInput>& together) {
+    std::vector<Encoded> outputs;
+    for (const EncodedInput& one : together) {
+      const std::size_t item = decoded[one.input].item;
+      outputs.push_back({.item = item, .output = {}});
+      if (one.media.has_value()) {
+        outputs.back().output = output_of(*one.media, parts_->model->facts().row_width);
+      } else {
+        const Error& error = one.media.error();
+        outputs.back().output = fail(error.code, items[item]->name + ": " + error.message);
+      }
+    }
+    on_encoded(std::move(outputs));
+  });
+}
+
+Result<Completion> LlamaEngine::generate(const Sequence& prompt,
+                                         std::span<const TensorViews> embeddings,
+                                         const GenerateOptions& options) const {
+  AFI_TRY(Generation made, run(prompt, embeddings, options, {}));
+  return std::move(made.completion);
+}
+
+Result<Generation> LlamaEngine::run(const Sequence& prompt, std::span<const TensorViews> embeddings,
+                                    const GenerateOptions& options, const KvUse& use) const {
+  AFI_TRY_VOID(check_llama_prompt(*parts_->model, parts_->options.context, prompt, embeddings,
+                                  options.max_tokens, use));
+  const Lanes::Lane lane = parts_->lanes->borrow(
+      prompt, use.resume_from == nullptr ? TokenCount(0) : use.resume_from->covered);
+  const SequenceRows* const kv = parts_->kv.has_value() ? &*parts_->kv : nullptr;
+  return LlamaRun(*parts_->model, kv, parts_->options.context, parts_->clock(), lane, prompt,
+                  embeddings, use)
+      .generate(options);
+}
+
+}  // namespace afterimage

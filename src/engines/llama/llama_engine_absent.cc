@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "engines/llama/llama_engine.h"
+
+namespace afterimage {
+namespace {
+
+constexpr const char* kHowToGetIt =
+    "this program was built without llama.cpp: run scripts/build-llama.sh and build again";
+
+}  // namespace
+
+// There is never an object of it; what it would do has to be there for the linker.
+struct LlamaEngine::Parts {
+  ModelIdentity identity;
+};
+
+LlamaEngine::LlamaEngine(std::unique_ptr<const Parts> parts) : parts_(std::move(parts)) {}
+LlamaEngine::~LlamaEngine() = default;
+
+Result<std::unique_ptr<LlamaEngine>> LlamaEngine::create(LlamaOptions /*options*/) {
+  return fail(ErrorCode::kUnsupported, kHowToGetIt);
+}
+
+const ModelIdentity& LlamaEngine::identity() const { return parts_->identity; }
+PreprocessRecipe LlamaEngine::recipe(Modality /*modality*/) const { return {}; }
+const KvLayout* LlamaEngine::kv_layout() const { return nullptr; }
+bool LlamaEngine::exact() const { return false; }
+std::string LlamaEngine::description() const { return kHowToGetIt; }
+
+Result<Sequence> LlamaEngine::prepare(const Request& /*request*/,
+                                      std::span<const ContentDigest> /*contents*/) const {
+  return fail(ErrorCode::kUnsupported, kHowToGetIt);
+}
+
+Result<EncoderOutput> LlamaEngine::encode(const MediaItem& /*item*/) const {
+  return fail(ErrorCode::kUnsupported, kHowToGetIt);
+}
+
+void LlamaEngine::encode_all(std::span<const MediaItem* const> items,
+                             const std::function<void(std::vector<Encoded>)>& on_encoded) const {
+  Engine::encode_all(items, on_encoded);
+}
+
+Result<Completion> LlamaEngine::generate(const Sequence& /*prompt*/,
+                                         std::span<const TensorViews> /*embeddings*/,
+                                         const GenerateOptions& /*options*/) const {
+  return fail(ErrorCode::kUnsupported, kHowToGetIt);
+}
+
+Result<Generation> LlamaEngine::run(const Sequence& /*prompt*/,
+                                    std::span<const TensorViews> /*embeddings*/,
+                                    const GenerateOptions& /*options*/,
+                                    const KvUse& /*use*/) const {
+  return fail(ErrorCode::kUnsupported, kHowToGetIt);
+}
+
+}  // namespace afterimage

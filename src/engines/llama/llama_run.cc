@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "engines/llama/llama_run.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "foundation/text/valid_text.h"
+#include "runtime/engine_api/logits_digest.h"
+
+namespace afterimage {
+namespace {
+
+std::uint32_t size_of_prompt(const Sequence& prompt) {
+  return static_cast<std::uint32_t>(prompt.tokens.size());
+}
+
+/// The span that begins at `at`, or the number of spans.
+std::size_t span_at(const Sequence& prompt, std::uint32_t at) {
+  const auto found = std::ranges::find(prompt.spans, TokenCount(at), &MediaSpan::offset);
+  return static_cast<std::size_t>(found - prompt.spans.begin());
+}
+
+bool is_inside(const Sequence& prompt, TokenCount at) {
+  return std::ranges::any_of(
+      prompt.spans, [at](const MediaSpan& span) { return span.offset < at && at < span.end(); });
+}
+
+Result<void> check_embeddings(const Sequence& prompt, std::size_t span, const TensorViews& views,
+                              std::uint32_t width) {
+  const std::uint64_t length = prompt.spans[span].length.value();
+  if (views.size() == 2 && views[0].dtype() == DType::kF32 &&
+      views[0].shape() == Shape{length, width}) {
+    return {};
+  }
+  return fail(
+      ErrorCode::kInvalidArgument,
+      "media item " + std::to_string(span + 1) + " needs embeddings of [" + std::to_string(length) +
+          ", " + std::to_string(width) + "] f32 and where they stand" +
+          (views.empty() ? ", and there are none" : ", not " + to_string(views.front().shape())));
+}
+
+TokenId most_likely(std::span<const float> logits) {
+  // max_element gives the first of equals.
+  return static_cast<TokenId>(std::ranges::max_element(logits) - logits.begin());
+}
+
+}  // namespace
+
+Result<void> check_llama_prompt(const LoadedModel& model, TokenCount context,
+                                const Sequence& prompt, std::span<const TensorViews> embeddings,
+                                TokenCount max_tokens, const KvUse& use) {
+  AFI_TRY_VOID(check_sequence(prompt));
+  const std::uint64_t size = prompt.tokens.size();
+  if (size + max_tokens.value() > context.value()) {
+    return fail(ErrorCode::kLimitExceeded,
+                "a prompt of " + std::to_string(size) + " tokens and up to " +
+                    std::to_string(max_tokens.value()) + " more; the context holds " +
+                    std::to_string(context.value()) + ": ask for less, or give the model more");
+  }
+  if (size == 0 || (!prompt.spans.empty() && prompt.spans.back().end().value() == size)) {
+    return fail(ErrorCode::kInvalidArgument, "a prompt ends in words; this one has none there");
+  }
+  if (embeddings.size() != prompt.spans.size()) {
+    return fail(ErrorCode::kInvalidArgument, std::to_string(embeddings.size()) +
+                                                 " embeddings for " +
+                                                 std::to_string(prompt.spans.size()) + " spans");
+  }
+  const TokenCount resume = use.resume_from == nullptr ? TokenCount(0) : use.resume_from->covered;
+  if (is_inside(prompt, resume) || std::ranges::any_of(use.wanted.snapshots, [&](TokenCount at) {
+        return is_inside(prompt, at);
+      })) {
+    return fail(ErrorCode::kInvalidArgument, "a media item is all there or not at all");
+  }
+  std::uint32_t at = 0;
+  for (std::size_t i = 0; i <= prompt.spans.size(); ++i) {
+    const bool last = i == prompt.spans.size();
+    const std::uint32_t end = last ? size_of_prompt(prompt) : prompt.spans[i].offset.value();
+    for (; at < end; ++at) {
+      if (model.knows(prompt.tokens[at])) continue;
+      return fail(ErrorCode::kInvalidArgument,
+                  "token " + std::to_string(at) + " of the prompt is none of the model's");
+    }
+    if (last) break;
+    at = prompt.spans[i].end().value();
+    if (prompt.spans[i].end() <= resume) continue;
+    AFI_TRY_VOID(check_embeddings(prompt, i, embeddings[i], model.facts().row_width));
+  }
+  return {};
+}
+
+LlamaRun::LlamaRun(const LoadedModel& model, const SequenceRows* kv, TokenCount context,
+                   const Clock& clock, const Lanes::Lane& lane, const Sequence& prompt,
+                   std::span<const TensorViews> embeddings, const KvUse& use)
+    : model_(model),
+      kv_(kv),
+      context_(context),
+      clock_(clock),
+      sequence_(lane.sequence()),
+      held_(lane.held()),
+      prompt_(prompt),
+      embeddings_(embeddings),
+      use_(use) {}
+
+LlamaRun::~LlamaRun() {
+  if (has_no_numbers_ && kv_ != nullptr) {
+    static_cast<void>(model_.restore(sequence_, kv_->zeros(context_)));
+  }
+  if (held_.after.empty()) model_.clear(sequence_);
+}
+
+Result<Generation> LlamaRun::generate(const GenerateOptions& options) && {
+  const Duration began = clock_.now();
+  AFI_TRY_VOID(start());
+  AFI_TRY_VOID(prefill());
+  AFI_TRY_VOID(decode(options));
+  keep();
+  made_.completion.first_token_after -= began;
+  return std::move(made_);
+}
+
+Result<void> LlamaRun::start() {
+  Completion& completion = made_.completion;
+  if (use_.resume_from != nullptr) {
+    completion.resumed_from = use_.resume_from->covered;
+    AFI_TRY_VOID(resume(*use_.resume_from));
+  } else if (!std::exchange(held_, {}).after.empty()) {
+    model_.clear(sequence_);
+  }
+  completion.prefilled = TokenCount(size_of_prompt(prompt_)) - completion.resumed_from;
+  return {};
+}
+
+/// The rows that `state` has are computed from the same tokens as those that the sequence may hold
+/// still: then they are the same, and what comes behind them is taken away.
+Result<void> LlamaRun::resume(const KvState& state) {
+  HeldRows held = std::exchange(held_, {});
+  if (held.begins_with(prompt_, state.covered)) {
+    held.after.resize(state.covered.value());
+    if (model_.cut(sequence_, held.after.back())) {
+      after_ = std::move(held.after);
+      return {};
+    }
+  }
+  restored_ = true;
+  AFI_TRY(after_, kv_->positions(state));
+  return model_.restore(sequence_, kv_->written(state));
+}
+
+/// Windows and states cannot be cut where another run wants to go on. What was restored is not
+/// held: only what the model computed in this sequence is beyond doubt.
+void LlamaRun::keep() {
+  if (kv_ == nullptr || !kv_->keeps_all_in_rows() || restored_) return;
+  held_.prompt = prompt_;
+  const auto& said = made_.completion.tokens;
+  const auto fed_back = static_cast<std::ptrdiff_t>(covered() - size_of_prompt(prompt_));
+  held_.prompt.tokens.insert(held_.prompt.tokens.end(), said.begin(), said.begin() + fed_back);
+  held_.after = std::move(after_);
+}
+
+Result<void> LlamaRun::prefill() {
+  const auto& wanted = use_.wanted.snapshots;
+  const std::uint32_t size = size_of_prompt(prompt_);
+  while (true) {
+    if (next_snapshot_ < wanted.size() && wanted[next_snapshot_].value() == covered()) {
+      AFI_TRY_VOID(take_snapshot());
+    }
+    if (covered() == size) return {};
+    const std::size_t span = span_at(prompt_, covered());
+    if (span < prompt_.spans.size()) {
+      AFI_TRY_VOID(append_media(span));
+      continue;
+    }
+    std::uint32_t until = size;
+    for (const MediaSpan& media : prompt_.spans) {
+      if (media.offset.value() > covered()) until = std::min(until, media.offset.value());
+    }
+    if (next_snapshot_ < wanted.size()) until = std::min(until, wanted[next_snapshot_].value());
+    AFI_TRY_VOID(append_words(until));
+  }
+}
+
+Result<void> LlamaRun::append_words(std::uint32_t until) {
+  const std::uint32_t from = covered();
+  const auto words = std::span(prompt_.tokens).subspan(from, until - from);
+  const std::int32_t at = after_.empty() ? 0 : after_.back();
+  const auto keep_logits = [&](std::span<const float> logits) {
+    logits_.assign(logits.begin(), logits.end());
+  };
+  if (until == size_of_prompt(prompt_)) {
+    AFI_TRY_VOID(model_.append(sequence_, words, at, keep_logits));
+  } else {
+    AFI_TRY_VOID(model_.append(sequence_, words, at, {}));
+  }
+  for (std::uint32_t i = 1; i <= words.size(); ++i) {
+    after_.push_back(at + static_cast<std::int32_t>(i));
+  }
+  return {};
+}
+
+Result<void> LlamaRun::append_media(std::size_t span) {
+  const TensorViews& views = embeddings_[span];
+  AFI_TRY(const auto parts, parts_of(views[1]));
+  if (length_of(parts) != prompt_.spans[span].length) {
+    return fail(ErrorCode::kInvalidArgument,
+                "media item " + std::to_string(span + 1) + " has its place for " +
+                    std::to_string(length_of(parts).value()) + " tokens, and " +
+                    std::to_string(prompt_.spans[span].length.value()) + " in the prompt");
+  }
+  // Copied, because what a cache holds may be aligned for nothing.
+  std::vector<float> rows(views[0].bytes().size() / sizeof(float));
+  std::memcpy(rows.data(), views[0].bytes().data(), views[0].bytes().size());
+  const std::uint64_t width = model_.facts().row_width;
+  std::span<const float> left = rows;
+  for (const SpanPart& part : parts) {
+    const std::int32_t at = after_.empty() ? 0 : after_.back();
+    const std::uint32_t length = length_of(part).value();
+    const auto own = left.first(length * width);
+    left = left.subspan(own.size());
+    if (const auto* words = std::get_if<SpanText>(&part)) {
+      for (const TokenId token : *words) {
+        if (!model_.knows(token)) {
+          return fail(ErrorCode::kCorruption, "a media item holds words that are not the model's");
+        }
+      }
+      AFI_TRY_VOID(model_.append(sequence_, *words, at, {}));
+      for (std::uint32_t i = 1; i <= length; ++i) {
+        after_.push_back(at + static_cast<std::int32_t>(i));
+      }
+      continue;
+    }
+    AFI_TRY(const std::int32_t next, model_.append(sequence_, std::get<SpanMedia>(part), own, at));
+    after_.insert(after_.end(), length, next);
+  }
+  return {};
+}
+
+Result<void> LlamaRun::say(std::string text, const GenerateOptions& options) {
+  made_.completion.text += text;
+  if (text.empty() || !options.on_text || options.on_text(text)) return {};
+  return fail(ErrorCode::kCancelled, "nobody wants the rest of the answer");
+}
+
+Result<void> LlamaRun::decode(const GenerateOptions& options) {
+  const std::size_t most = options.max_tokens.value();
+  TextPieces pieces;
+  LogitsHasher hasher;
+  Completion& completion = made_.completion;
+  bool captured = false;
+  completion.first_token_after = clock_.now();
+  while (completion.tokens.size() < most) {
+    if (std::ranges::any_of(logits_, [](float logit) { return std::isnan(logit); })) {
+      has_no_numbers_ = true;
+      return fail(ErrorCode::kUnavailable, "the model computed something that is no number");
+    }
+    const TokenId next = most_likely(logits_);
+    completion.tokens.push_back(next);
+    completion.ended = model_.ends(next);
+    const bool is_first = completion.tokens.size() == 1;
+    if (is_first) completion.first_token_after = clock_.now();
+    // Who reads does not wait for what is only counted and kept.
+    const auto told =
+        completion.ended ? Result<void>() : say(pieces.add(model_.bytes_of(next)), options);
+    hasher.add(logits_);
+    if (is_first && within_prompt(use_.wanted)) {
+      AFI_TRY_VOID(capture());
+      captured = true;
+      if (use_.on_captured) use_.on_captured(made_.kv);
+    }
+    AFI_TRY_VOID(told);
+    if (completion.ended || completion.tokens.size() == most) break;
+    const std::int32_t at = after_.back();
+    AFI_TRY_VOID(model_.append(sequence_, {&next, 1}, at, [&](std::span<const float> logits) {
+      logits_.assign(logits.begin(), logits.end());
+    }));
+    after_.push_back(at + 1);
+  }
+  AFI_TRY_VOID(say(pieces.finish(), options));
+  completion.logits = std::move(hasher).finish();
+  if (!captured) {
+    AFI_TRY_VOID(capture());
+    if (use_.on_captured) use_.on_captured(made_.kv);
+  }
+  made_.kv.covered = TokenCount(covered());
+  return {};
+}
+
+Result<void> LlamaRun::take_snapshot() {
+  ++next_snapshot_;
+  KvSnapshot snapshot{.at = TokenCount(covered()),
+                      .groups = std::vector<Tensor>(kv_->layout().groups.size())};
+  if (!kv_->keeps_all_in_rows()) {
+    AFI_TRY(const auto partial, model_.save(sequence_, true));
+    AFI_TRY(snapshot, kv_->snapshot(partial, TokenCount(covered()), after_));
+  }
+  made_.kv.snapshots.push_back(std::move(snapshot));
+  return {};
+}
+
+Result<void> LlamaRun::capture() {
+  if (kv_ == nullptr) return {};
+  KvCapture& kv = made_.kv;
+  kv.covered = TokenCount(covered());
+  kv.rows_to = std::min(use_.wanted.rows_to, kv.covered);
+  kv.rows_from = use_.wanted.rows_from;
+  const auto& groups = kv_->layout().groups;
+  kv.rows.resize(groups.size());
+  const bool has_rows = std::ranges::any_of(
+      groups, [](const LayerGroup& group) { return group.kind == KvKind::kFull; });
+  if (has_rows && kv.rows_from < kv.rows_to) {
+    AFI_TRY(const auto written, model_.save(sequence_, false));
+    AFI_TRY(kv.rows, kv_->rows(written, kv.rows_from, kv.rows_to, after_));
+  } else {
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      if (groups[i].kind == KvKind::kFull) {
+        kv.rows[i] = {.dtype = DType::kU8, .shape = {0, groups[i].row_bytes.value()}, .bytes = {}};
+      }
+    }
+  }
+  const auto& snapshots = use_.wanted.snapshots;
+  if (!snapshots.empty() && snapshots.back() == kEndOfRun) AFI_TRY_VOID(take_snapshot());
+  return {};
+}
+
+}  // namespace afterimage

@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <thread>
+#include <utility>
+
+#include "afterimage/digest.h"
+#include "engines/llama/library.h"
+#include "foundation/platform/random.h"
+
+namespace afterimage {
+namespace {
+
+constexpr std::size_t kMostComplaint = 600;
+thread_local std::string complaint;
+
+void listen(ggml_log_level level, const char* text, void* /*unused*/) {
+  if (level != GGML_LOG_LEVEL_ERROR || complaint.size() > kMostComplaint) return;
+  complaint += text;
+}
+
+/// Once a process: the library's log is one for all models, and nobody but us listens.
+void start_library() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    llama_log_set(listen, nullptr);
+    mtmd_helper_log_set(listen, nullptr);
+    llama_backend_init();
+  });
+  listen_to_library();
+}
+
+std::string file_start(const std::string& path) {
+  std::string start(4, '\0');
+  if (std::FILE* const file = std::fopen(path.c_str(), "rb"); file != nullptr) {
+    start.resize(std::fread(start.data(), 1, start.size(), file));
+    std::fclose(file);
+    return start;
+  }
+  return "";
+}
+
+Result<void> check_gguf(const std::string& path, std::string_view what) {
+  const std::string start = file_start(path);
+  if (start.empty()) {
+    return fail(ErrorCode::kNotFound,
+                "cannot read the " + std::string(what) + " '" + path + "': name a GGUF file");
+  }
+  if (start == "GGUF") return {};
+  return fail(ErrorCode::kCorruption,
+              "'" + path + "' is no GGUF file, which the " + std::string(what) + " must be");
+}
+
+/// The library does not look whether all of a media encoder is there, and computes with what is
+/// not.
+Result<void> check_whole(const std::string& path) {
+  const Owned<gguf_context, gguf_free> file(
+      gguf_init_from_file(path.c_str(), {.no_alloc = true, .ctx = nullptr}));
+  if (file == nullptr)
+    return refused_by_library(ErrorCode::kCorruption, "cannot read '" + path + "'");
+  const std::uint64_t begin = gguf_get_data_offset(file.get());
+  std::uint64_t end = begin;
+  for (std::int64_t i = 0; i < gguf_get_n_tensors(file.get()); ++i) {
+    end = std::max(
+        end, begin + gguf_get_tensor_offset(file.get(), i) + gguf_get_tensor_size(file.get(), i));
+  }
+  std::error_code none;
+  const std::uint64_t size = std::filesystem::file_size(path, none);
+  if (!none && size >= end) return {};
+  return fail(ErrorCode::kCorruption, "'" + path + "' has " + std::to_string(size) + " of " +
+                                          std::to_string(end) + " bytes: it was cut");
+}
+
+Result<ggml_type> kv_type(const std::string& name) {
+  for (const ggml_type type :
+       {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0,
+        GGML_TYPE_Q4_1, GGML_TYPE_IQ4_NL, GGML_TYPE_Q5_0, GGML_TYPE_Q5_1}) {
+    if (name == ggml_type_name(type)) return type;
+  }
+  return fail(ErrorCode::kInvalidArgument,
+              "'" + name +
+                  "' is no type for cached keys or values; f32, f16, bf16, q8_0, q4_0, "
+                  "q4_1, iq4_nl, q5_0 and q5_1 are");
+}
+
+/// One callback of the library's for ours; 0 to 1.
+template <const char* kWhat>
+bool tell(float share, void* options) {
+  const auto& progress = static_cast<const LlamaOptions*>(options)->progress;
+  if (progress) progress(kWhat, share);
+  return true;
+}
+constexpr char kModel[] = "model";
+constexpr char kMmproj[] = "mmproj";
+
+/// Devices that sum in orders of their own.
+bool has_other_devices(bool uses_gpu) {
+  for (std::size_t i = 0; i < ggml_backend_dev_count(); ++i) {
+    const auto type = ggml_backend_dev_type(ggml_backend_dev_get(i));
+    if (type == GGML_BACKEND_DEVICE_TYPE_CPU) continue;
+    if (uses_gpu || type == GGML_BACKEND_DEVICE_TYPE_ACCEL) return true;
+  }
+  return false;
+}
+
+bool build_is_exact() {
+  const std::string_view says = llama_print_system_info();
+  return !says.contains("LLAMAFILE = 1");
+}
+
+std::uint32_t threads_of(const LlamaOptions& options) {
+  return options.threads != 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
+}
+
+llama_model_params model_params(const LlamaOptions& options) {
+  llama_model_params params = llama_model_default_params();
+  params.n_gpu_layers = options.gpu_layers;
+  params.use_extra_bufts = !options.exact;  // packed weights: other sums for other batches
+  params.progress_callback = tell<kModel>;
+  params.progress_callback_user_data = const_cast<LlamaOptions*>(&options);
+  return params;
+}
+
+Result<llama_context_params> context_params(const LlamaOptions& options, std::uint32_t batch) {
+  llama_context_params params = llama_context_default_params();
+  AFI_TRY(params.type_k, kv_type(options.keys));
+  AFI_TRY(params.type_v, kv_type(options.values));
+  params.n_seq_max = options.lanes;
+  params.n_ctx = options.context.value() * options.lanes;
+  params.n_batch = params.n_ubatch = batch;
+  params.n_threads = params.n_threads_batch = static_cast<std::int32_t>(threads_of(options));
+  params.kv_unified = false;  // each lane its own cells, from 0 on: where a row lies is how it sums
+  params.offload_kqv = options.gpu_layers != 0;
+  params.no_perf = true;
+  if (options.exact && !ggml_is_quantized(params.type_v)) {
+    params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_DISABLED;
+    params.swa_full = true;
+  } else {
+    params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_AUTO;
+    params.swa_full = false;
+  }
+  return params;
+}
+
+std::string meta(const llama_model* model, const char* key) {
+  std::array<char, 256> text{};
+  const auto size = llama_model_meta_val_str(model, key, text.data(), text.size());
+  return size < 0 ? "" : std::string(text.data());
+}
+
+}  // namespace
+
+void listen_to_library() { complaint.clear(); }
+
+std::unexpected<Error> refused_by_library(ErrorCode code, const std::string& what) {
+  std::string words = std::exchange(complaint, {});
+  std::ranges::replace(words, '\n', ' ');
+  while (!words.empty() && words.back() == ' ') words.pop_back();
+  return fail(code, words.empty() ? what : what + ": llama.cpp says: " + words);
+}
+
+LoadedModel::LoadedModel(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+LoadedModel::~LoadedModel() = default;
+
+Result<std::unique_ptr<const LoadedModel>> LoadedModel::load(const LlamaOptions& options) {
+  start_library();
+  auto parts = std::make_unique<Parts>();
+  AFI_TRY_VOID(parts->load_weights(options));
+  AFI_TRY_VOID(parts->load_media(options));
+  AFI_TRY_VOID(parts->make_context(options));
+  AFI_TRY_VOID(parts->check_media());
+  return std::unique_ptr<const LoadedModel>(new LoadedModel(std::move(parts)));
+}
+
+Result<void> LoadedModel::Parts::load_weights(const LlamaOptions& options) {
+  AFI_TRY_VOID(check_gguf(options.model, "model"));
+  model.reset(llama_model_load_from_file(options.model.c_str(), model_params(options)));
+  if (model == nullptr) {
+    return refused_by_library(ErrorCode::kCorruption,
+                              "cannot load the model '" + options.model + "'");
+  }
+  if (llama_model_has_encoder(model.get()) || !llama_model_has_decoder(model.get()) ||
+      llama_model_is_diffusion(model.get())) {
+    return fail(ErrorCode::kUnsupported, "'" + options.model +
+                                             "' does not write one token after another: only such "
+                                             "models are served");
+  }
+  for (const LlamaAdapter& adapter : options.adapters) {
+    AFI_TRY_VOID(check_gguf(adapter.path, "adapter"));
+    adapters.emplace_back(llama_adapter_lora_init(model.get(), adapter.path.c_str()));
+    if (adapters.back() == nullptr) {
+      return refused_by_library(ErrorCode::kCorruption,
+                                "cannot load the adapter '" + adapter.path + "'");
+    }
+  }
+  vocabulary = llama_model_get_vocab(model.get());
+  const char* const own = llama_model_chat_template(model.get(), nullptr);
+  chat_template = !options.chat_template.empty() ? options.chat_template
+                  : own != nullptr               ? own
+                                                 : "";
+  return {};
+}
+
+Result<void> LoadedModel::Parts::load_media(const LlamaOptions& options) {
+  AFI_TRY(const auto chance, random_secret());
+  marker = "<media-" + to_hex(chance) + ">";
+  if (options.mmproj.empty()) return {};
+  AFI_TRY_VOID(check_gguf(options.mmproj, "media encoder"));
+  AFI_TRY_VOID(check_whole(options.mmproj));
+  mtmd_context_params params = mtmd_context_params_default();
+  params.use_gpu = options.gpu_layers != 0;
+  params.print_timings = false;
+  params.n_threads = static_cast<int>(threads_of(options));
+  params.media_marker = marker.c_str();
+  params.warmup = false;
+  params.image_min_tokens = options.image_min_tokens;
+  params.image_max_tokens = options.image_max_tokens;
+  params.progress_callback = tell<kMmproj>;
+  params.progress_callback_user_data = const_cast<LlamaOptions*>(&options);
+  media.reset(mtmd_init_from_file(options.mmproj.c_str(), model.get(), params));
+  if (media != nullptr) return {};
+  return refused_by_library(ErrorCode::kInvalidArgument, "cannot load the media encoder '" +
+                                                             options.mmproj + "' for the model '" +
+                                                             options.model + "'");
+}
+
+Result<void> LoadedModel::Parts::make_context(const LlamaOptions& options) {
+  // A picture that is seen all at once must be computed all at once.
+  constexpr std::uint32_t kWholePicture = 2'048;
+  const bool whole = media != nullptr && mtmd_decode_use_non_causal(media.get(), nullptr);
+  batch = std::max(options.batch.value(), whole ? kWholePicture : 1U);
+  AFI_TRY(const llama_context_params params, context_params(options, batch));
+  context.reset(llama_init_from_model(model.get(), params));
+  if (context == nullptr) {
+    return refused_by_library(ErrorCode::kUnavailable,
+                              "cannot make room for " + std::to_string(options.lanes) +
+                                  " requests of " + std::to_string(options.context.value()) +
+                                  " tokens; a smaller context or fewer lanes take less");
+  }
+  std::vector<llama_adapter_lora*> chosen;
+  std::vector<float> scales;
+  for (std::size_t i = 0; i < adapters.size(); ++i) {
+    chosen.push_back(adapters[i].get());
+    scales.push_back(options.adapters[i].scale);
+  }
+  if (!chosen.empty() &&
+      llama_set_adapters_lora(context.get(), chosen.data(), chosen.size(), scales.data()) != 0) {
+    return refused_by_library(ErrorCode::kInvalidArgument, "the adapters do not go with the model");
+  }
+  const bool fused = params.flash_attn_type != LLAMA_FLASH_ATTN_TYPE_DISABLED;
+  const auto rope = llama_model_rope_type(model.get());
+  facts = {.library = std::string("llama.cpp ") + llama_version() + " " + llama_print_system_info(),
+           .architecture = meta(model.get(), "general.architecture"),
+           .row_width = static_cast<std::uint32_t>(llama_model_n_embd_inp(model.get())),
+           .window = TokenCount(static_cast<std::uint32_t>(llama_model_n_swa(model.get()))),
+           .recurrent = llama_model_is_recurrent(model.get()),
+           .hybrid = llama_model_is_hybrid(model.get()),
+           .places_in_pictures = rope == LLAMA_ROPE_TYPE_MROPE || rope == LLAMA_ROPE_TYPE_IMROPE,
+           .exact = options.exact && !fused && build_is_exact() &&
+                    !has_other_devices(options.gpu_layers != 0 && llama_supports_gpu_offload()),
+           .fused_attention = fused};
+  return {};
+}
+
+const ModelFacts& LoadedModel::facts() const { return parts_->facts; }
+const std::string& LoadedModel::marker() const { return parts_->marker; }
+const std::string& LoadedModel::chat_template() const { return parts_->chat_template; }
+
+bool LoadedModel::takes(Modality modality) const {
+  const mtmd_context* const media = parts_->media.get();
+  if (media == nullptr) return false;
+  if (modality == Modality::kImage) return mtmd_support_vision(media);
+  return modality == Modality::kAudio && mtmd_support_audio(media);
+}
+
+Result<std::string> LoadedModel::apply_template(std::span<const ChatTurn> turns) const {
+  std::vector<llama_chat_message> messages;
+  for (const ChatTurn& turn : turns) {
+    if (turn.text.contains('\0')) {
+      return fail(ErrorCode::kInvalidArgument, "a message holds a zero byte, which no text may");
+    }
+    messages.push_back({turn.role.c_str(), turn.text.c_str()});
+  }
+  const auto apply = [&](char* text, std::int32_t size) {
+    return llama_chat_apply_template(parts_->chat_template.c_str(), messages.data(),
+                                     messages.size(), true, text, size);
+  };
+  const std::int32_t size = apply(nullptr, 0);
+  if (size < 0) {
+    return fail(ErrorCode::kUnsupported,
+                "the model's chat template is none that llama.cpp applies by itself; name one that "
+                "is like it: chatml, gemma, llama3, mistral-v7, …");
+  }
+  std::string text(static_cast<std::size_t>(size) + 1, '\0');
+  apply(text.data(), static_cast<std::int32_t>(text.size()));
+  text.pop_back();
+  return text;
+}
+
+std::string LoadedModel::bytes_of(TokenId token) const {
+  std::string text(32, '\0');
+  const auto write = [&] {
+    return llama_token_to_piece(parts_->vocabulary, static_cast<llama_token>(token), text.data(),
+                                static_cast<std::int32_t>(text.size()), 0, false);
+  };
+  std::int32_t size = write();
+  if (size < 0) {
+    text.resize(static_cast<std::size_t>(-size));
+    size = write();
+  }
+  text.resize(static_cast<std::size_t>(std::max(size, 0)));
+  return text;
+}
+
+bool LoadedModel::ends(TokenId token) const {
+  return llama_vocab_is_eog(parts_->vocabulary, static_cast<llama_token>(token));
+}
+
+bool LoadedModel::knows(TokenId token) const {
+  const auto id = static_cast<llama_token>(token);
+  return id >= 0 && id < llama_vocab_n_tokens(parts_->vocabulary);
+}
+
+Result<void> LoadedModel::append(
+    SequenceId sequence, std::span<const TokenId> tokens, Position at,
+    const std::function<void(std::span<const float>)>& on_logits) const {
+  std::vector<llama_pos> positions(tokens.size());
+  std::vector<std::int8_t> wanted(tokens.size());
+  std::vector<std::int32_t> owners(tokens.size(), 1);
+  std::vector<llama_seq_id*> owner(tokens.size(), &sequence);
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    positions[i] = at + static_cast<Position>(i);
+  }
+  if (on_logits && !tokens.empty()) wanted.back() = 1;
+  auto* const ids = const_cast<llama_token*>(reinterpret_cast<const llama_token*>(tokens.data()));
+  for (std::size_t done = 0; done < tokens.size();) {
+    const std::size_t count = std::min<std::size_t>(tokens.size() - done, parts_->batch);
+    const llama_batch batch{.n_tokens = static_cast<std::int32_t>(count),
+                            .token = ids + done,
+                            .embd = nullptr,
+                            .pos = positions.data() + done,
+                            .n_seq_id = owners.data() + done,
+                            .seq_id = owner.data() + done,
+                            .logits = wanted.data() + done};
+    done += count;
+    const bool tells = done == tokens.size() && on_logits;
+    AFI_TRY_VOID(parts_->computing.run([&]() -> Result<void> {
+      listen_to_library();
+      if (llama_decode(parts_->context.get(), batch) != 0) {
+        return refused_by_library(
+            ErrorCode::kUnavailable,
+            "the model did not take " + std::to_string(count) + " tokens at " + std::to_string(at));
+      }
+      if (!tells) return {};
+      const float* const logits = llama_get_logits_ith(parts_->context.get(), -1);
+      const auto size = llama_vocab_n_tokens(parts_->vocabulary);
+      on_logits({logits, static_cast<std::size_t>(size)});
+      return {};
+    }));
+  }
+  return {};
+}
+
+Result<std::vector<std::byte>> LoadedModel::save(SequenceId sequence, bool partial) const {
+  const llama_state_seq_flags flags =
+      partial ? LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY : LLAMA_STATE_SEQ_FLAGS_NONE;
+  return parts_->computing.run([&]() -> Result<std::vector<std::byte>> {
+    listen_to_library();
+    llama_context* const context = parts_->context.get();
+    std::vector<std::byte> saved(llama_state_seq_get_size_ext(context, sequence, flags));
+    const std::size_t written = llama_state_seq_get_data_ext(
+        context, reinterpret_cast<std::uint8_t*>(saved.data()), saved.size(), sequence, flags);
+    if (!saved.empty() && written == saved.size()) return saved;
+    return refused_by_library(ErrorCode::kUnavailable, "a sequence's state cannot be read");
+  });
+}
+
+Result<void> LoadedModel::restore(SequenceId sequence, std::span<const std::byte> saved) const {
+  return parts_->computing.run([&]() -> Result<void> {
+    listen_to_library();
+    llama_context* const context = parts_->context.get();
+    llama_memory_seq_rm(llama_get_memory(context), sequence, -1, -1);
+    const std::size_t read =
+        llama_state_seq_set_data_ext(context, reinterpret_cast<const std::uint8_t*>(saved.data()),
+                                     saved.size(), sequence, LLAMA_STATE_SEQ_FLAGS_NONE);
+    if (read == saved.size()) return {};
+    // A part may be there already.
+    llama_memory_seq_rm(llama_get_memory(context), sequence, -1, -1);
+    return refused_by_library(ErrorCode::kCorruption, "the model did not take the state of " +
+                                                          std::to_string(saved.size()) + " bytes");
+  });
+}
+
+bool LoadedModel::cut(SequenceId sequence, Position position) const {
+  return parts_->computing.run([&] {
+    return llama_memory_seq_rm(llama_get_memory(parts_->context.get()), sequence, position, -1);
+  });
+}
+
+void LoadedModel::clear(SequenceId sequence) const {
+  parts_->computing.run(
+      [&] { llama_memory_seq_rm(llama_get_memory(parts_->context.get()), sequence, -1, -1); });
+}
+
+}  // namespace afterimage

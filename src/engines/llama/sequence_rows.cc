@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "engines/llama/sequence_rows.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <ranges>
+#include <string>
+
+#include "afterimage/check.h"
+
+namespace afterimage {
+namespace {
+
+using Position = std::int32_t;
+
+void put_position(Position position, std::byte* to) { std::memcpy(to, &position, sizeof position); }
+
+Tensor room_for(std::uint64_t rows, std::size_t row) {
+  return {.dtype = DType::kU8, .shape = {rows, row}, .bytes = std::vector<std::byte>(rows * row)};
+}
+
+std::unexpected<Error> not_a_cell_a_token(std::uint64_t cells, std::uint64_t tokens) {
+  return fail(ErrorCode::kUnsupported, "the model keeps " + std::to_string(cells) + " cells of " +
+                                           std::to_string(tokens) + " tokens");
+}
+
+/// The cells that hold tokens [first, first + count), in this order.
+Result<std::vector<std::uint32_t>> cells_of(const StateSection& section,
+                                            const SectionContent& content, std::uint32_t first,
+                                            std::uint32_t count) {
+  std::vector<std::uint32_t> cells(content.cells);
+  std::iota(cells.begin(), cells.end(), 0U);
+  const auto position = [&](std::uint32_t cell) { return content.position(section, cell); };
+  // A ring is written from where it lies, not from where it begins.
+  if (!std::ranges::is_sorted(cells, {}, position)) std::ranges::sort(cells, {}, position);
+  if (cells.size() < count) return not_a_cell_a_token(cells.size(), count);
+  cells.erase(cells.begin(), cells.end() - count);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (position(cells[i]) != static_cast<Position>(first + i)) {
+      return not_a_cell_a_token(content.cells, count);
+    }
+  }
+  return cells;
+}
+
+Position position_at(const std::byte* from) {
+  Position position = 0;
+  std::memcpy(&position, from, sizeof position);
+  return position;
+}
+
+/// Far enough for any context, and so far from the end of the numbers that one can go on from it.
+constexpr Position kMostPosition = 1 << 30;
+
+/// The position behind a row or a state, of which `own` is the library's position.
+Result<Position> position_behind(const std::byte* row, const std::byte* own) {
+  const Position behind = position_at(row);
+  const Position position = position_at(own);
+  if (0 <= position && position < behind && behind <= kMostPosition) return behind;
+  return fail(ErrorCode::kCorruption, "a row of KV at position " + std::to_string(position) +
+                                          ", before " + std::to_string(behind));
+}
+
+}  // namespace
+
+Result<SequenceRows> SequenceRows::learn(std::span<const std::byte> written, TokenCount tokens,
+                                         std::span<const KvKind> kinds, TokenCount window,
+                                         bool in_place) {
+  SequenceRows rows;
+  rows.in_place_ = in_place;
+  AFI_TRY(rows.format_, StateFormat::learn(written, tokens, kinds));
+  for (const StateSection& section : rows.format_.sections) {
+    LayerGroup& group = rows.layout_.groups.emplace_back(LayerGroup{.kind = section.kind});
+    if (section.kind == KvKind::kRecurrent) {
+      group.state_bytes = Bytes(sizeof(Position) + section.state_bytes);
+      const auto state = written.last(section.state_bytes);  // it is written last
+      rows.some_state_.assign(state.begin(), state.end());
+      continue;
+    }
+    group.layers = static_cast<std::uint32_t>(section.key_rows.size());
+    group.row_bytes = Bytes(sizeof(Position) + section.row_bytes());
+    if (section.kind == KvKind::kSliding) group.window = window;
+  }
+  AFI_TRY_VOID(check_layout(rows.layout_));
+  return rows;
+}
+
+bool SequenceRows::keeps_all_in_rows() const {
+  return std::ranges::all_of(layout_.groups,
+                             [](const LayerGroup& group) { return group.kind == KvKind::kFull; });
+}
+
+Result<std::vector<Tensor>> SequenceRows::rows(std::span<const std::byte> written, TokenCount from,
+                                               TokenCount to,
+                                               std::span<const std::int32_t> after) const {
+  AFI_TRY(const auto contents, read_state(format_, written, false));
+  std::vector<Tensor> all(layout_.groups.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const StateSection& section = format_.sections[i];
+    if (section.kind != KvKind::kFull) continue;
+    if (contents[i].cells != after.size())
+      return not_a_cell_a_token(contents[i].cells, after.size());
+    const std::size_t row = layout_.groups[i].row_bytes.value();
+    all[i] = room_for((to - from).value(), row);
+    if (all[i].bytes.empty()) continue;
+    contents[i].copy_rows(section, from.value(), to.value(),
+                          std::span(all[i].bytes).subspan(sizeof(Position)), row);
+    for (std::uint32_t token = from.value(); token < to.value(); ++token) {
+      put_position(after[token], all[i].bytes.data() + (token - from.value()) * row);
+    }
+  }
+  return all;
+}
+
+Result<KvSnapshot> SequenceRows::snapshot(std::span<const std::byte> partial, TokenCount at,
+                                          std::span<const std::int32_t> after) const {
+  AFI_TRY(const auto contents, read_state(format_, partial, true));
+  KvSnapshot snapshot{.at = at, .groups = std::vector<Tensor>(layout_.groups.size())};
+  for (std::size_t i = 0; i < contents.size(); ++i) {
+    const StateSection& section = format_.sections[i];
+    const LayerGroup& group = layout_.groups[i];
+    Tensor& tensor = snapshot.groups[i];
+    if (section.kind == KvKind::kRecurrent) {
+      tensor = room_for(1, group.state_bytes.value());
+      put_position(after[at.value() - 1], tensor.bytes.data());
+      std::ranges::copy(contents[i].bytes, tensor.bytes.begin() + sizeof(Position));
+    }
+    if (section.kind != KvKind::kSliding) continue;
+    const auto count = static_cast<std::uint32_t>(rows_at(group, at));
+    const std::uint32_t first = at.value() - count;
+    AFI_TRY(const auto cells, cells_of(section, contents[i], first, count));
+    const std::size_t row = group.row_bytes.value();
+    tensor = room_for(count, row);
+    for (std::uint32_t k = 0; k < count; ++k) {
+      const std::span<std::byte> to = std::span(tensor.bytes).subspan(k * row, row);
+      put_position(after[first + k], to.data());
+      contents[i].copy_rows(section, cells[k], cells[k] + 1, to.subspan(sizeof(Position)), row);
+    }
+  }
+  return snapshot;
+}
+
+Result<std::vector<std::int32_t>> SequenceRows::positions(const KvState& state) const {
+  std::vector<Position> known;  // from the last token backwards, as far as any group goes
+  for (std::size_t group = 0; group < state.groups.size(); ++group) {
+    // A state begins with how many cells it is of; a row with where it stands.
+    const bool recurrent = layout_.groups[group].kind == KvKind::kRecurrent;
+    const std::size_t place = sizeof(Position) + (recurrent ? sizeof(std::uint32_t) : 0);
+    std::vector<Position> own;
+    for (const TensorView& slice : std::views::reverse(state.groups[group])) {
+      const std::uint64_t row = slice.shape()[1];
+      for (std::uint64_t i = slice.shape()[0]; i > 0; --i) {
+        const std::byte* const at = slice.bytes().data() + (i - 1) * row;
+        AFI_TRY(const Position behind, position_behind(at, at + place));
+        own.push_back(behind);
+      }
+    }
+    if (own.size() > known.size()) known = std::move(own);
+  }
+  std::ranges::reverse(known);
+  AFI_CHECK(!known.empty() && known.size() <= state.covered.value());
+  std::vector<Position> after(state.covered.value() - known.size(), known.back());
+  after.insert(after.end(), known.begin(), known.end());
+  return after;
+}
+
+std::vector<std::byte> SequenceRows::written(const KvState& state) const {
+  std::vector<SectionRows> sections;
+  for (std::size_t i = 0; i < layout_.groups.size(); ++i) {
+    const LayerGroup& group = layout_.groups[i];
+    SectionRows& section = sections.emplace_back();
+    section.skip = sizeof(Position);
+    section.stride = row_size(group).value();
+    section.cells = static_cast<std::uint32_t>(rows_at(group, state.covered));
+    if (group.kind == KvKind::kSliding && in_place_) {
+      section.empty = state.covered.value() - section.cells;
+    }
+    for (const TensorView& slice : state.groups[i]) {
+      if (!slice.bytes().empty()) section.pieces.push_back(slice.bytes());
+    }
+  }
+  return write_state(format_, sections);
+}
+
+std::vector<std::byte> SequenceRows::zeros(TokenCount cells) const {
+  std::vector<SectionRows> sections;
+  for (const StateSection& section : format_.sections) {
+    SectionRows& rows = sections.emplace_back();
+    if (section.kind == KvKind::kRecurrent) {
+      rows.pieces.push_back(some_state_);  // a new sequence does not begin with the last one's
+    } else {
+      rows.empty = cells.value();
+      rows.stride = section.row_bytes();
+    }
+  }
+  return write_state(format_, sections);
+}
+
+}  // namespace afterimage

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "engines/llama/sequence_rows.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <string>
+
+#include "testing/written_sequence.h"
+
+namespace afterimage {
+namespace {
+
+using testing::append_number;
+using testing::kinds_of;
+using testing::positions_from;
+using testing::written_models;
+using testing::WrittenBytes;
+using testing::WrittenMemory;
+using testing::WrittenSequence;
+
+constexpr std::int32_t kWindow = 5;
+const std::size_t kModels = written_models(3, kWindow).size();
+constexpr std::size_t kFullAlone = 1;
+constexpr std::size_t kSlidingAlone = 7;
+constexpr std::size_t kFullAndSliding = 8;
+constexpr std::size_t kRecurrentAlone = 9;
+constexpr std::size_t kEverything = 11;
+
+std::vector<WrittenMemory> memories_of(std::size_t model, std::int32_t tokens) {
+  return written_models(tokens, kWindow)[model].second;
+}
+
+SequenceRows learned(std::size_t model, bool in_place = false) {
+  const auto memories = memories_of(model, 3);
+  return SequenceRows::learn(WrittenSequence(memories).bytes(), TokenCount(3), kinds_of(memories),
+                             TokenCount(kWindow), in_place)
+      .value();
+}
+
+/// The position behind each of `tokens` tokens, where they are counted from 0.
+std::vector<std::int32_t> after(std::int32_t tokens) { return positions_from(1, tokens); }
+
+/// One of our rows: the position behind, and the library's.
+WrittenBytes row_of(const WrittenMemory& memory, std::int32_t position, std::int32_t behind) {
+  WrittenBytes row;
+  append_number(behind, row);
+  const WrittenBytes own = memory.row(position);
+  row.insert(row.end(), own.begin(), own.end());
+  return row;
+}
+
+WrittenBytes rows_of(const WrittenMemory& memory, std::int32_t from, std::int32_t to) {
+  WrittenBytes rows;
+  for (std::int32_t position = from; position < to; ++position) {
+    const WrittenBytes row = row_of(memory, position, position + 1);
+    rows.insert(rows.end(), row.begin(), row.end());
+  }
+  return rows;
+}
+
+/// What goes out of a run of `tokens` tokens, and a state of it.
+struct Captured {
+  Captured(const SequenceRows& kv, const std::vector<WrittenMemory>& memories, std::int32_t tokens)
+      : Captured(kv, WrittenSequence(memories).bytes(), WrittenSequence(memories, true).bytes(),
+                 tokens) {}
+  Captured(const SequenceRows& kv, const WrittenBytes& whole, const WrittenBytes& part,
+           std::int32_t tokens) {
+    const TokenCount at(static_cast<std::uint32_t>(tokens));
+    rows = kv.rows(whole, TokenCount(0), at, after(tokens)).value();
+    snapshot = kv.snapshot(part, at, after(tokens)).value();
+    state.covered = at;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const Tensor& own = snapshot.groups[i].bytes.empty() ? rows[i] : snapshot.groups[i];
+      state.groups.push_back({own.view().value()});
+    }
+  }
+  std::vector<Tensor> rows;
+  KvSnapshot snapshot;
+  KvState state;
+};
+
+TEST(SequenceRows, TheLayoutSaysHowLargeRowsAndStatesAre) {
+  for (std::size_t model = 0; model < kModels; ++model) {
+    const auto memories = memories_of(model, 3);
+    const SequenceRows kv = learned(model);
+    ASSERT_EQ(kv.layout().groups.size(), memories.size());
+    bool all_full = true;
+    for (std::size_t i = 0; i < memories.size(); ++i) {
+      const LayerGroup& group = kv.layout().groups[i];
+      EXPECT_EQ(group.kind, memories[i].kind);
+      all_full = all_full && group.kind == KvKind::kFull;
+      if (group.kind == KvKind::kRecurrent) {
+        EXPECT_EQ(group.state_bytes.value(), 4 + 12 + memories[i].state_bytes);
+        continue;
+      }
+      EXPECT_EQ(group.layers, memories[i].key_rows.size());
+      EXPECT_EQ(group.row_bytes.value(), 4 + memories[i].row(0).size());
+      EXPECT_EQ(group.window.value(), group.kind == KvKind::kSliding ? kWindow : 0);
+    }
+    EXPECT_EQ(kv.keeps_all_in_rows(), all_full);
+  }
+}
+
+TEST(SequenceRows, AWindowOfNothingIsNoLayout) {
+  const auto memories = memories_of(kSlidingAlone, 3);
+  EXPECT_FALSE(SequenceRows::learn(WrittenSequence(memories).bytes(), TokenCount(3),
+                                   kinds_of(memories), TokenCount(0), false)
+                   .has_value());
+}
+
+TEST(SequenceRows, WhatGoesOutComesInAsItWas) {
+  for (const std::int32_t tokens : {1, kWindow - 1, kWindow, kWindow + 1, 40}) {
+    for (std::size_t model = 0; model < kModels; ++model) {
+      const auto memories = memories_of(model, tokens);
+      const SequenceRows kv = learned(model);
+      const Captured captured(kv, memories, tokens);
+      EXPECT_EQ(kv.written(captured.state), WrittenSequence(memories).bytes())
+          << written_models(3, 5)[model].first << ", " << tokens << " tokens";
+    }
+  }
+}
+
+TEST(SequenceRows, RowsOfAFullGroupAreThoseAskedForAndTheOthersAreEmpty) {
+  constexpr std::int32_t kTokens = 20;
+  const auto memories = memories_of(kEverything, kTokens);
+  const WrittenBytes written = WrittenSequence(memories).bytes();
+  const SequenceRows kv = learned(kEverything);
+  for (const auto& [from, to] : {std::pair{0, kTokens}, {3, 4}, {7, kTokens}, {9, 9}, {20, 20}}) {
+    const auto rows = kv.rows(written, TokenCount(static_cast<std::uint32_t>(from)),
+                              TokenCount(static_cast<std::uint32_t>(to)), after(kTokens));
+    ASSERT_TRUE(rows.has_value()) << to_string(rows.error());
+    EXPECT_EQ((*rows)[0].bytes, rows_of(memories[0], from, to));
+    EXPECT_EQ((*rows)[0].shape, (Shape{static_cast<std::uint64_t>(to - from),
+                                       kv.layout().groups[0].row_bytes.value()}));
+    EXPECT_EQ((*rows)[0].dtype, DType::kU8);
+    EXPECT_TRUE((*rows)[1].bytes.empty());
+    EXPECT_TRUE((*rows)[2].bytes.empty());
+  }
+}
+
+TEST(SequenceRows, TheNumberOfCellsIsTheNumberOfTokens) {
+  const SequenceRows kv = learned(kFullAlone);
+  const WrittenBytes written = WrittenSequence(memories_of(kFullAlone, 20)).bytes();
+  for (const std::int32_t tokens : {19, 21}) {
+    const auto rows = kv.rows(written, TokenCount(0), TokenCount(19), after(tokens));
+    ASSERT_FALSE(rows.has_value());
+    EXPECT_EQ(rows.error().code, ErrorCode::kUnsupported);
+    EXPECT_NE(rows.error().message.find("20 cells of " + std::to_string(tokens)),
+              std::string::npos);
+  }
+}
+
+TEST(SequenceRows, AWindowIsTheLastRowsWhereverTheyLieAndHoweverManyThereAre) {
+  const SequenceRows kv = learned(kSlidingAlone);
+  for (const std::int32_t tokens : {1, 4, 5, 6, 20}) {
+    WrittenMemory memory = memories_of(kSlidingAlone, tokens).front();
+    const std::int32_t count = std::min(tokens, kWindow);
+    for (const std::int32_t more : {0, 3}) {      // the library may keep more than is seen
+      for (const std::int32_t turned : {0, 2}) {  // and in a ring
+        const std::int32_t first = std::max(tokens - count - more, 0);
+        memory.positions = positions_from(first, tokens - first);
+        std::ranges::rotate(memory.positions,
+                            memory.positions.begin() + std::min(turned, tokens - first - 1));
+        const auto snapshot =
+            kv.snapshot(WrittenSequence({memory}, true).bytes(),
+                        TokenCount(static_cast<std::uint32_t>(tokens)), after(tokens));
+        ASSERT_TRUE(snapshot.has_value()) << to_string(snapshot.error());
+        EXPECT_EQ(snapshot->at.value(), static_cast<std::uint32_t>(tokens));
+        EXPECT_EQ(snapshot->groups[0].bytes, rows_of(memory, tokens - count, tokens)) << tokens;
+      }
+    }
+  }
+}
+
+TEST(SequenceRows, AWindowThatMissesACellIsNone) {
+  const SequenceRows kv = learned(kSlidingAlone);
+  constexpr std::int32_t kTokens = 20;
+  const struct {
+    const char* name;
+    std::vector<std::int32_t> positions;
+  } kCases[] = {{"too few", {16, 17, 18, 19}},       {"nothing", {}},
+                {"a gap", {13, 14, 16, 17, 18, 19}}, {"one twice", {16, 17, 17, 18, 19}},
+                {"one ahead", {16, 17, 18, 19, 20}}, {"one behind", {14, 15, 16, 17, 18}},
+                {"below zero", {-5, 16, 17, 18, 19}}};
+  for (const auto& c : kCases) {
+    WrittenMemory memory = memories_of(kSlidingAlone, kTokens).front();
+    memory.positions = c.positions;
+    const auto snapshot =
+        kv.snapshot(WrittenSequence({memory}, true).bytes(), TokenCount(kTokens), after(kTokens));
+    ASSERT_FALSE(snapshot.has_value()) << c.name;
+    EXPECT_EQ(snapshot.error().code, ErrorCode::kUnsupported) << c.name;
+  }
+}
+
+TEST(SequenceRows, InPlaceAWindowComesInBehindAsManyZerosAsItStoodBehind) {
+  for (const std::int32_t tokens : {3, kWindow, kWindow + 1, 30}) {
+    const auto memories = memories_of(kFullAndSliding, tokens);
+    const SequenceRows kv = learned(kFullAndSliding, /*in_place=*/true);
+    const Captured captured(kv, memories, tokens);
+    // The same with its window cells counted from 0 on, those before the window of zeros.
+    const StateFormat format =
+        StateFormat::learn(WrittenSequence(memories_of(kFullAndSliding, 3)).bytes(), TokenCount(3),
+                           kinds_of(memories))
+            .value();
+    const WrittenBytes written = kv.written(captured.state);
+    const auto read = read_state(format, written, false);
+    ASSERT_TRUE(read.has_value()) << to_string(read.error());
+    for (std::size_t i = 0; i < 2; ++i) {
+      const StateSection& section = format.sections[i];
+      ASSERT_EQ((*read)[i].cells, static_cast<std::uint32_t>(tokens));
+      WrittenBytes row(section.row_bytes());
+      for (std::int32_t token = 0; token < tokens; ++token) {
+        const auto cell = static_cast<std::uint32_t>(token);
+        (*read)[i].copy_rows(section, cell, cell + 1, row, row.size());
+        WrittenBytes expected = memories[i].row(token);
+        if (i == 1 && token < tokens - kWindow) {
+          std::fill(expected.begin() + 4, expected.end(), std::byte{0});
+        }
+        EXPECT_EQ(row, expected) << "group " << i << ", token " << token << " of " << tokens;
+      }
+    }
+  }
+}
+
+TEST(SequenceRows, AStateComesInAnySlices) {
+  constexpr std::int32_t kTokens = 12;
+  const auto memories = memories_of(kEverything, kTokens);
+  const SequenceRows kv = learned(kEverything);
+  const Captured captured(kv, memories, kTokens);
+  KvState cut = captured.state;
+  for (TensorViews& slices : cut.groups) {
+    const TensorView all = slices.front();
+    const std::uint64_t row = all.shape()[1];
+    slices.clear();
+    for (std::uint64_t first = 0; first < all.shape()[0]; ++first) {
+      for (const std::uint64_t count : {0U, 1U, 0U}) {  // slices of nothing, too
+        slices.push_back(TensorView::over(DType::kU8, {count, row},
+                                          all.bytes().subspan(first * row, count * row))
+                             .value());
+      }
+    }
+  }
+  EXPECT_EQ(kv.written(cut), WrittenSequence(memories).bytes());
+  EXPECT_EQ(kv.positions(cut).value(), after(kTokens));
+}
+
+TEST(SequenceRows, PositionsAreThoseBehindEachTokenAsFarAsRowsGo) {
+  constexpr std::int32_t kTokens = 9;
+  const struct {
+    std::size_t model;
+    std::size_t known;
+  } kCases[] = {{kFullAlone, kTokens},
+                {kSlidingAlone, kWindow},
+                {kRecurrentAlone, 1},
+                {kFullAndSliding, kTokens},
+                {kEverything, kTokens}};
+  for (const auto& c : kCases) {
+    const SequenceRows kv = learned(c.model);
+    const Captured captured(kv, memories_of(c.model, kTokens), kTokens);
+    std::vector<std::int32_t> expected = after(kTokens);
+    const auto first_known = expected.end() - static_cast<std::ptrdiff_t>(c.known);
+    std::fill(expected.begin(), first_known, kTokens);
+    EXPECT_EQ(kv.positions(captured.state).value(), expected) << c.model;
+  }
+}
+
+// M-RoPE: a picture of six tokens takes three positions, and all of its cells stand at the first.
+TEST(SequenceRows, WithPicturesPositionsAreNotCounts) {
+  constexpr std::size_t kPictures = 2;
+  constexpr std::size_t kPicturesAndState = 10;
+  for (const std::size_t model : {kPictures, kPicturesAndState}) {
+    auto memories = memories_of(model, 10);
+    memories[0].positions = {0, 1, 2, 2, 2, 2, 2, 2, 5, 6};
+    const std::vector<std::int32_t> behind = {1, 2, 5, 5, 5, 5, 5, 5, 6, 7};
+    if (memories.size() > 1) memories[1].positions = {6};
+    const SequenceRows kv = learned(model);
+    const WrittenBytes written = WrittenSequence(memories).bytes();
+    const auto rows = kv.rows(written, TokenCount(0), TokenCount(10), behind);
+    ASSERT_TRUE(rows.has_value()) << to_string(rows.error());
+    WrittenBytes expected;
+    for (std::size_t i = 0; i < behind.size(); ++i) {
+      const WrittenBytes row = row_of(memories[0], memories[0].positions[i], behind[i]);
+      expected.insert(expected.end(), row.begin(), row.end());
+    }
+    EXPECT_EQ((*rows)[0].bytes, expected);
+    const KvSnapshot snapshot =
+        kv.snapshot(WrittenSequence(memories, true).bytes(), TokenCount(10), behind).value();
+    KvState state{.covered = TokenCount(10), .groups = {{(*rows)[0].view().value()}}};
+    if (memories.size() > 1) state.groups.push_back({snapshot.groups[1].view().value()});
+    EXPECT_EQ(kv.positions(state).value(), behind);
+    EXPECT_EQ(kv.written(state), written);
+  }
+}
+
+// The library takes a cell at the last position there is, and never lets go of it.
+TEST(SequenceRows, ARowThatStandsNowhereIsCorrupt) {
+  constexpr std::int32_t kTokens = 12;
+  constexpr std::int32_t kMost = std::numeric_limits<std::int32_t>::max();
+  const auto memories = memories_of(kEverything, kTokens);
+  const SequenceRows kv = learned(kEverything);
+  const Captured captured(kv, memories, kTokens);
+  for (std::size_t group = 0; group < memories.size(); ++group) {
+    const TensorView good = captured.state.groups[group].front();
+    const bool recurrent = memories[group].kind == KvKind::kRecurrent;
+    for (std::uint64_t i = 0; i < good.shape()[0]; ++i) {
+      for (const auto& [behind, own] :
+           {std::pair{0, 0}, {1, 1}, {1, 2}, {-1, -2}, {kMost, 0}, {kMost, kMost - 1}, {5, -1}}) {
+        WrittenBytes changed(good.bytes().begin(), good.bytes().end());
+        std::byte* const row = changed.data() + i * good.shape()[1];
+        std::memcpy(row, &behind, sizeof behind);
+        std::memcpy(row + (recurrent ? 8 : 4), &own, sizeof own);
+        KvState state = captured.state;
+        state.groups[group] = {TensorView::over(DType::kU8, good.shape(), changed).value()};
+        const auto positions = kv.positions(state);
+        ASSERT_FALSE(positions.has_value()) << group << ": " << behind << " behind " << own;
+        EXPECT_EQ(positions.error().code, ErrorCode::kCorruption);
+      }
+    }
+  }
+}
+
+TEST(SequenceRows, AStateKnowsThePositionBehindItself) {
+  constexpr std::int32_t kTokens = 7;
+  const SequenceRows kv = learned(kRecurrentAlone);
+  const auto memories = memories_of(kRecurrentAlone, kTokens);
+  const WrittenBytes part = WrittenSequence(memories, true).bytes();
+  const std::vector<std::int32_t> behind = {1, 2, 3, 4, 9, 9, 10};
+  const KvSnapshot snapshot = kv.snapshot(part, TokenCount(kTokens), behind).value();
+  WrittenBytes expected;
+  append_number(std::int32_t{10}, expected);
+  expected.insert(expected.end(), part.begin() + 8, part.end());
+  EXPECT_EQ(snapshot.groups[0].bytes, expected);
+  EXPECT_EQ(snapshot.groups[0].shape, (Shape{1, expected.size()}));
+}
+
+TEST(SequenceRows, WhatTheModelDoesNotWriteIsCorrupt) {
+  const SequenceRows kv = learned(kFullAlone);
+  WrittenBytes written = WrittenSequence(memories_of(kFullAlone, 8)).bytes();
+  written.pop_back();
+  const auto rows = kv.rows(written, TokenCount(0), TokenCount(8), after(8));
+  ASSERT_FALSE(rows.has_value());
+  EXPECT_EQ(rows.error().code, ErrorCode::kCorruption);
+  const SequenceRows sliding = learned(kSlidingAlone);
+  const auto snapshot = sliding.snapshot(written, TokenCount(8), after(8));
+  ASSERT_FALSE(snapshot.has_value());
+  EXPECT_EQ(snapshot.error().code, ErrorCode::kCorruption);
+}
+
+}  // namespace
+}  // namespace afterimage

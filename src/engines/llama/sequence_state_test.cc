@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "engines/llama/sequence_state.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "testing/written_sequence.h"
+
+namespace afterimage {
+namespace {
+
+using testing::kinds_of;
+using testing::positions_from;
+using testing::written_models;
+using testing::WrittenBytes;
+using testing::WrittenMemory;
+using testing::WrittenSequence;
+
+using Memories = std::vector<WrittenMemory>;
+
+constexpr std::int32_t kShown = 3;    // tokens that a format is learned from
+constexpr std::int32_t kTokens = 21;  // more than are transposed at a time
+constexpr std::int32_t kWindow = 5;
+
+Memories shown(std::size_t model) { return written_models(kShown, kWindow)[model].second; }
+
+Result<StateFormat> learned(const Memories& memories, std::span<const std::byte> written) {
+  return StateFormat::learn(written, TokenCount(kShown), kinds_of(memories));
+}
+StateFormat format_of(std::size_t model) {
+  const Memories memories = shown(model);
+  return learned(memories, WrittenSequence(memories).bytes()).value();
+}
+
+/// All rows of what was read, in the order in which they lie.
+WrittenBytes rows_of(const StateSection& section, const SectionContent& content,
+                     std::size_t before = 0) {
+  const std::size_t stride = section.row_bytes() + before;
+  WrittenBytes rows(content.cells * stride, std::byte{0xEE});
+  content.copy_rows(section, 0, content.cells, std::span(rows).subspan(before), stride);
+  return rows;
+}
+
+TEST(SequenceState, WhatIsLearnedIsHowItWasWritten) {
+  for (std::size_t model = 0; model < written_models(kShown, kWindow).size(); ++model) {
+    const Memories memories = shown(model);
+    const StateFormat format = format_of(model);
+    EXPECT_EQ(format.magic, WrittenSequence::kMagic);
+    ASSERT_EQ(format.sections.size(), memories.size());
+    for (std::size_t i = 0; i < memories.size(); ++i) {
+      const StateSection& section = format.sections[i];
+      ASSERT_EQ(section.kind, memories[i].kind);
+      if (section.kind == KvKind::kRecurrent) {
+        EXPECT_EQ(section.state_bytes, memories[i].state_bytes + 12);
+        continue;
+      }
+      EXPECT_EQ(section.streams, memories[i].streams);
+      EXPECT_EQ(section.place_bytes, memories[i].pictures ? 16U : 4U);
+      EXPECT_EQ(section.transposed, memories[i].transposed);
+      EXPECT_EQ(section.key_rows, memories[i].key_rows);
+      EXPECT_EQ(section.value_rows, memories[i].value_rows);
+      EXPECT_EQ(section.row_bytes(), memories[i].row(0).size());
+    }
+  }
+}
+
+TEST(SequenceState, RowsAreReadAsTheyStandForTokensAndWrittenAsTheyWere) {
+  for (const std::int32_t tokens : {1, 2, kWindow, 16, 17, kTokens}) {
+    const auto models = written_models(tokens, kWindow);
+    for (std::size_t model = 0; model < models.size(); ++model) {
+      SCOPED_TRACE(models[model].first + (", " + std::to_string(tokens)));
+      const Memories& memories = models[model].second;
+      const WrittenSequence written(memories);
+      const StateFormat format = format_of(model);
+      const auto contents = read_state(format, written.bytes(), false);
+      ASSERT_TRUE(contents.has_value()) << to_string(contents.error());
+      std::vector<SectionRows> sections;
+      std::vector<WrittenBytes> kept;
+      for (std::size_t i = 0; i < memories.size(); ++i) {
+        const SectionContent& content = (*contents)[i];
+        if (memories[i].kind == KvKind::kRecurrent) {
+          sections.push_back({.cells = 1, .pieces = {content.bytes}});
+          continue;
+        }
+        WrittenBytes expected;
+        for (const std::int32_t position : memories[i].positions) {
+          const WrittenBytes row = memories[i].row(position);
+          expected.insert(expected.end(), row.begin(), row.end());
+        }
+        kept.push_back(rows_of(format.sections[i], content));
+        EXPECT_EQ(kept.back(), expected);
+        ASSERT_EQ(content.cells, memories[i].positions.size());
+        EXPECT_EQ(content.position(format.sections[i], 0), memories[i].positions[0]);
+        sections.push_back({.cells = content.cells, .stride = memories[i].row(0).size()});
+      }
+      for (std::size_t i = 0, next = 0; i < sections.size(); ++i) {
+        if (sections[i].pieces.empty()) sections[i].pieces = {kept[next++]};
+      }
+      EXPECT_EQ(write_state(format, sections), written.bytes());
+    }
+  }
+}
+
+TEST(SequenceState, SomeRowsAreReadAndAnyCutOfThemIsWritten) {
+  const auto models = written_models(kTokens, kWindow);
+  for (std::size_t model = 0; model < models.size(); ++model) {
+    const WrittenMemory& memory = models[model].second.front();
+    if (models[model].second.size() > 1 || memory.kind != KvKind::kFull) continue;
+    SCOPED_TRACE(models[model].first);
+    const WrittenSequence written({memory});
+    const StateFormat format = format_of(model);
+    const StateSection& section = format.sections.front();
+    const auto content = read_state(format, written.bytes(), false).value().front();
+    constexpr std::size_t kBefore = 4;  // not the library's
+    const std::size_t stride = section.row_bytes() + kBefore;
+    for (std::uint32_t cut = 1; cut < kTokens; ++cut) {
+      WrittenBytes front(cut * stride);
+      WrittenBytes back((kTokens - cut) * stride);
+      content.copy_rows(section, 0, cut, std::span(front).subspan(kBefore), stride);
+      content.copy_rows(section, cut, kTokens, std::span(back).subspan(kBefore), stride);
+      for (std::uint32_t i = cut; i < kTokens; ++i) {
+        const auto row = std::span(back).subspan((i - cut) * stride + kBefore, section.row_bytes());
+        ASSERT_TRUE(std::ranges::equal(row, memory.row(static_cast<std::int32_t>(i)))) << i;
+      }
+      const SectionRows rows{
+          .cells = kTokens, .pieces = {front, back}, .stride = stride, .skip = kBefore};
+      ASSERT_EQ(write_state(format, {&rows, 1}), written.bytes()) << cut;
+    }
+  }
+}
+
+TEST(SequenceState, CellsOfZerosStandBeforeWhatIsWrittenInItsPlace) {
+  constexpr std::size_t kSliding = 7;
+  const StateFormat format = format_of(kSliding);
+  const WrittenMemory memory = written_models(kTokens, kWindow)[kSliding].second.front();
+  WrittenBytes rows;
+  for (const std::int32_t position : memory.positions) {
+    const WrittenBytes row = memory.row(position);
+    rows.insert(rows.end(), row.begin(), row.end());
+  }
+  const SectionRows section{.cells = kWindow,
+                            .pieces = {rows},
+                            .stride = memory.row(0).size(),
+                            .empty = kTokens - kWindow};
+  const WrittenBytes written = write_state(format, {&section, 1});
+  const auto read = read_state(format, written, false);
+  ASSERT_TRUE(read.has_value()) << to_string(read.error());
+  ASSERT_EQ(read->front().cells, static_cast<std::uint32_t>(kTokens));
+  const WrittenBytes all = rows_of(format.sections.front(), read->front());
+  const std::size_t size = memory.row(0).size();
+  for (std::int32_t i = 0; i < kTokens; ++i) {
+    EXPECT_EQ(read->front().position(format.sections.front(), static_cast<std::uint32_t>(i)), i);
+    const auto row = std::span(all).subspan(static_cast<std::size_t>(i) * size, size);
+    if (i >= kTokens - kWindow) {
+      EXPECT_TRUE(std::ranges::equal(row, memory.row(i))) << i;
+    } else {
+      EXPECT_EQ(std::ranges::count(row.subspan(4), std::byte{0}),
+                static_cast<std::ptrdiff_t>(size - 4));
+    }
+  }
+}
+
+TEST(SequenceState, OfAPartOnlyWhatIsNotFullIsThere) {
+  const auto models = written_models(kTokens, kWindow);
+  for (std::size_t model = 0; model < models.size(); ++model) {
+    const Memories& memories = models[model].second;
+    const WrittenSequence part(memories, true);
+    const StateFormat format = format_of(model);
+    const auto contents = read_state(format, part.bytes(), true);
+    ASSERT_TRUE(contents.has_value()) << models[model].first;
+    for (std::size_t i = 0; i < memories.size(); ++i) {
+      const bool full = memories[i].kind == KvKind::kFull;
+      EXPECT_EQ((*contents)[i].cells == 0, full) << models[model].first;
+    }
+    const bool has_full = memories.front().kind == KvKind::kFull;
+    EXPECT_EQ(read_state(format, part.bytes(), false).has_value(), !has_full);
+    EXPECT_EQ(read_state(format, WrittenSequence(memories).bytes(), true).has_value(), !has_full);
+  }
+}
+
+TEST(SequenceState, ASequenceOfAnyStreamIsRead) {
+  constexpr std::size_t kStreams = 6;
+  const StateFormat format = format_of(kStreams);
+  WrittenMemory memory = written_models(kTokens, kWindow)[kStreams].second.front();
+  const WrittenBytes first = WrittenSequence({memory}).bytes();
+  const auto expected = read_state(format, first, false).value();
+  for (std::uint32_t stream = 1; stream < memory.streams; ++stream) {
+    memory.own_stream = stream;
+    const WrittenSequence written({memory});
+    const auto contents = read_state(format, written.bytes(), false);
+    ASSERT_TRUE(contents.has_value()) << stream;
+    EXPECT_EQ(rows_of(format.sections[0], contents->front()),
+              rows_of(format.sections[0], expected.front()));
+    Memories few = shown(kStreams);
+    few.front().own_stream = stream;
+    EXPECT_EQ(learned(few, WrittenSequence(few).bytes()), format);
+  }
+}
+
+TEST(SequenceState, OfAnEmptySequenceNothingIsReadAndNothingLearned) {
+  const auto models = written_models(kTokens, kWindow);
+  for (std::size_t model = 0; model < models.size(); ++model) {
+    Memories memories = models[model].second;
+    if (memories.back().kind == KvKind::kRecurrent) continue;  // it has a state or is not
+    for (WrittenMemory& memory : memories) memory.positions.clear();
+    const WrittenSequence written(memories);
+    const auto contents = read_state(format_of(model), written.bytes(), false);
+    ASSERT_TRUE(contents.has_value()) << models[model].first;
+    for (const SectionContent& content : *contents) EXPECT_EQ(content.cells, 0U);
+    EXPECT_FALSE(
+        StateFormat::learn(written.bytes(), TokenCount(0), kinds_of(memories)).has_value());
+  }
+}
+
+// With no tokens, sizes could be told that no bytes stand behind.
+TEST(SequenceState, NothingIsLearnedOfHeadsWithoutRows) {
+  WrittenBytes written;
+  for (const std::uint32_t number : {1U, 2U, 1U, 0U, 0U, 1U}) {
+    testing::append_number(number, written);
+  }
+  for (int head = 0; head < 2; ++head) {
+    testing::append_number(std::int32_t{1}, written);
+    testing::append_number(std::uint64_t{UINT32_MAX}, written);
+  }
+  const KvKind full = KvKind::kFull;
+  EXPECT_EQ(StateFormat::learn(written, TokenCount(0), {&full, 1}).error().code,
+            ErrorCode::kUnsupported);
+}
+
+// A full memory is the whole state or the one that says where the next begins; a byte less, and it
+// is none.
+TEST(SequenceState, EveryCutIsFoundOut) {
+  const auto models = written_models(kTokens, kWindow);
+  for (std::size_t model = 0; model < models.size(); ++model) {
+    const Memories few = shown(model);
+    const WrittenBytes short_one = WrittenSequence(few).bytes();
+    for (std::size_t size = 0; size < short_one.size(); ++size) {
+      const WrittenBytes cut(short_one.begin(),
+                             short_one.begin() + static_cast<std::ptrdiff_t>(size));
+      const auto format = learned(few, cut);
+      // The sizes of a state are not told: a shorter one is another model's.
+      if (few.back().kind == KvKind::kRecurrent && format.has_value()) {
+        EXPECT_LT(format->sections.back().state_bytes,
+                  format_of(model).sections.back().state_bytes);
+        continue;
+      }
+      ASSERT_FALSE(format.has_value()) << models[model].first << " at " << size;
+      EXPECT_EQ(format.error().code, ErrorCode::kUnsupported);
+    }
+    const StateFormat format = format_of(model);
+    for (const bool partial : {false, true}) {
+      WrittenBytes whole = WrittenSequence(models[model].second, partial).bytes();
+      for (std::size_t size = 0; size < whole.size(); ++size) {
+        const WrittenBytes cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
+        const auto read = read_state(format, cut, partial);
+        ASSERT_FALSE(read.has_value()) << models[model].first << " at " << size;
+        EXPECT_EQ(read.error().code, ErrorCode::kCorruption);
+      }
+      whole.push_back(std::byte{0});
+      EXPECT_FALSE(read_state(format, whole, partial).has_value()) << models[model].first;
+    }
+  }
+}
+
+TEST(SequenceState, EveryChangedByteOfWhatTheFormatSaysIsFoundOut) {
+  const auto models = written_models(6, kWindow);
+  for (std::size_t model = 0; model < models.size(); ++model) {
+    const StateFormat format = format_of(model);
+    for (const bool partial : {false, true}) {
+      const WrittenSequence written(models[model].second, partial);
+      WrittenBytes changed = written.bytes();
+      for (std::size_t at = 0; at < changed.size(); ++at) {
+        for (const int flip : {0x01, 0x02, 0x80, 0xFF}) {
+          changed[at] ^= std::byte(flip);
+          const auto read = read_state(format, changed, partial);
+          ASSERT_EQ(read.has_value(), !written.is_fixed(at))
+              << models[model].first << ": byte " << at << " of " << changed.size();
+          for (std::size_t i = 0; read.has_value() && i < read->size(); ++i) {
+            if (format.sections[i].kind == KvKind::kRecurrent) continue;
+            static_cast<void>(rows_of(format.sections[i], (*read)[i]));
+          }
+          changed[at] ^= std::byte(flip);
+        }
+      }
+    }
+  }
+}
+
+// What is learned from changed bytes is another format or none; never the same, never wild reads.
+TEST(SequenceState, WhatIsLearnedFromChangedBytesDescribesThem) {
+  for (std::size_t model = 0; model < written_models(kShown, kWindow).size(); ++model) {
+    const Memories memories = shown(model);
+    const StateFormat format = format_of(model);
+    const WrittenSequence written(memories);
+    WrittenBytes changed = written.bytes();
+    for (std::size_t at = 0; at < changed.size(); ++at) {
+      for (const int flip : {0x01, 0x02, 0x80, 0xFF}) {
+        changed[at] ^= std::byte(flip);
+        const auto other = learned(memories, changed);
+        if (other.has_value()) {
+          EXPECT_EQ(*other == format, !written.is_fixed(at)) << at;
+          EXPECT_TRUE(read_state(*other, changed, false).has_value()) << at;
+        } else {
+          EXPECT_EQ(other.error().code, ErrorCode::kUnsupported);
+        }
+        changed[at] ^= std::byte(flip);
+      }
+    }
+  }
+}
+
+TEST(SequenceState, AFormatIsNotLearnedForOtherMemories) {
+  const auto models = written_models(kShown, kWindow);
+  for (std::size_t written = 0; written < models.size(); ++written) {
+    const WrittenBytes bytes = WrittenSequence(models[written].second).bytes();
+    for (std::size_t claimed = 0; claimed < models.size(); ++claimed) {
+      const auto kinds = kinds_of(models[claimed].second);
+      if (kinds.size() == kinds_of(models[written].second).size()) continue;
+      EXPECT_FALSE(StateFormat::learn(bytes, TokenCount(kShown), kinds).has_value())
+          << models[written].first << " as " << models[claimed].first;
+    }
+    EXPECT_FALSE(StateFormat::learn(bytes, TokenCount(kShown + 1), kinds_of(models[written].second))
+                     .has_value());
+  }
+}
+
+}  // namespace
+}  // namespace afterimage

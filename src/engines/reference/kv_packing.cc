@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "engines/reference/kv_packing.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+
+#include "afterimage/check.h"
+
+namespace afterimage {
+namespace {
+
+LayerGroup group_of(const LayerKind& layer, const DecoderOptions& options,
+                    std::span<const std::uint32_t> group_of_layer) {
+  const Bytes row(2ULL * options.kv_heads * options.head_dim * sizeof(float));
+  if (const auto* sliding = std::get_if<SlidingAttention>(&layer)) {
+    return {.kind = KvKind::kSliding, .window = TokenCount(sliding->window), .row_bytes = row};
+  }
+  if (const auto* shared = std::get_if<SharedAttention>(&layer)) {
+    return {.kind = KvKind::kShared, .owner = group_of_layer[shared->with]};
+  }
+  if (std::holds_alternative<Recurrence>(layer)) {
+    const std::uint64_t floats = (1 + kConvolutionTail) * std::uint64_t{options.hidden};
+    return {.kind = KvKind::kRecurrent, .state_bytes = Bytes(floats * sizeof(float))};
+  }
+  return {.kind = KvKind::kFull, .row_bytes = row};
+}
+
+// Before its groups know how many layers they have, and how large that makes them.
+bool same_group(const LayerGroup& a, const LayerGroup& b) {
+  return a.kind == b.kind && a.window == b.window && a.owner == b.owner;
+}
+
+void put(std::span<const float> numbers, std::byte*& to) {
+  std::memcpy(to, numbers.data(), numbers.size_bytes());
+  to += numbers.size_bytes();
+}
+
+void take(std::span<float> numbers, const std::byte*& from) {
+  std::memcpy(numbers.data(), from, numbers.size_bytes());
+  from += numbers.size_bytes();
+}
+
+void restore_rows(std::span<const std::size_t> layers, const TensorViews& slices, std::size_t first,
+                  DecoderState& state) {
+  for (const std::size_t layer : layers) std::get<KvRows>(state.layers[layer]).start_at(first);
+  std::vector<float> both;  // copied, because a slice may be aligned for nothing
+  for (const TensorView& slice : slices) {
+    const std::byte* from = slice.bytes().data();
+    for (std::uint64_t i = 0; i < slice.shape()[0]; ++i) {
+      for (const std::size_t layer : layers) {
+        auto& rows = std::get<KvRows>(state.layers[layer]);
+        both.resize(2 * rows.row_size());
+        take(both, from);
+        rows.append(std::span(both).first(rows.row_size()), std::span(both).last(rows.row_size()));
+      }
+    }
+  }
+  for (const std::size_t layer : layers) {
+    AFI_CHECK(std::get<KvRows>(state.layers[layer]).end() == state.covered);
+  }
+}
+
+void restore_states(std::span<const std::size_t> layers, const TensorViews& slices,
+                    DecoderState& state) {
+  for (const TensorView& slice : slices) {
+    if (slice.bytes().empty()) continue;
+    const std::byte* from = slice.bytes().data();
+    for (const std::size_t layer : layers) {
+      auto& recurrent = std::get<RecurrentState>(state.layers[layer]);
+      take(recurrent.hidden, from);
+      take({recurrent.tail.row(0), kConvolutionTail * recurrent.hidden.size()}, from);
+    }
+  }
+}
+
+}  // namespace
+
+KvPacking::KvPacking(const DecoderOptions& options) {
+  std::vector<std::uint32_t> group_of_layer;
+  std::vector<LayerGroup> single;  // each group, as if it had one layer
+  for (std::size_t layer = 0; layer < options.layers.size(); ++layer) {
+    const LayerGroup group = group_of(options.layers[layer], options, group_of_layer);
+    const auto found = std::ranges::find_if(
+        single, [&group](const LayerGroup& other) { return same_group(group, other); });
+    const auto index = static_cast<std::size_t>(found - single.begin());
+    if (found == single.end()) {
+      single.push_back(group);
+      layers_.emplace_back();
+    }
+    layers_[index].push_back(layer);
+    group_of_layer.push_back(static_cast<std::uint32_t>(index));
+  }
+  for (std::size_t i = 0; i < single.size(); ++i) {
+    LayerGroup group = single[i];
+    group.layers = static_cast<std::uint32_t>(layers_[i].size());
+    group.row_bytes = Bytes(group.row_bytes.value() * group.layers);
+    group.state_bytes = Bytes(group.state_bytes.value() * group.layers);
+    layout_.groups.push_back(group);
+  }
+  AFI_CHECK(check_layout(layout_).has_value());
+}
+
+Tensor KvPacking::rows_of(std::size_t group, const DecoderState& state, std::size_t from,
+                          std::size_t to) const {
+  const std::uint64_t row_bytes = layout_.groups[group].row_bytes.value();
+  Tensor tensor{.dtype = DType::kU8, .shape = {to - from, row_bytes}, .bytes = {}};
+  tensor.bytes.resize((to - from) * row_bytes);
+  std::vector<std::vector<float>> rows;
+  for (const std::size_t layer : layers_[group]) {
+    rows.push_back(std::get<KvRows>(state.layers[layer]).rows(from, to));
+  }
+  std::byte* at = tensor.bytes.data();
+  for (std::size_t i = 0; i < to - from; ++i) {
+    for (const std::vector<float>& layer : rows) {
+      const std::size_t size = layer.size() / (to - from);
+      put(std::span(layer).subspan(i * size, size), at);
+    }
+  }
+  return tensor;
+}
+
+Tensor KvPacking::state_of(std::size_t group, const DecoderState& state) const {
+  const std::uint64_t size = layout_.groups[group].state_bytes.value();
+  Tensor tensor{.dtype = DType::kU8, .shape = {1, size}, .bytes = {}};
+  tensor.bytes.resize(size);
+  std::byte* at = tensor.bytes.data();
+  for (const std::size_t layer : layers_[group]) {
+    const auto& recurrent = std::get<RecurrentState>(state.layers[layer]);
+    put(recurrent.hidden, at);
+    put(recurrent.tail.all(), at);
+  }
+  return tensor;
+}
+
+std::vector<Tensor> KvPacking::rows(const DecoderState& state, std::size_t from,
+                                    std::size_t to) const {
+  std::vector<Tensor> result(layout_.groups.size());
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    if (layout_.groups[i].kind == KvKind::kFull) result[i] = rows_of(i, state, from, to);
+  }
+  return result;
+}
+
+KvSnapshot KvPacking::snapshot(const DecoderState& state) const {
+  KvSnapshot result{.at = TokenCount(static_cast<std::uint32_t>(state.covered)), .groups = {}};
+  result.groups.resize(layout_.groups.size());
+  for (std::size_t i = 0; i < result.groups.size(); ++i) {
+    const LayerGroup& group = layout_.groups[i];
+    if (group.kind == KvKind::kSliding) {
+      const std::size_t first = state.covered - rows_at(group, result.at);
+      result.groups[i] = rows_of(i, state, first, state.covered);
+    }
+    if (group.kind == KvKind::kRecurrent) result.groups[i] = state_of(i, state);
+  }
+  return result;
+}
+
+void KvPacking::restore(const KvState& from, DecoderState& state) const {
+  AFI_CHECK(state.covered == 0);
+  state.covered = from.covered.value();
+  for (std::size_t i = 0; i < layout_.groups.size(); ++i) {
+    const LayerGroup& group = layout_.groups[i];
+    if (group.kind == KvKind::kShared) continue;
+    if (group.kind == KvKind::kRecurrent) {
+      restore_states(layers_[i], from.groups[i], state);
+    } else {
+      restore_rows(layers_[i], from.groups[i], state.covered - rows_at(group, from.covered), state);
+    }
+  }
+}
+
+}  // namespace afterimage

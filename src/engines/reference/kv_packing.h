@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "engines/reference/decoder_state.h"
+#include "engines/reference/options.h"
+#include "runtime/engine_api/kv_state.h"
+
+namespace afterimage {
+
+/// A decoder's state as the rows and states of engine/kv_state.h, and back.
+///
+/// Shape    A group is all layers of one kind and window, or all that share with one group,
+/// wherever
+///          they stand. A row is its layers' rows in their order: keys, then values, f32. A state
+///          is its layers' states: hidden, then tail, oldest token first, f32.
+/// Order    Position by position, so that rows do not tell in which blocks they once lay.
+/// Threads  Immutable.
+class KvPacking {
+ public:
+  /// Requires options that check_options() accepts.
+  explicit KvPacking(const DecoderOptions& options);
+
+  [[nodiscard]] const KvLayout& layout() const { return layout_; }
+
+  /// Rows [from, to) of the full groups, one tensor a group.
+  [[nodiscard]] std::vector<Tensor> rows(const DecoderState& state, std::size_t from,
+                                         std::size_t to) const;
+  [[nodiscard]] KvSnapshot snapshot(const DecoderState& state) const;
+  /// Fills `state`, which the decoder has just started. Requires that check_state() accepts `from`.
+  void restore(const KvState& from, DecoderState& state) const;
+
+ private:
+  [[nodiscard]] Tensor rows_of(std::size_t group, const DecoderState& state, std::size_t from,
+                               std::size_t to) const;
+  [[nodiscard]] Tensor state_of(std::size_t group, const DecoderState& state) const;
+
+  KvLayout layout_;
+  std::vector<std::vector<std::size_t>> layers_;  // of each group
+};
+
+}  // namespace afterimage

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "engines/reference/media_plan.h"
+
+#include <gtest/gtest.h>
+
+#include "testing/seeds.h"
+
+namespace afterimage {
+namespace {
+
+using testing::for_each_seed;
+
+TEST(CellGrid, KeepsTheAspectRatioToTheNearestCell) {
+  const struct {
+    const char* name;
+    std::uint32_t width, height;
+    CellGrid expected;
+  } kCases[] = {
+      {"one pixel", 1, 1, {1, 1}},
+      {"one cell", 28, 28, {1, 1}},
+      {"one pixel more than a cell", 29, 28, {2, 2}},
+      {"square", 1000, 1000, {12, 12}},
+      {"4:3", 1152, 864, {12, 9}},
+      {"3:4", 864, 1152, {9, 12}},
+      {"a line", 16'384, 1, {12, 1}},
+      {"a column", 1, 16'384, {1, 12}},
+      {"below the full grid", 280, 140, {10, 5}},
+      {"half a cell rounds up", 1200, 1150, {12, 12}},
+  };
+  for (const auto& c : kCases)
+    EXPECT_EQ(cell_grid(c.width, c.height, 28, 12), c.expected) << c.name;
+}
+
+TEST(CellGridProperty, StaysInBoundsAndTurnsWithTheImage) {
+  for_each_seed(500, [](Rng& rng) {
+    const auto side = [&rng] {
+      return static_cast<std::uint32_t>(1 + rng.below(1U << rng.below(32)));
+    };
+    const std::uint32_t width = side();
+    const std::uint32_t height = side();
+    const CellGrid grid = cell_grid(width, height, 28, 12);
+    ASSERT_GE(std::min(grid.columns, grid.rows), 1U);
+    ASSERT_LE(std::max(grid.columns, grid.rows), 12U);
+    const CellGrid turned = cell_grid(height, width, 28, 12);
+    ASSERT_EQ(grid, (CellGrid{.columns = turned.rows, .rows = turned.columns}));
+  });
+}
+
+TEST(SampledFrames, AreEvenAndWithoutRepeats) {
+  EXPECT_EQ(sampled_frames(1, 8), (std::vector<std::uint32_t>{0}));
+  EXPECT_EQ(sampled_frames(3, 8), (std::vector<std::uint32_t>{0, 1, 2}));
+  EXPECT_EQ(sampled_frames(8, 8), (std::vector<std::uint32_t>{0, 1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(sampled_frames(9, 3), (std::vector<std::uint32_t>{1, 4, 7}));
+  EXPECT_EQ(sampled_frames(100, 1), (std::vector<std::uint32_t>{50}));
+}
+
+TEST(MediaPlan, CountsEmbeddings) {
+  const ReferenceOptions tiny = ReferenceOptions::tiny();
+  const struct {
+    const char* name;
+    Modality modality;
+    MediaInfo info;
+    std::uint32_t expected;
+  } kCases[] = {
+      {"image", Modality::kImage, {.width = 64, .height = 32, .frames = 1}, 4 * 2},
+      {"video of two frames", Modality::kVideo, {.width = 64, .height = 64, .frames = 2}, 2 * 4},
+      {"longer video", Modality::kVideo, {.width = 64, .height = 32, .frames = 90}, 4 * 2},
+      {"one sample", Modality::kAudio, {.sample_rate_hz = 48'000, .samples = 1}, 1},
+      {"80 ms", Modality::kAudio, {.sample_rate_hz = 48'000, .samples = 3840}, 1},
+      {"a little more", Modality::kAudio, {.sample_rate_hz = 48'000, .samples = 3843}, 2},
+      {"an hour", Modality::kAudio, {.sample_rate_hz = 8'000, .samples = 28'800'000}, 16},
+  };
+  for (const auto& c : kCases) {
+    EXPECT_EQ(plan_media(c.modality, c.info, tiny)->embeddings.value(), c.expected) << c.name;
+  }
+}
+
+TEST(MediaPlan, RefusesItemsWithoutContent) {
+  const ReferenceOptions tiny = ReferenceOptions::tiny();
+  for (const Modality modality : {Modality::kImage, Modality::kVideo, Modality::kAudio}) {
+    EXPECT_EQ(plan_media(modality, MediaInfo{}, tiny).error().code, ErrorCode::kCorruption);
+  }
+}
+
+}  // namespace
+}  // namespace afterimage

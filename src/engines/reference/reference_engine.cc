@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "engines/reference/reference_engine.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "engines/reference/audio_encoder.h"
+#include "engines/reference/decoder.h"
+#include "engines/reference/identity.h"
+#include "engines/reference/kernel.h"
+#include "engines/reference/kv_packing.h"
+#include "engines/reference/media_plan.h"
+#include "engines/reference/prompt_rows.h"
+#include "engines/reference/tokenizer.h"
+#include "engines/reference/vision_encoder.h"
+#include "foundation/media/decode.h"
+#include "foundation/media/probe.h"
+#include "runtime/engine_api/logits_digest.h"
+
+namespace afterimage {
+namespace {
+
+Tensor tensor_of(std::span<const Matrix> parts) {
+  std::size_t rows = 0;
+  for (const Matrix& part : parts) rows += part.rows();
+  Tensor tensor{.dtype = DType::kF32, .shape = {rows, parts.front().columns()}, .bytes = {}};
+  for (const Matrix& part : parts) {
+    const auto bytes = std::as_bytes(part.all());
+    tensor.bytes.insert(tensor.bytes.end(), bytes.begin(), bytes.end());
+  }
+  return tensor;
+}
+
+TokenCount token_count(std::size_t count) { return TokenCount(static_cast<std::uint32_t>(count)); }
+
+TokenId most_likely(std::span<const float> logits) {
+  // max_element gives the first of equals.
+  return static_cast<TokenId>(std::ranges::max_element(logits) - logits.begin());
+}
+
+std::span<const TokenId> without_eos(std::span<const TokenId> tokens) {
+  const bool ended = !tokens.empty() && tokens.back() == token(SpecialToken::kEos);
+  return ended ? tokens.first(tokens.size() - 1) : tokens;
+}
+
+Result<MediaPlan> plan_of(const MediaItem& item, const ReferenceOptions& options) {
+  AFI_TRY(const MediaInfo info, probe(item, options.limits));
+  auto plan = plan_media(item.modality, info, options);
+  if (!plan) return fail(plan.error().code, item.name + ": " + plan.error().message);
+  return plan;
+}
+
+}  // namespace
+
+struct ReferenceEngine::Model {
+  Model(ReferenceOptions chosen, const Kernels& kernels, const Rng& weights)
+      : options(std::move(chosen)),
+        identity(identity_of(options, kernels)),
+        clock(options.clock != nullptr ? *options.clock : machine_clock),
+        decoder(options.decoder, kVocabulary, kernels, weights.split(1)),
+        packing(options.decoder),
+        vision(options.vision, options.decoder.hidden, kernels, weights.split(2)),
+        audio(options.audio, options.decoder.hidden, kernels, weights.split(3)) {}
+
+  [[nodiscard]] EncoderOutput encode_frames(std::span<const Image* const> frames,
+                                            CellGrid grid) const;
+  [[nodiscard]] Matrix prefill(DecoderState& state, std::span<const InputRow> rows,
+                               const KvWanted& wanted, KvCapture& kv) const;
+  Result<void> decode(DecoderState& state, Matrix logits, const GenerateOptions& wanted,
+                      Completion& completion, const std::function<void()>& after_first_token) const;
+  void capture_end(const DecoderState& state, const KvWanted& wanted, KvCapture& kv) const;
+
+  ReferenceOptions options;
+  ModelIdentity identity;
+  SystemClock machine_clock;
+  const Clock& clock;
+  Decoder decoder;
+  KvPacking packing;
+  VisionEncoder vision;
+  AudioEncoder audio;
+};
+
+ReferenceEngine::ReferenceEngine(std::unique_ptr<const Model> model) : model_(std::move(model)) {}
+ReferenceEngine::~ReferenceEngine() = default;
+
+Result<std::unique_ptr<ReferenceEngine>> ReferenceEngine::create(ReferenceOptions options) {
+  AFI_TRY_VOID(check_options(options));
+  AFI_TRY(const Kernels* kernels, kernels_named(options.kernels));
+  const Rng weights(options.weights_seed);
+  auto model = std::make_unique<const Model>(std::move(options), *kernels, weights);
+  return std::unique_ptr<ReferenceEngine>(new ReferenceEngine(std::move(model)));
+}
+
+const ModelIdentity& ReferenceEngine::identity() const { return model_->identity; }
+
+PreprocessRecipe ReferenceEngine::recipe(Modality modality) const {
+  return recipe_of(modality, model_->options);
+}
+
+Result<Sequence> ReferenceEngine::prepare(const Request& request,
+                                          std::span<const ContentDigest> contents) const {
+  const auto items = media_of(request);
+  if (items.size() != contents.size()) {
+    return fail(ErrorCode::kInvalidArgument, std::to_string(contents.size()) + " digests for " +
+                                                 std::to_string(items.size()) + " media items");
+  }
+  std::vector<PlacedMedia> placed;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    AFI_TRY(const MediaPlan plan, plan_of(*items[i], model_->options));
+    placed.push_back({.content = contents[i], .length = plan.embeddings});
+  }
+  return chat_sequence(request, placed);
+}
+
+Result<EncoderOutput> ReferenceEngine::encode(const MediaItem& item) const {
+  AFI_TRY(const MediaPlan plan, plan_of(item, model_->options));
+  const MediaLimits& limits = model_->options.limits;
+  if (item.modality == Modality::kAudio) {
+    AFI_TRY(const Samples samples, decode_audio(item, limits));
+    const Matrix rows = model_->audio.encode(samples, plan.embeddings.value());
+    return EncoderOutput{tensor_of({&rows, 1})};
+  }
+  if (item.modality == Modality::kImage) {
+    AFI_TRY(const Image image, decode_image(item, limits));
+    const Image* const only = &image;
+    return model_->encode_frames({&only, 1}, plan.grid);
+  }
+  AFI_TRY(const std::vector<Frame> frames, decode_video(item, limits));
+  std::vector<const Image*> chosen;
+  for (const std::uint32_t index : plan.frames) {
+    if (index >= frames.size()) {
+      return fail(ErrorCode::kCorruption, item.name + ": " + std::to_string(frames.size()) +
+                                              " frames, fewer than its header says");
+    }
+    chosen.push_back(&frames[index].image);
+  }
+  return model_->encode_frames(chosen, plan.grid);
+}
+
+EncoderOutput ReferenceEngine::Model::encode_frames(std::span<const Image* const> frames,
+                                                    CellGrid grid) const {
+  std::vector<std::vector<Matrix>> tensors(1 + options.vision.deepstack_planes);
+  for (const Image* frame : frames) {
+    const Image fitted = resize(*frame, vision.pixels(grid.columns), vision.pixels(grid.rows));
+    std::vector<Matrix> planes = vision.encode(fitted, grid);
+    for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i].push_back(std::move(planes[i]));
+  }
+  EncoderOutput output;
+  for (const auto& parts : tensors) output.push_back(tensor_of(parts));
+  return output;
+}
+
+Result<Completion> ReferenceEngine::generate(const Sequence& prompt,
+                                             std::span<const TensorViews> embeddings,
+                                             const GenerateOptions& options) const {
+  AFI_TRY(Generation generation, run(prompt, embeddings, options, {}));
+  return std::move(generation.completion);
+}
+
+const KvLayout* ReferenceEngine::kv_layout() const { return &model_->packing.layout(); }
+
+// What was restored lives and dies with this call, so that a failure leaves nothing behind.
+Result<Generation> ReferenceEngine::run(const Sequence& prompt,
+                                        std::span<const TensorViews> embeddings,
+                                        const GenerateOptions& options, const KvUse& use) const {
+  const ReferenceOptions& mine = model_->options;
+  if (prompt.tokens.empty()) return fail(ErrorCode::kInvalidArgument, "an empty prompt");
+  const std::uint64_t total = prompt.tokens.size() + std::uint64_t{options.max_tokens.value()};
+  if (total > mine.max_context.value()) {
+    return fail(ErrorCode::kLimitExceeded,
+                "a prompt of " + std::to_string(prompt.tokens.size()) + " tokens and up to " +
+                    std::to_string(options.max_tokens.value()) + " more; the context holds " +
+                    std::to_string(mine.max_context.value()));
+  }
+  const Duration start = model_->clock.now();
+  Generation result;
+  Completion& completion = result.completion;
+  if (use.resume_from != nullptr) completion.resumed_from = use.resume_from->covered;
+  AFI_TRY(const PromptRows rows,
+          PromptRows::of(prompt, embeddings, model_->decoder.hidden(), mine.vision.deepstack_planes,
+                         completion.resumed_from));
+  DecoderState state = model_->decoder.start();
+  if (use.resume_from != nullptr) model_->packing.restore(*use.resume_from, state);
+  completion.prefilled = token_count(rows.size()) - completion.resumed_from;
+  Matrix logits = model_->prefill(state, rows.rows(), use.wanted, result.kv);
+  bool captured = false;
+  const auto capture = [&] {
+    model_->capture_end(state, use.wanted, result.kv);
+    captured = true;
+    if (use.on_captured) use.on_captured(result.kv);
+  };
+  AFI_TRY_VOID(model_->decode(state, std::move(logits), options, completion, [&] {
+    if (within_prompt(use.wanted)) capture();
+  }));
+  completion.first_token_after -= start;
+  if (!captured) capture();
+  result.kv.covered = token_count(state.covered);
+  return result;
+}
+
+// Logits of the last of `rows`, which are the whole prompt's.
+Matrix ReferenceEngine::Model::prefill(DecoderState& state, std::span<const InputRow> rows,
+                                       const KvWanted& wanted, KvCapture& kv) const {
+  Matrix last(1, decoder.hidden());
+  auto stop = wanted.snapshots.begin();
+  for (;;) {
+    if (stop != wanted.snapshots.end() && stop->value() == state.covered) {
+      kv.snapshots.push_back(packing.snapshot(state));
+      ++stop;
+    }
+    if (state.covered == rows.size()) return decoder.logits(last);
+    std::size_t end = std::min(state.covered + options.prefill_chunk.value(), rows.size());
+    if (stop != wanted.snapshots.end()) end = std::min<std::size_t>(end, stop->value());
+    const Matrix hidden = decoder.forward(state, rows.subspan(state.covered, end - state.covered));
+    std::copy_n(hidden.row(hidden.rows() - 1), hidden.columns(), last.row(0));
+  }
+}
+
+// first_token_after is still a time of day: run() knows when it began.
+Result<void> ReferenceEngine::Model::decode(DecoderState& state, Matrix logits,
+                                            const GenerateOptions& wanted, Completion& completion,
+                                            const std::function<void()>& after_first_token) const {
+  const std::size_t most = wanted.max_tokens.value();
+  LogitsHasher hasher;
+  completion.first_token_after = clock.now();
+  while (completion.tokens.size() < most) {
+    hasher.add(logits.all());
+    const TokenId next = most_likely(logits.all());
+    completion.tokens.push_back(next);
+    const bool is_first = completion.tokens.size() == 1;
+    if (is_first) completion.first_token_after = clock.now();
+    completion.ended = next == token(SpecialToken::kEos);
+    const bool goes_on =
+        completion.ended || !wanted.on_text || wanted.on_text(printable({&next, 1}));
+    if (is_first) after_first_token();
+    if (!goes_on) {
+      return fail(ErrorCode::kCancelled, "nobody wants the rest of the answer");
+    }
+    if (completion.ended || completion.tokens.size() == most) break;
+    const InputRow row{.token = next};
+    logits = decoder.logits(decoder.forward(state, {&row, 1}));
+  }
+  completion.text = printable(without_eos(completion.tokens));
+  completion.logits = std::move(hasher).finish();
+  return {};
+}
+
+void ReferenceEngine::Model::capture_end(const DecoderState& state, const KvWanted& wanted,
+                                         KvCapture& kv) const {
+  kv.covered = token_count(state.covered);
+  kv.rows_to = std::min(wanted.rows_to, kv.covered);
+  kv.rows_from = wanted.rows_from;
+  kv.rows = packing.rows(state, kv.rows_from.value(), kv.rows_to.value());
+  const bool at_end = !wanted.snapshots.empty() && wanted.snapshots.back() == kEndOfRun;
+  if (at_end) kv.snapshots.push_back(packing.snapshot(state));
+}
+
+}  // namespace afterimage

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "engines/reference/encoder_stack.h"
+#include "engines/reference/media_plan.h"
+#include "engines/reference/options.h"
+#include "foundation/media/decode.h"
+
+namespace afterimage {
+
+/// A vision transformer and its projector: pixels in [-1, 1], patches, two-dimensional sine
+/// positions, encoder blocks, cells of 2 x 2 patches projected to the decoder's width.
+class VisionEncoder {
+ public:
+  VisionEncoder(const VisionOptions& options, std::size_t hidden, const Kernels& kernels, Rng rng);
+
+  /// Pixels that encode() wants for such a grid.
+  [[nodiscard]] std::uint32_t pixels(std::uint32_t cells) const {
+    return 2 * static_cast<std::uint32_t>(patch_) * cells;
+  }
+  /// Requires an image of exactly pixels(grid.columns) x pixels(grid.rows).
+  /// Shape: 1 + deepstack_planes matrices of [grid.columns * grid.rows, hidden], cells row by row.
+  /// The first is the last layer's; plane i comes from after block (i + 1) * layers / (planes + 1).
+  [[nodiscard]] std::vector<Matrix> encode(const Image& image, CellGrid grid) const;
+
+ private:
+  [[nodiscard]] Matrix patches(const Image& image, CellGrid grid) const;
+  void add_positions(Matrix& x, CellGrid grid) const;
+
+  std::size_t patch_;
+  std::size_t planes_;
+  const Kernels* kernels_;
+  PackedWeights embedding_;  // [patch * patch * 3, width]
+  EncoderStack stack_;
+  std::vector<Projector> projectors_;  // the last layer's first, then the planes'
+};
+
+}  // namespace afterimage

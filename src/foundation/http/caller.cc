@@ -1,0 +1,492 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "foundation/http/caller.h"
+
+#include <fmt/format.h>
+#include <openssl/ssl.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/connect.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/dispatch.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/host_name_verification.hpp>
+#include <boost/asio/ssl/stream.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "foundation/http/io_threads_impl.h"
+#include "foundation/platform/clock.h"
+
+namespace afterimage {
+namespace {
+
+namespace asio = net::asio;
+namespace http = net::beast::http;
+using net::Awaitable;
+using net::Failure;
+using net::kQuiet;
+using Resolver = asio::ip::basic_resolver<net::Tcp, net::Executor>;
+using Secure = asio::ssl::stream<net::Stream>;
+
+constexpr std::size_t kReadPiece = 64 * 1024;
+constexpr std::size_t kWritePiece = 256 * 1024;
+constexpr std::uint32_t kAnswerHead = 64 * 1024;
+
+/// A body whose bytes go to whoever listens as they are parsed, uncopied.
+struct ToListener {
+  struct value_type {
+    HttpListener* listener = nullptr;
+  };
+  class reader {
+   public:
+    template <bool kRequest, class Fields>
+    reader(http::header<kRequest, Fields>& /*head*/, value_type& body) : body_(body) {}
+    void init(const boost::optional<std::uint64_t>& /*length*/, Failure& error) { error = {}; }
+    template <class Buffers>
+    std::size_t put(const Buffers& buffers, Failure& error) {
+      error = {};
+      std::size_t size = 0;
+      for (auto it = asio::buffer_sequence_begin(buffers); it != asio::buffer_sequence_end(buffers);
+           ++it) {
+        const asio::const_buffer bytes(*it);
+        body_.listener->on_bytes({static_cast<const char*>(bytes.data()), bytes.size()});
+        size += bytes.size();
+      }
+      return size;
+    }
+    void finish(Failure& error) { error = {}; }
+
+   private:
+    value_type& body_;
+  };
+};
+using AnswerParser = http::response_parser<ToListener>;
+
+/// One connection, with or without TLS.
+struct Wire {
+  explicit Wire(const net::Executor& executor) : plain(executor) {}
+
+  [[nodiscard]] net::Stream& lowest() { return secure.has_value() ? secure->next_layer() : plain; }
+  Awaitable<std::pair<Failure, std::size_t>> read_some(asio::mutable_buffer into) {
+    if (secure.has_value()) {
+      const auto [error, size] = co_await secure->async_read_some(into, kQuiet);
+      co_return std::pair(error, size);
+    }
+    const auto [error, size] = co_await plain.async_read_some(into, kQuiet);
+    co_return std::pair(error, size);
+  }
+  template <class Buffers>
+  Awaitable<Failure> write(const Buffers& buffers) {
+    if (secure.has_value()) {
+      const auto [error, size] = co_await asio::async_write(*secure, buffers, kQuiet);
+      co_return error;
+    }
+    const auto [error, size] = co_await asio::async_write(plain, buffers, kQuiet);
+    co_return error;
+  }
+  /// Whether the other side has closed it, or says what nobody asked for.
+  [[nodiscard]] bool spent() {
+    char byte = 0;
+    const auto got = ::recv(lowest().socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return got >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
+  }
+
+  net::Stream plain;
+  std::optional<Secure> secure;
+  net::beast::flat_buffer buffer;
+  Duration idle_since{0};
+};
+
+std::string server_of(const Url& url) {
+  const bool v6 = url.host.find(':') != std::string::npos;
+  return fmt::format("{}{}{}:{}", v6 ? "[" : "", url.host, v6 ? "]" : "", url.port);
+}
+
+std::string host_header(const Url& url) {
+  const std::string full = server_of(url);
+  const std::string_view usual = url.tls ? ":443" : ":80";
+  return full.ends_with(usual) ? full.substr(0, full.size() - usual.size()) : full;
+}
+
+bool is_clean(std::string_view text) {
+  return std::ranges::none_of(text, [](char c) { return c == '\r' || c == '\n' || c == '\0'; });
+}
+bool is_name(std::string_view text) {
+  return !text.empty() && std::ranges::all_of(text, [](char c) {
+    return c > ' ' && c < 0x7F &&
+           std::string_view("()<>@,;:\\\"/[]?={}").find(c) == std::string_view::npos;
+  });
+}
+
+Result<std::string> head_of(const HttpCall& call) {
+  if (!is_name(call.method) || !is_clean(call.url.target) || !is_clean(call.url.host)) {
+    return fail(ErrorCode::kInvalidArgument, "that is no HTTP request: " + call.method);
+  }
+  std::string head = fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\n", call.method, call.url.target,
+                                 host_header(call.url));
+  for (const auto& [name, value] : call.headers) {
+    if (!is_name(name) || !is_clean(value)) {
+      return fail(ErrorCode::kInvalidArgument, "'" + name + "' is no header, or its value is none");
+    }
+    head.append(name).append(": ").append(value).append("\r\n");
+  }
+  if (call.body != nullptr) {
+    fmt::format_to(std::back_inserter(head), "Content-Length: {}\r\n", call.body->size());
+  }
+  return head + "\r\n";
+}
+
+}  // namespace
+
+/// Everything of one call; touched on its thread only, but for `executor`.
+struct HttpCallHandle::State : std::enable_shared_from_this<HttpCallHandle::State> {
+  State(HttpCall asked, std::shared_ptr<HttpListener> hears, const net::Executor& on)
+      : call(std::move(asked)),
+        listener(std::move(hears)),
+        executor(on),
+        event(on, net::Timer::time_point::max()),
+        alarm(on, net::Timer::time_point::max()) {}
+
+  void end_with(ErrorCode code, std::string why) {
+    alarm.cancel();
+    if (overdue) {
+      return listener->on_error(
+          {ErrorCode::kUnavailable, call.url.host + ": it did not answer in time"});
+    }
+    listener->on_error({code, cancelled ? "the call was cancelled" : std::move(why)});
+  }
+  void give_up() {
+    cancelled = true;
+    event.cancel();
+    if (wire != nullptr) wire->lowest().close();
+  }
+
+  HttpCall call;
+  std::shared_ptr<HttpListener> listener;
+  net::Executor executor;
+  net::Timer event;  // resumed, resolved, cancelled
+  std::unique_ptr<Wire> wire;
+  net::Timer alarm;  // the deadline
+  bool paused = false;
+  bool cancelled = false;
+  bool overdue = false;  // cancelled by the alarm
+};
+
+struct HttpCaller::State : std::enable_shared_from_this<HttpCaller::State> {
+  State(const Options& chosen, IoThreads& on)
+      : options(chosen), threads(on), idle(on.count()), tls(asio::ssl::context::tls_client) {
+    Failure ignored;
+    tls.set_default_verify_paths(ignored);
+    tls.set_verify_mode(asio::ssl::verify_peer, ignored);
+  }
+
+  using Call = HttpCallHandle::State;
+  Awaitable<void> run(std::shared_ptr<Call> call, unsigned thread);
+  Awaitable<std::optional<Error>> open(Call& call);
+  Awaitable<std::optional<Error>> resolve(Call& call, std::vector<net::Tcp::endpoint>& found);
+  Awaitable<std::optional<Error>> secure(Call& call);
+  struct Told {
+    std::optional<Error> error;
+    bool began = false;  // a byte of an answer was there
+    bool late = false;   // it was still there, and said nothing
+    bool keep = false;   // the connection may serve another call
+  };
+  Awaitable<Told> exchange(Call& call, const std::string& head);
+  Awaitable<Told> hear(Call& call);
+
+  bool take_idle(Call& call, unsigned thread);
+  void keep(Call& call, unsigned thread);
+
+  Options options;
+  IoThreads& threads;
+  SystemClock clock;
+  /// One a thread, touched on that thread only: by server, the newest last.
+  std::vector<std::map<std::string, std::vector<std::unique_ptr<Wire>>>> idle;
+  asio::ssl::context tls;
+};
+
+namespace {
+
+Error unavailable(const HttpCall& call, std::string_view why) {
+  return {ErrorCode::kUnavailable, fmt::format("{}: {}", server_of(call.url), why)};
+}
+
+Error broken_off(const HttpCall& call, Failure error) {
+  if (error == net::beast::error::timeout) {
+    return unavailable(call, "it did not answer in time");
+  }
+  if (error == asio::error::eof || error == http::error::end_of_stream ||
+      error == http::error::partial_message || error == asio::ssl::error::stream_truncated) {
+    return unavailable(call, "it closed the connection before its answer was complete");
+  }
+  if (error.category() == http::make_error_code(http::error::need_more).category()) {
+    return {ErrorCode::kCorruption, fmt::format("{}: what it answered is no HTTP: {}",
+                                                server_of(call.url), error.message())};
+  }
+  return unavailable(call, error.message());
+}
+
+std::string pool_key(const Url& url) { return (url.tls ? "s " : "p ") + server_of(url); }
+
+}  // namespace
+
+bool HttpCaller::State::take_idle(Call& call, unsigned thread) {
+  auto& mine = idle[thread][pool_key(call.call.url)];
+  const Duration now = clock.now();
+  std::erase_if(mine, [&](const auto& wire) { return now - wire->idle_since > options.keep; });
+  while (!mine.empty()) {
+    auto wire = std::move(mine.back());
+    mine.pop_back();
+    if (wire->spent()) continue;
+    call.wire = std::move(wire);
+    return true;
+  }
+  return false;
+}
+
+void HttpCaller::State::keep(Call& call, unsigned thread) {
+  auto& mine = idle[thread][pool_key(call.call.url)];
+  if (mine.size() >= options.max_idle) return;
+  call.wire->idle_since = clock.now();
+  call.wire->lowest().expires_never();
+  mine.push_back(std::move(call.wire));
+}
+
+/// The system's look-up of a name cannot be broken off; it is left behind when time is up.
+Awaitable<std::optional<Error>> HttpCaller::State::resolve(Call& call,
+                                                           std::vector<net::Tcp::endpoint>& found) {
+  Failure error;
+  const auto numeric = asio::ip::make_address(call.call.url.host, error);
+  if (!error) {
+    const auto port = static_cast<std::uint16_t>(std::stoul(call.call.url.port));
+    found.emplace_back(numeric, port);
+    co_return std::nullopt;
+  }
+  struct Looked {
+    bool done = false;
+    Failure error;
+    std::vector<net::Tcp::endpoint> endpoints;
+  };
+  const auto looked = std::make_shared<Looked>();
+  const auto resolver = std::make_shared<Resolver>(call.executor);
+  resolver->async_resolve(
+      call.call.url.host, call.call.url.port,
+      [looked, resolver, asks = call.weak_from_this()](Failure failed, const auto& results) {
+        looked->done = true;
+        looked->error = failed;
+        for (const auto& entry : results) looked->endpoints.push_back(entry.endpoint());
+        if (const auto waiting = asks.lock()) waiting->event.cancel();
+      });
+  call.event.expires_after(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(call.call.connect_timeout));
+  if (!looked->done && !call.cancelled) co_await call.event.async_wait(kQuiet);
+  call.event.expires_at(net::Timer::time_point::max());
+  if (call.cancelled) co_return Error{ErrorCode::kCancelled, "cancelled"};
+  if (!looked->done) co_return unavailable(call.call, "its name was not found in time");
+  if (looked->error) co_return unavailable(call.call, looked->error.message());
+  found = looked->endpoints;
+  co_return std::nullopt;
+}
+
+Awaitable<std::optional<Error>> HttpCaller::State::open(Call& call) {
+  std::vector<net::Tcp::endpoint> found;
+  if (auto error = co_await resolve(call, found)) co_return error;
+  if (call.call.may_connect) {
+    const auto before = found.size();
+    std::erase_if(found, [&](const net::Tcp::endpoint& where) {
+      return !call.call.may_connect(where.address().to_string());
+    });
+    if (found.empty() && before > 0) {
+      co_return Error{ErrorCode::kInvalidArgument,
+                      server_of(call.call.url) + " is at an address that may not be asked"};
+    }
+  }
+  call.wire = std::make_unique<Wire>(call.executor);
+  call.wire->plain.expires_after(call.call.connect_timeout);
+  const auto [error, where] = co_await call.wire->plain.async_connect(found, kQuiet);
+  if (call.cancelled) co_return Error{ErrorCode::kCancelled, "cancelled"};
+  if (error == net::beast::error::timeout) {
+    co_return unavailable(call.call, "it did not take the connection in time");
+  }
+  if (error) co_return unavailable(call.call, error.message());
+  Failure ignored;
+  call.wire->plain.socket().set_option(net::Tcp::no_delay(true), ignored);
+  if (call.call.url.tls) co_return co_await secure(call);
+  co_return std::nullopt;
+}
+
+Awaitable<std::optional<Error>> HttpCaller::State::secure(Call& call) {
+  Secure& stream = call.wire->secure.emplace(std::move(call.wire->plain), tls);
+  Failure error;
+  stream.set_verify_callback(asio::ssl::host_name_verification(call.call.url.host), error);
+  if (SSL_set_tlsext_host_name(stream.native_handle(), call.call.url.host.c_str()) != 1) {
+    co_return unavailable(call.call, "its name is none that TLS knows");
+  }
+  const auto [failed] = co_await stream.async_handshake(Secure::client, kQuiet);
+  if (failed) co_return unavailable(call.call, "TLS: " + failed.message());
+  co_return std::nullopt;
+}
+
+Awaitable<HttpCaller::State::Told> HttpCaller::State::exchange(Call& call,
+                                                               const std::string& head) {
+  std::string_view body = call.call.body == nullptr ? std::string_view() : *call.call.body;
+  std::string_view first = head;
+  while (!first.empty() || !body.empty()) {
+    const std::string_view now = body.substr(0, kWritePiece);
+    const std::array<asio::const_buffer, 2> both{asio::buffer(first), asio::buffer(now)};
+    call.wire->lowest().expires_after(call.call.idle_timeout);
+    const Failure error = co_await call.wire->write(both);
+    // A server may answer, and close, before it has read everything: hear what it says.
+    if (error && error != asio::error::broken_pipe && error != asio::error::connection_reset) {
+      co_return Told{.error = broken_off(call.call, error),
+                     .late = error == net::beast::error::timeout};
+    }
+    if (error) break;
+    first = {};
+    body.remove_prefix(now.size());
+  }
+  co_return co_await hear(call);
+}
+
+Awaitable<HttpCaller::State::Told> HttpCaller::State::hear(Call& call) {
+  Told told;
+  std::optional<AnswerParser> parser;
+  const auto begin = [&] {
+    parser.emplace();
+    parser->header_limit(kAnswerHead);
+    parser->body_limit(boost::none);
+    parser->get().body().listener = call.listener.get();
+    if (call.call.method == "HEAD") parser->skip(true);
+  };
+  begin();
+  auto& buffer = call.wire->buffer;
+  bool headed = false;
+  while (!parser->is_done()) {
+    Failure error;
+    if (buffer.size() > 0) buffer.consume(parser->put(buffer.data(), error));
+    if (error && error != http::error::need_more) {
+      told.error = broken_off(call.call, error);
+      co_return told;
+    }
+    if (parser->is_header_done() && !headed) {
+      const unsigned status = parser->get().result_int();
+      if (status < 100) {
+        told.error = Error{ErrorCode::kCorruption, "a status that is none"};
+        co_return told;
+      }
+      if (status >= 100 && status < 200) {
+        begin();
+        continue;
+      }
+      headed = true;
+      parser->eager(true);
+      HttpHeaders headers;
+      for (const auto& field : parser->get()) {
+        headers.add(std::string(std::string_view(field.name_string())),
+                    std::string(std::string_view(field.value())));
+      }
+      call.listener->on_head(status, std::move(headers));
+      continue;
+    }
+    if (parser->is_done()) break;
+    while (call.paused && !call.cancelled) co_await call.event.async_wait(kQuiet);
+    if (call.cancelled) {
+      told.error = Error{ErrorCode::kCancelled, "cancelled"};
+      co_return told;
+    }
+    call.wire->lowest().expires_after(call.call.idle_timeout);
+    const auto read = co_await call.wire->read_some(buffer.prepare(kReadPiece));
+    if (read.first == asio::error::eof && headed && parser->need_eof()) {
+      Failure ended;
+      parser->put_eof(ended);
+      if (!ended) break;
+    }
+    if (read.first) {
+      told.error = broken_off(call.call, read.first);
+      told.late = read.first == net::beast::error::timeout;
+      co_return told;
+    }
+    told.began = true;
+    buffer.commit(read.second);
+  }
+  told.keep = parser->keep_alive() && !parser->need_eof() && buffer.size() == 0;
+  co_return told;
+}
+
+Awaitable<void> HttpCaller::State::run(std::shared_ptr<Call> call, unsigned thread) {
+  const auto self = shared_from_this();
+  const auto head = head_of(call->call);
+  if (!head.has_value()) co_return call->end_with(head.error().code, head.error().message);
+  if (call->call.deadline.has_value()) {
+    call->alarm.expires_after(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(*call->call.deadline));
+    call->alarm.async_wait([waits = std::weak_ptr(call)](Failure error) {
+      const auto late = waits.lock();
+      if (late == nullptr || error) return;
+      late->overdue = true;
+      late->give_up();
+    });
+  }
+  for (bool again = true; again;) {
+    const bool kept = take_idle(*call, thread);
+    if (!kept) {
+      if (auto error = co_await open(*call)) co_return call->end_with(error->code, error->message);
+    }
+    Told told = co_await exchange(*call, *head);
+    if (call->cancelled) co_return call->end_with(ErrorCode::kCancelled, "");
+    // A kept connection may have been closed just now: another one will do. One that is only slow
+    // has the request, and would be asked twice.
+    again = told.error.has_value() && kept && !told.began && !told.late;
+    if (again) continue;
+    if (told.error.has_value()) co_return call->end_with(told.error->code, told.error->message);
+    if (told.keep) keep(*call, thread);
+    call->alarm.cancel();
+    call->listener->on_end();
+  }
+}
+
+void HttpCallHandle::cancel() const {
+  if (const auto call = state_.lock()) {
+    asio::dispatch(call->executor, [call] { call->give_up(); });
+  }
+}
+
+void HttpCallHandle::pause() const {
+  if (const auto call = state_.lock()) {
+    asio::dispatch(call->executor, [call] { call->paused = true; });
+  }
+}
+
+void HttpCallHandle::resume() const {
+  if (const auto call = state_.lock()) {
+    asio::dispatch(call->executor, [call] {
+      call->paused = false;
+      call->event.cancel();
+    });
+  }
+}
+
+HttpCaller::HttpCaller(const Options& options, IoThreads& threads)
+    : state_(std::make_shared<State>(options, threads)) {}
+
+HttpCaller::~HttpCaller() = default;
+
+HttpCallHandle HttpCaller::call(HttpCall call, std::shared_ptr<HttpListener> listener) {
+  const unsigned thread = state_->threads.here_or_next();
+  const auto executor = state_->threads.inside().loops[thread]->get_executor();
+  auto state =
+      std::make_shared<HttpCallHandle::State>(std::move(call), std::move(listener), executor);
+  HttpCallHandle handle{std::weak_ptr(state)};
+  asio::co_spawn(executor, state_->run(std::move(state), thread), asio::detached);
+  return handle;
+}
+
+}  // namespace afterimage

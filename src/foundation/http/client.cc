@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "foundation/http/client.h"
+
+#include <optional>
+
+#include "foundation/http/caller.h"
+#include "foundation/platform/timed_condition.h"
+
+namespace afterimage {
+namespace {
+
+/// Gathers the answer for the one who waits.
+class Gathered final : public HttpListener {
+ public:
+  explicit Gathered(Bytes limit) : limit_(limit) {}
+
+  void on_head(unsigned status, HttpHeaders /*headers*/) override { answer_.status = status; }
+  void on_bytes(std::string_view bytes) override {
+    too_large_ |= answer_.body.size() + bytes.size() > limit_.value();
+    if (!too_large_) answer_.body.append(bytes);
+  }
+  void on_end() override { settle(std::nullopt); }
+  void on_error(const Error& error) override { settle(error); }
+
+  /// False: not within `patience`.
+  bool wait(Duration timeout) {
+    const MutexLock lock(mutex_);
+    return changed_.wait_for(mutex_, timeout, [this] { return settled_; });
+  }
+  /// Once it has settled.
+  Result<HttpAnswer> take(const std::string& server) {
+    const MutexLock lock(mutex_);
+    if (error_.has_value()) return std::unexpected(*error_);
+    if (too_large_) {
+      return fail(ErrorCode::kLimitExceeded, server + ": its answer is larger than allowed");
+    }
+    return std::move(answer_);
+  }
+
+ private:
+  void settle(std::optional<Error> error) {
+    const MutexLock lock(mutex_);
+    error_ = std::move(error);
+    settled_ = true;
+    changed_.notify_all();
+  }
+
+  const Bytes limit_;
+  HttpAnswer answer_;  // until it has settled, the caller's thread's
+  bool too_large_ = false;
+  Mutex mutex_;
+  TimedCondition changed_;
+  std::optional<Error> error_;
+  bool settled_ = false;
+};
+
+}  // namespace
+
+Result<HttpAnswer> http_post(const HttpQuestion& question) {
+  IoThreads threads(1);
+  HttpCaller caller({}, threads);
+  const auto gathered = std::make_shared<Gathered>(question.max_answer);
+  HttpCall call{.url = question.url,
+                .headers = {{"User-Agent", "afterimage"}, {"Content-Type", question.content_type}},
+                .body = std::make_shared<const std::string>(question.body),
+                .connect_timeout = question.deadline,
+                .idle_timeout = question.deadline};
+  for (const auto& [name, value] : question.headers) call.headers.set(name, value);
+  caller.call(std::move(call), gathered);
+  const bool settled = gathered->wait(question.deadline);
+  threads.stop();
+  const std::string server = "http://" + question.url.host + ":" + question.url.port;
+  if (!settled) return fail(ErrorCode::kUnavailable, server + ": it did not answer in time");
+  return gathered->take(server + question.url.target);
+}
+
+}  // namespace afterimage

@@ -1,0 +1,527 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/dispatch.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <cerrno>
+#include <exception>
+#include <new>
+
+#include "foundation/http/server_impl.h"
+
+namespace afterimage {
+namespace {
+
+namespace asio = net::asio;
+namespace http = net::beast::http;
+using net::Awaitable;
+using net::Failure;
+using net::kQuiet;
+
+/// How much is given to a socket at a time: a client that takes that much within the time limit is
+/// not too slow.
+constexpr std::size_t kWriteAtOnce = 256 * 1024;
+constexpr std::size_t kReadAtOnce = 64 * 1024;
+/// What a refused client may still send before the connection is closed under it: a reset would
+/// take the refusal away from it.
+constexpr std::size_t kLinger = 4 * 1024 * 1024;
+
+using Parser = http::request_parser<http::string_body>;
+
+std::string_view reason_of(unsigned status) {
+  return std::string_view(http::obsolete_reason(static_cast<http::status>(status)));
+}
+
+/// A line that goes on in the next one, which others may read as two (RFC 9112 5.2).
+bool has_folded_line(std::string_view head) {
+  return head.contains("\n ") || head.contains("\n\t");
+}
+
+/// What a handler is promised: no proxy's absolute form, no bytes that readers decode differently.
+bool is_target(std::string_view target) {
+  return target.starts_with('/') &&
+         std::ranges::all_of(target, [](char c) { return c > ' ' && c < 0x7F; });
+}
+
+bool has_no_body(unsigned status) { return status == 204 || status == 304 || status < 200; }
+
+/// The server's own answer to something that was wrong with the request itself.
+struct Refusal {
+  unsigned status = 400;
+  std::string_view why;
+};
+
+/// Bytes of request bodies that are in memory, given back at the end.
+class BodyShare {
+ public:
+  explicit BodyShare(std::atomic<std::uint64_t>& all) : all_(all) {}
+  ~BodyShare() { all_ -= held_; }
+  BodyShare(const BodyShare&) = delete;
+  BodyShare& operator=(const BodyShare&) = delete;
+  /// False: it would be more than `limit` together.
+  bool grow_to(std::uint64_t size, std::uint64_t limit) {
+    if (size <= held_) return true;
+    const std::uint64_t more = size - held_;
+    if (all_.fetch_add(more) + more > limit) {
+      all_ -= more;
+      return false;
+    }
+    held_ = size;
+    return true;
+  }
+
+ private:
+  std::atomic<std::uint64_t>& all_;
+  std::uint64_t held_ = 0;
+};
+
+}  // namespace
+
+/// One client's connection: requests one after the other, each read, handed over, answered.
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(std::shared_ptr<HttpServer::State> server, net::Socket socket, unsigned thread)
+      : server_(std::move(server)),
+        thread_(thread),
+        socket_(std::move(socket)),
+        event_(socket_.get_executor(), net::Timer::time_point::max()),
+        alarm_(socket_.get_executor(), net::Timer::time_point::max()) {}
+
+  Awaitable<void> run() {
+    const auto self = shared_from_this();
+    server_->connections[thread_].insert(this);
+    Failure error;
+    socket_.set_option(net::Tcp::no_delay(true), error);
+    const auto from = socket_.remote_endpoint(error);
+    if (!error) peer_ = from.address().to_string();
+    try {
+      for (bool again = !error; again;) again = co_await serve_one();
+    } catch (const std::bad_alloc&) {  // this connection's misfortune, and no other's
+    }
+    if (exchange_ != nullptr) exchange_->client_left();
+    alarm_.cancel();
+    socket_.shutdown(net::Tcp::socket::shutdown_both, error);
+    socket_.close(error);
+    server_->connections[thread_].erase(this);
+    server_->closed();
+  }
+
+  [[nodiscard]] bool idle() const { return idle_; }
+  /// On its own thread.
+  void shut() {
+    Failure ignored;
+    socket_.close(ignored);
+    gone_ = true;
+    wake();
+  }
+  /// Likewise: something that the connection waits for has happened.
+  void wake() {
+    woken_ = true;
+    event_.cancel();
+  }
+  void take(HttpReply reply, bool lost) {
+    if (lost) reply = server_->options.explain(500, "the request was dropped");
+    reply_ = std::move(reply);
+    wake();
+  }
+
+ private:
+  Awaitable<bool> serve_one() {
+    const auto limits = server_->current_limits();
+    buffer_.max_size(limits->headers.value() + kReadAtOnce);
+    parser_.emplace();
+    parser_->header_limit(static_cast<std::uint32_t>(limits->headers.value()));
+    parser_->body_limit(limits->body.value());
+    BodyShare share(server_->bodies);
+    if (buffer_.size() == 0 && !co_await first_byte(*limits)) co_return false;
+
+    std::optional<Refusal> wrong = co_await read_head(*limits);
+    if (!wrong.has_value() && !gone_) wrong = check_head();
+    if (!wrong.has_value() && !gone_) wrong = co_await read_body(*limits, share);
+    if (gone_) co_return false;
+    if (wrong.has_value()) {
+      co_await refuse(*wrong, *limits);
+      co_return false;
+    }
+    ++server_->requests;
+    const bool keep = parser_->keep_alive();
+    const bool head_only = parser_->get().method() == http::verb::head;
+    const bool chunked = parser_->get().version() >= 11;
+    hand_over();
+    while (!reply_.has_value() && !gone_) co_await something();
+    if (gone_) co_return false;
+    const HttpReply reply = *std::exchange(reply_, std::nullopt);
+    const bool goes_on = keep && !server_->draining;
+    const bool written =
+        co_await write(reply, {.keep = goes_on, .head = head_only, .chunk = chunked}, *limits);
+    if (written) {
+      exchange_->complete();
+      exchange_.reset();
+      stop_watching();
+    }
+    co_return written&& goes_on;
+  }
+
+  Awaitable<bool> first_byte(const HttpLimits& limits) {
+    idle_ = true;
+    if (server_->draining) co_return false;
+    allow(limits.idle_timeout);
+    const auto [error, size] = co_await socket_.async_read_some(buffer_.prepare(4096), kQuiet);
+    idle_ = false;
+    if (error) co_return false;
+    buffer_.commit(size);
+    co_return true;
+  }
+
+  /// False: the client left, or there was no more in time; `late` tells which.
+  Awaitable<bool> read_more(std::size_t at_most, bool& late) {
+    const std::size_t room = std::min(at_most, buffer_.max_size() - buffer_.size());
+    const auto [error, size] = co_await socket_.async_read_some(buffer_.prepare(room), kQuiet);
+    late = error.failed() && too_late_;
+    if (error && !late) gone_ = true;
+    if (error) co_return false;
+    buffer_.commit(size);
+    co_return true;
+  }
+
+  /// As far as the parser comes with what is there.
+  Failure parse() {
+    Failure error;
+    while (buffer_.size() > 0 && !parser_->is_done()) {
+      const bool had_head = parser_->is_header_done();
+      const std::size_t used = parser_->put(buffer_.data(), error);
+      const bool head = !had_head && parser_->is_header_done();
+      const std::string_view bytes(static_cast<const char*>(buffer_.data().data()), used);
+      if (head && has_folded_line(bytes)) error = http::error::bad_field;
+      buffer_.consume(used);
+      if (error || head) break;
+    }
+    return error;
+  }
+
+  Awaitable<std::optional<Refusal>> read_head(const HttpLimits& limits) {
+    allow(limits.header_timeout);
+    while (true) {
+      const Failure error = parse();
+      if (error && error != http::error::need_more) co_return refusal_of(error);
+      if (parser_->is_header_done()) co_return std::nullopt;
+      if (buffer_.size() > limits.headers.value()) co_return refusal_of(http::error::header_limit);
+      bool late = false;
+      if (!co_await read_more(4096, late))
+        co_return late ? std::optional(too_slow()) : std::nullopt;
+    }
+  }
+
+  std::optional<Refusal> check_head() {
+    const auto& head = parser_->get();
+    const std::size_t hosts = head.count(http::field::host);
+    if (hosts > 1 || (hosts == 0 && head.version() >= 11)) {
+      ++server_->malformed;
+      return Refusal{.status = 400, .why = "exactly one Host header is needed"};
+    }
+    if (!is_target(std::string_view(head.target()))) {
+      ++server_->malformed;
+      return Refusal{.status = 400, .why = "a request's target is a path in visible ASCII"};
+    }
+    const std::string_view coding(head[http::field::transfer_encoding]);
+    if (!coding.empty() && !same_header(coding, "chunked")) {
+      ++server_->malformed;
+      return Refusal{.status = 501, .why = "the only Transfer-Encoding here is chunked"};
+    }
+    const auto length = parser_->content_length();
+    if (length.has_value() && *length > server_->current_limits()->body.value()) {
+      return refusal_of(http::error::body_limit);
+    }
+    return std::nullopt;
+  }
+
+  Awaitable<std::optional<Refusal>> read_body(const HttpLimits& limits, BodyShare& share) {
+    parser_->eager(true);
+    if (const Failure error = parse(); error && error != http::error::need_more) {
+      co_return refusal_of(error);
+    }
+    if (parser_->is_done()) co_return std::nullopt;
+    if (same_header(std::string_view(parser_->get()[http::field::expect]), "100-continue")) {
+      static constexpr std::string_view kGoOn = "HTTP/1.1 100 Continue\r\n\r\n";
+      allow(limits.write_timeout);
+      co_await asio::async_write(socket_, asio::buffer(kGoOn), kQuiet);
+    }
+    allow(limits.body_timeout);
+    while (!parser_->is_done()) {
+      // Trailers, or what stands beside a chunk's size: it comes whole, or not at all.
+      if (buffer_.size() >= buffer_.max_size()) co_return refusal_of(http::error::header_limit);
+      bool late = false;
+      if (!co_await read_more(kReadAtOnce, late))
+        co_return late ? std::optional(too_slow()) : std::nullopt;
+      const Failure error = parse();
+      if (error && error != http::error::need_more) co_return refusal_of(error);
+      if (!share.grow_to(parser_->get().body().size(), limits.bodies.value())) {
+        ++server_->overloaded;
+        co_return Refusal{.status = 503, .why = "too many large requests at once; try again soon"};
+      }
+    }
+    co_return std::nullopt;
+  }
+
+  Refusal too_slow() {
+    ++server_->slow;
+    return {.status = 408, .why = "the request did not come in time"};
+  }
+
+  Refusal refusal_of(Failure error) {
+    if (error == http::error::header_limit || error == http::error::buffer_overflow) {
+      ++server_->large_headers;
+      return {.status = 431, .why = "the request's headers are larger than this server allows"};
+    }
+    if (error == http::error::body_limit) {
+      ++server_->large_bodies;
+      return {.status = 413, .why = "the request's body is larger than this server allows"};
+    }
+    ++server_->malformed;
+    return {.status = 400, .why = "this is no HTTP request"};
+  }
+
+  Awaitable<void> refuse(Refusal refusal, const HttpLimits& limits) {
+    const HttpReply reply = server_->options.explain(refusal.status, refusal.why);
+    co_await write(reply, {.keep = false, .head = false, .chunk = false}, limits);
+    Failure error;
+    socket_.shutdown(net::Tcp::socket::shutdown_send, error);
+    allow(std::chrono::seconds(2));
+    buffer_.clear();
+    for (std::size_t taken = 0; taken < kLinger;) {
+      const auto [ended, size] =
+          co_await socket_.async_read_some(buffer_.prepare(kReadAtOnce), kQuiet);
+      if (ended) break;
+      taken += size;
+    }
+  }
+
+  void hand_over() {
+    auto& message = parser_->get();
+    HttpRequest request{.method = std::string(std::string_view(message.method_string())),
+                        .target = std::string(std::string_view(message.target())),
+                        .headers = {},
+                        .body = std::make_shared<const std::string>(std::move(message.body())),
+                        .peer = peer_};
+    for (const auto& field : message) {
+      request.headers.add(std::string(std::string_view(field.name_string())),
+                          std::string(std::string_view(field.value())));
+    }
+    exchange_ = std::make_shared<Exchange>(weak_from_this(), socket_.get_executor());
+    try {
+      server_->handler(std::move(request),
+                       Responder(std::make_shared<Responder::Pending>(exchange_)));
+    } catch (const std::exception&) {  // its Responder is gone, and says 500
+    }
+  }
+
+  struct Manner {
+    bool keep = true;
+    bool head = false;  // the request was HEAD
+    bool chunk = true;  // HTTP/1.1
+  };
+
+  Awaitable<bool> write(const HttpReply& reply, Manner manner, const HttpLimits& limits) {
+    std::string head = fmt::format("HTTP/1.1 {} {}\r\n", reply.status, reason_of(reply.status));
+    for (const auto& [name, value] : reply.headers) {
+      head.append(name).append(": ").append(value).append("\r\n");
+    }
+    if (const auto* source = std::get_if<std::shared_ptr<BodySource>>(&reply.body)) {
+      const bool whole = co_await write_source(**source, std::move(head), manner, limits);
+      (*source)->left();
+      co_return whole&& manner.keep&& manner.chunk;
+    }
+    const std::string_view body =
+        std::holds_alternative<std::string>(reply.body)
+            ? std::string_view(std::get<std::string>(reply.body))
+            : std::string_view(*std::get<std::shared_ptr<const std::string>>(reply.body));
+    if (!has_no_body(reply.status)) {
+      fmt::format_to(std::back_inserter(head), "Content-Length: {}\r\n", body.size());
+    }
+    head += manner.keep ? "\r\n" : "Connection: close\r\n\r\n";
+    co_return co_await send(head, manner.head || has_no_body(reply.status) ? "" : body, limits);
+  }
+
+  Awaitable<bool> send(std::string_view head, std::string_view body, const HttpLimits& limits) {
+    while (!head.empty() || !body.empty()) {
+      const std::string_view now = body.substr(0, kWriteAtOnce);
+      const std::array<asio::const_buffer, 2> both{asio::buffer(head), asio::buffer(now)};
+      allow(limits.write_timeout);
+      const auto [error, size] = co_await asio::async_write(socket_, both, kQuiet);
+      if (error && too_late_) ++server_->slow;
+      if (error) co_return false;
+      head = {};
+      body.remove_prefix(now.size());
+    }
+    co_return true;
+  }
+
+  /// A body that comes by and by, in chunks; without a Content-Length its end is the connection's
+  /// end where the client knows no chunks.
+  Awaitable<bool> write_source(BodySource& source, std::string head, Manner manner,
+                               const HttpLimits& limits) {
+    if (manner.chunk) head += "Transfer-Encoding: chunked\r\n";
+    head += manner.keep && manner.chunk ? "\r\n" : "Connection: close\r\n\r\n";
+    const std::weak_ptr<Connection> self = weak_from_this();
+    const auto wake = [self, executor = socket_.get_executor()] {
+      asio::post(executor, [self] {
+        if (const auto there = self.lock()) there->wake();
+      });
+    };
+    bool first = true;
+    for (std::size_t sent = 0;;) {
+      BodySource::Piece piece =
+          manner.head ? BodySource::Piece{.bytes = {}, .state = BodySource::State::kEnd}
+                      : source.read(sent, wake);
+      if (piece.bytes.empty() && piece.state == BodySource::State::kMore) {
+        // The head does not wait for the body: a client sees that it is being served.
+        if (first && !co_await send(head, "", limits)) co_return false;
+        head.clear();
+        first = false;
+        if (!gone_) co_await something();
+        if (gone_) co_return false;
+        continue;
+      }
+      if (piece.state == BodySource::State::kBroken) co_return false;
+      sent += piece.bytes.size();
+      if (manner.chunk && !manner.head) frame(piece);
+      if (!co_await send(head, piece.bytes, limits)) co_return false;
+      head.clear();
+      first = false;
+      if (piece.state == BodySource::State::kEnd) co_return true;
+    }
+  }
+
+  static void frame(BodySource::Piece& piece) {
+    if (!piece.bytes.empty()) {
+      piece.bytes = fmt::format("{:x}\r\n{}\r\n", piece.bytes.size(), piece.bytes);
+    }
+    if (piece.state == BodySource::State::kEnd) piece.bytes += "0\r\n\r\n";
+  }
+
+  /// Waits for wake(), and meanwhile for the client to leave.
+  Awaitable<void> something() {
+    watch();
+    if (!woken_) {
+      event_.expires_at(net::Timer::time_point::max());
+      co_await event_.async_wait(kQuiet);
+    }
+    woken_ = false;
+  }
+
+  /// A client that sent its request and closes its side has left. One that sends more has not: it
+  /// is the next request, and then nothing can be seen until that is read.
+  void watch() {
+    if (watching_ || buffer_.size() > 0 || gone_) return;
+    watching_ = true;
+    socket_.async_wait(net::Tcp::socket::wait_read,
+                       [self = weak_from_this(), watch = watch_](Failure error) {
+                         const auto there = self.lock();
+                         if (there == nullptr || there->watch_ != watch || error) return;
+                         there->look();
+                       });
+  }
+  void stop_watching() {
+    if (!watching_) return;
+    ++watch_;
+    watching_ = false;
+    Failure error;
+    socket_.cancel(error);
+  }
+  void look() {
+    char byte = 0;
+    const auto got = ::recv(socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (got > 0) return;
+    watching_ = false;
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return watch();
+    gone_ = true;
+    wake();
+  }
+
+  /// From now on what is waited for may take so long; then the socket's operations end. The alarm
+  /// is set anew only if it would ring too late, so that this costs nothing where all is well.
+  void allow(Duration timeout) {
+    too_late_ = false;
+    until_ = std::chrono::steady_clock::now() + timeout;
+    if (until_ < alarm_.expiry()) set_alarm();
+  }
+  void set_alarm() {
+    alarm_.expires_at(until_);
+    alarm_.async_wait([self = weak_from_this()](Failure error) {
+      const auto there = self.lock();
+      if (there == nullptr || error) return;
+      if (std::chrono::steady_clock::now() < there->until_) return there->set_alarm();
+      there->too_late_ = true;
+      there->alarm_.expires_at(net::Timer::time_point::max());
+      Failure ignored;
+      there->socket_.cancel(ignored);
+    });
+  }
+
+  std::shared_ptr<HttpServer::State> server_;
+  unsigned thread_;
+  net::Socket socket_;
+  net::Timer event_;
+  net::Timer alarm_;
+  net::Timer::time_point until_;
+  bool too_late_ = false;
+  net::beast::flat_buffer buffer_;
+  std::optional<Parser> parser_;
+  std::string peer_;
+  std::shared_ptr<Exchange> exchange_;  // of the request that is being answered
+  std::optional<HttpReply> reply_;
+  bool idle_ = false;
+  bool gone_ = false;  // the client left, or the server is closing
+  bool woken_ = false;
+  bool watching_ = false;
+  std::uint64_t watch_ = 0;  // the how-manieth
+};
+
+void Exchange::give(HttpReply made, bool lost) {
+  {
+    const MutexLock lock(mutex);
+    if (replied) return;
+    replied = true;
+    if (gone) return;
+  }
+  // On the connection's own thread, inside of the handler's call, this is a plain call.
+  asio::dispatch(executor, [to = connection, reply = std::move(made), lost]() mutable {
+    if (const auto there = to.lock()) there->take(std::move(reply), lost);
+  });
+}
+
+void Exchange::client_left() {
+  std::vector<std::function<void()>> calls;
+  {
+    const MutexLock lock(mutex);
+    gone = true;
+    calls.swap(on_disconnect);
+  }
+  for (const auto& call : calls) call();
+}
+
+void start_connection(const std::shared_ptr<HttpServer::State>& server, net::Socket socket,
+                      unsigned thread) {
+  const auto executor = socket.get_executor();
+  auto connection = std::make_shared<Connection>(server, std::move(socket), thread);
+  asio::co_spawn(executor, connection->run(), asio::detached);
+}
+
+void shut_connections(const HttpServer::State& server, unsigned thread, bool only_idle) {
+  const auto all = server.connections[thread];
+  for (Connection* connection : all) {
+    if (!only_idle || connection->idle()) connection->shut();
+  }
+}
+
+}  // namespace afterimage

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "foundation/http/io_threads.h"
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <memory>
+#include <utility>
+
+#include "foundation/http/io_threads_impl.h"
+
+namespace afterimage {
+namespace {
+
+struct Here {
+  const IoThreads* threads = nullptr;
+  unsigned index = 0;
+};
+thread_local Here here;
+
+}  // namespace
+
+IoThreads::IoThreads(unsigned count) : inside_(std::make_unique<Inside>()) {
+  for (unsigned i = 0; i < std::max(1U, count); ++i) {
+    inside_->loops.push_back(std::make_unique<net::asio::io_context>(1));
+  }
+  for (unsigned i = 0; i < this->count(); ++i) {
+    inside_->threads.emplace_back([this, i] {
+      here = {.threads = this, .index = i};
+      const auto work = net::asio::make_work_guard(*inside_->loops[i]);
+      inside_->loops[i]->run();
+    });
+  }
+}
+
+IoThreads::~IoThreads() { stop(); }
+
+unsigned IoThreads::count() const { return static_cast<unsigned>(inside_->loops.size()); }
+
+unsigned IoThreads::here_or_next() {
+  return here.threads == this ? here.index : inside_->next++ % count();
+}
+
+void IoThreads::post(unsigned thread, std::function<void()> work) {
+  net::asio::post(*inside_->loops.at(thread), std::move(work));
+}
+
+void IoThreads::post_after(unsigned thread, Duration wait, std::function<void()> work) {
+  const auto timer = std::make_shared<net::Timer>(*inside_->loops.at(thread), wait);
+  timer->async_wait([timer, work = std::move(work)](net::Failure error) {
+    if (!error) work();
+  });
+}
+
+void IoThreads::stop() {
+  for (const auto& loop : inside_->loops) loop->stop();
+  for (std::thread& thread : inside_->threads) {
+    if (thread.joinable()) thread.join();
+  }
+}
+
+}  // namespace afterimage

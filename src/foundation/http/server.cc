@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "foundation/http/server.h"
+
+#include <fmt/format.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
+
+#include "foundation/http/server_impl.h"
+
+namespace afterimage {
+namespace {
+
+namespace asio = net::asio;
+using net::Awaitable;
+using net::Failure;
+using net::kQuiet;
+
+}  // namespace
+
+void Responder::reply(HttpReply reply) const { ticket_->exchange->give(std::move(reply), false); }
+
+void Responder::on_disconnect(std::function<void()> gone) const {
+  Exchange& exchange = *ticket_->exchange;
+  {
+    const MutexLock lock(exchange.mutex);
+    if (!exchange.gone) {
+      exchange.on_disconnect.push_back(std::move(gone));
+      return;
+    }
+  }
+  gone();
+}
+
+Awaitable<void> HttpServer::State::accept() {
+  const auto self = shared_from_this();
+  co_await accept_all();
+  acceptor.reset();
+  const MutexLock lock(mutex);
+  accepting = false;
+  all_closed.notify_all();
+}
+
+Awaitable<void> HttpServer::State::accept_all() {
+  const auto self = shared_from_this();
+  auto& loops = threads.inside().loops;
+  while (!draining) {
+    const unsigned thread = threads.inside().next++ % threads.count();
+    net::Socket socket(*loops[thread]);
+    const auto [error] = co_await acceptor->async_accept(socket, kQuiet);
+    if (draining || error == asio::error::operation_aborted) co_return;
+    if (error) {  // no more file descriptors, most likely: some will be closed
+      net::Timer pause(*loops[0], std::chrono::milliseconds(50));
+      co_await pause.async_wait(kQuiet);
+      continue;
+    }
+    ++accepted;
+    if (open.fetch_add(1) >= current_limits()->connections) {
+      ++refused;
+      static constexpr std::string_view kFull =
+          "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\n"
+          "Content-Length: 0\r\n\r\n";
+      Failure ignored;
+      socket.non_blocking(true, ignored);
+      socket.write_some(asio::buffer(kFull), ignored);
+      socket.close(ignored);
+      closed();
+      continue;
+    }
+    asio::post(*loops[thread],
+               [self, thread, taken = std::make_shared<net::Socket>(std::move(socket))] {
+                 start_connection(self, std::move(*taken), thread);
+               });
+  }
+}
+
+void HttpServer::State::closed() {
+  const MutexLock lock(mutex);
+  if (--open == 0) all_closed.notify_all();
+}
+
+HttpServer::HttpServer(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+Result<std::unique_ptr<HttpServer>> HttpServer::listen(Options options, HttpHandler handler,
+                                                       IoThreads& threads) {
+  Failure error;
+  const auto address = asio::ip::make_address(options.address, error);
+  if (error) {
+    return fail(ErrorCode::kInvalidArgument,
+                "'" + options.address + "' is no numeric address to listen on; try 127.0.0.1");
+  }
+  const net::Tcp::endpoint where(address, options.port);
+  auto state = std::make_shared<State>(std::move(options), std::move(handler), threads);
+  auto& acceptor = state->acceptor.emplace(*threads.inside().loops[0]);
+  acceptor.open(where.protocol(), error);
+  if (!error) acceptor.set_option(net::Tcp::acceptor::reuse_address(true), error);
+  if (!error) acceptor.bind(where, error);
+  if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+  if (error) {
+    return fail(ErrorCode::kUnavailable,
+                fmt::format("cannot listen on {}:{}: {}", state->options.address, where.port(),
+                            error.message()));
+  }
+  state->port = acceptor.local_endpoint().port();
+  asio::co_spawn(*threads.inside().loops[0], state->accept(), asio::detached);
+  return std::unique_ptr<HttpServer>(new HttpServer(std::move(state)));
+}
+
+HttpServer::~HttpServer() {
+  drain(Duration(0));
+  for (unsigned thread = 0; thread < state_->threads.count(); ++thread) {
+    asio::post(*state_->threads.inside().loops[thread],
+               [state = state_, thread] { shut_connections(*state, thread, false); });
+  }
+  const MutexLock lock(state_->mutex);
+  while (state_->open > 0 || state_->accepting) state_->all_closed.wait(state_->mutex);
+}
+
+std::uint16_t HttpServer::port() const { return state_->port; }
+
+void HttpServer::set_limits(const HttpLimits& limits) {
+  state_->limits.store(std::make_shared<const HttpLimits>(limits));
+}
+
+bool HttpServer::drain(Duration timeout) {
+  if (!state_->draining.exchange(true)) {
+    asio::post(*state_->threads.inside().loops[0], [state = state_] {
+      Failure ignored;
+      if (state->acceptor.has_value()) state->acceptor->close(ignored);
+    });
+    for (unsigned thread = 0; thread < state_->threads.count(); ++thread) {
+      asio::post(*state_->threads.inside().loops[thread],
+                 [state = state_, thread] { shut_connections(*state, thread, true); });
+    }
+  }
+  const MutexLock lock(state_->mutex);
+  return state_->all_closed.wait_for(state_->mutex, timeout, [this] { return state_->open == 0; });
+}
+
+HttpServerStats HttpServer::stats() const {
+  const State& s = *state_;
+  return {.accepted = s.accepted,
+          .requests = s.requests,
+          .refused_connections = s.refused,
+          .malformed = s.malformed,
+          .large_headers = s.large_headers,
+          .large_bodies = s.large_bodies,
+          .overloaded = s.overloaded,
+          .slow = s.slow,
+          .open = s.open,
+          .bodies = Bytes(s.bodies)};
+}
+
+}  // namespace afterimage

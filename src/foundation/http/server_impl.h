@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <unordered_set>
+#include <vector>
+
+#include "foundation/http/io_threads_impl.h"
+#include "foundation/http/server.h"
+#include "foundation/platform/atomic_snapshot.h"
+#include "foundation/platform/mutex.h"
+#include "foundation/platform/timed_condition.h"
+
+namespace afterimage {
+
+class Connection;
+
+/// What a connection and whoever answers its request have in common; replies come from anywhere.
+struct Exchange {
+  Exchange(std::weak_ptr<Connection> of, net::Executor where)
+      : connection(std::move(of)), executor(where) {}
+  void give(HttpReply made, bool lost);
+  void client_left();
+  /// The answer is complete: nobody is told any more.
+  void complete() {
+    const MutexLock lock(mutex);
+    on_disconnect.clear();
+  }
+
+  std::weak_ptr<Connection> connection;
+  net::Executor executor;
+  Mutex mutex;
+  bool replied AFI_GUARDED_BY(mutex) = false;
+  bool gone AFI_GUARDED_BY(mutex) = false;
+  std::vector<std::function<void()>> on_disconnect AFI_GUARDED_BY(mutex);
+};
+
+struct Responder::Pending {
+  explicit Pending(std::shared_ptr<Exchange> of) : exchange(std::move(of)) {}
+  ~Pending() { exchange->give({}, true); }
+  Pending(const Pending&) = delete;
+  Pending& operator=(const Pending&) = delete;
+
+  std::shared_ptr<Exchange> exchange;
+};
+
+/// What the connections of one server share.
+struct HttpServer::State : std::enable_shared_from_this<HttpServer::State> {
+  State(Options chosen, HttpHandler handle, IoThreads& on)
+      : options(std::move(chosen)),
+        handler(std::move(handle)),
+        threads(on),
+        limits(std::make_shared<const HttpLimits>(options.limits)),
+        connections(on.count()) {}
+
+  [[nodiscard]] std::shared_ptr<const HttpLimits> current_limits() const { return limits.load(); }
+  net::Awaitable<void> accept();
+  net::Awaitable<void> accept_all();
+  void closed();
+
+  Options options;
+  HttpHandler handler;
+  IoThreads& threads;
+  AtomicSnapshot<HttpLimits> limits;
+  std::optional<net::asio::basic_socket_acceptor<net::Tcp, net::Executor>> acceptor;
+  std::uint16_t port = 0;
+  /// One set a thread, touched on that thread only.
+  std::vector<std::unordered_set<Connection*>> connections;
+  std::atomic<bool> draining = false;
+
+  std::atomic<std::uint64_t> accepted = 0, requests = 0, refused = 0, malformed = 0;
+  std::atomic<std::uint64_t> large_headers = 0, large_bodies = 0, overloaded = 0, slow = 0;
+  std::atomic<std::uint64_t> bodies = 0;
+  std::atomic<std::uint64_t> open = 0;
+  Mutex mutex;
+  TimedCondition all_closed;
+  bool accepting AFI_GUARDED_BY(mutex) = true;
+};
+
+/// On the thread whose number that is: reads and answers requests until either side has enough.
+void start_connection(const std::shared_ptr<HttpServer::State>& server, net::Socket socket,
+                      unsigned thread);
+/// On that thread, too: closes its connections, or those that wait for a request.
+void shut_connections(const HttpServer::State& server, unsigned thread, bool only_idle);
+
+}  // namespace afterimage

@@ -1,0 +1,438 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "foundation/http/server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <future>
+#include <mutex>
+#include <thread>
+
+#include "testing/raw_client.h"
+
+namespace afterimage {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::RawClient;
+using ::testing::StartsWith;
+
+constexpr const char* kGet = "GET /x HTTP/1.1\r\nHost: h\r\n\r\n";
+
+HttpReply plain(unsigned status, std::string_view why) {
+  return {.status = status, .headers = {{"X-By", "server"}}, .body = std::string(why)};
+}
+
+/// A server of one test, on a free port.
+struct Served {
+  explicit Served(HttpHandler handler, HttpLimits limits = {}, unsigned count = 2)
+      : threads(count),
+        server(HttpServer::listen({.limits = limits, .explain = plain}, std::move(handler), threads)
+                   .value()) {}
+  [[nodiscard]] std::uint16_t port() const { return server->port(); }
+
+  IoThreads threads;
+  std::unique_ptr<HttpServer> server;
+};
+
+/// Says what it was asked.
+void echo(const HttpRequest& request, const Responder& responder) {
+  responder.reply({.headers = {{"X-Method", request.method}, {"X-Target", request.target}},
+                   .body = *request.body});
+}
+
+TEST(HttpServer, AnswersRequestsOfOneConnectionOneAfterTheOther) {
+  Served served(echo);
+  RawClient client(served.port());
+  client.send("POST /a?b HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello");
+  ASSERT_TRUE(client.read_until("hello"));
+  EXPECT_THAT(client.received(), StartsWith("HTTP/1.1 200 OK\r\n"));
+  EXPECT_THAT(client.received(), HasSubstr("X-Target: /a?b\r\n"));
+  EXPECT_THAT(client.received(), HasSubstr("Content-Length: 5\r\n"));
+  client.send("GET /again HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+  EXPECT_THAT(client.read_all(), HasSubstr("X-Target: /again\r\n"));
+  EXPECT_EQ(served.server->stats().requests, 2U);
+}
+
+TEST(HttpServer, PipelinedRequestsAreAnsweredInTheirOrder) {
+  Served served(echo);
+  RawClient client(served.port());
+  client.send(
+      "GET /1 HTTP/1.1\r\nHost: h\r\n\r\nGET /2 HTTP/1.1\r\nHost: h\r\n\r\n"
+      "GET /3 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+  const std::string& said = client.read_all();
+  EXPECT_LT(said.find("/1"), said.find("/2"));
+  EXPECT_LT(said.find("/2"), said.find("/3"));
+  EXPECT_NE(said.find("/3"), std::string::npos);
+}
+
+TEST(HttpServer, ReadsChunkedBodiesInPiecesOfOneByte) {
+  Served served(echo);
+  RawClient client(served.port());
+  for (const char c :
+       std::string_view("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+                        "3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n")) {
+    ASSERT_TRUE(client.send({&c, 1}));
+  }
+  EXPECT_TRUE(client.read_until("\r\n\r\nabcde"));
+}
+
+TEST(HttpServer, AnswersThatComeLaterFromAnotherThread) {
+  std::promise<Responder> asked;
+  Served served([&](const auto& /*request*/, Responder responder) { asked.set_value(responder); });
+  RawClient client(served.port());
+  client.send(kGet);
+  const Responder responder = asked.get_future().get();
+  responder.reply({.body = std::string("late")});
+  responder.reply({.body = std::string("twice")});
+  EXPECT_TRUE(client.read_until("\r\n\r\nlate"));
+}
+
+TEST(HttpServer, ARequestThatIsDroppedIs500) {
+  Served served([](const auto& /*request*/, const Responder& /*dropped*/) {});
+  RawClient client(served.port());
+  client.send(kGet);
+  EXPECT_TRUE(client.read_until("the request was dropped"));
+  EXPECT_THAT(client.received(), StartsWith("HTTP/1.1 500 "));
+}
+
+TEST(HttpServer, AHandlerThatThrowsIs500) {
+  Served served([](const auto& /*request*/, const Responder& /*unused*/) {
+    throw std::runtime_error("a defect");
+  });
+  RawClient client(served.port());
+  client.send(kGet);
+  EXPECT_TRUE(client.read_until("the request was dropped"));
+  client.send(kGet);
+  EXPECT_TRUE(client.read_until("the request was dropped"));
+}
+
+TEST(HttpServer, WhatIsNoHttpIsRefusedAndHarmsNobody) {
+  Served served(echo);
+  const struct {
+    const char* sent;
+    const char* status;
+  } kCases[] = {
+      {"\x16\x03\x01 hello TLS\r\n\r\n", "400"},
+      {"GET / HTTP/2.0\r\nHost: h\r\n\r\n", "400"},
+      {"GET / HTTP/1.1\r\n\r\n", "400"},
+      {"GET / HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n", "400"},
+      {"GET http://h/ HTTP/1.1\r\nHost: h\r\n\r\n", "400"},
+      {"OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n", "400"},
+      {"GET /\xC3\xA9 HTTP/1.1\r\nHost: h\r\n\r\n", "400"},
+      {"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", "400"},
+      {"GET / HTTP/1.1\r\nHost: h\r\nA b: c\r\n\r\n", "400"},
+      {"GET / HTTP/1.1\nHost: h\n\n", "400"},
+      {"GET / HTTP/1.1\r\nHost: h\r\nX: a\r\n folded\r\n\r\n", "400"},
+      {"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding:\r\n\tchunked\r\n\r\n0\r\n\r\n", "400"},
+      {"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: -1\r\n\r\n", "400"},
+      {"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx", "400"},
+      {"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n",
+       "400"},
+      {"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip\r\n\r\n", "501"},
+      {"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", "400"},
+      {"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 999999999999\r\n\r\n", "413"},
+  };
+  for (const auto& c : kCases) {
+    RawClient client(served.port());
+    client.send(c.sent);
+    EXPECT_THAT(client.read_all(), StartsWith("HTTP/1.1 " + std::string(c.status))) << c.sent;
+    EXPECT_THAT(client.received(), HasSubstr("Connection: close")) << c.sent;
+  }
+  EXPECT_EQ(served.server->stats().requests, 0U);
+  RawClient good(served.port());
+  good.send(kGet);
+  EXPECT_TRUE(good.read_until("200 OK"));
+}
+
+TEST(HttpServer, LimitsOfHeadersAndBodies) {
+  Served served(echo, {.body = 1_KiB, .bodies = 1_MiB, .headers = 1_KiB});
+  {
+    RawClient client(served.port());
+    client.send("GET / HTTP/1.1\r\nHost: h\r\nX: " + std::string(2000, 'x') + "\r\n\r\n");
+    EXPECT_THAT(client.read_all(), StartsWith("HTTP/1.1 431 "));
+  }
+  {
+    RawClient flood(served.port());
+    flood.send("GET / HTTP/1.1\r\nHost: h\r\n");
+    for (int i = 0; i < 10'000 && flood.send("a: b\r\n"); ++i) continue;
+    EXPECT_THAT(flood.read_all(), StartsWith("HTTP/1.1 431 "));
+  }
+  for (const char* length : {"Content-Length: 1025", "Transfer-Encoding: chunked"}) {
+    RawClient client(served.port());
+    client.send("POST / HTTP/1.1\r\nHost: h\r\n" + std::string(length) + "\r\n\r\n401\r\n" +
+                std::string(1025, 'x') + "\r\n0\r\n\r\n");
+    EXPECT_THAT(client.read_all(), StartsWith("HTTP/1.1 413 ")) << length;
+  }
+  {
+    RawClient fits(served.port());
+    fits.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1024\r\n\r\n" +
+              std::string(1024, 'x'));
+    EXPECT_TRUE(fits.read_until("200 OK"));
+  }
+  for (const char* begins : {"0\r\n", "0;"}) {
+    RawClient trailers(served.port());
+    trailers.send("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n");
+    trailers.send(begins + std::string(1'000'000, 'x'));
+    EXPECT_THAT(trailers.read_all(), StartsWith("HTTP/1.1 431 ")) << begins;
+  }
+  EXPECT_EQ(served.server->stats().large_headers, 4U);
+  EXPECT_EQ(served.server->stats().large_bodies, 2U);
+  EXPECT_EQ(served.server->stats().bodies, Bytes(0));
+}
+
+TEST(HttpServer, BodiesTogetherHaveALimitThatIsGivenBack) {
+  std::promise<Responder> asked;
+  Served served(
+      [&](const HttpRequest& request, const Responder& responder) {
+        if (request.target == "/held") return asked.set_value(responder);
+        responder.reply({});
+      },
+      {.body = 1_MiB, .bodies = Bytes(1'500'000)});
+  const std::string million(1'000'000, 'x');
+  const std::string rest = " HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\n" + million;
+  RawClient holds(served.port());
+  holds.send("POST /held" + rest);
+  const Responder held = asked.get_future().get();
+  {
+    RawClient over(served.port());
+    over.send("POST /over" + rest);
+    EXPECT_THAT(over.read_all(), StartsWith("HTTP/1.1 503 "));
+  }
+  held.reply({});
+  EXPECT_TRUE(holds.read_until("200 OK"));
+  RawClient next(served.port());
+  next.send("POST /next" + rest);
+  EXPECT_TRUE(next.read_until("200 OK"));
+}
+
+TEST(HttpServer, WhoeverDribblesIsCutOffAndNobodyWaitsForHim) {
+  Served served(echo, {.header_timeout = 50ms, .body_timeout = 50ms, .idle_timeout = 50ms});
+  RawClient silent(served.port());
+  RawClient head(served.port());
+  head.send("GET / HTTP/1.1\r\nHo");
+  RawClient body(served.port());
+  body.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhe");
+  RawClient good(served.port());
+  good.send(kGet);
+  EXPECT_TRUE(good.read_until("200 OK"));
+  EXPECT_EQ(silent.read_all(), "");
+  EXPECT_THAT(head.read_all(), StartsWith("HTTP/1.1 408 "));
+  EXPECT_THAT(body.read_all(), StartsWith("HTTP/1.1 408 "));
+  EXPECT_TRUE(good.closed());
+}
+
+TEST(HttpServer, ClientsThatDoNotReadAreCutOff) {
+  std::promise<void> gone;
+  Served served(
+      [&](const auto& /*request*/, const Responder& responder) {
+        responder.on_disconnect([&] { gone.set_value(); });
+        responder.reply({.body = std::string(64 << 20, 'x')});
+      },
+      {.write_timeout = 100ms});
+  RawClient client(served.port());
+  client.send(kGet);
+  gone.get_future().get();
+  EXPECT_EQ(served.server->stats().slow, 1U);
+}
+
+TEST(HttpServer, ConnectionsHaveALimit) {
+  Served served(echo, {.connections = 2});
+  RawClient one(served.port());
+  one.send(kGet);
+  ASSERT_TRUE(one.read_until("200 OK"));
+  auto two = std::make_unique<RawClient>(served.port());
+  two->send(kGet);
+  ASSERT_TRUE(two->read_until("200 OK"));
+  {
+    RawClient three(served.port());
+    EXPECT_THAT(three.read_all(), StartsWith("HTTP/1.1 503 "));
+  }
+  two.reset();
+  while (served.server->stats().open > 1) std::this_thread::yield();
+  RawClient four(served.port());
+  four.send(kGet);
+  EXPECT_TRUE(four.read_until("200 OK"));
+}
+
+TEST(HttpServer, TellsThatAClientLeft) {
+  std::promise<void> gone;
+  std::promise<Responder> asked;
+  Served served([&](const auto& /*request*/, const Responder& responder) {
+    responder.on_disconnect([&] { gone.set_value(); });
+    asked.set_value(responder);
+  });
+  RawClient client(served.port());
+  client.send(kGet);
+  const Responder responder = asked.get_future().get();
+  client.close();
+  gone.get_future().get();
+  bool at_once = false;
+  responder.on_disconnect([&] { at_once = true; });
+  EXPECT_TRUE(at_once);
+  responder.reply({});
+}
+
+TEST(HttpServer, DoesNotTellSoOfOneWhoseAnswerIsComplete) {
+  std::atomic<int> left = 0;
+  Served served([&](const auto& /*request*/, const Responder& responder) {
+    responder.on_disconnect([&] { ++left; });
+    responder.reply({.body = std::string("x")});
+  });
+  {
+    RawClient client(served.port());
+    client.send(kGet);
+    ASSERT_TRUE(client.read_until("\r\n\r\nx"));
+  }
+  while (served.server->stats().open > 0) std::this_thread::yield();
+  EXPECT_EQ(left, 0);
+}
+
+/// A body that a test writes.
+class Written final : public BodySource {
+ public:
+  Piece read(std::size_t from, std::function<void()> wake) override {
+    const std::scoped_lock lock(mutex_);
+    if (from < bytes_.size()) return {.bytes = bytes_.substr(from), .state = State::kMore};
+    if (state_ == State::kMore) wakes_.push_back(std::move(wake));
+    return {.bytes = {}, .state = state_};
+  }
+  void left() override {
+    const std::scoped_lock lock(mutex_);
+    ++left_;
+    changed_.notify_all();
+  }
+  void write(const std::string& more, State state = State::kMore) {
+    std::vector<std::function<void()>> wakes;
+    {
+      const std::scoped_lock lock(mutex_);
+      bytes_ += more;
+      state_ = state;
+      wakes.swap(wakes_);
+    }
+    for (const auto& wake : wakes) wake();
+  }
+  void wait_left(int count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return left_ == count; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string bytes_;
+  State state_ = State::kMore;
+  std::vector<std::function<void()>> wakes_;
+  int left_ = 0;
+};
+
+TEST(HttpServer, BodiesThatComeByAndBy) {
+  const auto body = std::make_shared<Written>();
+  Served served([&](const auto& /*request*/, const Responder& responder) {
+    responder.reply({.headers = {{"X", "y"}}, .body = body});
+  });
+  RawClient one(served.port());
+  RawClient two(served.port());
+  one.send(kGet);
+  two.send(kGet);
+  ASSERT_TRUE(one.read_until("X: y\r\nTransfer-Encoding: chunked\r\n\r\n"));
+  body->write("first");
+  ASSERT_TRUE(one.read_until("5\r\nfirst\r\n"));
+  body->write("second", BodySource::State::kEnd);
+  EXPECT_TRUE(one.read_until("6\r\nsecond\r\n0\r\n\r\n"));
+  EXPECT_TRUE(two.read_until("0\r\n\r\n"));
+  body->wait_left(2);
+  one.send(kGet);
+  EXPECT_TRUE(one.read_until("b\r\nfirstsecond\r\n0\r\n\r\n")) << "the connection lives on";
+}
+
+TEST(HttpServer, ABrokenBodyIsNotTakenForAWholeOne) {
+  const auto body = std::make_shared<Written>();
+  Served served([&](const auto& /*request*/, const Responder& responder) {
+    responder.reply({.body = body});
+  });
+  RawClient client(served.port());
+  client.send(kGet);
+  body->write("part");
+  ASSERT_TRUE(client.read_until("part"));
+  body->write("", BodySource::State::kBroken);
+  EXPECT_TRUE(client.closed());
+  EXPECT_THAT(client.received(), Not(HasSubstr("0\r\n\r\n")));
+  body->wait_left(1);
+}
+
+TEST(HttpServer, AReaderThatLeavesInTheMiddleIsMissed) {
+  const auto body = std::make_shared<Written>();
+  Served served([&](const auto& /*request*/, const Responder& responder) {
+    responder.reply({.body = body});
+  });
+  RawClient client(served.port());
+  client.send(kGet);
+  ASSERT_TRUE(client.read_until("\r\n\r\n"));
+  client.close();
+  body->wait_left(1);
+}
+
+TEST(HttpServer, OldClientsGetABodyThatEndsWithTheConnection) {
+  const auto body = std::make_shared<Written>();
+  body->write("all", BodySource::State::kMore);
+  body->write("", BodySource::State::kEnd);
+  Served served([&](const auto& /*request*/, const Responder& responder) {
+    responder.reply({.body = body});
+  });
+  RawClient client(served.port());
+  client.send("GET /x HTTP/1.0\r\n\r\n");
+  EXPECT_THAT(client.read_all(), ::testing::EndsWith("\r\n\r\nall"));
+}
+
+TEST(HttpServer, DrainsWhatItBeganAndTakesNoMore) {
+  std::promise<Responder> asked;
+  Served served([&](const auto& /*request*/, Responder responder) { asked.set_value(responder); });
+  RawClient idle(served.port());
+  RawClient busy(served.port());
+  busy.send(kGet);
+  const Responder responder = asked.get_future().get();
+  EXPECT_FALSE(served.server->drain(Duration(0)));
+  EXPECT_TRUE(idle.closed());
+  responder.reply({.body = std::string("done")});
+  EXPECT_TRUE(served.server->drain(10s));
+  EXPECT_THAT(busy.read_all(), HasSubstr("Connection: close\r\n\r\ndone"));
+}
+
+TEST(HttpServer, GoesWithRequestsUnanswered) {
+  std::promise<Responder> asked;
+  std::atomic<int> gone = 0;
+  std::optional<Responder> kept;
+  {
+    Served served([&](const auto& /*request*/, Responder responder) {
+      responder.on_disconnect([&] { ++gone; });
+      asked.set_value(responder);
+    });
+    RawClient client(served.port());
+    client.send(kGet);
+    kept = asked.get_future().get();
+    served.server.reset();
+    EXPECT_EQ(gone, 1);
+    EXPECT_TRUE(client.closed());
+  }
+  kept->reply({});
+}
+
+TEST(HttpServer, AnAddressThatIsTakenIsAnError) {
+  Served served(echo);
+  const auto second =
+      HttpServer::listen({.port = served.port(), .explain = plain}, echo, served.threads);
+  ASSERT_FALSE(second.has_value());
+  EXPECT_EQ(second.error().code, ErrorCode::kUnavailable);
+  EXPECT_THAT(second.error().message, HasSubstr(std::to_string(served.port())));
+  const auto none =
+      HttpServer::listen({.address = "nowhere", .explain = plain}, echo, served.threads);
+  EXPECT_EQ(none.error().code, ErrorCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace afterimage

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "foundation/media/probe.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "foundation/media/cursor.h"
+#include "foundation/media/formats.h"
+
+namespace afterimage {
+
+namespace {
+
+constexpr std::uint32_t kMaxChannels = 64;
+
+struct Signature {
+  std::size_t offset;
+  std::string_view bytes;
+};
+
+bool has(std::span<const std::byte> file, const Signature& signature) {
+  return as_text(file).substr(std::min(signature.offset, file.size())).starts_with(signature.bytes);
+}
+
+/// What files that we do not read are, so that the message can say so.
+std::string_view foreign_format(std::span<const std::byte> file) {
+  static constexpr std::pair<Signature, std::string_view> kForeign[] = {
+      {{4, "ftyp"}, "an MP4, HEIC or AVIF file"},
+      {{0, "\x1A\x45\xDF\xA3"}, "a Matroska or WebM file"},
+      {{0, "ID3"}, "an MP3 file"},
+      {{0, "\xFF\xFB"}, "an MP3 file"},
+      {{0, "OggS"}, "an Ogg file"},
+      {{0, "%PDF"}, "a PDF file"},
+      {{0, "BM"}, "a BMP file"},
+      {{0, "II*"}, "a TIFF file"},
+      {{0, {"MM\0*", 4}}, "a TIFF file"},
+      {{0, "RIFF"}, "a RIFF file of another kind"},
+  };
+  for (const auto& [signature, name] : kForeign) {
+    if (has(file, signature)) return name;
+  }
+  return {};
+}
+
+/// For people: text that starts with "<!DOCTYPE html>", a PDF file, bytes that start with 00 01 02.
+std::string describe_start(std::span<const std::byte> file) {
+  const auto start = file.first(std::min<std::size_t>(file.size(), 24));
+  const auto is_printable = [](char c) {
+    return (c >= ' ' && c <= '~') || c == '\n' || c == '\r' || c == '\t';
+  };
+  if (std::ranges::all_of(as_text(start), is_printable)) {
+    std::string line(as_text(start));
+    std::ranges::replace_if(line, [](char c) { return c < ' '; }, ' ');
+    return fmt::format("text that starts with \"{}\"", line);
+  }
+  if (const std::string_view name = foreign_format(file); !name.empty()) return std::string(name);
+  std::string hex;
+  for (const std::byte b : start.first(std::min<std::size_t>(start.size(), 8))) {
+    hex += fmt::format(" {:02x}", std::to_integer<unsigned>(b));
+  }
+  return fmt::format("bytes that start with{}", hex);
+}
+
+Error not_of_modality(const MediaFile& file, FileFormat format, std::string_view given_as,
+                      std::string_view allowed) {
+  std::string found = fmt::format("a {} file", to_string(format));
+  if (format == FileFormat::kUnknown) found = describe_start(file.bytes);
+  return {ErrorCode::kInvalidArgument,
+          fmt::format("{}: {}, given as {}; {} are read", file.name, found, given_as, allowed)};
+}
+
+Error not_a_still(const MediaFile& file, const PictureHeader& header, std::string_view given_as) {
+  return {ErrorCode::kInvalidArgument,
+          fmt::format("{}: a {} animation of {} frames, given as {}; only an animation that is a "
+                      "video of its own may move",
+                      file.name, to_string(header.format), header.frames, given_as)};
+}
+
+bool is_picture(FileFormat format) {
+  return format == FileFormat::kJpeg || format == FileFormat::kPng || format == FileFormat::kWebp ||
+         format == FileFormat::kGif;
+}
+
+bool is_sound(FileFormat format) {
+  return format == FileFormat::kWav || format == FileFormat::kFlac;
+}
+
+bool may_move(FileFormat format) {
+  return format == FileFormat::kWebp || format == FileFormat::kGif;
+}
+
+Result<void> check_picture(const MediaFile& file, const PictureHeader& header,
+                           const MediaLimits& limits) {
+  if (header.width == 0 || header.height == 0) {
+    return corrupt(file, fmt::format("a {} of {}x{} pixels", to_string(header.format), header.width,
+                                     header.height));
+  }
+  const std::uint64_t pixels = std::uint64_t{header.width} * header.height;
+  if (std::max(header.width, header.height) > limits.max_side || pixels > limits.max_pixels) {
+    return fail(ErrorCode::kLimitExceeded,
+                fmt::format("{}: a {} of {}x{} pixels; at most {} a side and {} in all are allowed",
+                            file.name, to_string(header.format), header.width, header.height,
+                            limits.max_side, limits.max_pixels));
+  }
+  return {};
+}
+
+Result<void> check_frames(std::string_view name, std::uint64_t frames, const PictureHeader& header,
+                          const MediaLimits& limits) {
+  if (frames > limits.max_frames) {
+    return fail(ErrorCode::kLimitExceeded, fmt::format("{}: {} frames; at most {} are allowed",
+                                                       name, frames, limits.max_frames));
+  }
+  // Divided, not multiplied: frames × pixels may not fit.
+  const std::uint64_t per_frame = std::uint64_t{header.width} * header.height;
+  if (per_frame > limits.max_total_pixels / frames) {
+    return fail(ErrorCode::kLimitExceeded,
+                fmt::format("{}: {} frames of {}x{} pixels; at most {} pixels in all are allowed",
+                            name, frames, header.width, header.height, limits.max_total_pixels));
+  }
+  return {};
+}
+
+MediaInfo describe(const PictureHeader& header, std::uint32_t frames) {
+  MediaInfo info{
+      .format = header.format, .width = header.width, .height = header.height, .frames = frames};
+  if (swaps_sides(header.orientation)) std::swap(info.width, info.height);
+  return info;
+}
+
+Result<PictureHeader> probe_still(const MediaFile& file, std::string_view given_as,
+                                  const MediaLimits& limits) {
+  const FileFormat format = sniff(file.bytes);
+  if (!is_picture(format)) {
+    return std::unexpected(not_of_modality(file, format, given_as, "JPEG, PNG, WebP and GIF"));
+  }
+  AFI_TRY(const PictureHeader header, read_picture_header(file));
+  AFI_TRY_VOID(check_picture(file, header, limits));
+  if (header.frames != 1) return std::unexpected(not_a_still(file, header, given_as));
+  return header;
+}
+
+Result<MediaInfo> probe_animation(const MediaFile& file, const MediaLimits& limits) {
+  const FileFormat format = sniff(file.bytes);
+  if (!may_move(format)) {
+    return std::unexpected(not_of_modality(file, format, "a video",
+                                           "animated GIF and WebP, and folders of still frames"));
+  }
+  AFI_TRY(PictureHeader header, read_picture_header(file));
+  AFI_TRY_VOID(check_picture(file, header, limits));
+  AFI_TRY_VOID(check_frames(file.name, header.frames, header, limits));
+  // A still may be turned; an animation is played as it is, as by every player.
+  if (header.frames != 1) header.orientation = Orientation::kUpright;
+  return describe(header, header.frames);
+}
+
+Result<MediaInfo> probe_folder(const std::vector<MediaFile>& files, const MediaItem& item,
+                               const MediaLimits& limits) {
+  if (item.frame_rate_mhz == 0) {
+    return fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("{}: a folder of {} frames needs a frame rate", name_of(item), files.size()));
+  }
+  AFI_TRY(const PictureHeader first, probe_still(files[0], "a frame of a video", limits));
+  AFI_TRY_VOID(check_frames(name_of(item), files.size(), first, limits));
+  const MediaInfo info = describe(first, static_cast<std::uint32_t>(files.size()));
+  for (const MediaFile& file : files) {
+    AFI_TRY(const PictureHeader header, probe_still(file, "a frame of a video", limits));
+    const MediaInfo frame = describe(header, 1);
+    if (frame.width != info.width || frame.height != info.height) {
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("{}: {}x{} pixels, and the first frame has {}x{}", file.name,
+                              frame.width, frame.height, info.width, info.height));
+    }
+  }
+  return info;
+}
+
+Result<MediaInfo> probe_sound(const MediaFile& file, const MediaLimits& limits) {
+  const FileFormat format = sniff(file.bytes);
+  if (!is_sound(format)) {
+    return std::unexpected(not_of_modality(file, format, "audio", "WAV and FLAC"));
+  }
+  AFI_TRY(const SoundHeader header, read_sound_header(file));
+  if (header.sample_rate_hz == 0 || header.channels == 0) {
+    return corrupt(file,
+                   fmt::format("{} channels of {} Hz", header.channels, header.sample_rate_hz));
+  }
+  if (header.samples == 0) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("{}: it holds no samples", file.name));
+  }
+  if (header.samples > limits.max_samples || header.channels > kMaxChannels) {
+    return fail(
+        ErrorCode::kLimitExceeded,
+        fmt::format("{}: {} samples in each of {} channels; at most {} samples and {} "
+                    "channels are allowed",
+                    file.name, header.samples, header.channels, limits.max_samples, kMaxChannels));
+  }
+  return MediaInfo{.format = format,
+                   .sample_rate_hz = header.sample_rate_hz,
+                   .channels = header.channels,
+                   .samples = header.samples};
+}
+
+}  // namespace
+
+std::string_view to_string(FileFormat format) {
+  switch (format) {
+    case FileFormat::kUnknown:
+      return "unknown";
+    case FileFormat::kJpeg:
+      return "JPEG";
+    case FileFormat::kPng:
+      return "PNG";
+    case FileFormat::kWebp:
+      return "WebP";
+    case FileFormat::kGif:
+      return "GIF";
+    case FileFormat::kWav:
+      return "WAV";
+    case FileFormat::kFlac:
+      return "FLAC";
+  }
+  return "unknown";
+}
+
+FileFormat sniff(std::span<const std::byte> file) {
+  const bool riff = has(file, {0, "RIFF"});
+  if (has(file, {0, "\xFF\xD8\xFF"})) return FileFormat::kJpeg;
+  if (has(file, {0, "\x89PNG\r\n\x1A\n"})) return FileFormat::kPng;
+  if (riff && has(file, {8, "WEBP"})) return FileFormat::kWebp;
+  if (has(file, {0, "GIF87a"}) || has(file, {0, "GIF89a"})) return FileFormat::kGif;
+  if (riff && has(file, {8, "WAVE"})) return FileFormat::kWav;
+  if (has(file, {0, "fLaC"})) return FileFormat::kFlac;
+  return FileFormat::kUnknown;
+}
+
+Result<MediaInfo> probe(const MediaItem& item, const MediaLimits& limits) {
+  AFI_TRY(const std::vector<MediaFile> files, files_of(item, limits));
+  if (is_folder_of_frames(item)) return probe_folder(files, item, limits);
+  if (files.size() != 1) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: {} files, given as one {}", files[0].name, files.size(),
+                            to_string(item.modality)));
+  }
+  switch (item.modality) {
+    case Modality::kImage: {
+      AFI_TRY(const PictureHeader header, probe_still(files[0], "an image", limits));
+      return describe(header, 1);
+    }
+    case Modality::kAudio:
+      return probe_sound(files[0], limits);
+    case Modality::kVideo:
+      return probe_animation(files[0], limits);
+  }
+  return fail(ErrorCode::kInvalidArgument, fmt::format("{}: no such modality", files[0].name));
+}
+
+}  // namespace afterimage

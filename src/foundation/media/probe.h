@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "afterimage/media.h"
+#include "afterimage/result.h"
+#include "foundation/media/limits.h"
+
+namespace afterimage {
+
+enum class FileFormat : unsigned char { kUnknown, kJpeg, kPng, kWebp, kGif, kWav, kFlac };
+
+/// "JPEG", "PNG", "WebP", "GIF", "WAV", "FLAC", "unknown".
+std::string_view to_string(FileFormat format);
+
+/// What the first bytes say. A file's name and declared MIME type are never asked.
+FileFormat sniff(std::span<const std::byte> file);
+
+/// What a media item's headers say of it. Nothing was decoded.
+struct MediaInfo {
+  FileFormat format = FileFormat::kUnknown;  // of the first file
+  std::uint32_t width = 0;                   // pixels, upright: after EXIF orientation
+  std::uint32_t height = 0;
+  std::uint32_t frames = 0;          // 1 for a still image, 0 for audio
+  std::uint32_t sample_rate_hz = 0;  // audio only
+  std::uint32_t channels = 0;        // audio only
+  std::uint64_t samples = 0;         // audio only, per channel
+};
+
+/// Reads headers only: cost grows with the headers (for an animation, with its frame headers), not
+/// with the pixels. Allocates nothing that the file asks for.
+///
+/// A video is one GIF or WebP, or a folder of still frames of one size: an item with a frame rate.
+/// An animation of several frames is not an image.
+///
+/// Errors   kInvalidArgument: empty, not a format we know, or not of the modality it was given as;
+///          kCorruption: the header ends early or contradicts itself; kLimitExceeded: see
+///          MediaLimits; kUnsupported: well-formed, but of a kind that is not decoded.
+///          Messages name item.name and say what was found and what is allowed.
+/// Threads  Any.
+Result<MediaInfo> probe(const MediaItem& item, const MediaLimits& limits = {});
+
+}  // namespace afterimage

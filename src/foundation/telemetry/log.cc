@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "foundation/telemetry/log.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <deque>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <utility>
+
+#include "afterimage/check.h"
+#include "foundation/platform/mutex.h"
+#include "foundation/text/valid_text.h"
+
+namespace afterimage {
+namespace {
+
+constexpr std::array<std::string_view, 5> kLevelNames = {"debug", "info", "warn", "error", "off"};
+
+class LineWriter {
+ public:
+  LineWriter(WallTime time, LogLevel level, std::string_view event, std::size_t value_bytes)
+      : value_bytes_(value_bytes) {
+    add("ts", rfc3339(time));
+    add("level", std::string(to_string(level)));
+    add("event", valid_text(event, value_bytes));
+  }
+
+  void add(const LogField& field) {
+    std::visit(
+        [&](const auto& value) {
+          if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::string_view>) {
+            add(field.name, valid_text(value, value_bytes_));
+          } else {
+            add(field.name, value);
+          }
+        },
+        field.value);
+  }
+
+  /// ASCII, so that also what Unicode has to move a cursor or to turn text around is harmless.
+  [[nodiscard]] std::string line() const {
+    return line_.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) + '\n';
+  }
+
+ private:
+  template <typename Value>
+  void add(std::string_view name, Value value) {
+    line_.emplace(valid_text(name, value_bytes_), std::move(value));  // the first of a name stays
+  }
+
+  nlohmann::ordered_json line_ = nlohmann::ordered_json::object();
+  std::size_t value_bytes_;
+};
+
+/// A pipe that was closed is an error of this thread's writes and not the end of the process.
+void ignore_closed_pipes() {
+  sigset_t closed_pipe;
+  ::sigemptyset(&closed_pipe);
+  ::sigaddset(&closed_pipe, SIGPIPE);
+  AFI_CHECK(::pthread_sigmask(SIG_BLOCK, &closed_pipe, nullptr) == 0);
+}
+
+/// Waits for room for one write of at most PIPE_BUF bytes, which a pipe then takes whole.
+bool has_room(int descriptor, Duration timeout) {
+  pollfd wait{.fd = descriptor, .events = POLLOUT, .revents = 0};
+  const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(timeout).count();
+  return ::poll(&wait, 1, static_cast<int>(limit)) == 1 && (wait.revents & POLLOUT) != 0;
+}
+
+bool write_patiently(int descriptor, Duration timeout, std::string_view text) {
+  while (!text.empty()) {
+    if (!has_room(descriptor, timeout)) return false;
+    const ssize_t written =
+        ::write(descriptor, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));
+    if (written < 0 && errno != EINTR && errno != EAGAIN) return false;
+    if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string_view to_string(LogLevel level) { return kLevelNames[static_cast<std::size_t>(level)]; }
+
+std::optional<LogLevel> parse_log_level(std::string_view name) {
+  for (std::size_t i = 0; i < kLevelNames.size(); ++i) {
+    if (kLevelNames[i] == name) return static_cast<LogLevel>(i);
+  }
+  return std::nullopt;
+}
+
+LogSink descriptor_sink(int descriptor, Duration timeout) {
+  return [=](std::string_view line) { return write_patiently(descriptor, timeout, line); };
+}
+
+LogSink standard_error_sink() { return descriptor_sink(STDERR_FILENO); }
+
+struct Log::State {
+  State(LogOptions the_options, const WallClock& the_clock, LogSink the_sink)
+      : options(the_options), clock(the_clock), sink(std::move(the_sink)) {
+    AFI_CHECK(options.queue_lines >= 1);
+    thread = std::thread([this] { write_all(); });
+  }
+
+  ~State() {
+    {
+      const MutexLock lock(mutex);
+      closing = true;
+      changed.notify_all();
+    }
+    thread.join();
+  }
+
+  void push(std::string line) AFI_EXCLUDES(mutex) {
+    const MutexLock lock(mutex);
+    if (queue.size() >= options.queue_lines) {
+      ++lost;
+      return;
+    }
+    queue.push_back(std::move(line));
+    ++taken;
+    changed.notify_all();
+  }
+
+  void write_all() AFI_EXCLUDES(mutex) {
+    ignore_closed_pipes();
+    while (write_loss() || write_next()) {
+    }
+  }
+
+  /// False: that was all.
+  bool write_next() AFI_EXCLUDES(mutex) {
+    const std::optional<std::string> line = next();
+    if (!line.has_value()) return false;
+    const bool arrived = sink(*line);
+    const MutexLock lock(mutex);
+    sink_works = arrived;
+    std::size_t settled = 1;
+    if (!arrived) {
+      // Nobody reads. To wait for each of thousands of lines would keep the process from ending.
+      if (closing) settled += std::exchange(queue, {}).size();
+      lost += settled;
+    }
+    done += settled;
+    changed.notify_all();
+    return true;
+  }
+
+  std::optional<std::string> next() AFI_EXCLUDES(mutex) {
+    const MutexLock lock(mutex);
+    while (queue.empty() && !closing) changed.wait(mutex);
+    if (queue.empty()) return std::nullopt;
+    std::string line = std::move(queue.front());
+    queue.pop_front();
+    return line;
+  }
+
+  /// Says how many lines were lost, if that is news and somebody reads. Not while lines still pour
+  /// in: then each would be followed by one that says so.
+  bool write_loss() AFI_EXCLUDES(mutex) {
+    LineWriter line(clock.now(), LogLevel::kWarn, "log_lines_lost", options.value_bytes);
+    std::uint64_t telling = 0;
+    {
+      const MutexLock lock(mutex);
+      if (lost == told || !sink_works || queue.size() > options.queue_lines / 2) return false;
+      telling = lost;
+      line.add({"lines", telling - told});
+    }
+    const bool arrived = sink(line.line());
+    const MutexLock lock(mutex);
+    sink_works = arrived;
+    if (arrived) told = telling;
+    return true;
+  }
+
+  const LogOptions options;
+  const WallClock& clock;
+  const LogSink sink;
+  Mutex mutex;
+  Condition changed;
+  std::deque<std::string> queue AFI_GUARDED_BY(mutex);
+  std::uint64_t taken AFI_GUARDED_BY(mutex) = 0;  // lines that are to be written
+  std::uint64_t done AFI_GUARDED_BY(mutex) = 0;   // of them, those that were
+  std::uint64_t lost AFI_GUARDED_BY(mutex) = 0;
+  std::uint64_t told AFI_GUARDED_BY(mutex) = 0;  // of the lost ones, those that a line speaks of
+  bool sink_works AFI_GUARDED_BY(mutex) = true;  // the last line arrived
+  bool closing AFI_GUARDED_BY(mutex) = false;
+  std::thread thread;  // last: it uses all of the above
+};
+
+Log::Log(LogOptions options, const WallClock& clock, LogSink sink)
+    : level_(options.level), state_(std::make_unique<State>(options, clock, std::move(sink))) {}
+
+Log::~Log() = default;
+
+void Log::write(LogLevel level, std::string_view event, std::initializer_list<LogField> fields) {
+  if (!wants(level)) return;
+  LineWriter line(state_->clock.now(), level, event, state_->options.value_bytes);
+  for (const LogField& field : fields) line.add(field);
+  state_->push(line.line());
+}
+
+void Log::flush() {
+  const MutexLock lock(state_->mutex);
+  const std::uint64_t until = state_->taken;
+  while (state_->done < until) state_->changed.wait(state_->mutex);
+}
+
+std::uint64_t Log::lost() const {
+  const MutexLock lock(state_->mutex);
+  return state_->lost;
+}
+
+}  // namespace afterimage

@@ -1,0 +1,500 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/access/cache_control.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include "caches/identity/fields.h"
+#include "foundation/crypto/sha256.h"
+#include "foundation/text/ascii.h"
+
+namespace afterimage {
+namespace {
+
+using std::chrono::seconds;
+
+// RFC 9111 1.2.2: what is more counts as this.
+constexpr std::int64_t kMostSeconds = 1LL << 31U;
+constexpr std::size_t kLongestName = 128;  // of a namespace or a tag
+constexpr std::size_t kMostTags = 32;
+
+std::unexpected<Error> wrong_header(std::string_view header, std::string_view value,
+                                    std::string_view expected) {
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("{}: '{}' is not {}", header, value.substr(0, kLongestName), expected));
+}
+
+std::string_view trimmed(std::string_view text) {
+  const std::size_t first = std::min(text.find_first_not_of(" \t"), text.size());
+  text.remove_prefix(first);
+  return text.substr(0, text.find_last_not_of(" \t") + 1);
+}
+
+/// Of a list without quoted strings.
+std::string_view take_item(std::string_view& list) {
+  const std::size_t comma = std::min(list.find(','), list.size());
+  const std::string_view item = trimmed(list.substr(0, comma));
+  list.remove_prefix(std::min(comma + 1, list.size()));
+  return item;
+}
+
+template <typename Value>
+void keep_least(std::optional<Value>& least, Value value) {
+  least = least.has_value() ? std::min(*least, value) : value;
+}
+template <typename Value>
+void keep_most(std::optional<Value>& most, Value value) {
+  most = most.has_value() ? std::max(*most, value) : value;
+}
+
+/// delta-seconds of RFC 9111 1.2.2; nullopt: something else.
+std::optional<Duration> parse_seconds(std::string_view text) {
+  if (text.empty() || !std::ranges::all_of(text, ascii::is_digit)) return std::nullopt;
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc::result_out_of_range) value = kMostSeconds;
+  return seconds(std::min(value, kMostSeconds));
+}
+
+/// As Go writes spans of time: "30s", "5m", "2h30m", "1.5h", "300ms"; or seconds.
+std::optional<Duration> parse_go_duration(std::string_view text) {
+  if (const auto plain = parse_seconds(text); plain.has_value()) return plain;
+  constexpr std::array<std::pair<std::string_view, double>, 6> kUnits{
+      {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1.0}, {"m", 60.0}, {"h", 3600.0}}};
+  double total = 0;
+  while (!text.empty()) {
+    const std::size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
+    double number = 0;
+    const auto [end, error] =
+        std::from_chars(text.data(), text.data() + digits, number, std::chars_format::fixed);
+    if (error != std::errc() || end != text.data() + digits) return std::nullopt;
+    text.remove_prefix(digits);
+    const std::size_t letters = std::min(text.find_first_of("0123456789."), text.size());
+    const auto unit =
+        std::ranges::find(kUnits, text.substr(0, letters), [](const auto& u) { return u.first; });
+    if (unit == kUnits.end()) return std::nullopt;
+    total += number * unit->second;
+    text.remove_prefix(letters);
+  }
+  if (!(total <= static_cast<double>(kMostSeconds))) return seconds(kMostSeconds);
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(total));
+}
+
+bool is_true(std::string_view value) { return ascii::lowered(value) == "true"; }
+bool is_false(std::string_view value) { return ascii::lowered(value) == "false"; }
+
+bool is_name(std::string_view text) {
+  return !text.empty() && text.size() <= kLongestName && std::ranges::all_of(text, [](char c) {
+    return ascii::is_letter(c) || ascii::is_digit(c) || std::string_view("._-:/@+=").contains(c);
+  });
+}
+
+/// What the headers and the body say, before it is settled who wins.
+struct Wishes {
+  CacheDirectives directives;
+  bool has_cache_control = false;
+  bool pragma_no_cache = false;
+  std::optional<std::string> name_space;  // X-Afterimage-Namespace
+  std::optional<Duration> other_ttl;
+  std::vector<std::string> other_name_spaces;
+};
+
+// Cache-Control, RFC 9111 5.2: token [ "=" ( token / quoted-string ) ], separated by commas.
+
+bool is_token_char(char c) {
+  return ascii::is_letter(c) || ascii::is_digit(c) ||
+         std::string_view("!#$%&'*+-.^_`|~").contains(c);
+}
+
+struct Directive {
+  std::string name;                     // in lower case
+  std::optional<std::string> argument;  // without quotes
+};
+
+/// Takes one directive and the comma after it. nullopt: bytes that are none; the list is then
+/// what stands after the next comma, if that is not inside of quotes.
+std::optional<Directive> take_directive(std::string_view& list) {
+  std::size_t at = 0;
+  const auto rest_is_broken = [&] {
+    list.remove_prefix(std::min(list.find(',', at), list.size()));
+    return std::nullopt;
+  };
+  while (at < list.size() && is_token_char(list[at])) ++at;
+  Directive directive{.name = ascii::lowered(list.substr(0, at)), .argument = std::nullopt};
+  if (directive.name.empty()) return rest_is_broken();
+  if (at < list.size() && list[at] == '=') {
+    ++at;
+    std::string& argument = directive.argument.emplace();
+    if (at < list.size() && list[at] == '"') {
+      for (++at; at < list.size() && list[at] != '"'; ++at) {
+        if (list[at] == '\\' && at + 1 < list.size()) ++at;
+        argument += list[at];
+      }
+      if (at == list.size()) {  // never closed: whatever follows may be inside or not
+        list = {};
+        return std::nullopt;
+      }
+      ++at;
+    } else {
+      while (at < list.size() && is_token_char(list[at])) argument += list[at++];
+    }
+  }
+  const std::string_view after = trimmed(list.substr(at, list.find(',', at) - at));
+  if (!after.empty()) return rest_is_broken();
+  list.remove_prefix(std::min(list.find(',', at), list.size()));
+  return directive;
+}
+
+void apply_directive(const Directive& directive, CacheDirectives& directives) {
+  const std::string& name = directive.name;
+  if (name == "no-store") {
+    directives.no_store = true;
+  } else if (name == "no-cache") {
+    directives.no_cache = true;
+  } else if (name == "only-if-cached") {
+    directives.only_if_cached = true;
+  } else if (name == "max-age" || name == "s-maxage") {
+    // s-maxage is one of responses; who sends it means the age of what a shared cache serves.
+    keep_least(directives.max_age,
+               parse_seconds(directive.argument.value_or("")).value_or(seconds(0)));
+  } else if (name == "min-fresh") {
+    const auto fresh = parse_seconds(directive.argument.value_or(""));
+    if (fresh.has_value()) keep_most(directives.min_fresh, *fresh);
+    directives.no_cache = directives.no_cache || !fresh.has_value();
+  }
+}
+
+void read_cache_control(std::string_view list, CacheDirectives& directives) {
+  while (true) {
+    list.remove_prefix(std::min(list.find_first_not_of(" \t,"), list.size()));
+    if (list.empty()) return;
+    const auto directive = take_directive(list);
+    if (directive.has_value()) {
+      apply_directive(*directive, directives);
+    } else {  // it may have been any of them
+      directives.no_store = true;
+      directives.no_cache = true;
+    }
+  }
+}
+
+void read_pragma(std::string_view list, bool& no_cache) {
+  while (!list.empty()) {
+    // Taken first: an item that is not looked at would stay, and the list would never end.
+    const std::string_view item = take_item(list);
+    no_cache = no_cache || ascii::lowered(item) == "no-cache";
+  }
+}
+
+// Our own headers: a value that is none is refused.
+
+constexpr std::string_view kCacheHeader = "X-Afterimage-Cache";
+constexpr std::string_view kTtlHeader = "X-Afterimage-TTL";
+constexpr std::string_view kNamespaceHeader = "X-Afterimage-Namespace";
+constexpr std::string_view kTagsHeader = "X-Afterimage-Tags";
+
+Result<void> read_ceiling(std::string_view list, Wishes& wishes) {
+  constexpr std::string_view kExpected = "off, exact, canonical or near";
+  if (list.empty()) return wrong_header(kCacheHeader, list, kExpected);
+  while (!list.empty()) {
+    const std::string_view item = take_item(list);
+    if (item.empty()) continue;
+    if (item == "off") {
+      wishes.directives.off = true;
+      continue;
+    }
+    const auto rung = std::ranges::find_if(kTextRungs, [item](TextRung known) {
+      const std::string_view full = to_string(known);
+      return item == full || item == full.substr(full.find(':') + 1);
+    });
+    if (rung == kTextRungs.end()) {
+      return wrong_header(kCacheHeader, item, kExpected);
+    }
+    keep_least(wishes.directives.ceiling, *rung);
+  }
+  return {};
+}
+
+Result<void> read_ttl(std::string_view value, Wishes& wishes) {
+  const auto ttl = parse_seconds(value);
+  if (!ttl.has_value()) return wrong_header(kTtlHeader, value, "a whole number of seconds");
+  keep_least(wishes.directives.ttl, *ttl);
+  return {};
+}
+
+Result<void> read_name_space(std::string_view value, Wishes& wishes) {
+  if (!is_name(value)) {
+    return wrong_header(kNamespaceHeader, value,
+                        "1 to 128 letters, digits and characters of ._-:/@+=");
+  }
+  if (wishes.name_space.has_value() && *wishes.name_space != value) {
+    return wrong_header(kNamespaceHeader, value, "the only one: another was sent before it");
+  }
+  wishes.name_space = value;
+  return {};
+}
+
+Result<void> read_tags(std::string_view list, Wishes& wishes) {
+  std::vector<std::string>& tags = wishes.directives.tags;
+  while (!list.empty()) {
+    const std::string_view tag = take_item(list);
+    if (tag.empty() || std::ranges::count(tags, tag) != 0) continue;
+    const bool visible = std::ranges::all_of(tag, [](char c) { return c > ' ' && c < 0x7F; });
+    if (!visible || tag.size() > kLongestName || tags.size() == kMostTags) {
+      return wrong_header(kTagsHeader, tag,
+                          "one of at most 32 names of 1 to 128 visible ASCII characters, "
+                          "separated by commas");
+    }
+    tags.emplace_back(tag);
+  }
+  return {};
+}
+
+// What clients of other gateways send. Each may only take away from what would be served or kept,
+// and a value that is none takes away the most.
+
+void read_enabled(std::string_view value, Wishes& wishes) {
+  if (!is_true(value)) wishes.directives.off = true;
+}
+
+void read_refresh(std::string_view value, Wishes& wishes) {
+  if (!is_false(value)) wishes.directives.no_cache = true;
+}
+
+void read_skip(std::string_view value, Wishes& wishes) {
+  if (!is_false(value)) wishes.directives.off = true;
+}
+
+void read_no_store(std::string_view value, Wishes& wishes) {
+  if (!is_false(value)) wishes.directives.no_store = true;
+}
+
+void read_other_ttl(std::string_view value, Wishes& wishes) {
+  keep_least(wishes.other_ttl, parse_go_duration(value).value_or(seconds(0)));
+}
+
+void read_other_name_space(std::string_view value, Wishes& wishes) {
+  if (!value.empty() && std::ranges::count(wishes.other_name_spaces, value) == 0) {
+    wishes.other_name_spaces.emplace_back(value);
+  }
+}
+
+/// How many different answers are to be kept of one question: here it is one, and who asks for
+/// more wants to be asked anew.
+void read_answers_kept(std::string_view value, Wishes& wishes) {
+  if (value != "1") wishes.directives.off = true;
+}
+
+/// "direct" is the same words, "semantic" all that the operator allows.
+void read_similarity(std::string_view value, Wishes& wishes) {
+  if (ascii::lowered(value) != "semantic") keep_least(wishes.directives.ceiling, TextRung::kExact);
+}
+
+struct OwnHeader {
+  std::string_view name;
+  Result<void> (*read)(std::string_view value, Wishes& wishes);
+};
+constexpr std::array kOwnHeaders{
+    OwnHeader{kCacheHeader, read_ceiling},
+    OwnHeader{kTtlHeader, read_ttl},
+    OwnHeader{kNamespaceHeader, read_name_space},
+    OwnHeader{kTagsHeader, read_tags},
+};
+
+struct Alias {
+  std::string_view name;
+  void (*read)(std::string_view value, Wishes& wishes);
+};
+constexpr std::array kAliases{
+    Alias{"X-OpenRouter-Cache", read_enabled},
+    Alias{"X-OpenRouter-Cache-TTL", read_other_ttl},
+    Alias{"X-OpenRouter-Cache-Clear", read_refresh},
+    Alias{"Helicone-Cache-Enabled", read_enabled},
+    Alias{"Helicone-Cache-Seed", read_other_name_space},
+    Alias{"Helicone-Cache-Bucket-Max-Size", read_answers_kept},
+    Alias{"x-portkey-cache-force-refresh", read_refresh},
+    Alias{"x-portkey-cache-namespace", read_other_name_space},
+    Alias{"x-bf-cache-key", read_other_name_space},
+    Alias{"x-bf-cache-ttl", read_other_ttl},
+    Alias{"x-bf-cache-type", read_similarity},
+    Alias{"x-bf-cache-no-store", read_no_store},
+    Alias{"cf-aig-skip-cache", read_skip},
+    Alias{"cf-skip-cache", read_skip},
+    Alias{"cf-aig-cache-ttl", read_other_ttl},
+    Alias{"cf-cache-ttl", read_other_ttl},
+};
+
+/// same_header(), for names that mostly differ in their lengths.
+bool is_header(std::string_view name, std::string_view known) {
+  return name.size() == known.size() && same_header(name, known);
+}
+
+Result<void> read_header(std::string_view name, std::string_view value, Wishes& wishes) {
+  if (is_header(name, "Cache-Control")) {
+    wishes.has_cache_control = true;
+    read_cache_control(value, wishes.directives);
+    return {};
+  }
+  if (is_header(name, "Pragma")) {
+    read_pragma(value, wishes.pragma_no_cache);
+    return {};
+  }
+  for (const OwnHeader& own : kOwnHeaders) {
+    if (is_header(name, own.name)) return own.read(value, wishes);
+  }
+  for (const Alias& alias : kAliases) {
+    if (is_header(name, alias.name)) {
+      alias.read(value, wishes);
+      return {};
+    }
+  }
+  return {};
+}
+
+/// A number of JSON; what is no span of time is none at all.
+Duration span_of(double value) {
+  if (!(value > 0)) return seconds(0);
+  if (value >= static_cast<double>(kMostSeconds)) return seconds(kMostSeconds);
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(value));
+}
+
+/// Others' namespaces may be any text: one that is no name of ours is known by its digest, so that
+/// it is kept apart all the same. So are several at once.
+std::string name_of(std::span<const std::string> texts) {
+  if (texts.size() == 1 && is_name(texts.front())) return texts.front();
+  FieldWriter fields("afterimage.namespace.1");
+  for (const std::string& text : texts) fields.text("", text);
+  std::string name = "sha256:";
+  for (const std::byte byte : sha256(fields.message())) {
+    fmt::format_to(std::back_inserter(name), "{:02x}", std::to_integer<unsigned>(byte));
+  }
+  return name;
+}
+
+void settle(Wishes& wishes, const std::optional<ApiCacheDirectives>& body) {
+  CacheDirectives& directives = wishes.directives;
+  // RFC 9111 5.4: where there is Cache-Control, Pragma says nothing.
+  if (wishes.pragma_no_cache && !wishes.has_cache_control) directives.no_cache = true;
+  if (!directives.ttl.has_value()) directives.ttl = wishes.other_ttl;
+  if (body.has_value()) {
+    directives.no_cache = directives.no_cache || body->no_cache;
+    directives.no_store = directives.no_store || body->no_store;
+    if (body->max_age_s.has_value()) keep_least(directives.max_age, span_of(*body->max_age_s));
+    if (!directives.ttl.has_value() && body->ttl_s.has_value())
+      directives.ttl = span_of(*body->ttl_s);
+    if (wishes.other_name_spaces.empty()) read_other_name_space(body->name_space, wishes);
+  }
+  if (directives.ttl == seconds(0)) directives.no_store = true;
+  if (wishes.name_space.has_value()) {
+    directives.name_space = *std::move(wishes.name_space);
+  } else if (!wishes.other_name_spaces.empty()) {
+    directives.name_space = name_of(wishes.other_name_spaces);
+  }
+}
+
+// Cache-Status: a list of structured fields (RFC 8941) with one member, which is us.
+
+/// sf-token, or what is left of the text as an sf-string.
+void append_detail(std::string_view text, std::string& out) {
+  const auto in_token = [](char c) { return is_token_char(c) || c == ':' || c == '/'; };
+  if ((ascii::is_letter(text.front()) || text.front() == '*') &&
+      std::ranges::all_of(text, in_token)) {
+    out += text;
+    return;
+  }
+  out += '"';
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c >= ' ' && c < 0x7F ? c : '?';
+  }
+  out += '"';
+}
+
+void append_seconds(Duration duration, std::string& out) {
+  std::array<char, 24> digits{};
+  const auto whole = std::chrono::floor<seconds>(duration).count();
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), whole).ptr;
+  out.append(digits.data(), end);
+}
+
+std::string_view status_of(CacheOutcome outcome) {
+  switch (outcome) {
+    case CacheOutcome::kHit:
+      return "; hit";
+    case CacheOutcome::kJoined:  // RFC 9211 2.2: nothing was stored yet, so it is not called a hit
+      return "; fwd=miss; collapsed";
+    case CacheOutcome::kMiss:
+      return "; fwd=miss";
+    case CacheOutcome::kBypass:
+      return "; fwd=bypass";
+    case CacheOutcome::kRefresh:
+      return "; fwd=request";
+  }
+  return "";
+}
+
+}  // namespace
+
+Result<CacheDirectives> cache_directives(const HttpHeaders& headers,
+                                         const std::optional<ApiCacheDirectives>& body) {
+  Wishes wishes;
+  for (const auto& [name, value] : headers) {
+    AFI_TRY_VOID(read_header(name, trimmed(value), wishes));
+  }
+  settle(wishes, body);
+  return std::move(wishes.directives);
+}
+
+std::string_view to_string(CacheOutcome outcome) {
+  switch (outcome) {
+    case CacheOutcome::kHit:
+    case CacheOutcome::kJoined:
+      return "HIT";
+    case CacheOutcome::kMiss:
+      return "MISS";
+    case CacheOutcome::kBypass:
+      return "BYPASS";
+    case CacheOutcome::kRefresh:
+      return "REFRESH";
+  }
+  return "";
+}
+
+void add_cache_headers(HttpHeaders& headers, const CacheReport& report) {
+  const bool hit = report.outcome == CacheOutcome::kHit;
+  const bool served = hit || report.outcome == CacheOutcome::kJoined;
+  std::string status;
+  status.reserve(96);
+  status += "afterimage";
+  status += status_of(report.outcome);
+  if (!hit && report.stored) status += "; stored";
+  if (report.ttl.has_value()) {
+    status += "; ttl=";
+    append_seconds(*report.ttl, status);
+  }
+  if (!report.detail.empty()) {
+    status += "; detail=";
+    append_detail(report.detail, status);
+  }
+  headers.add("Cache-Status", std::move(status));
+  headers.set("X-Cache", std::string(to_string(report.outcome)));
+  headers.remove("X-Cache-Source");
+  headers.remove("Age");
+  if (served && !report.detail.empty()) headers.add("X-Cache-Source", report.detail);
+  if (hit) {
+    std::string age;
+    append_seconds(std::max(report.age.value_or(Duration(0)), Duration(0)), age);
+    headers.add("Age", std::move(age));
+  }
+}
+
+}  // namespace afterimage

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/access/tenants.h"
+
+#include <fmt/format.h>
+#include <openssl/crypto.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <limits>
+#include <span>
+#include <unordered_map>
+#include <utility>
+
+#include "caches/identity/fields.h"
+#include "foundation/platform/environment.h"
+#include "foundation/text/ascii.h"
+
+namespace afterimage {
+namespace {
+
+using KeyDigest = std::array<std::byte, kDigestBytes>;
+
+struct KeyDigestHash {
+  std::size_t operator()(const KeyDigest& digest) const {
+    std::size_t hash = 0;
+    std::memcpy(&hash, digest.data(), sizeof hash);
+    return hash;
+  }
+};
+
+// Who knows the key must not be able to tell by time where a look-up ended.
+struct KeyDigestEqual {
+  bool operator()(const KeyDigest& one, const KeyDigest& other) const {
+    return CRYPTO_memcmp(one.data(), other.data(), one.size()) == 0;
+  }
+};
+
+/// hmac_sha256() of digests under one secret: with the secret's two blocks made once, and without
+/// what OpenSSL looks up at each call, it takes a third of the time.
+class KeyBlinding {
+ public:
+  explicit KeyBlinding(const Secret& secret) {
+    inner_.fill(std::byte{0x36});
+    outer_.fill(std::byte{0x5C});
+    for (std::size_t i = 0; i < secret.size(); ++i) {
+      inner_[i] ^= secret[i];
+      outer_[i] ^= secret[i];
+    }
+  }
+  ~KeyBlinding() {
+    OPENSSL_cleanse(inner_.data(), inner_.size());
+    OPENSSL_cleanse(outer_.data(), outer_.size());
+  }
+  KeyBlinding(const KeyBlinding&) = delete;
+  KeyBlinding& operator=(const KeyBlinding&) = delete;
+
+  [[nodiscard]] KeyDigest operator()(const KeyDigest& digest) const {
+    return hash(outer_, hash(inner_, digest));
+  }
+
+ private:
+  static constexpr std::size_t kBlock = 64;  // of SHA-256, RFC 2104
+  using Block = std::array<std::byte, kBlock>;
+
+  static KeyDigest hash(const Block& block, const KeyDigest& digest) {
+    std::array<std::byte, kBlock + kDigestBytes> message{};
+    std::ranges::copy(digest, std::ranges::copy(block, message.begin()).out);
+    return sha256(message);
+  }
+
+  Block inner_{};
+  Block outer_{};
+};
+
+std::string hex_of(std::span<const std::byte> bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  text.reserve(bytes.size() * 2);
+  for (const std::byte byte : bytes) {
+    text += kDigits[std::to_integer<std::size_t>(byte >> 4)];
+    text += kDigits[std::to_integer<std::size_t>(byte & std::byte{15})];
+  }
+  return text;
+}
+
+/// 64 hex digits; settings were checked before.
+std::optional<KeyDigest> digest_of_hex(std::string_view text) {
+  KeyDigest digest{};
+  if (text.size() != 2 * digest.size()) return std::nullopt;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    unsigned value = 0;
+    if (ascii::is_digit(c)) {
+      value = static_cast<unsigned>(c - '0');
+    } else if (const char low = static_cast<char>(c | 0x20); low >= 'a' && low <= 'f') {
+      value = static_cast<unsigned>(low - 'a') + 10;
+    } else {
+      return std::nullopt;
+    }
+    digest[i / 2] = digest[i / 2] << 4 | static_cast<std::byte>(value);
+  }
+  return digest;
+}
+
+// Beyond these, times in nanoseconds would not fit, or mean anything.
+constexpr double kLeastQuota = 0.001;
+constexpr double kMostQuota = 1e9;
+
+/// At most so many requests a minute, and as many at once as come in a minute: a token bucket, as
+/// the one time at which it would be full again (GCRA), so that it needs no lock.
+class Quota {
+ public:
+  explicit Quota(double per_minute)
+      : interval_(
+            std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(6e10 / per_minute)))),
+        tolerance_(static_cast<std::int64_t>(std::max(0.0, std::floor(per_minute) - 1)) *
+                   interval_) {}
+
+  /// Nothing: the request was counted. Else it was not: how long until one would be.
+  std::optional<Duration> take(Duration now) {
+    std::int64_t full_at = full_at_.load(std::memory_order_relaxed);
+    while (true) {
+      const std::int64_t from = std::max<std::int64_t>(full_at, now.count());
+      if (from - now.count() > tolerance_) return Duration(from - now.count() - tolerance_);
+      if (full_at_.compare_exchange_weak(full_at, from + interval_, std::memory_order_relaxed)) {
+        return std::nullopt;
+      }
+    }
+  }
+
+ private:
+  const std::int64_t interval_;
+  const std::int64_t tolerance_;
+  std::atomic<std::int64_t> full_at_{std::numeric_limits<std::int64_t>::min()};
+};
+
+/// No two of (kind, name, name_space) have one: the length tells where the name ends.
+TenantId tenant_id(std::string_view kind, std::string_view name, std::string_view name_space) {
+  return TenantId(fmt::format("{}:{}:{}:{}", kind, name.size(), name, name_space));
+}
+
+struct Listed {
+  explicit Listed(const TenantSettings& settings)
+      : name(settings.name),
+        kind(settings.group.empty() ? "tenant" : "group"),
+        keeps_in(settings.group.empty() ? settings.name : settings.group),
+        max_bytes(settings.max_bytes),
+        max_entries(settings.max_entries),
+        max_match(settings.max_match) {
+    if (settings.requests_per_minute.has_value()) quota.emplace(*settings.requests_per_minute);
+  }
+
+  std::string name;
+  std::string_view kind;
+  std::string keeps_in;
+  std::optional<Bytes> max_bytes;
+  std::optional<std::uint64_t> max_entries;
+  std::optional<TextRung> max_match;
+  std::optional<Quota> quota;
+};
+
+bool is_key(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) { return c > ' ' && c < 0x7F; });
+}
+
+/// What stands after "Bearer", or all of it if the scheme is another: its secret is in it, too.
+std::string_view credential_of(std::string_view authorization) {
+  constexpr std::string_view kScheme = "bearer";
+  const std::size_t end = std::min(authorization.find(' '), authorization.size());
+  if (ascii::lowered(authorization.substr(0, end)) != kScheme) return authorization;
+  authorization.remove_prefix(end);
+  authorization.remove_prefix(std::min(authorization.find_first_not_of(' '), authorization.size()));
+  return authorization;
+}
+
+std::unexpected<Error> refuse_key(std::string_view message) {
+  return fail(ErrorCode::kInvalidArgument, std::string(message));
+}
+
+/// Empty: the request carries none.
+Result<std::string_view> key_of(std::optional<std::string_view> authorization,
+                                std::optional<std::string_view> api_key) {
+  const std::string_view bearer = credential_of(authorization.value_or(""));
+  const std::string_view other = api_key.value_or("");
+  if (!bearer.empty() && !other.empty() && bearer != other) {
+    return refuse_key("the request carries two API keys: send Authorization or api-key, not both");
+  }
+  const std::string_view key = bearer.empty() ? other : bearer;
+  const bool is_bearer = authorization.has_value() && bearer.size() < authorization->size();
+  if ((is_bearer || bearer.empty()) && !is_key(key)) {
+    return refuse_key("an API key is visible ASCII without spaces");
+  }
+  return key;
+}
+
+}  // namespace
+
+struct Tenants::State {
+  State(const Secret& root, const Clock& clock_)
+      : blind(hmac_sha256(root, FieldWriter("afterimage.api-key.1").message())), clock(clock_) {}
+
+  Result<void> list(const KeyDigest& key_sha256, Listed& tenant);
+  Result<void> list(const TenantSettings& settings);
+  Result<Tenant> answer(Listed& listed, std::string_view name_space) const;
+
+  /// What stands for a key here: nobody who does not know the secret can make it.
+  KeyBlinding blind;
+  const Clock& clock;
+  bool refuse_unknown = false;
+  std::deque<Listed> listed;  // a deque: a quota cannot be moved
+  std::unordered_map<KeyDigest, Listed*, KeyDigestHash, KeyDigestEqual> by_key;
+};
+
+Result<void> Tenants::State::list(const KeyDigest& key_sha256, Listed& tenant) {
+  const auto [it, is_new] = by_key.emplace(blind(key_sha256), &tenant);
+  if (is_new) return {};
+  return refuse_key(fmt::format("tenants {} and {} have a key in common, or {} has it twice",
+                                it->second->name, tenant.name, tenant.name));
+}
+
+Result<void> Tenants::State::list(const TenantSettings& settings) {
+  const double quota = settings.requests_per_minute.value_or(1);
+  if (!(quota >= kLeastQuota && quota <= kMostQuota)) {
+    return refuse_key(fmt::format("tenant {}: requests_per_minute is {}, and not from {} to {}",
+                                  settings.name, quota, kLeastQuota, kMostQuota));
+  }
+  Listed& tenant = listed.emplace_back(settings);
+  for (const std::string& hex : settings.key_sha256) {
+    const auto digest = digest_of_hex(hex);
+    if (!digest.has_value()) {
+      return refuse_key(fmt::format("tenant {}: key_sha256 is not 64 hex digits", tenant.name));
+    }
+    AFI_TRY_VOID(list(*digest, tenant));
+  }
+  for (const std::string& variable : settings.key_env) {
+    std::string key = environment(variable).value_or("");
+    const bool usable = !key.empty() && is_key(key);
+    const KeyDigest digest = sha256(std::as_bytes(std::span(key)));
+    OPENSSL_cleanse(key.data(), key.size());
+    if (!usable) {
+      return refuse_key(
+          fmt::format("tenant {}: the environment variable {} is not set to a key, "
+                      "which is visible ASCII without spaces",
+                      tenant.name, variable));
+    }
+    AFI_TRY_VOID(list(digest, tenant));
+  }
+  return {};
+}
+
+Result<Tenant> Tenants::State::answer(Listed& tenant, std::string_view name_space) const {
+  if (tenant.quota.has_value()) {
+    if (const auto wait = tenant.quota->take(clock.now()); wait.has_value()) {
+      return fail(
+          ErrorCode::kLimitExceeded,
+          fmt::format("tenant {} has used up its requests of this minute; come back in {} s",
+                      tenant.name, std::chrono::ceil<std::chrono::seconds>(*wait).count()));
+    }
+  }
+  return Tenant{.name = tenant.name,
+                .keeps_in = tenant_id(tenant.kind, tenant.keeps_in, name_space),
+                .max_bytes = tenant.max_bytes,
+                .max_entries = tenant.max_entries,
+                .max_match = tenant.max_match,
+                .shares = tenant.kind == "group"};
+}
+
+Tenants::Tenants(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Tenants::~Tenants() = default;
+
+Result<std::unique_ptr<Tenants>> Tenants::create(const TenancySettings& settings,
+                                                 const Secret& root, const Clock& clock) {
+  auto state = std::make_unique<State>(root, clock);
+  state->refuse_unknown = settings.unknown_keys != "each";
+  for (const TenantSettings& tenant : settings.tenants) AFI_TRY_VOID(state->list(tenant));
+  return std::unique_ptr<Tenants>(new Tenants(std::move(state)));
+}
+
+Result<Tenant> Tenants::identify(std::optional<std::string_view> authorization,
+                                 std::optional<std::string_view> api_key,
+                                 std::string_view name_space) {
+  AFI_TRY(const std::string_view key, key_of(authorization, api_key));
+  if (key.empty()) {
+    if (state_->refuse_unknown) return refuse_key("send an API key: Authorization: Bearer KEY");
+    return Tenant{
+        .name = "anonymous", .keeps_in = tenant_id("anonymous", "", name_space), .shares = true};
+  }
+  const KeyDigest digest = state_->blind(sha256(std::as_bytes(std::span(key))));
+  if (const auto it = state_->by_key.find(digest); it != state_->by_key.end()) {
+    return state_->answer(*it->second, name_space);
+  }
+  if (state_->refuse_unknown) return refuse_key("this API key is not known here");
+  const std::string hex = hex_of(digest);
+  return Tenant{.name = "key-" + hex.substr(0, 8), .keeps_in = tenant_id("key", hex, name_space)};
+}
+
+}  // namespace afterimage

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/admin/admin.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <openssl/crypto.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "foundation/platform/random.h"
+#include "gateway/admin/admin_json.h"
+
+namespace afterimage {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kDecision = "/admin/api/decisions/";
+constexpr std::string_view kInvalidate = "/admin/api/invalidate";
+
+HttpReply json_reply(unsigned status, const json& body) {
+  return {.status = status,
+          .headers = {{"Content-Type", "application/json"},
+                      {"Cache-Control", "no-store"},
+                      {"X-Content-Type-Options", "nosniff"}},
+          .body = as_text(body)};
+}
+
+HttpReply refusal(unsigned status, std::string_view message) {
+  return json_reply(status, {{"error", {{"message", message}}}});
+}
+
+HttpReply reply_of(const Result<json>& made) {
+  if (made.has_value()) return json_reply(200, *made);
+  switch (made.error().code) {
+    case ErrorCode::kNotFound:
+      return refusal(404, made.error().message);
+    case ErrorCode::kNoSpace:
+      return refusal(409, made.error().message);
+    case ErrorCode::kUnavailable:
+      return refusal(503, made.error().message);
+    default:
+      return refusal(400, made.error().message);
+  }
+}
+
+/// The name in a Host header, without its port and brackets.
+std::string_view host_name(std::string_view host) {
+  if (!host.starts_with('[')) return host.substr(0, host.find(':'));
+  const std::size_t end = std::min(host.find(']'), host.size() - 1);
+  const std::string_view port = host.substr(end + 1);
+  return port.empty() || port.starts_with(':') ? host.substr(1, end - 1) : "";
+}
+
+/// A name that begins like an address is anybody's to register.
+bool is_loopback(std::string_view name) {
+  in_addr v4{};
+  if (inet_pton(AF_INET, std::string(name).c_str(), &v4) == 1)
+    return ntohl(v4.s_addr) >> 24U == 127;
+  return same_header(name, "localhost") || name == "::1";
+}
+
+bool same_text(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+}  // namespace
+
+Admin::Admin(Parts parts)
+    : parts_(std::move(parts)), started_(parts_.gateway.parts().clock.now()) {}
+
+bool Admin::knows_host(const HttpHeaders& headers) const {
+  const std::string_view name = host_name(headers.find("host").value_or(""));
+  if (is_loopback(name)) return true;
+  const AdminSettings& settings = parts_.gateway.config()->settings.admin;
+  return name == settings.address ||
+         std::ranges::any_of(settings.hosts,
+                             [&](const std::string& host) { return same_header(host, name); });
+}
+
+bool Admin::has_token(const HttpHeaders& headers) const {
+  const auto config = parts_.gateway.config();
+  const std::string& token = config->settings.admin.token;
+  return token.empty() || same_text(headers.find("authorization").value_or(""), "Bearer " + token);
+}
+
+void Admin::handle(const HttpRequest& request, const Responder& responder) {
+  // A listing of many entries takes milliseconds, which other connections need not wait for.
+  const auto made = [this, request, responder] { responder.reply(answer(request)); };
+  const bool erases = request.target.starts_with(kInvalidate);
+  Workers& workers = erases ? parts_.gateway.erasers() : parts_.gateway.readers();
+  if (!workers.post(made)) responder.reply(refusal(503, "busy; try again soon"));
+}
+
+HttpReply Admin::answer(const HttpRequest& request) {
+  if (!knows_host(request.headers)) {
+    return refusal(421,
+                   "this name is not this server's: add it to admin.hosts, or use its address");
+  }
+  const std::string_view target = request.target;
+  const std::string_view path = target.substr(0, target.find('?'));
+  const std::string_view query = path.size() < target.size() ? target.substr(path.size() + 1) : "";
+  const bool reads = request.method == "GET" || request.method == "HEAD";
+  if (path == "/" && reads) return page();
+  if (path == "/health" && reads) return json_reply(200, {{"status", "ok"}});
+  // The public port takes nobody any more while it drains, so it can be asked here, too.
+  if (path == "/ready" && reads) {
+    const bool draining = parts_.gateway.draining();
+    return json_reply(draining ? 503 : 200, {{"status", draining ? "draining" : "ready"}});
+  }
+  if (!has_token(request.headers)) {
+    HttpReply reply = refusal(401, "send Authorization: Bearer with admin.token of the settings");
+    reply.headers.add("WWW-Authenticate", "Bearer");
+    return reply;
+  }
+  Gateway& gateway = parts_.gateway;
+  if (request.method == "POST") {
+    const auto type = request.headers.find("content-type").value_or("");
+    if (!same_header(type.substr(0, type.find(';')), "application/json")) {
+      return refusal(415, "send Content-Type: application/json");
+    }
+    return change(path, *request.body);
+  }
+  if (!reads) return refusal(405, "use GET or POST");
+  if (path == "/metrics") {
+    return {.status = 200,
+            .headers = {{"Content-Type", std::string(Metrics::kContentType)}},
+            .body = gateway.parts().metrics.text()};
+  }
+  if (path == "/admin/api/stats") {
+    return json_reply(200, stats_json(gateway, gateway.parts().clock.now() - started_,
+                                      parts_.version, parts_.tiers));
+  }
+  if (path == "/admin/api/decisions") return reply_of(decisions_json(gateway, query));
+  if (path == "/admin/api/entries") return reply_of(entries_json(gateway, query));
+  if (path.starts_with(kDecision)) {
+    std::uint64_t id = 0;
+    const std::string_view text = path.substr(kDecision.size());
+    const auto read = std::from_chars(text.data(), text.data() + text.size(), id);
+    const bool whole = read.ec == std::errc() && read.ptr == text.data() + text.size();
+    const auto decision = whole ? gateway.decisions().find(id) : std::nullopt;
+    if (!decision.has_value()) return refusal(404, "that decision is not remembered any more");
+    json said = decision_json(*decision);
+    add_explanation(said, *decision);
+    return json_reply(200, said);
+  }
+  return refusal(404, "there is nothing here; the API is described in docs/formats/admin.md");
+}
+
+HttpReply Admin::change(std::string_view path, std::string_view body) {
+  const json asked = json::parse(body.empty() ? std::string_view("{}") : body, nullptr, false);
+  if (!asked.is_object()) return refusal(400, "the body is to be a JSON object");
+  Gateway& gateway = parts_.gateway;
+  if (path == kInvalidate) return reply_of(invalidate(gateway, asked));
+  if (path == "/admin/api/pin") return reply_of(pin(gateway, asked));
+  if (path == "/admin/api/explain") return reply_of(explain(gateway, asked));
+  if (path == "/admin/api/drain") {
+    parts_.drain();
+    return json_reply(200, {{"draining", true}});
+  }
+  if (path == "/admin/api/reload") {
+    const auto done = parts_.reload();
+    if (!done.has_value()) return refusal(400, done.error().message);
+    return json_reply(200, {{"applied", done->applied}, {"needs_restart", done->needs_restart}});
+  }
+  return refusal(404, "there is nothing here; the API is described in docs/formats/admin.md");
+}
+
+/// The page's script and style are told from whatever anybody smuggles into it by a nonce.
+HttpReply Admin::page() {
+  const auto chance = random_secret();
+  if (!chance.has_value()) return refusal(500, chance.error().message);
+  const std::string nonce = to_hex(*chance).substr(0, 32);
+  std::string html(dashboard_html());
+  constexpr std::string_view kMark = "@NONCE@";
+  for (std::size_t at = html.find(kMark); at != std::string::npos; at = html.find(kMark, at)) {
+    html.replace(at, kMark.size(), nonce);
+  }
+  return {.status = 200,
+          .headers = {{"Content-Type", "text/html; charset=utf-8"},
+                      {"Content-Security-Policy",
+                       fmt::format("default-src 'none'; script-src 'nonce-{0}'; style-src "
+                                   "'nonce-{0}'; img-src data:; connect-src 'self'; base-uri "
+                                   "'none'; form-action 'none'; frame-ancestors 'none'",
+                                   nonce)},
+                      {"X-Content-Type-Options", "nosniff"},
+                      {"Referrer-Policy", "no-referrer"},
+                      {"Cache-Control", "no-store"}},
+          .body = std::move(html)};
+}
+
+}  // namespace afterimage

@@ -1,0 +1,463 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/admin/admin_json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+
+#include "gateway/proxy/durations.h"
+#include "policy/pressure/mode_ladder.h"
+
+namespace afterimage {
+namespace {
+
+using nlohmann::json;
+
+constexpr double kUnsafeBudget = 0.01;
+constexpr std::size_t kExamples = 5;
+constexpr std::size_t kShownQuestion = 200;
+constexpr std::string_view kTenantTag = "tenant:";
+constexpr std::string_view kModelTag = "model:";
+
+json optional_seconds(const std::optional<Duration>& duration) {
+  return duration.has_value() ? json(seconds(*duration)) : json();
+}
+
+json latency(const Spread& spread) {
+  const bool any = spread.count() > 0;
+  return {{"count", spread.count()},
+          {"p50", any ? json(milliseconds(spread.quantile(0.5))) : json()},
+          {"p99", any ? json(milliseconds(spread.quantile(0.99))) : json()}};
+}
+
+json memory(const ReuseStats& stats) {
+  const std::string mode(stats.governed.has_value() ? to_string(stats.governed->mode) : "relaxed");
+  json parts = json::array();
+  const auto part = [&](std::string_view kind, Bytes bytes, std::uint64_t entries) {
+    parts.push_back(
+        {{"tier", "host"}, {"kind", kind}, {"bytes", bytes.value()}, {"entries", entries}});
+  };
+  part("answers", stats.answers.resident, stats.answers.entries.value());
+  part("encoder outputs", stats.encoder.resident, stats.encoder.entries.value());
+  part("kv", stats.prefix.resident, stats.prefix.segments.value());
+  return {{"budget", stats.budget.value()},
+          {"used", stats.used.value()},
+          {"peak", stats.peak.value()},
+          {"mode", mode},
+          {"parts", parts}};
+}
+
+json tier_json(const NamedTier& named) {
+  const TierStats stats = named.tier->stats();
+  return {{"tier", named.name},
+          {"entries", stats.entries.value()},
+          {"bytes", stats.used.value()},
+          {"capacity", stats.capacity.value()},
+          {"hits", stats.hits},
+          {"misses", stats.misses},
+          {"puts", stats.puts},
+          {"refused", stats.refused},
+          {"damaged", stats.damaged},
+          {"failures", stats.failures},
+          {"degraded_reason", stats.degraded_reason}};
+}
+
+std::string beginning(const std::string& text) {
+  if (text.size() <= kShownQuestion) return text;
+  std::size_t end = kShownQuestion;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
+  return text.substr(0, end) + "…";
+}
+
+/// What the gateway itself wrote among an entry's tags.
+std::string tagged(const AnswerEntry& entry, std::string_view prefix) {
+  for (const std::string& tag : entry.tags) {
+    if (tag.starts_with(prefix)) return tag.substr(prefix.size());
+  }
+  return "";
+}
+
+json entry_json(const AnswerEntry& entry) {
+  json tags = json::array();
+  for (const std::string& tag : entry.tags) {
+    if (!tag.starts_with(kTenantTag) && !tag.starts_with(kModelTag)) tags.push_back(tag);
+  }
+  return {{"id", std::to_string(entry.id.value)},
+          {"tenant", tagged(entry, kTenantTag)},
+          {"model", tagged(entry, kModelTag)},
+          {"question", beginning(entry.question)},
+          {"age_s", seconds(entry.age)},
+          {"ttl_s", optional_seconds(entry.left)},
+          {"bytes", entry.bytes.value()},
+          {"uses", entry.uses},
+          {"cost_s", seconds(entry.cost)},
+          {"tags", tags},
+          {"pinned", entry.pinned}};
+}
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+std::string decoded(std::string_view text) {
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '%' && i + 2 < text.size() && hex_digit(text[i + 1]) >= 0 &&
+        hex_digit(text[i + 2]) >= 0) {
+      plain += static_cast<char>(hex_digit(text[i + 1]) * 16 + hex_digit(text[i + 2]));
+      i += 2;
+    } else {
+      plain += text[i] == '+' ? ' ' : text[i];
+    }
+  }
+  return plain;
+}
+
+using Query = std::map<std::string, std::string, std::less<>>;
+
+Query parse_query(std::string_view text) {
+  Query query;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('&'), text.size());
+    const std::string_view pair = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    const std::size_t equals = std::min(pair.find('='), pair.size());
+    query[decoded(pair.substr(0, equals))] =
+        decoded(pair.substr(std::min(equals + 1, pair.size())));
+  }
+  return query;
+}
+
+Result<std::uint64_t> number(const Query& query, std::string_view name, std::uint64_t otherwise) {
+  const auto it = query.find(name);
+  if (it == query.end() || it->second.empty()) return otherwise;
+  std::uint64_t value = 0;
+  const char* const end = it->second.data() + it->second.size();
+  const auto read = std::from_chars(it->second.data(), end, value);
+  if (read.ec != std::errc() || read.ptr != end) {
+    return fail(ErrorCode::kInvalidArgument, std::string(name) + " is to be a number");
+  }
+  return value;
+}
+
+std::string value_of(const Query& query, std::string_view name) {
+  const auto it = query.find(name);
+  return it == query.end() ? "" : it->second;
+}
+
+Result<AnswerEntryId> entry_id(const json& asked) {
+  const auto it = asked.find("entry");
+  std::uint64_t value = 0;
+  if (it != asked.end() && it->is_string()) {
+    const auto& text = it->get_ref<const std::string&>();
+    const char* const end = text.data() + text.size();
+    const auto read = std::from_chars(text.data(), end, value);
+    if (read.ec == std::errc() && read.ptr == end) return AnswerEntryId{value};
+  }
+  return fail(ErrorCode::kInvalidArgument, "\"entry\" is to be an entry's id, as text");
+}
+
+Result<AnswerFilter> filter_of(const json& asked) {
+  AnswerFilter filter;
+  int named = 0;
+  const auto tag = [&](const char* name, std::string_view prefix) -> Result<void> {
+    if (!asked.contains(name)) return {};
+    ++named;
+    if (!asked[name].is_string() || asked[name].get_ref<const std::string&>().empty()) {
+      return fail(ErrorCode::kInvalidArgument, fmt::format("\"{}\" is to be text", name));
+    }
+    filter.tag = std::string(prefix) + asked[name].get<std::string>();
+    return {};
+  };
+  AFI_TRY_VOID(tag("tag", ""));
+  AFI_TRY_VOID(tag("tenant", kTenantTag));
+  AFI_TRY_VOID(tag("model", kModelTag));
+  AFI_TRY_VOID(tag("media", "media:"));
+  if (asked.contains("entry")) {
+    ++named;
+    AFI_TRY(filter.entry, entry_id(asked));
+  }
+  if (asked.contains("older_than_s")) {
+    ++named;
+    const json& age = asked["older_than_s"];
+    if (!age.is_number() || age.get<double>() < 0 || age.get<double>() > 1e9) {
+      return fail(ErrorCode::kInvalidArgument, "\"older_than_s\" is to be a number of seconds");
+    }
+    filter.older_than =
+        std::chrono::duration_cast<Duration>(std::chrono::duration<double>(age.get<double>()));
+  }
+  if (asked.contains("all")) {
+    ++named;
+    if (asked["all"] != true) return fail(ErrorCode::kInvalidArgument, "\"all\" is to be true");
+  }
+  if (named != 1) {
+    return fail(ErrorCode::kInvalidArgument,
+                "name exactly one of entry, tag, tenant, model, media, older_than_s, all");
+  }
+  return filter;
+}
+
+Result<AnswerCache*> cache_of(Gateway& gateway) {
+  AnswerCache* const cache = gateway.parts().reuse.answer_cache();
+  if (cache == nullptr) return fail(ErrorCode::kNotFound, "answers are not kept here");
+  return cache;
+}
+
+}  // namespace
+
+std::optional<double> upper95(std::uint64_t wrong, std::uint64_t checked) {
+  if (checked == 0) return std::nullopt;
+  // Wilson's interval, one-sided.
+  constexpr double kZ = 1.6449;
+  const auto n = static_cast<double>(checked);
+  const double p = static_cast<double>(wrong) / n;
+  const double middle = p + (kZ * kZ / (2 * n));
+  const double half = kZ * std::sqrt((p * (1 - p) / n) + (kZ * kZ / (4 * n * n)));
+  return std::min(1.0, (middle + half) / (1 + (kZ * kZ / n)));
+}
+
+double unsafe_budget() { return kUnsafeBudget; }
+
+std::string as_text(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+json stats_json(Gateway& gateway, Duration uptime, std::string_view version,
+                std::span<const NamedTier> tiers) {
+  const Counts::Snapshot counts = gateway.counts().snapshot();
+  const ReuseStats reuse = gateway.parts().reuse.stats();
+  json outcomes;
+  std::uint64_t total = 0;
+  for (std::size_t i = 0; i < kOutcomes; ++i) {
+    outcomes[std::string(to_string(static_cast<Outcome>(i)))] = counts.outcomes[i];
+    total += counts.outcomes[i];
+  }
+  json rungs = json::array();
+  for (const TextRung rung : kTextRungs) {
+    const RungStats& of = reuse.answers.rungs[static_cast<std::size_t>(rung)];
+    rungs.push_back({{"rung", to_string(rung)},
+                     {"served", of.served},
+                     {"matched_not_used", of.matched_not_used},
+                     {"missed", of.missed}});
+  }
+  std::map<std::string, AnswerUsage> usage;
+  if (AnswerCache* const cache = gateway.parts().reuse.answer_cache(); cache != nullptr) {
+    for (const AnswerUsage& one : cache->owner_usages()) usage[one.owner.text()] = one;
+  }
+  json tenants = json::array();
+  for (const TenantCounts& one : counts.tenants) {
+    const auto kept = usage.find(one.keeps_in);
+    tenants.push_back({{"name", one.name},
+                       {"requests", one.requests},
+                       {"hits", one.hits},
+                       {"bytes", kept == usage.end() ? 0 : kept->second.kept.bytes.value()},
+                       {"entries", kept == usage.end() ? 0 : kept->second.kept.entries.value()},
+                       {"saved_s", seconds(one.saved)}});
+  }
+  json below = json::array();
+  for (const NamedTier& named : tiers) below.push_back(tier_json(named));
+  const auto bound = upper95(counts.wrong, counts.compared);
+  const auto& backend = gateway.parts().backend;
+  return {
+      {"version", version},
+      {"uptime_s", seconds(uptime)},
+      {"engine", {{"kind", backend.kind()}, {"name", backend.name()}}},
+      {"draining", gateway.draining()},
+      {"requests", {{"total", total}, {"in_flight", counts.in_flight}, {"by_outcome", outcomes}}},
+      {"rungs", rungs},
+      {"answers",
+       {{"entries", reuse.answers.entries.value()},
+        {"bytes", reuse.answers.resident.value()},
+        {"insertions", reuse.answers.insertions},
+        {"evictions", reuse.answers.evictions},
+        {"expired", reuse.answers.expired},
+        {"erased", reuse.answers.erased}}},
+      {"saved",
+       {{"seconds", seconds(counts.saved)},
+        {"prompt_tokens", counts.saved_prompt_tokens},
+        {"output_tokens", counts.saved_output_tokens}}},
+      {"latency_ms",
+       {{"hit", latency(gateway.counts().hits())}, {"miss", latency(gateway.counts().misses())}}},
+      {"memory", memory(reuse)},
+      {"tiers", below},
+      {"unsafe",
+       {{"checked", counts.compared},
+        {"wrong", counts.wrong},
+        {"rate", counts.compared == 0 ? json()
+                                      : json(static_cast<double>(counts.wrong) /
+                                             static_cast<double>(counts.compared))},
+        {"upper95", bound.has_value() ? json(*bound) : json()},
+        {"budget", kUnsafeBudget}}},
+      {"tenants", tenants}};
+}
+
+json decision_json(const Decision& decision) {
+  return {{"id", decision.id},
+          {"at_ms",
+           std::chrono::floor<std::chrono::milliseconds>(decision.at).time_since_epoch().count()},
+          {"tenant", decision.tenant},
+          {"operation", decision.operation},
+          {"model", decision.model},
+          {"outcome", to_string(decision.outcome)},
+          {"rung", decision.rung},
+          {"reason", decision.reason},
+          {"took_ms", milliseconds(decision.took)},
+          {"saved_ms", milliseconds(decision.saved)},
+          {"status", decision.status},
+          {"request_id", decision.request_id},
+          {"question", decision.question}};
+}
+
+void add_explanation(json& into, const Decision& decision) {
+  json ladder = json::array();
+  for (const MatchStep& step : decision.ladder) {
+    ladder.push_back(
+        {{"rung", to_string(step.rung)},
+         {"verdict", to_string(step.verdict)},
+         {"candidate", beginning(step.candidate)},
+         {"age_s", step.verdict == Verdict::kMissed ? json() : json(seconds(step.age))},
+         {"took_us", seconds(step.took) * 1e6}});
+  }
+  json media = json::array();
+  for (const DecidedMedia& item : decision.media) {
+    media.push_back({{"modality", to_string(item.modality)},
+                     {"digest", item.digest},
+                     {"bytes", item.bytes.value()}});
+  }
+  into["ladder"] = std::move(ladder);
+  into["media"] = std::move(media);
+  into["scope"] = decision.scope;
+  into["why"] = decision.why;
+}
+
+Result<json> decisions_json(Gateway& gateway, std::string_view query) {
+  const Query asked = parse_query(query);
+  AFI_TRY(const std::uint64_t after, number(asked, "after", 0));
+  AFI_TRY(const std::uint64_t limit, number(asked, "limit", 100));
+  json list = json::array();
+  for (const Decision& decision :
+       gateway.decisions().list(after, std::min<std::uint64_t>(limit, 500))) {
+    list.push_back(decision_json(decision));
+  }
+  return json{{"decisions", std::move(list)}, {"last", gateway.decisions().last()}};
+}
+
+Result<json> entries_json(Gateway& gateway, std::string_view query) {
+  AFI_TRY(const AnswerCache* const cache, cache_of(gateway));
+  const Query asked = parse_query(query);
+  AFI_TRY(std::uint64_t limit, number(asked, "limit", 100));
+  limit = std::clamp<std::uint64_t>(limit, 1, 500);
+  AFI_TRY(const std::uint64_t after, number(asked, "after", 0));
+  AnswerFilter filter;
+  filter.words = value_of(asked, "q");
+  const std::string tenant = value_of(asked, "tenant");
+  filter.tag = value_of(asked, "tag");
+  if (filter.tag.empty() && !tenant.empty()) filter.tag = std::string(kTenantTag) + tenant;
+  const auto belongs = [&](const AnswerEntry& entry) {
+    return tenant.empty() || tagged(entry, kTenantTag) == tenant;
+  };
+  json list = json::array();
+  json next;
+  AnswerEntryId at{after};
+  while (list.size() < limit) {
+    const auto page = cache->entries(filter, limit, at);
+    for (const AnswerEntry& entry : page) {
+      at = entry.id;
+      if (belongs(entry)) list.push_back(entry_json(entry));
+      if (list.size() == limit) break;
+    }
+    if (page.size() < limit) break;
+  }
+  if (!cache->entries(filter, 1, at).empty()) next = std::to_string(at.value);
+  return json{{"entries", std::move(list)},
+              {"next", next},
+              {"total", cache->count(filter).entries.value()}};
+}
+
+Result<json> invalidate(Gateway& gateway, const json& asked) {
+  AFI_TRY(AnswerCache* const cache, cache_of(gateway));
+  AFI_TRY(const AnswerFilter filter, filter_of(asked));
+  const json dry = asked.value("dry_run", json(true));
+  if (!dry.is_boolean()) {
+    return fail(ErrorCode::kInvalidArgument, "\"dry_run\" is to be true or false");
+  }
+  json examples = json::array();
+  for (const AnswerEntry& entry : cache->entries(filter, kExamples)) {
+    examples.push_back(beginning(entry.question));
+  }
+  AnswerCount count;
+  if (dry.get<bool>()) {
+    count = cache->count(filter);
+  } else if (AnswerArchive* const archive = gateway.parts().archive; archive != nullptr) {
+    AFI_TRY(count, archive->erase(filter));
+  } else {
+    count = cache->erase(filter);
+  }
+  if (!dry.get<bool>()) {
+    gateway.parts().log.info("invalidated", {{"filter", as_text(asked)},
+                                             {"entries", count.entries.value()},
+                                             {"bytes", count.bytes.value()}});
+  }
+  return json{{"dry_run", dry},
+              {"entries", count.entries.value()},
+              {"bytes", count.bytes.value()},
+              {"examples", std::move(examples)}};
+}
+
+Result<json> pin(Gateway& gateway, const json& asked) {
+  AFI_TRY(AnswerCache* const cache, cache_of(gateway));
+  AFI_TRY(const AnswerEntryId id, entry_id(asked));
+  const json pinned = asked.value("pinned", json());
+  if (!pinned.is_boolean()) {
+    return fail(ErrorCode::kInvalidArgument, "\"pinned\" is to be true or false");
+  }
+  AFI_TRY(const bool there, cache->pin(id, pinned.get<bool>()));
+  if (!there) return fail(ErrorCode::kNotFound, "there is no such entry any more");
+  return json{{"entry", asked["entry"]}, {"pinned", pinned}};
+}
+
+Result<json> explain(Gateway& gateway, const json& asked) {
+  static const std::map<std::string, ApiOperation, std::less<>> kOperations{
+      {"chat", ApiOperation::kChat},
+      {"completion", ApiOperation::kCompletion},
+      {"embedding", ApiOperation::kEmbedding}};
+  const json operation = asked.value("operation", json("chat"));
+  const auto known = operation.is_string()
+                         ? kOperations.find(operation.get_ref<const std::string&>())
+                         : kOperations.end();
+  if (known == kOperations.end()) {
+    return fail(ErrorCode::kInvalidArgument,
+                "\"operation\" is to be chat, completion or embedding");
+  }
+  if (!asked.contains("body") || !asked["body"].is_object()) {
+    return fail(ErrorCode::kInvalidArgument, "\"body\" is to be the request, as it would be sent");
+  }
+  HttpHeaders headers;
+  const json given = asked.value("headers", json::object());
+  if (!given.is_object()) {
+    return fail(ErrorCode::kInvalidArgument, "\"headers\" is to be an object of texts");
+  }
+  for (const auto& [name, value] : given.items()) {
+    if (!value.is_string()) {
+      return fail(ErrorCode::kInvalidArgument, "\"headers\" is to be an object of texts");
+    }
+    headers.add(name, value.get<std::string>());
+  }
+  const Decision decision =
+      gateway.explain(known->second, as_text(asked["body"]), std::move(headers));
+  json said = decision_json(decision);
+  for (const char* absent : {"id", "at_ms", "status", "took_ms", "saved_ms", "request_id"}) {
+    said.erase(absent);
+  }
+  add_explanation(said, decision);
+  return said;
+}
+
+}  // namespace afterimage

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include <array>
+
+#include "caches/encoder/encoder_cache.h"
+#include "gateway/admin/admin.h"
+#include "gateway/admin/admin_json.h"
+#include "gateway/proxy/durations.h"
+#include "policy/pressure/mode_ladder.h"
+
+namespace afterimage {
+namespace {
+
+double number(std::uint64_t value) { return static_cast<double>(value); }
+
+void write_answers(MetricsWriter& out, const AnswerCacheStats& answers) {
+  for (const TextRung rung : kTextRungs) {
+    const RungStats& of = answers.rungs[static_cast<std::size_t>(rung)];
+    const auto lookups = [&](const char* verdict, std::uint64_t count) {
+      out.counter("afterimage_answers_lookups_total",
+                  "Look-ups that came to a rung, by what became of them there",
+                  {{"rung", std::string(to_string(rung))}, {"verdict", verdict}}, number(count));
+    };
+    lookups("served", of.served);
+    lookups("matched_not_used", of.matched_not_used);
+    lookups("missed", of.missed);
+  }
+  out.gauge("afterimage_answers_entries", "Answers that are kept", {},
+            number(answers.entries.value()));
+  out.gauge("afterimage_answers_bytes", "Of those, as charged to the budget", {},
+            number(answers.resident.value()));
+  const auto total = [&](const char* name, const char* help, std::uint64_t count) {
+    out.counter(name, help, {}, number(count));
+  };
+  total("afterimage_answers_insertions_total", "Answers that were kept", answers.insertions);
+  total("afterimage_answers_evictions_total", "Answers that left for want of room",
+        answers.evictions);
+  total("afterimage_answers_expired_total", "Answers that left at their time", answers.expired);
+  total("afterimage_answers_erased_total", "Answers that were invalidated, or replaced",
+        answers.erased);
+  total("afterimage_answers_damaged_total", "Answers that were not intact, and removed",
+        answers.damaged);
+  const auto refused = [&](const char* reason, std::uint64_t count) {
+    out.counter("afterimage_answers_refused_total", "Answers that were not kept",
+                {{"reason", reason}}, number(count));
+  };
+  refused("no_room", answers.refused_no_room);
+  refused("over_quota", answers.refused_over_quota);
+  refused("blocked", answers.blocked);
+}
+
+void write_encoder(MetricsWriter& out, const EncoderCacheStats& encoder,
+                   const EncoderArchiveStats& archive) {
+  const auto total = [&](const char* name, const char* help, double count) {
+    out.counter(name, help, {}, count);
+  };
+  total("afterimage_encoder_hits_total", "Media whose encoding was found", number(encoder.hits));
+  total("afterimage_encoder_misses_total", "Media whose encoding was not found",
+        number(encoder.misses));
+  total("afterimage_encoder_loaded_total", "Of those, encodings that a tier below memory gave back",
+        number(archive.loaded));
+  total("afterimage_encoder_declined_total",
+        "Of those, encodings that a tier below memory has and that were made again sooner",
+        number(archive.declined));
+  total("afterimage_encoder_evictions_total", "Encodings that left for want of room",
+        number(encoder.evictions));
+  total("afterimage_encoder_saved_seconds_total", "What encodings that were found had taken",
+        seconds(encoder.encode_time_saved));
+  for (const auto& [name, value] : seed_named_stats(encoder, 0)) {
+    out.untyped(name, "A name that an earlier cache gave", {}, value);
+  }
+}
+
+void write_prefix(MetricsWriter& out, const PrefixCacheStats& prefix,
+                  const PrefixArchiveStats& archive) {
+  const auto total = [&](const char* name, const char* help, std::uint64_t count) {
+    out.counter(name, help, {}, number(count));
+  };
+  total("afterimage_prefix_hits_total", "Prompts whose beginning was found", prefix.hits);
+  total("afterimage_prefix_misses_total", "Prompts whose beginning was not found", prefix.misses);
+  total("afterimage_prefix_tokens_reused_total", "Tokens of those beginnings",
+        prefix.tokens_reused);
+  total("afterimage_prefix_tokens_declined_total",
+        "Tokens whose KV a tier below memory has and that were computed again sooner",
+        archive.tokens_declined);
+  total("afterimage_prefix_evictions_total", "Pieces of prompts that left for want of room",
+        prefix.evictions);
+}
+
+void write_memory(MetricsWriter& out, const ReuseStats& stats) {
+  out.gauge("afterimage_memory_budget_bytes", "What all caches together may hold now", {},
+            number(stats.budget.value()));
+  out.gauge("afterimage_memory_used_bytes", "What they hold", {}, number(stats.used.value()));
+  out.gauge("afterimage_memory_peak_bytes", "The most they ever held", {},
+            number(stats.peak.value()));
+  const auto part = [&](const char* kind, Bytes bytes) {
+    out.gauge("afterimage_memory_part_bytes", "What one kind holds in one tier",
+              {{"tier", "host"}, {"kind", kind}}, number(bytes.value()));
+  };
+  part("answers", stats.answers.resident);
+  part("encoder outputs", stats.encoder.resident);
+  part("kv", stats.prefix.resident);
+  const PressureMode now =
+      stats.governed.has_value() ? stats.governed->mode : PressureMode::kRelaxed;
+  for (const PressureMode mode :
+       {PressureMode::kRelaxed, PressureMode::kNormal, PressureMode::kPressure,
+        PressureMode::kCritical, PressureMode::kEmergency}) {
+    out.gauge("afterimage_pressure_mode", "1 for the mode that holds",
+              {{"mode", std::string(to_string(mode))}}, mode == now ? 1 : 0);
+  }
+  out.counter("afterimage_pressure_transitions_total", "Changes of the mode", {},
+              number(stats.governed.has_value() ? stats.governed->transitions : 0));
+}
+
+void write_server(MetricsWriter& out, const HttpServerStats& server) {
+  out.gauge("afterimage_connections", "Clients that are connected", {}, number(server.open));
+  const auto rejected = [&](const char* reason, std::uint64_t count) {
+    out.counter("afterimage_rejected_total",
+                "Requests that were turned away before they were read or looked up",
+                {{"reason", reason}}, number(count));
+  };
+  rejected("body_too_large", server.large_bodies);
+  rejected("headers_too_large", server.large_headers);
+  rejected("connections", server.refused_connections);
+  rejected("overloaded", server.overloaded);
+  rejected("timeout", server.slow);
+  rejected("malformed", server.malformed);
+}
+
+void write_requests(MetricsWriter& out, Gateway& gateway) {
+  const Counts::Snapshot counts = gateway.counts().snapshot();
+  out.gauge("afterimage_requests_in_flight", "Requests that are being answered", {},
+            number(counts.in_flight));
+  out.counter("afterimage_coalesced_requests_total",
+              "Requests that another's answer served while it was being made", {},
+              number(counts.outcomes[static_cast<std::size_t>(Outcome::kJoined)]));
+  out.counter("afterimage_unsafe_checked_total", "Answers that were asked again and compared", {},
+              number(counts.compared));
+  out.counter("afterimage_unsafe_wrong_total", "Of those, the ones that were different", {},
+              number(counts.wrong));
+  if (const auto bound = upper95(counts.wrong, counts.compared)) {
+    out.gauge("afterimage_unsafe_rate_upper95",
+              "With 95 % confidence at most this part of what is served is wrong", {}, *bound);
+  }
+  out.gauge("afterimage_unsafe_rate_budget", "The part that may be wrong", {}, unsafe_budget());
+  for (const TenantCounts& tenant : counts.tenants) {
+    for (std::size_t i = 0; i < kOutcomes; ++i) {
+      if (tenant.outcomes[i] == 0) continue;
+      out.counter(
+          "afterimage_tenant_requests_total", "Requests by tenant",
+          {{"tenant", tenant.name}, {"outcome", std::string(to_string(static_cast<Outcome>(i)))}},
+          number(tenant.outcomes[i]));
+    }
+  }
+  out.gauge("afterimage_draining", "1 while the server finishes what it has", {},
+            gateway.draining() ? 1 : 0);
+  out.counter("afterimage_log_lines_lost_total", "Log lines that nobody took in time", {},
+              number(gateway.parts().log.lost()));
+}
+
+}  // namespace
+
+void publish_stats(Metrics& metrics, Gateway& gateway, std::function<HttpServerStats()> connections,
+                   const std::string& version) {
+  metrics.gauge("afterimage_build_info", "Always 1", {{"version", version}}).set(1);
+  const auto started = gateway.parts().ids.clock().now().time_since_epoch();
+  metrics.gauge("process_start_time_seconds", "When the process began, seconds since 1970")
+      .set(std::chrono::duration<double>(started).count());
+  metrics.on_scrape([&gateway, connections = std::move(connections)](MetricsWriter& out) {
+    const ReuseStats stats = gateway.parts().reuse.stats();
+    write_requests(out, gateway);
+    write_answers(out, stats.answers);
+    write_encoder(out, stats.encoder, stats.encoder_archive);
+    write_prefix(out, stats.prefix, stats.prefix_archive);
+    write_memory(out, stats);
+    write_server(out, connections());
+  });
+}
+
+}  // namespace afterimage

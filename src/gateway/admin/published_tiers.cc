@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include <functional>
+#include <string>
+
+#include "caches/answers/answer_archive.h"
+#include "gateway/admin/admin.h"
+#include "storage/remote/shared_store.h"
+
+namespace afterimage {
+namespace {
+
+void write_tier(MetricsWriter& out, const std::string& tier, const TierStats& stats) {
+  const auto total = [&](const char* name, const char* help, std::uint64_t count) {
+    out.counter(name, help, {{"tier", tier}}, static_cast<double>(count));
+  };
+  total("afterimage_tier_hits_total", "Entries that a tier below memory gave, verified",
+        stats.hits);
+  total("afterimage_tier_misses_total", "Entries that it was asked for and did not give",
+        stats.misses);
+  total("afterimage_tier_puts_total", "Entries that it took in", stats.puts);
+  total("afterimage_tier_refused_total", "Entries that it did not take in", stats.refused);
+  total("afterimage_tier_damaged_total", "Entries that were not what was put, and not used",
+        stats.damaged);
+  total("afterimage_tier_failures_total", "Calls that the outside world refused", stats.failures);
+  out.gauge("afterimage_tier_degraded", "1 while it does less than it should", {{"tier", tier}},
+            stats.degraded_reason.empty() ? 0 : 1);
+}
+
+void write_remote(MetricsWriter& out, const RemoteTierStats& stats, const RedisLeasesStats& turns) {
+  const auto total = [&](const char* name, const char* help, std::uint64_t count) {
+    out.counter(name, help, {}, static_cast<double>(count));
+  };
+  total("afterimage_remote_lost_total", "Entries that were taken in and did not arrive",
+        stats.lost);
+  total("afterimage_remote_incomplete_total", "Entries of which a part was gone", stats.incomplete);
+  total("afterimage_remote_circuit_rejected_total",
+        "Entries that were missed at once, since their server was not well", stats.left_alone);
+  total("afterimage_remote_breaks_total", "Times that a server began to be left alone",
+        stats.cluster.times_opened);
+  total("afterimage_remote_redirected_total", "Commands that another server had to be asked",
+        stats.cluster.redirected);
+  const auto turn = [&](const char* result, std::uint64_t count) {
+    out.counter("afterimage_lease_attempts_total",
+                "Asked whose turn it is to encode or prefill something, by the answer",
+                {{"result", result}}, static_cast<double>(count));
+  };
+  turn("ours", turns.taken);
+  turn("theirs", turns.elsewhere);
+  turn("unknown", turns.unknown);
+  turn("expired", turns.expired);
+}
+
+void write_archive(MetricsWriter& out, const AnswerArchiveStats& stats) {
+  const auto answers = [&](const char* outcome, std::uint64_t count) {
+    out.counter("afterimage_archive_answers_total",
+                "Answers put into a tier below memory or found there, by what became of them",
+                {{"outcome", outcome}}, static_cast<double>(count));
+  };
+  answers("kept", stats.kept);
+  answers("refused", stats.refused);
+  answers("restored", stats.restored);
+  answers("erased", stats.erased);
+  answers("over", stats.over);
+  answers("failed", stats.failed);
+  const auto total = [&](const char* name, const char* help, std::uint64_t count) {
+    out.counter(name, help, {}, static_cast<double>(count));
+  };
+  out.gauge("afterimage_shared_answers_known",
+            "1 while answers are shared and it is known what other processes have erased", {},
+            stats.shared && stats.may_give ? 1 : 0);
+  total("afterimage_shared_answers_lapsed_total",
+        "Look-ups whose answers were not given, since that was not known", stats.lapsed);
+  total("afterimage_invalidations_applied_total", "Erasures that were learnt from the shared list",
+        stats.learnt);
+  total("afterimage_shared_answers_lists_total",
+        "Shared lists that were begun or found; with each all answers before are lost",
+        stats.begun);
+  total("afterimage_shared_answers_unread_total", "Times that the shared list could not be read",
+        stats.unread);
+}
+
+}  // namespace
+
+void publish_tiers(Metrics& metrics, const Tier* disk, const SharedStore* remote,
+                   const AnswerArchive* archive) {
+  metrics.on_scrape([disk, remote, archive](MetricsWriter& out) {
+    write_tier(out, "disk", disk == nullptr ? TierStats() : disk->stats());
+    write_tier(out, "remote", remote == nullptr ? TierStats() : remote->tier().stats());
+    write_remote(out, remote == nullptr ? RemoteTierStats() : remote->tier().remote_stats(),
+                 remote == nullptr ? RedisLeasesStats() : remote->turns().stats());
+    write_archive(out, archive == nullptr ? AnswerArchiveStats() : archive->stats());
+  });
+}
+
+}  // namespace afterimage

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/config/settings.h"
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <numeric>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "foundation/text/ascii.h"
+#include "gateway/config/host_pattern.h"
+#include "gateway/config/settings_table.h"
+
+namespace afterimage {
+namespace {
+
+constexpr Bytes kLargestFile = 1_MiB;
+
+/// How many letters have to be put in, taken out or exchanged (Levenshtein).
+std::size_t edit_distance(std::string_view one, std::string_view other) {
+  std::vector<std::size_t> row(other.size() + 1);
+  std::iota(row.begin(), row.end(), 0);
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < other.size(); ++j) {
+      const std::size_t exchanged = diagonal + (one[i] == other[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({row[j] + 1, diagonal + 1, exchanged});
+    }
+  }
+  return row.back();
+}
+
+/// The key that was most likely meant: a little wrong, or right and in another section.
+std::string_view nearest_key(std::string_view key, std::span<const std::string_view> keys) {
+  return *std::ranges::min_element(keys, {}, [&](std::string_view known) {
+    return std::min(edit_distance(key, known), edit_distance(leaf_of(key), leaf_of(known)) + 1);
+  });
+}
+
+std::vector<std::string_view> known_keys() {
+  std::vector<std::string_view> keys;
+  for (const auto& setting : settings_table()) keys.push_back(setting.key);
+  keys.push_back(kTenantsKey);
+  return keys;
+}
+
+std::vector<std::string_view> known_tenant_keys() {
+  std::vector<std::string_view> keys;
+  for (const auto& setting : tenant_table()) keys.push_back(setting.key);
+  return keys;
+}
+
+template <typename Owner>
+const Setting<Owner>* find_setting(std::span<const Setting<Owner>> table, std::string_view key) {
+  const auto it = std::ranges::find(table, key, &Setting<Owner>::key);
+  return it == table.end() ? nullptr : &*it;
+}
+
+struct Problem {
+  std::uint64_t line = 0;  // 0: of what the file does not say
+  std::string text;
+};
+
+/// Reads the tree that TOML made of a file, and remembers where each key stood.
+class SettingsReader {
+ public:
+  void read(const toml::table& root) { read_section(root, ""); }
+
+  /// At a key's line: what is wrong with it.
+  void complain(std::string_view key, std::string_view what) {
+    const auto it = lines_.find(key);
+    problems_.push_back({it == lines_.end() ? 0 : it->second, fmt::format("{}: {}", key, what)});
+  }
+  void complain_at(std::uint64_t line, std::string_view key, std::string_view what) {
+    problems_.push_back({line, fmt::format("{}: {}", key, what)});
+  }
+
+  [[nodiscard]] const Settings& settings() const { return settings_; }
+  /// In the order of the file.
+  [[nodiscard]] std::vector<Problem> problems() const {
+    std::vector<Problem> sorted = problems_;
+    std::ranges::stable_sort(sorted, {}, &Problem::line);
+    return sorted;
+  }
+
+ private:
+  void read_section(const toml::table& section, const std::string& prefix);
+  void read_key(const std::string& key, const toml::node& node, std::uint64_t line);
+  void read_tenants(const toml::node& node, std::uint64_t line);
+  TenantSettings read_tenant(const toml::table& table);
+
+  Settings settings_;
+  std::map<std::string, std::uint64_t, std::less<>> lines_;
+  std::vector<Problem> problems_;
+};
+
+void SettingsReader::read_section(const toml::table& section, const std::string& prefix) {
+  for (const auto& [name, node] : section) {
+    read_key(prefix + std::string(name.str()), node, name.source().begin.line);
+  }
+}
+
+void SettingsReader::read_key(const std::string& key, const toml::node& node, std::uint64_t line) {
+  lines_[key] = line;
+  if (key == kTenantsKey) {
+    read_tenants(node, line);
+    return;
+  }
+  if (const auto* setting = find_setting(settings_table(), key); setting != nullptr) {
+    const auto read = setting->read(node, settings_);
+    if (!read.has_value()) complain(key, read.error().message);
+    return;
+  }
+  static const std::vector<std::string_view> kKeys = known_keys();
+  const bool is_section = std::ranges::count(kKeys, key, section_of) != 0;
+  if (is_section && node.is_table()) {
+    read_section(*node.as_table(), key + ".");
+  } else if (is_section) {
+    complain(key, fmt::format("this is a section: write [{}] and its keys below", key));
+  } else {
+    complain(key, fmt::format("there is no such key; the nearest is {}", nearest_key(key, kKeys)));
+  }
+}
+
+void SettingsReader::read_tenants(const toml::node& node, std::uint64_t line) {
+  const toml::array* tenants = node.as_array();
+  const auto is_tenant = [](const toml::node& item) { return item.is_table(); };
+  if (tenants == nullptr || !std::all_of(tenants->begin(), tenants->end(), is_tenant)) {
+    complain_at(line, kTenantsKey, "write [[tenancy.tenants]] for each tenant, and its keys below");
+    return;
+  }
+  for (const toml::node& item : *tenants) {
+    settings_.tenancy.tenants.push_back(read_tenant(*item.as_table()));
+  }
+}
+
+TenantSettings SettingsReader::read_tenant(const toml::table& table) {
+  static const std::vector<std::string_view> kKeys = known_tenant_keys();
+  TenantSettings tenant;
+  tenant.line = table.source().begin.line;
+  for (const auto& [name, node] : table) {
+    const std::uint64_t line = name.source().begin.line;
+    const std::string key = fmt::format("{}.{}", kTenantsKey, name.str());
+    if (const auto* setting = find_setting(tenant_table(), name.str()); setting != nullptr) {
+      const auto read = setting->read(node, tenant);
+      if (!read.has_value()) complain_at(line, key, read.error().message);
+    } else {
+      complain_at(
+          line, key,
+          fmt::format("there is no such key; the nearest is {}", nearest_key(name.str(), kKeys)));
+    }
+  }
+  for (std::string& digest : tenant.key_sha256) digest = ascii::lowered(digest);
+  return tenant;
+}
+
+// What single values cannot be right or wrong about: whether they go together.
+
+bool is_loopback(std::string_view address) {
+  return address == "localhost" || address == "::1" ||
+         (is_numeric_host(address) && address.starts_with("127."));
+}
+
+bool is_every_network(std::string_view address) {
+  return address == "0.0.0.0" || canonical_host(address).value_or("") == "::";
+}
+
+bool share_an_address(std::string_view one, std::string_view other) {
+  return canonical_host(one).value_or("") == canonical_host(other).value_or("") ||
+         is_every_network(one) || is_every_network(other) ||
+         (is_loopback(one) && is_loopback(other));
+}
+
+void check_servers(SettingsReader& reader) {
+  const Settings& settings = reader.settings();
+  const ListenSettings& listen = settings.listen;
+  const AdminSettings& admin = settings.admin;
+  if (!is_loopback(admin.address) && admin.token.empty()) {
+    reader.complain("admin.address",
+                    fmt::format("'{}' can be reached from other machines: set admin.token, too, or "
+                                "write 127.0.0.1",
+                                admin.address));
+  }
+  if (listen.port != 0 && listen.port == admin.port &&
+      share_an_address(listen.address, admin.address)) {
+    reader.complain("admin.port", fmt::format("{} is listen.port, too: clients and operators need "
+                                              "two ports",
+                                              admin.port));
+  }
+  const auto upstream = canonical_url(settings.upstream.url);
+  if (upstream.has_value() && upstream->port == std::to_string(listen.port) &&
+      (upstream->host == listen.address || is_loopback(upstream->host)) &&
+      share_an_address(upstream->host, listen.address)) {
+    reader.complain("upstream.url", "this is where this server itself listens");
+  }
+}
+
+void check_answers(SettingsReader& reader) {
+  const Settings& settings = reader.settings();
+  const AnswerSettings& answers = settings.answers;
+  if (answers.ttl.has_value() && answers.max_ttl.has_value() && *answers.ttl > *answers.max_ttl) {
+    reader.complain("answers.ttl", "longer than answers.max_ttl");
+  }
+  if (answers.max_answer > settings.memory.budget) {
+    reader.complain("answers.max_answer", "larger than memory.budget");
+  }
+  if (settings.limits.body > settings.limits.bodies) {
+    reader.complain("limits.body", "larger than limits.bodies, which is of all requests together");
+  }
+}
+
+void check_tenant(SettingsReader& reader, const TenantSettings& tenant,
+                  std::map<std::string, std::string>& owners) {
+  const auto complain = [&](std::string_view key, const std::string& what) {
+    reader.complain_at(tenant.line, fmt::format("{}.{}", kTenantsKey, key), what);
+  };
+  if (tenant.name.empty()) {
+    complain("name", "a tenant needs a name");
+    return;
+  }
+  if (tenant.key_sha256.empty() && tenant.key_env.empty()) {
+    complain("key_sha256",
+             fmt::format("tenant {} has no key: give key_sha256 or key_env", tenant.name));
+  }
+  for (const auto* keys : {&tenant.key_sha256, &tenant.key_env}) {
+    for (const std::string& key : *keys) {
+      const auto [owner, is_new] = owners.emplace(key, tenant.name);
+      if (is_new) continue;
+      complain(keys == &tenant.key_env ? "key_env" : "key_sha256",
+               fmt::format("'{}' is a key of tenant {} already", key, owner->second));
+    }
+  }
+}
+
+void check_tenancy(SettingsReader& reader) {
+  const TenancySettings& tenancy = reader.settings().tenancy;
+  std::set<std::string> names;
+  std::map<std::string, std::string> owners;
+  for (const TenantSettings& tenant : tenancy.tenants) {
+    check_tenant(reader, tenant, owners);
+    if (!tenant.name.empty() && !names.insert(tenant.name).second) {
+      reader.complain_at(tenant.line, fmt::format("{}.name", kTenantsKey),
+                         fmt::format("there are two tenants called {}", tenant.name));
+    }
+  }
+  if (tenancy.unknown_keys == "refuse" && tenancy.tenants.empty()) {
+    reader.complain("tenancy.unknown_keys",
+                    "without [[tenancy.tenants]] everybody would be refused");
+  }
+}
+
+std::unexpected<Error> refuse(std::string_view file, std::span<const Problem> problems) {
+  std::string message;
+  for (const Problem& problem : problems) {
+    if (!message.empty()) message += '\n';
+    message += problem.line == 0 ? fmt::format("{}: {}", file, problem.text)
+                                 : fmt::format("{}:{}: {}", file, problem.line, problem.text);
+  }
+  return fail(ErrorCode::kInvalidArgument, std::move(message));
+}
+
+Result<toml::table> parse_toml(std::string_view text, std::string_view file) {
+  try {
+    return toml::parse(text, file);
+  } catch (const toml::parse_error& error) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}:{}: this is not TOML: {}", file, error.source().begin.line,
+                            error.description()));
+  }
+}
+
+}  // namespace
+
+Result<Settings> parse_settings(std::string_view toml, std::string_view file) {
+  if (toml.size() > kLargestFile.value()) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: {} bytes are no file of settings", file, toml.size()));
+  }
+  AFI_TRY(const toml::table root, parse_toml(toml, file));
+  SettingsReader reader;
+  reader.read(root);
+  // Defaults stand where a value was refused: what does not go with them would only confuse.
+  if (reader.problems().empty()) {
+    check_servers(reader);
+    check_answers(reader);
+    check_tenancy(reader);
+  }
+  const auto problems = reader.problems();
+  if (!problems.empty()) return refuse(file, problems);
+  return reader.settings();
+}
+
+Result<void> check_sharing(const Settings& settings) {
+  if (settings.remote.url.empty() || !settings.secret_file.empty()) return {};
+  return fail(
+      ErrorCode::kInvalidArgument,
+      "remote.url: processes share what they keep only if they have the same secret: make a "
+      "file of 32 bytes that only its owner can read (umask 077; head -c 32 /dev/urandom > "
+      "FILE), give it to all of them, and name it: secret_file, or --secret-file FILE");
+}
+
+std::vector<std::string> changed_settings(const Settings& now, const Settings& next) {
+  std::vector<std::string> keys;
+  for (const auto& setting : settings_table()) {
+    if (setting.print(now) != setting.print(next)) keys.emplace_back(setting.key);
+  }
+  if (now.tenancy.tenants != next.tenancy.tenants) keys.emplace_back(kTenantsKey);
+  return keys;
+}
+
+std::vector<std::string> needs_restart(const Settings& now, const Settings& next) {
+  std::vector<std::string> keys;
+  for (const auto& setting : settings_table()) {
+    if (setting.effect == TakesEffect::kAtStart && setting.print(now) != setting.print(next)) {
+      keys.emplace_back(setting.key);
+    }
+  }
+  return keys;
+}
+
+}  // namespace afterimage

@@ -1,0 +1,535 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/config/settings.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "gateway/config/settings_table.h"
+#include "testing/seeds.h"
+
+namespace afterimage {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::for_each_seed;
+
+const std::string kDigest(64, 'a');
+const std::string kOtherDigest(64, 'b');
+
+Result<Settings> parse(const std::string& toml) { return parse_settings(toml, "a.toml"); }
+
+/// What is wrong with a file, or that nothing is.
+std::string complaint(const std::string& toml) {
+  const auto settings = parse(toml);
+  if (settings.has_value()) return "nothing";
+  EXPECT_EQ(settings.error().code, ErrorCode::kInvalidArgument) << toml;
+  return settings.error().message;
+}
+
+/// `key = value` in its section.
+std::string one_key(std::string_view key, const std::string& value) {
+  const std::string_view section = section_of(key);
+  const std::string line = fmt::format("{} = {}\n", leaf_of(key), value);
+  return section.empty() ? line : fmt::format("[{}]\n{}", section, line);
+}
+
+/// Where a tenant stands is no part of what it is.
+Settings without_lines(Settings settings) {
+  for (TenantSettings& tenant : settings.tenancy.tenants) tenant.line = 0;
+  return settings;
+}
+
+TEST(Settings, AnEmptyFileIsTheDefaults) {
+  EXPECT_EQ(parse("").value(), Settings());
+  EXPECT_EQ(parse("# nothing\n\n").value(), Settings());
+}
+
+TEST(Settings, OneOfEachKind) {
+  const Settings settings = parse(R"(
+secret_file = "/etc/afterimage/secret"
+listen.port = 9000
+[answers]
+ttl = "24 h"
+max_match = "text:near"
+verify_sample_rate = 1
+cache_truncated = true
+max_answer = "1 MiB"
+[media]
+hosts = ["images.example.org", "*.example.net:8080"]
+[limits]
+connections = 17
+[[tenancy.tenants]]
+name = "acme"
+key_env = ["ACME_KEY"]
+max_entries = 5
+max_bytes = "2 GiB"
+requests_per_minute = 0.5
+max_match = "exact"
+)")
+                                .value();
+  EXPECT_EQ(settings.secret_file, "/etc/afterimage/secret");
+  EXPECT_EQ(settings.listen.port, 9000);
+  EXPECT_EQ(settings.answers.ttl, 24h);
+  EXPECT_EQ(settings.answers.max_ttl, std::nullopt);
+  EXPECT_EQ(settings.answers.max_match, TextRung::kNear);
+  EXPECT_EQ(settings.answers.verify_sample_rate, 1.0);
+  EXPECT_TRUE(settings.answers.cache_truncated);
+  EXPECT_EQ(settings.answers.max_answer, 1_MiB);
+  EXPECT_EQ(settings.media.hosts,
+            (std::vector<std::string>{"images.example.org", "*.example.net:8080"}));
+  EXPECT_EQ(settings.limits.connections, 17U);
+  ASSERT_EQ(settings.tenancy.tenants.size(), 1U);
+  const TenantSettings& tenant = settings.tenancy.tenants.front();
+  EXPECT_EQ(tenant.name, "acme");
+  EXPECT_EQ(tenant.key_env, std::vector<std::string>{"ACME_KEY"});
+  EXPECT_EQ(tenant.max_entries, 5U);
+  EXPECT_EQ(tenant.max_bytes, 2_GiB);
+  EXPECT_EQ(tenant.requests_per_minute, 0.5);
+  EXPECT_EQ(tenant.max_match, TextRung::kExact);
+  EXPECT_EQ(tenant.line, 14U);
+}
+
+TEST(Settings, SayWhereAndWhatIsWrong) {
+  const struct {
+    std::string toml;
+    std::string expected;
+  } kCases[] = {
+      {"[listen]\nport = 8080\nport = 1", "a.toml:3: this is not TOML: "},
+      {"[answers]\n\nttl = 60",
+       "a.toml:3: answers.ttl: this is a number; write a text with a unit"},
+      {"[answers]\nttl = \"60\"", "a.toml:2: answers.ttl: '60' is not a whole number and ns"},
+      {"[answers]\nttl = \"0 s\"",
+       "a.toml:2: answers.ttl: \"0 s\" is not from \"1 s\" to \"3650 d\""},
+      {"[listen]\nadress = \"::1\"",
+       "a.toml:2: listen.adress: there is no such key; the nearest is listen.address"},
+      {"[answers]\nbudget = \"1 GiB\"",
+       "a.toml:2: answers.budget: there is no such key; the nearest is memory.budget"},
+      {"[anwsers]\nttl = \"1 h\"", "a.toml:1: anwsers: there is no such key; the nearest is "},
+      {"listen = 8080", "a.toml:1: listen: this is a section: write [listen]"},
+      {"[listen]\nport = \"8080\"", "listen.port: this is a text; write a whole number"},
+      {"[listen]\nport = 65536", "listen.port: 65536 is not from 0 to 65535"},
+      {"[listen]\nport = -1", "listen.port: -1 is not from 0 to 65535"},
+      {"[listen]\nport = 80.5", "listen.port: this is a number; write a whole number"},
+      {"[listen]\naddress = \"example.org\"", "listen.address: 'example.org' is no address of a"},
+      {"[listen]\naddress = \"[::1]\"", "listen.address: '[::1]' is no address of a machine"},
+      {"[listen]\naddress = \"127.0.0.1:80\"", "is no address of a machine"},
+      {"[log]\nrequests = 1", "log.requests: this is a number; write true or false"},
+      {"[log]\nlevel = \"verbose\"",
+       "log.level: 'verbose' is none of debug, info, warn, error, off"},
+      {"[memory]\npolicy = \"best\"", "memory.policy: 'best' is none of worth, "},
+      {"[memory]\nbudget = \"4 gigs\"", "memory.budget: '4 gigs' is not a whole number and B"},
+      {"[memory]\ndisk = \"cache\"", "memory.disk: 'cache' is not absolute: begin it with /"},
+      {"[answers]\nmax_match = \"semantic\"",
+       "answers.max_match: 'semantic' is no rung: write \"exact\""},
+      {"[answers]\nverify_share = 1.01", "answers.verify_sample_rate: 1.01 is not from 0 to 1"},
+      {"[answers]\nverify_share = -0.01", "answers.verify_sample_rate: -0.01 is not from 0 to 1"},
+      {"[answers]\nverify_share = nan", "answers.verify_sample_rate: nan is not from 0 to 1"},
+      {"[media]\nhosts = \"a.org\"", "media.hosts: this is a text; write a list of texts"},
+      {"[media]\nhosts = [1]", "media.hosts: this is a number; write a text"},
+      {"[media]\nhosts = [\"http://a.org/\"]",
+       "media.hosts: 'http://a.org/' names no hosts: write "},
+      {"[media]\nhosts = [\"*\"]", "media.hosts: '*' names no hosts"},
+      {"[media]\nhosts = [\"a.*.org\"]", "media.hosts: 'a.*.org' names no hosts"},
+      {"[media]\nhosts = [\"a.org:0\"]", "media.hosts: 'a.org:0' names no hosts"},
+      {"[media]\nfolders = [\"pictures\"]", "media.folders: 'pictures' is not absolute"},
+      {"[media]\nfolders = [\"//\"]", "media.folders: '/' would open every file"},
+      {"[remote]\nurl = \"redis://user:hush@a\"", "remote.url: a password does not belong here"},
+      {"[remote]\nurl = \"http://a\"", "remote.url: this is no address of a Redis server"},
+      {"[admin]\nhosts = [\"a b\"]", "admin.hosts: 'a b' is no name of a host"},
+      {"[admin]\ntoken = \"short\"", "admin.token: a token has 16 to 1024 visible"},
+      {"[upstream]\nurl = \"localhost:8000\"", "upstream.url: this is no address of a server"},
+      {"[upstream]\nurl = \"ftp://localhost\"", "upstream.url: this is no address of a server"},
+      {"[upstream]\nurl = \"http://u:p@localhost\"",
+       "upstream.url: this is no address of a server"},
+      {"[upstream]\nurl = \"http://localhost/?a=b\"", "upstream.url: this is no address"},
+      {"[upstream]\nurl = \"http://localhost/#a\"", "upstream.url: this is no address"},
+      {"[upstream]\nurl = \"http://127.1/\"", "upstream.url: this is no address"},
+      {"[upstream]\nurl = \"http://[localhost]/\"", "upstream.url: this is no address"},
+      {"[upstream]\nurl = \"https://\"", "upstream.url: this is no address"},
+      {"[engine]\nmodel = \"\"", "engine.model: it is empty"},
+      {"[limits]\nthreads = 257", "limits.threads: 257 is not from 0 to 256"},
+      {"[limits]\nidle_timeout = \"0 s\"", "limits.idle_timeout: \"0 s\" is not from \"1 ms\""},
+      {"[tenancy]\nunknown_keys = \"allow\"", "'allow' is none of each, refuse"},
+      {"[tenancy]\ntenants = 3", "a.toml:2: tenancy.tenants: write [[tenancy.tenants]] for each"},
+      {"[[tenancy.tenants]]\nname = \"key-1\"", "a.toml:2: tenancy.tenants.name: 'key-1' is how"},
+      {"[[tenancy.tenants]]\nname = \"anonymous\"", "'anonymous' is how tenants that are not"},
+      {"[[tenancy.tenants]]\nname = \"a b\"", "'a b' is no name: 1 to 64 letters"},
+      {"[[tenancy.tenants]]\nname = \"a\"\nkey_sha256 = [\"sk-secret\"]",
+       "a.toml:3: tenancy.tenants.key_sha256: this is no SHA-256 of a key"},
+      {"[[tenancy.tenants]]\nname = \"a\"\nkey_env = [\"A=B\"]", "'A=B' is no name of an environ"},
+      {"[[tenancy.tenants]]\nname = \"a\"\nrequests_per_minute = 0", "0 is not from 0.001 to 1"},
+      {"[[tenancy.tenants]]\nnam = \"a\"",
+       "tenants.nam: there is no such key; the nearest is name"},
+  };
+  for (const auto& c : kCases) {
+    EXPECT_TRUE(complaint(c.toml).contains(c.expected)) << c.toml << "\n  " << complaint(c.toml);
+  }
+}
+
+TEST(Settings, KeysAndPasswordsAreNotRepeatedInMessages) {
+  for (const char* toml :
+       {"[upstream]\nurl = \"http://user:sesame@localhost\"", "[admin]\ntoken = \"sesame\"",
+        "[[tenancy.tenants]]\nname = \"a\"\nkey_sha256 = [\"sesame\"]"}) {
+    EXPECT_FALSE(complaint(toml).contains("sesame")) << complaint(toml);
+  }
+}
+
+TEST(Settings, AllThatIsWrongIsToldInTheOrderOfTheFile) {
+  EXPECT_EQ(complaint("[log]\nlevel = \"loud\"\n[answers]\nttk = 1\nenabled = 1\n"),
+            "a.toml:2: log.level: 'loud' is none of debug, info, warn, error, off\n"
+            "a.toml:4: answers.ttk: there is no such key; the nearest is answers.ttl\n"
+            "a.toml:5: answers.enabled: this is a number; write true or false");
+}
+
+TEST(Settings, WhatExcludesEachOther) {
+  const std::string acme =
+      "[[tenancy.tenants]]\nname = \"acme\"\nkey_sha256 = [\"" + kDigest + "\"]\n";
+  const struct {
+    std::string toml;
+    std::string expected;
+  } kCases[] = {
+      {"[admin]\naddress = \"0.0.0.0\"", "a.toml:2: admin.address: '0.0.0.0' can be reached from "},
+      {"[admin]\naddress = \"::\"", "a.toml:2: admin.address: '::' can be reached"},
+      {"[admin]\naddress = \"10.0.0.1\"", "a.toml:2: admin.address: '10.0.0.1' can be reached"},
+      {"[admin]\nport = 8080", "a.toml:2: admin.port: 8080 is listen.port, too"},
+      {"[listen]\nport = 8081", "a.toml: admin.port: 8081 is listen.port, too"},
+      {"[listen]\nport = 8081\naddress = \"0.0.0.0\"", "a.toml: admin.port: 8081 is listen.port"},
+      {"[upstream]\nurl = \"http://localhost:8080\"", "a.toml:2: upstream.url: this is where this"},
+      {"[upstream]\nurl = \"http://127.0.0.1:8080/v1\"", "this is where this server itself"},
+      {"[answers]\nttl = \"2 h\"\nmax_ttl = \"1 h\"", "a.toml:2: answers.ttl: longer than "},
+      {"[memory]\nbudget = \"2 MiB\"", "a.toml: answers.max_answer: larger than memory.budget"},
+      {"[limits]\nbody = \"2 GiB\"", "a.toml:2: limits.body: larger than limits.bodies"},
+      {"[tenancy]\nunknown_keys = \"refuse\"", "a.toml:2: tenancy.unknown_keys: without [[ten"},
+      {"[[tenancy.tenants]]\nkey_env = [\"A\"]", "a.toml:1: tenancy.tenants.name: a tenant needs"},
+      {"[[tenancy.tenants]]\nname = \"a\"",
+       "a.toml:1: tenancy.tenants.key_sha256: tenant a has no"},
+      {acme + acme, "a.toml:4: tenancy.tenants.name: there are two tenants called acme"},
+      {acme + acme, "key_sha256: '" + kDigest + "' is a key of tenant acme already"},
+      {acme + "[[tenancy.tenants]]\nname = \"b\"\nkey_sha256 = [\"" + std::string(64, 'A') + "\"]",
+       "is a key of tenant acme already"},
+      {"[[tenancy.tenants]]\nname = \"a\"\nkey_env = [\"A\", \"A\"]", "'A' is a key of tenant a"},
+  };
+  for (const auto& c : kCases) {
+    EXPECT_TRUE(complaint(c.toml).contains(c.expected)) << c.toml << "\n  " << complaint(c.toml);
+  }
+}
+
+TEST(Settings, WhatGoesTogether) {
+  for (const std::string toml :
+       {"[admin]\naddress = \"0.0.0.0\"\ntoken = \"0123456789abcdef\"",
+        "[admin]\naddress = \"127.8.9.1\"", "[admin]\naddress = \"localhost\"",
+        "[listen]\naddress = \"10.0.0.1\"\nport = 8081", "[listen]\nport = 0\n[admin]\nport = 0",
+        "[upstream]\nurl = \"http://localhost:8000\"",
+        "[upstream]\nurl = \"https://api.example.org/v1\"",
+        "[upstream]\nurl = \"http://[::1]:8000/base\"",
+        "[answers]\nttl = \"1 h\"\nmax_ttl = \"1 h\"", "[upstream]\nurl = \"http://10.0.0.9:8080\"",
+        "[memory]\ndisk = \"/var/cache/afterimage\"", "[tenancy]\ntenants = []"}) {
+    EXPECT_EQ(complaint(toml), "nothing") << toml;
+  }
+}
+
+TEST(Settings, HostileFilesAreErrors) {
+  EXPECT_TRUE(complaint(std::string((1U << 20U) + 1, '#')).contains("are no file of settings"));
+  EXPECT_TRUE(complaint("a = \"\xff\"").contains("not TOML"));
+  EXPECT_TRUE(complaint("a = " + std::string(100'000, '[')).contains("not TOML"));
+  EXPECT_TRUE(complaint("[upstream]\nepoch = \"a\\u0000b\"").contains("a text without NUL"));
+}
+
+TEST(Settings, WhoSharesNeedsASecret) {
+  Settings settings = parse("[remote]\nurl = \"redis://a\"").value();
+  const auto refused = check_sharing(settings);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_TRUE(refused.error().message.contains("head -c 32 /dev/urandom"));
+  settings.secret_file = "/etc/afterimage/secret";
+  EXPECT_TRUE(check_sharing(settings).has_value());
+  EXPECT_TRUE(check_sharing(Settings()).has_value());
+}
+
+// The table.
+
+TEST(SettingsTable, EveryMemberHasItsKeyAndNoOther) {
+  // Who adds a member has to name it here, and is told to add its key.
+  std::map<std::string_view, std::size_t> members;
+  const Settings s;
+  const auto count = [&](std::string_view section, const auto&... member) {
+    members[section] = sizeof...(member);
+  };
+  {
+    const auto& [listen, admin, upstream, engine, memory, remote, answers, media, limits, log,
+                 tenancy, secret_file] = s;
+    count("", secret_file);
+  }
+  {
+    const auto& [a, b] = s.listen;
+    count("listen", a, b);
+  }
+  {
+    const auto& [a, b, c, d] = s.admin;
+    count("admin", a, b, c, d);
+  }
+  {
+    const auto& [a, b, c, d, e, f] = s.upstream;
+    count("upstream", a, b, c, d, e, f);
+  }
+  {
+    const auto& [a, b] = s.engine;
+    count("engine", a, b);
+  }
+  {
+    const auto& [a, b, c, d, e, f, g] = s.memory;
+    count("memory", a, b, c, d, e, f, g);
+  }
+  {
+    const auto& [a, b, c, d] = s.remote;
+    count("remote", a, b, c, d);
+  }
+  {
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m] = s.answers;
+    count("answers", a, b, c, d, e, f, g, h, i, j, k, l, m);
+  }
+  {
+    const auto& [a, b, c, d, e, f, g] = s.media;
+    count("media", a, b, c, d, e, f, g);
+  }
+  {
+    const auto& [a, b, c, d, e, f, g, h, i, j] = s.limits;
+    count("limits", a, b, c, d, e, f, g, h, i, j);
+  }
+  {
+    const auto& [a, b] = s.log;
+    count("log", a, b);
+  }
+  {
+    const auto& [unknown_keys, tenants] = s.tenancy;
+    count("tenancy", unknown_keys);
+  }
+  std::map<std::string_view, std::size_t> keys;
+  for (const auto& setting : settings_table()) ++keys[section_of(setting.key)];
+  EXPECT_EQ(keys, members);
+  const TenantSettings tenant;
+  const auto& [a, b, c, d, e, f, g, h, line] = tenant;
+  (void)line;
+  count("tenant", a, b, c, d, e, f, g, h);
+  EXPECT_EQ(tenant_table().size(), members["tenant"]);
+}
+
+TEST(SettingsTable, HelpIsOneSentenceOnOneLine) {
+  std::set<std::string_view> keys;
+  const auto check = [&](const auto& setting) {
+    EXPECT_TRUE(keys.insert(setting.key).second) << setting.key << " is there twice";
+    EXPECT_TRUE(setting.help.ends_with('.')) << setting.key;
+    EXPECT_FALSE(setting.help.contains('\n')) << setting.key;
+    EXPECT_LE(setting.help.size(), 98U) << setting.key;
+  };
+  for (const auto& setting : settings_table()) check(setting);
+  keys.clear();
+  for (const auto& setting : tenant_table()) check(setting);
+}
+
+/// For every key a value that is not its default.
+const std::map<std::string_view, std::string>& other_values() {
+  static const std::map<std::string_view, std::string> kValues{
+      {"secret_file", R"("/s")"},
+      {"listen.address", R"("0.0.0.0")"},
+      {"listen.port", "1"},
+      {"admin.address", R"("localhost")"},
+      {"admin.port", "1"},
+      {"admin.token", R"("0123456789abcdef")"},
+      {"admin.hosts", R"(["a.org"])"},
+      {"upstream.url", R"("http://a.org")"},
+      {"upstream.epoch", R"("2")"},
+      {"upstream.connect_timeout", R"("1 s")"},
+      {"upstream.idle_timeout", R"("1 s")"},
+      {"upstream.max_connections", "1"},
+      {"engine.model", R"("m")"},
+      {"engine.max_tokens", "1"},
+      {"memory.budget", R"("1 GiB")"},
+      {"memory.policy", R"("lru")"},
+      {"memory.disk", R"("/d")"},
+      {"memory.disk_size", R"("1 GiB")"},
+      {"memory.encrypt_key_file", R"("/k")"},
+      {"memory.encrypt_key_env", R"("KEYS")"},
+      {"memory.governor", R"("auto")"},
+      {"upstream.key_env", R"("MODEL_KEY")"},
+      {"remote.url", R"("redis://u@a.org:7000,b.org")"},
+      {"remote.password_env", R"("REDIS_PASSWORD")"},
+      {"remote.ttl", R"("1 h")"},
+      {"remote.in_flight", R"("1 GiB")"},
+      {"answers.enabled", "false"},
+      {"answers.max_match", R"("near")"},
+      {"answers.ttl", R"("1 h")"},
+      {"answers.max_ttl", R"("1 h")"},
+      {"answers.assume_greedy_when_unset", "false"},
+      {"answers.tool_calls", "true"},
+      {"answers.cache_truncated", "true"},
+      {"answers.finish_abandoned", "true"},
+      {"answers.verify_sample_rate", "0.5"},
+      {"answers.max_answer", R"("1 MiB")"},
+      {"answers.timing_protection", R"("shared")"},
+      {"answers.least_hit_time", R"("1 s")"},
+      {"answers.coalesce_timeout", R"("0 s")"},
+      {"media.hosts", R"(["a.org"])"},
+      {"media.folders", R"(["/m"])"},
+      {"media.private_addresses", "true"},
+      {"media.max_size", R"("1 MiB")"},
+      {"media.max_items", "1"},
+      {"media.timeout", R"("1 s")"},
+      {"media.max_redirects", "0"},
+      {"limits.body", R"("1 MiB")"},
+      {"limits.bodies", R"("2 GiB")"},
+      {"limits.headers", R"("8 KiB")"},
+      {"limits.connections", "1"},
+      {"limits.threads", "1"},
+      {"limits.header_timeout", R"("1 s")"},
+      {"limits.body_timeout", R"("1 s")"},
+      {"limits.idle_timeout", R"("1 s")"},
+      {"limits.write_timeout", R"("1 s")"},
+      {"limits.drain", R"("0 s")"},
+      {"log.level", R"("debug")"},
+      {"log.requests", "true"},
+      {"tenancy.unknown_keys", R"("refuse")"},
+  };
+  return kValues;
+}
+
+std::string with_one_key_changed(const Setting<Settings>& setting) {
+  std::string toml = one_key(setting.key, other_values().at(setting.key));
+  if (setting.key == "tenancy.unknown_keys") {
+    toml += "[[tenancy.tenants]]\nname = \"a\"\nkey_env = [\"A\"]\n";
+  }
+  return toml;
+}
+
+TEST(SettingsTable, EachKeyChangesItsOwnMemberAndNoOther) {
+  ASSERT_EQ(other_values().size(), settings_table().size());
+  for (const auto& changed : settings_table()) {
+    const auto settings = parse(with_one_key_changed(changed));
+    ASSERT_TRUE(settings.has_value()) << settings.error().message;
+    for (const auto& setting : settings_table()) {
+      EXPECT_EQ(setting.print(*settings) != setting.print(Settings()), setting.key == changed.key)
+          << changed.key << " and " << setting.key;
+    }
+  }
+}
+
+TEST(SettingsTable, OnlyWhatIsReadAtTheStartNeedsARestart) {
+  for (const auto& changed : settings_table()) {
+    const Settings next = parse(with_one_key_changed(changed)).value();
+    const bool at_start = changed.effect == TakesEffect::kAtStart;
+    const auto expected =
+        at_start ? std::vector<std::string>{std::string(changed.key)} : std::vector<std::string>{};
+    EXPECT_EQ(needs_restart(Settings(), next), expected);
+    EXPECT_EQ(needs_restart(next, Settings()), expected);
+    EXPECT_TRUE(needs_restart(next, next).empty());
+  }
+}
+
+TEST(NeedsRestart, NamesTheKeysInTheOrderOfTheFile) {
+  Settings next;
+  next.memory.policy = "lru";
+  next.listen.port = 1;
+  next.answers.ttl = 1h;
+  EXPECT_EQ(needs_restart(Settings(), next),
+            (std::vector<std::string>{"listen.port", "memory.policy"}));
+  EXPECT_EQ(changed_settings(Settings(), next),
+            (std::vector<std::string>{"listen.port", "memory.policy", "answers.ttl"}));
+  EXPECT_TRUE(changed_settings(next, next).empty());
+}
+
+// Printing.
+
+TEST(PrintSettings, AreReadAsTheSame) {
+  EXPECT_EQ(parse(print_settings(Settings())).value(), Settings());
+  for (const auto& changed : settings_table()) {
+    if (changed.secret) continue;
+    const Settings settings = parse(with_one_key_changed(changed)).value();
+    EXPECT_EQ(without_lines(parse(print_settings(settings)).value()), without_lines(settings))
+        << changed.key;
+  }
+}
+
+TEST(PrintSettings, SecretsAreNeitherShownNorReplaced) {
+  Settings settings;
+  settings.admin.token = "0123456789abcdef";
+  const std::string printed = print_settings(settings);
+  EXPECT_FALSE(printed.contains("0123456789abcdef"));
+  EXPECT_TRUE(printed.contains("# token = \"…\"\n")) << printed;
+  EXPECT_EQ(parse(printed)->admin.token, "") << "\"…\" would be a secret that everybody knows";
+}
+
+TEST(PrintSettings, TheFileOfDefaultsInDeployIsTrue) {
+  std::ifstream file(std::string(AFTERIMAGE_SOURCE_DIR) + "/deploy/afterimage.toml");
+  std::ostringstream text;
+  text << file.rdbuf();
+  EXPECT_EQ(text.str(), print_settings(Settings()))
+      << "write it anew: afterimage serve --print-config > deploy/afterimage.toml";
+}
+
+std::string random_text(Rng& rng) {
+  const std::vector<std::string> kPieces{"a",    "\"",  "\\",   "\n",   "\t", "#", "é",
+                                         "日本", "'''", "\x7f", "\x01", "=",  "]", " "};
+  std::string text;
+  for (std::uint64_t i = rng.below(8); i > 0; --i) text += kPieces[rng.below(kPieces.size())];
+  return text;
+}
+
+Duration random_duration(Rng& rng, Duration least, Duration most) {
+  const auto span = static_cast<std::uint64_t>((most - least).count());
+  return least + Duration(static_cast<Duration::rep>(rng.below(span + 1)));
+}
+
+TenantSettings random_tenant(Rng& rng, std::size_t number) {
+  TenantSettings tenant;
+  tenant.name = "t" + std::to_string(number);
+  tenant.key_env = {"KEY_" + std::to_string(number)};
+  if (rng.chance(0.5)) tenant.key_sha256 = {fmt::format("{:064x}", number + 1)};
+  if (rng.chance(0.5)) tenant.group = "g";
+  if (rng.chance(0.5)) tenant.max_bytes = Bytes(rng.below(1ULL << 50U));
+  if (rng.chance(0.5)) tenant.max_entries = rng.below(1ULL << 40U);
+  if (rng.chance(0.5)) tenant.requests_per_minute = 0.001 + rng.uniform() * 1e6;
+  if (rng.chance(0.5)) tenant.max_match = kTextRungs[rng.below(3)];
+  return tenant;
+}
+
+Settings random_settings(Rng& rng) {
+  Settings s;
+  s.listen.port = static_cast<std::uint16_t>(1 + rng.below(8079));
+  s.upstream.epoch = random_text(rng);
+  s.engine.model = "m" + random_text(rng);
+  s.memory.disk = "/" + random_text(rng) + "x";
+  s.memory.budget = Bytes((1ULL << 33U) + rng.below(1ULL << 40U));
+  if (rng.chance(0.5)) s.answers.ttl = random_duration(rng, 1s, 24h);
+  if (rng.chance(0.5)) s.answers.max_ttl = random_duration(rng, 24h, 2400h);
+  s.answers.verify_sample_rate = rng.uniform();
+  s.answers.max_match = kTextRungs[rng.below(3)];
+  s.media.folders = {"/" + random_text(rng) + "x", "/y"};
+  s.media.timeout = random_duration(rng, 1ms, 24h);
+  s.limits.drain = random_duration(rng, 0s, 24h);
+  s.limits.threads = static_cast<std::uint32_t>(rng.below(257));
+  s.log.requests = rng.chance(0.5);
+  for (std::size_t i = rng.below(4); i > 0; --i) {
+    s.tenancy.tenants.push_back(random_tenant(rng, i));
+  }
+  return s;
+}
+
+TEST(PrintSettingsProperty, WhatIsPrintedIsReadAsTheSame) {
+  for_each_seed(300, [](Rng& rng) {
+    const Settings settings = random_settings(rng);
+    const auto again = parse(print_settings(settings));
+    ASSERT_TRUE(again.has_value()) << again.error().message << "\n" << print_settings(settings);
+    ASSERT_EQ(without_lines(*again), settings) << print_settings(settings);
+    ASSERT_EQ(print_settings(*again), print_settings(settings));
+  });
+}
+
+}  // namespace
+}  // namespace afterimage

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "gateway/openai/request.h"
+
+namespace afterimage {
+namespace {
+
+constexpr std::string_view kTalk =
+    R"("messages":[{"role":"developer","content":"Be brief."},
+                   {"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,Zm9v","detail":"auto"}},
+                                             {"type":"text","text":"What is it?"}]},
+                   {"role":"assistant","content":"A cat.","refusal":null,"tool_calls":[]},
+                   {"role":"user","content":"Sure?"}])";
+
+Result<Request> asked(std::string_view fields, ApiOperation operation = ApiOperation::kChat) {
+  const std::string body = R"({"model":"m",)" + std::string(fields) + "}";
+  const auto request = read_api_request(operation, body);
+  if (!request.has_value()) return std::unexpected(request.error());
+  return engine_request(operation, body, request->media);
+}
+
+TEST(EngineRequest, IsTheTalkWithItsMedia) {
+  const Request request = asked(kTalk).value();
+  ASSERT_EQ(request.messages.size(), 4U);
+  EXPECT_EQ(request.messages[0].role, Role::kSystem);
+  EXPECT_EQ(request.messages[1].role, Role::kUser);
+  EXPECT_EQ(request.messages[2].role, Role::kAssistant);
+  const auto& picture = std::get<MediaItem>(request.messages[1].parts.at(0));
+  EXPECT_EQ(picture.modality, Modality::kImage);
+  EXPECT_EQ(picture.files.at(0)->size(), 3U);
+  EXPECT_EQ(picture.name, "messages[1].content[0].image_url");
+  EXPECT_EQ(std::get<std::string>(request.messages[1].parts.at(1)), "What is it?");
+  EXPECT_EQ(std::get<std::string>(request.messages[3].parts.at(0)), "Sure?");
+}
+
+TEST(EngineRequest, TakesOnePromptOfACompletion) {
+  for (const char* prompt :
+       {R"("prompt":"Once")", R"("prompt":["Once"],"echo":false,"suffix":null)"}) {
+    const Request request = asked(prompt, ApiOperation::kCompletion).value();
+    ASSERT_EQ(request.messages.size(), 1U);
+    EXPECT_EQ(std::get<std::string>(request.messages[0].parts.at(0)), "Once");
+  }
+}
+
+TEST(EngineRequest, WhatIsHarmlessToAGreedyEngineIsTaken) {
+  for (const char* field :
+       {R"("temperature":0)", R"("temperature":0.0)", R"("top_p":0.5)", R"("seed":7)", R"("n":1)",
+        R"("max_tokens":9)", R"("stream":true)", R"("user":"u")", R"("stop":null)", R"("stop":[])",
+        R"("tools":[])", R"("logit_bias":{})", R"("presence_penalty":0)", R"("logprobs":false)",
+        R"("response_format":{"type":"text"})", R"("cache":{"ttl":1})", R"("audio":null)"}) {
+    EXPECT_TRUE(asked(std::string(kTalk) + "," + field).has_value()) << field;
+  }
+}
+
+TEST(EngineRequest, WhatItWouldIgnoreIsRefusedByName) {
+  const struct {
+    const char* field;
+    const char* name;
+  } kFields[] = {
+      {R"("temperature":0.7)", "temperature"},
+      {R"("n":2)", "n "},
+      {R"("best_of":2)", "best_of"},
+      {R"("tools":[{"type":"function"}])", "tools"},
+      {R"("functions":[{"name":"f"}])", "functions"},
+      {R"("response_format":{"type":"json_object"})", "response_format"},
+      {R"("logprobs":true)", "logprobs"},
+      {R"("top_logprobs":1)", "top_logprobs"},
+      {R"("stop":"x")", "stop"},
+      {R"("stop":["x"])", "stop"},
+      {R"("presence_penalty":0.1)", "presence_penalty"},
+      {R"("frequency_penalty":-0.1)", "frequency_penalty"},
+      {R"("repetition_penalty":1.1)", "repetition_penalty"},
+      {R"("logit_bias":{"1":2})", "logit_bias"},
+      {R"("modalities":["audio"])", "modalities"},
+      {R"("reasoning_effort":"low")", "reasoning_effort"},
+      {R"("unheard_of":false)", "unheard_of"},
+  };
+  for (const auto& c : kFields) {
+    const auto request = asked(std::string(kTalk) + "," + c.field);
+    ASSERT_FALSE(request.has_value()) << c.field;
+    EXPECT_EQ(request.error().code, ErrorCode::kUnsupported) << c.field;
+    EXPECT_NE(request.error().message.find("what " + std::string(c.name)), std::string::npos)
+        << request.error().message;
+  }
+}
+
+TEST(EngineRequest, MessagesToo) {
+  const struct {
+    const char* message;
+    const char* name;
+  } kMessages[] = {
+      {R"({"role":"tool","content":"x"})", "messages[0].role"},
+      {R"({"role":"user","content":"x","name":"bob"})", "messages[0].name"},
+      {R"({"role":"assistant","content":null,"tool_calls":[{}]})", "messages[0].tool_calls"},
+      {R"({"role":"user","content":[{"type":"file"}]})", "messages[0].content[0]"},
+      {R"({"role":"user","content":["x"]})", "messages[0].content[0]"},
+      {R"({"role":"user","content":[{"type":"text","text":"x","weight":2}]})",
+       "messages[0].content[0].weight"},
+      {R"({"role":"user","content":[{"type":"image_url","image_url":{"url":"data:,x","detail":"low"}}]})",
+       "messages[0].content[0].image_url.detail"},
+      {R"({"role":"user","content":[{"type":"video_url","video_url":{"url":"data:,x","fps":2}}]})",
+       "messages[0].content[0].video_url.fps"},
+  };
+  for (const auto& c : kMessages) {
+    const auto request = asked(R"("messages":[)" + std::string(c.message) + "]");
+    ASSERT_FALSE(request.has_value()) << c.message;
+    EXPECT_EQ(request.error().code, ErrorCode::kUnsupported) << request.error().message;
+    EXPECT_NE(request.error().message.find(c.name), std::string::npos) << request.error().message;
+  }
+}
+
+TEST(EngineRequest, EveryMediaItemHasBytes) {
+  const std::string body =
+      R"({"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":"http://a"}]}]})";
+  ApiRequest request = read_api_request(ApiOperation::kChat, body).value();
+  EXPECT_EQ(engine_request(ApiOperation::kChat, body, request.media).error().code,
+            ErrorCode::kInvalidArgument);
+  request.media[0].bytes = std::make_shared<const std::vector<std::byte>>(1);
+  EXPECT_TRUE(engine_request(ApiOperation::kChat, body, request.media).has_value());
+  request.media.push_back(request.media[0]);
+  EXPECT_EQ(engine_request(ApiOperation::kChat, body, request.media).error().code,
+            ErrorCode::kInvalidArgument);
+  EXPECT_FALSE(engine_request(ApiOperation::kChat, body, {}).has_value());
+}
+
+TEST(EngineRequest, MakesNoEmbeddingsAndSeveralPromptsAreSeveralAnswers) {
+  EXPECT_EQ(asked(R"("input":"x")", ApiOperation::kEmbedding).error().code,
+            ErrorCode::kUnsupported);
+  for (const char* prompt : {R"("prompt":["a","b"])", R"("prompt":[1,2])"}) {
+    EXPECT_EQ(asked(prompt, ApiOperation::kCompletion).error().code, ErrorCode::kUnsupported);
+  }
+}
+
+}  // namespace
+}  // namespace afterimage

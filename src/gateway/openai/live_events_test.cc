@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/openai/live_events.h"
+
+#include <gtest/gtest.h>
+
+namespace afterimage {
+namespace {
+
+const PlainAnswer kAnswer{.text = "two words\n",
+                          .finish_reason = "length",
+                          .model = "m",
+                          .prompt_tokens = TokenCount(7),
+                          .output_tokens = TokenCount(2)};
+const ApiStamp kStamp{.id = "chatcmpl-1", .created = 5};
+
+/// `pieces` as a client's recorder reads them.
+Result<ApiRecord> recorded(ApiOperation operation, const std::vector<std::string>& pieces,
+                           bool include_usage) {
+  LiveEvents live(operation, kStamp, "m");
+  StreamRecorder recorder(operation);
+  for (const std::string& piece : pieces) recorder.feed(live.text(piece));
+  recorder.feed(live.end(kAnswer, include_usage));
+  return recorder.finish();
+}
+
+TEST(LiveEvents, SayWhatTheWholeSays) {
+  for (const ApiOperation operation : {ApiOperation::kChat, ApiOperation::kCompletion}) {
+    for (const auto& pieces : std::vector<std::vector<std::string>>{
+             {"two words\n"}, {"two", " wor", "ds\n"}, {"t", "wo words", "\n"}}) {
+      const auto record = recorded(operation, pieces, true);
+      ASSERT_TRUE(record.has_value()) << to_string(record.error());
+      EXPECT_EQ(record->body(kStamp), record_of(operation, kAnswer).body(kStamp));
+      EXPECT_EQ(record->finish_reason(), "length");
+    }
+  }
+}
+
+TEST(LiveEvents, AnAnswerWithoutWordsIsOneToo) {
+  const auto record = recorded(ApiOperation::kChat, {}, true);
+  ASSERT_TRUE(record.has_value()) << to_string(record.error());
+  EXPECT_EQ(record->text(), "");
+}
+
+TEST(LiveEvents, UsageIsSaidOnlyIfItIsWanted) {
+  LiveEvents live(ApiOperation::kChat, kStamp, "m");
+  EXPECT_EQ(live.end(kAnswer, false).find("usage"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace afterimage

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/openai/record.h"
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "afterimage/check.h"
+#include "foundation/text/json_text.h"
+#include "gateway/openai/record_format.h"
+#include "gateway/openai/whole_events.h"
+
+namespace afterimage {
+namespace {
+
+std::unexpected<Error> no_answer(std::string_view why) {
+  return fail(ErrorCode::kInvalidArgument, "the body is no answer: " + std::string(why));
+}
+
+/// What stands in the gaps.
+struct Filling {
+  explicit Filling(const ApiStamp& stamp) : created(std::to_string(stamp.created)) {
+    append_json_string(id, stamp.id);
+  }
+  std::string id;
+  std::string created;
+};
+
+void append_filled(std::string& out, std::string_view text, const Filling& filling) {
+  std::size_t id = text.find(kIdGap);
+  std::size_t created = text.find(kCreatedGap);
+  while (id != std::string_view::npos || created != std::string_view::npos) {
+    const bool is_id = id < created;
+    const std::size_t gap = is_id ? id : created;
+    out.append(text, 0, gap).append(is_id ? filling.id : filling.created);
+    text.remove_prefix(gap + 1);
+    id = is_id || id == std::string_view::npos ? std::string_view::npos : id - gap - 1;
+    created =
+        !is_id || created == std::string_view::npos ? std::string_view::npos : created - gap - 1;
+  }
+  out.append(text);
+}
+
+Result<void> read_choice(const JsonValue& choice, const RecordParts& parts) {
+  if (choice["finish_reason"].text().empty()) return no_answer("a choice has no finish reason");
+  if (parts.operation == ApiOperation::kChat && !choice["message"].is(JsonKind::kObject)) {
+    return no_answer("a choice has no message");
+  }
+  if (parts.operation == ApiOperation::kCompletion && !choice["text"].is(JsonKind::kString)) {
+    return no_answer("a choice has no text");
+  }
+  return {};
+}
+
+Result<void> read_choices(const JsonValue& choices, RecordParts& parts) {
+  if (!choices.is(JsonKind::kArray) || choices.is_empty()) return no_answer("it has no choices");
+  RecordFacts& facts = parts.facts;
+  for (const JsonValue choice : choices) {
+    AFI_TRY_VOID(read_choice(choice, parts));
+    const JsonValue message = choice["message"];
+    if (facts.finish_reason == "stop") facts.finish_reason = choice["finish_reason"].text();
+    facts.calls_tools = facts.calls_tools || !message["tool_calls"].is_empty() ||
+                        !message["function_call"].is_none();
+  }
+  return {};
+}
+
+Result<RecordParts> read_whole(ApiOperation operation, std::string_view json) {
+  constexpr unsigned kLevelsOfVectors = 2;  // their numbers are many and nobody reads them here
+  const bool is_embedding = operation == ApiOperation::kEmbedding;
+  JsonReader reader;
+  const auto root = is_embedding ? reader.read(json, kLevelsOfVectors) : reader.read(json);
+  if (!root.has_value()) return no_answer(root.error().message);
+  if (!root->is(JsonKind::kObject)) return no_answer("it is no JSON object");
+  if (!(*root)["error"].is_none()) return no_answer("it says an error");
+
+  RecordParts parts{.operation = operation, .whole = with_gaps(*root), .can_be_whole = true};
+  parts.facts.finish_reason = "stop";
+  parts.facts.model = (*root)["model"].text();
+  parts.facts.prompt_tokens = (*root)["usage"]["prompt_tokens"].count_or_zero();
+  parts.facts.output_tokens = (*root)["usage"]["completion_tokens"].count_or_zero();
+  if (is_embedding) {
+    const JsonValue data = (*root)["data"];
+    if (!data.is(JsonKind::kArray) || data.is_empty()) return no_answer("it has no data");
+    return parts;
+  }
+  AFI_TRY_VOID(read_choices((*root)["choices"], parts));
+  add_events_of_whole(*root, parts);
+  return parts;
+}
+
+std::string dump(const nlohmann::ordered_json& json) {
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+}  // namespace
+
+struct ApiRecord::Content {
+  std::string bytes;
+  RecordView view;  // of the bytes
+};
+
+Result<ApiRecord> ApiRecord::of_bytes(std::string bytes) {
+  auto content = std::make_shared<Content>(std::move(bytes));
+  AFI_TRY(content->view, decode(content->bytes));
+  return ApiRecord(std::move(content));
+}
+
+Result<ApiRecord> ApiRecord::of_body(ApiOperation operation, std::string_view json) {
+  AFI_TRY(const RecordParts parts, read_whole(operation, json));
+  return of_bytes(encode(parts));
+}
+
+Result<ApiRecord> ApiRecord::parse(std::string_view bytes) { return of_bytes(std::string(bytes)); }
+
+std::string ApiRecord::serialize() const { return content_->bytes; }
+
+bool ApiRecord::can_be_whole() const { return content_->view.can_be_whole; }
+
+bool ApiRecord::can_be_streamed(bool include_usage) const {
+  return include_usage ? content_->view.can_say_usage : content_->view.can_be_streamed;
+}
+
+std::string ApiRecord::body(const ApiStamp& stamp) const {
+  AFI_CHECK(can_be_whole());
+  const Filling filling(stamp);
+  std::string body;
+  body.reserve(content_->view.whole.size() + filling.id.size() + filling.created.size());
+  append_filled(body, content_->view.whole, filling);
+  return body;
+}
+
+std::string ApiRecord::events(const ApiStamp& stamp, bool include_usage) const {
+  AFI_CHECK(can_be_streamed(include_usage));
+  constexpr std::string_view kEnd = "data: [DONE]\n\n";
+  const RecordView& view = content_->view;
+  const Filling filling(stamp);
+  struct Frame {
+    std::string before;
+    std::string after;
+  };
+  std::vector<Frame> frames(view.frames.size());
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    frames[i].before = "data: ";
+    append_filled(frames[i].before, view.frames[i].before, filling);
+    append_filled(frames[i].after, view.frames[i].after, filling);
+    frames[i].after.append("\n\n");
+  }
+  std::size_t size = kEnd.size();
+  std::string_view rest = view.events;
+  for (std::uint32_t i = 0; i < view.event_count; ++i) {
+    const EventView event = take_event(rest);
+    const Frame& frame = frames[event.frame];
+    size += frame.before.size() + event.inner.size() + frame.after.size();
+  }
+  std::string events;
+  events.reserve(size);
+  rest = view.events;
+  for (std::uint32_t i = 0; i < view.event_count; ++i) {
+    const EventView event = take_event(rest);
+    if (event.is_usage && !include_usage) continue;
+    const Frame& frame = frames[event.frame];
+    events.append(frame.before).append(event.inner).append(frame.after);
+  }
+  return events.append(kEnd);
+}
+
+std::string ApiRecord::finish_reason() const { return std::string(content_->view.finish_reason); }
+
+bool ApiRecord::calls_tools() const { return content_->view.calls_tools; }
+
+std::string ApiRecord::text() const {
+  const RecordView& view = content_->view;
+  if (view.whole.empty() || view.operation == ApiOperation::kEmbedding) {
+    return std::string(view.text);
+  }
+  std::string whole;
+  append_filled(whole, view.whole, Filling({}));
+  JsonReader reader;
+  const auto root = reader.read(whole);
+  if (!root.has_value()) return {};  // bytes that nobody vouched for
+  const JsonValue choice = (*root)["choices"].front();
+  return std::string(view.operation == ApiOperation::kChat ? choice["message"]["content"].text()
+                                                           : choice["text"].text());
+}
+
+std::string ApiRecord::model() const { return std::string(content_->view.model); }
+TokenCount ApiRecord::prompt_tokens() const { return TokenCount(content_->view.prompt_tokens); }
+TokenCount ApiRecord::output_tokens() const { return TokenCount(content_->view.output_tokens); }
+
+ApiRecord record_of(ApiOperation operation, const PlainAnswer& answer) {
+  AFI_CHECK(operation != ApiOperation::kEmbedding && !answer.finish_reason.empty());
+  const bool is_chat = operation == ApiOperation::kChat;
+  nlohmann::ordered_json choice{{"index", 0}};
+  if (is_chat) {
+    choice["message"] = {{"role", "assistant"}, {"content", answer.text}, {"refusal", nullptr}};
+  } else {
+    choice["text"] = answer.text;
+  }
+  choice["logprobs"] = nullptr;
+  choice["finish_reason"] = answer.finish_reason;
+  const std::uint64_t prompt = answer.prompt_tokens.value();
+  const std::uint64_t output = answer.output_tokens.value();
+  // Id and time are gaps in the record; what stands here is seen by nobody.
+  const nlohmann::ordered_json whole{{"id", "none"},
+                                     {"object", is_chat ? "chat.completion" : "text_completion"},
+                                     {"created", 1},
+                                     {"model", answer.model},
+                                     {"choices", nlohmann::ordered_json::array({choice})},
+                                     {"usage",
+                                      {{"prompt_tokens", prompt},
+                                       {"completion_tokens", output},
+                                       {"total_tokens", prompt + output}}}};
+  auto record = ApiRecord::of_body(operation, dump(whole));
+  AFI_CHECK(record.has_value());
+  return *std::move(record);
+}
+
+std::string api_error(std::string_view message, std::string_view type, std::string_view code) {
+  nlohmann::ordered_json error{{"message", message}, {"type", type}, {"param", nullptr}};
+  error["code"] = code.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(code);
+  return dump({{"error", std::move(error)}});
+}
+
+}  // namespace afterimage

@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/openai/request.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "afterimage/check.h"
+#include "foundation/text/data_url.h"
+#include "foundation/text/json_text.h"
+
+namespace afterimage {
+namespace {
+
+/// Fields by which no answer changes.
+constexpr auto kChangeNothing =
+    std::to_array<std::string_view>({"stream", "stream_options", "user", "metadata", "store",
+                                     "safety_identifier", "prompt_cache_key", "cache"});
+// In the order of their names, as canonical JSON has them.
+constexpr auto kToolFields = std::to_array<std::string_view>(
+    {"function_call", "functions", "parallel_tool_calls", "tool_choice", "tools"});
+constexpr auto kSamplingFields = std::to_array<std::string_view>(
+    {"temperature", "top_p", "top_k", "min_p", "seed", "n", "best_of", "max_tokens",
+     "max_completion_tokens", "stop", "presence_penalty", "frequency_penalty", "repetition_penalty",
+     "logit_bias", "logprobs", "top_logprobs"});
+
+bool is_one_of(std::string_view name, const auto& names) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+std::unexpected<Error> wrong(std::string_view field, std::string_view what) {
+  return fail(ErrorCode::kInvalidArgument, std::string(field) + " " + std::string(what));
+}
+
+/// Names fields as RFC 6901 does, so that no name of a field is the place of another.
+std::string pointer_to(std::string_view field) {
+  std::string pointer = "/";
+  for (const char c : field) {
+    if (c == '~' || c == '/') {
+      pointer.append(c == '~' ? "~0" : "~1");
+    } else {
+      pointer.push_back(c);
+    }
+  }
+  return pointer;
+}
+
+Result<bool> truth(const JsonValue& value, std::string_view field) {
+  if (value.is_none() || value.is(JsonKind::kFalse)) return false;
+  if (value.is(JsonKind::kTrue)) return true;
+  return wrong(field, "is neither true nor false");
+}
+
+Result<std::optional<double>> seconds(const JsonValue& value, std::string_view field) {
+  if (value.is_none()) return std::nullopt;
+  const std::optional<double> number = value.number();
+  if (!number.has_value() || *number < 0) return wrong(field, "is no number of seconds");
+  return number;
+}
+
+Result<std::uint32_t> choices(const JsonValue& value, std::string_view field) {
+  if (value.is_none()) return 1;
+  const auto count = value.count();
+  if (!count || *count == 0 || *count > std::numeric_limits<std::uint32_t>::max()) {
+    return wrong(field, "is no whole number from 1 on");
+  }
+  return static_cast<std::uint32_t>(*count);
+}
+
+Result<bool> asks_for_probabilities(const JsonValue& value, std::string_view field) {
+  // Of completions it is a number, and 0 asks for those of the tokens that were taken.
+  if (value.is(JsonKind::kNumber)) return true;
+  return truth(value, field);
+}
+
+Result<std::optional<std::uint32_t>> limit(const JsonValue& value, std::string_view field) {
+  if (value.is_none()) return std::nullopt;
+  if (!value.is(JsonKind::kNumber)) return wrong(field, "is no number");
+  // Some servers take -1 for no limit.
+  const auto count = value.count();
+  if (!count || *count > std::numeric_limits<std::uint32_t>::max()) return std::nullopt;
+  return static_cast<std::uint32_t>(*count);
+}
+
+/// A part of a message that shows something, and the field that says what.
+struct MediaField {
+  std::string_view name;
+  Modality modality;
+};
+constexpr auto kMediaFields = std::to_array<MediaField>({{"image_url", Modality::kImage},
+                                                         {"video_url", Modality::kVideo},
+                                                         {"audio_url", Modality::kAudio},
+                                                         {"input_audio", Modality::kAudio}});
+
+class Reading {
+ public:
+  Reading(ApiOperation operation, const JsonValue& root) : root_(root) {
+    request_.operation = operation;
+    request_.scope.other["operation"] = to_string(operation);
+  }
+
+  Result<ApiRequest> run() && {
+    const JsonValue model = root_["model"];
+    if (!model.is(JsonKind::kString) || model.text().empty()) {
+      return wrong("model", "does not name a model");
+    }
+    request_.model = model.text();
+    AFI_TRY_VOID(read_content());
+    AFI_TRY_VOID(read_stream());
+    AFI_TRY_VOID(read_cache());
+    AFI_TRY_VOID(read_sampling());
+    place_fields();
+    return std::move(request_);
+  }
+
+ private:
+  std::string_view content_field() const {
+    switch (request_.operation) {
+      case ApiOperation::kChat:
+        return "messages";
+      case ApiOperation::kCompletion:
+        return "prompt";
+      case ApiOperation::kEmbedding:
+        break;
+    }
+    return "input";
+  }
+
+  Result<void> read_content() {
+    const JsonValue content = root_[content_field()];
+    if (request_.operation == ApiOperation::kChat) return read_messages(content);
+    if (content.is(JsonKind::kString)) {
+      ScopeMessage& message = request_.scope.messages.emplace_back(Role::kUser);
+      message.parts.emplace_back(std::string(content.text()));
+      take_question(message);
+      return {};
+    }
+    if (!content.is(JsonKind::kArray) || content.is_empty()) {
+      return wrong(content_field(), "is neither a text nor an array of texts or tokens");
+    }
+    request_.scope.other[pointer_to(content_field())] = canonical(content);
+    return {};
+  }
+
+  Result<void> read_messages(const JsonValue& messages) {
+    if (!messages.is(JsonKind::kArray) || messages.is_empty()) {
+      return wrong("messages", "is no array of messages");
+    }
+    std::string_view role;
+    for (const JsonValue message : messages) {
+      role = message["role"].text();
+      AFI_TRY_VOID(read_message(message));
+    }
+    if (role == "user") take_question(request_.scope.messages.back());
+    return {};
+  }
+
+  Result<void> read_message(const JsonValue& message) {
+    const std::string place = "/messages/" + std::to_string(request_.scope.messages.size());
+    const std::string name = "messages[" + std::to_string(request_.scope.messages.size()) + "]";
+    const JsonValue role = message["role"];
+    if (!role.is(JsonKind::kString)) return wrong(name + ".role", "is no text");
+    ScopeMessage& read = request_.scope.messages.emplace_back(Role::kUser);
+    const bool is_known = place_role(role.text(), read);
+    // What has no place of its own is kept as it is written.
+    std::string rest = is_known ? canonical(message, {"role", "content"})  //
+                                : canonical(message, {"content"});
+    if (rest != "{}") request_.scope.other[place] = std::move(rest);
+
+    const JsonValue content = message["content"];
+    if (content.is(JsonKind::kString)) {
+      read.parts.emplace_back(std::string(content.text()));
+      return {};
+    }
+    if (content.is(JsonKind::kAbsent)) return {};
+    std::string& parts = request_.scope.other[place + "/content"];
+    if (content.is(JsonKind::kNull)) {
+      parts = "null";
+      return {};
+    }
+    if (!content.is(JsonKind::kArray)) {
+      return wrong(name + ".content", "is neither a text nor an array of parts");
+    }
+    std::size_t index = 0;
+    for (const JsonValue part : content) {
+      parts.push_back(index == 0 ? '[' : ',');
+      const std::string part_name = name + ".content[" + std::to_string(index++) + "]";
+      AFI_TRY(const std::string rest_of_part, read_part(part, part_name, read));
+      parts.append(rest_of_part);
+    }
+    parts.append(index == 0 ? "[]" : "]");
+    return {};
+  }
+
+  /// Whether the role says all that the message's own word said.
+  bool place_role(std::string_view role, ScopeMessage& message) {
+    for (const Role known : {Role::kSystem, Role::kUser, Role::kAssistant, Role::kTool}) {
+      if (role != to_string(known)) continue;
+      message.role = known;
+      if (known == Role::kTool) request_.sampling.has_tool_results = true;
+      return true;
+    }
+    if (role == "developer") message.role = Role::kSystem;
+    if (role == "function") {
+      message.role = Role::kTool;
+      request_.sampling.has_tool_results = true;
+    }
+    return false;
+  }
+
+  /// Places the part, and gives back as text what has no place.
+  Result<std::string> read_part(const JsonValue& part, const std::string& name,
+                                ScopeMessage& message) {
+    const JsonValue type = part["type"];
+    if (type.is(JsonKind::kString)) {
+      if (type.text() == "text") {
+        const JsonValue text = part["text"];
+        if (!text.is(JsonKind::kString)) return wrong(name + ".text", "is no text");
+        message.parts.emplace_back(std::string(text.text()));
+        return canonical(part, {"type", "text"});
+      }
+      const auto* field = std::ranges::find(kMediaFields, type.text(), &MediaField::name);
+      if (field != kMediaFields.end() && !part[field->name].is_none()) {
+        return read_media(part, *field, name + "." + std::string(field->name), message);
+      }
+    } else if (!part.is(JsonKind::kString)) {  // some servers take texts as they are
+      return wrong(name + ".type", "is no text");
+    }
+    return canonical(part);
+  }
+
+  Result<std::string> read_media(const JsonValue& part, const MediaField& field,
+                                 const std::string& name, ScopeMessage& message) {
+    const bool is_input_audio = field.name == "input_audio";
+    const std::string_view url_field = is_input_audio ? "data" : "url";
+    const std::string_view option = is_input_audio ? "format" : "detail";
+    const JsonValue value = part[field.name];
+    const JsonValue url = value.is(JsonKind::kString) ? value : value[url_field];
+    const std::string url_name =
+        value.is(JsonKind::kString) ? name : name + "." + std::string(url_field);
+    if (!url.is(JsonKind::kString) || url.text().empty()) return wrong(url_name, "is no text");
+
+    ApiMedia media{
+        .modality = field.modality, .begin = url.begin_offset(), .end = url.end_offset()};
+    const JsonValue asked = value[option];
+    const bool is_placed = asked.is(JsonKind::kString);
+    if (is_placed) media.options[std::string(option)] = asked.text();
+    AFI_TRY_VOID(read_bytes(url.text(), is_input_audio, url_name, media));
+    message.parts.emplace_back(
+        ScopeMedia{.modality = field.modality, .content = {}, .options = media.options});
+    request_.media.push_back(std::move(media));
+
+    std::string rest = "[";
+    append_json_string(rest, field.name);
+    rest.push_back(',');
+    append_canonical(rest, part, {"type", field.name});
+    rest.push_back(',');
+    if (!value.is(JsonKind::kString)) {
+      append_canonical(rest, value, {url_field, is_placed ? option : url_field});
+    }
+    rest.push_back(']');
+    return rest;
+  }
+
+  static Result<void> read_bytes(std::string_view url, bool is_input_audio, const std::string& name,
+                                 ApiMedia& media) {
+    if (!is_input_audio && !is_data_url(url)) {
+      media.address = url;
+      return {};
+    }
+    Result<DataUrl> data = is_data_url(url) ? decode_data_url(url) : decode_bare(url);
+    if (!data.has_value()) return wrong(name, "cannot be read: " + data.error().message);
+    if (is_data_url(url)) media.options["mime"] = data->type;
+    media.bytes = std::make_shared<const std::vector<std::byte>>(std::move(data->bytes));
+    return {};
+  }
+  static Result<DataUrl> decode_bare(std::string_view base64) {
+    AFI_TRY(std::vector<std::byte> bytes, decode_base64(base64));
+    return DataUrl{.type = {}, .bytes = std::move(bytes)};
+  }
+
+  /// The last text of the message is what is asked.
+  void take_question(ScopeMessage& message) {
+    const auto asked = std::find_if(message.parts.rbegin(), message.parts.rend(), [](auto& part) {
+      return std::holds_alternative<std::string>(part);
+    });
+    if (asked == message.parts.rend() || std::get<std::string>(*asked).empty()) return;
+    request_.question = std::get<std::string>(std::exchange(*asked, QuestionSlot{}));
+  }
+
+  Result<void> read_stream() {
+    AFI_TRY(request_.stream, truth(root_["stream"], "stream"));
+    const JsonValue options = root_["stream_options"];
+    if (options.is_none()) return {};
+    if (!options.is(JsonKind::kObject)) return wrong("stream_options", "is no object");
+    AFI_TRY(request_.include_usage,
+            truth(options["include_usage"], "stream_options.include_usage"));
+    // Whatever else is asked of the events is seen in them.
+    std::string rest = canonical(options, {"include_usage", "include_obfuscation"});
+    if (rest != "{}") request_.scope.other["/stream_options"] = std::move(rest);
+    return {};
+  }
+
+  Result<void> read_cache() {
+    const JsonValue cache = root_["cache"];
+    if (cache.is_none()) return {};
+    if (!cache.is(JsonKind::kObject)) return wrong("cache", "is no object");
+    ApiCacheDirectives directives;
+    AFI_TRY(directives.ttl_s, seconds(cache["ttl"], "cache.ttl"));
+    AFI_TRY(directives.max_age_s, seconds(cache["s-maxage"], "cache.s-maxage"));
+    AFI_TRY(directives.no_cache, truth(cache["no-cache"], "cache.no-cache"));
+    AFI_TRY(directives.no_store, truth(cache["no-store"], "cache.no-store"));
+    const JsonValue name_space = cache["namespace"];
+    if (!name_space.is_none() && !name_space.is(JsonKind::kString)) {
+      return wrong("cache.namespace", "is no text");
+    }
+    directives.name_space = name_space.text();
+    request_.cache = std::move(directives);
+    return {};
+  }
+
+  Result<void> read_sampling() {
+    SamplingFacts& facts = request_.sampling;
+    if (request_.operation == ApiOperation::kEmbedding) {
+      // The very same words have the very same vector, and others, however near, have not.
+      facts.seeded = true;
+      return {};
+    }
+    const JsonValue temperature = root_["temperature"];
+    facts.temperature = temperature.number();
+    if (!temperature.is_none() && !facts.temperature) return wrong("temperature", "is no number");
+    const JsonValue seed = root_["seed"];
+    facts.seeded = seed.is(JsonKind::kNumber);
+    if (!seed.is_none() && !facts.seeded) return wrong("seed", "is no number");
+    AFI_TRY(const std::uint32_t n, choices(root_["n"], "n"));
+    AFI_TRY(const std::uint32_t best_of, choices(root_["best_of"], "best_of"));
+    facts.choices = std::max(n, best_of);
+    AFI_TRY(const bool chosen, asks_for_probabilities(root_["logprobs"], "logprobs"));
+    AFI_TRY(const auto top, limit(root_["top_logprobs"], "top_logprobs"));
+    facts.log_probabilities = chosen || top.value_or(0) > 0 || !root_["prompt_logprobs"].is_none();
+    facts.offers_tools = !root_["tools"].is_empty() || !root_["functions"].is_empty() ||
+                         // The server searches by itself.
+                         !root_["web_search_options"].is_none() ||
+                         !root_["data_sources"].is_empty();
+    facts.has_tool_results = facts.has_tool_results || !root_["documents"].is_empty();
+    AFI_TRY(const auto tokens, limit(root_["max_tokens"], "max_tokens"));
+    AFI_TRY(const auto completion_tokens,
+            limit(root_["max_completion_tokens"], "max_completion_tokens"));
+    request_.max_tokens = completion_tokens ? completion_tokens : tokens;
+    return {};
+  }
+
+  void place_fields() {
+    Scope& scope = request_.scope;
+    for (const std::string_view field : kToolFields) {
+      const JsonValue value = root_[field];
+      if (value.is(JsonKind::kAbsent)) continue;
+      scope.tools.push_back(scope.tools.empty() ? '{' : ',');
+      append_json_string(scope.tools, field);
+      scope.tools.push_back(':');
+      append_canonical(scope.tools, value);
+    }
+    if (!scope.tools.empty()) scope.tools.push_back('}');
+    for (const JsonValue field : root_) {
+      const std::string_view name = field.key();
+      if (name == content_field() || is_one_of(name, kChangeNothing) ||
+          is_one_of(name, kToolFields)) {
+        continue;
+      }
+      if (name == "response_format") {
+        scope.response_format = canonical(field);
+      } else if (is_one_of(name, kSamplingFields)) {
+        scope.sampling[std::string(name)] = canonical(field);
+      } else {
+        scope.other[pointer_to(name)] = canonical(field);
+      }
+    }
+  }
+
+  JsonValue root_;
+  ApiRequest request_;
+};
+
+std::string as_data_url(const ApiMedia& media) {
+  constexpr std::string_view kBesidesLetters = "!#$&^_.+-/;=";
+  const auto option = media.options.find("mime");
+  const bool is_type = option != media.options.end() && !option->second.empty() &&
+                       std::ranges::all_of(option->second, [&](char c) {
+                         return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                                (c >= '0' && c <= '9') || kBesidesLetters.contains(c);
+                       });
+  return "data:" + (is_type ? option->second : "application/octet-stream") + ";base64," +
+         encode_base64(*media.bytes);
+}
+
+}  // namespace
+
+std::string_view to_string(ApiOperation operation) {
+  switch (operation) {
+    case ApiOperation::kChat:
+      return "chat";
+    case ApiOperation::kCompletion:
+      return "completion";
+    case ApiOperation::kEmbedding:
+      return "embedding";
+  }
+  return "unknown";
+}
+
+Result<ApiRequest> read_api_request(ApiOperation operation, std::string_view body) {
+  JsonReader reader;
+  const auto root = reader.read(body);
+  if (!root.has_value()) return wrong("the body cannot be read:", root.error().message);
+  if (!root->is(JsonKind::kObject)) return wrong("the body", "is no JSON object");
+  return Reading(operation, *root).run();
+}
+
+Scope scope_of(const ApiRequest& request, std::span<const ContentDigest> contents,
+               const NamespaceId& inputs) {
+  AFI_CHECK(contents.size() == request.media.size());
+  Scope scope = request.scope;
+  scope.inputs = inputs;
+  std::size_t next = 0;
+  for (ScopeMessage& message : scope.messages) {
+    for (auto& part : message.parts) {
+      if (auto* media = std::get_if<ScopeMedia>(&part)) media->content = contents[next++];
+    }
+  }
+  AFI_CHECK(next == contents.size());
+  return scope;
+}
+
+std::string with_fetched_media(std::string_view body, std::span<const ApiMedia> media) {
+  std::string text;
+  std::size_t copied = 0;
+  for (const ApiMedia& item : media) {
+    if (item.address.empty() || item.bytes == nullptr) continue;
+    AFI_CHECK(copied <= item.begin && item.begin <= item.end && item.end <= body.size());
+    text.append(body, copied, item.begin - copied);
+    append_json_string(text, as_data_url(item));
+    copied = item.end;
+  }
+  return text.append(body.substr(copied));
+}
+
+}  // namespace afterimage

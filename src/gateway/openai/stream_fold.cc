@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/openai/stream_fold.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace afterimage {
+namespace {
+
+constexpr std::uint64_t kMaxChoices = 1'024;
+constexpr std::array<std::string_view, 4> kMessageTexts{"content", "refusal", "reasoning_content",
+                                                        "reasoning"};
+
+std::unexpected<Error> no_event(std::string_view why) {
+  return fail(ErrorCode::kInvalidArgument, "an event of the stream " + std::string(why));
+}
+
+void append_member(std::string& out, std::string_view name, std::string_view json) {
+  if (!out.ends_with('{')) out.push_back(',');
+  append_json_string(out, name);
+  out.push_back(':');
+  out.append(json);
+}
+void append_text(std::string& out, std::string_view name, std::string_view text) {
+  std::string json;
+  append_json_string(json, text);
+  append_member(out, name, json);
+}
+
+void append_call(std::string& out, std::string_view id, std::string_view type,
+                 std::string_view name, std::string_view arguments) {
+  out.push_back('{');
+  if (!id.empty()) append_text(out, "id", id);
+  if (!type.empty()) append_text(out, "type", type);
+  std::string function = "{";
+  append_text(function, "name", name);
+  append_text(function, "arguments", arguments);
+  append_member(out, "function", function + "}");
+  out.push_back('}');
+}
+
+}  // namespace
+
+Result<void> StreamFold::add(const JsonValue& event) {
+  if (!event.is(JsonKind::kObject)) return no_event("is no JSON object");
+  for (const JsonValue field : event) AFI_TRY_VOID(add_field(field));
+  return {};
+}
+
+Result<void> StreamFold::add_field(const JsonValue& field) {
+  const std::string_view name = field.key();
+  if (name == "choices") {
+    if (!field.is_none() && !field.is(JsonKind::kArray)) return no_event("has no array of choices");
+    for (const JsonValue choice : field) AFI_TRY_VOID(add_choice(choice));
+  } else if (name == "usage") {
+    if (!field.is(JsonKind::kObject)) return {};
+    usage_ = field.source();
+    prompt_tokens_ = field["prompt_tokens"].count_or_zero();
+    output_tokens_ = field["completion_tokens"].count_or_zero();
+  } else if (name == "id") {
+    if (field.text().empty()) return {};
+    if (!id_.empty() && id_ != field.text()) return no_event("belongs to another answer");
+    id_ = field.text();
+  } else if (name == "error") {
+    if (field.is_none()) return {};
+    return no_event("says an error: " + std::string(field.source().substr(0, 200)));
+  } else if (name == "created") {
+    has_created_ = has_created_ || field.count().value_or(0) > 0;
+  } else if (name == "object") {
+    has_object_ = true;
+  } else if (name == "model") {
+    // Some servers begin with an event of no model.
+    if (!model_ || model_->empty()) model_ = std::string(field.text());
+  } else if (name == "system_fingerprint" || name == "service_tier") {
+    Other& latest = latest_[std::string(name)];
+    if (!field.is_none()) latest = {.value = std::string(field.source()), .is_said = true};
+  } else if (name != "obfuscation") {  // only there to change the size of events
+    Other& other = others_[std::string(name)];
+    if (field.is_none()) return {};
+    std::string value = canonical(field);
+    if (other.is_said && other.value != value) is_foldable_ = false;
+    other = {.value = std::move(value), .is_said = true};
+  }
+  return {};
+}
+
+Result<void> StreamFold::add_choice(const JsonValue& choice) {
+  const JsonValue index = choice["index"];
+  if (!choice.is(JsonKind::kObject) ||
+      (!index.is_none() && index.count().value_or(kMaxChoices) >= kMaxChoices)) {
+    return no_event("has a choice that is none");
+  }
+  Choice& to = choices_[index.count().value_or(0)];
+  for (const JsonValue field : choice) AFI_TRY_VOID(add_choice_field(field, to));
+  return {};
+}
+
+Result<void> StreamFold::add_choice_field(const JsonValue& field, Choice& choice) {
+  const std::string_view name = field.key();
+  const bool is_chat = operation_ == ApiOperation::kChat;
+  if (name == "index") return {};
+  if (name == "finish_reason") {
+    if (field.is_empty()) return {};
+    if (!field.is(JsonKind::kString)) return no_event("has a finish reason that is no text");
+    if (!choice.finish_reason.empty() && choice.finish_reason != field.text()) {
+      return no_event("finishes a choice for another reason than one before");
+    }
+    choice.finish_reason = field.text();
+  } else if (name == "logprobs") {
+    choice.has_probabilities = true;
+    add_probabilities(field, choice);
+  } else if (is_chat && name == "delta") {
+    return add_delta(field, choice);
+  } else if (!is_chat && name == "text") {
+    if (!field.is_none() && !field.is(JsonKind::kString))
+      return no_event("has a text that is none");
+    add_text(field, choice.texts[std::string(name)]);
+  } else {
+    // A whole answer has a member of that name already.
+    if (name == "message") is_foldable_ = false;
+    Other& other = choice.others[std::string(name)];
+    if (field.is_none()) return {};
+    if (field.is_empty() && !other.is_said) {
+      other.value = field.source();
+      return {};
+    }
+    if (other.is_said || field.is(JsonKind::kArray) || field.is(JsonKind::kObject)) {
+      is_foldable_ = false;
+    }
+    other = {.value = std::string(field.source()), .is_said = true};
+  }
+  return {};
+}
+
+Result<void> StreamFold::add_delta(const JsonValue& delta, Choice& choice) {
+  if (!delta.is_none() && !delta.is(JsonKind::kObject)) return no_event("has a delta that is none");
+  for (const JsonValue field : delta) {
+    const std::string_view name = field.key();
+    if (name == "role") {
+      set_once(field, choice.role);
+    } else if (std::ranges::find(kMessageTexts, name) != kMessageTexts.end()) {
+      add_text(field, choice.texts[std::string(name)]);
+    } else if (name == "tool_calls") {
+      add_calls(field, choice);
+    } else if (name == "function_call") {
+      if (field.is_none()) continue;
+      if (!choice.function_call) choice.function_call.emplace();
+      add_function(field, *choice.function_call);
+    } else if (!field.is_empty()) {
+      is_foldable_ = false;
+    }
+  }
+  return {};
+}
+
+void StreamFold::add_text(const JsonValue& text, Text& to) {
+  to.is_said = true;
+  if (text.is(JsonKind::kString)) {
+    if (!to.value) to.value.emplace();
+    to.value->append(text.text());
+  } else if (!text.is_none()) {
+    is_foldable_ = false;
+  }
+}
+
+void StreamFold::add_calls(const JsonValue& calls, Choice& choice) {
+  if (!calls.is_none() && !calls.is(JsonKind::kArray)) is_foldable_ = false;
+  for (const JsonValue delta : calls) {
+    // Without an index nobody knows whether this goes on with a call or begins one.
+    const auto index = delta["index"].count();
+    if (!index) is_foldable_ = false;
+    Call& call = choice.calls[index.value_or(0)];
+    for (const JsonValue field : delta) {
+      if (field.key() == "id") {
+        set_once(field, call.id);
+      } else if (field.key() == "type") {
+        set_once(field, call.type);
+      } else if (field.key() == "function") {
+        add_function(field, call);
+      } else if (field.key() != "index" && !field.is_empty()) {
+        is_foldable_ = false;
+      }
+    }
+  }
+}
+
+void StreamFold::add_function(const JsonValue& function, Call& call) {
+  if (!function.is_none() && !function.is(JsonKind::kObject)) is_foldable_ = false;
+  for (const JsonValue field : function) {
+    if (field.key() == "arguments" && field.is(JsonKind::kString)) {
+      call.arguments.append(field.text());
+    } else if (field.key() == "name" && (field.is_none() || call.name.empty())) {
+      set_once(field, call.name);
+    } else if (!field.is_empty()) {
+      is_foldable_ = false;  // a name that is said again may be the rest of it, or the same
+    }
+  }
+}
+
+void StreamFold::set_once(const JsonValue& value, std::string& to) {
+  if (value.is_empty()) return;
+  if (!value.is(JsonKind::kString) || (!to.empty() && to != value.text())) is_foldable_ = false;
+  to = value.text();
+}
+
+void StreamFold::add_probabilities(const JsonValue& probabilities, Choice& choice) {
+  if (!probabilities.is_none() && !probabilities.is(JsonKind::kObject)) is_foldable_ = false;
+  for (const JsonValue list : probabilities) {
+    std::optional<std::string>& to = choice.probabilities[std::string(list.key())];
+    if (list.is_none()) continue;
+    if (!list.is(JsonKind::kArray)) is_foldable_ = false;
+    if (!to) to.emplace();
+    for (const JsonValue element : list) {
+      if (!to->empty()) to->push_back(',');
+      to->append(element.source());
+    }
+  }
+}
+
+Result<void> StreamFold::check_finished() const {
+  if (choices_.empty()) {
+    return fail(ErrorCode::kInvalidArgument, "the stream ended before it said anything");
+  }
+  for (const auto& [index, choice] : choices_) {
+    if (choice.finish_reason.empty()) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "the stream ended before choice " + std::to_string(index) + " was finished");
+    }
+  }
+  return {};
+}
+
+RecordFacts StreamFold::facts() const {
+  RecordFacts facts{.finish_reason = "stop",
+                    .model = model_.value_or(""),
+                    .prompt_tokens = prompt_tokens_,
+                    .output_tokens = output_tokens_};
+  for (const auto& [index, choice] : choices_) {
+    if (facts.finish_reason == "stop") facts.finish_reason = choice.finish_reason;
+    facts.calls_tools =
+        facts.calls_tools || !choice.calls.empty() || choice.function_call.has_value();
+  }
+  if (choices_.empty()) return facts;
+  const auto& texts = choices_.begin()->second.texts;
+  const auto text = texts.find(operation_ == ApiOperation::kChat ? "content" : "text");
+  if (text != texts.end()) facts.text = text->second.value.value_or("");
+  return facts;
+}
+
+std::optional<std::string> StreamFold::whole() const {
+  if (!is_foldable_ || usage_.empty()) return std::nullopt;
+  std::string out = "{";
+  if (!id_.empty()) append_member(out, "id", std::string(1, kIdGap));
+  if (has_object_) {
+    append_text(out, "object",
+                operation_ == ApiOperation::kChat ? "chat.completion" : "text_completion");
+  }
+  if (has_created_) append_member(out, "created", std::string(1, kCreatedGap));
+  if (model_) append_text(out, "model", *model_);
+  std::string choices = "[";
+  for (const auto& [index, choice] : choices_) {
+    if (choices.size() > 1) choices.push_back(',');
+    append_choice(choices, index, choice);
+  }
+  append_member(out, "choices", choices + "]");
+  append_member(out, "usage", usage_);
+  for (const auto* fields : {&latest_, &others_}) {
+    for (const auto& [name, field] : *fields) append_member(out, name, field.value);
+  }
+  return out + "}";
+}
+
+void StreamFold::append_choice(std::string& out, std::uint64_t index, const Choice& choice) const {
+  std::string json = "{";
+  append_member(json, "index", std::to_string(index));
+  if (operation_ == ApiOperation::kChat) {
+    std::string message = "{";
+    append_text(message, "role", choice.role.empty() ? "assistant" : choice.role);
+    for (const std::string_view name : kMessageTexts) {
+      const auto text = choice.texts.find(name);
+      const bool is_said = text != choice.texts.end() && text->second.is_said;
+      if (is_said && text->second.value) {
+        append_text(message, name, *text->second.value);
+      } else if (is_said || name == "content") {
+        append_member(message, name, "null");
+      }
+    }
+    if (!choice.calls.empty()) {
+      std::string calls = "[";
+      for (const auto& [number, call] : choice.calls) {
+        if (calls.size() > 1) calls.push_back(',');
+        append_call(calls, call.id, call.type, call.name, call.arguments);
+      }
+      append_member(message, "tool_calls", calls + "]");
+    }
+    if (choice.function_call) {
+      std::string call = "{";
+      append_text(call, "name", choice.function_call->name);
+      append_text(call, "arguments", choice.function_call->arguments);
+      append_member(message, "function_call", call + "}");
+    }
+    append_member(json, "message", message + "}");
+  } else {
+    const auto text = choice.texts.find("text");
+    append_text(json, "text", text == choice.texts.end() ? "" : text->second.value.value_or(""));
+  }
+  if (choice.has_probabilities) {
+    std::string lists = "{";
+    for (const auto& [name, list] : choice.probabilities) {
+      append_member(lists, name, list ? "[" + *list + "]" : "null");
+    }
+    append_member(json, "logprobs", choice.probabilities.empty() ? "null" : lists + "}");
+  }
+  append_text(json, "finish_reason", choice.finish_reason);
+  for (const auto& [name, field] : choice.others) append_member(json, name, field.value);
+  out.append(json).append("}");
+}
+
+}  // namespace afterimage

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "afterimage/result.h"
+#include "foundation/text/json_text.h"
+#include "gateway/openai/record_format.h"
+
+namespace afterimage {
+
+/// Adds up the events of one stream to the answer that they are pieces of.
+///
+/// What is known to be appended is appended: text, reasoning, refusal, arguments of tools, log
+/// probabilities. What is not known, and is not the same in every event, ends the folding: the
+/// stream can be given again as it was, and nobody guesses what the whole would be.
+///
+/// Errors   kInvalidArgument: not the event of such a stream, or of another answer than the events
+///          before it.
+/// Threads  One at a time.
+class StreamFold {
+ public:
+  explicit StreamFold(ApiOperation operation) : operation_(operation) {}
+
+  [[nodiscard]] Result<void> add(const JsonValue& event);
+  /// kInvalidArgument: there is no choice, or one that has no finish reason.
+  [[nodiscard]] Result<void> check_finished() const;
+  [[nodiscard]] RecordFacts facts() const;
+  /// The body of the whole answer, with gaps. nullopt: it is not known, or its usage is not.
+  [[nodiscard]] std::optional<std::string> whole() const;
+
+ private:
+  struct Call {
+    std::string id;
+    std::string type;
+    std::string name;
+    std::string arguments;
+  };
+  struct Text {
+    bool is_said = false;  // if only as null
+    std::optional<std::string> value;
+  };
+  /// A field that nobody knows how to add up.
+  struct Other {
+    std::string value = "null";
+    bool is_said = false;  // other than as null
+  };
+  struct Choice {
+    std::string role;
+    std::map<std::string, Text, std::less<>> texts;
+    std::map<std::uint64_t, Call> calls;
+    std::optional<Call> function_call;
+    bool has_probabilities = false;  // if only as null
+    std::map<std::string, std::optional<std::string>, std::less<>> probabilities;
+    std::string finish_reason;
+    std::map<std::string, Other, std::less<>> others;
+  };
+
+  Result<void> add_field(const JsonValue& field);
+  Result<void> add_choice(const JsonValue& choice);
+  Result<void> add_choice_field(const JsonValue& field, Choice& choice);
+  Result<void> add_delta(const JsonValue& delta, Choice& choice);
+  void add_text(const JsonValue& text, Text& to);
+  void add_calls(const JsonValue& calls, Choice& choice);
+  void add_function(const JsonValue& function, Call& call);
+  void set_once(const JsonValue& value, std::string& to);
+  void add_probabilities(const JsonValue& probabilities, Choice& choice);
+  void append_choice(std::string& out, std::uint64_t index, const Choice& choice) const;
+
+  ApiOperation operation_;
+  bool is_foldable_ = true;
+  std::string id_;
+  bool has_created_ = false;
+  bool has_object_ = false;
+  std::optional<std::string> model_;
+  std::string usage_;  // as JSON; empty: not said
+  std::uint32_t prompt_tokens_ = 0;
+  std::uint32_t output_tokens_ = 0;
+  std::map<std::string, Other, std::less<>> latest_;  // fields of which the last one counts
+  std::map<std::string, Other, std::less<>> others_;
+  std::map<std::uint64_t, Choice> choices_;
+};
+
+}  // namespace afterimage

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/openai/whole_events.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace afterimage {
+namespace {
+
+constexpr std::array<std::string_view, 4> kSpoken{"content", "refusal", "reasoning_content",
+                                                  "reasoning"};
+
+bool is_spoken(std::string_view name) { return std::ranges::find(kSpoken, name) != kSpoken.end(); }
+
+/// Members of one object as they come.
+class ObjectText {
+ public:
+  ObjectText& add(std::string_view name, std::string_view json) {
+    if (text_.size() > 1) text_.push_back(',');
+    append_json_string(text_, name);
+    text_.push_back(':');
+    text_.append(json);
+    return *this;
+  }
+  ObjectText& add(const JsonValue& member) { return add(member.key(), member.source()); }
+  [[nodiscard]] bool is_empty() const { return text_.size() == 1; }
+  [[nodiscard]] std::string text() const { return text_ + "}"; }
+
+ private:
+  std::string text_ = "{";
+};
+
+bool is_shared(std::string_view name) {  // by all events
+  constexpr std::array<std::string_view, 5> kShared{"id", "created", "model", "system_fingerprint",
+                                                    "service_tier"};
+  return std::ranges::find(kShared, name) != kShared.end();
+}
+
+class WholeEvents {
+ public:
+  WholeEvents(const JsonValue& whole, RecordParts& parts) : whole_(whole), parts_(&parts) {}
+
+  bool can_be_said() const {
+    if (parts_->operation != ApiOperation::kChat) return true;
+    for (const JsonValue choice : whole_["choices"]) {
+      for (const JsonValue field : choice["message"]) {
+        const std::string_view name = field.key();
+        if (is_spoken(name)) {
+          if (!field.is_none() && !field.is(JsonKind::kString)) return false;
+        } else if (name == "tool_calls") {
+          for (const JsonValue call : field) {
+            if (!call.is(JsonKind::kObject)) return false;
+          }
+        } else if (name != "role" && name != "function_call" && !field.is_empty()) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  void add() {
+    for (const JsonValue choice : whole_["choices"]) {
+      if (parts_->operation == ApiOperation::kChat) {
+        add_message(choice);
+      } else {
+        add_text(choice);
+      }
+    }
+    for (std::size_t i = 0; i < choices_.size(); ++i) {
+      add_event(choices_[i], i + 1 == choices_.size());
+    }
+    add_usage(whole_["usage"]);
+    if (!is_too_large_) return;
+    parts_->frames.clear();
+    parts_->events.clear();
+    parts_->can_say_usage = false;
+  }
+
+ private:
+  /// "index" and whatever is new; probabilities are said once, and elsewhere they are null.
+  ObjectText choice_text(const JsonValue& choice, std::string_view field, std::string_view json,
+                         bool says_probabilities, bool is_last) const {
+    ObjectText text;
+    const std::size_t position = choices_of_.size() - 1;
+    const JsonValue index = choice["index"];
+    text.add("index", index.is_none() ? std::to_string(position) : std::string(index.source()));
+    text.add(field, json);
+    const JsonValue probabilities = choice["logprobs"];
+    if (!probabilities.is(JsonKind::kAbsent)) {
+      text.add("logprobs", says_probabilities ? probabilities.source() : "null");
+    }
+    text.add("finish_reason", is_last ? choice["finish_reason"].source() : "null");
+    if (!is_last) return text;
+    for (const JsonValue member : choice) {
+      const std::string_view name = member.key();
+      if (name != "index" && name != "message" && name != "text" && name != "logprobs" &&
+          name != "finish_reason" && name != field) {
+        text.add(member);
+      }
+    }
+    return text;
+  }
+
+  void add_message(const JsonValue& choice) {
+    choices_of_.push_back(choice);
+    const JsonValue message = choice["message"];
+    ObjectText role;
+    ObjectText rest;
+    if (!message["role"].is_none()) role.add(message["role"]);
+    for (const JsonValue field : message) {
+      if (is_spoken(field.key())) {
+        const bool begins_empty = field.key() == "content" && field.is(JsonKind::kString);
+        if (begins_empty || field.is_none()) role.add(field.key(), begins_empty ? "\"\"" : "null");
+        if (!field.is_none() && !(begins_empty && field.is_empty())) rest.add(field);
+      } else if (field.key() == "tool_calls" && !field.is_empty()) {
+        rest.add(field.key(), numbered(field));
+      } else if (field.key() == "function_call" && !field.is_none()) {
+        rest.add(field);
+      }
+    }
+    const bool has_probabilities = !choice["logprobs"].is_none();
+    choices_.push_back(choice_text(choice, "delta", role.text(), false, false).text());
+    if (!rest.is_empty() || has_probabilities) {
+      choices_.push_back(choice_text(choice, "delta", rest.text(), true, false).text());
+    }
+    choices_.push_back(choice_text(choice, "delta", "{}", false, true).text());
+  }
+
+  void add_text(const JsonValue& choice) {
+    choices_of_.push_back(choice);
+    choices_.push_back(choice_text(choice, "text", choice["text"].source(), true, true).text());
+  }
+
+  static std::string numbered(const JsonValue& calls) {
+    std::string text = "[";
+    std::size_t index = 0;
+    for (const JsonValue call : calls) {
+      ObjectText numbered_call;
+      numbered_call.add("index", std::to_string(index));
+      for (const JsonValue field : call) {
+        if (field.key() != "index") numbered_call.add(field);
+      }
+      text.append(index++ == 0 ? "" : ",").append(numbered_call.text());
+    }
+    return text + "]";
+  }
+
+  ObjectText envelope() const {
+    ObjectText event;
+    for (const JsonValue field : whole_) {
+      if (is_shared(field.key())) event.add(field);
+      if (field.key() == "object") {
+        event.add("object", parts_->operation == ApiOperation::kChat ? "\"chat.completion.chunk\""
+                                                                     : field.source());
+      }
+    }
+    return event;
+  }
+
+  void add_usage(const JsonValue& usage) {
+    if (!usage.is(JsonKind::kObject)) return;
+    ObjectText event = envelope();
+    event.add("choices", "[]").add(usage);
+    read_and_add(event.text(), true);
+    parts_->can_say_usage = true;
+  }
+
+  void add_event(const std::string& choice, bool is_last) {
+    ObjectText event = envelope();
+    event.add("choices", "[" + choice + "]");
+    for (const JsonValue field : whole_) {
+      const std::string_view name = field.key();
+      if (is_last && !is_shared(name) && name != "object" && name != "choices" && name != "usage") {
+        event.add(field);
+      }
+    }
+    read_and_add(event.text(), false);
+  }
+
+  void read_and_add(const std::string& text, bool is_usage) {
+    const auto event = reader_.read(text);
+    if (!event.has_value()) {  // an answer that is as large as can be read, and now larger
+      is_too_large_ = true;
+      return;
+    }
+    const JsonValue choice = (*event)["choices"].front();
+    const bool is_chat = parts_->operation == ApiOperation::kChat;
+    parts_->add_event(*event, choice[is_chat ? "delta" : "text"], is_usage);
+  }
+
+  JsonValue whole_;
+  RecordParts* parts_;
+  JsonReader reader_;
+  std::vector<JsonValue> choices_of_;
+  std::vector<std::string> choices_;  // one an event
+  bool is_too_large_ = false;
+};
+
+}  // namespace
+
+void add_events_of_whole(const JsonValue& whole, RecordParts& parts) {
+  WholeEvents events(whole, parts);
+  if (events.can_be_said()) events.add();
+}
+
+}  // namespace afterimage

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "afterimage/ids.h"
+#include "afterimage/model.h"
+#include "foundation/http/caller.h"
+#include "foundation/http/message.h"
+#include "gateway/openai/request.h"
+
+namespace afterimage {
+
+/// One request as it is passed on.
+struct BackendRequest {
+  std::string method;
+  std::string target;
+  HttpHeaders headers;  // the client's
+  std::shared_ptr<const std::string> body;
+  std::optional<ApiOperation> operation;      // nullopt: whatever else the API has
+  std::shared_ptr<const ApiRequest> request;  // nullptr: it could not be read
+  TenantId tenant;
+};
+
+/// How an answer that is on its way is slowed, or not wanted any more.
+struct BackendCall {
+  std::function<void()> cancel = [] {};
+  HttpCallHandle handle = {};
+};
+
+/// Who answers what is not kept.
+/// Threads  Any.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  /// "upstream", "built-in".
+  [[nodiscard]] virtual std::string_view kind() const = 0;
+  /// Its address, or the model's name.
+  [[nodiscard]] virtual std::string name() const = 0;
+  /// Everything besides content and tenant that changes what the model of this name answers.
+  [[nodiscard]] virtual ModelIdentity identity(const std::string& model) const = 0;
+  /// Whether it takes what could not be read, and media by address.
+  [[nodiscard]] virtual bool takes_anything() const = 0;
+  /// `listener` hears an answer as a server of this API gives it.
+  virtual BackendCall ask(BackendRequest asked, std::shared_ptr<HttpListener> listener) = 0;
+};
+
+}  // namespace afterimage

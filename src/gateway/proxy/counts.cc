@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/proxy/counts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "gateway/proxy/durations.h"
+
+namespace afterimage {
+namespace {
+
+constexpr std::size_t kTenants = 200;
+constexpr std::size_t kSteps = 4;  // buckets for each doubling, beginning at a microsecond
+
+}  // namespace
+
+void Spread::add(Duration took) {
+  const double us = std::max(1.0, seconds(took) * 1e6);
+  const auto bucket = static_cast<std::size_t>(std::log2(us) * kSteps);
+  ++counts_[std::min(bucket, counts_.size() - 1)];
+}
+
+std::uint64_t Spread::count() const {
+  std::uint64_t all = 0;
+  for (const auto& count : counts_) all += count;
+  return all;
+}
+
+Duration Spread::quantile(double share) const {
+  const std::uint64_t all = count();
+  if (all == 0) return Duration(0);
+  const auto rank = static_cast<std::uint64_t>(std::ceil(share * static_cast<double>(all)));
+  std::uint64_t seen = 0;
+  for (std::size_t i = 0; i < counts_.size(); ++i) {
+    seen += counts_[i];
+    if (seen < std::max<std::uint64_t>(1, rank)) continue;
+    const double us = std::exp2((static_cast<double>(i) + 0.5) / kSteps);
+    return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(us * 1e-6));
+  }
+  return Duration(0);
+}
+
+Counts::Counts(Metrics& metrics)
+    : metrics_(metrics),
+      saved_seconds_(
+          metrics.counter("afterimage_saved_seconds_total", "Time that models were not asked for")),
+      saved_prompt_(metrics.counter("afterimage_saved_tokens_total",
+                                    "Tokens that no model had to read or write",
+                                    {{"kind", "prompt"}})),
+      saved_output_(metrics.counter("afterimage_saved_tokens_total",
+                                    "Tokens that no model had to read or write",
+                                    {{"kind", "output"}})) {
+  for (std::size_t i = 0; i < kOutcomes; ++i) {
+    const MetricLabels labels{{"outcome", std::string(to_string(static_cast<Outcome>(i)))}};
+    by_outcome_.push_back(
+        {.duration = metrics.histogram("afterimage_request_duration_seconds",
+                                       "From a request's arrival to the end of its answer", labels,
+                                       latency_buckets()),
+         .first_byte = metrics.histogram("afterimage_time_to_first_byte_seconds",
+                                         "From a request's arrival to its answer's first byte",
+                                         labels, latency_buckets())});
+  }
+  for (const char* by : {"us", "others", "both", "unknown"}) {
+    turns_.push_back(metrics.counter("afterimage_answer_turns_total",
+                                     "Questions that other gateways might be asking, by who did",
+                                     {{"by", by}}));
+  }
+}
+
+MetricCounter Counts::requests(const Decision& decision) {
+  const std::string key =
+      fmt::format("{} {} {}", decision.operation, to_string(decision.outcome), decision.status);
+  const MutexLock lock(mutex_);
+  const auto known = series_.find(key);
+  if (known != series_.end()) return known->second;
+  return series_
+      .emplace(key, metrics_.counter("afterimage_requests_total", "Requests that were answered",
+                                     {{"operation", decision.operation},
+                                      {"outcome", std::string(to_string(decision.outcome))},
+                                      {"code", std::to_string(decision.status)}}))
+      .first->second;
+}
+
+void Counts::ended(const Decision& decision) {
+  --in_flight_;
+  ++outcomes_[static_cast<std::size_t>(decision.outcome)];
+  requests(decision).add();
+  Series& series = by_outcome_[static_cast<std::size_t>(decision.outcome)];
+  series.duration.observe(seconds(decision.took));
+  series.first_byte.observe(seconds(decision.first_byte));
+  if (decision.outcome == Outcome::kHit) hits_.add(decision.took);
+  if (decision.outcome == Outcome::kMiss) misses_.add(decision.took);
+  if (decision.saved > Duration(0)) {
+    saved_ns_ += decision.saved.count();
+    prompt_ += decision.saved_prompt_tokens;
+    output_ += decision.saved_output_tokens;
+    saved_seconds_.add(seconds(decision.saved));
+    saved_prompt_.add(static_cast<double>(decision.saved_prompt_tokens));
+    saved_output_.add(static_cast<double>(decision.saved_output_tokens));
+  }
+  count_tenant(decision);
+}
+
+void Counts::count_tenant(const Decision& decision) {
+  const MutexLock lock(mutex_);
+  auto it = tenants_.find(decision.tenant);
+  if (it == tenants_.end()) {
+    const std::string name = tenants_.size() < kTenants ? decision.tenant : "other";
+    it =
+        tenants_.try_emplace(name, TenantCounts{.name = name, .keeps_in = decision.keeps_in}).first;
+  }
+  ++it->second.outcomes[static_cast<std::size_t>(decision.outcome)];
+  ++it->second.requests;
+  if (decision.outcome == Outcome::kHit || decision.outcome == Outcome::kJoined) ++it->second.hits;
+  it->second.saved += decision.saved;
+}
+
+void Counts::compared(bool same) {
+  ++compared_;
+  if (!same) ++wrong_;
+}
+
+void Counts::upstream_answered(unsigned status) {
+  metrics_
+      .counter("afterimage_upstream_requests_total", "What the model's server answered",
+               {{"code", std::to_string(status)}})
+      .add();
+}
+
+void Counts::upstream_failed(std::string_view kind) {
+  metrics_
+      .counter("afterimage_upstream_errors_total", "Answers that did not come, or not whole",
+               {{"kind", std::string(kind)}})
+      .add();
+}
+
+Counts::Snapshot Counts::snapshot() const {
+  Snapshot shot{.outcomes = {},
+                .in_flight = in_flight_,
+                .saved = Duration(saved_ns_.load()),
+                .saved_prompt_tokens = prompt_,
+                .saved_output_tokens = output_,
+                .compared = compared_,
+                .wrong = wrong_,
+                .tenants = {}};
+  for (std::size_t i = 0; i < kOutcomes; ++i) shot.outcomes[i] = outcomes_[i];
+  const MutexLock lock(mutex_);
+  for (const auto& [name, counts] : tenants_) shot.tenants.push_back(counts);
+  return shot;
+}
+
+}  // namespace afterimage

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "foundation/platform/mutex.h"
+#include "foundation/telemetry/metrics.h"
+#include "gateway/proxy/decisions.h"
+
+namespace afterimage {
+
+/// Durations by size: what takes how long, to a fifth.
+/// Threads  Any.
+class Spread {
+ public:
+  void add(Duration took);
+  [[nodiscard]] std::uint64_t count() const;
+  /// `share` in [0, 1]; 0 s if there are none.
+  [[nodiscard]] Duration quantile(double share) const;
+
+ private:
+  std::array<std::atomic<std::uint64_t>, 160> counts_{};
+};
+
+/// What one tenant asked and was given.
+struct TenantCounts {
+  std::string name;
+  std::string keeps_in;  // whose namespace
+  std::array<std::uint64_t, kOutcomes> outcomes{};
+  std::uint64_t requests = 0;
+  std::uint64_t hits = 0;
+  Duration saved{0};
+};
+
+/// What became of a question that other gateways may be asking, too.
+enum class AskedBy : unsigned char {
+  kUs,      // in its turn
+  kOthers,  // and their answer was found
+  kBoth,    // after it had been waited for as long as may be
+  kUnknown  // nobody knows: the servers did not tell whose turn it is
+};
+inline constexpr std::size_t kAskedBys = 4;
+
+/// Everything that the gateway counts of requests, for its page and for Prometheus.
+/// Threads  Any.
+class Counts {
+ public:
+  explicit Counts(Metrics& metrics);
+
+  void began() { ++in_flight_; }
+  void ended(const Decision& decision);
+  /// A served answer was compared with what the model says.
+  void compared(bool same);
+  void asked(AskedBy who) { turns_[static_cast<std::size_t>(who)].add(); }
+  void upstream_answered(unsigned status);
+  void upstream_failed(std::string_view kind);
+
+  struct Snapshot {
+    std::array<std::uint64_t, kOutcomes> outcomes{};
+    std::uint64_t in_flight = 0;
+    Duration saved{0};
+    std::uint64_t saved_prompt_tokens = 0;
+    std::uint64_t saved_output_tokens = 0;
+    std::uint64_t compared = 0;
+    std::uint64_t wrong = 0;
+    std::vector<TenantCounts> tenants;
+  };
+  [[nodiscard]] Snapshot snapshot() const;
+  [[nodiscard]] const Spread& hits() const { return hits_; }
+  [[nodiscard]] const Spread& misses() const { return misses_; }
+
+ private:
+  struct Series {
+    MetricHistogram duration;
+    MetricHistogram first_byte;
+  };
+  MetricCounter requests(const Decision& decision);
+  void count_tenant(const Decision& decision);
+
+  Metrics& metrics_;
+  std::vector<Series> by_outcome_;
+  MetricCounter saved_seconds_;
+  MetricCounter saved_prompt_;
+  MetricCounter saved_output_;
+  std::vector<MetricCounter> turns_;  // by AskedBy
+  Spread hits_;
+  Spread misses_;
+  std::array<std::atomic<std::uint64_t>, kOutcomes> outcomes_{};
+  std::atomic<std::uint64_t> in_flight_ = 0;
+  std::atomic<std::int64_t> saved_ns_ = 0;
+  std::atomic<std::uint64_t> prompt_ = 0;
+  std::atomic<std::uint64_t> output_ = 0;
+  std::atomic<std::uint64_t> compared_ = 0;
+  std::atomic<std::uint64_t> wrong_ = 0;
+  mutable Mutex mutex_;
+  std::map<std::string, TenantCounts, std::less<>> tenants_ AFI_GUARDED_BY(mutex_);
+  std::map<std::string, MetricCounter, std::less<>> series_ AFI_GUARDED_BY(mutex_);
+};
+
+}  // namespace afterimage

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/proxy/counts.h"
+
+#include <gtest/gtest.h>
+
+#include "gateway/proxy/durations.h"
+
+namespace afterimage {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(Spread, QuantilesAreRightToAFifth) {
+  Spread spread;
+  EXPECT_EQ(spread.quantile(0.5), Duration(0));
+  for (int i = 1; i <= 1000; ++i) spread.add(i * 1ms);
+  EXPECT_EQ(spread.count(), 1000U);
+  for (const double share : {0.01, 0.5, 0.99}) {
+    EXPECT_NEAR(seconds(spread.quantile(share)), share, share / 5) << share;
+  }
+}
+
+TEST(Spread, WhatIsShorterOrLongerThanItsEndsIsCounted) {
+  Spread spread;
+  spread.add(Duration(0));
+  spread.add(1h * 24 * 365 * 100);
+  EXPECT_EQ(spread.count(), 2U);
+  EXPECT_LT(spread.quantile(0), 2us);
+}
+
+TEST(Decisions, TheNewestAreKeptAndFoundByTheirId) {
+  Decisions decisions(3);
+  EXPECT_TRUE(decisions.list(0, 10).empty());
+  EXPECT_EQ(decisions.last(), 0U);
+  for (int i = 0; i < 5; ++i) decisions.add({.question = std::to_string(i)});
+  EXPECT_EQ(decisions.last(), 5U);
+  EXPECT_EQ(decisions.find(2), std::nullopt);
+  EXPECT_EQ(decisions.find(3)->question, "2");
+  EXPECT_EQ(decisions.find(5)->question, "4");
+  EXPECT_EQ(decisions.find(6), std::nullopt);
+}
+
+TEST(Decisions, AListEndsWithTheNewest) {
+  Decisions decisions(3);
+  for (int i = 0; i < 5; ++i) decisions.add({});
+  const auto ids = [&](std::uint64_t after, std::size_t limit) {
+    std::vector<std::uint64_t> all;
+    for (const Decision& decision : decisions.list(after, limit)) all.push_back(decision.id);
+    return all;
+  };
+  EXPECT_EQ(ids(0, 10), (std::vector<std::uint64_t>{3, 4, 5}));
+  EXPECT_EQ(ids(0, 2), (std::vector<std::uint64_t>{4, 5}));
+  EXPECT_EQ(ids(4, 10), (std::vector<std::uint64_t>{5}));
+  EXPECT_TRUE(ids(5, 10).empty());
+  EXPECT_TRUE(ids(900, 10).empty());
+}
+
+}  // namespace
+}  // namespace afterimage

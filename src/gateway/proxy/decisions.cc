@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/proxy/decisions.h"
+
+#include <algorithm>
+#include <array>
+
+namespace afterimage {
+
+std::string_view to_string(Outcome outcome) {
+  constexpr std::array<std::string_view, kOutcomes> kNames{"hit",    "joined",  "miss",
+                                                           "bypass", "refresh", "error"};
+  return kNames[static_cast<std::size_t>(outcome)];
+}
+
+void Decisions::add(Decision decision) {
+  const MutexLock lock(mutex_);
+  decision.id = ++last_;
+  if (kept_.size() >= keep_) kept_.pop_front();
+  kept_.push_back(std::move(decision));
+}
+
+std::vector<Decision> Decisions::list(std::uint64_t after, std::size_t limit) const {
+  const MutexLock lock(mutex_);
+  const std::uint64_t first = last_ - kept_.size();  // the one before those that are kept
+  const std::uint64_t enough = last_ - std::min<std::uint64_t>(limit, kept_.size());
+  const std::uint64_t from = std::clamp(after, std::max(first, enough), last_);
+  return {kept_.begin() + static_cast<std::ptrdiff_t>(from - first), kept_.end()};
+}
+
+std::optional<Decision> Decisions::find(std::uint64_t id) const {
+  const MutexLock lock(mutex_);
+  const std::uint64_t first = last_ - kept_.size();
+  if (id <= first || id > last_) return std::nullopt;
+  return kept_[static_cast<std::size_t>(id - first - 1)];
+}
+
+std::uint64_t Decisions::last() const {
+  const MutexLock lock(mutex_);
+  return last_;
+}
+
+}  // namespace afterimage

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "afterimage/units.h"
+#include "caches/answers/answer_lookup.h"
+#include "foundation/platform/clock.h"
+#include "foundation/platform/mutex.h"
+#include "gateway/access/cache_control.h"
+
+namespace afterimage {
+
+/// How a request ended, as metrics, logs and pages name it.
+enum class Outcome : unsigned char { kHit, kJoined, kMiss, kBypass, kRefresh, kError };
+inline constexpr std::size_t kOutcomes = 6;
+/// "hit", "joined", "miss", "bypass", "refresh", "error".
+std::string_view to_string(Outcome outcome);
+
+struct DecidedMedia {
+  Modality modality = Modality::kImage;
+  std::string digest;  // hex
+  Bytes bytes;
+};
+
+/// What became of one request, and why.
+struct Decision {
+  std::uint64_t id = 0;
+  WallTime at{};
+  std::string tenant;
+  std::string keeps_in;  // whose namespace
+  std::string operation;
+  std::string model;
+  Outcome outcome = Outcome::kError;
+  std::string rung;    // that served; empty: none
+  std::string reason;  // one token: "served", "no-seed", …
+  std::string why;     // a sentence for a person
+  Duration took{0};
+  Duration first_byte{0};
+  Duration saved{0};
+  std::uint64_t saved_prompt_tokens = 0;
+  std::uint64_t saved_output_tokens = 0;
+  unsigned status = 0;
+  std::string request_id;
+  std::string trace_id;  // of W3C's traceparent, if it came with one
+  std::string question;  // its beginning
+  std::string scope;     // hex
+  std::vector<MatchStep> ladder;
+  std::vector<DecidedMedia> media;
+};
+
+/// The last thousand of them.
+/// Threads  Any.
+class Decisions {
+ public:
+  explicit Decisions(std::size_t keep = 1000) : keep_(keep) {}
+
+  /// Gives it its id: 1, 2, ….
+  void add(Decision decision);
+  /// At most `limit` of those that came after the one named `after`, the oldest first; of more, the
+  /// newest.
+  [[nodiscard]] std::vector<Decision> list(std::uint64_t after, std::size_t limit) const;
+  [[nodiscard]] std::optional<Decision> find(std::uint64_t id) const;
+  /// The newest id; 0: there was none.
+  [[nodiscard]] std::uint64_t last() const;
+
+ private:
+  const std::size_t keep_;
+  mutable Mutex mutex_;
+  std::uint64_t last_ AFI_GUARDED_BY(mutex_) = 0;
+  std::deque<Decision> kept_ AFI_GUARDED_BY(mutex_);
+};
+
+}  // namespace afterimage

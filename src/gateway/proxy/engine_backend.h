@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include "foundation/platform/clock.h"
+#include "foundation/platform/workers.h"
+#include "gateway/config/settings.h"
+#include "gateway/proxy/backend.h"
+#include "gateway/proxy/id_generator.h"
+#include "runtime/engine_api/engine.h"
+#include "runtime/reuse/reuse.h"
+
+namespace afterimage {
+
+/// An engine of this process, through the caches of encoder outputs and KV.
+///
+/// Errors   What it does not do (several choices, tools, embeddings, …) is answered with 400 and
+///          says so; more requests than can wait with 503.
+/// Threads  Any. Answers are computed by threads of its own.
+class EngineBackend final : public Backend {
+ public:
+  /// Everything outlives it.
+  EngineBackend(const EngineSettings& settings, const Engine& engine, Reuse& reuse,
+                const Clock& clock, IdGenerator& ids, unsigned threads);
+
+  [[nodiscard]] std::string_view kind() const override { return "built-in"; }
+  [[nodiscard]] std::string name() const override { return settings_.model; }
+  [[nodiscard]] ModelIdentity identity(const std::string& model) const override;
+  [[nodiscard]] bool takes_anything() const override { return false; }
+  BackendCall ask(BackendRequest asked, std::shared_ptr<HttpListener> listener) override;
+
+ private:
+  void answer(const BackendRequest& asked, HttpListener& listener,
+              const std::stop_token& stop) const;
+
+  EngineSettings settings_;
+  const Engine& engine_;
+  Reuse& reuse_;
+  const Clock& clock_;
+  IdGenerator& stamps_;
+  Workers workers_;
+};
+
+}  // namespace afterimage

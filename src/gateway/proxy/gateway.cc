@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/proxy/gateway.h"
+
+#include <algorithm>
+#include <array>
+#include <thread>
+
+#include "gateway/proxy/gateway_request.h"
+
+namespace afterimage {
+namespace {
+
+constexpr std::size_t kWaitingBodies = 256;
+constexpr unsigned kDiskWorkers = 2;
+constexpr unsigned kRemoteWorkers = 8;
+constexpr unsigned kErasers = 4;
+constexpr std::size_t kWaitingToErase = 256;
+constexpr std::size_t kWaitingForDisk = 1024;
+constexpr std::size_t kTurnsToGiveBack = 4096;
+
+std::string_view path_of(std::string_view target) { return target.substr(0, target.find('?')); }
+
+/// Paths that say what they mean: one that goes up, or hides a letter of itself, may mean one thing
+/// here and another to the one it is passed on to.
+bool is_plain(std::string_view path) {
+  if (!path.starts_with('/') || path.contains("//") || path.contains("/../") ||
+      path.contains("/./") || path.ends_with("/..") || path.ends_with("/.")) {
+    return false;
+  }
+  return std::ranges::all_of(path, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("/-._~:@!$&'()*+,;=").contains(c);
+  });
+}
+
+/// Not CONNECT and TRACE, which mean something to whoever stands between.
+bool is_known(std::string_view method) {
+  static constexpr auto kKnown =
+      std::to_array<std::string_view>({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"});
+  return std::ranges::find(kKnown, method) != kKnown.end();
+}
+
+std::optional<ApiOperation> operation_of(std::string_view path) {
+  static constexpr std::array<std::pair<std::string_view, ApiOperation>, 3> kPaths{
+      {{"/v1/chat/completions", ApiOperation::kChat},
+       {"/v1/completions", ApiOperation::kCompletion},
+       {"/v1/embeddings", ApiOperation::kEmbedding}}};
+  for (const auto& [known, operation] : kPaths) {
+    if (path == known) return operation;
+  }
+  return std::nullopt;
+}
+
+HttpReply status_reply(unsigned status, std::string_view text) {
+  return {.status = status,
+          .headers = {{"Content-Type", "application/json"}},
+          .body = R"({"status":")" + std::string(text) + "\"}"};
+}
+
+Result<std::shared_ptr<const ConfigSnapshot>> put_in_force(const Settings& settings,
+                                                           const GatewayParts& parts) {
+  auto config = std::make_shared<ConfigSnapshot>();
+  config->settings = settings;
+  AFI_TRY(config->tenants, Tenants::create(settings.tenancy, parts.root, parts.clock));
+  return config;
+}
+
+unsigned workers_for(const AnswerArchive* archive) {
+  if (archive == nullptr) return 1;
+  return archive->stats().shared ? kRemoteWorkers : kDiskWorkers;
+}
+
+}  // namespace
+
+Gateway::Gateway(GatewayParts parts, std::shared_ptr<const ConfigSnapshot> config)
+    : parts_(parts),
+      config_(std::move(config)),
+      counts_(parts.metrics),
+      spaces_(parts.root),
+      readers_(parts.threads.count(), kWaitingBodies),
+      disk_workers_(workers_for(parts.archive), kWaitingForDisk),
+      erasers_(kErasers, kWaitingToErase),
+      givers_back_(std::make_shared<Workers>(1, kTurnsToGiveBack)) {}
+
+Result<std::unique_ptr<Gateway>> Gateway::create(const Settings& settings, GatewayParts parts) {
+  AFI_TRY(auto config, put_in_force(settings, parts));
+  return std::unique_ptr<Gateway>(new Gateway(parts, std::move(config)));
+}
+
+Result<void> Gateway::apply(const Settings& settings) {
+  AFI_TRY(auto config, put_in_force(settings, parts_));
+  config_.store(std::move(config));
+  return {};
+}
+
+void Gateway::forget(const Question& answered) {
+  Question question = answered;
+  if (parts_.archive == nullptr) {
+    parts_.reuse.answer_cache()->erase(question);
+    return;
+  }
+  const bool posted = disk_workers_.post([this, question]() mutable {
+    const auto erased = parts_.archive->erase_soon(question);
+    if (!erased.has_value()) parts_.log.error("not_erased", {{"why", erased.error().message}});
+  });
+  if (!posted) parts_.reuse.answer_cache()->erase(question);
+}
+
+std::shared_ptr<Lease> Gateway::hold(std::unique_ptr<Lease> turn) {
+  return {turn.release(), [workers = givers_back_](Lease* held) {
+            std::function<void()> give_back = [last = std::shared_ptr<Lease>(held)]() mutable {
+              last.reset();
+            };
+            // If too many wait, it is given back here, with `give_back`.
+            static_cast<void>(workers->post(std::move(give_back)));
+          }};
+}
+
+void Gateway::stop() {
+  readers_.stop();
+  disk_workers_.stop();
+  erasers_.stop();
+  givers_back_->stop();
+}
+
+void Gateway::handle(HttpRequest request, Responder responder) {
+  const std::string_view path = path_of(request.target);
+  if (path == "/health") return responder.reply(status_reply(200, "ok"));
+  if (path == "/ready") {
+    return responder.reply(draining_ ? status_reply(503, "draining") : status_reply(200, "ready"));
+  }
+  if (!is_plain(path)) {
+    return responder.reply(error_reply(400, "the path is not one that is taken here",
+                                       "invalid_request_error", "invalid_path"));
+  }
+  const auto operation = operation_of(path);
+  if (!is_known(request.method)) {
+    return responder.reply(error_reply(501, "there is no such method here", "invalid_request_error",
+                                       "method_not_known"));
+  }
+  if (operation.has_value() && request.method != "POST") {
+    HttpReply reply =
+        error_reply(405, "this is asked with POST", "invalid_request_error", "method_not_allowed");
+    reply.headers.add("Allow", "POST");
+    return responder.reply(std::move(reply));
+  }
+  if (!path.starts_with("/v1/")) {
+    return responder.reply(
+        error_reply(404, "there is nothing at " + std::string(path) + "; the API is under /v1/",
+                    "invalid_request_error", "not_found"));
+  }
+  std::make_shared<GatewayRequest>(*this, operation, std::move(request), std::move(responder))
+      ->begin();
+}
+
+Decision Gateway::explain(ApiOperation operation, std::string body, HttpHeaders headers) {
+  HttpRequest request{.method = "POST",
+                      .target = "/",
+                      .headers = std::move(headers),
+                      .body = std::make_shared<const std::string>(std::move(body)),
+                      .peer = ""};
+  return std::make_shared<GatewayRequest>(*this, operation, std::move(request), std::nullopt)
+      ->explain();
+}
+
+}  // namespace afterimage

@@ -1,0 +1,550 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/proxy/gateway.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "testing/running_gateway.h"
+#include "testing/temporary_folder.h"
+
+namespace afterimage {
+namespace {
+
+using testing::ask;
+using ::testing::HasSubstr;
+using testing::json;
+using testing::Model;
+using ::testing::Not;
+using testing::question;
+using testing::Running;
+using testing::Said;
+using ::testing::StartsWith;
+using testing::TemporaryFolder;
+
+TEST(Gateway, WhatWasAskedBeforeIsAnsweredWithoutTheModel) {
+  Running running;
+  const Said first = running.chat(question("What is it?"));
+  EXPECT_EQ(first.status, 200U) << first.body;
+  EXPECT_EQ(first.header("X-Cache"), "MISS");
+  EXPECT_EQ(first.header("X-Model"), "yes") << "what the model's server says is passed on";
+  const Said second = running.chat(question("What is it?"));
+  EXPECT_EQ(second.header("X-Cache"), "HIT");
+  EXPECT_EQ(second.header("X-Cache-Source"), "text:exact");
+  EXPECT_EQ(running.model.asked(), 1);
+  json one = json::parse(first.body);
+  json two = json::parse(second.body);
+  EXPECT_NE(one["id"], two["id"]);
+  for (json* body : {&one, &two}) {
+    body->erase("id");
+    body->erase("created");
+  }
+  EXPECT_EQ(one, two);
+}
+
+TEST(Gateway, OneRecordServesWholeAndStreamed) {
+  Running running;
+  EXPECT_EQ(running.chat(question("Q", R"(,"stream":true)")).header("X-Cache"), "MISS");
+  const Said again = running.chat(question("Q", R"(,"stream":true)"));
+  EXPECT_EQ(again.header("X-Cache"), "HIT");
+  EXPECT_THAT(again.body, HasSubstr(R"("content":"ans")"));
+  EXPECT_THAT(again.body, ::testing::EndsWith("data: [DONE]\n\n"));
+  // The stream did not say its usage, which a whole answer has.
+  EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "MISS");
+  EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "HIT");
+  EXPECT_EQ(running.chat(question("Q", R"(,"stream":true)")).header("X-Cache"), "HIT");
+  EXPECT_EQ(running.model.asked(), 2);
+}
+
+TEST(Gateway, WhatIsPassedOnIsWhatWasSent) {
+  Running running;
+  const std::string odd =
+      "{ \"model\":\"m\",\n\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],"
+      "\"unknown\":{\"a\":[1,2.50,\"\\u00e9\"]} }";
+  running.chat(odd,
+               "Authorization: Bearer k\r\ntraceparent: 00-0af7651916cd43dd8448eb211c80319c-"
+               "b7ad6b7169203331-01\r\nX-Afterimage-TTL: 9\r\nX-Request-Id: mine\r\n");
+  const HttpRequest seen = running.model.last();
+  EXPECT_EQ(*seen.body, odd);
+  EXPECT_EQ(seen.headers.find("authorization"), "Bearer k");
+  EXPECT_THAT(std::string(seen.headers.find("traceparent").value()), StartsWith("00-0af7"));
+  EXPECT_EQ(seen.headers.find("x-request-id"), "mine");
+  EXPECT_EQ(seen.headers.find("x-afterimage-ttl"), std::nullopt);
+}
+
+TEST(Gateway, WhatIsNotTheSameQuestionIsAsked) {
+  Running running;
+  running.chat(question("What is it?"));
+  for (
+      const std::string& other :
+      {question("What is it?", R"(,"max_tokens":5)"), question("What was it?"),
+       question("What is it?", R"(,"unknown":1)"),
+       question("What is it?", R"(,"tools":[{"type":"function","function":{"name":"f"}}])"),
+       std::string(
+           R"({"model":"n","temperature":0,"messages":[{"role":"user","content":"What is it?"}]})"),
+       std::string(
+           R"({"model":"m","temperature":0,"messages":[{"role":"system","content":"s"},{"role":"user","content":"What is it?"}]})")}) {
+    EXPECT_EQ(running.chat(other).header("X-Cache"), "MISS") << other;
+  }
+  EXPECT_EQ(running.model.asked(), 7);
+}
+
+TEST(Gateway, WhatABodySaysOfReuseHoldsBesidesItsNamespace) {
+  Running running;
+  const auto asked = [&](const std::string& directives) {
+    return running.chat(question("Q", R"(,"cache":{"namespace":)" + directives + "}"))
+        .header("X-Cache");
+  };
+  EXPECT_EQ(asked(R"("a","no-store":true)"), "MISS");
+  EXPECT_EQ(asked(R"("a")"), "MISS");
+  EXPECT_EQ(asked(R"("a")"), "HIT");
+  EXPECT_EQ(asked(R"("b")"), "MISS");
+  EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "MISS");
+}
+
+TEST(Gateway, HeadersOfTheApiArePartOfWhatIsAsked) {
+  Running running;
+  const auto asked = [&](const std::string& headers) {
+    return running.chat(question("Q"), headers).header("X-Cache");
+  };
+  EXPECT_EQ(asked("OpenAI-Organization: one\r\n"), "MISS");
+  EXPECT_EQ(asked("openai-organization: one\r\n"), "HIT");
+  EXPECT_EQ(asked("OpenAI-Organization: two\r\n"), "MISS");
+  EXPECT_EQ(asked(""), "MISS");
+  EXPECT_EQ(running.chat(question("Q"), "x-api-key: a\r\napi-key: b\r\n").status, 401U);
+  EXPECT_EQ(running.chat(question("Q"), "x-api-key: a\r\n").header("X-Cache"), "MISS");
+}
+
+TEST(Gateway, TheQueryIsPartOfWhatIsAsked) {
+  Running running;
+  const auto asked = [&](const std::string& path) {
+    return ask(running.service->port(), "POST", path, question("Q")).header("X-Cache");
+  };
+  EXPECT_EQ(asked("/v1/chat/completions?api-version=1"), "MISS");
+  EXPECT_EQ(asked("/v1/chat/completions?api-version=1"), "HIT");
+  EXPECT_EQ(asked("/v1/chat/completions?api-version=2"), "MISS");
+  EXPECT_EQ(asked("/v1/chat/completions"), "MISS");
+}
+
+TEST(Gateway, WhatIsNotReusedSaysWhy) {
+  Running running;
+  const struct {
+    std::string body;
+    std::string headers;
+    std::string why;
+  } kCases[] = {
+      {R"({"model":"m","temperature":0.7,"messages":[{"role":"user","content":"x"}]})", "",
+       "not-deterministic"},
+      {question("What is the weather today?"), "", "depends-on-time"},
+      {question("x"), "X-Afterimage-Cache: off\r\n", "off"},
+      {"{not json", "", "unreadable"},
+      {R"({"model":"m","temperature":0,"messages":[{"role":"user","content":[{"type":"text","text":"x"},{"type":"image_url","image_url":{"url":"http://10.0.0.1/a.png"}}]}]})",
+       "", "media-by-address"},
+  };
+  for (const auto& c : kCases) {
+    for (int i = 0; i < 2; ++i) {
+      const Said said = running.chat(c.body, c.headers);
+      EXPECT_EQ(said.status, 200U) << c.why;
+      EXPECT_EQ(said.header("X-Cache"), "BYPASS") << c.why;
+      EXPECT_THAT(said.header("Cache-Status"), HasSubstr(c.why));
+    }
+  }
+  EXPECT_EQ(running.model.asked(), 10);
+}
+
+TEST(Gateway, ClientsSayHowFarReuseGoes) {
+  Running running;
+  running.chat(question("Q"), "Cache-Control: no-store\r\n");
+  EXPECT_EQ(running.chat(question("Q"), "Cache-Control: only-if-cached\r\n").status, 504U);
+  running.chat(question("Q"));
+  EXPECT_EQ(running.chat(question("Q"), "Cache-Control: only-if-cached\r\n").status, 200U);
+  const Said fresh = running.chat(question("Q"), "Cache-Control: no-cache\r\n");
+  EXPECT_EQ(fresh.header("X-Cache"), "REFRESH");
+  EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "HIT");
+  EXPECT_EQ(running.chat(question("Q"), "Cache-Control: max-age=0\r\n").header("X-Cache"), "MISS");
+  EXPECT_EQ(running.chat(question("q"), "X-Afterimage-Cache: exact\r\n").header("X-Cache"), "MISS");
+  EXPECT_EQ(running.chat(question("x"), "X-Afterimage-Cache: sideways\r\n").status, 400U);
+}
+
+TEST(Gateway, TenantsShareNothing) {
+  Running running;
+  EXPECT_EQ(
+      running.chat(question("Q"), "Authorization: Bearer a\r\nAuthorization: Bearer b\r\n").status,
+      401U);
+  running.chat(question("Q"), "Authorization: Bearer one\r\n");
+  EXPECT_EQ(running.chat(question("Q"), "Authorization: Bearer two\r\n").header("X-Cache"), "MISS");
+  EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "MISS");
+  EXPECT_EQ(running.chat(question("Q"), "Authorization: Bearer one\r\n").header("X-Cache"), "HIT");
+  const std::string space = "Authorization: Bearer one\r\nX-Afterimage-Namespace: other\r\n";
+  EXPECT_EQ(running.chat(question("Q"), space).header("X-Cache"), "MISS");
+  EXPECT_EQ(running.chat(question("Q"), space).header("X-Cache"), "HIT");
+}
+
+TEST(Gateway, AnotherImageIsAnotherQuestion) {
+  Running running;
+  const auto about = [&](const std::string& image) {
+    return running.chat(
+        R"({"model":"m","temperature":0,"messages":[{"role":"user","content":[{"type":"text","text":"What is it?"},{"type":"image_url","image_url":{"url":"data:image/png;base64,)" +
+        image + R"("}}]}]})");
+  };
+  EXPECT_EQ(about("AAAA").header("X-Cache"), "MISS");
+  EXPECT_EQ(about("AAAB").header("X-Cache"), "MISS");
+  EXPECT_EQ(about("AAAA").header("X-Cache"), "HIT");
+}
+
+TEST(Gateway, OnlyWholeAnswersAreKept) {
+  Running running;
+  for (const char* finish : {"length", "content_filter", "tool_calls"}) {
+    running.model.answers([&](const HttpRequest& /*request*/, const Responder& responder) {
+      responder.reply(
+          {.headers = {{"Content-Type", "application/json"}}, .body = Model::said("x", finish)});
+    });
+    running.chat(question(finish));
+    EXPECT_EQ(running.chat(question(finish)).header("X-Cache"), "MISS") << finish;
+  }
+  for (const unsigned status : {400U, 429U, 500U}) {
+    running.model.answers([&](const HttpRequest& /*request*/, const Responder& responder) {
+      responder.reply({.status = status,
+                       .headers = {{"Content-Type", "application/json"}},
+                       .body = std::string(R"({"error":{"message":"no"}})")});
+    });
+    const std::string words = "status " + std::to_string(status);
+    EXPECT_EQ(running.chat(question(words)).status, status);
+    EXPECT_EQ(running.chat(question(words)).header("X-Cache"), "MISS");
+  }
+}
+
+TEST(Gateway, ManyWhoAskAtOnceAreOneCall) {
+  Running running;
+  running.model.hold(1);
+  std::vector<std::thread> clients;
+  std::vector<Said> said(20);
+  for (Said& one : said) {
+    clients.emplace_back([&] { one = running.chat(question("Q")); });
+  }
+  while (running.service->gateway().counts().snapshot().in_flight < 20) std::this_thread::yield();
+  for (const Responder& responder : running.model.wait_held(1)) {
+    responder.reply(
+        {.headers = {{"Content-Type", "application/json"}}, .body = Model::said("one")});
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(running.model.asked(), 1);
+  // Whoever came to the counter only after the answer was out got it from the cache, under another
+  // id.
+  for (const Said& one : said) EXPECT_THAT(one.body, HasSubstr(R"("content":"one")"));
+}
+
+TEST(Gateway, IfTheOneWhoAskedIsRefusedAnotherAsks) {
+  Running running;
+  running.model.hold(1);
+  Said leader;
+  Said follower;
+  std::thread one([&] { leader = running.chat(question("Q")); });
+  const Responder first = running.model.wait_held(1).front();
+  std::thread two([&] { follower = running.chat(question("Q")); });
+  while (running.service->gateway().counts().snapshot().in_flight < 2) std::this_thread::yield();
+  first.reply({.status = 429, .headers = {{"Retry-After", "1"}}, .body = std::string("{}")});
+  one.join();
+  two.join();
+  EXPECT_EQ(leader.status, 429U);
+  EXPECT_EQ(follower.status, 200U);
+  EXPECT_EQ(running.model.asked(), 2);
+}
+
+TEST(Gateway, GoesWithRequestsUnansweredAndLeavesNothingBehind) {
+  Running running;
+  running.model.hold(2);
+  std::thread shared([&] { running.chat(question("Q")); });
+  running.model.wait_held(1);
+  std::thread alone([&] { running.chat(question("Q"), "X-Afterimage-Cache: off\r\n"); });
+  running.model.wait_held(2);
+  running.service.reset();
+  shared.join();
+  alone.join();
+}
+
+TEST(Gateway, AnUpstreamThatIsNotThereIsAClearError) {
+  Running running("", "http://127.0.0.1:1");
+  const Said said = running.chat(question("Q"));
+  EXPECT_EQ(said.status, 502U);
+  EXPECT_EQ(json::parse(said.body)["error"]["code"], "upstream_failed");
+}
+
+TEST(Gateway, OtherPathsArePassedOnAndTricksAreNot) {
+  Running running;
+  running.model.answers([](const HttpRequest& request, const Responder& responder) {
+    responder.reply({.headers = {{"X-Target", request.target}}, .body = std::string("x")});
+  });
+  const std::uint16_t port = running.service->port();
+  EXPECT_EQ(ask(port, "GET", "/v1/models?a=b", "").header("X-Target"), "/v1/models?a=b");
+  EXPECT_EQ(ask(port, "DELETE", "/v1/files/f-1", "").header("X-Target"), "/v1/files/f-1");
+  for (const char* path :
+       {"/v1/../admin", "/v1//x", "/v1/%2e%2e/x", "/v1/x%00", "/v1/a\\b", "/v1/.."}) {
+    EXPECT_EQ(ask(port, "GET", path, "").status, 400U) << path;
+  }
+  EXPECT_EQ(ask(port, "GET", "/admin/api/stats", "").status, 404U);
+  EXPECT_EQ(ask(port, "GET", "/v1/chat/completions", "").status, 405U);
+  EXPECT_EQ(ask(port, "GET", "/health", "").status, 200U);
+  EXPECT_EQ(running.model.asked(), 2);
+}
+
+TEST(Gateway, AnswersOutliveTheProcess) {
+  const TemporaryFolder folder;
+  Running running("[memory]\ndisk = \"" + folder.path() + "\"\ndisk_size = \"64 MiB\"\n");
+  running.chat(question("Q"));
+  running.chat(question("gone"));
+  EXPECT_EQ(running.admin("POST", "/admin/api/invalidate",
+                          R"({"tag":"model:m","dry_run":true})")["entries"],
+            2);
+  const json entries = running.admin("GET", "/admin/api/entries?q=GONE");
+  ASSERT_EQ(entries["entries"].size(), 1U) << entries;
+  EXPECT_EQ(running.admin(
+                "POST", "/admin/api/invalidate",
+                json{{"entry", entries["entries"][0]["id"]}, {"dry_run", false}}.dump())["entries"],
+            1);
+  running.service.reset();
+  running.service = running.start();
+  EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "HIT");
+  EXPECT_EQ(running.chat(question("gone")).header("X-Cache"), "MISS") << "what was erased stays so";
+  EXPECT_EQ(running.model.asked(), 3);
+}
+
+/// A file of the test's that only its owner may read.
+std::string private_file(const TemporaryFolder& folder, const std::string& name,
+                         const std::string& content) {
+  const std::string path = folder.file(name);
+  std::ofstream(path) << content;
+  std::filesystem::permissions(
+      path, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  return path;
+}
+
+TEST(Gateway, WithAKeyNothingOnTheDiskCanBeReadAndEverythingIsFoundAgain) {
+  const TemporaryFolder folder;
+  const TemporaryFolder secrets;
+  const std::string keys = private_file(secrets, "keys", std::string(64, '1') + "\n");
+  Running running("[memory]\ndisk = \"" + folder.path() +
+                  "\"\ndisk_size = \"64 MiB\"\nencrypt_key_file = \"" + keys + "\"\n");
+  running.chat(question("a telling question"));
+  running.chat(question("an erased question"));
+  const json erased = running.admin("GET", "/admin/api/entries?q=erased");
+  running.admin("POST", "/admin/api/invalidate",
+                json{{"entry", erased["entries"][0]["id"]}, {"dry_run", false}}.dump());
+  running.service.reset();
+  std::size_t files = 0;
+  for (const auto& file : std::filesystem::directory_iterator(folder.path())) {
+    std::ifstream in(file.path(), std::ios::binary);
+    const std::string content((std::istreambuf_iterator<char>(in)), {});
+    EXPECT_FALSE(content.contains("telling question")) << file.path();
+    EXPECT_FALSE(content.contains("erased question")) << file.path();
+    EXPECT_FALSE(content.contains("answer")) << file.path();
+    ++files;
+  }
+  EXPECT_GE(files, 4U) << "lock, store, secret, a segment, the list of what was erased";
+  running.service = running.start();
+  EXPECT_EQ(running.chat(question("a telling question")).header("X-Cache"), "HIT");
+  EXPECT_EQ(running.chat(question("an erased question")).header("X-Cache"), "MISS");
+
+  running.service.reset();
+  private_file(secrets, "keys", std::string(64, '2') + "\n");
+  running.service = running.start();
+  EXPECT_EQ(running.chat(question("a telling question")).header("X-Cache"), "MISS");
+  running.service.reset();
+  private_file(secrets, "keys", std::string(64, '1') + "\n");
+  running.service = running.start();
+  EXPECT_EQ(running.chat(question("a telling question")).header("X-Cache"), "HIT")
+      << "a wrong key loses nothing";
+}
+
+TEST(Gateway, KeysAndSecretsThatCannotBeReadEndTheStart) {
+  const TemporaryFolder folder;
+  const std::string open_to_all = folder.file("keys");
+  std::ofstream(open_to_all) << std::string(64, '1') << "\n";
+  std::filesystem::permissions(open_to_all, std::filesystem::perms(0644));
+  SystemClock clock;
+  SystemWallClock wall;
+  for (const std::string& said :
+       {"[memory]\nencrypt_key_file = \"" + open_to_all + "\"\n",
+        std::string("[memory]\nencrypt_key_file = \"/no/such\"\n"),
+        std::string("[memory]\nencrypt_key_env = \"AFI_NOT_SET\"\n"),
+        std::string("secret_file = \"/no/such\"\n"), "secret_file = \"" + open_to_all + "\"\n"}) {
+    const Settings settings =
+        parse_settings(said +
+                           "[listen]\nport = 0\n[admin]\nport = 0\n[upstream]\nurl = "
+                           "\"http://127.0.0.1:9\"\n",
+                       "test")
+            .value();
+    const auto service =
+        Service::start({.settings = settings,
+                        .read_settings = [&] { return Result<Settings>(settings); },
+                        .engine = nullptr,
+                        .version = "test",
+                        .log = [](std::string_view) { return true; }},
+                       clock, wall);
+    ASSERT_FALSE(service.has_value()) << said;
+    EXPECT_EQ(service.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_THAT(service.error().message, Not(HasSubstr("1111")));
+  }
+}
+
+TEST(Gateway, TheInstallationsSecretIsThatOfTheFile) {
+  const TemporaryFolder folder;
+  const TemporaryFolder secrets;
+  const std::string secret = private_file(secrets, "secret", std::string(32, 's'));
+  const std::string disk = "[memory]\ndisk = \"" + folder.path() + "\"\ndisk_size = \"64 MiB\"\n";
+  Running running(disk);
+  running.text = "secret_file = \"" + secret + "\"\n" + running.text;
+  running.service.reset();
+  std::filesystem::remove_all(folder.path());
+  running.service = running.start();
+  running.chat(question("Q"));
+  EXPECT_FALSE(std::filesystem::exists(folder.file("secret"))) << "it stands elsewhere";
+  running.service.reset();
+  running.service = running.start();
+  EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "HIT");
+  running.service.reset();
+  private_file(secrets, "secret", std::string(32, 't'));
+  running.service = running.start();
+  EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "MISS") << "another installation";
+}
+
+constexpr const char* kGroup =
+    "[[tenancy.tenants]]\nname = \"a\"\nkey_sha256 = "
+    "[\"ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb\"]\ngroup = \"g\"\n"
+    "[[tenancy.tenants]]\nname = \"b\"\nkey_sha256 = "
+    "[\"3e23e8160039594a33894f6564e1b1348bbd7a0088d42c4acb73eeaed59c009d\"]\ngroup = \"g\"\n"
+    "[[tenancy.tenants]]\nname = \"alone\"\nkey_sha256 = "
+    "[\"2e7d2c03a9507ae265ecf5b5356885a53393a2029d241394997265a1a25aefc6\"]\n";
+constexpr const char* kKeyA = "Authorization: Bearer a\r\n";
+constexpr const char* kKeyB = "Authorization: Bearer b\r\n";
+constexpr const char* kKeyAlone = "Authorization: Bearer c\r\n";
+
+Duration time_of(const std::function<void()>& work) {
+  const SystemClock clock;
+  const Duration before = clock.now();
+  work();
+  return clock.now() - before;
+}
+
+TEST(Gateway, AHitInAGroupIsAsSlowAsAskingWasAndSaysNothing) {
+  using namespace std::chrono_literals;
+  Running running(std::string("[answers]\nhit_floor = \"shared\"\n") + kGroup);
+  running.model.answers([](const HttpRequest& request, const Responder& responder) {
+    std::this_thread::sleep_for(300ms);
+    Model::chat(request, responder);
+  });
+  const Said miss = running.chat(question("Q"), kKeyA);
+  Said hit;
+  EXPECT_GE(time_of([&] { hit = running.chat(question("Q"), kKeyB); }), 300ms);
+  EXPECT_EQ(running.model.asked(), 1);
+  EXPECT_EQ(json::parse(hit.body)["choices"], json::parse(miss.body)["choices"]);
+  for (const char* name : {"X-Cache", "X-Cache-Source", "Cache-Status", "Age"}) {
+    EXPECT_EQ(hit.header(name), "") << name;
+    EXPECT_EQ(miss.header(name), "") << name;
+  }
+  // Who keeps for himself alone may know what he asked.
+  running.chat(question("Q"), kKeyAlone);
+  EXPECT_EQ(running.chat(question("Q"), kKeyAlone).header("X-Cache"), "HIT");
+}
+
+TEST(Gateway, WhatIsHiddenCannotBeAskedFor) {
+  Running running(std::string("[answers]\nhit_floor = \"shared\"\n") + kGroup);
+  running.chat(question("Q"), kKeyA);
+  const std::string only = std::string(kKeyB) + "Cache-Control: only-if-cached\r\n";
+  const Said kept = running.chat(question("Q"), only);
+  const Said never = running.chat(question("never asked"), only);
+  EXPECT_EQ(kept.status, 504U);
+  EXPECT_EQ(kept.body, never.body);
+}
+
+TEST(Gateway, AHitTakesAtLeastWhatTheSettingSays) {
+  using namespace std::chrono_literals;
+  Running running("[answers]\nhit_floor = \"all\"\nleast_hit_time = \"200 ms\"\n");
+  running.chat(question("Q"));
+  EXPECT_GE(time_of([&] { running.chat(question("Q")); }), 200ms);
+  EXPECT_EQ(running.model.asked(), 1);
+}
+
+TEST(Gateway, WhoIsHiddenFromDoesNotJoinTheAnswerOfAnother) {
+  Running running(std::string("[answers]\nhit_floor = \"shared\"\n") + kGroup);
+  running.model.hold(2);
+  std::thread one([&] { running.chat(question("Q"), kKeyA); });
+  running.model.wait_held(1);
+  std::thread other([&] { running.chat(question("Q"), kKeyB); });
+  for (const Responder& responder : running.model.wait_held(2)) {  // or this waits for ever
+    responder.reply({.headers = {{"Content-Type", "application/json"}}, .body = Model::said("x")});
+  }
+  one.join();
+  other.join();
+}
+
+TEST(Gateway, AFolderThatCannotBeUsedCostsNothingElse) {
+  Running running("[memory]\ndisk = \"/proc/no/such/folder\"\n");
+  EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "MISS");
+  EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "HIT");
+}
+
+TEST(Gateway, LikeQuestionsAreComparedWithTheModelNowAndThen) {
+  Running running("[answers]\nverify_share = 1.0\n");
+  running.chat(question("what is it"));
+  EXPECT_EQ(running.chat(question("What is it?")).header("X-Cache-Source"), "text:canonical");
+  running.model.wait_asked(2);
+  while (running.service->gateway().counts().snapshot().compared < 1) std::this_thread::yield();
+  EXPECT_EQ(running.service->gateway().counts().snapshot().wrong, 0U);
+  running.model.answers([](const HttpRequest& /*request*/, const Responder& responder) {
+    responder.reply(
+        {.headers = {{"Content-Type", "application/json"}}, .body = Model::said("other")});
+  });
+  EXPECT_EQ(running.chat(question("What is it?")).header("X-Cache"), "HIT");
+  while (running.service->gateway().counts().snapshot().compared < 2) std::this_thread::yield();
+  EXPECT_EQ(running.service->gateway().counts().snapshot().wrong, 1U);
+  EXPECT_EQ(running.chat(question("what is it")).header("X-Cache"), "MISS") << "it is gone";
+}
+
+TEST(Gateway, WhatWasWrongLeavesTheDiskToo) {
+  const TemporaryFolder folder;
+  Running running("[answers]\nverify_share = 1.0\n[memory]\ndisk = \"" + folder.path() +
+                  "\"\ndisk_size = \"64 MiB\"\n");
+  running.chat(question("what is it"));
+  running.model.answers([](const HttpRequest& /*request*/, const Responder& responder) {
+    responder.reply(
+        {.headers = {{"Content-Type", "application/json"}}, .body = Model::said("other")});
+  });
+  EXPECT_EQ(running.chat(question("What is it?")).header("X-Cache"), "HIT");
+  // It leaves memory last.
+  while (!running.service->gateway().parts().reuse.answer_cache()->entries({}, 1).empty()) {
+    std::this_thread::yield();
+  }
+  running.service.reset();
+  running.service = running.start();
+  EXPECT_EQ(running.chat(question("what is it")).header("X-Cache"), "MISS");
+}
+
+TEST(Gateway, WhoJoinsGetsNoCookieOfAnother) {
+  Running running;
+  running.model.hold(1);
+  Said leader;
+  Said follower;
+  std::thread one([&] { leader = running.chat(question("Q")); });
+  const Responder held = running.model.wait_held(1).front();
+  std::thread two([&] { follower = running.chat(question("Q")); });
+  while (running.service->gateway().counts().snapshot().in_flight < 2) std::this_thread::yield();
+  held.reply({.headers = {{"Content-Type", "application/json"}, {"Set-Cookie", "a=b"}},
+              .body = Model::said("x")});
+  one.join();
+  two.join();
+  EXPECT_EQ(leader.header("Set-Cookie"), "a=b");
+  EXPECT_EQ(follower.body, leader.body);
+  EXPECT_EQ(follower.header("Set-Cookie"), "");
+}
+
+}  // namespace
+}  // namespace afterimage

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/proxy/id_generator.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstring>
+
+#include "foundation/platform/random.h"
+
+namespace afterimage {
+
+IdGenerator::IdGenerator(const WallClock& clock) : clock_(clock) {
+  const auto chance = random_secret();
+  if (!chance.has_value()) {  // names are still unlikely to meet
+    high_ = static_cast<std::uint64_t>(clock.now().time_since_epoch().count());
+    return;
+  }
+  std::memcpy(&high_, chance->data(), sizeof high_);
+  std::memcpy(&low_, chance->data() + sizeof high_, sizeof low_);
+}
+
+std::string IdGenerator::name(std::string_view prefix) {
+  const std::uint64_t count = count_++;
+  return fmt::format("{}{:016x}{:016x}", prefix, Rng(high_ + count).next(),
+                     Rng(low_ ^ count).next());
+}
+
+ApiStamp IdGenerator::answer(ApiOperation operation) {
+  return {
+      .id = name(operation == ApiOperation::kChat ? "chatcmpl-" : "cmpl-"),
+      .created = std::chrono::floor<std::chrono::seconds>(clock_.now()).time_since_epoch().count()};
+}
+
+std::string IdGenerator::request() { return name("req-"); }
+
+}  // namespace afterimage

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "foundation/platform/clock.h"
+#include "gateway/openai/record.h"
+
+namespace afterimage {
+
+/// Names for answers and requests that nothing else has, of this process or another.
+/// Threads  Any.
+class IdGenerator {
+ public:
+  /// `clock` outlives it.
+  explicit IdGenerator(const WallClock& clock);
+
+  /// "chatcmpl-…" or "cmpl-…", and now.
+  [[nodiscard]] ApiStamp answer(ApiOperation operation);
+  /// "req-…".
+  [[nodiscard]] std::string request();
+  [[nodiscard]] const WallClock& clock() const { return clock_; }
+
+ private:
+  [[nodiscard]] std::string name(std::string_view prefix);
+
+  const WallClock& clock_;
+  std::uint64_t high_ = 0;
+  std::uint64_t low_ = 0;
+  std::atomic<std::uint64_t> count_ = 0;
+};
+
+}  // namespace afterimage

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/proxy/shared_response.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+namespace afterimage {
+namespace {
+
+constexpr std::size_t kGiveAtOnce = 256 * 1024;
+/// What one slow reader of an answer that is its own may leave unread.
+constexpr std::size_t kUnread = 1024 * 1024;
+/// What is gathered at most; a larger answer is given as it comes.
+constexpr std::size_t kGathered = 16 * 1024 * 1024;
+
+bool begins_with(const HttpHeaders& headers, std::string_view name, std::string_view value) {
+  const auto found = headers.find(name);
+  return found.has_value() && same_header(found->substr(0, value.size()), value);
+}
+
+/// Where the last whole event ends; npos: there is none.
+std::size_t end_of_events(std::string_view bytes) {
+  std::size_t end = std::string_view::npos;
+  for (const std::string_view mark : {"\n\n", "\r\n\r\n", "\r\r"}) {
+    const std::size_t at = bytes.rfind(mark);
+    if (at == std::string_view::npos) continue;
+    end = end == std::string_view::npos ? at + mark.size() : std::max(end, at + mark.size());
+  }
+  return end;
+}
+
+}  // namespace
+
+std::optional<StreamRecorder> SharedResponse::recorder(const Options& options) {
+  if (!options.record.has_value()) return std::nullopt;
+  return StreamRecorder(*options.record, options.max_record);
+}
+
+void SharedResponse::on_head(unsigned status, HttpHeaders headers) {
+  status_ = status;
+  headers_ = std::move(headers);
+  events_ = begins_with(headers_, "content-type", "text/event-stream");
+  std::size_t length = kGathered + 1;
+  if (const auto said = headers_.find("content-length")) {
+    std::from_chars(said->data(), said->data() + said->size(), length);
+  }
+  gathers_ = !events_ &&
+             (length <= kGathered || begins_with(headers_, "content-type", "application/json"));
+  if (!gathers_) settle(State::kStreams);
+}
+
+void SharedResponse::on_bytes(std::string_view bytes) {
+  bool said_all = false;
+  if (events_ && recorder_.has_value()) {
+    recorder_->feed(bytes);
+    said_all = recorder_->done();
+    // To a client [DONE] is the end: what he asks next finds this answer kept.
+    if (said_all) land();
+  }
+  bool pause = false;
+  {
+    const MutexLock lock(mutex_);
+    said_all_ = said_all;
+    bytes_.append(bytes);
+    if (!events_) {
+      given_ = base_ + bytes_.size();
+    } else {
+      // A mark may lie across two pieces; older bytes hold none that was not found before.
+      const std::size_t from = std::max(given_, base_) - base_;
+      const std::size_t end = end_of_events(std::string_view(bytes_).substr(from));
+      if (end != std::string_view::npos) given_ = base_ + from + end;
+    }
+    pause = !options_.shared && !gathers_ && bytes_.size() > kUnread && !paused_;
+    paused_ |= pause;
+    if (pause && answering_.has_value()) answering_->handle.pause();
+  }
+  if (gathers_) {
+    const MutexLock lock(mutex_);
+    if (bytes_.size() <= kGathered) return;
+    gathers_ = false;
+  }
+  settle(State::kStreams);
+  wake_readers();
+}
+
+void SharedResponse::on_end() {
+  land();
+  if (gathers_) {
+    {
+      const MutexLock lock(mutex_);
+      over_ = true;
+      whole_ = std::make_shared<const std::string>(std::move(bytes_));
+    }
+    settle(State::kWhole);
+    return;
+  }
+  {
+    const MutexLock lock(mutex_);
+    over_ = true;
+    given_ = base_ + bytes_.size();
+  }
+  wake_readers();
+}
+
+void SharedResponse::on_error(const Error& error) {
+  if (const auto landed = std::exchange(options_.landed, nullptr)) {
+    landed(*this, std::unexpected(error));
+  }
+  bool headless = false;
+  {
+    const MutexLock lock(mutex_);
+    over_ = true;
+    headless = state_ == State::kWaiting;
+    if (!headless && events_) {
+      cut_ = true;
+      // What was left of a torn event is dropped: it would only break a client's parser before it
+      // reads what happened.
+      bytes_.resize(given_ - base_);
+      bytes_ += "data: " +
+                api_error("the answer broke off: " + error.message, "upstream_error",
+                          "answer_broke_off") +
+                "\n\n";
+      given_ = base_ + bytes_.size();
+    } else {
+      broken_ = !headless;
+    }
+  }
+  if (headless) error_ = error;
+  settle(headless ? State::kFailed : State::kStreams);
+  wake_readers();
+}
+
+void SharedResponse::land() {
+  // Whoever is told may hold this broadcast: nothing of him is kept.
+  const auto landed = std::exchange(options_.landed, nullptr);
+  if (landed) landed(*this, recorded());
+}
+
+Result<ApiRecord> SharedResponse::recorded() {
+  if (!options_.record.has_value()) return fail(ErrorCode::kUnsupported, "nothing is made of it");
+  if (status_ != 200) return fail(ErrorCode::kInvalidArgument, "it is an error");
+  if (events_) return recorder_->finish();
+  const MutexLock lock(mutex_);
+  if (bytes_.size() > options_.max_record.value() || !gathers_) {
+    return fail(ErrorCode::kLimitExceeded, "it is larger than is kept");
+  }
+  return ApiRecord::of_body(*options_.record, bytes_);
+}
+
+void SharedResponse::controlled_by(BackendCall answering) {
+  std::function<void()> cancel;
+  {
+    const MutexLock lock(mutex_);
+    if (cancelled_) cancel = answering.cancel;
+    answering_ = std::move(answering);
+  }
+  if (cancel) cancel();
+}
+
+void SharedResponse::forget_all() {
+  const auto landed = std::exchange(options_.landed, nullptr);
+  std::vector<std::function<void()>> ready;
+  std::vector<std::function<void()>> wakes;
+  const MutexLock lock(mutex_);
+  over_ = true;
+  ready.swap(ready_);
+  wakes.swap(wakes_);
+}
+
+void SharedResponse::call_off() {
+  const auto landed = std::exchange(options_.landed, nullptr);
+  {
+    const MutexLock lock(mutex_);
+    over_ = true;
+  }
+  settle(State::kCalledOff);
+}
+
+bool SharedResponse::wanted() const {
+  const MutexLock lock(mutex_);
+  return interested_ > 0 && !cancelled_;
+}
+
+void SharedResponse::settle(State state) {
+  std::vector<std::function<void()>> calls;
+  {
+    const MutexLock lock(mutex_);
+    if (state_ != State::kWaiting) return;
+    state_ = state;
+    calls.swap(ready_);
+  }
+  for (const auto& call : calls) call();
+}
+
+void SharedResponse::wake_readers() {
+  std::vector<std::function<void()>> calls;
+  {
+    const MutexLock lock(mutex_);
+    calls.swap(wakes_);
+  }
+  for (const auto& call : calls) call();
+}
+
+void SharedResponse::when_ready(std::function<void()> ready) {
+  {
+    const MutexLock lock(mutex_);
+    if (state_ == State::kWaiting) {
+      ready_.push_back(std::move(ready));
+      return;
+    }
+  }
+  ready();
+}
+
+SharedResponse::State SharedResponse::state() const {
+  const MutexLock lock(mutex_);
+  return state_;
+}
+
+std::shared_ptr<SharedResponse::Subscriber> SharedResponse::join() {
+  {
+    const MutexLock lock(mutex_);
+    ++interested_;
+  }
+  return std::make_shared<Subscriber>(shared_from_this());
+}
+
+void SharedResponse::Subscriber::leave() {
+  if (!left_.exchange(true)) broadcast_->leave();
+}
+
+void SharedResponse::leave() {
+  std::function<void()> cancel;
+  bool abandoned = false;
+  {
+    const MutexLock lock(mutex_);
+    abandoned = --interested_ == 0 && !over_;
+    // Clients leave at [DONE] and do not wait for the end of the body, which comes at once.
+    if (abandoned && !options_.finish_abandoned && !said_all_) {
+      cancelled_ = true;
+      if (answering_.has_value()) cancel = answering_->cancel;
+    }
+  }
+  if (abandoned && options_.abandoned) options_.abandoned();
+  if (cancel) cancel();
+}
+
+bool SharedResponse::complete() const {
+  const MutexLock lock(mutex_);
+  return over_ && !broken_ && !error_.has_value() && !cut_;
+}
+
+BodySource::Piece SharedResponse::read(std::size_t from, std::function<void()> wake) {
+  BodySource::Piece piece;
+  const MutexLock lock(mutex_);
+  if (from < base_) return {.bytes = {}, .state = BodySource::State::kBroken};
+  const std::size_t at = from - base_;
+  piece.bytes = bytes_.substr(at, std::min(kGiveAtOnce, given_ - from));
+  const bool all = from + piece.bytes.size() == given_;
+  if (all && over_) {
+    piece.state = broken_ ? BodySource::State::kBroken : BodySource::State::kEnd;
+  }
+  if (piece.bytes.empty() && piece.state == BodySource::State::kMore) {
+    wakes_.push_back(std::move(wake));
+  }
+  if (!options_.shared) {
+    bytes_.erase(0, at);
+    base_ = from;
+    if (paused_ && bytes_.size() < kUnread / 2) {
+      paused_ = false;
+      if (answering_.has_value()) answering_->handle.resume();
+    }
+  }
+  return piece;
+}
+
+/// One reader: it keeps its seat, and says when it got up.
+class SharedResponse::Reading final : public BodySource {
+ public:
+  Reading(std::shared_ptr<Subscriber> seat, std::function<void()> last)
+      : seat_(std::move(seat)), last_(std::move(last)) {}
+  ~Reading() override { Reading::left(); }
+  Reading(const Reading&) = delete;
+  Reading& operator=(const Reading&) = delete;
+  Piece read(std::size_t from, std::function<void()> wake) override {
+    return seat_->broadcast().read(from, std::move(wake));
+  }
+  void left() override {
+    seat_->leave();
+    if (last_) std::exchange(last_, nullptr)();
+  }
+
+ private:
+  std::shared_ptr<Subscriber> seat_;
+  std::function<void()> last_;
+};
+
+std::shared_ptr<BodySource> SharedResponse::body(std::shared_ptr<Subscriber> seat,
+                                                 std::function<void()> last) {
+  return std::make_shared<Reading>(std::move(seat), std::move(last));
+}
+
+}  // namespace afterimage

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/proxy/spaces.h"
+
+#include "caches/answers/scope.h"
+
+namespace afterimage {
+namespace {
+
+constexpr std::size_t kKept = 4096;
+
+}  // namespace
+
+/// Besides model and tenant, a model's identity is the same for as long as the process runs.
+Result<std::shared_ptr<const TenantSpace>> Spaces::of(const ModelIdentity& model,
+                                                      const TenantId& tenant) {
+  auto key = std::pair(model.model, tenant.text());
+  {
+    const MutexLock lock(mutex_);
+    if (const auto it = spaces_.find(key); it != spaces_.end()) return it->second;
+  }
+  AFI_TRY(const Namespace name_space, Namespace::of(model, tenant, root_));
+  const PreprocessRecipe none;
+  auto space = std::make_shared<const TenantSpace>(
+      TenantSpace{.name_space = name_space,
+                  .inputs = name_space.prefix_root(none, none, none),
+                  .answers = answer_space(name_space)});
+  const MutexLock lock(mutex_);
+  if (spaces_.size() >= kKept) spaces_.clear();
+  spaces_.emplace(std::move(key), space);
+  return space;
+}
+
+}  // namespace afterimage

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/proxy/upstream.h"
+
+#include <algorithm>
+#include <array>
+
+namespace afterimage {
+namespace {
+
+constexpr auto kOfOneConnection = std::to_array<std::string_view>(
+    {"connection", "keep-alive", "proxy-connection", "proxy-authenticate", "proxy-authorization",
+     "te", "trailer", "transfer-encoding", "upgrade", "content-length", "host", "expect"});
+
+bool names(std::string_view list, std::string_view name) {
+  while (!list.empty()) {
+    const std::size_t end = std::min(list.find(','), list.size());
+    std::string_view one = list.substr(0, end);
+    list.remove_prefix(std::min(end + 1, list.size()));
+    while (one.starts_with(' ') || one.starts_with('\t')) one.remove_prefix(1);
+    while (one.ends_with(' ') || one.ends_with('\t')) one.remove_suffix(1);
+    if (same_header(one, name)) return true;
+  }
+  return false;
+}
+
+bool is_ours(std::string_view name) {
+  static constexpr std::string_view kOurs = "x-afterimage-";
+  return same_header(name.substr(0, kOurs.size()), kOurs);
+}
+
+/// Counts a call as long as it is on its way.
+class Counted final : public HttpListener {
+ public:
+  Counted(std::shared_ptr<HttpListener> to, std::shared_ptr<std::atomic<std::uint32_t>> count)
+      : to_(std::move(to)), count_(std::move(count)) {}
+  ~Counted() override { --*count_; }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+  void on_head(unsigned status, HttpHeaders headers) override {
+    to_->on_head(status, std::move(headers));
+  }
+  void on_bytes(std::string_view bytes) override { to_->on_bytes(bytes); }
+  void on_end() override { to_->on_end(); }
+  void on_error(const Error& error) override { to_->on_error(error); }
+
+ private:
+  std::shared_ptr<HttpListener> to_;
+  std::shared_ptr<std::atomic<std::uint32_t>> count_;
+};
+
+}  // namespace
+
+HttpHeaders end_to_end(const HttpHeaders& headers) {
+  const std::string also = headers.joined("connection").value_or("");
+  HttpHeaders kept;
+  for (const auto& [name, value] : headers) {
+    const bool dropped = std::ranges::any_of(
+        kOfOneConnection, [&](std::string_view one) { return same_header(one, name); });
+    if (!dropped && !names(also, name)) kept.add(name, value);
+  }
+  return kept;
+}
+
+Result<std::unique_ptr<Upstream>> Upstream::create(const UpstreamSettings& settings,
+                                                   std::string key, HttpCaller& caller) {
+  AFI_TRY(Url url, parse_url(settings.url));
+  while (url.target.ends_with('/')) url.target.pop_back();
+  // People write the address with the version, as clients want it, or without.
+  if (url.target.ends_with("/v1")) url.target.resize(url.target.size() - 3);
+  return std::unique_ptr<Upstream>(new Upstream(settings, std::move(url), std::move(key), caller));
+}
+
+ModelIdentity Upstream::identity(const std::string& model) const {
+  return {.model = model,
+          .weights_epoch = settings_.epoch,
+          .encoder = "upstream",
+          .adapter = settings_.url,
+          .chat_template = ""};
+}
+
+BackendCall Upstream::ask(BackendRequest asked, std::shared_ptr<HttpListener> listener) {
+  if (on_their_way_->fetch_add(1) >= settings_.max_connections) {
+    --*on_their_way_;
+    listener->on_error(
+        {ErrorCode::kUnavailable, "too many requests are on their way to the model"});
+    return {};
+  }
+  HttpCall call{.method = asked.method,
+                .url = url_,
+                .headers = end_to_end(asked.headers),
+                .body = asked.method == "GET" || asked.method == "HEAD" ? nullptr : asked.body,
+                .connect_timeout = settings_.connect_timeout,
+                .idle_timeout = settings_.idle_timeout};
+  call.url.target += asked.target;
+  HttpHeaders& headers = call.headers;
+  std::vector<std::string> ours;
+  for (const auto& [name, value] : headers) {
+    if (is_ours(name)) ours.push_back(name);
+  }
+  for (const std::string& name : ours) headers.remove(name);
+  // What is kept has to be read.
+  headers.set("Accept-Encoding", "identity");
+  if (!key_.empty()) headers.set("Authorization", "Bearer " + key_);
+  const HttpCallHandle handle =
+      caller_.call(std::move(call), std::make_shared<Counted>(std::move(listener), on_their_way_));
+  return {.cancel = [handle] { handle.cancel(); }, .handle = handle};
+}
+
+}  // namespace afterimage

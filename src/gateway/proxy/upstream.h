@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <atomic>
+
+#include "gateway/config/settings.h"
+#include "gateway/proxy/backend.h"
+
+namespace afterimage {
+
+/// Any OpenAI-compatible server. What the client sent goes there as it is: body, path and headers,
+/// but for those of one connection and ours.
+///
+/// Errors   create: kInvalidArgument: the address is none. ask: kUnavailable, as HttpCaller has it,
+///          and if more calls are on their way than connections are allowed.
+/// Threads  Any.
+class Upstream final : public Backend {
+ public:
+  /// `caller` outlives it. `key` is sent instead of the client's; empty: the client's is.
+  static Result<std::unique_ptr<Upstream>> create(const UpstreamSettings& settings, std::string key,
+                                                  HttpCaller& caller);
+
+  [[nodiscard]] std::string_view kind() const override { return "upstream"; }
+  [[nodiscard]] std::string name() const override { return settings_.url; }
+  [[nodiscard]] ModelIdentity identity(const std::string& model) const override;
+  [[nodiscard]] bool takes_anything() const override { return true; }
+  BackendCall ask(BackendRequest asked, std::shared_ptr<HttpListener> listener) override;
+
+ private:
+  Upstream(UpstreamSettings settings, Url url, std::string key, HttpCaller& caller)
+      : settings_(std::move(settings)),
+        url_(std::move(url)),
+        key_(std::move(key)),
+        caller_(caller) {}
+
+  UpstreamSettings settings_;
+  Url url_;
+  std::string key_;
+  HttpCaller& caller_;
+  std::shared_ptr<std::atomic<std::uint32_t>> on_their_way_ =
+      std::make_shared<std::atomic<std::uint32_t>>(0);
+};
+
+/// Headers of one connection, which nobody passes on (RFC 9110 7.6.1), also those that Connection
+/// names; and those that whoever passes a message on sets anew.
+[[nodiscard]] HttpHeaders end_to_end(const HttpHeaders& headers);
+
+}  // namespace afterimage

@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/service/service.h"
+
+#include <algorithm>
+#include <optional>
+#include <thread>
+
+#include "caches/identity/fields.h"
+#include "caches/invalidation/invalidation_poller.h"
+#include "foundation/platform/environment.h"
+#include "foundation/platform/files.h"
+#include "foundation/platform/random.h"
+#include "gateway/proxy/engine_backend.h"
+#include "gateway/proxy/upstream.h"
+#include "policy/pressure/linux_gauges.h"
+#include "storage/disk/disk_tier.h"
+#include "storage/disk/store_secret.h"
+#include "storage/encryption/encrypted_cell.h"
+#include "storage/encryption/encrypted_files.h"
+#include "storage/encryption/encrypted_tier.h"
+#include "storage/memory/tier_stack.h"
+#include "storage/remote/remote_cell.h"
+#include "storage/remote/shared_store.h"
+
+namespace afterimage {
+namespace {
+
+constexpr unsigned kMostThreads = 8;
+/// For answers on their way up from a disk.
+constexpr Bytes kTransfer = 64_MiB;
+/// Of a turn to ask the model. Shorter than answers.coalesce_timeout, or who waits for a gateway
+/// that died would never see that.
+constexpr Duration kTurn = std::chrono::seconds(5);
+
+HttpLimits limits_of(const LimitSettings& settings) {
+  return {.body = settings.body,
+          .bodies = settings.bodies,
+          .headers = settings.headers,
+          .connections = settings.connections,
+          .header_timeout = settings.header_timeout,
+          .body_timeout = settings.body_timeout,
+          .idle_timeout = settings.idle_timeout,
+          .write_timeout = settings.write_timeout};
+}
+
+HttpLimits admin_limits() { return {.body = 64_MiB, .connections = 256}; }
+
+HttpReply explain_refusal(unsigned status, std::string_view why) {
+  return error_reply(status, why, status < 500 ? "invalid_request_error" : "server_error",
+                     "refused");
+}
+
+unsigned threads_of(const LimitSettings& settings) {
+  if (settings.threads > 0) return settings.threads;
+  return std::clamp(std::thread::hardware_concurrency(), 1U, kMostThreads);
+}
+
+Result<std::string> upstream_key(const UpstreamSettings& settings) {
+  if (settings.key_env.empty()) return std::string();
+  auto key = environment(settings.key_env);
+  if (!key.has_value() || key->empty()) {
+    return fail(ErrorCode::kInvalidArgument,
+                "upstream.key_env: the environment variable '" + settings.key_env + "' is not set");
+  }
+  return *std::move(key);
+}
+
+/// nullopt: what is kept is not sealed. Keys that are named and cannot be had are an error: nothing
+/// is kept in the clear that was to be sealed.
+Result<std::optional<EncryptionKeys>> encryption_keys(const MemorySettings& memory) {
+  const std::string& path = memory.encrypt_key_file;
+  const std::string& variable = memory.encrypt_key_env;
+  if (path.empty() && variable.empty()) return std::nullopt;
+  if (!path.empty() && !variable.empty()) {
+    return fail(ErrorCode::kInvalidArgument,
+                "memory.encrypt_key_file and memory.encrypt_key_env: only one of them");
+  }
+  auto keys =
+      variable.empty() ? EncryptionKeys::read(path) : EncryptionKeys::from_environment(variable);
+  if (!keys.has_value()) return fail(ErrorCode::kInvalidArgument, keys.error().message);
+  return *std::move(keys);
+}
+
+/// nullptr: nothing is watched.
+Result<std::shared_ptr<PressureGauge>> gauge_of(const std::string& where, const Files& files) {
+  if (where.empty()) return nullptr;
+  AFI_TRY(std::shared_ptr<PressureGauge> gauge,
+          where == "auto" ? open_host_gauge(files) : open_group_gauge(files, where));
+  return gauge;
+}
+
+}  // namespace
+
+/// In the order in which one stands on the other: they go from the last to the first.
+struct Service::State {
+  explicit State(ServiceOptions given, const Clock& on, const WallClock& wall)
+      : options(std::move(given)),
+        clock(on),
+        log({.level = parse_log_level(options.settings.log.level).value_or(LogLevel::kInfo)}, wall,
+            options.log),
+        ids(wall) {}
+  ~State() {
+    // Connections and calls end first: they use everything else.
+    admin_server.reset();
+    server.reset();
+    if (threads != nullptr) threads->stop();
+    // Then whoever still reads or answers a request: an answer is out before its passage is over.
+    if (gateway != nullptr) gateway->stop();
+    backend.reset();
+    // Nobody answers any more: who asked, and what he asked for, hold each other.
+    if (gateway != nullptr) gateway->broadcasts().forget_all();
+  }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  Result<void> open_disk();
+  Result<void> open_remote();
+  Result<void> seal();
+  void stack();
+  Result<void> share_answers(const Secret& root);
+  Result<Secret> secret();
+  void open_archive();
+  Result<void> start();
+  Result<void> listen();
+
+  ServiceOptions options;
+  std::function<Result<Reloaded>()> reload;
+  const Clock& clock;
+  Log log;
+  IdGenerator ids;
+  SystemFiles files;
+  Metrics metrics;
+  std::unique_ptr<MemoryBudget> in_flight;
+  std::unique_ptr<DiskTier> disk;
+  std::unique_ptr<SharedStore> remote;
+  MemoryBudget sealing{kTransfer};
+  std::unique_ptr<EncryptedTier> encrypted_disk;
+  std::unique_ptr<EncryptedTier> encrypted_remote;
+  std::unique_ptr<EncryptedFiles> encrypted_files;
+  Tier* on_disk = nullptr;  // the disk's entries, sealed or not; nullptr: there is none
+  std::unique_ptr<TierStack> tiers;
+  std::unique_ptr<Reuse> reuse;
+  MemoryBudget transfer{kTransfer};
+  std::unique_ptr<TierStack> answers;  // the same tiers, for what is replaced
+  std::unique_ptr<RemoteCell> cell;
+  std::unique_ptr<EncryptedCell> encrypted_cell;
+  std::unique_ptr<InvalidationLog> shared_erasures;
+  std::unique_ptr<RedisLeases> answer_turns;  // apart from the encoder's: with a lease of their own
+  std::unique_ptr<AnswerArchive> archive;
+  std::unique_ptr<InvalidationPoller> watch;
+  std::unique_ptr<IoThreads> threads;
+  std::unique_ptr<HttpCaller> caller;
+  std::unique_ptr<Backend> backend;
+  std::unique_ptr<Gateway> gateway;
+  std::unique_ptr<Admin> admin;
+  std::unique_ptr<HttpServer> server;
+  std::unique_ptr<HttpServer> admin_server;
+};
+
+Result<void> Service::State::open_disk() {
+  const MemorySettings& memory = options.settings.memory;
+  DiskTierOptions how;
+  how.log.capacity = memory.disk_size;
+  how.log.append_timeout = std::chrono::seconds(2);
+  // Besides memory.budget, since it is there before anything is kept.
+  const Bytes batches(how.log.batch_bytes.value() * how.log.batches);
+  in_flight = std::make_unique<MemoryBudget>(batches + 64_MiB);
+  AFI_TRY(disk, DiskTier::open(memory.disk, how, *in_flight, clock));
+  return {};
+}
+
+/// Servers that are not there are no error: they are looked for.
+Result<void> Service::State::open_remote() {
+  const RemoteSettings& settings = options.settings.remote;
+  if (settings.url.empty()) return {};
+  AFI_TRY_VOID(check_sharing(options.settings));
+  const auto password = environment(settings.password_env);
+  if (!password.has_value() && settings.password_env != RemoteSettings().password_env) {
+    return fail(ErrorCode::kInvalidArgument, "remote.password_env: the environment variable '" +
+                                                 settings.password_env + "' is not set");
+  }
+  AFI_TRY(remote, SharedStore::open({.url = settings.url,
+                                     .password = password.value_or(""),
+                                     .ttl = settings.ttl,
+                                     .in_flight = settings.in_flight},
+                                    clock));
+  const std::string degraded_reason = remote->tier().stats().degraded_reason;
+  if (!degraded_reason.empty()) log.warn("remote_not_there", {{"why", degraded_reason}});
+  return {};
+}
+
+Result<Secret> Service::State::secret() {
+  const std::string& folder = options.settings.memory.disk;
+  const auto without_disk = [&](const Error& why) {
+    log.error("disk_not_used", {{"folder", folder}, {"why", why.message}});
+    disk.reset();
+  };
+  if (!folder.empty()) {
+    if (const auto opened = open_disk(); !opened.has_value()) without_disk(opened.error());
+  }
+  // What all share is kept under the secret that all share, in the folder, too.
+  if (const std::string& said = options.settings.secret_file; !said.empty()) {
+    const auto kept = secret_in_file(said);
+    if (!kept.has_value()) return fail(ErrorCode::kInvalidArgument, kept.error().message);
+    return *kept;
+  }
+  if (disk != nullptr) {
+    const auto kept = store_secret(folder);
+    if (kept.has_value()) return *kept;
+    without_disk(kept.error());
+  }
+  return random_secret();
+}
+
+/// Between what leaves this process and everybody who keeps it.
+Result<void> Service::State::seal() {
+  const MemorySettings& memory = options.settings.memory;
+  AFI_TRY(auto of_disk, encryption_keys(memory));
+  AFI_TRY(auto of_remote, encryption_keys(memory));
+  AFI_TRY(auto of_files, encryption_keys(memory));
+  if (!of_disk.has_value()) return {};
+  if (disk != nullptr) {
+    encrypted_disk = std::make_unique<EncryptedTier>(*disk, *std::move(of_disk), sealing);
+    encrypted_files = std::make_unique<EncryptedFiles>(files, *std::move(of_files));
+  }
+  if (remote != nullptr) {
+    encrypted_remote =
+        std::make_unique<EncryptedTier>(remote->tier(), *std::move(of_remote), sealing);
+  }
+  return {};
+}
+
+void Service::State::stack() {
+  std::vector<Tier*> all;
+  if (disk != nullptr) {
+    on_disk = encrypted_disk != nullptr ? static_cast<Tier*>(encrypted_disk.get()) : disk.get();
+    all.push_back(on_disk);
+  }
+  if (remote != nullptr) {
+    all.push_back(encrypted_remote != nullptr ? static_cast<Tier*>(encrypted_remote.get())
+                                              : &remote->tier());
+  }
+  if (all.empty()) return;
+  answers = std::make_unique<TierStack>(all, TierStack::Keys::kAreReplaced);
+  tiers = std::make_unique<TierStack>(std::move(all));
+}
+
+/// The list of what is erased is the servers', whatever else is kept on a disk.
+Result<void> Service::State::share_answers(const Secret& root) {
+  const MemorySettings& memory = options.settings.memory;
+  AFI_TRY(auto keys, encryption_keys(memory));
+  FieldWriter fields("afterimage/shared-erasures/1");
+  fields.number("sealed", keys.has_value() ? 1 : 0);
+  const TierKey place{.entry_class = EntryClass::kAnswer,
+                      .bytes = hmac_sha256(root, fields.message())};
+  // What was kept is over before its list is.
+  const Duration ttl = std::max<Duration>(2 * options.settings.remote.ttl, std::chrono::hours(1));
+  cell = std::make_unique<RemoteCell>(remote->tier(), place.bytes, ttl);
+  SharedCell* list = cell.get();
+  if (keys.has_value()) {
+    encrypted_cell = std::make_unique<EncryptedCell>(*cell, place, *std::move(keys));
+    list = encrypted_cell.get();
+  }
+  shared_erasures = std::make_unique<InvalidationLog>(*list, root);
+  answer_turns = std::make_unique<RedisLeases>(remote->tier(), RedisLeasesOptions{.lease = kTurn});
+  Files& lists = encrypted_files != nullptr ? static_cast<Files&>(*encrypted_files) : files;
+  const std::string file = disk == nullptr ? "" : memory.disk + "/answers-erased";
+  AFI_TRY(archive, AnswerArchive::open({.tier = *answers,
+                                        .transfer = transfer,
+                                        .cache = *reuse->answer_cache(),
+                                        .files = lists,
+                                        .erasures = file,
+                                        .clock = clock,
+                                        .wall = ids.clock(),
+                                        .shared = shared_erasures.get(),
+                                        .wait = {},
+                                        .turns = answer_turns.get()}));
+  const auto read = archive->refresh();
+  if (!read.has_value()) log.warn("answers_not_shared_yet", {{"why", read.error().message}});
+  watch = std::make_unique<InvalidationPoller>(
+      // A failed poll is counted; it only costs hits.
+      [this] { static_cast<void>(archive->refresh()); });
+  return {};
+}
+
+/// Without it answers end with the process, and requests are served all the same.
+void Service::State::open_archive() {
+  if (on_disk == nullptr || reuse->answer_cache() == nullptr) return;
+  Files& lists = encrypted_files != nullptr ? static_cast<Files&>(*encrypted_files) : files;
+  auto opened = AnswerArchive::open({.tier = *on_disk,
+                                     .transfer = transfer,
+                                     .cache = *reuse->answer_cache(),
+                                     .files = lists,
+                                     .erasures = options.settings.memory.disk + "/answers-erased",
+                                     .clock = clock,
+                                     .wall = ids.clock()});
+  if (opened.has_value()) {
+    archive = *std::move(opened);
+  } else {
+    log.error("answers_not_archived", {{"why", opened.error().message}});
+  }
+}
+
+Result<void> Service::State::start() {
+  const Settings& settings = options.settings;
+  AFI_TRY(const Secret root, secret());
+  AFI_TRY_VOID(open_remote());
+  AFI_TRY_VOID(seal());
+  stack();
+  ReuseOptions kept{.budget = settings.memory.budget,
+                    .policy = settings.memory.policy,
+                    .tier = tiers.get(),
+                    .others = remote == nullptr ? nullptr : &remote->turns()};
+  // Also while answers.enabled is false: it may be said otherwise when the settings are read again.
+  kept.answers = AnswerReuse{.rules = {}, .ttl = settings.answers.ttl, .in_serve = false};
+  AFI_TRY(kept.pressure.gauge, gauge_of(settings.memory.governor, files));
+  AFI_TRY(reuse, Reuse::create(kept, root, clock));
+  if (remote == nullptr) {
+    open_archive();
+  } else if (reuse->answer_cache() != nullptr) {
+    AFI_TRY_VOID(share_answers(root));
+  }
+  threads = std::make_unique<IoThreads>(threads_of(settings.limits));
+  caller = std::make_unique<HttpCaller>(
+      HttpCaller::Options{.max_idle = settings.upstream.max_connections}, *threads);
+  if (!settings.upstream.url.empty()) {
+    AFI_TRY(const std::string key, upstream_key(settings.upstream));
+    AFI_TRY(backend, Upstream::create(settings.upstream, key, *caller));
+  } else {
+    backend = std::make_unique<EngineBackend>(settings.engine, *options.engine, *reuse, clock, ids,
+                                              threads_of(settings.limits));
+  }
+  AFI_TRY(gateway, Gateway::create(settings, {.backend = *backend,
+                                              .reuse = *reuse,
+                                              .archive = archive.get(),
+                                              .caller = *caller,
+                                              .threads = *threads,
+                                              .metrics = metrics,
+                                              .log = log,
+                                              .ids = ids,
+                                              .clock = clock,
+                                              .root = root}));
+  return listen();
+}
+
+Result<void> Service::State::listen() {
+  const Settings& settings = options.settings;
+  const auto connections = [this] {
+    return server == nullptr ? HttpServerStats() : server->stats();
+  };
+  std::vector<NamedTier> below;
+  if (disk != nullptr) below.push_back({.name = "disk", .tier = disk.get()});
+  if (remote != nullptr) below.push_back({.name = "remote", .tier = &remote->tier()});
+  admin = std::make_unique<Admin>(Admin::Parts{.gateway = *gateway,
+                                               .connections = connections,
+                                               .reload = reload,
+                                               .drain = options.wants_to_end,
+                                               .version = options.version,
+                                               .tiers = std::move(below)});
+  publish_stats(metrics, *gateway, connections, options.version);
+  publish_tiers(metrics, disk.get(), remote.get(), archive.get());
+  const auto public_handler = [this](HttpRequest request, Responder responder) {
+    gateway->handle(std::move(request), std::move(responder));
+  };
+  AFI_TRY(server, HttpServer::listen({.address = settings.listen.address,
+                                      .port = settings.listen.port,
+                                      .limits = limits_of(settings.limits),
+                                      .explain = explain_refusal},
+                                     public_handler, *threads));
+  const auto admin_handler = [this](const HttpRequest& request, const Responder& responder) {
+    admin->handle(request, responder);
+  };
+  AFI_TRY(admin_server, HttpServer::listen({.address = settings.admin.address,
+                                            .port = settings.admin.port,
+                                            .limits = admin_limits(),
+                                            .explain = explain_refusal},
+                                           admin_handler, *threads));
+  return {};
+}
+
+Service::Service(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Service::~Service() = default;
+
+Result<std::unique_ptr<Service>> Service::start(ServiceOptions options, const Clock& clock,
+                                                const WallClock& wall_clock) {
+  auto state = std::make_unique<State>(std::move(options), clock, wall_clock);
+  State& s = *state;
+  std::unique_ptr<Service> service(new Service(std::move(state)));
+  s.reload = [&service = *service] { return service.reload(); };
+  AFI_TRY_VOID(s.start());
+  return service;
+}
+
+std::uint16_t Service::port() const { return state_->server->port(); }
+std::uint16_t Service::admin_port() const { return state_->admin_server->port(); }
+Gateway& Service::gateway() { return *state_->gateway; }
+
+Result<Reloaded> Service::reload() {
+  State& s = *state_;
+  AFI_TRY(const Settings next, s.options.read_settings());
+  const Settings now = s.gateway->config()->settings;
+  // What was told once and not done yet is told again.
+  Reloaded done{.applied = {}, .needs_restart = needs_restart(s.options.settings, next)};
+  const std::vector<std::string> not_now = needs_restart(now, next);
+  AFI_TRY_VOID(s.gateway->apply(next));
+  s.server->set_limits(limits_of(next.limits));
+  s.log.set_level(parse_log_level(next.log.level).value_or(LogLevel::kInfo));
+  for (const std::string& key : changed_settings(now, next)) {
+    if (std::ranges::find(not_now, key) == not_now.end()) done.applied.push_back(key);
+  }
+  s.log.info("settings_reloaded",
+             {{"applied", done.applied.size()}, {"needs_restart", done.needs_restart.size()}});
+  return done;
+}
+
+bool Service::drain() {
+  State& s = *state_;
+  s.gateway->start_draining();
+  const bool all = s.server->drain(s.gateway->config()->settings.limits.drain);
+  // Who asked for it hears so.
+  if (s.admin_server != nullptr) {
+    static_cast<void>(s.admin_server->drain(std::chrono::seconds(1)));
+  }
+  s.log.info("drained", {{"all_answered", all}});
+  return all;
+}
+
+}  // namespace afterimage

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "lab/datasets/chunk_source.h"
+
+#include <algorithm>
+#include <array>
+
+namespace afterimage {
+namespace {
+
+/// The length of "(722332)", "(-)" or "(1,2)", by which GQA tells the things of a picture apart; 0:
+/// none stands here. "not(white)" is another matter.
+std::size_t id_at(std::string_view text) {
+  if (!text.starts_with('(')) return 0;
+  const std::size_t end = text.find_first_not_of("0123456789,- ", 1);
+  return end != std::string_view::npos && end > 1 && text[end] == ')' ? end + 1 : 0;
+}
+
+/// Without ids, and without spaces that are then too many.
+std::string without_ids(std::string_view text) {
+  std::string kept;
+  while (!text.empty()) {
+    if (const std::size_t id = id_at(text); id > 0) {
+      text.remove_prefix(id);
+      continue;
+    }
+    const bool space = std::string_view(" \t\r\n").contains(text.front());
+    if (!space) kept += text.front();
+    if (space && !kept.empty() && kept.back() != ' ') kept += ' ';
+    text.remove_prefix(1);
+  }
+  while (kept.ends_with(' ')) kept.pop_back();
+  return kept;
+}
+
+std::string joined(const std::string& a, const std::string& b, std::string_view between) {
+  return a.empty() || b.empty() ? a + b : a + std::string(between) + b;
+}
+
+std::string signature(const Sample& sample) {
+  return without_ids(sample.semantic_str.empty() ? program_text(sample) : sample.semantic_str);
+}
+
+std::string groups(const Sample& sample) {
+  return joined(sample.global_group, sample.local_group, " ");
+}
+
+}  // namespace
+
+std::string_view to_string(ChunkSource source) {
+  constexpr std::array<std::string_view, kChunkSources.size()> kNames{
+      "question", "semantic", "answer", "group", "image", "combined"};
+  return kNames[static_cast<std::size_t>(source)];
+}
+
+std::optional<ChunkSource> chunk_source_named(std::string_view name) {
+  const auto* const it = std::ranges::find_if(
+      kChunkSources, [&](ChunkSource source) { return to_string(source) == name; });
+  return it == kChunkSources.end() ? std::nullopt : std::optional(*it);
+}
+
+std::string program_text(const Sample& sample) {
+  std::string text;
+  for (const SemanticStep& step : sample.semantic) {
+    text += (text.empty() ? "" : " | ") + joined(step.operation, step.argument, ":");
+  }
+  return text;
+}
+
+std::string chunk_text(const Sample& sample, ChunkSource source) {
+  if (!sample.chunk_override.empty()) return sample.chunk_override;
+  std::string text;
+  switch (source) {
+    case ChunkSource::kQuestion:
+      break;
+    case ChunkSource::kSemantic:
+      text = signature(sample);
+      break;
+    case ChunkSource::kAnswer:
+      text = sample.full_answer.empty() ? sample.answer : sample.full_answer;
+      break;
+    case ChunkSource::kGroup:
+      text = groups(sample);
+      break;
+    case ChunkSource::kImage:
+      text = sample.image_id.empty() ? "" : "image-" + sample.image_id;
+      break;
+    case ChunkSource::kCombined:
+      text = joined(signature(sample), groups(sample), " | ");
+      break;
+  }
+  return text.empty() ? sample.question : text;
+}
+
+}  // namespace afterimage

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "lab/experiment/experiment.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <unordered_map>
+#include <utility>
+
+#include "caches/answers/scope.h"
+#include "caches/identity/fields.h"
+#include "caches/identity/keys.h"
+#include "foundation/crypto/sha256.h"
+#include "lab/datasets/answer_match.h"
+#include "lab/datasets/prompt.h"
+#include "lab/experiment/similarity_rungs.h"
+
+namespace afterimage {
+namespace {
+
+constexpr Bytes kCacheBudget = 4_GiB;
+constexpr std::size_t kTopKeys = 5;
+
+/// The seed's name of the technique at each rung of text.
+std::string_view technique_of(TextRung rung) {
+  constexpr std::array<std::string_view, kTextRungs.size()> kNames{"exact_text", "canonical_text",
+                                                                   "near_text"};
+  return kNames[static_cast<std::size_t>(rung)];
+}
+
+Techniques all_techniques(const ExperimentSpec& spec) {
+  Techniques all{{"kv_cache"}, {"exact_text"}, {"semantic_text"}};
+  for (const LayerSpec& layer : spec.layers) all.push_back({"embedding:" + layer.name});
+  for (const char* name : {"canonical_text", "near_text", "fusion"}) all.push_back({name});
+  return all;
+}
+
+void note(Techniques& techniques, std::string_view name, TechniqueStatus status) {
+  const auto it = std::ranges::find(techniques, name, &Technique::name);
+  if (it != techniques.end()) it->status = status;
+}
+
+const std::string& reference_of(const Sample& sample) {
+  return sample.answer.empty() ? sample.full_answer : sample.answer;
+}
+
+class Runner {
+ public:
+  Runner(const ExperimentSpec& spec, CacheMode mode, const ExperimentWorld& world, Namespace space,
+         AnswerCache& cache, SimilarityRungs& similarity)
+      : spec_(spec),
+        mode_(mode),
+        world_(world),
+        space_(std::move(space)),
+        cache_(cache),
+        similarity_(similarity) {}
+
+  SampleResult ask(const Sample& sample) {
+    SampleResult result{.prompt = render_prompt(spec_.prompt_template, sample),
+                        .chunk_text = chunk_text(sample, spec_.source),
+                        .techniques = all_techniques(spec_)};
+    const Duration began = world_.clock.now();
+    Question question(scope_of(sample), result.chunk_text);
+    std::optional<Answer> given = decide(question, sample, result);
+    const bool served = given.has_value() && mode_ == CacheMode::kLive;
+    const Result<Answer> answer = served ? *given : world_.engine.answer(sample, result.prompt);
+    result.latency = world_.clock.now() - began;
+    if (!answer.has_value()) {
+      result.decision = Decision::kFailed;
+      result.error = answer.error().message;
+      return result;
+    }
+    result.response = answer->text;
+    result.is_correct = answer_matches(answer->text, reference_of(sample));
+    result.decision = served              ? Decision::kServed
+                      : given.has_value() ? Decision::kMatched
+                                          : Decision::kMissed;
+    if (given.has_value()) result.is_wrong = differs(*given, sample, result.prompt);
+    if (!served) similarity_.learn(question, *answer);
+    if (!given.has_value() && is_cacheable()) keep(question, *answer, result);
+    return result;
+  }
+
+ private:
+  [[nodiscard]] bool is_cacheable() const { return spec_.temperature == 0; }
+
+  /// Everything but the words that are asked.
+  ScopeId scope_of(const Sample& sample) const {
+    ScopeMessage message{.role = Role::kUser, .parts = {}};
+    if (sample.content.has_value()) {
+      message.parts.emplace_back(ScopeMedia{.content = *sample.content, .options = {}});
+    }
+    for (PromptPart& part : prompt_parts(spec_.prompt_template, sample)) {
+      if (auto* text = std::get_if<std::string>(&part)) {
+        message.parts.emplace_back(std::move(*text));
+      } else {
+        message.parts.emplace_back(QuestionSlot{});
+      }
+    }
+    Scope scope{.messages = {std::move(message)},
+                .sampling = {{"temperature", fmt::format("{}", spec_.temperature)},
+                             {"max_tokens", std::to_string(spec_.max_tokens)}}};
+    scope.other.emplace("chunk_source", spec_.chunk_source);
+    const bool is_missing = !sample.content.has_value() && sample.names_picture();
+    if (is_missing) {
+      scope.other.emplace("missing_picture",
+                          sample.image_id.empty() ? sample.image_names.front() : sample.image_id);
+    }
+    ScopeId id = identify(scope, space_);
+    // It is about a picture all the same: articles and plurals may be what is asked of it.
+    if (is_missing) id.loosest = std::min(id.loosest, TextRung::kCanonical);
+    return id;
+  }
+
+  /// Down the ladder, until something that is kept may stand for the sample.
+  std::optional<Answer> decide(Question& question, const Sample& sample, SampleResult& result) {
+    if (!is_cacheable()) return std::nullopt;
+    if (spec_.enable_exact_text_cache) {
+      AnswerLookup found = cache_.find(question);
+      for (const MatchStep& step : found.steps) {
+        const bool hit = found.answer.has_value() && &step == &found.steps.back();
+        note(result.techniques, technique_of(step.rung),
+             hit ? TechniqueStatus::kHit : TechniqueStatus::kMiss);
+      }
+      if (found.answer.has_value()) {
+        if (mode_ == CacheMode::kDryRun) cache_.retract_hit(found);
+        result.source = to_string(found.steps.back().rung);
+        result.candidate = found.steps.back().candidate;
+        result.score = 1;
+        return std::move(found.answer);
+      }
+    }
+    auto like = similarity_.find(question, sample, result.prompt, result.techniques);
+    if (!like.has_value()) {
+      result.error = like.error().message;
+      return std::nullopt;
+    }
+    if (!like->has_value()) return std::nullopt;
+    result.source = std::move((*like)->source);
+    result.candidate = std::move((*like)->candidate);
+    result.score = (*like)->score;
+    return std::move((*like)->answer);
+  }
+
+  /// Whether the engine would have said something else. Asked of the oracle it costs nothing.
+  bool differs(const Answer& given, const Sample& sample, const std::string& prompt) {
+    OracleEngine oracle;
+    const Result<Answer> truth = oracle.answer(sample, prompt);
+    return truth.has_value() && truth->text != given.text;
+  }
+
+  void keep(Question& question, const Answer& answer, SampleResult& result) {
+    Result<void> kept = cache_.insert(question, answer, {.cost = result.latency});
+    if (kept.has_value()) kept = similarity_.insert(question);
+    if (!kept.has_value()) result.error = kept.error().message;
+  }
+
+  const ExperimentSpec& spec_;
+  CacheMode mode_;
+  const ExperimentWorld& world_;
+  Namespace space_;
+  AnswerCache& cache_;
+  SimilarityRungs& similarity_;
+};
+
+void add(ExperimentTotals& totals, const Sample& sample, const SampleResult& result) {
+  ++totals.prompts;
+  const bool served = result.decision == Decision::kServed;
+  const bool matched = result.decision == Decision::kMatched;
+  totals.served += served ? 1 : 0;
+  totals.matched_not_used += matched ? 1 : 0;
+  totals.missed += result.decision == Decision::kMissed ? 1 : 0;
+  totals.failed += result.decision == Decision::kFailed ? 1 : 0;
+  totals.wrong_served += served && result.is_wrong ? 1 : 0;
+  totals.wrong_matched += matched && result.is_wrong ? 1 : 0;
+  totals.judged += result.is_correct.has_value() ? 1 : 0;
+  totals.correct += result.is_correct.value_or(false) ? 1 : 0;
+  totals.latency += result.latency;
+  (served ? totals.latency_served : totals.latency_other) += result.latency;
+  if (served || matched) {
+    SourceTotals& source = totals.sources[result.source];
+    ++source.count;
+    source.wrong += result.is_wrong ? 1 : 0;
+    source.latency += result.latency;
+  }
+  totals.expected += sample.expected_hit.empty() ? 0 : 1;
+  for (const Technique& technique : result.techniques) {
+    const bool met = technique == Technique{sample.expected_hit, TechniqueStatus::kHit};
+    totals.expected_met += met ? 1 : 0;
+    if (!totals.techniques.contains(technique.name)) {
+      totals.technique_order.push_back(technique.name);
+    }
+    ++totals.techniques[technique.name][technique.status];
+  }
+}
+
+}  // namespace
+
+std::string_view to_string(TechniqueStatus status) {
+  constexpr std::array<std::string_view, 3> kNames{"skip", "miss", "hit"};
+  return kNames[static_cast<std::size_t>(status)];
+}
+
+Result<Answer> OracleEngine::answer(const Sample& sample, const std::string& /*prompt*/) {
+  const std::string& reference = reference_of(sample);
+  if (reference.empty()) {
+    return fail(ErrorCode::kNotFound,
+                fmt::format("the data set has no answer to {}", sample.dataset_id));
+  }
+  return Answer{.text = reference, .finish_reason = "stop", .model = "oracle"};
+}
+
+ExperimentTotals totals_of(std::span<const Sample> samples, std::span<const SampleResult> results) {
+  ExperimentTotals totals;
+  for (const SampleResult& result : results) add(totals, samples[result.sample], result);
+  return totals;
+}
+
+KeyUse key_use(std::span<const Sample> samples, ChunkSource source) {
+  std::map<std::string, std::size_t> counts;
+  for (const Sample& sample : samples) ++counts[chunk_text(sample, source)];
+  KeyUse use{.prompts = samples.size(), .keys = counts.size()};
+  for (const auto& [key, count] : counts) {
+    if (count < 2) continue;
+    ++use.repeated;
+    use.top.emplace_back(key, count);
+  }
+  std::ranges::stable_sort(use.top, std::ranges::greater(),
+                           &std::pair<std::string, std::size_t>::second);
+  use.top.resize(std::min(use.top.size(), kTopKeys));
+  return use;
+}
+
+std::vector<std::string> remarks_on(const ExperimentSpec& spec, CacheMode mode) {
+  std::vector<std::string> remarks{fmt::format(
+      "the oracle answers, with the data set's own answers: {} is not run", spec.model)};
+  if (mode == CacheMode::kDryRun) {
+    remarks.emplace_back("a dry run: what matches is counted, and the engine answers all the same");
+  }
+  if (spec.temperature > 0) {
+    remarks.push_back(
+        fmt::format("temperature {}: answers are a matter of chance, so none is kept or served",
+                    spec.temperature));
+  }
+  if (spec.source == ChunkSource::kAnswer) {
+    remarks.emplace_back("the key is the answer itself: this is a bound, not a cache");
+  }
+  if (spec.enable_fusion_cache) {
+    remarks.emplace_back(
+        "there is no fusion provider: no tensors are captured, and fusion serves nothing");
+  }
+  if (spec.enable_semantic_text_cache) {
+    remarks.push_back(fmt::format(
+        "hashed n-grams of 384 dimensions stand in for {}: their similarities are others",
+        spec.index_encoder));
+  }
+  for (const std::string& layer : layers_without_vectors(spec)) {
+    remarks.push_back(
+        fmt::format("the layer \"{}\" gets no vectors from the hook \"{}\": it is skipped", layer,
+                    spec.embedding_hook));
+  }
+  return remarks;
+}
+
+Result<ExperimentReport> run_experiment(const ExperimentSpec& spec, CacheMode mode,
+                                        std::span<const Sample> samples,
+                                        const ExperimentWorld& world, const OnSample& on_sample) {
+  MemoryBudget budget(kCacheBudget);
+  AFI_TRY(const auto cache, AnswerCache::create({}, budget, world.clock));
+  AFI_TRY(const auto similarity,
+          SimilarityRungs::create(spec, *cache, budget, world.clock, world.images));
+  AFI_TRY(Namespace space,
+          Namespace::of(
+              {.model = spec.model, .encoder = spec.model, .chat_template = spec.prompt_template},
+              TenantId(), Secret{}));
+  Runner runner(spec, mode, world, std::move(space), *cache, *similarity);
+  ExperimentReport report;
+  const Duration began = world.clock.now();
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    SampleResult result = runner.ask(samples[i]);
+    result.sample = i;
+    if (on_sample) on_sample(samples[i], result);
+    report.samples.push_back(std::move(result));
+  }
+  report.wall_time = world.clock.now() - began;
+  report.totals = totals_of(samples, report.samples);
+  return report;
+}
+
+std::string data_hash(std::span<const Sample> samples) {
+  Sha256 all;
+  for (const Sample& sample : samples) {
+    FieldWriter fields("afterimage/experiment-sample/1");
+    fields.text("id", sample.dataset_id)
+        .text("image", sample.image_id)
+        .text("question", sample.question)
+        .text("answer", sample.answer)
+        .text("full_answer", sample.full_answer)
+        .text("global_group", sample.global_group)
+        .text("local_group", sample.local_group)
+        .text("semantic_str", sample.semantic_str)
+        .text("program", program_text(sample))
+        .text("chunk", sample.chunk_override)
+        .text("metadata", sample.metadata)
+        .number("images", sample.image_names.size());
+    for (const std::string& name : sample.image_names) fields.text("name", name);
+    if (sample.content.has_value()) fields.bytes("content", sample.content->bytes);
+    const auto digest = sha256(fields.message());
+    all.update(digest);
+  }
+  return to_hex(all.finish());
+}
+
+}  // namespace afterimage

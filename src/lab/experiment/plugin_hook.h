@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <memory>
+
+#include "lab/experiment/layer_vectors.h"
+
+namespace afterimage {
+
+/// The vectors of a shared library: embedding_hook.h. It runs in this process and is trusted like
+/// it.
+///
+/// Errors   kUnavailable: it cannot be loaded, or has no such symbol; kInvalidArgument: a layer has
+///          other dimensions than the spec says.
+Result<std::unique_ptr<LayerVectors>> plugin_vectors(const ExperimentSpec& spec,
+                                                     const ImageRoots& images);
+
+}  // namespace afterimage

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "lab/datasets/dataset.h"
+#include "lab/datasets/picture_samples.h"
+#include "lab/experiment/experiment.h"
+#include "lab/experiment/experiment_report.h"
+
+namespace afterimage {
+namespace {
+
+/// Answers as the oracle does, takes its time, counts, and fails where it is told to.
+class SlowEngine final : public SampleEngine {
+ public:
+  explicit SlowEngine(ManualClock& clock) : clock_(clock) {}
+  Result<Answer> answer(const Sample& sample, const std::string& prompt) override {
+    ++asked;
+    clock_.advance(std::chrono::milliseconds(250));
+    if (sample.dataset_id == fails_at) return fail(ErrorCode::kUnavailable, "the model is gone");
+    return OracleEngine().answer(sample, prompt);
+  }
+  std::size_t asked = 0;
+  std::string fails_at;
+
+ private:
+  ManualClock& clock_;
+};
+
+struct Bench {
+  Result<ExperimentReport> run(const std::string& settings, std::vector<Sample> samples,
+                               CacheMode mode = CacheMode::kLive) {
+    const auto spec = make_spec(R"({"name": "t", "model": "m")" + settings + "}");
+    EXPECT_TRUE(spec.has_value()) << (spec.has_value() ? "" : spec.error().message);
+    attach_images(samples, roots);
+    asked = std::move(samples);
+    return run_experiment(*spec, mode, asked, {roots, clock, engine});
+  }
+  MemoryFiles files;
+  ImageRoots roots{{}, files};
+  ManualClock clock;
+  SlowEngine engine{clock};
+  std::vector<Sample> asked;
+};
+
+FileBytes picture(std::size_t number) {
+  Rng rng(number);
+  return std::make_shared<const std::vector<std::byte>>(drawn(make_scene(2 * number, rng)).value());
+}
+
+Sample about(std::size_t picture_number, const std::string& id, const std::string& question,
+             const std::string& answer) {
+  return {.dataset_id = id,
+          .image_id = "p" + std::to_string(picture_number),
+          .question = question,
+          .answer = answer,
+          .image = picture(picture_number)};
+}
+
+std::vector<Sample> twice() {
+  return {about(1, "a", "Is the cap on the bottle?", "yes"),
+          about(1, "b", "Is the cap on the bottle?", "yes")};
+}
+
+constexpr const char* kByQuestion = R"(, "chunk_source": "question",
+    "enable_semantic_text_cache": false, "prompt_template": "Q: {question}")";
+constexpr const char* kByPrompt = R"(, "chunk_source": "question",
+    "enable_semantic_text_cache": false, "enable_exact_text_cache": false,
+    "embedding_layers": ["prompt:384:0.95"], "embedding_hook": "prompt", "vetoes": false)";
+
+std::string status(const SampleResult& result, const std::string& technique) {
+  for (const Technique& one : result.techniques) {
+    if (one.name == technique) return std::string(to_string(one.status));
+  }
+  return "none";
+}
+
+TEST(Runner, WhatWasAnsweredIsServedWithoutTheEngine) {
+  Bench bench;
+  const ExperimentReport report = bench.run(kByQuestion, twice()).value();
+  EXPECT_EQ(bench.engine.asked, 1U);
+  EXPECT_EQ(report.samples[0].decision, Decision::kMissed);
+  EXPECT_EQ(report.samples[1].decision, Decision::kServed);
+  EXPECT_EQ(report.samples[1].source, "text:exact");
+  EXPECT_EQ(report.samples[1].response, "yes");
+  EXPECT_EQ(report.samples[0].latency, std::chrono::milliseconds(250));
+  EXPECT_EQ(report.samples[1].latency, Duration(0));
+  EXPECT_EQ(status(report.samples[1], "exact_text"), "hit");
+  EXPECT_EQ(status(report.samples[1], "semantic_text"), "skip");
+  EXPECT_EQ(report.totals.served, 1U);
+  EXPECT_EQ(report.totals.missed, 1U);
+}
+
+TEST(Runner, TheLineIsThatOfTheFirstSemanticCache) {
+  Bench bench;
+  const ExperimentReport report = bench.run(kByQuestion, twice()).value();
+  EXPECT_TRUE(sample_line(bench.asked[0], report.samples[0], 2)
+                  .starts_with("[a] miss (none) | latency=0.250s | answer match=True | 1/2 | "))
+      << sample_line(bench.asked[0], report.samples[0], 2);
+  EXPECT_TRUE(sample_line(bench.asked[1], report.samples[1], 2)
+                  .starts_with("[b] hit (text:exact) | latency=0.000s | answer match=True | 2/2"));
+  Sample hostile = bench.asked[1];
+  hostile.dataset_id = "x\n\033[2J";
+  EXPECT_EQ(sample_line(hostile, report.samples[1], 2).find('\033'), std::string::npos);
+}
+
+TEST(Runner, TheSyntheticSetIsDecidedByTheTechniquesThatItExpects) {
+  Bench bench;
+  const ExperimentReport report =
+      bench.run(R"(, "preset": "internvl3.5-2b")", synthetic_samples().value()).value();
+  EXPECT_EQ(report.totals.expected, 3U);
+  EXPECT_EQ(report.totals.expected_met, 3U) << summary_text(report, CacheMode::kLive);
+  EXPECT_EQ(report.totals.served, 3U);
+  EXPECT_EQ(report.totals.wrong_served, 0U);
+}
+
+TEST(Runner, SimilarityOfKeysServesAboveItsThresholdOnly) {
+  const std::vector<Sample> samples{about(1, "a", "Which color does the old lamp have?", "red"),
+                                    about(1, "b", "Which color has the old lamp?", "red")};
+  const auto served = [&](const std::string& threshold) {
+    Bench bench;
+    return bench
+        .run(R"(, "chunk_source": "question", "similarity_threshold": )" + threshold, samples)
+        .value()
+        .totals.sources["text"]
+        .count;
+  };
+  EXPECT_EQ(served("0.5"), 1U);
+  EXPECT_EQ(served("0.99"), 0U);
+}
+
+TEST(Runner, TheSummaryForPeopleAndTheTablesForProgramsSayTheSame) {
+  Bench bench;
+  const ExperimentReport report = bench.run(kByQuestion, twice()).value();
+  const std::string summary = summary_text(report, CacheMode::kLive);
+  for (const char* line : {"Total prompts: 2", "Cache hits: 1 (50.0%)", "Cache misses: 1 (50.0%)",
+                           "Answer match rate: 100.0% (n=2)", "Served wrong: 0 of 1",
+                           "text:exact: 1 (50.0%)", "exact_text: hit=1 miss=1 skip=0"}) {
+    EXPECT_NE(summary.find(line), std::string::npos) << line << "\n" << summary;
+  }
+  std::stringstream lines(samples_jsonl(bench.asked, report));
+  std::string line;
+  std::getline(lines, line);
+  std::getline(lines, line);
+  const auto json = nlohmann::ordered_json::parse(line);
+  std::vector<std::string> names;
+  for (const auto& [name, value] : json.items()) names.push_back(name);
+  names.resize(11);
+  EXPECT_EQ(names, (std::vector<std::string>{"dataset_id", "image_id", "question", "chunk_text",
+                                             "prompt", "hit", "hit_source", "latency", "response",
+                                             "reference", "is_correct"}));
+  EXPECT_EQ(json["hit"], true);
+  EXPECT_EQ(json["hit_source"], "text:exact");
+  EXPECT_EQ(sample_columns().size(), sample_cells(bench.asked[0], report.samples[0]).size());
+}
+
+TEST(Runner, AboveTemperatureZeroNothingIsKeptOrServed) {
+  Bench bench;
+  const ExperimentReport report =
+      bench.run(std::string(kByQuestion) + R"(, "temperature": 0.7)", twice()).value();
+  EXPECT_EQ(bench.engine.asked, 2U);
+  EXPECT_EQ(report.totals.served, 0U);
+  EXPECT_EQ(status(report.samples[1], "exact_text"), "skip");
+}
+
+// A dry run counted what matched as hits, and the time of the model as the time of hits.
+TEST(Seed002, s06_ADryRunServesNothingAndCountsNoHits) {
+  Bench bench;
+  const ExperimentReport report = bench.run(kByQuestion, twice(), CacheMode::kDryRun).value();
+  EXPECT_EQ(bench.engine.asked, 2U);
+  EXPECT_EQ(report.totals.served, 0U);
+  EXPECT_EQ(report.totals.matched_not_used, 1U);
+  EXPECT_EQ(report.samples[1].latency, std::chrono::milliseconds(250));
+  EXPECT_NE(sample_line(bench.asked[1], report.samples[1], 2).find("] match (text:exact)"),
+            std::string::npos);
+  EXPECT_NE(summary_text(report, CacheMode::kDryRun).find("Cache hits: 0 (0.0%)"),
+            std::string::npos);
+}
+
+// The prompt's vector was of the rendered prompt: most of it was the template, which is
+// everybody's.
+TEST(Seed002, s09_TheTemplateIsNotInTheVectorOfThePrompt) {
+  const std::vector<Sample> samples{about(1, "a", "Is it day?", "yes"),
+                                    about(1, "b", "How many kettles stand there?", "3")};
+  std::string words;
+  for (int i = 0; i < 200; ++i) words += " answer the question using the referenced image";
+  Bench bench;
+  const ExperimentReport report =
+      bench
+          .run(std::string(kByPrompt) + R"(, "prompt_template": ")" + words + R"( {question}")",
+               samples)
+          .value();
+  EXPECT_EQ(report.totals.served, 0U);
+  EXPECT_EQ(status(report.samples[1], "embedding:prompt"), "miss");
+  Bench again;
+  EXPECT_EQ(again.run(kByPrompt, twice()).value().samples[1].source, "embedding:prompt");
+}
+
+// The same words about another picture, to another model, in another template were one question.
+TEST(Seed002, s10_TheSameWordsInAnotherScopeAreAskedAgain) {
+  const Sample first = about(1, "a", "Is the cap on the bottle?", "yes");
+  Sample other = about(2, "b", "Is the cap on the bottle?", "no");
+  for (const char* settings : {kByQuestion, kByPrompt}) {
+    Bench bench;
+    const ExperimentReport report = bench.run(settings, {first, other}).value();
+    EXPECT_EQ(report.totals.served, 0U) << settings;
+    EXPECT_EQ(report.totals.correct, 2U);
+  }
+  other.image = first.image;
+  Bench named;  // one picture under two names, where the name is in the prompt
+  const ExperimentReport report =
+      named
+          .run(R"(, "chunk_source": "question", "enable_semantic_text_cache": false,
+                  "prompt_template": "{image_id}: {question}")",
+               {first, other})
+          .value();
+  EXPECT_EQ(report.totals.served, 0U);
+}
+
+// "Fusion only" ran as "exact only" under another name, and nobody could tell.
+TEST(Seed002, s11_FusionWithoutAProviderSaysSoAndServesNothing) {
+  Bench bench;
+  const ExperimentReport report =
+      bench.run(std::string(kByQuestion) + R"(, "enable_fusion_cache": true)", twice()).value();
+  EXPECT_EQ(report.totals.techniques.at("fusion").at(TechniqueStatus::kSkip), 2U);
+  EXPECT_EQ(report.totals.techniques.at("fusion").size(), 1U);
+  EXPECT_EQ(report.totals.sources.size(), 1U);
+  const auto spec = make_spec(R"({"name": "t", "model": "m", "enable_fusion_cache": true})");
+  bool said = false;
+  for (const std::string& remark : remarks_on(*spec, CacheMode::kLive)) {
+    said |= remark.find("no fusion provider") != std::string::npos;
+  }
+  EXPECT_TRUE(said);
+}
+
+// Entries were made before there was an answer, and stayed when there was none.
+TEST(Seed002, s12_AnAnswerIsKeptWhenItIsThereAndNotBefore) {
+  Bench bench;
+  bench.engine.fails_at = "a";
+  std::vector<Sample> samples = twice();
+  samples.push_back(samples[0]);
+  samples[2].dataset_id = "c";
+  const ExperimentReport report = bench.run(kByQuestion, samples).value();
+  EXPECT_EQ(report.samples[0].decision, Decision::kFailed);
+  EXPECT_EQ(report.samples[0].error, "the model is gone");
+  EXPECT_EQ(report.samples[1].decision, Decision::kMissed) << "nothing was kept of what failed";
+  EXPECT_EQ(report.samples[2].decision, Decision::kServed);
+  EXPECT_EQ(report.totals.failed, 1U);
+}
+
+// A vector of other dimensions was an exception in the middle of the run.
+TEST(Seed002, s17_LayersThatCannotFitAreSaidBeforeTheFirstSample) {
+  Bench bench;
+  const auto report =
+      bench.run(R"(, "embedding_layers": ["prompt:3:0.8"], "embedding_hook": "prompt")", twice());
+  ASSERT_FALSE(report.has_value());
+  EXPECT_NE(report.error().message.find("prompt"), std::string::npos);
+  EXPECT_EQ(bench.engine.asked, 0U);
+}
+
+// Nobody noticed that the picture was not attached.
+TEST(Seed002, s24_WithoutItsPictureAQuestionIsStillNoOtherPicturesQuestion) {
+  std::vector<Sample> samples = twice();
+  samples[1].image_id = "p2";
+  samples[1].answer = "no";
+  for (Sample& sample : samples) sample.image = nullptr;
+  Bench bench;
+  const ExperimentReport report = bench.run(kByQuestion, samples).value();
+  EXPECT_EQ(report.totals.served, 0U);
+  const std::string start = start_text("x", key_use(bench.asked, ChunkSource::kQuestion),
+                                       attach_images(bench.asked, bench.roots), {});
+  EXPECT_NE(start.find("Images attached: 0 of 2"), std::string::npos) << start;
+  EXPECT_NE(start.find("[warn] 2 samples are asked without their picture"), std::string::npos);
+}
+
+// Only hits of latent layers were checked for the picture, not those of text.
+TEST(Seed002, s25_NoRungServesTheAnswerAboutAnotherPicture) {
+  const std::vector<Sample> samples{about(1, "a", "Which color does the old lamp have?", "red"),
+                                    about(2, "b", "Which color does the old lamp have?", "blue"),
+                                    about(2, "c", "which color does the old lamp have", "blue"),
+                                    about(3, "d", "Which color has the old lamp?", "green")};
+  Bench bench;
+  const ExperimentReport report =
+      bench
+          .run(R"(, "chunk_source": "question", "similarity_threshold": -1, "vetoes": false,
+                  "embedding_layers": ["prompt:384:-1", "vision:512:-1"],
+                  "embedding_hook": "prompt_vision", "prompt_template": "{question}")",
+               samples)
+          .value();
+  EXPECT_EQ(report.totals.wrong_served, 0U);
+  EXPECT_EQ(report.totals.served, 1U) << "the third, about the same picture as the second";
+  EXPECT_EQ(report.samples[2].decision, Decision::kServed);
+}
+
+// Whatever is wrong is counted: here the key gives no picture of what is asked.
+TEST(Runner, WrongReuseIsCountedByItsSource) {
+  const std::vector<Sample> samples{about(1, "a", "Is it day?", "yes"),
+                                    about(1, "b", "How many dogs are there?", "3")};
+  for (const CacheMode mode : {CacheMode::kLive, CacheMode::kDryRun}) {
+    Bench bench;
+    const ExperimentReport report =
+        bench
+            .run(R"(, "chunk_source": "image", "enable_semantic_text_cache": false)", samples, mode)
+            .value();
+    EXPECT_TRUE(report.samples[1].is_wrong);
+    EXPECT_EQ(report.totals.wrong_served, mode == CacheMode::kLive ? 1U : 0U);
+    EXPECT_EQ(report.totals.wrong_matched, mode == CacheMode::kLive ? 0U : 1U);
+    EXPECT_EQ(report.totals.sources.at("text:exact").wrong, 1U);
+    EXPECT_EQ(report.samples[1].is_correct, mode == CacheMode::kDryRun);
+  }
+}
+
+TEST(Runner, LayersThatTheHookDoesNotMakeAreSkippedAndSaid) {
+  Bench bench;
+  const std::string settings = R"(, "chunk_source": "question", "enable_exact_text_cache": false,
+      "enable_semantic_text_cache": false,
+      "embedding_layers": ["prompt:384:0.9", "decoder:2048"], "embedding_hook": "prompt")";
+  const ExperimentReport report = bench.run(settings, twice()).value();
+  EXPECT_EQ(report.samples[1].source, "embedding:prompt");
+  EXPECT_EQ(status(report.samples[1], "embedding:decoder"), "skip");
+  const auto spec = make_spec(R"({"name": "t", "model": "m")" + settings + "}");
+  bool said = false;
+  for (const std::string& remark : remarks_on(*spec, CacheMode::kLive)) {
+    said |= remark.find("decoder") != std::string::npos;
+  }
+  EXPECT_TRUE(said);
+}
+
+}  // namespace
+}  // namespace afterimage

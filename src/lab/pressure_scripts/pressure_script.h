@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "afterimage/result.h"
+#include "afterimage/units.h"
+#include "policy/pressure/governor.h"
+
+namespace afterimage {
+
+/// Something that happens to the memory, or to those who look after it.
+struct PressureEvent {
+  enum class Kind : unsigned char {
+    kExternal,  // others hold `bytes`, reached over `lasts`
+    kHover,     // others hold `bytes` ± `spread`, another value every `every`, for `lasts`
+    kAllocate,  // the engine asks for `bytes`, and gives them back after `lasts`
+    kFreeze,    // the gauge shows the same number for `lasts`
+    kSilence,   // the gauge gives nothing for `lasts`
+    kStall,     // copies below stand still for `lasts`
+  };
+  Kind kind = Kind::kExternal;
+  Duration at{0};
+  Duration lasts{0};
+  Bytes bytes;
+  Bytes spread;
+  Duration every{0};
+};
+
+/// What must be so when the script is over.
+struct PressureExpectation {
+  enum class What : unsigned char {
+    kOom,
+    kViolations,
+    kTransitions,
+    kReleaseMs,
+    kHitPercent,
+    kEntries,
+    kOpen
+  };
+  What what = What::kOom;
+  bool at_least = false;  // otherwise: at most
+  double limit = 0;
+  Duration from{0};  // of kTransitions
+  Duration to{0};
+  std::string text;  // as it was written
+};
+
+/// Requests for objects of one size, by a Zipf law; a miss is computed and stored.
+struct PressureLoad {
+  std::uint32_t objects = 1'000;
+  Bytes size = 8_MiB;
+  double zipf = 0.9;
+  double per_second = 200;
+  std::uint64_t seed = 1;
+};
+
+struct PressureScript {
+  Bytes memory = 16_GiB;
+  Bytes below = 32_GiB;
+  double copy_bytes_per_second = 4.0e9;
+  Duration runs = std::chrono::seconds(60);
+  PressureLoad load;
+  GovernorOptions governor{.cap = 12_GiB, .reserve = 1_GiB};
+  std::vector<PressureEvent> events;  // by time
+  std::vector<PressureExpectation> expectations;
+};
+
+/// Reads docs/formats/pressure-script.md.
+///
+/// Errors   kInvalidArgument, with the line and what was expected there; kLimitExceeded: longer
+///          than a day, more than 100,000 lines or objects.
+/// Threads  Any.
+Result<PressureScript> parse_pressure_script(std::string_view text);
+
+}  // namespace afterimage

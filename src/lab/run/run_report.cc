@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "lab/run/run_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "foundation/text/quantities.h"
+
+namespace afterimage {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+std::string readable(Duration d) {
+  const double ms = to_milliseconds(d);
+  if (ms >= 10'000) return fmt::format("{:.1f} s", ms / 1000);
+  return ms >= 100 ? fmt::format("{:.0f} ms", ms) : fmt::format("{:.1f} ms", ms);
+}
+
+std::string saved(Duration cold, Duration warm) {
+  if (cold.count() <= 0) return "";
+  const double part = 1 - static_cast<double>(warm.count()) / static_cast<double>(cold.count());
+  return fmt::format("{:.0f} %", part * 100);
+}
+
+/// One line of the table: a measure, in each of the three runs, and what the last saves of the
+/// first.
+void row(std::string& out, std::string_view what, const std::array<std::string, 3>& runs,
+         std::string_view gain) {
+  out += fmt::format("{:<26}{:>14}{:>14}{:>16}{:>9}\n", what, runs[0], runs[1], runs[2], gain);
+}
+
+void time_row(std::string& out, std::string_view what, const RunReport& report,
+              const std::function<Duration(const PassReport&)>& measure) {
+  const Duration cold = measure(report.cold);
+  const Duration warm = measure(report.warm);
+  row(out, what, {readable(cold), readable(measure(report.encode_once)), readable(warm)},
+      saved(cold, warm));
+}
+
+void count_row(std::string& out, std::string_view what, const RunReport& report,
+               std::uint64_t PassReport::* measure) {
+  row(out, what,
+      {std::to_string(report.cold.*measure), std::to_string(report.encode_once.*measure),
+       std::to_string(report.warm.*measure)},
+      saved(Duration(report.cold.*measure), Duration(report.warm.*measure)));
+}
+
+std::string most_shared(const RunReport& report) {
+  if (report.most_shared.empty()) return "";
+  return fmt::format(" · most shared: {}, by {}", report.most_shared,
+                     plural(report.most_shared_by, "agent"));
+}
+
+void add_problems(std::string& out, const RunReport& report) {
+  for (const RejectedLine& line : report.rejected) {
+    out += fmt::format("line {} was not run: {}\n", line.number, to_string(line.error));
+  }
+  for (const FailedRequest& failed : report.failed) {
+    out += fmt::format("request {} failed{}: {}\n", failed.id,
+                       failed.in_all_runs ? "" : " in some of the runs only", failed.error);
+  }
+  for (const RequestReport& request : report.requests) {
+    if (!request.identical) out += fmt::format("request {} differs with reuse\n", request.id);
+  }
+}
+
+void add_savings(std::string& out, const RunReport& report) {
+  out += fmt::format("{} by {}: {}, {} of them distinct · engine {}\n\n",
+                     plural(report.requests.size(), "request"), plural(report.agents, "agent"),
+                     plural(report.media_items, "media item"), report.distinct_media,
+                     report.engine_name);
+  row(out, "", {"without reuse", "encode once", "+ prefill once"}, "saved");
+  count_row(out, "encoder calls", report, &PassReport::encoder_calls);
+  count_row(out, "prompt tokens computed", report, &PassReport::prefilled);
+  time_row(out, "time in the encoder", report, [](const PassReport& p) { return p.encoding; });
+  time_row(out, "time to first token, p50", report,
+           [](const PassReport& p) { return p.ttft_percentile(50); });
+  time_row(out, "                     p99", report,
+           [](const PassReport& p) { return p.ttft_percentile(99); });
+  time_row(out, "whole workload", report, [](const PassReport& p) { return p.total; });
+}
+
+void add_remote(std::string& out, const RunReport& report) {
+  if (!report.remote_after.has_value()) return;
+  const TierStats& before = *report.remote_before;
+  const TierStats& after = *report.remote_after;
+  const EncoderArchiveStats& encoder = report.reuse.encoder_archive;
+  out += fmt::format("remote: found {}, missed {}; sent {}; loaded {} and KV of {} in all\n",
+                     plural(after.hits - before.hits, "entry", "entries"),
+                     after.misses - before.misses,
+                     plural(after.puts - before.puts, "entry", "entries"),
+                     plural(encoder.loaded, "encoder output"),
+                     plural(report.reuse.prefix_archive.tokens_loaded, "token"));
+  if (after.refused > before.refused) {
+    out += fmt::format("remote: {} not taken in\n",
+                       plural(after.refused - before.refused, "entry", "entries"));
+  }
+  if (after.failures > before.failures) {
+    out += fmt::format("remote: {} calls failed: computed instead\n",
+                       after.failures - before.failures);
+  }
+  if (!after.degraded_reason.empty()) out += fmt::format("remote: {}\n", after.degraded_reason);
+}
+
+void add_disk(std::string& out, const RunReport& report) {
+  if (!report.disk_after.has_value()) return;
+  const TierStats& before = *report.disk_before;
+  const TierStats& after = *report.disk_after;
+  const EncoderArchiveStats& encoder = report.reuse.encoder_archive;
+  const PrefixArchiveStats& prefix = report.reuse.prefix_archive;
+  out +=
+      fmt::format("disk: {} were there, {}; loaded {} and KV of {}; wrote {}; now {} of {}\n",
+                  plural(before.entries.value(), "entry", "entries"), readable(before.used),
+                  plural(encoder.loaded, "encoder output"), plural(prefix.tokens_loaded, "token"),
+                  plural(encoder.kept + prefix.kept, "entry", "entries"), readable(after.used),
+                  readable(after.capacity));
+  if (encoder.declined + prefix.declined > 0) {
+    out += fmt::format("disk: {} and KV of {} computed again, which was expected to be quicker\n",
+                       plural(encoder.declined, "encoder output"),
+                       plural(prefix.tokens_declined, "token"));
+  }
+  const std::uint64_t lost = encoder.refused + prefix.refused;
+  if (lost > 0) out += fmt::format("disk: {} not taken in\n", plural(lost, "entry", "entries"));
+  const std::uint64_t failed = encoder.failed + prefix.failed;
+  if (failed > 0) {
+    out += fmt::format(
+        "disk: {} times something was there and could not be had: computed instead\n", failed);
+  }
+  if (!after.degraded_reason.empty()) out += fmt::format("disk: {}\n", after.degraded_reason);
+}
+
+/// What came and was not kept, whatever the reason.
+std::uint64_t not_kept(const ReuseStats& stats) {
+  return stats.encodes.uncached + stats.prefix.refused + stats.prefills.blocked;
+}
+
+std::string governed(const ReuseStats& stats) {
+  if (!stats.governed.has_value()) return "";
+  const PressureControllerStats& keeper = *stats.governed;
+  return fmt::format(
+      "governor: {} of {}, read {} · at most {} kept, budget down to {}, {} given back, "
+      "{} refused\n",
+      keeper.gauge, readable(keeper.memory), plural(keeper.ticks, "time"), readable(stats.peak),
+      readable(keeper.lowest_budget), readable(keeper.given_back), not_kept(stats));
+}
+
+void add_outcome(std::string& out, const RunReport& report) {
+  const auto same = static_cast<std::uint64_t>(
+      std::ranges::count(report.requests, true, &RequestReport::identical));
+  out += fmt::format(
+      "\noutputs identical: {}  ({} of {}: every token and every logit, bit for bit)\n",
+      report.outputs_identical() ? "yes" : "NO", same, plural(report.requests.size(), "request"));
+  out += fmt::format("kept: {} and KV of {}, {} of {}{}\n",
+                     plural(report.reuse.encoder.entries.value(), "encoder output"),
+                     plural(report.reuse.prefix.tokens, "token"), readable(report.reuse.used),
+                     readable(report.reuse.budget), most_shared(report));
+  add_disk(out, report);
+  add_remote(out, report);
+  out += governed(report.reuse);
+  if (report.restore_failures > 0) {
+    out += fmt::format(
+        "cached KV did not serve {}: the engine refused it, and all of the prompt was computed\n",
+        plural(report.restore_failures, "request"));
+  }
+  if (report.uncached == 0) return;
+  out += fmt::format(
+      "served uncached {}: larger than the budget of {}, or no room beside what is in use\n",
+      plural(report.uncached, "time"), readable(report.reuse.budget));
+}
+
+OrderedJson pass_json(const PassReport& pass) {
+  return {{"p50", to_milliseconds(pass.ttft_percentile(50))},
+          {"p99", to_milliseconds(pass.ttft_percentile(99))}};
+}
+
+OrderedJson in_each_run(const RunReport& report, std::uint64_t PassReport::* measure) {
+  return {{"cold", report.cold.*measure},
+          {"encode_once", report.encode_once.*measure},
+          {"warm", report.warm.*measure}};
+}
+
+OrderedJson request_json(const RequestReport& request) {
+  OrderedJson media = OrderedJson::array();
+  for (const MediaReport& item : request.media) {
+    media.push_back({{"name", item.name},
+                     {"modality", to_string(item.modality)},
+                     {"sha256", item.content.hex()},
+                     {"source", to_string(item.source)}});
+  }
+  return {{"id", request.id},
+          {"agent", request.agent},
+          {"prompt_tokens", request.prompt_tokens.value()},
+          {"resumed_from", request.resumed_from.value()},
+          {"ttft_ms",
+           {{"cold", to_milliseconds(request.cold_ttft)},
+            {"warm", to_milliseconds(request.warm_ttft)}}},
+          {"identical", request.identical},
+          {"text", request.text},
+          {"media", std::move(media)}};
+}
+
+OrderedJson problems_json(const RunReport& report) {
+  OrderedJson problems = OrderedJson::array();
+  for (const RejectedLine& line : report.rejected) {
+    problems.push_back({{"line", line.number}, {"error", to_string(line.error)}});
+  }
+  for (const FailedRequest& failed : report.failed) {
+    problems.push_back(
+        {{"id", failed.id}, {"error", failed.error}, {"in_all_runs", failed.in_all_runs}});
+  }
+  return problems;
+}
+
+OrderedJson remote_json(const RunReport& report) {
+  if (!report.remote_after.has_value()) return nullptr;
+  const TierStats& before = *report.remote_before;
+  const TierStats& after = *report.remote_after;
+  return {{"hits", after.hits - before.hits},
+          {"misses", after.misses - before.misses},
+          {"puts", after.puts - before.puts},
+          {"refused", after.refused - before.refused},
+          {"failures", after.failures - before.failures},
+          {"damaged", after.damaged - before.damaged},
+          {"encoder_outputs_loaded", report.reuse.encoder_archive.loaded},
+          {"tokens_loaded", report.reuse.prefix_archive.tokens_loaded},
+          {"degraded_reason", after.degraded_reason}};
+}
+
+OrderedJson disk_json(const RunReport& report) {
+  if (!report.disk_after.has_value()) return nullptr;
+  const TierStats& before = *report.disk_before;
+  const TierStats& after = *report.disk_after;
+  const EncoderArchiveStats& encoder = report.reuse.encoder_archive;
+  const PrefixArchiveStats& prefix = report.reuse.prefix_archive;
+  return {{"entries_before", before.entries.value()},
+          {"bytes_before", before.used.value()},
+          {"entries", after.entries.value()},
+          {"bytes", after.used.value()},
+          {"capacity_bytes", after.capacity.value()},
+          {"encoder_outputs_loaded", encoder.loaded},
+          {"encoder_outputs_kept", encoder.kept},
+          {"prompts_promoted", prefix.promoted},
+          {"tokens_loaded", prefix.tokens_loaded},
+          {"kv_entries_kept", prefix.kept},
+          {"encoder_outputs_declined", encoder.declined},
+          {"tokens_declined", prefix.tokens_declined},
+          {"refused", encoder.refused + prefix.refused},
+          {"failed", encoder.failed + prefix.failed},
+          {"damaged", after.damaged},
+          {"degraded_reason", after.degraded_reason}};
+}
+
+OrderedJson governor_json(const ReuseStats& stats) {
+  if (!stats.governed.has_value()) return nullptr;
+  const PressureControllerStats& keeper = *stats.governed;
+  OrderedJson releases = OrderedJson::array();
+  for (const GaveBack& release : keeper.releases) {
+    releases.push_back({{"at_ms", to_milliseconds(release.at)},
+                        {"took_ms", to_milliseconds(release.took)},
+                        {"bytes", release.bytes.value()},
+                        {"left_bytes", release.left.value()},
+                        {"budget_bytes", release.budget.value()}});
+  }
+  return {{"gauge", keeper.gauge},
+          {"memory_bytes", keeper.memory.value()},
+          {"ticks", keeper.ticks},
+          {"failed_readings", keeper.failed_readings},
+          {"mode", to_string(keeper.mode)},
+          {"transitions", keeper.transitions},
+          {"peak_bytes", stats.peak.value()},
+          {"lowest_budget_bytes", keeper.lowest_budget.value()},
+          {"given_back_bytes", keeper.given_back.value()},
+          {"refused", not_kept(stats)},
+          {"longest_tick_ms", to_milliseconds(keeper.longest_tick)},
+          {"releases", std::move(releases)}};
+}
+
+OrderedJson cache_json(const ReuseStats& stats) {
+  OrderedJson seed_names;
+  for (const auto& [name, value] : seed_named_stats(stats.encoder, 0)) seed_names[name] = value;
+  return {{"budget_bytes", stats.budget.value()},
+          {"used_bytes", stats.used.value()},
+          {"peak_bytes", stats.peak.value()},
+          {"entries", stats.encoder.entries.value()},
+          {"hits", stats.encoder.hits},
+          {"misses", stats.encoder.misses},
+          {"evictions", stats.encoder.evictions},
+          {"uncached", stats.encodes.uncached},
+          {"corrupt", stats.encodes.corrupt},
+          {"bytes_reused", stats.encoder.bytes_reused.value()},
+          {"encode_ms_saved", to_milliseconds(stats.encoder.encode_time_saved)},
+          {"seed_names", std::move(seed_names)}};
+}
+
+}  // namespace
+
+std::string to_table(const RunReport& report) {
+  std::string out;
+  if (report.requests.empty()) {
+    out = "nothing was answered, so nothing was compared\n";
+  } else {
+    add_savings(out, report);
+    add_outcome(out, report);
+  }
+  add_problems(out, report);
+  return out;
+}
+
+std::string to_json(const RunReport& report) {
+  OrderedJson requests = OrderedJson::array();
+  for (const RequestReport& request : report.requests) requests.push_back(request_json(request));
+  const OrderedJson json = {{"requests", report.requests.size()},
+                            {"media_items", report.media_items},
+                            {"distinct_media", report.distinct_media},
+                            {"encoder_calls", in_each_run(report, &PassReport::encoder_calls)},
+                            {"prompt_tokens_computed", in_each_run(report, &PassReport::prefilled)},
+                            {"prefix_tokens_reused", report.reuse.prefix.tokens_reused},
+                            {"restore_failures", report.restore_failures},
+                            {"outputs_identical", report.outputs_identical()},
+                            {"ttft_ms",
+                             {{"cold", pass_json(report.cold)},
+                              {"encode_once", pass_json(report.encode_once)},
+                              {"warm", pass_json(report.warm)}}},
+                            {"encoding_ms",
+                             {{"cold", to_milliseconds(report.cold.encoding)},
+                              {"warm", to_milliseconds(report.warm.encoding)}}},
+                            {"total_ms",
+                             {{"cold", to_milliseconds(report.cold.total)},
+                              {"warm", to_milliseconds(report.warm.total)}}},
+                            {"engine",
+                             {{"name", report.engine_name},
+                              {"model", report.engine.model},
+                              {"weights_epoch", report.engine.weights_epoch},
+                              {"encoder", report.engine.encoder}}},
+                            {"agents", report.agents},
+                            {"cache", cache_json(report.reuse)},
+                            {"disk", disk_json(report)},
+                            {"remote", remote_json(report)},
+                            {"governor", governor_json(report.reuse)},
+                            {"problems", problems_json(report)},
+                            {"per_request", std::move(requests)}};
+  // A model's text may hold any bytes; what is not UTF-8 is replaced rather than refused.
+  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
+}
+
+}  // namespace afterimage

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "lab/simulation/policy_shelf.h"
+
+#include <algorithm>
+
+#include "afterimage/check.h"
+
+namespace afterimage {
+
+void PolicyShelf::touch(std::uint64_t key) { policy_->touch(slot(places_.at(key))); }
+
+bool PolicyShelf::keep(const ShelfEntry& entry) {
+  if (const auto here = places_.find(entry.key); here != places_.end()) {
+    policy_->touch(slot(here->second));
+    return false;
+  }
+  auto room = make_room(entry.bytes);
+  if (!room.has_value()) return false;
+  const std::uint32_t place = take_place(entry.key, *std::move(room));
+  policy_->insert(slot(place), {.bytes = entry.bytes, .cost = entry.cost, .key = entry.key});
+  return true;
+}
+
+std::size_t PolicyShelf::keep_chain(std::span<const ShelfEntry> chain) {
+  std::size_t here = 0;
+  while (here < chain.size() && holds(chain[here].key)) ++here;
+  // What the newcomers stand on stays while room is made for them.
+  for (std::size_t i = 0; i < here; ++i) policy_->park(slot(places_.at(chain[i].key)));
+  std::size_t end = here;
+  std::vector<std::uint32_t> newcomers;
+  for (; end < chain.size(); ++end) {
+    auto room = make_room(chain[end].bytes);
+    if (!room.has_value()) break;
+    newcomers.push_back(take_place(chain[end].key, *std::move(room)));
+  }
+  for (std::size_t i = end; i-- > here;) {
+    const std::uint32_t parent = i == 0     ? 0
+                                 : i > here ? newcomers[i - here - 1]
+                                            : places_.at(chain[i - 1].key);
+    policy_->insert(slot(newcomers[i - here]),
+                    {.bytes = chain[i].bytes,
+                     .cost = chain[i].cost,
+                     .key = chain[i].key,
+                     .parent = i == 0 ? std::nullopt : std::optional(slot(parent))});
+  }
+  for (std::size_t i = here; i-- > 0;) {
+    policy_->unpark(slot(places_.at(chain[i].key)));
+    policy_->touch(slot(places_.at(chain[i].key)));
+  }
+  return end - here;
+}
+
+void PolicyShelf::clear() {
+  // In order of place: the same every time.
+  for (std::uint32_t place = 0; place < slots_.size(); ++place) {
+    const auto it = places_.find(slots_[place].key);
+    if (it == places_.end() || it->second != place) continue;
+    policy_->erase(slot(place), RemovalReason::kErased);
+    leave(slot(place));
+  }
+}
+
+std::optional<Reservation> PolicyShelf::make_room(Bytes bytes) {
+  if (shared_ != nullptr) shared_->make_room(bytes);
+  while (true) {
+    auto room = budget_.reserve(bytes);
+    if (room.has_value()) return *std::move(room);
+    if (bytes > budget_.capacity()) return std::nullopt;
+    if (evict_bytes(Bytes(1)) == 0_B) return std::nullopt;
+  }
+}
+
+std::uint32_t PolicyShelf::take_place(std::uint64_t key, Reservation room) {
+  std::uint32_t place = static_cast<std::uint32_t>(slots_.size());
+  if (free_.empty()) {
+    slots_.emplace_back();
+  } else {
+    place = free_.back();
+    free_.pop_back();
+  }
+  slots_[place].key = key;
+  resident_ += room.bytes();
+  slots_[place].room = std::move(room);
+  AFI_CHECK(places_.emplace(key, place).second);
+  return place;
+}
+
+void PolicyShelf::leave(SlotId slot) {
+  Place& place = slots_[slot.index];
+  AFI_CHECK(place.generation == slot.generation);
+  places_.erase(place.key);
+  resident_ -= place.room.bytes();
+  place.room = Reservation();
+  ++place.generation;
+  free_.push_back(slot.index);
+}
+
+std::optional<NextToLeave> PolicyShelf::eviction_candidate() {
+  if (!policy_->victim().has_value()) return std::nullopt;
+  return NextToLeave{.resident = resident_, .worth = policy_->victim_worth()};
+}
+
+Bytes PolicyShelf::evict_bytes(Bytes wanted) {
+  Bytes gone;
+  while (gone < wanted) {
+    const auto victim = policy_->victim();
+    if (!victim.has_value()) break;
+    gone += slots_[victim->index].room.bytes();
+    policy_->erase(*victim, RemovalReason::kEvicted);
+    leave(*victim);
+    ++evictions_;
+  }
+  return gone;
+}
+
+void PolicyShelf::check_invariants() const {
+  Bytes total;
+  for (const auto& [key, place] : places_) {
+    AFI_CHECK(slots_[place].key == key);
+    total += slots_[place].room.bytes();
+  }
+  AFI_CHECK(total == resident_);
+  AFI_CHECK(budget_.used() <= budget_.capacity());
+  AFI_CHECK(places_.size() + free_.size() == slots_.size());
+}
+
+}  // namespace afterimage

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "lab/simulation/traffic.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <queue>
+#include <tuple>
+
+#include "foundation/platform/random.h"
+#include "lab/simulation/zipf.h"
+
+namespace afterimage {
+namespace {
+
+// What a key is of, so that no two kinds meet.
+enum KeyKind : std::uint64_t {
+  kInstructions = 1,
+  kImageKey = 2,
+  kTurn = 3,
+  kTraceBlock = 4,
+  kTraceMedia = 5,
+  kTraceGap = 6,
+  kTraceTail = 7
+};
+
+Duration exponential(Rng& rng, double mean_seconds) {
+  const double seconds = -mean_seconds * std::log1p(-rng.uniform());
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+}
+
+class GeneratedTraffic final : public Traffic {
+ public:
+  explicit GeneratedTraffic(const TrafficOptions& options)
+      : options_(options),
+        popularity_(options.images, options.skew),
+        arrivals_(Rng(options.seed).split(1)),
+        tasks_(Rng(options.seed).split(2)) {
+    next_task_at_ = exponential(arrivals_, task_interval());
+  }
+
+  [[nodiscard]] std::uint64_t requests() const override { return options_.requests; }
+
+  bool next(SimulatedRequest& request) override {
+    if (given_ == options_.requests) return false;
+    while (turns_.empty() || turns_.top().at > next_task_at_) begin_task();
+    ConversationTurn turn = turns_.top();
+    turns_.pop();
+    ++given_;
+    write(turn, request);
+    if (++turn.number < turn.of) {
+      turn.at += exponential(arrivals_, to_milliseconds(options_.think) / 1e3);
+      turns_.push(turn);
+    }
+    return true;
+  }
+
+ private:
+  /// What is to come of a session; the rest follows from the task's number.
+  struct ConversationTurn {
+    Duration at{0};
+    std::uint64_t task = 0;
+    std::uint32_t agent = 0;
+    std::uint32_t number = 0;  // from 0
+    std::uint32_t of = 1;
+  };
+  struct Later {
+    bool operator()(const ConversationTurn& a, const ConversationTurn& b) const {
+      return std::tie(a.at, a.task, a.agent) > std::tie(b.at, b.task, b.agent);
+    }
+  };
+
+  [[nodiscard]] double task_interval() const {
+    return options_.turns * options_.agents / options_.rate;
+  }
+
+  void begin_task() {
+    for (std::uint32_t agent = 0; agent < options_.agents; ++agent) {
+      // Geometric, with at least one turn.
+      const double goes_on = 1 - 1 / options_.turns;
+      std::uint32_t turns = 1;
+      while (turns < 1'000 && arrivals_.chance(goes_on)) ++turns;
+      // The first agent begins at once, the others while it works.
+      const Duration after =
+          agent == 0 ? Duration(0) : exponential(arrivals_, to_milliseconds(options_.think) / 1e3);
+      turns_.push({.at = next_task_at_ + after, .task = tasks_begun_, .agent = agent, .of = turns});
+    }
+    ++tasks_begun_;
+    next_task_at_ += exponential(arrivals_, task_interval());
+  }
+
+  [[nodiscard]] std::uint32_t tokens_of(std::uint64_t image) const {
+    const double part = Rng(stirred(kImageKey, image)).uniform();
+    const double least = std::log(options_.least_image_tokens);
+    const double most = std::log(options_.most_image_tokens);
+    return static_cast<std::uint32_t>(std::lround(std::exp(least + part * (most - least))));
+  }
+
+  void write(const ConversationTurn& turn, SimulatedRequest& request) const {
+    request.session = stirred(turn.task, turn.agent);
+    request.facts = {.now = turn.at,
+                     .output_tokens = options_.answer_tokens,
+                     .kind = TurnKind::kHuman,
+                     .stop = StopReason::kEndTurn};
+    request.prompt.clear();
+    request.images.clear();
+    std::uint64_t key = stirred(kInstructions, turn.agent);
+    std::uint32_t tokens = 0;
+    const auto add = [&](std::uint32_t more) {
+      if (more > 0) request.prompt.push_back({.key = key, .tokens = more});
+      tokens += more;
+    };
+    add(options_.instruction_tokens);
+    Rng choice = tasks_.split(turn.task);
+    for (std::uint32_t i = 0; i < options_.images_per_task; ++i) {
+      const std::uint64_t image = popularity_.draw(choice);
+      const std::uint32_t size = tokens_of(image);
+      request.images.push_back(
+          {.key = stirred(kImageKey, image), .tokens = size, .offset = tokens, .encode = {}});
+      key = stirred(key, stirred(kImageKey, image));
+      add(size);
+    }
+    for (std::uint32_t n = 0; n <= turn.number; ++n) {
+      key = stirred(key, stirred(kTurn, stirred(request.session, n)));
+      add(options_.question_tokens + (n == 0 ? 0 : options_.answer_tokens));
+    }
+    request.input_tokens = tokens;
+  }
+
+  const TrafficOptions options_;
+  const Zipf popularity_;
+  Rng arrivals_;
+  Rng tasks_;
+  Duration next_task_at_{0};
+  std::uint64_t tasks_begun_ = 0;
+  std::uint64_t given_ = 0;
+  std::priority_queue<ConversationTurn, std::vector<ConversationTurn>, Later> turns_;
+};
+
+class TracedTraffic final : public Traffic {
+ public:
+  explicit TracedTraffic(const Trace& trace) : trace_(trace) {}
+  [[nodiscard]] std::uint64_t requests() const override { return trace_.requests.size(); }
+
+  bool next(SimulatedRequest& request) override {
+    if (next_ == trace_.requests.size()) return false;
+    const TraceRequest& from = trace_.requests[next_++];
+    request.session = from.session == kNoSession ? stirred(kTurn, next_) : from.session;
+    request.input_tokens = from.input_tokens;
+    request.facts = {.now = from.at,
+                     .output_tokens = from.output_tokens,
+                     .kind = from.kind,
+                     .stop = from.stop,
+                     .hint = from.hint};
+    request.prompt.clear();
+    request.images.clear();
+    Cuts cuts;
+    for (const std::uint32_t block : from.blocks) {
+      const std::uint32_t end = std::min(cuts.tokens + trace_.block_tokens, from.input_tokens);
+      cut_at_media(from, end, cuts, request);
+      cut(end, stirred(kTraceBlock, block), cuts, request);
+    }
+    // Of what no block names nobody knows whether it came before: it is kept, and not found again.
+    if (cuts.tokens < from.input_tokens) {
+      cuts.before = stirred(kTraceTail, stirred(next_, cuts.before));
+      cut_at_media(from, from.input_tokens, cuts, request);
+      cut(from.input_tokens, stirred(kTraceTail, cuts.before), cuts, request);
+    }
+    for (const TraceMedia& media : from.media) {
+      const TraceItem& item = trace_.items[media.item];
+      request.images.push_back({.key = stirred(kImageKey, media.item),
+                                .tokens = item.tokens,
+                                .offset = media.offset,
+                                .encode = item.encode});
+    }
+    return true;
+  }
+
+ private:
+  /// How far a prompt is cut.
+  struct Cuts {
+    std::uint64_t before = 0;  // the last piece's key
+    std::uint32_t tokens = 0;
+    std::size_t next_medium = 0;
+  };
+
+  static void cut(std::uint32_t at, std::uint64_t key, Cuts& cuts, SimulatedRequest& request) {
+    if (at <= cuts.tokens) return;
+    cuts.before = key;
+    request.prompt.push_back({.key = key, .tokens = at - cuts.tokens});
+    cuts.tokens = at;
+  }
+
+  /// Prompts part in front of media and behind them, and caches resume there.
+  void cut_at_media(const TraceRequest& from, std::uint32_t end, Cuts& cuts,
+                    SimulatedRequest& request) const {
+    for (; cuts.next_medium < from.media.size(); ++cuts.next_medium) {
+      const TraceMedia& media = from.media[cuts.next_medium];
+      if (media.offset >= end) return;
+      cut(media.offset, stirred(cuts.before, stirred(kTraceGap, media.offset)), cuts, request);
+      const std::uint32_t behind = media.offset + trace_.items[media.item].tokens;
+      if (behind >= end) return;
+      cut(behind, stirred(cuts.before, stirred(kTraceMedia, stirred(media.item, media.offset))),
+          cuts, request);
+    }
+  }
+
+  const Trace& trace_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace
+
+std::uint64_t stirred(std::uint64_t a, std::uint64_t b) {
+  return Rng(a * 0x9E3779B97F4A7C15U + b).next();
+}
+
+Result<std::unique_ptr<Traffic>> generated_traffic(const TrafficOptions& options) {
+  const auto wrong = [](const char* message) { return fail(ErrorCode::kInvalidArgument, message); };
+  if (options.requests < 1 || options.images < 1) {
+    return wrong("there are at least one request and one image");
+  }
+  if (!(options.skew >= 0 && options.skew <= 5)) return wrong("the skew is from 0 to 5");
+  if (!(options.rate > 0)) return wrong("the rate of requests must be above 0");
+  if (!(options.turns >= 1 && options.turns <= 100)) return wrong("a session has 1 to 100 turns");
+  if (options.agents < 1 || options.agents > 1'000) return wrong("a task has 1 to 1000 agents");
+  if (options.images_per_task > 1'000) return wrong("a task has at most 1000 images");
+  if (options.question_tokens < 1) return wrong("a question has at least one token");
+  if (options.least_image_tokens < 1 || options.least_image_tokens > options.most_image_tokens) {
+    return wrong("the fewest tokens of an image are at least 1 and at most the most");
+  }
+  return std::make_unique<GeneratedTraffic>(options);
+}
+
+std::unique_ptr<Traffic> traced_traffic(const Trace& trace) {
+  return std::make_unique<TracedTraffic>(trace);
+}
+
+}  // namespace afterimage

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "lab/workload/workload.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+namespace afterimage {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr Bytes kMaxWorkload = 1_GiB;
+
+/// The text under `name`; `where` says whose field it is.
+Result<std::string> text_field(const Json& object, const char* name, std::string_view where) {
+  const auto it = object.find(name);
+  if (it == object.end()) return malformed(fmt::format("{} has no \"{}\"", where, name));
+  if (!it->is_string()) {
+    return malformed(fmt::format("\"{}\" of {} is {}, not text", name, where, it->type_name()));
+  }
+  return it->get<std::string>();
+}
+
+Result<std::string> optional_text(const Json& object, const char* name, std::string_view where) {
+  if (!object.contains(name) || object.at(name).is_null()) return std::string();
+  return text_field(object, name, where);
+}
+
+Result<const Json*> object_field(const Json& object, const char* name, std::string_view where) {
+  const auto it = object.find(name);
+  if (it == object.end() || !it->is_object()) {
+    return malformed(fmt::format("{} has no object \"{}\"", where, name));
+  }
+  return &*it;
+}
+
+Result<Role> parse_role(const std::string& text, std::string_view where) {
+  static const std::map<std::string, Role> kRoles = {{"system", Role::kSystem},
+                                                     {"developer", Role::kSystem},
+                                                     {"user", Role::kUser},
+                                                     {"assistant", Role::kAssistant},
+                                                     {"tool", Role::kTool}};
+  const auto it = kRoles.find(text);
+  if (it != kRoles.end()) return it->second;
+  return malformed(fmt::format(
+      "{} has role \"{}\"; known are system, developer, user, assistant, tool", where, text));
+}
+
+Result<ContentPart> parse_part(const Json& part, std::string_view where, const LoadMedia& load) {
+  if (!part.is_object()) return malformed(fmt::format("{} is no object", where));
+  AFI_TRY(const std::string type, text_field(part, "type", where));
+  if (type == "text") {
+    AFI_TRY(std::string text, text_field(part, "text", where));
+    return ContentPart(std::move(text));
+  }
+  MediaReference reference;
+  if (type == "image_url" || type == "video_url") {
+    reference.modality = type == "image_url" ? Modality::kImage : Modality::kVideo;
+    AFI_TRY(const Json* named, object_field(part, type.c_str(), where));
+    AFI_TRY(reference.name, text_field(*named, "url", where));
+    if (const auto fps = named->find("fps"); fps != named->end() && fps->is_number()) {
+      reference.frames_per_second = fps->get<double>();
+    }
+  } else if (type == "input_audio") {
+    reference.modality = Modality::kAudio;
+    AFI_TRY(const Json* named, object_field(part, "input_audio", where));
+    AFI_TRY(reference.name, text_field(*named, "data", where));
+    AFI_TRY(reference.declared_format, optional_text(*named, "format", where));
+  } else {
+    return fail(
+        ErrorCode::kUnsupported,
+        fmt::format("{} is of type \"{}\"; known are text, image_url, input_audio, video_url",
+                    where, type));
+  }
+  AFI_TRY(MediaItem item, load(reference));
+  return ContentPart(std::move(item));
+}
+
+Result<Message> parse_message(const Json& json, std::size_t number, const LoadMedia& load) {
+  const std::string where = fmt::format("message {}", number);
+  if (!json.is_object()) return malformed(where + " is no object");
+  Message message;
+  AFI_TRY(const std::string role, text_field(json, "role", where));
+  AFI_TRY(message.role, parse_role(role, where));
+  const auto content = json.find("content");
+  // An assistant that only called tools has no content.
+  if (content == json.end() || content->is_null()) {
+    if (message.role == Role::kAssistant) return message;
+    return malformed(where + " has no \"content\"");
+  }
+  if (content->is_string()) {
+    message.parts.emplace_back(content->get<std::string>());
+    return message;
+  }
+  if (!content->is_array()) {
+    return malformed(fmt::format("\"content\" of {} is {}, not text or a list of parts", where,
+                                 content->type_name()));
+  }
+  for (std::size_t i = 0; i < content->size(); ++i) {
+    AFI_TRY(ContentPart part,
+            parse_part((*content)[i], fmt::format("part {} of {}", i + 1, where), load));
+    message.parts.push_back(std::move(part));
+  }
+  return message;
+}
+
+Result<ContinuationHint> parse_hint(const std::string& text) {
+  if (text.empty()) return ContinuationHint::kNone;
+  for (const auto hint : {ContinuationHint::kGoesOn, ContinuationHint::kEnds}) {
+    if (text == to_string(hint)) return hint;
+  }
+  return malformed(fmt::format("\"conversation\" is \"{}\"; known are goes_on, ends", text));
+}
+
+Result<Json> parse_json(std::string_view line) {
+  try {
+    return Json::parse(line);
+  } catch (const Json::exception& e) {
+    return malformed(fmt::format("not JSON: {}", e.what()));
+  }
+}
+
+}  // namespace
+
+Result<Request> parse_workload_line(std::string_view line, const LoadMedia& load) {
+  AFI_TRY(const Json json, parse_json(line));
+  if (!json.is_object()) return malformed("the line is no JSON object");
+  Request request;
+  AFI_TRY(const std::string id, text_field(json, "id", "the line"));
+  if (id.empty()) return malformed("\"id\" is empty");
+  request.id = RequestId(id);
+  AFI_TRY(request.agent, optional_text(json, "agent", "the line"));
+  AFI_TRY(const std::string tenant, optional_text(json, "tenant", "the line"));
+  request.tenant = TenantId(tenant);
+  AFI_TRY(const std::string hint, optional_text(json, "conversation", "the line"));
+  AFI_TRY(request.conversation, parse_hint(hint));
+  const auto messages = json.find("messages");
+  if (messages == json.end() || !messages->is_array() || messages->empty()) {
+    return malformed("the line has no list \"messages\", or it is empty");
+  }
+  for (std::size_t i = 0; i < messages->size(); ++i) {
+    AFI_TRY(Message message, parse_message((*messages)[i], i + 1, load));
+    request.messages.push_back(std::move(message));
+  }
+  return request;
+}
+
+Result<Workload> read_workload(const std::string& path, const Files& files, const LoadMedia& load) {
+  AFI_TRY(const std::vector<std::byte> content, files.read(path, kMaxWorkload));
+  Workload workload;
+  std::map<std::string, std::size_t> seen;
+  const auto take = [&](std::size_t number, std::string_view line) {
+    auto request = parse_workload_line(line, load);
+    if (request.has_value()) {
+      const auto [it, fresh] = seen.emplace(request->id.text(), number);
+      if (!fresh) {
+        request = malformed(
+            fmt::format("id \"{}\" stands on line {} already", request->id.text(), it->second));
+      }
+    }
+    if (request.has_value()) {
+      workload.requests.push_back(*std::move(request));
+    } else {
+      workload.rejected.push_back({.number = number, .error = request.error()});
+    }
+  };
+  for_each_line({reinterpret_cast<const char*>(content.data()), content.size()}, take);
+  return workload;
+}
+
+}  // namespace afterimage

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include "policy/eviction/eviction_order.h"
+#include "policy/eviction/eviction_policy.h"
+
+namespace afterimage {
+
+/// Least frequently used, with ageing: an entry ranks by its number of uses plus the rank at which
+/// the last victim left. Popular entries survive a scan; yesterday's favourites are overtaken as
+/// the rank of those who leave climbs towards theirs (dynamic ageing, as in LFU-DA).
+class AgedLfu final : public EvictionPolicy {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "lfu"; }
+  void insert(SlotId slot, const EntryFacts& facts) override;
+  void touch(SlotId slot) override;
+  void erase(SlotId slot, RemovalReason why) override;
+  void park(SlotId slot) override { order_.park(slot); }
+  void unpark(SlotId slot) override { order_.unpark(slot); }
+  [[nodiscard]] std::optional<SlotId> victim() override { return order_.first(); }
+
+ private:
+  EvictionOrder order_;
+  std::uint64_t uses_ = 0;  // time, counted in uses
+  std::uint64_t age_ = 0;   // the rank at which the last victim left
+};
+
+}  // namespace afterimage

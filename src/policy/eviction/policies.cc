@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "policy/eviction/policies.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "policy/eviction/arc.h"
+#include "policy/eviction/fifo.h"
+#include "policy/eviction/gdsf.h"
+#include "policy/eviction/lfu.h"
+#include "policy/eviction/lru.h"
+#include "policy/eviction/prefix_closed.h"
+#include "policy/eviction/s3_fifo.h"
+#include "policy/eviction/sieve.h"
+#include "policy/eviction/w_tiny_lfu.h"
+#include "policy/eviction/worth.h"
+
+namespace afterimage {
+namespace {
+
+template <typename Policy>
+std::unique_ptr<EvictionPolicy> make() {
+  return std::make_unique<PrefixClosed>(std::make_unique<Policy>());
+}
+
+struct Maker {
+  std::string_view name;
+  std::unique_ptr<EvictionPolicy> (*make)();
+};
+
+constexpr auto kMakers = std::to_array<Maker>({
+    {"worth", make<Worth>},
+    {"fifo", make<Fifo>},
+    {"lru", make<Lru>},
+    {"lfu", make<AgedLfu>},
+    {"sieve", make<Sieve>},
+    {"s3-fifo", make<S3Fifo>},
+    {"arc", make<Arc>},
+    {"w-tinylfu", make<WTinyLfu>},
+    {"gdsf", make<Gdsf>},
+});
+
+constexpr auto kNames = [] {
+  std::array<std::string_view, kMakers.size()> names;
+  std::ranges::transform(kMakers, names.begin(), &Maker::name);
+  return names;
+}();
+
+}  // namespace
+
+std::span<const std::string_view> policy_names() { return kNames; }
+
+Result<std::unique_ptr<EvictionPolicy>> make_policy(std::string_view name) {
+  const auto found = std::ranges::find(kMakers, name, &Maker::name);
+  if (found != kMakers.end()) return found->make();
+  std::string message = "no eviction policy is called \"" + std::string(name) + "\"; there are";
+  for (const std::string_view known : kNames) message += " " + std::string(known);
+  return std::unexpected(Error{ErrorCode::kInvalidArgument, message});
+}
+
+}  // namespace afterimage

@@ -1,0 +1,502 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "policy/eviction/worth.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <functional>
+#include <utility>
+
+#include "afterimage/check.h"
+
+namespace afterimage {
+namespace {
+
+constexpr std::uint64_t kRequestsPerFading = 100;
+constexpr std::uint8_t kUsesTold = 3;
+// Seconds saved by byte, in half octaves: 2^-64 … 1.
+constexpr int kPrices = 128;
+
+std::uint8_t price_of(const EntryFacts& facts) {
+  if (facts.cost.count() <= 0 || facts.bytes == Bytes()) return 0;
+  const double price =
+      std::chrono::duration<double>(facts.cost).count() / static_cast<double>(facts.bytes.value());
+  return static_cast<std::uint8_t>(
+      std::clamp(kPrices + static_cast<int>(std::lround(2 * std::log2(price))), 0, kPrices - 1));
+}
+
+// What holds no bytes of its own still is some part of its run.
+float weight_of(const EntryFacts& facts) {
+  return static_cast<float>(std::max<std::uint64_t>(facts.bytes.value(), 1));
+}
+
+// How many doublings, between two bounds.
+std::uint64_t octave(std::uint64_t n, int least, int most) {
+  return static_cast<std::uint64_t>(
+      std::clamp(static_cast<int>(std::bit_width(n)) - 1, least, most));
+}
+
+// Doubly linked lists threaded through `nodes` by the member `links`.
+template <auto Member, typename Nodes, typename Ends, typename Index>
+void link_last(Nodes& nodes, Ends& ends, Index index, Index none) {
+  (nodes[index].*Member) = {.before = ends.last, .after = none};
+  (ends.last == none ? ends.first : (nodes[ends.last].*Member).after) = index;
+  ends.last = index;
+}
+template <auto Member, typename Nodes, typename Ends, typename Index>
+void link_first(Nodes& nodes, Ends& ends, Index index, Index none) {
+  (nodes[index].*Member) = {.before = none, .after = ends.first};
+  (ends.first == none ? ends.last : (nodes[ends.first].*Member).before) = index;
+  ends.first = index;
+}
+template <auto Member, typename Nodes, typename Ends, typename Index>
+void unlink(Nodes& nodes, Ends& ends, Index index, Index none) {
+  const auto links = nodes[index].*Member;
+  (links.before == none ? ends.first : (nodes[links.before].*Member).after) = links.after;
+  (links.after == none ? ends.last : (nodes[links.after].*Member).before) = links.before;
+}
+
+}  // namespace
+
+void Worth::begin_request(const RequestFacts& facts) {
+  close_runs();
+  request_ = facts;
+  now_ = std::max(now_, std::chrono::duration<double>(facts.now).count());
+  turn_ = 0;
+  gap_ = 0;
+  at_tip_ = true;
+  age_runs();
+  forget_oldest();
+  if (++requests_ % kRequestsPerFading == 0) {
+    model_.fade();
+    stale_ranks_ = true;
+  }
+}
+
+void Worth::insert(SlotId slot, const EntryFacts& facts) {
+  if (slot.index >= entries_.size()) entries_.resize(slot.index + 1);
+  Entry& entry = entries_[slot.index];
+  AFI_CHECK(!entry.present);
+  entry = Entry{};
+  entry.key = facts.key;
+  entry.generation = slot.generation;
+  entry.price = price_of(facts);
+  entry.present = true;
+  entry.past.bytes = weight_of(facts);
+  Past past = recall(facts.key);
+  for (const std::uint64_t key : facts.contains) {
+    const Past shorter = recall(key);
+    if (past.run == kNone) {
+      past = shorter;  // the deepest says what it continues
+    } else if (shorter.run != kNone) {
+      take(shorter);
+    }
+  }
+  use(slot.index, past);
+}
+
+void Worth::touch(SlotId slot) {
+  Entry& entry = entries_[slot.index];
+  AFI_CHECK(entry.present && entry.generation == slot.generation);
+  Past past = entry.past;
+  past.uses = std::min<std::uint8_t>(past.uses + 1, kUsesTold);
+  if (!entry.parked) unstand(slot.index);
+  use(slot.index, past);
+}
+
+// The upper half takes its place in the run, behind the lower one.
+void Worth::split(SlotId lower, const EntryFacts& of_lower, SlotId upper,
+                  const EntryFacts& of_upper) {
+  if (upper.index >= entries_.size()) entries_.resize(upper.index + 1);
+  Entry& below = entries_[lower.index];
+  Entry& above = entries_[upper.index];
+  AFI_CHECK(below.present && below.generation == lower.generation && !above.present);
+  above = Entry{};
+  above.key = of_upper.key;
+  above.generation = upper.generation;
+  above.price = below.price;
+  above.present = true;
+  above.past = below.past;
+  Run& run = runs_[below.past.run];
+  below.key = of_lower.key;
+  const float before = below.past.bytes;
+  below.past.bytes = weight_of(of_lower);
+  above.past.bytes = weight_of(of_upper);
+  above.past.deeper += below.past.bytes;
+  run.alive_bytes += static_cast<double>(below.past.bytes) + above.past.bytes - before;
+  ++run.alive;
+  below.parked ? stand(upper.index, /*deepest=*/true) : stand_behind(upper.index, lower.index);
+}
+
+void Worth::erase(SlotId slot, RemovalReason /*why*/) {
+  Entry& entry = entries_[slot.index];
+  AFI_CHECK(entry.present && entry.generation == slot.generation);
+  if (!entry.parked) unstand(slot.index);
+  entry.present = false;
+  const Index run = entry.past.run;
+  Run& left = runs_[run];
+  if (entry.key != 0 &&
+      ghosts_.try_emplace(entry.key, Ghost{.past = entry.past, .serial = left.serial}).second) {
+    if (left.remembered++ == 0) memory_order_.emplace_back(run, left.serial);
+    left.remembered_bytes += entry.past.bytes;
+    ++remembered_;
+  } else {
+    --left.alive;
+    left.alive_bytes -= entry.past.bytes;
+    drop_if_dead(run);
+  }
+}
+
+void Worth::park(SlotId slot) {
+  AFI_CHECK(entries_[slot.index].present && !entries_[slot.index].parked);
+  unstand(slot.index);
+  entries_[slot.index].parked = true;
+}
+
+void Worth::unpark(SlotId slot) {
+  AFI_CHECK(entries_[slot.index].present && entries_[slot.index].parked);
+  entries_[slot.index].parked = false;
+  stand(slot.index, /*deepest=*/true);
+}
+
+std::optional<double> Worth::victim_worth() {
+  const Rank* const least = least_worth();
+  return least == nullptr ? std::nullopt : std::optional(least->worth);
+}
+
+std::optional<SlotId> Worth::victim() {
+  const Rank* const least = least_worth();
+  if (least == nullptr) return std::nullopt;
+  const Index entry = runs_[buckets_[least->bucket].runs.first].standing.first;
+  return SlotId{.index = entry, .generation = entries_[entry].generation};
+}
+
+// What is known of content that was here before; it is no longer a ghost.
+Worth::Past Worth::recall(std::uint64_t key) {
+  const auto ghost = ghosts_.find(key);
+  if (ghost == ghosts_.end()) return {};
+  Past past = ghost->second.past;
+  const bool forgotten = ghost->second.serial != runs_[past.run].serial;
+  ghosts_.erase(ghost);
+  if (forgotten) return {};
+  --runs_[past.run].remembered;
+  runs_[past.run].remembered_bytes -= past.bytes;
+  --remembered_;
+  past.uses = std::min<std::uint8_t>(past.uses + 1, kUsesTold);
+  return past;
+}
+
+// An entry leaves the run it was in. True: it is one that requests share.
+bool Worth::take(const Past& past) {
+  Run& source = runs_[past.run];
+  // The deepest comes first: whoever goes on from a run begins with its deeper half.
+  if (!source.open && !source.touched) {
+    source.touched = true;
+    taken_.push_back(past.run);
+    source.continued = past.deeper <= source.bytes / 2 + past.bytes;
+  }
+  source.taken_bytes += past.bytes;
+  source.alive_bytes -= past.bytes;
+  --source.alive;
+  return source.kind == Kind::kShared || !(source.open || source.continued);
+}
+
+// The entry leaves the run it was in, and joins one of the present request's.
+void Worth::use(Index index, const Past& past) {
+  const bool shared = past.run != kNone && take(past);
+  const Kind kind = shared ? Kind::kShared : at_tip_ ? Kind::kTip : Kind::kOwn;
+  at_tip_ = false;
+  const Index into = open_run(kind, past.uses);
+  Run& run = runs_[into];
+  Past& now = entries_[index].past;
+  now.run = into;
+  now.deeper = static_cast<float>(run.bytes);
+  now.uses = past.uses;
+  run.bytes += now.bytes;
+  run.alive_bytes += now.bytes;
+  ++run.alive;
+  if (!entries_[index].parked) stand(index, /*deepest=*/false);
+}
+
+Worth::Index Worth::open_run(Kind kind, std::uint8_t uses) {
+  for (const Index run : open_) {
+    if (runs_[run].kind == kind && runs_[run].uses == uses) return run;
+  }
+  Index fresh = static_cast<Index>(runs_.size());
+  if (free_runs_.empty()) {
+    runs_.emplace_back();
+    listings_.emplace_back();
+  } else {
+    fresh = free_runs_.back();
+    free_runs_.pop_back();
+  }
+  const std::uint32_t serial = runs_[fresh].serial + 1;
+  Run& run = runs_[fresh] = Run{};
+  run.facts = request_;
+  run.since = now_;
+  run.serial = serial;
+  run.uses = uses;
+  run.kind = kind;
+  run.open = true;
+  open_.push_back(fresh);
+  return fresh;
+}
+
+void Worth::close_runs() {
+  if (open_.empty() && taken_.empty()) return;
+  for (const Index taken : taken_) {
+    const Run& run = runs_[taken];
+    // Where entries are long, a request's last one is all that was its own.
+    if ((run.kind != Kind::kOwn && run.kind != Kind::kTip) || !run.continued) continue;
+    turn_ = run.turn + 1;
+    gap_ = now_ - run.since;
+  }
+  for (const Index taken : taken_) settle(taken);
+  taken_.clear();
+  for (const Index opened : open_) {
+    Run& run = runs_[opened];
+    run.open = false;
+    run.taken_bytes = 0;
+    run.turn = turn_;
+    run.gap = gap_;
+    classify(run);
+    start_aging(opened);
+    relist(opened);
+    drop_if_dead(opened);
+  }
+  open_.clear();
+}
+
+// The model learns that some of the run, or all of it, was used again at this age.
+void Worth::settle(Index taken) {
+  Run& run = runs_[taken];
+  const bool left = run.kind == Kind::kLeftBehind || run.kind == Kind::kTipLeftBehind;
+  const bool divided = !run.continued && !left && run.alive > 0;
+  const double part =
+      divided || run.alive == 0 ? 1 : run.taken_bytes / (run.taken_bytes + run.alive_bytes);
+  const std::size_t bin = bin_of(run);
+  model_.observe(run.reuse_class, bin, now_ - run.since - ReuseModel::begin_of(bin), part);
+  run.taken_bytes = 0;
+  run.touched = false;
+  if (run.alive == 0) {
+    drop_if_dead(taken);
+  } else if (divided) {
+    run.divided = true;  // and goes on waiting for its own next request
+    classify(run);
+    ages_.at(run.place).set_class(run.reuse_class);
+    relist(taken);
+  } else {
+    leave_behind(taken);
+  }
+}
+
+// The conversation went on without these.
+void Worth::leave_behind(Index left) {
+  Run& run = runs_[left];
+  const bool tip = run.kind == Kind::kTip || run.kind == Kind::kTipLeftBehind;
+  ages_.remove(run.place);
+  run.kind = tip ? Kind::kTipLeftBehind : Kind::kLeftBehind;
+  run.since = now_;
+  run.turn = 0;
+  run.gap = 0;
+  run.facts = {};
+  classify(run);
+  start_aging(left);
+  relist(left);
+}
+
+void Worth::classify(Run& run) {
+  std::array<std::uint64_t, 4> features;
+  std::uint64_t feature = static_cast<std::uint64_t>(run.kind) * 2 + (run.divided ? 1 : 0);
+  features[0] = feature = feature * (kUsesTold + 1) + run.uses;
+  feature = feature * 8 + static_cast<std::uint64_t>(run.facts.hint);
+  feature = feature * 8 + static_cast<std::uint64_t>(run.facts.stop);
+  features[1] = feature = feature * 8 + static_cast<std::uint64_t>(run.facts.kind);
+  features[2] = feature = feature * 8 + (run.turn < 4 ? run.turn : run.turn < 8 ? 4 : 5);
+  feature = feature * 16 + octave(run.facts.output_tokens, 5, 12);
+  const auto gap = static_cast<std::uint64_t>(run.gap);
+  features[3] = feature * 16 + (run.turn == 0 ? 0 : 1 + octave(gap, 1, 9) / 2);
+  run.reuse_class = model_.classify(features);
+}
+
+void Worth::start_aging(Index index) {
+  Run& run = runs_[index];
+  run.place = ages_.append(run.since, index, run.reuse_class);
+  ages_.at(run.place).set_listed(listings_[index].bucket != kNone);
+}
+
+// Of those that are gone and only remembered the model hears, and nobody else.
+void Worth::age_runs() {
+  ages_.tidy([this](Index run, RunAges::Place place) { runs_[run].place = place; });
+  ages_.age(
+      now_,
+      [this](const RunAges::Standing& run, std::size_t bin) {
+        model_.expect(run.reuse_class(), bin);
+        if (run.listed()) __builtin_prefetch(&listings_[run.run], /*rw=*/1);
+      },
+      [this](const RunAges::Standing& run, std::size_t bin) {
+        model_.outlived(run.reuse_class(), bin);
+        if (run.listed()) grow_older(run.run);
+      });
+}
+
+void Worth::forget_oldest() {
+  while (remembered_ > kMostRemembered) {
+    const auto [oldest, serial] = memory_order_.front();
+    memory_order_.pop_front();
+    Run& run = runs_[oldest];
+    if (run.serial != serial) continue;
+    remembered_ -= run.remembered;
+    run.alive -= run.remembered;
+    run.alive_bytes -= run.remembered_bytes;
+    run.remembered = 0;
+    run.remembered_bytes = 0;
+    ++run.serial;
+    drop_if_dead(oldest);
+  }
+  const auto forgotten = [this](auto& ghost) {
+    return ghost.second.serial != runs_[ghost.second.past.run].serial;
+  };
+  if (ghosts_.size() > 2 * remembered_ + 4096) boost::unordered::erase_if(ghosts_, forgotten);
+  const auto gone = [this](const auto& place) { return runs_[place.first].serial != place.second; };
+  if (memory_order_.size() > 2 * runs_.size() + 4096) std::erase_if(memory_order_, gone);
+}
+
+void Worth::drop_if_dead(Index index) {
+  Run& run = runs_[index];
+  if (run.alive > 0 || run.open || run.touched) return;
+  unlist(index);
+  ages_.remove(run.place);
+  ++run.serial;
+  free_runs_.push_back(index);
+}
+
+// To the bucket it belongs to now, and to none if it has nothing to give.
+void Worth::relist(Index index) {
+  const Run& run = runs_[index];
+  if (run.open || run.standing.first == kNone) return unlist(index);
+  const Index series = series_of(run.reuse_class, entries_[run.standing.first].price);
+  const auto bucket = static_cast<Index>(series * ReuseModel::kBins + bin_of(run));
+  if (listings_[index].bucket == bucket) return;
+  unlist(index);
+  ++series_[series].runs;
+  list(index, bucket);
+  ages_.at(run.place).set_listed(true);
+}
+
+void Worth::unlist(Index index) {
+  Listing& listing = listings_[index];
+  if (listing.bucket == kNone) return;
+  --series_[listing.bucket / ReuseModel::kBins].runs;
+  unlink<&Listing::links>(listings_, buckets_[listing.bucket].runs, index, kNone);
+  listing.bucket = kNone;
+  ages_.at(runs_[index].place).set_listed(false);
+}
+
+void Worth::list(Index index, Index bucket) {
+  Bucket& into = buckets_[bucket];
+  if (!std::exchange(into.ordered, true)) newcomers_.push_back(bucket);
+  link_last<&Listing::links>(listings_, into.runs, index, kNone);
+  listings_[index].bucket = bucket;
+}
+
+// By one bin.
+void Worth::grow_older(Index index) {
+  const Index bucket = listings_[index].bucket;
+  unlink<&Listing::links>(listings_, buckets_[bucket].runs, index, kNone);
+  list(index, bucket + 1);
+}
+
+Worth::Index Worth::series_of(ReuseModel::Class reuse_class, std::uint8_t price) {
+  const auto fresh = static_cast<Index>(free_series_.empty() ? series_.size()  //
+                                                             : free_series_.back());
+  const auto [it, added] =
+      series_by_.try_emplace(std::uint64_t{reuse_class} * kPrices + price, fresh);
+  if (!added) return it->second;
+  if (free_series_.empty()) {
+    series_.emplace_back();
+    buckets_.resize(buckets_.size() + ReuseModel::kBins);
+  } else {
+    free_series_.pop_back();
+  }
+  series_[fresh] = {.reuse_class = reuse_class, .price = price};
+  return fresh;
+}
+
+void Worth::stand(Index entry, bool deepest) {
+  const Index index = entries_[entry].past.run;
+  Ends& standing = runs_[index].standing;
+  if (deepest) {
+    link_first<&Entry::links>(entries_, standing, entry, kNone);
+  } else {
+    link_last<&Entry::links>(entries_, standing, entry, kNone);
+  }
+  if (deepest && !runs_[index].open) relist(index);
+}
+
+void Worth::stand_behind(Index upper, Index lower) {
+  const Index after = entries_[lower].links.after;
+  entries_[upper].links = {.before = lower, .after = after};
+  entries_[lower].links.after = upper;
+  Ends& standing = runs_[entries_[upper].past.run].standing;
+  (after == kNone ? standing.last : entries_[after].links.before) = upper;
+}
+
+void Worth::unstand(Index entry) {
+  const Index index = entries_[entry].past.run;
+  Ends& standing = runs_[index].standing;
+  const bool deepest = standing.first == entry;
+  unlink<&Entry::links>(entries_, standing, entry, kNone);
+  if (deepest && !runs_[index].open) relist(index);
+}
+
+Worth::Rank Worth::rank_of(Index bucket) const {
+  const Series& series = series_[bucket / ReuseModel::kBins];
+  const std::size_t bin = bucket % ReuseModel::kBins;
+  return {
+      .worth = model_.index(series.reuse_class, bin) * std::exp2(series.price / 2.0),
+      .tie = (std::uint64_t{series.reuse_class} * ReuseModel::kBins + bin) * kPrices + series.price,
+      .bucket = bucket};
+}
+
+void Worth::rank_buckets() {
+  model_.estimate();
+  for (const Rank& rank : order_) newcomers_.push_back(rank.bucket);
+  order_.clear();
+  order_newcomers();
+  // Nothing in order_ is of theirs any more.
+  boost::unordered::erase_if(series_by_, [this](const auto& series) {
+    if (series_[series.second].runs > 0) return false;
+    free_series_.push_back(series.second);
+    return true;
+  });
+}
+
+void Worth::order_newcomers() {
+  for (const Index newcomer : newcomers_) {
+    Bucket& bucket = buckets_[newcomer];
+    bucket.ordered = bucket.runs.first != kNone;
+    if (!bucket.ordered) continue;
+    order_.push_back(rank_of(newcomer));
+    std::ranges::push_heap(order_, std::greater());
+  }
+  newcomers_.clear();
+}
+
+// Of the buckets with runs; nullptr: there is none.
+const Worth::Rank* Worth::least_worth() {
+  close_runs();
+  if (std::exchange(stale_ranks_, false)) rank_buckets();
+  order_newcomers();
+  while (!order_.empty()) {
+    Bucket& bucket = buckets_[order_.front().bucket];
+    if (bucket.runs.first != kNone) return &order_.front();
+    bucket.ordered = false;
+    std::ranges::pop_heap(order_, std::greater());
+    order_.pop_back();
+  }
+  return nullptr;
+}
+
+}  // namespace afterimage

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "policy/eviction/worth.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <map>
+#include <vector>
+
+namespace afterimage {
+namespace {
+
+constexpr Duration kSecond = std::chrono::seconds(1);
+
+SlotId slot(std::uint32_t index) { return {.index = index, .generation = 0}; }
+
+/// A policy and a clock. Every conversation is a few blocks; its next request uses them again.
+struct Talk {
+  Worth worth;
+  Duration now{0};
+  std::uint32_t next = 0;
+  std::map<std::uint32_t, bool> here;
+
+  std::uint32_t begin(RequestFacts facts, Duration cost = kSecond) {
+    facts.now = now;
+    worth.begin_request(facts);
+    for (int block = 0; block < 4; ++block) {
+      worth.insert(slot(next), {.bytes = 1_MiB, .cost = cost, .key = next + 1});
+      here[next++] = true;
+    }
+    return next - 4;
+  }
+  void go_on(std::uint32_t first, RequestFacts facts) {
+    facts.now = now;
+    worth.begin_request(facts);
+    for (std::uint32_t block = first; block < first + 4; ++block) worth.touch(slot(block));
+  }
+  void end(std::uint32_t first) {
+    for (std::uint32_t block = first; block < first + 4; ++block)
+      erase(block, RemovalReason::kErased);
+  }
+  void erase(std::uint32_t block, RemovalReason why) {
+    worth.erase(slot(block), why);
+    here[block] = false;
+  }
+  std::uint32_t evict() {
+    const std::uint32_t victim = worth.victim().value().index;
+    erase(victim, RemovalReason::kEvicted);
+    return victim;
+  }
+};
+
+TEST(Worth, WithoutRequestsTheOldestLeaves) {
+  Worth worth;
+  for (std::uint32_t i = 0; i < 4; ++i) worth.insert(slot(i), {.bytes = 1_KiB});
+  EXPECT_EQ(worth.victim(), slot(0));
+  worth.touch(slot(0));
+  EXPECT_EQ(worth.victim(), slot(1));
+}
+
+TEST(Worth, OfOneRequestTheDeepestLeavesFirst) {
+  Talk talk;
+  const std::uint32_t first = talk.begin({});
+  for (std::uint32_t i = 0; i < 4; ++i) EXPECT_EQ(talk.evict(), first + i);
+}
+
+// Requests stopped by a tool call go on after ten seconds, the others never do.
+TEST(Worth, LearnsWhichRequestsGoOn) {
+  Talk talk;
+  constexpr RequestFacts kTool{.stop = StopReason::kToolUse};
+  constexpr RequestFacts kLast{.stop = StopReason::kEndTurn};
+  for (int round = 0; round < 300; ++round) {
+    const std::uint32_t tool = talk.begin(kTool);
+    talk.now += kSecond;
+    const std::uint32_t last = talk.begin(kLast);
+    talk.now += 10 * kSecond;
+    talk.go_on(tool, kLast);
+    talk.now += 300 * kSecond;
+    talk.end(tool);
+    talk.end(last);
+  }
+  const std::uint32_t tool = talk.begin(kTool);
+  talk.now += kSecond;
+  const std::uint32_t last = talk.begin(kLast);
+  talk.now += kSecond;
+  talk.worth.begin_request({.now = talk.now});
+  EXPECT_EQ(talk.evict(), last);  // although it is the younger
+  EXPECT_EQ(talk.evict(), last + 1);
+  EXPECT_EQ(talk.evict(), last + 2);
+  EXPECT_EQ(talk.evict(), last + 3);
+  EXPECT_EQ(talk.evict(), tool);
+}
+
+TEST(Worth, LearnsHowMuchAHintIsWorth) {
+  for (const bool honest : {true, false}) {
+    Talk talk;
+    constexpr RequestFacts kGoesOn{.hint = ContinuationHint::kGoesOn};
+    constexpr RequestFacts kEnds{.hint = ContinuationHint::kEnds};
+    for (int round = 0; round < 300; ++round) {
+      const std::uint32_t one = talk.begin(honest ? kGoesOn : kEnds);
+      const std::uint32_t other = talk.begin(honest ? kEnds : kGoesOn);
+      talk.now += 10 * kSecond;
+      talk.go_on(one, {});
+      talk.now += 300 * kSecond;
+      talk.end(one);
+      talk.end(other);
+    }
+    const std::uint32_t goes_on = talk.begin(kGoesOn);
+    const std::uint32_t ends = talk.begin(kEnds);
+    talk.now += kSecond;
+    talk.worth.begin_request({.now = talk.now});
+    EXPECT_EQ(talk.evict(), honest ? ends : goes_on) << (honest ? "honest" : "lying");
+  }
+}
+
+// All conversations go on after ten seconds. One that is young is worth more than one that missed
+// its moment a minute ago, and reuse that came after eviction was learned from too.
+TEST(Worth, LearnsFromReuseThatCameTooLate) {
+  Talk talk;
+  for (int round = 0; round < 300; ++round) {
+    const std::uint32_t first = talk.begin({.stop = StopReason::kToolUse});
+    const std::uint32_t other = talk.begin({.stop = StopReason::kEndTurn});
+    for (std::uint32_t i = 0; i < 4; ++i) talk.erase(first + i, RemovalReason::kEvicted);
+    for (std::uint32_t i = 0; i < 4; ++i) talk.erase(other + i, RemovalReason::kEvicted);
+    talk.now += 10 * kSecond;
+    talk.worth.begin_request({.now = talk.now});
+    for (std::uint32_t i = first; i < first + 4; ++i) {
+      talk.worth.insert({.index = i, .generation = 1},
+                        {.bytes = 1_MiB, .cost = kSecond, .key = i + 1});
+    }
+    talk.now += 300 * kSecond;
+    for (std::uint32_t i = first; i < first + 4; ++i) {
+      talk.worth.erase({.index = i, .generation = 1}, RemovalReason::kErased);
+    }
+  }
+  const std::uint32_t goes_on = talk.begin({.stop = StopReason::kToolUse});
+  const std::uint32_t ends = talk.begin({.stop = StopReason::kEndTurn});
+  talk.now += kSecond;
+  talk.worth.begin_request({.now = talk.now});
+  EXPECT_EQ(talk.evict(), ends);
+  EXPECT_NE(talk.worth.victim().value().index, goes_on + 3);
+}
+
+// All conversations go on after a hundred seconds: an LRU would let go of those about to.
+TEST(Worth, WhatIsAboutToBeReusedStaysThoughItIsOlder) {
+  Talk talk;
+  for (int round = 0; round < 300; ++round) {
+    const std::uint32_t first = talk.begin({});
+    talk.now += 100 * kSecond;
+    talk.go_on(first, {});
+    talk.now += 300 * kSecond;
+    talk.end(first);
+  }
+  talk.begin({});
+  talk.now += 85 * kSecond;
+  const std::uint32_t young = talk.begin({});
+  talk.now += 5 * kSecond;
+  talk.worth.begin_request({.now = talk.now});
+  EXPECT_EQ(talk.evict(), young);
+}
+
+TEST(Worth, AnEntryThatIsCutStaysWhereItWasInItsRun) {
+  for (const bool parked : {false, true}) {
+    Worth worth;
+    worth.begin_request({});
+    worth.insert(slot(0), {.bytes = 1_MiB, .key = 9});
+    worth.insert(slot(1), {.bytes = 8_MiB, .key = 7});
+    worth.insert(slot(2), {.bytes = 1_MiB, .key = 2});
+    if (parked) worth.park(slot(1));
+    worth.split(slot(1), {.bytes = 6_MiB, .key = 7}, slot(3), {.bytes = 2_MiB, .key = 3});
+    if (parked) worth.unpark(slot(1));
+    std::vector<std::uint32_t> left;
+    while (const auto victim = worth.victim()) {
+      left.push_back(victim->index);
+      worth.erase(*victim, RemovalReason::kEvicted);
+    }
+    if (!parked) {
+      EXPECT_EQ(left, (std::vector<std::uint32_t>{0, 1, 3, 2}));
+    }
+    EXPECT_EQ(left.size(), 4U);
+    EXPECT_EQ(worth.remembered(), 4U);
+  }
+}
+
+// Of what was cached in pieces and returns in one, every piece is known again.
+TEST(Worth, KnowsAgainWhatReturnsInOnePiece) {
+  Worth worth;
+  worth.begin_request({});
+  worth.insert(slot(0), {.bytes = 8_MiB, .key = 7});
+  worth.split(slot(0), {.bytes = 6_MiB, .key = 7}, slot(1), {.bytes = 2_MiB, .key = 3});
+  worth.erase(slot(0), RemovalReason::kEvicted);
+  worth.erase(slot(1), RemovalReason::kEvicted);
+  EXPECT_EQ(worth.remembered(), 2U);
+  worth.begin_request({.now = kSecond});
+  const std::array<std::uint64_t, 3> contains = {8, 7, 3};
+  worth.insert({.index = 0, .generation = 1}, {.bytes = 9_MiB, .key = 9, .contains = contains});
+  EXPECT_EQ(worth.remembered(), 0U);
+}
+
+TEST(Worth, WhatSavesMoreSecondsByByteStays) {
+  Talk talk;
+  const std::uint32_t dear = talk.begin({}, 100 * kSecond);
+  const std::uint32_t cheap = talk.begin({}, kSecond);
+  EXPECT_EQ(talk.evict(), cheap);
+  EXPECT_TRUE(talk.here[dear]);
+}
+
+TEST(Worth, RemembersNoMoreThanItMay) {
+  Worth worth;
+  for (std::uint32_t i = 0; i < Worth::kMostRemembered + 1000; ++i) {
+    if (i % 100 == 0) worth.begin_request({.now = kSecond * (i / 100)});
+    worth.insert({.index = 0, .generation = i}, {.bytes = 1_KiB, .key = i + 1});
+    worth.erase({.index = 0, .generation = i}, RemovalReason::kEvicted);
+  }
+  worth.begin_request({.now = kSecond * 100'000});
+  EXPECT_LE(worth.remembered(), Worth::kMostRemembered);
+  EXPECT_GT(worth.remembered(), Worth::kMostRemembered - 1000);
+}
+
+}  // namespace
+}  // namespace afterimage

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "policy/pressure/gauge.h"
+
+#include <fmt/format.h>
+
+namespace afterimage {
+
+Result<GaugeReading> checked(const GaugeReading& reading, std::string_view gauge) {
+  if (reading.total == 0_B || reading.used > reading.total) {
+    return fail(ErrorCode::kCorruption,
+                fmt::format("the {} gauge shows {} of {} bytes used: not a reading to act on",
+                            gauge, reading.used.value(), reading.total.value()));
+  }
+  if (!(reading.stall >= 0 && reading.stall <= 1)) {
+    return fail(ErrorCode::kCorruption,
+                fmt::format("the {} gauge shows a stall of {}, which is no share of time", gauge,
+                            reading.stall));
+  }
+  return reading;
+}
+
+Result<void> take_reading(PressureGauge& gauge, const Clock& clock, GovernorInputs& inputs) {
+  // Before the reading: a gauge that hangs gives an old sample, not a fresh one.
+  const Duration taken_at = clock.now();
+  const auto reading = gauge.read();
+  inputs.now = clock.now();
+  inputs.sample.reset();
+  inputs.stall = 0;
+  AFI_TRY(const GaugeReading shown, reading);
+  inputs.sample = MemorySample{
+      .taken_at = taken_at, .total = shown.total, .used = shown.used, .ours = inputs.ledger.used};
+  inputs.stall = shown.stall;
+  return {};
+}
+
+Result<GaugeReading> ScriptedGauge::read() {
+  if (readings_.empty()) return fail(ErrorCode::kUnavailable, "the scripted gauge has no readings");
+  const Result<GaugeReading> reading = readings_.front();
+  if (readings_.size() > 1) readings_.pop_front();
+  AFI_TRY(const GaugeReading shown, reading);
+  return checked(shown, name());
+}
+
+Result<GaugeReading> EngineGauge::read() {
+  AFI_TRY(const GaugeReading shown, ask_());
+  return checked(shown, name());
+}
+
+}  // namespace afterimage

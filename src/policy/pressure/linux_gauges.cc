@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "policy/pressure/linux_gauges.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace afterimage {
+namespace {
+
+constexpr Bytes kLongestFile = 1_MiB;
+constexpr Bytes kNoLimitV1{std::uint64_t{1} << 62};  // "none" is the largest multiple of a page
+
+/// Why a file under /proc cannot be read is not our affair: the source is not there.
+Result<std::string> text_of(const Files& files, const std::string& path) {
+  const auto bytes = files.read(path, kLongestFile);
+  if (!bytes.has_value()) return fail(ErrorCode::kUnavailable, bytes.error().message);
+  return std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+}
+
+std::unexpected<Error> nonsense(const std::string& path, std::string_view expected) {
+  return fail(ErrorCode::kCorruption, fmt::format("'{}' does not hold {}", path, expected));
+}
+
+std::string_view trimmed(std::string_view text) {
+  const auto is_space = [](char c) { return c == ' ' || c == '\t' || c == '\n'; };
+  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+/// All of `word`, and nothing else.
+template <typename Number>
+std::optional<Number> parsed(std::string_view word) {
+  Number value{};
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (error != std::errc() || end != word.data() + word.size()) return std::nullopt;
+  return value;
+}
+
+/// What stands between `label`, at the start of a line, and the line's end.
+std::optional<std::string_view> after(std::string_view text, std::string_view label) {
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    if (line.starts_with(label)) return trimmed(line.substr(label.size()));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return std::nullopt;
+}
+
+Result<Bytes> kib_field(const std::string& text, std::string_view label, const std::string& path) {
+  const auto value = after(text, label);
+  if (!value.has_value() || !value->ends_with(" kB")) return nonsense(path, label);
+  const auto kib = parsed<std::uint64_t>(value->substr(0, value->size() - 3));
+  if (!kib.has_value() || *kib > UINT64_MAX / 1024) return nonsense(path, label);
+  return Bytes(*kib * 1024);
+}
+
+/// A file with one number; "max" is nullopt.
+Result<std::optional<Bytes>> limit_in(const Files& files, const std::string& path) {
+  AFI_TRY(const std::string text, text_of(files, path));
+  if (trimmed(text) == "max") return std::nullopt;
+  const auto value = parsed<std::uint64_t>(trimmed(text));
+  if (!value.has_value()) return nonsense(path, "a number of bytes, or max");
+  return Bytes(*value);
+}
+
+/// What the kernel can drop at once, under `label` of a memory.stat.
+Result<Bytes> droppable_in(const Files& files, const std::string& path, std::string_view label) {
+  AFI_TRY(const std::string stat, text_of(files, path));
+  const auto inactive = after(stat, label);
+  const auto droppable = inactive.has_value() ? parsed<std::uint64_t>(*inactive) : std::nullopt;
+  if (!droppable.has_value()) return nonsense(path, label);
+  return Bytes(*droppable);
+}
+
+std::unexpected<Error> no_limit(const std::string& group) {
+  return fail(ErrorCode::kUnavailable,
+              fmt::format("the group '{}' has no limit: read the machine's memory instead", group));
+}
+
+/// The share of the last ten seconds in which some task waited. A kernel without it measures none.
+Result<double> stall_in(const Files& files, const std::string& path) {
+  const auto text = text_of(files, path);
+  if (!text.has_value()) return 0.0;
+  const auto some = after(*text, "some avg10=");
+  if (!some.has_value()) return nonsense(path, "'some avg10='");
+  const auto percent = parsed<double>(some->substr(0, some->find(' ')));
+  if (!percent.has_value() || !(*percent >= 0 && *percent <= 100)) {
+    return nonsense(path, "a percentage after 'some avg10='");
+  }
+  return *percent / 100;
+}
+
+/// The folders under `mount` that /proc/self/cgroup names for memory, and all that they lie in.
+/// Inside a container the names are the host's, and only the mount itself may be there.
+std::vector<std::string> groups_in(std::string_view lines, const std::string& mount) {
+  std::vector<std::string> folders;
+  while (!lines.empty()) {
+    const std::size_t end = std::min(lines.find('\n'), lines.size());
+    const std::string_view line = lines.substr(0, end);
+    lines.remove_prefix(std::min(end + 1, lines.size()));
+    const std::size_t controllers = line.find(':');
+    if (controllers == std::string_view::npos) continue;
+    const std::size_t path = line.find(':', controllers + 1);
+    if (path == std::string_view::npos) continue;
+    const std::string_view names = line.substr(controllers + 1, path - controllers - 1);
+    std::string base = mount;
+    if (names == "memory") {
+      base += "/memory";
+    } else if (!names.empty()) {
+      continue;
+    }
+    std::string_view group = line.substr(path + 1);
+    while (group.starts_with('/')) {
+      if (group != "/") folders.push_back(base + std::string(group));
+      group = group.substr(0, group.rfind('/'));
+    }
+    folders.push_back(base);
+  }
+  return folders;
+}
+
+}  // namespace
+
+ProcGauge::ProcGauge(const Files& files, std::string proc)
+    : files_(files), proc_(std::move(proc)) {}
+
+Result<GaugeReading> ProcGauge::read() {
+  const std::string path = proc_ + "/meminfo";
+  AFI_TRY(const std::string text, text_of(files_, path));
+  AFI_TRY(const Bytes total, kib_field(text, "MemTotal:", path));
+  AFI_TRY(const Bytes available, kib_field(text, "MemAvailable:", path));
+  if (available > total) return nonsense(path, "less available than there is");
+  AFI_TRY(const double stall, stall_in(files_, proc_ + "/pressure/memory"));
+  return checked({.total = total, .used = total - available, .stall = stall}, name());
+}
+
+CgroupGauge::CgroupGauge(const Files& files, std::string group)
+    : files_(files), group_(std::move(group)) {}
+
+Result<GaugeReading> CgroupGauge::read() {
+  AFI_TRY(const std::optional<Bytes> current, limit_in(files_, group_ + "/memory.current"));
+  if (!current.has_value()) return nonsense(group_ + "/memory.current", "a number of bytes");
+  AFI_TRY(const std::optional<Bytes> high, limit_in(files_, group_ + "/memory.high"));
+  AFI_TRY(const std::optional<Bytes> max, limit_in(files_, group_ + "/memory.max"));
+  const Bytes total = std::min(high.value_or(Bytes::max()), max.value_or(Bytes::max()));
+  if (total == Bytes::max()) return no_limit(group_);
+  AFI_TRY(const Bytes droppable, droppable_in(files_, group_ + "/memory.stat", "inactive_file "));
+  // The two files are read one after the other; and `current` may be above `high` for a while.
+  const Bytes in_use = *current - std::min(*current, droppable);
+  AFI_TRY(const double stall, stall_in(files_, group_ + "/memory.pressure"));
+  return checked({.total = total, .used = std::min(in_use, total), .stall = stall}, name());
+}
+
+CgroupV1Gauge::CgroupV1Gauge(const Files& files, std::string group)
+    : files_(files), group_(std::move(group)) {}
+
+Result<GaugeReading> CgroupV1Gauge::read() {
+  AFI_TRY(const auto usage, limit_in(files_, group_ + "/memory.usage_in_bytes"));
+  AFI_TRY(const auto limit, limit_in(files_, group_ + "/memory.limit_in_bytes"));
+  if (!usage.has_value() || !limit.has_value()) return nonsense(group_, "a number of bytes");
+  if (*limit >= kNoLimitV1) return no_limit(group_);
+  AFI_TRY(const Bytes droppable,
+          droppable_in(files_, group_ + "/memory.stat", "total_inactive_file "));
+  const Bytes in_use = *usage - std::min(*usage, droppable);
+  return checked({.total = *limit, .used = std::min(in_use, *limit)}, name());
+}
+
+Result<std::unique_ptr<PressureGauge>> open_group_gauge(const Files& files,
+                                                        const std::string& folder) {
+  std::unique_ptr<PressureGauge> gauge = std::make_unique<CgroupGauge>(files, folder);
+  const auto reading = gauge->read();
+  if (reading.has_value()) return gauge;
+  gauge = std::make_unique<CgroupV1Gauge>(files, folder);
+  if (gauge->read().has_value()) return gauge;
+  return fail(ErrorCode::kUnavailable, fmt::format("'{}' is no control group whose memory can be "
+                                                   "watched: {}",
+                                                   folder, reading.error().message));
+}
+
+Result<std::unique_ptr<PressureGauge>> open_host_gauge(const Files& files,
+                                                       const std::string& root) {
+  std::unique_ptr<PressureGauge> tightest = std::make_unique<ProcGauge>(files, root + "/proc");
+  auto least = tightest->read();
+  const std::string lists = root + "/proc/self/cgroup";
+  const auto groups = text_of(files, lists);
+  for (const std::string& folder : groups_in(groups.value_or(""), root + "/sys/fs/cgroup")) {
+    auto gauge = open_group_gauge(files, folder);
+    if (!gauge.has_value()) continue;
+    auto reading = (*gauge)->read();
+    if (!reading.has_value() || (least.has_value() && reading->total >= least->total)) continue;
+    tightest = *std::move(gauge);
+    least = std::move(reading);
+  }
+  if (!least.has_value()) return fail(ErrorCode::kUnavailable, least.error().message);
+  return tightest;
+}
+
+}  // namespace afterimage

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "foundation/platform/files.h"
+#include "policy/pressure/gauge.h"
+
+namespace afterimage {
+
+/// The machine's memory: MemTotal and MemAvailable of /proc/meminfo, stalls of
+/// /proc/pressure/memory. Wrong inside a container with a limit of its own: there, CgroupGauge.
+///
+/// Source   proc(5); Documentation/accounting/psi.rst.
+class ProcGauge final : public PressureGauge {
+ public:
+  /// `files` outlives the gauge; `proc` is the folder.
+  explicit ProcGauge(const Files& files, std::string proc = "/proc");
+  [[nodiscard]] std::string_view name() const override { return "proc"; }
+  Result<GaugeReading> read() override;
+
+ private:
+  const Files& files_;
+  std::string proc_;
+};
+
+/// The memory of a control group, version 2: memory.current against memory.high or memory.max,
+/// whichever is less, and memory.pressure. What the kernel can drop at once (the page cache that
+/// nobody uses, inactive_file in memory.stat) does not count as used.
+///
+/// Errors   kUnavailable also when the group has no limit: then the machine's memory is the limit.
+/// Source   Documentation/admin-guide/cgroup-v2.rst.
+class CgroupGauge final : public PressureGauge {
+ public:
+  explicit CgroupGauge(const Files& files, std::string group = "/sys/fs/cgroup");
+  [[nodiscard]] std::string_view name() const override { return "cgroup"; }
+  Result<GaugeReading> read() override;
+
+ private:
+  const Files& files_;
+  std::string group_;
+};
+
+/// The same of version 1: memory.usage_in_bytes against memory.limit_in_bytes, less
+/// total_inactive_file of memory.stat. Stalls are not measured by group.
+///
+/// Source   Documentation/admin-guide/cgroup-v1/memory.rst.
+class CgroupV1Gauge final : public PressureGauge {
+ public:
+  explicit CgroupV1Gauge(const Files& files, std::string group = "/sys/fs/cgroup/memory");
+  [[nodiscard]] std::string_view name() const override { return "cgroup v1"; }
+  Result<GaugeReading> read() override;
+
+ private:
+  const Files& files_;
+  std::string group_;
+};
+
+/// The memory that this process lives in: of its control groups (/proc/self/cgroup, and those that
+/// they lie in) the one with the smallest limit, or the machine if none has a smaller. Looked for
+/// once; a limit that changes later is followed, a move to another group is not.
+///
+/// Errors   kUnavailable: nothing can be read.
+/// `root` is put before the paths, for tests.
+Result<std::unique_ptr<PressureGauge>> open_host_gauge(const Files& files,
+                                                       const std::string& root = "");
+/// The control group in a folder, of whichever version. kUnavailable: there is none, or it has no
+/// limit.
+Result<std::unique_ptr<PressureGauge>> open_group_gauge(const Files& files,
+                                                        const std::string& folder);
+
+}  // namespace afterimage

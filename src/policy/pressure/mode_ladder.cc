@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "policy/pressure/mode_ladder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace afterimage {
+namespace {
+
+constexpr std::array<std::string_view, kPressureModes> kNames = {"relaxed", "normal", "pressure",
+                                                                 "critical", "emergency"};
+
+std::size_t index_of(PressureMode mode) { return static_cast<std::size_t>(mode); }
+
+const ModeBorder& border_of(std::size_t mode, const LadderOptions& options) {
+  return options.borders[mode - 1];
+}
+
+void enter(LadderState& state, std::size_t mode, Duration now, const LadderOptions& options) {
+  const bool relapsed = state.left[mode].has_value() && now - *state.left[mode] < options.relapse;
+  const Duration before = std::max(state.dwell[mode], options.dwell);
+  state.dwell[mode] = relapsed ? std::min(2 * before, options.longest_dwell) : options.dwell;
+  state.mode = static_cast<PressureMode>(mode);
+  state.calm_since.reset();
+}
+
+}  // namespace
+
+std::string_view to_string(PressureMode mode) { return kNames[index_of(mode)]; }
+
+LadderOptions LadderOptions::headroom() {
+  return {.scale = StressScale::kNeedOverHeadroom,
+          .borders = {{{.enter = 1 / 3.0, .leave = 1 / 3.5},
+                       {.enter = 1 / 1.5, .leave = 1 / 1.8},
+                       {.enter = 1 / 1.0, .leave = 1 / 1.2},
+                       {.enter = 1 / 0.5, .leave = 1 / 0.7}}}};
+}
+
+LadderOptions LadderOptions::seed() {
+  return {.scale = StressScale::kUsedFraction,
+          .borders = {{{.enter = 0.70, .leave = 0.69},
+                       {.enter = 0.85, .leave = 0.84},
+                       {.enter = 0.92, .leave = 0.91},
+                       {.enter = 0.96, .leave = 0.95}}}};
+}
+
+Result<void> check(const LadderOptions& options) {
+  double below = 0;
+  for (std::size_t mode = 1; mode < kPressureModes; ++mode) {
+    const ModeBorder& border = border_of(mode, options);
+    // Written so that an undefined number fails too.
+    if (!(border.leave > 0 && border.leave < border.enter && border.enter > below)) {
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("mode {} is entered at {} and left below {}: give borders that rise "
+                              "from mode to mode and are left below where they are entered",
+                              kNames[mode], border.enter, border.leave));
+    }
+    below = border.enter;
+  }
+  if (options.dwell <= Duration(0) || options.longest_dwell < options.dwell) {
+    return fail(ErrorCode::kInvalidArgument,
+                "the dwell of a mode is positive and at most the longest dwell");
+  }
+  return {};
+}
+
+LadderState climb(const LadderState& state, double stress, Duration now,
+                  const LadderOptions& options) {
+  LadderState next = state;
+  for (std::size_t mode = kPressureModes - 1; mode > index_of(state.mode); --mode) {
+    if (stress >= border_of(mode, options).enter) {
+      enter(next, mode, now, options);
+      return next;
+    }
+  }
+  const std::size_t mode = index_of(state.mode);
+  if (mode == 0 || !(stress < border_of(mode, options).leave)) {
+    next.calm_since.reset();
+    return next;
+  }
+  if (!next.calm_since.has_value()) next.calm_since = now;
+  if (now - *next.calm_since < std::max(next.dwell[mode], options.dwell)) return next;
+  next.left[mode] = now;
+  next.mode = static_cast<PressureMode>(mode - 1);
+  next.calm_since.reset();
+  return next;
+}
+
+}  // namespace afterimage

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "runtime/engine_api/engine.h"
+
+namespace afterimage {
+namespace {
+
+Result<void> check_completion(const Generation& generation, const Sequence& prompt,
+                              TokenCount resumed_from) {
+  const Completion& completion = generation.completion;
+  const std::uint64_t covered = generation.kv.covered.value();
+  const std::uint64_t length = prompt.tokens.size();
+  const std::uint64_t computed = completion.prefilled.value();
+  const bool answers_the_prompt =
+      completion.resumed_from == resumed_from && resumed_from.value() + computed == length;
+  const bool covers_it = covered >= length && covered <= length + completion.tokens.size();
+  if (answers_the_prompt && covers_it) return {};
+  return fail(ErrorCode::kCorruption,
+              "asked to go on from " + std::to_string(resumed_from.value()) + " of " +
+                  std::to_string(length) + " tokens, the engine went on from " +
+                  std::to_string(completion.resumed_from.value()) + ", computed " +
+                  std::to_string(computed) + ", answered " +
+                  std::to_string(completion.tokens.size()) + " and covers " +
+                  std::to_string(covered));
+}
+
+}  // namespace
+
+Result<Generation> Engine::generate_from(const Sequence& prompt,
+                                         std::span<const TensorViews> embeddings,
+                                         const GenerateOptions& options, const KvUse& use) const {
+  const KvLayout* layout = kv_layout();
+  if (layout == nullptr) return fail(ErrorCode::kUnsupported, "this engine keeps its KV to itself");
+  AFI_TRY_VOID(check_sequence(prompt));
+  const KvOrigin origin = kv_origin(identity(), *layout);
+  TokenCount resumed_from{};
+  if (use.resume_from != nullptr) {
+    AFI_TRY_VOID(check_state(*use.resume_from, *layout, origin, prompt));
+    resumed_from = use.resume_from->covered;
+  }
+  AFI_TRY_VOID(check_wanted(use.wanted, *layout, prompt, resumed_from));
+  bool told = false;
+  KvUse checked = use;
+  checked.on_captured = [&](KvCapture& kv) {
+    // What is not as it was wanted is told to nobody, and is an error once the run is over.
+    if (!use.on_captured || told || kv.covered.value() < prompt.tokens.size() ||
+        !check_capture(kv, use.wanted, *layout).has_value()) {
+      return;
+    }
+    kv.origin = origin;
+    told = true;
+    use.on_captured(kv);
+  };
+  AFI_TRY(Generation generation, run(prompt, embeddings, options, checked));
+  AFI_TRY_VOID(check_completion(generation, prompt, resumed_from));
+  AFI_TRY_VOID(check_capture(generation.kv, use.wanted, *layout));
+  generation.kv.origin = origin;
+  checked.on_captured(generation.kv);
+  return generation;
+}
+
+void Engine::encode_all(std::span<const MediaItem* const> items,
+                        const std::function<void(std::vector<Encoded>)>& on_encoded) const {
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    std::vector<Encoded> one;
+    one.push_back({.item = i, .output = encode(*items[i])});
+    on_encoded(std::move(one));
+  }
+}
+
+Result<Generation> Engine::run(const Sequence& /*prompt*/,
+                               std::span<const TensorViews> /*embeddings*/,
+                               const GenerateOptions& /*options*/, const KvUse& /*use*/) const {
+  return fail(ErrorCode::kUnsupported, "this engine keeps its KV to itself");
+}
+
+std::vector<const MediaItem*> media_of(const Request& request) {
+  std::vector<const MediaItem*> items;
+  for (const Message& message : request.messages) {
+    for (const ContentPart& part : message.parts) {
+      if (const auto* item = std::get_if<MediaItem>(&part)) items.push_back(item);
+    }
+  }
+  return items;
+}
+
+}  // namespace afterimage

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "runtime/engine_api/engine.h"
+
+struct evp_md_ctx_st;  // OpenSSL's
+
+namespace afterimage {
+
+/// SHA-256 over the logits of one position after another, as they lie in memory.
+class LogitsHasher {
+ public:
+  LogitsHasher();
+  void add(std::span<const float> logits);
+  /// Of all that was added. The hasher is spent.
+  [[nodiscard]] LogitsDigest finish() &&;
+
+ private:
+  struct Free {
+    void operator()(evp_md_ctx_st* context) const;
+  };
+  std::unique_ptr<evp_md_ctx_st, Free> context_;
+};
+
+}  // namespace afterimage

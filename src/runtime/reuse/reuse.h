@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "afterimage/result.h"
+#include "caches/answers/answer_cache.h"
+#include "caches/answers/answer_once.h"
+#include "caches/encoder/encode_once.h"
+#include "caches/encoder/encoder_archive.h"
+#include "caches/encoder/encoder_cache.h"
+#include "caches/identity/fingerprint.h"
+#include "caches/identity/keys.h"
+#include "caches/prefix/prefill_once.h"
+#include "caches/prefix/prefix_archive.h"
+#include "caches/prefix/prefix_cache.h"
+#include "foundation/platform/clock.h"
+#include "foundation/platform/mutex.h"
+#include "policy/eviction/shared_budget.h"
+#include "policy/pressure/pressure_controller.h"
+#include "runtime/reuse/plan.h"
+#include "storage/memory/budget.h"
+#include "storage/memory/lease_service.h"
+#include "storage/memory/load_or_compute.h"
+#include "storage/memory/tier.h"
+
+namespace afterimage {
+
+/// How answers are kept and given again.
+struct AnswerReuse {
+  LookupRules rules;  // how far a question may be from the one that was answered
+  std::optional<Duration> ttl = std::nullopt;  // absent: as long as there is room
+  EntryCount max_entries = EntryCount(1'000'000);
+  /// serve() looks among the answers before it asks the engine. False: whoever stands before it
+  /// has.
+  bool in_serve = true;
+};
+
+struct ReuseOptions {
+  Bytes budget = 4_GiB;  // of everything that is kept, together
+  EntryCount max_encoder_entries = EntryCount(1'000'000);
+  std::string policy = "worth";  // who leaves first: one of policy_names()
+  bool verify_hits = true;       // recompute checksums at every hit
+  bool prefixes = true;          // keep KV, too: prefill once
+  EntryCount max_sequences = EntryCount(1'000'000);
+  /// Keep answers, too: answer once. nullopt: every question is answered by the engine.
+  std::optional<AnswerReuse> answers = std::nullopt;
+  /// Where everything is kept a second time, and found again after it was evicted or by a later
+  /// process that has the same secret; outlives the object. nullptr: nowhere. An eighth of the
+  /// budget, at most 256 MiB, then pays for what is on its way.
+  Tier* tier = nullptr;
+  /// False: what the tier holds is loaded also where computing it is expected to be quicker.
+  bool weigh_loads = true;
+  /// Who encodes and prefills what, if other processes put into the tier, too; outlives the object.
+  /// nullptr: nobody does.
+  LeaseService* others = nullptr;
+  PressureOptions pressure;  // with a gauge, `budget` is what is kept at most
+};
+
+/// What reuse has done so far.
+struct ReuseStats {
+  EncoderCacheStats encoder;
+  EncodeOnceStats encodes;
+  PrefixCacheStats prefix;
+  PrefillOnceStats prefills;
+  AnswerCacheStats answers;
+  AnswerOnceStats answering;
+  EncoderArchiveStats encoder_archive;
+  PrefixArchiveStats prefix_archive;
+  LoadOrComputeStats loads;                         // of the tier
+  std::optional<PressureControllerStats> governed;  // nullopt: nobody governs
+  Bytes budget;
+  Bytes used;
+  Bytes peak;
+};
+
+/// Afterimage in one process: the caches, their one budget, and the plan of each request.
+///
+/// Errors   kInvalidArgument: options that make no cache, or name no policy; kUnavailable: see
+///          PressureController.
+/// Threads  Any.
+class Reuse {
+ public:
+  /// `root` is this installation's secret: keys mean nothing without it. `clock` outlives the
+  /// object.
+  static Result<std::unique_ptr<Reuse>> create(const ReuseOptions& options, const Secret& root,
+                                               const Clock& clock);
+
+  /// The namespace of one tenant under one model. kInvalidArgument: the model is not named.
+  [[nodiscard]] Result<Namespace> space(const ModelIdentity& model, const TenantId& tenant) const {
+    return Namespace::of(model, tenant, root_);
+  }
+
+  /// Looks every item up once, pins what is there, and takes or joins the encoding of what is not.
+  /// `agent` names who asks, for the count of agents that share an entry; empty: nobody in
+  /// particular. The first `covered` items lie in a prefix that is resumed: they are neither looked
+  /// up nor encoded. `facts` are for the eviction policy.
+  [[nodiscard]] Plan plan(const Fingerprint& prints, const std::string& agent,
+                          std::size_t covered = 0, const RequestFacts& facts = {});
+
+  [[nodiscard]] EncodeOnce& encoder() { return *front_; }
+  /// nullptr: prefixes are off.
+  [[nodiscard]] PrefillOnce* prefix() { return prefill_.get(); }
+  /// nullptr: answers are not kept, or not looked for by serve().
+  [[nodiscard]] AnswerOnce* answers() { return answer_once_.get(); }
+  /// nullptr: answers are not kept.
+  [[nodiscard]] AnswerCache* answer_cache() { return answer_cache_.get(); }
+  /// How they are; only if they are kept.
+  [[nodiscard]] const AnswerReuse& answer_options() const { return *answer_options_; }
+  /// nullptr: prefixes are off, or there is no tier.
+  [[nodiscard]] PrefixArchive* prefix_archive() { return prefix_archive_.get(); }
+  /// nullptr: no other process puts into the tier.
+  [[nodiscard]] LeaseService* others() { return others_; }
+  /// nullptr: nobody governs.
+  [[nodiscard]] PressureController* keeper() { return keeper_.get(); }
+  [[nodiscard]] ReuseStats stats() const;
+
+ private:
+  Reuse(const ReuseOptions& options, const Secret& root, const Clock& clock);
+  AgentId agent_id(const std::string& agent);
+
+  Secret root_;
+  LeaseService* others_;
+  MemoryBudget transfer_;  // of what is between the tier and the caches
+  MemoryBudget budget_;
+  SharedBudget shared_{budget_};
+  std::unique_ptr<LoadOrCompute> load_or_compute_;  // nullptr: what is there is loaded
+  std::unique_ptr<EncoderArchive> encoder_archive_;
+  std::unique_ptr<PrefixArchive> prefix_archive_;
+  std::unique_ptr<EncoderCache> cache_;
+  std::unique_ptr<PrefixCache> prefixes_;
+  std::unique_ptr<PrefillOnce> prefill_;
+  std::optional<AnswerReuse> answer_options_;
+  std::unique_ptr<AnswerCache> answer_cache_;
+  std::unique_ptr<AnswerOnce> answer_once_;
+  std::unique_ptr<EncodeOnce> front_;  // after the caches: fronts go before what they stand before
+  Mutex agents_mutex_;
+  std::map<std::string, AgentId> agents_ AFI_GUARDED_BY(agents_mutex_);
+  std::unique_ptr<PressureController> keeper_;  // last: its thread uses the caches
+};
+
+}  // namespace afterimage

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "runtime/reuse/reuse.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "runtime/reuse/testing/media.h"
+#include "storage/memory/host_tier.h"
+#include "testing/slow_tier.h"
+
+namespace afterimage {
+namespace {
+
+using testing::image;
+using testing::output;
+
+struct Fixture {
+  explicit Fixture(Bytes budget = 1_MiB, Tier* tier = nullptr)
+      : reuse(Reuse::create({.budget = budget, .tier = tier, .weigh_loads = false}, Secret{}, clock)
+                  .value()) {}
+
+  Plan plan(const std::vector<MediaItem>& items, const std::string& tenant = "",
+            const std::string& agent = "") const {
+    std::vector<const MediaItem*> media;
+    for (const MediaItem& item : items) media.push_back(&item);
+    const Namespace space = reuse->space({.model = "m", .encoder = "e"}, TenantId(tenant)).value();
+    return reuse->plan(fingerprint(media, space, Recipes()), agent);
+  }
+
+  ManualClock clock;
+  std::unique_ptr<Reuse> reuse;
+};
+
+using Items = std::vector<std::size_t>;
+using Sources = std::vector<MediaSource>;
+
+TEST(Reuse, APolicyThatThereIsNotIsToldThoseThereAre) {
+  const ManualClock clock;
+  const auto made = Reuse::create({.policy = "lru2"}, Secret{}, clock);
+  ASSERT_FALSE(made.has_value());
+  EXPECT_EQ(made.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(Reuse::create({.policy = "gdsf"}, Secret{}, clock).has_value());
+}
+
+TEST(Plan, AsksForWhatIsMissingAndFindsWhatIsThere) {
+  Fixture f;
+  {
+    Plan plan = f.plan({image("a"), image("b")});
+    EXPECT_EQ(plan.to_encode(), (Items{0, 1}));
+    ASSERT_TRUE(plan.commit(0, output(1), Duration(10)).has_value());
+    ASSERT_TRUE(plan.commit(1, output(2), Duration(20)).has_value());
+    EXPECT_TRUE(plan.await().value());
+    EXPECT_EQ(plan.sources(), (Sources{MediaSource::kEncoded, MediaSource::kEncoded}));
+  }
+  const Plan plan = f.plan({image("b"), image("a")});
+  EXPECT_TRUE(plan.to_encode().empty());
+  EXPECT_EQ(plan.embeddings()[0][0].bytes()[0], std::byte{2});
+  EXPECT_EQ(plan.embeddings()[1][0].bytes()[0], std::byte{1});
+  EXPECT_EQ(plan.sources(), (Sources{MediaSource::kReused, MediaSource::kReused}));
+  EXPECT_EQ(f.reuse->stats().encoder.encode_time_saved, Duration(30));
+}
+
+TEST(Plan, TheSameItemTwiceInOneRequestIsEncodedOnceAndWaitsForNobody) {
+  Fixture f;
+  Plan plan = f.plan({image("a"), image("b"), image("a")});
+  EXPECT_EQ(plan.to_encode(), (Items{0, 1}));
+  ASSERT_TRUE(plan.commit(0, output(1), {}).has_value());
+  ASSERT_TRUE(plan.commit(1, output(2), {}).has_value());
+  EXPECT_TRUE(plan.await().value());
+  EXPECT_EQ(plan.embeddings()[2][0].bytes()[0], std::byte{1});
+  EXPECT_EQ(plan.sources()[2], MediaSource::kRepeated);
+}
+
+TEST(Plan, TenantsDoNotMeet) {
+  Fixture f;
+  {
+    Plan plan = f.plan({image("a")}, "acme");
+    ASSERT_TRUE(plan.commit(0, output(1), {}).has_value());
+  }
+  EXPECT_EQ(f.plan({image("a")}, "other").to_encode(), (Items{0}));
+  EXPECT_TRUE(f.plan({image("a")}, "acme").to_encode().empty());
+}
+
+TEST(Plan, AgentsThatShareAnEntryAreCounted) {
+  Fixture f;
+  {
+    Plan plan = f.plan({image("a")}, "", "analyst");
+    ASSERT_TRUE(plan.commit(0, output(1), {}).has_value());
+  }
+  for (const char* agent : {"auditor", "analyst", "designer"}) {
+    EXPECT_TRUE(f.plan({image("a")}, "", agent).to_encode().empty());
+  }
+  const Namespace space = f.reuse->space({.model = "m", .encoder = "e"}, TenantId()).value();
+  const MediaItem a = image("a");
+  const MediaItem* const media[] = {&a};
+  const auto prints = fingerprint(media, space, Recipes());
+  EXPECT_EQ(f.reuse->encoder().info(prints.keys[0])->agents, 3U);
+}
+
+TEST(Plan, ABudgetSmallerThanOneItemServesItUncachedAndSaysSo) {
+  Fixture f(64_B);
+  for (int i = 0; i < 2; ++i) {
+    Plan plan = f.plan({image("a")});
+    ASSERT_EQ(plan.to_encode(), (Items{0}));
+    ASSERT_TRUE(plan.commit(0, output(1), {}).has_value());
+    EXPECT_EQ(plan.sources(), (Sources{MediaSource::kUncached}));
+    EXPECT_EQ(plan.embeddings()[0][0].bytes()[0], std::byte{1});
+  }
+}
+
+/// A tier as a disk is: it outlives the caches above it.
+struct Below {
+  MemoryBudget budget{1_MiB};
+  HostTier tier{budget};
+};
+
+TEST(Plan, WhatATierHoldsIsLoadedInsteadOfEncodedAlsoByTheNextProcess) {
+  Below below;
+  {
+    const Fixture first(1_MiB, &below.tier);
+    Plan plan = first.plan({image("a")});
+    ASSERT_TRUE(plan.commit(0, output(7), Duration(50)).has_value());
+    EXPECT_EQ(first.reuse->stats().encoder_archive.kept, 1U);
+  }
+  const Fixture second(1_MiB, &below.tier);
+  const Plan plan = second.plan({image("a"), image("b"), image("a")});
+  EXPECT_EQ(plan.to_encode(), (Items{1}));
+  EXPECT_EQ(plan.sources()[0], MediaSource::kLoaded);
+  EXPECT_EQ(plan.sources()[2], MediaSource::kRepeated);
+  const Plan again = second.plan({image("a")});
+  EXPECT_EQ(again.sources(), (Sources{MediaSource::kReused})) << "it went up into memory";
+  EXPECT_TRUE(std::ranges::equal(again.embeddings()[0][0].bytes(), output(7)[0].bytes));
+  EXPECT_EQ(again.embeddings()[0][0].shape(), (Shape{2, 16}));
+  EXPECT_EQ(second.reuse->stats().encoder.encode_time_saved, Duration(50)) << "the cost came along";
+  EXPECT_EQ(second.reuse->stats().encoder_archive.loaded, 1U);
+}
+
+TEST(Plan, TenantsDoNotMeetInATierEither) {
+  Below below;
+  const Fixture f(1_MiB, &below.tier);
+  {
+    Plan plan = f.plan({image("a")}, "acme");
+    ASSERT_TRUE(plan.commit(0, output(1), {}).has_value());
+  }
+  const Fixture later(1_MiB, &below.tier);
+  EXPECT_EQ(later.plan({image("a")}, "other").to_encode(), (Items{0}));
+  EXPECT_TRUE(later.plan({image("a")}, "acme").to_encode().empty());
+}
+
+TEST(Plan, ADamagedEntryOfATierIsEncodedAgain) {
+  Below below;
+  const Fixture first(1_MiB, &below.tier);
+  const Namespace space = first.reuse->space({.model = "m", .encoder = "e"}, TenantId()).value();
+  const MediaItem a = image("a");
+  const MediaItem* const media[] = {&a};
+  const EncoderKey key = fingerprint(media, space, Recipes()).keys[0];
+  {
+    Plan plan = first.plan({image("a")});
+    ASSERT_TRUE(plan.commit(0, output(1), {}).has_value());
+  }
+  below.tier.bytes_for_test(TierKey::of(EntryClass::kEncoderOutput, key))[3] ^= std::byte{1};
+  const Fixture second(1_MiB, &below.tier);
+  Plan plan = second.plan({image("a")});
+  EXPECT_EQ(plan.to_encode(), (Items{0}));
+  EXPECT_EQ(second.reuse->stats().encoder_archive.failed, 1U);
+  ASSERT_TRUE(plan.commit(0, output(1), {}).has_value());
+  EXPECT_EQ(second.reuse->stats().encoder_archive.kept, 1U) << "and kept again";
+}
+
+TEST(Plan, WhatIsEncodedSoonerThanLoadedIsEncodedAndCountedUntilTheTierIsFastAgain) {
+  using std::chrono::milliseconds;
+  Below below;
+  Fixture f;
+  testing::SlowTier far(below.tier, f.clock);
+  f.reuse = Reuse::create({.budget = 1_MiB, .tier = &far}, Secret{}, f.clock).value();
+  const auto ask = [&] {
+    f.reuse->encoder().clear();  // so that the tier is asked
+    Plan plan = f.plan({image("a")});
+    if (!plan.to_encode().empty()) {
+      f.clock.advance(milliseconds(50));
+      EXPECT_TRUE(plan.commit(0, output(7), milliseconds(50)).has_value());
+    }
+    EXPECT_TRUE(std::ranges::equal(plan.embeddings()[0][0].bytes(), output(7)[0].bytes));
+    return plan.sources()[0];
+  };
+  EXPECT_EQ(ask(), MediaSource::kEncoded);
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(ask(), MediaSource::kLoaded);
+  EXPECT_EQ(f.reuse->stats().encoder_archive.declined, 0U);
+
+  far.latency = milliseconds(300);
+  int until_known = 0;
+  while (ask() == MediaSource::kLoaded && until_known < 50) ++until_known;
+  EXPECT_LT(until_known, 20);
+  EXPECT_EQ(f.reuse->stats().encoder_archive.declined, 1U);
+  EXPECT_EQ(ask(), MediaSource::kDeclined);
+  EXPECT_EQ(f.reuse->stats().loads.declined, 2U);
+
+  far.latency = milliseconds(1);
+  int until_back = 0;
+  while (ask() != MediaSource::kLoaded && until_back < 1'000) ++until_back;
+  EXPECT_LT(until_back, 500);
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(ask(), MediaSource::kLoaded);
+  EXPECT_EQ(f.reuse->stats().encoder_archive.failed, 0U);
+
+  f.reuse = Reuse::create({.tier = &far, .weigh_loads = false}, Secret{}, f.clock).value();
+  far.latency = milliseconds(300);
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(ask(), MediaSource::kLoaded) << "as it was asked to";
+}
+
+TEST(Plan, APlanThatIsDroppedHandsItsTurnsOn) {
+  Fixture f;
+  std::optional<Plan> leader = f.plan({image("a")});
+  Plan follower = f.plan({image("a")});
+  EXPECT_TRUE(follower.to_encode().empty());
+  leader.reset();
+  EXPECT_FALSE(follower.await().value());
+  EXPECT_EQ(follower.to_encode(), (Items{0}));
+  ASSERT_TRUE(follower.commit(0, output(1), {}).has_value());
+  EXPECT_TRUE(follower.await().value());
+}
+
+TEST(Plan, AnItemThatCannotBeEncodedFailsThoseWhoWaitForIt) {
+  Fixture f;
+  Plan leader = f.plan({image("a"), image("b")});
+  Plan follower = f.plan({image("a")});
+  leader.fail(0, {ErrorCode::kCorruption, "a ends early"});
+  const auto outcome = follower.await();
+  ASSERT_FALSE(outcome.has_value());
+  EXPECT_EQ(outcome.error().message, "a ends early");
+}
+
+// Two requests that name the same two items in opposite order: each leads one and waits for the
+// other.
+TEST(Plan, TwoRequestsNeverWaitForEachOther) {
+  Fixture f;
+  for (int round = 0; round < 50; ++round) {
+    f.reuse->encoder().clear();
+    const auto request = [&](std::vector<MediaItem> items) {
+      Plan plan = f.plan(items);
+      for (bool done = false; !done;) {
+        for (const std::size_t item : plan.to_encode()) {
+          ASSERT_TRUE(plan.commit(item, output(1), {}).has_value());
+        }
+        done = plan.await().value();
+      }
+      EXPECT_EQ(plan.embeddings().size(), 2U);
+    };
+    std::thread one(request, std::vector{image("a"), image("b")});
+    std::thread two(request, std::vector{image("b"), image("a")});
+    one.join();
+    two.join();
+  }
+}
+
+}  // namespace
+}  // namespace afterimage

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+// The tier on the machine's own disk: processes that are killed, files that are damaged.
+#include "storage/disk/disk_tier.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "storage/disk/segment_format.h"
+#include "testing/temporary_folder.h"
+#include "testing/tier_conformance.h"
+
+namespace afterimage {
+
+using testing::TemporaryFolder;
+using testing::tier_bytes;
+using testing::tier_key;
+
+namespace testing {
+
+std::shared_ptr<Tier> make_disk(Bytes capacity, DiskBackend backend) {
+  struct Standing {
+    TemporaryFolder folder;
+    MemoryBudget memory{64_MiB};
+    SystemClock clock;
+    std::unique_ptr<DiskTier> tier;
+  };
+  const auto standing = std::make_shared<Standing>();
+  const DiskTierOptions options{.log = {.capacity = capacity,
+                                        .batch_bytes = 256_KiB,
+                                        .read_timeout = std::chrono::seconds(20),
+                                        .append_timeout = std::chrono::seconds(20)},
+                                .backend = backend};
+  auto tier = DiskTier::open(standing->folder.path(), options, standing->memory, standing->clock);
+  EXPECT_TRUE(tier.has_value()) << to_string(tier.error());
+  standing->tier = *std::move(tier);
+  return {standing, standing->tier.get()};
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Disk, TierConformance,
+    ::testing::Values(
+        TierFactory{"best", [](Bytes capacity) { return make_disk(capacity, DiskBackend::kBest); }},
+        TierFactory{"threads",
+                    [](Bytes capacity) { return make_disk(capacity, DiskBackend::kThreads); }}),
+    [](const auto& test) { return test.param.name; });
+
+}  // namespace testing
+
+namespace {
+
+class DiskTierOnDisk : public ::testing::Test {
+ protected:
+  static DiskTierOptions options(Bytes capacity = 4_MiB) {
+    return {.log = {.capacity = capacity,
+                    .segment_bytes = 512_KiB,
+                    .batch_bytes = 64_KiB,
+                    .read_timeout = std::chrono::seconds(20),
+                    .append_timeout = std::chrono::seconds(20)}};
+  }
+  Result<std::unique_ptr<DiskTier>> open() {
+    return DiskTier::open(folder.path(), options(), memory, clock);
+  }
+  std::string segment(unsigned n) {
+    return folder.file("segment-000000000000000" + std::to_string(n) + ".afi");
+  }
+  /// One full segment of 512 KiB, closed.
+  std::uint64_t fill() {
+    const auto tier = open().value();
+    std::uint64_t n = 0;
+    for (; n < 7; ++n) {
+      EXPECT_TRUE(tier->put(tier_key(n), {}, tier_bytes(n, 60'000 + n)).has_value());
+    }
+    return n;
+  }
+
+  TemporaryFolder folder;
+  MemoryBudget memory{64_MiB};
+  SystemClock clock;
+};
+
+TEST_F(DiskTierOnDisk, WhatWasPutIsThereAfterARestartAndWhatWasErasedIsNot) {
+  const std::uint64_t entries = fill();
+  {
+    const auto tier = open().value();
+    ASSERT_TRUE(tier->erase(tier_key(2)).has_value());
+  }
+  const auto tier = open().value();
+  for (std::uint64_t n = 0; n < entries; ++n) {
+    const auto found = tier->get(tier_key(n), memory).value();
+    EXPECT_EQ(found.has_value(), n != 2) << n;
+    if (!found) continue;
+    EXPECT_TRUE(std::ranges::equal(found->bytes, tier_bytes(n, 60'000 + n)));
+  }
+  EXPECT_EQ(tier->stats().damaged, 0U);
+}
+
+TEST_F(DiskTierOnDisk, OnlyItsOwnerMayReadIt) {
+  fill();
+  for (const auto& file : std::filesystem::directory_iterator(folder.path())) {
+    struct stat status{};
+    ASSERT_EQ(::stat(file.path().c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 0777U, 0600U) << file.path();
+  }
+}
+
+TEST_F(DiskTierOnDisk, TwoCannotHaveOneFolder) {
+  const auto first = open();
+  ASSERT_TRUE(first.has_value());
+  const auto second = open();
+  ASSERT_FALSE(second.has_value());
+  EXPECT_EQ(second.error().code, ErrorCode::kUnavailable);
+  EXPECT_NE(second.error().message.find("in use by another process"), std::string::npos);
+}
+
+TEST_F(DiskTierOnDisk, AFolderThatCannotBeUsedIsNamed) {
+  const auto missing = DiskTier::open(folder.file("no/such/place"), options(), memory, clock);
+  ASSERT_FALSE(missing.has_value());
+  EXPECT_NE(missing.error().message.find("no/such/place"), std::string::npos);
+  std::ofstream(folder.file("file")) << "x";
+  EXPECT_FALSE(DiskTier::open(folder.file("file"), options(), memory, clock).has_value());
+  if (::geteuid() == 0) GTEST_SKIP() << "nothing is read-only to root";
+  std::filesystem::create_directory(folder.file("ro"));
+  ::chmod(folder.file("ro").c_str(), 0500);
+  EXPECT_FALSE(DiskTier::open(folder.file("ro"), options(), memory, clock).has_value());
+}
+
+// Every sampled bit of a sealed segment, each alone: what is served is right or nothing.
+TEST_F(DiskTierOnDisk, EveryFlippedBitOfASegmentIsSeenOrCostsNothing) {
+  const std::uint64_t entries = fill();
+  const auto size = std::filesystem::file_size(segment(1));
+  ASSERT_GT(size, 400'000U);
+  std::uint64_t flips = 0;
+  std::uint64_t noticed = 0;
+  {
+    const int fd = ::open(segment(1).c_str(), O_RDWR | O_CLOEXEC);
+    ASSERT_GE(fd, 0);
+    std::vector<std::byte> bytes(size);
+    ASSERT_EQ(::pread(fd, bytes.data(), size, 0), static_cast<ssize_t>(size));
+    Rng rng(1);
+    // Decoding as the log does, without a restart for each of so many flips.
+    for (std::uint64_t entry = 0, at = kDiskBlock; entry < entries; ++entry) {
+      const auto header = decode_record_header(std::span(bytes).subspan(at)).value();
+      const std::size_t record = header.blocks * kDiskBlock;
+      const std::size_t used = record_header_bytes(header.meta) + header.value_bytes;
+      for (int i = 0; i < 10'000; ++i, ++flips) {
+        const std::size_t bit = rng.below(used * 8);
+        std::byte& flipped = bytes[at + bit / 8];
+        flipped ^= static_cast<std::byte>(1U << (bit % 8));
+        const auto now = decode_record_header(std::span(bytes).subspan(at));
+        const bool good =
+            now && *now == header &&
+            Checksum::of(std::span(bytes).subspan(at + record_header_bytes(header.meta),
+                                                  header.value_bytes)) == header.value_checksum;
+        noticed += good ? 0 : 1;
+        flipped ^= static_cast<std::byte>(1U << (bit % 8));
+      }
+      at += record;
+    }
+    ::close(fd);
+  }
+  EXPECT_EQ(noticed, flips);
+  ASSERT_GE(flips, 65'536U);
+  // And through the whole tier, restart included.
+  std::uint64_t restarts = 0;
+  Rng rng(2);
+  std::vector<char> good(size);
+  std::ifstream(segment(1), std::ios::binary).read(good.data(), static_cast<std::streamsize>(size));
+  for (; restarts < 60; ++restarts) {
+    std::vector<char> bad = good;
+    // Half of them where structure is: headers and footer.
+    const std::size_t at = rng.chance(0.5)   ? rng.below(size)
+                           : rng.chance(0.5) ? size - 1 - rng.below(2 * kDiskBlock)
+                                             : rng.below(2 * kDiskBlock);
+    bad[at] = static_cast<char>(bad[at] ^ (1 << rng.below(8)));
+    std::ofstream(segment(1), std::ios::binary)
+        .write(bad.data(), static_cast<std::streamsize>(size));
+    const auto tier = open();
+    ASSERT_TRUE(tier.has_value()) << to_string(tier.error());
+    std::uint64_t found = 0;
+    for (std::uint64_t n = 0; n < entries; ++n) {
+      const auto entry = (*tier)->get(tier_key(n), memory).value();
+      if (!entry) continue;
+      ++found;
+      ASSERT_TRUE(std::ranges::equal(entry->bytes, tier_bytes(n, 60'000 + n))) << "byte " << at;
+    }
+    ASSERT_GE(found + 1, entries) << "one flipped bit costs one entry at most; byte " << at;
+  }
+  std::printf(
+      "%llu bits flipped, %llu noticed; %llu restarts on a damaged segment: 0 wrong bytes\n",
+      static_cast<unsigned long long>(flips), static_cast<unsigned long long>(noticed),
+      static_cast<unsigned long long>(restarts));
+}
+
+TEST_F(DiskTierOnDisk, ATruncatedSegmentLosesOnlyWhatWasCutOff) {
+  const std::uint64_t entries = fill();
+  std::filesystem::resize_file(segment(1), 200'001);
+  const auto tier = open().value();
+  std::uint64_t found = 0;
+  for (std::uint64_t n = 0; n < entries; ++n) {
+    const auto entry = tier->get(tier_key(n), memory).value();
+    if (!entry) continue;
+    ++found;
+    EXPECT_TRUE(std::ranges::equal(entry->bytes, tier_bytes(n, 60'000 + n)));
+  }
+  EXPECT_EQ(found, 3U);
+  EXPECT_EQ(tier->log().recovery().torn_entries, 1U);
+  EXPECT_GT(tier->log().recovery().torn_bytes, 0_B);
+}
+
+/// What the child tells before it does it and after it is safe.
+struct Progress {
+  std::uint64_t n;
+  std::uint64_t committed;  // all below are on disk
+};
+
+[[noreturn]] void put_until_killed(const std::string& folder, const DiskTierOptions& options,
+                                   std::uint64_t first, int pipe) {
+  MemoryBudget memory(64_MiB);
+  const SystemClock clock;
+  auto tier = DiskTier::open(folder, options, memory, clock);
+  if (!tier) ::_exit(3);
+  Progress progress{.n = first, .committed = first};
+  while (true) {
+    const std::uint64_t n = progress.n++;
+    const std::size_t size = Rng(n).below(n % 5 == 0 ? 200'000 : 20'000);
+    if (!(*tier)->put(tier_key(n), {}, tier_bytes(n, size))) ::_exit(4);
+    if (n % 16 == 15) {
+      if (!(*tier)->flush()) ::_exit(5);
+      progress.committed = progress.n;
+    }
+    if (::write(pipe, &progress, sizeof progress) != sizeof progress) ::_exit(6);
+  }
+}
+
+// AFTERIMAGE_KILLS=200 for the long run.
+TEST_F(DiskTierOnDisk, KilledAtAnyTimeItServesNothingWrongAndKeepsWhatWasCommitted) {
+  const char* wanted = std::getenv("AFTERIMAGE_KILLS");
+  const int kills = wanted != nullptr ? std::atoi(wanted) : 8;
+  std::uint64_t next = 0;
+  std::uint64_t checked = 0;
+  std::uint64_t uncommitted_lost = 0;
+  Rng rng(7);
+  for (int kill = 0; kill < kills; ++kill) {
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    const std::uint64_t first = next;
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::close(ends[0]);
+      put_until_killed(folder.path(), options(64_MiB), first, ends[1]);
+    }
+    ::close(ends[1]);
+    // After so many reports rather than after so many milliseconds: nothing sleeps.
+    Progress last{.n = first, .committed = first};
+    for (std::uint64_t left = 1 + rng.below(60); left > 0; --left) {
+      if (::read(ends[0], &last, sizeof last) != sizeof last) break;
+    }
+    ::kill(child, SIGKILL);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "the child ended by itself: " << WEXITSTATUS(status);
+    while (::read(ends[0], &last, sizeof last) == sizeof last) {
+    }
+    ::close(ends[0]);
+
+    auto tier = DiskTier::open(folder.path(), options(64_MiB), memory, clock);
+    ASSERT_TRUE(tier.has_value()) << to_string(tier.error());
+    for (std::uint64_t n = first; n < last.n; ++n) {
+      const auto found = (*tier)->get(tier_key(n), memory).value();
+      if (found) {
+        const std::size_t size = Rng(n).below(n % 5 == 0 ? 200'000 : 20'000);
+        ASSERT_TRUE(std::ranges::equal(found->bytes, tier_bytes(n, size))) << n;
+      } else {
+        ASSERT_GE(n, last.committed) << "was committed; kill " << kill;
+        ++uncommitted_lost;
+      }
+      ++checked;
+    }
+    next = last.n + 100;
+  }
+  std::printf("%d kills: %llu entries checked, 0 wrong bytes, %llu lost that were not committed\n",
+              kills, static_cast<unsigned long long>(checked),
+              static_cast<unsigned long long>(uncommitted_lost));
+}
+
+}  // namespace
+}  // namespace afterimage

@@ -1,0 +1,496 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "storage/disk/segment_log.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <tuple>
+
+#include "afterimage/check.h"
+#include "foundation/platform/clock.h"
+#include "foundation/platform/fault_points.h"
+#include "storage/disk/segment_log_state.h"
+
+namespace afterimage {
+
+SegmentLog::SegmentLog(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+SegmentLog::~SegmentLog() {
+  state_->read_buffers->close();
+  const WriterLock lock(*state_);
+  Result<void> done;
+  if (state_->active != nullptr && !state_->active->entries.empty()) done = state_->seal();
+  if (done) done = state_->commit();
+  if (!done) state_->abandon();  // the next to open it reads it through
+}
+
+Result<bool> SegmentLog::append(const TierKey& key, const EntryMeta& meta,
+                                std::span<const std::byte> value) {
+  const std::uint64_t room = state_->options.segment_bytes.value() - kDiskBlock - footer_bytes(1);
+  if (meta.form_bytes() > EntryMeta::kMaxFormBytes || meta.cost < Duration(0) ||
+      value.size() > room || record_blocks(meta, value.size()) * kDiskBlock > room) {
+    return fail(
+        ErrorCode::kLimitExceeded,
+        fmt::format("an entry of {} bytes and {} tensors does not fit a segment of {}",
+                    value.size(), meta.tensors.size(), state_->options.segment_bytes.value()));
+  }
+  RecordHeader header{.key = key,
+                      .blocks = static_cast<std::uint32_t>(record_blocks(meta, value.size())),
+                      .meta = meta,
+                      .value_bytes = value.size(),
+                      .value_checksum = Checksum::of(value)};
+  const SystemClock clock;
+  const Duration timeout = state_->options.append_timeout;
+  const Duration start = clock.now();
+  if (!state_->writing.try_lock_for(timeout)) return false;
+  const WriterLock lock(*state_, std::adopt_lock);
+  const Duration left = std::max(Duration(0), timeout - (clock.now() - start));
+  auto taken = state_->admit(header.blocks, left);
+  if (taken && *taken) {
+    if (const auto done = state_->append(header, value); !done) {
+      taken = std::unexpected(done.error());
+    }
+  }
+  if (!taken) state_->abandon();
+  return taken;
+}
+
+Result<std::optional<TierEntry>> SegmentLog::read(const TierKey& key, MemoryBudget& room) {
+  FooterEntry place;
+  DiskId epoch;
+  std::shared_ptr<BlockFile> file;
+  {
+    const MutexLock lock(state_->looking);
+    const auto it = state_->index.find(key);
+    if (it == state_->index.end()) return std::nullopt;
+    Segment& segment = *(*it)->segment;
+    segment.last_use = ++state_->uses;
+    place = (*it)->place;
+    epoch = segment.identity.epoch;
+    file = segment.file;
+  }
+  const std::size_t size = std::size_t{place.blocks} * kDiskBlock;
+  const std::uint64_t offset = std::uint64_t{place.block} * kDiskBlock;
+  AFI_TRY(const std::shared_ptr<AlignedBytes> memory, state_->read_buffers->take(size, room));
+  AFI_TRY(const auto bytes, read_blocks(*file, offset, memory, size, state_->options.read_timeout));
+  CheckedRecord record = check_record(bytes, place, epoch);
+  if (record.state == RecordState::kIntact) {
+    return TierEntry{.meta = std::move(record.meta), .bytes = record.value, .memory = memory};
+  }
+  // A writer that waits for the device is not waited for: the next read finds the same.
+  if (!state_->writing.try_lock_for(state_->options.append_timeout)) return std::nullopt;
+  const WriterLock lock(*state_, std::adopt_lock);
+  if (state_->mark_dead(key, place.sequence) && record.state != RecordState::kErased) {
+    const MutexLock counting(state_->looking);
+    ++state_->stats.damaged;
+  }
+  return std::nullopt;
+}
+
+Result<bool> SegmentLog::erase(const TierKey& key) {
+  const WriterLock lock(*state_);
+  if (auto done = state_->drain(); !done) state_->abandon();
+  const bool found = state_->mark_dead(key, std::nullopt);
+  // Also when nothing was found: an older record of this key may wait to be buried, or be in a file
+  // whose removal is not yet safe.
+  if (!found && state_->unscrubbed.empty() && !state_->removed) return false;
+  AFI_POINT("erase.killed");
+  auto done = state_->commit();
+  if (!done) {
+    state_->abandon();
+    done = state_->scrub(&key);
+  }
+  if (!done) return std::unexpected(done.error());
+  return found;
+}
+
+Result<void> SegmentLog::commit() {
+  const WriterLock lock(*state_);
+  Result<void> done = state_->commit();
+  if (!done) state_->abandon();
+  return done;
+}
+
+bool SegmentLog::wants_commit() const { return state_->wants_commit; }
+
+bool SegmentLog::contains(const TierKey& key) const {
+  const MutexLock lock(state_->looking);
+  return state_->index.contains(key);
+}
+
+bool SegmentLog::is_pending(const TierKey& key) const {
+  const MutexLock lock(state_->looking);
+  return state_->pending.contains(key);
+}
+
+std::optional<EntryMetadata> SegmentLog::metadata(const TierKey& key) const {
+  const MutexLock lock(state_->looking);
+  const auto found = state_->index.find(key);
+  if (found == state_->index.end()) return std::nullopt;
+  const FooterEntry& place = (*found)->place;
+  return EntryMetadata{.bytes = Bytes(place.blocks * std::uint64_t{kDiskBlock}),
+                       .cost = Duration(place.cost_ns)};
+}
+
+const DiskRecovery& SegmentLog::recovery() const { return state_->recovery; }
+std::string SegmentLog::backend() const { return state_->folder->backend(); }
+
+SegmentLogStats SegmentLog::stats() const {
+  const MutexLock looking(state_->looking);
+  SegmentLogStats stats = state_->stats;
+  stats.entries = EntryCount(state_->index.size());
+  stats.uncommitted = Bytes(state_->uncommitted);
+  return stats;
+}
+
+void SegmentLog::check_invariants() const {
+  const WriterLock lock(*state_);
+  const MutexLock looking(state_->looking);
+  std::uint64_t live = 0;
+  std::uint64_t pending = 0;
+  std::uint64_t used = kStoreBytes + state_->foreign;
+  for (const auto& [id, segment] : state_->segments) {
+    std::uint64_t here = 0;
+    for (const LogEntry& entry : segment->entries) {
+      if (entry.state == LogEntry::State::kPending) ++pending;
+      if (entry.state != LogEntry::State::kLive) continue;
+      const auto it = state_->index.find(entry.place.key);
+      AFI_CHECK(it != state_->index.end() && *it == &entry);
+      ++here;
+    }
+    AFI_CHECK(here == segment->live);
+    live += here;
+    used += segment->size;
+  }
+  AFI_CHECK(live == state_->index.size());
+  AFI_CHECK(pending == state_->pending.size());
+  AFI_CHECK(Bytes(used) == state_->stats.used);
+  AFI_CHECK(state_->stats.used <= state_->options.capacity);
+  AFI_CHECK(state_->durable <= state_->completed && state_->completed <= state_->submitted);
+  AFI_CHECK(state_->spare.empty() ||
+            state_->buffers() + state_->spare.size() <= state_->options.batches);
+}
+
+/// Whether a record of so many blocks can be written now. What it may have to wait for is asked
+/// before anything is changed, so that a refusal leaves nothing half done.
+Result<bool> SegmentLog::State::admit(std::uint32_t blocks, Duration timeout) {
+  AFI_TRY_VOID(harvest());
+  if (options.append_timeout >= options.write_timeout) return true;  // it waits where it must
+  if (!fits(blocks) && would_wait_for_a_segment()) {
+    wants_commit = true;
+    return false;
+  }
+  return wait_for_batches(batches_for(blocks), timeout);
+}
+
+/// Whether a new segment must wait: to make replaced records safe before a footer hides the older
+/// ones, to overwrite dead records before what replaced them is evicted, or for one that can go.
+bool SegmentLog::State::would_wait_for_a_segment() {
+  if (replacing || !unscrubbed.empty()) return true;
+  const MutexLock lock(looking);
+  if (stats.used + options.segment_bytes <= options.capacity) return false;
+  return std::ranges::none_of(
+      segments, [](const auto& each) { return each.second->phase == Segment::Phase::kClosed; });
+}
+
+/// How many batches a record needs beyond the one that is being filled.
+std::size_t SegmentLog::State::batches_for(std::uint32_t blocks) const {
+  const std::uint64_t size = options.batch_bytes.value();
+  std::uint64_t bytes = std::uint64_t{blocks} * kDiskBlock;
+  std::uint64_t left = batch.memory == nullptr ? 0 : size - batch.used;
+  std::uint64_t needed = 0;
+  if (!fits(blocks)) {
+    bytes += kDiskBlock;  // a segment's header
+    const std::uint64_t footer = active == nullptr ? 0 : footer_bytes(active->entries.size());
+    needed = footer <= left ? 0 : (footer - left + size - 1) / size;
+    left = 0;  // a segment's last batch is not shared
+  }
+  return needed + (bytes <= left ? 0 : (bytes - left + size - 1) / size);
+}
+
+/// Whether there is memory for `needed` batches within `patience`.
+Result<bool> SegmentLog::State::wait_for_batches(std::size_t needed, Duration timeout) {
+  const SystemClock clock;
+  const Duration end = clock.now() + timeout;
+  while (!in_flight.empty() && buffers() + needed > options.batches) {
+    Transfer& write = *in_flight.front().write;
+    const auto moved = write.wait(std::max(Duration(0), end - clock.now()));
+    if (!moved && moved.error().code == ErrorCode::kCancelled && !write.done()) return false;
+    AFI_TRY_VOID(complete_batch());
+  }
+  while (spare.size() < needed) {
+    auto fresh = AlignedBytes::create(options.batch_bytes.value(), memory);
+    if (!fresh) {
+      read_buffers->release();
+      fresh = AlignedBytes::create(options.batch_bytes.value(), memory);
+    }
+    if (!fresh) {
+      trim();
+      return false;
+    }
+    spare.push_back(*std::move(fresh));
+  }
+  return true;
+}
+
+/// In flight or being filled.
+std::size_t SegmentLog::State::buffers() const {
+  return in_flight.size() + (batch.memory == nullptr ? 0U : 1U);
+}
+
+/// An entry larger than all batches had more memory than they may keep.
+void SegmentLog::State::trim() {
+  while (!spare.empty() && buffers() + spare.size() > options.batches) spare.pop_back();
+}
+
+Result<void> SegmentLog::State::append(RecordHeader& header, std::span<const std::byte> value) {
+  AFI_TRY_VOID(make_space(header.blocks));
+  header.epoch = active->identity.epoch;
+  header.offset = offset;
+  header.sequence = next_sequence++;
+  {
+    const MutexLock lock(looking);
+    replacing = replacing || index.contains(*header.key);
+    pending.insert(*header.key);
+  }
+  active->entries.push_back(
+      {.place = {.key = *header.key,
+                 .sequence = header.sequence,
+                 .block = static_cast<std::uint32_t>(offset / kDiskBlock),
+                 .blocks = header.blocks,
+                 .cost_ns = static_cast<std::uint64_t>(header.meta.cost.count())},
+       .segment = active.get()});
+  static constexpr std::array<std::byte, kDiskBlock> kZeros{};
+  AFI_TRY_VOID(stage(encode_record_header(header)));
+  AFI_TRY_VOID(stage(value));
+  AFI_TRY_VOID(stage(std::span(kZeros).first((kDiskBlock - offset % kDiskBlock) % kDiskBlock)));
+  batch.ends.push_back(&active->entries.back());
+  if (batch.used == options.batch_bytes.value()) submit();
+  trim();
+  return {};
+}
+
+bool SegmentLog::State::fits(std::uint32_t blocks) const {
+  return active != nullptr &&
+         offset + std::uint64_t{blocks} * kDiskBlock + footer_bytes(active->entries.size() + 1) <=
+             options.segment_bytes.value();
+}
+
+Result<void> SegmentLog::State::make_space(std::uint32_t blocks) {
+  if (fits(blocks)) return {};
+  if (active != nullptr) AFI_TRY_VOID(seal());
+  return begin_segment();
+}
+
+/// A new file, for which older segments leave: as many as the cap and the disk want.
+Result<std::shared_ptr<BlockFile>> SegmentLog::State::create_evicting(const std::string& name) {
+  while (true) {
+    Bytes used;
+    {
+      const MutexLock lock(looking);
+      used = stats.used;
+    }
+    if (!AFI_GUARD("cap.evict", used + options.segment_bytes <= options.capacity)) {
+      AFI_TRY_VOID(evict());
+      continue;
+    }
+    auto file = folder->create(name, options.segment_bytes.value());
+    if (file || file.error().code != ErrorCode::kNoSpace || !evict()) return file;
+  }
+}
+
+Result<void> SegmentLog::State::begin_segment() {
+  auto segment = std::make_shared<Segment>();
+  AFI_TRY(segment->identity.epoch, random_disk_id());
+  segment->identity.store = store;
+  segment->identity.segment = next_segment++;
+  segment->name = segment_name(segment->identity.segment);
+  segment->size = options.segment_bytes.value();
+  segment->phase = Segment::Phase::kActive;
+  AFI_TRY(segment->file, create_evicting(segment->name));
+  AFI_FAILING_POINT("segment.created");
+  {
+    const MutexLock lock(looking);
+    segment->last_use = ++uses;
+    stats.used += options.segment_bytes;
+    segments[segment->identity.segment] = segment;
+  }
+  active = segment;
+  offset = 0;
+  if (AFI_STEP("segment.name.sync")) start_name_sync(segment);
+  return stage(encode_segment_header(active->identity));
+}
+
+/// The footer may reach the disk before the records it names: every read checks them anyway. Not so
+/// where one replaces an older: torn, it would still hide it.
+Result<void> SegmentLog::State::seal() {
+  if ((replacing || !unscrubbed.empty()) && AFI_STEP("seal.commit.first")) AFI_TRY_VOID(commit());
+  if (active == nullptr) return {};  // it had to be removed
+  std::vector<FooterEntry> places;
+  for (const LogEntry& entry : active->entries) {
+    if (entry.state != LogEntry::State::kDead) places.push_back(entry.place);
+  }
+  AFI_TRY_VOID(stage(encode_footer(active->identity, offset, places)));
+  AFI_FAILING_POINT("footer.staged");
+  batch.last = true;
+  active->phase = Segment::Phase::kSealing;
+  submit();
+  active.reset();
+  return {};
+}
+
+Result<void> SegmentLog::State::stage(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    if (batch.used == options.batch_bytes.value()) submit();
+    if (batch.memory == nullptr) AFI_TRY_VOID(begin_batch());
+    const std::size_t n =
+        std::min<std::size_t>(bytes.size(), options.batch_bytes.value() - batch.used);
+    std::memcpy(batch.memory->bytes().data() + batch.used, bytes.data(), n);
+    batch.used += n;
+    offset += n;
+    bytes = bytes.subspan(n);
+  }
+  return {};
+}
+
+Result<void> SegmentLog::State::begin_batch() {
+  if (spare.empty() && in_flight.size() >= options.batches) AFI_TRY_VOID(complete_batch());
+  if (spare.empty()) {
+    AFI_TRY(auto fresh, AlignedBytes::create(options.batch_bytes.value(), memory));
+    spare.push_back(std::move(fresh));
+  }
+  batch = Batch{.memory = std::move(spare.back()), .segment = active, .offset = offset};
+  spare.pop_back();
+  return {};
+}
+
+void SegmentLog::State::submit() {
+  if (batch.used == 0) return;
+  submitted += batch.used;
+  batch.write = batch.segment->file->write(batch.offset, batch.memory, batch.used);
+  in_flight.push_back(std::exchange(batch, Batch{}));
+  AFI_POINT("batch.submitted");
+}
+
+Result<void> SegmentLog::State::complete_batch() {
+  AFI_TRY([[maybe_unused]] const std::size_t written,
+          in_flight.front().write->wait(options.write_timeout));
+  AFI_FAILING_POINT("batch.written");
+  const Batch done = std::move(in_flight.front());
+  in_flight.pop_front();
+  spare.push_back(done.memory);
+  trim();
+  completed += done.used;
+  unsynced.insert(done.segment);
+  publish(done);
+  if (done.last) {
+    const std::uint64_t end = done.offset + done.used;
+    if (auto cut = done.segment->file->truncate(end); !cut) {
+      done.segment->phase = Segment::Phase::kClosed;
+      return cut;
+    }
+    AFI_POINT("segment.shortened");
+    const MutexLock lock(looking);
+    stats.used -= Bytes(done.segment->size - end);
+    done.segment->size = end;
+  }
+  if (done.last || completed - sync_asked >= options.commit_bytes.value()) {
+    start_sync(done.segment, done.last);
+  }
+  return {};
+}
+
+void SegmentLog::State::publish(const Batch& done) {
+  for (LogEntry* entry : done.ends) {
+    mark_dead(entry->place.key, std::nullopt);
+    const MutexLock lock(looking);
+    index.insert(entry);
+    no_longer_pending(*entry, LogEntry::State::kLive);
+    ++entry->segment->live;
+  }
+}
+
+void SegmentLog::State::start_sync(std::shared_ptr<Segment> segment, bool seals) {
+  unsynced.erase(segment);
+  syncs.push_back(
+      {.transfer = segment->file->sync(), .segment = segment, .covers = completed, .seals = seals});
+  sync_asked = completed;
+}
+
+void SegmentLog::State::start_name_sync(const std::shared_ptr<Segment>& segment) {
+  syncs.push_back({.transfer = folder->sync(), .segment = segment, .covers = durable});
+}
+
+/// A sync that failed is not asked again: the system may have thrown away what it could not write.
+Result<void> SegmentLog::State::finish_sync() {
+  const Sync sync = std::move(syncs.front());
+  syncs.pop_front();
+  const auto done = sync.transfer->wait(options.write_timeout);
+  AFI_POINT("sync.done");
+  if (sync.seals) sync.segment->phase = Segment::Phase::kClosed;
+  if (!done) {
+    if (AFI_STEP("sync.failed.drop")) doomed.insert(sync.segment);
+    AFI_TRY_VOID(drop_doomed());
+    return std::unexpected(done.error());
+  }
+  durable = std::max(durable, sync.covers);
+  return {};
+}
+
+Result<void> SegmentLog::State::harvest() {
+  while (!in_flight.empty() && in_flight.front().write->done()) AFI_TRY_VOID(complete_batch());
+  while (!syncs.empty() && syncs.front().transfer->done()) AFI_TRY_VOID(finish_sync());
+  return {};
+}
+
+Result<void> SegmentLog::State::drain() {
+  submit();
+  while (!in_flight.empty()) AFI_TRY_VOID(complete_batch());
+  return {};
+}
+
+Result<void> SegmentLog::State::commit() {
+  AFI_TRY_VOID(drop_doomed());
+  if (AFI_STEP("commit.drain")) AFI_TRY_VOID(drain());
+  if (AFI_STEP("commit.sync")) {
+    while (!unsynced.empty()) start_sync(*unsynced.begin(), false);
+    while (!syncs.empty()) AFI_TRY_VOID(finish_sync());
+  }
+  AFI_FAILING_POINT("commit.before.burial");
+  replacing = false;
+  AFI_TRY_VOID(scrub());
+  wants_commit = false;
+  return {};
+}
+
+/// A write failed: what was under way is lost, and no file that had a part in it goes on.
+void SegmentLog::State::abandon() {
+  SegmentSet broken;
+  for (const Batch& lost : in_flight) broken.insert(lost.segment);
+  if (batch.segment != nullptr) broken.insert(batch.segment);
+  if (active != nullptr) broken.insert(active);
+  in_flight.clear();
+  batch = Batch{};
+  active.reset();
+  submitted = completed;
+  const MutexLock lock(looking);
+  for (const std::shared_ptr<Segment>& segment : broken) {
+    segment->phase = Segment::Phase::kClosed;
+    for (LogEntry& entry : segment->entries) {
+      if (entry.state != LogEntry::State::kPending) continue;
+      no_longer_pending(entry, LogEntry::State::kDead);
+      ++stats.lost;
+      if (segments.contains(segment->identity.segment)) unscrubbed.push_back(&entry);
+    }
+  }
+}
+
+void SegmentLog::State::no_longer_pending(LogEntry& entry, LogEntry::State state) {
+  AFI_CHECK(entry.state == LogEntry::State::kPending);
+  entry.state = state;
+  pending.erase(pending.find(entry.place.key));
+}
+
+}  // namespace afterimage

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <algorithm>
+#include <boost/unordered/unordered_flat_set.hpp>
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "foundation/platform/mutex.h"
+#include "storage/block_io/block_files.h"
+#include "storage/disk/segment_format.h"
+#include "storage/disk/segment_log.h"
+
+/// What the log knows of its files; the room's own.
+namespace afterimage {
+
+/// The file that says whose segments these are.
+inline constexpr const char* kStoreName = "store.afi";
+inline constexpr std::uint64_t kStoreBytes = 2 * kDiskBlock;
+
+struct Segment;
+
+/// One entry on disk. Lives as long as its segment, also when it is dead.
+struct LogEntry {
+  enum class State : std::uint8_t { kPending, kLive, kDead };
+
+  FooterEntry place;
+  Segment* segment = nullptr;
+  State state = State::kPending;  // live: in the index
+};
+
+struct Segment {
+  enum class Phase : std::uint8_t { kActive, kSealing, kClosed };
+
+  SegmentIdentity identity;
+  std::string name;
+  std::shared_ptr<BlockFile> file;
+  Phase phase = Phase::kClosed;
+  std::uint64_t size = 0;  // on disk
+  std::deque<LogEntry> entries;
+  std::uint64_t live = 0;
+  std::uint64_t last_use = 0;
+};
+
+/// By number, so that what is done to several is done in the same order every time.
+struct ByNumber {
+  bool operator()(const auto& a, const auto& b) const {
+    return a->identity.segment < b->identity.segment;
+  }
+};
+using SegmentSet = std::set<std::shared_ptr<Segment>, ByNumber>;
+
+std::string segment_name(std::uint64_t id);
+/// The number in a segment's name; nothing if it is no such name.
+std::optional<std::uint64_t> segment_number(const std::string& name);
+
+/// Which entry is where. Keys are compared in full.
+struct EntryHash {
+  using is_avalanching = void;
+  using is_transparent = void;
+  std::size_t operator()(const TierKey& key) const noexcept { return TierKeyHash()(key); }
+  std::size_t operator()(const LogEntry* entry) const noexcept {
+    return TierKeyHash()(entry->place.key);
+  }
+};
+struct EntryEqual {
+  using is_transparent = void;
+  static const TierKey& key(const TierKey& key) { return key; }
+  static const TierKey& key(const LogEntry* entry) { return entry->place.key; }
+  bool operator()(const auto& a, const auto& b) const { return key(a) == key(b); }
+};
+using EntryIndex = boost::unordered_flat_set<LogEntry*, EntryHash, EntryEqual>;
+
+/// Reads a segment's entries back: by its footer, or through if it has no good one.
+///
+/// Errors   kCorruption: not a segment of `store`. Whatever else: it could not be read.
+struct FoundSegment {
+  SegmentIdentity identity;
+  std::vector<FooterEntry> entries;
+  bool sealed = false;
+  std::uint64_t end = 0;  // where a footer can be written
+};
+Result<FoundSegment> find_segment(BlockFile& file, const DiskId& store, std::uint64_t number,
+                                  Duration timeout, MemoryBudget& memory, DiskRecovery& report);
+
+/// What stands where an index says that an entry is.
+enum class RecordState : std::uint8_t { kIntact, kErased, kDamaged };
+struct CheckedRecord {
+  RecordState state = RecordState::kDamaged;
+  EntryMeta meta;                    // these two: if intact
+  std::span<const std::byte> value;  // within the bytes that were checked
+};
+/// Compares everything: header, epoch, place, sequence, the whole key, and the value's checksum.
+CheckedRecord check_record(std::span<const std::byte> bytes, const FooterEntry& place,
+                           const DiskId& epoch);
+
+/// A read of `size` bytes that waits.
+Result<std::span<const std::byte>> read_blocks(BlockFile& file, std::uint64_t offset,
+                                               const std::shared_ptr<AlignedBytes>& into,
+                                               std::size_t size, Duration timeout);
+/// A write of whole blocks that waits.
+Result<void> write_blocks(BlockFile& file, std::uint64_t offset, std::span<const std::byte> bytes,
+                          Duration timeout, MemoryBudget& memory);
+
+}  // namespace afterimage

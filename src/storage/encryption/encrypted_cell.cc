@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "storage/encryption/encrypted_cell.h"
+
+#include <vector>
+
+#include "storage/encryption/encrypted_entry.h"
+
+namespace afterimage {
+
+Result<std::optional<SharedCell::Value>> EncryptedCell::read() {
+  AFI_TRY(std::optional<Value> found, cell_.read());
+  if (!found.has_value()) return std::nullopt;
+  const std::vector<std::byte> sealed = std::exchange(found->bytes, {});
+  std::vector<std::byte> opened(
+      sealed.size() < kEncryptionHeader ? 0 : sealed.size() - kEncryptionHeader);
+  const OpenedEntry entry = open_entry(keys_, place_, sealed, opened);
+  if (entry.state == SealState::kOtherKey) {
+    return fail(ErrorCode::kUnavailable,
+                "what is shared was sealed under another key: add it to the list of keys");
+  }
+  if (entry.state == SealState::kOpened) {
+    found->bytes.assign(opened.begin() + static_cast<std::ptrdiff_t>(entry.bytes_begin),
+                        opened.end());
+  }
+  return found;
+}
+
+Result<bool> EncryptedCell::replace(const std::optional<std::string>& expected,
+                                    std::span<const std::byte> next) {
+  std::vector<std::byte> sealed(encrypted_size({}, next.size()));
+  AFI_TRY_VOID(encrypt_entry(keys_, place_, {}, next, sealed));
+  return cell_.replace(expected, sealed);
+}
+
+}  // namespace afterimage

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "storage/encryption/encrypted_entry.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "afterimage/check.h"
+#include "foundation/platform/fault_points.h"
+#include "foundation/platform/random.h"
+
+namespace afterimage {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "numbers are little-endian");
+
+constexpr std::string_view kMagic = "AFISEAL1";
+constexpr std::size_t kIdAt = 8;
+constexpr std::size_t kNonceAt = 16;
+constexpr std::size_t kNonce = 12;
+constexpr std::size_t kAsideAt = 28;  // length of what is beside the entry
+constexpr std::size_t kTagAt = 32;
+constexpr std::size_t kTag = 16;
+constexpr std::size_t kAsideFixed = 16;
+/// One call takes less than 2 GiB.
+constexpr std::size_t kAtOnce = std::size_t{1} << 30U;
+
+struct FreeContext {
+  void operator()(EVP_CIPHER_CTX* context) const { EVP_CIPHER_CTX_free(context); }
+};
+using Context = std::unique_ptr<EVP_CIPHER_CTX, FreeContext>;
+
+const unsigned char* in(const std::byte* bytes) {
+  return reinterpret_cast<const unsigned char*>(bytes);
+}
+unsigned char* out(std::byte* bytes) { return reinterpret_cast<unsigned char*>(bytes); }
+
+/// The key of one entry, for as long as it is needed.
+struct EntrySecret {
+  EntrySecret() = default;
+  ~EntrySecret() { OPENSSL_cleanse(bytes.data(), bytes.size()); }
+  EntrySecret(const EntrySecret&) = delete;
+  EntrySecret& operator=(const EntrySecret&) = delete;
+  Secret bytes{};
+};
+
+std::size_t aside_size(const EntryMeta& meta) {
+  return (kAsideFixed + meta.form_bytes() + 63) / 64 * 64;
+}
+
+template <typename Number>
+void append(std::vector<std::byte>& to, Number value) {
+  const auto bytes = std::as_bytes(std::span(&value, 1));
+  to.insert(to.end(), bytes.begin(), bytes.end());
+}
+
+std::vector<std::byte> aside_of(const EntryMeta& meta) {
+  std::vector<std::byte> aside;
+  aside.reserve(aside_size(meta));
+  append(aside, static_cast<std::int64_t>(meta.cost.count()));
+  append(aside, static_cast<std::uint64_t>(meta.tensors.size()));
+  for (const TensorSpec& form : meta.tensors) {
+    append(aside, static_cast<std::uint32_t>(form.dtype));
+    append(aside, static_cast<std::uint32_t>(form.shape.rank()));
+    for (const std::uint64_t extent : form.shape.extents()) append(aside, extent);
+  }
+  aside.resize(aside_size(meta));
+  return aside;
+}
+
+template <typename Number>
+std::optional<Number> take(std::span<const std::byte>& from) {
+  Number value{};
+  if (from.size() < sizeof value) return std::nullopt;
+  std::memcpy(&value, from.data(), sizeof value);
+  from = from.subspan(sizeof value);
+  return value;
+}
+
+// Authenticated already; read with care all the same, as everything that comes from outside is.
+std::optional<EntryMeta> meta_from(std::span<const std::byte> aside) {
+  EntryMeta meta;
+  const auto cost = take<std::int64_t>(aside);
+  const auto tensors = take<std::uint64_t>(aside);
+  if (!cost.has_value() || !tensors.has_value()) return std::nullopt;
+  meta.cost = Duration(*cost);
+  for (std::uint64_t left = *tensors; left > 0; --left) {
+    const auto dtype = take<std::uint32_t>(aside);
+    const auto rank = take<std::uint32_t>(aside);
+    if (!dtype.has_value() || !rank.has_value() || *dtype == 0 ||
+        *dtype > static_cast<std::uint32_t>(DType::kI64) || *rank > Shape::kMaxRank) {
+      return std::nullopt;
+    }
+    std::array<std::uint64_t, Shape::kMaxRank> extents{};
+    for (std::uint32_t axis = 0; axis < *rank; ++axis) {
+      const auto extent = take<std::uint64_t>(aside);
+      if (!extent.has_value()) return std::nullopt;
+      extents.at(axis) = *extent;
+    }
+    const auto shape = Shape::of(std::span(extents).first(*rank));
+    if (!shape.has_value()) return std::nullopt;
+    meta.tensors.push_back({.dtype = static_cast<DType>(*dtype), .shape = *shape});
+  }
+  return meta;
+}
+
+/// What is authenticated and not secret: where the entry stands, and the header but for the tag.
+void authenticate(EVP_CIPHER_CTX* context, const TierKey& key, std::span<const std::byte> header,
+                  int (*update)(EVP_CIPHER_CTX*, unsigned char*, int*, const unsigned char*, int)) {
+  std::array<std::byte, 1 + kDigestBytes + kTagAt> data{};
+  if (AFI_STEP("seal.name")) {
+    data[0] = static_cast<std::byte>(key.entry_class);
+    std::ranges::copy(key.bytes, data.begin() + 1);
+  }
+  std::ranges::copy(header.first(kTagAt), data.begin() + 1 + kDigestBytes);
+  int done = 0;
+  AFI_CHECK(update(context, nullptr, &done, in(data.data()), static_cast<int>(data.size())) == 1);
+}
+
+void encrypt(EVP_CIPHER_CTX* context, std::span<const std::byte> from, std::byte* to) {
+  while (!from.empty()) {
+    const auto part = from.first(std::min(from.size(), kAtOnce));
+    int done = 0;
+    AFI_CHECK(EVP_EncryptUpdate(context, out(to), &done, in(part.data()),
+                                static_cast<int>(part.size())) == 1);
+    AFI_CHECK(static_cast<std::size_t>(done) == part.size());
+    from = from.subspan(part.size());
+    to += part.size();
+  }
+}
+
+}  // namespace
+
+std::size_t encrypted_size(const EntryMeta& meta, std::size_t bytes) {
+  return kEncryptionHeader + aside_size(meta) + bytes;
+}
+
+Result<void> encrypt_entry(const EncryptionKeys& keys, const TierKey& key, const EntryMeta& meta,
+                           std::span<const std::byte> bytes, std::span<std::byte> into) {
+  AFI_CHECK(into.size() == encrypted_size(meta, bytes.size()));
+  EntrySecret secret;
+  AFI_CHECK(keys.entry_key(keys.id(), key, secret.bytes));
+  AFI_TRY(const auto random, random_secret());
+  const std::vector<std::byte> aside = aside_of(meta);
+  const std::span<std::byte> header = into.first(kEncryptionHeader);
+  std::ranges::fill(header, std::byte{0});
+  std::ranges::copy(std::as_bytes(std::span(kMagic)), header.begin());
+  std::ranges::copy(keys.id(), header.begin() + kIdAt);
+  std::ranges::copy(std::span(random).first<kNonce>(), header.begin() + kNonceAt);
+  const auto aside_bytes = static_cast<std::uint32_t>(aside.size());
+  std::memcpy(header.data() + kAsideAt, &aside_bytes, sizeof aside_bytes);
+
+  const Context context(EVP_CIPHER_CTX_new());
+  AFI_CHECK(context != nullptr);
+  AFI_CHECK(EVP_EncryptInit_ex(context.get(), EVP_aes_256_gcm(), nullptr, in(secret.bytes.data()),
+                               in(header.data() + kNonceAt)) == 1);
+  authenticate(context.get(), key, header, EVP_EncryptUpdate);
+  encrypt(context.get(), aside, into.data() + kEncryptionHeader);
+  encrypt(context.get(), bytes, into.data() + kEncryptionHeader + aside.size());
+  int done = 0;
+  AFI_CHECK(EVP_EncryptFinal_ex(context.get(), nullptr, &done) == 1 && done == 0);
+  AFI_CHECK(
+      EVP_CIPHER_CTX_ctrl(context.get(), EVP_CTRL_GCM_GET_TAG, kTag, header.data() + kTagAt) == 1);
+  return {};
+}
+
+OpenedEntry open_entry(const EncryptionKeys& keys, const TierKey& key,
+                       std::span<const std::byte> sealed, std::span<std::byte> into) {
+  if (sealed.size() < kEncryptionHeader ||
+      std::memcmp(sealed.data(), kMagic.data(), kMagic.size()) != 0) {
+    return {.state = SealState::kNotEncrypted};
+  }
+  const auto header = sealed.first(kEncryptionHeader);
+  auto body = sealed.subspan(kEncryptionHeader);
+  AFI_CHECK(into.size() == body.size());
+  EncryptionKeyId id{};
+  std::copy_n(header.begin() + kIdAt, id.size(), id.begin());
+  EntrySecret secret;
+  const bool known = keys.entry_key(id, key, secret.bytes);
+  if (!AFI_GUARD("seal.key", known)) {
+    return {.state = SealState::kOtherKey};
+  }
+  const auto zeros = header.subspan(kTagAt + kTag);
+  if (!AFI_GUARD("seal.zeros",
+                 std::ranges::all_of(zeros, [](std::byte b) { return b == std::byte{0}; }))) {
+    return {};
+  }
+
+  const Context context(EVP_CIPHER_CTX_new());
+  AFI_CHECK(context != nullptr);
+  AFI_CHECK(EVP_DecryptInit_ex(context.get(), EVP_aes_256_gcm(), nullptr, in(secret.bytes.data()),
+                               in(header.data() + kNonceAt)) == 1);
+  authenticate(context.get(), key, header, EVP_DecryptUpdate);
+  std::byte* to = into.data();
+  while (!body.empty()) {
+    const auto part = body.first(std::min(body.size(), kAtOnce));
+    int done = 0;
+    AFI_CHECK(EVP_DecryptUpdate(context.get(), out(to), &done, in(part.data()),
+                                static_cast<int>(part.size())) == 1);
+    body = body.subspan(part.size());
+    to += part.size();
+  }
+  std::array<std::byte, kTag> tag{};
+  std::ranges::copy(header.subspan(kTagAt, kTag), tag.begin());
+  AFI_CHECK(EVP_CIPHER_CTX_ctrl(context.get(), EVP_CTRL_GCM_SET_TAG, kTag, tag.data()) == 1);
+  std::array<unsigned char, 16> rest{};
+  int done = 0;
+  if (!AFI_GUARD("seal.tag", EVP_DecryptFinal_ex(context.get(), rest.data(), &done) == 1)) {
+    return {};
+  }
+
+  std::uint32_t aside = 0;
+  std::memcpy(&aside, header.data() + kAsideAt, sizeof aside);
+  if (aside > into.size() || aside % 64 != 0) return {};
+  auto meta = meta_from(into.first(aside));
+  if (!meta.has_value()) return {};
+  return {.state = SealState::kOpened, .meta = *std::move(meta), .bytes_begin = aside};
+}
+
+}  // namespace afterimage

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "storage/encryption/encrypted_files.h"
+
+#include <fmt/format.h>
+
+#include "storage/encryption/encrypted_entry.h"
+
+namespace afterimage {
+namespace {
+
+TierKey place_of(const std::string& path) {
+  const std::string_view name = std::string_view(path).substr(path.rfind('/') + 1);
+  return {.entry_class = EntryClass::kAnswer, .bytes = sha256(std::as_bytes(std::span(name)))};
+}
+
+}  // namespace
+
+Result<std::vector<std::byte>> EncryptedFiles::read(const std::string& path, Bytes limit) const {
+  const Bytes most = limit + Bytes(encrypted_size({}, 0));
+  AFI_TRY(const std::vector<std::byte> sealed, files_.read(path, most));
+  std::vector<std::byte> opened(
+      sealed.size() < kEncryptionHeader ? 0 : sealed.size() - kEncryptionHeader);
+  const OpenedEntry entry = open_entry(keys_, place_of(path), sealed, opened);
+  switch (entry.state) {
+    case SealState::kOpened:
+      break;
+    case SealState::kOtherKey:
+      return fail(ErrorCode::kUnavailable,
+                  fmt::format("'{}' was sealed under another key: add it to the list of keys, or "
+                              "remove the file",
+                              path));
+    case SealState::kNotEncrypted:
+      return fail(ErrorCode::kCorruption, fmt::format("'{}' is not sealed", path));
+    case SealState::kDamaged:
+      return fail(ErrorCode::kCorruption, fmt::format("'{}' is not what was sealed", path));
+  }
+  opened.erase(opened.begin(), opened.begin() + static_cast<std::ptrdiff_t>(entry.bytes_begin));
+  return opened;
+}
+
+Result<void> EncryptedFiles::replace(const std::string& path, std::span<const std::byte> content) {
+  std::vector<std::byte> sealed(encrypted_size({}, content.size()));
+  AFI_TRY_VOID(encrypt_entry(keys_, place_of(path), {}, content, sealed));
+  return files_.replace(path, sealed);
+}
+
+Result<void> EncryptedFiles::append(const std::string& path,
+                                    std::span<const std::byte> /*content*/) {
+  return fail(ErrorCode::kUnsupported, fmt::format("'{}' is sealed and cannot grow", path));
+}
+
+}  // namespace afterimage

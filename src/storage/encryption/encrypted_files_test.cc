@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "storage/encryption/encrypted_files.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string_view>
+
+namespace afterimage {
+namespace {
+
+constexpr std::string_view kText = "what was erased, and its words";
+const auto kContent = std::as_bytes(std::span(kText));
+
+EncryptionKeys key_of(char digit) {
+  return EncryptionKeys::parse(std::string(64, digit), "test").value();
+}
+
+TEST(EncryptedFiles, ReadWhatTheyWroteAndShowItToNobody) {
+  MemoryFiles files;
+  EncryptedFiles sealed(files, key_of('1'));
+  ASSERT_TRUE(sealed.replace("folder/list", kContent).has_value());
+  EXPECT_TRUE(
+      std::ranges::equal(sealed.read("folder/list", Bytes(kText.size())).value(), kContent));
+  EXPECT_EQ(sealed.read("folder/list", Bytes(kText.size() - 1)).error().code,
+            ErrorCode::kLimitExceeded);
+  EXPECT_EQ(sealed.read("folder/none", 1_KiB).error().code, ErrorCode::kNotFound);
+  const auto raw = files.read("folder/list", 1_KiB).value();
+  EXPECT_TRUE(std::ranges::search(raw, kContent.first(8)).empty());
+  EXPECT_FALSE(sealed.append("folder/list", kContent).has_value());
+}
+
+// A file under another key is not lost: who took it for lost would begin a new one.
+TEST(EncryptedFiles, TellAnotherKeyFromDamage) {
+  MemoryFiles files;
+  ASSERT_TRUE(EncryptedFiles(files, key_of('1')).replace("list", kContent).has_value());
+  EXPECT_EQ(EncryptedFiles(files, key_of('2')).read("list", 1_KiB).error().code,
+            ErrorCode::kUnavailable);
+  auto raw = files.read("list", 1_KiB).value();
+  raw.back() ^= std::byte{1};
+  ASSERT_TRUE(files.replace("list", raw).has_value());
+  ASSERT_TRUE(files.replace("plain", kContent).has_value());
+  EncryptedFiles sealed(files, key_of('1'));
+  EXPECT_EQ(sealed.read("list", 1_KiB).error().code, ErrorCode::kCorruption);
+  EXPECT_EQ(sealed.read("plain", 1_KiB).error().code, ErrorCode::kCorruption);
+}
+
+TEST(EncryptedFiles, CannotBeExchanged) {
+  MemoryFiles files;
+  EncryptedFiles sealed(files, key_of('1'));
+  ASSERT_TRUE(sealed.replace("a/one", kContent).has_value());
+  ASSERT_TRUE(files.replace("a/two", files.read("a/one", 1_KiB).value()).has_value());
+  EXPECT_EQ(sealed.read("a/two", 1_KiB).error().code, ErrorCode::kCorruption);
+  ASSERT_TRUE(files.replace("b/one", files.read("a/one", 1_KiB).value()).has_value());
+  EXPECT_TRUE(sealed.read("b/one", 1_KiB).has_value()) << "a folder may be moved";
+}
+
+}  // namespace
+}  // namespace afterimage

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "storage/memory/packed_tensors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "storage/memory/payload.h"
+
+namespace afterimage {
+
+static_assert(Payload::padded(1) == 64, "what is on disk is aligned so");
+
+PackedTensors pack(std::span<const TensorView> tensors) {
+  PackedTensors packed;
+  std::uint64_t total = 0;
+  for (const TensorView& tensor : tensors) total += Payload::padded(tensor.bytes().size());
+  packed.bytes.resize(total);
+  std::uint64_t at = 0;
+  for (const TensorView& tensor : tensors) {
+    packed.forms.push_back({.dtype = tensor.dtype(), .shape = tensor.shape()});
+    std::ranges::copy(tensor.bytes(), packed.bytes.begin() + static_cast<std::ptrdiff_t>(at));
+    at += Payload::padded(tensor.bytes().size());
+  }
+  return packed;
+}
+
+Result<TensorViews> unpack(const TierEntry& entry) {
+  TensorViews views;
+  std::uint64_t at = 0;
+  for (const TensorSpec& form : entry.meta.tensors) {
+    AFI_TRY(const Bytes size, tensor_bytes(form.dtype, form.shape));
+    const std::uint64_t room = entry.bytes.size() - at;
+    const bool ends_it = size.value() == room;
+    if (size.value() > room || (!ends_it && Payload::padded(size.value()) > room)) {
+      return fail(ErrorCode::kCorruption,
+                  fmt::format("tensors of an entry end beyond its {} bytes", entry.bytes.size()));
+    }
+    AFI_TRY(TensorView view,
+            TensorView::over(form.dtype, form.shape, entry.bytes.subspan(at, size.value())));
+    views.push_back(view);
+    at += ends_it ? room : Payload::padded(size.value());
+  }
+  if (at != entry.bytes.size()) {
+    return fail(ErrorCode::kCorruption,
+                fmt::format("an entry has {} bytes, and its tensors {}", entry.bytes.size(), at));
+  }
+  return views;
+}
+
+}  // namespace afterimage

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "storage/memory/put_once.h"
+
+#include <utility>
+
+#include "storage/memory/packed_tensors.h"
+
+namespace afterimage {
+
+PutOnce::Outcome PutOnce::put(const TierKey& key, std::span<const TensorView> tensors,
+                              Duration cost) {
+  {
+    const MutexLock lock(mutex_);
+    if (!under_way_.insert(key).second) return Outcome::kThere;
+  }
+  Outcome outcome = Outcome::kThere;
+  // In this order: what is awaited no more is held.
+  if (!tier_.is_pending(key) && !tier_.holds(key)) {
+    PackedTensors packed = pack(tensors);
+    const EntryMeta meta{.tensors = std::move(packed.forms), .cost = cost};
+    outcome = tier_.put(key, meta, packed.bytes).has_value() ? Outcome::kPut : Outcome::kRefused;
+  }
+  const MutexLock lock(mutex_);
+  under_way_.erase(key);
+  return outcome;
+}
+
+}  // namespace afterimage

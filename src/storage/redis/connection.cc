@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "storage/redis/connection.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "foundation/platform/fault_points.h"
+
+namespace afterimage {
+namespace {
+
+/// For poll(): rounded up, so that it never returns just before the deadline and spins.
+int milliseconds_until(Duration deadline, Duration now) {
+  if (deadline <= now) return 0;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - now).count();
+  return static_cast<int>(std::min<std::int64_t>(left, 1'000'000));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RespConnection>> RespConnection::connect(const std::string& name,
+                                                                const SocketAddress& to,
+                                                                const Clock& clock,
+                                                                Duration deadline) {
+  const int fd =
+      ::socket(to.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
+  if (fd < 0) {
+    return fail(ErrorCode::kUnavailable, name + ": no socket: " + std::strerror(errno));
+  }
+  std::unique_ptr<RespConnection> connection(new RespConnection(name, fd, clock));
+  const int on = 1;
+  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  // What was not sent when we give up is not sent any more.
+  const linger at_once{.l_onoff = 1, .l_linger = 0};
+  ::setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+  if (::connect(fd, reinterpret_cast<const sockaddr*>(&to.storage), to.size) != 0) {
+    if (errno != EINPROGRESS) return connection->lose(std::strerror(errno));
+    AFI_TRY_VOID(connection->wait_for(POLLOUT, deadline));
+    int error = 0;
+    socklen_t size = sizeof error;
+    ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error != 0) return connection->lose(std::strerror(error));
+  }
+  return connection;
+}
+
+RespConnection::~RespConnection() { ::close(fd_); }
+
+std::unexpected<Error> RespConnection::lose(std::string_view why) {
+  lost_ = true;
+  return fail(ErrorCode::kUnavailable, name_ + ": " + std::string(why));
+}
+
+Result<void> RespConnection::wait_for(short events, Duration deadline) {
+  while (true) {
+    pollfd waiting{.fd = fd_, .events = events, .revents = 0};
+    const int ready = ::poll(&waiting, 1, milliseconds_until(deadline, clock_.now()));
+    if (ready > 0) return {};
+    if (ready == 0) return lose("it did not answer in time");
+    if (errno != EINTR) return lose(std::strerror(errno));
+  }
+}
+
+Result<void> RespConnection::send(std::span<const std::string_view> pieces, Duration deadline) {
+  if (lost_) return lose("it is lost");
+  constexpr std::size_t kMostPieces = 8;
+  std::array<iovec, kMostPieces> vectors{};
+  std::size_t count = 0;
+  for (const std::string_view piece : pieces) {
+    if (piece.empty()) continue;
+    if (count == kMostPieces) return lose("more pieces than are sent at once");
+    // writev() does not write to them.
+    vectors[count++] = {.iov_base = const_cast<char*>(piece.data()), .iov_len = piece.size()};
+  }
+  std::size_t first = 0;
+  while (first < count) {
+    const msghdr message{.msg_name = nullptr,
+                         .msg_namelen = 0,
+                         .msg_iov = &vectors[first],
+                         .msg_iovlen = count - first,
+                         .msg_control = nullptr,
+                         .msg_controllen = 0,
+                         .msg_flags = 0};
+    const ssize_t sent = ::sendmsg(fd_, &message, MSG_NOSIGNAL);
+    if (sent < 0) {
+      if (errno == EINTR) continue;
+      if (errno != EAGAIN) return lose(std::strerror(errno));
+      AFI_TRY_VOID(wait_for(POLLOUT, deadline));
+      continue;
+    }
+    auto done = static_cast<std::size_t>(sent);
+    while (first < count && done >= vectors[first].iov_len) done -= vectors[first++].iov_len;
+    if (first == count) break;
+    vectors[first].iov_base = static_cast<char*>(vectors[first].iov_base) + done;
+    vectors[first].iov_len -= done;
+    // A server that takes a byte now and then keeps nobody for ever.
+    if (clock_.now() >= deadline) return lose("it does not take in what it is sent");
+  }
+  return {};
+}
+
+Result<void> RespConnection::fill(Duration deadline) {
+  if (lost_) return lose("it is lost");
+  if (begin_ == end_) begin_ = end_ = 0;
+  if (end_ == kBuffer) {
+    std::memmove(buffer_.get(), buffer_.get() + begin_, end_ - begin_);
+    end_ -= std::exchange(begin_, 0);
+  }
+  while (true) {
+    const ssize_t got = ::recv(fd_, buffer_.get() + end_, kBuffer - end_, 0);
+    if (got > 0) {
+      end_ += static_cast<std::size_t>(got);
+      if (clock_.now() >= deadline) return lose("it did not answer in time");
+      return {};
+    }
+    if (got == 0) return lose("it closed the connection");
+    if (errno == EINTR) continue;
+    if (errno != EAGAIN) return lose(std::strerror(errno));
+    AFI_TRY_VOID(wait_for(POLLIN, deadline));
+  }
+}
+
+Result<RespHead> RespConnection::read_head(Duration deadline) {
+  while (true) {
+    auto head = parse_resp_head(buffered());
+    if (!head.has_value()) return lose(head.error().message);
+    if (head->has_value()) {
+      begin_ += (*head)->size;
+      return **std::move(head);
+    }
+    AFI_TRY_VOID(fill(deadline));
+  }
+}
+
+Result<void> RespConnection::read_bytes(std::span<std::byte> into, Duration deadline) {
+  const std::size_t known = std::min(into.size(), end_ - begin_);
+  if (known > 0) std::memcpy(into.data(), buffer_.get() + begin_, known);
+  begin_ += known;
+  into = into.subspan(known);
+  while (!into.empty()) {
+    if (lost_) return lose("it is lost");
+    const ssize_t got = ::recv(fd_, into.data(), into.size(), 0);
+    if (got > 0) {
+      into = into.subspan(static_cast<std::size_t>(got));
+      if (!into.empty() && clock_.now() >= deadline) return lose("it did not answer in time");
+      continue;
+    }
+    if (got == 0) return lose("it closed the connection");
+    if (errno == EINTR) continue;
+    if (errno != EAGAIN) return lose(std::strerror(errno));
+    AFI_TRY_VOID(wait_for(POLLIN, deadline));
+  }
+  return {};
+}
+
+Result<void> RespConnection::end_bulk(Duration deadline) {
+  std::array<std::byte, 2> end{};
+  AFI_TRY_VOID(read_bytes(end, deadline));
+  if (!AFI_GUARD("remote.bulk.end", end == std::array{std::byte{'\r'}, std::byte{'\n'}})) {
+    return lose("a bulk that goes on");
+  }
+  return {};
+}
+
+Result<RespValue> RespConnection::read_value(Duration deadline) {
+  std::string bytes;  // beyond the buffer: a table of slots may be larger
+  while (true) {
+    bytes.append(buffered());
+    begin_ = end_;
+    auto parsed = parse_resp(bytes);
+    if (!parsed.has_value()) return lose(parsed.error().message);
+    if (parsed->has_value()) {
+      // One question, one answer: what comes after it was asked by nobody.
+      if ((*parsed)->size != bytes.size()) {
+        const std::size_t rest = bytes.size() - (*parsed)->size;
+        if (rest > kBuffer) return lose("more than it was asked for");
+        std::memcpy(buffer_.get(), bytes.data() + (*parsed)->size, rest);
+        begin_ = 0;
+        end_ = rest;
+      }
+      return std::move((*parsed)->value);
+    }
+    AFI_TRY_VOID(fill(deadline));
+  }
+}
+
+Result<RespValue> RespConnection::ask(std::initializer_list<std::string_view> parts,
+                                      Duration deadline) {
+  const std::string command = resp_command(parts);
+  const std::string_view piece = command;
+  AFI_TRY_VOID(send(std::span(&piece, 1), deadline));
+  return read_value(deadline);
+}
+
+bool RespConnection::usable() const {
+  if (lost_ || !AFI_GUARD("remote.given.up", !given_up_)) return false;
+  // What nobody asked for would be taken for the next answer.
+  pollfd waiting{.fd = fd_, .events = POLLIN, .revents = 0};
+  return AFI_GUARD("remote.no.more", begin_ == end_ && ::poll(&waiting, 1, 0) == 0);
+}
+
+}  // namespace afterimage

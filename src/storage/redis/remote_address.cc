@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "storage/redis/remote_address.h"
+
+#include <netdb.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+
+namespace afterimage {
+namespace {
+
+constexpr std::string_view kScheme = "redis://";
+
+std::unexpected<Error> wrong_url(std::string_view what) {
+  return fail(ErrorCode::kInvalidArgument, std::string(what) +
+                                               ": write redis://host:port, or "
+                                               "redis://user@host:port,host:port,…");
+}
+
+Result<std::uint16_t> port_of(std::string_view text) {
+  std::uint16_t port = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+  if (error != std::errc() || end != text.data() + text.size() || port == 0) {
+    return wrong_url("a port is a number from 1 to 65535");
+  }
+  return port;
+}
+
+bool is_host(std::string_view host) {
+  return !host.empty() && std::ranges::all_of(host, [](char c) {
+    return c > ' ' && c < 0x7F && std::string_view("/?#@[],\\").find(c) == std::string_view::npos;
+  });
+}
+
+Result<RemoteAddress> address_of(std::string_view text) {
+  RemoteAddress address;
+  std::string_view port;
+  if (text.starts_with('[')) {
+    const std::size_t end = text.find(']');
+    if (end == std::string_view::npos) return wrong_url("'[' without ']'");
+    address.host = text.substr(1, end - 1);
+    port = text.substr(end + 1);
+  } else {
+    const std::size_t colon = std::min(text.find(':'), text.size());
+    address.host = text.substr(0, colon);
+    port = text.substr(colon);
+  }
+  if (!is_host(address.host)) return wrong_url("there is a server without a name");
+  if (port.empty()) return address;
+  if (!port.starts_with(':')) return wrong_url("something stands behind ']'");
+  AFI_TRY(address.port, port_of(port.substr(1)));
+  return address;
+}
+
+}  // namespace
+
+Result<RemoteUrl> parse_remote_url(std::string_view text) {
+  if (!text.starts_with(kScheme)) return wrong_url("this is no address of a Redis server");
+  text.remove_prefix(kScheme.size());
+  RemoteUrl url;
+  if (const std::size_t at = text.rfind('@'); at != std::string_view::npos) {
+    const std::string_view user = text.substr(0, at);
+    if (user.contains(':')) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "a password does not belong here, where others can read it: leave it out, and "
+                  "put it into the environment");
+    }
+    if (!is_host(user)) return wrong_url("'@' stands behind a user's name");
+    url.user = user;
+    text.remove_prefix(at + 1);
+  }
+  while (true) {
+    const std::size_t comma = std::min(text.find(','), text.size());
+    AFI_TRY(RemoteAddress address, address_of(text.substr(0, comma)));
+    url.servers.push_back(std::move(address));
+    if (comma == text.size()) return url;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+Result<SocketAddress> resolve(const RemoteAddress& address) {
+  addrinfo wanted{};
+  wanted.ai_socktype = SOCK_STREAM;
+  wanted.ai_flags = AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  const std::string port = std::to_string(address.port);
+  const int failed = ::getaddrinfo(address.host.c_str(), port.c_str(), &wanted, &found);
+  if (failed != 0) {
+    return fail(ErrorCode::kUnavailable, address.text() + ": " + ::gai_strerror(failed));
+  }
+  SocketAddress socket_address;
+  std::memcpy(&socket_address.storage, found->ai_addr, found->ai_addrlen);
+  socket_address.size = found->ai_addrlen;
+  ::freeaddrinfo(found);
+  return socket_address;
+}
+
+}  // namespace afterimage

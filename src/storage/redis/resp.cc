@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "storage/redis/resp.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace afterimage {
+namespace {
+
+constexpr std::string_view kEnd = "\r\n";
+
+std::unexpected<Error> broken(std::string what) {
+  return fail(ErrorCode::kCorruption, "no RESP: " + std::move(what));
+}
+
+/// Only what a server writes: "-1", "0", "17"; no sign before, no zeros, no spaces.
+std::optional<std::int64_t> number_of(std::string_view text) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return std::to_string(number) == text ? std::optional(number) : std::nullopt;
+}
+
+std::optional<RespKind> kind_of(char sign) {
+  switch (sign) {
+    case '+':
+      return RespKind::kText;
+    case '-':
+      return RespKind::kError;
+    case ':':
+      return RespKind::kNumber;
+    case '$':
+      return RespKind::kBulk;
+    case '*':
+      return RespKind::kList;
+    default:
+      return std::nullopt;
+  }
+}
+
+/// Reads a value and what is in it. Depth is bounded, and so is the stack.
+class ValueReader {
+ public:
+  ValueReader(std::string_view bytes, const RespLimits& limits) : bytes_(bytes), limits_(limits) {}
+
+  [[nodiscard]] std::size_t size() const { return at_; }
+
+  /// False: there is more to come.
+  Result<bool> read(RespValue& value, std::size_t depth) {
+    AFI_TRY(const auto head, parse_resp_head(bytes_.substr(at_)));
+    if (!head.has_value()) return false;
+    at_ += head->size;
+    value = {.kind = head->kind, .text = head->text, .number = 0, .items = {}};
+    if (head->kind == RespKind::kNumber) value.number = head->number;
+    if (head->kind == RespKind::kBulk) return read_bulk(value, *head);
+    if (head->kind == RespKind::kList) return read_items(value, *head, depth);
+    return true;
+  }
+
+ private:
+  Result<bool> read_bulk(RespValue& value, const RespHead& head) {
+    const auto size = static_cast<std::size_t>(head.number);
+    if (size > limits_.bytes.value()) return broken("a bulk of " + std::to_string(size) + " bytes");
+    const std::string_view rest = bytes_.substr(at_);
+    if (rest.size() < size + kEnd.size()) {
+      const std::string_view end = rest.substr(std::min(size, rest.size()));
+      if (!kEnd.starts_with(end)) return broken("a bulk that goes on");
+      return false;
+    }
+    if (rest.substr(size, kEnd.size()) != kEnd) return broken("a bulk that goes on");
+    value.text = rest.substr(0, size);
+    at_ += size + kEnd.size();
+    return true;
+  }
+  Result<bool> read_items(RespValue& value, const RespHead& head, std::size_t depth) {
+    const auto count = static_cast<std::size_t>(head.number);
+    items_ += count;
+    if (depth >= limits_.depth) return broken("lists in lists in lists");
+    if (items_ > limits_.items) return broken("a list of too many items");
+    for (std::size_t i = 0; i < count; ++i) {
+      AFI_TRY(const bool whole, read(value.items.emplace_back(), depth + 1));
+      if (!whole) return false;
+    }
+    return true;
+  }
+
+  std::string_view bytes_;
+  const RespLimits& limits_;
+  std::size_t at_ = 0;
+  std::size_t items_ = 0;
+};
+
+void append_bulk_head(std::string& out, std::size_t size) {
+  out += '$';
+  out += std::to_string(size);
+  out += kEnd;
+}
+
+void append_bulk(std::string& out, std::string_view bytes) {
+  append_bulk_head(out, bytes.size());
+  out += bytes;
+  out += kEnd;
+}
+
+}  // namespace
+
+Result<std::optional<RespHead>> parse_resp_head(std::string_view bytes) {
+  if (bytes.empty()) return std::nullopt;
+  const auto kind = kind_of(bytes.front());
+  if (!kind.has_value()) return broken("a value of no kind");
+  const std::size_t end = bytes.find_first_of(kEnd);
+  if (std::min(end, bytes.size()) > kLongestRespLine) return broken("a line that does not end");
+  if (end == std::string_view::npos) return std::nullopt;
+  if (bytes[end] != '\r') return broken("a line that ends by half");
+  if (end + 1 == bytes.size()) return std::nullopt;
+  if (bytes[end + 1] != '\n') return broken("a line that ends by half");
+  const std::string_view line = bytes.substr(1, end - 1);
+  RespHead head{.kind = *kind, .text = {}, .number = 0, .size = end + kEnd.size()};
+  if (*kind == RespKind::kText || *kind == RespKind::kError) {
+    head.text = line;
+    return head;
+  }
+  const auto number = number_of(line);
+  if (!number.has_value()) return broken("a number that is none");
+  head.number = *number;
+  if (*kind == RespKind::kNumber) return head;
+  if (*number == -1) {
+    head.kind = RespKind::kNil;
+    head.number = 0;
+    return head;
+  }
+  if (*number < 0 || *number > kLargestRespBulk) return broken("a length out of bounds");
+  return head;
+}
+
+Result<std::optional<ParsedResp>> parse_resp(std::string_view bytes, const RespLimits& limits) {
+  ValueReader reader(bytes, limits);
+  ParsedResp parsed;
+  AFI_TRY(const bool whole, reader.read(parsed.value, 0));
+  parsed.size = reader.size();
+  if (parsed.size > limits.bytes.value() || (!whole && bytes.size() > limits.bytes.value())) {
+    return broken("a value of more bytes than is sane");
+  }
+  if (!whole) return std::nullopt;
+  return parsed;
+}
+
+std::string to_resp(const RespValue& value) {
+  std::string out;
+  switch (value.kind) {
+    case RespKind::kText:
+      return "+" + value.text + "\r\n";
+    case RespKind::kError:
+      return "-" + value.text + "\r\n";
+    case RespKind::kNumber:
+      return ":" + std::to_string(value.number) + "\r\n";
+    case RespKind::kNil:
+      return "$-1\r\n";
+    case RespKind::kBulk:
+      append_bulk(out, value.text);
+      return out;
+    case RespKind::kList:
+      out = "*" + std::to_string(value.items.size()) + "\r\n";
+      for (const RespValue& item : value.items) out += to_resp(item);
+      return out;
+  }
+  return out;
+}
+
+std::string resp_command(std::initializer_list<std::string_view> parts) {
+  std::string out = "*" + std::to_string(parts.size()) + "\r\n";
+  for (const std::string_view part : parts) append_bulk(out, part);
+  return out;
+}
+
+RespAround resp_set(std::string_view key, std::size_t value_bytes, Duration ttl,
+                    bool tells_replaced) {
+  RespAround around{.before = tells_replaced ? "*6\r\n" : "*5\r\n", .after = "\r\n"};
+  append_bulk(around.before, "SET");
+  append_bulk(around.before, key);
+  append_bulk_head(around.before, value_bytes);
+  append_bulk(around.after, "PX");
+  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(ttl).count();
+  append_bulk(around.after, std::to_string(std::max<std::int64_t>(ms, 1)));
+  if (tells_replaced) append_bulk(around.after, "GET");
+  return around;
+}
+
+std::string milliseconds_text(Duration time) {
+  return std::to_string(std::chrono::ceil<std::chrono::milliseconds>(time).count());
+}
+
+}  // namespace afterimage

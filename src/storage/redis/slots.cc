@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "storage/redis/slots.h"
+
+#include <algorithm>
+#include <bitset>
+#include <charconv>
+#include <optional>
+
+#include "afterimage/check.h"
+
+namespace afterimage {
+namespace {
+
+std::unexpected<Error> no_slots(std::string what) {
+  return fail(ErrorCode::kCorruption, "no table of slots: " + std::move(what));
+}
+
+template <typename Number>
+std::optional<Number> whole_number(std::string_view text) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+Result<std::uint16_t> slot_number(const RespValue& value) {
+  if (value.kind != RespKind::kNumber || value.number < 0 ||
+      value.number >= static_cast<std::int64_t>(kSlots)) {
+    return no_slots("a slot that there is not");
+  }
+  return static_cast<std::uint16_t>(value.number);
+}
+
+/// [host, port, id, …]
+Result<RemoteAddress> server_of(const RespValue& value, const RemoteAddress& asked) {
+  if (value.kind != RespKind::kList || value.items.size() < 2) return no_slots("no server");
+  const RespValue& host = value.items[0];
+  const RespValue& port = value.items[1];
+  if (port.kind != RespKind::kNumber || port.number < 1 || port.number > 65535) {
+    return no_slots("a server without a port");
+  }
+  // It does not know its own address: the one by which it was reached will do.
+  const bool unknown = host.kind == RespKind::kNil || host.text.empty() || host.text == "?";
+  if (host.kind != RespKind::kNil && host.kind != RespKind::kBulk)
+    return no_slots("a server without an address");
+  return RemoteAddress{.host = unknown ? asked.host : host.text,
+                       .port = static_cast<std::uint16_t>(port.number)};
+}
+
+}  // namespace
+
+std::uint16_t crc16(std::string_view bytes) {
+  std::uint32_t crc = 0;
+  for (const char c : bytes) {
+    crc ^= static_cast<std::uint32_t>(static_cast<unsigned char>(c)) << 8U;
+    for (int bit = 0; bit < 8; ++bit) {
+      crc = (crc & 0x8000U) != 0 ? (crc << 1U) ^ 0x1021U : crc << 1U;
+    }
+  }
+  return static_cast<std::uint16_t>(crc);
+}
+
+std::uint16_t slot_of(std::string_view key) {
+  AFI_CHECK(!key.contains('{'));
+  return static_cast<std::uint16_t>(crc16(key) % kSlots);
+}
+
+std::string RemoteAddress::text() const {
+  return (host.contains(':') ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
+Result<std::vector<SlotRange>> slot_ranges(const RespValue& answer, const RemoteAddress& asked) {
+  if (answer.kind != RespKind::kList) return no_slots("not a list");
+  std::vector<SlotRange> ranges;
+  std::bitset<kSlots> known;
+  for (const RespValue& item : answer.items) {
+    if (item.kind != RespKind::kList || item.items.size() < 3) return no_slots("no range");
+    SlotRange range;
+    AFI_TRY(range.first, slot_number(item.items[0]));
+    AFI_TRY(range.last, slot_number(item.items[1]));
+    if (range.first > range.last) return no_slots("a range that ends before it begins");
+    for (std::size_t slot = range.first; slot <= range.last; ++slot) {
+      if (known.test(slot)) return no_slots("a slot that two servers have");
+      known.set(slot);
+    }
+    AFI_TRY(range.master, server_of(item.items[2], asked));
+    for (std::size_t i = 3; i < item.items.size(); ++i) {
+      AFI_TRY(RemoteAddress replica, server_of(item.items[i], asked));
+      range.replicas.push_back(std::move(replica));
+    }
+    ranges.push_back(std::move(range));
+  }
+  return ranges;
+}
+
+Result<Redirection> parse_redirection(std::string_view error, const RemoteAddress& asked) {
+  Redirection found;
+  if (error.starts_with("MOVED ")) {
+    error.remove_prefix(6);
+  } else if (error.starts_with("ASK ")) {
+    error.remove_prefix(4);
+    found.for_once = true;
+  } else {
+    return fail(ErrorCode::kCorruption, "no redirection");
+  }
+  const std::size_t space = error.find(' ');
+  const std::size_t colon = error.rfind(':');
+  if (space == std::string_view::npos || colon == std::string_view::npos || colon < space) {
+    return fail(ErrorCode::kCorruption, "a redirection to nowhere");
+  }
+  const auto slot = whole_number<std::uint16_t>(error.substr(0, space));
+  const auto port = whole_number<std::uint16_t>(error.substr(colon + 1));
+  if (!slot.has_value() || *slot >= kSlots || !port.has_value() || *port == 0) {
+    return fail(ErrorCode::kCorruption, "a redirection to nowhere");
+  }
+  found.slot = *slot;
+  const std::string_view host = error.substr(space + 1, colon - space - 1);
+  found.to = {.host = host.empty() ? asked.host : std::string(host), .port = *port};
+  return found;
+}
+
+}  // namespace afterimage

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "storage/redis/slots.h"
+
+#include <gtest/gtest.h>
+
+namespace afterimage {
+namespace {
+
+const RemoteAddress kAsked{.host = "10.0.0.1", .port = 7000};
+
+// As the cluster's specification and its servers say (CLUSTER KEYSLOT).
+TEST(Slots, AreThoseOfTheSpecification) {
+  EXPECT_EQ(crc16("123456789"), 0x31C3);
+  EXPECT_EQ(crc16(""), 0);
+  EXPECT_EQ(slot_of("foo"), 12182);
+  EXPECT_EQ(slot_of("bar"), 5061);
+  EXPECT_EQ(slot_of("hello"), 866);
+}
+
+Result<std::vector<SlotRange>> ranges_of(std::string_view bytes) {
+  return slot_ranges(parse_resp(bytes).value()->value, kAsked);
+}
+
+TEST(Slots, TheTableIsRead) {
+  const auto ranges = ranges_of(
+      "*2\r\n"
+      "*4\r\n:0\r\n:5460\r\n*3\r\n$9\r\n127.0.0.1\r\n:7001\r\n$1\r\nx\r\n"
+      "*3\r\n$9\r\n127.0.0.1\r\n:7004\r\n$1\r\ny\r\n"
+      "*3\r\n:5461\r\n:16383\r\n*2\r\n$0\r\n\r\n:7002\r\n");
+  ASSERT_TRUE(ranges.has_value());
+  ASSERT_EQ(ranges->size(), 2U);
+  EXPECT_EQ((*ranges)[0], (SlotRange{.first = 0,
+                                     .last = 5460,
+                                     .master = {.host = "127.0.0.1", .port = 7001},
+                                     .replicas = {{.host = "127.0.0.1", .port = 7004}}}));
+  EXPECT_EQ((*ranges)[1].master, (RemoteAddress{.host = "10.0.0.1", .port = 7002}))
+      << "a server that does not know its address is where we asked";
+}
+
+TEST(Slots, WhatIsNoTableIsRefused) {
+  for (const std::string_view bytes : {"+OK\r\n", "*1\r\n:1\r\n", "*1\r\n*2\r\n:0\r\n:1\r\n",
+                                       "*1\r\n*3\r\n:0\r\n:16384\r\n*2\r\n$1\r\na\r\n:1\r\n",
+                                       "*1\r\n*3\r\n:-1\r\n:2\r\n*2\r\n$1\r\na\r\n:1\r\n",
+                                       "*1\r\n*3\r\n:5\r\n:4\r\n*2\r\n$1\r\na\r\n:1\r\n",
+                                       "*1\r\n*3\r\n:0\r\n:4\r\n*2\r\n$1\r\na\r\n:0\r\n",
+                                       "*1\r\n*3\r\n:0\r\n:4\r\n*2\r\n$1\r\na\r\n:70000\r\n",
+                                       "*1\r\n*3\r\n:0\r\n:4\r\n*2\r\n:3\r\n:1\r\n",
+                                       "*2\r\n*3\r\n:0\r\n:4\r\n*2\r\n$1\r\na\r\n:1\r\n*3\r\n:"
+                                       "4\r\n:5\r\n*2\r\n$1\r\na\r\n:1\r\n"}) {
+    EXPECT_FALSE(ranges_of(bytes).has_value()) << bytes;
+  }
+}
+
+TEST(Slots, RedirectionsAreRead) {
+  const auto moved = parse_redirection("MOVED 3999 127.0.0.1:6381", kAsked).value();
+  EXPECT_FALSE(moved.for_once);
+  EXPECT_EQ(moved.slot, 3999);
+  EXPECT_EQ(moved.to, (RemoteAddress{.host = "127.0.0.1", .port = 6381}));
+  const auto ask = parse_redirection("ASK 1 ::1:6381", kAsked).value();
+  EXPECT_TRUE(ask.for_once);
+  EXPECT_EQ(ask.to, (RemoteAddress{.host = "::1", .port = 6381}));
+  EXPECT_EQ(parse_redirection("MOVED 1 :6381", kAsked).value().to.host, "10.0.0.1");
+  for (const std::string_view text : {"ERR", "MOVED", "MOVED 1", "MOVED x a:1", "MOVED 16384 a:1",
+                                      "MOVED 1 a:0", "MOVED 1 a:b", "MOVED 1 a", "ASK  a:1"}) {
+    EXPECT_FALSE(parse_redirection(text, kAsked).has_value()) << text;
+  }
+}
+
+}  // namespace
+}  // namespace afterimage

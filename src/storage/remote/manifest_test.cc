@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "storage/remote/manifest.h"
+
+#include <gtest/gtest.h>
+
+#include "storage/redis/slots.h"
+#include "testing/tier_entries.h"
+
+namespace afterimage {
+namespace {
+
+using testing::tier_key;
+
+RemoteManifest example(std::uint64_t value_bytes, std::uint32_t chunk_bytes) {
+  RemoteManifest manifest{.key = tier_key(7),
+                          .meta = {.tensors = {{DType::kBF16, Shape{3, 5}}, {DType::kU8, Shape{}}},
+                                   .cost = Duration(123'456'789)},
+                          .value_bytes = value_bytes,
+                          .chunk_bytes = chunk_bytes,
+                          .sums = {}};
+  for (std::size_t i = 0; i < 16; ++i) manifest.write[i] = static_cast<std::byte>(i);
+  const std::uint64_t sums = chunk_bytes == 0 ? 1 : chunk_count(value_bytes, Bytes(chunk_bytes));
+  for (std::uint64_t i = 0; i < sums; ++i) manifest.sums.push_back({.low = i, .high = ~i});
+  return manifest;
+}
+
+TEST(RemoteManifest, ComesBackWhole) {
+  for (const auto& manifest : {example(0, 0), example(1'000, 0), example(1'000, 1'000),
+                               example(1'001, 1'000), example(10'000'000, 1U << 20U)}) {
+    const auto bytes = encode_manifest(manifest);
+    EXPECT_EQ(manifest_bytes(std::span(bytes).first(kManifestFixed)).value(), bytes.size());
+    EXPECT_EQ(decode_manifest(bytes).value(), manifest);
+  }
+}
+
+// What docs/formats/remote.md says, to the byte.
+TEST(RemoteManifest, LiesAsItsFormatSays) {
+  const auto bytes = encode_manifest(example(1'001, 1'000));
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  EXPECT_EQ(bytes.size(), 112U + (8 + 16) + 8 + 2 * 16);
+  EXPECT_EQ(text.substr(0, 8), "AFIREMO1");
+  EXPECT_EQ(text.substr(8, 8), std::string_view("\1\0\0\0\xB0\0\0\0", 8));
+  EXPECT_EQ(text[24], 1) << "the class";
+  EXPECT_TRUE(std::ranges::equal(std::span(bytes).subspan(32, 32), tier_key(7).bytes));
+  EXPECT_EQ(bytes[64 + 15], std::byte{15}) << "the write";
+  EXPECT_EQ(text.substr(80, 8), std::string_view("\xE9\3\0\0\0\0\0\0", 8));
+  EXPECT_EQ(text.substr(96, 16), std::string_view("\xE8\3\0\0\2\0\0\0\2\0\0\0\0\0\0\0", 16));
+}
+
+TEST(RemoteManifest, EveryFlippedBitAndEveryOtherLengthIsRefused) {
+  auto bytes = encode_manifest(example(1'001, 1'000));
+  for (std::size_t bit = 0; bit < bytes.size() * 8; ++bit) {
+    bytes[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
+    EXPECT_FALSE(decode_manifest(bytes).has_value()) << bit;
+    bytes[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
+  }
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_FALSE(decode_manifest(std::span(bytes).first(size)).has_value()) << size;
+  }
+  bytes.push_back(std::byte{0});
+  EXPECT_FALSE(decode_manifest(bytes).has_value());
+}
+
+// With a good checksum, too.
+TEST(RemoteManifest, SizesThatContradictEachOtherAreRefused) {
+  RemoteManifest few = example(10'000, 1'000);
+  few.sums.pop_back();
+  EXPECT_FALSE(decode_manifest(encode_manifest(few)).has_value());
+  RemoteManifest none = example(10'000, 0);
+  none.sums.clear();
+  EXPECT_FALSE(decode_manifest(encode_manifest(none)).has_value());
+  RemoteManifest large = example(10'000'000, 5U << 20U);
+  EXPECT_FALSE(decode_manifest(encode_manifest(large)).has_value());
+  RemoteManifest empty = example(0, 1'000);
+  EXPECT_FALSE(decode_manifest(encode_manifest(empty)).has_value());
+}
+
+TEST(RemoteManifest, NamesSayWhatTheyAreAndChunksGoToManySlots) {
+  const TierKey key = tier_key(7, EntryClass::kAnswer);
+  EXPECT_EQ(manifest_name(key), "afi1:m:4:" + to_hex(key.bytes));
+  EXPECT_EQ(turn_name(key), "afi1:t:4:" + to_hex(key.bytes));
+  const WriteId write = example(0, 0).write;
+  EXPECT_EQ(chunk_name(write, 12), "afi1:c:000102030405060708090a0b0c0d0e0f:12");
+  EXPECT_NE(slot_of(chunk_name(write, 1)), slot_of(chunk_name(write, 2)));
+}
+
+}  // namespace
+}  // namespace afterimage

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "storage/remote/remote_tier.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "storage/remote/manifest.h"
+#include "storage/remote/presence_cache.h"
+#include "storage/remote/remote_entries.h"
+#include "storage/remote/write_queue.h"
+
+namespace afterimage {
+namespace {
+
+/// Names that one EXISTS after the other asks for in one go.
+constexpr std::size_t kMostAtOnce = 512;
+constexpr const char* kBehind =
+    "the servers take in less than is put, or there is no memory for copies on their way to them";
+
+}  // namespace
+
+struct RemoteTier::State {
+  State(RemoteTierOptions its_options, MemoryBudget& its_memory, const Clock& its_clock,
+        std::unique_ptr<RemoteCluster> its_cluster)
+      : options(std::move(its_options)),
+        memory(its_memory),
+        clock(its_clock),
+        cluster(std::move(its_cluster)),
+        entries(*cluster,
+                {.ttl = options.ttl,
+                 .chunk = options.chunk,
+                 .largest = options.largest,
+                 .helpers = options.helpers},
+                its_clock),
+        recent(options.known),
+        queue(options.senders,
+              [this](const TierKey& key, const WriteJob& job) { return send(key, job); }) {}
+
+  bool send(const TierKey& key, const WriteJob& job);
+  Result<std::optional<TierEntry>> get(const TierKey& key, MemoryBudget& room);
+  void exist(std::span<const TierKey> keys);
+  void note(const TierKey& key, bool there) {
+    const MutexLock lock(mutex);
+    recent.note(key, there, clock.now() + (there ? options.known_there : options.known_absent));
+  }
+  void failed(const Error& error) {
+    const MutexLock lock(mutex);
+    ++stats.failures;
+    degraded_reason = error.message;
+  }
+
+  const RemoteTierOptions options;
+  MemoryBudget& memory;
+  const Clock& clock;
+  std::unique_ptr<RemoteCluster> cluster;
+  RemoteEntries entries;
+
+  mutable Mutex mutex;
+  PresenceCache recent AFI_GUARDED_BY(mutex);
+  TierStats stats AFI_GUARDED_BY(mutex);
+  RemoteTierStats more AFI_GUARDED_BY(mutex);
+  std::string degraded_reason AFI_GUARDED_BY(mutex);
+  bool behind AFI_GUARDED_BY(mutex) = false;  // the last put found no room
+  std::uint64_t lost_and_told AFI_GUARDED_BY(mutex) = 0;
+
+  WriteQueue queue;  // last: its threads use the others
+};
+
+Result<std::unique_ptr<RemoteTier>> RemoteTier::open(RemoteTierOptions options,
+                                                     MemoryBudget& memory, const Clock& clock) {
+  if (options.chunk == 0_B || options.chunk > kLargestChunk) {
+    return fail(ErrorCode::kInvalidArgument, "a chunk has 1 byte to 4 MiB");
+  }
+  if (options.ttl < std::chrono::milliseconds(1)) {
+    return fail(ErrorCode::kInvalidArgument, "what is put has to last for a while");
+  }
+  options.largest = std::min(options.largest, Bytes(options.chunk.value() * kMostChunks));
+  AFI_TRY(auto cluster, RemoteCluster::open(options.servers, clock));
+  return std::unique_ptr<RemoteTier>(new RemoteTier(
+      std::make_unique<State>(std::move(options), memory, clock, std::move(cluster))));
+}
+
+RemoteTier::RemoteTier(std::unique_ptr<State> state) : state_(std::move(state)) {}
+RemoteTier::~RemoteTier() = default;
+
+bool RemoteTier::State::send(const TierKey& key, const WriteJob& job) {
+  const auto done = entries.send(key, job.meta, std::as_const(*job.value).bytes());
+  if (done.has_value()) {
+    note(key, true);
+  } else {
+    failed(done.error());
+  }
+  return done.has_value();
+}
+
+Result<void> RemoteTier::put(const TierKey& key, const EntryMeta& meta,
+                             std::span<const std::byte> bytes) {
+  State& s = *state_;
+  const auto refuse = [&](Error error, bool behind) {
+    const MutexLock lock(s.mutex);
+    ++s.stats.refused;
+    s.behind = behind;
+    return std::unexpected(std::move(error));
+  };
+  const Bytes most = std::min(s.options.largest, s.memory.capacity());
+  if (Bytes(bytes.size()) > most || meta.form_bytes() > EntryMeta::kMaxFormBytes) {
+    return refuse({ErrorCode::kLimitExceeded,
+                   "an entry of " + std::to_string(bytes.size()) + " bytes and " +
+                       std::to_string(meta.tensors.size()) + " tensors is more than is sent"},
+                  false);
+  }
+  const Duration until = s.clock.now() + s.options.put_timeout;
+  Result<std::shared_ptr<AlignedBytes>> copy = nullptr;
+  while (true) {
+    const std::uint64_t seen = s.queue.done();
+    copy = AlignedBytes::create(bytes.size(), s.memory);
+    if (copy.has_value()) break;
+    const Duration left = until - s.clock.now();
+    if (left <= Duration(0) || !s.queue.wait_for_room(seen, left)) {
+      return refuse({ErrorCode::kUnavailable, kBehind}, true);
+    }
+  }
+  if (!bytes.empty()) std::memcpy((*copy)->bytes().data(), bytes.data(), bytes.size());
+  s.queue.push(key, {.meta = meta, .value = *std::move(copy)});
+  const MutexLock lock(s.mutex);
+  ++s.stats.puts;
+  s.behind = false;
+  return {};
+}
+
+Result<std::optional<TierEntry>> RemoteTier::State::get(const TierKey& key, MemoryBudget& room) {
+  if (cluster->reachable(manifest_name(key)) == nullptr) {
+    const MutexLock lock(mutex);
+    ++stats.misses;
+    ++more.left_alone;
+    return std::nullopt;
+  }
+  auto found = entries.fetch(key, room);
+  const bool no_room = !found.has_value() && found.error().code == ErrorCode::kNoSpace;
+  if (no_room) return found;
+  if (!found.has_value()) {
+    failed(found.error());
+    const MutexLock lock(mutex);
+    ++stats.misses;
+    stats.damaged += found.error().code == ErrorCode::kCorruption ? 1 : 0;
+    // Nobody has to ask again at once; and whoever has it should put it again.
+    recent.note(key, false, clock.now() + options.known_absent);
+    return std::nullopt;
+  }
+  note(key, found->has_value());
+  const MutexLock lock(mutex);
+  ++(found->has_value() ? stats.hits : stats.misses);
+  return found;
+}
+
+Result<std::optional<TierEntry>> RemoteTier::get(const TierKey& key, MemoryBudget& room) {
+  return state_->get(key, room);
+}
+
+std::vector<Result<std::optional<TierEntry>>> RemoteTier::get_all(std::span<const TierKey> keys,
+                                                                  MemoryBudget& room) {
+  std::vector<Result<std::optional<TierEntry>>> found(keys.size(), std::nullopt);
+  state_->entries.side_by_side(keys.size(),
+                               [&](std::size_t i) { found[i] = state_->get(keys[i], room); });
+  return found;
+}
+
+/// One server's keys.
+void RemoteTier::State::exist(std::span<const TierKey> keys) {
+  const auto there = entries.exist(keys);
+  if (!there.has_value()) failed(there.error());
+  for (std::size_t i = 0; i < keys.size(); ++i) note(keys[i], there.has_value() && (*there)[i]);
+}
+
+void RemoteTier::probe(std::span<const TierKey> keys) {
+  std::map<const void*, std::vector<TierKey>> by_server;
+  const Duration now = state_->clock.now();
+  for (const TierKey& key : keys) {
+    {
+      const MutexLock lock(state_->mutex);
+      if (state_->recent.there(key, now).has_value()) continue;
+    }
+    const void* const server = state_->cluster->reachable(manifest_name(key));
+    if (server != nullptr) by_server[server].push_back(key);
+  }
+  std::vector<std::span<const TierKey>> questions;
+  for (const auto& [server, its] : by_server) {
+    for (std::size_t at = 0; at < its.size(); at += kMostAtOnce) {
+      questions.push_back(std::span(its).subspan(at, std::min(kMostAtOnce, its.size() - at)));
+    }
+  }
+  state_->entries.side_by_side(questions.size(),
+                               [&](std::size_t i) { state_->exist(questions[i]); });
+}
+
+void RemoteTier::invalidate_negative(std::span<const TierKey> keys) {
+  const Duration now = state_->clock.now();
+  const MutexLock lock(state_->mutex);
+  for (const TierKey& key : keys) {
+    if (state_->recent.there(key, now) == false) state_->recent.forget(key);
+  }
+}
+
+Result<void> RemoteTier::erase(const TierKey& key) {
+  State& s = *state_;
+  const bool awaited = s.queue.has(key);
+  // What is being sent comes to an end by itself: its own deadlines see to that.
+  Result<bool> erased =
+      s.queue.cancel(key, s.options.flush_timeout)
+          ? s.entries.erase(key)
+          : fail(ErrorCode::kUnavailable, "a write of the entry does not come to an end");
+  s.note(key, false);
+  if (!erased.has_value()) {
+    s.failed(erased.error());
+    return std::unexpected(erased.error());
+  }
+  const MutexLock lock(s.mutex);
+  s.stats.erased += *erased || awaited ? 1 : 0;
+  return {};
+}
+
+Result<void> RemoteTier::flush() {
+  State& s = *state_;
+  if (!s.queue.drain(s.options.flush_timeout)) {
+    return fail(ErrorCode::kUnavailable, "what was put is still on its way");
+  }
+  const std::uint64_t lost = s.queue.lost();
+  const MutexLock lock(s.mutex);
+  if (std::exchange(s.lost_and_told, lost) == lost) return {};
+  return fail(ErrorCode::kUnavailable, "some of what was put did not arrive: " + s.degraded_reason);
+}
+
+bool RemoteTier::may_contain(const TierKey& key) const {
+  {
+    const MutexLock lock(state_->mutex);
+    if (state_->recent.there(key, state_->clock.now()) == false) return false;
+  }
+  return state_->cluster->reachable(manifest_name(key)) != nullptr;
+}
+
+bool RemoteTier::holds(const TierKey& key) const {
+  const MutexLock lock(state_->mutex);
+  return state_->recent.there(key, state_->clock.now()) == true;
+}
+
+bool RemoteTier::is_pending(const TierKey& key) const { return state_->queue.has(key); }
+
+void RemoteTier::after(const TierKey& key, std::function<void()> then) {
+  state_->queue.after(key, std::move(then));
+}
+
+Duration RemoteTier::longest_get(Bytes value) const { return state_->entries.longest_fetch(value); }
+
+RemoteCluster& RemoteTier::cluster() { return *state_->cluster; }
+
+TierStats RemoteTier::stats() const {
+  const RemoteClusterStats cluster = state_->cluster->stats();
+  const MutexLock lock(state_->mutex);
+  TierStats stats = state_->stats;
+  stats.entries = EntryCount(state_->recent.count_there());
+  stats.used = state_->memory.used();
+  stats.capacity = state_->memory.capacity();
+  if (state_->behind) stats.degraded_reason = kBehind;
+  if (!cluster.degraded_reason.empty()) stats.degraded_reason = cluster.degraded_reason;
+  return stats;
+}
+
+RemoteTierStats RemoteTier::remote_stats() const {
+  RemoteClusterStats cluster = state_->cluster->stats();
+  const std::uint64_t lost = state_->queue.lost();
+  const MutexLock lock(state_->mutex);
+  RemoteTierStats stats = state_->more;
+  stats.cluster = std::move(cluster);
+  stats.lost = lost;
+  stats.incomplete = state_->entries.incomplete();
+  return stats;
+}
+
+}  // namespace afterimage
