@@ -122,7 +122,7 @@ struct RemoteParty {
                     .connect_timeout = 2s,
                     .timeout = 2s,
                     .connections = 1,
-                    .breaker = {.failures = 1, .rest = 1ms, .few = 0ms, .some = 0ms}},
+                    .breaker = {.failures = 1, .open_duration = 1ms, .few = 0ms, .some = 0ms}},
         .chunk = kChunk,
         .largest = kLargest,
         .flush_timeout = 20s,

@@ -23,7 +23,7 @@ using testing::Said;
 using testing::ScriptedServer;
 using testing::tier_bytes;
 using testing::tier_key;
-using LeaseStatus = LeaseService::LeaseStatus;
+using LeaseStatus = LeaseStatus;
 
 namespace {
 
@@ -59,7 +59,7 @@ struct Party {
     const Duration began = clock.now();
     while (clock.now() - began < timeout) {
       auto claim = turns.claim(tier_key(n));
-      if (claim.whose == LeaseStatus::kOurs)
+      if (claim.status == LeaseStatus::kOurs)
         return std::pair{std::move(claim), clock.now() - began};
       std::this_thread::sleep_for(2ms);
     }
@@ -94,10 +94,10 @@ class LeaseStories {
     Party other(server_.address());
     for (std::uint64_t n = 0; n < run_.of(30, 6); ++n) {
       auto mine = one.turns.claim(tier_key(n));
-      count(mine.whose == LeaseStatus::kOurs, "a turn that nobody has is not given");
-      count(other.turns.claim(tier_key(n)).whose == LeaseStatus::kTheirs, "two have one turn");
+      count(mine.status == LeaseStatus::kOurs, "a turn that nobody has is not given");
+      count(other.turns.claim(tier_key(n)).status == LeaseStatus::kTheirs, "two have one turn");
       static_cast<void>(one.put(n, 2'500'000));
-      mine.turn.reset();
+      mine.lease.reset();
       const auto theirs = other.comes_to(n, 10s);
       count(theirs.has_value() && other.look(n, 2'500'000) == true,
             "a turn is given back before what was put is there");
@@ -110,7 +110,7 @@ class LeaseStories {
     const Duration until = run_.clock.now() + 3 * kLease;
     bool kept = true;
     while (kept && run_.clock.now() < until) {
-      kept = other.turns.claim(tier_key(100)).whose == LeaseStatus::kTheirs;
+      kept = other.turns.claim(tier_key(100)).status == LeaseStatus::kTheirs;
       std::this_thread::sleep_for(10ms);
     }
     count(kept && one.turns.stats().expired == 0, "who works for longer than a turn loses it");
@@ -132,15 +132,15 @@ class LeaseStories {
     if (between) {
       // Held up there for some milliseconds: enough, unless this machine is very busy.
       compared->arm(FaultSite::Action::kSleep, 1);
-      std::thread late([&] { mine.turn.reset(); });
+      std::thread late([&] { mine.lease.reset(); });
       while (compared->passes() == before) std::this_thread::yield();
       take_over();
       late.join();
     } else {
       take_over();
-      mine.turn.reset();
+      mine.lease.reset();
     }
-    count(theirs.whose == LeaseStatus::kOurs, "a turn that is over is not given");
+    count(theirs.status == LeaseStatus::kOurs, "a turn that is over is not given");
     const auto left = server_.ask({"GET", turn_name(tier_key(n))});
     count(left.kind == RespKind::kBulk, "who was late took another's turn away");
     if (!between) count(one.turns.stats().expired == 1, "nobody is told that a turn is over");
@@ -160,7 +160,7 @@ class LeaseStories {
         Party party(server.address(), 60s);
         auto mine = party.turns.claim(tier_key(n));
         static_cast<void>(party.put(n, 8'000'000));
-        mine.turn.reset();
+        mine.lease.reset();
       }
       count(there && !early, "a turn ends before what was put is there");
     }
@@ -173,7 +173,7 @@ class LeaseStories {
         return {words[0] == "SET" && words[1].starts_with("afi1:t:") ? answer : honest};
       });
       Party party(server.address());
-      count(party.turns.claim(tier_key(1)).whose == LeaseStatus::kUnknown,
+      count(party.turns.claim(tier_key(1)).status == LeaseStatus::kUnknown,
             "something else is taken for an answer about a turn");
     }
     // The name changed between look and word: nothing was done, and that is told.
@@ -182,7 +182,7 @@ class LeaseStories {
       return {words[0] == "EXEC" ? "*-1\r\n" : honest};
     });
     Party party(server.address(), 60s);
-    party.turns.claim(tier_key(1)).turn.reset();
+    party.turns.claim(tier_key(1)).lease.reset();
     count(party.turns.stats().expired == 1, "what was not done passes for done");
   }
 
@@ -224,7 +224,7 @@ class LeaseStories {
           break;
         }
         auto claim = party.turns.claim(tier_key(n));
-        if (claim.whose != LeaseStatus::kOurs) {
+        if (claim.status != LeaseStatus::kOurs) {
           std::this_thread::sleep_for(2ms);
           continue;
         }

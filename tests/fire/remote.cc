@@ -175,7 +175,7 @@ Tally run_network(const FireRun& run) {
   TcpProxy proxy(server.address().port);
   RemoteTierOptions options = options_for({{.host = "127.0.0.1", .port = proxy.port()}});
   // Long enough to be met, and not what the row is spent on.
-  options.servers.breaker = {.rest = 1s, .few = 200ms, .some = 200ms};
+  options.servers.breaker = {.open_duration = 1s, .few = 200ms, .some = 200ms};
   RemoteLoad load(run, tally, std::move(options));
   Rng rng(run.seed);
   constexpr std::uint64_t kEntries = 16;

@@ -268,7 +268,7 @@ class NotedLeases final : public LeaseService {
  public:
   Claim claim(const TierKey& turn, const TierKey& entry) override {
     claimed.emplace_back(turn, entry);
-    return {.whose = LeaseStatus::kTheirs, .turn = nullptr};
+    return {.status = LeaseStatus::kTheirs, .lease = nullptr};
   }
   bool wait(std::uint32_t /*attempt*/, const std::stop_token& /*stop*/) override { return false; }
 
@@ -284,7 +284,7 @@ TEST(SharedAnswers, ATurnIsOfTheVeryWordsAndTheirEntryIsWhereTheAnswerWillBe) {
   const auto claimed = [&](const AnsweringProcess& process, const ScopeId& where,
                            const std::string& words, std::string_view form = "whole") {
     const auto claim = process.archive->claim(Question(where, words), form);
-    EXPECT_EQ(claim.whose, LeaseService::LeaseStatus::kTheirs);
+    EXPECT_EQ(claim.status, LeaseStatus::kTheirs);
     return turns.claimed.back();
   };
   const auto first = claimed(one, scope(1), "q");
@@ -314,15 +314,15 @@ TEST(SharedAnswers, WhoMayGiveNothingWaitsForNobody) {
   testing::LeasesInMemory turns;
   AnsweringProcess one(world, &turns);
   const Question question(scope(1), "q");
-  EXPECT_EQ(one.archive->claim(question, "whole").whose, LeaseService::LeaseStatus::kUnknown);
+  EXPECT_EQ(one.archive->claim(question, "whole").status, LeaseStatus::kUnknown);
   ASSERT_TRUE(one.learn());
-  EXPECT_EQ(one.archive->claim(question, "whole").whose, LeaseService::LeaseStatus::kOurs);
+  EXPECT_EQ(one.archive->claim(question, "whole").status, LeaseStatus::kOurs);
   world.pass(kLease);
-  EXPECT_EQ(one.archive->claim(question, "whole").whose, LeaseService::LeaseStatus::kUnknown);
+  EXPECT_EQ(one.archive->claim(question, "whole").status, LeaseStatus::kUnknown);
   EXPECT_EQ(turns.claims, 1);
   const AnsweringProcess alone(world);
   EXPECT_FALSE(alone.archive->takes_turns());
-  EXPECT_EQ(alone.archive->claim(question, "whole").whose, LeaseService::LeaseStatus::kUnknown);
+  EXPECT_EQ(alone.archive->claim(question, "whole").status, LeaseStatus::kUnknown);
 }
 
 // A tier remembers for a while that it had nothing.

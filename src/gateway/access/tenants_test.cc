@@ -79,7 +79,7 @@ TEST(Tenants, AListedKeyIsItsTenant) {
   EXPECT_EQ(house.who("sk-2")->name, "acme");
   EXPECT_EQ(house.keeps_in("sk-2"), one.keeps_in.text());
   EXPECT_EQ(house.who("sk-3")->name, "other");
-  EXPECT_EQ(house.who("sk-3")->serve, std::nullopt);
+  EXPECT_EQ(house.who("sk-3")->max_match, std::nullopt);
   EXPECT_NE(house.keeps_in("sk-3"), one.keeps_in.text());
 }
 

@@ -49,18 +49,18 @@ void GatewayRequest::claim(const std::shared_ptr<SharedResponse>& broadcast) {
   if (!broadcast->wanted()) return call_off(*broadcast);
   if (waits_ > 0 && found_elsewhere(broadcast)) return;
   auto claim = gateway_.parts().archive->claim(*question_, form());
-  switch (claim.whose) {
-    case LeaseService::LeaseStatus::kTheirs:
+  switch (claim.status) {
+    case LeaseStatus::kTheirs:
       return coalesce_timeout(broadcast);
-    case LeaseService::LeaseStatus::kOurs: {
-      const auto turn = gateway_.hold(std::move(claim.turn));
+    case LeaseStatus::kOurs: {
+      const auto turn = gateway_.hold(std::move(claim.lease));
       // Whoever had it may have put the answer since we looked.
       if (found_elsewhere(broadcast)) return;
       gateway_.counts().asked(AskedBy::kUs);
       if (const auto place = turn_.lock()) *place = turn;
       return ask(broadcast);
     }
-    case LeaseService::LeaseStatus::kUnknown:
+    case LeaseStatus::kUnknown:
       break;
   }
   gateway_.counts().asked(AskedBy::kUnknown);

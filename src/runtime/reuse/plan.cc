@@ -78,11 +78,11 @@ void Plan::publish_loaded(Item& item, std::optional<EncoderArchive::Loaded> load
 
 void Plan::ask_others(Item& item) {
   LeaseService::Claim claim = others_->claim(EncoderArchive::place(item.key));
-  item.elsewhere = claim.whose == LeaseService::LeaseStatus::kTheirs;
-  if (claim.whose != LeaseService::LeaseStatus::kOurs) return;
+  item.elsewhere = claim.status == LeaseStatus::kTheirs;
+  if (claim.status != LeaseStatus::kOurs) return;
   // Whoever had the turn before us may have put it since we looked.
   publish_loaded(item, archive_->load_again(item.key));
-  if (holds_turn(item)) item.shared = std::move(claim.turn);
+  if (holds_turn(item)) item.shared = std::move(claim.lease);
 }
 
 Result<void> Plan::await_elsewhere(Item& item, const std::stop_token& stop) {

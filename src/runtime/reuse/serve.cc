@@ -170,8 +170,8 @@ Result<std::unique_ptr<Lease>> lead_elsewhere(const ServeContext& way, PrefillLe
     const auto duty = way.reuse.prefix_archive()->duty(*way.archived, resume, turn.snapshots());
     if (!duty.has_value()) return nullptr;
     LeaseService::Claim claim = others->claim(duty->turn, duty->last);
-    if (claim.whose == LeaseService::LeaseStatus::kUnknown) return nullptr;
-    if (claim.whose == LeaseService::LeaseStatus::kTheirs) {
+    if (claim.status == LeaseStatus::kUnknown) return nullptr;
+    if (claim.status == LeaseStatus::kTheirs) {
       const bool late =
           duty->longest_wait > Duration(0) && way.clock.now() - began > duty->longest_wait;
       if (!late && others->wait(attempt++, stop)) continue;
@@ -180,7 +180,7 @@ Result<std::unique_ptr<Lease>> lead_elsewhere(const ServeContext& way, PrefillLe
     }
     // Whoever had the turn before us may have put it since we looked.
     AFI_TRY_VOID(bring_up(way, turn, PrefixArchive::Look::kAgain, stop));
-    if (turn.match().resume() == resume) return std::move(claim.turn);
+    if (turn.match().resume() == resume) return std::move(claim.lease);
     // What is still missing has a turn of its own.
   }
 }

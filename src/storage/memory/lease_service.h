@@ -17,6 +17,8 @@ class Lease {
   virtual ~Lease() = default;
 };
 
+enum class LeaseStatus : unsigned char { kOurs, kTheirs, kUnknown };
+
 /// Who makes what, between processes that share a tier: each of them asks before it makes something
 /// that others may be making.
 ///
@@ -32,10 +34,9 @@ class Lease {
 /// Threads  Any.
 class LeaseService {
  public:
-  enum class LeaseStatus : unsigned char { kOurs, kTheirs, kUnknown };
   struct Claim {
-    LeaseStatus whose = LeaseStatus::kUnknown;
-    std::unique_ptr<Lease> turn;  // if it is ours
+    LeaseStatus status = LeaseStatus::kUnknown;
+    std::unique_ptr<Lease> lease;  // if it is ours
   };
 
   virtual ~LeaseService() = default;

@@ -198,12 +198,12 @@ LeaseService::Claim RedisLeases::claim(const TierKey& turn, const TierKey& entry
   const MutexLock lock(s.mutex);
   if (!ours) {
     ++s.stats.elsewhere;
-    return {.whose = LeaseStatus::kTheirs, .turn = nullptr};
+    return {.status = LeaseStatus::kTheirs, .lease = nullptr};
   }
   ++s.stats.taken;
   s.held.emplace(token, name);
-  return {.whose = LeaseStatus::kOurs,
-          .turn = std::make_unique<Held>(state_, entry, std::move(token))};
+  return {.status = LeaseStatus::kOurs,
+          .lease = std::make_unique<Held>(state_, entry, std::move(token))};
 }
 
 bool RedisLeases::wait(std::uint32_t attempt, const std::stop_token& stop) {

@@ -21,7 +21,7 @@ using testing::patient_options;
 using testing::RedisServer;
 using testing::tier_bytes;
 using testing::tier_key;
-using LeaseStatus = LeaseService::LeaseStatus;
+using LeaseStatus = LeaseStatus;
 
 /// One process's end of it.
 struct Party {
@@ -42,7 +42,8 @@ class RedisLeasesOnAServer : public ::testing::Test {
   }
   /// Ours before long, or the program ends.
   static bool comes_to(Party& party, std::uint64_t n) {
-    testing::wait_until([&] { return party.turns.claim(tier_key(n)).whose == LeaseStatus::kOurs; });
+    testing::wait_until(
+        [&] { return party.turns.claim(tier_key(n)).status == LeaseStatus::kOurs; });
     return true;
   }
   std::unique_ptr<RedisServer> server;
@@ -53,12 +54,12 @@ TEST_F(RedisLeasesOnAServer, OneHasItUntilItIsGivenBack) {
   Party other(server->address());
   {
     const auto mine = one.turns.claim(tier_key(1));
-    EXPECT_EQ(mine.whose, LeaseStatus::kOurs);
-    EXPECT_EQ(other.turns.claim(tier_key(1)).whose, LeaseStatus::kTheirs);
-    EXPECT_EQ(other.turns.claim(tier_key(2)).whose, LeaseStatus::kOurs)
+    EXPECT_EQ(mine.status, LeaseStatus::kOurs);
+    EXPECT_EQ(other.turns.claim(tier_key(1)).status, LeaseStatus::kTheirs);
+    EXPECT_EQ(other.turns.claim(tier_key(2)).status, LeaseStatus::kOurs)
         << "another entry, another turn";
   }
-  EXPECT_EQ(other.turns.claim(tier_key(1)).whose, LeaseStatus::kOurs);
+  EXPECT_EQ(other.turns.claim(tier_key(1)).status, LeaseStatus::kOurs);
   EXPECT_EQ(one.turns.stats().taken, 1U);
   EXPECT_EQ(other.turns.stats().elsewhere, 1U);
 }
@@ -68,9 +69,9 @@ TEST_F(RedisLeasesOnAServer, WhatWasPutIsThereWhenTheTurnIsGivenBack) {
   Party other(server->address());
   for (std::uint64_t n = 0; n < 50; ++n) {
     auto mine = one.turns.claim(tier_key(n));
-    ASSERT_EQ(mine.whose, LeaseStatus::kOurs);
+    ASSERT_EQ(mine.status, LeaseStatus::kOurs);
     ASSERT_TRUE(one.tier->put(tier_key(n), {}, tier_bytes(n, 200'000)).has_value());
-    mine.turn.reset();
+    mine.lease.reset();
     ASSERT_TRUE(comes_to(other, n));
     EXPECT_TRUE(other.tier->get(tier_key(n), other.memory).value().has_value()) << n;
   }
@@ -82,12 +83,12 @@ TEST_F(RedisLeasesOnAServer, ATurnOfAnotherNameIsGivenBackWhenItsEntryIsThere) {
   for (std::uint64_t n = 0; n < 20; ++n) {
     const TierKey turn = tier_key(1000 + n);
     auto mine = one.turns.claim(turn, tier_key(n));
-    ASSERT_EQ(mine.whose, LeaseStatus::kOurs);
-    EXPECT_EQ(other.turns.claim(turn, tier_key(n)).whose, LeaseStatus::kTheirs);
+    ASSERT_EQ(mine.status, LeaseStatus::kOurs);
+    EXPECT_EQ(other.turns.claim(turn, tier_key(n)).status, LeaseStatus::kTheirs);
     ASSERT_TRUE(one.tier->put(tier_key(n), {}, tier_bytes(n, 4'000'000)).has_value());
-    mine.turn.reset();
+    mine.lease.reset();
     // At once, and not a while after.
-    while (other.turns.claim(turn, tier_key(n)).whose != LeaseStatus::kOurs) continue;
+    while (other.turns.claim(turn, tier_key(n)).status != LeaseStatus::kOurs) continue;
     EXPECT_TRUE(other.tier->get(tier_key(n), other.memory).value().has_value()) << n;
   }
 }
@@ -98,7 +99,7 @@ TEST_F(RedisLeasesOnAServer, AHolderWhoWorksKeepsIt) {
   const auto mine = one.turns.claim(tier_key(1));
   const Duration until = one.clock.now() + 2s;
   while (one.clock.now() < until) {
-    ASSERT_EQ(other.turns.claim(tier_key(1)).whose, LeaseStatus::kTheirs);
+    ASSERT_EQ(other.turns.claim(tier_key(1)).status, LeaseStatus::kTheirs);
     static_cast<void>(other.turns.wait(5, {}));
   }
   EXPECT_EQ(one.turns.stats().expired, 0U);
@@ -111,9 +112,9 @@ TEST_F(RedisLeasesOnAServer, OneThatExpiredAndIsAnothersIsNeitherRenewedNorRemov
   // As if the holder had been stopped for longer than a turn lasts.
   server->ask({"DEL", turn_name(tier_key(1))});
   const auto theirs = other.turns.claim(tier_key(1));
-  ASSERT_EQ(theirs.whose, LeaseStatus::kOurs);
+  ASSERT_EQ(theirs.status, LeaseStatus::kOurs);
   const std::string token = server->ask({"GET", turn_name(tier_key(1))}).text;
-  mine.turn.reset();
+  mine.lease.reset();
   EXPECT_EQ(server->ask({"GET", turn_name(tier_key(1))}).text, token);
   EXPECT_EQ(one.turns.stats().expired, 1U);
 }
@@ -126,7 +127,7 @@ TEST_F(RedisLeasesOnAServer, WithoutTheServerNobodyWaits) {
   const auto tier = RemoteTier::open(options, memory, clock).value();
   RedisLeases turns(*tier);
   server->stop();
-  for (int i = 0; i < 10; ++i) EXPECT_EQ(turns.claim(tier_key(1)).whose, LeaseStatus::kUnknown);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(turns.claim(tier_key(1)).status, LeaseStatus::kUnknown);
   EXPECT_EQ(turns.stats().unknown, 10U);
   server->go_on();
 }
@@ -148,7 +149,7 @@ pid_t holder(const RemoteAddress& server, std::uint64_t n, int said) {
   {
     Party party(server, {.lease = 1s});
     const auto mine = party.turns.claim(tier_key(n));
-    const char took = mine.whose == LeaseStatus::kOurs ? 'y' : 'n';
+    const char took = mine.status == LeaseStatus::kOurs ? 'y' : 'n';
     static_cast<void>(::write(said, &took, 1));
     ::pause();
   }
@@ -166,7 +167,7 @@ TEST_F(RedisLeasesOnAServer, OfAHolderThatIsKilledAnotherTakesIt) {
     ::close(ends[0]);
     ASSERT_EQ(took, 'y');
     Party other(server->address());
-    EXPECT_EQ(other.turns.claim(tier_key(n)).whose, LeaseStatus::kTheirs);
+    EXPECT_EQ(other.turns.claim(tier_key(n)).status, LeaseStatus::kTheirs);
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);
     EXPECT_TRUE(comes_to(other, n));
