@@ -123,7 +123,7 @@ void BM_KeeperTick(benchmark::State& bench) {
   const SystemClock clock;
   const SystemFiles files;
   const auto reuse = governed(std::make_shared<ProcGauge>(files), 1_MiB, clock);
-  for (auto _ : bench) benchmark::DoNotOptimize(reuse->keeper()->tick());
+  for (auto _ : bench) benchmark::DoNotOptimize(reuse->pressure()->tick());
   bench.SetItemsProcessed(bench.iterations());
 }
 BENCHMARK(BM_KeeperTick);
@@ -149,7 +149,7 @@ void BM_GiveBackGiB(benchmark::State& bench) {
     }
     used = 2_GiB;
     const auto began = std::chrono::steady_clock::now();
-    reuse->keeper()->tick(4_GiB);
+    reuse->pressure()->tick(4_GiB);
     bench.SetIterationTime(
         std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
     AFI_CHECK(reuse->stats().used == 0_B);

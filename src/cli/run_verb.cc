@@ -159,7 +159,7 @@ Result<RunReport> work(const RunArgs& call, World& world) {
     tiers.push_back(encrypted_remote.has_value() ? static_cast<Tier*>(&*encrypted_remote)
                                                  : &remote->tier());
     options.remote = tiers.back();
-    options.reuse.others = &remote->turns();
+    options.reuse.leases = &remote->turns();
   }
   if (!call.remote.secret_file.empty()) {
     AFI_TRY(options.secret, secret_in_file(call.remote.secret_file));

@@ -311,7 +311,7 @@ Result<void> Service::State::start() {
   ReuseOptions kept{.budget = settings.memory.budget,
                     .policy = settings.memory.policy,
                     .tier = tiers.get(),
-                    .others = remote == nullptr ? nullptr : &remote->turns()};
+                    .leases = remote == nullptr ? nullptr : &remote->turns()};
   // Also while answers.enabled is false: it may be said otherwise when the settings are read again.
   kept.answers = AnswerReuse{.rules = {}, .ttl = settings.answers.ttl, .in_serve = false};
   AFI_TRY(kept.pressure.gauge, gauge_of(settings.memory.governor, files));

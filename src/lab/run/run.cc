@@ -143,7 +143,7 @@ Result<Answers> reusing_pass(const Workload& workload, const Engine& engine,
   reuse_options.prefixes = prefixes;
   if (!prefixes) {
     reuse_options.tier = nullptr;
-    reuse_options.others = nullptr;
+    reuse_options.leases = nullptr;
   }
   AFI_TRY(const auto reuse, Reuse::create(reuse_options, root, clock));
   AFI_TRY_VOID(reuse->space(engine.identity(), TenantId()));

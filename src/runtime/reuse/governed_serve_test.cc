@@ -120,7 +120,7 @@ TEST(GovernedServeProperty, AnswersAreTheSameWhateverTheGovernorTakesAndWhen) {
       governed.gauge->external = (kMemory - left).value();
       governed.gauge->silent = rng.chance(0.1);
       clock.advance(Duration(static_cast<Duration::rep>(rng.below(4'000'000'000))));
-      governed.reuse->keeper()->tick(rng.chance(0.1) ? 1_MiB : 0_B);
+      governed.reuse->pressure()->tick(rng.chance(0.1) ? 1_MiB : 0_B);
     };
     const InterruptedEngine engine(*all.engine, disturb);
     for (int i = 0; i < 40; ++i) {
@@ -134,7 +134,7 @@ TEST(GovernedServeProperty, AnswersAreTheSameWhateverTheGovernorTakesAndWhen) {
     }
     governed.gauge->silent = false;
     clock.advance(50ms);
-    governed.reuse->keeper()->tick();
+    governed.reuse->pressure()->tick();
     const ReuseStats stats = governed.reuse->stats();
     ASSERT_LE(stats.used, stats.budget) << "nothing is in use any more";
     ASSERT_LE(stats.peak, 32_MiB);
@@ -169,8 +169,8 @@ TEST(GovernedServe, ManyRequestsAreAnsweredRightWhileTheGovernorsThreadTakesAndG
     while (serving > 0) {
       const Bytes left = rng.chance(0.3) ? 48_MiB : Bytes(rng.below((2_MiB).value()));
       governed.gauge->external = (kMemory - left).value();
-      const auto ticks = governed.reuse->keeper()->stats().ticks;
-      while (serving > 0 && governed.reuse->keeper()->stats().ticks < ticks + 2) {
+      const auto ticks = governed.reuse->pressure()->stats().ticks;
+      while (serving > 0 && governed.reuse->pressure()->stats().ticks < ticks + 2) {
         std::this_thread::yield();
       }
     }

@@ -4,172 +4,171 @@
 
 #include <utility>
 
-#include "afterimage/check.h"
+#include "caches/prefix/resume_point.h"
+#include "runtime/reuse/kv_exchange.h"
+#include "runtime/reuse/reuse.h"
 
 namespace afterimage {
 
-std::string_view to_string(MediaSource source) {
-  switch (source) {
-    case MediaSource::kCovered:
-      return "covered";
-    case MediaSource::kReused:
-      return "reused";
-    case MediaSource::kRepeated:
-      return "repeated";
-    case MediaSource::kAwaited:
-      return "awaited";
-    case MediaSource::kEncoded:
-      return "encoded";
-    case MediaSource::kUncached:
-      return "uncached";
-    case MediaSource::kLoaded:
-      return "loaded";
-    case MediaSource::kDeclined:
-      return "declined";
+// The answer.
+
+Result<void> Plan::add_answer(const std::stop_token& stop) {
+  if (reuse_->answers() == nullptr || !identity_->question.has_value()) return {};
+  Question question = *identity_->question;
+  const LookupRules& rules = reuse_->answer_options().rules;
+  const auto lead = [&](AnswerLeader leader) {
+    lookup_.steps = leader.looked();
+    answer_leader_ = std::move(leader);
+    answer_began_ = reuse_->clock().now();
+  };
+  for (;;) {
+    AnswerOnce::Claim claim = reuse_->answers()->claim(question, rules);
+    if (auto* found = std::get_if<AnswerLookup>(&claim)) {
+      lookup_ = std::move(*found);
+      return {};
+    }
+    if (auto* leader = std::get_if<AnswerLeader>(&claim)) {
+      lead(std::move(*leader));
+      return {};
+    }
+    AFI_TRY(auto waited, std::get<AnswerWaiter>(std::move(claim)).wait(stop));
+    if (auto* leader = std::get_if<AnswerLeader>(&waited)) {
+      lead(std::move(*leader));
+      return {};
+    }
+    // Without an answer, another question's leader took over, and its answer is not for this one.
+    AnswerLookup& found = std::get<AnswerLookup>(waited);
+    if (!found.answer.has_value()) continue;
+    lookup_ = std::move(found);
+    return {};
   }
-  return "unknown";
 }
 
-std::vector<std::size_t> Plan::to_encode() const {
-  std::vector<std::size_t> items;
-  for (std::size_t i = 0; i < items_.size(); ++i) {
-    if (holds_turn(items_[i]) && !items_[i].elsewhere) items.push_back(i);
-  }
-  return items;
-}
-
-bool Plan::holds_turn(const Item& item) {
-  return item.claim.has_value() && std::holds_alternative<FlightLeader>(*item.claim);
-}
-
-Result<void> Plan::commit(std::size_t item, EncoderOutput output, Duration cost) {
-  Item& mine = items_.at(item);
-  AFI_CHECK(mine.claim.has_value() && std::holds_alternative<FlightLeader>(*mine.claim));
-  FlightLeader turn = std::get<FlightLeader>(*std::move(mine.claim));
-  mine.claim.reset();
-  const EncoderEntryFacts facts{.modality = mine.modality, .cost = cost};
-  AFI_TRY(Embeddings embeddings, std::move(turn).publish(std::move(output), facts));
-  mine.source = embeddings.resident() ? MediaSource::kEncoded : MediaSource::kUncached;
-  if (mine.declined && embeddings.resident()) mine.source = MediaSource::kDeclined;
-  if (archive_ != nullptr) archive_->keep(mine.key, embeddings.tensors(), cost);
-  mine.shared.reset();  // after what others will look for is on its way
-  mine.claim = std::move(embeddings);
+Result<void> Plan::publish(const Completion& completion, const std::string& model) {
+  // Unpins first, so that the answer can take the space of what was needed to compute it.
+  media_.reset();
+  leader_.reset();
+  lease_.reset();
+  if (!answer_leader_.has_value()) return {};
+  AnswerLeader leader = *std::exchange(answer_leader_, std::nullopt);
+  const Answer answer{
+      .text = completion.text,
+      .finish_reason = completion.ended ? "stop" : "length",
+      .model = model,
+      .prompt_tokens = completion.prefilled + completion.resumed_from,
+      .output_tokens = TokenCount(static_cast<std::uint32_t>(completion.tokens.size()))};
+  // A truncated answer is this request's alone: dropping the lead lets a waiter ask for itself.
+  if (!is_whole(answer)) return {};
+  const AnswerFacts facts{.cost = reuse_->clock().now() - answer_began_,
+                          .ttl = reuse_->answer_options().ttl};
+  AFI_TRY_VOID(std::move(leader).publish(answer, facts));
   return {};
 }
 
-void Plan::load(Item& item) {
-  if (archive_ == nullptr || !holds_turn(item)) return;
-  LoadChoice choice{.steps = 1};
-  publish_loaded(item, archive_->load(item.key, &choice));
-  item.declined = choice.steps == 0;
-  // What is quicker made than loaded is not waited for, either.
-  if (others_ != nullptr && holds_turn(item) && !item.declined) ask_others(item);
+void Plan::fail(const Error& error) {
+  if (leader_.has_value() && error.code != ErrorCode::kCancelled) leader_->fail();
+  if (!answer_leader_.has_value()) return;
+  AnswerLeader leader = *std::exchange(answer_leader_, std::nullopt);
+  std::move(leader).fail(error);
 }
 
-void Plan::publish_loaded(Item& item, std::optional<EncoderArchive::Loaded> loaded) {
-  if (!loaded.has_value()) return;
-  FlightLeader turn = std::get<FlightLeader>(*std::move(item.claim));
-  const EncoderEntryFacts facts{.modality = item.modality, .cost = loaded->cost};
-  auto embeddings = std::move(turn).publish(std::move(loaded->output), facts);
-  AFI_CHECK(embeddings.has_value());  // its tensors were views of such a size before
-  item.source = MediaSource::kLoaded;
-  item.claim = *std::move(embeddings);
-}
+// The prefix.
 
-void Plan::ask_others(Item& item) {
-  LeaseService::Claim claim = others_->claim(EncoderArchive::place(item.key));
-  item.elsewhere = claim.status == LeaseStatus::kTheirs;
-  if (claim.status != LeaseStatus::kOurs) return;
-  // Whoever had the turn before us may have put it since we looked.
-  publish_loaded(item, archive_->load_again(item.key));
-  if (holds_turn(item)) item.shared = std::move(claim.lease);
-}
-
-Result<void> Plan::await_elsewhere(Item& item, const std::stop_token& stop) {
-  for (std::uint32_t attempt = 0; item.elsewhere; ++attempt) {
-    if (!others_->wait(attempt, stop)) {
-      if (stop.stop_requested()) {
-        return afterimage::fail(ErrorCode::kCancelled, "nobody waits for it any more");
-      }
-      item.elsewhere = false;  // long enough: we do it ourselves
-      break;
-    }
-    publish_loaded(item, archive_->load_again(item.key));
-    if (!holds_turn(item)) item.elsewhere = false;
-    if (item.elsewhere) ask_others(item);
+Result<void> Plan::add_prefix(const Sequence& prompt, const KvLayout& layout,
+                              const std::stop_token& stop) {
+  if (reuse_->prefix() == nullptr) return {};
+  prompt_ = &prompt;
+  layout_ = &layout;
+  if (reuse_->prefix_archive() != nullptr) {
+    AFI_TRY(archived_, ArchivedPrompt::of(identity_->space, identity_->root, layout, prompt));
   }
+  const PrefillRequest request{
+      .space = identity_->root, .layout = layout_, .prompt = prompt_, .facts = facts_};
+  AFI_TRY(PrefillLeader leader, reuse_->prefix()->wait_and_lead(request, stop));
+  leader_ = std::move(leader);
+  AFI_TRY_VOID(load_prefix(PrefixArchive::Look::kOnce, stop));
+  return lease_prefix(stop);
+}
+
+/// Promotes the part of the prompt that the tier has and memory lacks.
+Result<void> Plan::load_prefix(PrefixArchive::Look look, const std::stop_token& stop) {
+  if (!archived_.has_value()) return {};
+  PrefixMatch own(TokenCount(0), facts_);  // matches nothing: it says whose insertion this is
+  const bool loaded = reuse_->prefix_archive()->promote(
+      *archived_, leader_->match().matched(), resume(),
+      [&](const CapturedKv& kv) -> Result<void> {
+        AFI_TRY_VOID(reuse_->prefix()->insert(identity_->root, *layout_, *prompt_, kv, &own));
+        return {};
+      },
+      stop, look);
+  return loaded ? leader_->look_again() : Result<void>();
+}
+
+/// Of the processes that lack the same block one prefills it; the others wait, load it, and compute
+/// what follows where their prompts part.
+Result<void> Plan::lease_prefix(const std::stop_token& stop) {
+  LeaseService* const leases = reuse_->leases();
+  if (!archived_.has_value() || leases == nullptr) return {};
+  const Duration began = reuse_->clock().now();
+  Duration longest_wait{0};
+  const auto claim = [&]() -> LeaseService::Claim {
+    const auto wanted = reuse_->prefix_archive()->duty(*archived_, resume(), leader_->snapshots());
+    if (!wanted.has_value()) return {};
+    longest_wait = wanted->longest_wait;
+    return leases->claim(wanted->turn, wanted->last);
+  };
+  const auto look = [&]() -> Result<LeaseLoop::Found> {
+    const TokenCount before = resume();
+    AFI_TRY_VOID(load_prefix(PrefixArchive::Look::kAgain, stop));
+    return resume() == before ? LeaseLoop::Found::kNothing : LeaseLoop::Found::kSome;
+  };
+  const auto may_wait = [&] {
+    return longest_wait <= Duration(0) || reuse_->clock().now() - began <= longest_wait;
+  };
+  LeaseLoop loop;
+  AFI_TRY_VOID(loop.run(*leases, claim, look, stop, may_wait));
+  lease_ = loop.take_lease();
   return {};
 }
 
-void Plan::fail(std::size_t item, const Error& error) {
-  Item& mine = items_.at(item);
-  AFI_CHECK(mine.claim.has_value() && std::holds_alternative<FlightLeader>(*mine.claim));
-  std::get<FlightLeader>(*std::move(mine.claim)).fail(error);
-  mine.claim.reset();
-  mine.shared.reset();
+TokenCount Plan::resume() const {
+  return leader_.has_value() ? leader_->match().resume() : TokenCount(0);
 }
 
-Result<bool> Plan::await(std::stop_token stop) {
-  // Waiting while others wait for us is how two requests come to wait for each other.
-  AFI_CHECK(to_encode().empty());
-  // First those that others here wait for us to bring: then nobody waits for one who waits for him.
-  for (Item& item : items_) {
-    if (item.elsewhere) AFI_TRY_VOID(await_elsewhere(item, stop));
+Result<KvUse> Plan::kv_use(const KvOrigin& origin) {
+  KvUse use;
+  if (resume().value() > 0) {
+    const CachedKv cached = reuse_->prefix()->kv(leader_->match());
+    AFI_TRY(resume_state_, state_of(cached, *layout_, origin));
+    use.resume_from = &resume_state_;
   }
-  if (!to_encode().empty()) return false;
-  for (Item& item : items_) {
-    if (!item.claim.has_value() || !std::holds_alternative<FlightWaiter>(*item.claim)) continue;
-    FlightWaiter ticket = std::get<FlightWaiter>(*std::move(item.claim));
-    item.claim.reset();
-    AFI_TRY(auto outcome, std::move(ticket).wait(stop));
-    if (FlightLeader* turn = std::get_if<FlightLeader>(&outcome)) {
-      item.claim = std::move(*turn);
-      load(item);
-      if (!holds_turn(item)) continue;
-      if (!item.elsewhere) return false;
-      // What another process is at is waited for before anybody here is.
-      return await(stop);
-    }
-    item.source = MediaSource::kAwaited;
-    item.claim = std::get<Embeddings>(std::move(outcome));
-  }
-  note_request();
-  return true;
+  use.wanted = {
+      .rows_from = archived_.has_value() ? PrefixArchive::capture_from(resume()) : resume(),
+      .rows_to = TokenCount(static_cast<std::uint32_t>(prompt_->tokens.size())),
+      .snapshots = leader_->snapshots()};
+  prefill_began_ = reuse_->clock().now();
+  use.on_captured = [this](const KvCapture& kv) { commit_prefix(kv); };
+  return use;
 }
 
-void Plan::note_request() {
-  if (front_ == nullptr) return;
-  std::vector<const Embeddings*> used;
-  for (const Item& item : items_) {
-    if (!item.claim.has_value()) continue;
-    used.push_back(&std::get<Embeddings>(*item.claim));
-  }
-  std::exchange(front_, nullptr)->note_request(facts_, used);
+void Plan::commit_prefix(const KvCapture& kv) {
+  const CapturedKv captured = captured_of(kv, reuse_->clock().now() - prefill_began_);
+  // KV that does not fit is not cached; the request is served all the same.
+  static_cast<void>(leader_->commit(captured));
+  if (archived_.has_value()) reuse_->prefix_archive()->keep(*archived_, captured);
+  lease_.reset();  // only after the KV is on its way to the tier
 }
 
-std::vector<TensorViews> Plan::embeddings() const {
-  std::vector<TensorViews> all;
-  all.reserve(items_.size());
-  for (const Item& item : items_) {
-    if (item.source == MediaSource::kCovered) {
-      all.emplace_back();
-      continue;
-    }
-    const auto& claim = items_[item.same_as].claim;
-    AFI_CHECK(claim.has_value() && std::holds_alternative<Embeddings>(*claim));
-    const auto tensors = std::get<Embeddings>(*claim).tensors();
-    all.emplace_back(tensors.begin(), tensors.end());
-  }
-  return all;
+void Plan::restart() {
+  leader_->start_over();
+  media_.reset();
 }
 
-std::vector<MediaSource> Plan::sources() const {
-  std::vector<MediaSource> all;
-  all.reserve(items_.size());
-  for (std::size_t i = 0; i < items_.size(); ++i) {
-    all.push_back(items_[i].same_as == i ? items_[i].source : MediaSource::kRepeated);
-  }
-  return all;
+// The media.
+
+void Plan::add_media(const Sequence& prompt) {
+  const std::size_t covered = prompt.spans.size() - media_to_encode(prompt.spans, resume()).size();
+  media_ = reuse_->plan_media(identity_->prints, identity_->request->agent, covered, facts_);
 }
 
 }  // namespace afterimage

@@ -2,111 +2,108 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
-#include <cstddef>
+#include <memory>
 #include <optional>
-#include <span>
 #include <stop_token>
-#include <string_view>
-#include <variant>
 #include <vector>
 
+#include "afterimage/kv_layout.h"
 #include "afterimage/result.h"
-#include "afterimage/tensor.h"
+#include "afterimage/sequence.h"
 #include "afterimage/units.h"
-#include "caches/encoder/encode_once.h"
-#include "caches/encoder/encoder_archive.h"
-#include "caches/identity/fingerprint.h"
+#include "caches/answers/answer_once.h"
+#include "caches/prefix/prefill_once.h"
+#include "caches/prefix/prefix_archive.h"
+#include "runtime/engine_api/engine.h"
+#include "runtime/reuse/identify.h"
+#include "runtime/reuse/media_plan.h"
 #include "storage/memory/lease_service.h"
 
 namespace afterimage {
 
-/// How one media item of a request came by its embeddings.
-enum class MediaSource : unsigned char {
-  kCovered,   // none are needed: the item lies in the prefix that was resumed
-  kReused,    // they were in the cache
-  kRepeated,  // the same item stands earlier in this request
-  kAwaited,   // another request was encoding it
-  kEncoded,   // this request encoded it, and the cache keeps it
-  kUncached,  // this request encoded it, and it does not fit the budget
-  kLoaded,    // they were in the tier below memory, or another process put them there meanwhile
-  kDeclined,  // they were there, too, and this request encoded the item because that is quicker
-};
-/// "covered", "reused", "repeated", "awaited", "encoded", "uncached", "loaded", "declined".
-std::string_view to_string(MediaSource source);
+class Reuse;
 
-/// What one request found and what remains to be computed. Move-only; dropping it gives back every
-/// pin and every turn, so that whoever waits for this request goes on without it.
+/// What one request found in every cache, and what remains to be computed. Three rungs, the cheapest
+/// first: a cached answer; else the longest KV prefix that every layer group can resume; else
+/// encoder outputs for the media that the prefix does not cover.
 ///
-///   Plan plan = reuse.plan(prints, agent);
-///   for (;;) {
-///     for (item : plan.to_encode()) plan.commit(item, encode(item), cost);   // before waiting for
-///     others AFI_TRY(const bool done, plan.await(stop)); if (done) break;
-///     // else: a turn came to us
+///   AFI_TRY(Plan plan, reuse.plan(identity, facts, stop));  // the answer, if there is one
+///   if (!plan.is_answered()) {
+///     AFI_TRY_VOID(plan.add_prefix(prompt, layout, stop));  // where to resume
+///     plan.add_media(prompt);                               // pins, and what to encode
+///     // … encode and commit what plan.media() lacks …
+///     engine.generate_from(prompt, plan.media().embeddings(), options, plan.kv_use(origin));
 ///   }
-///   engine.generate(prompt, plan.embeddings());
+///   plan.publish(completion, model);                        // or plan.fail(error)
 ///
-/// Threads  One request's thread at a time.
+/// Waiting  For answers, then prefixes, then encoder outputs, and never while holding what a request
+///          on an earlier rung waits for: no two requests ever wait for each other.
+/// Errors   Those of the request waited for, if they would meet every request; kCancelled: `stop`.
+///          A cache or tier that fails is a miss.
+/// Threads  One request's thread at a time. Not movable once kv_use() was called. Dropping it
+///          releases every pin, lead and lease, and waiting requests go on without this one.
 class [[nodiscard]] Plan {
  public:
   Plan(Plan&&) = default;
-  Plan& operator=(Plan&&) = default;
+  Plan& operator=(Plan&&) = delete;
 
-  /// Media items (by position in the request) that this request has to encode now.
-  [[nodiscard]] std::vector<std::size_t> to_encode() const;
+  /// Nothing is left to compute.
+  [[nodiscard]] bool is_answered() const { return lookup_.answer.has_value(); }
+  /// Every rung that was looked up, and its answer if is_answered(). No steps: the answer cache is
+  /// off, or the request asks no question.
+  [[nodiscard]] const AnswerLookup& answer() const { return lookup_; }
 
-  /// The only step that adds content: hands an output over to the cache and to whoever waits for
-  /// it. `item` is one of to_encode(). `cost` is what encoding took.
-  Result<void> commit(std::size_t item, EncoderOutput output, Duration cost);
-  /// `item` could not be encoded.
-  void fail(std::size_t item, const Error& error);
+  /// Finds where to resume. Waits for a request, here or in another process, that is prefilling
+  /// what this one needs. `prompt` and `layout` outlive the plan. Does nothing if prefixes are off.
+  Result<void> add_prefix(const Sequence& prompt, const KvLayout& layout,
+                          const std::stop_token& stop);
+  [[nodiscard]] bool has_prefix() const { return leader_.has_value(); }
+  /// Tokens that the engine restores; 0: it starts cold.
+  [[nodiscard]] TokenCount resume() const;
+  /// Requires has_prefix(). What the engine restores, and what it captures for the cache, which is
+  /// committed as soon as the engine hands it out. Valid while the plan lives.
+  Result<KvUse> kv_use(const KvOrigin& origin);
+  /// The cached KV could not be restored: the prompt will be computed from its start. Call
+  /// add_media() again.
+  void restart();
 
-  /// Blocks until what others are encoding, here or in other processes, is there. True: everything
-  /// is, and the eviction policy
-  /// was told that this request used it. False: somebody gave up, and to_encode() is not empty any
-  /// more.
-  Result<bool> await(std::stop_token stop = {});
+  /// Pins or claims the encoder output of every item that the prefix does not cover.
+  void add_media(const Sequence& prompt);
+  /// Requires add_media().
+  [[nodiscard]] MediaPlan& media() { return *media_; }
 
-  /// One list of tensors a media item, in order of appearance; valid while the plan lives. Empty
-  /// for items that the resumed prefix covers. Requires that nothing is left to encode or to await.
-  [[nodiscard]] std::vector<TensorViews> embeddings() const;
-
-  /// One element a media item. Only after everything is there.
-  [[nodiscard]] std::vector<MediaSource> sources() const;
+  /// Stores the answer, if the model ended it, and hands it to every waiter.
+  Result<void> publish(const Completion& completion, const std::string& model);
+  /// The request failed. Waiters get an error that would meet them too; after any other, one of
+  /// them takes over.
+  void fail(const Error& error);
 
  private:
   friend class Reuse;
-  struct Item {
-    Modality modality = Modality::kImage;
-    std::size_t same_as =
-        0;  // position of the first item with this key; its own if it is the first
-    std::optional<EncodeOnce::Claim> claim;  // only at the first
-    MediaSource source = MediaSource::kReused;
-    EncoderKey key;
-    bool declined = false;          // to be loaded
-    bool elsewhere = false;         // the turn is ours here, and another process encodes it
-    std::unique_ptr<Lease> shared;  // other processes wait for us
-  };
-  Plan(EncodeOnce& front, EncoderArchive* archive, LeaseService* others, const RequestFacts& facts,
-       std::vector<Item> items)
-      : front_(&front),
-        archive_(archive),
-        others_(others),
-        facts_(facts),
-        items_(std::move(items)) {}
-  /// Publishes what the archive has of the item, if it has; if not, asks whether another process
-  /// is at it.
-  void load(Item& item);
-  [[nodiscard]] static bool holds_turn(const Item& item);
-  void publish_loaded(Item& item, std::optional<EncoderArchive::Loaded> loaded);
-  void ask_others(Item& item);
-  Result<void> await_elsewhere(Item& item, const std::stop_token& stop);
-  void note_request();
+  Plan(Reuse& reuse, const RequestIdentity& identity, const RequestFacts& facts)
+      : reuse_(&reuse), identity_(&identity), facts_(facts) {}
+  Result<void> add_answer(const std::stop_token& stop);
+  Result<void> load_prefix(PrefixArchive::Look look, const std::stop_token& stop);
+  Result<void> lease_prefix(const std::stop_token& stop);
+  void commit_prefix(const KvCapture& kv);
 
-  EncodeOnce* front_;        // until the policy was told
-  EncoderArchive* archive_;  // nullptr: none
-  LeaseService* others_;     // nullptr: nobody else puts into the archive
+  Reuse* reuse_;
+  const RequestIdentity* identity_;
   RequestFacts facts_;
-  std::vector<Item> items_;
+
+  AnswerLookup lookup_;
+  std::optional<AnswerLeader> answer_leader_;
+  Duration answer_began_{0};
+
+  const Sequence* prompt_ = nullptr;
+  const KvLayout* layout_ = nullptr;
+  std::optional<ArchivedPrompt> archived_;  // nullopt: KV is cached in memory only
+  std::optional<PrefillLeader> leader_;
+  std::unique_ptr<Lease> lease_;  // nullptr: no other process waits for this prefix
+  KvState resume_state_;
+  Duration prefill_began_{0};
+
+  std::optional<MediaPlan> media_;
 };
 
 }  // namespace afterimage

@@ -67,7 +67,7 @@ struct Fixture {
   /// One look, `later`.
   GovernorActions tick(Duration later = 50ms, Bytes refused = 0_B) {
     clock.advance(later);
-    const GovernorActions actions = reuse->keeper()->tick(refused);
+    const GovernorActions actions = reuse->pressure()->tick(refused);
     reuse->encoder().check_invariants();
     reuse->prefix()->check_invariants();
     return actions;
@@ -102,7 +102,7 @@ struct Fixture {
     return reuse->prefix()->insert(testing::space(1), kLayout, prompt, capture.kv).has_value();
   }
   [[nodiscard]] ReuseStats stats() const { return reuse->stats(); }
-  [[nodiscard]] PressureControllerStats keeper() const { return reuse->keeper()->stats(); }
+  [[nodiscard]] PressureControllerStats keeper() const { return reuse->pressure()->stats(); }
   [[nodiscard]] bool holds(unsigned n) const { return reuse->encoder().info(key(n)).has_value(); }
 
   ManualClock clock;
@@ -316,7 +316,7 @@ TEST(PressureController, WithoutAGaugeAtTheStartHalfOfTheBudgetIsUsed) {
   PressureOptions pressure{.gauge = machine, .governor = {.reserve = 1_MiB}, .own_thread = false};
   const auto reuse = Reuse::create({.budget = 512_MiB, .pressure = pressure}, {}, clock).value();
   EXPECT_EQ(reuse->stats().budget, 256_MiB);
-  EXPECT_EQ(reuse->keeper()->stats().failed_readings, 1U);
+  EXPECT_EQ(reuse->pressure()->stats().failed_readings, 1U);
   pressure.governor.reserve = 0_B;  // to be measured
   const auto refused = Reuse::create({.budget = 512_MiB, .pressure = pressure}, {}, clock);
   ASSERT_FALSE(refused.has_value());
@@ -328,7 +328,7 @@ TEST(PressureController, m13_a_gauge_that_hangs_holds_up_nobody) {
   Fixture f;
   ASSERT_TRUE(f.put(1));
   f.machine->hangs = true;
-  std::jthread watcher([&] { f.reuse->keeper()->tick(); });
+  std::jthread watcher([&] { f.reuse->pressure()->tick(); });
   while (!f.machine->hung) std::this_thread::yield();
   EXPECT_TRUE(f.put(1));
   EXPECT_TRUE(f.put(2));
@@ -391,7 +391,7 @@ TEST(PressureController, q9_what_is_reported_is_of_the_memory_that_was_read) {
       .gauge = machine, .governor = {.reserve = 1_MiB}, .own_thread = false};
   const auto blind = Reuse::create({.budget = 1_GiB, .pressure = pressure}, {}, f.clock)
                          .value()
-                         ->keeper()
+                         ->pressure()
                          ->stats();
   EXPECT_EQ(blind.memory, 0_B) << "never read: unknown";
   EXPECT_EQ(blind.trust, GaugeTrust::kNone);

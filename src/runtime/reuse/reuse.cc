@@ -22,7 +22,8 @@ Bytes transfer_bytes(const ReuseOptions& options) {
 
 Reuse::Reuse(const ReuseOptions& options, const Secret& root, const Clock& clock)
     : root_(root),
-      others_(options.others),
+      clock_(clock),
+      leases_(options.leases),
       transfer_(transfer_bytes(options)),
       budget_(options.budget - transfer_bytes(options)) {
   if (options.tier == nullptr) return;
@@ -68,18 +69,25 @@ Result<std::unique_ptr<Reuse>> Reuse::create(const ReuseOptions& options, const 
     reuse->shared_.join(*reuse->answer_cache_);
   }
   if (options.pressure.gauge != nullptr) {
-    AFI_TRY(reuse->keeper_, PressureController::create(options.pressure, reuse->shared_, clock));
+    AFI_TRY(reuse->pressure_, PressureController::create(options.pressure, reuse->shared_, clock));
   }
   return reuse;
 }
 
-Plan Reuse::plan(const Fingerprint& prints, const std::string& agent, std::size_t covered,
-                 const RequestFacts& facts) {
-  const AgentId asks = agent_id(agent);
-  std::vector<Plan::Item> items;
+Result<Plan> Reuse::plan(const RequestIdentity& identity, const RequestFacts& facts,
+                         const std::stop_token& stop) {
+  Plan plan(*this, identity, facts);
+  AFI_TRY_VOID(plan.add_answer(stop));
+  return plan;
+}
+
+MediaPlan Reuse::plan_media(const Fingerprint& prints, const std::string& agent,
+                            std::size_t covered, const RequestFacts& facts) {
+  const AgentId requester = agent_id(agent);
+  std::vector<MediaPlan::Item> items;
   items.reserve(prints.keys.size());
   for (std::size_t i = 0; i < prints.keys.size(); ++i) {
-    Plan::Item item;
+    MediaPlan::Item item;
     item.modality = prints.modalities[i];
     item.key = prints.keys[i];
     if (i < covered) {
@@ -91,12 +99,12 @@ Plan Reuse::plan(const Fingerprint& prints, const std::string& agent, std::size_
     const auto first = std::find(prints.keys.begin() + static_cast<std::ptrdiff_t>(covered),
                                  prints.keys.end(), prints.keys[i]);
     item.same_as = static_cast<std::size_t>(first - prints.keys.begin());
-    // Only the first of equal items claims: one request never waits for itself.
-    if (item.same_as == i) item.claim = front_->claim(prints.keys[i], asks);
+    // Only the first of equal items claims, so that a request never waits for itself.
+    if (item.same_as == i) item.claim = front_->claim(prints.keys[i], requester);
     items.push_back(std::move(item));
   }
-  Plan plan(*front_, encoder_archive_.get(), others_, facts, std::move(items));
-  for (Plan::Item& item : plan.items_) {
+  MediaPlan plan(*front_, encoder_archive_.get(), leases_, facts, std::move(items));
+  for (MediaPlan::Item& item : plan.items_) {
     if (item.claim.has_value()) plan.load(item);
   }
   return plan;
@@ -114,7 +122,7 @@ ReuseStats Reuse::stats() const {
           .prefix_archive =
               prefix_archive_ == nullptr ? PrefixArchiveStats() : prefix_archive_->stats(),
           .loads = load_or_compute_ == nullptr ? LoadOrComputeStats() : load_or_compute_->stats(),
-          .governed = keeper_ == nullptr ? std::nullopt : std::optional(keeper_->stats()),
+          .governed = pressure_ == nullptr ? std::nullopt : std::optional(pressure_->stats()),
           .budget = budget_.capacity() + transfer_.capacity(),
           .used = budget_.used() + transfer_.used(),
           .peak = budget_.peak() + transfer_.peak()};

@@ -57,7 +57,7 @@ struct ReuseOptions {
   bool weigh_loads = true;
   /// Who encodes and prefills what, if other processes put into the tier, too; outlives the object.
   /// nullptr: nobody does.
-  LeaseService* others = nullptr;
+  LeaseService* leases = nullptr;
   PressureOptions pressure;  // with a gauge, `budget` is what is kept at most
 };
 
@@ -95,12 +95,17 @@ class Reuse {
     return Namespace::of(model, tenant, root_);
   }
 
-  /// Looks every item up once, pins what is there, and takes or joins the encoding of what is not.
-  /// `agent` names who asks, for the count of agents that share an entry; empty: nobody in
-  /// particular. The first `covered` items lie in a prefix that is resumed: they are neither looked
-  /// up nor encoded. `facts` are for the eviction policy.
-  [[nodiscard]] Plan plan(const Fingerprint& prints, const std::string& agent,
-                          std::size_t covered = 0, const RequestFacts& facts = {});
+  /// Plans one request: its answer at once, waiting for an identical request in flight; its prefix
+  /// and media when the plan is asked for them. `identity` outlives the plan.
+  Result<Plan> plan(const RequestIdentity& identity, const RequestFacts& facts,
+                    const std::stop_token& stop = {});
+
+  /// Plans media alone: looks every item up once, pins what is cached, and leads or joins the
+  /// encoding of the rest. `agent` names who asks, for the count of agents that share an entry;
+  /// empty: unknown. The first `covered` items lie in a resumed prefix: they are neither looked up
+  /// nor encoded. `facts` are for the eviction policy.
+  [[nodiscard]] MediaPlan plan_media(const Fingerprint& prints, const std::string& agent,
+                                     std::size_t covered = 0, const RequestFacts& facts = {});
 
   [[nodiscard]] EncodeOnce& encoder() { return *front_; }
   /// nullptr: prefixes are off.
@@ -113,10 +118,12 @@ class Reuse {
   [[nodiscard]] const AnswerReuse& answer_options() const { return *answer_options_; }
   /// nullptr: prefixes are off, or there is no tier.
   [[nodiscard]] PrefixArchive* prefix_archive() { return prefix_archive_.get(); }
-  /// nullptr: no other process puts into the tier.
-  [[nodiscard]] LeaseService* others() { return others_; }
-  /// nullptr: nobody governs.
-  [[nodiscard]] PressureController* keeper() { return keeper_.get(); }
+  /// nullptr: no other process stores into the tier.
+  [[nodiscard]] LeaseService* leases() { return leases_; }
+  /// nullptr: no gauge was given.
+  [[nodiscard]] PressureController* pressure() { return pressure_.get(); }
+  [[nodiscard]] const Secret& secret() const { return root_; }
+  [[nodiscard]] const Clock& clock() const { return clock_; }
   [[nodiscard]] ReuseStats stats() const;
 
  private:
@@ -124,7 +131,8 @@ class Reuse {
   AgentId agent_id(const std::string& agent);
 
   Secret root_;
-  LeaseService* others_;
+  const Clock& clock_;
+  LeaseService* leases_;
   MemoryBudget transfer_;  // of what is between the tier and the caches
   MemoryBudget budget_;
   SharedBudget shared_{budget_};
@@ -140,7 +148,7 @@ class Reuse {
   std::unique_ptr<EncodeOnce> front_;  // after the caches: fronts go before what they stand before
   Mutex agents_mutex_;
   std::map<std::string, AgentId> agents_ AFI_GUARDED_BY(agents_mutex_);
-  std::unique_ptr<PressureController> keeper_;  // last: its thread uses the caches
+  std::unique_ptr<PressureController> pressure_;  // last: its thread uses the caches
 };
 
 }  // namespace afterimage

@@ -22,12 +22,12 @@ struct Fixture {
       : reuse(Reuse::create({.budget = budget, .tier = tier, .weigh_loads = false}, Secret{}, clock)
                   .value()) {}
 
-  Plan plan(const std::vector<MediaItem>& items, const std::string& tenant = "",
-            const std::string& agent = "") const {
+  MediaPlan plan(const std::vector<MediaItem>& items, const std::string& tenant = "",
+                 const std::string& agent = "") const {
     std::vector<const MediaItem*> media;
     for (const MediaItem& item : items) media.push_back(&item);
     const Namespace space = reuse->space({.model = "m", .encoder = "e"}, TenantId(tenant)).value();
-    return reuse->plan(fingerprint(media, space, Recipes()), agent);
+    return reuse->plan_media(fingerprint(media, space, Recipes()), agent);
   }
 
   ManualClock clock;
@@ -45,17 +45,17 @@ TEST(Reuse, APolicyThatThereIsNotIsToldThoseThereAre) {
   EXPECT_TRUE(Reuse::create({.policy = "gdsf"}, Secret{}, clock).has_value());
 }
 
-TEST(Plan, AsksForWhatIsMissingAndFindsWhatIsThere) {
+TEST(MediaPlan, AsksForWhatIsMissingAndFindsWhatIsThere) {
   Fixture f;
   {
-    Plan plan = f.plan({image("a"), image("b")});
+    MediaPlan plan = f.plan({image("a"), image("b")});
     EXPECT_EQ(plan.to_encode(), (Items{0, 1}));
     ASSERT_TRUE(plan.commit(0, output(1), Duration(10)).has_value());
     ASSERT_TRUE(plan.commit(1, output(2), Duration(20)).has_value());
     EXPECT_TRUE(plan.await().value());
     EXPECT_EQ(plan.sources(), (Sources{MediaSource::kEncoded, MediaSource::kEncoded}));
   }
-  const Plan plan = f.plan({image("b"), image("a")});
+  const MediaPlan plan = f.plan({image("b"), image("a")});
   EXPECT_TRUE(plan.to_encode().empty());
   EXPECT_EQ(plan.embeddings()[0][0].bytes()[0], std::byte{2});
   EXPECT_EQ(plan.embeddings()[1][0].bytes()[0], std::byte{1});
@@ -63,9 +63,9 @@ TEST(Plan, AsksForWhatIsMissingAndFindsWhatIsThere) {
   EXPECT_EQ(f.reuse->stats().encoder.encode_time_saved, Duration(30));
 }
 
-TEST(Plan, TheSameItemTwiceInOneRequestIsEncodedOnceAndWaitsForNobody) {
+TEST(MediaPlan, TheSameItemTwiceInOneRequestIsEncodedOnceAndWaitsForNobody) {
   Fixture f;
-  Plan plan = f.plan({image("a"), image("b"), image("a")});
+  MediaPlan plan = f.plan({image("a"), image("b"), image("a")});
   EXPECT_EQ(plan.to_encode(), (Items{0, 1}));
   ASSERT_TRUE(plan.commit(0, output(1), {}).has_value());
   ASSERT_TRUE(plan.commit(1, output(2), {}).has_value());
@@ -74,20 +74,20 @@ TEST(Plan, TheSameItemTwiceInOneRequestIsEncodedOnceAndWaitsForNobody) {
   EXPECT_EQ(plan.sources()[2], MediaSource::kRepeated);
 }
 
-TEST(Plan, TenantsDoNotMeet) {
+TEST(MediaPlan, TenantsDoNotMeet) {
   Fixture f;
   {
-    Plan plan = f.plan({image("a")}, "acme");
+    MediaPlan plan = f.plan({image("a")}, "acme");
     ASSERT_TRUE(plan.commit(0, output(1), {}).has_value());
   }
   EXPECT_EQ(f.plan({image("a")}, "other").to_encode(), (Items{0}));
   EXPECT_TRUE(f.plan({image("a")}, "acme").to_encode().empty());
 }
 
-TEST(Plan, AgentsThatShareAnEntryAreCounted) {
+TEST(MediaPlan, AgentsThatShareAnEntryAreCounted) {
   Fixture f;
   {
-    Plan plan = f.plan({image("a")}, "", "analyst");
+    MediaPlan plan = f.plan({image("a")}, "", "analyst");
     ASSERT_TRUE(plan.commit(0, output(1), {}).has_value());
   }
   for (const char* agent : {"auditor", "analyst", "designer"}) {
@@ -100,10 +100,10 @@ TEST(Plan, AgentsThatShareAnEntryAreCounted) {
   EXPECT_EQ(f.reuse->encoder().info(prints.keys[0])->agents, 3U);
 }
 
-TEST(Plan, ABudgetSmallerThanOneItemServesItUncachedAndSaysSo) {
+TEST(MediaPlan, ABudgetSmallerThanOneItemServesItUncachedAndSaysSo) {
   Fixture f(64_B);
   for (int i = 0; i < 2; ++i) {
-    Plan plan = f.plan({image("a")});
+    MediaPlan plan = f.plan({image("a")});
     ASSERT_EQ(plan.to_encode(), (Items{0}));
     ASSERT_TRUE(plan.commit(0, output(1), {}).has_value());
     EXPECT_EQ(plan.sources(), (Sources{MediaSource::kUncached}));
@@ -117,20 +117,20 @@ struct Below {
   HostTier tier{budget};
 };
 
-TEST(Plan, WhatATierHoldsIsLoadedInsteadOfEncodedAlsoByTheNextProcess) {
+TEST(MediaPlan, WhatATierHoldsIsLoadedInsteadOfEncodedAlsoByTheNextProcess) {
   Below below;
   {
     const Fixture first(1_MiB, &below.tier);
-    Plan plan = first.plan({image("a")});
+    MediaPlan plan = first.plan({image("a")});
     ASSERT_TRUE(plan.commit(0, output(7), Duration(50)).has_value());
     EXPECT_EQ(first.reuse->stats().encoder_archive.kept, 1U);
   }
   const Fixture second(1_MiB, &below.tier);
-  const Plan plan = second.plan({image("a"), image("b"), image("a")});
+  const MediaPlan plan = second.plan({image("a"), image("b"), image("a")});
   EXPECT_EQ(plan.to_encode(), (Items{1}));
   EXPECT_EQ(plan.sources()[0], MediaSource::kLoaded);
   EXPECT_EQ(plan.sources()[2], MediaSource::kRepeated);
-  const Plan again = second.plan({image("a")});
+  const MediaPlan again = second.plan({image("a")});
   EXPECT_EQ(again.sources(), (Sources{MediaSource::kReused})) << "it went up into memory";
   EXPECT_TRUE(std::ranges::equal(again.embeddings()[0][0].bytes(), output(7)[0].bytes));
   EXPECT_EQ(again.embeddings()[0][0].shape(), (Shape{2, 16}));
@@ -138,11 +138,11 @@ TEST(Plan, WhatATierHoldsIsLoadedInsteadOfEncodedAlsoByTheNextProcess) {
   EXPECT_EQ(second.reuse->stats().encoder_archive.loaded, 1U);
 }
 
-TEST(Plan, TenantsDoNotMeetInATierEither) {
+TEST(MediaPlan, TenantsDoNotMeetInATierEither) {
   Below below;
   const Fixture f(1_MiB, &below.tier);
   {
-    Plan plan = f.plan({image("a")}, "acme");
+    MediaPlan plan = f.plan({image("a")}, "acme");
     ASSERT_TRUE(plan.commit(0, output(1), {}).has_value());
   }
   const Fixture later(1_MiB, &below.tier);
@@ -150,7 +150,7 @@ TEST(Plan, TenantsDoNotMeetInATierEither) {
   EXPECT_TRUE(later.plan({image("a")}, "acme").to_encode().empty());
 }
 
-TEST(Plan, ADamagedEntryOfATierIsEncodedAgain) {
+TEST(MediaPlan, ADamagedEntryOfATierIsEncodedAgain) {
   Below below;
   const Fixture first(1_MiB, &below.tier);
   const Namespace space = first.reuse->space({.model = "m", .encoder = "e"}, TenantId()).value();
@@ -158,19 +158,19 @@ TEST(Plan, ADamagedEntryOfATierIsEncodedAgain) {
   const MediaItem* const media[] = {&a};
   const EncoderKey key = fingerprint(media, space, Recipes()).keys[0];
   {
-    Plan plan = first.plan({image("a")});
+    MediaPlan plan = first.plan({image("a")});
     ASSERT_TRUE(plan.commit(0, output(1), {}).has_value());
   }
   below.tier.bytes_for_test(TierKey::of(EntryClass::kEncoderOutput, key))[3] ^= std::byte{1};
   const Fixture second(1_MiB, &below.tier);
-  Plan plan = second.plan({image("a")});
+  MediaPlan plan = second.plan({image("a")});
   EXPECT_EQ(plan.to_encode(), (Items{0}));
   EXPECT_EQ(second.reuse->stats().encoder_archive.failed, 1U);
   ASSERT_TRUE(plan.commit(0, output(1), {}).has_value());
   EXPECT_EQ(second.reuse->stats().encoder_archive.kept, 1U) << "and kept again";
 }
 
-TEST(Plan, WhatIsEncodedSoonerThanLoadedIsEncodedAndCountedUntilTheTierIsFastAgain) {
+TEST(MediaPlan, WhatIsEncodedSoonerThanLoadedIsEncodedAndCountedUntilTheTierIsFastAgain) {
   using std::chrono::milliseconds;
   Below below;
   Fixture f;
@@ -178,7 +178,7 @@ TEST(Plan, WhatIsEncodedSoonerThanLoadedIsEncodedAndCountedUntilTheTierIsFastAga
   f.reuse = Reuse::create({.budget = 1_MiB, .tier = &far}, Secret{}, f.clock).value();
   const auto ask = [&] {
     f.reuse->encoder().clear();  // so that the tier is asked
-    Plan plan = f.plan({image("a")});
+    MediaPlan plan = f.plan({image("a")});
     if (!plan.to_encode().empty()) {
       f.clock.advance(milliseconds(50));
       EXPECT_TRUE(plan.commit(0, output(7), milliseconds(50)).has_value());
@@ -210,10 +210,10 @@ TEST(Plan, WhatIsEncodedSoonerThanLoadedIsEncodedAndCountedUntilTheTierIsFastAga
   for (int i = 0; i < 20; ++i) EXPECT_EQ(ask(), MediaSource::kLoaded) << "as it was asked to";
 }
 
-TEST(Plan, APlanThatIsDroppedHandsItsTurnsOn) {
+TEST(MediaPlan, APlanThatIsDroppedHandsItsTurnsOn) {
   Fixture f;
-  std::optional<Plan> leader = f.plan({image("a")});
-  Plan follower = f.plan({image("a")});
+  std::optional<MediaPlan> leader = f.plan({image("a")});
+  MediaPlan follower = f.plan({image("a")});
   EXPECT_TRUE(follower.to_encode().empty());
   leader.reset();
   EXPECT_FALSE(follower.await().value());
@@ -222,10 +222,10 @@ TEST(Plan, APlanThatIsDroppedHandsItsTurnsOn) {
   EXPECT_TRUE(follower.await().value());
 }
 
-TEST(Plan, AnItemThatCannotBeEncodedFailsThoseWhoWaitForIt) {
+TEST(MediaPlan, AnItemThatCannotBeEncodedFailsThoseWhoWaitForIt) {
   Fixture f;
-  Plan leader = f.plan({image("a"), image("b")});
-  Plan follower = f.plan({image("a")});
+  MediaPlan leader = f.plan({image("a"), image("b")});
+  MediaPlan follower = f.plan({image("a")});
   leader.fail(0, {ErrorCode::kCorruption, "a ends early"});
   const auto outcome = follower.await();
   ASSERT_FALSE(outcome.has_value());
@@ -234,12 +234,12 @@ TEST(Plan, AnItemThatCannotBeEncodedFailsThoseWhoWaitForIt) {
 
 // Two requests that name the same two items in opposite order: each leads one and waits for the
 // other.
-TEST(Plan, TwoRequestsNeverWaitForEachOther) {
+TEST(MediaPlan, TwoRequestsNeverWaitForEachOther) {
   Fixture f;
   for (int round = 0; round < 50; ++round) {
     f.reuse->encoder().clear();
     const auto request = [&](std::vector<MediaItem> items) {
-      Plan plan = f.plan(items);
+      MediaPlan plan = f.plan(items);
       for (bool done = false; !done;) {
         for (const std::size_t item : plan.to_encode()) {
           ASSERT_TRUE(plan.commit(item, output(1), {}).has_value());

@@ -498,14 +498,14 @@ TEST(Serve, TheSameQuestionIsAnsweredOnceAndInTheSameWords) {
   AnswerFixture f;
   const Served first = f.get(f.about(1, "What is in the middle?"));
   EXPECT_FALSE(first.answered);
-  ASSERT_EQ(first.ladder.size(), 3U) << "looked for on every rung";
+  ASSERT_EQ(first.match_steps.size(), 3U) << "looked for on every rung";
   for (const char* words : {"What is in the middle?", "what is  in the middle"}) {
     const Served again = f.get(f.about(1, words));
     EXPECT_TRUE(again.answered) << words;
     EXPECT_EQ(again.completion.text, first.completion.text);
     EXPECT_EQ(again.encoder_calls, 0U);
-    EXPECT_EQ(again.ladder.back().verdict, Verdict::kServed);
-    EXPECT_EQ(again.ladder.back().candidate, "What is in the middle?");
+    EXPECT_EQ(again.match_steps.back().verdict, Verdict::kServed);
+    EXPECT_EQ(again.match_steps.back().candidate, "What is in the middle?");
     EXPECT_EQ(again.prints.contents.size(), 1U);
   }
   EXPECT_EQ(f.talker.asked, 1);
@@ -542,7 +542,7 @@ TEST(Serve, ARequestWithoutAQuestionIsComputed) {
   for (int i = 0; i < 2; ++i) {
     const Served served = f.get(request);
     EXPECT_FALSE(served.answered);
-    EXPECT_TRUE(served.ladder.empty());
+    EXPECT_TRUE(served.match_steps.empty());
   }
 }
 

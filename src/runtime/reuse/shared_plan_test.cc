@@ -29,16 +29,16 @@ class SharedPlan : public ::testing::Test {
         : reuse(Reuse::create({.budget = 1_MiB,
                                .tier = &world.tier,
                                .weigh_loads = false,
-                               .others = &world.turns},
+                               .leases = &world.turns},
                               Secret{}, world.clock)
                     .value()) {}
-    [[nodiscard]] Plan plan(const std::vector<const char*>& names) const {
+    [[nodiscard]] MediaPlan plan(const std::vector<const char*>& names) const {
       std::vector<MediaItem> items;
       for (const char* name : names) items.push_back(image(name));
       std::vector<const MediaItem*> media;
       for (const MediaItem& item : items) media.push_back(&item);
       const Namespace space = reuse->space({.model = "m", .encoder = "e"}, TenantId("")).value();
-      return reuse->plan(fingerprint(media, space, Recipes()), "");
+      return reuse->plan_media(fingerprint(media, space, Recipes()), "");
     }
     std::unique_ptr<Reuse> reuse;
   };
@@ -52,9 +52,9 @@ class SharedPlan : public ::testing::Test {
 TEST_F(SharedPlan, WhatAnotherProcessEncodesIsWaitedForAndLoaded) {
   const Process one(*this);
   const Process other(*this);
-  Plan first = one.plan({"a"});
+  MediaPlan first = one.plan({"a"});
   EXPECT_EQ(first.to_encode(), (Items{0}));
-  Plan second = other.plan({"a"});
+  MediaPlan second = other.plan({"a"});
   EXPECT_TRUE(second.to_encode().empty());
   turns.meanwhile = [&](std::uint32_t attempt) {
     if (attempt == 3) EXPECT_TRUE(first.commit(0, output(7), Duration(50)).has_value());
@@ -69,8 +69,8 @@ TEST_F(SharedPlan, WhatAnotherProcessEncodesIsWaitedForAndLoaded) {
 TEST_F(SharedPlan, OfOneThatIsGoneAnotherTakesOver) {
   const Process one(*this);
   const Process other(*this);
-  std::optional<Plan> first = one.plan({"a"});
-  Plan second = other.plan({"a"});
+  std::optional<MediaPlan> first = one.plan({"a"});
+  MediaPlan second = other.plan({"a"});
   turns.meanwhile = [&](std::uint32_t attempt) {
     if (attempt == 2) turns.expire();
   };
@@ -86,8 +86,8 @@ TEST_F(SharedPlan, OfOneThatIsGoneAnotherTakesOver) {
 TEST_F(SharedPlan, OneThatGivesUpHandsItOn) {
   const Process one(*this);
   const Process other(*this);
-  std::optional<Plan> first = one.plan({"a"});
-  Plan second = other.plan({"a"});
+  std::optional<MediaPlan> first = one.plan({"a"});
+  MediaPlan second = other.plan({"a"});
   turns.meanwhile = [&](std::uint32_t) { first.reset(); };
   EXPECT_FALSE(second.await().value());
   EXPECT_EQ(second.to_encode(), (Items{0}));
@@ -96,7 +96,7 @@ TEST_F(SharedPlan, OneThatGivesUpHandsItOn) {
 TEST_F(SharedPlan, WhenNobodyCanBeAskedNobodyIsWaitedFor) {
   const Process one(*this);
   const Process other(*this);
-  const Plan first = one.plan({"a"});
+  const MediaPlan first = one.plan({"a"});
   turns.lost = true;
   EXPECT_EQ(other.plan({"a"}).to_encode(), (Items{0}));
   EXPECT_EQ(turns.waits, 0);
@@ -105,9 +105,9 @@ TEST_F(SharedPlan, WhenNobodyCanBeAskedNobodyIsWaitedFor) {
 TEST_F(SharedPlan, WaitingEndsAndThenItIsEncodedHere) {
   const Process one(*this);
   const Process other(*this);
-  const Plan first = one.plan({"a"});
+  const MediaPlan first = one.plan({"a"});
   turns.timeout = 5;
-  Plan second = other.plan({"a"});
+  MediaPlan second = other.plan({"a"});
   EXPECT_FALSE(second.await().value());
   EXPECT_EQ(second.to_encode(), (Items{0}));
   EXPECT_EQ(turns.waits, 6);
@@ -116,8 +116,8 @@ TEST_F(SharedPlan, WaitingEndsAndThenItIsEncodedHere) {
 TEST_F(SharedPlan, WhoIsNotWantedAnyMoreStopsWaiting) {
   const Process one(*this);
   const Process other(*this);
-  const Plan first = one.plan({"a"});
-  Plan second = other.plan({"a"});
+  const MediaPlan first = one.plan({"a"});
+  MediaPlan second = other.plan({"a"});
   std::stop_source stop;
   turns.meanwhile = [&](std::uint32_t) { stop.request_stop(); };
   EXPECT_EQ(second.await(stop.get_token()).error().code, ErrorCode::kCancelled);
@@ -126,7 +126,7 @@ TEST_F(SharedPlan, WhoIsNotWantedAnyMoreStopsWaiting) {
 TEST_F(SharedPlan, WhatWasPutBetweenLookingAndAskingIsFound) {
   const Process one(*this);
   {
-    Plan first = one.plan({"a"});
+    MediaPlan first = one.plan({"a"});
     ASSERT_TRUE(first.commit(0, output(1), Duration(1)).has_value());
     EXPECT_EQ(turns.held(), 0U);
   }
@@ -140,9 +140,9 @@ TEST_F(SharedPlan, WhatWasPutBetweenLookingAndAskingIsFound) {
 TEST_F(SharedPlan, RequestsThatWaitForEachOtherCrosswiseAllEnd) {
   const Process one(*this);
   const Process other(*this);
-  Plan theirs = one.plan({"a", "b"});
-  Plan ab = other.plan({"a"});
-  Plan ba = other.plan({"b", "a"});  // looks for b, and waits for whoever looks for a
+  MediaPlan theirs = one.plan({"a", "b"});
+  MediaPlan ab = other.plan({"a"});
+  MediaPlan ba = other.plan({"b", "a"});  // looks for b, and waits for whoever looks for a
   EXPECT_TRUE(ab.to_encode().empty());
   EXPECT_TRUE(ba.to_encode().empty());
   std::atomic<bool> done = false;
@@ -169,7 +169,7 @@ TEST_F(SharedPlan, ManyProcessesEncodeEachPictureOnce) {
     threads.emplace_back([&, i] {
       std::vector<const char*> mine = names;
       std::rotate(mine.begin(), mine.begin() + i % 6, mine.end());
-      Plan plan = processes[static_cast<std::size_t>(i % kProcesses)]->plan(mine);
+      MediaPlan plan = processes[static_cast<std::size_t>(i % kProcesses)]->plan(mine);
       for (bool done = false; !done;) {
         for (const std::size_t item : plan.to_encode()) {
           ++encoded;

@@ -49,7 +49,7 @@ class SharedServe : public ::testing::Test {
         : world(its_world),
           engine(*its_world.engine),
           tier(its_world.tier),
-          reuse(Reuse::create({.tier = &tier, .weigh_loads = weigh_loads, .others = &world.turns},
+          reuse(Reuse::create({.tier = &tier, .weigh_loads = weigh_loads, .leases = &world.turns},
                               Secret{}, world.clock)
                     .value()) {}
     [[nodiscard]] Result<Served> serve(const Request& request, std::stop_token stop = {}) const {
