@@ -13,7 +13,7 @@ import browser
 from gateway_under_test import PROGRAM, SOURCE, Gateway, traffic
 
 SHOTS = pathlib.Path(os.environ.get("AFTERIMAGE_SCREENSHOTS") or tempfile.mkdtemp(prefix="afterimage-screenshots-"))
-PAGE = (SOURCE / "src/gateway/admin/admin/admin/dashboard.html").read_text()
+PAGE = (SOURCE / "src/gateway/admin/dashboard.html").read_text()
 ENTER, ESCAPE, TAB, RIGHT = "\ue007", "\ue00c", "\ue004", "\ue014"
 
 

@@ -20,7 +20,7 @@ import threading
 import time
 import urllib.parse
 
-PAGE = pathlib.Path(__file__).resolve().parents[2] / "src/gateway/admin/admin/admin/dashboard.html"
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "src/gateway/admin/dashboard.html"
 OUTCOMES = ("hit", "joined", "miss", "bypass", "refresh", "error")
 MODES = ("relaxed", "normal", "pressure", "critical", "emergency")
 RUNGS = ("text:exact", "text:canonical", "text:near", "similarity")

@@ -436,7 +436,7 @@ Duration time_of(const std::function<void()>& work) {
 
 TEST(Gateway, AHitInAGroupIsAsSlowAsAskingWasAndSaysNothing) {
   using namespace std::chrono_literals;
-  Running running(std::string("[answers]\nhit_floor = \"shared\"\n") + kGroup);
+  Running running(std::string("[answers]\ntiming_protection = \"shared\"\n") + kGroup);
   running.model.answers([](const HttpRequest& request, const Responder& responder) {
     std::this_thread::sleep_for(300ms);
     Model::chat(request, responder);
@@ -456,7 +456,7 @@ TEST(Gateway, AHitInAGroupIsAsSlowAsAskingWasAndSaysNothing) {
 }
 
 TEST(Gateway, WhatIsHiddenCannotBeAskedFor) {
-  Running running(std::string("[answers]\nhit_floor = \"shared\"\n") + kGroup);
+  Running running(std::string("[answers]\ntiming_protection = \"shared\"\n") + kGroup);
   running.chat(question("Q"), kKeyA);
   const std::string only = std::string(kKeyB) + "Cache-Control: only-if-cached\r\n";
   const Said kept = running.chat(question("Q"), only);
@@ -467,14 +467,14 @@ TEST(Gateway, WhatIsHiddenCannotBeAskedFor) {
 
 TEST(Gateway, AHitTakesAtLeastWhatTheSettingSays) {
   using namespace std::chrono_literals;
-  Running running("[answers]\nhit_floor = \"all\"\nleast_hit_time = \"200 ms\"\n");
+  Running running("[answers]\ntiming_protection = \"all\"\nleast_hit_time = \"200 ms\"\n");
   running.chat(question("Q"));
   EXPECT_GE(time_of([&] { running.chat(question("Q")); }), 200ms);
   EXPECT_EQ(running.model.asked(), 1);
 }
 
 TEST(Gateway, WhoIsHiddenFromDoesNotJoinTheAnswerOfAnother) {
-  Running running(std::string("[answers]\nhit_floor = \"shared\"\n") + kGroup);
+  Running running(std::string("[answers]\ntiming_protection = \"shared\"\n") + kGroup);
   running.model.hold(2);
   std::thread one([&] { running.chat(question("Q"), kKeyA); });
   running.model.wait_held(1);
@@ -493,7 +493,7 @@ TEST(Gateway, AFolderThatCannotBeUsedCostsNothingElse) {
 }
 
 TEST(Gateway, LikeQuestionsAreComparedWithTheModelNowAndThen) {
-  Running running("[answers]\nverify_share = 1.0\n");
+  Running running("[answers]\nverify_sample_rate = 1.0\n");
   running.chat(question("what is it"));
   EXPECT_EQ(running.chat(question("What is it?")).header("X-Cache-Source"), "text:canonical");
   running.model.wait_asked(2);
@@ -511,7 +511,7 @@ TEST(Gateway, LikeQuestionsAreComparedWithTheModelNowAndThen) {
 
 TEST(Gateway, WhatWasWrongLeavesTheDiskToo) {
   const TemporaryFolder folder;
-  Running running("[answers]\nverify_share = 1.0\n[memory]\ndisk = \"" + folder.path() +
+  Running running("[answers]\nverify_sample_rate = 1.0\n[memory]\ndisk = \"" + folder.path() +
                   "\"\ndisk_size = \"64 MiB\"\n");
   running.chat(question("what is it"));
   running.model.answers([](const HttpRequest& /*request*/, const Responder& responder) {
