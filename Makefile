@@ -30,8 +30,8 @@ install-deps: ## what is missing, from the distribution's packages
 	$(call install)
 
 build: install-deps $(filter llama,$(ENGINE)) ## the release build, in build/release
-	cmake --preset release -DAFTERIMAGE_TESTS=OFF -DAFTERIMAGE_BENCH=OFF -DAFTERIMAGE_FUZZ=OFF
-	cmake --build build/release -j $(JOBS)
+	cmake --preset release -DAFTERIMAGE_TESTS=OFF -DAFTERIMAGE_BENCH=OFF -DAFTERIMAGE_FUZZ=OFF -DAFTERIMAGE_EXAMPLES=OFF
+	cmake --build build/release -j $(JOBS) --target afterimage_cli
 
 run: build ## the main job on real images: outputs identical? what was saved? DISK=DIR keeps it
 	build/release/afterimage run --workload $(WORKLOAD) $(if $(DISK),--disk $(DISK)) $(engine)
@@ -65,9 +65,9 @@ tsan: ## the same tests under ThreadSanitizer
 	$(CTEST) --test-dir build/tsan
 
 test-release: install-deps ## the same tests without sanitizers, by the system's compiler
-	cmake --preset release -DAFTERIMAGE_TESTS=ON -DAFTERIMAGE_BENCH=OFF
-	cmake --build build/release -j $(JOBS)
-	$(CTEST) --test-dir build/release
+	cmake --preset plain
+	cmake --build --preset plain -j $(JOBS)
+	$(CTEST) --test-dir build/plain
 
 bench: ## medians and ratios, with the peers beside them
 	$(call install,bench)

@@ -1,7 +1,6 @@
 # AFTERIMAGE_QUICK_BUILD: compile what nearly every source begins with once and not once a source, and a
 # room's sources some at a time; so names in the unnamed namespaces of a room are not used twice.
-# Only for builds that are compiled more than they run (presets dev and tsan). The others check that
-# sources and headers include what they use.
+# The preset `plain` compiles without it and finds sources that do not include what they use.
 #
 # Tests and the program's verbs are not optimised either: compilers would spend most of their time on what
 # the sanitizers add to gtest's macros and CLI11's templates, and neither does much of the work.

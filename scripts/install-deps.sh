@@ -30,7 +30,7 @@ for extra in "$@"; do
     bench) packages="$packages libbenchmark-dev python3-numpy python3-faiss openssl librocksdb-dev liblmdb-dev wrk
       redis-server libhiredis-dev" ;;
     test)
-      packages="$packages clang-19 libclang-rt-19-dev prometheus $browser python3-dev python3-venv util-linux
+      packages="$packages clang-19 libclang-rt-19-dev lld-19 prometheus $browser python3-dev python3-venv util-linux
       redis-server"
       # Whoever has another Node keeps it: the distribution's npm would not go with it.
       command -v node >/dev/null || packages="$packages nodejs"
@@ -38,7 +38,7 @@ for extra in "$@"; do
       ;;
     llama) packages="$packages python3-pip" ;;
     python) packages="$packages python3-dev python3-venv" ;;
-    clang) packages="$packages clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev" ;;
+    clang) packages="$packages clang-19 lld-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev" ;;
     *) echo "install-deps.sh: '$extra' is not one of: test, bench, llama, python, clang" >&2; exit 2 ;;
   esac
 done
