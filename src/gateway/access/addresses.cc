@@ -20,7 +20,7 @@
 namespace afterimage {
 namespace {
 
-constexpr std::size_t kLongestAddress = 8192;
+constexpr std::size_t kMaxAddressBytes = 8192;
 
 std::unexpected<Error> refuse_address(std::string message) {
   return fail(ErrorCode::kInvalidArgument, std::move(message));
@@ -103,9 +103,9 @@ bool is_public6(const Address6& address) {
 }
 
 Result<void> check_spelling(std::string_view address) {
-  if (address.size() > kLongestAddress) {
+  if (address.size() > kMaxAddressBytes) {
     return refuse_address(fmt::format("the address has {} bytes; the limit is {}", address.size(),
-                                      kLongestAddress));
+                                      kMaxAddressBytes));
   }
   const bool plain =
       std::ranges::all_of(address, [](char c) { return c > ' ' && c < 0x7F && c != '\\'; });

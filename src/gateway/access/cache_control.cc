@@ -23,14 +23,14 @@ namespace {
 using std::chrono::seconds;
 
 // RFC 9111 1.2.2: larger values are clamped to this.
-constexpr std::int64_t kMostSeconds = 1LL << 31U;
-constexpr std::size_t kLongestName = 128;  // of a namespace or a tag
-constexpr std::size_t kMostTags = 32;
+constexpr std::int64_t kMaxSeconds = 1LL << 31U;
+constexpr std::size_t kMaxNameLength = 128;  // of a namespace or a tag
+constexpr std::size_t kMaxTags = 32;
 
 std::unexpected<Error> invalid_header(std::string_view header, std::string_view value,
                                     std::string_view expected) {
   return fail(ErrorCode::kInvalidArgument,
-              fmt::format("{}: '{}' is not {}", header, value.substr(0, kLongestName), expected));
+              fmt::format("{}: '{}' is not {}", header, value.substr(0, kMaxNameLength), expected));
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -61,8 +61,8 @@ std::optional<Duration> parse_seconds(std::string_view text) {
   if (text.empty() || !std::ranges::all_of(text, ascii::is_digit)) return std::nullopt;
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc::result_out_of_range) value = kMostSeconds;
-  return seconds(std::min(value, kMostSeconds));
+  if (error == std::errc::result_out_of_range) value = kMaxSeconds;
+  return seconds(std::min(value, kMaxSeconds));
 }
 
 /// Go's duration syntax ("30s", "5m", "2h30m", "1.5h", "300ms"), or whole seconds.
@@ -85,7 +85,7 @@ std::optional<Duration> parse_go_duration(std::string_view text) {
     total += number * unit->second;
     text.remove_prefix(letters);
   }
-  if (!(total <= static_cast<double>(kMostSeconds))) return seconds(kMostSeconds);
+  if (!(total <= static_cast<double>(kMaxSeconds))) return seconds(kMaxSeconds);
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(total));
 }
 
@@ -93,7 +93,7 @@ bool is_true(std::string_view value) { return ascii::lowered(value) == "true"; }
 bool is_false(std::string_view value) { return ascii::lowered(value) == "false"; }
 
 bool is_name(std::string_view text) {
-  return !text.empty() && text.size() <= kLongestName && std::ranges::all_of(text, [](char c) {
+  return !text.empty() && text.size() <= kMaxNameLength && std::ranges::all_of(text, [](char c) {
     return ascii::is_letter(c) || ascii::is_digit(c) || std::string_view("._-:/@+=").contains(c);
   });
 }
@@ -249,7 +249,7 @@ Result<void> read_tags(std::string_view list, ParsedDirectives& parsed) {
     const std::string_view tag = take_item(list);
     if (tag.empty() || std::ranges::count(tags, tag) != 0) continue;
     const bool visible = std::ranges::all_of(tag, [](char c) { return c > ' ' && c < 0x7F; });
-    if (!visible || tag.size() > kLongestName || tags.size() == kMostTags) {
+    if (!visible || tag.size() > kMaxNameLength || tags.size() == kMaxTags) {
       return invalid_header(kTagsHeader, tag,
                           "one of at most 32 names of 1 to 128 visible ASCII characters, "
                           "separated by commas");
@@ -363,7 +363,7 @@ Result<void> read_header(std::string_view name, std::string_view value, ParsedDi
 /// A JSON number of seconds. Negative values and NaN count as 0, the strictest value.
 Duration to_duration(double value) {
   if (!(value > 0)) return seconds(0);
-  if (value >= static_cast<double>(kMostSeconds)) return seconds(kMostSeconds);
+  if (value >= static_cast<double>(kMaxSeconds)) return seconds(kMaxSeconds);
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(value));
 }
 

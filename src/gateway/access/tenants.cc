@@ -109,8 +109,8 @@ std::optional<KeyDigest> digest_of_hex(std::string_view text) {
 }
 
 // Outside these limits, nanoseconds overflow or lose their meaning.
-constexpr double kLeastQuota = 0.001;
-constexpr double kMostQuota = 1e9;
+constexpr double kMinQuota = 0.001;
+constexpr double kMaxQuota = 1e9;
 
 /// A token bucket that holds one minute's requests. Its state is a single number, the time at which
 /// it would be full again (GCRA), so it needs no lock.
@@ -226,9 +226,9 @@ Result<void> Tenants::State::list(const KeyDigest& key_sha256, ListedTenant& ten
 
 Result<void> Tenants::State::list(const TenantSettings& settings) {
   const double quota = settings.requests_per_minute.value_or(1);
-  if (!(quota >= kLeastQuota && quota <= kMostQuota)) {
+  if (!(quota >= kMinQuota && quota <= kMaxQuota)) {
     return refuse_key(fmt::format("tenant {}: requests_per_minute is {}, not between {} and {}",
-                                  settings.name, quota, kLeastQuota, kMostQuota));
+                                  settings.name, quota, kMinQuota, kMaxQuota));
   }
   ListedTenant& tenant = listed.emplace_back(settings);
   for (const std::string& hex : settings.key_sha256) {

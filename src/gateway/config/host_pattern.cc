@@ -16,12 +16,12 @@
 namespace afterimage {
 namespace {
 
-constexpr std::size_t kLongestHost = 253;  // RFC 1035 2.3.4, without the root
-constexpr std::size_t kLongestLabel = 63;
-constexpr std::size_t kLongestNumeric = 45;  // IPv6 with an IPv4 tail
+constexpr std::size_t kMaxHostBytes = 253;  // RFC 1035 2.3.4, without the root
+constexpr std::size_t kMaxLabelBytes = 63;
+constexpr std::size_t kMaxNumericBytes = 45;  // IPv6 with an IPv4 tail
 
 std::optional<std::string> canonical_address(std::string_view host) {
-  if (host.empty() || host.size() > kLongestNumeric || host.contains('\0')) return std::nullopt;
+  if (host.empty() || host.size() > kMaxNumericBytes || host.contains('\0')) return std::nullopt;
   const int family = host.contains(':') ? AF_INET6 : AF_INET;
   std::array<unsigned char, sizeof(in6_addr)> bytes{};
   if (::inet_pton(family, std::string(host).c_str(), bytes.data()) != 1) return std::nullopt;
@@ -31,7 +31,7 @@ std::optional<std::string> canonical_address(std::string_view host) {
 }
 
 bool is_label(std::string_view label) {
-  return !label.empty() && label.size() <= kLongestLabel && label.front() != '-' &&
+  return !label.empty() && label.size() <= kMaxLabelBytes && label.front() != '-' &&
          label.back() != '-' && std::ranges::all_of(label, [](char c) {
            return ascii::is_letter(c) || ascii::is_digit(c) || c == '-' || c == '_';
          });
@@ -48,7 +48,7 @@ bool ends_in_a_number(std::string_view last_label) {
 }
 
 bool is_dns_name(std::string_view host) {
-  if (host.empty() || host.size() > kLongestHost) return false;
+  if (host.empty() || host.size() > kMaxHostBytes) return false;
   std::string_view label;
   for (std::string_view rest = host;;) {
     const std::size_t dot = rest.find('.');

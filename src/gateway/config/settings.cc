@@ -21,7 +21,7 @@
 namespace afterimage {
 namespace {
 
-constexpr Bytes kLargestFile = 1_MiB;
+constexpr Bytes kMaxFileSize = 1_MiB;
 
 /// Levenshtein distance.
 std::size_t edit_distance(std::string_view one, std::string_view other) {
@@ -280,10 +280,10 @@ Result<toml::table> parse_toml(std::string_view text, std::string_view file) {
 }  // namespace
 
 Result<Settings> parse_settings(std::string_view toml, std::string_view file) {
-  if (toml.size() > kLargestFile.value()) {
+  if (toml.size() > kMaxFileSize.value()) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("{}: the file has {} bytes; the limit for settings is {}", file,
-                            toml.size(), kLargestFile.value()));
+                            toml.size(), kMaxFileSize.value()));
   }
   AFI_TRY(const toml::table root, parse_toml(toml, file));
   SettingsReader reader;

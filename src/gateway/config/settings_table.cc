@@ -24,13 +24,13 @@
 namespace afterimage {
 namespace {
 
-std::unexpected<Error> wrong(std::string message) {
+std::unexpected<Error> invalid_value(std::string message) {
   return fail(ErrorCode::kInvalidArgument, std::move(message));
 }
 
 // Reading: TOML values to setting values.
 
-std::string_view kind_of(const toml::node& node) {
+std::string_view type_name(const toml::node& node) {
   switch (node.type()) {
     case toml::node_type::table:
       return "a section";
@@ -52,21 +52,21 @@ std::string_view kind_of(const toml::node& node) {
   return "a date or a time";
 }
 
-std::unexpected<Error> wrong_kind(const toml::node& node, std::string_view expected) {
-  return wrong(fmt::format("this is {}; write {}", kind_of(node), expected));
+std::unexpected<Error> wrong_type(const toml::node& node, std::string_view expected) {
+  return invalid_value(fmt::format("this is {}; write {}", type_name(node), expected));
 }
 
 Result<void> read_value(const toml::node& node, std::string& value) {
   const toml::value<std::string>* text = node.as_string();
-  if (text == nullptr) return wrong_kind(node, R"(a string, such as "…")");
-  if (text->get().contains('\0')) return wrong("a string must not contain NUL");
+  if (text == nullptr) return wrong_type(node, R"(a string, such as "…")");
+  if (text->get().contains('\0')) return invalid_value("a string must not contain NUL");
   value = text->get();
   return {};
 }
 
 Result<void> read_value(const toml::node& node, bool& value) {
   const toml::value<bool>* flag = node.as_boolean();
-  if (flag == nullptr) return wrong_kind(node, "true or false");
+  if (flag == nullptr) return wrong_type(node, "true or false");
   value = flag->get();
   return {};
 }
@@ -74,9 +74,9 @@ Result<void> read_value(const toml::node& node, bool& value) {
 template <std::unsigned_integral Number>
 Result<void> read_value(const toml::node& node, Number& value) {
   const toml::value<std::int64_t>* number = node.as_integer();
-  if (number == nullptr) return wrong_kind(node, "a whole number, such as 64");
+  if (number == nullptr) return wrong_type(node, "a whole number, such as 64");
   if (!std::in_range<Number>(number->get())) {
-    return wrong(
+    return invalid_value(
         fmt::format("{} is not between 0 and {}", number->get(), std::numeric_limits<Number>::max()));
   }
   value = static_cast<Number>(number->get());
@@ -84,19 +84,19 @@ Result<void> read_value(const toml::node& node, Number& value) {
 }
 
 Result<void> read_value(const toml::node& node, double& value) {
-  if (!node.is_number()) return wrong_kind(node, "a number, such as 0.5");
+  if (!node.is_number()) return wrong_type(node, "a number, such as 0.5");
   value = *node.value<double>();
   return {};
 }
 
 Result<void> read_value(const toml::node& node, Duration& value) {
-  if (!node.is_string()) return wrong_kind(node, R"(a string with a unit, such as "90 s")");
+  if (!node.is_string()) return wrong_type(node, R"(a string with a unit, such as "90 s")");
   AFI_TRY(value, parse_duration(node.as_string()->get()));
   return {};
 }
 
 Result<void> read_value(const toml::node& node, Bytes& value) {
-  if (!node.is_string()) return wrong_kind(node, R"(a string with a unit, such as "512 MiB")");
+  if (!node.is_string()) return wrong_type(node, R"(a string with a unit, such as "512 MiB")");
   AFI_TRY(value, parse_size(node.as_string()->get()));
   return {};
 }
@@ -110,12 +110,12 @@ Result<void> read_value(const toml::node& node, TextRung& value) {
     value = rung;
     return {};
   }
-  return wrong(fmt::format(R"('{}' is not a match level: write "exact", "canonical" or "near")", name));
+  return invalid_value(fmt::format(R"('{}' is not a match level: write "exact", "canonical" or "near")", name));
 }
 
 Result<void> read_value(const toml::node& node, std::vector<std::string>& value) {
   const toml::array* list = node.as_array();
-  if (list == nullptr) return wrong_kind(node, R"(a list of strings, such as ["…", "…"])");
+  if (list == nullptr) return wrong_type(node, R"(a list of strings, such as ["…", "…"])");
   value.clear();
   for (const toml::node& item : *list) AFI_TRY_VOID(read_value(item, value.emplace_back()));
   return {};
@@ -181,7 +181,7 @@ auto between(Value least, Value most) {
   return [least, most](const Value& value) -> Result<void> {
     // Written so that NaN is out of range.
     if (value >= least && value <= most) return {};
-    return wrong(fmt::format("{} is not between {} and {}", *print_value(value), *print_value(least),
+    return invalid_value(fmt::format("{} is not between {} and {}", *print_value(value), *print_value(least),
                              *print_value(most)));
   };
 }
@@ -189,7 +189,7 @@ auto between(Value least, Value most) {
 auto one_of(std::vector<std::string_view> names) {
   return [names = std::move(names)](const std::string& value) -> Result<void> {
     if (std::ranges::count(names, value) != 0) return {};
-    return wrong(fmt::format("'{}' is not one of {}", value, fmt::join(names, ", ")));
+    return invalid_value(fmt::format("'{}' is not one of {}", value, fmt::join(names, ", ")));
   };
 }
 
@@ -210,7 +210,7 @@ auto or_empty(Check check) {
 
 Result<void> check_listen_address(const std::string& address) {
   if (address == "localhost" || is_numeric_host(address)) return {};
-  return wrong(
+  return invalid_value(
       fmt::format("'{}' is not an IP address: write 127.0.0.1, 0.0.0.0, ::1 or localhost, "
                   "without a port or brackets",
                   address));
@@ -221,12 +221,12 @@ Result<void> check_token(const std::string& token) {
   constexpr std::size_t kLongest = 1024;
   const bool visible = std::ranges::all_of(token, [](char c) { return c > ' ' && c < 0x7F; });
   if (visible && token.size() >= kShortest && token.size() <= kLongest) return {};
-  return wrong("a token must have 16 to 1024 visible ASCII characters and no spaces");
+  return invalid_value("a token must have 16 to 1024 visible ASCII characters and no spaces");
 }
 
 Result<void> check_host(const std::string& host) {
   if (canonical_host(host).has_value()) return {};
-  return wrong(fmt::format("'{}' is not a host name: write afterimage.example.org", host));
+  return invalid_value(fmt::format("'{}' is not a host name: write afterimage.example.org", host));
 }
 
 Result<void> check_host_pattern(const std::string& pattern) {
@@ -236,13 +236,13 @@ Result<void> check_host_pattern(const std::string& pattern) {
 
 Result<void> check_absolute(const std::string& path) {
   if (path.starts_with('/')) return {};
-  return wrong(fmt::format("'{}' is not an absolute path: begin it with /", path));
+  return invalid_value(fmt::format("'{}' is not an absolute path: begin it with /", path));
 }
 
 Result<void> check_folder(const std::string& path) {
   AFI_TRY_VOID(check_absolute(path));
   if (path.find_first_not_of('/') != std::string::npos) return {};
-  return wrong("'/' would allow every file on this machine: name a folder");
+  return invalid_value("'/' would allow every file on this machine: name a folder");
 }
 
 Result<void> check_upstream(const std::string& url) {
@@ -253,7 +253,7 @@ Result<void> check_upstream(const std::string& url) {
     return {};
   }
   // The message does not repeat the URL: it may contain a password.
-  return wrong(
+  return invalid_value(
       "this is not the URL of a server: write http://host, http://host:8000 or "
       "http://host:8000/base, without a user, '?' or '#'");
 }
@@ -263,19 +263,19 @@ Result<void> check_remote(const std::string& url) {
   return {};
 }
 
-Result<void> check_word(const std::string& word) {
+Result<void> check_name(const std::string& word) {
   constexpr std::size_t kLongest = 64;
   const bool plain = std::ranges::all_of(word, [](char c) {
     return ascii::is_letter(c) || ascii::is_digit(c) || c == '.' || c == '_' || c == '-';
   });
   if (plain && !word.empty() && word.size() <= kLongest) return {};
-  return wrong(fmt::format("'{}' is not a name: use 1 to 64 letters, digits, '.', '_' and '-'", word));
+  return invalid_value(fmt::format("'{}' is not a name: use 1 to 64 letters, digits, '.', '_' and '-'", word));
 }
 
 Result<void> check_tenant_name(const std::string& name) {
-  AFI_TRY_VOID(check_word(name));
+  AFI_TRY_VOID(check_name(name));
   if (name != "anonymous" && !name.starts_with("key-")) return {};
-  return wrong(fmt::format("'{}' is reserved for tenants that are not listed: choose another name", name));
+  return invalid_value(fmt::format("'{}' is reserved for tenants that are not listed: choose another name", name));
 }
 
 Result<void> check_key_digest(const std::string& digest) {
@@ -284,7 +284,7 @@ Result<void> check_key_digest(const std::string& digest) {
   });
   if (hex && digest.size() == 64) return {};
   // The message does not repeat the value: it may be the key itself.
-  return wrong(
+  return invalid_value(
       "this is not the SHA-256 of a key (64 hex digits): write what "
       "`printf %s KEY | sha256sum` prints");
 }
@@ -293,11 +293,11 @@ Result<void> check_variable(const std::string& name) {
   const bool plain = std::ranges::all_of(
       name, [](char c) { return ascii::is_letter(c) || ascii::is_digit(c) || c == '_'; });
   if (plain && !name.empty() && !ascii::is_digit(name.front())) return {};
-  return wrong(fmt::format("'{}' is not the name of an environment variable", name));
+  return invalid_value(fmt::format("'{}' is not the name of an environment variable", name));
 }
 
 Result<void> check_not_empty(const std::string& text) {
-  return text.empty() ? wrong("the value must not be empty") : Result<void>();
+  return text.empty() ? invalid_value("the value must not be empty") : Result<void>();
 }
 
 std::vector<std::string_view> policies() {
@@ -356,11 +356,11 @@ using Text = SettingText<Settings>;
 using TenantText = SettingText<TenantSettings>;
 constexpr TakesEffect kAtReload = TakesEffect::kAtReload;
 constexpr TakesEffect kAtStart = TakesEffect::kAtStart;
-constexpr std::uint32_t kMany = 1'000'000;
-constexpr Duration kYears = std::chrono::days(3650);
-const auto kTimeout = between<Duration>(1ms, std::chrono::days(1));
-const auto kLifetime = between<Duration>(1s, kYears);
-const auto kShare = between(0.0, 1.0);
+constexpr std::uint32_t kMaxCount = 1'000'000;
+constexpr Duration kTenYears = std::chrono::days(3650);
+const auto kTimeoutRange = between<Duration>(1ms, std::chrono::days(1));
+const auto kTtlRange = between<Duration>(1s, kTenYears);
+const auto kFraction = between(0.0, 1.0);
 
 void add_servers(std::vector<Setting<Settings>>& table) {
   const auto listen = [](auto member) { return at(&Settings::listen, member); };
@@ -403,18 +403,18 @@ void add_servers(std::vector<Setting<Settings>>& table) {
        "Version of the weights; change it when the weights behind a model name change."},
       kAtStart, upstream(&UpstreamSettings::epoch), AnyValue());
   add({"upstream.connect_timeout", "Timeout for connecting to the upstream."}, kAtStart,
-      upstream(&UpstreamSettings::connect_timeout), kTimeout);
+      upstream(&UpstreamSettings::connect_timeout), kTimeoutRange);
   add({"upstream.idle_timeout", "Maximum time between two pieces of an upstream response."},
-      kAtStart, upstream(&UpstreamSettings::idle_timeout), kTimeout);
+      kAtStart, upstream(&UpstreamSettings::idle_timeout), kTimeoutRange);
   add({"upstream.max_connections",
        "Maximum number of concurrent requests to the upstream; more are refused."},
-      kAtStart, upstream(&UpstreamSettings::max_connections), between(1U, kMany));
+      kAtStart, upstream(&UpstreamSettings::max_connections), between(1U, kMaxCount));
 
   add({"engine.model", "Model name of the built-in engine."}, kAtStart,
       engine(&EngineSettings::model), check_not_empty);
   add({"engine.max_tokens",
        "Maximum tokens of an answer of the built-in engine if a request sets no limit."},
-      kAtStart, engine(&EngineSettings::max_tokens), between(1U, kMany));
+      kAtStart, engine(&EngineSettings::max_tokens), between(1U, kMaxCount));
 }
 
 void add_answers(std::vector<Setting<Settings>>& table) {
@@ -452,7 +452,7 @@ void add_answers(std::vector<Setting<Settings>>& table) {
        "Environment variable with the password of these servers, if they require one."},
       kAtStart, remote(&RemoteSettings::password_env), check_variable);
   add({"remote.ttl", "Time to live of entries on these servers."}, kAtStart,
-      remote(&RemoteSettings::ttl), kLifetime);
+      remote(&RemoteSettings::ttl), kTtlRange);
   add({"remote.in_flight",
        "Maximum memory for writes to these servers in progress; larger entries are not written."},
       kAtStart, remote(&RemoteSettings::in_flight), between(1_MiB, 1_GiB));
@@ -465,10 +465,10 @@ void add_answers(std::vector<Setting<Settings>>& table) {
       kAtReload, answers(&AnswerSettings::max_match), AnyValue());
   add({"answers.ttl",
        "Time to live of an answer if the request sets none; unset: no expiry.", "\"24 h\""},
-      kAtReload, answers(&AnswerSettings::ttl), kLifetime);
+      kAtReload, answers(&AnswerSettings::ttl), kTtlRange);
   add({"answers.max_ttl",
        "Longest time to live that a request may set; unset: no limit.", "\"7 d\""},
-      kAtReload, answers(&AnswerSettings::max_ttl), kLifetime);
+      kAtReload, answers(&AnswerSettings::max_ttl), kTtlRange);
   add({"answers.assume_greedy_when_unset",
        "Serve exact matches to requests that set neither temperature nor seed."},
       kAtReload, answers(&AnswerSettings::assume_greedy_when_unset), AnyValue());
@@ -482,7 +482,7 @@ void add_answers(std::vector<Setting<Settings>>& table) {
       kAtReload, answers(&AnswerSettings::finish_abandoned), AnyValue());
   add({"answers.verify_sample_rate",
        "Share of non-exact hits, 0 to 1, for which the model is also called to compare answers."},
-      kAtReload, answers(&AnswerSettings::verify_sample_rate), kShare);
+      kAtReload, answers(&AnswerSettings::verify_sample_rate), kFraction);
   add({"answers.max_answer", "Maximum size of a cached answer; larger answers are not cached."},
       kAtReload, answers(&AnswerSettings::max_answer), between(1_KiB, 1_GiB));
   add({"answers.timing_protection",
@@ -516,7 +516,7 @@ void add_limits(std::vector<Setting<Settings>>& table) {
   add({"media.max_items", "Maximum number of media items in one request."}, kAtReload,
       media(&MediaSettings::max_items), between(1U, 10'000U));
   add({"media.timeout", "Timeout for fetching one media file, redirects included."}, kAtReload,
-      media(&MediaSettings::timeout), kTimeout);
+      media(&MediaSettings::timeout), kTimeoutRange);
   add({"media.max_redirects",
        "Maximum redirects of one fetch; each target is checked like the first address."},
       kAtReload, media(&MediaSettings::max_redirects), between(0U, 20U));
@@ -528,22 +528,22 @@ void add_limits(std::vector<Setting<Settings>>& table) {
   add({"limits.headers", "Maximum size of the headers of one request."}, kAtStart,
       limits(&LimitSettings::headers), between(1_KiB, 1_MiB));
   add({"limits.connections", "Maximum number of concurrent client connections."}, kAtStart,
-      limits(&LimitSettings::connections), between(1U, kMany));
+      limits(&LimitSettings::connections), between(1U, kMaxCount));
   add({"limits.threads", "Number of I/O threads; 0: one per core, at most 8."}, kAtStart,
       limits(&LimitSettings::threads), between(0U, 256U));
   add({"limits.header_timeout", "Timeout for receiving the headers of a request."}, kAtStart,
-      limits(&LimitSettings::header_timeout), kTimeout);
+      limits(&LimitSettings::header_timeout), kTimeoutRange);
   add({"limits.body_timeout", "Timeout for receiving the body of a request."}, kAtStart,
-      limits(&LimitSettings::body_timeout), kTimeout);
+      limits(&LimitSettings::body_timeout), kTimeoutRange);
   add({"limits.idle_timeout", "How long a connection may stay idle between two requests."},
-      kAtStart, limits(&LimitSettings::idle_timeout), kTimeout);
+      kAtStart, limits(&LimitSettings::idle_timeout), kTimeoutRange);
   add({"limits.write_timeout", "Timeout for a client that does not read its response."}, kAtStart,
-      limits(&LimitSettings::write_timeout), kTimeout);
+      limits(&LimitSettings::write_timeout), kTimeoutRange);
   add({"limits.drain", "How long shutdown waits for running requests."}, kAtReload,
       limits(&LimitSettings::drain), between<Duration>(0s, std::chrono::days(1)));
 }
 
-void add_records(std::vector<Setting<Settings>>& table) {
+void add_log_and_tenancy(std::vector<Setting<Settings>>& table) {
   table.push_back(setting(Text{"log.level", "Log level: debug, info, warn, error or off."}, kAtReload,
                           at(&Settings::log, &LogSettings::level),
                           one_of({"debug", "info", "warn", "error", "off"})));
@@ -561,7 +561,7 @@ std::vector<Setting<Settings>> make_settings_table() {
   add_servers(table);
   add_answers(table);
   add_limits(table);
-  add_records(table);
+  add_log_and_tenancy(table);
   return table;
 }
 
@@ -580,7 +580,7 @@ std::vector<Setting<TenantSettings>> make_tenant_table() {
       &TenantSettings::key_env, each(check_variable));
   add({"group",
        "Tenants of one group share their cached content; unset: not shared.", "\"public\""},
-      &TenantSettings::group, or_empty(check_word));
+      &TenantSettings::group, or_empty(check_name));
   add({"max_bytes",
        "Maximum size of its cached content; unset: no limit of its own.", "\"512 MiB\""},
       &TenantSettings::max_bytes, between(0_B, Bytes(1ULL << 60U)));
