@@ -20,13 +20,13 @@
 namespace afterimage {
 namespace {
 
-constexpr std::size_t kLongestAddress = 8192;
+constexpr std::size_t kMaxAddressBytes = 8192;
 
 std::unexpected<Error> refuse_address(std::string message) {
   return fail(ErrorCode::kInvalidArgument, std::move(message));
 }
 
-using Address4 = std::uint32_t;  // the first byte is the highest
+using Address4 = std::uint32_t;  // big-endian value: the first byte is the highest
 using Address6 = std::array<std::uint8_t, 16>;
 
 struct Range4 {
@@ -38,8 +38,9 @@ constexpr Address4 ip(unsigned a, unsigned b, unsigned c, unsigned d) {
   return a << 24U | b << 16U | c << 8U | d;
 }
 
-// https://www.iana.org/assignments/iana-ipv4-special-registry: all that is not globally reachable,
-// and multicast. 192.0.0.0/24 and 192.88.99.0/24 as a whole, though single addresses of them are.
+// https://www.iana.org/assignments/iana-ipv4-special-registry: every range that is not globally
+// reachable, and multicast. 192.0.0.0/24 and 192.88.99.0/24 are refused as a whole, although single
+// addresses in them are reachable.
 constexpr std::array kNotPublic4{
     Range4{ip(0, 0, 0, 0), 8},      Range4{ip(10, 0, 0, 0), 8},     Range4{ip(100, 64, 0, 0), 10},
     Range4{ip(127, 0, 0, 0), 8},    Range4{ip(169, 254, 0, 0), 16}, Range4{ip(172, 16, 0, 0), 12},
@@ -53,9 +54,9 @@ struct Range6 {
   std::size_t bits;
 };
 
-// https://www.iana.org/assignments/iana-ipv6-special-registry, as far as it lies in 2000::/3, which
-// is all that is routed. 2001::/23 as a whole (protocols, among them Teredo, whose addresses hold
-// two others), though single prefixes of it are reachable.
+// https://www.iana.org/assignments/iana-ipv6-special-registry inside 2000::/3, the only range that
+// is routed. 2001::/23 (protocols such as Teredo, whose addresses embed two others) is refused as a
+// whole, although single prefixes in it are reachable.
 constexpr std::array kNotPublic6{
     Range6{{0x20, 0x01}, 23},
     Range6{{0x20, 0x01, 0x0d, 0xb8}, 32},
@@ -63,10 +64,10 @@ constexpr std::array kNotPublic6{
 };
 constexpr Range6 kRouted{{0x20}, 3};
 
-// Whose addresses hold one of IPv4, from this byte on.
+/// IPv6 ranges whose addresses embed an IPv4 address.
 struct Embedding {
   Range6 range;
-  std::size_t at;
+  std::size_t at;  // offset of the embedded address, in bytes
 };
 constexpr std::array kEmbeddings{
     Embedding{{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff}, 96}, 12},  // mapped
@@ -102,16 +103,16 @@ bool is_public6(const Address6& address) {
 }
 
 Result<void> check_spelling(std::string_view address) {
-  if (address.size() > kLongestAddress) {
-    return refuse_address(fmt::format("an address of {} bytes; at most {} are read", address.size(),
-                                      kLongestAddress));
+  if (address.size() > kMaxAddressBytes) {
+    return refuse_address(fmt::format("the address has {} bytes; the limit is {}", address.size(),
+                                      kMaxAddressBytes));
   }
   const bool plain =
       std::ranges::all_of(address, [](char c) { return c > ' ' && c < 0x7F && c != '\\'; });
   if (plain) return {};
   return refuse_address(
-      "an address holds spaces, control characters, backslashes or what is not "
-      "ASCII: write them as percent and two hex digits");
+      "the address contains spaces, control characters, backslashes or characters that are not "
+      "ASCII: percent-encode them");
 }
 
 // File URLs.
@@ -123,7 +124,7 @@ std::optional<unsigned> hex_digit(char c) {
   return std::nullopt;
 }
 
-/// nullopt: a percent sign that does not spell a byte, or one that no name of a file holds.
+/// nullopt: an invalid escape, or an encoded NUL or slash, which no file name contains.
 std::optional<std::string> percent_decoded(std::string_view text) {
   std::string decoded;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -155,10 +156,10 @@ Result<std::string> path_of(std::string_view address) {
       if (auto path = percent_decoded(rest); path.has_value()) return *std::move(path);
     }
   }
-  return refuse_address("this is no address of a file: write file:///folder/name");
+  return refuse_address("this is not a file URL: write file:///folder/name");
 }
 
-/// Every symbolic link followed; nullopt: there is no such path.
+/// The path with every symbolic link resolved; nullopt: it does not exist.
 std::optional<std::string> real_path(const std::string& path) {
   const std::unique_ptr<char, decltype(&::free)> real(::realpath(path.c_str(), nullptr), &::free);
   if (real == nullptr) return std::nullopt;
@@ -182,21 +183,21 @@ Result<Url> allowed_url(std::string_view address, const MediaSettings& settings)
   });
   if (!allowed) {
     return refuse_address(
-        fmt::format("nothing is fetched from {} port {}: an operator can allow "
-                    "it in media.hosts; or send the bytes in a data URL",
+        fmt::format("fetching from {} port {} is not allowed: an operator can add it to "
+                    "media.hosts, or send the bytes in a data URL",
                     url.host, url.port));
   }
   if (!settings.private_addresses && is_numeric_host(url.host) && !is_public_address(url.host)) {
     return refuse_address(
-        fmt::format("{} is no address of the open network: an operator can allow "
-                    "such in media.private_addresses",
+        fmt::format("{} is not a public address: an operator can allow private ones with "
+                    "media.private_addresses",
                     url.host));
   }
   return url;
 }
 
 bool is_public_address(std::string_view numeric) {
-  // inet_pton would stop at a NUL and take what stands before it.
+  // inet_pton would stop at a NUL and accept the text before it.
   if (numeric.contains('\0')) return false;
   const std::string text(numeric);
   in_addr v4{};
@@ -214,12 +215,12 @@ Result<std::string> allowed_file(std::string_view address, const MediaSettings& 
       });
   if (!inside) {
     return refuse_address(
-        "there is no such file in a folder that an operator allows in "
-        "media.folders; or send the bytes in a data URL");
+        "no such file in the folders that an operator allows in media.folders: add its folder, or "
+        "send the bytes in a data URL");
   }
   struct stat status{};
   if (::lstat(real->c_str(), &status) != 0 || !S_ISREG(status.st_mode)) {
-    return refuse_address("what this address names is a folder or a device and no plain file");
+    return refuse_address("this address names a folder or a device, not a regular file");
   }
   return *real;
 }

@@ -27,7 +27,7 @@ const MediaSettings kHosts =
     hosts({"images.example.org", "*.example.net", "alt.example.org:8080", "*.cdn.test:81",
            "93.184.215.14", "[2606:4700::1]:8080", "127.0.0.1", "2130706433.example", "my_box"});
 
-TEST(AllowedUrl, TakesTheHostsThatStandInTheSettings) {
+TEST(AllowedUrl, AcceptsHostsListedInTheSettings) {
   const struct {
     const char* address;
     Url expected;
@@ -63,21 +63,21 @@ TEST(AllowedUrl, RefusesEverythingElse) {
       {"nothing", ""},
       {"another host", "http://example.org/"},
       {"the bare domain of a wildcard", "http://example.net/"},
-      {"a wildcard is of whole labels", "http://badexample.net/"},
-      {"a host that only begins so", "http://images.example.org.evil.test/"},
+      {"a wildcard matches whole labels only", "http://badexample.net/"},
+      {"a listed host as a prefix", "http://images.example.org.evil.test/"},
       {"an empty label below a wildcard", "http://.example.net/"},
       {"another port", "http://images.example.org:8080/"},
-      {"the usual port, where another is named", "http://alt.example.org/"},
+      {"the default port where another one is listed", "http://alt.example.org/"},
       {"another port of a wildcard", "http://x.cdn.test/"},
       {"port 0", "http://images.example.org:0/"},
-      {"port 0 in other words", "http://images.example.org:000/"},
+      {"port 0 with more digits", "http://images.example.org:000/"},
       {"a user", "http://user@images.example.org/"},
       {"the host as a user", "http://images.example.org@evil.test/"},
       {"the host as a user with a password", "http://images.example.org:80@evil.test/"},
-      {"a backslash as browsers read it", "http://evil.test\\@images.example.org/"},
+      {"a backslash, which browsers read as a slash", "http://evil.test\\@images.example.org/"},
       {"a backslash in the path", "http://images.example.org/\\evil.test"},
       {"a line break", "http://images.example.org/\r\nHost: evil.test"},
-      {"a tabulator", "http://images.example.org/\ta"},
+      {"a tab", "http://images.example.org/\ta"},
       {"a space", "http://images.example.org/a b"},
       {"a NUL", std::string("http://images.example.org/\0a", 28)},
       {"DEL", "http://images.example.org/\x7f"},
@@ -112,8 +112,8 @@ TEST(AllowedUrl, RefusesEverythingElse) {
   }
 }
 
-TEST(AllowedUrl, AnAddressThatResolversReadInTheirOwnWaysIsNone) {
-  // All are 127.0.0.1 to one resolver or another; listed or not, they are refused as hosts.
+TEST(AllowedUrl, RefusesHostsThatResolversReadDifferently) {
+  // Some resolver reads each of them as 127.0.0.1; they are refused even if listed.
   for (const char* host : {"2130706433", "0x7f000001", "0X7F000001", "017700000001", "127.1",
                            "127.0.1", "0177.0.0.1", "0x7f.0.0.1", "127.0.0.01", "127.0.0.1.",
                            "127.0.0.256", "0", "1.2.3.4.5", "a.0x7f", "example.1"}) {
@@ -125,7 +125,7 @@ TEST(AllowedUrl, AnAddressThatResolversReadInTheirOwnWaysIsNone) {
   EXPECT_EQ(canonical_host("3com.example").value(), "3com.example");
 }
 
-TEST(AllowedUrl, PrivateAddressesNeedTheirOwnPermission) {
+TEST(AllowedUrl, PrivateAddressesRequireTheirOwnSetting) {
   MediaSettings settings = kHosts;
   const auto refused = allowed_url("http://127.0.0.1/", settings);
   ASSERT_FALSE(refused.has_value());
@@ -135,7 +135,7 @@ TEST(AllowedUrl, PrivateAddressesNeedTheirOwnPermission) {
   EXPECT_FALSE(allowed_url("http://127.0.0.2/", settings).has_value()) << "still not in the list";
 }
 
-TEST(AllowedUrl, WithoutHostsNothingIsFetchedAndTheMessageSaysWhatToDo) {
+TEST(AllowedUrl, RefusesEverythingByDefaultAndSaysWhatToDo) {
   const auto refused = allowed_url("http://images.example.org/", MediaSettings());
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
@@ -143,7 +143,7 @@ TEST(AllowedUrl, WithoutHostsNothingIsFetchedAndTheMessageSaysWhatToDo) {
   EXPECT_TRUE(refused.error().message.contains("data URL")) << refused.error().message;
 }
 
-TEST(HostPattern, HasOneFormForAllItsSpellings) {
+TEST(HostPattern, HasOneCanonicalForm) {
   const struct {
     const char* text;
     HostPattern expected;
@@ -164,8 +164,8 @@ TEST(HostPattern, HasOneFormForAllItsSpellings) {
   }
 }
 
-// Every row of IANA's registries of special-purpose addresses, and the borders of each range.
-TEST(IsPublicAddress, KnowsTheSpecialPurposesOfIPv4) {
+// Every row of IANA's special-purpose address registries, and the borders of each range.
+TEST(IsPublicAddress, KnowsSpecialPurposeRangesOfIPv4) {
   for (const char* address :
        {"0.0.0.0",         "0.255.255.255",  "10.0.0.0",        "10.255.255.255", "100.64.0.0",
         "100.127.255.255", "127.0.0.1",      "127.255.255.255", "169.254.0.0",    "169.254.169.254",
@@ -189,7 +189,7 @@ TEST(IsPublicAddress, KnowsTheSpecialPurposesOfIPv4) {
   }
 }
 
-TEST(IsPublicAddress, KnowsTheSpecialPurposesOfIPv6) {
+TEST(IsPublicAddress, KnowsSpecialPurposeRangesOfIPv6) {
   for (const char* address : {"::",
                               "::1",
                               "::2",
@@ -228,7 +228,7 @@ TEST(IsPublicAddress, KnowsTheSpecialPurposesOfIPv6) {
   }
 }
 
-TEST(IsPublicAddress, LooksInsideOfAddressesThatHoldOthers) {
+TEST(IsPublicAddress, ChecksEmbeddedIPv4Addresses) {
   const struct {
     const char* kind;
     const char* inside;
@@ -246,12 +246,12 @@ TEST(IsPublicAddress, LooksInsideOfAddressesThatHoldOthers) {
     EXPECT_TRUE(is_public_address(c.open)) << c.kind;
   }
   EXPECT_FALSE(is_public_address("::127.0.0.1")) << "compatible";
-  EXPECT_FALSE(is_public_address("::8.8.8.8")) << "compatible, which nobody routes";
+  EXPECT_FALSE(is_public_address("::8.8.8.8")) << "compatible, which is not routed";
   EXPECT_FALSE(is_public_address("::ffff:0:8.8.8.8")) << "translated (RFC 2765)";
   EXPECT_FALSE(is_public_address("2001:0:808:808::f7f7:f7f7")) << "Teredo of 8.8.8.8";
 }
 
-TEST(IsPublicAddress, WhatIsNoAddressIsNotPublic) {
+TEST(IsPublicAddress, IsFalseForTextThatIsNotAnAddress) {
   for (const std::string& address : std::vector<std::string>{
            "", std::string("localhost"), std::string("8.8.8"), std::string("8.8.8.8 "),
            std::string(" 8.8.8.8"), std::string("8.8.8.8:80"), std::string("[2606:4700::1]"),
@@ -262,7 +262,7 @@ TEST(IsPublicAddress, WhatIsNoAddressIsNotPublic) {
   }
 }
 
-/// Two folders: what is allowed, and what is not.
+/// Two folders: one is allowed, the other is not.
 class AllowedFile : public ::testing::Test {
  protected:
   AllowedFile() {
@@ -287,7 +287,7 @@ class AllowedFile : public ::testing::Test {
   MediaSettings settings_;
 };
 
-TEST_F(AllowedFile, TakesPlainFilesInTheFolders) {
+TEST_F(AllowedFile, AcceptsRegularFilesInTheFolders) {
   EXPECT_EQ(allowed("file://" + inside_ + "/cat.png").value(), inside_ + "/cat.png");
   EXPECT_EQ(allowed("file://localhost" + inside_ + "/cat.png").value(), inside_ + "/cat.png");
   EXPECT_EQ(allowed("file://LocalHost" + inside_ + "/cat.png").value(), inside_ + "/cat.png");
@@ -297,14 +297,14 @@ TEST_F(AllowedFile, TakesPlainFilesInTheFolders) {
   EXPECT_EQ(allowed("file://" + inside_ + "/deep/../cat.png").value(), inside_ + "/cat.png");
 }
 
-TEST_F(AllowedFile, RefusesWhatLiesOutsideAndDoesNotTellWhetherItIsThere) {
-  const auto there = allowed("file://" + outside_ + "/secret");
-  const auto nowhere = allowed("file://" + outside_ + "/nothing");
-  ASSERT_FALSE(there.has_value());
-  ASSERT_FALSE(nowhere.has_value());
-  EXPECT_EQ(there.error().message, nowhere.error().message);
+TEST_F(AllowedFile, RefusesFilesOutsideWithoutRevealingWhetherTheyExist) {
+  const auto existing = allowed("file://" + outside_ + "/secret");
+  const auto missing = allowed("file://" + outside_ + "/nothing");
+  ASSERT_FALSE(existing.has_value());
+  ASSERT_FALSE(missing.has_value());
+  EXPECT_EQ(existing.error().message, missing.error().message);
   const auto folder = allowed("file://" + outside_);
-  EXPECT_EQ(folder.error().message, nowhere.error().message);
+  EXPECT_EQ(folder.error().message, missing.error().message);
   for (const std::string& path : std::vector<std::string>{
            inside_ + "/../outside/secret", inside_ + "/%2e%2e/outside/secret",
            root_.path() + "/inside-but-not/secret", std::string("/etc/passwd"), std::string("/")}) {
@@ -312,7 +312,7 @@ TEST_F(AllowedFile, RefusesWhatLiesOutsideAndDoesNotTellWhetherItIsThere) {
   }
 }
 
-TEST_F(AllowedFile, FollowsLinksBeforeItJudges) {
+TEST_F(AllowedFile, ResolvesLinksBeforeChecking) {
   fs::create_symlink(outside_ + "/secret", inside_ + "/link");
   fs::create_directory_symlink(outside_, inside_ + "/folder");
   fs::create_symlink(inside_ + "/cat.png", outside_ + "/back");
@@ -326,17 +326,17 @@ TEST_F(AllowedFile, FollowsLinksBeforeItJudges) {
   EXPECT_EQ(allowed("file://" + inside_ + "/cat.png").value(), inside_ + "/cat.png");
 }
 
-TEST_F(AllowedFile, RefusesWhatIsNoPlainFile) {
+TEST_F(AllowedFile, RefusesAnythingButRegularFiles) {
   ASSERT_EQ(::mkfifo((inside_ + "/pipe").c_str(), 0600), 0);
   for (const std::string& name : std::vector<std::string>{"/pipe", "/deep", "", "/"}) {
     EXPECT_FALSE(allowed("file://" + inside_ + name).has_value()) << name;
   }
-  EXPECT_FALSE(allowed("file://" + inside_ + "/cat.png/").has_value()) << "no folder";
+  EXPECT_FALSE(allowed("file://" + inside_ + "/cat.png/").has_value()) << "not a folder";
   settings_.folders = {"/dev"};
   EXPECT_FALSE(allowed("file:///dev/null").has_value());
 }
 
-TEST_F(AllowedFile, RefusesAddressesThatAreNone) {
+TEST_F(AllowedFile, RefusesMalformedFileUrls) {
   const std::string good = "file://" + inside_ + "/cat.png";
   ASSERT_TRUE(allowed(good).has_value());
   for (const std::string& address :

@@ -22,15 +22,15 @@ namespace {
 
 using std::chrono::seconds;
 
-// RFC 9111 1.2.2: what is more counts as this.
-constexpr std::int64_t kMostSeconds = 1LL << 31U;
-constexpr std::size_t kLongestName = 128;  // of a namespace or a tag
-constexpr std::size_t kMostTags = 32;
+// RFC 9111 1.2.2: larger values are clamped to this.
+constexpr std::int64_t kMaxSeconds = 1LL << 31U;
+constexpr std::size_t kMaxNameLength = 128;  // of a namespace or a tag
+constexpr std::size_t kMaxTags = 32;
 
-std::unexpected<Error> wrong_header(std::string_view header, std::string_view value,
+std::unexpected<Error> invalid_header(std::string_view header, std::string_view value,
                                     std::string_view expected) {
   return fail(ErrorCode::kInvalidArgument,
-              fmt::format("{}: '{}' is not {}", header, value.substr(0, kLongestName), expected));
+              fmt::format("{}: '{}' is not {}", header, value.substr(0, kMaxNameLength), expected));
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -39,7 +39,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(0, text.find_last_not_of(" \t") + 1);
 }
 
-/// Of a list without quoted strings.
+/// Removes and returns the next item of a list without quoted strings.
 std::string_view take_item(std::string_view& list) {
   const std::size_t comma = std::min(list.find(','), list.size());
   const std::string_view item = trimmed(list.substr(0, comma));
@@ -48,24 +48,24 @@ std::string_view take_item(std::string_view& list) {
 }
 
 template <typename Value>
-void keep_least(std::optional<Value>& least, Value value) {
-  least = least.has_value() ? std::min(*least, value) : value;
+void lower_to(std::optional<Value>& current, Value value) {
+  current = current.has_value() ? std::min(*current, value) : value;
 }
 template <typename Value>
-void keep_most(std::optional<Value>& most, Value value) {
-  most = most.has_value() ? std::max(*most, value) : value;
+void raise_to(std::optional<Value>& current, Value value) {
+  current = current.has_value() ? std::max(*current, value) : value;
 }
 
-/// delta-seconds of RFC 9111 1.2.2; nullopt: something else.
+/// delta-seconds of RFC 9111 1.2.2; nullopt: not that.
 std::optional<Duration> parse_seconds(std::string_view text) {
   if (text.empty() || !std::ranges::all_of(text, ascii::is_digit)) return std::nullopt;
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc::result_out_of_range) value = kMostSeconds;
-  return seconds(std::min(value, kMostSeconds));
+  if (error == std::errc::result_out_of_range) value = kMaxSeconds;
+  return seconds(std::min(value, kMaxSeconds));
 }
 
-/// As Go writes spans of time: "30s", "5m", "2h30m", "1.5h", "300ms"; or seconds.
+/// Go's duration syntax ("30s", "5m", "2h30m", "1.5h", "300ms"), or whole seconds.
 std::optional<Duration> parse_go_duration(std::string_view text) {
   if (const auto plain = parse_seconds(text); plain.has_value()) return plain;
   constexpr std::array<std::pair<std::string_view, double>, 6> kUnits{
@@ -85,7 +85,7 @@ std::optional<Duration> parse_go_duration(std::string_view text) {
     total += number * unit->second;
     text.remove_prefix(letters);
   }
-  if (!(total <= static_cast<double>(kMostSeconds))) return seconds(kMostSeconds);
+  if (!(total <= static_cast<double>(kMaxSeconds))) return seconds(kMaxSeconds);
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(total));
 }
 
@@ -93,18 +93,18 @@ bool is_true(std::string_view value) { return ascii::lowered(value) == "true"; }
 bool is_false(std::string_view value) { return ascii::lowered(value) == "false"; }
 
 bool is_name(std::string_view text) {
-  return !text.empty() && text.size() <= kLongestName && std::ranges::all_of(text, [](char c) {
+  return !text.empty() && text.size() <= kMaxNameLength && std::ranges::all_of(text, [](char c) {
     return ascii::is_letter(c) || ascii::is_digit(c) || std::string_view("._-:/@+=").contains(c);
   });
 }
 
-/// What the headers and the body say, before it is settled who wins.
-struct Wishes {
-  CacheDirectives directives;
+/// Everything that headers and body say, before precedence is resolved.
+struct ParsedDirectives {
+  CacheDirectives directives;  // restrictions, and choices of X-Afterimage-* headers
   bool has_cache_control = false;
   bool pragma_no_cache = false;
   std::optional<std::string> name_space;  // X-Afterimage-Namespace
-  std::optional<Duration> other_ttl;
+  std::optional<Duration> other_ttl;  // from other gateways' headers
   std::vector<std::string> other_name_spaces;
 };
 
@@ -120,8 +120,8 @@ struct Directive {
   std::optional<std::string> argument;  // without quotes
 };
 
-/// Takes one directive and the comma after it. nullopt: bytes that are none; the list is then
-/// what stands after the next comma, if that is not inside of quotes.
+/// Removes and returns the next directive. nullopt: malformed; the list then continues at the next
+/// comma that is not inside quotes.
 std::optional<Directive> take_directive(std::string_view& list) {
   std::size_t at = 0;
   const auto rest_is_broken = [&] {
@@ -139,7 +139,7 @@ std::optional<Directive> take_directive(std::string_view& list) {
         if (list[at] == '\\' && at + 1 < list.size()) ++at;
         argument += list[at];
       }
-      if (at == list.size()) {  // never closed: whatever follows may be inside or not
+      if (at == list.size()) {  // unterminated quote: the rest cannot be interpreted
         list = {};
         return std::nullopt;
       }
@@ -163,12 +163,12 @@ void apply_directive(const Directive& directive, CacheDirectives& directives) {
   } else if (name == "only-if-cached") {
     directives.only_if_cached = true;
   } else if (name == "max-age" || name == "s-maxage") {
-    // s-maxage is one of responses; who sends it means the age of what a shared cache serves.
-    keep_least(directives.max_age,
+    // s-maxage is defined for responses only; clients that send it mean the age of a cached answer.
+    lower_to(directives.max_age,
                parse_seconds(directive.argument.value_or("")).value_or(seconds(0)));
   } else if (name == "min-fresh") {
     const auto fresh = parse_seconds(directive.argument.value_or(""));
-    if (fresh.has_value()) keep_most(directives.min_fresh, *fresh);
+    if (fresh.has_value()) raise_to(directives.min_fresh, *fresh);
     directives.no_cache = directives.no_cache || !fresh.has_value();
   }
 }
@@ -180,7 +180,7 @@ void read_cache_control(std::string_view list, CacheDirectives& directives) {
     const auto directive = take_directive(list);
     if (directive.has_value()) {
       apply_directive(*directive, directives);
-    } else {  // it may have been any of them
+    } else {  // it may have been any restriction
       directives.no_store = true;
       directives.no_cache = true;
     }
@@ -189,27 +189,27 @@ void read_cache_control(std::string_view list, CacheDirectives& directives) {
 
 void read_pragma(std::string_view list, bool& no_cache) {
   while (!list.empty()) {
-    // Taken first: an item that is not looked at would stay, and the list would never end.
+    // Take the item before the short-circuit test, or the loop would not advance.
     const std::string_view item = take_item(list);
     no_cache = no_cache || ascii::lowered(item) == "no-cache";
   }
 }
 
-// Our own headers: a value that is none is refused.
+// X-Afterimage-* headers: an invalid value is an error.
 
 constexpr std::string_view kCacheHeader = "X-Afterimage-Cache";
 constexpr std::string_view kTtlHeader = "X-Afterimage-TTL";
 constexpr std::string_view kNamespaceHeader = "X-Afterimage-Namespace";
 constexpr std::string_view kTagsHeader = "X-Afterimage-Tags";
 
-Result<void> read_ceiling(std::string_view list, Wishes& wishes) {
+Result<void> read_max_match(std::string_view list, ParsedDirectives& parsed) {
   constexpr std::string_view kExpected = "off, exact, canonical or near";
-  if (list.empty()) return wrong_header(kCacheHeader, list, kExpected);
+  if (list.empty()) return invalid_header(kCacheHeader, list, kExpected);
   while (!list.empty()) {
     const std::string_view item = take_item(list);
     if (item.empty()) continue;
     if (item == "off") {
-      wishes.directives.off = true;
+      parsed.directives.off = true;
       continue;
     }
     const auto rung = std::ranges::find_if(kTextRungs, [item](TextRung known) {
@@ -217,40 +217,40 @@ Result<void> read_ceiling(std::string_view list, Wishes& wishes) {
       return item == full || item == full.substr(full.find(':') + 1);
     });
     if (rung == kTextRungs.end()) {
-      return wrong_header(kCacheHeader, item, kExpected);
+      return invalid_header(kCacheHeader, item, kExpected);
     }
-    keep_least(wishes.directives.ceiling, *rung);
+    lower_to(parsed.directives.ceiling, *rung);
   }
   return {};
 }
 
-Result<void> read_ttl(std::string_view value, Wishes& wishes) {
+Result<void> read_ttl(std::string_view value, ParsedDirectives& parsed) {
   const auto ttl = parse_seconds(value);
-  if (!ttl.has_value()) return wrong_header(kTtlHeader, value, "a whole number of seconds");
-  keep_least(wishes.directives.ttl, *ttl);
+  if (!ttl.has_value()) return invalid_header(kTtlHeader, value, "a whole number of seconds");
+  lower_to(parsed.directives.ttl, *ttl);
   return {};
 }
 
-Result<void> read_name_space(std::string_view value, Wishes& wishes) {
+Result<void> read_name_space(std::string_view value, ParsedDirectives& parsed) {
   if (!is_name(value)) {
-    return wrong_header(kNamespaceHeader, value,
+    return invalid_header(kNamespaceHeader, value,
                         "1 to 128 letters, digits and characters of ._-:/@+=");
   }
-  if (wishes.name_space.has_value() && *wishes.name_space != value) {
-    return wrong_header(kNamespaceHeader, value, "the only one: another was sent before it");
+  if (parsed.name_space.has_value() && *parsed.name_space != value) {
+    return invalid_header(kNamespaceHeader, value, "the only namespace of this request: send one");
   }
-  wishes.name_space = value;
+  parsed.name_space = value;
   return {};
 }
 
-Result<void> read_tags(std::string_view list, Wishes& wishes) {
-  std::vector<std::string>& tags = wishes.directives.tags;
+Result<void> read_tags(std::string_view list, ParsedDirectives& parsed) {
+  std::vector<std::string>& tags = parsed.directives.tags;
   while (!list.empty()) {
     const std::string_view tag = take_item(list);
     if (tag.empty() || std::ranges::count(tags, tag) != 0) continue;
     const bool visible = std::ranges::all_of(tag, [](char c) { return c > ' ' && c < 0x7F; });
-    if (!visible || tag.size() > kLongestName || tags.size() == kMostTags) {
-      return wrong_header(kTagsHeader, tag,
+    if (!visible || tag.size() > kMaxNameLength || tags.size() == kMaxTags) {
+      return invalid_header(kTagsHeader, tag,
                           "one of at most 32 names of 1 to 128 visible ASCII characters, "
                           "separated by commas");
     }
@@ -259,52 +259,52 @@ Result<void> read_tags(std::string_view list, Wishes& wishes) {
   return {};
 }
 
-// What clients of other gateways send. Each may only take away from what would be served or kept,
-// and a value that is none takes away the most.
+// Headers of other gateways. Each can only restrict caching, and an invalid value restricts the
+// most.
 
-void read_enabled(std::string_view value, Wishes& wishes) {
-  if (!is_true(value)) wishes.directives.off = true;
+void read_enabled(std::string_view value, ParsedDirectives& parsed) {
+  if (!is_true(value)) parsed.directives.off = true;
 }
 
-void read_refresh(std::string_view value, Wishes& wishes) {
-  if (!is_false(value)) wishes.directives.no_cache = true;
+void read_refresh(std::string_view value, ParsedDirectives& parsed) {
+  if (!is_false(value)) parsed.directives.no_cache = true;
 }
 
-void read_skip(std::string_view value, Wishes& wishes) {
-  if (!is_false(value)) wishes.directives.off = true;
+void read_skip(std::string_view value, ParsedDirectives& parsed) {
+  if (!is_false(value)) parsed.directives.off = true;
 }
 
-void read_no_store(std::string_view value, Wishes& wishes) {
-  if (!is_false(value)) wishes.directives.no_store = true;
+void read_no_store(std::string_view value, ParsedDirectives& parsed) {
+  if (!is_false(value)) parsed.directives.no_store = true;
 }
 
-void read_other_ttl(std::string_view value, Wishes& wishes) {
-  keep_least(wishes.other_ttl, parse_go_duration(value).value_or(seconds(0)));
+void read_other_ttl(std::string_view value, ParsedDirectives& parsed) {
+  lower_to(parsed.other_ttl, parse_go_duration(value).value_or(seconds(0)));
 }
 
-void read_other_name_space(std::string_view value, Wishes& wishes) {
-  if (!value.empty() && std::ranges::count(wishes.other_name_spaces, value) == 0) {
-    wishes.other_name_spaces.emplace_back(value);
+void read_other_name_space(std::string_view value, ParsedDirectives& parsed) {
+  if (!value.empty() && std::ranges::count(parsed.other_name_spaces, value) == 0) {
+    parsed.other_name_spaces.emplace_back(value);
   }
 }
 
-/// How many different answers are to be kept of one question: here it is one, and who asks for
-/// more wants to be asked anew.
-void read_answers_kept(std::string_view value, Wishes& wishes) {
-  if (value != "1") wishes.directives.off = true;
+/// How many different answers to store per question. This cache stores one, so a client that asks
+/// for more gets fresh answers.
+void read_bucket_size(std::string_view value, ParsedDirectives& parsed) {
+  if (value != "1") parsed.directives.off = true;
 }
 
-/// "direct" is the same words, "semantic" all that the operator allows.
-void read_similarity(std::string_view value, Wishes& wishes) {
-  if (ascii::lowered(value) != "semantic") keep_least(wishes.directives.ceiling, TextRung::kExact);
+/// "direct" means exact matches only, "semantic" whatever the operator allows.
+void read_similarity(std::string_view value, ParsedDirectives& parsed) {
+  if (ascii::lowered(value) != "semantic") lower_to(parsed.directives.ceiling, TextRung::kExact);
 }
 
 struct OwnHeader {
   std::string_view name;
-  Result<void> (*read)(std::string_view value, Wishes& wishes);
+  Result<void> (*read)(std::string_view value, ParsedDirectives& parsed);
 };
 constexpr std::array kOwnHeaders{
-    OwnHeader{kCacheHeader, read_ceiling},
+    OwnHeader{kCacheHeader, read_max_match},
     OwnHeader{kTtlHeader, read_ttl},
     OwnHeader{kNamespaceHeader, read_name_space},
     OwnHeader{kTagsHeader, read_tags},
@@ -312,7 +312,7 @@ constexpr std::array kOwnHeaders{
 
 struct Alias {
   std::string_view name;
-  void (*read)(std::string_view value, Wishes& wishes);
+  void (*read)(std::string_view value, ParsedDirectives& parsed);
 };
 constexpr std::array kAliases{
     Alias{"X-OpenRouter-Cache", read_enabled},
@@ -320,7 +320,7 @@ constexpr std::array kAliases{
     Alias{"X-OpenRouter-Cache-Clear", read_refresh},
     Alias{"Helicone-Cache-Enabled", read_enabled},
     Alias{"Helicone-Cache-Seed", read_other_name_space},
-    Alias{"Helicone-Cache-Bucket-Max-Size", read_answers_kept},
+    Alias{"Helicone-Cache-Bucket-Max-Size", read_bucket_size},
     Alias{"x-portkey-cache-force-refresh", read_refresh},
     Alias{"x-portkey-cache-namespace", read_other_name_space},
     Alias{"x-bf-cache-key", read_other_name_space},
@@ -333,43 +333,43 @@ constexpr std::array kAliases{
     Alias{"cf-cache-ttl", read_other_ttl},
 };
 
-/// same_header(), for names that mostly differ in their lengths.
+/// same_header() with a fast path: header names mostly differ in length.
 bool is_header(std::string_view name, std::string_view known) {
   return name.size() == known.size() && same_header(name, known);
 }
 
-Result<void> read_header(std::string_view name, std::string_view value, Wishes& wishes) {
+Result<void> read_header(std::string_view name, std::string_view value, ParsedDirectives& parsed) {
   if (is_header(name, "Cache-Control")) {
-    wishes.has_cache_control = true;
-    read_cache_control(value, wishes.directives);
+    parsed.has_cache_control = true;
+    read_cache_control(value, parsed.directives);
     return {};
   }
   if (is_header(name, "Pragma")) {
-    read_pragma(value, wishes.pragma_no_cache);
+    read_pragma(value, parsed.pragma_no_cache);
     return {};
   }
   for (const OwnHeader& own : kOwnHeaders) {
-    if (is_header(name, own.name)) return own.read(value, wishes);
+    if (is_header(name, own.name)) return own.read(value, parsed);
   }
   for (const Alias& alias : kAliases) {
     if (is_header(name, alias.name)) {
-      alias.read(value, wishes);
+      alias.read(value, parsed);
       return {};
     }
   }
   return {};
 }
 
-/// A number of JSON; what is no span of time is none at all.
-Duration span_of(double value) {
+/// A JSON number of seconds. Negative values and NaN count as 0, the strictest value.
+Duration to_duration(double value) {
   if (!(value > 0)) return seconds(0);
-  if (value >= static_cast<double>(kMostSeconds)) return seconds(kMostSeconds);
+  if (value >= static_cast<double>(kMaxSeconds)) return seconds(kMaxSeconds);
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(value));
 }
 
-/// Others' namespaces may be any text: one that is no name of ours is known by its digest, so that
-/// it is kept apart all the same. So are several at once.
-std::string name_of(std::span<const std::string> texts) {
+/// A namespace of other gateways may be any text. One that is not a valid name here is replaced by
+/// its digest, and so are several at once, so that different texts stay different namespaces.
+std::string namespace_name(std::span<const std::string> texts) {
   if (texts.size() == 1 && is_name(texts.front())) return texts.front();
   FieldWriter fields("afterimage.namespace.1");
   for (const std::string& text : texts) fields.text("", text);
@@ -380,30 +380,30 @@ std::string name_of(std::span<const std::string> texts) {
   return name;
 }
 
-void settle(Wishes& wishes, const std::optional<ApiCacheDirectives>& body) {
-  CacheDirectives& directives = wishes.directives;
-  // RFC 9111 5.4: where there is Cache-Control, Pragma says nothing.
-  if (wishes.pragma_no_cache && !wishes.has_cache_control) directives.no_cache = true;
-  if (!directives.ttl.has_value()) directives.ttl = wishes.other_ttl;
+void apply_precedence(ParsedDirectives& parsed, const std::optional<ApiCacheDirectives>& body) {
+  CacheDirectives& directives = parsed.directives;
+  // RFC 9111 5.4: Cache-Control overrides Pragma.
+  if (parsed.pragma_no_cache && !parsed.has_cache_control) directives.no_cache = true;
+  if (!directives.ttl.has_value()) directives.ttl = parsed.other_ttl;
   if (body.has_value()) {
     directives.no_cache = directives.no_cache || body->no_cache;
     directives.no_store = directives.no_store || body->no_store;
-    if (body->max_age_s.has_value()) keep_least(directives.max_age, span_of(*body->max_age_s));
+    if (body->max_age_s.has_value()) lower_to(directives.max_age, to_duration(*body->max_age_s));
     if (!directives.ttl.has_value() && body->ttl_s.has_value())
-      directives.ttl = span_of(*body->ttl_s);
-    if (wishes.other_name_spaces.empty()) read_other_name_space(body->name_space, wishes);
+      directives.ttl = to_duration(*body->ttl_s);
+    if (parsed.other_name_spaces.empty()) read_other_name_space(body->name_space, parsed);
   }
   if (directives.ttl == seconds(0)) directives.no_store = true;
-  if (wishes.name_space.has_value()) {
-    directives.name_space = *std::move(wishes.name_space);
-  } else if (!wishes.other_name_spaces.empty()) {
-    directives.name_space = name_of(wishes.other_name_spaces);
+  if (parsed.name_space.has_value()) {
+    directives.name_space = *std::move(parsed.name_space);
+  } else if (!parsed.other_name_spaces.empty()) {
+    directives.name_space = namespace_name(parsed.other_name_spaces);
   }
 }
 
-// Cache-Status: a list of structured fields (RFC 8941) with one member, which is us.
+// Cache-Status: a structured field list (RFC 8941); this cache adds one member.
 
-/// sf-token, or what is left of the text as an sf-string.
+/// As an sf-token if possible, else as an sf-string with other bytes replaced by '?'.
 void append_detail(std::string_view text, std::string& out) {
   const auto in_token = [](char c) { return is_token_char(c) || c == ':' || c == '/'; };
   if ((ascii::is_letter(text.front()) || text.front() == '*') &&
@@ -430,7 +430,7 @@ std::string_view status_of(CacheOutcome outcome) {
   switch (outcome) {
     case CacheOutcome::kHit:
       return "; hit";
-    case CacheOutcome::kJoined:  // RFC 9211 2.2: nothing was stored yet, so it is not called a hit
+    case CacheOutcome::kJoined:  // RFC 9211 2.2: nothing was stored yet, so this is not a hit
       return "; fwd=miss; collapsed";
     case CacheOutcome::kMiss:
       return "; fwd=miss";
@@ -446,12 +446,12 @@ std::string_view status_of(CacheOutcome outcome) {
 
 Result<CacheDirectives> cache_directives(const HttpHeaders& headers,
                                          const std::optional<ApiCacheDirectives>& body) {
-  Wishes wishes;
+  ParsedDirectives parsed;
   for (const auto& [name, value] : headers) {
-    AFI_TRY_VOID(read_header(name, trimmed(value), wishes));
+    AFI_TRY_VOID(read_header(name, trimmed(value), parsed));
   }
-  settle(wishes, body);
-  return std::move(wishes.directives);
+  apply_precedence(parsed, body);
+  return std::move(parsed.directives);
 }
 
 std::string_view to_string(CacheOutcome outcome) {

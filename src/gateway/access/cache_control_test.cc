@@ -28,14 +28,14 @@ CacheDirectives of_cache_control(const std::string& value) {
   return directives_of({{"Cache-Control", value}});
 }
 
-TEST(CacheDirectives, NothingSaidIsNothingWished) {
+TEST(CacheDirectives, DefaultsWithoutHeaders) {
   EXPECT_EQ(directives_of({}), CacheDirectives());
   EXPECT_EQ(directives_of({{"Content-Type", "application/json"}, {"X-Request-Id", "7"}}),
             CacheDirectives());
   EXPECT_EQ(directives_of({}, ApiCacheDirectives()), CacheDirectives());
 }
 
-TEST(CacheDirectives, DirectivesOfRfc9111) {
+TEST(CacheDirectives, ReadsCacheControl) {
   const struct {
     const char* value;
     CacheDirectives expected;
@@ -60,16 +60,16 @@ TEST(CacheDirectives, DirectivesOfRfc9111) {
       {"max-age=2147483648", {.max_age = kEver}},
       {"max-age=99999999999999999999999", {.max_age = kEver}},
       {"", {}},
-      // Known and of no matter here: nothing stale is ever served, nothing is transformed.
+      // Known but without effect: nothing stale is ever served, nothing is transformed.
       {"max-stale, max-stale=60, no-transform, stale-while-revalidate=9, stale-if-error=9", {}},
-      // Not known.
+      // Unknown.
       {"private, community=\"UCI\", x=\"a\\\"b, no-store\", y", {}},
       {"nostore, no_cache, max-ages=1", {}},
   };
   for (const auto& c : kCases) EXPECT_EQ(of_cache_control(c.value), c.expected) << c.value;
 }
 
-TEST(CacheDirectives, WhatIsBrokenCountsAsTheStrictest) {
+TEST(CacheDirectives, MalformedDirectivesCountAsTheStrictest) {
   for (const char* value : {"max-age", "max-age=", "max-age=\"\"", "max-age=-1", "max-age=1.5",
                             "max-age=abc", "max-age=60s", "max-age=+60", "max-age=0x10"}) {
     EXPECT_EQ(of_cache_control(value).max_age, 0s) << value;
@@ -90,30 +90,30 @@ TEST(CacheDirectives, WhatIsBrokenCountsAsTheStrictest) {
   EXPECT_EQ(of_cache_control("a b, only-if-cached").only_if_cached, true) << "the rest is read";
 }
 
-TEST(CacheDirectives, RepeatedHeadersAreOneList) {
+TEST(CacheDirectives, MergesRepeatedHeaders) {
   EXPECT_EQ(
       directives_of({{"Cache-Control", "max-age=60"}, {"cache-control", "no-store, max-age=30"}}),
       (CacheDirectives{.no_store = true, .max_age = 30s}));
-  // A quote that is open at the end of one does not hide what the next says.
+  // An unterminated quote in one header does not hide the next header.
   const CacheDirectives directives =
       directives_of({{"Cache-Control", "x=\"a"}, {"Cache-Control", "only-if-cached, y=\"b\""}});
   EXPECT_TRUE(directives.only_if_cached);
   EXPECT_TRUE(directives.no_store);
 }
 
-TEST(CacheDirectives, PragmaSpeaksOnlyWhereCacheControlIsSilent) {
+TEST(CacheDirectives, CacheControlOverridesPragma) {
   EXPECT_TRUE(directives_of({{"Pragma", "no-cache"}}).no_cache);
   EXPECT_TRUE(directives_of({{"pragma", "x, No-Cache"}}).no_cache);
-  EXPECT_TRUE(directives_of({{"Pragma", "no-cache, no-cache"}}).no_cache) << "and it returns";
+  EXPECT_TRUE(directives_of({{"Pragma", "no-cache, no-cache"}}).no_cache) << "the loop ends";
   EXPECT_TRUE(directives_of({{"Pragma", "no-cache"}, {"Pragma", "a, b"}}).no_cache);
   EXPECT_FALSE(directives_of({{"Pragma", "nothing"}}).no_cache);
   EXPECT_FALSE(directives_of({{"Pragma", "no-cache"}, {"Cache-Control", "max-age=60"}}).no_cache);
   EXPECT_FALSE(directives_of({{"Cache-Control", ""}, {"Pragma", "no-cache"}}).no_cache);
 }
 
-// Our own headers.
+// X-Afterimage-* headers.
 
-TEST(CacheDirectives, OursNameTheLoosestRung) {
+TEST(CacheDirectives, ReadsTheLoosestMatchAllowed) {
   const struct {
     const char* value;
     CacheDirectives expected;
@@ -135,7 +135,7 @@ TEST(CacheDirectives, OursNameTheLoosestRung) {
       TextRung::kExact);
 }
 
-TEST(CacheDirectives, OursSayHowLongUnderWhichNameAndOnWhatItDepends) {
+TEST(CacheDirectives, ReadsTtlNamespaceAndTags) {
   const CacheDirectives directives =
       directives_of({{"X-Afterimage-TTL", "3600"},
                      {"X-Afterimage-Namespace", "team/a:prod_1.0-x@y+z="},
@@ -149,7 +149,7 @@ TEST(CacheDirectives, OursSayHowLongUnderWhichNameAndOnWhatItDepends) {
   EXPECT_FALSE(directives_of({{"X-Afterimage-TTL", "1"}}).no_store);
 }
 
-TEST(CacheDirectives, OursThatAreBrokenAreErrorsThatSayWhatWouldBeRight) {
+TEST(CacheDirectives, RefusesInvalidAfterimageHeaders) {
   std::string tags = "t0";
   for (int i = 1; i < 33; ++i) tags += ",t" + std::to_string(i);
   const struct {
@@ -184,7 +184,7 @@ TEST(CacheDirectives, OursThatAreBrokenAreErrorsThatSayWhatWouldBeRight) {
       cache_directives({{"X-Afterimage-Namespace", std::string(128, 'a')}}, {}).has_value());
 }
 
-TEST(CacheDirectives, OneNamespaceARequest) {
+TEST(CacheDirectives, RefusesTwoNamespaces) {
   EXPECT_FALSE(
       cache_directives({{"X-Afterimage-Namespace", "a"}, {"X-Afterimage-Namespace", "b"}}, {})
           .has_value());
@@ -193,9 +193,9 @@ TEST(CacheDirectives, OneNamespaceARequest) {
       "a");
 }
 
-// Those of other gateways.
+// Headers of other gateways.
 
-TEST(CacheDirectives, AliasesOfOtherGateways) {
+TEST(CacheDirectives, ReadsHeadersOfOtherGateways) {
   const struct {
     const char* name;
     const char* value;
@@ -241,7 +241,7 @@ TEST(CacheDirectives, AliasesOfOtherGateways) {
       {"cf-skip-cache", "true", {.off = true}},
       {"cf-aig-cache-ttl", "3600", {.ttl = 3600s}},
       {"cf-cache-ttl", "60", {.ttl = 60s}},
-      // Recognised nowhere: these would serve more, or say nothing that we could keep to.
+      // Ignored: these would serve more, or have no equivalent here.
       {"Helicone-Cache-Ignore-Keys", "request_id", {}},
       {"cf-aig-cache-key", "k", {}},
       {"x-bf-cache-threshold", "0.1", {}},
@@ -252,7 +252,7 @@ TEST(CacheDirectives, AliasesOfOtherGateways) {
   }
 }
 
-TEST(CacheDirectives, OthersNamespacesOfAnyTextAreKeptApart) {
+TEST(CacheDirectives, DigestsNamespacesThatAreNotValidNames) {
   const auto of = [](const std::string& seed) {
     return directives_of({{"Helicone-Cache-Seed", seed}}).name_space;
   };
@@ -263,7 +263,7 @@ TEST(CacheDirectives, OthersNamespacesOfAnyTextAreKeptApart) {
   EXPECT_NE(of(std::string(200, 'x')), of(std::string(201, 'x')));
 }
 
-TEST(CacheDirectives, TwoNamespacesOfOthersAreATogetherOfTheirOwn) {
+TEST(CacheDirectives, CombinesTwoNamespacesOfOtherGateways) {
   const auto of = [](const std::string& seed, const std::string& key) {
     return directives_of({{"Helicone-Cache-Seed", seed}, {"x-bf-cache-key", key}}).name_space;
   };
@@ -273,7 +273,7 @@ TEST(CacheDirectives, TwoNamespacesOfOthersAreATogetherOfTheirOwn) {
   EXPECT_NE(of("a", "bc"), of("ab", "c"));
 }
 
-TEST(CacheDirectives, TheBodySaysItToo) {
+TEST(CacheDirectives, ReadsTheCacheObjectOfTheBody) {
   EXPECT_EQ(
       directives_of({}, ApiCacheDirectives{.ttl_s = 60.0, .max_age_s = 0.5, .name_space = "n"}),
       (CacheDirectives{.max_age = 500ms, .ttl = 60s, .name_space = "n"}));
@@ -291,7 +291,7 @@ TEST(CacheDirectives, TheBodySaysItToo) {
             (CacheDirectives{.max_age = kEver, .ttl = kEver}));
 }
 
-TEST(CacheDirectives, WhatIsChosenIsOursThenOthersThenTheBodys) {
+TEST(CacheDirectives, AfterimageHeadersOverrideOtherGatewaysAndTheBody) {
   const ApiCacheDirectives body{.ttl_s = 1.0, .name_space = "body"};
   HttpHeaders headers;
   EXPECT_EQ(directives_of(headers, body), (CacheDirectives{.ttl = 1s, .name_space = "body"}));
@@ -299,13 +299,13 @@ TEST(CacheDirectives, WhatIsChosenIsOursThenOthersThenTheBodys) {
   headers.add("x-portkey-cache-namespace", "other");
   EXPECT_EQ(directives_of(headers, body), (CacheDirectives{.ttl = 20s, .name_space = "other"}));
   headers.add("x-bf-cache-ttl", "10s");
-  EXPECT_EQ(directives_of(headers, body).ttl, 10s) << "the shorter of two of one rank";
+  EXPECT_EQ(directives_of(headers, body).ttl, 10s) << "the shorter of two with the same rank";
   headers.add("X-Afterimage-TTL", "300");
   headers.add("X-Afterimage-Namespace", "ours");
   EXPECT_EQ(directives_of(headers, body), (CacheDirectives{.ttl = 300s, .name_space = "ours"}));
 }
 
-TEST(CacheDirectives, WhatRestrictsAddsUp) {
+TEST(CacheDirectives, RestrictionsAddUp) {
   const ApiCacheDirectives body{.max_age_s = 30.0, .no_cache = true};
   const CacheDirectives directives = directives_of({{"Cache-Control", "max-age=60, no-store"},
                                                     {"X-Afterimage-Cache", "near"},
@@ -318,7 +318,7 @@ TEST(CacheDirectives, WhatRestrictsAddsUp) {
   EXPECT_TRUE(directives_of({{"X-OpenRouter-Cache", "false"}, {"X-Afterimage-Cache", "near"}}).off);
 }
 
-/// Whether all that `strict` lets be served and kept, `loose` lets, too.
+/// True if `loose` allows everything that `strict` allows to be served and stored.
 bool allows_all_of(const CacheDirectives& loose, const CacheDirectives& strict) {
   const auto implies = [](bool loose_flag, bool strict_flag) { return !loose_flag || strict_flag; };
   return implies(loose.off, strict.off) && implies(loose.no_store, strict.no_store) &&
@@ -329,7 +329,7 @@ bool allows_all_of(const CacheDirectives& loose, const CacheDirectives& strict) 
          strict.ceiling.value_or(TextRung::kNear) <= loose.ceiling.value_or(TextRung::kNear);
 }
 
-TEST(CacheWishProperty, NoHeaderMakesMoreBeServedThanWithoutIt) {
+TEST(CacheDirectivesProperty, HeadersOnlyRestrict) {
   const std::vector<std::string> kNames{"Cache-Control",
                                         "X-OpenRouter-Cache",
                                         "X-OpenRouter-Cache-TTL",
@@ -358,7 +358,7 @@ TEST(CacheWishProperty, NoHeaderMakesMoreBeServedThanWithoutIt) {
   });
 }
 
-// Answering.
+// Response headers.
 
 std::string report_of(const CacheReport& report) {
   HttpHeaders headers;
@@ -368,7 +368,7 @@ std::string report_of(const CacheReport& report) {
   return all;
 }
 
-TEST(CacheHeaders, SayWhatBecameOfARequest) {
+TEST(CacheHeaders, ReportTheOutcome) {
   EXPECT_EQ(
       report_of(
           {.outcome = CacheOutcome::kHit, .detail = "text:exact", .age = 61'999ms, .ttl = 3540s}),
@@ -389,7 +389,7 @@ TEST(CacheHeaders, SayWhatBecameOfARequest) {
             "Cache-Status: afterimage; fwd=request; stored\nX-Cache: REFRESH\n");
 }
 
-TEST(CacheHeaders, DetailsThatAreNoTokenAreStrings) {
+TEST(CacheHeaders, QuoteDetailsThatAreNotTokens) {
   const auto status = [](const std::string& detail) {
     HttpHeaders headers;
     add_cache_headers(headers, {.outcome = CacheOutcome::kMiss, .detail = detail});
@@ -401,10 +401,10 @@ TEST(CacheHeaders, DetailsThatAreNoTokenAreStrings) {
   EXPECT_TRUE(status("1st").ends_with("; detail=\"1st\"")) << "a token begins with a letter";
   EXPECT_TRUE(status("a;b").ends_with("; detail=\"a;b\""));
   EXPECT_TRUE(status("say \"no\" \\").ends_with("; detail=\"say \\\"no\\\" \\\\\""));
-  EXPECT_TRUE(status("a\r\nX: y").ends_with("; detail=\"a??X: y\"")) << "no line is smuggled";
+  EXPECT_TRUE(status("a\r\nX: y").ends_with("; detail=\"a??X: y\"")) << "no header injection";
 }
 
-TEST(CacheHeaders, TakeThePlaceOfAnUpstreamsButItsCacheStatusStays) {
+TEST(CacheHeaders, ReplaceUpstreamHeadersExceptCacheStatus) {
   HttpHeaders headers{{"cache-status", "origin; hit"},
                       {"x-cache", "HIT"},
                       {"X-Cache-Source", "elsewhere"},
@@ -416,7 +416,7 @@ TEST(CacheHeaders, TakeThePlaceOfAnUpstreamsButItsCacheStatusStays) {
   EXPECT_FALSE(headers.find("Age").has_value());
 }
 
-TEST(CacheHeaders, AnAgeIsNeverNegative) {
+TEST(CacheHeaders, AgeIsNeverNegative) {
   EXPECT_TRUE(report_of({.outcome = CacheOutcome::kHit, .age = -5s}).ends_with("Age: 0\n"));
   EXPECT_TRUE(report_of({.outcome = CacheOutcome::kHit, .ttl = -1ms}).contains("; ttl=-1\n"))
       << "RFC 9211 2.4: stale";

@@ -34,15 +34,15 @@ struct KeyDigestHash {
   }
 };
 
-// Who knows the key must not be able to tell by time where a look-up ended.
+// Constant time: an attacker must not learn from timing how many bytes of a digest match.
 struct KeyDigestEqual {
   bool operator()(const KeyDigest& one, const KeyDigest& other) const {
     return CRYPTO_memcmp(one.data(), other.data(), one.size()) == 0;
   }
 };
 
-/// hmac_sha256() of digests under one secret: with the secret's two blocks made once, and without
-/// what OpenSSL looks up at each call, it takes a third of the time.
+/// hmac_sha256() of digests under one secret. It prepares the secret's two blocks once and skips
+/// OpenSSL's look-ups at each call, which takes a third of the time.
 class KeyBlinding {
  public:
   explicit KeyBlinding(const Secret& secret) {
@@ -65,7 +65,7 @@ class KeyBlinding {
   }
 
  private:
-  static constexpr std::size_t kBlock = 64;  // of SHA-256, RFC 2104
+  static constexpr std::size_t kBlock = 64;  // block size of SHA-256, RFC 2104
   using Block = std::array<std::byte, kBlock>;
 
   static KeyDigest hash(const Block& block, const KeyDigest& digest) {
@@ -89,7 +89,7 @@ std::string hex_of(std::span<const std::byte> bytes) {
   return text;
 }
 
-/// 64 hex digits; settings were checked before.
+/// nullopt: not 64 hex digits. Settings from a file were checked before, others may not be.
 std::optional<KeyDigest> digest_of_hex(std::string_view text) {
   KeyDigest digest{};
   if (text.size() != 2 * digest.size()) return std::nullopt;
@@ -108,12 +108,12 @@ std::optional<KeyDigest> digest_of_hex(std::string_view text) {
   return digest;
 }
 
-// Beyond these, times in nanoseconds would not fit, or mean anything.
-constexpr double kLeastQuota = 0.001;
-constexpr double kMostQuota = 1e9;
+// Outside these limits, nanoseconds overflow or lose their meaning.
+constexpr double kMinQuota = 0.001;
+constexpr double kMaxQuota = 1e9;
 
-/// At most so many requests a minute, and as many at once as come in a minute: a token bucket, as
-/// the one time at which it would be full again (GCRA), so that it needs no lock.
+/// A token bucket that holds one minute's requests. Its state is a single number, the time at which
+/// it would be full again (GCRA), so it needs no lock.
 class Quota {
  public:
   explicit Quota(double per_minute)
@@ -122,7 +122,7 @@ class Quota {
         tolerance_(static_cast<std::int64_t>(std::max(0.0, std::floor(per_minute) - 1)) *
                    interval_) {}
 
-  /// Nothing: the request was counted. Else it was not: how long until one would be.
+  /// Counts the request and returns nullopt, or returns how long to wait until one is allowed.
   std::optional<Duration> take(Duration now) {
     std::int64_t full_at = full_at_.load(std::memory_order_relaxed);
     while (true) {
@@ -140,13 +140,13 @@ class Quota {
   std::atomic<std::int64_t> full_at_{std::numeric_limits<std::int64_t>::min()};
 };
 
-/// No two of (kind, name, name_space) have one: the length tells where the name ends.
+/// Injective in (kind, name, name_space): the length marks where the name ends.
 TenantId tenant_id(std::string_view kind, std::string_view name, std::string_view name_space) {
   return TenantId(fmt::format("{}:{}:{}:{}", kind, name.size(), name, name_space));
 }
 
-struct Listed {
-  explicit Listed(const TenantSettings& settings)
+struct ListedTenant {
+  explicit ListedTenant(const TenantSettings& settings)
       : name(settings.name),
         kind(settings.group.empty() ? "tenant" : "group"),
         keeps_in(settings.group.empty() ? settings.name : settings.group),
@@ -165,11 +165,11 @@ struct Listed {
   std::optional<Quota> quota;
 };
 
-bool is_key(std::string_view text) {
+bool is_well_formed_key(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return c > ' ' && c < 0x7F; });
 }
 
-/// What stands after "Bearer", or all of it if the scheme is another: its secret is in it, too.
+/// The text after "Bearer", or the whole value for another scheme, whose secret is part of it.
 std::string_view credential_of(std::string_view authorization) {
   constexpr std::string_view kScheme = "bearer";
   const std::size_t end = std::min(authorization.find(' '), authorization.size());
@@ -183,18 +183,18 @@ std::unexpected<Error> refuse_key(std::string_view message) {
   return fail(ErrorCode::kInvalidArgument, std::string(message));
 }
 
-/// Empty: the request carries none.
+/// Empty: the request has no API key.
 Result<std::string_view> key_of(std::optional<std::string_view> authorization,
                                 std::optional<std::string_view> api_key) {
   const std::string_view bearer = credential_of(authorization.value_or(""));
   const std::string_view other = api_key.value_or("");
   if (!bearer.empty() && !other.empty() && bearer != other) {
-    return refuse_key("the request carries two API keys: send Authorization or api-key, not both");
+    return refuse_key("the request has two different API keys: send Authorization or api-key, not both");
   }
   const std::string_view key = bearer.empty() ? other : bearer;
   const bool is_bearer = authorization.has_value() && bearer.size() < authorization->size();
-  if ((is_bearer || bearer.empty()) && !is_key(key)) {
-    return refuse_key("an API key is visible ASCII without spaces");
+  if ((is_bearer || bearer.empty()) && !is_well_formed_key(key)) {
+    return refuse_key("the API key contains a space or a character that is not visible ASCII");
   }
   return key;
 }
@@ -203,34 +203,34 @@ Result<std::string_view> key_of(std::optional<std::string_view> authorization,
 
 struct Tenants::State {
   State(const Secret& root, const Clock& clock_)
-      : blind(hmac_sha256(root, FieldWriter("afterimage.api-key.1").message())), clock(clock_) {}
+      : blinding(hmac_sha256(root, FieldWriter("afterimage.api-key.1").message())), clock(clock_) {}
 
-  Result<void> list(const KeyDigest& key_sha256, Listed& tenant);
+  Result<void> list(const KeyDigest& key_sha256, ListedTenant& tenant);
   Result<void> list(const TenantSettings& settings);
-  Result<Tenant> answer(Listed& listed, std::string_view name_space) const;
+  Result<Tenant> admit(ListedTenant& tenant, std::string_view name_space) const;
 
-  /// What stands for a key here: nobody who does not know the secret can make it.
-  KeyBlinding blind;
+  /// The HMAC that stands for a key here: it cannot be computed without the secret.
+  KeyBlinding blinding;
   const Clock& clock;
   bool refuse_unknown = false;
-  std::deque<Listed> listed;  // a deque: a quota cannot be moved
-  std::unordered_map<KeyDigest, Listed*, KeyDigestHash, KeyDigestEqual> by_key;
+  std::deque<ListedTenant> listed;  // a deque: a quota cannot be moved
+  std::unordered_map<KeyDigest, ListedTenant*, KeyDigestHash, KeyDigestEqual> by_key;
 };
 
-Result<void> Tenants::State::list(const KeyDigest& key_sha256, Listed& tenant) {
-  const auto [it, is_new] = by_key.emplace(blind(key_sha256), &tenant);
+Result<void> Tenants::State::list(const KeyDigest& key_sha256, ListedTenant& tenant) {
+  const auto [it, is_new] = by_key.emplace(blinding(key_sha256), &tenant);
   if (is_new) return {};
-  return refuse_key(fmt::format("tenants {} and {} have a key in common, or {} has it twice",
+  return refuse_key(fmt::format("tenants {} and {} have the same key, or {} lists it twice",
                                 it->second->name, tenant.name, tenant.name));
 }
 
 Result<void> Tenants::State::list(const TenantSettings& settings) {
   const double quota = settings.requests_per_minute.value_or(1);
-  if (!(quota >= kLeastQuota && quota <= kMostQuota)) {
-    return refuse_key(fmt::format("tenant {}: requests_per_minute is {}, and not from {} to {}",
-                                  settings.name, quota, kLeastQuota, kMostQuota));
+  if (!(quota >= kMinQuota && quota <= kMaxQuota)) {
+    return refuse_key(fmt::format("tenant {}: requests_per_minute is {}, not between {} and {}",
+                                  settings.name, quota, kMinQuota, kMaxQuota));
   }
-  Listed& tenant = listed.emplace_back(settings);
+  ListedTenant& tenant = listed.emplace_back(settings);
   for (const std::string& hex : settings.key_sha256) {
     const auto digest = digest_of_hex(hex);
     if (!digest.has_value()) {
@@ -240,13 +240,13 @@ Result<void> Tenants::State::list(const TenantSettings& settings) {
   }
   for (const std::string& variable : settings.key_env) {
     std::string key = environment(variable).value_or("");
-    const bool usable = !key.empty() && is_key(key);
+    const bool usable = !key.empty() && is_well_formed_key(key);
     const KeyDigest digest = sha256(std::as_bytes(std::span(key)));
     OPENSSL_cleanse(key.data(), key.size());
     if (!usable) {
       return refuse_key(
-          fmt::format("tenant {}: the environment variable {} is not set to a key, "
-                      "which is visible ASCII without spaces",
+          fmt::format("tenant {}: the environment variable {} is not set to an API key of visible "
+                      "ASCII characters without spaces",
                       tenant.name, variable));
     }
     AFI_TRY_VOID(list(digest, tenant));
@@ -254,12 +254,12 @@ Result<void> Tenants::State::list(const TenantSettings& settings) {
   return {};
 }
 
-Result<Tenant> Tenants::State::answer(Listed& tenant, std::string_view name_space) const {
+Result<Tenant> Tenants::State::admit(ListedTenant& tenant, std::string_view name_space) const {
   if (tenant.quota.has_value()) {
     if (const auto wait = tenant.quota->take(clock.now()); wait.has_value()) {
       return fail(
           ErrorCode::kLimitExceeded,
-          fmt::format("tenant {} has used up its requests of this minute; come back in {} s",
+          fmt::format("tenant {} has used up its request quota; retry in {} s",
                       tenant.name, std::chrono::ceil<std::chrono::seconds>(*wait).count()));
     }
   }
@@ -287,15 +287,15 @@ Result<Tenant> Tenants::identify(std::optional<std::string_view> authorization,
                                  std::string_view name_space) {
   AFI_TRY(const std::string_view key, key_of(authorization, api_key));
   if (key.empty()) {
-    if (state_->refuse_unknown) return refuse_key("send an API key: Authorization: Bearer KEY");
+    if (state_->refuse_unknown) return refuse_key("this server requires an API key: send Authorization: Bearer KEY");
     return Tenant{
         .name = "anonymous", .keeps_in = tenant_id("anonymous", "", name_space), .shares = true};
   }
-  const KeyDigest digest = state_->blind(sha256(std::as_bytes(std::span(key))));
+  const KeyDigest digest = state_->blinding(sha256(std::as_bytes(std::span(key))));
   if (const auto it = state_->by_key.find(digest); it != state_->by_key.end()) {
-    return state_->answer(*it->second, name_space);
+    return state_->admit(*it->second, name_space);
   }
-  if (state_->refuse_unknown) return refuse_key("this API key is not known here");
+  if (state_->refuse_unknown) return refuse_key("this API key is unknown");
   const std::string hex = hex_of(digest);
   return Tenant{.name = "key-" + hex.substr(0, 8), .keeps_in = tenant_id("key", hex, name_space)};
 }

@@ -15,31 +15,31 @@
 
 namespace afterimage {
 
-/// Who asks, and what holds for them.
+/// The tenant of a request, and its limits.
 struct Tenant {
-  std::string name;   // for people and metrics: as configured, or "key-" and 8 hex digits that say
+  std::string name;   // for logs and metrics: as configured, or "key-" and 8 hex digits that reveal
                       // nothing about the key, or "anonymous"
-  TenantId keeps_in;  // whose namespace: the tenant's own, or its group's
+  TenantId keeps_in;  // cache namespace: of the tenant, or of its group
   std::optional<Bytes> max_bytes = std::nullopt;
   std::optional<std::uint64_t> max_entries = std::nullopt;
   std::optional<TextRung> max_match = std::nullopt;
-  bool shares = false;  // others keep in the same namespace
+  bool shares = false;  // other tenants may use the same cache namespace
 };
 
-/// Tells tenants apart by their API keys ("Authorization: Bearer …", or "api-key", "x-api-key").
+/// Identifies tenants by their API keys ("Authorization: Bearer …", "api-key" or "x-api-key").
 ///
-/// A key is compared by its SHA-256 under the installation's secret, in constant time; keys
-/// themselves are not kept. Two keys never fall together: all 256 bits stand in TenantId. Of keys
-/// that are not listed nothing is remembered: however many there are, memory stays the same.
+/// Keys are compared in constant time, by an HMAC of their SHA-256 under the installation's secret;
+/// keys in clear are not stored. Two keys never share a TenantId, which holds all 256 bits. Nothing
+/// is stored for unlisted keys, so any number of them costs no memory.
 ///
-/// Keys     What stands after "Bearer", or the whole of Authorization if its scheme is another. An
-///          empty key is none.
-/// Quota    requests_per_minute refills evenly; as many as come in a minute may come at once. It
-///          begins full, and again so in what is made of reloaded settings.
-/// Errors   create: kInvalidArgument: an environment variable that is not set, one key of two
-///          tenants. identify: kInvalidArgument: no such key, where unknown ones are refused, two
-///          different keys in one request, or a key with spaces (401); kLimitExceeded: more
-///          requests than its quota a minute (429), the message says when to come back.
+/// Keys     The text after "Bearer", or the whole Authorization value for any other scheme. An
+///          empty key counts as no key.
+/// Quota    requests_per_minute refills evenly, with a burst of one minute's requests. A quota
+///          starts full, also when settings are reloaded.
+/// Errors   create: kInvalidArgument: an environment variable is not set, or two tenants have the
+///          same key. identify: kInvalidArgument (answered with 401): an unknown key where those
+///          are refused, two different keys in one request, or a key with spaces; kLimitExceeded
+///          (429): the quota is used up, and the message says when to retry.
 /// Threads  Any.
 class Tenants {
  public:
@@ -47,8 +47,9 @@ class Tenants {
                                                  const Secret& root, const Clock& clock);
   ~Tenants();
 
-  /// `authorization` is the header's value, `api_key` that of the other two; absent: nullopt.
-  /// `name_space` is within the tenant (X-Afterimage-Namespace); empty: none.
+  /// `authorization` is the value of that header, `api_key` the value of either of the other two;
+  /// nullopt if absent. `name_space` is the client's namespace within the tenant
+  /// (X-Afterimage-Namespace); empty: none.
   [[nodiscard]] Result<Tenant> identify(std::optional<std::string_view> authorization,
                                         std::optional<std::string_view> api_key,
                                         std::string_view name_space);

@@ -41,8 +41,8 @@ TenantSettings tenant(const std::string& name, const std::string& key) {
   return settings;
 }
 
-struct House {
-  explicit House(std::vector<TenantSettings> listed = {}, std::string unknown = "each",
+struct TenantsFixture {
+  explicit TenantsFixture(std::vector<TenantSettings> listed = {}, std::string unknown = "each",
                  Secret root = secret(1)) {
     TenancySettings settings;
     settings.tenants = std::move(listed);
@@ -50,18 +50,18 @@ struct House {
     tenants = Tenants::create(settings, root, clock).value();
   }
 
-  Result<Tenant> who(const std::string& key, std::string_view name_space = "") {
+  Result<Tenant> identify(const std::string& key, std::string_view name_space = "") {
     return tenants->identify("Bearer " + key, std::nullopt, name_space);
   }
-  std::string keeps_in(const std::string& key, std::string_view name_space = "") {
-    return who(key, name_space).value().keeps_in.text();
+  std::string namespace_of(const std::string& key, std::string_view name_space = "") {
+    return identify(key, name_space).value().keeps_in.text();
   }
 
   ManualClock clock;
   std::unique_ptr<Tenants> tenants;
 };
 
-TEST(Tenants, AListedKeyIsItsTenant) {
+TEST(Tenants, IdentifiesListedKeys) {
   TenantSettings acme = tenant("acme", "sk-1");
   acme.key_sha256.push_back(sha256_hex("sk-2"));
   std::ranges::transform(acme.key_sha256.back(), acme.key_sha256.back().begin(), [](char c) {
@@ -70,27 +70,27 @@ TEST(Tenants, AListedKeyIsItsTenant) {
   acme.max_bytes = 5_MiB;
   acme.max_entries = 7;
   acme.max_match = TextRung::kExact;
-  House house({acme, tenant("other", "sk-3")});
-  const Tenant one = house.who("sk-1").value();
+  TenantsFixture fixture({acme, tenant("other", "sk-3")});
+  const Tenant one = fixture.identify("sk-1").value();
   EXPECT_EQ(one.name, "acme");
   EXPECT_EQ(one.max_bytes, 5_MiB);
   EXPECT_EQ(one.max_entries, 7U);
   EXPECT_EQ(one.max_match, TextRung::kExact);
-  EXPECT_EQ(house.who("sk-2")->name, "acme");
-  EXPECT_EQ(house.keeps_in("sk-2"), one.keeps_in.text());
-  EXPECT_EQ(house.who("sk-3")->name, "other");
-  EXPECT_EQ(house.who("sk-3")->max_match, std::nullopt);
-  EXPECT_NE(house.keeps_in("sk-3"), one.keeps_in.text());
+  EXPECT_EQ(fixture.identify("sk-2")->name, "acme");
+  EXPECT_EQ(fixture.namespace_of("sk-2"), one.keeps_in.text());
+  EXPECT_EQ(fixture.identify("sk-3")->name, "other");
+  EXPECT_EQ(fixture.identify("sk-3")->max_match, std::nullopt);
+  EXPECT_NE(fixture.namespace_of("sk-3"), one.keeps_in.text());
 }
 
-TEST(Tenants, AKeyMayStandInTheEnvironment) {
+TEST(Tenants, ReadsKeysFromTheEnvironment) {
   ::setenv("AFTERIMAGE_TEST_KEY", "sk-env", 1);
   ::setenv("AFTERIMAGE_TEST_EMPTY", "", 1);
   ::setenv("AFTERIMAGE_TEST_BROKEN", "sk env", 1);
   TenantSettings acme;
   acme.name = "acme";
   acme.key_env = {"AFTERIMAGE_TEST_KEY"};
-  EXPECT_EQ(House({acme}).who("sk-env")->name, "acme");
+  EXPECT_EQ(TenantsFixture({acme}).identify("sk-env")->name, "acme");
   for (const char* variable :
        {"AFTERIMAGE_TEST_NONE", "AFTERIMAGE_TEST_EMPTY", "AFTERIMAGE_TEST_BROKEN"}) {
     acme.key_env = {variable};
@@ -104,7 +104,7 @@ TEST(Tenants, AKeyMayStandInTheEnvironment) {
   }
 }
 
-TEST(Tenants, OneKeyOfTwoTenantsIsAnError) {
+TEST(Tenants, RefusesAKeyOfTwoTenants) {
   const ManualClock clock;
   ::setenv("AFTERIMAGE_TEST_SHARED", "sk-1", 1);
   TenantSettings by_name = tenant("b", "sk-9");
@@ -113,12 +113,12 @@ TEST(Tenants, OneKeyOfTwoTenantsIsAnError) {
     const auto made = Tenants::create(
         {.unknown_keys = "each", .tenants = {tenant("a", "sk-1"), other}}, secret(1), clock);
     ASSERT_FALSE(made.has_value());
-    EXPECT_TRUE(made.error().message.contains("tenants a and b have a key in common"))
+    EXPECT_TRUE(made.error().message.contains("tenants a and b have the same key"))
         << made.error().message;
   }
 }
 
-TEST(Tenants, SettingsThatNobodyCheckedAreErrors) {
+TEST(Tenants, ChecksSettingsThatDidNotComeFromAFile) {
   const ManualClock clock;
   TenantSettings bad = tenant("a", "k");
   for (const double quota : {0.0, -1.0, 1e300, 1e-300, std::nan("")}) {
@@ -136,112 +136,112 @@ TEST(Tenants, SettingsThatNobodyCheckedAreErrors) {
   }
 }
 
-TEST(Tenants, WhereUnknownKeysAreRefusedOnlyListedOnesAreAnswered) {
-  House house({tenant("acme", "sk-1")}, "refuse");
-  EXPECT_TRUE(house.who("sk-1").has_value());
-  const auto unknown = house.who("sk-2");
+TEST(Tenants, CanRefuseUnknownKeys) {
+  TenantsFixture fixture({tenant("acme", "sk-1")}, "refuse");
+  EXPECT_TRUE(fixture.identify("sk-1").has_value());
+  const auto unknown = fixture.identify("sk-2");
   ASSERT_FALSE(unknown.has_value());
   EXPECT_EQ(unknown.error().code, ErrorCode::kInvalidArgument);
   EXPECT_FALSE(unknown.error().message.contains("sk-2"));
-  const auto nobody = house.tenants->identify(std::nullopt, std::nullopt, "");
+  const auto nobody = fixture.tenants->identify(std::nullopt, std::nullopt, "");
   ASSERT_FALSE(nobody.has_value());
   EXPECT_EQ(nobody.error().code, ErrorCode::kInvalidArgument);
-  EXPECT_FALSE(house.who("SK-1").has_value()) << "keys are compared byte for byte";
-  EXPECT_FALSE(house.who("sk-1x").has_value());
-  EXPECT_FALSE(house.who(sha256_hex("sk-1")).has_value()) << "the digest is not the key";
+  EXPECT_FALSE(fixture.identify("SK-1").has_value()) << "keys are compared byte for byte";
+  EXPECT_FALSE(fixture.identify("sk-1x").has_value());
+  EXPECT_FALSE(fixture.identify(sha256_hex("sk-1")).has_value()) << "the digest is not the key";
 }
 
-TEST(Tenants, EachUnknownKeyIsATenantOfItsOwn) {
-  House house({tenant("acme", "sk-1")});
-  std::set<std::string> spaces{house.keeps_in("sk-1")};
-  for (int i = 0; i < 200; ++i) spaces.insert(house.keeps_in(fmt::format("unknown-{}", i)));
-  spaces.insert(house.tenants->identify(std::nullopt, std::nullopt, "").value().keeps_in.text());
+TEST(Tenants, EachUnknownKeyIsItsOwnTenant) {
+  TenantsFixture fixture({tenant("acme", "sk-1")});
+  std::set<std::string> spaces{fixture.namespace_of("sk-1")};
+  for (int i = 0; i < 200; ++i) spaces.insert(fixture.namespace_of(fmt::format("unknown-{}", i)));
+  spaces.insert(fixture.tenants->identify(std::nullopt, std::nullopt, "").value().keeps_in.text());
   EXPECT_EQ(spaces.size(), 202U);
-  EXPECT_EQ(house.keeps_in("unknown-7"), house.keeps_in("unknown-7"));
+  EXPECT_EQ(fixture.namespace_of("unknown-7"), fixture.namespace_of("unknown-7"));
 }
 
-TEST(Tenants, NamesOfUnknownKeysSayNothingAboutThem) {
-  House house;
-  const Tenant one = house.who("sk-guess-me").value();
+TEST(Tenants, NamesOfUnknownKeysRevealNothing) {
+  TenantsFixture fixture;
+  const Tenant one = fixture.identify("sk-guess-me").value();
   ASSERT_EQ(one.name.size(), 12U);
   EXPECT_TRUE(one.name.starts_with("key-"));
   const std::string digest = sha256_hex("sk-guess-me");
   EXPECT_FALSE(digest.contains(one.name.substr(4)));
   EXPECT_FALSE(one.keeps_in.text().contains(digest));
   EXPECT_TRUE(one.keeps_in.text().contains(one.name.substr(4)));
-  House elsewhere({}, "each", secret(2));
-  EXPECT_NE(elsewhere.who("sk-guess-me")->name, one.name) << "another installation, another name";
-  EXPECT_NE(elsewhere.keeps_in("sk-guess-me"), one.keeps_in.text());
+  TenantsFixture elsewhere({}, "each", secret(2));
+  EXPECT_NE(elsewhere.identify("sk-guess-me")->name, one.name) << "another installation, another name";
+  EXPECT_NE(elsewhere.namespace_of("sk-guess-me"), one.keeps_in.text());
 }
 
-TEST(Tenants, AllBitsOfAKeyStandInItsNamespace) {
-  House house;
-  EXPECT_EQ(house.keeps_in("k").size(), std::string_view("key:64::").size() + 64);
+TEST(Tenants, NamespaceHoldsAllBitsOfTheKeyDigest) {
+  TenantsFixture fixture;
+  EXPECT_EQ(fixture.namespace_of("k").size(), std::string_view("key:64::").size() + 64);
 }
 
-TEST(Tenants, WhatStandsForAKeyIsItsHmacUnderASecretOfThisUseAlone) {
+TEST(Tenants, KeyIsItsHmacUnderADerivedSecret) {
   const auto bytes = [](std::string_view text) { return std::as_bytes(std::span(text)); };
   const Secret own = hmac_sha256(secret(1), FieldWriter("afterimage.api-key.1").message());
   std::string hex;
   for (const std::byte byte : hmac_sha256(own, sha256(bytes("sk-1")))) {
     hex += fmt::format("{:02x}", std::to_integer<unsigned>(byte));
   }
-  EXPECT_EQ(House().keeps_in("sk-1", "n"), "key:64:" + hex + ":n");
+  EXPECT_EQ(TenantsFixture().namespace_of("sk-1", "n"), "key:64:" + hex + ":n");
 }
 
-TEST(Tenants, AllWithoutAKeyAreOne) {
-  House house;
-  const Tenant nobody = house.tenants->identify(std::nullopt, std::nullopt, "").value();
+TEST(Tenants, RequestsWithoutAKeyShareOneTenant) {
+  TenantsFixture fixture;
+  const Tenant nobody = fixture.tenants->identify(std::nullopt, std::nullopt, "").value();
   EXPECT_EQ(nobody.name, "anonymous");
   for (const char* header : {"", "Bearer", "Bearer ", "bearer   "}) {
-    EXPECT_EQ(house.tenants->identify(header, std::nullopt, "")->keeps_in, nobody.keeps_in)
+    EXPECT_EQ(fixture.tenants->identify(header, std::nullopt, "")->keeps_in, nobody.keeps_in)
         << header;
-    EXPECT_EQ(house.tenants->identify(header, "", "")->keeps_in, nobody.keeps_in) << header;
+    EXPECT_EQ(fixture.tenants->identify(header, "", "")->keeps_in, nobody.keeps_in) << header;
   }
 }
 
-TEST(Tenants, AKeyIsTheSameInEitherHeader) {
-  House house({tenant("acme", "sk-1")});
+TEST(Tenants, AcceptsTheKeyInEitherHeader) {
+  TenantsFixture fixture({tenant("acme", "sk-1")});
   for (const char* header : {"Bearer sk-1", "bearer sk-1", "BEARER  sk-1"}) {
-    EXPECT_EQ(house.tenants->identify(header, std::nullopt, "")->name, "acme") << header;
-    EXPECT_EQ(house.tenants->identify(header, "sk-1", "")->name, "acme") << header;
+    EXPECT_EQ(fixture.tenants->identify(header, std::nullopt, "")->name, "acme") << header;
+    EXPECT_EQ(fixture.tenants->identify(header, "sk-1", "")->name, "acme") << header;
   }
-  EXPECT_EQ(house.tenants->identify(std::nullopt, "sk-1", "")->name, "acme");
-  EXPECT_EQ(house.tenants->identify("Bearer", "sk-1", "")->name, "acme");
+  EXPECT_EQ(fixture.tenants->identify(std::nullopt, "sk-1", "")->name, "acme");
+  EXPECT_EQ(fixture.tenants->identify("Bearer", "sk-1", "")->name, "acme");
 }
 
-TEST(Tenants, TwoDifferentKeysAreRefused) {
-  House house({tenant("acme", "sk-1"), tenant("other", "sk-2")});
-  const auto refused = house.tenants->identify("Bearer sk-1", "sk-2", "");
+TEST(Tenants, RefusesTwoDifferentKeys) {
+  TenantsFixture fixture({tenant("acme", "sk-1"), tenant("other", "sk-2")});
+  const auto refused = fixture.tenants->identify("Bearer sk-1", "sk-2", "");
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
 }
 
-TEST(Tenants, AnotherSchemeIsACredentialOfItsOwn) {
-  House house({tenant("acme", "dXNlcjpwYXNz")});
-  const Tenant basic = house.tenants->identify("Basic dXNlcjpwYXNz", std::nullopt, "").value();
-  EXPECT_TRUE(basic.name.starts_with("key-")) << "not the bearer of the same text";
+TEST(Tenants, OtherSchemesAreSeparateCredentials) {
+  TenantsFixture fixture({tenant("acme", "dXNlcjpwYXNz")});
+  const Tenant basic = fixture.tenants->identify("Basic dXNlcjpwYXNz", std::nullopt, "").value();
+  EXPECT_TRUE(basic.name.starts_with("key-")) << "not the Bearer key with the same text";
   EXPECT_NE(basic.keeps_in,
-            house.tenants->identify("Digest dXNlcjpwYXNz", std::nullopt, "")->keeps_in);
-  EXPECT_FALSE(house.tenants->identify("Bearer Basic dXNlcjpwYXNz", std::nullopt, "").has_value())
-      << "else a bearer could be somebody's Basic";
-  EXPECT_FALSE(house.tenants->identify(std::nullopt, "Basic dXNlcjpwYXNz", "").has_value());
+            fixture.tenants->identify("Digest dXNlcjpwYXNz", std::nullopt, "")->keeps_in);
+  EXPECT_FALSE(fixture.tenants->identify("Bearer Basic dXNlcjpwYXNz", std::nullopt, "").has_value())
+      << "else a Bearer key could pose as someone's Basic credential";
+  EXPECT_FALSE(fixture.tenants->identify(std::nullopt, "Basic dXNlcjpwYXNz", "").has_value());
 }
 
-TEST(Tenants, OnlyTenantsOfOneGroupShare) {
+TEST(Tenants, OnlyTenantsOfAGroupShareANamespace) {
   TenantSettings a = tenant("a", "sk-a");
   TenantSettings b = tenant("b", "sk-b");
   TenantSettings c = tenant("c", "sk-c");
-  a.group = b.group = "c";  // called as the third tenant is
-  House house({a, b, c});
-  EXPECT_EQ(house.keeps_in("sk-a"), house.keeps_in("sk-b"));
-  EXPECT_NE(house.keeps_in("sk-a"), house.keeps_in("sk-c"));
-  EXPECT_EQ(house.keeps_in("sk-a", "n"), house.keeps_in("sk-b", "n"));
-  EXPECT_EQ(house.who("sk-a")->name, "a") << "each by its own name";
+  a.group = b.group = "c";  // same name as the third tenant
+  TenantsFixture fixture({a, b, c});
+  EXPECT_EQ(fixture.namespace_of("sk-a"), fixture.namespace_of("sk-b"));
+  EXPECT_NE(fixture.namespace_of("sk-a"), fixture.namespace_of("sk-c"));
+  EXPECT_EQ(fixture.namespace_of("sk-a", "n"), fixture.namespace_of("sk-b", "n"));
+  EXPECT_EQ(fixture.identify("sk-a")->name, "a") << "names stay separate";
 }
 
-TEST(TenantsProperty, NoTwoOfTenantGroupAndNamespaceFallTogether) {
-  // Names that settings would not let pass, too: whatever they are, the lengths keep them apart.
+TEST(TenantsProperty, NamespacesNeverCollide) {
+  // Also names that settings would refuse: lengths separate the fields whatever they contain.
   const std::vector<std::string> kNames{"a", "b", "a:", ":a", "a:b", "1:a", "a:1:", "key", "x:0:"};
   std::vector<TenantSettings> listed;
   for (const std::string& name : kNames) {
@@ -249,7 +249,7 @@ TEST(TenantsProperty, NoTwoOfTenantGroupAndNamespaceFallTogether) {
     listed.push_back(tenant("of " + name, "g" + name));
     listed.back().group = name;
   }
-  House house(listed);
+  TenantsFixture fixture(listed);
   std::set<std::string> spaces;
   std::size_t count = 0;
   const auto add = [&](const TenantId& id) {
@@ -260,11 +260,11 @@ TEST(TenantsProperty, NoTwoOfTenantGroupAndNamespaceFallTogether) {
   name_spaces.emplace_back();
   for (const std::string& name_space : name_spaces) {
     for (const std::string& name : kNames) {
-      add(house.who("t" + name, name_space)->keeps_in);
-      add(house.who("g" + name, name_space)->keeps_in);
-      add(house.who("u" + name, name_space)->keeps_in);
+      add(fixture.identify("t" + name, name_space)->keeps_in);
+      add(fixture.identify("g" + name, name_space)->keeps_in);
+      add(fixture.identify("u" + name, name_space)->keeps_in);
     }
-    add(house.tenants->identify(std::nullopt, std::nullopt, name_space)->keeps_in);
+    add(fixture.tenants->identify(std::nullopt, std::nullopt, name_space)->keeps_in);
   }
   EXPECT_EQ(spaces.size(), count);
 }
@@ -274,91 +274,91 @@ TEST(TenantsProperty, NoTwoOfTenantGroupAndNamespaceFallTogether) {
 TEST(TenantQuota, RefillsEvenly) {
   TenantSettings acme = tenant("acme", "sk-1");
   acme.requests_per_minute = 4;
-  House house({acme, tenant("other", "sk-2")});
-  for (int i = 0; i < 4; ++i) EXPECT_TRUE(house.who("sk-1").has_value()) << i;
-  const auto refused = house.who("sk-1");
+  TenantsFixture fixture({acme, tenant("other", "sk-2")});
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(fixture.identify("sk-1").has_value()) << i;
+  const auto refused = fixture.identify("sk-1");
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, ErrorCode::kLimitExceeded);
   EXPECT_EQ(refused.error().message,
-            "tenant acme has used up its requests of this minute; come back in 15 s");
-  EXPECT_TRUE(house.who("sk-2").has_value()) << "another's quota is its own";
-  house.clock.advance(15s - 1ns);
-  EXPECT_FALSE(house.who("sk-1").has_value());
-  house.clock.advance(1ns);
-  EXPECT_TRUE(house.who("sk-1").has_value());
-  EXPECT_FALSE(house.who("sk-1").has_value());
-  house.clock.advance(1h);
-  for (int i = 0; i < 4; ++i) EXPECT_TRUE(house.who("sk-1").has_value()) << i;
-  EXPECT_FALSE(house.who("sk-1").has_value()) << "what was not used is not saved up";
+            "tenant acme has used up its request quota; retry in 15 s");
+  EXPECT_TRUE(fixture.identify("sk-2").has_value()) << "each tenant has its own quota";
+  fixture.clock.advance(15s - 1ns);
+  EXPECT_FALSE(fixture.identify("sk-1").has_value());
+  fixture.clock.advance(1ns);
+  EXPECT_TRUE(fixture.identify("sk-1").has_value());
+  EXPECT_FALSE(fixture.identify("sk-1").has_value());
+  fixture.clock.advance(1h);
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(fixture.identify("sk-1").has_value()) << i;
+  EXPECT_FALSE(fixture.identify("sk-1").has_value()) << "unused requests do not accumulate beyond the burst";
 }
 
-TEST(TenantQuota, LessThanOneAMinute) {
+TEST(TenantQuota, SupportsLessThanOneRequestPerMinute) {
   TenantSettings acme = tenant("acme", "sk-1");
   acme.requests_per_minute = 0.5;
-  House house({acme});
-  EXPECT_TRUE(house.who("sk-1").has_value());
-  house.clock.advance(119s);
-  EXPECT_FALSE(house.who("sk-1").has_value());
-  house.clock.advance(1s);
-  EXPECT_TRUE(house.who("sk-1").has_value());
+  TenantsFixture fixture({acme});
+  EXPECT_TRUE(fixture.identify("sk-1").has_value());
+  fixture.clock.advance(119s);
+  EXPECT_FALSE(fixture.identify("sk-1").has_value());
+  fixture.clock.advance(1s);
+  EXPECT_TRUE(fixture.identify("sk-1").has_value());
 }
 
-TEST(TenantQuota, IsOfTheTenantAndNotOfTheKeyOrNamespace) {
+TEST(TenantQuota, IsSharedByAllKeysAndNamespacesOfATenant) {
   TenantSettings acme = tenant("acme", "sk-1");
   acme.key_sha256.push_back(sha256_hex("sk-2"));
   acme.requests_per_minute = 2;
-  House house({acme});
-  EXPECT_TRUE(house.who("sk-1", "x").has_value());
-  EXPECT_TRUE(house.who("sk-2", "y").has_value());
-  EXPECT_FALSE(house.who("sk-1", "z").has_value());
-  EXPECT_FALSE(house.who("sk-2").has_value());
+  TenantsFixture fixture({acme});
+  EXPECT_TRUE(fixture.identify("sk-1", "x").has_value());
+  EXPECT_TRUE(fixture.identify("sk-2", "y").has_value());
+  EXPECT_FALSE(fixture.identify("sk-1", "z").has_value());
+  EXPECT_FALSE(fixture.identify("sk-2").has_value());
 }
 
-/// A bucket with drops, as books draw it.
+/// The textbook token bucket.
 struct ModelBucket {
   std::int64_t capacity;
-  Duration a_drop;
+  Duration per_token;
   Duration missing{0};  // time until it is full again
 
   bool take() {
-    if (missing + a_drop > a_drop * capacity) return false;
-    missing += a_drop;
+    if (missing + per_token > per_token * capacity) return false;
+    missing += per_token;
     return true;
   }
   void wait(Duration time) { missing = std::max(missing - time, Duration(0)); }
 };
 
-TEST(TenantQuotaProperty, AgreesWithABucket) {
+TEST(TenantQuotaProperty, AgreesWithATokenBucket) {
   for_each_seed(100, [](Rng& rng) {
     const auto per_minute = static_cast<std::int64_t>(1 + rng.below(50));
     TenantSettings acme = tenant("acme", "k");
     acme.requests_per_minute = static_cast<double>(per_minute);
-    House house({acme});
+    TenantsFixture fixture({acme});
     ModelBucket model{per_minute, Duration((60'000'000'000 + per_minute - 1) / per_minute)};
     for (int step = 0; step < 300; ++step) {
-      ASSERT_EQ(house.who("k").has_value(), model.take()) << "step " << step;
+      ASSERT_EQ(fixture.identify("k").has_value(), model.take()) << "step " << step;
       const Duration wait(static_cast<Duration::rep>(
-          rng.chance(0.5) ? 0 : rng.below(static_cast<std::uint64_t>(2 * model.a_drop.count()))));
-      house.clock.advance(wait);
+          rng.chance(0.5) ? 0 : rng.below(static_cast<std::uint64_t>(2 * model.per_token.count()))));
+      fixture.clock.advance(wait);
       model.wait(wait);
     }
   });
 }
 
-TEST(TenantQuota, CountsRequestsOfAllThreads) {
+TEST(TenantQuota, CountsRequestsFromAllThreads) {
   TenantSettings acme = tenant("acme", "sk-1");
   acme.requests_per_minute = 500;
-  House house({acme});
-  std::atomic<int> let_in = 0;
+  TenantsFixture fixture({acme});
+  std::atomic<int> admitted = 0;
   {
     std::vector<std::jthread> threads;
     for (int t = 0; t < 4; ++t) {
       threads.emplace_back([&] {
-        for (int i = 0; i < 250; ++i) let_in += house.who("sk-1").has_value() ? 1 : 0;
+        for (int i = 0; i < 250; ++i) admitted += fixture.identify("sk-1").has_value() ? 1 : 0;
       });
     }
   }
-  EXPECT_EQ(let_in, 500);
+  EXPECT_EQ(admitted, 500);
 }
 
 }  // namespace

@@ -16,12 +16,12 @@
 namespace afterimage {
 namespace {
 
-constexpr std::size_t kLongestHost = 253;  // RFC 1035 2.3.4, without the root
-constexpr std::size_t kLongestLabel = 63;
-constexpr std::size_t kLongestNumeric = 45;  // of IPv6 with an IPv4 tail
+constexpr std::size_t kMaxHostBytes = 253;  // RFC 1035 2.3.4, without the root
+constexpr std::size_t kMaxLabelBytes = 63;
+constexpr std::size_t kMaxNumericBytes = 45;  // IPv6 with an IPv4 tail
 
 std::optional<std::string> canonical_address(std::string_view host) {
-  if (host.empty() || host.size() > kLongestNumeric || host.contains('\0')) return std::nullopt;
+  if (host.empty() || host.size() > kMaxNumericBytes || host.contains('\0')) return std::nullopt;
   const int family = host.contains(':') ? AF_INET6 : AF_INET;
   std::array<unsigned char, sizeof(in6_addr)> bytes{};
   if (::inet_pton(family, std::string(host).c_str(), bytes.data()) != 1) return std::nullopt;
@@ -31,14 +31,14 @@ std::optional<std::string> canonical_address(std::string_view host) {
 }
 
 bool is_label(std::string_view label) {
-  return !label.empty() && label.size() <= kLongestLabel && label.front() != '-' &&
+  return !label.empty() && label.size() <= kMaxLabelBytes && label.front() != '-' &&
          label.back() != '-' && std::ranges::all_of(label, [](char c) {
            return ascii::is_letter(c) || ascii::is_digit(c) || c == '-' || c == '_';
          });
 }
 
-/// As browsers tell (WHATWG URL, "ends in a number"): what ends so is meant as an address, and
-/// resolvers would read it as one.
+/// The "ends in a number" rule of the WHATWG URL standard: browsers and resolvers read such a host
+/// as an address, so it must not pass as a name.
 bool ends_in_a_number(std::string_view last_label) {
   if (std::ranges::all_of(last_label, ascii::is_digit)) return true;
   const std::string lower = ascii::lowered(last_label);
@@ -48,7 +48,7 @@ bool ends_in_a_number(std::string_view last_label) {
 }
 
 bool is_dns_name(std::string_view host) {
-  if (host.empty() || host.size() > kLongestHost) return false;
+  if (host.empty() || host.size() > kMaxHostBytes) return false;
   std::string_view label;
   for (std::string_view rest = host;;) {
     const std::size_t dot = rest.find('.');
@@ -65,7 +65,7 @@ struct HostAndPort {
   std::string_view port;
 };
 
-/// nullopt: brackets or the port are not what they should be.
+/// nullopt: misplaced brackets or an invalid port.
 std::optional<HostAndPort> split_host_and_port(std::string_view text) {
   HostAndPort parts;
   const bool bracketed = text.starts_with('[');
@@ -91,8 +91,8 @@ Result<std::string> canonical_host(std::string_view host) {
   if (auto address = canonical_address(host); address.has_value()) return *std::move(address);
   if (is_dns_name(host)) return ascii::lowered(host);
   return fail(ErrorCode::kInvalidArgument,
-              "the host is neither a name, such as images.example.org (other scripts as xn--…, no "
-              "dot at the end), nor an address, such as 192.0.2.1");
+              "the host is neither a DNS name nor an IP address: write images.example.org "
+              "(international names as xn--…, no dot at the end) or 192.0.2.1");
 }
 
 bool is_numeric_host(std::string_view host) { return canonical_address(host).has_value(); }
@@ -101,11 +101,11 @@ Result<Url> canonical_url(std::string_view address) {
   AFI_TRY(Url url, parse_url(address));
   const bool bracketed = address.starts_with("http://[") || address.starts_with("https://[");
   if (bracketed != url.host.contains(':')) {
-    return fail(ErrorCode::kInvalidArgument, "brackets stand around IPv6 addresses only");
+    return fail(ErrorCode::kInvalidArgument, "brackets are allowed around IPv6 addresses only");
   }
   AFI_TRY(url.host, canonical_host(url.host));
   url.port.erase(0, url.port.find_first_not_of('0'));
-  if (url.port.empty()) return fail(ErrorCode::kInvalidArgument, "there is no port 0");
+  if (url.port.empty()) return fail(ErrorCode::kInvalidArgument, "port 0 is not a port");
   return url;
 }
 
@@ -121,14 +121,14 @@ Result<HostPattern> parse_host_pattern(std::string_view text) {
     }
   }
   return fail(ErrorCode::kInvalidArgument,
-              fmt::format("'{}' names no hosts: write images.example.org, *.example.org, or "
+              fmt::format("'{}' is not a host pattern: write images.example.org, *.example.org or "
                           "images.example.org:8080",
                           text));
 }
 
 bool matches(const HostPattern& pattern, const Url& url) {
-  const std::string_view usual = url.tls ? "443" : "80";
-  if (pattern.port.empty() ? url.port != usual : pattern.port != url.port) return false;
+  const std::string_view default_port = url.tls ? "443" : "80";
+  if (pattern.port.empty() ? url.port != default_port : pattern.port != url.port) return false;
   if (!pattern.below) return pattern.host == url.host;
   std::string_view host = url.host;
   if (!host.ends_with(pattern.host)) return false;

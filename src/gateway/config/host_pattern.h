@@ -10,38 +10,41 @@
 
 namespace afterimage {
 
-/// The one spelling of a host that all of its spellings have: names in lower case, numeric
-/// addresses as the system prints them.
+/// The canonical spelling of a host: DNS names in lower case, numeric addresses as inet_ntop()
+/// prints them.
 ///
-/// Errors   kInvalidArgument: neither a name of DNS (labels of letters, digits, '-' and '_') nor a
-///          numeric address in its usual form. Not taken, since resolvers disagree on them: a dot
-///          at the end, percent signs, numbers such as 0x7f000001, 017700000001 or 127.1, zones of
-///          IPv6, and anything that is not ASCII (a name in another script is written as xn--…).
+/// Errors   kInvalidArgument: neither a DNS name (labels of letters, digits, '-' and '_') nor a
+///          numeric address in its usual form. Refused because resolvers disagree on them: a dot
+///          at the end, percent signs, numbers such as 0x7f000001, 017700000001 or 127.1, IPv6
+///          zones, and anything that is not ASCII (write international names as xn--…).
 /// Threads  Any.
 [[nodiscard]] Result<std::string> canonical_host(std::string_view host);
 
-/// Whether a canonical host is a numeric address.
+/// True if a canonical host is a numeric address.
 [[nodiscard]] bool is_numeric_host(std::string_view host);
 
-/// As parse_url(), and besides: the host is canonical, no port has zeros before it, and brackets
-/// stand around IPv6 and nothing else.
+/// Like parse_url(), with a canonical host and a port without leading zeros. Brackets are allowed
+/// around IPv6 addresses only.
+///
+/// Errors   kInvalidArgument: parse_url() or canonical_host() refuses the address, port 0, brackets
+///          around anything else.
 [[nodiscard]] Result<Url> canonical_url(std::string_view address);
 
-/// Which hosts an operator means: "images.example.org", "*.example.org" (all below it, but not
-/// itself), "10.0.0.7:8080", "[::1]:8080". Without a port:
-/// the usual one only, 80 or, with https, 443.
+/// A pattern for hosts in the settings: "images.example.org", "*.example.org" (every subdomain, but
+/// not example.org itself), "10.0.0.7:8080", "[::1]:8080". Without a port, only the default port
+/// matches: 80, or 443 with https.
 struct HostPattern {
-  bool below = false;  // "*."
+  bool below = false;  // starts with "*.": matches subdomains only
   std::string host;    // canonical
-  std::string port;    // empty: the usual one
+  std::string port;    // empty: the default port of the URL's scheme
 
   bool operator==(const HostPattern&) const = default;
 };
 
-/// Errors   kInvalidArgument, and what would be one.
+/// Errors   kInvalidArgument: not such a pattern; the message shows valid ones.
 [[nodiscard]] Result<HostPattern> parse_host_pattern(std::string_view text);
 
-/// `url.host` is canonical.
+/// `url.host` must be canonical.
 [[nodiscard]] bool matches(const HostPattern& pattern, const Url& url);
 
 }  // namespace afterimage

@@ -11,21 +11,18 @@ namespace afterimage {
 namespace {
 
 constexpr std::string_view kPreface =
-    "# Settings of `afterimage serve`. Every key is here with its value, or commented out if it "
-    "has\n"
-    "# none. Times are a number and ns, us, ms, s, min, h or d; sizes a number and B, KiB, MiB, "
-    "GiB\n"
-    "# or TiB.\n\n";
+    "# Settings of `afterimage serve`. Every key is listed with its value, or commented out if\n"
+    "# it has no value. Durations: a whole number and ns, us, ms, s, min, h or d. Sizes: a whole\n"
+    "# number and B, KiB, MiB, GiB or TiB.\n\n";
 
 template <typename Owner>
 void print_setting(const Setting<Owner>& setting, const Owner& owner, std::string& out) {
   const auto to = std::back_inserter(out);
   const auto value = setting.print(owner);
   fmt::format_to(to, "# {}\n", setting.help);
-  // A secret that is set is commented out: "…" must never become the secret of whoever reads the
-  // file in again.
+  // A secret is commented out: reading the printed file must not set it to "…".
   if (setting.secret && value != R"("")") {
-    fmt::format_to(to, "# It is set, and not shown.\n# {} = \"…\"\n", leaf_of(setting.key));
+    fmt::format_to(to, "# Set, but not shown.\n# {} = \"…\"\n", leaf_of(setting.key));
   } else if (value.has_value()) {
     fmt::format_to(to, "{} = {}\n", leaf_of(setting.key), *value);
   } else {
@@ -38,8 +35,8 @@ void print_tenant(const TenantSettings& tenant, std::string& out) {
   for (const auto& setting : tenant_table()) print_setting(setting, tenant, out);
 }
 
-/// How a tenant would be written, commented out.
-void print_no_tenant(std::string& out) {
+/// An example of a tenant, commented out.
+void print_example_tenant(std::string& out) {
   fmt::format_to(std::back_inserter(out), "\n# [[{}]]\n", kTenantsKey);
   for (const auto& setting : tenant_table()) {
     fmt::format_to(std::back_inserter(out), "# # {}\n# {} = {}\n", setting.help, setting.key,
@@ -60,7 +57,7 @@ std::string print_settings(const Settings& settings) {
     print_setting(setting, settings, out);
   }
   for (const TenantSettings& tenant : settings.tenancy.tenants) print_tenant(tenant, out);
-  if (settings.tenancy.tenants.empty()) print_no_tenant(out);
+  if (settings.tenancy.tenants.empty()) print_example_tenant(out);
   return out;
 }
 

@@ -21,24 +21,24 @@
 namespace afterimage {
 namespace {
 
-constexpr Bytes kLargestFile = 1_MiB;
+constexpr Bytes kMaxFileSize = 1_MiB;
 
-/// How many letters have to be put in, taken out or exchanged (Levenshtein).
+/// Levenshtein distance.
 std::size_t edit_distance(std::string_view one, std::string_view other) {
   std::vector<std::size_t> row(other.size() + 1);
   std::iota(row.begin(), row.end(), 0);
   for (std::size_t i = 0; i < one.size(); ++i) {
     std::size_t diagonal = std::exchange(row[0], i + 1);
     for (std::size_t j = 0; j < other.size(); ++j) {
-      const std::size_t exchanged = diagonal + (one[i] == other[j] ? 0 : 1);
+      const std::size_t substituted = diagonal + (one[i] == other[j] ? 0 : 1);
       diagonal = row[j + 1];
-      row[j + 1] = std::min({row[j] + 1, diagonal + 1, exchanged});
+      row[j + 1] = std::min({row[j] + 1, diagonal + 1, substituted});
     }
   }
   return row.back();
 }
 
-/// The key that was most likely meant: a little wrong, or right and in another section.
+/// The likeliest correction: a typo, or a valid key in the wrong section.
 std::string_view nearest_key(std::string_view key, std::span<const std::string_view> keys) {
   return *std::ranges::min_element(keys, {}, [&](std::string_view known) {
     return std::min(edit_distance(key, known), edit_distance(leaf_of(key), leaf_of(known)) + 1);
@@ -65,16 +65,16 @@ const Setting<Owner>* find_setting(std::span<const Setting<Owner>> table, std::s
 }
 
 struct Problem {
-  std::uint64_t line = 0;  // 0: of what the file does not say
+  std::uint64_t line = 0;  // 0: the key is not in the file
   std::string text;
 };
 
-/// Reads the tree that TOML made of a file, and remembers where each key stood.
+/// Reads a parsed TOML file and remembers the line of each key.
 class SettingsReader {
  public:
   void read(const toml::table& root) { read_section(root, ""); }
 
-  /// At a key's line: what is wrong with it.
+  /// Records a problem at the line of `key`.
   void complain(std::string_view key, std::string_view what) {
     const auto it = lines_.find(key);
     problems_.push_back({it == lines_.end() ? 0 : it->second, fmt::format("{}: {}", key, what)});
@@ -84,7 +84,7 @@ class SettingsReader {
   }
 
   [[nodiscard]] const Settings& settings() const { return settings_; }
-  /// In the order of the file.
+  /// Sorted by line.
   [[nodiscard]] std::vector<Problem> problems() const {
     std::vector<Problem> sorted = problems_;
     std::ranges::stable_sort(sorted, {}, &Problem::line);
@@ -124,9 +124,9 @@ void SettingsReader::read_key(const std::string& key, const toml::node& node, st
   if (is_section && node.is_table()) {
     read_section(*node.as_table(), key + ".");
   } else if (is_section) {
-    complain(key, fmt::format("this is a section: write [{}] and its keys below", key));
+    complain(key, fmt::format("this is a section: write [{}], then its keys below it", key));
   } else {
-    complain(key, fmt::format("there is no such key; the nearest is {}", nearest_key(key, kKeys)));
+    complain(key, fmt::format("unknown key; the nearest known key is {}", nearest_key(key, kKeys)));
   }
 }
 
@@ -134,7 +134,7 @@ void SettingsReader::read_tenants(const toml::node& node, std::uint64_t line) {
   const toml::array* tenants = node.as_array();
   const auto is_tenant = [](const toml::node& item) { return item.is_table(); };
   if (tenants == nullptr || !std::all_of(tenants->begin(), tenants->end(), is_tenant)) {
-    complain_at(line, kTenantsKey, "write [[tenancy.tenants]] for each tenant, and its keys below");
+    complain_at(line, kTenantsKey, "write [[tenancy.tenants]] for each tenant, then its keys below it");
     return;
   }
   for (const toml::node& item : *tenants) {
@@ -155,14 +155,14 @@ TenantSettings SettingsReader::read_tenant(const toml::table& table) {
     } else {
       complain_at(
           line, key,
-          fmt::format("there is no such key; the nearest is {}", nearest_key(name.str(), kKeys)));
+          fmt::format("unknown key; the nearest known key is {}", nearest_key(name.str(), kKeys)));
     }
   }
   for (std::string& digest : tenant.key_sha256) digest = ascii::lowered(digest);
   return tenant;
 }
 
-// What single values cannot be right or wrong about: whether they go together.
+// Conflicts between settings that are valid one by one.
 
 bool is_loopback(std::string_view address) {
   return address == "localhost" || address == "::1" ||
@@ -185,21 +185,21 @@ void check_servers(SettingsReader& reader) {
   const AdminSettings& admin = settings.admin;
   if (!is_loopback(admin.address) && admin.token.empty()) {
     reader.complain("admin.address",
-                    fmt::format("'{}' can be reached from other machines: set admin.token, too, or "
+                    fmt::format("'{}' is reachable from other machines: set admin.token as well, or "
                                 "write 127.0.0.1",
                                 admin.address));
   }
   if (listen.port != 0 && listen.port == admin.port &&
       share_an_address(listen.address, admin.address)) {
-    reader.complain("admin.port", fmt::format("{} is listen.port, too: clients and operators need "
-                                              "two ports",
+    reader.complain("admin.port", fmt::format("{} is also listen.port: clients and operators need "
+                                              "different ports",
                                               admin.port));
   }
   const auto upstream = canonical_url(settings.upstream.url);
   if (upstream.has_value() && upstream->port == std::to_string(listen.port) &&
       (upstream->host == listen.address || is_loopback(upstream->host)) &&
       share_an_address(upstream->host, listen.address)) {
-    reader.complain("upstream.url", "this is where this server itself listens");
+    reader.complain("upstream.url", "this server itself listens at this address: name the model server");
   }
 }
 
@@ -207,13 +207,13 @@ void check_answers(SettingsReader& reader) {
   const Settings& settings = reader.settings();
   const AnswerSettings& answers = settings.answers;
   if (answers.ttl.has_value() && answers.max_ttl.has_value() && *answers.ttl > *answers.max_ttl) {
-    reader.complain("answers.ttl", "longer than answers.max_ttl");
+    reader.complain("answers.ttl", "it exceeds answers.max_ttl");
   }
   if (answers.max_answer > settings.memory.budget) {
-    reader.complain("answers.max_answer", "larger than memory.budget");
+    reader.complain("answers.max_answer", "it exceeds memory.budget");
   }
   if (settings.limits.body > settings.limits.bodies) {
-    reader.complain("limits.body", "larger than limits.bodies, which is of all requests together");
+    reader.complain("limits.body", "it exceeds limits.bodies, the total for all requests");
   }
 }
 
@@ -223,19 +223,19 @@ void check_tenant(SettingsReader& reader, const TenantSettings& tenant,
     reader.complain_at(tenant.line, fmt::format("{}.{}", kTenantsKey, key), what);
   };
   if (tenant.name.empty()) {
-    complain("name", "a tenant needs a name");
+    complain("name", "the tenant has no name");
     return;
   }
   if (tenant.key_sha256.empty() && tenant.key_env.empty()) {
     complain("key_sha256",
-             fmt::format("tenant {} has no key: give key_sha256 or key_env", tenant.name));
+             fmt::format("tenant {} has no key: set key_sha256 or key_env", tenant.name));
   }
   for (const auto* keys : {&tenant.key_sha256, &tenant.key_env}) {
     for (const std::string& key : *keys) {
       const auto [owner, is_new] = owners.emplace(key, tenant.name);
       if (is_new) continue;
       complain(keys == &tenant.key_env ? "key_env" : "key_sha256",
-               fmt::format("'{}' is a key of tenant {} already", key, owner->second));
+               fmt::format("'{}' is already a key of tenant {}", key, owner->second));
     }
   }
 }
@@ -248,12 +248,12 @@ void check_tenancy(SettingsReader& reader) {
     check_tenant(reader, tenant, owners);
     if (!tenant.name.empty() && !names.insert(tenant.name).second) {
       reader.complain_at(tenant.line, fmt::format("{}.name", kTenantsKey),
-                         fmt::format("there are two tenants called {}", tenant.name));
+                         fmt::format("two tenants are named {}", tenant.name));
     }
   }
   if (tenancy.unknown_keys == "refuse" && tenancy.tenants.empty()) {
     reader.complain("tenancy.unknown_keys",
-                    "without [[tenancy.tenants]] everybody would be refused");
+                    "without [[tenancy.tenants]] every request would be refused");
   }
 }
 
@@ -272,7 +272,7 @@ Result<toml::table> parse_toml(std::string_view text, std::string_view file) {
     return toml::parse(text, file);
   } catch (const toml::parse_error& error) {
     return fail(ErrorCode::kInvalidArgument,
-                fmt::format("{}:{}: this is not TOML: {}", file, error.source().begin.line,
+                fmt::format("{}:{}: not valid TOML: {}", file, error.source().begin.line,
                             error.description()));
   }
 }
@@ -280,14 +280,15 @@ Result<toml::table> parse_toml(std::string_view text, std::string_view file) {
 }  // namespace
 
 Result<Settings> parse_settings(std::string_view toml, std::string_view file) {
-  if (toml.size() > kLargestFile.value()) {
+  if (toml.size() > kMaxFileSize.value()) {
     return fail(ErrorCode::kInvalidArgument,
-                fmt::format("{}: {} bytes are no file of settings", file, toml.size()));
+                fmt::format("{}: the file has {} bytes; the limit for settings is {}", file,
+                            toml.size(), kMaxFileSize.value()));
   }
   AFI_TRY(const toml::table root, parse_toml(toml, file));
   SettingsReader reader;
   reader.read(root);
-  // Defaults stand where a value was refused: what does not go with them would only confuse.
+  // A rejected value leaves its default, so a conflict with it would only be misleading.
   if (reader.problems().empty()) {
     check_servers(reader);
     check_answers(reader);
@@ -302,9 +303,9 @@ Result<void> check_sharing(const Settings& settings) {
   if (settings.remote.url.empty() || !settings.secret_file.empty()) return {};
   return fail(
       ErrorCode::kInvalidArgument,
-      "remote.url: processes share what they keep only if they have the same secret: make a "
-      "file of 32 bytes that only its owner can read (umask 077; head -c 32 /dev/urandom > "
-      "FILE), give it to all of them, and name it: secret_file, or --secret-file FILE");
+      "remote.url: processes share a cache only if they have the same secret: create a file of 32 "
+      "bytes that only its owner can read (umask 077; head -c 32 /dev/urandom > FILE), copy it to "
+      "every process, and name it with secret_file or --secret-file FILE");
 }
 
 std::vector<std::string> changed_settings(const Settings& now, const Settings& next) {

@@ -24,20 +24,20 @@
 namespace afterimage {
 namespace {
 
-std::unexpected<Error> wrong(std::string message) {
+std::unexpected<Error> invalid_value(std::string message) {
   return fail(ErrorCode::kInvalidArgument, std::move(message));
 }
 
-// Reading: a value of TOML to a value of ours.
+// Reading: TOML values to setting values.
 
-std::string_view kind_of(const toml::node& node) {
+std::string_view type_name(const toml::node& node) {
   switch (node.type()) {
     case toml::node_type::table:
       return "a section";
     case toml::node_type::array:
       return "a list";
     case toml::node_type::string:
-      return "a text";
+      return "a string";
     case toml::node_type::integer:
     case toml::node_type::floating_point:
       return "a number";
@@ -52,21 +52,21 @@ std::string_view kind_of(const toml::node& node) {
   return "a date or a time";
 }
 
-std::unexpected<Error> wrong_kind(const toml::node& node, std::string_view expected) {
-  return wrong(fmt::format("this is {}; write {}", kind_of(node), expected));
+std::unexpected<Error> wrong_type(const toml::node& node, std::string_view expected) {
+  return invalid_value(fmt::format("this is {}; write {}", type_name(node), expected));
 }
 
 Result<void> read_value(const toml::node& node, std::string& value) {
   const toml::value<std::string>* text = node.as_string();
-  if (text == nullptr) return wrong_kind(node, R"(a text, such as "…")");
-  if (text->get().contains('\0')) return wrong("a text without NUL is wanted");
+  if (text == nullptr) return wrong_type(node, R"(a string, such as "…")");
+  if (text->get().contains('\0')) return invalid_value("a string must not contain NUL");
   value = text->get();
   return {};
 }
 
 Result<void> read_value(const toml::node& node, bool& value) {
   const toml::value<bool>* flag = node.as_boolean();
-  if (flag == nullptr) return wrong_kind(node, "true or false");
+  if (flag == nullptr) return wrong_type(node, "true or false");
   value = flag->get();
   return {};
 }
@@ -74,29 +74,29 @@ Result<void> read_value(const toml::node& node, bool& value) {
 template <std::unsigned_integral Number>
 Result<void> read_value(const toml::node& node, Number& value) {
   const toml::value<std::int64_t>* number = node.as_integer();
-  if (number == nullptr) return wrong_kind(node, "a whole number, such as 64");
+  if (number == nullptr) return wrong_type(node, "a whole number, such as 64");
   if (!std::in_range<Number>(number->get())) {
-    return wrong(
-        fmt::format("{} is not from 0 to {}", number->get(), std::numeric_limits<Number>::max()));
+    return invalid_value(
+        fmt::format("{} is not between 0 and {}", number->get(), std::numeric_limits<Number>::max()));
   }
   value = static_cast<Number>(number->get());
   return {};
 }
 
 Result<void> read_value(const toml::node& node, double& value) {
-  if (!node.is_number()) return wrong_kind(node, "a number, such as 0.5");
+  if (!node.is_number()) return wrong_type(node, "a number, such as 0.5");
   value = *node.value<double>();
   return {};
 }
 
 Result<void> read_value(const toml::node& node, Duration& value) {
-  if (!node.is_string()) return wrong_kind(node, R"(a text with a unit, such as "90 s")");
+  if (!node.is_string()) return wrong_type(node, R"(a string with a unit, such as "90 s")");
   AFI_TRY(value, parse_duration(node.as_string()->get()));
   return {};
 }
 
 Result<void> read_value(const toml::node& node, Bytes& value) {
-  if (!node.is_string()) return wrong_kind(node, R"(a text with a unit, such as "512 MiB")");
+  if (!node.is_string()) return wrong_type(node, R"(a string with a unit, such as "512 MiB")");
   AFI_TRY(value, parse_size(node.as_string()->get()));
   return {};
 }
@@ -110,12 +110,12 @@ Result<void> read_value(const toml::node& node, TextRung& value) {
     value = rung;
     return {};
   }
-  return wrong(fmt::format(R"('{}' is no rung: write "exact", "canonical" or "near")", name));
+  return invalid_value(fmt::format(R"('{}' is not a match level: write "exact", "canonical" or "near")", name));
 }
 
 Result<void> read_value(const toml::node& node, std::vector<std::string>& value) {
   const toml::array* list = node.as_array();
-  if (list == nullptr) return wrong_kind(node, R"(a list of texts, such as ["…", "…"])");
+  if (list == nullptr) return wrong_type(node, R"(a list of strings, such as ["…", "…"])");
   value.clear();
   for (const toml::node& item : *list) AFI_TRY_VOID(read_value(item, value.emplace_back()));
   return {};
@@ -126,7 +126,7 @@ Result<void> read_value(const toml::node& node, std::optional<Value>& value) {
   return read_value(node, value.emplace());
 }
 
-// Printing: the other way round.
+// Printing: setting values to TOML.
 
 std::string print_text(std::string_view text) {
   std::string quoted = "\"";
@@ -149,7 +149,7 @@ template <std::unsigned_integral Number>
 std::optional<std::string> print_value(Number value) {
   return std::to_string(value);
 }
-// "{}" of fmt is the shortest text that is read as the same number; "1" and "1e+20" are TOML, too.
+// fmt prints the shortest text that reads back to the same number; "1" and "1e+20" are TOML.
 std::optional<std::string> print_value(double value) { return fmt::format("{}", value); }
 std::optional<std::string> print_value(Duration value) { return print_text(print_duration(value)); }
 std::optional<std::string> print_value(Bytes value) { return print_text(print_size(value)); }
@@ -167,7 +167,7 @@ std::optional<std::string> print_value(const std::optional<Value>& value) {
   return value.has_value() ? print_value(*value) : std::nullopt;
 }
 
-// Checking: what a value may be.
+// Checking: the range of a value.
 
 struct AnyValue {
   template <typename Value>
@@ -179,9 +179,9 @@ struct AnyValue {
 template <typename Value>
 auto between(Value least, Value most) {
   return [least, most](const Value& value) -> Result<void> {
-    // Written so that a number that is none (nan) is outside.
+    // Written so that NaN is out of range.
     if (value >= least && value <= most) return {};
-    return wrong(fmt::format("{} is not from {} to {}", *print_value(value), *print_value(least),
+    return invalid_value(fmt::format("{} is not between {} and {}", *print_value(value), *print_value(least),
                              *print_value(most)));
   };
 }
@@ -189,7 +189,7 @@ auto between(Value least, Value most) {
 auto one_of(std::vector<std::string_view> names) {
   return [names = std::move(names)](const std::string& value) -> Result<void> {
     if (std::ranges::count(names, value) != 0) return {};
-    return wrong(fmt::format("'{}' is none of {}", value, fmt::join(names, ", ")));
+    return invalid_value(fmt::format("'{}' is not one of {}", value, fmt::join(names, ", ")));
   };
 }
 
@@ -210,9 +210,9 @@ auto or_empty(Check check) {
 
 Result<void> check_listen_address(const std::string& address) {
   if (address == "localhost" || is_numeric_host(address)) return {};
-  return wrong(
-      fmt::format("'{}' is no address of a machine: write 127.0.0.1, 0.0.0.0, ::1, or "
-                  "localhost, without a port or brackets",
+  return invalid_value(
+      fmt::format("'{}' is not an IP address: write 127.0.0.1, 0.0.0.0, ::1 or localhost, "
+                  "without a port or brackets",
                   address));
 }
 
@@ -221,12 +221,12 @@ Result<void> check_token(const std::string& token) {
   constexpr std::size_t kLongest = 1024;
   const bool visible = std::ranges::all_of(token, [](char c) { return c > ' ' && c < 0x7F; });
   if (visible && token.size() >= kShortest && token.size() <= kLongest) return {};
-  return wrong("a token has 16 to 1024 visible ASCII characters and no spaces");
+  return invalid_value("a token must have 16 to 1024 visible ASCII characters and no spaces");
 }
 
 Result<void> check_host(const std::string& host) {
   if (canonical_host(host).has_value()) return {};
-  return wrong(fmt::format("'{}' is no name of a host: write afterimage.example.org", host));
+  return invalid_value(fmt::format("'{}' is not a host name: write afterimage.example.org", host));
 }
 
 Result<void> check_host_pattern(const std::string& pattern) {
@@ -236,13 +236,13 @@ Result<void> check_host_pattern(const std::string& pattern) {
 
 Result<void> check_absolute(const std::string& path) {
   if (path.starts_with('/')) return {};
-  return wrong(fmt::format("'{}' is not absolute: begin it with /", path));
+  return invalid_value(fmt::format("'{}' is not an absolute path: begin it with /", path));
 }
 
 Result<void> check_folder(const std::string& path) {
   AFI_TRY_VOID(check_absolute(path));
   if (path.find_first_not_of('/') != std::string::npos) return {};
-  return wrong("'/' would open every file of this machine: name a folder");
+  return invalid_value("'/' would allow every file on this machine: name a folder");
 }
 
 Result<void> check_upstream(const std::string& url) {
@@ -252,9 +252,9 @@ Result<void> check_upstream(const std::string& url) {
   if (parsed.has_value() && url.find_first_of("?#\\") == std::string::npos) {
     return {};
   }
-  // The address is not repeated: it may carry a password.
-  return wrong(
-      "this is no address of a server: write http://host, http://host:8000 or "
+  // The message does not repeat the URL: it may contain a password.
+  return invalid_value(
+      "this is not the URL of a server: write http://host, http://host:8000 or "
       "http://host:8000/base, without a user, '?' or '#'");
 }
 
@@ -263,19 +263,19 @@ Result<void> check_remote(const std::string& url) {
   return {};
 }
 
-Result<void> check_word(const std::string& word) {
+Result<void> check_name(const std::string& word) {
   constexpr std::size_t kLongest = 64;
   const bool plain = std::ranges::all_of(word, [](char c) {
     return ascii::is_letter(c) || ascii::is_digit(c) || c == '.' || c == '_' || c == '-';
   });
   if (plain && !word.empty() && word.size() <= kLongest) return {};
-  return wrong(fmt::format("'{}' is no name: 1 to 64 letters, digits, '.', '_' and '-'", word));
+  return invalid_value(fmt::format("'{}' is not a name: use 1 to 64 letters, digits, '.', '_' and '-'", word));
 }
 
 Result<void> check_tenant_name(const std::string& name) {
-  AFI_TRY_VOID(check_word(name));
+  AFI_TRY_VOID(check_name(name));
   if (name != "anonymous" && !name.starts_with("key-")) return {};
-  return wrong(fmt::format("'{}' is how tenants that are not listed are called", name));
+  return invalid_value(fmt::format("'{}' is reserved for tenants that are not listed: choose another name", name));
 }
 
 Result<void> check_key_digest(const std::string& digest) {
@@ -283,9 +283,9 @@ Result<void> check_key_digest(const std::string& digest) {
     return ascii::is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
   });
   if (hex && digest.size() == 64) return {};
-  // Not repeated: somebody may have written the key itself.
-  return wrong(
-      "this is no SHA-256 of a key, which has 64 hex digits: write what "
+  // The message does not repeat the value: it may be the key itself.
+  return invalid_value(
+      "this is not the SHA-256 of a key (64 hex digits): write what "
       "`printf %s KEY | sha256sum` prints");
 }
 
@@ -293,11 +293,11 @@ Result<void> check_variable(const std::string& name) {
   const bool plain = std::ranges::all_of(
       name, [](char c) { return ascii::is_letter(c) || ascii::is_digit(c) || c == '_'; });
   if (plain && !name.empty() && !ascii::is_digit(name.front())) return {};
-  return wrong(fmt::format("'{}' is no name of an environment variable", name));
+  return invalid_value(fmt::format("'{}' is not the name of an environment variable", name));
 }
 
-Result<void> check_said(const std::string& text) {
-  return text.empty() ? wrong("it is empty") : Result<void>();
+Result<void> check_not_empty(const std::string& text) {
+  return text.empty() ? invalid_value("the value must not be empty") : Result<void>();
 }
 
 std::vector<std::string_view> policies() {
@@ -356,11 +356,11 @@ using Text = SettingText<Settings>;
 using TenantText = SettingText<TenantSettings>;
 constexpr TakesEffect kAtReload = TakesEffect::kAtReload;
 constexpr TakesEffect kAtStart = TakesEffect::kAtStart;
-constexpr std::uint32_t kMany = 1'000'000;
-constexpr Duration kYears = std::chrono::days(3650);
-const auto kTimeout = between<Duration>(1ms, std::chrono::days(1));
-const auto kLifetime = between<Duration>(1s, kYears);
-const auto kShare = between(0.0, 1.0);
+constexpr std::uint32_t kMaxCount = 1'000'000;
+constexpr Duration kTenYears = std::chrono::days(3650);
+const auto kTimeoutRange = between<Duration>(1ms, std::chrono::days(1));
+const auto kTtlRange = between<Duration>(1s, kTenYears);
+const auto kFraction = between(0.0, 1.0);
 
 void add_servers(std::vector<Setting<Settings>>& table) {
   const auto listen = [](auto member) { return at(&Settings::listen, member); };
@@ -371,40 +371,50 @@ void add_servers(std::vector<Setting<Settings>>& table) {
   const auto add = [&](Text text, TakesEffect effect, auto get, auto check) {
     table.push_back(setting(text, effect, get, check));
   };
-  add({"secret_file", "32 bytes that salt every key; empty: made anew at each start."}, kAtStart,
-      at(&Settings::secret_file), or_empty(check_absolute));
+  add({"secret_file",
+       "File with 32 bytes that salt all cache keys (absolute path); empty: random at each start."},
+      kAtStart, at(&Settings::secret_file), or_empty(check_absolute));
 
-  add({"listen.address", "Where clients connect; 0.0.0.0 or :: for every network."}, kAtStart,
-      listen(&ListenSettings::address), check_listen_address);
-  add({"listen.port", "0: any that is free."}, kAtStart, listen(&ListenSettings::port), port);
+  add({"listen.address",
+       "IP address or localhost where clients connect; 0.0.0.0 or :: for all interfaces."},
+      kAtStart, listen(&ListenSettings::address), check_listen_address);
+  add({"listen.port", "TCP port for clients; 0: any free port."}, kAtStart,
+      listen(&ListenSettings::port), port);
 
-  add({"admin.address", "Where operators connect; one that is not loopback needs a token."},
+  add({"admin.address",
+       "Address of the admin server; an address other than loopback requires admin.token."},
       kAtStart, admin(&AdminSettings::address), check_listen_address);
-  add({"admin.port", "0: any that is free."}, kAtStart, admin(&AdminSettings::port), port);
-  add({"admin.token", "What operators show as \"Authorization: Bearer …\"; empty: nothing.", "",
-       true},
+  add({"admin.port", "TCP port of the admin server; 0: any free port."}, kAtStart,
+      admin(&AdminSettings::port), port);
+  add({"admin.token",
+       "Token required by the admin server as \"Authorization: Bearer …\"; empty: none.", "", true},
       kAtReload, admin(&AdminSettings::token), or_empty(check_token));
-  add({"admin.hosts", "Names by which browsers address it, besides those of loopback."}, kAtReload,
-      admin(&AdminSettings::hosts), each(check_host));
+  add({"admin.hosts",
+       "Host names that browsers may use for the admin server, besides loopback names."},
+      kAtReload, admin(&AdminSettings::hosts), each(check_host));
 
-  add({"upstream.url", "The server that answers; empty: the built-in engine."}, kAtStart,
-      upstream(&UpstreamSettings::url), or_empty(check_upstream));
+  add({"upstream.url",
+       "Base URL of the model server, http or https; empty: use the built-in engine."},
+      kAtStart, upstream(&UpstreamSettings::url), or_empty(check_upstream));
   add({"upstream.key_env",
-       "An environment variable with the key it asks for; empty: clients send their own."},
+       "Environment variable with the API key of the upstream; empty: forward the client's key."},
       kAtStart, upstream(&UpstreamSettings::key_env), AnyValue());
-  add({"upstream.epoch", "Change it when the weights behind a model's name change."}, kAtStart,
-      upstream(&UpstreamSettings::epoch), AnyValue());
-  add({"upstream.connect_timeout", "For a connection to be made."}, kAtStart,
-      upstream(&UpstreamSettings::connect_timeout), kTimeout);
-  add({"upstream.idle_timeout", "Between two pieces of an answer."}, kAtStart,
-      upstream(&UpstreamSettings::idle_timeout), kTimeout);
-  add({"upstream.max_connections", "At one time."}, kAtStart,
-      upstream(&UpstreamSettings::max_connections), between(1U, kMany));
+  add({"upstream.epoch",
+       "Version of the weights; change it when the weights behind a model name change."},
+      kAtStart, upstream(&UpstreamSettings::epoch), AnyValue());
+  add({"upstream.connect_timeout", "Timeout for connecting to the upstream."}, kAtStart,
+      upstream(&UpstreamSettings::connect_timeout), kTimeoutRange);
+  add({"upstream.idle_timeout", "Maximum time between two pieces of an upstream response."},
+      kAtStart, upstream(&UpstreamSettings::idle_timeout), kTimeoutRange);
+  add({"upstream.max_connections",
+       "Maximum number of concurrent requests to the upstream; more are refused."},
+      kAtStart, upstream(&UpstreamSettings::max_connections), between(1U, kMaxCount));
 
-  add({"engine.model", "The name of the built-in engine's model."}, kAtStart,
-      engine(&EngineSettings::model), check_said);
-  add({"engine.max_tokens", "Of an answer, if a request does not say."}, kAtStart,
-      engine(&EngineSettings::max_tokens), between(1U, kMany));
+  add({"engine.model", "Model name of the built-in engine."}, kAtStart,
+      engine(&EngineSettings::model), check_not_empty);
+  add({"engine.max_tokens",
+       "Maximum tokens of an answer of the built-in engine if a request sets no limit."},
+      kAtStart, engine(&EngineSettings::max_tokens), between(1U, kMaxCount));
 }
 
 void add_answers(std::vector<Setting<Settings>>& table) {
@@ -413,65 +423,77 @@ void add_answers(std::vector<Setting<Settings>>& table) {
   const auto add = [&](Text text, TakesEffect effect, auto get, auto check) {
     table.push_back(setting(text, effect, get, check));
   };
-  add({"memory.budget", "For everything that is kept in memory."}, kAtStart,
+  add({"memory.budget", "Maximum memory for all caches together."}, kAtStart,
       memory(&MemorySettings::budget), between(1_MiB, Bytes(1ULL << 50U)));
-  add({"memory.policy", "Who leaves first."}, kAtStart, memory(&MemorySettings::policy),
-      one_of(policies()));
-  add({"memory.disk", "A folder for what memory cannot hold; empty: memory only."}, kAtStart,
-      memory(&MemorySettings::disk), or_empty(check_folder));
-  add({"memory.disk_size", "How much of that folder is used."}, kAtStart,
+  add({"memory.policy", "Eviction policy; worth evicts what saves the least time per byte."},
+      kAtStart, memory(&MemorySettings::policy), one_of(policies()));
+  add({"memory.disk",
+       "Absolute path of a folder for entries that do not fit in memory; empty: memory only."},
+      kAtStart, memory(&MemorySettings::disk), or_empty(check_folder));
+  add({"memory.disk_size", "Maximum size of the cache in memory.disk."}, kAtStart,
       memory(&MemorySettings::disk_size), between(1_MiB, Bytes(1ULL << 60U)));
   add({"memory.encrypt_key_file",
-       "Keys of 64 hex digits, one a line: the first encrypts what is kept in that folder."},
+       "File with a key of 64 hex digits per line; the first encrypts disk and remote entries."},
       kAtStart, memory(&MemorySettings::encrypt_key_file), or_empty(check_absolute));
-  add({"memory.encrypt_key_env", "The environment variable that holds them, instead."}, kAtStart,
-      memory(&MemorySettings::encrypt_key_env), or_empty(check_variable));
+  add({"memory.encrypt_key_env",
+       "Environment variable with these keys, instead of a file; both empty: no encryption."},
+      kAtStart, memory(&MemorySettings::encrypt_key_env), or_empty(check_variable));
 
   add({"memory.governor",
-       "auto, or a control group's folder: give back what others need; empty: keep the budget."},
+       "Shrink caches under memory pressure: auto, or a cgroup folder; empty: the budget is fixed."},
       kAtStart, memory(&MemorySettings::governor), AnyValue());
 
   const auto remote = [](auto member) { return at(&Settings::remote, member); };
-  add({"remote.url", "Redis or Valkey, shared with other processes: redis://user@host:port,….",
+  add({"remote.url",
+       "Redis or Valkey servers for a shared cache: redis://user@host:port,…; empty: none.",
        R"("redis://127.0.0.1:6379")"},
       kAtStart, remote(&RemoteSettings::url), or_empty(check_remote));
-  add({"remote.password_env", "An environment variable with the password, if it asks for one."},
+  add({"remote.password_env",
+       "Environment variable with the password of these servers, if they require one."},
       kAtStart, remote(&RemoteSettings::password_env), check_variable);
-  add({"remote.ttl", "What is put there is forgotten after so long."}, kAtStart,
-      remote(&RemoteSettings::ttl), kLifetime);
-  add({"remote.in_flight", "Memory for copies on their way there; no entry is larger."}, kAtStart,
-      remote(&RemoteSettings::in_flight), between(1_MiB, 1_GiB));
+  add({"remote.ttl", "Time to live of entries on these servers."}, kAtStart,
+      remote(&RemoteSettings::ttl), kTtlRange);
+  add({"remote.in_flight",
+       "Maximum memory for writes to these servers in progress; larger entries are not written."},
+      kAtStart, remote(&RemoteSettings::in_flight), between(1_MiB, 1_GiB));
 
-  add({"answers.enabled", "false: every request is asked, and nothing is kept."}, kAtReload,
-      answers(&AnswerSettings::enabled), AnyValue());
-  add({"answers.max_match", "The loosest likeness that is served: exact, canonical or near."},
+  add({"answers.enabled",
+       "Cache answers; false: every request goes to the model and no answer is cached."},
+      kAtReload, answers(&AnswerSettings::enabled), AnyValue());
+  add({"answers.max_match",
+       "Loosest match to serve: exact, canonical or near; a request may ask for a stricter one."},
       kAtReload, answers(&AnswerSettings::max_match), AnyValue());
-  add({"answers.ttl", "How long an answer is kept if a request does not say; unset: for ever.",
-       "\"24 h\""},
-      kAtReload, answers(&AnswerSettings::ttl), kLifetime);
-  add({"answers.max_ttl", "The longest that a request may ask for; unset: any.", "\"7 d\""},
-      kAtReload, answers(&AnswerSettings::max_ttl), kLifetime);
+  add({"answers.ttl",
+       "Time to live of an answer if the request sets none; unset: no expiry.", "\"24 h\""},
+      kAtReload, answers(&AnswerSettings::ttl), kTtlRange);
+  add({"answers.max_ttl",
+       "Longest time to live that a request may set; unset: no limit.", "\"7 d\""},
+      kAtReload, answers(&AnswerSettings::max_ttl), kTtlRange);
   add({"answers.assume_greedy_when_unset",
-       "Serve the very same words where a request does not say its temperature."},
+       "Serve exact matches to requests that set neither temperature nor seed."},
       kAtReload, answers(&AnswerSettings::assume_greedy_when_unset), AnyValue());
-  add({"answers.tool_calls", "Keep answers that call tools; served to the same words only."},
+  add({"answers.tool_calls",
+       "Cache answers with tool calls; they are served for exact matches only."},
       kAtReload, answers(&AnswerSettings::tool_calls), AnyValue());
-  add({"answers.cache_truncated", "Keep answers that max_tokens cut off."}, kAtReload,
+  add({"answers.cache_truncated", "Cache answers that max_tokens cut off."}, kAtReload,
       answers(&AnswerSettings::cache_truncated), AnyValue());
-  add({"answers.finish_abandoned", "Let the server finish for the cache when all clients left."},
+  add({"answers.finish_abandoned",
+       "Finish and cache an answer after all its clients left; false: cancel the call."},
       kAtReload, answers(&AnswerSettings::finish_abandoned), AnyValue());
   add({"answers.verify_sample_rate",
-       "The share of hits looser than exact that are asked all the same, to compare."},
-      kAtReload, answers(&AnswerSettings::verify_sample_rate), kShare);
-  add({"answers.max_answer", "Larger ones are not kept."}, kAtReload,
-      answers(&AnswerSettings::max_answer), between(1_KiB, 1_GiB));
+       "Share of non-exact hits, 0 to 1, for which the model is also called to compare answers."},
+      kAtReload, answers(&AnswerSettings::verify_sample_rate), kFraction);
+  add({"answers.max_answer", "Maximum size of a cached answer; larger answers are not cached."},
+      kAtReload, answers(&AnswerSettings::max_answer), between(1_KiB, 1_GiB));
   add({"answers.timing_protection",
-       "Whose hits take as long as asking did, so that time tells nothing: off, shared or all."},
+       "Delay hits to defend against timing attacks: off, shared (tenants of a group) or all."},
       kAtReload, answers(&AnswerSettings::timing_protection), one_of({"off", "shared", "all"}));
-  add({"answers.least_hit_time", "And at least so long."}, kAtReload,
-      answers(&AnswerSettings::least_hit_time), between<Duration>(0ms, std::chrono::minutes(10)));
+  add({"answers.least_hit_time",
+       "Minimum duration of a hit that answers.timing_protection delays."},
+      kAtReload, answers(&AnswerSettings::least_hit_time),
+      between<Duration>(0ms, std::chrono::minutes(10)));
   add({"answers.coalesce_timeout",
-       "With remote.url: how long to wait for what another gateway is asking; 0 s: ask at once."},
+       "How long to wait for another gateway that computes the same answer; 0 s: do not wait."},
       kAtReload, answers(&AnswerSettings::coalesce_timeout),
       between<Duration>(0ms, std::chrono::minutes(10)));
 }
@@ -483,52 +505,53 @@ void add_limits(std::vector<Setting<Settings>>& table) {
     table.push_back(setting(text, effect, get, check));
   };
   add({"media.hosts",
-       "Whose http URLs are fetched: \"images.example.org\", \"*.example.org:8080\"."},
+       "Hosts whose http URLs may be fetched: \"images.example.org\", \"*.example.org:8080\"."},
       kAtReload, media(&MediaSettings::hosts), each(check_host_pattern));
-  add({"media.folders", "Whose file URLs are read."}, kAtReload, media(&MediaSettings::folders),
-      each(check_folder));
-  add({"media.private_addresses", "Also fetch from loopback and private networks."}, kAtReload,
-      media(&MediaSettings::private_addresses), AnyValue());
-  add({"media.max_size", "Of one file."}, kAtReload, media(&MediaSettings::max_size),
-      between(1_KiB, 4_GiB));
-  add({"media.max_items", "Of one request."}, kAtReload, media(&MediaSettings::max_items),
-      between(1U, 10'000U));
-  add({"media.timeout", "To fetch one file, redirects included."}, kAtReload,
-      media(&MediaSettings::timeout), kTimeout);
-  add({"media.max_redirects", "Each is checked like the first address."}, kAtReload,
-      media(&MediaSettings::max_redirects), between(0U, 20U));
+  add({"media.folders", "Absolute paths of folders whose files may be read through file URLs."},
+      kAtReload, media(&MediaSettings::folders), each(check_folder));
+  add({"media.private_addresses", "Also fetch media from loopback and private networks."},
+      kAtReload, media(&MediaSettings::private_addresses), AnyValue());
+  add({"media.max_size", "Maximum size of one media file."}, kAtReload,
+      media(&MediaSettings::max_size), between(1_KiB, 4_GiB));
+  add({"media.max_items", "Maximum number of media items in one request."}, kAtReload,
+      media(&MediaSettings::max_items), between(1U, 10'000U));
+  add({"media.timeout", "Timeout for fetching one media file, redirects included."}, kAtReload,
+      media(&MediaSettings::timeout), kTimeoutRange);
+  add({"media.max_redirects",
+       "Maximum redirects of one fetch; each target is checked like the first address."},
+      kAtReload, media(&MediaSettings::max_redirects), between(0U, 20U));
 
-  add({"limits.body", "Of one request."}, kAtReload, limits(&LimitSettings::body),
+  add({"limits.body", "Maximum size of one request body."}, kAtReload, limits(&LimitSettings::body),
       between(1_KiB, 4_GiB));
-  add({"limits.bodies", "Of all requests that are being read or answered, together."}, kAtStart,
-      limits(&LimitSettings::bodies), between(1_MiB, Bytes(1ULL << 40U)));
-  add({"limits.headers", "Of one request."}, kAtStart, limits(&LimitSettings::headers),
-      between(1_KiB, 1_MiB));
-  add({"limits.connections", "At one time."}, kAtStart, limits(&LimitSettings::connections),
-      between(1U, kMany));
-  add({"limits.threads", "0: one a core, at most 8."}, kAtStart, limits(&LimitSettings::threads),
-      between(0U, 256U));
-  add({"limits.header_timeout", "For a request's headers to arrive."}, kAtStart,
-      limits(&LimitSettings::header_timeout), kTimeout);
-  add({"limits.body_timeout", "For a request's body to arrive."}, kAtStart,
-      limits(&LimitSettings::body_timeout), kTimeout);
-  add({"limits.idle_timeout", "Between two requests of a connection."}, kAtStart,
-      limits(&LimitSettings::idle_timeout), kTimeout);
-  add({"limits.write_timeout", "For a client that does not read."}, kAtStart,
-      limits(&LimitSettings::write_timeout), kTimeout);
-  add({"limits.drain", "For requests under way when the program is told to end."}, kAtReload,
+  add({"limits.bodies", "Maximum total size of the bodies of all requests being read or answered."},
+      kAtStart, limits(&LimitSettings::bodies), between(1_MiB, Bytes(1ULL << 40U)));
+  add({"limits.headers", "Maximum size of the headers of one request."}, kAtStart,
+      limits(&LimitSettings::headers), between(1_KiB, 1_MiB));
+  add({"limits.connections", "Maximum number of concurrent client connections."}, kAtStart,
+      limits(&LimitSettings::connections), between(1U, kMaxCount));
+  add({"limits.threads", "Number of I/O threads; 0: one per core, at most 8."}, kAtStart,
+      limits(&LimitSettings::threads), between(0U, 256U));
+  add({"limits.header_timeout", "Timeout for receiving the headers of a request."}, kAtStart,
+      limits(&LimitSettings::header_timeout), kTimeoutRange);
+  add({"limits.body_timeout", "Timeout for receiving the body of a request."}, kAtStart,
+      limits(&LimitSettings::body_timeout), kTimeoutRange);
+  add({"limits.idle_timeout", "How long a connection may stay idle between two requests."},
+      kAtStart, limits(&LimitSettings::idle_timeout), kTimeoutRange);
+  add({"limits.write_timeout", "Timeout for a client that does not read its response."}, kAtStart,
+      limits(&LimitSettings::write_timeout), kTimeoutRange);
+  add({"limits.drain", "How long shutdown waits for running requests."}, kAtReload,
       limits(&LimitSettings::drain), between<Duration>(0s, std::chrono::days(1)));
 }
 
-void add_records(std::vector<Setting<Settings>>& table) {
-  table.push_back(setting(Text{"log.level", "debug, info, warn, error or off."}, kAtReload,
+void add_log_and_tenancy(std::vector<Setting<Settings>>& table) {
+  table.push_back(setting(Text{"log.level", "Log level: debug, info, warn, error or off."}, kAtReload,
                           at(&Settings::log, &LogSettings::level),
                           one_of({"debug", "info", "warn", "error", "off"})));
-  table.push_back(setting(Text{"log.requests", "A line for each request."}, kAtReload,
+  table.push_back(setting(Text{"log.requests", "Log one line per request."}, kAtReload,
                           at(&Settings::log, &LogSettings::requests)));
   table.push_back(setting(
       Text{"tenancy.unknown_keys",
-           "Requests whose key is not listed: \"each\" key is a tenant of its own, or \"refuse\"."},
+           "Unlisted API keys: \"each\" is a tenant of its own, or \"refuse\" them with 401."},
       kAtReload, at(&Settings::tenancy, &TenancySettings::unknown_keys),
       one_of({"each", "refuse"})));
 }
@@ -538,7 +561,7 @@ std::vector<Setting<Settings>> make_settings_table() {
   add_servers(table);
   add_answers(table);
   add_limits(table);
-  add_records(table);
+  add_log_and_tenancy(table);
   return table;
 }
 
@@ -547,22 +570,28 @@ std::vector<Setting<TenantSettings>> make_tenant_table() {
   const auto add = [&](TenantText text, auto member, auto check) {
     table.push_back(setting(text, kAtReload, at(member), check));
   };
-  add({"name", "For people and metrics.", "\"acme\""}, &TenantSettings::name, check_tenant_name);
-  add({"key_sha256", "SHA-256 of its API keys: what `printf %s KEY | sha256sum` prints.",
+  add({"name", "Name of the tenant in logs, metrics and the admin API.", "\"acme\""},
+      &TenantSettings::name, check_tenant_name);
+  add({"key_sha256",
+       "SHA-256 of its API keys, as printed by `printf %s KEY | sha256sum`.",
        "[\"64 hex digits\"]"},
       &TenantSettings::key_sha256, each(check_key_digest));
   add({"key_env", "Environment variables that hold its API keys.", "[\"ACME_KEY\"]"},
       &TenantSettings::key_env, each(check_variable));
-  add({"group", "Tenants of one group share what they keep.", "\"public\""}, &TenantSettings::group,
-      or_empty(check_word));
-  add({"max_bytes", "Of what is kept for it; unset: no limit of its own.", "\"512 MiB\""},
+  add({"group",
+       "Tenants of one group share their cached content; unset: not shared.", "\"public\""},
+      &TenantSettings::group, or_empty(check_name));
+  add({"max_bytes",
+       "Maximum size of its cached content; unset: no limit of its own.", "\"512 MiB\""},
       &TenantSettings::max_bytes, between(0_B, Bytes(1ULL << 60U)));
-  add({"max_entries", "Of what is kept for it; unset: no limit of its own.", "100000"},
+  add({"max_entries",
+       "Maximum number of its cached entries; unset: no limit of its own.", "100000"},
       &TenantSettings::max_entries, between<std::uint64_t>(0, 1ULL << 40U));
-  add({"requests_per_minute", "More are refused with 429; unset: any number.", "600"},
+  add({"requests_per_minute",
+       "Request quota; requests beyond it are refused with 429; unset: no quota.", "600"},
       &TenantSettings::requests_per_minute, between(0.001, 1e9));
-  add({"max_match", "Instead of answers.max_match.", "\"exact\""}, &TenantSettings::max_match,
-      AnyValue());
+  add({"max_match", "Loosest match for this tenant, instead of answers.max_match.", "\"exact\""},
+      &TenantSettings::max_match, AnyValue());
   return table;
 }
 

@@ -18,24 +18,24 @@ namespace afterimage {
 /// When a new value of a key takes effect.
 enum class TakesEffect : unsigned char { kAtReload, kAtStart };
 
-/// One key of the file. Reading, printing and comparing settings all go through this table, so that
-/// no key is known to one of them and not to another.
+/// One key of the settings file. Reading, printing and comparing all use this table, so none of
+/// them can miss a key.
 template <typename Owner>
 struct Setting {
-  std::string_view key;      // "listen.port"; of a tenant: "name"
-  std::string_view help;     // a line
-  std::string_view example;  // in TOML: shown where there is no value
+  std::string_view key;      // "listen.port"; in a tenant's table: "name"
+  std::string_view help;     // one line
+  std::string_view example;  // as TOML; printed, commented out, where there is no value
   TakesEffect effect = TakesEffect::kAtReload;
   bool secret = false;
-  /// kInvalidArgument: of another kind, or out of range. The message does not name the key.
+  /// kInvalidArgument: wrong type or out of range. The message does not name the key.
   std::function<Result<void>(const toml::node&, Owner&)> read;
-  /// As TOML; nullopt: it has no value.
+  /// The value as TOML; nullopt: it has none.
   std::function<std::optional<std::string>(const Owner&)> print;
 };
 
-/// Every key but those of tenants; keys of one section stand together, those without one first.
+/// Every key except those of tenants, grouped by section; keys without a section come first.
 [[nodiscard]] std::span<const Setting<Settings>> settings_table();
-/// The keys of one table of tenancy.tenants.
+/// The keys of a [[tenancy.tenants]] table.
 [[nodiscard]] std::span<const Setting<TenantSettings>> tenant_table();
 inline constexpr std::string_view kTenantsKey = "tenancy.tenants";
 

@@ -26,7 +26,7 @@ const std::string kOtherDigest(64, 'b');
 
 Result<Settings> parse(const std::string& toml) { return parse_settings(toml, "a.toml"); }
 
-/// What is wrong with a file, or that nothing is.
+/// The error message for a file, or "nothing".
 std::string complaint(const std::string& toml) {
   const auto settings = parse(toml);
   if (settings.has_value()) return "nothing";
@@ -41,18 +41,18 @@ std::string one_key(std::string_view key, const std::string& value) {
   return section.empty() ? line : fmt::format("[{}]\n{}", section, line);
 }
 
-/// Where a tenant stands is no part of what it is.
+/// Comparisons ignore where a tenant stands in the file.
 Settings without_lines(Settings settings) {
   for (TenantSettings& tenant : settings.tenancy.tenants) tenant.line = 0;
   return settings;
 }
 
-TEST(Settings, AnEmptyFileIsTheDefaults) {
+TEST(Settings, EmptyFileGivesTheDefaults) {
   EXPECT_EQ(parse("").value(), Settings());
   EXPECT_EQ(parse("# nothing\n\n").value(), Settings());
 }
 
-TEST(Settings, OneOfEachKind) {
+TEST(Settings, ReadsValuesOfEveryType) {
   const Settings settings = parse(R"(
 secret_file = "/etc/afterimage/secret"
 listen.port = 9000
@@ -97,84 +97,84 @@ max_match = "exact"
   EXPECT_EQ(tenant.line, 14U);
 }
 
-TEST(Settings, SayWhereAndWhatIsWrong) {
+TEST(Settings, ErrorsNameFileLineAndKey) {
   const struct {
     std::string toml;
     std::string expected;
   } kCases[] = {
-      {"[listen]\nport = 8080\nport = 1", "a.toml:3: this is not TOML: "},
+      {"[listen]\nport = 8080\nport = 1", "a.toml:3: not valid TOML: "},
       {"[answers]\n\nttl = 60",
-       "a.toml:3: answers.ttl: this is a number; write a text with a unit"},
+       "a.toml:3: answers.ttl: this is a number; write a string with a unit"},
       {"[answers]\nttl = \"60\"", "a.toml:2: answers.ttl: '60' is not a whole number and ns"},
       {"[answers]\nttl = \"0 s\"",
-       "a.toml:2: answers.ttl: \"0 s\" is not from \"1 s\" to \"3650 d\""},
+       "a.toml:2: answers.ttl: \"0 s\" is not between \"1 s\" and \"3650 d\""},
       {"[listen]\nadress = \"::1\"",
-       "a.toml:2: listen.adress: there is no such key; the nearest is listen.address"},
+       "a.toml:2: listen.adress: unknown key; the nearest known key is listen.address"},
       {"[answers]\nbudget = \"1 GiB\"",
-       "a.toml:2: answers.budget: there is no such key; the nearest is memory.budget"},
-      {"[anwsers]\nttl = \"1 h\"", "a.toml:1: anwsers: there is no such key; the nearest is "},
+       "a.toml:2: answers.budget: unknown key; the nearest known key is memory.budget"},
+      {"[anwsers]\nttl = \"1 h\"", "a.toml:1: anwsers: unknown key; the nearest known key is "},
       {"listen = 8080", "a.toml:1: listen: this is a section: write [listen]"},
-      {"[listen]\nport = \"8080\"", "listen.port: this is a text; write a whole number"},
-      {"[listen]\nport = 65536", "listen.port: 65536 is not from 0 to 65535"},
-      {"[listen]\nport = -1", "listen.port: -1 is not from 0 to 65535"},
+      {"[listen]\nport = \"8080\"", "listen.port: this is a string; write a whole number"},
+      {"[listen]\nport = 65536", "listen.port: 65536 is not between 0 and 65535"},
+      {"[listen]\nport = -1", "listen.port: -1 is not between 0 and 65535"},
       {"[listen]\nport = 80.5", "listen.port: this is a number; write a whole number"},
-      {"[listen]\naddress = \"example.org\"", "listen.address: 'example.org' is no address of a"},
-      {"[listen]\naddress = \"[::1]\"", "listen.address: '[::1]' is no address of a machine"},
-      {"[listen]\naddress = \"127.0.0.1:80\"", "is no address of a machine"},
+      {"[listen]\naddress = \"example.org\"", "listen.address: 'example.org' is not an IP"},
+      {"[listen]\naddress = \"[::1]\"", "listen.address: '[::1]' is not an IP address"},
+      {"[listen]\naddress = \"127.0.0.1:80\"", "is not an IP address"},
       {"[log]\nrequests = 1", "log.requests: this is a number; write true or false"},
       {"[log]\nlevel = \"verbose\"",
-       "log.level: 'verbose' is none of debug, info, warn, error, off"},
-      {"[memory]\npolicy = \"best\"", "memory.policy: 'best' is none of worth, "},
+       "log.level: 'verbose' is not one of debug, info, warn, error, off"},
+      {"[memory]\npolicy = \"best\"", "memory.policy: 'best' is not one of worth, "},
       {"[memory]\nbudget = \"4 gigs\"", "memory.budget: '4 gigs' is not a whole number and B"},
-      {"[memory]\ndisk = \"cache\"", "memory.disk: 'cache' is not absolute: begin it with /"},
+      {"[memory]\ndisk = \"cache\"", "memory.disk: 'cache' is not an absolute path: begin it with /"},
       {"[answers]\nmax_match = \"semantic\"",
-       "answers.max_match: 'semantic' is no rung: write \"exact\""},
-      {"[answers]\nverify_sample_rate = 1.01", "answers.verify_sample_rate: 1.01 is not from 0 to 1"},
-      {"[answers]\nverify_sample_rate = -0.01", "answers.verify_sample_rate: -0.01 is not from 0 to 1"},
-      {"[answers]\nverify_sample_rate = nan", "answers.verify_sample_rate: nan is not from 0 to 1"},
-      {"[media]\nhosts = \"a.org\"", "media.hosts: this is a text; write a list of texts"},
-      {"[media]\nhosts = [1]", "media.hosts: this is a number; write a text"},
+       "answers.max_match: 'semantic' is not a match level: write \"exact\""},
+      {"[answers]\nverify_sample_rate = 1.01", "answers.verify_sample_rate: 1.01 is not between 0 and 1"},
+      {"[answers]\nverify_sample_rate = -0.01", "answers.verify_sample_rate: -0.01 is not between 0 and 1"},
+      {"[answers]\nverify_sample_rate = nan", "answers.verify_sample_rate: nan is not between 0 and 1"},
+      {"[media]\nhosts = \"a.org\"", "media.hosts: this is a string; write a list of strings"},
+      {"[media]\nhosts = [1]", "media.hosts: this is a number; write a string"},
       {"[media]\nhosts = [\"http://a.org/\"]",
-       "media.hosts: 'http://a.org/' names no hosts: write "},
-      {"[media]\nhosts = [\"*\"]", "media.hosts: '*' names no hosts"},
-      {"[media]\nhosts = [\"a.*.org\"]", "media.hosts: 'a.*.org' names no hosts"},
-      {"[media]\nhosts = [\"a.org:0\"]", "media.hosts: 'a.org:0' names no hosts"},
-      {"[media]\nfolders = [\"pictures\"]", "media.folders: 'pictures' is not absolute"},
-      {"[media]\nfolders = [\"//\"]", "media.folders: '/' would open every file"},
+       "media.hosts: 'http://a.org/' is not a host pattern: write "},
+      {"[media]\nhosts = [\"*\"]", "media.hosts: '*' is not a host pattern"},
+      {"[media]\nhosts = [\"a.*.org\"]", "media.hosts: 'a.*.org' is not a host pattern"},
+      {"[media]\nhosts = [\"a.org:0\"]", "media.hosts: 'a.org:0' is not a host pattern"},
+      {"[media]\nfolders = [\"pictures\"]", "media.folders: 'pictures' is not an absolute path"},
+      {"[media]\nfolders = [\"//\"]", "media.folders: '/' would allow every file"},
       {"[remote]\nurl = \"redis://user:hush@a\"", "remote.url: a password does not belong here"},
       {"[remote]\nurl = \"http://a\"", "remote.url: this is no address of a Redis server"},
-      {"[admin]\nhosts = [\"a b\"]", "admin.hosts: 'a b' is no name of a host"},
-      {"[admin]\ntoken = \"short\"", "admin.token: a token has 16 to 1024 visible"},
-      {"[upstream]\nurl = \"localhost:8000\"", "upstream.url: this is no address of a server"},
-      {"[upstream]\nurl = \"ftp://localhost\"", "upstream.url: this is no address of a server"},
+      {"[admin]\nhosts = [\"a b\"]", "admin.hosts: 'a b' is not a host name"},
+      {"[admin]\ntoken = \"short\"", "admin.token: a token must have 16 to 1024 visible"},
+      {"[upstream]\nurl = \"localhost:8000\"", "upstream.url: this is not the URL of a server"},
+      {"[upstream]\nurl = \"ftp://localhost\"", "upstream.url: this is not the URL of a server"},
       {"[upstream]\nurl = \"http://u:p@localhost\"",
-       "upstream.url: this is no address of a server"},
-      {"[upstream]\nurl = \"http://localhost/?a=b\"", "upstream.url: this is no address"},
-      {"[upstream]\nurl = \"http://localhost/#a\"", "upstream.url: this is no address"},
-      {"[upstream]\nurl = \"http://127.1/\"", "upstream.url: this is no address"},
-      {"[upstream]\nurl = \"http://[localhost]/\"", "upstream.url: this is no address"},
-      {"[upstream]\nurl = \"https://\"", "upstream.url: this is no address"},
-      {"[engine]\nmodel = \"\"", "engine.model: it is empty"},
-      {"[limits]\nthreads = 257", "limits.threads: 257 is not from 0 to 256"},
-      {"[limits]\nidle_timeout = \"0 s\"", "limits.idle_timeout: \"0 s\" is not from \"1 ms\""},
-      {"[tenancy]\nunknown_keys = \"allow\"", "'allow' is none of each, refuse"},
+       "upstream.url: this is not the URL of a server"},
+      {"[upstream]\nurl = \"http://localhost/?a=b\"", "upstream.url: this is not the URL"},
+      {"[upstream]\nurl = \"http://localhost/#a\"", "upstream.url: this is not the URL"},
+      {"[upstream]\nurl = \"http://127.1/\"", "upstream.url: this is not the URL"},
+      {"[upstream]\nurl = \"http://[localhost]/\"", "upstream.url: this is not the URL"},
+      {"[upstream]\nurl = \"https://\"", "upstream.url: this is not the URL"},
+      {"[engine]\nmodel = \"\"", "engine.model: the value must not be empty"},
+      {"[limits]\nthreads = 257", "limits.threads: 257 is not between 0 and 256"},
+      {"[limits]\nidle_timeout = \"0 s\"", "limits.idle_timeout: \"0 s\" is not between \"1 ms\""},
+      {"[tenancy]\nunknown_keys = \"allow\"", "'allow' is not one of each, refuse"},
       {"[tenancy]\ntenants = 3", "a.toml:2: tenancy.tenants: write [[tenancy.tenants]] for each"},
-      {"[[tenancy.tenants]]\nname = \"key-1\"", "a.toml:2: tenancy.tenants.name: 'key-1' is how"},
-      {"[[tenancy.tenants]]\nname = \"anonymous\"", "'anonymous' is how tenants that are not"},
-      {"[[tenancy.tenants]]\nname = \"a b\"", "'a b' is no name: 1 to 64 letters"},
+      {"[[tenancy.tenants]]\nname = \"key-1\"", "a.toml:2: tenancy.tenants.name: 'key-1' is reserved"},
+      {"[[tenancy.tenants]]\nname = \"anonymous\"", "'anonymous' is reserved for tenants"},
+      {"[[tenancy.tenants]]\nname = \"a b\"", "'a b' is not a name: use 1 to 64 letters"},
       {"[[tenancy.tenants]]\nname = \"a\"\nkey_sha256 = [\"sk-secret\"]",
-       "a.toml:3: tenancy.tenants.key_sha256: this is no SHA-256 of a key"},
-      {"[[tenancy.tenants]]\nname = \"a\"\nkey_env = [\"A=B\"]", "'A=B' is no name of an environ"},
-      {"[[tenancy.tenants]]\nname = \"a\"\nrequests_per_minute = 0", "0 is not from 0.001 to 1"},
+       "a.toml:3: tenancy.tenants.key_sha256: this is not the SHA-256 of a key"},
+      {"[[tenancy.tenants]]\nname = \"a\"\nkey_env = [\"A=B\"]", "'A=B' is not the name of an environ"},
+      {"[[tenancy.tenants]]\nname = \"a\"\nrequests_per_minute = 0", "0 is not between 0.001 and 1"},
       {"[[tenancy.tenants]]\nnam = \"a\"",
-       "tenants.nam: there is no such key; the nearest is name"},
+       "tenants.nam: unknown key; the nearest known key is name"},
   };
   for (const auto& c : kCases) {
     EXPECT_TRUE(complaint(c.toml).contains(c.expected)) << c.toml << "\n  " << complaint(c.toml);
   }
 }
 
-TEST(Settings, KeysAndPasswordsAreNotRepeatedInMessages) {
+TEST(Settings, ErrorsNeverRepeatKeysOrPasswords) {
   for (const char* toml :
        {"[upstream]\nurl = \"http://user:sesame@localhost\"", "[admin]\ntoken = \"sesame\"",
         "[[tenancy.tenants]]\nname = \"a\"\nkey_sha256 = [\"sesame\"]"}) {
@@ -182,47 +182,47 @@ TEST(Settings, KeysAndPasswordsAreNotRepeatedInMessages) {
   }
 }
 
-TEST(Settings, AllThatIsWrongIsToldInTheOrderOfTheFile) {
+TEST(Settings, ReportsAllProblemsInTheOrderOfTheFile) {
   EXPECT_EQ(complaint("[log]\nlevel = \"loud\"\n[answers]\nttk = 1\nenabled = 1\n"),
-            "a.toml:2: log.level: 'loud' is none of debug, info, warn, error, off\n"
-            "a.toml:4: answers.ttk: there is no such key; the nearest is answers.ttl\n"
+            "a.toml:2: log.level: 'loud' is not one of debug, info, warn, error, off\n"
+            "a.toml:4: answers.ttk: unknown key; the nearest known key is answers.ttl\n"
             "a.toml:5: answers.enabled: this is a number; write true or false");
 }
 
-TEST(Settings, WhatExcludesEachOther) {
+TEST(Settings, RefusesSettingsThatConflict) {
   const std::string acme =
       "[[tenancy.tenants]]\nname = \"acme\"\nkey_sha256 = [\"" + kDigest + "\"]\n";
   const struct {
     std::string toml;
     std::string expected;
   } kCases[] = {
-      {"[admin]\naddress = \"0.0.0.0\"", "a.toml:2: admin.address: '0.0.0.0' can be reached from "},
-      {"[admin]\naddress = \"::\"", "a.toml:2: admin.address: '::' can be reached"},
-      {"[admin]\naddress = \"10.0.0.1\"", "a.toml:2: admin.address: '10.0.0.1' can be reached"},
-      {"[admin]\nport = 8080", "a.toml:2: admin.port: 8080 is listen.port, too"},
-      {"[listen]\nport = 8081", "a.toml: admin.port: 8081 is listen.port, too"},
-      {"[listen]\nport = 8081\naddress = \"0.0.0.0\"", "a.toml: admin.port: 8081 is listen.port"},
-      {"[upstream]\nurl = \"http://localhost:8080\"", "a.toml:2: upstream.url: this is where this"},
-      {"[upstream]\nurl = \"http://127.0.0.1:8080/v1\"", "this is where this server itself"},
-      {"[answers]\nttl = \"2 h\"\nmax_ttl = \"1 h\"", "a.toml:2: answers.ttl: longer than "},
-      {"[memory]\nbudget = \"2 MiB\"", "a.toml: answers.max_answer: larger than memory.budget"},
-      {"[limits]\nbody = \"2 GiB\"", "a.toml:2: limits.body: larger than limits.bodies"},
+      {"[admin]\naddress = \"0.0.0.0\"", "a.toml:2: admin.address: '0.0.0.0' is reachable from "},
+      {"[admin]\naddress = \"::\"", "a.toml:2: admin.address: '::' is reachable"},
+      {"[admin]\naddress = \"10.0.0.1\"", "a.toml:2: admin.address: '10.0.0.1' is reachable"},
+      {"[admin]\nport = 8080", "a.toml:2: admin.port: 8080 is also listen.port"},
+      {"[listen]\nport = 8081", "a.toml: admin.port: 8081 is also listen.port"},
+      {"[listen]\nport = 8081\naddress = \"0.0.0.0\"", "a.toml: admin.port: 8081 is also listen.port"},
+      {"[upstream]\nurl = \"http://localhost:8080\"", "a.toml:2: upstream.url: this server itself"},
+      {"[upstream]\nurl = \"http://127.0.0.1:8080/v1\"", "this server itself listens"},
+      {"[answers]\nttl = \"2 h\"\nmax_ttl = \"1 h\"", "a.toml:2: answers.ttl: it exceeds "},
+      {"[memory]\nbudget = \"2 MiB\"", "a.toml: answers.max_answer: it exceeds memory.budget"},
+      {"[limits]\nbody = \"2 GiB\"", "a.toml:2: limits.body: it exceeds limits.bodies"},
       {"[tenancy]\nunknown_keys = \"refuse\"", "a.toml:2: tenancy.unknown_keys: without [[ten"},
-      {"[[tenancy.tenants]]\nkey_env = [\"A\"]", "a.toml:1: tenancy.tenants.name: a tenant needs"},
+      {"[[tenancy.tenants]]\nkey_env = [\"A\"]", "a.toml:1: tenancy.tenants.name: the tenant has no name"},
       {"[[tenancy.tenants]]\nname = \"a\"",
        "a.toml:1: tenancy.tenants.key_sha256: tenant a has no"},
-      {acme + acme, "a.toml:4: tenancy.tenants.name: there are two tenants called acme"},
-      {acme + acme, "key_sha256: '" + kDigest + "' is a key of tenant acme already"},
+      {acme + acme, "a.toml:4: tenancy.tenants.name: two tenants are named acme"},
+      {acme + acme, "key_sha256: '" + kDigest + "' is already a key of tenant acme"},
       {acme + "[[tenancy.tenants]]\nname = \"b\"\nkey_sha256 = [\"" + std::string(64, 'A') + "\"]",
-       "is a key of tenant acme already"},
-      {"[[tenancy.tenants]]\nname = \"a\"\nkey_env = [\"A\", \"A\"]", "'A' is a key of tenant a"},
+       "is already a key of tenant acme"},
+      {"[[tenancy.tenants]]\nname = \"a\"\nkey_env = [\"A\", \"A\"]", "'A' is already a key of tenant a"},
   };
   for (const auto& c : kCases) {
     EXPECT_TRUE(complaint(c.toml).contains(c.expected)) << c.toml << "\n  " << complaint(c.toml);
   }
 }
 
-TEST(Settings, WhatGoesTogether) {
+TEST(Settings, AcceptsSettingsThatDoNotConflict) {
   for (const std::string toml :
        {"[admin]\naddress = \"0.0.0.0\"\ntoken = \"0123456789abcdef\"",
         "[admin]\naddress = \"127.8.9.1\"", "[admin]\naddress = \"localhost\"",
@@ -236,14 +236,14 @@ TEST(Settings, WhatGoesTogether) {
   }
 }
 
-TEST(Settings, HostileFilesAreErrors) {
-  EXPECT_TRUE(complaint(std::string((1U << 20U) + 1, '#')).contains("are no file of settings"));
-  EXPECT_TRUE(complaint("a = \"\xff\"").contains("not TOML"));
-  EXPECT_TRUE(complaint("a = " + std::string(100'000, '[')).contains("not TOML"));
-  EXPECT_TRUE(complaint("[upstream]\nepoch = \"a\\u0000b\"").contains("a text without NUL"));
+TEST(Settings, RefusesHostileFiles) {
+  EXPECT_TRUE(complaint(std::string((1U << 20U) + 1, '#')).contains("the limit for settings is 1048576"));
+  EXPECT_TRUE(complaint("a = \"\xff\"").contains("not valid TOML"));
+  EXPECT_TRUE(complaint("a = " + std::string(100'000, '[')).contains("not valid TOML"));
+  EXPECT_TRUE(complaint("[upstream]\nepoch = \"a\\u0000b\"").contains("must not contain NUL"));
 }
 
-TEST(Settings, WhoSharesNeedsASecret) {
+TEST(Settings, SharedCacheRequiresASecret) {
   Settings settings = parse("[remote]\nurl = \"redis://a\"").value();
   const auto refused = check_sharing(settings);
   ASSERT_FALSE(refused.has_value());
@@ -255,8 +255,8 @@ TEST(Settings, WhoSharesNeedsASecret) {
 
 // The table.
 
-TEST(SettingsTable, EveryMemberHasItsKeyAndNoOther) {
-  // Who adds a member has to name it here, and is told to add its key.
+TEST(SettingsTable, HasExactlyOneKeyPerMember) {
+  // A new member does not compile here until it is named, which is the reminder to add its key.
   std::map<std::string_view, std::size_t> members;
   const Settings s;
   const auto count = [&](std::string_view section, const auto&... member) {
@@ -321,10 +321,10 @@ TEST(SettingsTable, EveryMemberHasItsKeyAndNoOther) {
   EXPECT_EQ(tenant_table().size(), members["tenant"]);
 }
 
-TEST(SettingsTable, HelpIsOneSentenceOnOneLine) {
+TEST(SettingsTable, HelpFitsOnOneLine) {
   std::set<std::string_view> keys;
   const auto check = [&](const auto& setting) {
-    EXPECT_TRUE(keys.insert(setting.key).second) << setting.key << " is there twice";
+    EXPECT_TRUE(keys.insert(setting.key).second) << setting.key << " is listed twice";
     EXPECT_TRUE(setting.help.ends_with('.')) << setting.key;
     EXPECT_FALSE(setting.help.contains('\n')) << setting.key;
     EXPECT_LE(setting.help.size(), 98U) << setting.key;
@@ -334,7 +334,7 @@ TEST(SettingsTable, HelpIsOneSentenceOnOneLine) {
   for (const auto& setting : tenant_table()) check(setting);
 }
 
-/// For every key a value that is not its default.
+/// A value other than the default, for every key.
 const std::map<std::string_view, std::string>& other_values() {
   static const std::map<std::string_view, std::string> kValues{
       {"secret_file", R"("/s")"},
@@ -408,7 +408,7 @@ std::string with_one_key_changed(const Setting<Settings>& setting) {
   return toml;
 }
 
-TEST(SettingsTable, EachKeyChangesItsOwnMemberAndNoOther) {
+TEST(SettingsTable, EachKeyChangesOnlyItsOwnMember) {
   ASSERT_EQ(other_values().size(), settings_table().size());
   for (const auto& changed : settings_table()) {
     const auto settings = parse(with_one_key_changed(changed));
@@ -420,7 +420,7 @@ TEST(SettingsTable, EachKeyChangesItsOwnMemberAndNoOther) {
   }
 }
 
-TEST(SettingsTable, OnlyWhatIsReadAtTheStartNeedsARestart) {
+TEST(SettingsTable, OnlyKeysReadAtStartNeedARestart) {
   for (const auto& changed : settings_table()) {
     const Settings next = parse(with_one_key_changed(changed)).value();
     const bool at_start = changed.effect == TakesEffect::kAtStart;
@@ -432,7 +432,7 @@ TEST(SettingsTable, OnlyWhatIsReadAtTheStartNeedsARestart) {
   }
 }
 
-TEST(NeedsRestart, NamesTheKeysInTheOrderOfTheFile) {
+TEST(NeedsRestart, ListsKeysInTheOrderOfTheFile) {
   Settings next;
   next.memory.policy = "lru";
   next.listen.port = 1;
@@ -446,7 +446,7 @@ TEST(NeedsRestart, NamesTheKeysInTheOrderOfTheFile) {
 
 // Printing.
 
-TEST(PrintSettings, AreReadAsTheSame) {
+TEST(PrintSettings, RoundTripsEveryKey) {
   EXPECT_EQ(parse(print_settings(Settings())).value(), Settings());
   for (const auto& changed : settings_table()) {
     if (changed.secret) continue;
@@ -456,21 +456,21 @@ TEST(PrintSettings, AreReadAsTheSame) {
   }
 }
 
-TEST(PrintSettings, SecretsAreNeitherShownNorReplaced) {
+TEST(PrintSettings, NeitherShowsNorReplacesSecrets) {
   Settings settings;
   settings.admin.token = "0123456789abcdef";
   const std::string printed = print_settings(settings);
   EXPECT_FALSE(printed.contains("0123456789abcdef"));
   EXPECT_TRUE(printed.contains("# token = \"…\"\n")) << printed;
-  EXPECT_EQ(parse(printed)->admin.token, "") << "\"…\" would be a secret that everybody knows";
+  EXPECT_EQ(parse(printed)->admin.token, "") << "\"…\" would become a secret that everybody knows";
 }
 
-TEST(PrintSettings, TheFileOfDefaultsInDeployIsTrue) {
+TEST(PrintSettings, DeployFileEqualsThePrintedDefaults) {
   std::ifstream file(std::string(AFTERIMAGE_SOURCE_DIR) + "/deploy/afterimage.toml");
   std::ostringstream text;
   text << file.rdbuf();
   EXPECT_EQ(text.str(), print_settings(Settings()))
-      << "write it anew: afterimage serve --print-config > deploy/afterimage.toml";
+      << "regenerate it: afterimage serve --print-config > deploy/afterimage.toml";
 }
 
 std::string random_text(Rng& rng) {
@@ -521,7 +521,7 @@ Settings random_settings(Rng& rng) {
   return s;
 }
 
-TEST(PrintSettingsProperty, WhatIsPrintedIsReadAsTheSame) {
+TEST(PrintSettingsProperty, RoundTripsRandomSettings) {
   for_each_seed(300, [](Rng& rng) {
     const Settings settings = random_settings(rng);
     const auto again = parse(print_settings(settings));

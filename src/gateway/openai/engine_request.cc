@@ -10,7 +10,7 @@
 namespace afterimage {
 namespace {
 
-/// Fields that say nothing to an engine which always takes the likeliest token.
+/// Fields without effect on an engine that decodes greedily.
 constexpr auto kHarmless = std::to_array<std::string_view>({"model",
                                                             "messages",
                                                             "prompt",
@@ -43,9 +43,8 @@ bool names(const auto& list, std::string_view name) {
 }
 
 std::unexpected<Error> not_done(std::string_view field, std::string_view instead) {
-  return fail(ErrorCode::kUnsupported, "the built-in engine does not do what " +
-                                           std::string(field) +
-                                           " asks for: " + std::string(instead));
+  return fail(ErrorCode::kUnsupported, "the built-in engine does not support this value of '" +
+                                           std::string(field) + "': " + std::string(instead));
 }
 
 Result<void> check_field(const JsonValue& field) {
@@ -53,11 +52,11 @@ Result<void> check_field(const JsonValue& field) {
   if (field.is_none() || names(kHarmless, name)) return {};
   if (names(kZeroOnly, name)) {
     if (field.number() == 0.0) return {};
-    return not_done(name, "it takes 0 only");
+    return not_done(name, "only 0 is supported");
   }
   if (names(kOneOnly, name)) {
     if (field.number() == 1.0) return {};
-    return not_done(name, "it takes 1 only");
+    return not_done(name, "only 1 is supported");
   }
   if (names(kEmptyOnly, name)) {
     if (field.is_empty()) return {};
@@ -69,7 +68,7 @@ Result<void> check_field(const JsonValue& field) {
   }
   if (name == "response_format") {
     if (field["type"].text() == "text") return {};
-    return not_done(name, "it writes text only");
+    return not_done(name, "only text is supported");
   }
   return not_done(name, "leave it out");
 }
@@ -86,9 +85,9 @@ class EngineReading {
       for (const JsonValue message : root["messages"]) AFI_TRY_VOID(read_message(message));
     }
     if (next_media_ != media_.size()) {
-      return fail(ErrorCode::kInvalidArgument, "the request shows " + std::to_string(next_media_) +
-                                                   " media items, and " +
-                                                   std::to_string(media_.size()) + " were given");
+      return fail(ErrorCode::kInvalidArgument, "the request contains " + std::to_string(next_media_) +
+                                                   " media items, but " +
+                                                   std::to_string(media_.size()) + " were passed");
     }
     return std::move(request_);
   }
@@ -98,7 +97,7 @@ class EngineReading {
     const bool is_list_of_one = prompt.is(JsonKind::kArray) && ++prompt.begin() == prompt.end();
     const JsonValue text = is_list_of_one ? prompt.front() : prompt;
     if (!text.is(JsonKind::kString)) {
-      return not_done("prompt", "it takes one prompt, as a text");
+      return not_done("prompt", "send one prompt, as a string");
     }
     request_.messages.emplace_back(Role::kUser).parts.emplace_back(std::string(text.text()));
     return {};
@@ -113,7 +112,7 @@ class EngineReading {
     } else if (role == "assistant") {
       read.role = Role::kAssistant;
     } else if (role != "user") {
-      return not_done(name + ".role", "it knows system, developer, user and assistant");
+      return not_done(name + ".role", "use system, developer, user or assistant");
     }
     for (const JsonValue field : message) {
       const bool is_known = field.key() == "role" || field.key() == "content";
@@ -142,10 +141,10 @@ class EngineReading {
     }
     if (type != "image_url" && type != "video_url" && type != "audio_url" &&
         type != "input_audio") {
-      return not_done(name, "it takes text, image_url, video_url, audio_url and input_audio");
+      return not_done(name, "use text, image_url, video_url, audio_url or input_audio");
     }
     const JsonValue value = part[type];
-    if (value.is_none()) return not_done(name, "name an address, or give the bytes");
+    if (value.is_none()) return not_done(name, "send a URL or the bytes");
     const std::string inner = name + "." + std::string(type);
     if (value["detail"].text() != "auto") {
       AFI_TRY_VOID(check_members(value, inner, {"url", "data", "format"}));
@@ -181,9 +180,9 @@ class EngineReading {
 Result<Request> engine_request(ApiOperation operation, std::string_view body,
                                std::span<const ApiMedia> media) {
   if (operation == ApiOperation::kEmbedding) {
-    return fail(ErrorCode::kUnsupported, "the built-in engine makes no embeddings");
+    return fail(ErrorCode::kUnsupported, "the built-in engine does not support embeddings: set upstream.url");
   }
-  // What cannot be read at all is said in the words of read_api_request.
+  // Malformed requests get the error messages of read_api_request().
   AFI_TRY_VOID(read_api_request(operation, body));
   JsonReader reader;
   AFI_TRY(const JsonValue root, reader.read(body));

@@ -51,7 +51,7 @@ void EventStreamReader::end_line(std::string_view rest_of_line, const Listener& 
   if (line_.empty() && !is_line_cut_) return read_line(rest_of_line, listener);
   keep(line_, rest_of_line, is_line_cut_);
   if (is_line_cut_) {
-    is_event_cut_ = true;  // whatever the line was
+    is_event_cut_ = true;  // the dropped line may have been data
     is_line_cut_ = false;
   } else {
     read_line(line_, listener);
@@ -59,7 +59,7 @@ void EventStreamReader::end_line(std::string_view rest_of_line, const Listener& 
   line_.clear();
 }
 
-/// What does not fit is left out to its end, so that no piece of it is taken for something else.
+/// Drops text above the limit to its end, so that no fragment of it is parsed as something else.
 void EventStreamReader::keep(std::string& to, std::string_view text, bool& is_cut) {
   if (is_cut || text.size() > limit_ - std::min(limit_, to.size())) {
     is_cut = is_cut_ = true;

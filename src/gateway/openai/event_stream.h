@@ -9,24 +9,24 @@
 
 namespace afterimage {
 
-/// Takes the bytes of server-sent events apart, in whatever pieces they come: lines that end with
-/// CRLF, LF or CR, comments, fields without a colon, data of several lines, a byte order mark.
+/// Parses server-sent events, fed in pieces of any size: lines that end with CRLF, LF or CR,
+/// comments, fields without a colon, data of several lines, a byte order mark.
 ///
-/// Shape    One call of the listener for each event that has data; the one that was not ended by an
-///          empty line is none.
-/// Errors   None. What is longer than the limit is left out, and is_cut() says so.
+/// Shape    Calls the listener once for each event that has data. An event that no empty line ends
+///          is not reported.
+/// Errors   None. Lines and events above the limit are dropped, and is_cut() becomes true.
 /// Threads  One at a time.
 /// Source   HTML Living Standard, section 9.2, "Server-sent events".
 class EventStreamReader {
  public:
   using Listener = std::function<void(std::string_view name, std::string_view data)>;
 
-  /// `limit` is that of one line, and of the data of one event.
+  /// `limit` is in bytes: of one line, and of the data of one event.
   explicit EventStreamReader(std::size_t limit) : limit_(limit) {}
 
   void feed(std::string_view bytes, const Listener& listener);
   [[nodiscard]] bool is_cut() const { return is_cut_; }
-  /// The data of the event that is not ended yet; of its last line, as if the line ended here.
+  /// The data of the unfinished event, with its last line taken as if it ended here.
   [[nodiscard]] std::string unfinished_data() const;
 
  private:
@@ -35,7 +35,7 @@ class EventStreamReader {
   void keep(std::string& to, std::string_view text, bool& is_cut);
 
   std::size_t limit_;
-  std::string line_;  // its beginning, from the pieces before
+  std::string line_;  // the part of the current line that earlier pieces held
   std::string name_;
   std::string data_;
   bool has_data_ = false;
@@ -43,7 +43,7 @@ class EventStreamReader {
   bool is_after_cr_ = false;
   bool is_line_cut_ = false;
   bool is_event_cut_ = false;
-  bool is_cut_ = false;  // any of them
+  bool is_cut_ = false;  // anything was dropped
 };
 
 }  // namespace afterimage

@@ -12,8 +12,8 @@
 
 namespace afterimage {
 
-/// The events of an answer that is still being made, by the piece: what StreamRecorder reads as the
-/// record that record_of() makes of the whole.
+/// Makes the event stream of an answer while an engine generates it. StreamRecorder reads these
+/// events as the record that record_of() makes of the finished answer.
 ///
 /// Threads  One at a time.
 class LiveEvents {
@@ -21,9 +21,9 @@ class LiveEvents {
   /// `operation` is chat or completion.
   LiveEvents(ApiOperation operation, ApiStamp stamp, std::string model);
 
-  /// "data: …\n\n", the role before the first.
+  /// One event "data: …\n\n" for new text; the first call of a chat puts the role event before it.
   [[nodiscard]] std::string text(std::string_view more);
-  /// The finish reason, the usage if it is wanted, and [DONE].
+  /// The last events: the finish reason, the usage if `include_usage`, and [DONE].
   [[nodiscard]] std::string end(const PlainAnswer& answer, bool include_usage);
 
  private:

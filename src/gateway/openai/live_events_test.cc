@@ -14,7 +14,7 @@ const PlainAnswer kAnswer{.text = "two words\n",
                           .output_tokens = TokenCount(2)};
 const ApiStamp kStamp{.id = "chatcmpl-1", .created = 5};
 
-/// `pieces` as a client's recorder reads them.
+/// The record of a stream that was sent in `pieces`.
 Result<ApiRecord> recorded(ApiOperation operation, const std::vector<std::string>& pieces,
                            bool include_usage) {
   LiveEvents live(operation, kStamp, "m");
@@ -24,7 +24,7 @@ Result<ApiRecord> recorded(ApiOperation operation, const std::vector<std::string
   return recorder.finish();
 }
 
-TEST(LiveEvents, SayWhatTheWholeSays) {
+TEST(LiveEvents, FoldToTheCompleteResponse) {
   for (const ApiOperation operation : {ApiOperation::kChat, ApiOperation::kCompletion}) {
     for (const auto& pieces : std::vector<std::vector<std::string>>{
              {"two words\n"}, {"two", " wor", "ds\n"}, {"t", "wo words", "\n"}}) {
@@ -36,13 +36,13 @@ TEST(LiveEvents, SayWhatTheWholeSays) {
   }
 }
 
-TEST(LiveEvents, AnAnswerWithoutWordsIsOneToo) {
+TEST(LiveEvents, SupportAnEmptyAnswer) {
   const auto record = recorded(ApiOperation::kChat, {}, true);
   ASSERT_TRUE(record.has_value()) << to_string(record.error());
   EXPECT_EQ(record->text(), "");
 }
 
-TEST(LiveEvents, UsageIsSaidOnlyIfItIsWanted) {
+TEST(LiveEvents, SendUsageOnlyOnRequest) {
   LiveEvents live(ApiOperation::kChat, kStamp, "m");
   EXPECT_EQ(live.end(kAnswer, false).find("usage"), std::string::npos);
 }

@@ -16,10 +16,10 @@ namespace afterimage {
 namespace {
 
 std::unexpected<Error> no_answer(std::string_view why) {
-  return fail(ErrorCode::kInvalidArgument, "the body is no answer: " + std::string(why));
+  return fail(ErrorCode::kInvalidArgument, "the response cannot be cached: " + std::string(why));
 }
 
-/// What stands in the gaps.
+/// The id and creation time that replace the placeholders.
 struct Filling {
   explicit Filling(const ApiStamp& stamp) : created(std::to_string(stamp.created)) {
     append_json_string(id, stamp.id);
@@ -68,13 +68,13 @@ Result<void> read_choices(const JsonValue& choices, RecordParts& parts) {
 }
 
 Result<RecordParts> read_whole(ApiOperation operation, std::string_view json) {
-  constexpr unsigned kLevelsOfVectors = 2;  // their numbers are many and nobody reads them here
+  constexpr unsigned kLevelsOfVectors = 2;  // do not parse the many numbers of a vector
   const bool is_embedding = operation == ApiOperation::kEmbedding;
   JsonReader reader;
   const auto root = is_embedding ? reader.read(json, kLevelsOfVectors) : reader.read(json);
   if (!root.has_value()) return no_answer(root.error().message);
-  if (!root->is(JsonKind::kObject)) return no_answer("it is no JSON object");
-  if (!(*root)["error"].is_none()) return no_answer("it says an error");
+  if (!root->is(JsonKind::kObject)) return no_answer("it is not a JSON object");
+  if (!(*root)["error"].is_none()) return no_answer("it reports an error");
 
   RecordParts parts{.operation = operation, .whole = with_gaps(*root), .can_be_whole = true};
   parts.facts.finish_reason = "stop";
@@ -180,7 +180,7 @@ std::string ApiRecord::text() const {
   append_filled(whole, view.whole, Filling({}));
   JsonReader reader;
   const auto root = reader.read(whole);
-  if (!root.has_value()) return {};  // bytes that nobody vouched for
+  if (!root.has_value()) return {};  // parse() does not check that the body is JSON
   const JsonValue choice = (*root)["choices"].front();
   return std::string(view.operation == ApiOperation::kChat ? choice["message"]["content"].text()
                                                            : choice["text"].text());
@@ -203,7 +203,7 @@ ApiRecord record_of(ApiOperation operation, const PlainAnswer& answer) {
   choice["finish_reason"] = answer.finish_reason;
   const std::uint64_t prompt = answer.prompt_tokens.value();
   const std::uint64_t output = answer.output_tokens.value();
-  // Id and time are gaps in the record; what stands here is seen by nobody.
+  // The record replaces id and time with placeholders, so these values never appear.
   const nlohmann::ordered_json whole{{"id", "none"},
                                      {"object", is_chat ? "chat.completion" : "text_completion"},
                                      {"created", 1},

@@ -15,50 +15,54 @@
 
 namespace afterimage {
 
-/// What is new each time that an answer is given: no two answers have one id.
+/// The fields that are new in every response: no two responses have the same id.
 struct ApiStamp {
   std::string id;            // "chatcmpl-…"
   std::int64_t created = 0;  // seconds since 1970
 };
 
-/// One answer of a model in the one form in which it is kept, whether it came as a stream or whole,
-/// and from which both are made again: roles, text, reasoning, refusals, tool calls, log
-/// probabilities, finish reasons, usage and every field that nobody knows.
+/// An answer of a model in the form in which it is cached. A record is made from a complete
+/// response or from an event stream, and either can be made from it again: roles, text, reasoning,
+/// refusals, tool calls, log probabilities, finish reasons, usage and all unknown fields.
 ///
-///   whole  → record → whole   the same JSON value, but for id and created
-///   stream → record → stream  the same events, one for one, but for id and created
-///   stream → record → whole   what the official clients' own accumulators make of the stream
-///   whole  → record → stream  folds to the same whole: role, content, finish reason, usage
+/// Shape    Below, "body" is a complete (non-streaming) response and "stream" its event stream:
+///
+///            body   → record → body    the same JSON value, except id and created
+///            stream → record → stream  the same events, one for one, except id and created
+///            stream → record → body    what the official clients accumulate from the stream
+///            body   → record → stream  accumulates to the same body: role, content, finish
+///                                      reason, usage
 ///
 /// Threads  Any; immutable.
 /// Source   docs/formats/answers.md.
 class ApiRecord {
  public:
-  /// From a whole answer (status 200). kInvalidArgument: not such JSON.
+  /// Reads a complete response (status 200). kInvalidArgument: not such JSON.
   [[nodiscard]] static Result<ApiRecord> of_body(ApiOperation operation, std::string_view json);
-  /// From serialize(). kCorruption: not such bytes.
+  /// Reads the bytes that serialize() made. kCorruption: they are not a record.
   [[nodiscard]] static Result<ApiRecord> parse(std::string_view bytes);
   [[nodiscard]] std::string serialize() const;
 
-  /// Whether it can be given as a stream, or whole. False, for instance: the stream did not say
-  /// its usage, which a whole answer has; a delta has fields that nobody knows how to add up.
+  /// Whether body() and events() are possible. Not possible, for example: the body of a stream
+  /// without usage, which every complete response has, or of deltas with unknown fields that cannot
+  /// be accumulated.
   [[nodiscard]] bool can_be_whole() const;
   [[nodiscard]] bool can_be_streamed(bool include_usage) const;
 
-  /// The body of a whole answer; only if it can be.
+  /// A complete response. Precondition: can_be_whole().
   [[nodiscard]] std::string body(const ApiStamp& stamp) const;
-  /// The body of a stream: events "data: …\n\n", "data: [DONE]\n\n" last; only if it can be.
-  /// The last event before it is the usage if, and only if, `include_usage`.
+  /// An event stream: events "data: …\n\n", then "data: [DONE]\n\n". The last event before [DONE]
+  /// is the usage if and only if `include_usage`. Precondition: can_be_streamed(include_usage).
   [[nodiscard]] std::string events(const ApiStamp& stamp, bool include_usage) const;
 
-  /// Of all choices: "stop" only if every one of them stopped so; else the first that did not
-  /// ("length", "tool_calls", "content_filter", …). "stop" for embeddings.
+  /// "stop" if every choice finished with it; else the first other reason ("length", "tool_calls",
+  /// "content_filter", …). "stop" for embeddings.
   [[nodiscard]] std::string finish_reason() const;
   [[nodiscard]] bool calls_tools() const;
-  /// Text of the first choice, for people and for comparing; empty for embeddings.
+  /// Text of the first choice, for display and comparison; empty for embeddings.
   [[nodiscard]] std::string text() const;
   [[nodiscard]] std::string model() const;
-  [[nodiscard]] TokenCount prompt_tokens() const;  // 0: not said
+  [[nodiscard]] TokenCount prompt_tokens() const;  // 0: unknown
   [[nodiscard]] TokenCount output_tokens() const;
 
  private:
@@ -70,25 +74,24 @@ class ApiRecord {
   std::shared_ptr<const Content> content_;
 };
 
-/// Reads the bytes of an answering stream as they pass, in whatever pieces they come, and makes a
-/// record of it when it ended as it should.
+/// Records an event stream while it is forwarded to the client, fed in pieces of any size, and
+/// makes a record of it if it ended properly.
 ///
 /// Threads  One at a time.
 class StreamRecorder {
  public:
-  /// What is larger than `limit` is not recorded (it passes all the same).
+  /// A stream larger than `limit` is not recorded; it is still forwarded.
   explicit StreamRecorder(ApiOperation operation, Bytes limit = 16_MiB);
   ~StreamRecorder();
   StreamRecorder(StreamRecorder&&) noexcept;
   StreamRecorder& operator=(StreamRecorder&&) noexcept;
 
-  /// Never fails: what is not such a stream is remembered, and finish() says it.
+  /// Never fails: errors in the stream are remembered and reported by finish().
   void feed(std::string_view bytes);
-  /// "data: [DONE]" was seen.
+  /// True once "data: [DONE]" was seen.
   [[nodiscard]] bool done() const;
-  /// kInvalidArgument: bytes that are no such events, an error event, two answers in one; and a
-  /// stream that ended without [DONE] or without a finish reason for every choice.
-  /// kLimitExceeded: larger than the limit.
+  /// kInvalidArgument: malformed events, an error event, events of two answers, or a stream without
+  /// [DONE] or without a finish reason for every choice. kLimitExceeded: larger than the limit.
   [[nodiscard]] Result<ApiRecord> finish();
 
  private:
@@ -96,7 +99,7 @@ class StreamRecorder {
   std::unique_ptr<State> state_;
 };
 
-/// What an engine of this process said, as a server of this API says it.
+/// An answer of an in-process engine.
 struct PlainAnswer {
   std::string text;
   std::string finish_reason;
@@ -104,10 +107,11 @@ struct PlainAnswer {
   TokenCount prompt_tokens{};
   TokenCount output_tokens{};
 };
-/// Chat and completions, with a finish reason. Bytes of the text that are not UTF-8 are replaced.
+/// The record of a chat or completion answer as a server of this API would send it. Preconditions:
+/// not an embedding, and a finish reason. Bytes of the text that are not UTF-8 are replaced.
 [[nodiscard]] ApiRecord record_of(ApiOperation operation, const PlainAnswer& answer);
 
-/// {"error":{"message":…,"type":…,"param":null,"code":…}}, as every client of this API reads it.
+/// An error body of this API: {"error":{"message":…,"type":…,"param":null,"code":…}}.
 [[nodiscard]] std::string api_error(std::string_view message, std::string_view type,
                                     std::string_view code);
 

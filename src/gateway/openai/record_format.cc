@@ -28,7 +28,7 @@ struct Gap {
   char mark;
 };
 
-/// In order of place.
+/// Sorted by position.
 std::vector<Gap> gaps_of(const JsonValue& root) {
   std::vector<Gap> gaps;
   const JsonValue id = root["id"];
@@ -43,7 +43,7 @@ std::vector<Gap> gaps_of(const JsonValue& root) {
   return gaps;
 }
 
-/// The text from `begin` to `end`, offsets as those of `root`.
+/// The text from `begin` to `end` with placeholders; offsets count as in `root`.
 std::string cut_out(const JsonValue& root, const std::vector<Gap>& gaps, std::size_t begin,
                     std::size_t end) {
   const std::string_view source = root.source();
@@ -58,7 +58,7 @@ std::string cut_out(const JsonValue& root, const std::vector<Gap>& gaps, std::si
   return text.append(source, begin - shift, end - begin);
 }
 
-/// Lines end an event; in JSON they stand between values only, where a space does as well.
+/// A line break would end the event. In JSON it occurs only between values, where a space is equal.
 std::string on_one_line(std::string text) {
   for (char& c : text) {
     if (c == '\n' || c == '\r') c = ' ';
@@ -86,7 +86,7 @@ std::uint32_t u32_at(std::string_view bytes, std::size_t at) {
   return number;
 }
 
-/// nullopt: there is none, or one that is longer than it has to be.
+/// nullopt: truncated, or not in its shortest form.
 std::optional<std::uint64_t> take_varint(std::string_view& rest) {
   std::uint64_t number = 0;
   for (unsigned i = 0; i < 5 && i < rest.size(); ++i) {
@@ -131,7 +131,7 @@ std::optional<EventView> find_event(std::string_view& rest) {
                    .inner = *inner};
 }
 
-/// Whether `view` could be filled from the sections behind the header.
+/// Fills `view` from the sections after the header; false: they are malformed.
 bool read_sections(std::string_view bytes, RecordView& view) {
   std::string_view rest = bytes.substr(kHeaderBytes);
   std::size_t at = 20;
@@ -142,7 +142,7 @@ bool read_sections(std::string_view bytes, RecordView& view) {
     at += 4;
   }
   const std::uint32_t frames = u32_at(bytes, 12);
-  if (frames > rest.size() / 2) return false;  // each has two lengths
+  if (frames > rest.size() / 2) return false;  // each has two lengths of a byte or more
   view.frames.reserve(frames);
   for (std::uint32_t i = 0; i < frames; ++i) {
     const auto frame = take_frame(rest);
@@ -184,7 +184,7 @@ void RecordParts::add_event(const JsonValue& event, const JsonValue& cut, bool i
   const std::size_t end = is_cut ? cut.end_offset() : event.end_offset();
   EventFrame frame{.before = on_one_line(cut_out(event, gaps, event.begin_offset(), begin)),
                    .after = on_one_line(cut_out(event, gaps, end, event.end_offset()))};
-  // The newest are the likeliest, and a stream of frames that are all new is not searched for ever.
+  // Search the newest frames only: they match most often, and the cost per event stays constant.
   constexpr std::size_t kSearched = 16;
   const std::size_t oldest = frames.size() - std::min(frames.size(), kSearched);
   std::size_t index = frames.size();
@@ -239,7 +239,7 @@ Result<RecordView> decode(std::string_view bytes) {
                         (view.whole.empty() || view.text.empty());
   if (!is_sound) {
     return fail(ErrorCode::kCorruption,
-                std::to_string(bytes.size()) + " bytes are not the record of an answer");
+                std::to_string(bytes.size()) + " bytes are not an answer record");
   }
   return view;
 }

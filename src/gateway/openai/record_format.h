@@ -13,11 +13,11 @@
 
 namespace afterimage {
 
-/// Where an id and a time are put in; JSON texts hold neither of these bytes.
+/// Placeholders for the id and the creation time of a response. JSON text contains neither byte.
 inline constexpr char kIdGap = '\x01';
 inline constexpr char kCreatedGap = '\x02';
 
-/// What is said of an answer without reading it.
+/// Facts about an answer that are read without parsing it again.
 struct RecordFacts {
   std::string finish_reason;
   std::string model;
@@ -27,7 +27,7 @@ struct RecordFacts {
   std::uint32_t output_tokens = 0;
 };
 
-/// What stands around the new text of an event. The events of one stream have few of them.
+/// The text around the delta of an event. The events of a stream share few frames.
 struct EventFrame {
   std::string before;
   std::string after;
@@ -35,31 +35,31 @@ struct EventFrame {
 };
 struct RecordedEvent {
   std::uint32_t frame = 0;
-  bool is_usage = false;  // says the usage and nothing else
-  std::string inner;
+  bool is_usage = false;  // carries the usage and no choice
+  std::string inner;      // the delta
 };
 
-/// An answer before it is bytes; docs/formats/answers.md.
+/// A record before it is encoded. Source: docs/formats/answers.md.
 struct RecordParts {
   ApiOperation operation = ApiOperation::kChat;
   RecordFacts facts;
-  std::string whole;  // empty: nobody knows what the whole would be
+  std::string whole;  // the complete response, with placeholders; empty: unknown
   bool can_be_whole = false;
   std::vector<EventFrame> frames;
-  std::vector<RecordedEvent> events;  // empty: nobody knows what the stream would be
-  bool can_say_usage = false;         // in a stream
+  std::vector<RecordedEvent> events;  // empty: the stream is unknown
+  bool can_say_usage = false;         // the stream can end with a usage event
 
-  /// Adds the event. `cut` is the part of it that is new each time; absent: all of it is.
+  /// Adds an event. `cut` is the delta inside it; absent: all of it is frame.
   void add_event(const JsonValue& event, const JsonValue& cut, bool is_usage);
 };
 
-/// The text of `root` with gaps for its id, if it is a text that is not empty, and for its time of
-/// creation, if it is a whole number that is not 0.
+/// The JSON text of `root` with placeholders for its id, if that is a non-empty string, and for its
+/// creation time, if that is a whole number other than 0.
 [[nodiscard]] std::string with_gaps(const JsonValue& root);
 
 [[nodiscard]] std::string encode(const RecordParts& parts);
 
-/// A record as it lies in its bytes.
+/// A decoded record; its views point into the encoded bytes.
 struct RecordView {
   struct Frame {
     std::string_view before;
@@ -74,13 +74,13 @@ struct RecordView {
   std::uint32_t output_tokens = 0;
   std::string_view finish_reason;
   std::string_view model;
-  std::string_view text;  // only where there is no whole
+  std::string_view text;  // only if `whole` is empty
   std::string_view whole;
   std::vector<Frame> frames;
   std::uint32_t event_count = 0;
   std::string_view events;
 };
-/// kCorruption: not such bytes.
+/// kCorruption: the bytes are not a record.
 [[nodiscard]] Result<RecordView> decode(std::string_view bytes);
 
 struct EventView {
@@ -88,7 +88,7 @@ struct EventView {
   bool is_usage = false;
   std::string_view inner;
 };
-/// Takes the next event off `rest`, which decode() has found to be good.
+/// Removes and returns the next event of `rest`, which decode() has validated.
 [[nodiscard]] EventView take_event(std::string_view& rest);
 
 }  // namespace afterimage

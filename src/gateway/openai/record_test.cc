@@ -34,7 +34,7 @@ ApiRecord refolded(const ApiRecord& record, ApiOperation operation) {
   return recorder.finish().value();
 }
 
-TEST(ApiRecord, APlainAnswerIsSaidAsAServerOfThisApiSaysIt) {
+TEST(ApiRecord, FormatsAnEngineAnswerLikeAServer) {
   const ApiRecord record = record_of(ApiOperation::kChat, {.text = "A \"cat\"\n",
                                                            .finish_reason = "stop",
                                                            .model = "reference",
@@ -69,7 +69,7 @@ TEST(ApiRecord, APlainAnswerIsSaidAsAServerOfThisApiSaysIt) {
           "\n\ndata: [DONE]\n\n");
 }
 
-TEST(ApiRecord, APlainCompletionToo) {
+TEST(ApiRecord, FormatsAnEngineCompletionLikeAServer) {
   const ApiRecord record = record_of(
       ApiOperation::kCompletion, {.text = "x", .finish_reason = "length", .model = "reference"});
   EXPECT_EQ(json::parse(record.body(kNew))["choices"], json::parse(R"([
@@ -78,13 +78,13 @@ TEST(ApiRecord, APlainCompletionToo) {
   EXPECT_EQ(record.finish_reason(), "length");
 }
 
-TEST(ApiRecord, BytesOfAnEngineThatAreNoTextAreReplaced) {
+TEST(ApiRecord, ReplacesEngineBytesThatAreNotUtf8) {
   const ApiRecord record =
       record_of(ApiOperation::kChat, {.text = "a\xFFz", .finish_reason = "stop", .model = "m"});
   EXPECT_EQ(record.text(), "a\xEF\xBF\xBDz");
 }
 
-TEST(ApiRecord, AWholeAnswerComesBackAsTheSameJsonButForIdAndTime) {
+TEST(ApiRecord, ReturnsTheSameBodyExceptIdAndTime) {
   for (const AnswerSample& sample : sample_bodies()) {
     const auto record = ApiRecord::of_body(sample.operation, sample.text);
     ASSERT_TRUE(record.has_value()) << sample.name << ": " << record.error().message;
@@ -93,7 +93,7 @@ TEST(ApiRecord, AWholeAnswerComesBackAsTheSameJsonButForIdAndTime) {
   }
 }
 
-TEST(ApiRecord, TheBytesOfAWholeAnswerAreThoseThatWereSent) {
+TEST(ApiRecord, PreservesTheBytesOfABody) {
   const std::string body =
       R"({ "choices" : [{"message":{"content":"A\u00e9"}, "finish_reason":"stop","p":1.50}],)"
       "\n"
@@ -105,7 +105,7 @@ TEST(ApiRecord, TheBytesOfAWholeAnswerAreThoseThatWereSent) {
             R"( "created":7,"id": "n\"w"})");
 }
 
-TEST(ApiRecord, AWholeAnswerAsAStreamFoldsToTheSameWhole) {
+TEST(ApiRecord, StreamOfABodyFoldsToTheSameBody) {
   for (const AnswerSample& sample : sample_bodies()) {
     const ApiRecord record = ApiRecord::of_body(sample.operation, sample.text).value();
     if (sample.operation == ApiOperation::kEmbedding) {
@@ -117,7 +117,7 @@ TEST(ApiRecord, AWholeAnswerAsAStreamFoldsToTheSameWhole) {
     const ApiRecord again = refolded(record, sample.operation);
     json expected = stamped_body(sample.text);
     for (json& choice : expected["choices"]) {
-      // A stream does not say that there is nothing to say.
+      // A stream does not carry an empty list.
       if (choice.contains("message")) choice["message"].erase("annotations");
     }
     EXPECT_EQ(json::parse(again.body(kNew)), expected) << sample.name;
@@ -127,7 +127,7 @@ TEST(ApiRecord, AWholeAnswerAsAStreamFoldsToTheSameWhole) {
   }
 }
 
-TEST(ApiRecord, AStreamOfAWholeStreamIsFoldedToTheSame) {
+TEST(ApiRecord, BodyOfAStreamSurvivesAnotherRoundTrip) {
   for (const AnswerSample& sample : sample_streams()) {
     StreamRecorder recorder(sample.operation);
     recorder.feed(sample.text);
@@ -138,7 +138,7 @@ TEST(ApiRecord, AStreamOfAWholeStreamIsFoldedToTheSame) {
   }
 }
 
-TEST(ApiRecord, WhatNoStreamIsKnownToSayIsGivenWholeOnly) {
+TEST(ApiRecord, DoesNotStreamBodiesWithUnknownParts) {
   for (const char* field : {R"("audio":{"id":"a"})", R"("annotations":[{"type":"url_citation"}])",
                             R"("content":[{"type":"text"}])", R"("tool_calls":["f"])"}) {
     const std::string body = std::string(R"({"choices":[{"message":{)") + field +
@@ -150,7 +150,7 @@ TEST(ApiRecord, WhatNoStreamIsKnownToSayIsGivenWholeOnly) {
   }
 }
 
-TEST(ApiRecord, WithoutUsageNoStreamSaysIt) {
+TEST(ApiRecord, CannotStreamUsageThatTheBodyLacks) {
   const ApiRecord record =
       ApiRecord::of_body(ApiOperation::kChat,
                          R"({"choices":[{"message":{"content":"x"},"finish_reason":"stop"}]})")
@@ -159,7 +159,7 @@ TEST(ApiRecord, WithoutUsageNoStreamSaysIt) {
   EXPECT_FALSE(record.can_be_streamed(true));
 }
 
-TEST(ApiRecord, TheFirstReasonThatIsNoStopIsTheReason) {
+TEST(ApiRecord, FinishReasonIsTheFirstOneOtherThanStop) {
   const auto reason = [](std::string_view first, std::string_view second) {
     return ApiRecord::of_body(ApiOperation::kCompletion,
                               R"({"choices":[{"text":"a","finish_reason":")" + std::string(first) +
@@ -174,15 +174,15 @@ TEST(ApiRecord, TheFirstReasonThatIsNoStopIsTheReason) {
   EXPECT_EQ(reason("length", "stop"), "length");
 }
 
-TEST(ApiRecord, SaysWhyABodyIsNoAnswer) {
+TEST(ApiRecord, SaysWhyABodyIsRefused) {
   const struct {
     ApiOperation operation;
     const char* body;
     const char* why;
   } kCases[] = {
       {ApiOperation::kChat, "", "not JSON"},
-      {ApiOperation::kChat, "[]", "no JSON object"},
-      {ApiOperation::kChat, R"({"error":{"message":"x"}})", "says an error"},
+      {ApiOperation::kChat, "[]", "not a JSON object"},
+      {ApiOperation::kChat, R"({"error":{"message":"x"}})", "reports an error"},
       {ApiOperation::kChat, R"({"choices":[]})", "no choices"},
       {ApiOperation::kChat, R"({"choices":[{"message":{"content":"x"}}]})", "no finish reason"},
       {ApiOperation::kChat, R"({"choices":[{"message":{"content":"x"},"finish_reason":null}]})",
@@ -214,7 +214,7 @@ std::vector<std::string> sample_records() {
   return records;
 }
 
-TEST(ApiRecordFormat, IsTheOneOfTheDocument) {
+TEST(ApiRecordFormat, MatchesTheSpecification) {
   StreamRecorder recorder(ApiOperation::kChat);
   recorder.feed(
       "data: {\"id\":\"a\",\"choices\":[{\"delta\":{\"content\":\"hi\"}}]}\n\n"
@@ -236,14 +236,14 @@ TEST(ApiRecordFormat, IsTheOneOfTheDocument) {
   EXPECT_EQ(recorder.finish().value().serialize(), expected);
 }
 
-TEST(ApiRecordFormat, ComesBackAsItWas) {
+TEST(ApiRecordFormat, RoundTrips) {
   for (const std::string& bytes : sample_records()) {
     const ApiRecord record = ApiRecord::parse(bytes).value();
     EXPECT_EQ(record.serialize(), bytes);
   }
 }
 
-TEST(ApiRecordFormat, APartOfARecordIsNoneAndMoreThanOneIsNone) {
+TEST(ApiRecordFormat, RefusesTruncatedAndTrailingBytes) {
   for (const std::string& bytes : sample_records()) {
     for (std::size_t size = 0; size < bytes.size(); ++size) {
       const auto record = ApiRecord::parse(std::string_view(bytes).substr(0, size));
@@ -254,7 +254,7 @@ TEST(ApiRecordFormat, APartOfARecordIsNoneAndMoreThanOneIsNone) {
   }
 }
 
-TEST(ApiRecordFormat, WhatItSaysOfItselfIsChecked) {
+TEST(ApiRecordFormat, ChecksHeaderFields) {
   const std::string bytes = sample_records().front();
   const auto with = [&](std::size_t at, char value) {
     std::string changed = bytes;
@@ -267,11 +267,11 @@ TEST(ApiRecordFormat, WhatItSaysOfItselfIsChecked) {
   EXPECT_TRUE(with(1, 1));
   EXPECT_FALSE(with(1, 3));
   EXPECT_TRUE(with(2, 7));
-  EXPECT_FALSE(with(2, 16)) << "a flag that nobody knows";
-  EXPECT_FALSE(with(2, 1)) << "events, and no stream";
-  EXPECT_FALSE(with(2, 4)) << "usage in no stream";
+  EXPECT_FALSE(with(2, 16)) << "an unknown flag";
+  EXPECT_FALSE(with(2, 1)) << "events without the stream flag";
+  EXPECT_FALSE(with(2, 4)) << "usage without a stream";
   EXPECT_FALSE(with(3, 1));
-  std::string longer = bytes;  // its last number is 0, in more bytes than it has to be
+  std::string longer = bytes;  // its last varint is 0, not in its shortest form
   ASSERT_EQ(longer.back(), '\0');
   longer.back() = '\x80';
   EXPECT_FALSE(ApiRecord::parse(longer + '\0').has_value());
@@ -280,7 +280,7 @@ TEST(ApiRecordFormat, WhatItSaysOfItselfIsChecked) {
   EXPECT_FALSE(ApiRecord::parse(endless).has_value()) << "more frames than bytes";
 }
 
-TEST(ApiRecordFormatProperty, AnyBytesAreARecordThatCanBeAskedOrNone) {
+TEST(ApiRecordFormatProperty, DamagedBytesAreRefusedOrFormAUsableRecord) {
   const std::vector<std::string> records = sample_records();
   testing::for_each_seed(20'000, [&](Rng& rng) {
     std::string bytes = records[rng.below(records.size())];
@@ -301,7 +301,7 @@ TEST(ApiRecordFormatProperty, AnyBytesAreARecordThatCanBeAskedOrNone) {
   });
 }
 
-TEST(ApiError, IsWhatClientsOfThisApiRead) {
+TEST(ApiError, HasTheFormOfTheApi) {
   EXPECT_EQ(json::parse(api_error("no \"key\"", "invalid_request_error", "invalid_api_key")),
             json::parse(R"({"error":{"message":"no \"key\"","type":"invalid_request_error",
                             "param":null,"code":"invalid_api_key"}})"));

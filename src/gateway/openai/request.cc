@@ -15,11 +15,11 @@
 namespace afterimage {
 namespace {
 
-/// Fields by which no answer changes.
+/// Fields that do not change an answer.
 constexpr auto kChangeNothing =
     std::to_array<std::string_view>({"stream", "stream_options", "user", "metadata", "store",
                                      "safety_identifier", "prompt_cache_key", "cache"});
-// In the order of their names, as canonical JSON has them.
+// Sorted by name, as canonical JSON requires.
 constexpr auto kToolFields = std::to_array<std::string_view>(
     {"function_call", "functions", "parallel_tool_calls", "tool_choice", "tools"});
 constexpr auto kSamplingFields = std::to_array<std::string_view>(
@@ -35,7 +35,7 @@ std::unexpected<Error> wrong(std::string_view field, std::string_view what) {
   return fail(ErrorCode::kInvalidArgument, std::string(field) + " " + std::string(what));
 }
 
-/// Names fields as RFC 6901 does, so that no name of a field is the place of another.
+/// Escapes a field name as RFC 6901 does, so that two fields never share a pointer.
 std::string pointer_to(std::string_view field) {
   std::string pointer = "/";
   for (const char c : field) {
@@ -51,13 +51,13 @@ std::string pointer_to(std::string_view field) {
 Result<bool> truth(const JsonValue& value, std::string_view field) {
   if (value.is_none() || value.is(JsonKind::kFalse)) return false;
   if (value.is(JsonKind::kTrue)) return true;
-  return wrong(field, "is neither true nor false");
+  return wrong(field, "must be true or false");
 }
 
 Result<std::optional<double>> seconds(const JsonValue& value, std::string_view field) {
   if (value.is_none()) return std::nullopt;
   const std::optional<double> number = value.number();
-  if (!number.has_value() || *number < 0) return wrong(field, "is no number of seconds");
+  if (!number.has_value() || *number < 0) return wrong(field, "must be a number of seconds, 0 or more");
   return number;
 }
 
@@ -65,27 +65,27 @@ Result<std::uint32_t> choices(const JsonValue& value, std::string_view field) {
   if (value.is_none()) return 1;
   const auto count = value.count();
   if (!count || *count == 0 || *count > std::numeric_limits<std::uint32_t>::max()) {
-    return wrong(field, "is no whole number from 1 on");
+    return wrong(field, "must be a whole number, 1 or more");
   }
   return static_cast<std::uint32_t>(*count);
 }
 
 Result<bool> asks_for_probabilities(const JsonValue& value, std::string_view field) {
-  // Of completions it is a number, and 0 asks for those of the tokens that were taken.
+  // In completions it is a number, and 0 asks for those of the chosen tokens.
   if (value.is(JsonKind::kNumber)) return true;
   return truth(value, field);
 }
 
 Result<std::optional<std::uint32_t>> limit(const JsonValue& value, std::string_view field) {
   if (value.is_none()) return std::nullopt;
-  if (!value.is(JsonKind::kNumber)) return wrong(field, "is no number");
-  // Some servers take -1 for no limit.
+  if (!value.is(JsonKind::kNumber)) return wrong(field, "must be a number");
+  // Some servers accept -1 as no limit.
   const auto count = value.count();
   if (!count || *count > std::numeric_limits<std::uint32_t>::max()) return std::nullopt;
   return static_cast<std::uint32_t>(*count);
 }
 
-/// A part of a message that shows something, and the field that says what.
+/// The field of a message part that holds a media item.
 struct MediaField {
   std::string_view name;
   Modality modality;
@@ -105,7 +105,7 @@ class Reading {
   Result<ApiRequest> run() && {
     const JsonValue model = root_["model"];
     if (!model.is(JsonKind::kString) || model.text().empty()) {
-      return wrong("model", "does not name a model");
+      return wrong("model", "must be a non-empty string");
     }
     request_.model = model.text();
     AFI_TRY_VOID(read_content());
@@ -139,7 +139,7 @@ class Reading {
       return {};
     }
     if (!content.is(JsonKind::kArray) || content.is_empty()) {
-      return wrong(content_field(), "is neither a text nor an array of texts or tokens");
+      return wrong(content_field(), "must be a string or a non-empty array of strings or tokens");
     }
     request_.scope.other[pointer_to(content_field())] = canonical(content);
     return {};
@@ -147,7 +147,7 @@ class Reading {
 
   Result<void> read_messages(const JsonValue& messages) {
     if (!messages.is(JsonKind::kArray) || messages.is_empty()) {
-      return wrong("messages", "is no array of messages");
+      return wrong("messages", "must be a non-empty array of messages");
     }
     std::string_view role;
     for (const JsonValue message : messages) {
@@ -162,10 +162,10 @@ class Reading {
     const std::string place = "/messages/" + std::to_string(request_.scope.messages.size());
     const std::string name = "messages[" + std::to_string(request_.scope.messages.size()) + "]";
     const JsonValue role = message["role"];
-    if (!role.is(JsonKind::kString)) return wrong(name + ".role", "is no text");
+    if (!role.is(JsonKind::kString)) return wrong(name + ".role", "must be a string");
     ScopeMessage& read = request_.scope.messages.emplace_back(Role::kUser);
     const bool is_known = place_role(role.text(), read);
-    // What has no place of its own is kept as it is written.
+    // Fields without a place of their own stay as canonical JSON.
     std::string rest = is_known ? canonical(message, {"role", "content"})  //
                                 : canonical(message, {"content"});
     if (rest != "{}") request_.scope.other[place] = std::move(rest);
@@ -182,7 +182,7 @@ class Reading {
       return {};
     }
     if (!content.is(JsonKind::kArray)) {
-      return wrong(name + ".content", "is neither a text nor an array of parts");
+      return wrong(name + ".content", "must be a string or an array of parts");
     }
     std::size_t index = 0;
     for (const JsonValue part : content) {
@@ -195,7 +195,7 @@ class Reading {
     return {};
   }
 
-  /// Whether the role says all that the message's own word said.
+  /// Sets the role of `message`; true if it represents the role exactly.
   bool place_role(std::string_view role, ScopeMessage& message) {
     for (const Role known : {Role::kSystem, Role::kUser, Role::kAssistant, Role::kTool}) {
       if (role != to_string(known)) continue;
@@ -211,14 +211,14 @@ class Reading {
     return false;
   }
 
-  /// Places the part, and gives back as text what has no place.
+  /// Adds the part to `message` and returns its unknown fields as canonical JSON.
   Result<std::string> read_part(const JsonValue& part, const std::string& name,
                                 ScopeMessage& message) {
     const JsonValue type = part["type"];
     if (type.is(JsonKind::kString)) {
       if (type.text() == "text") {
         const JsonValue text = part["text"];
-        if (!text.is(JsonKind::kString)) return wrong(name + ".text", "is no text");
+        if (!text.is(JsonKind::kString)) return wrong(name + ".text", "must be a string");
         message.parts.emplace_back(std::string(text.text()));
         return canonical(part, {"type", "text"});
       }
@@ -226,8 +226,8 @@ class Reading {
       if (field != kMediaFields.end() && !part[field->name].is_none()) {
         return read_media(part, *field, name + "." + std::string(field->name), message);
       }
-    } else if (!part.is(JsonKind::kString)) {  // some servers take texts as they are
-      return wrong(name + ".type", "is no text");
+    } else if (!part.is(JsonKind::kString)) {  // some servers accept plain strings as parts
+      return wrong(name + ".type", "must be a string");
     }
     return canonical(part);
   }
@@ -241,7 +241,7 @@ class Reading {
     const JsonValue url = value.is(JsonKind::kString) ? value : value[url_field];
     const std::string url_name =
         value.is(JsonKind::kString) ? name : name + "." + std::string(url_field);
-    if (!url.is(JsonKind::kString) || url.text().empty()) return wrong(url_name, "is no text");
+    if (!url.is(JsonKind::kString) || url.text().empty()) return wrong(url_name, "must be a non-empty string");
 
     ApiMedia media{
         .modality = field.modality, .begin = url.begin_offset(), .end = url.end_offset()};
@@ -272,7 +272,7 @@ class Reading {
       return {};
     }
     Result<DataUrl> data = is_data_url(url) ? decode_data_url(url) : decode_bare(url);
-    if (!data.has_value()) return wrong(name, "cannot be read: " + data.error().message);
+    if (!data.has_value()) return wrong(name, "cannot be decoded: " + data.error().message);
     if (is_data_url(url)) media.options["mime"] = data->type;
     media.bytes = std::make_shared<const std::vector<std::byte>>(std::move(data->bytes));
     return {};
@@ -282,7 +282,7 @@ class Reading {
     return DataUrl{.type = {}, .bytes = std::move(bytes)};
   }
 
-  /// The last text of the message is what is asked.
+  /// Moves the last text of the message to the question and leaves a slot in its place.
   void take_question(ScopeMessage& message) {
     const auto asked = std::find_if(message.parts.rbegin(), message.parts.rend(), [](auto& part) {
       return std::holds_alternative<std::string>(part);
@@ -295,10 +295,10 @@ class Reading {
     AFI_TRY(request_.stream, truth(root_["stream"], "stream"));
     const JsonValue options = root_["stream_options"];
     if (options.is_none()) return {};
-    if (!options.is(JsonKind::kObject)) return wrong("stream_options", "is no object");
+    if (!options.is(JsonKind::kObject)) return wrong("stream_options", "must be an object");
     AFI_TRY(request_.include_usage,
             truth(options["include_usage"], "stream_options.include_usage"));
-    // Whatever else is asked of the events is seen in them.
+    // Other options change the events, so they belong to the identity.
     std::string rest = canonical(options, {"include_usage", "include_obfuscation"});
     if (rest != "{}") request_.scope.other["/stream_options"] = std::move(rest);
     return {};
@@ -307,7 +307,7 @@ class Reading {
   Result<void> read_cache() {
     const JsonValue cache = root_["cache"];
     if (cache.is_none()) return {};
-    if (!cache.is(JsonKind::kObject)) return wrong("cache", "is no object");
+    if (!cache.is(JsonKind::kObject)) return wrong("cache", "must be an object");
     ApiCacheDirectives directives;
     AFI_TRY(directives.ttl_s, seconds(cache["ttl"], "cache.ttl"));
     AFI_TRY(directives.max_age_s, seconds(cache["s-maxage"], "cache.s-maxage"));
@@ -315,7 +315,7 @@ class Reading {
     AFI_TRY(directives.no_store, truth(cache["no-store"], "cache.no-store"));
     const JsonValue name_space = cache["namespace"];
     if (!name_space.is_none() && !name_space.is(JsonKind::kString)) {
-      return wrong("cache.namespace", "is no text");
+      return wrong("cache.namespace", "must be a string");
     }
     directives.name_space = name_space.text();
     request_.cache = std::move(directives);
@@ -325,16 +325,16 @@ class Reading {
   Result<void> read_sampling() {
     SamplingFacts& facts = request_.sampling;
     if (request_.operation == ApiOperation::kEmbedding) {
-      // The very same words have the very same vector, and others, however near, have not.
+      // The same text has the same vector; similar text has another one.
       facts.seeded = true;
       return {};
     }
     const JsonValue temperature = root_["temperature"];
     facts.temperature = temperature.number();
-    if (!temperature.is_none() && !facts.temperature) return wrong("temperature", "is no number");
+    if (!temperature.is_none() && !facts.temperature) return wrong("temperature", "must be a number");
     const JsonValue seed = root_["seed"];
     facts.seeded = seed.is(JsonKind::kNumber);
-    if (!seed.is_none() && !facts.seeded) return wrong("seed", "is no number");
+    if (!seed.is_none() && !facts.seeded) return wrong("seed", "must be a number");
     AFI_TRY(const std::uint32_t n, choices(root_["n"], "n"));
     AFI_TRY(const std::uint32_t best_of, choices(root_["best_of"], "best_of"));
     facts.choices = std::max(n, best_of);
@@ -342,7 +342,7 @@ class Reading {
     AFI_TRY(const auto top, limit(root_["top_logprobs"], "top_logprobs"));
     facts.log_probabilities = chosen || top.value_or(0) > 0 || !root_["prompt_logprobs"].is_none();
     facts.offers_tools = !root_["tools"].is_empty() || !root_["functions"].is_empty() ||
-                         // The server searches by itself.
+                         // The server searches on its own.
                          !root_["web_search_options"].is_none() ||
                          !root_["data_sources"].is_empty();
     facts.has_tool_results = facts.has_tool_results || !root_["documents"].is_empty();
@@ -413,8 +413,8 @@ std::string_view to_string(ApiOperation operation) {
 Result<ApiRequest> read_api_request(ApiOperation operation, std::string_view body) {
   JsonReader reader;
   const auto root = reader.read(body);
-  if (!root.has_value()) return wrong("the body cannot be read:", root.error().message);
-  if (!root->is(JsonKind::kObject)) return wrong("the body", "is no JSON object");
+  if (!root.has_value()) return wrong("the body cannot be parsed:", root.error().message);
+  if (!root->is(JsonKind::kObject)) return wrong("the body", "must be a JSON object");
   return Reading(operation, *root).run();
 }
 

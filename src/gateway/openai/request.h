@@ -20,7 +20,7 @@
 
 namespace afterimage {
 
-/// What is asked of an OpenAI-compatible server, by its path.
+/// An operation of an OpenAI-compatible server, by path.
 enum class ApiOperation : unsigned char {
   kChat,        // POST /v1/chat/completions
   kCompletion,  // POST /v1/completions
@@ -29,21 +29,21 @@ enum class ApiOperation : unsigned char {
 /// "chat", "completion", "embedding".
 std::string_view to_string(ApiOperation operation);
 
-/// One media part of a request, as it was sent.
+/// One media part of a request, as sent.
 struct ApiMedia {
   Modality modality = Modality::kImage;
-  /// What a data URL or input_audio carries, decoded; nullptr: the part names an address.
+  /// The decoded bytes of a data URL or of input_audio; nullptr: the part names an address.
   FileBytes bytes;
-  std::string address;                         // as the request spells it; empty: it carries bytes
-  std::map<std::string, std::string> options;  // what is asked of it: detail, format, mime type, …
-  /// Where the JSON string with the URL stands in the body, quotes included: who fetches an address
-  /// puts a data URL in its place.
+  std::string address;                         // as in the request; empty: it carries bytes
+  std::map<std::string, std::string> options;  // detail, format, mime type, …
+  /// The position of the URL's JSON string in the body, quotes included, where
+  /// with_fetched_media() puts a data URL.
   std::size_t begin = 0;
   std::size_t end = 0;
 };
 
-/// What the `cache` object in a body says (LiteLLM's clients send it). Headers say it, too, and
-/// win.
+/// The `cache` object of a body, as LiteLLM's clients send it. Headers take precedence: see
+/// CacheDirectives in gateway/access/cache_control.h.
 struct ApiCacheDirectives {
   std::optional<double> ttl_s = std::nullopt;      // "ttl"
   std::optional<double> max_age_s = std::nullopt;  // "s-maxage"
@@ -52,50 +52,55 @@ struct ApiCacheDirectives {
   std::string name_space;                          // "namespace"
 };
 
-/// One request as far as reuse has to understand it. What is not understood is part of its identity
-/// and is passed on untouched: the body that was sent is what an upstream gets.
+/// A request, parsed as far as caching needs. Unknown fields become part of its identity; the
+/// upstream receives the body unchanged.
 struct ApiRequest {
   ApiOperation operation = ApiOperation::kChat;
   std::string model;
   bool stream = false;
   bool include_usage = false;  // stream_options.include_usage
   std::optional<std::uint32_t> max_tokens = std::nullopt;
-  /// Of embeddings: as with a seed, so that only the very same words get the vector of others.
+  /// Embeddings are marked as seeded, so that only an exact match is served.
   SamplingFacts sampling;
   std::vector<ApiMedia> media;  // in order of appearance
   std::optional<ApiCacheDirectives> cache;
 
-  /// The user's words that are asked: the last text of the last message, the prompt of a
-  /// completion, the input of an embedding. Empty: there are none to compare, and the request as a
-  /// whole is the question (then only the very same request is the same question).
+  /// The question: the last text of the last message if that is the user's, the prompt of a
+  /// completion, or the input of an embedding. Empty: the request has no such text, and only an
+  /// identical request matches it.
   std::string question;
-  /// Everything but the question, with ScopeMedia whose content is still all zeros where media[i]
-  /// stand (in order). `inputs` is not filled.
+  /// Everything except the question. The ScopeMedia of media[i] (in order) still have zeros as
+  /// content, and `inputs` is empty: scope_of() fills both.
   Scope scope;
 };
 
-/// Errors   kInvalidArgument: not JSON, not UTF-8, deeper than 128 levels, the same key twice in
-///          one object, fields that every server refuses (no model, messages that are no array, …),
-///          base64 that is none: the message names the field. What cannot be identified is not
-///          cached.
+/// Parses the body of a request.
+///
+/// Errors   kInvalidArgument: not JSON, not UTF-8, deeper than 128 levels, a key twice in one
+///          object, invalid base64, or a field that every server refuses (no model, messages that
+///          are not an array, …); the message names the field. Such a request cannot be
+///          identified, so it is not cached.
 /// Cost     One pass over the body; data URLs are decoded once.
 /// Threads  Any.
 [[nodiscard]] Result<ApiRequest> read_api_request(ApiOperation operation, std::string_view body);
 
-/// The scope with the contents of the media filled in. `contents` is one for each of
-/// request.media; `inputs` is what happens to media before the model sees them.
+/// The scope of `request` with the digests of its media. `contents` has one digest per element of
+/// request.media; `inputs` identifies the preprocessing of media.
 [[nodiscard]] Scope scope_of(const ApiRequest& request, std::span<const ContentDigest> contents,
                              const NamespaceId& inputs);
 
-/// The same request for an engine of this process: chat and completions. Every media item has
-/// bytes. kUnsupported, by name: what such an engine does not do (several choices, tools, a
-/// response format, log probabilities, a temperature other than 0, …), so that nothing is silently
-/// ignored.
+/// Converts a chat or completion request for the built-in engine.
+///
+/// Shape    `media` are those of the parsed request, all with bytes.
+/// Errors   kUnsupported, naming the field: embeddings, and options that the engine does not
+///          implement (several choices, tools, a response format, log probabilities, a temperature
+///          other than 0, …), so nothing is silently ignored. kInvalidArgument: read_api_request()
+///          refuses the body, or `media` do not match it.
 [[nodiscard]] Result<Request> engine_request(ApiOperation operation, std::string_view body,
                                              std::span<const ApiMedia> media);
 
-/// The body with data URLs where media[i] named an address and now carries bytes. Everything else
-/// is the same, byte for byte.
+/// The body with a data URL in place of every address whose media[i] now has bytes. Everything else
+/// stays the same, byte for byte.
 [[nodiscard]] std::string with_fetched_media(std::string_view body,
                                              std::span<const ApiMedia> media);
 

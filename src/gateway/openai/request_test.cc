@@ -38,7 +38,7 @@ std::string refusal(ApiOperation operation, std::string_view body) {
 
 using Identity = std::pair<ScopeKey, std::string>;
 
-/// Who fetches an address gets bytes that no other address has.
+/// Every address is taken to have content of its own.
 Identity identity_of(const ApiRequest& request) {
   static const Namespace space = Namespace::of({.model = "m", .encoder = "e"}, {}, {}).value();
   std::vector<ContentDigest> contents;
@@ -53,7 +53,7 @@ Identity identity_of(ApiOperation operation, const json& body) {
   return identity_of(read_api_request(operation, body.dump()).value());
 }
 
-TEST(ApiRequest, ReadsWhatReuseHasToKnow) {
+TEST(ApiRequest, ReadsEverythingThatCachingNeeds) {
   const ApiRequest request = chat(R"({"model":"gpt-4o","stream":true,
       "stream_options":{"include_usage":true},"temperature":0.0,"seed":-4,"n":2,"logprobs":true,
       "top_logprobs":3,"max_tokens":5,"max_completion_tokens":7,
@@ -103,7 +103,7 @@ TEST(ApiRequest, ReadsWhatReuseHasToKnow) {
   EXPECT_TRUE(std::holds_alternative<QuestionSlot>(scope.messages[1].parts.at(1)));
 }
 
-TEST(ApiRequest, WhatIsNotSaidIsNotTaken) {
+TEST(ApiRequest, AbsentAndNullFieldsKeepTheirDefaults) {
   for (const char* fields :
        {"", R"(,"stream":null,"temperature":null,"seed":null,"n":null,"logprobs":null,"cache":null,
                 "top_logprobs":0,"tools":[],"functions":null,"stream_options":null,
@@ -121,14 +121,14 @@ TEST(ApiRequest, WhatIsNotSaidIsNotTaken) {
   }
 }
 
-TEST(ApiRequest, ZeroIsZeroHoweverItIsSpelled) {
+TEST(ApiRequest, AcceptsEverySpellingOfZero) {
   for (const char* zero : {"0", "0.0", "-0", "0e7", "0.000"}) {
     EXPECT_EQ(chat_with(",\"temperature\":" + std::string(zero)).sampling.temperature, 0.0);
   }
   EXPECT_EQ(chat_with(R"(,"temperature":1e-9)").sampling.temperature, 1e-9);
 }
 
-TEST(ApiRequest, SeesSamplingThatIsNotOfOneAnswer) {
+TEST(ApiRequest, DetectsSamplingThatLimitsReuse) {
   EXPECT_EQ(chat_with(R"(,"best_of":3)").sampling.choices, 3U);
   EXPECT_TRUE(chat_with(R"(,"top_logprobs":1)").sampling.log_probabilities);
   EXPECT_TRUE(chat_with(R"(,"logprobs":0)").sampling.log_probabilities);
@@ -143,7 +143,7 @@ TEST(ApiRequest, SeesSamplingThatIsNotOfOneAnswer) {
   }
 }
 
-TEST(ApiRequest, TheQuestionIsTheLastTextOfTheUserWhoSpeaksLast) {
+TEST(ApiRequest, QuestionIsTheLastTextOfALastUserMessage) {
   const auto question = [](std::string_view messages) {
     return chat(R"({"model":"m","messages":)" + std::string(messages) + "}").question;
   };
@@ -158,7 +158,7 @@ TEST(ApiRequest, TheQuestionIsTheLastTextOfTheUserWhoSpeaksLast) {
   EXPECT_EQ(question(R"([{"role":"USER","content":"a"}])"), "");
 }
 
-TEST(ApiRequest, MediaAreDecodedAndKnownByTheirPlace) {
+TEST(ApiRequest, DecodesMediaAndRecordsTheirPositions) {
   const std::string body = R"({"model":"m","messages":[{"role":"user","content":[
       {"type":"image_url","image_url":{"url":"data:image\/png;base64,Zm9v","detail":"low"}},
       {"type":"image_url","image_url":"https://example.com/a.png"},
@@ -196,7 +196,7 @@ TEST(ApiRequest, MediaAreDecodedAndKnownByTheirPlace) {
   EXPECT_EQ(std::get<ScopeMedia>(scope.messages[0].parts[4]).content, digests[4]);
 }
 
-TEST(ApiRequest, FetchedMediaStandWhereTheirAddressesStood) {
+TEST(ApiRequest, ReplacesAddressesWithFetchedMedia) {
   const std::string body =
       R"({"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://a/b"}}, {"type":"image_url","image_url":"data:,x"},{"type":"image_url","image_url": "http:\/\/c"},{"type":"text","text":"http://a/b"}]}]})";
   ApiRequest request = chat(body);
@@ -213,7 +213,7 @@ TEST(ApiRequest, FetchedMediaStandWhereTheirAddressesStood) {
   EXPECT_EQ(*chat(fetched).media[2].bytes, *bytes);
 }
 
-TEST(ApiRequest, CompletionsAndEmbeddingsAskWithOneText) {
+TEST(ApiRequest, QuestionOfCompletionsAndEmbeddingsIsTheirText) {
   const auto completion = read_api_request(ApiOperation::kCompletion,
                                            R"({"model":"m","prompt":"Once","temperature":0})");
   EXPECT_EQ(completion.value().question, "Once");
@@ -229,57 +229,57 @@ TEST(ApiRequest, CompletionsAndEmbeddingsAskWithOneText) {
   EXPECT_EQ(embedding.value().question, "the dogs");
   EXPECT_EQ(embedding.value().sampling.choices, 1U);
   EXPECT_EQ(eligibility(embedding.value().sampling, "the dogs").limit, ReuseLimit::kExact)
-      << "the vector of other words, however near, is another";
+      << "similar text has another vector";
 }
 
-TEST(ApiRequest, NamesTheFieldThatIsWrong) {
+TEST(ApiRequest, ErrorsNameTheField) {
   using enum ApiOperation;
   const struct {
     ApiOperation operation;
     std::string body;
     const char* why;
   } kCases[] = {
-      {kChat, "", "the body cannot be read: it is not JSON"},
-      {kChat, "[]", "the body is no JSON object"},
+      {kChat, "", "the body cannot be parsed: it is not JSON"},
+      {kChat, "[]", "the body must be a JSON object"},
       {kChat, "{} x", "something stands after its end"},
       {kChat, R"({"model":"m","model":"n"})", "\"model\" twice"},
-      {kChat, R"({"messages":[]})", "model does not name a model"},
-      {kChat, R"({"model":"","messages":[]})", "model does not name a model"},
-      {kChat, R"({"model":"m"})", "messages is no array of messages"},
-      {kChat, R"({"model":"m","messages":[]})", "messages is no array of messages"},
-      {kChat, R"({"model":"m","messages":["hi"]})", "messages[0].role is no text"},
+      {kChat, R"({"messages":[]})", "model must be a non-empty string"},
+      {kChat, R"({"model":"","messages":[]})", "model must be a non-empty string"},
+      {kChat, R"({"model":"m"})", "messages must be a non-empty array of messages"},
+      {kChat, R"({"model":"m","messages":[]})", "messages must be a non-empty array of messages"},
+      {kChat, R"({"model":"m","messages":["hi"]})", "messages[0].role must be a string"},
       {kChat, R"({"model":"m","messages":[{"role":"user","content":5}]})",
-       "messages[0].content is"},
+       "messages[0].content must be"},
       {kChat, R"({"model":"m","messages":[{"role":"user","content":[{"type":"text"}]}]})",
-       "messages[0].content[0].text is no text"},
+       "messages[0].content[0].text must be a string"},
       {kChat, R"({"model":"m","messages":[{"role":"user","content":[{"x":1}]}]})",
-       "messages[0].content[0].type is no text"},
+       "messages[0].content[0].type must be a string"},
       {kChat,
        R"({"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,??=="}}]}]})",
-       "messages[0].content[0].image_url.url cannot be read: it is not base64"},
+       "messages[0].content[0].image_url.url cannot be decoded: it is not base64"},
       {kChat,
        R"({"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":{}}]}]})",
-       "image_url.url is no text"},
+       "image_url.url must be a non-empty string"},
       {kChat,
        R"({"model":"m","messages":[{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"http://a"}}]}]})",
-       "input_audio.data cannot be read"},
-      {kCompletion, R"({"model":"m","prompt":7})", "prompt is neither a text"},
-      {kCompletion, R"({"model":"m","prompt":"x","temperature":"0"})", "temperature is no number"},
+       "input_audio.data cannot be decoded"},
+      {kCompletion, R"({"model":"m","prompt":7})", "prompt must be a string"},
+      {kCompletion, R"({"model":"m","prompt":"x","temperature":"0"})", "temperature must be a number"},
       {kCompletion, R"({"model":"m","prompt":"x","temperature":1e-400})",
-       "temperature is no number"},
-      {kCompletion, R"({"model":"m","prompt":"x","n":0})", "n is no whole number"},
-      {kCompletion, R"({"model":"m","prompt":"x","n":1.0})", "n is no whole number"},
-      {kCompletion, R"({"model":"m","prompt":"x","best_of":4294967296})", "best_of is no whole"},
-      {kCompletion, R"({"model":"m","prompt":"x","seed":"1"})", "seed is no number"},
-      {kCompletion, R"({"model":"m","prompt":"x","stream":"yes"})", "stream is neither true"},
-      {kCompletion, R"({"model":"m","prompt":"x","logprobs":"yes"})", "logprobs is neither"},
-      {kCompletion, R"({"model":"m","prompt":"x","max_tokens":"9"})", "max_tokens is no number"},
-      {kCompletion, R"({"model":"m","prompt":"x","stream_options":1})", "stream_options is no"},
-      {kCompletion, R"({"model":"m","prompt":"x","cache":true})", "cache is no object"},
-      {kCompletion, R"({"model":"m","prompt":"x","cache":{"ttl":-1}})", "cache.ttl is no number"},
-      {kCompletion, R"({"model":"m","prompt":"x","cache":{"no-store":1}})", "cache.no-store is"},
-      {kCompletion, R"({"model":"m","prompt":"x","cache":{"namespace":1}})", "cache.namespace is"},
-      {kEmbedding, R"({"model":"m","input":[]})", "input is neither a text"},
+       "temperature must be a number"},
+      {kCompletion, R"({"model":"m","prompt":"x","n":0})", "n must be a whole number"},
+      {kCompletion, R"({"model":"m","prompt":"x","n":1.0})", "n must be a whole number"},
+      {kCompletion, R"({"model":"m","prompt":"x","best_of":4294967296})", "best_of must be a whole"},
+      {kCompletion, R"({"model":"m","prompt":"x","seed":"1"})", "seed must be a number"},
+      {kCompletion, R"({"model":"m","prompt":"x","stream":"yes"})", "stream must be true or false"},
+      {kCompletion, R"({"model":"m","prompt":"x","logprobs":"yes"})", "logprobs must be true"},
+      {kCompletion, R"({"model":"m","prompt":"x","max_tokens":"9"})", "max_tokens must be a number"},
+      {kCompletion, R"({"model":"m","prompt":"x","stream_options":1})", "stream_options must be"},
+      {kCompletion, R"({"model":"m","prompt":"x","cache":true})", "cache must be an object"},
+      {kCompletion, R"({"model":"m","prompt":"x","cache":{"ttl":-1}})", "cache.ttl must be a number"},
+      {kCompletion, R"({"model":"m","prompt":"x","cache":{"no-store":1}})", "cache.no-store must be"},
+      {kCompletion, R"({"model":"m","prompt":"x","cache":{"namespace":1}})", "cache.namespace must be"},
+      {kEmbedding, R"({"model":"m","input":[]})", "input must be a string"},
   };
   for (const auto& c : kCases) {
     EXPECT_NE(refusal(c.operation, c.body).find(c.why), std::string::npos)
@@ -324,7 +324,7 @@ json rich_request() {
             {"type":"text","text":"t2","y":[1]}]}]})");
 }
 
-/// What of a request changes its answer.
+/// The part of a request that changes its answer.
 json meaning(json body) {
   for (const std::string_view field : kChangesNothing) body.erase(std::string(field));
   if (body.contains("stream_options")) {
@@ -364,18 +364,18 @@ void collect_places(const json& value, const json::json_pointer& at,
   }
 }
 
-/// Remembers what every identity stood for, and takes no two meanings for one.
+/// Checks that requests have equal identities if and only if they have equal meanings.
 class Identities {
  public:
   bool add(const json& body) {
     const auto request = read_api_request(ApiOperation::kChat, body.dump());
-    if (!request.has_value()) return false;  // what cannot be identified is not cached
+    if (!request.has_value()) return false;  // not identified, so not cached
     const std::string means = meaning(body).dump();
     const Identity identity = identity_of(*request);
     const auto [known, is_new] = meanings_.emplace(identity, means);
     EXPECT_EQ(known->second, means);
     const auto [same, is_new_meaning] = identities_.emplace(means, identity);
-    EXPECT_EQ(same->second, identity) << "one meaning has two identities: " << means;
+    EXPECT_EQ(same->second, identity) << "two identities for one meaning: " << means;
     return true;
   }
   std::size_t size() const { return meanings_.size(); }
@@ -385,7 +385,7 @@ class Identities {
   std::map<std::string, Identity> identities_;
 };
 
-TEST(ApiRequestIdentity, EveryLeafOfARequestMattersButThoseThatChangeNothing) {
+TEST(ApiRequestIdentity, DependsOnEveryFieldThatChangesTheAnswer) {
   Identities identities;
   const json body = rich_request();
   ASSERT_TRUE(identities.add(body));
@@ -419,7 +419,7 @@ TEST(ApiRequestIdentity, EveryLeafOfARequestMattersButThoseThatChangeNothing) {
   EXPECT_GT(identities.size(), 800U);
 }
 
-TEST(ApiRequestIdentityProperty, TwoRequestsAreOneOnlyIfTheySayTheSame) {
+TEST(ApiRequestIdentityProperty, EqualOnlyForRequestsOfEqualMeaning) {
   Identities identities;
   const json rich = rich_request();
   std::vector<json::json_pointer> places;
@@ -427,7 +427,7 @@ TEST(ApiRequestIdentityProperty, TwoRequestsAreOneOnlyIfTheySayTheSame) {
   testing::for_each_seed(1'500, [&](Rng& rng) {
     json body = rich;
     for (std::uint64_t edits = 1 + rng.below(4); edits > 0; --edits) {
-      // A value of the request in another place of it.
+      // Move a value to another place of the request.
       const json value = rich[places[1 + rng.below(places.size() - 1)]];
       const json::json_pointer& to = places[1 + rng.below(places.size() - 1)];
       if (body.contains(to) && (body[to].type() == value.type() || rng.chance(0.2))) {
@@ -441,7 +441,7 @@ TEST(ApiRequestIdentityProperty, TwoRequestsAreOneOnlyIfTheySayTheSame) {
   }
 }
 
-TEST(ApiRequestIdentity, WhatIsPlacedApartIsNotTakenForEachOther) {
+TEST(ApiRequestIdentity, DiffersWhenAValueMovesToAnotherField) {
   const auto of = [](std::string_view messages, std::string_view fields = "") {
     return identity_of(
         chat(R"({"model":"m","messages":)" + std::string(messages) + std::string(fields) + "}"));
@@ -486,7 +486,7 @@ TEST(ApiRequestIdentity, WhatIsPlacedApartIsNotTakenForEachOther) {
   EXPECT_EQ(std::set<Identity>(all.begin(), all.end()).size(), all.size());
 }
 
-TEST(ApiRequestIdentity, TheSamePictureIsTheSameWhereverItComesFrom) {
+TEST(ApiRequestIdentity, DependsOnMediaContentAndNotOnItsAddress) {
   const auto of = [](std::string_view url) {
     ApiRequest request = chat(
         R"({"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":")" +
@@ -498,7 +498,7 @@ TEST(ApiRequestIdentity, TheSamePictureIsTheSameWhereverItComesFrom) {
   EXPECT_EQ(of("https://a/x"), of("https://b/y"));
 }
 
-TEST(ApiRequestIdentity, OrderOfKeysSpacesAndEscapesDoNotMatter) {
+TEST(ApiRequestIdentity, IgnoresKeyOrderSpacesAndEscapes) {
   const json body = rich_request();
   const Identity identity = identity_of(ApiOperation::kChat, body);
   EXPECT_EQ(identity_of(read_api_request(ApiOperation::kChat, body.dump(3)).value()), identity);
@@ -513,7 +513,7 @@ TEST(ApiRequestIdentity, OrderOfKeysSpacesAndEscapesDoNotMatter) {
       identity_of(chat(R"({"messages":[{"content":"\u0071","role":"user"}],"model":"\u006d"})")));
 }
 
-TEST(ApiRequestIdentity, OneTextIsAnotherForAnotherOperation) {
+TEST(ApiRequestIdentity, DependsOnTheOperation) {
   const json body = {{"model", "m"}, {"prompt", "q"}, {"input", "q"}};
   json completion = body;
   EXPECT_NE(identity_of(ApiOperation::kCompletion, body).first,

@@ -43,7 +43,7 @@ void append_call(std::string& out, std::string_view id, std::string_view type,
 }  // namespace
 
 Result<void> StreamFold::add(const JsonValue& event) {
-  if (!event.is(JsonKind::kObject)) return no_event("is no JSON object");
+  if (!event.is(JsonKind::kObject)) return no_event("is not a JSON object");
   for (const JsonValue field : event) AFI_TRY_VOID(add_field(field));
   return {};
 }
@@ -64,18 +64,18 @@ Result<void> StreamFold::add_field(const JsonValue& field) {
     id_ = field.text();
   } else if (name == "error") {
     if (field.is_none()) return {};
-    return no_event("says an error: " + std::string(field.source().substr(0, 200)));
+    return no_event("reports an error: " + std::string(field.source().substr(0, 200)));
   } else if (name == "created") {
     has_created_ = has_created_ || field.count().value_or(0) > 0;
   } else if (name == "object") {
     has_object_ = true;
   } else if (name == "model") {
-    // Some servers begin with an event of no model.
+    // Some servers begin with an event without a model.
     if (!model_ || model_->empty()) model_ = std::string(field.text());
   } else if (name == "system_fingerprint" || name == "service_tier") {
     Other& latest = latest_[std::string(name)];
     if (!field.is_none()) latest = {.value = std::string(field.source()), .is_said = true};
-  } else if (name != "obfuscation") {  // only there to change the size of events
+  } else if (name != "obfuscation") {  // padding that hides the size of events
     Other& other = others_[std::string(name)];
     if (field.is_none()) return {};
     std::string value = canonical(field);
@@ -89,7 +89,7 @@ Result<void> StreamFold::add_choice(const JsonValue& choice) {
   const JsonValue index = choice["index"];
   if (!choice.is(JsonKind::kObject) ||
       (!index.is_none() && index.count().value_or(kMaxChoices) >= kMaxChoices)) {
-    return no_event("has a choice that is none");
+    return no_event("has an invalid choice");
   }
   Choice& to = choices_[index.count().value_or(0)];
   for (const JsonValue field : choice) AFI_TRY_VOID(add_choice_field(field, to));
@@ -102,9 +102,9 @@ Result<void> StreamFold::add_choice_field(const JsonValue& field, Choice& choice
   if (name == "index") return {};
   if (name == "finish_reason") {
     if (field.is_empty()) return {};
-    if (!field.is(JsonKind::kString)) return no_event("has a finish reason that is no text");
+    if (!field.is(JsonKind::kString)) return no_event("has a finish reason that is not a string");
     if (!choice.finish_reason.empty() && choice.finish_reason != field.text()) {
-      return no_event("finishes a choice for another reason than one before");
+      return no_event("contradicts the finish reason of an earlier event");
     }
     choice.finish_reason = field.text();
   } else if (name == "logprobs") {
@@ -114,10 +114,10 @@ Result<void> StreamFold::add_choice_field(const JsonValue& field, Choice& choice
     return add_delta(field, choice);
   } else if (!is_chat && name == "text") {
     if (!field.is_none() && !field.is(JsonKind::kString))
-      return no_event("has a text that is none");
+      return no_event("has a text that is not a string");
     add_text(field, choice.texts[std::string(name)]);
   } else {
-    // A whole answer has a member of that name already.
+    // A complete response has a member of that name already.
     if (name == "message") is_foldable_ = false;
     Other& other = choice.others[std::string(name)];
     if (field.is_none()) return {};
@@ -134,7 +134,7 @@ Result<void> StreamFold::add_choice_field(const JsonValue& field, Choice& choice
 }
 
 Result<void> StreamFold::add_delta(const JsonValue& delta, Choice& choice) {
-  if (!delta.is_none() && !delta.is(JsonKind::kObject)) return no_event("has a delta that is none");
+  if (!delta.is_none() && !delta.is(JsonKind::kObject)) return no_event("has a delta that is not an object");
   for (const JsonValue field : delta) {
     const std::string_view name = field.key();
     if (name == "role") {
@@ -167,7 +167,7 @@ void StreamFold::add_text(const JsonValue& text, Text& to) {
 void StreamFold::add_calls(const JsonValue& calls, Choice& choice) {
   if (!calls.is_none() && !calls.is(JsonKind::kArray)) is_foldable_ = false;
   for (const JsonValue delta : calls) {
-    // Without an index nobody knows whether this goes on with a call or begins one.
+    // Without an index it is unknown whether this continues a call or begins another.
     const auto index = delta["index"].count();
     if (!index) is_foldable_ = false;
     Call& call = choice.calls[index.value_or(0)];
@@ -193,7 +193,7 @@ void StreamFold::add_function(const JsonValue& function, Call& call) {
     } else if (field.key() == "name" && (field.is_none() || call.name.empty())) {
       set_once(field, call.name);
     } else if (!field.is_empty()) {
-      is_foldable_ = false;  // a name that is said again may be the rest of it, or the same
+      is_foldable_ = false;  // a repeated name may be its continuation or the same name again
     }
   }
 }
@@ -220,7 +220,7 @@ void StreamFold::add_probabilities(const JsonValue& probabilities, Choice& choic
 
 Result<void> StreamFold::check_finished() const {
   if (choices_.empty()) {
-    return fail(ErrorCode::kInvalidArgument, "the stream ended before it said anything");
+    return fail(ErrorCode::kInvalidArgument, "the stream ended without any choice");
   }
   for (const auto& [index, choice] : choices_) {
     if (choice.finish_reason.empty()) {

@@ -15,24 +15,23 @@
 
 namespace afterimage {
 
-/// Adds up the events of one stream to the answer that they are pieces of.
+/// Accumulates the events of a stream into the complete response, as the official clients do.
 ///
-/// What is known to be appended is appended: text, reasoning, refusal, arguments of tools, log
-/// probabilities. What is not known, and is not the same in every event, ends the folding: the
-/// stream can be given again as it was, and nobody guesses what the whole would be.
+/// Fields that are known to be appended are appended: text, reasoning, refusal, tool arguments, log
+/// probabilities. An unknown field whose value differs between events makes the complete response
+/// unknown; the stream can still be replayed as it was.
 ///
-/// Errors   kInvalidArgument: not the event of such a stream, or of another answer than the events
-///          before it.
+/// Errors   kInvalidArgument: not an event of this API, or an event of another answer.
 /// Threads  One at a time.
 class StreamFold {
  public:
   explicit StreamFold(ApiOperation operation) : operation_(operation) {}
 
   [[nodiscard]] Result<void> add(const JsonValue& event);
-  /// kInvalidArgument: there is no choice, or one that has no finish reason.
+  /// kInvalidArgument: there is no choice, or one without a finish reason.
   [[nodiscard]] Result<void> check_finished() const;
   [[nodiscard]] RecordFacts facts() const;
-  /// The body of the whole answer, with gaps. nullopt: it is not known, or its usage is not.
+  /// The complete response with placeholders. nullopt: it, or its usage, is unknown.
   [[nodiscard]] std::optional<std::string> whole() const;
 
  private:
@@ -43,20 +42,20 @@ class StreamFold {
     std::string arguments;
   };
   struct Text {
-    bool is_said = false;  // if only as null
+    bool is_said = false;  // present, possibly as null
     std::optional<std::string> value;
   };
-  /// A field that nobody knows how to add up.
+  /// An unknown field.
   struct Other {
     std::string value = "null";
-    bool is_said = false;  // other than as null
+    bool is_said = false;  // present with a value other than null
   };
   struct Choice {
     std::string role;
     std::map<std::string, Text, std::less<>> texts;
     std::map<std::uint64_t, Call> calls;
     std::optional<Call> function_call;
-    bool has_probabilities = false;  // if only as null
+    bool has_probabilities = false;  // present, possibly as null
     std::map<std::string, std::optional<std::string>, std::less<>> probabilities;
     std::string finish_reason;
     std::map<std::string, Other, std::less<>> others;
@@ -79,10 +78,10 @@ class StreamFold {
   bool has_created_ = false;
   bool has_object_ = false;
   std::optional<std::string> model_;
-  std::string usage_;  // as JSON; empty: not said
+  std::string usage_;  // as JSON; empty: absent
   std::uint32_t prompt_tokens_ = 0;
   std::uint32_t output_tokens_ = 0;
-  std::map<std::string, Other, std::less<>> latest_;  // fields of which the last one counts
+  std::map<std::string, Other, std::less<>> latest_;  // known fields whose last value counts
   std::map<std::string, Other, std::less<>> others_;
   std::map<std::uint64_t, Choice> choices_;
 };

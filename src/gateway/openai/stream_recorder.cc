@@ -23,16 +23,16 @@ struct StreamRecorder::State {
   }
 
   void hear(std::string_view name, std::string_view data) {
-    if (data == kDone && is_done) return give_up("says [DONE] twice");
+    if (data == kDone && is_done) return give_up("has [DONE] twice");
     if (data == kDone) {
       is_done = true;
       return;
     }
     if (failure.has_value()) return;
-    if (is_done) return give_up("goes on after [DONE]");
+    if (is_done) return give_up("continues after [DONE]");
     if (!name.empty() && name != "message") {
       return give_up("has an event named '" + std::string(name.substr(0, 100)) +
-                     "', which is none of this API");
+                     "', which this API does not define");
     }
     if (auto recorded = record(data); !recorded.has_value()) {
       give_up(std::move(recorded).error());
@@ -54,7 +54,7 @@ struct StreamRecorder::State {
     const bool is_chat = parts.operation == ApiOperation::kChat;
     parts.add_event(*event, choice[is_chat ? "delta" : "text"],
                     says_usage && (*event)["choices"].is_empty());
-    parts.can_say_usage = says_usage;  // if nothing comes after it
+    parts.can_say_usage = says_usage;  // only the last event counts
     return {};
   }
 
@@ -68,20 +68,20 @@ struct StreamRecorder::State {
   }
   std::string too_large() const {
     return "the stream is larger than " + std::to_string(limit) +
-           " bytes, and what is larger is not recorded";
+           " bytes, the limit for recording";
   }
 
   Result<RecordParts> finished() const {
     if (failure.has_value()) return std::unexpected(*failure);
     if (events.is_cut()) return fail(ErrorCode::kLimitExceeded, too_large());
-    // Some servers close without the empty line that ends an event.
+    // Some servers close the connection without the empty line that ends an event.
     const std::string last = events.unfinished_data();
     if (is_done ? last == kDone : last != kDone) {
       return fail(ErrorCode::kInvalidArgument,
-                  is_done ? "the stream says [DONE] twice" : "the stream ended without [DONE]");
+                  is_done ? "the stream has [DONE] twice" : "the stream ended without [DONE]");
     }
     if (parts.operation == ApiOperation::kEmbedding) {
-      return fail(ErrorCode::kInvalidArgument, "embeddings do not come as a stream");
+      return fail(ErrorCode::kInvalidArgument, "embeddings are never streamed");
     }
     AFI_TRY_VOID(fold.check_finished());
     RecordParts done = parts;

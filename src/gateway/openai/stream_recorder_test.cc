@@ -34,7 +34,7 @@ std::string why_not(std::string_view stream, ApiOperation operation = ApiOperati
   return record.error().message;
 }
 
-/// The events of a stream in our own form, which ends in [DONE].
+/// The events of a stream as ApiRecord::events() writes it, ending with [DONE].
 std::vector<json> events_in(std::string_view stream) {
   std::vector<json> events;
   while (stream.starts_with("data: {")) {
@@ -56,7 +56,7 @@ std::vector<json> stamped(std::vector<json> events) {
 
 json whole_of(const ApiRecord& record) { return json::parse(record.body(kStamp)); }
 
-/// One choice, one event for each delta, finish and usage.
+/// A stream of one choice with an event per delta, then finish reason and usage.
 std::string stream_of(std::initializer_list<std::string_view> deltas,
                       std::string_view finish = "stop") {
   std::string text;
@@ -71,7 +71,7 @@ std::string stream_of(std::initializer_list<std::string_view> deltas,
   return text + "data: [DONE]\n\n";
 }
 
-TEST(StreamRecorder, GivesTheSameEventsAgainButForIdAndTime) {
+TEST(StreamRecorder, ReplaysTheSameEventsExceptIdAndTime) {
   for (const AnswerSample& sample : sample_streams()) {
     const auto record = recorded(sample.text, sample.operation);
     ASSERT_TRUE(record.has_value()) << sample.name << ": " << record.error().message;
@@ -81,7 +81,7 @@ TEST(StreamRecorder, GivesTheSameEventsAgainButForIdAndTime) {
   }
 }
 
-TEST(StreamRecorder, LeavesTheEventOfUsageOutForWhoDidNotAskForIt) {
+TEST(StreamRecorder, OmitsTheUsageEventUnlessRequested) {
   for (const AnswerSample& sample : sample_streams()) {
     const auto record = recorded(sample.text, sample.operation);
     std::vector<json> expected = stamped(events_in(sample.text));
@@ -90,7 +90,7 @@ TEST(StreamRecorder, LeavesTheEventOfUsageOutForWhoDidNotAskForIt) {
   }
 }
 
-TEST(StreamRecorder, IsBlindToHowTheBytesAreCut) {
+TEST(StreamRecorder, DoesNotDependOnHowBytesAreSplit) {
   for (const AnswerSample& sample : sample_streams()) {
     const std::string expected = recorded(sample.text, sample.operation).value().serialize();
     for (std::size_t cut = 0; cut <= sample.text.size(); ++cut) {
@@ -105,8 +105,8 @@ TEST(StreamRecorder, IsBlindToHowTheBytesAreCut) {
   }
 }
 
-TEST(StreamRecorder, NoPrefixOfAStreamIsAnAnswer) {
-  constexpr std::size_t kLineEnds = 2;  // after [DONE] itself nothing is missing
+TEST(StreamRecorder, RefusesEveryPrefixOfAStream) {
+  constexpr std::size_t kLineEnds = 2;  // the line ends after [DONE] may be missing
   for (const AnswerSample& sample : sample_streams()) {
     for (std::size_t size = 0; size < sample.text.size(); ++size) {
       StreamRecorder recorder(sample.operation);
@@ -118,7 +118,7 @@ TEST(StreamRecorder, NoPrefixOfAStreamIsAnAnswer) {
   }
 }
 
-TEST(StreamRecorder, LineEndsCommentsAndOtherFieldsDoNotMatter) {
+TEST(StreamRecorder, IgnoresLineEndsCommentsAndOtherFields) {
   const std::string plain = sample_streams().front().text;
   const std::string expected = recorded(plain).value().serialize();
   const auto with = [&](std::string_view from, std::string_view to, std::string text) {
@@ -144,7 +144,7 @@ TEST(StreamRecorder, LineEndsCommentsAndOtherFieldsDoNotMatter) {
           .serialize(),
       expected);
   EXPECT_EQ(recorded(":\n\n" + plain + ": bye\n\n\n").value().serialize(), expected);
-  // Data of several lines are one text, and are given again on one line.
+  // Data of several lines is one text and is replayed on one line.
   const auto lines = recorded(with(R"(,"choices")", "\ndata: ,\"choices\"", plain));
   const std::string lines_of_crlf =
       with("\n", "\r\n", with(R"(,"choices")", "\ndata: ,\"choices\"", plain));
@@ -154,7 +154,7 @@ TEST(StreamRecorder, LineEndsCommentsAndOtherFieldsDoNotMatter) {
   EXPECT_EQ(events_in(lines.value().events(kStamp, true)), stamped(events_in(plain)));
 }
 
-TEST(StreamRecorder, AStreamWithoutItsLastLineEndIsWhole) {
+TEST(StreamRecorder, AcceptsAStreamWithoutItsLastLineEnd) {
   std::string stream = stream_of({R"({"role":"assistant","content":"x"})"});
   stream.resize(stream.size() - 2);
   StreamRecorder recorder(ApiOperation::kChat);
@@ -163,7 +163,7 @@ TEST(StreamRecorder, AStreamWithoutItsLastLineEndIsWhole) {
   EXPECT_EQ(recorder.finish().value().text(), "x");
 }
 
-TEST(StreamRecorder, SaysWhatIsWrongWithAStream) {
+TEST(StreamRecorder, SaysWhyAStreamIsRefused) {
   const std::string good = stream_of({R"({"role":"assistant","content":"x"})"});
   const std::string undone = good.substr(0, good.find("data: [DONE]"));
   const struct {
@@ -172,11 +172,11 @@ TEST(StreamRecorder, SaysWhatIsWrongWithAStream) {
     const char* why;
   } kCases[] = {
       {"empty", "", "ended without [DONE]"},
-      {"only done", "data: [DONE]\n\n", "before it said anything"},
+      {"only done", "data: [DONE]\n\n", "without any choice"},
       {"no done", undone, "ended without [DONE]"},
       {"done twice", good + "data: [DONE]\n\n", "[DONE] twice"},
       {"done twice, the second unended", good + "data: [DONE]", "[DONE] twice"},
-      {"data after done", good + "data: {}\n\n", "goes on after [DONE]"},
+      {"data after done", good + "data: {}\n\n", "continues after [DONE]"},
       {"error", undone + "data: {\"error\":{\"message\":\"out of memory\"}}\n\ndata: [DONE]\n\n",
        "out of memory"},
       {"event error", "event: error\n" + good, "event named 'error'"},
@@ -184,7 +184,7 @@ TEST(StreamRecorder, SaysWhatIsWrongWithAStream) {
        "another answer"},
       {"not UTF-8", undone + "data: {\"x\":\"\xFF\"}\n\ndata: [DONE]\n\n", "not UTF-8"},
       {"no JSON", undone + "data: hello\n\ndata: [DONE]\n\n", "not JSON"},
-      {"no object", undone + "data: [1]\n\ndata: [DONE]\n\n", "no JSON object"},
+      {"no object", undone + "data: [1]\n\ndata: [DONE]\n\n", "not a JSON object"},
       {"empty data", undone + "data:\n\ndata: [DONE]\n\n", "not JSON"},
       {"no finish", sse({R"({"choices":[{"index":0,"delta":{"content":"x"}}]})"}),
        "before choice 0 was finished"},
@@ -193,10 +193,10 @@ TEST(StreamRecorder, SaysWhatIsWrongWithAStream) {
        "before choice 1 was finished"},
       {"a key twice", stream_of({R"({"content":"x"},"finish_reason":"length","x":{})"}, "stop"),
        "twice"},
-      {"delta is none", stream_of({"5"}), "delta that is none"},
-      {"choice is none", sse({R"({"choices":[7]})"}), "choice that is none"},
+      {"delta is none", stream_of({"5"}), "delta that is not an object"},
+      {"choice is none", sse({R"({"choices":[7]})"}), "an invalid choice"},
       {"index is huge", sse({R"({"choices":[{"index":4000000000,"delta":{}}]})"}),
-       "choice that is none"},
+       "an invalid choice"},
       {"choices are none", sse({R"({"choices":{}})"}), "no array of choices"},
   };
   for (const auto& c : kCases) {
@@ -206,24 +206,24 @@ TEST(StreamRecorder, SaysWhatIsWrongWithAStream) {
   EXPECT_NE(why_not(good, ApiOperation::kEmbedding).find("embeddings"), std::string::npos);
 }
 
-TEST(StreamRecorder, OtherFinishReasonsOfOneChoiceAreRefused) {
+TEST(StreamRecorder, RefusesContradictoryFinishReasons) {
   EXPECT_NE(why_not(sse({R"({"choices":[{"index":0,"delta":{},"finish_reason":"length"}]})",
                          R"({"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]})"}))
-                .find("another reason"),
+                .find("contradicts the finish reason"),
             std::string::npos);
 }
 
-TEST(StreamRecorder, DoneIsSeenInAStreamThatCannotBeRecorded) {
+TEST(StreamRecorder, SeesDoneInAStreamThatCannotBeRecorded) {
   StreamRecorder recorder(ApiOperation::kChat);
   recorder.feed("data: nonsense\n\ndata: [DONE]\n\n");
   EXPECT_TRUE(recorder.done());
   EXPECT_FALSE(recorder.finish().has_value());
 }
 
-TEST(StreamRecorder, WhatIsLargerThanTheLimitIsNotRecordedAndItsEndIsSeen) {
+TEST(StreamRecorder, SeesTheEndOfAStreamAboveTheLimit) {
   const std::string good = stream_of({R"({"role":"assistant","content":"x"})"});
   const std::string delta = R"({"content":")" + std::string(500, 'x') + "\"}";
-  // Too large together, as one event, as a line that does not end, with any cut.
+  // Too large in total, as a comment line and as one event, split in any way.
   const std::string comment = ":" + std::string(5'000, '!') + "data: [DONE]\n\n" + good;
   const std::string streams[] = {stream_of({delta, delta, delta}), comment,
                                  stream_of({R"({"content":")" + std::string(9'000, 'x') + "\"}"})};
@@ -236,7 +236,7 @@ TEST(StreamRecorder, WhatIsLargerThanTheLimitIsNotRecordedAndItsEndIsSeen) {
       }
       EXPECT_TRUE(recorder.done());
       const auto record = recorder.finish();
-      // A comment that comes in one piece is nowhere kept.
+      // A comment that arrives in one piece is never buffered.
       if (&stream == &streams[1] && piece == stream.size()) continue;
       ASSERT_FALSE(record.has_value()) << piece;
       EXPECT_EQ(record.error().code, ErrorCode::kLimitExceeded);
@@ -244,7 +244,7 @@ TEST(StreamRecorder, WhatIsLargerThanTheLimitIsNotRecordedAndItsEndIsSeen) {
   }
 }
 
-TEST(StreamFold, MakesTheWholeThatTheClientsOwnAccumulatorsMake) {
+TEST(StreamFold, AccumulatesLikeTheOfficialClients) {
   const auto samples = sample_streams();
   EXPECT_EQ(whole_of(recorded(samples[0].text).value()), json::parse(R"({
       "id":"chatcmpl-new","object":"chat.completion","created":1800000000,"model":"gpt-4o-mini",
@@ -282,7 +282,7 @@ TEST(StreamFold, MakesTheWholeThatTheClientsOwnAccumulatorsMake) {
       "usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}})"));
 }
 
-TEST(StreamFold, SaysWhatCanBeSaidWithoutReadingTheAnswer) {
+TEST(StreamFold, ExtractsTheFacts) {
   const auto samples = sample_streams();
   const ApiRecord tools = recorded(samples[4].text).value();
   EXPECT_TRUE(tools.calls_tools());
@@ -298,7 +298,7 @@ TEST(StreamFold, SaysWhatCanBeSaidWithoutReadingTheAnswer) {
   EXPECT_EQ(completion.model(), "m");
 }
 
-TEST(StreamFold, AFunctionCallOfTheOldKindIsACall) {
+TEST(StreamFold, AccumulatesTheOldFunctionCall) {
   const auto record = recorded(stream_of(
       {R"({"role":"assistant","content":null})", R"({"function_call":{"name":"f","arguments":""}})",
        R"({"function_call":{"arguments":"{}"}})"},
@@ -309,7 +309,7 @@ TEST(StreamFold, AFunctionCallOfTheOldKindIsACall) {
                             "function_call":{"name":"f","arguments":"{}"}})"));
 }
 
-TEST(StreamFold, WhatNobodyKnowsHowToAddUpIsGivenAsAStreamOnly) {
+TEST(StreamFold, StreamsWithUnknownDeltasHaveNoBody) {
   const std::string_view kDeltas[] = {
       R"({"content":"x","audio":{"id":"a","data":"AA=="}})",
       R"({"content":"x","mood":"gay"})",
@@ -337,7 +337,7 @@ TEST(StreamFold, WhatNobodyKnowsHowToAddUpIsGivenAsAStreamOnly) {
   }
 }
 
-TEST(StreamFold, FieldsOfTheStreamThatDifferEndTheFoldingAndOthersAreKept) {
+TEST(StreamFold, UnknownFieldsMustBeEqualInEveryEvent) {
   const auto stream = [](std::string_view first, std::string_view second) {
     return sse({R"({"choices":[{"index":0,"delta":{"content":"x"}}])" + std::string(first) + "}",
                 R"({"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{})" +
@@ -350,7 +350,7 @@ TEST(StreamFold, FieldsOfTheStreamThatDifferEndTheFoldingAndOthersAreKept) {
   EXPECT_FALSE(recorded(stream(R"(,"provider":"p")", R"(,"provider":"q")")).value().can_be_whole());
 }
 
-TEST(StreamFold, NothingIsInvented) {
+TEST(StreamFold, AddsNoFields) {
   const auto record =
       recorded(sse({R"({"choices":[{"index":0,"delta":{"content":"x"}}]})",
                     R"({"choices":[{"index":0,"finish_reason":"stop"}],"usage":{}})"}));
@@ -359,7 +359,7 @@ TEST(StreamFold, NothingIsInvented) {
   EXPECT_FALSE(record.value().events(kStamp, true).contains(kStamp.id));
 }
 
-TEST(StreamFold, WithoutUsageThereIsNoWholeAndNoUsageEvent) {
+TEST(StreamFold, WithoutUsageThereIsNoBodyAndNoUsageEvent) {
   const auto record = recorded(
       sse({R"({"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]})"}));
   EXPECT_FALSE(record.value().can_be_whole());
@@ -368,7 +368,7 @@ TEST(StreamFold, WithoutUsageThereIsNoWholeAndNoUsageEvent) {
   EXPECT_EQ(record.value().text(), "x");
 }
 
-TEST(StreamFold, AnEventBeforeTheAnswerKeepsItsEmptyIdAndTime) {
+TEST(StreamFold, PreservesEmptyIdAndTimeOfALeadingEvent) {
   const std::string stream = sse(
       {R"({"choices":[],"created":0,"id":"","model":"","object":"","prompt_filter_results":[{"prompt_index":0}]})",
        R"({"choices":[{"index":0,"delta":{"content":"x","role":"assistant"},"finish_reason":"stop","content_filter_results":{}}],"created":5,"id":"c","model":"m","object":"chat.completion.chunk","usage":null})",
@@ -381,7 +381,7 @@ TEST(StreamFold, AnEventBeforeTheAnswerKeepsItsEmptyIdAndTime) {
   EXPECT_EQ(whole_of(record)["prompt_filter_results"][0]["prompt_index"], 0);
 }
 
-TEST(StreamRecorderProperty, AnyBytesAreTheStreamOfARecordOrOfNone) {
+TEST(StreamRecorderProperty, DamagedStreamsAreRefusedOrRoundTrip) {
   const auto samples = sample_streams();
   testing::for_each_seed(3'000, [&](Rng& rng) {
     const AnswerSample& sample = samples[rng.below(samples.size())];

@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, 4> kSpoken{"content", "refusal", "reasoni
 
 bool is_spoken(std::string_view name) { return std::ranges::find(kSpoken, name) != kSpoken.end(); }
 
-/// Members of one object as they come.
+/// Builds a JSON object member by member.
 class ObjectText {
  public:
   ObjectText& add(std::string_view name, std::string_view json) {
@@ -35,7 +35,7 @@ class ObjectText {
   std::string text_ = "{";
 };
 
-bool is_shared(std::string_view name) {  // by all events
+bool is_shared(std::string_view name) {  // a member of every event
   constexpr std::array<std::string_view, 5> kShared{"id", "created", "model", "system_fingerprint",
                                                     "service_tier"};
   return std::ranges::find(kShared, name) != kShared.end();
@@ -83,7 +83,7 @@ class WholeEvents {
   }
 
  private:
-  /// "index" and whatever is new; probabilities are said once, and elsewhere they are null.
+  /// One choice of an event. Only one event carries the log probabilities, the others null.
   ObjectText choice_text(const JsonValue& choice, std::string_view field, std::string_view json,
                          bool says_probabilities, bool is_last) const {
     ObjectText text;
@@ -185,7 +185,7 @@ class WholeEvents {
 
   void read_and_add(const std::string& text, bool is_usage) {
     const auto event = reader_.read(text);
-    if (!event.has_value()) {  // an answer that is as large as can be read, and now larger
+    if (!event.has_value()) {  // the event exceeds the JSON reader's limits
       is_too_large_ = true;
       return;
     }
@@ -198,7 +198,7 @@ class WholeEvents {
   RecordParts* parts_;
   JsonReader reader_;
   std::vector<JsonValue> choices_of_;
-  std::vector<std::string> choices_;  // one an event
+  std::vector<std::string> choices_;  // one per event
   bool is_too_large_ = false;
 };
 

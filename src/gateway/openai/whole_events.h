@@ -7,9 +7,9 @@
 
 namespace afterimage {
 
-/// Adds to `parts` the events of a stream that says what the whole answer says: for each choice
-/// its role, all of its text at once, and its finish reason; then the usage. Adds none if nobody
-/// knows how a stream says it.
+/// Adds to `parts` the event stream that is equivalent to a complete response: for each choice its
+/// role, all of its text in one event, and its finish reason; then the usage. Adds nothing if the
+/// response has fields, such as audio, whose stream form is unknown.
 void add_events_of_whole(const JsonValue& whole, RecordParts& parts);
 
 }  // namespace afterimage

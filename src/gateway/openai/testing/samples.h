@@ -11,21 +11,21 @@
 
 namespace afterimage::testing {
 
-/// A stream of these events and [DONE].
+/// A stream of `events` that ends with [DONE].
 inline std::string sse(std::initializer_list<std::string_view> events) {
   std::string text;
   for (const std::string_view event : events) text.append("data: ").append(event).append("\n\n");
   return text + "data: [DONE]\n\n";
 }
 
-/// An answer as a server gives it: in a stream, or whole.
+/// A response of a server: an event stream or a complete response.
 struct AnswerSample {
   std::string name;
   ApiOperation operation;
   std::string text;
 };
 
-// What servers say, in their shapes: the order of the fields, what is null and what is absent.
+// Responses as real servers shape them: field order, null fields, absent fields.
 inline std::vector<AnswerSample> sample_streams() {
   using enum ApiOperation;
   return {
@@ -43,7 +43,7 @@ inline std::vector<AnswerSample> sample_streams() {
        sse({R"({"choices":[{"finish_reason":null,"index":0,"delta":{"role":"assistant","content":null}}],"created":1750000001,"id":"chatcmpl-LL","model":"gemma","system_fingerprint":"b5","object":"chat.completion.chunk"})",
             R"({"choices":[{"finish_reason":null,"index":0,"delta":{"content":"Ja"}}],"created":1750000001,"id":"chatcmpl-LL","model":"gemma","system_fingerprint":"b5","object":"chat.completion.chunk"})", R"({"choices":[{"finish_reason":null,"index":0,"delta":{"content":"wohl"}}],"created":1750000002,"id":"chatcmpl-LL","model":"gemma","system_fingerprint":"b5","object":"chat.completion.chunk"})", R"({"choices":[{"finish_reason":"stop","index":0,"delta":{}}],"created":1750000002,"id":"chatcmpl-LL","model":"gemma","system_fingerprint":"b5","object":"chat.completion.chunk"})", R"({"choices":[],"created":1750000002,"id":"chatcmpl-LL","model":"gemma","system_fingerprint":"b5","object":"chat.completion.chunk","usage":{"completion_tokens":2,"prompt_tokens":9,"total_tokens":11},"timings":{"prompt_ms":12.5}})"})},
       {"role in every event, usage with the last", kChat, sse({R"({"id":"chatcmpl-31","object":"chat.completion.chunk","created":1751000000,"model":"llava","system_fingerprint":"fp_ollama","choices":[{"index":0,"delta":{"role":"assistant","content":"It is"},"finish_reason":null}]})", R"({"id":"chatcmpl-31","object":"chat.completion.chunk","created":1751000000,"model":"llava","system_fingerprint":"fp_ollama","choices":[{"index":0,"delta":{"role":"assistant","content":" red."},"finish_reason":null}]})", R"({"id":"chatcmpl-31","object":"chat.completion.chunk","created":1751000000,"model":"llava","system_fingerprint":"fp_ollama","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":"stop"}],"usage":{"prompt_tokens":600,"completion_tokens":4,"total_tokens":604}})"})},
-      {"two tools, their arguments in turns", kChat,
+      {"two tools with interleaved arguments", kChat,
        sse({R"({"id":"c-t","object":"chat.completion.chunk","created":17,"model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":null},"finish_reason":null}]})",
             R"({"id":"c-t","object":"chat.completion.chunk","created":17,"model":"m","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"call_a","type":"function","function":{"name":"weather","arguments":""}}]},"finish_reason":null}]})",
             R"({"id":"c-t","object":"chat.completion.chunk","created":17,"model":"m","choices":[{"index":0,"delta":{"tool_calls":[{"index":1,"id":"call_b","type":"function","function":{"name":"clock","arguments":"{"}}]},"finish_reason":null}]})",
@@ -51,7 +51,7 @@ inline std::vector<AnswerSample> sample_streams() {
             R"({"id":"c-t","object":"chat.completion.chunk","created":17,"model":"m","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"\"Bonn\"}"}}]},"finish_reason":null}]})",
             R"({"id":"c-t","object":"chat.completion.chunk","created":17,"model":"m","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]})",
             R"({"id":"c-t","object":"chat.completion.chunk","created":17,"model":"m","choices":[],"usage":{"prompt_tokens":50,"completion_tokens":20,"total_tokens":70}})"})},
-      {"two choices in turns, with probabilities", kChat,
+      {"two interleaved choices with log probabilities", kChat,
        sse({R"({"id":"c-2","object":"chat.completion.chunk","created":18,"model":"m","choices":[{"index":1,"delta":{"role":"assistant","content":"B"},"logprobs":{"content":[{"token":"B","logprob":-0.25,"bytes":[66],"top_logprobs":[]}],"refusal":null},"finish_reason":null}]})",
             R"({"id":"c-2","object":"chat.completion.chunk","created":18,"model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":"A"},"logprobs":{"content":[{"token":"A","logprob":-0.5,"bytes":[65],"top_logprobs":[]}],"refusal":null},"finish_reason":null}]})",
             R"({"id":"c-2","object":"chat.completion.chunk","created":18,"model":"m","choices":[{"index":0,"delta":{"content":"a"},"logprobs":{"content":[{"token":"a","logprob":-1e-3,"bytes":[97],"top_logprobs":[]}],"refusal":null},"finish_reason":null}]})",
