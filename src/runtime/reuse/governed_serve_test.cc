@@ -106,7 +106,7 @@ struct Governed {
   std::unique_ptr<Reuse> reuse;
 };
 
-TEST(GovernedServeProperty, AnswersAreTheSameWhateverTheGovernorTakesAndWhen) {
+TEST(GovernedServeProperty, AnswersStayTheSameUnderAnyPressure) {
   const Conversations all;
   std::uint64_t hits = 0;
   Bytes given_back;
@@ -145,7 +145,7 @@ TEST(GovernedServeProperty, AnswersAreTheSameWhateverTheGovernorTakesAndWhen) {
   EXPECT_GT(given_back, 256_KiB);
 }
 
-TEST(GovernedServe, ManyRequestsAreAnsweredRightWhileTheGovernorsThreadTakesAndGives) {
+TEST(GovernedServe, ConcurrentRequestsStayRightWhileTheGovernorEvicts) {
   const Conversations all;
   Governed governed(all.clock, /*own_thread=*/true);
   std::atomic<int> wrong{0};

@@ -49,7 +49,7 @@ struct OneMemory {
 };
 
 // What came first held all of the budget for ever, and the other cache never kept anything.
-TEST(OneMemory, WhatComesLaterIsKeptToo) {
+TEST(OneMemory, ANewEntryEvictsFromAnotherCache) {
   for (const std::string policy : {"worth", "lru"}) {
     OneMemory f(policy);
     for (int n = 1; n <= 16; ++n) ASSERT_TRUE(f.kv(n, 1ms));
@@ -66,7 +66,7 @@ TEST(OneMemory, WhatComesLaterIsKeptToo) {
   }
 }
 
-TEST(OneMemory, SecondsSavedByByteDecideWhoLeaves) {
+TEST(OneMemory, EvictsWhatSavesTheFewestSecondsPerByte) {
   OneMemory f;
   for (int n = 1; n <= 8; ++n) ASSERT_TRUE(f.kv(n, 2s));
   for (unsigned n = 0; n < 8; ++n) ASSERT_TRUE(f.image(n, 10ms));
@@ -79,7 +79,7 @@ TEST(OneMemory, SecondsSavedByByteDecideWhoLeaves) {
 }
 
 // A prompt that goes on from what is cached must not evict what it stands on.
-TEST(OneMemory, WhatNewKvStandsOnStaysWhileRoomIsMade) {
+TEST(OneMemory, PinsTheParentOfNewKvWhileItEvicts) {
   OneMemory f;
   for (unsigned n = 0; n < 12; ++n) ASSERT_TRUE(f.image(n, 1s));
   ASSERT_TRUE(f.kv(1, 1ms));  // the cheapest of all
@@ -91,7 +91,7 @@ TEST(OneMemory, WhatNewKvStandsOnStaysWhileRoomIsMade) {
   EXPECT_EQ(f.prefixes(), 160_KiB);
 }
 
-TEST(OneMemory, ThreadsThatNeedEachOthersRoomAllGetOn) {
+TEST(OneMemory, ThreadsThatNeedEachOthersSpaceDoNotDeadlock) {
   for (const std::string policy : {"worth", "lru"}) {
     OneMemory f(policy);
     std::vector<std::jthread> threads;

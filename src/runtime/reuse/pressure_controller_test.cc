@@ -110,7 +110,7 @@ struct Fixture {
   std::unique_ptr<Reuse> reuse;
 };
 
-TEST(PressureController, KeepsWhatOthersLeaveOverLessTheReserve) {
+TEST(PressureController, StaysWithinWhatOtherProcessesLeaveFree) {
   Fixture f;
   EXPECT_EQ(f.stats().budget, 128_MiB) << "plenty: all that may be kept";
   for (unsigned n = 0; n < 16; ++n) ASSERT_TRUE(f.put(n));
@@ -123,7 +123,7 @@ TEST(PressureController, KeepsWhatOthersLeaveOverLessTheReserve) {
   EXPECT_EQ(f.stats().used, 32_MiB);
 }
 
-TEST(PressureController, WhatIsOnlyExpectedCostsNobody) {
+TEST(PressureController, ExpectedGrowthEvictsNothing) {
   Fixture f;
   for (unsigned n = 0; n < 16; ++n) ASSERT_TRUE(f.put(n));  // 64 MiB
   f.others(120_MiB);  // 56 more at once: as many again are expected, and would cost 32
@@ -137,7 +137,7 @@ TEST(PressureController, WhatIsOnlyExpectedCostsNobody) {
   EXPECT_EQ(f.stats().used, 64_MiB) << "blind, but nothing was growing";
 }
 
-TEST(PressureController, WhatIsWorthLeastIsGivenBackWhicheverCacheHoldsIt) {
+TEST(PressureController, EvictsTheLeastWorthOfAllCaches) {
   for (const bool images_are_dear : {false, true}) {
     Fixture f;
     for (unsigned n = 0; n < 12; ++n) {
@@ -151,7 +151,7 @@ TEST(PressureController, WhatIsWorthLeastIsGivenBackWhicheverCacheHoldsIt) {
   }
 }
 
-TEST(PressureController, WhatIsInUseStaysAndTheOthersPay) {
+TEST(PressureController, PinnedEntriesStayAndOthersAreEvicted) {
   Fixture f;
   const auto held =
       f.reuse->encoder().get_or_encode(key(7), Modality::kImage, []() -> Result<EncoderOutput> {
@@ -169,7 +169,7 @@ TEST(PressureController, WhatIsInUseStaysAndTheOthersPay) {
   EXPECT_EQ(f.keeper().mode, PressureMode::kEmergency) << "held bytes are no headroom";
 }
 
-TEST(PressureController, GivenAtOnceTakenBackSlowlyAndNotAtAllWithoutAGauge) {
+TEST(PressureController, ShrinksAtOnceGrowsSlowlyAndNeverWithoutAGauge) {
   Fixture f;
   f.squeeze(240_MiB);
   ASSERT_EQ(f.stats().budget, 0_B);
@@ -183,7 +183,7 @@ TEST(PressureController, GivenAtOnceTakenBackSlowlyAndNotAtAllWithoutAGauge) {
   EXPECT_LE(f.stats().budget, budget);
 }
 
-TEST(PressureController, WhileMemoryIsShortWhatRequestsFreedIsHandedBackAgainAndAgain) {
+TEST(PressureController, ReturnsFreedMemoryToTheSystemWhileMemoryIsShort) {
   static int returned;
   returned = 0;
   Fixture f(128_MiB, {.governor = {}, .own_thread = false, .return_memory = [] { ++returned; }});
@@ -204,7 +204,7 @@ TEST(PressureController, WhileMemoryIsShortWhatRequestsFreedIsHandedBackAgainAnd
 }
 
 // V6: a floor of entries held twenty times the budget.
-TEST(PressureController, AFloorOfTheEncoderCacheYields) {
+TEST(PressureController, AFloorYieldsToTheBudget) {
   ManualClock clock;
   MemoryBudget budget(8_MiB);
   EncoderCacheOptions options;
@@ -251,7 +251,7 @@ TEST(PressureController, m12_blocked_admission_opens_again_in_calm) {
 }
 
 // M11: in an emergency even an overwrite by something smaller was refused.
-TEST(PressureController, m11_what_is_there_is_found_and_erased_while_admission_is_blocked) {
+TEST(PressureController, m11_hits_and_erasures_work_while_admission_is_blocked) {
   Fixture f;
   ASSERT_TRUE(f.put(1));
   ASSERT_TRUE(f.put(2));
@@ -263,7 +263,7 @@ TEST(PressureController, m11_what_is_there_is_found_and_erased_while_admission_i
   EXPECT_EQ(f.stats().used, 0_B);
 }
 
-TEST(PressureController, AnAllocationThatFailedIsMadeRoomForBeforeTheCallReturns) {
+TEST(PressureController, AFailedAllocationFreesMemoryBeforeTheCallReturns) {
   Fixture f;
   for (unsigned n = 0; n < 32; ++n) ASSERT_TRUE(f.put(n));  // 128 MiB, others 64
   f.tick(50ms, 128_MiB);
@@ -271,7 +271,7 @@ TEST(PressureController, AnAllocationThatFailedIsMadeRoomForBeforeTheCallReturns
   EXPECT_GE(f.stats().used, 256_MiB - 64_MiB - 128_MiB - 16_MiB - 4_MiB) << "and the reserve";
 }
 
-TEST(PressureController, AGaugeThatFailsFreezesOrLiesMakesNothingGrow) {
+TEST(PressureController, ABrokenGaugeLetsNothingGrow) {
   const struct {
     const char* name;
     std::function<void(Machine&)> breaks;
@@ -309,7 +309,7 @@ TEST(PressureController, AGaugeThatFailsFreezesOrLiesMakesNothingGrow) {
   }
 }
 
-TEST(PressureController, WithoutAGaugeAtTheStartHalfOfTheBudgetIsUsed) {
+TEST(PressureController, UsesHalfTheBudgetUntilAGaugeWasRead) {
   const auto machine = std::make_shared<Machine>();
   machine->silent = true;
   const ManualClock clock;
@@ -324,7 +324,7 @@ TEST(PressureController, WithoutAGaugeAtTheStartHalfOfTheBudgetIsUsed) {
 }
 
 // M13: the sensor was read in the loop that served requests, and forked a program for it.
-TEST(PressureController, m13_a_gauge_that_hangs_holds_up_nobody) {
+TEST(PressureController, m13_a_hanging_gauge_delays_no_request) {
   Fixture f;
   ASSERT_TRUE(f.put(1));
   f.machine->hangs = true;
@@ -341,7 +341,7 @@ TEST(PressureController, m13_a_gauge_that_hangs_holds_up_nobody) {
 }
 
 // M14: every look at an entry, by anybody, counted as its use.
-TEST(PressureController, m14_looking_is_not_using) {
+TEST(PressureController, m14_reading_statistics_is_not_a_use) {
   Fixture f;
   for (unsigned n = 0; n < 16; ++n) ASSERT_TRUE(f.put(n));
   ASSERT_TRUE(f.put_kv(1, 256) && f.put_kv(2, 256));
@@ -362,7 +362,7 @@ TEST(PressureController, m14_looking_is_not_using) {
 }
 
 // M19: evictions were counted only when somebody evicted by hand, and the gauges were never set.
-TEST(PressureController, m19_what_pressure_evicts_is_counted_and_its_mode_is_told) {
+TEST(PressureController, m19_counts_evictions_under_pressure_and_reports_the_mode) {
   Fixture f;
   for (unsigned n = 0; n < 16; ++n) ASSERT_TRUE(f.put(n));
   f.squeeze(256_MiB - 24_MiB);
@@ -381,7 +381,7 @@ TEST(PressureController, m19_what_pressure_evicts_is_counted_and_its_mode_is_tol
 }
 
 // Q9: stability was reported of a pool of two blocks that there was not.
-TEST(PressureController, q9_what_is_reported_is_of_the_memory_that_was_read) {
+TEST(PressureController, q9_reports_the_memory_that_the_gauge_read) {
   Fixture f;
   EXPECT_EQ(f.keeper().memory, 256_MiB);
   EXPECT_EQ(f.keeper().gauge, "machine");
@@ -397,7 +397,7 @@ TEST(PressureController, q9_what_is_reported_is_of_the_memory_that_was_read) {
   EXPECT_EQ(blind.trust, GaugeTrust::kNone);
 }
 
-TEST(PressureControllerProperty, TheBudgetHoldsAndBytesAreRightWhateverOthersDo) {
+TEST(PressureControllerProperty, TheBudgetHoldsWhateverOtherProcessesDo) {
   for_each_seed(10, [](Rng& rng) {
     Fixture f(32_MiB);
     std::vector<std::pair<unsigned, Embeddings>> held;
@@ -450,7 +450,7 @@ TEST(PressureControllerProperty, TheBudgetHoldsAndBytesAreRightWhateverOthersDo)
   });
 }
 
-TEST(PressureController, ItsOwnThreadGovernsWhileOthersServe) {
+TEST(PressureController, GovernsFromItsOwnThreadWhileOthersServe) {
   PressureOptions pressure{.own_thread = true};
   pressure.governor.tick = 1ms;
   pressure.governor.busy_tick = 1ms;

@@ -30,38 +30,37 @@
 
 namespace afterimage {
 
-/// How answers are kept and given again.
+/// How answers are cached and served.
 struct AnswerReuse {
   LookupRules rules;  // how far a question may be from the one that was answered
-  std::optional<Duration> ttl = std::nullopt;  // absent: as long as there is room
+  std::optional<Duration> ttl = std::nullopt;  // absent: until evicted
   EntryCount max_entries = EntryCount(1'000'000);
-  /// serve() looks among the answers before it asks the engine. False: whoever stands before it
-  /// has.
+  /// serve() looks answers up before it asks the engine. False: the caller has done so already.
   bool in_serve = true;
 };
 
 struct ReuseOptions {
-  Bytes budget = 4_GiB;  // of everything that is kept, together
+  Bytes budget = 4_GiB;  // of all caches together
   EntryCount max_encoder_entries = EntryCount(1'000'000);
-  std::string policy = "worth";  // who leaves first: one of policy_names()
+  std::string policy = "worth";  // eviction policy: one of policy_names()
   bool verify_hits = true;       // recompute checksums at every hit
-  bool prefixes = true;          // keep KV, too: prefill once
+  bool prefixes = true;          // cache KV: prefill once
   EntryCount max_sequences = EntryCount(1'000'000);
-  /// Keep answers, too: answer once. nullopt: every question is answered by the engine.
+  /// Cache answers: answer once. nullopt: the engine answers every question.
   std::optional<AnswerReuse> answers = std::nullopt;
-  /// Where everything is kept a second time, and found again after it was evicted or by a later
-  /// process that has the same secret; outlives the object. nullptr: nowhere. An eighth of the
-  /// budget, at most 256 MiB, then pays for what is on its way.
+  /// A second copy of everything, found again after eviction or by a later process with the same
+  /// secret. Outlives the object. nullptr: memory only. An eighth of the budget, at most 256 MiB,
+  /// then pays for entries in transit.
   Tier* tier = nullptr;
-  /// False: what the tier holds is loaded also where computing it is expected to be quicker.
+  /// False: load from the tier even where computing is expected to be quicker.
   bool weigh_loads = true;
-  /// Who encodes and prefills what, if other processes put into the tier, too; outlives the object.
-  /// nullptr: nobody does.
+  /// Decides which process encodes and prefills what, if several store into the tier. Outlives the
+  /// object. nullptr: this is the only process.
   LeaseService* leases = nullptr;
-  PressureOptions pressure;  // with a gauge, `budget` is what is kept at most
+  PressureOptions pressure;  // with a gauge, `budget` is an upper limit
 };
 
-/// What reuse has done so far.
+/// Counters since the start.
 struct ReuseStats {
   EncoderCacheStats encoder;
   EncodeOnceStats encodes;
@@ -71,8 +70,8 @@ struct ReuseStats {
   AnswerOnceStats answering;
   EncoderArchiveStats encoder_archive;
   PrefixArchiveStats prefix_archive;
-  LoadOrComputeStats loads;                         // of the tier
-  std::optional<PressureControllerStats> governed;  // nullopt: nobody governs
+  LoadOrComputeStats loads;                         // from the tier
+  std::optional<PressureControllerStats> governed;  // nullopt: no gauge was given
   Bytes budget;
   Bytes used;
   Bytes peak;
@@ -80,13 +79,12 @@ struct ReuseStats {
 
 /// Afterimage in one process: the caches, their one budget, and the plan of each request.
 ///
-/// Errors   kInvalidArgument: options that make no cache, or name no policy; kUnavailable: see
+/// Errors   kInvalidArgument: options that make no cache, or an unknown policy; kUnavailable: see
 ///          PressureController.
 /// Threads  Any.
 class Reuse {
  public:
-  /// `root` is this installation's secret: keys mean nothing without it. `clock` outlives the
-  /// object.
+  /// `root` is the installation's secret; every key depends on it. `clock` outlives the object.
   static Result<std::unique_ptr<Reuse>> create(const ReuseOptions& options, const Secret& root,
                                                const Clock& clock);
 
@@ -110,11 +108,11 @@ class Reuse {
   [[nodiscard]] EncodeOnce& encoder() { return *front_; }
   /// nullptr: prefixes are off.
   [[nodiscard]] PrefillOnce* prefix() { return prefill_.get(); }
-  /// nullptr: answers are not kept, or not looked for by serve().
+  /// nullptr: answers are not cached, or not looked up by serve().
   [[nodiscard]] AnswerOnce* answers() { return answer_once_.get(); }
-  /// nullptr: answers are not kept.
+  /// nullptr: answers are not cached.
   [[nodiscard]] AnswerCache* answer_cache() { return answer_cache_.get(); }
-  /// How they are; only if they are kept.
+  /// Requires that answers are cached.
   [[nodiscard]] const AnswerReuse& answer_options() const { return *answer_options_; }
   /// nullptr: prefixes are off, or there is no tier.
   [[nodiscard]] PrefixArchive* prefix_archive() { return prefix_archive_.get(); }
@@ -133,10 +131,10 @@ class Reuse {
   Secret root_;
   const Clock& clock_;
   LeaseService* leases_;
-  MemoryBudget transfer_;  // of what is between the tier and the caches
+  MemoryBudget transfer_;  // pays for entries between the tier and the caches
   MemoryBudget budget_;
   SharedBudget shared_{budget_};
-  std::unique_ptr<LoadOrCompute> load_or_compute_;  // nullptr: what is there is loaded
+  std::unique_ptr<LoadOrCompute> load_or_compute_;  // nullptr: always load
   std::unique_ptr<EncoderArchive> encoder_archive_;
   std::unique_ptr<PrefixArchive> prefix_archive_;
   std::unique_ptr<EncoderCache> cache_;
@@ -145,7 +143,7 @@ class Reuse {
   std::optional<AnswerReuse> answer_options_;
   std::unique_ptr<AnswerCache> answer_cache_;
   std::unique_ptr<AnswerOnce> answer_once_;
-  std::unique_ptr<EncodeOnce> front_;  // after the caches: fronts go before what they stand before
+  std::unique_ptr<EncodeOnce> front_;  // after the caches: destroyed before them
   Mutex agents_mutex_;
   std::map<std::string, AgentId> agents_ AFI_GUARDED_BY(agents_mutex_);
   std::unique_ptr<PressureController> pressure_;  // last: its thread uses the caches

@@ -37,7 +37,7 @@ struct Fixture {
 using Items = std::vector<std::size_t>;
 using Sources = std::vector<MediaSource>;
 
-TEST(Reuse, APolicyThatThereIsNotIsToldThoseThereAre) {
+TEST(Reuse, AnUnknownPolicyIsRefusedWithTheKnownOnes) {
   const ManualClock clock;
   const auto made = Reuse::create({.policy = "lru2"}, Secret{}, clock);
   ASSERT_FALSE(made.has_value());
@@ -45,7 +45,7 @@ TEST(Reuse, APolicyThatThereIsNotIsToldThoseThereAre) {
   EXPECT_TRUE(Reuse::create({.policy = "gdsf"}, Secret{}, clock).has_value());
 }
 
-TEST(MediaPlan, AsksForWhatIsMissingAndFindsWhatIsThere) {
+TEST(MediaPlan, EncodesMissesAndFindsHits) {
   Fixture f;
   {
     MediaPlan plan = f.plan({image("a"), image("b")});
@@ -63,7 +63,7 @@ TEST(MediaPlan, AsksForWhatIsMissingAndFindsWhatIsThere) {
   EXPECT_EQ(f.reuse->stats().encoder.encode_time_saved, Duration(30));
 }
 
-TEST(MediaPlan, TheSameItemTwiceInOneRequestIsEncodedOnceAndWaitsForNobody) {
+TEST(MediaPlan, EncodesARepeatedItemOnceWithoutWaiting) {
   Fixture f;
   MediaPlan plan = f.plan({image("a"), image("b"), image("a")});
   EXPECT_EQ(plan.to_encode(), (Items{0, 1}));
@@ -74,7 +74,7 @@ TEST(MediaPlan, TheSameItemTwiceInOneRequestIsEncodedOnceAndWaitsForNobody) {
   EXPECT_EQ(plan.sources()[2], MediaSource::kRepeated);
 }
 
-TEST(MediaPlan, TenantsDoNotMeet) {
+TEST(MediaPlan, TenantsShareNothingInMemory) {
   Fixture f;
   {
     MediaPlan plan = f.plan({image("a")}, "acme");
@@ -84,7 +84,7 @@ TEST(MediaPlan, TenantsDoNotMeet) {
   EXPECT_TRUE(f.plan({image("a")}, "acme").to_encode().empty());
 }
 
-TEST(MediaPlan, AgentsThatShareAnEntryAreCounted) {
+TEST(MediaPlan, CountsTheAgentsThatShareAnEntry) {
   Fixture f;
   {
     MediaPlan plan = f.plan({image("a")}, "", "analyst");
@@ -100,7 +100,7 @@ TEST(MediaPlan, AgentsThatShareAnEntryAreCounted) {
   EXPECT_EQ(f.reuse->encoder().info(prints.keys[0])->agents, 3U);
 }
 
-TEST(MediaPlan, ABudgetSmallerThanOneItemServesItUncachedAndSaysSo) {
+TEST(MediaPlan, ServesAnItemLargerThanTheBudgetUncached) {
   Fixture f(64_B);
   for (int i = 0; i < 2; ++i) {
     MediaPlan plan = f.plan({image("a")});
@@ -117,7 +117,7 @@ struct Below {
   HostTier tier{budget};
 };
 
-TEST(MediaPlan, WhatATierHoldsIsLoadedInsteadOfEncodedAlsoByTheNextProcess) {
+TEST(MediaPlan, LoadsFromTheTierInsteadOfEncodingAlsoAfterARestart) {
   Below below;
   {
     const Fixture first(1_MiB, &below.tier);
@@ -138,7 +138,7 @@ TEST(MediaPlan, WhatATierHoldsIsLoadedInsteadOfEncodedAlsoByTheNextProcess) {
   EXPECT_EQ(second.reuse->stats().encoder_archive.loaded, 1U);
 }
 
-TEST(MediaPlan, TenantsDoNotMeetInATierEither) {
+TEST(MediaPlan, TenantsShareNothingInATier) {
   Below below;
   const Fixture f(1_MiB, &below.tier);
   {
@@ -150,7 +150,7 @@ TEST(MediaPlan, TenantsDoNotMeetInATierEither) {
   EXPECT_TRUE(later.plan({image("a")}, "acme").to_encode().empty());
 }
 
-TEST(MediaPlan, ADamagedEntryOfATierIsEncodedAgain) {
+TEST(MediaPlan, EncodesADamagedTierEntryAgain) {
   Below below;
   const Fixture first(1_MiB, &below.tier);
   const Namespace space = first.reuse->space({.model = "m", .encoder = "e"}, TenantId()).value();
@@ -170,7 +170,7 @@ TEST(MediaPlan, ADamagedEntryOfATierIsEncodedAgain) {
   EXPECT_EQ(second.reuse->stats().encoder_archive.kept, 1U) << "and kept again";
 }
 
-TEST(MediaPlan, WhatIsEncodedSoonerThanLoadedIsEncodedAndCountedUntilTheTierIsFastAgain) {
+TEST(MediaPlan, DeclinesSlowLoadsUntilTheTierIsFastAgain) {
   using std::chrono::milliseconds;
   Below below;
   Fixture f;
@@ -210,7 +210,7 @@ TEST(MediaPlan, WhatIsEncodedSoonerThanLoadedIsEncodedAndCountedUntilTheTierIsFa
   for (int i = 0; i < 20; ++i) EXPECT_EQ(ask(), MediaSource::kLoaded) << "as it was asked to";
 }
 
-TEST(MediaPlan, APlanThatIsDroppedHandsItsTurnsOn) {
+TEST(MediaPlan, ADroppedPlanHandsItsLeadOn) {
   Fixture f;
   std::optional<MediaPlan> leader = f.plan({image("a")});
   MediaPlan follower = f.plan({image("a")});
@@ -222,7 +222,7 @@ TEST(MediaPlan, APlanThatIsDroppedHandsItsTurnsOn) {
   EXPECT_TRUE(follower.await().value());
 }
 
-TEST(MediaPlan, AnItemThatCannotBeEncodedFailsThoseWhoWaitForIt) {
+TEST(MediaPlan, AnUndecodableItemFailsItsWaiters) {
   Fixture f;
   MediaPlan leader = f.plan({image("a"), image("b")});
   MediaPlan follower = f.plan({image("a")});
@@ -234,7 +234,7 @@ TEST(MediaPlan, AnItemThatCannotBeEncodedFailsThoseWhoWaitForIt) {
 
 // Two requests that name the same two items in opposite order: each leads one and waits for the
 // other.
-TEST(MediaPlan, TwoRequestsNeverWaitForEachOther) {
+TEST(MediaPlan, TwoRequestsNeverDeadlock) {
   Fixture f;
   for (int round = 0; round < 50; ++round) {
     f.reuse->encoder().clear();

@@ -60,7 +60,7 @@ struct Fixture {
 
 // Seed 004 B16: the state was kept after the answer, which the next turn's prompt renders
 // otherwise.
-TEST(Serve, TheNextTurnResumesWhereTheLastPromptEnded) {
+TEST(Serve, TheNextTurnResumesAtTheEndOfTheLastPrompt) {
   const Fixture f;
   const Served first = f.ask(f.conversation(1, 0));
   EXPECT_EQ(first.completion.resumed_from, TokenCount(0));
@@ -107,7 +107,7 @@ TEST(Serve, AnotherProcessOverTheSameTierEncodesNothingAndPrefillsOnlyWhatIsNew)
   EXPECT_EQ(f.reuse->stats().prefix_archive.failed, 0U);
 }
 
-TEST(Serve, WhatMemoryCannotKeepComesBackFromTheTier) {
+TEST(Serve, LoadsEvictedKvFromTheTier) {
   Below below;
   Fixture f;
   f.reuse = f.over(nullptr);
@@ -131,7 +131,7 @@ TEST(Serve, WhatMemoryCannotKeepComesBackFromTheTier) {
   EXPECT_LE(stats.peak, stats.budget);
 }
 
-TEST(Serve, ThreadsOverOneTierGetTheAnswersThatTheyWouldGetAlone) {
+TEST(Serve, ThreadsOverOneTierGetTheAnswersOfASingleThread) {
   Below below;
   Fixture f;
   std::vector<Served> alone;
@@ -164,7 +164,7 @@ TEST(Serve, ThreadsOverOneTierGetTheAnswersThatTheyWouldGetAlone) {
 
 // Seed 004 B5: another picture rejected the whole candidate, the shared text before it included.
 // The second request marks where it parted; the third resumes there.
-TEST(Serve, WhatStandsBeforeAnotherPictureIsReused) {
+TEST(Serve, ReusesThePrefixBeforeADifferentPicture) {
   const Fixture f;
   static_cast<void>(f.ask(f.conversation(1, 0)));
   const Served second = f.ask(f.conversation(2, 0));
@@ -174,7 +174,7 @@ TEST(Serve, WhatStandsBeforeAnotherPictureIsReused) {
   EXPECT_EQ(third.sources, (std::vector{MediaSource::kEncoded}));
 }
 
-TEST(Serve, TheLastMessageSaysWhoAsks) {
+TEST(Serve, TheLastMessageDecidesTheTurnKind) {
   Request request;
   EXPECT_EQ(turn_kind(request), TurnKind::kUnknown);
   const std::pair<Role, TurnKind> kCases[] = {{Role::kSystem, TurnKind::kUnknown},
@@ -204,7 +204,7 @@ class SecondsEngine final : public testing::ForwardingEngine {
 };
 
 // How much the client's hint is worth is learned, so the caches must hear of it.
-TEST(Serve, WhatTheClientSaysOfTheConversationDecidesWhoseKvLeavesFirst) {
+TEST(Serve, ConversationHintsDecideWhichKvIsEvictedFirst) {
   for (const bool honest : {true, false}) {
     const Fixture f;
     ManualClock clock;
@@ -236,13 +236,13 @@ TEST(Serve, WhatTheClientSaysOfTheConversationDecidesWhoseKvLeavesFirst) {
   }
 }
 
-TEST(Serve, TenantsResumeNothingOfEachOther) {
+TEST(Serve, TenantsNeverResumeEachOthersKv) {
   const Fixture f;
   static_cast<void>(f.ask(f.conversation(1, 1, "one")));
   EXPECT_EQ(f.ask(f.conversation(1, 1, "two")).completion.resumed_from, TokenCount(0));
 }
 
-TEST(Serve, ABudgetThatHoldsNothingServesEverythingComputed) {
+TEST(Serve, ServesWithABudgetThatHoldsNothing) {
   Fixture f;
   f.reuse = Reuse::create({.budget = 64_B}, Secret{}, f.clock).value();
   for (int i = 0; i < 2; ++i) {
@@ -266,7 +266,7 @@ class ForgetfulEngine final : public testing::ForwardingEngine {
 };
 
 // Seed 004 B15: a restore that failed was logged, and the hit was used all the same.
-TEST(Serve, ARestoreThatFailsIsComputedFromTheStart) {
+TEST(Serve, RestartsFromTheBeginningAfterAFailedRestore) {
   const Fixture f;
   const ForgetfulEngine forgetful(*f.engine);
   const Request request = f.conversation(1, 1);
@@ -314,7 +314,7 @@ std::vector<Result<Served>> at_once(unsigned count, const Fixture& f, const Engi
 }
 
 // Seed 004 B18: prompts that came at the same time were all prefilled.
-TEST(Serve, IdenticalRequestsThatComeAtOnceArePrefilledOnce) {
+TEST(Serve, ConcurrentIdenticalRequestsPrefillOnce) {
   constexpr unsigned kCallers = 6;
   const Fixture f;
   const Request request = f.conversation(1, 2);
@@ -337,7 +337,7 @@ TEST(Serve, IdenticalRequestsThatComeAtOnceArePrefilledOnce) {
   EXPECT_EQ(f.reuse->stats().encodes.led, 1U);
 }
 
-TEST(Serve, WhenTheOnePrefillingFailsTheOthersAreServed) {
+TEST(Serve, AFailedPrefillDoesNotFailItsWaiters) {
   constexpr unsigned kCallers = 4;
   const Fixture f;
   std::atomic<int> cold_runs{0};
@@ -351,7 +351,7 @@ TEST(Serve, WhenTheOnePrefillingFailsTheOthersAreServed) {
             kCallers - 1);
 }
 
-TEST(Serve, AnEngineThatAlwaysFailsFailsEverybodyAndHangsNobody) {
+TEST(Serve, AnEngineThatAlwaysFailsHangsNoRequest) {
   const Fixture f;
   const WatchedEngine engine(*f.engine, []() -> Result<void> {
     return fail(ErrorCode::kUnavailable, "the device went away");
@@ -364,7 +364,7 @@ TEST(Serve, AnEngineThatAlwaysFailsFailsEverybodyAndHangsNobody) {
 }
 
 // What others wait for is the prompt, not a long answer to it.
-TEST(Serve, ThePromptIsThereForOthersWhileItsAnswerIsStillBeingGenerated) {
+TEST(Serve, SharesAPrefixWhileItsAnswerIsStillGenerated) {
   class Slow final : public testing::ForwardingEngine {
    public:
     Slow(const Engine& good, std::function<void()> while_decoding)
@@ -392,7 +392,7 @@ TEST(Serve, ThePromptIsThereForOthersWhileItsAnswerIsStillBeingGenerated) {
   EXPECT_EQ(resumed, first.completion.prefilled - TokenCount(1));
 }
 
-TEST(Serve, WhatAPlanHoldsIsThereHoweverMuchIsEvictedBeforeTheRestore) {
+TEST(Serve, PinnedKvSurvivesEvictionBeforeTheRestore) {
   class Evicting final : public testing::ForwardingEngine {
    public:
     Evicting(const Engine& good, Reuse& reuse) : ForwardingEngine(good), reuse_(reuse) {}
@@ -421,7 +421,7 @@ TEST(Serve, WhatAPlanHoldsIsThereHoweverMuchIsEvictedBeforeTheRestore) {
 
 // Prefixes and encoder outputs are waited for in one order, so whatever comes together, and whoever
 // fails or leaves, nobody waits for ever.
-TEST(Serve, ManyRequestsThatShareMediaAndPrefixesNeverWaitForEachOther) {
+TEST(Serve, ConcurrentRequestsThatShareMediaAndPrefixesNeverDeadlock) {
   const Fixture f;
   std::vector<Request> requests;
   for (std::uint32_t seed = 1; seed <= 3; ++seed) {
@@ -494,7 +494,7 @@ struct AnswerFixture : Fixture {
   Talker talker{*engine};
 };
 
-TEST(Serve, TheSameQuestionIsAnsweredOnceAndInTheSameWords) {
+TEST(Serve, AnswersARepeatedQuestionFromCache) {
   AnswerFixture f;
   const Served first = f.get(f.about(1, "What is in the middle?"));
   EXPECT_FALSE(first.answered);
@@ -513,7 +513,7 @@ TEST(Serve, TheSameQuestionIsAnsweredOnceAndInTheSameWords) {
   EXPECT_EQ(f.reuse->stats().answers.rungs[1].served, 1U);
 }
 
-TEST(Serve, WhateverElseChangesTheAnswerIsAskedAgain) {
+TEST(Serve, AnythingThatChangesTheAnswerMisses) {
   AnswerFixture f;
   const Request asked = f.about(1, "What is in the middle?");
   static_cast<void>(f.get(asked));
@@ -528,7 +528,7 @@ TEST(Serve, WhateverElseChangesTheAnswerIsAskedAgain) {
   EXPECT_EQ(f.talker.asked, 6);
 }
 
-TEST(Serve, WhatWasCutOffIsNotGivenToOthers) {
+TEST(Serve, ATruncatedAnswerIsNotShared) {
   AnswerFixture f;
   f.talker.cut_short = true;
   for (int i = 0; i < 2; ++i) EXPECT_FALSE(f.get(f.about(1, "What is in the middle?")).answered);
@@ -546,7 +546,7 @@ TEST(Serve, ARequestWithoutAQuestionIsComputed) {
   }
 }
 
-TEST(Serve, ThoseWhoAskTheSameAtOnceGetOneAnswer) {
+TEST(Serve, ConcurrentIdenticalQuestionsShareOneAnswer) {
   AnswerFixture f;
   std::vector<Served> got(6);
   {
@@ -560,7 +560,7 @@ TEST(Serve, ThoseWhoAskTheSameAtOnceGetOneAnswer) {
   EXPECT_EQ(std::ranges::count(got, true, &Served::answered), 5);
 }
 
-TEST(Serve, AnswersLeaveUnderPressureLikeAllThatIsKept) {
+TEST(Serve, PressureEvictsAnswersToo) {
   AnswerFixture f;
   static_cast<void>(f.get(f.about(1, "What is in the middle?")));
   ASSERT_EQ(f.reuse->stats().answers.entries, EntryCount(1));

@@ -49,7 +49,7 @@ class SharedPlan : public ::testing::Test {
   LeasesInMemory turns;
 };
 
-TEST_F(SharedPlan, WhatAnotherProcessEncodesIsWaitedForAndLoaded) {
+TEST_F(SharedPlan, WaitsForAnotherProcessAndLoadsItsOutput) {
   const Process one(*this);
   const Process other(*this);
   MediaPlan first = one.plan({"a"});
@@ -66,7 +66,7 @@ TEST_F(SharedPlan, WhatAnotherProcessEncodesIsWaitedForAndLoaded) {
   EXPECT_EQ(turns.held(), 0U);
 }
 
-TEST_F(SharedPlan, OfOneThatIsGoneAnotherTakesOver) {
+TEST_F(SharedPlan, TakesOverFromAProcessThatDied) {
   const Process one(*this);
   const Process other(*this);
   std::optional<MediaPlan> first = one.plan({"a"});
@@ -83,7 +83,7 @@ TEST_F(SharedPlan, OfOneThatIsGoneAnotherTakesOver) {
   EXPECT_TRUE(other.plan({"a"}).to_encode().empty());
 }
 
-TEST_F(SharedPlan, OneThatGivesUpHandsItOn) {
+TEST_F(SharedPlan, TakesOverFromARequestThatGaveUp) {
   const Process one(*this);
   const Process other(*this);
   std::optional<MediaPlan> first = one.plan({"a"});
@@ -93,7 +93,7 @@ TEST_F(SharedPlan, OneThatGivesUpHandsItOn) {
   EXPECT_EQ(second.to_encode(), (Items{0}));
 }
 
-TEST_F(SharedPlan, WhenNobodyCanBeAskedNobodyIsWaitedFor) {
+TEST_F(SharedPlan, DoesNotWaitWithoutALeaseService) {
   const Process one(*this);
   const Process other(*this);
   const MediaPlan first = one.plan({"a"});
@@ -102,7 +102,7 @@ TEST_F(SharedPlan, WhenNobodyCanBeAskedNobodyIsWaitedFor) {
   EXPECT_EQ(turns.waits, 0);
 }
 
-TEST_F(SharedPlan, WaitingEndsAndThenItIsEncodedHere) {
+TEST_F(SharedPlan, EncodesItselfAfterTheLongestWait) {
   const Process one(*this);
   const Process other(*this);
   const MediaPlan first = one.plan({"a"});
@@ -113,7 +113,7 @@ TEST_F(SharedPlan, WaitingEndsAndThenItIsEncodedHere) {
   EXPECT_EQ(turns.waits, 6);
 }
 
-TEST_F(SharedPlan, WhoIsNotWantedAnyMoreStopsWaiting) {
+TEST_F(SharedPlan, ACancelledRequestStopsWaiting) {
   const Process one(*this);
   const Process other(*this);
   const MediaPlan first = one.plan({"a"});
@@ -123,7 +123,7 @@ TEST_F(SharedPlan, WhoIsNotWantedAnyMoreStopsWaiting) {
   EXPECT_EQ(second.await(stop.get_token()).error().code, ErrorCode::kCancelled);
 }
 
-TEST_F(SharedPlan, WhatWasPutBetweenLookingAndAskingIsFound) {
+TEST_F(SharedPlan, FindsWhatWasStoredBetweenLookUpAndClaim) {
   const Process one(*this);
   {
     MediaPlan first = one.plan({"a"});
@@ -137,7 +137,7 @@ TEST_F(SharedPlan, WhatWasPutBetweenLookingAndAskingIsFound) {
 
 // Two requests of one process, and two pictures that another process is at: each request looks for
 // one, and waits for the other's.
-TEST_F(SharedPlan, RequestsThatWaitForEachOtherCrosswiseAllEnd) {
+TEST_F(SharedPlan, RequestsThatNeedEachOthersItemsAllEnd) {
   const Process one(*this);
   const Process other(*this);
   MediaPlan theirs = one.plan({"a", "b"});

@@ -137,7 +137,7 @@ class Prefilling {
   std::jthread thread_;
 };
 
-TEST_F(SharedServe, WhatAnotherProcessPrefillsIsWaitedForAndLoaded) {
+TEST_F(SharedServe, WaitsForAnotherProcessAndLoadsItsKv) {
   Prefilling first(one, about("What is it?"));
   turns.meanwhile = [&](std::uint32_t attempt) {
     if (attempt == 3) first.end();
@@ -149,7 +149,7 @@ TEST_F(SharedServe, WhatAnotherProcessPrefillsIsWaitedForAndLoaded) {
   EXPECT_EQ(turns.held(), 0U);
 }
 
-TEST_F(SharedServe, PromptsThatPartLaterHaveOneTurnForWhatTheyShare) {
+TEST_F(SharedServe, PromptsWithACommonPrefixShareOneLease) {
   Prefilling first(one, about("What is it?"));
   turns.meanwhile = [&](std::uint32_t) { first.end(); };
   std::size_t held = 1;
@@ -165,7 +165,7 @@ TEST_F(SharedServe, PromptsThatPartLaterHaveOneTurnForWhatTheyShare) {
             first.served().value().completion.prefilled.value() / 4);
 }
 
-TEST_F(SharedServe, TheTurnIsGivenBackBeforeTheAnswerIsThere) {
+TEST_F(SharedServe, ReleasesTheLeaseBeforeTheAnswerEnds) {
   std::size_t while_prefilling = 0;
   std::size_t while_decoding = 1;
   one.engine.before = [&] {
@@ -179,14 +179,14 @@ TEST_F(SharedServe, TheTurnIsGivenBackBeforeTheAnswerIsThere) {
 }
 
 // What is put last is what others wait for: all of it can be found by then.
-TEST_F(SharedServe, WhenTheTurnIsGivenBackAllOfThePromptCanBeFound) {
+TEST_F(SharedServe, TheWholePromptIsStoredBeforeTheLeaseIsReleased) {
   bool found = false;
   turns.before_giving_back = [&](const TierKey& last) { found = tier.may_contain(last); };
   static_cast<void>(one.ask(about("What is it?")));
   EXPECT_TRUE(found);
 }
 
-TEST_F(SharedServe, OfOneThatIsGoneAnotherTakesOver) {
+TEST_F(SharedServe, TakesOverFromAProcessThatDied) {
   Prefilling first(one, about("What is it?"));
   turns.meanwhile = [&](std::uint32_t attempt) {
     if (attempt == 2) turns.expire();
@@ -195,7 +195,7 @@ TEST_F(SharedServe, OfOneThatIsGoneAnotherTakesOver) {
   EXPECT_TRUE(first.served().has_value()) << "and who comes back late does no harm";
 }
 
-TEST_F(SharedServe, WhoFailsLetsAnotherPrefill) {
+TEST_F(SharedServe, AFailedProcessHandsThePrefillOn) {
   Prefilling first(one, about("What is it?"));
   turns.meanwhile = [&](std::uint32_t) {
     first.end(fail(ErrorCode::kUnavailable, "the device went away"));
@@ -204,21 +204,21 @@ TEST_F(SharedServe, WhoFailsLetsAnotherPrefill) {
   EXPECT_EQ(turns.held(), 0U);
 }
 
-TEST_F(SharedServe, WhenNobodyCanBeAskedNobodyIsWaitedFor) {
+TEST_F(SharedServe, DoesNotWaitWithoutALeaseService) {
   turns.lost = true;
   EXPECT_EQ(one.ask(about("What is it?")).completion.resumed_from, TokenCount(0));
   EXPECT_EQ(turns.waits, 0);
   EXPECT_EQ(one.tier.forgotten(), 0U) << "nor is anything looked for again";
 }
 
-TEST_F(SharedServe, WaitingEndsAndThenItIsPrefilledHere) {
+TEST_F(SharedServe, PrefillsItselfAfterTheLongestWait) {
   const Prefilling first(one, about("What is it?"));
   turns.timeout = 5;
   EXPECT_EQ(other.ask(about("What is it?")).completion.resumed_from, TokenCount(0));
   EXPECT_EQ(turns.waits, 6);
 }
 
-TEST_F(SharedServe, NobodyWaitsForMuchLongerThanComputingTakes) {
+TEST_F(SharedServe, NeverWaitsMuchLongerThanComputingTakes) {
   const Process third(*this, true);
   Request long_one = about("What is it?");
   long_one.messages.front().parts = {"Another document. " + std::string(600, 'x')};
@@ -230,7 +230,7 @@ TEST_F(SharedServe, NobodyWaitsForMuchLongerThanComputingTakes) {
   EXPECT_GT(turns.waits, 0);
 }
 
-TEST_F(SharedServe, WhoIsNotWantedAnyMoreStopsWaiting) {
+TEST_F(SharedServe, ACancelledRequestStopsWaiting) {
   Request words_alone = about("What is it?");
   words_alone.messages.pop_back();
   const Prefilling first(one, words_alone);
@@ -241,7 +241,7 @@ TEST_F(SharedServe, WhoIsNotWantedAnyMoreStopsWaiting) {
   EXPECT_EQ(served.error().code, ErrorCode::kCancelled);
 }
 
-TEST_F(SharedServe, WhatIsQuicklyDoneTakesNoTurn) {
+TEST_F(SharedServe, AShortPrefillTakesNoLease) {
   static_cast<void>(one.ask(about("What?", 1)));
   EXPECT_EQ(turns.claims, 1) << "of the picture: there is no whole block that could name a turn";
   static_cast<void>(one.ask(about("What is it?")));
@@ -250,7 +250,7 @@ TEST_F(SharedServe, WhatIsQuicklyDoneTakesNoTurn) {
   EXPECT_EQ(turns.claims, claims) << "one token";
 }
 
-TEST_F(SharedServe, WhatWasPutBetweenLookingAndAskingIsFound) {
+TEST_F(SharedServe, FindsWhatWasStoredBetweenLookUpAndClaim) {
   std::atomic<bool> asked = false;
   turns.before_claim = [&] {
     if (!asked.exchange(true)) static_cast<void>(one.ask(about("What is it?")));
@@ -259,7 +259,7 @@ TEST_F(SharedServe, WhatWasPutBetweenLookingAndAskingIsFound) {
   EXPECT_EQ(turns.held(), 0U) << "and the turn is nobody's";
 }
 
-TEST_F(SharedServe, ManyProcessesThatAskCrosswiseAllEnd) {
+TEST_F(SharedServe, ManyProcessesThatNeedEachOthersPrefixesAllEnd) {
   std::vector<std::unique_ptr<Process>> processes;
   std::vector<Served> alone;
   const std::array<Request, 3> requests = {about("One?"), about("Two, and what else?"),
