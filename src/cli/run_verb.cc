@@ -21,11 +21,7 @@
 #include "lab/workload/trace.h"
 #include "policy/eviction/policies.h"
 #include "policy/pressure/linux_gauges.h"
-#include "storage/disk/disk_tier.h"
-#include "storage/disk/store_secret.h"
-#include "storage/encryption/encrypted_tier.h"
-#include "storage/memory/tier_stack.h"
-#include "storage/remote/shared_store.h"
+#include "storage/stores/stores.h"
 
 namespace afterimage {
 namespace {
@@ -48,71 +44,34 @@ struct RunArgs {
   bool load_always = false;
 };
 
-/// A folder of entries, open, and the secret under which they are found.
-struct Disk {
-  std::unique_ptr<MemoryBudget> in_flight;
-  std::unique_ptr<DiskTier> tier;
-  std::unique_ptr<EncryptedTier> sealed;  // nullptr: entries are kept as they are
-  Secret secret{};
-
-  [[nodiscard]] Tier& entries() const {
-    return sealed != nullptr ? static_cast<Tier&>(*sealed) : *tier;
-  }
-};
-
 ExitCode wrong_call(const Error& error) {
   fmt::print(stderr, "afterimage run: {}\n", error.message);
   return ExitCode::kUsageError;
 }
 
-Result<Disk> open_disk(const RunArgs& call, std::optional<EncryptionKeys> keys, World& world) {
-  Disk disk;
-  DiskTierOptions options;
-  options.log.capacity = Bytes(call.disk_budget);
-  options.log.append_timeout = std::chrono::seconds(2);  // nobody waits for this program
-  // Besides --budget, since it is there before anything is kept.
-  const Bytes batches(options.log.batch_bytes.value() * options.log.batches);
-  disk.in_flight = std::make_unique<MemoryBudget>(batches + 128_MiB);
-  AFI_TRY(disk.tier, DiskTier::open(call.disk, options, *disk.in_flight, world.clock));
-  AFI_TRY(disk.secret, store_secret(call.disk));
-  if (keys.has_value()) {
-    disk.sealed = std::make_unique<EncryptedTier>(*disk.tier, *std::move(keys), *disk.in_flight);
+/// A store that cannot be used costs hits and nothing else: the run goes on without it.
+Result<std::unique_ptr<Stores>> open_stores(const RunArgs& call, World& world) {
+  StoresOptions options{.disk = call.disk,
+                        .disk_capacity = Bytes(call.disk_budget),
+                        .secret_file = call.remote.secret_file,
+                        .encrypt_key_file = call.encrypt_key_file};
+  if (!call.remote.url.empty()) {
+    AFI_TRY(const Duration ttl, parse_duration(call.remote.ttl));
+    options.remote =
+        SharedStoreOptions{.url = call.remote.url,
+                           .password = environment(RemoteSettings().password_env).value_or(""),
+                           .ttl = ttl,
+                           .put_timeout = std::chrono::seconds(2)};
   }
-  return disk;
-}
-
-/// nullopt: entries are kept as they are.
-Result<std::optional<EncryptionKeys>> encryption_keys(const RunArgs& call) {
-  if (call.encrypt_key_file.empty()) return std::nullopt;
-  AFI_TRY(auto keys, EncryptionKeys::read(call.encrypt_key_file));
-  return std::optional(std::move(keys));
-}
-
-/// A disk that cannot be used costs reuse and nothing else: the work goes on without it. Keys that
-/// cannot be read end the call: nothing is kept in the clear that was to be sealed.
-Result<std::optional<Disk>> open_disk_or_go_on(const RunArgs& call, World& world) {
-  AFI_TRY(auto keys, encryption_keys(call));
-  if (call.disk.empty()) return std::nullopt;
-  auto disk = open_disk(call, std::move(keys), world);
-  if (disk.has_value()) return *std::move(disk);
-  fmt::print(stderr, "afterimage run: going on without --disk: {}\n", disk.error().message);
-  return std::nullopt;
-}
-
-/// nullptr: none is asked for. Servers that are not there cost reuse and nothing else.
-Result<std::unique_ptr<SharedStore>> open_remote(const RunArgs& call, World& world) {
-  if (call.remote.url.empty()) return nullptr;
-  SharedStoreOptions options{.url = call.remote.url,
-                             .password = environment(RemoteSettings().password_env).value_or(""),
-                             .put_timeout = std::chrono::seconds(2)};
-  AFI_TRY(options.ttl, parse_duration(call.remote.ttl));
-  AFI_TRY(auto store, SharedStore::open(options, world.clock));
-  const std::string degraded_reason = store->tier().stats().degraded_reason;
-  if (!degraded_reason.empty()) {
-    fmt::print(stderr, "afterimage run: --remote does not answer, and is looked for: {}\n",
-               degraded_reason);
-  }
-  return store;
+  options.on_degraded = [](std::string_view store, const Error& error) {
+    if (store == "disk") {
+      fmt::print(stderr, "afterimage run: going on without --disk: {}\n", error.message);
+    } else {
+      fmt::print(stderr, "afterimage run: --remote does not answer, and is tried again: {}\n",
+                 error.message);
+    }
+  };
+  return Stores::open(options, world.clock);
 }
 
 /// nullptr: none is asked for.
@@ -141,31 +100,12 @@ Result<RunReport> work(const RunArgs& call, World& world) {
                                .weigh_loads = !call.load_always,
                                .pressure = {.gauge = std::move(gauge)}},
                      .record = !call.record.empty()};
-  AFI_TRY(const std::optional<Disk> disk, open_disk_or_go_on(call, world));
-  AFI_TRY(const auto remote, open_remote(call, world));
-  MemoryBudget sealing(64_MiB);
-  std::optional<EncryptedTier> encrypted_remote;
-  std::vector<Tier*> tiers;
-  if (disk.has_value()) {
-    tiers.push_back(&disk->entries());
-    options.disk = &disk->entries();
-    options.secret = disk->secret;
-  }
-  if (remote != nullptr) {
-    AFI_TRY(auto keys, encryption_keys(call));
-    if (keys.has_value()) {
-      encrypted_remote.emplace(remote->tier(), *std::move(keys), sealing);
-    }
-    tiers.push_back(encrypted_remote.has_value() ? static_cast<Tier*>(&*encrypted_remote)
-                                                 : &remote->tier());
-    options.remote = tiers.back();
-    options.reuse.leases = &remote->turns();
-  }
-  if (!call.remote.secret_file.empty()) {
-    AFI_TRY(options.secret, secret_in_file(call.remote.secret_file));
-  }
-  std::optional<TierStack> stack;
-  if (!tiers.empty()) options.reuse.tier = &stack.emplace(tiers);
+  AFI_TRY(const auto stores, open_stores(call, world));
+  options.disk = stores->disk();
+  options.remote = stores->remote();
+  options.secret = stores->secret();
+  options.reuse.tier = stores->tier();
+  options.reuse.leases = stores->leases();
   return run_workload(workload, *engine, options, world.clock, progress_line());
 }
 

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "afterimage/result.h"
+#include "afterimage/units.h"
+#include "foundation/crypto/sha256.h"
+#include "foundation/platform/clock.h"
+#include "foundation/platform/files.h"
+#include "storage/disk/disk_tier.h"
+#include "storage/encryption/encryption_keys.h"
+#include "storage/memory/lease_service.h"
+#include "storage/memory/tier.h"
+#include "storage/remote/shared_store.h"
+
+namespace afterimage {
+
+struct StoresOptions {
+  std::string disk;  // folder of the disk tier; empty: none
+  Bytes disk_capacity = 64_GiB;
+  std::optional<SharedStoreOptions> remote = std::nullopt;  // nullopt: no remote tier
+  /// File with the secret of all keys, the same in every process that shares the remote tier.
+  /// Empty: the disk folder's own secret, or a random one.
+  std::string secret_file;
+  std::string encrypt_key_file;  // empty, and no variable either: entries are stored in the clear
+  std::string encrypt_key_env;   // environment variable with the keys instead of a file
+  /// Called for a store that is asked for and not usable now: "disk" (left out) or "remote" (tried
+  /// again by itself).
+  std::function<void(std::string_view store, const Error& error)> on_degraded;
+};
+
+/// The stores below memory, opened and wired: disk, then remote, each encrypted if there are keys,
+/// stacked into one tier. The same for every program that keeps something.
+///
+/// Errors   open: kInvalidArgument: no usable address of servers; kInvalidArgument, kNotFound,
+///          kUnavailable: keys or a secret that are named and cannot be read. Nothing that is to be
+///          encrypted is ever stored in the clear. A disk or server that cannot be used is no error.
+/// Threads  open: one; then any.
+class Stores {
+ public:
+  /// `clock` outlives the stores.
+  static Result<std::unique_ptr<Stores>> open(const StoresOptions& options, const Clock& clock);
+  ~Stores();
+  Stores(const Stores&) = delete;
+  Stores& operator=(const Stores&) = delete;
+
+  /// Under which every key is derived.
+  [[nodiscard]] const Secret& secret() const;
+  /// All of them, for entries whose key names their content; nullptr: there is none.
+  [[nodiscard]] Tier* tier() const;
+  /// The same, for entries that are replaced under their key (answers).
+  [[nodiscard]] Tier* replaceable_tier() const;
+  /// Each alone, encrypted or not; nullptr: there is none.
+  [[nodiscard]] Tier* disk() const;
+  [[nodiscard]] Tier* remote() const;
+  /// Who computes what, among the processes that share the remote tier; nullptr: no remote tier.
+  [[nodiscard]] LeaseService* leases() const;
+
+  /// What is behind them, for statistics and for what is shared besides entries; nullptr: none.
+  [[nodiscard]] const DiskTier* disk_tier() const;
+  [[nodiscard]] SharedStore* shared_store() const;
+  /// Files in the disk folder, encrypted like its entries.
+  [[nodiscard]] Files& files() const;
+  /// Reads the keys again, for one more user of them; nullopt: nothing is encrypted.
+  [[nodiscard]] Result<std::optional<EncryptionKeys>> keys() const;
+
+ private:
+  struct State;
+  explicit Stores(std::unique_ptr<State> state);
+
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace afterimage
