@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Writes what the program itself says into the documentation: help texts and what the README shows of them.
+"""Writes the program's own output into the documentation: help texts, and the marked blocks of README.md and docs/.
 
     scripts/update-docs.py build/release/afterimage
 """
@@ -13,19 +13,21 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 VERBS = ["", "run", "serve", "explain", "replay", "simulate", "pressure", "experiment", "sweep", "pairs", "fingerprint", "disk", "disk inspect", "disk verify", "disk purge"]
 
-# What documents show between their marks: the name of the mark, and the call.
-IN_README = {
-    "results": ["run", "--workload", "examples/agents.jsonl"],
-    "answers": ["experiment", "--questions", "60000"],
-    "explanation": ["explain", "--workload", "examples/agents.jsonl", "--request", "designer-poster-2"],
+# Page, name of the mark, arguments of the program.
+BLOCKS = [
+    ("README.md", "results", ["run", "--workload", "examples/agents.jsonl"]),
+    ("docs/explain.md", "explanation", ["explain", "--workload", "examples/agents.jsonl", "--request", "designer-poster-2"]),
+    ("docs/experiments.md", "answers", ["experiment", "--questions", "60000"]),
+    ("docs/simulate.md", "simulation", ["simulate", "--nodes", "1,4,16", "--requests", "60000", "--lose-shard", "60"]),
+]
+
+# Of these outputs a page shows only the lines that begin so, and the empty line before each kept paragraph.
+ONLY = {
+    "results": [r"\d+ requests by", r" +without reuse", "encoder calls", "prompt tokens computed", "whole workload", "outputs identical"],
 }
 
-IN_SIMULATE = {
-    "simulation": ["simulate", "--nodes", "1,4,16", "--requests", "60000", "--lose-shard", "60"],
-}
 
-
-def said(*arguments):
+def output_of(*arguments):
     return subprocess.run(arguments, cwd=ROOT, check=True, capture_output=True, text=True).stdout
 
 
@@ -35,15 +37,24 @@ def write(path, text):
     print(f"wrote {path.relative_to(ROOT)}")
 
 
-def show(path, calls, program):
-    text = path.read_text()
-    for name, arguments in calls.items():
-        output = said(program, *arguments)
-        marked = re.compile(rf"(<!-- {name}: make docs -->\n```text\n).*?(```\n<!-- end of {name} -->)", re.S)
-        text, found = marked.subn(lambda m: m.group(1) + output + m.group(2), text)
-        if found != 1:
-            sys.exit(f"{path.relative_to(ROOT)} has no place marked for the {name}")
-    write(path, text)
+def select(output, patterns):
+    """The lines that match one of the patterns; each pattern has to match a line."""
+    missing = [pattern for pattern in patterns if not re.search(rf"^{pattern}", output, re.M)]
+    if missing:
+        sys.exit(f"the output has no line that begins with {missing[0]!r}")
+    paragraphs = ([line for line in part.split("\n") if any(re.match(pattern, line) for pattern in patterns)] for part in output.split("\n\n"))
+    return "\n\n".join("\n".join(lines) for lines in paragraphs if lines) + "\n"
+
+
+def replace_block(page, name, arguments, program):
+    output = output_of(program, *arguments)
+    if name in ONLY:
+        output = select(output, ONLY[name])
+    marked = re.compile(rf"(<!-- {name}: make docs -->\n```text\n).*?(```\n<!-- end of {name} -->)", re.S)
+    text, found = marked.subn(lambda m: m.group(1) + output + m.group(2), (ROOT / page).read_text())
+    if found != 1:
+        sys.exit(f"{page} has {found} blocks marked {name!r}; there must be one")
+    write(ROOT / page, text)
 
 
 def main():
@@ -51,10 +62,10 @@ def main():
         sys.exit(__doc__)
     program = str(pathlib.Path(sys.argv[1]).resolve())
     for verb in VERBS:
-        text = said(program, *verb.split(), "--help")
+        text = output_of(program, *verb.split(), "--help")
         write(ROOT / "tests" / "cli" / "help" / f"{verb.replace(' ', '_') or 'afterimage'}.txt", text)
-    show(ROOT / "README.md", IN_README, program)
-    show(ROOT / "docs" / "simulate.md", IN_SIMULATE, program)
+    for page, name, arguments in BLOCKS:
+        replace_block(page, name, arguments, program)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from gateway_under_test import LOCAL, PROGRAM, SOURCE, Gateway, traffic
 DEPLOY = SOURCE / "deploy"
 PROMETHEUS = DEPLOY / "prometheus"
 DOCUMENT = (SOURCE / "docs/metrics.md").read_text()
-OURS, _, OLD = DOCUMENT.partition("## Names that others gave")
+OURS, _, OLD = DOCUMENT.partition("## Names of other systems")
 NAME = re.compile(r"^\| `([a-z0-9_]+)` \| (counter|gauge|histogram) \|", re.M)
 DOCUMENTED = dict(NAME.findall(OURS))
 OLD_NAMES = set(re.findall(r"^\| `([a-z_]+)` \|", OLD.partition("What is not served")[0], re.M))
