@@ -185,8 +185,8 @@ class SimulateSettings(Folder):
                            ("[cluster]\nnodes = 'many'\n", ["2: cluster.nodes: "]),
                            ("[traffic]\nrequests = [1, 2]\n", ["2: traffic.requests: "]),
                            ("[node]\nload_always = 'maybe'\n", ["2: node.load_always: "]),
-                           ("[node]\nload-always = true\n", ["2: node.load-always: there is no such key"]),
-                           ("jobs = 1\n", ["1: jobs: there is no such section; there are cluster node remote traffic"])]:
+                           ("[node]\nload-always = true\n", ["2: node.load-always: unknown key"]),
+                           ("jobs = 1\n", ["1: jobs: unknown section; the sections are cluster node remote traffic"])]:
             with self.subTest(text=text):
                 _, done = self.settings(text)
                 self.assertEqual(done.returncode, 2, done.stdout)
