@@ -19,20 +19,20 @@ struct CurvePoint {
 };
 
 /// The conditions for a match.
-enum class CurveJudge : unsigned char {
+enum class MatchCondition : unsigned char {
   kVectors,  // vector similarity alone
   kVetoes,  // and no veto objects
   kSameWords,  // and the significant words are the same, in the same order
 };
-inline constexpr std::size_t kCurveJudges = 3;
+inline constexpr std::size_t kMatchConditions = 3;
 /// "vectors alone", "no veto", "same words".
-std::string_view to_string(CurveJudge judge);
+std::string_view to_string(MatchCondition judge);
 
 /// Precision against coverage of the similarity rung, over pairs that no text rung matches.
 struct PairsCurve {
   std::string embedder;
   std::uint64_t pairs = 0;
-  std::array<std::vector<CurvePoint>, kCurveJudges> points;  // thresholds from high to low
+  std::array<std::vector<CurvePoint>, kMatchConditions> points;  // thresholds from high to low
 };
 
 /// Errors   Those of the embedder.

@@ -15,11 +15,11 @@ namespace afterimage {
 enum class Found : unsigned char { kAbove, kBelow, kStored, kRefused };
 
 /// A simulated cache under one set of rules.
-class Keeper {
+class SimulatedCache {
  public:
-  virtual ~Keeper() = default;
+  virtual ~SimulatedCache() = default;
   /// Reads the gauge and acts on it. Returns the delay until the next call.
-  virtual Duration look(Duration now, const std::optional<MemorySample>& sample, Bytes refused) = 0;
+  virtual Duration poll(Duration now, const std::optional<MemorySample>& sample, Bytes refused) = 0;
   virtual Found request(std::uint32_t object, Duration now) = 0;
   /// Copies up to this many bytes to the tier below in this step.
   virtual void copy(Bytes allowance) = 0;
@@ -32,11 +32,11 @@ class Keeper {
 };
 
 /// The governor and its accounting, with aged LFU.
-std::unique_ptr<Keeper> governed_keeper(const PressureScript& script);
+std::unique_ptr<SimulatedCache> governed_cache(const PressureScript& script);
 
 /// The rules of the first VRAMAwareCache as written: a check every two seconds, a policy that runs
 /// when the mode changes and at every store under pressure, a quarter of the entries at a time. One
 /// deviation in its favour: evicting frees the bytes.
-std::unique_ptr<Keeper> seed_keeper(const PressureScript& script);
+std::unique_ptr<SimulatedCache> seed_cache(const PressureScript& script);
 
 }  // namespace afterimage
