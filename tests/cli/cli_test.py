@@ -185,8 +185,8 @@ class SimulateSettings(Folder):
                            ("[cluster]\nnodes = 'many'\n", ["2: cluster.nodes: "]),
                            ("[traffic]\nrequests = [1, 2]\n", ["2: traffic.requests: "]),
                            ("[node]\nload_always = 'maybe'\n", ["2: node.load_always: "]),
-                           ("[node]\nload-always = true\n", ["2: node.load-always: there is no such key"]),
-                           ("jobs = 1\n", ["1: jobs: there is no such section; there are cluster node remote traffic"])]:
+                           ("[node]\nload-always = true\n", ["2: node.load-always: unknown key"]),
+                           ("jobs = 1\n", ["1: jobs: unknown section; the sections are cluster node remote traffic"])]:
             with self.subTest(text=text):
                 _, done = self.settings(text)
                 self.assertEqual(done.returncode, 2, done.stdout)
@@ -209,7 +209,7 @@ class RunDisk(Folder):
     def test_the_second_run_encodes_nothing_and_prefills_only_the_last_tokens(self):
         disk = self.folder / "kept"
         first, cold = self.run_over(disk)
-        self.assertIn("disk: 0 entries were there", first.stdout)
+        self.assertIn("disk: 0 entries at start", first.stdout)
         self.assertEqual(cold["encoder_calls"], {"cold": 3, "encode_once": 2, "warm": 2})
         second, warm = self.run_over(disk)
         self.assertEqual(warm["encoder_calls"], {"cold": 3, "encode_once": 2, "warm": 0})
@@ -352,19 +352,19 @@ class Explain(Folder):
     def test_before_the_first_request_nothing_was_cached(self):
         done = self.explain("a", request("a", TEXT), request("b", TEXT))
         self.assertEqual(done.returncode, 0)
-        self.assertIn("Nothing was cached before it: it is the first request.", done.stdout)
+        self.assertIn("Nothing was cached yet: it is the first request.", done.stdout)
 
     def test_an_unknown_id_names_those_that_are_near(self):
         done = self.explain("analist-1", request("analyst-1", TEXT), request("planner", TEXT))
         self.assertEqual((done.returncode, done.stdout), (2, ""))
-        self.assertIn('there is no request "analist-1"', done.stderr)
+        self.assertIn('no request "analist-1"', done.stderr)
         self.assertIn('"analyst-1"', done.stderr)
 
     def test_of_two_with_one_id_the_first_is_explained_and_the_other_named(self):
         done = self.explain("a", request("a", TEXT), request("a", image("good.png")))
         self.assertEqual(done.returncode, 0)
         self.assertIn("a is request 1 of 1", done.stdout)
-        self.assertIn('line 2 was not served: id "a" stands on line 1 already', done.stderr)
+        self.assertIn('line 2 was not served: id "a" is already used on line 1', done.stderr)
 
     def test_lines_that_are_no_requests_are_named(self):
         done = self.explain("b", "{", request("b", TEXT))
@@ -699,7 +699,7 @@ class BadInput(Folder):
         self.check({"id": "bad", "messages": [{"role": "wizard", "content": "x"}]}, "wizard")
 
     def test_an_id_that_stands_twice(self):
-        self.check(request("good", TEXT), "stands on line 1 already")
+        self.check(request("good", TEXT), "is already used on line 1")
 
     def test_empty_file(self):
         self.write("bad.png", b"")
@@ -812,7 +812,7 @@ class Replay(Folder):
         lines = self.trace().read_text().split("\n")
         done = call("replay", "--trace", self.trace(lines=lines[:2] + ["{}"] + lines[2:]), "--capacity", "2")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("line 3 was not replayed: there is no \"timestamp\"", done.stdout)
+        self.assertIn("line 3 was not replayed: \"timestamp\" is missing", done.stdout)
         self.assertIn("4 requests", done.stdout)
 
     def test_wrong_calls_are_said_and_nothing_is_written(self):

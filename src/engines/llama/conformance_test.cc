@@ -22,7 +22,7 @@ const Engine& demo_engine(const std::string& name, const std::string& keys = "f1
   return *engine;
 }
 
-/// One lane, that holds nothing of the run before when a run is resumed.
+/// An engine with one lane that holds no rows of the previous run when a run is resumed.
 const Engine& restoring_engine(const std::string& name) {
   static std::map<std::string, std::unique_ptr<const Engine>> engines;
   auto& engine = engines[name];
@@ -34,7 +34,7 @@ const Engine& restoring_engine(const std::string& name) {
   return *engine;
 }
 
-/// The same, restored from what was captured, and never from what a lane holds.
+/// Always restores captured KV; never reuses rows held by a lane.
 EngineUnderTest restoring(const std::string& name) {
   return {.name = name + "_restored",
           .engine = [=]() -> const Engine& { return restoring_engine(name); },

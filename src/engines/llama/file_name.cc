@@ -15,7 +15,7 @@
 namespace afterimage {
 
 std::vector<std::string> files_of(const std::string& path) {
-  // By hand: std::regex recurses once a character, and a long name ends the stack.
+  // Parsed by hand: std::regex recurses once per character and overflows the stack on a long name.
   constexpr std::string_view kFirst = "-00001-of-";
   constexpr std::string_view kEnding = ".gguf";
   constexpr std::size_t kDigits = 5;

@@ -9,15 +9,16 @@
 
 namespace afterimage {
 
-/// The files of a model by the name of its first: that one, and where it is called
-/// "x-00001-of-00003.gguf" the others, in order.
+/// The files of a model given its first file: just that file, or, if it is named
+/// "x-00001-of-00003.gguf", all parts in order.
 std::vector<std::string> files_of(const std::string& path);
 
-/// Names a model's file by all of its bytes, and all files of a model in several
-/// ("x-00001-of-00003.gguf"): the same weights under another name are the same, other weights
-/// under the same name are not. Reads all of it, as fast as it can be read. Guards against
-/// mistakes: whoever may write the operator's models need not forge names.
-/// kNotFound, kUnavailable: a file cannot be read.
+/// Content-based name of a model: a digest over all bytes of its file, or of all its parts
+/// ("x-00001-of-00003.gguf"). The same weights under another file name get the same name; different
+/// weights under the same file name do not. Reads every byte. It guards against mistakes, not
+/// against forgery: whoever can write the operator's model files is trusted.
+///
+/// Errors   kNotFound, kUnavailable: a file cannot be read.
 Result<std::string> content_name(const std::string& path);
 
 }  // namespace afterimage

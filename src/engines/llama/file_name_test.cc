@@ -29,12 +29,12 @@ class ContentName : public ::testing::Test {
   SystemFiles files;
 };
 
-TEST_F(ContentName, IsTheSameForTheSameBytesUnderAnotherName) {
+TEST_F(ContentName, IgnoresTheFileName) {
   EXPECT_EQ(name_of("a.gguf", "weights"), name_of("b.bin", "weights"));
   EXPECT_EQ(name_of("a.gguf", "weights").size(), 32U);
 }
 
-TEST_F(ContentName, IsAnotherForOtherBytes) {
+TEST_F(ContentName, DiffersForDifferentBytes) {
   const std::string good = "weights of some model";
   std::set<std::string> names{name_of("a", good), name_of("a", ""), name_of("a", good + '\0')};
   for (std::size_t at = 0; at < good.size(); ++at) {
@@ -46,7 +46,7 @@ TEST_F(ContentName, IsAnotherForOtherBytes) {
   EXPECT_EQ(names.size(), 3 + 2 * good.size() - 1) << "the first cut is empty, too";
 }
 
-TEST_F(ContentName, LooksAtEveryBlockOfALargeFileAndAtTheirOrder) {
+TEST_F(ContentName, CoversEveryBlockOfALargeFileAndTheirOrder) {
   constexpr std::size_t kBlock = 8U << 20U;
   std::string large(2 * kBlock + 5, 'x');
   large[0] = 'a';
@@ -62,7 +62,7 @@ TEST_F(ContentName, LooksAtEveryBlockOfALargeFileAndAtTheirOrder) {
   EXPECT_EQ(names.size(), 7U);
 }
 
-TEST_F(ContentName, OfAModelInSeveralFilesIsThatOfAllOfThem) {
+TEST_F(ContentName, CoversAllPartsOfASplitModel) {
   const auto name_of_parts = [&](const std::vector<std::string>& contents) {
     std::string first;
     for (std::size_t i = contents.size(); i > 0; --i) {
@@ -80,7 +80,7 @@ TEST_F(ContentName, OfAModelInSeveralFilesIsThatOfAllOfThem) {
   EXPECT_EQ(name_of_parts({"ab"}), name_of("whole.gguf", "ab"));
 }
 
-TEST_F(ContentName, AMissingPartIsNamed) {
+TEST_F(ContentName, NamesTheMissingPart) {
   const std::string first = write("m-00001-of-00002.gguf", "ab");
   const auto name = content_name(first);
   ASSERT_FALSE(name.has_value());
@@ -88,12 +88,12 @@ TEST_F(ContentName, AMissingPartIsNamed) {
   EXPECT_NE(name.error().message.find("m-00002-of-00002.gguf"), std::string::npos);
 }
 
-TEST_F(ContentName, APartOfNoneIsAFileLikeAnyOther) {
+TEST_F(ContentName, TreatsANameThatIsNoValidPartAsASingleFile) {
   EXPECT_EQ(name_of("m-00001-of-00000.gguf", "ab"), name_of("m.gguf", "ab"));
   EXPECT_EQ(name_of("m-00002-of-00002.gguf", "ab"), name_of("m.gguf", "ab"));
 }
 
-TEST_F(ContentName, WhatCannotBeReadHasNone) {
+TEST_F(ContentName, FailsForAnUnreadableFile) {
   EXPECT_EQ(content_name(folder.file("none")).error().code, ErrorCode::kNotFound);
   EXPECT_EQ(content_name(folder.path()).error().code, ErrorCode::kUnavailable);
 }

@@ -12,27 +12,28 @@
 
 namespace afterimage {
 
-/// What a sequence of the model still holds of the run before.
+/// The tokens whose rows a lane's sequence still holds from its previous request.
 struct HeldRows {
-  Sequence prompt;                  // with what was fed back of the answer
-  std::vector<std::int32_t> after;  // the position behind each token; empty: nothing is held
+  Sequence prompt;  // including the answer tokens that were fed back
+  std::vector<std::int32_t> after;  // the position after each token; empty: nothing is held
 
-  /// Whether the rows of the first `covered` tokens of `asked` are its first rows. What was not
-  /// identified is never taken for the same.
+  /// Whether the rows of the first `covered` tokens of `asked` are the first rows held. Media
+  /// without a content digest never match.
   [[nodiscard]] bool begins_with(const Sequence& asked, TokenCount covered) const;
 };
 
-/// The sequences that a context has room for, lent to one request each, with what they still hold.
-/// Who comes when all are lent waits; the order of those who wait is the system's.
+/// The sequences of one llama.cpp context. A request borrows one sequence (a lane) at a time; each
+/// lane remembers the rows left by its previous request. borrow() blocks while all lanes are in
+/// use; the operating system decides which waiter is next.
 ///
-/// Threads  Any. What a lane holds belongs to whom it is lent to.
+/// Threads  Any. HeldRows belongs to the request that borrowed the lane.
 class Lanes {
  public:
   explicit Lanes(std::uint32_t count) : held_(count) {
     for (std::uint32_t i = 0; i < count; ++i) free_.push_back(static_cast<std::int32_t>(i));
   }
 
-  /// One sequence, until it goes out of scope.
+  /// One borrowed sequence; returned when it goes out of scope.
   class Lane {
    public:
     Lane(Lanes& lanes, std::int32_t sequence) : lanes_(&lanes), sequence_(sequence) {}
@@ -49,8 +50,8 @@ class Lanes {
     std::int32_t sequence_;
   };
 
-  /// One that holds the first `covered` tokens of `asked`, or else the one that has been free for
-  /// longest.
+  /// Borrows a free lane that holds the first `covered` tokens of `asked`, or else the lane that
+  /// has been free longest.
   Lane borrow(const Sequence& asked = {}, TokenCount covered = {}) {
     std::unique_lock lock(mutex_);
     is_free_.wait(lock, [this] { return !free_.empty(); });

@@ -15,7 +15,7 @@
 namespace afterimage {
 namespace {
 
-/// Lanes cannot be moved: this is where one lies as long as a test wants.
+/// Keeps a borrowed lane, which cannot be moved, for as long as a test needs it.
 struct Held {
   explicit Held(Lanes& lanes, const Sequence& asked = {}, std::uint32_t covered = 0)
       : lane(lanes.borrow(asked, TokenCount(covered))) {}
@@ -30,7 +30,7 @@ Sequence words(std::uint32_t count, std::int32_t first = 1) {
   return sequence;
 }
 
-/// Ten tokens, of which [2, 5) are a picture.
+/// Ten tokens, of which [2, 5) are an image.
 Sequence with_picture(std::uint8_t which) {
   Sequence sequence = words(10);
   ContentDigest content;
@@ -44,18 +44,18 @@ HeldRows holding(Sequence prompt) {
   return {.prompt = std::move(prompt), .after = std::move(after)};
 }
 
-TEST(HeldRows, BeginWithWhatWasComputedAndNothingElse) {
+TEST(HeldRows, MatchOnlyTheSameTokensAndMedia) {
   const HeldRows held = holding(with_picture(1));
   const auto begins = [&](const Sequence& asked, std::uint32_t covered) {
     return held.begins_with(asked, TokenCount(covered));
   };
   EXPECT_TRUE(begins(with_picture(1), 10));
   EXPECT_TRUE(begins(with_picture(1), 1));
-  EXPECT_FALSE(begins(with_picture(1), 0)) << "nothing is nothing to go on from";
-  EXPECT_FALSE(begins(with_picture(1), 11)) << "more than there is";
-  EXPECT_TRUE(begins(with_picture(2), 2)) << "the pictures part them only behind";
-  EXPECT_FALSE(begins(with_picture(2), 5)) << "another picture, the same tokens";
-  EXPECT_FALSE(begins(words(10), 5)) << "no picture, the same tokens";
+  EXPECT_FALSE(begins(with_picture(1), 0)) << "an empty prefix never matches";
+  EXPECT_FALSE(begins(with_picture(1), 11)) << "more tokens than are held";
+  EXPECT_TRUE(begins(with_picture(2), 2)) << "the images differ only after this prefix";
+  EXPECT_FALSE(begins(with_picture(2), 5)) << "another image, same tokens";
+  EXPECT_FALSE(begins(words(10), 5)) << "no image, same tokens";
   EXPECT_TRUE(begins(words(10), 2));
   Sequence asked = with_picture(1);
   asked.tokens[7] = TokenId(77);
@@ -71,29 +71,29 @@ TEST(HeldRows, BeginWithWhatWasComputedAndNothingElse) {
   EXPECT_FALSE(shorter.begins_with(with_picture(1), TokenCount(7))) << "tokens without rows";
 }
 
-TEST(HeldRows, WhatWasNotIdentifiedIsNeverTheSame) {
+TEST(HeldRows, NeverMatchMediaWithoutADigest) {
   const HeldRows held = holding(with_picture(0));
   EXPECT_FALSE(held.begins_with(with_picture(0), TokenCount(5)));
   EXPECT_TRUE(held.begins_with(with_picture(0), TokenCount(2)));
 }
 
-TEST(Lanes, TheOneThatHoldsWhatIsAskedForIsLentAndElseTheOneThatRestedLongest) {
+TEST(Lanes, LendsAMatchingLaneElseTheLongestFree) {
   Lanes lanes(3);
   {
     const Held first(lanes);
     first.lane.held() = holding(words(4));
     const Held second(lanes);
     second.lane.held() = holding(words(4, 100));
-  }  // given back: the second, and then the first
+  }  // returned: the second, then the first
   EXPECT_EQ(Held(lanes, words(8, 100), 4).lane.sequence(), 1);
   EXPECT_EQ(Held(lanes, words(8), 4).lane.sequence(), 0);
-  EXPECT_EQ(Held(lanes, words(8), 5).lane.sequence(), 2) << "nobody holds so much";
+  EXPECT_EQ(Held(lanes, words(8), 5).lane.sequence(), 2) << "no lane holds that many tokens";
   const Held holder(lanes, words(8), 4);
   EXPECT_EQ(holder.lane.sequence(), 0);
-  EXPECT_EQ(Held(lanes, words(8), 4).lane.sequence(), 1) << "it is lent: whoever rested longest";
+  EXPECT_EQ(Held(lanes, words(8), 4).lane.sequence(), 1) << "the match is in use: the longest free lane";
 }
 
-TEST(Lanes, EachIsLentOnceAndTheFirstFirst) {
+TEST(Lanes, LendsEachLaneOnceInOrder) {
   Lanes lanes(3);
   const Held first(lanes);
   const Held second(lanes);
@@ -103,7 +103,7 @@ TEST(Lanes, EachIsLentOnceAndTheFirstFirst) {
   EXPECT_EQ(third.lane.sequence(), 2);
 }
 
-TEST(Lanes, WhatComesBackIsLentAgain) {
+TEST(Lanes, LendsAReturnedLaneAgain) {
   Lanes lanes(2);
   const Held first(lanes);
   for (int i = 0; i < 100; ++i) {
@@ -112,7 +112,7 @@ TEST(Lanes, WhatComesBackIsLentAgain) {
   }
 }
 
-TEST(Lanes, WhoComesWhenAllAreLentWaits) {
+TEST(Lanes, BlocksWhileAllLanesAreInUse) {
   Lanes lanes(1);
   std::atomic<bool> asks{false};
   std::atomic<bool> given_back{false};
@@ -131,7 +131,7 @@ TEST(Lanes, WhoComesWhenAllAreLentWaits) {
   EXPECT_FALSE(was_early);
 }
 
-TEST(Lanes, UnderThreadsNoneIsLentTwiceAndAllComeBack) {
+TEST(Lanes, LendsNoLaneTwiceUnderThreads) {
   constexpr std::int32_t kLanes = 3;
   Lanes lanes(kLanes);
   std::array<std::atomic<int>, kLanes> users{};

@@ -19,18 +19,19 @@
 #include "engines/llama/loaded_model.h"
 #include "engines/llama/own_thread.h"
 
-/// For loaded_model.cc and loaded_media.cc alone: nobody else sees the library's headers.
+/// Included by loaded_model.cc and loaded_media.cc only: no other file includes the library's
+/// headers.
 namespace afterimage {
 
-// What the library promised when this was written. If one of these does not compile, or another
-// call below, its interface has changed: see the release notes and mend it here.
+// The parts of llama.cpp's API that this component relies on. If one of these, or a call below, no
+// longer compiles, the API has changed: see the release notes and adapt this component.
 static_assert(std::is_same_v<llama_token, std::int32_t>);
 static_assert(std::is_same_v<llama_pos, std::int32_t>);
 static_assert(std::is_same_v<llama_seq_id, std::int32_t>);
 static_assert(sizeof(TokenId) == sizeof(llama_token));
 static_assert(LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY == 1);
 
-/// Calls `free` when it is let go.
+/// Deleter that calls `free`.
 template <auto free>
 struct FreeBy {
   template <typename T>
@@ -49,11 +50,11 @@ using OwnedChunk = Owned<mtmd_input_chunk, mtmd_input_chunk_free>;
 using OwnedBatch = Owned<mtmd_batch, mtmd_batch_free>;
 using OwnedChunks = Owned<mtmd_input_chunks, mtmd_input_chunks_free>;
 
-/// The library says why something went wrong in its log, and only there. Forgets what it said
-/// before.
-void listen_to_library();
-/// An error with the library's last words of this thread.
-std::unexpected<Error> refused_by_library(ErrorCode code, const std::string& what);
+/// Captures the library's log for this thread and clears what was captured before. The library
+/// reports the cause of an error only in its log.
+void clear_library_log();
+/// An error whose message ends with the library's last log line on this thread.
+std::unexpected<Error> library_error(ErrorCode code, const std::string& what);
 
 struct LoadedModel::Parts {
   OwnedWeights model;
@@ -65,13 +66,13 @@ struct LoadedModel::Parts {
   std::string marker;
   std::string chat_template;
   std::uint32_t batch = 0;
-  mutable OwnThread computing;  // whatever touches the context
+  mutable OwnThread computing;  // runs every call that touches the context
   mutable std::mutex encoding;
 
   Result<void> load_weights(const LlamaOptions& options);
   Result<void> load_media(const LlamaOptions& options);
   Result<void> make_context(const LlamaOptions& options);
-  /// kUnsupported: a picture's place depends on the pictures before it.
+  /// kUnsupported: an image's positions depend on the images before it.
   [[nodiscard]] Result<void> check_media() const;
   [[nodiscard]] Result<OwnedChunks> tokenize(const std::string& text,
                                              std::span<const MediaInput> inputs) const;

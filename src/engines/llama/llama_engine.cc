@@ -22,10 +22,10 @@
 namespace afterimage {
 namespace {
 
-// Goes up with every change to how media become embeddings here, or KV becomes rows.
+// Increment on every change to how media become embeddings or KV becomes rows.
 constexpr const char* kRevision = "1";
 
-/// The memories that a model of this kind has, in the order in which they are written.
+/// The KV memories of such a model, in the order in which llama.cpp serializes them.
 std::vector<KvKind> memories_of(const ModelFacts& facts) {
   std::vector<KvKind> kinds;
   if (!facts.recurrent) kinds.push_back(KvKind::kFull);
@@ -34,12 +34,12 @@ std::vector<KvKind> memories_of(const ModelFacts& facts) {
   return kinds;
 }
 
-/// How this model remembers, from a few tokens that it is shown.
+/// Learns the layout of the model's sequence state by running a few tokens through it.
 Result<SequenceRows> learn_memories(const LoadedModel& model) {
   const ModelFacts& facts = model.facts();
   const bool slides = facts.window.value() > 1;
-  if (slides && (facts.places_in_pictures || facts.architecture == "llama4")) {
-    return fail(ErrorCode::kUnsupported, "its windows are not counted in tokens");
+  if (slides && (facts.uses_mrope || facts.architecture == "llama4")) {
+    return fail(ErrorCode::kUnsupported, "its sliding windows are not measured in tokens");
   }
   constexpr std::array<TokenId, 3> kFewTokens{TokenId(0), TokenId(1), TokenId(2)};
   AFI_TRY_VOID(model.append(0, kFewTokens, 0, {}));
@@ -56,27 +56,27 @@ DType dtype_of(const std::string& kv_type) {
   return kv_type == "f16" ? DType::kF16 : DType::kU8;
 }
 
-/// Everything that changes a row, by content and not by name.
+/// Everything that affects a row; files are identified by content, not by name.
 Result<ModelIdentity> identity_of(const LlamaOptions& options, const LoadedModel& model) {
   const ModelFacts& facts = model.facts();
   const std::string library = facts.library + " revision " + kRevision;
   ModelIdentity identity;
   AFI_TRY(const std::string weights, content_name(options.model));
   identity.model = facts.architecture + " " + weights;
-  // A long context turns positions another way with some models; lanes do not matter.
+  // The context size is included because it changes the rotary scaling of some models.
   identity.weights_epoch = library + (facts.exact ? " exact" : "") +
                            (facts.fused_attention ? " fused" : "") + " k=" + options.keys +
                            " v=" + options.values +
                            " context=" + std::to_string(options.context.value()) +
                            " gpu=" + std::to_string(options.gpu_layers);
-  identity.encoder = "none";  // named all the same: nothing is cached for whom does not
+  identity.encoder = "none";  // not empty: an unnamed encoder disables caching
   if (!options.mmproj.empty()) {
     AFI_TRY(const std::string encoder, content_name(options.mmproj));
     identity.encoder = encoder + " " + library + " gpu=" + std::to_string(options.gpu_layers);
   }
   for (const LlamaAdapter& adapter : options.adapters) {
     AFI_TRY(const std::string content, content_name(adapter.path));
-    identity.adapter += fmt::format("{}*{};", content, adapter.scale);  // every digit
+    identity.adapter += fmt::format("{}*{};", content, adapter.scale);  // all significant digits
   }
   identity.chat_template = model.chat_template();
   identity.kv_dtype = dtype_of(options.keys);
@@ -86,24 +86,24 @@ Result<ModelIdentity> identity_of(const LlamaOptions& options, const LoadedModel
 Result<void> check_options(const LlamaOptions& options) {
   if (options.lanes == 0 || options.lanes > 64) {
     return fail(ErrorCode::kInvalidArgument,
-                "1 to 64 requests are computed at a time, not " + std::to_string(options.lanes));
+                "lanes must be 1 to 64, not " + std::to_string(options.lanes));
   }
   if (options.context.value() < 256 || options.context.value() > (1U << 22U)) {
-    return fail(ErrorCode::kInvalidArgument, "a context has 256 to 4,194,304 tokens, not " +
+    return fail(ErrorCode::kInvalidArgument, "the context must be 256 to 4,194,304 tokens, not " +
                                                  std::to_string(options.context.value()));
   }
   if (options.batch.value() < 32 || options.batch.value() > 65'536) {
     return fail(ErrorCode::kInvalidArgument,
-                "a batch has 32 to 65,536 tokens, not " + std::to_string(options.batch.value()));
+                "the batch must be 32 to 65,536 tokens, not " + std::to_string(options.batch.value()));
   }
   return {};
 }
 
-/// An item as the encoder takes it.
+/// An item decoded for the encoder.
 struct DecodedMedia {
   MediaInput input;
-  Image image;           // what input.rgb looks at, once nothing is moved any more
-  std::size_t item = 0;  // by its place in the call
+  Image image;           // input.rgb points into it once it no longer moves
+  std::size_t item = 0;  // index of the item in the call
 };
 
 EncoderOutput output_of(const EncodedMedia& encoded, std::uint64_t width) {
@@ -120,14 +120,14 @@ struct LlamaEngine::Parts {
   std::unique_ptr<const LoadedModel> model;
   ModelIdentity identity;
   std::optional<SequenceRows> kv;
-  std::string why_no_kv;
+  std::string no_kv_reason;
   SystemClock machine_clock;
   mutable std::unique_ptr<Lanes> lanes;
 
   [[nodiscard]] const Clock& clock() const {
     return options.clock != nullptr ? *options.clock : machine_clock;
   }
-  [[nodiscard]] Result<void> check_takes(const MediaItem& item) const;
+  [[nodiscard]] Result<void> check_supported(const MediaItem& item) const;
   [[nodiscard]] Result<MediaInput> measure(const MediaItem& item) const;
   [[nodiscard]] Result<DecodedMedia> decode(const MediaItem& item) const;
 };
@@ -146,7 +146,7 @@ Result<std::unique_ptr<LlamaEngine>> LlamaEngine::create(LlamaOptions options) {
   if (memories.has_value()) {
     parts->kv = *std::move(memories);
   } else {
-    parts->why_no_kv = memories.error().message;
+    parts->no_kv_reason = memories.error().message;
   }
   return std::unique_ptr<LlamaEngine>(new LlamaEngine(std::move(parts)));
 }
@@ -162,7 +162,7 @@ std::string LlamaEngine::description() const {
   std::string text =
       facts.architecture + ", " + facts.library.substr(0, facts.library.find(" CPU"));
   text += facts.exact ? "; resumed runs are exact" : "; resumed runs differ in the last bits";
-  if (!parts_->kv.has_value()) return text + "; KV is not reused: " + parts_->why_no_kv;
+  if (!parts_->kv.has_value()) return text + "; KV is not reused: " + parts_->no_kv_reason;
   for (const LayerGroup& group : kv_layout()->groups) {
     text += "; " + std::string(to_string(group.kind));
     if (group.kind == KvKind::kSliding) text += " " + std::to_string(group.window.value());
@@ -179,19 +179,19 @@ PreprocessRecipe LlamaEngine::recipe(Modality /*modality*/) const {
                       {"image_max_tokens", std::to_string(options.image_max_tokens)}}};
 }
 
-Result<void> LlamaEngine::Parts::check_takes(const MediaItem& item) const {
-  if (model->takes(item.modality)) return {};
+Result<void> LlamaEngine::Parts::check_supported(const MediaItem& item) const {
+  if (model->supports(item.modality)) return {};
   const std::string what(to_string(item.modality));
   return fail(ErrorCode::kUnsupported,
               options.mmproj.empty()
                   ? "the model was loaded without its media encoder, so it takes no " + what +
-                        ": give --mmproj"
+                        ": pass --mmproj"
                   : "this model takes no " + what);
 }
 
-/// What headers say: nothing is decoded.
+/// Reads dimensions from the headers; decodes nothing.
 Result<MediaInput> LlamaEngine::Parts::measure(const MediaItem& item) const {
-  AFI_TRY_VOID(check_takes(item));
+  AFI_TRY_VOID(check_supported(item));
   AFI_TRY(const MediaInfo info, probe(item, options.limits));
   MediaInput input{.modality = item.modality, .width = info.width, .height = info.height};
   if (item.modality == Modality::kAudio) input.sound = *item.files.front();
@@ -201,7 +201,7 @@ Result<MediaInput> LlamaEngine::Parts::measure(const MediaItem& item) const {
 Result<DecodedMedia> LlamaEngine::Parts::decode(const MediaItem& item) const {
   DecodedMedia decoded;
   AFI_TRY(decoded.input, measure(item));
-  decoded.input.measured_only = false;
+  decoded.input.dimensions_only = false;
   if (item.modality != Modality::kImage) return decoded;
   AFI_TRY(decoded.image, decode_image(item, options.limits));
   decoded.input.width = decoded.image.width;
@@ -233,7 +233,7 @@ Result<Sequence> LlamaEngine::prepare(const Request& request,
   AFI_TRY(const auto pieces, parts_->model->tokenize(text, inputs));
   Sequence sequence;
   for (const PromptPiece& piece : pieces) {
-    if (piece.item == PromptPiece::kWords) {
+    if (piece.item == PromptPiece::kText) {
       for (const SpanPart& part : piece.parts) {
         const auto& words = std::get<SpanText>(part);
         sequence.tokens.insert(sequence.tokens.end(), words.begin(), words.end());
@@ -241,7 +241,7 @@ Result<Sequence> LlamaEngine::prepare(const Request& request,
       continue;
     }
     if (piece.item != sequence.spans.size()) {
-      return fail(ErrorCode::kUnsupported, "this model puts media items in an order of its own");
+      return fail(ErrorCode::kUnsupported, "this model reorders media items, which is not supported");
     }
     const TokenCount length = length_of(piece.parts);
     sequence.spans.push_back(
@@ -253,7 +253,7 @@ Result<Sequence> LlamaEngine::prepare(const Request& request,
     sequence.tokens.insert(sequence.tokens.end(), length.value(), TokenId(0));
   }
   if (sequence.spans.size() == items.size()) return sequence;
-  return fail(ErrorCode::kInvalidArgument, "the model makes nothing of a media item");
+  return fail(ErrorCode::kInvalidArgument, "the model produced no tokens for a media item");
 }
 
 Result<EncoderOutput> LlamaEngine::encode(const MediaItem& item) const {

@@ -10,19 +10,23 @@
 
 namespace afterimage {
 
-/// Any GGUF model that llama.cpp runs, with pictures and sounds where there is an encoder for them,
-/// on a CPU or a GPU. What it computes is what llama.cpp computes; what it adds is that encoder
-/// outputs and KV go out, and in again, so that neither is computed twice, also after a restart.
+/// Runs a GGUF model through llama.cpp, on CPU or GPU. Images and audio need the model's mmproj
+/// file. On top of llama.cpp, encoder outputs and KV can be captured and restored, so that neither
+/// is computed twice, also across restarts.
 ///
-/// Media    Pictures and sounds. A film is kUnsupported. Spans are not splittable: a picture's rows
-///          are all there or none.
-/// Greedy   The likeliest token, always; of equals the one with the lowest id.
-/// Errors   create: kNotFound, kCorruption, kUnsupported: the files; kInvalidArgument: they do not
-///          go together, or an option; kUnavailable: no room. In a build without llama.cpp it is
-///          kUnsupported, and says how to get one with it.
-/// Threads  Any. As many requests as there are lanes are computed turn by turn, a batch or a token
-///          at a time; the others wait. Preparing and encoding runs beside.
-/// Source   src/engine/llama/DESIGN.md.
+/// Models   Any GGUF model that the linked llama.cpp loads is run. KV is reused only if the library
+///          writes the model's sequence state in a layout that sequence_state.h can parse;
+///          otherwise kv_layout() is nullptr, description() gives the reason, and only encoder
+///          outputs are reused. Bit-exact reuse holds on CPU only: see exact().
+/// Media    Images and audio. A video is kUnsupported. Spans are not splittable: an image's rows
+///          are reused as a whole or not at all.
+/// Greedy   Always the most likely token; ties go to the lowest token id.
+/// Errors   create(): kNotFound, kCorruption, kUnsupported: a model file; kInvalidArgument: files
+///          that do not belong together, or an option; kUnavailable: not enough memory. A build
+///          without llama.cpp returns kUnsupported and says how to build with it.
+/// Threads  Any. Up to `lanes` requests are interleaved, one batch or token at a time; others wait.
+///          prepare() and encode() run concurrently with them.
+/// Source   src/engines/llama/DESIGN.md.
 class LlamaEngine final : public Engine {
  public:
   static Result<std::unique_ptr<LlamaEngine>> create(LlamaOptions options);
@@ -32,7 +36,7 @@ class LlamaEngine final : public Engine {
   [[nodiscard]] PreprocessRecipe recipe(Modality modality) const override;
   Result<Sequence> prepare(const Request& request,
                            std::span<const ContentDigest> contents) const override;
-  /// tensors[0]: [span length, width of a row], f32; tensors[1]: see span_parts.h.
+  /// tensors[0]: [span length, row width], f32; tensors[1]: see span_parts.h.
   Result<EncoderOutput> encode(const MediaItem& item) const override;
   void encode_all(std::span<const MediaItem* const> items,
                   const std::function<void(std::vector<Encoded>)>& on_encoded) const override;
@@ -40,9 +44,9 @@ class LlamaEngine final : public Engine {
                               const GenerateOptions& options) const override;
   [[nodiscard]] const KvLayout* kv_layout() const override;
 
-  /// Whether resumed runs give the bits of cold ones: see LlamaOptions::exact.
+  /// Whether a resumed run equals a cold run bit for bit: see LlamaOptions::exact.
   [[nodiscard]] bool exact() const;
-  /// For people: library, architecture, memories, and why KV is not reused if it is not.
+  /// For logs: library version, architecture, KV memories, and why KV is not reused if it is not.
   [[nodiscard]] std::string description() const;
 
  protected:

@@ -10,7 +10,7 @@ constexpr const char* kHowToGetIt =
 
 }  // namespace
 
-// There is never an object of it; what it would do has to be there for the linker.
+// No object of this class is ever created; its members are needed for linking.
 struct LlamaEngine::Parts {
   ModelIdentity identity;
 };

@@ -7,8 +7,8 @@
 namespace afterimage {
 namespace {
 
-// That it links is half of the test: a build without the library is what a newcomer makes first.
-TEST(LlamaEngineAbsent, SaysHowToGetIt) {
+// Linking is half of the test: a first build usually lacks the library.
+TEST(LlamaEngineAbsent, TellsHowToBuildWithLlamaCpp) {
   const auto engine = LlamaEngine::create({.model = "model.gguf"});
   ASSERT_FALSE(engine.has_value());
   EXPECT_EQ(engine.error().code, ErrorCode::kUnsupported);

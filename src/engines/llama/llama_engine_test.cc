@@ -59,7 +59,7 @@ void expect_error(const Error& error, ErrorCode code, const std::vector<std::str
   }
 }
 
-TEST(LlamaEngine, ResumedRunsAreExactHere) {
+TEST(LlamaEngine, ResumedRunsAreExactOnThisBuild) {
   for (const char* const name : {"plain", "dense", "sliding", "hybrid", "shortconv"}) {
     EXPECT_TRUE(demo(name).exact()) << name;
     EXPECT_TRUE(demo(name).description().contains("resumed runs are exact")) << name;
@@ -67,7 +67,7 @@ TEST(LlamaEngine, ResumedRunsAreExactHere) {
   }
 }
 
-TEST(LlamaEngine, MediaThatTheModelLacksAreUnsupported) {
+TEST(LlamaEngine, RejectsUnsupportedModalities) {
   const MediaItem sound =
       media_item(Modality::kAudio, testing::make_wav(std::vector<float>(1'000), 16'000));
   const MediaItem film =
@@ -95,7 +95,7 @@ TEST(LlamaEngine, MediaThatTheModelLacksAreUnsupported) {
   }
 }
 
-TEST(LlamaEngine, APromptThatTheContextDoesNotHoldIsSaidWithNumbers) {
+TEST(LlamaEngine, RejectsAPromptLargerThanTheContextWithBothNumbers) {
   LlamaOptions options = demo_options("dense");
   options.context = TokenCount(256);
   const auto engine = LlamaEngine::create(options).value();
@@ -114,10 +114,10 @@ TEST(LlamaEngine, APromptThatTheContextDoesNotHoldIsSaidWithNumbers) {
 
   const auto seen = answer(*engine, asks({picture(800, 600), std::string("What?")}));
   ASSERT_FALSE(seen.has_value());
-  expect_error(seen.error(), ErrorCode::kLimitExceeded, {"256", "ask for less"});
+  expect_error(seen.error(), ErrorCode::kLimitExceeded, {"256", "shorten the request"});
 }
 
-// To the last token; a request beside it has its own.
+// Up to the last token; a concurrent request has a context of its own.
 TEST(LlamaEngine, APromptMayFillTheContext) {
   LlamaOptions options = demo_options("plain");
   options.context = TokenCount(256);
@@ -130,7 +130,7 @@ TEST(LlamaEngine, APromptMayFillTheContext) {
   EXPECT_FALSE(engine->generate(prompt, {}, {.max_tokens = TokenCount(3)}).has_value());
 }
 
-TEST(LlamaEngine, APictureThatIsSeenAtOnceNeedsNoLargerBatch) {
+TEST(LlamaEngine, ComputesANonCausalImageWithTheDefaultBatch) {
   LlamaOptions options = demo_options("sliding");
   options.batch = TokenCount(32);
   const auto engine = LlamaEngine::create(options).value();
@@ -140,8 +140,8 @@ TEST(LlamaEngine, APictureThatIsSeenAtOnceNeedsNoLargerBatch) {
   EXPECT_EQ(small->completion.logits, answer(demo("sliding"), request)->completion.logits);
 }
 
-// OpenMP keeps a team for each thread that ever computed, and is slower for all once they are many.
-TEST(LlamaEngine, HoweverManyAskOneTeamOfThreadsComputes) {
+// OpenMP keeps a thread team per computing thread and slows down once there are many: own_thread.h.
+TEST(LlamaEngine, UsesOneThreadTeamForAnyNumberOfCallers) {
   const auto threads_of_this_process = [] {
     return std::ranges::distance(std::filesystem::directory_iterator("/proc/self/task"));
   };
@@ -165,11 +165,11 @@ TEST(LlamaEngine, HoweverManyAskOneTeamOfThreadsComputes) {
     });
   }
   asked.arrive_and_wait();
-  EXPECT_EQ(threads_of_this_process(), before + kAsk) << "each client is one, and nothing else";
+  EXPECT_EQ(threads_of_this_process(), before + kAsk) << "one thread per client and no other";
   counted.count_down();
 }
 
-TEST(LlamaEngine, TheBatchChangesNothing) {
+TEST(LlamaEngine, BatchSizeDoesNotChangeTheResult) {
   for (const char* const name : {"plain", "dense", "hybrid", "shortconv"}) {
     LlamaOptions options = demo_options(name);
     options.batch = TokenCount(32);
@@ -185,7 +185,7 @@ TEST(LlamaEngine, TheBatchChangesNothing) {
   }
 }
 
-TEST(LlamaEngine, TextThatLooksLikeAMarkerIsText) {
+TEST(LlamaEngine, TreatsTextThatLooksLikeAMarkerAsText) {
   const std::string kLooksLike[] = {
       "<__media__>",   "<media>",          "<media-",
       "<image>",       "<__image__>",      "[IMG]",
@@ -205,7 +205,7 @@ TEST(LlamaEngine, TextThatLooksLikeAMarkerIsText) {
   }
 }
 
-TEST(LlamaEngine, AZeroByteIsNoText) {
+TEST(LlamaEngine, RejectsAZeroByte) {
   for (const char* const name : {"plain", "dense"}) {
     const auto served = answer(demo(name), asks({std::string("a\0b", 3)}));
     ASSERT_FALSE(served.has_value());
@@ -213,7 +213,7 @@ TEST(LlamaEngine, AZeroByteIsNoText) {
   }
 }
 
-TEST(LlamaEngine, LittleOrStrangeTextIsAnsweredOrRefused) {
+TEST(LlamaEngine, AnswersOrRejectsUnusualText) {
   Request nobody;
   Request nothing;
   nothing.messages.push_back({.role = Role::kUser, .parts = {}});
@@ -233,7 +233,7 @@ TEST(LlamaEngine, LittleOrStrangeTextIsAnsweredOrRefused) {
   }
 }
 
-TEST(LlamaEngine, AnotherNumberOfDigestsThanMediaIsRefused) {
+TEST(LlamaEngine, RejectsAWrongNumberOfDigests) {
   const Request request = asks({picture(20, 20), std::string("What?")});
   for (const std::size_t count : {0U, 2U}) {
     const auto prompt = demo("dense").prepare(request, std::vector<ContentDigest>(count));
@@ -242,7 +242,7 @@ TEST(LlamaEngine, AnotherNumberOfDigestsThanMediaIsRefused) {
   }
 }
 
-TEST(LlamaEngine, TokensThatAreNotTheModelsAreRefused) {
+TEST(LlamaEngine, RejectsTokensOutsideTheVocabulary) {
   Sequence prompt = prepared(demo("plain"), asks({std::string("river")}));
   for (const int token : {-1, -2'000'000'000, 1 << 20, 2'000'000'000}) {
     for (const std::size_t at : {std::size_t{0}, prompt.tokens.size() - 1}) {
@@ -256,7 +256,7 @@ TEST(LlamaEngine, TokensThatAreNotTheModelsAreRefused) {
   EXPECT_FALSE(demo("plain").generate(Sequence{}, {}, {}).has_value());
 }
 
-/// A prompt with a picture, and its embeddings.
+/// A prompt with an image, and the image's embeddings.
 struct Seen {
   explicit Seen(const LlamaEngine& engine, std::uint32_t seed = 1)
       : prompt(prepared(engine, asks({picture(70, 50, seed), std::string("What?")}))),
@@ -267,7 +267,7 @@ struct Seen {
   TensorViews views;
 };
 
-TEST(LlamaEngine, EmbeddingsThatAreNotThoseOfTheItemAreRefused) {
+TEST(LlamaEngine, RejectsEmbeddingsOfAnotherShape) {
   for (const char* const name : {"dense", "sliding", "shortconv"}) {
     const LlamaEngine& engine = demo(name);
     const Seen seen(engine);
@@ -297,27 +297,27 @@ TEST(LlamaEngine, EmbeddingsThatAreNotThoseOfTheItemAreRefused) {
   }
 }
 
-// What says where the rows stand comes from a cache: none of its bytes may bring the process down.
-TEST(LlamaEngine, PlacesThatAreDamagedAreAnErrorOrAnAnswer) {
+// Span parts come from a cache: no damaged byte may crash the process.
+TEST(LlamaEngine, SurvivesDamagedSpanParts) {
   for (const char* const name : {"dense", "sliding", "hybrid", "shortconv"}) {
     const LlamaEngine& engine = demo(name);
     const Seen seen(engine);
     const auto expected = engine.generate(seen.prompt, std::span(&seen.views, 1), {}).value();
-    std::vector<std::byte> places(seen.views[1].bytes().begin(), seen.views[1].bytes().end());
+    std::vector<std::byte> parts(seen.views[1].bytes().begin(), seen.views[1].bytes().end());
     std::size_t refused = 0;
-    for (std::size_t at = 0; at < places.size(); at += at < 120 ? 1 : 29) {
+    for (std::size_t at = 0; at < parts.size(); at += at < 120 ? 1 : 29) {
       for (const int flip : {0x01, 0xFF}) {
-        places[at] ^= std::byte(flip);
+        parts[at] ^= std::byte(flip);
         const std::vector<TensorViews> embeddings{
-            {seen.views[0], TensorView::over(DType::kU8, {places.size()}, places).value()}};
+            {seen.views[0], TensorView::over(DType::kU8, {parts.size()}, parts).value()}};
         const auto made = engine.generate(seen.prompt, embeddings, {.max_tokens = TokenCount(1)});
         if (!made.has_value()) ++refused;
-        places[at] ^= std::byte(flip);
+        parts[at] ^= std::byte(flip);
       }
     }
-    EXPECT_GT(refused, 40U) << name << " of " << places.size();
-    for (std::size_t size = 0; size < places.size(); size += size < 24 ? 1 : 23) {
-      const auto cut = std::span(places).first(size);
+    EXPECT_GT(refused, 40U) << name << " of " << parts.size();
+    for (std::size_t size = 0; size < parts.size(); size += size < 24 ? 1 : 23) {
+      const auto cut = std::span(parts).first(size);
       const std::vector<TensorViews> embeddings{
           {seen.views[0], TensorView::over(DType::kU8, {size}, cut).value()}};
       EXPECT_FALSE(engine.generate(seen.prompt, embeddings, {}).has_value()) << name << " " << size;
@@ -326,9 +326,9 @@ TEST(LlamaEngine, PlacesThatAreDamagedAreAnErrorOrAnAnswer) {
   }
 }
 
-// A large picture is tiles and words between them: fewer of them, or words that are none, would
+// A large image becomes tiles with text tokens between them: missing tiles or invalid tokens would
 // be another prompt.
-TEST(LlamaEngine, TilesThatAreMissingAndWordsThatAreNoneAreRefused) {
+TEST(LlamaEngine, RejectsMissingTilesAndInvalidTokensBetweenThem) {
   LlamaOptions options = demo_options("shortconv");
   options.context = TokenCount(4'096);
   const auto loaded = LlamaEngine::create(options).value();
@@ -338,8 +338,8 @@ TEST(LlamaEngine, TilesThatAreMissingAndWordsThatAreNoneAreRefused) {
   const EncoderOutput output = engine.encode(item).value();
   const auto parts = parts_of(output[1].view().value()).value();
   const auto refused = [&](const std::vector<SpanPart>& changed) {
-    const Tensor places = to_tensor(changed);
-    const std::vector<TensorViews> embeddings{{output[0].view().value(), places.view().value()}};
+    const Tensor tensor = to_tensor(changed);
+    const std::vector<TensorViews> embeddings{{output[0].view().value(), tensor.view().value()}};
     const auto made = engine.generate(prompt, embeddings, {.max_tokens = TokenCount(1)});
     return made.has_value() ? "answered" : std::string(to_string(made.error().code));
   };
@@ -352,12 +352,12 @@ TEST(LlamaEngine, TilesThatAreMissingAndWordsThatAreNoneAreRefused) {
     const auto own = left.first(length_of(part).value() * output[0].shape[1] * sizeof(float));
     left = left.subspan(own.size());
     const bool zeros = std::ranges::count(own, std::byte{0}) == std::ssize(own);
-    EXPECT_EQ(zeros, std::holds_alternative<SpanText>(part)) << "rows stand where their tile does";
+    EXPECT_EQ(zeros, std::holds_alternative<SpanText>(part)) << "text parts have zero rows, tiles do not";
     if (std::holds_alternative<SpanText>(part)) continue;
     ++media;
     tiles.emplace(own.begin(), own.end());
   }
-  EXPECT_EQ(tiles.size(), media) << "no two tiles of this picture are alike";
+  EXPECT_EQ(tiles.size(), media) << "no two tiles of this image are equal";
   EXPECT_EQ(refused({parts.begin(), parts.end() - 1}), "invalid_argument");
   EXPECT_EQ(refused({parts.begin() + 1, parts.end()}), "invalid_argument");
   std::vector<SpanPart> longer = parts;
@@ -373,8 +373,8 @@ TEST(LlamaEngine, TilesThatAreMissingAndWordsThatAreNoneAreRefused) {
   }
 }
 
-// Embeddings are found by what they show: two pictures of one size may not be taken for each other.
-TEST(LlamaEngine, AnotherPictureIsAnotherAnswer) {
+// Embeddings are cached by content: two images of the same size must not be confused.
+TEST(LlamaEngine, DifferentImagesOfOneSizeGiveDifferentAnswers) {
   for (const char* const name : {"dense", "sliding", "hybrid", "shortconv"}) {
     const LlamaEngine& engine = demo(name);
     const Seen one(engine);
@@ -386,7 +386,7 @@ TEST(LlamaEngine, AnotherPictureIsAnotherAnswer) {
   }
 }
 
-TEST(LlamaEngine, AllAtOnceIsEncodedAsOneByOneAndABadPictureFailsAlone) {
+TEST(LlamaEngine, BatchEncodingEqualsSingleEncodingAndABadImageFailsAlone) {
   for (const char* const name : {"dense", "sliding", "hybrid", "shortconv"}) {
     const LlamaEngine& engine = demo(name);
     std::vector<MediaItem> items{picture(40, 30, 1),
@@ -423,11 +423,11 @@ TEST(LlamaEngine, AllAtOnceIsEncodedAsOneByOneAndABadPictureFailsAlone) {
         EXPECT_TRUE((*output)[t].bytes == (*alone)[t].bytes) << name << " " << i;
       }
     }
-    engine.encode_all({}, [](const std::vector<Encoded>&) { FAIL() << "nothing was asked for"; });
+    engine.encode_all({}, [](const std::vector<Encoded>&) { FAIL() << "no items were passed"; });
   }
 }
 
-// A span promises as many rows as the encoder then gives, whatever the picture's measures.
+// A span has as many rows as the encoder later produces, for any image dimensions.
 TEST(LlamaEngine, SpansAreAsLongAsTheirEmbeddings) {
   for (const char* const name : {"dense", "sliding", "hybrid", "shortconv"}) {
     const LlamaEngine& engine = demo(name);

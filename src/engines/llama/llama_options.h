@@ -19,31 +19,32 @@ struct LlamaAdapter {
   float scale = 1.0F;
 };
 
-/// What to load, and how to run it.
+/// What to load and how to run it.
 struct LlamaOptions {
-  std::string model;   // path of a GGUF file; of a model in several, the first
-  std::string mmproj;  // path of its media encoder and projector; empty: text only
+  std::string model;  // path of a GGUF file; of a split model, its first part
+  std::string mmproj;  // path of the media encoder and projector (GGUF); empty: text only
   std::vector<LlamaAdapter> adapters;
-  TokenCount context{8'192};  // of one request: prompt and answer
-  std::uint32_t lanes = 2;    // requests computed at a time; each has a context's memory of its own
-  TokenCount batch{512};      // tokens computed at once
-  int gpu_layers = -1;        // on the GPU, if the build has one; -1: all; 0: none
-  std::uint32_t threads = 0;  // 0: as many as the machine has cores
-  std::string keys = "f16";   // type of cached keys and values: f32, f16, bf16, q8_0, q5_1, …
+  TokenCount context{8'192};  // tokens per request: prompt and answer
+  std::uint32_t lanes = 2;  // concurrent requests; each reserves the memory of a context
+  TokenCount batch{512};  // tokens computed per call
+  int gpu_layers = -1;  // layers on the GPU, if the build supports one; -1: all; 0: none
+  std::uint32_t threads = 0;  // 0: one per core
+  /// Type of the K cache (the next field: V): f32, f16, bf16, q8_0, q5_1, ….
+  std::string keys = "f16";
   std::string values = "f16";
-  int image_min_tokens = -1;  // of models that take pictures as they come; -1: the model says
+  int image_min_tokens = -1;  // for models with variable image resolution; -1: the model's default
   int image_max_tokens = -1;
-  /// Name of one of the library's templates; empty: the model's own.
+  /// Name of one of llama.cpp's built-in chat templates; empty: the model's own template.
   std::string chat_template;
-  /// A run resumed from cached KV gives the logits of one that was not, bit for bit. Holds on a
-  /// CPU, with a build whose products do not depend on how many rows are computed together, as
-  /// scripts/build-llama.sh makes it. It costs the library's fused attention and packed weights,
-  /// and sliding windows take as much memory as full attention. Where it cannot hold (a GPU,
-  /// another build, values in a type that needs fused attention), LlamaEngine::exact() says so.
+  /// A run resumed from cached KV gives the same logits as a cold run, bit for bit. Holds on CPU
+  /// with a build whose matrix products do not depend on the batch size, as made by
+  /// scripts/build-llama.sh. Costs: no flash attention, no repacked weights, and sliding windows
+  /// take as much memory as full attention. Where it cannot hold (GPU, another build, a V type that
+  /// requires flash attention), LlamaEngine::exact() returns false.
   bool exact = true;
-  /// Of loading: what is loaded ("model", "mmproj"), and how much of it, 0 to 1.
+  /// Loading progress: what is being loaded ("model", "mmproj") and the fraction done, 0 to 1.
   std::function<void(std::string_view, float)> progress;
-  const Clock* clock = nullptr;  // nullptr: the machine's. Outlives the engine.
+  const Clock* clock = nullptr;  // nullptr: the system clock. Outlives the engine.
   MediaLimits limits;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// What goes wrong with KV that comes back: it is refused or computed anew, and the answer is right.
+// Faults in restored KV: it is rejected or recomputed, and the answer stays right.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@
 namespace afterimage {
 namespace {
 
-using namespace testing;  // NOLINT: the conformance kit's words
+using namespace testing;  // NOLINT: the conformance kit's names
 
 const std::vector<std::string> kModels = {"plain", "dense", "sliding", "hybrid", "shortconv"};
 
@@ -34,14 +34,14 @@ std::unique_ptr<LlamaEngine> load(LlamaOptions options) {
   return LlamaEngine::create(std::move(options)).value();
 }
 
-/// It resumes from what it is given, whatever its lane holds.
+/// Always restores the given state, whatever its lane holds.
 ForgetfulEngine load_forgetful(const std::string& name) {
   LlamaOptions options = demo_options(name);
   options.lanes = 1;
   return ForgetfulEngine(load(std::move(options)));
 }
 
-/// A state whose bytes may be changed.
+/// A state whose bytes a test may change.
 struct OwnState {
   explicit OwnState(const KvState& from) : origin(from.origin), covered(from.covered) {
     for (const TensorViews& slices : from.groups) {
@@ -65,22 +65,22 @@ struct OwnState {
   std::vector<std::vector<std::byte>> groups;
 };
 
-/// Bytes that say where a row stands or what a state is of; behind them is what it remembers.
+/// Number of metadata bytes at the start of a row or state; the contents follow.
 std::size_t numbers_of(const std::string& model, const LayerGroup& group) {
   constexpr std::size_t kOwnPosition = 4;
   if (group.kind == KvKind::kRecurrent) return kOwnPosition + 32;
-  const bool places_in_pictures = model == "dense" || model == "hybrid";
-  return kOwnPosition + (places_in_pictures ? 16 : 4);
+  const bool uses_mrope = model == "dense" || model == "hybrid";
+  return kOwnPosition + (uses_mrope ? 16 : 4);
 }
 
 constexpr std::int32_t kMost = std::numeric_limits<std::int32_t>::max();
 constexpr std::int32_t kNumbers[] = {-1,      0,       1,         7,     1'000,
                                      1 << 20, 1 << 30, kMost - 1, kMost, -kMost - 1};
 
-// Whoever stores bytes checks them. Should that fail, the answer may be wrong; but the process
-// lives, and the next answer is right. (Once, a cell at the last position there is stayed for
-// ever.)
-TEST(LlamaRestore, ChangedNumbersInRowsAndStatesAreNeverACrashAndChangeNothingThatFollows) {
+// Checksums are the tiers' job. If one fails to notice damage, the answer may be wrong, but the
+// process must survive and the next answer must be right. (Regression: a cell at the maximum
+// position was never removed.)
+TEST(LlamaRestore, DamagedRowMetadataNeverCrashesOrAffectsLaterRequests) {
   for (const std::string& name : kModels) {
     SCOPED_TRACE(name);
     const ForgetfulEngine engine = load_forgetful(name);
@@ -121,9 +121,9 @@ TEST(LlamaRestore, ChangedNumbersInRowsAndStatesAreNeverACrashAndChangeNothingTh
   }
 }
 
-// The library adds up what lies in cells that no token sees, times zero; and zero times no number
-// is none. (Once, every later answer of that lane was wrong, also those that resumed nothing.)
-TEST(LlamaRestore, WhatIsNoNumberIsRefusedAndLeavesNothingBehind) {
+// The library adds masked cells, times zero, and zero times NaN is NaN. (Regression: every later
+// answer of that lane was wrong, also of requests that resumed nothing.)
+TEST(LlamaRestore, RejectsNaNsAndClearsTheLane) {
   for (const std::string& name : kModels) {
     SCOPED_TRACE(name);
     const ForgetfulEngine engine = load_forgetful(name);
@@ -138,7 +138,8 @@ TEST(LlamaRestore, WhatIsNoNumberIsRefusedAndLeavesNothingBehind) {
       const std::size_t numbers = numbers_of(name, layout.groups[group]);
       const std::uint64_t row = row_size(layout.groups[group]).value();
       auto& bytes = damaged.groups[group];
-      // As keys and values, all ones are no number. Of a state only its middle: heads stay.
+      // All bits set is a NaN in keys and values. Of a state only the middle is changed, not its
+      // header.
       const bool is_state = layout.groups[group].kind == KvKind::kRecurrent;
       for (std::size_t i = 0; i < bytes.size(); ++i) {
         const bool is_middle = i >= bytes.size() / 2 && i < bytes.size() / 2 + 64;
@@ -155,7 +156,7 @@ TEST(LlamaRestore, WhatIsNoNumberIsRefusedAndLeavesNothingBehind) {
   }
 }
 
-/// With rows that are zeros but for where they stand: numbers, and the wrong ones.
+/// Rows with correct metadata and zeroed contents: valid but wrong.
 OwnState emptied(const std::string& name, const KvLayout& layout, const KvState& from) {
   OwnState state(from);
   for (std::size_t group = 0; group < state.groups.size(); ++group) {
@@ -169,7 +170,7 @@ OwnState emptied(const std::string& name, const KvLayout& layout, const KvState&
   return state;
 }
 
-TEST(LlamaRestore, WhatALaneComputedItselfIsNotReadAgainAndWhatItWasGivenIsNotHeld) {
+TEST(LlamaRestore, ReusesRowsALaneComputedButNotRestoredOnes) {
   for (const std::string name : {"plain", "dense"}) {
     SCOPED_TRACE(name);
     LlamaOptions options = demo_options(name);
@@ -188,15 +189,15 @@ TEST(LlamaRestore, WhatALaneComputedItselfIsNotReadAgainAndWhatItWasGivenIsNotHe
       return difference(cold->completion,
                         run(*engine, prompt, {.resume_from = &state})->completion);
     };
-    EXPECT_EQ(resume(wrong), "") << "the lane holds what it computed";
+    EXPECT_EQ(resume(wrong), "") << "the lane still holds the rows it computed";
     ASSERT_TRUE(run(*engine, prompts.of({"Something else."})).has_value());
-    EXPECT_NE(resume(wrong), "") << "it holds something else now";
-    EXPECT_EQ(resume(good), "") << "and nothing of what it was given";
+    EXPECT_NE(resume(wrong), "") << "the lane now holds another request's rows";
+    EXPECT_EQ(resume(good), "") << "restored rows are not held";
   }
 }
 
-// Only the library knows what a state begins with, so only it can refuse one.
-TEST(LlamaRestore, AStateThatTheLibraryRefusesIsAnError) {
+// Only the library knows a recurrent state's header, so only it can reject one.
+TEST(LlamaRestore, ReportsAStateThatTheLibraryRejects) {
   for (const std::string name : {"hybrid", "shortconv"}) {
     const auto engine = load(demo_options(name));
     const KvLayout& layout = *engine->kv_layout();
@@ -205,7 +206,7 @@ TEST(LlamaRestore, AStateThatTheLibraryRefusesIsAnError) {
     const EnginePrompt prompt = prompts.everything();
     const TokenCount at = legal_points(layout, prompt.sequence).back();
     OwnState damaged(ColdRun::of(*engine, prompt, {at}).value().shelf.state(at));
-    constexpr std::size_t kLayers = 4 + 12 + 4;  // after position, cell, and how it is turned
+    constexpr std::size_t kLayers = 4 + 12 + 4;  // after position, cell and transposed flag
     damaged.groups.back()[kLayers] ^= std::byte{0x10};
     const KvState state = damaged.state(layout);
     const auto refused = run(*engine, prompt, {.resume_from = &state});
@@ -215,7 +216,7 @@ TEST(LlamaRestore, AStateThatTheLibraryRefusesIsAnError) {
   }
 }
 
-/// A conversation about a picture, where the model takes one.
+/// A conversation about an image, if the model accepts images.
 Request conversation(const std::string& name, int more_turns, std::uint32_t seed = 1) {
   Request request{.id = RequestId("r")};
   Message first{.role = Role::kUser, .parts = {}};
@@ -257,15 +258,15 @@ struct Variant {
   LlamaOptions options;
 };
 
-/// The model `name`, otherwise: what it computes differs, and so must its identity.
+/// Variants of the model `name` that compute something else and so must have another identity.
 std::vector<Variant> others_of(const std::string& name) {
   const LlamaOptions same = demo_options(name);
   std::vector<Variant> others(6, {"", same});
-  others[0].name = "another context";
+  others[0].name = "another context size";
   others[0].options.context = TokenCount(768);
-  others[1].name = "other keys";
+  others[1].name = "another K type";
   others[1].options.keys = "f32";
-  others[2].name = "other values";
+  others[2].name = "another V type";
   others[2].options.values = "bf16";
   others[3].name = "not exact";
   others[3].options.exact = false;
@@ -277,7 +278,7 @@ std::vector<Variant> others_of(const std::string& name) {
   return others;
 }
 
-TEST(LlamaRestore, KvOfAnotherModelOrOtherOptionsIsNeverResumed) {
+TEST(LlamaRestore, NeverResumesKvOfAnotherModelOrOtherOptions) {
   for (const std::string name : {"plain", "dense"}) {
     const Serving serving;
     const auto engine = load(demo_options(name));
@@ -294,7 +295,7 @@ TEST(LlamaRestore, KvOfAnotherModelOrOtherOptionsIsNeverResumed) {
   }
 }
 
-TEST(LlamaRestore, WhateverChangesARowChangesTheIdentityAndNothingElseDoes) {
+TEST(LlamaRestore, IdentityChangesExactlyWithWhatAffectsRows) {
   TemporaryFolder folder;
   SystemFiles files;
   const auto write = [&](const std::string& name, std::span<const std::byte> bytes) {
@@ -353,8 +354,8 @@ TEST(LlamaRestore, WhateverChangesARowChangesTheIdentityAndNothingElseDoes) {
   }
 }
 
-// Sizes that the encoder may use are what happens before it: part of its keys, and of prefixes'.
-TEST(LlamaRestore, LimitsOfPicturesAreWhatHappensBeforeTheEncoder) {
+// Image size limits are preprocessing: part of encoder keys and of prefix keys.
+TEST(LlamaRestore, ImageSizeLimitsArePartOfThePreprocessingRecipe) {
   const Serving serving;
   LlamaOptions options = demo_options("dense");
   const auto engine = load(options);
@@ -384,7 +385,7 @@ TEST(LlamaRestore, AnAdapterChangesTheAnswer) {
   EXPECT_EQ(digests.size(), 3U);
 }
 
-/// Spoils every state before the engine sees it, in a place that tells.
+/// Damages every state before the engine sees it, in a byte that is checked.
 class SpoilingEngine final : public ForwardingEngine {
  public:
   using ForwardingEngine::ForwardingEngine;
@@ -408,7 +409,7 @@ class SpoilingEngine final : public ForwardingEngine {
   }
 };
 
-TEST(LlamaRestore, AStateThatIsRefusedIsComputedAnewAndSaidSo) {
+TEST(LlamaRestore, RecomputesAndReportsARejectedState) {
   for (const std::string& name : kModels) {
     const Serving serving;
     const ForgetfulEngine good = load_forgetful(name);
@@ -421,7 +422,7 @@ TEST(LlamaRestore, AStateThatIsRefusedIsComputedAnewAndSaidSo) {
   }
 }
 
-TEST(LlamaRestore, AnotherProcessOverTheSameDiskEncodesNothingAndSaysTheSame) {
+TEST(LlamaRestore, AnotherProcessOnTheSameDiskEncodesNothingAndAnswersTheSame) {
   for (const std::string& name : kModels) {
     TemporaryFolder folder;
     Serving serving;
@@ -454,8 +455,8 @@ TEST(LlamaRestore, AnotherProcessOverTheSameDiskEncodesNothingAndSaysTheSame) {
   }
 }
 
-// More threads than lanes, some resumed and some not, over one cache.
-TEST(LlamaRestore, ThreadsGetTheAnswersThatTheyWouldGetAlone) {
+// More threads than lanes, some requests resumed and some not, sharing one cache.
+TEST(LlamaRestore, ConcurrentRequestsGetTheSameAnswersAsAlone) {
   for (const std::string name : {"plain", "sliding", "hybrid"}) {
     const Serving serving;
     const auto engine = load(demo_options(name));
@@ -485,8 +486,8 @@ TEST(LlamaRestore, ThreadsGetTheAnswersThatTheyWouldGetAlone) {
   }
 }
 
-// Without exactness the last bits may differ; with the demo models no word does.
-TEST(LlamaRestore, FastRunsSayTheSameResumedOrNotWithTheDemoModels) {
+// Without exactness the last bits may differ; with the demo models the text does not.
+TEST(LlamaRestore, FastRunsGiveTheSameTextResumedOrNotOnTheDemoModels) {
   for (const std::string& name : kModels) {
     const Serving serving;
     LlamaOptions options = demo_options(name);

@@ -18,7 +18,7 @@ std::uint32_t size_of_prompt(const Sequence& prompt) {
   return static_cast<std::uint32_t>(prompt.tokens.size());
 }
 
-/// The span that begins at `at`, or the number of spans.
+/// Index of the span that begins at `at`, or the number of spans.
 std::size_t span_at(const Sequence& prompt, std::uint32_t at) {
   const auto found = std::ranges::find(prompt.spans, TokenCount(at), &MediaSpan::offset);
   return static_cast<std::size_t>(found - prompt.spans.begin());
@@ -39,12 +39,12 @@ Result<void> check_embeddings(const Sequence& prompt, std::size_t span, const Te
   return fail(
       ErrorCode::kInvalidArgument,
       "media item " + std::to_string(span + 1) + " needs embeddings of [" + std::to_string(length) +
-          ", " + std::to_string(width) + "] f32 and where they stand" +
-          (views.empty() ? ", and there are none" : ", not " + to_string(views.front().shape())));
+          ", " + std::to_string(width) + "] f32 and their span parts" +
+          (views.empty() ? "; there are none" : ", not " + to_string(views.front().shape())));
 }
 
 TokenId most_likely(std::span<const float> logits) {
-  // max_element gives the first of equals.
+  // max_element returns the first of equal elements: the lowest token id.
   return static_cast<TokenId>(std::ranges::max_element(logits) - logits.begin());
 }
 
@@ -58,11 +58,11 @@ Result<void> check_llama_prompt(const LoadedModel& model, TokenCount context,
   if (size + max_tokens.value() > context.value()) {
     return fail(ErrorCode::kLimitExceeded,
                 "a prompt of " + std::to_string(size) + " tokens and up to " +
-                    std::to_string(max_tokens.value()) + " more; the context holds " +
-                    std::to_string(context.value()) + ": ask for less, or give the model more");
+                    std::to_string(max_tokens.value()) + " more do not fit the context of " +
+                    std::to_string(context.value()) + ": shorten the request or raise the context size");
   }
   if (size == 0 || (!prompt.spans.empty() && prompt.spans.back().end().value() == size)) {
-    return fail(ErrorCode::kInvalidArgument, "a prompt ends in words; this one has none there");
+    return fail(ErrorCode::kInvalidArgument, "a prompt must end with text, not with a media item");
   }
   if (embeddings.size() != prompt.spans.size()) {
     return fail(ErrorCode::kInvalidArgument, std::to_string(embeddings.size()) +
@@ -73,16 +73,16 @@ Result<void> check_llama_prompt(const LoadedModel& model, TokenCount context,
   if (is_inside(prompt, resume) || std::ranges::any_of(use.wanted.snapshots, [&](TokenCount at) {
         return is_inside(prompt, at);
       })) {
-    return fail(ErrorCode::kInvalidArgument, "a media item is all there or not at all");
+    return fail(ErrorCode::kInvalidArgument, "a resume point or snapshot is inside a media item");
   }
   std::uint32_t at = 0;
   for (std::size_t i = 0; i <= prompt.spans.size(); ++i) {
     const bool last = i == prompt.spans.size();
     const std::uint32_t end = last ? size_of_prompt(prompt) : prompt.spans[i].offset.value();
     for (; at < end; ++at) {
-      if (model.knows(prompt.tokens[at])) continue;
+      if (model.is_in_vocabulary(prompt.tokens[at])) continue;
       return fail(ErrorCode::kInvalidArgument,
-                  "token " + std::to_string(at) + " of the prompt is none of the model's");
+                  "token " + std::to_string(at) + " of the prompt is not in the model's vocabulary");
     }
     if (last) break;
     at = prompt.spans[i].end().value();
@@ -106,7 +106,7 @@ LlamaRun::LlamaRun(const LoadedModel& model, const SequenceRows* kv, TokenCount 
       use_(use) {}
 
 LlamaRun::~LlamaRun() {
-  if (has_no_numbers_ && kv_ != nullptr) {
+  if (logits_not_finite_ && kv_ != nullptr) {
     static_cast<void>(model_.restore(sequence_, kv_->zeros(context_)));
   }
   if (held_.after.empty()) model_.clear(sequence_);
@@ -118,12 +118,12 @@ Result<Generation> LlamaRun::generate(const GenerateOptions& options) && {
   AFI_TRY_VOID(prefill());
   AFI_TRY_VOID(decode(options));
   keep();
-  made_.completion.first_token_after -= began;
-  return std::move(made_);
+  result_.completion.first_token_after -= began;
+  return std::move(result_);
 }
 
 Result<void> LlamaRun::start() {
-  Completion& completion = made_.completion;
+  Completion& completion = result_.completion;
   if (use_.resume_from != nullptr) {
     completion.resumed_from = use_.resume_from->covered;
     AFI_TRY_VOID(resume(*use_.resume_from));
@@ -134,13 +134,13 @@ Result<void> LlamaRun::start() {
   return {};
 }
 
-/// The rows that `state` has are computed from the same tokens as those that the sequence may hold
-/// still: then they are the same, and what comes behind them is taken away.
+/// If the sequence still holds rows computed from the same tokens, they equal those of `state`: the
+/// sequence is truncated to the resume point instead of being restored.
 Result<void> LlamaRun::resume(const KvState& state) {
   HeldRows held = std::exchange(held_, {});
   if (held.begins_with(prompt_, state.covered)) {
     held.after.resize(state.covered.value());
-    if (model_.cut(sequence_, held.after.back())) {
+    if (model_.truncate(sequence_, held.after.back())) {
       after_ = std::move(held.after);
       return {};
     }
@@ -150,12 +150,13 @@ Result<void> LlamaRun::resume(const KvState& state) {
   return model_.restore(sequence_, kv_->written(state));
 }
 
-/// Windows and states cannot be cut where another run wants to go on. What was restored is not
-/// held: only what the model computed in this sequence is beyond doubt.
+/// Keeps the rows in the lane for the next request. Not with sliding windows or recurrent states,
+/// which cannot be truncated, and not after a restore: only rows that the model computed in this
+/// sequence are certain to be right.
 void LlamaRun::keep() {
-  if (kv_ == nullptr || !kv_->keeps_all_in_rows() || restored_) return;
+  if (kv_ == nullptr || !kv_->has_only_full_groups() || restored_) return;
   held_.prompt = prompt_;
-  const auto& said = made_.completion.tokens;
+  const auto& said = result_.completion.tokens;
   const auto fed_back = static_cast<std::ptrdiff_t>(covered() - size_of_prompt(prompt_));
   held_.prompt.tokens.insert(held_.prompt.tokens.end(), said.begin(), said.begin() + fed_back);
   held_.after = std::move(after_);
@@ -179,11 +180,11 @@ Result<void> LlamaRun::prefill() {
       if (media.offset.value() > covered()) until = std::min(until, media.offset.value());
     }
     if (next_snapshot_ < wanted.size()) until = std::min(until, wanted[next_snapshot_].value());
-    AFI_TRY_VOID(append_words(until));
+    AFI_TRY_VOID(append_text(until));
   }
 }
 
-Result<void> LlamaRun::append_words(std::uint32_t until) {
+Result<void> LlamaRun::append_text(std::uint32_t until) {
   const std::uint32_t from = covered();
   const auto words = std::span(prompt_.tokens).subspan(from, until - from);
   const std::int32_t at = after_.empty() ? 0 : after_.back();
@@ -206,11 +207,11 @@ Result<void> LlamaRun::append_media(std::size_t span) {
   AFI_TRY(const auto parts, parts_of(views[1]));
   if (length_of(parts) != prompt_.spans[span].length) {
     return fail(ErrorCode::kInvalidArgument,
-                "media item " + std::to_string(span + 1) + " has its place for " +
-                    std::to_string(length_of(parts).value()) + " tokens, and " +
-                    std::to_string(prompt_.spans[span].length.value()) + " in the prompt");
+                "media item " + std::to_string(span + 1) + " has embeddings for " +
+                    std::to_string(length_of(parts).value()) + " tokens, but " +
+                    std::to_string(prompt_.spans[span].length.value()) + " tokens in the prompt");
   }
-  // Copied, because what a cache holds may be aligned for nothing.
+  // Copied, because cached bytes may be unaligned.
   std::vector<float> rows(views[0].bytes().size() / sizeof(float));
   std::memcpy(rows.data(), views[0].bytes().data(), views[0].bytes().size());
   const std::uint64_t width = model_.facts().row_width;
@@ -222,8 +223,8 @@ Result<void> LlamaRun::append_media(std::size_t span) {
     left = left.subspan(own.size());
     if (const auto* words = std::get_if<SpanText>(&part)) {
       for (const TokenId token : *words) {
-        if (!model_.knows(token)) {
-          return fail(ErrorCode::kCorruption, "a media item holds words that are not the model's");
+        if (!model_.is_in_vocabulary(token)) {
+          return fail(ErrorCode::kCorruption, "a media item has tokens outside the vocabulary");
         }
       }
       AFI_TRY_VOID(model_.append(sequence_, *words, at, {}));
@@ -239,38 +240,38 @@ Result<void> LlamaRun::append_media(std::size_t span) {
 }
 
 Result<void> LlamaRun::say(std::string text, const GenerateOptions& options) {
-  made_.completion.text += text;
+  result_.completion.text += text;
   if (text.empty() || !options.on_text || options.on_text(text)) return {};
-  return fail(ErrorCode::kCancelled, "nobody wants the rest of the answer");
+  return fail(ErrorCode::kCancelled, "the client cancelled the answer");
 }
 
 Result<void> LlamaRun::decode(const GenerateOptions& options) {
   const std::size_t most = options.max_tokens.value();
   TextPieces pieces;
   LogitsHasher hasher;
-  Completion& completion = made_.completion;
+  Completion& completion = result_.completion;
   bool captured = false;
   completion.first_token_after = clock_.now();
   while (completion.tokens.size() < most) {
     if (std::ranges::any_of(logits_, [](float logit) { return std::isnan(logit); })) {
-      has_no_numbers_ = true;
-      return fail(ErrorCode::kUnavailable, "the model computed something that is no number");
+      logits_not_finite_ = true;
+      return fail(ErrorCode::kUnavailable, "the model computed logits that are not numbers");
     }
     const TokenId next = most_likely(logits_);
     completion.tokens.push_back(next);
     completion.ended = model_.ends(next);
     const bool is_first = completion.tokens.size() == 1;
     if (is_first) completion.first_token_after = clock_.now();
-    // Who reads does not wait for what is only counted and kept.
-    const auto told =
+    // Emitted first: the client does not wait for hashing and capturing.
+    const auto emitted =
         completion.ended ? Result<void>() : say(pieces.add(model_.bytes_of(next)), options);
     hasher.add(logits_);
     if (is_first && within_prompt(use_.wanted)) {
       AFI_TRY_VOID(capture());
       captured = true;
-      if (use_.on_captured) use_.on_captured(made_.kv);
+      if (use_.on_captured) use_.on_captured(result_.kv);
     }
-    AFI_TRY_VOID(told);
+    AFI_TRY_VOID(emitted);
     if (completion.ended || completion.tokens.size() == most) break;
     const std::int32_t at = after_.back();
     AFI_TRY_VOID(model_.append(sequence_, {&next, 1}, at, [&](std::span<const float> logits) {
@@ -282,9 +283,9 @@ Result<void> LlamaRun::decode(const GenerateOptions& options) {
   completion.logits = std::move(hasher).finish();
   if (!captured) {
     AFI_TRY_VOID(capture());
-    if (use_.on_captured) use_.on_captured(made_.kv);
+    if (use_.on_captured) use_.on_captured(result_.kv);
   }
-  made_.kv.covered = TokenCount(covered());
+  result_.kv.covered = TokenCount(covered());
   return {};
 }
 
@@ -292,17 +293,17 @@ Result<void> LlamaRun::take_snapshot() {
   ++next_snapshot_;
   KvSnapshot snapshot{.at = TokenCount(covered()),
                       .groups = std::vector<Tensor>(kv_->layout().groups.size())};
-  if (!kv_->keeps_all_in_rows()) {
+  if (!kv_->has_only_full_groups()) {
     AFI_TRY(const auto partial, model_.save(sequence_, true));
     AFI_TRY(snapshot, kv_->snapshot(partial, TokenCount(covered()), after_));
   }
-  made_.kv.snapshots.push_back(std::move(snapshot));
+  result_.kv.snapshots.push_back(std::move(snapshot));
   return {};
 }
 
 Result<void> LlamaRun::capture() {
   if (kv_ == nullptr) return {};
-  KvCapture& kv = made_.kv;
+  KvCapture& kv = result_.kv;
   kv.covered = TokenCount(covered());
   kv.rows_to = std::min(use_.wanted.rows_to, kv.covered);
   kv.rows_from = use_.wanted.rows_from;

@@ -13,16 +13,16 @@
 
 namespace afterimage {
 
-/// One request through a model, in one of its sequences.
+/// One request on a model, in one borrowed sequence.
 class LlamaRun {
  public:
-  /// `kv` is nullptr where KV neither comes nor goes. All outlive the run.
+  /// `kv` is nullptr if KV is neither restored nor captured. All arguments outlive the run.
   LlamaRun(const LoadedModel& model, const SequenceRows* kv, TokenCount context, const Clock& clock,
            const Lanes::Lane& lane, const Sequence& prompt, std::span<const TensorViews> embeddings,
            const KvUse& use);
-  /// What it leaves in the sequence is what the lane says that it holds: after a failure nothing,
-  /// not even where it lay, if that was no number, since the library adds up rows that nobody sees,
-  /// times zero.
+  /// Records in the lane what the sequence now holds. After a failure the sequence is cleared. If
+  /// the logits were not finite, its cells are also overwritten with zeros, because unfused
+  /// attention adds even masked cells, times zero.
   ~LlamaRun();
   LlamaRun(const LlamaRun&) = delete;
   LlamaRun& operator=(const LlamaRun&) = delete;
@@ -34,7 +34,7 @@ class LlamaRun {
   Result<void> resume(const KvState& state);
   void keep();
   Result<void> prefill();
-  Result<void> append_words(std::uint32_t until);
+  Result<void> append_text(std::uint32_t until);
   Result<void> append_media(std::size_t span);
   Result<void> decode(const GenerateOptions& options);
   Result<void> say(std::string text, const GenerateOptions& options);
@@ -51,14 +51,13 @@ class LlamaRun {
   const Sequence& prompt_;
   std::span<const TensorViews> embeddings_;
   const KvUse& use_;
-  /// The position behind each token that the sequence holds. Of restored ones only the last is
-  /// known.
+  /// The position after each token in the sequence. Of restored tokens only the last one is known.
   std::vector<std::int32_t> after_;
   std::size_t next_snapshot_ = 0;
   std::vector<float> logits_;  // of the last token
-  bool has_no_numbers_ = false;
+  bool logits_not_finite_ = false;
   bool restored_ = false;
-  Generation made_;
+  Generation result_;
 };
 
 /// kInvalidArgument, kLimitExceeded: a prompt that this model cannot take.

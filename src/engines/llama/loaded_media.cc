@@ -9,7 +9,7 @@
 namespace afterimage {
 namespace {
 
-/// `id` names the item among those of one call.
+/// `id` identifies the item within one call.
 Result<OwnedBitmap> bitmap_of(const mtmd_context* context, const MediaInput& media,
                               const std::string& id) {
   OwnedBitmap bitmap;
@@ -20,12 +20,12 @@ Result<OwnedBitmap> bitmap_of(const mtmd_context* context, const MediaInput& med
   } else {
     const auto* const bytes = reinterpret_cast<const unsigned char*>(media.sound.data());
     const auto read = mtmd_helper_bitmap_init_from_buf(
-        context, bytes, media.sound.size(), media.measured_only, mtmd_helper_init_opt_default());
+        context, bytes, media.sound.size(), media.dimensions_only, mtmd_helper_init_opt_default());
     bitmap.reset(read.bitmap);
     if (read.video_ctx != nullptr) mtmd_helper_video_free(read.video_ctx);
   }
   if (bitmap == nullptr)
-    return refused_by_library(ErrorCode::kCorruption, "a media item cannot be read");
+    return library_error(ErrorCode::kCorruption, "a media item cannot be read");
   mtmd_bitmap_set_id(bitmap.get(), id.c_str());
   return bitmap;
 }
@@ -50,17 +50,17 @@ SpanPart part_of(const mtmd_input_chunk* chunk) {
 /// Which media item a chunk belongs to.
 std::size_t item_of(const mtmd_input_chunk* chunk) {
   const char* const id = mtmd_input_chunk_get_id(chunk);
-  return id == nullptr ? PromptPiece::kWords : std::stoul(id);
+  return id == nullptr ? PromptPiece::kText : std::stoul(id);
 }
 
-/// From the first chunk of an item to its last: what is between is the item's, too.
+/// An item reaches from its first chunk to its last, including text chunks between them.
 std::vector<PromptPiece> pieces_of(const mtmd_input_chunks* chunks) {
   std::vector<PromptPiece> pieces;
   const std::size_t count = mtmd_input_chunks_size(chunks);
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t item = item_of(mtmd_input_chunks_get(chunks, i));
     std::size_t last = i;
-    for (std::size_t j = i; item != PromptPiece::kWords && j < count; ++j) {
+    for (std::size_t j = i; item != PromptPiece::kText && j < count; ++j) {
       if (item_of(mtmd_input_chunks_get(chunks, j)) == item) last = j;
     }
     PromptPiece& piece = pieces.emplace_back(PromptPiece{.item = item, .parts = {}});
@@ -70,67 +70,67 @@ std::vector<PromptPiece> pieces_of(const mtmd_input_chunks* chunks) {
   return pieces;
 }
 
-/// A picture or sound that is ready for the encoder, and where its rows go.
+/// An image or audio chunk waiting for the encoder, and where its rows go.
 struct ToEncode {
   std::size_t item = 0;
   const mtmd_input_chunk* chunk = nullptr;
-  std::size_t at = 0;  // the first float, of the item's rows
+  std::size_t at = 0;  // offset of the first float in the item's rows
   std::size_t floats = 0;
 };
 
-/// One item's parts, with room for their rows; what is to be encoded of it is added to `waiting`.
+/// One item's parts with space for their rows; chunks to be encoded are added to `waiting`.
 Result<EncodedMedia> lay_out(const mtmd_input_chunks* chunks, std::size_t width, std::size_t item,
                              std::vector<ToEncode>& waiting) {
-  EncodedMedia laid_out;
+  EncodedMedia result;
   std::size_t floats = 0;
   const std::size_t before = waiting.size();
   for (std::size_t i = 0; i < mtmd_input_chunks_size(chunks); ++i) {
     const mtmd_input_chunk* const chunk = mtmd_input_chunks_get(chunks, i);
-    const bool words = item_of(chunk) == PromptPiece::kWords;
-    if (words && waiting.size() == before) continue;  // before the item
-    laid_out.parts.push_back(part_of(chunk));
-    const std::size_t own = length_of(laid_out.parts.back()).value() * width;
+    const bool words = item_of(chunk) == PromptPiece::kText;
+    if (words && waiting.size() == before) continue;  // precedes the item
+    result.parts.push_back(part_of(chunk));
+    const std::size_t own = length_of(result.parts.back()).value() * width;
     if (!words) waiting.push_back({.item = item, .chunk = chunk, .at = floats, .floats = own});
     floats += own;
   }
-  while (!laid_out.parts.empty() && std::holds_alternative<SpanText>(laid_out.parts.back())) {
-    floats -= length_of(laid_out.parts.back()).value() * width;
-    laid_out.parts.pop_back();  // behind it
+  while (!result.parts.empty() && std::holds_alternative<SpanText>(result.parts.back())) {
+    floats -= length_of(result.parts.back()).value() * width;
+    result.parts.pop_back();  // follows the item
   }
-  if (laid_out.parts.empty()) {
-    return fail(ErrorCode::kInvalidArgument, "the model makes nothing of it");
+  if (result.parts.empty()) {
+    return fail(ErrorCode::kInvalidArgument, "the model produced no tokens for it");
   }
-  laid_out.rows.resize(floats);
-  return laid_out;
+  result.rows.resize(floats);
+  return result;
 }
 
 struct EncoderBatch {
   OwnedBatch batch;
-  std::size_t count = 0;  // how many of those that wait it took
+  std::size_t count = 0;  // chunks taken from the front of the queue
 };
 
-/// As many of the first that wait as the encoder takes at once; at least one.
-EncoderBatch take_batch(mtmd_context* context, std::span<const ToEncode> waiting) {
+/// As many waiting chunks, from the first, as the encoder accepts in one batch; at least one.
+EncoderBatch fill_batch(mtmd_context* context, std::span<const ToEncode> waiting) {
   EncoderBatch taken{.batch = OwnedBatch(mtmd_batch_init(context))};
   for (const ToEncode& one : waiting) {
     if (mtmd_batch_add_chunk(taken.batch.get(), one.chunk) != 0) break;
     ++taken.count;
   }
-  taken.count = std::max<std::size_t>(taken.count, 1);  // what it refuses fails by itself
+  taken.count = std::max<std::size_t>(taken.count, 1);  // a chunk that is refused fails alone
   return taken;
 }
 
-/// How many of those that wait the encoder took at once.
+/// Encodes one batch; returns the number of chunks in it.
 std::size_t encode_batch(mtmd_context* context, std::span<const ToEncode> waiting,
                          std::vector<Result<EncodedMedia>>& encoded) {
-  listen_to_library();
-  const EncoderBatch batch = take_batch(context, waiting);
+  clear_library_log();
+  const EncoderBatch batch = fill_batch(context, waiting);
   const bool good = mtmd_batch_encode(batch.batch.get()) == 0;
   for (const ToEncode& one : waiting.first(batch.count)) {
     Result<EncodedMedia>& item = encoded[one.item];
-    if (!good) item = refused_by_library(ErrorCode::kInvalidArgument, "it cannot be encoded");
+    if (!good) item = library_error(ErrorCode::kInvalidArgument, "it cannot be encoded");
     if (!item.has_value()) continue;
-    // The next batch writes over it.
+    // Copied now: the next batch overwrites the library's buffer.
     const float* const rows = mtmd_batch_get_output_embd(batch.batch.get(), one.chunk);
     std::copy_n(rows, one.floats, item->rows.begin() + static_cast<std::ptrdiff_t>(one.at));
   }
@@ -139,32 +139,32 @@ std::size_t encode_batch(mtmd_context* context, std::span<const ToEncode> waitin
 
 }  // namespace
 
-/// Embeddings are kept by what they show. Where a picture's place depends on the pictures before
-/// it, that would not do.
+/// Embeddings are cached by image content, which is wrong for encoders whose image positions depend
+/// on the images before; such an encoder is refused.
 Result<void> LoadedModel::Parts::check_media() const {
   if (media == nullptr || !mtmd_support_vision(media.get())) return {};
   const std::array inputs{MediaInput{.width = 64, .height = 64},
                           MediaInput{.width = 64, .height = 64}};
   AFI_TRY(const OwnedChunks chunks, tokenize(marker + "x" + marker, inputs));
-  std::vector<std::vector<Position>> places;
+  std::vector<std::vector<Position>> positions;
   for (std::size_t i = 0; i < mtmd_input_chunks_size(chunks.get()); ++i) {
     const mtmd_input_chunk* const chunk = mtmd_input_chunks_get(chunks.get(), i);
     const std::size_t item = item_of(chunk);
-    if (item == PromptPiece::kWords) continue;
-    places.resize(item + 1);
+    if (item == PromptPiece::kText) continue;
+    positions.resize(item + 1);
     const mtmd_image_tokens* const tokens = mtmd_input_chunk_get_tokens_image(chunk);
-    places[item].push_back(mtmd_input_chunk_get_n_pos(chunk));
+    positions[item].push_back(mtmd_input_chunk_get_n_pos(chunk));
     for (std::size_t token = 0; token < mtmd_input_chunk_get_n_tokens(chunk); ++token) {
       const mtmd_decoder_pos at = mtmd_image_tokens_get_decoder_pos(tokens, 0, token);
       for (const std::uint32_t axis : {at.t, at.x, at.y, at.z}) {
-        places[item].push_back(static_cast<Position>(axis));
+        positions[item].push_back(static_cast<Position>(axis));
       }
     }
   }
-  if (places.size() == 2 && places[0] == places[1]) return {};
+  if (positions.size() == 2 && positions[0] == positions[1]) return {};
   return fail(ErrorCode::kUnsupported,
-              "with this media encoder a picture is not the same wherever it stands; without "
-              "--mmproj the model answers to text");
+              "with this media encoder an image's positions depend on other images, so it cannot "
+              "be cached; without --mmproj the model serves text");
 }
 
 Result<OwnedChunks> LoadedModel::Parts::tokenize(const std::string& text,
@@ -180,28 +180,28 @@ Result<OwnedChunks> LoadedModel::Parts::tokenize(const std::string& text,
   const mtmd_input_text input{
       .text = text.data(), .text_len = text.size(), .add_special = true, .parse_special = true};
   if (mtmd_tokenize(media.get(), chunks.get(), &input, pointers.data(), pointers.size()) != 0) {
-    return refused_by_library(ErrorCode::kInvalidArgument,
-                              "a media item cannot be made ready for the model");
+    return library_error(ErrorCode::kInvalidArgument,
+                              "a media item cannot be preprocessed for the model");
   }
   return chunks;
 }
 
 Result<std::vector<PromptPiece>> LoadedModel::tokenize(const std::string& text,
                                                        std::span<const MediaInput> media) const {
-  listen_to_library();
+  clear_library_log();
   if (parts_->media != nullptr) {
     AFI_TRY(const OwnedChunks chunks, parts_->tokenize(text, media));
     return pieces_of(chunks.get());
   }
   const auto size = static_cast<std::int32_t>(text.size());
-  SpanText tokens(text.size() + 2);  // no token is less than a byte, and two may be added
+  SpanText tokens(text.size() + 2);  // a token is at least one byte; two may be added
   const auto count = llama_tokenize(parts_->vocabulary, text.data(), size,
                                     reinterpret_cast<llama_token*>(tokens.data()),
                                     static_cast<std::int32_t>(tokens.size()), true, true);
   if (count < 0)
-    return refused_by_library(ErrorCode::kInvalidArgument, "the text cannot be tokenised");
+    return library_error(ErrorCode::kInvalidArgument, "the text cannot be tokenized");
   tokens.resize(static_cast<std::size_t>(count));
-  return std::vector<PromptPiece>{{.item = PromptPiece::kWords, .parts = {std::move(tokens)}}};
+  return std::vector<PromptPiece>{{.item = PromptPiece::kText, .parts = {std::move(tokens)}}};
 }
 
 void LoadedModel::encode(std::span<const MediaInput> inputs,
@@ -210,7 +210,7 @@ void LoadedModel::encode(std::span<const MediaInput> inputs,
   std::vector<OwnedChunks> prepared(inputs.size());
   std::vector<ToEncode> waiting;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    listen_to_library();
+    clear_library_log();
     auto chunks = parts_->tokenize(parts_->marker, inputs.subspan(i, 1));
     if (!chunks.has_value()) {
       encoded.emplace_back(std::unexpected(chunks.error()));
@@ -219,22 +219,22 @@ void LoadedModel::encode(std::span<const MediaInput> inputs,
     prepared[i] = *std::move(chunks);
     encoded.emplace_back(lay_out(prepared[i].get(), parts_->facts.row_width, i, waiting));
   }
-  std::size_t given = 0;  // items before this one are out
-  const auto give_until = [&](std::size_t item) {
+  std::size_t delivered = 0;  // items before this one were passed to on_encoded
+  const auto deliver_until = [&](std::size_t item) {
     std::vector<EncodedInput> together;
-    for (; given < item; ++given) together.push_back({given, std::move(encoded[given])});
+    for (; delivered < item; ++delivered) together.push_back({delivered, std::move(encoded[delivered])});
     if (!together.empty()) on_encoded(std::move(together));
   };
   for (std::size_t done = 0; done < waiting.size();) {
     {
       const std::scoped_lock lock(parts_->encoding);
-      done += run_on_passing_thread([&] {
+      done += run_on_temporary_thread([&] {
         return encode_batch(parts_->media.get(), std::span(waiting).subspan(done), encoded);
       });
     }
-    give_until(done < waiting.size() ? waiting[done].item : inputs.size());
+    deliver_until(done < waiting.size() ? waiting[done].item : inputs.size());
   }
-  give_until(inputs.size());
+  deliver_until(inputs.size());
 }
 
 Result<LoadedModel::Position> LoadedModel::append(SequenceId sequence, const SpanMedia& media,
@@ -244,26 +244,26 @@ Result<LoadedModel::Position> LoadedModel::append(SequenceId sequence, const Spa
   const auto length = static_cast<std::uint32_t>(media.length.value());
   if (chunk == nullptr || mtmd_input_chunk_get_n_tokens(chunk.get()) != length ||
       rows.size() != std::uint64_t{length} * parts_->facts.row_width) {
-    return refused_by_library(ErrorCode::kCorruption,
-                              "embeddings do not fit the place they are for");
+    return library_error(ErrorCode::kCorruption,
+                              "the embeddings do not match their span parts");
   }
   const bool whole = mtmd_decode_use_non_causal(parts_->media.get(), chunk.get());
   if (whole && length > parts_->batch) {
     return fail(ErrorCode::kLimitExceeded,
-                "a picture of " + std::to_string(length) +
-                    " tokens, which are computed at once, "
-                    "and the batch holds " +
+                "an image of " + std::to_string(length) +
+                    " tokens must be computed in one batch, "
+                    "and a batch holds " +
                     std::to_string(parts_->batch) +
-                    ": raise the batch, or lower the most tokens of a picture");
+                    ": raise the batch size or lower the maximum tokens per image");
   }
   return parts_->computing.run([&]() -> Result<Position> {
     Position next = at;
-    listen_to_library();
+    clear_library_log();
     if (mtmd_helper_decode_image_chunk(parts_->media.get(), parts_->context.get(), chunk.get(),
                                        const_cast<float*>(rows.data()), at, sequence,
                                        static_cast<std::int32_t>(parts_->batch), &next, nullptr,
                                        nullptr) != 0) {
-      return refused_by_library(ErrorCode::kUnavailable, "the model did not take a media item");
+      return library_error(ErrorCode::kUnavailable, "the model rejected a media item");
     }
     return next;
   });

@@ -14,23 +14,23 @@
 namespace afterimage {
 namespace {
 
-constexpr std::size_t kMostComplaint = 600;
-thread_local std::string complaint;
+constexpr std::size_t kMaxErrorLog = 600;
+thread_local std::string error_log;
 
-void listen(ggml_log_level level, const char* text, void* /*unused*/) {
-  if (level != GGML_LOG_LEVEL_ERROR || complaint.size() > kMostComplaint) return;
-  complaint += text;
+void record_library_log(ggml_log_level level, const char* text, void* /*unused*/) {
+  if (level != GGML_LOG_LEVEL_ERROR || error_log.size() > kMaxErrorLog) return;
+  error_log += text;
 }
 
-/// Once a process: the library's log is one for all models, and nobody but us listens.
+/// Once per process: the library has one log callback for all models.
 void start_library() {
   static std::once_flag once;
   std::call_once(once, [] {
-    llama_log_set(listen, nullptr);
-    mtmd_helper_log_set(listen, nullptr);
+    llama_log_set(record_library_log, nullptr);
+    mtmd_helper_log_set(record_library_log, nullptr);
     llama_backend_init();
   });
-  listen_to_library();
+  clear_library_log();
 }
 
 std::string file_start(const std::string& path) {
@@ -47,20 +47,20 @@ Result<void> check_gguf(const std::string& path, std::string_view what) {
   const std::string start = file_start(path);
   if (start.empty()) {
     return fail(ErrorCode::kNotFound,
-                "cannot read the " + std::string(what) + " '" + path + "': name a GGUF file");
+                "cannot read the " + std::string(what) + " '" + path + "': pass the path of a GGUF file");
   }
   if (start == "GGUF") return {};
   return fail(ErrorCode::kCorruption,
-              "'" + path + "' is no GGUF file, which the " + std::string(what) + " must be");
+              "'" + path + "' is not a GGUF file; the " + std::string(what) + " must be one");
 }
 
-/// The library does not look whether all of a media encoder is there, and computes with what is
-/// not.
+/// The library does not check that a media encoder's file is complete and would compute with what
+/// is missing.
 Result<void> check_whole(const std::string& path) {
   const Owned<gguf_context, gguf_free> file(
       gguf_init_from_file(path.c_str(), {.no_alloc = true, .ctx = nullptr}));
   if (file == nullptr)
-    return refused_by_library(ErrorCode::kCorruption, "cannot read '" + path + "'");
+    return library_error(ErrorCode::kCorruption, "cannot read '" + path + "'");
   const std::uint64_t begin = gguf_get_data_offset(file.get());
   std::uint64_t end = begin;
   for (std::int64_t i = 0; i < gguf_get_n_tensors(file.get()); ++i) {
@@ -71,7 +71,7 @@ Result<void> check_whole(const std::string& path) {
   const std::uint64_t size = std::filesystem::file_size(path, none);
   if (!none && size >= end) return {};
   return fail(ErrorCode::kCorruption, "'" + path + "' has " + std::to_string(size) + " of " +
-                                          std::to_string(end) + " bytes: it was cut");
+                                          std::to_string(end) + " bytes: it is truncated");
 }
 
 Result<ggml_type> kv_type(const std::string& name) {
@@ -82,13 +82,13 @@ Result<ggml_type> kv_type(const std::string& name) {
   }
   return fail(ErrorCode::kInvalidArgument,
               "'" + name +
-                  "' is no type for cached keys or values; f32, f16, bf16, q8_0, q4_0, "
-                  "q4_1, iq4_nl, q5_0 and q5_1 are");
+                  "' is not a KV cache type; use f32, f16, bf16, q8_0, q4_0, q4_1, iq4_nl, "
+                  "q5_0 or q5_1");
 }
 
-/// One callback of the library's for ours; 0 to 1.
+/// The library's progress callback, forwarded to LlamaOptions::progress; 0 to 1.
 template <const char* kWhat>
-bool tell(float share, void* options) {
+bool report_progress(float share, void* options) {
   const auto& progress = static_cast<const LlamaOptions*>(options)->progress;
   if (progress) progress(kWhat, share);
   return true;
@@ -96,7 +96,7 @@ bool tell(float share, void* options) {
 constexpr char kModel[] = "model";
 constexpr char kMmproj[] = "mmproj";
 
-/// Devices that sum in orders of their own.
+/// Whether the model may use devices other than the CPU, which sum in another order.
 bool has_other_devices(bool uses_gpu) {
   for (std::size_t i = 0; i < ggml_backend_dev_count(); ++i) {
     const auto type = ggml_backend_dev_type(ggml_backend_dev_get(i));
@@ -107,8 +107,8 @@ bool has_other_devices(bool uses_gpu) {
 }
 
 bool build_is_exact() {
-  const std::string_view says = llama_print_system_info();
-  return !says.contains("LLAMAFILE = 1");
+  const std::string_view info = llama_print_system_info();
+  return !info.contains("LLAMAFILE = 1");
 }
 
 std::uint32_t threads_of(const LlamaOptions& options) {
@@ -118,8 +118,8 @@ std::uint32_t threads_of(const LlamaOptions& options) {
 llama_model_params model_params(const LlamaOptions& options) {
   llama_model_params params = llama_model_default_params();
   params.n_gpu_layers = options.gpu_layers;
-  params.use_extra_bufts = !options.exact;  // packed weights: other sums for other batches
-  params.progress_callback = tell<kModel>;
+  params.use_extra_bufts = !options.exact;  // repacked weights make sums depend on the batch size
+  params.progress_callback = report_progress<kModel>;
   params.progress_callback_user_data = const_cast<LlamaOptions*>(&options);
   return params;
 }
@@ -132,7 +132,7 @@ Result<llama_context_params> context_params(const LlamaOptions& options, std::ui
   params.n_ctx = options.context.value() * options.lanes;
   params.n_batch = params.n_ubatch = batch;
   params.n_threads = params.n_threads_batch = static_cast<std::int32_t>(threads_of(options));
-  params.kv_unified = false;  // each lane its own cells, from 0 on: where a row lies is how it sums
+  params.kv_unified = false;  // own cells per lane, from 0: the order of sums follows the cells
   params.offload_kqv = options.gpu_layers != 0;
   params.no_perf = true;
   if (options.exact && !ggml_is_quantized(params.type_v)) {
@@ -153,10 +153,10 @@ std::string meta(const llama_model* model, const char* key) {
 
 }  // namespace
 
-void listen_to_library() { complaint.clear(); }
+void clear_library_log() { error_log.clear(); }
 
-std::unexpected<Error> refused_by_library(ErrorCode code, const std::string& what) {
-  std::string words = std::exchange(complaint, {});
+std::unexpected<Error> library_error(ErrorCode code, const std::string& what) {
+  std::string words = std::exchange(error_log, {});
   std::ranges::replace(words, '\n', ' ');
   while (!words.empty() && words.back() == ' ') words.pop_back();
   return fail(code, words.empty() ? what : what + ": llama.cpp says: " + words);
@@ -179,20 +179,20 @@ Result<void> LoadedModel::Parts::load_weights(const LlamaOptions& options) {
   AFI_TRY_VOID(check_gguf(options.model, "model"));
   model.reset(llama_model_load_from_file(options.model.c_str(), model_params(options)));
   if (model == nullptr) {
-    return refused_by_library(ErrorCode::kCorruption,
+    return library_error(ErrorCode::kCorruption,
                               "cannot load the model '" + options.model + "'");
   }
   if (llama_model_has_encoder(model.get()) || !llama_model_has_decoder(model.get()) ||
       llama_model_is_diffusion(model.get())) {
     return fail(ErrorCode::kUnsupported, "'" + options.model +
-                                             "' does not write one token after another: only such "
-                                             "models are served");
+                                             "' is not a decoder-only text model: only such "
+                                             "models are supported");
   }
   for (const LlamaAdapter& adapter : options.adapters) {
     AFI_TRY_VOID(check_gguf(adapter.path, "adapter"));
     adapters.emplace_back(llama_adapter_lora_init(model.get(), adapter.path.c_str()));
     if (adapters.back() == nullptr) {
-      return refused_by_library(ErrorCode::kCorruption,
+      return library_error(ErrorCode::kCorruption,
                                 "cannot load the adapter '" + adapter.path + "'");
     }
   }
@@ -218,27 +218,27 @@ Result<void> LoadedModel::Parts::load_media(const LlamaOptions& options) {
   params.warmup = false;
   params.image_min_tokens = options.image_min_tokens;
   params.image_max_tokens = options.image_max_tokens;
-  params.progress_callback = tell<kMmproj>;
+  params.progress_callback = report_progress<kMmproj>;
   params.progress_callback_user_data = const_cast<LlamaOptions*>(&options);
   media.reset(mtmd_init_from_file(options.mmproj.c_str(), model.get(), params));
   if (media != nullptr) return {};
-  return refused_by_library(ErrorCode::kInvalidArgument, "cannot load the media encoder '" +
+  return library_error(ErrorCode::kInvalidArgument, "cannot load the media encoder '" +
                                                              options.mmproj + "' for the model '" +
                                                              options.model + "'");
 }
 
 Result<void> LoadedModel::Parts::make_context(const LlamaOptions& options) {
-  // A picture that is seen all at once must be computed all at once.
+  // An image with non-causal attention must be computed in one batch.
   constexpr std::uint32_t kWholePicture = 2'048;
   const bool whole = media != nullptr && mtmd_decode_use_non_causal(media.get(), nullptr);
   batch = std::max(options.batch.value(), whole ? kWholePicture : 1U);
   AFI_TRY(const llama_context_params params, context_params(options, batch));
   context.reset(llama_init_from_model(model.get(), params));
   if (context == nullptr) {
-    return refused_by_library(ErrorCode::kUnavailable,
-                              "cannot make room for " + std::to_string(options.lanes) +
+    return library_error(ErrorCode::kUnavailable,
+                              "cannot allocate memory for " + std::to_string(options.lanes) +
                                   " requests of " + std::to_string(options.context.value()) +
-                                  " tokens; a smaller context or fewer lanes take less");
+                                  " tokens; reduce the context size or the lanes");
   }
   std::vector<llama_adapter_lora*> chosen;
   std::vector<float> scales;
@@ -248,7 +248,7 @@ Result<void> LoadedModel::Parts::make_context(const LlamaOptions& options) {
   }
   if (!chosen.empty() &&
       llama_set_adapters_lora(context.get(), chosen.data(), chosen.size(), scales.data()) != 0) {
-    return refused_by_library(ErrorCode::kInvalidArgument, "the adapters do not go with the model");
+    return library_error(ErrorCode::kInvalidArgument, "the adapters do not match the model");
   }
   const bool fused = params.flash_attn_type != LLAMA_FLASH_ATTN_TYPE_DISABLED;
   const auto rope = llama_model_rope_type(model.get());
@@ -258,7 +258,7 @@ Result<void> LoadedModel::Parts::make_context(const LlamaOptions& options) {
            .window = TokenCount(static_cast<std::uint32_t>(llama_model_n_swa(model.get()))),
            .recurrent = llama_model_is_recurrent(model.get()),
            .hybrid = llama_model_is_hybrid(model.get()),
-           .places_in_pictures = rope == LLAMA_ROPE_TYPE_MROPE || rope == LLAMA_ROPE_TYPE_IMROPE,
+           .uses_mrope = rope == LLAMA_ROPE_TYPE_MROPE || rope == LLAMA_ROPE_TYPE_IMROPE,
            .exact = options.exact && !fused && build_is_exact() &&
                     !has_other_devices(options.gpu_layers != 0 && llama_supports_gpu_offload()),
            .fused_attention = fused};
@@ -269,7 +269,7 @@ const ModelFacts& LoadedModel::facts() const { return parts_->facts; }
 const std::string& LoadedModel::marker() const { return parts_->marker; }
 const std::string& LoadedModel::chat_template() const { return parts_->chat_template; }
 
-bool LoadedModel::takes(Modality modality) const {
+bool LoadedModel::supports(Modality modality) const {
   const mtmd_context* const media = parts_->media.get();
   if (media == nullptr) return false;
   if (modality == Modality::kImage) return mtmd_support_vision(media);
@@ -280,7 +280,7 @@ Result<std::string> LoadedModel::apply_template(std::span<const ChatTurn> turns)
   std::vector<llama_chat_message> messages;
   for (const ChatTurn& turn : turns) {
     if (turn.text.contains('\0')) {
-      return fail(ErrorCode::kInvalidArgument, "a message holds a zero byte, which no text may");
+      return fail(ErrorCode::kInvalidArgument, "a message contains a zero byte, which is not allowed");
     }
     messages.push_back({turn.role.c_str(), turn.text.c_str()});
   }
@@ -291,8 +291,8 @@ Result<std::string> LoadedModel::apply_template(std::span<const ChatTurn> turns)
   const std::int32_t size = apply(nullptr, 0);
   if (size < 0) {
     return fail(ErrorCode::kUnsupported,
-                "the model's chat template is none that llama.cpp applies by itself; name one that "
-                "is like it: chatml, gemma, llama3, mistral-v7, …");
+                "llama.cpp has no built-in version of the model's chat template; choose a similar "
+                "one with --chat-template: chatml, gemma, llama3, mistral-v7, …");
   }
   std::string text(static_cast<std::size_t>(size) + 1, '\0');
   apply(text.data(), static_cast<std::int32_t>(text.size()));
@@ -319,7 +319,7 @@ bool LoadedModel::ends(TokenId token) const {
   return llama_vocab_is_eog(parts_->vocabulary, static_cast<llama_token>(token));
 }
 
-bool LoadedModel::knows(TokenId token) const {
+bool LoadedModel::is_in_vocabulary(TokenId token) const {
   const auto id = static_cast<llama_token>(token);
   return id >= 0 && id < llama_vocab_n_tokens(parts_->vocabulary);
 }
@@ -348,11 +348,11 @@ Result<void> LoadedModel::append(
     done += count;
     const bool tells = done == tokens.size() && on_logits;
     AFI_TRY_VOID(parts_->computing.run([&]() -> Result<void> {
-      listen_to_library();
+      clear_library_log();
       if (llama_decode(parts_->context.get(), batch) != 0) {
-        return refused_by_library(
+        return library_error(
             ErrorCode::kUnavailable,
-            "the model did not take " + std::to_string(count) + " tokens at " + std::to_string(at));
+            "the model rejected " + std::to_string(count) + " tokens at " + std::to_string(at));
       }
       if (!tells) return {};
       const float* const logits = llama_get_logits_ith(parts_->context.get(), -1);
@@ -368,33 +368,33 @@ Result<std::vector<std::byte>> LoadedModel::save(SequenceId sequence, bool parti
   const llama_state_seq_flags flags =
       partial ? LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY : LLAMA_STATE_SEQ_FLAGS_NONE;
   return parts_->computing.run([&]() -> Result<std::vector<std::byte>> {
-    listen_to_library();
+    clear_library_log();
     llama_context* const context = parts_->context.get();
     std::vector<std::byte> saved(llama_state_seq_get_size_ext(context, sequence, flags));
     const std::size_t written = llama_state_seq_get_data_ext(
         context, reinterpret_cast<std::uint8_t*>(saved.data()), saved.size(), sequence, flags);
     if (!saved.empty() && written == saved.size()) return saved;
-    return refused_by_library(ErrorCode::kUnavailable, "a sequence's state cannot be read");
+    return library_error(ErrorCode::kUnavailable, "a sequence's state cannot be read");
   });
 }
 
 Result<void> LoadedModel::restore(SequenceId sequence, std::span<const std::byte> saved) const {
   return parts_->computing.run([&]() -> Result<void> {
-    listen_to_library();
+    clear_library_log();
     llama_context* const context = parts_->context.get();
     llama_memory_seq_rm(llama_get_memory(context), sequence, -1, -1);
     const std::size_t read =
         llama_state_seq_set_data_ext(context, reinterpret_cast<const std::uint8_t*>(saved.data()),
                                      saved.size(), sequence, LLAMA_STATE_SEQ_FLAGS_NONE);
     if (read == saved.size()) return {};
-    // A part may be there already.
+    // Part of the state may already have been restored.
     llama_memory_seq_rm(llama_get_memory(context), sequence, -1, -1);
-    return refused_by_library(ErrorCode::kCorruption, "the model did not take the state of " +
+    return library_error(ErrorCode::kCorruption, "the model rejected a state of " +
                                                           std::to_string(saved.size()) + " bytes");
   });
 }
 
-bool LoadedModel::cut(SequenceId sequence, Position position) const {
+bool LoadedModel::truncate(SequenceId sequence, Position position) const {
   return parts_->computing.run([&] {
     return llama_memory_seq_rm(llama_get_memory(parts_->context.get()), sequence, position, -1);
   });

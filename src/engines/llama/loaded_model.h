@@ -20,60 +20,60 @@
 
 namespace afterimage {
 
-/// libllama and libmtmd behind words of ours: only loaded_model.cc and loaded_media.cc see their
-/// headers, so what they change from release to release is changed there. It keeps
-/// nothing and decides nothing; what the libraries would abort on is an error here.
+/// Wraps libllama and libmtmd. Only loaded_model.cc and loaded_media.cc include their headers, so
+/// API changes between releases are handled there. It holds no request state and makes no policy
+/// decision; conditions on which the libraries would abort are returned as errors.
 ///
-/// Errors   kInvalidArgument: what the call asked for cannot be; kCorruption, kNotFound: files that
-///          are not models; kLimitExceeded: more than a context or a batch holds; kUnsupported: not
-///          with this model; kUnavailable: the library refused, with its own last words.
-/// Threads  Any, for const calls: tokenising runs beside everything; encoding, and computing,
-///          one call at a time each. Computing is done by one thread of its own (own_thread.h),
-///          which `on_logits` is called on.
-/// Source   include/llama.h and tools/mtmd/mtmd.h of the release that scripts/build-llama.sh pins.
+/// Errors   kInvalidArgument: an invalid request; kCorruption, kNotFound: files that are not
+///          models; kLimitExceeded: more than a context or a batch holds; kUnsupported: not with
+///          this model; kUnavailable: the library failed; the message ends with its last log line.
+/// Threads  Any, for const calls. Tokenizing runs concurrently with everything; encoding and
+///          computing are each serialized. Computing runs on one dedicated thread (own_thread.h),
+///          which also calls `on_logits`.
+/// Source   include/llama.h and tools/mtmd/mtmd.h of the release pinned in scripts/build-llama.sh.
 
 struct ChatTurn {
   std::string role;
   std::string text;
 };
 
-/// One media item, decoded, or only its measure: then there is nothing to encode.
+/// One decoded media item, or only its dimensions if it need not be encoded.
 struct MediaInput {
   Modality modality = Modality::kImage;
   std::uint32_t width = 0;
   std::uint32_t height = 0;
-  std::span<const std::uint8_t> rgb{};  // empty: only measured
-  std::span<const std::byte> sound{};   // the file: the library decodes and resamples it
-  bool measured_only = true;
+  std::span<const std::uint8_t> rgb{};  // empty: dimensions only
+  std::span<const std::byte> sound{};  // the file's bytes: the library decodes and resamples them
+  bool dimensions_only = true;
 };
 
-/// A run of a prompt: words, or what became of media item `item`.
+/// A part of a tokenized prompt: text, or the expansion of media item `item`.
 struct PromptPiece {
-  static constexpr std::size_t kWords = SIZE_MAX;
-  std::size_t item = kWords;
+  static constexpr std::size_t kText = SIZE_MAX;
+  std::size_t item = kText;
   std::vector<SpanPart> parts;
 };
 
 struct EncodedMedia {
   std::vector<SpanPart> parts;
-  std::vector<float> rows;  // row_width() floats for each token of the parts; zeros for words
+  std::vector<float> rows;  // row_width() floats for each token of the parts; zeros for text
 };
 
-/// One of several inputs of a call, encoded, or why not.
+/// The result of encoding one of several inputs.
 struct EncodedInput {
-  std::size_t input = 0;  // by its place in the call
+  std::size_t input = 0;  // index of the input in the call
   Result<EncodedMedia> media;
 };
 
-/// What the library says of a model.
+/// Properties of the model as the library reports them.
 struct ModelFacts {
-  std::string library;              // its version, and what of the machine it uses
+  std::string library;  // its version and the CPU features it uses
   std::string architecture;         // "qwen3vl"
   std::uint32_t row_width = 0;      // floats of one embedding, deepstack planes included
-  TokenCount window{};              // of its sliding layers; 0: it has none
-  bool recurrent = false;           // only states
-  bool hybrid = false;              // attention and states
-  bool places_in_pictures = false;  // positions are not token counts (M-RoPE)
+  TokenCount window{};  // of sliding layers; 0: the model has none
+  bool recurrent = false;  // recurrent layers only
+  bool hybrid = false;  // attention and recurrent layers
+  bool uses_mrope = false;  // positions are not token counts (M-RoPE)
   bool exact = false;               // see LlamaOptions::exact
   bool fused_attention = false;
 };
@@ -89,40 +89,41 @@ class LoadedModel {
   LoadedModel& operator=(const LoadedModel&) = delete;
 
   [[nodiscard]] const ModelFacts& facts() const;
-  [[nodiscard]] bool takes(Modality modality) const;
-  /// Stands for one media item in a text. Made by chance, so that no user's text contains it.
+  [[nodiscard]] bool supports(Modality modality) const;
+  /// Stands for one media item in a text. Random, so that no user's text contains it.
   [[nodiscard]] const std::string& marker() const;
-  /// The source of the template: part of the model's identity.
+  /// The source text of the chat template: part of the model's identity.
   [[nodiscard]] const std::string& chat_template() const;
 
-  /// The conversation as the model wants it, up to where its answer begins.
+  /// Renders the conversation with the chat template, up to the start of the assistant's answer.
   Result<std::string> apply_template(std::span<const ChatTurn> turns) const;
   /// `text` has one marker for each of `media`.
   Result<std::vector<PromptPiece>> tokenize(const std::string& text,
                                             std::span<const MediaInput> media) const;
-  /// Those that the encoder takes at once are encoded at once, and given together.
+  /// Items that the encoder can batch are encoded together and passed to `on_encoded` together.
   void encode(std::span<const MediaInput> media,
               const std::function<void(std::vector<EncodedInput>)>& on_encoded) const;
 
-  /// The bytes that a token stands for: text, of which it may be half a character.
+  /// The bytes of a token's text; a token may hold part of a character.
   [[nodiscard]] std::string bytes_of(TokenId token) const;
   [[nodiscard]] bool ends(TokenId token) const;
-  [[nodiscard]] bool knows(TokenId token) const;  // is it in the vocabulary?
+  [[nodiscard]] bool is_in_vocabulary(TokenId token) const;  // whether it is in the vocabulary
 
-  /// Appends words to a sequence. `on_logits` is given those of the last; empty: nobody wants them.
+  /// Appends text tokens to a sequence. `on_logits` receives the logits of the last token; an empty
+  /// function skips them.
   Result<void> append(SequenceId sequence, std::span<const TokenId> tokens, Position at,
                       const std::function<void(std::span<const float>)>& on_logits) const;
-  /// Appends a picture or a sound; where the sequence goes on behind it.
+  /// Appends an image or audio clip; returns the position after it.
   Result<Position> append(SequenceId sequence, const SpanMedia& media, std::span<const float> rows,
                           Position at) const;
 
-  /// All that is remembered of a sequence; with `partial`, only what full attention does not keep.
+  /// The library's serialized state of a sequence; `partial` leaves out full-attention layers.
   Result<std::vector<std::byte>> save(SequenceId sequence, bool partial) const;
-  /// Replaces a sequence by what was saved of another. On failure it is empty.
+  /// Replaces a sequence with a state saved from another one. On failure the sequence is empty.
   Result<void> restore(SequenceId sequence, std::span<const std::byte> saved) const;
-  /// Takes away what stands at `position` and behind. False: this model cannot, and all is still
-  /// there.
-  [[nodiscard]] bool cut(SequenceId sequence, Position position) const;
+  /// Removes the tokens at `position` and after it. False: the model does not support this, and
+  /// nothing was removed.
+  [[nodiscard]] bool truncate(SequenceId sequence, Position position) const;
   void clear(SequenceId sequence) const;
 
  private:

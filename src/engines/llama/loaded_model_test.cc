@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// Files that are not what they are given as: an error that names the file, never a crash.
+// Invalid files give an error that names the file, never a crash.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@
 namespace afterimage {
 namespace {
 
-/// The library lets go of nothing of a media encoder that does not go with its model.
+/// The library leaks a media encoder that does not match its model.
 struct LeaksAreTheLibrarys {
 #ifdef AFI_LEAKS_ARE_COUNTED
   LeaksAreTheLibrarys() { __lsan_disable(); }
@@ -60,7 +60,7 @@ class LoadedFiles : public ::testing::Test {
   LlamaOptions dense = demo_options("dense");
 };
 
-TEST_F(LoadedFiles, AModelThatIsNotThereOrNoModelIsNamed) {
+TEST_F(LoadedFiles, NamesAMissingOrInvalidModelFile) {
   const std::string text = write("text.gguf", std::as_bytes(std::span("a text, and no GGUF")));
   const struct {
     const char* name;
@@ -81,7 +81,7 @@ TEST_F(LoadedFiles, AModelThatIsNotThereOrNoModelIsNamed) {
     [[maybe_unused]] const LeaksAreTheLibrarys leaks;
     options = dense;
     options.mmproj = c.path;
-    if (c.path.empty()) continue;  // that is no media encoder at all
+    if (c.path.empty()) continue;  // an empty path means: no media encoder
     expect_refused(c.name + std::string(" as mmproj"), options,
                    {c.code, ErrorCode::kInvalidArgument}, "'" + c.path + "'");
     options = plain;
@@ -91,7 +91,7 @@ TEST_F(LoadedFiles, AModelThatIsNotThereOrNoModelIsNamed) {
   }
 }
 
-TEST_F(LoadedFiles, AModelThatWasCutIsRefused) {
+TEST_F(LoadedFiles, RejectsATruncatedModel) {
   const auto whole = read(plain.model);
   std::vector<std::size_t> sizes = {4, 8, 23, 24, 100, 1'000, 10'000, whole.size() - 64};
   for (std::size_t eighth = 1; eighth < 8; ++eighth) sizes.push_back(whole.size() * eighth / 8);
@@ -102,7 +102,7 @@ TEST_F(LoadedFiles, AModelThatWasCutIsRefused) {
   }
 }
 
-TEST_F(LoadedFiles, AMediaEncoderThatWasCutIsRefused) {
+TEST_F(LoadedFiles, RejectsATruncatedMediaEncoder) {
   const auto whole = read(dense.mmproj);
   std::vector<std::size_t> sizes = {4, 24, 1'000, whole.size() - 64, whole.size() - 1};
   for (std::size_t eighth = 1; eighth < 8; ++eighth) sizes.push_back(whole.size() * eighth / 8);
@@ -113,7 +113,7 @@ TEST_F(LoadedFiles, AMediaEncoderThatWasCutIsRefused) {
   }
 }
 
-TEST_F(LoadedFiles, AMediaEncoderOfAnotherModelIsRefused) {
+TEST_F(LoadedFiles, RejectsAMediaEncoderOfAnotherModel) {
   [[maybe_unused]] const LeaksAreTheLibrarys leaks;
   dense.mmproj = demo_options("hybrid").mmproj;
   expect_refused("rows too narrow", dense, {ErrorCode::kInvalidArgument}, "hybrid.mmproj.gguf");
@@ -124,7 +124,7 @@ TEST_F(LoadedFiles, AMediaEncoderOfAnotherModelIsRefused) {
   expect_refused("a model", dense, {ErrorCode::kInvalidArgument}, "dense.gguf");
 }
 
-TEST_F(LoadedFiles, AnAdapterOfAnotherModelOrCutIsRefused) {
+TEST_F(LoadedFiles, RejectsAnAdapterOfAnotherModelOrATruncatedOne) {
   const auto adapter = plain_adapter();
   dense.adapters = {{.path = write("lora.gguf", adapter)}};
   expect_refused("of another", dense, {ErrorCode::kCorruption}, "lora.gguf");
@@ -144,13 +144,13 @@ TEST_F(LoadedFiles, AnAdapterOfAnotherModelOrCutIsRefused) {
   expect_refused("of another width", plain, {ErrorCode::kCorruption}, "wide.gguf");
 }
 
-TEST_F(LoadedFiles, AModelInSeveralFilesOfWhichOneIsMissingIsRefused) {
+TEST_F(LoadedFiles, RejectsASplitModelWithAMissingPart) {
   plain.model = write("m-00001-of-00002.gguf", read(plain.model));
   expect_refused("its second", plain, {ErrorCode::kNotFound, ErrorCode::kCorruption},
                  "m-00002-of-00002.gguf");
 }
 
-TEST_F(LoadedFiles, OptionsThatCannotBeAreRefused) {
+TEST_F(LoadedFiles, RejectsInvalidOptions) {
   const struct {
     const char* name;
     void (*change)(LlamaOptions&);
@@ -175,13 +175,13 @@ TEST_F(LoadedFiles, OptionsThatCannotBeAreRefused) {
   }
 }
 
-// What llama.cpp itself names.
-TEST_F(LoadedFiles, EveryTypeOfKeysAndValuesLoadsOrIsRefused) {
+// The types that llama.cpp names.
+TEST_F(LoadedFiles, LoadsOrRejectsEveryKvCacheType) {
   std::size_t loaded = 0;
   for (const char* const type :
        {"f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1"}) {
     for (const bool keys : {true, false}) {
-      LlamaOptions options = dense;  // its heads are as wide as a quantised block
+      LlamaOptions options = dense;  // its heads are as wide as a quantized block
       (keys ? options.keys : options.values) = type;
       const auto engine = LlamaEngine::create(options);
       if (!engine.has_value()) {
@@ -197,15 +197,15 @@ TEST_F(LoadedFiles, EveryTypeOfKeysAndValuesLoadsOrIsRefused) {
   EXPECT_EQ(loaded, 18U);
 }
 
-TEST_F(LoadedFiles, ProgressIsToldFromTheFilesToTheEnd) {
-  std::vector<std::pair<std::string, float>> told;
+TEST_F(LoadedFiles, ReportsLoadingProgressToTheEnd) {
+  std::vector<std::pair<std::string, float>> emitted;
   dense.progress = [&](std::string_view what, float share) {
-    told.emplace_back(std::string(what), share);
+    emitted.emplace_back(std::string(what), share);
   };
   ASSERT_TRUE(LlamaEngine::create(dense).has_value());
   for (const char* const what : {"model", "mmproj"}) {
     float last = -1;
-    for (const auto& [of, share] : told) {
+    for (const auto& [of, share] : emitted) {
       if (of != what) continue;
       EXPECT_GE(share, last) << what;
       last = share;

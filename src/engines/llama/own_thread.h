@@ -13,22 +13,23 @@
 
 namespace afterimage {
 
-/// One thread that does everything of a kind, one thing at a time, while those who want it wait.
+/// Runs submitted work on one dedicated thread, one item at a time; callers wait for the result.
 ///
-/// Why      OpenMP keeps a team of threads for each thread that ever computed with it. Once there
-///          are more of them than cores, its threads no longer spin but fall asleep wherever they
-///          wait for each other, and in a graph that is between any two nodes: milliseconds for
-///          each batch, however small. So all computing of a model comes from one thread.
-/// Threads  Any but its own.
+/// Why      OpenMP creates a team of threads for each thread that has ever computed with it. Once
+///          the teams together have more threads than there are cores, they stop spinning and sleep
+///          at every barrier, and a compute graph has a barrier between any two nodes: milliseconds
+///          per batch, however small. So one thread does all computing of a model.
+/// Threads  Any but the dedicated thread itself.
 class OwnThread {
  public:
   template <std::invocable Work>
   std::invoke_result_t<Work&> run(Work work) {
-    // Shared, because the thread may still be leaving the task when its result is here.
+    // Shared, because the thread may still be finishing the task when its result is already
+    // available.
     const auto task =
         std::make_shared<std::packaged_task<std::invoke_result_t<Work&>()>>(std::move(work));
     auto result = task->get_future();
-    static_cast<void>(thread_.post([task] { (*task)(); }));  // the queue has no end
+    static_cast<void>(thread_.post([task] { (*task)(); }));  // the queue is unbounded
     return result.get();
   }
 
@@ -36,9 +37,9 @@ class OwnThread {
   Workers thread_{1, SIZE_MAX};
 };
 
-/// On a thread of its own that ends with it, and what OpenMP keeps for it.
+/// Runs `work` on a temporary thread, so that its OpenMP team ends with it.
 template <std::invocable Work>
-std::invoke_result_t<Work&> run_on_passing_thread(Work work) {
+std::invoke_result_t<Work&> run_on_temporary_thread(Work work) {
   return std::async(std::launch::async, std::move(work)).get();
 }
 

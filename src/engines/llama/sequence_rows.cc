@@ -17,12 +17,12 @@ using Position = std::int32_t;
 
 void put_position(Position position, std::byte* to) { std::memcpy(to, &position, sizeof position); }
 
-Tensor room_for(std::uint64_t rows, std::size_t row) {
+Tensor allocate_rows(std::uint64_t rows, std::size_t row) {
   return {.dtype = DType::kU8, .shape = {rows, row}, .bytes = std::vector<std::byte>(rows * row)};
 }
 
-std::unexpected<Error> not_a_cell_a_token(std::uint64_t cells, std::uint64_t tokens) {
-  return fail(ErrorCode::kUnsupported, "the model keeps " + std::to_string(cells) + " cells of " +
+std::unexpected<Error> cell_count_mismatch(std::uint64_t cells, std::uint64_t tokens) {
+  return fail(ErrorCode::kUnsupported, "the model keeps " + std::to_string(cells) + " cells for " +
                                            std::to_string(tokens) + " tokens");
 }
 
@@ -33,13 +33,13 @@ Result<std::vector<std::uint32_t>> cells_of(const StateSection& section,
   std::vector<std::uint32_t> cells(content.cells);
   std::iota(cells.begin(), cells.end(), 0U);
   const auto position = [&](std::uint32_t cell) { return content.position(section, cell); };
-  // A ring is written from where it lies, not from where it begins.
+  // A ring buffer is serialized in memory order, not in order of position.
   if (!std::ranges::is_sorted(cells, {}, position)) std::ranges::sort(cells, {}, position);
-  if (cells.size() < count) return not_a_cell_a_token(cells.size(), count);
+  if (cells.size() < count) return cell_count_mismatch(cells.size(), count);
   cells.erase(cells.begin(), cells.end() - count);
   for (std::uint32_t i = 0; i < count; ++i) {
     if (position(cells[i]) != static_cast<Position>(first + i)) {
-      return not_a_cell_a_token(content.cells, count);
+      return cell_count_mismatch(content.cells, count);
     }
   }
   return cells;
@@ -51,16 +51,16 @@ Position position_at(const std::byte* from) {
   return position;
 }
 
-/// Far enough for any context, and so far from the end of the numbers that one can go on from it.
-constexpr Position kMostPosition = 1 << 30;
+/// Larger than any context, and far enough from the maximum that positions cannot overflow.
+constexpr Position kMaxPosition = 1 << 30;
 
-/// The position behind a row or a state, of which `own` is the library's position.
+/// The position after a row or a state; `own` points to the library's position in it.
 Result<Position> position_behind(const std::byte* row, const std::byte* own) {
   const Position behind = position_at(row);
   const Position position = position_at(own);
-  if (0 <= position && position < behind && behind <= kMostPosition) return behind;
-  return fail(ErrorCode::kCorruption, "a row of KV at position " + std::to_string(position) +
-                                          ", before " + std::to_string(behind));
+  if (0 <= position && position < behind && behind <= kMaxPosition) return behind;
+  return fail(ErrorCode::kCorruption, "a KV row at position " + std::to_string(position) +
+                                          " has the next position " + std::to_string(behind));
 }
 
 }  // namespace
@@ -75,8 +75,8 @@ Result<SequenceRows> SequenceRows::learn(std::span<const std::byte> written, Tok
     LayerGroup& group = rows.layout_.groups.emplace_back(LayerGroup{.kind = section.kind});
     if (section.kind == KvKind::kRecurrent) {
       group.state_bytes = Bytes(sizeof(Position) + section.state_bytes);
-      const auto state = written.last(section.state_bytes);  // it is written last
-      rows.some_state_.assign(state.begin(), state.end());
+      const auto state = written.last(section.state_bytes);  // always the last section
+      rows.sample_state_.assign(state.begin(), state.end());
       continue;
     }
     group.layers = static_cast<std::uint32_t>(section.key_rows.size());
@@ -87,7 +87,7 @@ Result<SequenceRows> SequenceRows::learn(std::span<const std::byte> written, Tok
   return rows;
 }
 
-bool SequenceRows::keeps_all_in_rows() const {
+bool SequenceRows::has_only_full_groups() const {
   return std::ranges::all_of(layout_.groups,
                              [](const LayerGroup& group) { return group.kind == KvKind::kFull; });
 }
@@ -101,9 +101,9 @@ Result<std::vector<Tensor>> SequenceRows::rows(std::span<const std::byte> writte
     const StateSection& section = format_.sections[i];
     if (section.kind != KvKind::kFull) continue;
     if (contents[i].cells != after.size())
-      return not_a_cell_a_token(contents[i].cells, after.size());
+      return cell_count_mismatch(contents[i].cells, after.size());
     const std::size_t row = layout_.groups[i].row_bytes.value();
-    all[i] = room_for((to - from).value(), row);
+    all[i] = allocate_rows((to - from).value(), row);
     if (all[i].bytes.empty()) continue;
     contents[i].copy_rows(section, from.value(), to.value(),
                           std::span(all[i].bytes).subspan(sizeof(Position)), row);
@@ -123,7 +123,7 @@ Result<KvSnapshot> SequenceRows::snapshot(std::span<const std::byte> partial, To
     const LayerGroup& group = layout_.groups[i];
     Tensor& tensor = snapshot.groups[i];
     if (section.kind == KvKind::kRecurrent) {
-      tensor = room_for(1, group.state_bytes.value());
+      tensor = allocate_rows(1, group.state_bytes.value());
       put_position(after[at.value() - 1], tensor.bytes.data());
       std::ranges::copy(contents[i].bytes, tensor.bytes.begin() + sizeof(Position));
     }
@@ -132,7 +132,7 @@ Result<KvSnapshot> SequenceRows::snapshot(std::span<const std::byte> partial, To
     const std::uint32_t first = at.value() - count;
     AFI_TRY(const auto cells, cells_of(section, contents[i], first, count));
     const std::size_t row = group.row_bytes.value();
-    tensor = room_for(count, row);
+    tensor = allocate_rows(count, row);
     for (std::uint32_t k = 0; k < count; ++k) {
       const std::span<std::byte> to = std::span(tensor.bytes).subspan(k * row, row);
       put_position(after[first + k], to.data());
@@ -145,7 +145,7 @@ Result<KvSnapshot> SequenceRows::snapshot(std::span<const std::byte> partial, To
 Result<std::vector<std::int32_t>> SequenceRows::positions(const KvState& state) const {
   std::vector<Position> known;  // from the last token backwards, as far as any group goes
   for (std::size_t group = 0; group < state.groups.size(); ++group) {
-    // A state begins with how many cells it is of; a row with where it stands.
+    // A state begins with its cell count; a row begins with its position.
     const bool recurrent = layout_.groups[group].kind == KvKind::kRecurrent;
     const std::size_t place = sizeof(Position) + (recurrent ? sizeof(std::uint32_t) : 0);
     std::vector<Position> own;
@@ -189,7 +189,7 @@ std::vector<std::byte> SequenceRows::zeros(TokenCount cells) const {
   for (const StateSection& section : format_.sections) {
     SectionRows& rows = sections.emplace_back();
     if (section.kind == KvKind::kRecurrent) {
-      rows.pieces.push_back(some_state_);  // a new sequence does not begin with the last one's
+      rows.pieces.push_back(sample_state_);  // the library resets it for a new sequence
     } else {
       rows.empty = cells.value();
       rows.stride = section.row_bytes();

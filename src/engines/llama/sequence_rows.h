@@ -14,47 +14,51 @@
 
 namespace afterimage {
 
-/// What llama.cpp remembers of a sequence, as the rows and states of a KvLayout, and back.
+/// Converts llama.cpp's serialized sequence state to the rows and states of a KvLayout and back.
 ///
-/// Shape    A row is the position behind its token (i32), where the token stands, its keys and its
-///          values; a state is the position behind it, and the library's own bytes. With M-RoPE a
-///          picture takes more tokens than positions, so a position does not follow from a count.
-/// Threads  Values; const calls from any.
+/// Shape    A row is the position after its token (i32), the token's cell metadata, its keys and
+///          its values; a recurrent state is the position after it and the library's own bytes.
+///          With M-RoPE an image takes more tokens than positions, so a position does not follow
+///          from a count.
+/// Threads  Values; const calls from any thread.
 class SequenceRows {
  public:
-  /// From a sequence of `tokens` tokens at 0, 1, … that was written by a model with these memories.
-  /// `window`: what a token of a sliding layer sees before itself. `in_place`: sliding rows are
-  /// restored to where they lay in the run that wrote them, with nothing before them, so that sums
-  /// run in the same order. kUnsupported: it is written otherwise than is known here.
+  /// Learns the format from `written`, a sequence of `tokens` tokens at positions 0, 1, … written
+  /// by a model with the memories `kinds`. `window`: how many tokens a sliding layer sees before
+  /// the current one. `in_place`: sliding rows are restored to the cells they had in the run that
+  /// wrote them, behind empty cells, so that sums run in the same order. kUnsupported: an unknown
+  /// format.
   static Result<SequenceRows> learn(std::span<const std::byte> written, TokenCount tokens,
                                     std::span<const KvKind> kinds, TokenCount window,
                                     bool in_place);
 
   [[nodiscard]] const KvLayout& layout() const { return layout_; }
-  [[nodiscard]] bool keeps_all_in_rows() const;  // no windows, no states
+  [[nodiscard]] bool has_only_full_groups() const;  // no windows, no states
 
-  /// Rows [from, to) of the full groups; the others' are empty. after[i] is the position behind
-  /// token i. kCorruption: not what this model writes; kUnsupported: not one cell a token.
+  /// Rows [from, to) of the full groups; tensors of other groups are empty. after[i] is the
+  /// position after token i. kCorruption: not this model's format; kUnsupported: not one cell per
+  /// token.
   Result<std::vector<Tensor>> rows(std::span<const std::byte> written, TokenCount from,
                                    TokenCount to, std::span<const std::int32_t> after) const;
-  /// Windows and states, from what the library writes of them alone, when `at` tokens are covered.
+  /// Windows and recurrent states, from a partial save made when `at` tokens are covered.
   Result<KvSnapshot> snapshot(std::span<const std::byte> partial, TokenCount at,
                               std::span<const std::int32_t> after) const;
 
-  /// The position behind each token that `state` covers; of those whose rows it no longer has, and
-  /// nobody asks for, that of the last. Requires what check_state() checks. kCorruption: a row
-  /// stands where none can; the library would take it, and never let go of it.
+  /// The position after each token that `state` covers. Where the state has no rows left, and the
+  /// value is not needed, it is the last token's. Requires a state that check_state() accepts.
+  /// kCorruption: a row has an impossible position, which the library would accept and could never
+  /// remove.
   [[nodiscard]] Result<std::vector<std::int32_t>> positions(const KvState& state) const;
-  /// What the library reads.
+  /// Serializes `state` for llama.cpp's restore call.
   [[nodiscard]] std::vector<std::byte> written(const KvState& state) const;
-  /// A sequence whose first `cells` tokens are zeros, as the library reads it.
+  /// Serializes a sequence whose first `cells` tokens are zeros.
   [[nodiscard]] std::vector<std::byte> zeros(TokenCount cells) const;
 
  private:
   StateFormat format_;
   KvLayout layout_;  // groups[i] is format_.sections[i]
   bool in_place_ = false;
-  std::vector<std::byte> some_state_;  // a recurrent section that the library wrote; or empty
+  std::vector<std::byte> sample_state_;  // a recurrent section written by the library; may be empty
 };
 
 }  // namespace afterimage

@@ -41,10 +41,10 @@ SequenceRows learned(std::size_t model, bool in_place = false) {
       .value();
 }
 
-/// The position behind each of `tokens` tokens, where they are counted from 0.
+/// The position after each of `tokens` tokens, counted from 0.
 std::vector<std::int32_t> after(std::int32_t tokens) { return positions_from(1, tokens); }
 
-/// One of our rows: the position behind, and the library's.
+/// One row: the position after the token, then the library's bytes.
 WrittenBytes row_of(const WrittenMemory& memory, std::int32_t position, std::int32_t behind) {
   WrittenBytes row;
   append_number(behind, row);
@@ -62,7 +62,7 @@ WrittenBytes rows_of(const WrittenMemory& memory, std::int32_t from, std::int32_
   return rows;
 }
 
-/// What goes out of a run of `tokens` tokens, and a state of it.
+/// The capture of a run of `tokens` tokens, and a state made from it.
 struct Captured {
   Captured(const SequenceRows& kv, const std::vector<WrittenMemory>& memories, std::int32_t tokens)
       : Captured(kv, WrittenSequence(memories).bytes(), WrittenSequence(memories, true).bytes(),
@@ -83,7 +83,7 @@ struct Captured {
   KvState state;
 };
 
-TEST(SequenceRows, TheLayoutSaysHowLargeRowsAndStatesAre) {
+TEST(SequenceRows, LayoutHasTheSizesOfRowsAndStates) {
   for (std::size_t model = 0; model < kModels; ++model) {
     const auto memories = memories_of(model, 3);
     const SequenceRows kv = learned(model);
@@ -101,18 +101,18 @@ TEST(SequenceRows, TheLayoutSaysHowLargeRowsAndStatesAre) {
       EXPECT_EQ(group.row_bytes.value(), 4 + memories[i].row(0).size());
       EXPECT_EQ(group.window.value(), group.kind == KvKind::kSliding ? kWindow : 0);
     }
-    EXPECT_EQ(kv.keeps_all_in_rows(), all_full);
+    EXPECT_EQ(kv.has_only_full_groups(), all_full);
   }
 }
 
-TEST(SequenceRows, AWindowOfNothingIsNoLayout) {
+TEST(SequenceRows, RejectsAnEmptyWindow) {
   const auto memories = memories_of(kSlidingAlone, 3);
   EXPECT_FALSE(SequenceRows::learn(WrittenSequence(memories).bytes(), TokenCount(3),
                                    kinds_of(memories), TokenCount(0), false)
                    .has_value());
 }
 
-TEST(SequenceRows, WhatGoesOutComesInAsItWas) {
+TEST(SequenceRows, RestoresExactlyWhatWasCaptured) {
   for (const std::int32_t tokens : {1, kWindow - 1, kWindow, kWindow + 1, 40}) {
     for (std::size_t model = 0; model < kModels; ++model) {
       const auto memories = memories_of(model, tokens);
@@ -124,7 +124,7 @@ TEST(SequenceRows, WhatGoesOutComesInAsItWas) {
   }
 }
 
-TEST(SequenceRows, RowsOfAFullGroupAreThoseAskedForAndTheOthersAreEmpty) {
+TEST(SequenceRows, CapturesTheRequestedRowsOfFullGroupsOnly) {
   constexpr std::int32_t kTokens = 20;
   const auto memories = memories_of(kEverything, kTokens);
   const WrittenBytes written = WrittenSequence(memories).bytes();
@@ -142,25 +142,25 @@ TEST(SequenceRows, RowsOfAFullGroupAreThoseAskedForAndTheOthersAreEmpty) {
   }
 }
 
-TEST(SequenceRows, TheNumberOfCellsIsTheNumberOfTokens) {
+TEST(SequenceRows, RequiresOneCellPerToken) {
   const SequenceRows kv = learned(kFullAlone);
   const WrittenBytes written = WrittenSequence(memories_of(kFullAlone, 20)).bytes();
   for (const std::int32_t tokens : {19, 21}) {
     const auto rows = kv.rows(written, TokenCount(0), TokenCount(19), after(tokens));
     ASSERT_FALSE(rows.has_value());
     EXPECT_EQ(rows.error().code, ErrorCode::kUnsupported);
-    EXPECT_NE(rows.error().message.find("20 cells of " + std::to_string(tokens)),
+    EXPECT_NE(rows.error().message.find("20 cells for " + std::to_string(tokens)),
               std::string::npos);
   }
 }
 
-TEST(SequenceRows, AWindowIsTheLastRowsWhereverTheyLieAndHoweverManyThereAre) {
+TEST(SequenceRows, CapturesTheLastWindowRowsInAnyCellOrder) {
   const SequenceRows kv = learned(kSlidingAlone);
   for (const std::int32_t tokens : {1, 4, 5, 6, 20}) {
     WrittenMemory memory = memories_of(kSlidingAlone, tokens).front();
     const std::int32_t count = std::min(tokens, kWindow);
-    for (const std::int32_t more : {0, 3}) {      // the library may keep more than is seen
-      for (const std::int32_t turned : {0, 2}) {  // and in a ring
+    for (const std::int32_t more : {0, 3}) {      // the library may keep more cells than the window
+      for (const std::int32_t turned : {0, 2}) {  // and as a ring buffer
         const std::int32_t first = std::max(tokens - count - more, 0);
         memory.positions = positions_from(first, tokens - first);
         std::ranges::rotate(memory.positions,
@@ -176,7 +176,7 @@ TEST(SequenceRows, AWindowIsTheLastRowsWhereverTheyLieAndHoweverManyThereAre) {
   }
 }
 
-TEST(SequenceRows, AWindowThatMissesACellIsNone) {
+TEST(SequenceRows, RejectsAWindowWithAMissingCell) {
   const SequenceRows kv = learned(kSlidingAlone);
   constexpr std::int32_t kTokens = 20;
   const struct {
@@ -196,12 +196,12 @@ TEST(SequenceRows, AWindowThatMissesACellIsNone) {
   }
 }
 
-TEST(SequenceRows, InPlaceAWindowComesInBehindAsManyZerosAsItStoodBehind) {
+TEST(SequenceRows, InPlaceRestorePutsAWindowBehindZeroedCells) {
   for (const std::int32_t tokens : {3, kWindow, kWindow + 1, 30}) {
     const auto memories = memories_of(kFullAndSliding, tokens);
     const SequenceRows kv = learned(kFullAndSliding, /*in_place=*/true);
     const Captured captured(kv, memories, tokens);
-    // The same with its window cells counted from 0 on, those before the window of zeros.
+    // The same with window cells at their original positions, behind zeroed cells.
     const StateFormat format =
         StateFormat::learn(WrittenSequence(memories_of(kFullAndSliding, 3)).bytes(), TokenCount(3),
                            kinds_of(memories))
@@ -226,7 +226,7 @@ TEST(SequenceRows, InPlaceAWindowComesInBehindAsManyZerosAsItStoodBehind) {
   }
 }
 
-TEST(SequenceRows, AStateComesInAnySlices) {
+TEST(SequenceRows, RestoresAStateFromAnySlices) {
   constexpr std::int32_t kTokens = 12;
   const auto memories = memories_of(kEverything, kTokens);
   const SequenceRows kv = learned(kEverything);
@@ -237,7 +237,7 @@ TEST(SequenceRows, AStateComesInAnySlices) {
     const std::uint64_t row = all.shape()[1];
     slices.clear();
     for (std::uint64_t first = 0; first < all.shape()[0]; ++first) {
-      for (const std::uint64_t count : {0U, 1U, 0U}) {  // slices of nothing, too
+      for (const std::uint64_t count : {0U, 1U, 0U}) {  // empty slices, too
         slices.push_back(TensorView::over(DType::kU8, {count, row},
                                           all.bytes().subspan(first * row, count * row))
                              .value());
@@ -248,7 +248,7 @@ TEST(SequenceRows, AStateComesInAnySlices) {
   EXPECT_EQ(kv.positions(cut).value(), after(kTokens));
 }
 
-TEST(SequenceRows, PositionsAreThoseBehindEachTokenAsFarAsRowsGo) {
+TEST(SequenceRows, ReadsThePositionAfterEachTokenWithRows) {
   constexpr std::int32_t kTokens = 9;
   const struct {
     std::size_t model;
@@ -268,8 +268,8 @@ TEST(SequenceRows, PositionsAreThoseBehindEachTokenAsFarAsRowsGo) {
   }
 }
 
-// M-RoPE: a picture of six tokens takes three positions, and all of its cells stand at the first.
-TEST(SequenceRows, WithPicturesPositionsAreNotCounts) {
+// M-RoPE: an image of six tokens takes three positions, and all of its cells have the first one.
+TEST(SequenceRows, PositionsAreNotTokenCountsWithMRope) {
   constexpr std::size_t kPictures = 2;
   constexpr std::size_t kPicturesAndState = 10;
   for (const std::size_t model : {kPictures, kPicturesAndState}) {
@@ -296,8 +296,8 @@ TEST(SequenceRows, WithPicturesPositionsAreNotCounts) {
   }
 }
 
-// The library takes a cell at the last position there is, and never lets go of it.
-TEST(SequenceRows, ARowThatStandsNowhereIsCorrupt) {
+// The library accepts a cell at the maximum position and can never remove it.
+TEST(SequenceRows, RejectsARowWithAnImpossiblePosition) {
   constexpr std::int32_t kTokens = 12;
   constexpr std::int32_t kMost = std::numeric_limits<std::int32_t>::max();
   const auto memories = memories_of(kEverything, kTokens);
@@ -323,7 +323,7 @@ TEST(SequenceRows, ARowThatStandsNowhereIsCorrupt) {
   }
 }
 
-TEST(SequenceRows, AStateKnowsThePositionBehindItself) {
+TEST(SequenceRows, ARecurrentStateCarriesThePositionAfterIt) {
   constexpr std::int32_t kTokens = 7;
   const SequenceRows kv = learned(kRecurrentAlone);
   const auto memories = memories_of(kRecurrentAlone, kTokens);
@@ -337,7 +337,7 @@ TEST(SequenceRows, AStateKnowsThePositionBehindItself) {
   EXPECT_EQ(snapshot.groups[0].shape, (Shape{1, expected.size()}));
 }
 
-TEST(SequenceRows, WhatTheModelDoesNotWriteIsCorrupt) {
+TEST(SequenceRows, RejectsBytesOfAnotherFormat) {
   const SequenceRows kv = learned(kFullAlone);
   WrittenBytes written = WrittenSequence(memories_of(kFullAlone, 8)).bytes();
   written.pop_back();

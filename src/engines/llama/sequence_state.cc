@@ -14,11 +14,12 @@ namespace afterimage {
 namespace {
 
 constexpr std::size_t kPosition = sizeof(std::int32_t);
-constexpr std::size_t kPlaceInPicture = 3 * sizeof(std::int32_t);  // x, y, token
-constexpr std::size_t kOwners = 2 * sizeof(std::int32_t);          // how many sequences, and which
+constexpr std::size_t kMropeCellBytes = 3 * sizeof(std::int32_t);  // x, y, token
+// Owning sequences: count and ids.
+constexpr std::size_t kOwners = 2 * sizeof(std::int32_t);
 constexpr std::uint32_t kMaxLayers = 4'096;
 
-/// Reads forward; once it ran out of bytes, or of patience, all it reads is zero.
+/// Reads forward. After reading past the end every value is zero; expect() records mismatches.
 class StateCursor {
  public:
   explicit StateCursor(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -54,7 +55,7 @@ std::size_t sum(const std::vector<std::uint32_t>& sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
 }
 
-/// The cell count of the one stream that holds cells; the others must be empty.
+/// The cell count of the only stream with cells; all other streams must be empty.
 std::uint32_t take_cells_before(StateCursor& from, std::uint32_t streams, std::uint32_t& stream) {
   for (stream = 0; stream < streams; ++stream) {
     if (const auto cells = from.take<std::uint32_t>(); cells != 0) return cells;
@@ -66,7 +67,7 @@ void take_empty_streams(StateCursor& from, std::uint32_t streams, std::uint32_t 
   for (++stream; stream < streams; ++stream) from.expect(from.take<std::uint32_t>() == 0);
 }
 
-/// The sizes of an attention section as it is found; `guess` says what the bytes do not.
+/// Learns the sizes of an attention section; `guess` supplies what the bytes do not say.
 bool learn_attention(StateCursor& from, std::uint32_t tokens, StateSection& guess) {
   guess.streams = from.take<std::uint32_t>();
   from.expect(guess.streams >= 1 && guess.streams <= 256);
@@ -76,7 +77,7 @@ bool learn_attention(StateCursor& from, std::uint32_t tokens, StateSection& gues
   for (std::uint32_t i = 0; from.good() && i < tokens; ++i) {
     from.expect(from.take<std::int32_t>() == static_cast<std::int32_t>(i));
     from.expect(from.take<std::uint32_t>() == 1);
-    from.skip(guess.place_bytes - kPosition);
+    from.skip(guess.cell_meta_bytes - kPosition);
     from.take<std::int32_t>();
   }
   const auto transposed = from.take<std::uint32_t>();
@@ -110,48 +111,48 @@ bool learn_attention(StateCursor& from, std::uint32_t tokens, StateSection& gues
   return from.good();
 }
 
-/// With an interleaved window the library keeps no more of a short sequence than of any other.
-bool learn_section(StateCursor& from, std::uint32_t tokens, std::size_t place_bytes,
+/// Learns one section. Returns false if it does not have the expected form.
+bool learn_section(StateCursor& from, std::uint32_t tokens, std::size_t cell_meta_bytes,
                    StateSection& section) {
   if (section.kind == KvKind::kRecurrent) {
-    // Its sizes are not all told, and it is always the last: whatever is left is the state.
+    // Not all of its sizes are written, and it is always last: the rest of the bytes is the state.
     section.state_bytes = from.rest().size();
     from.expect(from.take<std::uint32_t>() == 1);  // one cell
     from.expect(from.take<std::int32_t>() ==
-                static_cast<std::int32_t>(tokens) - 1);  // it ends there
-    from.expect(from.take<std::uint32_t>() == 0);        // it names no sequence
+                static_cast<std::int32_t>(tokens) - 1);  // its last position
+    from.expect(from.take<std::uint32_t>() == 0);        // no owners
     from.skip(from.rest().size());
     return from.good();
   }
-  section.place_bytes = place_bytes;
+  section.cell_meta_bytes = cell_meta_bytes;
   return learn_attention(from, tokens, section);
 }
 
 std::optional<StateFormat> learn_with(std::span<const std::byte> written, std::uint32_t tokens,
-                                      std::span<const KvKind> kinds, std::size_t place_bytes) {
-  if (tokens == 0) return std::nullopt;  // nothing is told by nothing
+                                      std::span<const KvKind> kinds, std::size_t cell_meta_bytes) {
+  if (tokens == 0) return std::nullopt;  // an empty sequence reveals no sizes
   StateCursor from(written);
   StateFormat format;
   format.magic = from.take<std::uint32_t>();
-  from.take<std::int32_t>();  // which sequence it was
+  from.take<std::int32_t>();  // the sequence id
   for (const KvKind kind : kinds) {
     StateSection& section = format.sections.emplace_back();
     section.kind = kind;
-    if (!learn_section(from, tokens, place_bytes, section)) return std::nullopt;
+    if (!learn_section(from, tokens, cell_meta_bytes, section)) return std::nullopt;
   }
   if (!from.at_end()) return std::nullopt;
   return format;
 }
 
-std::size_t meta_bytes(const StateSection& section) { return section.place_bytes + kOwners; }
+std::size_t meta_bytes(const StateSection& section) { return section.cell_meta_bytes + kOwners; }
 
-/// Where things lie in a section of `cells` cells, from the count of cells on.
-struct Places {
-  Places(const StateSection& section, std::uint64_t cells)
+/// Byte offsets in a section of `cells` cells, counted from its cell count.
+struct SectionOffsets {
+  SectionOffsets(const StateSection& section, std::uint64_t cells)
       : meta(sizeof(std::uint32_t)),
         keys(meta + cells * meta_bytes(section) + 2 * sizeof(std::uint32_t)) {}
   std::uint64_t meta;
-  std::uint64_t keys;  // of the first layer, its type and size before its rows
+  std::uint64_t keys;  // first layer: type and size, then rows
 };
 
 constexpr std::size_t kKeyHead = sizeof(std::int32_t) + sizeof(std::uint64_t);
@@ -161,13 +162,13 @@ std::size_t value_head(const StateSection& section) {
 }
 
 std::uint64_t attention_bytes(const StateSection& section, std::uint64_t cells) {
-  return Places(section, cells).keys + section.key_rows.size() * kKeyHead +
+  return SectionOffsets(section, cells).keys + section.key_rows.size() * kKeyHead +
          section.value_rows.size() * value_head(section) +
          cells * (sum(section.key_rows) + sum(section.value_rows));
 }
 
-/// Whether what is told of cells and layers, between their rows, is what the format says.
-bool tells_the_same(const StateSection& section, const SectionContent& content) {
+/// Whether the metadata of cells and layers, between their rows, matches the format.
+bool matches_format(const StateSection& section, const SectionContent& content) {
   StateCursor from(content.bytes);
   from.take<std::uint32_t>();  // cells
   for (std::uint32_t i = 0; i < content.cells; ++i) {
@@ -196,9 +197,9 @@ bool tells_the_same(const StateSection& section, const SectionContent& content) 
   return from.good() && from.at_end();
 }
 
-/// `count` columns of elements, from the library's order (all tokens of an element, then the next
-/// element) to the cache's (all elements of a token), or back. Some tokens at a time, so that both
-/// sides stay in the caches.
+/// Transposes `count` tokens between the library's order (all tokens of one element, then the next
+/// element) and the cache's (all elements of one token). A few tokens at a time, so that source and
+/// target stay in the CPU caches.
 template <bool kToRows>
 void transpose(std::byte* elements, std::size_t cells, std::size_t first, std::size_t count,
                std::size_t element, std::size_t row_elements, std::byte* rows, std::size_t stride) {
@@ -224,7 +225,7 @@ void transpose_sized(std::byte* elements, std::size_t cells, std::size_t first, 
                      std::size_t element, std::size_t row_bytes, std::byte* rows,
                      std::size_t stride) {
   const std::size_t row_elements = row_bytes / element;
-  // A size that the compiler knows makes a copy one instruction.
+  // A compile-time element size turns each copy into one instruction.
   if (element == 2) {
     transpose<kToRows>(elements, cells, first, count, 2, row_elements, rows, stride);
   } else if (element == 4) {
@@ -245,7 +246,7 @@ class StateWriter {
   void put(std::span<const std::byte> from) {
     bytes_.insert(bytes_.end(), from.begin(), from.end());
   }
-  std::byte* room(std::size_t count) {
+  std::byte* append(std::size_t count) {
     const std::size_t at = bytes_.size();
     bytes_.resize(at + count);
     return bytes_.data() + at;
@@ -256,8 +257,8 @@ class StateWriter {
   std::vector<std::byte> bytes_;
 };
 
-/// Calls `visit(row of the section, pointer to the library's part)` for runs of rows that lie
-/// together: first index, pointer to the first row, how many.
+/// Calls `visit(index of the first row, pointer to the library's part of it, number of rows)` for
+/// each run of consecutive rows.
 template <typename Visit>
 void for_each_piece(const SectionRows& rows, const Visit& visit) {
   std::size_t first = rows.empty;
@@ -268,17 +269,17 @@ void for_each_piece(const SectionRows& rows, const Visit& visit) {
   }
 }
 
-void write_places(const StateSection& section, const SectionRows& rows, StateWriter& to) {
+void write_cell_metadata(const StateSection& section, const SectionRows& rows, StateWriter& to) {
   const auto put_cell = [&](const std::byte* place) {
     to.put(std::span(place, kPosition));
     to.put<std::uint32_t>(1);
-    to.put(std::span(place + kPosition, section.place_bytes - kPosition));
+    to.put(std::span(place + kPosition, section.cell_meta_bytes - kPosition));
     to.put<std::int32_t>(0);
   };
-  std::vector<std::byte> nowhere(section.place_bytes);
+  std::vector<std::byte> empty_cell(section.cell_meta_bytes);
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(rows.empty); ++i) {
-    std::memcpy(nowhere.data(), &i, sizeof i);
-    put_cell(nowhere.data());
+    std::memcpy(empty_cell.data(), &i, sizeof i);
+    put_cell(empty_cell.data());
   }
   for_each_piece(rows, [&](std::size_t /*first*/, const std::byte* row, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) put_cell(row + i * rows.stride);
@@ -289,10 +290,10 @@ void write_attention(const StateSection& section, const SectionRows& rows, State
   const std::size_t cells = rows.empty + rows.cells;
   to.put(section.streams);
   to.put(static_cast<std::uint32_t>(cells));
-  write_places(section, rows, to);
+  write_cell_metadata(section, rows, to);
   to.put<std::uint32_t>(section.transposed ? 1 : 0);
   to.put(static_cast<std::uint32_t>(section.key_rows.size()));
-  std::size_t offset = section.place_bytes;
+  std::size_t offset = section.cell_meta_bytes;
   const auto copy = [&](std::byte* layer, std::size_t size) {
     for_each_piece(rows, [&](std::size_t first, const std::byte* row, std::size_t count) {
       for (std::size_t i = 0; i < count; ++i) {
@@ -305,21 +306,21 @@ void write_attention(const StateSection& section, const SectionRows& rows, State
     const std::size_t size = section.key_rows[layer];
     to.put(section.key_types[layer]);
     to.put(std::uint64_t{size});
-    copy(to.room(cells * size), size);
+    copy(to.append(cells * size), size);
   }
   for (std::size_t layer = 0; layer < section.value_rows.size(); ++layer) {
     const std::size_t size = section.value_rows[layer];
     to.put(section.value_types[layer]);
     if (!section.transposed) {
       to.put(std::uint64_t{size});
-      copy(to.room(cells * size), size);
+      copy(to.append(cells * size), size);
       continue;
     }
     to.put(section.value_element);
     to.put(static_cast<std::uint32_t>(size / section.value_element));
-    std::byte* const elements = to.room(cells * size);
+    std::byte* const elements = to.append(cells * size);
     for_each_piece(rows, [&](std::size_t first, const std::byte* row, std::size_t count) {
-      // Only read from: one function goes both ways.
+      // const_cast: the function serves both directions and only reads here.
       transpose_sized<false>(elements, cells, first, count, section.value_element, size,
                              const_cast<std::byte*>(row) + offset, rows.stride);
     });
@@ -331,41 +332,41 @@ void write_attention(const StateSection& section, const SectionRows& rows, State
 }  // namespace
 
 std::size_t StateSection::row_bytes() const {
-  return place_bytes + sum(key_rows) + sum(value_rows);
+  return cell_meta_bytes + sum(key_rows) + sum(value_rows);
 }
 
 Result<StateFormat> StateFormat::learn(std::span<const std::byte> written, TokenCount tokens,
                                        std::span<const KvKind> kinds) {
-  for (const std::size_t place : {kPosition, kPosition + kPlaceInPicture}) {
+  for (const std::size_t place : {kPosition, kPosition + kMropeCellBytes}) {
     if (auto format = learn_with(written, tokens.value(), kinds, place)) return *std::move(format);
   }
   return fail(ErrorCode::kUnsupported,
-              "this model's memory is written in a way that is not known here");
+              "the format of this model's sequence state is not supported");
 }
 
 std::int32_t SectionContent::position(const StateSection& section, std::uint32_t i) const {
   std::int32_t position = 0;
-  const std::size_t at = Places(section, cells).meta + i * meta_bytes(section);
+  const std::size_t at = SectionOffsets(section, cells).meta + i * meta_bytes(section);
   std::memcpy(&position, bytes.data() + at, sizeof position);
   return position;
 }
 
 void SectionContent::copy_rows(const StateSection& section, std::uint32_t from, std::uint32_t to,
                                std::span<std::byte> rows, std::size_t stride) const {
-  const Places places(section, cells);
+  const SectionOffsets offsets(section, cells);
   const std::size_t count = to - from;
   AFI_CHECK(from <= to && to <= cells);
   if (count == 0) return;
   AFI_CHECK(rows.size() >= (count - 1) * stride + section.row_bytes());
   for (std::size_t i = 0; i < count; ++i) {
-    const std::byte* const cell = bytes.data() + places.meta + (from + i) * meta_bytes(section);
+    const std::byte* const cell = bytes.data() + offsets.meta + (from + i) * meta_bytes(section);
     std::byte* const row = rows.data() + i * stride;
     std::memcpy(row, cell, kPosition);
     std::memcpy(row + kPosition, cell + kPosition + sizeof(std::uint32_t),
-                section.place_bytes - kPosition);
+                section.cell_meta_bytes - kPosition);
   }
-  std::size_t offset = section.place_bytes;
-  std::size_t at = places.keys;
+  std::size_t offset = section.cell_meta_bytes;
+  std::size_t at = offsets.keys;
   const auto copy = [&](std::size_t size) {
     for (std::size_t i = 0; i < count; ++i) {
       std::memcpy(rows.data() + i * stride + offset, bytes.data() + at + (from + i) * size, size);
@@ -411,19 +412,19 @@ Result<std::vector<SectionContent>> read_state(const StateFormat& format,
     std::uint32_t stream = 0;
     const auto before = from.rest();
     content.cells = take_cells_before(from, section.streams, stream);
-    if (content.cells == 0) continue;  // nothing in any stream
+    if (content.cells == 0) continue;  // all streams are empty
     const std::size_t count_at = before.size() - from.rest().size() - sizeof(std::uint32_t);
     const std::uint64_t size = attention_bytes(section, content.cells);
     content.bytes = before.subspan(count_at);
     from.skip(size - sizeof(std::uint32_t));
     if (!from.good()) break;
     content.bytes = content.bytes.first(static_cast<std::size_t>(size));
-    from.expect(tells_the_same(section, content));
+    from.expect(matches_format(section, content));
     take_empty_streams(from, section.streams, stream);
   }
   if (from.good() && from.at_end()) return contents;
-  return fail(ErrorCode::kCorruption, "a sequence's state of " + std::to_string(written.size()) +
-                                          " bytes is not written as this model writes them");
+  return fail(ErrorCode::kCorruption, "a sequence state of " + std::to_string(written.size()) +
+                                          " bytes does not match this model's format");
 }
 
 std::vector<std::byte> write_state(const StateFormat& format,

@@ -21,8 +21,8 @@ using testing::WrittenSequence;
 
 using Memories = std::vector<WrittenMemory>;
 
-constexpr std::int32_t kShown = 3;    // tokens that a format is learned from
-constexpr std::int32_t kTokens = 21;  // more than are transposed at a time
+constexpr std::int32_t kShown = 3;    // tokens from which a format is learned
+constexpr std::int32_t kTokens = 21;  // more than one transposition block
 constexpr std::int32_t kWindow = 5;
 
 Memories shown(std::size_t model) { return written_models(kShown, kWindow)[model].second; }
@@ -35,7 +35,7 @@ StateFormat format_of(std::size_t model) {
   return learned(memories, WrittenSequence(memories).bytes()).value();
 }
 
-/// All rows of what was read, in the order in which they lie.
+/// All rows of a parsed section, in order of cells.
 WrittenBytes rows_of(const StateSection& section, const SectionContent& content,
                      std::size_t before = 0) {
   const std::size_t stride = section.row_bytes() + before;
@@ -44,7 +44,7 @@ WrittenBytes rows_of(const StateSection& section, const SectionContent& content,
   return rows;
 }
 
-TEST(SequenceState, WhatIsLearnedIsHowItWasWritten) {
+TEST(SequenceState, LearnsTheFormatThatWasWritten) {
   for (std::size_t model = 0; model < written_models(kShown, kWindow).size(); ++model) {
     const Memories memories = shown(model);
     const StateFormat format = format_of(model);
@@ -58,7 +58,7 @@ TEST(SequenceState, WhatIsLearnedIsHowItWasWritten) {
         continue;
       }
       EXPECT_EQ(section.streams, memories[i].streams);
-      EXPECT_EQ(section.place_bytes, memories[i].pictures ? 16U : 4U);
+      EXPECT_EQ(section.cell_meta_bytes, memories[i].pictures ? 16U : 4U);
       EXPECT_EQ(section.transposed, memories[i].transposed);
       EXPECT_EQ(section.key_rows, memories[i].key_rows);
       EXPECT_EQ(section.value_rows, memories[i].value_rows);
@@ -67,7 +67,7 @@ TEST(SequenceState, WhatIsLearnedIsHowItWasWritten) {
   }
 }
 
-TEST(SequenceState, RowsAreReadAsTheyStandForTokensAndWrittenAsTheyWere) {
+TEST(SequenceState, RowsRoundTrip) {
   for (const std::int32_t tokens : {1, 2, kWindow, 16, 17, kTokens}) {
     const auto models = written_models(tokens, kWindow);
     for (std::size_t model = 0; model < models.size(); ++model) {
@@ -104,7 +104,7 @@ TEST(SequenceState, RowsAreReadAsTheyStandForTokensAndWrittenAsTheyWere) {
   }
 }
 
-TEST(SequenceState, SomeRowsAreReadAndAnyCutOfThemIsWritten) {
+TEST(SequenceState, WritesRowsFromAnyTwoPieces) {
   const auto models = written_models(kTokens, kWindow);
   for (std::size_t model = 0; model < models.size(); ++model) {
     const WrittenMemory& memory = models[model].second.front();
@@ -114,7 +114,7 @@ TEST(SequenceState, SomeRowsAreReadAndAnyCutOfThemIsWritten) {
     const StateFormat format = format_of(model);
     const StateSection& section = format.sections.front();
     const auto content = read_state(format, written.bytes(), false).value().front();
-    constexpr std::size_t kBefore = 4;  // not the library's
+    constexpr std::size_t kBefore = 4;  // bytes that precede the library's
     const std::size_t stride = section.row_bytes() + kBefore;
     for (std::uint32_t cut = 1; cut < kTokens; ++cut) {
       WrittenBytes front(cut * stride);
@@ -132,7 +132,7 @@ TEST(SequenceState, SomeRowsAreReadAndAnyCutOfThemIsWritten) {
   }
 }
 
-TEST(SequenceState, CellsOfZerosStandBeforeWhatIsWrittenInItsPlace) {
+TEST(SequenceState, WritesZeroedCellsBeforeTheRows) {
   constexpr std::size_t kSliding = 7;
   const StateFormat format = format_of(kSliding);
   const WrittenMemory memory = written_models(kTokens, kWindow)[kSliding].second.front();
@@ -163,7 +163,7 @@ TEST(SequenceState, CellsOfZerosStandBeforeWhatIsWrittenInItsPlace) {
   }
 }
 
-TEST(SequenceState, OfAPartOnlyWhatIsNotFullIsThere) {
+TEST(SequenceState, PartialStateOmitsFullAttention) {
   const auto models = written_models(kTokens, kWindow);
   for (std::size_t model = 0; model < models.size(); ++model) {
     const Memories& memories = models[model].second;
@@ -181,7 +181,7 @@ TEST(SequenceState, OfAPartOnlyWhatIsNotFullIsThere) {
   }
 }
 
-TEST(SequenceState, ASequenceOfAnyStreamIsRead) {
+TEST(SequenceState, ReadsASequenceOfAnyStream) {
   constexpr std::size_t kStreams = 6;
   const StateFormat format = format_of(kStreams);
   WrittenMemory memory = written_models(kTokens, kWindow)[kStreams].second.front();
@@ -200,11 +200,12 @@ TEST(SequenceState, ASequenceOfAnyStreamIsRead) {
   }
 }
 
-TEST(SequenceState, OfAnEmptySequenceNothingIsReadAndNothingLearned) {
+TEST(SequenceState, ReadsNothingFromAnEmptySequence) {
   const auto models = written_models(kTokens, kWindow);
   for (std::size_t model = 0; model < models.size(); ++model) {
     Memories memories = models[model].second;
-    if (memories.back().kind == KvKind::kRecurrent) continue;  // it has a state or is not
+    // A recurrent section always has a state.
+    if (memories.back().kind == KvKind::kRecurrent) continue;
     for (WrittenMemory& memory : memories) memory.positions.clear();
     const WrittenSequence written(memories);
     const auto contents = read_state(format_of(model), written.bytes(), false);
@@ -215,8 +216,8 @@ TEST(SequenceState, OfAnEmptySequenceNothingIsReadAndNothingLearned) {
   }
 }
 
-// With no tokens, sizes could be told that no bytes stand behind.
-TEST(SequenceState, NothingIsLearnedOfHeadsWithoutRows) {
+// Without tokens, sizes could be claimed that no bytes back.
+TEST(SequenceState, LearnsNothingFromHeadersWithoutRows) {
   WrittenBytes written;
   for (const std::uint32_t number : {1U, 2U, 1U, 0U, 0U, 1U}) {
     testing::append_number(number, written);
@@ -230,9 +231,8 @@ TEST(SequenceState, NothingIsLearnedOfHeadsWithoutRows) {
             ErrorCode::kUnsupported);
 }
 
-// A full memory is the whole state or the one that says where the next begins; a byte less, and it
-// is none.
-TEST(SequenceState, EveryCutIsFoundOut) {
+// Attention sections have explicit sizes: one byte less and the sequence must be rejected.
+TEST(SequenceState, DetectsEveryTruncation) {
   const auto models = written_models(kTokens, kWindow);
   for (std::size_t model = 0; model < models.size(); ++model) {
     const Memories few = shown(model);
@@ -241,7 +241,7 @@ TEST(SequenceState, EveryCutIsFoundOut) {
       const WrittenBytes cut(short_one.begin(),
                              short_one.begin() + static_cast<std::ptrdiff_t>(size));
       const auto format = learned(few, cut);
-      // The sizes of a state are not told: a shorter one is another model's.
+      // The size of a recurrent state is not written: a shorter one looks like another model's.
       if (few.back().kind == KvKind::kRecurrent && format.has_value()) {
         EXPECT_LT(format->sections.back().state_bytes,
                   format_of(model).sections.back().state_bytes);
@@ -265,7 +265,7 @@ TEST(SequenceState, EveryCutIsFoundOut) {
   }
 }
 
-TEST(SequenceState, EveryChangedByteOfWhatTheFormatSaysIsFoundOut) {
+TEST(SequenceState, DetectsEveryChangedMetadataByte) {
   const auto models = written_models(6, kWindow);
   for (std::size_t model = 0; model < models.size(); ++model) {
     const StateFormat format = format_of(model);
@@ -289,8 +289,8 @@ TEST(SequenceState, EveryChangedByteOfWhatTheFormatSaysIsFoundOut) {
   }
 }
 
-// What is learned from changed bytes is another format or none; never the same, never wild reads.
-TEST(SequenceState, WhatIsLearnedFromChangedBytesDescribesThem) {
+// Changed bytes give another format or none; never the same one, never out-of-bounds reads.
+TEST(SequenceState, AFormatLearnedFromChangedBytesDescribesThoseBytes) {
   for (std::size_t model = 0; model < written_models(kShown, kWindow).size(); ++model) {
     const Memories memories = shown(model);
     const StateFormat format = format_of(model);
@@ -312,7 +312,7 @@ TEST(SequenceState, WhatIsLearnedFromChangedBytesDescribesThem) {
   }
 }
 
-TEST(SequenceState, AFormatIsNotLearnedForOtherMemories) {
+TEST(SequenceState, LearnsNoFormatForTheWrongMemories) {
   const auto models = written_models(kShown, kWindow);
   for (std::size_t written = 0; written < models.size(); ++written) {
     const WrittenBytes bytes = WrittenSequence(models[written].second).bytes();

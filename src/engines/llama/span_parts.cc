@@ -110,7 +110,7 @@ Result<std::vector<SpanPart>> parts_of(const TensorView& tensor) {
     if (auto parts = read_parts(PartsReader(tensor.bytes()))) return *std::move(parts);
   }
   return fail(ErrorCode::kCorruption,
-              "what comes with an item's embeddings does not say where they stand");
+              "the span parts stored with an item's embeddings are invalid");
 }
 
 }  // namespace afterimage

@@ -14,17 +14,17 @@
 
 namespace afterimage {
 
-/// What one media item becomes in a prompt: usually one picture's placeholders; with models that
-/// cut large pictures into tiles, several, and the words that the model wants between them. It
-/// travels with the item's embeddings, as their second tensor, so that whoever has them needs
-/// neither the picture nor its preprocessing.
+/// The parts that one media item becomes in a prompt: usually the placeholders of one image; for
+/// models that cut large images into tiles, several images with text tokens between them. Stored as
+/// the second tensor of the item's encoder output, so that a hit needs neither the image nor its
+/// preprocessing.
 ///
 /// Shape    Bytes, u8 [n]: "AFIP", version, then for each part its kind, its tokens and its bytes,
 ///          all numbers 32-bit little-endian.
 
-/// Words of the model's own between tiles.
+/// Text tokens that the model puts between tiles.
 using SpanText = std::vector<TokenId>;
-/// A picture or sound as the library describes it: where its rows stand, not what it shows.
+/// An image or audio clip as the library describes it: the positions of its rows, not its content.
 struct SpanMedia {
   TokenCount length{};
   std::vector<std::byte> description;
@@ -36,7 +36,7 @@ using SpanPart = std::variant<SpanText, SpanMedia>;
 [[nodiscard]] TokenCount length_of(std::span<const SpanPart> parts);
 
 Tensor to_tensor(std::span<const SpanPart> parts);
-/// kCorruption: not what to_tensor() makes.
+/// kCorruption: not a tensor that to_tensor() made.
 Result<std::vector<SpanPart>> parts_of(const TensorView& tensor);
 
 }  // namespace afterimage

@@ -30,7 +30,7 @@ Result<Parts> read(const WrittenBytes& bytes) {
   return parts_of(TensorView::over(DType::kU8, {bytes.size()}, bytes).value());
 }
 
-/// From numbers, as the header says they lie.
+/// Bytes from 32-bit numbers, as documented in the header.
 WrittenBytes written(std::initializer_list<std::uint32_t> numbers) {
   WrittenBytes bytes;
   for (const std::uint32_t number : numbers) append_number(number, bytes);
@@ -40,7 +40,7 @@ constexpr std::uint32_t kMagic = 0x50494641;
 
 const Parts kTiles = {media(4, 9), text({7, 8}), media(6, 0), text({-1}), media(1, 3)};
 
-TEST(SpanParts, AreReadAsTheyWereWritten) {
+TEST(SpanParts, RoundTrip) {
   for (const Parts& parts : {Parts{media(1, 0)}, Parts{media(300, 70)}, Parts{text({5})}, kTiles}) {
     const Tensor tensor = to_tensor(parts);
     ASSERT_EQ(tensor.dtype, DType::kU8);
@@ -51,19 +51,19 @@ TEST(SpanParts, AreReadAsTheyWereWritten) {
   }
 }
 
-TEST(SpanParts, LieAsTheHeaderSays) {
+TEST(SpanParts, HaveTheDocumentedByteLayout) {
   const Parts parts = {text({7, 8}), media(4, 0)};
   EXPECT_EQ(to_tensor(parts).bytes, written({kMagic, 1, 0, 2, 8, 7, 8, 1, 4, 0}));
 }
 
-TEST(SpanParts, AreAsLongAsTheirTokensTogether) {
+TEST(SpanParts, LengthIsTheSumOfTheirTokens) {
   EXPECT_EQ(length_of(Parts{}), TokenCount(0));
   EXPECT_EQ(length_of(kTiles[1]), TokenCount(2));
   EXPECT_EQ(length_of(kTiles), TokenCount(4 + 2 + 6 + 1 + 1));
 }
 
-// A cut between two parts leaves parts: that some are missing is seen where their length is.
-TEST(SpanParts, EveryCutIsFoundOutOrLeavesWholeParts) {
+// Truncation between two parts leaves valid parts; callers detect it by the total length.
+TEST(SpanParts, TruncationIsDetectedOrLeavesWholeParts) {
   const WrittenBytes whole = to_tensor(kTiles).bytes;
   std::size_t left_whole = 0;
   for (std::size_t size = 0; size < whole.size(); ++size) {
@@ -81,7 +81,7 @@ TEST(SpanParts, EveryCutIsFoundOutOrLeavesWholeParts) {
   EXPECT_EQ(left_whole, kTiles.size() - 1);
 }
 
-TEST(SpanParts, WhatIsNotWrittenSoIsRefused) {
+TEST(SpanParts, RejectsInvalidBytes) {
   constexpr std::uint32_t kMost = 1U << 24U;
   const struct {
     const char* name;
@@ -115,7 +115,7 @@ TEST(SpanParts, WhatIsNotWrittenSoIsRefused) {
   }
 }
 
-TEST(SpanParts, OtherTensorsAreRefused) {
+TEST(SpanParts, RejectsOtherTensors) {
   const WrittenBytes good = to_tensor(kTiles).bytes;
   ASSERT_EQ(good.size() % 4, 0U);
   const std::pair<DType, Shape> kShapes[] = {{DType::kI8, {good.size()}},
@@ -129,7 +129,7 @@ TEST(SpanParts, OtherTensorsAreRefused) {
   }
 }
 
-TEST(SpanParts, AnyChangedByteIsPartsOrAnError) {
+TEST(SpanParts, AnyChangedByteGivesPartsOrAnError) {
   WrittenBytes bytes = to_tensor(kTiles).bytes;
   for (std::size_t at = 0; at < bytes.size(); ++at) {
     for (int flip = 1; flip < 256; ++flip) {

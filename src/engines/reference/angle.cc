@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kLogOf10000 = 9.210340371976184;
 
-// Taylor's series around 0: on [-pi, pi] the last term is below 1e-10.
+// Taylor series around 0: on [-pi, pi] the last term is below 1e-10.
 double series(double first, double x_squared, int first_index) {
   double term = first;
   double sum = first;

@@ -11,7 +11,7 @@
 namespace afterimage {
 namespace {
 
-TEST(Angle, AgreesWithTheLibraryForEveryContextWeAllow) {
+TEST(Angle, AgreesWithTheLibraryForEverySupportedContext) {
   for (int i = -2000; i < 200'000; ++i) {
     const double x = i * 0.37;
     const auto [sine, cosine] = sine_cosine(x);
@@ -20,7 +20,7 @@ TEST(Angle, AgreesWithTheLibraryForEveryContextWeAllow) {
   }
 }
 
-TEST(Angle, FrequenciesFallFromOneTurnAStepToAlmostNone) {
+TEST(Angle, FrequenciesFallFromOneRadianPerStepToAlmostZero) {
   const auto frequencies = position_frequencies(16, *supported_kernels().front());
   ASSERT_EQ(frequencies.size(), 16U);
   EXPECT_EQ(frequencies[0], 1.0F);
@@ -28,7 +28,7 @@ TEST(Angle, FrequenciesFallFromOneTurnAStepToAlmostNone) {
   EXPECT_NEAR(frequencies[15], std::pow(10'000.0, -15.0 / 16), 1e-9);
 }
 
-TEST(Angle, WavesTellCoordinatesApart) {
+TEST(Angle, WavesDistinguishCoordinates) {
   const Kernels& kernels = *supported_kernels().front();
   const auto origin = position_wave(0, 8, kernels);
   EXPECT_EQ(origin, (std::vector<float>{0, 0, 0, 0, 1, 1, 1, 1}));

@@ -17,7 +17,7 @@ constexpr double kLogOfToneRange = 4.841558964052322;  // ln(7,600 Hz / 60 Hz)
 
 double turns(double radians_per_turn) { return 2.0 * std::numbers::pi * radians_per_turn; }
 
-// The projection that a discrete Fourier transform is, at the tones that we want only.
+// A discrete Fourier transform restricted to the required frequencies, as a matrix.
 PackedWeights windowed_tones(const Kernels& kernels) {
   std::vector<float> numbers(kAudioWindow * 2 * kAudioBands);
   for (std::size_t band = 0; band < kAudioBands; ++band) {
@@ -83,7 +83,7 @@ Matrix AudioEncoder::loudness(std::span<const float> samples, std::size_t frames
 }
 
 Matrix AudioEncoder::encode(const Samples& samples, std::size_t embeddings) const {
-  // An hour of sound is not resampled for the half minute that is heard.
+  // Resample only what the embeddings cover, not the whole clip.
   const std::uint64_t reach = embeddings * kSamplesPerEmbedding + kAudioWindow;
   const std::uint64_t needed = reach * samples.sample_rate_hz / kAudioRateHz + 2;
   const auto source =

@@ -14,20 +14,20 @@ namespace afterimage {
 
 inline constexpr std::size_t kAudioWindow = 400;  // samples: 25 ms
 inline constexpr std::size_t kAudioHop = 160;     // samples: 10 ms
-inline constexpr std::size_t kAudioBands = 64;    // tones from 60 Hz to 7.6 kHz, evenly in pitch
+inline constexpr std::size_t kAudioBands = 64;  // from 60 Hz to 7.6 kHz, evenly spaced in pitch
 inline constexpr std::size_t kFramesPerEmbedding = 8;
 
-/// Straight lines between samples, at 16 kHz. No filter against aliases: this is no music player.
+/// Linear interpolation to 16 kHz. No anti-aliasing filter.
 std::vector<float> resample(std::span<const float> samples, std::uint32_t rate_hz);
 
-/// How loud 64 tones are in each frame of 25 ms, every 10 ms, as the fourth root of their energy;
-/// eight frames side by side are one row for a small encoder stack, and one embedding.
+/// Computes a spectrum of 64 bands per frame of 25 ms, every 10 ms, as the fourth root of their
+/// energy. Eight consecutive frames form one row for a small encoder stack, and one embedding.
 class AudioEncoder {
  public:
   AudioEncoder(const AudioOptions& options, std::size_t hidden, const Kernels& kernels, Rng rng);
 
-  /// Shape [embeddings, hidden]. Sound past the last embedding's windows is dropped; silence fills
-  /// what lacks.
+  /// Shape [embeddings, hidden]. Audio past the last embedding's window is dropped; shorter audio
+  /// is padded with silence.
   [[nodiscard]] Matrix encode(const Samples& samples, std::size_t embeddings) const;
   /// Shape [frames, 64]. `samples` are at 16 kHz.
   [[nodiscard]] Matrix loudness(std::span<const float> samples, std::size_t frames) const;

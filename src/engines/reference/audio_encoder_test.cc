@@ -42,7 +42,7 @@ TEST(Resample, KeepsStraightLinesAndLengths) {
   EXPECT_TRUE(resample({}, 8'000).empty());
 }
 
-TEST(AudioEncoder, HearsATonesPitch) {
+TEST(AudioEncoder, DetectsThePitchOfATone) {
   const AudioEncoder encoder = audio();
   std::size_t previous = 0;
   for (const double hertz : {200.0, 400.0, 1'000.0, 3'000.0, 7'000.0}) {
@@ -55,7 +55,7 @@ TEST(AudioEncoder, HearsATonesPitch) {
   }
 }
 
-TEST(AudioEncoder, SilenceFillsWhatLacksAndTheRestIsDropped) {
+TEST(AudioEncoder, PadsWithSilenceAndDropsTheExcess) {
   const AudioEncoder encoder = audio();
   Samples clip{.sample_rate_hz = 16'000, .mono = tone(440, 3000)};
   const Matrix short_clip = encoder.encode(clip, 5);

@@ -16,7 +16,7 @@ constexpr Recurrence kRecurrent{};
 constexpr SlidingAttention sliding(std::uint32_t window) { return {.window = window}; }
 constexpr SharedAttention shared(std::uint32_t with) { return {.with = with}; }
 
-// As small as a model can be, so that thousands of prompts take seconds.
+// The smallest possible model, so that thousands of prompts take seconds.
 std::unique_ptr<ReferenceEngine> small_engine(std::vector<LayerKind> layers,
                                               std::uint64_t weights_seed) {
   ReferenceOptions options = ReferenceOptions::tiny();
@@ -27,7 +27,7 @@ std::unique_ptr<ReferenceEngine> small_engine(std::vector<LayerKind> layers,
   return ReferenceEngine::create(std::move(options)).value();
 }
 
-// Engines live as long as the program: every case of a suite meets the same one.
+// Engines live as long as the program: every case of a suite uses the same one.
 const Engine& engine_with(const std::string& name, const std::vector<LayerKind>& layers,
                           std::uint64_t weights_seed = 1) {
   static std::map<std::string, std::unique_ptr<ReferenceEngine>> engines;
@@ -62,7 +62,7 @@ INSTANTIATE_TEST_SUITE_P(
                                               shared(3), kRecurrent, shared(1), kFull})),
     name_of);
 
-/// The built-in engine with a fault in the way in or out.
+/// The built-in engine with a fault in restore or capture.
 class FaultyEngine final : public ForwardingEngine {
  public:
   using SpoilState = std::function<void(KvState&, std::vector<Tensor>& room)>;
@@ -96,7 +96,7 @@ class FaultyEngine final : public ForwardingEngine {
 
 enum Group : std::size_t { kFullGroup, kSlidingGroup, kRecurrentGroup };  // of the hybrid
 
-// The group in one piece, to be written into.
+// The group copied into one writable piece.
 std::span<std::byte> owned(KvState& state, std::size_t group, std::vector<Tensor>& room) {
   Tensor all{.dtype = DType::kU8, .shape = {}, .bytes = {}};
   const std::uint64_t size = state.groups[group].front().shape()[1];
@@ -135,7 +135,7 @@ std::vector<Fault> faults() {
       {.name = "restores the window one short",
        .on_restore =
            [](KvState& state, std::vector<Tensor>& room) {
-             if (state.covered < TokenCount(8)) return;  // before that there is no edge
+             if (state.covered < TokenCount(8)) return;  // shorter prefixes have no window edge
              const std::size_t row = row_bytes(state, kSlidingGroup);
              zero(owned(state, kSlidingGroup, room).first(row));
            }},
@@ -185,7 +185,7 @@ TEST(EngineConformanceKit, OffersMediaOfEveryKind) {
   EXPECT_EQ(modalities.size(), 3U);
 }
 
-TEST(EngineConformanceKit, FindsEveryFault) {
+TEST(EngineConformanceKit, DetectsEveryFault) {
   for (const Fault& fault : faults()) {
     const FaultyEngine engine(fault.on_restore, fault.on_capture);
     const PromptMaker prompts(engine);
@@ -198,7 +198,7 @@ TEST(EngineConformanceKit, FindsEveryFault) {
   }
 }
 
-TEST(EngineConformanceKit, HasNothingAgainstTheEngineBehindTheFaults) {
+TEST(EngineConformanceKit, AcceptsTheEngineWithoutFaults) {
   const FaultyEngine engine(nothing, [](KvCapture&) {});
   const PromptMaker prompts(engine);
   const EnginePrompt prompt = prompts.everything();

@@ -26,7 +26,7 @@ Matrix Decoder::forward(DecoderState& state, std::span<const InputRow> inputs) c
     }
   }
   state.covered += inputs.size();
-  drop_what_no_token_needs(state);
+  drop_unneeded_rows(state);
   return x;
 }
 
@@ -59,9 +59,9 @@ std::size_t Decoder::needed_from(std::size_t layer, std::size_t covered) const {
   return covered - std::min<std::size_t>(covered, sliding->window);
 }
 
-// Only after every layer has run: early tokens of this call looked further back than the next one
-// will, and so did those of the layers that share.
-void Decoder::drop_what_no_token_needs(DecoderState& state) const {
+// Runs only after every layer: early tokens of this call, also in layers that share these rows,
+// look further back than the next token will.
+void Decoder::drop_unneeded_rows(DecoderState& state) const {
   for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
     if (auto* rows = std::get_if<KvRows>(&state.layers[layer])) {
       rows->drop_before(needed_from(layer, state.covered));
@@ -140,7 +140,7 @@ void Decoder::append_rows(const PackedWeights& key_value, const Matrix& x, const
   }
 }
 
-// One token over the positions [first, position]: these two alone decide every order of summation.
+// One token over positions [first, position]: these two alone determine the order of summation.
 void Decoder::attend(const float* query, const KvRows& rows, std::size_t first,
                      std::size_t position, Floats& scores, float* out) const {
   const std::size_t dim = options_.head_dim;

@@ -18,20 +18,20 @@ namespace afterimage {
 
 inline constexpr std::size_t kMaxDeepstackPlanes = 4;
 
-/// What one position feeds the decoder. Rows have `hidden` floats and outlive the call.
+/// The decoder's input at one position. Rows have `hidden` floats and outlive the call.
 struct InputRow {
   TokenId token{};
-  const float* media = nullptr;  // instead of the token's embedding
-  /// Added to the hidden state after layer i; nullptr: nothing is added.
+  const float* media = nullptr;  // if set, replaces the token's embedding
+  /// Added to the hidden state after layer i; nullptr: none.
   std::array<const float*, kMaxDeepstackPlanes> planes{};
 };
 
 /// The language model: RMS norms, rotary positions, grouped-query attention of every kind, gated
 /// recurrences, gated MLPs.
 ///
-/// Order    Whatever a token computes is a function of its position and of the state before it, in
-///          one order of operations. How a prompt is cut into calls of forward() changes no bit of
-///          the hidden rows or of the state; engine/DESIGN.md says why.
+/// Order    What a token computes is a function of its position and of the state before it, in one
+///          fixed order of operations. How a prompt is split into calls of forward() changes no bit
+///          of the hidden rows or of the state; DESIGN.md gives the reasons.
 /// Threads  const calls on different states: any.
 class Decoder {
  public:
@@ -47,7 +47,7 @@ class Decoder {
   /// Shape: [rows, vocabulary].
   [[nodiscard]] Matrix logits(const Matrix& hidden) const;
 
-  /// The first position whose rows `layer` still needs when `covered` tokens were seen.
+  /// The first position whose rows `layer` still needs once `covered` tokens have been processed.
   [[nodiscard]] std::size_t needed_from(std::size_t layer, std::size_t covered) const;
 
  private:
@@ -66,10 +66,10 @@ class Decoder {
     Floats mixer_gain;
     std::variant<AttentionWeights, RecurrentWeights> mixer;
     Floats mlp_gain;
-    PackedWeights mlp_in;  // [hidden, 2 * mlp]: gate, then what it lets through
+    PackedWeights mlp_in;  // [hidden, 2 * mlp]: gate, then value
     PackedWeights mlp_out;
   };
-  /// Sines and cosines of a call's positions, [rows, head_dim / 2] each.
+  /// Sines and cosines of one call's positions, [rows, head_dim / 2] each.
   struct Rotation {
     Matrix sines;
     Matrix cosines;
@@ -91,7 +91,7 @@ class Decoder {
   [[nodiscard]] Matrix recur(const RecurrentWeights& weights, const Matrix& x,
                              RecurrentState& state) const;
   [[nodiscard]] Matrix gated_mlp(const Layer& layer, const Matrix& x) const;
-  void drop_what_no_token_needs(DecoderState& state) const;
+  void drop_unneeded_rows(DecoderState& state) const;
 
   DecoderOptions options_;
   const Kernels* kernels_;

@@ -16,9 +16,9 @@ namespace afterimage {
 
 /// Keys and values of one full or sliding layer, by absolute position.
 ///
-/// Shape    Keys in blocks of 32 positions, [block][kv_head][head_dim][32]: a block is a panel, and
-///          scores are a product. Values row by row, [position][kv_heads * head_dim].
-/// Order    Blocks start at multiples of 32 from the sequence's start, never at a chunk's.
+/// Shape    Keys in blocks of 32 positions, [block][kv_head][head_dim][32]: a block is a panel, so
+///          that scores are a matrix product. Values row by row, [position][kv_heads * head_dim].
+/// Order    Blocks start at multiples of 32 from the start of the sequence, never of a chunk.
 class KvRows {
  public:
   KvRows(std::size_t kv_heads, std::size_t head_dim) : kv_heads_(kv_heads), head_dim_(head_dim) {}
@@ -29,10 +29,10 @@ class KvRows {
   /// Floats of one position's keys, and of its values.
   [[nodiscard]] std::size_t row_size() const { return kv_heads_ * head_dim_; }
 
-  /// Rows of the next position.
+  /// Appends the rows of the next position.
   void append(std::span<const float> key, std::span<const float> value);
-  /// Makes `position` the next one appended. Requires that nothing was appended yet. What stands
-  /// between the start of its block and `position` is zero, and is not held: nobody may look at it.
+  /// Makes `position` the next one appended. Requires that nothing was appended yet. Rows between
+  /// the start of its block and `position` are zero and must not be read.
   void start_at(std::size_t position);
   /// Drops rows before `position`, in whole blocks.
   void drop_before(std::size_t position);
@@ -41,7 +41,7 @@ class KvRows {
   [[nodiscard]] Panels keys(std::size_t kv_head, std::size_t position) const;
   /// Values from `position` on, as the right-hand side of a product.
   [[nodiscard]] Panels values(std::size_t kv_head, std::size_t position) const;
-  /// Rows [from, to), which must be held, without layout: each position's keys, then its values.
+  /// Rows [from, to), which must be held, in plain order: each position's keys, then its values.
   [[nodiscard]] std::vector<float> rows(std::size_t from, std::size_t to) const;
 
  private:
@@ -55,7 +55,7 @@ class KvRows {
 
 inline constexpr std::size_t kConvolutionTail = 3;  // tokens before the current one
 
-/// Everything that a recurrent layer remembers.
+/// The state of a recurrent layer.
 struct RecurrentState {
   std::vector<float> hidden;  // [width]
   Matrix tail;                // [3, width]: inputs of the last three tokens, oldest first
@@ -66,12 +66,12 @@ struct RecurrentState {
   }
 };
 
-/// A shared layer has nothing of its own.
+/// A shared layer has no state of its own.
 using LayerState = std::variant<std::monostate, KvRows, RecurrentState>;
 
-/// What a decoder knows of the tokens that it has seen. Copyable: a copy goes its own way.
+/// The decoder's state after some tokens. Copyable; copies are independent.
 struct DecoderState {
-  std::vector<LayerState> layers;  // one a decoder layer
+  std::vector<LayerState> layers;  // one per decoder layer
   std::size_t covered = 0;         // tokens seen; the next one gets this position
 };
 

@@ -12,7 +12,7 @@ namespace {
 
 using testing::for_each_seed;
 
-TEST(KvRowsProperty, GiveBackWhatWasAppended) {
+TEST(KvRowsProperty, ReturnWhatWasAppended) {
   for_each_seed(20, [](Rng& rng) {
     const std::size_t heads = 1 + rng.below(3);
     KvRows rows(heads, 32);
@@ -46,7 +46,7 @@ TEST(KvRows, DropsWholeBlocksOnly) {
   }
 }
 
-TEST(KvRows, MayStartAnywhereButAreNotHeldBefore) {
+TEST(KvRows, MayStartAnywhere) {
   for (const std::size_t position : {0U, 1U, 31U, 32U, 33U, 70U}) {
     KvRows rows(1, 32);
     rows.start_at(position);
@@ -62,7 +62,7 @@ TEST(KvRows, MayStartAnywhereButAreNotHeldBefore) {
   }
 }
 
-TEST(KvRows, RowsThatAreNotHeldAreABrokenInvariant) {
+TEST(KvRows, ReadingRowsThatAreNotHeldAborts) {
   KvRows rows(1, 32);
   const std::vector<float> row(32);
   for (int i = 0; i < 40; ++i) rows.append(row, row);

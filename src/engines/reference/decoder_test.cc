@@ -26,7 +26,7 @@ Decoder decoder_of(std::vector<LayerKind> layers,
   return {options, kVocabulary, kernels, Rng(7)};
 }
 
-// All that the next token could see of one layer, without layout.
+// Everything in one layer that the next token can attend to, in plain order.
 std::vector<float> seen_of(const Decoder& decoder, const DecoderState& state, std::size_t layer) {
   if (const auto* rows = std::get_if<KvRows>(&state.layers[layer])) {
     return rows->rows(decoder.needed_from(layer, state.covered), state.covered);
@@ -39,7 +39,7 @@ std::vector<float> seen_of(const Decoder& decoder, const DecoderState& state, st
   return seen;
 }
 
-// A random prompt: bytes, and runs of media rows with a deepstack plane.
+// A random prompt: byte tokens, and runs of media rows with a deepstack plane.
 class Prompt {
  public:
   Prompt(std::size_t length, Rng& rng) : media_(random_floats(2 * length * kHidden, -1, 1, rng)) {
@@ -94,7 +94,7 @@ void expect_same(const Decoder& decoder, const Outcome& a, const Outcome& b) {
   }
 }
 
-// Rows that were seen, behind as much rubbish as it takes.
+// The visible rows, preceded by NaNs where rows are no longer visible.
 KvRows rebuilt(const KvRows& original, std::size_t from, std::span<const float> seen) {
   const std::size_t size = original.row_size();
   const std::vector<float> rubbish(size, std::numeric_limits<float>::quiet_NaN());
@@ -113,7 +113,7 @@ constexpr SharedAttention shared(std::uint32_t with) { return {.with = with}; }
 
 class DecoderKinds : public ::testing::TestWithParam<std::vector<LayerKind>> {};
 
-TEST_P(DecoderKinds, HowAPromptIsCutChangesNoBit) {
+TEST_P(DecoderKinds, SplittingAPromptChangesNoBit) {
   const Decoder decoder = decoder_of(GetParam());
   for_each_seed(12, [&decoder](Rng& rng) {
     const Prompt prompt(1 + rng.below(140), rng);
@@ -149,7 +149,7 @@ INSTANTIATE_TEST_SUITE_P(Hybrid, DecoderKinds,
                                                                   kRecurrent, shared(1)}),
                          name_of);
 
-// Logits of the last position, for a prompt whose token at `changed` is another.
+// Logits of the last position of a prompt whose token at `changed` was replaced.
 std::vector<float> last_logits(const Decoder& decoder, std::size_t length, std::size_t changed) {
   Rng rng(5);
   Prompt prompt(length, rng);
@@ -168,7 +168,8 @@ TEST(Decoder, ASlidingLayerSeesExactlyItsWindow) {
     for (const auto& layers : {std::vector<LayerKind>{sliding(window)},
                                std::vector<LayerKind>{sliding(window), shared(0)}}) {
       const Decoder decoder = decoder_of(layers);
-      const std::size_t reach = window * layers.size();  // every layer looks one window further
+      // Each layer extends the reach by one window.
+      const std::size_t reach = window * layers.size();
       const std::size_t length = 100;
       const auto plain = last_logits(decoder, length, length);
       EXPECT_NE(last_logits(decoder, length, length - 1 - window), plain) << window;
@@ -191,7 +192,7 @@ TEST(Decoder, TheOrderOfTokensMatters) {
   }
 }
 
-TEST(Decoder, ALayerThatSharesHasNothingOfItsOwn) {
+TEST(Decoder, ASharedLayerHasNoStateOfItsOwn) {
   const Decoder decoder = decoder_of({kFull, shared(0)});
   const DecoderState state = decoder.start();
   EXPECT_TRUE(std::holds_alternative<KvRows>(state.layers[0]));
@@ -215,7 +216,7 @@ TEST(Decoder, ASlidingLayerHoldsItsWindowAndAtMostOneBlockMore) {
   EXPECT_EQ(decoder.needed_from(1, 300), 0U);
 }
 
-TEST(Decoder, ACopyOfAStateGoesItsOwnWay) {
+TEST(Decoder, CopiesOfAStateAreIndependent) {
   const Decoder decoder = decoder_of(ReferenceOptions::tiny().decoder.layers);
   Rng rng(2);
   const Prompt prompt(60, rng);
@@ -262,8 +263,8 @@ TEST(Decoder, AllFusedKernelsGiveTheSameBits) {
   }
 }
 
-// What makes a resumed prefill the same as a cold one: a state that lost all that is out of sight.
-TEST(Decoder, WhatNoTokenCanSeeMayBeAnything) {
+// Resumed equals cold because rows outside the window are never read.
+TEST(Decoder, RowsOutsideTheWindowAreNeverRead) {
   const Decoder decoder = decoder_of({sliding(5), kFull, kRecurrent, sliding(40), shared(0)});
   for_each_seed(12, [&decoder](Rng& rng) {
     const Prompt prompt(2 + rng.below(140), rng);

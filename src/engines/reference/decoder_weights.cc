@@ -66,7 +66,7 @@ Decoder::RecurrentWeights Decoder::random_recurrence(Rng& rng) const {
       .forget_bias = floats(-1.0F, 1.0F),
       .admit_scale = floats(-1.0F, 1.0F),
       .admit_bias = floats(-1.0F, 1.0F),
-      .decay = floats(-0.5F, -0.002F),  // remembers between a handful and hundreds of tokens
+      .decay = floats(-0.5F, -0.002F),  // memory of a few to several hundred tokens
       .out = PackedWeights::random(width, width, rng)};
 }
 

@@ -8,12 +8,12 @@
 namespace afterimage {
 namespace {
 
-// Queries that share one scratch row each; scores of a strip stay in the fast caches.
+// Queries processed together, so that the scores of a strip stay in the CPU caches.
 constexpr std::size_t kStrip = 32;
 
 std::size_t round_up(std::size_t n, std::size_t step) { return (n + step - 1) / step * step; }
 
-// Keys of one head as panels: 32 rows of x side by side, one panel after another.
+// Keys of one head as panels: 32 rows of x side by side, panel after panel.
 Floats transposed_keys(const Matrix& x, std::size_t first_column, std::size_t head_dim) {
   Floats panels(round_up(x.rows(), kPanelColumns) * head_dim);
   for (std::size_t j = 0; j < x.rows(); ++j) {

@@ -10,8 +10,8 @@
 
 namespace afterimage {
 
-/// Pre-norm transformer blocks in which every row sees every other: x += attention(norm(x));
-/// x += silu(norm(x) · W1) · W2.
+/// Pre-norm transformer blocks with bidirectional attention: x += attention(norm(x)); x +=
+/// silu(norm(x) · W1) · W2.
 class EncoderStack {
  public:
   EncoderStack(const StackOptions& options, const Kernels& kernels, Rng rng);
@@ -51,7 +51,7 @@ class Projector {
   PackedWeights second_;
 };
 
-/// Gains around 1, as training leaves them.
+/// Gains around 1, as after training.
 [[nodiscard]] Floats random_gain(std::size_t size, Rng& rng);
 
 }  // namespace afterimage

@@ -10,8 +10,8 @@
 namespace afterimage {
 namespace {
 
-// The number at the end goes up with every change to what the code in this folder computes, or to
-// how it packs KV.
+// Increment the number on every change to what the code in this folder computes or to how it packs
+// KV.
 constexpr const char* kProcessor = "afterimage-reference-1";
 constexpr const char* kRevision = "-1";
 

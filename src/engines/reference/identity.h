@@ -9,10 +9,10 @@
 
 namespace afterimage {
 
-/// All options that change what the model computes, and whether its kernels fuse.
+/// Includes every option that changes what the model computes, and whether its kernels fuse.
 ModelIdentity identity_of(const ReferenceOptions& options, const Kernels& kernels);
 
-/// All options that change what reaches the encoder of that modality.
+/// Includes every option that changes the input of that modality's encoder.
 PreprocessRecipe recipe_of(Modality modality, const ReferenceOptions& options);
 
 }  // namespace afterimage

@@ -20,7 +20,7 @@ ReferenceOptions tiny_with(const std::function<void(ReferenceOptions&)>& change)
   return options;
 }
 
-// All that goes into keys.
+// Everything that becomes part of a key.
 struct Facts {
   ModelIdentity identity;
   PreprocessRecipe image;
@@ -36,7 +36,7 @@ Facts facts_of(const ReferenceOptions& options) {
           .video = recipe_of(Modality::kVideo, options)};
 }
 
-TEST(Identity, WhatChangesTheResultIsInIdentityOrRecipe) {
+TEST(Identity, EveryOptionThatChangesTheResultIsInIdentityOrRecipe) {
   const struct {
     const char* name;
     std::function<void(ReferenceOptions&)> change;
@@ -77,7 +77,7 @@ TEST(Identity, WhatChangesTheResultIsInIdentityOrRecipe) {
   }
 }
 
-TEST(Identity, HowAModelIsRunIsNotPartOfIt) {
+TEST(Identity, ExecutionOptionsAreNotPartOfIt) {
   const ManualClock clock;
   const std::function<void(ReferenceOptions&)> kChanges[] = {
       [](auto& o) { o.prefill_chunk = TokenCount(7); },
@@ -90,7 +90,7 @@ TEST(Identity, HowAModelIsRunIsNotPartOfIt) {
   }
 }
 
-TEST(Identity, FusedKernelsAreOneMachine) {
+TEST(Identity, FusedKernelsShareOneIdentity) {
   for (const Kernels* kernels : supported_kernels()) {
     if (!kernels->fused) continue;
     EXPECT_EQ(identity_of(ReferenceOptions::tiny(), *kernels),
@@ -98,7 +98,7 @@ TEST(Identity, FusedKernelsAreOneMachine) {
   }
 }
 
-TEST(Identity, TheEncoderKnowsOfTheDecoderOnlyItsWidth) {
+TEST(Identity, TheEncoderIdentityDependsOnlyOnTheDecodersWidth) {
   const auto encoder = [](const std::function<void(ReferenceOptions&)>& change) {
     return facts_of(tiny_with(change)).identity.encoder;
   };
@@ -106,7 +106,7 @@ TEST(Identity, TheEncoderKnowsOfTheDecoderOnlyItsWidth) {
   EXPECT_NE(encoder([](auto&) {}), encoder([](auto& o) { o.decoder.hidden = 64; }));
 }
 
-TEST(Identity, OfTheSmallModelReadsLikeThis) {
+TEST(Identity, OfTheSmallModelIsGolden) {
   const ReferenceOptions small = ReferenceOptions::small();
   for (const Kernels* kernels : supported_kernels()) {
     const std::string rounding = kernels->fused ? "-fused" : "-separate";

@@ -42,7 +42,7 @@ Result<const Kernels*> kernels_named(std::string_view name) {
     known += std::string(known.empty() ? "" : ", ") + kernels->name;
   }
   return fail(ErrorCode::kUnsupported,
-              "no kernels named \"" + std::string(name) + "\"; this machine runs " + known);
+              "no kernels named \"" + std::string(name) + "\"; this machine supports " + known);
 }
 
 }  // namespace afterimage

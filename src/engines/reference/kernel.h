@@ -10,10 +10,11 @@
 
 namespace afterimage {
 
-/// The tables that this machine can run, fastest first. Never empty.
+/// The kernel tables that this machine supports, fastest first. Never empty.
 std::span<const Kernels* const> supported_kernels();
 
-/// The table of that name, or the fastest for an empty name. kUnsupported: not on this machine.
+/// The table with this name, or the fastest if the name is empty. kUnsupported: not on this
+/// machine.
 Result<const Kernels*> kernels_named(std::string_view name);
 
 }  // namespace afterimage

@@ -7,7 +7,7 @@
 namespace afterimage {
 namespace {
 
-// Sixteen bytes are a register on every machine that we know.
+// Every supported machine has 16-byte vector registers.
 using Vec = float __attribute__((vector_size(16)));
 using Bits = std::uint32_t __attribute__((vector_size(16)));
 constexpr std::size_t kTileRows = 4;

@@ -57,7 +57,7 @@ inline Vec exp_of(Vec x) {
 
 inline Vec sigmoid(Vec x) { return splat(1.0F) / (splat(1.0F) + exp_of(-x)); }
 
-// The sixteen lanes of a sum, wherever they live, added in order of lane.
+// The sixteen lanes of a sum, added in order of lane.
 inline float total(const Vec (&parts)[kParts]) {
   float lanes[kSumLanes];
   for (std::size_t p = 0; p < kParts; ++p) store(lanes + p * kWidth, parts[p]);
@@ -118,7 +118,7 @@ void product(const float* a, std::size_t a_stride, std::size_t rows, Panels b, s
     const float* left = a;
     float* to = out + first;
     std::size_t remaining = rows;
-    // A smaller tile makes the same sums, only fewer of them at a time.
+    // Smaller tiles compute the same sums, only fewer at a time.
     const auto advance = [&](auto run, std::size_t count) {
       for (; remaining >= count; remaining -= count) {
         run(left, a_stride, panel, b.row_stride, inner, here, to, out_stride);

@@ -2,15 +2,16 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
-// Included by files that are compiled for newer processors than the rest of the program: nothing
-// here may pull in inline functions that the linker could keep for everybody.
+// Included by files compiled for newer processors than the rest of the program: nothing here may
+// define inline functions, because the linker could keep their copy for the whole program.
 #include <cstddef>
 
 namespace afterimage {
 
-/// Columns that one panel of a packed matrix holds side by side.
+/// Number of columns in one panel of a packed matrix.
 inline constexpr std::size_t kPanelColumns = 32;
-/// Sums over a row (norms, softmax) run in this many lanes on every machine, then lane after lane.
+/// Sums over a row (norms, softmax) run in this many lanes on every machine; the lanes are then
+/// added in order.
 inline constexpr std::size_t kSumLanes = 16;
 
 /// The right-hand side of a product: element (k, j) is
@@ -28,23 +29,23 @@ struct Panels {
 ///   state  = keep * state + sqrt(1 - keep^2) * sigmoid(admit_scale * u + admit_bias) * u
 struct RecurrentStep {
   std::size_t width;
-  const float* input[4];  // this token's row last, the three before it first
+  const float* input[4];  // oldest token first, the current one last
   const float* conv[4];   // weights of the causal convolution, in the order of `input`
   const float* forget_scale;
   const float* forget_bias;
   const float* admit_scale;
   const float* admit_bias;
-  const float* decay;  // negative: log of what is kept when the forget gate is fully open
+  const float* decay;  // negative: log of the factor kept when the forget gate is fully open
   float* state;        // in and out
-  float* out;          // the new state once more
+  float* out;  // a copy of the new state
 };
 
-/// The loops that cost time, compiled once per instruction set.
+/// The hot loops, compiled once per instruction set.
 ///
-/// Order    Every result element is computed by one fixed sequence of operations that depends on
-///          the length of its own sum only: never on how many rows, columns or tokens a call has,
-///          nor on the width of the machine's vectors. Tables with equal `fused` give equal bits.
-/// Shape    `n` and `width` are multiples of 16; `rows`, `inner` and `columns` are anything.
+/// Order    Every result element is computed by one fixed sequence of operations that depends only
+///          on the length of its own sum: never on how many rows, columns or tokens a call has, nor
+///          on the machine's vector width. Tables with equal `fused` give equal bits.
+/// Shape    `n` and `width` are multiples of 16; `rows`, `inner` and `columns` are arbitrary.
 /// Threads  Any.
 struct Kernels {
   const char* name;  // "avx512", "avx2", "baseline"
@@ -58,7 +59,7 @@ struct Kernels {
   void (*rms_norm)(const float* in, const float* gain, std::size_t n, float* out);
   /// x = x * sigmoid(x)
   void (*silu)(float* x, std::size_t n);
-  /// Any number, one at a time, and the same bits that the loops above use.
+  /// For one number of any value, with the same bits as in the loops above.
   float (*exp)(float x);
   void (*recurrent_step)(const RecurrentStep& step);
 };

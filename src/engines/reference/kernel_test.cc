@@ -64,7 +64,7 @@ TEST(Kernels, ProductAgreesWithSumsInDouble) {
   }
 }
 
-// The sum as the header promises it, one step after the other.
+// The sum as documented in the header, one step at a time.
 TEST(Kernels, ProductIsOneAccumulatorInOrderOfK) {
   Rng rng(3);
   const Matrix a = random_matrix(11, 77, rng);
@@ -161,7 +161,7 @@ TEST(Kernels, ExpIsCloseEverywhereAndNeverZeroOrInfinite) {
   }
 }
 
-TEST(Kernels, SoftmaxOfAnyLengthIsAShareOfOne) {
+TEST(Kernels, SoftmaxOfAnyLengthSumsToOne) {
   for (const Kernels* kernels : supported_kernels()) {
     for (const std::size_t n : {1U, 2U, 15U, 16U, 17U, 33U, 500U}) {
       Rng rng(n);
@@ -178,7 +178,7 @@ TEST(Kernels, SoftmaxOfAnyLengthIsAShareOfOne) {
   }
 }
 
-TEST(Kernels, AreChosenByNameOrBySpeed) {
+TEST(Kernels, AreSelectedByNameOrBySpeed) {
   EXPECT_EQ(kernels_named("").value(), supported_kernels().front());
   EXPECT_STREQ(kernels_named("baseline").value()->name, "baseline");
   const auto unknown = kernels_named("abacus");

@@ -27,7 +27,7 @@ LayerGroup group_of(const LayerKind& layer, const DecoderOptions& options,
   return {.kind = KvKind::kFull, .row_bytes = row};
 }
 
-// Before its groups know how many layers they have, and how large that makes them.
+// Compares the kind, window and owner only: layer counts and sizes are not set yet.
 bool same_group(const LayerGroup& a, const LayerGroup& b) {
   return a.kind == b.kind && a.window == b.window && a.owner == b.owner;
 }
@@ -45,7 +45,7 @@ void take(std::span<float> numbers, const std::byte*& from) {
 void restore_rows(std::span<const std::size_t> layers, const TensorViews& slices, std::size_t first,
                   DecoderState& state) {
   for (const std::size_t layer : layers) std::get<KvRows>(state.layers[layer]).start_at(first);
-  std::vector<float> both;  // copied, because a slice may be aligned for nothing
+  std::vector<float> both;  // copied, because a slice may be unaligned
   for (const TensorView& slice : slices) {
     const std::byte* from = slice.bytes().data();
     for (std::uint64_t i = 0; i < slice.shape()[0]; ++i) {
@@ -79,7 +79,7 @@ void restore_states(std::span<const std::size_t> layers, const TensorViews& slic
 
 KvPacking::KvPacking(const DecoderOptions& options) {
   std::vector<std::uint32_t> group_of_layer;
-  std::vector<LayerGroup> single;  // each group, as if it had one layer
+  std::vector<LayerGroup> single;  // each group with one layer
   for (std::size_t layer = 0; layer < options.layers.size(); ++layer) {
     const LayerGroup group = group_of(options.layers[layer], options, group_of_layer);
     const auto found = std::ranges::find_if(

@@ -11,13 +11,12 @@
 
 namespace afterimage {
 
-/// A decoder's state as the rows and states of engine/kv_state.h, and back.
+/// Converts a decoder's state to the rows and states of runtime/engine_api/kv_state.h and back.
 ///
 /// Shape    A group is all layers of one kind and window, or all that share with one group,
-/// wherever
-///          they stand. A row is its layers' rows in their order: keys, then values, f32. A state
-///          is its layers' states: hidden, then tail, oldest token first, f32.
-/// Order    Position by position, so that rows do not tell in which blocks they once lay.
+///          wherever they are in the stack. A row is its layers' rows in order: keys, then values,
+///          f32. A state is its layers' states: hidden, then tail, oldest token first, f32.
+/// Order    Position by position, so that rows do not depend on the blocks they were stored in.
 /// Threads  Immutable.
 class KvPacking {
  public:
@@ -26,11 +25,12 @@ class KvPacking {
 
   [[nodiscard]] const KvLayout& layout() const { return layout_; }
 
-  /// Rows [from, to) of the full groups, one tensor a group.
+  /// Rows [from, to) of the full groups, one tensor per group.
   [[nodiscard]] std::vector<Tensor> rows(const DecoderState& state, std::size_t from,
                                          std::size_t to) const;
   [[nodiscard]] KvSnapshot snapshot(const DecoderState& state) const;
-  /// Fills `state`, which the decoder has just started. Requires that check_state() accepts `from`.
+  /// Fills `state`, which must be new from Decoder::start(). Requires that check_state() accepts
+  /// `from`.
   void restore(const KvState& from, DecoderState& state) const;
 
  private:

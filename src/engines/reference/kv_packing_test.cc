@@ -35,7 +35,7 @@ TEST(KvPacking, LayersOfOneKindAndWindowAreOneGroup) {
   EXPECT_EQ(packing.layout(), expected);
 }
 
-TEST(KvPacking, OtherWindowsAreOtherGroups) {
+TEST(KvPacking, LayersWithDifferentWindowsAreDifferentGroups) {
   const SlidingAttention near{.window = 4};
   const SlidingAttention far{.window = 40};
   const SharedAttention shared{.with = 1};
@@ -56,8 +56,9 @@ KvState state_of(const KvSnapshot& snapshot, const std::vector<Tensor>& rows) {
   return state;
 }
 
-// What is unpacked packs to the same bytes, wherever blocks began and whatever lies in them unseen.
-TEST(KvPackingProperty, WhatIsRestoredIsCapturedAgain) {
+// Restored state packs to the same bytes, wherever blocks began and whatever their unread rows
+// hold.
+TEST(KvPackingProperty, RestoredStateIsCapturedUnchanged) {
   const DecoderOptions options =
       options_with({SlidingAttention{.window = 5}, FullAttention{}, Recurrence{}, FullAttention{},
                     SlidingAttention{.window = 40}, SharedAttention{.with = 0}, Recurrence{}});

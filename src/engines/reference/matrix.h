@@ -12,7 +12,7 @@
 
 namespace afterimage {
 
-/// Memory that starts on a cache line, so that a vector load never straddles two.
+/// Allocator aligned to cache lines, so that no vector load straddles two.
 template <typename T>
 struct CacheLineAllocator {
   using value_type = T;
@@ -41,7 +41,7 @@ class Matrix {
   [[nodiscard]] float* row(std::size_t i) { return data_.data() + i * columns_; }
   [[nodiscard]] const float* row(std::size_t i) const { return data_.data() + i * columns_; }
   [[nodiscard]] std::span<const float> all() const { return data_; }
-  /// The same numbers, `factor` rows side by side as one. Requires that factor divides rows().
+  /// The same numbers with `factor` rows joined into one. Requires that factor divides rows().
   [[nodiscard]] Matrix merged(std::size_t factor) &&;
 
  private:
@@ -54,12 +54,12 @@ class Matrix {
 void add(Matrix& to, const Matrix& what);
 [[nodiscard]] Matrix normalized(const Matrix& rows, const Floats& gain, const Kernels& kernels);
 
-/// The constant side of a product, [inner, columns], in panels of 32 columns.
+/// The constant right-hand side of a product, [inner, columns], in panels of 32 columns.
 class PackedWeights {
  public:
   /// Row-major numbers. Requires numbers.size() == inner * columns.
   PackedWeights(std::size_t inner, std::size_t columns, std::span<const float> numbers);
-  /// Uniform with variance 1 / inner: what goes in with variance 1 comes out with variance 1.
+  /// Uniform with variance 1 / inner: inputs with variance 1 give outputs with variance 1.
   static PackedWeights random(std::size_t inner, std::size_t columns, Rng& rng);
 
   [[nodiscard]] std::size_t inner() const { return inner_; }

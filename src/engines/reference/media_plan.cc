@@ -73,7 +73,7 @@ Result<MediaPlan> plan_media(Modality modality, const MediaInfo& info,
     case Modality::kAudio:
       return plan_audio(info, options.audio);
   }
-  return fail(ErrorCode::kUnsupported, "a modality that the reference engine does not know");
+  return fail(ErrorCode::kUnsupported, "a modality that the reference engine does not support");
 }
 
 }  // namespace afterimage

@@ -14,8 +14,8 @@
 
 namespace afterimage {
 
-/// How a decoder layer looks back. A layer is exactly one of these.
-/// A token sees itself and every token before it.
+/// The kind of a decoder layer is one of the following. Full attention: a token sees itself and
+/// every token before it.
 struct FullAttention {
   bool operator==(const FullAttention&) const = default;
 };
@@ -24,12 +24,12 @@ struct SlidingAttention {
   std::uint32_t window = 0;
   bool operator==(const SlidingAttention&) const = default;
 };
-/// Own queries over the keys and values of an earlier full or sliding layer; no rows of its own.
+/// Own queries over the keys and values of an earlier full or sliding layer; stores no rows.
 struct SharedAttention {
   std::uint32_t with = 0;  // index of that layer
   bool operator==(const SharedAttention&) const = default;
 };
-/// A gated diagonal recurrence behind a causal convolution over four tokens: a state, no rows.
+/// A gated diagonal recurrence after a causal convolution over four tokens: a state, no rows.
 struct Recurrence {
   bool operator==(const Recurrence&) const = default;
 };
@@ -47,7 +47,7 @@ struct DecoderOptions {
   std::vector<LayerKind> layers;
 };
 
-/// A stack of transformer blocks in which every position sees every other.
+/// A stack of transformer blocks with bidirectional attention.
 struct StackOptions {
   std::uint32_t layers = 0;
   std::uint32_t width = 0;  // width / heads is a multiple of 32
@@ -55,52 +55,53 @@ struct StackOptions {
   std::uint32_t mlp = 0;  // multiple of 32
 };
 
-/// An image becomes a grid of cells, each of 2 x 2 patches; a cell becomes one embedding.
+/// An image becomes a grid of cells of 2 x 2 patches; each cell becomes one embedding.
 struct VisionOptions {
   StackOptions stack;
   std::uint32_t patch = 0;             // pixels along one side of a patch
   std::uint32_t max_cells = 0;         // along the longer side of an image
   std::uint32_t max_frame_cells = 0;   // along the longer side of a video's frame
-  std::uint32_t max_frames = 0;        // of one video, evenly sampled
+  std::uint32_t max_frames = 0;  // per video, evenly sampled
   std::uint32_t deepstack_planes = 0;  // extra tensors for the decoder's first layers; at most 4
 };
 
-/// Sound becomes one embedding per 80 ms.
+/// Audio becomes one embedding per 80 ms.
 struct AudioOptions {
   StackOptions stack;
-  std::uint32_t max_embeddings = 0;  // what lies beyond is not heard
+  std::uint32_t max_embeddings = 0;  // audio beyond this is ignored
 };
 
 /// A reference model and how to run it.
 struct ReferenceOptions {
-  // What is computed. All of it is in identity() or recipe().
+  // What is computed. All of it is part of identity() or recipe().
   std::string name = "afterimage-reference";
   std::uint64_t weights_seed = 1;
   DecoderOptions decoder;
   VisionOptions vision;
   AudioOptions audio;
 
-  // How it is computed. None of it changes a bit of the result.
+  // How it is computed. None of this changes a bit of the result.
   TokenCount prefill_chunk{128};
   TokenCount max_context{8192};  // prompt and completion together
   MediaLimits limits;
-  const Clock* clock = nullptr;  // outlives the engine; nullptr: the machine's
+  const Clock* clock = nullptr;  // nullptr: the system clock. Outlives the engine.
 
-  /// "avx512", "avx2", "baseline"; empty: the fastest here. The first two give the same bits; the
-  /// last rounds twice where they round once, and identity() says so.
+  /// "avx512", "avx2" or "baseline"; empty: the fastest available. The first two give the same
+  /// bits; the last rounds twice where they round once, and identity() reflects that.
   std::string kernels;
 
-  /// For tests: an encode takes milliseconds under sanitizers. Layers: one of each kind.
+  /// For tests: encoding takes milliseconds even under sanitizers. Decoder layers: one of each
+  /// kind.
   static ReferenceOptions tiny();
-  /// For workloads: 6 million decoder, 8 million vision, 3 million audio weights.
+  /// For workloads: 6 million decoder, 8 million vision and 3 million audio weights.
   static ReferenceOptions small();
 };
 
-/// kInvalidArgument, naming the option, if no model can be built from these.
+/// kInvalidArgument, naming the option: the options describe no valid model.
 Result<void> check_options(const ReferenceOptions& options);
 
-/// All sizes of the decoder, and of the encoders with their projectors, on one line each: what the
-/// model's identity says.
+/// All sizes of the decoder, and of the encoders with their projectors, on one line each: part of
+/// the model's identity.
 std::string describe_decoder(const DecoderOptions& options);
 std::string describe_encoders(const ReferenceOptions& options);
 

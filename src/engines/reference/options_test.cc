@@ -9,14 +9,14 @@
 namespace afterimage {
 namespace {
 
-TEST(ReferenceOptions, PresetsAreModels) {
+TEST(ReferenceOptions, PresetsAreValid) {
   EXPECT_TRUE(check_options(ReferenceOptions::tiny()).has_value());
   EXPECT_TRUE(check_options(ReferenceOptions::small()).has_value());
   EXPECT_EQ(describe_decoder(ReferenceOptions::tiny().decoder),
             "w32-h2-kv1-d32-m64-full-sliding(8)-recurrent-shared(0)");
 }
 
-TEST(ReferenceOptions, WhatIsNoModelIsRefusedByName) {
+TEST(ReferenceOptions, RejectsInvalidOptionsByName) {
   const struct {
     const char* named;
     std::function<void(ReferenceOptions&)> spoil;

@@ -36,7 +36,7 @@ Result<void> check_token(const Sequence& prompt, std::size_t position, bool insi
   return {};
 }
 
-// Placeholders in spans and nowhere else.
+// Placeholders must be inside spans and only there.
 Result<void> check_tokens(const Sequence& prompt) {
   std::size_t position = 0;
   for (std::size_t i = 0; i < prompt.spans.size(); ++i) {
@@ -70,7 +70,7 @@ Result<void> check_tensors(const std::string& name, const TensorViews& tensors, 
     return fail(ErrorCode::kInvalidArgument, name + ": tensor " + std::to_string(i) + " is " +
                                                  std::string(to_string(tensors[i].dtype())) +
                                                  to_string(tensors[i].shape()) +
-                                                 "; the span promises f32" + to_string(shape));
+                                                 "; the span requires f32" + to_string(shape));
   }
   return {};
 }

@@ -14,14 +14,15 @@
 
 namespace afterimage {
 
-/// A prompt whose spans have their embeddings: checked, and copied out of foreign memory, which may
-/// be aligned for nothing.
+/// A prompt and its spans' embeddings, validated and copied, because the caller's memory may be
+/// unaligned.
 class PromptRows {
  public:
-  /// Embeddings of an image or video are 1 + `planes` tensors, those of a sound one. Spans that end
-  /// at or before `covered` need none, and get no rows: nothing of them is computed.
-  /// kInvalidArgument, naming the position or the span, if tokens are outside the vocabulary, stand
-  /// for media where no span is, or if tensors are not what the spans promise.
+  /// Embeddings of an image or video are 1 + `planes` tensors, those of audio one. Spans that end
+  /// at or before `covered` need none and get no rows.
+  ///
+  /// Errors   kInvalidArgument, naming the position or the span: a token outside the vocabulary, a
+  ///          placeholder outside a span, or tensors that do not match their span.
   static Result<PromptRows> of(const Sequence& prompt, std::span<const TensorViews> embeddings,
                                std::size_t hidden, std::size_t planes, TokenCount covered = {});
 
@@ -31,7 +32,8 @@ class PromptRows {
 
  private:
   std::vector<InputRow> rows_;
-  std::vector<std::vector<float>> copies_;  // what rows_ points into; growing moves no inner buffer
+  /// Rows_ points into these; growing the outer vector moves no inner buffer.
+  std::vector<std::vector<float>> copies_;
 };
 
 }  // namespace afterimage

@@ -51,7 +51,7 @@ Result<PromptRows> rows_of(const Given& given, std::size_t planes = 0) {
   return PromptRows::of(given.prompt, given.views, kHidden, planes);
 }
 
-TEST(PromptRows, MediaRowsStandWhereTheirSpansAre) {
+TEST(PromptRows, MediaRowsAreAtTheirSpans) {
   const PromptRows rows = rows_of(two_images()).value();
   ASSERT_EQ(rows.size(), 10U);
   EXPECT_EQ(rows.rows()[0].token, TokenId('a'));
@@ -63,7 +63,7 @@ TEST(PromptRows, MediaRowsStandWhereTheirSpansAre) {
   EXPECT_EQ(rows.rows()[9].planes[0], nullptr);
 }
 
-TEST(PromptRows, ImagesBringTheirPlanesAndSoundHasNone) {
+TEST(PromptRows, ImagesHavePlanesAndAudioHasNone) {
   Given given = two_images();
   given.views[0].push_back(given.views[0][0]);
   given.prompt.spans[1].modality = Modality::kAudio;
@@ -74,7 +74,7 @@ TEST(PromptRows, ImagesBringTheirPlanesAndSoundHasNone) {
   EXPECT_EQ(rows.rows()[6].planes[0], nullptr);
 }
 
-TEST(PromptRows, SpansThatAreCoveredNeedNothing) {
+TEST(PromptRows, CoveredSpansNeedNoEmbeddings) {
   const auto rows = [](const Given& given, std::uint32_t covered) {
     return PromptRows::of(given.prompt, given.views, kHidden, 0, TokenCount(covered));
   };
@@ -87,7 +87,7 @@ TEST(PromptRows, SpansThatAreCoveredNeedNothing) {
   EXPECT_TRUE(rows(given, 10).has_value());
 }
 
-TEST(PromptRows, RefusesByNameWhatWasNotPromised) {
+TEST(PromptRows, RejectsMismatchedInputByName) {
   const struct {
     const char* named;
     std::function<void(Given&)> spoil;
@@ -115,7 +115,7 @@ TEST(PromptRows, RefusesByNameWhatWasNotPromised) {
   }
 }
 
-TEST(PromptRows, EmbeddingsMayLieAnywhereInMemory) {
+TEST(PromptRows, EmbeddingsMayBeUnaligned) {
   Given given = two_images();
   const auto bytes = given.views[0][0].bytes();
   std::vector<std::byte> odd(bytes.size() + 1);

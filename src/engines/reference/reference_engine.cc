@@ -37,7 +37,7 @@ Tensor tensor_of(std::span<const Matrix> parts) {
 TokenCount token_count(std::size_t count) { return TokenCount(static_cast<std::uint32_t>(count)); }
 
 TokenId most_likely(std::span<const float> logits) {
-  // max_element gives the first of equals.
+  // max_element returns the first of equal elements: the lowest token id.
   return static_cast<TokenId>(std::ranges::max_element(logits) - logits.begin());
 }
 
@@ -162,7 +162,7 @@ Result<Completion> ReferenceEngine::generate(const Sequence& prompt,
 
 const KvLayout* ReferenceEngine::kv_layout() const { return &model_->packing.layout(); }
 
-// What was restored lives and dies with this call, so that a failure leaves nothing behind.
+// The restored state belongs to this call, so a failure leaves nothing behind.
 Result<Generation> ReferenceEngine::run(const Sequence& prompt,
                                         std::span<const TensorViews> embeddings,
                                         const GenerateOptions& options, const KvUse& use) const {
@@ -172,7 +172,7 @@ Result<Generation> ReferenceEngine::run(const Sequence& prompt,
   if (total > mine.max_context.value()) {
     return fail(ErrorCode::kLimitExceeded,
                 "a prompt of " + std::to_string(prompt.tokens.size()) + " tokens and up to " +
-                    std::to_string(options.max_tokens.value()) + " more; the context holds " +
+                    std::to_string(options.max_tokens.value()) + " more do not fit the context of " +
                     std::to_string(mine.max_context.value()));
   }
   const Duration start = model_->clock.now();
@@ -201,7 +201,7 @@ Result<Generation> ReferenceEngine::run(const Sequence& prompt,
   return result;
 }
 
-// Logits of the last of `rows`, which are the whole prompt's.
+// Prefills `rows`, the whole prompt's, and returns the logits of the last one.
 Matrix ReferenceEngine::Model::prefill(DecoderState& state, std::span<const InputRow> rows,
                                        const KvWanted& wanted, KvCapture& kv) const {
   Matrix last(1, decoder.hidden());
@@ -219,7 +219,7 @@ Matrix ReferenceEngine::Model::prefill(DecoderState& state, std::span<const Inpu
   }
 }
 
-// first_token_after is still a time of day: run() knows when it began.
+// Sets first_token_after to a point in time; run() subtracts its start.
 Result<void> ReferenceEngine::Model::decode(DecoderState& state, Matrix logits,
                                             const GenerateOptions& wanted, Completion& completion,
                                             const std::function<void()>& after_first_token) const {
@@ -237,7 +237,7 @@ Result<void> ReferenceEngine::Model::decode(DecoderState& state, Matrix logits,
         completion.ended || !wanted.on_text || wanted.on_text(printable({&next, 1}));
     if (is_first) after_first_token();
     if (!goes_on) {
-      return fail(ErrorCode::kCancelled, "nobody wants the rest of the answer");
+      return fail(ErrorCode::kCancelled, "the client cancelled the answer");
     }
     if (completion.ended || completion.tokens.size() == most) break;
     const InputRow row{.token = next};

@@ -59,7 +59,7 @@ Request asking(std::vector<ContentPart> parts) {
   return request;
 }
 
-// A request ready to be answered, with embeddings that live as long as it does.
+// A prepared request with the embeddings it needs.
 struct Prepared {
   Sequence prompt;
   std::vector<EncoderOutput> outputs;
@@ -106,7 +106,7 @@ TEST(ReferenceEngine, ASpanIsAsLongAsItsEncoderOutput) {
   }
 }
 
-TEST(ReferenceEngineProperty, AnyImageGetsTheRowsItWasPromised) {
+TEST(ReferenceEngineProperty, SpanLengthMatchesTheEncoderForAnyImage) {
   const auto engine = engine_of();
   for_each_seed(25, [&engine](Rng& rng) {
     const auto side = [&rng] { return static_cast<std::uint32_t>(1 + rng.below(70)); };
@@ -126,8 +126,8 @@ TEST(ReferenceEngine, TheSameQuestionGetsTheSameAnswerBitForBit) {
   EXPECT_EQ(first.prefilled.value(), prepared(*engine, everything()).prompt.tokens.size());
 }
 
-// Numbers of another machine. A change here is a change of what the model computes: it needs a new
-// revision in identity.cc, or old caches would be believed.
+// Golden digests from another machine. If they change, the model computes something else: increment
+// the revision in identity.cc, or old caches would be used.
 TEST(ReferenceEngine, ComputesTheSameOnEveryMachine) {
   for (const Kernels* kernels : supported_kernels()) {
     const auto engine = engine_of(tiny_with([&](auto& o) { o.kernels = kernels->name; }));
@@ -139,7 +139,7 @@ TEST(ReferenceEngine, ComputesTheSameOnEveryMachine) {
   }
 }
 
-TEST(ReferenceEngine, HowItIsRunChangesNoBit) {
+TEST(ReferenceEngine, ExecutionOptionsChangeNoBit) {
   const ManualClock clock;
   const auto engine = engine_of();
   const Completion expected = answer(*engine, everything());
@@ -171,7 +171,7 @@ TEST(ReferenceEngine, DeepstackPlanesAreReturnedAndMatter) {
   Prepared ready = prepared(*engine, request);
   EXPECT_EQ(ready.outputs[0].size(), 2U);
   EXPECT_EQ(ready.outputs[1].size(), 2U);
-  EXPECT_EQ(ready.outputs[2].size(), 1U) << "sound has no planes";
+  EXPECT_EQ(ready.outputs[2].size(), 1U) << "audio has no planes";
   EXPECT_EQ(ready.outputs[0][1].shape, ready.outputs[0][0].shape);
   const GenerateOptions options{.max_tokens = TokenCount(2)};
   const auto whole = engine->generate(ready.prompt, ready.views, options);
@@ -179,7 +179,7 @@ TEST(ReferenceEngine, DeepstackPlanesAreReturnedAndMatter) {
   EXPECT_NE(engine->generate(ready.prompt, ready.views, options)->logits, whole->logits);
 }
 
-TEST(ReferenceEngine, AnEmptyPromptOrForeignEmbeddingsAreRefused) {
+TEST(ReferenceEngine, RejectsAnEmptyPromptOrForeignEmbeddings) {
   const auto engine = engine_of();
   EXPECT_EQ(engine->generate({}, {}, {}).error().code, ErrorCode::kInvalidArgument);
   const Prepared ready = prepared(*engine, asking({picture(1)}));
@@ -190,7 +190,7 @@ TEST(ReferenceEngine, AnEmptyPromptOrForeignEmbeddingsAreRefused) {
   EXPECT_NE(refused.error().message.find("span 0"), std::string::npos);
 }
 
-TEST(ReferenceEngine, APromptThatLeavesNoRoomIsALimitAndNotACrash) {
+TEST(ReferenceEngine, RejectsAPromptThatDoesNotFitTheContext) {
   const auto engine = engine_of(tiny_with([](auto& o) { o.max_context = TokenCount(60); }));
   const Request request = asking({"x"});
   const auto length = static_cast<std::uint32_t>(prepared(*engine, request).prompt.tokens.size());
@@ -201,7 +201,7 @@ TEST(ReferenceEngine, APromptThatLeavesNoRoomIsALimitAndNotACrash) {
   EXPECT_EQ(refused.error().code, ErrorCode::kLimitExceeded);
 }
 
-TEST(ReferenceEngine, NoTokensWantedMeansPrefillOnly) {
+TEST(ReferenceEngine, ZeroMaxTokensPrefillsOnly) {
   const auto engine = engine_of();
   const Completion completion = answer(*engine, asking({"x"}), 0);
   EXPECT_TRUE(completion.tokens.empty());
@@ -218,7 +218,7 @@ TEST(ReferenceEngine, AShorterAnswerIsTheBeginningOfALongerOne) {
   EXPECT_NE(shorter.logits, longer.logits);
 }
 
-// Every reading is a millisecond after the one before.
+// Every reading is one millisecond later than the previous one.
 class TickingClock final : public Clock {
  public:
   [[nodiscard]] Duration now() const override {
@@ -276,7 +276,7 @@ TEST(ReferenceEngine, AnswersFromManyThreadsAtOnce) {
   for (const LogitsDigest& digest : found) EXPECT_EQ(digest, expected);
 }
 
-TEST(ReferenceEngine, WhatIsNoModelIsNotCreated) {
+TEST(ReferenceEngine, RejectsInvalidOptions) {
   const auto create = [](const std::function<void(ReferenceOptions&)>& change) {
     return ReferenceEngine::create(tiny_with(change));
   };

@@ -7,7 +7,7 @@
 
 #include "engines/reference/matrix.h"
 
-// For tests: equal as memory is, so that -0 is not 0 and a NaN equals itself.
+// For tests: bytewise comparison, so that -0 differs from 0 and a NaN equals itself.
 
 namespace afterimage {
 

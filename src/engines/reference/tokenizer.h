@@ -17,8 +17,8 @@
 
 namespace afterimage {
 
-/// Tokens 0 … 255 are bytes; after them come the words of the chat template. Text never turns into
-/// the latter, so nobody can write a role or a placeholder into a message.
+/// Tokens 0 … 255 are bytes; the chat template's special tokens follow. Text is never tokenized to
+/// a special token, so no user can write a role or a placeholder into a message.
 enum class SpecialToken : std::int32_t {
   kBos = 256,
   kEos,
@@ -34,18 +34,19 @@ enum class SpecialToken : std::int32_t {
 inline constexpr std::size_t kVocabulary = 266;
 
 constexpr TokenId token(SpecialToken special) { return static_cast<TokenId>(special); }
-/// The token that stands for every embedding of such an item.
+/// The token that stands for each embedding of an item of this modality.
 TokenId placeholder(Modality modality);
 
-/// What a media item takes in a prompt.
+/// A media item in a prompt.
 struct PlacedMedia {
   ContentDigest content;
   TokenCount length;
 };
 
 /// Template "afterimage-chat-1": bos; for each message its role, its parts in order and
-/// end-of-turn; at last the start of an assistant's turn. `media` are the request's items in order
-/// of appearance. Every span is splittable: the decoder looks back only, inside media too.
+/// end-of-turn; finally the start of the assistant's turn. `media` are the request's items in order
+/// of appearance. Every span is splittable, because the decoder's attention is causal also inside
+/// media.
 Sequence chat_sequence(const Request& request, std::span<const PlacedMedia> media);
 
 /// One line of printable ASCII: other bytes as \x0a, backslash as \\, special tokens as <user>.

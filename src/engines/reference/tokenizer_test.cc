@@ -50,7 +50,7 @@ TEST(Tokenizer, MediaBecomeSpansOfTheirPlaceholder) {
                                           .content = second}));
 }
 
-TEST(Tokenizer, NobodyCanWriteASpecialTokenInText) {
+TEST(Tokenizer, TextNeverBecomesASpecialToken) {
   const Request request{.id = {},
                         .agent = {},
                         .tenant = {},

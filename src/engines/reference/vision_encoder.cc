@@ -14,7 +14,7 @@ PackedWeights patch_embedding(const VisionOptions& options, Rng rng) {
   return PackedWeights::random(3ULL * options.patch * options.patch, options.stack.width, rng);
 }
 
-// Patches are listed cell by cell, so that the rows of a cell are neighbours when they are merged.
+// Patches are ordered cell by cell, so that the rows of a cell are adjacent when they are merged.
 struct PatchPlace {
   std::size_t column;
   std::size_t row;

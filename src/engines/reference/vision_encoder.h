@@ -18,13 +18,13 @@ class VisionEncoder {
  public:
   VisionEncoder(const VisionOptions& options, std::size_t hidden, const Kernels& kernels, Rng rng);
 
-  /// Pixels that encode() wants for such a grid.
+  /// Pixels along one side that encode() expects for this many cells.
   [[nodiscard]] std::uint32_t pixels(std::uint32_t cells) const {
     return 2 * static_cast<std::uint32_t>(patch_) * cells;
   }
   /// Requires an image of exactly pixels(grid.columns) x pixels(grid.rows).
   /// Shape: 1 + deepstack_planes matrices of [grid.columns * grid.rows, hidden], cells row by row.
-  /// The first is the last layer's; plane i comes from after block (i + 1) * layers / (planes + 1).
+  /// The first is the last layer's; plane i is taken after block (i + 1) * layers / (planes + 1).
   [[nodiscard]] std::vector<Matrix> encode(const Image& image, CellGrid grid) const;
 
  private:

@@ -29,7 +29,7 @@ Image noise(std::uint32_t width, std::uint32_t height) {
   return image;
 }
 
-TEST(VisionEncoder, GivesOneRowACellAndOneMatrixAPlane) {
+TEST(VisionEncoder, ReturnsOneRowPerCellAndOneMatrixPerPlane) {
   for (const std::uint32_t planes : {0U, 1U, 3U}) {
     const VisionEncoder encoder = vision(planes);
     const CellGrid grid{.columns = 4, .rows = 3};
@@ -45,7 +45,7 @@ TEST(VisionEncoder, GivesOneRowACellAndOneMatrixAPlane) {
   }
 }
 
-TEST(VisionEncoder, EveryPixelCounts) {
+TEST(VisionEncoder, EveryPixelMatters) {
   const VisionEncoder encoder = vision(0);
   const CellGrid grid{.columns = 2, .rows = 1};
   const Image plain = noise(encoder.pixels(2), encoder.pixels(1));
@@ -58,7 +58,7 @@ TEST(VisionEncoder, EveryPixelCounts) {
   }
 }
 
-TEST(VisionEncoder, WherePatchesAreMatters) {
+TEST(VisionEncoder, PatchPositionsMatter) {
   const VisionEncoder encoder = vision(0);
   const std::uint32_t side = encoder.pixels(1);
   Image image{

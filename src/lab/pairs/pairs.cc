@@ -17,7 +17,7 @@ using OrderedJson = nlohmann::ordered_json;
 
 constexpr Bytes kMaxPairs = 1_GiB;
 
-/// The strictest rung at which both are one question.
+/// The strictest rung at which the two questions match.
 std::optional<TextRung> rung_of(const QuestionPair& pair) {
   for (const TextRung rung : kTextRungs) {
     const auto a = fold_text(pair.a, rung);
@@ -29,7 +29,7 @@ std::optional<TextRung> rung_of(const QuestionPair& pair) {
 Result<std::string> question_field(const nlohmann::json& object, const char* name) {
   const auto it = object.find(name);
   if (it == object.end() || !it->is_string()) {
-    return malformed(fmt::format("the line has no text \"{}\"", name));
+    return malformed(fmt::format("the line has no text field \"{}\"", name));
   }
   return it->get<std::string>();
 }
@@ -38,13 +38,13 @@ Result<std::string> question_field(const nlohmann::json& object, const char* nam
 
 Result<QuestionPair> parse_pair_line(std::string_view line) {
   const nlohmann::json json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return malformed("the line is no JSON object");
+  if (!json.is_object()) return malformed("the line is not a JSON object");
   QuestionPair pair;
   AFI_TRY(pair.a, question_field(json, "a"));
   AFI_TRY(pair.b, question_field(json, "b"));
   const auto duplicate = json.find("duplicate");
   if (duplicate == json.end() || !duplicate->is_boolean()) {
-    return malformed("the line has no \"duplicate\" that is true or false");
+    return malformed("\"duplicate\" is missing or not true or false");
   }
   pair.duplicate = duplicate->get<bool>();
   return pair;
@@ -74,7 +74,7 @@ RungVerdict& RungVerdict::operator+=(const RungVerdict& other) {
 
 Proportion proportion(std::uint64_t part, std::uint64_t whole) {
   if (whole == 0) return {};
-  constexpr double kZ = 1.959964;  // of the normal distribution, for 95 %
+  constexpr double kZ = 1.959964;  // 97.5 % quantile of the normal distribution
   const auto n = static_cast<double>(whole);
   const double p = static_cast<double>(part) / n;
   const double middle = p + kZ * kZ / (2 * n);
@@ -113,7 +113,7 @@ std::string to_table(const PairsReport& report, const QuestionPairs& pairs, std:
       fmt::format("{} pairs, {} of them labelled as duplicates", report.pairs, report.duplicates);
   if (!pairs.rejected.empty()) {
     const RejectedLine& first = pairs.rejected.front();
-    out += fmt::format("; {} lines are none, the first is line {}: {}", pairs.rejected.size(),
+    out += fmt::format("; {} invalid lines, the first is line {}: {}", pairs.rejected.size(),
                        first.number, first.error.message);
   }
   out += fmt::format("\n\n{:<18}{:>9}{:>12}{:>12}   {:<20}{:>9}\n", "", "matched", "duplicates",
@@ -135,7 +135,7 @@ std::string to_table(const PairsReport& report, const QuestionPairs& pairs, std:
   row("together", safe);
   for (std::size_t i = 0; i < std::min(shown, safe.wrong.size()); ++i) {
     const QuestionPair& pair = pairs.pairs[safe.wrong[i]];
-    out += fmt::format("{}  {}\n  {}\n", i == 0 ? "\nMatched, and labelled otherwise:\n" : "\n",
+    out += fmt::format("{}  {}\n  {}\n", i == 0 ? "\nMatched, but not labelled as duplicates:\n" : "\n",
                        pair.a, pair.b);
   }
   return out;

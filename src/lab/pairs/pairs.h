@@ -17,14 +17,14 @@
 
 namespace afterimage {
 
-/// Two questions, and whether somebody has said that they ask the same.
+/// Two questions, labelled as duplicates or not.
 struct QuestionPair {
   std::string a;
   std::string b;
   bool duplicate = false;
 };
 
-/// One line: {"a": text, "b": text, "duplicate": true|false}; fields we do not know are let be.
+/// Parses one line: {"a": text, "b": text, "duplicate": true|false}; unknown fields are ignored.
 /// kInvalidArgument: not of this form.
 /// Threads  Any.
 Result<QuestionPair> parse_pair_line(std::string_view line);
@@ -34,20 +34,19 @@ struct QuestionPairs {
   std::vector<RejectedLine> rejected;
 };
 
-/// Reads a whole file, line by line; empty lines are skipped. An error only if the file cannot be
-/// read.
+/// Reads a file line by line, skipping empty lines. Fails only if the file cannot be read.
 Result<QuestionPairs> read_pairs(const std::string& path, const Files& files);
 
-/// Of the pairs that a rung takes for one question, and no stricter rung does.
+/// The pairs that a rung matches and no stricter rung does.
 struct RungVerdict {
   std::uint64_t matched = 0;
-  std::uint64_t duplicates = 0;    // of those, labelled so
-  std::vector<std::size_t> wrong;  // the others, as indices of the pairs
+  std::uint64_t duplicates = 0;  // of those, labelled as duplicates
+  std::vector<std::size_t> wrong;  // the others, as indices into the pairs
 
   RungVerdict& operator+=(const RungVerdict& other);
 };
 
-/// An interval that holds the true proportion 95 times of a hundred (Wilson's).
+/// A proportion with its 95 % confidence interval (Wilson).
 struct Proportion {
   double value = 0;
   double low = 0;
@@ -55,24 +54,25 @@ struct Proportion {
 };
 [[nodiscard]] Proportion proportion(std::uint64_t part, std::uint64_t whole);
 
-/// What the ladder's rungs without a model would merge.
+/// The matches of the rungs that need no model.
 struct PairsReport {
   std::uint64_t pairs = 0;
-  std::uint64_t duplicates = 0;  // labelled
+  std::uint64_t duplicates = 0;  // labelled as duplicates
   std::array<RungVerdict, kTextRungs.size()> rungs;
 
   /// All rungs together.
   [[nodiscard]] RungVerdict safe() const;
 };
 
-/// Threads  Any. Cost  Linear in the text.
+/// Threads  Any.
+/// Cost     Linear in the text.
 [[nodiscard]] PairsReport judge_pairs(std::span<const QuestionPair> pairs);
 
-/// For a person; up to `shown` of the matches that are labelled otherwise are quoted.
+/// Human-readable; quotes up to `shown` wrong matches.
 std::string to_table(const PairsReport& report, const QuestionPairs& pairs, std::size_t shown);
-/// For programs: {"pairs", "duplicates", "rejected", "rungs": [{"rung", "matched", "duplicates",
-/// "precision", "precision_95": [low, high], "coverage"}], "safe": {the same}}; a precision of
-/// nothing is null.
+/// Machine-readable: {"pairs", "duplicates", "rejected", "rungs": [{"rung", "matched",
+/// "duplicates", "precision", "precision_95": [low, high], "coverage"}], "safe": {the same}}; a
+/// precision without matches is null.
 std::string to_json(const PairsReport& report, const QuestionPairs& pairs);
 
 }  // namespace afterimage

@@ -16,20 +16,20 @@ namespace {
 
 constexpr std::array kThresholds{0.99F, 0.98F, 0.97F, 0.95F, 0.93F, 0.9F,  0.85F,
                                  0.8F,  0.75F, 0.7F,  0.65F, 0.6F,  0.55F, 0.5F};
-constexpr std::size_t kBatch = 100;  // pairs that are embedded in one call
+constexpr std::size_t kBatch = 100;  // pairs embedded per call
 
-bool is_taken_by_text(const QuestionPair& pair) {
+bool matched_by_text_rung(const QuestionPair& pair) {
   return std::ranges::any_of(kTextRungs, [&](TextRung rung) {
     const auto a = fold_text(pair.a, rung);
     return a.has_value() && a == fold_text(pair.b, rung);
   });
 }
 
-/// The strictest judge who lets the pair pass.
-CurveJudge strictest(const QuestionPair& pair) {
-  if (!vetoes(pair.a, pair.b).empty()) return CurveJudge::kVectors;
-  return word_change(pair.a, pair.b) == WordChange::kNone ? CurveJudge::kSameWords
-                                                          : CurveJudge::kVetoes;
+/// The strictest condition that the pair meets.
+MatchCondition strictest(const QuestionPair& pair) {
+  if (!vetoes(pair.a, pair.b).empty()) return MatchCondition::kVectors;
+  return word_change(pair.a, pair.b) == WordChange::kNone ? MatchCondition::kSameWords
+                                                          : MatchCondition::kVetoes;
 }
 
 void count(PairsCurve& curve, const QuestionPair& pair, float similarity) {
@@ -45,8 +45,8 @@ void count(PairsCurve& curve, const QuestionPair& pair, float similarity) {
 
 }  // namespace
 
-std::string_view to_string(CurveJudge judge) {
-  constexpr std::array<std::string_view, kCurveJudges> kNames{"vectors alone", "no veto",
+std::string_view to_string(MatchCondition judge) {
+  constexpr std::array<std::string_view, kMatchConditions> kNames{"vectors alone", "no veto",
                                                               "same words"};
   return kNames[static_cast<std::size_t>(judge)];
 }
@@ -56,12 +56,12 @@ Result<PairsCurve> trace_curve(std::span<const QuestionPair> pairs, Embedder& em
   for (auto& points : curve.points) {
     for (const float threshold : kThresholds) points.push_back({.threshold = threshold});
   }
-  std::vector<const QuestionPair*> left;
+  std::vector<const QuestionPair*> unmatched;
   for (const QuestionPair& pair : pairs) {
-    if (!is_taken_by_text(pair)) left.push_back(&pair);
+    if (!matched_by_text_rung(pair)) unmatched.push_back(&pair);
   }
-  for (std::size_t at = 0; at < left.size(); at += kBatch) {
-    const auto batch = std::span(left).subspan(at, std::min(kBatch, left.size() - at));
+  for (std::size_t at = 0; at < unmatched.size(); at += kBatch) {
+    const auto batch = std::span(unmatched).subspan(at, std::min(kBatch, unmatched.size() - at));
     std::vector<EmbedInput> texts;
     for (const QuestionPair* pair : batch) {
       texts.emplace_back(std::string_view(pair->a));
@@ -79,10 +79,10 @@ Result<PairsCurve> trace_curve(std::span<const QuestionPair> pairs, Embedder& em
 
 std::string to_table(const PairsCurve& curve) {
   std::string out = fmt::format(
-      "\n{}, of what no rung above takes: precision and coverage by threshold\n\n{:<10}",
+      "\n{}, pairs that no rung above matches: precision and coverage by threshold\n\n{:<10}",
       curve.embedder, "");
-  for (std::size_t judge = 0; judge < kCurveJudges; ++judge) {
-    out += fmt::format("{:>24}", to_string(static_cast<CurveJudge>(judge)));
+  for (std::size_t judge = 0; judge < kMatchConditions; ++judge) {
+    out += fmt::format("{:>24}", to_string(static_cast<MatchCondition>(judge)));
   }
   out += "\n";
   for (std::size_t i = 0; i < kThresholds.size(); ++i) {
@@ -103,28 +103,28 @@ std::string to_table(const PairsCurve& curve) {
 std::string to_html(std::span<const PairsCurve> curves, const PairsReport& report) {
   const RungVerdict safe = report.safe();
   const double precision = proportion(safe.duplicates, safe.matched).value;
-  Page page("Questions that look alike",
+  Page page("Precision and coverage of similarity matches",
             fmt::format(
-                "{} labelled pairs. The rungs without a model take {:.2f} % of them for one "
-                "question, and {:.1f} % of those are labelled so. Of the others:",
+                "{} labelled pairs. The rungs without a model match {:.2f} % of them, and "
+                "{:.1f} % of these matches are labelled as duplicates. The other pairs:",
                 report.pairs, 100 * proportion(safe.matched, report.pairs).value, 100 * precision));
   std::vector<Chart> charts;
   for (const PairsCurve& curve : curves) {
     Chart chart{
         .title = curve.embedder,
-        .caption = "Each point is a threshold; to the right more is taken for one question.",
-        .x = {.name = "coverage: pairs taken for one", .unit = ChartUnit::kPercent},
+        .caption = "Each point is a threshold; lower thresholds match more pairs, to the right.",
+        .x = {.name = "coverage: share of pairs matched", .unit = ChartUnit::kPercent},
         .y = {.name = "precision", .unit = ChartUnit::kPercent},
         .lines = {}};
-    for (std::size_t judge = 0; judge < kCurveJudges; ++judge) {
-      ChartLine line{.name = std::string(to_string(static_cast<CurveJudge>(judge))), .points = {}};
+    for (std::size_t judge = 0; judge < kMatchConditions; ++judge) {
+      ChartLine line{.name = std::string(to_string(static_cast<MatchCondition>(judge))), .points = {}};
       for (const CurvePoint& point : curve.points[judge]) {
-        if (point.matched < 10) continue;  // a precision of a handful is none
+        if (point.matched < 10) continue;  // too few matches for a precision
         const double right = proportion(point.duplicates, point.matched).value;
         const double coverage = proportion(point.matched, curve.pairs).value;
         line.points.push_back({.x = coverage,
                                .y = right,
-                               .note = fmt::format("from {:.2f} on {:.1f} % right, {} pairs",
+                               .note = fmt::format("threshold {:.2f}: {:.1f} % right, {} pairs",
                                                    point.threshold, 100 * right, point.matched)});
       }
       chart.lines.push_back(std::move(line));

@@ -36,7 +36,7 @@ const std::vector<QuestionPair> kPairs{
     {.a = "Is this a dog?", .b = "Is this not a dog?", .duplicate = true},
 };
 
-TEST(Pairs, APairIsCountedAtTheStrictestRungThatTakesItForOne) {
+TEST(Pairs, CountsAPairAtTheStrictestRungThatMatches) {
   const PairsReport report = judge_pairs(kPairs);
   EXPECT_EQ(report.pairs, 6U);
   EXPECT_EQ(report.duplicates, 4U);
@@ -52,17 +52,17 @@ TEST(Pairs, APairIsCountedAtTheStrictestRungThatTakesItForOne) {
 }
 
 TEST(Pairs, ProportionsComeWithTheirInterval) {
-  const Proportion p = proportion(97, 100);  // Wilson, as statistics packages give it
+  const Proportion p = proportion(97, 100);  // Wilson interval, as statistics packages compute it
   EXPECT_DOUBLE_EQ(p.value, 0.97);
   EXPECT_NEAR(p.low, 0.9155, 0.0001);
   EXPECT_NEAR(p.high, 0.9897, 0.0001);
   EXPECT_EQ(proportion(0, 0).low, 0);
-  EXPECT_EQ(proportion(0, 0).high, 1) << "of nothing nothing is known";
+  EXPECT_EQ(proportion(0, 0).high, 1) << "no data, no information";
   EXPECT_NEAR(proportion(5, 5).low, 0.5655, 0.0001) << "five of five is not certainty";
   EXPECT_DOUBLE_EQ(proportion(5, 5).high, 1);
 }
 
-TEST(Pairs, LinesThatAreNoneAreNumberedAndTheOthersAreRead) {
+TEST(Pairs, RejectsInvalidLinesByNumberAndReadsTheOthers) {
   const QuestionPairs pairs = read(
       "{\"a\": \"x\", \"b\": \"y\", \"duplicate\": true, \"id\": 7}\n\n"
       "{\"a\": \"x\", \"b\": 1, \"duplicate\": true}\n[]\nnot json\n"
@@ -72,19 +72,19 @@ TEST(Pairs, LinesThatAreNoneAreNumberedAndTheOthersAreRead) {
   EXPECT_EQ(pairs.pairs[0].b, "y");
   ASSERT_EQ(pairs.rejected.size(), 4U);
   EXPECT_EQ(pairs.rejected[0].number, 3U);
-  EXPECT_THAT(pairs.rejected[0].error.message, HasSubstr("no text \"b\""));
+  EXPECT_THAT(pairs.rejected[0].error.message, HasSubstr("no text field \"b\""));
   EXPECT_EQ(pairs.rejected[2].number, 5U);
   EXPECT_THAT(pairs.rejected[3].error.message, HasSubstr("true or false"));
   const MemoryFiles none;
   EXPECT_EQ(read_pairs("gone", none).error().code, ErrorCode::kNotFound);
 }
 
-TEST(Pairs, DeepNestingIsNotRecursedInto) {
+TEST(Pairs, RejectsDeepNestingWithoutRecursion) {
   EXPECT_FALSE(parse_pair_line(std::string(1'000'000, '[')).has_value());
   EXPECT_FALSE(parse_pair_line(std::string(100'000, '[') + std::string(100'000, ']')).has_value());
 }
 
-TEST(Pairs, TheReportForProgramsHasTheAgreedNames) {
+TEST(Pairs, JsonHasTheDocumentedNames) {
   const QuestionPairs pairs{.pairs = kPairs, .rejected = {}};
   const auto json = nlohmann::json::parse(to_json(judge_pairs(kPairs), pairs));
   EXPECT_EQ(json["safe"]["matched"], 4);
@@ -99,7 +99,7 @@ TEST(Pairs, TheReportForProgramsHasTheAgreedNames) {
   EXPECT_TRUE(nothing["safe"]["precision"].is_null());
 }
 
-TEST(Pairs, TheTableQuotesWhatIsLabelledOtherwiseIfAsked) {
+TEST(Pairs, TheTableQuotesWrongMatchesOnRequest) {
   const QuestionPairs pairs{.pairs = kPairs, .rejected = {}};
   const PairsReport report = judge_pairs(kPairs);
   EXPECT_THAT(to_table(report, pairs, 5), HasSubstr("Where can I buy warehouses?\n  Where can I"));

@@ -15,10 +15,10 @@ namespace {
 
 constexpr Duration kStep = std::chrono::milliseconds(1);
 
-/// What others hold, as the script says.
-class Others {
+/// Memory held by other users, as scripted.
+class OtherUsers {
  public:
-  explicit Others(std::uint64_t seed) : rng_(seed) {}
+  explicit OtherUsers(std::uint64_t seed) : rng_(seed) {}
 
   void begin(const PressureEvent& event) {
     from_ = now_bytes_;
@@ -69,7 +69,7 @@ class Others {
   std::vector<Allocation> allocations_;
 };
 
-/// Objects by a Zipf law.
+/// Draws objects from a Zipf distribution.
 class Popularity {
  public:
   explicit Popularity(const PressureLoad& load) : rng_(load.seed) {
@@ -97,18 +97,18 @@ class Simulation {
       : script_(script), others_(script.load.seed), popularity_(script.load) {
     report_.rules = rules;
     report_.ran = script.runs;
-    keeper_ = rules == PressureRules::kGovernor ? governed_keeper(script) : seed_keeper(script);
+    cache_ = rules == PressureRules::kGovernor ? governed_cache(script) : seed_cache(script);
   }
 
   PressureReport run() {
     for (now_ = Duration(0); now_ < script_.runs; now_ += kStep) {
       begin_events();
       external_ = others_.at(now_);
-      note_oom();
-      if (now_ >= next_look_) look();
-      if (now_ >= stalled_until_) keeper_->copy(copy_per_step());
+      record_oom();
+      if (now_ >= next_poll_) poll();
+      if (now_ >= stalled_until_) cache_->copy(copy_per_step());
       serve();
-      note();
+      record();
     }
     finish();
     return std::move(report_);
@@ -135,7 +135,7 @@ class Simulation {
           break;
         case Kind::kFreeze:
           frozen_until_ = until;
-          frozen_at_ = external_ + keeper_->held();
+          frozen_at_ = external_ + cache_->held();
           break;
         case Kind::kSilence:
           silent_until_ = until;
@@ -147,13 +147,13 @@ class Simulation {
     }
   }
 
-  /// The engine is one of us: it asks, is refused, asks for room, and tries once more.
+  /// The engine cooperates: when an allocation fails, it asks the cache for space and retries once.
   void allocate(Bytes bytes, Duration until) {
     external_ = others_.at(now_);
-    const auto fits = [&] { return sub_sat(script_.memory, external_ + keeper_->held()) >= bytes; };
+    const auto fits = [&] { return sub_sat(script_.memory, external_ + cache_->held()) >= bytes; };
     if (!fits()) {
-      keeper_->look(now_, sample(), bytes);
-      note_mode();
+      cache_->poll(now_, sample(), bytes);
+      record_mode();
     }
     if (fits()) {
       others_.allocate(bytes, until);
@@ -162,33 +162,33 @@ class Simulation {
     }
   }
 
-  /// What the gauge says: the truth, less what the script does to it.
+  /// The gauge's reading: the true value unless the script freezes or silences it.
   [[nodiscard]] std::optional<MemorySample> sample() const {
     if (now_ < silent_until_) return std::nullopt;
-    const Bytes used = now_ < frozen_until_ ? frozen_at_ : external_ + keeper_->held();
+    const Bytes used = now_ < frozen_until_ ? frozen_at_ : external_ + cache_->held();
     return MemorySample{.taken_at = now_,
                         .total = script_.memory,
                         .used = std::min(used, script_.memory),
-                        .ours = keeper_->held()};
+                        .ours = cache_->held()};
   }
 
-  void look() {
-    next_look_ = now_ + std::max(keeper_->look(now_, sample(), 0_B), kStep);
-    if (keeper_->held() > keeper_->budget()) ++report_.violations;
-    note_mode();
+  void poll() {
+    next_poll_ = now_ + std::max(cache_->poll(now_, sample(), 0_B), kStep);
+    if (cache_->held() > cache_->budget()) ++report_.violations;
+    record_mode();
   }
 
-  void note_mode() {
-    if (keeper_->mode() == mode_) return;
-    report_.changes.push_back({.at = now_, .from = mode_, .to = keeper_->mode()});
-    mode_ = keeper_->mode();
+  void record_mode() {
+    if (cache_->mode() == mode_) return;
+    report_.changes.push_back({.at = now_, .from = mode_, .to = cache_->mode()});
+    mode_ = cache_->mode();
   }
 
   void serve() {
     due_ += script_.load.per_second / 1000;
     for (; due_ >= 1; due_ -= 1) {
       ++report_.requests;
-      switch (keeper_->request(popularity_.next(), now_)) {
+      switch (cache_->request(popularity_.next(), now_)) {
         case Found::kAbove:
           ++report_.hits;
           break;
@@ -204,33 +204,33 @@ class Simulation {
     }
   }
 
-  void note_oom() {
-    const bool over = external_ + keeper_->held() > script_.memory;
+  void record_oom() {
+    const bool over = external_ + cache_->held() > script_.memory;
     if (over && !over_) ++report_.oom;
     over_ = over;
   }
 
-  void note() {
-    report_.peak = std::max(report_.peak, keeper_->held());
+  void record() {
+    report_.peak = std::max(report_.peak, cache_->held());
     report_.time_in_mode[static_cast<std::size_t>(mode_)] += kStep;
-    note_oom();
-    // Only what we hold can be given back.
+    record_oom();
+    // Only memory held by the cache can be released.
     const Bytes missing =
-        sub_sat(external_ + keeper_->held() + script_.governor.reserve, script_.memory);
-    const bool dented = missing > 0_B && keeper_->held() > 0_B;
-    if (dented && !dented_since_.has_value()) dented_since_ = now_;
-    if (!dented && dented_since_.has_value()) {
-      report_.releases.push_back(now_ - *dented_since_);
-      dented_since_.reset();
+        sub_sat(external_ + cache_->held() + script_.governor.reserve, script_.memory);
+    const bool dented = missing > 0_B && cache_->held() > 0_B;
+    if (dented && !reserve_dented_since_.has_value()) reserve_dented_since_ = now_;
+    if (!dented && reserve_dented_since_.has_value()) {
+      report_.releases.push_back(now_ - *reserve_dented_since_);
+      reserve_dented_since_.reset();
     }
   }
 
   void finish() {
-    if (dented_since_.has_value()) report_.releases.push_back(now_ - *dented_since_);
+    if (reserve_dented_since_.has_value()) report_.releases.push_back(now_ - *reserve_dented_since_);
     std::ranges::sort(report_.releases);
-    report_.entries = keeper_->entries();
-    report_.open = keeper_->open();
-    report_.copied = keeper_->copied();
+    report_.entries = cache_->entries();
+    report_.open = cache_->open();
+    report_.copied = cache_->copied();
     for (const PressureExpectation& expectation : script_.expectations) {
       report_.expectations.push_back(judge(expectation));
     }
@@ -272,11 +272,11 @@ class Simulation {
 
   const PressureScript& script_;
   PressureReport report_;
-  std::unique_ptr<Keeper> keeper_;
-  Others others_;
+  std::unique_ptr<SimulatedCache> cache_;
+  OtherUsers others_;
   Popularity popularity_;
   Duration now_{0};
-  Duration next_look_{0};
+  Duration next_poll_{0};
   Duration frozen_until_{0};
   Duration silent_until_{0};
   Duration stalled_until_{0};
@@ -286,7 +286,7 @@ class Simulation {
   std::size_t next_event_ = 0;
   double due_ = 0;
   bool over_ = false;
-  std::optional<Duration> dented_since_;
+  std::optional<Duration> reserve_dented_since_;
 };
 
 }  // namespace

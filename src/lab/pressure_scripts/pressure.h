@@ -12,10 +12,10 @@
 
 namespace afterimage {
 
-/// By whose rules a simulated cache lives.
+/// The rules by which a simulated cache manages its memory.
 enum class PressureRules : unsigned char {
   kGovernor,
-  kSeed,  // the first VRAMAwareCache's, as they were written
+  kSeed,  // the rules of the first VRAMAwareCache, unchanged
 };
 
 struct ModeChange {
@@ -30,42 +30,42 @@ struct ExpectationOutcome {
   bool met = false;
 };
 
-/// What happened while a script ran. Times are the script's, not this machine's.
+/// What happened while a script ran. Times are simulated.
 struct PressureReport {
   PressureRules rules = PressureRules::kGovernor;
   Duration ran{0};
   std::uint64_t requests = 0;
-  std::uint64_t hits = 0;        // in the governed memory
-  std::uint64_t hits_below = 0;  // brought back from below
-  std::uint64_t refused = 0;     // computed and not kept: blocked, or no room
-  std::uint64_t oom = 0;         // times that more was used than there is
-  std::uint64_t violations = 0;  // looks at which we held more than the budget in force
+  std::uint64_t hits = 0;  // in the governed memory
+  std::uint64_t hits_below = 0;  // loaded from the tier below
+  std::uint64_t refused = 0;  // computed and not cached: admission blocked, or no space
+  std::uint64_t oom = 0;  // times at which more memory was used than exists
+  std::uint64_t violations = 0;  // checks at which the cache held more than its current budget
   std::vector<ModeChange> changes;
   std::array<Duration, kPressureModes> time_in_mode{};
-  std::vector<Duration> releases;  // how long others had eaten into the reserve, shortest first
-  Bytes peak;                      // of ours
-  Bytes copied;                    // below
-  std::uint64_t entries = 0;       // kept at the end
-  bool open = true;                // does the end find admission open?
+  std::vector<Duration> releases;  // how long other users held part of the reserve, shortest first
+  Bytes peak;  // of the cache
+  Bytes copied;  // to the tier below
+  std::uint64_t entries = 0;  // cached at the end
+  bool open = true;  // whether admission is open at the end
   std::vector<ExpectationOutcome> expectations;
 
   [[nodiscard]] double hit_rate() const;
-  /// Nearest rank; 0 if the reserve was never touched.
+  /// Nearest-rank percentile; 0 if the reserve was never touched.
   [[nodiscard]] Duration release_percentile(int percent) const;
-  /// All expectations met.
+  /// Whether all expectations were met.
   [[nodiscard]] bool fine() const;
 };
 
-/// Runs a script in simulated time: a memory that others share, a cache under load, a gauge that is
-/// read, copies that take time. The governor, its books and its policies are the real ones.
+/// Runs a script in simulated time: memory shared with other users, a cache under load, a polled
+/// gauge, copies that take time. The governor, its accounting and its policies are the real ones.
 ///
-/// Shape    Steps of one millisecond; the same script gives the same report everywhere.
+/// Shape    Steps of one millisecond; the same script gives the same report on every machine.
 /// Threads  Any.
 PressureReport run_pressure(const PressureScript& script, PressureRules rules);
 
-/// For a person: the governor's report, with the seed's rules beside it.
+/// Human-readable: the governor's report beside that of the seed's rules.
 std::string to_table(const PressureReport& governor, const PressureReport& seed);
-/// For a program. Times are milliseconds, sizes bytes.
+/// Machine-readable. Times in milliseconds, sizes in bytes.
 std::string to_json(const PressureReport& governor, const PressureReport& seed);
 
 }  // namespace afterimage

@@ -30,7 +30,7 @@ std::string open_or_blocked(const PressureReport& report) {
   return report.open ? "open" : "BLOCKED";
 }
 
-/// "relaxed > normal at 3.2 s", the first dozen of them.
+/// The first twelve mode changes, like "3.2 s  relaxed > normal".
 std::string changes_of(const PressureReport& report) {
   constexpr std::size_t kShown = 12;
   std::string out;
@@ -84,24 +84,24 @@ OrderedJson to_value(const PressureReport& report) {
 std::string to_table(const PressureReport& governor, const PressureReport& seed) {
   std::string out = fmt::format("{} requests in {:.0f} s of simulated time\n\n", governor.requests,
                                 to_milliseconds(governor.ran) / 1000);
-  row(out, "", "governor", "the seed's rules");
+  row(out, "", "governor", "seed rules");
   count_row(out, "out of memory", governor.oom, seed.oom);
   count_row(out, "budget violations", governor.violations, seed.violations);
   count_row(out, "mode transitions", governor.changes.size(), seed.changes.size());
   row(out, "hit rate", percent(governor.hit_rate()), percent(seed.hit_rate()));
-  count_row(out, "  brought back from below", governor.hits_below, seed.hits_below);
-  count_row(out, "served uncached, for want of room", governor.refused, seed.refused);
-  row(out, "reserve given back, p50", ms(governor.release_percentile(50)),
+  count_row(out, "  of these, from the lower tier", governor.hits_below, seed.hits_below);
+  count_row(out, "served uncached, no space", governor.refused, seed.refused);
+  row(out, "reserve restored after, p50", ms(governor.release_percentile(50)),
       ms(seed.release_percentile(50)));
-  row(out, "                     p99", ms(governor.release_percentile(99)),
+  row(out, "                        p99", ms(governor.release_percentile(99)),
       ms(seed.release_percentile(99)));
-  row(out, "                     longest", ms(governor.release_percentile(100)),
+  row(out, "                        longest", ms(governor.release_percentile(100)),
       ms(seed.release_percentile(100)));
-  row(out, "most held", readable(governor.peak), readable(seed.peak));
-  row(out, "copied below", readable(governor.copied), readable(seed.copied));
+  row(out, "peak memory held", readable(governor.peak), readable(seed.peak));
+  row(out, "copied to the lower tier", readable(governor.copied), readable(seed.copied));
   count_row(out, "entries at the end", governor.entries, seed.entries);
   row(out, "admission at the end", open_or_blocked(governor), open_or_blocked(seed));
-  if (!governor.changes.empty()) out += "\nthe governor's modes\n" + changes_of(governor);
+  if (!governor.changes.empty()) out += "\nmode changes of the governor\n" + changes_of(governor);
   if (!governor.expectations.empty()) out += '\n';
   for (const ExpectationOutcome& outcome : governor.expectations) {
     out += fmt::format("{}  {}  (found {:.6g})\n", outcome.met ? "met    " : "NOT MET",

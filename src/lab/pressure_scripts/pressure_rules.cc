@@ -16,18 +16,18 @@ namespace {
 
 using namespace std::chrono_literals;
 
-class GovernedKeeper final : public Keeper {
+class GovernedCache final : public SimulatedCache {
  public:
-  explicit GovernedKeeper(const PressureScript& script)
+  explicit GovernedCache(const PressureScript& script)
       : size_(script.load.size), options_(script.governor), slots_(script.load.objects) {
     auto made = ResidencyTable::create({.below = script.below}, options_.cap,
                                        [] { return std::make_unique<AgedLfu>(); });
-    AFI_CHECK(made.has_value());  // the script's governor has been checked
+    AFI_CHECK(made.has_value());  // the script's governor options were validated
     residents_ = *std::move(made);
     actions_.budget = options_.cap;
   }
 
-  Duration look(Duration now, const std::optional<MemorySample>& sample, Bytes refused) override {
+  Duration poll(Duration now, const std::optional<MemorySample>& sample, Bytes refused) override {
     GovernorStep next = step(state_,
                              {.now = now,
                               .ledger = residents_->ledger(),
@@ -48,7 +48,7 @@ class GovernedKeeper final : public Keeper {
     std::optional<SlotId>& slot = slots_[object];
     if (slot.has_value() && residents_->is_live(*slot)) {
       const bool below = residents_->place(*slot) == Place::kBelow;
-      // Without room above it is served from below and stays there.
+      // Without space above, the entry is served from the lower tier and stays there.
       if (below && residents_->promote(*slot, now).has_value())
         static_cast<void>(residents_->moves());
       residents_->touch(*slot, now);
@@ -90,16 +90,16 @@ class GovernedKeeper final : public Keeper {
   Bytes copied_;
 };
 
-class SeedKeeper final : public Keeper {
+class SeedCache final : public SimulatedCache {
  public:
-  explicit SeedKeeper(const PressureScript& script)
+  explicit SeedCache(const PressureScript& script)
       : size_(script.load.size), cap_(script.governor.cap) {}
 
-  Duration look(Duration now, const std::optional<MemorySample>& sample,
+  Duration poll(Duration now, const std::optional<MemorySample>& sample,
                 Bytes /*refused: nobody told it*/) override {
     if (now < next_check_) return next_check_ - now;
     next_check_ = now + 2s;
-    // Without a reader it saw 0 of 192 GiB used.
+    // Without a gauge the original assumed 0 of 192 GiB used.
     const double pressure = sample.has_value() ? static_cast<double>(sample->used.value()) /
                                                      static_cast<double>(sample->total.value())
                                                : 0.0;
@@ -156,9 +156,10 @@ class SeedKeeper final : public Keeper {
     }  // critical sets a flag and frees nothing; relaxed does nothing
   }
 
-  /// The heaviest and least used first, which a newcomer always is.
+  /// Heaviest and least used first, which a new entry always is.
   void evict_a_quarter() {
-    std::vector<std::pair<std::uint64_t, std::uint32_t>> order;  // uses, object: tokens are equal
+    // Uses, then object; all have equal tokens.
+    std::vector<std::pair<std::uint64_t, std::uint32_t>> order;
     for (const auto& [object, entry] : store_) order.emplace_back(entry.uses, object);
     if (order.empty()) return;
     const std::size_t leave = std::max<std::size_t>(1, order.size() / 4);
@@ -176,12 +177,12 @@ class SeedKeeper final : public Keeper {
 
 }  // namespace
 
-std::unique_ptr<Keeper> governed_keeper(const PressureScript& script) {
-  return std::make_unique<GovernedKeeper>(script);
+std::unique_ptr<SimulatedCache> governed_cache(const PressureScript& script) {
+  return std::make_unique<GovernedCache>(script);
 }
 
-std::unique_ptr<Keeper> seed_keeper(const PressureScript& script) {
-  return std::make_unique<SeedKeeper>(script);
+std::unique_ptr<SimulatedCache> seed_cache(const PressureScript& script) {
+  return std::make_unique<SeedCache>(script);
 }
 
 }  // namespace afterimage

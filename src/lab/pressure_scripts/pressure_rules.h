@@ -11,17 +11,17 @@
 
 namespace afterimage {
 
-/// What became of one request to a simulated cache.
+/// The result of one request to a simulated cache.
 enum class Found : unsigned char { kAbove, kBelow, kStored, kRefused };
 
-/// A simulated cache under one set of rules: what a pressure script is played to.
-class Keeper {
+/// A simulated cache under one set of rules.
+class SimulatedCache {
  public:
-  virtual ~Keeper() = default;
-  /// Looks at the gauge and acts. Returns after how long to look again.
-  virtual Duration look(Duration now, const std::optional<MemorySample>& sample, Bytes refused) = 0;
+  virtual ~SimulatedCache() = default;
+  /// Reads the gauge and acts on it. Returns the delay until the next call.
+  virtual Duration poll(Duration now, const std::optional<MemorySample>& sample, Bytes refused) = 0;
   virtual Found request(std::uint32_t object, Duration now) = 0;
-  /// So many bytes may be copied below in this step.
+  /// Copies up to this many bytes to the tier below in this step.
   virtual void copy(Bytes allowance) = 0;
   [[nodiscard]] virtual Bytes held() const = 0;
   [[nodiscard]] virtual Bytes budget() const = 0;
@@ -31,12 +31,12 @@ class Keeper {
   [[nodiscard]] virtual bool open() const = 0;
 };
 
-/// The governor and its books, with aged LFU.
-std::unique_ptr<Keeper> governed_keeper(const PressureScript& script);
+/// The governor and its accounting, with aged LFU.
+std::unique_ptr<SimulatedCache> governed_cache(const PressureScript& script);
 
-/// The first VRAMAwareCache's rules as they were written: a look every two seconds, a policy that
-/// runs when the mode changes and at every store under pressure, a quarter of the entries at a
-/// time. Kinder than the original in one thing: what it evicts gives its bytes back.
-std::unique_ptr<Keeper> seed_keeper(const PressureScript& script);
+/// The rules of the first VRAMAwareCache as written: a check every two seconds, a policy that runs
+/// when the mode changes and at every store under pressure, a quarter of the entries at a time. One
+/// deviation in its favour: evicting frees the bytes.
+std::unique_ptr<SimulatedCache> seed_cache(const PressureScript& script);
 
 }  // namespace afterimage

@@ -21,10 +21,10 @@ std::unexpected<Error> wrong(std::string message) {
   return fail(ErrorCode::kInvalidArgument, std::move(message));
 }
 
-/// The words of one line, taken one after the other.
-class Words {
+/// Reads the words of one line in order.
+class LineTokens {
  public:
-  explicit Words(std::string_view line) : rest_(line.substr(0, line.find('#'))) {}
+  explicit LineTokens(std::string_view line) : rest_(line.substr(0, line.find('#'))) {}
 
   /// Empty at the end.
   std::string_view next() {
@@ -34,7 +34,7 @@ class Words {
     rest_ = rest_.substr(end);
     return word;
   }
-  [[nodiscard]] std::string_view peek() const { return Words(*this).next(); }
+  [[nodiscard]] std::string_view peek() const { return LineTokens(*this).next(); }
   Result<void> expect(std::string_view word) {
     const std::string_view found = next();
     if (found == word) return {};
@@ -43,7 +43,7 @@ class Words {
   Result<void> end() {
     const std::string_view found = next();
     if (found.empty()) return {};
-    return wrong(fmt::format("'{}' is too much here", found));
+    return wrong(fmt::format("unexpected '{}'", found));
   }
 
  private:
@@ -55,7 +55,7 @@ struct Unit {
   double scale;
 };
 
-/// A number, then its unit: "1.5GiB". Not negative, not endless.
+/// A finite, non-negative number with a unit: "1.5GiB".
 Result<double> measure(std::string_view word, std::initializer_list<Unit> units,
                        std::string_view example) {
   double value = 0;
@@ -73,7 +73,7 @@ Result<Bytes> bytes(std::string_view word) {
       const double value,
       measure(word, {{"B", 1}, {"KiB", 1024.0}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}},
               "512MiB or 1.5GiB"));
-  if (value > 0x1p60) return wrong(fmt::format("'{}' is more memory than there is", word));
+  if (value > 0x1p60) return wrong(fmt::format("'{}' is too large for a memory size", word));
   return Bytes(static_cast<Bytes::rep>(value));
 }
 
@@ -92,13 +92,13 @@ Result<double> rate(std::string_view word) {
   return measure(word, {{"MiB/s", 0x1p20}, {"GiB/s", 0x1p30}}, "4GiB/s");
 }
 
-/// "for 2s", if it stands there.
-Result<Duration> lasting(Words& words) {
+/// An optional "for 2s".
+Result<Duration> optional_duration(LineTokens& words) {
   AFI_TRY_VOID(words.expect("for"));
   return duration(words.next());
 }
 
-Result<void> read_load(Words& words, PressureScript& script) {
+Result<void> read_load(LineTokens& words, PressureScript& script) {
   for (std::string_view word = words.next(); !word.empty(); word = words.next()) {
     const std::size_t equals = std::min(word.find('='), word.size());
     const std::string_view name = word.substr(0, equals);
@@ -124,17 +124,17 @@ Result<void> read_load(Words& words, PressureScript& script) {
       script.load.per_second = n;
     } else {
       return wrong(
-          fmt::format("'{}' is not known; known are objects, size, zipf, per_second, seed", name));
+          fmt::format("unknown '{}'; expected objects, size, zipf, per_second or seed", name));
     }
   }
   const PressureLoad& load = script.load;
   if (load.objects == 0 || load.size == 0_B || load.zipf > 10 || load.per_second > 100'000) {
-    return wrong("a load has objects of some size, zipf at most 10, at most 100000 per second");
+    return wrong("a load needs objects, a size, zipf at most 10 and per_second at most 100000");
   }
   return {};
 }
 
-Result<void> read_governor(Words& words, PressureScript& script) {
+Result<void> read_governor(LineTokens& words, PressureScript& script) {
   GovernorOptions& governor = script.governor;
   const std::map<std::string_view, std::function<Result<void>(std::string_view)>> settings = {
       {"cap",
@@ -159,12 +159,12 @@ Result<void> read_governor(Words& words, PressureScript& script) {
        }},
       {"modes",
        [&](auto word) -> Result<void> {
-         if (word != "seed" && word != "headroom") return wrong("modes are 'headroom' or 'seed'");
+         if (word != "seed" && word != "headroom") return wrong("modes must be 'headroom' or 'seed'");
          governor.ladder = word == "seed" ? LadderOptions::seed() : LadderOptions::headroom();
          return {};
        }},
       {"idle", [&](auto word) -> Result<void> {
-         if (word != "seed" && word != "none") return wrong("idle limits are 'none' or 'seed'");
+         if (word != "seed" && word != "none") return wrong("idle limits must be 'none' or 'seed'");
          governor.idle = word == "seed" ? IdleLimits::seed() : IdleLimits();
          return {};
        }}};
@@ -172,12 +172,12 @@ Result<void> read_governor(Words& words, PressureScript& script) {
   const auto setting = settings.find(name);
   if (setting == settings.end()) {
     return wrong(
-        fmt::format("governor has no '{}'; it has cap, reserve, tick, horizon, modes, idle", name));
+        fmt::format("governor has no '{}'; expected cap, reserve, tick, horizon, modes or idle", name));
   }
   return setting->second(words.next());
 }
 
-Result<void> read_event(Words& words, PressureScript& script) {
+Result<void> read_event(LineTokens& words, PressureScript& script) {
   using Kind = PressureEvent::Kind;
   PressureEvent event;
   AFI_TRY(event.at, duration(words.next()));
@@ -195,26 +195,26 @@ Result<void> read_event(Words& words, PressureScript& script) {
     AFI_TRY(event.spread, bytes(words.next()));
     AFI_TRY_VOID(words.expect("every"));
     AFI_TRY(event.every, duration(words.next()));
-    AFI_TRY(event.lasts, lasting(words));
+    AFI_TRY(event.lasts, optional_duration(words));
     if (event.every == Duration(0) || event.spread > event.bytes) {
-      return wrong("a hover changes every some time, by at most what it hovers around");
+      return wrong("a hover needs a positive interval and a spread of at most its bytes");
     }
   } else if (what == "allocate") {
     event.kind = Kind::kAllocate;
     AFI_TRY(event.bytes, bytes(words.next()));
-    AFI_TRY(event.lasts, lasting(words));
+    AFI_TRY(event.lasts, optional_duration(words));
   } else if (what == "gauge") {
     const std::string_view how = words.next();
     if (how != "freezes" && how != "silent") return wrong("a gauge 'freezes' or is 'silent'");
     event.kind = how == "freezes" ? Kind::kFreeze : Kind::kSilence;
-    AFI_TRY(event.lasts, lasting(words));
+    AFI_TRY(event.lasts, optional_duration(words));
   } else if (what == "copies") {
     event.kind = Kind::kStall;
     AFI_TRY_VOID(words.expect("stall"));
-    AFI_TRY(event.lasts, lasting(words));
+    AFI_TRY(event.lasts, optional_duration(words));
   } else {
     return wrong(
-        fmt::format("'{}' does not happen; what does is external, hover, allocate, gauge, "
+        fmt::format("unknown event '{}'; expected external, hover, allocate, gauge, "
                     "copies",
                     what));
   }
@@ -222,7 +222,7 @@ Result<void> read_event(Words& words, PressureScript& script) {
   return {};
 }
 
-Result<void> read_expectation(Words& words, std::string_view line, PressureScript& script) {
+Result<void> read_expectation(LineTokens& words, std::string_view line, PressureScript& script) {
   using What = PressureExpectation::What;
   static const std::map<std::string_view, What> kKnown = {{"oom", What::kOom},
                                                           {"violations", What::kViolations},
@@ -234,7 +234,7 @@ Result<void> read_expectation(Words& words, std::string_view line, PressureScrip
   const auto known = kKnown.find(words.next());
   if (known == kKnown.end()) {
     return wrong(
-        "what can be expected is oom, violations, transitions, release_ms, hit_percent, "
+        "unknown expectation; expected oom, violations, transitions, release_ms, hit_percent, "
         "entries, admission");
   }
   PressureExpectation expectation{.what = known->second, .to = kMaxRun};
@@ -261,7 +261,7 @@ Result<void> read_expectation(Words& words, std::string_view line, PressureScrip
 }
 
 Result<void> read_line(std::string_view line, PressureScript& script) {
-  Words words(line);
+  LineTokens words(line);
   const std::string_view first = words.next();
   if (first.empty()) return {};
   if (first == "memory") {
@@ -282,7 +282,7 @@ Result<void> read_line(std::string_view line, PressureScript& script) {
     AFI_TRY_VOID(read_expectation(words, line, script));
   } else {
     return wrong(
-        fmt::format("'{}' is not known; a line begins with memory, below, copies, run, "
+        fmt::format("unknown '{}'; a line begins with memory, below, copies, run, "
                     "load, governor, at or expect",
                     first));
   }
@@ -303,11 +303,11 @@ Result<PressureScript> parse_pressure_script(std::string_view text) {
     text = text.substr(std::min(end + 1, text.size()));
   }
   if (script.copy_bytes_per_second <= 0)
-    return wrong("copies are made at some rate: copies 4GiB/s");
+    return wrong("the copy rate must be above 0: copies 4GiB/s");
   if (static_cast<double>(script.load.size.value()) * script.load.objects > 0x1p62) {
-    return wrong("the objects of the load together are more memory than there is");
+    return wrong("the objects of the load together are too large for a memory size");
   }
-  if (script.memory == 0_B) return wrong("there is no memory: memory 16GiB");
+  if (script.memory == 0_B) return wrong("the memory must be above 0: memory 16GiB");
   script.governor.clean_bytes_per_second = script.copy_bytes_per_second;
   script.governor.stale_after = 3 * script.governor.tick;
   AFI_TRY_VOID(check(script.governor));

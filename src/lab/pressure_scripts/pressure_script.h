@@ -13,15 +13,15 @@
 
 namespace afterimage {
 
-/// Something that happens to the memory, or to those who look after it.
+/// An event that affects the memory, the gauge or the copies.
 struct PressureEvent {
   enum class Kind : unsigned char {
-    kExternal,  // others hold `bytes`, reached over `lasts`
-    kHover,     // others hold `bytes` ± `spread`, another value every `every`, for `lasts`
-    kAllocate,  // the engine asks for `bytes`, and gives them back after `lasts`
-    kFreeze,    // the gauge shows the same number for `lasts`
-    kSilence,   // the gauge gives nothing for `lasts`
-    kStall,     // copies below stand still for `lasts`
+    kExternal,  // other users hold `bytes`, reached linearly over `lasts`
+    kHover,  // other users hold `bytes` ± `spread`, changed every `every`, for `lasts`
+    kAllocate,  // the engine allocates `bytes` and frees them after `lasts`
+    kFreeze,  // the gauge repeats its last value for `lasts`
+    kSilence,  // the gauge returns nothing for `lasts`
+    kStall,  // copies to the tier below stop for `lasts`
   };
   Kind kind = Kind::kExternal;
   Duration at{0};
@@ -31,7 +31,7 @@ struct PressureEvent {
   Duration every{0};
 };
 
-/// What must be so when the script is over.
+/// A condition on the results of the script.
 struct PressureExpectation {
   enum class What : unsigned char {
     kOom,
@@ -47,10 +47,10 @@ struct PressureExpectation {
   double limit = 0;
   Duration from{0};  // of kTransitions
   Duration to{0};
-  std::string text;  // as it was written
+  std::string text;  // as written in the script
 };
 
-/// Requests for objects of one size, by a Zipf law; a miss is computed and stored.
+/// Requests for objects of one size, Zipf-distributed; a miss is computed and inserted.
 struct PressureLoad {
   std::uint32_t objects = 1'000;
   Bytes size = 8_MiB;
@@ -70,10 +70,10 @@ struct PressureScript {
   std::vector<PressureExpectation> expectations;
 };
 
-/// Reads docs/formats/pressure-script.md.
+/// Parses docs/formats/pressure-script.md.
 ///
-/// Errors   kInvalidArgument, with the line and what was expected there; kLimitExceeded: longer
-///          than a day, more than 100,000 lines or objects.
+/// Errors   kInvalidArgument, with the line and what was expected there; kLimitExceeded: a script
+///          longer than a day, or more than 100,000 lines or objects.
 /// Threads  Any.
 Result<PressureScript> parse_pressure_script(std::string_view text);
 

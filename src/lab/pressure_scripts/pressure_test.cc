@@ -30,7 +30,7 @@ constexpr const char* kSmall =
 
 // --- the script ----------------------------------------------------------------------------------
 
-TEST(PressureScript, SaysWhatHappensWhen) {
+TEST(PressureScript, ParsesEventsInOrderOfTime) {
   const PressureScript read = script(
       "# a comment\n\nmemory 8GiB  # and another\n"
       "load objects=10 size=1.5MiB zipf=1 per_second=5 seed=7\n"
@@ -49,33 +49,33 @@ TEST(PressureScript, SaysWhatHappensWhen) {
   EXPECT_EQ(read.expectations[0].text, "expect transitions <= 2 between 1s and 3s");
 }
 
-TEST(PressureScript, EveryMistakeIsToldWithItsLine) {
+TEST(PressureScript, ReportsEveryErrorWithItsLine) {
   const struct {
     const char* line;
     const char* said;
   } kCases[] = {
-      {"memori 4GiB", "'memori' is not known"},
+      {"memori 4GiB", "unknown 'memori'"},
       {"memory 4GB", "512MiB"},
       {"memory -4GiB", "512MiB"},
       {"memory nanGiB", "512MiB"},
-      {"memory 0B", "there is no memory"},
-      {"memory 9999999999TiB", "more memory than there is"},
+      {"memory 0B", "memory must be above 0"},
+      {"memory 9999999999TiB", "too large for a memory size"},
       {"run 2 s", "10min"},
       {"run 9000min", "longer than a day"},
-      {"load objects=0", "a load has objects"},
+      {"load objects=0", "a load needs objects"},
       {"load objects=1e9", "at most 100000"},
-      {"load colour=1", "'colour' is not known"},
+      {"load colour=1", "unknown 'colour'"},
       {"load", ""},
       {"governor speed 1", "governor has no 'speed'"},
       {"governor cap 0B", "the cap is 0"},
       {"governor tick 0s", "positive"},
-      {"copies 0GiB/s", "some rate"},
-      {"at 1s", "does not happen"},
+      {"copies 0GiB/s", "the copy rate"},
+      {"at 1s", "unknown event"},
       {"at 1s hover 1MiB by 2MiB every 1s for 1s", "hover"},
       {"at 1s hover 1MiB by 1MiB every 0s for 1s", "hover"},
       {"at 1s gauge explodes for 1s", "'freezes' or is 'silent'"},
-      {"at 1s external 1GiB now", "too much"},
-      {"expect luck", "what can be expected"},
+      {"at 1s external 1GiB now", "unexpected 'now'"},
+      {"expect luck", "unknown expectation"},
       {"expect oom = 0", "'<=' or '>='"},
   };
   for (const auto& c : kCases) {
@@ -93,12 +93,12 @@ TEST(PressureScript, EveryMistakeIsToldWithItsLine) {
 // --- the governor
 // ----------------------------------------------------------------------------------
 
-TEST(Pressure, ARampIsGivenWayTo) {
+TEST(Pressure, ReleasesMemoryUnderARamp) {
   const PressureReport report =
       governed(std::string(kSmall) + "at 0s external 8GiB\nat 8s external 14GiB in 1s\nrun 15s\n");
   EXPECT_EQ(report.oom, 0U);
   EXPECT_EQ(report.violations, 0U);
-  EXPECT_GT(report.entries, 100U) << "what fits stays";
+  EXPECT_GT(report.entries, 100U) << "entries that fit remain";
   EXPECT_LE(report.release_percentile(100), 60ms);
 }
 
@@ -107,7 +107,7 @@ TEST(Pressure, m16_a_burst_inside_two_seconds_is_survived) {
                             "at 0s external 2GiB\nat 10500ms external 15500MiB in 1s\n"
                             "at 11800ms external 2GiB\nrun 15s\n";
   EXPECT_EQ(governed(burst).oom, 0U);
-  EXPECT_GT(seed(burst).oom, 0U) << "over before its second look";
+  EXPECT_GT(seed(burst).oom, 0U) << "over before its second check";
 }
 
 TEST(Pressure, HoverMakesAtMostOneTransitionWhereTheSeedFlaps) {
@@ -134,7 +134,7 @@ TEST(Pressure, m12_the_seeds_block_sticks_and_ours_does_not) {
   EXPECT_TRUE(governed(sticky).open);
 }
 
-TEST(Pressure, m10_silence_is_not_calm) {
+TEST(Pressure, m10_a_silent_gauge_is_not_calm) {
   const std::string silence =
       std::string(kSmall) + "at 0s external 2GiB\nat 9s gauge silent for 60s\nrun 20s\n";
   EXPECT_EQ(governed(silence).changes.back().to, PressureMode::kPressure);
@@ -149,14 +149,14 @@ TEST(Pressure, TheSameScriptGivesTheSameReport) {
   EXPECT_EQ(told(), told());
 }
 
-TEST(Pressure, AnExpectationThatIsNotMetIsSaid) {
+TEST(Pressure, ReportsAnUnmetExpectation) {
   const PressureReport report =
       governed(std::string(kSmall) + "run 1s\nexpect entries >= 100000\n");
   EXPECT_FALSE(report.fine());
   EXPECT_NE(to_table(report, report).find("NOT MET  expect entries >= 100000"), std::string::npos);
 }
 
-/// Whatever others do, as long as they stay within what the reserve was chosen for.
+/// For any behaviour of other users within the limits for which the reserve was chosen.
 TEST(PressureProperty, RandomScriptsNeverBreakTheBudget) {
   for_each_seed(12, [](Rng& rng) {
     PressureScript random = script(std::string(kSmall) + "governor reserve 2GiB\nrun 20s\n");
@@ -165,7 +165,7 @@ TEST(PressureProperty, RandomScriptsNeverBreakTheBudget) {
     for (Duration at = 0s; at < 20s;) {
       PressureEvent event{.at = at};
       event.bytes = Bytes(rng.below((14_GiB).value()));
-      // At most 2 GiB in the 55 ms until we have looked and acted.
+      // At most 2 GiB in the 55 ms until the governor has read the gauge and acted.
       const double apart = std::abs(static_cast<double>(event.bytes.value()) -
                                     static_cast<double>(external.value()));
       event.lasts = Duration(static_cast<Duration::rep>(apart / 0x1p31 * 55e6)) + 50ms +

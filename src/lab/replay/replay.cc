@@ -26,13 +26,13 @@ const std::vector<std::string_view>& names() {
   return kNames;
 }
 
-/// When each use of a trace's blocks and items will be followed by the next, in requests.
+/// For each use of a block or item, the request that uses it next.
 struct Future {
-  std::vector<std::uint32_t> blocks;  // one request's after the other's
+  std::vector<std::uint32_t> blocks;  // concatenated over all requests
   std::vector<std::uint32_t> items;
 };
 
-Future look_ahead(const Trace& trace) {
+Future find_next_uses(const Trace& trace) {
   Future future;
   std::size_t blocks = 0;
   std::size_t media = 0;
@@ -67,9 +67,9 @@ Result<std::unique_ptr<ReplayStore>> make_store(std::string_view policy, std::ui
 }
 
 /// The tier below: first in, first out, as an append-only log evicts.
-class Below {
+class LowerTier {
  public:
-  Below(std::uint32_t ids, std::uint64_t capacity) : held_(ids), capacity_(capacity) {}
+  LowerTier(std::uint32_t ids, std::uint64_t capacity) : held_(ids), capacity_(capacity) {}
 
   [[nodiscard]] bool holds(std::uint32_t id) const { return held_[id]; }
   /// False: it is there already, or there is no such tier.
@@ -112,11 +112,11 @@ class Replay {
   const Trace& trace_;
   const ReplayOptions& options_;
   const Future& future_;
-  const std::vector<bool>& hints_;  // empty: none are given
+  const std::vector<bool>& hints_;  // empty: no hints
 
   std::unique_ptr<ReplayStore> blocks_;
   std::unique_ptr<ReplayStore> items_;
-  Below below_;
+  LowerTier below_;
   std::uint64_t block_capacity_ = 0;
   std::uint64_t item_capacity_ = 0;  // tokens
   std::size_t next_block_ = 0;       // in future_
@@ -144,7 +144,7 @@ RequestFacts Replay::facts(std::size_t r) const {
   return facts;
 }
 
-// The mean position of the tokens decides, since the cost is linear in it.
+// The mean position suffices, because the cost is linear in the position.
 double Replay::prefill_seconds(double first, double tokens) const {
   return tokens * (1 + (first + tokens / 2) / options_.attention_tokens) /
          options_.tokens_per_second;
@@ -156,7 +156,7 @@ std::uint32_t Replay::use_blocks(const TraceRequest& request, bool counted) {
   std::uint32_t hits = 0;
   while (hits < count && blocks_->holds(request.blocks[hits])) ++hits;
   const std::uint32_t in_cache = hits;
-  // A block that went is missed by none behind it that stayed below.
+  // Blocks evicted from the cache may still be in the tier below.
   while (hits < count && below_.holds(request.blocks[hits])) ++hits;
   const EntryFacts facts{
       .bytes = Bytes(options_.bytes_per_token.value() * size),
@@ -196,7 +196,7 @@ void Replay::use_items(const TraceRequest& request, std::uint32_t covered, bool 
   for (const TraceMedia& media : request.media) {
     const std::uint32_t next_use = future_.items[next_item_++];
     const TraceItem& item = trace_.items[media.item];
-    // What lies whole in the prefix that was hit needs no encoder output.
+    // Media entirely inside the prefix that hit need no encoder output.
     const bool needed = media.offset + std::uint64_t{item.tokens} > covered;
     const bool hit = needed && items_->holds(media.item);
     if (counted && needed) ++(hit ? result_.item_hits : result_.item_misses);
@@ -256,7 +256,7 @@ bool is_part(double value) { return value >= 0 && value <= 1; }
 
 Result<void> check(const ReplayOptions& options) {
   if (options.capacities.empty()) {
-    return fail(ErrorCode::kInvalidArgument, "no capacity to replay at; name at least one");
+    return fail(ErrorCode::kInvalidArgument, "no capacity to replay at; give at least one");
   }
   for (const ReplayCapacity& capacity : options.capacities) {
     if (capacity.blocks > 0) continue;
@@ -265,14 +265,14 @@ Result<void> check(const ReplayOptions& options) {
   }
   if (!is_part(options.warm_up) || !is_part(options.hint_error.value_or(0))) {
     return fail(ErrorCode::kInvalidArgument,
-                "the warm-up and the hints' error are parts: from 0 to 1");
+                "the warm-up and the hint error must be from 0 to 1");
   }
   if (!(options.tokens_per_second > 0) || !(options.attention_tokens > 0)) {
-    return fail(ErrorCode::kInvalidArgument, "tokens_per_second and attention_tokens are above 0");
+    return fail(ErrorCode::kInvalidArgument, "tokens_per_second and attention_tokens must be above 0");
   }
   for (const std::string& policy : options.policies) {
     if (std::ranges::find(names(), policy) != names().end()) continue;
-    std::string message = "no policy is called \"" + policy + "\"; there are";
+    std::string message = "unknown policy \"" + policy + "\"; choose from";
     for (const std::string_view name : names()) message += " " + std::string(name);
     return fail(ErrorCode::kInvalidArgument, message);
   }
@@ -286,7 +286,7 @@ std::span<const std::string_view> replay_policies() { return names(); }
 Result<std::vector<ReplayResult>> replay(const Trace& trace, const ReplayOptions& options,
                                          const Clock& clock, const ReplayProgress& progress) {
   AFI_TRY_VOID(check(options));
-  const Future future = look_ahead(trace);
+  const Future future = find_next_uses(trace);
   std::vector<bool> hints;
   if (options.hint_error.has_value()) {
     hints = continuation_hints(trace, *options.hint_error, options.seed);

@@ -16,21 +16,21 @@ namespace {
 
 using Measure = double ReplayResult::*;
 
-/// What only this page has: bounds, and rows that begin a group.
+/// Style of this page only: bounds, and rows that begin a group.
 constexpr std::string_view kOwnStyle = R"(
 .infinite { stroke-dasharray: 2 4; }
 th:nth-child(2), td:nth-child(2) { text-align: left; } tr.bound td { color: var(--dim); }
 tr.first td { border-top: 2px solid var(--dim); } b { font-weight: 650; }
 )";
 
-constexpr std::string_view kHeading = R"(<h1>What the policies keep</h1>
-<p class="dim">Miss ratios over cache sizes, in per cent of each trace's distinct blocks. No policy
+constexpr std::string_view kHeading = R"(<h1>Miss ratios by policy</h1>
+<p class="dim">Miss ratios by cache size, as a percentage of each trace's distinct blocks. No policy
 can get below <em>min</em>, which knows the future; <em>infinite</em> never evicts.</p>
 )";
 
-/// The classes of a policy's line: bounds are ink and dashed, lru is grey, the others have a
+/// The CSS classes of a policy's curve: bounds are black and dashed, lru is grey, others have a
 /// colour.
-std::string look_of(const ReplayReport& report, std::string_view policy) {
+std::string css_class(const ReplayReport& report, std::string_view policy) {
   if (policy == "min") return "curve bound";
   if (policy == "infinite") return "curve bound infinite";
   if (policy == "lru") return "curve s0";
@@ -42,7 +42,7 @@ std::string look_of(const ReplayReport& report, std::string_view policy) {
   return fmt::format("curve s{}", 1 + (colour - 1) % 9);
 }
 
-/// Miss ratio over capacity: where on the sheet a value lies.
+/// Plots miss ratio over capacity; maps values to coordinates.
 class Plot {
  public:
   Plot(const ReplayReport& report, Measure measure) : report_(report), measure_(measure) {
@@ -110,7 +110,7 @@ class Plot {
           x(*point), y(ratio), html_text(policy), html_text(point->capacity), 100 * ratio);
     }
     out +=
-        fmt::format("<g class=\"{}\"><path d=\"{}\"/>{}</g>", look_of(report_, policy), path, dots);
+        fmt::format("<g class=\"{}\"><path d=\"{}\"/>{}</g>", css_class(report_, policy), path, dots);
   }
 
   const ReplayReport& report_;
@@ -130,7 +130,7 @@ void add_legend(std::string& out, const ReplayReport& report) {
   for (const std::string& policy : report.policies()) {
     out += fmt::format(
         R"(<li><svg viewBox="0 0 28 10" aria-hidden="true"><g class="{}"><path d="M0 5H28"/></g></svg>{}</li>)",
-        look_of(report, policy), html_text(policy));
+        css_class(report, policy), html_text(policy));
     out += "\n";
   }
   out += "</ul>\n";
@@ -154,7 +154,7 @@ void add_row(std::string& out, const ReplayReport& report, const ReplayResult& r
 void add_table(std::string& out, const ReplayReport& report) {
   out +=
       "<div class=\"wide\"><table>\n<tr><th>capacity</th><th>policy</th><th>token hits</th>"
-      "<th>of the gap to min</th><th>compute saved</th><th>time saved</th><th>KV read</th>"
+      "<th>gap to min closed</th><th>compute saved</th><th>time saved</th><th>KV read</th>"
       "<th>KV written</th><th>evictions</th>";
   if (report.media > 0) out += "<th>media reused</th>";
   out += "</tr>\n";
@@ -177,7 +177,7 @@ std::string to_html(std::span<const ReplayReport> reports) {
     add_figure(out, report, "Tokens missed", "input tokens that had to be prefilled",
                &ReplayResult::token_hit_ratio);
     add_figure(out, report, "Compute missed",
-               "the same by what it costs: late tokens attend to more than early ones",
+               "weighted by compute: late tokens attend to more tokens than early ones",
                &ReplayResult::compute_saved_ratio);
     out += "</div>\n";
     add_legend(out, report);

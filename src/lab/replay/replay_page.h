@@ -9,8 +9,8 @@
 
 namespace afterimage {
 
-/// One HTML page that needs no other file and runs no script: miss-ratio curves with their bounds,
-/// and a table of everything that was counted. Light or dark as the reader's system is.
+/// A self-contained HTML page without scripts: miss-ratio curves with their bounds, and a table of
+/// all counts. Follows the reader's light or dark theme.
 std::string to_html(std::span<const ReplayReport> reports);
 
 }  // namespace afterimage

@@ -22,7 +22,7 @@ std::string grouped(std::uint64_t n) {
   return text;
 }
 
-std::string lasting(Duration span) {
+std::string duration_text(Duration span) {
   const double minutes = to_milliseconds(span) / 60'000;
   if (minutes >= 120) return fmt::format("{:.1f} h", minutes / 60);
   if (minutes >= 2) return fmt::format("{:.0f} min", minutes);
@@ -40,7 +40,7 @@ std::vector<std::string> distinct(std::span<const ReplayResult> results,
   return found;
 }
 
-/// Whether no policy, bounds aside, does better at this capacity.
+/// Whether no other policy, except the bounds, is better at this capacity.
 bool is_best(std::span<const ReplayResult> results, const ReplayResult& result, Measure measure) {
   return !is_bound(result) && std::ranges::none_of(results, [&](const ReplayResult& other) {
     return !is_bound(other) && other.capacity == result.capacity &&
@@ -54,7 +54,7 @@ std::string gap_text(const ReplayReport& report, const ReplayResult& result, Mea
   return gap ? fmt::format("{:+.0f} %", 100 * *gap) : "";
 }
 
-/// One line a policy, one column a capacity; `cell` fills 16 places.
+/// One line per policy, one column per capacity; `cell` returns 16 characters.
 template <typename Cell>
 void add_table(std::string& out, const ReplayReport& report, std::string_view title,
                const Cell& cell) {
@@ -177,7 +177,7 @@ const ReplayResult* ReplayReport::find(std::string_view policy, std::string_view
 std::optional<double> ReplayReport::gap_closed(const ReplayResult& result, Measure measure) const {
   const ReplayResult* lru = find("lru", result.capacity);
   const ReplayResult* min = find("min", result.capacity);
-  // Below half a tenth of a per cent there is no gap that anybody could close.
+  // A gap below 0.05 % is treated as empty.
   constexpr double kNothing = 0.0005;
   if (lru == nullptr || min == nullptr || min->*measure - lru->*measure < kNothing) {
     return std::nullopt;
@@ -192,22 +192,22 @@ double ReplayReport::media_reused(const ReplayResult& result) const {
 
 std::string ReplayReport::description() const {
   std::string text = fmt::format("{} requests in {} · {} input tokens · {} distinct blocks of {}",
-                                 grouped(requests), lasting(span), grouped(input_tokens),
+                                 grouped(requests), duration_text(span), grouped(input_tokens),
                                  grouped(distinct_blocks), block_tokens);
   if (sessions > 0) text += fmt::format(" · {} sessions", grouped(sessions));
   if (media > 0) {
     text += fmt::format(" · {} media items, {} distinct", grouped(media), grouped(items));
   }
   if (options.warm_up > 0) {
-    text += fmt::format("\nthe first {:.0f} % of the requests warm up and are not counted",
+    text += fmt::format("\nthe first {:.0f} % of the requests are warm-up and not counted",
                         100 * options.warm_up);
   }
   if (options.below.blocks > 0) {
-    text += fmt::format("\nbelow each cache a tier of {} blocks ({}), the oldest out first",
+    text += fmt::format("\nbelow each cache a tier of {} blocks ({}), first in, first out",
                         grouped(options.below.blocks), options.below.name);
   }
   if (options.hint_error) {
-    text += fmt::format("\none hint a request (goes on / ends), wrong {:.0f} % of the time",
+    text += fmt::format("\none hint per request (goes on / ends), wrong {:.0f} % of the time",
                         100 * *options.hint_error);
   }
   return text;
@@ -218,10 +218,10 @@ std::string to_table(const ReplayReport& report) {
   add_ratio_table(out, report, "token hits %", &ReplayResult::token_hit_ratio);
   add_ratio_table(out, report, "compute saved %", &ReplayResult::compute_saved_ratio);
   if (report.options.below.blocks > 0) {
-    add_table(out, report, "read from below", [](const ReplayResult& result) {
+    add_table(out, report, "tier reads", [](const ReplayResult& result) {
       return fmt::format("{:>8}{:8}", readable(result.below_read), "");
     });
-    add_table(out, report, "written below", [](const ReplayResult& result) {
+    add_table(out, report, "tier writes", [](const ReplayResult& result) {
       return fmt::format("{:>8}{:8}", readable(result.below_written), "");
     });
   }
@@ -231,7 +231,7 @@ std::string to_table(const ReplayReport& report) {
     });
   }
   out +=
-      "\nsizes in % are of the distinct blocks · * the best · +n % of the gap from lru to min "
+      "\nsizes in % of the distinct blocks · * best policy · +n %: share of the gap from lru to min "
       "closed\n";
   for (const RejectedLine& line : report.rejected) {
     out += fmt::format("line {} was not replayed: {}\n", line.number, line.error.message);
@@ -247,7 +247,7 @@ std::string to_json(std::span<const ReplayReport> reports) {
       json["results"].push_back(result_json(report, result));
     }
   }
-  // A file's name may hold any bytes; what is not UTF-8 is replaced rather than refused.
+  // A file name may contain any bytes; invalid UTF-8 is replaced.
   return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 

@@ -35,7 +35,7 @@ ReplayReport report(const std::string& name = "talk <1>.jsonl") {
            result("min", "50%", 617, 0.6), result("infinite", "50%", 617, 0.6)}};
 }
 
-TEST(ReplayReport, GapsAreBetweenLruAndMin) {
+TEST(ReplayReport, GapsAreMeasuredBetweenLruAndMin) {
   const ReplayReport r = report();
   const auto gap = [&r](const char* policy, const char* capacity) {
     return r.gap_closed(*r.find(policy, capacity), &ReplayResult::token_hit_ratio);
@@ -43,10 +43,10 @@ TEST(ReplayReport, GapsAreBetweenLruAndMin) {
   EXPECT_DOUBLE_EQ(gap("lru", "1%").value(), 0);
   EXPECT_DOUBLE_EQ(gap("mine", "1%").value(), 0.4);
   EXPECT_DOUBLE_EQ(gap("min", "1%").value(), 1);
-  EXPECT_EQ(gap("mine", "50%"), std::nullopt) << "lru is as good as can be there";
+  EXPECT_EQ(gap("mine", "50%"), std::nullopt) << "lru already equals min there";
 }
 
-TEST(ReplayReport, TheTableSaysWhatWasReplayedAndMarksTheBest) {
+TEST(ReplayReport, TheTableDescribesTheTraceAndMarksTheBestPolicy) {
   EXPECT_EQ(to_table(report("talk.jsonl")),
             R"(talk.jsonl
 2 requests in 59 min · 1,900 input tokens · 1,234 distinct blocks of 512
@@ -69,18 +69,18 @@ line 7 was not replayed: not JSON
 )");
 }
 
-TEST(ReplayReport, MediaAreReusedByThePrefixOrByTheEncoderCache) {
+TEST(ReplayReport, CountsMediaReusedByPrefixOrEncoderCache) {
   Trace trace{.items = {{.tokens = 1}}};
   trace.requests.resize(4, {.input_tokens = 9, .media = {{.item = 0}, {.item = 0}}});
-  // Of the six after the warm-up one had to be encoded; where the others came from is all the same.
+  // Of the six media after the warm-up one was encoded; the source of the others does not matter.
   const ReplayReport r("t", trace, {.warm_up = 0.25},
                        {{.policy = "lru", .capacity = "1%", .item_hits = 2, .item_misses = 1}});
   EXPECT_DOUBLE_EQ(r.media_reused(r.results[0]), 5.0 / 6);
   EXPECT_NE(to_table(r).find("media reused %"), std::string::npos);
-  EXPECT_EQ(to_table(report()).find("media reused %"), std::string::npos) << "it has no media";
+  EXPECT_EQ(to_table(report()).find("media reused %"), std::string::npos) << "the trace has no media";
 }
 
-TEST(ReplayReport, TheJsonHasTheAgreedNames) {
+TEST(ReplayReport, JsonHasTheDocumentedNames) {
   const ReplayReport reports[] = {report()};
   const auto json = nlohmann::json::parse(to_json(reports));
   ASSERT_EQ(json.at("results").size(), 8U);
@@ -96,7 +96,7 @@ TEST(ReplayReport, TheJsonHasTheAgreedNames) {
   EXPECT_EQ(json.at("traces")[0].at("rejected")[0].at("line"), 7);
 }
 
-TEST(ReplayPage, NamesAreEscapedAndNothingIsFetched) {
+TEST(ReplayPage, EscapesNamesAndFetchesNothing) {
   const ReplayReport reports[] = {report("<script>alert(1)</script> & \"co\".jsonl")};
   const std::string page = to_html(reports);
   EXPECT_NE(page.find("&lt;script&gt;alert(1)&lt;/script&gt; &amp; &quot;co&quot;.jsonl"),
@@ -106,7 +106,7 @@ TEST(ReplayPage, NamesAreEscapedAndNothingIsFetched) {
   }
 }
 
-TEST(ReplayPage, APolicyHasOneCurveInEachPlotWithAPointForEachCapacity) {
+TEST(ReplayPage, DrawsOneCurvePerPolicyWithAPointPerCapacity) {
   const ReplayReport reports[] = {report()};
   const std::string page = to_html(reports);
   std::size_t points = 0;

@@ -29,7 +29,7 @@ void PolicyStore::use(const Use& use) {
   EntryFacts facts = use.facts;
   facts.key = std::uint64_t{use.id} + 1;
   if (use.parent.has_value()) {
-    // The parent is used right after its child: its generation is the one it has or will get.
+    // The parent is used right after its child, so its current generation is the one it will have.
     const Thing& parent = thing(*use.parent);
     facts.parent =
         SlotId{.index = *use.parent, .generation = parent.generation + (parent.present ? 0U : 1U)};

@@ -14,19 +14,20 @@
 
 namespace afterimage {
 
-/// What a replayed cache holds, by id, in some unit of size. This one never evicts.
+/// The contents of a replayed cache by id, with sizes in any unit. This one never evicts.
 class ReplayStore {
  public:
   static constexpr std::uint32_t kNever = std::numeric_limits<std::uint32_t>::max();
 
-  /// A request's use of one thing.
+  /// One use of an entry by a request.
   struct Use {
     std::uint32_t id = 0;
     std::uint32_t depth = 0;
-    std::uint32_t next_use = kNever;  // the request that will use it next; for those who may know
+    /// The next request that will use it; for stores that know the future.
+    std::uint32_t next_use = kNever;
     std::uint64_t size = 1;
-    std::optional<std::uint32_t> parent;  // the id before it
-    EntryFacts facts;                     // without key and parent, which the store knows
+    std::optional<std::uint32_t> parent;  // id of the preceding block
+    EntryFacts facts;  // without key and parent, which the store fills in
   };
 
   explicit ReplayStore(std::uint32_t ids) : things_(ids) {}
@@ -36,9 +37,9 @@ class ReplayStore {
   [[nodiscard]] std::uint64_t evictions() const { return evictions_; }
 
   virtual void begin_request(const RequestFacts& /*facts*/) {}
-  /// Deepest first.
+  /// Records a use; a request's uses come deepest first.
   virtual void use(const Use& use) { hold(use); }
-  /// Things leave until at most `capacity` is held.
+  /// Evicts until at most `capacity` is held.
   virtual void settle(std::uint64_t /*capacity*/) {}
 
  protected:
@@ -49,7 +50,7 @@ class ReplayStore {
   };
   [[nodiscard]] std::uint64_t held() const { return held_; }
   [[nodiscard]] const Thing& thing(std::uint32_t id) const { return things_[id]; }
-  /// False: it was here already.
+  /// False: already present.
   bool hold(const Use& use);
   void drop(std::uint32_t id);
 
@@ -59,7 +60,7 @@ class ReplayStore {
   std::uint64_t evictions_ = 0;
 };
 
-/// A policy decides.
+/// A store with an eviction policy.
 class PolicyStore final : public ReplayStore {
  public:
   PolicyStore(std::uint32_t ids, std::unique_ptr<EvictionPolicy> policy)
@@ -72,9 +73,9 @@ class PolicyStore final : public ReplayStore {
   std::unique_ptr<EvictionPolicy> policy_;
 };
 
-/// Knows the future: what is used again last leaves first (Belady), of those the deepest. A block
-/// is never used later than what stands on it, so prefixes stay whole; for things of one size no
-/// choice hits more.
+/// Knows the future: evicts the entry whose next use is farthest (Belady), the deepest of those
+/// first. A block is never used later than the blocks after it, so prefixes stay whole; for entries
+/// of equal size no policy hits more often.
 class MinStore final : public ReplayStore {
  public:
   explicit MinStore(std::uint32_t ids) : ReplayStore(ids) {}
@@ -82,8 +83,8 @@ class MinStore final : public ReplayStore {
   void settle(std::uint64_t capacity) override;
 
  private:
-  // A use overtakes the one before it, which stays here below all that is still to come: a next use
-  // that is over is earlier than every one that is not.
+  // Stale entries are not removed: a next use in the past is smaller than any in the future, so
+  // they sort below all valid ones.
   std::priority_queue<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>> leaving_;
 };
 

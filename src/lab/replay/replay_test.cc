@@ -18,12 +18,12 @@
 namespace afterimage {
 namespace {
 
-/// What a replay takes a block to cost.
+/// The cost of a block in a replay.
 constexpr Duration kBlockCost(20'480'000);
 
 using Requests = std::vector<std::vector<std::uint32_t>>;
 
-/// A request a second; every block is full.
+/// One request per second; every block is full.
 Trace trace_of(const Requests& requests) {
   Trace trace;
   std::uint32_t second = 0;
@@ -47,8 +47,8 @@ ReplayResult replay_one(const Trace& trace, const std::string& policy, std::uint
   return replay(trace, options, ManualClock()).value().front();
 }
 
-/// Conversations of up to eight turns, each of which adds three blocks, behind one block that all
-/// share; the next turn comes soon or never. Times are drawn, so that ages differ.
+/// Conversations of up to eight turns, each adding three blocks after one block that all share; the
+/// next turn comes soon or never. Times are random, so that ages differ.
 Trace chat(std::uint64_t seed, std::size_t requests, int blocks_a_turn = 3) {
   struct Conversation {
     std::vector<std::uint32_t> blocks;
@@ -57,7 +57,7 @@ Trace chat(std::uint64_t seed, std::size_t requests, int blocks_a_turn = 3) {
   Rng rng(seed);
   Trace trace;
   trace.distinct_blocks = 1;
-  std::multimap<std::int64_t, Conversation> waiting;  // by the second of their next turn
+  std::multimap<std::int64_t, Conversation> waiting;  // by the time of their next turn, in seconds
   for (std::int64_t second = 0; trace.requests.size() < requests; ++second) {
     waiting.emplace(second, Conversation{.blocks = {0}});
     while (!waiting.empty() && waiting.begin()->first <= second) {
@@ -79,8 +79,8 @@ Trace chat(std::uint64_t seed, std::size_t requests, int blocks_a_turn = 3) {
   return trace;
 }
 
-TEST(Replay, WhatTheCacheLetGoOfComesUpFromBelow) {
-  // Two prompts of three blocks by turns, where the cache holds one and the tier below both.
+TEST(Replay, EvictedBlocksAreReadFromTheTierBelow) {
+  // Two alternating prompts of three blocks; the cache holds one, the tier below both.
   const Trace trace = trace_of({{0, 1, 2}, {3, 4, 5}, {0, 1, 2}, {3, 4, 5}});
   ReplayOptions options{
       .below = {"6", 6}, .policies = {"lru", "infinite"}, .capacities = {{"3", 3}}};
@@ -94,17 +94,17 @@ TEST(Replay, WhatTheCacheLetGoOfComesUpFromBelow) {
   EXPECT_EQ(two[0].bytes_read, two[0].below_read);
   EXPECT_EQ(two[0].below_written, Bytes(6 * block.value())) << "each block once";
   EXPECT_EQ(two[0].bytes_written, Bytes(12 * block.value()));
-  EXPECT_EQ(two[1].hits, 6U) << "nothing leaves an infinite cache";
+  EXPECT_EQ(two[1].hits, 6U) << "an infinite cache evicts nothing";
   EXPECT_EQ(two[1].below_hits, 0U);
-  // Below, too, the oldest leave: of 0 1 2 3 4 5, four stay.
+  // The tier below evicts the oldest too: four of 0 1 2 3 4 5 remain.
   options.below.blocks = 4;
   const auto small = replay(trace, options, ManualClock()).value();
-  EXPECT_EQ(small[0].below_hits, 0U) << "the beginning is gone, and what follows helps nobody";
+  EXPECT_EQ(small[0].below_hits, 0U) << "without its beginning the rest of a prefix cannot hit";
   EXPECT_EQ(small[0].below_written, Bytes(12 * block.value()));
 }
 
-TEST(Replay, TheTracesOwnHintsAreTold) {
-  // Conversations of two turns among many that ask once; only the hint tells them apart.
+TEST(Replay, PassesTheTracesHintsToThePolicy) {
+  // Conversations of two turns among many of one; only the hint distinguishes them.
   Trace trace;
   const auto ask = [&](std::uint32_t second, std::vector<std::uint32_t> blocks,
                        ContinuationHint hint) {
@@ -130,7 +130,7 @@ TEST(Replay, TheTracesOwnHintsAreTold) {
   EXPECT_LT(untold, 0.08);
 }
 
-TEST(Replay, ARequestHitsTheLeadingBlocksThatAreThere) {
+TEST(Replay, HitsTheLeadingResidentBlocks) {
   const Trace trace = trace_of({{0, 1}, {0, 1, 2}, {0, 3, 4}});
   const ReplayResult result = replay_one(trace, "lru", 10);
   EXPECT_EQ(result.hits, 3U);
@@ -154,21 +154,21 @@ TEST(Replay, LateTokensCostMoreToComputeByAttention) {
   EXPECT_NEAR(result.seconds_saved, cost(512) / 25'000, 1e-12);
 }
 
-TEST(Replay, TheWarmUpIsReplayedAndNotCounted) {
+TEST(Replay, WarmUpIsReplayedAndNotCounted) {
   ReplayOptions options{.policies = {"lru"}, .capacities = {{"all", 10}}, .warm_up = 0.5};
   const auto result = replay(trace_of({{0, 1}, {0, 1}}), options, ManualClock()).value().front();
   EXPECT_DOUBLE_EQ(result.token_hit_ratio, 1);
 }
 
-TEST(Replay, ImagesAreLookedUpUnlessTheirWholeRowsWereHit) {
+TEST(Replay, LooksUpImagesUnlessThePrefixCoversThem) {
   Trace trace = trace_of({{0}, {1}, {1}, {1, 2}});
   trace.items.push_back({.content = {}, .tokens = 100, .encode = std::chrono::seconds(2)});
   for (TraceRequest& request : trace.requests) request.media.push_back({.item = 0, .offset = 5});
   trace.requests.back().media.front().offset = 500;  // its last rows are in block 2
   const ReplayResult result = replay_one(trace, "lru", 10);
   EXPECT_EQ(result.item_misses, 1U);
-  EXPECT_EQ(result.item_hits, 2U);                // of the second and the last request
-  EXPECT_NEAR(result.seconds_saved, 3 * 2, 0.1);  // the third found it in the KV
+  EXPECT_EQ(result.item_hits, 2U);                // in the second and the last request
+  EXPECT_NEAR(result.seconds_saved, 3 * 2, 0.1);  // the third covers it by KV
 }
 
 TEST(Replay, APromptLargerThanTheCacheKeepsItsBeginning) {
@@ -179,7 +179,7 @@ TEST(Replay, APromptLargerThanTheCacheKeepsItsBeginning) {
   }
 }
 
-TEST(Replay, WrongCallsAreRefusedWithWhatToDo) {
+TEST(Replay, RejectsInvalidOptionsWithAdvice) {
   const Trace trace = trace_of({{0}});
   const auto refused = [&](const ReplayOptions& options) {
     const auto result = replay(trace, options, ManualClock());
@@ -194,11 +194,11 @@ TEST(Replay, WrongCallsAreRefusedWithWhatToDo) {
             std::string::npos);
 }
 
-/// The most blocks that can be hit: every whole-prefix set of at most `capacity` blocks is tried
-/// after each request.
+/// The maximum number of block hits, by brute force over all prefix-closed sets of at most
+/// `capacity` blocks after each request.
 std::uint64_t most_hits(const Trace& trace, std::size_t capacity) {
   std::vector<int> parent(trace.distinct_blocks, -1);
-  std::map<unsigned, std::uint64_t> reached = {{0U, 0}};  // sets of blocks, and hits so far
+  std::map<unsigned, std::uint64_t> reached = {{0U, 0}};  // best hits so far by set of blocks
   for (const TraceRequest& request : trace.requests) {
     for (std::size_t i = 1; i < request.blocks.size(); ++i) {
       parent[request.blocks[i]] = static_cast<int>(request.blocks[i - 1]);
@@ -229,10 +229,10 @@ std::uint64_t most_hits(const Trace& trace, std::size_t capacity) {
   return most;
 }
 
-TEST(Replay, MinHitsAsMuchAsAnyChoiceCould) {
+TEST(Replay, MinMatchesBruteForce) {
   testing::for_each_seed(20, [](Rng& rng) {
     Requests requests;
-    for (int r = 0; r < 12; ++r) {  // block b stands on block (b - 1) / 2
+    for (int r = 0; r < 12; ++r) {  // block b's parent is block (b - 1) / 2
       std::vector<std::uint32_t> blocks;
       for (auto b = static_cast<int>(rng.below(9)); b >= 0; b = b == 0 ? -1 : (b - 1) / 2) {
         blocks.push_back(static_cast<std::uint32_t>(b));
@@ -252,7 +252,7 @@ TEST(Replay, MinHitsAsMuchAsAnyChoiceCould) {
   });
 }
 
-// A change of these numbers is a change of a policy: look before you update them.
+// If these numbers change, a policy changed: check why before updating them.
 TEST(Replay, GoldenHits) {
   const Trace trace = chat(/*seed=*/1, 3000);
   std::map<std::string, std::vector<std::uint64_t>> hits;
@@ -272,7 +272,7 @@ TEST(Replay, GoldenHits) {
   EXPECT_EQ(hits, expected);
 }
 
-TEST(Replay, WorthClosesMostOfTheGapWhereMemoryIsScarce) {
+TEST(Replay, WorthClosesMostOfTheGapWithLittleMemory) {
   const Trace trace = chat(/*seed=*/2, 6000);
   for (const std::uint64_t capacity : {60U, 120U}) {
     const double lru = replay_one(trace, "lru", capacity).token_hit_ratio;
@@ -282,7 +282,7 @@ TEST(Replay, WorthClosesMostOfTheGapWhereMemoryIsScarce) {
   }
 }
 
-TEST(Replay, AHintThatIsWrongOneTimeInTenHelps) {
+TEST(Replay, HintsThatAreWrongOneTimeInTenHelp) {
   const Trace trace = chat(/*seed=*/3, 4000);
   ReplayOptions options{.policies = {"worth"}, .capacities = {{"some", 100}}};
   const double without = replay(trace, options, ManualClock()).value().front().token_hit_ratio;
@@ -291,8 +291,8 @@ TEST(Replay, AHintThatIsWrongOneTimeInTenHelps) {
   EXPECT_GT(with, without);
 }
 
-/// The cache that serves requests, asked for a trace's: a block is 16 tokens of 64 bytes. The
-/// policy is told what a replay tells it.
+/// The real prefix cache, driven by a trace: a block is 16 tokens of 64 bytes. Its policy gets the
+/// same information as in a replay.
 class ServingCache {
  public:
   ServingCache(std::string_view policy, std::uint64_t blocks)
@@ -302,7 +302,7 @@ class ServingCache {
     cache_ = PrefixCache::create(std::move(options), budget_).value();
   }
 
-  /// Returns blocks hit.
+  /// Returns the number of blocks hit.
   std::uint64_t use(const TraceRequest& request) {
     Sequence prompt;
     for (const std::uint32_t block : request.blocks) {
@@ -317,7 +317,8 @@ class ServingCache {
                         .first_row = TokenCount(had),
                         .rows = {rows},
                         .cost = kBlockCost * ((size - had) / kTokens)};
-    static_cast<void>(cache_->insert({}, layout_, prompt, kv, &match));  // no room is no error
+    // Lack of space is not an error.
+    static_cast<void>(cache_->insert({}, layout_, prompt, kv, &match));
     return had / kTokens;
   }
 
@@ -330,11 +331,11 @@ class ServingCache {
   std::unique_ptr<PrefixCache> cache_;
 };
 
-/// What a cache of blocks of one size does that makes room before it lets a request's new blocks
-/// in, from everything but those that the request uses, and whose blocks leave leaves first.
-class RoomFirst {
+/// A model of a block cache that evicts before it inserts a request's new blocks, never evicts
+/// blocks in use by the request, and evicts leaves first.
+class EvictFirstCache {
  public:
-  RoomFirst(std::string_view policy, std::uint64_t capacity)
+  EvictFirstCache(std::string_view policy, std::uint64_t capacity)
       : policy_(make_policy(policy).value()), capacity_(capacity) {}
 
   [[nodiscard]] std::uint64_t hits(const TraceRequest& request) const {
@@ -364,7 +365,7 @@ class RoomFirst {
 
  private:
   struct Block {
-    std::uint32_t above = 0;  // itself: it is a first one
+    std::uint32_t above = 0;  // its own index: it is a root
     std::uint32_t children = 0;
     bool parked = false;
   };
@@ -397,7 +398,7 @@ class RoomFirst {
   std::map<std::uint32_t, Block> here_;
 };
 
-/// Begins with what all share, so that no piece holds it together with something else.
+/// Starts with a request for the shared beginning, so that it becomes a segment of its own.
 Trace shared_first(Trace trace) {
   TraceRequest first;
   first.blocks = {0};
@@ -406,14 +407,14 @@ Trace shared_first(Trace trace) {
   return trace;
 }
 
-// A block at a time, the cache's segments are blocks, and what it tells its policy is what this
-// test tells another one: so both let go of the same. (Policies that guess by a key's hash, or
-// forget where an entry stood that was parked, may differ.)
-TEST(Replay, TheCacheThatServesEvictsWhatItsPolicySays) {
+// With one block per insert, the cache's segments are blocks, and its policy gets the same calls as
+// the model's: both evict the same blocks. (Policies that use a key's hash, or lose the position of
+// a parked entry, may differ.)
+TEST(Replay, TheRealCacheEvictsWhatItsPolicyChooses) {
   const Trace trace = shared_first(chat(/*seed=*/4, 2000));
   for (const std::string_view policy : {"worth", "lru", "lfu", "fifo", "gdsf"}) {
     for (const std::uint64_t blocks : {50U, 150U}) {
-      RoomFirst model(policy, blocks);
+      EvictFirstCache model(policy, blocks);
       ServingCache cache(policy, blocks);
       std::uint64_t differ = 0;
       for (const TraceRequest& request : trace.requests) {
@@ -428,10 +429,10 @@ TEST(Replay, TheCacheThatServesEvictsWhatItsPolicySays) {
   }
 }
 
-// A replay lets all of a request in and then decides who leaves, a newcomer perhaps; the cache
-// makes room first, so that a newcomer that will not be needed displaces somebody who may be. That
-// costs the more the smaller the cache is. And its segments, which are turns, leave whole.
-TEST(Replay, TheCacheThatServesHitsNearlyAsMuchAsTheReplaySays) {
+// A replay inserts all blocks of a request and then evicts, possibly a new block; the cache evicts
+// first, so a useless new block can displace a useful one. The smaller the cache, the more this
+// costs. Also, its segments (turns) are evicted whole.
+TEST(Replay, TheRealCacheHitsNearlyAsOftenAsTheReplay) {
   for (const int blocks_a_turn : {1, 3}) {
     const Trace trace = shared_first(chat(/*seed=*/4, 5000, blocks_a_turn));
     for (const auto& [turns, at_least] : {std::pair(20U, 0.8), {50U, 0.95}, {150U, 0.99}}) {

@@ -39,13 +39,13 @@ svg text { font-size: 12px; fill: var(--dim); } .grid { stroke: var(--line); }
 th:first-child, td:first-child { text-align: left; }
 )";
 
-constexpr std::size_t kColours = 9;  // and grey, s0, for what others are measured by
+constexpr std::size_t kColours = 9;  // plus grey (s0) for the baseline
 
-std::string look(const Chart& chart, std::size_t line) {
+std::string css_class(const Chart& chart, std::size_t line) {
   return chart.lines[line].bound ? "curve bound" : fmt::format("curve s{}", 1 + line % kColours);
 }
 
-std::string written(double value, ChartUnit unit) {
+std::string axis_text(double value, ChartUnit unit) {
   switch (unit) {
     case ChartUnit::kPercent:
       return fmt::format("{:.3g} %", 100 * value);
@@ -57,7 +57,7 @@ std::string written(double value, ChartUnit unit) {
   return {};
 }
 
-/// From a round number below all values to one above, in round steps.
+/// An axis from a round number below all values to one above, in round steps.
 struct Scale {
   double low = std::numeric_limits<double>::max();
   double high = std::numeric_limits<double>::lowest();
@@ -114,12 +114,12 @@ class Sheet {
     for (double y = y_.low; y < y_.high + y_.step / 2; y += y_.step) {
       out += fmt::format(
           R"(<path class="grid" d="M{} {:.1f}H{}"/><text x="{}" y="{:.1f}" text-anchor="end">{}</text>)",
-          kLeft, down(y), kWidth - kRight, kLeft - 6, down(y) + 4, written(y, chart_.y.unit));
+          kLeft, down(y), kWidth - kRight, kLeft - 6, down(y) + 4, axis_text(y, chart_.y.unit));
     }
     const double labels = std::max(1.0, std::round((x_.high - x_.low) / x_.step / 6));
     for (double x = x_.low; x < x_.high + x_.step / 2; x += labels * x_.step) {
       out += fmt::format(R"(<text x="{:.1f}" y="{}" text-anchor="middle">{}</text>)", across(x),
-                         kHeight - 32, written(x, chart_.x.unit));
+                         kHeight - 32, axis_text(x, chart_.x.unit));
     }
     out += fmt::format(R"(<text x="{}" y="{}" text-anchor="middle">{}</text>)",
                        (kLeft + kWidth - kRight) / 2, kHeight - 10, html_text(chart_.x.name));
@@ -139,7 +139,7 @@ class Sheet {
           html_text(line.name + ": " + point.note));
     }
     if (path.empty()) return;
-    out += fmt::format("<g class=\"{}\"><path d=\"{}\"/>{}</g>", look(chart_, index), path, dots);
+    out += fmt::format("<g class=\"{}\"><path d=\"{}\"/>{}</g>", css_class(chart_, index), path, dots);
   }
 
   const Chart& chart_;
@@ -208,7 +208,7 @@ void Page::add_charts(std::span<const Chart> charts) {
   for (std::size_t i = 0; i < charts.front().lines.size(); ++i) {
     body_ += fmt::format(
         R"(<li><svg viewBox="0 0 28 10" aria-hidden="true"><g class="{}"><path d="M0 5H28"/></g></svg>{}</li>)",
-        look(charts.front(), i), html_text(charts.front().lines[i].name));
+        css_class(charts.front(), i), html_text(charts.front().lines[i].name));
     body_ += "\n";
   }
   body_ += "</ul>\n";

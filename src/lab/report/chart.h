@@ -12,16 +12,16 @@ namespace afterimage {
 struct ChartPoint {
   double x = 0;
   double y = 0;
-  std::string note;  // shown where the pointer rests
+  std::string note;  // tooltip
 };
 
 struct ChartLine {
   std::string name;
-  std::vector<ChartPoint> points;  // in the order in which they are joined
-  bool bound = false;              // dashed: a limit and no measurement
+  std::vector<ChartPoint> points;  // in drawing order
+  bool bound = false;  // dashed: a bound, not a measurement
 };
 
-/// How the values of an axis are written.
+/// How values on an axis are formatted.
 enum class ChartUnit : unsigned char { kNumber, kPercent, kMilliseconds };
 
 struct ChartAxis {
@@ -37,21 +37,19 @@ struct Chart {
   std::vector<ChartLine> lines;
 };
 
-/// What goes into a page between its heading and its end: text is escaped by the calls that take
-/// it.
+/// The body of an HTML page. Calls that take text escape it.
 class Page {
  public:
   Page(std::string_view title, std::string_view introduction);
 
   void add_heading(std::string_view text);
   void add_paragraph(std::string_view text);
-  /// Charts stand side by side where there is room, the legend of the first below them.
+  /// Charts are placed side by side where they fit, with the legend of the first below them.
   void add_charts(std::span<const Chart> charts);
-  /// The first row is the head; the first column is text, the others are numbers.
+  /// The first row is the header; the first column is text, the others are numbers.
   void add_table(std::span<const std::vector<std::string>> rows);
 
-  /// One HTML page that needs no other file and runs no script. Light or dark as the reader's
-  /// system is.
+  /// A self-contained HTML page without scripts. Follows the reader's light or dark theme.
   [[nodiscard]] std::string html() const;
 
  private:
@@ -59,11 +57,11 @@ class Page {
   std::string title_;
 };
 
-/// The beginning of a page up to its body, with the look that all our pages have; `own_style` is
-/// added to it as it stands.
+/// The start of a page up to its body, with the style of all our pages; `own_style` is appended to
+/// it verbatim.
 std::string page_head(std::string_view title, std::string_view own_style);
 
-/// Text as HTML shows it.
+/// Escapes text for HTML.
 std::string html_text(std::string_view text);
 
 }  // namespace afterimage

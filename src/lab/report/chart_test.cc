@@ -21,7 +21,7 @@ Chart chart() {
                 {.name = "allowed", .points = {{0.5, 0.01, ""}, {0.9, 0.01, ""}}, .bound = true}}};
 }
 
-TEST(Page, ShowsLinesAndTheirNotes) {
+TEST(Page, DrawsLinesWithTooltips) {
   Page page("Sweep", "What came of it.");
   const Chart one = chart();
   page.add_charts(std::span(&one, 1));
@@ -34,7 +34,7 @@ TEST(Page, ShowsLinesAndTheirNotes) {
   EXPECT_THAT(html, Not(HasSubstr("http")));
 }
 
-TEST(Page, TextStaysText) {
+TEST(Page, EscapesText) {
   Page page("<b>", "a & b");
   page.add_heading("<script>alert(1)</script>");
   const std::vector<std::vector<std::string>> rows{{"name", "n"}, {"\"x\" <y>", "1"}};
@@ -49,8 +49,8 @@ TEST(Page, TextStaysText) {
   EXPECT_THAT(html, Not(HasSubstr("<i>")));
 }
 
-// Nothing, one point, and points of one value are drawn without dividing by nothing.
-TEST(Page, ChartsOfNearlyNothing) {
+// No points, one point and equal points are drawn without division by zero.
+TEST(Page, DrawsChartsWithAlmostNoData) {
   for (const std::vector<ChartPoint>& points :
        {std::vector<ChartPoint>{}, {{0, 0, ""}}, {{1, 5, ""}, {1, 5, ""}}, {{3, -2, ""}}}) {
     Chart one = chart();

@@ -13,26 +13,26 @@
 namespace afterimage {
 namespace {
 
-/// A request as its engine sees it.
-struct Known {
+/// A request with its identity and its prompt.
+struct PreparedRequest {
   const Request* request;
   Fingerprint prints;
   Sequence prompt;
   NamespaceId root;
 };
 
-Result<Known> know(const Request& request, const Engine& engine, const Reuse& reuse) {
+Result<PreparedRequest> prepare_request(const Request& request, const Engine& engine, const Reuse& reuse) {
   const Recipes recipes = recipes_of(engine);
   AFI_TRY(const Namespace space, reuse.space(engine.identity(), request.tenant));
   Fingerprint prints = fingerprint(media_of(request), space, recipes);
   AFI_TRY(Sequence prompt, engine.prepare(request, prints.contents));
-  return Known{.request = &request,
+  return PreparedRequest{.request = &request,
                .prints = std::move(prints),
                .prompt = std::move(prompt),
                .root = space.prefix_root(recipes.image, recipes.audio, recipes.video)};
 }
 
-/// Leading tokens that two prompts share. Other media part where their spans begin.
+/// Number of leading tokens that two prompts share. Different media diverge at the span's start.
 TokenCount shared_tokens(const Sequence& a, const Sequence& b) {
   const auto parted = std::ranges::mismatch(a.tokens, b.tokens).in1;
   TokenCount shared(static_cast<std::uint32_t>(parted - a.tokens.begin()));
@@ -42,25 +42,25 @@ TokenCount shared_tokens(const Sequence& a, const Sequence& b) {
   return shared;
 }
 
-/// The smallest thing by which two conversations can differ: a byte of text, an item, a border.
+/// The unit of comparison of two conversations: a byte of text, a media item, a message border.
 struct Piece {
   std::string shown;
   std::string identity;
   std::size_t message;
 };
 
-std::vector<Piece> pieces_of(const Known& known) {
+std::vector<Piece> pieces_of(const PreparedRequest& prepared) {
   std::vector<Piece> pieces;
   std::size_t item = 0;
-  for (std::size_t m = 0; m < known.request->messages.size(); ++m) {
-    const Message& message = known.request->messages[m];
+  for (std::size_t m = 0; m < prepared.request->messages.size(); ++m) {
+    const Message& message = prepared.request->messages[m];
     const std::string role(to_string(message.role));
     pieces.push_back({"<" + role + "> ", "role " + role, m});
     for (const ContentPart& part : message.parts) {
       if (const auto* media = std::get_if<MediaItem>(&part)) {
         pieces.push_back(
             {fmt::format("[{} {}]", to_string(media->modality), short_name(media->name)),
-             "item " + known.prints.contents[item++].hex(), m});
+             "item " + prepared.prints.contents[item++].hex(), m});
         continue;
       }
       for (const char c : std::get<std::string>(part)) {
@@ -74,9 +74,9 @@ std::vector<Piece> pieces_of(const Known& known) {
 
 bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80; }
 
-constexpr std::size_t kQuoted = 60;  // bytes of text to either side, about
+constexpr std::size_t kQuoted = 60;  // approximate bytes of text on either side
 
-/// What stands from `at` to the end of its message, or the start of it.
+/// The text from `at` to the end of its message, truncated.
 std::string quoted_from(const std::vector<Piece>& pieces, std::size_t at) {
   std::string text;
   for (std::size_t i = at; i < pieces.size() && pieces[i].identity != "end"; ++i) {
@@ -86,7 +86,7 @@ std::string quoted_from(const std::vector<Piece>& pieces, std::size_t at) {
   return text;
 }
 
-/// What stands before `at`, or the end of it.
+/// The text before `at`, truncated at its start.
 std::string quoted_before(const std::vector<Piece>& pieces, std::size_t at) {
   std::size_t from = at;
   std::size_t size = 0;
@@ -98,7 +98,7 @@ std::string quoted_before(const std::vector<Piece>& pieces, std::size_t at) {
   return text;
 }
 
-std::optional<PartingWords> parting_words(const Known& asked, const Known& cached) {
+std::optional<DivergenceQuote> divergence_quote(const PreparedRequest& asked, const PreparedRequest& cached) {
   const std::vector<Piece> here = pieces_of(asked);
   const std::vector<Piece> there = pieces_of(cached);
   const auto [in_here, in_there] =
@@ -106,7 +106,7 @@ std::optional<PartingWords> parting_words(const Known& asked, const Known& cache
   if (in_here == here.end() && in_there == there.end()) return std::nullopt;
   auto at = static_cast<std::size_t>(in_here - here.begin());
   auto other = static_cast<std::size_t>(in_there - there.begin());
-  // Two characters may begin with the same bytes: quote both whole.
+  // Two characters may begin with the same bytes: quote whole characters.
   while (at > 0 && at < here.size() && continues_character(here[at].shown[0])) {
     --at;
     --other;
@@ -114,8 +114,8 @@ std::optional<PartingWords> parting_words(const Known& asked, const Known& cache
   const bool ends = at == here.size();
   const std::vector<Piece>& longer = ends ? there : here;
   const std::size_t message = longer[at].message;
-  return PartingWords{.message = message + 1,
-                      .at_its_start = longer[at].identity.starts_with("role "),
+  return DivergenceQuote{.message = message + 1,
+                      .whole_message = longer[at].identity.starts_with("role "),
                       .role = (ends ? cached : asked).request->messages[message].role,
                       .before = quoted_before(longer, at),
                       .asked = ends ? "" : quoted_from(here, at),
@@ -124,28 +124,28 @@ std::optional<PartingWords> parting_words(const Known& asked, const Known& cache
                       .cached_ends = other == there.size()};
 }
 
-std::optional<LikestRequest> likest(const Known& asked, const std::vector<Known>& earlier) {
-  const Known* best = nullptr;
+std::optional<ClosestRequest> closest(const PreparedRequest& asked, const std::vector<PreparedRequest>& earlier) {
+  const PreparedRequest* best = nullptr;
   TokenCount most{};
-  for (const Known& known : earlier) {
-    if (known.root != asked.root) continue;
-    const TokenCount shared = shared_tokens(asked.prompt, known.prompt);
+  for (const PreparedRequest& prepared : earlier) {
+    if (prepared.root != asked.root) continue;
+    const TokenCount shared = shared_tokens(asked.prompt, prepared.prompt);
     if (best != nullptr && shared <= most) continue;
-    best = &known;
+    best = &prepared;
     most = shared;
   }
   if (best == nullptr) return std::nullopt;
-  return LikestRequest{.id = best->request->id.text(),
+  return ClosestRequest{.id = best->request->id.text(),
                        .shared = most,
                        .length = TokenCount(static_cast<std::uint32_t>(best->prompt.tokens.size())),
-                       .words = parting_words(asked, *best)};
+                       .quote = divergence_quote(asked, *best)};
 }
 
-std::vector<ExplainedMedia> explained_media(const Known& asked, const Served& served,
-                                            const std::vector<Known>& earlier) {
+std::vector<ExplainedMedia> explained_media(const PreparedRequest& asked, const Served& served,
+                                            const std::vector<PreparedRequest>& earlier) {
   std::map<EncoderKey, std::string> first;
-  for (const Known& known : earlier) {
-    for (const EncoderKey& key : known.prints.keys) first.emplace(key, known.request->id.text());
+  for (const PreparedRequest& prepared : earlier) {
+    for (const EncoderKey& key : prepared.prints.keys) first.emplace(key, prepared.request->id.text());
   }
   std::vector<ExplainedMedia> all;
   const auto media = media_of(*asked.request);
@@ -161,8 +161,8 @@ std::vector<ExplainedMedia> explained_media(const Known& asked, const Served& se
   return all;
 }
 
-/// Insertions, deletions and replacements that turn one into the other.
-std::size_t edits(std::string_view a, std::string_view b) {
+/// Levenshtein distance.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -188,13 +188,13 @@ std::string quoted_list(const std::vector<std::string>& names) {
 std::unexpected<Error> no_such_request(const Workload& workload, const std::string& id) {
   std::vector<std::pair<std::size_t, std::string>> near;
   for (const Request& request : workload.requests) {
-    near.emplace_back(edits(id, request.id.text()), request.id.text());
+    near.emplace_back(edit_distance(id, request.id.text()), request.id.text());
   }
   std::ranges::stable_sort(near, {}, &std::pair<std::size_t, std::string>::first);
   near.resize(std::min<std::size_t>(near.size(), 3));
   std::vector<std::string> names;
   for (const auto& [distance, name] : near) names.push_back(name);
-  std::string message = fmt::format("there is no request \"{}\" in the workload", id);
+  std::string message = fmt::format("no request \"{}\" in the workload", id);
   if (!names.empty()) message += "; the nearest ids are " + quoted_list(names);
   if (!workload.rejected.empty()) {
     const RejectedLine& line = workload.rejected.front();
@@ -204,7 +204,7 @@ std::unexpected<Error> no_such_request(const Workload& workload, const std::stri
 }
 
 Result<std::unique_ptr<Reuse>> fresh_reuse(ReuseOptions options, const Clock& clock) {
-  // Nothing of this outlives the call, so nobody needs to know the secret.
+  // The cache does not outlive the call, so a random secret suffices.
   AFI_TRY(const Secret root, random_secret());
   options.prefixes = true;
   return Reuse::create(options, root, clock);
@@ -218,38 +218,38 @@ Result<RequestExplanation> explain_request(const Workload& workload, const Reque
   const auto asked = std::ranges::find(workload.requests, id, &Request::id);
   if (asked == workload.requests.end()) return no_such_request(workload, id.text());
   if (engine.kv_layout() == nullptr) {
-    return fail(ErrorCode::kUnsupported, "this engine keeps its KV to itself: nothing is resumed");
+    return fail(ErrorCode::kUnsupported, "this engine does not expose its KV, so nothing is resumed");
   }
   AFI_TRY(const auto reuse, fresh_reuse(options, clock));
   const auto before = static_cast<std::size_t>(asked - workload.requests.begin());
-  RequestExplanation told{.id = id.text(),
+  RequestExplanation explanation{.id = id.text(),
                           .tenant = asked->tenant.text(),
                           .place = before + 1,
                           .of = workload.requests.size(),
                           .layout = *engine.kv_layout(),
                           .budget = options.budget};
   const GenerateOptions one_token{.max_tokens = TokenCount(1)};  // only prompts are cached
-  std::vector<Known> earlier;
+  std::vector<PreparedRequest> earlier;
   for (std::size_t i = 0; i < before; ++i) {
     const Request& request = workload.requests[i];
     const auto served = serve(request, engine, *reuse, clock, one_token);
     if (served.has_value()) {
-      AFI_TRY(Known known, know(request, engine, *reuse));
-      earlier.push_back(std::move(known));
+      AFI_TRY(PreparedRequest prepared, prepare_request(request, engine, *reuse));
+      earlier.push_back(std::move(prepared));
     } else {
-      told.failed.push_back({.id = request.id.text(), .error = to_string(served.error())});
+      explanation.failed.push_back({.id = request.id.text(), .error = to_string(served.error())});
     }
     if (progress) progress("serving", i + 1, before);
   }
-  AFI_TRY(const Known known, know(*asked, engine, *reuse));
-  told.evictions = reuse->stats().prefix.evictions;
-  AFI_TRY(told.prefix, reuse->prefix()->explain(known.root, known.prompt));
+  AFI_TRY(const PreparedRequest prepared, prepare_request(*asked, engine, *reuse));
+  explanation.evictions = reuse->stats().prefix.evictions;
+  AFI_TRY(explanation.prefix, reuse->prefix()->explain(prepared.root, prepared.prompt));
   AFI_TRY(const Served served, serve(*asked, engine, *reuse, clock, one_token));
-  told.resumed_from = served.completion.resumed_from;
-  told.restore_failed = served.restore_failed;
-  told.media = explained_media(known, served, earlier);
-  told.likest = likest(known, earlier);
-  return told;
+  explanation.resumed_from = served.completion.resumed_from;
+  explanation.restore_failed = served.restore_failed;
+  explanation.media = explained_media(prepared, served, earlier);
+  explanation.closest = closest(prepared, earlier);
+  return explanation;
 }
 
 }  // namespace afterimage

@@ -21,24 +21,25 @@
 
 namespace afterimage {
 
-/// Where two requests part, in the words of the one that is explained.
-struct PartingWords {
+/// Where two prompts diverge, with the text around that point.
+struct DivergenceQuote {
   std::size_t message = 0;    // from 1
-  bool at_its_start = false;  // nothing of the message is shared
+  bool whole_message = false;  // the whole message differs
   Role role = Role::kUser;
-  std::string before;       // the end of what they share; media as [image NAME], roles as <user>
-  std::string asked;        // what follows here; empty: the message, or all of it, ends
-  std::string cached;       // what followed there; empty likewise
-  bool asked_ends = false;  // this request has nothing further
+  std::string before;  // the end of the shared part; media as [image NAME], roles as <user>
+  std::string asked;  // this request's continuation; empty: the message ends here
+  std::string cached;  // the earlier request's continuation; likewise
+  bool asked_ends = false;  // this request ends here
   bool cached_ends = false;
 };
 
-/// The earlier request whose prompt begins most like this one; the earliest of several.
-struct LikestRequest {
+/// The earlier request whose prompt shares the longest prefix with this one; the earliest if
+/// several do.
+struct ClosestRequest {
   std::string id;
-  TokenCount shared{};                // leading tokens, media included
-  TokenCount length{};                // of its whole prompt
-  std::optional<PartingWords> words;  // none: the two are the same
+  TokenCount shared{};  // shared leading tokens, including media
+  TokenCount length{};  // of its whole prompt
+  std::optional<DivergenceQuote> quote;  // none: the prompts are equal
 };
 
 struct ExplainedMedia {
@@ -50,40 +51,41 @@ struct ExplainedMedia {
   std::string first_asked_by;  // id of the first request with this item; empty: this one
 };
 
-/// Why one request resumed where it did, and what became of its media.
+/// Explains where one request resumed and how each of its media items was obtained.
 struct RequestExplanation {
   std::string id;
   std::string tenant;
-  std::size_t place = 0;              // in the workload, from 1
-  std::size_t of = 0;                 // how many there are
-  std::vector<FailedRequest> failed;  // among those before it; they left nothing
-  PrefixExplanation prefix;           // before it was served
+  std::size_t place = 0;  // position in the workload, from 1
+  std::size_t of = 0;  // total number of requests
+  /// Earlier requests that failed; they left nothing in the cache.
+  std::vector<FailedRequest> failed;
+  PrefixExplanation prefix;  // before the request was served
   KvLayout layout;                    // of the engine
-  TokenCount resumed_from{};          // when it was served
+  TokenCount resumed_from{};  // actual resume point
   bool restore_failed = false;
   std::vector<ExplainedMedia> media;
-  std::optional<LikestRequest> likest;  // none: no earlier request of its tenant was served
-  std::uint64_t evictions = 0;          // of KV, before it
+  std::optional<ClosestRequest> closest;  // none: no earlier request of this tenant was served
+  std::uint64_t evictions = 0;  // KV evictions before this request
   Bytes budget;
 
   [[nodiscard]] TokenCount computed() const { return prefix.length - resumed_from; }
 };
 
-/// Serves the requests before `id` through one cache that begins empty, explains what `id` finds
-/// there, and serves it, too. Earlier requests that fail are reported and leave nothing.
+/// Serves the requests before `id` through one initially empty cache, explains what `id` would
+/// reuse, then serves it. Earlier requests that fail are reported and leave nothing in the cache.
 ///
-/// Errors   kNotFound: no request is called that; the message names those that nearly are.
-///          kUnsupported: the engine keeps its KV to itself. Those of serving `id`.
+/// Errors   kNotFound: no request has this id; the message lists similar ids. kUnsupported: the
+///          engine does not expose its KV. Errors of serving `id`.
 Result<RequestExplanation> explain_request(const Workload& workload, const RequestId& id,
                                            const Engine& engine, const ReuseOptions& options,
                                            const Clock& clock, const RunProgress& progress = {});
 
-/// A name as a line of text can hold it: data URLs are cut.
+/// A name shortened for one line of text: data URLs are truncated.
 std::string short_name(const std::string& name);
 
-/// For a person who has never seen this before.
+/// Human-readable; assumes no prior knowledge.
 std::string to_text(const RequestExplanation& explanation);
-/// For a program. Positions count tokens from the start of the prompt.
+/// Machine-readable. Positions count tokens from the start of the prompt.
 std::string to_json(const RequestExplanation& explanation);
 
 }  // namespace afterimage

@@ -14,7 +14,7 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-/// Text out of a request, on one line and without what a terminal would obey.
+/// Request text on one line, with control characters replaced.
 std::string on_one_line(std::string text) {
   std::ranges::replace_if(
       text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }, ' ');
@@ -23,12 +23,12 @@ std::string on_one_line(std::string text) {
 
 void add_opening(std::string& out, const RequestExplanation& e) {
   out += fmt::format("{} is request {} of {}; ", on_one_line(e.id), e.place, e.of);
-  out += e.place == 1 ? "nothing was served before it.\n"
+  out += e.place == 1 ? "no request was served before it.\n"
                       : fmt::format("the {} before it {} served first.\n",
                                     e.place == 2 ? "one" : std::to_string(e.place - 1),
                                     e.place == 2 ? "was" : "were");
   for (const FailedRequest& failed : e.failed) {
-    out += fmt::format("{} failed and left nothing: {}\n", on_one_line(failed.id), failed.error);
+    out += fmt::format("{} failed and left nothing in the cache: {}\n", on_one_line(failed.id), failed.error);
   }
   const auto percent = 100 * std::uint64_t{e.resumed_from.value()} /
                        std::max<std::uint64_t>(e.prefix.length.value(), 1);
@@ -36,14 +36,14 @@ void add_opening(std::string& out, const RequestExplanation& e) {
                      plural(e.prefix.length.value(), "prompt token"), e.resumed_from.value(),
                      percent, e.computed().value());
   if (e.restore_failed) {
-    out += "What was cached could not be restored, so all of it was computed.\n";
+    out += "The cached KV could not be restored, so the whole prompt was computed.\n";
   }
 }
 
-void add_words(std::string& out, const PartingWords& words, std::string_view other) {
+void add_words(std::string& out, const DivergenceQuote& quote, std::string_view other) {
   out +=
-      fmt::format("They part {} message {} ({}):\n", words.at_its_start ? "at the start of" : "in",
-                  words.message, to_string(words.role));
+      fmt::format("The prompts diverge {} message {} ({}):\n", quote.whole_message ? "at the start of" : "in",
+                  quote.message, to_string(quote.role));
   const auto line = [&](std::string_view who, const std::string& text, bool ends) {
     out +=
         fmt::format("  {:<{}}  {}\n", who, std::max<std::size_t>(other.size(), 12),
@@ -51,32 +51,32 @@ void add_words(std::string& out, const PartingWords& words, std::string_view oth
                     : text.empty() ? "(the message ends)"
                                    : on_one_line(text.substr(0, text.find_last_not_of(' ') + 1)));
   };
-  if (!words.before.empty()) line("both", words.before, false);
-  line("this request", words.asked, words.asked_ends);
-  line(other, words.cached, words.cached_ends);
+  if (!quote.before.empty()) line("both", quote.before, false);
+  line("this request", quote.asked, quote.asked_ends);
+  line(other, quote.cached, quote.cached_ends);
 }
 
 void add_shared(std::string& out, const RequestExplanation& e) {
-  out += "\nWhat was seen before\n\n";
-  if (!e.likest.has_value()) {
-    out += "Nothing was cached before it: it is the first request";
+  out += "\nClosest earlier prompt\n\n";
+  if (!e.closest.has_value()) {
+    out += "Nothing was cached yet: it is the first request";
     out += e.tenant.empty()
                ? ".\n"
                : fmt::format(" of tenant {}, and tenants share nothing.\n", on_one_line(e.tenant));
     return;
   }
-  const LikestRequest& likest = *e.likest;
-  const std::string other = on_one_line(likest.id);
-  if (!likest.words.has_value()) {
-    out += fmt::format("All of it: {} asked exactly the same.\n", other);
+  const ClosestRequest& closest = *e.closest;
+  const std::string other = on_one_line(closest.id);
+  if (!closest.quote.has_value()) {
+    out += fmt::format("Its whole prompt is the same as that of {}.\n", other);
   } else {
     out += fmt::format(
-        "Its first {} are those of {}, {}.\n", plural(likest.shared.value(), "token"), other,
-        likest.shared == likest.length ? "all of that prompt"
-                                       : fmt::format("whose prompt has {}", likest.length.value()));
-    add_words(out, *likest.words, other);
+        "Its first {} are those of {}, {}.\n", plural(closest.shared.value(), "token"), other,
+        closest.shared == closest.length ? "all of that prompt"
+                                       : fmt::format("whose prompt has {}", closest.length.value()));
+    add_words(out, *closest.quote, other);
   }
-  if (e.prefix.matched < likest.shared) {
+  if (e.prefix.matched < closest.shared) {
     out += fmt::format("Of those tokens only the first {} are still cached.\n",
                        e.prefix.matched.value());
   }
@@ -89,39 +89,39 @@ std::string name_of(const LayerGroup& group) {
   return kind;
 }
 
-/// What a group needs in order to go on, and why that is not there further on.
-std::string because(const GroupVerdict& verdict, const LayerGroup& group, const KvLayout& layout) {
+/// What a layer group needs to resume, and why it cannot resume later.
+std::string limit_reason(const GroupVerdict& verdict, const LayerGroup& group, const KvLayout& layout) {
   switch (verdict.limit) {
     case ResumeLimit::kPromptEnd:
       return "the last token is always computed: its logits choose the answer's first token";
     case ResumeLimit::kMatched:
-      return "what follows is new";
+      return "the following tokens are not cached";
     case ResumeLimit::kMediaSpan:
-      return "further on it would stop inside a media item that must stay whole";
+      return "a later point would be inside a media item that cannot be split";
     case ResumeLimit::kAlignment:
-      return fmt::format("the engine goes on at multiples of {} only", layout.alignment.value());
+      return fmt::format("the engine resumes only at multiples of {}", layout.alignment.value());
     case ResumeLimit::kCovered:
     case ResumeLimit::kWindow:
     case ResumeLimit::kState:
       break;
   }
   const std::string_view until =
-      verdict.alone.value() > 0 ? "kept here and not further on" : "kept nowhere yet";
+      verdict.alone.value() > 0 ? "cached here but not later" : "not cached anywhere yet";
   switch (group.kind) {
     case KvKind::kFull:
-      return "needs every token before: no more are kept";
+      return "needs all preceding tokens: no more are cached";
     case KvKind::kSliding:
-      return fmt::format("needs the {} tokens before: {}", group.window.value(), until);
+      return fmt::format("needs the {} preceding tokens: {}", group.window.value(), until);
     case KvKind::kRecurrent:
-      return fmt::format("needs its state at just that token: {}", until);
+      return fmt::format("needs its state at exactly that token: {}", until);
     case KvKind::kShared:
-      return fmt::format("reads what group {} keeps", group.owner);
+      return fmt::format("uses the KV of group {}", group.owner);
   }
   return "unknown";
 }
 
-/// The kinds that could go no further than the one that could least: "sliding and recurrent".
-std::string deciding_kinds(const PrefixExplanation& prefix) {
+/// The layer kinds with the earliest resume point: "sliding and recurrent".
+std::string limiting_kinds(const PrefixExplanation& prefix) {
   const auto least = std::ranges::min_element(prefix.point.groups, {}, &GroupVerdict::alone)->alone;
   std::vector<std::string> kinds;
   for (std::size_t g = 0; g < prefix.point.groups.size(); ++g) {
@@ -139,7 +139,7 @@ void add_groups(std::string& out, const RequestExplanation& e) {
     const LayerGroup& group = e.layout.groups[g];
     const GroupVerdict& verdict = e.prefix.point.groups[g];
     out += fmt::format("{:<8}{:<14}{:>8}{:>18}   {}\n", g, name_of(group), group.layers,
-                       verdict.alone.value(), because(verdict, group, e.layout));
+                       verdict.alone.value(), limit_reason(verdict, group, e.layout));
   }
 }
 
@@ -154,58 +154,58 @@ void add_resume(std::string& out, const RequestExplanation& e) {
   const bool groups_decide = point.limit == ResumeLimit::kCovered ||
                              point.limit == ResumeLimit::kWindow ||
                              point.limit == ResumeLimit::kState;
-  out += "Every kind of layer keeps something else, and all of them go on at one token.\n";
+  out += "Each kind of layer caches other state, and all of them must resume at the same token.\n";
   out += fmt::format(
       "Here {} (reason: {}):\n",
-      groups_decide ? "the " + deciding_kinds(e.prefix) + " layers hold back" : "none holds back",
+      groups_decide ? "the " + limiting_kinds(e.prefix) + " layers set the limit" : "no layer sets the limit",
       to_string(point.limit));
   add_groups(out, e);
   out += "\n";
   if (point.with_snapshot.has_value()) {
     out += fmt::format(
-        "Had a snapshot (window rows and states) stood at {}, it would have resumed there: {} "
+        "With a snapshot (window rows and states) at {}, it would have resumed there: {} "
         "more.\n",
         point.with_snapshot->value(),
         plural((*point.with_snapshot - point.length).value(), "token"));
     out +=
-        "A request leaves snapshots where it parts from what is cached, so that the next one "
+        "A request saves snapshots where it diverges from cached prompts, so that the next one "
         "resumes there,\nafter media, and one token before its end.\n";
   }
   if (e.evictions > 0) {
     out += fmt::format(
-        "The budget of {} is too small for all: {} of KV had been evicted (--budget).\n",
+        "The budget of {} is too small: {} of KV had been evicted (see --budget).\n",
         readable(e.budget), plural(e.evictions, "piece"));
   }
 }
 
-std::string fate(const ExplainedMedia& item) {
+std::string media_outcome(const ExplainedMedia& item) {
   switch (item.source) {
     case MediaSource::kCovered:
       return "lies in the reused prefix: needs no encoder";
     case MediaSource::kReused:
-      return "its encoder output was found; " + on_one_line(item.first_asked_by) +
-             " was the first to show it";
+      return "encoder output reused; first encoded for " +
+             on_one_line(item.first_asked_by);
     case MediaSource::kRepeated:
-      return "stands earlier in this request, too: one output serves both";
+      return "also occurs earlier in this request: one output serves both";
     case MediaSource::kAwaited:
       return "another request was encoding it";
     case MediaSource::kEncoded:
-      return item.first_asked_by.empty() ? "encoded: nobody showed it before"
+      return item.first_asked_by.empty() ? "encoded: first occurrence"
                                          : "encoded again: " + on_one_line(item.first_asked_by) +
-                                               " showed it, but its output was evicted since";
+                                               " had it encoded, but the output was evicted";
     case MediaSource::kUncached:
-      return "encoded and not kept: it does not fit the budget";
+      return "encoded and not cached: it does not fit the budget";
     case MediaSource::kLoaded:
-      return "its encoder output was loaded from below memory";
+      return "encoder output loaded from a lower tier";
     case MediaSource::kDeclined:
-      return "encoded again: its output is below memory, and loading it would take longer";
+      return "encoded again: loading its output from a lower tier would take longer";
   }
   return "unknown";
 }
 
 void add_media(std::string& out, const RequestExplanation& e) {
   if (e.media.empty()) return;
-  out += "\nIts media\n\n";
+  out += "\nMedia\n\n";
   std::size_t widest = 0;
   for (const ExplainedMedia& item : e.media) {
     widest = std::max(widest, short_name(item.name).size());
@@ -213,24 +213,24 @@ void add_media(std::string& out, const RequestExplanation& e) {
   for (const ExplainedMedia& item : e.media) {
     out += fmt::format("{:<6} {:<{}}  tokens {:>5} to {:<5}  {}\n", to_string(item.modality),
                        on_one_line(short_name(item.name)), widest, item.offset.value(),
-                       (item.offset + item.length).value() - 1, fate(item));
+                       (item.offset + item.length).value() - 1, media_outcome(item));
   }
 }
 
-OrderedJson likest_json(const LikestRequest& likest) {
-  OrderedJson json = {{"id", likest.id},
-                      {"shared_tokens", likest.shared.value()},
-                      {"prompt_tokens", likest.length.value()}};
-  if (!likest.words.has_value()) return json;
-  const PartingWords& words = *likest.words;
+OrderedJson closest_json(const ClosestRequest& closest) {
+  OrderedJson json = {{"id", closest.id},
+                      {"shared_tokens", closest.shared.value()},
+                      {"prompt_tokens", closest.length.value()}};
+  if (!closest.quote.has_value()) return json;
+  const DivergenceQuote& quote = *closest.quote;
   const auto text = [](const std::string& said, bool ends) {
     return ends ? OrderedJson() : OrderedJson(said);
   };
-  json["parts"] = {{"message", words.message},
-                   {"role", to_string(words.role)},
-                   {"both", words.before},
-                   {"this", text(words.asked, words.asked_ends)},
-                   {"other", text(words.cached, words.cached_ends)}};
+  json["parts"] = {{"message", quote.message},
+                   {"role", to_string(quote.role)},
+                   {"both", quote.before},
+                   {"this", text(quote.asked, quote.asked_ends)},
+                   {"other", text(quote.cached, quote.cached_ends)}};
   return json;
 }
 
@@ -278,7 +278,7 @@ std::string to_text(const RequestExplanation& explanation) {
 std::string to_json(const RequestExplanation& e) {
   OrderedJson failed = OrderedJson::array();
   for (const FailedRequest& f : e.failed) failed.push_back({{"id", f.id}, {"error", f.error}});
-  const bool known = !e.prefix.point.groups.empty();
+  const bool in_namespace = !e.prefix.point.groups.empty();
   const OrderedJson json = {
       {"id", e.id},
       {"request", e.place},
@@ -289,12 +289,12 @@ std::string to_json(const RequestExplanation& e) {
       {"restore_failed", e.restore_failed},
       {"matched", e.prefix.matched.value()},
       {"divergence", to_string(e.prefix.divergence)},
-      {"limit", known ? OrderedJson(to_string(e.prefix.point.limit)) : OrderedJson()},
+      {"limit", in_namespace ? OrderedJson(to_string(e.prefix.point.limit)) : OrderedJson()},
       {"with_snapshot", e.prefix.point.with_snapshot
                             ? OrderedJson(e.prefix.point.with_snapshot->value())
                             : OrderedJson()},
       {"groups", groups_json(e)},
-      {"likest", e.likest ? likest_json(*e.likest) : OrderedJson()},
+      {"likest", e.closest ? closest_json(*e.closest) : OrderedJson()},
       {"media", media_json(e)},
       {"evictions", e.evictions},
       {"failed_before", std::move(failed)}};

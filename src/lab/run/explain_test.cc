@@ -52,90 +52,90 @@ struct Fixture {
   }
 };
 
-#define EXPECT_SAYS(text, words) EXPECT_NE((text).find(words), std::string::npos) << (text)
+#define EXPECT_SAYS(text, quote) EXPECT_NE((text).find(quote), std::string::npos) << (text)
 
 TEST(Explain, TheFirstRequestFindsNothing) {
   const RequestExplanation e = Fixture().explain({question("a", "Hello")}, "a");
   EXPECT_EQ(e.resumed_from, TokenCount(0));
   EXPECT_EQ(e.computed(), e.prefix.length);
-  EXPECT_FALSE(e.likest.has_value());
-  EXPECT_SAYS(to_text(e), "Nothing was cached before it: it is the first request.");
+  EXPECT_FALSE(e.closest.has_value());
+  EXPECT_SAYS(to_text(e), "Nothing was cached yet: it is the first request.");
 }
 
-TEST(Explain, AnotherTenantSharesNothingAndIsTold) {
+TEST(Explain, SaysThatTenantsShareNothing) {
   const RequestExplanation e =
       Fixture().explain({question("a", "Hello", "one"), question("b", "Hello", "two")}, "b");
   EXPECT_EQ(e.resumed_from, TokenCount(0));
   EXPECT_SAYS(to_text(e), "it is the first request of tenant two, and tenants share nothing");
 }
 
-TEST(Explain, TheSameQuestionAgainComputesTheLastTokenOnly) {
+TEST(Explain, AnExactRepeatComputesOnlyTheLastToken) {
   const RequestExplanation e =
       Fixture().explain({question("a", "Hello"), question("b", "Hello")}, "b");
   EXPECT_EQ(e.computed(), TokenCount(1));
   EXPECT_EQ(e.prefix.point.limit, ResumeLimit::kPromptEnd);
-  EXPECT_SAYS(to_text(e), "a asked exactly the same");
+  EXPECT_SAYS(to_text(e), "Its whole prompt is the same as that of a.");
   EXPECT_SAYS(to_text(e), "the last token is always computed");
 }
 
-TEST(Explain, QuotesWhereTwoPromptsPartAndWhatStoodThere) {
+TEST(Explain, QuotesWhereTwoPromptsDiverge) {
   const RequestExplanation e = Fixture().explain(
       {question("a", "How tall is the mug?"), question("b", "How tall is the shelf?")}, "b");
-  ASSERT_TRUE(e.likest.has_value());
-  ASSERT_TRUE(e.likest->words.has_value());
-  EXPECT_EQ(e.likest->id, "a");
-  EXPECT_EQ(e.likest->words->message, 1U);
-  EXPECT_EQ(e.likest->words->before, "<user> How tall is the ");
-  EXPECT_EQ(e.likest->words->asked, "shelf?");
-  EXPECT_EQ(e.likest->words->cached, "mug?");
+  ASSERT_TRUE(e.closest.has_value());
+  ASSERT_TRUE(e.closest->quote.has_value());
+  EXPECT_EQ(e.closest->id, "a");
+  EXPECT_EQ(e.closest->quote->message, 1U);
+  EXPECT_EQ(e.closest->quote->before, "<user> How tall is the ");
+  EXPECT_EQ(e.closest->quote->asked, "shelf?");
+  EXPECT_EQ(e.closest->quote->cached, "mug?");
   EXPECT_EQ(e.prefix.divergence, Divergence::kToken);
 }
 
-TEST(Explain, AQuoteNeverCutsACharacter) {
+TEST(Explain, AQuoteNeverSplitsACharacter) {
   // The two letters differ in their second byte, and the quote ends among two-byte letters.
   std::string many;
   for (int i = 0; i < 100; ++i) many += "ä";
   const RequestExplanation e =
       Fixture().explain({question("a", many + "é" + many), question("b", many + "è" + many)}, "b");
-  const PartingWords& words = *e.likest->words;
-  EXPECT_EQ(words.asked.substr(0, 4), "èä");
-  EXPECT_EQ(words.cached.substr(0, 4), "éä");
-  EXPECT_NO_THROW(nlohmann::json(words.before + words.asked + words.cached).dump());
+  const DivergenceQuote& quote = *e.closest->quote;
+  EXPECT_EQ(quote.asked.substr(0, 4), "èä");
+  EXPECT_EQ(quote.cached.substr(0, 4), "éä");
+  EXPECT_NO_THROW(nlohmann::json(quote.before + quote.asked + quote.cached).dump());
 }
 
-TEST(Explain, TheNextTurnOfAConversationNamesTheTurnBefore) {
+TEST(Explain, TheNextTurnNamesThePreviousTurn) {
   const Message first = says(Role::kUser, {picture(1), "What is it?"});
   const RequestExplanation e = Fixture().explain(
       {question("other", "Something else"), request("turn 1", {first}),
        request("turn 2", {first, says(Role::kAssistant, {"A mug."}), says(Role::kUser, {"Why?"})})},
       "turn 2");
-  EXPECT_EQ(e.likest->id, "turn 1");
-  EXPECT_EQ(e.likest->shared, e.likest->length) << "all of that prompt";
-  EXPECT_EQ(e.likest->words->message, 2U);
-  EXPECT_TRUE(e.likest->words->cached_ends);
-  EXPECT_SAYS(to_text(e), "They part at the start of message 2 (assistant)");
+  EXPECT_EQ(e.closest->id, "turn 1");
+  EXPECT_EQ(e.closest->shared, e.closest->length) << "all of that prompt";
+  EXPECT_EQ(e.closest->quote->message, 2U);
+  EXPECT_TRUE(e.closest->quote->cached_ends);
+  EXPECT_SAYS(to_text(e), "The prompts diverge at the start of message 2 (assistant)");
   EXPECT_SAYS(to_text(e), "<assistant> A mug.");
   EXPECT_EQ(e.media[0].source, MediaSource::kCovered);
   EXPECT_SAYS(to_text(e), "lies in the reused prefix");
-  // One kind of layer was a token short, and a snapshot would have helped.
-  EXPECT_EQ(e.resumed_from + TokenCount(1), e.likest->length);
-  EXPECT_EQ(e.prefix.point.with_snapshot, e.likest->length);
+  // One kind of layer was a token short; a snapshot would have helped.
+  EXPECT_EQ(e.resumed_from + TokenCount(1), e.closest->length);
+  EXPECT_EQ(e.prefix.point.with_snapshot, e.closest->length);
   EXPECT_SAYS(to_text(e), "it would have resumed there: 1 token more");
 }
 
-TEST(Explain, AnotherPictureIsQuotedByName) {
+TEST(Explain, QuotesADifferentImageByName) {
   const RequestExplanation e =
       Fixture().explain({request("a", {says(Role::kUser, {"Look: ", picture(1)})}),
                          request("b", {says(Role::kUser, {"Look: ", picture(2)})})},
                         "b");
   EXPECT_EQ(e.prefix.divergence, Divergence::kMedia);
-  EXPECT_EQ(e.likest->shared, e.prefix.matched);
-  EXPECT_EQ(e.likest->words->asked, "[image picture2]");
-  EXPECT_EQ(e.likest->words->cached, "[image picture1]");
-  EXPECT_SAYS(to_text(e), "encoded: nobody showed it before");
+  EXPECT_EQ(e.closest->shared, e.prefix.matched);
+  EXPECT_EQ(e.closest->quote->asked, "[image picture2]");
+  EXPECT_EQ(e.closest->quote->cached, "[image picture1]");
+  EXPECT_SAYS(to_text(e), "encoded: first occurrence");
 }
 
-TEST(Explain, SaysWhoShowedAPictureFirst) {
+TEST(Explain, NamesTheFirstRequestWithAnImage) {
   const RequestExplanation e =
       Fixture().explain({request("a", {says(Role::kUser, {"A", picture(1)})}),
                          request("b", {says(Role::kUser, {"B", picture(1), picture(1)})})},
@@ -143,10 +143,10 @@ TEST(Explain, SaysWhoShowedAPictureFirst) {
   EXPECT_EQ(e.media[0].source, MediaSource::kReused);
   EXPECT_EQ(e.media[0].first_asked_by, "a");
   EXPECT_EQ(e.media[1].source, MediaSource::kRepeated);
-  EXPECT_SAYS(to_text(e), "its encoder output was found; a was the first to show it");
+  EXPECT_SAYS(to_text(e), "encoder output reused; first encoded for a");
 }
 
-TEST(Explain, SaysWhatTheBudgetTook) {
+TEST(Explain, ReportsEvictions) {
   const std::string long_text(400, 'x');
   const Fixture f;
   const Bytes one = [&] {
@@ -160,12 +160,12 @@ TEST(Explain, SaysWhatTheBudgetTook) {
   requests.push_back(question("again", "a" + long_text));
   const RequestExplanation e = f.explain(std::move(requests), "again", one);
   EXPECT_GT(e.evictions, 0U);
-  EXPECT_EQ(e.likest->id, "a");
-  EXPECT_LT(e.prefix.matched, e.likest->shared);
+  EXPECT_EQ(e.closest->id, "a");
+  EXPECT_LT(e.prefix.matched, e.closest->shared);
   EXPECT_SAYS(to_text(e), "are still cached");
 }
 
-TEST(Explain, WhatFailedBeforeIsToldAndLeavesNothing) {
+TEST(Explain, ReportsEarlierFailures) {
   const MediaItem damaged = testing::media_item(Modality::kImage, {}, "broken");
   const RequestExplanation e = Fixture().explain(
       {request("bad", {says(Role::kUser, {"Hello", damaged})}), question("b", "Hello")}, "b");
@@ -175,18 +175,18 @@ TEST(Explain, WhatFailedBeforeIsToldAndLeavesNothing) {
   EXPECT_SAYS(to_text(e), "bad failed and left nothing");
 }
 
-TEST(Explain, AnUnknownIdNamesTheNearest) {
+TEST(Explain, AnUnknownIdSuggestsSimilarOnes) {
   const auto e = Fixture().try_explain({question("order-1", "x"), question("order-2", "x"),
                                         question("visit-1", "x"), question("packing", "x")},
                                        "ordre-2");
   ASSERT_FALSE(e.has_value());
   EXPECT_EQ(e.error().code, ErrorCode::kNotFound);
   EXPECT_EQ(e.error().message,
-            "there is no request \"ordre-2\" in the workload; the nearest ids are \"order-2\", "
+            "no request \"ordre-2\" in the workload; the nearest ids are \"order-2\", "
             "\"order-1\" or \"visit-1\"");
 }
 
-TEST(Explain, AnEngineThatKeepsItsKvToItselfHasNothingToExplain) {
+TEST(Explain, UnsupportedWithoutAKvLayout) {
   class Closed final : public testing::ForwardingEngine {
    public:
     using ForwardingEngine::ForwardingEngine;
@@ -199,14 +199,14 @@ TEST(Explain, AnEngineThatKeepsItsKvToItselfHasNothingToExplain) {
   EXPECT_EQ(e.error().code, ErrorCode::kUnsupported);
 }
 
-TEST(Explain, WhatATerminalWouldObeyIsNotPrinted) {
+TEST(Explain, RemovesControlCharacters) {
   const RequestExplanation e =
       Fixture().explain({question("a", "x"), question("b", "\x1b[2Jgone\n")}, "b");
   EXPECT_EQ(to_text(e).find('\x1b'), std::string::npos);
   EXPECT_SAYS(to_text(e), " [2Jgone");
 }
 
-TEST(Explain, ForProgramsItIsJsonWithTheAgreedNames) {
+TEST(Explain, JsonHasTheDocumentedNames) {
   const RequestExplanation e = Fixture().explain(
       {question("a", "Hello you"), request("b", {says(Role::kUser, {"Hello", picture(1)})})}, "b");
   const auto json = nlohmann::json::parse(to_json(e));

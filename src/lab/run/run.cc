@@ -59,7 +59,7 @@ RequestReport report_of(const Request& request, const Served& cold, const Served
   return report;
 }
 
-/// The three answers to one request: either all are there, or it failed.
+/// The three answers to one request; it failed if one is missing.
 struct Outcome {
   const Result<Served>& cold;
   const Result<Served>& encode_once;
@@ -116,7 +116,7 @@ void join(const Workload& workload, const Answers& cold, const Answers& encode_o
   report.agents = agents.size();
 }
 
-/// Costs of encoding are those of the first pass, which encodes everything.
+/// Encoding times are taken from the first pass, which encodes everything.
 Result<Trace> record(const Workload& workload, const Engine& engine, const RunOptions& options,
                      const Answers& cold, const Answers& warm, const PassReport& pass) {
   AFI_TRY(TraceRecorder recorder, TraceRecorder::open());
@@ -136,7 +136,7 @@ Result<Answers> reusing_pass(const Workload& workload, const Engine& engine,
   if (options.secret.has_value()) {
     root = *options.secret;
   } else {
-    // Nothing of this run outlives it, so nobody needs to know the secret.
+    // Without an installation secret the cache does not outlive the run: a random one suffices.
     AFI_TRY(root, random_secret());
   }
   ReuseOptions reuse_options = options.reuse;
@@ -190,7 +190,7 @@ Result<RunReport> run_workload(const Workload& workload, const Engine& engine,
   AFI_TRY(const Answers warm, reusing_pass(workload, engine, options, true, clock, progress,
                                            report.warm, report.reuse));
   if (tier != nullptr) {
-    // A disk that fails costs the next process its hits and this one nothing: stats() says so.
+    // A failing disk costs only later processes their hits; stats() reports it.
     static_cast<void>(tier->flush());
   }
   if (options.disk != nullptr) report.disk_after = options.disk->stats();

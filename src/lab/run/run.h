@@ -23,14 +23,14 @@ namespace afterimage {
 struct RunOptions {
   std::string engine_name = "reference";  // for the report
   GenerateOptions generate;
-  ReuseOptions reuse;            // its tier, if any, is used in the last pass only
+  ReuseOptions reuse;  // its tier, if any, is used in the last pass only
   const Tier* disk = nullptr;    // of the tier: for the report
   const Tier* remote = nullptr;  // likewise
-  std::optional<Secret> secret;  // the installation's; without one, one that dies with the run
-  bool record = false;           // into RunReport::trace
+  std::optional<Secret> secret;  // the installation's secret; none: a random one for this run
+  bool record = false;  // fill RunReport::trace
 };
 
-/// One media item of one request, in the run with reuse.
+/// One media item of one request, in the pass with reuse.
 struct MediaReport {
   std::string name;
   Modality modality = Modality::kImage;
@@ -43,9 +43,9 @@ struct RequestReport {
   std::string agent;
   std::vector<MediaReport> media;
   TokenCount prompt_tokens{};
-  TokenCount resumed_from{};  // of them, those whose KV was restored
-  std::string text;           // what the engine said, with reuse
-  bool identical = false;     // tokens and every logit, bit for bit
+  TokenCount resumed_from{};  // prompt tokens whose KV was restored
+  std::string text;  // the engine's answer, with reuse
+  bool identical = false;  // tokens and all logits, bit for bit
   Duration cold_ttft{0};
   Duration warm_ttft{0};
 };
@@ -53,7 +53,8 @@ struct RequestReport {
 struct FailedRequest {
   std::string id;
   std::string error;
-  bool in_all_runs = true;  // false: reuse changed whether it works, which is a wrong output
+  /// False: reuse changed whether the request succeeds, which is a wrong output.
+  bool in_all_runs = true;
 };
 
 /// One pass over the workload.
@@ -62,37 +63,38 @@ struct PassReport {
   std::uint64_t prefilled = 0;  // prompt tokens computed
   Duration encoding{0};
   Duration total{0};
-  std::vector<Duration> ttft;     // of each request that was answered, in order
-  std::vector<Duration> arrived;  // every request, since the pass began
+  std::vector<Duration> ttft;  // of each answered request, in order
+  std::vector<Duration> arrived;  // arrival of every request, since the start of the pass
 
-  /// Nearest rank; 0 if nothing was answered.
+  /// Nearest-rank percentile; 0 if nothing was answered.
   [[nodiscard]] Duration ttft_percentile(double percent) const;
 };
 
 struct RunReport {
   std::string engine_name;
   ModelIdentity engine;
-  std::vector<RequestReport> requests;  // answered in both runs
+  std::vector<RequestReport> requests;  // answered in all passes
   std::vector<FailedRequest> failed;
   std::vector<RejectedLine> rejected;
   std::uint64_t media_items = 0;       // occurrences in the answered requests
-  std::uint64_t distinct_media = 0;    // distinct keys among them: content, preprocessing, tenant
-  std::uint64_t restore_failures = 0;  // requests whose cached KV did not serve: computed instead
-  std::uint64_t uncached = 0;          // items that did not fit the budget, each time they came
+  std::uint64_t distinct_media = 0;  // distinct keys among them: content, preprocessing, tenant
+  /// Requests whose cached KV could not be restored and was recomputed.
+  std::uint64_t restore_failures = 0;
+  std::uint64_t uncached = 0;  // occurrences of items that did not fit the budget
   std::uint64_t agents = 0;
   PassReport cold;         // without reuse
-  PassReport encode_once;  // with reuse of encoder outputs only, from an empty cache
-  PassReport warm;         // with reuse, from an empty cache
+  PassReport encode_once;  // encoder outputs reused, from an empty cache
+  PassReport warm;  // encoder outputs and KV reused, from an empty cache
   ReuseStats reuse;
-  std::optional<TierStats> disk_before;    // only with a disk
-  std::optional<TierStats> disk_after;     // everything written
-  std::optional<TierStats> remote_before;  // only with servers that are shared
+  std::optional<TierStats> disk_before;  // with a disk only
+  std::optional<TierStats> disk_after;  // after all writes
+  std::optional<TierStats> remote_before;  // with a remote tier only
   std::optional<TierStats> remote_after;
-  std::string most_shared;  // the item that most agents asked about; empty if none is shared
-  std::uint64_t most_shared_by = 0;  // how many
-  Trace trace;  // of the answered requests as they came in the last pass, if it was asked for
+  std::string most_shared;  // the item that most agents asked about; empty if no item is shared
+  std::uint64_t most_shared_by = 0;  // number of those agents
+  Trace trace;  // of the answered requests, as in the last pass; if requested
 
-  /// False if nothing was answered: nothing was compared then.
+  /// False if nothing was answered, because nothing was compared.
   [[nodiscard]] bool outputs_identical() const;
   /// Everything ran, and reuse changed nothing.
   [[nodiscard]] bool fine() const {
@@ -100,15 +102,14 @@ struct RunReport {
   }
 };
 
-/// Told after every request of every pass.
+/// Called after every request of every pass.
 using RunProgress = std::function<void(std::string_view pass, std::size_t done, std::size_t of)>;
 
-/// Runs every request three times: without reuse, with encoder outputs reused, and with prefixes
-/// reused too, each time from empty memory (the tier may hold what an earlier process left); and
-/// compares what came out. A request that fails is
-/// reported; the others run.
+/// Runs every request three times: without reuse, with reuse of encoder outputs, and with reuse of
+/// prefixes too; compares the results. Each pass starts with empty memory (the tier may hold
+/// entries of an earlier process). A failed request is reported; the others run.
 ///
-/// Errors   kInvalidArgument: options that make no cache, or an engine without an identity.
+/// Errors   kInvalidArgument: invalid cache options, or an engine without an identity.
 Result<RunReport> run_workload(const Workload& workload, const Engine& engine,
                                const RunOptions& options, const Clock& clock,
                                const RunProgress& progress = {});

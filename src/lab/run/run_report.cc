@@ -28,8 +28,8 @@ std::string saved(Duration cold, Duration warm) {
   return fmt::format("{:.0f} %", part * 100);
 }
 
-/// One line of the table: a measure, in each of the three runs, and what the last saves of the
-/// first.
+/// One line of the table: a measure in each of the three passes, and the saving of the last over
+/// the first.
 void row(std::string& out, std::string_view what, const std::array<std::string, 3>& runs,
          std::string_view gain) {
   out += fmt::format("{:<26}{:>14}{:>14}{:>16}{:>9}\n", what, runs[0], runs[1], runs[2], gain);
@@ -63,7 +63,7 @@ void add_problems(std::string& out, const RunReport& report) {
   }
   for (const FailedRequest& failed : report.failed) {
     out += fmt::format("request {} failed{}: {}\n", failed.id,
-                       failed.in_all_runs ? "" : " in some of the runs only", failed.error);
+                       failed.in_all_runs ? "" : " in some of the passes only", failed.error);
   }
   for (const RequestReport& request : report.requests) {
     if (!request.identical) out += fmt::format("request {} differs with reuse\n", request.id);
@@ -91,18 +91,18 @@ void add_remote(std::string& out, const RunReport& report) {
   const TierStats& before = *report.remote_before;
   const TierStats& after = *report.remote_after;
   const EncoderArchiveStats& encoder = report.reuse.encoder_archive;
-  out += fmt::format("remote: found {}, missed {}; sent {}; loaded {} and KV of {} in all\n",
+  out += fmt::format("remote: {} hit, {} missed; {} sent; loaded {} and KV of {}\n",
                      plural(after.hits - before.hits, "entry", "entries"),
                      after.misses - before.misses,
                      plural(after.puts - before.puts, "entry", "entries"),
                      plural(encoder.loaded, "encoder output"),
                      plural(report.reuse.prefix_archive.tokens_loaded, "token"));
   if (after.refused > before.refused) {
-    out += fmt::format("remote: {} not taken in\n",
+    out += fmt::format("remote: {} rejected\n",
                        plural(after.refused - before.refused, "entry", "entries"));
   }
   if (after.failures > before.failures) {
-    out += fmt::format("remote: {} calls failed: computed instead\n",
+    out += fmt::format("remote: {} calls failed; computed instead\n",
                        after.failures - before.failures);
   }
   if (!after.degraded_reason.empty()) out += fmt::format("remote: {}\n", after.degraded_reason);
@@ -115,39 +115,39 @@ void add_disk(std::string& out, const RunReport& report) {
   const EncoderArchiveStats& encoder = report.reuse.encoder_archive;
   const PrefixArchiveStats& prefix = report.reuse.prefix_archive;
   out +=
-      fmt::format("disk: {} were there, {}; loaded {} and KV of {}; wrote {}; now {} of {}\n",
+      fmt::format("disk: {} at start, {}; loaded {} and KV of {}; wrote {}; now {} of {}\n",
                   plural(before.entries.value(), "entry", "entries"), readable(before.used),
                   plural(encoder.loaded, "encoder output"), plural(prefix.tokens_loaded, "token"),
                   plural(encoder.kept + prefix.kept, "entry", "entries"), readable(after.used),
                   readable(after.capacity));
   if (encoder.declined + prefix.declined > 0) {
-    out += fmt::format("disk: {} and KV of {} computed again, which was expected to be quicker\n",
+    out += fmt::format("disk: {} and KV of {} recomputed, which was expected to be faster than loading\n",
                        plural(encoder.declined, "encoder output"),
                        plural(prefix.tokens_declined, "token"));
   }
   const std::uint64_t lost = encoder.refused + prefix.refused;
-  if (lost > 0) out += fmt::format("disk: {} not taken in\n", plural(lost, "entry", "entries"));
+  if (lost > 0) out += fmt::format("disk: {} rejected\n", plural(lost, "entry", "entries"));
   const std::uint64_t failed = encoder.failed + prefix.failed;
   if (failed > 0) {
     out += fmt::format(
-        "disk: {} times something was there and could not be had: computed instead\n", failed);
+        "disk: {} loads failed; computed instead\n", failed);
   }
   if (!after.degraded_reason.empty()) out += fmt::format("disk: {}\n", after.degraded_reason);
 }
 
-/// What came and was not kept, whatever the reason.
-std::uint64_t not_kept(const ReuseStats& stats) {
+/// Entries that were not cached, for any reason.
+std::uint64_t refused_total(const ReuseStats& stats) {
   return stats.encodes.uncached + stats.prefix.refused + stats.prefills.blocked;
 }
 
 std::string governed(const ReuseStats& stats) {
   if (!stats.governed.has_value()) return "";
-  const PressureControllerStats& keeper = *stats.governed;
+  const PressureControllerStats& controller = *stats.governed;
   return fmt::format(
-      "governor: {} of {}, read {} · at most {} kept, budget down to {}, {} given back, "
+      "governor: {} of {}, read {} · peak {} cached, lowest budget {}, {} released, "
       "{} refused\n",
-      keeper.gauge, readable(keeper.memory), plural(keeper.ticks, "time"), readable(stats.peak),
-      readable(keeper.lowest_budget), readable(keeper.given_back), not_kept(stats));
+      controller.gauge, readable(controller.memory), plural(controller.ticks, "time"), readable(stats.peak),
+      readable(controller.lowest_budget), readable(controller.given_back), refused_total(stats));
 }
 
 void add_outcome(std::string& out, const RunReport& report) {
@@ -156,7 +156,7 @@ void add_outcome(std::string& out, const RunReport& report) {
   out += fmt::format(
       "\noutputs identical: {}  ({} of {}: every token and every logit, bit for bit)\n",
       report.outputs_identical() ? "yes" : "NO", same, plural(report.requests.size(), "request"));
-  out += fmt::format("kept: {} and KV of {}, {} of {}{}\n",
+  out += fmt::format("cached: {} and KV of {}, {} of {}{}\n",
                      plural(report.reuse.encoder.entries.value(), "encoder output"),
                      plural(report.reuse.prefix.tokens, "token"), readable(report.reuse.used),
                      readable(report.reuse.budget), most_shared(report));
@@ -165,12 +165,12 @@ void add_outcome(std::string& out, const RunReport& report) {
   out += governed(report.reuse);
   if (report.restore_failures > 0) {
     out += fmt::format(
-        "cached KV did not serve {}: the engine refused it, and all of the prompt was computed\n",
+        "cached KV could not be restored for {}: the engine rejected it and computed the prompt\n",
         plural(report.restore_failures, "request"));
   }
   if (report.uncached == 0) return;
   out += fmt::format(
-      "served uncached {}: larger than the budget of {}, or no room beside what is in use\n",
+      "served uncached {}: larger than the budget of {}, or no space beside entries in use\n",
       plural(report.uncached, "time"), readable(report.reuse.budget));
 }
 
@@ -258,26 +258,26 @@ OrderedJson disk_json(const RunReport& report) {
 
 OrderedJson governor_json(const ReuseStats& stats) {
   if (!stats.governed.has_value()) return nullptr;
-  const PressureControllerStats& keeper = *stats.governed;
+  const PressureControllerStats& controller = *stats.governed;
   OrderedJson releases = OrderedJson::array();
-  for (const GaveBack& release : keeper.releases) {
+  for (const GaveBack& release : controller.releases) {
     releases.push_back({{"at_ms", to_milliseconds(release.at)},
                         {"took_ms", to_milliseconds(release.took)},
                         {"bytes", release.bytes.value()},
                         {"left_bytes", release.left.value()},
                         {"budget_bytes", release.budget.value()}});
   }
-  return {{"gauge", keeper.gauge},
-          {"memory_bytes", keeper.memory.value()},
-          {"ticks", keeper.ticks},
-          {"failed_readings", keeper.failed_readings},
-          {"mode", to_string(keeper.mode)},
-          {"transitions", keeper.transitions},
+  return {{"gauge", controller.gauge},
+          {"memory_bytes", controller.memory.value()},
+          {"ticks", controller.ticks},
+          {"failed_readings", controller.failed_readings},
+          {"mode", to_string(controller.mode)},
+          {"transitions", controller.transitions},
           {"peak_bytes", stats.peak.value()},
-          {"lowest_budget_bytes", keeper.lowest_budget.value()},
-          {"given_back_bytes", keeper.given_back.value()},
-          {"refused", not_kept(stats)},
-          {"longest_tick_ms", to_milliseconds(keeper.longest_tick)},
+          {"lowest_budget_bytes", controller.lowest_budget.value()},
+          {"given_back_bytes", controller.given_back.value()},
+          {"refused", refused_total(stats)},
+          {"longest_tick_ms", to_milliseconds(controller.longest_tick)},
           {"releases", std::move(releases)}};
 }
 
@@ -345,7 +345,7 @@ std::string to_json(const RunReport& report) {
                             {"governor", governor_json(report.reuse)},
                             {"problems", problems_json(report)},
                             {"per_request", std::move(requests)}};
-  // A model's text may hold any bytes; what is not UTF-8 is replaced rather than refused.
+  // A model's text may contain any bytes; invalid UTF-8 is replaced.
   return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 

@@ -8,10 +8,10 @@
 
 namespace afterimage {
 
-/// For a person: what ran, what was saved, whether the outputs are identical, what went wrong.
+/// Human-readable: what ran, what was saved, whether the outputs are identical, what failed.
 std::string to_table(const RunReport& report);
 
-/// For a program. Times are milliseconds, sizes are bytes.
+/// Machine-readable. Times in milliseconds, sizes in bytes.
 std::string to_json(const RunReport& report);
 
 }  // namespace afterimage

@@ -59,7 +59,7 @@ TEST(Run, EncodesEachDistinctItemOnceAndChangesNothing) {
   EXPECT_EQ(report.requests[2].media[1].source, MediaSource::kRepeated);
 }
 
-TEST(Run, ASecondRunOverOneTierEncodesNothingAndSaysWhatItLoaded) {
+TEST(Run, ASecondRunOnTheSameTierEncodesNothingAndReportsItsLoads) {
   const Fixture f;
   const Workload workload{
       .requests = {f.request("a", {f.picture(1), f.picture(2)}), f.request("b", {f.picture(1)})}};
@@ -72,10 +72,10 @@ TEST(Run, ASecondRunOverOneTierEncodesNothingAndSaysWhatItLoaded) {
   const RunReport first = run();
   EXPECT_TRUE(first.fine());
   EXPECT_EQ(first.encode_once.encoder_calls, 2U);
-  EXPECT_EQ(first.warm.encoder_calls, 2U) << "the pass before left nothing in the tier";
+  EXPECT_EQ(first.warm.encoder_calls, 2U) << "the earlier pass stored nothing in the tier";
   EXPECT_EQ(first.disk_before->entries, EntryCount(0));
   EXPECT_GT(first.disk_after->entries, EntryCount(2));
-  // Another run has another secret, and finds nothing that it could read.
+  // Another run has another secret and so no hits.
   EXPECT_EQ(run().warm.encoder_calls, 2U);
 
   options.secret = Secret{std::byte{1}};
@@ -91,7 +91,7 @@ TEST(Run, ASecondRunOverOneTierEncodesNothingAndSaysWhatItLoaded) {
   EXPECT_TRUE(nlohmann::json::parse(to_json(f.run(workload, *f.engine))).at("disk").is_null());
 }
 
-TEST(Run, TheReportForProgramsIsJsonWithTheAgreedNames) {
+TEST(Run, JsonReportHasTheDocumentedNames) {
   const Fixture f;
   const RunReport report = f.run({.requests = {f.request("a", {f.picture(1)})}}, *f.engine);
   const auto json = nlohmann::json::parse(to_json(report));
@@ -102,8 +102,8 @@ TEST(Run, TheReportForProgramsIsJsonWithTheAgreedNames) {
   EXPECT_EQ(json.at("per_request")[0].at("media")[0].at("source"), "encoded");
 }
 
-// Others take all but a little: what is cached changes, and no answer does.
-TEST(Run, UnderAGovernorTheAnswersAreTheSameAndTheReportSaysWhatItTook) {
+// Other users take almost all memory: cache contents change, answers do not.
+TEST(Run, AGovernorChangesNoAnswerAndIsReported) {
   const Fixture f;
   const Workload workload{.requests = {f.request("a", {f.picture(1), f.picture(2)}, "x"),
                                        f.request("b", {f.picture(1)}, "y"),
@@ -128,9 +128,9 @@ TEST(Run, UnderAGovernorTheAnswersAreTheSameAndTheReportSaysWhatItTook) {
   EXPECT_EQ(to_table(without).find("governor"), std::string::npos);
 }
 
-TEST(Run, RecordsWhatWasServedSoThatItCanBeReplayed) {
+TEST(Run, RecordsServedRequestsForReplay) {
   const Fixture f;
-  std::vector<MediaItem> some;  // enough of them to fill two blocks
+  std::vector<MediaItem> some;  // enough to fill two blocks
   for (std::uint32_t seed = 1; seed <= 12; ++seed) some.push_back(f.picture(seed));
   std::vector<MediaItem> others = some;
   others[7] = f.picture(20);
@@ -143,7 +143,7 @@ TEST(Run, RecordsWhatWasServedSoThatItCanBeReplayed) {
   const std::string text = to_text(made);
   const Trace trace = parse_trace(std::as_bytes(std::span(text)), "recorded").value();
   EXPECT_EQ(to_text(trace), text);
-  ASSERT_EQ(trace.requests.size(), 2U) << "what was not answered is not recorded";
+  ASSERT_EQ(trace.requests.size(), 2U) << "unanswered requests are not recorded";
   EXPECT_EQ(trace.sessions, 1U);
   EXPECT_EQ(trace.items.size(), 13U);
   EXPECT_GT(trace.items[0].encode.count(), 0);
@@ -158,7 +158,7 @@ TEST(Run, RecordsWhatWasServedSoThatItCanBeReplayed) {
   ASSERT_EQ(second.media.size(), 12U);
   EXPECT_EQ(first.media[8].item, second.media[8].item);
   EXPECT_NE(first.media[7].item, second.media[7].item);
-  // They share the blocks before the picture that differs, and none from it on.
+  // They share the blocks before the differing image and none from it on.
   const std::uint32_t parting = first.media[7].offset / trace.block_tokens;
   ASSERT_GT(parting, 0U);
   ASSERT_GT(first.blocks.size(), parting);
@@ -167,7 +167,7 @@ TEST(Run, RecordsWhatWasServedSoThatItCanBeReplayed) {
   }
 }
 
-/// Encodes the same item a little differently the second time, as a stale or mixed-up cache would.
+/// Encodes an item slightly differently the second time, like a stale or mixed-up cache.
 class ForgetfulEngine final : public FaultyEngine {
  public:
   using FaultyEngine::ForwardingEngine;
@@ -181,7 +181,7 @@ class ForgetfulEngine final : public FaultyEngine {
   mutable int calls_ = 0;
 };
 
-TEST(Run, OneBitThatDiffersIsNotIdentical) {
+TEST(Run, DetectsASingleDifferentBit) {
   const Fixture f;
   const RunReport report =
       f.run({.requests = {f.request("a", {f.picture(1)})}}, ForgetfulEngine(*f.engine));
@@ -191,7 +191,7 @@ TEST(Run, OneBitThatDiffersIsNotIdentical) {
   EXPECT_NE(to_table(report).find("request a differs with reuse"), std::string::npos);
 }
 
-/// Fails the n-th encode only.
+/// Fails only the n-th encode.
 class FailingEngine final : public FaultyEngine {
  public:
   FailingEngine(const Engine& good, int nth) : ForwardingEngine(good), nth_(nth) {}
@@ -205,7 +205,7 @@ class FailingEngine final : public FaultyEngine {
   mutable int calls_ = 0;
 };
 
-TEST(Run, WhicheverEncodeFailsTheOthersRunAndNothingIsLeftBehind) {
+TEST(Run, AFailedEncodeAffectsNoOtherRequestAndLeaksNothing) {
   const Fixture f;
   const Workload workload{.requests = {f.request("a", {f.picture(1), f.picture(2)}),
                                        f.request("b", {f.picture(2)}),
@@ -218,11 +218,11 @@ TEST(Run, WhicheverEncodeFailsTheOthersRunAndNothingIsLeftBehind) {
     EXPECT_FALSE(report.failed[0].in_all_runs);
     EXPECT_FALSE(report.fine());
     EXPECT_EQ(report.reuse.used, report.reuse.encoder.resident + report.reuse.prefix.resident)
-        << "nothing is held by nobody";
+        << "no pin is left behind";
   }
 }
 
-TEST(Run, RestoresThatFailedAreCounted) {
+TEST(Run, CountsFailedRestores) {
   class Refusing final : public FaultyEngine {
    public:
     using FaultyEngine::ForwardingEngine;
@@ -239,17 +239,17 @@ TEST(Run, RestoresThatFailedAreCounted) {
                                        f.request("b", {f.picture(1)}),
                                        f.request("c", {f.picture(1)})}};
   const RunReport refused = f.run(workload, Refusing(*f.engine));
-  EXPECT_TRUE(refused.fine()) << "the answers are right all the same";
+  EXPECT_TRUE(refused.fine()) << "the answers are still right";
   EXPECT_EQ(refused.restore_failures, 2U);
   EXPECT_EQ(nlohmann::json::parse(to_json(refused)).at("restore_failures"), 2);
-  EXPECT_NE(to_table(refused).find("cached KV did not serve 2 requests"), std::string::npos);
+  EXPECT_NE(to_table(refused).find("cached KV could not be restored for 2 requests"), std::string::npos);
 
   const RunReport smooth = f.run(workload, *f.engine);
   EXPECT_EQ(nlohmann::json::parse(to_json(smooth)).at("restore_failures"), 0);
-  EXPECT_EQ(to_table(smooth).find("did not serve"), std::string::npos);
+  EXPECT_EQ(to_table(smooth).find("could not be restored"), std::string::npos);
 }
 
-TEST(Run, WhenNothingWasAnsweredNothingIsIdentical) {
+TEST(Run, NothingAnsweredMeansNotIdentical) {
   const Fixture f;
   const MediaItem damaged = testing::media_item(Modality::kImage, {});
   const RunReport report = f.run({.requests = {f.request("a", {damaged})}}, *f.engine);
@@ -257,7 +257,7 @@ TEST(Run, WhenNothingWasAnsweredNothingIsIdentical) {
   EXPECT_NE(to_table(report).find("nothing was answered"), std::string::npos) << to_table(report);
 }
 
-TEST(Run, AnEngineThatDoesNotSayWhatItIsIsNotRun) {
+TEST(Run, RejectsAnEngineWithoutAnIdentity) {
   class Nameless final : public FaultyEngine {
    public:
     using FaultyEngine::ForwardingEngine;

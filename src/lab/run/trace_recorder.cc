@@ -13,7 +13,7 @@ Result<TraceRecorder> TraceRecorder::open() {
 Result<std::vector<BlockKey>> TraceRecorder::keys_of(const Request& request, const Engine& engine,
                                                      const Sequence& prompt) const {
   AFI_TRY(const Namespace space, Namespace::of(engine.identity(), request.tenant, root_));
-  // One engine wrote everything in a recording, so its real layout would tell nothing apart.
+  // All requests of a recording use one engine, so its layout need not be part of the keys.
   const BlockScope scope{.block_tokens = TokenCount(kBlockTokens),
                          .layout = {.groups = {{.row_bytes = 1_B}}}};
   AFI_TRY(const BlockChain chain, BlockChain::open(space, scope));

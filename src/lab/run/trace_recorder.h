@@ -17,22 +17,22 @@
 
 namespace afterimage {
 
-/// Makes a Trace of requests that were served: when they came, how long they were, which blocks
-/// they share, and their media. Nothing of what was said; an agent becomes a number.
+/// Records served requests as a Trace: arrival times, lengths, shared blocks and media. No text is
+/// recorded; an agent becomes a number.
 ///
-/// Blocks are told apart by their keys under a secret that is made for the recording and forgotten
-/// with it. What follows the last full block has no key, and no block in the trace.
+/// Blocks are identified by keys under a random secret that is discarded with the recorder. Tokens
+/// after the last full block have no key and no block in the trace.
 ///
 /// Threads  Not thread-safe.
 class TraceRecorder {
  public:
-  /// 64 tokens: two short prompts can share something, and a line of a long one stays readable.
+  /// 64 tokens: short prompts can share a block, and a line for a long prompt stays readable.
   static constexpr std::uint32_t kBlockTokens = 64;
 
   static Result<TraceRecorder> open();
 
-  /// `served` is what serving it gave, and `encodes` what encoding each of its media items took.
-  /// Errors of Engine::prepare, and kInvalidArgument: an engine without an identity.
+  /// `served` is the result of serving the request, `encodes` the encoding time of each media item.
+  /// Errors of Engine::prepare; kInvalidArgument: an engine without an identity.
   Result<void> add(const Request& request, const Engine& engine, const Served& served,
                    std::span<const Duration> encodes, Duration arrived, TokenCount max_tokens);
 

@@ -10,10 +10,10 @@
 namespace afterimage {
 namespace {
 
-constexpr unsigned kStepBits = 6;  // 64 steps for each doubling
+constexpr unsigned kStepBits = 6;  // 64 buckets per power of two
 constexpr std::uint64_t kSteps = 1U << kStepBits;
 
-/// Exact below 64 ns, then by the leading bits.
+/// The bucket of a duration: exact below 64 ns, then by the leading bits.
 std::size_t place_of(std::uint64_t ns) {
   if (ns < kSteps) return ns;
   const auto shift = static_cast<unsigned>(std::bit_width(ns)) - kStepBits - 1;

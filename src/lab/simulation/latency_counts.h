@@ -9,13 +9,13 @@
 
 namespace afterimage {
 
-/// Durations by size, each known to 1 %: however many there are, a few kilobytes.
+/// A histogram of durations with 1 % resolution, in a few kilobytes.
 class LatencyCounts {
  public:
   void add(Duration took);
   [[nodiscard]] std::uint64_t count() const { return count_; }
   [[nodiscard]] Duration mean() const;
-  /// The duration that `share` of all, in [0, 1], do not exceed. 0 s if there are none.
+  /// The duration that a share of all values, in [0, 1], does not exceed. 0 s if there are none.
   [[nodiscard]] Duration quantile(double share) const;
 
  private:

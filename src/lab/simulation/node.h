@@ -17,17 +17,18 @@
 
 namespace afterimage {
 
-/// One simulated node: what it keeps, what it is joined to, what it is busy with.
+/// One simulated node: its caches, links, disk and engines.
 ///
 /// Threads  One.
 class SimulatedNode {
  public:
-  /// The options were checked; the clock outlives the node.
+  /// Requires checked options; the clock outlives the node.
   SimulatedNode(const NodeOptions& options, const Clock& clock);
   SimulatedNode(const SimulatedNode&) = delete;
   SimulatedNode& operator=(const SimulatedNode&) = delete;
 
-  /// When an engine is done that takes so long and can begin at `ready`.
+  /// Schedules `took` of work that can start at `ready` on the first free engine; returns when it
+  /// ends.
   Duration work(Duration ready, Duration took);
   [[nodiscard]] Duration worked() const { return worked_; }
 
@@ -36,16 +37,17 @@ class SimulatedNode {
   PolicyShelf encoder;
   PolicyShelf kv;
   std::optional<SegmentShelf> disk;
-  LoadOrCompute choices;  // its disk is the nearest place, the remote tier the next
+  LoadOrCompute choices;  // place 0 is the disk, place 1 the remote tier
   Pipe disk_in;
   Pipe disk_out;
   Pipe net_in;
   Pipe net_out;
-  /// What is being made here that others may wait for, by key: its flight.
-  boost::unordered_flat_map<std::uint64_t, std::uint32_t> making;
+  /// Flights of this node by key: what is being computed or loaded that other requests may wait
+  /// for.
+  boost::unordered_flat_map<std::uint64_t, std::uint32_t> flights;
 
  private:
-  std::vector<Duration> free_at_;  // of each engine
+  std::vector<Duration> free_at_;  // per engine
   Duration worked_{0};
 };
 

@@ -9,12 +9,12 @@
 
 namespace afterimage {
 
-/// One direction of a link or a device: what is asked for first passes first, at a rate.
+/// One direction of a link or a device: first in, first out, at a fixed rate.
 class Pipe {
  public:
   explicit Pipe(double bytes_per_second) : rate_(bytes_per_second) {}
 
-  /// When the last byte has passed, if they come at `ready`. Requires open().
+  /// When the last byte has passed if the bytes are ready at `ready`. Requires open().
   Duration pass(Duration ready, Bytes bytes) {
     const auto took = Duration(
         static_cast<Duration::rep>(static_cast<double>(bytes.value()) / rate_ * 1e9 + 0.5));
@@ -34,7 +34,7 @@ class Pipe {
   Bytes moved_;
 };
 
-/// Through two pipes at once: the slower decides.
+/// Passes bytes through two pipes at once; the slower one determines the end.
 inline Duration pass(Pipe& from, Pipe& to, Duration ready, Bytes bytes) {
   return std::max(from.pass(ready, bytes), to.pass(ready, bytes));
 }

@@ -10,29 +10,29 @@ namespace afterimage {
 
 void PolicyShelf::touch(std::uint64_t key) { policy_->touch(slot(places_.at(key))); }
 
-bool PolicyShelf::keep(const ShelfEntry& entry) {
+bool PolicyShelf::insert(const ShelfEntry& entry) {
   if (const auto here = places_.find(entry.key); here != places_.end()) {
     policy_->touch(slot(here->second));
     return false;
   }
-  auto room = make_room(entry.bytes);
+  auto room = reserve(entry.bytes);
   if (!room.has_value()) return false;
-  const std::uint32_t place = take_place(entry.key, *std::move(room));
+  const std::uint32_t place = add_entry(entry.key, *std::move(room));
   policy_->insert(slot(place), {.bytes = entry.bytes, .cost = entry.cost, .key = entry.key});
   return true;
 }
 
-std::size_t PolicyShelf::keep_chain(std::span<const ShelfEntry> chain) {
+std::size_t PolicyShelf::insert_chain(std::span<const ShelfEntry> chain) {
   std::size_t here = 0;
   while (here < chain.size() && holds(chain[here].key)) ++here;
-  // What the newcomers stand on stays while room is made for them.
+  // Parked: the pieces that the new ones extend must not be evicted to make space for them.
   for (std::size_t i = 0; i < here; ++i) policy_->park(slot(places_.at(chain[i].key)));
   std::size_t end = here;
   std::vector<std::uint32_t> newcomers;
   for (; end < chain.size(); ++end) {
-    auto room = make_room(chain[end].bytes);
+    auto room = reserve(chain[end].bytes);
     if (!room.has_value()) break;
-    newcomers.push_back(take_place(chain[end].key, *std::move(room)));
+    newcomers.push_back(add_entry(chain[end].key, *std::move(room)));
   }
   for (std::size_t i = end; i-- > here;) {
     const std::uint32_t parent = i == 0     ? 0
@@ -52,16 +52,16 @@ std::size_t PolicyShelf::keep_chain(std::span<const ShelfEntry> chain) {
 }
 
 void PolicyShelf::clear() {
-  // In order of place: the same every time.
+  // In slot order, to be deterministic.
   for (std::uint32_t place = 0; place < slots_.size(); ++place) {
     const auto it = places_.find(slots_[place].key);
     if (it == places_.end() || it->second != place) continue;
     policy_->erase(slot(place), RemovalReason::kErased);
-    leave(slot(place));
+    remove(slot(place));
   }
 }
 
-std::optional<Reservation> PolicyShelf::make_room(Bytes bytes) {
+std::optional<Reservation> PolicyShelf::reserve(Bytes bytes) {
   if (shared_ != nullptr) shared_->make_room(bytes);
   while (true) {
     auto room = budget_.reserve(bytes);
@@ -71,7 +71,7 @@ std::optional<Reservation> PolicyShelf::make_room(Bytes bytes) {
   }
 }
 
-std::uint32_t PolicyShelf::take_place(std::uint64_t key, Reservation room) {
+std::uint32_t PolicyShelf::add_entry(std::uint64_t key, Reservation room) {
   std::uint32_t place = static_cast<std::uint32_t>(slots_.size());
   if (free_.empty()) {
     slots_.emplace_back();
@@ -86,7 +86,7 @@ std::uint32_t PolicyShelf::take_place(std::uint64_t key, Reservation room) {
   return place;
 }
 
-void PolicyShelf::leave(SlotId slot) {
+void PolicyShelf::remove(SlotId slot) {
   Place& place = slots_[slot.index];
   AFI_CHECK(place.generation == slot.generation);
   places_.erase(place.key);
@@ -108,7 +108,7 @@ Bytes PolicyShelf::evict_bytes(Bytes wanted) {
     if (!victim.has_value()) break;
     gone += slots_[victim->index].room.bytes();
     policy_->erase(*victim, RemovalReason::kEvicted);
-    leave(*victim);
+    remove(*victim);
     ++evictions_;
   }
   return gone;

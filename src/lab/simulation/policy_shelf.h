@@ -14,21 +14,21 @@
 
 namespace afterimage {
 
-/// What a simulated cache is told of one thing to keep.
+/// An entry to insert into a simulated cache.
 struct ShelfEntry {
   std::uint64_t key = 0;
   Bytes bytes;
   Duration cost{0};
 };
 
-/// A cache without bytes: keys and sizes under a real policy, in a real budget that others may
-/// share. As the caches do, it makes room first and then lets the newcomer in.
+/// A cache without bytes: keys and sizes under a real eviction policy, in a real budget that other
+/// caches may share. As the real caches do, it evicts first and then inserts.
 ///
 /// Threads  One.
-/// Cost     About 60 bytes an entry, and the policy's.
+/// Cost     About 60 bytes per entry, plus the policy's state.
 class PolicyShelf final : public BudgetClient {
  public:
-  /// `budget` and `shared` outlive the shelf; with `shared`, others make room, too.
+  /// `budget` and `shared` outlive the shelf; with `shared`, other caches may be evicted from too.
   PolicyShelf(std::unique_ptr<EvictionPolicy> policy, MemoryBudget& budget,
               SharedBudget* shared = nullptr)
       : policy_(std::move(policy)), budget_(budget), shared_(shared) {}
@@ -38,16 +38,16 @@ class PolicyShelf final : public BudgetClient {
   [[nodiscard]] Bytes resident() const { return resident_; }
   [[nodiscard]] std::uint64_t evictions() const { return evictions_; }
 
-  /// What is used from here on is one request's.
+  /// Subsequent uses belong to this request.
   void begin_request(const RequestFacts& facts) { policy_->begin_request(facts); }
   /// Requires holds(key).
   void touch(std::uint64_t key);
-  /// Keeps what is not here yet, if it can be. True: it is new.
-  bool keep(const ShelfEntry& entry);
-  /// Keeps a prefix in pieces, each of which is useless without those before it; from the first
-  /// piece on, as far as there is room. Those that are here already are used. Returns how many are
-  /// new.
-  std::size_t keep_chain(std::span<const ShelfEntry> chain);
+  /// Inserts an entry that is not present, if it fits. True: it was inserted.
+  bool insert(const ShelfEntry& entry);
+  /// Inserts a prefix as a chain of pieces, each of which is useless without those before it, from
+  /// the first piece on as far as they fit. Pieces already present are touched. Returns the number
+  /// of new pieces.
+  std::size_t insert_chain(std::span<const ShelfEntry> chain);
   void clear();
 
   [[nodiscard]] std::optional<NextToLeave> eviction_candidate() override;
@@ -55,7 +55,7 @@ class PolicyShelf final : public BudgetClient {
   Bytes trim_to_budget() override { return Bytes(); }
   void block_admission(bool /*blocked*/) override {}
 
-  /// Recounts everything; aborts where the books disagree.
+  /// Recounts everything; aborts on an inconsistency.
   void check_invariants() const;
 
  private:
@@ -67,9 +67,9 @@ class PolicyShelf final : public BudgetClient {
   [[nodiscard]] SlotId slot(std::uint32_t place) const {
     return {.index = place, .generation = slots_[place].generation};
   }
-  std::optional<Reservation> make_room(Bytes bytes);
-  std::uint32_t take_place(std::uint64_t key, Reservation room);
-  void leave(SlotId slot);
+  std::optional<Reservation> reserve(Bytes bytes);
+  std::uint32_t add_entry(std::uint64_t key, Reservation room);
+  void remove(SlotId slot);
 
   std::unique_ptr<EvictionPolicy> policy_;
   MemoryBudget& budget_;

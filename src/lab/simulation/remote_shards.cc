@@ -25,7 +25,7 @@ RemoteShards::Shard* RemoteShards::shard_of(std::uint64_t key) {
   Shard* highest = nullptr;
   std::uint64_t most = 0;
   for (const auto& shard : shards_) {
-    const std::uint64_t hash = stirred(shard->id, key);
+    const std::uint64_t hash = mixed_key(shard->id, key);
     if (highest != nullptr && hash <= most) continue;
     highest = shard.get();
     most = hash;

@@ -12,9 +12,9 @@
 
 namespace afterimage {
 
-/// What all nodes share: shards, each with its memory and its link. A key's shard is the one of
-/// highest hash with it (rendezvous), so that a shard that comes takes its share from all others
-/// equally, and one that goes leaves the others' alone.
+/// The shared remote tier: shards, each with its memory and its link. Keys are assigned by
+/// rendezvous hashing, so that an added shard takes an equal share from all others and a removed
+/// one leaves the others' keys unchanged.
 ///
 /// Threads  One.
 class RemoteShards {
@@ -30,16 +30,16 @@ class RemoteShards {
     Pipe out;
   };
 
-  /// The options were checked.
+  /// Requires checked options.
   explicit RemoteShards(const RemoteOptions& options);
 
-  /// nullptr: there is none, or it is lost or out of reach.
+  /// nullptr: there are no shards, or this one is lost or unreachable.
   [[nodiscard]] Shard* shard_of(std::uint64_t key);
   [[nodiscard]] bool reachable() const { return options_.shards > 0 && options_.network > 0; }
 
-  /// The first one; what it held is gone.
+  /// Loses the first shard with its entries.
   void lose();
-  /// An empty one in its place.
+  /// Replaces the lost shard by an empty one.
   void replace();
   void add();
 

@@ -11,11 +11,11 @@
 
 namespace afterimage {
 
-/// A disk without bytes: entries appended to segments, which leave whole, the one that was not read
-/// for longest first, as those of SegmentLog do.
+/// A disk without bytes: entries are appended to segments, which are evicted whole, least recently
+/// read first, as in SegmentLog.
 ///
 /// Threads  One.
-/// Cost     About 30 bytes an entry.
+/// Cost     About 30 bytes per entry.
 class SegmentShelf {
  public:
   /// Requires segment ≤ capacity, both above 0.
@@ -28,7 +28,7 @@ class SegmentShelf {
 
   /// Requires holds(key).
   void read(std::uint64_t key);
-  /// False: it is here already, or larger than a segment.
+  /// False: already present, or larger than a segment.
   bool append(std::uint64_t key, Bytes bytes);
 
  private:
@@ -42,10 +42,10 @@ class SegmentShelf {
 
   Bytes capacity_;
   Bytes segment_;
-  Bytes used_;  // of segments, the open one at its full size
+  Bytes used_;  // of all segments, the open one counted at its full size
   std::vector<Segment> segments_;
   std::vector<std::uint32_t> free_;
-  std::set<std::pair<std::uint64_t, std::uint32_t>> order_;  // closed ones, by last use
+  std::set<std::pair<std::uint64_t, std::uint32_t>> order_;  // closed segments, by last use
   std::uint32_t open_ = 0;
   bool has_open_ = false;
   std::uint64_t uses_ = 0;

@@ -11,22 +11,22 @@ namespace afterimage {
 namespace {
 
 constexpr std::uint64_t kWindows = 60;
-constexpr double kRecovered = 0.95;  // of the part that was saved before
+constexpr double kRecovered = 0.95;  // of the share saved before
 
-/// From the loss until a whole window is nearly as good as those before it.
+/// Time from the loss until the end of the first window that saves nearly as much as before.
 std::optional<Duration> recovery(const std::vector<SimulationWindow>& windows, Duration lost_at) {
   double before = 0;
   std::size_t counted = 0;
   std::size_t next = 0;
   for (; next < windows.size() && windows[next].until <= lost_at; ++next) {
     if (next * 4 < kWindows) continue;  // caches are still filling
-    before += windows[next].saved_part();
+    before += windows[next].saved_share();
     ++counted;
   }
   if (counted == 0) return std::nullopt;
   before /= static_cast<double>(counted);
   for (++next; next < windows.size(); ++next) {
-    if (windows[next].saved_part() >= kRecovered * before) return windows[next].until - lost_at;
+    if (windows[next].saved_share() >= kRecovered * before) return windows[next].until - lost_at;
   }
   return std::nullopt;
 }
@@ -53,12 +53,12 @@ SimulationResult SimulationRun::run() {
   while (more || !events_.empty()) {
     if (more && (events_.empty() || request.facts.now <= events_.top().at)) {
       clock_.advance(std::max(request.facts.now - now(), Duration(0)));
-      if (number == warm_) mark();
+      if (number == warm_) start_counting();
       change_shards(number);
-      const Index at = open_course();
-      std::swap(courses_[at].request, request);
-      courses_[at].number = number;
-      courses_[at].counted = number >= warm_;
+      const Index at = open_request();
+      std::swap(requests_[at].request, request);
+      requests_[at].number = number;
+      requests_[at].counted = number >= warm_;
       ++number;
       arrive(at);
       more = traffic_.next(request);
@@ -66,79 +66,79 @@ SimulationResult SimulationRun::run() {
       const Event event = events_.top();
       events_.pop();
       clock_.advance(event.at - now());
-      happen(event);
+      handle(event);
     }
   }
   finish();
   return std::move(result_);
 }
 
-void SimulationRun::happen(const Event& event) {
+void SimulationRun::handle(const Event& event) {
   switch (event.what) {
-    case Happening::kPrefixLoaded:
+    case EventKind::kPrefixLoaded:
       return prefix_loaded(event.of);
-    case Happening::kImageLoaded:
+    case EventKind::kImageLoaded:
       return image_loaded(event.of, event.image);
-    case Happening::kImageMissed:
+    case EventKind::kImageMissed:
       return image_missed(event.of, event.image);
-    case Happening::kEncoded:
+    case EventKind::kEncoded:
       return encoded(event.of);
-    case Happening::kPrefilled:
+    case EventKind::kPrefilled:
       return prefilled(event.of);
-    case Happening::kStored:
+    case EventKind::kStored:
       return stored(event.of);
-    case Happening::kShardReplaced:
+    case EventKind::kShardReplaced:
       return remote_.replace();
   }
 }
 
-void SimulationRun::schedule(Duration at, Happening what, Index of, Index image) {
+void SimulationRun::schedule(Duration at, EventKind what, Index of, Index image) {
   events_.push(
-      {.at = std::max(at, now()), .number = foreseen_++, .what = what, .of = of, .image = image});
+      {.at = std::max(at, now()), .number = scheduled_++, .what = what, .of = of, .image = image});
 }
 
-SimulationRun::Index SimulationRun::open_course() {
-  if (free_courses_.empty()) {
-    courses_.emplace_back();
-    return static_cast<Index>(courses_.size() - 1);
+SimulationRun::Index SimulationRun::open_request() {
+  if (free_requests_.empty()) {
+    requests_.emplace_back();
+    return static_cast<Index>(requests_.size() - 1);
   }
-  const Index at = free_courses_.back();
-  free_courses_.pop_back();
+  const Index at = free_requests_.back();
+  free_requests_.pop_back();
   return at;
 }
 
-void SimulationRun::close_course(Index at) {
-  Course& old = courses_[at];
-  Course fresh;  // with the memory that the old one has
+void SimulationRun::close_request(Index at) {
+  RequestState& old = requests_[at];
+  RequestState fresh;  // reuses the old one's allocations
   fresh.request = std::move(old.request);
   fresh.loads = std::move(old.loads);
   fresh.images = std::move(old.images);
-  fresh.makes = std::move(old.makes);
+  fresh.flight_keys = std::move(old.flight_keys);
   fresh.loads.clear();
   fresh.images.clear();
-  fresh.makes.clear();
+  fresh.flight_keys.clear();
   old = std::move(fresh);
-  free_courses_.push_back(at);
+  free_requests_.push_back(at);
 }
 
-SimulationRun::Index SimulationRun::fly(SimulatedNode& node, std::uint64_t key) {
+SimulationRun::Index SimulationRun::start_flight(SimulatedNode& node, std::uint64_t key) {
   if (free_flights_.empty()) {
     free_flights_.push_back(static_cast<Index>(flights_.size()));
     flights_.emplace_back();
   }
   const Index flight = free_flights_.back();
   free_flights_.pop_back();
-  node.making.emplace(key, flight);
+  node.flights.emplace(key, flight);
   return flight;
 }
 
-std::vector<std::pair<SimulationRun::Index, SimulationRun::Index>> SimulationRun::land(
+std::vector<std::pair<SimulationRun::Index, SimulationRun::Index>> SimulationRun::end_flight(
     SimulatedNode& node, std::uint64_t key) {
-  const auto it = node.making.find(key);
-  AFI_CHECK(it != node.making.end());
+  const auto it = node.flights.find(key);
+  AFI_CHECK(it != node.flights.end());
   auto waiting = std::exchange(flights_[it->second].waiting, {});
   free_flights_.push_back(it->second);
-  node.making.erase(it);
+  node.flights.erase(it);
   return waiting;
 }
 
@@ -158,24 +158,24 @@ void SimulationRun::change_shards(std::uint64_t number) {
   }
   result_.lost_at = now();
   remote_.lose();
-  schedule(now() + options_.remote.replaced_after, Happening::kShardReplaced, 0);
+  schedule(now() + options_.remote.replaced_after, EventKind::kShardReplaced, 0);
 }
 
-void SimulationRun::count(const Course& course) {
+void SimulationRun::count(const RequestState& state) {
   const std::size_t at = answered_ / window_;
   if (at >= result_.windows.size()) result_.windows.resize(at + 1);
   SimulationWindow& window = result_.windows[at];
-  const Duration took = now() - course.request.facts.now;
+  const Duration took = now() - state.request.facts.now;
   ++window.requests;
   window.until = now();
   window.latest = std::max(window.latest, took);
-  window.compute_seconds += in_seconds(course.computing);
+  window.compute_seconds += in_seconds(state.computing);
 
   ImageCounts images;
   Duration all_encoding{0};
-  for (std::size_t i = 0; i < course.images.size(); ++i) {
-    all_encoding += encoding(course.request.images[i]);
-    const ImageCourse& image = course.images[i];
+  for (std::size_t i = 0; i < state.images.size(); ++i) {
+    all_encoding += encoding(state.request.images[i]);
+    const ImageState& image = state.images[i];
     if (!image.needed) {
       ++images.covered;
       continue;
@@ -193,14 +193,14 @@ void SimulationRun::count(const Course& course) {
   window.images_remote += images.remote;
   ++answered_;
   if (progress_ && answered_ % 65'536 == 0) progress_(answered_, traffic_.requests());
-  if (!course.counted) return;
+  if (!state.counted) return;
 
   ++result_.requests;
   result_.first_token.add(took);
-  result_.compute_seconds += in_seconds(course.computing);
+  result_.compute_seconds += in_seconds(state.computing);
   result_.compute_seconds_saved +=
-      in_seconds(all_encoding + prefilling(0, course.request.input_tokens)) -
-      in_seconds(course.computing);
+      in_seconds(all_encoding + prefilling(0, state.request.input_tokens)) -
+      in_seconds(state.computing);
   ImageCounts& sum = result_.images;
   sum.covered += images.covered;
   sum.lookups += images.lookups;
@@ -212,19 +212,19 @@ void SimulationRun::count(const Course& course) {
   sum.declined += images.declined;
 
   KvCounts& kv = result_.kv;
-  const auto& pieces = course.request.prompt;
+  const auto& pieces = state.request.prompt;
   std::uint64_t there = 0;
-  for (std::size_t i = 0; i < course.in_memory; ++i) there += pieces[i].tokens;
+  for (std::size_t i = 0; i < state.in_memory; ++i) there += pieces[i].tokens;
   kv.memory += there;
-  std::size_t next = course.in_memory;
-  for (const Load& load : course.loads) {
+  std::size_t next = state.in_memory;
+  for (const Load& load : state.loads) {
     const std::uint32_t tokens = pieces[next++].tokens;
     (load.place == kDisk ? kv.disk : kv.remote) += tokens;
     there += tokens;
   }
-  for (std::size_t i = 0; i < course.declined; ++i) kv.declined += pieces[next++].tokens;
-  kv.input += course.request.input_tokens;
-  kv.computed += course.request.input_tokens - there;
+  for (std::size_t i = 0; i < state.declined; ++i) kv.declined += pieces[next++].tokens;
+  kv.input += state.request.input_tokens;
+  kv.computed += state.request.input_tokens - there;
 }
 
 ByteCounts SimulationRun::bytes() const {
@@ -242,7 +242,7 @@ ByteCounts SimulationRun::bytes() const {
   return bytes;
 }
 
-void SimulationRun::mark() {
+void SimulationRun::start_counting() {
   counted_from_ = now();
   before_ = bytes();
   for (std::size_t i = 0; i < nodes_.size(); ++i) worked_before_[i] = nodes_[i]->worked();
@@ -271,7 +271,7 @@ void SimulationRun::finish() {
                   in_seconds(node.net_out.busy()) / whole});
     node.encoder.check_invariants();
     node.kv.check_invariants();
-    AFI_CHECK(node.making.empty());
+    AFI_CHECK(node.flights.empty());
   }
   for (const auto& shard : remote_.all()) {
     result_.shard_memory = std::max(result_.shard_memory, shard->memory.peak());

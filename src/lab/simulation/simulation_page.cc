@@ -14,7 +14,7 @@
 namespace afterimage {
 namespace {
 
-/// One point a cluster, in the order of the call.
+/// A curve with one point per cluster, in the order of the report.
 struct Curve {
   const char* name;
   double (*of)(const SimulatedCluster&);
@@ -28,7 +28,7 @@ Chart by_cluster(const SimulationReport& report, std::string title, std::string 
       report.clusters.front().result.options.nodes < report.clusters.back().result.options.nodes;
   Chart chart{.title = std::move(title),
               .caption = std::move(caption),
-              .x = {.name = by_nodes ? "nodes" : "cluster, in the order of the table",
+              .x = {.name = by_nodes ? "nodes" : "cluster, in table order",
                     .unit = ChartUnit::kNumber},
               .y = std::move(axis),
               .lines = {}};
@@ -55,14 +55,14 @@ double tokens_of(const SimulatedCluster& c, std::uint64_t KvCounts::* count) {
   return share(c.result.kv.*count, c.result.kv.input);
 }
 
-// The two stand beside each other and have one legend.
+// The two charts are shown side by side with one legend.
 constexpr auto kWhereImagesAre = std::to_array<Curve>(
     {{"memory", [](const SimulatedCluster& c) { return images_of(c, &ImageCounts::memory); }},
      {"disk", [](const SimulatedCluster& c) { return images_of(c, &ImageCounts::disk); }},
      {"remote", [](const SimulatedCluster& c) { return images_of(c, &ImageCounts::remote); }},
      {"encoded or prefilled",
       [](const SimulatedCluster& c) { return images_of(c, &ImageCounts::computed); }},
-     {"in a prefix that was there (images)",
+     {"covered by a cached prefix (images)",
       [](const SimulatedCluster& c) { return images_of(c, &ImageCounts::covered); }}});
 
 constexpr auto kWhereTokensAre = std::to_array<Curve>(
@@ -78,12 +78,12 @@ Chart over_time(const SimulationReport& report, std::string title, std::string c
                 ChartAxis axis, Measure measure) {
   Chart chart{.title = std::move(title),
               .caption = std::move(caption),
-              .x = {.name = "of the requests", .unit = ChartUnit::kPercent},
+              .x = {.name = "share of the requests", .unit = ChartUnit::kPercent},
               .y = std::move(axis),
               .lines = {}};
   for (const SimulatedCluster& cluster : report.clusters) {
     ChartLine line{.name = cluster.name, .points = {}};
-    // By requests and not by hours: clusters of different size are played the same requests.
+    // The x axis counts requests, not hours: all clusters get the same requests.
     std::uint64_t all = 0;
     for (const SimulationWindow& window : cluster.result.windows) all += window.requests;
     std::uint64_t done = 0;
@@ -100,7 +100,7 @@ Chart over_time(const SimulationReport& report, std::string title, std::string c
   return chart;
 }
 
-/// As to_table has them: a column a cluster, so that the page is as wide as a page.
+/// The rows of to_table(): one column per cluster.
 std::vector<std::vector<std::string>> rows(const SimulationReport& report) {
   std::vector<std::vector<std::string>> rows = {{""}};
   for (const SimulatedCluster& cluster : report.clusters) rows.front().push_back(cluster.name);
@@ -108,13 +108,13 @@ std::vector<std::vector<std::string>> rows(const SimulationReport& report) {
   return rows;
 }
 
-/// The answer in a line a cluster.
-std::string in_a_sentence(const SimulatedCluster& cluster) {
+/// One summary line per cluster.
+std::string summary_line(const SimulatedCluster& cluster) {
   const SimulationResult& r = cluster.result;
   const double all = r.compute_seconds + r.compute_seconds_saved;
   return fmt::format(
-      "{}: {:.1f} % of the images are encoded, {:.1f} % of the compute is saved; the first token "
-      "takes {:.0f} ms, one in a hundred {:.0f} ms; {} come from the shards.",
+      "{}: {:.1f} % of the images are encoded, {:.1f} % of the compute is saved; time to first "
+      "token is {:.0f} ms (p50), {:.0f} ms (p99); {} are read from the shards.",
       cluster.name, 100 * images_of(cluster, &ImageCounts::computed),
       all > 0 ? 100 * r.compute_seconds_saved / all : 0,
       to_milliseconds(r.first_token.quantile(0.5)), to_milliseconds(r.first_token.quantile(0.99)),
@@ -124,36 +124,36 @@ std::string in_a_sentence(const SimulatedCluster& cluster) {
 }  // namespace
 
 std::string to_html(const SimulationReport& report) {
-  Page page("What would they do?", report.traffic);
+  Page page("Cluster simulation", report.traffic);
   for (const SimulatedCluster& cluster : report.clusters)
-    page.add_paragraph(in_a_sentence(cluster));
+    page.add_paragraph(summary_line(cluster));
   if (report.clusters.size() > 1) {
     const Chart where[] = {
-        by_cluster(report, "Where images are found", "parts of all images",
-                   {.name = "of all images", .unit = ChartUnit::kPercent}, kWhereImagesAre),
-        by_cluster(report, "Where prompts are found", "parts of all tokens",
-                   {.name = "of all tokens", .unit = ChartUnit::kPercent}, kWhereTokensAre)};
+        by_cluster(report, "Source of images", "share of all images",
+                   {.name = "share of all images", .unit = ChartUnit::kPercent}, kWhereImagesAre),
+        by_cluster(report, "Source of prompt tokens", "share of all tokens",
+                   {.name = "share of all tokens", .unit = ChartUnit::kPercent}, kWhereTokensAre)};
     page.add_charts(where);
     page.add_heading("Over time");
   }
   const Chart charts[] = {
-      over_time(report, "Images not encoded", "the part that some tier had, over time",
-                {.name = "of all images", .unit = ChartUnit::kPercent},
-                [](const SimulationWindow& window) { return window.saved_part(); }),
-      over_time(report, "Compute", "of encoding and prefill, by request",
-                {.name = "a request", .unit = ChartUnit::kMilliseconds},
+      over_time(report, "Images not encoded", "share found in some tier, over time",
+                {.name = "share of all images", .unit = ChartUnit::kPercent},
+                [](const SimulationWindow& window) { return window.saved_share(); }),
+      over_time(report, "Compute", "encoding and prefill time per request",
+                {.name = "per request", .unit = ChartUnit::kMilliseconds},
                 [](const SimulationWindow& window) {
                   return 1e3 * window.compute_seconds / static_cast<double>(window.requests);
                 }),
-      over_time(report, "Slowest first token", "the longest wait in each stretch of the run",
+      over_time(report, "Slowest first token", "the longest time to first token in each part of the run",
                 {.name = "time", .unit = ChartUnit::kMilliseconds},
                 [](const SimulationWindow& window) { return to_milliseconds(window.latest); })};
   page.add_charts(charts);
-  page.add_heading("In numbers");
+  page.add_heading("All numbers");
   page.add_table(rows(report));
-  page.add_heading("Assumed");
+  page.add_heading("Assumptions");
   for (const std::string& line : report.assumptions) page.add_paragraph(line);
-  // Once: clusters differ in what they are called after.
+  // Printed once: clusters differ only in what their names say.
   if (report.clusters.empty()) return page.html();
   for (const std::string& line : assumptions(report.clusters.front().result.options)) {
     page.add_paragraph(line);

@@ -21,7 +21,7 @@ std::string grouped(std::uint64_t n) {
   return text;
 }
 
-std::string lasting(double s) {
+std::string duration_text(double s) {
   if (s >= 7200) return fmt::format("{:.1f} h", s / 3600);
   if (s >= 120) return fmt::format("{:.0f} min", s / 60);
   if (s >= 1) return fmt::format("{:.1f} s", s);
@@ -48,17 +48,17 @@ std::vector<Row> image_rows() {
       return part(images.*count, images.lookups + images.covered);
     };
   };
-  return {{"images asked for",
+  return {{"images requested",
            [](const SimulatedCluster& c) {
              return grouped(c.result.images.lookups + c.result.images.covered);
            }},
-          {"  in a prefix that was there", of(&ImageCounts::covered)},
+          {"  covered by a cached prefix", of(&ImageCounts::covered)},
           {"  in memory", of(&ImageCounts::memory)},
-          {"  made by another just then", of(&ImageCounts::awaited)},
+          {"  coalesced on the node", of(&ImageCounts::awaited)},
           {"  on disk", of(&ImageCounts::disk)},
           {"  remote", of(&ImageCounts::remote)},
           {"  encoded", of(&ImageCounts::computed)},
-          {"    because that is quicker", of(&ImageCounts::declined)}};
+          {"    faster than loading", of(&ImageCounts::declined)}};
 }
 
 std::vector<Row> kv_rows() {
@@ -71,13 +71,13 @@ std::vector<Row> kv_rows() {
           {"  on disk", of(&KvCounts::disk)},
           {"  remote", of(&KvCounts::remote)},
           {"  prefilled", of(&KvCounts::computed)},
-          {"    because that is quicker", of(&KvCounts::declined)}};
+          {"    faster than loading", of(&KvCounts::declined)}};
 }
 
 std::vector<Row> time_rows() {
   const auto quantile = [](double share) {
     return [share](const SimulatedCluster& c) {
-      return lasting(in_seconds(c.result.first_token.quantile(share)));
+      return duration_text(in_seconds(c.result.first_token.quantile(share)));
     };
   };
   return {{"time to first token, p50", quantile(0.5)},
@@ -85,10 +85,10 @@ std::vector<Row> time_rows() {
           {"                     p99.9", quantile(0.999)},
           {"engines busy", [](const SimulatedCluster& c) { return part(c.result.engines_busy); }},
           {"compute spent",
-           [](const SimulatedCluster& c) { return lasting(c.result.compute_seconds); }},
+           [](const SimulatedCluster& c) { return duration_text(c.result.compute_seconds); }},
           {"compute saved",
-           [](const SimulatedCluster& c) { return lasting(c.result.compute_seconds_saved); }},
-          {"  of all", [](const SimulatedCluster& c) {
+           [](const SimulatedCluster& c) { return duration_text(c.result.compute_seconds_saved); }},
+          {"  share saved", [](const SimulatedCluster& c) {
              const SimulationResult& r = c.result;
              const double all = r.compute_seconds + r.compute_seconds_saved;
              return all > 0 ? part(r.compute_seconds_saved / all) : "";
@@ -107,11 +107,11 @@ std::vector<Row> byte_rows() {
            [](const SimulatedCluster& c) { return part(c.result.busiest_node_link); }},
           {"read from disks", moved(&ByteCounts::disk_read)},
           {"written to disks", moved(&ByteCounts::disk_written)},
-          {"most in a node's memory",
+          {"peak memory of a node",
            [](const SimulatedCluster& c) { return readable(c.result.node_memory); }},
-          {"most on a node's disk",
+          {"peak disk use of a node",
            [](const SimulatedCluster& c) { return readable(c.result.node_disk); }},
-          {"most in a shard",
+          {"peak memory of a shard",
            [](const SimulatedCluster& c) { return readable(c.result.shard_memory); }}};
 }
 
@@ -123,22 +123,22 @@ std::vector<Row> disturbance_rows(const SimulationReport& report) {
                       return fmt::format("{} of {}", grouped(c.result.lost_entries),
                                          grouped(c.result.remote_entries_then));
                     }});
-    rows.push_back({"saves as before after", [](const SimulatedCluster& c) {
+    rows.push_back({"recovered after", [](const SimulatedCluster& c) {
                       return c.result.recovered_after.has_value()
-                                 ? lasting(in_seconds(*c.result.recovered_after))
+                                 ? duration_text(in_seconds(*c.result.recovered_after))
                                  : "not in this run";
                     }});
   }
   if (!any([](const SimulatedCluster& c) { return c.undisturbed.has_value(); })) return rows;
-  rows.push_back({"images saved before, worst", [](const SimulatedCluster& c) {
+  rows.push_back({"images saved before, at worst", [](const SimulatedCluster& c) {
                     const Disturbance cost = disturbance(c);
                     return fmt::format("{}, {}", part(cost.images_saved_before),
                                        part(cost.images_saved_worst));
                   }});
-  rows.push_back({"images encoded for it", [](const SimulatedCluster& c) {
+  rows.push_back({"extra images encoded", [](const SimulatedCluster& c) {
                     return fmt::format("{:+d}", disturbance(c).images_computed);
                   }});
-  rows.push_back({"compute for it", [](const SimulatedCluster& c) {
+  rows.push_back({"extra compute", [](const SimulatedCluster& c) {
                     return fmt::format("{:+.1f} s", disturbance(c).compute_seconds);
                   }});
   return rows;
@@ -221,18 +221,18 @@ Disturbance disturbance(const SimulatedCluster& cluster) {
   cost.images_computed = static_cast<std::int64_t>(with.images.computed) -
                          static_cast<std::int64_t>(without.images.computed);
   cost.compute_seconds = with.compute_seconds - without.compute_seconds;
-  // The first window in which the two runs part is the one in which it happened.
-  std::size_t parted = 0;
-  while (parted < with.windows.size() &&
-         with.windows[parted].images_saved == without.windows[parted].images_saved) {
-    ++parted;
+  // The event happened in the first window in which the two runs differ.
+  std::size_t first_difference = 0;
+  while (first_difference < with.windows.size() &&
+         with.windows[first_difference].images_saved == without.windows[first_difference].images_saved) {
+    ++first_difference;
   }
   cost.images_saved_worst = 1;
-  for (std::size_t i = parted; i < with.windows.size(); ++i) {
-    cost.images_saved_worst = std::min(cost.images_saved_worst, with.windows[i].saved_part());
+  for (std::size_t i = first_difference; i < with.windows.size(); ++i) {
+    cost.images_saved_worst = std::min(cost.images_saved_worst, with.windows[i].saved_share());
   }
-  if (parted > 0 && parted < with.windows.size()) {
-    cost.images_saved_before = with.windows[parted - 1].saved_part();
+  if (first_difference > 0 && first_difference < with.windows.size()) {
+    cost.images_saved_before = with.windows[first_difference - 1].saved_share();
   }
   return cost;
 }
@@ -241,7 +241,7 @@ std::vector<std::vector<std::string>> report_rows(const SimulationReport& report
   std::vector<std::vector<std::string>> all;
   for (const auto& [heading, rows] : all_rows(report)) {
     for (const Row& row : rows) {
-      // In a page, spaces in front of a name would not show.
+      // HTML does not show leading spaces, so dots mark the depth.
       const std::size_t deep = std::min(row.name.find_first_not_of(' '), row.name.size());
       std::string name;
       for (std::size_t i = 0; i < std::min<std::size_t>(deep, 6); i += 2) name += "· ";
@@ -271,7 +271,7 @@ std::string to_table(const SimulationReport& report) {
     for (const Row& row : rows) line(row.name, row.cell);
     out += "\n";
   }
-  out += "Assumed:\n";
+  out += "Assumptions:\n";
   std::vector<std::string> lines = report.assumptions;
   if (!report.clusters.empty()) {
     const auto more = assumptions(report.clusters.front().result.options);

@@ -11,41 +11,41 @@
 
 namespace afterimage {
 
-/// One configuration, simulated.
+/// One simulated configuration.
 struct SimulatedCluster {
-  std::string name;  // what tells it from the others: "10 nodes, lru"
+  std::string name;  // distinguishes it from the others: "10 nodes, lru"
   SimulationResult result;
-  /// The same without the shard that was lost or added; only where one was.
+  /// The same run without losing or adding a shard; set only if a shard was lost or added.
   std::optional<SimulationResult> undisturbed;
 };
 
-/// What was played to all of them.
+/// What was simulated: the traffic and all clusters.
 struct SimulationReport {
-  std::string traffic;                   // a line: made up, or a trace's name
-  std::vector<std::string> assumptions;  // about traffic, a line each
+  std::string traffic;  // one line: generated, or a trace's name
+  std::vector<std::string> assumptions;  // about the traffic, one line each
   std::vector<SimulatedCluster> clusters;
 };
 
-/// What a configuration takes for granted, a line each: rates, latencies, sizes.
+/// The assumptions of a configuration, one line each: rates, latencies, sizes.
 std::vector<std::string> assumptions(const ClusterOptions& options);
 std::vector<std::string> assumptions(const TrafficOptions& options);
 
-/// What a lost or added shard cost, beside the same run without: hits and compute.
+/// The effect of a lost or added shard, compared with the same run without that event.
 struct Disturbance {
-  double images_saved_before = 0;    // parts of all images
-  double images_saved_worst = 0;     // of the window that saved least after it
-  std::int64_t images_computed = 0;  // more than without
-  double compute_seconds = 0;        // more than without
+  double images_saved_before = 0;  // shares of all images
+  double images_saved_worst = 0;  // in the worst window after the event
+  std::int64_t images_computed = 0;  // additional to the undisturbed run
+  double compute_seconds = 0;  // additional to the undisturbed run
 };
 Disturbance disturbance(const SimulatedCluster& cluster);
 
-/// All numbers of a report by name, a column a cluster.
+/// All numbers of a report by name, one column per cluster.
 std::vector<std::vector<std::string>> report_rows(const SimulationReport& report);
-/// For a person: one column a configuration, then what they assume.
+/// Human-readable: one column per configuration, then the assumptions.
 std::string to_table(const SimulationReport& report);
-/// For a program.
+/// Machine-readable.
 std::string to_json(const SimulationReport& report);
-/// One HTML page that needs no other file and runs no script.
+/// A self-contained HTML page without scripts.
 std::string to_html(const SimulationReport& report);
 
 }  // namespace afterimage

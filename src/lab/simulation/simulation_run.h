@@ -13,8 +13,8 @@
 #include "lab/simulation/remote_shards.h"
 #include "lab/simulation/simulation.h"
 
-/// The inside of simulate(); the room's own. simulation.cc has the clock and the counts,
-/// prompt_course.cc and image_course.cc what a request goes through.
+/// The implementation of simulate(), private to this component. simulation.cc has the event loop
+/// and the counters, prompt_steps.cc and image_steps.cc the steps of a request.
 namespace afterimage {
 
 class SimulationRun {
@@ -26,21 +26,21 @@ class SimulationRun {
  private:
   using Index = std::uint32_t;
 
-  enum class Happening : unsigned char {
-    kPrefixLoaded,  // of a request: what it loads of KV is here, and which images it needs is known
-    kImageLoaded,   // of one of its images
-    kImageMissed,   // the remote tier does not have it
-    kEncoded,       // all that it had to encode
-    kPrefilled,     // its first token is there
-    kStored,        // what was sent to the remote tier is there
+  enum class EventKind : unsigned char {
+    kPrefixLoaded,  // a request's KV is loaded and the images it needs are known
+    kImageLoaded,  // one of its images was loaded
+    kImageMissed,  // the remote tier lacks the image
+    kEncoded,  // everything it had to encode is encoded
+    kPrefilled,  // its first token is out
+    kStored,  // a transfer to the remote tier arrived
     kShardReplaced,
   };
   struct Event {
     Duration at{0};
-    std::uint64_t number = 0;  // ties: in the order in which they were foreseen
-    Happening what = Happening::kPrefilled;
-    Index of = 0;     // a course or a sending
-    Index image = 0;  // of the course's request
+    std::uint64_t number = 0;  // ties are broken by order of scheduling
+    EventKind what = EventKind::kPrefilled;
+    Index of = 0;  // a request or a transfer
+    Index image = 0;  // index in the request
   };
   struct Later {
     bool operator()(const Event& a, const Event& b) const {
@@ -48,106 +48,106 @@ class SimulationRun {
     }
   };
 
-  /// Places of LoadOrCompute.
+  /// Places of LoadOrCompute, in order of distance.
   static constexpr std::size_t kDisk = 0;
   static constexpr std::size_t kRemote = 1;
 
   enum class From : unsigned char { kMemory, kAwaited, kDisk, kRemote, kComputed };
-  /// One load under way.
+  /// One load in progress.
   struct Load {
     Bytes bytes;
     Duration took{0};
     std::size_t place = kDisk;
   };
-  enum class Stage : unsigned char { kLooking, kToEncode, kEncoding, kHere };
-  struct ImageCourse {
+  enum class Stage : unsigned char { kLookingUp, kToEncode, kEncoding, kAvailable };
+  struct ImageState {
     bool needed = false;
     bool declined = false;
-    bool leased = false;  // no other node encodes it while we do
+    bool leased = false;  // holds the lease: no other node encodes it meanwhile
     From from = From::kMemory;
-    Stage stage = Stage::kLooking;
+    Stage stage = Stage::kLookingUp;
     Load load;
     LoadChoice choice;
   };
-  /// One request on its way.
-  struct Course {
+  /// One request in flight.
+  struct RequestState {
     SimulatedRequest request;
     std::uint64_t number = 0;
     bool counted = false;
-    bool waited = false;  // for another's prefix
+    bool waited = false;  // waited for another request's prefix
     Index node = 0;
-    std::size_t in_memory = 0;  // pieces, from the first
-    std::size_t declined = 0;   // pieces that were there and are computed
-    LoadChoice choice;          // about the pieces behind those in memory
-    std::vector<Load> loads;    // of these, from the first
-    std::uint32_t covered = 0;  // tokens of all these
-    std::vector<ImageCourse> images;
-    Index own = 0;     // loads and questions that are to be answered before it encodes
-    Index others = 0;  // images that others are making
+    std::size_t in_memory = 0;  // pieces of the prompt found in memory, from the first
+    std::size_t declined = 0;  // pieces available in a tier but computed
+    LoadChoice choice;  // for the pieces after those in memory
+    std::vector<Load> loads;  // loads of those pieces, from the first
+    std::uint32_t covered = 0;  // tokens covered by all of these
+    std::vector<ImageState> images;
+    Index pending_own = 0;  // loads and look-ups that must finish before encoding starts
+    Index pending_others = 0;  // images that other requests are computing or loading
     bool encodes = false;
     bool prefills = false;
     Duration computing{0};
-    std::vector<std::uint64_t> makes;  // keys of pieces that others may wait for
+    std::vector<std::uint64_t> flight_keys;  // keys of pieces that other requests may wait for
   };
-  /// What some course makes, and who waits for it.
+  /// Something a request computes or loads, and the requests that wait for it.
   struct Flight {
-    std::vector<std::pair<Index, Index>> waiting;  // courses and images
+    std::vector<std::pair<Index, Index>> waiting;  // requests and their images
   };
-  struct Sending {
+  struct Transfer {
     std::vector<ShelfEntry> entries;
     Index node = 0;
     RequestFacts facts;
   };
-  static constexpr Index kWholeCourse = ~Index{0};
+  static constexpr Index kWholeRequest = ~Index{0};
 
   // simulation.cc
-  void schedule(Duration at, Happening what, Index of, Index image = 0);
-  void happen(const Event& event);
-  Index open_course();
-  void close_course(Index at);
+  void schedule(Duration at, EventKind what, Index of, Index image = 0);
+  void handle(const Event& event);
+  Index open_request();
+  void close_request(Index at);
   void change_shards(std::uint64_t number);
-  void count(const Course& course);
-  void mark();
+  void count(const RequestState& state);
+  void start_counting();
   [[nodiscard]] ByteCounts bytes() const;
   void finish();
-  SimulatedNode& node(const Course& course) { return *nodes_[course.node]; }
+  SimulatedNode& node(const RequestState& state) { return *nodes_[state.node]; }
   [[nodiscard]] Duration now() const { return clock_.now(); }
-  Index fly(SimulatedNode& node, std::uint64_t key);
-  std::vector<std::pair<Index, Index>> land(SimulatedNode& node, std::uint64_t key);
+  Index start_flight(SimulatedNode& node, std::uint64_t key);
+  std::vector<std::pair<Index, Index>> end_flight(SimulatedNode& node, std::uint64_t key);
 
   // prompt_course.cc
   void arrive(Index at);
   bool wait_for_prefix(Index at);
   void load_prefix(Index at);
-  std::vector<LoadStep> steps_of(const Course& course);
-  Duration load_steps(Course& course, std::span<const LoadStep> steps, Duration ready);
+  std::vector<LoadStep> steps_of(const RequestState& state);
+  Duration load_steps(RequestState& state, std::span<const LoadStep> steps, Duration ready);
   void prefix_loaded(Index at);
-  void note_loads(Course& course);
-  void look_for_image(Index at, Index image);
+  void note_loads(RequestState& state);
+  void look_up_image(Index at, Index image);
   bool load_image_from_disk(Index at, Index image);
-  bool ask_remote(Index at, Index image);
+  bool look_up_remote(Index at, Index image);
   void load_image_from_remote(Index at, Index image);
   void image_loaded(Index at, Index image);
   void image_missed(Index at, Index image);
-  void image_here(Index at, Index image);
-  void go_on(Index at);
+  void image_available(Index at, Index image);
+  void proceed(Index at);
   void encoded(Index at);
   void prefill(Index at);
   void prefilled(Index at);
-  void keep_prompt(Course& course);
+  void store_prompt(RequestState& state);
   void write_to_disk(SimulatedNode& node, std::uint64_t key, Bytes bytes);
   void send(Index node, std::vector<ShelfEntry> entries, const RequestFacts& facts);
   void stored(Index at);
   [[nodiscard]] bool keeps_kv() const { return options_.node.kv_bytes > Bytes(0); }
-  [[nodiscard]] bool weighs() const { return options_.node.measured_loads; }
+  [[nodiscard]] bool weighs_loads() const { return options_.node.measured_loads; }
   [[nodiscard]] Bytes kv_bytes(std::uint32_t tokens) const {
     return Bytes(options_.node.kv_bytes.value() * tokens);
   }
   [[nodiscard]] Bytes image_bytes(const TrafficImage& image) const {
     return Bytes(options_.node.encoder_bytes.value() * image.tokens);
   }
-  /// A request's, as policies are told of it now.
-  [[nodiscard]] RequestFacts facts(const Course& course) const;
+  /// The request's facts for the policies, at the current time.
+  [[nodiscard]] RequestFacts facts(const RequestState& state) const;
   [[nodiscard]] bool reaches_remote() const {
     return remote_.reachable() && options_.node.network > 0;
   }
@@ -161,21 +161,21 @@ class SimulationRun {
   std::vector<std::unique_ptr<SimulatedNode>> nodes_;
   RemoteShards remote_;
   std::priority_queue<Event, std::vector<Event>, Later> events_;
-  std::uint64_t foreseen_ = 0;
-  std::vector<Course> courses_;
-  std::vector<Index> free_courses_;
+  std::uint64_t scheduled_ = 0;
+  std::vector<RequestState> requests_;
+  std::vector<Index> free_requests_;
   std::vector<Flight> flights_;
   std::vector<Index> free_flights_;
-  std::vector<Sending> sendings_;
-  std::vector<Index> free_sendings_;
-  /// Images that some node encodes and will send, and who waits for them there.
+  std::vector<Transfer> transfers_;
+  std::vector<Index> free_transfers_;
+  /// Images being encoded under a lease, and the requests on other nodes that wait for them.
   boost::unordered_flat_map<std::uint64_t, std::vector<std::pair<Index, Index>>> leases_;
 
   std::uint64_t answered_ = 0;
-  std::uint64_t warm_ = 0;    // requests that are not counted
-  std::uint64_t window_ = 1;  // requests of one
+  std::uint64_t warm_ = 0;  // requests that are not counted
+  std::uint64_t window_ = 1;  // requests per window
   Duration counted_from_{0};
-  ByteCounts before_;  // when counting began
+  ByteCounts before_;  // at the start of counting
   std::vector<Duration> worked_before_;
   SimulationResult result_;
 };

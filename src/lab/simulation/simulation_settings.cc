@@ -23,7 +23,7 @@ std::string name_in_section(std::string_view key) {
   return std::string(dot == std::string_view::npos ? key : key.substr(dot + 1));
 }
 
-/// What a flag would be given; none: it is nothing that a flag takes.
+/// The value as text for a flag; none: not a value that flags accept.
 std::optional<std::string> text_of(const toml::node& node) {
   if (const auto* text = node.as_string()) return text->get();
   if (const auto* flag = node.as_boolean()) return flag->get() ? "true" : "false";
@@ -43,11 +43,11 @@ class SimulationSettingsReader {
       const std::string section(name.str());
       const bool is_section = std::ranges::count(known_, section, section_of_key) > 0;
       if (!is_section) {
-        complain(name.source().begin.line, section,
-                 "there is no such section; there are" + sections());
+        add_problem(name.source().begin.line, section,
+                 "unknown section; the sections are" + sections());
       } else if (!node.is_table()) {
-        complain(name.source().begin.line, section,
-                 fmt::format("this is a section: write [{}] and its keys below", section));
+        add_problem(name.source().begin.line, section,
+                 fmt::format("this is a section: write [{}] with its keys below it", section));
       } else {
         read_section(section, *node.as_table());
       }
@@ -65,7 +65,7 @@ class SimulationSettingsReader {
       const std::string key = section + "." + std::string(name.str());
       const std::uint64_t line = name.source().begin.line;
       if (std::ranges::count(known_, key) == 0) {
-        complain(line, key, "there is no such key; there are" + keys_in(section));
+        add_problem(line, key, "unknown key; the keys are" + keys_in(section));
       } else {
         read_value({.key = key, .line = line}, node);
       }
@@ -89,12 +89,12 @@ class SimulationSettingsReader {
     if (good) {
       settings_.push_back(std::move(setting));
     } else {
-      complain(setting.line, setting.key,
-               "a text, a finite number, true or false, or a list of some of these is expected");
+      add_problem(setting.line, setting.key,
+               "expected a string, a finite number, true or false, or a list of these");
     }
   }
 
-  void complain(std::uint64_t line, std::string_view key, const std::string& what) {
+  void add_problem(std::uint64_t line, std::string_view key, const std::string& what) {
     if (!problems_.empty()) problems_ += '\n';
     problems_ += fmt::format("{}:{}: {}: {}", file_, line, key, what);
   }
@@ -123,7 +123,7 @@ class SimulationSettingsReader {
   std::string problems_;
 };
 
-/// A number, true or false as they are, all else in quotes.
+/// Numbers and booleans as they are, everything else in quotes.
 std::string in_toml(const std::string& text) {
   if (text == "true" || text == "false") return text;
   std::int64_t whole = 0;
@@ -132,7 +132,7 @@ std::string in_toml(const std::string& text) {
   if (std::from_chars(text.data(), end, whole).ptr == end && std::to_string(whole) == text) {
     return text;
   }
-  // "-0" without a point would be read as a whole number, which is 0.
+  // "-0" without a decimal point would be read as the integer 0.
   if (text.find_first_of(".e") != std::string::npos &&
       std::from_chars(text.data(), end, number).ptr == end && std::isfinite(number) &&
       fmt::format("{}", number) == text) {
@@ -165,7 +165,7 @@ Result<std::vector<SimulationSetting>> parse_simulation_settings(
     std::string_view toml, std::string_view file, std::span<const std::string> known) {
   if (toml.size() > kLargestFile) {
     return fail(ErrorCode::kInvalidArgument,
-                fmt::format("{}: {} bytes are no file of settings", file, toml.size()));
+                fmt::format("{}: {} bytes is too large for a settings file", file, toml.size()));
   }
   SimulationSettingsReader reader(file, known);
   try {

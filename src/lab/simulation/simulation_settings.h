@@ -12,30 +12,30 @@
 
 namespace afterimage {
 
-/// One setting of a file: what a flag of the same name would be given.
+/// One setting of a file, equivalent to the flag of the same name.
 struct SimulationSetting {
-  std::string key;                  // "node.memory": its section and its name
-  std::vector<std::string> values;  // as text; several of a list
+  std::string key;  // "node.memory": section and name
+  std::vector<std::string> values;  // as text; several if it is a list
   bool list = false;
   std::uint64_t line = 0;  // in the file
 
   bool operator==(const SimulationSetting&) const = default;
 };
 
-/// Settings from TOML, in order of their keys. What the values mean is for the caller to say.
+/// Parses TOML settings, in order of keys. The caller interprets the values.
 ///
-/// Errors   kInvalidArgument: not TOML, a key that is not among `known`, a value that is neither a
-///          text, a finite number, true or false, nor a list of these. All at once, each with file
-///          and line, and with what there is.
+/// Errors   kInvalidArgument: not TOML; a key that is not in `known`; a value that is not a string,
+///          a finite number, a boolean or a list of these. All problems at once, each with file and
+///          line and with the valid names.
 Result<std::vector<SimulationSetting>> parse_simulation_settings(
     std::string_view toml, std::string_view file, std::span<const std::string> known);
 
-/// What is written about a setting in a file of all of them.
+/// A setting and its comment in a printed settings file.
 struct DescribedSetting {
-  SimulationSetting setting;  // without values: it is shown and not set
+  SimulationSetting setting;  // without values: printed as a comment, not set
   std::string comment;
 };
-/// TOML that parse_simulation_settings reads. Those of a section stand together.
+/// TOML that parse_simulation_settings() reads, grouped by section.
 std::string print_simulation_settings(std::span<const DescribedSetting> settings);
 
 }  // namespace afterimage

@@ -13,7 +13,7 @@ const std::vector<std::string>& known() {
   return kKnown;
 }
 
-TEST(SimulationSettings, AreReadAsAFlagWouldBeGivenThem) {
+TEST(SimulationSettings, AreReadLikeFlagValues) {
   const auto read = parse_simulation_settings(
       "[cluster]\nnodes = [1, 10]\npolicy = 'lru'\n\n[node]\nload_always = true\nmemory = 1.5\n",
       "file", known());
@@ -26,7 +26,7 @@ TEST(SimulationSettings, AreReadAsAFlagWouldBeGivenThem) {
   EXPECT_EQ(*read, expected);
 }
 
-TEST(SimulationSettings, EveryKindOfValueHasItsText) {
+TEST(SimulationSettings, ConvertsEveryKindOfValueToText) {
   const auto read = parse_simulation_settings(
       "[cluster]\nnodes = [1]\npolicy = ['a,b', \"c\\nd\"]\n[node]\nload_always = false\nmemory = "
       "[-7, true, 1e300, 0.1]\n",
@@ -40,25 +40,25 @@ TEST(SimulationSettings, EveryKindOfValueHasItsText) {
   EXPECT_EQ(*read, expected);
 }
 
-TEST(SimulationSettings, AFileMayBeOfJustAMebibyteAndEmpty) {
+TEST(SimulationSettings, AcceptsAFileOfExactlyOneMebibyteAndAnEmptyOne) {
   EXPECT_TRUE(parse_simulation_settings("", "file", known()).value().empty());
   EXPECT_TRUE(
       parse_simulation_settings(std::string(1U << 20U, ' '), "file", known()).value().empty());
   EXPECT_TRUE(parse_simulation_settings("[node]\n", "file", known()).value().empty());
 }
 
-TEST(SimulationSettings, AllThatIsWrongIsToldALineEach) {
+TEST(SimulationSettings, ReportsAllProblemsOnePerLine) {
   const auto read = parse_simulation_settings(
       "[node]\nx = 1\nmemory = nan\n[rack]\n[cluster]\nnodes = 3\n", "file", known());
   ASSERT_FALSE(read.has_value());
   EXPECT_EQ(read.error().message,
-            "file:3: node.memory: a text, a finite number, true or false, or a list of some of "
-            "these is expected\n"
-            "file:2: node.x: there is no such key; there are memory load_always\n"
-            "file:4: rack: there is no such section; there are cluster node");
+            "file:3: node.memory: expected a string, a finite number, true or false, or a list of "
+            "these\n"
+            "file:2: node.x: unknown key; the keys are memory load_always\n"
+            "file:4: rack: unknown section; the sections are cluster node");
 }
 
-TEST(SimulationSettings, WhatIsWrongIsToldWithWhatThereIs) {
+TEST(SimulationSettings, ReportsProblemsWithTheValidNames) {
   const struct {
     const char* name;
     std::string toml;
@@ -66,23 +66,23 @@ TEST(SimulationSettings, WhatIsWrongIsToldWithWhatThereIs) {
   } kCases[] = {
       {"no TOML", "[cluster", "file:1: this is not TOML"},
       {"an unknown key", "\n[node]\nmemorx = 1",
-       "file:3: node.memorx: there is no such key; there "
+       "file:3: node.memorx: unknown key; the keys "
        "are memory load_always"},
       {"an unknown section", "[rack]\na = 1",
-       "file:1: rack: there is no such section; there are "
+       "file:1: rack: unknown section; the sections are "
        "cluster node"},
-      {"a key without a section", "nodes = 1", "file:1: nodes: there is no such section"},
-      {"a section as a key", "node = 1", "write [node] and its keys below"},
-      {"a table for a value", "[node]\nmemory = {a = 1}", "file:2: node.memory: a text, a finite"},
-      {"a list of lists", "[cluster]\nnodes = [[1]]", "cluster.nodes: a text"},
-      {"a list that begins badly", "[cluster]\nnodes = [{a = 1}, 2]", "cluster.nodes: a text"},
-      {"an empty list", "[cluster]\nnodes = []", "cluster.nodes: a text"},
-      {"infinity", "[node]\nmemory = inf", "node.memory: a text, a finite"},
-      {"a date", "[node]\nmemory = 2026-01-01", "node.memory: a text"},
+      {"a key without a section", "nodes = 1", "file:1: nodes: unknown section"},
+      {"a section as a key", "node = 1", "write [node] with its keys below it"},
+      {"a table for a value", "[node]\nmemory = {a = 1}", "file:2: node.memory: expected a string, a finite"},
+      {"a list of lists", "[cluster]\nnodes = [[1]]", "cluster.nodes: expected"},
+      {"a list that begins badly", "[cluster]\nnodes = [{a = 1}, 2]", "cluster.nodes: expected"},
+      {"an empty list", "[cluster]\nnodes = []", "cluster.nodes: expected"},
+      {"infinity", "[node]\nmemory = inf", "node.memory: expected a string, a finite"},
+      {"a date", "[node]\nmemory = 2026-01-01", "node.memory: expected"},
       {"two at once", "[node]\nx = 1\ny = 2", "file:3: node.y"},
       {"nested without end", "[cluster]\nnodes = " + std::string(100'000, '['), "not TOML"},
       {"bytes that are no text", "[node]\nmemory = \"\xFF\"", "not TOML"},
-      {"too large", std::string((1U << 20U) + 1, ' '), "no file of settings"},
+      {"too large", std::string((1U << 20U) + 1, ' '), "too large for a settings file"},
   };
   for (const auto& c : kCases) {
     const auto read = parse_simulation_settings(c.toml, "file", known());
@@ -93,8 +93,8 @@ TEST(SimulationSettings, WhatIsWrongIsToldWithWhatThereIs) {
   }
 }
 
-/// A text is that text again, whatever it would be without quotes.
-TEST(SimulationSettings, EveryTextIsReadAsItWasPrinted) {
+/// A string stays a string, whatever it would be without quotes.
+TEST(SimulationSettings, StringsRoundTrip) {
   for (const std::string text : {"",
                                  "0",
                                  "-1",
@@ -147,7 +147,7 @@ TEST(SimulationSettings, EveryTextIsReadAsItWasPrinted) {
   }
 }
 
-TEST(SimulationSettings, AFileIsPrintedInSectionsWithEveryCommentAbove) {
+TEST(SimulationSettings, PrintsSectionsWithCommentsAboveSettings) {
   const std::vector<DescribedSetting> all = {
       {{.key = "cluster.nodes", .values = {"1", "10"}, .list = true}, "How many;\n\nseveral"},
       {{.key = "cluster.policy", .values = {"lru"}}, ""},
@@ -158,7 +158,7 @@ TEST(SimulationSettings, AFileIsPrintedInSectionsWithEveryCommentAbove) {
             "[node]\n# A node's\n# memory = …\n# Always\nload_always = true\n");
 }
 
-TEST(SimulationSettings, WhatIsPrintedIsReadAgain) {
+TEST(SimulationSettings, PrintedSettingsRoundTrip) {
   const std::vector<DescribedSetting> all = {
       {{.key = "cluster.nodes", .values = {"1", "-0", "007", "1e+20"}, .list = true},
        "How many;\nseveral are compared"},

@@ -22,7 +22,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::for_each_seed;
 
-/// Images of one size, each asked for once by one agent: independent references.
+/// Images of one size, each requested once by one agent: independent references.
 TrafficOptions single_images() {
   return {.requests = 20'000,
           .images = 1'000,
@@ -34,7 +34,7 @@ TrafficOptions single_images() {
           .most_image_tokens = 512};
 }
 
-/// One node that keeps encoder outputs in memory only, and little else.
+/// One node that caches only encoder outputs, in memory only.
 ClusterOptions alone(Bytes memory) {
   ClusterOptions options;
   options.node.policy = "lru";
@@ -67,7 +67,7 @@ void expect_conserved(const SimulationResult& r) {
   EXPECT_GE(requests, r.requests);
 }
 
-/// Everything that a result has, as text.
+/// All fields of a result, as text.
 std::string spelled(const SimulationResult& r) {
   std::string all;
   for (const std::uint64_t n :
@@ -104,7 +104,7 @@ TEST(Zipf, DrawsEachRankAsOftenAsItShould) {
   }
 }
 
-TEST(LatencyCounts, KnowQuantilesToOnePerCent) {
+TEST(LatencyCounts, KnowQuantilesToOnePercent) {
   LatencyCounts counts;
   EXPECT_EQ(counts.quantile(0.5), Duration(0));
   for (int i = 1; i <= 10'000; ++i) counts.add(i * 1us);
@@ -114,21 +114,21 @@ TEST(LatencyCounts, KnowQuantilesToOnePerCent) {
   EXPECT_NEAR(to_milliseconds(counts.mean()), 5, 0.01);
 }
 
-TEST(SegmentShelf, SegmentsLeaveWholeTheOneReadLongestAgoFirst) {
-  // Three of four entries each, of which one is open.
+TEST(SegmentShelf, EvictsWholeSegmentsLeastRecentlyReadFirst) {
+  // Three segments of four entries each; one of them is open.
   SegmentShelf disk(Bytes(3 * 64 * 4096), Bytes(64 * 4096));
   const Bytes size(14 * 4096);
   for (std::uint64_t key = 0; key < 12; ++key) EXPECT_TRUE(disk.append(key, size));
-  EXPECT_FALSE(disk.append(3, size)) << "it is here";
-  disk.read(2);  // of the first segment
+  EXPECT_FALSE(disk.append(3, size)) << "already present";
+  disk.read(2);  // in the first segment
   EXPECT_TRUE(disk.append(12, size));
   for (std::uint64_t key = 0; key < 13; ++key) EXPECT_EQ(disk.holds(key), key / 4 != 1) << key;
   EXPECT_EQ(disk.evictions(), 4U);
-  EXPECT_EQ(disk.used(), Bytes((3 * 64 - 2 * 4) * 4096)) << "closed ones as long as they are";
+  EXPECT_EQ(disk.used(), Bytes((3 * 64 - 2 * 4) * 4096)) << "closed segments count at their actual size";
   EXPECT_FALSE(disk.append(99, Bytes(65 * 4096))) << "larger than a segment";
 }
 
-TEST(PolicyShelfProperty, KeepsWithinItsBudgetAndPrefixesWhole) {
+TEST(PolicyShelfProperty, StaysWithinItsBudgetAndKeepsPrefixesWhole) {
   for_each_seed(20, [](Rng& rng) {
     for (const std::string_view name : policy_names()) {
       MemoryBudget budget(Bytes(1'000));
@@ -141,7 +141,7 @@ TEST(PolicyShelfProperty, KeepsWithinItsBudgetAndPrefixesWhole) {
         const RequestFacts facts{.now = i * 1s};
         images.begin_request(facts);
         prompts.begin_request(facts);
-        images.keep({.key = 1 + rng.below(40), .bytes = Bytes(1 + rng.below(90)), .cost = 5ms});
+        images.insert({.key = 1 + rng.below(40), .bytes = Bytes(1 + rng.below(90)), .cost = 5ms});
         std::vector<ShelfEntry> chain;
         const std::uint64_t who = rng.below(8);
         for (std::uint64_t piece = 0; piece < 1 + rng.below(6); ++piece) {
@@ -149,7 +149,7 @@ TEST(PolicyShelfProperty, KeepsWithinItsBudgetAndPrefixesWhole) {
                            .bytes = Bytes(50 + 10 * (who + piece)),
                            .cost = 1ms});
         }
-        prompts.keep_chain(chain);
+        prompts.insert_chain(chain);
         images.check_invariants();
         prompts.check_invariants();
         EXPECT_EQ(budget.used(), images.resident() + prompts.resident());
@@ -167,7 +167,7 @@ TEST(PolicyShelfProperty, KeepsWithinItsBudgetAndPrefixesWhole) {
   });
 }
 
-TEST(RemoteShards, OneMoreTakesItsShareFromAllAndOneLessLeavesTheOthersAlone) {
+TEST(RemoteShards, AddingMovesAnEqualShareAndRemovingMovesNoOtherKeys) {
   RemoteOptions options{.shards = 4};
   RemoteShards shards(options);
   constexpr std::uint64_t kKeys = 40'000;
@@ -196,8 +196,8 @@ TEST(RemoteShards, OneMoreTakesItsShareFromAllAndOneLessLeavesTheOthersAlone) {
   EXPECT_NE(shards.shard_of(0), nullptr);
 }
 
-/// Che's approximation: an LRU of C things holds thing i with probability 1 - exp(-p_i T), where T
-/// is such that C are held.
+/// Che's approximation: an LRU cache of C items holds item i with probability 1 - exp(-p_i T), with
+/// T such that C items are held.
 double che_hit_ratio(std::uint64_t count, double skew, double capacity) {
   std::vector<double> p(count);
   for (std::uint64_t r = 1; r <= count; ++r) p[r - 1] = std::pow(static_cast<double>(r), -skew);
@@ -216,11 +216,11 @@ double che_hit_ratio(std::uint64_t count, double skew, double capacity) {
   return hits;
 }
 
-TEST(Simulation, OneNodesLruHitsAsOftenAsChesApproximationSays) {
+TEST(Simulation, LruHitRatioMatchesChesApproximation) {
   for (const std::uint64_t held : {50U, 200U, 500U}) {
     TrafficOptions traffic = single_images();
     traffic.requests = 120'000;
-    // So slow that nobody meets anybody.
+    // So slow that no two requests overlap.
     traffic.rate = 0.5;
     const Bytes entry(512 * (8_KiB).value());
     const SimulationResult r = run(alone(Bytes(held * entry.value())), traffic);
@@ -231,8 +231,8 @@ TEST(Simulation, OneNodesLruHitsAsOftenAsChesApproximationSays) {
   }
 }
 
-/// Two things, room for one: a hit is the same thing twice in a row, p² + (1 - p)².
-TEST(Simulation, TwoImagesAndRoomForOneAreAChainOfTwoStates) {
+/// Two items, capacity one: a hit means the same item twice in a row, p² + (1 - p)².
+TEST(Simulation, TwoImagesWithCapacityOneMatchTheMarkovChain) {
   TrafficOptions traffic = single_images();
   traffic.images = 2;
   traffic.skew = 1;  // two thirds and one third
@@ -243,7 +243,7 @@ TEST(Simulation, TwoImagesAndRoomForOneAreAChainOfTwoStates) {
   EXPECT_NEAR(hits, 5.0 / 9, 0.01);
 }
 
-TEST(Simulation, WhereEverythingFitsEachImageIsComputedOnce) {
+TEST(Simulation, ComputesEachImageOnceIfEverythingFits) {
   for (const std::uint32_t nodes : {1U, 3U, 7U}) {
     ClusterOptions options = alone(4096_GiB);
     options.nodes = nodes;
@@ -255,7 +255,7 @@ TEST(Simulation, WhereEverythingFitsEachImageIsComputedOnce) {
     TrafficOptions traffic = single_images();
     traffic.images = 300;
     traffic.skew = 0;
-    traffic.rate = 200;  // many meet
+    traffic.rate = 200;  // many requests overlap
     const SimulationResult r = run(options, traffic);
     expect_conserved(r);
     EXPECT_EQ(r.images.computed, 300U) << nodes << " nodes";
@@ -264,7 +264,7 @@ TEST(Simulation, WhereEverythingFitsEachImageIsComputedOnce) {
   }
 }
 
-TEST(Simulation, WithoutLeasesNodesEncodeTheSameAtTheSameTime) {
+TEST(Simulation, WithoutLeasesNodesEncodeTheSameImageConcurrently) {
   ClusterOptions options = alone(4096_GiB);
   options.nodes = 7;
   options.routing = Routing::kRoundRobin;
@@ -278,10 +278,10 @@ TEST(Simulation, WithoutLeasesNodesEncodeTheSameAtTheSameTime) {
   EXPECT_GT(run(options, traffic).images.computed, 300U);
 }
 
-TEST(Simulation, ARemoteTierOutOfReachServesNobody) {
+TEST(Simulation, AnUnreachableRemoteTierServesNothing) {
   for (const bool of_nodes : {true, false}) {
     ClusterOptions options = alone(0_B);
-    options.node.memory = Bytes(1);  // so that nothing is kept here
+    options.node.memory = Bytes(1);  // nothing fits in the node's memory
     options.nodes = 3;
     options.remote.shards = 2;
     (of_nodes ? options.node.network : options.remote.network) = 0;
@@ -295,7 +295,7 @@ TEST(Simulation, ARemoteTierOutOfReachServesNobody) {
   }
 }
 
-TEST(Simulation, ALinkSlowerThanTheEngineIsDeclinedAndOnlyThen) {
+TEST(Simulation, DeclinesLoadsOnlyIfTheLinkIsSlowerThanTheEngine) {
   for (const double rate : {1e6, 3e9}) {
     ClusterOptions options = alone(Bytes(1));
     options.nodes = 3;
@@ -316,7 +316,7 @@ TEST(Simulation, ALinkSlowerThanTheEngineIsDeclinedAndOnlyThen) {
   }
 }
 
-/// All that there is, in small: sessions, agents, both tiers, KV.
+/// Every feature at small scale: sessions, agents, both tiers, KV.
 ClusterOptions busy_cluster() {
   ClusterOptions options;
   options.nodes = 4;
@@ -332,12 +332,12 @@ TrafficOptions busy_traffic() {
   return {.requests = 8'000, .images = 500, .rate = 30, .images_per_task = 2, .agents = 3};
 }
 
-TEST(Simulation, NothingIsLostBetweenTheTiers) {
+TEST(Simulation, AccountsForEveryImageTokenAndByte) {
   for (const Routing routing : {Routing::kAffinity, Routing::kImage, Routing::kRoundRobin}) {
-    for (const bool weighs : {true, false}) {
+    for (const bool weighs_loads : {true, false}) {
       ClusterOptions options = busy_cluster();
       options.routing = routing;
-      options.node.measured_loads = weighs;
+      options.node.measured_loads = weighs_loads;
       const SimulationResult r = run(options, busy_traffic());
       expect_conserved(r);
       EXPECT_EQ(r.requests, 6'400U);
@@ -346,12 +346,12 @@ TEST(Simulation, NothingIsLostBetweenTheTiers) {
       EXPECT_LE(r.node_memory, options.node.memory);
       EXPECT_LE(r.node_disk, options.node.disk);
       EXPECT_LE(r.shard_memory, options.remote.memory);
-      EXPECT_TRUE(weighs || r.images.declined + r.kv.declined == 0);
+      EXPECT_TRUE(weighs_loads || r.images.declined + r.kv.declined == 0);
     }
   }
 }
 
-TEST(Simulation, TheSameSeedGivesTheSameBytes) {
+TEST(Simulation, SameSeedGivesIdenticalResults) {
   const std::string once = spelled(run(busy_cluster(), busy_traffic()));
   EXPECT_EQ(spelled(run(busy_cluster(), busy_traffic())), once);
   TrafficOptions other = busy_traffic();
@@ -359,7 +359,7 @@ TEST(Simulation, TheSameSeedGivesTheSameBytes) {
   EXPECT_NE(spelled(run(busy_cluster(), other)), once);
 }
 
-TEST(Simulation, ALostShardLosesItsShareAndTheHitsComeBack) {
+TEST(Simulation, ALostShardCostsItsShareAndHitsRecover) {
   ClusterOptions options = alone(Bytes(1));
   options.nodes = 2;
   options.remote.shards = 4;
@@ -376,7 +376,7 @@ TEST(Simulation, ALostShardLosesItsShareAndTheHitsComeBack) {
   EXPECT_EQ(r.remote_entries_then, 1'000U);
   EXPECT_NEAR(static_cast<double>(r.lost_entries), 250, 50);
   EXPECT_EQ(r.lost_bytes, Bytes(r.lost_entries * 512 * (8_KiB).value()));
-  // Each is computed once more, and those asked for meanwhile as often as they were asked for.
+  // Each lost image is encoded once more; images requested meanwhile, once per request.
   EXPECT_EQ(whole.images.computed, 0U);
   EXPECT_GE(r.images.computed, r.lost_entries);
   EXPECT_LE(r.images.computed, r.lost_entries + 10 * 20 / 2);
@@ -385,7 +385,7 @@ TEST(Simulation, ALostShardLosesItsShareAndTheHitsComeBack) {
   EXPECT_FALSE(whole.lost_at.has_value());
 }
 
-TEST(Simulation, AShardMoreTakesHitsForAWhile) {
+TEST(Simulation, AnAddedShardCostsHitsTemporarily) {
   ClusterOptions options = alone(Bytes(1));
   options.remote.shards = 3;
   options.remote.memory = 4096_GiB;
@@ -393,10 +393,10 @@ TEST(Simulation, AShardMoreTakesHitsForAWhile) {
   TrafficOptions traffic = single_images();
   traffic.skew = 0;
   const SimulationResult r = run(options, traffic);
-  EXPECT_NEAR(static_cast<double>(r.images.computed), 250, 60) << "a quarter has a new place";
+  EXPECT_NEAR(static_cast<double>(r.images.computed), 250, 60) << "a quarter of the keys move to the new shard";
 }
 
-/// A process that meets one picture, again and again, in blocks of 100 tokens.
+/// Simulates one process with a trace about one image, in blocks of 100 tokens.
 SimulationResult play(std::vector<TraceRequest> requests) {
   Trace trace;
   trace.block_tokens = 100;
@@ -412,20 +412,20 @@ SimulationResult play(std::vector<TraceRequest> requests) {
   return result;
 }
 
-TEST(Simulation, ATraceIsPlayedAsItIs) {
+TEST(Simulation, SimulatesATrace) {
   const SimulationResult r =
       play({{.at = 0s, .input_tokens = 250, .blocks = {0, 1}, .media = {{0, 100}}},
             {.at = 60s, .input_tokens = 250, .blocks = {0, 1}, .media = {{0, 100}}},
             {.at = 120s, .input_tokens = 250, .blocks = {0, 2}, .media = {{0, 150}}}});
   EXPECT_EQ(r.images.computed, 1U);
-  EXPECT_EQ(r.images.covered, 1U) << "the second request has its KV";
-  EXPECT_EQ(r.images.memory, 1U) << "the third only its output";
+  EXPECT_EQ(r.images.covered, 1U) << "the second request hits its KV";
+  EXPECT_EQ(r.images.memory, 1U) << "the third hits only the encoder output";
   EXPECT_EQ(r.kv.memory, 200U + 100U);
   EXPECT_EQ(r.kv.input, 750U);
 }
 
-TEST(Simulation, APromptOfATraceGoesOnBehindItsMedia) {
-  // Two questions about one picture, which part in the block where it ends.
+TEST(Simulation, SplitsTracePromptsAfterMedia) {
+  // Two questions about one image that diverge in the block where it ends.
   const SimulationResult r =
       play({{.at = 0s, .input_tokens = 180, .blocks = {0, 1}, .media = {{0, 20}}},
             {.at = 60s, .input_tokens = 190, .blocks = {0, 2}, .media = {{0, 20}}}});
@@ -434,13 +434,13 @@ TEST(Simulation, APromptOfATraceGoesOnBehindItsMedia) {
   EXPECT_EQ(r.kv.input, 370U);
 }
 
-TEST(Simulation, APromptOfATracePartsInFrontOfItsMediaAndItsTailIsKept) {
+TEST(Simulation, SplitsTracePromptsBeforeMediaAndStoresTheTail) {
   Trace trace;
   trace.block_tokens = 100;
   trace.distinct_blocks = 2;
   trace.items = {{.content = {}, .tokens = 30, .encode = 10ms},
                  {.content = {}, .tokens = 30, .encode = 10ms}};
-  // One beginning, two pictures behind it; what is behind the last block no block names.
+  // A shared beginning, then two different images, and a tail that no block names.
   trace.requests = {{.at = 0s, .input_tokens = 150, .blocks = {0}, .media = {{0, 40}}},
                     {.at = 60s, .input_tokens = 150, .blocks = {1}, .media = {{1, 40}}}};
   const auto traffic = traced_traffic(trace);
@@ -460,7 +460,7 @@ TEST(Simulation, APromptOfATracePartsInFrontOfItsMediaAndItsTailIsKept) {
   }
 }
 
-TEST(Simulation, WhatCannotBeIsRefusedInPlainWords) {
+TEST(Simulation, RejectsInvalidOptionsWithTheReason) {
   const struct {
     const char* name;
     std::function<void(ClusterOptions&)> make;
@@ -472,7 +472,7 @@ TEST(Simulation, WhatCannotBeIsRefusedInPlainWords) {
       {"warm-up", [](auto& o) { o.warm_up = 1; }, "warm-up"},
       {"rate", [](auto& o) { o.node.encode_rate = 0; }, "encode rate"},
       {"disk", [](auto& o) { o.node.disk = 1_MiB; }, "one segment"},
-      {"loss", [](auto& o) { o.remote.lose_at = 1.5; }, "part of the requests"},
+      {"loss", [](auto& o) { o.remote.lose_at = 1.5; }, "share of the requests"},
       {"loss of none", [](auto& o) { o.remote.shards = 0, o.remote.lose_at = 0.5; }, "none"},
       {"negative", [](auto& o) { o.node.network = -1; }, "0 or more"},
   };

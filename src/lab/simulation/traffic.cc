@@ -14,7 +14,7 @@
 namespace afterimage {
 namespace {
 
-// What a key is of, so that no two kinds meet.
+// Domains of keys, so that keys of different kinds never collide.
 enum KeyKind : std::uint64_t {
   kInstructions = 1,
   kImageKey = 2,
@@ -43,11 +43,11 @@ class GeneratedTraffic final : public Traffic {
   [[nodiscard]] std::uint64_t requests() const override { return options_.requests; }
 
   bool next(SimulatedRequest& request) override {
-    if (given_ == options_.requests) return false;
+    if (emitted_ == options_.requests) return false;
     while (turns_.empty() || turns_.top().at > next_task_at_) begin_task();
     ConversationTurn turn = turns_.top();
     turns_.pop();
-    ++given_;
+    ++emitted_;
     write(turn, request);
     if (++turn.number < turn.of) {
       turn.at += exponential(arrivals_, to_milliseconds(options_.think) / 1e3);
@@ -57,7 +57,7 @@ class GeneratedTraffic final : public Traffic {
   }
 
  private:
-  /// What is to come of a session; the rest follows from the task's number.
+  /// A future turn of a session; everything else follows from the task's number.
   struct ConversationTurn {
     Duration at{0};
     std::uint64_t task = 0;
@@ -77,11 +77,11 @@ class GeneratedTraffic final : public Traffic {
 
   void begin_task() {
     for (std::uint32_t agent = 0; agent < options_.agents; ++agent) {
-      // Geometric, with at least one turn.
-      const double goes_on = 1 - 1 / options_.turns;
+      // Geometric distribution, at least one turn.
+      const double continue_probability = 1 - 1 / options_.turns;
       std::uint32_t turns = 1;
-      while (turns < 1'000 && arrivals_.chance(goes_on)) ++turns;
-      // The first agent begins at once, the others while it works.
+      while (turns < 1'000 && arrivals_.chance(continue_probability)) ++turns;
+      // The first agent begins immediately, the others later, at random.
       const Duration after =
           agent == 0 ? Duration(0) : exponential(arrivals_, to_milliseconds(options_.think) / 1e3);
       turns_.push({.at = next_task_at_ + after, .task = tasks_begun_, .agent = agent, .of = turns});
@@ -91,21 +91,21 @@ class GeneratedTraffic final : public Traffic {
   }
 
   [[nodiscard]] std::uint32_t tokens_of(std::uint64_t image) const {
-    const double part = Rng(stirred(kImageKey, image)).uniform();
+    const double part = Rng(mixed_key(kImageKey, image)).uniform();
     const double least = std::log(options_.least_image_tokens);
     const double most = std::log(options_.most_image_tokens);
     return static_cast<std::uint32_t>(std::lround(std::exp(least + part * (most - least))));
   }
 
   void write(const ConversationTurn& turn, SimulatedRequest& request) const {
-    request.session = stirred(turn.task, turn.agent);
+    request.session = mixed_key(turn.task, turn.agent);
     request.facts = {.now = turn.at,
                      .output_tokens = options_.answer_tokens,
                      .kind = TurnKind::kHuman,
                      .stop = StopReason::kEndTurn};
     request.prompt.clear();
     request.images.clear();
-    std::uint64_t key = stirred(kInstructions, turn.agent);
+    std::uint64_t key = mixed_key(kInstructions, turn.agent);
     std::uint32_t tokens = 0;
     const auto add = [&](std::uint32_t more) {
       if (more > 0) request.prompt.push_back({.key = key, .tokens = more});
@@ -117,12 +117,12 @@ class GeneratedTraffic final : public Traffic {
       const std::uint64_t image = popularity_.draw(choice);
       const std::uint32_t size = tokens_of(image);
       request.images.push_back(
-          {.key = stirred(kImageKey, image), .tokens = size, .offset = tokens, .encode = {}});
-      key = stirred(key, stirred(kImageKey, image));
+          {.key = mixed_key(kImageKey, image), .tokens = size, .offset = tokens, .encode = {}});
+      key = mixed_key(key, mixed_key(kImageKey, image));
       add(size);
     }
     for (std::uint32_t n = 0; n <= turn.number; ++n) {
-      key = stirred(key, stirred(kTurn, stirred(request.session, n)));
+      key = mixed_key(key, mixed_key(kTurn, mixed_key(request.session, n)));
       add(options_.question_tokens + (n == 0 ? 0 : options_.answer_tokens));
     }
     request.input_tokens = tokens;
@@ -134,7 +134,7 @@ class GeneratedTraffic final : public Traffic {
   Rng tasks_;
   Duration next_task_at_{0};
   std::uint64_t tasks_begun_ = 0;
-  std::uint64_t given_ = 0;
+  std::uint64_t emitted_ = 0;
   std::priority_queue<ConversationTurn, std::vector<ConversationTurn>, Later> turns_;
 };
 
@@ -146,7 +146,7 @@ class TracedTraffic final : public Traffic {
   bool next(SimulatedRequest& request) override {
     if (next_ == trace_.requests.size()) return false;
     const TraceRequest& from = trace_.requests[next_++];
-    request.session = from.session == kNoSession ? stirred(kTurn, next_) : from.session;
+    request.session = from.session == kNoSession ? mixed_key(kTurn, next_) : from.session;
     request.input_tokens = from.input_tokens;
     request.facts = {.now = from.at,
                      .output_tokens = from.output_tokens,
@@ -159,17 +159,17 @@ class TracedTraffic final : public Traffic {
     for (const std::uint32_t block : from.blocks) {
       const std::uint32_t end = std::min(cuts.tokens + trace_.block_tokens, from.input_tokens);
       cut_at_media(from, end, cuts, request);
-      cut(end, stirred(kTraceBlock, block), cuts, request);
+      cut(end, mixed_key(kTraceBlock, block), cuts, request);
     }
-    // Of what no block names nobody knows whether it came before: it is kept, and not found again.
+    // Tokens after the last named block get a unique key: they are cached but never hit again.
     if (cuts.tokens < from.input_tokens) {
-      cuts.before = stirred(kTraceTail, stirred(next_, cuts.before));
+      cuts.before = mixed_key(kTraceTail, mixed_key(next_, cuts.before));
       cut_at_media(from, from.input_tokens, cuts, request);
-      cut(from.input_tokens, stirred(kTraceTail, cuts.before), cuts, request);
+      cut(from.input_tokens, mixed_key(kTraceTail, cuts.before), cuts, request);
     }
     for (const TraceMedia& media : from.media) {
       const TraceItem& item = trace_.items[media.item];
-      request.images.push_back({.key = stirred(kImageKey, media.item),
+      request.images.push_back({.key = mixed_key(kImageKey, media.item),
                                 .tokens = item.tokens,
                                 .offset = media.offset,
                                 .encode = item.encode});
@@ -178,9 +178,9 @@ class TracedTraffic final : public Traffic {
   }
 
  private:
-  /// How far a prompt is cut.
+  /// Progress of splitting a prompt into pieces.
   struct Cuts {
-    std::uint64_t before = 0;  // the last piece's key
+    std::uint64_t before = 0;  // key of the last piece
     std::uint32_t tokens = 0;
     std::size_t next_medium = 0;
   };
@@ -192,16 +192,16 @@ class TracedTraffic final : public Traffic {
     cuts.tokens = at;
   }
 
-  /// Prompts part in front of media and behind them, and caches resume there.
+  /// Splits before and after media, where prompts diverge and caches can resume.
   void cut_at_media(const TraceRequest& from, std::uint32_t end, Cuts& cuts,
                     SimulatedRequest& request) const {
     for (; cuts.next_medium < from.media.size(); ++cuts.next_medium) {
       const TraceMedia& media = from.media[cuts.next_medium];
       if (media.offset >= end) return;
-      cut(media.offset, stirred(cuts.before, stirred(kTraceGap, media.offset)), cuts, request);
+      cut(media.offset, mixed_key(cuts.before, mixed_key(kTraceGap, media.offset)), cuts, request);
       const std::uint32_t behind = media.offset + trace_.items[media.item].tokens;
       if (behind >= end) return;
-      cut(behind, stirred(cuts.before, stirred(kTraceMedia, stirred(media.item, media.offset))),
+      cut(behind, mixed_key(cuts.before, mixed_key(kTraceMedia, mixed_key(media.item, media.offset))),
           cuts, request);
     }
   }
@@ -212,23 +212,23 @@ class TracedTraffic final : public Traffic {
 
 }  // namespace
 
-std::uint64_t stirred(std::uint64_t a, std::uint64_t b) {
+std::uint64_t mixed_key(std::uint64_t a, std::uint64_t b) {
   return Rng(a * 0x9E3779B97F4A7C15U + b).next();
 }
 
 Result<std::unique_ptr<Traffic>> generated_traffic(const TrafficOptions& options) {
   const auto wrong = [](const char* message) { return fail(ErrorCode::kInvalidArgument, message); };
   if (options.requests < 1 || options.images < 1) {
-    return wrong("there are at least one request and one image");
+    return wrong("at least one request and one image are required");
   }
-  if (!(options.skew >= 0 && options.skew <= 5)) return wrong("the skew is from 0 to 5");
+  if (!(options.skew >= 0 && options.skew <= 5)) return wrong("the skew must be 0 to 5");
   if (!(options.rate > 0)) return wrong("the rate of requests must be above 0");
-  if (!(options.turns >= 1 && options.turns <= 100)) return wrong("a session has 1 to 100 turns");
-  if (options.agents < 1 || options.agents > 1'000) return wrong("a task has 1 to 1000 agents");
-  if (options.images_per_task > 1'000) return wrong("a task has at most 1000 images");
-  if (options.question_tokens < 1) return wrong("a question has at least one token");
+  if (!(options.turns >= 1 && options.turns <= 100)) return wrong("the turns per session must be 1 to 100");
+  if (options.agents < 1 || options.agents > 1'000) return wrong("the agents per task must be 1 to 1000");
+  if (options.images_per_task > 1'000) return wrong("the images per task must be at most 1000");
+  if (options.question_tokens < 1) return wrong("a question needs at least one token");
   if (options.least_image_tokens < 1 || options.least_image_tokens > options.most_image_tokens) {
-    return wrong("the fewest tokens of an image are at least 1 and at most the most");
+    return wrong("the fewest tokens of an image must be at least 1 and at most the most");
   }
   return std::make_unique<GeneratedTraffic>(options);
 }

@@ -10,7 +10,7 @@
 namespace afterimage {
 namespace {
 
-/// (e^x - 1) ÷ x and log(1 + x) ÷ x, also near 0.
+/// (e^x - 1) ÷ x and log(1 + x) ÷ x, accurate near 0.
 double expm1_over(double x) {
   return std::abs(x) > 1e-8 ? std::expm1(x) / x : 1 + x / 2 * (1 + x / 3);
 }

@@ -8,9 +8,9 @@
 
 namespace afterimage {
 
-/// Ranks 1 … count, the r-th with a probability proportional to r to the power of -skew.
+/// Draws ranks 1 … count; rank r has probability proportional to r to the power of -skew.
 ///
-/// Cost     No table: some logarithms and powers a draw, whatever the count.
+/// Cost     No table: a few logarithms and powers per draw, for any count.
 /// Source   Hörmann and Derflinger, "Rejection-inversion to generate variates from monotone
 ///          discrete distributions", 1996.
 class Zipf {
@@ -26,7 +26,7 @@ class Zipf {
 
   double count_;
   double skew_;
-  double first_;  // the area up to the first rank, and all of it
+  double first_;  // areas up to the first rank and up to the last
   double last_;
   double squeeze_;
 };

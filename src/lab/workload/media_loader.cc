@@ -15,7 +15,7 @@ namespace afterimage {
 namespace {
 
 constexpr double kMaxFramesPerSecond = 1'000;
-constexpr std::uint32_t kDefaultFrameRateMhz = 1'000;  // a folder that does not say: one a second
+constexpr std::uint32_t kDefaultFrameRateMhz = 1'000;  // default for a folder of frames: 1 fps
 
 bool is_picture(FileFormat format) {
   return format == FileFormat::kJpeg || format == FileFormat::kPng || format == FileFormat::kWebp ||
@@ -29,7 +29,7 @@ std::string lower(std::string text) {
   return text;
 }
 
-/// The subtype that a file of this format is declared as: "png" in image/png, "wav" in input_audio.
+/// Whether `subtype` is a declared name of this format: "png" in image/png, "wav" in input_audio.
 bool is_declared_as(FileFormat format, const std::string& subtype) {
   switch (format) {
     case FileFormat::kJpeg:
@@ -84,12 +84,12 @@ Result<FileBytes> decode_data_url(const std::string& url, const MediaLimits& lim
   const std::size_t slash = head.find('/');
   if (slash == std::string_view::npos || !head.ends_with(";base64")) {
     return fail(ErrorCode::kInvalidArgument,
-                fmt::format("'{}' is no data URL of the form data:image/png;base64,…", shown));
+                fmt::format("'{}' is not a data URL of the form data:image/png;base64,…", shown));
   }
   const std::string_view body = std::string_view(url).substr(comma + 1);
   if (body.size() / 4 * 3 > limits.max_file.value()) {
     return fail(ErrorCode::kLimitExceeded,
-                fmt::format("'{}' holds more than {} bytes", shown, limits.max_file.value()));
+                fmt::format("'{}' has more than {} bytes", shown, limits.max_file.value()));
   }
   AFI_TRY(std::vector<std::byte> bytes, decode_base64(body, shown));
   const std::string_view subtype = head.substr(slash + 1, head.find(';') - slash - 1);
@@ -130,8 +130,8 @@ Result<MediaItem> MediaLoader::load(const MediaReference& reference) {
   if (reference.name.find("://") != std::string::npos) {
     return fail(
         ErrorCode::kUnsupported,
-        fmt::format("'{}' is not fetched: a workload names local files, relative to its own "
-                    "folder, or carries data URLs",
+        fmt::format("'{}' is not fetched: a workload refers to local files, relative to its own "
+                    "folder, or contains data URLs",
                     reference.name));
   }
   AFI_TRY(const std::string path, place_of(reference));
@@ -184,7 +184,7 @@ Result<std::vector<FileBytes>> MediaLoader::read_frames(const std::string& folde
   AFI_TRY(const std::vector<std::string> names, files_->list(folder));
   if (names.empty() || names.size() > options_.limits.max_frames) {
     return fail(ErrorCode::kLimitExceeded,
-                fmt::format("'{}' holds {} frames; 1 to {} make a video", folder, names.size(),
+                fmt::format("'{}' has {} frames; a video needs 1 to {}", folder, names.size(),
                             options_.limits.max_frames));
   }
   std::vector<FileBytes> frames;

@@ -16,29 +16,28 @@ namespace afterimage {
 
 struct MediaLoaderOptions {
   std::string workload;       // path of the workload file: names are relative to its folder
-  std::string images_folder;  // a person's own photos; empty: none
+  std::string images_folder;  // a folder with photos to use instead; empty: none
   MediaLimits limits;
 };
 
-/// Brings the bytes that a workload's media parts name. Each file is read once and shared by all
-/// requests.
+/// Loads the media files that a workload names. Each file is read once and shared by all requests.
 ///
-/// With a folder of photos, a name is looked up there: its whole path, then its last part. If no
-/// image of the workload is there at all, the photos stand in for the workload's images, in order
-/// of name. Data URLs are decoded; their MIME type must be what the bytes are.
+/// With an images folder, a name is looked up there: its whole path, then its last part. If none of
+/// the workload's images is there, the photos in the folder replace the workload's images, in order
+/// of name. Data URLs are decoded; their MIME type must match the bytes.
 ///
-/// Errors   kNotFound, kLimitExceeded, kUnavailable: the file; kInvalidArgument: a data URL that is
-///          none, or a declared format that the bytes are not; kUnsupported: http and other URLs.
-///          Messages name the part's own name.
+/// Errors   kNotFound, kLimitExceeded, kUnavailable: the file; kInvalidArgument: a malformed data
+///          URL, or a declared format that does not match the bytes; kUnsupported: http and other
+///          URLs. Messages name the media part.
 /// Threads  Not thread-safe.
 class MediaLoader {
  public:
-  /// `files` outlives the loader. Errors if the folder cannot be listed or holds no pictures.
+  /// `files` outlives the loader. Fails if the folder cannot be listed or contains no images.
   static Result<MediaLoader> open(MediaLoaderOptions options, const Files& files);
 
   Result<MediaItem> load(const MediaReference& reference);
 
-  /// Which photo stood in for which name, if any did.
+  /// The photos used as replacements, by the workload's name.
   [[nodiscard]] const std::map<std::string, std::string>& stand_ins() const { return stand_ins_; }
 
  private:
@@ -50,7 +49,7 @@ class MediaLoader {
 
   MediaLoaderOptions options_;
   const Files* files_;
-  std::vector<std::string> photos_;  // names in images_folder that are pictures
+  std::vector<std::string> photos_;  // image files in images_folder
   std::map<std::string, std::string> stand_ins_;
   std::map<std::string, FileBytes> read_;  // by path
   bool names_are_in_folder_ = false;

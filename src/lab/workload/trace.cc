@@ -26,15 +26,15 @@ constexpr std::size_t kMaxRejected = 1'000;
 constexpr std::uint32_t kMaxBlocks = 1U << 31U;
 constexpr std::uint64_t kMaxTokens = 1U << 30U;  // of one request
 constexpr std::uint64_t kMaxBlockTokens = 1U << 20U;
-constexpr double kMaxMilliseconds = 4e12;  // up to here a double keeps microseconds exact
+constexpr double kMaxMilliseconds = 4e12;  // doubles represent microseconds exactly up to here
 constexpr std::uint64_t kVersion = 1;
 constexpr const char* kHeaderField = "afterimage_trace";
 
 Result<std::uint64_t> count_field(const Json& object, const char* name, std::uint64_t most) {
   const auto it = object.find(name);
-  if (it == object.end()) return malformed(fmt::format("there is no \"{}\"", name));
+  if (it == object.end()) return malformed(fmt::format("\"{}\" is missing", name));
   if (!it->is_number_unsigned()) {
-    return malformed(fmt::format("\"{}\" is no whole number from 0 on", name));
+    return malformed(fmt::format("\"{}\" must be a whole number of at least 0", name));
   }
   const auto value = it->get<std::uint64_t>();
   if (value > most) return malformed(fmt::format("\"{}\" is {}; at most {}", name, value, most));
@@ -43,15 +43,15 @@ Result<std::uint64_t> count_field(const Json& object, const char* name, std::uin
 
 Result<Duration> time_field(const Json& object, const char* name, double milliseconds_per_unit) {
   const auto it = object.find(name);
-  if (it == object.end()) return malformed(fmt::format("there is no \"{}\"", name));
+  if (it == object.end()) return malformed(fmt::format("\"{}\" is missing", name));
   const double value = it->is_number() ? it->get<double>() * milliseconds_per_unit : -1;
   if (!(value >= 0 && value <= kMaxMilliseconds)) {
-    return malformed(fmt::format("\"{}\" is no time from 0 to {:.0e} ms", name, kMaxMilliseconds));
+    return malformed(fmt::format("\"{}\" must be a time from 0 to {:.0e} ms", name, kMaxMilliseconds));
   }
   return std::chrono::microseconds(std::llround(value * 1e3));
 }
 
-/// The value whose name stands under `name`, or the first one if nothing does.
+/// The enum value named by the field `name`, or the first one if the field is absent.
 template <typename Enum>
 Result<Enum> named_field(const Json& object, const char* name, std::span<const Enum> known) {
   const auto it = object.find(name);
@@ -66,7 +66,7 @@ Result<Enum> named_field(const Json& object, const char* name, std::span<const E
   for (const Enum value : known) {
     names += fmt::format("{}{}", names.empty() ? "" : ", ", to_string(value));
   }
-  return malformed(fmt::format("\"{}\" is none of {}", name, names));
+  return malformed(fmt::format("\"{}\" must be one of {}", name, names));
 }
 
 constexpr TurnKind kKinds[] = {TurnKind::kUnknown, TurnKind::kHuman, TurnKind::kToolResult};
@@ -76,14 +76,14 @@ constexpr ContinuationHint kHints[] = {ContinuationHint::kNone, ContinuationHint
                                        ContinuationHint::kEnds};
 constexpr Modality kModalities[] = {Modality::kImage, Modality::kAudio, Modality::kVideo};
 
-/// A media item as a line names it, before it has an index.
+/// A media item of a line, before it has an index.
 struct NamedMedia {
   TraceItem item;
   std::uint32_t offset = 0;
 };
 
-/// A request as a line says it, in the file's own ids. Checked whole before anything is counted, so
-/// that a rejected line leaves no trace in the tables.
+/// A parsed request with the file's own ids. Validated completely before ids are assigned, so that
+/// a rejected line changes no table.
 struct Line {
   TraceRequest request;
   std::vector<std::uint64_t> blocks;
@@ -93,7 +93,7 @@ struct Line {
 };
 
 Result<NamedMedia> parse_media(const Json& json, std::uint32_t input_tokens) {
-  if (!json.is_object()) return malformed("an entry of \"media\" is no object");
+  if (!json.is_object()) return malformed("an entry of \"media\" is not an object");
   NamedMedia media;
   AFI_TRY(media.item.modality, named_field<Modality>(json, "modality", kModalities));
   const auto digest = json.find("digest");
@@ -113,14 +113,14 @@ Result<NamedMedia> parse_media(const Json& json, std::uint32_t input_tokens) {
 
 Result<std::vector<std::uint64_t>> parse_blocks(const Json& json, std::uint64_t most) {
   const auto it = json.find("hash_ids");
-  if (it == json.end() || !it->is_array()) return malformed("there is no list \"hash_ids\"");
+  if (it == json.end() || !it->is_array()) return malformed("\"hash_ids\" is missing or not a list");
   if (it->size() > most) {
     return malformed(fmt::format("\"hash_ids\" has {} blocks; the input has {}", it->size(), most));
   }
   std::vector<std::uint64_t> blocks;
   blocks.reserve(it->size());
   for (const Json& id : *it) {
-    if (!id.is_number_unsigned()) return malformed("an entry of \"hash_ids\" is no whole number");
+    if (!id.is_number_unsigned()) return malformed("an entry of \"hash_ids\" is not a whole number");
     blocks.push_back(id.get<std::uint64_t>());
   }
   return blocks;
@@ -129,7 +129,7 @@ Result<std::vector<std::uint64_t>> parse_blocks(const Json& json, std::uint64_t 
 Result<std::int64_t> chat_field(const Json& json, const char* name) {
   const auto it = json.find(name);
   if (it == json.end() || !it->is_number_integer()) {
-    return malformed(fmt::format("there is no whole number \"{}\"", name));
+    return malformed(fmt::format("\"{}\" is missing or not a whole number", name));
   }
   return it->get<std::int64_t>();
 }
@@ -137,7 +137,7 @@ Result<std::int64_t> chat_field(const Json& json, const char* name) {
 Result<Json> parse_object(std::string_view text) {
   Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) return malformed("not JSON");
-  if (!json.is_object()) return malformed("no JSON object");
+  if (!json.is_object()) return malformed("not a JSON object");
   return json;
 }
 
@@ -165,7 +165,7 @@ Result<Line> parse_line(const Json& json, TraceFormat format, std::uint32_t bloc
   AFI_TRY(request.hint, named_field<ContinuationHint>(json, "conversation", kHints));
   const auto media = json.find("media");
   if (media == json.end()) return line;
-  if (!media->is_array()) return malformed("\"media\" is no list");
+  if (!media->is_array()) return malformed("\"media\" is not a list");
   for (const Json& entry : *media) {
     AFI_TRY(NamedMedia one, parse_media(entry, request.input_tokens));
     if (!line.media.empty() &&
@@ -182,14 +182,14 @@ Result<TraceFormat> format_of(const Json& json) {
   if (json.contains("chat_id")) return TraceFormat::kQwen;
   if (json.contains("hash_ids")) return TraceFormat::kMooncake;
   return malformed(
-      "line 1 is of no known format: it has none of \"afterimage_trace\", \"chat_id\", "
+      "line 1 has an unknown format: it has none of \"afterimage_trace\", \"chat_id\", "
       "\"hash_ids\"");
 }
 
 /// Block size of our format's header line.
 Result<std::uint32_t> parse_header(const Json& json) {
   if (!json.contains(kHeaderField)) {
-    return malformed("line 1 is no header: {\"afterimage_trace\":1,\"block_tokens\":512}");
+    return malformed("line 1 is not a header like {\"afterimage_trace\":1,\"block_tokens\":512}");
   }
   AFI_TRY(const std::uint64_t version, count_field(json, kHeaderField, UINT32_MAX));
   if (version != kVersion) {
@@ -202,7 +202,7 @@ Result<std::uint32_t> parse_header(const Json& json) {
   return static_cast<std::uint32_t>(tokens);
 }
 
-/// Turns the file's ids into ours.
+/// Maps the file's ids to consecutive ids.
 class TraceBuilder {
  public:
   explicit TraceBuilder(std::uint32_t block_tokens) { trace_.block_tokens = block_tokens; }
@@ -231,15 +231,15 @@ class TraceBuilder {
     trace_.rejected.push_back({.number = number, .error = std::move(error)});
     if (trace_.rejected.size() <= kMaxRejected) return {};
     const RejectedLine& first = trace_.rejected.front();
-    return malformed(fmt::format("more than {} lines are no requests; the first is line {}: {}",
+    return malformed(fmt::format("more than {} lines are invalid; the first is line {}: {}",
                                  kMaxRejected, first.number, first.error.message));
   }
 
   Result<Trace> finish() && {
     if (trace_.requests.empty()) {
       return malformed(trace_.rejected.empty()
-                           ? "there are no requests"
-                           : fmt::format("there are no requests; line {}: {}",
+                           ? "the file has no requests"
+                           : fmt::format("the file has no requests; line {}: {}",
                                          trace_.rejected.front().number,
                                          trace_.rejected.front().error.message));
     }
@@ -266,7 +266,7 @@ class TraceBuilder {
     return session;
   }
 
-  // One content with another number of rows went through other preprocessing: another output.
+  // Equal content with another number of rows was preprocessed differently: another output.
   std::uint32_t item_of(const TraceItem& item) {
     const auto [it, fresh] = items_.emplace(std::tuple(item.content, item.modality, item.tokens),
                                             static_cast<std::uint32_t>(trace_.items.size()));
@@ -313,7 +313,7 @@ Result<Trace> parse(std::span<const std::byte> content, TraceFormat format) {
   return std::move(builder).finish();
 }
 
-/// Milliseconds with as many decimals as it takes, three at most.
+/// Milliseconds with up to three decimals, without trailing zeros.
 std::string milliseconds(Duration time) {
   const auto micros = std::chrono::duration_cast<std::chrono::microseconds>(time).count();
   std::string text = fmt::format("{}.{:03}", micros / 1000, micros % 1000);
@@ -405,7 +405,7 @@ std::string to_text(const Trace& trace) {
 
 std::vector<bool> continuation_hints(const Trace& trace, double error, std::uint64_t seed) {
   std::vector<bool> hints(trace.requests.size());
-  std::vector<bool> in_later(trace.distinct_blocks);  // blocks of the requests after this one
+  std::vector<bool> in_later(trace.distinct_blocks);  // blocks of all later requests
   for (std::size_t i = trace.requests.size(); i-- > 0;) {
     const TraceRequest& request = trace.requests[i];
     const std::size_t full =

@@ -13,11 +13,11 @@
 
 namespace afterimage {
 
-/// The lines of a text, plain or gzipped (told apart by the first bytes), unpacked as they are
-/// asked for: a trace of gigabytes is never in memory as text.
+/// Reads the lines of a text, plain or gzipped (detected from the first bytes). Unpacks on demand,
+/// so a trace of gigabytes is never in memory as text.
 ///
-/// Errors   kCorruption: gzip data that is damaged or ends early; kLimitExceeded: a line of more
-///          than 16 MiB, or a text of more than 64 GiB. Messages name the line.
+/// Errors   kCorruption: damaged or truncated gzip data; kLimitExceeded: a line over 16 MiB or a
+///          text over 64 GiB. Messages give the line number.
 /// Threads  Not thread-safe.
 class TraceLines {
  public:
@@ -27,10 +27,10 @@ class TraceLines {
   TraceLines& operator=(TraceLines&&) noexcept;
   ~TraceLines();
 
-  /// The next line that is not blank, without its end; valid until the next call. None at the end.
+  /// The next non-blank line without its line end; valid until the next call. nullopt at the end.
   Result<std::optional<std::string_view>> next();
 
-  /// Of the line that next() gave last, from 1; blank lines count.
+  /// Number of the line last returned by next(), from 1; blank lines count.
   [[nodiscard]] std::size_t number() const { return number_; }
 
  private:
@@ -38,10 +38,10 @@ class TraceLines {
 
   Result<bool> more();
 
-  std::span<const std::byte> rest_;  // not unpacked yet
+  std::span<const std::byte> rest_;  // still packed
   std::unique_ptr<Inflater> inflater_;
-  std::string text_;  // unpacked, not given out yet from `given_` on
-  std::size_t given_ = 0;
+  std::string text_;  // unpacked; returned up to `returned_`
+  std::size_t returned_ = 0;
   std::size_t unpacked_ = 0;
   std::size_t number_ = 0;
 };

@@ -51,11 +51,11 @@ TEST(Trace, ReadsMooncake) {
   EXPECT_EQ(trace.requests[0].session, kNoSession);
   EXPECT_EQ(trace.requests[1].at, milliseconds(27));
   EXPECT_EQ(trace.requests[0].blocks, (Ids{0, 1}));
-  EXPECT_EQ(trace.requests[1].blocks, (Ids{0, 2, 3})) << "9 behind 8 is not 9 behind 7";
+  EXPECT_EQ(trace.requests[1].blocks, (Ids{0, 2, 3})) << "9 after 8 is not 9 after 7";
   EXPECT_EQ(trace.distinct_blocks, 4U);
 }
 
-TEST(Trace, ReadsWhoAskedAndWhyTheModelStopped) {
+TEST(Trace, ReadsTurnKindsAndStopReasons) {
   const Trace trace =
       parse(R"({"timestamp":1,"session":130,"input_length":9,"output_length":2,"kind":"human",)"
             R"("stop":"tool_use","hash_ids":[0]})"
@@ -88,14 +88,14 @@ TEST(Trace, ReadsQwen) {
           .value();
   EXPECT_EQ(trace.block_tokens, 16U);
   EXPECT_EQ(trace.requests[0].at, milliseconds(61'114));
-  EXPECT_EQ(trace.requests[1].blocks, (Ids{2})) << "the same tokens at another place";
+  EXPECT_EQ(trace.requests[1].blocks, (Ids{2})) << "the same tokens at another position";
   EXPECT_EQ(trace.requests[2].blocks, (Ids{0, 1, 3}));
   EXPECT_EQ(trace.requests[0].session, trace.requests[2].session);
-  EXPECT_EQ(trace.requests[0].session, trace.requests[3].session) << "by way of its parent";
+  EXPECT_EQ(trace.requests[0].session, trace.requests[3].session) << "through its parent";
   EXPECT_NE(trace.requests[0].session, trace.requests[1].session);
 }
 
-/// docs/formats/trace.md shows this one.
+/// The example in docs/formats/trace.md.
 const std::string kGolden =
     R"({"afterimage_trace":1,"block_tokens":64})"
     "\n"
@@ -107,7 +107,7 @@ const std::string kGolden =
     R"({"timestamp":1250.5,"input_length":200,"output_length":3,"hash_ids":[0,1,2]})"
     "\n";
 
-TEST(Trace, OurOwnFormatIsWhatThePageSays) {
+TEST(Trace, OwnFormatMatchesTheDocumentation) {
   const Trace trace = parse(kGolden).value();
   EXPECT_EQ(trace.block_tokens, 64U);
   ASSERT_EQ(trace.items.size(), 1U);
@@ -123,7 +123,7 @@ TEST(Trace, OurOwnFormatIsWhatThePageSays) {
   EXPECT_EQ(to_text(trace), kGolden);
 }
 
-TEST(Trace, GzipIsUnpackedInAsManyMembersAsThereAre) {
+TEST(Trace, UnpacksGzipWithSeveralMembers) {
   const std::string text = kTwoMooncake;
   const std::size_t cut = text.find('\n') + 10;  // within the second line
   for (const std::string& packed :
@@ -132,7 +132,7 @@ TEST(Trace, GzipIsUnpackedInAsManyMembersAsThereAre) {
   }
 }
 
-TEST(Trace, DamagedGzipIsAnErrorAndNoEndlessLoop) {
+TEST(Trace, DamagedGzipIsAnError) {
   const std::string packed = gzipped(kTwoMooncake);
   for (std::size_t size = 2; size < packed.size(); ++size) {
     const auto trace = parse(packed.substr(0, size));
@@ -145,7 +145,7 @@ TEST(Trace, DamagedGzipIsAnErrorAndNoEndlessLoop) {
   EXPECT_EQ(parse(packed + "garbage").error().code, ErrorCode::kCorruption);
 }
 
-TEST(Trace, TextLongerThanOnePieceKeepsItsLines) {
+TEST(Trace, SplitsLinesAcrossBuffers) {
   std::string text;
   for (int i = 0; i < 6'000; ++i) {
     text += R"({"timestamp":)" + std::to_string(i) +
@@ -158,14 +158,14 @@ TEST(Trace, TextLongerThanOnePieceKeepsItsLines) {
   }
 }
 
-TEST(Trace, ABadLineIsNumberedAndTheOthersAreRead) {
+TEST(Trace, RejectsABadLineByNumberAndReadsTheOthers) {
   const struct {
     const char* name;
     const char* line;
     const char* said;
   } kCases[] = {
       {"half an object", R"({"timestamp":)", "not JSON"},
-      {"another kind", "[1]", "no JSON object"},
+      {"another kind", "[1]", "not a JSON object"},
       {"no time", R"({"input_length":1,"output_length":1,"hash_ids":[]})", "\"timestamp\""},
       {"before the beginning",
        R"({"timestamp":-1,"input_length":1,"output_length":1,"hash_ids":[]})", "\"timestamp\""},
@@ -185,9 +185,9 @@ TEST(Trace, ABadLineIsNumberedAndTheOthersAreRead) {
        R"({"timestamp":0,"input_length":512,"output_length":1,"hash_ids":["x"]})", "whole number"},
       {"an unknown kind",
        R"({"timestamp":0,"input_length":1,"output_length":1,"hash_ids":[],"kind":"ghost"})",
-       "none of unknown, human, tool_result"},
+       "one of unknown, human, tool_result"},
       {"media that are no list",
-       R"({"timestamp":0,"input_length":1,"output_length":1,"hash_ids":[],"media":1})", "no list"},
+       R"({"timestamp":0,"input_length":1,"output_length":1,"hash_ids":[],"media":1})", "not a list"},
       {"media beyond the input",
        R"({"timestamp":0,"input_length":9,"output_length":1,"hash_ids":[],"media":[{"digest":)"
        R"("2ba97c5bebeeb95159325f2cecc1a9e76ccced60bf246ec2ca73886756bdf77e",)"
@@ -212,7 +212,7 @@ TEST(Trace, ABadLineIsNumberedAndTheOthersAreRead) {
   }
 }
 
-TEST(Trace, AFileThatIsNoTraceIsAnErrorThatNamesIt) {
+TEST(Trace, NamesAFileThatIsNotATrace) {
   std::string noise = kTwoMooncake;
   for (int i = 0; i < 1'001; ++i) noise += "{}\n";
   const struct {
@@ -226,19 +226,19 @@ TEST(Trace, AFileThatIsNoTraceIsAnErrorThatNamesIt) {
       {"blank", "\n \r\n", TraceFormat::kAuto, ErrorCode::kInvalidArgument, "the file is empty"},
       {"prose", "Dear reader,", TraceFormat::kAuto, ErrorCode::kInvalidArgument, "not JSON"},
       {"other JSON", R"({"id":1})", TraceFormat::kAuto, ErrorCode::kInvalidArgument,
-       "of no known format"},
+       "unknown format"},
       {"only a header", R"({"afterimage_trace":1,"block_tokens":512})", TraceFormat::kAuto,
-       ErrorCode::kInvalidArgument, "there are no requests"},
+       ErrorCode::kInvalidArgument, "the file has no requests"},
       {"a later version", R"({"afterimage_trace":2,"block_tokens":512})", TraceFormat::kAuto,
        ErrorCode::kUnsupported, "version 2"},
       {"blocks of nothing", R"({"afterimage_trace":1,"block_tokens":0})", TraceFormat::kAuto,
        ErrorCode::kInvalidArgument, "\"block_tokens\" is 0"},
       {"no header", kTwoMooncake, TraceFormat::kAfterimage, ErrorCode::kInvalidArgument,
-       "line 1 is no header"},
+       "line 1 is not a header"},
       {"only bad lines", kTwoMooncake, TraceFormat::kQwen, ErrorCode::kInvalidArgument,
-       "there are no requests; line 1: "},
+       "the file has no requests; line 1: "},
       {"mostly bad lines", noise, TraceFormat::kAuto, ErrorCode::kInvalidArgument,
-       "more than 1000 lines are no requests; the first is line 3"},
+       "more than 1000 lines are invalid; the first is line 3"},
   };
   for (const auto& c : kCases) {
     const auto trace = parse(c.text, c.format);
@@ -250,13 +250,13 @@ TEST(Trace, AFileThatIsNoTraceIsAnErrorThatNamesIt) {
   }
 }
 
-TEST(Trace, DeepNestingIsNotRecursedInto) {
+TEST(Trace, RejectsDeepNestingWithoutRecursion) {
   const std::string deep = R"({"hash_ids":)" + std::string(200'000, '[');
   EXPECT_FALSE(parse(deep).has_value());
   EXPECT_FALSE(parse(deep + std::string(200'000, ']') + "}").has_value());
 }
 
-TEST(Trace, RequestsAreSortedByTimeAndBlocksStillFollowTheirParents) {
+TEST(Trace, SortsRequestsByTimeAndKeepsParentsBeforeBlocks) {
   const Trace trace =
       parse(R"({"timestamp":9,"input_length":1024,"output_length":1,"hash_ids":[4,5]})"
             "\n"
@@ -265,11 +265,11 @@ TEST(Trace, RequestsAreSortedByTimeAndBlocksStillFollowTheirParents) {
             R"({"timestamp":3,"input_length":1024,"output_length":3,"hash_ids":[4,7]})")
           .value();
   EXPECT_EQ(trace.requests[0].output_tokens, 2U);
-  EXPECT_EQ(trace.requests[1].output_tokens, 3U) << "those of one time keep their order";
+  EXPECT_EQ(trace.requests[1].output_tokens, 3U) << "requests with equal times keep their order";
   EXPECT_EQ(trace.requests[2].blocks, (Ids{0, 1}));
 }
 
-TEST(Trace, OneContentOfTwoSizesIsTwoItems) {
+TEST(Trace, EqualContentWithTwoTokenCountsIsTwoItems) {
   const std::string media =
       R"({"digest":"2ba97c5bebeeb95159325f2cecc1a9e76ccced60bf246ec2ca73886756bdf77e",)";
   const Trace trace =
@@ -284,7 +284,7 @@ TEST(Trace, OneContentOfTwoSizesIsTwoItems) {
 
 Trace random_trace(Rng& rng) {
   Trace trace{.block_tokens = static_cast<std::uint32_t>(1 + rng.below(600))};
-  std::vector<Ids> chains(1);  // of requests so far
+  std::vector<Ids> chains(1);  // of the requests so far
   Duration now{0};
   for (std::uint64_t i = 1 + rng.below(40); i > 0; --i) {
     now += microseconds(rng.below(5'000'000));
@@ -327,7 +327,7 @@ Trace random_trace(Rng& rng) {
   return trace;
 }
 
-TEST(TraceProperty, WhatIsWrittenIsRead) {
+TEST(TraceProperty, RoundTrips) {
   testing::for_each_seed(200, [](Rng& rng) {
     const Trace trace = random_trace(rng);
     const std::string text = to_text(trace);
@@ -341,8 +341,8 @@ TEST(TraceProperty, WhatIsWrittenIsRead) {
   });
 }
 
-TEST(ContinuationHints, AreTheFutureTurnedRoundAsOftenAsAsked) {
-  // The first is continued behind its one full block; the others are not.
+TEST(ContinuationHints, AreTheFutureInvertedAtTheGivenRate) {
+  // The first is continued after its one full block; the others are not.
   const Trace trace =
       parse(R"({"timestamp":0,"input_length":600,"output_length":1,"hash_ids":[1,2]})"
             "\n"
@@ -357,7 +357,7 @@ TEST(ContinuationHints, AreTheFutureTurnedRoundAsOftenAsAsked) {
   many.requests.resize(20'000, {.input_tokens = 1});
   const std::vector<bool> noisy = continuation_hints(many, 0.1, 7);
   EXPECT_NEAR(static_cast<double>(std::ranges::count(noisy, true)) / 20'000, 0.1, 0.01);
-  EXPECT_EQ(noisy, continuation_hints(many, 0.1, 7)) << "a seed gives the same errors";
+  EXPECT_EQ(noisy, continuation_hints(many, 0.1, 7)) << "equal seeds give equal errors";
   EXPECT_NE(noisy, continuation_hints(many, 0.1, 8));
 }
 

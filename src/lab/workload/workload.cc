@@ -15,7 +15,7 @@ using Json = nlohmann::json;
 
 constexpr Bytes kMaxWorkload = 1_GiB;
 
-/// The text under `name`; `where` says whose field it is.
+/// The text field `name`; `where` names its owner in messages.
 Result<std::string> text_field(const Json& object, const char* name, std::string_view where) {
   const auto it = object.find(name);
   if (it == object.end()) return malformed(fmt::format("{} has no \"{}\"", where, name));
@@ -47,11 +47,11 @@ Result<Role> parse_role(const std::string& text, std::string_view where) {
   const auto it = kRoles.find(text);
   if (it != kRoles.end()) return it->second;
   return malformed(fmt::format(
-      "{} has role \"{}\"; known are system, developer, user, assistant, tool", where, text));
+      "{} has role \"{}\"; expected system, developer, user, assistant or tool", where, text));
 }
 
 Result<ContentPart> parse_part(const Json& part, std::string_view where, const LoadMedia& load) {
-  if (!part.is_object()) return malformed(fmt::format("{} is no object", where));
+  if (!part.is_object()) return malformed(fmt::format("{} is not an object", where));
   AFI_TRY(const std::string type, text_field(part, "type", where));
   if (type == "text") {
     AFI_TRY(std::string text, text_field(part, "text", where));
@@ -73,7 +73,7 @@ Result<ContentPart> parse_part(const Json& part, std::string_view where, const L
   } else {
     return fail(
         ErrorCode::kUnsupported,
-        fmt::format("{} is of type \"{}\"; known are text, image_url, input_audio, video_url",
+        fmt::format("{} is of type \"{}\"; expected text, image_url, input_audio or video_url",
                     where, type));
   }
   AFI_TRY(MediaItem item, load(reference));
@@ -82,12 +82,12 @@ Result<ContentPart> parse_part(const Json& part, std::string_view where, const L
 
 Result<Message> parse_message(const Json& json, std::size_t number, const LoadMedia& load) {
   const std::string where = fmt::format("message {}", number);
-  if (!json.is_object()) return malformed(where + " is no object");
+  if (!json.is_object()) return malformed(where + " is not an object");
   Message message;
   AFI_TRY(const std::string role, text_field(json, "role", where));
   AFI_TRY(message.role, parse_role(role, where));
   const auto content = json.find("content");
-  // An assistant that only called tools has no content.
+  // An assistant message with only tool calls has no content.
   if (content == json.end() || content->is_null()) {
     if (message.role == Role::kAssistant) return message;
     return malformed(where + " has no \"content\"");
@@ -113,7 +113,7 @@ Result<ContinuationHint> parse_hint(const std::string& text) {
   for (const auto hint : {ContinuationHint::kGoesOn, ContinuationHint::kEnds}) {
     if (text == to_string(hint)) return hint;
   }
-  return malformed(fmt::format("\"conversation\" is \"{}\"; known are goes_on, ends", text));
+  return malformed(fmt::format("\"conversation\" is \"{}\"; expected goes_on or ends", text));
 }
 
 Result<Json> parse_json(std::string_view line) {
@@ -128,7 +128,7 @@ Result<Json> parse_json(std::string_view line) {
 
 Result<Request> parse_workload_line(std::string_view line, const LoadMedia& load) {
   AFI_TRY(const Json json, parse_json(line));
-  if (!json.is_object()) return malformed("the line is no JSON object");
+  if (!json.is_object()) return malformed("the line is not a JSON object");
   Request request;
   AFI_TRY(const std::string id, text_field(json, "id", "the line"));
   if (id.empty()) return malformed("\"id\" is empty");
@@ -140,7 +140,7 @@ Result<Request> parse_workload_line(std::string_view line, const LoadMedia& load
   AFI_TRY(request.conversation, parse_hint(hint));
   const auto messages = json.find("messages");
   if (messages == json.end() || !messages->is_array() || messages->empty()) {
-    return malformed("the line has no list \"messages\", or it is empty");
+    return malformed("\"messages\" is missing, empty or not a list");
   }
   for (std::size_t i = 0; i < messages->size(); ++i) {
     AFI_TRY(Message message, parse_message((*messages)[i], i + 1, load));
@@ -159,7 +159,7 @@ Result<Workload> read_workload(const std::string& path, const Files& files, cons
       const auto [it, fresh] = seen.emplace(request->id.text(), number);
       if (!fresh) {
         request = malformed(
-            fmt::format("id \"{}\" stands on line {} already", request->id.text(), it->second));
+            fmt::format("id \"{}\" is already used on line {}", request->id.text(), it->second));
       }
     }
     if (request.has_value()) {

@@ -14,32 +14,30 @@
 
 namespace afterimage {
 
-/// One media part as a workload names it.
+/// A media part as named in a workload.
 struct MediaReference {
   Modality modality = Modality::kImage;
   std::string name;              // a path, or a data URL
-  std::string declared_format;   // of input_audio: "wav", "flac"; otherwise empty
-  double frames_per_second = 0;  // of a folder of frames; 0: not said
+  std::string declared_format;  // of input_audio: "wav", "flac"; otherwise empty
+  double frames_per_second = 0;  // for a folder of frames; 0: not given
 };
 using LoadMedia = std::function<Result<MediaItem>(const MediaReference&)>;
 
-/// One line of a workload: {"id", "agent"?, "tenant"?, "conversation"?, "messages": […]} with
-/// OpenAI chat messages whose image_url, input_audio and video_url parts name local files.
-/// "conversation" is "goes_on" or "ends": a hint to whoever decides what is kept. Fields we do not
-/// know are let be.
+/// Parses one line of a workload: {"id", "agent"?, "tenant"?, "conversation"?, "messages": […]}
+/// with OpenAI chat messages whose image_url, input_audio and video_url parts name local files.
+/// "conversation" is "goes_on" or "ends": a hint for eviction policies. Unknown fields are ignored.
 ///
-/// Errors   kInvalidArgument: not JSON, or not of this form (which field, what was found);
-///          kUnsupported: a part of a kind we do not know; and whatever `load` says.
+/// Errors   kInvalidArgument: not JSON or not of this form (names the field and what was found);
+///          kUnsupported: an unknown kind of part; errors of `load`.
 /// Threads  Any.
 Result<Request> parse_workload_line(std::string_view line, const LoadMedia& load);
 
 struct Workload {
   std::vector<Request> requests;
-  std::vector<RejectedLine> rejected;  // the others run
+  std::vector<RejectedLine> rejected;  // invalid lines; the other requests run
 };
 
-/// Reads a whole file, line by line; empty lines are skipped. An error only if the file cannot be
-/// read.
+/// Reads a file line by line, skipping empty lines. Fails only if the file cannot be read.
 Result<Workload> read_workload(const std::string& path, const Files& files, const LoadMedia& load);
 
 }  // namespace afterimage

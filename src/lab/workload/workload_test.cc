@@ -12,7 +12,7 @@
 namespace afterimage {
 namespace {
 
-/// Takes every name for a picture and remembers what was asked for.
+/// Loads every name as an image and records the names.
 struct Loader {
   std::vector<MediaReference> asked;
   LoadMedia load = [this](const MediaReference& reference) -> Result<MediaItem> {
@@ -50,7 +50,7 @@ TEST(WorkloadLine, IsAChatRequestWithLocalMedia) {
   EXPECT_EQ(loader.asked[2].frames_per_second, 2.5);
 }
 
-TEST(WorkloadLine, WhatIsWrongIsNamed) {
+TEST(WorkloadLine, NamesTheInvalidField) {
   const struct {
     const char* name;
     const char* line;
@@ -59,12 +59,12 @@ TEST(WorkloadLine, WhatIsWrongIsNamed) {
       {"nothing", "", "not JSON"},
       {"half an object", R"({"id":"a",)", "not JSON"},
       {"not UTF-8", "{\"id\":\"\xff\"}", "not JSON"},
-      {"another kind", "[1,2]", "no JSON object"},
+      {"another kind", "[1,2]", "not a JSON object"},
       {"no id", R"({"messages":[]})", "has no \"id\""},
       {"a number as id", R"({"id":1,"messages":[]})", "\"id\" of the line is number"},
       {"an empty id", R"({"id":"","messages":[]})", "\"id\" is empty"},
       {"a hint that says nothing", R"({"id":"a","conversation":"maybe","messages":[]})",
-       "goes_on, ends"},
+       "goes_on or ends"},
       {"agent of the wrong kind", R"({"id":"a","agent":{},"messages":[]})", "\"agent\""},
       {"no messages", R"({"id":"a"})", "\"messages\""},
       {"empty messages", R"({"id":"a","messages":[]})", "\"messages\""},
@@ -89,14 +89,14 @@ TEST(WorkloadLine, WhatIsWrongIsNamed) {
   }
 }
 
-TEST(WorkloadLine, DeepNestingIsRefusedAndNotRecursedInto) {
+TEST(WorkloadLine, RejectsDeepNestingWithoutRecursion) {
   Loader loader;
   const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
   EXPECT_FALSE(parse_workload_line(deep, loader.load).has_value());
   EXPECT_FALSE(parse_workload_line(deep.substr(0, 200'000), loader.load).has_value());
 }
 
-TEST(Workload, BadLinesAreNumberedAndTheOthersRun) {
+TEST(Workload, RejectsBadLinesByNumberAndReadsTheOthers) {
   MemoryFiles files;
   const std::string text =
       "{\"id\":\"a\",\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}\n"
@@ -112,10 +112,10 @@ TEST(Workload, BadLinesAreNumberedAndTheOthersRun) {
   ASSERT_EQ(workload.rejected.size(), 2U);
   EXPECT_EQ(workload.rejected[0].number, 3U);
   EXPECT_EQ(workload.rejected[1].number, 4U);
-  EXPECT_EQ(workload.rejected[1].error.message, "id \"a\" stands on line 1 already");
+  EXPECT_EQ(workload.rejected[1].error.message, "id \"a\" is already used on line 1");
 }
 
-TEST(MediaLoader, ReadsEachFileOnceHoweverOftenItIsNamed) {
+TEST(MediaLoader, ReadsEachFileOnce) {
   MemoryFiles files;
   const auto png = testing::make_png(testing::make_plain(4, 4, 1, 2, 3));
   ASSERT_TRUE(files.replace("w/a.png", png).has_value());
@@ -125,7 +125,7 @@ TEST(MediaLoader, ReadsEachFileOnceHoweverOftenItIsNamed) {
   EXPECT_EQ(first.files[0], second.files[0]);
 }
 
-TEST(MediaLoader, AFolderIsAVideoOfItsFiles) {
+TEST(MediaLoader, LoadsAFolderAsAVideo) {
   MemoryFiles files;
   for (const char* name : {"w/clip/1.png", "w/clip/0.png"}) {
     const auto png = testing::make_png(testing::make_plain(4, 4, name[7] == '0' ? 9 : 0, 0, 0));
@@ -144,7 +144,7 @@ TEST(MediaLoader, AFolderIsAVideoOfItsFiles) {
   }
 }
 
-TEST(MediaLoader, DataUrlsAreCheckedAgainstTheirBytes) {
+TEST(MediaLoader, ChecksDataUrlsAgainstTheirBytes) {
   const MemoryFiles files;
   MediaLoader loader = MediaLoader::open({.workload = "w.jsonl"}, files).value();
   const struct {
@@ -167,7 +167,7 @@ TEST(MediaLoader, DataUrlsAreCheckedAgainstTheirBytes) {
   }
 }
 
-TEST(MediaLoader, PhotosStandInInOrderAndTheSameNameKeepsItsPhoto) {
+TEST(MediaLoader, ReplacesImagesByPhotosInOrder) {
   MemoryFiles files;
   for (const char* name : {"photos/b.png", "photos/a.png"}) {
     const auto png = testing::make_png(testing::make_plain(4, 4, name[7] == 'a' ? 9 : 0, 0, 0));

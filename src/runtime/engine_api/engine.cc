@@ -11,16 +11,16 @@ Result<void> check_completion(const Generation& generation, const Sequence& prom
   const std::uint64_t covered = generation.kv.covered.value();
   const std::uint64_t length = prompt.tokens.size();
   const std::uint64_t computed = completion.prefilled.value();
-  const bool answers_the_prompt =
+  const bool lengths_match =
       completion.resumed_from == resumed_from && resumed_from.value() + computed == length;
-  const bool covers_it = covered >= length && covered <= length + completion.tokens.size();
-  if (answers_the_prompt && covers_it) return {};
+  const bool coverage_matches = covered >= length && covered <= length + completion.tokens.size();
+  if (lengths_match && coverage_matches) return {};
   return fail(ErrorCode::kCorruption,
-              "asked to go on from " + std::to_string(resumed_from.value()) + " of " +
-                  std::to_string(length) + " tokens, the engine went on from " +
+              "requested to resume from " + std::to_string(resumed_from.value()) + " of " +
+                  std::to_string(length) + " tokens, the engine resumed from " +
                   std::to_string(completion.resumed_from.value()) + ", computed " +
-                  std::to_string(computed) + ", answered " +
-                  std::to_string(completion.tokens.size()) + " and covers " +
+                  std::to_string(computed) + ", generated " +
+                  std::to_string(completion.tokens.size()) + " tokens and covers " +
                   std::to_string(covered));
 }
 
@@ -30,7 +30,7 @@ Result<Generation> Engine::generate_from(const Sequence& prompt,
                                          std::span<const TensorViews> embeddings,
                                          const GenerateOptions& options, const KvUse& use) const {
   const KvLayout* layout = kv_layout();
-  if (layout == nullptr) return fail(ErrorCode::kUnsupported, "this engine keeps its KV to itself");
+  if (layout == nullptr) return fail(ErrorCode::kUnsupported, "this engine does not expose its KV");
   AFI_TRY_VOID(check_sequence(prompt));
   const KvOrigin origin = kv_origin(identity(), *layout);
   TokenCount resumed_from{};
@@ -39,16 +39,16 @@ Result<Generation> Engine::generate_from(const Sequence& prompt,
     resumed_from = use.resume_from->covered;
   }
   AFI_TRY_VOID(check_wanted(use.wanted, *layout, prompt, resumed_from));
-  bool told = false;
+  bool passed_on = false;
   KvUse checked = use;
   checked.on_captured = [&](KvCapture& kv) {
-    // What is not as it was wanted is told to nobody, and is an error once the run is over.
-    if (!use.on_captured || told || kv.covered.value() < prompt.tokens.size() ||
+    // A capture that does not match is not passed on; it is an error once the run is over.
+    if (!use.on_captured || passed_on || kv.covered.value() < prompt.tokens.size() ||
         !check_capture(kv, use.wanted, *layout).has_value()) {
       return;
     }
     kv.origin = origin;
-    told = true;
+    passed_on = true;
     use.on_captured(kv);
   };
   AFI_TRY(Generation generation, run(prompt, embeddings, options, checked));
@@ -71,7 +71,7 @@ void Engine::encode_all(std::span<const MediaItem* const> items,
 Result<Generation> Engine::run(const Sequence& /*prompt*/,
                                std::span<const TensorViews> /*embeddings*/,
                                const GenerateOptions& /*options*/, const KvUse& /*use*/) const {
-  return fail(ErrorCode::kUnsupported, "this engine keeps its KV to itself");
+  return fail(ErrorCode::kUnsupported, "this engine does not expose its KV");
 }
 
 std::vector<const MediaItem*> media_of(const Request& request) {

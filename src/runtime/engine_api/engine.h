@@ -20,101 +20,106 @@
 
 namespace afterimage {
 
-/// SHA-256 over the logits of every generated position, bit for bit. Equal digests: equal
+/// SHA-256 over the logits of every generated position, byte for byte. Equal digests mean equal
 /// computation.
 using LogitsDigest = Digest<struct LogitsDigestTag>;
 
 struct GenerateOptions {
   TokenCount max_tokens{16};
-  /// Called with the answer's text as it grows, in whole characters, on the call's thread; all of
-  /// it together is Completion::text. False: nobody wants more, and the run ends with kCancelled.
-  /// What was handed out of it by then stays good.
+  /// Called on the calling thread with each new piece of the answer, in whole characters; the
+  /// pieces together are Completion::text. Returning false stops the run with kCancelled. Pieces
+  /// already passed to the callback stay valid.
   std::function<bool(std::string_view)> on_text;
 };
 
 struct Completion {
   std::vector<TokenId> tokens;
   std::string text;
-  bool ended = false;  // the model had said all; false: max_tokens cut it off
+  bool ended = false;  // true: the model finished; false: max_tokens cut it off
   LogitsDigest logits;
   Duration first_token_after{0};  // from the start of generate()
-  TokenCount prefilled{};         // prompt tokens that were computed
-  TokenCount resumed_from{};      // and those before them, whose KV was restored
+  TokenCount prefilled{};  // prompt tokens computed in this run
+  TokenCount resumed_from{};  // prompt tokens before those, whose KV was restored
 };
 
-/// What an engine does with KV besides using it.
+/// KV input and output of one run.
 struct KvUse {
   const KvState* resume_from = nullptr;  // nullptr: start cold
-  KvWanted wanted;                       // by default nothing
-  /// Called once in the run: with what was wanted, as soon as the prompt is prefilled and its first
-  /// token is out, if all of that lies within the prompt; else, and with an engine that cannot, at
-  /// the end. What others wait for need not wait for an answer of a thousand tokens. Leaves the
-  /// capture as it is.
+  KvWanted wanted;  // default: nothing is captured
+  /// Called once per run with the captured KV. If everything in `wanted` lies within the prompt, an
+  /// engine that can calls it as soon as prefill has finished and the first token is out, so that
+  /// requests waiting for this prefix do not wait for the whole answer. Otherwise it is called at
+  /// the end of the run. The callback must not change the capture.
   std::function<void(KvCapture&)> on_captured;
 };
 
-/// A completion, and the KV that was wanted of it.
+/// A completion and the KV captured from it.
 struct Generation {
   Completion completion;
   KvCapture kv;
 };
 
-/// One of several items of a call, encoded, or why not.
+/// The result of encoding one of several items.
 struct Encoded {
-  std::size_t item = 0;  // by its place in the call
+  std::size_t item = 0;  // index of the item in the call
   Result<EncoderOutput> output;
 };
 
-/// What Afterimage needs of an engine. One object is one loaded model. An engine that shows its KV
-/// overrides kv_layout() and run(), and tests/conformance/engine_conformance.h holds it to "cold =
-/// resumed, bit for bit".
+/// The interface of an inference engine. One object is one loaded model. An engine that exposes its
+/// KV overrides kv_layout() and run(), and must pass tests/conformance/engine_conformance.h: a
+/// resumed run equals a cold run, bit for bit.
 ///
-/// Errors   Whatever media/ says of bad files; kUnsupported for a modality the model lacks.
-/// Threads  const calls may run at the same time; the built-in engine does.
+/// Errors   Those of the media component for bad files; kUnsupported for a modality the model
+///          lacks.
+/// Threads  const calls may run concurrently.
 class Engine {
  public:
   virtual ~Engine() = default;
 
   [[nodiscard]] virtual const ModelIdentity& identity() const = 0;
-  /// What this engine does to such media before encoding it. Part of every encoder key.
+  /// How this engine preprocesses media of this modality before encoding. Part of every encoder
+  /// key.
   [[nodiscard]] virtual PreprocessRecipe recipe(Modality modality) const = 0;
 
-  /// Text to tokens, media to spans of placeholders. `contents` are the digests of the request's
-  /// media in order of appearance. Reads headers of media files, decodes nothing.
+  /// Tokenizes text and turns media into spans of placeholders. `contents` are the digests of the
+  /// request's media in order of appearance. Reads the headers of media files; decodes nothing.
   virtual Result<Sequence> prepare(const Request& request,
                                    std::span<const ContentDigest> contents) const = 0;
 
-  /// Decodes, preprocesses and encodes one item: the dear step that a hit avoids.
-  /// Shape: tensors[0] is [span length, hidden size].
+  /// Decodes, preprocesses and encodes one item: the expensive step that a hit avoids.
+  /// Shape    tensors[0] is [span length, hidden size].
   virtual Result<EncoderOutput> encode(const MediaItem& item) const = 0;
-  /// encode() of each, with the same bits. An engine that can encodes several at once: those are
-  /// given to `on_encoded` together, others one by one, as soon as they are there.
+  /// Same results as encode() for each item, bit for bit. An engine that can encode several items
+  /// at once passes them to `on_encoded` together; otherwise each item is passed as soon as it is
+  /// ready.
   virtual void encode_all(std::span<const MediaItem* const> items,
                           const std::function<void(std::vector<Encoded>)>& on_encoded) const;
 
   /// Prefills `prompt`, then decodes greedily. `embeddings[i]` belongs to prompt.spans[i].
-  /// kInvalidArgument if their shapes are not what the spans promise.
+  /// kInvalidArgument: a tensor's shape does not match its span.
   virtual Result<Completion> generate(const Sequence& prompt,
                                       std::span<const TensorViews> embeddings,
                                       const GenerateOptions& options) const = 0;
 
-  /// How this model remembers; nullptr if the engine keeps its KV to itself. The same every time.
+  /// The layout of this model's KV; nullptr if the engine does not expose it. Constant per engine.
   [[nodiscard]] virtual const KvLayout* kv_layout() const { return nullptr; }
 
-  /// generate(), with the same tokens and logits, but only what lies behind `use.resume_from` is
-  /// computed, and what `use.wanted` names is handed out. Spans that end at or before the resume
-  /// point may have no embeddings. Nothing is kept of the state, and on any error nothing has
-  /// changed. kUnsupported: no KV layout; else what check_state(), check_wanted() and generate()
-  /// say; kCorruption, too, if the engine did not give what it was asked for.
+  /// generate() that resumes from cached KV and captures KV. Tokens and logits are the same; only
+  /// what follows `use.resume_from` is computed, and what `use.wanted` names is captured. Spans
+  /// that end at or before the resume point need no embeddings. The engine keeps no reference to
+  /// the state, and an error changes nothing.
+  ///
+  /// Errors   kUnsupported: no KV layout; those of check_state(), check_wanted() and generate();
+  ///          kCorruption: the engine's result does not match the request.
   [[nodiscard]] Result<Generation> generate_from(const Sequence& prompt,
                                                  std::span<const TensorViews> embeddings,
                                                  const GenerateOptions& options,
                                                  const KvUse& use) const;
 
  protected:
-  /// What generate_from() does once `use` is known to fit, and before what it gives is checked.
-  /// Restores into a sequence of its own, and wipes that on failure. Need not fill kv.origin, nor
-  /// call use.on_captured.
+  /// Implements generate_from(): called after `use` has been validated; the result is validated
+  /// afterwards. Restores into a sequence of its own and clears that sequence on failure. Need not
+  /// fill kv.origin or call use.on_captured.
   virtual Result<Generation> run(const Sequence& prompt, std::span<const TensorViews> embeddings,
                                  const GenerateOptions& options, const KvUse& use) const;
 };

@@ -18,20 +18,20 @@ std::string name_of(const KvLayout& layout, std::size_t group) {
   return "group " + number(group) + " (" + std::string(to_string(layout.groups[group].kind)) + ")";
 }
 
-bool keeps_all_rows(const LayerGroup& group) { return group.kind == KvKind::kFull; }
+bool is_full(const LayerGroup& group) { return group.kind == KvKind::kFull; }
 
-// A position that stands for itself or, as kEndOfRun, for what `covered` allows.
+// Resolves kEndOfRun to the last aligned position within `covered`.
 TokenCount resolved(TokenCount position, TokenCount covered, const KvLayout& layout) {
   if (position != kEndOfRun) return position;
   return covered - TokenCount(covered.value() % layout.alignment.value());
 }
 
-/// `what` is "a state" or "a snapshot", for the message.
+/// `what` names the subject in the message: "a state" or "a snapshot".
 Result<void> check_position(const std::string& what, TokenCount at, const KvLayout& layout,
                             const Sequence& prompt) {
   if (at.value() % layout.alignment.value() != 0) {
     return fail(ErrorCode::kInvalidArgument, what + " at " + number(at) +
-                                                 "; this engine stops at multiples of " +
+                                                 "; this engine resumes only at multiples of " +
                                                  number(layout.alignment));
   }
   for (const MediaSpan& span : prompt.spans) {
@@ -77,13 +77,13 @@ Result<void> check_tensor(const std::string& name, const Tensor& tensor, std::ui
 Result<void> check_snapshot(const KvSnapshot& snapshot, TokenCount at, const KvLayout& layout) {
   const std::string what = "the engine's snapshot at " + number(at);
   if (snapshot.at != at || snapshot.groups.size() != layout.groups.size()) {
-    return fail(ErrorCode::kCorruption, what + " stands at " + number(snapshot.at) + " and has " +
-                                            number(snapshot.groups.size()) + " groups; there are " +
+    return fail(ErrorCode::kCorruption, what + " is at " + number(snapshot.at) + " and has " +
+                                            number(snapshot.groups.size()) + " groups; the layout has " +
                                             number(layout.groups.size()));
   }
   for (std::size_t i = 0; i < layout.groups.size(); ++i) {
     const LayerGroup& group = layout.groups[i];
-    const std::uint64_t rows = keeps_all_rows(group) ? 0 : rows_at(group, at);
+    const std::uint64_t rows = is_full(group) ? 0 : rows_at(group, at);
     AFI_TRY_VOID(
         check_tensor(what + ", " + name_of(layout, i), snapshot.groups[i], rows, row_size(group)));
   }
@@ -135,7 +135,7 @@ Result<void> check_state(const KvState& state, const KvLayout& layout, const KvO
                          const Sequence& prompt) {
   if (state.origin != origin) {
     return fail(ErrorCode::kInvalidArgument,
-                "a state of " + state.origin.hex() + "; this engine is " + origin.hex());
+                "a state of origin " + state.origin.hex() + "; this engine's origin is " + origin.hex());
   }
   if (state.covered.value() == 0 || state.covered.value() >= prompt.tokens.size()) {
     return fail(ErrorCode::kInvalidArgument,
@@ -194,15 +194,15 @@ Result<void> check_capture(const KvCapture& capture, const KvWanted& wanted,
       capture.rows.size() != layout.groups.size() ||
       capture.snapshots.size() != wanted.snapshots.size()) {
     return fail(ErrorCode::kCorruption,
-                "of " + number(capture.covered) + " tokens covered, the engine gave rows [" +
+                "of " + number(capture.covered) + " covered tokens, the engine captured rows [" +
                     number(capture.rows_from) + ", " + number(capture.rows_to) + ") of " +
                     number(capture.rows.size()) + " groups and " +
-                    number(capture.snapshots.size()) + " snapshots; wanted were [" + number(from) +
+                    number(capture.snapshots.size()) + " snapshots; requested were [" + number(from) +
                     ", " + number(to) + ") of " + number(layout.groups.size()) + " and " +
                     number(wanted.snapshots.size()));
   }
   for (std::size_t i = 0; i < layout.groups.size(); ++i) {
-    const std::uint64_t rows = keeps_all_rows(layout.groups[i]) ? (to - from).value() : 0;
+    const std::uint64_t rows = is_full(layout.groups[i]) ? (to - from).value() : 0;
     AFI_TRY_VOID(check_tensor("the engine's rows of " + name_of(layout, i), capture.rows[i], rows,
                               row_size(layout.groups[i])));
   }

@@ -31,7 +31,7 @@ Tensor rows(std::uint64_t count, std::uint64_t size) {
       .dtype = DType::kU8, .shape = {count, size}, .bytes = std::vector<std::byte>(count * size)};
 }
 
-// Twelve tokens; [3, 7) is a picture that nobody may cut.
+// Twelve tokens; [3, 7) is an unsplittable image.
 Sequence prompt() {
   Sequence sequence;
   sequence.tokens.resize(12);
@@ -92,7 +92,7 @@ TEST(KvOrigin, EveryFieldMatters) {
   }
 }
 
-TEST(KvState, HasTheRowsThatItsKindNeeds) {
+TEST(KvState, RowCountFollowsTheKind) {
   const struct {
     std::uint32_t covered;
     std::uint64_t expected[4];
@@ -104,14 +104,14 @@ TEST(KvState, HasTheRowsThatItsKindNeeds) {
   }
 }
 
-TEST(KvState, AGoodOneIsAccepted) {
+TEST(KvState, AcceptsAValidState) {
   const Owned good;
   const auto checked = check(good.state);
   EXPECT_TRUE(checked.has_value()) << to_string(checked.error());
 }
 
-// What engines of alignment 1 cannot show; all else is in conformance/engine_conformance.h.
-TEST(KvState, OffTheAlignmentIsRefused) {
+// Cases that need an alignment above 1; the others are in tests/conformance/engine_conformance.h.
+TEST(KvState, RejectsAPositionOffTheAlignment) {
   Owned state;
   state.state.covered = TokenCount(9);
   const auto refused = check(state.state);
@@ -122,7 +122,7 @@ TEST(KvState, OffTheAlignmentIsRefused) {
             ErrorCode::kInvalidArgument);
 }
 
-TEST(KvState, AMessageNamesTheGroupAndWhatIsWrongWithIt) {
+TEST(KvState, ErrorNamesTheGroupAndTheDefect) {
   Owned state;
   state.state.groups[1].clear();
   const auto refused = check(state.state);
@@ -131,7 +131,7 @@ TEST(KvState, AMessageNamesTheGroupAndWhatIsWrongWithIt) {
             "a state of 8 tokens: group 1 (sliding) has 0 rows; it must have 5");
 }
 
-TEST(KvCapture, TheEndOfARunIsRoundedDownToTheAlignment) {
+TEST(KvCapture, EndOfRunIsRoundedDownToTheAlignment) {
   KvCapture capture{.covered = TokenCount(14),
                     .rows_from = TokenCount(8),
                     .rows_to = TokenCount(12),
@@ -145,7 +145,7 @@ TEST(KvCapture, TheEndOfARunIsRoundedDownToTheAlignment) {
   EXPECT_EQ(check_capture(capture, wanted, layout()).error().code, ErrorCode::kCorruption);
 }
 
-TEST(KvCapture, WhatWasNotWantedIsNotWhatWasWanted) {
+TEST(KvCapture, RejectsACaptureThatDiffersFromTheRequest) {
   const KvCapture good{.covered = TokenCount(12),
                        .rows_to = TokenCount(8),
                        .rows = {rows(8, 8), Tensor{}, Tensor{}, Tensor{}},
@@ -182,11 +182,11 @@ TEST(KvCapture, WhatWasNotWantedIsNotWhatWasWanted) {
   }
 }
 
-// Says of itself whatever a test wants, and computes nothing.
-class BoastfulEngine : public Engine {
+// Returns whatever report a test wants and computes nothing.
+class ScriptedEngine : public Engine {
  public:
-  BoastfulEngine(const KvLayout* layout, Generation says)
-      : layout_(layout), says_(std::move(says)) {}
+  ScriptedEngine(const KvLayout* layout, Generation report)
+      : layout_(layout), report_(std::move(report)) {}
   [[nodiscard]] const ModelIdentity& identity() const override { return identity_; }
   [[nodiscard]] PreprocessRecipe recipe(Modality) const override { return {}; }
   Result<Sequence> prepare(const Request&, std::span<const ContentDigest>) const override {
@@ -195,23 +195,23 @@ class BoastfulEngine : public Engine {
   Result<EncoderOutput> encode(const MediaItem&) const override { return EncoderOutput{}; }
   Result<Completion> generate(const Sequence&, std::span<const TensorViews>,
                               const GenerateOptions&) const override {
-    return says_.completion;
+    return report_.completion;
   }
   [[nodiscard]] const KvLayout* kv_layout() const override { return layout_; }
 
  protected:
   Result<Generation> run(const Sequence&, std::span<const TensorViews>, const GenerateOptions&,
                          const KvUse&) const override {
-    return says_;
+    return report_;
   }
 
  private:
   ModelIdentity identity_ = afterimage::identity();
   const KvLayout* layout_;
-  Generation says_;
+  Generation report_;
 };
 
-Generation honest() {
+Generation consistent_report() {
   Generation generation;
   generation.completion.prefilled = TokenCount(4);
   generation.completion.resumed_from = TokenCount(8);
@@ -220,31 +220,31 @@ Generation honest() {
   return generation;
 }
 
-TEST(GenerateFrom, WhatAnEngineSaysOfItselfIsChecked) {
+TEST(GenerateFrom, ChecksTheEnginesReport) {
   const Owned from;
-  const KvLayout mine = layout();
+  const KvLayout expected_layout = layout();
   const KvUse use{.resume_from = &from.state};
-  const auto fine = BoastfulEngine(&mine, honest()).generate_from(prompt(), {}, {}, use);
+  const auto fine = ScriptedEngine(&expected_layout, consistent_report()).generate_from(prompt(), {}, {}, use);
   ASSERT_TRUE(fine.has_value()) << to_string(fine.error());
   EXPECT_EQ(fine->kv.origin, from.state.origin);
-  const std::function<void(Generation&)> kBoasts[] = {
+  const std::function<void(Generation&)> kFaults[] = {
       [](auto& g) { g.completion.resumed_from = TokenCount(0); },
       [](auto& g) { g.completion.prefilled = TokenCount(3); },
       [](auto& g) { g.completion.prefilled = TokenCount(12); },
       [](auto& g) { g.kv.covered = TokenCount(11); },
       [](auto& g) { g.kv.covered = TokenCount(13); },
       [](auto& g) { g.kv.rows.clear(); }};
-  for (const auto& boast : kBoasts) {
-    Generation says = honest();
-    boast(says);
-    const auto refused = BoastfulEngine(&mine, says).generate_from(prompt(), {}, {}, use);
+  for (const auto& change : kFaults) {
+    Generation report = consistent_report();
+    change(report);
+    const auto refused = ScriptedEngine(&expected_layout, report).generate_from(prompt(), {}, {}, use);
     ASSERT_FALSE(refused.has_value());
     EXPECT_EQ(refused.error().code, ErrorCode::kCorruption);
   }
 }
 
-TEST(GenerateFrom, AnEngineThatKeepsItsKvToItselfSaysSo) {
-  const BoastfulEngine engine(nullptr, {});
+TEST(GenerateFrom, UnsupportedWithoutAKvLayout) {
+  const ScriptedEngine engine(nullptr, {});
   EXPECT_EQ(engine.generate_from(prompt(), {}, {}, {}).error().code, ErrorCode::kUnsupported);
 }
 

@@ -11,12 +11,12 @@ struct evp_md_ctx_st;  // OpenSSL's
 
 namespace afterimage {
 
-/// SHA-256 over the logits of one position after another, as they lie in memory.
+/// SHA-256 over the logits of successive positions, as they lie in memory.
 class LogitsHasher {
  public:
   LogitsHasher();
   void add(std::span<const float> logits);
-  /// Of all that was added. The hasher is spent.
+  /// The digest of everything added. The hasher cannot be used afterwards.
   [[nodiscard]] LogitsDigest finish() &&;
 
  private:
