@@ -17,7 +17,7 @@
 #include "storage/disk/segment_log.h"
 #include "storage/disk/segments.h"
 
-/// The log's insides; the room's own. segment_log.cc appends and reads, segment_recovery.cc opens.
+/// The log's private state. segment_log.cc appends and reads, segment_recovery.cc opens.
 namespace afterimage {
 
 struct SegmentLog::State {
@@ -40,7 +40,7 @@ struct SegmentLog::State {
   };
   struct Sync {
     std::unique_ptr<Transfer> transfer;
-    std::shared_ptr<Segment> segment;  // its bytes, or its name: it goes if this fails
+    std::shared_ptr<Segment> segment;  // the segment that is removed if this sync fails
     std::uint64_t covers = 0;          // of all bytes ever submitted
     bool seals = false;
   };
@@ -95,29 +95,29 @@ struct SegmentLog::State {
   DiskId store{};
   DiskRecovery recovery;
 
-  // `writing` before `looking`. An entry's state changes under both.
+  // Lock `writing` before `looking`. An entry's state changes only under both.
   mutable TimedMutex writing;
   std::shared_ptr<Segment> active AFI_GUARDED_BY(writing);
-  std::uint64_t offset AFI_GUARDED_BY(writing) = 0;  // where the active one goes on
+  std::uint64_t offset AFI_GUARDED_BY(writing) = 0;  // next write position in the active segment
   Batch batch AFI_GUARDED_BY(writing);               // being filled
   std::deque<Batch> in_flight AFI_GUARDED_BY(writing);
   std::vector<std::shared_ptr<AlignedBytes>> spare AFI_GUARDED_BY(writing);
   std::deque<Sync> syncs AFI_GUARDED_BY(writing);
-  /// Those with completed writes that no sync was asked for, also if nothing more is added to them.
+  /// Segments with completed writes that no sync covers yet, even if nothing more is added to them.
   SegmentSet unsynced AFI_GUARDED_BY(writing);
-  /// Those whose sync failed and that could not be removed yet.
+  /// Segments whose sync failed and that could not be removed yet.
   SegmentSet doomed AFI_GUARDED_BY(writing);
-  /// Dead entries whose records still stand on disk as if they lived.
+  /// Dead entries whose records still look live on disk.
   std::vector<const LogEntry*> unscrubbed AFI_GUARDED_BY(writing);
-  bool removed AFI_GUARDED_BY(writing) = false;    // a file, and a power failure may bring it back
-  bool replacing AFI_GUARDED_BY(writing) = false;  // something not yet committed replaces another
+  bool removed AFI_GUARDED_BY(writing) = false;    // a file; a power failure may bring it back
+  bool replacing AFI_GUARDED_BY(writing) = false;  // an uncommitted entry replaces another
   std::uint64_t next_sequence AFI_GUARDED_BY(writing) = 1;
   std::uint64_t next_segment AFI_GUARDED_BY(writing) = 1;
   std::uint64_t submitted AFI_GUARDED_BY(writing) = 0;
   std::uint64_t completed AFI_GUARDED_BY(writing) = 0;
   std::uint64_t sync_asked AFI_GUARDED_BY(writing) = 0;
   std::uint64_t durable AFI_GUARDED_BY(writing) = 0;
-  std::uint64_t foreign AFI_GUARDED_BY(writing) = 0;  // bytes under the cap that are not ours
+  std::uint64_t foreign AFI_GUARDED_BY(writing) = 0;  // bytes under the cap of foreign files
 
   mutable Mutex looking;
   EntryIndex index AFI_GUARDED_BY(looking);
@@ -127,10 +127,10 @@ struct SegmentLog::State {
   SegmentLogStats stats AFI_GUARDED_BY(looking);  // `used` is what is charged to the cap
 
   std::atomic<bool> wants_commit{false};
-  std::atomic<std::uint64_t> uncommitted{0};  // as the last writer left it
+  std::atomic<std::uint64_t> uncommitted{0};  // as of the last writer
 };
 
-/// Holds `writing`, and says at the end what is not yet safe: stats() waits for nobody.
+/// Holds `writing`, and publishes the uncommitted bytes when released, so stats() needs no lock.
 class AFI_THREAD_ANNOTATION(scoped_lockable) WriterLock {
  public:
   explicit WriterLock(SegmentLog::State& state)
@@ -138,7 +138,7 @@ class AFI_THREAD_ANNOTATION(scoped_lockable) WriterLock {
       : state_(state) {
     state.writing.lock();
   }
-  /// Takes over a lock that is held.
+  /// Adopts a lock that is already held.
   WriterLock(SegmentLog::State& state, std::adopt_lock_t) AFI_REQUIRES(state.writing)
       : state_(state) {}
   WriterLock(const WriterLock&) = delete;
