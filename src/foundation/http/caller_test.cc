@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 using testing::LocalServer;
 
-/// What one call heard.
+/// Records the events of one call.
 class Heard final : public HttpListener {
  public:
   void on_head(unsigned status, HttpHeaders headers) override {
@@ -66,7 +66,7 @@ class Heard final : public HttpListener {
   int settled_ = 0;
 };
 
-/// A body of one byte after the other, for ever.
+/// An endless body that yields one byte at a time.
 struct Dribble final : BodySource {
   Piece read(std::size_t /*from*/, std::function<void()> /*wake*/) override {
     return {.bytes = "x", .state = State::kMore};

@@ -51,7 +51,7 @@ Awaitable<void> HttpServer::State::accept_all() {
     net::Socket socket(*loops[thread]);
     const auto [error] = co_await acceptor->async_accept(socket, kQuiet);
     if (draining || error == asio::error::operation_aborted) co_return;
-    if (error) {  // no more file descriptors, most likely: some will be closed
+    if (error) {  // most likely out of file descriptors: retry when some have been closed
       net::Timer pause(*loops[0], std::chrono::milliseconds(50));
       co_await pause.async_wait(kQuiet);
       continue;
@@ -89,7 +89,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::listen(Options options, HttpHand
   const auto address = asio::ip::make_address(options.address, error);
   if (error) {
     return fail(ErrorCode::kInvalidArgument,
-                "'" + options.address + "' is no numeric address to listen on; try 127.0.0.1");
+                "'" + options.address + "' is not a numeric address to listen on; try 127.0.0.1");
   }
   const net::Tcp::endpoint where(address, options.port);
   auto state = std::make_shared<State>(std::move(options), std::move(handler), threads);

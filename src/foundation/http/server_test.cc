@@ -27,7 +27,7 @@ HttpReply plain(unsigned status, std::string_view why) {
   return {.status = status, .headers = {{"X-By", "server"}}, .body = std::string(why)};
 }
 
-/// A server of one test, on a free port.
+/// A server on a free port.
 struct Served {
   explicit Served(HttpHandler handler, HttpLimits limits = {}, unsigned count = 2)
       : threads(count),
@@ -39,7 +39,7 @@ struct Served {
   std::unique_ptr<HttpServer> server;
 };
 
-/// Says what it was asked.
+/// Replies with the request's method, target and body.
 void echo(const HttpRequest& request, const Responder& responder) {
   responder.reply({.headers = {{"X-Method", request.method}, {"X-Target", request.target}},
                    .body = *request.body});
@@ -292,7 +292,7 @@ TEST(HttpServer, DoesNotTellSoOfOneWhoseAnswerIsComplete) {
   EXPECT_EQ(left, 0);
 }
 
-/// A body that a test writes.
+/// A body that the test writes step by step.
 class Written final : public BodySource {
  public:
   Piece read(std::size_t from, std::function<void()> wake) override {
@@ -347,7 +347,7 @@ TEST(HttpServer, BodiesThatComeByAndBy) {
   EXPECT_TRUE(two.read_until("0\r\n\r\n"));
   body->wait_left(2);
   one.send(kGet);
-  EXPECT_TRUE(one.read_until("b\r\nfirstsecond\r\n0\r\n\r\n")) << "the connection lives on";
+  EXPECT_TRUE(one.read_until("b\r\nfirstsecond\r\n0\r\n\r\n")) << "the connection stays open";
 }
 
 TEST(HttpServer, ABrokenBodyIsNotTakenForAWholeOne) {

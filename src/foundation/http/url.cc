@@ -13,8 +13,8 @@ constexpr std::string_view kHttps = "https://";
 
 std::unexpected<Error> no_url(std::string_view text, std::string_view why) {
   return fail(ErrorCode::kInvalidArgument, "'" + std::string(text) +
-                                               "' is no address of a server: " + std::string(why) +
-                                               ". Like http://localhost:8000/v1");
+                                               "' is not a server URL: " + std::string(why) +
+                                               ". Example: http://localhost:8000/v1");
 }
 
 bool is_port(std::string_view port) {
@@ -27,11 +27,11 @@ bool is_port(std::string_view port) {
 
 Result<Url> parse_url(std::string_view text) {
   if (!std::ranges::all_of(text, [](char c) { return c > ' ' && c < 0x7F; })) {
-    return no_url("…", "it holds spaces, or what is not ASCII");
+    return no_url("…", "it contains spaces or non-ASCII characters");
   }
   const bool tls = text.starts_with(kHttps);
   if (!tls && !text.starts_with(kHttp)) {
-    return no_url(text, "it begins neither with http:// nor with https://");
+    return no_url(text, "it starts with neither http:// nor https://");
   }
   std::string_view rest = text.substr(tls ? kHttps.size() : kHttp.size());
   rest = rest.substr(0, rest.find('#'));
@@ -39,7 +39,7 @@ Result<Url> parse_url(std::string_view text) {
   std::string_view server = rest.substr(0, end);
   std::string target(rest.substr(end));
   if (!target.starts_with('/')) target.insert(0, "/");
-  if (server.contains('@')) return no_url("…", "it carries a user's name");
+  if (server.contains('@')) return no_url("…", "it contains user information");
   Url url{.host = {}, .port = tls ? "443" : "80", .target = std::move(target), .tls = tls};
   std::string_view after;
   if (server.starts_with('[')) {
@@ -54,7 +54,9 @@ Result<Url> parse_url(std::string_view text) {
   }
   if (url.host.empty()) return no_url(text, "it names no host");
   if (after.empty()) return url;
-  if (!after.starts_with(':') || !is_port(after.substr(1))) return no_url(text, "its port is none");
+  if (!after.starts_with(':') || !is_port(after.substr(1))) {
+    return no_url(text, "its port is invalid");
+  }
   url.port = after.substr(1);
   return url;
 }

@@ -23,7 +23,7 @@ struct Sample {
   FileContent file;
 };
 
-/// A small file of every format and of every way of storing one that decodes differently.
+/// A small file of every format and of every storage variant that is decoded differently.
 std::vector<Sample> all_kinds() {
   const Image picture = make_picture(21, 18);
   const auto jpeg = [&picture](auto change) {
@@ -61,7 +61,7 @@ std::vector<Sample> all_kinds() {
   };
 }
 
-/// Everything that a decode gave, in one row: what tells two results apart.
+/// The whole result of a decode as one row of numbers, for comparison.
 using Outcome = Result<std::vector<double>>;
 
 void append(std::vector<double>& row, const Image& image) {
@@ -99,8 +99,8 @@ Outcome decode(const MediaItem& item, const MediaLimits& limits = {}) {
 /// PNG's IEND, and the second eXIf that libpng writes before it.
 constexpr std::size_t kTrailer = 50;
 
-// CVE-2026-22773: a picture of one pixel ended a server. So do those of one row or column
-// elsewhere.
+// CVE-2026-22773: an image of one pixel crashed a server. Images of one row or column crash other
+// decoders.
 TEST(Decode, PicturesOfOnePixelRowOrColumnAreWhatTheyAre) {
   for (const auto [width, height] : {std::pair{1U, 1U}, std::pair{1U, 40U}, std::pair{40U, 1U}}) {
     const Image picture = make_picture(width, height);
@@ -199,7 +199,7 @@ TEST(Decode, AppliesTheSameLimitsAsProbe) {
 TEST(Decode, AnItemIsDecodedOnlyAsWhatItWasGivenAs) {
   const MediaItem image = media_item(Modality::kImage, make_webp(make_picture(4, 4)), "cat");
   EXPECT_EQ(decode_video(image).error().message,
-            "cat: it is given as image, and asked for as video");
+            "cat: declared as image, but decoded as video");
   EXPECT_EQ(decode_audio(image).error().code, ErrorCode::kInvalidArgument);
 }
 

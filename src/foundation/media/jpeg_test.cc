@@ -19,7 +19,7 @@ Result<Image> decode(FileContent file) {
   return decode_image(media_item(Modality::kImage, std::move(file), "photo"));
 }
 
-/// A JPEG of one colour comes back within rounding of it.
+/// Expects an image of one colour, within rounding.
 void expect_plain(const Image& image, std::vector<int> rgb, const char* name) {
   for (std::size_t i = 0; i < image.rgb.size(); ++i) {
     ASSERT_LE(std::abs(image.rgb[i] - rgb[i % 3]), 3) << name << " at " << i;
@@ -83,7 +83,7 @@ TEST(Jpeg, ABodyTooSmallForItsSizeIsCorruptionAndNotAHalfGreyPicture) {
   }
 }
 
-/// Where the scans of a JPEG start.
+/// The offsets of a JPEG's scans.
 std::vector<std::size_t> scans_of(const FileContent& file) {
   std::vector<std::size_t> scans;
   for (std::size_t i = 0; i + 1 < file.size(); ++i) {

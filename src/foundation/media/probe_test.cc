@@ -136,9 +136,9 @@ TEST(Probe, RefusesWhatIsNotWhatItWasGivenAsAndSaysWhatItIs) {
       {"animation in a folder", folder_item({png, moving}, 1000),
        "folder, frame 2 of 2: a GIF animation of 2 frames"},
       {"frames of two sizes", folder_item({png, make_png(make_picture(2, 3))}, 1000),
-       "folder, frame 2 of 2: 2x3 pixels, and the first frame has 2x2"},
+       "folder, frame 2 of 2: 2x3 pixels, but the first frame has 2x2"},
       {"folder without a rate", folder_item({png, png}, 0), "needs a frame rate"},
-      {"silence", audio_of(make_wav({}, 8000)), "purr.wav: it holds no samples"},
+      {"silence", audio_of(make_wav({}, 8000)), "purr.wav: the file contains no samples"},
   };
   for (const auto& c : kCases) {
     const auto info = probe(c.item);
@@ -198,7 +198,7 @@ TEST(Probe, LyingAndBrokenHeadersAreFoundOut) {
 TEST(Probe, AMessageAboutALimitSaysWhatWasFoundAndWhatIsAllowed) {
   const auto info = probe(image_of(png_claiming(60'000, 50'000)));
   EXPECT_EQ(info.error().message,
-            "cat.jpg: a PNG of 60000x50000 pixels; at most 16384 a side and 64000000 in all are "
+            "cat.jpg: a PNG of 60000x50000 pixels; at most 16384 per side and 64000000 in total are "
             "allowed");
 }
 

@@ -79,9 +79,9 @@ TEST(Sound, LyingHeadersAreFoundOut) {
     const char* message;
   } kCases[] = {
       {"two bytes more than there are", with_little(wav, data, 202, 4), ErrorCode::kCorruption,
-       "purr: a WAV that promises 202 bytes of samples and has 200"},
+       "purr: a WAV that declares 202 bytes of samples but has 200"},
       {"four gigabytes", with_little(wav, data, 0xFFFF'FFFF, 4), ErrorCode::kCorruption,
-       "promises 4294967295 bytes"},
+       "declares 4294967295 bytes"},
       {"half a sample", with_little(wav, data, 199, 4), ErrorCode::kCorruption,
        "199 bytes of samples of 2 bytes"},
       {"no channels", with_little(wav, format + 2, 0, 2), ErrorCode::kCorruption, "fmt"},
@@ -99,7 +99,7 @@ TEST(Sound, LyingHeadersAreFoundOut) {
       {"FLAC of an hour in a few bytes", with_big(flac, kFlacSamples, 100'000'000, 4),
        ErrorCode::kCorruption, "purr: "},
       {"FLAC of unknown length", with_big(flac, kFlacSamples, 0, 4), ErrorCode::kUnsupported,
-       "how long"},
+       "state its length"},
       {"FLAC without STREAMINFO", with_big(flac, 4, 1, 1), ErrorCode::kCorruption, "STREAMINFO"},
   };
   for (const auto& c : kCases) {

@@ -48,7 +48,7 @@ TEST(Rfc3339, WritesEveryDigit) {
     const char* expected;
   } kCases[] = {
       {"the beginning", 0s, "1970-01-01T00:00:00.000000Z"},
-      {"what is below a microsecond is left out", 1us + 999ns, "1970-01-01T00:00:00.000001Z"},
+      {"truncates below a microsecond", 1us + 999ns, "1970-01-01T00:00:00.000001Z"},
       {"before the beginning", -1us, "1969-12-31T23:59:59.999999Z"},
       {"a leap day", 1709164799s + 999999us, "2024-02-28T23:59:59.999999Z"},
       {"and the next", 1709164800s, "2024-02-29T00:00:00.000000Z"},
@@ -86,7 +86,7 @@ TEST(RandomSecret, IsNotTheSameTwice) {
   EXPECT_NE(random_secret().value(), random_secret().value());
 }
 
-/// Both file systems obey one contract.
+/// Both implementations of Files pass the same tests.
 template <typename T>
 struct FilesUnderTest {
   testing::TemporaryFolder temporary;
@@ -165,7 +165,7 @@ TEST(SystemFiles, WhatIsWrittenIsItsOwnersAlone) {
   EXPECT_EQ(mode_of(folder.file("a/b/table")), 0600U);
 }
 
-// In a folder that is everybody's, a link of the draft's name would lead anywhere.
+// In a shared folder another user could plant a symbolic link with the draft's name.
 TEST(SystemFiles, ADraftDoesNotFollowALink) {
   const testing::TemporaryFolder folder;
   SystemFiles files;
@@ -197,7 +197,7 @@ TEST(Surroundings, TheTimeOfDayIsThatOfTheWholeWorld) {
   EXPECT_TRUE(environment("PATH").has_value());
 }
 
-// The files of /proc say that they are empty, and are not.
+// Files in /proc report size 0 although they have content.
 TEST(SystemFiles, WhatTellsNoSizeIsReadToItsEnd) {
   const auto content = SystemFiles().read("/proc/self/status", 1_MiB).value();
   const std::string_view text(reinterpret_cast<const char*>(content.data()), content.size());

@@ -25,7 +25,7 @@ using ::testing::SizeIs;
 using std::chrono_literals::operator""s;
 using std::string_literals::operator""s;
 
-/// Keeps the lines; a test may hold it back.
+/// A sink that collects lines and that a test can block.
 struct Lines {
   LogSink sink() {
     return [this](std::string_view line) {
@@ -126,7 +126,7 @@ TEST(Log, NobodyWaitsForASlowReader) {
   LogUnderTest t({.queue_lines = 4});
   t.lines.hold();
   for (int i = 0; i < 100; ++i) t.log.info("request", {{"i", i}});  // returns: nothing blocks
-  EXPECT_GE(t.log.lost(), 95U);  // four wait; one may be with the sink
+  EXPECT_GE(t.log.lost(), 95U);  // four are queued; one may be in the sink
   const auto lost = t.log.lost();
   t.lines.let_go();
   t.log.flush();
@@ -207,7 +207,7 @@ TEST(Log, GivesUpWhatNobodyReadsWhenItEnds) {
     for (std::size_t i = 0; i < kLines; ++i) log.info("request");
     ending = true;
   }
-  EXPECT_LT(tried, kLines);  // each may take a second
+  EXPECT_LT(tried, kLines);  // each attempt may take a second
 }
 
 TEST(Log, WritesWhatWaitedBeforeItEnds) {

@@ -102,8 +102,8 @@ TEST(JsonText, WhatLiesDeeperThanWasAskedForIsCheckedAndForgotten) {
   EXPECT_FALSE(JsonReader().read(R"({"a":{"b":[1,]}})", 1).has_value());
 }
 
-// The peer has read more texts than ours; where it has no objection, but for double keys, depth
-// and half pairs, neither have we, and what it refuses we refuse.
+// Compares with nlohmann-json: both accept and refuse the same texts, except for duplicate keys,
+// depth and unpaired surrogates.
 TEST(JsonTextProperty, ReadsWhatAnotherReaderReads) {
   const std::string_view kTexts[] = {
       R"({"a":[1,-2.5e+3,true,false,null,"x\u0041\n"],"b":{"c":{},"d":[]},"e":"\\"})",

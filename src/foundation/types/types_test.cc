@@ -85,7 +85,7 @@ TEST(Sequence, SpansStayInsideInOrderAndApart) {
   EXPECT_TRUE(check_sequence(sequence({})).has_value());
   EXPECT_TRUE(check_sequence(sequence({span(0, 4), span(4, 6)})).has_value());
   EXPECT_FALSE(check_sequence(sequence({span(2, 0)})).has_value()) << "empty";
-  EXPECT_FALSE(check_sequence(sequence({span(8, 3)})).has_value()) << "leaves the sequence";
+  EXPECT_FALSE(check_sequence(sequence({span(8, 3)})).has_value()) << "beyond the sequence";
   EXPECT_FALSE(check_sequence(sequence({span(0, 4), span(3, 2)})).has_value()) << "overlap";
   EXPECT_FALSE(check_sequence(sequence({span(5, 2), span(0, 2)})).has_value()) << "order";
   EXPECT_FALSE(check_sequence(sequence({span(4'294'967'295U, 4'294'967'295U)})).has_value());

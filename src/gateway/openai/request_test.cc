@@ -241,7 +241,7 @@ TEST(ApiRequest, NamesTheFieldThatIsWrong) {
   } kCases[] = {
       {kChat, "", "the body cannot be read: it is not JSON"},
       {kChat, "[]", "the body is no JSON object"},
-      {kChat, "{} x", "something stands after its end"},
+      {kChat, "{} x", "there is more text after its end"},
       {kChat, R"({"model":"m","model":"n"})", "\"model\" twice"},
       {kChat, R"({"messages":[]})", "model does not name a model"},
       {kChat, R"({"model":"","messages":[]})", "model does not name a model"},
