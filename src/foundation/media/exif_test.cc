@@ -55,7 +55,7 @@ TEST(Exif, AllEightOrientationsAreTurnedUpright) {
   }
 }
 
-TEST(Exif, AJpegIsTurnedAsItsPixelsTellAndNotOnlyItsSize) {
+TEST(Exif, AJpegsPixelsAreRotatedAndNotOnlyItsSize) {
   // Blocks of 16 pixels, so that compression preserves each letter's level.
   const Image stored = resize(picture_of(3, 2, "abcdef"), 48, 32);
   for (const auto& turn : kTurns) {
@@ -68,7 +68,7 @@ TEST(Exif, AJpegIsTurnedAsItsPixelsTellAndNotOnlyItsSize) {
   }
 }
 
-TEST(Exif, BrokenMetadataSayNothing) {
+TEST(Exif, BrokenMetadataIsIgnored) {
   const FileContent good = make_exif(6);
   const auto kWhole = static_cast<std::uint32_t>(good.size());
   constexpr std::size_t kDirectory = 4;

@@ -32,7 +32,7 @@ std::vector<std::uint8_t> repeated(std::vector<std::uint8_t> pixel, std::size_t 
   return all;
 }
 
-TEST(Jpeg, EveryKindGivesTheColourThatWentIn) {
+TEST(Jpeg, DecodesEveryVariantToTheSameColour) {
   const auto content = [](int channels, std::vector<std::uint8_t> pixel) {
     return JpegContent{.width = 19,
                        .height = 11,
@@ -106,7 +106,7 @@ TEST(Jpeg, AFileThatEndsBetweenScansIsCorruptionAndNotABlurredOrGreyPicture) {
   }
 }
 
-TEST(Jpeg, ThousandsOfScansAreNotReadOneByOne) {
+TEST(Jpeg, RefusesThousandsOfScans) {
   const Image picture = make_picture(16, 16);
   const FileContent file =
       make_jpeg({.width = 16, .height = 16, .samples = picture.rgb, .separate_scans = true});

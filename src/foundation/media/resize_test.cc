@@ -52,7 +52,7 @@ TEST(Resize, AveragesTheCoveredAreaDownAndInterpolatesUp) {
   }
 }
 
-TEST(Resize, ToNothingIsABrokenInvariant) {
+TEST(Resize, ToZeroSizeIsABrokenInvariant) {
   EXPECT_DEATH(resize(grey(1, 1, {0}), 0, 1), "broken invariant");
 }
 

@@ -56,7 +56,7 @@ TEST(Sound, ChannelsAreAveraged) {
   }
 }
 
-TEST(Sound, FloatsBeyondOneAreClampedAndWhatIsNoNumberIsCorruption) {
+TEST(Sound, ClampsFloatsBeyondOneAndRefusesNaN) {
   EXPECT_EQ(decode(make_wav_float({2.0F, -3.0F}, 8000))->mono, (std::vector<float>{1.0F, -1.0F}));
   for (const float bad :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
@@ -66,7 +66,7 @@ TEST(Sound, FloatsBeyondOneAreClampedAndWhatIsNoNumberIsCorruption) {
   }
 }
 
-TEST(Sound, LyingHeadersAreFoundOut) {
+TEST(Sound, RefusesForgedHeaders) {
   const FileContent wav = make_wav(tone(100), 8000);
   const FileContent flac = make_flac(tone(100), 8000);
   const std::size_t format = find_text(wav, "fmt ") + 8;

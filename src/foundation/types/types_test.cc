@@ -69,13 +69,13 @@ TEST(DigestText, RoundTripsAndRefusesAnythingElse) {
   EXPECT_FALSE(ContentDigest::from_hex(text).has_value());
 }
 
-TEST(Units, LeavingTheRangeIsABrokenInvariant) {
+TEST(Units, OverflowIsABrokenInvariant) {
   EXPECT_EQ((3_KiB - 1_KiB).value(), 2048U);
   EXPECT_DEATH(static_cast<void>(1_B - 2_B), "broken invariant");
   EXPECT_DEATH(static_cast<void>(TokenCount::max() + TokenCount(1)), "broken invariant");
 }
 
-TEST(Sequence, SpansStayInsideInOrderAndApart) {
+TEST(Sequence, SpansAreInsideOrderedAndDisjoint) {
   const auto sequence = [](std::vector<MediaSpan> spans) {
     return Sequence{.tokens = std::vector<TokenId>(10), .spans = std::move(spans)};
   };

@@ -7,7 +7,7 @@
 namespace afterimage {
 namespace {
 
-TEST(ReadBuffersTest, KeepWhatComesBackWithinTheirBoundAndBothBudgets) {
+TEST(ReadBuffersTest, PoolReturnedBuffersWithinBoundAndBudgets) {
   MemoryBudget idle(100_KiB);
   MemoryBudget room(1_MiB);
   const auto buffers = std::make_shared<ReadBuffers>(idle, 64_KiB);

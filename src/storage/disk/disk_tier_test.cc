@@ -87,7 +87,7 @@ class DiskTierOnDisk : public ::testing::Test {
   SystemClock clock;
 };
 
-TEST_F(DiskTierOnDisk, WhatWasPutIsThereAfterARestartAndWhatWasErasedIsNot) {
+TEST_F(DiskTierOnDisk, PutsSurviveARestartAndErasedEntriesDoNot) {
   const std::uint64_t entries = fill();
   {
     const auto tier = open().value();
@@ -112,7 +112,7 @@ TEST_F(DiskTierOnDisk, OnlyItsOwnerMayReadIt) {
   }
 }
 
-TEST_F(DiskTierOnDisk, TwoCannotHaveOneFolder) {
+TEST_F(DiskTierOnDisk, AFolderHasOneUserAtATime) {
   const auto first = open();
   ASSERT_TRUE(first.has_value());
   const auto second = open();
@@ -134,7 +134,7 @@ TEST_F(DiskTierOnDisk, AFolderThatCannotBeUsedIsNamed) {
 }
 
 // Every sampled bit of a sealed segment, each alone: what is served is right or nothing.
-TEST_F(DiskTierOnDisk, EveryFlippedBitOfASegmentIsSeenOrCostsNothing) {
+TEST_F(DiskTierOnDisk, EveryFlippedBitOfASegmentIsDetectedOrHarmless) {
   const std::uint64_t entries = fill();
   const auto size = std::filesystem::file_size(segment(1));
   ASSERT_GT(size, 400'000U);
@@ -242,7 +242,7 @@ struct Progress {
 }
 
 // AFTERIMAGE_KILLS=200 for the long run.
-TEST_F(DiskTierOnDisk, KilledAtAnyTimeItServesNothingWrongAndKeepsWhatWasCommitted) {
+TEST_F(DiskTierOnDisk, KilledAtAnyTimeServesNothingWrongAndKeepsCommittedEntries) {
   const char* wanted = std::getenv("AFTERIMAGE_KILLS");
   const int kills = wanted != nullptr ? std::atoi(wanted) : 8;
   std::uint64_t next = 0;

@@ -62,7 +62,7 @@ class Inspector : public ::testing::Test {
   MemoryBudget memory{8_MiB};
 };
 
-TEST_F(Inspector, TellsWhatIsThereAndChangesNothing) {
+TEST_F(Inspector, ReportsTheContentAndChangesNothing) {
   fill();
   const auto before = bytes();
   const auto inspector = inspect().value();
@@ -86,7 +86,7 @@ TEST_F(Inspector, TellsWhatIsThereAndChangesNothing) {
   EXPECT_EQ(memory.used(), 0_B);
 }
 
-TEST_F(Inspector, VerifyTellsIntactFromErasedFromDamaged) {
+TEST_F(Inspector, VerifyDistinguishesIntactErasedAndDamaged) {
   fill();
   auto& content = disk.files().at("segment-0000000000000001.afi")->content;
   content[kDiskBlock + 5'000] ^= std::byte{1};  // the first record's value
@@ -112,7 +112,7 @@ TEST_F(Inspector, VerifyTellsIntactFromErasedFromDamaged) {
   EXPECT_EQ(done->bad[0].key, tier_key(0, EntryClass::kPrefixKv));
 }
 
-TEST_F(Inspector, WhatWasReplacedIsCountedOnce) {
+TEST_F(Inspector, CountsReplacedEntriesOnce) {
   {
     const auto filled = log();
     append(*filled, 1, EntryClass::kPrefixKv);
@@ -139,7 +139,7 @@ TEST_F(Inspector, WhatWasReplacedIsCountedOnce) {
   EXPECT_EQ(inspector.verify().value().intact, EntryCount(1));
 }
 
-TEST_F(Inspector, ATornEntryIsToldAndWhatCannotBeReadIsNamed) {
+TEST_F(Inspector, ReportsTornEntriesAndUnreadableFiles) {
   fill();
   const std::string name = std::prev(std::prev(disk.files().end()))->first;
   auto& content = disk.files().at(name)->content;
@@ -184,7 +184,7 @@ TEST_F(Inspector, RemovesItsOwnFilesAndNoOther) {
   EXPECT_EQ(inspect().error().code, ErrorCode::kNotFound);
 }
 
-TEST_F(Inspector, WithoutTheStoresNameItClaimsNothing) {
+TEST_F(Inspector, ClaimsNothingWithoutTheStoreId) {
   fill();
   std::ranges::fill(disk.files().at("store.afi")->content, std::byte{0});
   auto inspector = inspect().value();
@@ -193,7 +193,7 @@ TEST_F(Inspector, WithoutTheStoresNameItClaimsNothing) {
   EXPECT_EQ(inspector.own_files(), std::vector<std::string>{"store.afi"});
 }
 
-TEST(InspectorOnDisk, RefusesAFolderInUseAndMakesNothing) {
+TEST(InspectorOnDisk, RefusesAFolderInUseAndCreatesNothing) {
   TemporaryFolder folder;
   MemoryBudget memory(64_MiB);
   const SystemClock clock;

@@ -78,7 +78,7 @@ TEST(SegmentLogCrash, UnderACapThatEvicts) {
   });
 }
 
-TEST(SegmentLogFaults, OperationsThatFailInEveryWayCostHitsAndNeverTruth) {
+TEST(SegmentLogFaults, FailingOperationsCostHitsAndNeverCorrectness) {
   std::map<DiskFault, std::uint64_t> faults;
   for_each_seed(1, [&faults](Rng& rng) {
     constexpr int kSteps = 60;
@@ -144,7 +144,7 @@ TEST_F(LogOnFaultyDisk, ASegmentWhoseSyncFailedIsRemovedAndItsEntriesAreLost) {
 }
 
 // Otherwise the replaced record would be the newest again once the segment of its successor left.
-TEST_F(LogOnFaultyDisk, WhatWasReplacedIsOverwrittenBeforeItsSuccessorIsEvicted) {
+TEST_F(LogOnFaultyDisk, OverwritesAReplacedRecordBeforeEvictingItsSuccessor) {
   constexpr std::uint64_t kOld = 100;
   constexpr std::uint64_t kNew = 200;
   open(140_KiB);  // two segments
@@ -171,7 +171,7 @@ TEST_F(LogOnFaultyDisk, WhatWasReplacedIsOverwrittenBeforeItsSuccessorIsEvicted)
 }
 
 // Erasing goes on where a commit failed; what was replaced by something that is not safe stays.
-TEST_F(LogOnFaultyDisk, ErasingOneKeyBuriesNoOthersLastSafeRecord) {
+TEST_F(LogOnFaultyDisk, ErasingOneKeyKeepsTheLastDurableRecordOfOthers) {
   for (std::uint64_t seed = 0; seed < 96; ++seed) {
     Rng rng(seed);
     disk.files().clear();
@@ -195,7 +195,7 @@ TEST_F(LogOnFaultyDisk, ErasingOneKeyBuriesNoOthersLastSafeRecord) {
 }
 
 // It was evicted, so that there was nothing to erase; its file was removed, but not yet for good.
-TEST_F(LogOnFaultyDisk, WhatWasErasedAfterItsSegmentLeftDoesNotComeBackWithTheFile) {
+TEST_F(LogOnFaultyDisk, ErasedEntriesDoNotReturnWithARemovedFile) {
   std::uint64_t removals = 0;
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     Rng rng(seed);

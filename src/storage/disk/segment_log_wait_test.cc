@@ -66,7 +66,7 @@ TEST_F(FaultyTier, AFullDiskRefusesPutsServesGetsAndRecovers) {
   EXPECT_EQ(tier->stats().degraded_reason, "");
 }
 
-TEST_F(FaultyTier, ThreeFailedReadsGiveTheDiskARest) {
+TEST_F(FaultyTier, ThreeFailedReadsOpenTheBreaker) {
   const auto tier = open();
   put(*tier, 1);
   ASSERT_TRUE(tier->flush().has_value());
@@ -104,7 +104,7 @@ TEST_F(FaultyTier, AMissOrADamagedEntryIsNotWhatEndsOrProlongsTheRest) {
   EXPECT_TRUE(holds(*tier, 2)) << "the disk answered";
 }
 
-TEST_F(FaultyTier, ADiskThatIsBehindRefusesPutsAtOnceAndNeedsNoRest) {
+TEST_F(FaultyTier, ASlowDiskRefusesPutsWithoutOpeningTheBreaker) {
   const auto tier = open(hurried_log(1_MiB));
   put(*tier, 0);
   ASSERT_TRUE(tier->flush().has_value());
@@ -127,7 +127,7 @@ TEST_F(FaultyTier, ADiskThatIsBehindRefusesPutsAtOnceAndNeedsNoRest) {
   for (std::uint64_t each = 0; each <= n; ++each) EXPECT_TRUE(holds(*tier, each)) << each;
 }
 
-TEST_F(FaultyTier, WhatAPutWouldWaitForIsDoneOnAnotherThread) {
+TEST_F(FaultyTier, WorkThatAPutWouldWaitForRunsOnAnotherThread) {
   const auto tier = open(hurried_log(1_MiB));
   put(*tier, 0);
   // What replaces another must be safe before its segment is sealed.
@@ -143,7 +143,7 @@ TEST_F(FaultyTier, WhatAPutWouldWaitForIsDoneOnAnotherThread) {
   EXPECT_FALSE(refused);
 }
 
-TEST_F(FaultyTier, AnEraseThatCannotBeMadeSafeSaysSo) {
+TEST_F(FaultyTier, AnEraseThatIsNotDurableIsAnError) {
   auto tier = open();
   put(*tier, 1);
   ASSERT_TRUE(tier->flush().has_value());
@@ -178,7 +178,7 @@ class HurriedLog : public ::testing::Test {
   std::unique_ptr<SegmentLog> log;
 };
 
-TEST_F(HurriedLog, AnAppendToADiskThatHangsIsRefusedWithinItsPatienceAndNothingIsLost) {
+TEST_F(HurriedLog, AnAppendToAHangingDiskIsRefusedInTimeAndNothingIsLost) {
   open();
   disk.stand_still();
   std::uint64_t taken = 0;
@@ -195,7 +195,7 @@ TEST_F(HurriedLog, AnAppendToADiskThatHangsIsRefusedWithinItsPatienceAndNothingI
   EXPECT_EQ(log->stats().lost, 0U);
 }
 
-TEST_F(HurriedLog, ACommitWaitsAndThenCountsWhatIsLost) {
+TEST_F(HurriedLog, ACommitWaitsAndCountsLostEntries) {
   open();
   disk.stand_still();
   ASSERT_TRUE(append(0).value());
@@ -210,7 +210,7 @@ TEST_F(HurriedLog, ACommitWaitsAndThenCountsWhatIsLost) {
   disk.go_on();
 }
 
-TEST_F(HurriedLog, NobodyWaitsForACommitThatHangs) {
+TEST_F(HurriedLog, AHangingCommitBlocksNobody) {
   open();
   ASSERT_TRUE(append(0).value());
   ASSERT_TRUE(append(3).value());
@@ -236,7 +236,7 @@ TEST_F(HurriedLog, NobodyWaitsForACommitThatHangs) {
   EXPECT_TRUE(append(2).value());
 }
 
-TEST_F(HurriedLog, AnEntryLargerThanAllBatchesHasMemoryOfItsOwnAndWaitsForNothing) {
+TEST_F(HurriedLog, AnEntryLargerThanAllBatchesGetsItsOwnMemory) {
   open();
   disk.stand_still();
   ASSERT_TRUE(append(0, 50'000).value());
@@ -254,7 +254,7 @@ TEST_F(HurriedLog, AnEntryLargerThanAllBatchesHasMemoryOfItsOwnAndWaitsForNothin
   EXPECT_EQ(log->stats().lost, 0U);
 }
 
-TEST_F(HurriedLog, WhatReplacesAnotherIsMadeSafeByWhoeverHasTime) {
+TEST_F(HurriedLog, ReplacementsAreMadeDurableByACommitElsewhere) {
   open();
   std::uint64_t appends = 0;
   while (append(appends % 2).value()) ASSERT_LT(++appends, 20U) << "a segment holds seven";
@@ -267,7 +267,7 @@ TEST_F(HurriedLog, WhatReplacesAnotherIsMadeSafeByWhoeverHasTime) {
   for (std::uint64_t n = 10; n < 60; ++n) EXPECT_TRUE(append(n).value()) << n;
 }
 
-TEST_F(HurriedLog, IdleMemoryOfReadsGivesWayToBatches) {
+TEST_F(HurriedLog, IdleReadBuffersYieldToBatches) {
   open();
   ASSERT_TRUE(append(0, 50'000).value());
   log.reset();

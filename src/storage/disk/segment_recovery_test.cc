@@ -91,7 +91,7 @@ TEST_F(ForgedSegment, ARecordThatWasReadInPartIsDamaged) {
   EXPECT_EQ(state_of(kDiskBlock), RecordState::kDamaged);
 }
 
-TEST_F(ForgedSegment, ARecordOfAnotherPlaceOrLifeIsNotFoundByReadingThrough) {
+TEST_F(ForgedSegment, AScanIgnoresRecordsOfAnotherPlaceOrEpoch) {
   const auto end_without_footer = [this] { content().resize((1 + 2 * kEntries) * kDiskBlock); };
   end_without_footer();
   const std::vector<std::byte> before = content();
@@ -109,7 +109,7 @@ TEST_F(ForgedSegment, ARecordOfAnotherPlaceOrLifeIsNotFoundByReadingThrough) {
   EXPECT_FALSE(log->contains(tier_key(2)) || log->contains(tier_key(3)));
 }
 
-TEST_F(ForgedSegment, ARecordWhoseValueIsTornIsCountedAndNotTakenOver) {
+TEST_F(ForgedSegment, ARecordWithATornValueIsCountedAndNotRecovered) {
   content().resize((1 + 2 * kEntries) * kDiskBlock);
   std::ranges::fill(record(kEntries - 1).last(kDiskBlock), std::byte{0});
   const auto log = open();
@@ -119,7 +119,7 @@ TEST_F(ForgedSegment, ARecordWhoseValueIsTornIsCountedAndNotTakenOver) {
   EXPECT_FALSE(log->contains(tier_key(kEntries - 1)));
 }
 
-TEST_F(ForgedSegment, AnErasedRecordIsOverwrittenWhereItLies) {
+TEST_F(ForgedSegment, AnErasedRecordIsOverwrittenInPlace) {
   {
     const auto log = open();
     ASSERT_TRUE(log->erase(tier_key(2)).value());
@@ -133,7 +133,7 @@ TEST_F(ForgedSegment, AnErasedRecordIsOverwrittenWhereItLies) {
 
 // One bit anywhere in a closed segment, each with a start of the whole log: what is found is right,
 // and no more than one entry is lost. AFTERIMAGE_FLIPS says how many.
-TEST(SegmentLogFlips, EverySampledBitCostsOneEntryAtMostAndNeverTruth) {
+TEST(SegmentLogFlips, AFlippedBitCostsAtMostOneEntryAndNeverCorrectness) {
   const char* wanted = std::getenv("AFTERIMAGE_FLIPS");
   const std::uint64_t flips = wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : 1'024;
   constexpr std::uint64_t kEntries = 8;
@@ -182,7 +182,7 @@ TEST(SegmentLogFlips, EverySampledBitCostsOneEntryAtMostAndNeverTruth) {
               static_cast<unsigned long long>(flips), static_cast<unsigned long long>(lost));
 }
 
-TEST(SegmentLogRecovery, ABigSegmentIsFoundByItsFooterAndAnUnsealedOneByReading) {
+TEST(SegmentLogRecovery, ReadsSealedSegmentsByFooterAndScansOthers) {
   FakeDisk disk;
   MemoryBudget memory(8_MiB);
   const auto open = [&] {
@@ -212,7 +212,7 @@ TEST(SegmentLogRecovery, ABigSegmentIsFoundByItsFooterAndAnUnsealedOneByReading)
   EXPECT_GE(log->recovery().entries, EntryCount(101));
 }
 
-TEST(SegmentLogRecovery, ACapSmallerThanWhatIsThereIsObeyed) {
+TEST(SegmentLogRecovery, EnforcesASmallerCap) {
   FakeDisk disk;
   MemoryBudget memory(8_MiB);
   const auto open = [&](Bytes capacity) {

@@ -26,7 +26,7 @@ EncryptionKeys key_of(const std::string& digits) {
   return EncryptionKeys::parse(lines, "test").value();
 }
 
-TEST(EncryptedCell, GivesWhatWasPutAndShowsItToNobody) {
+TEST(EncryptedCell, RoundTripsAndStoresNoPlaintext) {
   SimulatedServers servers;
   SimulatedCell raw(servers);
   EncryptedCell one(raw, kPlace, key_of("1"));
@@ -41,7 +41,7 @@ TEST(EncryptedCell, GivesWhatWasPutAndShowsItToNobody) {
   EXPECT_FALSE(one.replace(found->version, kContent).value()) << "another is there by now";
 }
 
-TEST(EncryptedCell, TellsAnotherKeyFromDamage) {
+TEST(EncryptedCell, DistinguishesAnotherKeyFromDamage) {
   SimulatedServers servers;
   SimulatedCell raw(servers);
   ASSERT_TRUE(EncryptedCell(raw, kPlace, key_of("1")).replace(std::nullopt, kContent).value());
@@ -59,7 +59,7 @@ TEST(EncryptedCell, TellsAnotherKeyFromDamage) {
 }
 
 // "Nothing is there" would begin another list, and all answers would be lost.
-TEST(EncryptedCell, ThatNobodyCouldBeAskedIsNotThatNothingIsThere) {
+TEST(EncryptedCell, UnreachableIsNotReportedAsEmpty) {
   SimulatedServers servers;
   SimulatedCell raw(servers);
   EncryptedCell cell(raw, kPlace, key_of("1"));
@@ -75,7 +75,7 @@ TEST(EncryptedCell, ThatNobodyCouldBeAskedIsNotThatNothingIsThere) {
 }
 
 // Whoever replaced it by the same content did replace it: it is sealed anew.
-TEST(EncryptedCell, TheSameContentIsAnotherVersion) {
+TEST(EncryptedCell, RewritingTheSameContentChangesTheVersion) {
   SimulatedServers servers;
   SimulatedCell raw(servers);
   EncryptedCell one(raw, kPlace, key_of("1"));
@@ -86,7 +86,7 @@ TEST(EncryptedCell, TheSameContentIsAnotherVersion) {
   EXPECT_FALSE(one.replace(first, {}).value());
 }
 
-TEST(EncryptedCell, WhatIsReplacedIsSealedUnderTheFirstKey) {
+TEST(EncryptedCell, ReplacesUnderTheFirstKey) {
   SimulatedServers servers;
   SimulatedCell raw(servers);
   ASSERT_TRUE(EncryptedCell(raw, kPlace, key_of("1")).replace(std::nullopt, kContent).value());

@@ -37,7 +37,7 @@ class EncryptedEntry : public ::testing::Test {
   EncryptionKeys keys = EncryptionKeys::parse(std::string(64, '1'), "test").value();
 };
 
-TEST_F(EncryptedEntry, OpensToTheByte) {
+TEST_F(EncryptedEntry, RoundTripsExactly) {
   for (const std::size_t size : {0U, 1U, 63U, 64U, 65U, 100'000U}) {
     const auto bytes = tier_bytes(size, size);
     for (const EntryMeta& meta : {EntryMeta{}, kMeta}) {
@@ -52,7 +52,7 @@ TEST_F(EncryptedEntry, OpensToTheByte) {
   }
 }
 
-TEST_F(EncryptedEntry, EveryFlippedBitIsSeen) {
+TEST_F(EncryptedEntry, EveryFlippedBitIsDetected) {
   const Sealed sealed = seal(tier_key(1), kMeta, tier_bytes(1, 100));
   for (std::size_t bit = 0; bit < 8 * sealed.size(); ++bit) {
     Sealed other = sealed;
@@ -69,13 +69,13 @@ TEST_F(EncryptedEntry, EveryFlippedBitIsSeen) {
   EXPECT_EQ(state_of(tier_key(1), longer), SealState::kDamaged);
 }
 
-TEST_F(EncryptedEntry, BelongsToItsPlace) {
+TEST_F(EncryptedEntry, IsBoundToItsKey) {
   const Sealed sealed = seal(tier_key(1), kMeta, tier_bytes(1, 100));
   EXPECT_EQ(state_of(tier_key(2), sealed), SealState::kDamaged);
   EXPECT_EQ(state_of(tier_key(1, EntryClass::kAnswer), sealed), SealState::kDamaged);
 }
 
-TEST_F(EncryptedEntry, TellsWhyItDoesNotOpen) {
+TEST_F(EncryptedEntry, ReportsWhyDecryptionFailed) {
   const Sealed sealed = seal(tier_key(1), {}, tier_bytes(1, 100));
   EXPECT_EQ(state_of(tier_key(1), tier_bytes(1, 500)), SealState::kNotEncrypted);
   EXPECT_EQ(state_of(tier_key(1), {}), SealState::kNotEncrypted);
@@ -85,7 +85,7 @@ TEST_F(EncryptedEntry, TellsWhyItDoesNotOpen) {
   EXPECT_EQ(state_of(tier_key(1), sealed), SealState::kOpened);
 }
 
-TEST_F(EncryptedEntry, SaysNothingOfWhatIsInItAndIsNeverTheSameTwice) {
+TEST_F(EncryptedEntry, LeaksNoPlaintextAndNeverRepeats) {
   const std::vector<std::byte> plain(4'096, std::byte{0x41});
   std::set<Sealed> all;
   for (int i = 0; i < 20; ++i) {

@@ -17,7 +17,7 @@ EncryptionKeys key_of(char digit) {
   return EncryptionKeys::parse(std::string(64, digit), "test").value();
 }
 
-TEST(EncryptedFiles, ReadWhatTheyWroteAndShowItToNobody) {
+TEST(EncryptedFiles, RoundTripAndStoreNoPlaintext) {
   MemoryFiles files;
   EncryptedFiles sealed(files, key_of('1'));
   ASSERT_TRUE(sealed.replace("folder/list", kContent).has_value());
@@ -32,7 +32,7 @@ TEST(EncryptedFiles, ReadWhatTheyWroteAndShowItToNobody) {
 }
 
 // A file under another key is not lost: who took it for lost would begin a new one.
-TEST(EncryptedFiles, TellAnotherKeyFromDamage) {
+TEST(EncryptedFiles, DistinguishAnotherKeyFromDamage) {
   MemoryFiles files;
   ASSERT_TRUE(EncryptedFiles(files, key_of('1')).replace("list", kContent).has_value());
   EXPECT_EQ(EncryptedFiles(files, key_of('2')).read("list", 1_KiB).error().code,
@@ -46,7 +46,7 @@ TEST(EncryptedFiles, TellAnotherKeyFromDamage) {
   EXPECT_EQ(sealed.read("plain", 1_KiB).error().code, ErrorCode::kCorruption);
 }
 
-TEST(EncryptedFiles, CannotBeExchanged) {
+TEST(EncryptedFiles, CannotBeSwapped) {
   MemoryFiles files;
   EncryptedFiles sealed(files, key_of('1'));
   ASSERT_TRUE(sealed.replace("a/one", kContent).has_value());

@@ -116,7 +116,7 @@ TEST_F(EncryptedTierTest, ADamagedEntryIsAMissCountedAndRemoved) {
   EXPECT_FALSE(host.may_contain(tier_key(1)));
 }
 
-TEST_F(EncryptedTierTest, EntriesCannotBeExchanged) {
+TEST_F(EncryptedTierTest, EntriesCannotBeSwapped) {
   EncryptedTier tier(host, keys_of("1"), memory);
   put(tier, 1);
   put(tier, 2);
@@ -126,7 +126,7 @@ TEST_F(EncryptedTierTest, EntriesCannotBeExchanged) {
   EXPECT_TRUE(holds(tier, 2));
 }
 
-TEST_F(EncryptedTierTest, WithTheWrongKeyAllIsMissedAndTheReasonIsSaid) {
+TEST_F(EncryptedTierTest, TheWrongKeyMissesEverythingAndReportsWhy) {
   {
     EncryptedTier tier(host, keys_of("1"), memory);
     put(tier, 1);
@@ -146,7 +146,7 @@ TEST_F(EncryptedTierTest, WithTheWrongKeyAllIsMissedAndTheReasonIsSaid) {
 }
 
 // Or content under an old key would never be kept again, for it is "there".
-TEST_F(EncryptedTierTest, WhatAnotherKeySealedIsPutAgain) {
+TEST_F(EncryptedTierTest, EntriesUnderAnotherKeyArePutAgain) {
   EncryptedTier old(host, keys_of("1"), memory);
   put(old, 1);
   EncryptedTier tier(host, keys_of("2"), memory);
@@ -158,7 +158,7 @@ TEST_F(EncryptedTierTest, WhatAnotherKeySealedIsPutAgain) {
   EXPECT_TRUE(tier.get(tier_key(1), room).value().has_value());
 }
 
-TEST_F(EncryptedTierTest, AKeyIsChangedWithoutLosingWhatIsKept) {
+TEST_F(EncryptedTierTest, ChangingTheKeyLosesNoEntries) {
   {
     EncryptedTier tier(host, keys_of("1"), memory);
     put(tier, 1);
@@ -173,7 +173,7 @@ TEST_F(EncryptedTierTest, AKeyIsChangedWithoutLosingWhatIsKept) {
   EXPECT_TRUE(holds(tier, 2));
 }
 
-TEST_F(EncryptedTierTest, WhatWasNeverSealedIsNotServed) {
+TEST_F(EncryptedTierTest, UnencryptedEntriesAreNotServed) {
   ASSERT_TRUE(host.put(tier_key(1), {}, tier_bytes(1, 5'000)).has_value());
   EncryptedTier tier(host, keys_of("1"), memory);
   EXPECT_FALSE(holds(tier, 1));
@@ -183,7 +183,7 @@ TEST_F(EncryptedTierTest, WhatWasNeverSealedIsNotServed) {
 }
 
 // The tier below is told a cost, so that loads can be weighed, and is not believed.
-TEST_F(EncryptedTierTest, TheCostThatCountsIsTheOneInside) {
+TEST_F(EncryptedTierTest, TheAuthenticatedCostIsUsed) {
   EncryptedTier tier(host, keys_of("1"), memory);
   put(tier, 7);
   EXPECT_EQ(tier.metadata(tier_key(7))->cost, Duration(7));
@@ -196,7 +196,7 @@ TEST_F(EncryptedTierTest, TheCostThatCountsIsTheOneInside) {
   EXPECT_EQ(tier.get(tier_key(7), room).value()->meta.cost, Duration(7));
 }
 
-TEST(EncryptedTierOverOthers, WhatIsDoubtedIsDoubtedBelow) {
+TEST(EncryptedTierOverOthers, ForwardsNegativeInvalidation) {
   MemoryBudget room{1_MiB};
   HostTier host(room);
   ManualClock clock;
@@ -209,7 +209,7 @@ TEST(EncryptedTierOverOthers, WhatIsDoubtedIsDoubtedBelow) {
   EXPECT_EQ(tier.places(), 2U);
 }
 
-TEST_F(EncryptedTierTest, WithoutMemoryToSealNothingIsPut) {
+TEST_F(EncryptedTierTest, APutWithoutMemoryIsRefused) {
   MemoryBudget narrow(1_KiB);
   EncryptedTier tier(host, keys_of("1"), narrow);
   EXPECT_EQ(tier.put(tier_key(1), {}, tier_bytes(1, 5'000)).error().code, ErrorCode::kNoSpace);
@@ -217,7 +217,7 @@ TEST_F(EncryptedTierTest, WithoutMemoryToSealNothingIsPut) {
   EXPECT_FALSE(host.may_contain(tier_key(1)));
 }
 
-TEST(EncryptedTierOnDisk, HoldsNoByteOfWhatItKeepsAndOutlivesTheProcess) {
+TEST(EncryptedTierOnDisk, StoresNoPlaintextAndSurvivesARestart) {
   const testing::TemporaryFolder folder;
   MemoryBudget memory(64_MiB);
   const SystemClock clock;

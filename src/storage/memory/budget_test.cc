@@ -13,7 +13,7 @@
 namespace afterimage {
 namespace {
 
-TEST(MemoryBudget, RoomIsTakenAndGivenBack) {
+TEST(MemoryBudget, ReservesAndReleases) {
   MemoryBudget budget(100_B);
   {
     const Reservation first = budget.reserve(60_B).value();
@@ -28,7 +28,7 @@ TEST(MemoryBudget, RoomIsTakenAndGivenBack) {
   EXPECT_EQ(budget.peak(), 100_B);
 }
 
-TEST(MemoryBudget, AMovedReservationIsGivenBackOnce) {
+TEST(MemoryBudget, AMovedReservationIsReleasedOnce) {
   MemoryBudget budget(10_B);
   Reservation a = budget.reserve(4_B).value();
   Reservation b = std::move(a);
@@ -47,7 +47,7 @@ TEST(MemoryBudget, SizesNearTheLimitOfTheTypeDoNotWrap) {
   EXPECT_TRUE(budget.reserve(1_B).has_value());
 }
 
-TEST(MemoryBudget, ShrinkingTakesNothingAwayButPromisesNothingNew) {
+TEST(MemoryBudget, ShrinkingKeepsReservationsAndRefusesNewOnes) {
   MemoryBudget budget(100_B);
   Reservation held = budget.reserve(80_B).value();
   budget.set_capacity(50_B);

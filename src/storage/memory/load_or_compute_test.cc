@@ -25,7 +25,7 @@ Duration of_seconds(double s) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(s));
 }
 
-TEST(LoadRate, ALineWithoutNoiseIsFound) {
+TEST(LoadRate, FitsALineWithoutNoise) {
   for_each_seed(100, [](Rng& rng) {
     const double latency = 1e-5 + 1e-2 * rng.uniform();
     const double per_byte = 1e-10 + 1e-8 * rng.uniform();
@@ -98,7 +98,7 @@ TEST(LoadRateProperty, IsTheWeightedLeastSquaresOfAllLoads) {
   });
 }
 
-TEST(LoadRate, WhereAllAreOfOneSizeLatencyKeepsItsPart) {
+TEST(LoadRate, WithOneSizeTheLatencyKeepsItsShare) {
   LoadRate rate;
   for (int i = 0; i < 30; ++i) rate.add(1_MiB, 8ms, i * 1ms);
   EXPECT_NEAR(to_milliseconds(rate.expected(1_MiB)), 8, 0.01);
@@ -121,7 +121,7 @@ TEST(LoadRate, AHiccupMovesItByAQuarterAndASlowDeviceIsSoonKnown) {
   EXPECT_GT(of_none.expected(1_MiB), 100ms) << "also one whose loads took no time at all";
 }
 
-TEST(LoadRate, ALineThatIsNoneIsFlatOrThroughTheOrigin) {
+TEST(LoadRate, DegenerateFitsAreFlatOrThroughTheOrigin) {
   LoadRate falling;
   LoadRate steep;
   for (int i = 0; i < 40; ++i) {
@@ -147,7 +147,7 @@ struct Gate {
   }
 };
 
-TEST(LoadOrCompute, WithoutMeasurementsWhatIsThereIsLoaded) {
+TEST(LoadOrCompute, LoadsWithoutMeasurements) {
   Gate gate;
   const LoadStep step{.bytes = 1_MiB, .cost = 1ns};
   EXPECT_EQ(gate.choices.choose(step).steps, 1U);
@@ -159,7 +159,7 @@ TEST(LoadOrCompute, WithoutMeasurementsWhatIsThereIsLoaded) {
   EXPECT_EQ(gate.choices.stats().declined, 1U);
 }
 
-TEST(LoadOrCompute, FewLoadsRefuseOnlyWhatIsMuchSlower) {
+TEST(LoadOrCompute, FewLoadsRefuseOnlyMuchSlowerLoads) {
   Gate gate;
   gate.measure(4, 1_MiB, 10ms);
   EXPECT_EQ(gate.choices.choose({.bytes = 1_MiB, .cost = 6ms}).reason, LoadReason::kQuicker);
@@ -169,7 +169,7 @@ TEST(LoadOrCompute, FewLoadsRefuseOnlyWhatIsMuchSlower) {
   EXPECT_EQ(gate.choices.choose({.bytes = 1_MiB, .cost = 10ms}).reason, LoadReason::kQuicker);
 }
 
-TEST(LoadOrCompute, OfWhatIsNotThereYetItIsExpectedAsOfWhatIs) {
+TEST(LoadOrCompute, ExpectsTheSameOfEntriesNotStoredYet) {
   Gate gate;
   const LoadStep quick{.bytes = 1_MiB, .cost = 4ms};
   EXPECT_FALSE(gate.choices.expects_slower(quick)) << "nothing is measured";
@@ -182,7 +182,7 @@ TEST(LoadOrCompute, OfWhatIsNotThereYetItIsExpectedAsOfWhatIs) {
   EXPECT_EQ(gate.choices.stats().declined, 0U) << "nothing was to be loaded";
 }
 
-TEST(LoadOrCompute, WhatNobodyKnowsTheCostOfIsLoaded) {
+TEST(LoadOrCompute, LoadsEntriesOfUnknownCost) {
   Gate gate;
   gate.measure(20, 1_MiB, 10s);
   EXPECT_EQ(gate.choices.choose({.bytes = 1_MiB, .cost = Duration(0)}).reason,
@@ -191,7 +191,7 @@ TEST(LoadOrCompute, WhatNobodyKnowsTheCostOfIsLoaded) {
   EXPECT_EQ(gate.choices.choose(steps).steps, 2U);
 }
 
-TEST(LoadOrComputeProperty, ChoosesAsWhoTriesEveryLengthDoes) {
+TEST(LoadOrComputeProperty, AgreesWithTryingEveryLength) {
   for_each_seed(300, [](Rng& rng) {
     Gate gate;
     for (int i = 0; i < 40; ++i) {
@@ -255,7 +255,7 @@ struct World {
   }
 };
 
-TEST(LoadOrCompute, ATierThatBecomesSlowIsLeftAloneAndComesBackWhenItIsFast) {
+TEST(LoadOrCompute, AvoidsASlowTierAndReturnsWhenItIsFast) {
   World world;
   world.tier.latency = 1ms;
   for (int i = 0; i < 50; ++i) EXPECT_EQ(world.ask(), 1ms);
@@ -274,7 +274,7 @@ TEST(LoadOrCompute, ATierThatBecomesSlowIsLeftAloneAndComesBackWhenItIsFast) {
   EXPECT_EQ(quick, 100) << "one good probe is followed by the next";
 }
 
-TEST(LoadOrComputeProperty, ProbesLoseAtMostTheirPartOfTheTime) {
+TEST(LoadOrComputeProperty, ProbesLoseAtMostTheirShareOfTheTime) {
   for_each_seed(30, [](Rng& rng) {
     World world;
     world.tier.latency = of_seconds(0.06 + 2 * rng.uniform());
@@ -287,7 +287,7 @@ TEST(LoadOrComputeProperty, ProbesLoseAtMostTheirPartOfTheTime) {
   });
 }
 
-TEST(LoadOrCompute, OneProbesHoweverManyAskMeanwhile) {
+TEST(LoadOrCompute, ProbesOnceForConcurrentRequests) {
   Gate gate;
   gate.measure(20, 1_MiB, 100ms);
   const LoadStep step{.bytes = 1_MiB, .cost = 50ms};
@@ -297,7 +297,7 @@ TEST(LoadOrCompute, OneProbesHoweverManyAskMeanwhile) {
   EXPECT_EQ(gate.choices.stats().probes, 1U);
 }
 
-TEST(LoadOrCompute, AProbeThatLostNothingIsFollowedByTheNextAndOneThatDidIsNot) {
+TEST(LoadOrCompute, OnlyAProbeWithoutLossIsRepeatedAtOnce) {
   for (const bool fast : {true, false}) {
     Gate gate;
     gate.measure(20, 1_MiB, 100ms);
@@ -310,7 +310,7 @@ TEST(LoadOrCompute, AProbeThatLostNothingIsFollowedByTheNextAndOneThatDidIsNot) 
   }
 }
 
-TEST(LoadOrCompute, ATierThatOnlyFailsIsLeftAlone) {
+TEST(LoadOrCompute, AvoidsATierThatOnlyFails) {
   World world;
   world.tier.fails = true;
   world.tier.latency = 20ms;
@@ -322,7 +322,7 @@ TEST(LoadOrCompute, ATierThatOnlyFailsIsLeftAlone) {
   EXPECT_LT(until_back, 200);
 }
 
-TEST(LoadOrCompute, WhatATierDoesNotSayTheOthersOfItsClassTell) {
+TEST(LoadOrCompute, EstimatesUnknownEntriesFromTheirClass) {
   World world;
   world.tier.says_nothing = true;
   const EntryClass kind = world.key.entry_class;
@@ -387,7 +387,7 @@ TEST(LoadOrCompute, EachTierOfAStackHasItsOwnRate) {
   EXPECT_EQ(choices.choose(both).steps, 1U) << "as far as it pays";
 }
 
-TEST(LoadOrCompute, ThreadsMayAskAtOnce) {
+TEST(LoadOrCompute, IsThreadSafe) {
   World world;
   std::vector<std::jthread> threads;
   for (int t = 0; t < 4; ++t) {

@@ -74,7 +74,7 @@ TEST(Payload, IsACopyAndNotTheCallersArray) {
   EXPECT_TRUE(payload.intact());
 }
 
-TEST(Payload, NeedsExactlyThePromiseItWasGiven) {
+TEST(Payload, NeedsAnExactReservation) {
   MemoryBudget budget(1_KiB);
   const EncoderOutput output = {tensor(DType::kU8, {100})};
   const TensorViews views = views_of(output).value();
@@ -85,7 +85,7 @@ TEST(Payload, NeedsExactlyThePromiseItWasGiven) {
   }
 }
 
-TEST(Payload, GivesItsRoomBackWhenItGoes) {
+TEST(Payload, ReleasesItsReservationWhenDestroyed) {
   MemoryBudget budget(1_KiB);
   {
     const Payload payload = stored(budget, {tensor(DType::kU8, {100})});
@@ -94,7 +94,7 @@ TEST(Payload, GivesItsRoomBackWhenItGoes) {
   EXPECT_EQ(budget.used(), 0_B);
 }
 
-TEST(Payload, EverySingleFlippedBitIsSeen) {
+TEST(Payload, EveryFlippedBitIsDetected) {
   MemoryBudget budget(1_KiB);
   const Payload payload = stored(budget, {tensor(DType::kU8, {48}), tensor(DType::kF32, {3})});
   // Writing through the view plays the part of a bad memory cell.
@@ -117,7 +117,7 @@ class CountingOwner final : public PinOwner {
   SlotId last;
 };
 
-TEST(Pin, IsLetGoOfOnceWhereverItWasMoved) {
+TEST(Pin, UnpinsOnceWhereverItWasMoved) {
   MemoryBudget budget(1_KiB);
   const Payload payload = stored(budget, {tensor(DType::kU8, {8})});
   CountingOwner owner;

@@ -62,7 +62,7 @@ class PutOnceTest : public ::testing::Test {
   const TierKey other{.bytes = {std::byte{2}}};
 };
 
-TEST_F(PutOnceTest, WhatIsThereOrOnItsWayIsNotPutAgain) {
+TEST_F(PutOnceTest, SkipsStoredAndPendingEntries) {
   EXPECT_EQ(put(one), PutOnce::Outcome::kPut);
   EXPECT_EQ(put(one), PutOnce::Outcome::kThere) << "on its way";
   ASSERT_TRUE(tier.flush().has_value());
@@ -71,7 +71,7 @@ TEST_F(PutOnceTest, WhatIsThereOrOnItsWayIsNotPutAgain) {
   EXPECT_EQ(put(other), PutOnce::Outcome::kPut);
 }
 
-TEST_F(PutOnceTest, WhoComesWhileAnotherPutsItLeavesItToHim) {
+TEST_F(PutOnceTest, SkipsAnEntryThatAnotherThreadIsPutting) {
   PutOnce::Outcome meanwhile{};
   PutOnce::Outcome of_other{};
   tier.while_putting = [&] {
@@ -84,7 +84,7 @@ TEST_F(PutOnceTest, WhoComesWhileAnotherPutsItLeavesItToHim) {
   EXPECT_EQ(tier.puts, 2);
 }
 
-TEST_F(PutOnceTest, WhatWasRefusedIsTriedAgain) {
+TEST_F(PutOnceTest, RetriesARefusedPut) {
   tier.refuses = true;
   EXPECT_EQ(put(one), PutOnce::Outcome::kRefused);
   tier.refuses = false;

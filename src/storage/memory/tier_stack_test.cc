@@ -72,7 +72,7 @@ class Stack : public ::testing::Test {
   TierStack replacing{{&near, &far}, TierStack::Keys::kAreReplaced};
 };
 
-TEST_F(Stack, WhatIsFarComesNear) {
+TEST_F(Stack, PromotesHitsFromFartherTiers) {
   put(far, 1);
   EXPECT_FALSE(finds(near, 1));
   EXPECT_TRUE(finds(stack, 1));
@@ -80,7 +80,7 @@ TEST_F(Stack, WhatIsFarComesNear) {
   EXPECT_EQ(stack.stats().hits, 1U);
 }
 
-TEST_F(Stack, ManyAtOnceComeFromWhereTheyAre) {
+TEST_F(Stack, GetAllReadsEachKeyFromItsTier) {
   put(near, 1);
   put(far, 2);
   const std::array keys{tier_key(3), tier_key(2), tier_key(1)};
@@ -109,7 +109,7 @@ TEST_F(Stack, ATierThatFailsCostsItsOwnHitsOnly) {
   EXPECT_FALSE(finds(stack, 2));
 }
 
-TEST_F(Stack, ErasingAsksAllAndSaysWhoFailed) {
+TEST_F(Stack, EraseCallsAllTiersAndReportsTheError) {
   put(stack, 1);
   near.fails = true;
   EXPECT_FALSE(stack.erase(tier_key(1)).has_value());
@@ -119,7 +119,7 @@ TEST_F(Stack, ErasingAsksAllAndSaysWhoFailed) {
   EXPECT_FALSE(finds(stack, 1));
 }
 
-TEST_F(Stack, WhatIsErasedWhileItIsReadDoesNotComeNear) {
+TEST_F(Stack, DoesNotPromoteAnEntryErasedDuringTheRead) {
   put(far, 1);
   far.meanwhile = [&] { EXPECT_TRUE(stack.erase(tier_key(1)).has_value()); };
   EXPECT_TRUE(finds(stack, 1)) << "it was there when it was read";
@@ -128,7 +128,7 @@ TEST_F(Stack, WhatIsErasedWhileItIsReadDoesNotComeNear) {
 }
 
 // Once, an answer that a disk had stood before a newer one that it had no room for.
-TEST_F(Stack, WhatIsReplacedAndNotTakenHidesNothing) {
+TEST_F(Stack, ARefusedReplacementHidesNoNewerValue) {
   for (TierStack* const of : {&stack, &replacing}) {
     ASSERT_TRUE(of->put(tier_key(1), {}, tier_bytes(2, 1'000)).has_value());
     near.takes_nothing = true;
@@ -138,7 +138,7 @@ TEST_F(Stack, WhatIsReplacedAndNotTakenHidesNothing) {
   }
 }
 
-TEST_F(Stack, WhatIsReplacedWhileItIsReadDoesNotComeNear) {
+TEST_F(Stack, DoesNotPromoteAnEntryReplacedDuringTheRead) {
   ASSERT_TRUE(far.put(tier_key(1), {}, tier_bytes(2, 1'000)).has_value());
   far.meanwhile = [&] { put(replacing, 1); };
   EXPECT_FALSE(finds(replacing, 1)) << "the one before was there when it was read";
@@ -146,7 +146,7 @@ TEST_F(Stack, WhatIsReplacedWhileItIsReadDoesNotComeNear) {
   EXPECT_TRUE(finds(replacing, 1));
 }
 
-TEST_F(Stack, ItHoldsWhatAllHoldAndMayHoldWhatAnyMay) {
+TEST_F(Stack, HoldsRequiresAllTiersAndMayContainAny) {
   put(near, 1);
   EXPECT_TRUE(stack.may_contain(tier_key(1)));
   EXPECT_FALSE(stack.holds(tier_key(1)));
@@ -154,7 +154,7 @@ TEST_F(Stack, ItHoldsWhatAllHoldAndMayHoldWhatAnyMay) {
   EXPECT_TRUE(stack.holds(tier_key(1)));
 }
 
-TEST_F(Stack, WhatOthersMayHavePutIsDoubtedInAll) {
+TEST_F(Stack, InvalidatesNegativeLookUpsInAllTiers) {
   ManualClock clock;
   SlowTier first(near, clock);
   SlowTier second(far, clock);
