@@ -83,7 +83,7 @@ TEST_F(FaultyTier, ThreeFailedReadsOpenTheBreaker) {
 }
 
 // Most gets of a cache miss: if one of them were the try, the disk would rest for ever.
-TEST_F(FaultyTier, AMissOrADamagedEntryIsNotWhatEndsOrProlongsTheRest) {
+TEST_F(FaultyTier, MissesDoNotProbeAndDamagedEntriesCloseTheBreaker) {
   const auto tier = open();
   for (std::uint64_t n = 1; n <= 3; ++n) put(*tier, n);
   ASSERT_TRUE(tier->flush().has_value());
