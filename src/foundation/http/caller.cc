@@ -150,9 +150,9 @@ Result<std::string> head_of(const HttpCall& call) {
 
 /// State of one call. Used on its thread only, except for `executor`.
 struct HttpCallHandle::State : std::enable_shared_from_this<HttpCallHandle::State> {
-  State(HttpCall asked, std::shared_ptr<HttpListener> hears, const net::Executor& on)
+  State(HttpCall asked, std::shared_ptr<HttpListener> its_listener, const net::Executor& on)
       : call(std::move(asked)),
-        listener(std::move(hears)),
+        listener(std::move(its_listener)),
         executor(on),
         event(on, net::Timer::time_point::max()),
         alarm(on, net::Timer::time_point::max()) {}
@@ -195,14 +195,14 @@ struct HttpCaller::State : std::enable_shared_from_this<HttpCaller::State> {
   Awaitable<std::optional<Error>> open(Call& call);
   Awaitable<std::optional<Error>> resolve(Call& call, std::vector<net::Tcp::endpoint>& found);
   Awaitable<std::optional<Error>> secure(Call& call);
-  struct Told {
+  struct ExchangeResult {
     std::optional<Error> error;
     bool began = false;  // a byte of the response arrived
     bool late = false;   // the connection is open but the response timed out
     bool keep = false;   // the connection can be reused
   };
-  Awaitable<Told> exchange(Call& call, const std::string& head);
-  Awaitable<Told> hear(Call& call);
+  Awaitable<ExchangeResult> exchange(Call& call, const std::string& head);
+  Awaitable<ExchangeResult> receive(Call& call);
 
   bool take_idle(Call& call, unsigned thread);
   void keep(Call& call, unsigned thread);
@@ -241,12 +241,12 @@ std::string pool_key(const Url& url) { return (url.tls ? "s " : "p ") + server_o
 }  // namespace
 
 bool HttpCaller::State::take_idle(Call& call, unsigned thread) {
-  auto& mine = idle[thread][pool_key(call.call.url)];
+  auto& pool = idle[thread][pool_key(call.call.url)];
   const Duration now = clock.now();
-  std::erase_if(mine, [&](const auto& wire) { return now - wire->idle_since > options.keep; });
-  while (!mine.empty()) {
-    auto wire = std::move(mine.back());
-    mine.pop_back();
+  std::erase_if(pool, [&](const auto& wire) { return now - wire->idle_since > options.keep; });
+  while (!pool.empty()) {
+    auto wire = std::move(pool.back());
+    pool.pop_back();
     if (wire->spent()) continue;
     call.wire = std::move(wire);
     return true;
@@ -255,11 +255,11 @@ bool HttpCaller::State::take_idle(Call& call, unsigned thread) {
 }
 
 void HttpCaller::State::keep(Call& call, unsigned thread) {
-  auto& mine = idle[thread][pool_key(call.call.url)];
-  if (mine.size() >= options.max_idle) return;
+  auto& pool = idle[thread][pool_key(call.call.url)];
+  if (pool.size() >= options.max_idle) return;
   call.wire->idle_since = clock.now();
   call.wire->lowest().expires_never();
-  mine.push_back(std::move(call.wire));
+  pool.push_back(std::move(call.wire));
 }
 
 /// The system's name resolution cannot be cancelled; after the timeout it is left running, ignored.
@@ -272,29 +272,29 @@ Awaitable<std::optional<Error>> HttpCaller::State::resolve(Call& call,
     found.emplace_back(numeric, port);
     co_return std::nullopt;
   }
-  struct Looked {
+  struct Resolution {
     bool done = false;
     Failure error;
     std::vector<net::Tcp::endpoint> endpoints;
   };
-  const auto looked = std::make_shared<Looked>();
+  const auto resolution = std::make_shared<Resolution>();
   const auto resolver = std::make_shared<Resolver>(call.executor);
   resolver->async_resolve(
       call.call.url.host, call.call.url.port,
-      [looked, resolver, asks = call.weak_from_this()](Failure failed, const auto& results) {
-        looked->done = true;
-        looked->error = failed;
-        for (const auto& entry : results) looked->endpoints.push_back(entry.endpoint());
-        if (const auto waiting = asks.lock()) waiting->event.cancel();
+      [resolution, resolver, weak_call = call.weak_from_this()](Failure failed, const auto& results) {
+        resolution->done = true;
+        resolution->error = failed;
+        for (const auto& entry : results) resolution->endpoints.push_back(entry.endpoint());
+        if (const auto waiting = weak_call.lock()) waiting->event.cancel();
       });
   call.event.expires_after(
       std::chrono::duration_cast<std::chrono::nanoseconds>(call.call.connect_timeout));
-  if (!looked->done && !call.cancelled) co_await call.event.async_wait(kQuiet);
+  if (!resolution->done && !call.cancelled) co_await call.event.async_wait(kQuiet);
   call.event.expires_at(net::Timer::time_point::max());
   if (call.cancelled) co_return Error{ErrorCode::kCancelled, "cancelled"};
-  if (!looked->done) co_return unavailable(call.call, "its name was not resolved in time");
-  if (looked->error) co_return unavailable(call.call, looked->error.message());
-  found = looked->endpoints;
+  if (!resolution->done) co_return unavailable(call.call, "its name was not resolved in time");
+  if (resolution->error) co_return unavailable(call.call, resolution->error.message());
+  found = resolution->endpoints;
   co_return std::nullopt;
 }
 
@@ -337,7 +337,7 @@ Awaitable<std::optional<Error>> HttpCaller::State::secure(Call& call) {
   co_return std::nullopt;
 }
 
-Awaitable<HttpCaller::State::Told> HttpCaller::State::exchange(Call& call,
+Awaitable<HttpCaller::State::ExchangeResult> HttpCaller::State::exchange(Call& call,
                                                                const std::string& head) {
   std::string_view body = call.call.body == nullptr ? std::string_view() : *call.call.body;
   std::string_view first = head;
@@ -348,18 +348,18 @@ Awaitable<HttpCaller::State::Told> HttpCaller::State::exchange(Call& call,
     const Failure error = co_await call.wire->write(both);
     // A server may respond and close before it has read the whole request: read the response.
     if (error && error != asio::error::broken_pipe && error != asio::error::connection_reset) {
-      co_return Told{.error = broken_off(call.call, error),
+      co_return ExchangeResult{.error = broken_off(call.call, error),
                      .late = error == net::beast::error::timeout};
     }
     if (error) break;
     first = {};
     body.remove_prefix(now.size());
   }
-  co_return co_await hear(call);
+  co_return co_await receive(call);
 }
 
-Awaitable<HttpCaller::State::Told> HttpCaller::State::hear(Call& call) {
-  Told told;
+Awaitable<HttpCaller::State::ExchangeResult> HttpCaller::State::receive(Call& call) {
+  ExchangeResult result;
   std::optional<AnswerParser> parser;
   const auto begin = [&] {
     parser.emplace();
@@ -375,14 +375,14 @@ Awaitable<HttpCaller::State::Told> HttpCaller::State::hear(Call& call) {
     Failure error;
     if (buffer.size() > 0) buffer.consume(parser->put(buffer.data(), error));
     if (error && error != http::error::need_more) {
-      told.error = broken_off(call.call, error);
-      co_return told;
+      result.error = broken_off(call.call, error);
+      co_return result;
     }
     if (parser->is_header_done() && !headed) {
       const unsigned status = parser->get().result_int();
       if (status < 100) {
-        told.error = Error{ErrorCode::kCorruption, "the response has an invalid status"};
-        co_return told;
+        result.error = Error{ErrorCode::kCorruption, "the response has an invalid status"};
+        co_return result;
       }
       if (status >= 100 && status < 200) {
         begin();
@@ -401,8 +401,8 @@ Awaitable<HttpCaller::State::Told> HttpCaller::State::hear(Call& call) {
     if (parser->is_done()) break;
     while (call.paused && !call.cancelled) co_await call.event.async_wait(kQuiet);
     if (call.cancelled) {
-      told.error = Error{ErrorCode::kCancelled, "cancelled"};
-      co_return told;
+      result.error = Error{ErrorCode::kCancelled, "cancelled"};
+      co_return result;
     }
     call.wire->lowest().expires_after(call.call.idle_timeout);
     const auto read = co_await call.wire->read_some(buffer.prepare(kReadPiece));
@@ -412,15 +412,15 @@ Awaitable<HttpCaller::State::Told> HttpCaller::State::hear(Call& call) {
       if (!ended) break;
     }
     if (read.first) {
-      told.error = broken_off(call.call, read.first);
-      told.late = read.first == net::beast::error::timeout;
-      co_return told;
+      result.error = broken_off(call.call, read.first);
+      result.late = read.first == net::beast::error::timeout;
+      co_return result;
     }
-    told.began = true;
+    result.began = true;
     buffer.commit(read.second);
   }
-  told.keep = parser->keep_alive() && !parser->need_eof() && buffer.size() == 0;
-  co_return told;
+  result.keep = parser->keep_alive() && !parser->need_eof() && buffer.size() == 0;
+  co_return result;
 }
 
 Awaitable<void> HttpCaller::State::run(std::shared_ptr<Call> call, unsigned thread) {
@@ -430,8 +430,8 @@ Awaitable<void> HttpCaller::State::run(std::shared_ptr<Call> call, unsigned thre
   if (call->call.deadline.has_value()) {
     call->alarm.expires_after(
         std::chrono::duration_cast<std::chrono::nanoseconds>(*call->call.deadline));
-    call->alarm.async_wait([waits = std::weak_ptr(call)](Failure error) {
-      const auto late = waits.lock();
+    call->alarm.async_wait([weak_call = std::weak_ptr(call)](Failure error) {
+      const auto late = weak_call.lock();
       if (late == nullptr || error) return;
       late->overdue = true;
       late->give_up();
@@ -442,14 +442,14 @@ Awaitable<void> HttpCaller::State::run(std::shared_ptr<Call> call, unsigned thre
     if (!kept) {
       if (auto error = co_await open(*call)) co_return call->end_with(error->code, error->message);
     }
-    Told told = co_await exchange(*call, *head);
+    ExchangeResult result = co_await exchange(*call, *head);
     if (call->cancelled) co_return call->end_with(ErrorCode::kCancelled, "");
     // A reused connection may have been closed just now: retry on another. If it is only slow, the
     // server has the request, and a retry would send it twice.
-    again = told.error.has_value() && kept && !told.began && !told.late;
+    again = result.error.has_value() && kept && !result.began && !result.late;
     if (again) continue;
-    if (told.error.has_value()) co_return call->end_with(told.error->code, told.error->message);
-    if (told.keep) keep(*call, thread);
+    if (result.error.has_value()) co_return call->end_with(result.error->code, result.error->message);
+    if (result.keep) keep(*call, thread);
     call->alarm.cancel();
     call->listener->on_end();
   }
@@ -483,7 +483,7 @@ HttpCaller::~HttpCaller() = default;
 
 HttpCallHandle HttpCaller::call(HttpCall call, std::shared_ptr<HttpListener> listener) {
   const unsigned thread = state_->threads.here_or_next();
-  const auto executor = state_->threads.inside().loops[thread]->get_executor();
+  const auto executor = state_->threads.impl().loops[thread]->get_executor();
   auto state =
       std::make_shared<HttpCallHandle::State>(std::move(call), std::move(listener), executor);
   HttpCallHandle handle{std::weak_ptr(state)};

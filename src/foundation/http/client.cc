@@ -11,9 +11,9 @@ namespace afterimage {
 namespace {
 
 /// Collects the response for the waiting thread.
-class Gathered final : public HttpListener {
+class ResponseCollector final : public HttpListener {
  public:
-  explicit Gathered(Bytes limit) : limit_(limit) {}
+  explicit ResponseCollector(Bytes limit) : limit_(limit) {}
 
   void on_head(unsigned status, HttpHeaders /*headers*/) override { answer_.status = status; }
   void on_bytes(std::string_view bytes) override {
@@ -60,19 +60,19 @@ class Gathered final : public HttpListener {
 Result<HttpAnswer> http_post(const HttpQuestion& question) {
   IoThreads threads(1);
   HttpCaller caller({}, threads);
-  const auto gathered = std::make_shared<Gathered>(question.max_answer);
+  const auto collector = std::make_shared<ResponseCollector>(question.max_answer);
   HttpCall call{.url = question.url,
                 .headers = {{"User-Agent", "afterimage"}, {"Content-Type", question.content_type}},
                 .body = std::make_shared<const std::string>(question.body),
                 .connect_timeout = question.deadline,
                 .idle_timeout = question.deadline};
   for (const auto& [name, value] : question.headers) call.headers.set(name, value);
-  caller.call(std::move(call), gathered);
-  const bool settled = gathered->wait(question.deadline);
+  caller.call(std::move(call), collector);
+  const bool settled = collector->wait(question.deadline);
   threads.stop();
   const std::string server = "http://" + question.url.host + ":" + question.url.port;
   if (!settled) return fail(ErrorCode::kUnavailable, server + ": no response in time");
-  return gathered->take(server + question.url.target);
+  return collector->take(server + question.url.target);
 }
 
 }  // namespace afterimage

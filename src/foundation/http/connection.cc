@@ -158,7 +158,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     const bool head_only = parser_->get().method() == http::verb::head;
     const bool chunked = parser_->get().version() >= 11;
     hand_over();
-    while (!reply_.has_value() && !gone_) co_await something();
+    while (!reply_.has_value() && !gone_) co_await wait_for_event();
     if (gone_) co_return false;
     const HttpReply reply = *std::exchange(reply_, std::nullopt);
     const bool goes_on = keep && !server_->draining;
@@ -175,7 +175,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Awaitable<bool> first_byte(const HttpLimits& limits) {
     idle_ = true;
     if (server_->draining) co_return false;
-    allow(limits.idle_timeout);
+    set_timeout(limits.idle_timeout);
     const auto [error, size] = co_await socket_.async_read_some(buffer_.prepare(4096), kQuiet);
     idle_ = false;
     if (error) co_return false;
@@ -210,7 +210,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
 
   Awaitable<std::optional<Refusal>> read_head(const HttpLimits& limits) {
-    allow(limits.header_timeout);
+    set_timeout(limits.header_timeout);
     while (true) {
       const Failure error = parse();
       if (error && error != http::error::need_more) co_return refusal_of(error);
@@ -252,11 +252,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
     }
     if (parser_->is_done()) co_return std::nullopt;
     if (same_header(std::string_view(parser_->get()[http::field::expect]), "100-continue")) {
-      static constexpr std::string_view kGoOn = "HTTP/1.1 100 Continue\r\n\r\n";
-      allow(limits.write_timeout);
-      co_await asio::async_write(socket_, asio::buffer(kGoOn), kQuiet);
+      static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+      set_timeout(limits.write_timeout);
+      co_await asio::async_write(socket_, asio::buffer(kContinue), kQuiet);
     }
-    allow(limits.body_timeout);
+    set_timeout(limits.body_timeout);
     while (!parser_->is_done()) {
       // A full buffer here holds trailers or chunk extensions, which are limited like headers.
       if (buffer_.size() >= buffer_.max_size()) co_return refusal_of(http::error::header_limit);
@@ -296,7 +296,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     co_await write(reply, {.keep = false, .head = false, .chunk = false}, limits);
     Failure error;
     socket_.shutdown(net::Tcp::socket::shutdown_send, error);
-    allow(std::chrono::seconds(2));
+    set_timeout(std::chrono::seconds(2));
     buffer_.clear();
     for (std::size_t taken = 0; taken < kLinger;) {
       const auto [ended, size] =
@@ -356,7 +356,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     while (!head.empty() || !body.empty()) {
       const std::string_view now = body.substr(0, kWriteAtOnce);
       const std::array<asio::const_buffer, 2> both{asio::buffer(head), asio::buffer(now)};
-      allow(limits.write_timeout);
+      set_timeout(limits.write_timeout);
       const auto [error, size] = co_await asio::async_write(socket_, both, kQuiet);
       if (error && too_late_) ++server_->slow;
       if (error) co_return false;
@@ -389,7 +389,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
         if (first && !co_await send(head, "", limits)) co_return false;
         head.clear();
         first = false;
-        if (!gone_) co_await something();
+        if (!gone_) co_await wait_for_event();
         if (gone_) co_return false;
         continue;
       }
@@ -411,7 +411,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
 
   /// Waits for wake(), and watches for the client to disconnect.
-  Awaitable<void> something() {
+  Awaitable<void> wait_for_event() {
     watch();
     if (!woken_) {
       event_.expires_at(net::Timer::time_point::max());
@@ -429,7 +429,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
                        [self = weak_from_this(), watch = watch_](Failure error) {
                          const auto there = self.lock();
                          if (there == nullptr || there->watch_ != watch || error) return;
-                         there->look();
+                         there->check_for_disconnect();
                        });
   }
   void stop_watching() {
@@ -439,7 +439,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     Failure error;
     socket_.cancel(error);
   }
-  void look() {
+  void check_for_disconnect() {
     char byte = 0;
     const auto got = ::recv(socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     if (got > 0) return;
@@ -451,7 +451,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   /// Sets the timeout of the following operations, which are cancelled when it passes. The timer is
   /// reset only if it would fire too late, so this is free in the common case.
-  void allow(Duration timeout) {
+  void set_timeout(Duration timeout) {
     too_late_ = false;
     until_ = std::chrono::steady_clock::now() + timeout;
     if (until_ < alarm_.expiry()) set_alarm();
@@ -488,7 +488,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::uint64_t watch_ = 0;  // number of the current watch
 };
 
-void Exchange::give(HttpReply made, bool lost) {
+void Exchange::send_reply(HttpReply made, bool lost) {
   {
     const MutexLock lock(mutex);
     if (replied) return;

@@ -32,11 +32,11 @@ class IoThreads {
   /// Stops the loops and joins the threads. Pending work is dropped. Further calls do nothing.
   void stop();
 
-  struct Inside;
-  [[nodiscard]] Inside& inside() { return *inside_; }
+  struct Impl;
+  [[nodiscard]] Impl& impl() { return *impl_; }
 
  private:
-  std::unique_ptr<Inside> inside_;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace afterimage

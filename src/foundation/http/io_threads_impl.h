@@ -40,7 +40,7 @@ inline constexpr asio::as_tuple_t<asio::use_awaitable_t<Executor>> kQuiet{};
 
 }  // namespace net
 
-struct IoThreads::Inside {
+struct IoThreads::Impl {
   std::vector<std::unique_ptr<net::asio::io_context>> loops;
   std::vector<std::thread> threads;
   std::atomic<unsigned> next = 0;

@@ -46,7 +46,7 @@ struct HttpServerStats {
 class Responder {
  public:
   struct Pending;
-  explicit Responder(std::shared_ptr<Pending> ticket) : ticket_(std::move(ticket)) {}
+  explicit Responder(std::shared_ptr<Pending> pending) : pending_(std::move(pending)) {}
 
   /// Sends the response. Only the first call has an effect.
   void reply(HttpReply reply) const;
@@ -55,7 +55,7 @@ class Responder {
   void on_disconnect(std::function<void()> gone) const;
 
  private:
-  std::shared_ptr<Pending> ticket_;
+  std::shared_ptr<Pending> pending_;
 };
 
 /// Called on the connection's thread, so it must not block. It may reply at once, or later from any

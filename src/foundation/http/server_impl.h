@@ -24,7 +24,7 @@ class Connection;
 struct Exchange {
   Exchange(std::weak_ptr<Connection> of, net::Executor where)
       : connection(std::move(of)), executor(where) {}
-  void give(HttpReply made, bool lost);
+  void send_reply(HttpReply made, bool lost);
   void client_left();
   /// The response is complete: disconnect callbacks are no longer called.
   void complete() {
@@ -42,7 +42,7 @@ struct Exchange {
 
 struct Responder::Pending {
   explicit Pending(std::shared_ptr<Exchange> of) : exchange(std::move(of)) {}
-  ~Pending() { exchange->give({}, true); }
+  ~Pending() { exchange->send_reply({}, true); }
   Pending(const Pending&) = delete;
   Pending& operator=(const Pending&) = delete;
 

@@ -91,9 +91,9 @@ class DiskInspector {
   };
   DiskInspector(std::unique_ptr<BlockFolder> folder, MemoryBudget& memory)
       : folder_(std::move(folder)), memory_(&memory) {}
-  Result<void> look();
-  Result<std::optional<DiskId>> store_name();
-  Result<void> look_at(const std::string& name, std::uint64_t number, const DiskId& store);
+  Result<void> inspect();
+  Result<std::optional<DiskId>> read_store_id();
+  Result<void> inspect_segment(const std::string& name, std::uint64_t number, const DiskId& store);
   void count();
 
   std::unique_ptr<BlockFolder> folder_;

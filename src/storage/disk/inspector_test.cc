@@ -51,7 +51,7 @@ class Inspector : public ::testing::Test {
   Result<DiskInspector> inspect() {
     return DiskInspector::open(std::make_unique<FakeBlockFolder>(disk), memory);
   }
-  /// Of all files, to see that they stay as they are.
+  /// The content of all files, to check that it does not change.
   std::map<std::string, std::vector<std::byte>> bytes() {
     std::map<std::string, std::vector<std::byte>> all;
     for (const auto& [name, file] : disk.files()) all[name] = file->content;
@@ -118,7 +118,7 @@ TEST_F(Inspector, CountsReplacedEntriesOnce) {
     append(*filled, 1, EntryClass::kPrefixKv);
     ASSERT_TRUE(filled->commit().has_value());
     append(*filled, 1, EntryClass::kPrefixKv);
-    disk.fail(DiskFault::kError, 1, 1'000'000);  // so that nothing is put in order at the end
+    disk.fail(DiskFault::kError, 1, 1'000'000);  // prevents clean-up by the destructor
   }
   disk.fail(DiskFault::kNone, 1);
   auto& content = disk.files().begin()->second->content;
@@ -154,7 +154,7 @@ TEST_F(Inspector, ReportsTornEntriesAndUnreadableFiles) {
   ASSERT_EQ(less.inspection().unreadable.size(), 1U);
   const auto removed = less.remove().value();
   EXPECT_EQ(std::ranges::count(removed, less.inspection().unreadable[0]), 1)
-      << "the store's name is ours, so it is: what was to be erased may lie in it";
+      << "it has this store's name, so it is ours: it may contain erased entries";
   EXPECT_TRUE(disk.files().empty());
 }
 
@@ -176,7 +176,7 @@ TEST_F(Inspector, RemovesItsOwnFilesAndNoOther) {
             std::vector<std::string>{"segment-00000000000000ff.afi"});
   const auto removed = inspector.remove().value();
   EXPECT_EQ(removed, inspector.own_files());
-  EXPECT_EQ(removed.back(), "lock") << "until then nobody else may begin";
+  EXPECT_EQ(removed.back(), "lock") << "until then no process can create a new store";
   std::vector<std::string> left;
   for (const auto& [name, file] : disk.files()) left.push_back(name);
   EXPECT_EQ(left, (std::vector<std::string>{"holiday.jpg", "segment-00000000000000ff.afi",
@@ -209,12 +209,12 @@ TEST(InspectorOnDisk, RefusesAFolderInUseAndCreatesNothing) {
     auto inspector = DiskInspector::open(folder.path(), memory).value();
     EXPECT_EQ(inspector.verify().value().intact, EntryCount(1));
     EXPECT_FALSE(DiskTier::open(folder.path(), {.log = {.capacity = 4_MiB}}, memory, clock))
-        << "nor may anybody use it meanwhile";
+        << "nor can another process use it meanwhile";
     ASSERT_TRUE(inspector.remove().has_value());
   }
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
   tier = DiskTier::open(folder.path(), {.log = {.capacity = 4_MiB}}, memory, clock).value();
-  EXPECT_EQ(tier->stats().entries, EntryCount(0)) << "and it can begin again";
+  EXPECT_EQ(tier->stats().entries, EntryCount(0)) << "and a new store can be created";
 }
 
 }  // namespace

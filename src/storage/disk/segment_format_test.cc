@@ -46,8 +46,8 @@ RecordHeader record() {
   return header;
 }
 
-// The bytes of docs/formats/segment.md as tests/golden/disk_segments.py computes them, which has
-// read that page and nothing of ours: they never change.
+// Golden bytes computed by tests/golden/disk_segments.py, an independent implementation of
+// docs/formats/segment.md. They never change.
 TEST(SegmentFormat, HasItsGoldenBytes) {
   const auto header = encode_record_header(record());
   EXPECT_EQ(hex(header),

@@ -42,9 +42,9 @@ struct OpenedEntry {
   EntryMeta meta;               // meta and bytes_begin: only if kOpened
   std::size_t bytes_begin = 0;  // in the decrypted bytes; a multiple of 64
 };
-/// Decrypts into `into`, which has sealed.size() - kEncryptionHeader bytes (none if that is
+/// Decrypts into `into`, which has encrypted.size() - kEncryptionHeader bytes (none if that is
 /// negative). Unless the state is kOpened, the content of `into` must not be used.
 OpenedEntry open_entry(const EncryptionKeys& keys, const TierKey& key,
-                       std::span<const std::byte> sealed, std::span<std::byte> into);
+                       std::span<const std::byte> encrypted, std::span<std::byte> into);
 
 }  // namespace afterimage

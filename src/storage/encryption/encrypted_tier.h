@@ -59,9 +59,9 @@ class EncryptedTier final : public Tier {
   /// Most foreign entries (other key, or not encrypted) to remember; beyond, they are read again.
   static constexpr std::size_t kMostForeign = 65'536;
   std::unexpected<Error> refuse(ErrorCode code, std::string message);
-  Result<std::optional<TierEntry>> open(const TierKey& key, const TierEntry& sealed,
+  Result<std::optional<TierEntry>> open(const TierKey& key, const TierEntry& encrypted,
                                         MemoryBudget& room);
-  void not_opened(const TierKey& key, SealState state);
+  void record_unopened(const TierKey& key, SealState state);
   [[nodiscard]] bool is_foreign(const TierKey& key) const;
 
   Tier& tier_;

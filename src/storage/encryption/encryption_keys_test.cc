@@ -46,7 +46,7 @@ TEST(EncryptionKeys, EveryEntryHasItsOwnKey) {
   EXPECT_NE(one, entry_key(keys, keys.id(), tier_key(1, EntryClass::kAnswer)));
 }
 
-// tests/golden/encrypted_entry.py: what is on a disk today opens tomorrow.
+// tests/golden/encrypted_entry.py: existing entries must stay readable.
 TEST(EncryptionKeys, HaveTheirGoldenVector) {
   const auto keys = EncryptionKeys::parse(kOne, "test").value();
   TierKey key{.entry_class = EntryClass::kEncoderOutput};

@@ -21,7 +21,7 @@ TEST(MemoryBudget, ReservesAndReleases) {
     const auto second = budget.reserve(41_B);
     ASSERT_FALSE(second.has_value());
     EXPECT_EQ(second.error().code, ErrorCode::kNoSpace);
-    EXPECT_EQ(second.error().message, "no room for 41 bytes: 60 of 100 are taken");
+    EXPECT_EQ(second.error().message, "no space for 41 bytes: 60 of 100 are in use");
     EXPECT_TRUE(budget.reserve(40_B).has_value());
   }
   EXPECT_EQ(budget.used(), 0_B);

@@ -36,13 +36,13 @@ TEST(LoadRate, FitsALineWithoutNoise) {
     }
     for (const std::uint64_t bytes : {1ULL << 10U, 1ULL << 20U, 1ULL << 24U}) {
       const double truth = latency + per_byte * static_cast<double>(bytes);
-      // The first loads cannot be told from outliers of the first.
+      // The first loads cannot be distinguished from outliers.
       EXPECT_NEAR(seconds(rate.expected(Bytes(bytes))), truth, 0.01 * truth) << bytes;
     }
   });
 }
 
-/// All loads ever, summed up anew each time.
+/// The obvious model: keeps all loads and sums them up each time.
 struct ObviousRate {
   struct Load {
     double x;
@@ -102,9 +102,9 @@ TEST(LoadRate, WithOneSizeTheLatencyKeepsItsShare) {
   LoadRate rate;
   for (int i = 0; i < 30; ++i) rate.add(1_MiB, 8ms, i * 1ms);
   EXPECT_NEAR(to_milliseconds(rate.expected(1_MiB)), 8, 0.01);
-  EXPECT_GT(rate.expected(64_MiB), 64ms) << "what is larger takes longer";
+  EXPECT_GT(rate.expected(64_MiB), 64ms) << "larger loads take longer";
   EXPECT_LT(rate.expected(1_KiB), 8ms);
-  EXPECT_GT(rate.expected(1_KiB), 1ms) << "and what is small is not for nothing";
+  EXPECT_GT(rate.expected(1_KiB), 1ms) << "and small loads still have a latency";
 }
 
 TEST(LoadRate, AHiccupMovesItByAQuarterAndASlowDeviceIsSoonKnown) {
@@ -118,7 +118,7 @@ TEST(LoadRate, AHiccupMovesItByAQuarterAndASlowDeviceIsSoonKnown) {
   LoadRate of_none;
   for (int i = 0; i < 100; ++i) of_none.add(1_MiB, Duration(0), i * 1ms);
   for (int i = 0; i < 10; ++i) of_none.add(1_MiB, 1s, 200ms + i * 1s);
-  EXPECT_GT(of_none.expected(1_MiB), 100ms) << "also one whose loads took no time at all";
+  EXPECT_GT(of_none.expected(1_MiB), 100ms) << "even if its loads took no time at all";
 }
 
 TEST(LoadRate, DegenerateFitsAreFlatOrThroughTheOrigin) {
@@ -172,14 +172,14 @@ TEST(LoadOrCompute, FewLoadsRefuseOnlyMuchSlowerLoads) {
 TEST(LoadOrCompute, ExpectsTheSameOfEntriesNotStoredYet) {
   Gate gate;
   const LoadStep quick{.bytes = 1_MiB, .cost = 4ms};
-  EXPECT_FALSE(gate.choices.expects_slower(quick)) << "nothing is measured";
+  EXPECT_FALSE(gate.choices.expects_slower(quick)) << "nothing was measured";
   gate.measure(4, 1_MiB, 10ms);
   EXPECT_TRUE(gate.choices.expects_slower(quick));
   EXPECT_FALSE(gate.choices.expects_slower({.bytes = 1_MiB, .cost = 6ms}));
   EXPECT_FALSE(gate.choices.expects_slower({.bytes = 1_MiB, .cost = Duration(0)}));
   EXPECT_FALSE(gate.choices.expects_slower({.bytes = 1_MiB, .cost = 4ms, .place = 1}))
-      << "of another place nothing is known";
-  EXPECT_EQ(gate.choices.stats().declined, 0U) << "nothing was to be loaded";
+      << "nothing is known of the other tier";
+  EXPECT_EQ(gate.choices.stats().declined, 0U) << "there was nothing to load";
 }
 
 TEST(LoadOrCompute, LoadsEntriesOfUnknownCost) {
@@ -226,7 +226,7 @@ TEST(LoadOrComputeProperty, AgreesWithTryingEveryLength) {
   });
 }
 
-/// A tier of one entry, and what a request that wants it goes through.
+/// A tier with one entry and simulated load time, and a request that loads or computes it.
 struct World {
   World() {
     const auto put = inner.put(key, {.tensors = {}, .cost = 50ms}, tier_bytes(1, 100'000));
@@ -240,7 +240,7 @@ struct World {
   MemoryBudget room{16_MiB};
   TierKey key = tier_key(1);
 
-  /// How long it took, one way or the other.
+  /// Serves one request and returns how long it took.
   Duration ask() {
     const Duration began = clock.now();
     const LoadStep step = choices.step_of(key.entry_class, tier.metadata(key));
@@ -264,7 +264,7 @@ TEST(LoadOrCompute, AvoidsASlowTierAndReturnsWhenItIsFast) {
   EXPECT_GT(world.choices.stats().declined, 25U);
   const std::uint64_t gets = world.tier.gets;
   for (int i = 0; i < 100; ++i) world.ask();
-  EXPECT_LT(world.tier.gets - gets, 4U) << "but for looking whether it still is";
+  EXPECT_LT(world.tier.gets - gets, 4U) << "only probes";
   world.tier.latency = 1ms;
   int until_back = 0;
   while (world.ask() != 1ms && until_back < 2'000) ++until_back;
@@ -315,7 +315,7 @@ TEST(LoadOrCompute, AvoidsATierThatOnlyFails) {
   world.tier.fails = true;
   world.tier.latency = 20ms;
   for (int i = 0; i < 40; ++i) world.ask();
-  EXPECT_EQ(world.ask(), 50ms) << "a load that brings nothing costs more than computing alone";
+  EXPECT_EQ(world.ask(), 50ms) << "a load that misses costs more than computing alone";
   world.tier.fails = false;
   int until_back = 0;
   while (world.ask() != 20ms && until_back < 1'000) ++until_back;
@@ -335,14 +335,14 @@ TEST(LoadOrCompute, EstimatesUnknownEntriesFromTheirClass) {
   EXPECT_NEAR(
       to_milliseconds(world.choices.step_of(kind, EntryMetadata{.bytes = Bytes(4'000)}).cost), 40,
       0.04)
-      << "larger costs more";
+      << "larger entries cost more";
   EXPECT_EQ(world.choices.step_of(kind, EntryMetadata{.bytes = Bytes(4'000), .cost = 7ms}).cost,
             7ms)
-      << "its own cost is better";
+      << "its own cost takes precedence";
   EXPECT_EQ(world.choices.cost_of(EntryClass::kPrefixKv, 1_MiB), Duration(0)) << "another class";
   for (int i = 0; i < 100; ++i) world.choices.learn(kind, Bytes(2'000), 10ms);
   EXPECT_GT(world.choices.step_of(kind, std::nullopt).bytes, Bytes(1'900))
-      << "the old is forgotten";
+      << "old measurements are forgotten";
 }
 
 TEST(LoadOrCompute, EachTierOfAStackHasItsOwnRate) {
@@ -369,7 +369,7 @@ TEST(LoadOrCompute, EachTierOfAStackHasItsOwnRate) {
     const LoadStep step = choices.step_of(EntryClass::kEncoderOutput, stack.metadata(tier_key(n)));
     const LoadChoice choice = choices.choose(step);
     if (choice.steps > 0) static_cast<void>(choices.get(stack, tier_key(n), room, step, choice));
-    // What came up from afar would be near the next time.
+    // The promoted entry would be found in the near tier next time.
     EXPECT_TRUE(near.erase(tier_key(2)).has_value());
     return choice.reason;
   };
@@ -384,7 +384,7 @@ TEST(LoadOrCompute, EachTierOfAStackHasItsOwnRate) {
 
   const LoadStep both[] = {{.bytes = Bytes(1'000), .cost = 50ms, .place = 0},
                            {.bytes = Bytes(1'000), .cost = 50ms, .place = 1}};
-  EXPECT_EQ(choices.choose(both).steps, 1U) << "as far as it pays";
+  EXPECT_EQ(choices.choose(both).steps, 1U) << "as far as it saves time";
 }
 
 TEST(LoadOrCompute, IsThreadSafe) {

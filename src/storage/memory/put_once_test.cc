@@ -12,7 +12,7 @@
 namespace afterimage {
 namespace {
 
-/// Shows what was put only after flush(), as a disk does whose writes are under way.
+/// A tier whose puts are pending until flush(), as on a disk with writes in flight.
 class SlowTier final : public Tier {
  public:
   Result<void> put(const TierKey& key, const EntryMeta& /*meta*/,
@@ -64,7 +64,7 @@ class PutOnceTest : public ::testing::Test {
 
 TEST_F(PutOnceTest, SkipsStoredAndPendingEntries) {
   EXPECT_EQ(put(one), PutOnce::Outcome::kPut);
-  EXPECT_EQ(put(one), PutOnce::Outcome::kThere) << "on its way";
+  EXPECT_EQ(put(one), PutOnce::Outcome::kThere) << "pending";
   ASSERT_TRUE(tier.flush().has_value());
   EXPECT_EQ(put(one), PutOnce::Outcome::kThere) << "there";
   EXPECT_EQ(tier.puts, 1);

@@ -50,9 +50,9 @@ class TierStack final : public Tier {
   [[nodiscard]] TierStats stats() const override;
 
  private:
-  Result<std::optional<TierEntry>> look(const TierKey& key, MemoryBudget& room);
+  Result<std::optional<TierEntry>> find_and_promote(const TierKey& key, MemoryBudget& room);
   /// Puts the entry into the tiers nearer than `tier`, unless something was erased since.
-  void bring_up(std::size_t tier, const TierKey& key, const TierEntry& entry,
+  void promote(std::size_t tier, const TierKey& key, const TierEntry& entry,
                 std::uint64_t erasures);
   void count(const Result<std::optional<TierEntry>>& found);
   [[nodiscard]] std::uint64_t erasures(const TierKey& key);

@@ -20,7 +20,7 @@ using testing::tier_key;
 
 namespace {
 
-/// Fails, or does something in the middle of a get.
+/// A tier that can fail, or run a callback in the middle of a get.
 class FickleTier final : public Tier {
  public:
   explicit FickleTier(MemoryBudget& budget) : tier_(budget) {}
@@ -114,7 +114,7 @@ TEST_F(Stack, EraseCallsAllTiersAndReportsTheError) {
   near.fails = true;
   EXPECT_FALSE(stack.erase(tier_key(1)).has_value());
   near.fails = false;
-  EXPECT_FALSE(finds(far, 1)) << "the other one erased all the same";
+  EXPECT_FALSE(finds(far, 1)) << "the other tier erased nevertheless";
   EXPECT_TRUE(stack.erase(tier_key(1)).has_value());
   EXPECT_FALSE(finds(stack, 1));
 }
@@ -122,26 +122,26 @@ TEST_F(Stack, EraseCallsAllTiersAndReportsTheError) {
 TEST_F(Stack, DoesNotPromoteAnEntryErasedDuringTheRead) {
   put(far, 1);
   far.meanwhile = [&] { EXPECT_TRUE(stack.erase(tier_key(1)).has_value()); };
-  EXPECT_TRUE(finds(stack, 1)) << "it was there when it was read";
+  EXPECT_TRUE(finds(stack, 1)) << "it was stored when it was read";
   far.meanwhile = nullptr;
   EXPECT_FALSE(finds(stack, 1));
 }
 
-// Once, an answer that a disk had stood before a newer one that it had no room for.
+// Regression: an old answer on disk hid a newer one for which the disk had no space.
 TEST_F(Stack, ARefusedReplacementHidesNoNewerValue) {
   for (TierStack* const of : {&stack, &replacing}) {
     ASSERT_TRUE(of->put(tier_key(1), {}, tier_bytes(2, 1'000)).has_value());
     near.takes_nothing = true;
     put(*of, 1);
     near.takes_nothing = false;
-    EXPECT_EQ(finds(*of, 1), of == &replacing) << "what names content is the same anyway";
+    EXPECT_EQ(finds(*of, 1), of == &replacing) << "with content keys the old entry is identical";
   }
 }
 
 TEST_F(Stack, DoesNotPromoteAnEntryReplacedDuringTheRead) {
   ASSERT_TRUE(far.put(tier_key(1), {}, tier_bytes(2, 1'000)).has_value());
   far.meanwhile = [&] { put(replacing, 1); };
-  EXPECT_FALSE(finds(replacing, 1)) << "the one before was there when it was read";
+  EXPECT_FALSE(finds(replacing, 1)) << "the old value was stored when it was read";
   far.meanwhile = nullptr;
   EXPECT_TRUE(finds(replacing, 1));
 }
