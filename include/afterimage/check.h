@@ -6,13 +6,14 @@
 
 namespace afterimage {
 
-/// Prints where and what, then aborts. For broken invariants only: input from outside gets an
-/// Error.
+/// Prints the failed condition and its location, then aborts. For broken invariants only: invalid
+/// input from outside the program returns an Error.
 [[noreturn]] void check_failed(const char* condition, std::source_location where);
 
 }  // namespace afterimage
 
-/// A broken invariant ends the process in every build, before it becomes a wrong answer.
+/// Aborts the process if `condition` is false, in every build type: a broken invariant must not
+/// become a wrong answer.
 #define AFI_CHECK(condition)    \
   (static_cast<bool>(condition) \
        ? static_cast<void>(0)   \

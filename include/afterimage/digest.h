@@ -17,13 +17,13 @@ namespace afterimage {
 
 inline constexpr std::size_t kDigestBytes = 32;
 
-/// 64 lower-case hexadecimal digits.
+/// `bytes` as 64 lower-case hexadecimal digits.
 std::string to_hex(std::span<const std::byte, kDigestBytes> bytes);
-/// Exactly 64 hexadecimal digits of either case; anything else is kInvalidArgument.
+/// Parses exactly 64 hexadecimal digits of either case; anything else is kInvalidArgument.
 Result<std::array<std::byte, kDigestBytes>> digest_from_hex(std::string_view hex);
 
-/// 256 bits, all of them kept and all of them compared. Tag keeps kinds of digest apart.
-/// Order is that of the bytes, the same on every machine.
+/// A 256-bit digest, stored and compared in full. `Tag` makes each kind of digest its own type.
+/// The order is the byte order and is the same on every machine.
 template <typename Tag>
 struct Digest {
   std::array<std::byte, kDigestBytes> bytes{};
@@ -37,18 +37,19 @@ struct Digest {
   }
 };
 
-/// SHA-256 of a media item's raw bytes. Says nothing of model, tenant or preprocessing.
+/// SHA-256 of a media item's raw bytes, independent of model, tenant and preprocessing.
 using ContentDigest = Digest<struct ContentDigestTag>;
 /// SHA-256 of decoded pixels or samples together with their shape, format and dtype.
 using DecodedDigest = Digest<struct DecodedDigestTag>;
-/// Names one encoder output: content, preprocessing, encoder, weights and tenant (identity/keys.h).
+/// Key of one encoder output: content, preprocessing, encoder, weights and tenant
+/// (caches/identity/keys.h).
 using EncoderKey = Digest<struct EncoderKeyTag>;
-/// Names everything besides the sequence that changes KV: model, weights, adapter, template, dtype,
-/// preprocessing, tenant. The root of one tree of prefixes.
+/// Identifies everything besides the token sequence that changes KV: model, weights, adapter, chat
+/// template, dtype, preprocessing, tenant. The root of one prefix tree.
 using NamespaceId = Digest<struct NamespaceIdTag>;
 
-/// Hash for maps keyed by a digest: SHA-256 output is uniform already, so eight bytes of it serve.
-/// Equality still compares all 256 bits.
+/// Hash for maps keyed by a digest. SHA-256 output is already uniform, so the hash is its first
+/// eight bytes; equality still compares all 256 bits.
 struct DigestHash {
   using is_avalanching = void;
   template <typename Tag>

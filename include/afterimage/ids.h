@@ -11,14 +11,14 @@
 
 namespace afterimage {
 
-/// A token of the model's vocabulary. An id is not a number: no arithmetic.
+/// A token of the model's vocabulary. An id, not a number: it has no arithmetic.
 enum class TokenId : std::int32_t {};
 
-/// An agent (a user, a workflow step) as a cache counts it. Names are interned by the caller.
+/// An agent (a user or a workflow step) as caches account for it. The caller interns agent names.
 enum class AgentId : std::uint32_t {};
 inline constexpr AgentId kNoAgent = AgentId(0xFFFFFFFFU);
 
-/// A name that cannot be mistaken for another kind of name.
+/// A string with a type of its own, so that different kinds of names cannot be mixed up.
 template <typename Tag>
 class Name {
  public:
@@ -32,11 +32,12 @@ class Name {
   std::string text_;
 };
 
-/// One request in flight, named by the serving engine.
+/// One request in flight, as the serving engine names it.
 using RequestId = Name<struct RequestIdTag>;
 /// One distinct media item as a scheduler names it (vLLM: `identifier`).
 using ItemId = Name<struct ItemIdTag>;
-/// Who pays and who may see: nothing is shared between two tenants. Empty: the only tenant.
+/// The tenant that owns content and pays for it. Nothing is shared between two tenants. Empty: a
+/// single-tenant deployment.
 using TenantId = Name<struct TenantIdTag>;
 
 }  // namespace afterimage

@@ -13,25 +13,28 @@
 
 namespace afterimage {
 
-/// The numeric values are written into keys and files: append, never renumber.
+/// Kind of a media item. The numeric values are written into keys and files: append, never
+/// renumber.
 enum class Modality : std::uint8_t { kImage = 1, kAudio = 2, kVideo = 3 };
 
 /// "image", "audio", "video".
 std::string_view to_string(Modality modality);
 
-/// Immutable raw bytes of one file. Shared by the requests that carry it; never by cache entries.
+/// Immutable raw bytes of one file. Requests that carry the file share them; cache entries never
+/// do.
 using FileBytes = std::shared_ptr<const std::vector<std::byte>>;
 
-/// One image, audio clip or video as it arrived: encoded bytes, not pixels.
+/// One image, audio clip or video as received: encoded bytes, not pixels.
 ///
-/// Shape  One file, or, for a video given as a folder, one file a frame in playing order.
-/// Errors Nothing is checked here: the bytes come from outside. media/ probes and decodes.
+/// Shape    One file; for a video given as a folder, one file per frame in playing order.
+/// Errors   None: the bytes come from outside and are not checked here. foundation/media probes and
+///          decodes them.
 struct MediaItem {
   Modality modality = Modality::kImage;
   std::vector<FileBytes> files;
-  /// Playing speed of a folder of frames, in frames per 1,000 seconds. 0: the file itself says.
+  /// Frame rate of a folder of frames, in frames per 1,000 seconds. 0: taken from the file itself.
   std::uint32_t frame_rate_mhz = 0;
-  std::string name;  // for messages only: never part of an identity
+  std::string name;  // for messages only: never part of a key
 };
 
 /// Sum of the sizes of all files.

@@ -21,16 +21,16 @@ struct Message {
   std::vector<ContentPart> parts;
 };
 
-/// What the client says of the conversation after this answer. It may be wrong: how much it is
-/// worth is learned. Appended to, never renumbered: policies use it as an index.
+/// The client's hint whether the conversation continues after this answer. The hint may be wrong;
+/// policies learn how much to trust it. Append, never renumber: policies use it as an index.
 enum class ContinuationHint : unsigned char { kNone, kGoesOn, kEnds };
 std::string_view to_string(ContinuationHint hint);  // "unknown", "goes_on", "ends"
 
-/// One question to a model: the whole conversation so far, as chat clients resend it.
+/// One request to a model: the whole conversation so far, as chat clients resend it.
 struct Request {
   RequestId id;
-  std::string agent;  // who asks; empty: nobody in particular
-  TenantId tenant;    // whose content it is
+  std::string agent;  // the agent that sent it; empty: none named
+  TenantId tenant;    // owner of the content
   ContinuationHint conversation = ContinuationHint::kNone;
   std::vector<Message> messages;
 };

@@ -9,25 +9,25 @@
 
 namespace afterimage {
 
-/// Why a call could not do its work. A closed list: programs switch on it, people read the message.
-/// A cache miss is a normal answer and never an error.
+/// Why a call failed. A closed list: programs switch on the code, people read the message.
+/// A cache miss is a normal result and never an error.
 enum class ErrorCode : unsigned char {
-  kInvalidArgument,  // the call or its input is wrong; the same call fails again
-  kNotFound,         // a file or id that was named does not exist
+  kInvalidArgument,  // the call or its input is wrong; repeating the call fails again
+  kNotFound,         // the named file or id does not exist
   kLimitExceeded,    // larger than a limit that protects this process
-  kNoSpace,          // the budget holds, and everything in it is in use
-  kCorruption,       // bytes are not what they were when they were written, or not what they claim
-  kUnavailable,      // the outside world refused: a file that cannot be read or written, a device
-  kCancelled,        // the caller, or whoever the caller was waiting for, gave up
-  kUnsupported,      // well-formed, but this build or engine does not do it
+  kNoSpace,          // the budget or device is full and nothing can be evicted
+  kCorruption,       // bytes differ from what was written, or contradict their own header
+  kUnavailable,      // an external resource failed: a file, a device, a server
+  kCancelled,        // the caller, or the flight leader the caller waited for, gave up
+  kUnsupported,      // well-formed, but this build or engine does not support it
 };
 
-/// The code's name in snake_case, as logs, JSON and Python spell it: "invalid_argument".
+/// The code's name in snake_case, as used in logs, JSON and Python: "invalid_argument".
 std::string_view to_string(ErrorCode code);
 
 struct Error {
   ErrorCode code;
-  std::string message;  // for a person: what was asked, what was found, in which file or key
+  std::string message;  // for people: what was asked, what was found, in which file or key
 };
 
 /// "invalid_argument: workload.jsonl line 3: …"
@@ -36,7 +36,7 @@ std::string to_string(const Error& error);
 template <typename T>
 using Result = std::expected<T, Error>;
 
-/// Shorthand for returning an Error from a function that returns some Result.
+/// Shorthand for returning an Error from a function that returns a Result.
 inline std::unexpected<Error> fail(ErrorCode code, std::string message) {
   return std::unexpected<Error>(Error{code, std::move(message)});
 }
@@ -48,7 +48,7 @@ inline std::unexpected<Error> fail(ErrorCode code, std::string message) {
   if (!tmp.has_value()) return std::unexpected(std::move(tmp).error()); \
   declaration = *std::move(tmp)
 
-/// `AFI_TRY(const Shape shape, parse(text));` declares `shape`, or returns parse's Error.
+/// `AFI_TRY(const Shape shape, parse(text));` declares `shape`, or returns the Error of parse().
 #define AFI_TRY(declaration, ...) \
   AFI_TRY_INNER(AFI_CONCAT(afi_try_, __LINE__), declaration, __VA_ARGS__)
 

@@ -12,26 +12,28 @@
 
 namespace afterimage {
 
-/// A run of placeholder tokens whose rows come from an encoder instead of the embedding table.
+/// A run of placeholder tokens whose embeddings come from an encoder instead of the embedding
+/// table.
 struct MediaSpan {
   TokenCount offset{};  // first placeholder, counted from the start of the sequence
-  TokenCount length{};  // placeholders; also the rows that the encoder output must have
+  TokenCount length{};  // number of placeholders; also the rows that the encoder output must have
   Modality modality = Modality::kImage;
-  ContentDigest content{};  // what the span shows: compared in full
-  bool splittable = true;  // may a prefix end inside? Not with attention both ways inside the span.
+  ContentDigest content{};  // digest of the media item; compared in full
+  /// Whether a prefix may end inside the span. False where attention inside it is bidirectional.
+  bool splittable = true;
 
   [[nodiscard]] TokenCount end() const { return offset + length; }
   bool operator==(const MediaSpan&) const = default;
 };
 
-/// A prompt as a model sees it: token ids, and which stretches of it are media.
+/// A prompt as a model sees it: token ids, and the spans of it that are media.
 struct Sequence {
   std::vector<TokenId> tokens;   // placeholders included
-  std::vector<MediaSpan> spans;  // in order of offset, not overlapping
+  std::vector<MediaSpan> spans;  // ordered by offset, not overlapping
   bool operator==(const Sequence&) const = default;
 };
 
-/// kInvalidArgument if a span is empty, leaves the sequence, is out of order or overlaps another.
+/// kInvalidArgument if a span is empty, exceeds the sequence, is out of order or overlaps another.
 Result<void> check_sequence(const Sequence& sequence);
 
 }  // namespace afterimage

@@ -38,7 +38,7 @@ class Shape {
   static constexpr std::size_t kMaxRank = 8;
 
   Shape() = default;
-  /// At most kMaxRank extents: for literals in code. Outside input goes through `of`.
+  /// At most kMaxRank extents, for literals in code. Use of() for outside input.
   Shape(std::initializer_list<std::uint64_t> extents);
   /// kInvalidArgument above kMaxRank.
   static Result<Shape> of(std::span<const std::uint64_t> extents);
@@ -51,7 +51,7 @@ class Shape {
   bool operator==(const Shape&) const = default;
 
  private:
-  std::array<std::uint64_t, kMaxRank> extents_{};  // unused axes stay 0, so == may compare all
+  std::array<std::uint64_t, kMaxRank> extents_{};  // unused axes stay 0, so == can compare them all
   std::size_t rank_ = 0;
 };
 
@@ -61,11 +61,11 @@ std::string to_string(const Shape& shape);
 /// Bytes of a dense tensor of any rank; kInvalidArgument if the product does not fit 64 bits.
 Result<Bytes> tensor_bytes(DType dtype, const Shape& shape);
 
-/// A dense tensor that somebody else owns. Its bytes are exactly what dtype and shape say.
+/// A non-owning view of a dense tensor. Its size is exactly what dtype and shape require.
 class TensorView {
  public:
   TensorView() = default;
-  /// kInvalidArgument if `bytes` is not exactly as large as dtype and shape require.
+  /// kInvalidArgument if the size of `bytes` is not exactly what dtype and shape require.
   static Result<TensorView> over(DType dtype, const Shape& shape, std::span<const std::byte> bytes);
 
   [[nodiscard]] DType dtype() const { return dtype_; }
@@ -83,8 +83,8 @@ class TensorView {
   std::span<const std::byte> bytes_;
 };
 
-/// What an encoder returns for one media item: one tensor, or several (deepstack planes, grids).
-/// A list of views into the engine's own buffers; whoever keeps them copies them.
+/// An encoder's output for one media item: one tensor, or several (deepstack planes, grids).
+/// The views point into the engine's own buffers; a caller that stores the tensors copies them.
 using TensorViews = std::vector<TensorView>;
 
 /// A dense tensor that owns its bytes.
@@ -93,14 +93,15 @@ struct Tensor {
   Shape shape{0};
   std::vector<std::byte> bytes;
 
-  /// kInvalidArgument if `bytes` is not what dtype and shape require.
+  /// kInvalidArgument if the size of `bytes` is not what dtype and shape require.
   [[nodiscard]] Result<TensorView> view() const { return TensorView::over(dtype, shape, bytes); }
 };
 
-/// An encoder's output while the engine still owns it. tensors[0] has one row an embedding.
+/// An encoder's output while the engine still owns it. The first tensor has one row per embedding.
 using EncoderOutput = std::vector<Tensor>;
 
-/// kInvalidArgument, naming the tensor, if one of them is not what it claims to be.
+/// Views of all tensors. kInvalidArgument, naming the tensor, if the size of one does not match its
+/// dtype and shape.
 Result<TensorViews> views_of(const EncoderOutput& output);
 
 }  // namespace afterimage

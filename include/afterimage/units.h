@@ -11,8 +11,9 @@
 
 namespace afterimage {
 
-/// A number with a unit. Explicit in, explicit out, so that bytes and tokens cannot be swapped.
-/// Arithmetic that would leave the range of Rep is a broken invariant, never a silent wrap.
+/// An unsigned number with a unit. Conversions are explicit, so bytes and tokens cannot be mixed
+/// up. Arithmetic that would overflow or underflow Rep is a broken invariant (AFI_CHECK), never a
+/// wrap.
 template <typename Tag, typename Rep>
 class Quantity {
  public:
@@ -37,7 +38,7 @@ class Quantity {
   }
   friend constexpr Quantity operator+(Quantity a, Quantity b) { return a += b; }
   friend constexpr Quantity operator-(Quantity a, Quantity b) { return a -= b; }
-  /// a - b, and 0 where b is more.
+  /// a - b, or 0 where b is greater.
   friend constexpr Quantity sub_sat(Quantity a, Quantity b) { return a > b ? a - b : Quantity(); }
 
   static constexpr Quantity max() { return Quantity(std::numeric_limits<Rep>::max()); }
@@ -50,11 +51,11 @@ class Quantity {
 
 using Bytes = Quantity<struct BytesTag, std::uint64_t>;
 using TokenCount = Quantity<struct TokenCountTag, std::uint32_t>;
-/// Rows of an encoder's output; the unit in which schedulers count encoder work and space.
+/// Rows of an encoder's output: the unit in which schedulers count encoder compute and cache space.
 using EmbeddingCount = Quantity<struct EmbeddingCountTag, std::uint64_t>;
 using EntryCount = Quantity<struct EntryCountTag, std::uint64_t>;
 
-/// Spans of time. What a hit saves (an entry's cost) is measured in this, never guessed.
+/// A span of time. Also the unit of an entry's cost: the measured time that a hit saves.
 using Duration = std::chrono::nanoseconds;
 
 constexpr Bytes operator""_B(unsigned long long n) { return Bytes(n); }

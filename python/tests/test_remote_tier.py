@@ -81,7 +81,7 @@ def test_only_who_has_the_key_can_read_or_make_an_entry(servers: Any, tmp_path: 
         assert found is not None and np.asarray(found[0]).sum() == 63
         assert ours.get(OTHER) is None, "nobody sealed it"
     files[1].chmod(0o644)
-    with pytest.raises(ai.errors.Unavailable, match="may read the keys"):
+    with pytest.raises(ai.errors.Unavailable, match="can read the keys"):
         patient(servers.url, encrypt_key_file=str(files[1]))
 
 

@@ -261,7 +261,7 @@ class RunDisk(Folder):
         keys.write_text("2" * 64 + "\n")
         done, report = self.run_over(disk, *sealed)
         self.assertEqual(report["encoder_calls"]["warm"], 2)
-        self.assertIn("sealed under another key", done.stdout)
+        self.assertIn("encrypted under another key", done.stdout)
         keys.chmod(0o644)
         done, _ = self.run_tiny(request("a", TEXT), more=("--disk", disk, *sealed))
         self.assertEqual(done.returncode, 2, "nothing is kept in the clear that was to be sealed")

@@ -10,7 +10,7 @@
 namespace afterimage {
 namespace {
 
-// Fetched once: an implicit fetch costs more than hashing a small buffer.
+// Fetched once: an implicit fetch takes longer than hashing a small buffer.
 const EVP_MD* algorithm() {
   static const EVP_MD* const kSha256 = EVP_MD_fetch(nullptr, "SHA256", nullptr);
   AFI_CHECK(kSha256 != nullptr);
@@ -51,8 +51,8 @@ std::array<std::byte, kDigestBytes> Sha256::finish() {
   return digest;
 }
 
-// Of hashes rather than OpenSSL's HMAC(), which looks the algorithm up at each call: of a short
-// message that is most of the time.
+// Built from two hashes rather than OpenSSL's HMAC(), which looks the algorithm up at each call;
+// for short messages that is most of the time.
 std::array<std::byte, kDigestBytes> hmac_sha256(const Secret& key,
                                                 std::span<const std::byte> message) {
   static constexpr std::size_t kBlock = 64;  // of SHA-256

@@ -11,18 +11,18 @@
 
 namespace afterimage {
 
-/// 32 bytes that outsiders do not know. Equality of keys says nothing without it.
+/// 32 secret bytes. Keys are derived under it, so that outsiders learn nothing from equal keys.
 using Secret = std::array<std::byte, 32>;
 
-/// SHA-256 of one buffer, at the speed of OpenSSL.
+/// SHA-256 of one buffer.
 std::array<std::byte, kDigestBytes> sha256(std::span<const std::byte> bytes);
 
 /// HMAC-SHA-256 (RFC 2104).
 std::array<std::byte, kDigestBytes> hmac_sha256(const Secret& key,
                                                 std::span<const std::byte> message);
 
-/// SHA-256 of bytes that come in pieces. For many small messages, one of these is a third faster
-/// than as many calls of sha256().
+/// Incremental SHA-256. For many small messages, one reused object is a third faster than separate
+/// calls of sha256().
 class Sha256 {
  public:
   Sha256();
@@ -31,7 +31,7 @@ class Sha256 {
   Sha256& operator=(const Sha256&) = delete;
 
   void update(std::span<const std::byte> bytes);
-  /// The digest of all bytes since the last finish(); the next update() begins another message.
+  /// The digest of all bytes since the last finish(); the next update() starts a new message.
   std::array<std::byte, kDigestBytes> finish();
 
  private:

@@ -40,7 +40,7 @@ constexpr std::size_t kReadPiece = 64 * 1024;
 constexpr std::size_t kWritePiece = 256 * 1024;
 constexpr std::uint32_t kAnswerHead = 64 * 1024;
 
-/// A body whose bytes go to whoever listens as they are parsed, uncopied.
+/// A Beast body type that hands parsed bytes to the listener without copying them.
 struct ToListener {
   struct value_type {
     HttpListener* listener = nullptr;
@@ -70,7 +70,7 @@ struct ToListener {
 };
 using AnswerParser = http::response_parser<ToListener>;
 
-/// One connection, with or without TLS.
+/// One connection, plain or TLS.
 struct Wire {
   explicit Wire(const net::Executor& executor) : plain(executor) {}
 
@@ -92,7 +92,7 @@ struct Wire {
     const auto [error, size] = co_await asio::async_write(plain, buffers, kQuiet);
     co_return error;
   }
-  /// Whether the other side has closed it, or says what nobody asked for.
+  /// Whether the server has closed it or sent bytes without a request.
   [[nodiscard]] bool spent() {
     char byte = 0;
     const auto got = ::recv(lowest().socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
@@ -128,13 +128,15 @@ bool is_name(std::string_view text) {
 
 Result<std::string> head_of(const HttpCall& call) {
   if (!is_name(call.method) || !is_clean(call.url.target) || !is_clean(call.url.host)) {
-    return fail(ErrorCode::kInvalidArgument, "that is no HTTP request: " + call.method);
+    return fail(ErrorCode::kInvalidArgument,
+                "invalid method, target or host in an HTTP request: " + call.method);
   }
   std::string head = fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\n", call.method, call.url.target,
                                  host_header(call.url));
   for (const auto& [name, value] : call.headers) {
     if (!is_name(name) || !is_clean(value)) {
-      return fail(ErrorCode::kInvalidArgument, "'" + name + "' is no header, or its value is none");
+      return fail(ErrorCode::kInvalidArgument,
+                  "invalid name or value of the request header '" + name + "'");
     }
     head.append(name).append(": ").append(value).append("\r\n");
   }
@@ -146,11 +148,11 @@ Result<std::string> head_of(const HttpCall& call) {
 
 }  // namespace
 
-/// Everything of one call; touched on its thread only, but for `executor`.
+/// State of one call. Used on its thread only, except for `executor`.
 struct HttpCallHandle::State : std::enable_shared_from_this<HttpCallHandle::State> {
-  State(HttpCall asked, std::shared_ptr<HttpListener> hears, const net::Executor& on)
+  State(HttpCall asked, std::shared_ptr<HttpListener> its_listener, const net::Executor& on)
       : call(std::move(asked)),
-        listener(std::move(hears)),
+        listener(std::move(its_listener)),
         executor(on),
         event(on, net::Timer::time_point::max()),
         alarm(on, net::Timer::time_point::max()) {}
@@ -159,7 +161,7 @@ struct HttpCallHandle::State : std::enable_shared_from_this<HttpCallHandle::Stat
     alarm.cancel();
     if (overdue) {
       return listener->on_error(
-          {ErrorCode::kUnavailable, call.url.host + ": it did not answer in time"});
+          {ErrorCode::kUnavailable, call.url.host + ": no response in time"});
     }
     listener->on_error({code, cancelled ? "the call was cancelled" : std::move(why)});
   }
@@ -193,14 +195,14 @@ struct HttpCaller::State : std::enable_shared_from_this<HttpCaller::State> {
   Awaitable<std::optional<Error>> open(Call& call);
   Awaitable<std::optional<Error>> resolve(Call& call, std::vector<net::Tcp::endpoint>& found);
   Awaitable<std::optional<Error>> secure(Call& call);
-  struct Told {
+  struct ExchangeResult {
     std::optional<Error> error;
-    bool began = false;  // a byte of an answer was there
-    bool late = false;   // it was still there, and said nothing
-    bool keep = false;   // the connection may serve another call
+    bool began = false;  // a byte of the response arrived
+    bool late = false;   // the connection is open but the response timed out
+    bool keep = false;   // the connection can be reused
   };
-  Awaitable<Told> exchange(Call& call, const std::string& head);
-  Awaitable<Told> hear(Call& call);
+  Awaitable<ExchangeResult> exchange(Call& call, const std::string& head);
+  Awaitable<ExchangeResult> receive(Call& call);
 
   bool take_idle(Call& call, unsigned thread);
   void keep(Call& call, unsigned thread);
@@ -208,7 +210,7 @@ struct HttpCaller::State : std::enable_shared_from_this<HttpCaller::State> {
   Options options;
   IoThreads& threads;
   SystemClock clock;
-  /// One a thread, touched on that thread only: by server, the newest last.
+  /// One map per thread, used on that thread only: connections by server, the newest last.
   std::vector<std::map<std::string, std::vector<std::unique_ptr<Wire>>>> idle;
   asio::ssl::context tls;
 };
@@ -221,14 +223,14 @@ Error unavailable(const HttpCall& call, std::string_view why) {
 
 Error broken_off(const HttpCall& call, Failure error) {
   if (error == net::beast::error::timeout) {
-    return unavailable(call, "it did not answer in time");
+    return unavailable(call, "no response in time");
   }
   if (error == asio::error::eof || error == http::error::end_of_stream ||
       error == http::error::partial_message || error == asio::ssl::error::stream_truncated) {
-    return unavailable(call, "it closed the connection before its answer was complete");
+    return unavailable(call, "the server closed the connection before the response was complete");
   }
   if (error.category() == http::make_error_code(http::error::need_more).category()) {
-    return {ErrorCode::kCorruption, fmt::format("{}: what it answered is no HTTP: {}",
+    return {ErrorCode::kCorruption, fmt::format("{}: the response is not valid HTTP: {}",
                                                 server_of(call.url), error.message())};
   }
   return unavailable(call, error.message());
@@ -239,12 +241,12 @@ std::string pool_key(const Url& url) { return (url.tls ? "s " : "p ") + server_o
 }  // namespace
 
 bool HttpCaller::State::take_idle(Call& call, unsigned thread) {
-  auto& mine = idle[thread][pool_key(call.call.url)];
+  auto& pool = idle[thread][pool_key(call.call.url)];
   const Duration now = clock.now();
-  std::erase_if(mine, [&](const auto& wire) { return now - wire->idle_since > options.keep; });
-  while (!mine.empty()) {
-    auto wire = std::move(mine.back());
-    mine.pop_back();
+  std::erase_if(pool, [&](const auto& wire) { return now - wire->idle_since > options.keep; });
+  while (!pool.empty()) {
+    auto wire = std::move(pool.back());
+    pool.pop_back();
     if (wire->spent()) continue;
     call.wire = std::move(wire);
     return true;
@@ -253,14 +255,14 @@ bool HttpCaller::State::take_idle(Call& call, unsigned thread) {
 }
 
 void HttpCaller::State::keep(Call& call, unsigned thread) {
-  auto& mine = idle[thread][pool_key(call.call.url)];
-  if (mine.size() >= options.max_idle) return;
+  auto& pool = idle[thread][pool_key(call.call.url)];
+  if (pool.size() >= options.max_idle) return;
   call.wire->idle_since = clock.now();
   call.wire->lowest().expires_never();
-  mine.push_back(std::move(call.wire));
+  pool.push_back(std::move(call.wire));
 }
 
-/// The system's look-up of a name cannot be broken off; it is left behind when time is up.
+/// The system's name resolution cannot be cancelled; after the timeout it is left running, ignored.
 Awaitable<std::optional<Error>> HttpCaller::State::resolve(Call& call,
                                                            std::vector<net::Tcp::endpoint>& found) {
   Failure error;
@@ -270,29 +272,29 @@ Awaitable<std::optional<Error>> HttpCaller::State::resolve(Call& call,
     found.emplace_back(numeric, port);
     co_return std::nullopt;
   }
-  struct Looked {
+  struct Resolution {
     bool done = false;
     Failure error;
     std::vector<net::Tcp::endpoint> endpoints;
   };
-  const auto looked = std::make_shared<Looked>();
+  const auto resolution = std::make_shared<Resolution>();
   const auto resolver = std::make_shared<Resolver>(call.executor);
   resolver->async_resolve(
       call.call.url.host, call.call.url.port,
-      [looked, resolver, asks = call.weak_from_this()](Failure failed, const auto& results) {
-        looked->done = true;
-        looked->error = failed;
-        for (const auto& entry : results) looked->endpoints.push_back(entry.endpoint());
-        if (const auto waiting = asks.lock()) waiting->event.cancel();
+      [resolution, resolver, weak_call = call.weak_from_this()](Failure failed, const auto& results) {
+        resolution->done = true;
+        resolution->error = failed;
+        for (const auto& entry : results) resolution->endpoints.push_back(entry.endpoint());
+        if (const auto waiting = weak_call.lock()) waiting->event.cancel();
       });
   call.event.expires_after(
       std::chrono::duration_cast<std::chrono::nanoseconds>(call.call.connect_timeout));
-  if (!looked->done && !call.cancelled) co_await call.event.async_wait(kQuiet);
+  if (!resolution->done && !call.cancelled) co_await call.event.async_wait(kQuiet);
   call.event.expires_at(net::Timer::time_point::max());
   if (call.cancelled) co_return Error{ErrorCode::kCancelled, "cancelled"};
-  if (!looked->done) co_return unavailable(call.call, "its name was not found in time");
-  if (looked->error) co_return unavailable(call.call, looked->error.message());
-  found = looked->endpoints;
+  if (!resolution->done) co_return unavailable(call.call, "its name was not resolved in time");
+  if (resolution->error) co_return unavailable(call.call, resolution->error.message());
+  found = resolution->endpoints;
   co_return std::nullopt;
 }
 
@@ -306,7 +308,7 @@ Awaitable<std::optional<Error>> HttpCaller::State::open(Call& call) {
     });
     if (found.empty() && before > 0) {
       co_return Error{ErrorCode::kInvalidArgument,
-                      server_of(call.call.url) + " is at an address that may not be asked"};
+                      server_of(call.call.url) + " resolved to an address that is not allowed"};
     }
   }
   call.wire = std::make_unique<Wire>(call.executor);
@@ -314,7 +316,7 @@ Awaitable<std::optional<Error>> HttpCaller::State::open(Call& call) {
   const auto [error, where] = co_await call.wire->plain.async_connect(found, kQuiet);
   if (call.cancelled) co_return Error{ErrorCode::kCancelled, "cancelled"};
   if (error == net::beast::error::timeout) {
-    co_return unavailable(call.call, "it did not take the connection in time");
+    co_return unavailable(call.call, "the connection was not established in time");
   }
   if (error) co_return unavailable(call.call, error.message());
   Failure ignored;
@@ -328,14 +330,14 @@ Awaitable<std::optional<Error>> HttpCaller::State::secure(Call& call) {
   Failure error;
   stream.set_verify_callback(asio::ssl::host_name_verification(call.call.url.host), error);
   if (SSL_set_tlsext_host_name(stream.native_handle(), call.call.url.host.c_str()) != 1) {
-    co_return unavailable(call.call, "its name is none that TLS knows");
+    co_return unavailable(call.call, "its name is not valid for TLS");
   }
   const auto [failed] = co_await stream.async_handshake(Secure::client, kQuiet);
   if (failed) co_return unavailable(call.call, "TLS: " + failed.message());
   co_return std::nullopt;
 }
 
-Awaitable<HttpCaller::State::Told> HttpCaller::State::exchange(Call& call,
+Awaitable<HttpCaller::State::ExchangeResult> HttpCaller::State::exchange(Call& call,
                                                                const std::string& head) {
   std::string_view body = call.call.body == nullptr ? std::string_view() : *call.call.body;
   std::string_view first = head;
@@ -344,20 +346,20 @@ Awaitable<HttpCaller::State::Told> HttpCaller::State::exchange(Call& call,
     const std::array<asio::const_buffer, 2> both{asio::buffer(first), asio::buffer(now)};
     call.wire->lowest().expires_after(call.call.idle_timeout);
     const Failure error = co_await call.wire->write(both);
-    // A server may answer, and close, before it has read everything: hear what it says.
+    // A server may respond and close before it has read the whole request: read the response.
     if (error && error != asio::error::broken_pipe && error != asio::error::connection_reset) {
-      co_return Told{.error = broken_off(call.call, error),
+      co_return ExchangeResult{.error = broken_off(call.call, error),
                      .late = error == net::beast::error::timeout};
     }
     if (error) break;
     first = {};
     body.remove_prefix(now.size());
   }
-  co_return co_await hear(call);
+  co_return co_await receive(call);
 }
 
-Awaitable<HttpCaller::State::Told> HttpCaller::State::hear(Call& call) {
-  Told told;
+Awaitable<HttpCaller::State::ExchangeResult> HttpCaller::State::receive(Call& call) {
+  ExchangeResult result;
   std::optional<AnswerParser> parser;
   const auto begin = [&] {
     parser.emplace();
@@ -373,14 +375,14 @@ Awaitable<HttpCaller::State::Told> HttpCaller::State::hear(Call& call) {
     Failure error;
     if (buffer.size() > 0) buffer.consume(parser->put(buffer.data(), error));
     if (error && error != http::error::need_more) {
-      told.error = broken_off(call.call, error);
-      co_return told;
+      result.error = broken_off(call.call, error);
+      co_return result;
     }
     if (parser->is_header_done() && !headed) {
       const unsigned status = parser->get().result_int();
       if (status < 100) {
-        told.error = Error{ErrorCode::kCorruption, "a status that is none"};
-        co_return told;
+        result.error = Error{ErrorCode::kCorruption, "the response has an invalid status"};
+        co_return result;
       }
       if (status >= 100 && status < 200) {
         begin();
@@ -399,8 +401,8 @@ Awaitable<HttpCaller::State::Told> HttpCaller::State::hear(Call& call) {
     if (parser->is_done()) break;
     while (call.paused && !call.cancelled) co_await call.event.async_wait(kQuiet);
     if (call.cancelled) {
-      told.error = Error{ErrorCode::kCancelled, "cancelled"};
-      co_return told;
+      result.error = Error{ErrorCode::kCancelled, "cancelled"};
+      co_return result;
     }
     call.wire->lowest().expires_after(call.call.idle_timeout);
     const auto read = co_await call.wire->read_some(buffer.prepare(kReadPiece));
@@ -410,15 +412,15 @@ Awaitable<HttpCaller::State::Told> HttpCaller::State::hear(Call& call) {
       if (!ended) break;
     }
     if (read.first) {
-      told.error = broken_off(call.call, read.first);
-      told.late = read.first == net::beast::error::timeout;
-      co_return told;
+      result.error = broken_off(call.call, read.first);
+      result.late = read.first == net::beast::error::timeout;
+      co_return result;
     }
-    told.began = true;
+    result.began = true;
     buffer.commit(read.second);
   }
-  told.keep = parser->keep_alive() && !parser->need_eof() && buffer.size() == 0;
-  co_return told;
+  result.keep = parser->keep_alive() && !parser->need_eof() && buffer.size() == 0;
+  co_return result;
 }
 
 Awaitable<void> HttpCaller::State::run(std::shared_ptr<Call> call, unsigned thread) {
@@ -428,8 +430,8 @@ Awaitable<void> HttpCaller::State::run(std::shared_ptr<Call> call, unsigned thre
   if (call->call.deadline.has_value()) {
     call->alarm.expires_after(
         std::chrono::duration_cast<std::chrono::nanoseconds>(*call->call.deadline));
-    call->alarm.async_wait([waits = std::weak_ptr(call)](Failure error) {
-      const auto late = waits.lock();
+    call->alarm.async_wait([weak_call = std::weak_ptr(call)](Failure error) {
+      const auto late = weak_call.lock();
       if (late == nullptr || error) return;
       late->overdue = true;
       late->give_up();
@@ -440,14 +442,14 @@ Awaitable<void> HttpCaller::State::run(std::shared_ptr<Call> call, unsigned thre
     if (!kept) {
       if (auto error = co_await open(*call)) co_return call->end_with(error->code, error->message);
     }
-    Told told = co_await exchange(*call, *head);
+    ExchangeResult result = co_await exchange(*call, *head);
     if (call->cancelled) co_return call->end_with(ErrorCode::kCancelled, "");
-    // A kept connection may have been closed just now: another one will do. One that is only slow
-    // has the request, and would be asked twice.
-    again = told.error.has_value() && kept && !told.began && !told.late;
+    // A reused connection may have been closed just now: retry on another. If it is only slow, the
+    // server has the request, and a retry would send it twice.
+    again = result.error.has_value() && kept && !result.began && !result.late;
     if (again) continue;
-    if (told.error.has_value()) co_return call->end_with(told.error->code, told.error->message);
-    if (told.keep) keep(*call, thread);
+    if (result.error.has_value()) co_return call->end_with(result.error->code, result.error->message);
+    if (result.keep) keep(*call, thread);
     call->alarm.cancel();
     call->listener->on_end();
   }
@@ -481,7 +483,7 @@ HttpCaller::~HttpCaller() = default;
 
 HttpCallHandle HttpCaller::call(HttpCall call, std::shared_ptr<HttpListener> listener) {
   const unsigned thread = state_->threads.here_or_next();
-  const auto executor = state_->threads.inside().loops[thread]->get_executor();
+  const auto executor = state_->threads.impl().loops[thread]->get_executor();
   auto state =
       std::make_shared<HttpCallHandle::State>(std::move(call), std::move(listener), executor);
   HttpCallHandle handle{std::weak_ptr(state)};

@@ -21,41 +21,42 @@ namespace afterimage {
 struct HttpCall {
   std::string method = "POST";
   Url url;
-  /// Without Host, Content-Length, Transfer-Encoding and Connection.
+  /// Without Host, Content-Length, Transfer-Encoding and Connection, which the caller sets.
   HttpHeaders headers;
   std::shared_ptr<const std::string> body;  // nullptr: none
   Duration connect_timeout = std::chrono::seconds(5);
-  Duration idle_timeout = std::chrono::seconds(300);  // between two pieces of the answer
-  std::optional<Duration> deadline = std::nullopt;    // for all of it
-  /// Which numeric addresses may be connected to, asked after the name was resolved: what a name
-  /// means may change between two looks. Empty: all.
+  Duration idle_timeout = std::chrono::seconds(300);  // between two pieces of the response
+  std::optional<Duration> deadline = std::nullopt;    // for the whole call
+  /// Decides which numeric addresses may be connected to. Called after the name was resolved,
+  /// because a name may resolve differently each time. Empty: all are allowed.
   std::function<bool(std::string_view numeric)> may_connect = {};
 };
 
-/// Hears the answer to one call: a head, then bytes, then the end; or an error at any point, and
-/// nothing after it. On one of the caller's threads, one at a time.
+/// Receives the response to one call: the head, then bytes, then the end; or an error at any point,
+/// and nothing after it. Called on one of the I/O threads, one call at a time.
 class HttpListener {
  public:
   virtual ~HttpListener() = default;
   virtual void on_head(unsigned status, HttpHeaders headers) = 0;
   virtual void on_bytes(std::string_view bytes) = 0;
   virtual void on_end() = 0;
-  /// kUnavailable: nobody there, no answer in time, a connection that broke off. kCorruption: what
-  /// was answered is no HTTP. kInvalidArgument: may_connect said no; a header that is none.
-  /// kCancelled.
+  /// kUnavailable: nothing is listening, no response in time, or the connection broke.
+  /// kCorruption: the response is not valid HTTP. kInvalidArgument: may_connect refused the
+  /// address, or a request header is invalid. kCancelled: cancel() was called.
   virtual void on_error(const Error& error) = 0;
 };
 
-/// A call on its way. Dropping it changes nothing; the call goes on.
+/// A call in progress. Dropping the handle does not cancel the call.
+///
 /// Threads  Any.
 class HttpCallHandle {
  public:
   struct State;
   HttpCallHandle() = default;
   explicit HttpCallHandle(std::weak_ptr<State> state) : state_(std::move(state)) {}
-  /// The listener hears kCancelled, unless it has heard the end.
+  /// The listener receives kCancelled, unless the call has already ended.
   void cancel() const;
-  /// Nothing more is read until resume(): whoever sends has to wait.
+  /// Stops reading until resume(), so that the sender has to wait.
   void pause() const;
   void resume() const;
 
@@ -63,20 +64,20 @@ class HttpCallHandle {
   std::weak_ptr<State> state_;
 };
 
-/// Calls other servers, and keeps connections to them for the next call.
+/// An HTTP client that streams responses to listeners and reuses connections.
 ///
-/// A kept connection that turns out to be closed before the first byte of an answer is replaced
-/// once. Redirections are not followed.
+/// A reused connection that turns out to be closed before the first byte of a response is replaced
+/// once. Redirects are not followed.
 ///
-/// Threads  Any; a call runs on the thread that makes it, if that is one of `threads`.
-/// Source   src/http/DESIGN.md.
+/// Threads  Any; a call runs on the calling thread if that is one of `threads`.
+/// Source   src/foundation/http/DESIGN.md.
 class HttpCaller {
  public:
   struct Options {
-    std::uint32_t max_idle = 128;              // connections kept, a thread and server
-    Duration keep = std::chrono::seconds(30);  // how long one is kept unused
+    std::uint32_t max_idle = 128;              // idle connections per thread and server
+    Duration keep = std::chrono::seconds(30);  // how long an idle connection is kept open
   };
-  /// `threads` outlive the caller.
+  /// `threads` must outlive the caller.
   HttpCaller(const Options& options, IoThreads& threads);
   ~HttpCaller();
   HttpCaller(const HttpCaller&) = delete;

@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 using testing::LocalServer;
 
-/// What one call heard.
+/// Records the events of one call.
 class Heard final : public HttpListener {
  public:
   void on_head(unsigned status, HttpHeaders headers) override {
@@ -66,7 +66,7 @@ class Heard final : public HttpListener {
   int settled_ = 0;
 };
 
-/// A body of one byte after the other, for ever.
+/// An endless body that yields one byte at a time.
 struct Dribble final : BodySource {
   Piece read(std::size_t /*from*/, std::function<void()> /*wake*/) override {
     return {.bytes = "x", .state = State::kMore};
@@ -121,7 +121,7 @@ TEST(HttpCaller, OneConnectionServesManyCalls) {
   EXPECT_EQ(echo.server->stats().accepted, 1U);
 }
 
-TEST(HttpCaller, AConnectionThatWasClosedMeanwhileIsReplaced) {
+TEST(HttpCaller, ReplacesAReusedConnectionThatWasClosed) {
   Calling calling;
   auto echo = std::make_unique<Echo>();
   const std::uint16_t port = echo->server->port();
@@ -137,7 +137,7 @@ TEST(HttpCaller, AConnectionThatWasClosedMeanwhileIsReplaced) {
   EXPECT_EQ(calling.call(to(echo->url("/")))->status(), 204U);
 }
 
-TEST(HttpCaller, AnswersOfAllKindsOfLength) {
+TEST(HttpCaller, ReadsResponsesOfEveryFraming) {
   const struct {
     const char* said;
     const char* body;
@@ -157,7 +157,7 @@ TEST(HttpCaller, AnswersOfAllKindsOfLength) {
   }
 }
 
-TEST(HttpCaller, TornAnswersAreErrorsAndSoIsWhatIsNoHttp) {
+TEST(HttpCaller, TruncatedAndInvalidResponsesAreErrors) {
   const struct {
     const char* said;
     ErrorCode code;
@@ -188,7 +188,7 @@ TEST(HttpCaller, TimeLimitsHold) {
   EXPECT_THAT(heard->error()->message, HasSubstr("in time"));
 }
 
-TEST(HttpCaller, AKeptConnectionThatIsOnlySlowIsNotAskedAgain) {
+TEST(HttpCaller, DoesNotRetryOnASlowReusedConnection) {
   IoThreads threads{1};
   std::vector<Responder> unanswered;
   std::atomic<int> asked = 0;
@@ -215,7 +215,7 @@ TEST(HttpCaller, AKeptConnectionThatIsOnlySlowIsNotAskedAgain) {
   EXPECT_EQ(asked, 2);
 }
 
-TEST(HttpCaller, ADeadlineHoldsHoweverOftenSomethingCame) {
+TEST(HttpCaller, DeadlineHoldsWhileBytesKeepArriving) {
   const auto dribble = std::make_shared<Dribble>();
   IoThreads threads(1);
   const auto server = HttpServer::listen(
@@ -233,7 +233,7 @@ TEST(HttpCaller, ADeadlineHoldsHoweverOftenSomethingCame) {
   EXPECT_THAT(heard->error()->message, HasSubstr("in time"));
 }
 
-TEST(HttpCaller, ACancelledCallHearsSo) {
+TEST(HttpCaller, ReportsCancellation) {
   LocalServer server([](const auto&, const auto&) { return std::string(); });
   IoThreads threads(1);
   HttpCaller caller({}, threads);
@@ -245,7 +245,7 @@ TEST(HttpCaller, ACancelledCallHearsSo) {
   handle.cancel();
 }
 
-TEST(HttpCaller, AsksBeforeItConnects) {
+TEST(HttpCaller, ChecksTheAddressBeforeItConnects) {
   LocalServer server([](const auto&, const auto&) { return testing::http_answer("x"); });
   Calling calling;
   std::string asked;
@@ -261,7 +261,7 @@ TEST(HttpCaller, AsksBeforeItConnects) {
   EXPECT_EQ(server.asked(), 0);
 }
 
-TEST(HttpCaller, HeadersThatWouldBeMoreThanOneAreRefused) {
+TEST(HttpCaller, RefusesHeadersThatInjectLines) {
   LocalServer server([](const auto&, const auto&) { return testing::http_answer("x"); });
   Calling calling;
   for (const HttpHeaders& headers :
@@ -273,7 +273,7 @@ TEST(HttpCaller, HeadersThatWouldBeMoreThanOneAreRefused) {
   EXPECT_EQ(server.asked(), 0);
 }
 
-TEST(HttpCaller, WhoeverPausesHearsTheRestLater) {
+TEST(HttpCaller, DeliversTheRestAfterResume) {
   const Echo echo;
   IoThreads threads(1);
   HttpCaller caller({}, threads);

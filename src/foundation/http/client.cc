@@ -10,10 +10,10 @@
 namespace afterimage {
 namespace {
 
-/// Gathers the answer for the one who waits.
-class Gathered final : public HttpListener {
+/// Collects the response for the waiting thread.
+class ResponseCollector final : public HttpListener {
  public:
-  explicit Gathered(Bytes limit) : limit_(limit) {}
+  explicit ResponseCollector(Bytes limit) : limit_(limit) {}
 
   void on_head(unsigned status, HttpHeaders /*headers*/) override { answer_.status = status; }
   void on_bytes(std::string_view bytes) override {
@@ -23,17 +23,17 @@ class Gathered final : public HttpListener {
   void on_end() override { settle(std::nullopt); }
   void on_error(const Error& error) override { settle(error); }
 
-  /// False: not within `patience`.
+  /// False: not complete within `timeout`.
   bool wait(Duration timeout) {
     const MutexLock lock(mutex_);
     return changed_.wait_for(mutex_, timeout, [this] { return settled_; });
   }
-  /// Once it has settled.
+  /// Requires that wait() returned true.
   Result<HttpAnswer> take(const std::string& server) {
     const MutexLock lock(mutex_);
     if (error_.has_value()) return std::unexpected(*error_);
     if (too_large_) {
-      return fail(ErrorCode::kLimitExceeded, server + ": its answer is larger than allowed");
+      return fail(ErrorCode::kLimitExceeded, server + ": the response is larger than allowed");
     }
     return std::move(answer_);
   }
@@ -47,7 +47,7 @@ class Gathered final : public HttpListener {
   }
 
   const Bytes limit_;
-  HttpAnswer answer_;  // until it has settled, the caller's thread's
+  HttpAnswer answer_;  // used on the I/O thread only, until the call is complete
   bool too_large_ = false;
   Mutex mutex_;
   TimedCondition changed_;
@@ -60,19 +60,19 @@ class Gathered final : public HttpListener {
 Result<HttpAnswer> http_post(const HttpQuestion& question) {
   IoThreads threads(1);
   HttpCaller caller({}, threads);
-  const auto gathered = std::make_shared<Gathered>(question.max_answer);
+  const auto collector = std::make_shared<ResponseCollector>(question.max_answer);
   HttpCall call{.url = question.url,
                 .headers = {{"User-Agent", "afterimage"}, {"Content-Type", question.content_type}},
                 .body = std::make_shared<const std::string>(question.body),
                 .connect_timeout = question.deadline,
                 .idle_timeout = question.deadline};
   for (const auto& [name, value] : question.headers) call.headers.set(name, value);
-  caller.call(std::move(call), gathered);
-  const bool settled = gathered->wait(question.deadline);
+  caller.call(std::move(call), collector);
+  const bool settled = collector->wait(question.deadline);
   threads.stop();
   const std::string server = "http://" + question.url.host + ":" + question.url.port;
-  if (!settled) return fail(ErrorCode::kUnavailable, server + ": it did not answer in time");
-  return gathered->take(server + question.url.target);
+  if (!settled) return fail(ErrorCode::kUnavailable, server + ": no response in time");
+  return collector->take(server + question.url.target);
 }
 
 }  // namespace afterimage

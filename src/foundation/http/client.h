@@ -21,15 +21,16 @@ struct HttpQuestion {
   std::string body;
   std::string content_type = "application/json";
   std::map<std::string, std::string> headers = {};  // e.g. Authorization
-  Duration deadline = std::chrono::seconds(10);     // for all of it
+  Duration deadline = std::chrono::seconds(10);     // for the whole call
   Bytes max_answer = 64_MiB;
 };
 
-/// One POST over a connection of its own. Any status is an answer; redirections are not followed.
+/// Sends one POST over a new connection and waits for the response. Any status is a response, not
+/// an error; redirects are not followed.
 ///
-/// Errors   kUnavailable: no such host, nobody there, the deadline, a connection that broke off.
-///          kCorruption: what was answered is no HTTP. kLimitExceeded: a larger answer.
-///          kInvalidArgument: a header that is none.
+/// Errors   kUnavailable: no such host, nothing is listening, the deadline passed, or the
+///          connection broke. kCorruption: the response is not valid HTTP. kLimitExceeded: the
+///          response is larger than max_answer. kInvalidArgument: an invalid request header.
 /// Threads  Any; blocks.
 Result<HttpAnswer> http_post(const HttpQuestion& question);
 

@@ -19,7 +19,7 @@ HttpQuestion question(const LocalServer& server) {
   return {.url = parse_url(server.url("/v1/x?y=z")).value(), .body = R"({"a": 1})"};
 }
 
-TEST(HttpPost, BringsTheBodyThereAndTheAnswerBack) {
+TEST(HttpPost, SendsTheBodyAndReturnsTheResponse) {
   std::string head;
   std::string body;
   LocalServer server([&](const std::string& h, const std::string& b) {
@@ -38,7 +38,7 @@ TEST(HttpPost, BringsTheBodyThereAndTheAnswerBack) {
   EXPECT_THAT(head, HasSubstr("Content-Type: application/json\r\n"));
 }
 
-TEST(HttpPost, WhoeverDoesNotAnswerInTimeIsUnavailable) {
+TEST(HttpPost, NoResponseInTimeIsUnavailable) {
   LocalServer server([](const auto&, const auto&) { return std::string(); });
   HttpQuestion asked = question(server);
   asked.deadline = 50ms;
@@ -47,7 +47,7 @@ TEST(HttpPost, WhoeverDoesNotAnswerInTimeIsUnavailable) {
   EXPECT_THAT(answer.error().message, HasSubstr("in time"));
 }
 
-TEST(HttpPost, NobodyThere) {
+TEST(HttpPost, ConnectionRefusedIsUnavailable) {
   HttpQuestion asked;
   {
     LocalServer gone([](const auto&, const auto&) { return std::string(); });
@@ -56,7 +56,7 @@ TEST(HttpPost, NobodyThere) {
   EXPECT_EQ(http_post(asked).error().code, ErrorCode::kUnavailable);
 }
 
-TEST(HttpPost, TornOrForeignAnswersAreNone) {
+TEST(HttpPost, TruncatedOrInvalidResponsesAreErrors) {
   const struct {
     const char* said;
     ErrorCode expected;

@@ -28,12 +28,12 @@ using net::Awaitable;
 using net::Failure;
 using net::kQuiet;
 
-/// How much is given to a socket at a time: a client that takes that much within the time limit is
-/// not too slow.
+/// Bytes per write to a socket: a client that reads this much within the write timeout is fast
+/// enough.
 constexpr std::size_t kWriteAtOnce = 256 * 1024;
 constexpr std::size_t kReadAtOnce = 64 * 1024;
-/// What a refused client may still send before the connection is closed under it: a reset would
-/// take the refusal away from it.
+/// Bytes read and discarded from a refused client before the connection is closed: closing at once
+/// would reset it, and the client might never see the refusal.
 constexpr std::size_t kLinger = 4 * 1024 * 1024;
 
 using Parser = http::request_parser<http::string_body>;
@@ -42,12 +42,12 @@ std::string_view reason_of(unsigned status) {
   return std::string_view(http::obsolete_reason(static_cast<http::status>(status)));
 }
 
-/// A line that goes on in the next one, which others may read as two (RFC 9112 5.2).
+/// Whether a header line is folded, which other parsers may read as two lines (RFC 9112 5.2).
 bool has_folded_line(std::string_view head) {
   return head.contains("\n ") || head.contains("\n\t");
 }
 
-/// What a handler is promised: no proxy's absolute form, no bytes that readers decode differently.
+/// Whether the target is in origin form and visible ASCII, which all parsers read alike.
 bool is_target(std::string_view target) {
   return target.starts_with('/') &&
          std::ranges::all_of(target, [](char c) { return c > ' ' && c < 0x7F; });
@@ -55,20 +55,20 @@ bool is_target(std::string_view target) {
 
 bool has_no_body(unsigned status) { return status == 204 || status == 304 || status < 200; }
 
-/// The server's own answer to something that was wrong with the request itself.
+/// The server's own response to an invalid request.
 struct Refusal {
   unsigned status = 400;
   std::string_view why;
 };
 
-/// Bytes of request bodies that are in memory, given back at the end.
+/// A connection's share of the server-wide limit on body bytes, released when destroyed.
 class BodyShare {
  public:
   explicit BodyShare(std::atomic<std::uint64_t>& all) : all_(all) {}
   ~BodyShare() { all_ -= held_; }
   BodyShare(const BodyShare&) = delete;
   BodyShare& operator=(const BodyShare&) = delete;
-  /// False: it would be more than `limit` together.
+  /// False: the total of all connections would exceed `limit`.
   bool grow_to(std::uint64_t size, std::uint64_t limit) {
     if (size <= held_) return true;
     const std::uint64_t more = size - held_;
@@ -87,7 +87,7 @@ class BodyShare {
 
 }  // namespace
 
-/// One client's connection: requests one after the other, each read, handed over, answered.
+/// One client's connection: reads requests one by one, calls the handler, writes the responses.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   Connection(std::shared_ptr<HttpServer::State> server, net::Socket socket, unsigned thread)
@@ -106,7 +106,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (!error) peer_ = from.address().to_string();
     try {
       for (bool again = !error; again;) again = co_await serve_one();
-    } catch (const std::bad_alloc&) {  // this connection's misfortune, and no other's
+    } catch (const std::bad_alloc&) {  // fails this connection only
     }
     if (exchange_ != nullptr) exchange_->client_left();
     alarm_.cancel();
@@ -117,14 +117,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
 
   [[nodiscard]] bool idle() const { return idle_; }
-  /// On its own thread.
+  /// Call on its own thread.
   void shut() {
     Failure ignored;
     socket_.close(ignored);
     gone_ = true;
     wake();
   }
-  /// Likewise: something that the connection waits for has happened.
+  /// Call on its own thread: something that the connection waits for has happened.
   void wake() {
     woken_ = true;
     event_.cancel();
@@ -158,7 +158,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     const bool head_only = parser_->get().method() == http::verb::head;
     const bool chunked = parser_->get().version() >= 11;
     hand_over();
-    while (!reply_.has_value() && !gone_) co_await something();
+    while (!reply_.has_value() && !gone_) co_await wait_for_event();
     if (gone_) co_return false;
     const HttpReply reply = *std::exchange(reply_, std::nullopt);
     const bool goes_on = keep && !server_->draining;
@@ -175,7 +175,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Awaitable<bool> first_byte(const HttpLimits& limits) {
     idle_ = true;
     if (server_->draining) co_return false;
-    allow(limits.idle_timeout);
+    set_timeout(limits.idle_timeout);
     const auto [error, size] = co_await socket_.async_read_some(buffer_.prepare(4096), kQuiet);
     idle_ = false;
     if (error) co_return false;
@@ -183,7 +183,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     co_return true;
   }
 
-  /// False: the client left, or there was no more in time; `late` tells which.
+  /// False: the client disconnected or the read timed out; `late` tells which.
   Awaitable<bool> read_more(std::size_t at_most, bool& late) {
     const std::size_t room = std::min(at_most, buffer_.max_size() - buffer_.size());
     const auto [error, size] = co_await socket_.async_read_some(buffer_.prepare(room), kQuiet);
@@ -194,7 +194,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     co_return true;
   }
 
-  /// As far as the parser comes with what is there.
+  /// Parses as much as the buffer holds.
   Failure parse() {
     Failure error;
     while (buffer_.size() > 0 && !parser_->is_done()) {
@@ -210,7 +210,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
 
   Awaitable<std::optional<Refusal>> read_head(const HttpLimits& limits) {
-    allow(limits.header_timeout);
+    set_timeout(limits.header_timeout);
     while (true) {
       const Failure error = parse();
       if (error && error != http::error::need_more) co_return refusal_of(error);
@@ -231,12 +231,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
     }
     if (!is_target(std::string_view(head.target()))) {
       ++server_->malformed;
-      return Refusal{.status = 400, .why = "a request's target is a path in visible ASCII"};
+      return Refusal{.status = 400, .why = "the request target must be a path in visible ASCII"};
     }
     const std::string_view coding(head[http::field::transfer_encoding]);
     if (!coding.empty() && !same_header(coding, "chunked")) {
       ++server_->malformed;
-      return Refusal{.status = 501, .why = "the only Transfer-Encoding here is chunked"};
+      return Refusal{.status = 501, .why = "the only supported Transfer-Encoding is chunked"};
     }
     const auto length = parser_->content_length();
     if (length.has_value() && *length > server_->current_limits()->body.value()) {
@@ -252,13 +252,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
     }
     if (parser_->is_done()) co_return std::nullopt;
     if (same_header(std::string_view(parser_->get()[http::field::expect]), "100-continue")) {
-      static constexpr std::string_view kGoOn = "HTTP/1.1 100 Continue\r\n\r\n";
-      allow(limits.write_timeout);
-      co_await asio::async_write(socket_, asio::buffer(kGoOn), kQuiet);
+      static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+      set_timeout(limits.write_timeout);
+      co_await asio::async_write(socket_, asio::buffer(kContinue), kQuiet);
     }
-    allow(limits.body_timeout);
+    set_timeout(limits.body_timeout);
     while (!parser_->is_done()) {
-      // Trailers, or what stands beside a chunk's size: it comes whole, or not at all.
+      // A full buffer here holds trailers or chunk extensions, which are limited like headers.
       if (buffer_.size() >= buffer_.max_size()) co_return refusal_of(http::error::header_limit);
       bool late = false;
       if (!co_await read_more(kReadAtOnce, late))
@@ -275,7 +275,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   Refusal too_slow() {
     ++server_->slow;
-    return {.status = 408, .why = "the request did not come in time"};
+    return {.status = 408, .why = "the request was not received in time"};
   }
 
   Refusal refusal_of(Failure error) {
@@ -288,7 +288,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
       return {.status = 413, .why = "the request's body is larger than this server allows"};
     }
     ++server_->malformed;
-    return {.status = 400, .why = "this is no HTTP request"};
+    return {.status = 400, .why = "this is not a valid HTTP request"};
   }
 
   Awaitable<void> refuse(Refusal refusal, const HttpLimits& limits) {
@@ -296,7 +296,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     co_await write(reply, {.keep = false, .head = false, .chunk = false}, limits);
     Failure error;
     socket_.shutdown(net::Tcp::socket::shutdown_send, error);
-    allow(std::chrono::seconds(2));
+    set_timeout(std::chrono::seconds(2));
     buffer_.clear();
     for (std::size_t taken = 0; taken < kLinger;) {
       const auto [ended, size] =
@@ -321,7 +321,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     try {
       server_->handler(std::move(request),
                        Responder(std::make_shared<Responder::Pending>(exchange_)));
-    } catch (const std::exception&) {  // its Responder is gone, and says 500
+    } catch (const std::exception&) {  // the Responder was destroyed and answers 500
     }
   }
 
@@ -356,7 +356,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     while (!head.empty() || !body.empty()) {
       const std::string_view now = body.substr(0, kWriteAtOnce);
       const std::array<asio::const_buffer, 2> both{asio::buffer(head), asio::buffer(now)};
-      allow(limits.write_timeout);
+      set_timeout(limits.write_timeout);
       const auto [error, size] = co_await asio::async_write(socket_, both, kQuiet);
       if (error && too_late_) ++server_->slow;
       if (error) co_return false;
@@ -366,8 +366,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     co_return true;
   }
 
-  /// A body that comes by and by, in chunks; without a Content-Length its end is the connection's
-  /// end where the client knows no chunks.
+  /// Writes a BodySource as chunks, or, for clients without chunked encoding, until the connection
+  /// is closed.
   Awaitable<bool> write_source(BodySource& source, std::string head, Manner manner,
                                const HttpLimits& limits) {
     if (manner.chunk) head += "Transfer-Encoding: chunked\r\n";
@@ -384,11 +384,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
           manner.head ? BodySource::Piece{.bytes = {}, .state = BodySource::State::kEnd}
                       : source.read(sent, wake);
       if (piece.bytes.empty() && piece.state == BodySource::State::kMore) {
-        // The head does not wait for the body: a client sees that it is being served.
+        // Sends the head without waiting for the body, so that the client sees a response has
+        // begun.
         if (first && !co_await send(head, "", limits)) co_return false;
         head.clear();
         first = false;
-        if (!gone_) co_await something();
+        if (!gone_) co_await wait_for_event();
         if (gone_) co_return false;
         continue;
       }
@@ -409,8 +410,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (piece.state == BodySource::State::kEnd) piece.bytes += "0\r\n\r\n";
   }
 
-  /// Waits for wake(), and meanwhile for the client to leave.
-  Awaitable<void> something() {
+  /// Waits for wake(), and watches for the client to disconnect.
+  Awaitable<void> wait_for_event() {
     watch();
     if (!woken_) {
       event_.expires_at(net::Timer::time_point::max());
@@ -419,8 +420,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     woken_ = false;
   }
 
-  /// A client that sent its request and closes its side has left. One that sends more has not: it
-  /// is the next request, and then nothing can be seen until that is read.
+  /// Watches for a disconnect while a response is made. A client that closes its side has left. One
+  /// that sends more bytes has pipelined a request, and a disconnect is visible only after it.
   void watch() {
     if (watching_ || buffer_.size() > 0 || gone_) return;
     watching_ = true;
@@ -428,7 +429,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
                        [self = weak_from_this(), watch = watch_](Failure error) {
                          const auto there = self.lock();
                          if (there == nullptr || there->watch_ != watch || error) return;
-                         there->look();
+                         there->check_for_disconnect();
                        });
   }
   void stop_watching() {
@@ -438,7 +439,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     Failure error;
     socket_.cancel(error);
   }
-  void look() {
+  void check_for_disconnect() {
     char byte = 0;
     const auto got = ::recv(socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     if (got > 0) return;
@@ -448,9 +449,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
     wake();
   }
 
-  /// From now on what is waited for may take so long; then the socket's operations end. The alarm
-  /// is set anew only if it would ring too late, so that this costs nothing where all is well.
-  void allow(Duration timeout) {
+  /// Sets the timeout of the following operations, which are cancelled when it passes. The timer is
+  /// reset only if it would fire too late, so this is free in the common case.
+  void set_timeout(Duration timeout) {
     too_late_ = false;
     until_ = std::chrono::steady_clock::now() + timeout;
     if (until_ < alarm_.expiry()) set_alarm();
@@ -478,23 +479,23 @@ class Connection : public std::enable_shared_from_this<Connection> {
   net::beast::flat_buffer buffer_;
   std::optional<Parser> parser_;
   std::string peer_;
-  std::shared_ptr<Exchange> exchange_;  // of the request that is being answered
+  std::shared_ptr<Exchange> exchange_;  // of the current request
   std::optional<HttpReply> reply_;
   bool idle_ = false;
-  bool gone_ = false;  // the client left, or the server is closing
+  bool gone_ = false;  // the client disconnected, or the server is closing
   bool woken_ = false;
   bool watching_ = false;
-  std::uint64_t watch_ = 0;  // the how-manieth
+  std::uint64_t watch_ = 0;  // number of the current watch
 };
 
-void Exchange::give(HttpReply made, bool lost) {
+void Exchange::send_reply(HttpReply made, bool lost) {
   {
     const MutexLock lock(mutex);
     if (replied) return;
     replied = true;
     if (gone) return;
   }
-  // On the connection's own thread, inside of the handler's call, this is a plain call.
+  // On the connection's own thread, inside the handler, this is a plain call.
   asio::dispatch(executor, [to = connection, reply = std::move(made), lost]() mutable {
     if (const auto there = to.lock()) there->take(std::move(reply), lost);
   });

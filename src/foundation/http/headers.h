@@ -10,7 +10,8 @@
 
 namespace afterimage {
 
-/// The headers of one message, in order. Names are compared without regard to case.
+/// The headers of one message, in order. Names are compared case-insensitively.
+///
 /// Threads  As a vector.
 class HttpHeaders {
  public:
@@ -19,13 +20,13 @@ class HttpHeaders {
       : fields_(fields) {}
 
   void add(std::string name, std::string value);
-  /// Takes the place of all that have this name.
+  /// Replaces all headers of this name.
   void set(std::string_view name, std::string value);
   void remove(std::string_view name);
 
-  /// The first of this name.
+  /// The first header of this name.
   [[nodiscard]] std::optional<std::string_view> find(std::string_view name) const;
-  /// All of this name, joined by ", " as RFC 9110 5.3 has it; nullopt: there is none.
+  /// All values of this name, joined by ", " as RFC 9110 5.3 allows; nullopt if there is none.
   [[nodiscard]] std::optional<std::string> joined(std::string_view name) const;
 
   [[nodiscard]] auto begin() const { return fields_.begin(); }
@@ -37,7 +38,7 @@ class HttpHeaders {
   std::vector<std::pair<std::string, std::string>> fields_;
 };
 
-/// Whether two names are one, as HTTP compares them.
+/// Whether two header names are equal, ignoring case.
 [[nodiscard]] bool same_header(std::string_view one, std::string_view other);
 
 }  // namespace afterimage

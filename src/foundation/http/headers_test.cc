@@ -15,7 +15,7 @@ TEST(HttpHeaders, NamesAreFoundInAnyCase) {
   EXPECT_EQ(headers.joined("Y"), std::nullopt);
 }
 
-TEST(HttpHeaders, SetTakesThePlaceOfAll) {
+TEST(HttpHeaders, SetReplacesAllValues) {
   HttpHeaders headers{{"a", "1"}, {"b", "2"}, {"A", "3"}};
   headers.set("A", "4");
   EXPECT_EQ(headers, (HttpHeaders{{"b", "2"}, {"A", "4"}}));
@@ -23,7 +23,7 @@ TEST(HttpHeaders, SetTakesThePlaceOfAll) {
   EXPECT_EQ(headers.size(), 1U);
 }
 
-TEST(HttpHeaders, OnlyLettersHaveTwoCases) { EXPECT_FALSE(same_header("a[", "a{")); }
+TEST(HttpHeaders, OnlyLettersAreCaseInsensitive) { EXPECT_FALSE(same_header("a[", "a{")); }
 
 }  // namespace
 }  // namespace afterimage

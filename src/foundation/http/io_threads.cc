@@ -20,41 +20,41 @@ thread_local Here here;
 
 }  // namespace
 
-IoThreads::IoThreads(unsigned count) : inside_(std::make_unique<Inside>()) {
+IoThreads::IoThreads(unsigned count) : impl_(std::make_unique<Impl>()) {
   for (unsigned i = 0; i < std::max(1U, count); ++i) {
-    inside_->loops.push_back(std::make_unique<net::asio::io_context>(1));
+    impl_->loops.push_back(std::make_unique<net::asio::io_context>(1));
   }
   for (unsigned i = 0; i < this->count(); ++i) {
-    inside_->threads.emplace_back([this, i] {
+    impl_->threads.emplace_back([this, i] {
       here = {.threads = this, .index = i};
-      const auto work = net::asio::make_work_guard(*inside_->loops[i]);
-      inside_->loops[i]->run();
+      const auto work = net::asio::make_work_guard(*impl_->loops[i]);
+      impl_->loops[i]->run();
     });
   }
 }
 
 IoThreads::~IoThreads() { stop(); }
 
-unsigned IoThreads::count() const { return static_cast<unsigned>(inside_->loops.size()); }
+unsigned IoThreads::count() const { return static_cast<unsigned>(impl_->loops.size()); }
 
 unsigned IoThreads::here_or_next() {
-  return here.threads == this ? here.index : inside_->next++ % count();
+  return here.threads == this ? here.index : impl_->next++ % count();
 }
 
 void IoThreads::post(unsigned thread, std::function<void()> work) {
-  net::asio::post(*inside_->loops.at(thread), std::move(work));
+  net::asio::post(*impl_->loops.at(thread), std::move(work));
 }
 
 void IoThreads::post_after(unsigned thread, Duration wait, std::function<void()> work) {
-  const auto timer = std::make_shared<net::Timer>(*inside_->loops.at(thread), wait);
+  const auto timer = std::make_shared<net::Timer>(*impl_->loops.at(thread), wait);
   timer->async_wait([timer, work = std::move(work)](net::Failure error) {
     if (!error) work();
   });
 }
 
 void IoThreads::stop() {
-  for (const auto& loop : inside_->loops) loop->stop();
-  for (std::thread& thread : inside_->threads) {
+  for (const auto& loop : impl_->loops) loop->stop();
+  for (std::thread& thread : impl_->threads) {
     if (thread.joinable()) thread.join();
   }
 }

@@ -9,34 +9,34 @@
 
 namespace afterimage {
 
-/// Threads that wait for the network. Each has a loop of its own, and whatever belongs to one
-/// connection happens on one of them; so what runs there must not block, nor compute for long.
+/// Threads that run network event loops, one loop each. All work of one connection runs on one of
+/// them, so work posted here must neither block nor compute for long.
 ///
-/// Threads  Any, but stop() and the destructor: not from one of these threads.
+/// Threads  Any, except stop() and the destructor: not from one of these threads.
 class IoThreads {
  public:
-  /// 0 counts as 1.
+  /// A `count` of 0 means 1.
   explicit IoThreads(unsigned count);
-  /// stop().
+  /// Calls stop().
   ~IoThreads();
   IoThreads(const IoThreads&) = delete;
   IoThreads& operator=(const IoThreads&) = delete;
 
   [[nodiscard]] unsigned count() const;
-  /// The one this runs on; else each in turn.
+  /// The index of the thread this runs on; elsewhere, each thread in turn.
   [[nodiscard]] unsigned here_or_next();
   void post(unsigned thread, std::function<void()> work);
-  /// Not before so long from now. What has not begun when the threads stop is dropped.
+  /// Runs `work` after `wait` at the earliest. Work that has not begun when the threads stop is
+  /// dropped.
   void post_after(unsigned thread, Duration wait, std::function<void()> work);
-  /// Ends the loops, whatever they wait for, and waits for the threads. What was on its way is
-  /// dropped. Once is enough.
+  /// Stops the loops and joins the threads. Pending work is dropped. Further calls do nothing.
   void stop();
 
-  struct Inside;
-  [[nodiscard]] Inside& inside() { return *inside_; }
+  struct Impl;
+  [[nodiscard]] Impl& impl() { return *impl_; }
 
  private:
-  std::unique_ptr<Inside> inside_;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace afterimage

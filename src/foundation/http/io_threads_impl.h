@@ -18,8 +18,8 @@
 
 namespace afterimage {
 
-/// The types of one loop: the executor is named, not erased, because every step of every connection
-/// goes through it.
+/// Types bound to one concrete executor instead of a type-erased one, because every step of every
+/// connection goes through it.
 namespace net {
 
 namespace asio = boost::asio;
@@ -35,12 +35,12 @@ using Failure = boost::system::error_code;
 template <typename T>
 using Awaitable = asio::awaitable<T, Executor>;
 
-/// co_await x(kQuiet): the error comes as a value.
+/// co_await x(kQuiet): the error is returned as a value instead of thrown.
 inline constexpr asio::as_tuple_t<asio::use_awaitable_t<Executor>> kQuiet{};
 
 }  // namespace net
 
-struct IoThreads::Inside {
+struct IoThreads::Impl {
   std::vector<std::unique_ptr<net::asio::io_context>> loops;
   std::vector<std::thread> threads;
   std::atomic<unsigned> next = 0;

@@ -12,7 +12,7 @@
 
 namespace afterimage {
 
-/// One request as a server received it: whole, within the limits, with a head that is well-formed.
+/// One request as a server received it: complete, within the limits, and well-formed.
 struct HttpRequest {
   std::string method;  // "GET", as sent
   std::string target;  // path and query, as sent; begins with '/'
@@ -21,15 +21,15 @@ struct HttpRequest {
   std::string peer;                         // the client's numeric address
 };
 
-/// Bytes that come by and by. Every reader remembers for itself how far it is.
+/// A body that is produced incrementally. Each reader keeps its own read position.
 ///
 /// Threads  Any.
 class BodySource {
  public:
   enum class State : unsigned char {
-    kMore,    // not all yet
-    kEnd,     // with these bytes it is complete
-    kBroken,  // it will never be complete: the connection is cut, so that nobody takes it for whole
+    kMore,    // more will follow
+    kEnd,     // complete with these bytes
+    kBroken,  // will never be complete: the connection is cut so the client sees a truncated body
   };
   struct Piece {
     std::string bytes;
@@ -37,10 +37,10 @@ class BodySource {
   };
 
   virtual ~BodySource() = default;
-  /// What there is beyond the first `from` bytes, or some of it. Nothing and kMore: `wake` will be
-  /// called, once, from any thread, as soon as there is.
+  /// Returns some or all of the bytes available from offset `from` on. If it returns no bytes and
+  /// kMore, `wake` is called once, from any thread, as soon as there are more.
   virtual Piece read(std::size_t from, std::function<void()> wake) = 0;
-  /// A reader of this body is not coming back, for whatever reason. Called once for each.
+  /// A reader of this body will not read again, for whatever reason. Called once per reader.
   virtual void left() {}
 };
 
@@ -49,7 +49,7 @@ using HttpBody =
 
 struct HttpReply {
   unsigned status = 200;
-  /// Without Content-Length, Transfer-Encoding and Connection: those are the server's business.
+  /// Without Content-Length, Transfer-Encoding and Connection, which the server sets.
   HttpHeaders headers;
   HttpBody body;
 };

@@ -20,10 +20,10 @@ using net::kQuiet;
 
 }  // namespace
 
-void Responder::reply(HttpReply reply) const { ticket_->exchange->give(std::move(reply), false); }
+void Responder::reply(HttpReply reply) const { pending_->exchange->send_reply(std::move(reply), false); }
 
 void Responder::on_disconnect(std::function<void()> gone) const {
-  Exchange& exchange = *ticket_->exchange;
+  Exchange& exchange = *pending_->exchange;
   {
     const MutexLock lock(exchange.mutex);
     if (!exchange.gone) {
@@ -45,13 +45,13 @@ Awaitable<void> HttpServer::State::accept() {
 
 Awaitable<void> HttpServer::State::accept_all() {
   const auto self = shared_from_this();
-  auto& loops = threads.inside().loops;
+  auto& loops = threads.impl().loops;
   while (!draining) {
-    const unsigned thread = threads.inside().next++ % threads.count();
+    const unsigned thread = threads.impl().next++ % threads.count();
     net::Socket socket(*loops[thread]);
     const auto [error] = co_await acceptor->async_accept(socket, kQuiet);
     if (draining || error == asio::error::operation_aborted) co_return;
-    if (error) {  // no more file descriptors, most likely: some will be closed
+    if (error) {  // most likely out of file descriptors: retry when some have been closed
       net::Timer pause(*loops[0], std::chrono::milliseconds(50));
       co_await pause.async_wait(kQuiet);
       continue;
@@ -89,11 +89,11 @@ Result<std::unique_ptr<HttpServer>> HttpServer::listen(Options options, HttpHand
   const auto address = asio::ip::make_address(options.address, error);
   if (error) {
     return fail(ErrorCode::kInvalidArgument,
-                "'" + options.address + "' is no numeric address to listen on; try 127.0.0.1");
+                "'" + options.address + "' is not a numeric address to listen on; try 127.0.0.1");
   }
   const net::Tcp::endpoint where(address, options.port);
   auto state = std::make_shared<State>(std::move(options), std::move(handler), threads);
-  auto& acceptor = state->acceptor.emplace(*threads.inside().loops[0]);
+  auto& acceptor = state->acceptor.emplace(*threads.impl().loops[0]);
   acceptor.open(where.protocol(), error);
   if (!error) acceptor.set_option(net::Tcp::acceptor::reuse_address(true), error);
   if (!error) acceptor.bind(where, error);
@@ -104,14 +104,14 @@ Result<std::unique_ptr<HttpServer>> HttpServer::listen(Options options, HttpHand
                             error.message()));
   }
   state->port = acceptor.local_endpoint().port();
-  asio::co_spawn(*threads.inside().loops[0], state->accept(), asio::detached);
+  asio::co_spawn(*threads.impl().loops[0], state->accept(), asio::detached);
   return std::unique_ptr<HttpServer>(new HttpServer(std::move(state)));
 }
 
 HttpServer::~HttpServer() {
   drain(Duration(0));
   for (unsigned thread = 0; thread < state_->threads.count(); ++thread) {
-    asio::post(*state_->threads.inside().loops[thread],
+    asio::post(*state_->threads.impl().loops[thread],
                [state = state_, thread] { shut_connections(*state, thread, false); });
   }
   const MutexLock lock(state_->mutex);
@@ -126,12 +126,12 @@ void HttpServer::set_limits(const HttpLimits& limits) {
 
 bool HttpServer::drain(Duration timeout) {
   if (!state_->draining.exchange(true)) {
-    asio::post(*state_->threads.inside().loops[0], [state = state_] {
+    asio::post(*state_->threads.impl().loops[0], [state = state_] {
       Failure ignored;
       if (state->acceptor.has_value()) state->acceptor->close(ignored);
     });
     for (unsigned thread = 0; thread < state_->threads.count(); ++thread) {
-      asio::post(*state_->threads.inside().loops[thread],
+      asio::post(*state_->threads.impl().loops[thread],
                  [state = state_, thread] { shut_connections(*state, thread, true); });
     }
   }

@@ -16,85 +16,85 @@ namespace afterimage {
 
 struct HttpLimits {
   Bytes body = 64_MiB;     // of one request
-  Bytes bodies = 1_GiB;    // of all that are being read or answered, together
-  Bytes headers = 32_KiB;  // of one request, with its first line
+  Bytes bodies = 1_GiB;    // total of all requests being read or answered
+  Bytes headers = 32_KiB;  // of one request, including its request line
   std::uint32_t connections = 10'000;
   Duration header_timeout = std::chrono::seconds(10);  // from a request's first byte
-  Duration body_timeout = std::chrono::seconds(60);    // for all of it
+  Duration body_timeout = std::chrono::seconds(60);    // for the whole body
   Duration idle_timeout = std::chrono::seconds(75);    // between two requests of a connection
-  Duration write_timeout = std::chrono::seconds(60);   // without the client taking anything
+  Duration write_timeout = std::chrono::seconds(60);   // without the client reading anything
 };
 
-/// Every counter is of the server's whole life.
+/// Counters cover the server's whole life.
 struct HttpServerStats {
   std::uint64_t accepted = 0;
   std::uint64_t requests = 0;
   std::uint64_t refused_connections = 0;  // beyond the limit
-  std::uint64_t malformed = 0;            // 400: no HTTP
+  std::uint64_t malformed = 0;            // 400: not valid HTTP
   std::uint64_t large_headers = 0;        // 431
   std::uint64_t large_bodies = 0;         // 413
-  std::uint64_t overloaded = 0;           // 503: bodies, together
-  std::uint64_t slow = 0;                 // 408, and clients that did not read
-  std::uint64_t open = 0;                 // connections, now
-  Bytes bodies;                           // in memory, now
+  std::uint64_t overloaded = 0;           // 503: HttpLimits::bodies reached
+  std::uint64_t slow = 0;                 // 408, and clients that stopped reading
+  std::uint64_t open = 0;                 // connections now
+  Bytes bodies;                           // in memory now
 };
 
-/// The one answer that a request is owed. Copies are the same answer; if all of them go without
-/// one, it is 500.
+/// The response owed to one request. Copies refer to the same response; if all of them are dropped
+/// without replying, the server answers 500.
 ///
 /// Threads  Any.
 class Responder {
  public:
   struct Pending;
-  explicit Responder(std::shared_ptr<Pending> ticket) : ticket_(std::move(ticket)) {}
+  explicit Responder(std::shared_ptr<Pending> pending) : pending_(std::move(pending)) {}
 
-  /// Once; further ones are ignored.
+  /// Sends the response. Only the first call has an effect.
   void reply(HttpReply reply) const;
-  /// `gone` is called once if the client leaves before the answer is complete, at once if it has
-  /// left already; on any thread.
+  /// Calls `gone` once if the client disconnects before the response is complete, at once if it
+  /// already has; on any thread.
   void on_disconnect(std::function<void()> gone) const;
 
  private:
-  std::shared_ptr<Pending> ticket_;
+  std::shared_ptr<Pending> pending_;
 };
 
-/// Is called on the connection's thread, and must not block; it may answer there and then, or later
-/// from anywhere.
+/// Called on the connection's thread, so it must not block. It may reply at once, or later from any
+/// thread.
 using HttpHandler = std::function<void(HttpRequest request, Responder responder)>;
 
-/// An HTTP/1.1 server. What is malformed, too large or too slow is answered here, with a body that
-/// `explain` makes, and never reaches the handler; one connection's trouble is no other's.
+/// An HTTP/1.1 server. It answers malformed, oversized and slow requests itself, with a body made
+/// by `explain`; they never reach the handler. A failing connection does not affect the others.
 ///
-/// Errors   listen: kUnavailable: the address is taken, or is none.
-/// Threads  Any, but not from one of `threads`: drain and the destructor.
-/// Source   RFC 9112; src/http/DESIGN.md.
+/// Errors   listen(): kUnavailable: the address is in use or invalid.
+/// Threads  Any; drain() and the destructor not from one of `threads`.
+/// Source   RFC 9112; src/foundation/http/DESIGN.md.
 class HttpServer {
  public:
   struct Options {
     std::string address = "127.0.0.1";  // numeric, IPv4 or IPv6
-    std::uint16_t port = 0;             // 0: any that is free
+    std::uint16_t port = 0;             // 0: any free port
     HttpLimits limits;
-    /// The body of an answer that the server itself gives.
+    /// Makes the body of responses that the server itself sends.
     std::function<HttpReply(unsigned status, std::string_view why)> explain;
   };
 
-  /// `threads` outlive the server.
+  /// `threads` must outlive the server.
   static Result<std::unique_ptr<HttpServer>> listen(Options options, HttpHandler handler,
                                                     IoThreads& threads);
-  /// Closes everything.
+  /// Closes all connections.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
   [[nodiscard]] std::uint16_t port() const;
-  /// Of requests to come; those that are being read keep the ones they began with.
+  /// Applies to future requests; requests being read keep the limits they started with.
   void set_limits(const HttpLimits& limits);
-  /// Takes no new connections, closes the idle ones, and waits until the others are answered, at
-  /// most `patience`. True: all were.
+  /// Accepts no new connections, closes idle ones, and waits at most `timeout` until the others are
+  /// answered. True: all were.
   bool drain(Duration timeout);
   [[nodiscard]] HttpServerStats stats() const;
 
-  struct State;  // what its connections share
+  struct State;  // shared by its connections
 
  private:
   explicit HttpServer(std::shared_ptr<State> state);

@@ -20,13 +20,13 @@ namespace afterimage {
 
 class Connection;
 
-/// What a connection and whoever answers its request have in common; replies come from anywhere.
+/// Shared by a connection and its request's Responder, which may reply from any thread.
 struct Exchange {
   Exchange(std::weak_ptr<Connection> of, net::Executor where)
       : connection(std::move(of)), executor(where) {}
-  void give(HttpReply made, bool lost);
+  void send_reply(HttpReply made, bool lost);
   void client_left();
-  /// The answer is complete: nobody is told any more.
+  /// The response is complete: disconnect callbacks are no longer called.
   void complete() {
     const MutexLock lock(mutex);
     on_disconnect.clear();
@@ -42,7 +42,7 @@ struct Exchange {
 
 struct Responder::Pending {
   explicit Pending(std::shared_ptr<Exchange> of) : exchange(std::move(of)) {}
-  ~Pending() { exchange->give({}, true); }
+  ~Pending() { exchange->send_reply({}, true); }
   Pending(const Pending&) = delete;
   Pending& operator=(const Pending&) = delete;
 
@@ -69,7 +69,7 @@ struct HttpServer::State : std::enable_shared_from_this<HttpServer::State> {
   AtomicSnapshot<HttpLimits> limits;
   std::optional<net::asio::basic_socket_acceptor<net::Tcp, net::Executor>> acceptor;
   std::uint16_t port = 0;
-  /// One set a thread, touched on that thread only.
+  /// One set per thread, used on that thread only.
   std::vector<std::unordered_set<Connection*>> connections;
   std::atomic<bool> draining = false;
 
@@ -82,10 +82,10 @@ struct HttpServer::State : std::enable_shared_from_this<HttpServer::State> {
   bool accepting AFI_GUARDED_BY(mutex) = true;
 };
 
-/// On the thread whose number that is: reads and answers requests until either side has enough.
+/// Call on the thread with index `thread`: reads and answers requests until either side closes.
 void start_connection(const std::shared_ptr<HttpServer::State>& server, net::Socket socket,
                       unsigned thread);
-/// On that thread, too: closes its connections, or those that wait for a request.
+/// Call on that thread: closes its connections, or only the idle ones.
 void shut_connections(const HttpServer::State& server, unsigned thread, bool only_idle);
 
 }  // namespace afterimage

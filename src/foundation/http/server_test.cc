@@ -27,7 +27,7 @@ HttpReply plain(unsigned status, std::string_view why) {
   return {.status = status, .headers = {{"X-By", "server"}}, .body = std::string(why)};
 }
 
-/// A server of one test, on a free port.
+/// A server on a free port.
 struct Served {
   explicit Served(HttpHandler handler, HttpLimits limits = {}, unsigned count = 2)
       : threads(count),
@@ -39,7 +39,7 @@ struct Served {
   std::unique_ptr<HttpServer> server;
 };
 
-/// Says what it was asked.
+/// Replies with the request's method, target and body.
 void echo(const HttpRequest& request, const Responder& responder) {
   responder.reply({.headers = {{"X-Method", request.method}, {"X-Target", request.target}},
                    .body = *request.body});
@@ -81,7 +81,7 @@ TEST(HttpServer, ReadsChunkedBodiesInPiecesOfOneByte) {
   EXPECT_TRUE(client.read_until("\r\n\r\nabcde"));
 }
 
-TEST(HttpServer, AnswersThatComeLaterFromAnotherThread) {
+TEST(HttpServer, RepliesMayComeLaterFromAnotherThread) {
   std::promise<Responder> asked;
   Served served([&](const auto& /*request*/, Responder responder) { asked.set_value(responder); });
   RawClient client(served.port());
@@ -111,7 +111,7 @@ TEST(HttpServer, AHandlerThatThrowsIs500) {
   EXPECT_TRUE(client.read_until("the request was dropped"));
 }
 
-TEST(HttpServer, WhatIsNoHttpIsRefusedAndHarmsNobody) {
+TEST(HttpServer, RefusesInvalidHttpWithoutAffectingOthers) {
   Served served(echo);
   const struct {
     const char* sent;
@@ -185,7 +185,7 @@ TEST(HttpServer, LimitsOfHeadersAndBodies) {
   EXPECT_EQ(served.server->stats().bodies, Bytes(0));
 }
 
-TEST(HttpServer, BodiesTogetherHaveALimitThatIsGivenBack) {
+TEST(HttpServer, TotalBodyBytesAreLimitedAndReleased) {
   std::promise<Responder> asked;
   Served served(
       [&](const HttpRequest& request, const Responder& responder) {
@@ -210,7 +210,7 @@ TEST(HttpServer, BodiesTogetherHaveALimitThatIsGivenBack) {
   EXPECT_TRUE(next.read_until("200 OK"));
 }
 
-TEST(HttpServer, WhoeverDribblesIsCutOffAndNobodyWaitsForHim) {
+TEST(HttpServer, CutsOffSlowSendersWithoutDelayingOthers) {
   Served served(echo, {.header_timeout = 50ms, .body_timeout = 50ms, .idle_timeout = 50ms});
   RawClient silent(served.port());
   RawClient head(served.port());
@@ -259,7 +259,7 @@ TEST(HttpServer, ConnectionsHaveALimit) {
   EXPECT_TRUE(four.read_until("200 OK"));
 }
 
-TEST(HttpServer, TellsThatAClientLeft) {
+TEST(HttpServer, ReportsAClientDisconnect) {
   std::promise<void> gone;
   std::promise<Responder> asked;
   Served served([&](const auto& /*request*/, const Responder& responder) {
@@ -277,7 +277,7 @@ TEST(HttpServer, TellsThatAClientLeft) {
   responder.reply({});
 }
 
-TEST(HttpServer, DoesNotTellSoOfOneWhoseAnswerIsComplete) {
+TEST(HttpServer, ReportsNoDisconnectAfterACompleteResponse) {
   std::atomic<int> left = 0;
   Served served([&](const auto& /*request*/, const Responder& responder) {
     responder.on_disconnect([&] { ++left; });
@@ -292,7 +292,7 @@ TEST(HttpServer, DoesNotTellSoOfOneWhoseAnswerIsComplete) {
   EXPECT_EQ(left, 0);
 }
 
-/// A body that a test writes.
+/// A body that the test writes step by step.
 class Written final : public BodySource {
  public:
   Piece read(std::size_t from, std::function<void()> wake) override {
@@ -330,7 +330,7 @@ class Written final : public BodySource {
   int left_ = 0;
 };
 
-TEST(HttpServer, BodiesThatComeByAndBy) {
+TEST(HttpServer, StreamsIncrementalBodies) {
   const auto body = std::make_shared<Written>();
   Served served([&](const auto& /*request*/, const Responder& responder) {
     responder.reply({.headers = {{"X", "y"}}, .body = body});
@@ -347,10 +347,10 @@ TEST(HttpServer, BodiesThatComeByAndBy) {
   EXPECT_TRUE(two.read_until("0\r\n\r\n"));
   body->wait_left(2);
   one.send(kGet);
-  EXPECT_TRUE(one.read_until("b\r\nfirstsecond\r\n0\r\n\r\n")) << "the connection lives on";
+  EXPECT_TRUE(one.read_until("b\r\nfirstsecond\r\n0\r\n\r\n")) << "the connection stays open";
 }
 
-TEST(HttpServer, ABrokenBodyIsNotTakenForAWholeOne) {
+TEST(HttpServer, ABrokenBodyCutsTheConnection) {
   const auto body = std::make_shared<Written>();
   Served served([&](const auto& /*request*/, const Responder& responder) {
     responder.reply({.body = body});
@@ -365,7 +365,7 @@ TEST(HttpServer, ABrokenBodyIsNotTakenForAWholeOne) {
   body->wait_left(1);
 }
 
-TEST(HttpServer, AReaderThatLeavesInTheMiddleIsMissed) {
+TEST(HttpServer, ReportsAReaderThatLeavesEarly) {
   const auto body = std::make_shared<Written>();
   Served served([&](const auto& /*request*/, const Responder& responder) {
     responder.reply({.body = body});
@@ -377,7 +377,7 @@ TEST(HttpServer, AReaderThatLeavesInTheMiddleIsMissed) {
   body->wait_left(1);
 }
 
-TEST(HttpServer, OldClientsGetABodyThatEndsWithTheConnection) {
+TEST(HttpServer, Http10ClientsGetABodyEndedByClose) {
   const auto body = std::make_shared<Written>();
   body->write("all", BodySource::State::kMore);
   body->write("", BodySource::State::kEnd);
@@ -389,7 +389,7 @@ TEST(HttpServer, OldClientsGetABodyThatEndsWithTheConnection) {
   EXPECT_THAT(client.read_all(), ::testing::EndsWith("\r\n\r\nall"));
 }
 
-TEST(HttpServer, DrainsWhatItBeganAndTakesNoMore) {
+TEST(HttpServer, DrainFinishesRequestsAndAcceptsNoMore) {
   std::promise<Responder> asked;
   Served served([&](const auto& /*request*/, Responder responder) { asked.set_value(responder); });
   RawClient idle(served.port());
@@ -403,7 +403,7 @@ TEST(HttpServer, DrainsWhatItBeganAndTakesNoMore) {
   EXPECT_THAT(busy.read_all(), HasSubstr("Connection: close\r\n\r\ndone"));
 }
 
-TEST(HttpServer, GoesWithRequestsUnanswered) {
+TEST(HttpServer, CanBeDestroyedWithUnansweredRequests) {
   std::promise<Responder> asked;
   std::atomic<int> gone = 0;
   std::optional<Responder> kept;

@@ -11,10 +11,10 @@ namespace {
 constexpr std::string_view kHttp = "http://";
 constexpr std::string_view kHttps = "https://";
 
-std::unexpected<Error> no_url(std::string_view text, std::string_view why) {
+std::unexpected<Error> invalid_url(std::string_view text, std::string_view why) {
   return fail(ErrorCode::kInvalidArgument, "'" + std::string(text) +
-                                               "' is no address of a server: " + std::string(why) +
-                                               ". Like http://localhost:8000/v1");
+                                               "' is not a server URL: " + std::string(why) +
+                                               ". Example: http://localhost:8000/v1");
 }
 
 bool is_port(std::string_view port) {
@@ -27,11 +27,11 @@ bool is_port(std::string_view port) {
 
 Result<Url> parse_url(std::string_view text) {
   if (!std::ranges::all_of(text, [](char c) { return c > ' ' && c < 0x7F; })) {
-    return no_url("…", "it holds spaces, or what is not ASCII");
+    return invalid_url("…", "it contains spaces or non-ASCII characters");
   }
   const bool tls = text.starts_with(kHttps);
   if (!tls && !text.starts_with(kHttp)) {
-    return no_url(text, "it begins neither with http:// nor with https://");
+    return invalid_url(text, "it starts with neither http:// nor https://");
   }
   std::string_view rest = text.substr(tls ? kHttps.size() : kHttp.size());
   rest = rest.substr(0, rest.find('#'));
@@ -39,12 +39,12 @@ Result<Url> parse_url(std::string_view text) {
   std::string_view server = rest.substr(0, end);
   std::string target(rest.substr(end));
   if (!target.starts_with('/')) target.insert(0, "/");
-  if (server.contains('@')) return no_url("…", "it carries a user's name");
+  if (server.contains('@')) return invalid_url("…", "it contains user information");
   Url url{.host = {}, .port = tls ? "443" : "80", .target = std::move(target), .tls = tls};
   std::string_view after;
   if (server.starts_with('[')) {
     const std::size_t close = server.find(']');
-    if (close == std::string_view::npos) return no_url(text, "a bracket is not closed");
+    if (close == std::string_view::npos) return invalid_url(text, "a bracket is not closed");
     url.host = server.substr(1, close - 1);
     after = server.substr(close + 1);
   } else {
@@ -52,9 +52,11 @@ Result<Url> parse_url(std::string_view text) {
     url.host = server.substr(0, colon);
     after = server.substr(colon);
   }
-  if (url.host.empty()) return no_url(text, "it names no host");
+  if (url.host.empty()) return invalid_url(text, "it names no host");
   if (after.empty()) return url;
-  if (!after.starts_with(':') || !is_port(after.substr(1))) return no_url(text, "its port is none");
+  if (!after.starts_with(':') || !is_port(after.substr(1))) {
+    return invalid_url(text, "its port is invalid");
+  }
   url.port = after.substr(1);
   return url;
 }

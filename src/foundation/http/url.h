@@ -9,18 +9,20 @@
 
 namespace afterimage {
 
-/// Where a server is, and what is asked of it.
+/// The address of a server and the target of a request to it.
 struct Url {
   std::string host;    // a name or an address; without the brackets of IPv6
-  std::string port;    // "80", or "443", if it is not said
+  std::string port;    // "80" or "443" if the URL names none
   std::string target;  // path and query, at least "/"
   bool tls = false;    // https
 
   bool operator==(const Url&) const = default;
 };
 
-/// kInvalidArgument: anything that is not http[s]://host[:port][/path][?query] in visible ASCII, or
-/// that carries a user's name.
+/// Parses an http or https URL.
+///
+/// Errors   kInvalidArgument: not of the form http[s]://host[:port][/path][?query] in visible
+///          ASCII, or it contains user information.
 /// Threads  Any.
 Result<Url> parse_url(std::string_view text);
 

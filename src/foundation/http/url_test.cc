@@ -27,7 +27,7 @@ TEST(Url, Parts) {
   }
 }
 
-TEST(Url, WhatIsNone) {
+TEST(Url, RefusesInvalidUrls) {
   for (const char* text :
        {"", "localhost:8000", "http://", "http://:80", "http://host:", "http://host:0",
         "http://host:65536", "http://host:x", "http://[::1", "http://[::1]x", "ftp://host",

@@ -9,8 +9,8 @@
 
 namespace afterimage {
 
-/// Reads forward through bytes that came from outside, never past their end. A read that would
-/// leave them gives zero (or nothing) and is remembered: read a few fields, then ask ended_early().
+/// Reads forward through untrusted bytes, never past their end. A read beyond the end returns zero
+/// (or nothing) and sets a flag: read a few fields, then check ended_early().
 class ByteCursor {
  public:
   explicit ByteCursor(std::span<const std::byte> bytes) : rest_(bytes) {}
@@ -29,14 +29,14 @@ class ByteCursor {
     return taken;
   }
 
-  /// An unsigned number of `width` bytes (at most 4), most significant first.
+  /// An unsigned big-endian number of `width` bytes (at most 4).
   std::uint32_t big(std::size_t width) {
     std::uint32_t value = 0;
     for (const std::byte b : take(width)) value = (value << 8U) | std::to_integer<std::uint32_t>(b);
     return value;
   }
 
-  /// The same, least significant first.
+  /// An unsigned little-endian number of `width` bytes (at most 4).
   std::uint32_t little(std::size_t width) {
     std::uint32_t value = 0;
     unsigned shift = 0;
@@ -52,12 +52,12 @@ class ByteCursor {
   bool ended_early_ = false;
 };
 
-/// The bytes as the characters that they may or may not be.
+/// The bytes as characters, whatever they contain.
 inline std::string_view as_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// The bytes as the C libraries want them.
+/// The bytes as unsigned char, for C libraries.
 inline const unsigned char* as_octets(std::span<const std::byte> bytes) {
   return reinterpret_cast<const unsigned char*>(bytes.data());
 }

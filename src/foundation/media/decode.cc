@@ -20,7 +20,7 @@ Result<std::vector<MediaFile>> probed_files(const MediaItem& item, Modality moda
   AFI_TRY(std::vector<MediaFile> files, files_of(item, limits));
   if (item.modality != modality) {
     return fail(ErrorCode::kInvalidArgument,
-                fmt::format("{}: it is given as {}, and asked for as {}", files[0].name,
+                fmt::format("{}: declared as {}, but decoded as {}", files[0].name,
                             to_string(item.modality), to_string(modality)));
   }
   AFI_TRY_VOID(probe(item, limits));
@@ -40,11 +40,11 @@ Result<Image> decode_stored(const MediaFile& file, const PictureHeader& header) 
       return std::move(frames[0].image);
     }
     default:
-      return corrupt(file, "not a picture");
+      return corrupt(file, "not an image");
   }
 }
 
-/// One that has passed probe().
+/// Decodes a still image that has passed probe().
 Result<Image> decode_still(const MediaFile& file) {
   AFI_TRY(const PictureHeader header, read_picture_header(file));
   AFI_TRY(Image stored, decode_stored(file, header));

@@ -12,7 +12,7 @@
 
 namespace afterimage {
 
-/// Upright 8-bit RGB, row-major: rgb.size() == 3 * width * height. Alpha is laid over white,
+/// Upright 8-bit RGB, row-major: rgb.size() == 3 * width * height. Alpha is composited over white,
 /// palettes and grey are expanded, EXIF orientation is applied.
 struct Image {
   std::uint32_t width = 0;
@@ -28,19 +28,22 @@ struct Samples {
 
 struct Frame {
   Image image;
-  Duration at{0};  // when it appears, from the start
+  Duration at{0};  // presentation time, from the start
 };
 
-/// All three probe first and decode only what passed. A file that ends early, or whose body does
-/// not give what its header promised, is kCorruption, never a half-grey image. Threads: any.
+/// All three probe the file first and decode it only if the probe passed. A file that ends early,
+/// or whose body contradicts its header, is kCorruption, never a partial image.
+///
+/// Errors   As probe(); kCorruption also for damage found while decoding.
+/// Threads  Any.
 Result<Image> decode_image(const MediaItem& item, const MediaLimits& limits = {});
 Result<Samples> decode_audio(const MediaItem& item, const MediaLimits& limits = {});
-/// Frames of an animated GIF or WebP as a player shows them (each composed over those before), or
-/// the files of a folder in order, one a period of `frame_rate_mhz`.
+/// Frames of an animated GIF or WebP as a player shows them (each composited over those before), or
+/// the files of a folder in order, one per period of `frame_rate_mhz`.
 Result<std::vector<Frame>> decode_video(const MediaItem& item, const MediaLimits& limits = {});
 
-/// Resizes by averaging over the covered area (down) or bilinear interpolation (up). Deterministic.
-/// No side, old or new, may be zero.
+/// Resizes by area averaging (down) or bilinear interpolation (up). Deterministic on every machine.
+/// Requires that no side, old or new, is zero.
 Image resize(const Image& image, std::uint32_t width, std::uint32_t height);
 
 }  // namespace afterimage

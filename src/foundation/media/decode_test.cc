@@ -23,7 +23,7 @@ struct Sample {
   FileContent file;
 };
 
-/// A small file of every format and of every way of storing one that decodes differently.
+/// A small file of every format and of every storage variant that is decoded differently.
 std::vector<Sample> all_kinds() {
   const Image picture = make_picture(21, 18);
   const auto jpeg = [&picture](auto change) {
@@ -61,7 +61,7 @@ std::vector<Sample> all_kinds() {
   };
 }
 
-/// Everything that a decode gave, in one row: what tells two results apart.
+/// The whole result of a decode as one row of numbers, for comparison.
 using Outcome = Result<std::vector<double>>;
 
 void append(std::vector<double>& row, const Image& image) {
@@ -99,9 +99,9 @@ Outcome decode(const MediaItem& item, const MediaLimits& limits = {}) {
 /// PNG's IEND, and the second eXIf that libpng writes before it.
 constexpr std::size_t kTrailer = 50;
 
-// CVE-2026-22773: a picture of one pixel ended a server. So do those of one row or column
-// elsewhere.
-TEST(Decode, PicturesOfOnePixelRowOrColumnAreWhatTheyAre) {
+// CVE-2026-22773: an image of one pixel crashed a server. Images of one row or column crash other
+// decoders.
+TEST(Decode, DecodesImagesOfOnePixelRowOrColumn) {
   for (const auto [width, height] : {std::pair{1U, 1U}, std::pair{1U, 40U}, std::pair{40U, 1U}}) {
     const Image picture = make_picture(width, height);
     for (const FileContent& file : {make_png(picture), make_jpeg(picture), make_webp(picture),
@@ -114,7 +114,7 @@ TEST(Decode, PicturesOfOnePixelRowOrColumnAreWhatTheyAre) {
   }
 }
 
-TEST(Decode, ATruncatedFileOfAnyLengthIsAnErrorOrTheWholeThing) {
+TEST(Decode, ATruncatedFileIsAnErrorOrComplete) {
   for (const Sample& sample : all_kinds()) {
     const Outcome whole = decode(media_item(sample.modality, sample.file));
     ASSERT_TRUE(whole.has_value()) << sample.name << ": " << to_string(whole.error());
@@ -132,7 +132,7 @@ TEST(Decode, ATruncatedFileOfAnyLengthIsAnErrorOrTheWholeThing) {
   }
 }
 
-TEST(DecodeProperty, FlippedBitsNeverCrashNorLeaveTheLimits) {
+TEST(DecodeProperty, FlippedBitsNeverCrashOrExceedTheLimits) {
   const std::vector<Sample> samples = all_kinds();
   const MediaLimits limits{.max_side = 64,
                            .max_pixels = 4096,
@@ -160,7 +160,7 @@ TEST(DecodeProperty, FlippedBitsNeverCrashNorLeaveTheLimits) {
   });
 }
 
-TEST(DecodeProperty, APngHasChecksumsSoThatAFlippedBitIsAnErrorOrChangesNothing) {
+TEST(DecodeProperty, AFlippedBitOfAPngIsAnErrorOrChangesNothing) {
   const Sample sample = all_kinds()[2];
   const auto whole = decode(media_item(sample.modality, sample.file));
   for (std::size_t bit = 0; bit < 8 * sample.file.size(); ++bit) {
@@ -196,10 +196,10 @@ TEST(Decode, AppliesTheSameLimitsAsProbe) {
   }
 }
 
-TEST(Decode, AnItemIsDecodedOnlyAsWhatItWasGivenAs) {
+TEST(Decode, DecodesOnlyAsTheGivenModality) {
   const MediaItem image = media_item(Modality::kImage, make_webp(make_picture(4, 4)), "cat");
   EXPECT_EQ(decode_video(image).error().message,
-            "cat: it is given as image, and asked for as video");
+            "cat: declared as image, but decoded as video");
   EXPECT_EQ(decode_audio(image).error().code, ErrorCode::kInvalidArgument);
 }
 

@@ -28,7 +28,7 @@ struct Position {
   std::uint32_t y;
 };
 
-/// Where the upright pixel (x, y) lies in the stored picture of width w and height h.
+/// Position of the upright pixel (x, y) in the stored image of width w and height h.
 Position stored_position(Orientation orientation, std::uint32_t x, std::uint32_t y, std::uint32_t w,
                          std::uint32_t h) {
   switch (orientation) {

@@ -12,7 +12,7 @@ namespace {
 
 using namespace testing;
 
-/// A picture with one grey level for each letter.
+/// An image with one grey level per letter.
 Image picture_of(std::uint32_t width, std::uint32_t height, std::string_view letters) {
   Image image{.width = width, .height = height, .rgb = {}};
   for (const char c : letters) {
@@ -55,8 +55,8 @@ TEST(Exif, AllEightOrientationsAreTurnedUpright) {
   }
 }
 
-TEST(Exif, AJpegIsTurnedAsItsPixelsTellAndNotOnlyItsSize) {
-  // Blocks of 16 so that compression keeps each letter's level.
+TEST(Exif, AJpegsPixelsAreRotatedAndNotOnlyItsSize) {
+  // Blocks of 16 pixels, so that compression preserves each letter's level.
   const Image stored = resize(picture_of(3, 2, "abcdef"), 48, 32);
   for (const auto& turn : kTurns) {
     const auto plain = decode_image(media_item(Modality::kImage, make_jpeg(stored, 90, 0)));
@@ -68,7 +68,7 @@ TEST(Exif, AJpegIsTurnedAsItsPixelsTellAndNotOnlyItsSize) {
   }
 }
 
-TEST(Exif, BrokenMetadataSayNothing) {
+TEST(Exif, BrokenMetadataIsIgnored) {
   const FileContent good = make_exif(6);
   const auto kWhole = static_cast<std::uint32_t>(good.size());
   constexpr std::size_t kDirectory = 4;

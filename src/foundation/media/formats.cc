@@ -55,7 +55,7 @@ Result<PictureHeader> read_picture_header(const MediaFile& file) {
     case FileFormat::kGif:
       return read_gif_header(file);
     default:
-      return fail(ErrorCode::kInvalidArgument, fmt::format("{}: not a picture", file.name));
+      return fail(ErrorCode::kInvalidArgument, fmt::format("{}: not an image", file.name));
   }
 }
 
@@ -66,7 +66,7 @@ Result<SoundHeader> read_sound_header(const MediaFile& file) {
     case FileFormat::kFlac:
       return read_flac_header(file);
     default:
-      return fail(ErrorCode::kInvalidArgument, fmt::format("{}: not a sound", file.name));
+      return fail(ErrorCode::kInvalidArgument, fmt::format("{}: not an audio file", file.name));
   }
 }
 

@@ -15,19 +15,20 @@
 #include "foundation/media/limits.h"
 #include "foundation/media/probe.h"
 
-/// The room's inside: one header reader and one decoder for each format. Nothing here is installed.
+/// Private to this room: one header reader and one decoder per format. Nothing here is installed.
 ///
-/// A header reader allocates nothing that the file asks for and checks no limits. A decoder is
-/// given a header that has passed them, and gives back exactly what it promised, or kCorruption.
+/// A header reader allocates nothing whose size the file controls, and checks no limits. A decoder
+/// is given a header that passed the limits, and returns exactly what the header promised, or
+/// kCorruption.
 namespace afterimage {
 
-/// One file of a media item, and what messages call it.
+/// One file of a media item, and its name for messages.
 struct MediaFile {
   std::span<const std::byte> bytes;
   std::string name;
 };
 
-/// How the stored picture must be turned to stand upright; the numbers are EXIF's.
+/// How the stored image must be rotated or mirrored to be upright; the numbers are EXIF's.
 enum class Orientation : std::uint8_t {
   kUpright = 1,
   kMirrored = 2,
@@ -39,7 +40,7 @@ enum class Orientation : std::uint8_t {
   kTurnCounterclockwise = 8,
 };
 
-/// As stored: width and height before the picture is turned upright.
+/// Sizes as stored: before EXIF orientation is applied.
 struct PictureHeader {
   FileFormat format = FileFormat::kUnknown;
   std::uint32_t width = 0;
@@ -62,19 +63,19 @@ Result<PictureHeader> read_gif_header(const MediaFile& file);
 Result<SoundHeader> read_wav_header(const MediaFile& file);
 Result<SoundHeader> read_flac_header(const MediaFile& file);
 
-/// Any of the four picture formats; nothing else is asked of the file.
+/// Reads the header of any of the four image formats.
 Result<PictureHeader> read_picture_header(const MediaFile& file);
-/// Either sound format, likewise.
+/// Reads the header of either audio format.
 Result<SoundHeader> read_sound_header(const MediaFile& file);
 
-/// The item's own name, or what stands for it.
+/// The item's name for messages, or a substitute if it has none.
 std::string name_of(const MediaItem& item);
 
-/// The item's files with a name for each; an item without files, or with an empty or too large one,
-/// is an error.
+/// The item's files, each with a name for messages. Fails if there are none, or one is empty or too
+/// large.
 Result<std::vector<MediaFile>> files_of(const MediaItem& item, const MediaLimits& limits);
 
-/// A video that is a folder of still frames, rather than one animation.
+/// Whether the item is a video given as a folder of still frames rather than as one animation.
 bool is_folder_of_frames(const MediaItem& item);
 
 Result<Image> decode_jpeg(const MediaFile& file, const PictureHeader& header);
@@ -82,27 +83,28 @@ Result<Image> decode_png(const MediaFile& file, const PictureHeader& header);
 Result<Image> decode_webp(const MediaFile& file, const PictureHeader& header);
 Result<std::vector<Frame>> decode_webp_animation(const MediaFile& file,
                                                  const PictureHeader& header);
-/// Stills too: they are animations of one frame.
+/// Also decodes still images, which are animations of one frame.
 Result<std::vector<Frame>> decode_gif(const MediaFile& file, const PictureHeader& header);
 /// WAV and FLAC.
 Result<Samples> decode_sound(const MediaFile& file, const SoundHeader& header);
 
-/// What a TIFF structure (the body of an EXIF block) says. Broken metadata says nothing: upright.
+/// The orientation in a TIFF structure (the body of an EXIF block). Broken metadata counts as
+/// upright.
 Orientation exif_orientation(std::span<const std::byte> tiff);
-/// Whether turning upright swaps width and height.
+/// Whether applying the orientation swaps width and height.
 bool swaps_sides(Orientation orientation);
 Image turn_upright(Image stored, Orientation orientation);
 
-/// Appends RGBA pixels, laid over white, to RGB ones.
+/// Composites RGBA pixels over white and appends them as RGB.
 void append_over_white(std::span<const std::uint8_t> rgba, std::vector<std::uint8_t>& rgb);
 
-/// How long a player shows a frame that asks for `asked`: what is too short to mean anything (at
-/// most 10 ms) plays for 100 ms, as in every browser.
+/// How long a player shows a frame with the delay `asked`: delays of at most 10 ms become 100 ms,
+/// as in every browser.
 Duration shown_for(Duration asked);
 
 /// kCorruption, "photo.png: <what>".
 std::unexpected<Error> corrupt(const MediaFile& file, std::string_view what);
-/// kUnsupported, likewise.
+/// kUnsupported, in the same format.
 std::unexpected<Error> unsupported(const MediaFile& file, std::string_view what);
 
 }  // namespace afterimage

@@ -24,7 +24,7 @@ struct Rect {
   std::uint32_t left, top, width, height;
 };
 
-/// Rows first, first + step, first + 2 step, …
+/// One interlace pass: rows first, first + step, first + 2 step, …
 struct Pass {
   std::uint32_t first, step;
 };
@@ -38,7 +38,7 @@ void skip_sub_blocks(ByteCursor& cursor) {
   while (const std::uint32_t length = cursor.big(1)) cursor.take(length);
 }
 
-/// Whether the frame that starts here lies on the screen. Skips it.
+/// Skips the frame that starts here. Whether it lies within the screen.
 bool skip_frame(ByteCursor& cursor, const PictureHeader& screen) {
   const std::uint32_t left = cursor.little(2);
   const std::uint32_t top = cursor.little(2);
@@ -62,10 +62,10 @@ int read_some(GifFileType* gif, GifByteType* out, int count) {
   return static_cast<int>(taken.size());
 }
 
-/// Plays a GIF: keeps the screen, draws each frame on it, and clears up after it as it asked.
+/// Plays a GIF: keeps the screen, draws each frame on it, and applies the frame's disposal method.
 ///
-/// What nothing was drawn on is transparent, and so white here. The background colour in the header
-/// is not used: no browser does.
+/// Pixels that no frame has drawn are transparent, which is rendered white. The header's background
+/// colour is ignored, as in all browsers.
 class GifPlayer {
  public:
   GifPlayer(const MediaFile& file, const PictureHeader& header)
@@ -86,7 +86,7 @@ class GifPlayer {
       } else if (type == IMAGE_DESC_RECORD_TYPE) {
         AFI_TRY_VOID(show_frame(frames));
       } else {
-        return corrupt(file_, "its GIF frames are not those that its header counted");
+        return corrupt(file_, "its GIF frames do not match those counted in its headers");
       }
     }
     return frames;
@@ -95,8 +95,8 @@ class GifPlayer {
  private:
   std::unexpected<Error> damaged() const {
     const char* reason = GifErrorString(gif_ == nullptr ? open_error_ : gif_->Error);
-    return corrupt(file_, fmt::format("its GIF data are damaged: {}",
-                                      reason == nullptr ? "they end early" : reason));
+    return corrupt(file_, fmt::format("its GIF data is damaged: {}",
+                                      reason == nullptr ? "it ends early" : reason));
   }
 
   Result<void> read_extension() {
@@ -120,7 +120,7 @@ class GifPlayer {
                     static_cast<std::uint32_t>(image.Width),
                     static_cast<std::uint32_t>(image.Height)};
     if (rect.left + rect.width > header_.width || rect.top + rect.height > header_.height) {
-      return corrupt(file_, "a GIF frame leaves the screen");
+      return corrupt(file_, "a GIF frame extends beyond the screen");
     }
     std::optional<Image> before;
     if (control_.DisposalMode == DISPOSE_PREVIOUS) before = screen_;
@@ -156,7 +156,7 @@ class GifPlayer {
     if (palette == nullptr) return corrupt(file_, "a GIF frame without a palette");
     for (const GifPixelType index : line) {
       if (index != control_.TransparentColor) {
-        if (index >= palette->ColorCount) return corrupt(file_, "a GIF colour out of its palette");
+        if (index >= palette->ColorCount) return corrupt(file_, "a GIF colour outside its palette");
         const GifColorType& colour = palette->Colors[index];
         rgb[0] = colour.Red;
         rgb[1] = colour.Green;
@@ -212,18 +212,19 @@ Result<PictureHeader> read_gif_header(const MediaFile& file) {
       const bool on_screen = skip_frame(cursor, header);
       ++header.frames;
       if (!cursor.ended_early() && !on_screen) {
-        return corrupt(file, fmt::format("frame {} of a {}x{} GIF is empty or leaves the screen",
+        return corrupt(file, fmt::format("frame {} of a {}x{} GIF is empty or exceeds the screen",
                                          header.frames, header.width, header.height));
       }
     }
-    // Without its trailer a GIF was cut, perhaps between two frames: a shorter film, not this one.
+    // A GIF without its trailer was cut, perhaps between two frames, and would play as a shorter
+    // clip.
     if (cursor.ended_early()) return corrupt(file, "a GIF that ends before its trailer");
     if (record == kTrailer) break;
     if (record != kExtension && record != kImage) {
       return corrupt(file, fmt::format("a GIF with an unknown record 0x{:02x}", record));
     }
   }
-  if (header.frames == 0) return corrupt(file, "a GIF without a picture in it");
+  if (header.frames == 0) return corrupt(file, "a GIF that contains no image");
   return header;
 }
 

@@ -76,7 +76,7 @@ TEST(Gif, FramesAreComposedAsAPlayerShowsThem) {
   for (const auto& c : kCases) EXPECT_EQ(spell(play(c.frames)), c.expected) << c.name;
 }
 
-TEST(Gif, InterlacedRowsComeInTheirOrder) {
+TEST(Gif, InterlacedRowsAreReordered) {
   for (std::uint32_t height = 1; height <= 17; ++height) {
     GifFrame frame{.width = 1, .height = height};
     for (std::uint32_t y = 0; y < height; ++y) {

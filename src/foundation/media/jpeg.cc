@@ -31,8 +31,8 @@ constexpr unsigned kEndOfImage = 0xD9;
 constexpr unsigned kStartOfScan = 0xDA;
 constexpr unsigned kApp1 = 0xE1;
 
-// Progressive encoders write about ten scans. Each costs a pass over all coefficients, so that a
-// small file with thousands of them could keep a core busy for minutes.
+// Progressive encoders write about ten scans. Each costs a pass over all coefficients, so a small
+// file with thousands of scans could keep a core busy for minutes.
 constexpr int kMaxScans = 200;
 
 bool is_standalone(unsigned marker) {
@@ -44,7 +44,7 @@ bool is_frame_header(unsigned marker) {
          marker != kReserved && marker != kArithmeticTables;
 }
 
-/// The next marker; bytes in between are skipped, as libjpeg does.
+/// The next marker; skips bytes in between, as libjpeg does.
 unsigned next_marker(ByteCursor& cursor) {
   while (!cursor.ended_early()) {
     unsigned byte = cursor.big(1);
@@ -61,17 +61,17 @@ Result<void> read_frame_header(const MediaFile& file, unsigned marker,
   const unsigned precision = cursor.big(1);
   header.height = cursor.big(2);
   header.width = cursor.big(2);
-  cursor.big(1);  // how many components: the decoder's business
+  cursor.big(1);  // number of components: checked by the decoder
   if (cursor.ended_early()) return corrupt(file, "its JPEG frame header is too short");
   const unsigned process = marker - kFirstFrameHeader;
   const bool sequential_or_progressive = process <= 2 || process == 9 || process == 10;
   if (!sequential_or_progressive || precision != 8) {
-    return unsupported(file, fmt::format("a JPEG of process SOF{} with {} bits a sample; baseline, "
+    return unsupported(file, fmt::format("a JPEG of process SOF{} with {}-bit samples; baseline, "
                                          "extended and progressive of 8 bits are read",
                                          process, precision));
   }
   if (header.height == 0) {
-    return unsupported(file, "a JPEG that tells its height only after its pixels (DNL)");
+    return unsupported(file, "a JPEG that states its height after its pixels (DNL)");
   }
   return {};
 }
@@ -81,7 +81,7 @@ struct JpegErrors : jpeg_error_mgr {
   char text[JMSG_LENGTH_MAX];
 };
 
-/// libjpeg's warnings that leave the picture whole; after any other one it would be guesswork.
+/// libjpeg's warnings that do not affect pixels; after any other warning, pixels are guessed.
 bool is_harmless(int warning) {
   return warning == JWRN_EXTRANEOUS_DATA || warning == JWRN_JFIF_MAJOR ||
          warning == JWRN_ADOBE_XFORM || warning == JWRN_TOO_MUCH_DATA;
@@ -107,8 +107,8 @@ void stop_after_too_many_scans(j_common_ptr info) {
   }
 }
 
-/// libjpeg leaves a call by longjmp, which runs no destructors. So each call into it has a function
-/// of its own below, between setjmp and whose end nothing is owned.
+/// libjpeg reports errors by longjmp, which runs no destructors. Therefore each call into libjpeg
+/// has its own function below that owns nothing after setjmp.
 class JpegReader {
  public:
   JpegReader() {
@@ -159,7 +159,7 @@ class JpegReader {
   JpegErrors errors_{};
 };
 
-/// Inks are stored inverted (255: none), as Adobe does and as browsers and Pillow assume.
+/// Inks are stored inverted (255: no ink), as Adobe writes them and browsers and Pillow expect.
 void append_cmyk(std::span<const std::uint8_t> cmyk, std::vector<std::uint8_t>& rgb) {
   for (std::size_t i = 0; i + 4 <= cmyk.size(); i += 4) {
     for (std::size_t ink = 0; ink < 3; ++ink) {
@@ -179,7 +179,7 @@ Result<PictureHeader> read_jpeg_header(const MediaFile& file) {
     const unsigned marker = next_marker(cursor);
     if (cursor.ended_early()) return corrupt(file, "its JPEG header ends early");
     if (is_standalone(marker)) continue;
-    if (marker == kEndOfImage) return corrupt(file, "a JPEG without a picture in it");
+    if (marker == kEndOfImage) return corrupt(file, "a JPEG that contains no image");
     const std::uint32_t length = cursor.big(2);
     const auto segment = cursor.take(std::max(length, 2U) - 2);
     if (length < 2 || cursor.ended_early()) return corrupt(file, "its JPEG header ends early");
@@ -192,7 +192,7 @@ Result<PictureHeader> read_jpeg_header(const MediaFile& file) {
       header.orientation = exif_orientation(segment.subspan(kExif.size()));
       has_exif = true;
     } else if (marker == kStartOfScan) {
-      if (!has_frame_header) return corrupt(file, "a JPEG whose pixels come before their size");
+      if (!has_frame_header) return corrupt(file, "a JPEG whose pixels precede its frame header");
       return header;
     }
   }
@@ -201,14 +201,14 @@ Result<PictureHeader> read_jpeg_header(const MediaFile& file) {
 Result<Image> decode_jpeg(const MediaFile& file, const PictureHeader& header) {
   JpegReader reader;
   if (!reader.read_header(file.bytes)) return corrupt(file, reader.message());
-  if (!reader.has_size_of(header)) return corrupt(file, "a JPEG that gives two sizes");
+  if (!reader.has_size_of(header)) return corrupt(file, "a JPEG that declares two sizes");
   if (!reader.has_known_colours()) {
-    return unsupported(file, "a JPEG that is neither grey, RGB, YCbCr, CMYK nor YCCK");
+    return unsupported(file, "a JPEG that is not grey, RGB, YCbCr, CMYK or YCCK");
   }
   if (!reader.start()) return corrupt(file, reader.message());
 
   Image image{.width = header.width, .height = header.height, .rgb = {}};
-  // Reserved, not filled: memory is touched only as rows really come out of the file.
+  // Reserved, not filled: memory is touched only as rows are actually decoded.
   image.rgb.reserve(3 * std::size_t{header.width} * header.height);
   std::vector<std::uint8_t> row((reader.is_cmyk() ? 4 : 3) * std::size_t{header.width});
   for (std::uint32_t y = 0; y < header.height; ++y) {

@@ -19,7 +19,7 @@ Result<Image> decode(FileContent file) {
   return decode_image(media_item(Modality::kImage, std::move(file), "photo"));
 }
 
-/// A JPEG of one colour comes back within rounding of it.
+/// Expects an image of one colour, within rounding.
 void expect_plain(const Image& image, std::vector<int> rgb, const char* name) {
   for (std::size_t i = 0; i < image.rgb.size(); ++i) {
     ASSERT_LE(std::abs(image.rgb[i] - rgb[i % 3]), 3) << name << " at " << i;
@@ -32,7 +32,7 @@ std::vector<std::uint8_t> repeated(std::vector<std::uint8_t> pixel, std::size_t 
   return all;
 }
 
-TEST(Jpeg, EveryKindGivesTheColourThatWentIn) {
+TEST(Jpeg, DecodesEveryVariantToTheSameColour) {
   const auto content = [](int channels, std::vector<std::uint8_t> pixel) {
     return JpegContent{.width = 19,
                        .height = 11,
@@ -83,7 +83,7 @@ TEST(Jpeg, ABodyTooSmallForItsSizeIsCorruptionAndNotAHalfGreyPicture) {
   }
 }
 
-/// Where the scans of a JPEG start.
+/// The offsets of a JPEG's scans.
 std::vector<std::size_t> scans_of(const FileContent& file) {
   std::vector<std::size_t> scans;
   for (std::size_t i = 0; i + 1 < file.size(); ++i) {
@@ -106,7 +106,7 @@ TEST(Jpeg, AFileThatEndsBetweenScansIsCorruptionAndNotABlurredOrGreyPicture) {
   }
 }
 
-TEST(Jpeg, ThousandsOfScansAreNotReadOneByOne) {
+TEST(Jpeg, RefusesThousandsOfScans) {
   const Image picture = make_picture(16, 16);
   const FileContent file =
       make_jpeg({.width = 16, .height = 16, .samples = picture.rgb, .separate_scans = true});

@@ -8,7 +8,7 @@
 
 namespace afterimage {
 
-/// What a media file may claim. Checked against its header, before anything is allocated for it.
+/// Limits on media files, checked against a file's header before anything is allocated for it.
 struct MediaLimits {
   Bytes max_file = 64_MiB;
   std::uint32_t max_side = 16'384;                  // pixels

@@ -22,7 +22,7 @@ constexpr std::size_t kTypeBytes = 4;
 struct Chunk {
   std::string_view type;
   std::span<const std::byte> body;
-  bool is_intact;  // its CRC holds
+  bool is_intact;  // its CRC is correct
 };
 
 Chunk next_chunk(ByteCursor& cursor) {
@@ -60,8 +60,8 @@ void read_some(png_structp png, png_bytep out, std::size_t count) {
   source->rest = source->rest.subspan(count);
 }
 
-/// libpng leaves a call by longjmp, which runs no destructors. So each call into it has a function
-/// of its own below, between setjmp and whose end nothing is owned.
+/// libpng reports errors by longjmp, which runs no destructors. Therefore each call into libpng has
+/// its own function below that owns nothing after setjmp.
 class PngReader {
  public:
   explicit PngReader(std::span<const std::byte> bytes) : source_{.rest = bytes, .text = {}} {
@@ -72,7 +72,7 @@ class PngReader {
   PngReader(const PngReader&) = delete;
   PngReader& operator=(const PngReader&) = delete;
 
-  /// Asks for 8-bit RGBA rows, whatever is stored.
+  /// Requests 8-bit RGBA rows, whatever the stored format.
   bool start(std::uint32_t width, std::uint32_t height) {
     if (png_ == nullptr || info_ == nullptr) return false;
     if (setjmp(png_jmpbuf(png_)) != 0) return false;
@@ -103,7 +103,8 @@ class PngReader {
   [[nodiscard]] const char* message() const { return source_.text; }
 
  private:
-  /// Colour profiles and texts can be compressed, large and broken; none changes a pixel here.
+  /// Skips colour profiles and texts, which can be compressed, large and broken but change no
+  /// pixel.
   void ignore_what_is_not_pixels() {
     static constexpr png_byte kIgnored[] =
         "bKGD\0cHRM\0eXIf\0gAMA\0hIST\0iCCP\0iTXt\0oFFs\0pCAL\0pHYs\0"
@@ -136,7 +137,7 @@ Result<PictureHeader> read_png_header(const MediaFile& file) {
     if (cursor.ended_early() || chunk.type == "IEND") {
       return corrupt(file, "its PNG header ends before any pixels");
     }
-    // Even of a chunk that we do not know: it may have been the one that turns the picture.
+    // Also for unknown chunks: a damaged type may hide the chunk that holds the orientation.
     if (!chunk.is_intact) return corrupt(file, "a PNG chunk is damaged");
     if (chunk.type == "eXIf") header.orientation = exif_orientation(chunk.body);
   }
@@ -146,11 +147,11 @@ Result<PictureHeader> read_png_header(const MediaFile& file) {
 Result<Image> decode_png(const MediaFile& file, const PictureHeader& header) {
   PngReader reader(file.bytes);
   if (!reader.start(header.width, header.height)) return corrupt(file, reader.message());
-  if (!reader.gives_rgba_of(header)) return corrupt(file, "a PNG that gives two sizes");
+  if (!reader.gives_rgba_of(header)) return corrupt(file, "a PNG that declares two sizes");
 
   const std::size_t row_bytes = 4 * std::size_t{header.width};
   const bool interlaced = reader.passes() > 1;
-  // An interlaced picture comes in passes over all rows; any other in one, through one row.
+  // An interlaced image needs a buffer for all rows; any other is decoded row by row.
   std::vector<std::uint8_t> rgba(interlaced ? row_bytes * header.height : row_bytes);
   Image image{.width = header.width, .height = header.height, .rgb = {}};
   image.rgb.reserve(3 * std::size_t{header.width} * header.height);

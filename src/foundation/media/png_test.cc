@@ -16,7 +16,7 @@ Result<Image> decode(FileContent file) {
   return decode_image(media_item(Modality::kImage, std::move(file)));
 }
 
-TEST(Png, EveryKindOfSampleBecomesTheRgbThatAViewerShows) {
+TEST(Png, ConvertsEverySampleFormatToRgb) {
   const Pixels kPalette = {10, 20, 30, 200, 100, 50, 0, 0, 0, 255, 255, 255};
   const struct {
     const char* name;
@@ -84,7 +84,7 @@ TEST(Png, EveryKindOfSampleBecomesTheRgbThatAViewerShows) {
   }
 }
 
-TEST(Png, InterlacedPicturesOfAnySizeAreThoseOfPlainOnes) {
+TEST(Png, InterlacedImagesEqualPlainOnes) {
   for (std::uint32_t width = 1; width <= 9; ++width) {
     for (std::uint32_t height = 1; height <= 9; ++height) {
       const Image picture = make_picture(width, height);
@@ -96,7 +96,7 @@ TEST(Png, InterlacedPicturesOfAnySizeAreThoseOfPlainOnes) {
   }
 }
 
-TEST(Png, MorePixelsPromisedThanThereAreIsCorruption) {
+TEST(Png, FewerPixelsThanPromisedIsCorruption) {
   const FileContent tall = png_claiming(4, 5);
   const FileContent wide = png_claiming(5, 4);
   for (const FileContent& file : {tall, wide, png_claiming(16'384, 3'900)}) {

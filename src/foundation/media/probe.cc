@@ -26,7 +26,7 @@ bool has(std::span<const std::byte> file, const Signature& signature) {
   return as_text(file).substr(std::min(signature.offset, file.size())).starts_with(signature.bytes);
 }
 
-/// What files that we do not read are, so that the message can say so.
+/// Names unsupported formats for error messages.
 std::string_view foreign_format(std::span<const std::byte> file) {
   static constexpr std::pair<Signature, std::string_view> kForeign[] = {
       {{4, "ftyp"}, "an MP4, HEIC or AVIF file"},
@@ -46,7 +46,7 @@ std::string_view foreign_format(std::span<const std::byte> file) {
   return {};
 }
 
-/// For people: text that starts with "<!DOCTYPE html>", a PDF file, bytes that start with 00 01 02.
+/// Examples: text that starts with "<!DOCTYPE html>", a PDF file, bytes that start with 00 01 02.
 std::string describe_start(std::span<const std::byte> file) {
   const auto start = file.first(std::min<std::size_t>(file.size(), 24));
   const auto is_printable = [](char c) {
@@ -75,8 +75,8 @@ Error not_of_modality(const MediaFile& file, FileFormat format, std::string_view
 
 Error not_a_still(const MediaFile& file, const PictureHeader& header, std::string_view given_as) {
   return {ErrorCode::kInvalidArgument,
-          fmt::format("{}: a {} animation of {} frames, given as {}; only an animation that is a "
-                      "video of its own may move",
+          fmt::format("{}: a {} animation of {} frames, given as {}; animations are accepted only "
+                      "as a whole video",
                       file.name, to_string(header.format), header.frames, given_as)};
 }
 
@@ -102,7 +102,8 @@ Result<void> check_picture(const MediaFile& file, const PictureHeader& header,
   const std::uint64_t pixels = std::uint64_t{header.width} * header.height;
   if (std::max(header.width, header.height) > limits.max_side || pixels > limits.max_pixels) {
     return fail(ErrorCode::kLimitExceeded,
-                fmt::format("{}: a {} of {}x{} pixels; at most {} a side and {} in all are allowed",
+                fmt::format("{}: a {} of {}x{} pixels; at most {} per side and {} in total are "
+                            "allowed",
                             file.name, to_string(header.format), header.width, header.height,
                             limits.max_side, limits.max_pixels));
   }
@@ -115,11 +116,11 @@ Result<void> check_frames(std::string_view name, std::uint64_t frames, const Pic
     return fail(ErrorCode::kLimitExceeded, fmt::format("{}: {} frames; at most {} are allowed",
                                                        name, frames, limits.max_frames));
   }
-  // Divided, not multiplied: frames × pixels may not fit.
+  // Divided rather than multiplied: frames × pixels may overflow.
   const std::uint64_t per_frame = std::uint64_t{header.width} * header.height;
   if (per_frame > limits.max_total_pixels / frames) {
     return fail(ErrorCode::kLimitExceeded,
-                fmt::format("{}: {} frames of {}x{} pixels; at most {} pixels in all are allowed",
+                fmt::format("{}: {} frames of {}x{} pixels; at most {} pixels in total are allowed",
                             name, frames, header.width, header.height, limits.max_total_pixels));
   }
   return {};
@@ -153,7 +154,7 @@ Result<MediaInfo> probe_animation(const MediaFile& file, const MediaLimits& limi
   AFI_TRY(PictureHeader header, read_picture_header(file));
   AFI_TRY_VOID(check_picture(file, header, limits));
   AFI_TRY_VOID(check_frames(file.name, header.frames, header, limits));
-  // A still may be turned; an animation is played as it is, as by every player.
+  // EXIF orientation applies to stills only; players ignore it for animations.
   if (header.frames != 1) header.orientation = Orientation::kUpright;
   return describe(header, header.frames);
 }
@@ -173,7 +174,7 @@ Result<MediaInfo> probe_folder(const std::vector<MediaFile>& files, const MediaI
     const MediaInfo frame = describe(header, 1);
     if (frame.width != info.width || frame.height != info.height) {
       return fail(ErrorCode::kInvalidArgument,
-                  fmt::format("{}: {}x{} pixels, and the first frame has {}x{}", file.name,
+                  fmt::format("{}: {}x{} pixels, but the first frame has {}x{}", file.name,
                               frame.width, frame.height, info.width, info.height));
     }
   }
@@ -191,7 +192,8 @@ Result<MediaInfo> probe_sound(const MediaFile& file, const MediaLimits& limits) 
                    fmt::format("{} channels of {} Hz", header.channels, header.sample_rate_hz));
   }
   if (header.samples == 0) {
-    return fail(ErrorCode::kInvalidArgument, fmt::format("{}: it holds no samples", file.name));
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: the file contains no samples", file.name));
   }
   if (header.samples > limits.max_samples || header.channels > kMaxChannels) {
     return fail(
@@ -257,7 +259,7 @@ Result<MediaInfo> probe(const MediaItem& item, const MediaLimits& limits) {
     case Modality::kVideo:
       return probe_animation(files[0], limits);
   }
-  return fail(ErrorCode::kInvalidArgument, fmt::format("{}: no such modality", files[0].name));
+  return fail(ErrorCode::kInvalidArgument, fmt::format("{}: unknown modality", files[0].name));
 }
 
 }  // namespace afterimage

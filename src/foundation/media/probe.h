@@ -18,10 +18,10 @@ enum class FileFormat : unsigned char { kUnknown, kJpeg, kPng, kWebp, kGif, kWav
 /// "JPEG", "PNG", "WebP", "GIF", "WAV", "FLAC", "unknown".
 std::string_view to_string(FileFormat format);
 
-/// What the first bytes say. A file's name and declared MIME type are never asked.
+/// Detects the format from the first bytes. The file's name and declared MIME type are ignored.
 FileFormat sniff(std::span<const std::byte> file);
 
-/// What a media item's headers say of it. Nothing was decoded.
+/// What a media item's headers say about it. Nothing was decoded.
 struct MediaInfo {
   FileFormat format = FileFormat::kUnknown;  // of the first file
   std::uint32_t width = 0;                   // pixels, upright: after EXIF orientation
@@ -32,15 +32,15 @@ struct MediaInfo {
   std::uint64_t samples = 0;         // audio only, per channel
 };
 
-/// Reads headers only: cost grows with the headers (for an animation, with its frame headers), not
-/// with the pixels. Allocates nothing that the file asks for.
+/// Reads headers only: the cost grows with the headers (for an animation, with its frame headers),
+/// not with the pixels. Allocates nothing whose size the file controls.
 ///
 /// A video is one GIF or WebP, or a folder of still frames of one size: an item with a frame rate.
 /// An animation of several frames is not an image.
 ///
-/// Errors   kInvalidArgument: empty, not a format we know, or not of the modality it was given as;
+/// Errors   kInvalidArgument: empty, of an unknown format, or not of the given modality;
 ///          kCorruption: the header ends early or contradicts itself; kLimitExceeded: see
-///          MediaLimits; kUnsupported: well-formed, but of a kind that is not decoded.
+///          MediaLimits; kUnsupported: well-formed, but of a kind that cannot be decoded.
 ///          Messages name item.name and say what was found and what is allowed.
 /// Threads  Any.
 Result<MediaInfo> probe(const MediaItem& item, const MediaLimits& limits = {});

@@ -26,7 +26,7 @@ MediaItem video_of(FileContent file) {
   return media_item(Modality::kVideo, std::move(file), "play.gif");
 }
 
-TEST(Sniff, AsksTheFirstBytesAndNothingElse) {
+TEST(Sniff, UsesOnlyTheFirstBytes) {
   const struct {
     const char* name;
     FileContent file;
@@ -50,7 +50,7 @@ TEST(Sniff, AsksTheFirstBytesAndNothingElse) {
   for (const auto& c : kCases) EXPECT_EQ(sniff(c.file), c.expected) << c.name;
 }
 
-TEST(Probe, ReadsWhatThePictureHeadersSay) {
+TEST(Probe, ReadsImageHeaders) {
   const Image picture = make_picture(7, 5);
   const struct {
     const char* name;
@@ -82,7 +82,7 @@ TEST(Probe, ReadsWhatThePictureHeadersSay) {
   }
 }
 
-TEST(Probe, ReadsWhatTheSoundHeadersSay) {
+TEST(Probe, ReadsAudioHeaders) {
   for (const auto& file : {make_wav(kHalfSecond, 4000, 2), make_wav_float(kHalfSecond, 4000, 2),
                            make_flac(kHalfSecond, 4000, 2)}) {
     const auto info = probe(audio_of(file));
@@ -94,7 +94,7 @@ TEST(Probe, ReadsWhatTheSoundHeadersSay) {
   }
 }
 
-TEST(Probe, TheSizeIsThatOfTheUprightPicture) {
+TEST(Probe, ReportsTheUprightSize) {
   for (std::uint32_t orientation = 1; orientation <= 8; ++orientation) {
     const auto info = probe(image_of(make_jpeg(make_picture(7, 5), 90, orientation)));
     ASSERT_TRUE(info.has_value());
@@ -104,7 +104,7 @@ TEST(Probe, TheSizeIsThatOfTheUprightPicture) {
   }
 }
 
-TEST(Probe, RefusesWhatIsNotWhatItWasGivenAsAndSaysWhatItIs) {
+TEST(Probe, RefusesAnotherModalityAndNamesTheFormat) {
   const FileContent png = make_png(make_picture(2, 2));
   const FileContent wav = make_wav(kHalfSecond, 8000);
   const FileContent moving = make_gif({make_picture(2, 2), make_picture(2, 2)}, 10);
@@ -136,9 +136,9 @@ TEST(Probe, RefusesWhatIsNotWhatItWasGivenAsAndSaysWhatItIs) {
       {"animation in a folder", folder_item({png, moving}, 1000),
        "folder, frame 2 of 2: a GIF animation of 2 frames"},
       {"frames of two sizes", folder_item({png, make_png(make_picture(2, 3))}, 1000),
-       "folder, frame 2 of 2: 2x3 pixels, and the first frame has 2x2"},
+       "folder, frame 2 of 2: 2x3 pixels, but the first frame has 2x2"},
       {"folder without a rate", folder_item({png, png}, 0), "needs a frame rate"},
-      {"silence", audio_of(make_wav({}, 8000)), "purr.wav: it holds no samples"},
+      {"silence", audio_of(make_wav({}, 8000)), "purr.wav: the file contains no samples"},
   };
   for (const auto& c : kCases) {
     const auto info = probe(c.item);
@@ -154,7 +154,7 @@ TEST(Probe, TwoFilesAreNotOneImage) {
   EXPECT_THAT(probe(item).error().message, HasSubstr("2 files, given as one image"));
 }
 
-TEST(Probe, LyingAndBrokenHeadersAreFoundOut) {
+TEST(Probe, RefusesForgedAndBrokenHeaders) {
   const FileContent png = make_png(make_picture(4, 4));
   const FileContent jpeg = make_jpeg(make_picture(16, 16));
   const FileContent gif = make_gif({make_picture(4, 4)}, 10);
@@ -198,11 +198,11 @@ TEST(Probe, LyingAndBrokenHeadersAreFoundOut) {
 TEST(Probe, AMessageAboutALimitSaysWhatWasFoundAndWhatIsAllowed) {
   const auto info = probe(image_of(png_claiming(60'000, 50'000)));
   EXPECT_EQ(info.error().message,
-            "cat.jpg: a PNG of 60000x50000 pixels; at most 16384 a side and 64000000 in all are "
+            "cat.jpg: a PNG of 60000x50000 pixels; at most 16384 per side and 64000000 in total are "
             "allowed");
 }
 
-TEST(ProbeLimits, HoldAtTheirBorderAndNotOneBeyond) {
+TEST(ProbeLimits, HoldExactlyAtTheBorder) {
   const Image picture = make_picture(7, 5);
   const MediaItem image = image_of(make_png(picture));
   const MediaItem lying = image_of(make_jpeg(picture, 90, 6));

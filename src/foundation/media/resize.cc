@@ -12,8 +12,8 @@ namespace afterimage {
 
 namespace {
 
-/// The stored pixels along one axis that make up one new pixel, with whole-number weights. All new
-/// pixels of an axis have the same sum of weights, so that rounding happens once, at the very end.
+/// The stored pixels along one axis that contribute to one new pixel, with integer weights. All new
+/// pixels of an axis have the same sum of weights, so rounding happens only once, at the end.
 struct Taps {
   std::size_t first = 0;
   std::vector<std::uint64_t> weights;
@@ -39,7 +39,7 @@ Axis shrink(std::uint64_t from, std::uint64_t to) {
 }
 
 /// The centre of new pixel i lies at ((2i + 1)·from − to) / 2·to, counted in stored pixel centres;
-/// outside the outermost centres their colour goes on.
+/// beyond the outermost centres the edge colour is repeated.
 Axis stretch(std::uint64_t from, std::uint64_t to) {
   Axis axis{.taps = std::vector<Taps>(to), .weight_sum = 2 * to};
   for (std::uint64_t i = 0; i < to; ++i) {
@@ -75,7 +75,7 @@ void resize_row(std::span<const std::uint8_t> stored, const Axis& axis, Row& row
   }
 }
 
-/// Stored rows at their new width. Neighbouring new rows share at most two, so two are kept.
+/// Cache of stored rows resized to the new width. Each new row needs at most two of them.
 class Rows {
  public:
   Rows(const Image& image, const Axis& axis) : image_(image), axis_(axis) {

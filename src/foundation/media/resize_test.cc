@@ -52,11 +52,11 @@ TEST(Resize, AveragesTheCoveredAreaDownAndInterpolatesUp) {
   }
 }
 
-TEST(Resize, ToNothingIsABrokenInvariant) {
+TEST(Resize, ToZeroSizeIsABrokenInvariant) {
   EXPECT_DEATH(resize(grey(1, 1, {0}), 0, 1), "broken invariant");
 }
 
-/// How much stored pixel `j` counts for new pixel `i`, straight from the definition.
+/// Weight of stored pixel `j` in new pixel `i`, computed from the definition.
 double weight(std::uint32_t i, std::uint32_t j, double from, double to) {
   if (to < from) {
     const double covered =

@@ -7,7 +7,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
-#include <cstdio>  // SEEK_SET and its kin, which libsndfile speaks
+#include <cstdio>  // SEEK_SET and the like, for libsndfile
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -32,7 +32,7 @@ struct WavFormat {
   std::uint32_t block_bytes;  // one sample of every channel
 };
 
-/// Fills what the "fmt " chunk says of the sound.
+/// Reads the "fmt " chunk into `header`.
 WavFormat read_wav_format(std::span<const std::byte> chunk, SoundHeader& header) {
   ByteCursor cursor(chunk);
   WavFormat format{};
@@ -67,7 +67,7 @@ sf_count_t seek_to(sf_count_t offset, int whence, void* user) {
   sf_count_t base = 0;
   if (whence == SEEK_CUR) base = static_cast<sf_count_t>(file->position);
   if (whence == SEEK_END) base = size_of(user);
-  // libsndfile adds up what the file says: the sum may be anything.
+  // libsndfile computes offsets from untrusted file content, so the sum may overflow.
   sf_count_t target = 0;
   if (__builtin_add_overflow(base, offset, &target) || target < 0 || target > size_of(user)) {
     return -1;
@@ -94,7 +94,7 @@ struct CloseSound {
   void operator()(SNDFILE* sound) const { sf_close(sound); }
 };
 
-/// Appends the mean of each frame's channels. False where a sample is not a number.
+/// Appends the mean of each frame's channels. False if a sample is not a number.
 bool append_mono(std::span<const float> interleaved, std::size_t channels,
                  std::vector<float>& mono) {
   for (std::size_t i = 0; i < interleaved.size(); i += channels) {
@@ -134,7 +134,7 @@ Result<SoundHeader> read_wav_header(const MediaFile& file) {
                                              format.tag));
       }
       if (length > cursor.rest().size()) {
-        return corrupt(file, fmt::format("a WAV that promises {} bytes of samples and has {}",
+        return corrupt(file, fmt::format("a WAV that declares {} bytes of samples but has {}",
                                          length, cursor.rest().size()));
       }
       if (length % format.block_bytes != 0) {
@@ -167,7 +167,7 @@ Result<SoundHeader> read_flac_header(const MediaFile& file) {
   header.channels = ((high >> 9U) & 7U) + 1;
   header.samples = (std::uint64_t{high & 0xFU} << 32U) | low;
   if (header.samples == 0) {
-    return unsupported(file, "a FLAC whose header does not say how long it is");
+    return unsupported(file, "a FLAC whose header does not state its length");
   }
   return header;
 }
@@ -186,7 +186,7 @@ Result<Samples> decode_sound(const MediaFile& file, const SoundHeader& header) {
   if (!promises(info, header)) return corrupt(file, "its headers contradict each other");
 
   Samples samples{.sample_rate_hz = header.sample_rate_hz, .mono = {}};
-  // Grows with what really comes out: a FLAC header can promise hours in a hundred bytes.
+  // Grows with the decoded samples: a FLAC header can promise hours in a hundred bytes.
   std::vector<float> block(kBlockFrames * header.channels);
   while (samples.mono.size() < header.samples) {
     const sf_count_t frames = sf_readf_float(sound.get(), block.data(), kBlockFrames);
@@ -198,7 +198,7 @@ Result<Samples> decode_sound(const MediaFile& file, const SoundHeader& header) {
   }
   if (samples.mono.size() != header.samples) {
     return corrupt(
-        file, fmt::format("{} promises {} samples; only {} could be read", to_string(header.format),
+        file, fmt::format("{} declares {} samples; only {} could be read", to_string(header.format),
                           header.samples, samples.mono.size()));
   }
   return samples;

@@ -56,7 +56,7 @@ TEST(Sound, ChannelsAreAveraged) {
   }
 }
 
-TEST(Sound, FloatsBeyondOneAreClampedAndWhatIsNoNumberIsCorruption) {
+TEST(Sound, ClampsFloatsBeyondOneAndRefusesNaN) {
   EXPECT_EQ(decode(make_wav_float({2.0F, -3.0F}, 8000))->mono, (std::vector<float>{1.0F, -1.0F}));
   for (const float bad :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
@@ -66,7 +66,7 @@ TEST(Sound, FloatsBeyondOneAreClampedAndWhatIsNoNumberIsCorruption) {
   }
 }
 
-TEST(Sound, LyingHeadersAreFoundOut) {
+TEST(Sound, RefusesForgedHeaders) {
   const FileContent wav = make_wav(tone(100), 8000);
   const FileContent flac = make_flac(tone(100), 8000);
   const std::size_t format = find_text(wav, "fmt ") + 8;
@@ -79,9 +79,9 @@ TEST(Sound, LyingHeadersAreFoundOut) {
     const char* message;
   } kCases[] = {
       {"two bytes more than there are", with_little(wav, data, 202, 4), ErrorCode::kCorruption,
-       "purr: a WAV that promises 202 bytes of samples and has 200"},
+       "purr: a WAV that declares 202 bytes of samples but has 200"},
       {"four gigabytes", with_little(wav, data, 0xFFFF'FFFF, 4), ErrorCode::kCorruption,
-       "promises 4294967295 bytes"},
+       "declares 4294967295 bytes"},
       {"half a sample", with_little(wav, data, 199, 4), ErrorCode::kCorruption,
        "199 bytes of samples of 2 bytes"},
       {"no channels", with_little(wav, format + 2, 0, 2), ErrorCode::kCorruption, "fmt"},
@@ -99,7 +99,7 @@ TEST(Sound, LyingHeadersAreFoundOut) {
       {"FLAC of an hour in a few bytes", with_big(flac, kFlacSamples, 100'000'000, 4),
        ErrorCode::kCorruption, "purr: "},
       {"FLAC of unknown length", with_big(flac, kFlacSamples, 0, 4), ErrorCode::kUnsupported,
-       "how long"},
+       "state its length"},
       {"FLAC without STREAMINFO", with_big(flac, 4, 1, 1), ErrorCode::kCorruption, "STREAMINFO"},
   };
   for (const auto& c : kCases) {

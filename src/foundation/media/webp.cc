@@ -31,7 +31,7 @@ Orientation stored_orientation(const WebPDemuxer* demuxer) {
   WebPChunkIterator exif;
   if (WebPDemuxGetChunk(demuxer, "EXIF", 1, &exif) == 0) return Orientation::kUpright;
   auto body = std::as_bytes(std::span(exif.chunk.bytes, exif.chunk.size));
-  // Some writers keep the six bytes with which EXIF starts in a JPEG.
+  // Some writers include the six-byte prefix that EXIF has in JPEG files.
   if (as_text(body).starts_with(std::string_view("Exif\0\0", 6))) body = body.subspan(6);
   const Orientation orientation = exif_orientation(body);
   WebPDemuxReleaseChunkIterator(&exif);
@@ -48,7 +48,7 @@ Result<PictureHeader> read_webp_header(const MediaFile& file) {
   header.width = WebPDemuxGetI(demuxer.get(), WEBP_FF_CANVAS_WIDTH);
   header.height = WebPDemuxGetI(demuxer.get(), WEBP_FF_CANVAS_HEIGHT);
   header.frames = WebPDemuxGetI(demuxer.get(), WEBP_FF_FRAME_COUNT);
-  if (header.frames == 0) return corrupt(file, "a WebP without a picture in it");
+  if (header.frames == 0) return corrupt(file, "a WebP that contains no image");
   header.orientation = stored_orientation(demuxer.get());
   return header;
 }
@@ -56,7 +56,7 @@ Result<PictureHeader> read_webp_header(const MediaFile& file) {
 Result<std::vector<Frame>> decode_webp_animation(const MediaFile& file,
                                                  const PictureHeader& header) {
   WebPAnimDecoderOptions options;
-  if (WebPAnimDecoderOptionsInit(&options) == 0) return corrupt(file, "libwebp is of another ABI");
+  if (WebPAnimDecoderOptionsInit(&options) == 0) return corrupt(file, "libwebp's ABI differs");
   options.color_mode = MODE_RGBA;
   const WebPData data = as_webp(file.bytes);
   const std::unique_ptr<WebPAnimDecoder, DeletePlayer> player(WebPAnimDecoderNew(&data, &options));
@@ -88,7 +88,7 @@ Result<Image> decode_webp(const MediaFile& file, const PictureHeader& header) {
   if (WebPGetFeatures(as_octets(file.bytes), file.bytes.size(), &features) != VP8_STATUS_OK ||
       !std::cmp_equal(features.width, header.width) ||
       !std::cmp_equal(features.height, header.height)) {
-    return corrupt(file, "a WebP that gives two sizes");
+    return corrupt(file, "a WebP that declares two sizes");
   }
   if (features.has_animation != 0) {
     AFI_TRY(std::vector<Frame> frames, decode_webp_animation(file, header));

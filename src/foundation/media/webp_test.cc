@@ -37,13 +37,13 @@ TEST(Webp, LossyGivesBackAPlainColour) {
   for (const std::uint8_t level : image->rgb) ASSERT_NEAR(level, 120, 3);
 }
 
-TEST(Webp, AlphaIsLaidOverWhite) {
+TEST(Webp, AlphaIsCompositedOverWhite) {
   const auto image = decode(make_webp_rgba(3, 1, {0, 100, 200, 255, 0, 100, 200, 51, 0, 0, 0, 0}));
   ASSERT_TRUE(image.has_value());
   EXPECT_EQ(image->rgb, (std::vector<std::uint8_t>{0, 100, 200, 204, 224, 244, 255, 255, 255}));
 }
 
-TEST(Webp, AnAnimationGivesItsFramesAndWhenTheyAppear) {
+TEST(Webp, DecodesAnAnimationsFramesAndTimes) {
   const std::vector<Image> pictures = {make_picture(6, 4, 1), make_picture(6, 4, 2),
                                        make_picture(6, 4, 3)};
   const auto frames = play(make_webp_animation(pictures, 40));

@@ -9,12 +9,14 @@
 
 namespace afterimage {
 
-/// What many read while somebody puts another in its place; who has read it keeps what it was.
+/// An immutable value that many threads read while another thread replaces it. A reader keeps the
+/// value it loaded for as long as it holds the pointer.
 ///
-/// A lock and not std::atomic<std::shared_ptr>: libstdc++ 12 lets go of the bit by which that is
-/// locked without ordering what a load has read before it, and the next store races with it.
+/// Uses a lock rather than std::atomic<std::shared_ptr>: libstdc++ 12 releases its internal lock
+/// bit in load() without release ordering, so the next store() races with that load.
 ///
-/// Threads  Any. Cost: a lock, held while a pointer is copied.
+/// Threads  Any.
+/// Cost     A lock, held while a pointer is copied.
 template <typename T>
 class AtomicSnapshot {
  public:
@@ -26,7 +28,7 @@ class AtomicSnapshot {
   }
   void store(std::shared_ptr<const T> value) {
     const MutexLock lock(mutex_);
-    value_.swap(value);  // the old one goes after the lock does: `value` is the caller's
+    value_.swap(value);  // the old value is destroyed after the lock is released, with `value`
   }
 
  private:

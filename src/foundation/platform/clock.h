@@ -10,8 +10,7 @@
 
 namespace afterimage {
 
-/// Time as a program needs it: a reading that never goes back. Everything that measures takes a
-/// Clock.
+/// A monotonic clock. Everything that measures time takes a Clock.
 ///
 /// Unit     Nanoseconds since an arbitrary start.
 /// Threads  Any.
@@ -37,11 +36,11 @@ class ManualClock final : public Clock {
   std::atomic<Duration::rep> now_{0};
 };
 
-/// The time of day of the whole world, since 1970 and without leap seconds.
+/// UTC time since 1970, without leap seconds.
 using WallTime = std::chrono::sys_time<Duration>;
 
-/// What a clock on the wall shows. For records and for what others date; it may jump either way,
-/// so nothing is measured with it.
+/// The time of day. For records and for timestamps from other machines only: it may jump in either
+/// direction, so durations are never measured with it.
 ///
 /// Threads  Any.
 class WallClock {
@@ -50,7 +49,7 @@ class WallClock {
   [[nodiscard]] virtual WallTime now() const = 0;
 };
 
-/// The machine's clock.
+/// The machine's real-time clock.
 class SystemWallClock final : public WallClock {
  public:
   [[nodiscard]] WallTime now() const override;
@@ -67,7 +66,7 @@ class ManualWallClock final : public WallClock {
   std::atomic<Duration::rep> now_;
 };
 
-/// As RFC 3339 writes it, to the microsecond: "2026-11-22T08:15:30.000250Z".
+/// `time` in RFC 3339 format, to the microsecond: "2026-11-22T08:15:30.000250Z".
 [[nodiscard]] std::string rfc3339(WallTime time);
 
 }  // namespace afterimage

@@ -7,11 +7,11 @@
 
 namespace afterimage {
 
-/// What the environment says under a name; nullopt: nothing.
+/// The value of an environment variable; nullopt if it is not set.
 [[nodiscard]] std::optional<std::string> environment(const std::string& name);
 
-/// The time of day, of the whole world: "2026-11-22T08:15:30Z". For records only; what measures
-/// takes a Clock.
+/// The current UTC time: "2026-11-22T08:15:30Z". For records only; code that measures takes a
+/// Clock.
 [[nodiscard]] std::string utc_timestamp();
 
 }  // namespace afterimage

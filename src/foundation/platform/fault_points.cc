@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kHeldUp{20};
 
-/// Of sites that are made before main(), in no order that could be relied upon.
+/// Head of the list of sites, which register before main() in no defined order.
 FaultSite*& first_site() {
   static FaultSite* first = nullptr;
   return first;
@@ -64,7 +64,7 @@ void FaultSite::pass() { static_cast<void>(due()); }
 
 Result<void> FaultSite::pass_or_fail() {
   if (due() != Action::kFail) return {};
-  return afterimage::fail(ErrorCode::kUnavailable, std::string("failed on command at ") + name_);
+  return afterimage::fail(ErrorCode::kUnavailable, std::string("fault injected at ") + name_);
 }
 
 }  // namespace afterimage

@@ -4,17 +4,18 @@
 
 #include <cstdint>
 
-/// Places where a fault run (tests/fire) steps in. Built with AFTERIMAGE_FIRE they can be told to;
-/// in every other build nothing is left of them.
+/// Fault injection points. Builds with AFTERIMAGE_FIRE can trigger them (tests/fire); in every
+/// other build they compile to nothing.
 ///
-///   AFI_POINT("segment.created");              here a run may end the process, or hold it up
-///   AFI_FAILING_POINT("batch.written");        or fail; in functions that return a Result
+///   AFI_POINT("segment.created");              a fault run may kill the process here, or delay it
+///   AFI_FAILING_POINT("batch.written");        or make the call fail (functions returning Result)
 ///   if (!AFI_GUARD("value.checksum", sum == expected)) return damaged;    a check
-///   if (AFI_STEP("commit.sync")) sync();       what safety rests on; a run may leave it out
-///   n = AFI_SYSTEM("disk.transfer", n);        what the system answered; a run may lie
+///   if (AFI_STEP("commit.sync")) sync();       a step that safety depends on; a run may skip it
+///   n = AFI_SYSTEM("disk.transfer", n);        a result from the system; a run may falsify it
 ///
-/// A run lets every point be the last, and takes every guard and step away in turn: some test must
-/// notice. A name stands for one rule, wherever it is kept.
+/// A fault run kills the process at every point, and disables every guard and every step in turn:
+/// at least one test must fail each time. A name stands for one rule, wherever that rule is
+/// applied.
 #if AFTERIMAGE_FIRE
 
 #include <atomic>
@@ -26,9 +27,10 @@
 
 namespace afterimage {
 
-/// One such place. All are known before main() begins, whether they are ever passed or not.
+/// One fault injection point. All of them are registered before main() begins, even if they are
+/// never reached.
 ///
-/// Threads  Any; what is told to them, before the threads begin.
+/// Threads  Any; arm, switch off and lie before the threads under test start.
 class FaultSite {
  public:
   enum class Kind : std::uint8_t { kPoint, kFailingPoint, kGuard, kStep, kSystem };
@@ -40,26 +42,26 @@ class FaultSite {
   FaultSite& operator=(const FaultSite&) = delete;
   ~FaultSite() = default;
 
-  /// By name.
+  /// All points, ordered by name.
   [[nodiscard]] static std::vector<FaultSite*> all();
-  /// nullptr: there is none.
+  /// nullptr if there is no point of this name.
   [[nodiscard]] static FaultSite* find(std::string_view name);
 
   [[nodiscard]] std::string_view name() const { return name_; }
   [[nodiscard]] Kind kind() const { return kind_; }
   [[nodiscard]] bool is_guard() const { return kind_ == Kind::kGuard || kind_ == Kind::kStep; }
 
-  /// Guards and steps.
+  /// For guards and steps: disables them.
   void switch_off(bool off) { off_.store(off, std::memory_order_relaxed); }
   [[nodiscard]] bool is_off() const { return off_.load(std::memory_order_relaxed); }
 
-  /// Points: `action` at the n-th time from now (1 is the next).
+  /// For points: performs `action` at the n-th pass from now (1 is the next).
   void arm(Action action, std::uint64_t n);
   [[nodiscard]] std::uint64_t passes() const { return passes_.load(); }
   void pass();
   [[nodiscard]] Result<void> pass_or_fail();
 
-  /// System answers. nullptr: the truth.
+  /// For system results: replaces the result. nullptr: returns the real one.
   void lie(Answer answer) { answer_.store(answer); }
   [[nodiscard]] std::int64_t answer(std::int64_t truth) const {
     const Answer lie = answer_.load(std::memory_order_relaxed);
@@ -87,7 +89,7 @@ struct FaultName {
   char text[N];
 };
 
-/// Made because it is named somewhere, not because somebody came by.
+/// Registers the point because some code names it, even if that code never runs.
 template <FaultName Name, FaultSite::Kind Kind>
 struct FaultSiteOf {
   static inline FaultSite site{Name.text, Kind};

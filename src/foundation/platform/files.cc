@@ -16,7 +16,7 @@
 namespace afterimage {
 namespace {
 
-// Reports, traces and lists tell of what somebody asked: who else is to read them is told by chmod.
+// Reports, traces and lists may contain users' requests: only the owner can read them until chmod.
 constexpr mode_t kOwnerOnly = 0600;
 constexpr mode_t kOwnerOnlyFolder = 0700;
 
@@ -33,7 +33,7 @@ class Descriptor {
   }
   [[nodiscard]] int get() const { return fd_; }
   [[nodiscard]] bool is_open() const { return fd_ >= 0; }
-  /// Closes now, to see the error that a destructor has to swallow.
+  /// Closes now and reports failure, which the destructor would have to ignore.
   [[nodiscard]] bool close() { return ::close(std::exchange(fd_, -1)) == 0; }
 
  private:
@@ -60,8 +60,8 @@ bool write_all(int fd, std::span<const std::byte> content) {
   return true;
 }
 
-/// A name in a folder is on the disk only when the folder is. Where that cannot be asked for (a
-/// folder that may not be read, a file system that does not know it), it is left to the system.
+/// Makes a file's name durable by syncing its folder. Where that is not possible (the folder is not
+/// readable, the file system does not support it), durability is left to the system.
 bool sync_folder_of(const std::string& path) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   const Descriptor open(
@@ -95,7 +95,7 @@ Result<void> visit_blocks(const std::string& path, Bytes block,
 }
 
 Result<std::vector<std::byte>> SystemFiles::read(const std::string& path, Bytes limit) const {
-  // Without O_NONBLOCK, opening a named pipe would wait for somebody to write into it.
+  // Without O_NONBLOCK, opening a named pipe would block until a writer opens it.
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.is_open()) return system_refused("read", path, errno);
   struct stat status{};
@@ -105,7 +105,7 @@ Result<std::vector<std::byte>> SystemFiles::read(const std::string& path, Bytes 
   }
   const auto size = static_cast<std::uint64_t>(status.st_size);
   if (size > limit.value()) return too_large(path, size, limit);
-  // To the end, whatever size was told: files under /proc and of control groups tell none.
+  // Reads to the end regardless of the reported size: files in /proc and cgroups report 0.
   std::vector<std::byte> content(size);
   std::size_t done = 0;
   while (true) {
@@ -123,7 +123,8 @@ Result<std::vector<std::byte>> SystemFiles::read(const std::string& path, Bytes 
 
 Result<void> SystemFiles::replace(const std::string& path, std::span<const std::byte> content) {
   const std::string draft = fmt::format("{}.{}.tmp", path, ::getpid());
-  // Its own file, and not what a link of that name leads to: the folder may be everybody's.
+  // Removes a symbolic link of that name first, which another user may have put into a shared
+  // folder.
   ::unlink(draft.c_str());
   Descriptor file(
       ::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kOwnerOnly));
@@ -166,7 +167,7 @@ Result<void> SystemFiles::make_folder(const std::string& path) {
     way /= part;
     if (::mkdir(way.c_str(), kOwnerOnlyFolder) == 0 || errno == EEXIST) continue;
     std::error_code ignored;
-    const int error = errno;  // those above may be there, in a file system that takes no more
+    const int error = errno;  // not fatal if the folder exists on a read-only file system
     if (!std::filesystem::is_directory(way, ignored)) {
       return system_refused("make the folder", path, error);
     }

@@ -12,8 +12,8 @@
 
 namespace afterimage {
 
-/// Whether an error tells of the work itself: whoever tries again meets it again. Any other may be
-/// one worker's misfortune.
+/// Whether an error is a property of the work itself, so that every retry fails the same way. Other
+/// errors may affect only one caller.
 [[nodiscard]] constexpr bool is_permanent(ErrorCode code) {
   switch (code) {
     case ErrorCode::kInvalidArgument:
@@ -30,17 +30,18 @@ namespace afterimage {
   return false;
 }
 
-/// A piece of work that one does and others wait for: what all single flights have in common. A
-/// front derives from it, adds what has landed, and keeps it under a key while it is in the air.
+/// State of one single flight: one caller (the leader) does the work while others wait.
+/// Single-flight fronts derive from it, add the result, and hold it under a key while it is in
+/// progress.
 ///
-/// Threads  Everything but wait() under the front's lock.
+/// Threads  All calls except wait() need the front's lock.
 class Flight {
  public:
   enum class State : unsigned char {
-    kLed,       // somebody is at it
-    kOrphaned,  // whoever was gave up; one of those who wait takes over
-    kLanded,
-    kFailed,  // for everybody: see error()
+    kLed,       // a leader is working
+    kOrphaned,  // the leader gave up; one of the waiters takes over
+    kLanded,    // done; the result is available
+    kFailed,    // failed for all waiters: see error()
   };
 
   [[nodiscard]] State state() const { return state_; }
@@ -49,9 +50,9 @@ class Flight {
   [[nodiscard]] const Error& error() const { return *error_; }
 
   void join() { ++waiting_; }
-  /// One who joined goes. True: it was the last, and what waited for it may go.
+  /// A waiter leaves. True: it was the last one, so the flight can be discarded.
   [[nodiscard]] bool leave() { return --waiting_ == 0; }
-  /// True: it was an orphan, and the caller leads now.
+  /// True: the flight was orphaned and the caller is its leader now.
   [[nodiscard]] bool take_over() {
     if (state_ != State::kOrphaned) return false;
     state_ = State::kLed;
@@ -65,8 +66,9 @@ class Flight {
   }
   void orphan() { settle(State::kOrphaned); }
 
-  /// Blocks while somebody leads, until `stop` is requested. Somebody may lead again as soon as it
-  /// returns: look under the lock. The caller has joined and does not hold `mutex`, the front's.
+  /// Blocks while there is a leader, until `stop` is requested. Another leader may have taken over
+  /// by the time it returns: check the state under the lock. The caller has joined and does not
+  /// hold `mutex`, which is the front's lock.
   void wait(Mutex& mutex, const std::stop_token& stop) AFI_EXCLUDES(mutex) {
     const std::stop_callback wake(stop, [&] {
       const MutexLock lock(mutex);

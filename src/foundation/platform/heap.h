@@ -4,11 +4,11 @@
 
 namespace afterimage {
 
-/// Asks the allocator to hand the memory that nobody uses back to the system: what was freed is
-/// otherwise kept for later, and those who wait for it wait in vain.
+/// Asks the allocator to return free memory to the system. Without it the allocator retains freed
+/// memory, and processes waiting for that memory do not get it.
 ///
-/// Cost     A walk over the heap, milliseconds for gigabytes. Nothing to do where the C library
-///          offers no way.
+/// Cost     A walk over the heap: milliseconds for gigabytes. Does nothing where the C library has
+///          no such call.
 /// Threads  Any.
 void return_free_memory();
 

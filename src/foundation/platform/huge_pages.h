@@ -11,15 +11,15 @@ namespace afterimage {
 
 inline constexpr std::size_t kHugePage = std::size_t{2} << 20U;
 
-/// Asks the system to back memory that starts at a multiple of kHugePage with such pages, as far as
-/// they fit. A refusal costs speed only.
+/// Asks the system to back memory that starts at a multiple of kHugePage with huge pages. If the
+/// system declines, only speed is lost.
 inline void ask_for_huge_pages(void* memory, std::size_t bytes) {
   static_cast<void>(::madvise(memory, bytes, MADV_HUGEPAGE));
 }
 
-/// An allocator for large tables that are read at random: asks the system to back them with huge
-/// pages, without which a look-up in a table of a million entries waits for the page walk as long
-/// as for the entry. Small allocations, and systems that decline, get ordinary memory.
+/// Allocator for large, randomly accessed tables: asks the system to back them with huge pages.
+/// With small pages, a look-up in a table of a million entries spends as long on the page walk as
+/// on the entry itself. Small allocations, and systems that decline, get ordinary memory.
 template <typename T>
 class HugePageAllocator {
  public:

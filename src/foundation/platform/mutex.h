@@ -41,16 +41,15 @@ class AFI_THREAD_ANNOTATION(scoped_lockable) MutexLock {
   Mutex& mutex_;
 };
 
-/// Waits for another thread to change what a Mutex guards. Wake-ups may be spurious: wait in a
-/// loop.
+/// A condition variable for Mutex. Wake-ups may be spurious: wait in a loop.
 class Condition {
  public:
   void wait(Mutex& mutex) AFI_REQUIRES(mutex) {
     std::unique_lock lock(mutex.mutex_, std::adopt_lock);
     condition_.wait(lock);
-    lock.release();  // the caller still holds it, and says so with its own MutexLock
+    lock.release();  // the caller's MutexLock still owns the mutex
   }
-  /// Enough where whoever waits can do what there is to do.
+  /// Sufficient where any single waiter can do all the pending work.
   void notify_one() { condition_.notify_one(); }
   void notify_all() { condition_.notify_all(); }
 

@@ -48,7 +48,7 @@ TEST(Rfc3339, WritesEveryDigit) {
     const char* expected;
   } kCases[] = {
       {"the beginning", 0s, "1970-01-01T00:00:00.000000Z"},
-      {"what is below a microsecond is left out", 1us + 999ns, "1970-01-01T00:00:00.000001Z"},
+      {"truncates below a microsecond", 1us + 999ns, "1970-01-01T00:00:00.000001Z"},
       {"before the beginning", -1us, "1969-12-31T23:59:59.999999Z"},
       {"a leap day", 1709164799s + 999999us, "2024-02-28T23:59:59.999999Z"},
       {"and the next", 1709164800s, "2024-02-29T00:00:00.000000Z"},
@@ -86,7 +86,7 @@ TEST(RandomSecret, IsNotTheSameTwice) {
   EXPECT_NE(random_secret().value(), random_secret().value());
 }
 
-/// Both file systems obey one contract.
+/// Both implementations of Files pass the same tests.
 template <typename T>
 struct FilesUnderTest {
   testing::TemporaryFolder temporary;
@@ -99,7 +99,7 @@ class FilesContract : public ::testing::Test {};
 using FileSystems = ::testing::Types<SystemFiles, MemoryFiles>;
 TYPED_TEST_SUITE(FilesContract, FileSystems);
 
-TYPED_TEST(FilesContract, WhatIsWrittenIsRead) {
+TYPED_TEST(FilesContract, ReadsWhatWasWritten) {
   FilesUnderTest<TypeParam> t;
   const std::string path = t.folder + "/a";
   ASSERT_TRUE(t.files.replace(path, bytes("one")).has_value());
@@ -120,7 +120,7 @@ TYPED_TEST(FilesContract, ErrorsNameThePathAndTheReason) {
   EXPECT_EQ(t.files.read(path, 4_B).error().code, ErrorCode::kLimitExceeded);
 }
 
-TYPED_TEST(FilesContract, WhatIsAppendedStandsAtTheEndAndCanBeCut) {
+TYPED_TEST(FilesContract, AppendsAtTheEndAndTruncates) {
   FilesUnderTest<TypeParam> t;
   const std::string path = t.folder + "/log";
   ASSERT_TRUE(t.files.append(path, bytes("one,")).has_value());
@@ -131,7 +131,7 @@ TYPED_TEST(FilesContract, WhatIsAppendedStandsAtTheEndAndCanBeCut) {
   EXPECT_EQ(t.files.cut(t.folder + "/none", 0_B).error().code, ErrorCode::kNotFound);
 }
 
-TYPED_TEST(FilesContract, AFolderIsMadeAndEmptiedButForWhatIsKept) {
+TYPED_TEST(FilesContract, MakesAndEmptiesAFolderExceptKeptFiles) {
   FilesUnderTest<TypeParam> t;
   const std::string folder = t.folder + "/a/b";
   ASSERT_TRUE(t.files.make_folder(folder).has_value());
@@ -151,7 +151,7 @@ mode_t mode_of(const std::string& path) {
   return status.st_mode & 0777U;
 }
 
-TEST(SystemFiles, WhatIsWrittenIsItsOwnersAlone) {
+TEST(SystemFiles, WritesFilesOnlyTheOwnerCanRead) {
   const testing::TemporaryFolder folder;
   SystemFiles files;
   const mode_t before = ::umask(0);
@@ -165,7 +165,7 @@ TEST(SystemFiles, WhatIsWrittenIsItsOwnersAlone) {
   EXPECT_EQ(mode_of(folder.file("a/b/table")), 0600U);
 }
 
-// In a folder that is everybody's, a link of the draft's name would lead anywhere.
+// In a shared folder another user could plant a symbolic link with the draft's name.
 TEST(SystemFiles, ADraftDoesNotFollowALink) {
   const testing::TemporaryFolder folder;
   SystemFiles files;
@@ -188,7 +188,7 @@ TEST(SystemFiles, EmptyingAFolderDoesNotFollowLinks) {
   EXPECT_TRUE(files.read(outside.file("precious"), 1_KiB).has_value());
 }
 
-TEST(Surroundings, TheTimeOfDayIsThatOfTheWholeWorld) {
+TEST(Environment, TimestampsAreInUtc) {
   const std::string now = utc_timestamp();
   ASSERT_EQ(now.size(), 20U) << now;
   EXPECT_EQ(now[10], 'T');
@@ -197,8 +197,8 @@ TEST(Surroundings, TheTimeOfDayIsThatOfTheWholeWorld) {
   EXPECT_TRUE(environment("PATH").has_value());
 }
 
-// The files of /proc say that they are empty, and are not.
-TEST(SystemFiles, WhatTellsNoSizeIsReadToItsEnd) {
+// Files in /proc report size 0 although they have content.
+TEST(SystemFiles, ReadsFilesThatReportNoSize) {
   const auto content = SystemFiles().read("/proc/self/status", 1_MiB).value();
   const std::string_view text(reinterpret_cast<const char*>(content.data()), content.size());
   EXPECT_TRUE(text.starts_with("Name:")) << text.substr(0, 20);
@@ -211,7 +211,7 @@ TEST(SystemFiles, AFolderIsNotReadAsAFile) {
   EXPECT_EQ(files.read("/", 1_KiB).error().code, ErrorCode::kUnavailable);
 }
 
-TEST(VisitBlocks, GivesAllOfAFileInBlocksAsLargeAsAsked) {
+TEST(VisitBlocks, VisitsAFileInBlocksOfTheRequestedSize) {
   const testing::TemporaryFolder folder;
   SystemFiles files;
   const struct {
@@ -241,7 +241,7 @@ TEST(VisitBlocks, GivesAllOfAFileInBlocksAsLargeAsAsked) {
   }
 }
 
-TEST(VisitBlocks, WhatIsNoFileIsRefusedAndNamed) {
+TEST(VisitBlocks, RefusesNonFilesByName) {
   const testing::TemporaryFolder folder;
   const auto nothing = [](std::span<const std::byte>) { FAIL() << "there is nothing to see"; };
   const auto missing = visit_blocks(folder.file("none"), 10_B, nothing);
@@ -253,14 +253,14 @@ TEST(VisitBlocks, WhatIsNoFileIsRefusedAndNamed) {
   EXPECT_EQ(visit_blocks(folder.file("pipe"), 10_B, nothing).error().code, ErrorCode::kUnavailable);
 }
 
-TEST(SystemFiles, ANamedPipeIsRefusedAndNotWaitedFor) {
+TEST(SystemFiles, RefusesANamedPipeWithoutBlocking) {
   const testing::TemporaryFolder folder;
   const std::string path = folder.file("pipe");
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
   EXPECT_EQ(SystemFiles().read(path, 1_KiB).error().code, ErrorCode::kUnavailable);
 }
 
-TEST(SystemFiles, AnUnwritablePathIsSaidAndLeavesNothing) {
+TEST(SystemFiles, AnUnwritablePathIsReportedAndLeavesNothing) {
   SystemFiles files;
   EXPECT_FALSE(files.check_replaceable("/nonexistent/folder/x").has_value());
   EXPECT_FALSE(files.check_replaceable("/").has_value());
@@ -276,7 +276,7 @@ TEST(PathBeside, IsRelativeToTheFileAndNotToTheProcess) {
 }
 
 // Under ThreadSanitizer: libstdc++'s std::atomic<std::shared_ptr> fails it.
-TEST(AtomicSnapshot, WhoHasReadItKeepsWhatItWasWhileItIsReplaced) {
+TEST(AtomicSnapshot, ReadersKeepTheirValueDuringReplacement) {
   using Pair = std::pair<int, int>;
   AtomicSnapshot<Pair> current(std::make_shared<const Pair>(0, 0));
   const auto first = current.load();

@@ -21,7 +21,7 @@ std::uint64_t Rng::next() {
 
 std::uint64_t Rng::below(std::uint64_t bound) {
   AFI_CHECK(bound > 0);
-  // Values past the largest multiple of bound would favour small results.
+  // Rejects values past the largest multiple of bound, which would favour small results.
   const std::uint64_t limit = max() - max() % bound;
   std::uint64_t value = next();
   while (value >= limit) value = next();
@@ -43,7 +43,7 @@ Rng Rng::split(std::uint64_t label) const {
 Result<std::array<std::byte, 32>> random_secret() {
   std::array<std::byte, 32> secret{};
   if (::getrandom(secret.data(), secret.size(), 0) != static_cast<ssize_t>(secret.size())) {
-    return fail(ErrorCode::kUnavailable, "the operating system gives no random bytes");
+    return fail(ErrorCode::kUnavailable, "the operating system provided no random bytes");
   }
   return secret;
 }

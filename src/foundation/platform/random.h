@@ -11,8 +11,8 @@
 
 namespace afterimage {
 
-/// Reproducible chance: the same seed gives the same numbers on every machine (SplitMix64).
-/// For workloads, weights and tests; never for secrets.
+/// Reproducible pseudo-random numbers: the same seed gives the same numbers on every machine
+/// (SplitMix64). For workloads, weights and tests; never for secrets.
 class Rng {
  public:
   using result_type = std::uint64_t;
@@ -28,11 +28,11 @@ class Rng {
   std::uint64_t below(std::uint64_t bound);
   /// Uniform in [0, 1).
   double uniform();
-  /// Normal with mean 0 and deviation 1.
+  /// Normally distributed with mean 0 and standard deviation 1.
   double normal();
   /// True with probability p.
   bool chance(double p) { return uniform() < p; }
-  /// An independent stream; the same label splits the same way.
+  /// An independent stream; the same label always gives the same stream.
   [[nodiscard]] Rng split(std::uint64_t label) const;
 
  private:

@@ -4,7 +4,7 @@
 
 namespace afterimage {
 
-/// Whether a person is looking: progress is drawn on terminals and never written into pipes.
+/// Whether standard error is a terminal. Progress is drawn on terminals only, never into pipes.
 [[nodiscard]] bool standard_error_is_terminal();
 
 }  // namespace afterimage

@@ -9,11 +9,11 @@
 
 namespace afterimage {
 
-/// A Condition whose waits end by themselves: for what the outside world may never answer, a disk
-/// above all. Not for what a test should be able to hasten; that is what Clock is for.
+/// A Condition with a timeout, for waits on devices that may never answer, disks above all. Not for
+/// timeouts that a test should control; use Clock for those.
 class TimedCondition {
  public:
-  /// Waits until `changed` or for about so long; whether it changed.
+  /// Waits until `changed` returns true or about `timeout` has passed. Returns whether it changed.
   template <typename Predicate>
   bool wait_for(Mutex& mutex, std::chrono::nanoseconds timeout, Predicate changed)
       AFI_REQUIRES(mutex) {

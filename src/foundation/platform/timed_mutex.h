@@ -8,9 +8,9 @@
 
 namespace afterimage {
 
-/// A Mutex that is held while a device works, so that whoever is in a hurry can give up. Made of a
-/// condition and not of std::timed_mutex, whose waits ThreadSanitizer does not see with every
-/// compiler.
+/// A Mutex that may be held during device I/O, so it can be locked with a timeout. Built on a
+/// condition variable rather than std::timed_mutex, whose timed waits ThreadSanitizer does not see
+/// with every compiler.
 class AFI_THREAD_ANNOTATION(capability("mutex")) TimedMutex {
  public:
   void lock() AFI_THREAD_ANNOTATION(acquire_capability()) {
@@ -18,7 +18,7 @@ class AFI_THREAD_ANNOTATION(capability("mutex")) TimedMutex {
     while (held_) free_.wait(mutex_);
     held_ = true;
   }
-  /// Whether it was locked, within `patience`.
+  /// Whether the mutex was locked within `timeout`.
   [[nodiscard]] bool try_lock_for(std::chrono::nanoseconds timeout)
       AFI_THREAD_ANNOTATION(try_acquire_capability(true)) {
     const MutexLock lock(mutex_);

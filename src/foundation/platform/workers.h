@@ -12,22 +12,22 @@
 
 namespace afterimage {
 
-/// Threads that compute, with a queue that ends somewhere: what does not fit is refused, so that
-/// whoever asks for more than can be done hears it at once.
+/// A pool of compute threads with a bounded queue: work that does not fit is refused at once, so
+/// the caller learns immediately that the pool is overloaded.
 ///
-/// Threads  Any, but stop() and the destructor: not from one of them, and one at a time.
+/// Threads  Any, except stop() and the destructor: not from a pool thread, and one at a time.
 class Workers {
  public:
-  /// `count` 0 counts as 1.
+  /// A `count` of 0 means 1.
   Workers(unsigned count, std::size_t queue);
-  /// Finishes what was begun, and drops what waits.
+  /// Finishes running work and drops queued work.
   ~Workers();
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
-  /// As the destructor does; nothing is taken any more.
+  /// Does what the destructor does; post() returns false afterwards.
   void stop();
-  /// False: the queue is full, or stopped.
+  /// False: the queue is full or the pool is stopped.
   [[nodiscard]] bool post(std::function<void()> work);
   [[nodiscard]] std::size_t waiting() const;
 

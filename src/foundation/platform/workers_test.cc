@@ -10,7 +10,7 @@
 namespace afterimage {
 namespace {
 
-TEST(Workers, DoWhatTheyAreGiven) {
+TEST(Workers, RunPostedWork) {
   std::atomic<int> done = 0;
   std::promise<void> all;
   Workers workers(3, 100);
@@ -22,7 +22,7 @@ TEST(Workers, DoWhatTheyAreGiven) {
   all.get_future().get();
 }
 
-TEST(Workers, RefuseWhatDoesNotFitTheQueue) {
+TEST(Workers, RefuseWorkBeyondTheQueueLimit) {
   std::promise<void> begun;
   std::promise<void> go_on;
   Workers workers(1, 2);
@@ -38,7 +38,7 @@ TEST(Workers, RefuseWhatDoesNotFitTheQueue) {
   go_on.set_value();
 }
 
-TEST(Workers, TakeNothingOnceTheyWereStopped) {
+TEST(Workers, AcceptNothingAfterStop) {
   Workers workers(1, 2);
   workers.stop();
   EXPECT_FALSE(workers.post([] {}));

@@ -44,7 +44,7 @@ class LineWriter {
         field.value);
   }
 
-  /// ASCII, so that also what Unicode has to move a cursor or to turn text around is harmless.
+  /// ASCII only: Unicode contains controls that move the cursor or reverse the text direction.
   [[nodiscard]] std::string line() const {
     return line_.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) + '\n';
   }
@@ -52,14 +52,15 @@ class LineWriter {
  private:
   template <typename Value>
   void add(std::string_view name, Value value) {
-    line_.emplace(valid_text(name, value_bytes_), std::move(value));  // the first of a name stays
+    line_.emplace(valid_text(name, value_bytes_), std::move(value));  // the first of a name wins
   }
 
   nlohmann::ordered_json line_ = nlohmann::ordered_json::object();
   std::size_t value_bytes_;
 };
 
-/// A pipe that was closed is an error of this thread's writes and not the end of the process.
+/// Blocks SIGPIPE in this thread, so that a closed pipe is a write error and does not end the
+/// process.
 void ignore_closed_pipes() {
   sigset_t closed_pipe;
   ::sigemptyset(&closed_pipe);
@@ -67,16 +68,16 @@ void ignore_closed_pipes() {
   AFI_CHECK(::pthread_sigmask(SIG_BLOCK, &closed_pipe, nullptr) == 0);
 }
 
-/// Waits for room for one write of at most PIPE_BUF bytes, which a pipe then takes whole.
-bool has_room(int descriptor, Duration timeout) {
+/// Waits for space for one write of at most PIPE_BUF bytes, which a pipe then accepts whole.
+bool can_write(int descriptor, Duration timeout) {
   pollfd wait{.fd = descriptor, .events = POLLOUT, .revents = 0};
   const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(timeout).count();
   return ::poll(&wait, 1, static_cast<int>(limit)) == 1 && (wait.revents & POLLOUT) != 0;
 }
 
-bool write_patiently(int descriptor, Duration timeout, std::string_view text) {
+bool write_with_timeout(int descriptor, Duration timeout, std::string_view text) {
   while (!text.empty()) {
-    if (!has_room(descriptor, timeout)) return false;
+    if (!can_write(descriptor, timeout)) return false;
     const ssize_t written =
         ::write(descriptor, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));
     if (written < 0 && errno != EINTR && errno != EAGAIN) return false;
@@ -97,7 +98,7 @@ std::optional<LogLevel> parse_log_level(std::string_view name) {
 }
 
 LogSink descriptor_sink(int descriptor, Duration timeout) {
-  return [=](std::string_view line) { return write_patiently(descriptor, timeout, line); };
+  return [=](std::string_view line) { return write_with_timeout(descriptor, timeout, line); };
 }
 
 LogSink standard_error_sink() { return descriptor_sink(STDERR_FILENO); }
@@ -125,7 +126,7 @@ struct Log::State {
       return;
     }
     queue.push_back(std::move(line));
-    ++taken;
+    ++accepted;
     changed.notify_all();
   }
 
@@ -135,20 +136,20 @@ struct Log::State {
     }
   }
 
-  /// False: that was all.
+  /// False: the queue is empty and the log is closing.
   bool write_next() AFI_EXCLUDES(mutex) {
     const std::optional<std::string> line = next();
     if (!line.has_value()) return false;
-    const bool arrived = sink(*line);
+    const bool delivered = sink(*line);
     const MutexLock lock(mutex);
-    sink_works = arrived;
+    sink_works = delivered;
     std::size_t settled = 1;
-    if (!arrived) {
-      // Nobody reads. To wait for each of thousands of lines would keep the process from ending.
+    if (!delivered) {
+      // The reader is stuck. Waiting for each queued line would keep the process from ending.
       if (closing) settled += std::exchange(queue, {}).size();
       lost += settled;
     }
-    done += settled;
+    completed += settled;
     changed.notify_all();
     return true;
   }
@@ -162,21 +163,21 @@ struct Log::State {
     return line;
   }
 
-  /// Says how many lines were lost, if that is news and somebody reads. Not while lines still pour
-  /// in: then each would be followed by one that says so.
+  /// Logs how many lines were lost since the last report, if the sink works. Not while the queue is
+  /// filling: each line would be followed by such a report.
   bool write_loss() AFI_EXCLUDES(mutex) {
     LineWriter line(clock.now(), LogLevel::kWarn, "log_lines_lost", options.value_bytes);
-    std::uint64_t telling = 0;
+    std::uint64_t reporting = 0;
     {
       const MutexLock lock(mutex);
-      if (lost == told || !sink_works || queue.size() > options.queue_lines / 2) return false;
-      telling = lost;
-      line.add({"lines", telling - told});
+      if (lost == reported || !sink_works || queue.size() > options.queue_lines / 2) return false;
+      reporting = lost;
+      line.add({"lines", reporting - reported});
     }
-    const bool arrived = sink(line.line());
+    const bool delivered = sink(line.line());
     const MutexLock lock(mutex);
-    sink_works = arrived;
-    if (arrived) told = telling;
+    sink_works = delivered;
+    if (delivered) reported = reporting;
     return true;
   }
 
@@ -186,11 +187,11 @@ struct Log::State {
   Mutex mutex;
   Condition changed;
   std::deque<std::string> queue AFI_GUARDED_BY(mutex);
-  std::uint64_t taken AFI_GUARDED_BY(mutex) = 0;  // lines that are to be written
-  std::uint64_t done AFI_GUARDED_BY(mutex) = 0;   // of them, those that were
+  std::uint64_t accepted AFI_GUARDED_BY(mutex) = 0;  // lines accepted into the queue
+  std::uint64_t completed AFI_GUARDED_BY(mutex) = 0;   // of those: written or lost
   std::uint64_t lost AFI_GUARDED_BY(mutex) = 0;
-  std::uint64_t told AFI_GUARDED_BY(mutex) = 0;  // of the lost ones, those that a line speaks of
-  bool sink_works AFI_GUARDED_BY(mutex) = true;  // the last line arrived
+  std::uint64_t reported AFI_GUARDED_BY(mutex) = 0;  // of the lost lines: already reported
+  bool sink_works AFI_GUARDED_BY(mutex) = true;  // the last write succeeded
   bool closing AFI_GUARDED_BY(mutex) = false;
   std::thread thread;  // last: it uses all of the above
 };
@@ -209,8 +210,8 @@ void Log::write(LogLevel level, std::string_view event, std::initializer_list<Lo
 
 void Log::flush() {
   const MutexLock lock(state_->mutex);
-  const std::uint64_t until = state_->taken;
-  while (state_->done < until) state_->changed.wait(state_->mutex);
+  const std::uint64_t until = state_->accepted;
+  while (state_->completed < until) state_->changed.wait(state_->mutex);
 }
 
 std::uint64_t Log::lost() const {

@@ -25,7 +25,7 @@ using ::testing::SizeIs;
 using std::chrono_literals::operator""s;
 using std::string_literals::operator""s;
 
-/// Keeps the lines; a test may hold it back.
+/// A sink that collects lines and that a test can block.
 struct Lines {
   LogSink sink() {
     return [this](std::string_view line) {
@@ -72,7 +72,7 @@ TEST(Log, IsOneObjectALine) {
                           "\"less\":-1}\n"));
 }
 
-TEST(Log, NoTextMakesALineOfItsOwnOrMovesTheCursor) {
+TEST(Log, EscapesNewlinesAndControlCharacters) {
   LogUnderTest t;
   const std::string evil = "a\nb\r\t\"\\\x1b[2J\x7f\u009b\u202e\u2028\xFFz\0"s;
   t.log.warn("request", {{"question", evil}, {evil, 1}});
@@ -86,7 +86,7 @@ TEST(Log, NoTextMakesALineOfItsOwnOrMovesTheCursor) {
             "a\nb\r\t\"\\\x1b[2J\x7f\u009b\u202e\u2028\uFFFDz\0"s);
 }
 
-TEST(Log, AFieldCannotTakeThePlaceOfAnother) {
+TEST(Log, AFieldCannotOverrideAnother) {
   LogUnderTest t;
   t.log.info("request", {{"event", "forged"}, {"level", "error"}, {"a", 1}, {"a", 2}});
   const auto line = nlohmann::json::parse(t.written().at(0));
@@ -101,13 +101,13 @@ TEST(Log, LongTextsAreCut) {
   EXPECT_EQ(nlohmann::json::parse(t.written().at(0))["question"], "xxxxxxxx…");
 }
 
-TEST(Log, ANumberThatIsNoneIsNull) {
+TEST(Log, ANonFiniteNumberIsNull) {
   LogUnderTest t;
   t.log.info("request", {{"rate", std::numeric_limits<double>::quiet_NaN()}});
   EXPECT_THAT(t.written().at(0), HasSubstr("\"rate\":null"));
 }
 
-TEST(Log, WritesWhatMattersEnough) {
+TEST(Log, WritesLinesAtOrAboveTheLevel) {
   LogUnderTest t({.level = LogLevel::kWarn});
   t.log.info("a");
   t.log.warn("b");
@@ -122,11 +122,11 @@ TEST(Log, WritesWhatMattersEnough) {
   EXPECT_FALSE(t.log.wants(LogLevel::kOff));
 }
 
-TEST(Log, NobodyWaitsForASlowReader) {
+TEST(Log, ASlowReaderBlocksNobody) {
   LogUnderTest t({.queue_lines = 4});
   t.lines.hold();
   for (int i = 0; i < 100; ++i) t.log.info("request", {{"i", i}});  // returns: nothing blocks
-  EXPECT_GE(t.log.lost(), 95U);  // four wait; one may be with the sink
+  EXPECT_GE(t.log.lost(), 95U);  // four are queued; one may be in the sink
   const auto lost = t.log.lost();
   t.lines.let_go();
   t.log.flush();
@@ -150,7 +150,7 @@ TEST(Log, LinesArriveInOrder) {
   }
 }
 
-TEST(Log, WhatTheSinkLosesIsSaidWhenItWorksAgain) {
+TEST(Log, ReportsLostLinesWhenTheSinkRecovers) {
   LogUnderTest t;
   t.lines.broken = true;
   t.log.info("a");
@@ -168,13 +168,13 @@ TEST(Log, WhatTheSinkLosesIsSaidWhenItWorksAgain) {
   EXPECT_THAT(lines[2], HasSubstr("\"event\":\"d\""));
 }
 
-TEST(Log, EndsAlthoughNothingArrives) {
+TEST(Log, EndsAlthoughTheSinkFails) {
   LogUnderTest t;
   t.lines.broken = true;
   for (int i = 0; i < 1000; ++i) t.log.info("request");
 }
 
-TEST(Log, ALossThatDidNotArriveIsSaidAgain) {
+TEST(Log, RepeatsALossReportThatWasLost) {
   std::vector<bool> works = {false, true, false, true, true};  // a, b, the loss, c, the loss
   std::size_t next = 0;
   std::vector<std::string> kept;
@@ -193,7 +193,7 @@ TEST(Log, ALossThatDidNotArriveIsSaidAgain) {
   EXPECT_THAT(kept.back(), HasSubstr("\"event\":\"log_lines_lost\",\"lines\":1"));
 }
 
-TEST(Log, GivesUpWhatNobodyReadsWhenItEnds) {
+TEST(Log, DropsTheQueueOfAStuckReaderAtExit) {
   constexpr std::size_t kLines = 20'000;
   std::atomic<bool> ending = false;
   std::atomic<std::size_t> tried = 0;
@@ -207,10 +207,10 @@ TEST(Log, GivesUpWhatNobodyReadsWhenItEnds) {
     for (std::size_t i = 0; i < kLines; ++i) log.info("request");
     ending = true;
   }
-  EXPECT_LT(tried, kLines);  // each may take a second
+  EXPECT_LT(tried, kLines);  // each attempt may take a second
 }
 
-TEST(Log, WritesWhatWaitedBeforeItEnds) {
+TEST(Log, FlushesTheQueueAtExit) {
   Lines lines;
   const ManualWallClock clock;
   {
@@ -263,7 +263,7 @@ TEST(DescriptorSink, WritesLinesOfAnyLength) {
   EXPECT_EQ(read, line);
 }
 
-TEST(DescriptorSink, DoesNotWaitForWhoDoesNotRead) {
+TEST(DescriptorSink, DoesNotBlockOnAStuckReader) {
   const Pipe pipe;
   pipe.fill();
   EXPECT_FALSE(descriptor_sink(pipe.ends[1], Duration(0))("line\n"));

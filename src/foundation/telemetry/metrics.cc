@@ -44,12 +44,12 @@ auto builder_of() {
   if constexpr (std::is_same_v<Series, prometheus::Histogram>) return prometheus::BuildHistogram();
 }
 
-/// Which of the tenants have series of their own.
+/// The tenants that have series of their own.
 class TenantNames {
  public:
   explicit TenantNames(std::size_t limit) : limit_(limit) {}
 
-  /// The name itself, or what it folds into.
+  /// The label value to show: the tenant's name or "other".
   std::string shown(std::string name) AFI_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     if (known_.contains(name)) return name;
@@ -73,7 +73,7 @@ class TenantNames {
   std::unordered_set<std::size_t> folded_ AFI_GUARDED_BY(mutex_);
 };
 
-/// Families by name, from several sources.
+/// Collects the families of one scrape, by name, from several sources.
 class Scrape final : public MetricsWriter {
  public:
   using Labelled = std::function<prometheus::Labels(const MetricLabels&)>;
@@ -82,13 +82,13 @@ class Scrape final : public MetricsWriter {
   void take(std::vector<prometheus::MetricFamily> families) {
     for (auto& family : families) {
       if (family.metric.empty()) continue;
-      AFI_CHECK(!families_.contains(family.name));  // counted here, and written at the scrape too
+      AFI_CHECK(!families_.contains(family.name));  // registered and also written by a callback
       family_of(family.name, family.help, family.type).metric = std::move(family.metric);
     }
   }
   void counter(std::string_view name, std::string_view help, const MetricLabels& labels,
                double value) override {
-    if (!std::isfinite(value)) return;  // not known now: the series is absent
+    if (!std::isfinite(value)) return;  // unknown: the series is omitted
     series(name, help, labels, prometheus::MetricType::Counter).counter.value += value;
   }
   void gauge(std::string_view name, std::string_view help, const MetricLabels& labels,
@@ -169,7 +169,7 @@ struct Metrics::State {
     return out;
   }
 
-  /// The family is registered once: the registry would look through all of them each time.
+  /// Returns a family, registering it once: the registry's own look-up is linear.
   template <typename Series>
   prometheus::Family<Series>& family(std::string_view name, std::string_view help)
       AFI_REQUIRES(mutex) {
@@ -178,7 +178,7 @@ struct Metrics::State {
     if (it != known.end()) return *it->second;
     const std::string own(name);
     AFI_CHECK(prometheus::CheckMetricName(own));
-    AFI_CHECK(names.insert(own).second);  // one name, two kinds
+    AFI_CHECK(names.insert(own).second);  // fails if one name has two kinds
     auto& made = builder_of<Series>().Name(own).Help(std::string(help)).Register(registry);
     known.emplace(own, &made);
     return made;

@@ -18,16 +18,16 @@ class Histogram;
 
 namespace afterimage {
 
-/// By name, so that their order never makes another series.
+/// Ordered by name, so the order in which labels are listed never creates another series.
 using MetricLabels = std::map<std::string, std::string, std::less<>>;
 
-/// One series that only grows. Copy it freely; it lives as long as its Metrics.
+/// One series that only grows. Copyable; valid as long as its Metrics.
 ///
 /// Threads  Any, without a lock.
 class MetricCounter {
  public:
   explicit MetricCounter(prometheus::Counter& series) : series_(&series) {}
-  /// What is negative or no number is not counted.
+  /// Ignores amounts that are negative or not finite.
   void add(double amount = 1);
   [[nodiscard]] double value() const;
 
@@ -35,7 +35,9 @@ class MetricCounter {
   prometheus::Counter* series_;
 };
 
-/// One series that rises and falls. Threads: any, without a lock.
+/// One series that rises and falls.
+///
+/// Threads  Any, without a lock.
 class MetricGauge {
  public:
   explicit MetricGauge(prometheus::Gauge& series) : series_(&series) {}
@@ -47,26 +49,28 @@ class MetricGauge {
   prometheus::Gauge* series_;
 };
 
-/// One distribution. Threads: any; a lock of its own, held for a few additions.
+/// One distribution.
+///
+/// Threads  Any; it has its own lock, held for a few additions.
 class MetricHistogram {
  public:
   explicit MetricHistogram(prometheus::Histogram& series) : series_(&series) {}
-  /// What is no number is not counted.
+  /// Ignores values that are not numbers.
   void observe(double value);
 
  private:
   prometheus::Histogram* series_;
 };
 
-/// Values that live elsewhere, as they are at one scrape. What is written twice with the same
-/// labels adds up, so tenants that fold into one are one series.
+/// Collects values that are computed elsewhere, at the time of one scrape. Values written twice
+/// with the same labels are added up, so tenants that are folded into "other" form one series.
 class MetricsWriter {
  public:
   virtual void counter(std::string_view name, std::string_view help, const MetricLabels& labels,
                        double value) = 0;
   virtual void gauge(std::string_view name, std::string_view help, const MetricLabels& labels,
                      double value) = 0;
-  /// Neither: a name that others chose and that does not follow the conventions.
+  /// For a name from another project that does not follow the Prometheus conventions.
   virtual void untyped(std::string_view name, std::string_view help, const MetricLabels& labels,
                        double value) = 0;
 
@@ -75,23 +79,23 @@ class MetricsWriter {
 };
 
 struct MetricsLimits {
-  /// Values of the label `tenant` that are told apart; all others are "other". Whoever comes first
-  /// has a series of his own, so make those of known tenants at the start.
+  /// Distinct values of the label `tenant`; further tenants are counted as "other". Tenants get
+  /// their series in order of appearance, so create the series of configured tenants at start-up.
   std::size_t tenants = 200;
-  /// Bytes of a label's value; what is beyond is cut off.
+  /// Longest label value in bytes; the rest is cut off.
   std::size_t label_bytes = 128;
 };
 
-/// What is counted, as Prometheus reads it. docs/metrics.md lists the names.
+/// The registry of metrics that Prometheus scrapes. docs/metrics.md lists the names.
 ///
-/// Shape    Families by name, each of one kind; a family's series differ in their labels. Asking
-///          again for a series returns the same one.
-/// Unit     Base units, as Prometheus has it: seconds, bytes. The name says which.
-/// Errors   None. Names and help texts are the program's own: one that is not a metric's name, or
-///          one name with two kinds, is a broken invariant. Values of labels may be anybody's: what
-///          is not UTF-8 is replaced, for one bad byte would make the whole scrape unreadable.
-/// Threads  Any. Making a series takes a lock; keep what you bump for each request.
-/// Source   src/telemetry/DESIGN.md.
+/// Shape    Families by name, each of one kind; the series of a family differ in their labels.
+///          Asking again for a series returns the same one.
+/// Unit     Base units, as Prometheus requires: seconds, bytes. The name says which.
+/// Errors   None. Names and help texts are the program's own: an invalid metric name, or one name
+///          with two kinds, is a broken invariant. Label values may come from outside: invalid
+///          UTF-8 is replaced, because one bad byte would make the whole scrape unreadable.
+/// Threads  Any. Creating a series takes a lock; on the request path, keep the returned object.
+/// Source   src/foundation/telemetry/DESIGN.md.
 class Metrics {
  public:
   explicit Metrics(MetricsLimits limits = {});
@@ -102,19 +106,19 @@ class Metrics {
   MetricCounter counter(std::string_view name, std::string_view help,
                         const MetricLabels& labels = {});
   MetricGauge gauge(std::string_view name, std::string_view help, const MetricLabels& labels = {});
-  /// `buckets` are upper bounds, rising; those of the family's first series hold for all of it.
+  /// `buckets` are rising upper bounds; those of the family's first series apply to all its series.
   MetricHistogram histogram(std::string_view name, std::string_view help,
                             const MetricLabels& labels, const std::vector<double>& buckets);
 
-  /// `read` is called at every scrape, without a lock, perhaps by several threads at a time. It
-  /// lives as long as this and does not call back.
+  /// Registers a callback that runs at every scrape, without a lock, perhaps on several threads at
+  /// a time. What it captures must outlive this object, and it must not call back into it.
   void on_scrape(std::function<void(MetricsWriter&)> read);
 
-  /// Tenants that have no series of their own. Counted up to 65,536.
+  /// Tenants that have no series of their own and are counted as "other". Counted up to 65,536.
   [[nodiscard]] std::uint64_t folded_tenants() const;
 
-  /// The text format, version 0.0.4, families in order of their names. It says also how many
-  /// tenants were folded: afterimage_tenants_folded.
+  /// The metrics in text format version 0.0.4, families ordered by name. Includes the number of
+  /// folded tenants: afterimage_tenants_folded.
   [[nodiscard]] std::string text() const;
   static constexpr std::string_view kContentType = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -123,7 +127,7 @@ class Metrics {
   std::unique_ptr<State> state_;
 };
 
-/// Upper bounds in seconds for what takes from a tenth of a millisecond (a hit) to minutes (a long
+/// Bucket bounds in seconds for latencies from a tenth of a millisecond (a hit) to minutes (a long
 /// answer).
 [[nodiscard]] const std::vector<double>& latency_buckets();
 

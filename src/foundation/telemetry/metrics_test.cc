@@ -15,7 +15,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(Metrics, WritesWhatWasCounted) {
+TEST(Metrics, WritesCountedValues) {
   Metrics metrics;
   metrics.counter("asked_total", "Questions.", {{"outcome", "hit"}}).add();
   metrics.counter("asked_total", "Questions.", {{"outcome", "hit"}}).add(2);
@@ -52,13 +52,13 @@ TEST(Metrics, ACounterNeverFalls) {
   EXPECT_EQ(counter.value(), 3);
 }
 
-TEST(Metrics, AHistogramIgnoresWhatIsNoNumber) {
+TEST(Metrics, AHistogramIgnoresNaN) {
   Metrics metrics;
   metrics.histogram("took_seconds", "Time.", {}, {1}).observe(std::nan(""));
   EXPECT_THAT(metrics.text(), HasSubstr("took_seconds_count 0"));
 }
 
-TEST(Metrics, AskAgainAndItIsTheSameSeries) {
+TEST(Metrics, SameNameAndLabelsAreTheSameSeries) {
   Metrics metrics;
   MetricCounter one = metrics.counter("asked_total", "Questions.", {{"a", "1"}, {"b", "2"}});
   MetricCounter same = metrics.counter("asked_total", "Questions.", {{"b", "2"}, {"a", "1"}});
@@ -92,7 +92,7 @@ TEST(Metrics, TenantsBeyondTheLimitAreOther) {
   EXPECT_THAT(metrics.text(), HasSubstr("afterimage_tenants_folded 2\n"));
 }
 
-TEST(Metrics, TheLimitIsOfAllFamiliesTogether) {
+TEST(Metrics, TheTenantLimitSpansAllFamilies) {
   Metrics metrics({.tenants = 1});
   metrics.counter("asked_total", "Questions.", {{"tenant", "ann"}}).add();
   metrics.gauge("kept_bytes", "Bytes.", {{"tenant", "bob"}}).set(1);
@@ -115,7 +115,7 @@ TEST(Metrics, ReadsAtEachScrape) {
   EXPECT_THAT(text, HasSubstr("# TYPE visual_cache_hits untyped\nvisual_cache_hits 2\n"));
 }
 
-TEST(Metrics, WhatIsWrittenTwiceAddsUp) {
+TEST(Metrics, ValuesWrittenTwiceAddUp) {
   Metrics metrics({.tenants = 1});
   metrics.on_scrape([](MetricsWriter& out) {
     for (const char* tenant : {"ann", "bob", "eve"}) {
@@ -130,7 +130,7 @@ TEST(Metrics, WhatIsWrittenTwiceAddsUp) {
   EXPECT_THAT(metrics.text(), HasSubstr("old_name 3\n"));
 }
 
-TEST(Metrics, WhatIsNotKnownIsAbsent) {
+TEST(Metrics, UnknownValuesAreAbsent) {
   Metrics metrics;
   metrics.on_scrape([](MetricsWriter& out) {
     out.gauge("rate", "Rate.", {}, std::numeric_limits<double>::quiet_NaN());
@@ -163,7 +163,7 @@ TEST(MetricsDeathTest, OneNameIsOneKind) {
   EXPECT_DEATH((void)metrics.text(), "contains");
 }
 
-TEST(MetricsDeathTest, NamesAreTheProgramsOwn) {
+TEST(MetricsDeathTest, InvalidNamesAreABrokenInvariant) {
   Metrics metrics;
   EXPECT_DEATH(metrics.counter("no name", "Help."), "CheckMetricName");
   EXPECT_DEATH(metrics.counter("asked_total", "Help.", {{"no label", "x"}}), "CheckLabelName");

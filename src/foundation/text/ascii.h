@@ -6,14 +6,14 @@
 #include <string>
 #include <string_view>
 
-/// Letters and digits of ASCII, whatever the locale. Bytes of other scripts are none of them.
+/// ASCII letters and digits, independent of the locale. Bytes of other scripts are neither.
 namespace afterimage::ascii {
 
 constexpr bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
 constexpr bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
 constexpr bool is_letter(char c) { return is_upper(c) || is_lower(c); }
 constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
-/// Part of a character of another script.
+/// A byte of a non-ASCII character.
 constexpr bool is_beyond(char c) { return static_cast<unsigned char>(c) >= 0x80; }
 
 inline std::string lowered(std::string_view text) {
@@ -24,7 +24,7 @@ inline std::string lowered(std::string_view text) {
   return lower;
 }
 
-/// Whether `words`, which are lowered, stand in the text, however capital they are there.
+/// Whether `text` contains `words`, ignoring ASCII case. `words` is in lower case.
 inline bool says(std::string_view text, std::string_view words) {
   const auto same = [](char said, char wanted) {
     return (is_upper(said) ? static_cast<char>(said - 'A' + 'a') : said) == wanted;

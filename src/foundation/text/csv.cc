@@ -25,12 +25,12 @@ std::string csv_cell(std::string_view text) {
   return quoted + "\"";
 }
 
-/// Reads one record after the other.
+/// Reads records one by one.
 class CsvReader {
  public:
   explicit CsvReader(std::string_view text) : text_(text) {}
 
-  /// False: what is left is no whole record.
+  /// False: the rest of the text is not a complete record.
   bool next(CsvRow& row) {
     row.clear();
     while (true) {
@@ -40,7 +40,7 @@ class CsvReader {
       const char end = text_[at_++];
       if (end == ',') continue;
       if (end == '\n') return true;
-      if (at_ >= text_.size()) return false;  // a CR: its LF was not written
+      if (at_ >= text_.size()) return false;  // a CR whose LF was not written
       ++at_;
       return true;
     }
@@ -48,7 +48,7 @@ class CsvReader {
   [[nodiscard]] std::size_t position() const { return at_; }
 
  private:
-  /// To the comma or the line end behind the cell; false: the text ends within it.
+  /// Reads up to the comma or line end after the cell. False: the text ends inside the cell.
   bool read_cell(std::string& cell) {
     if (at_ < text_.size() && text_[at_] == '"') {
       ++at_;
@@ -93,7 +93,7 @@ std::string csv_record(std::span<const std::string> cells) {
   for (std::size_t i = 0; i < cells.size(); ++i) {
     record += (i == 0 ? "" : ",") + csv_cell(cells[i]);
   }
-  // One empty cell would be an empty line.
+  // A row of one empty cell must not become an empty line.
   return (record.empty() ? "\"\"" : record) + "\r\n";
 }
 
@@ -122,11 +122,12 @@ Result<CsvLog> CsvLog::open(std::string path, CsvRow header, Files& files) {
     read.rows.erase(read.rows.begin());
     log.has_header_ = true;
   } else if (!csv_record(log.header_).starts_with(text)) {
-    return malformed(fmt::format("'{}' is no table of ours and is left as it is", log.path_));
+    return malformed(
+        fmt::format("'{}' is not a table with these columns; it was left unchanged", log.path_));
   }
   for (std::size_t i = 0; i < read.rows.size(); ++i) {
     if (read.rows[i].size() != log.header_.size()) {
-      return malformed(fmt::format("'{}': row {} has {} cells and not {}", log.path_, i + 1,
+      return malformed(fmt::format("'{}': row {} has {} cells, expected {}", log.path_, i + 1,
                                    read.rows[i].size(), log.header_.size()));
     }
   }

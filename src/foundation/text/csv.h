@@ -15,32 +15,32 @@ namespace afterimage {
 
 using CsvRow = std::vector<std::string>;
 
-/// One record as RFC 4180 has it: quoted where it needs to be, and with its line end.
+/// One record in RFC 4180 format: quoted where needed, with its line end.
 [[nodiscard]] std::string csv_record(std::span<const std::string> cells);
 
 struct CsvRecords {
   std::vector<CsvRow> rows;
-  std::size_t bytes = 0;  // of them; what is behind is a record without its end
+  std::size_t bytes = 0;  // length of these rows; what follows is an incomplete record
 };
-/// The whole records of a text. Lines may end in CR LF or LF. Any text has some.
+/// Parses the complete records of a text. Lines end in CR LF or LF. Accepts any text.
 [[nodiscard]] CsvRecords parse_csv(std::string_view text);
 
-/// A table on the disk that grows by rows: each is there as a whole or not at all.
+/// A CSV file that grows row by row. Each row is written whole or not at all.
 ///
-/// Shape    The header, then rows of as many cells.
-/// Errors   kInvalidArgument: the file has other columns, or a row of another number of cells, and
-///          is left as it is. What Files says.
-/// Threads  One at a time, and one process.
+/// Shape    The header, then rows with as many cells as the header.
+/// Errors   kInvalidArgument: the file has other columns, or a row with another number of cells;
+///          the file is left unchanged. Otherwise the errors of Files.
+/// Threads  One at a time, in one process.
 class CsvLog {
  public:
-  /// Reads what is there, and cuts off what a sudden end has left of a row. Nothing is written
+  /// Reads an existing file and cuts off an incomplete last row left by a crash. Writes nothing
   /// before the first append.
   static Result<CsvLog> open(std::string path, CsvRow header, Files& files);
 
   [[nodiscard]] const std::vector<CsvRow>& rows() const { return rows_; }
-  /// The row is on the disk when this returns. Requires as many cells as the header has.
+  /// Appends a row; durable when it returns. Requires as many cells as the header has.
   Result<void> append(CsvRow row);
-  /// The place of a column. Requires that there is one of this name.
+  /// Index of a column. Requires that there is a column of this name.
   [[nodiscard]] std::size_t column(std::string_view name) const;
 
  private:

@@ -15,8 +15,8 @@ constexpr std::string_view kAlphabet =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 constexpr std::uint32_t kNoDigit = 0x8000'0000U;
 
-/// What a digit adds to the three bytes of its group, for each of the four places in it. Whatever
-/// is no digit sets the highest bit, which no digit reaches: one look at the end finds it.
+/// The bits that a digit adds to the three bytes of its group, for each of its four positions.
+/// Invalid characters set the highest bit, which no digit uses, so one test at the end finds them.
 constexpr auto kDigits = [] {
   std::array<std::array<std::uint32_t, 256>, 4> digits{};
   for (auto& place : digits) place.fill(kNoDigit);
@@ -81,7 +81,7 @@ std::unexpected<Error> no_base64(std::string_view why) {
 
 Result<std::vector<std::byte>> decode_base64(std::string_view text) {
   if (text.size() % 4 != 0) {
-    return no_base64("its " + std::to_string(text.size()) + " characters are no groups of four");
+    return no_base64("its length of " + std::to_string(text.size()) + " is no multiple of four");
   }
   if (text.empty()) return std::vector<std::byte>{};
   const std::size_t padding = text.ends_with("==") ? 2 : text.ends_with('=') ? 1 : 0;
@@ -100,10 +100,10 @@ Result<std::vector<std::byte>> decode_base64(std::string_view text) {
   const std::uint32_t group = group_of(tail.data());
   store_group(out, group);
   if (((seen | group) & kNoDigit) != 0) {
-    return no_base64("it holds a character that is no digit of it, or '=' before its end");
+    return no_base64("it holds a character outside the base64 alphabet, or '=' before its end");
   }
   if ((group & ((1U << (8 * padding)) - 1)) != 0) {
-    return no_base64("its last digit says more than its last byte holds");
+    return no_base64("its last digit has bits beyond the last byte");
   }
   bytes.resize(bytes.size() - padding);
   return bytes;
@@ -132,7 +132,7 @@ Result<DataUrl> decode_data_url(std::string_view url) {
   const std::size_t comma = url.find(',');
   if (!is_data_url(url) || comma == std::string_view::npos) {
     return fail(ErrorCode::kInvalidArgument,
-                "it is no data URL: like data:image/png;base64,iVBORw0K…");
+                "it is not a data URL such as data:image/png;base64,iVBORw0K…");
   }
   std::string_view type = url.substr(5, comma - 5);
   std::string_view data = url.substr(comma + 1);
@@ -151,7 +151,7 @@ Result<DataUrl> decode_data_url(std::string_view url) {
     const auto bytes = std::as_bytes(std::span(data));
     read.bytes.assign(bytes.begin(), bytes.end());
   }
-  if (read.bytes.empty()) return fail(ErrorCode::kInvalidArgument, "its data URL carries nothing");
+  if (read.bytes.empty()) return fail(ErrorCode::kInvalidArgument, "its data URL has no content");
   read.type = type;
   return read;
 }

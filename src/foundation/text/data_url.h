@@ -12,22 +12,25 @@
 
 namespace afterimage {
 
-/// Base64 of RFC 4648, padded; the one text that the bytes have. Anything else, spaces and line
-/// ends included, is kInvalidArgument.
+/// Padded base64 (RFC 4648). Decoding accepts only the canonical encoding of the bytes; anything
+/// else, including spaces and line ends, is kInvalidArgument.
+///
 /// Threads  Any.
 [[nodiscard]] Result<std::vector<std::byte>> decode_base64(std::string_view text);
 [[nodiscard]] std::string encode_base64(std::span<const std::byte> bytes);
 
-/// What a data URL (RFC 2397) carries.
+/// The content of a data URL (RFC 2397).
 struct DataUrl {
-  std::string type;  // all before the comma but ";base64": "image/png", "text/plain;charset=utf-8"
+  std::string type;  // media type without ";base64": "image/png", "text/plain;charset=utf-8"
   std::vector<std::byte> bytes;
 };
 
-/// "data:" in either case.
+/// Whether the URL starts with "data:", in either case.
 [[nodiscard]] bool is_data_url(std::string_view url);
-/// Errors   kInvalidArgument: no comma, base64 that is none, a percent sign without two
-///          hexadecimal digits after it, nothing in it.
+/// Decodes a data URL.
+///
+/// Errors   kInvalidArgument: no comma, invalid base64, a percent sign without two hexadecimal
+///          digits after it, no content.
 /// Threads  Any.
 [[nodiscard]] Result<DataUrl> decode_data_url(std::string_view url);
 

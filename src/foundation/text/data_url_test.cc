@@ -59,7 +59,7 @@ TEST(Base64Property, EveryCharacterOfItMatters) {
   });
 }
 
-TEST(DataUrl, CarriesBytesAndWhatTheyAre) {
+TEST(DataUrl, DecodesBytesAndMediaType) {
   const struct {
     const char* url;
     const char* type;
@@ -81,7 +81,7 @@ TEST(DataUrl, CarriesBytesAndWhatTheyAre) {
   }
 }
 
-TEST(DataUrl, SaysWhatIsWrong) {
+TEST(DataUrl, RefusesMalformedUrls) {
   for (const char* url : {"", "data:", "data:image/png;base64", "http://x/,y",
                           "data:image/png;base64,", "data:image/png;base64,Zm9", "data:,",
                           "data:,%", "data:,%4", "data:,%4g", "data:image/png;base64,%"}) {

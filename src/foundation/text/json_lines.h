@@ -13,18 +13,18 @@
 
 namespace afterimage {
 
-/// A line of a file that is not what it should be; the others are used.
+/// A malformed line of a file; the other lines are used.
 struct RejectedLine {
-  std::size_t number = 0;  // of the line in the file, from 1
+  std::size_t number = 0;  // line number in the file, from 1
   Error error;
 };
 
-/// kInvalidArgument: what a file says is not what it should say.
+/// kInvalidArgument: a file's content is malformed.
 inline std::unexpected<Error> malformed(std::string message) {
   return fail(ErrorCode::kInvalidArgument, std::move(message));
 }
 
-/// Calls take(number from 1, line) for every line that is not empty.
+/// Calls take(line number from 1, line) for every line that is not blank.
 template <typename Take>
 void for_each_line(std::string_view text, const Take& take) {
   for (std::size_t number = 1; !text.empty(); ++number) {

@@ -20,7 +20,7 @@ std::unexpected<Error> not_json(std::string_view why) {
   return fail(ErrorCode::kInvalidArgument, "it is not JSON: " + std::string(why));
 }
 
-/// Eight bytes a step; compilers do not make that of a loop at -O2.
+/// Tests eight bytes at a time; compilers do not vectorise the plain loop at -O2.
 bool has_control_character(std::string_view text) {
   constexpr std::uint64_t kSpaces = 0x2020'2020'2020'2020;
   constexpr std::uint64_t kHighBits = 0x8080'8080'8080'8080;
@@ -54,7 +54,7 @@ void append_utf8(std::string& out, std::uint32_t code) {
   }
 }
 
-/// The four hexadecimal digits at `at`.
+/// The value of the four hexadecimal digits at `at`.
 std::optional<std::uint32_t> hex_unit(std::string_view text, std::size_t at) {
   std::uint32_t unit = 0;
   if (at + 4 > text.size()) return std::nullopt;
@@ -64,8 +64,8 @@ std::optional<std::uint32_t> hex_unit(std::string_view text, std::size_t at) {
   return unit;
 }
 
-/// The character of the escape whose 'u' stands at `at`, which then is behind it. nullopt: it is
-/// none, or half of a pair.
+/// Decodes the escape whose 'u' is at `at` and moves `at` past it. nullopt: malformed, or an
+/// unpaired surrogate.
 std::optional<std::uint32_t> take_unicode_escape(std::string_view text, std::size_t& at) {
   const auto first = hex_unit(text, at + 1);
   if (!first || (*first >= 0xDC00 && *first < 0xE000)) return std::nullopt;
@@ -78,7 +78,7 @@ std::optional<std::uint32_t> take_unicode_escape(std::string_view text, std::siz
   return 0x1'0000 + ((*first - 0xD800) << 10U) + (*second - 0xDC00);
 }
 
-/// One text, from its beginning to its end.
+/// Parses one text.
 class JsonWalk {
  public:
   JsonWalk(std::string_view text, unsigned kept_levels, std::vector<JsonNode>& nodes,
@@ -88,7 +88,7 @@ class JsonWalk {
   Result<void> run() {
     AFI_TRY_VOID(visit({}, 0));
     skip_space();
-    if (at_ != text_.size()) return not_json("something stands after its end");
+    if (at_ != text_.size()) return not_json("there is more text after its end");
     return {};
   }
 
@@ -99,7 +99,7 @@ class JsonWalk {
       ++at_;
     }
   }
-  /// The next character that is no space; 0 at the end, where no text goes on.
+  /// The next non-space character; 0 at the end of the text.
   char peek() {
     skip_space();
     return at_ < text_.size() ? text_[at_] : '\0';
@@ -152,7 +152,7 @@ class JsonWalk {
     do {
       AFI_TRY_VOID(visit({}, level + 1));
     } while (take(','));
-    if (!take(']')) return not_json("an array does not go on or end where it should");
+    if (!take(']')) return not_json("an array lacks a comma or its closing bracket");
     return {};
   }
 
@@ -160,12 +160,12 @@ class JsonWalk {
     ++at_;
     if (take('}')) return {};
     do {
-      if (peek() != '"') return not_json("an object has a key that is no string");
+      if (peek() != '"') return not_json("an object has a key that is not a string");
       AFI_TRY(const std::string_view key, take_string());
       if (!take(':')) return not_json("a key is not followed by a colon");
       AFI_TRY_VOID(visit(key, level + 1));
     } while (take(','));
-    if (!take('}')) return not_json("an object does not go on or end where it should");
+    if (!take('}')) return not_json("an object lacks a comma or its closing brace");
     return level < kept_levels_ ? check_keys(index) : Result<void>{};
   }
 
@@ -178,13 +178,13 @@ class JsonWalk {
     const auto twice = std::ranges::adjacent_find(keys_);
     if (twice == keys_.end()) return {};
     return fail(ErrorCode::kInvalidArgument, "an object has the key \"" + std::string(*twice) +
-                                                 "\" twice, and nobody knows which counts");
+                                                 "\" twice, which is ambiguous");
   }
 
   Result<std::string_view> take_string() {
     const std::size_t begin = ++at_;
     const std::size_t quote = text_.find('"', begin);
-    if (quote == std::string_view::npos) return not_json("a string does not end");
+    if (quote == std::string_view::npos) return not_json("a string is not terminated");
     const std::string_view plain = text_.substr(begin, quote - begin);
     if (has_control_character(plain)) return not_json("a string holds a control character");
     if (plain.contains('\\')) return take_escaped_string();
@@ -201,10 +201,10 @@ class JsonWalk {
         }
         string.push_back(text_[at_++]);
       } else if (!take_escape(string)) {
-        return not_json("a string holds an escape that is none");
+        return not_json("a string holds an invalid escape");
       }
     }
-    if (at_ >= text_.size()) return not_json("a string does not end");
+    if (at_ >= text_.size()) return not_json("a string is not terminated");
     ++at_;
     return strings_->emplace_back(std::move(string));
   }
@@ -231,7 +231,7 @@ class JsonWalk {
       at_ += std::string_view(word).size();
       return kind;
     }
-    if (!take_number()) return not_json("a value is missing, or none that there is");
+    if (!take_number()) return not_json("a value is missing or malformed");
     return JsonKind::kNumber;
   }
 
@@ -245,7 +245,7 @@ class JsonWalk {
     ++at_;
     return true;
   }
-  /// Numbers are kept as they are spelled, so that only their grammar matters.
+  /// Checks a number's grammar only; its spelling is what is stored.
   bool take_number() {
     take_one_of("-");
     const bool begins_with_zero = at_ < text_.size() && text_[at_] == '0';

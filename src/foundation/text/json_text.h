@@ -28,16 +28,16 @@ enum class JsonKind : unsigned char {
 
 struct JsonNode {
   JsonKind kind = JsonKind::kAbsent;
-  std::uint32_t begin = 0;  // where it stands in the text
+  std::uint32_t begin = 0;  // offset in the text
   std::uint32_t end = 0;
-  std::uint32_t next = 0;  // the node after it and all that it holds
-  std::string_view key;    // of a member of an object, unescaped
-  std::string_view text;   // of a string, unescaped; of a number, as it is spelled
+  std::uint32_t next = 0;  // index of the node after this one and its descendants
+  std::string_view key;    // of an object member, unescaped
+  std::string_view text;   // of a string, unescaped; of a number, as spelled
 };
 
-/// One value of a JSON text, as far as it was kept. Valid while its reader and the
-/// text live, until the reader reads again. What is
-/// looked for and is not there is a value, too: kAbsent, which holds nothing.
+/// One value of a JSON text. Valid while its reader and the text live, until the reader reads
+/// again. Looking up a member or element that does not exist returns a value of kind kAbsent, which
+/// is empty.
 class JsonValue {
  public:
   JsonValue() = default;
@@ -46,28 +46,28 @@ class JsonValue {
 
   [[nodiscard]] JsonKind kind() const { return node().kind; }
   [[nodiscard]] bool is(JsonKind kind) const { return node().kind == kind; }
-  /// Absent or null: most servers take the one for the other.
+  /// Absent or null: most servers treat the two alike.
   [[nodiscard]] bool is_none() const { return kind() <= JsonKind::kNull; }
-  /// Holds nothing: absent, null, "", [] or {}.
+  /// Absent, null, "", [] or {}.
   [[nodiscard]] bool is_empty() const;
 
   [[nodiscard]] std::string_view key() const { return node().key; }
   [[nodiscard]] std::string_view text() const { return node().text; }
-  /// The number if it is one, and a double can hold it.
+  /// The value of a number that fits a double; nullopt otherwise.
   [[nodiscard]] std::optional<double> number() const;
-  /// The number if it is a whole one from 0 on that is spelled so.
+  /// The value of a number spelled as a non-negative integer; nullopt otherwise.
   [[nodiscard]] std::optional<std::uint64_t> count() const;
-  /// Like count(), but 0 for what is none, and the largest number for what is beyond.
+  /// Like count(), but 0 instead of nullopt; larger numbers are clamped to the maximum.
   [[nodiscard]] std::uint32_t count_or_zero() const;
 
-  /// The bytes of the value in the text, quotes and brackets included.
+  /// The text of the value as written, quotes and brackets included.
   [[nodiscard]] std::string_view source() const {
     return {source_ + node().begin, node().end - node().begin};
   }
   [[nodiscard]] std::size_t begin_offset() const { return node().begin; }
   [[nodiscard]] std::size_t end_offset() const { return node().end; }
 
-  /// The member of that name; absent if this is no object.
+  /// The member of that name; absent if there is none or this is not an object.
   [[nodiscard]] JsonValue operator[](std::string_view key) const;
   /// The first element; absent if there is none.
   [[nodiscard]] JsonValue front() const;
@@ -88,7 +88,7 @@ class JsonValue {
     std::uint32_t index_;
     const char* source_;
   };
-  /// Elements of an array, members of an object; others have none.
+  /// Elements of an array or members of an object; empty for other kinds.
   [[nodiscard]] Iterator begin() const;
   [[nodiscard]] Iterator end() const { return {nodes_, node().next, source_}; }
 
@@ -101,16 +101,16 @@ class JsonValue {
   const char* source_ = "";
 };
 
-/// Takes JSON texts apart: all of a text is checked, and where each value stands is known.
+/// Parses JSON texts. The whole text is validated, and the position of each value is recorded.
 ///
-/// Errors   kInvalidArgument: not JSON (RFC 8259), not UTF-8, deeper than 128 levels, the same key
-///          twice in one object, more than a million values (each takes 48 bytes here).
+/// Errors   kInvalidArgument: not JSON (RFC 8259), not UTF-8, deeper than 128 levels, a duplicate
+///          key in an object, more than a million values (each takes 48 bytes here).
 /// Cost     One pass; only strings with escapes are copied.
 /// Threads  One at a time.
 class JsonReader {
  public:
-  /// The text's value, which looks into the text. What lies deeper than `kept_levels` is checked
-  /// (but for double keys) and forgotten.
+  /// Returns the text's root value, which refers to `text`. Levels deeper than `kept_levels` are
+  /// validated (except for duplicate keys) but not recorded.
   [[nodiscard]] Result<JsonValue> read(std::string_view text, unsigned kept_levels = 128);
 
  private:
@@ -118,9 +118,9 @@ class JsonReader {
   std::deque<std::string> strings_;
 };
 
-/// Appends the one text of all JSON texts that say the same: members in order of their names, no
-/// spaces, strings escaped where they must be, numbers as they are spelled. Members of the value
-/// itself (not of what it holds) whose names are in `without` are left out.
+/// Appends the canonical form of a value, equal for all JSON texts with the same meaning: members
+/// sorted by name, no spaces, strings escaped only where necessary, numbers as spelled. Members of
+/// the value itself (not of nested values) whose names are in `without` are left out.
 void append_canonical(std::string& out, const JsonValue& value,
                       std::initializer_list<std::string_view> without = {});
 [[nodiscard]] std::string canonical(const JsonValue& value,
@@ -128,7 +128,7 @@ void append_canonical(std::string& out, const JsonValue& value,
 
 /// Appends the text as a JSON string, quotes included.
 void append_json_string(std::string& out, std::string_view text);
-/// Appends the text as it stands within a JSON string.
+/// Appends the text escaped for the inside of a JSON string, without quotes.
 void append_json_escaped(std::string& out, std::string_view text);
 
 }  // namespace afterimage

@@ -29,7 +29,7 @@ TEST(JsonText, OrderSpacesAndEscapesDoNotMatterAndNumbersAreKeptAsSpelled) {
             "[\"A/\\\"\\\\\\u0008\\u000c\\n\\u000d\\u0009\\u0000🐱\",\"é🐱\"]");
 }
 
-TEST(JsonText, KnowsWhereValuesStand) {
+TEST(JsonText, RecordsTheOffsetsOfValues) {
   const std::string text = R"( {"a" : {"b": [1, "x\n" , {} ] } , "c":"y"} )";
   JsonReader reader;
   const JsonValue root = reader.read(text).value();
@@ -41,7 +41,7 @@ TEST(JsonText, KnowsWhereValuesStand) {
   EXPECT_EQ(root["a"]["b"].front().count(), 1U);
 }
 
-TEST(JsonText, WhatIsNotThereHoldsNothing) {
+TEST(JsonText, AbsentValuesAreEmpty) {
   JsonReader reader;
   const JsonValue root = reader.read(R"({"n":null,"s":"","a":[],"f":false,"z":0})").value();
   EXPECT_TRUE(root["x"].is(JsonKind::kAbsent));
@@ -92,7 +92,7 @@ TEST(JsonText, DepthKeysAndEncodingAreChecked) {
   EXPECT_FALSE(is_read(many + "]"));
 }
 
-TEST(JsonText, WhatLiesDeeperThanWasAskedForIsCheckedAndForgotten) {
+TEST(JsonText, ChecksButDoesNotRecordDeeperLevels) {
   JsonReader reader;
   const JsonValue root = reader.read(R"({"a":{"b":[1,2]},"c":3})", 1).value();
   EXPECT_TRUE(root["a"].is(JsonKind::kObject));
@@ -102,9 +102,9 @@ TEST(JsonText, WhatLiesDeeperThanWasAskedForIsCheckedAndForgotten) {
   EXPECT_FALSE(JsonReader().read(R"({"a":{"b":[1,]}})", 1).has_value());
 }
 
-// The peer has read more texts than ours; where it has no objection, but for double keys, depth
-// and half pairs, neither have we, and what it refuses we refuse.
-TEST(JsonTextProperty, ReadsWhatAnotherReaderReads) {
+// Compares with nlohmann-json: both accept and refuse the same texts, except for duplicate keys,
+// depth and unpaired surrogates.
+TEST(JsonTextProperty, AgreesWithAnotherReader) {
   const std::string_view kTexts[] = {
       R"({"a":[1,-2.5e+3,true,false,null,"x\u0041\n"],"b":{"c":{},"d":[]},"e":"\\"})",
       R"([[],[{}],"",0,-0,1E9,0.1e-1,{"":""}])", R"( {"k" : "v" , "n" : [ 1 , 2 ] } )"};

@@ -22,7 +22,7 @@ struct QuantityUnit {
   bool printed = true;
 };
 
-// The largest first: that is the order in which printing tries them.
+// Largest first: printing tries them in this order.
 constexpr std::array kTimeUnits{
     QuantityUnit{"d", 86'400'000'000'000},
     QuantityUnit{"h", 3'600'000'000'000},

@@ -50,7 +50,7 @@ TEST(Quantities, SizesHaveAUnit) {
   }
 }
 
-TEST(Quantities, WhatIsNone) {
+TEST(Quantities, RefusesMalformedText) {
   for (const char* text :
        {"", " ", "s", "90", "90  s", " 90 s", "90 s ", "-1 s", "+1 s", "1.5 h", "1e3 s", "90 S",
         "90 sec", "90 m", "1 h 30 min", "0x10 s", "106752 d", "99999999999999999999 ns"}) {
@@ -78,7 +78,7 @@ TEST(Quantities, PrintTheLargestUnitThatIsWhole) {
   EXPECT_EQ(print_size(1025_B), "1025 B");
 }
 
-TEST(QuantitiesProperty, WhatIsPrintedIsReadAsTheSame) {
+TEST(QuantitiesProperty, PrintedTextIsParsedBack) {
   for_each_seed(500, [](Rng& rng) {
     const std::uint64_t bits = rng.next() >> (1 + rng.below(63));
     const Duration duration(static_cast<Duration::rep>(bits));

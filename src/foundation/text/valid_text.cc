@@ -15,8 +15,8 @@ bool within(char c, unsigned low, unsigned high) {
   return byte >= low && byte <= high;
 }
 
-/// What a lead byte promises: how many bytes, and between which the second one lies (Unicode 15,
-/// table 3-7: neither overlong forms nor surrogates nor what is beyond U+10FFFF).
+/// The length that a lead byte announces and the range of the second byte (Unicode 15, table 3-7,
+/// which excludes overlong forms, surrogates and code points beyond U+10FFFF).
 struct Lead {
   std::size_t size = 0;
   unsigned low = 0x80;
@@ -35,7 +35,7 @@ Lead lead_of(char c) {
   return {};
 }
 
-/// Bytes of the character that `text` begins with; 0: it begins with none.
+/// Length of the character at the start of `text`; 0: it is not valid.
 std::size_t character_size(std::string_view text) {
   const Lead lead = lead_of(text.front());
   if (lead.size <= 1) return lead.size;
@@ -44,7 +44,7 @@ std::size_t character_size(std::string_view text) {
   return std::ranges::all_of(rest, [](char c) { return within(c, 0x80, 0xBF); }) ? lead.size : 0;
 }
 
-/// Whether `text` may be the beginning of a character: only its end is missing.
+/// Whether `text` is an incomplete but so far valid character.
 bool is_begun(std::string_view text) {
   const Lead lead = lead_of(text.front());
   if (text.size() >= lead.size) return false;

@@ -8,19 +8,20 @@
 
 namespace afterimage {
 
-/// `text` as valid UTF-8: each byte that is not part of a character becomes U+FFFD. At most
-/// `most_bytes` of it; a cut never splits a character, and ends in "…" (which may be beyond).
+/// `text` as valid UTF-8: each invalid byte becomes U+FFFD. Cut to at most `most_bytes`; a cut
+/// never splits a character and ends in "…", which is not counted.
 [[nodiscard]] std::string valid_text(std::string_view text, std::size_t most_bytes);
 
-/// The same for text that comes in pieces, which may end inside a character: gives what is whole.
+/// The same for text that arrives in pieces, which may end inside a character: add() returns the
+/// complete characters so far.
 class TextPieces {
  public:
   [[nodiscard]] std::string add(std::string_view bytes);
-  /// What was begun and will not be ended.
+  /// The incomplete character at the end, as U+FFFD.
   [[nodiscard]] std::string finish();
 
  private:
-  std::string begun_;  // of one character
+  std::string begun_;  // bytes of an incomplete character
 };
 
 }  // namespace afterimage

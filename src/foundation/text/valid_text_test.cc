@@ -42,7 +42,7 @@ TEST(ValidText, CutsBetweenCharacters) {
   EXPECT_EQ(valid_text("a", 0), "…");
 }
 
-TEST(ValidTextProperty, WhatComesOutIsValidAndStaysAsItIs) {
+TEST(ValidTextProperty, OutputIsValidAndIdempotent) {
   testing::for_each_seed(300, [](Rng& rng) {
     constexpr std::string_view kBytes = "az\x80\xBF\xC2\xC3\xE0\xA0\xED\xEF\xF0\x90\xF4\xFF\n";
     std::string text;
@@ -68,7 +68,7 @@ TEST(TextPieces, AreTheWholeTextWhereverItIsCut) {
   }
 }
 
-TEST(TextPieces, GiveACharacterAsSoonAsItIsWhole) {
+TEST(TextPieces, ReturnACharacterAsSoonAsItIsComplete) {
   TextPieces pieces;
   EXPECT_EQ(pieces.add("x\xE2\x82"), "x");
   EXPECT_EQ(pieces.add("\xAC"), "\xE2\x82\xAC");

@@ -27,7 +27,7 @@ std::string to_hex(std::span<const std::byte, kDigestBytes> bytes) {
 
 Result<std::array<std::byte, kDigestBytes>> digest_from_hex(std::string_view hex) {
   if (hex.size() != 2 * kDigestBytes) {
-    return fail(ErrorCode::kInvalidArgument, "a digest is 64 hexadecimal digits, not " +
+    return fail(ErrorCode::kInvalidArgument, "a digest has 64 hexadecimal digits; found " +
                                                  std::to_string(hex.size()) + " characters");
   }
   std::array<std::byte, kDigestBytes> bytes{};
@@ -36,7 +36,7 @@ Result<std::array<std::byte, kDigestBytes>> digest_from_hex(std::string_view hex
     const int low = hex_value(hex[2 * i + 1]);
     if (high < 0 || low < 0) {
       return fail(ErrorCode::kInvalidArgument,
-                  "a digest is hexadecimal; position " + std::to_string(2 * i) + " is not");
+                  "a digest has a non-hexadecimal digit at position " + std::to_string(2 * i));
     }
     bytes[i] = static_cast<std::byte>(high * 16 + low);
   }

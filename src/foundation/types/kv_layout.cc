@@ -7,26 +7,26 @@
 namespace afterimage {
 namespace {
 
-/// What is wrong with groups[i], or nullptr.
+/// The fault in groups[i], or nullptr.
 const char* fault_of(const KvLayout& layout, std::size_t i) {
   const LayerGroup& group = layout.groups[i];
   if (group.layers == 0) return "has no layers";
   switch (group.kind) {
     case KvKind::kFull:
-      return group.row_bytes.value() == 0 ? "has rows of no bytes" : nullptr;
+      return group.row_bytes.value() == 0 ? "has rows of zero bytes" : nullptr;
     case KvKind::kSliding:
       if (group.window.value() == 0) return "has no window";
-      return group.row_bytes.value() == 0 ? "has rows of no bytes" : nullptr;
+      return group.row_bytes.value() == 0 ? "has rows of zero bytes" : nullptr;
     case KvKind::kRecurrent:
-      return group.state_bytes.value() == 0 ? "has a state of no bytes" : nullptr;
+      return group.state_bytes.value() == 0 ? "has a state of zero bytes" : nullptr;
     case KvKind::kShared: {
-      if (group.owner >= i) return "shares with a group that is not before it";
+      if (group.owner >= i) return "shares with a group that is not an earlier one";
       const KvKind owner = layout.groups[group.owner].kind;
       const bool has_rows = owner == KvKind::kFull || owner == KvKind::kSliding;
       return has_rows ? nullptr : "shares with a group that has no rows";
     }
   }
-  return "is of no kind that we know";
+  return "has an unknown kind";
 }
 
 }  // namespace
@@ -46,9 +46,11 @@ std::string_view to_string(KvKind kind) {
 }
 
 Result<void> check_layout(const KvLayout& layout) {
-  if (layout.groups.empty()) return fail(ErrorCode::kInvalidArgument, "a KV layout without groups");
+  if (layout.groups.empty()) {
+    return fail(ErrorCode::kInvalidArgument, "a KV layout needs at least one group");
+  }
   if (layout.alignment.value() == 0) {
-    return fail(ErrorCode::kInvalidArgument, "a KV layout aligned to 0 tokens");
+    return fail(ErrorCode::kInvalidArgument, "a KV layout's alignment must be at least 1 token");
   }
   for (std::size_t i = 0; i < layout.groups.size(); ++i) {
     if (const char* fault = fault_of(layout, i); fault != nullptr) {

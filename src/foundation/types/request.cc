@@ -61,7 +61,7 @@ Result<void> check_sequence(const Sequence& sequence) {
       return fail(ErrorCode::kInvalidArgument,
                   "media span " + std::to_string(i) + " covers [" + std::to_string(begin) + ", " +
                       std::to_string(end) + ") of " + std::to_string(sequence.tokens.size()) +
-                      " tokens; spans are not empty, stay inside and do not overlap (free from " +
+                      " tokens; spans must be non-empty, inside and non-overlapping (free from " +
                       std::to_string(free_from) + ")");
     }
     free_from = end;

@@ -78,7 +78,7 @@ std::string to_string(const Shape& shape) {
 
 Result<Bytes> tensor_bytes(DType dtype, const Shape& shape) {
   const auto extents = shape.extents();
-  // An empty tensor is empty however large its other extents are.
+  // A zero extent makes the tensor empty, even if the product of the others would overflow.
   if (std::find(extents.begin(), extents.end(), 0U) != extents.end()) return 0_B;
   std::uint64_t total = size_of(dtype).value();
   for (const std::uint64_t extent : extents) {

@@ -69,13 +69,13 @@ TEST(DigestText, RoundTripsAndRefusesAnythingElse) {
   EXPECT_FALSE(ContentDigest::from_hex(text).has_value());
 }
 
-TEST(Units, LeavingTheRangeIsABrokenInvariant) {
+TEST(Units, OverflowIsABrokenInvariant) {
   EXPECT_EQ((3_KiB - 1_KiB).value(), 2048U);
   EXPECT_DEATH(static_cast<void>(1_B - 2_B), "broken invariant");
   EXPECT_DEATH(static_cast<void>(TokenCount::max() + TokenCount(1)), "broken invariant");
 }
 
-TEST(Sequence, SpansStayInsideInOrderAndApart) {
+TEST(Sequence, SpansAreInsideOrderedAndDisjoint) {
   const auto sequence = [](std::vector<MediaSpan> spans) {
     return Sequence{.tokens = std::vector<TokenId>(10), .spans = std::move(spans)};
   };
@@ -85,7 +85,7 @@ TEST(Sequence, SpansStayInsideInOrderAndApart) {
   EXPECT_TRUE(check_sequence(sequence({})).has_value());
   EXPECT_TRUE(check_sequence(sequence({span(0, 4), span(4, 6)})).has_value());
   EXPECT_FALSE(check_sequence(sequence({span(2, 0)})).has_value()) << "empty";
-  EXPECT_FALSE(check_sequence(sequence({span(8, 3)})).has_value()) << "leaves the sequence";
+  EXPECT_FALSE(check_sequence(sequence({span(8, 3)})).has_value()) << "beyond the sequence";
   EXPECT_FALSE(check_sequence(sequence({span(0, 4), span(3, 2)})).has_value()) << "overlap";
   EXPECT_FALSE(check_sequence(sequence({span(5, 2), span(0, 2)})).has_value()) << "order";
   EXPECT_FALSE(check_sequence(sequence({span(4'294'967'295U, 4'294'967'295U)})).has_value());

@@ -241,7 +241,7 @@ TEST(ApiRequest, ErrorsNameTheField) {
   } kCases[] = {
       {kChat, "", "the body cannot be parsed: it is not JSON"},
       {kChat, "[]", "the body must be a JSON object"},
-      {kChat, "{} x", "something stands after its end"},
+      {kChat, "{} x", "there is more text after its end"},
       {kChat, R"({"model":"m","model":"n"})", "\"model\" twice"},
       {kChat, R"({"messages":[]})", "model must be a non-empty string"},
       {kChat, R"({"model":"","messages":[]})", "model must be a non-empty string"},

@@ -13,17 +13,18 @@
 #include "afterimage/units.h"
 #include "storage/memory/aligned_bytes.h"
 
-/// A folder of files that are read and written in blocks of 4 KiB, past the page cache where the
-/// system lets us: what the segment log asks of the outside world, replaceable in tests.
+/// Files read and written in blocks of 4 KiB, bypassing the page cache where the system allows.
+/// This is the segment log's interface to the disk; tests replace it with a fake.
 namespace afterimage {
 
-/// A read, write or sync under way. Letting go of it abandons it: it is cancelled if it still can
-/// be, and its memory stays until the device is done with it.
+/// A read, write or sync in progress. Dropping it abandons the operation: it is cancelled if
+/// possible, and its memory is kept until the device is done with it.
 class Transfer {
  public:
   virtual ~Transfer() = default;
-  /// Bytes moved. kCancelled: not done after `patience`; kNoSpace: the device is full;
-  /// kUnavailable: it refused. A write moves all bytes or fails; a read may end at the end of file.
+  /// Returns the bytes moved. kCancelled: not done within `timeout`; kNoSpace: the device is full;
+  /// kUnavailable: the device failed. A write moves all bytes or fails; a read may stop at the end
+  /// of the file.
   virtual Result<std::size_t> wait(Duration timeout) = 0;
   /// Whether wait() would return at once.
   [[nodiscard]] virtual bool done() = 0;
@@ -40,27 +41,30 @@ class BlockFile {
                                          std::size_t size) = 0;
   virtual std::unique_ptr<Transfer> write(std::uint64_t offset, std::shared_ptr<AlignedBytes> from,
                                           std::size_t size) = 0;
-  /// Makes safe the writes that were done when it was asked for.
+  /// Makes durable the writes that had completed when it was called.
   virtual std::unique_ptr<Transfer> sync() = 0;
   virtual Result<void> truncate(std::uint64_t size) = 0;
-  /// Gives the space back and reads as zeros, where the file system can; advice otherwise.
+  /// Frees the blocks, which then read as zeros, where the file system supports it; a hint
+  /// elsewhere.
   virtual void discard(std::uint64_t offset, std::uint64_t size) = 0;
   [[nodiscard]] virtual Result<std::uint64_t> size() const = 0;
 };
 
-/// Errors   kNotFound, kNoSpace, kUnavailable: with the path and the system's words.
+/// One folder of block files.
+///
+/// Errors   kNotFound, kNoSpace, kUnavailable: with the path and the system's message.
 /// Threads  Any.
 class BlockFolder {
  public:
   virtual ~BlockFolder() = default;
-  /// A new file of `size` bytes that the file system has promised room for; mode 0600.
+  /// Creates a file of `size` bytes with its disk space allocated; mode 0600.
   virtual Result<std::shared_ptr<BlockFile>> create(const std::string& name,
                                                     std::uint64_t size) = 0;
   virtual Result<std::shared_ptr<BlockFile>> open(const std::string& name) = 0;
   virtual Result<void> remove(const std::string& name) = 0;
-  /// Names of regular files, sorted.
+  /// Names of the regular files, sorted.
   [[nodiscard]] virtual Result<std::vector<std::string>> list() const = 0;
-  /// Makes safe which files there are.
+  /// Makes durable which files exist (fsync of the folder).
   virtual std::unique_ptr<Transfer> sync() = 0;
   /// For messages.
   [[nodiscard]] virtual std::string path() const = 0;
@@ -69,16 +73,17 @@ class BlockFolder {
 };
 
 enum class DiskBackend : std::uint8_t {
-  kBest,     // io_uring where the kernel lets us, threads elsewhere
-  kThreads,  // pread and pwrite on threads of our own
+  kBest,     // io_uring where the kernel allows it, threads elsewhere
+  kThreads,  // pread and pwrite on internal threads
 };
 
-/// The machine's own. Makes the folder (mode 0700) if only its last part is missing, and locks it:
-/// kUnavailable if another process has it, if it cannot be written to, or is no folder.
+/// Opens a folder on this machine. Creates it (mode 0700) if only its last part is missing, and
+/// locks it. kUnavailable: another process has locked it, it is not writable, or it is not a
+/// folder.
 Result<std::unique_ptr<BlockFolder>> open_block_folder(const std::string& path,
                                                        DiskBackend backend = DiskBackend::kBest);
-/// To look at what is there, and to remove it: nothing is made, and files are opened for reading. A
-/// folder without a lock file is nobody's and is not locked. kNotFound: there is no such folder.
+/// Opens a folder for inspection and removal: creates nothing, and opens files read-only. A folder
+/// without a lock file is not in use and is not locked. kNotFound: there is no such folder.
 Result<std::unique_ptr<BlockFolder>> look_into_block_folder(const std::string& path);
 
 }  // namespace afterimage

@@ -9,10 +9,10 @@
 
 #include "storage/block_io/block_files.h"
 
-/// How blocks move between memory and a descriptor. The room's own.
+/// Moves blocks between memory and a file descriptor. Private to this room.
 namespace afterimage {
 
-/// Closes when the last who uses it is gone.
+/// A file descriptor that is closed with its last user.
 class OpenFile {
  public:
   OpenFile(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
@@ -36,14 +36,14 @@ struct BlockOperation {
   std::shared_ptr<AlignedBytes> memory;
 };
 
-/// Part of an operation as the system reported it: a count, or -errno. It may have done less than
-/// was asked, or have been interrupted: then the rest is asked for again, up to a bound.
+/// Progress of one operation. The system may complete only part of it or interrupt it; the rest is
+/// then requested again, up to a bound.
 class TransferProgress {
  public:
-  /// Whether the rest is to be asked for.
+  /// Records a result (a count or -errno). Whether the rest must be requested.
   bool wants_more(const BlockOperation& operation, std::int64_t result);
   [[nodiscard]] std::size_t moved() const { return moved_; }
-  /// The whole: a count, or -errno.
+  /// Result of the whole operation: a count or -errno.
   [[nodiscard]] std::int64_t result() const { return result_; }
 
  private:
@@ -52,7 +52,7 @@ class TransferProgress {
   unsigned interruptions_ = 0;  // in a row
 };
 
-/// What became of it, given the system's count or -errno.
+/// Converts the system's count or -errno to the result of the operation.
 Result<std::size_t> outcome(const BlockOperation& operation, std::int64_t result);
 std::unexpected<Error> disk_refused(std::string_view verb, const std::string& path, int error);
 
@@ -64,7 +64,7 @@ class BlockIo {
 };
 
 std::shared_ptr<BlockIo> make_thread_io();
-/// nullptr: the kernel does not let us, or is older than 5.11.
+/// nullptr: the kernel forbids io_uring or is older than 5.11.
 std::shared_ptr<BlockIo> make_uring_io();
 
 }  // namespace afterimage

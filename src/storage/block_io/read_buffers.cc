@@ -13,8 +13,8 @@ Result<std::shared_ptr<AlignedBytes>> ReadBuffers::take(std::size_t size, Memory
     buffer = find(size);
   }
   if (buffer != nullptr) {
-    // Paid for twice for a moment rather than by nobody. Where there is no room for that, a smaller
-    // one may still fit.
+    // The buffer is charged twice for a moment rather than not at all. If the reader's budget is
+    // too small for it, a new, smaller buffer may still fit.
     auto paid = room.reserve(Bytes(buffer->bytes().size()));
     if (paid) {
       buffer->charge(*std::move(paid));

@@ -10,29 +10,29 @@
 
 namespace afterimage {
 
-/// Memory of past reads, kept for the next ones: fresh pages cost a read as much time as its
+/// Pool of read buffers that are reused: touching fresh pages costs a read as much time as its
 /// checksum.
 ///
-/// Unit     Who reads pays for what it holds. Idle memory is paid for by a budget of its own, as
-/// long
-///          as that has room, and never exceeds a bound.
+/// Unit     Buffers in use are charged to the reader. Idle buffers are charged to the pool's own
+///          budget, as long as that has space, and never exceed a bound.
 /// Threads  Any.
 class ReadBuffers : public std::enable_shared_from_this<ReadBuffers> {
  public:
-  /// `budget` outlives the first of close() and the destructor.
+  /// `budget` must outlive the first of close() and the destructor.
   ReadBuffers(MemoryBudget& budget, Bytes idle) : budget_(budget), most_(idle) {}
 
-  /// At least `size` bytes, not cleared; they come back by themselves. kNoSpace: `room` has none.
+  /// A buffer of at least `size` bytes, not cleared, that returns itself to the pool when dropped.
+  /// kNoSpace: `room` is full.
   Result<std::shared_ptr<AlignedBytes>> take(std::size_t size, MemoryBudget& room);
-  /// Gives what is idle back to the system.
+  /// Frees all idle buffers.
   void release();
-  /// The same, and keeps nothing from now on.
+  /// Frees all idle buffers and pools none from now on.
   void close();
   [[nodiscard]] Bytes idle() const;
 
  private:
   void give_back(std::shared_ptr<AlignedBytes> buffer);
-  /// The smallest idle one that is large enough and not much larger; none: nullptr.
+  /// The smallest idle buffer that is large enough and not much larger; nullptr if there is none.
   std::shared_ptr<AlignedBytes> find(std::size_t size) AFI_REQUIRES(mutex_);
 
   MemoryBudget& budget_;

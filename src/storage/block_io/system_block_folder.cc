@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// The machine's own folder of blocks: names, room and locks; block_io.h moves the bytes.
+// BlockFolder on the file system: names, allocation and locks. block_io.h moves the bytes.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
@@ -48,10 +48,10 @@ Result<std::size_t> outcome(const BlockOperation& operation, std::int64_t result
 bool TransferProgress::wants_more(const BlockOperation& operation, std::int64_t result) {
   constexpr unsigned kMostInterruptions = 1000;
   result_ = result;
-  // A sync is never asked for twice: see SegmentLog::State::finish_sync.
+  // A sync is never repeated: see SegmentLog::State::finish_sync.
   if (operation.kind == BlockOperation::Kind::kSync) return false;
   result = AFI_SYSTEM("disk.transfer", result);
-  // Past the page cache, what ends within a block ends with the file.
+  // Direct I/O that continues from within a block fails with EINVAL: it was the end of the file.
   if (result == -EINVAL && moved_ % kBlock != 0) result = 0;
   if (result == -EINTR || result == -EAGAIN) {
     result_ = result;
@@ -122,7 +122,7 @@ class SystemBlockFolder final : public BlockFolder {
     const int error = ::posix_fallocate(file->fd(), 0, static_cast<off_t>(size));
     if (error != 0) {
       ::unlinkat(folder_->fd(), name.c_str(), 0);
-      return disk_refused("make room for", file->path(), error);
+      return disk_refused("allocate space for", file->path(), error);
     }
     return std::make_shared<SystemBlockFile>(io_, file);
   }
@@ -139,7 +139,7 @@ class SystemBlockFolder final : public BlockFolder {
     std::vector<std::string> names;
     std::filesystem::directory_iterator it(path(), error);
     for (; !error && it != std::filesystem::directory_iterator(); it.increment(error)) {
-      // A link could lead anywhere: what is followed is only what lies here.
+      // Skips symbolic links, which could lead anywhere.
       if (it->symlink_status(error).type() == std::filesystem::file_type::regular) {
         names.push_back(it->path().filename().string());
       }
@@ -164,7 +164,7 @@ class SystemBlockFolder final : public BlockFolder {
       const int direct = direct_ ? O_DIRECT : 0;
       fd = ::openat(folder_->fd(), name.c_str(),
                     access_ | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | flags | direct, 0600);
-      // Some file systems have no direct I/O; the file may have been made by the attempt.
+      // The file system has no direct I/O; the failed attempt may have created the file.
       if (fd >= 0 || errno != EINVAL || !direct_) break;
       direct_ = false;
       if ((flags & O_CREAT) != 0) ::unlinkat(folder_->fd(), name.c_str(), 0);
@@ -186,7 +186,7 @@ Result<std::shared_ptr<const OpenFile>> open_folder(const std::string& path) {
   return std::make_shared<const OpenFile>(fd, path);
 }
 
-/// nullptr: there is no lock file, and `flags` do not make one.
+/// nullptr: there is no lock file, and `flags` do not create one.
 Result<std::shared_ptr<const OpenFile>> lock_folder(const OpenFile& folder, int flags,
                                                     std::string_view advice) {
   const std::string& path = folder.path();
@@ -194,7 +194,7 @@ Result<std::shared_ptr<const OpenFile>> lock_folder(const OpenFile& folder, int 
     const int fd = ::openat(folder.fd(), "lock", flags | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0 && errno == ENOENT && (flags & O_CREAT) == 0) return nullptr;
     if (fd < 0) {
-      const char* verb = (flags & O_CREAT) != 0 ? "write to the folder" : "look into";
+      const char* verb = (flags & O_CREAT) != 0 ? "write to the folder" : "open the lock of";
       return disk_refused(verb, path, errno);
     }
     auto lock = std::make_shared<const OpenFile>(fd, path + "/lock");
@@ -206,7 +206,7 @@ Result<std::shared_ptr<const OpenFile>> lock_folder(const OpenFile& folder, int 
     }
     struct stat status{};
     if (::fstat(fd, &status) == 0 && status.st_nlink > 0) return lock;
-    // Somebody removed the store in between: a lock on a file without a name keeps nobody out.
+    // The lock file was removed in between, so this lock excludes nobody: try again.
   }
 }
 
@@ -215,10 +215,10 @@ Result<std::shared_ptr<const OpenFile>> lock_folder(const OpenFile& folder, int 
 Result<std::unique_ptr<BlockFolder>> open_block_folder(const std::string& path,
                                                        DiskBackend backend) {
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
-    return disk_refused("make the folder", path, errno);
+    return disk_refused("create the folder", path, errno);
   }
   AFI_TRY(const auto folder, open_folder(path));
-  AFI_TRY(const auto lock, lock_folder(*folder, O_RDWR | O_CREAT, "give each its own folder"));
+  AFI_TRY(const auto lock, lock_folder(*folder, O_RDWR | O_CREAT, "use a separate folder for each process"));
   std::shared_ptr<BlockIo> io = backend == DiskBackend::kBest ? make_uring_io() : nullptr;
   if (io == nullptr) io = make_thread_io();
   return std::make_unique<SystemBlockFolder>(std::move(io), folder, lock, O_RDWR);
@@ -226,7 +226,7 @@ Result<std::unique_ptr<BlockFolder>> open_block_folder(const std::string& path,
 
 Result<std::unique_ptr<BlockFolder>> look_into_block_folder(const std::string& path) {
   AFI_TRY(const auto folder, open_folder(path));
-  AFI_TRY(const auto lock, lock_folder(*folder, O_RDONLY, "stop it first"));
+  AFI_TRY(const auto lock, lock_folder(*folder, O_RDONLY, "stop that process first"));
   return std::make_unique<SystemBlockFolder>(make_thread_io(), folder, lock, O_RDONLY);
 }
 

@@ -109,7 +109,7 @@ class ThreadIo final : public BlockIo {
       job->changed.notify_all();
     }
   }
-  /// nullptr: time to go.
+  /// nullptr: the threads are stopping.
   std::shared_ptr<Job> next() {
     const MutexLock lock(mutex_);
     while (jobs_.empty() && !stopping_) changed_.wait(mutex_);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// io_uring without a thread of its own: whoever waits first collects completions for all.
+// io_uring without a thread of its own: the thread that waits first collects completions for all.
 #include <liburing.h>
 
 #include <cerrno>
@@ -16,11 +16,11 @@ namespace {
 
 constexpr unsigned kDepth = 128;
 
-/// The kernel knows an operation by its address: it lives until its completion was seen.
+/// One operation. The kernel refers to it by address, so it lives until its completion was seen.
 struct Flight {
   explicit Flight(BlockOperation its_operation) : operation(std::move(its_operation)) {}
   BlockOperation operation;
-  std::shared_ptr<Flight> in_kernel;  // itself, while it is
+  std::shared_ptr<Flight> in_kernel;  // refers to itself while the kernel works on it
   TransferProgress progress;
   bool done = false;
   bool abandoned = false;
@@ -37,7 +37,7 @@ class UringIo final : public BlockIo, public std::enable_shared_from_this<UringI
   ~UringIo() override {
     if (!works_) return;
     const MutexLock lock(mutex_);
-    // Their memory is the kernel's until then. A device that hangs for good keeps ring and memory.
+    // The kernel uses the memory until completion. If the device hangs, ring and memory are leaked.
     for (int timeout = 0; in_flight_ > 0 && timeout < 10; ++timeout) {
       collect(std::chrono::seconds(1));
     }
@@ -78,7 +78,7 @@ class UringIo final : public BlockIo, public std::enable_shared_from_this<UringI
   }
 
  private:
-  /// Waits for completions, or for another thread that does so, for at most `patience`.
+  /// Waits at most `timeout` for completions, or for another thread that collects them.
   void collect(Duration timeout) AFI_REQUIRES(mutex_) {
     if (collecting_) {
       changed_.wait_for(mutex_, timeout, [this]() AFI_REQUIRES(mutex_) { return !collecting_; });
@@ -113,7 +113,7 @@ class UringIo final : public BlockIo, public std::enable_shared_from_this<UringI
     flight.done = true;
     flight.in_kernel.reset();
   }
-  /// The rest of it, to the kernel. False: the ring is full.
+  /// Submits the rest of the operation. False: the ring is full.
   bool submit(Flight& flight) AFI_REQUIRES(mutex_) {
     io_uring_sqe* entry = ::io_uring_get_sqe(&ring_);
     if (entry == nullptr) return false;
@@ -124,7 +124,7 @@ class UringIo final : public BlockIo, public std::enable_shared_from_this<UringI
     do {
       submitted = ::io_uring_submit(&ring_);
     } while (submitted == -EINTR || submitted == -EAGAIN || submitted == -EBUSY);
-    AFI_CHECK(submitted > 0);  // the entry lies in the ring: there is no taking it back
+    AFI_CHECK(submitted > 0);  // the entry is in the ring and cannot be withdrawn
     return true;
   }
   void prepare(io_uring_sqe* entry, const BlockOperation& operation, std::size_t moved) {

@@ -12,7 +12,8 @@
 namespace afterimage {
 namespace {
 
-/// Lets through, until too much went wrong; then nothing for a while; then one, to see.
+/// Circuit breaker: opens after too many failures, rejects calls for a while, then allows one
+/// probe.
 class Breaker {
  public:
   Breaker(std::uint32_t failure_threshold, Duration open_duration)
@@ -21,7 +22,7 @@ class Breaker {
   [[nodiscard]] bool lets_through(Duration now) {
     if (!broken()) return true;
     if (!AFI_GUARD("tier.rest", !rests(now))) return false;
-    until_ = now + open_duration_;  // the others wait for what becomes of this one
+    until_ = now + open_duration_;  // other calls wait for this probe's result
     return true;
   }
   void succeeded() { failures_ = 0; }
@@ -39,7 +40,7 @@ class Breaker {
   Duration until_{0};
 };
 
-/// Does what may take long, when it is asked to, on a thread of its own.
+/// Runs long work on its own thread, on request.
 class Housekeeper {
  public:
   explicit Housekeeper(std::function<void()> work)
@@ -54,42 +55,42 @@ class Housekeeper {
     changed_.notify_all();
     thread_.join();
   }
-  void ask() {
+  void request() {
     {
       const MutexLock lock(mutex_);
-      asked_ = true;
+      requested_ = true;
     }
     changed_.notify_all();
   }
 
  private:
   void run() {
-    while (is_asked()) work_();
+    while (wait_for_request()) work_();
   }
-  /// Waits; false: time to go.
-  bool is_asked() {
+  /// Waits for a request. False: the thread should stop.
+  bool wait_for_request() {
     const MutexLock lock(mutex_);
-    while (!asked_ && !stopping_) changed_.wait(mutex_);
-    asked_ = false;
+    while (!requested_ && !stopping_) changed_.wait(mutex_);
+    requested_ = false;
     return !stopping_;
   }
 
   const std::function<void()> work_;
   Mutex mutex_;
   Condition changed_;
-  bool asked_ AFI_GUARDED_BY(mutex_) = false;
+  bool requested_ AFI_GUARDED_BY(mutex_) = false;
   bool stopping_ AFI_GUARDED_BY(mutex_) = false;
-  std::thread thread_;  // last: it uses the others
+  std::thread thread_;  // last: it uses the other members
 };
 
-/// What the outside world did, as opposed to what the caller asked for or a budget lacks.
-bool is_of_the_disk(const Error& error) {
+/// Whether the disk failed, as opposed to an invalid call or a full memory budget.
+bool is_disk_failure(const Error& error) {
   return error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kCancelled ||
          error.code == ErrorCode::kNotFound || error.code == ErrorCode::kNoSpace;
 }
 
 constexpr const char* kBehind =
-    "the disk takes in less than is put, or there is no memory for copies on their way to it";
+    "the disk is slower than the puts, or there is no memory for writes in flight";
 
 }  // namespace
 
@@ -113,39 +114,39 @@ struct DiskTier::State {
   Breaker writes AFI_GUARDED_BY(mutex);
   TierStats stats AFI_GUARDED_BY(mutex);
   std::string degraded_reason AFI_GUARDED_BY(mutex);
-  bool behind AFI_GUARDED_BY(mutex) = false;  // the last put found no room in the batches
+  bool behind AFI_GUARDED_BY(mutex) = false;  // the last put found the batches full
 
-  std::optional<Housekeeper> housekeeper;  // last: the first to go
+  std::optional<Housekeeper> housekeeper;  // last: destroyed first
 
   void failed(Breaker& breaker, const Error& error) AFI_REQUIRES(mutex) {
     breaker.failed(clock.now());
     ++stats.failures;
     degraded_reason = error.message;
   }
-  /// After a write, a sync or an erase: what it means for the next.
-  Result<void> wrote(const Result<void>& done) {
+  /// Updates the breaker after a write, a sync or an erase.
+  Result<void> record_write(const Result<void>& done) {
     const MutexLock lock(mutex);
     if (done) {
       writes.succeeded();
-    } else if (is_of_the_disk(done.error())) {
+    } else if (is_disk_failure(done.error())) {
       failed(writes, done.error());
     }
     return done;
   }
-  /// What a put would have had to wait for.
+  /// Does the work that a put would have had to wait for.
   void catch_up() {
     if (!log->wants_commit()) return;
     {
       const MutexLock lock(mutex);
       if (writes.rests(clock.now())) return;
     }
-    static_cast<void>(wrote(log->commit()));
+    static_cast<void>(record_write(log->commit()));
   }
   Result<void> may_write() {
     const MutexLock lock(mutex);
     if (writes.lets_through(clock.now())) return {};
     ++stats.refused;
-    return fail(ErrorCode::kUnavailable, "the disk tier rests: " + degraded_reason);
+    return fail(ErrorCode::kUnavailable, "the disk tier is not writing after a failure: " + degraded_reason);
   }
 };
 
@@ -172,13 +173,13 @@ Result<void> DiskTier::put(const TierKey& key, const EntryMeta& meta,
   AFI_TRY_VOID(state_->may_write());
   const Result<bool> taken = state_->log->append(key, meta, bytes);
   if (taken && !*taken && state_->housekeeper && state_->log->wants_commit()) {
-    state_->housekeeper->ask();
+    state_->housekeeper->request();
   }
   const MutexLock lock(state_->mutex);
   state_->behind = taken && !*taken;
   ++(taken && *taken ? state_->stats.puts : state_->stats.refused);
   if (!taken) {
-    if (is_of_the_disk(taken.error())) state_->failed(state_->writes, taken.error());
+    if (is_disk_failure(taken.error())) state_->failed(state_->writes, taken.error());
     return std::unexpected(taken.error());
   }
   if (!*taken) return fail(ErrorCode::kUnavailable, kBehind);
@@ -187,7 +188,7 @@ Result<void> DiskTier::put(const TierKey& key, const EntryMeta& meta,
 }
 
 Result<std::optional<TierEntry>> DiskTier::get(const TierKey& key, MemoryBudget& room) {
-  // What is not there says nothing of the disk, and must not be the one that tries it again.
+  // A miss does no I/O, so it must not be the probe of an open breaker.
   const bool there = state_->log->contains(key);
   {
     const MutexLock lock(state_->mutex);
@@ -200,7 +201,7 @@ Result<std::optional<TierEntry>> DiskTier::get(const TierKey& key, MemoryBudget&
   const MutexLock lock(state_->mutex);
   if (!found && found.error().code == ErrorCode::kNoSpace) return found;
   if (!found) state_->failed(state_->reads, found.error());
-  if (found) state_->reads.succeeded();  // also if what it gave was damaged
+  if (found) state_->reads.succeeded();  // even if the entry was damaged
   if (!found || !*found) {
     ++state_->stats.misses;
     return std::nullopt;
@@ -210,18 +211,18 @@ Result<std::optional<TierEntry>> DiskTier::get(const TierKey& key, MemoryBudget&
 }
 
 Result<void> DiskTier::erase(const TierKey& key) {
-  // Not asked of the breaker: what is to be erased for good is worth every try.
+  // Bypasses the breaker: an erase is always attempted.
   const auto found = state_->log->erase(key);
   if (found && *found) {
     const MutexLock lock(state_->mutex);
     ++state_->stats.erased;
   }
-  return state_->wrote(found ? Result<void>() : std::unexpected(found.error()));
+  return state_->record_write(found ? Result<void>() : std::unexpected(found.error()));
 }
 
 Result<void> DiskTier::flush() {
   AFI_TRY_VOID(state_->may_write());
-  return state_->wrote(state_->log->commit());
+  return state_->record_write(state_->log->commit());
 }
 
 bool DiskTier::may_contain(const TierKey& key) const { return state_->log->contains(key); }

@@ -14,33 +14,34 @@ namespace afterimage {
 struct DiskTierOptions {
   SegmentLogOptions log;
   DiskBackend backend = DiskBackend::kBest;
-  /// After a write that failed, or `failure_threshold` reads in a row, the tier leaves the disk alone for so
-  /// long: puts are refused and gets miss at once. Then one operation tries again.
+  /// After a failed write, or `failure_threshold` failed reads in a row, the tier stops using the
+  /// disk for this long: puts are refused and gets miss at once. Then one operation tries again.
   Duration open_duration = std::chrono::seconds(5);
   std::uint32_t failure_threshold = 3;
-  /// Whether a thread of the tier's own does what puts would have to wait for. Else nobody does
-  /// until catch_up() is called.
+  /// Whether an internal thread does the work that puts would otherwise have to wait for. If false,
+  /// that work is done only by catch_up().
   bool own_thread = true;
 };
 
 /// Entries in a folder on disk.
 ///
 /// Unit     Bytes on disk, the open segment at its full size, under a hard cap.
-/// Errors   See Tier. open() fails, with what to do, if the folder cannot be used; afterwards a bad
-///          disk costs hits and never a crash: stats().trouble says why. A put that would have to
-///          wait for the disk (SegmentLogOptions::append_timeout) is refused with kUnavailable.
-/// Visible  flush() returns once everything put before is safe from a power failure. An entry is
-///          found earlier, when its write has completed.
-/// Threads  Any; one of its own does what puts would have to wait for. flush() and erase() wait for
-///          the disk.
-/// Source   src/disk/DESIGN.md, docs/formats/segment.md.
+/// Errors   See Tier. open() fails if the folder cannot be used; its message says what to do. Later
+///          disk failures cost hits and never a crash: stats().degraded_reason says why. A put that
+///          would have to wait for the disk longer than SegmentLogOptions::append_timeout is
+///          refused with kUnavailable.
+/// Visible  flush() returns once everything put before survives a power failure. An entry is found
+///          earlier, when its write has completed.
+/// Threads  Any. An internal thread does the work that puts would have to wait for. flush() and
+///          erase() wait for the disk.
+/// Source   src/storage/disk/DESIGN.md, docs/formats/segment.md.
 class DiskTier final : public Tier {
  public:
-  /// `memory` pays for what is in flight to the disk, `clock` for patience; both outlive the tier.
+  /// `memory` pays for writes in flight, `clock` times the circuit breaker; both outlive the tier.
   static Result<std::unique_ptr<DiskTier>> open(const std::string& folder,
                                                 const DiskTierOptions& options,
                                                 MemoryBudget& memory, const Clock& clock);
-  /// The same over a folder of blocks of the caller's.
+  /// The same over a block folder supplied by the caller.
   static Result<std::unique_ptr<DiskTier>> open(std::unique_ptr<BlockFolder> folder,
                                                 const DiskTierOptions& options,
                                                 MemoryBudget& memory, const Clock& clock);
@@ -58,7 +59,7 @@ class DiskTier final : public Tier {
   [[nodiscard]] std::optional<EntryMetadata> metadata(const TierKey& key) const override;
   [[nodiscard]] TierStats stats() const override;
 
-  /// Does what a refused put would have had to wait for, if there is anything. Waits for the disk.
+  /// Does the pending work that refused puts would have had to wait for. Waits for the disk.
   void catch_up();
 
   [[nodiscard]] const SegmentLog& log() const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// The tier on the machine's own disk: processes that are killed, files that are damaged.
+// The tier on a real file system: killed processes, damaged files.
 #include "storage/disk/disk_tier.h"
 
 #include <fcntl.h>
@@ -87,7 +87,7 @@ class DiskTierOnDisk : public ::testing::Test {
   SystemClock clock;
 };
 
-TEST_F(DiskTierOnDisk, WhatWasPutIsThereAfterARestartAndWhatWasErasedIsNot) {
+TEST_F(DiskTierOnDisk, PutsSurviveARestartAndErasedEntriesDoNot) {
   const std::uint64_t entries = fill();
   {
     const auto tier = open().value();
@@ -112,7 +112,7 @@ TEST_F(DiskTierOnDisk, OnlyItsOwnerMayReadIt) {
   }
 }
 
-TEST_F(DiskTierOnDisk, TwoCannotHaveOneFolder) {
+TEST_F(DiskTierOnDisk, AFolderHasOneUserAtATime) {
   const auto first = open();
   ASSERT_TRUE(first.has_value());
   const auto second = open();
@@ -127,14 +127,14 @@ TEST_F(DiskTierOnDisk, AFolderThatCannotBeUsedIsNamed) {
   EXPECT_NE(missing.error().message.find("no/such/place"), std::string::npos);
   std::ofstream(folder.file("file")) << "x";
   EXPECT_FALSE(DiskTier::open(folder.file("file"), options(), memory, clock).has_value());
-  if (::geteuid() == 0) GTEST_SKIP() << "nothing is read-only to root";
+  if (::geteuid() == 0) GTEST_SKIP() << "root can write to read-only folders";
   std::filesystem::create_directory(folder.file("ro"));
   ::chmod(folder.file("ro").c_str(), 0500);
   EXPECT_FALSE(DiskTier::open(folder.file("ro"), options(), memory, clock).has_value());
 }
 
-// Every sampled bit of a sealed segment, each alone: what is served is right or nothing.
-TEST_F(DiskTierOnDisk, EveryFlippedBitOfASegmentIsSeenOrCostsNothing) {
+// Flips each sampled bit of a sealed segment: every get returns the right bytes or misses.
+TEST_F(DiskTierOnDisk, EveryFlippedBitOfASegmentIsDetectedOrHarmless) {
   const std::uint64_t entries = fill();
   const auto size = std::filesystem::file_size(segment(1));
   ASSERT_GT(size, 400'000U);
@@ -146,7 +146,7 @@ TEST_F(DiskTierOnDisk, EveryFlippedBitOfASegmentIsSeenOrCostsNothing) {
     std::vector<std::byte> bytes(size);
     ASSERT_EQ(::pread(fd, bytes.data(), size, 0), static_cast<ssize_t>(size));
     Rng rng(1);
-    // Decoding as the log does, without a restart for each of so many flips.
+    // Decodes as the log does, without a restart for each flip.
     for (std::uint64_t entry = 0, at = kDiskBlock; entry < entries; ++entry) {
       const auto header = decode_record_header(std::span(bytes).subspan(at)).value();
       const std::size_t record = header.blocks * kDiskBlock;
@@ -169,14 +169,14 @@ TEST_F(DiskTierOnDisk, EveryFlippedBitOfASegmentIsSeenOrCostsNothing) {
   }
   EXPECT_EQ(noticed, flips);
   ASSERT_GE(flips, 65'536U);
-  // And through the whole tier, restart included.
+  // And through the whole tier, including a restart.
   std::uint64_t restarts = 0;
   Rng rng(2);
   std::vector<char> good(size);
   std::ifstream(segment(1), std::ios::binary).read(good.data(), static_cast<std::streamsize>(size));
   for (; restarts < 60; ++restarts) {
     std::vector<char> bad = good;
-    // Half of them where structure is: headers and footer.
+    // Half of them in headers and footer.
     const std::size_t at = rng.chance(0.5)   ? rng.below(size)
                            : rng.chance(0.5) ? size - 1 - rng.below(2 * kDiskBlock)
                                              : rng.below(2 * kDiskBlock);
@@ -216,7 +216,7 @@ TEST_F(DiskTierOnDisk, ATruncatedSegmentLosesOnlyWhatWasCutOff) {
   EXPECT_GT(tier->log().recovery().torn_bytes, 0_B);
 }
 
-/// What the child tells before it does it and after it is safe.
+/// Sent by the child before each put and after each commit.
 struct Progress {
   std::uint64_t n;
   std::uint64_t committed;  // all below are on disk
@@ -242,7 +242,7 @@ struct Progress {
 }
 
 // AFTERIMAGE_KILLS=200 for the long run.
-TEST_F(DiskTierOnDisk, KilledAtAnyTimeItServesNothingWrongAndKeepsWhatWasCommitted) {
+TEST_F(DiskTierOnDisk, KilledAtAnyTimeServesNothingWrongAndKeepsCommittedEntries) {
   const char* wanted = std::getenv("AFTERIMAGE_KILLS");
   const int kills = wanted != nullptr ? std::atoi(wanted) : 8;
   std::uint64_t next = 0;
@@ -259,7 +259,7 @@ TEST_F(DiskTierOnDisk, KilledAtAnyTimeItServesNothingWrongAndKeepsWhatWasCommitt
       put_until_killed(folder.path(), options(64_MiB), first, ends[1]);
     }
     ::close(ends[1]);
-    // After so many reports rather than after so many milliseconds: nothing sleeps.
+    // Kills after a number of reports rather than milliseconds, so the test does not sleep.
     Progress last{.n = first, .committed = first};
     for (std::uint64_t left = 1 + rng.below(60); left > 0; --left) {
       if (::read(ends[0], &last, sizeof last) != sizeof last) break;
@@ -267,7 +267,7 @@ TEST_F(DiskTierOnDisk, KilledAtAnyTimeItServesNothingWrongAndKeepsWhatWasCommitt
     ::kill(child, SIGKILL);
     int status = 0;
     ASSERT_EQ(::waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFSIGNALED(status)) << "the child ended by itself: " << WEXITSTATUS(status);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "the child exited by itself: " << WEXITSTATUS(status);
     while (::read(ends[0], &last, sizeof last) == sizeof last) {
     }
     ::close(ends[0]);
@@ -280,7 +280,7 @@ TEST_F(DiskTierOnDisk, KilledAtAnyTimeItServesNothingWrongAndKeepsWhatWasCommitt
         const std::size_t size = Rng(n).below(n % 5 == 0 ? 200'000 : 20'000);
         ASSERT_TRUE(std::ranges::equal(found->bytes, tier_bytes(n, size))) << n;
       } else {
-        ASSERT_GE(n, last.committed) << "was committed; kill " << kill;
+        ASSERT_GE(n, last.committed) << "a committed entry was lost; kill " << kill;
         ++uncommitted_lost;
       }
       ++checked;

@@ -13,7 +13,7 @@
 namespace afterimage {
 namespace {
 
-constexpr Duration kPatience = std::chrono::seconds(60);  // a person waits
+constexpr Duration kReadTimeout = std::chrono::seconds(60);  // a person waits for the result
 
 std::string hex(const DiskId& id) {
   std::string text;
@@ -33,48 +33,48 @@ Result<DiskInspector> DiskInspector::open(const std::string& folder, MemoryBudge
 Result<DiskInspector> DiskInspector::open(std::unique_ptr<BlockFolder> folder,
                                           MemoryBudget& memory) {
   DiskInspector inspector(std::move(folder), memory);
-  AFI_TRY_VOID(inspector.look());
+  AFI_TRY_VOID(inspector.inspect());
   return inspector;
 }
 
-Result<void> DiskInspector::look() {
+Result<void> DiskInspector::inspect() {
   inspection_.folder = folder_->path();
   AFI_TRY(names_, folder_->list());
   if (!std::ranges::binary_search(names_, kStoreName)) {
     return fail(ErrorCode::kNotFound,
-                fmt::format("there is no disk tier in '{}': no {}", folder_->path(), kStoreName));
+                fmt::format("there is no disk tier in '{}': it has no file {}", folder_->path(), kStoreName));
   }
-  AFI_TRY(const std::optional<DiskId> store, store_name());
+  AFI_TRY(const std::optional<DiskId> store, read_store_id());
   if (store) inspection_.store = hex(*store);
   inspection_.used = Bytes(kStoreBytes);
   for (const std::string& name : names_) {
     const auto number = segment_number(name);
     if (!number) continue;
     if (!store) {
-      inspection_.foreign.push_back(name);  // whose they are cannot be told any more
+      inspection_.foreign.push_back(name);  // without the store id, their owner is unknown
       continue;
     }
-    AFI_TRY_VOID(look_at(name, *number, *store));
+    AFI_TRY_VOID(inspect_segment(name, *number, *store));
   }
   count();
   return {};
 }
 
-/// Nothing: both copies of it are damaged.
-Result<std::optional<DiskId>> DiskInspector::store_name() {
+/// nullopt: both copies of the id are damaged.
+Result<std::optional<DiskId>> DiskInspector::read_store_id() {
   AFI_TRY(const auto file, folder_->open(kStoreName));
   AFI_TRY(const auto room, AlignedBytes::create(kStoreBytes, *memory_));
-  AFI_TRY(const auto bytes, read_blocks(*file, 0, room, kStoreBytes, kPatience));
+  AFI_TRY(const auto bytes, read_blocks(*file, 0, room, kStoreBytes, kReadTimeout));
   const auto store = decode_store(bytes);
   return store ? std::optional(*store) : std::nullopt;
 }
 
-Result<void> DiskInspector::look_at(const std::string& name, std::uint64_t number,
+Result<void> DiskInspector::inspect_segment(const std::string& name, std::uint64_t number,
                                     const DiskId& store) {
   const auto file = folder_->open(name);
   const auto size = file ? (*file)->size() : Result<std::uint64_t>(std::unexpected(file.error()));
   const auto found =
-      size ? find_segment(**file, store, number, kPatience, *memory_, inspection_.found)
+      size ? find_segment(**file, store, number, kReadTimeout, *memory_, inspection_.found)
            : Result<FoundSegment>(std::unexpected(size.error()));
   if (!found) {
     if (found.error().code == ErrorCode::kNoSpace) return std::unexpected(found.error());
@@ -88,7 +88,7 @@ Result<void> DiskInspector::look_at(const std::string& name, std::uint64_t numbe
   return {};
 }
 
-/// Of two records under one key the newer counts.
+/// Counts entries; of several records of one key, only the newest.
 void DiskInspector::count() {
   std::unordered_map<TierKey, std::uint64_t, TierKeyHash> newest;
   for (const Found& segment : found_) {
@@ -139,7 +139,7 @@ Result<DiskVerification> DiskInspector::verify(const Progress& progress) {
       };
       passed += Bytes(size);
       AFI_TRY(const auto room, buffers->take(size, *memory_));
-      const auto bytes = file ? read_blocks(**file, at, room, size, kPatience)
+      const auto bytes = file ? read_blocks(**file, at, room, size, kReadTimeout)
                               : Result<std::span<const std::byte>>(std::unexpected(file.error()));
       if (!bytes) {
         bad(done.unreadable, bytes.error().message);
@@ -154,7 +154,7 @@ Result<DiskVerification> DiskInspector::verify(const Progress& progress) {
           done.erased += EntryCount(1);
           break;
         case RecordState::kDamaged:
-          bad(done.damaged, "its bytes are not what was stored");
+          bad(done.damaged, "its bytes differ from what was stored");
           break;
       }
       if (progress) progress(passed, total);
@@ -169,7 +169,7 @@ std::vector<std::string> DiskInspector::own_files() const {
   own.insert(own.end(), inspection_.unreadable.begin(), inspection_.unreadable.end());
   std::ranges::sort(own);
   own.emplace_back(kStoreName);
-  // The lock last: until then nobody else can begin a store here.
+  // The lock last: until then no process can create a new store here.
   for (const char* name : {"secret.new", "secret", "lock"}) {
     if (std::ranges::binary_search(names_, name)) own.emplace_back(name);
   }

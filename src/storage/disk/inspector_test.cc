@@ -51,7 +51,7 @@ class Inspector : public ::testing::Test {
   Result<DiskInspector> inspect() {
     return DiskInspector::open(std::make_unique<FakeBlockFolder>(disk), memory);
   }
-  /// Of all files, to see that they stay as they are.
+  /// The content of all files, to check that it does not change.
   std::map<std::string, std::vector<std::byte>> bytes() {
     std::map<std::string, std::vector<std::byte>> all;
     for (const auto& [name, file] : disk.files()) all[name] = file->content;
@@ -62,7 +62,7 @@ class Inspector : public ::testing::Test {
   MemoryBudget memory{8_MiB};
 };
 
-TEST_F(Inspector, TellsWhatIsThereAndChangesNothing) {
+TEST_F(Inspector, ReportsTheContentAndChangesNothing) {
   fill();
   const auto before = bytes();
   const auto inspector = inspect().value();
@@ -86,7 +86,7 @@ TEST_F(Inspector, TellsWhatIsThereAndChangesNothing) {
   EXPECT_EQ(memory.used(), 0_B);
 }
 
-TEST_F(Inspector, VerifyTellsIntactFromErasedFromDamaged) {
+TEST_F(Inspector, VerifyDistinguishesIntactErasedAndDamaged) {
   fill();
   auto& content = disk.files().at("segment-0000000000000001.afi")->content;
   content[kDiskBlock + 5'000] ^= std::byte{1};  // the first record's value
@@ -112,13 +112,13 @@ TEST_F(Inspector, VerifyTellsIntactFromErasedFromDamaged) {
   EXPECT_EQ(done->bad[0].key, tier_key(0, EntryClass::kPrefixKv));
 }
 
-TEST_F(Inspector, WhatWasReplacedIsCountedOnce) {
+TEST_F(Inspector, CountsReplacedEntriesOnce) {
   {
     const auto filled = log();
     append(*filled, 1, EntryClass::kPrefixKv);
     ASSERT_TRUE(filled->commit().has_value());
     append(*filled, 1, EntryClass::kPrefixKv);
-    disk.fail(DiskFault::kError, 1, 1'000'000);  // so that nothing is put in order at the end
+    disk.fail(DiskFault::kError, 1, 1'000'000);  // prevents clean-up by the destructor
   }
   disk.fail(DiskFault::kNone, 1);
   auto& content = disk.files().begin()->second->content;
@@ -139,7 +139,7 @@ TEST_F(Inspector, WhatWasReplacedIsCountedOnce) {
   EXPECT_EQ(inspector.verify().value().intact, EntryCount(1));
 }
 
-TEST_F(Inspector, ATornEntryIsToldAndWhatCannotBeReadIsNamed) {
+TEST_F(Inspector, ReportsTornEntriesAndUnreadableFiles) {
   fill();
   const std::string name = std::prev(std::prev(disk.files().end()))->first;
   auto& content = disk.files().at(name)->content;
@@ -154,7 +154,7 @@ TEST_F(Inspector, ATornEntryIsToldAndWhatCannotBeReadIsNamed) {
   ASSERT_EQ(less.inspection().unreadable.size(), 1U);
   const auto removed = less.remove().value();
   EXPECT_EQ(std::ranges::count(removed, less.inspection().unreadable[0]), 1)
-      << "the store's name is ours, so it is: what was to be erased may lie in it";
+      << "it has this store's name, so it is ours: it may contain erased entries";
   EXPECT_TRUE(disk.files().empty());
 }
 
@@ -176,7 +176,7 @@ TEST_F(Inspector, RemovesItsOwnFilesAndNoOther) {
             std::vector<std::string>{"segment-00000000000000ff.afi"});
   const auto removed = inspector.remove().value();
   EXPECT_EQ(removed, inspector.own_files());
-  EXPECT_EQ(removed.back(), "lock") << "until then nobody else may begin";
+  EXPECT_EQ(removed.back(), "lock") << "until then no process can create a new store";
   std::vector<std::string> left;
   for (const auto& [name, file] : disk.files()) left.push_back(name);
   EXPECT_EQ(left, (std::vector<std::string>{"holiday.jpg", "segment-00000000000000ff.afi",
@@ -184,7 +184,7 @@ TEST_F(Inspector, RemovesItsOwnFilesAndNoOther) {
   EXPECT_EQ(inspect().error().code, ErrorCode::kNotFound);
 }
 
-TEST_F(Inspector, WithoutTheStoresNameItClaimsNothing) {
+TEST_F(Inspector, ClaimsNothingWithoutTheStoreId) {
   fill();
   std::ranges::fill(disk.files().at("store.afi")->content, std::byte{0});
   auto inspector = inspect().value();
@@ -193,7 +193,7 @@ TEST_F(Inspector, WithoutTheStoresNameItClaimsNothing) {
   EXPECT_EQ(inspector.own_files(), std::vector<std::string>{"store.afi"});
 }
 
-TEST(InspectorOnDisk, RefusesAFolderInUseAndMakesNothing) {
+TEST(InspectorOnDisk, RefusesAFolderInUseAndCreatesNothing) {
   TemporaryFolder folder;
   MemoryBudget memory(64_MiB);
   const SystemClock clock;
@@ -209,12 +209,12 @@ TEST(InspectorOnDisk, RefusesAFolderInUseAndMakesNothing) {
     auto inspector = DiskInspector::open(folder.path(), memory).value();
     EXPECT_EQ(inspector.verify().value().intact, EntryCount(1));
     EXPECT_FALSE(DiskTier::open(folder.path(), {.log = {.capacity = 4_MiB}}, memory, clock))
-        << "nor may anybody use it meanwhile";
+        << "nor can another process use it meanwhile";
     ASSERT_TRUE(inspector.remove().has_value());
   }
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
   tier = DiskTier::open(folder.path(), {.log = {.capacity = 4_MiB}}, memory, clock).value();
-  EXPECT_EQ(tier->stats().entries, EntryCount(0)) << "and it can begin again";
+  EXPECT_EQ(tier->stats().entries, EntryCount(0)) << "and a new store can be created";
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ std::unexpected<Error> damaged(std::string what) {
   return fail(ErrorCode::kCorruption, std::move(what));
 }
 
-/// Writes fields one after another; what is left out stays zero.
+/// Writes consecutive fields; skipped bytes stay zero.
 class Writer {
  public:
   explicit Writer(std::span<std::byte> to) : to_(to) {}
@@ -56,7 +56,7 @@ class Writer {
   std::size_t at_ = 0;
 };
 
-/// Reads them back. The caller has made sure that there are enough bytes.
+/// Reads consecutive fields. The caller guarantees that there are enough bytes.
 class Reader {
  public:
   explicit Reader(std::span<const std::byte> from) : from_(from) {}
@@ -87,7 +87,7 @@ class Reader {
   std::size_t at_ = 0;
 };
 
-/// A whole block that ends with the checksum of what is before it.
+/// Ends a block with the checksum of the bytes before it.
 void seal_block(std::span<std::byte> block) {
   const std::uint64_t sum = short_checksum(block.first(kBlockChecksumAt));
   Writer(block.subspan(kBlockChecksumAt)).number(sum);
@@ -220,10 +220,10 @@ Result<RecordHeader> decode_record_header(std::span<const std::byte> bytes) {
   AFI_TRY(header.meta.tensors, read_forms(bytes.first(size).subspan(kRecordFixed), tensors));
   const std::uint64_t room = std::uint64_t{header.blocks} * kDiskBlock;
   if (!AFI_GUARD("record.bounds", room >= size && header.value_bytes <= room - size)) {
-    return damaged("a record out of bounds");
+    return damaged("a record exceeds its bounds");
   }
   if (!AFI_GUARD("record.header.size", encode_record_header(header).size() == size)) {
-    return damaged("a header of another size");
+    return damaged("a record header with a wrong size");
   }
   return header;
 }
@@ -272,7 +272,7 @@ Result<SegmentTrailer> decode_trailer(std::span<const std::byte> block) {
 Result<std::vector<FooterEntry>> decode_footer(const SegmentTrailer& trailer,
                                                std::span<const std::byte> bytes) {
   if (bytes.size() + kDiskBlock != footer_bytes(trailer.entries)) {
-    return damaged("a footer of another size");
+    return damaged("a footer with a wrong size");
   }
   if (!AFI_GUARD("footer.checksum", Checksum::of(bytes) == trailer.entries_checksum)) {
     return damaged("a footer with a wrong checksum");
@@ -292,7 +292,7 @@ Result<std::vector<FooterEntry>> decode_footer(const SegmentTrailer& trailer,
     const std::uint64_t end = (std::uint64_t{entry.block} + entry.blocks) * kDiskBlock;
     if (!AFI_GUARD("footer.bounds",
                    entry.block > 0 && entry.blocks > 0 && end <= trailer.entries_offset)) {
-      return damaged("a footer that points outside its records");
+      return damaged("a footer that refers outside its segment's records");
     }
     entries.push_back(entry);
   }
@@ -317,7 +317,7 @@ Result<DiskId> decode_store(std::span<const std::byte> bytes) {
       return reader->array<16>();
     }
   }
-  return damaged("neither copy of the store's name is whole");
+  return damaged("both copies of the store id are damaged");
 }
 
 }  // namespace afterimage

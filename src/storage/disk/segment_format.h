@@ -13,23 +13,23 @@
 #include "storage/memory/checksum.h"
 #include "storage/memory/tier.h"
 
-/// The bytes of a segment: pure encoding and decoding, no I/O.
+/// The byte format of a segment: pure encoding and decoding, no I/O.
 ///
-/// Shape    A segment is blocks of 4 KiB: a header, records, and once it is sealed a footer.
-/// Errors   kCorruption: the bytes are not what their checksum says, or not what they claim to be.
-///          Any bytes may be given.
-/// Source   docs/formats/segment.md, to the byte.
+/// Shape    A segment consists of blocks of 4 KiB: a header, records, and once sealed a footer.
+/// Errors   kCorruption: the bytes do not match their checksum or contradict themselves. Any bytes
+///          may be given.
+/// Source   docs/formats/segment.md specifies every byte.
 namespace afterimage {
 
 inline constexpr std::size_t kDiskBlock = 4096;
 
-/// A random number of 128 bits: which store, and which life of which segment.
+/// A random 128-bit number: identifies a store, or one use of a segment number (its epoch).
 using DiskId = std::array<std::byte, 16>;
 
-/// Stands in a segment's header and again in its footer, so that either can be lost.
+/// Stored in a segment's header and again in its footer, so that either copy can be lost.
 struct SegmentIdentity {
   DiskId store{};
-  DiskId epoch{};  // in every record too: bytes of another file are not taken for this one's
+  DiskId epoch{};  // also in every record, so stale records of another file are never accepted
   std::uint64_t segment = 0;
   bool operator==(const SegmentIdentity&) const = default;
 };
@@ -37,9 +37,9 @@ struct SegmentIdentity {
 std::vector<std::byte> encode_segment_header(const SegmentIdentity& identity);
 Result<SegmentIdentity> decode_segment_header(std::span<const std::byte> block);
 
-/// What stands before an entry's bytes.
+/// Header of a record, stored before the entry's bytes.
 struct RecordHeader {
-  std::optional<TierKey> key;  // none: erased; nothing but the place is left
+  std::optional<TierKey> key;  // nullopt: erased; only the place remains
   DiskId epoch{};
   std::uint64_t offset = 0;  // of the record in its segment
   std::uint64_t sequence = 0;
@@ -50,16 +50,16 @@ struct RecordHeader {
   bool operator==(const RecordHeader&) const = default;
 };
 
-/// Bytes of the header that goes before an entry: a multiple of 64. Its forms are within
-/// EntryMeta::kMaxFormBytes, so that it ends within the first block.
+/// Size of a record header: a multiple of 64. The tensor specs are within EntryMeta::kMaxFormBytes,
+/// so the header ends within the first block.
 std::size_t record_header_bytes(const EntryMeta& meta);
-/// Blocks of a whole record.
+/// Number of blocks of a whole record.
 std::uint64_t record_blocks(const EntryMeta& meta, std::uint64_t value_bytes);
 std::vector<std::byte> encode_record_header(const RecordHeader& header);
-/// `bytes` begin with the header and may go on.
+/// `bytes` begin with the header and may be longer.
 Result<RecordHeader> decode_record_header(std::span<const std::byte> bytes);
 
-/// One line of a footer: where an entry is.
+/// One line of a footer: the location of an entry.
 struct FooterEntry {
   TierKey key;
   std::uint64_t sequence = 0;
@@ -79,16 +79,16 @@ struct SegmentTrailer {
   bool operator==(const SegmentTrailer&) const = default;
 };
 
-/// Bytes of a footer with so many entries, its trailer included: whole blocks.
+/// Size of a footer with so many entries, including its trailer: whole blocks.
 std::uint64_t footer_bytes(std::uint64_t entries);
 std::vector<std::byte> encode_footer(const SegmentIdentity& identity, std::uint64_t offset,
                                      std::span<const FooterEntry> entries);
 Result<SegmentTrailer> decode_trailer(std::span<const std::byte> block);
-/// `bytes` are those from entries_offset to the trailer.
+/// `bytes` range from entries_offset to the trailer.
 Result<std::vector<FooterEntry>> decode_footer(const SegmentTrailer& trailer,
                                                std::span<const std::byte> bytes);
 
-/// The file that says whose segments these are; twice, so that one copy can be lost.
+/// The store file holds the store id twice, so that one copy can be lost.
 std::vector<std::byte> encode_store(const DiskId& store);
 Result<DiskId> decode_store(std::span<const std::byte> bytes);
 

@@ -46,8 +46,8 @@ RecordHeader record() {
   return header;
 }
 
-// The bytes of docs/formats/segment.md as tests/golden/disk_segments.py computes them, which has
-// read that page and nothing of ours: they never change.
+// Golden bytes computed by tests/golden/disk_segments.py, an independent implementation of
+// docs/formats/segment.md. They never change.
 TEST(SegmentFormat, HasItsGoldenBytes) {
   const auto header = encode_record_header(record());
   EXPECT_EQ(hex(header),
@@ -124,7 +124,7 @@ TEST(SegmentFormat, EverythingSurvivesARoundTrip) {
   }
 }
 
-TEST(SegmentFormat, EveryFlippedBitOfAHeaderOrAFooterIsSeen) {
+TEST(SegmentFormat, EveryFlippedBitOfAHeaderOrAFooterIsDetected) {
   const auto seen = [](std::vector<std::byte> bytes, const auto& decode) {
     for (std::size_t bit = 0; bit < bytes.size() * 8; ++bit) {
       bytes[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
@@ -144,7 +144,7 @@ TEST(SegmentFormat, EveryFlippedBitOfAHeaderOrAFooterIsSeen) {
   });
 }
 
-TEST(SegmentFormat, LiesWithAGoodChecksumAreFoundOut) {
+TEST(SegmentFormat, RefusesForgedFieldsWithAValidChecksum) {
   RecordHeader header = record();
   header.value_bytes = 3 * kDiskBlock;
   EXPECT_FALSE(decode_record_header(encode_record_header(header)).has_value()) << "value too long";
@@ -164,7 +164,7 @@ TEST(SegmentFormat, LiesWithAGoodChecksumAreFoundOut) {
   }
 }
 
-TEST(SegmentFormat, OneCopyOfTheStoresNameIsEnough) {
+TEST(SegmentFormat, OneCopyOfTheStoreIdIsEnough) {
   auto bytes = encode_store(id(3));
   bytes[5] ^= std::byte{1};
   EXPECT_EQ(decode_store(bytes), id(3));

@@ -23,7 +23,7 @@ SegmentLog::~SegmentLog() {
   Result<void> done;
   if (state_->active != nullptr && !state_->active->entries.empty()) done = state_->seal();
   if (done) done = state_->commit();
-  if (!done) state_->abandon();  // the next to open it reads it through
+  if (!done) state_->abandon();  // the next open scans the segment
 }
 
 Result<bool> SegmentLog::append(const TierKey& key, const EntryMeta& meta,
@@ -33,7 +33,7 @@ Result<bool> SegmentLog::append(const TierKey& key, const EntryMeta& meta,
       value.size() > room || record_blocks(meta, value.size()) * kDiskBlock > room) {
     return fail(
         ErrorCode::kLimitExceeded,
-        fmt::format("an entry of {} bytes and {} tensors does not fit a segment of {}",
+        fmt::format("an entry of {} bytes and {} tensors does not fit into a segment of {} bytes",
                     value.size(), meta.tensors.size(), state_->options.segment_bytes.value()));
   }
   RecordHeader header{.key = key,
@@ -44,7 +44,7 @@ Result<bool> SegmentLog::append(const TierKey& key, const EntryMeta& meta,
   const SystemClock clock;
   const Duration timeout = state_->options.append_timeout;
   const Duration start = clock.now();
-  if (!state_->writing.try_lock_for(timeout)) return false;
+  if (!state_->writer_mutex.try_lock_for(timeout)) return false;
   const WriterLock lock(*state_, std::adopt_lock);
   const Duration left = std::max(Duration(0), timeout - (clock.now() - start));
   auto taken = state_->admit(header.blocks, left);
@@ -62,7 +62,7 @@ Result<std::optional<TierEntry>> SegmentLog::read(const TierKey& key, MemoryBudg
   DiskId epoch;
   std::shared_ptr<BlockFile> file;
   {
-    const MutexLock lock(state_->looking);
+    const MutexLock lock(state_->index_mutex);
     const auto it = state_->index.find(key);
     if (it == state_->index.end()) return std::nullopt;
     Segment& segment = *(*it)->segment;
@@ -79,11 +79,11 @@ Result<std::optional<TierEntry>> SegmentLog::read(const TierKey& key, MemoryBudg
   if (record.state == RecordState::kIntact) {
     return TierEntry{.meta = std::move(record.meta), .bytes = record.value, .memory = memory};
   }
-  // A writer that waits for the device is not waited for: the next read finds the same.
-  if (!state_->writing.try_lock_for(state_->options.append_timeout)) return std::nullopt;
+  // Does not wait for a writer that waits for the device: the next read finds the damage again.
+  if (!state_->writer_mutex.try_lock_for(state_->options.append_timeout)) return std::nullopt;
   const WriterLock lock(*state_, std::adopt_lock);
   if (state_->mark_dead(key, place.sequence) && record.state != RecordState::kErased) {
-    const MutexLock counting(state_->looking);
+    const MutexLock counting(state_->index_mutex);
     ++state_->stats.damaged;
   }
   return std::nullopt;
@@ -93,8 +93,8 @@ Result<bool> SegmentLog::erase(const TierKey& key) {
   const WriterLock lock(*state_);
   if (auto done = state_->drain(); !done) state_->abandon();
   const bool found = state_->mark_dead(key, std::nullopt);
-  // Also when nothing was found: an older record of this key may wait to be buried, or be in a file
-  // whose removal is not yet safe.
+  // Continues even if nothing was found: an older record of this key may not be overwritten yet, or
+  // may be in a file whose removal is not yet durable.
   if (!found && state_->unscrubbed.empty() && !state_->removed) return false;
   AFI_POINT("erase.killed");
   auto done = state_->commit();
@@ -116,17 +116,17 @@ Result<void> SegmentLog::commit() {
 bool SegmentLog::wants_commit() const { return state_->wants_commit; }
 
 bool SegmentLog::contains(const TierKey& key) const {
-  const MutexLock lock(state_->looking);
+  const MutexLock lock(state_->index_mutex);
   return state_->index.contains(key);
 }
 
 bool SegmentLog::is_pending(const TierKey& key) const {
-  const MutexLock lock(state_->looking);
+  const MutexLock lock(state_->index_mutex);
   return state_->pending.contains(key);
 }
 
 std::optional<EntryMetadata> SegmentLog::metadata(const TierKey& key) const {
-  const MutexLock lock(state_->looking);
+  const MutexLock lock(state_->index_mutex);
   const auto found = state_->index.find(key);
   if (found == state_->index.end()) return std::nullopt;
   const FooterEntry& place = (*found)->place;
@@ -138,7 +138,7 @@ const DiskRecovery& SegmentLog::recovery() const { return state_->recovery; }
 std::string SegmentLog::backend() const { return state_->folder->backend(); }
 
 SegmentLogStats SegmentLog::stats() const {
-  const MutexLock looking(state_->looking);
+  const MutexLock index_lock(state_->index_mutex);
   SegmentLogStats stats = state_->stats;
   stats.entries = EntryCount(state_->index.size());
   stats.uncommitted = Bytes(state_->uncommitted);
@@ -147,7 +147,7 @@ SegmentLogStats SegmentLog::stats() const {
 
 void SegmentLog::check_invariants() const {
   const WriterLock lock(*state_);
-  const MutexLock looking(state_->looking);
+  const MutexLock index_lock(state_->index_mutex);
   std::uint64_t live = 0;
   std::uint64_t pending = 0;
   std::uint64_t used = kStoreBytes + state_->foreign;
@@ -173,11 +173,11 @@ void SegmentLog::check_invariants() const {
             state_->buffers() + state_->spare.size() <= state_->options.batches);
 }
 
-/// Whether a record of so many blocks can be written now. What it may have to wait for is asked
-/// before anything is changed, so that a refusal leaves nothing half done.
+/// Whether a record of so many blocks can be written now. Checks everything the write may have to
+/// wait for before changing anything, so a refusal leaves nothing half done.
 Result<bool> SegmentLog::State::admit(std::uint32_t blocks, Duration timeout) {
   AFI_TRY_VOID(harvest());
-  if (options.append_timeout >= options.write_timeout) return true;  // it waits where it must
+  if (options.append_timeout >= options.write_timeout) return true;  // may wait as long as needed
   if (!fits(blocks) && would_wait_for_a_segment()) {
     wants_commit = true;
     return false;
@@ -185,17 +185,18 @@ Result<bool> SegmentLog::State::admit(std::uint32_t blocks, Duration timeout) {
   return wait_for_batches(batches_for(blocks), timeout);
 }
 
-/// Whether a new segment must wait: to make replaced records safe before a footer hides the older
-/// ones, to overwrite dead records before what replaced them is evicted, or for one that can go.
+/// Whether a new segment must wait: for a commit, before a footer hides the records that pending
+/// ones replace; to overwrite dead records before their successors are evicted; or because no
+/// segment can be evicted.
 bool SegmentLog::State::would_wait_for_a_segment() {
   if (replacing || !unscrubbed.empty()) return true;
-  const MutexLock lock(looking);
+  const MutexLock lock(index_mutex);
   if (stats.used + options.segment_bytes <= options.capacity) return false;
   return std::ranges::none_of(
       segments, [](const auto& each) { return each.second->phase == Segment::Phase::kClosed; });
 }
 
-/// How many batches a record needs beyond the one that is being filled.
+/// Number of batches a record needs beyond the one being filled.
 std::size_t SegmentLog::State::batches_for(std::uint32_t blocks) const {
   const std::uint64_t size = options.batch_bytes.value();
   std::uint64_t bytes = std::uint64_t{blocks} * kDiskBlock;
@@ -210,7 +211,7 @@ std::size_t SegmentLog::State::batches_for(std::uint32_t blocks) const {
   return needed + (bytes <= left ? 0 : (bytes - left + size - 1) / size);
 }
 
-/// Whether there is memory for `needed` batches within `patience`.
+/// Whether memory for `needed` batches becomes free within `timeout`.
 Result<bool> SegmentLog::State::wait_for_batches(std::size_t needed, Duration timeout) {
   const SystemClock clock;
   const Duration end = clock.now() + timeout;
@@ -235,12 +236,12 @@ Result<bool> SegmentLog::State::wait_for_batches(std::size_t needed, Duration ti
   return true;
 }
 
-/// In flight or being filled.
+/// Number of batches in flight or being filled.
 std::size_t SegmentLog::State::buffers() const {
   return in_flight.size() + (batch.memory == nullptr ? 0U : 1U);
 }
 
-/// An entry larger than all batches had more memory than they may keep.
+/// Frees spare buffers beyond the limit, which an entry larger than all batches has used.
 void SegmentLog::State::trim() {
   while (!spare.empty() && buffers() + spare.size() > options.batches) spare.pop_back();
 }
@@ -251,7 +252,7 @@ Result<void> SegmentLog::State::append(RecordHeader& header, std::span<const std
   header.offset = offset;
   header.sequence = next_sequence++;
   {
-    const MutexLock lock(looking);
+    const MutexLock lock(index_mutex);
     replacing = replacing || index.contains(*header.key);
     pending.insert(*header.key);
   }
@@ -284,12 +285,12 @@ Result<void> SegmentLog::State::make_space(std::uint32_t blocks) {
   return begin_segment();
 }
 
-/// A new file, for which older segments leave: as many as the cap and the disk want.
+/// Creates a file, evicting as many segments as the cap and the disk space require.
 Result<std::shared_ptr<BlockFile>> SegmentLog::State::create_evicting(const std::string& name) {
   while (true) {
     Bytes used;
     {
-      const MutexLock lock(looking);
+      const MutexLock lock(index_mutex);
       used = stats.used;
     }
     if (!AFI_GUARD("cap.evict", used + options.segment_bytes <= options.capacity)) {
@@ -312,7 +313,7 @@ Result<void> SegmentLog::State::begin_segment() {
   AFI_TRY(segment->file, create_evicting(segment->name));
   AFI_FAILING_POINT("segment.created");
   {
-    const MutexLock lock(looking);
+    const MutexLock lock(index_mutex);
     segment->last_use = ++uses;
     stats.used += options.segment_bytes;
     segments[segment->identity.segment] = segment;
@@ -323,11 +324,11 @@ Result<void> SegmentLog::State::begin_segment() {
   return stage(encode_segment_header(active->identity));
 }
 
-/// The footer may reach the disk before the records it names: every read checks them anyway. Not so
-/// where one replaces an older: torn, it would still hide it.
+/// The footer may become durable before the records it lists, since every read verifies them. The
+/// exception: a torn record that replaces an older one would hide it, so commit first.
 Result<void> SegmentLog::State::seal() {
   if ((replacing || !unscrubbed.empty()) && AFI_STEP("seal.commit.first")) AFI_TRY_VOID(commit());
-  if (active == nullptr) return {};  // it had to be removed
+  if (active == nullptr) return {};  // the segment had to be removed
   std::vector<FooterEntry> places;
   for (const LogEntry& entry : active->entries) {
     if (entry.state != LogEntry::State::kDead) places.push_back(entry.place);
@@ -392,7 +393,7 @@ Result<void> SegmentLog::State::complete_batch() {
       return cut;
     }
     AFI_POINT("segment.shortened");
-    const MutexLock lock(looking);
+    const MutexLock lock(index_mutex);
     stats.used -= Bytes(done.segment->size - end);
     done.segment->size = end;
   }
@@ -405,7 +406,7 @@ Result<void> SegmentLog::State::complete_batch() {
 void SegmentLog::State::publish(const Batch& done) {
   for (LogEntry* entry : done.ends) {
     mark_dead(entry->place.key, std::nullopt);
-    const MutexLock lock(looking);
+    const MutexLock lock(index_mutex);
     index.insert(entry);
     no_longer_pending(*entry, LogEntry::State::kLive);
     ++entry->segment->live;
@@ -423,7 +424,7 @@ void SegmentLog::State::start_name_sync(const std::shared_ptr<Segment>& segment)
   syncs.push_back({.transfer = folder->sync(), .segment = segment, .covers = durable});
 }
 
-/// A sync that failed is not asked again: the system may have thrown away what it could not write.
+/// A failed sync is not repeated: the system may have dropped data it could not write.
 Result<void> SegmentLog::State::finish_sync() {
   const Sync sync = std::move(syncs.front());
   syncs.pop_front();
@@ -465,7 +466,7 @@ Result<void> SegmentLog::State::commit() {
   return {};
 }
 
-/// A write failed: what was under way is lost, and no file that had a part in it goes on.
+/// After a failed write: drops all writes in flight and closes every segment they belong to.
 void SegmentLog::State::abandon() {
   SegmentSet broken;
   for (const Batch& lost : in_flight) broken.insert(lost.segment);
@@ -475,7 +476,7 @@ void SegmentLog::State::abandon() {
   batch = Batch{};
   active.reset();
   submitted = completed;
-  const MutexLock lock(looking);
+  const MutexLock lock(index_mutex);
   for (const std::shared_ptr<Segment>& segment : broken) {
     segment->phase = Segment::Phase::kClosed;
     for (LogEntry& entry : segment->entries) {

@@ -15,63 +15,64 @@
 namespace afterimage {
 
 struct SegmentLogOptions {
-  Bytes capacity = 1_GiB;       // hard cap on all segments, as they lie on disk
+  Bytes capacity = 1_GiB;       // hard cap on all segments, by their size on disk
   Bytes segment_bytes;          // 0: an eighth of the capacity, at most 256 MiB
-  Bytes batch_bytes = 2_MiB;    // one write; so large that it is on a huge page
-  std::uint32_t batches = 8;    // writes in flight at most; their memory is batches x batch_bytes
-  Bytes commit_bytes = 64_MiB;  // a sync is started after so many
-  Bytes idle_bytes = 16_MiB;    // memory of past reads kept for the next, at most
+  Bytes batch_bytes = 2_MiB;    // size of one write; the default is one huge page
+  std::uint32_t batches = 8;    // most writes in flight; they use batches x batch_bytes of memory
+  Bytes commit_bytes = 64_MiB;  // a sync is started after so many bytes
+  Bytes idle_bytes = 16_MiB;    // most memory of idle read buffers
   Duration read_timeout = std::chrono::milliseconds(250);
   Duration write_timeout = std::chrono::seconds(10);  // for a write or a sync
-  /// For an append's turn and for room in the batches; then it is refused. At least write_timeout:
-  /// appends wait as commits do, for tools and benchmarks that have nothing else to do.
+  /// How long an append may wait for the writer lock and for space in the batches before it is
+  /// refused. If it is at least write_timeout, appends wait as long as commits do: for tools and
+  /// benchmarks that have nothing else to do.
   Duration append_timeout = std::chrono::milliseconds(10);
 };
 
 /// What was found on disk when the log was opened.
 struct DiskRecovery {
-  std::uint64_t segments = 0;          // taken over
-  std::uint64_t scanned = 0;           // of those, read through because they had no good footer
-  EntryCount entries;                  // found again
-  std::uint64_t torn_entries = 0;      // begun but not whole: never served
+  std::uint64_t segments = 0;          // recovered
+  std::uint64_t scanned = 0;           // of those, scanned because they had no valid footer
+  EntryCount entries;                  // recovered
+  std::uint64_t torn_entries = 0;      // incompletely written: never served
   Bytes torn_bytes;                    // of those
-  std::uint64_t foreign_files = 0;     // named like segments, but not this store's: left alone
-  std::uint64_t dropped_segments = 0;  // could not be read, or more than the cap allows: removed
-  Bytes bytes_read;                    // by all this
+  std::uint64_t foreign_files = 0;     // named like segments, but not of this store: left alone
+  std::uint64_t dropped_segments = 0;  // unreadable, or beyond the cap: removed
+  Bytes bytes_read;                    // during recovery
 };
 
 struct SegmentLogStats {
   EntryCount entries;
-  Bytes used;         // all segments as they lie on disk, the open one at its full size
-  Bytes uncommitted;  // what a power failure now would lose at most
+  Bytes used;         // size of all segments on disk, the open one at its full size
+  Bytes uncommitted;  // most bytes that a power failure now would lose
   std::uint64_t evicted = 0;
   std::uint64_t damaged = 0;
-  std::uint64_t lost = 0;  // entries that were taken in but could not be written
+  std::uint64_t lost = 0;  // entries that were accepted but could not be written
 };
 
 /// Entries appended to large files: one write each, in order, a few in flight.
 ///
 /// Shape    docs/formats/segment.md. Files: `store.afi`, `segment-<id>.afi`, `lock`.
-/// Visible  An entry is found once its write has completed, and safe from a power failure once
-///          commit() has returned or a later sync of its own has. kill -9 loses what was not yet
+/// Visible  An entry is found once its write has completed, and survives a power failure once
+///          commit() or a later background sync has returned. kill -9 loses what was not yet
 ///          written: at most batches x batch_bytes, or one larger entry.
-/// Append   Copies and goes; it is refused rather than kept waiting. An entry larger than all
-///          batches gets memory of its own from the budget until it is written.
-/// Read     Header, epoch, place, full key, length and checksum are compared at every read. What
-///          differs is a miss, counted, and its place is overwritten.
-/// Erase    Overwrites the record's header where it lies and syncs, so that neither a footer nor a
-///          scan brings it back. What cannot be overwritten goes with its whole segment.
-/// Evict    Whole segments: empty ones at once, else the one that was not read for longest.
-/// Errors   kLimitExceeded: larger than a segment; kNoSpace: the disk is full; kUnavailable: it
-///          refused, or took longer than its patience: what was under way is lost, and counted.
-///          After a failed write the next append begins a new segment.
-/// Threads  Any. Writers queue for one another, also while the device works; readers and stats()
-///          never wait for them.
+/// Append   Copies the entry and returns; it is refused rather than kept waiting. An entry larger
+///          than all batches together gets its own memory from the budget until it is written.
+/// Read     Header, epoch, place, full key, length and checksum are compared at every read. A
+///          mismatch is a miss, counted, and the record is overwritten.
+/// Erase    Overwrites the record's header in place and syncs, so that neither a footer nor a scan
+///          brings it back. If it cannot be overwritten, its whole segment is removed.
+/// Evict    Whole segments: empty ones at once, otherwise the least recently read one.
+/// Errors   kLimitExceeded: larger than a segment; kNoSpace: the disk is full; kUnavailable: the
+///          disk failed or exceeded its timeout: operations in flight are lost, and counted. After
+///          a failed write the next append begins a new segment.
+/// Threads  Any. Writers wait for each other, also during device I/O; readers and stats() never
+///          wait for writers.
 class SegmentLog {
  public:
-  /// Takes over what is in `folder`. `budget` pays for the batches and for idle memory of reads,
-  /// and outlives the log. kInvalidArgument: sizes that do not fit together; kCorruption: the
-  /// store's name is lost.
+  /// Recovers what is in `folder`. `budget` pays for the batches and for idle read buffers, and
+  /// must outlive the log. kInvalidArgument: inconsistent sizes in `options`; kCorruption: the
+  /// store id is lost.
   static Result<std::unique_ptr<SegmentLog>> open(std::unique_ptr<BlockFolder> folder,
                                                   const SegmentLogOptions& options,
                                                   MemoryBudget& budget);
@@ -80,27 +81,28 @@ class SegmentLog {
   SegmentLog(const SegmentLog&) = delete;
   SegmentLog& operator=(const SegmentLog&) = delete;
 
-  /// Whether it was taken in. False, with nothing changed: the device is so far behind that it
-  /// would have waited for longer than append_timeout, or the budget has no memory for the copy.
+  /// Whether the entry was accepted. False, with nothing changed: the device is so far behind that
+  /// the append would have waited longer than append_timeout, or the budget has no memory for the
+  /// copy.
   Result<bool> append(const TierKey& key, const EntryMeta& meta, std::span<const std::byte> value);
   /// kUnavailable, kCancelled: the device failed or was too slow; the entry stays.
   Result<std::optional<TierEntry>> read(const TierKey& key, MemoryBudget& room);
-  /// Whether there was one.
+  /// Whether there was an entry.
   Result<bool> erase(const TierKey& key);
   Result<void> commit();
-  /// Whether an append was refused that can only go on after a commit(): replaced or damaged
-  /// records must be overwritten before there is a new segment. Somebody with time should call it.
+  /// Whether an append was refused because a commit() is needed first: replaced or damaged records
+  /// must be overwritten before a new segment begins. Call commit() from a thread that may wait.
   [[nodiscard]] bool wants_commit() const;
 
   [[nodiscard]] bool contains(const TierKey& key) const;
-  /// Whether one was taken in whose write has not completed.
+  /// Whether an entry was accepted whose write has not completed.
   [[nodiscard]] bool is_pending(const TierKey& key) const;
-  /// Of what contains() finds; its bytes are those of its blocks.
+  /// Metadata of an entry that contains() finds; its size is that of its blocks.
   [[nodiscard]] std::optional<EntryMetadata> metadata(const TierKey& key) const;
   [[nodiscard]] const DiskRecovery& recovery() const;
   [[nodiscard]] SegmentLogStats stats() const;
   [[nodiscard]] std::string backend() const;
-  /// Recounts everything; aborts where the books disagree.
+  /// Recounts everything; aborts if the counters disagree.
   void check_invariants() const;
 
  private:

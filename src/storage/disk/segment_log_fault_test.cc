@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// The log on a disk that fails: at every operation in turn, in every way.
+// The log on a failing disk: every kind of fault at every operation in turn.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -44,7 +44,7 @@ TEST(SegmentLogCrash, AtEveryOperationNothingCommittedIsLostAndNothingWrongIsSer
       if (story.open()) story.run(kSteps);
       story.crash();
       ++crashes;
-      // And once more while it recovers, and once in what follows.
+      // Crashes again during recovery and once more afterwards.
       story.disk.fail(DiskFault::kCrash, 1 + n % 17);
       if (story.open()) story.run(5);
       story.crash();
@@ -78,7 +78,7 @@ TEST(SegmentLogCrash, UnderACapThatEvicts) {
   });
 }
 
-TEST(SegmentLogFaults, OperationsThatFailInEveryWayCostHitsAndNeverTruth) {
+TEST(SegmentLogFaults, FailingOperationsCostHitsAndNeverCorrectness) {
   std::map<DiskFault, std::uint64_t> faults;
   for_each_seed(1, [&faults](Rng& rng) {
     constexpr int kSteps = 60;
@@ -126,7 +126,7 @@ class LogOnFaultyDisk : public ::testing::Test {
   std::unique_ptr<SegmentLog> log;
 };
 
-// The system may have thrown away what it could not make safe, and a second sync would not tell.
+// The system may have dropped data it could not sync, and a second sync would not report it.
 TEST_F(LogOnFaultyDisk, ASegmentWhoseSyncFailedIsRemovedAndItsEntriesAreLost) {
   open(1_MiB);
   ASSERT_TRUE(append(1, 1));
@@ -136,15 +136,15 @@ TEST_F(LogOnFaultyDisk, ASegmentWhoseSyncFailedIsRemovedAndItsEntriesAreLost) {
   EXPECT_FALSE(log->commit().has_value());
   EXPECT_FALSE(log->contains(tier_key(1)) || log->contains(tier_key(2)));
   EXPECT_EQ(log->stats().lost, 2U);
-  EXPECT_EQ(disk.files().size(), 1U) << "only the store's name is left";
+  EXPECT_EQ(disk.files().size(), 1U) << "only the store file is left";
   log->check_invariants();
   ASSERT_TRUE(append(3, 3));
   EXPECT_TRUE(log->commit().has_value());
   EXPECT_TRUE(holds(3, 3)) << "in a segment of its own";
 }
 
-// Otherwise the replaced record would be the newest again once the segment of its successor left.
-TEST_F(LogOnFaultyDisk, WhatWasReplacedIsOverwrittenBeforeItsSuccessorIsEvicted) {
+// Otherwise the replaced record would become the newest again after its successor's eviction.
+TEST_F(LogOnFaultyDisk, OverwritesAReplacedRecordBeforeEvictingItsSuccessor) {
   constexpr std::uint64_t kOld = 100;
   constexpr std::uint64_t kNew = 200;
   open(140_KiB);  // two segments
@@ -154,10 +154,10 @@ TEST_F(LogOnFaultyDisk, WhatWasReplacedIsOverwrittenBeforeItsSuccessorIsEvicted)
   ASSERT_TRUE(append(0, kNew));
   for (std::uint64_t n = 7; n < 9; ++n) ASSERT_TRUE(append(n, n));
   ASSERT_TRUE(holds(0, kNew)) << "written, not yet committed";
-  // A write fails, so that the second segment is closed and the next entry begins a third.
+  // A write fails, so the second segment is closed and the next entry begins a third.
   disk.fail(DiskFault::kError, 1);
   for (std::uint64_t n = 9; append(n, n);) ASSERT_LT(++n, 13U);
-  ASSERT_TRUE(holds(1, 1)) << "the first was read last: the second has to leave";
+  ASSERT_TRUE(holds(1, 1)) << "the first was read last: the second is evicted";
   ASSERT_TRUE(append(20, 20));
   ASSERT_FALSE(log->contains(tier_key(0)));
   ASSERT_TRUE(log->contains(tier_key(1)));
@@ -170,8 +170,8 @@ TEST_F(LogOnFaultyDisk, WhatWasReplacedIsOverwrittenBeforeItsSuccessorIsEvicted)
   EXPECT_EQ(log->read(tier_key(0), memory).value(), std::nullopt);
 }
 
-// Erasing goes on where a commit failed; what was replaced by something that is not safe stays.
-TEST_F(LogOnFaultyDisk, ErasingOneKeyBuriesNoOthersLastSafeRecord) {
+// An erase works even after a failed commit; records whose successors are not durable stay.
+TEST_F(LogOnFaultyDisk, ErasingOneKeyKeepsTheLastDurableRecordOfOthers) {
   for (std::uint64_t seed = 0; seed < 96; ++seed) {
     Rng rng(seed);
     disk.files().clear();
@@ -194,8 +194,8 @@ TEST_F(LogOnFaultyDisk, ErasingOneKeyBuriesNoOthersLastSafeRecord) {
   }
 }
 
-// It was evicted, so that there was nothing to erase; its file was removed, but not yet for good.
-TEST_F(LogOnFaultyDisk, WhatWasErasedAfterItsSegmentLeftDoesNotComeBackWithTheFile) {
+// The entry was evicted, so there was nothing to erase, but its file's removal was not yet durable.
+TEST_F(LogOnFaultyDisk, ErasedEntriesDoNotReturnWithARemovedFile) {
   std::uint64_t removals = 0;
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     Rng rng(seed);
@@ -203,8 +203,8 @@ TEST_F(LogOnFaultyDisk, WhatWasErasedAfterItsSegmentLeftDoesNotComeBackWithTheFi
     open(140_KiB);  // two segments
     for (std::uint64_t n = 0; n < 14; ++n) ASSERT_TRUE(append(n, n));
     ASSERT_TRUE(log->commit().has_value());
-    // The third removes the first, and somewhere on its way something fails: where that is to make
-    // it, nothing syncs the folder.
+    // Creating the third segment removes the first, and one operation of that fails. If creation
+    // itself fails, nothing syncs the folder.
     disk.fail(DiskFault::kError, seed);
     for (std::uint64_t n = 14; n < 40 && log->contains(tier_key(0)); ++n) {
       static_cast<void>(append(n, n));

@@ -17,7 +17,7 @@
 #include "storage/disk/segment_log.h"
 #include "storage/disk/segments.h"
 
-/// The log's insides; the room's own. segment_log.cc appends and reads, segment_recovery.cc opens.
+/// The log's private state. segment_log.cc appends and reads, segment_recovery.cc opens.
 namespace afterimage {
 
 struct SegmentLog::State {
@@ -40,53 +40,53 @@ struct SegmentLog::State {
   };
   struct Sync {
     std::unique_ptr<Transfer> transfer;
-    std::shared_ptr<Segment> segment;  // its bytes, or its name: it goes if this fails
+    std::shared_ptr<Segment> segment;  // the segment that is removed if this sync fails
     std::uint64_t covers = 0;          // of all bytes ever submitted
     bool seals = false;
   };
 
   // Opening.
-  Result<void> recover() AFI_REQUIRES(writing);
-  Result<void> recover_name(bool known) AFI_REQUIRES(writing);
-  Result<void> recover_segment(const std::string& name, std::uint64_t number) AFI_REQUIRES(writing);
-  Result<void> recover_cap() AFI_REQUIRES(writing);
-  void reencrypt(Segment& segment, const FoundSegment& found) AFI_REQUIRES(writing);
+  Result<void> recover() AFI_REQUIRES(writer_mutex);
+  Result<void> recover_name(bool known) AFI_REQUIRES(writer_mutex);
+  Result<void> recover_segment(const std::string& name, std::uint64_t number) AFI_REQUIRES(writer_mutex);
+  Result<void> recover_cap() AFI_REQUIRES(writer_mutex);
+  void reseal(Segment& segment, const FoundSegment& found) AFI_REQUIRES(writer_mutex);
 
   // Writing.
-  Result<bool> admit(std::uint32_t blocks, Duration timeout) AFI_REQUIRES(writing);
-  [[nodiscard]] bool fits(std::uint32_t blocks) const AFI_REQUIRES(writing);
-  [[nodiscard]] bool would_wait_for_a_segment() AFI_REQUIRES(writing);
-  [[nodiscard]] std::size_t batches_for(std::uint32_t blocks) const AFI_REQUIRES(writing);
-  Result<bool> wait_for_batches(std::size_t needed, Duration timeout) AFI_REQUIRES(writing);
-  [[nodiscard]] std::size_t buffers() const AFI_REQUIRES(writing);
-  void trim() AFI_REQUIRES(writing);
-  Result<void> append(RecordHeader& header, std::span<const std::byte> value) AFI_REQUIRES(writing);
-  Result<void> make_space(std::uint32_t blocks) AFI_REQUIRES(writing);
-  Result<void> begin_segment() AFI_REQUIRES(writing);
-  Result<std::shared_ptr<BlockFile>> create_evicting(const std::string& name) AFI_REQUIRES(writing);
-  Result<void> seal() AFI_REQUIRES(writing);
-  Result<void> stage(std::span<const std::byte> bytes) AFI_REQUIRES(writing);
-  Result<void> begin_batch() AFI_REQUIRES(writing);
-  void submit() AFI_REQUIRES(writing);
-  Result<void> complete_batch() AFI_REQUIRES(writing);
-  void publish(const Batch& batch) AFI_REQUIRES(writing);
-  void start_sync(std::shared_ptr<Segment> segment, bool seals) AFI_REQUIRES(writing);
-  void start_name_sync(const std::shared_ptr<Segment>& segment) AFI_REQUIRES(writing);
-  Result<void> finish_sync() AFI_REQUIRES(writing);
-  Result<void> harvest() AFI_REQUIRES(writing);
-  Result<void> drain() AFI_REQUIRES(writing);
-  Result<void> commit() AFI_REQUIRES(writing);
-  void abandon() AFI_REQUIRES(writing);
+  Result<bool> admit(std::uint32_t blocks, Duration timeout) AFI_REQUIRES(writer_mutex);
+  [[nodiscard]] bool fits(std::uint32_t blocks) const AFI_REQUIRES(writer_mutex);
+  [[nodiscard]] bool would_wait_for_a_segment() AFI_REQUIRES(writer_mutex);
+  [[nodiscard]] std::size_t batches_for(std::uint32_t blocks) const AFI_REQUIRES(writer_mutex);
+  Result<bool> wait_for_batches(std::size_t needed, Duration timeout) AFI_REQUIRES(writer_mutex);
+  [[nodiscard]] std::size_t buffers() const AFI_REQUIRES(writer_mutex);
+  void trim() AFI_REQUIRES(writer_mutex);
+  Result<void> append(RecordHeader& header, std::span<const std::byte> value) AFI_REQUIRES(writer_mutex);
+  Result<void> make_space(std::uint32_t blocks) AFI_REQUIRES(writer_mutex);
+  Result<void> begin_segment() AFI_REQUIRES(writer_mutex);
+  Result<std::shared_ptr<BlockFile>> create_evicting(const std::string& name) AFI_REQUIRES(writer_mutex);
+  Result<void> seal() AFI_REQUIRES(writer_mutex);
+  Result<void> stage(std::span<const std::byte> bytes) AFI_REQUIRES(writer_mutex);
+  Result<void> begin_batch() AFI_REQUIRES(writer_mutex);
+  void submit() AFI_REQUIRES(writer_mutex);
+  Result<void> complete_batch() AFI_REQUIRES(writer_mutex);
+  void publish(const Batch& batch) AFI_REQUIRES(writer_mutex);
+  void start_sync(std::shared_ptr<Segment> segment, bool seals) AFI_REQUIRES(writer_mutex);
+  void start_name_sync(const std::shared_ptr<Segment>& segment) AFI_REQUIRES(writer_mutex);
+  Result<void> finish_sync() AFI_REQUIRES(writer_mutex);
+  Result<void> harvest() AFI_REQUIRES(writer_mutex);
+  Result<void> drain() AFI_REQUIRES(writer_mutex);
+  Result<void> commit() AFI_REQUIRES(writer_mutex);
+  void abandon() AFI_REQUIRES(writer_mutex);
 
   // Removing.
-  Result<void> scrub(const TierKey* only = nullptr) AFI_REQUIRES(writing);
-  Result<void> make_removals_safe() AFI_REQUIRES(writing);
-  Result<void> overwrite(const LogEntry& entry) AFI_REQUIRES(writing);
-  Result<void> evict() AFI_REQUIRES(writing);
-  Result<void> drop(const std::shared_ptr<Segment>& segment) AFI_REQUIRES(writing);
-  Result<void> drop_doomed() AFI_REQUIRES(writing);
-  bool mark_dead(const TierKey& key, std::optional<std::uint64_t> sequence) AFI_REQUIRES(writing);
-  void no_longer_pending(LogEntry& entry, LogEntry::State state) AFI_REQUIRES(writing, looking);
+  Result<void> scrub(const TierKey* only = nullptr) AFI_REQUIRES(writer_mutex);
+  Result<void> make_removals_safe() AFI_REQUIRES(writer_mutex);
+  Result<void> overwrite(const LogEntry& entry) AFI_REQUIRES(writer_mutex);
+  Result<void> evict() AFI_REQUIRES(writer_mutex);
+  Result<void> drop(const std::shared_ptr<Segment>& segment) AFI_REQUIRES(writer_mutex);
+  Result<void> drop_doomed() AFI_REQUIRES(writer_mutex);
+  bool mark_dead(const TierKey& key, std::optional<std::uint64_t> sequence) AFI_REQUIRES(writer_mutex);
+  void no_longer_pending(LogEntry& entry, LogEntry::State state) AFI_REQUIRES(writer_mutex, index_mutex);
 
   const std::unique_ptr<BlockFolder> folder;
   const SegmentLogOptions options;
@@ -95,57 +95,58 @@ struct SegmentLog::State {
   DiskId store{};
   DiskRecovery recovery;
 
-  // `writing` before `looking`. An entry's state changes under both.
-  mutable TimedMutex writing;
-  std::shared_ptr<Segment> active AFI_GUARDED_BY(writing);
-  std::uint64_t offset AFI_GUARDED_BY(writing) = 0;  // where the active one goes on
-  Batch batch AFI_GUARDED_BY(writing);               // being filled
-  std::deque<Batch> in_flight AFI_GUARDED_BY(writing);
-  std::vector<std::shared_ptr<AlignedBytes>> spare AFI_GUARDED_BY(writing);
-  std::deque<Sync> syncs AFI_GUARDED_BY(writing);
-  /// Those with completed writes that no sync was asked for, also if nothing more is added to them.
-  SegmentSet unsynced AFI_GUARDED_BY(writing);
-  /// Those whose sync failed and that could not be removed yet.
-  SegmentSet doomed AFI_GUARDED_BY(writing);
-  /// Dead entries whose records still stand on disk as if they lived.
-  std::vector<const LogEntry*> unscrubbed AFI_GUARDED_BY(writing);
-  bool removed AFI_GUARDED_BY(writing) = false;    // a file, and a power failure may bring it back
-  bool replacing AFI_GUARDED_BY(writing) = false;  // something not yet committed replaces another
-  std::uint64_t next_sequence AFI_GUARDED_BY(writing) = 1;
-  std::uint64_t next_segment AFI_GUARDED_BY(writing) = 1;
-  std::uint64_t submitted AFI_GUARDED_BY(writing) = 0;
-  std::uint64_t completed AFI_GUARDED_BY(writing) = 0;
-  std::uint64_t sync_asked AFI_GUARDED_BY(writing) = 0;
-  std::uint64_t durable AFI_GUARDED_BY(writing) = 0;
-  std::uint64_t foreign AFI_GUARDED_BY(writing) = 0;  // bytes under the cap that are not ours
+  // Lock `writer_mutex` before `index_mutex`. An entry's state changes only under both.
+  mutable TimedMutex writer_mutex;
+  std::shared_ptr<Segment> active AFI_GUARDED_BY(writer_mutex);
+  std::uint64_t offset AFI_GUARDED_BY(writer_mutex) = 0;  // next write position in the active segment
+  Batch batch AFI_GUARDED_BY(writer_mutex);               // being filled
+  std::deque<Batch> in_flight AFI_GUARDED_BY(writer_mutex);
+  std::vector<std::shared_ptr<AlignedBytes>> spare AFI_GUARDED_BY(writer_mutex);
+  std::deque<Sync> syncs AFI_GUARDED_BY(writer_mutex);
+  /// Segments with completed writes that no sync covers yet, even if nothing more is added to them.
+  SegmentSet unsynced AFI_GUARDED_BY(writer_mutex);
+  /// Segments whose sync failed and that could not be removed yet.
+  SegmentSet doomed AFI_GUARDED_BY(writer_mutex);
+  /// Dead entries whose records still look live on disk.
+  std::vector<const LogEntry*> unscrubbed AFI_GUARDED_BY(writer_mutex);
+  bool removed AFI_GUARDED_BY(writer_mutex) = false;    // a file; a power failure may bring it back
+  bool replacing AFI_GUARDED_BY(writer_mutex) = false;  // an uncommitted entry replaces another
+  std::uint64_t next_sequence AFI_GUARDED_BY(writer_mutex) = 1;
+  std::uint64_t next_segment AFI_GUARDED_BY(writer_mutex) = 1;
+  std::uint64_t submitted AFI_GUARDED_BY(writer_mutex) = 0;
+  std::uint64_t completed AFI_GUARDED_BY(writer_mutex) = 0;
+  std::uint64_t sync_asked AFI_GUARDED_BY(writer_mutex) = 0;
+  std::uint64_t durable AFI_GUARDED_BY(writer_mutex) = 0;
+  std::uint64_t foreign AFI_GUARDED_BY(writer_mutex) = 0;  // bytes under the cap of foreign files
 
-  mutable Mutex looking;
-  EntryIndex index AFI_GUARDED_BY(looking);
-  std::unordered_multiset<TierKey, TierKeyHash> pending AFI_GUARDED_BY(looking);
-  std::map<std::uint64_t, std::shared_ptr<Segment>> segments AFI_GUARDED_BY(looking);
-  std::uint64_t uses AFI_GUARDED_BY(looking) = 0;
-  SegmentLogStats stats AFI_GUARDED_BY(looking);  // `used` is what is charged to the cap
+  mutable Mutex index_mutex;
+  EntryIndex index AFI_GUARDED_BY(index_mutex);
+  std::unordered_multiset<TierKey, TierKeyHash> pending AFI_GUARDED_BY(index_mutex);
+  std::map<std::uint64_t, std::shared_ptr<Segment>> segments AFI_GUARDED_BY(index_mutex);
+  std::uint64_t uses AFI_GUARDED_BY(index_mutex) = 0;
+  SegmentLogStats stats AFI_GUARDED_BY(index_mutex);  // `used` is what is charged to the cap
 
   std::atomic<bool> wants_commit{false};
-  std::atomic<std::uint64_t> uncommitted{0};  // as the last writer left it
+  std::atomic<std::uint64_t> uncommitted{0};  // as of the last writer
 };
 
-/// Holds `writing`, and says at the end what is not yet safe: stats() waits for nobody.
+/// Holds `writer_mutex`, and publishes the uncommitted bytes when released, so stats() needs no
+/// lock.
 class AFI_THREAD_ANNOTATION(scoped_lockable) WriterLock {
  public:
   explicit WriterLock(SegmentLog::State& state)
-      AFI_THREAD_ANNOTATION(acquire_capability(state.writing))
+      AFI_THREAD_ANNOTATION(acquire_capability(state.writer_mutex))
       : state_(state) {
-    state.writing.lock();
+    state.writer_mutex.lock();
   }
-  /// Takes over a lock that is held.
-  WriterLock(SegmentLog::State& state, std::adopt_lock_t) AFI_REQUIRES(state.writing)
+  /// Adopts a lock that is already held.
+  WriterLock(SegmentLog::State& state, std::adopt_lock_t) AFI_REQUIRES(state.writer_mutex)
       : state_(state) {}
   WriterLock(const WriterLock&) = delete;
   WriterLock& operator=(const WriterLock&) = delete;
   ~WriterLock() AFI_THREAD_ANNOTATION(release_capability()) {
     state_.uncommitted = state_.submitted + state_.batch.used - state_.durable;
-    state_.writing.unlock();
+    state_.writer_mutex.unlock();
   }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// Log and tier on a disk that is slow, full or gone: who waits for what, and for how long.
+// Log and tier on a slow, full or missing disk: which operation waits for what, and how long.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -56,9 +56,9 @@ TEST_F(FaultyTier, AFullDiskRefusesPutsServesGetsAndRecovers) {
   EXPECT_FALSE(tier->stats().degraded_reason.empty());
   const std::uint64_t before = disk.operations();
   EXPECT_EQ(tier->put(tier_key(3), {}, tier_bytes(3, 10)).error().code, ErrorCode::kUnavailable);
-  EXPECT_EQ(disk.operations(), before) << "while it rests the disk is left alone";
+  EXPECT_EQ(disk.operations(), before) << "the disk is not used while the breaker is open";
   disk.fail(DiskFault::kNone, 1);
-  EXPECT_TRUE(holds(*tier, 1)) << "reads go on";
+  EXPECT_TRUE(holds(*tier, 1)) << "reads continue";
   clock.advance(std::chrono::seconds(5));
   put(*tier, 4);
   ASSERT_TRUE(tier->flush().has_value());
@@ -66,7 +66,7 @@ TEST_F(FaultyTier, AFullDiskRefusesPutsServesGetsAndRecovers) {
   EXPECT_EQ(tier->stats().degraded_reason, "");
 }
 
-TEST_F(FaultyTier, ThreeFailedReadsGiveTheDiskARest) {
+TEST_F(FaultyTier, ThreeFailedReadsOpenTheBreaker) {
   const auto tier = open();
   put(*tier, 1);
   ASSERT_TRUE(tier->flush().has_value());
@@ -78,12 +78,12 @@ TEST_F(FaultyTier, ThreeFailedReadsGiveTheDiskARest) {
   EXPECT_EQ(tier->stats().failures, 3U);
   disk.fail(DiskFault::kNone, 1);
   clock.advance(std::chrono::seconds(5));
-  EXPECT_TRUE(holds(*tier, 1)) << "the entry was never the problem";
+  EXPECT_TRUE(holds(*tier, 1)) << "the entry itself was never damaged";
   EXPECT_EQ(tier->stats().degraded_reason, "");
 }
 
-// Most gets of a cache miss: if one of them were the try, the disk would rest for ever.
-TEST_F(FaultyTier, AMissOrADamagedEntryIsNotWhatEndsOrProlongsTheRest) {
+// Most gets of a cache miss: if a miss counted as the probe, the breaker would never close.
+TEST_F(FaultyTier, MissesDoNotProbeAndDamagedEntriesCloseTheBreaker) {
   const auto tier = open();
   for (std::uint64_t n = 1; n <= 3; ++n) put(*tier, n);
   ASSERT_TRUE(tier->flush().has_value());
@@ -104,7 +104,7 @@ TEST_F(FaultyTier, AMissOrADamagedEntryIsNotWhatEndsOrProlongsTheRest) {
   EXPECT_TRUE(holds(*tier, 2)) << "the disk answered";
 }
 
-TEST_F(FaultyTier, ADiskThatIsBehindRefusesPutsAtOnceAndNeedsNoRest) {
+TEST_F(FaultyTier, ASlowDiskRefusesPutsWithoutOpeningTheBreaker) {
   const auto tier = open(hurried_log(1_MiB));
   put(*tier, 0);
   ASSERT_TRUE(tier->flush().has_value());
@@ -114,12 +114,12 @@ TEST_F(FaultyTier, ADiskThatIsBehindRefusesPutsAtOnceAndNeedsNoRest) {
   ASSERT_LT(n, 10U) << "three batches of 8 KiB";
   const auto refused = tier->put(tier_key(n), {}, tier_bytes(n, 5'000));
   EXPECT_EQ(refused.error().code, ErrorCode::kUnavailable);
-  EXPECT_NE(refused.error().message.find("takes in less than is put"), std::string::npos);
+  EXPECT_NE(refused.error().message.find("slower than the puts"), std::string::npos);
   EXPECT_LE(disk.longest_timeout(), hurried_log(1_MiB).append_timeout);
   EXPECT_EQ(tier->stats().refused, 2U);
   EXPECT_EQ(tier->stats().failures, 0U) << "slow is not broken";
   EXPECT_FALSE(tier->stats().degraded_reason.empty());
-  EXPECT_TRUE(holds(*tier, 0)) << "reads go on";
+  EXPECT_TRUE(holds(*tier, 0)) << "reads continue";
   disk.go_on();
   put(*tier, n);
   EXPECT_EQ(tier->stats().degraded_reason, "");
@@ -127,10 +127,10 @@ TEST_F(FaultyTier, ADiskThatIsBehindRefusesPutsAtOnceAndNeedsNoRest) {
   for (std::uint64_t each = 0; each <= n; ++each) EXPECT_TRUE(holds(*tier, each)) << each;
 }
 
-TEST_F(FaultyTier, WhatAPutWouldWaitForIsDoneOnAnotherThread) {
+TEST_F(FaultyTier, WorkThatAPutWouldWaitForRunsOnAnotherThread) {
   const auto tier = open(hurried_log(1_MiB));
   put(*tier, 0);
-  // What replaces another must be safe before its segment is sealed.
+  // A replacement must be durable before its segment is sealed.
   bool refused = false;
   for (int i = 0; i < 40 && !refused; ++i) {
     refused = !tier->put(tier_key(0), {}, tier_bytes(0, 5'000)).has_value();
@@ -143,20 +143,20 @@ TEST_F(FaultyTier, WhatAPutWouldWaitForIsDoneOnAnotherThread) {
   EXPECT_FALSE(refused);
 }
 
-TEST_F(FaultyTier, AnEraseThatCannotBeMadeSafeSaysSo) {
+TEST_F(FaultyTier, AnEraseThatIsNotDurableIsAnError) {
   auto tier = open();
   put(*tier, 1);
   ASSERT_TRUE(tier->flush().has_value());
   disk.fail(DiskFault::kError, 1, 1'000'000);
   EXPECT_FALSE(tier->erase(tier_key(1)).has_value());
-  EXPECT_FALSE(holds(*tier, 1)) << "but here it is gone";
+  EXPECT_FALSE(holds(*tier, 1)) << "but in this process it is gone";
   disk.fail(DiskFault::kNone, 1);
-  ASSERT_TRUE(tier->erase(tier_key(1)).has_value()) << "and asked again it is gone for good";
-  disk.fail(DiskFault::kError, 1, 1'000'000);  // so that nothing is put in order at the end
+  ASSERT_TRUE(tier->erase(tier_key(1)).has_value()) << "a second erase is durable";
+  disk.fail(DiskFault::kError, 1, 1'000'000);  // prevents clean-up by the destructor
   tier.reset();
   Rng rng(1);
   disk.reboot(rng);
-  EXPECT_FALSE(holds(*open(), 1)) << "whatever happens to the machine";
+  EXPECT_FALSE(holds(*open(), 1)) << "even after a crash of the machine";
 }
 
 class HurriedLog : public ::testing::Test {
@@ -178,7 +178,7 @@ class HurriedLog : public ::testing::Test {
   std::unique_ptr<SegmentLog> log;
 };
 
-TEST_F(HurriedLog, AnAppendToADiskThatHangsIsRefusedWithinItsPatienceAndNothingIsLost) {
+TEST_F(HurriedLog, AnAppendToAHangingDiskIsRefusedInTimeAndNothingIsLost) {
   open();
   disk.stand_still();
   std::uint64_t taken = 0;
@@ -195,7 +195,7 @@ TEST_F(HurriedLog, AnAppendToADiskThatHangsIsRefusedWithinItsPatienceAndNothingI
   EXPECT_EQ(log->stats().lost, 0U);
 }
 
-TEST_F(HurriedLog, ACommitWaitsAndThenCountsWhatIsLost) {
+TEST_F(HurriedLog, ACommitWaitsAndCountsLostEntries) {
   open();
   disk.stand_still();
   ASSERT_TRUE(append(0).value());
@@ -206,11 +206,11 @@ TEST_F(HurriedLog, ACommitWaitsAndThenCountsWhatIsLost) {
   EXPECT_EQ(disk.longest_timeout(), hurried_log(1_MiB).write_timeout);
   EXPECT_EQ(log->stats().lost, 2U);
   EXPECT_FALSE(log->is_pending(tier_key(0)) || log->is_pending(tier_key(1)))
-      << "nor are they on their way";
+      << "nor are they pending";
   disk.go_on();
 }
 
-TEST_F(HurriedLog, NobodyWaitsForACommitThatHangs) {
+TEST_F(HurriedLog, AHangingCommitBlocksNobody) {
   open();
   ASSERT_TRUE(append(0).value());
   ASSERT_TRUE(append(3).value());
@@ -223,7 +223,7 @@ TEST_F(HurriedLog, NobodyWaitsForACommitThatHangs) {
   // Each of these would hang if it waited for the other thread.
   EXPECT_FALSE(append(2).value());
   EXPECT_TRUE(holds(0));
-  EXPECT_FALSE(holds(3)) << "a damaged one is a miss, and is noted by who reads it later";
+  EXPECT_FALSE(holds(3)) << "a damaged entry is a miss, and a later read marks it";
   EXPECT_TRUE(log->contains(tier_key(3)));
   EXPECT_EQ(log->stats().damaged, 0U);
   EXPECT_GT(log->stats().uncommitted, 0_B);
@@ -236,7 +236,7 @@ TEST_F(HurriedLog, NobodyWaitsForACommitThatHangs) {
   EXPECT_TRUE(append(2).value());
 }
 
-TEST_F(HurriedLog, AnEntryLargerThanAllBatchesHasMemoryOfItsOwnAndWaitsForNothing) {
+TEST_F(HurriedLog, AnEntryLargerThanAllBatchesGetsItsOwnMemory) {
   open();
   disk.stand_still();
   ASSERT_TRUE(append(0, 50'000).value());
@@ -246,7 +246,7 @@ TEST_F(HurriedLog, AnEntryLargerThanAllBatchesHasMemoryOfItsOwnAndWaitsForNothin
   log->check_invariants();
   disk.go_on();
   ASSERT_TRUE(log->commit().has_value());
-  EXPECT_LE(memory.used(), 24_KiB) << "and gives it back";
+  EXPECT_LE(memory.used(), 24_KiB) << "and releases it";
   EXPECT_TRUE(holds(0, 50'000));
   memory.set_capacity(40_KiB);
   EXPECT_FALSE(append(1, 50'000).value()) << "there is no memory for the copy";
@@ -254,7 +254,7 @@ TEST_F(HurriedLog, AnEntryLargerThanAllBatchesHasMemoryOfItsOwnAndWaitsForNothin
   EXPECT_EQ(log->stats().lost, 0U);
 }
 
-TEST_F(HurriedLog, WhatReplacesAnotherIsMadeSafeByWhoeverHasTime) {
+TEST_F(HurriedLog, ReplacementsAreMadeDurableByACommitElsewhere) {
   open();
   std::uint64_t appends = 0;
   while (append(appends % 2).value()) ASSERT_LT(++appends, 20U) << "a segment holds seven";
@@ -262,19 +262,19 @@ TEST_F(HurriedLog, WhatReplacesAnotherIsMadeSafeByWhoeverHasTime) {
   ASSERT_TRUE(log->commit().has_value());
   EXPECT_FALSE(log->wants_commit());
   EXPECT_TRUE(append(2).value());
-  // Without anything replaced, segments follow on one another by themselves.
+  // Without replacements, new segments need no commit.
   ASSERT_TRUE(log->commit().has_value());
   for (std::uint64_t n = 10; n < 60; ++n) EXPECT_TRUE(append(n).value()) << n;
 }
 
-TEST_F(HurriedLog, IdleMemoryOfReadsGivesWayToBatches) {
+TEST_F(HurriedLog, IdleReadBuffersYieldToBatches) {
   open();
   ASSERT_TRUE(append(0, 50'000).value());
   log.reset();
   memory.set_capacity(60_KiB);
   open();
   ASSERT_TRUE(holds(0, 50'000));
-  EXPECT_GT(memory.used(), 50'000_B) << "kept for the next read";
+  EXPECT_GT(memory.used(), 50'000_B) << "pooled for the next read";
   EXPECT_EQ(room.used(), 0_B);
   for (std::uint64_t n = 1; n < 4; ++n) EXPECT_TRUE(append(n).value()) << n;
   EXPECT_LE(memory.used(), 24_KiB);

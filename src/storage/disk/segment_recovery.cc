@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// What an earlier process left behind, however it ended. Doing it twice, or half, does no harm.
+// Recovers the files of an earlier process, however it ended. Safe to repeat or to interrupt.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,18 +23,18 @@ Result<SegmentLogOptions> checked(SegmentLogOptions options) {
       Bytes(whole_blocks(std::min(options.batch_bytes, options.segment_bytes).value()));
   if (options.segment_bytes < 64_KiB || options.segment_bytes > 1_GiB) {
     return fail(ErrorCode::kInvalidArgument,
-                fmt::format("segments of {} bytes: at least 64 KiB and at most 1 GiB; a disk tier "
-                            "needs a capacity of at least 8 of them or 512 KiB",
+                fmt::format("segments of {} bytes: need at least 64 KiB and at most 1 GiB; a disk "
+                            "tier's capacity must be at least 8 segments or 512 KiB",
                             options.segment_bytes.value()));
   }
   const std::uint64_t least = kStoreBytes + 2 * options.segment_bytes.value();
   if (options.capacity.value() < least) {
     return fail(ErrorCode::kInvalidArgument,
-                fmt::format("a capacity of {} bytes: two segments need {}",
+                fmt::format("a capacity of {} bytes is too small: two segments need {}",
                             options.capacity.value(), least));
   }
   if (options.batch_bytes == 0_B || options.batches < 2) {
-    return fail(ErrorCode::kInvalidArgument, "at least two batches of at least one block");
+    return fail(ErrorCode::kInvalidArgument, "need at least two batches of at least one block");
   }
   return options;
 }
@@ -64,7 +64,7 @@ Result<void> SegmentLog::State::recover() {
   AFI_TRY(const std::vector<std::string> names, folder->list());
   AFI_TRY_VOID(recover_name(std::ranges::binary_search(names, kStoreName)));
   {
-    const MutexLock lock(looking);
+    const MutexLock lock(index_mutex);
     stats.used = Bytes(kStoreBytes);
   }
   for (const std::string& name : names) {
@@ -75,14 +75,13 @@ Result<void> SegmentLog::State::recover() {
     AFI_FAILING_POINT("recovery.segment");
   }
   AFI_TRY_VOID(recover_cap());
-  const MutexLock lock(looking);
+  const MutexLock lock(index_mutex);
   recovery.segments = segments.size();
   recovery.entries = EntryCount(index.size());
   return {};
 }
 
-/// Whose segments these are. Without a good name there is a new one, and what is there is a
-/// stranger's.
+/// Reads the store id. If it is lost, creates a new one, and existing segments become foreign.
 Result<void> SegmentLog::State::recover_name(bool known) {
   if (known) {
     AFI_TRY(const auto file, folder->open(kStoreName));
@@ -90,7 +89,7 @@ Result<void> SegmentLog::State::recover_name(bool known) {
     AFI_TRY(const auto bytes, read_blocks(*file, 0, room, kStoreBytes, options.write_timeout));
     if (const auto name = decode_store(bytes)) {
       store = *name;
-      // One copy is enough; after this there are two again. If not, the next start tries.
+      // One copy is enough. Restores the second; if that fails, the next start tries again.
       const auto whole = encode_store(store);
       if (!std::ranges::equal(bytes, whole) &&
           write_blocks(*file, 0, whole, options.write_timeout, memory)) {
@@ -120,13 +119,13 @@ Result<void> SegmentLog::State::recover_segment(const std::string& name, std::ui
   if (!found && found.error().code == ErrorCode::kCorruption) {
     ++recovery.foreign_files;
     foreign += *size;
-    const MutexLock lock(looking);
+    const MutexLock lock(index_mutex);
     stats.used += Bytes(*size);
     return {};
   }
   if (!found && found.error().code == ErrorCode::kNoSpace) return std::unexpected(found.error());
   if (!found) {
-    // Kept, it might one day be readable again, with entries that were erased in the meantime.
+    // If it stayed, it might become readable later and bring back entries erased since.
     ++recovery.dropped_segments;
     return folder->remove(name);
   }
@@ -134,7 +133,7 @@ Result<void> SegmentLog::State::recover_segment(const std::string& name, std::ui
   segment->file = *file;
   segment->size = *size;
   {
-    const MutexLock lock(looking);
+    const MutexLock lock(index_mutex);
     segments[number] = segment;
     stats.used += Bytes(segment->size);
     for (const FooterEntry& place : found->entries) {
@@ -159,13 +158,13 @@ Result<void> SegmentLog::State::recover_segment(const std::string& name, std::ui
       ++segment->live;
     }
   }
-  if (!found->sealed) reencrypt(*segment, *found);
+  if (!found->sealed) reseal(*segment, *found);
   return {};
 }
 
-/// Gives a segment that was read through its footer, so that the next start need not. Where that
-/// fails, the next start reads it through again.
-void SegmentLog::State::reencrypt(Segment& segment, const FoundSegment& found) {
+/// Writes the footer of a scanned segment, so that the next start need not scan it. If that fails,
+/// the next start scans it again.
+void SegmentLog::State::reseal(Segment& segment, const FoundSegment& found) {
   const std::vector<std::byte> footer = encode_footer(segment.identity, found.end, found.entries);
   const std::uint64_t end = found.end + footer.size();
   if (end > std::max(segment.size, options.segment_bytes.value())) return;
@@ -174,22 +173,22 @@ void SegmentLog::State::reencrypt(Segment& segment, const FoundSegment& found) {
   if (!segment.file->truncate(end)) return;
   AFI_POINT("reencrypt.shortened");
   static_cast<void>(segment.file->sync()->wait(options.write_timeout));
-  const MutexLock lock(looking);
+  const MutexLock lock(index_mutex);
   stats.used -= Bytes(segment.size);
   segment.size = end;
   stats.used += Bytes(end);
 }
 
-/// Segments leave, oldest first, until what is there obeys the cap.
+/// Evicts segments, oldest first, until the cap holds.
 Result<void> SegmentLog::State::recover_cap() {
   while (true) {
     {
-      const MutexLock lock(looking);
+      const MutexLock lock(index_mutex);
       if (AFI_GUARD("cap.recovery", stats.used <= options.capacity)) return {};
       if (segments.empty()) {
         return fail(ErrorCode::kNoSpace,
                     fmt::format("{} files in '{}' are named like segments but are not this "
-                                "store's; they leave no room within {} bytes: remove them",
+                                "store's; they leave no space within {} bytes: remove them",
                                 recovery.foreign_files, folder->path(), options.capacity.value()));
       }
     }

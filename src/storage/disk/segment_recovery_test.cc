@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// What is found again when a log is opened: in order, torn, damaged, forged, of others.
+// Recovery when a log is opened: intact, torn, damaged, forged and foreign records.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -23,7 +23,7 @@ using testing::small_log;
 using testing::tier_bytes;
 using testing::tier_key;
 
-/// One file of one small log, to be written over behind its back.
+/// One segment of a small log whose bytes tests overwrite.
 class ForgedSegment : public ::testing::Test {
  protected:
   static constexpr const char* kName = "segment-0000000000000001.afi";
@@ -44,7 +44,7 @@ class ForgedSegment : public ::testing::Test {
   std::span<std::byte> record(std::uint64_t n) {
     return std::span(content()).subspan((1 + 2 * n) * kDiskBlock, 2 * kDiskBlock);
   }
-  /// Writes a header with a good checksum where one of the same size is.
+  /// Replaces a header with one of the same size and a valid checksum.
   void forge(std::uint64_t n, const RecordHeader& header) {
     std::ranges::copy(encode_record_header(header), record(n).begin());
   }
@@ -57,7 +57,7 @@ class ForgedSegment : public ::testing::Test {
   MemoryBudget memory{4_MiB};
 };
 
-// A header that is whole and says something else than the index asks for.
+// Valid headers that differ in one field from what the index expects.
 TEST_F(ForgedSegment, EveryFieldOfARecordIsComparedAtEveryRead) {
   const RecordHeader good = decode_record_header(record(2)).value();
   const std::vector<std::byte> before = content();
@@ -81,7 +81,7 @@ TEST_F(ForgedSegment, ARecordThatWasReadInPartIsDamaged) {
                           .block = static_cast<std::uint32_t>(header.offset / kDiskBlock),
                           .blocks = header.blocks};
   const auto state_of = [&](std::size_t bytes) {
-    // In memory of its own, so that nothing stands behind what was read.
+    // In a separate buffer, so that reading past its end is detected.
     const auto part = record(2).first(bytes);
     const std::vector<std::byte> read(part.begin(), part.end());
     return check_record(read, place, header.epoch).state;
@@ -91,16 +91,16 @@ TEST_F(ForgedSegment, ARecordThatWasReadInPartIsDamaged) {
   EXPECT_EQ(state_of(kDiskBlock), RecordState::kDamaged);
 }
 
-TEST_F(ForgedSegment, ARecordOfAnotherPlaceOrLifeIsNotFoundByReadingThrough) {
+TEST_F(ForgedSegment, AScanIgnoresRecordsOfAnotherPlaceOrEpoch) {
   const auto end_without_footer = [this] { content().resize((1 + 2 * kEntries) * kDiskBlock); };
   end_without_footer();
   const std::vector<std::byte> before = content();
-  EXPECT_EQ(open()->recovery().entries, EntryCount(kEntries)) << "all is well";
+  EXPECT_EQ(open()->recovery().entries, EntryCount(kEntries)) << "undamaged";
   content() = before;
   RecordHeader other_life = decode_record_header(record(2)).value();
   other_life.epoch.front() ^= std::byte{1};
   forge(2, other_life);
-  // A copy that would be found before what it is a copy of.
+  // A copied record that a scan finds before its original.
   std::ranges::copy(std::vector(record(4).begin(), record(4).end()), record(3).begin());
   const auto log = open();
   EXPECT_EQ(log->recovery().scanned, 1U);
@@ -109,7 +109,7 @@ TEST_F(ForgedSegment, ARecordOfAnotherPlaceOrLifeIsNotFoundByReadingThrough) {
   EXPECT_FALSE(log->contains(tier_key(2)) || log->contains(tier_key(3)));
 }
 
-TEST_F(ForgedSegment, ARecordWhoseValueIsTornIsCountedAndNotTakenOver) {
+TEST_F(ForgedSegment, ARecordWithATornValueIsCountedAndNotRecovered) {
   content().resize((1 + 2 * kEntries) * kDiskBlock);
   std::ranges::fill(record(kEntries - 1).last(kDiskBlock), std::byte{0});
   const auto log = open();
@@ -119,7 +119,7 @@ TEST_F(ForgedSegment, ARecordWhoseValueIsTornIsCountedAndNotTakenOver) {
   EXPECT_FALSE(log->contains(tier_key(kEntries - 1)));
 }
 
-TEST_F(ForgedSegment, AnErasedRecordIsOverwrittenWhereItLies) {
+TEST_F(ForgedSegment, AnErasedRecordIsOverwrittenInPlace) {
   {
     const auto log = open();
     ASSERT_TRUE(log->erase(tier_key(2)).value());
@@ -131,9 +131,9 @@ TEST_F(ForgedSegment, AnErasedRecordIsOverwrittenWhereItLies) {
   EXPECT_EQ(open()->read(tier_key(2), memory).value(), std::nullopt);
 }
 
-// One bit anywhere in a closed segment, each with a start of the whole log: what is found is right,
-// and no more than one entry is lost. AFTERIMAGE_FLIPS says how many.
-TEST(SegmentLogFlips, EverySampledBitCostsOneEntryAtMostAndNeverTruth) {
+// Flips one bit anywhere in a closed segment and reopens the log: entries found are right, and at
+// most one is lost. AFTERIMAGE_FLIPS sets the number of flips.
+TEST(SegmentLogFlips, AFlippedBitCostsAtMostOneEntryAndNeverCorrectness) {
   const char* wanted = std::getenv("AFTERIMAGE_FLIPS");
   const std::uint64_t flips = wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : 1'024;
   constexpr std::uint64_t kEntries = 8;
@@ -151,7 +151,7 @@ TEST(SegmentLogFlips, EverySampledBitCostsOneEntryAtMostAndNeverTruth) {
       ASSERT_TRUE(log->append(tier_key(n), {}, tier_bytes(n, kSize)).has_value());
     }
   }
-  ASSERT_EQ(disk.files().size(), 2U) << "one segment and the store's name";
+  ASSERT_EQ(disk.files().size(), 2U) << "one segment and the store file";
   std::vector<std::byte>& content = disk.files().begin()->second->content;
   const std::vector<std::byte> before = content;
   ASSERT_GT(before.size(), 480'000U);
@@ -159,13 +159,13 @@ TEST(SegmentLogFlips, EverySampledBitCostsOneEntryAtMostAndNeverTruth) {
   std::uint64_t lost = 0;
   for (std::uint64_t flip = 0; flip < flips; ++flip) {
     content = before;
-    // Half of them where structure is.
+    // Half of them in headers and footer.
     const std::size_t at = rng.chance(0.5)   ? rng.below(before.size())
                            : rng.chance(0.5) ? before.size() - 1 - rng.below(2 * kDiskBlock)
                                              : rng.below(2 * kDiskBlock);
     content[at] ^= static_cast<std::byte>(1U << rng.below(8));
     const auto log = open();
-    // The one that it fell into, and one other: all of them take too long.
+    // Checks the damaged entry and one other: checking all takes too long.
     std::uint64_t missing = 0;
     const std::uint64_t hit = std::min(kEntries - 1, at / (15 * kDiskBlock));
     for (const std::uint64_t n : {hit, (hit + 1) % kEntries}) {
@@ -182,7 +182,7 @@ TEST(SegmentLogFlips, EverySampledBitCostsOneEntryAtMostAndNeverTruth) {
               static_cast<unsigned long long>(flips), static_cast<unsigned long long>(lost));
 }
 
-TEST(SegmentLogRecovery, ABigSegmentIsFoundByItsFooterAndAnUnsealedOneByReading) {
+TEST(SegmentLogRecovery, ReadsSealedSegmentsByFooterAndScansOthers) {
   FakeDisk disk;
   MemoryBudget memory(8_MiB);
   const auto open = [&] {
@@ -212,7 +212,7 @@ TEST(SegmentLogRecovery, ABigSegmentIsFoundByItsFooterAndAnUnsealedOneByReading)
   EXPECT_GE(log->recovery().entries, EntryCount(101));
 }
 
-TEST(SegmentLogRecovery, ACapSmallerThanWhatIsThereIsObeyed) {
+TEST(SegmentLogRecovery, EnforcesASmallerCap) {
   FakeDisk disk;
   MemoryBudget memory(8_MiB);
   const auto open = [&](Bytes capacity) {

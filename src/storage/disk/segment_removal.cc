@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// How entries leave the log: overwritten where they lie, or with their whole segment.
+// Removes entries from the log: overwrites their records in place, or removes whole segments.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,9 +11,10 @@
 
 namespace afterimage {
 
-/// Takes an entry out of the index; its record waits to be buried. With a sequence: only that one.
+/// Removes an entry from the index; its record is overwritten later. With a sequence: only if it
+/// has that sequence number.
 bool SegmentLog::State::mark_dead(const TierKey& key, std::optional<std::uint64_t> sequence) {
-  const MutexLock lock(looking);
+  const MutexLock lock(index_mutex);
   const auto it = index.find(key);
   if (it == index.end() || (sequence && (*it)->place.sequence != *sequence)) return false;
   LogEntry& entry = **it;
@@ -39,14 +40,14 @@ Result<void> SegmentLog::State::overwrite(const LogEntry& entry) {
   return {};
 }
 
-/// Overwrites dead records, durably. A segment where that fails is removed: a cache may forget, but
-/// what was erased must not come back. With a key only its own, where a commit failed: what
-/// replaces the others is not safe yet.
+/// Overwrites dead records durably. A segment where that fails is removed: a cache may lose
+/// entries, but erased ones must not come back. With `only`, limited to that key: used after a
+/// failed commit, when the successors of other dead records are not durable yet.
 Result<void> SegmentLog::State::scrub(const TierKey* only) {
   const auto is_meant = [only](const LogEntry* entry) {
     return only == nullptr || entry->place.key == *only;
   };
-  std::map<Segment*, bool, ByNumber> touched;  // and whether its records could be overwritten
+  std::map<Segment*, bool, ByNumber> touched;  // value: whether its records could be overwritten
   for (const LogEntry* entry : unscrubbed) {
     if (!is_meant(entry)) continue;
     const auto it = touched.emplace(entry->segment, true).first;
@@ -58,7 +59,7 @@ Result<void> SegmentLog::State::scrub(const TierKey* only) {
     if (overwritten && segment->file->sync()->wait(options.write_timeout)) continue;
     std::shared_ptr<Segment> held;
     {
-      const MutexLock lock(looking);
+      const MutexLock lock(index_mutex);
       if (const auto it = segments.find(segment->identity.segment); it != segments.end()) {
         held = it->second;
       }
@@ -67,14 +68,15 @@ Result<void> SegmentLog::State::scrub(const TierKey* only) {
     if (held == active) abandon();
     const std::uint64_t live = held->live;
     AFI_TRY_VOID(drop(held));
-    const MutexLock lock(looking);
+    const MutexLock lock(index_mutex);
     stats.lost += live;
   }
   std::erase_if(unscrubbed, is_meant);
   return make_removals_safe();
 }
 
-/// Of files: until then a power failure may bring one back, with what was erased since.
+/// Makes file removals durable: until then a power failure may bring a file back, with entries that
+/// were erased since.
 Result<void> SegmentLog::State::make_removals_safe() {
   if (!removed || !AFI_STEP("removal.sync")) return {};
   AFI_TRY([[maybe_unused]] const std::size_t synced, folder->sync()->wait(options.write_timeout));
@@ -83,12 +85,13 @@ Result<void> SegmentLog::State::make_removals_safe() {
 }
 
 Result<void> SegmentLog::State::evict() {
-  // A replaced record that is not yet buried would be the newest again once its successor is gone.
+  // A replaced record that is not yet overwritten would become the newest when its successor is
+  // evicted.
   if (!unscrubbed.empty() && AFI_STEP("evict.scrub.first")) AFI_TRY_VOID(commit());
   while (true) {
     std::shared_ptr<Segment> victim;
     {
-      const MutexLock lock(looking);
+      const MutexLock lock(index_mutex);
       const auto rank = [](const Segment& s) { return std::tuple(s.live > 0, s.last_use); };
       for (const auto& [id, segment] : segments) {
         if (segment->phase != Segment::Phase::kClosed) continue;
@@ -98,39 +101,40 @@ Result<void> SegmentLog::State::evict() {
     if (victim != nullptr) {
       const std::uint64_t live = victim->live;
       AFI_TRY_VOID(drop(victim));
-      const MutexLock lock(looking);
+      const MutexLock lock(index_mutex);
       stats.evicted += live;
       return {};
     }
-    // The only ones left may still be on their way to the disk.
+    // The only segments left may still have writes in flight.
     if (!in_flight.empty()) {
       AFI_TRY_VOID(complete_batch());
     } else if (!syncs.empty()) {
       AFI_TRY_VOID(finish_sync());
     } else {
-      return fail(ErrorCode::kNoSpace, fmt::format("'{}' has no room for a segment of {} bytes",
+      return fail(ErrorCode::kNoSpace, fmt::format("'{}' has no space for a segment of {} bytes",
                                                    folder->path(), options.segment_bytes.value()));
     }
   }
 }
 
-/// What the system may have thrown away must not be called safe later.
+/// Removes segments whose sync failed: data that the system may have dropped must not count as
+/// durable.
 Result<void> SegmentLog::State::drop_doomed() {
   while (!doomed.empty()) {
     const std::shared_ptr<Segment> segment = *doomed.begin();
     const std::uint64_t live = segment->live;
     AFI_TRY_VOID(drop(segment));
     doomed.erase(segment);
-    const MutexLock lock(looking);
+    const MutexLock lock(index_mutex);
     stats.lost += live;
   }
   return {};
 }
 
-/// The file goes first: as long as it is there, the index knows what is in it.
+/// Removes a segment. The file first: while it exists, the index must know its entries.
 Result<void> SegmentLog::State::drop(const std::shared_ptr<Segment>& segment) {
   {
-    const MutexLock lock(looking);
+    const MutexLock lock(index_mutex);
     if (!segments.contains(segment->identity.segment)) return {};
   }
   AFI_TRY_VOID(folder->remove(segment->name));
@@ -138,7 +142,7 @@ Result<void> SegmentLog::State::drop(const std::shared_ptr<Segment>& segment) {
   removed = true;
   AFI_POINT("segment.removed");
   std::erase_if(unscrubbed, [&](const LogEntry* entry) { return entry->segment == segment.get(); });
-  const MutexLock lock(looking);
+  const MutexLock lock(index_mutex);
   for (LogEntry& entry : segment->entries) {
     if (entry.state == LogEntry::State::kPending) continue;
     if (entry.state == LogEntry::State::kLive) index.erase(&entry);

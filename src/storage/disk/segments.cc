@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kScanBytes = std::size_t{1} << 20U;
 
-/// Reads a segment from front to back, in pieces, one block at a time for whoever looks.
+/// Reads a segment sequentially in large pieces and returns it block by block.
 class Scanner {
  public:
   Scanner(BlockFile& file, std::uint64_t size, Duration timeout,
@@ -46,8 +46,8 @@ class Scanner {
   std::uint64_t start_ = 0;
 };
 
-/// Whether the value behind a good header is whole. A value too large for the memory at hand is
-/// taken on trust here, since every read checks it again.
+/// Whether the value after a valid header is complete. A value too large for the available memory
+/// is assumed complete, since every read verifies it again.
 Result<bool> value_is_whole(BlockFile& file, const RecordHeader& header, Duration timeout,
                             MemoryBudget& memory, DiskRecovery& report) {
   const std::size_t size = std::size_t{header.blocks} * kDiskBlock;
@@ -60,8 +60,8 @@ Result<bool> value_is_whole(BlockFile& file, const RecordHeader& header, Duratio
   return AFI_GUARD("scan.value.checksum", Checksum::of(value) == header.value_checksum);
 }
 
-/// Takes what headers say, and after a bad one looks for the next: a record knows its own place and
-/// its segment's epoch, so that no value can pass for one.
+/// Collects records by their headers, and searches for the next one after a bad header. A record
+/// contains its own place and its segment's epoch, so no value can be mistaken for one.
 Result<void> scan(BlockFile& file, std::uint64_t size, Duration timeout, MemoryBudget& memory,
                   FoundSegment& found, DiskRecovery& report) {
   AFI_TRY(auto piece, AlignedBytes::create(kScanBytes, memory));
@@ -100,7 +100,7 @@ Result<void> scan(BlockFile& file, std::uint64_t size, Duration timeout, MemoryB
   return {};
 }
 
-/// The entries by the footer; false if there is no good one.
+/// Reads the entries from the footer. False: there is no valid footer.
 Result<bool> by_footer(BlockFile& file, std::uint64_t size, const SegmentTrailer& trailer,
                        Duration timeout, MemoryBudget& memory, FoundSegment& found,
                        DiskRecovery& report) {
@@ -172,7 +172,7 @@ Result<FoundSegment> find_segment(BlockFile& file, const DiskId& store, std::uin
                                   Duration timeout, MemoryBudget& memory, DiskRecovery& report) {
   AFI_TRY(std::uint64_t size, file.size());
   size -= size % kDiskBlock;
-  if (size < kDiskBlock) return fail(ErrorCode::kCorruption, "too short for a segment");
+  if (size < kDiskBlock) return fail(ErrorCode::kCorruption, "the file is too short for a segment");
   AFI_TRY(const auto room, AlignedBytes::create(kDiskBlock, memory));
   AFI_TRY(const auto last, read_blocks(file, size - kDiskBlock, room, kDiskBlock, timeout));
   const auto trailer = decode_trailer(last);
@@ -181,13 +181,13 @@ Result<FoundSegment> find_segment(BlockFile& file, const DiskId& store, std::uin
   report.bytes_read += Bytes(2 * kDiskBlock);
   if (!header && !trailer &&
       std::ranges::all_of(first, [](std::byte b) { return b == std::byte{0}; })) {
-    return fail(ErrorCode::kNotFound, "a segment that was never begun");
+    return fail(ErrorCode::kNotFound, "a segment without a header: nothing was written to it");
   }
   if (!header && !trailer) return std::unexpected(header.error());
   FoundSegment found{.identity = header ? *header : trailer->identity};
   if (!AFI_GUARD("segment.store", found.identity.store == store) ||
       !AFI_GUARD("segment.number", found.identity.segment == number)) {
-    return fail(ErrorCode::kCorruption, "another store's segment");
+    return fail(ErrorCode::kCorruption, "a segment of another store");
   }
   if (trailer && AFI_GUARD("footer.identity", trailer->identity == found.identity)) {
     AFI_TRY(found.sealed, by_footer(file, size, *trailer, timeout, memory, found, report));

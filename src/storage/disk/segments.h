@@ -15,22 +15,22 @@
 #include "storage/disk/segment_format.h"
 #include "storage/disk/segment_log.h"
 
-/// What the log knows of its files; the room's own.
+/// The log's in-memory records of its files. Private to this room.
 namespace afterimage {
 
-/// The file that says whose segments these are.
+/// The file that holds the store id.
 inline constexpr const char* kStoreName = "store.afi";
 inline constexpr std::uint64_t kStoreBytes = 2 * kDiskBlock;
 
 struct Segment;
 
-/// One entry on disk. Lives as long as its segment, also when it is dead.
+/// One entry on disk. Lives as long as its segment, even when it is dead.
 struct LogEntry {
   enum class State : std::uint8_t { kPending, kLive, kDead };
 
   FooterEntry place;
   Segment* segment = nullptr;
-  State state = State::kPending;  // live: in the index
+  State state = State::kPending;  // kLive: in the index
 };
 
 struct Segment {
@@ -46,7 +46,7 @@ struct Segment {
   std::uint64_t last_use = 0;
 };
 
-/// By number, so that what is done to several is done in the same order every time.
+/// Orders segments by number, so that operations on several have a fixed order.
 struct ByNumber {
   bool operator()(const auto& a, const auto& b) const {
     return a->identity.segment < b->identity.segment;
@@ -55,10 +55,10 @@ struct ByNumber {
 using SegmentSet = std::set<std::shared_ptr<Segment>, ByNumber>;
 
 std::string segment_name(std::uint64_t id);
-/// The number in a segment's name; nothing if it is no such name.
+/// The number in a segment's file name; nullopt if it is not such a name.
 std::optional<std::uint64_t> segment_number(const std::string& name);
 
-/// Which entry is where. Keys are compared in full.
+/// Hash and equality of the index by key. Keys are compared in full.
 struct EntryHash {
   using is_avalanching = void;
   using is_transparent = void;
@@ -75,34 +75,35 @@ struct EntryEqual {
 };
 using EntryIndex = boost::unordered_flat_set<LogEntry*, EntryHash, EntryEqual>;
 
-/// Reads a segment's entries back: by its footer, or through if it has no good one.
-///
-/// Errors   kCorruption: not a segment of `store`. Whatever else: it could not be read.
+/// A segment's entries as found on disk.
 struct FoundSegment {
   SegmentIdentity identity;
   std::vector<FooterEntry> entries;
   bool sealed = false;
   std::uint64_t end = 0;  // where a footer can be written
 };
+/// Reads a segment's entries from its footer, or by scanning if it has no valid footer.
+///
+/// Errors   kCorruption: not a segment of `store`. Any other error: it could not be read.
 Result<FoundSegment> find_segment(BlockFile& file, const DiskId& store, std::uint64_t number,
                                   Duration timeout, MemoryBudget& memory, DiskRecovery& report);
 
-/// What stands where an index says that an entry is.
+/// State of the record at the place that an index entry names.
 enum class RecordState : std::uint8_t { kIntact, kErased, kDamaged };
 struct CheckedRecord {
   RecordState state = RecordState::kDamaged;
-  EntryMeta meta;                    // these two: if intact
+  EntryMeta meta;                    // meta and value: only if intact
   std::span<const std::byte> value;  // within the bytes that were checked
 };
 /// Compares everything: header, epoch, place, sequence, the whole key, and the value's checksum.
 CheckedRecord check_record(std::span<const std::byte> bytes, const FooterEntry& place,
                            const DiskId& epoch);
 
-/// A read of `size` bytes that waits.
+/// Reads `size` bytes and waits for them.
 Result<std::span<const std::byte>> read_blocks(BlockFile& file, std::uint64_t offset,
                                                const std::shared_ptr<AlignedBytes>& into,
                                                std::size_t size, Duration timeout);
-/// A write of whole blocks that waits.
+/// Writes whole blocks and waits for completion.
 Result<void> write_blocks(BlockFile& file, std::uint64_t offset, std::span<const std::byte> bytes,
                           Duration timeout, MemoryBudget& memory);
 

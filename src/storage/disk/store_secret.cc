@@ -27,8 +27,8 @@ Result<Secret> read_secret(int fd, const std::string& path, std::string_view if_
   if (!whole || (status.st_mode & 077) != 0) {
     return fail(
         ErrorCode::kCorruption,
-        fmt::format("'{}' is not a file of {} bytes that only its owner can read. If it was "
-                    "changed by mistake, put it right (chmod 600); if it is lost, {}",
+        fmt::format("'{}' is not a file of {} bytes that only its owner can read. If its mode or "
+                    "content was changed by mistake, restore it (chmod 600); if it is lost, {}",
                     path, sizeof(Secret), if_lost));
   }
   Secret secret;
@@ -38,7 +38,7 @@ Result<Secret> read_secret(int fd, const std::string& path, std::string_view if_
   return secret;
 }
 
-// Under another name first: a crash leaves no secret or a whole one.
+// Writes a draft and renames it, so that a crash leaves no secret or a complete one.
 Result<Secret> make_secret(const std::string& folder, const std::string& path) {
   AFI_TRY(const Secret secret, random_secret());
   const std::string draft = path + ".new";
@@ -65,7 +65,7 @@ Result<Secret> store_secret(const std::string& folder) {
   const std::string path = folder + "/secret";
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd >= 0) {
-    return read_secret(fd, path, "empty the folder: without it nothing there can be found");
+    return read_secret(fd, path, "empty the folder: without the secret no entry in it can be found");
   }
   if (errno != ENOENT) return disk_refused("open", path, errno);
   return make_secret(folder, path);
@@ -73,7 +73,8 @@ Result<Secret> store_secret(const std::string& folder) {
 
 Result<Secret> secret_in_file(const std::string& path) {
   constexpr std::string_view kMake =
-      "make another (umask 077; head -c 32 /dev/urandom > FILE) and give it to all who share";
+      "create one (umask 077; head -c 32 /dev/urandom > FILE) and copy it to every process that "
+      "shares the cache";
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd >= 0) return read_secret(fd, path, kMake);
   if (errno != ENOENT) return disk_refused("open", path, errno);

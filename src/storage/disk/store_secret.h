@@ -10,18 +10,19 @@
 
 namespace afterimage {
 
-/// The secret under which the keys of a folder's entries are made: the file `secret`, 32 bytes, for
-/// its owner only. Made at the first call. Without it nothing in the folder is found again.
+/// The secret from which the keys of a folder's entries are derived: the file `secret`, 32 bytes,
+/// readable by its owner only. Created at the first call. Without it no entry in the folder can be
+/// found again.
 ///
 /// Errors   kCorruption: not 32 bytes, or others may read it; kUnavailable, kNoSpace: the system
 ///          refused. The message says what to do.
-/// Threads  Whoever holds the folder's lock, that is an open DiskTier.
+/// Threads  Only the process that holds the folder's lock, which is that of an open DiskTier.
 Result<std::array<std::byte, 32>> store_secret(const std::string& folder);
 
-/// The secret in a file that an operator has made: 32 bytes, for its owner only. For processes that
-/// share what they keep. Links are followed: that is how secrets are mounted.
+/// Reads the secret from a file made by an operator: 32 bytes, readable by its owner only. For
+/// processes that share a cache. Symbolic links are followed, because secrets are mounted that way.
 ///
-/// Errors   As store_secret; and kNotFound, with how to make one.
+/// Errors   As store_secret(), and kNotFound; the message says how to make one.
 /// Threads  Any.
 Result<std::array<std::byte, 32>> secret_in_file(const std::string& path);
 

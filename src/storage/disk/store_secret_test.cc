@@ -13,7 +13,7 @@
 namespace afterimage {
 namespace {
 
-TEST(StoreSecret, IsMadeOnceForItsOwnerOnly) {
+TEST(StoreSecret, IsCreatedOnceForItsOwnerOnly) {
   const testing::TemporaryFolder folder;
   const auto first = store_secret(folder.path()).value();
   EXPECT_EQ(store_secret(folder.path()).value(), first);
@@ -24,14 +24,14 @@ TEST(StoreSecret, IsMadeOnceForItsOwnerOnly) {
   EXPECT_NE(store_secret(another.path()).value(), first);
 }
 
-TEST(StoreSecret, ACrashBeforeItWasWholeLeavesNone) {
+TEST(StoreSecret, ACrashDuringCreationLeavesNoSecret) {
   const testing::TemporaryFolder folder;
   std::ofstream(folder.path() + "/secret.new") << "half";
   EXPECT_TRUE(store_secret(folder.path()).has_value());
   EXPECT_FALSE(std::filesystem::exists(folder.path() + "/secret.new"));
 }
 
-TEST(StoreSecret, WhatIsNoSecretIsNamedAndKept) {
+TEST(StoreSecret, AnInvalidSecretIsReportedAndKept) {
   const testing::TemporaryFolder folder;
   const std::string path = folder.path() + "/secret";
   std::ofstream(path) << "short";
@@ -43,14 +43,14 @@ TEST(StoreSecret, WhatIsNoSecretIsNamedAndKept) {
   EXPECT_EQ(std::filesystem::file_size(path), 5U);
 }
 
-TEST(StoreSecret, OneThatOthersMayReadIsRefused) {
+TEST(StoreSecret, RefusesASecretThatOthersMayRead) {
   const testing::TemporaryFolder folder;
   ASSERT_TRUE(store_secret(folder.path()).has_value());
   ::chmod((folder.path() + "/secret").c_str(), 0644);
   EXPECT_EQ(store_secret(folder.path()).error().code, ErrorCode::kCorruption);
 }
 
-TEST(StoreSecret, AFolderThatIsNotThereIsNamed) {
+TEST(StoreSecret, AMissingFolderIsNamed) {
   const auto refused = store_secret("/nowhere/at/all");
   ASSERT_FALSE(refused.has_value());
   EXPECT_NE(refused.error().message.find("/nowhere/at/all"), std::string::npos);

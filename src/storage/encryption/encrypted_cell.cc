@@ -11,13 +11,13 @@ namespace afterimage {
 Result<std::optional<SharedCell::Value>> EncryptedCell::read() {
   AFI_TRY(std::optional<Value> found, cell_.read());
   if (!found.has_value()) return std::nullopt;
-  const std::vector<std::byte> sealed = std::exchange(found->bytes, {});
+  const std::vector<std::byte> encrypted = std::exchange(found->bytes, {});
   std::vector<std::byte> opened(
-      sealed.size() < kEncryptionHeader ? 0 : sealed.size() - kEncryptionHeader);
-  const OpenedEntry entry = open_entry(keys_, place_, sealed, opened);
+      encrypted.size() < kEncryptionHeader ? 0 : encrypted.size() - kEncryptionHeader);
+  const OpenedEntry entry = open_entry(keys_, place_, encrypted, opened);
   if (entry.state == SealState::kOtherKey) {
     return fail(ErrorCode::kUnavailable,
-                "what is shared was sealed under another key: add it to the list of keys");
+                "the shared value is encrypted under another key: add that key to the list of keys");
   }
   if (entry.state == SealState::kOpened) {
     found->bytes.assign(opened.begin() + static_cast<std::ptrdiff_t>(entry.bytes_begin),
@@ -28,9 +28,9 @@ Result<std::optional<SharedCell::Value>> EncryptedCell::read() {
 
 Result<bool> EncryptedCell::replace(const std::optional<std::string>& expected,
                                     std::span<const std::byte> next) {
-  std::vector<std::byte> sealed(encrypted_size({}, next.size()));
-  AFI_TRY_VOID(encrypt_entry(keys_, place_, {}, next, sealed));
-  return cell_.replace(expected, sealed);
+  std::vector<std::byte> encrypted(encrypted_size({}, next.size()));
+  AFI_TRY_VOID(encrypt_entry(keys_, place_, {}, next, encrypted));
+  return cell_.replace(expected, encrypted);
 }
 
 }  // namespace afterimage

@@ -13,17 +13,17 @@
 
 namespace afterimage {
 
-/// A cell whose value is sealed on its way in and opened on its way out: whoever keeps it can
-/// neither read nor make nor change one. He can give an older one again; what is inside has to be
-/// such that this is found out.
+/// A SharedCell whose value is encrypted when written and decrypted when read. Whoever stores it
+/// can neither read, forge nor change a value, but can return an older one: the content must allow
+/// the reader to detect that.
 ///
-/// Shape    A sealed entry (docs/formats/sealed-entry.md) whose key is `place`.
-/// Errors   As SharedCell. What does not open has no bytes; kUnavailable: sealed under another key,
-///          which nobody should take for a value that is damaged.
+/// Shape    An encrypted entry (docs/formats/encrypted-entry.md) whose key is `place`.
+/// Errors   As SharedCell. A value that cannot be decrypted has no bytes; kUnavailable: encrypted
+///          under another key, which must not be mistaken for damage.
 /// Threads  Any.
 class EncryptedCell final : public SharedCell {
  public:
-  /// `cell` outlives it.
+  /// `cell` must outlive it.
   EncryptedCell(SharedCell& cell, const TierKey& place, EncryptionKeys keys)
       : cell_(cell), place_(place), keys_(std::move(keys)) {}
 

@@ -26,7 +26,7 @@ EncryptionKeys key_of(const std::string& digits) {
   return EncryptionKeys::parse(lines, "test").value();
 }
 
-TEST(EncryptedCell, GivesWhatWasPutAndShowsItToNobody) {
+TEST(EncryptedCell, RoundTripsAndStoresNoPlaintext) {
   SimulatedServers servers;
   SimulatedCell raw(servers);
   EncryptedCell one(raw, kPlace, key_of("1"));
@@ -38,15 +38,15 @@ TEST(EncryptedCell, GivesWhatWasPutAndShowsItToNobody) {
   EXPECT_TRUE(std::ranges::equal(found.value().bytes, kContent));
   EXPECT_FALSE(other.replace(std::nullopt, kContent).value()) << "it is there";
   EXPECT_TRUE(other.replace(found->version, {}).value());
-  EXPECT_FALSE(one.replace(found->version, kContent).value()) << "another is there by now";
+  EXPECT_FALSE(one.replace(found->version, kContent).value()) << "the version has changed";
 }
 
-TEST(EncryptedCell, TellsAnotherKeyFromDamage) {
+TEST(EncryptedCell, DistinguishesAnotherKeyFromDamage) {
   SimulatedServers servers;
   SimulatedCell raw(servers);
   ASSERT_TRUE(EncryptedCell(raw, kPlace, key_of("1")).replace(std::nullopt, kContent).value());
   EXPECT_EQ(EncryptedCell(raw, kPlace, key_of("2")).read().error().code, ErrorCode::kUnavailable);
-  EXPECT_TRUE(EncryptedCell(raw, kPlace, key_of("21")).read().has_value()) << "keys are changed so";
+  EXPECT_TRUE(EncryptedCell(raw, kPlace, key_of("21")).read().has_value()) << "the old key still decrypts during rotation";
   const std::string good = *servers.master;
   for (const std::string& bad : {good + "x", good.substr(1), std::string(kText), std::string()}) {
     servers.master = bad;
@@ -54,12 +54,12 @@ TEST(EncryptedCell, TellsAnotherKeyFromDamage) {
     const auto found = cell.read().value();
     ASSERT_TRUE(found.has_value());
     EXPECT_TRUE(found->bytes.empty());
-    EXPECT_TRUE(cell.replace(found->version, kContent).value()) << "it can be put right";
+    EXPECT_TRUE(cell.replace(found->version, kContent).value()) << "it can be replaced";
   }
 }
 
-// "Nothing is there" would begin another list, and all answers would be lost.
-TEST(EncryptedCell, ThatNobodyCouldBeAskedIsNotThatNothingIsThere) {
+// Reported as empty, it would be replaced by a new list, and all answers would be lost.
+TEST(EncryptedCell, UnreachableIsNotReportedAsEmpty) {
   SimulatedServers servers;
   SimulatedCell raw(servers);
   EncryptedCell cell(raw, kPlace, key_of("1"));
@@ -74,8 +74,8 @@ TEST(EncryptedCell, ThatNobodyCouldBeAskedIsNotThatNothingIsThere) {
   EXPECT_EQ(cell.replace(version, {}).error().code, ErrorCode::kUnavailable);
 }
 
-// Whoever replaced it by the same content did replace it: it is sealed anew.
-TEST(EncryptedCell, TheSameContentIsAnotherVersion) {
+// Replacing the value by the same content encrypts it again, which changes the version.
+TEST(EncryptedCell, RewritingTheSameContentChangesTheVersion) {
   SimulatedServers servers;
   SimulatedCell raw(servers);
   EncryptedCell one(raw, kPlace, key_of("1"));
@@ -86,7 +86,7 @@ TEST(EncryptedCell, TheSameContentIsAnotherVersion) {
   EXPECT_FALSE(one.replace(first, {}).value());
 }
 
-TEST(EncryptedCell, WhatIsReplacedIsSealedUnderTheFirstKey) {
+TEST(EncryptedCell, ReplacesUnderTheFirstKey) {
   SimulatedServers servers;
   SimulatedCell raw(servers);
   ASSERT_TRUE(EncryptedCell(raw, kPlace, key_of("1")).replace(std::nullopt, kContent).value());

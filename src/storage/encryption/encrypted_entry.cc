@@ -26,11 +26,11 @@ constexpr std::string_view kMagic = "AFISEAL1";
 constexpr std::size_t kIdAt = 8;
 constexpr std::size_t kNonceAt = 16;
 constexpr std::size_t kNonce = 12;
-constexpr std::size_t kAsideAt = 28;  // length of what is beside the entry
+constexpr std::size_t kMetaSizeAt = 28;  // size of the metadata block
 constexpr std::size_t kTagAt = 32;
 constexpr std::size_t kTag = 16;
-constexpr std::size_t kAsideFixed = 16;
-/// One call takes less than 2 GiB.
+constexpr std::size_t kMetaFixed = 16;
+/// OpenSSL takes less than 2 GiB per call.
 constexpr std::size_t kAtOnce = std::size_t{1} << 30U;
 
 struct FreeContext {
@@ -43,7 +43,7 @@ const unsigned char* in(const std::byte* bytes) {
 }
 unsigned char* out(std::byte* bytes) { return reinterpret_cast<unsigned char*>(bytes); }
 
-/// The key of one entry, for as long as it is needed.
+/// The derived key of one entry, wiped when destroyed.
 struct EntrySecret {
   EntrySecret() = default;
   ~EntrySecret() { OPENSSL_cleanse(bytes.data(), bytes.size()); }
@@ -52,8 +52,8 @@ struct EntrySecret {
   Secret bytes{};
 };
 
-std::size_t aside_size(const EntryMeta& meta) {
-  return (kAsideFixed + meta.form_bytes() + 63) / 64 * 64;
+std::size_t meta_block_size(const EntryMeta& meta) {
+  return (kMetaFixed + meta.form_bytes() + 63) / 64 * 64;
 }
 
 template <typename Number>
@@ -62,18 +62,18 @@ void append(std::vector<std::byte>& to, Number value) {
   to.insert(to.end(), bytes.begin(), bytes.end());
 }
 
-std::vector<std::byte> aside_of(const EntryMeta& meta) {
-  std::vector<std::byte> aside;
-  aside.reserve(aside_size(meta));
-  append(aside, static_cast<std::int64_t>(meta.cost.count()));
-  append(aside, static_cast<std::uint64_t>(meta.tensors.size()));
+std::vector<std::byte> meta_block_of(const EntryMeta& meta) {
+  std::vector<std::byte> meta_block;
+  meta_block.reserve(meta_block_size(meta));
+  append(meta_block, static_cast<std::int64_t>(meta.cost.count()));
+  append(meta_block, static_cast<std::uint64_t>(meta.tensors.size()));
   for (const TensorSpec& form : meta.tensors) {
-    append(aside, static_cast<std::uint32_t>(form.dtype));
-    append(aside, static_cast<std::uint32_t>(form.shape.rank()));
-    for (const std::uint64_t extent : form.shape.extents()) append(aside, extent);
+    append(meta_block, static_cast<std::uint32_t>(form.dtype));
+    append(meta_block, static_cast<std::uint32_t>(form.shape.rank()));
+    for (const std::uint64_t extent : form.shape.extents()) append(meta_block, extent);
   }
-  aside.resize(aside_size(meta));
-  return aside;
+  meta_block.resize(meta_block_size(meta));
+  return meta_block;
 }
 
 template <typename Number>
@@ -85,23 +85,23 @@ std::optional<Number> take(std::span<const std::byte>& from) {
   return value;
 }
 
-// Authenticated already; read with care all the same, as everything that comes from outside is.
-std::optional<EntryMeta> meta_from(std::span<const std::byte> aside) {
+// The bytes are authenticated, but parsed as carefully as any outside input.
+std::optional<EntryMeta> meta_from(std::span<const std::byte> meta_block) {
   EntryMeta meta;
-  const auto cost = take<std::int64_t>(aside);
-  const auto tensors = take<std::uint64_t>(aside);
+  const auto cost = take<std::int64_t>(meta_block);
+  const auto tensors = take<std::uint64_t>(meta_block);
   if (!cost.has_value() || !tensors.has_value()) return std::nullopt;
   meta.cost = Duration(*cost);
   for (std::uint64_t left = *tensors; left > 0; --left) {
-    const auto dtype = take<std::uint32_t>(aside);
-    const auto rank = take<std::uint32_t>(aside);
+    const auto dtype = take<std::uint32_t>(meta_block);
+    const auto rank = take<std::uint32_t>(meta_block);
     if (!dtype.has_value() || !rank.has_value() || *dtype == 0 ||
         *dtype > static_cast<std::uint32_t>(DType::kI64) || *rank > Shape::kMaxRank) {
       return std::nullopt;
     }
     std::array<std::uint64_t, Shape::kMaxRank> extents{};
     for (std::uint32_t axis = 0; axis < *rank; ++axis) {
-      const auto extent = take<std::uint64_t>(aside);
+      const auto extent = take<std::uint64_t>(meta_block);
       if (!extent.has_value()) return std::nullopt;
       extents.at(axis) = *extent;
     }
@@ -112,7 +112,7 @@ std::optional<EntryMeta> meta_from(std::span<const std::byte> aside) {
   return meta;
 }
 
-/// What is authenticated and not secret: where the entry stands, and the header but for the tag.
+/// Adds the authenticated but unencrypted data: the entry's key, and the header without the tag.
 void authenticate(EVP_CIPHER_CTX* context, const TierKey& key, std::span<const std::byte> header,
                   int (*update)(EVP_CIPHER_CTX*, unsigned char*, int*, const unsigned char*, int)) {
   std::array<std::byte, 1 + kDigestBytes + kTagAt> data{};
@@ -140,7 +140,7 @@ void encrypt(EVP_CIPHER_CTX* context, std::span<const std::byte> from, std::byte
 }  // namespace
 
 std::size_t encrypted_size(const EntryMeta& meta, std::size_t bytes) {
-  return kEncryptionHeader + aside_size(meta) + bytes;
+  return kEncryptionHeader + meta_block_size(meta) + bytes;
 }
 
 Result<void> encrypt_entry(const EncryptionKeys& keys, const TierKey& key, const EntryMeta& meta,
@@ -149,22 +149,22 @@ Result<void> encrypt_entry(const EncryptionKeys& keys, const TierKey& key, const
   EntrySecret secret;
   AFI_CHECK(keys.entry_key(keys.id(), key, secret.bytes));
   AFI_TRY(const auto random, random_secret());
-  const std::vector<std::byte> aside = aside_of(meta);
+  const std::vector<std::byte> meta_block = meta_block_of(meta);
   const std::span<std::byte> header = into.first(kEncryptionHeader);
   std::ranges::fill(header, std::byte{0});
   std::ranges::copy(std::as_bytes(std::span(kMagic)), header.begin());
   std::ranges::copy(keys.id(), header.begin() + kIdAt);
   std::ranges::copy(std::span(random).first<kNonce>(), header.begin() + kNonceAt);
-  const auto aside_bytes = static_cast<std::uint32_t>(aside.size());
-  std::memcpy(header.data() + kAsideAt, &aside_bytes, sizeof aside_bytes);
+  const auto meta_size = static_cast<std::uint32_t>(meta_block.size());
+  std::memcpy(header.data() + kMetaSizeAt, &meta_size, sizeof meta_size);
 
   const Context context(EVP_CIPHER_CTX_new());
   AFI_CHECK(context != nullptr);
   AFI_CHECK(EVP_EncryptInit_ex(context.get(), EVP_aes_256_gcm(), nullptr, in(secret.bytes.data()),
                                in(header.data() + kNonceAt)) == 1);
   authenticate(context.get(), key, header, EVP_EncryptUpdate);
-  encrypt(context.get(), aside, into.data() + kEncryptionHeader);
-  encrypt(context.get(), bytes, into.data() + kEncryptionHeader + aside.size());
+  encrypt(context.get(), meta_block, into.data() + kEncryptionHeader);
+  encrypt(context.get(), bytes, into.data() + kEncryptionHeader + meta_block.size());
   int done = 0;
   AFI_CHECK(EVP_EncryptFinal_ex(context.get(), nullptr, &done) == 1 && done == 0);
   AFI_CHECK(
@@ -173,13 +173,13 @@ Result<void> encrypt_entry(const EncryptionKeys& keys, const TierKey& key, const
 }
 
 OpenedEntry open_entry(const EncryptionKeys& keys, const TierKey& key,
-                       std::span<const std::byte> sealed, std::span<std::byte> into) {
-  if (sealed.size() < kEncryptionHeader ||
-      std::memcmp(sealed.data(), kMagic.data(), kMagic.size()) != 0) {
+                       std::span<const std::byte> encrypted, std::span<std::byte> into) {
+  if (encrypted.size() < kEncryptionHeader ||
+      std::memcmp(encrypted.data(), kMagic.data(), kMagic.size()) != 0) {
     return {.state = SealState::kNotEncrypted};
   }
-  const auto header = sealed.first(kEncryptionHeader);
-  auto body = sealed.subspan(kEncryptionHeader);
+  const auto header = encrypted.first(kEncryptionHeader);
+  auto body = encrypted.subspan(kEncryptionHeader);
   AFI_CHECK(into.size() == body.size());
   EncryptionKeyId id{};
   std::copy_n(header.begin() + kIdAt, id.size(), id.begin());
@@ -217,12 +217,12 @@ OpenedEntry open_entry(const EncryptionKeys& keys, const TierKey& key,
     return {};
   }
 
-  std::uint32_t aside = 0;
-  std::memcpy(&aside, header.data() + kAsideAt, sizeof aside);
-  if (aside > into.size() || aside % 64 != 0) return {};
-  auto meta = meta_from(into.first(aside));
+  std::uint32_t meta_size = 0;
+  std::memcpy(&meta_size, header.data() + kMetaSizeAt, sizeof meta_size);
+  if (meta_size > into.size() || meta_size % 64 != 0) return {};
+  auto meta = meta_from(into.first(meta_size));
   if (!meta.has_value()) return {};
-  return {.state = SealState::kOpened, .meta = *std::move(meta), .bytes_begin = aside};
+  return {.state = SealState::kOpened, .meta = *std::move(meta), .bytes_begin = meta_size};
 }
 
 }  // namespace afterimage

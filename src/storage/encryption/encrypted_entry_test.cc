@@ -16,34 +16,34 @@ namespace {
 
 using testing::tier_bytes;
 using testing::tier_key;
-using Sealed = std::vector<std::byte>;
+using Ciphertext = std::vector<std::byte>;
 
 const EntryMeta kMeta{.tensors = {{DType::kBF16, Shape{7, 9}}, {DType::kU8, Shape{}}},
                       .cost = Duration(1'234)};
 
 class EncryptedEntry : public ::testing::Test {
  protected:
-  Sealed seal(const TierKey& key, const EntryMeta& meta, std::span<const std::byte> bytes) {
-    Sealed sealed(encrypted_size(meta, bytes.size()));
-    EXPECT_TRUE(encrypt_entry(keys, key, meta, bytes, sealed).has_value());
-    return sealed;
+  Ciphertext encrypt(const TierKey& key, const EntryMeta& meta, std::span<const std::byte> bytes) {
+    Ciphertext encrypted(encrypted_size(meta, bytes.size()));
+    EXPECT_TRUE(encrypt_entry(keys, key, meta, bytes, encrypted).has_value());
+    return encrypted;
   }
-  SealState state_of(const TierKey& key, const Sealed& sealed) {
+  SealState state_of(const TierKey& key, const Ciphertext& encrypted) {
     std::vector<std::byte> into(
-        sealed.size() < kEncryptionHeader ? 0 : sealed.size() - kEncryptionHeader);
-    return open_entry(keys, key, sealed, into).state;
+        encrypted.size() < kEncryptionHeader ? 0 : encrypted.size() - kEncryptionHeader);
+    return open_entry(keys, key, encrypted, into).state;
   }
 
   EncryptionKeys keys = EncryptionKeys::parse(std::string(64, '1'), "test").value();
 };
 
-TEST_F(EncryptedEntry, OpensToTheByte) {
+TEST_F(EncryptedEntry, RoundTripsExactly) {
   for (const std::size_t size : {0U, 1U, 63U, 64U, 65U, 100'000U}) {
     const auto bytes = tier_bytes(size, size);
     for (const EntryMeta& meta : {EntryMeta{}, kMeta}) {
-      const Sealed sealed = seal(tier_key(1), meta, bytes);
-      std::vector<std::byte> into(sealed.size() - kEncryptionHeader);
-      const OpenedEntry opened = open_entry(keys, tier_key(1), sealed, into);
+      const Ciphertext encrypted = encrypt(tier_key(1), meta, bytes);
+      std::vector<std::byte> into(encrypted.size() - kEncryptionHeader);
+      const OpenedEntry opened = open_entry(keys, tier_key(1), encrypted, into);
       ASSERT_EQ(opened.state, SealState::kOpened) << size;
       EXPECT_EQ(opened.meta, meta);
       EXPECT_EQ(opened.bytes_begin % 64, 0U);
@@ -52,47 +52,47 @@ TEST_F(EncryptedEntry, OpensToTheByte) {
   }
 }
 
-TEST_F(EncryptedEntry, EveryFlippedBitIsSeen) {
-  const Sealed sealed = seal(tier_key(1), kMeta, tier_bytes(1, 100));
-  for (std::size_t bit = 0; bit < 8 * sealed.size(); ++bit) {
-    Sealed other = sealed;
+TEST_F(EncryptedEntry, EveryFlippedBitIsDetected) {
+  const Ciphertext encrypted = encrypt(tier_key(1), kMeta, tier_bytes(1, 100));
+  for (std::size_t bit = 0; bit < 8 * encrypted.size(); ++bit) {
+    Ciphertext other = encrypted;
     other[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
     EXPECT_NE(state_of(tier_key(1), other), SealState::kOpened) << bit;
   }
-  for (std::size_t size = 0; size < sealed.size(); ++size) {
+  for (std::size_t size = 0; size < encrypted.size(); ++size) {
     EXPECT_NE(
-        state_of(tier_key(1), Sealed(sealed.begin(), sealed.begin() + static_cast<long>(size))),
+        state_of(tier_key(1), Ciphertext(encrypted.begin(), encrypted.begin() + static_cast<long>(size))),
         SealState::kOpened);
   }
-  Sealed longer = sealed;
+  Ciphertext longer = encrypted;
   longer.push_back(std::byte{0});
   EXPECT_EQ(state_of(tier_key(1), longer), SealState::kDamaged);
 }
 
-TEST_F(EncryptedEntry, BelongsToItsPlace) {
-  const Sealed sealed = seal(tier_key(1), kMeta, tier_bytes(1, 100));
-  EXPECT_EQ(state_of(tier_key(2), sealed), SealState::kDamaged);
-  EXPECT_EQ(state_of(tier_key(1, EntryClass::kAnswer), sealed), SealState::kDamaged);
+TEST_F(EncryptedEntry, IsBoundToItsKey) {
+  const Ciphertext encrypted = encrypt(tier_key(1), kMeta, tier_bytes(1, 100));
+  EXPECT_EQ(state_of(tier_key(2), encrypted), SealState::kDamaged);
+  EXPECT_EQ(state_of(tier_key(1, EntryClass::kAnswer), encrypted), SealState::kDamaged);
 }
 
-TEST_F(EncryptedEntry, TellsWhyItDoesNotOpen) {
-  const Sealed sealed = seal(tier_key(1), {}, tier_bytes(1, 100));
+TEST_F(EncryptedEntry, ReportsWhyDecryptionFailed) {
+  const Ciphertext encrypted = encrypt(tier_key(1), {}, tier_bytes(1, 100));
   EXPECT_EQ(state_of(tier_key(1), tier_bytes(1, 500)), SealState::kNotEncrypted);
   EXPECT_EQ(state_of(tier_key(1), {}), SealState::kNotEncrypted);
   keys = EncryptionKeys::parse(std::string(64, '2'), "other").value();
-  EXPECT_EQ(state_of(tier_key(1), sealed), SealState::kOtherKey);
+  EXPECT_EQ(state_of(tier_key(1), encrypted), SealState::kOtherKey);
   keys = EncryptionKeys::parse(std::string(64, '2') + "\n" + std::string(64, '1'), "both").value();
-  EXPECT_EQ(state_of(tier_key(1), sealed), SealState::kOpened);
+  EXPECT_EQ(state_of(tier_key(1), encrypted), SealState::kOpened);
 }
 
-TEST_F(EncryptedEntry, SaysNothingOfWhatIsInItAndIsNeverTheSameTwice) {
+TEST_F(EncryptedEntry, LeaksNoPlaintextAndNeverRepeats) {
   const std::vector<std::byte> plain(4'096, std::byte{0x41});
-  std::set<Sealed> all;
+  std::set<Ciphertext> all;
   for (int i = 0; i < 20; ++i) {
-    const Sealed sealed = seal(tier_key(1), kMeta, plain);
+    const Ciphertext encrypted = encrypt(tier_key(1), kMeta, plain);
     const std::vector<std::byte> run(16, std::byte{0x41});
-    EXPECT_TRUE(std::ranges::search(sealed, run).empty());
-    all.insert(Sealed(sealed.begin() + 16, sealed.begin() + 28));  // nonces
+    EXPECT_TRUE(std::ranges::search(encrypted, run).empty());
+    all.insert(Ciphertext(encrypted.begin() + 16, encrypted.begin() + 28));  // nonces
   }
   EXPECT_EQ(all.size(), 20U);
 }

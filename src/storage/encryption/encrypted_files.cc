@@ -18,36 +18,36 @@ TierKey place_of(const std::string& path) {
 
 Result<std::vector<std::byte>> EncryptedFiles::read(const std::string& path, Bytes limit) const {
   const Bytes most = limit + Bytes(encrypted_size({}, 0));
-  AFI_TRY(const std::vector<std::byte> sealed, files_.read(path, most));
+  AFI_TRY(const std::vector<std::byte> encrypted, files_.read(path, most));
   std::vector<std::byte> opened(
-      sealed.size() < kEncryptionHeader ? 0 : sealed.size() - kEncryptionHeader);
-  const OpenedEntry entry = open_entry(keys_, place_of(path), sealed, opened);
+      encrypted.size() < kEncryptionHeader ? 0 : encrypted.size() - kEncryptionHeader);
+  const OpenedEntry entry = open_entry(keys_, place_of(path), encrypted, opened);
   switch (entry.state) {
     case SealState::kOpened:
       break;
     case SealState::kOtherKey:
       return fail(ErrorCode::kUnavailable,
-                  fmt::format("'{}' was sealed under another key: add it to the list of keys, or "
-                              "remove the file",
+                  fmt::format("'{}' is encrypted under another key: add that key to the list of "
+                              "keys, or remove the file",
                               path));
     case SealState::kNotEncrypted:
-      return fail(ErrorCode::kCorruption, fmt::format("'{}' is not sealed", path));
+      return fail(ErrorCode::kCorruption, fmt::format("'{}' is not encrypted", path));
     case SealState::kDamaged:
-      return fail(ErrorCode::kCorruption, fmt::format("'{}' is not what was sealed", path));
+      return fail(ErrorCode::kCorruption, fmt::format("'{}' is damaged: it failed authentication", path));
   }
   opened.erase(opened.begin(), opened.begin() + static_cast<std::ptrdiff_t>(entry.bytes_begin));
   return opened;
 }
 
 Result<void> EncryptedFiles::replace(const std::string& path, std::span<const std::byte> content) {
-  std::vector<std::byte> sealed(encrypted_size({}, content.size()));
-  AFI_TRY_VOID(encrypt_entry(keys_, place_of(path), {}, content, sealed));
-  return files_.replace(path, sealed);
+  std::vector<std::byte> encrypted(encrypted_size({}, content.size()));
+  AFI_TRY_VOID(encrypt_entry(keys_, place_of(path), {}, content, encrypted));
+  return files_.replace(path, encrypted);
 }
 
 Result<void> EncryptedFiles::append(const std::string& path,
                                     std::span<const std::byte> /*content*/) {
-  return fail(ErrorCode::kUnsupported, fmt::format("'{}' is sealed and cannot grow", path));
+  return fail(ErrorCode::kUnsupported, fmt::format("'{}' is encrypted and cannot be appended to", path));
 }
 
 }  // namespace afterimage

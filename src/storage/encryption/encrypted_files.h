@@ -13,17 +13,19 @@
 
 namespace afterimage {
 
-/// Whole files, sealed: for the small ones that stand beside a sealed tier and tell of its entries.
+/// Encrypts whole files: for the small files that accompany an encrypted tier and describe its
+/// entries.
 ///
-/// Shape    A sealed entry (docs/formats/sealed-entry.md) whose key is the SHA-256 of the file's
-///          name without its folders.
-/// Errors   Of read(): as Files; kCorruption: not sealed, or not what was; kUnavailable: sealed
-///          under another key, which nobody should take for a file that is lost.
-/// Only     read() and replace(): files that grow cannot be sealed, and the others are as they are.
+/// Shape    An encrypted entry (docs/formats/encrypted-entry.md) whose key is the SHA-256 of the
+///          file's name without its folders.
+/// Errors   Of read(): as Files; kCorruption: not encrypted, or damaged; kUnavailable: encrypted
+///          under another key, which must not be mistaken for a lost file.
+/// Limits   Only read() and replace() encrypt. append() is refused, since files that grow cannot be
+///          encrypted; the other calls go to `files` unchanged.
 /// Threads  Any.
 class EncryptedFiles final : public Files {
  public:
-  /// `files` outlives it.
+  /// `files` must outlive it.
   EncryptedFiles(Files& files, EncryptionKeys keys) : files_(files), keys_(std::move(keys)) {}
 
   Result<std::vector<std::byte>> read(const std::string& path, Bytes limit) const override;

@@ -17,22 +17,22 @@ EncryptionKeys key_of(char digit) {
   return EncryptionKeys::parse(std::string(64, digit), "test").value();
 }
 
-TEST(EncryptedFiles, ReadWhatTheyWroteAndShowItToNobody) {
+TEST(EncryptedFiles, RoundTripAndStoreNoPlaintext) {
   MemoryFiles files;
-  EncryptedFiles sealed(files, key_of('1'));
-  ASSERT_TRUE(sealed.replace("folder/list", kContent).has_value());
+  EncryptedFiles encrypted(files, key_of('1'));
+  ASSERT_TRUE(encrypted.replace("folder/list", kContent).has_value());
   EXPECT_TRUE(
-      std::ranges::equal(sealed.read("folder/list", Bytes(kText.size())).value(), kContent));
-  EXPECT_EQ(sealed.read("folder/list", Bytes(kText.size() - 1)).error().code,
+      std::ranges::equal(encrypted.read("folder/list", Bytes(kText.size())).value(), kContent));
+  EXPECT_EQ(encrypted.read("folder/list", Bytes(kText.size() - 1)).error().code,
             ErrorCode::kLimitExceeded);
-  EXPECT_EQ(sealed.read("folder/none", 1_KiB).error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(encrypted.read("folder/none", 1_KiB).error().code, ErrorCode::kNotFound);
   const auto raw = files.read("folder/list", 1_KiB).value();
   EXPECT_TRUE(std::ranges::search(raw, kContent.first(8)).empty());
-  EXPECT_FALSE(sealed.append("folder/list", kContent).has_value());
+  EXPECT_FALSE(encrypted.append("folder/list", kContent).has_value());
 }
 
-// A file under another key is not lost: who took it for lost would begin a new one.
-TEST(EncryptedFiles, TellAnotherKeyFromDamage) {
+// A file under another key must not be reported as lost, or the caller would start a new one.
+TEST(EncryptedFiles, DistinguishAnotherKeyFromDamage) {
   MemoryFiles files;
   ASSERT_TRUE(EncryptedFiles(files, key_of('1')).replace("list", kContent).has_value());
   EXPECT_EQ(EncryptedFiles(files, key_of('2')).read("list", 1_KiB).error().code,
@@ -41,19 +41,19 @@ TEST(EncryptedFiles, TellAnotherKeyFromDamage) {
   raw.back() ^= std::byte{1};
   ASSERT_TRUE(files.replace("list", raw).has_value());
   ASSERT_TRUE(files.replace("plain", kContent).has_value());
-  EncryptedFiles sealed(files, key_of('1'));
-  EXPECT_EQ(sealed.read("list", 1_KiB).error().code, ErrorCode::kCorruption);
-  EXPECT_EQ(sealed.read("plain", 1_KiB).error().code, ErrorCode::kCorruption);
+  EncryptedFiles encrypted(files, key_of('1'));
+  EXPECT_EQ(encrypted.read("list", 1_KiB).error().code, ErrorCode::kCorruption);
+  EXPECT_EQ(encrypted.read("plain", 1_KiB).error().code, ErrorCode::kCorruption);
 }
 
-TEST(EncryptedFiles, CannotBeExchanged) {
+TEST(EncryptedFiles, CannotBeSwapped) {
   MemoryFiles files;
-  EncryptedFiles sealed(files, key_of('1'));
-  ASSERT_TRUE(sealed.replace("a/one", kContent).has_value());
+  EncryptedFiles encrypted(files, key_of('1'));
+  ASSERT_TRUE(encrypted.replace("a/one", kContent).has_value());
   ASSERT_TRUE(files.replace("a/two", files.read("a/one", 1_KiB).value()).has_value());
-  EXPECT_EQ(sealed.read("a/two", 1_KiB).error().code, ErrorCode::kCorruption);
+  EXPECT_EQ(encrypted.read("a/two", 1_KiB).error().code, ErrorCode::kCorruption);
   ASSERT_TRUE(files.replace("b/one", files.read("a/one", 1_KiB).value()).has_value());
-  EXPECT_TRUE(sealed.read("b/one", 1_KiB).has_value()) << "a folder may be moved";
+  EXPECT_TRUE(encrypted.read("b/one", 1_KiB).has_value()) << "a folder may be moved";
 }
 
 }  // namespace

@@ -21,24 +21,25 @@ Result<void> EncryptedTier::put(const TierKey& key, const EntryMeta& meta,
                                 std::span<const std::byte> bytes) {
   if (meta.form_bytes() > EntryMeta::kMaxFormBytes) {
     return refuse(ErrorCode::kLimitExceeded,
-                  fmt::format("{} bytes of forms; at most {} can be kept", meta.form_bytes(),
+                  fmt::format("{} bytes of tensor specs; at most {} are allowed", meta.form_bytes(),
                               EntryMeta::kMaxFormBytes));
   }
-  const auto sealed = AlignedBytes::create(encrypted_size(meta, bytes.size()), memory_);
-  if (!sealed.has_value()) return refuse(sealed.error().code, sealed.error().message);
-  const auto done = encrypt_entry(keys_, key, meta, bytes, (*sealed)->bytes());
+  const auto encrypted = AlignedBytes::create(encrypted_size(meta, bytes.size()), memory_);
+  if (!encrypted.has_value()) return refuse(encrypted.error().code, encrypted.error().message);
+  const auto done = encrypt_entry(keys_, key, meta, bytes, (*encrypted)->bytes());
   if (!done.has_value()) return refuse(done.error().code, done.error().message);
-  // Forms are inside; the cost is, too, and outside for whoever weighs a load before it is made.
-  AFI_TRY_VOID(tier_.put(key, {.cost = meta.cost}, (*sealed)->bytes()));
+  // Specs and cost are encrypted. The cost is also stored in the clear for load-or-compute
+  // decisions.
+  AFI_TRY_VOID(tier_.put(key, {.cost = meta.cost}, (*encrypted)->bytes()));
   const MutexLock lock(mutex_);
   foreign_.erase(key);
   return {};
 }
 
 Result<std::optional<TierEntry>> EncryptedTier::get(const TierKey& key, MemoryBudget& room) {
-  AFI_TRY(const std::optional<TierEntry> sealed, tier_.get(key, room));
-  if (!sealed.has_value()) return std::nullopt;
-  return open(key, *sealed, room);
+  AFI_TRY(const std::optional<TierEntry> encrypted, tier_.get(key, room));
+  if (!encrypted.has_value()) return std::nullopt;
+  return open(key, *encrypted, room);
 }
 
 std::vector<Result<std::optional<TierEntry>>> EncryptedTier::get_all(std::span<const TierKey> keys,
@@ -46,16 +47,16 @@ std::vector<Result<std::optional<TierEntry>>> EncryptedTier::get_all(std::span<c
   auto all = tier_.get_all(keys, room);
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (!all[i].has_value() || !all[i]->has_value()) continue;
-    // Not in place: what is sealed goes before the next is opened.
-    const TierEntry sealed = **std::exchange(all[i], std::optional<TierEntry>());
-    all[i] = open(keys[i], sealed, room);
+    // Frees each encrypted copy before the next entry is decrypted.
+    const TierEntry encrypted = **std::exchange(all[i], std::optional<TierEntry>());
+    all[i] = open(keys[i], encrypted, room);
   }
   return all;
 }
 
-Result<std::optional<TierEntry>> EncryptedTier::open(const TierKey& key, const TierEntry& sealed,
+Result<std::optional<TierEntry>> EncryptedTier::open(const TierKey& key, const TierEntry& encrypted,
                                                      MemoryBudget& room) {
-  const std::size_t size = sealed.bytes.size();
+  const std::size_t size = encrypted.bytes.size();
   const auto opened =
       AlignedBytes::create(size < kEncryptionHeader ? 0 : size - kEncryptionHeader, room);
   if (!opened.has_value()) {
@@ -63,9 +64,9 @@ Result<std::optional<TierEntry>> EncryptedTier::open(const TierKey& key, const T
     ++without_room_;
     return std::unexpected(opened.error());
   }
-  OpenedEntry entry = open_entry(keys_, key, sealed.bytes, (*opened)->bytes());
+  OpenedEntry entry = open_entry(keys_, key, encrypted.bytes, (*opened)->bytes());
   if (entry.state != SealState::kOpened) {
-    not_opened(key, entry.state);
+    record_unopened(key, entry.state);
     return std::nullopt;
   }
   return TierEntry{.meta = std::move(entry.meta),
@@ -73,7 +74,7 @@ Result<std::optional<TierEntry>> EncryptedTier::open(const TierKey& key, const T
                    .memory = *opened};
 }
 
-void EncryptedTier::not_opened(const TierKey& key, SealState state) {
+void EncryptedTier::record_unopened(const TierKey& key, SealState state) {
   if (state == SealState::kDamaged) static_cast<void>(tier_.erase(key));
   const bool replaced = tier_.is_pending(key);
   const MutexLock lock(mutex_);
@@ -114,13 +115,13 @@ TierStats EncryptedTier::stats() const {
   stats.erased -= std::min(stats.erased, removed_);
   if (stats.degraded_reason.empty() && other_key_ > 0) {
     stats.degraded_reason = fmt::format(
-        "{} entries were sealed under another key and are not read: if it is an old one, add it to "
-        "the list of keys; if not, they are replaced by and by",
+        "{} entries are encrypted under another key and cannot be read: if it is an old key, add "
+        "it to the list of keys; otherwise they are replaced over time",
         other_key_);
   } else if (stats.degraded_reason.empty() && not_encrypted_ > 0) {
     stats.degraded_reason = fmt::format(
-        "{} entries were kept before there was a key and are not read: purge the folder if nobody "
-        "may read them there",
+        "{} entries were stored before encryption was enabled and are not read: purge the folder "
+        "if their plaintext must not stay on disk",
         not_encrypted_);
   }
   return stats;

@@ -18,23 +18,22 @@
 
 namespace afterimage {
 
-/// Any tier, with entries that are sealed on their way in and opened on their way out: whoever
-/// holds the tier's bytes (a disk, another machine) learns how many entries there are, how large,
-/// how costly and under which keys, and can take them away; but not read, make, change or exchange
-/// them.
+/// Wraps any tier: entries are encrypted when put and decrypted when read. Whoever holds the tier's
+/// bytes (a disk, another machine) learns how many entries there are, their sizes, costs and keys,
+/// and can delete them, but cannot read, forge, change or swap them.
 ///
-/// Unit     As the tier below; an entry takes some 128 bytes more.
-/// Errors   See Tier. What does not open is a miss and counted as damaged. Entries of another key,
-///          and such as were never sealed, stay where they are and count as not held, so that they
-///          are put again; stats().trouble says so. What was changed is removed.
-/// Memory   Both the sealed and the opened copy are in memory for a moment: a get takes `room` for
-///          both, a put takes what it seals from `memory`.
+/// Unit     As the wrapped tier; an entry takes some 128 bytes more.
+/// Errors   See Tier. An entry that cannot be decrypted is a miss and counted as damaged. Entries
+///          under another key, and unencrypted ones, stay where they are and count as not held, so
+///          that they are put again; stats().degraded_reason says so. Modified entries are removed.
+/// Memory   The encrypted and the decrypted copy exist together for a moment: a get charges `room`
+///          for both, a put charges `memory` for the encrypted copy.
 /// Threads  Any.
 /// Cost     One pass of AES-256-GCM each way, without a lock.
-/// Source   src/seal/DESIGN.md.
+/// Source   src/storage/encryption/DESIGN.md.
 class EncryptedTier final : public Tier {
  public:
-  /// `tier` and `memory` outlive it.
+  /// `tier` and `memory` must outlive it.
   EncryptedTier(Tier& tier, EncryptionKeys keys, MemoryBudget& memory)
       : tier_(tier), keys_(std::move(keys)), memory_(memory) {}
 
@@ -57,23 +56,23 @@ class EncryptedTier final : public Tier {
   [[nodiscard]] TierStats stats() const override;
 
  private:
-  /// Of entries that another key sealed, or none; when there are more, they are looked at again.
+  /// Most foreign entries (other key, or not encrypted) to remember; beyond, they are read again.
   static constexpr std::size_t kMostForeign = 65'536;
   std::unexpected<Error> refuse(ErrorCode code, std::string message);
-  Result<std::optional<TierEntry>> open(const TierKey& key, const TierEntry& sealed,
+  Result<std::optional<TierEntry>> open(const TierKey& key, const TierEntry& encrypted,
                                         MemoryBudget& room);
-  void not_opened(const TierKey& key, SealState state);
+  void record_unopened(const TierKey& key, SealState state);
   [[nodiscard]] bool is_foreign(const TierKey& key) const;
 
   Tier& tier_;
   const EncryptionKeys keys_;
   MemoryBudget& memory_;
   mutable Mutex mutex_;
-  std::uint64_t refused_ AFI_GUARDED_BY(mutex_) = 0;       // before the tier below was asked
+  std::uint64_t refused_ AFI_GUARDED_BY(mutex_) = 0;       // puts refused before the wrapped tier
   std::uint64_t unopened_ AFI_GUARDED_BY(mutex_) = 0;      // hits there that are misses here
-  std::uint64_t without_room_ AFI_GUARDED_BY(mutex_) = 0;  // and those for which there was no room
-  std::uint64_t removed_ AFI_GUARDED_BY(mutex_) = 0;       // by us, and nobody asked
-  std::uint64_t other_key_ AFI_GUARDED_BY(mutex_) = 0;     // of those
+  std::uint64_t without_room_ AFI_GUARDED_BY(mutex_) = 0;  // gets for which there was no memory
+  std::uint64_t removed_ AFI_GUARDED_BY(mutex_) = 0;       // damaged entries removed by this tier
+  std::uint64_t other_key_ AFI_GUARDED_BY(mutex_) = 0;     // of the unopened ones
   std::uint64_t not_encrypted_ AFI_GUARDED_BY(mutex_) = 0;
   std::unordered_set<TierKey, TierKeyHash> foreign_ AFI_GUARDED_BY(mutex_);
 };

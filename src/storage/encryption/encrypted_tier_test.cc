@@ -70,7 +70,7 @@ std::shared_ptr<Tier> make_encrypted_disk(Bytes capacity) {
   return {standing, standing->tier.get()};
 }
 
-INSTANTIATE_TEST_SUITE_P(Sealed, TierConformance,
+INSTANTIATE_TEST_SUITE_P(Ciphertext, TierConformance,
                          ::testing::Values(TierFactory{"host", make_encrypted_host},
                                            TierFactory{"disk", make_encrypted_disk}),
                          [](const auto& test) { return test.param.name; });
@@ -99,7 +99,7 @@ class EncryptedTierTest : public ::testing::Test {
 TEST_F(EncryptedTierTest, ADamagedEntryIsAMissCountedAndRemoved) {
   EncryptedTier tier(host, keys_of("1"), memory);
   put(tier, 1);
-  // The tier below finds nothing wrong with it: somebody put it there.
+  // The wrapped tier finds nothing wrong with the entry: an attacker put it there.
   std::vector<std::byte> bytes;
   {
     const auto entry = host.get(tier_key(1), room).value();
@@ -116,7 +116,7 @@ TEST_F(EncryptedTierTest, ADamagedEntryIsAMissCountedAndRemoved) {
   EXPECT_FALSE(host.may_contain(tier_key(1)));
 }
 
-TEST_F(EncryptedTierTest, EntriesCannotBeExchanged) {
+TEST_F(EncryptedTierTest, EntriesCannotBeSwapped) {
   EncryptedTier tier(host, keys_of("1"), memory);
   put(tier, 1);
   put(tier, 2);
@@ -126,7 +126,7 @@ TEST_F(EncryptedTierTest, EntriesCannotBeExchanged) {
   EXPECT_TRUE(holds(tier, 2));
 }
 
-TEST_F(EncryptedTierTest, WithTheWrongKeyAllIsMissedAndTheReasonIsSaid) {
+TEST_F(EncryptedTierTest, TheWrongKeyMissesEverythingAndReportsWhy) {
   {
     EncryptedTier tier(host, keys_of("1"), memory);
     put(tier, 1);
@@ -137,16 +137,16 @@ TEST_F(EncryptedTierTest, WithTheWrongKeyAllIsMissedAndTheReasonIsSaid) {
   EXPECT_FALSE(holds(wrong, 1));
   EXPECT_FALSE(holds(wrong, 2));
   EXPECT_EQ(wrong.stats().damaged, 2U);
-  EXPECT_THAT(wrong.stats().degraded_reason, HasSubstr("2 entries were sealed under another key"));
-  // By mistake: nothing is lost.
+  EXPECT_THAT(wrong.stats().degraded_reason, HasSubstr("2 entries are encrypted under another key"));
+  // If the key was wrong by mistake, nothing is lost.
   EncryptedTier right(host, keys_of("1"), memory);
   EXPECT_TRUE(holds(right, 1));
   EXPECT_TRUE(holds(right, 2));
   EXPECT_EQ(right.stats().degraded_reason, "");
 }
 
-// Or content under an old key would never be kept again, for it is "there".
-TEST_F(EncryptedTierTest, WhatAnotherKeySealedIsPutAgain) {
+// Otherwise content under an old key would never be stored again, because the tier already has it.
+TEST_F(EncryptedTierTest, EntriesUnderAnotherKeyArePutAgain) {
   EncryptedTier old(host, keys_of("1"), memory);
   put(old, 1);
   EncryptedTier tier(host, keys_of("2"), memory);
@@ -158,7 +158,7 @@ TEST_F(EncryptedTierTest, WhatAnotherKeySealedIsPutAgain) {
   EXPECT_TRUE(tier.get(tier_key(1), room).value().has_value());
 }
 
-TEST_F(EncryptedTierTest, AKeyIsChangedWithoutLosingWhatIsKept) {
+TEST_F(EncryptedTierTest, ChangingTheKeyLosesNoEntries) {
   {
     EncryptedTier tier(host, keys_of("1"), memory);
     put(tier, 1);
@@ -173,17 +173,17 @@ TEST_F(EncryptedTierTest, AKeyIsChangedWithoutLosingWhatIsKept) {
   EXPECT_TRUE(holds(tier, 2));
 }
 
-TEST_F(EncryptedTierTest, WhatWasNeverSealedIsNotServed) {
+TEST_F(EncryptedTierTest, UnencryptedEntriesAreNotServed) {
   ASSERT_TRUE(host.put(tier_key(1), {}, tier_bytes(1, 5'000)).has_value());
   EncryptedTier tier(host, keys_of("1"), memory);
   EXPECT_FALSE(holds(tier, 1));
-  EXPECT_THAT(tier.stats().degraded_reason, HasSubstr("before there was a key"));
+  EXPECT_THAT(tier.stats().degraded_reason, HasSubstr("before encryption was enabled"));
   put(tier, 1);
   EXPECT_TRUE(holds(tier, 1));
 }
 
-// The tier below is told a cost, so that loads can be weighed, and is not believed.
-TEST_F(EncryptedTierTest, TheCostThatCountsIsTheOneInside) {
+// The cost in the wrapped tier is only a hint for load-or-compute; a get returns the encrypted one.
+TEST_F(EncryptedTierTest, TheAuthenticatedCostIsUsed) {
   EncryptedTier tier(host, keys_of("1"), memory);
   put(tier, 7);
   EXPECT_EQ(tier.metadata(tier_key(7))->cost, Duration(7));
@@ -196,7 +196,7 @@ TEST_F(EncryptedTierTest, TheCostThatCountsIsTheOneInside) {
   EXPECT_EQ(tier.get(tier_key(7), room).value()->meta.cost, Duration(7));
 }
 
-TEST(EncryptedTierOverOthers, WhatIsDoubtedIsDoubtedBelow) {
+TEST(EncryptedTierOverOthers, ForwardsNegativeInvalidation) {
   MemoryBudget room{1_MiB};
   HostTier host(room);
   ManualClock clock;
@@ -209,7 +209,7 @@ TEST(EncryptedTierOverOthers, WhatIsDoubtedIsDoubtedBelow) {
   EXPECT_EQ(tier.places(), 2U);
 }
 
-TEST_F(EncryptedTierTest, WithoutMemoryToSealNothingIsPut) {
+TEST_F(EncryptedTierTest, APutWithoutMemoryIsRefused) {
   MemoryBudget narrow(1_KiB);
   EncryptedTier tier(host, keys_of("1"), narrow);
   EXPECT_EQ(tier.put(tier_key(1), {}, tier_bytes(1, 5'000)).error().code, ErrorCode::kNoSpace);
@@ -217,7 +217,7 @@ TEST_F(EncryptedTierTest, WithoutMemoryToSealNothingIsPut) {
   EXPECT_FALSE(host.may_contain(tier_key(1)));
 }
 
-TEST(EncryptedTierOnDisk, HoldsNoByteOfWhatItKeepsAndOutlivesTheProcess) {
+TEST(EncryptedTierOnDisk, StoresNoPlaintextAndSurvivesARestart) {
   const testing::TemporaryFolder folder;
   MemoryBudget memory(64_MiB);
   const SystemClock clock;

@@ -41,7 +41,7 @@ std::unexpected<Error> refused(const std::string& path, int error) {
                                 std::system_category().message(error)));
 }
 
-/// Closed at the end of the scope.
+/// A file that is closed at the end of its scope.
 class OpenKeyFile {
  public:
   explicit OpenKeyFile(const std::string& path)
@@ -65,7 +65,7 @@ EncryptionKeys::~EncryptionKeys() {
 
 Result<EncryptionKeys> EncryptionKeys::parse(std::string_view text, const std::string& where) {
   EncryptionKeys keys;
-  keys.keys_.reserve(kMost);  // a vector that grows leaves a key behind
+  keys.keys_.reserve(kMost);  // a growing vector would leave copies of keys behind
   for (std::size_t number = 1; !text.empty(); ++number) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = trimmed(text.substr(0, end));
@@ -74,13 +74,13 @@ Result<EncryptionKeys> EncryptionKeys::parse(std::string_view text, const std::s
     const auto secret = digest_from_hex(line);
     if (!secret.has_value()) {
       return fail(ErrorCode::kInvalidArgument,
-                  fmt::format("line {} of {} is no key: write 64 hexadecimal digits, as "
+                  fmt::format("line {} of {} is not a key: write 64 hexadecimal digits, as "
                               "`openssl rand -hex 32` prints them",
                               number, where));
     }
     if (keys.keys_.size() == kMost) {
       return fail(ErrorCode::kInvalidArgument,
-                  fmt::format("{} has more than {} keys: take away the oldest", where, kMost));
+                  fmt::format("{} has more than {} keys: remove the oldest", where, kMost));
     }
     Key& key = keys.keys_.emplace_back(Key{.secret = *secret});
     const auto id = hmac_sha256(key.secret, bytes_of(kIdLabel));
@@ -101,7 +101,7 @@ Result<EncryptionKeys> EncryptionKeys::read(const std::string& path) {
   if (!S_ISREG(status.st_mode)) return refused(path, EINVAL);
   if ((status.st_mode & 077) != 0) {
     return fail(ErrorCode::kUnavailable,
-                fmt::format("others than its owner may read the keys in '{}': chmod 600", path));
+                fmt::format("users other than the owner can read the keys in '{}': chmod 600", path));
   }
   std::array<char, kLongestFile> text{};
   std::size_t size = 0;
@@ -110,7 +110,7 @@ Result<EncryptionKeys> EncryptionKeys::read(const std::string& path) {
     if (got < 0) return refused(path, errno);
   }
   auto keys = size == text.size() ? fail(ErrorCode::kInvalidArgument,
-                                         fmt::format("'{}' is too long for a list of keys", path))
+                                         fmt::format("'{}' is too long to be a list of keys", path))
                                   : parse({text.data(), size}, fmt::format("'{}'", path));
   OPENSSL_cleanse(text.data(), text.size());
   return keys;
@@ -131,12 +131,12 @@ Result<EncryptionKeys> EncryptionKeys::from_environment(const std::string& name)
 bool EncryptionKeys::entry_key(const EncryptionKeyId& id, const TierKey& key, Secret& into) const {
   const auto found = std::ranges::find(keys_, id, &Key::id);
   if (found == keys_.end()) return false;
-  // The entry's name is authenticated as well: either alone keeps entries in their places.
+  // The entry's key is also authenticated: either alone prevents swapping entries.
   Secret extracted = hmac_sha256(AFI_STEP("seal.name") ? key.bytes : Secret{}, found->secret);
   std::array<std::byte, kEntryLabel.size() + 2> info{};
   std::ranges::copy(bytes_of(kEntryLabel), info.begin());
   info[kEntryLabel.size()] = static_cast<std::byte>(key.entry_class);
-  info[kEntryLabel.size() + 1] = std::byte{1};  // the first block of HKDF, and the only one
+  info[kEntryLabel.size() + 1] = std::byte{1};  // the first and only block of HKDF
   into = hmac_sha256(extracted, info);
   OPENSSL_cleanse(extracted.data(), extracted.size());
   return true;

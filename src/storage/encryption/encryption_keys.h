@@ -16,28 +16,28 @@
 
 namespace afterimage {
 
-/// Which key sealed an entry: eight bytes that tell keys apart and nothing about them.
+/// Identifies the key that encrypted an entry: eight bytes that reveal nothing about the key.
 using EncryptionKeyId = std::array<std::byte, 8>;
 
-/// The keys under which entries are sealed: the first seals, all of them open. So a key is changed
-/// by putting a new one before the old one, and taking the old one away when what it sealed is
-/// gone.
+/// A list of encryption keys: the first encrypts, all decrypt. To change the key, put a new one
+/// before the old one, and remove the old one when the entries it encrypted are gone.
 ///
-/// Shape    Text: a key a line, 64 hexadecimal digits (`openssl rand -hex 32`); empty lines and
-///          lines that begin with # do not count. At most kMost.
-/// Errors   kInvalidArgument: no key, or no such text; kNotFound; kUnavailable: the system refused,
-///          or others may read the file. No message holds any of a key.
-/// Threads  Immutable. Keys are wiped when the object goes.
+/// Shape    Text: one key per line, 64 hexadecimal digits (`openssl rand -hex 32`); empty lines and
+///          lines that begin with # are ignored. At most kMost keys.
+/// Errors   kInvalidArgument: no key, or malformed text; kNotFound: no such file;
+///          kUnavailable: the system refused, or others may read the file. No message contains any
+///          part of a key.
+/// Threads  Immutable. Keys are wiped when the object is destroyed.
 class EncryptionKeys {
  public:
   static constexpr std::size_t kMost = 8;
 
-  /// `where` is named in messages.
+  /// Parses a key list. `where` is named in messages.
   static Result<EncryptionKeys> parse(std::string_view text, const std::string& where);
-  /// A file that only its owner may read (0600 or 0400). Links are followed: that is how secrets
-  /// are mounted.
+  /// Reads a file that only its owner may read (0600 or 0400). Symbolic links are followed, because
+  /// secrets are mounted that way.
   static Result<EncryptionKeys> read(const std::string& path);
-  /// The text is an environment variable's value; lines may be separated by commas.
+  /// Reads an environment variable; there, keys may also be separated by commas.
   static Result<EncryptionKeys> from_environment(const std::string& name);
 
   EncryptionKeys(EncryptionKeys&&) = default;
@@ -46,10 +46,10 @@ class EncryptionKeys {
   EncryptionKeys& operator=(const EncryptionKeys&) = delete;
   ~EncryptionKeys();
 
-  /// Of the key that seals.
+  /// The id of the key that encrypts.
   [[nodiscard]] const EncryptionKeyId& id() const { return keys_.front().id; }
-  /// The key of one entry under the key of that id: HKDF-SHA-256 (RFC 5869) with the entry's key as
-  /// salt. False: there is no such key.
+  /// Derives the key of one entry from the key with that id: HKDF-SHA-256 (RFC 5869) with the
+  /// entry's key as salt. False: there is no key with that id.
   [[nodiscard]] bool entry_key(const EncryptionKeyId& id, const TierKey& key, Secret& into) const;
 
  private:

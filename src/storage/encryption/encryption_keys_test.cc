@@ -29,7 +29,7 @@ Secret entry_key(const EncryptionKeys& keys, const EncryptionKeyId& id, const Ti
   return secret;
 }
 
-TEST(EncryptionKeys, TheFirstSealsAndAllOpen) {
+TEST(EncryptionKeys, TheFirstEncryptsAndAllDecrypt) {
   const auto old = EncryptionKeys::parse(kOne, "old").value();
   const auto both =
       EncryptionKeys::parse("# new\n" + kTwo + "\n\n  " + kOne + "\r\n", "both").value();
@@ -39,14 +39,14 @@ TEST(EncryptionKeys, TheFirstSealsAndAllOpen) {
   EXPECT_FALSE(old.entry_key(both.id(), tier_key(1), none));
 }
 
-TEST(EncryptionKeys, EveryEntryHasAKeyOfItsOwn) {
+TEST(EncryptionKeys, EveryEntryHasItsOwnKey) {
   const auto keys = EncryptionKeys::parse(kOne, "test").value();
   const Secret one = entry_key(keys, keys.id(), tier_key(1));
   EXPECT_NE(one, entry_key(keys, keys.id(), tier_key(2)));
   EXPECT_NE(one, entry_key(keys, keys.id(), tier_key(1, EntryClass::kAnswer)));
 }
 
-// tests/golden/encrypted_entry.py: what is on a disk today opens tomorrow.
+// tests/golden/encrypted_entry.py: existing entries must stay readable.
 TEST(EncryptionKeys, HaveTheirGoldenVector) {
   const auto keys = EncryptionKeys::parse(kOne, "test").value();
   TierKey key{.entry_class = EntryClass::kEncoderOutput};
@@ -55,7 +55,7 @@ TEST(EncryptionKeys, HaveTheirGoldenVector) {
             "eacd72c46cab12be5caef1d30a46bfd5ebcbd7b122204571cbb70851bfdff1c1");
 }
 
-TEST(EncryptionKeys, WhatIsNoListOfKeysIsRefusedAndNotRepeated) {
+TEST(EncryptionKeys, RefusesMalformedListsWithoutRepeatingThem) {
   std::string many;
   for (std::size_t i = 0; i <= EncryptionKeys::kMost; ++i) many += kOne + "\n";
   for (const std::string& text : {std::string(), std::string("# nothing\n"), kOne + "1",
@@ -69,7 +69,7 @@ TEST(EncryptionKeys, WhatIsNoListOfKeysIsRefusedAndNotRepeated) {
   }
 }
 
-TEST(EncryptionKeys, AFileIsItsOwnersAlone) {
+TEST(EncryptionKeys, RefusesAFileThatOthersMayRead) {
   const testing::TemporaryFolder folder;
   const std::string path = folder.file("keys");
   EXPECT_EQ(EncryptionKeys::read(path).error().code, ErrorCode::kNotFound);
@@ -90,7 +90,7 @@ TEST(EncryptionKeys, AFileIsItsOwnersAlone) {
   EXPECT_EQ(EncryptionKeys::read(path).error().code, ErrorCode::kInvalidArgument);
 }
 
-TEST(EncryptionKeys, StandInTheEnvironmentToo) {
+TEST(EncryptionKeys, ReadFromTheEnvironment) {
   ASSERT_EQ(::setenv("AFTERIMAGE_TEST_KEYS", (kTwo + "," + kOne).c_str(), 1), 0);
   const auto keys = EncryptionKeys::from_environment("AFTERIMAGE_TEST_KEYS").value();
   EXPECT_EQ(keys.id(), EncryptionKeys::parse(kTwo, "").value().id());

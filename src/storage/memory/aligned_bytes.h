@@ -12,12 +12,12 @@
 
 namespace afterimage {
 
-/// Bytes in one piece of memory that starts at a page, as direct I/O wants them, together with the
-/// promise of a budget that pays for them. Not initialised. From 2 MiB on they are on huge pages
-/// where the system has them: the device takes those in faster than as many pages of 4 KiB.
+/// Page-aligned memory, as direct I/O requires, together with the budget reservation that pays for
+/// it. Not initialised. From 2 MiB on it uses huge pages where the system has them: devices
+/// transfer one of those faster than as many pages of 4 KiB.
 ///
-/// Errors   kNoSpace: the budget, or the machine, has no room.
-/// Threads  Any, as of memory.
+/// Errors   kNoSpace: the budget or the machine has not enough memory.
+/// Threads  Any, like plain memory.
 class AlignedBytes {
  public:
   static constexpr std::size_t kAlignment = 4096;
@@ -26,7 +26,7 @@ class AlignedBytes {
 
   [[nodiscard]] std::span<std::byte> bytes() { return {memory_.get(), size_}; }
   [[nodiscard]] std::span<const std::byte> bytes() const { return {memory_.get(), size_}; }
-  /// Another budget pays from now on. `room` is of as many bytes.
+  /// Moves the charge to another budget. `room` reserves as many bytes.
   void charge(Reservation room) { room_ = std::move(room); }
 
  private:

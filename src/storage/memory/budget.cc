@@ -15,9 +15,9 @@ Result<Reservation> MemoryBudget::reserve(Bytes bytes) {
   do {
     const Bytes::rep capacity = capacity_.load();
     if (!AFI_GUARD("budget.capacity", used <= capacity && bytes.value() <= capacity - used)) {
-      return fail(ErrorCode::kNoSpace, "no room for " + std::to_string(bytes.value()) +
+      return fail(ErrorCode::kNoSpace, "no space for " + std::to_string(bytes.value()) +
                                            " bytes: " + std::to_string(used) + " of " +
-                                           std::to_string(capacity) + " are taken");
+                                           std::to_string(capacity) + " are in use");
     }
   } while (!used_.compare_exchange_weak(used, used + bytes.value()));
   Bytes::rep peak = peak_.load();

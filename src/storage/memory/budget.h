@@ -12,17 +12,17 @@ namespace afterimage {
 
 class Reservation;
 
-/// A hard cap on bytes. Room is promised before bytes exist and given back when they are gone, so
-/// that committed + reserved + in flight never exceeds the capacity, at any moment, whatever
-/// threads do.
+/// A hard cap on bytes. Space is reserved before bytes exist and released when they are gone, so
+/// committed + reserved + in flight never exceeds the capacity, at any moment, under any
+/// concurrency.
 ///
-/// Errors   kNoSpace: less is free than asked for. Whoever asked evicts and asks again, or goes
+/// Errors   kNoSpace: less is free than was asked for. The caller evicts and retries, or does
 ///          without.
 /// Threads  Any; lock-free.
 class MemoryBudget {
  public:
   explicit MemoryBudget(Bytes capacity) : capacity_(capacity.value()) {}
-  /// Every reservation must have been given back.
+  /// Requires that every reservation has been released.
   ~MemoryBudget();
   MemoryBudget(const MemoryBudget&) = delete;
   MemoryBudget& operator=(const MemoryBudget&) = delete;
@@ -32,8 +32,8 @@ class MemoryBudget {
   [[nodiscard]] Bytes capacity() const { return Bytes(capacity_.load()); }
   [[nodiscard]] Bytes used() const { return Bytes(used_.load()); }
   [[nodiscard]] Bytes peak() const { return Bytes(peak_.load()); }
-  /// Nothing is taken away from those who hold it: below used(), reserve() fails until enough came
-  /// back.
+  /// Does not take bytes back from reservations: while used() exceeds the new capacity, reserve()
+  /// fails.
   void set_capacity(Bytes capacity) { capacity_ = capacity.value(); }
 
  private:
@@ -45,14 +45,14 @@ class MemoryBudget {
   std::atomic<Bytes::rep> peak_{0};
 };
 
-/// Bytes promised by a budget. Move-only; dropping it is the only way to give them back.
+/// Bytes reserved in a budget. Move-only; dropping it is the only way to release them.
 class [[nodiscard]] Reservation {
  public:
   Reservation() = default;
   Reservation(Reservation&& other) noexcept
       : budget_(std::exchange(other.budget_, nullptr)), bytes_(std::exchange(other.bytes_, 0_B)) {}
   Reservation& operator=(Reservation other) noexcept {
-    std::swap(budget_, other.budget_);  // `other` leaves with the old promise and gives it back
+    std::swap(budget_, other.budget_);  // `other` leaves with the old reservation and releases it
     std::swap(bytes_, other.bytes_);
     return *this;
   }
@@ -66,8 +66,7 @@ class [[nodiscard]] Reservation {
   friend class MemoryBudget;
   Reservation(MemoryBudget& budget, Bytes bytes) : budget_(&budget), bytes_(bytes) {}
 
-  MemoryBudget* budget_ =
-      nullptr;  // outlives every reservation; its destructor checks that none is left
+  MemoryBudget* budget_ = nullptr;  // outlives every reservation; its destructor checks that
   Bytes bytes_;
 };
 

@@ -13,7 +13,7 @@
 namespace afterimage {
 namespace {
 
-TEST(MemoryBudget, RoomIsTakenAndGivenBack) {
+TEST(MemoryBudget, ReservesAndReleases) {
   MemoryBudget budget(100_B);
   {
     const Reservation first = budget.reserve(60_B).value();
@@ -21,14 +21,14 @@ TEST(MemoryBudget, RoomIsTakenAndGivenBack) {
     const auto second = budget.reserve(41_B);
     ASSERT_FALSE(second.has_value());
     EXPECT_EQ(second.error().code, ErrorCode::kNoSpace);
-    EXPECT_EQ(second.error().message, "no room for 41 bytes: 60 of 100 are taken");
+    EXPECT_EQ(second.error().message, "no space for 41 bytes: 60 of 100 are in use");
     EXPECT_TRUE(budget.reserve(40_B).has_value());
   }
   EXPECT_EQ(budget.used(), 0_B);
   EXPECT_EQ(budget.peak(), 100_B);
 }
 
-TEST(MemoryBudget, AMovedReservationIsGivenBackOnce) {
+TEST(MemoryBudget, AMovedReservationIsReleasedOnce) {
   MemoryBudget budget(10_B);
   Reservation a = budget.reserve(4_B).value();
   Reservation b = std::move(a);
@@ -47,7 +47,7 @@ TEST(MemoryBudget, SizesNearTheLimitOfTheTypeDoNotWrap) {
   EXPECT_TRUE(budget.reserve(1_B).has_value());
 }
 
-TEST(MemoryBudget, ShrinkingTakesNothingAwayButPromisesNothingNew) {
+TEST(MemoryBudget, ShrinkingKeepsReservationsAndRefusesNewOnes) {
   MemoryBudget budget(100_B);
   Reservation held = budget.reserve(80_B).value();
   budget.set_capacity(50_B);

@@ -8,9 +8,9 @@
 
 namespace afterimage {
 
-/// XXH3 as it is written into files: guards against accidents, not against an attacker.
+/// XXH3-128, also used in file formats. Guards against accidental damage, not against an attacker.
 ///
-/// Cost     About 17 GB/s a core from memory, several times that from cache.
+/// Cost     About 17 GB/s per core from memory, several times that from cache.
 /// Threads  Any.
 struct Checksum {
   std::uint64_t low = 0;
@@ -20,7 +20,7 @@ struct Checksum {
   static Checksum of(std::span<const std::byte> bytes);
 };
 
-/// 64 bits, for headers.
+/// XXH3-64, for headers.
 std::uint64_t short_checksum(std::span<const std::byte> bytes);
 
 }  // namespace afterimage

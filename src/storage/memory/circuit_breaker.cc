@@ -8,7 +8,7 @@ bool CircuitBreaker::lets_through(Duration now) {
   if (open_) {
     if (now < until_) return false;
     probing_ = true;
-    until_ = now + options_.open_duration;  // the others wait for what becomes of this one
+    until_ = now + options_.open_duration;  // other calls wait for this probe's result
     return true;
   }
   if (!returning_) return true;
@@ -35,7 +35,7 @@ void CircuitBreaker::failed(Duration now) {
   while (failures_.front() + options_.within < now || failures_.size() > options_.failures) {
     failures_.pop_front();
   }
-  // Who has just come back and fails again has not come back.
+  // A failure during the ramp reopens the breaker at once.
   if (!open_ && !returning_ && failures_.size() < options_.failures) return;
   if (!open_) ++times_opened_;
   open_ = true;

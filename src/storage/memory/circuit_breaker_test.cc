@@ -13,7 +13,7 @@ TEST(CircuitBreaker, OpensAtTheFifthFailureWithinTenSeconds) {
   CircuitBreaker breaker({});
   for (int i = 0; i < 4; ++i) breaker.failed(1s);
   EXPECT_TRUE(breaker.lets_through(1s));
-  breaker.failed(11s);  // the four still count: exactly ten seconds
+  breaker.failed(11s);  // the first four are exactly ten seconds old and still count
   EXPECT_FALSE(breaker.lets_through(11s));
   EXPECT_EQ(breaker.times_opened(), 1U);
 }
@@ -30,7 +30,7 @@ TEST(CircuitBreaker, OneProbeAfterTheRest) {
   EXPECT_FALSE(breaker.lets_through(5s - 1ns));
   EXPECT_TRUE(breaker.rests(5s - 1ns));
   EXPECT_TRUE(breaker.lets_through(5s));
-  EXPECT_FALSE(breaker.lets_through(5s)) << "the others wait for the probe";
+  EXPECT_FALSE(breaker.lets_through(5s)) << "other calls wait for the probe";
   breaker.failed(6s);
   EXPECT_FALSE(breaker.lets_through(11s - 1ns));
   EXPECT_TRUE(breaker.lets_through(11s));

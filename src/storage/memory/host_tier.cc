@@ -19,7 +19,7 @@ struct HostTier::State {
     std::shared_ptr<AlignedBytes> memory;
     Checksum checksum;
   };
-  using Order = std::list<Entry>;  // used longest ago first
+  using Order = std::list<Entry>;  // least recently used first
 
   explicit State(MemoryBudget& its_budget) : budget(its_budget) {}
 
@@ -50,7 +50,7 @@ Result<std::shared_ptr<AlignedBytes>> HostTier::make_room(std::size_t size) {
     auto memory = AlignedBytes::create(size, state_->budget);
     if (memory) return memory;
     const MutexLock lock(state_->mutex);
-    if (state_->order.empty()) return memory;  // what is in the way belongs to others
+    if (state_->order.empty()) return memory;  // other users of the budget hold the space
     state_->remove(state_->order.begin());
     ++state_->stats.evicted;
   }
@@ -60,14 +60,14 @@ Result<void> HostTier::put(const TierKey& key, const EntryMeta& meta,
                            std::span<const std::byte> bytes) {
   Result<std::shared_ptr<AlignedBytes>> memory =
       meta.form_bytes() > EntryMeta::kMaxFormBytes
-          ? fail(ErrorCode::kLimitExceeded, "an entry of too many tensors")
+          ? fail(ErrorCode::kLimitExceeded, "an entry has too many tensors")
           : make_room(bytes.size());
   if (!memory) {
     const MutexLock lock(state_->mutex);
     ++state_->stats.refused;
     return std::unexpected(memory.error());
   }
-  // Not std::ranges::copy, which g++ 12 turns into a loop over single bytes.
+  // Not std::ranges::copy, which g++ 12 compiles to a loop over single bytes.
   if (!bytes.empty()) std::memcpy((*memory)->bytes().data(), bytes.data(), bytes.size());
   const Checksum checksum = Checksum::of((*memory)->bytes());
 
@@ -93,7 +93,7 @@ Result<std::optional<TierEntry>> HostTier::get(const TierKey& key, MemoryBudget&
       return std::nullopt;
     }
     state_->order.splice(state_->order.end(), state_->order, it->second);
-    found = *it->second;  // holds the memory, so that an eviction meanwhile harms nobody
+    found = *it->second;  // shares the memory, so an eviction meanwhile is harmless
   }
   const std::span<const std::byte> stored = std::as_const(*found.memory).bytes();
   AFI_TRY(const std::shared_ptr<AlignedBytes> copy, AlignedBytes::create(stored.size(), room));

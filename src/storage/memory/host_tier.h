@@ -8,15 +8,15 @@
 
 namespace afterimage {
 
-/// Entries in this machine's memory. Evicts the entry that was not used for longest.
+/// Entries in host memory, evicted least recently used first.
 ///
-/// Unit     The bytes of the entries, charged to a MemoryBudget that others may share.
-/// Errors   See Tier. An entry whose bytes changed where they lie is a miss, counted, and removed.
-/// Threads  Any. Bytes are copied and checked outside the lock.
+/// Unit     The bytes of the entries, charged to a MemoryBudget that other users may share.
+/// Errors   See Tier. An entry whose bytes changed in memory is a miss, counted, and removed.
+/// Threads  Any. Bytes are copied and verified outside the lock.
 /// Cost     A put or a get is one copy and one checksum.
 class HostTier final : public Tier {
  public:
-  /// `budget` outlives the tier.
+  /// `budget` must outlive the tier.
   explicit HostTier(MemoryBudget& budget);
   ~HostTier() override;
   HostTier(const HostTier&) = delete;
@@ -31,7 +31,7 @@ class HostTier final : public Tier {
   [[nodiscard]] std::optional<EntryMetadata> metadata(const TierKey& key) const override;
   [[nodiscard]] TierStats stats() const override;
 
-  /// The entry itself rather than a copy, unverified: for who damages it in a test.
+  /// The stored entry itself rather than a copy, unverified: for tests that damage it.
   [[nodiscard]] std::span<std::byte> bytes_for_test(const TierKey& key);
 
  private:

@@ -46,7 +46,7 @@ INSTANTIATE_TEST_SUITE_P(Host, TierConformance,
 
 namespace {
 
-TEST(HostTier, EvictsWhatWasNotUsedForLongest) {
+TEST(HostTier, EvictsTheLeastRecentlyUsedEntry) {
   MemoryBudget budget(300_B);
   MemoryBudget room(1_KiB);
   HostTier tier(budget);
@@ -74,7 +74,7 @@ TEST(HostTier, EveryFlippedBitIsAMissAndCounted) {
   EXPECT_EQ(budget.used(), 0_B);
 }
 
-TEST(HostTier, RoomThatOthersHoldIsNotWaitedFor) {
+TEST(HostTier, DoesNotWaitForSpaceHeldByOthers) {
   MemoryBudget budget(300_B);
   HostTier tier(budget);
   const Reservation others = budget.reserve(250_B).value();

@@ -10,8 +10,8 @@
 
 namespace afterimage {
 
-/// The duty to make one entry, for other processes too. Dropping it gives the turn back, once what
-/// its holder put under the key can be found by others.
+/// The exclusive right to compute one entry, across processes. Dropping it releases the lease, once
+/// other processes can find what its holder put under the key.
 class Lease {
  public:
   virtual ~Lease() = default;
@@ -19,33 +19,38 @@ class Lease {
 
 enum class LeaseStatus : unsigned char { kOurs, kTheirs, kUnknown };
 
-/// Who makes what, between processes that share a tier: each of them asks before it makes something
-/// that others may be making.
+/// Coordinates which process computes an entry, among processes that share a tier: each claims a
+/// lease before it computes something that others may be computing.
 ///
-///   look into the tier → nothing → claim(): kOurs → look again → make, put, drop the turn
-///                                           kTheirs → wait(), look, claim again
-///                                           kUnknown → make
+///   get() from the tier → miss → claim(): kOurs    → get() again → compute, put, drop the lease
+///                                         kTheirs  → wait(), get(), claim again
+///                                         kUnknown → compute
 ///
-/// It saves work and promises nothing: two may make the same (a holder that was stopped for longer
-/// than its turn lasts, servers that are lost). That does no harm where one key has one content, as
-/// of everything that is put by its name.
+/// Leases save work but guarantee nothing: two processes may compute the same entry, if a holder
+/// was suspended for longer than its lease lasts or the lease servers are lost. This is harmless
+/// where one key always has the same content.
 ///
-/// Errors   None: whoever cannot be asked is not waited for.
+/// Errors   None: if the service cannot be reached, claim() returns kUnknown and nobody waits.
 /// Threads  Any.
 class LeaseService {
  public:
   struct Claim {
+<<<<<<< HEAD
     LeaseStatus status = LeaseStatus::kUnknown;
     std::unique_ptr<Lease> lease;  // if it is ours
+=======
+    LeaseStatus whose = LeaseStatus::kUnknown;
+    std::unique_ptr<Lease> turn;  // the lease, if kOurs
+>>>>>>> lang1
   };
 
   virtual ~LeaseService() = default;
-  /// `turn` is its name, and `entry` the key under which what is made will be put.
+  /// `turn` is the lease's name, and `entry` the key under which the result will be put.
   virtual Claim claim(const TierKey& turn, const TierKey& entry) = 0;
-  /// Of what has one turn, by the name of what is made.
+  /// For a lease that is named by the key of its entry.
   Claim claim(const TierKey& key) { return claim(key, key); }
-  /// Before another look, the `attempt`-th (0, 1, …): a little longer each time. False: it has been
-  /// long enough, or `stop` is requested.
+  /// Waits before look-up number `attempt` (0, 1, …); each wait is a little longer. False: the
+  /// total wait is over, or `stop` was requested.
   virtual bool wait(std::uint32_t attempt, const std::stop_token& stop) = 0;
 };
 

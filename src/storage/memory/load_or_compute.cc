@@ -15,7 +15,7 @@ Duration scaled(Duration d, double factor) {
   return Duration(static_cast<Duration::rep>(static_cast<double>(d.count()) * factor));
 }
 
-/// Which of a stack's tiers will be asked.
+/// Index of the tier of a stack that will serve the get.
 std::size_t place_of(const Tier& tier, const TierKey& key) {
   const auto metadata = tier.metadata(key);
   return metadata.has_value() ? metadata->place : 0;
@@ -42,7 +42,7 @@ LoadOrCompute::LoadOrCompute(const Clock& clock, const LoadOrComputeOptions& opt
   for (Place& place : places_) place.credited_at = clock.now();
 }
 
-/// What part of an estimate counts: none before there are a few loads, all of it after enough.
+/// Weight of the estimate: 0 before there are a few loads, 1 after enough.
 double LoadOrCompute::trust(const Place& place) const {
   const std::uint64_t loads = place.rate.loads();
   if (loads < kLeastLoads) return 0;
@@ -65,7 +65,7 @@ LoadChoice LoadOrCompute::choose(std::span<const LoadStep> steps) {
     choice.load += expected;
     choice.compute += step.cost;
     saved += step.cost - scaled(expected, trust(place));
-    if (saved < most_saved) continue;  // of equals, loading: it leaves the engine to others
+    if (saved < most_saved) continue;  // prefers loading if equal: it leaves the engine free
     most_saved = saved;
     best = i + 1;
     choice.spares = choice.compute;
@@ -95,7 +95,7 @@ bool LoadOrCompute::may_probe(Place& place, Duration at_risk) {
   place.credit += scaled(now - place.credited_at, options_.probing);
   place.credited_at = now;
   if (at_risk > place.credit) return false;
-  place.credit = Duration(0);  // one at a time, however many ask
+  place.credit = Duration(0);  // one probe at a time
   return true;
 }
 
@@ -108,7 +108,7 @@ void LoadOrCompute::loaded(Bytes bytes, Duration took, const LoadChoice& choice,
   from.credit = Duration(0);
   from.credited_at = now;
   if (choice.reason != LoadReason::kProbe) return;
-  // What the probe did not lose the next may.
+  // The next probe may lose what this one did not.
   const Duration lost = std::max(took * choice.gets - choice.spares, Duration(0));
   from.credit = std::max(choice.at_risk - lost, Duration(0));
 }
@@ -128,7 +128,7 @@ std::vector<Result<std::optional<TierEntry>>> LoadOrCompute::get_all(Tier& tier,
                                                                      MemoryBudget& room,
                                                                      const LoadStep& step,
                                                                      const LoadChoice& choice) {
-  // Before the get, which brings entries nearer.
+  // Determined before the get, which promotes entries.
   std::vector<std::size_t> places;
   for (const TierKey& key : keys) places.push_back(place_of(tier, key));
   const Duration began = clock_.now();
@@ -145,7 +145,7 @@ void LoadOrCompute::note(const TierKey& key, std::size_t place,
                          const Result<std::optional<TierEntry>>& entry, Duration took,
                          const LoadStep& step, const LoadChoice& choice) {
   if (!entry.has_value()) {
-    // Want of memory here says nothing of the tier.
+    // A full budget says nothing about the tier.
     if (entry.error().code == ErrorCode::kNoSpace) return;
     const std::uint64_t gets = std::max(step.gets, 1U);
     loaded(Bytes(step.bytes.value() / gets), took + step.cost / gets, {}, place);

@@ -19,119 +19,122 @@
 
 namespace afterimage {
 
-/// One thing that could be loaded, or computed.
+/// One thing that can either be loaded or computed.
 struct LoadStep {
   Bytes bytes;
-  Duration cost{0};        // what computing it takes; 0: nobody knows
-  std::uint32_t gets = 1;  // loads that it takes
-  std::size_t place = 0;   // EntryMetadata::place of where it lies
+  Duration cost{0};        // time to compute it; 0: unknown
+  std::uint32_t gets = 1;  // loads needed for it
+  std::size_t place = 0;   // EntryMetadata::place of the tier that holds it
 };
 
 enum class LoadReason : unsigned char {
-  kQuicker,     // loading is expected to take less than computing
-  kSlower,      // it is not
-  kUnmeasured,  // too few loads, or no cost, to tell: loading is tried
-  kProbe,       // it is not, but it is time to see whether that is still so
+  kQuicker,     // loading is expected to be faster than computing
+  kSlower,      // computing is expected to be faster
+  kUnmeasured,  // too few loads, or no cost, to tell: load
+  kProbe,       // computing is expected to be faster; load anyway to measure again
 };
 /// "quicker", "slower", "unmeasured", "probe".
 std::string_view to_string(LoadReason reason);
 
 /// What to load, and why.
 struct LoadChoice {
-  std::size_t steps = 0;   // so many are loaded, from the first on; the rest is computed
-  std::uint32_t gets = 1;  // that these take
+  std::size_t steps = 0;   // load the first `steps` of them and compute the rest
+  std::uint32_t gets = 1;  // loads that these take
   LoadReason reason = LoadReason::kUnmeasured;
-  Duration load{0};     // estimates for all that could be loaded
-  Duration compute{0};  //
-  Duration spares{0};   // computing what is loaded
-  Duration at_risk{0};  // what a probe is expected to lose
+  Duration load{0};     // estimated time to load all steps
+  Duration compute{0};  // estimated time to compute all steps
+  Duration spares{0};   // computing time saved by the steps that are loaded
+  Duration at_risk{0};  // time that a probe is expected to lose
 };
 
 struct LoadOrComputeOptions {
-  /// After so many loads the estimate is believed; before, only where loading would be slower by as
-  /// much as loads are missing (after a quarter of them: four times). Nothing is refused before 3.
+  /// The estimate is trusted after so many loads. Before, loading is refused only if it looks
+  /// slower by the factor of missing loads (after a quarter of them: four times), and never before
+  /// 3 loads.
   std::uint64_t trusted_loads = 8;
-  /// A tier that is avoided is tried again as soon as what a try is expected to lose is this part
-  /// of the time since the last. A try that loses nothing is followed by the next at once.
+  /// A tier that is avoided is probed as soon as the expected loss of a probe is at most this share
+  /// of the time since the last probe. A probe that loses nothing is followed by the next at once.
   double probing = 1.0 / 32;
 };
 
-/// Every counter is of the object's whole life.
+/// Counters cover the object's whole life.
 struct LoadOrComputeStats {
-  /// Places in a stack that are told apart; what is farther counts as the last.
+  /// Tiers of a stack with a rate of their own; farther tiers count as the last.
   static constexpr std::size_t kPlaces = 4;
 
   std::uint64_t declined = 0;  // decisions to compute, at least in part, what could be loaded
   std::uint64_t probes = 0;
   struct Place {
     std::uint64_t loads = 0;  // measured
-    Duration latency{0};      // these two as estimated now
+    Duration latency{0};      // current estimate, as is seconds_per_byte
     double seconds_per_byte = 0;
   };
   std::array<Place, kPlaces> places{};
 };
 
-/// Whether what a tier holds should be loaded or computed again, whichever is expected to take
-/// less. Loads are measured here; what computing takes is the entry's own cost, as measured when it
-/// was made. It is only about time: both ways give the same.
+/// Decides whether to load an entry from a tier or to compute it again, whichever is expected to be
+/// faster. Loads are measured here; the time to compute is the entry's own cost, measured when it
+/// was made. The choice affects time only: both ways give the same result.
 ///
-/// Unknown  A tier says what it can of an entry without a load (Tier::outline). Of the rest, the
-///          entries seen so far tell: the mean size of their class, and its cost a byte. Where
-///          nothing was seen, loading is tried.
-/// Chance   None: the same calls at the same times are answered the same.
-/// Threads  Any. Cost: tens of nanoseconds.
-/// Source   src/memory/DESIGN.md, "To load or to compute".
+/// Unknown  A tier reports what it can about an entry without a load (Tier::metadata). The rest is
+///          estimated from the entries seen so far: the mean size of their class, and its cost per
+///          byte. With no data, loading is tried.
+/// Chance   None: the same calls at the same times give the same decisions.
+/// Threads  Any.
+/// Cost     Tens of nanoseconds.
+/// Source   src/storage/memory/DESIGN.md, "Load or compute".
 class LoadOrCompute {
  public:
-  /// `clock` outlives the object. One object a tier, or a stack of them, each of which has a rate
-  /// of its own.
+  /// `clock` must outlive the object. Use one object per tier or stack of tiers; each tier of a
+  /// stack has its own rate.
   explicit LoadOrCompute(const Clock& clock, const LoadOrComputeOptions& options = {});
 
-  /// How far to load what only serves from the start on: the steps whose loads save most, together.
+  /// How far to load entries that are usable only as an unbroken run from the first (KV blocks):
+  /// the number of steps whose loads together save most.
   [[nodiscard]] LoadChoice choose(std::span<const LoadStep> steps);
   /// The same for one entry.
   [[nodiscard]] LoadChoice choose(const LoadStep& step) { return choose({&step, 1}); }
 
-  /// A get of the tier that counts: one of `step`'s, which `choice` chose. One that finds nothing
-  /// tells of the latency; one that fails, what it took and what is then computed.
+  /// Gets from the tier and measures the load: one of `step`'s, chosen by `choice`. A miss measures
+  /// the latency; an error counts as its time plus the computation that follows.
   Result<std::optional<TierEntry>> get(Tier& tier, const TierKey& key, MemoryBudget& room,
                                        const LoadStep& step, const LoadChoice& choice);
-  /// The same for several at once: each took its part of the time.
+  /// The same for several keys at once; each is counted with its share of the time.
   std::vector<Result<std::optional<TierEntry>>> get_all(Tier& tier, std::span<const TierKey> keys,
                                                         MemoryBudget& room, const LoadStep& step,
                                                         const LoadChoice& choice);
-  /// One load, of those that `choice` chose, took so long. For who does not call get().
+  /// Records one load chosen by `choice`, for callers that do not use get().
   void loaded(Bytes bytes, Duration took, const LoadChoice& choice = {}, std::size_t place = 0);
 
-  /// An entry is so large and took so long to compute.
+  /// Records the size of an entry and how long it took to compute.
   void learn(EntryClass entry_class, Bytes bytes, Duration cost);
-  /// What one get will take and save, as far as can be told.
+  /// The expected size, cost and tier of one get, as far as known.
   [[nodiscard]] LoadStep step_of(EntryClass entry_class,
                                  const std::optional<EntryMetadata>& metadata) const;
-  /// What computing so many bytes takes. 0: nobody knows.
+  /// The time to compute so many bytes. 0: unknown.
   [[nodiscard]] Duration cost_of(EntryClass entry_class, Bytes bytes) const;
-  /// Whether loading that is expected to take longer than computing, of what is not there yet.
+  /// Whether loading would be slower than computing, for an entry that is not stored yet.
   [[nodiscard]] bool expects_slower(const LoadStep& step) const;
 
   [[nodiscard]] LoadOrComputeStats stats() const;
 
  private:
-  /// Sums over the entries of a class, in which old ones count less.
+  /// Sums over the entries of a class; older entries count less.
   struct Seen {
     double entries = 0;
     double bytes = 0;
     double seconds = 0;
   };
-  /// What one get, which took so long, tells.
+  /// Learns from one get, which took `took`.
   void note(const TierKey& key, std::size_t place, const Result<std::optional<TierEntry>>& entry,
             Duration took, const LoadStep& step, const LoadChoice& choice);
   [[nodiscard]] const Seen& seen(EntryClass entry_class) const AFI_REQUIRES(mutex_);
   [[nodiscard]] Duration typical_cost(EntryClass entry_class, Bytes bytes) const
       AFI_REQUIRES(mutex_);
-  /// What is known of one tier.
+  /// State of one tier of the stack.
   struct Place {
     LoadRate rate;
-    Duration credit{0};  // what a probe may lose now
+    Duration credit{0};  // time that a probe may lose now
     Duration credited_at{0};
   };
   [[nodiscard]] const Place& at(std::size_t place) const AFI_REQUIRES(mutex_) {

@@ -25,7 +25,7 @@ Duration of_seconds(double s) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(s));
 }
 
-TEST(LoadRate, ALineWithoutNoiseIsFound) {
+TEST(LoadRate, FitsALineWithoutNoise) {
   for_each_seed(100, [](Rng& rng) {
     const double latency = 1e-5 + 1e-2 * rng.uniform();
     const double per_byte = 1e-10 + 1e-8 * rng.uniform();
@@ -36,13 +36,13 @@ TEST(LoadRate, ALineWithoutNoiseIsFound) {
     }
     for (const std::uint64_t bytes : {1ULL << 10U, 1ULL << 20U, 1ULL << 24U}) {
       const double truth = latency + per_byte * static_cast<double>(bytes);
-      // The first loads cannot be told from outliers of the first.
+      // The first loads cannot be distinguished from outliers.
       EXPECT_NEAR(seconds(rate.expected(Bytes(bytes))), truth, 0.01 * truth) << bytes;
     }
   });
 }
 
-/// All loads ever, summed up anew each time.
+/// The obvious model: keeps all loads and sums them up each time.
 struct ObviousRate {
   struct Load {
     double x;
@@ -98,13 +98,13 @@ TEST(LoadRateProperty, IsTheWeightedLeastSquaresOfAllLoads) {
   });
 }
 
-TEST(LoadRate, WhereAllAreOfOneSizeLatencyKeepsItsPart) {
+TEST(LoadRate, WithOneSizeTheLatencyKeepsItsShare) {
   LoadRate rate;
   for (int i = 0; i < 30; ++i) rate.add(1_MiB, 8ms, i * 1ms);
   EXPECT_NEAR(to_milliseconds(rate.expected(1_MiB)), 8, 0.01);
-  EXPECT_GT(rate.expected(64_MiB), 64ms) << "what is larger takes longer";
+  EXPECT_GT(rate.expected(64_MiB), 64ms) << "larger loads take longer";
   EXPECT_LT(rate.expected(1_KiB), 8ms);
-  EXPECT_GT(rate.expected(1_KiB), 1ms) << "and what is small is not for nothing";
+  EXPECT_GT(rate.expected(1_KiB), 1ms) << "and small loads still have a latency";
 }
 
 TEST(LoadRate, AHiccupMovesItByAQuarterAndASlowDeviceIsSoonKnown) {
@@ -118,10 +118,10 @@ TEST(LoadRate, AHiccupMovesItByAQuarterAndASlowDeviceIsSoonKnown) {
   LoadRate of_none;
   for (int i = 0; i < 100; ++i) of_none.add(1_MiB, Duration(0), i * 1ms);
   for (int i = 0; i < 10; ++i) of_none.add(1_MiB, 1s, 200ms + i * 1s);
-  EXPECT_GT(of_none.expected(1_MiB), 100ms) << "also one whose loads took no time at all";
+  EXPECT_GT(of_none.expected(1_MiB), 100ms) << "even if its loads took no time at all";
 }
 
-TEST(LoadRate, ALineThatIsNoneIsFlatOrThroughTheOrigin) {
+TEST(LoadRate, DegenerateFitsAreFlatOrThroughTheOrigin) {
   LoadRate falling;
   LoadRate steep;
   for (int i = 0; i < 40; ++i) {
@@ -147,7 +147,7 @@ struct Gate {
   }
 };
 
-TEST(LoadOrCompute, WithoutMeasurementsWhatIsThereIsLoaded) {
+TEST(LoadOrCompute, LoadsWithoutMeasurements) {
   Gate gate;
   const LoadStep step{.bytes = 1_MiB, .cost = 1ns};
   EXPECT_EQ(gate.choices.choose(step).steps, 1U);
@@ -159,7 +159,7 @@ TEST(LoadOrCompute, WithoutMeasurementsWhatIsThereIsLoaded) {
   EXPECT_EQ(gate.choices.stats().declined, 1U);
 }
 
-TEST(LoadOrCompute, FewLoadsRefuseOnlyWhatIsMuchSlower) {
+TEST(LoadOrCompute, FewLoadsRefuseOnlyMuchSlowerLoads) {
   Gate gate;
   gate.measure(4, 1_MiB, 10ms);
   EXPECT_EQ(gate.choices.choose({.bytes = 1_MiB, .cost = 6ms}).reason, LoadReason::kQuicker);
@@ -169,20 +169,20 @@ TEST(LoadOrCompute, FewLoadsRefuseOnlyWhatIsMuchSlower) {
   EXPECT_EQ(gate.choices.choose({.bytes = 1_MiB, .cost = 10ms}).reason, LoadReason::kQuicker);
 }
 
-TEST(LoadOrCompute, OfWhatIsNotThereYetItIsExpectedAsOfWhatIs) {
+TEST(LoadOrCompute, ExpectsTheSameOfEntriesNotStoredYet) {
   Gate gate;
   const LoadStep quick{.bytes = 1_MiB, .cost = 4ms};
-  EXPECT_FALSE(gate.choices.expects_slower(quick)) << "nothing is measured";
+  EXPECT_FALSE(gate.choices.expects_slower(quick)) << "nothing was measured";
   gate.measure(4, 1_MiB, 10ms);
   EXPECT_TRUE(gate.choices.expects_slower(quick));
   EXPECT_FALSE(gate.choices.expects_slower({.bytes = 1_MiB, .cost = 6ms}));
   EXPECT_FALSE(gate.choices.expects_slower({.bytes = 1_MiB, .cost = Duration(0)}));
   EXPECT_FALSE(gate.choices.expects_slower({.bytes = 1_MiB, .cost = 4ms, .place = 1}))
-      << "of another place nothing is known";
-  EXPECT_EQ(gate.choices.stats().declined, 0U) << "nothing was to be loaded";
+      << "nothing is known of the other tier";
+  EXPECT_EQ(gate.choices.stats().declined, 0U) << "there was nothing to load";
 }
 
-TEST(LoadOrCompute, WhatNobodyKnowsTheCostOfIsLoaded) {
+TEST(LoadOrCompute, LoadsEntriesOfUnknownCost) {
   Gate gate;
   gate.measure(20, 1_MiB, 10s);
   EXPECT_EQ(gate.choices.choose({.bytes = 1_MiB, .cost = Duration(0)}).reason,
@@ -191,7 +191,7 @@ TEST(LoadOrCompute, WhatNobodyKnowsTheCostOfIsLoaded) {
   EXPECT_EQ(gate.choices.choose(steps).steps, 2U);
 }
 
-TEST(LoadOrComputeProperty, ChoosesAsWhoTriesEveryLengthDoes) {
+TEST(LoadOrComputeProperty, AgreesWithTryingEveryLength) {
   for_each_seed(300, [](Rng& rng) {
     Gate gate;
     for (int i = 0; i < 40; ++i) {
@@ -226,7 +226,7 @@ TEST(LoadOrComputeProperty, ChoosesAsWhoTriesEveryLengthDoes) {
   });
 }
 
-/// A tier of one entry, and what a request that wants it goes through.
+/// A tier with one entry and simulated load time, and a request that loads or computes it.
 struct World {
   World() {
     const auto put = inner.put(key, {.tensors = {}, .cost = 50ms}, tier_bytes(1, 100'000));
@@ -240,7 +240,7 @@ struct World {
   MemoryBudget room{16_MiB};
   TierKey key = tier_key(1);
 
-  /// How long it took, one way or the other.
+  /// Serves one request and returns how long it took.
   Duration ask() {
     const Duration began = clock.now();
     const LoadStep step = choices.step_of(key.entry_class, tier.metadata(key));
@@ -255,7 +255,7 @@ struct World {
   }
 };
 
-TEST(LoadOrCompute, ATierThatBecomesSlowIsLeftAloneAndComesBackWhenItIsFast) {
+TEST(LoadOrCompute, AvoidsASlowTierAndReturnsWhenItIsFast) {
   World world;
   world.tier.latency = 1ms;
   for (int i = 0; i < 50; ++i) EXPECT_EQ(world.ask(), 1ms);
@@ -264,7 +264,7 @@ TEST(LoadOrCompute, ATierThatBecomesSlowIsLeftAloneAndComesBackWhenItIsFast) {
   EXPECT_GT(world.choices.stats().declined, 25U);
   const std::uint64_t gets = world.tier.gets;
   for (int i = 0; i < 100; ++i) world.ask();
-  EXPECT_LT(world.tier.gets - gets, 4U) << "but for looking whether it still is";
+  EXPECT_LT(world.tier.gets - gets, 4U) << "only probes";
   world.tier.latency = 1ms;
   int until_back = 0;
   while (world.ask() != 1ms && until_back < 2'000) ++until_back;
@@ -274,7 +274,7 @@ TEST(LoadOrCompute, ATierThatBecomesSlowIsLeftAloneAndComesBackWhenItIsFast) {
   EXPECT_EQ(quick, 100) << "one good probe is followed by the next";
 }
 
-TEST(LoadOrComputeProperty, ProbesLoseAtMostTheirPartOfTheTime) {
+TEST(LoadOrComputeProperty, ProbesLoseAtMostTheirShareOfTheTime) {
   for_each_seed(30, [](Rng& rng) {
     World world;
     world.tier.latency = of_seconds(0.06 + 2 * rng.uniform());
@@ -287,7 +287,7 @@ TEST(LoadOrComputeProperty, ProbesLoseAtMostTheirPartOfTheTime) {
   });
 }
 
-TEST(LoadOrCompute, OneProbesHoweverManyAskMeanwhile) {
+TEST(LoadOrCompute, ProbesOnceForConcurrentRequests) {
   Gate gate;
   gate.measure(20, 1_MiB, 100ms);
   const LoadStep step{.bytes = 1_MiB, .cost = 50ms};
@@ -297,7 +297,7 @@ TEST(LoadOrCompute, OneProbesHoweverManyAskMeanwhile) {
   EXPECT_EQ(gate.choices.stats().probes, 1U);
 }
 
-TEST(LoadOrCompute, AProbeThatLostNothingIsFollowedByTheNextAndOneThatDidIsNot) {
+TEST(LoadOrCompute, OnlyAProbeWithoutLossIsRepeatedAtOnce) {
   for (const bool fast : {true, false}) {
     Gate gate;
     gate.measure(20, 1_MiB, 100ms);
@@ -310,19 +310,19 @@ TEST(LoadOrCompute, AProbeThatLostNothingIsFollowedByTheNextAndOneThatDidIsNot) 
   }
 }
 
-TEST(LoadOrCompute, ATierThatOnlyFailsIsLeftAlone) {
+TEST(LoadOrCompute, AvoidsATierThatOnlyFails) {
   World world;
   world.tier.fails = true;
   world.tier.latency = 20ms;
   for (int i = 0; i < 40; ++i) world.ask();
-  EXPECT_EQ(world.ask(), 50ms) << "a load that brings nothing costs more than computing alone";
+  EXPECT_EQ(world.ask(), 50ms) << "a load that misses costs more than computing alone";
   world.tier.fails = false;
   int until_back = 0;
   while (world.ask() != 20ms && until_back < 1'000) ++until_back;
   EXPECT_LT(until_back, 200);
 }
 
-TEST(LoadOrCompute, WhatATierDoesNotSayTheOthersOfItsClassTell) {
+TEST(LoadOrCompute, EstimatesUnknownEntriesFromTheirClass) {
   World world;
   world.tier.says_nothing = true;
   const EntryClass kind = world.key.entry_class;
@@ -335,14 +335,14 @@ TEST(LoadOrCompute, WhatATierDoesNotSayTheOthersOfItsClassTell) {
   EXPECT_NEAR(
       to_milliseconds(world.choices.step_of(kind, EntryMetadata{.bytes = Bytes(4'000)}).cost), 40,
       0.04)
-      << "larger costs more";
+      << "larger entries cost more";
   EXPECT_EQ(world.choices.step_of(kind, EntryMetadata{.bytes = Bytes(4'000), .cost = 7ms}).cost,
             7ms)
-      << "its own cost is better";
+      << "its own cost takes precedence";
   EXPECT_EQ(world.choices.cost_of(EntryClass::kPrefixKv, 1_MiB), Duration(0)) << "another class";
   for (int i = 0; i < 100; ++i) world.choices.learn(kind, Bytes(2'000), 10ms);
   EXPECT_GT(world.choices.step_of(kind, std::nullopt).bytes, Bytes(1'900))
-      << "the old is forgotten";
+      << "old measurements are forgotten";
 }
 
 TEST(LoadOrCompute, EachTierOfAStackHasItsOwnRate) {
@@ -369,7 +369,7 @@ TEST(LoadOrCompute, EachTierOfAStackHasItsOwnRate) {
     const LoadStep step = choices.step_of(EntryClass::kEncoderOutput, stack.metadata(tier_key(n)));
     const LoadChoice choice = choices.choose(step);
     if (choice.steps > 0) static_cast<void>(choices.get(stack, tier_key(n), room, step, choice));
-    // What came up from afar would be near the next time.
+    // The promoted entry would be found in the near tier next time.
     EXPECT_TRUE(near.erase(tier_key(2)).has_value());
     return choice.reason;
   };
@@ -384,10 +384,10 @@ TEST(LoadOrCompute, EachTierOfAStackHasItsOwnRate) {
 
   const LoadStep both[] = {{.bytes = Bytes(1'000), .cost = 50ms, .place = 0},
                            {.bytes = Bytes(1'000), .cost = 50ms, .place = 1}};
-  EXPECT_EQ(choices.choose(both).steps, 1U) << "as far as it pays";
+  EXPECT_EQ(choices.choose(both).steps, 1U) << "as far as it saves time";
 }
 
-TEST(LoadOrCompute, ThreadsMayAskAtOnce) {
+TEST(LoadOrCompute, IsThreadSafe) {
   World world;
   std::vector<std::jthread> threads;
   for (int t = 0; t < 4; ++t) {

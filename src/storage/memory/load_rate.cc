@@ -12,15 +12,15 @@ namespace {
 constexpr double kKeepsALoad = 1 - 1.0 / 32;
 constexpr double kHalfLifeSeconds = 30;
 constexpr double kOutlier = 8;
-constexpr double kShortest = 1e-4;     // what takes less is as good as at once
-constexpr std::uint64_t kTrusted = 8;  // before so many loads nothing is called an outlier
-constexpr double kSmall = 64 << 10;    // from here on, what strays grows with the size
-constexpr double kSpread = 0.25;       // deviation ÷ mean, squared, from which a slope is seen
+constexpr double kShortest = 1e-4;     // shorter times count as this one
+constexpr std::uint64_t kTrusted = 8;  // outliers are recognised after so many loads
+constexpr double kSmall = 64 << 10;    // above this size, the variance grows with the size
+constexpr double kSpread = 0.25;       // least (deviation ÷ mean)² of sizes to fit a slope
 
 double seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
 
 Duration duration(double seconds) {
-  // Far beyond any load, and far from the end of what a Duration can hold.
+  // The bound is far beyond any load and far below the largest Duration.
   return std::chrono::duration_cast<Duration>(
       std::chrono::duration<double>(std::clamp(seconds, 0.0, 1e8)));
 }
@@ -53,7 +53,7 @@ void LoadRate::fit() {
   const double variance = xx_ / n_ - x * x;
   if (variance < kSpread * x * x || x == 0) {
     const double before = latency_seconds_ + seconds_per_byte_ * x;
-    if (before <= 0) {  // loads took no time at all so far
+    if (before <= 0) {  // all loads so far took no time
       latency_seconds_ = y;
       return;
     }
@@ -62,7 +62,7 @@ void LoadRate::fit() {
     return;
   }
   const double slope = (xy_ / n_ - x * y) / variance;
-  // A line below zero somewhere is noise: through the origin, or flat, it fits as well as it can.
+  // A fitted line that is negative somewhere is noise: use a flat line or one through the origin.
   if (slope <= 0) {
     latency_seconds_ = y;
     seconds_per_byte_ = 0;

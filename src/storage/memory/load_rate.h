@@ -8,21 +8,21 @@
 
 namespace afterimage {
 
-/// How long a load takes, learned from loads: a latency and so many seconds a byte.
+/// Estimates how long a load takes from measured loads: a latency plus seconds per byte.
 ///
-/// Fit      Least squares; what is large weighs less, because it strays more. A load counts half
-///          after 22 others, and half after 30 s: what a device did an hour ago says little. Where
-///          all loads were of about one size, the latency keeps its part of the time.
-/// Outliers One load counts for at most 8 times what was expected of it, the next that is as far
-///          off for 64 times, and so on: a hiccup moves the estimate by a quarter, and a device
-///          that stays slow is known after a few loads.
+/// Fit      Least squares; large loads weigh less, because they vary more. The weight of a load
+///          halves after 22 further loads, and after 30 s: old measurements say little. If all
+///          loads had about the same size, the latency keeps its share of the time.
+/// Outliers A load counts for at most 8 times its expected time, the next that is as far off for 64
+///          times, and so on: one hiccup moves the estimate by a quarter, and a device that stays
+///          slow is recognised after a few loads.
 /// Threads  Not thread-safe.
 class LoadRate {
  public:
-  /// A load of `bytes` took `took` and ended at `now`, on any clock that does not go back.
+  /// Records a load of `bytes` that took `took` and ended at `now`, on any monotonic clock.
   void add(Bytes bytes, Duration took, Duration now);
 
-  /// What `gets` loads of `bytes` together are expected to take. 0 before the first.
+  /// Expected time of `gets` loads of `bytes` in total. 0 before the first load.
   [[nodiscard]] Duration expected(Bytes bytes, std::uint32_t gets = 1) const;
 
   [[nodiscard]] std::uint64_t loads() const { return loads_; }
@@ -34,14 +34,14 @@ class LoadRate {
 
   std::uint64_t loads_ = 0;
   Duration last_{0};
-  double believed_ = 8;  // so many times what was expected
+  double believed_ = 8;  // a load counts for at most so many times its expected time
   // Weighted sums over the loads x bytes long and y seconds: 1, x, y, x², xy.
   double n_ = 0;
   double x_ = 0;
   double y_ = 0;
   double xx_ = 0;
   double xy_ = 0;
-  // Before anything is measured, the proportions of a disk or a network; no more than that.
+  // Until loads are measured: typical values of a disk or network.
   double latency_seconds_ = 1e-3;
   double seconds_per_byte_ = 1e-9;
 };

@@ -11,7 +11,7 @@
 
 namespace afterimage {
 
-static_assert(Payload::padded(1) == 64, "what is on disk is aligned so");
+static_assert(Payload::padded(1) == 64, "entries on disk use this alignment");
 
 PackedTensors pack(std::span<const TensorView> tensors) {
   PackedTensors packed;
@@ -36,7 +36,7 @@ Result<TensorViews> unpack(const TierEntry& entry) {
     const bool ends_it = size.value() == room;
     if (size.value() > room || (!ends_it && Payload::padded(size.value()) > room)) {
       return fail(ErrorCode::kCorruption,
-                  fmt::format("tensors of an entry end beyond its {} bytes", entry.bytes.size()));
+                  fmt::format("the tensors of an entry exceed its {} bytes", entry.bytes.size()));
     }
     AFI_TRY(TensorView view,
             TensorView::over(form.dtype, form.shape, entry.bytes.subspan(at, size.value())));
@@ -45,7 +45,7 @@ Result<TensorViews> unpack(const TierEntry& entry) {
   }
   if (at != entry.bytes.size()) {
     return fail(ErrorCode::kCorruption,
-                fmt::format("an entry has {} bytes, and its tensors {}", entry.bytes.size(), at));
+                fmt::format("an entry has {} bytes, but its tensors have {}", entry.bytes.size(), at));
   }
   return views;
 }

@@ -12,16 +12,16 @@
 
 namespace afterimage {
 
-/// Tensors as one run of bytes, each beginning at a multiple of 64: how they lie in a Tier.
+/// Tensors as one run of bytes, each starting at a multiple of 64: their layout in a Tier.
 struct PackedTensors {
   std::vector<TensorSpec> forms;
   std::vector<std::byte> bytes;
 };
 PackedTensors pack(std::span<const TensorView> tensors);
 
-/// The tensors of an entry; valid while the entry lives. What fills up the last of them may be
-/// missing: one tensor may be put as it lies. kCorruption: its forms and its bytes do
-/// not belong together.
+/// The tensors of an entry; valid while the entry lives. Padding after the last tensor may be
+/// missing, so a single tensor can be put as it is. kCorruption: the tensor specs do not match the
+/// size of the entry.
 Result<TensorViews> unpack(const TierEntry& entry);
 
 }  // namespace afterimage

@@ -25,7 +25,7 @@ TierEntry entry_of(const PackedTensors& packed) {
   return {.meta = {.tensors = packed.forms}, .bytes = packed.bytes, .memory = nullptr};
 }
 
-TEST(PackedTensors, ComeBackAsTheyWereEachAtAMultipleOf64) {
+TEST(PackedTensors, RoundTripAlignedTo64) {
   const auto first = counted(12, 1);
   const auto second = counted(130, 50);
   const std::vector<TensorView> tensors = {view(DType::kF32, Shape{3}, first),
@@ -44,7 +44,7 @@ TEST(PackedTensors, ComeBackAsTheyWereEachAtAMultipleOf64) {
   }
 }
 
-TEST(PackedTensors, ATensorMayBePutAsItLies) {
+TEST(PackedTensors, ASingleTensorNeedsNoPacking) {
   const auto bytes = counted(100, 0);
   for (const std::uint64_t size : {1U, 63U, 64U, 65U, 100U}) {
     PackedTensors lies{.forms = {{DType::kU8, Shape{size}}}, .bytes = bytes};
@@ -58,7 +58,7 @@ TEST(PackedTensors, ATensorMayBePutAsItLies) {
   }
 }
 
-TEST(PackedTensors, FormsThatDoNotFitTheBytesAreCorruption) {
+TEST(PackedTensors, SpecsThatDoNotMatchTheBytesAreCorruption) {
   const auto bytes = counted(100, 0);
   const std::vector<TensorView> tensors = {view(DType::kU8, Shape{100}, bytes)};
   const PackedTensors packed = pack(tensors);

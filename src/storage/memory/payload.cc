@@ -28,7 +28,7 @@ Bytes Payload::bytes_needed(std::span<const TensorView> tensors) {
 Result<Payload> Payload::copy_of(std::span<const TensorView> tensors, Reservation room) {
   const Bytes needed = bytes_needed(tensors);
   if (room.bytes() != needed) {
-    return fail(ErrorCode::kNoSpace, std::to_string(needed.value()) + " bytes were promised " +
+    return fail(ErrorCode::kNoSpace, std::to_string(needed.value()) + " bytes are needed, but the reservation has " +
                                          std::to_string(room.bytes().value()));
   }
   Payload payload;
@@ -53,7 +53,7 @@ Result<Payload> Payload::copy_of(std::span<const TensorView> tensors, Reservatio
 }
 
 Payload::Checksum Payload::checksum() const {
-  // Shapes are hashed too: the same bytes read as another shape are another tensor.
+  // Shapes are hashed too: the same bytes with another shape are another tensor.
   std::uint64_t seed = views_.size();
   for (const TensorView& view : views_) {
     std::array<std::uint64_t, Shape::kMaxRank + 2> header{};

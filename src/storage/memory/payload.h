@@ -14,8 +14,8 @@
 
 namespace afterimage {
 
-/// Immutable bytes of one or more tensors with dtype, shape and checksum: what a cache keeps.
-/// A copy of what the engine gave, so that nobody who still holds the original can change it.
+/// An immutable copy of one or more tensors with dtype, shape and checksum: the content of a cache
+/// entry. A copy, so that the engine cannot change it through its own buffers.
 ///
 /// Shape    Each tensor starts at a multiple of kAlignment; the gaps are zero.
 /// Unit     bytes() is what the budget is charged: the tensors' exact sizes, each rounded up to
@@ -31,14 +31,14 @@ class Payload {
 
   /// What copy_of will charge for these tensors.
   static Bytes bytes_needed(std::span<const TensorView> tensors);
-  /// Copies `tensors` into memory that `room` has promised and keeps the promise as long as it
-  /// lives. `room` is exactly bytes_needed(tensors).
+  /// Copies `tensors` into memory reserved by `room`, and holds the reservation while the payload
+  /// lives. Requires that `room` is exactly bytes_needed(tensors).
   static Result<Payload> copy_of(std::span<const TensorView> tensors, Reservation room);
 
   [[nodiscard]] std::span<const TensorView> tensors() const { return views_; }
   [[nodiscard]] Bytes bytes() const { return room_.bytes(); }
-  /// Recomputes the checksum over bytes, dtypes and shapes. False: the bytes are not what was
-  /// stored, and must not be used.
+  /// Recomputes the checksum over bytes, dtypes and shapes. False: the payload is damaged and must
+  /// not be used.
   [[nodiscard]] bool intact() const;
 
  private:

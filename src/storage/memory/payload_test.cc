@@ -37,7 +37,7 @@ TEST(Payload, ChargesTheExactBytesOfAnyRankRoundedToAlignment) {
       {"rank 1, one more", Shape{17}, 128},
       {"rank 2", Shape{32, 48}, 6'144},
       {"rank 3", Shape{3, 32, 48}, 18'432},
-      // The seed charged 256 bytes for this one.
+      // The seed implementation charged 256 bytes for this one.
       {"rank 4, a video", Shape{16, 16, 64, 64}, 4'194'304},
       {"rank 5", Shape{2, 2, 2, 2, 16}, 1'024},
   };
@@ -64,7 +64,7 @@ TEST(Payload, SeveralTensorsKeepTheirShapesAndBytes) {
   }
 }
 
-// The seed kept the caller's array: changing it later changed what every agent saw.
+// The seed implementation stored the caller's array: changing it later changed every agent's data.
 TEST(Payload, IsACopyAndNotTheCallersArray) {
   MemoryBudget budget(1_KiB);
   EncoderOutput output = {tensor(DType::kU8, {8}, 1)};
@@ -74,18 +74,18 @@ TEST(Payload, IsACopyAndNotTheCallersArray) {
   EXPECT_TRUE(payload.intact());
 }
 
-TEST(Payload, NeedsExactlyThePromiseItWasGiven) {
+TEST(Payload, NeedsAnExactReservation) {
   MemoryBudget budget(1_KiB);
   const EncoderOutput output = {tensor(DType::kU8, {100})};
   const TensorViews views = views_of(output).value();
   for (const Bytes promised : {0_B, 64_B, 192_B}) {
     EXPECT_EQ(Payload::copy_of(views, budget.reserve(promised).value()).error().code,
               ErrorCode::kNoSpace);
-    EXPECT_EQ(budget.used(), 0_B) << "a failed copy gives its promise back";
+    EXPECT_EQ(budget.used(), 0_B) << "a failed copy releases its reservation";
   }
 }
 
-TEST(Payload, GivesItsRoomBackWhenItGoes) {
+TEST(Payload, ReleasesItsReservationWhenDestroyed) {
   MemoryBudget budget(1_KiB);
   {
     const Payload payload = stored(budget, {tensor(DType::kU8, {100})});
@@ -94,10 +94,10 @@ TEST(Payload, GivesItsRoomBackWhenItGoes) {
   EXPECT_EQ(budget.used(), 0_B);
 }
 
-TEST(Payload, EverySingleFlippedBitIsSeen) {
+TEST(Payload, EveryFlippedBitIsDetected) {
   MemoryBudget budget(1_KiB);
   const Payload payload = stored(budget, {tensor(DType::kU8, {48}), tensor(DType::kF32, {3})});
-  // Writing through the view plays the part of a bad memory cell.
+  // Writing through the view simulates a memory error.
   auto* bytes = const_cast<std::byte*>(payload.tensors()[0].bytes().data());
   for (std::size_t bit = 0; bit < payload.bytes().value() * 8; ++bit) {
     bytes[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
@@ -117,7 +117,7 @@ class CountingOwner final : public PinOwner {
   SlotId last;
 };
 
-TEST(Pin, IsLetGoOfOnceWhereverItWasMoved) {
+TEST(Pin, UnpinsOnceWhereverItWasMoved) {
   MemoryBudget budget(1_KiB);
   const Payload payload = stored(budget, {tensor(DType::kU8, {8})});
   CountingOwner owner;

@@ -10,14 +10,15 @@
 
 namespace afterimage {
 
-/// One place in a cache's table. The generation tells a place from its earlier tenants.
+/// One slot of a cache's table. The generation distinguishes it from earlier uses of the same
+/// index.
 struct SlotId {
   std::uint32_t index = 0;
   std::uint32_t generation = 0;
   auto operator<=>(const SlotId&) const = default;
 };
 
-/// Whoever hands out pins, and takes them back on whatever thread lets go of them.
+/// A cache that hands out pins. unpin() is called on whichever thread drops the pin.
 class PinOwner {
  public:
   virtual void unpin(SlotId slot) = 0;
@@ -26,9 +27,10 @@ class PinOwner {
   ~PinOwner() = default;
 };
 
-/// Keeps one entry where it is while it lives. Move-only; dropping it is the only way to unpin.
+/// Prevents one entry from being moved or evicted while it lives. Move-only; dropping it is the
+/// only way to unpin.
 ///
-/// Threads  As its owner says.
+/// Threads  As its owner's.
 class [[nodiscard]] Pin {
  public:
   Pin(PinOwner& owner, SlotId slot, const Payload& payload)
@@ -51,7 +53,7 @@ class [[nodiscard]] Pin {
   [[nodiscard]] const Payload& operator*() const { return *payload_; }
   [[nodiscard]] const Payload* operator->() const { return payload_; }
 
-  /// The same hold, to be let go of through `owner`: for a cache that stands in front of another.
+  /// The same pin, released through `owner` instead: for a cache in front of another cache.
   [[nodiscard]] static Pin handed_over(Pin pin, PinOwner& owner) {
     pin.owner_ = &owner;
     return pin;

@@ -15,7 +15,7 @@ PutOnce::Outcome PutOnce::put(const TierKey& key, std::span<const TensorView> te
     if (!under_way_.insert(key).second) return Outcome::kThere;
   }
   Outcome outcome = Outcome::kThere;
-  // In this order: what is awaited no more is held.
+  // In this order: an entry that stops being pending in between is then found by holds().
   if (!tier_.is_pending(key) && !tier_.holds(key)) {
     PackedTensors packed = pack(tensors);
     const EntryMeta meta{.tensors = std::move(packed.forms), .cost = cost};

@@ -11,22 +11,22 @@
 
 namespace afterimage {
 
-/// Puts into a tier what is not there yet: for keys that name content, where a second put would
-/// only write the same again. Once, also while the first is on its way, and however many ask for it
-/// at the same time.
+/// Puts entries into a tier unless they are already there. For keys that name content, where a
+/// second put would write the same bytes again. Each entry is put once, even if several threads put
+/// it at the same time or the first put has not completed.
 ///
-/// Errors   None: what cannot be put is refused, and counted by the tier.
+/// Errors   None: a failed put is kRefused, and the tier counts it.
 /// Threads  Any.
-/// Cost     A look-up for what is there; tensors are packed only if they are put.
+/// Cost     A look-up if the entry exists; tensors are packed only if they are put.
 class PutOnce {
  public:
   enum class Outcome : unsigned char {
-    kThere,    // or on its way, or another is putting it
-    kPut,      //
-    kRefused,  // by the tier
+    kThere,    // already stored, pending, or being put by another thread
+    kPut,      // put by this call
+    kRefused,  // refused by the tier
   };
 
-  /// `tier` outlives the object.
+  /// `tier` must outlive the object.
   explicit PutOnce(Tier& tier) : tier_(tier) {}
 
   Outcome put(const TierKey& key, std::span<const TensorView> tensors, Duration cost);

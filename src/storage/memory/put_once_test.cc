@@ -12,7 +12,7 @@
 namespace afterimage {
 namespace {
 
-/// Shows what was put only after flush(), as a disk does whose writes are under way.
+/// A tier whose puts are pending until flush(), as on a disk with writes in flight.
 class SlowTier final : public Tier {
  public:
   Result<void> put(const TierKey& key, const EntryMeta& /*meta*/,
@@ -62,16 +62,16 @@ class PutOnceTest : public ::testing::Test {
   const TierKey other{.bytes = {std::byte{2}}};
 };
 
-TEST_F(PutOnceTest, WhatIsThereOrOnItsWayIsNotPutAgain) {
+TEST_F(PutOnceTest, SkipsStoredAndPendingEntries) {
   EXPECT_EQ(put(one), PutOnce::Outcome::kPut);
-  EXPECT_EQ(put(one), PutOnce::Outcome::kThere) << "on its way";
+  EXPECT_EQ(put(one), PutOnce::Outcome::kThere) << "pending";
   ASSERT_TRUE(tier.flush().has_value());
   EXPECT_EQ(put(one), PutOnce::Outcome::kThere) << "there";
   EXPECT_EQ(tier.puts, 1);
   EXPECT_EQ(put(other), PutOnce::Outcome::kPut);
 }
 
-TEST_F(PutOnceTest, WhoComesWhileAnotherPutsItLeavesItToHim) {
+TEST_F(PutOnceTest, SkipsAnEntryThatAnotherThreadIsPutting) {
   PutOnce::Outcome meanwhile{};
   PutOnce::Outcome of_other{};
   tier.while_putting = [&] {
@@ -84,7 +84,7 @@ TEST_F(PutOnceTest, WhoComesWhileAnotherPutsItLeavesItToHim) {
   EXPECT_EQ(tier.puts, 2);
 }
 
-TEST_F(PutOnceTest, WhatWasRefusedIsTriedAgain) {
+TEST_F(PutOnceTest, RetriesARefusedPut) {
   tier.refuses = true;
   EXPECT_EQ(put(one), PutOnce::Outcome::kRefused);
   tier.refuses = false;

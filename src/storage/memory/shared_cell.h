@@ -12,29 +12,28 @@
 
 namespace afterimage {
 
-/// A small value that processes share: read whole, and replaced only by whoever knows what it
-/// replaces.
+/// A small value shared by processes: read whole, and replaced by compare-and-swap.
 ///
-///   read() -> replace(its version, next) -> true: next is there
-///                                           false: somebody was first; read again
+///   read() → replace(its version, next) → true: replaced
+///                                         false: another process was first; read again
 ///
-/// Order    Of all processes: whoever reads after a replace() that said true reads what it put, or
-///          what came after that, or nothing, if the value was lost with all of its copies.
-/// Errors   kUnavailable: nobody could be asked, or not every copy has heard. Then it is not known
-///          whether it was replaced; what was read before is not to be relied on any longer.
+/// Order    Linearizable across processes: a read after a successful replace() returns its value or
+///          a later one, or nothing if the value was lost with all of its copies.
+/// Errors   kUnavailable: no server could be reached, or not every copy acknowledged. It is then
+///          unknown whether the value was replaced, and values read before must not be relied on.
 /// Threads  Any.
 class SharedCell {
  public:
   struct Value {
-    std::vector<std::byte> bytes;  // none: what is there cannot be made out
-    std::string version;           // for replace(); equal only if nothing was changed between
+    std::vector<std::byte> bytes;  // empty: the stored value cannot be decoded
+    std::string version;           // for replace(); equal only if nothing changed in between
   };
   virtual ~SharedCell() = default;
 
-  /// nullopt: there is nothing.
+  /// nullopt: there is no value.
   virtual Result<std::optional<Value>> read() = 0;
-  /// `expected` is the version that goes; nullopt: there was nothing. False: something else is
-  /// there by now, and stays.
+  /// Replaces the value if its version is `expected`; nullopt: if there is none. False: the current
+  /// version differs, and the value was left unchanged.
   virtual Result<bool> replace(const std::optional<std::string>& expected,
                                std::span<const std::byte> next) = 0;
 };

@@ -14,7 +14,7 @@ static_assert(std::endian::native == std::endian::little, "extents are stored li
 
 constexpr std::size_t kWord = sizeof(std::uint64_t);
 
-std::unexpected<Error> no_forms(std::string what) {
+std::unexpected<Error> invalid_specs(std::string what) {
   return fail(ErrorCode::kCorruption, std::move(what));
 }
 
@@ -36,12 +36,12 @@ void write_forms(std::span<const TensorSpec> forms, std::span<std::byte> to) {
 Result<std::vector<TensorSpec>> read_forms(std::span<const std::byte> bytes, std::size_t count) {
   std::vector<TensorSpec> forms;
   for (std::size_t i = 0; i < count; ++i) {
-    if (bytes.size() < kWord) return no_forms("forms that go on after the header");
+    if (bytes.size() < kWord) return invalid_specs("tensor specs exceed the header");
     const auto dtype = std::to_integer<std::uint8_t>(bytes[0]);
     const auto rank = std::to_integer<std::uint8_t>(bytes[1]);
     bytes = bytes.subspan(kWord);
-    if (dtype == 0 || dtype > static_cast<std::uint8_t>(DType::kI64)) return no_forms("no dtype");
-    if (rank > Shape::kMaxRank || bytes.size() < kWord * rank) return no_forms("no such rank");
+    if (dtype == 0 || dtype > static_cast<std::uint8_t>(DType::kI64)) return invalid_specs("an unknown dtype");
+    if (rank > Shape::kMaxRank || bytes.size() < kWord * rank) return invalid_specs("an invalid tensor rank");
     std::array<std::uint64_t, Shape::kMaxRank> extents{};
     if (rank > 0) std::memcpy(extents.data(), bytes.data(), kWord * rank);
     bytes = bytes.subspan(kWord * rank);
@@ -53,7 +53,7 @@ Result<std::vector<TensorSpec>> read_forms(std::span<const std::byte> bytes, std
 
 Result<EntryClass> stored_entry_class(std::uint8_t value) {
   if (value == 0 || value > static_cast<std::uint8_t>(kLastEntryClass)) {
-    return no_forms("an entry of class " + std::to_string(value));
+    return invalid_specs("an unknown entry class " + std::to_string(value));
   }
   return static_cast<EntryClass>(value);
 }

@@ -10,18 +10,18 @@
 #include "afterimage/result.h"
 #include "storage/memory/tier.h"
 
-/// The forms of an entry's tensors as bytes, for whatever format stores them: a byte each for dtype
-/// and rank, six of zero, and eight for each extent, little-endian.
+/// The specs (dtype and shape) of an entry's tensors as bytes, for every format that stores them: a
+/// byte each for dtype and rank, six zero bytes, and eight bytes per extent, little-endian.
 ///
-/// Errors   kCorruption: no forms. Any bytes may be given.
+/// Errors   kCorruption: not valid specs. Any bytes may be given.
 /// Threads  Any.
 namespace afterimage {
 
-/// Requires: `to` has at least EntryMeta::form_bytes() of them.
+/// Writes the specs. Requires that `to` has at least EntryMeta::form_bytes() bytes.
 void write_forms(std::span<const TensorSpec> forms, std::span<std::byte> to);
-/// So many forms from the beginning of `bytes`, which may go on.
+/// Reads `count` specs from the beginning of `bytes`, which may be longer.
 Result<std::vector<TensorSpec>> read_forms(std::span<const std::byte> bytes, std::size_t count);
-/// What an entry is, by the number that stands for it.
+/// The entry class with this numeric value. kCorruption: there is none.
 Result<EntryClass> stored_entry_class(std::uint8_t value);
 
 }  // namespace afterimage

@@ -22,17 +22,17 @@
 
 namespace afterimage {
 
-/// What an entry is. The numeric values are written into files: append, never renumber.
+/// Kind of an entry. The numeric values are written into files: append, never renumber.
 enum class EntryClass : std::uint8_t {
   kEncoderOutput = 1,
   kPrefixKv = 2,
   kRecurrentState = 3,
   kAnswer = 4,
 };
-/// The last of them.
+/// The entry class with the highest value.
 inline constexpr EntryClass kLastEntryClass = EntryClass::kAnswer;
 
-/// Names one entry of a tier: what it is, and 256 bits that say which.
+/// Key of one entry of a tier: its class and 256 bits.
 struct TierKey {
   EntryClass entry_class = EntryClass::kEncoderOutput;
   std::array<std::byte, kDigestBytes> bytes{};
@@ -45,112 +45,118 @@ struct TierKey {
   }
 };
 
-/// Keys are digests, uniform already; the class is stirred in. Equality compares everything.
+/// Keys are digests and already uniform; the class is mixed in. Equality compares everything.
 struct TierKeyHash {
   using is_avalanching = void;
   std::size_t operator()(const TierKey& key) const noexcept;
 };
 
-/// What one tensor of an entry is.
+/// Dtype and shape of one tensor of an entry.
 struct TensorSpec {
   DType dtype = DType::kF32;
   Shape shape{0};
   bool operator==(const TensorSpec&) const = default;
 };
 
-/// What is kept beside an entry's bytes. A tier stores the forms and checks them for damage; what
-/// they mean is between who puts and who gets, who compares them with what it expects.
+/// Metadata stored with an entry's bytes. A tier stores the specs and protects them with a
+/// checksum; their meaning is up to the code that puts and gets, which compares them with what it
+/// expects.
 struct EntryMeta {
-  /// Enough for a tensor a layer and kind of a deep decoder, if they are of rank 2.
+  /// Enough for one tensor per layer and kind of a deep decoder, at rank 2.
   static constexpr std::size_t kMaxFormBytes = 3584;
 
-  std::vector<TensorSpec> tensors;  // none: bytes without a form
-  Duration cost{0};                 // seconds that a hit saves, as measured
+  std::vector<TensorSpec> tensors;  // empty: plain bytes
+  Duration cost{0};                 // measured time that a hit saves
   bool operator==(const EntryMeta&) const = default;
 
-  /// 8 bytes a tensor and 8 an extent. Requires: at most kMaxFormBytes, or put() refuses.
+  /// 8 bytes per tensor plus 8 per extent. If it exceeds kMaxFormBytes, put() refuses the entry.
   [[nodiscard]] std::size_t form_bytes() const;
 };
 
-/// An entry as a tier gave it: a copy, verified, that nobody else writes to. Holds its room.
+/// An entry returned by a tier: a verified copy that nobody else writes to, with its reservation.
 struct TierEntry {
   EntryMeta meta;
   std::span<const std::byte> bytes;  // starts at a multiple of 64
 
-  std::shared_ptr<const AlignedBytes> memory;  // where `bytes` lie
+  std::shared_ptr<const AlignedBytes> memory;  // owns `bytes`
 };
 
-/// What a tier can say of an entry without looking at it.
+/// What a tier knows about an entry without I/O.
 struct EntryMetadata {
-  Bytes bytes;            // that a get moves, more or less; 0: not known
-  Duration cost{0};       // 0: not known
-  std::size_t place = 0;  // in a stack of tiers: which would be asked, 0 the nearest
+  Bytes bytes;            // approximate bytes that a get moves; 0: unknown
+  Duration cost{0};       // 0: unknown
+  std::size_t place = 0;  // index of the tier of a stack that would serve it, 0 the nearest
 };
 
-/// Counters are of the tier's whole life.
+/// Counters cover the tier's whole life.
 struct TierStats {
   std::uint64_t hits = 0;
-  std::uint64_t misses = 0;    // for whatever reason
-  std::uint64_t puts = 0;      // taken in
-  std::uint64_t refused = 0;   // not taken in
+  std::uint64_t misses = 0;    // for any reason
+  std::uint64_t puts = 0;      // accepted
+  std::uint64_t refused = 0;   // puts that were not accepted
   std::uint64_t erased = 0;    // by erase()
-  std::uint64_t evicted = 0;   // to make room
-  std::uint64_t damaged = 0;   // found not to be what was stored, and never served
-  std::uint64_t failures = 0;  // operations that the outside world refused
-  EntryCount entries;          // that a get could find now; that we know of, if others put, too
+  std::uint64_t evicted = 0;   // to make space
+  std::uint64_t damaged = 0;   // differed from what was stored; never served
+  std::uint64_t failures = 0;  // operations that the device, system or server failed
+  EntryCount entries;          // that a get could find now, as far as this process knows
   Bytes used;                  // as charged to the tier's budget or cap
   Bytes capacity;
-  std::string degraded_reason;  // why the tier does less than it should; empty: all is well
+  std::string degraded_reason;  // why the tier does less than it should; empty: it works normally
 };
 
-/// A place where entries live: host memory, a disk, later a device or another machine.
+/// A store of entries: host memory, a disk, a remote server.
 ///
-/// Shape    Immutable bytes under a key, with their forms. Putting a key again replaces the entry.
-/// Unit     One budget or cap a tier, never exceeded; it evicts its own entries to keep it.
-/// Errors   A miss is no error: so is whatever cannot be read or is not what was stored (counted).
-///          kLimitExceeded: larger than the tier can ever hold; kNoSpace: no room now;
-///          kUnavailable: the outside world refused, in plain words. The tier remains usable: it
-///          serves what it can and misses the rest.
-/// Threads  Any. No call holds a lock that get() needs while a device works.
-/// Source   src/memory/DESIGN.md; tests/testing/tier_conformance.h is what each tier promises.
+/// Shape    Immutable bytes under a key, with tensor specs. Putting a key again replaces the entry.
+/// Unit     One budget or cap per tier, never exceeded; a tier evicts its own entries to stay below
+///          it.
+/// Errors   A miss is not an error. An entry that cannot be read, or is not what was stored, is a
+///          miss and is counted. kLimitExceeded: larger than the tier can ever hold; kNoSpace: no
+///          space now; kUnavailable: the device, system or server failed; the message says how. The
+///          tier remains usable: it serves what it can and misses the rest.
+/// Threads  Any. No call holds a lock that get() needs during device I/O.
+/// Source   src/storage/memory/DESIGN.md; tests/testing/tier_conformance.h specifies what every
+///          tier guarantees.
 class Tier {
  public:
   virtual ~Tier() = default;
 
-  /// Takes a copy. Whether a get finds it at once or only after flush() is the tier's business.
+  /// Copies the bytes. The tier decides whether a get finds the entry at once or only after
+  /// flush().
   virtual Result<void> put(const TierKey& key, const EntryMeta& meta,
                            std::span<const std::byte> bytes) = 0;
-  /// A verified copy in memory that `room` pays for. kNoSpace: `room` has none; the entry stays.
+  /// Returns a verified copy in memory charged to `room`. kNoSpace: `room` is full; the entry
+  /// stays.
   virtual Result<std::optional<TierEntry>> get(const TierKey& key, MemoryBudget& room) = 0;
-  /// Once it returned well the entry never comes back, whatever happens to process or machine.
+  /// After a successful erase the entry never comes back, even after a crash of the process or the
+  /// machine. Succeeds if there is no entry.
   /// Well too if there is none.
   virtual Result<void> erase(const TierKey& key) = 0;
-  /// What was put before is visible, and as safe as this tier makes it.
+  /// When it returns, earlier puts are visible to get() and as durable as this tier makes them.
   virtual Result<void> flush() = 0;
 
-  /// What get() gives, for each key in order. A tier that is far away asks for all of them at once.
+  /// The results of get() for each key, in order. A remote tier sends all requests at once.
   virtual std::vector<Result<std::optional<TierEntry>>> get_all(std::span<const TierKey> keys,
                                                                 MemoryBudget& room);
 
-  /// A hint without I/O: false, and a get would find nothing. Only a get that returned bytes is a
-  /// hit.
+  /// A hint without I/O. False: a get would miss. True says little: only a get that returns bytes
+  /// is a hit.
   [[nodiscard]] virtual bool may_contain(const TierKey& key) const = 0;
-  /// Whether it is known, without I/O, to be there, so that to put it again would be in vain. A
-  /// tier into which others put knows less than it may hold.
+  /// Whether the entry is known, without I/O, to be stored, so that putting it again is useless.
+  /// May be false for stored entries of a tier that other processes write to.
   [[nodiscard]] virtual bool holds(const TierKey& key) const { return may_contain(key); }
-  /// Finds out which of these are there, if that is not known, so that may_contain() tells them apart
-  /// for a while. For whoever looks for the longest of many.
+  /// Checks which of these keys are stored, where that is not known, so that may_contain() is
+  /// accurate for a while. For searches for the longest stored prefix of many keys.
   virtual void probe(std::span<const TierKey> /*keys*/) {}
-  /// Others may have put these since: that one of them was not there counts no more.
+  /// Drops cached negative look-ups of these keys, because other processes may have put them since.
   virtual void invalidate_negative(std::span<const TierKey> /*keys*/) {}
-  /// Whether it was put, cannot be found yet, and is on its way; what no longer is may_contain()
-  /// knows.
+  /// Whether the entry was put and its write is still in progress, so that a get cannot find it
+  /// yet. When the write ends, may_contain() tells whether it succeeded.
   [[nodiscard]] virtual bool is_pending(const TierKey& /*key*/) const { return false; }
-  /// A hint, too, without I/O. nullopt: not there, or nothing is known of it but that it may be.
+  /// A hint without I/O. nullopt: not stored, or nothing is known about the entry.
   [[nodiscard]] virtual std::optional<EntryMetadata> metadata(const TierKey& /*key*/) const {
     return std::nullopt;
   }
-  /// How many places there are, of EntryMetadata::place: the last is the farthest.
+  /// Number of tiers, for EntryMetadata::place: 1, or the depth of a stack.
   [[nodiscard]] virtual std::size_t places() const { return 1; }
   [[nodiscard]] virtual TierStats stats() const = 0;
 };

@@ -19,7 +19,7 @@ Result<void> TierStack::put(const TierKey& key, const EntryMeta& meta,
   Result<void> refused;
   bool taken = false;
   if (keys_ == Keys::kAreReplaced) {
-    // What is read from afar just now is the one before it.
+    // A concurrent read from a farther tier returns the old value and must not promote it.
     Stripe& stripe = stripe_of(key);
     const MutexLock lock(stripe.mutex);
     ++stripe.erasures;
@@ -36,7 +36,7 @@ Result<void> TierStack::put(const TierKey& key, const EntryMeta& meta,
 }
 
 void TierStack::count(const Result<std::optional<TierEntry>>& found) {
-  // Without room it was there: neither a hit nor a miss.
+  // A get that failed for lack of memory is neither a hit nor a miss.
   if (!found.has_value()) return;
   const MutexLock lock(mutex_);
   ++(found->has_value() ? stats_.hits : stats_.misses);
@@ -48,32 +48,32 @@ std::uint64_t TierStack::erasures(const TierKey& key) {
   return stripe.erasures;
 }
 
-void TierStack::bring_up(std::size_t tier, const TierKey& key, const TierEntry& entry,
+void TierStack::promote(std::size_t tier, const TierKey& key, const TierEntry& entry,
                          std::uint64_t erasures) {
   Stripe& stripe = stripe_of(key);
   const MutexLock lock(stripe.mutex);
-  // Or what was erased while it was read would come back.
+  // Otherwise an entry erased during the read would come back.
   if (stripe.erasures != erasures) return;
   for (std::size_t nearer = 0; nearer < tier; ++nearer) {
     static_cast<void>(tiers_[nearer]->put(key, entry.meta, entry.bytes));
   }
 }
 
-Result<std::optional<TierEntry>> TierStack::look(const TierKey& key, MemoryBudget& room) {
+Result<std::optional<TierEntry>> TierStack::find_and_promote(const TierKey& key, MemoryBudget& room) {
   Result<std::optional<TierEntry>> refused = std::nullopt;
   const std::uint64_t before = erasures(key);
   for (std::size_t i = 0; i < tiers_.size(); ++i) {
     auto found = tiers_[i]->get(key, room);
     if (!found.has_value()) refused = std::move(found);
     if (!found.has_value() || !found->has_value()) continue;
-    bring_up(i, key, **found, before);
+    promote(i, key, **found, before);
     return found;
   }
   return refused;
 }
 
 Result<std::optional<TierEntry>> TierStack::get(const TierKey& key, MemoryBudget& room) {
-  auto found = look(key, room);
+  auto found = find_and_promote(key, room);
   count(found);
   return found;
 }
@@ -95,7 +95,7 @@ std::vector<Result<std::optional<TierEntry>>> TierStack::get_all(std::span<const
     auto found = tiers_[tier]->get_all(missing, room);
     for (std::size_t i = 0; i < found.size(); ++i) {
       if (found[i].has_value() && !found[i]->has_value()) continue;
-      if (found[i].has_value()) bring_up(tier, missing[i], **found[i], before[i]);
+      if (found[i].has_value()) promote(tier, missing[i], **found[i], before[i]);
       all[places[i]] = std::move(found[i]);
     }
   }

@@ -11,20 +11,21 @@
 
 namespace afterimage {
 
-/// Several tiers as one, the nearest first: what a farther one gave is put into the nearer ones.
+/// Several tiers as one, the nearest first. A hit in a farther tier is promoted into the nearer
+/// ones.
 ///
-/// Of keys that name content a tier that refuses a put keeps what it had. Where what is under a key
-/// is replaced, it loses that, so that nothing nearer hides what is newer.
+/// With Keys::kNameContent, a tier that refuses a put keeps its old entry, which has the same
+/// content. With Keys::kAreReplaced, the old entry is erased from that tier, so that a nearer tier
+/// never hides a newer value.
 ///
-/// Errors   A tier that fails costs its own hits and nothing else. put: well if one of them took
-/// it;
-///          erase, flush: all are asked, and the first error is told.
+/// Errors   A failing tier costs its own hits and nothing else. put: succeeds if one of the tiers
+///          accepted it. erase, flush: all tiers are called, and the first error is returned.
 /// Threads  Any, as of the tiers.
 class TierStack final : public Tier {
  public:
   enum class Keys : unsigned char { kNameContent, kAreReplaced };
 
-  /// They outlive the stack. At least one.
+  /// The tiers must outlive the stack. Requires at least one.
   explicit TierStack(std::vector<Tier*> nearest_first, Keys keys = Keys::kNameContent);
 
   Result<void> put(const TierKey& key, const EntryMeta& meta,
@@ -34,28 +35,29 @@ class TierStack final : public Tier {
                                                         MemoryBudget& room) override;
   Result<void> erase(const TierKey& key) override;
   Result<void> flush() override;
-  /// Any of them.
+  /// Whether any tier may contain it.
   [[nodiscard]] bool may_contain(const TierKey& key) const override;
-  /// All of them: the others are to have it, too.
+  /// Whether all tiers hold it; otherwise a put is useful to the tiers that do not.
   [[nodiscard]] bool holds(const TierKey& key) const override;
   void probe(std::span<const TierKey> keys) override;
   void invalidate_negative(std::span<const TierKey> keys) override;
   [[nodiscard]] std::size_t places() const override { return tiers_.size(); }
   [[nodiscard]] bool is_pending(const TierKey& key) const override;
-  /// What the nearest says that may hold it.
+  /// The metadata from the nearest tier that may contain it.
   [[nodiscard]] std::optional<EntryMetadata> metadata(const TierKey& key) const override;
-  /// Of the stack: a hit is one wherever it was. Room, entries and evictions are the nearest's.
+  /// Of the stack as a whole: a hit in any tier is one hit. Space, entries and evictions are those
+  /// of the nearest tier.
   [[nodiscard]] TierStats stats() const override;
 
  private:
-  Result<std::optional<TierEntry>> look(const TierKey& key, MemoryBudget& room);
-  /// Into the tiers nearer than `tier`, unless something was erased since.
-  void bring_up(std::size_t tier, const TierKey& key, const TierEntry& entry,
+  Result<std::optional<TierEntry>> find_and_promote(const TierKey& key, MemoryBudget& room);
+  /// Puts the entry into the tiers nearer than `tier`, unless something was erased since.
+  void promote(std::size_t tier, const TierKey& key, const TierEntry& entry,
                 std::uint64_t erasures);
   void count(const Result<std::optional<TierEntry>>& found);
   [[nodiscard]] std::uint64_t erasures(const TierKey& key);
 
-  /// Keys that share one are brought up one at a time; taken before any tier is asked.
+  /// Keys that share a stripe are promoted one at a time. Locked before any tier is called.
   struct Stripe {
     Mutex mutex;
     std::uint64_t erasures AFI_GUARDED_BY(mutex) = 0;  // and replacements

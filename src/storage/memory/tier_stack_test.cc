@@ -20,7 +20,7 @@ using testing::tier_key;
 
 namespace {
 
-/// Fails, or does something in the middle of a get.
+/// A tier that can fail, or run a callback in the middle of a get.
 class FickleTier final : public Tier {
  public:
   explicit FickleTier(MemoryBudget& budget) : tier_(budget) {}
@@ -72,7 +72,7 @@ class Stack : public ::testing::Test {
   TierStack replacing{{&near, &far}, TierStack::Keys::kAreReplaced};
 };
 
-TEST_F(Stack, WhatIsFarComesNear) {
+TEST_F(Stack, PromotesHitsFromFartherTiers) {
   put(far, 1);
   EXPECT_FALSE(finds(near, 1));
   EXPECT_TRUE(finds(stack, 1));
@@ -80,7 +80,7 @@ TEST_F(Stack, WhatIsFarComesNear) {
   EXPECT_EQ(stack.stats().hits, 1U);
 }
 
-TEST_F(Stack, ManyAtOnceComeFromWhereTheyAre) {
+TEST_F(Stack, GetAllReadsEachKeyFromItsTier) {
   put(near, 1);
   put(far, 2);
   const std::array keys{tier_key(3), tier_key(2), tier_key(1)};
@@ -109,44 +109,44 @@ TEST_F(Stack, ATierThatFailsCostsItsOwnHitsOnly) {
   EXPECT_FALSE(finds(stack, 2));
 }
 
-TEST_F(Stack, ErasingAsksAllAndSaysWhoFailed) {
+TEST_F(Stack, EraseCallsAllTiersAndReportsTheError) {
   put(stack, 1);
   near.fails = true;
   EXPECT_FALSE(stack.erase(tier_key(1)).has_value());
   near.fails = false;
-  EXPECT_FALSE(finds(far, 1)) << "the other one erased all the same";
+  EXPECT_FALSE(finds(far, 1)) << "the other tier erased nevertheless";
   EXPECT_TRUE(stack.erase(tier_key(1)).has_value());
   EXPECT_FALSE(finds(stack, 1));
 }
 
-TEST_F(Stack, WhatIsErasedWhileItIsReadDoesNotComeNear) {
+TEST_F(Stack, DoesNotPromoteAnEntryErasedDuringTheRead) {
   put(far, 1);
   far.meanwhile = [&] { EXPECT_TRUE(stack.erase(tier_key(1)).has_value()); };
-  EXPECT_TRUE(finds(stack, 1)) << "it was there when it was read";
+  EXPECT_TRUE(finds(stack, 1)) << "it was stored when it was read";
   far.meanwhile = nullptr;
   EXPECT_FALSE(finds(stack, 1));
 }
 
-// Once, an answer that a disk had stood before a newer one that it had no room for.
-TEST_F(Stack, WhatIsReplacedAndNotTakenHidesNothing) {
+// Regression: an old answer on disk hid a newer one for which the disk had no space.
+TEST_F(Stack, ARefusedReplacementHidesNoNewerValue) {
   for (TierStack* const of : {&stack, &replacing}) {
     ASSERT_TRUE(of->put(tier_key(1), {}, tier_bytes(2, 1'000)).has_value());
     near.takes_nothing = true;
     put(*of, 1);
     near.takes_nothing = false;
-    EXPECT_EQ(finds(*of, 1), of == &replacing) << "what names content is the same anyway";
+    EXPECT_EQ(finds(*of, 1), of == &replacing) << "with content keys the old entry is identical";
   }
 }
 
-TEST_F(Stack, WhatIsReplacedWhileItIsReadDoesNotComeNear) {
+TEST_F(Stack, DoesNotPromoteAnEntryReplacedDuringTheRead) {
   ASSERT_TRUE(far.put(tier_key(1), {}, tier_bytes(2, 1'000)).has_value());
   far.meanwhile = [&] { put(replacing, 1); };
-  EXPECT_FALSE(finds(replacing, 1)) << "the one before was there when it was read";
+  EXPECT_FALSE(finds(replacing, 1)) << "the old value was stored when it was read";
   far.meanwhile = nullptr;
   EXPECT_TRUE(finds(replacing, 1));
 }
 
-TEST_F(Stack, ItHoldsWhatAllHoldAndMayHoldWhatAnyMay) {
+TEST_F(Stack, HoldsRequiresAllTiersAndMayContainAny) {
   put(near, 1);
   EXPECT_TRUE(stack.may_contain(tier_key(1)));
   EXPECT_FALSE(stack.holds(tier_key(1)));
@@ -154,7 +154,7 @@ TEST_F(Stack, ItHoldsWhatAllHoldAndMayHoldWhatAnyMay) {
   EXPECT_TRUE(stack.holds(tier_key(1)));
 }
 
-TEST_F(Stack, WhatOthersMayHavePutIsDoubtedInAll) {
+TEST_F(Stack, InvalidatesNegativeLookUpsInAllTiers) {
   ManualClock clock;
   SlowTier first(near, clock);
   SlowTier second(far, clock);

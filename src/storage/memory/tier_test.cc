@@ -24,7 +24,7 @@ TEST(AlignedBytesTest, StartAtAPageAndLargeOnesAtAHugePage) {
     const auto bytes = AlignedBytes::create(c.size, budget).value();
     EXPECT_EQ(bytes->bytes().size(), c.size);
     EXPECT_EQ(std::bit_cast<std::uintptr_t>(bytes->bytes().data()) % c.alignment, 0U) << c.size;
-    EXPECT_EQ(budget.used(), Bytes(c.size)) << "what it may use, and not how it lies";
+    EXPECT_EQ(budget.used(), Bytes(c.size)) << "the usable size, without alignment";
   }
   EXPECT_EQ(budget.used(), 0_B);
   EXPECT_EQ(AlignedBytes::create(17U << 20U, budget).error().code, ErrorCode::kNoSpace);

@@ -24,7 +24,7 @@ struct LocalServer::State {
   ~State() {
     stopping = true;
     boost::system::error_code ignored;
-    tcp::socket last(context);  // wakes the one who waits for a connection
+    tcp::socket last(context);  // wakes the thread in accept()
     last.connect(acceptor.local_endpoint(), ignored);
     thread.join();
   }

@@ -8,7 +8,7 @@
 #include <webp/encode.h>
 
 #include <algorithm>
-#include <cstdio>  // jpeglib.h and libsndfile speak stdio
+#include <cstdio>  // for jpeglib.h and libsndfile
 #include <cstring>
 #include <map>
 #include <memory>

@@ -4,7 +4,7 @@
 
 #include "storage/disk/segment_log.h"
 
-/// Logs so small that a few entries fill a batch and a few more a segment.
+/// Logs so small that a few entries fill a batch and a few more fill a segment.
 namespace afterimage::testing {
 
 inline SegmentLogOptions small_log(Bytes capacity) {
@@ -16,7 +16,7 @@ inline SegmentLogOptions small_log(Bytes capacity) {
           .append_timeout = std::chrono::seconds(10)};
 }
 
-/// As it is on a request's thread.
+/// The same with the append timeout of a request's thread.
 inline SegmentLogOptions hurried_log(Bytes capacity) {
   SegmentLogOptions options = small_log(capacity);
   options.append_timeout = std::chrono::milliseconds(10);
