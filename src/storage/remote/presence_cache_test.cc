@@ -12,7 +12,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::tier_key;
 
-TEST(PresenceCache, KnowUntilTheirTimeIsOver) {
+TEST(PresenceCache, RemembersKeysUntilTheyExpire) {
   PresenceCache keys(10);
   EXPECT_EQ(keys.present(tier_key(1), 0s), std::nullopt);
   keys.note(tier_key(1), true, 5s);
@@ -27,7 +27,7 @@ TEST(PresenceCache, KnowUntilTheirTimeIsOver) {
   EXPECT_EQ(keys.present(tier_key(1), 8s), std::nullopt);
 }
 
-TEST(PresenceCache, ForgetTheOldestAndNeverGrow) {
+TEST(PresenceCache, DropsTheOldestAndStaysBounded) {
   PresenceCache keys(100);
   for (std::uint64_t n = 0; n < 1'000; ++n) {
     keys.note(tier_key(n), true, 1s);

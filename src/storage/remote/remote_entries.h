@@ -22,7 +22,7 @@ namespace afterimage {
 
 struct RemoteEntriesOptions {
   Duration ttl = std::chrono::hours(24);  // time to live of stored entries
-  Bytes chunk = 1_MiB;                    // larger values are cut into chunks; at most kLargestChunk
+  Bytes chunk = 1_MiB;                    // larger values are chunked; at most kLargestChunk
   Bytes largest = 512_MiB;                // manifests of larger values count as corrupt
   unsigned helpers = 4;                   // threads for chunks, besides the calling ones
 };

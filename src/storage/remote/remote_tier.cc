@@ -63,7 +63,7 @@ struct RemoteTier::State {
   TierStats stats AFI_GUARDED_BY(mutex);
   RemoteTierStats more AFI_GUARDED_BY(mutex);
   std::string degraded_reason AFI_GUARDED_BY(mutex);
-  bool backlogged AFI_GUARDED_BY(mutex) = false;  // the last put found no budget
+  bool backlogged AFI_GUARDED_BY(mutex) = false;  // the last put found no memory
   std::uint64_t reported_lost AFI_GUARDED_BY(mutex) = 0;
 
   WriteQueue queue;  // last: its threads use the others

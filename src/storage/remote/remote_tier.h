@@ -14,10 +14,10 @@ namespace afterimage {
 
 struct RemoteTierOptions {
   RemoteServers servers;
-  Duration ttl = std::chrono::hours(24);  // of what is put; then the servers forget it
-  Bytes chunk = 1_MiB;                    // larger entries are cut; at most kLargestChunk
-  Bytes largest = 512_MiB;                // entries that are larger are refused
-  /// A put that finds no budget for its copy waits so long for it, and is refused then.
+  Duration ttl = std::chrono::hours(24);  // time to live of stored entries
+  Bytes chunk = 1_MiB;                    // larger values are chunked; at most kLargestChunk
+  Bytes largest = 512_MiB;                // larger entries are refused
+  /// How long a put waits for memory for its copy before it is refused.
   Duration put_timeout = std::chrono::milliseconds(0);
   Duration flush_timeout = std::chrono::seconds(30);
   unsigned senders = 3;        // threads that send entries
@@ -34,23 +34,24 @@ struct RemoteTierStats {
   std::uint64_t left_alone = 0;  // gets that missed at once: no server, or its breaker is open
 };
 
-/// Entries on servers of Redis or Valkey, alone or a cluster of them, shared by all processes that
-/// have the same secret.
+/// Entries on a Redis or Valkey server or cluster, shared by all processes that have the same
+/// secret.
 ///
-/// Shape    A manifest under the entry's key; values larger than a chunk in chunks that are spread
-///          over the cluster, written before the manifest that names them: docs/formats/remote.md.
-/// Unit     The budget pays for copies on their way to the servers. What the servers keep, and whom
-///          they evict, is theirs: maxmemory.
-/// Errors   See Tier. Whatever is missing, damaged, or another's is a miss. put: kUnavailable when
-///          no budget came back within put_timeout. erase: kUnavailable when it is not certain that
-///          the entry is gone: see docs/remote.md. stats().trouble says what is wrong.
-/// Visible  flush() returns once everything put before can be found by others; kUnavailable if some
-///          of it did not arrive.
-/// Time     Every call ends: get within longest_get(), erase and flush within their own; put at
-///          once but for put_timeout. A server that fails is left alone for a while, and its keys
-///          miss at once.
+/// Shape    A manifest under the entry's key; values larger than a chunk are cut into chunks,
+///          spread over the cluster and written before the manifest that names them:
+///          docs/formats/remote.md.
+/// Unit     The budget covers copies on their way to the servers. The servers limit and evict what
+///          they store: maxmemory.
+/// Errors   See Tier. A missing, damaged or foreign entry is a miss. put: kUnavailable when no
+///          memory was freed within put_timeout. erase: kUnavailable when the deletion is not
+///          certain: see docs/remote.md. stats().degraded_reason says what is wrong.
+/// Visible  flush() returns once other processes can find everything put before; kUnavailable if
+///          some of it did not reach the servers.
+/// Time     Every call is bounded: get by longest_get(), erase and flush by flush_timeout and the
+///          servers' timeouts, put by put_timeout. While a server's circuit breaker is open, its
+///          keys miss at once.
 /// Threads  Any; several of its own.
-/// Source   src/remote/DESIGN.md.
+/// Source   src/storage/remote/DESIGN.md.
 class RemoteTier final : public Tier {
  public:
   /// kInvalidArgument: chunk or ttl out of range, or no server given. Unreachable servers are not

@@ -43,7 +43,7 @@ class WriteQueue {
   void push(const TierKey& key, WriteJob job);
   /// Waits until done() differs from `seen`, which means that a job freed memory. False: timeout.
   bool wait_for_space(std::uint64_t seen, Duration timeout);
-  /// Counts jobs that are done with: for wait_for_space().
+  /// Number of jobs finished, replaced or cancelled; for wait_for_space().
   [[nodiscard]] std::uint64_t done() const;
 
   /// A write of the key is waiting or in progress.
