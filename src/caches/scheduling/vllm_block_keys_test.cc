@@ -148,7 +148,7 @@ std::vector<BlockKey> keys_of(const VllmBlockChain& chain, const VllmSequence& s
   return keys;
 }
 
-TEST(VllmBlockChain, HasItsGoldenVectors) {
+TEST(VllmBlockChain, MatchesItsGoldenVectors) {
   for (const auto& [name, request] : requests()) {
     for (const bool tagged : {false, true}) {
       const auto chain = chain_of(16, tagged ? VllmExtraKeys::kTagged : VllmExtraKeys::kBare);
