@@ -14,8 +14,8 @@
 
 namespace afterimage {
 
-/// Reads a message that a FieldWriter wrote. The first mismatch marks the whole message invalid, and
-/// later reads return empty values: check is_done() before using any of them.
+/// Reads a message that a FieldWriter wrote. The first mismatch marks the whole message invalid,
+/// and later reads return empty values: check is_done() before using any of them.
 ///
 /// Threads  Not thread-safe.
 class FieldReader {
