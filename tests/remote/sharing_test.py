@@ -127,7 +127,7 @@ class Sharing(unittest.TestCase):
                 self.assertEqual(self.encoded(second), 0, said)
                 self.assertEqual((second["remote"]["failures"], second["remote"]["degraded_reason"]), (0, ""))
                 _, _, stderr = self.run_once("wrong", url=url, environment={"AFTERIMAGE_REMOTE_PASSWORD": "another"})
-                self.assertIn("does not let us in", stderr)
+                self.assertIn("authentication failed", stderr)
 
     def test_wrong_calls_exit_2_and_say_what_to_do(self):
         secret = ["--secret-file", self.secret]
@@ -138,7 +138,7 @@ class Sharing(unittest.TestCase):
                 (["--remote", "redis://127.0.0.1:1"], "head -c 32 /dev/urandom"),
                 (["--remote", "redis://127.0.0.1:1", "--secret-file", self.folder / "none"], "head -c 32 /dev/urandom"),
                 (["--remote", "redis://127.0.0.1:1", "--secret-file", open_to_all], "chmod 600"),
-                (["--remote", "redis://user:hush@127.0.0.1:1", *secret], "password does not belong here"),
+                (["--remote", "redis://user:hush@127.0.0.1:1", *secret], "must not contain a password"),
                 (["--remote", "127.0.0.1:1", *secret], "redis://host:port"),
                 (["--remote", "redis://127.0.0.1:1", *secret, "--remote-ttl", "soon"], "soon")]:
             for verb in (["run", "--workload", self.workload()], ["serve", "--check"]):

@@ -138,7 +138,7 @@ TEST(Scope, AllScopesOfATenantsModelAreInOneSpace) {
   EXPECT_NE(inputs.id().space, Inputs().id().space);
 }
 
-TEST(Scope, HasItsGoldenVectors) {
+TEST(Scope, MatchesItsGoldenVectors) {
   const ScopeId id = Inputs().id();
   EXPECT_EQ(id.key.hex(), "4d9f443f7e185978aa876149de8338ee4c62cdcea6055eec4854801b047ce684");
   EXPECT_EQ(id.space.hex(), "7fffcefb49254a3cc3d5f0e6b782685e9de8a6c18a343c0f86d15ffb562ebd4e");

@@ -10,12 +10,12 @@
 
 namespace afterimage {
 
-/// Guarded by the front's lock.
+/// Guarded by the lock of EncodeOnce.
 struct EncoderFlight : Flight {
   explicit EncoderFlight(const EncoderKey& of) : key(of) {}
 
   const EncoderKey key;
-  std::optional<Pin> kept;  // the entry, held until the last of those who wait has taken it
+  std::optional<Pin> kept;  // pins the entry until the last waiter has taken it
   std::shared_ptr<const EncoderOutput> uncached;
 };
 
@@ -84,7 +84,7 @@ EncodeOnce::~EncodeOnce() { AFI_CHECK(flights_->by_key.empty()); }
 EncodeOnce::Claim EncodeOnce::claim(const EncoderKey& key, AgentId agent) {
   if (auto found = find_intact(key, agent)) return *std::move(found);
   const MutexLock lock(mutex_);
-  // It may have arrived while nobody held the lock.
+  // Check again: it may have been published since the lock was released.
   if (const auto info = cache_.info(key); info.has_value()) {
     if (auto pin = cache_.find(key, agent)) return hold(*std::move(pin));
   }
@@ -127,10 +127,10 @@ std::optional<Embeddings> EncodeOnce::find_intact(const EncoderKey& key, AgentId
     ++stats_.corrupt;
     cache_.discard_damaged(pin.slot());
   }
-  return std::nullopt;  // lets go of the damaged bytes
+  return std::nullopt;  // releases the pin on the damaged entry
 }
 
-// What the cache pinned is let go of through this front, which takes the lock first.
+// Pins are released through this object, which takes the lock first.
 Embeddings EncodeOnce::hold(Pin pin) { return Embeddings(Pin::handed_over(std::move(pin), *this)); }
 
 void EncodeOnce::unpin(SlotId slot) {
@@ -145,16 +145,16 @@ Result<Pin> EncodeOnce::store(const EncoderKey& key, const TensorViews& views,
     const MutexLock lock(mutex_);
     if (blocked_) {
       ++stats_.blocked;
-      return afterimage::fail(ErrorCode::kUnavailable, "admission is blocked: memory is short");
+      return afterimage::fail(ErrorCode::kUnavailable, "the encoder output is not cached: admission is blocked while memory is short");
     }
   }
   if (options_.shared != nullptr) options_.shared->make_room(needed);
-  Reservation room;
+  Reservation reservation;
   {
     const MutexLock lock(mutex_);
-    AFI_TRY(room, cache_.make_room(needed));
+    AFI_TRY(reservation, cache_.make_room(needed));
   }
-  AFI_TRY(Payload payload, Payload::copy_of(views, std::move(room)));
+  AFI_TRY(Payload payload, Payload::copy_of(views, std::move(reservation)));
   const MutexLock lock(mutex_);
   AFI_TRY(Pin pin, cache_.insert(key, std::move(payload), facts, agent));
   return Pin::handed_over(std::move(pin), *this);
@@ -202,9 +202,9 @@ void EncodeOnce::leave(EncoderFlight& flight) {
 Result<std::variant<Embeddings, FlightLeader>> EncodeOnce::wait(
     const std::shared_ptr<EncoderFlight>& flight, AgentId agent, const std::stop_token& stop) {
   using Outcome = std::variant<Embeddings, FlightLeader>;
-  // Leaves the queue last of all, whatever happens: the entry is held until then.
+  // Leaves the flight on every path, after the pin is taken: the entry is held until then.
   const auto leaves = [this](EncoderFlight* waited) { leave(*waited); };
-  const std::unique_ptr<EncoderFlight, decltype(leaves)> place(flight.get(), leaves);
+  const std::unique_ptr<EncoderFlight, decltype(leaves)> membership(flight.get(), leaves);
   while (true) {
     flight->wait(mutex_, stop);
     const MutexLock lock(mutex_);
@@ -221,9 +221,9 @@ Result<std::variant<Embeddings, FlightLeader>> EncodeOnce::wait(
         AFI_CHECK(flight->take_over());
         ++stats_.taken_over;
         return Outcome(FlightLeader(*this, flight, agent));
-      case Flight::State::kLed:  // another has taken over, or `stop`
+      case Flight::State::kLed:  // another waiter took over, or `stop` was requested
         if (!stop.stop_requested()) continue;
-        return afterimage::fail(ErrorCode::kCancelled, "the request was cancelled while it waited");
+        return afterimage::fail(ErrorCode::kCancelled, "the request was cancelled while it waited for another request's encode");
     }
   }
 }
@@ -231,21 +231,21 @@ Result<std::variant<Embeddings, FlightLeader>> EncodeOnce::wait(
 Result<Embeddings> EncodeOnce::get_or_encode(const EncoderKey& key, Modality modality,
                                              const Encode& encode, AgentId agent,
                                              std::stop_token stop) {
-  const auto lead = [&](FlightLeader turn) -> Result<Embeddings> {
+  const auto lead = [&](FlightLeader leader) -> Result<Embeddings> {
     const Duration began = clock_.now();
     auto output = encode();
     if (!output.has_value()) {
-      std::move(turn).fail(output.error());
+      std::move(leader).fail(output.error());
       return std::unexpected(output.error());
     }
     const EncoderEntryFacts facts{.modality = modality, .cost = clock_.now() - began};
-    return std::move(turn).publish(*std::move(output), facts);
+    return std::move(leader).publish(*std::move(output), facts);
   };
-  Claim mine = claim(key, agent);
-  if (Embeddings* there = std::get_if<Embeddings>(&mine)) return std::move(*there);
-  if (FlightLeader* turn = std::get_if<FlightLeader>(&mine)) return lead(std::move(*turn));
-  AFI_TRY(auto waited, std::get<FlightWaiter>(std::move(mine)).wait(std::move(stop)));
-  if (Embeddings* there = std::get_if<Embeddings>(&waited)) return std::move(*there);
+  Claim claimed = claim(key, agent);
+  if (Embeddings* embeddings = std::get_if<Embeddings>(&claimed)) return std::move(*embeddings);
+  if (FlightLeader* leader = std::get_if<FlightLeader>(&claimed)) return lead(std::move(*leader));
+  AFI_TRY(auto waited, std::get<FlightWaiter>(std::move(claimed)).wait(std::move(stop)));
+  if (Embeddings* embeddings = std::get_if<Embeddings>(&waited)) return std::move(*embeddings);
   return lead(std::get<FlightLeader>(std::move(waited)));
 }
 

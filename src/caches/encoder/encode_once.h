@@ -19,17 +19,17 @@ namespace afterimage {
 
 class EncodeOnce;
 
-/// One encoder output in the hands of a request. Stays valid and unchanged while this object lives.
+/// One encoder output, held by a request. Its tensors stay valid and unchanged while it lives.
 class Embeddings {
  public:
   [[nodiscard]] std::span<const TensorView> tensors() const;
-  /// False: it did not fit the budget and lives only as long as those who use it now.
+  /// False: it did not fit the budget and lives only as long as its current users.
   [[nodiscard]] bool resident() const { return std::holds_alternative<Pin>(held_); }
 
  private:
   friend class EncodeOnce;
   struct Uncached {
-    std::shared_ptr<const EncoderOutput> output;  // shared by the requests that waited for it
+    std::shared_ptr<const EncoderOutput> output;  // shared by all requests of the flight
     TensorViews views;
   };
   explicit Embeddings(Pin pin) : held_(std::move(pin)) {}
@@ -38,22 +38,22 @@ class Embeddings {
   std::variant<Pin, Uncached> held_;
 };
 
-struct EncoderFlight;  // one item being encoded, and those who wait for it
+struct EncoderFlight;  // one item being encoded, and its waiters
 
-/// The duty to encode one item for everybody who waits for it. Move-only. Publish the output or say
-/// why there is none; letting go of a Turn without either hands it to one who waits.
+/// The right and duty to encode one item for all its waiters. Move-only. Call publish() or fail();
+/// destroying the leader without either passes leadership to a waiter.
 class [[nodiscard]] FlightLeader {
  public:
   FlightLeader(FlightLeader&& other) noexcept;
   FlightLeader& operator=(FlightLeader other) noexcept;
   ~FlightLeader();
 
-  /// Copies the output into the cache and wakes those who wait. If it does not fit, it is shared
-  /// with them and not kept. `cost` is what encoding took. kInvalidArgument if a tensor is not what
-  /// it claims to be.
+  /// Copies the output into the cache and wakes the waiters. If it does not fit, it is shared with
+  /// them and not cached. `facts.cost` is the time that encoding took. kInvalidArgument: a tensor's
+  /// bytes do not match its shape and dtype.
   Result<Embeddings> publish(EncoderOutput output, const EncoderEntryFacts& facts) &&;
-  /// An error that would meet everybody (the file is damaged, unknown, too large) is everybody's;
-  /// after any other, one of those who wait tries again.
+  /// A permanent error (damaged, unknown or too large file) fails all waiters; after any other, one
+  /// of the waiters becomes the leader and tries again.
   void fail(const Error& error) &&;
 
  private:
@@ -66,15 +66,16 @@ class [[nodiscard]] FlightLeader {
   AgentId agent_;
 };
 
-/// A place in the queue for an item that somebody else is encoding. Move-only.
+/// Waits for an item that another request is encoding. Move-only.
 class [[nodiscard]] FlightWaiter {
  public:
   FlightWaiter(FlightWaiter&& other) noexcept;
   FlightWaiter& operator=(FlightWaiter other) noexcept;
   ~FlightWaiter();
 
-  /// Blocks until the item is there, or the one who encodes gave up and it is our turn, or the item
-  /// cannot be encoded (the error), or `stop` is requested (kCancelled).
+  /// Blocks until the item is encoded (Embeddings), or this waiter becomes the leader because the
+  /// previous one gave up (FlightLeader), or the item cannot be encoded (the error), or `stop` is
+  /// requested (kCancelled).
   Result<std::variant<Embeddings, FlightLeader>> wait(std::stop_token stop = {}) &&;
 
  private:
@@ -88,50 +89,54 @@ class [[nodiscard]] FlightWaiter {
 };
 
 struct EncodeOnceOptions {
-  /// Recompute the checksum of what is found; a damaged entry is dropped, counted and encoded
-  /// again. Those who waited for an encode get the fresh entry without that.
+  /// Recompute the checksum of every hit; a damaged entry is dropped, counted and encoded again.
+  /// Waiters of a flight get its fresh entry without this check.
   bool verify_hits = true;
-  /// With whom the budget is shared: they make room, too. nullptr: with nobody.
+  /// The other users of the budget, which evict, too. nullptr: the budget is not shared.
   SharedBudget* shared = nullptr;
 };
 
 struct EncodeOnceStats {
-  std::uint64_t led = 0;         // encodes begun
+  std::uint64_t led = 0;         // encodes started
   std::uint64_t followed = 0;    // requests that waited instead of encoding
-  std::uint64_t taken_over = 0;  // turns that passed to one who waited
+  std::uint64_t taken_over = 0;  // flights whose leadership passed to a waiter
   std::uint64_t uncached = 0;    // outputs that did not fit, or came while admission was blocked
-  std::uint64_t blocked = 0;     // of them, the latter
-  std::uint64_t corrupt = 0;     // hits whose bytes were not intact
+  std::uint64_t blocked = 0;     // of these, those that came while admission was blocked
+  std::uint64_t corrupt = 0;     // hits whose checksum did not match
 };
 
-/// The encoder cache for many threads: an item is encoded once, however many ask for it at the same
-/// time, also when the one who encodes fails, gives up or dies.
+/// The encoder cache for many threads, with single flight: concurrent requests for an item share
+/// one encode, also when the leader fails, gives up or dies.
 ///
-///   Claim claim = front.claim(key);   // Embeddings: there. Turn: encode and publish. Ticket:
-///   wait.
+///     EncodeOnce::Claim claim = front.claim(key);
+///     // Embeddings:   a hit.
+///     // FlightLeader: encode the item, then publish() it.
+///     // FlightWaiter: wait() for the leader.
 ///
-/// A thread that holds a Turn publishes it before it waits on a Ticket; so no two can wait for each
-/// other.
+/// A thread must publish what it leads before it waits for another flight; so no two requests can
+/// wait for each other.
 ///
-/// Errors   As EncoderCache and the encoder say. No room is not an error: see Embeddings::resident.
+/// Errors   As EncoderCache and the encoder. An output that does not fit is not an error: see
+///          Embeddings::resident.
 /// Threads  Any. One lock, never held while encoding, copying or checking bytes.
-/// Source   src/encoder/DESIGN.md.
+/// Source   src/caches/encoder/DESIGN.md.
 class EncodeOnce final : public BudgetClient, private PinOwner {
  public:
   using Claim = std::variant<Embeddings, FlightLeader, FlightWaiter>;
   using Encode = std::function<Result<EncoderOutput>()>;
 
-  /// `cache` and `clock` outlive the front, and nobody else touches `cache` while it stands.
+  /// `cache` and `clock` outlive this object, and only this object uses `cache`.
   EncodeOnce(EncoderCache& cache, const Clock& clock, EncodeOnceOptions options = {});
-  /// Nobody holds embeddings, a turn or a ticket any more.
+  /// Requires that all Embeddings, leaders and waiters are gone.
   ~EncodeOnce() override;
 
   [[nodiscard]] Claim claim(const EncoderKey& key, AgentId agent = kNoAgent);
-  /// One request used these, in this order: the eviction policy is told. Once a request, while it
-  /// holds them.
+  /// Reports to the eviction policy which entries one request used, in order. Call it once per
+  /// request, while it holds them.
   void note_request(const RequestFacts& facts, std::span<const Embeddings* const> used);
 
-  /// The whole of it for one item: what is cached, or what somebody else is encoding, or encode().
+  /// All of the above for one item: returns the cached output, or waits for another request's
+  /// encode, or calls encode().
   Result<Embeddings> get_or_encode(const EncoderKey& key, Modality modality, const Encode& encode,
                                    AgentId agent = kNoAgent, std::stop_token stop = {});
 
@@ -140,7 +145,7 @@ class EncodeOnce final : public BudgetClient, private PinOwner {
   [[nodiscard]] std::optional<NextToLeave> eviction_candidate() override;
   Bytes evict_bytes(Bytes wanted) override;
   Bytes trim_to_budget() override;
-  /// While it is blocked, outputs are served uncached.
+  /// While admission is blocked, outputs are served uncached.
   void block_admission(bool blocked) override;
   [[nodiscard]] std::optional<EncoderEntryInfo> info(const EncoderKey& key) const;
   [[nodiscard]] EncoderCacheStats cache_stats() const;

@@ -45,13 +45,13 @@ T take(EncodeOnce::Claim claim) {
   return std::get<T>(std::move(claim));
 }
 
-/// Until `ready` says so; a test that never gets there ends by its time limit.
+/// Spins until `ready` returns true; otherwise the test ends by its time limit.
 template <typename Ready>
 void wait_until(const Ready& ready) {
   while (!ready()) std::this_thread::yield();
 }
 
-TEST(EncodeOnce, TheFirstEncodesAndTheNextFinds) {
+TEST(EncodeOnce, EncodesOnFirstUseAndHitsAfterwards) {
   Fixture f(100);
   int encodes = 0;
   const auto encode = [&]() -> Result<EncoderOutput> {
@@ -70,7 +70,7 @@ TEST(EncodeOnce, TheFirstEncodesAndTheNextFinds) {
       << "measured, not guessed";
 }
 
-TEST(EncodeOnce, TwoRequestsThatHoldTheSameItemHaveBothUsedIt) {
+TEST(EncodeOnce, ReportsTheUseOfBothRequestsThatHoldAnItem) {
   const auto log = std::make_shared<testing::RecordingPolicy::Log>();
   EncoderCacheOptions options;
   options.policy = std::make_unique<testing::RecordingPolicy>(log);
@@ -115,7 +115,7 @@ TEST(EncodeOnce, V13_ConcurrentCallersEncodeOnce) {
   f.front.check_invariants();
 }
 
-TEST(EncodeOnce, WhatDoesNotFitIsSharedWithThoseWhoWaitAndNotKept) {
+TEST(EncodeOnce, AnOutputThatDoesNotFitIsSharedWithWaitersUncached) {
   constexpr unsigned kCallers = 4;
   Fixture f(2);  // smaller than one item
   std::atomic<int> encodes{0};
@@ -140,7 +140,7 @@ TEST(EncodeOnce, WhatDoesNotFitIsSharedWithThoseWhoWaitAndNotKept) {
   EXPECT_EQ(f.budget.peak(), 0_B);
 }
 
-TEST(EncodeOnce, WhenTheLeaderGivesUpOneWhoWaitsTakesOver) {
+TEST(EncodeOnce, AWaiterTakesOverWhenTheLeaderGivesUp) {
   constexpr unsigned kCallers = 5;
   Fixture f(100);
   std::atomic<int> encodes{0};
@@ -165,7 +165,7 @@ TEST(EncodeOnce, WhenTheLeaderGivesUpOneWhoWaitsTakesOver) {
   EXPECT_EQ(f.front.stats().taken_over, 1U);
 }
 
-TEST(EncodeOnce, APassingFailureIsTriedAgainByOneWhoWaits) {
+TEST(EncodeOnce, AWaiterRetriesAfterATransientError) {
   Fixture f(100);
   FlightLeader leader = take<FlightLeader>(f.front.claim(key(1)));
   FlightWaiter follower = take<FlightWaiter>(f.front.claim(key(1)));
@@ -176,7 +176,7 @@ TEST(EncodeOnce, APassingFailureIsTriedAgainByOneWhoWaits) {
   EXPECT_TRUE(std::get<FlightLeader>(std::move(*outcome)).publish(output(4, 1), {}).has_value());
 }
 
-TEST(EncodeOnce, ADamagedFileIsDamagedForEverybody) {
+TEST(EncodeOnce, APermanentErrorFailsAllWaiters) {
   Fixture f(100);
   FlightLeader leader = take<FlightLeader>(f.front.claim(key(1)));
   FlightWaiter follower = take<FlightWaiter>(f.front.claim(key(1)));
@@ -185,10 +185,10 @@ TEST(EncodeOnce, ADamagedFileIsDamagedForEverybody) {
   ASSERT_FALSE(outcome.has_value());
   EXPECT_EQ(outcome.error().message, "a.jpg ends early");
   EXPECT_TRUE(std::holds_alternative<FlightLeader>(f.front.claim(key(1))))
-      << "and nothing is remembered";
+      << "the error is not remembered";
 }
 
-TEST(EncodeOnce, AnOutputThatIsNotWhatItClaimsIsNotStored) {
+TEST(EncodeOnce, RefusesAnOutputWhoseBytesDoNotMatchItsShape) {
   Fixture f(100);
   FlightLeader leader = take<FlightLeader>(f.front.claim(key(1)));
   EncoderOutput lie = output(4, 1);
@@ -213,7 +213,7 @@ TEST(EncodeOnce, WaitingEndsWhenTheRequestIsCancelled) {
   waiting.join();
 }
 
-TEST(EncodeOnce, TicketsThatAreDroppedLeaveNothingBehind) {
+TEST(EncodeOnce, DroppedWaitersLeaveNothingBehind) {
   Fixture f(100);
   {
     FlightLeader leader = take<FlightLeader>(f.front.claim(key(1)));
@@ -228,14 +228,14 @@ TEST(EncodeOnce, TicketsThatAreDroppedLeaveNothingBehind) {
   EXPECT_TRUE(std::holds_alternative<FlightLeader>(f.front.claim(key(2))));
 }
 
-TEST(EncodeOnce, AnEntryIsKeptForThoseWhoWaitHoweverSmallTheBudget) {
+TEST(EncodeOnce, AnEntryStaysPinnedUntilItsWaitersHaveIt) {
   Fixture f(4);
   FlightLeader leader = take<FlightLeader>(f.front.claim(key(1)));
   FlightWaiter follower = take<FlightWaiter>(f.front.claim(key(1)));
   {
-    const auto mine = std::move(leader).publish(output(4, 1), {});
+    const auto published = std::move(leader).publish(output(4, 1), {});
   }
-  // Somebody else wants the room before the follower woke up.
+  // Another insert wants the space before the waiter wakes up.
   const auto other = f.front.get_or_encode(key(2), Modality::kImage,
                                            []() -> Result<EncoderOutput> { return output(4, 2); });
   EXPECT_FALSE(other->resident());
@@ -262,9 +262,9 @@ TEST(EncodeOnce, DamagedMemoryIsAMissAndIsEncodedAgain) {
   EXPECT_EQ(f.front.cache_stats().hits, 0U);
 }
 
-TEST(EncodeOnce, EverybodySeesTheRightBytesUnderEvictionAndConcurrency) {
+TEST(EncodeOnce, ServesTheRightBytesUnderEvictionAndConcurrency) {
   constexpr unsigned kKeys = 12;
-  Fixture f(20);  // room for about five items
+  Fixture f(20);  // about five items fit
   std::atomic<std::uint64_t> encodes{0};
   std::atomic<std::uint64_t> wrong{0};
   std::atomic<bool> over{false};

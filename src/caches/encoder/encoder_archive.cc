@@ -31,8 +31,8 @@ Bytes bytes_of(std::span<const TensorView> tensors) {
 void EncoderArchive::keep(const EncoderKey& key, std::span<const TensorView> tensors,
                           Duration cost) {
   const PutOnce::Outcome outcome = kept_.put(place(key), tensors, cost);
-  if (quicker_ != nullptr) {
-    quicker_->learn(EntryClass::kEncoderOutput, bytes_of(tensors), cost);
+  if (load_or_compute_ != nullptr) {
+    load_or_compute_->learn(EntryClass::kEncoderOutput, bytes_of(tensors), cost);
   }
   if (outcome == PutOnce::Outcome::kThere) return;
   const MutexLock lock(mutex_);
@@ -44,9 +44,9 @@ std::optional<EncoderArchive::Loaded> EncoderArchive::load(const EncoderKey& key
   if (!tier_.may_contain(place(key))) return std::nullopt;
   LoadStep step;
   LoadChoice made{.steps = 1};
-  if (quicker_ != nullptr) {
+  if (load_or_compute_ != nullptr) {
     step = step_of(key);
-    made = quicker_->choose(step);
+    made = load_or_compute_->choose(step);
   }
   if (choice != nullptr) *choice = made;
   if (made.steps > 0) return get(key, step, made);
@@ -56,27 +56,27 @@ std::optional<EncoderArchive::Loaded> EncoderArchive::load(const EncoderKey& key
 }
 
 std::optional<EncoderArchive::Loaded> EncoderArchive::load_again(const EncoderKey& key) {
-  return get(key, quicker_ == nullptr ? LoadStep() : step_of(key), {.steps = 1});
+  return get(key, load_or_compute_ == nullptr ? LoadStep() : step_of(key), {.steps = 1});
 }
 
 LoadStep EncoderArchive::step_of(const EncoderKey& key) const {
-  return quicker_->step_of(EntryClass::kEncoderOutput, tier_.metadata(place(key)));
+  return load_or_compute_->step_of(EntryClass::kEncoderOutput, tier_.metadata(place(key)));
 }
 
 std::optional<EncoderArchive::Loaded> EncoderArchive::get(const EncoderKey& key,
                                                           const LoadStep& step,
                                                           const LoadChoice& choice) {
   const bool known = tier_.holds(place(key));
-  const auto entry = quicker_ == nullptr
+  const auto entry = load_or_compute_ == nullptr
                          ? tier_.get(place(key), transfer_)
-                         : quicker_->get(tier_, place(key), transfer_, step, choice);
+                         : load_or_compute_->get(tier_, place(key), transfer_, step, choice);
   std::optional<Loaded> loaded;
   if (entry.has_value() && entry->has_value()) {
     if (auto output = output_of(**entry)) {
       loaded = {.output = *std::move(output), .cost = (*entry)->meta.cost};
     }
   }
-  // To ask and to find nothing is no failure, unless it was known to be there.
+  // An absent entry is a miss, and a failure only if the tier claimed to hold it.
   const bool nothing = entry.has_value() && !entry->has_value() && !known;
   if (nothing) return std::nullopt;
   const MutexLock lock(mutex_);

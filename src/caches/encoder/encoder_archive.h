@@ -19,39 +19,38 @@
 namespace afterimage {
 
 struct EncoderArchiveStats {
-  std::uint64_t kept = 0;      // outputs that the tier took in
-  std::uint64_t refused = 0;   // and those that it did not
-  std::uint64_t loaded = 0;    // outputs that came back instead of being encoded
-  std::uint64_t failed = 0;    // that were there and could not be read, or had no room to be
-  std::uint64_t declined = 0;  // that were there and are expected to be encoded sooner
+  std::uint64_t kept = 0;      // outputs that the tier accepted
+  std::uint64_t refused = 0;   // outputs that the tier refused
+  std::uint64_t loaded = 0;    // outputs loaded instead of encoded
+  std::uint64_t failed = 0;    // stored outputs that could not be read, or found no memory
+  std::uint64_t declined = 0;  // stored outputs that are expected to be encoded faster than loaded
 };
 
-/// Encoder outputs in a tier below memory: kept when they are made, so that to evict one from
-/// memory moves no byte, and found again by whoever would encode otherwise, also in a later
-/// process.
+/// Encoder outputs in a tier below memory. Outputs are stored when they are encoded, so evicting
+/// one from memory moves no bytes. They are loaded on a later miss, also in another process.
 ///
-/// Errors   None. What cannot be kept or read is encoded again, and counted.
+/// Errors   None. An output that cannot be stored or read is encoded again, and counted.
 /// Threads  Any.
 class EncoderArchive {
  public:
   struct Loaded {
     EncoderOutput output;
-    Duration cost{0};  // what encoding it took
+    Duration cost{0};  // time that encoding took
   };
 
-  /// All outlive the archive. `transfer` pays for what is on its way up; `quicker` knows when
-  /// encoding is; nullptr: whatever is there is loaded.
-  EncoderArchive(Tier& tier, MemoryBudget& transfer, LoadOrCompute* quicker = nullptr)
-      : tier_(tier), kept_(tier), transfer_(transfer), quicker_(quicker) {}
+  /// All arguments outlive the archive. `transfer` is charged for outputs being loaded.
+  /// `load_or_compute` decides whether loading is faster than encoding; nullptr: always load.
+  EncoderArchive(Tier& tier, MemoryBudget& transfer, LoadOrCompute* load_or_compute = nullptr)
+      : tier_(tier), kept_(tier), transfer_(transfer), load_or_compute_(load_or_compute) {}
 
-  /// Nothing happens if the tier holds it already or it is on its way: one key, one content.
+  /// Stores an output. Does nothing if the tier holds it already or a put of it is pending.
   void keep(const EncoderKey& key, std::span<const TensorView> tensors, Duration cost);
-  /// nullopt: encode it. Whether it was there and declined, `choice` tells, if asked.
+  /// nullopt: encode it. `choice`, if given, tells whether a stored output was declined.
   std::optional<Loaded> load(const EncoderKey& key, LoadChoice* choice = nullptr);
-  /// Loads it if it is there, though the tier believed a moment ago that it is not: others put,
-  /// too.
+  /// Looks up again although the tier recorded the key as absent: another process may have stored
+  /// it since.
   std::optional<Loaded> load_again(const EncoderKey& key);
-  /// Under which name others find it.
+  /// The tier key of an encoder output.
   [[nodiscard]] static TierKey place(const EncoderKey& key) {
     return TierKey::of(EntryClass::kEncoderOutput, key);
   }
@@ -64,7 +63,7 @@ class EncoderArchive {
   Tier& tier_;
   PutOnce kept_;
   MemoryBudget& transfer_;
-  LoadOrCompute* const quicker_;
+  LoadOrCompute* const load_or_compute_;
   mutable Mutex mutex_;
   EncoderArchiveStats stats_ AFI_GUARDED_BY(mutex_);
 };

@@ -16,14 +16,14 @@ namespace {
 
 constexpr std::size_t kMaxCountedAgents = 1024;
 
-/// What only inserting, evicting and asking touch.
+/// The cold part of an entry: used by insert, evict and info, not by a hit.
 struct Record {
   Payload payload;
   EncoderEntryFacts facts;
   std::vector<AgentId> agents;  // sorted
 };
 
-/// One place in the table: the only copy of the key, and everything else that a hit touches.
+/// One place in the table: the only copy of the key, and everything else that a hit uses.
 struct alignas(16) Slot {
   EncoderKey key;
   std::unique_ptr<Record> record;  // empty: the place is free
@@ -34,15 +34,15 @@ struct alignas(16) Slot {
   std::uint32_t pins = 0;
   AgentId last_agent = kNoAgent;
   bool resident = false;  // findable; an erased entry that is still pinned is not
-  bool parked = false;    // the policy was told that it is in use
-  bool known = false;     // the policy has it
-  bool untold = false;    // used since, and the policy was not told
+  bool parked = false;    // the policy excludes it from eviction while it is pinned
+  bool in_policy = false;    // inserted into the policy
+  bool use_pending = false;  // used, and not yet reported to the policy
 };
 
 using Slots = std::vector<Slot, HugePageAllocator<Slot>>;
 
-// The index holds places and asks the table for their keys: four bytes an entry stay in the
-// processor's caches where whole keys would not, and each key is compared where a hit goes anyway.
+// The index holds places and reads keys from the table: four bytes per entry stay in the CPU caches
+// where whole keys would not, and a hit reads its slot anyway.
 struct PlaceHash {
   using is_transparent = void;
   using is_avalanching = void;
@@ -85,22 +85,22 @@ struct EncoderCache::State {
     return slots[id.index];
   }
 
-  void note_use(SlotId id) {
+  void record_use(SlotId id) {
     Slot& slot = slots[id.index];
-    slot.untold = false;
-    if (!slot.known) {
-      tell_uses();
-      return tell_use(id);
+    slot.use_pending = false;
+    if (!slot.in_policy) {
+      flush_uses();
+      return report_use(id);
     }
     used[uses++] = id;
-    if (uses == used.size()) tell_uses();
+    if (uses == used.size()) flush_uses();
   }
-  /// Before anything else is said to the policy or asked of it.
-  void tell_uses() {
+  /// Required before any other call to the policy, so that it sees uses in order.
+  void flush_uses() {
     for (std::size_t i = 0; i < uses; ++i) options.policy->touch(used[i]);
     uses = 0;
   }
-  void tell_use(SlotId id);
+  void report_use(SlotId id);
 
   std::uint32_t take_place();
   std::optional<SlotId> next_victim();
@@ -113,20 +113,20 @@ struct EncoderCache::State {
   EncoderCacheOptions options;
   Slots slots;
   boost::unordered_flat_set<std::uint32_t, PlaceHash, PlaceEqual, HugePageAllocator<std::uint32_t>>
-      index{0, PlaceHash{&slots}, PlaceEqual{&slots}};  // of what is resident
+      index{0, PlaceHash{&slots}, PlaceEqual{&slots}};  // the resident entries
   std::vector<std::uint32_t> free_places;
-  // Uses that the policy has not been told yet, in order. Told in one go, its cache misses overlap
-  // instead of adding to each hit's.
+  // Uses not yet reported to the policy, in order. Reporting them in a batch lets the policy's CPU
+  // cache misses overlap instead of adding to each hit.
   std::array<SlotId, 64> used{};
   std::size_t uses = 0;
   EncoderCacheStats stats;
 };
 
-void EncoderCache::State::tell_use(SlotId id) {
+void EncoderCache::State::report_use(SlotId id) {
   Slot& slot = slots[id.index];
-  slot.untold = false;
-  if (slot.known) return options.policy->touch(id);
-  slot.known = true;
+  slot.use_pending = false;
+  if (slot.in_policy) return options.policy->touch(id);
+  slot.in_policy = true;
   const std::uint64_t key = DigestHash()(slot.key);
   options.policy->insert(id, {.bytes = slot.bytes, .cost = slot.cost, .key = key});
 }
@@ -141,9 +141,9 @@ std::uint32_t EncoderCache::State::take_place() {
   return static_cast<std::uint32_t>(slots.size() - 1);
 }
 
-// The policy learns that an entry is in use only here, when it would have been evicted.
+// Entries are parked lazily: the policy learns that an entry is pinned only when it chose it.
 std::optional<SlotId> EncoderCache::State::next_victim() {
-  tell_uses();
+  flush_uses();
   while (const auto victim = options.policy->victim()) {
     Slot& slot = at(*victim);
     if (slot.pins == 0) return victim;
@@ -156,20 +156,20 @@ std::optional<SlotId> EncoderCache::State::next_victim() {
 void EncoderCache::State::remove(SlotId id, RemovalReason why) {
   Slot& slot = at(id);
   AFI_CHECK(slot.resident);
-  tell_uses();
-  if (slot.known) options.policy->erase(id, why);
-  index.erase(id.index);  // while its key still stands
+  flush_uses();
+  if (slot.in_policy) options.policy->erase(id, why);
+  index.erase(id.index);  // before the slot's key is cleared
   stats.entries -= EntryCount(1);
   stats.resident -= slot.bytes;
   if (why == RemovalReason::kEvicted) ++stats.evictions;
-  slot.resident = slot.known = slot.parked = slot.untold = false;
+  slot.resident = slot.in_policy = slot.parked = slot.use_pending = false;
   if (slot.pins == 0) free_place(id.index);
 }
 
 void EncoderCache::State::free_place(std::uint32_t place) {
   Slot& slot = slots[place];
   const std::uint32_t next_generation = slot.generation + 1;
-  slot = Slot{};  // the payload goes, and its reservation with it
+  slot = Slot{};  // frees the payload and its reservation
   slot.generation = next_generation;
   free_places.push_back(place);
 }
@@ -178,7 +178,7 @@ std::uint64_t EncoderCache::State::floor() const {
   return options.floor == nullptr ? 0 : options.floor->minimum_entries().value();
 }
 
-// First it is decided who leaves; only if that is enough does anyone leave.
+// Chooses all victims first, and evicts them only if they free enough.
 Result<void> EncoderCache::State::evict_for(Bytes bytes, std::optional<SlotId> replaced) {
   if (bytes > budget.capacity()) {
     ++stats.refused_oversize;
@@ -186,46 +186,47 @@ Result<void> EncoderCache::State::evict_for(Bytes bytes, std::optional<SlotId> r
                                          " bytes is larger than the whole budget of " +
                                          std::to_string(budget.capacity().value()));
   }
-  tell_uses();
+  flush_uses();
   const std::uint64_t entries = stats.entries.value() - (replaced.has_value() ? 1 : 0);
-  const std::uint64_t keep = std::min(floor(), stats.entries.value());
+  const std::uint64_t min_entries = std::min(floor(), stats.entries.value());
   Bytes freed;
   if (replaced.has_value() && at(*replaced).pins == 0) freed = at(*replaced).bytes;
-  std::vector<SlotId> leaving;
-  // The entry that is replaced is no victim: it leaves anyway, and its bytes are counted already.
-  const bool hide_replaced = replaced.has_value() && at(*replaced).known && !at(*replaced).parked;
+  std::vector<SlotId> victims;
+  // The replaced entry must not be chosen as a victim: its bytes are counted already.
+  const bool hide_replaced = replaced.has_value() && at(*replaced).in_policy && !at(*replaced).parked;
   if (hide_replaced) options.policy->park(*replaced);
   std::optional<Error> refused;
   const auto fits = [&] {
     const std::uint64_t held = budget.used().value();
     return held - std::min(held, freed.value()) <= (budget.capacity() - bytes).value() &&
-           entries - leaving.size() < options.max_entries.value();
+           entries - victims.size() < options.max_entries.value();
   };
   while (!refused.has_value() && !fits()) {
     const auto victim = next_victim();
     if (!victim.has_value()) {
       ++stats.refused_in_use;
       refused = Error{ErrorCode::kNoSpace,
-                      "no room for " + std::to_string(bytes.value()) +
-                          " bytes: all that could be evicted is in use, or others hold the budget"};
-    } else if (entries - leaving.size() < keep) {  // after it left and the newcomer came
+                      "no space for an encoder output of " + std::to_string(bytes.value()) +
+                          " bytes: all other entries are in use, or others hold the budget"};
+    } else if (entries - victims.size() < min_entries) {  // counted after the exchange
       ++stats.refused_by_floor;
-      refused = Error{ErrorCode::kNoSpace, "room for " + std::to_string(bytes.value()) +
-                                               " bytes would leave fewer than the floor of " +
-                                               std::to_string(keep) + " entries"};
+      refused = Error{ErrorCode::kNoSpace, "no space for an encoder output of " +
+                                               std::to_string(bytes.value()) +
+                                               " bytes without evicting below the floor of " +
+                                               std::to_string(min_entries) + " entries"};
     } else {
       options.policy->park(*victim);
       freed += at(*victim).bytes;
-      leaving.push_back(*victim);
+      victims.push_back(*victim);
     }
   }
   if (hide_replaced) options.policy->unpark(*replaced);
   if (refused.has_value()) {
-    // The first to leave comes back last: a policy takes it for the next that leaves.
-    for (std::size_t i = leaving.size(); i-- > 0;) options.policy->unpark(leaving[i]);
+    // In reverse order, so that the first victim is again the policy's next candidate.
+    for (std::size_t i = victims.size(); i-- > 0;) options.policy->unpark(victims[i]);
     return std::unexpected(*refused);
   }
-  for (const SlotId id : leaving) remove(id, RemovalReason::kEvicted);
+  for (const SlotId id : victims) remove(id, RemovalReason::kEvicted);
   return {};
 }
 
@@ -238,7 +239,7 @@ EncoderCache::~EncoderCache() {
 Result<std::unique_ptr<EncoderCache>> EncoderCache::create(EncoderCacheOptions options,
                                                            MemoryBudget& budget) {
   if (options.max_entries.value() == 0) {
-    return fail(ErrorCode::kInvalidArgument, "an encoder cache holds at least one entry");
+    return fail(ErrorCode::kInvalidArgument, "max_entries of an encoder cache is 0; it must be at least 1");
   }
   if (options.policy == nullptr) {
     AFI_TRY(options.policy, make_policy(policy_names().front()));
@@ -271,7 +272,7 @@ Pin EncoderCache::hit(SlotId id, AgentId agent) {
   ++state_->stats.hits;
   state_->stats.bytes_reused += slot.bytes;
   state_->stats.encode_time_saved += slot.cost;
-  slot.untold = true;
+  slot.use_pending = true;
   count_agent(slot, agent);
   return Pin(*this, id, slot.record->payload);
 }
@@ -289,9 +290,9 @@ void EncoderCache::discard_damaged(SlotId id) {
 Result<Reservation> EncoderCache::make_room(Bytes bytes) {
   while (true) {
     AFI_TRY_VOID(state_->evict_for(bytes, std::nullopt));
-    auto room = state_->budget.reserve(bytes);
-    // Another cache may have taken the room in between. Each round evicts something or fails.
-    if (room.has_value()) return room;
+    auto reservation = state_->budget.reserve(bytes);
+    // Another cache may have taken the space in between. Each round evicts something or fails.
+    if (reservation.has_value()) return reservation;
   }
 }
 
@@ -304,8 +305,8 @@ Result<Pin> EncoderCache::insert(const EncoderKey& key, std::span<const TensorVi
     AFI_TRY_VOID(state_->evict_for(needed, old));
     state_->remove(old, RemovalReason::kErased);
   }
-  AFI_TRY(Reservation room, make_room(needed));
-  AFI_TRY(Payload payload, Payload::copy_of(tensors, std::move(room)));
+  AFI_TRY(Reservation reservation, make_room(needed));
+  AFI_TRY(Payload payload, Payload::copy_of(tensors, std::move(reservation)));
   return insert(key, std::move(payload), facts, agent);
 }
 
@@ -329,7 +330,7 @@ Result<Pin> EncoderCache::insert(const EncoderKey& key, Payload payload,
   count_agent(slot, agent);
   const SlotId id = state.id_of(place);
   state.index.insert(place);
-  slot.untold = true;
+  slot.use_pending = true;
   ++state.stats.insertions;
   state.stats.entries += EntryCount(1);
   state.stats.resident += slot.bytes;
@@ -337,12 +338,12 @@ Result<Pin> EncoderCache::insert(const EncoderKey& key, Payload payload,
 }
 
 void EncoderCache::note_request(const RequestFacts& facts, std::span<const SlotId> used) {
-  state_->tell_uses();
+  state_->flush_uses();
   state_->options.policy->begin_request(facts);
   for (std::size_t i = used.size(); i-- > 0;) {
     const Slot& slot = state_->at(used[i]);
     AFI_CHECK(slot.pins > 0);
-    if (slot.resident) state_->tell_use(used[i]);
+    if (slot.resident) state_->report_use(used[i]);
   }
 }
 
@@ -370,8 +371,8 @@ std::optional<NextToLeave> EncoderCache::eviction_candidate() {
 
 Bytes EncoderCache::evict_bytes(Bytes wanted) {
   Bytes freed;
-  const std::uint64_t keep = state_->floor();
-  while (freed < wanted && state_->stats.entries.value() > keep) {
+  const std::uint64_t min_entries = state_->floor();
+  while (freed < wanted && state_->stats.entries.value() > min_entries) {
     const auto victim = state_->next_victim();
     if (!victim.has_value()) break;
     freed += state_->at(*victim).bytes;
@@ -396,10 +397,10 @@ void EncoderCache::unpin(SlotId id) {
   AFI_CHECK(slot.pins > 0);
   if (--slot.pins > 0) return;
   if (!slot.resident) return state_->free_place(id.index);
-  if (slot.untold) state_->note_use(id);  // no request has said so
+  if (slot.use_pending) state_->record_use(id);  // used outside any request
   if (slot.parked) {
     slot.parked = false;
-    state_->tell_uses();
+    state_->flush_uses();
     state_->options.policy->unpark(id);
   }
 }
@@ -432,7 +433,7 @@ void EncoderCache::check_invariants() const {
     }
     AFI_CHECK(slot.resident || slot.pins > 0);
     AFI_CHECK(!slot.parked || (slot.resident && slot.pins > 0));
-    AFI_CHECK(slot.pins > 0 || (slot.known && !slot.untold));
+    AFI_CHECK(slot.pins > 0 || (slot.in_policy && !slot.use_pending));
     AFI_CHECK(slot.bytes == slot.record->payload.bytes());
     held += slot.bytes;
     if (!slot.resident) continue;

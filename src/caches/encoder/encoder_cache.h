@@ -31,34 +31,33 @@ struct EncoderCacheOptions {
   std::shared_ptr<const StabilityFloor> floor;     // nullptr: none
 };
 
-/// What a cache keeps about an entry besides its bytes.
+/// Metadata of an entry.
 struct EncoderEntryFacts {
   Modality modality = Modality::kImage;
-  Duration cost{0};  // what encoding took: each hit saves as much
+  Duration cost{0};  // time that encoding took, which each hit saves
 };
 
-/// A request that misses, waits for another's encode and is then served counts as a miss when it
-/// asked and as a hit when it was served. Every counter is of the cache's whole life; clear()
-/// empties the cache and resets none of them.
+/// A request that misses, waits for another request's encode and is then served counts as one miss
+/// and one hit. Counters cover the cache's whole life; clear() does not reset them.
 struct EncoderCacheStats {
   std::uint64_t hits = 0;
   std::uint64_t misses = 0;
   std::uint64_t insertions = 0;
   std::uint64_t evictions = 0;
   std::uint64_t refused_oversize = 0;  // larger than the whole budget
-  std::uint64_t refused_in_use = 0;  // what was left to evict is pinned, or others hold the budget
-  std::uint64_t refused_by_floor = 0;  // would have cost more entries than the floor allows
+  std::uint64_t refused_in_use = 0;    // all candidates are pinned, or others hold the budget
+  std::uint64_t refused_by_floor = 0;  // would have evicted below the floor
   Bytes bytes_reused;                  // sum over hits of the entry's size
   Duration encode_time_saved{0};       // sum over hits of the entry's cost
   EntryCount entries;                  // resident now
-  Bytes resident;                      // bytes of those
+  Bytes resident;                      // bytes of the resident entries
 };
 
-/// The stats under the six names of the seed system, in its order.
+/// The stats under the six names of the original VisualKVCache, in its order.
 std::vector<std::pair<std::string_view, double>> seed_named_stats(
     const EncoderCacheStats& stats, std::uint64_t dp_mode_recommendations);
 
-/// What is known of one entry.
+/// State of one entry.
 struct EncoderEntryInfo {
   EncoderEntryFacts facts;
   Bytes bytes;
@@ -67,27 +66,26 @@ struct EncoderEntryInfo {
   std::uint32_t pins = 0;
 };
 
-/// Encoder outputs (image, audio, video), keyed by what was encoded and by which encoder.
+/// Encoder outputs (image, audio, video), keyed by the encoded content and the encoder.
 ///
-/// Shape    One tensor or several (deepstack planes); dtype and shape are the entry's own.
+/// Shape    One tensor or several (deepstack planes); each entry has its own dtype and shape.
 /// Unit     Bytes, charged to a MemoryBudget that other caches may share; and a count of entries.
-/// Uses     What is found or inserted counts as used when note_request says so, or else when its
-///          last pin goes: then outside of any request. The policy hears of an entry then, too.
-/// Errors   kNoSpace: larger than the budget, or what is left is in use, or the floor forbids it.
-/// An
-///          insert that is refused evicts nobody and changes nothing; the item is served uncached.
-///          (Only if the machine itself has no memory, or another cache takes the room meanwhile,
-///          have others left in vain.)
-/// Threads  Not thread-safe: one owner. EncodeOnce is the front for many threads.
+/// Uses     An entry counts as used when note_request() reports it, or else when its last pin is
+///          released: then outside any request. The policy learns of new entries at the same time.
+/// Errors   kNoSpace: larger than the budget, or all candidates are pinned, or the floor forbids
+///          it. A refused insert evicts nothing and changes nothing; the item is served uncached.
+///          (Exception: entries are evicted in vain if the machine itself has no memory, or another
+///          cache takes the freed space first.)
+/// Threads  Not thread-safe: one owner. EncodeOnce wraps it for many threads.
 /// Cost     find O(1): one look-up and three writes, however many entries. insert O(log n)
 ///          amortised.
-/// Source   src/encoder/DESIGN.md.
+/// Source   src/caches/encoder/DESIGN.md.
 class EncoderCache final : public PinOwner {
  public:
   /// `budget` outlives the cache. kInvalidArgument: max_entries is 0.
   static Result<std::unique_ptr<EncoderCache>> create(EncoderCacheOptions options,
                                                       MemoryBudget& budget);
-  /// No pin is left.
+  /// Requires that no pin is left.
   ~EncoderCache();
   EncoderCache(const EncoderCache&) = delete;
   EncoderCache& operator=(const EncoderCache&) = delete;
@@ -95,45 +93,45 @@ class EncoderCache final : public PinOwner {
   /// Pins the entry if it is resident and counts a hit; otherwise counts a miss.
   [[nodiscard]] std::optional<Pin> find(const EncoderKey& key, AgentId agent = kNoAgent);
 
-  /// Copies `tensors` in, evicting until they fit. An entry under the same key is replaced; its
-  /// bytes count as free, and those who hold it keep it until they let go.
+  /// Copies `tensors` in, evicting until they fit. An entry under the same key is replaced: its
+  /// bytes count as free, and its pins keep the old bytes alive.
   [[nodiscard]] Result<Pin> insert(const EncoderKey& key, std::span<const TensorView> tensors,
                                    const EncoderEntryFacts& facts, AgentId agent = kNoAgent);
 
-  /// insert in two steps, so that a front can copy between them without holding its lock: first
-  /// room for `bytes` and one more entry, evicting if need be …
+  /// insert() in two steps, so that the caller can copy between them without holding its lock.
+  /// Step 1: reserves space for `bytes` and one more entry, evicting if needed.
   [[nodiscard]] Result<Reservation> make_room(Bytes bytes);
-  /// … then the payload that fills it. Evicts only if the count of entries is at its
-  /// limit, or if the budget has shrunk meanwhile.
+  /// Step 2: inserts the payload. Evicts only if the count of entries is at its limit or the budget
+  /// has shrunk in between.
   [[nodiscard]] Result<Pin> insert(const EncoderKey& key, Payload payload,
                                    const EncoderEntryFacts& facts, AgentId agent = kNoAgent);
 
-  /// A second hold on an entry that is pinned already; not a hit.
+  /// A second pin on an entry that is pinned already; not counted as a hit.
   [[nodiscard]] Pin pin_again(SlotId slot);
-  /// The same, on behalf of somebody whom it saves an encode: a hit.
+  /// The same, counted as a hit of `agent`.
   [[nodiscard]] Pin hit(SlotId slot, AgentId agent);
-  /// The entry turned out damaged: removes it and takes back the hit that it was counted as.
+  /// Removes a damaged entry and takes back the hit that it was counted as.
   void discard_damaged(SlotId slot);
 
-  /// One request used these, all of which are pinned: the policy is told, the last first.
+  /// Reports the entries that one request used to the policy, the last first. All must be pinned.
   void note_request(const RequestFacts& facts, std::span<const SlotId> used);
 
-  /// Removes an entry; its bytes go when the last pin does. False if there is none.
+  /// Removes an entry; its bytes are freed with its last pin. False if there is none.
   bool erase(const EncoderKey& key);
   void clear();
 
-  /// nullopt: all is in use, or the floor forbids it.
+  /// nullopt: all entries are pinned, or the floor forbids eviction.
   [[nodiscard]] std::optional<NextToLeave> eviction_candidate();
-  /// Evicts until at least `wanted` bytes are free again, down to the floor. Returns what was
+  /// Evicts until at least `wanted` bytes are freed or the floor is reached. Returns the bytes
   /// freed.
   Bytes evict_bytes(Bytes wanted);
-  /// Evicts until the budget's use is within its capacity, floor or no floor: for when it has
-  /// shrunk.
+  /// Evicts until the budget's use is within its capacity, regardless of the floor: for a budget
+  /// that has shrunk. Returns the bytes freed.
   Bytes trim_to_budget();
 
   [[nodiscard]] std::optional<EncoderEntryInfo> info(const EncoderKey& key) const;
   [[nodiscard]] EncoderCacheStats stats() const;
-  /// Recounts everything from the entries; aborts where the books disagree. O(n): tests and
+  /// Recounts everything from the entries and aborts on a disagreement. O(n): for tests and
   /// fuzzers.
   void check_invariants() const;
 

@@ -19,7 +19,7 @@ EncoderKey key(std::uint64_t n) {
   return k;
 }
 
-/// The cache as one would write it without caring for speed: a list in order of use.
+/// The obvious model: a list in order of use, without concern for speed.
 class ModelCache {
  public:
   ModelCache(std::uint64_t rows, std::uint64_t entries) : rows_(rows), entries_(entries) {}
@@ -73,7 +73,7 @@ class ModelCache {
     for (const Entry& e : entries) total += e.rows;
     return total;
   }
-  // Rows that others still hold of entries that are gone, and of `n` if it is replaced while held.
+  // Rows of removed entries that are still pinned, and of `n` if it is replaced while pinned.
   std::uint64_t doomed_rows(std::uint64_t n) { return doomed_ + (pins_[n] > 0 ? rows_of(n) : 0); }
   std::list<Entry>::iterator position(std::uint64_t n) {
     return std::ranges::find_if(used_, [&](const Entry& e) { return e.n == n; });
@@ -101,7 +101,7 @@ TEST(EncoderCacheProperty, AgreesWithAnObviousModel) {
     std::vector<Held> held;
     const auto let_go = [&](std::size_t which) {
       const Held& h = held[which];
-      // Still the entry under its key? Otherwise it was replaced while held, and its rows go now.
+      // If the entry was replaced while pinned, its rows are freed now.
       const auto present = cache->find(key(h.n));
       model.find(h.n);
       if (present.has_value() && present->slot() == h.pin.slot()) {

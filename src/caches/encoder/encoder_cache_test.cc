@@ -59,7 +59,7 @@ EncoderCacheOptions at_most(std::uint64_t entries) {
   return options;
 }
 
-TEST(EncoderCache, OffersWhatCouldLeaveAndNothingThatIsInUseOrUnderTheFloor) {
+TEST(EncoderCache, EvictionCandidatesExcludePinnedEntriesAndRespectTheFloor) {
   Fixture f(10, with_floor(2));
   EXPECT_FALSE(f.cache->eviction_candidate().has_value()) << "empty";
   ASSERT_TRUE(f.put(1, 2, std::chrono::seconds(1)));
@@ -76,7 +76,7 @@ TEST(EncoderCache, OffersWhatCouldLeaveAndNothingThatIsInUseOrUnderTheFloor) {
   EXPECT_FALSE(f.cache->eviction_candidate().has_value()) << "all in use";
 }
 
-TEST(EncoderCache, WhatIsPutIsFoundUntilItIsErased) {
+TEST(EncoderCache, FindsAnEntryUntilItIsErased) {
   Fixture f(100);
   EXPECT_FALSE(f.get(1));
   ASSERT_TRUE(f.put(1, 10));
@@ -158,13 +158,13 @@ TEST(EncoderCache, TheEntryLimitHolds) {
   EXPECT_FALSE(f.holds(1));
 }
 
-TEST(EncoderCache, NoEntriesAtAllIsAMistakeAndNotACache) {
+TEST(EncoderCache, RefusesALimitOfZeroEntries) {
   MemoryBudget budget(1_KiB);
   EXPECT_EQ(EncoderCache::create(at_most(0), budget).error().code, ErrorCode::kInvalidArgument);
 }
 
-// Seed 000 V17: what could not be evicted for was stored all the same, and nobody was told.
-TEST(EncoderCache, V17_PinnedEntriesStayAndTheNewcomerGoesWithout) {
+// Seed 000 V17: when nothing could be evicted, an entry was silently stored over the budget.
+TEST(EncoderCache, V17_PinnedEntriesStayAndTheNewEntryIsRefused) {
   Fixture f(10);
   ASSERT_TRUE(f.put(1, 6));
   {
@@ -174,11 +174,11 @@ TEST(EncoderCache, V17_PinnedEntriesStayAndTheNewcomerGoesWithout) {
     EXPECT_EQ(f.cache->stats().refused_in_use, 1U);
     EXPECT_TRUE(f.put(3, 4));
   }
-  EXPECT_TRUE(f.put(2, 6)) << "after it was let go, it can be evicted";
+  EXPECT_TRUE(f.put(2, 6)) << "an unpinned entry can be evicted";
   EXPECT_FALSE(f.holds(1) && f.holds(3));
 }
 
-TEST(EncoderCache, AnErasedEntryLivesOnForThoseWhoHoldIt) {
+TEST(EncoderCache, AnErasedEntryLivesUntilItsLastPin) {
   Fixture f(10);
   ASSERT_TRUE(f.put(1, 6));
   auto held = f.cache->find(key(1));
@@ -186,14 +186,14 @@ TEST(EncoderCache, AnErasedEntryLivesOnForThoseWhoHoldIt) {
   f.cache->check_invariants();
   EXPECT_FALSE(f.holds(1));
   EXPECT_EQ((*held)->tensors()[0].bytes()[0], std::byte{1});
-  EXPECT_EQ(f.budget.used(), Bytes(6 * 64)) << "its bytes are there, so they are charged";
-  EXPECT_TRUE(f.put(1, 4)) << "and its key is free";
+  EXPECT_EQ(f.budget.used(), Bytes(6 * 64)) << "its bytes still exist, so they stay charged";
+  EXPECT_TRUE(f.put(1, 4)) << "its key can be used again";
   held.reset();
   f.cache->check_invariants();
   EXPECT_EQ(f.budget.used(), Bytes(4 * 64));
 }
 
-TEST(EncoderCache, AnInsertThatFailsEvictsNobody) {
+TEST(EncoderCache, AFailedInsertEvictsNothing) {
   Fixture f(10);
   ASSERT_TRUE(f.put(1, 3));
   ASSERT_TRUE(f.put(2, 3));
@@ -203,7 +203,7 @@ TEST(EncoderCache, AnInsertThatFailsEvictsNobody) {
   EXPECT_TRUE(f.holds(1) && f.holds(2) && f.holds(3));
 }
 
-TEST(EncoderCache, OthersMayHoldTheBudget) {
+TEST(EncoderCache, RefusesWhenOthersHoldTheBudget) {
   Fixture f(10);
   const Reservation other = f.budget.reserve(Bytes(8 * 64)).value();
   EXPECT_FALSE(f.put(1, 3));
@@ -222,7 +222,7 @@ TEST(EncoderCache, V16_ClearKeepsTheCounters) {
   EXPECT_EQ(f.cache->stats().evictions, 0U);
 }
 
-TEST(EncoderCache, ADamagedEntryIsNoHit) {
+TEST(EncoderCache, DiscardingADamagedEntryRetractsItsHit) {
   Fixture f(10);
   ASSERT_TRUE(f.put(1, 3, Duration(5)));
   {
@@ -236,7 +236,7 @@ TEST(EncoderCache, ADamagedEntryIsNoHit) {
   EXPECT_EQ(f.budget.used(), 0_B);
 }
 
-TEST(EncoderCache, SheddingStopsAtTheFloorAndAShrunkenBudgetDoesNot) {
+TEST(EncoderCache, EvictBytesStopsAtTheFloorAndTrimmingDoesNot) {
   Fixture f(10, with_floor(3));
   for (unsigned n = 1; n <= 5; ++n) ASSERT_TRUE(f.put(n, 2));
   EXPECT_EQ(f.cache->evict_bytes(1_GiB), Bytes(2 * 128));
@@ -247,14 +247,14 @@ TEST(EncoderCache, SheddingStopsAtTheFloorAndAShrunkenBudgetDoesNot) {
   f.cache->check_invariants();
 }
 
-TEST(EncoderCache, WhatOneRequestUsedIsToldAsOne) {
+TEST(EncoderCache, ReportsARequestsUsesTogether) {
   using ::testing::ElementsAre;
   const auto log = std::make_shared<testing::RecordingPolicy::Log>();
   EncoderCacheOptions options;
   options.policy = std::make_unique<testing::RecordingPolicy>(log);
   Fixture f(100, std::move(options));
   ASSERT_TRUE(f.put(1, 1));
-  EXPECT_THAT(log->take(), ElementsAre("insert a")) << "nobody's: told when it was let go of";
+  EXPECT_THAT(log->take(), ElementsAre("insert a")) << "outside any request: reported with its last pin";
   {
     const Pin old = f.cache->find(key(1)).value();
     const Pin fresh = f.cache->insert(key(2), Rows(3).views, {.cost = Duration(7)}).value();
@@ -272,7 +272,7 @@ TEST(EncoderCache, WhatOneRequestUsedIsToldAsOne) {
   EXPECT_THAT(log->take(), ElementsAre("touch b", "insert c")) << "each once";
 }
 
-TEST(EncoderCache, AnInsertThatIsRefusedChangesNobodysTurnToLeave) {
+TEST(EncoderCache, ARefusedInsertKeepsTheEvictionOrder) {
   std::vector<std::vector<unsigned>> orders;
   for (const bool refused : {false, true}) {
     Fixture f(10);
@@ -300,7 +300,7 @@ TEST(EncoderCache, AnInsertThatIsRefusedChangesNobodysTurnToLeave) {
   EXPECT_EQ(orders[0], orders[1]);
 }
 
-TEST(EncoderCache, WhatWasErasedBeforeItsRequestWasToldIsNotTold) {
+TEST(EncoderCache, DoesNotReportErasedEntries) {
   const auto log = std::make_shared<testing::RecordingPolicy::Log>();
   EncoderCacheOptions options;
   options.policy = std::make_unique<testing::RecordingPolicy>(log);
@@ -314,7 +314,7 @@ TEST(EncoderCache, WhatWasErasedBeforeItsRequestWasToldIsNotTold) {
   EXPECT_THAT(log->take(), ::testing::ElementsAre("request"));
 }
 
-// Bugs of seed 000, by the names they have in our notes.
+// Defects of seed 000; DESIGN.md lists them.
 
 TEST(Seed000, V1_ThousandHitsAreNotEvictedByThreeNewcomers) {
   EncoderCacheOptions options = at_most(3);
@@ -326,7 +326,7 @@ TEST(Seed000, V1_ThousandHitsAreNotEvictedByThreeNewcomers) {
   EXPECT_TRUE(f.holds(1));
 }
 
-// The controller that there was had no such call: the first eviction raised.
+// The seed's controller lacked the method that the cache called: the first eviction raised.
 TEST(Seed000, V2_TheFloorOfAQueueServesTheFirstEviction) {
   EncoderCacheOptions options;
   options.floor = std::make_shared<QueueFloor>(QueueFloor::Load{1, 1, 1});
@@ -340,11 +340,11 @@ TEST(Seed000, V3_AFloorAboveTheCapacityDoesNotLoop) {
   EncoderCacheOptions options = with_floor(100);
   options.max_entries = EntryCount(3);
   Fixture f(100, std::move(options));
-  for (unsigned n = 1; n < 10; ++n) EXPECT_TRUE(f.put(n, 1)) << "one leaves for one that comes";
+  for (unsigned n = 1; n < 10; ++n) EXPECT_TRUE(f.put(n, 1)) << "each insert evicts one";
   EXPECT_EQ(f.cache->stats().entries, EntryCount(3));
 }
 
-TEST(Seed000, V4_AnItemLargerThanTheBudgetFlushesNobody) {
+TEST(Seed000, V4_AnItemLargerThanTheBudgetEvictsNothing) {
   Fixture f(10);
   ASSERT_TRUE(f.put(1, 5));
   const auto refused = f.cache->insert(key(2), Rows(11).views, {});
@@ -356,7 +356,7 @@ TEST(Seed000, V4_AnItemLargerThanTheBudgetFlushesNobody) {
   EXPECT_EQ(f.cache->stats().refused_oversize, 1U);
 }
 
-TEST(Seed000, V5_OverwritingEvictsNoInnocent) {
+TEST(Seed000, V5_OverwritingEvictsNoOtherEntry) {
   Fixture f(10, at_most(2));
   ASSERT_TRUE(f.put(1, 5));
   ASSERT_TRUE(f.put(2, 5));
@@ -368,7 +368,7 @@ TEST(Seed000, V5_OverwritingEvictsNoInnocent) {
   EXPECT_EQ(f.cache->stats().evictions, 0U);
 }
 
-TEST(Seed000, V5_AnOverwriteThatDoesNotFitKeepsTheOld) {
+TEST(Seed000, V5_AnOverwriteThatDoesNotFitLeavesTheOldEntry) {
   Fixture f(10);
   ASSERT_TRUE(f.put(1, 4));
   ASSERT_TRUE(f.put(2, 4));
@@ -377,7 +377,7 @@ TEST(Seed000, V5_AnOverwriteThatDoesNotFitKeepsTheOld) {
   EXPECT_TRUE(f.holds(1));
 }
 
-TEST(Seed000, V5_AnOverwriteLeavesTheOldToThoseWhoHoldIt) {
+TEST(Seed000, V5_PinsOfAnOverwrittenEntryKeepTheOldBytes) {
   Fixture f(20);
   const Pin old = f.cache->insert(key(1), Rows(4, 1).views, {}).value();
   const Pin fresh = f.cache->insert(key(1), Rows(4, 2).views, {}).value();
@@ -387,7 +387,7 @@ TEST(Seed000, V5_AnOverwriteLeavesTheOldToThoseWhoHoldIt) {
   EXPECT_EQ(f.budget.used(), Bytes(8 * 64));
 }
 
-TEST(Seed000, V6_TheFloorNeverBeatsTheBudget) {
+TEST(Seed000, V6_TheFloorNeverExceedsTheBudget) {
   Fixture f(10, with_floor(100));
   for (unsigned n = 1; n <= 40; ++n) {
     f.put(n, 3);
@@ -397,13 +397,13 @@ TEST(Seed000, V6_TheFloorNeverBeatsTheBudget) {
   EXPECT_EQ(f.cache->stats().entries, EntryCount(3));
 }
 
-TEST(Seed000, V6_ALargeNewcomerDoesNotPushThePopulationBelowTheFloor) {
+TEST(Seed000, V6_ALargeNewEntryDoesNotEvictBelowTheFloor) {
   Fixture f(10, with_floor(4));
   for (unsigned n = 1; n <= 5; ++n) ASSERT_TRUE(f.put(n, 2));
-  EXPECT_FALSE(f.put(6, 6)) << "would leave two and itself";
+  EXPECT_FALSE(f.put(6, 6)) << "would leave two besides itself";
   EXPECT_EQ(f.cache->stats().refused_by_floor, 1U);
   EXPECT_EQ(f.cache->stats().entries, EntryCount(5));
-  EXPECT_TRUE(f.put(6, 4)) << "leaves three and itself";
+  EXPECT_TRUE(f.put(6, 4)) << "leaves three besides itself";
   EXPECT_EQ(f.cache->stats().entries, EntryCount(4));
 }
 
@@ -416,7 +416,7 @@ TEST(Seed000, V8_AVideoOfRankFourIsChargedInFull) {
   EXPECT_EQ(budget.used(), Bytes(4'194'304));
 }
 
-TEST(Seed000, V10_WhoeverGaveTheBytesCannotChangeThem) {
+TEST(Seed000, V10_TheCallerCannotChangeStoredBytes) {
   Fixture f(100);
   Rows given(2, 5);
   ASSERT_TRUE(f.cache->insert(key(1), given.views, {}).has_value());
@@ -426,7 +426,7 @@ TEST(Seed000, V10_WhoeverGaveTheBytesCannotChangeThem) {
   EXPECT_TRUE(found->intact());
 }
 
-/// Least recently used, and how often it is asked or told anything.
+/// LRU that counts the calls to it.
 class CountingLru final : public EvictionPolicy {
  public:
   explicit CountingLru(std::uint64_t& calls) : calls_(calls) {}
@@ -447,7 +447,7 @@ class CountingLru final : public EvictionPolicy {
   Lru inner_;
 };
 
-// Every store summed up all entries.
+// Each store of the seed summed up all entries.
 TEST(Seed000, V14_AStoreCostsTheSameHoweverManyEntriesThereAre) {
   const auto calls_of_one_store = [](unsigned entries) {
     std::uint64_t calls = 0;
@@ -456,7 +456,7 @@ TEST(Seed000, V14_AStoreCostsTheSameHoweverManyEntriesThereAre) {
     Fixture f(entries, std::move(options));
     for (unsigned n = 0; n < entries; ++n) EXPECT_TRUE(f.put(n, 1));
     const std::uint64_t before = calls;
-    EXPECT_TRUE(f.put(entries, 1)) << "one leaves for it";
+    EXPECT_TRUE(f.put(entries, 1)) << "each insert evicts one";
     return calls - before;
   };
   EXPECT_EQ(calls_of_one_store(10), calls_of_one_store(1000));

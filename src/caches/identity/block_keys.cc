@@ -18,8 +18,8 @@ namespace {
 
 /// The message whose digest is one block's key. Secret and parent fill SHA-256's first 64 bytes.
 ///
-/// The counts stand before what they count, so no message is the beginning of another: that, and a
-/// secret in front, make plain SHA-256 a MAC without HMAC's second pass.
+/// Counts precede the items that they count, so no message is a prefix of another. That and the
+/// secret in front make plain SHA-256 a MAC without HMAC's second pass.
 class BlockMessage {
  public:
   explicit BlockMessage(const Secret& secret) { append(secret); }
@@ -102,7 +102,7 @@ Result<void> BlockChain::extend(const Sequence& sequence, std::vector<BlockKey>&
   if (keys.size() > blocks) {
     return fail(
         ErrorCode::kInvalidArgument,
-        fmt::format("{} keys are given for a sequence of {} tokens, which fill {} blocks of {}",
+        fmt::format("got {} block keys for a sequence of {} tokens, which fills {} blocks of {}",
                     keys.size(), sequence.tokens.size(), blocks, size));
   }
   if (keys.size() == blocks) return {};
@@ -130,14 +130,15 @@ Result<std::vector<BlockKey>> BlockChain::keys_of_ends(const Sequence& sequence,
   const std::size_t size = block_tokens_.value();
   if (first.value() == 0 || first > last || last.value() > sequence.tokens.size()) {
     return fail(ErrorCode::kInvalidArgument,
-                fmt::format("prefixes of {} to {} tokens of a sequence of {}", first.value(),
+                fmt::format("prefixes of {} to {} tokens do not exist in a sequence of {} tokens",
+                            first.value(),
                             last.value(), sequence.tokens.size()));
   }
   const std::size_t block = (first.value() - 1) / size;
   if ((last.value() - 1) / size != block || keys.size() < block) {
     return fail(ErrorCode::kInvalidArgument,
-                fmt::format("prefixes of {} to {} tokens do not end in one block of {}, or its {} "
-                            "blocks before it have only {} keys",
+                fmt::format("prefixes of {} to {} tokens must end in one block of {} tokens, and "
+                            "the {} blocks before it need keys; got {} keys",
                             first.value(), last.value(), size, block, keys.size()));
   }
   AFI_TRY_VOID(check_sequence(sequence));

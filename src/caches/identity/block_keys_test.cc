@@ -28,7 +28,7 @@ MediaSpan span(std::uint32_t offset, std::uint32_t length, Modality modality,
 }
 
 /// Everything that a chain depends on, so that a test can change one thing at a time. The same as
-/// in tests/golden/block_keys.py: four full blocks of four, a token more, an image and a sound.
+/// in tests/golden/block_keys.py: four full blocks of four, one more token, an image and a sound.
 struct Inputs {
   Secret root = [] {
     Secret bytes;
@@ -74,7 +74,7 @@ std::vector<std::string> hex(const std::vector<BlockKey>& keys) {
   return result;
 }
 
-TEST(BlockChain, HasItsGoldenVectors) {
+TEST(BlockChain, MatchesItsGoldenVectors) {
   Inputs inputs;
   EXPECT_EQ(hex(inputs.keys()),
             (std::vector<std::string>{
@@ -90,7 +90,7 @@ TEST(BlockChain, HasItsGoldenVectors) {
                 "f05242e310a0b313272d19207af653f39064bed918c9f31a8002b764561a23d4"}));
 }
 
-TEST(BlockChain, APrefixThatEndsInsideABlockHasAKeyOfItsOwn) {
+TEST(BlockChain, APrefixInsideABlockHasItsOwnKey) {
   const Inputs inputs;
   const std::vector<BlockKey> keys = inputs.keys();
   const auto ends = [&](std::uint32_t first, std::uint32_t last) {
@@ -108,7 +108,7 @@ TEST(BlockChain, APrefixThatEndsInsideABlockHasAKeyOfItsOwn) {
   EXPECT_EQ(ends(5, 8).back(), keys[1].hex());
 }
 
-TEST(BlockChain, EndsOutsideOneBlockOrTheSequenceAreRefused) {
+TEST(BlockChain, RefusesPrefixesOutsideOneBlockOrTheSequence) {
   const Inputs inputs;
   const std::vector<BlockKey> keys = inputs.keys();
   const auto refuses = [&](std::span<const BlockKey> known, std::uint32_t first,
@@ -212,7 +212,7 @@ TEST(BlockChain, GrowsWithItsSequence) {
   EXPECT_EQ(grown, inputs.keys());
 }
 
-TEST(BlockChain, RefusesWhatCannotBeRightAndChangesNothing) {
+TEST(BlockChain, RefusesInvalidInputAndChangesNothing) {
   const Inputs inputs;
   std::vector<BlockKey> keys;
   Sequence bad = inputs.sequence;

@@ -9,7 +9,7 @@
 namespace afterimage {
 namespace {
 
-// The data follow the fields without being copied; their length is one of the fields.
+// The data follow the fields without a copy; their length is one of the fields.
 DecodedDigest digest_of(const FieldWriter& fields, std::span<const std::byte> data) {
   Sha256 hash;
   hash.update(fields.message());

@@ -13,11 +13,11 @@
 
 namespace afterimage {
 
-/// SHA-256 of a media item's raw bytes, as any other tool computes it.
+/// SHA-256 of a media item's raw bytes, the same digest that other tools compute.
 ///
 /// Shape    One file: SHA-256 of its bytes. A folder of frames: SHA-256 of a framed list of the
-///          frames' digests and their rate; its message begins with a label that no media file
-///          begins with, so no file that decodes has the digest of a folder.
+///          frames' digests and their rate; the message begins with a label that no media file
+///          begins with, so no decodable file has the digest of a folder.
 /// Cost     One pass at the speed of OpenSSL (1.4 to 1.8 GB/s a core with SHA-NI).
 /// Threads  Any.
 ContentDigest content_digest(const MediaItem& item);
@@ -26,7 +26,7 @@ ContentDigest content_digest(const MediaItem& item);
 struct Pixels {
   std::uint32_t width = 0;
   std::uint32_t height = 0;
-  std::string_view format;  // what one element is: "rgb", "rgba", "grey", "palette", …
+  std::string_view format;  // meaning of one element: "rgb", "rgba", "grey", "palette", …
   DType dtype = DType::kU8;
   std::span<const std::byte> data;
   std::span<const std::byte> palette;  // empty unless elements are indices into it
@@ -40,8 +40,8 @@ struct AudioSamples {
   std::span<const std::byte> data;
 };
 
-/// SHA-256 of shape, format and dtype together with the data: a white 10×20 image is not a white
-/// 20×10.
+/// SHA-256 of shape, format and dtype together with the data, so that a white 10×20 image differs
+/// from a white 20×10 one.
 DecodedDigest decoded_digest(const Pixels& pixels);
 DecodedDigest decoded_digest(const AudioSamples& samples);
 

@@ -17,26 +17,26 @@ std::vector<std::byte> filled(std::size_t size, unsigned value) {
 }
 
 TEST(ContentDigest, IsPlainSha256OfTheFile) {
-  // FIPS 180-2, and what `sha256sum` prints.
+  // From FIPS 180-2; `sha256sum` prints the same.
   EXPECT_EQ(content_digest({.files = {file("abc")}}).hex(),
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   EXPECT_EQ(content_digest({.files = {file("")}}).hex(),
             "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 }
 
-TEST(ContentDigest, TheNameIsNoPartOfIt) {
+TEST(ContentDigest, DoesNotDependOnTheFileName) {
   EXPECT_EQ(content_digest({.files = {file("abc")}, .name = "a.png"}),
             content_digest({.files = {file("abc")}, .name = "b.png"}));
 }
 
-TEST(ContentDigest, AFolderOfFramesHasItsGoldenDigest) {
+TEST(ContentDigest, AFolderOfFramesMatchesItsGoldenDigest) {
   const MediaItem video{
       .modality = Modality::kVideo, .files = {file("abc"), file("")}, .frame_rate_mhz = 2000};
   EXPECT_EQ(content_digest(video).hex(),
             "cbacddc7525ef580b56c232726fb6c1d73b952ff3954e92cc9b1dee5a7c375ef");
 }
 
-TEST(ContentDigest, FramesAreToldApartByOrderBordersAndRate) {
+TEST(ContentDigest, DependsOnFrameOrderBordersAndRate) {
   const auto video = [](std::vector<FileBytes> files, std::uint32_t rate) {
     return content_digest({.modality = Modality::kVideo, .files = files, .frame_rate_mhz = rate});
   };
@@ -47,7 +47,7 @@ TEST(ContentDigest, FramesAreToldApartByOrderBordersAndRate) {
   EXPECT_NE(base, video({file("ab"), file("c"), file("")}, 1000)) << "count";
 }
 
-TEST(DecodedDigest, HasItsGoldenVectors) {
+TEST(DecodedDigest, MatchesItsGoldenVectors) {
   const auto white = filled(6, 0xFF);
   EXPECT_EQ(decoded_digest(Pixels{.width = 2, .height = 1, .format = "rgb", .data = white}).hex(),
             "3f672dba24a45ae501a33442777fa952f8edb92757a156f59ac3a554aa68e743");
@@ -56,9 +56,9 @@ TEST(DecodedDigest, HasItsGoldenVectors) {
             "2fc37565835a06ba94a79dbdb109d58c399dd5ef53d65a546a8900dd899f2655");
 }
 
-// Seed 004 B13, and others: the data alone was hashed. Each row is a pair of different pictures
-// that then collide.
-TEST(DecodedDigest, WhatIsNotInTheDataIsInTheDigest) {
+// Seed 004 B13 and others hashed the data alone. Each row is a pair of different images that then
+// collide.
+TEST(DecodedDigest, CoversShapeFormatAndPalette) {
   const auto white = filled(24, 0xFF);
   const auto black_white = std::vector{std::byte{0}, std::byte{255}};
   const auto white_black = std::vector{std::byte{255}, std::byte{0}};
@@ -82,7 +82,7 @@ TEST(DecodedDigest, WhatIsNotInTheDataIsInTheDigest) {
   EXPECT_NE(decoded_digest(indexed), before) << "palette swap";
 }
 
-TEST(DecodedDigest, SamplesAreToldApartByRateAndChannels) {
+TEST(DecodedDigest, CoversSampleRateAndChannels) {
   const auto data = filled(16, 1);
   const DecodedDigest base = decoded_digest(AudioSamples{.sample_rate_hz = 16'000, .data = data});
   EXPECT_NE(base, decoded_digest(AudioSamples{.sample_rate_hz = 8'000, .data = data}));

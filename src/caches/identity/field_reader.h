@@ -14,8 +14,8 @@
 
 namespace afterimage {
 
-/// Takes a message apart that a FieldWriter has put together. Whatever is not as it would have
-/// written it ends the reading, and nothing more is found: ask is_done() before anything is used.
+/// Reads a message that a FieldWriter wrote. The first mismatch marks the whole message invalid,
+/// and later reads return empty values: check is_done() before using any of them.
 ///
 /// Threads  Not thread-safe.
 class FieldReader {
@@ -25,7 +25,7 @@ class FieldReader {
   void domain(std::string_view expected) {
     if (value('D', "") != expected) ruin();
   }
-  /// Valid while the message is.
+  /// The view is valid while the message is.
   std::string_view value(char type, std::string_view name) {
     if (take(1) != std::string_view(&type, 1) || take(length()) != name) ruin();
     return take(length());
@@ -49,9 +49,9 @@ class FieldReader {
     whole_ = false;
     rest_ = {};
   }
-  /// Nothing was wrong so far.
+  /// No mismatch so far.
   [[nodiscard]] bool is_whole() const { return whole_; }
-  /// All of it was read, and was as it should be.
+  /// The whole message was read without a mismatch.
   [[nodiscard]] bool is_done() const { return whole_ && rest_.empty(); }
 
  private:

@@ -7,7 +7,7 @@
 namespace afterimage {
 
 FieldWriter::FieldWriter(std::string_view domain) {
-  message_.reserve(256);  // most are shorter
+  message_.reserve(256);  // longer than most messages
   field('D', "", domain.size());
   append(domain);
 }

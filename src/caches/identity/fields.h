@@ -12,15 +12,16 @@
 
 namespace afterimage {
 
-/// Builds the message that a key is derived from, so that no two different inputs give one message.
+/// Builds the message that a key is derived from. Different inputs never produce the same message.
 ///
 /// Shape    "<domain>" as text, then each field as: type (1 byte), length of the name (8 bytes,
 ///          little endian), name, length of the value (8 bytes), value. A map is its count, then
-///          name and value of each entry in order of name. docs/formats/keys.md draws it.
+///          name and value of each entry in order of name.
 /// Threads  Not thread-safe.
+/// Source   docs/formats/keys.md.
 class FieldWriter {
  public:
-  /// `domain` names what is being identified and the version of its field list.
+  /// `domain` names the kind of message and the version of its field list.
   explicit FieldWriter(std::string_view domain);
 
   FieldWriter& text(std::string_view name, std::string_view value);

@@ -12,7 +12,7 @@
 
 namespace afterimage {
 
-/// What happens to each modality before its encoder.
+/// The preprocessing of each modality.
 struct Recipes {
   PreprocessRecipe image;
   PreprocessRecipe audio;
@@ -21,7 +21,7 @@ struct Recipes {
   [[nodiscard]] const PreprocessRecipe& of(Modality modality) const;
 };
 
-/// What a request's media are, exactly. One element a media item, in order of appearance.
+/// The identities of a request's media: one element per media item, in order of appearance.
 struct Fingerprint {
   std::vector<ContentDigest> contents;
   std::vector<EncoderKey> keys;

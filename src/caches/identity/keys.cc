@@ -30,7 +30,8 @@ Result<Namespace> Namespace::of(const ModelIdentity& model, const TenantId& tena
                                 const Secret& root) {
   if (model.model.empty() || model.encoder.empty()) {
     return fail(ErrorCode::kInvalidArgument,
-                "the engine does not name its model and encoder; nothing is cached for it");
+                "the engine does not name its model and encoder, so nothing is cached for it: set "
+                "both");
   }
   FieldWriter fields("afterimage/namespace/1");
   fields.text("model", model.model)

@@ -17,10 +17,10 @@ class FieldWriter;
 
 /// Everything besides content that changes a result: model, weights, encoder, adapter, template, KV
 /// dtype and tenant, under the tenant's salt. Without that salt nobody can tell whether two tenants
-/// hold the same picture.
+/// hold the same image.
 ///
-/// Errors   kInvalidArgument: the engine does not say which model and encoder it runs. What cannot
-///          be identified is not cached.
+/// Errors   kInvalidArgument: the engine does not name its model and encoder. Without an identity
+///          nothing is cached.
 /// Threads  Any; immutable.
 /// Source   docs/formats/keys.md; golden vectors in keys_test.cc.
 class Namespace {
@@ -32,13 +32,13 @@ class Namespace {
   [[nodiscard]] EncoderKey encoder_key(const MediaItem& item, const ContentDigest& content,
                                        const PreprocessRecipe& recipe) const;
 
-  /// The root of this namespace's prefixes: everything that changes KV besides the sequence. What
-  /// happens to media before the encoder changes KV too, so the recipes are part of it.
+  /// The root of this namespace's prefix keys: everything besides the sequence that changes KV.
+  /// Preprocessing changes KV, so the recipes are part of it.
   [[nodiscard]] NamespaceId prefix_root(const PreprocessRecipe& image,
                                         const PreprocessRecipe& audio,
                                         const PreprocessRecipe& video) const;
 
-  /// A secret of this namespace for whatever `fields` describe. Their domain is the caller's own.
+  /// Derives a secret of this namespace from `fields`, whose domain is the caller's own.
   [[nodiscard]] Secret derive(const FieldWriter& fields) const;
 
  private:
@@ -47,7 +47,7 @@ class Namespace {
   Secret key_;
 };
 
-/// A tenant's salt, from the secret of the whole installation.
+/// Derives a tenant's salt from the secret of the whole installation.
 Secret tenant_salt(const Secret& root, const TenantId& tenant);
 
 }  // namespace afterimage

@@ -53,12 +53,12 @@ struct Inputs {
   }
 };
 
-TEST(EncoderKey, HasItsGoldenVector) {
+TEST(EncoderKey, MatchesItsGoldenVector) {
   EXPECT_EQ(Inputs().key().hex(),
             "252991095efa0efd75fc276eee70e6392afad6b7ea12900cfc3177f20eaa133c");
 }
 
-TEST(PrefixRoot, HasItsGoldenVectorAndChangesWithEachRecipe) {
+TEST(PrefixRoot, MatchesItsGoldenVectorAndChangesWithEachRecipe) {
   const Inputs inputs;
   const Namespace space = Namespace::of(inputs.model, inputs.tenant, inputs.root).value();
   const PreprocessRecipe none;
@@ -70,8 +70,8 @@ TEST(PrefixRoot, HasItsGoldenVectorAndChangesWithEachRecipe) {
   EXPECT_NE(root, other.prefix_root(inputs.recipe, none, none));
 }
 
-// The key was the file's digest alone: a hit gave another model's embeddings.
-TEST(Seed000, V7_AnotherModelWeightsProcessorDtypeOrModalityIsAnotherEntry) {
+// The seed's key was the file's digest alone, so a hit could return another model's embeddings.
+TEST(Seed000, V7_EncoderKeysDependOnModelWeightsProcessorDtypeAndModality) {
   const auto key_of = [](const std::function<void(Inputs&)>& change) {
     Inputs inputs;
     change(inputs);
@@ -85,7 +85,7 @@ TEST(Seed000, V7_AnotherModelWeightsProcessorDtypeOrModalityIsAnotherEntry) {
   EXPECT_TRUE(keys.insert(key_of([](Inputs& i) { i.modality = Modality::kVideo; })).second);
 }
 
-TEST(Seed004, B12_NothingIsResumedAcrossAdaptersTemplatesDtypesOrTenants) {
+TEST(Seed004, B12_PrefixesAreNotSharedAcrossAdaptersTemplatesDtypesOrTenants) {
   const auto root_of = [](const std::function<void(Inputs&)>& change) {
     Inputs inputs;
     change(inputs);
@@ -146,7 +146,7 @@ TEST(EncoderKey, ChangesWithEveryFieldAlone) {
   }
 }
 
-// vLLM hashed an adapter's name and the tenant's salt one after the other: "ab"+"c" met "a"+"bc".
+// vLLM hashed an adapter's name and the tenant's salt back to back, so "ab"+"c" equalled "a"+"bc".
 TEST(EncoderKey, BordersBetweenFieldsCannotBeMoved) {
   Inputs one;
   one.model.model = "ab";
@@ -157,7 +157,7 @@ TEST(EncoderKey, BordersBetweenFieldsCannotBeMoved) {
   EXPECT_NE(one.key(), two.key());
 }
 
-TEST(FieldWriter, NoTwoFieldListsGiveOneMessage) {
+TEST(FieldWriter, DifferentFieldListsGiveDifferentMessages) {
   const auto same = [](const FieldWriter& a, const FieldWriter& b) {
     return std::ranges::equal(a.message(), b.message());
   };
@@ -172,7 +172,7 @@ TEST(FieldWriter, NoTwoFieldListsGiveOneMessage) {
       << "a map's entries and the fields after it";
 }
 
-TEST(Namespace, AnEngineThatDoesNotSayWhatItRunsIsNotCached) {
+TEST(Namespace, RefusesAnEngineWithoutModelOrEncoderName) {
   for (const char* missing : {"model", "encoder"}) {
     Inputs inputs;
     (std::string(missing) == "model" ? inputs.model.model : inputs.model.encoder) = "";

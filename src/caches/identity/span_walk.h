@@ -8,7 +8,7 @@
 
 namespace afterimage {
 
-/// Which spans overlap the blocks of a sequence, block after block.
+/// Finds the spans that overlap each block of a sequence, for blocks in ascending order.
 ///
 /// Shape    Spans have `offset` and `length`, are not empty, in order and disjoint.
 /// Cost     O(spans + blocks) for a whole walk.

@@ -25,8 +25,8 @@ Result<void> check_spans(const BlockQuery& query) {
         end_of(span) > query.tokens.value()) {
       return fail(
           ErrorCode::kInvalidArgument,
-          fmt::format("a media span covers [{}, {}) of {} tokens; spans are not empty, stay "
-                      "inside and do not overlap (free from {})",
+          fmt::format("a media span covers [{}, {}) of {} tokens; spans must not be empty, must "
+                      "stay inside and must not overlap (the next may begin at {})",
                       begin_of(span), end_of(span), query.tokens.value(), free_from));
     }
     free_from = end_of(span);
@@ -34,10 +34,10 @@ Result<void> check_spans(const BlockQuery& query) {
   return {};
 }
 
-/// The most blocks, at most `blocks`, that end inside no unsplittable span.
+/// The largest number of blocks, at most `blocks`, that does not end inside an unsplittable span.
 std::size_t clamp_to_spans(std::size_t blocks, std::uint64_t block_tokens,
                            std::span<const MediaSpan> spans) {
-  // Backwards: going back to the block in which a span begins may end inside the one before it.
+  // Backwards, because clamping to the start of one span may end inside the span before it.
   for (const MediaSpan& span : spans | std::views::reverse) {
     const std::uint64_t length = blocks * block_tokens;
     if (!span.splittable && begin_of(span) < length && length < end_of(span)) {
@@ -50,7 +50,7 @@ std::size_t clamp_to_spans(std::size_t blocks, std::uint64_t block_tokens,
 }  // namespace
 
 std::size_t BlockPool::GroupKeyHash::operator()(const GroupKey& wanted) const noexcept {
-  // Keys are uniform; an odd factor keeps the groups of one key apart.
+  // Keys are uniform; the odd factor separates the groups of one key.
   return DigestHash{}(wanted.key) + std::to_underlying(wanted.group) * 0x9E37'79B9'7F4A'7C15U;
 }
 
@@ -58,13 +58,14 @@ Result<BlockPool> BlockPool::open(const BlockPoolOptions& options) {
   if (options.blocks == 0 || options.block_tokens.value() == 0 || options.groups == 0) {
     return fail(
         ErrorCode::kInvalidArgument,
-        fmt::format("a pool of {} blocks of {} tokens in {} groups; each must be at least 1",
+        fmt::format("a block pool of {} blocks of {} tokens in {} groups: each must be at least 1",
                     options.blocks, options.block_tokens.value(), options.groups));
   }
   if (options.blocks >= kNone) {
     return fail(
         ErrorCode::kLimitExceeded,
-        fmt::format("a pool of {} blocks; fewer than {} can be told apart", options.blocks, kNone));
+        fmt::format("a block pool of {} blocks: the number must be below {}", options.blocks,
+                    kNone));
   }
   return BlockPool(options);
 }
@@ -91,7 +92,7 @@ Result<BlockMatch> BlockPool::match(const BlockQuery& query) const {
   return match;
 }
 
-/// Appends the blocks of each position, up to the first that some group lacks.
+/// Appends the blocks of each position, up to the first position that is missing in some group.
 std::size_t BlockPool::resident_blocks(std::span<const BlockKey> keys, std::size_t limit,
                                        std::vector<BlockId>& found) const {
   for (std::size_t position = 0; position < limit; ++position) {
@@ -122,7 +123,7 @@ Result<void> BlockPool::share(std::span<const BlockId> blocks) {
 Result<std::vector<BlockId>> BlockPool::allocate(std::size_t count) {
   if (count > free_) {
     return fail(ErrorCode::kNoSpace,
-                fmt::format("{} blocks are asked for; {} of {} are free", count, free_, blocks()));
+                fmt::format("cannot allocate {} blocks: {} of {} are free", count, free_, blocks()));
   }
   std::vector<BlockId> allocated;
   allocated.reserve(count);
@@ -140,7 +141,8 @@ Result<bool> BlockPool::publish(BlockId id, const BlockKey& key, KvGroup group) 
   AFI_TRY(const Index index, held(id));
   if (std::to_underlying(group) >= groups_) {
     return fail(ErrorCode::kInvalidArgument,
-                fmt::format("group {} of a pool of {} groups", std::to_underlying(group), groups_));
+                fmt::format("group {} does not exist in a pool of {} groups",
+                            std::to_underlying(group), groups_));
   }
   Block& block = blocks_[index];
   if (block.stale) return false;
@@ -149,7 +151,8 @@ Result<bool> BlockPool::publish(BlockId id, const BlockKey& key, KvGroup group) 
     if (block.key == wanted) return true;
     return fail(
         ErrorCode::kInvalidArgument,
-        fmt::format("block {} is published as {} of group {} and cannot also be {} of group {}",
+        fmt::format("block {} is already published as {} of group {}; it cannot also be {} of "
+                    "group {}",
                     index, block.key.key.hex(), std::to_underlying(block.key.group), key.hex(),
                     std::to_underlying(group)));
   }
@@ -176,10 +179,10 @@ Result<void> BlockPool::release(std::span<const BlockId> blocks) {
   for (const BlockId id : blocks | std::views::reverse) {
     const Index index = std::to_underlying(id);
     Block& block = blocks_[index];
-    const bool linked = block.next_free != kNone;  // given twice in one call
+    const bool linked = block.next_free != kNone;  // listed twice in one call
     if (block.references > 0 || linked) continue;
     block.stale = false;
-    // Nothing can be found in a block without a key, so nothing is lost with it.
+    // A block without a key cannot be found, so reusing it first loses nothing.
     link_free(index, block.published ? sentinel() : blocks_[sentinel()].next_free);
   }
   return {};
@@ -189,7 +192,7 @@ Result<void> BlockPool::forget(BlockId id) {
   const Index index = std::to_underlying(id);
   if (index >= blocks()) {
     return fail(ErrorCode::kInvalidArgument,
-                fmt::format("block {} of a pool of {} blocks", index, blocks()));
+                fmt::format("block {} does not exist in a pool of {} blocks", index, blocks()));
   }
   unpublish(index);
   return {};
@@ -225,8 +228,9 @@ Result<BlockPool::Index> BlockPool::held(BlockId id) const {
   const Index index = std::to_underlying(id);
   if (index < blocks() && blocks_[index].references > 0) return index;
   return fail(ErrorCode::kInvalidArgument,
-              index < blocks() ? fmt::format("block {} is held by nobody", index)
-                               : fmt::format("block {} of a pool of {} blocks", index, blocks()));
+              index < blocks()
+                  ? fmt::format("block {} is not held: take or allocate it first", index)
+                  : fmt::format("block {} does not exist in a pool of {} blocks", index, blocks()));
 }
 
 void BlockPool::link_free(Index index, Index before) {

@@ -27,7 +27,7 @@ struct BlockPoolOptions {
   std::uint32_t groups = 1;
 };
 
-/// A prompt that looks for its beginning.
+/// A prompt whose longest cached prefix is looked up.
 struct BlockQuery {
   std::span<const BlockKey> keys;    // of its full blocks, from the first
   TokenCount tokens{};               // its whole length
@@ -39,48 +39,48 @@ struct BlockMatch {
   std::vector<BlockId> blocks;  // of position p and group g: blocks[p * groups + g]
 };
 
-/// The blocks of a paged KV cache: who uses them, what is in them, and which goes next. It holds no
-/// rows: the engine keeps them, the pool says where they are.
+/// The bookkeeping of a paged KV cache: reference counts, keys and the free list of its blocks. The
+/// pool holds no rows; the engine stores them in the blocks.
 ///
-/// A block is held, by one sequence or more, or free. A free block keeps its key and is found by it
-/// until it is allocated again: least recently released first and, of the blocks that were released
-/// together, last first, so that the tail of a chain goes before what it continues. A block
-/// released without a key goes before all others. Blocks with one key may stand side by side; the
-/// one that was published first is found.
+/// A block is held by one sequence or more, or free. A free block can be found by its key until it
+/// is allocated again. Allocation takes the least recently released block; of blocks released
+/// together, the last one, so that the tail of a chain is reused before its parents. Blocks
+/// released without a key are reused first. Several blocks may have the same key; the one that was
+/// published first is found.
 ///
 /// Unit     Blocks of `block_tokens` tokens.
-/// Errors   kNoSpace: more blocks asked for than are free. kInvalidArgument: a block that does not
-///          exist or is not held, a second key, bad spans. A failed call changes nothing. No match
-///          is a normal answer.
-/// Threads  Not thread-safe: one scheduler thread owns it. Cost: O(1) amortized a block,
-///          and O(spans) a match.
-/// Source   Order of reuse and the limit of a match as in vLLM V1's block pool; the clamp at
-///          media as in mistral.rs.
+/// Errors   kNoSpace: not enough free blocks. kInvalidArgument: a block that does not exist or is
+///          not held, a second key, bad spans. A failed call changes nothing. No match is a normal
+///          result.
+/// Threads  Not thread-safe: one scheduler thread owns it.
+/// Cost     O(1) amortized per block, and O(spans) per match.
+/// Source   Order of reuse and the limit of a match as in vLLM V1's block pool; the clamp at media
+///          as in mistral.rs.
 class BlockPool {
  public:
   /// kInvalidArgument: no blocks, tokens or groups. kLimitExceeded: 2^32 - 1 blocks or more.
   static Result<BlockPool> open(const BlockPoolOptions& options);
 
-  /// The longest beginning of the prompt whose blocks are resident in every group, at most
-  /// (tokens - 1) / block_tokens of them, because the last token must be computed to be answered;
-  /// and none that ends inside an unsplittable span. Changes nothing; the blocks may be gone after
-  /// the next allocate().
+  /// The longest prefix of the prompt whose blocks are resident in every group: at most
+  /// (tokens - 1) / block_tokens blocks, because the last token must be computed, and not ending
+  /// inside an unsplittable span. Changes nothing; the next allocate() may reuse the blocks.
   [[nodiscard]] Result<BlockMatch> match(const BlockQuery& query) const;
-  /// match(), and one reference to each block of it.
+  /// match(), and takes one reference to each matched block.
   [[nodiscard]] Result<BlockMatch> take(const BlockQuery& query);
-  /// One more reference to each of these blocks, all of which are held: a fork.
+  /// Takes one more reference to each of these blocks, all of which must be held: a fork.
   Result<void> share(std::span<const BlockId> blocks);
-  /// `count` blocks without a key, one reference each. What they held is no longer found.
+  /// Takes `count` free blocks, with one reference each. They lose their keys.
   [[nodiscard]] Result<std::vector<BlockId>> allocate(std::size_t count);
-  /// Says that a held block now has all rows that `key` names. False, and nothing is published, if
-  /// the pool was reset since the block was allocated. The same key once more changes nothing.
+  /// Publishes a held block under `key`, once it has all rows of that key. False, and nothing is
+  /// published, if the pool was reset since the block was allocated. Publishing the same key again
+  /// changes nothing.
   Result<bool> publish(BlockId block, const BlockKey& key, KvGroup group = KvGroup(0));
-  /// Gives back one reference to each block. Give them in the order of the sequence: the last
-  /// is the first to be allocated again.
+  /// Drops one reference to each block. Pass them in the order of the sequence: the last one is the
+  /// first to be allocated again.
   Result<void> release(std::span<const BlockId> blocks);
-  /// Takes a block's key away, if it has one: its rows are not what the key says.
+  /// Removes a block's key, if it has one: for rows that turned out not to match the key.
   Result<void> forget(BlockId block);
-  /// Takes every key away. Held blocks stay held, but what they hold can no longer be published.
+  /// Removes every key. Held blocks stay held, but can no longer be published.
   void reset();
 
   [[nodiscard]] std::size_t blocks() const { return blocks_.size() - 1; }
@@ -89,14 +89,14 @@ class BlockPool {
   [[nodiscard]] std::size_t published_blocks() const { return published_; }
   /// nullopt: no such block.
   [[nodiscard]] std::optional<std::uint32_t> references(BlockId block) const;
-  /// A copy for people and tests, next to be allocated first.
+  /// The free blocks in order of allocation; a copy, for people and tests.
   [[nodiscard]] std::vector<BlockId> free_order() const;
   /// Recounts everything in O(n); a difference is a broken invariant.
   void check_invariants() const;
 
  private:
   using Index = std::uint32_t;
-  struct GroupKey {  // what the index finds blocks by
+  struct GroupKey {  // key of the index
     BlockKey key;
     KvGroup group{};
     bool operator==(const GroupKey&) const = default;
@@ -107,10 +107,10 @@ class BlockPool {
   };
   struct Block {
     Index references = 0;
-    // Free blocks make a ring with the sentinel, which stands after the last block.
+    // Free blocks form a ring with the sentinel, which is stored after the last block.
     Index next_free = kNone;
     Index previous_free = kNone;
-    // Blocks of one key and group make a list, oldest first; the index has both ends.
+    // Blocks with the same key and group form a list, oldest first; the index has both ends.
     Index next_twin = kNone;
     Index previous_twin = kNone;
     bool published = false;

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint32_t kBlockTokens = 3;
 
-/// The obvious pool: it looks through all blocks at each question.
+/// The obvious model: it scans all blocks at each call.
 struct ModelPool {
   struct Block {
     unsigned references = 0;
@@ -33,7 +33,7 @@ struct ModelPool {
 
   std::vector<Block> blocks;
   std::uint32_t groups;
-  std::deque<std::uint32_t> free;  // next to go first
+  std::deque<std::uint32_t> free;  // in order of allocation
   std::uint64_t now = 0;
 
   bool held(std::uint32_t id) const { return id < blocks.size() && blocks[id].references > 0; }
@@ -116,7 +116,7 @@ struct ModelPool {
   }
 };
 
-/// Few keys, so that chains meet, part and stand there twice.
+/// Few keys, so that chains share prefixes, diverge and have duplicates.
 struct World {
   explicit World(Rng& rng)
       : blocks(static_cast<std::uint32_t>(1 + rng.below(12))),
@@ -126,7 +126,7 @@ struct World {
   }
   std::uint32_t blocks;
   std::uint32_t groups;
-  std::vector<BlockKey> keys;  // the same first eight bytes: only equality tells them apart
+  std::vector<BlockKey> keys;  // equal first eight bytes, so that hashes collide
 
   std::vector<BlockKey> chain(Rng& rng) const {
     std::vector<BlockKey> result(rng.below(6));
@@ -244,7 +244,7 @@ class Walk {
     for (const BlockId id : blocks) model_.hold(std::to_underlying(id));
     sequences_.push_back(blocks);
   }
-  /// A whole sequence, mostly; now and then blocks that were never taken.
+  /// Mostly a whole sequence; sometimes blocks that were never taken.
   void release() {
     std::vector<BlockId> blocks = some_blocks();
     if (!sequences_.empty() && rng_.chance(0.9)) {

@@ -33,7 +33,7 @@ BlockPool pool_of(std::uint32_t blocks, std::uint32_t groups = 1) {
       .value();
 }
 
-/// A sequence that was computed and is over: allocated, published in order, released.
+/// Runs a finished sequence: allocates its blocks, publishes them in order, releases them.
 std::vector<BlockId> finished(BlockPool& pool, const std::vector<BlockKey>& chain) {
   const auto blocks = pool.allocate(chain.size()).value();
   for (std::size_t i = 0; i < chain.size(); ++i)
@@ -53,14 +53,14 @@ MediaSpan span(std::uint32_t begin, std::uint32_t end, bool splittable) {
   return {.offset = TokenCount(begin), .length = TokenCount(end - begin), .splittable = splittable};
 }
 
-TEST(BlockPool, ANewPoolIsFreeInOrderAndKnowsNothing) {
+TEST(BlockPool, ANewPoolIsFreeInOrderAndEmpty) {
   const BlockPool pool = pool_of(3);
   EXPECT_EQ(pool.free_order(), ids({0, 1, 2}));
   EXPECT_EQ(matched(pool, keys({1}), 100), 0U);
   pool.check_invariants();
 }
 
-TEST(BlockPool, RefusesToBeNothing) {
+TEST(BlockPool, RefusesEmptyOptions) {
   EXPECT_EQ(BlockPool::open({.blocks = 0}).error().code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(BlockPool::open({.blocks = 1, .block_tokens = TokenCount(0)}).error().code,
             ErrorCode::kInvalidArgument);
@@ -73,13 +73,13 @@ TEST(BlockPool, FreedBlocksAreFoundUntilTheyAreAllocatedAgain) {
   finished(pool, keys({1, 2, 3}));
   EXPECT_EQ(matched(pool, keys({1, 2, 3}), 13), 12U);
   EXPECT_EQ(matched(pool, keys({1, 2, 9}), 13), 8U);
-  EXPECT_EQ(matched(pool, keys({9, 2, 3}), 13), 0U) << "a chain begins at its beginning";
+  EXPECT_EQ(matched(pool, keys({9, 2, 3}), 13), 0U) << "a match starts at the first block";
   ASSERT_TRUE(pool.allocate(3).has_value());
   EXPECT_EQ(matched(pool, keys({1, 2, 3}), 13), 0U);
   pool.check_invariants();
 }
 
-TEST(BlockPool, TheTailOfAChainGoesFirst) {
+TEST(BlockPool, ReusesTheTailOfAChainFirst) {
   BlockPool pool = pool_of(4);
   const auto blocks = finished(pool, keys({1, 2, 3, 4}));
   EXPECT_EQ(pool.free_order(), ids({3, 2, 1, 0}));
@@ -87,7 +87,7 @@ TEST(BlockPool, TheTailOfAChainGoesFirst) {
   EXPECT_EQ(matched(pool, keys({1, 2, 3, 4}), 17), 12U);
 }
 
-TEST(BlockPool, WhatWasUsedLastGoesLast) {
+TEST(BlockPool, ReusesTheMostRecentlyUsedLast) {
   BlockPool pool = pool_of(4);
   finished(pool, keys({1, 2}));
   finished(pool, keys({3, 4}));
@@ -100,7 +100,7 @@ TEST(BlockPool, WhatWasUsedLastGoesLast) {
   EXPECT_EQ(pool.free_order(), ids({3, 2, 1, 0}));
 }
 
-TEST(BlockPool, BlocksWithoutAKeyGoBeforeAllOthers) {
+TEST(BlockPool, ReusesBlocksWithoutAKeyFirst) {
   BlockPool pool = pool_of(4);
   finished(pool, keys({1, 2}));
   const auto plain = pool.allocate(2).value();
@@ -108,7 +108,7 @@ TEST(BlockPool, BlocksWithoutAKeyGoBeforeAllOthers) {
   EXPECT_EQ(pool.free_order(), ids({2, 3, 1, 0}));
 }
 
-TEST(BlockPool, TheLastTokenIsNeverFound) {
+TEST(BlockPool, TheLastTokenIsNeverMatched) {
   BlockPool pool = pool_of(4);
   finished(pool, keys({1, 2}));
   const struct {
@@ -145,7 +145,7 @@ TEST(BlockPool, NoMatchEndsInsideAnUnsplittableSpan) {
   }
 }
 
-TEST(BlockPool, SharedBlocksStayUntilTheLastLetsGo) {
+TEST(BlockPool, SharedBlocksStayHeldUntilTheLastRelease) {
   BlockPool pool = pool_of(3);
   const auto blocks = pool.allocate(2).value();
   ASSERT_TRUE(pool.share(blocks).has_value());
@@ -157,7 +157,7 @@ TEST(BlockPool, SharedBlocksStayUntilTheLastLetsGo) {
   pool.check_invariants();
 }
 
-TEST(BlockPool, DuplicatesStandSideBySideAndTheOldestIsFound) {
+TEST(BlockPool, FindsTheOldestOfDuplicateBlocks) {
   BlockPool pool = pool_of(3);
   const auto chain = keys({1});
   const auto blocks = pool.allocate(3).value();
@@ -173,7 +173,7 @@ TEST(BlockPool, DuplicatesStandSideBySideAndTheOldestIsFound) {
   EXPECT_EQ(pool.match(query)->blocks, ids({}));
 }
 
-TEST(BlockPool, APositionCountsOnlyIfEveryGroupHasIt) {
+TEST(BlockPool, MatchesOnlyPositionsPresentInEveryGroup) {
   BlockPool pool = pool_of(4, 2);
   const auto chain = keys({1, 2});
   const auto blocks = pool.allocate(4).value();
@@ -182,19 +182,19 @@ TEST(BlockPool, APositionCountsOnlyIfEveryGroupHasIt) {
   const BlockQuery query{.keys = chain, .tokens = TokenCount(9)};
   EXPECT_EQ(pool.match(query)->length, TokenCount(0));
   ASSERT_TRUE(pool.publish(blocks[2], key(1), KvGroup(0)).value());
-  EXPECT_EQ(pool.match(query)->blocks, ids({2, 0})) << "by group, without a trace of position 1";
+  EXPECT_EQ(pool.match(query)->blocks, ids({2, 0})) << "nothing of position 1";
   ASSERT_TRUE(pool.publish(blocks[3], key(2), KvGroup(1)).value());
   EXPECT_EQ(pool.match(query)->blocks, ids({2, 0, 1, 3}));
   EXPECT_EQ(pool.publish(blocks[3], key(2), KvGroup(2)).error().code, ErrorCode::kInvalidArgument);
 }
 
-TEST(BlockPool, NothingFromBeforeAResetIsFoundAgain) {
+TEST(BlockPool, AResetForgetsPublishedBlocks) {
   BlockPool pool = pool_of(4);
   finished(pool, keys({1, 2}));
   const auto running = pool.allocate(1).value();
   pool.reset();
   EXPECT_EQ(matched(pool, keys({1, 2}), 9), 0U);
-  EXPECT_FALSE(pool.publish(running[0], key(3)).value()) << "its rows are of the old weights";
+  EXPECT_FALSE(pool.publish(running[0], key(3)).value()) << "its rows are from before the reset";
   EXPECT_EQ(pool.published_blocks(), 0U);
   ASSERT_TRUE(pool.release(running).has_value());
   const auto fresh = pool.allocate(1).value();
@@ -208,9 +208,9 @@ TEST(BlockPool, MisuseIsAnErrorAndChangesNothing) {
   const auto held = pool.allocate(2).value();  // 0 and 1; 2 is free
   const auto code = [](const auto& result) { return result.error().code; };
   const auto kBad = ErrorCode::kInvalidArgument;
-  EXPECT_EQ(code(pool.release(ids({0, 1, 2}))), kBad) << "nobody holds 2";
-  EXPECT_EQ(code(pool.release(ids({0, 3}))), kBad) << "there is no 3";
-  EXPECT_EQ(code(pool.release(ids({1, 1}))), kBad) << "held once, given back twice";
+  EXPECT_EQ(code(pool.release(ids({0, 1, 2}))), kBad) << "2 is not held";
+  EXPECT_EQ(code(pool.release(ids({0, 3}))), kBad) << "3 does not exist";
+  EXPECT_EQ(code(pool.release(ids({1, 1}))), kBad) << "held once, released twice";
   EXPECT_EQ(code(pool.share(ids({0, 2}))), kBad);
   EXPECT_EQ(code(pool.publish(BlockId(2), key(1))), kBad);
   EXPECT_EQ(code(pool.forget(BlockId(3))), kBad);
@@ -220,7 +220,7 @@ TEST(BlockPool, MisuseIsAnErrorAndChangesNothing) {
   EXPECT_EQ(pool.references(BlockId(3)), std::nullopt);
 
   ASSERT_TRUE(pool.publish(BlockId(0), key(1)).value());
-  EXPECT_TRUE(pool.publish(BlockId(0), key(1)).value()) << "the same once more is no mistake";
+  EXPECT_TRUE(pool.publish(BlockId(0), key(1)).value()) << "publishing the same key again is allowed";
   EXPECT_EQ(code(pool.publish(BlockId(0), key(2))), kBad);
   for (const auto& spans : {std::vector{span(3, 3, true)}, std::vector{span(3, 9, true)},
                             std::vector{span(3, 5, true), span(4, 6, true)}}) {
@@ -232,7 +232,7 @@ TEST(BlockPool, MisuseIsAnErrorAndChangesNothing) {
   EXPECT_EQ(code(pool.release(held)), kBad) << "released twice";
 }
 
-TEST(BlockPool, ABlockHeldTwiceMayBeGivenBackTwiceInOneCall) {
+TEST(BlockPool, ABlockHeldTwiceMayBeReleasedTwiceInOneCall) {
   BlockPool pool = pool_of(2);
   const auto held = pool.allocate(1).value();
   ASSERT_TRUE(pool.share(held).has_value());

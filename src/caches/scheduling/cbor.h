@@ -10,11 +10,11 @@
 
 namespace afterimage {
 
-/// Writes CBOR (RFC 8949) in its one canonical form: shortest heads, definite lengths. It writes
-/// only, and only what block hashes are made of.
+/// Writes canonical CBOR (RFC 8949): shortest heads, definite lengths. It has only the types that
+/// block hashes need.
 class CborWriter {
  public:
-  /// Forgets the message and keeps its memory.
+  /// Starts a new message and keeps the allocated memory.
   void clear() { message_.clear(); }
 
   CborWriter& integer(std::int64_t value) {
@@ -33,7 +33,7 @@ class CborWriter {
     message_.insert(message_.end(), raw.begin(), raw.end());
     return *this;
   }
-  /// The `count` values that are written next are its elements.
+  /// Begins an array; the next `count` values are its elements.
   CborWriter& array(std::size_t count) { return head(kArray, count); }
   CborWriter& null() {
     message_.push_back(std::byte{0xF6});

@@ -14,14 +14,14 @@ bool exceeds_one_step(const EncoderBudgetRequest& request, EmbeddingCount size) 
   return request.chunked_input_disabled && size.value() > request.max_num_batched_tokens.value();
 }
 
-/// What to do about an item that is larger than a budget.
+/// Advice for an item that is larger than a budget.
 std::string advice_for(std::string_view modality, EmbeddingCount size, std::string_view setting,
                        EmbeddingCount declared) {
   std::string advice = fmt::format("set {} to at least {}", setting, size.value());
   if (size > declared) {
     advice += fmt::format(
-        ", or declare that one {} item may have {} embeddings (declared: {}), from which both "
-        "budgets follow",
+        ", or raise the declared maximum of one {} item to {} embeddings (now {}), from which both "
+        "budgets are derived",
         modality, size.value(), declared.value());
   }
   return advice + ", or let the processor make smaller items (lower its largest size)";
@@ -61,7 +61,7 @@ std::vector<BrokenLimit> broken_limits(std::string_view modality, EmbeddingCount
     return {{.setting = "max_embeddings_per_item",
              .limit = EmbeddingCount(0),
              .needed = size,
-             .advice = fmt::format("this server takes no {} items: allow them in "
+             .advice = fmt::format("this server does not accept {} items: allow them in "
                                    "limit_mm_per_prompt, with a model that has an encoder for them",
                                    modality)}};
   }

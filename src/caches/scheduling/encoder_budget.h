@@ -13,7 +13,7 @@
 
 namespace afterimage {
 
-/// What a server is configured with, as far as its media encoders are concerned.
+/// The part of a server's configuration that concerns its media encoders.
 struct EncoderBudgetRequest {
   bool multimodal = false;
   /// By modality ("image"): the largest item that its processor can produce. Only modalities that
@@ -26,35 +26,36 @@ struct EncoderBudgetRequest {
   EmbeddingCount encoder_cache_size{};
 };
 
-/// What one step may encode, and what the ledger may hold. Zero and zero: there is no encoder.
+/// What one step may encode (compute), and what the ledger may hold (space). Both zero: there is no
+/// encoder.
 struct EncoderBudget {
   EmbeddingCount compute{};
   EmbeddingCount space{};
   std::vector<std::string> warnings;  // for a person, at start-up
 };
 
-/// Both budgets, raised where needed so that the largest item of any modality fits.
+/// Computes both budgets, raised where needed so that the largest item of any modality fits.
 ///
-/// Unit    Embeddings; max_num_batched_tokens counts tokens, of which an item has one an embedding.
-/// Errors  kInvalidArgument: items may not be chunked and the largest exceeds one step's tokens;
-///         the message says what to raise, and to what.
-/// Source  compute_encoder_budget of vLLM V1.
+/// Unit     Embeddings; max_num_batched_tokens counts tokens, and each embedding is one token.
+/// Errors   kInvalidArgument: items may not be chunked and the largest exceeds one step's tokens;
+///          the message says what to raise, and to what.
+/// Source   compute_encoder_budget of vLLM V1.
 [[nodiscard]] Result<EncoderBudget> compute_encoder_budget(const EncoderBudgetRequest& request);
 
-/// A limit that one item breaks.
+/// A limit that one item exceeds.
 struct BrokenLimit {
-  std::string setting;  // as it is spelled in EncoderBudgetRequest
+  std::string setting;  // the field's name in EncoderBudgetRequest
   EmbeddingCount limit{};
   EmbeddingCount needed{};
   std::string advice;  // for a person: what to set, or what else would help
 };
 
-/// Every limit that an item of `size` embeddings breaks: none if it can be served. Asked when a
-/// request arrives, because an item over a limit would otherwise wait for ever.
+/// Every limit that an item of `size` embeddings exceeds; empty if it can be served. Check it when
+/// a request arrives, because an item over a limit would wait for ever.
 [[nodiscard]] std::vector<BrokenLimit> broken_limits(std::string_view modality, EmbeddingCount size,
                                                      const EncoderBudgetRequest& request,
                                                      const EncoderBudget& budget);
-/// The same as an answer for the client: kLimitExceeded with all of the advice.
+/// The same as an error for the client: kLimitExceeded with all the advice.
 [[nodiscard]] Result<void> check_item_size(std::string_view modality, EmbeddingCount size,
                                            const EncoderBudgetRequest& request,
                                            const EncoderBudget& budget);

@@ -22,7 +22,7 @@ bool mentions(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
-TEST(EncoderBudget, ATextModelHasNone) {
+TEST(EncoderBudget, ATextModelHasNoEncoderBudget) {
   EncoderBudgetRequest request = server();
   request.multimodal = false;
   const EncoderBudget budget = compute_encoder_budget(request).value();
@@ -31,7 +31,7 @@ TEST(EncoderBudget, ATextModelHasNone) {
   EXPECT_TRUE(budget.warnings.empty());
 }
 
-TEST(EncoderBudget, AllModalitiesDisabledIsNoneWithAWarning) {
+TEST(EncoderBudget, WarnsWhenAllModalitiesAreDisabled) {
   EncoderBudgetRequest request = server();
   request.max_embeddings_per_item.clear();
   request.chunked_input_disabled = true;
@@ -83,7 +83,7 @@ TEST(EncoderBudget, WithoutChunkingTheLargestItemMustFitOneStep) {
 }
 
 // vLLM #34040: "length 6042 exceeds pre-allocated encoder cache size 4800 ... can I configure it?"
-TEST(EncoderBudget, AnItemLargerThanItsBudgetIsToldWhatToSet) {
+TEST(EncoderBudget, AnOversizedItemGetsAdviceOnWhatToSet) {
   const EncoderBudgetRequest request = server();
   const EncoderBudget budget = compute_encoder_budget(request).value();
   EXPECT_TRUE(check_item_size("image", n(4800), request, budget).has_value());
@@ -99,12 +99,12 @@ TEST(EncoderBudget, AnItemLargerThanItsBudgetIsToldWhatToSet) {
   ASSERT_FALSE(answer.has_value());
   EXPECT_EQ(answer.error().code, ErrorCode::kLimitExceeded);
   for (const char* part :
-       {"set encoder_cache_size to at least 6042", "declared: 4800", "smaller"}) {
+       {"set encoder_cache_size to at least 6042", "now 4800", "smaller"}) {
     EXPECT_TRUE(mentions(answer.error().message, part)) << answer.error().message;
   }
 }
 
-TEST(EncoderBudget, FollowingTheAdviceLetsTheItemIn) {
+TEST(EncoderBudget, FollowingTheAdviceAdmitsTheItem) {
   EncoderBudgetRequest by_setting = server();
   by_setting.encoder_cache_size = by_setting.max_num_encoder_input_tokens = n(6042);
   EncoderBudgetRequest by_declaring = server();
@@ -115,7 +115,7 @@ TEST(EncoderBudget, FollowingTheAdviceLetsTheItemIn) {
   }
 }
 
-TEST(EncoderBudget, AnUnchunkedItemLargerThanAStepIsToldSo) {
+TEST(EncoderBudget, ReportsAnUnchunkedItemLargerThanAStep) {
   EncoderBudgetRequest request = server();
   request.chunked_input_disabled = true;
   request.max_num_batched_tokens = TokenCount(5000);
@@ -127,7 +127,7 @@ TEST(EncoderBudget, AnUnchunkedItemLargerThanAStepIsToldSo) {
   EXPECT_EQ(broken[0].limit, n(5000));
 }
 
-TEST(EncoderBudget, AModalityThatIsNotServedHasNoSizeThatFits) {
+TEST(EncoderBudget, RefusesAnyItemOfADisabledModality) {
   const EncoderBudgetRequest request = server();
   const EncoderBudget budget = compute_encoder_budget(request).value();
   const auto broken = broken_limits("video", n(0), request, budget);

@@ -16,7 +16,7 @@ constexpr InputIndex kOnly = InputIndex(0);
 constexpr EmbeddingCount n(std::uint64_t count) { return EmbeddingCount(count); }
 using Items = std::vector<ItemId>;
 
-TEST(EncoderDecoderLedger, FitsComparesSpaceComputeAndWhatIsScheduledAlready) {
+TEST(EncoderDecoderLedger, FitsComparesSpaceComputeAndScheduledItems) {
   const struct {
     const char* name;
     EncoderDemand demand;
@@ -62,8 +62,8 @@ TEST(EncoderDecoderLedger, AReleaseAtEveryDecodedTokenCreditsOnce) {
   EXPECT_FALSE(ledger.fits({.size = n(101)}));
 }
 
-// vLLM #51228: inputs were named whether they were held or not, so the scheduler never stopped.
-TEST(EncoderDecoderLedger, OnlyWhatIsHeldIsNamed) {
+// vLLM #51228: inputs were listed whether they held space or not, so the scheduler never stopped.
+TEST(EncoderDecoderLedger, ListsOnlyHeldInputs) {
   EncoderDecoderLedger ledger(n(100));
   EXPECT_TRUE(ledger.inputs_of(kFirst).empty());
   ASSERT_TRUE(ledger.allocate(kFirst, kOnly, kSpeech, n(50)).has_value());
@@ -85,7 +85,7 @@ TEST(EncoderDecoderLedger, APreemptedRequestIsChargedAndCreditedAgain) {
   EXPECT_EQ(ledger.allocated().size(), 3U);
 }
 
-TEST(EncoderDecoderLedger, AllocatingWithoutRoomIsAnErrorAndReportsNothingLater) {
+TEST(EncoderDecoderLedger, AFailedAllocationIsNotReportedLater) {
   EncoderDecoderLedger ledger(n(10));
   EXPECT_EQ(ledger.allocate(kFirst, kOnly, kSpeech, n(11)).error().code, ErrorCode::kNoSpace);
   EXPECT_TRUE(ledger.allocated().empty());

@@ -22,7 +22,7 @@ bool EncoderLedger::take(const RequestId& request, InputIndex input, const ItemI
 }
 
 bool EncoderLedger::fits(const EncoderDemand& demand) const {
-  // Never the sum of size and scheduled: both come from outside and may be absurd.
+  // Do not add size and scheduled: both come from outside, and the sum may overflow.
   return demand.size <= demand.compute_left && demand.scheduled <= freeable_embeddings_ &&
          demand.size <= freeable_embeddings_ - demand.scheduled;
 }
@@ -39,8 +39,7 @@ Result<void> EncoderLedger::allocate(const RequestId& request, InputIndex input,
     if (found->second.size != size) {
       return fail(
           ErrorCode::kInvalidArgument,
-          fmt::format("item '{}' of request '{}' is said to have {} embeddings, "
-                      "but it is resident with {}",
+          fmt::format("item '{}' of request '{}' has {} embeddings, but the resident item has {}",
                       item.text(), request.text(), size.value(), found->second.size.value()));
     }
     hold(request, input, found->second);
@@ -49,13 +48,13 @@ Result<void> EncoderLedger::allocate(const RequestId& request, InputIndex input,
   if (size > free_) {
     return fail(ErrorCode::kNoSpace,
                 fmt::format("item '{}' of request '{}' needs {} embeddings; {} of {} are free and "
-                            "{} more could be made free first",
+                            "{} more could be evicted first",
                             item.text(), request.text(), size.value(), free_.value(),
                             capacity_.value(), (freeable_embeddings_ - free_).value()));
   }
   auto& [key, entry] = *entries_.try_emplace(item, size).first;
   entry.item = &key;
-  // Charged and needed by nobody yet, the entry counts as freeable until it is held.
+  // Charged but not referenced yet: the entry counts as freeable until hold() references it.
   free_ -= size;
   freeable_.push_back(entry);
   hold(request, input, entry);
@@ -67,7 +66,7 @@ void EncoderLedger::hold(const RequestId& request, InputIndex input, Entry& entr
   const auto [record, added] = holding.try_emplace(input, &entry);
   if (!added) {
     if (record->second == &entry) return;
-    let_go(holding, *std::exchange(record->second, &entry));
+    drop_reference(holding, *std::exchange(record->second, &entry));
   }
   if (entry.places.empty()) {
     freeable_.erase(freeable_.iterator_to(entry));
@@ -82,7 +81,7 @@ bool EncoderLedger::release(const RequestId& request, InputIndex input) {
   Holding& holding = holder->second;
   const auto record = holding.find(input);
   if (record == holding.end()) return false;
-  let_go(holding, *record->second);
+  drop_reference(holding, *record->second);
   holding.erase(record);
   if (holding.empty()) requests_.erase(holder);
   return true;
@@ -93,15 +92,15 @@ std::size_t EncoderLedger::release_all(const RequestId& request) {
   if (holder == requests_.end()) return 0;
   std::vector<std::pair<InputIndex, Entry*>> records(holder->second.begin(), holder->second.end());
   std::ranges::sort(records, {}, &std::pair<InputIndex, Entry*>::first);
-  for (const auto& [input, entry] : records) let_go(holder->second, *entry);
+  for (const auto& [input, entry] : records) drop_reference(holder->second, *entry);
   requests_.erase(holder);
   return records.size();
 }
 
-void EncoderLedger::let_go(const Holding& holding, Entry& entry) {
+void EncoderLedger::drop_reference(const Holding& holding, Entry& entry) {
   const auto place = entry.places.find(&holding);
   AFI_CHECK(place != entry.places.end());
-  // The request still needs the item elsewhere: an eviction now would encode it twice.
+  // Another input of the request still needs the item; evicting it now would encode it twice.
   if (--place->second > 0) return;
   entry.places.erase(place);
   if (!entry.places.empty()) return;
@@ -120,8 +119,8 @@ void EncoderLedger::evict_oldest() {
 }
 
 std::vector<ItemId> EncoderLedger::drain_freed() {
-  // A worker drops before it encodes. What was evicted and allocated again in one step would be
-  // dropped under the request that waits for it.
+  // A worker drops items before it encodes. An item that was evicted and allocated again in one
+  // step must not be dropped: a request waits for it.
   std::erase_if(freed_, [this](const ItemId& item) { return entries_.contains(item); });
   return std::exchange(freed_, {});
 }
@@ -181,7 +180,7 @@ void EncoderLedger::check_invariants() const {
   for (const Entry& entry : freeable_) unreferenced += entry.size;
   AFI_CHECK(unreferenced == freeable_embeddings_ - free_);
 
-  // Every record is counted by its entry, and no entry counts a place without a record.
+  // Every input is counted by its entry, and no entry counts an input that does not exist.
   for (const auto& [request, holding] : requests_) {
     AFI_CHECK(!holding.empty());
     std::map<const Entry*, std::uint32_t> places;

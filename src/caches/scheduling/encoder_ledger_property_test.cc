@@ -17,14 +17,14 @@ namespace {
 
 using Amount = std::uint64_t;
 
-/// The obvious ledger: it stores who holds what, and counts everything else anew at each question.
+/// The obvious model: it stores the references and recomputes everything else at each call.
 struct ModelLedger {
   explicit ModelLedger(Amount all) : capacity(all) {}
 
   Amount capacity;
   std::map<std::pair<std::string, unsigned>, std::string> records;  // (request, input) -> item
   std::map<std::string, Amount> resident;
-  std::vector<std::string> waiting;  // resident and needed by nobody, oldest first
+  std::vector<std::string> waiting;  // resident and unreferenced, oldest first
   std::vector<std::string> freed;
 
   std::set<std::string> requests_of(const std::string& item) const {
@@ -95,7 +95,7 @@ struct ModelLedger {
   }
 };
 
-/// Everything that can be seen from outside, so that two states compare whole.
+/// The whole observable state, so that two states can be compared.
 struct Seen {
   Amount free = 0;
   Amount freeable = 0;
@@ -148,7 +148,7 @@ Seen see(const ModelLedger& model) {
   return seen;
 }
 
-/// A small crowded world: four requests of four inputs over seven items, some of them repeated.
+/// A small crowded scenario: four requests of four inputs over seven items, some of them repeated.
 struct World {
   explicit World(Rng& rng) : capacity(4 + rng.below(16)), sizes(7), items(16) {
     for (Amount& size : sizes) size = rng.below(7);
@@ -159,7 +159,7 @@ struct World {
   std::vector<std::size_t> items;  // by request, then input
 };
 
-/// What every make_room promises, besides agreeing with the model.
+/// The guarantees of make_room, besides agreeing with the model.
 void expect_promises(const Seen& before, const Seen& after, bool made) {
   if (!made) {
     EXPECT_EQ(before, after) << "a refusal left traces";
@@ -176,7 +176,7 @@ void expect_promises(const Seen& before, const Seen& after, bool made) {
 void one_step(Rng& rng, const World& world, EncoderLedger& ledger, ModelLedger& model) {
   const std::size_t which = rng.below(kRequests.size());
   const auto place = static_cast<unsigned>(rng.below(kInputs));
-  // Now and then an input comes back under another item.
+  // Sometimes an input returns with another item.
   const std::size_t chosen =
       rng.chance(0.03) ? rng.below(world.sizes.size()) : world.items[which * kInputs + place];
   const Amount size = world.sizes[chosen];
@@ -191,7 +191,7 @@ void one_step(Rng& rng, const World& world, EncoderLedger& ledger, ModelLedger& 
                                EmbeddingCount(scheduled)};
     const Seen before = see(ledger);
     const bool fits = ledger.fits(demand);
-    EXPECT_EQ(see(ledger), before) << "a question changed the ledger";
+    EXPECT_EQ(see(ledger), before) << "a const call changed the ledger";
     const bool made = ledger.make_room(demand);
     EXPECT_EQ(made, fits);
     EXPECT_EQ(made, model.make_room(size, compute, scheduled));
@@ -209,13 +209,13 @@ void one_step(Rng& rng, const World& world, EncoderLedger& ledger, ModelLedger& 
   };
 
   const Amount dice = rng.below(100);
-  if (dice < 40) {  // what a scheduler does
+  if (dice < 40) {  // a correct scheduler
     const bool hit = ledger.take(request, input, item);
     ASSERT_EQ(hit, model.take(request_name, place, item_name));
     if (!hit && make_room(100, 0)) {
-      EXPECT_TRUE(allocate()) << "room was promised";
+      EXPECT_TRUE(allocate()) << "make_room succeeded";
     }
-  } else if (dice < 50) {  // and what a bad one does
+  } else if (dice < 50) {  // an incorrect scheduler
     allocate();
   } else if (dice < 60) {
     make_room(rng.below(8), rng.below(8));

@@ -20,7 +20,7 @@ constexpr EmbeddingCount n(std::uint64_t count) { return EmbeddingCount(count); 
 using Items = std::vector<ItemId>;
 using Inputs = std::vector<InputIndex>;
 
-/// One item's whole way: looked up, made room for, charged, released.
+/// The whole life of one item: looked up, space made, charged, released.
 void encode_and_release(EncoderLedger& ledger, const RequestId& request, const ItemId& item,
                         EmbeddingCount size) {
   ASSERT_FALSE(ledger.take(request, input(0), item));
@@ -29,7 +29,7 @@ void encode_and_release(EncoderLedger& ledger, const RequestId& request, const I
   ASSERT_TRUE(ledger.release(request, input(0)));
 }
 
-TEST(EncoderLedger, OfNoCapacityHoldsOnlyEmptyItems) {
+TEST(EncoderLedger, WithoutCapacityHoldsOnlyEmptyItems) {
   EncoderLedger ledger(n(0));
   EXPECT_FALSE(ledger.fits({.size = n(1)}));
   EXPECT_EQ(ledger.allocate(kFirst, input(0), kCat, n(1)).error().code, ErrorCode::kNoSpace);
@@ -38,7 +38,7 @@ TEST(EncoderLedger, OfNoCapacityHoldsOnlyEmptyItems) {
   ledger.check_invariants();
 }
 
-TEST(EncoderLedger, AMissThenAHitThenARest) {
+TEST(EncoderLedger, AMissThenAHitThenFreeable) {
   EncoderLedger ledger(n(10));
   EXPECT_FALSE(ledger.take(kFirst, input(0), kCat));
   EXPECT_EQ(ledger.size_of(kCat), std::nullopt);
@@ -51,7 +51,7 @@ TEST(EncoderLedger, AMissThenAHitThenARest) {
   EXPECT_EQ(ledger.inputs_of(kFirst), Inputs{input(0)});
 
   EXPECT_TRUE(ledger.release(kFirst, input(0)));
-  EXPECT_EQ(ledger.free_embeddings(), n(6)) << "the output stays until its room is needed";
+  EXPECT_EQ(ledger.free_embeddings(), n(6)) << "the output stays until its space is needed";
   EXPECT_EQ(ledger.freeable_embeddings(), n(10));
   EXPECT_EQ(ledger.freeable(), (std::vector<SizedItem>{{kCat, n(4)}}));
   EXPECT_TRUE(ledger.inputs_of(kFirst).empty());
@@ -66,11 +66,11 @@ TEST(EncoderLedger, FreeingTheSameInputTwiceCreditsOnce) {
   EXPECT_FALSE(ledger.release(kFirst, input(0)));
   EXPECT_EQ(ledger.freeable_embeddings(), n(7));
   EXPECT_EQ(ledger.freeable().size(), 1U);
-  EXPECT_FALSE(ledger.release(kSecond, input(0))) << "a stranger holds nothing";
+  EXPECT_FALSE(ledger.release(kSecond, input(0))) << "another request holds nothing";
   ledger.check_invariants();
 }
 
-TEST(EncoderLedger, AnItemThatTwoRequestsShareIsChargedOnceAndLeavesWithTheSecond) {
+TEST(EncoderLedger, ASharedItemIsChargedOnceAndFreeableAfterTheLastRelease) {
   EncoderLedger ledger(n(10));
   ASSERT_TRUE(ledger.allocate(kFirst, input(0), kCat, n(4)).has_value());
   EXPECT_TRUE(ledger.take(kSecond, input(7), kCat));
@@ -92,13 +92,13 @@ TEST(EncoderLedger, ReleasingARequestReleasesAllItsInputsInOrder) {
   EXPECT_EQ(ledger.freeable_embeddings(), n(10));
 }
 
-TEST(EncoderLedger, AHitBringsAFreeableItemBack) {
+TEST(EncoderLedger, AHitReferencesAFreeableItem) {
   EncoderLedger ledger(n(10));
   encode_and_release(ledger, kFirst, kCat, n(4));
   EXPECT_TRUE(ledger.take(kSecond, input(0), kCat));
   EXPECT_TRUE(ledger.freeable().empty());
   EXPECT_EQ(ledger.freeable_embeddings(), n(6));
-  EXPECT_FALSE(ledger.fits({.size = n(7)})) << "what somebody needs is not evicted";
+  EXPECT_FALSE(ledger.fits({.size = n(7)})) << "a referenced item is not evicted";
 }
 
 TEST(EncoderLedger, EvictsInTheOrderOfTheLastRelease) {
@@ -137,7 +137,7 @@ TEST(EncoderLedger, ARepeatedItemIsHeldUntilItsLastOccurrenceIsReleased) {
   EncoderLedger ledger(n(4));
   ASSERT_TRUE(ledger.allocate(kFirst, input(0), kCat, n(4)).has_value());
   ASSERT_TRUE(ledger.take(kFirst, input(1), kCat));
-  EXPECT_EQ(ledger.references().at(kCat).size(), 1U) << "requests are counted, not places";
+  EXPECT_EQ(ledger.references().at(kCat).size(), 1U) << "requests are counted, not occurrences";
   EXPECT_TRUE(ledger.release(kFirst, input(0)));
   EXPECT_FALSE(ledger.fits({.size = n(1)}));
   EXPECT_TRUE(ledger.release(kFirst, input(1)));
@@ -160,7 +160,7 @@ TEST(EncoderLedger, AllocatingAResidentItemTakesAReferenceAndChargesNothing) {
   ledger.check_invariants();
 }
 
-TEST(EncoderLedger, AnInputThatAppearsUnderAnotherItemLetsGoOfTheFirst) {
+TEST(EncoderLedger, AnInputWithAnotherItemReleasesTheFirst) {
   EncoderLedger ledger(n(8));
   ASSERT_TRUE(ledger.allocate(kFirst, input(0), kCat, n(4)).has_value());
   ASSERT_TRUE(ledger.allocate(kFirst, input(0), kDog, n(4)).has_value());
@@ -169,7 +169,7 @@ TEST(EncoderLedger, AnInputThatAppearsUnderAnotherItemLetsGoOfTheFirst) {
   ledger.check_invariants();
 }
 
-TEST(EncoderLedger, AllocatingWithoutRoomIsAnErrorThatNamesTheItem) {
+TEST(EncoderLedger, AFailedAllocationNamesTheItem) {
   EncoderLedger ledger(n(8));
   encode_and_release(ledger, kFirst, kCat, n(5));
   const auto refused = ledger.allocate(kSecond, input(0), kDog, n(4));
@@ -177,10 +177,10 @@ TEST(EncoderLedger, AllocatingWithoutRoomIsAnErrorThatNamesTheItem) {
   EXPECT_EQ(refused.error().code, ErrorCode::kNoSpace);
   EXPECT_NE(refused.error().message.find("dog"), std::string::npos) << refused.error().message;
   EXPECT_TRUE(ledger.inputs_of(kSecond).empty());
-  EXPECT_EQ(ledger.free_embeddings(), n(3)) << "and evicts nothing";
+  EXPECT_EQ(ledger.free_embeddings(), n(3)) << "nothing is evicted";
 }
 
-TEST(EncoderLedger, FitsComparesSpaceComputeAndWhatIsScheduledAlready) {
+TEST(EncoderLedger, FitsComparesSpaceComputeAndScheduledItems) {
   const auto most = EmbeddingCount::max();
   const struct {
     const char* name;
@@ -232,7 +232,7 @@ TEST(EncoderLedger, ResetForgetsEverythingAndReportsNothing) {
   EXPECT_TRUE(ledger.inputs_of(kSecond).empty());
   EXPECT_EQ(ledger.free_embeddings(), n(20));
   EXPECT_EQ(ledger.freeable_embeddings(), n(20));
-  EXPECT_FALSE(ledger.release(kSecond, input(0))) << "from before the reset";
+  EXPECT_FALSE(ledger.release(kSecond, input(0))) << "its reference was cleared by the reset";
   encode_and_release(ledger, kFirst, kCat, n(20));
   ledger.check_invariants();
 }

@@ -51,7 +51,8 @@ constexpr auto kAmd = std::to_array<ParallelMeasurement>({
 enum class WorkloadClass : unsigned char { kSmallEncoderManyModestImages, kSmallEncoder, kEncoder };
 
 WorkloadClass classify(double parameter_share, std::uint32_t images, std::uint64_t pixels) {
-  // An unknown share (not a number) is not small: a wrong "data" costs less than a wrong "weights".
+  // An unknown share (NaN) does not count as small: a wrong "data" costs less than a wrong
+  // "weights".
   if (!(parameter_share < kSmallShare)) return WorkloadClass::kEncoder;
   return images >= kManyImages && pixels <= kModestPixels
              ? WorkloadClass::kSmallEncoderManyModestImages
@@ -92,7 +93,7 @@ std::vector<std::string> prerequisites_of(const EncoderFacts& facts,
   };
 }
 
-/// Why data mode cannot be had, or "".
+/// Why data mode is not possible, or "".
 std::string obstacle(const EncoderFacts& facts, const EncoderWorkload& workload,
                      const EncoderDeployment& deployment) {
   if (deployment.tensor_parallel_size < 2) {

@@ -14,10 +14,11 @@
 
 namespace afterimage {
 
-/// How several devices share the media encoder: split its weights, and exchange activations twice a
-/// block; or split the items, with the whole encoder on each device, and gather once at the end.
+/// How several devices share the media encoder. kWeights: split its weights and exchange
+/// activations twice per block. kData: split the items, with the whole encoder on each device, and
+/// gather once at the end.
 enum class EncoderParallelMode : unsigned char { kWeights, kData };
-/// As the launch flag --mm-encoder-tp-mode spells it: "weights", "data".
+/// The value of the launch flag --mm-encoder-tp-mode: "weights", "data".
 std::string_view to_string(EncoderParallelMode mode);
 
 struct EncoderFacts {
@@ -27,9 +28,9 @@ struct EncoderFacts {
   bool supports_data_mode = true;  // the engine has data mode for this model
 };
 
-/// What requests typically carry. A step's encoder batch mixes the images of many requests.
+/// A typical request. A step's encoder batch mixes the images of many requests.
 struct EncoderWorkload {
-  std::uint32_t images = 0;  // a request
+  std::uint32_t images = 0;  // per request
   std::uint32_t width = 0;   // pixels
   std::uint32_t height = 0;
 };
@@ -46,7 +47,7 @@ struct GainInterval {
   bool operator==(const GainInterval&) const = default;
 };
 
-/// Advice for a launch: an engine cannot change the mode while it serves.
+/// Advice for launching an engine, which cannot change the mode while it serves.
 struct ParallelAdvice {
   EncoderParallelMode mode = EncoderParallelMode::kWeights;
   GainInterval expected_gain;  // of data mode, whatever the advice; measured on similar workloads
@@ -54,33 +55,34 @@ struct ParallelAdvice {
   std::string reason;                      // for a person
 };
 
-/// What data mode costs each device: the part of the encoder that it does not hold already.
+/// Memory that data mode costs each device: the part of the encoder that it does not hold already.
 [[nodiscard]] Bytes replicated_weight_bytes(const EncoderFacts& facts,
                                             const EncoderDeployment& deployment);
 
-/// Data mode, unless nothing is gained or it cannot be had. Nothing is gained from a small encoder
-/// (below 1 % of the model) on many images (10 or more) of modest size (up to 512 × 512 pixels in
-/// area), where the encoder is little of the work to begin with. It cannot be had with a single
+/// Advises data mode, unless it gains nothing or is not possible. It gains nothing with a small
+/// encoder (below 1 % of the model) on many images (10 or more) of modest size (up to 512 × 512
+/// pixels in area), where the encoder is a small part of the work. It is not possible with a single
 /// device, without the model's support, or without headroom for the replicated weights.
 ///
-/// Source  The caution that AMD published with its measurements. On these 27 workloads
-///         (amd_parallel_measurements) the advice is 0.05 points of throughput below an oracle on
-///         average, data mode everywhere 0.10. The 512 is fitted to the same 27.
+/// Source   The caution that AMD published with its measurements. On these 27 workloads
+///          (amd_parallel_measurements) the advice is 0.05 points of throughput below an oracle on
+///          average, data mode everywhere 0.10. The 512 is fitted to the same 27.
 [[nodiscard]] ParallelAdvice advise_encoder_parallelism(const EncoderFacts& facts,
                                                         const EncoderWorkload& workload,
                                                         const EncoderDeployment& deployment);
 
-/// The rule of the first VisualKVCache, kept to be compared with: does it recommend data mode?
-/// It knows neither the model's size nor the deployment, and asks for 512 pixels on both sides.
+/// The rule of the original VisualKVCache, for comparison: whether it recommends data mode. It
+/// ignores the model's size and the deployment, and requires 512 pixels on both sides.
 [[nodiscard]] bool seed_rule(std::uint32_t images, std::uint32_t width, std::uint32_t height,
                              std::uint32_t depth);
 
-/// Gives advice and counts how often it was data mode, for a metric. Not thread-safe.
+/// advise_encoder_parallelism() with a count of data-mode recommendations, for a metric. Not
+/// thread-safe.
 class ParallelAdvisor {
  public:
   [[nodiscard]] ParallelAdvice advise(const EncoderFacts& facts, const EncoderWorkload& workload,
                                       const EncoderDeployment& deployment);
-  /// Times the advice was data mode; other advice is not counted.
+  /// How often the advice was data mode.
   [[nodiscard]] std::uint64_t data_recommendations() const { return data_recommendations_; }
 
  private:
@@ -100,12 +102,12 @@ struct ParallelMeasurement {
 /// AMD, 2 January 2026: three models, three sizes, three counts; 8 × MI300X, vLLM 0.11.2.
 [[nodiscard]] std::span<const ParallelMeasurement> amd_parallel_measurements();
 
-/// How a rule does on the measurements. Gains and regret are means in percentage points.
+/// Score of a rule on the measurements. Gain and regret are means in percentage points.
 struct ParallelRuleScore {
   std::size_t workloads = 0;
-  std::size_t right = 0;  // chose the faster mode
-  double gain = 0;        // what its choices gain over weights mode everywhere
-  double regret = 0;      // what an oracle gains above that
+  std::size_t right = 0;  // workloads for which it chose the faster mode
+  double gain = 0;        // over weights mode everywhere
+  double regret = 0;      // gain of an oracle minus this gain
 };
 using ParallelRule = std::function<bool(const ParallelMeasurement&)>;  // true: data mode
 [[nodiscard]] ParallelRuleScore parallel_advice_regret(const ParallelRule& rule);

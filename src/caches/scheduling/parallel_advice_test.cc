@@ -75,7 +75,7 @@ TEST(ParallelAdvice, DataModeUnlessASmallEncoderSeesManyModestImages) {
   for (const auto& c : kCases) EXPECT_EQ(mode(c.facts, c.workload), c.expected) << c.name;
 }
 
-TEST(ParallelAdvice, WhatCannotBeHadIsNotAdvisedAndSaysWhy) {
+TEST(ParallelAdvice, ExplainsWhyDataModeIsNotPossible) {
   const EncoderWorkload photos{.images = 3, .width = 1024, .height = 1024};
   EncoderFacts unsupported = kLargeEncoder;
   unsupported.supports_data_mode = false;
@@ -105,7 +105,7 @@ TEST(ParallelAdvice, WhatCannotBeHadIsNotAdvisedAndSaysWhy) {
             EncoderParallelMode::kData);
 }
 
-TEST(ParallelAdvice, ReplicatedWeightsAreThePartThatADeviceLacks) {
+TEST(ParallelAdvice, ReplicatedWeightsAreThePartADeviceLacks) {
   EXPECT_EQ(replicated_weight_bytes(kLargeEncoder, {.tensor_parallel_size = 0}), 0_B);
   EXPECT_EQ(replicated_weight_bytes(kLargeEncoder, {.tensor_parallel_size = 1}), 0_B);
   EXPECT_EQ(replicated_weight_bytes(kLargeEncoder, {.tensor_parallel_size = 2}), 4_GiB);
@@ -123,7 +123,7 @@ TEST(ParallelAdvice, ExpectsWhatWasMeasuredOnSimilarWorkloads) {
             GainInterval{});
 }
 
-TEST(ParallelAdvice, IsWrittenForALaunch) {
+TEST(ParallelAdvice, AdviceNamesLaunchFlagsAndReasons) {
   const ParallelAdvice advice =
       advise_encoder_parallelism(kLargeEncoder, {3, 1024, 1024}, kEightDevices);
   EXPECT_EQ(to_string(advice.mode), "data");
@@ -132,8 +132,8 @@ TEST(ParallelAdvice, IsWrittenForALaunch) {
   EXPECT_NE(advice.prerequisites[0].find("--mm-encoder-tp-mode data"), std::string::npos);
 }
 
-// Seed 000 V9: it counted some refusals and not others.
-TEST(ParallelAdvisor, V9_CountsDataModeAndNothingElse) {
+// Seed 000 V9: the counter included some refusals and not others.
+TEST(ParallelAdvisor, V9_CountsOnlyDataModeAdvice) {
   ParallelAdvisor advisor;
   EXPECT_EQ(advisor.data_recommendations(), 0U);
   static_cast<void>(advisor.advise(kSmallEncoder, {10, 256, 256}, kEightDevices));

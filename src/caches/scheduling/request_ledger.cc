@@ -20,8 +20,8 @@ Result<bool> InputAccount::charge(const RequestId& request, InputIndex input, Em
     if (const auto found = held->second.find(input); found != held->second.end()) {
       if (found->second == size) return false;
       return fail(ErrorCode::kInvalidArgument,
-                  fmt::format("input {} of request '{}' is said to have {} embeddings, but it "
-                              "holds {}",
+                  fmt::format("input {} of request '{}' has {} embeddings, but it is charged for "
+                              "{}",
                               std::to_underlying(input), request.text(), size.value(),
                               found->second.value()));
     }
@@ -90,7 +90,7 @@ std::size_t RequestScopedLedger::release_all(const RequestId& request) {
 }
 
 std::vector<RequestInput> RequestScopedLedger::drain_freed() {
-  // A worker drops before it encodes: an input released and allocated again must not be dropped.
+  // A worker drops items before it encodes: an input that is allocated again must not be dropped.
   std::erase_if(freed_, [this](const RequestInput& freed) {
     return account_.has(freed.request, freed.input);
   });

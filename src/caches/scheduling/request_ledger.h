@@ -21,21 +21,22 @@ struct RequestInput {
   auto operator<=>(const RequestInput&) const = default;
 };
 
-/// Space charged to the inputs of requests, each for itself. What is charged is remembered, so
-/// a release returns exactly that, once, whatever the caller believes the size to be.
+/// Space charged to each input of each request. It records what it charged, so a release credits
+/// exactly that, once.
 ///
-/// Errors   kNoSpace: more than free(). kInvalidArgument: a held input comes back with another
+/// Errors   kNoSpace: more than free(). kInvalidArgument: an input is charged again with another
 ///          size. A failed call changes nothing.
-/// Threads  Not thread-safe. Cost: O(1) amortized in requests, O(log n) in the inputs of one.
+/// Threads  Not thread-safe.
+/// Cost     O(1) amortized in requests, O(log n) in the inputs of one request.
 class InputAccount {
  public:
   explicit InputAccount(EmbeddingCount capacity) : capacity_(capacity), free_(capacity) {}
 
   [[nodiscard]] bool has(const RequestId& request, InputIndex input) const;
-  /// Charges the input. False if it was charged already, and then it is not charged again.
+  /// Charges the input. False if it is charged already; it is not charged again.
   [[nodiscard]] Result<bool> charge(const RequestId& request, InputIndex input,
                                     EmbeddingCount size);
-  /// Gives the input's space back. False if it holds none.
+  /// Frees the input's space. False if it holds none.
   bool credit(const RequestId& request, InputIndex input);
   void reset();
 
@@ -51,11 +52,12 @@ class InputAccount {
   std::unordered_map<RequestId, std::map<InputIndex, EmbeddingCount>> held_;
 };
 
-/// The account of a scheduler that shares nothing: each request owns the outputs of its own inputs,
-/// and what it releases is free at once. For engines whose workers key outputs by (request, input).
+/// The account of a scheduler without sharing: each request owns the outputs of its own inputs, and
+/// released space is free at once. For engines whose workers key outputs by (request, input).
 ///
 /// Unit     Embeddings: rows of encoder output.
-/// Errors   As InputAccount. Releasing what is not held is a normal answer, and credits nothing.
+/// Errors   As InputAccount. Releasing an input that holds nothing is not an error; it credits
+///          nothing.
 /// Threads  Not thread-safe: one scheduler thread owns it.
 /// Source   The EncoderCacheManager of vLLM 0.9 (has_cache, can_allocate, allocate,
 ///          get_cached_input_ids, free_encoder_input, free, get_freed_ids), without its second
@@ -68,14 +70,14 @@ class RequestScopedLedger {
     return account_.has(request, input);
   }
   [[nodiscard]] bool fits(EmbeddingCount size) const { return size <= account_.free(); }
-  /// Charges the input; one that is held already is not charged again.
+  /// Charges the input; an input that is already charged is not charged again.
   [[nodiscard]] Result<void> allocate(const RequestId& request, InputIndex input,
                                       EmbeddingCount size);
-  /// True if the input held space, which is then free and reported once by drain_freed().
+  /// True if the input held space; the space is freed and drain_freed() reports the input once.
   bool release(const RequestId& request, InputIndex input);
-  /// Releases every input of the request, in ascending order; returns how many it held.
+  /// Releases every input of the request, in ascending order; returns how many held space.
   std::size_t release_all(const RequestId& request);
-  /// Released since the last drain, in the order of release: what workers must drop.
+  /// The inputs that workers must drop: released since the last drain, in the order of release.
   [[nodiscard]] std::vector<RequestInput> drain_freed();
   void reset();
 

@@ -18,7 +18,7 @@ constexpr InputIndex input(std::uint32_t index) { return InputIndex(index); }
 constexpr EmbeddingCount n(std::uint64_t count) { return EmbeddingCount(count); }
 using Freed = std::vector<RequestInput>;
 
-TEST(RequestScopedLedger, WhatIsReleasedIsFreeAtOnceAndReportedOnce) {
+TEST(RequestScopedLedger, ReleasedSpaceIsFreeAtOnceAndReportedOnce) {
   RequestScopedLedger ledger(n(10));
   EXPECT_FALSE(ledger.has(kFirst, input(0)));
   ASSERT_TRUE(ledger.allocate(kFirst, input(0), n(10)).has_value());
@@ -39,7 +39,7 @@ TEST(RequestScopedLedger, SharesNothingBetweenRequests) {
   EXPECT_EQ(ledger.free_embeddings(), n(2));
 }
 
-// The old manager credited again as long as the request held any other input.
+// vLLM 0.9 credited an input again as long as the request held any other input.
 TEST(RequestScopedLedger, FreeingTheSameInputTwiceCreditsOnce) {
   RequestScopedLedger ledger(n(10));
   ASSERT_TRUE(ledger.allocate(kFirst, input(0), n(4)).has_value());
@@ -67,7 +67,7 @@ TEST(RequestScopedLedger, TheFreeCountNeverFallsBelowZero) {
   EXPECT_EQ(ledger.free_embeddings(), n(4));
 }
 
-TEST(RequestScopedLedger, ReleasingARequestGoesByAscendingInput) {
+TEST(RequestScopedLedger, ReleasesARequestsInputsInAscendingOrder) {
   RequestScopedLedger ledger(n(10));
   for (const std::uint32_t index : {2U, 0U, 1U}) {
     ASSERT_TRUE(ledger.allocate(kFirst, input(index), n(2)).has_value());

@@ -27,8 +27,8 @@ Result<void> check_items(const VllmSequence& sequence) {
     if (begin == end || begin < free_from || end > sequence.tokens.size()) {
       return fail(
           ErrorCode::kInvalidArgument,
-          fmt::format("item '{}' covers [{}, {}) of {} tokens; items are not empty, stay inside "
-                      "and do not overlap (free from {})",
+          fmt::format("item '{}' covers [{}, {}) of {} tokens; items must not be empty, must stay "
+                      "inside and must not overlap (the next may begin at {})",
                       item.identifier.text(), begin, end, sequence.tokens.size(), free_from));
     }
     free_from = end;
@@ -45,8 +45,8 @@ Result<void> check_embeds(const VllmSequence& sequence) {
   }
   return fail(
       ErrorCode::kInvalidArgument,
-      fmt::format("{} bytes of prompt embeddings are no whole rows of {} bytes for at most {} "
-                  "tokens",
+      fmt::format("{} bytes of prompt embeddings must be whole rows of {} bytes, at most one for "
+                  "each of {} tokens",
                   rows.size(), row_bytes, sequence.tokens.size()));
 }
 
@@ -57,7 +57,7 @@ std::span<const std::byte> rows_of(const VllmPromptEmbeds& embeds, BlockRange bl
   return embeds.rows.subspan(begin * embeds.row_bytes, (end - begin) * embeds.row_bytes);
 }
 
-/// A key that is one text or one digest: bare, or the second of a pair with its tag.
+/// Begins a key of one text or one digest: bare, or as the second element of a tagged pair.
 CborWriter& open_key(CborWriter& cbor, VllmExtraKeys style, std::string_view tag) {
   if (style == VllmExtraKeys::kTagged) cbor.array(2).text(tag);
   return cbor;
@@ -76,7 +76,7 @@ void write_item(CborWriter& cbor, VllmExtraKeys style, const VllmItem& item, Blo
                static_cast<std::int64_t>(block.begin));
 }
 
-/// The order is vLLM's: adapter, items, salt, prompt embeddings.
+/// vLLM's order: adapter, items, salt, prompt embeddings.
 void write_extra_keys(CborWriter& cbor, VllmExtraKeys style, const VllmSequence& sequence,
                       std::span<const VllmItem> items, BlockRange block) {
   const bool salted = block.begin == 0 && !sequence.cache_salt.empty();
@@ -113,7 +113,7 @@ Result<void> VllmBlockChain::extend(const VllmSequence& sequence,
   if (keys.size() > blocks) {
     return fail(
         ErrorCode::kInvalidArgument,
-        fmt::format("{} keys are given for a sequence of {} tokens, which fill {} blocks of {}",
+        fmt::format("got {} block keys for a sequence of {} tokens, which fills {} blocks of {}",
                     keys.size(), sequence.tokens.size(), blocks, size));
   }
   if (keys.size() == blocks) return {};

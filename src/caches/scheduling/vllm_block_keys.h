@@ -18,24 +18,24 @@
 
 namespace afterimage {
 
-/// How a release of vLLM writes what a block depends on besides its tokens.
+/// How a vLLM release encodes what a block depends on besides its tokens.
 enum class VllmExtraKeys : unsigned char {
   kBare,    // 0.29: "name", ("image", -5), "salt", digest
   kTagged,  // 0.31 to 0.33: ("lora", "name", "path"), ("mm", "image", -5), ("cache_salt", "salt"),
             // ("prompt_embeds", digest)
 };
 
-/// What vLLM hashes, when PYTHONHASHSEED is not set, for the block before the first.
+/// vLLM's seed for the parent of the first block when PYTHONHASHSEED is not set.
 inline constexpr std::string_view kVllmNoneHashSeed = "vllm-none-hash";
 
-/// What must agree with the engine's own configuration.
+/// Settings that must agree with the engine's configuration.
 struct VllmChainOptions {
-  TokenCount block_tokens{16};                    // tokens a hash: `prefix_match_unit` if set
+  TokenCount block_tokens{16};                    // tokens per hash: `prefix_match_unit` if set
   std::string none_hash_seed{kVllmNoneHashSeed};  // PYTHONHASHSEED of the engine, if it is set
   VllmExtraKeys extra_keys = VllmExtraKeys::kTagged;
 };
 
-/// A media item where vLLM's processor put it: `mm_feature.identifier` and `mm_position`.
+/// A media item and its position: vLLM's `mm_feature.identifier` and `mm_position`.
 struct VllmItem {
   ItemId identifier;
   TokenCount offset{};
@@ -47,8 +47,8 @@ struct VllmLora {
   std::string path;  // part of tagged keys only
 };
 
-/// Rows that take the place of token embeddings, contiguous, as the engine's tensor holds them.
-/// A block past the last row depends on no rows, which is a value too.
+/// Rows that replace token embeddings, contiguous as in the engine's tensor. A block past the last
+/// row depends on an empty set of rows, which is hashed, too.
 struct VllmPromptEmbeds {
   std::span<const std::byte> rows;
   std::size_t row_bytes = 0;
@@ -63,27 +63,28 @@ struct VllmSequence {
   std::optional<VllmPromptEmbeds> prompt_embeds;
 };
 
-/// Block keys equal to those of a vLLM engine run with `--prefix-caching-hash-algo sha256_cbor`, so
-/// that a router, an external index or a shared tier finds by them what the engine stored.
+/// Block keys equal to those of a vLLM engine with `--prefix-caching-hash-algo sha256_cbor`, so
+/// that a router, an external index or a shared tier can find the engine's blocks.
 ///
-/// They say nothing of model, weights, dtype or block size, and no secret protects them: across
-/// engines keep one index a model and weights' epoch, and use BlockChain where the choice is ours.
-/// With bare extra keys an adapter and a salt of one name share their first key (vLLM #44701).
+/// The keys do not cover model, weights, dtype or block size, and no secret protects them: use a
+/// separate index per model and weights epoch, and prefer BlockChain where the format is free.
+/// With bare extra keys, an adapter and a salt of the same name give the same first key (vLLM
+/// #44701).
 ///
 /// Unit     One key for each full block.
 /// Errors   kInvalidArgument: no block size, an item that is empty, leaves the sequence, is out of
 ///          order or overlaps another, rows that are not whole, more keys than full blocks. A
 ///          failed call changes nothing.
 /// Threads  Any; immutable.
-/// Source   docs/formats/block-keys.md has the form, the releases and the limits of the agreement.
+/// Source   docs/formats/block-keys.md: the format, the vLLM releases and the known differences.
 class VllmBlockChain {
  public:
   static Result<VllmBlockChain> open(const VllmChainOptions& options);
 
-  /// Appends the keys of the blocks that became full since, as BlockChain::extend does.
+  /// Appends the keys of the blocks that have become full, as BlockChain::extend does.
   Result<void> extend(const VllmSequence& sequence, std::vector<BlockKey>& keys) const;
 
-  /// vLLM's NONE_HASH: what the first block has for a parent.
+  /// vLLM's NONE_HASH: the parent of the first block.
   [[nodiscard]] const BlockKey& none_hash() const { return none_hash_; }
   [[nodiscard]] TokenCount block_tokens() const { return block_tokens_; }
 

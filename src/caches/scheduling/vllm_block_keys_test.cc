@@ -15,7 +15,7 @@ namespace {
 
 using Golden = std::map<std::string, std::vector<std::string>>;
 
-// Printed by tests/golden/vllm_block_hashes.py, which makes the same requests.
+// Printed by tests/golden/vllm_block_hashes.py for the same requests.
 const Golden kBare = {
     {"text",
      {"dc918a88b139e5afe60b88eda27508d4aee16c10fdc354791efea06206ac0749",
@@ -148,7 +148,7 @@ std::vector<BlockKey> keys_of(const VllmBlockChain& chain, const VllmSequence& s
   return keys;
 }
 
-TEST(VllmBlockChain, HasItsGoldenVectors) {
+TEST(VllmBlockChain, MatchesItsGoldenVectors) {
   for (const auto& [name, request] : requests()) {
     for (const bool tagged : {false, true}) {
       const auto chain = chain_of(16, tagged ? VllmExtraKeys::kTagged : VllmExtraKeys::kBare);
@@ -160,8 +160,8 @@ TEST(VllmBlockChain, HasItsGoldenVectors) {
   }
 }
 
-/// Recorded from vLLM itself, and published with tests of routers that follow it.
-TEST(VllmBlockChain, GivesWhatVllmGave) {
+/// Recorded from vLLM itself, and published in the tests of routers that reproduce its keys.
+TEST(VllmBlockChain, MatchesKeysRecordedFromVllm) {
   const auto standard = chain_of(128, VllmExtraKeys::kBare);
   EXPECT_EQ(standard.none_hash().hex(),
             "9bd96a485ad84efdafb72ee48a1d7a69bcead0f8f0433173941b276b9581eef0");
@@ -188,7 +188,7 @@ TEST(VllmBlockChain, GivesWhatVllmGave) {
   EXPECT_EQ(images[1].hex(), "2ea9f0275be48f4499ccdd95ca2d8cd26c5a995c2a9b08d7aa4ef2a5902569fc");
 }
 
-TEST(VllmBlockChain, OnlyTheFirstBlockAndWhatFollowsItKnowOfTheSalt) {
+TEST(VllmBlockChain, TheSaltChangesTheFirstBlockAndItsChain) {
   const auto chain = chain_of(16, VllmExtraKeys::kTagged);
   const auto keys = keys_of(chain, {.tokens = counted(0, 48), .cache_salt = "s"});
   VllmSequence rest{.tokens = counted(0, 48)};
@@ -220,7 +220,7 @@ TEST(VllmBlockChain, GrowsWithItsSequence) {
   EXPECT_EQ(grown, keys_of(chain, whole));
 }
 
-TEST(VllmBlockChain, RefusesWhatCannotBeRight) {
+TEST(VllmBlockChain, RefusesInvalidSequences) {
   const struct {
     const char* name;
     VllmSequence sequence;

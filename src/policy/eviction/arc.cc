@@ -10,7 +10,7 @@ namespace {
 constexpr std::uint8_t kOnce = 0;
 constexpr std::uint8_t kAgain = 1;
 
-// How far one returning key moves the target: further when its kind is the rarer among the keys.
+// How far one returning key moves the target: further if its ghost list is the shorter one.
 double step(std::uint64_t its_kind, std::uint64_t the_other) {
   const auto own = static_cast<double>(std::max<std::uint64_t>(its_kind, 1));
   return std::max(1.0, static_cast<double>(the_other) / own);
@@ -34,7 +34,7 @@ void Arc::insert(SlotId slot, const EntryFacts& facts) {
 }
 
 void Arc::touch(SlotId slot) {
-  (void)queues_.notes(slot);  // checks that it is there
+  (void)queues_.notes(slot);  // checks that the entry exists
   queues_.move(slot.index, kAgain);
 }
 
@@ -45,7 +45,7 @@ void Arc::erase(SlotId slot, RemovalReason why) {
   queues_.erase(slot);
   if (why != RemovalReason::kEvicted) return;
   (once ? once_gone_ : again_gone_).push(key);
-  // As many are remembered as are there; the keys of those used once, what that queue leaves.
+  // Remember as many keys as there are entries; keys used once get what their queue leaves.
   once_gone_.trim(size - std::min(size, queues_.size(kOnce)));
   again_gone_.trim(2 * size - std::min(2 * size, queues_.size() + once_gone_.size()));
 }
@@ -53,10 +53,10 @@ void Arc::erase(SlotId slot, RemovalReason why) {
 std::optional<SlotId> Arc::victim() {
   const std::uint32_t once = queues_.oldest(kOnce);
   const std::uint32_t again = queues_.oldest(kAgain);
-  if (once == EntryQueues::kNobody && again == EntryQueues::kNobody) return std::nullopt;
+  if (once == EntryQueues::kNone && again == EntryQueues::kNone) return std::nullopt;
   const bool once_is_over = static_cast<double>(queues_.size(kOnce)) > std::max(once_target_, 0.0);
   const bool take_once =
-      again == EntryQueues::kNobody || (once != EntryQueues::kNobody && once_is_over);
+      again == EntryQueues::kNone || (once != EntryQueues::kNone && once_is_over);
   return queues_.slot(take_once ? once : again);
 }
 

@@ -8,9 +8,9 @@
 
 namespace afterimage {
 
-/// Adaptive replacement cache: entries used once and entries used again, each in order of use, and
-/// the keys of those that left either; which of the two gives way follows which of the keys come
-/// back. The cache's size is taken to be the entries there are.
+/// Adaptive replacement cache: one list of entries used once and one of entries used again, each in
+/// order of use, and the keys of entries evicted from either. Returning keys decide from which list
+/// to evict. The cache's size is taken to be the current number of entries.
 ///
 /// Source   Megiddo and Modha, ARC: a self-tuning, low overhead replacement cache, FAST 2003.
 class Arc final : public EvictionPolicy {
@@ -27,7 +27,7 @@ class Arc final : public EvictionPolicy {
   EntryQueues queues_;
   GhostQueue once_gone_;
   GhostQueue again_gone_;
-  double once_target_ = 0;  // entries that those used once may have: the paper's p
+  double once_target_ = 0;  // target size of the list of entries used once: the paper's p
 };
 
 }  // namespace afterimage

@@ -13,15 +13,15 @@
 
 namespace afterimage {
 
-/// A cache's entries in a few queues, newest first: the machinery of the policies that move entries
-/// between queues. Every call is O(1). A parked entry belongs to its queue but does not stand in
-/// it; unparked, it is the oldest there.
+/// A cache's entries in a few queues, newest first, for policies that move entries between queues.
+/// Every call is O(1). A parked entry counts for its queue but is not linked in it; when it is
+/// unparked, it becomes the oldest.
 class EntryQueues {
  public:
   static constexpr std::size_t kQueues = 3;
-  static constexpr std::uint32_t kNobody = std::numeric_limits<std::uint32_t>::max();
+  static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
-  /// What a policy notes of an entry.
+  /// A policy's own notes on an entry.
   struct Notes {
     std::uint64_t key = 0;
     std::uint8_t uses = 0;
@@ -41,7 +41,7 @@ class EntryQueues {
     --sizes_[row.queue];
     row.present = false;
   }
-  /// To the newest end of `queue`, which may be its own.
+  /// Moves an entry to the newest end of `queue`, which may be its own.
   void move(std::uint32_t index, std::uint8_t queue) {
     Row& row = rows_[index];
     if (!row.parked) unlink(index);
@@ -71,7 +71,7 @@ class EntryQueues {
   [[nodiscard]] std::uint8_t queue(SlotId slot) { return find(slot).queue; }
   [[nodiscard]] Notes& notes(std::uint32_t index) { return rows_[index].notes; }
   Notes& notes(SlotId slot) { return find(slot).notes; }
-  /// With those parked.
+  /// Including parked entries.
   [[nodiscard]] std::uint64_t size(std::uint8_t queue) const { return sizes_[queue]; }
   [[nodiscard]] std::uint64_t size() const { return sizes_[0] + sizes_[1] + sizes_[2]; }
 
@@ -79,15 +79,15 @@ class EntryQueues {
   struct Row {
     Notes notes;
     std::uint32_t generation = 0;
-    std::uint32_t newer = kNobody;
-    std::uint32_t older = kNobody;
+    std::uint32_t newer = kNone;
+    std::uint32_t older = kNone;
     std::uint8_t queue = 0;
     bool present = false;
     bool parked = false;
   };
   struct Ends {
-    std::uint32_t newest = kNobody;
-    std::uint32_t oldest = kNobody;
+    std::uint32_t newest = kNone;
+    std::uint32_t oldest = kNone;
   };
 
   Row& find(SlotId slot) {
@@ -98,24 +98,24 @@ class EntryQueues {
   void link_newest(std::uint32_t index) {
     Row& row = rows_[index];
     Ends& ends = ends_[row.queue];
-    row.newer = kNobody;
+    row.newer = kNone;
     row.older = ends.newest;
-    (row.older == kNobody ? ends.oldest : rows_[row.older].newer) = index;
+    (row.older == kNone ? ends.oldest : rows_[row.older].newer) = index;
     ends.newest = index;
   }
   void link_oldest(std::uint32_t index) {
     Row& row = rows_[index];
     Ends& ends = ends_[row.queue];
-    row.older = kNobody;
+    row.older = kNone;
     row.newer = ends.oldest;
-    (row.newer == kNobody ? ends.newest : rows_[row.newer].older) = index;
+    (row.newer == kNone ? ends.newest : rows_[row.newer].older) = index;
     ends.oldest = index;
   }
   void unlink(std::uint32_t index) {
     const Row& row = rows_[index];
     Ends& ends = ends_[row.queue];
-    (row.newer == kNobody ? ends.newest : rows_[row.newer].older) = row.older;
-    (row.older == kNobody ? ends.oldest : rows_[row.older].newer) = row.newer;
+    (row.newer == kNone ? ends.newest : rows_[row.newer].older) = row.older;
+    (row.older == kNone ? ends.oldest : rows_[row.older].newer) = row.newer;
   }
 
   std::vector<Row, HugePageAllocator<Row>> rows_;  // by slot index

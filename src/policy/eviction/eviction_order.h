@@ -14,17 +14,17 @@
 
 namespace afterimage {
 
-/// Entries in order of a rank that uses can only raise: the machinery that policies share.
+/// Entries ordered by a rank that uses can only raise; shared by several policies.
 ///
-/// A hit writes the new rank into a table and moves nothing. The heap holds hints; a hint that a
-/// use has overtaken is put back with its true rank when it comes up. Ranks only rise, so the first
-/// true hint is the true minimum, and each put-back is paid for by a hit. Hits therefore stay cheap
-/// however many entries there are.
+/// A hit writes the new rank into a table and moves nothing. The heap holds ranks that may be
+/// outdated ("hints"); an outdated hint is reinserted with its current rank when it reaches the
+/// top. Ranks only rise, so the first current hint is the true minimum, and each reinsertion is
+/// paid for by a hit. So hits stay cheap however many entries there are.
 class EvictionOrder {
  public:
   struct Rank {
     std::uint64_t value = 0;
-    std::uint64_t last_use = 0;  // breaks ties: the one used longest ago leaves first
+    std::uint64_t last_use = 0;  // breaks ties: the one used longest ago is evicted first
     auto operator<=>(const Rank&) const = default;
   };
 
@@ -38,12 +38,12 @@ class EvictionOrder {
 
   [[nodiscard]] Rank rank(SlotId slot) const { return find(slot).rank; }
 
-  /// `rank` is not below the present one.
+  /// Requires that `rank` is not below the current one.
   void raise(SlotId slot, Rank rank) { find(slot).rank = rank; }
 
   void erase(SlotId slot) {
     Row& row = find(slot);
-    row.present = false;  // its hint is dropped when it comes up
+    row.present = false;  // its hint is dropped when it reaches the top
     if (row.hinted) ++dead_;
     drop_dead_hints_if_many();
   }
@@ -72,7 +72,7 @@ class EvictionOrder {
     return std::nullopt;
   }
 
-  /// Hints held, true, overtaken and dead: at most the entries there are, their double, or a few.
+  /// Number of hints, current, outdated and dead: at most about twice the entries, or a few.
   [[nodiscard]] std::size_t hints() const { return hints_.size(); }
 
  private:
@@ -122,8 +122,8 @@ class EvictionOrder {
     hints_.pop_back();
   }
 
-  // Entries that their owner erased leave hints behind; without this they would pile up. A sweep
-  // costs as much as there are hints, and as many entries were erased since the last one.
+  // Erased entries leave dead hints; without this they would accumulate. A sweep is linear in the
+  // hints, and as many entries were erased since the last sweep.
   void drop_dead_hints_if_many() {
     if (dead_ < 64 || dead_ < hints_.size() / 2) return;
     dead_ = 0;
@@ -133,7 +133,7 @@ class EvictionOrder {
 
   std::vector<Row, HugePageAllocator<Row>> table_;  // by slot index
   std::vector<Hint> hints_;                         // heap, smallest rank first
-  std::size_t dead_ = 0;                            // hints of entries that are gone
+  std::size_t dead_ = 0;                            // hints of erased entries
 };
 
 }  // namespace afterimage

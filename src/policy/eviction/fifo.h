@@ -7,7 +7,7 @@
 
 namespace afterimage {
 
-/// First in, first out: uses change nothing.
+/// First in, first out: uses do not change the order.
 class Fifo final : public EvictionPolicy {
  public:
   [[nodiscard]] std::string_view name() const override { return "fifo"; }

@@ -7,7 +7,7 @@
 
 namespace afterimage {
 
-// Positive doubles and their bits are in the same order.
+// Positive doubles compare like their bit patterns.
 EvictionOrder::Rank Gdsf::rank(const Entry& entry) {
   return {.value = std::bit_cast<std::uint64_t>(age_ + entry.uses * entry.saves_per_byte),
           .last_use = ++uses_};

@@ -7,8 +7,8 @@
 
 namespace afterimage {
 
-/// Greedy dual size frequency: an entry ranks by uses × cost ÷ bytes, plus the rank at which the
-/// last victim left. An entry whose cost is not known costs a nanosecond.
+/// Greedy dual size frequency: an entry's rank is uses × cost ÷ bytes, plus the rank of the last
+/// victim. An unknown cost counts as one nanosecond.
 ///
 /// Source   Cherkasova, Improving WWW proxies performance with greedy-dual-size-frequency caching
 ///          policy, HP Labs 1998.
@@ -24,7 +24,7 @@ class Gdsf final : public EvictionPolicy {
 
  private:
   struct Entry {
-    double saves_per_byte = 0;  // seconds, by one use
+    double saves_per_byte = 0;  // seconds per use
     double uses = 0;
   };
   [[nodiscard]] EvictionOrder::Rank rank(const Entry& entry);
@@ -32,7 +32,7 @@ class Gdsf final : public EvictionPolicy {
   EvictionOrder order_;
   std::vector<Entry> entries_;  // by slot index
   std::uint64_t uses_ = 0;      // time, counted in uses
-  double age_ = 0;              // the rank at which the last victim left
+  double age_ = 0;              // the rank of the last victim
 };
 
 }  // namespace afterimage

@@ -9,7 +9,7 @@
 
 namespace afterimage {
 
-/// Keys of entries that are gone, the oldest forgotten first. Key 0 (not known) is never held.
+/// Keys of evicted entries; the oldest are dropped first. Key 0 (unknown) is never stored.
 class GhostQueue {
  public:
   void push(std::uint64_t key) {
@@ -17,7 +17,7 @@ class GhostQueue {
     places_[key] = ++pushed_;
     queue_.emplace_back(key, pushed_);
   }
-  /// True, and forgotten, if the key is here.
+  /// Removes the key. True if it was present.
   bool take(std::uint64_t key) { return places_.erase(key) > 0; }
   void trim(std::uint64_t limit) {
     while (!queue_.empty() && (places_.size() > limit || is_stale(queue_.front()))) {

@@ -19,7 +19,7 @@ SlotId unpacked(std::uint64_t packed) {
           .generation = static_cast<std::uint32_t>(packed >> 32U)};
 }
 
-/// The farthest; of equals, the first slot.
+/// The entry with the most steps; of equals, the lowest slot.
 template <typename Set>
 SlotId farthest(const Set& set) {
   const auto steps = set.rbegin()->first;
@@ -34,7 +34,7 @@ bool HintedPolicy::is_soon(const Entry& entry) const {
 
 bool HintedPolicy::listening() const { return armed() && wagers_.size() < options_.open_wagers; }
 
-/// Sorts an entry that its owner has not parked into the order of its hint.
+/// Inserts an entry into the order of its hint, unless its owner has parked it.
 void HintedPolicy::place(SlotId slot, Entry& entry) {
   if (entry.parked) return;
   const std::uint32_t steps = entry.steps.value_or(0);
@@ -110,7 +110,7 @@ void HintedPolicy::split(SlotId lower, const EntryFacts& of_lower, SlotId upper,
 void HintedPolicy::touch(SlotId slot) {
   Entry& entry = entries_.at(packed(slot));
   if (entry.aside.has_value()) {
-    unplace(slot, entry);  // the inner policy will name it again when its turn comes
+    unplace(slot, entry);  // unpark it: the inner policy ranks it anew
     place(slot, entry);
   }
   inner_->touch(slot);
@@ -152,7 +152,7 @@ void HintedPolicy::unpark(SlotId slot) {
   place(slot, entry);
 }
 
-/// What the inner policy would evict if there were no hints.
+/// The victim of the inner policy without hints.
 std::optional<SlotId> HintedPolicy::inner_choice() {
   if (!aside_.empty()) return aside_.begin()->second;
   return inner_->victim();

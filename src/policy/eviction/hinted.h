@@ -15,46 +15,45 @@
 
 namespace afterimage {
 
-/// A policy that listens to hints, around any other. Entries hinted to be used late or never leave
-/// first, the farthest first; then those without a hint, as the inner policy says; entries hinted
-/// to be used soon leave last, again the farthest first.
+/// A policy that applies hints about future use, around any other policy. It evicts entries hinted
+/// to be used late or never first, the farthest first; then entries without a hint, in the inner
+/// policy's order; then entries hinted to be used soon, again the farthest first.
 ///
-/// A hint is a claim and is made to pay for itself. An eviction for which the inner policy would
-/// have named another is a wager: won when the entry that was spared is used first, lost when the
-/// victim is asked for first, void when the inner policy would have evicted the victim too by now.
-/// Each loss takes a credit and each win gives one back; without credits, hints are not listened to
-/// any more. At most `open_wagers` run at once. Wrong hints therefore cost at most credits +
-/// open_wagers misses more than they save.
+/// Hints that do not pay off are ignored. An eviction for which the inner policy would have chosen
+/// another entry is a wager: won if the spared entry is used first, lost if the victim is requested
+/// first, void once the inner policy would have evicted the victim, too. Each loss takes a credit
+/// and each win restores one; without credits, hints are ignored. At most `open_wagers` are open at
+/// once. So wrong hints cost at most credits + open_wagers misses more than they save.
 ///
-/// Threads  Not thread-safe. No clock: keep_until() is lifted by pass_time().
-/// Source   src/residency/DESIGN.md; the accounting follows placeholders in application-controlled
-///          caching (Cao, Felten and Li, 1994).
+/// Threads  Not thread-safe. No clock: pass_time() ends keep_until().
+/// Source   src/policy/eviction/DESIGN.md; the accounting follows placeholders in
+///          application-controlled caching (Cao, Felten and Li, 1994).
 class HintedPolicy final : public EvictionPolicy {
  public:
   struct Options {
-    std::uint32_t soon = 4;  // expected within so many steps: spared
+    std::uint32_t soon = 4;  // entries expected within so many steps are spared
     std::uint32_t credits = 32;
     std::uint32_t open_wagers = 64;
   };
   HintedPolicy(std::unique_ptr<EvictionPolicy> inner, Options options)
       : inner_(std::move(inner)), options_(options), credits_(options.credits) {}
 
-  // Hints. Each replaces the one before; all are about entries that are there.
+  // Hints. Each replaces the previous one; the entry must be present.
 
-  /// The workflow's word: used again in so many steps.
+  /// The workflow expects the entry to be used again in so many steps.
   void expect(SlotId slot, std::uint32_t steps);
   void conversation_ends(SlotId slot) { expect(slot, NextUse::kNever); }
   void conversation_goes_on(SlotId slot) { expect(slot, 1); }
-  /// Several parties hold on to it: one more use is never far.
+  /// Several parties share the entry, so it is expected to be used soon.
   void shared_by(SlotId slot, std::uint32_t parties);
   void keep_until(SlotId slot, Duration until);
   void forget_hint(SlotId slot);
-  /// Lifts what was to be kept until now.
+  /// Ends every keep_until() that has expired at `now`.
   void pass_time(Duration now);
 
-  /// Names an entry beyond its slot, so that its return is recognised.
+  /// Gives an entry a key, so that a later miss of it is recognised.
   void name(SlotId slot, std::uint64_t key);
-  /// Somebody asked for this and it was not there.
+  /// A request missed this key.
   void missed(std::uint64_t key);
 
   [[nodiscard]] bool armed() const { return credits_ > 0; }
@@ -77,13 +76,13 @@ class HintedPolicy final : public EvictionPolicy {
     std::optional<Duration> keep;
     std::optional<std::uint64_t> key;
     bool parked = false;                 // by the owner
-    std::optional<std::uint64_t> aside;  // by us: when the inner policy named it
+    std::optional<std::uint64_t> aside;  // parked by us: when the inner policy chose it
   };
-  /// An eviction that a hint has made, waiting to be judged.
+  /// An open wager: an eviction caused by a hint.
   struct Wager {
     std::optional<std::uint64_t> key;
     SlotId spared;
-    std::uint64_t void_at = 0;  // evictions after which the inner policy would have done it too
+    std::uint64_t void_at = 0;  // eviction count from which the wager is void
   };
   using Far = std::pair<std::uint32_t, SlotId>;  // steps, slot
 
@@ -99,7 +98,7 @@ class HintedPolicy final : public EvictionPolicy {
   std::unordered_map<std::uint64_t, Entry> entries_;  // by slot, packed
   std::set<Far> far_;                                 // hinted late or never, not parked
   std::set<Far> soon_;  // hinted soon or kept, not parked by the owner
-  // Of soon_, those that the inner policy has named already, in that order; parked there.
+  // Entries of soon_ that the inner policy has chosen already, in that order; parked there.
   std::set<std::pair<std::uint64_t, SlotId>> aside_;
   std::deque<Wager> wagers_;
   std::uint64_t evictions_ = 0;

@@ -7,9 +7,9 @@
 
 namespace afterimage {
 
-/// Least frequently used, with ageing: an entry ranks by its number of uses plus the rank at which
-/// the last victim left. Popular entries survive a scan; yesterday's favourites are overtaken as
-/// the rank of those who leave climbs towards theirs (dynamic ageing, as in LFU-DA).
+/// Least frequently used, with ageing: an entry's rank is its number of uses plus the rank of the
+/// last victim. Popular entries survive a scan; formerly popular ones are overtaken as the victims'
+/// rank rises (dynamic ageing, as in LFU-DA).
 class AgedLfu final : public EvictionPolicy {
  public:
   [[nodiscard]] std::string_view name() const override { return "lfu"; }
@@ -23,7 +23,7 @@ class AgedLfu final : public EvictionPolicy {
  private:
   EvictionOrder order_;
   std::uint64_t uses_ = 0;  // time, counted in uses
-  std::uint64_t age_ = 0;   // the rank at which the last victim left
+  std::uint64_t age_ = 0;   // the rank of the last victim
 };
 
 }  // namespace afterimage

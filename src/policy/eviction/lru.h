@@ -7,7 +7,7 @@
 
 namespace afterimage {
 
-/// Least recently used: the entry whose last use is longest ago leaves.
+/// Least recently used: evicts the entry whose last use is longest ago.
 class Lru final : public EvictionPolicy {
  public:
   [[nodiscard]] std::string_view name() const override { return "lru"; }

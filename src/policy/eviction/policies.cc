@@ -55,7 +55,7 @@ std::span<const std::string_view> policy_names() { return kNames; }
 Result<std::unique_ptr<EvictionPolicy>> make_policy(std::string_view name) {
   const auto found = std::ranges::find(kMakers, name, &Maker::name);
   if (found != kMakers.end()) return found->make();
-  std::string message = "no eviction policy is called \"" + std::string(name) + "\"; there are";
+  std::string message = "unknown eviction policy \"" + std::string(name) + "\"; choose one of";
   for (const std::string_view known : kNames) message += " " + std::string(known);
   return std::unexpected(Error{ErrorCode::kInvalidArgument, message});
 }

@@ -11,13 +11,13 @@
 
 namespace afterimage {
 
-/// What make_policy takes, the default first: "worth", then "fifo", "lru", "lfu", "sieve",
+/// The names that make_policy accepts, the default first: "worth", "fifo", "lru", "lfu", "sieve",
 /// "s3-fifo", "arc", "w-tinylfu", "gdsf".
 [[nodiscard]] std::span<const std::string_view> policy_names();
 
-/// The policy of that name, made to take leaves first (prefix_closed.h).
+/// Creates the policy of that name, wrapped so that it evicts leaves first (prefix_closed.h).
 ///
-/// Errors   kInvalidArgument: there is none; the message names those that are.
+/// Errors   kInvalidArgument: unknown name; the message lists the known ones.
 [[nodiscard]] Result<std::unique_ptr<EvictionPolicy>> make_policy(std::string_view name);
 
 }  // namespace afterimage

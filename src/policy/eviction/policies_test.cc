@@ -43,7 +43,7 @@ INSTANTIATE_TEST_SUITE_P(Policies, PolicyConformance, ::testing::ValuesIn(all_po
 INSTANTIATE_TEST_SUITE_P(Policies, PrefixConformance, ::testing::ValuesIn([] {
                            auto all = all_policies();
                            all.erase(all.begin(),
-                                     all.begin() + 2);  // the bare one and that on top of it
+                                     all.begin() + 2);  // the policy itself and its wrapper
                            return all;
                          }()),
                          [](const auto& param_info) {
@@ -65,7 +65,7 @@ void evict(EvictionPolicy& policy, std::uint32_t expected) {
   policy.erase(slot(expected), RemovalReason::kEvicted);
 }
 
-TEST(Lru, TheOneUsedLongestAgoLeaves) {
+TEST(Lru, EvictsTheLeastRecentlyUsed) {
   Lru lru;
   for (std::uint32_t i = 0; i < 3; ++i) lru.insert(slot(i), kFacts);
   lru.touch(slot(0));
@@ -112,7 +112,7 @@ TEST(AgedLfu, AThousandHitsSurviveAScan) {
   }
 }
 
-TEST(AgedLfu, FewerUsesLeaveFirstAndOlderUsesBreakTies) {
+TEST(AgedLfu, EvictsFewerUsesFirstAndBreaksTiesByAge) {
   AgedLfu lfu;
   for (std::uint32_t i = 0; i < 4; ++i) lfu.insert(slot(i), kFacts);
   lfu.touch(slot(1));
@@ -125,12 +125,12 @@ TEST(AgedLfu, FewerUsesLeaveFirstAndOlderUsesBreakTies) {
   evict(lfu, 3);
 }
 
-TEST(AgedLfu, YesterdaysFavouriteIsOvertaken) {
+TEST(AgedLfu, AFormerlyPopularEntryIsOvertaken) {
   AgedLfu lfu;
   lfu.insert(slot(0), kFacts);
   for (int i = 0; i < 20; ++i) lfu.touch(slot(0));
   bool left = false;
-  // Newcomers that are each used twice raise the rank at which entries leave.
+  // New entries that are each used twice raise the rank of the victims.
   for (std::uint32_t i = 1; i < 100 && !left; ++i) {
     lfu.insert(slot(i), kFacts);
     lfu.touch(slot(i));
@@ -163,24 +163,24 @@ TEST(Fifo, UsesChangeNothing) {
   evict(fifo, 1);
 }
 
-TEST(Sieve, TheHandForgivesOnceAndGoesOnFromWhereItStopped) {
+TEST(Sieve, TheHandSkipsUsedEntriesOnceAndResumes) {
   Sieve sieve;
   for (std::uint32_t i = 0; i < 4; ++i) sieve.insert(slot(i), kFacts);
   sieve.touch(slot(0));
   sieve.touch(slot(2));
   evict(sieve, 1);
   evict(sieve, 3);
-  evict(sieve, 0);  // forgiven before; the hand came round
+  evict(sieve, 0);  // skipped once; the hand came round
   evict(sieve, 2);
 }
 
-TEST(S3Fifo, WhatWasUsedTwiceOrIsRememberedIsKeptFromAScan) {
+TEST(S3Fifo, EntriesUsedTwiceOrRememberedSurviveAScan) {
   S3Fifo s3;
   for (std::uint32_t i = 0; i < 20; ++i) s3.insert(slot(i), {.bytes = 1_KiB, .key = i + 1});
   s3.touch(slot(0));
   s3.touch(slot(0));
   evict(s3, 1);
-  s3.insert(slot(30), {.bytes = 1_KiB, .key = 2});  // what had just left
+  s3.insert(slot(30), {.bytes = 1_KiB, .key = 2});  // the key just evicted
   for (std::uint32_t i = 2; i < 19; ++i) evict(s3, i);
 }
 
@@ -189,12 +189,12 @@ TEST(Arc, ReturningKeysMoveTheTarget) {
   for (std::uint32_t i = 0; i < 4; ++i) arc.insert(slot(i), {.bytes = 1_KiB, .key = i + 1});
   arc.touch(slot(0));
   arc.touch(slot(1));
-  evict(arc, 2);  // used once, and none of those are promised a place
+  evict(arc, 2);  // used once, and the target for those is 0
   arc.insert(slot(4), {.bytes = 1_KiB, .key = 3});
-  evict(arc, 0);  // the key that came back gave those used once a place, which slot 3 has
+  evict(arc, 0);  // the returning key raised the target to 1, which slot 3 uses
 }
 
-TEST(WTinyLfu, AnUnknownDoesNotReplaceWhatIsOftenSeen) {
+TEST(WTinyLfu, ARareKeyDoesNotReplaceAFrequentOne) {
   WTinyLfu tiny;
   for (std::uint32_t i = 0; i < 10; ++i) tiny.insert(slot(i), {.bytes = 1_KiB, .key = i + 1});
   evict(tiny, 0);
@@ -205,7 +205,7 @@ TEST(WTinyLfu, AnUnknownDoesNotReplaceWhatIsOftenSeen) {
   evict(tiny, 20);
 }
 
-TEST(Gdsf, TheCheapestByteLeavesFirst) {
+TEST(Gdsf, EvictsTheCheapestByteFirst) {
   Gdsf gdsf;
   gdsf.insert(slot(0), {.bytes = 1_KiB, .cost = Duration(4000)});
   gdsf.insert(slot(1), {.bytes = 1_MiB, .cost = Duration(4000)});
@@ -216,7 +216,7 @@ TEST(Gdsf, TheCheapestByteLeavesFirst) {
   evict(gdsf, 0);
 }
 
-TEST(MakePolicy, AnUnknownNameIsToldThoseThereAre) {
+TEST(MakePolicy, AnUnknownNameListsTheKnownOnes) {
   const auto made = make_policy("lru2");
   ASSERT_FALSE(made.has_value());
   EXPECT_EQ(made.error().code, ErrorCode::kInvalidArgument);
@@ -226,8 +226,8 @@ TEST(MakePolicy, AnUnknownNameIsToldThoseThereAre) {
     EXPECT_EQ(make_policy(name).value()->name(), name);
 }
 
-// A heap that keeps what is gone would grow with every entry that was ever erased.
-TEST(EvictionOrder, ErasedEntriesDoNotPileUp) {
+// A heap that kept erased entries would grow with every erased entry.
+TEST(EvictionOrder, ErasedEntriesDoNotAccumulate) {
   EvictionOrder order;
   for (std::uint32_t i = 0; i < 100'000; ++i) {
     const SlotId fresh{.index = i % 10, .generation = i};
@@ -242,7 +242,7 @@ TEST(EvictionOrder, ErasedEntriesDoNotPileUp) {
   EXPECT_EQ(order.first(), std::nullopt);
 }
 
-TEST(QueueFloor, CountsWhatRequestsInFlightHold) {
+TEST(QueueFloor, CountsTheEntriesOfRequestsInFlight) {
   EXPECT_EQ(QueueFloor({10, 2, 3}).minimum_entries().value(), 102U);
   EXPECT_EQ(QueueFloor({}).minimum_entries().value(), 0U);
   EXPECT_EQ(QueueFloor({-1, 2, -3}).minimum_entries().value(), 0U);

@@ -13,9 +13,9 @@
 
 namespace afterimage {
 
-/// Any policy, made to take leaves first: where it names an entry that others stand on
-/// (EntryFacts::parent), an entry without children below that one is named instead, the youngest
-/// child's first. What is resident is therefore always a set of whole prefixes.
+/// Makes any policy evict leaves first: if the policy chooses an entry that has children
+/// (EntryFacts::parent), a leaf below it is evicted instead, following the youngest children. So
+/// the resident entries are always whole prefixes.
 class PrefixClosed final : public EvictionPolicy {
  public:
   explicit PrefixClosed(std::unique_ptr<EvictionPolicy> policy) : policy_(std::move(policy)) {}
@@ -23,8 +23,8 @@ class PrefixClosed final : public EvictionPolicy {
   [[nodiscard]] std::string_view name() const override { return policy_->name(); }
   void begin_request(const RequestFacts& facts) override { policy_->begin_request(facts); }
   void insert(SlotId slot, const EntryFacts& facts) override {
-    Kin& kin = at(slot.index);
-    kin.generation = slot.generation;
+    Node& node = at(slot.index);
+    node.generation = slot.generation;
     if (facts.parent.has_value()) link(slot.index, facts.parent->index);
     policy_->insert(slot, facts);
   }
@@ -34,7 +34,7 @@ class PrefixClosed final : public EvictionPolicy {
     at(upper.index).generation = upper.generation;
     if (of_upper.parent.has_value()) link(upper.index, of_upper.parent->index);
     if (of_lower.parent.has_value()) {
-      leave_parent(lower.index);
+      unlink_from_parent(lower.index);
       link(lower.index, of_lower.parent->index);
     }
     policy_->split(lower, of_lower, upper, of_upper);
@@ -44,72 +44,72 @@ class PrefixClosed final : public EvictionPolicy {
     policy_->erase(slot, why);
   }
   void park(SlotId slot) override {
-    kin_[slot.index].parked = true;
+    nodes_[slot.index].parked = true;
     policy_->park(slot);
   }
   void unpark(SlotId slot) override {
-    kin_[slot.index].parked = false;
+    nodes_[slot.index].parked = false;
     policy_->unpark(slot);
   }
 
-  /// An entry is named in spite of those below it only if all of them are parked: whoever uses them
-  /// uses it too, and will park it.
+  /// An entry with children is chosen only if all of them are parked: their users use it, too, so
+  /// the owner will find it pinned and park it.
   [[nodiscard]] std::optional<SlotId> victim() override {
     auto victim = policy_->victim();
     if (!victim.has_value()) return victim;
     std::uint32_t index = victim->index;
-    for (std::uint32_t below = index; below != kNobody; below = free_child(index)) index = below;
-    return SlotId{.index = index, .generation = kin_[index].generation};
+    for (std::uint32_t below = index; below != kNone; below = free_child(index)) index = below;
+    return SlotId{.index = index, .generation = nodes_[index].generation};
   }
-  /// Of the entry that the policy itself would name: those on it leave for its sake.
+  /// The worth of the inner policy's own choice: its descendants are evicted on its behalf.
   [[nodiscard]] std::optional<double> victim_worth() override { return policy_->victim_worth(); }
 
  private:
-  static constexpr std::uint32_t kNobody = std::numeric_limits<std::uint32_t>::max();
-  struct Kin {
+  static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
+  struct Node {
     std::uint32_t generation = 0;
-    std::uint32_t parent = kNobody;
-    std::uint32_t first_child = kNobody;
-    std::uint32_t older = kNobody;  // siblings
-    std::uint32_t younger = kNobody;
+    std::uint32_t parent = kNone;
+    std::uint32_t first_child = kNone;
+    std::uint32_t older = kNone;  // siblings
+    std::uint32_t younger = kNone;
     bool parked = false;
   };
 
   [[nodiscard]] std::uint32_t free_child(std::uint32_t index) const {
-    std::uint32_t child = kin_[index].first_child;
-    while (child != kNobody && kin_[child].parked) child = kin_[child].older;
+    std::uint32_t child = nodes_[index].first_child;
+    while (child != kNone && nodes_[child].parked) child = nodes_[child].older;
     return child;
   }
 
-  Kin& at(std::uint32_t index) {
-    if (index >= kin_.size()) kin_.resize(index + 1);
-    return kin_[index];
+  Node& at(std::uint32_t index) {
+    if (index >= nodes_.size()) nodes_.resize(index + 1);
+    return nodes_[index];
   }
   void link(std::uint32_t index, std::uint32_t parent) {
-    Kin& above = at(parent);
-    Kin& kin = at(index);
-    kin.parent = parent;
-    kin.older = kin_[parent].first_child;
-    if (kin.older != kNobody) kin_[kin.older].younger = index;
-    kin_[parent].first_child = index;
+    Node& above = at(parent);
+    Node& node = at(index);
+    node.parent = parent;
+    node.older = nodes_[parent].first_child;
+    if (node.older != kNone) nodes_[node.older].younger = index;
+    nodes_[parent].first_child = index;
     (void)above;
   }
-  void leave_parent(std::uint32_t index) {
-    Kin& kin = kin_[index];
-    if (kin.parent != kNobody) {
-      if (kin.younger != kNobody) kin_[kin.younger].older = kin.older;
-      if (kin.older != kNobody) kin_[kin.older].younger = kin.younger;
-      if (kin_[kin.parent].first_child == index) kin_[kin.parent].first_child = kin.older;
+  void unlink_from_parent(std::uint32_t index) {
+    Node& node = nodes_[index];
+    if (node.parent != kNone) {
+      if (node.younger != kNone) nodes_[node.younger].older = node.older;
+      if (node.older != kNone) nodes_[node.older].younger = node.younger;
+      if (nodes_[node.parent].first_child == index) nodes_[node.parent].first_child = node.older;
     }
-    kin.parent = kin.older = kin.younger = kNobody;
+    node.parent = node.older = node.younger = kNone;
   }
   void unlink(std::uint32_t index) {
-    leave_parent(index);
-    kin_[index].parked = false;
+    unlink_from_parent(index);
+    nodes_[index].parked = false;
   }
 
   std::unique_ptr<EvictionPolicy> policy_;
-  std::vector<Kin, HugePageAllocator<Kin>> kin_;
+  std::vector<Node, HugePageAllocator<Node>> nodes_;
 };
 
 }  // namespace afterimage

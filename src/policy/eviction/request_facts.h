@@ -9,13 +9,13 @@
 
 namespace afterimage {
 
-/// What asked for this turn. Appended to, never renumbered: policies use it as an index.
+/// What started this conversation turn. Append only, never renumber: policies use it as an index.
 enum class TurnKind : unsigned char { kUnknown, kHuman, kToolResult };
-/// Why the model stopped: after kToolUse the next turn is a machine's, and mostly soon.
+/// Why the model stopped. After kToolUse a program sends the next turn, usually soon.
 enum class StopReason : unsigned char { kUnknown, kEndTurn, kToolUse, kOther };
-/// What an eviction policy may know of a request that uses entries.
+/// Facts about a request that an eviction policy may use.
 struct RequestFacts {
-  Duration now{0};  // since any beginning; never falls
+  Duration now{0};  // since any fixed time; must not decrease
   std::uint32_t output_tokens = 0;
   TurnKind kind = TurnKind::kUnknown;
   StopReason stop = StopReason::kUnknown;

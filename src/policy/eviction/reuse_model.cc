@@ -13,14 +13,15 @@ namespace {
 
 constexpr double kFirstEdge = 2;  // seconds
 constexpr double kBinsPerOctave = 4;
-constexpr double kReusesByOctave = 0.1;  // of the unknown: hazard × age
-// How much evidence outweighs what is believed beforehand: one reuse, or this many seconds without.
+constexpr double kReusesByOctave = 0.1;  // prior hazard × age
+// Weight of the prior: one reuse, or this many seconds without reuse.
 constexpr double kPriorReuses = 1;
 constexpr double kLongestPrior = 300;
-constexpr double kFading = 0.999;  // each time
+constexpr double kFading = 0.999;  // per fade()
 constexpr unsigned kLevelBits = 3;
 
-// From one age on: reuses expected, seconds of being kept until then, and how many are left over.
+// A time span from one age on: expected reuses, expected seconds of residence, and the share that
+// is left unused at its end.
 struct Span {
   double reuses;
   double seconds;
@@ -72,23 +73,23 @@ ReuseModel::Class ReuseModel::find_or_add(std::uint64_t feature, std::size_t lev
 
 void ReuseModel::observe(Class finest, std::size_t bin, double seconds, double reused) {
   while (true) {
-    Kin& kin = classes_[finest];
+    ClassState& state = classes_[finest];
     observed_[finest].seconds[bin] += seconds;
     observed_[finest].reuses[bin] += reused;
-    kin.observed = true;
-    if (kin.coarser == finest) return;
-    finest = kin.coarser;
+    state.observed = true;
+    if (state.coarser == finest) return;
+    finest = state.coarser;
   }
 }
 
 void ReuseModel::outlived(Class finest, std::size_t bin) {
   const double seconds = begin_of(bin + 1) - begin_of(bin);
   while (true) {
-    Kin& kin = classes_[finest];
+    ClassState& state = classes_[finest];
     observed_[finest].seconds[bin] += seconds;
-    kin.observed = true;
-    if (kin.coarser == finest) return;
-    finest = kin.coarser;
+    state.observed = true;
+    if (state.coarser == finest) return;
+    finest = state.coarser;
   }
 }
 
@@ -96,7 +97,7 @@ void ReuseModel::estimate(Class which) {
   const Class coarser = classes_[which].coarser;
   const bool coarsest = coarser == which;
   const Observed& known = observed_[which];
-  std::array<Span, kBins> spans;  // the last `count`: best spans from here on, rates falling
+  std::array<Span, kBins> spans;  // a stack of `count` best spans from this age on, by rate
   std::size_t count = 0;
   for (std::size_t bin = kBins; bin-- > 0;) {
     const double age = bin == 0 ? kFirstEdge / 2 : begin_of(bin);
@@ -117,11 +118,11 @@ void ReuseModel::estimate(Class which) {
 
 void ReuseModel::fade() {
   for (Class which = 0; which < classes_.size(); ++which) {
-    Kin& kin = classes_[which];
-    if (!std::exchange(kin.observed, false)) continue;  // nobody is of that class now
+    ClassState& state = classes_[which];
+    if (!std::exchange(state.observed, false)) continue;  // no member observed since the last fade
     for (double& seconds : observed_[which].seconds) seconds *= kFading;
     for (double& reuses : observed_[which].reuses) reuses *= kFading;
-    kin.stale = true;
+    state.stale = true;
   }
 }
 

@@ -10,53 +10,51 @@
 
 namespace afterimage {
 
-/// When will something of this class be used again? Learned while it runs, from nothing.
+/// Predicts when members of a class will be used again. Learned online, without prior training.
 ///
 /// For each class and age the model counts reuses and the seconds that members of the class spent
-/// at that age: their quotient is the hazard of reuse. Classes refine each other (all → of this
-/// kind → … → of this kind, turn, output length …); where a class has seen little, it is believed
-/// to be like the one it refines, and where all is unknown, reuse is the less likely the longer ago
-/// the last use, as an LRU assumes.
+/// at that age; their quotient is the hazard of reuse. Classes refine each other (all → of this
+/// kind → … → of this kind, turn, output length …). A class with few observations is assumed to be
+/// like the one it refines. Without observations, reuse becomes less likely with age, as an LRU
+/// assumes.
 ///
 /// Unit     Seconds. Ages fall into bins of a quarter octave from two seconds on.
 /// Source   Gittins, Bandit processes and dynamic allocation indices, 1979; hazards by age:
-/// Beckmann
-///          et al., LHD: improving cache hit rate by maximizing hit density, NSDI 2018.
+///          Beckmann et al., LHD: improving cache hit rate by maximizing hit density, NSDI 2018.
 class ReuseModel {
  public:
   using Class = std::uint32_t;
   static constexpr std::size_t kBins = 53;
 
-  /// From how many seconds of age on a bin reaches; that of kBins is beyond all ages.
+  /// The age in seconds at which a bin begins; begin_of(kBins) is beyond all ages.
   [[nodiscard]] static double begin_of(std::size_t bin) { return edges()[bin]; }
 
-  /// The class of what shares `features`, coarsest first. Each must tell apart all that the one
-  /// before it tells apart.
+  /// The class with these features, coarsest first. Each feature must refine the one before it.
   Class classify(std::span<const std::uint64_t> features);
 
   /// A member spent `seconds` in `bin`; `reused` of it (0 to 1) was used again there.
   void observe(Class finest, std::size_t bin, double seconds, double reused);
   /// A member lived through all of `bin` and was not used.
   void outlived(Class finest, std::size_t bin);
-  /// outlived() comes soon: what it will need is fetched meanwhile.
+  /// Prefetches the memory that outlived() will need.
   void expect(Class finest, std::size_t bin) const {
     __builtin_prefetch(&observed_[finest].seconds[bin], /*rw=*/1);
   }
 
-  /// Expected reuses by second of being kept, if it is kept for the best of all spans from that age
-  /// on: the Gittins index. As of the last estimate.
+  /// The Gittins index as of the last estimate(): the expected reuses per second of residence, for
+  /// the best of all time spans from that age on.
   [[nodiscard]] double index(Class finest, std::size_t bin) const { return indices_[finest][bin]; }
-  /// Old observations fade. Cheap, and to be called at even intervals.
+  /// Discounts old observations. Cheap; call it at even intervals.
   void fade();
-  /// Lets indices follow what was observed before the last fade. Not needed while nobody asks.
+  /// Recomputes the indices from the observations before the last fade. Needed only before index().
   void estimate();
 
  private:
   using PerBin = std::array<double, kBins>;
-  struct Kin {
-    Class coarser = 0;      // itself: it is a coarsest one
+  struct ClassState {
+    Class coarser = 0;      // itself if it is a coarsest class
     bool observed = false;  // since the last fade
-    bool stale = false;     // and before it, since the last estimate
+    bool stale = false;     // observed before the last fade, and not estimated since
   };
   struct Observed {
     PerBin seconds{};
@@ -68,9 +66,9 @@ class ReuseModel {
   void estimate(Class which);
 
   boost::unordered_flat_map<std::uint64_t, Class> by_feature_;
-  // By class, coarser ones first. Apart, because observing, ranking and estimating read different
-  // things, and each of them often.
-  std::vector<Kin> classes_;
+  // By class, coarser ones first. Separate arrays, because observing, ranking and estimating read
+  // different fields, each of them often.
+  std::vector<ClassState> classes_;
   std::vector<Observed> observed_;
   std::vector<PerBin> hazards_;
   std::vector<PerBin> indices_;

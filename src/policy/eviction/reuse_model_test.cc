@@ -13,7 +13,7 @@ std::size_t bin_at(double age) {
   return bin;
 }
 
-/// Members of the class lived through all bins up to the age, at which a part of them was reused.
+/// Members of the class reach the given age, at which a part of them is reused.
 void live(ReuseModel& model, ReuseModel::Class which, double age, double reused, int members) {
   const std::size_t last = bin_at(age);
   for (int member = 0; member < members; ++member) {
@@ -24,7 +24,7 @@ void live(ReuseModel& model, ReuseModel::Class which, double age, double reused,
   }
 }
 
-TEST(ReuseModel, KnowingNothingItIsAnLru) {
+TEST(ReuseModel, WithoutObservationsItIsAnLru) {
   ReuseModel model;
   const auto unknown = model.classify(std::array<std::uint64_t, 2>{7, 8});
   for (std::size_t bin = 1; bin < ReuseModel::kBins; ++bin) {
@@ -32,9 +32,9 @@ TEST(ReuseModel, KnowingNothingItIsAnLru) {
   }
 }
 
-// What an age-blind rate cannot say: worth more just before its moment than just after its birth,
-// and little once the moment has passed.
-TEST(ReuseModel, KeepsWhatIsAboutToBeReusedAndLetsGoOfWhatMissedItsMoment) {
+// A rate without age cannot express this: an entry is worth more just before its usual reuse than
+// when it is new, and little once that time has passed.
+TEST(ReuseModel, WorthRisesTowardsTheUsualReuseAndFallsAfterIt) {
   ReuseModel model;
   const auto regular = model.classify(std::array<std::uint64_t, 1>{1});
   live(model, regular, 100, 1, 200);
@@ -44,7 +44,7 @@ TEST(ReuseModel, KeepsWhatIsAboutToBeReusedAndLetsGoOfWhatMissedItsMoment) {
   EXPECT_GT(model.index(regular, bin_at(10)), 3 * model.index(regular, bin_at(300)));
 }
 
-TEST(ReuseModel, AClassThatSawLittleIsLikeTheOneItRefines) {
+TEST(ReuseModel, AClassWithFewObservationsResemblesTheOneItRefines) {
   ReuseModel model;
   const auto known = model.classify(std::array<std::uint64_t, 2>{1, 10});
   live(model, known, 50, 1, 500);
@@ -57,7 +57,7 @@ TEST(ReuseModel, AClassThatSawLittleIsLikeTheOneItRefines) {
   EXPECT_GT(model.index(fresh, bin_at(45)), 5 * model.index(stranger, bin_at(45)));
 }
 
-TEST(ReuseModel, AClassThatSawMuchIsItself) {
+TEST(ReuseModel, AClassWithManyObservationsIsItself) {
   ReuseModel model;
   const auto reused = model.classify(std::array<std::uint64_t, 2>{1, 10});
   const auto dead = model.classify(std::array<std::uint64_t, 2>{1, 11});
@@ -68,7 +68,7 @@ TEST(ReuseModel, AClassThatSawMuchIsItself) {
   EXPECT_GT(model.index(reused, bin_at(45)), 20 * model.index(dead, bin_at(45)));
 }
 
-TEST(ReuseModel, WhatWasTrueFades) {
+TEST(ReuseModel, OldObservationsFade) {
   ReuseModel model;
   const auto kind = model.classify(std::array<std::uint64_t, 1>{1});
   live(model, kind, 50, 1, 1000);

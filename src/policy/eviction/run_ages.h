@@ -15,42 +15,42 @@
 
 namespace afterimage {
 
-/// How old are runs? In a line by last use, in which each age bin of a ReuseModel is a stretch.
-/// Growing older moves the stretches' borders and no run: what passes a border is read in order,
-/// and nothing else is touched.
+/// Tracks the age bin of every run. Runs are stored in one array by last use, in which each age bin
+/// of a ReuseModel is a range. Ageing moves the borders of these ranges and no run: runs that cross
+/// a border are read in order, and no others are touched.
 ///
-/// Threads  One.
-/// Cost     O(1) amortised for each border that a run passes; bin() is O(log bins).
+/// Threads  Not thread-safe.
+/// Cost     O(1) amortised for each border that a run crosses; bin() is O(log bins).
 class RunAges {
  public:
   using Run = std::uint32_t;
   using Place = std::uint32_t;
   static constexpr std::size_t kBins = ReuseModel::kBins;
-  static constexpr Run kNobody = std::numeric_limits<Run>::max();
+  static constexpr Run kNone = std::numeric_limits<Run>::max();
 
   /// 16 bytes: four to a cache line.
   struct Standing {
     double since = 0;
-    Run run = kNobody;
-    std::uint32_t word = 0;  // class, and in the lowest bit whether it is listed
+    Run run = kNone;
+    std::uint32_t word = 0;  // class, and in the lowest bit listed()
 
     [[nodiscard]] ReuseModel::Class reuse_class() const { return word >> 1U; }
-    /// Its owner keeps it in a list by age, too.
+    /// The owner also has the run in a list by age.
     [[nodiscard]] bool listed() const { return (word & 1U) != 0; }
     void set_class(ReuseModel::Class it) { word = it << 1U | (word & 1U); }
     void set_listed(bool is) { word = (word & ~1U) | (is ? 1U : 0U); }
   };
 
-  /// Used last at `since`, which never falls.
+  /// Appends a run last used at `since`, which must not decrease.
   Place append(double since, Run run, ReuseModel::Class reuse_class) {
-    AFI_CHECK(line_.size() < kNobody && (line_.empty() || line_.back().since <= since));
+    AFI_CHECK(line_.size() < kNone && (line_.empty() || line_.back().since <= since));
     if (borders_[0] == line_.size()) set_due(0, since);
     line_.push_back({.since = since, .run = run, .word = reuse_class << 1U});
     ++standing_;
     return static_cast<Place>(line_.size() - 1);
   }
   void remove(Place place) {
-    line_[place].run = kNobody;
+    line_[place].run = kNone;
     --standing_;
   }
   [[nodiscard]] Standing& at(Place place) { return line_[place]; }
@@ -60,15 +60,15 @@ class RunAges {
     return static_cast<std::size_t>(passed - borders_.begin());
   }
 
-  /// Calls `passes(standing, bin)` for each that is now too old for the bin: bin by bin, in each
-  /// those used longest ago first. Those that will pass are announced by `soon(standing, bin)`.
+  /// Calls `passes(standing, bin)` for each run that is now too old for its bin: bin by bin, least
+  /// recently used first. Calls `soon(standing, bin)` for these runs beforehand, for prefetching.
   template <typename Soon, typename Passes>
   void age(double now, const Soon& soon, const Passes& passes) {
     if (now < next_) return;
     for (std::size_t bin = 0; bin < borders_.size(); ++bin) {
       if (now < due_[bin]) continue;
       for (std::size_t i = borders_[bin]; i < line_.size() && too_old(i, bin, now); ++i) {
-        if (line_[i].run != kNobody) soon(line_[i], bin);
+        if (line_[i].run != kNone) soon(line_[i], bin);
       }
     }
     next_ = kNever;
@@ -79,19 +79,19 @@ class RunAges {
     }
   }
 
-  /// Gives back the places of those removed, if they are many: `moved(run, place)` for the others.
+  /// Compacts the array if many runs were removed; calls `moved(run, place)` for the others.
   template <typename Moved>
   void tidy(const Moved& moved) {
     if (line_.size() <= 2 * standing_ + kFew) return;
     std::size_t kept = 0;
     std::array<std::size_t, kBins - 1> borders{};
     for (std::size_t i = 0; i < line_.size(); ++i) {
-      if (line_[i].run == kNobody) continue;
+      if (line_[i].run == kNone) continue;
       moved(line_[i].run, static_cast<Place>(kept));
       line_[kept++] = line_[i];
     }
-    // A border stands before the first that is kept behind it; since tells which that is, and where
-    // several are equally old, none has passed or all have.
+    // A border is the index of the first run that has not crossed it. `since` finds it, because of
+    // equally old runs either all have crossed or none.
     for (std::size_t bin = 0; bin < borders.size(); ++bin) {
       if (borders_[bin] == 0) continue;
       const double last = passed_[bin];
@@ -132,7 +132,7 @@ class RunAges {
       Standing& standing = line_[borders_[bin]];
       passed_[bin] = standing.since;
       ++borders_[bin];
-      if (standing.run != kNobody) passes(standing, bin);
+      if (standing.run != kNone) passes(standing, bin);
     }
     find_due(bin);
     return borders_[bin] > from;
@@ -140,10 +140,10 @@ class RunAges {
 
   std::vector<Standing, HugePageAllocator<Standing>> line_;
   std::size_t standing_ = 0;
-  std::array<std::size_t, kBins - 1> borders_{};  // those before have left the bin
-  std::array<double, kBins - 1> passed_{};        // `since` of the last of these
-  std::array<double, kBins - 1> due_ = never();   // when the next does
-  double next_ = kNever;                          // the first of these
+  std::array<std::size_t, kBins - 1> borders_{};  // runs before a border have left the bin
+  std::array<double, kBins - 1> passed_{};        // `since` of the last run that left
+  std::array<double, kBins - 1> due_ = never();   // when the next run leaves
+  double next_ = kNever;                          // the earliest of these
 
   static constexpr std::array<double, kBins - 1> never() {
     std::array<double, kBins - 1> all{};

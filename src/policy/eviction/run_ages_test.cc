@@ -12,9 +12,9 @@
 namespace afterimage {
 namespace {
 
-using Passing = std::pair<std::uint32_t, std::size_t>;  // who, which bin
+using Passing = std::pair<std::uint32_t, std::size_t>;  // run, bin
 
-/// Each run by itself, its bin counted up.
+/// The obvious model: each run counts its own bin.
 class ModelOfAges {
  public:
   void append(double since, std::uint32_t run) { order_.push_back({since, run, 0}); }
@@ -62,7 +62,7 @@ TEST(RunAges, ARunPassesEachBinOnce) {
   EXPECT_EQ(ages.bin(0), 3U);
 }
 
-TEST(RunAgesProperty, AgreesWithRunsThatAreCountedOneByOne) {
+TEST(RunAgesProperty, AgreesWithAnObviousModelOfRuns) {
   testing::for_each_seed(4, [](Rng& rng) {
     RunAges ages;
     ModelOfAges model;

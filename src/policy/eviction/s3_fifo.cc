@@ -11,7 +11,7 @@ constexpr std::uint8_t kSmall = 0;
 constexpr std::uint8_t kMain = 1;
 constexpr std::uint64_t kSmallPart = 10;  // one in so many entries
 constexpr std::uint8_t kUsesForMain = 2;  // while in the small queue
-constexpr std::uint8_t kMostUsesCounted = 3;
+constexpr std::uint8_t kMaxCountedUses = 3;
 
 }  // namespace
 
@@ -21,7 +21,7 @@ void S3Fifo::insert(SlotId slot, const EntryFacts& facts) {
 
 void S3Fifo::touch(SlotId slot) {
   std::uint8_t& uses = queues_.notes(slot).uses;
-  uses = std::min<std::uint8_t>(uses + 1, kMostUsesCounted);
+  uses = std::min<std::uint8_t>(uses + 1, kMaxCountedUses);
 }
 
 void S3Fifo::erase(SlotId slot, RemovalReason why) {
@@ -33,13 +33,13 @@ void S3Fifo::erase(SlotId slot, RemovalReason why) {
 }
 
 std::optional<SlotId> S3Fifo::victim() {
-  constexpr std::uint32_t kNobody = EntryQueues::kNobody;
+  constexpr std::uint32_t kNone = EntryQueues::kNone;
   while (true) {
     const std::uint32_t young = queues_.oldest(kSmall);
     const std::uint32_t old = queues_.oldest(kMain);
-    if (young == kNobody && old == kNobody) return std::nullopt;
+    if (young == kNone && old == kNone) return std::nullopt;
     const bool small_is_full = queues_.size(kSmall) * kSmallPart >= queues_.size();
-    if (young != kNobody && (small_is_full || old == kNobody)) {
+    if (young != kNone && (small_is_full || old == kNone)) {
       std::uint8_t& uses = queues_.notes(young).uses;
       if (uses < kUsesForMain) return queues_.slot(young);
       uses = 0;

@@ -8,9 +8,9 @@
 
 namespace afterimage {
 
-/// S3-FIFO: a small queue for newcomers (a tenth), a main queue for those used more than once in it
-/// or remembered from before, and the keys of those that left the small one. The cache's size is
-/// taken to be the entries there are.
+/// S3-FIFO: a small queue for new entries (a tenth), a main queue for entries used more than once
+/// in it or known from before, and the keys of entries evicted from the small one. The cache's size
+/// is taken to be the current number of entries.
 ///
 /// Source   Yang et al., FIFO queues are all you need for cache eviction, SOSP 2023.
 class S3Fifo final : public EvictionPolicy {

@@ -7,11 +7,11 @@
 namespace afterimage {
 namespace {
 
-// What leaves from one cache before all are compared again. A cache's lock is held as long.
+// Bytes evicted from one cache, under its lock, before all caches are compared again.
 constexpr Bytes kSlice = 4_MiB;
 
-/// Does `a` leave before `b`?
-bool leaves_first(const NextToLeave& a, const NextToLeave& b) {
+/// Whether to evict `a` before `b`.
+bool evict_before(const NextToLeave& a, const NextToLeave& b) {
   if (a.worth.has_value() && b.worth.has_value() && *a.worth != *b.worth) {
     return *a.worth < *b.worth;
   }
@@ -21,40 +21,40 @@ bool leaves_first(const NextToLeave& a, const NextToLeave& b) {
 }  // namespace
 
 template <typename Excess>
-Bytes SharedBudget::shed_while(const Excess& excess) {
-  Bytes gone;
+Bytes SharedBudget::evict_while(const Excess& excess) {
+  Bytes total;
   for (Bytes left = excess(); left > 0_B; left = excess()) {
-    BudgetClient* gives = nullptr;
-    NextToLeave least;
-    for (BudgetClient* sharer : sharers_) {
-      const auto next = sharer->eviction_candidate();
-      if (!next.has_value() || (gives != nullptr && !leaves_first(*next, least))) continue;
-      gives = sharer;
-      least = *next;
+    BudgetClient* source = nullptr;
+    NextToLeave cheapest;
+    for (BudgetClient* client : clients_) {
+      const auto next = client->eviction_candidate();
+      if (!next.has_value() || (source != nullptr && !evict_before(*next, cheapest))) continue;
+      source = client;
+      cheapest = *next;
     }
-    if (gives == nullptr) break;
-    const Bytes freed = gives->evict_bytes(std::min(left, kSlice));
-    // Whoever could give and did not was asked by others meanwhile, who have made the room or will.
+    if (source == nullptr) break;
+    const Bytes freed = source->evict_bytes(std::min(left, kSlice));
+    // The candidate was taken by a concurrent caller, which has freed the space or will.
     if (freed == 0_B) break;
-    gone += freed;
+    total += freed;
   }
-  return gone;
+  return total;
 }
 
 void SharedBudget::make_room(Bytes bytes) {
   if (bytes > budget_.capacity()) return;
-  shed_while([&] { return sub_sat(budget_.used(), sub_sat(budget_.capacity(), bytes)); });
+  evict_while([&] { return sub_sat(budget_.used(), sub_sat(budget_.capacity(), bytes)); });
 }
 
 Bytes SharedBudget::obey() {
-  Bytes gone = shed_while([&] { return sub_sat(budget_.used(), budget_.capacity()); });
+  Bytes total = evict_while([&] { return sub_sat(budget_.used(), budget_.capacity()); });
   // Floors yield to the budget.
-  for (BudgetClient* sharer : sharers_) gone += sharer->trim_to_budget();
-  return gone;
+  for (BudgetClient* client : clients_) total += client->trim_to_budget();
+  return total;
 }
 
 void SharedBudget::block_admission(bool blocked) {
-  for (BudgetClient* sharer : sharers_) sharer->block_admission(blocked);
+  for (BudgetClient* client : clients_) client->block_admission(blocked);
 }
 
 }  // namespace afterimage

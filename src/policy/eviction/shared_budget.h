@@ -13,45 +13,44 @@ namespace afterimage {
 /// The cheapest entry that one cache could evict now.
 struct NextToLeave {
   Bytes resident;               // of the whole cache
-  std::optional<double> worth;  // as EvictionPolicy::victim_worth says
+  std::optional<double> worth;  // EvictionPolicy::victim_worth
 };
 
-/// A cache that charges a budget which others charge, too.
+/// A cache that shares a memory budget with others.
 ///
-/// Threads  Any; no call waits for another sharer.
+/// Threads  Any; no call waits for another client.
 class BudgetClient {
  public:
   virtual ~BudgetClient() = default;
-  /// nullopt: nothing can leave.
+  /// nullopt: nothing can be evicted.
   [[nodiscard]] virtual std::optional<NextToLeave> eviction_candidate() = 0;
-  /// Evicts what is worth least until so many bytes are free again. Returns what was freed.
+  /// Evicts the entries of least worth until `wanted` bytes are freed. Returns the bytes freed.
   virtual Bytes evict_bytes(Bytes wanted) = 0;
-  /// Evicts until the budget's use is within its capacity, floors or no floors.
+  /// Evicts until the budget's use is within its capacity, regardless of floors.
   virtual Bytes trim_to_budget() = 0;
-  /// While it is blocked nothing new is kept. What is there is found, erased and evicted as ever.
+  /// While admission is blocked, nothing new is cached. Look-ups, erasing and eviction go on.
   virtual void block_admission(bool blocked) = 0;
 };
 
-/// One memory for several caches: whoever needs room gets it from the cache whose next entry is
-/// worth least, its own or another's. Where policies do not weigh, from the cache that holds most.
+/// One memory budget for several caches. Space is freed in the cache whose eviction candidate has
+/// the least worth; if policies do not report a worth, in the cache that holds the most bytes.
 ///
-/// Errors   None. What cannot be freed stays, and whoever asked goes without.
-/// Threads  Any, once all have joined. Nothing is locked here; no sharer is called with a lock of
-///          its own held.
-/// Cost     One look at each sharer for every 4 MiB freed.
+/// Errors   None. If not enough can be freed, the caller's own reservation fails.
+/// Threads  Any, once all clients have joined. This class takes no lock, and the caller must not
+///          hold a client's lock.
+/// Cost     One call to each client for every 4 MiB freed.
 class SharedBudget {
  public:
   /// `budget` outlives this.
   explicit SharedBudget(MemoryBudget& budget) : budget_(budget) {}
 
-  /// Before anybody calls anything else; the sharer outlives the last call.
-  void join(BudgetClient& sharer) { sharers_.push_back(&sharer); }
+  /// Call before any other method. The client outlives the last call.
+  void join(BudgetClient& client) { clients_.push_back(&client); }
 
-  /// Frees what lacks for so many bytes. For newcomers: asked before their cache makes room itself,
-  /// which then finds it made. Nobody leaves for what is larger than the budget.
+  /// Evicts until `bytes` more fit into the budget. A cache calls it before it reserves space for a
+  /// new entry. Evicts nothing for an entry that is larger than the budget.
   void make_room(Bytes bytes);
-  /// Evicts until no more is used than the capacity, but for what is pinned. Returns what was
-  /// freed.
+  /// Evicts until the use is within the capacity; pinned entries stay. Returns the bytes freed.
   Bytes obey();
   void block_admission(bool blocked);
 
@@ -59,10 +58,10 @@ class SharedBudget {
 
  private:
   template <typename Excess>
-  Bytes shed_while(const Excess& excess);
+  Bytes evict_while(const Excess& excess);
 
   MemoryBudget& budget_;
-  std::vector<BudgetClient*> sharers_;
+  std::vector<BudgetClient*> clients_;
 };
 
 }  // namespace afterimage

@@ -12,7 +12,7 @@
 namespace afterimage {
 namespace {
 
-/// Entries by worth, the least first.
+/// A client with entries ordered by worth, the least first.
 struct FakeCache final : BudgetClient {
   explicit FakeCache(MemoryBudget& of) : budget(of) {}
 
@@ -48,8 +48,8 @@ struct FakeCache final : BudgetClient {
 
   MemoryBudget& budget;
   std::deque<std::pair<Reservation, std::optional<double>>> entries;
-  bool held = false;      // all in use, or under a floor
-  bool stubborn = false;  // says that something could leave, and nothing does
+  bool held = false;      // all pinned, or under a floor
+  bool stubborn = false;  // reports a candidate and evicts nothing
   bool is_blocked = false;
 };
 
@@ -64,7 +64,7 @@ struct SharedBudgetTest : ::testing::Test {
   SharedBudget shared{budget};
 };
 
-TEST_F(SharedBudgetTest, WhatIsWorthLeastLeavesWhereverItIs) {
+TEST_F(SharedBudgetTest, EvictsTheLeastWorthInAnyCache) {
   for (int i = 0; i < 5; ++i) {
     a.hold(10_MiB, 1 + i);  // 1 2 3 4 5
     b.hold(10_MiB, 2.5 + i);
@@ -75,7 +75,7 @@ TEST_F(SharedBudgetTest, WhatIsWorthLeastLeavesWhereverItIs) {
   EXPECT_EQ(budget.used(), 60_MiB);
 }
 
-TEST_F(SharedBudgetTest, NobodyLeavesWhereThereIsRoomOrCanBeNone) {
+TEST_F(SharedBudgetTest, EvictsNothingWhenItFitsOrCannotFit) {
   a.hold(60_MiB, 1);
   shared.make_room(40_MiB);
   shared.make_room(101_MiB);
@@ -84,7 +84,7 @@ TEST_F(SharedBudgetTest, NobodyLeavesWhereThereIsRoomOrCanBeNone) {
   EXPECT_EQ(budget.used(), 0_B);
 }
 
-TEST_F(SharedBudgetTest, WithoutWeighingWhoHoldsMostGives) {
+TEST_F(SharedBudgetTest, WithoutWorthTheLargestCacheEvicts) {
   for (int i = 0; i < 7; ++i) a.hold(10_MiB, std::nullopt);
   for (int i = 0; i < 3; ++i) b.hold(10_MiB, 0.001);
   shared.make_room(40_MiB);
@@ -95,18 +95,18 @@ TEST_F(SharedBudgetTest, WithoutWeighingWhoHoldsMostGives) {
   EXPECT_EQ(b.resident(), 10_MiB);
 }
 
-TEST_F(SharedBudgetTest, WhatOneHasInUseTheOtherPaysFor) {
+TEST_F(SharedBudgetTest, EvictsFromOthersWhatOneHasPinned) {
   a.hold(50_MiB, 1);
   a.held = true;
   b.hold(50_MiB, 100);
   shared.make_room(10_MiB);
   EXPECT_EQ(a.resident(), 50_MiB);
   EXPECT_EQ(b.resident(), 0_B);
-  shared.make_room(60_MiB);  // what cannot be had
+  shared.make_room(60_MiB);  // more than can be freed
   EXPECT_EQ(budget.used(), 50_MiB);
 }
 
-TEST_F(SharedBudgetTest, WhoDoesNotGiveWhatHeOfferedHangsNobody) {
+TEST_F(SharedBudgetTest, StopsWhenACandidateFreesNothing) {
   a.hold(50_MiB, 1);
   a.stubborn = true;
   b.hold(50_MiB, 100);
@@ -114,7 +114,7 @@ TEST_F(SharedBudgetTest, WhoDoesNotGiveWhatHeOfferedHangsNobody) {
   EXPECT_EQ(budget.used(), 100_MiB);
 }
 
-TEST_F(SharedBudgetTest, FloorsYieldToTheBudgetAndNotToNewcomers) {
+TEST_F(SharedBudgetTest, FloorsYieldToTheBudgetButNotToNewEntries) {
   a.hold(60_MiB, 1);
   a.held = true;
   shared.make_room(60_MiB);
@@ -124,14 +124,14 @@ TEST_F(SharedBudgetTest, FloorsYieldToTheBudgetAndNotToNewcomers) {
   EXPECT_EQ(shared.obey(), 0_B);
 }
 
-TEST_F(SharedBudgetTest, AllAreBlockedAndOpened) {
+TEST_F(SharedBudgetTest, BlocksAndUnblocksAllClients) {
   shared.block_admission(true);
   EXPECT_TRUE(a.is_blocked && b.is_blocked);
   shared.block_admission(false);
   EXPECT_FALSE(a.is_blocked || b.is_blocked);
 }
 
-// One currency: what two caches' policies say of their victims can be compared.
+// The worth that two caches' policies report for their victims is comparable.
 TEST(VictimWorth, IsSecondsSavedByByte) {
   const auto worth_of = [](Bytes bytes, Duration cost) {
     Worth policy;

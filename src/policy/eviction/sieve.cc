@@ -15,8 +15,8 @@ void Sieve::park(SlotId slot) {
 }
 
 std::optional<SlotId> Sieve::victim() {
-  while (queue_.oldest(0) != EntryQueues::kNobody) {
-    if (hand_ == EntryQueues::kNobody) hand_ = queue_.oldest(0);
+  while (queue_.oldest(0) != EntryQueues::kNone) {
+    if (hand_ == EntryQueues::kNone) hand_ = queue_.oldest(0);
     EntryQueues::Notes& notes = queue_.notes(hand_);
     if (notes.uses == 0) return queue_.slot(hand_);
     notes.uses = 0;

@@ -7,8 +7,8 @@
 
 namespace afterimage {
 
-/// SIEVE: one queue and a hand that walks from old to new, forgives each entry that was used since
-/// it last came by, and stops at the first that was not. Nothing ever moves.
+/// SIEVE: one queue and a hand that walks from old to new. It skips each entry that was used since
+/// its last visit and stops at the first that was not. Entries never move.
 ///
 /// Source   Zhang et al., SIEVE is simpler than LRU, NSDI 2024.
 class Sieve final : public EvictionPolicy {
@@ -23,7 +23,7 @@ class Sieve final : public EvictionPolicy {
 
  private:
   EntryQueues queue_;
-  std::uint32_t hand_ = EntryQueues::kNobody;  // nobody: at the oldest
+  std::uint32_t hand_ = EntryQueues::kNone;  // kNone: at the oldest
 };
 
 }  // namespace afterimage

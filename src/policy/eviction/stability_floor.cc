@@ -8,7 +8,7 @@ namespace afterimage {
 namespace {
 
 constexpr double kDeviations = 3.09;  // of a normal distribution: exceeded once in a thousand
-constexpr double kLargest = 1e15;     // far above any cache, far below what a double cannot count
+constexpr double kLargest = 1e15;     // far above any cache, and exact in a double
 
 }  // namespace
 

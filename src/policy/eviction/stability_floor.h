@@ -6,20 +6,20 @@
 
 namespace afterimage {
 
-/// How many entries a cache should not be pushed below by newcomers (the seed's INV-11).
+/// The number of entries below which new entries must not push a cache (the seed's INV-11).
 ///
-/// The floor protects the population, not each member: a newcomer may replace one entry, but a
-/// large one that would cost so many that fewer than the floor remain is served uncached instead.
-/// The byte budget is never exceeded for its sake, shrinking the budget ignores it, and it is asked
-/// once per eviction round, so no answer of it can make a cache loop or refuse for ever.
+/// The floor protects the number of entries, not each of them: a new entry may replace one entry,
+/// but a large one that would leave fewer entries than the floor is served uncached instead. The
+/// byte budget is never exceeded for the floor, shrinking the budget ignores it, and a cache reads
+/// it once per eviction round, so no value can make a cache loop or refuse for ever.
 class StabilityFloor {
  public:
   virtual ~StabilityFloor() = default;
-  /// Asked under the cache's lock: answer from memory, do not block.
+  /// Called under the cache's lock: must not block.
   [[nodiscard]] virtual EntryCount minimum_entries() const = 0;
 };
 
-/// A number.
+/// A constant floor.
 class FixedFloor final : public StabilityFloor {
  public:
   explicit FixedFloor(EntryCount minimum) : minimum_(minimum) {}
@@ -29,10 +29,10 @@ class FixedFloor final : public StabilityFloor {
   EntryCount minimum_;
 };
 
-/// What the requests in flight hold, but for one moment in a thousand: their average (Little's law:
-/// arrivals per second × seconds in service), and 3.09 deviations of a Poisson number of them,
-/// times the entries that each holds. A constant share for a margin, as the seed's 15 %, is too
-/// little for the few and too much for the many.
+/// The entries that requests in flight hold, exceeded in one moment in a thousand: the average
+/// number of requests (Little's law: arrivals per second × seconds in service) plus 3.09 standard
+/// deviations of a Poisson distribution, times the entries that each holds. A constant margin, as
+/// the seed's 15 %, is too small for few requests and too large for many.
 class QueueFloor final : public StabilityFloor {
  public:
   struct Load {

@@ -50,7 +50,7 @@ void WTinyLfu::insert(SlotId slot, const EntryFacts& facts) {
   queues_.insert(slot, kWindow, {.key = facts.key});
   sketch_.reserve(queues_.size());
   sketch_.add(facts.key);
-  // While there is room, nobody has to compete for the main part.
+  // Until the cache is full, entries enter the main part without competition.
   if (queues_.size() <= full_at_) admit_all_but(window_size());
 }
 
@@ -59,7 +59,7 @@ std::uint64_t WTinyLfu::window_size() const {
 }
 
 void WTinyLfu::admit_all_but(std::uint64_t in_window) {
-  while (queues_.size(kWindow) > in_window && queues_.oldest(kWindow) != EntryQueues::kNobody) {
+  while (queues_.size(kWindow) > in_window && queues_.oldest(kWindow) != EntryQueues::kNone) {
     queues_.move(queues_.oldest(kWindow), kProbation);
   }
 }
@@ -71,7 +71,7 @@ void WTinyLfu::touch(SlotId slot) {
   if (queue != kProbation) return;
   const std::uint64_t main = queues_.size(kProbation) + queues_.size(kProtected);
   const std::uint32_t demoted = queues_.oldest(kProtected);
-  if (demoted != EntryQueues::kNobody && 5 * queues_.size(kProtected) > 4 * main) {
+  if (demoted != EntryQueues::kNone && 5 * queues_.size(kProtected) > 4 * main) {
     queues_.move(demoted, kProbation);
   }
 }
@@ -82,13 +82,13 @@ void WTinyLfu::erase(SlotId slot, RemovalReason why) {
 }
 
 std::optional<SlotId> WTinyLfu::victim() {
-  constexpr std::uint32_t kNobody = EntryQueues::kNobody;
+  constexpr std::uint32_t kNone = EntryQueues::kNone;
   const std::uint32_t fresh = queues_.oldest(kWindow);
   std::uint32_t old = queues_.oldest(kProbation);
-  if (old == kNobody) old = queues_.oldest(kProtected);
-  if (fresh == kNobody && old == kNobody) return std::nullopt;
-  if (fresh == kNobody) return queues_.slot(old);
-  if (old == kNobody) return queues_.slot(fresh);
+  if (old == kNone) old = queues_.oldest(kProtected);
+  if (fresh == kNone && old == kNone) return std::nullopt;
+  if (fresh == kNone) return queues_.slot(old);
+  if (old == kNone) return queues_.slot(fresh);
   if (queues_.size(kWindow) <= window_size()) return queues_.slot(old);
   const bool preferred =
       sketch_.estimate(queues_.notes(fresh).key) > sketch_.estimate(queues_.notes(old).key);

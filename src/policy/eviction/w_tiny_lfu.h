@@ -11,14 +11,14 @@
 
 namespace afterimage {
 
-/// How often keys were seen of late, roughly: four counters of four bits a key, of which the
-/// smallest is believed. All are halved after ten times as many sightings as there are counters in
-/// a row.
+/// Approximate recent frequency of keys: each key has four counters of four bits, and the smallest
+/// is its estimate. All counters are halved after ten times as many additions as a row has
+/// counters.
 class FrequencySketch {
  public:
   void add(std::uint64_t key);
   [[nodiscard]] unsigned estimate(std::uint64_t key) const;
-  /// Room for at least `keys`; forgets everything if it has to grow.
+  /// Sizes the sketch for at least `keys`; clears it if it has to grow.
   void reserve(std::uint64_t keys);
 
  private:
@@ -28,10 +28,10 @@ class FrequencySketch {
   std::uint64_t seen_ = 0;
 };
 
-/// W-TinyLFU: a window of newcomers (a hundredth, by last use), and a main part of two stages, of
-/// which the protected one holds those used again (four fifths). The oldest of the window enters
-/// the main part only if a sketch of frequencies, which outlives entries, prefers it to the oldest
-/// there. The cache's size is taken to be the entries there are.
+/// W-TinyLFU: a window of new entries (a hundredth, by last use), and a main part of two stages, of
+/// which the protected one (four fifths) holds entries used again. The oldest entry of the window
+/// enters the main part only if a frequency sketch, which outlives entries, prefers it to the main
+/// part's oldest. The cache's size is taken to be the current number of entries.
 ///
 /// Source   Einziger, Friedman and Manes, TinyLFU: a highly efficient cache admission policy,
 ///          ACM Transactions on Storage 2017.

@@ -9,7 +9,7 @@
 namespace afterimage {
 namespace {
 
-std::unexpected<Error> wrong(std::string message) {
+std::unexpected<Error> invalid(std::string message) {
   return fail(ErrorCode::kInvalidArgument, "workflow: " + std::move(message));
 }
 
@@ -21,13 +21,13 @@ Result<WorkflowGraph> WorkflowGraph::create(std::vector<WorkflowStep> steps,
   std::unordered_map<std::string_view, std::uint32_t> index;
   for (const WorkflowStep& step : steps) {
     if (!index.emplace(step.name, static_cast<std::uint32_t>(index.size())).second) {
-      return wrong("step '" + step.name + "' stands twice; give each step a name of its own");
+      return invalid("step '" + step.name + "' is defined twice; give each step a unique name");
     }
     graph.steps_.push_back({.name = step.name, .agent = step.agent});
   }
   const auto known = [&](const std::string& name) -> Result<std::uint32_t> {
     const auto it = index.find(name);
-    if (it == index.end()) return wrong("there is no step '" + name + "'");
+    if (it == index.end()) return invalid("unknown step '" + name + "'");
     return it->second;
   };
   for (std::uint32_t i = 0; i < steps.size(); ++i) {
@@ -41,49 +41,50 @@ Result<WorkflowGraph> WorkflowGraph::create(std::vector<WorkflowStep> steps,
     AFI_TRY(const std::uint32_t from, known(jump.from));
     AFI_TRY(const std::uint32_t to, known(jump.to));
     if (!(jump.probability > 0 && jump.probability <= 1)) {
-      return wrong("the probability of a jump from '" + jump.from + "' is not in (0, 1]");
+      return invalid("the probability of a jump from '" + jump.from + "' must be in (0, 1]");
     }
     graph.steps_[from].jumps.push_back({.to = to, .probability = jump.probability});
   }
-  AFI_TRY_VOID(graph.check_no_circle());
-  graph.look_ahead();
+  AFI_TRY_VOID(graph.check_acyclic());
+  graph.update_distances();
   return graph;
 }
 
 Result<std::uint32_t> WorkflowGraph::find(std::string_view name) const {
   const auto it = std::ranges::find(steps_, name, &Step::name);
-  if (it == steps_.end()) return wrong("there is no step '" + std::string(name) + "'");
+  if (it == steps_.end()) return invalid("unknown step '" + std::string(name) + "'");
   return static_cast<std::uint32_t>(it - steps_.begin());
 }
 
-/// Takes away, again and again, what waits for nothing; a circle remains.
-Result<void> WorkflowGraph::check_no_circle() const {
-  std::vector<std::size_t> waits;
+/// Repeatedly removes steps without dependencies; a cycle remains.
+Result<void> WorkflowGraph::check_acyclic() const {
+  std::vector<std::size_t> pending;
   std::vector<std::uint32_t> free;
   for (std::uint32_t i = 0; i < steps_.size(); ++i) {
-    waits.push_back(steps_[i].after.size());
-    if (waits.back() == 0) free.push_back(i);
+    pending.push_back(steps_[i].after.size());
+    if (pending.back() == 0) free.push_back(i);
   }
   for (std::size_t next = 0; next < free.size(); ++next) {
     for (const std::uint32_t later : steps_[free[next]].before) {
-      if (--waits[later] == 0) free.push_back(later);
+      if (--pending[later] == 0) free.push_back(later);
     }
   }
   if (free.size() == steps_.size()) return {};
-  const auto stuck = std::ranges::find_if(waits, [](std::size_t n) { return n > 0; });
-  return wrong("step '" + steps_[static_cast<std::size_t>(stuck - waits.begin())].name +
-               "' waits for itself in a circle; make the way back a jump");
+  const auto stuck = std::ranges::find_if(pending, [](std::size_t n) { return n > 0; });
+  return invalid("step '" + steps_[static_cast<std::size_t>(stuck - pending.begin())].name +
+               "' depends on itself in a cycle; make the way back a jump");
 }
 
 Result<void> WorkflowGraph::done(std::string_view name) {
   AFI_TRY(const std::uint32_t index, find(name));
   for (const std::uint32_t before : steps_[index].after) {
     if (!steps_[before].done) {
-      return wrong("step '" + steps_[index].name + "' waits for '" + steps_[before].name + "'");
+      return invalid("step '" + steps_[index].name + "' depends on '" + steps_[before].name +
+                     "', which is not done");
     }
   }
   steps_[index].done = true;
-  look_ahead();
+  update_distances();
   return {};
 }
 
@@ -101,22 +102,23 @@ Result<void> WorkflowGraph::again(std::string_view name) {
       }
     }
   }
-  look_ahead();
+  update_distances();
   return {};
 }
 
-/// Breadth first from what can run now. A step is reached when the last of those it waits for is,
-/// or by a jump, whichever comes first; since every way costs one step, first means nearest.
-void WorkflowGraph::look_ahead() {
-  std::vector<std::size_t> waits(steps_.size());
-  std::vector<double> chance(steps_.size(), 1.0);  // that all it waits for will have run
+/// Breadth-first search from the steps that can run now. A step is reached with the last step that
+/// it depends on, or by a jump, whichever comes first; every edge costs one step, so first means
+/// nearest.
+void WorkflowGraph::update_distances() {
+  std::vector<std::size_t> pending(steps_.size());
+  std::vector<double> chance(steps_.size(), 1.0);  // that all its dependencies will run
   std::vector<std::uint32_t> wave;
   for (std::uint32_t i = 0; i < steps_.size(); ++i) {
     Step& step = steps_[i];
     step.next = {};
-    waits[i] = static_cast<std::size_t>(
+    pending[i] = static_cast<std::size_t>(
         std::ranges::count_if(step.after, [&](std::uint32_t d) { return !steps_[d].done; }));
-    if (!step.done && waits[i] == 0) {
+    if (!step.done && pending[i] == 0) {
       step.next = {.steps = 0, .probability = 1};
       wave.push_back(i);
     }
@@ -136,10 +138,10 @@ void WorkflowGraph::look_ahead() {
       for (const Jump& jump : step.jumps) {
         reach(jump.to, jump.probability * step.next.probability);
       }
-      if (step.done) continue;  // reached again by a jump: what waits for it does not wait any more
+      if (step.done) continue;  // reached again by a jump: its dependents already have it
       for (const std::uint32_t later : step.before) {
         chance[later] = std::min(chance[later], step.next.probability);
-        if (--waits[later] == 0 && !steps_[later].done) reach(later, chance[later]);
+        if (--pending[later] == 0 && !steps_[later].done) reach(later, chance[later]);
       }
     }
     wave = std::move(reached);

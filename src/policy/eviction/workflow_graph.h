@@ -14,15 +14,15 @@
 
 namespace afterimage {
 
-/// One step of a workflow as its author writes it down.
+/// One step of a workflow, as its author describes it.
 struct WorkflowStep {
   std::string name;
   AgentId agent = kNoAgent;
   std::vector<std::string> after;  // runs when all of these are done
 };
 
-/// A way back, or a branch that is not always taken: after `from`, with this probability, `to`
-/// runs (again).
+/// A loop, or a branch that is not always taken: after `from`, `to` runs (again) with this
+/// probability.
 struct WorkflowJump {
   std::string from;
   std::string to;
@@ -42,14 +42,14 @@ struct AgentUse {
   NextUse next;
 };
 
-/// Agents, steps, dependencies, loops: how many steps until an agent runs again, as the workflow
-/// stands now. Every `done` moves it on.
+/// A workflow of agents' steps with dependencies and loops. It tells how many steps remain until an
+/// agent runs again; done() and again() advance it.
 ///
-/// A step is as far away as the longest chain of steps that must still be done before it; a jump
-/// offers a nearer way with its probability. Of several ways the nearest counts.
+/// The distance of a step is the longest chain of steps that must still be done before it; a jump
+/// offers a shorter path with its probability. Of several paths the shortest counts.
 ///
-/// Errors   kInvalidArgument: a step named twice, an unknown name, dependencies in a circle (ways
-///          back are jumps), a probability outside (0, 1].
+/// Errors   kInvalidArgument: a step named twice, an unknown name, cyclic dependencies (loops must
+///          be jumps), a probability outside (0, 1].
 /// Cost     done, again: O(steps + dependencies + jumps), without recursion. next_use: O(steps).
 /// Threads  Not thread-safe.
 class WorkflowGraph {
@@ -57,16 +57,16 @@ class WorkflowGraph {
   static Result<WorkflowGraph> create(std::vector<WorkflowStep> steps,
                                       const std::vector<WorkflowJump>& jumps = {});
 
-  /// The step has run. kInvalidArgument: unknown, or it waits for others.
+  /// The step has run. kInvalidArgument: unknown, or steps that it depends on are not done.
   Result<void> done(std::string_view step);
-  /// A jump was taken: the step, and all that waits for it, is to run again.
+  /// A jump was taken: the step and all steps that depend on it must run again.
   Result<void> again(std::string_view step);
 
   [[nodiscard]] NextUse next_use(AgentId agent) const;
-  /// Every agent, the farthest first: the order in which what they hold should leave.
+  /// Every agent, the farthest first: the order in which to evict what they hold.
   [[nodiscard]] std::vector<AgentUse> farthest_first() const;
-  /// Agents that run within `steps` from now, but not now, at least as likely as said; nearest
-  /// first: whose context is worth fetching meanwhile.
+  /// Agents that run within `steps`, but not now, with at least this probability, nearest first:
+  /// prefetching their context pays off.
   [[nodiscard]] std::vector<AgentUse> worth_prefetching(std::uint32_t steps = 2,
                                                         double probability = 0.5) const;
 
@@ -79,15 +79,15 @@ class WorkflowGraph {
     std::string name;
     AgentId agent = kNoAgent;
     std::vector<std::uint32_t> after;
-    std::vector<std::uint32_t> before;  // those that wait for it
+    std::vector<std::uint32_t> before;  // the steps that depend on it
     std::vector<Jump> jumps;
     bool done = false;
     NextUse next;
   };
 
   [[nodiscard]] Result<std::uint32_t> find(std::string_view name) const;
-  [[nodiscard]] Result<void> check_no_circle() const;
-  void look_ahead();
+  [[nodiscard]] Result<void> check_acyclic() const;
+  void update_distances();
 
   std::vector<Step> steps_;
 };

@@ -97,13 +97,13 @@ TEST(WorkflowGraph, LoopsAndBranchesHaveProbabilities) {
   EXPECT_EQ(graph.next_use(kResponder).steps, 2U);
 }
 
-TEST(WorkflowGraph, TheNextSteps_ContextIsWorthFetching) {
+TEST(WorkflowGraph, PrefetchesTheContextOfTheNextSteps) {
   const WorkflowGraph graph = chain({{"retrieve", "respond", 0.2}});
   EXPECT_EQ(agents(graph.worth_prefetching(2, 0.5)), (std::vector{kSummarizer, kCritic}));
   EXPECT_EQ(agents(graph.worth_prefetching(1, 0.1)).size(), 2U) << "the unlikely branch too";
 }
 
-TEST(WorkflowGraph, WhatIsWrongIsSaid) {
+TEST(WorkflowGraph, ReportsInvalidWorkflows) {
   const auto said = [](std::vector<WorkflowStep> steps, std::vector<WorkflowJump> jumps = {}) {
     const auto graph = WorkflowGraph::create(std::move(steps), jumps);
     return graph.has_value() ? "" : graph.error().message;
@@ -112,7 +112,7 @@ TEST(WorkflowGraph, WhatIsWrongIsSaid) {
   EXPECT_NE(said({{"a", kCritic, {"b"}}, {"b", kCritic, {"a"}}}).find("circle"), std::string::npos);
   EXPECT_NE(said({{"a", kCritic, {}}}, {{"a", "a", 0.0}}).find("probability"), std::string::npos);
   WorkflowGraph graph = chain();
-  EXPECT_FALSE(graph.done("respond").has_value()) << "it waits for others";
+  EXPECT_FALSE(graph.done("respond").has_value()) << "it depends on steps that are not done";
   EXPECT_FALSE(graph.done("nobody").has_value());
 }
 
@@ -134,7 +134,7 @@ struct Shelf {
   HintedPolicy policy;
 };
 
-// M5: the workflow mode could not be reached, evicted the next to run first, and evicted everybody.
+// M5: the workflow mode was unreachable, evicted the next to run first, and evicted everything.
 TEST(HintedPolicy, m5_the_farthest_agent_leaves_first_and_only_as_many_as_needed) {
   const WorkflowGraph graph = chain();
   Shelf shelf({.soon = 1});
@@ -149,7 +149,7 @@ TEST(HintedPolicy, m5_the_farthest_agent_leaves_first_and_only_as_many_as_needed
   EXPECT_EQ(shelf.evict(), static_cast<std::uint32_t>(kRetriever)) << "the next to run is the last";
 }
 
-TEST(HintedPolicy, EndedConversationsLeaveBeforeAndSharedOnesAfterTheOthers) {
+TEST(HintedPolicy, EvictsEndedConversationsFirstAndSharedOnesLast) {
   Shelf shelf;
   const SlotId shared = shelf.put(0);
   const SlotId kept = shelf.put(1);
@@ -163,7 +163,7 @@ TEST(HintedPolicy, EndedConversationsLeaveBeforeAndSharedOnesAfterTheOthers) {
   EXPECT_EQ(shelf.evict(), 3U);
   EXPECT_EQ(shelf.evict(), 2U);
   shelf.policy.pass_time(10s);
-  EXPECT_EQ(shelf.evict(), 1U) << "kept until now, and no longer";
+  EXPECT_EQ(shelf.evict(), 1U) << "its keep_until has expired";
   EXPECT_EQ(shelf.evict(), 0U);
   EXPECT_EQ(shelf.evict(), 4U);
 }
@@ -179,16 +179,16 @@ TEST(HintedPolicy, AWagerIsWonByTheSparedAndLostByTheVictim) {
   shelf.policy.touch(spared);
   EXPECT_EQ(shelf.policy.credits(), 2U);
   shelf.policy.missed(2);
-  EXPECT_EQ(shelf.policy.credits(), 2U) << "decided already";
+  EXPECT_EQ(shelf.policy.credits(), 2U) << "the wager was decided already";
 }
 
-TEST(HintedPolicy, OnlySoManyWagersRunAtOnce) {
+TEST(HintedPolicy, LimitsTheOpenWagers) {
   Shelf shelf({.open_wagers = 1});
   for (std::uint32_t i = 0; i < 6; ++i) shelf.put(i);
   shelf.policy.conversation_ends({.index = 4, .generation = 0});
   shelf.policy.conversation_ends({.index = 5, .generation = 0});
   EXPECT_EQ(shelf.evict(), 4U);
-  EXPECT_EQ(shelf.evict(), 0U) << "the first is not decided yet";
+  EXPECT_EQ(shelf.evict(), 0U) << "the first wager is still open";
   EXPECT_TRUE(shelf.policy.armed());
 }
 
@@ -252,7 +252,7 @@ TEST(HintedPolicyProperty, WrongHintsCostABoundedNumberOfMisses) {
     Lru plain;
     const auto without = misses(plain, nullptr, trace, 40, [](auto&, auto, auto) {});
     const HintedPolicy::Options options{.soon = 4, .credits = 16, .open_wagers = 32};
-    // An adversary that knows the future and says the opposite.
+    // An adversary that knows the future and hints the opposite.
     std::map<std::uint32_t, std::vector<std::size_t>> uses;
     for (std::size_t i = 0; i < trace.size(); ++i) uses[trace[i]].push_back(i);
     const auto next = [&](std::size_t at) {
@@ -270,7 +270,7 @@ TEST(HintedPolicyProperty, WrongHintsCostABoundedNumberOfMisses) {
     const auto right = misses(told, &told, trace, 40, [&](auto& policy, SlotId slot, auto at) {
       policy.expect(slot, static_cast<std::uint32_t>(next(at)));
     });
-    EXPECT_LT(right, without) << "and the truth pays";
+    EXPECT_LT(right, without) << "correct hints pay off";
     EXPECT_TRUE(told.armed());
   });
 }

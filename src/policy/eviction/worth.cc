@@ -14,8 +14,8 @@ namespace afterimage {
 namespace {
 
 constexpr std::uint64_t kRequestsPerFading = 100;
-constexpr std::uint8_t kUsesTold = 3;
-// Seconds saved by byte, in half octaves: 2^-64 … 1.
+constexpr std::uint8_t kMaxCountedUses = 3;
+// Seconds saved per byte, in half octaves: 2^-64 … 1.
 constexpr int kPrices = 128;
 
 std::uint8_t price_of(const EntryFacts& facts) {
@@ -26,12 +26,12 @@ std::uint8_t price_of(const EntryFacts& facts) {
       std::clamp(kPrices + static_cast<int>(std::lround(2 * std::log2(price))), 0, kPrices - 1));
 }
 
-// What holds no bytes of its own still is some part of its run.
+// An entry without bytes still counts as a part of its run.
 float weight_of(const EntryFacts& facts) {
   return static_cast<float>(std::max<std::uint64_t>(facts.bytes.value(), 1));
 }
 
-// How many doublings, between two bounds.
+// The binary logarithm, clamped.
 std::uint64_t octave(std::uint64_t n, int least, int most) {
   return static_cast<std::uint64_t>(
       std::clamp(static_cast<int>(std::bit_width(n)) - 1, least, most));
@@ -88,7 +88,7 @@ void Worth::insert(SlotId slot, const EntryFacts& facts) {
   for (const std::uint64_t key : facts.contains) {
     const Past shorter = recall(key);
     if (past.run == kNone) {
-      past = shorter;  // the deepest says what it continues
+      past = shorter;  // the deepest key decides which run is continued
     } else if (shorter.run != kNone) {
       take(shorter);
     }
@@ -100,12 +100,12 @@ void Worth::touch(SlotId slot) {
   Entry& entry = entries_[slot.index];
   AFI_CHECK(entry.present && entry.generation == slot.generation);
   Past past = entry.past;
-  past.uses = std::min<std::uint8_t>(past.uses + 1, kUsesTold);
-  if (!entry.parked) unstand(slot.index);
+  past.uses = std::min<std::uint8_t>(past.uses + 1, kMaxCountedUses);
+  if (!entry.parked) unlink_entry(slot.index);
   use(slot.index, past);
 }
 
-// The upper half takes its place in the run, behind the lower one.
+// The upper half is linked into the run right after the lower one.
 void Worth::split(SlotId lower, const EntryFacts& of_lower, SlotId upper,
                   const EntryFacts& of_upper) {
   if (upper.index >= entries_.size()) entries_.resize(upper.index + 1);
@@ -126,13 +126,13 @@ void Worth::split(SlotId lower, const EntryFacts& of_lower, SlotId upper,
   above.past.deeper += below.past.bytes;
   run.alive_bytes += static_cast<double>(below.past.bytes) + above.past.bytes - before;
   ++run.alive;
-  below.parked ? stand(upper.index, /*deepest=*/true) : stand_behind(upper.index, lower.index);
+  below.parked ? link_entry(upper.index, /*deepest=*/true) : link_entry_behind(upper.index, lower.index);
 }
 
 void Worth::erase(SlotId slot, RemovalReason /*why*/) {
   Entry& entry = entries_[slot.index];
   AFI_CHECK(entry.present && entry.generation == slot.generation);
-  if (!entry.parked) unstand(slot.index);
+  if (!entry.parked) unlink_entry(slot.index);
   entry.present = false;
   const Index run = entry.past.run;
   Run& left = runs_[run];
@@ -150,14 +150,14 @@ void Worth::erase(SlotId slot, RemovalReason /*why*/) {
 
 void Worth::park(SlotId slot) {
   AFI_CHECK(entries_[slot.index].present && !entries_[slot.index].parked);
-  unstand(slot.index);
+  unlink_entry(slot.index);
   entries_[slot.index].parked = true;
 }
 
 void Worth::unpark(SlotId slot) {
   AFI_CHECK(entries_[slot.index].present && entries_[slot.index].parked);
   entries_[slot.index].parked = false;
-  stand(slot.index, /*deepest=*/true);
+  link_entry(slot.index, /*deepest=*/true);
 }
 
 std::optional<double> Worth::victim_worth() {
@@ -172,7 +172,7 @@ std::optional<SlotId> Worth::victim() {
   return SlotId{.index = entry, .generation = entries_[entry].generation};
 }
 
-// What is known of content that was here before; it is no longer a ghost.
+// The remembered past of evicted content, which is removed from the ghosts.
 Worth::Past Worth::recall(std::uint64_t key) {
   const auto ghost = ghosts_.find(key);
   if (ghost == ghosts_.end()) return {};
@@ -183,14 +183,14 @@ Worth::Past Worth::recall(std::uint64_t key) {
   --runs_[past.run].remembered;
   runs_[past.run].remembered_bytes -= past.bytes;
   --remembered_;
-  past.uses = std::min<std::uint8_t>(past.uses + 1, kUsesTold);
+  past.uses = std::min<std::uint8_t>(past.uses + 1, kMaxCountedUses);
   return past;
 }
 
-// An entry leaves the run it was in. True: it is one that requests share.
+// Takes an entry out of its run. True: the entry is shared by several requests.
 bool Worth::take(const Past& past) {
   Run& source = runs_[past.run];
-  // The deepest comes first: whoever goes on from a run begins with its deeper half.
+  // The deepest entry comes first: a request that continues a run begins in its deeper half.
   if (!source.open && !source.touched) {
     source.touched = true;
     taken_.push_back(past.run);
@@ -202,7 +202,7 @@ bool Worth::take(const Past& past) {
   return source.kind == Kind::kShared || !(source.open || source.continued);
 }
 
-// The entry leaves the run it was in, and joins one of the present request's.
+// Moves the entry from its run to one of the current request's runs.
 void Worth::use(Index index, const Past& past) {
   const bool shared = past.run != kNone && take(past);
   const Kind kind = shared ? Kind::kShared : at_tip_ ? Kind::kTip : Kind::kOwn;
@@ -216,7 +216,7 @@ void Worth::use(Index index, const Past& past) {
   run.bytes += now.bytes;
   run.alive_bytes += now.bytes;
   ++run.alive;
-  if (!entries_[index].parked) stand(index, /*deepest=*/false);
+  if (!entries_[index].parked) link_entry(index, /*deepest=*/false);
 }
 
 Worth::Index Worth::open_run(Kind kind, std::uint8_t uses) {
@@ -247,7 +247,7 @@ void Worth::close_runs() {
   if (open_.empty() && taken_.empty()) return;
   for (const Index taken : taken_) {
     const Run& run = runs_[taken];
-    // Where entries are long, a request's last one is all that was its own.
+    // If entries are long, a request's only own entry may be its last one.
     if ((run.kind != Kind::kOwn && run.kind != Kind::kTip) || !run.continued) continue;
     turn_ = run.turn + 1;
     gap_ = now_ - run.since;
@@ -268,7 +268,7 @@ void Worth::close_runs() {
   open_.clear();
 }
 
-// The model learns that some of the run, or all of it, was used again at this age.
+// Reports to the model that the run, or a part of it, was reused at this age.
 void Worth::settle(Index taken) {
   Run& run = runs_[taken];
   const bool left = run.kind == Kind::kLeftBehind || run.kind == Kind::kTipLeftBehind;
@@ -282,7 +282,7 @@ void Worth::settle(Index taken) {
   if (run.alive == 0) {
     drop_if_dead(taken);
   } else if (divided) {
-    run.divided = true;  // and goes on waiting for its own next request
+    run.divided = true;  // its own next request may still come
     classify(run);
     ages_.at(run.place).set_class(run.reuse_class);
     relist(taken);
@@ -291,7 +291,7 @@ void Worth::settle(Index taken) {
   }
 }
 
-// The conversation went on without these.
+// The conversation continued without these entries.
 void Worth::leave_behind(Index left) {
   Run& run = runs_[left];
   const bool tip = run.kind == Kind::kTip || run.kind == Kind::kTipLeftBehind;
@@ -309,7 +309,7 @@ void Worth::leave_behind(Index left) {
 void Worth::classify(Run& run) {
   std::array<std::uint64_t, 4> features;
   std::uint64_t feature = static_cast<std::uint64_t>(run.kind) * 2 + (run.divided ? 1 : 0);
-  features[0] = feature = feature * (kUsesTold + 1) + run.uses;
+  features[0] = feature = feature * (kMaxCountedUses + 1) + run.uses;
   feature = feature * 8 + static_cast<std::uint64_t>(run.facts.hint);
   feature = feature * 8 + static_cast<std::uint64_t>(run.facts.stop);
   features[1] = feature = feature * 8 + static_cast<std::uint64_t>(run.facts.kind);
@@ -326,7 +326,7 @@ void Worth::start_aging(Index index) {
   ages_.at(run.place).set_listed(listings_[index].bucket != kNone);
 }
 
-// Of those that are gone and only remembered the model hears, and nobody else.
+// Runs with only remembered entries age in the model alone; they are in no bucket.
 void Worth::age_runs() {
   ages_.tidy([this](Index run, RunAges::Place place) { runs_[run].place = place; });
   ages_.age(
@@ -372,7 +372,7 @@ void Worth::drop_if_dead(Index index) {
   free_runs_.push_back(index);
 }
 
-// To the bucket it belongs to now, and to none if it has nothing to give.
+// Moves a run to its current bucket, or to none if it has no entry to evict.
 void Worth::relist(Index index) {
   const Run& run = runs_[index];
   if (run.open || run.standing.first == kNone) return unlist(index);
@@ -396,12 +396,12 @@ void Worth::unlist(Index index) {
 
 void Worth::list(Index index, Index bucket) {
   Bucket& into = buckets_[bucket];
-  if (!std::exchange(into.ordered, true)) newcomers_.push_back(bucket);
+  if (!std::exchange(into.ordered, true)) unordered_.push_back(bucket);
   link_last<&Listing::links>(listings_, into.runs, index, kNone);
   listings_[index].bucket = bucket;
 }
 
-// By one bin.
+// Moves a run to the next older bin.
 void Worth::grow_older(Index index) {
   const Index bucket = listings_[index].bucket;
   unlink<&Listing::links>(listings_, buckets_[bucket].runs, index, kNone);
@@ -424,7 +424,7 @@ Worth::Index Worth::series_of(ReuseModel::Class reuse_class, std::uint8_t price)
   return fresh;
 }
 
-void Worth::stand(Index entry, bool deepest) {
+void Worth::link_entry(Index entry, bool deepest) {
   const Index index = entries_[entry].past.run;
   Ends& standing = runs_[index].standing;
   if (deepest) {
@@ -435,7 +435,7 @@ void Worth::stand(Index entry, bool deepest) {
   if (deepest && !runs_[index].open) relist(index);
 }
 
-void Worth::stand_behind(Index upper, Index lower) {
+void Worth::link_entry_behind(Index upper, Index lower) {
   const Index after = entries_[lower].links.after;
   entries_[upper].links = {.before = lower, .after = after};
   entries_[lower].links.after = upper;
@@ -443,7 +443,7 @@ void Worth::stand_behind(Index upper, Index lower) {
   (after == kNone ? standing.last : entries_[after].links.before) = upper;
 }
 
-void Worth::unstand(Index entry) {
+void Worth::unlink_entry(Index entry) {
   const Index index = entries_[entry].past.run;
   Ends& standing = runs_[index].standing;
   const bool deepest = standing.first == entry;
@@ -462,10 +462,10 @@ Worth::Rank Worth::rank_of(Index bucket) const {
 
 void Worth::rank_buckets() {
   model_.estimate();
-  for (const Rank& rank : order_) newcomers_.push_back(rank.bucket);
+  for (const Rank& rank : order_) unordered_.push_back(rank.bucket);
   order_.clear();
-  order_newcomers();
-  // Nothing in order_ is of theirs any more.
+  order_new_buckets();
+  // Series without runs have no buckets in order_ now: recycle them.
   boost::unordered::erase_if(series_by_, [this](const auto& series) {
     if (series_[series.second].runs > 0) return false;
     free_series_.push_back(series.second);
@@ -473,22 +473,22 @@ void Worth::rank_buckets() {
   });
 }
 
-void Worth::order_newcomers() {
-  for (const Index newcomer : newcomers_) {
-    Bucket& bucket = buckets_[newcomer];
+void Worth::order_new_buckets() {
+  for (const Index added : unordered_) {
+    Bucket& bucket = buckets_[added];
     bucket.ordered = bucket.runs.first != kNone;
     if (!bucket.ordered) continue;
-    order_.push_back(rank_of(newcomer));
+    order_.push_back(rank_of(added));
     std::ranges::push_heap(order_, std::greater());
   }
-  newcomers_.clear();
+  unordered_.clear();
 }
 
-// Of the buckets with runs; nullptr: there is none.
+// The least worth of the buckets with runs; nullptr: there is none.
 const Worth::Rank* Worth::least_worth() {
   close_runs();
   if (std::exchange(stale_ranks_, false)) rank_buckets();
-  order_newcomers();
+  order_new_buckets();
   while (!order_.empty()) {
     Bucket& bucket = buckets_[order_.front().bucket];
     if (bucket.runs.first != kNone) return &order_.front();

@@ -17,19 +17,19 @@
 
 namespace afterimage {
 
-/// The entry leaves from which the fewest seconds saved by byte and second of keeping are expected:
-/// P(reuse) × cost ÷ bytes, P(reuse) learned online by a ReuseModel.
+/// Evicts the entry of least worth: the fewest expected seconds saved per byte and second of
+/// residence, P(reuse) × cost ÷ bytes. A ReuseModel learns P(reuse) online.
 ///
-/// What one request used together shares a fate. Such a run of entries is judged as a whole and
-/// leaves from its deepest entry on. A request that goes on from a run takes its entries over: the
-/// run was reused, at that age; what it leaves behind is another kind of run. A request that shares
-/// only the beginning of one divides it. Runs are told apart by
-///   - kind: a request's last entry, its own, those it shares with others, those left behind;
-///   - how often they were used, and whether they were divided;
-///   - what the client said, why the model stopped, who asked, which turn it was;
-///   - how long the output was, and how long ago the turn before.
-/// Entries that are gone are remembered for a while by key, so that a reuse that came too late
-/// counts too. Without begin_request() all is one kind, and nothing is ever old.
+/// Entries that one request used together form a run, which is judged as a whole and evicted from
+/// its deepest entry on. A request that continues a run takes over its entries: the run was reused
+/// at that age, and the entries left behind become another kind of run. A request that shares only
+/// the beginning of a run divides it. The model distinguishes runs by
+///   - kind: a request's last entry, its own entries, shared entries, entries left behind;
+///   - the number of uses, and whether they were divided;
+///   - the client's hint, the model's stop reason, who started the turn, and the turn's number;
+///   - the length of the output, and the time since the previous turn.
+/// Evicted entries are remembered by key for a while, so that a reuse after eviction is learned,
+/// too. Without begin_request() all runs are of one kind and do not age.
 ///
 /// Cost     touch and insert O(1); a victim O(log classes and ages in use).
 class Worth final : public EvictionPolicy {
@@ -46,7 +46,7 @@ class Worth final : public EvictionPolicy {
   [[nodiscard]] std::optional<SlotId> victim() override;
   [[nodiscard]] std::optional<double> victim_worth() override;
 
-  /// Entries that are gone and still remembered; at most kMostRemembered when a request begins.
+  /// Number of remembered evicted entries; at most kMostRemembered when a request begins.
   [[nodiscard]] std::uint64_t remembered() const { return remembered_; }
   static constexpr std::uint64_t kMostRemembered = 1U << 18U;
 
@@ -64,11 +64,11 @@ class Worth final : public EvictionPolicy {
     Index first = kNone;
     Index last = kNone;
   };
-  /// Where an entry was when it was last used. Bytes as floats: they only tell how much is whose.
+  /// An entry's position at its last use. Bytes are floats: they only serve as shares of a run.
   struct Past {
     Index run = kNone;
-    float bytes = 0;   // its own
-    float deeper = 0;  // of its run, those that are deeper
+    float bytes = 0;   // of the entry
+    float deeper = 0;  // of the deeper entries of its run
     std::uint8_t uses = 0;
   };
   struct Ghost {
@@ -78,7 +78,7 @@ class Worth final : public EvictionPolicy {
   struct Entry {
     std::uint64_t key = 0;
     Past past;
-    Links links;  // in its run, if it is not parked
+    Links links;  // in its run's list, if it is not parked
     std::uint32_t generation = 0;
     std::uint8_t price = 0;
     bool present = false;
@@ -87,37 +87,36 @@ class Worth final : public EvictionPolicy {
   struct Run {
     RequestFacts facts;
     double since = 0;        // last use, seconds
-    double gap = 0;          // from the turn before, seconds
-    double bytes = 0;        // at its beginning
-    double alive_bytes = 0;  // of `alive`
-    double taken_bytes = 0;  // by the present request
+    double gap = 0;          // since the previous turn, seconds
+    double bytes = 0;        // initially
+    double alive_bytes = 0;  // of the `alive` entries
+    double taken_bytes = 0;  // taken over by the current request
     double remembered_bytes = 0;
     std::uint32_t turn = 0;
-    std::uint32_t alive = 0;  // entries not used by another run since; here or remembered
+    std::uint32_t alive = 0;  // entries not taken by another run; resident or remembered
     std::uint32_t remembered = 0;
-    std::uint32_t serial = 0;  // tells what is remembered of it from what is forgotten
+    std::uint32_t serial = 0;  // remembered entries with another serial are forgotten
     ReuseModel::Class reuse_class = 0;
-    RunAges::Place place = 0;  // among the ages, if it is not open
+    RunAges::Place place = 0;  // in ages_, if it is not open
     std::uint8_t uses = 0;
     Kind kind = Kind::kOwn;
-    bool open = false;       // the present request's
-    bool touched = false;    // the present request took of it
-    bool continued = false;  // the present request took most of it
+    bool open = false;       // of the current request
+    bool touched = false;    // the current request took over some of it
+    bool continued = false;  // the current request continues it
     bool divided = false;
-    Ends standing;  // entries here and not parked, the deepest first
+    Ends standing;  // resident entries that are not parked, the deepest first
   };
-  /// Where a run stands among those that are worth as much. Apart from it, because growing older
-  /// changes nothing else.
+  /// A run's position in its bucket. Separate from Run, because ageing changes nothing else.
   struct Listing {
     Links links;  // the oldest first
     Index bucket = kNone;
   };
-  /// Runs of one class, age and price; for a while, none.
+  /// Runs of one class, age and price; may be empty for a while.
   struct Bucket {
     Ends runs;
-    bool ordered = false;  // stands in order_ or newcomers_
+    bool ordered = false;  // is in order_ or unordered_
   };
-  /// Runs of one class and price: kBins buckets, one after the other.
+  /// Runs of one class and price: kBins consecutive buckets.
   struct Series {
     ReuseModel::Class reuse_class = 0;
     std::uint8_t price = 0;
@@ -150,12 +149,12 @@ class Worth final : public EvictionPolicy {
   void list(Index run, Index bucket);
   void grow_older(Index run);
   Index series_of(ReuseModel::Class reuse_class, std::uint8_t price);
-  void stand(Index entry, bool deepest);
-  void stand_behind(Index upper, Index lower);
-  void unstand(Index entry);
+  void link_entry(Index entry, bool deepest);
+  void link_entry_behind(Index upper, Index lower);
+  void unlink_entry(Index entry);
   [[nodiscard]] Rank rank_of(Index bucket) const;
   void rank_buckets();
-  void order_newcomers();
+  void order_new_buckets();
   [[nodiscard]] const Rank* least_worth();
 
   ReuseModel model_;
@@ -169,12 +168,12 @@ class Worth final : public EvictionPolicy {
   std::vector<Series> series_;
   std::vector<Index> free_series_;
   boost::unordered_flat_map<std::uint64_t, Index> series_by_;  // class and price
-  // A heap of buckets, the least worth first; empty ones leave when they come up. What a bucket is
-  // worth stays what it is until all are ranked again, so newcomers wait until somebody asks.
+  // A heap of buckets, the least worth first; empty ones are dropped when they reach the top. The
+  // worth of a bucket is fixed until all are ranked again, so new buckets are ordered lazily.
   std::vector<Rank> order_;
-  std::vector<Index> newcomers_;
+  std::vector<Index> unordered_;
 
-  boost::unordered_flat_map<std::uint64_t, Ghost> ghosts_;    // by key; some are forgotten
+  boost::unordered_flat_map<std::uint64_t, Ghost> ghosts_;    // evicted entries by key; some are forgotten
   std::deque<std::pair<Index, std::uint32_t>> memory_order_;  // runs and their serials
   std::uint64_t remembered_ = 0;
 
@@ -184,8 +183,8 @@ class Worth final : public EvictionPolicy {
   std::uint32_t turn_ = 0;
   double gap_ = 0;
   bool at_tip_ = true;
-  std::vector<Index> open_;   // the present request's runs
-  std::vector<Index> taken_;  // runs it has taken entries from
+  std::vector<Index> open_;   // the current request's runs
+  std::vector<Index> taken_;  // runs that it has taken entries from
 };
 
 }  // namespace afterimage

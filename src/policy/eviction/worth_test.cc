@@ -15,7 +15,7 @@ constexpr Duration kSecond = std::chrono::seconds(1);
 
 SlotId slot(std::uint32_t index) { return {.index = index, .generation = 0}; }
 
-/// A policy and a clock. Every conversation is a few blocks; its next request uses them again.
+/// A policy and a clock. Every conversation is a few blocks, which its next request uses again.
 struct Talk {
   Worth worth;
   Duration now{0};
@@ -51,7 +51,7 @@ struct Talk {
   }
 };
 
-TEST(Worth, WithoutRequestsTheOldestLeaves) {
+TEST(Worth, WithoutRequestsEvictsTheOldest) {
   Worth worth;
   for (std::uint32_t i = 0; i < 4; ++i) worth.insert(slot(i), {.bytes = 1_KiB});
   EXPECT_EQ(worth.victim(), slot(0));
@@ -59,14 +59,14 @@ TEST(Worth, WithoutRequestsTheOldestLeaves) {
   EXPECT_EQ(worth.victim(), slot(1));
 }
 
-TEST(Worth, OfOneRequestTheDeepestLeavesFirst) {
+TEST(Worth, EvictsTheDeepestEntryOfARequestFirst) {
   Talk talk;
   const std::uint32_t first = talk.begin({});
   for (std::uint32_t i = 0; i < 4; ++i) EXPECT_EQ(talk.evict(), first + i);
 }
 
-// Requests stopped by a tool call go on after ten seconds, the others never do.
-TEST(Worth, LearnsWhichRequestsGoOn) {
+// Requests stopped by a tool call continue after ten seconds, the others never do.
+TEST(Worth, LearnsWhichRequestsContinue) {
   Talk talk;
   constexpr RequestFacts kTool{.stop = StopReason::kToolUse};
   constexpr RequestFacts kLast{.stop = StopReason::kEndTurn};
@@ -85,7 +85,7 @@ TEST(Worth, LearnsWhichRequestsGoOn) {
   const std::uint32_t last = talk.begin(kLast);
   talk.now += kSecond;
   talk.worth.begin_request({.now = talk.now});
-  EXPECT_EQ(talk.evict(), last);  // although it is the younger
+  EXPECT_EQ(talk.evict(), last);  // although it is younger
   EXPECT_EQ(talk.evict(), last + 1);
   EXPECT_EQ(talk.evict(), last + 2);
   EXPECT_EQ(talk.evict(), last + 3);
@@ -114,9 +114,9 @@ TEST(Worth, LearnsHowMuchAHintIsWorth) {
   }
 }
 
-// All conversations go on after ten seconds. One that is young is worth more than one that missed
-// its moment a minute ago, and reuse that came after eviction was learned from too.
-TEST(Worth, LearnsFromReuseThatCameTooLate) {
+// All conversations continue after ten seconds. A young one is worth more than one whose usual
+// reuse was due a minute ago, and reuses after eviction are learned, too.
+TEST(Worth, LearnsFromReuseAfterEviction) {
   Talk talk;
   for (int round = 0; round < 300; ++round) {
     const std::uint32_t first = talk.begin({.stop = StopReason::kToolUse});
@@ -142,8 +142,8 @@ TEST(Worth, LearnsFromReuseThatCameTooLate) {
   EXPECT_NE(talk.worth.victim().value().index, goes_on + 3);
 }
 
-// All conversations go on after a hundred seconds: an LRU would let go of those about to.
-TEST(Worth, WhatIsAboutToBeReusedStaysThoughItIsOlder) {
+// All conversations continue after a hundred seconds: an LRU would evict those about to continue.
+TEST(Worth, KeepsAnOlderEntryThatIsAboutToBeReused) {
   Talk talk;
   for (int round = 0; round < 300; ++round) {
     const std::uint32_t first = talk.begin({});
@@ -160,7 +160,7 @@ TEST(Worth, WhatIsAboutToBeReusedStaysThoughItIsOlder) {
   EXPECT_EQ(talk.evict(), young);
 }
 
-TEST(Worth, AnEntryThatIsCutStaysWhereItWasInItsRun) {
+TEST(Worth, ASplitEntryKeepsItsPlaceInItsRun) {
   for (const bool parked : {false, true}) {
     Worth worth;
     worth.begin_request({});
@@ -183,8 +183,8 @@ TEST(Worth, AnEntryThatIsCutStaysWhereItWasInItsRun) {
   }
 }
 
-// Of what was cached in pieces and returns in one, every piece is known again.
-TEST(Worth, KnowsAgainWhatReturnsInOnePiece) {
+// Every piece of a prefix that was cached in pieces is recognised when it returns as one entry.
+TEST(Worth, RecognisesAPrefixThatReturnsInOnePiece) {
   Worth worth;
   worth.begin_request({});
   worth.insert(slot(0), {.bytes = 8_MiB, .key = 7});
@@ -198,7 +198,7 @@ TEST(Worth, KnowsAgainWhatReturnsInOnePiece) {
   EXPECT_EQ(worth.remembered(), 0U);
 }
 
-TEST(Worth, WhatSavesMoreSecondsByByteStays) {
+TEST(Worth, KeepsTheEntryThatSavesMoreSecondsPerByte) {
   Talk talk;
   const std::uint32_t dear = talk.begin({}, 100 * kSecond);
   const std::uint32_t cheap = talk.begin({}, kSecond);
@@ -206,7 +206,7 @@ TEST(Worth, WhatSavesMoreSecondsByByteStays) {
   EXPECT_TRUE(talk.here[dear]);
 }
 
-TEST(Worth, RemembersNoMoreThanItMay) {
+TEST(Worth, RemembersAtMostTheLimit) {
   Worth worth;
   for (std::uint32_t i = 0; i < Worth::kMostRemembered + 1000; ++i) {
     if (i % 100 == 0) worth.begin_request({.now = kSecond * (i / 100)});

@@ -98,7 +98,7 @@ TEST_F(EncryptedEntry, LeaksNoPlaintextAndNeverRepeats) {
 }
 
 // tests/golden/encrypted_entry.py
-TEST_F(EncryptedEntry, HasItsGoldenVector) {
+TEST_F(EncryptedEntry, MatchesItsGoldenVector) {
   const std::string hex =
       "4146495345414c31f720b9b8fdf248ed333333333333333333333333400000008b5f4a8f7bd101bd"
       "06bdd896c074b1ba00000000000000000000000000000000ddab4a086ea61d2e1720fc7255463d6b"

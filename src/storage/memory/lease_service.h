@@ -35,18 +35,13 @@ enum class LeaseStatus : unsigned char { kOurs, kTheirs, kUnknown };
 class LeaseService {
  public:
   struct Claim {
-<<<<<<< HEAD
     LeaseStatus status = LeaseStatus::kUnknown;
-    std::unique_ptr<Lease> lease;  // if it is ours
-=======
-    LeaseStatus whose = LeaseStatus::kUnknown;
-    std::unique_ptr<Lease> turn;  // the lease, if kOurs
->>>>>>> lang1
+    std::unique_ptr<Lease> lease;  // if kOurs
   };
 
   virtual ~LeaseService() = default;
-  /// `turn` is the lease's name, and `entry` the key under which the result will be put.
-  virtual Claim claim(const TierKey& turn, const TierKey& entry) = 0;
+  /// `name` is the lease's name, and `entry` the key under which the result will be put.
+  virtual Claim claim(const TierKey& name, const TierKey& entry) = 0;
   /// For a lease that is named by the key of its entry.
   Claim claim(const TierKey& key) { return claim(key, key); }
   /// Waits before look-up number `attempt` (0, 1, …); each wait is a little longer. False: the

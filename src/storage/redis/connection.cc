@@ -19,7 +19,8 @@
 namespace afterimage {
 namespace {
 
-/// For poll(): rounded up, so that it never returns just before the deadline and spins.
+/// The timeout for poll(), rounded up so that poll() does not return just before the deadline and
+/// spin.
 int milliseconds_until(Duration deadline, Duration now) {
   if (deadline <= now) return 0;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - now).count();
@@ -35,28 +36,28 @@ Result<std::unique_ptr<RespConnection>> RespConnection::connect(const std::strin
   const int fd =
       ::socket(to.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
   if (fd < 0) {
-    return fail(ErrorCode::kUnavailable, name + ": no socket: " + std::strerror(errno));
+    return fail(ErrorCode::kUnavailable, name + ": cannot create a socket: " + std::strerror(errno));
   }
   std::unique_ptr<RespConnection> connection(new RespConnection(name, fd, clock));
   const int on = 1;
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  // What was not sent when we give up is not sent any more.
+  // After close(), bytes still in our send buffer must not reach the server: erase relies on it.
   const linger at_once{.l_onoff = 1, .l_linger = 0};
   ::setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
   if (::connect(fd, reinterpret_cast<const sockaddr*>(&to.storage), to.size) != 0) {
-    if (errno != EINPROGRESS) return connection->lose(std::strerror(errno));
+    if (errno != EINPROGRESS) return connection->mark_lost(std::strerror(errno));
     AFI_TRY_VOID(connection->wait_for(POLLOUT, deadline));
     int error = 0;
     socklen_t size = sizeof error;
     ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
-    if (error != 0) return connection->lose(std::strerror(error));
+    if (error != 0) return connection->mark_lost(std::strerror(error));
   }
   return connection;
 }
 
 RespConnection::~RespConnection() { ::close(fd_); }
 
-std::unexpected<Error> RespConnection::lose(std::string_view why) {
+std::unexpected<Error> RespConnection::mark_lost(std::string_view why) {
   lost_ = true;
   return fail(ErrorCode::kUnavailable, name_ + ": " + std::string(why));
 }
@@ -66,20 +67,20 @@ Result<void> RespConnection::wait_for(short events, Duration deadline) {
     pollfd waiting{.fd = fd_, .events = events, .revents = 0};
     const int ready = ::poll(&waiting, 1, milliseconds_until(deadline, clock_.now()));
     if (ready > 0) return {};
-    if (ready == 0) return lose("it did not answer in time");
-    if (errno != EINTR) return lose(std::strerror(errno));
+    if (ready == 0) return mark_lost("the server did not answer in time");
+    if (errno != EINTR) return mark_lost(std::strerror(errno));
   }
 }
 
 Result<void> RespConnection::send(std::span<const std::string_view> pieces, Duration deadline) {
-  if (lost_) return lose("it is lost");
-  constexpr std::size_t kMostPieces = 8;
-  std::array<iovec, kMostPieces> vectors{};
+  if (lost_) return mark_lost("the connection was lost earlier");
+  constexpr std::size_t kMaxPieces = 8;
+  std::array<iovec, kMaxPieces> vectors{};
   std::size_t count = 0;
   for (const std::string_view piece : pieces) {
     if (piece.empty()) continue;
-    if (count == kMostPieces) return lose("more pieces than are sent at once");
-    // writev() does not write to them.
+    if (count == kMaxPieces) return mark_lost("too many pieces in one send");
+    // sendmsg() does not write through iov_base.
     vectors[count++] = {.iov_base = const_cast<char*>(piece.data()), .iov_len = piece.size()};
   }
   std::size_t first = 0;
@@ -94,7 +95,7 @@ Result<void> RespConnection::send(std::span<const std::string_view> pieces, Dura
     const ssize_t sent = ::sendmsg(fd_, &message, MSG_NOSIGNAL);
     if (sent < 0) {
       if (errno == EINTR) continue;
-      if (errno != EAGAIN) return lose(std::strerror(errno));
+      if (errno != EAGAIN) return mark_lost(std::strerror(errno));
       AFI_TRY_VOID(wait_for(POLLOUT, deadline));
       continue;
     }
@@ -103,14 +104,14 @@ Result<void> RespConnection::send(std::span<const std::string_view> pieces, Dura
     if (first == count) break;
     vectors[first].iov_base = static_cast<char*>(vectors[first].iov_base) + done;
     vectors[first].iov_len -= done;
-    // A server that takes a byte now and then keeps nobody for ever.
-    if (clock_.now() >= deadline) return lose("it does not take in what it is sent");
+    // Checked after every write: a server that reads a byte now and then must not block us forever.
+    if (clock_.now() >= deadline) return mark_lost("the server reads too slowly; send timed out");
   }
   return {};
 }
 
 Result<void> RespConnection::fill(Duration deadline) {
-  if (lost_) return lose("it is lost");
+  if (lost_) return mark_lost("the connection was lost earlier");
   if (begin_ == end_) begin_ = end_ = 0;
   if (end_ == kBuffer) {
     std::memmove(buffer_.get(), buffer_.get() + begin_, end_ - begin_);
@@ -120,12 +121,12 @@ Result<void> RespConnection::fill(Duration deadline) {
     const ssize_t got = ::recv(fd_, buffer_.get() + end_, kBuffer - end_, 0);
     if (got > 0) {
       end_ += static_cast<std::size_t>(got);
-      if (clock_.now() >= deadline) return lose("it did not answer in time");
+      if (clock_.now() >= deadline) return mark_lost("the server did not answer in time");
       return {};
     }
-    if (got == 0) return lose("it closed the connection");
+    if (got == 0) return mark_lost("the server closed the connection");
     if (errno == EINTR) continue;
-    if (errno != EAGAIN) return lose(std::strerror(errno));
+    if (errno != EAGAIN) return mark_lost(std::strerror(errno));
     AFI_TRY_VOID(wait_for(POLLIN, deadline));
   }
 }
@@ -133,7 +134,7 @@ Result<void> RespConnection::fill(Duration deadline) {
 Result<RespHead> RespConnection::read_head(Duration deadline) {
   while (true) {
     auto head = parse_resp_head(buffered());
-    if (!head.has_value()) return lose(head.error().message);
+    if (!head.has_value()) return mark_lost(head.error().message);
     if (head->has_value()) {
       begin_ += (*head)->size;
       return **std::move(head);
@@ -148,16 +149,16 @@ Result<void> RespConnection::read_bytes(std::span<std::byte> into, Duration dead
   begin_ += known;
   into = into.subspan(known);
   while (!into.empty()) {
-    if (lost_) return lose("it is lost");
+    if (lost_) return mark_lost("the connection was lost earlier");
     const ssize_t got = ::recv(fd_, into.data(), into.size(), 0);
     if (got > 0) {
       into = into.subspan(static_cast<std::size_t>(got));
-      if (!into.empty() && clock_.now() >= deadline) return lose("it did not answer in time");
+      if (!into.empty() && clock_.now() >= deadline) return mark_lost("the server did not answer in time");
       continue;
     }
-    if (got == 0) return lose("it closed the connection");
+    if (got == 0) return mark_lost("the server closed the connection");
     if (errno == EINTR) continue;
-    if (errno != EAGAIN) return lose(std::strerror(errno));
+    if (errno != EAGAIN) return mark_lost(std::strerror(errno));
     AFI_TRY_VOID(wait_for(POLLIN, deadline));
   }
   return {};
@@ -167,23 +168,23 @@ Result<void> RespConnection::end_bulk(Duration deadline) {
   std::array<std::byte, 2> end{};
   AFI_TRY_VOID(read_bytes(end, deadline));
   if (!AFI_GUARD("remote.bulk.end", end == std::array{std::byte{'\r'}, std::byte{'\n'}})) {
-    return lose("a bulk that goes on");
+    return mark_lost("RESP violation: a bulk is longer than its length");
   }
   return {};
 }
 
 Result<RespValue> RespConnection::read_value(Duration deadline) {
-  std::string bytes;  // beyond the buffer: a table of slots may be larger
+  std::string bytes;  // a slot table may be larger than the buffer
   while (true) {
     bytes.append(buffered());
     begin_ = end_;
     auto parsed = parse_resp(bytes);
-    if (!parsed.has_value()) return lose(parsed.error().message);
+    if (!parsed.has_value()) return mark_lost(parsed.error().message);
     if (parsed->has_value()) {
-      // One question, one answer: what comes after it was asked by nobody.
+      // Keep bytes after the reply in the buffer: usable() then refuses the connection.
       if ((*parsed)->size != bytes.size()) {
         const std::size_t rest = bytes.size() - (*parsed)->size;
-        if (rest > kBuffer) return lose("more than it was asked for");
+        if (rest > kBuffer) return mark_lost("the server sent unrequested bytes");
         std::memcpy(buffer_.get(), bytes.data() + (*parsed)->size, rest);
         begin_ = 0;
         end_ = rest;
@@ -203,8 +204,8 @@ Result<RespValue> RespConnection::ask(std::initializer_list<std::string_view> pa
 }
 
 bool RespConnection::usable() const {
-  if (lost_ || !AFI_GUARD("remote.given.up", !given_up_)) return false;
-  // What nobody asked for would be taken for the next answer.
+  if (lost_ || !AFI_GUARD("remote.given.up", !abandoned_)) return false;
+  // Unrequested bytes would be taken for the reply to the next command.
   pollfd waiting{.fd = fd_, .events = POLLIN, .revents = 0};
   return AFI_GUARD("remote.no.more", begin_ == end_ && ::poll(&waiting, 1, 0) == 0);
 }

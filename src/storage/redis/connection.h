@@ -17,17 +17,18 @@
 
 namespace afterimage {
 
-/// One connection to one server. What is sent is written from the caller's memory, and bulks are
-/// read into it, without a copy between.
+/// One RESP connection to one server. Values are sent from and received into the caller's memory
+/// without an intermediate copy.
 ///
-/// Deadlines are readings of the clock. A call ends at its deadline, whatever the server does.
-///
-/// Errors   kUnavailable: the server is silent, gone, or speaks something else: the connection is
-///          lost() then, and every later call fails. What a server refuses in words is no error.
+/// Time     Deadlines are absolute clock readings. Every call returns by its deadline, whatever the
+///          server does.
+/// Errors   kUnavailable: timeout, connection closed, or a protocol violation. The connection is
+///          then lost() and every later call fails. An error reply (-ERR …) is a value, not an
+///          error.
 /// Threads  One at a time.
 class RespConnection {
  public:
-  /// `name` is for messages. The clock outlives the connection.
+  /// `name` appears in error messages. The clock outlives the connection.
   static Result<std::unique_ptr<RespConnection>> connect(const std::string& name,
                                                          const SocketAddress& to,
                                                          const Clock& clock, Duration deadline);
@@ -35,33 +36,33 @@ class RespConnection {
   RespConnection(const RespConnection&) = delete;
   RespConnection& operator=(const RespConnection&) = delete;
 
-  /// Piece after piece.
+  /// Sends the pieces in order; at most 8.
   Result<void> send(std::span<const std::string_view> pieces, Duration deadline);
-  /// The first line of an answer. After a bulk's comes read_bulk().
+  /// Reads the first line of a reply. For a bulk, read_bytes() and end_bulk() follow.
   Result<RespHead> read_head(Duration deadline);
-  /// The next bytes of a bulk.
+  /// Reads the next bytes of a bulk.
   Result<void> read_bytes(std::span<std::byte> into, Duration deadline);
-  /// The end of a bulk whose bytes have all been read.
+  /// Reads the terminator of a bulk whose bytes have all been read.
   Result<void> end_bulk(Duration deadline);
-  /// An answer of any kind, whole; for small ones.
+  /// Reads a whole reply of any kind; meant for small replies.
   Result<RespValue> read_value(Duration deadline);
-  /// A command of few bytes, and its answer.
+  /// Sends a small command and reads its reply.
   Result<RespValue> ask(std::initializer_list<std::string_view> parts, Duration deadline);
 
-  /// What is under way does not matter any more: the connection is not used again.
-  void give_up() { given_up_ = true; }
-  /// Fit for another command: nothing is under way, and the server has not closed it.
+  /// Marks the connection as not reusable, for example with a reply left half-read.
+  void abandon() { abandoned_ = true; }
+  /// Ready for another command: no reply is outstanding and the server has not closed it.
   [[nodiscard]] bool usable() const;
-  /// The server's fault.
+  /// A call failed because of the server or the network.
   [[nodiscard]] bool lost() const { return lost_; }
   [[nodiscard]] const std::string& name() const { return name_; }
 
  private:
   RespConnection(std::string name, int fd, const Clock& clock)
       : name_(std::move(name)), fd_(fd), clock_(clock) {}
-  std::unexpected<Error> lose(std::string_view why);
+  std::unexpected<Error> mark_lost(std::string_view why);
   Result<void> wait_for(short events, Duration deadline);
-  /// At least a byte more into the buffer.
+  /// Reads at least one more byte into the buffer.
   Result<void> fill(Duration deadline);
   [[nodiscard]] std::string_view buffered() const {
     return std::string_view(buffer_.get() + begin_, end_ - begin_);
@@ -74,7 +75,7 @@ class RespConnection {
   int fd_;
   const Clock& clock_;
   bool lost_ = false;
-  bool given_up_ = false;
+  bool abandoned_ = false;
   std::unique_ptr<char[]> buffer_ = std::make_unique<char[]>(kBuffer);
   std::size_t begin_ = 0;
   std::size_t end_ = 0;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kScheme = "redis://";
 
-std::unexpected<Error> wrong_url(std::string_view what) {
+std::unexpected<Error> invalid_url(std::string_view what) {
   return fail(ErrorCode::kInvalidArgument, std::string(what) +
                                                ": write redis://host:port, or "
                                                "redis://user@host:port,host:port,…");
@@ -23,7 +23,7 @@ Result<std::uint16_t> port_of(std::string_view text) {
   std::uint16_t port = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
   if (error != std::errc() || end != text.data() + text.size() || port == 0) {
-    return wrong_url("a port is a number from 1 to 65535");
+    return invalid_url("the port must be a number from 1 to 65535");
   }
   return port;
 }
@@ -39,7 +39,7 @@ Result<RemoteAddress> address_of(std::string_view text) {
   std::string_view port;
   if (text.starts_with('[')) {
     const std::size_t end = text.find(']');
-    if (end == std::string_view::npos) return wrong_url("'[' without ']'");
+    if (end == std::string_view::npos) return invalid_url("'[' has no matching ']'");
     address.host = text.substr(1, end - 1);
     port = text.substr(end + 1);
   } else {
@@ -47,9 +47,9 @@ Result<RemoteAddress> address_of(std::string_view text) {
     address.host = text.substr(0, colon);
     port = text.substr(colon);
   }
-  if (!is_host(address.host)) return wrong_url("there is a server without a name");
+  if (!is_host(address.host)) return invalid_url("a server has no host name, or an invalid one");
   if (port.empty()) return address;
-  if (!port.starts_with(':')) return wrong_url("something stands behind ']'");
+  if (!port.starts_with(':')) return invalid_url("unexpected text after ']'");
   AFI_TRY(address.port, port_of(port.substr(1)));
   return address;
 }
@@ -57,17 +57,17 @@ Result<RemoteAddress> address_of(std::string_view text) {
 }  // namespace
 
 Result<RemoteUrl> parse_remote_url(std::string_view text) {
-  if (!text.starts_with(kScheme)) return wrong_url("this is no address of a Redis server");
+  if (!text.starts_with(kScheme)) return invalid_url("not a redis:// URL");
   text.remove_prefix(kScheme.size());
   RemoteUrl url;
   if (const std::size_t at = text.rfind('@'); at != std::string_view::npos) {
     const std::string_view user = text.substr(0, at);
     if (user.contains(':')) {
       return fail(ErrorCode::kInvalidArgument,
-                  "a password does not belong here, where others can read it: leave it out, and "
-                  "put it into the environment");
+                  "a redis:// URL must not contain a password, because others can read it here: "
+                  "remove it and set it in the environment");
     }
-    if (!is_host(user)) return wrong_url("'@' stands behind a user's name");
+    if (!is_host(user)) return invalid_url("'@' has no valid user name before it");
     url.user = user;
     text.remove_prefix(at + 1);
   }

@@ -13,23 +13,23 @@
 
 namespace afterimage {
 
-/// What redis://[user@]host[:port][,host[:port]…] says. A password is refused: command lines and
-/// files of settings are read by others; it comes through the environment.
+/// The parts of redis://[user@]host[:port][,host[:port]…]. A password in the URL is refused:
+/// other users can read command lines and settings files. It comes through the environment.
 struct RemoteUrl {
   std::string user;
   std::vector<RemoteAddress> servers;
 };
-/// kInvalidArgument, with what to write instead; the text is not repeated, since it may hold a
-/// password.
+/// kInvalidArgument: not such a URL; the message says what to write instead and never repeats the
+/// text, which may hold a password.
 Result<RemoteUrl> parse_remote_url(std::string_view text);
 
-/// As the system takes it.
+/// A resolved address for connect().
 struct SocketAddress {
   sockaddr_storage storage{};
   socklen_t size = 0;
 };
-/// kUnavailable: there is no such name, or nobody knows now. A name may take seconds; an address
-/// written in numbers takes no time.
+/// kUnavailable: the name does not exist or the resolver failed. Resolving a host name may take
+/// seconds; a numeric address is immediate.
 Result<SocketAddress> resolve(const RemoteAddress& address);
 
 }  // namespace afterimage

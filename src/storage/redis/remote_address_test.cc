@@ -7,7 +7,7 @@
 namespace afterimage {
 namespace {
 
-TEST(RemoteUrl, IsRead) {
+TEST(RemoteUrl, ParsesUserAndServers) {
   const auto plain = parse_remote_url("redis://cache").value();
   EXPECT_EQ(plain.user, "");
   EXPECT_EQ(plain.servers, (std::vector<RemoteAddress>{{.host = "cache", .port = 6379}}));
@@ -19,7 +19,7 @@ TEST(RemoteUrl, IsRead) {
   EXPECT_EQ(several.servers[1].text(), "[::1]:7001");
 }
 
-TEST(RemoteUrl, WhatIsNoneIsRefusedAndNotRepeated) {
+TEST(RemoteUrl, RefusesInvalidUrlsWithoutRepeatingThem) {
   for (const std::string_view text :
        {"", "cache:6379", "http://cache", "redis://", "redis://:6379", "redis://a,", "redis://a:0",
         "redis://a:x", "redis://a:70000", "redis://[::1", "redis://[::1]x", "redis://a/1",
@@ -31,7 +31,7 @@ TEST(RemoteUrl, WhatIsNoneIsRefusedAndNotRepeated) {
   }
 }
 
-TEST(SocketAddress, NumbersNeedNobody) {
+TEST(SocketAddress, ResolvesNumericAddresses) {
   EXPECT_TRUE(resolve({.host = "127.0.0.1", .port = 1}).has_value());
   EXPECT_TRUE(resolve({.host = "::1", .port = 1}).has_value());
   EXPECT_EQ(resolve({.host = "there is no such name", .port = 1}).error().code,

@@ -9,19 +9,20 @@
 namespace afterimage {
 namespace {
 
-/// Between two looks at the table, however often somebody wishes for one.
-constexpr Duration kBetweenLooks = std::chrono::milliseconds(200);
-constexpr Duration kBetweenFailedLooks = std::chrono::seconds(1);
-/// While a server is lost, so many; whoever takes over has done so by then, or nobody soon does.
-constexpr unsigned kSoonLooks = 50;
-/// A hostile cluster does not fill the memory with servers.
-constexpr std::size_t kMostNodes = 2048;
+/// Minimum pause between two reads of the slot table, however often a refresh is requested.
+constexpr Duration kRefreshPause = std::chrono::milliseconds(200);
+constexpr Duration kFailedRefreshPause = std::chrono::seconds(1);
+/// Number of frequent refreshes while a server is failing; a replica that takes over has usually
+/// done so by then.
+constexpr unsigned kQuickRefreshes = 50;
+/// Limit on known servers, so that a hostile cluster cannot exhaust memory.
+constexpr std::size_t kMaxNodes = 2048;
 
-/// What a server says that is there, and cannot serve now.
-bool tells_of_trouble(std::string_view refusal) {
-  static constexpr std::array<std::string_view, 8> kUnwell{
+/// Error replies of a server that answers but cannot serve now.
+bool is_server_failure(std::string_view refusal) {
+  static constexpr std::array<std::string_view, 8> kServerFailures{
       "LOADING", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "NOAUTH", "NOPERM", "MISCONF", "MOVED"};
-  return std::ranges::any_of(kUnwell, [&](auto word) { return refusal.starts_with(word); });
+  return std::ranges::any_of(kServerFailures, [&](auto word) { return refusal.starts_with(word); });
 }
 
 bool redirects(std::string_view refusal) {
@@ -33,10 +34,10 @@ bool redirects(std::string_view refusal) {
 Result<std::unique_ptr<RemoteCluster>> RemoteCluster::open(RemoteServers servers,
                                                            const Clock& clock) {
   if (servers.seeds.empty()) {
-    return fail(ErrorCode::kInvalidArgument, "no server is named: write redis://host:port");
+    return fail(ErrorCode::kInvalidArgument, "no server address given: write redis://host:port");
   }
   std::unique_ptr<RemoteCluster> cluster(new RemoteCluster(std::move(servers), clock));
-  cluster->look();
+  cluster->refresh();
   cluster->thread_ = std::thread([&cluster = *cluster] { cluster.run(); });
   return cluster;
 }
@@ -50,61 +51,61 @@ RemoteCluster::~RemoteCluster() {
   if (thread_.joinable()) thread_.join();
 }
 
-bool RemoteCluster::any_unwell() const {
+bool RemoteCluster::any_failing() const {
   const auto known = table();
   return known != nullptr && known->is_cluster &&
-         std::ranges::any_of(known->nodes, [](const auto& node) { return node->unwell(); });
+         std::ranges::any_of(known->nodes, [](const auto& node) { return node->failing(); });
 }
 
 void RemoteCluster::run() {
-  unsigned in_vain = 0;
+  unsigned refreshes_while_lost = 0;
   while (true) {
-    // Another may take over from a server that is lost: nobody has to fail there to find out.
-    const bool lost = any_unwell();
-    in_vain = lost ? std::min(in_vain + 1, kSoonLooks) : 0;
+    // A replica may take over from a failing server; find out without waiting for a failed call.
+    const bool lost = any_failing();
+    refreshes_while_lost = lost ? std::min(refreshes_while_lost + 1, kQuickRefreshes) : 0;
     {
       const MutexLock lock(mutex_);
       const bool well = degraded_reason_.empty();
-      // However many wish for a look meanwhile, there is one.
-      changed_.wait_for(mutex_, well && in_vain < kSoonLooks ? kBetweenLooks : kBetweenFailedLooks,
+      // Requests that arrive during this pause share the next refresh.
+      changed_.wait_for(mutex_, well && refreshes_while_lost < kQuickRefreshes ? kRefreshPause : kFailedRefreshPause,
                         [this] { return stopping_; });
-      changed_.wait_for(mutex_, well && !lost ? servers_.look_again : Duration(0),
-                        [this] { return stopping_ || look_; });
+      changed_.wait_for(mutex_, well && !lost ? servers_.refresh_interval : Duration(0),
+                        [this] { return stopping_ || refresh_requested_; });
       if (stopping_) return;
-      look_ = false;
+      refresh_requested_ = false;
     }
-    look();
+    refresh();
   }
 }
 
-void RemoteCluster::look_soon() {
+void RemoteCluster::request_refresh() {
   {
     const MutexLock lock(mutex_);
-    look_ = true;
+    refresh_requested_ = true;
   }
   changed_.notify_all();
 }
 
-void RemoteCluster::look() {
+void RemoteCluster::refresh() {
   std::vector<RemoteAddress> candidates;
   if (const auto known = table()) {
     for (const auto& node : known->nodes) {
-      if (!node->rests()) candidates.push_back(node->address());
+      if (!node->circuit_open()) candidates.push_back(node->address());
     }
   }
   for (const RemoteAddress& seed : servers_.seeds) {
     if (std::ranges::find(candidates, seed) == candidates.end()) candidates.push_back(seed);
   }
-  // One that stands still takes its time to say nothing.
+  // A server that hangs costs a full timeout, so failing ones come last.
   std::ranges::stable_partition(candidates, [&](const RemoteAddress& candidate) {
-    const auto node = known_at(candidate);
-    return node == nullptr || !node->unwell();
+    const auto node = find_node(candidate);
+    return node == nullptr || !node->failing();
   });
   std::string why;
   for (const RemoteAddress& candidate : candidates) {
-    const auto learnt = learn_from(candidate);
-    if (learnt.has_value()) return;
-    why = learnt.error().message;
+    const auto read = read_slot_table(candidate);
+    if (read.has_value()) return;
+    why = read.error().message;
     const MutexLock lock(mutex_);
     if (stopping_) return;
   }
@@ -112,21 +113,21 @@ void RemoteCluster::look() {
   degraded_reason_ = why;
 }
 
-Result<void> RemoteCluster::learn_from(const RemoteAddress& address) {
+Result<void> RemoteCluster::read_slot_table(const RemoteAddress& address) {
   AFI_TRY(const SocketAddress at, resolve(address));
   const Duration deadline = clock_.now() + servers_.connect_timeout + servers_.time_for(1_MiB);
   AFI_TRY(const auto connection,
           connect_and_greet(address.text(), at, servers_, clock_,
                             std::min(deadline, clock_.now() + servers_.connect_timeout)));
-  AFI_TRY(const RespValue said, connection->ask({"CLUSTER", "SLOTS"}, deadline));
-  if (said.kind == RespKind::kList) {
-    AFI_TRY(const auto ranges, slot_ranges(said, address));
+  AFI_TRY(const RespValue reply, connection->ask({"CLUSTER", "SLOTS"}, deadline));
+  if (reply.kind == RespKind::kList) {
+    AFI_TRY(const auto ranges, slot_ranges(reply, address));
     return adopt(ranges);
   }
-  if (said.kind != RespKind::kError || !said.text.contains("cluster support disabled")) {
-    return fail(ErrorCode::kUnavailable, address.text() + ": it says: " + said.text);
+  if (reply.kind != RespKind::kError || !reply.text.contains("cluster support disabled")) {
+    return fail(ErrorCode::kUnavailable, address.text() + ": CLUSTER SLOTS failed: " + reply.text);
   }
-  AFI_TRY(auto node, node_at(address));
+  AFI_TRY(auto node, find_or_add_node(address));
   auto table = std::make_shared<Table>();
   table->nodes.push_back(std::move(node));
   table->replicas.push_back(0);
@@ -140,14 +141,14 @@ Result<void> RemoteCluster::learn_from(const RemoteAddress& address) {
 Result<void> RemoteCluster::adopt(const std::vector<SlotRange>& ranges) {
   auto next = std::make_shared<Table>();
   next->is_cluster = true;
-  next->owner.fill(kNobody);
+  next->owner.fill(kNoOwner);
   std::map<RemoteAddress, std::uint16_t> places;
   std::size_t covered = 0;
   for (const SlotRange& range : ranges) {
     auto [place, is_new] =
         places.emplace(range.master, static_cast<std::uint16_t>(next->nodes.size()));
     if (is_new) {
-      AFI_TRY(auto node, node_at(range.master));
+      AFI_TRY(auto node, find_or_add_node(range.master));
       next->nodes.push_back(std::move(node));
       next->replicas.push_back(range.replicas.size());
     }
@@ -156,29 +157,29 @@ Result<void> RemoteCluster::adopt(const std::vector<SlotRange>& ranges) {
     covered += std::size_t{range.last} - range.first + 1;
   }
   const MutexLock lock(mutex_);
-  // Who is in no table any more is forgotten, with his connections.
+  // Drop servers that the table no longer names, with their connections.
   std::erase_if(nodes_, [&](const auto& known) { return !places.contains(known.first); });
   table_ = std::move(next);
   ++tables_;
   degraded_reason_ = covered == kSlots
                          ? ""
                          : std::to_string(kSlots - covered) +
-                               " slots of the cluster have no server: what is there is missed";
+                               " slots of the cluster have no server: their keys miss";
   return {};
 }
 
-std::shared_ptr<RemoteNode> RemoteCluster::known_at(const RemoteAddress& address) const {
+std::shared_ptr<RemoteNode> RemoteCluster::find_node(const RemoteAddress& address) const {
   const MutexLock lock(mutex_);
   const auto known = nodes_.find(address);
   return known == nodes_.end() ? nullptr : known->second;
 }
 
-Result<std::shared_ptr<RemoteNode>> RemoteCluster::node_at(const RemoteAddress& address) {
+Result<std::shared_ptr<RemoteNode>> RemoteCluster::find_or_add_node(const RemoteAddress& address) {
   {
     const MutexLock lock(mutex_);
     if (const auto known = nodes_.find(address); known != nodes_.end()) return known->second;
-    if (nodes_.size() >= kMostNodes) {
-      return fail(ErrorCode::kUnavailable, "a cluster of more servers than is sane");
+    if (nodes_.size() >= kMaxNodes) {
+      return fail(ErrorCode::kUnavailable, "the cluster names more than " + std::to_string(kMaxNodes) + " servers");
     }
   }
   AFI_TRY(const SocketAddress at, resolve(address));
@@ -197,61 +198,61 @@ std::shared_ptr<RemoteNode> RemoteCluster::owner(std::string_view key) const {
   if (known == nullptr) return nullptr;
   if (!known->is_cluster) return known->nodes.front();
   const std::uint16_t place = known->owner[slot_of(key)];
-  return place == kNobody ? nullptr : known->nodes[place];
+  return place == kNoOwner ? nullptr : known->nodes[place];
 }
 
-Result<void> RemoteCluster::talk(std::string_view key, const Ask& ask, const Talk& said) {
+Result<void> RemoteCluster::call(std::string_view key, const CallOptions& options, const Exchange& exchange) {
   auto node = owner(key);
   if (node == nullptr) {
-    look_soon();
-    return fail(ErrorCode::kUnavailable, "no server has it: " + stats().degraded_reason);
+    request_refresh();
+    return fail(ErrorCode::kUnavailable, "no server owns the key's slot: " + stats().degraded_reason);
   }
   std::string refusal;
   bool asking = false;
   for (int attempt = 0;; ++attempt) {
     refusal.clear();
     const auto done =
-        node->talk(ask.lane, ask.time, ask.despite_breaker,
+        node->call(options.lane, options.time, options.ignore_breaker,
                    [&](RespConnection& connection, Duration deadline) -> Result<bool> {
                      if (asking) {
                        AFI_TRY(const RespValue answer, connection.ask({"ASKING"}, deadline));
                        if (answer.kind == RespKind::kError) refusal = answer.text;
                      }
-                     if (refusal.empty()) AFI_TRY_VOID(said(connection, deadline, refusal));
-                     return !tells_of_trouble(refusal) || refusal.starts_with("MOVED ");
+                     if (refusal.empty()) AFI_TRY_VOID(exchange(connection, deadline, refusal));
+                     return !is_server_failure(refusal) || refusal.starts_with("MOVED ");
                    });
     if (!done.has_value()) {
-      look_soon();
+      request_refresh();
       return done;
     }
     if (refusal.empty()) return {};
-    // One server alone has nobody to send us to.
+    // A standalone server cannot redirect.
     if (!redirects(refusal) || attempt == 1 || !table()->is_cluster) break;
     const auto to = parse_redirection(refusal, node->address());
     if (!to.has_value()) break;
-    if (!to->for_once) look_soon();
+    if (!to->temporary) request_refresh();
     {
       const MutexLock lock(mutex_);
       ++redirected_;
     }
-    AFI_TRY(node, node_at(to->to));
-    asking = to->for_once;
+    AFI_TRY(node, find_or_add_node(to->to));
+    asking = to->temporary;
   }
-  if (tells_of_trouble(refusal) || redirects(refusal)) look_soon();
+  if (is_server_failure(refusal) || redirects(refusal)) request_refresh();
   const ErrorCode code = refusal.starts_with("OOM") ? ErrorCode::kNoSpace : ErrorCode::kUnavailable;
-  return fail(code, node->name() + ": it says: " + refusal);
+  return fail(code, node->name() + ": error reply: " + refusal);
 }
 
 const void* RemoteCluster::reachable(std::string_view key) const {
   const auto node = owner(key);
-  return node == nullptr || node->rests() ? nullptr : node.get();
+  return node == nullptr || node->circuit_open() ? nullptr : node.get();
 }
 
 std::size_t RemoteCluster::replicas(std::string_view key) const {
   const auto known = table();
   if (known == nullptr || !known->is_cluster) return 0;
   const std::uint16_t place = known->owner[slot_of(key)];
-  return place == kNobody ? 0 : known->replicas[place];
+  return place == kNoOwner ? 0 : known->replicas[place];
 }
 
 RemoteClusterStats RemoteCluster::stats() const {

@@ -24,48 +24,49 @@ namespace afterimage {
 struct RemoteClusterStats {
   bool is_cluster = false;
   std::size_t masters = 0;
-  std::uint64_t redirected = 0;    // commands that another server had to be asked
-  std::uint64_t tables = 0;        // of slots, that were read
-  std::uint64_t times_opened = 0;  // of the breakers of the servers that there are now
+  std::uint64_t redirected = 0;    // commands that were redirected (MOVED or ASK)
+  std::uint64_t tables = 0;        // slot tables read
+  std::uint64_t times_opened = 0;  // circuit breaker openings, over the current servers
   std::string degraded_reason;     // empty: all is well
 };
 
-/// One server, or those of a cluster: finds out which, who has what, and asks the right one.
+/// A standalone server or a cluster: detects which, keeps the slot table, and sends each command to
+/// the server that owns the key.
 ///
-/// Errors   talk: kUnavailable: nobody has the slot, or whoever has it is not well; kNoSpace: it is
-///          full; both at once or within the time given.
-/// Threads  Any; one of its own looks at the table of slots again, when somebody was sent
-/// elsewhere,
-///          and for as long as a server is lost.
+/// Errors   call(): kUnavailable: no server owns the slot, or its owner fails; kNoSpace: the server
+///          is out of memory. Both are returned within the time given.
+/// Threads  Any. A thread of its own refreshes the slot table after a redirection, and repeatedly
+///          while a server of a cluster is failing.
 class RemoteCluster {
  public:
-  /// What is said to a server. A refusal in words is put into `refusal`, and no error.
-  using Talk =
+  /// One exchange with a server. An error reply (-ERR …) goes into `refusal` and is not an error.
+  using Exchange =
       std::function<Result<void>(RespConnection&, Duration deadline, std::string& refusal)>;
-  struct Ask {
+  struct CallOptions {
     RemoteLane lane = RemoteLane::kData;
     Duration time{0};
-    bool despite_breaker = false;
+    bool ignore_breaker = false;
   };
 
-  /// Looks for the servers once, and goes on looking if there are none. The clock outlives it.
-  /// kInvalidArgument: no server is named.
+  /// Tries to reach the servers once; if none answers, keeps trying in the background. The clock
+  /// outlives the cluster.
+  /// kInvalidArgument: `servers` has no seeds.
   static Result<std::unique_ptr<RemoteCluster>> open(RemoteServers servers, const Clock& clock);
   ~RemoteCluster();
   RemoteCluster(const RemoteCluster&) = delete;
   RemoteCluster& operator=(const RemoteCluster&) = delete;
 
-  /// Says it to whoever has the key, and to one other at most, if that one says so. `said` is
-  /// called anew then.
-  Result<void> talk(std::string_view key, const Ask& ask, const Talk& said);
+  /// Runs `exchange` with the server that owns the key. Follows at most one redirection, and then
+  /// calls `exchange` a second time.
+  Result<void> call(std::string_view key, const CallOptions& options, const Exchange& exchange);
 
-  /// Which server has the key: equal numbers, one server. nullopt: nobody, or one that is left
-  /// alone now.
+  /// Identifies the server that owns the key: equal pointers, same server. nullptr: no server owns
+  /// it, or its circuit breaker is open.
   [[nodiscard]] const void* reachable(std::string_view key) const;
-  /// Copies of the key elsewhere, as the table says.
+  /// Number of replicas of the key's server, according to the slot table.
   [[nodiscard]] std::size_t replicas(std::string_view key) const;
-  /// For whoever found that the table is not true any more.
-  void look_soon();
+  /// Asks the background thread to reread the slot table, because it may be stale.
+  void request_refresh();
   [[nodiscard]] const RemoteServers& servers() const { return servers_; }
   [[nodiscard]] RemoteClusterStats stats() const;
 
@@ -74,21 +75,21 @@ class RemoteCluster {
     bool is_cluster = false;
     std::vector<std::shared_ptr<RemoteNode>> nodes;
     std::vector<std::size_t> replicas;          // of each node
-    std::array<std::uint16_t, kSlots> owner{};  // kNobody, or a place in `nodes`
+    std::array<std::uint16_t, kSlots> owner{};  // kNoOwner, or an index into `nodes`
   };
-  static constexpr std::uint16_t kNobody = 0xFFFF;
+  static constexpr std::uint16_t kNoOwner = 0xFFFF;
 
   RemoteCluster(RemoteServers servers, const Clock& clock)
       : servers_(std::move(servers)), clock_(clock) {}
   [[nodiscard]] std::shared_ptr<const Table> table() const;
   [[nodiscard]] std::shared_ptr<RemoteNode> owner(std::string_view key) const;
-  [[nodiscard]] std::shared_ptr<RemoteNode> known_at(const RemoteAddress& address) const;
-  Result<std::shared_ptr<RemoteNode>> node_at(const RemoteAddress& address);
-  /// Some server of the table failed when it was last asked.
-  [[nodiscard]] bool any_unwell() const;
-  /// Asks one after the other until one knows; those that failed last, last.
-  void look();
-  Result<void> learn_from(const RemoteAddress& address);
+  [[nodiscard]] std::shared_ptr<RemoteNode> find_node(const RemoteAddress& address) const;
+  Result<std::shared_ptr<RemoteNode>> find_or_add_node(const RemoteAddress& address);
+  /// The last call to some server of the cluster failed.
+  [[nodiscard]] bool any_failing() const;
+  /// Asks the servers in turn for the slot table until one answers; failing servers come last.
+  void refresh();
+  Result<void> read_slot_table(const RemoteAddress& address);
   Result<void> adopt(const std::vector<SlotRange>& ranges);
   void run();
 
@@ -99,7 +100,7 @@ class RemoteCluster {
   TimedCondition changed_;
   std::shared_ptr<const Table> table_ AFI_GUARDED_BY(mutex_);
   std::map<RemoteAddress, std::shared_ptr<RemoteNode>> nodes_ AFI_GUARDED_BY(mutex_);
-  bool look_ AFI_GUARDED_BY(mutex_) = false;
+  bool refresh_requested_ AFI_GUARDED_BY(mutex_) = false;
   bool stopping_ AFI_GUARDED_BY(mutex_) = false;
   std::uint64_t redirected_ AFI_GUARDED_BY(mutex_) = 0;
   std::uint64_t tables_ AFI_GUARDED_BY(mutex_) = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// Clusters of real servers: slots that move, servers that die or stand still.
+// Clusters of real servers: slots that move, servers that are killed or stopped.
 #include "storage/redis/remote_cluster.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ class RemoteClusterTest : public ::testing::Test {
     ASSERT_TRUE(tier.put(tier_key(n), {}, tier_bytes(n, size)).has_value());
   }
   bool finds(RemoteTier& tier, std::uint64_t n, std::size_t size = 1'000) {
-    const auto found = tier.get(tier_key(n), room);
+    const auto found = tier.get(tier_key(n), budget);
     if (!found.has_value() || !found->has_value()) return false;
     EXPECT_TRUE(std::ranges::equal((*found)->bytes, tier_bytes(n, size))) << "wrong bytes";
     return true;
@@ -49,7 +49,7 @@ class RemoteClusterTest : public ::testing::Test {
   }
 
   MemoryBudget memory{64_MiB};
-  MemoryBudget room{64_MiB};
+  MemoryBudget budget{64_MiB};
   SystemClock clock;
 };
 
@@ -66,7 +66,7 @@ TEST_F(RemoteClusterTest, ChunksAreSpreadOverAllServers) {
   EXPECT_EQ(tier->remote_stats().cluster.redirected, 0U);
 }
 
-TEST_F(RemoteClusterTest, ASlotThatMovedIsFollowedAndTheTableReadAgain) {
+TEST_F(RemoteClusterTest, FollowsAMovedSlotAndRereadsTheTable) {
   RedisCluster cluster(3);
   const auto tier = open(patient_options({cluster.server(0).address()}));
   const std::string name = manifest_name(tier_key(1));
@@ -75,7 +75,7 @@ TEST_F(RemoteClusterTest, ASlotThatMovedIsFollowedAndTheTableReadAgain) {
   const std::string slot = std::to_string(slot_of(name));
   const std::string to_id = cluster.server(to).ask({"CLUSTER", "MYID"}).text;
   const std::string from_id = cluster.server(from).ask({"CLUSTER", "MYID"}).text;
-  // On its way: what is not there any more is asked of the other one, for once.
+  // While the slot migrates, the old owner redirects missing keys with ASK.
   cluster.server(to).ask({"CLUSTER", "SETSLOT", slot, "IMPORTING", from_id});
   cluster.server(from).ask({"CLUSTER", "SETSLOT", slot, "MIGRATING", to_id});
   put(*tier, 1);
@@ -85,26 +85,26 @@ TEST_F(RemoteClusterTest, ASlotThatMovedIsFollowedAndTheTableReadAgain) {
   for (std::size_t i = 0; i < 3; ++i) {
     cluster.server(i).ask({"CLUSTER", "SETSLOT", slot, "NODE", to_id});
   }
-  EXPECT_TRUE(finds(*tier, 1)) << "sent on once more";
-  wait_until([&] {  // until nobody is sent on any more
+  EXPECT_TRUE(finds(*tier, 1)) << "redirected with MOVED";
+  wait_until([&] {  // until a look-up is no longer redirected
     const std::uint64_t redirected = tier->remote_stats().cluster.redirected;
     return finds(*tier, 1) && redirected == tier->remote_stats().cluster.redirected;
   });
 }
 
-TEST_F(RemoteClusterTest, AServerThatStandsStillCostsItsOwnKeys) {
+TEST_F(RemoteClusterTest, AStoppedServerCostsOnlyItsOwnKeys) {
   RedisCluster cluster(3);
   const auto tier = open(hasty(cluster));
   for (std::uint64_t n = 0; n < 60; ++n) put(*tier, n);
   ASSERT_TRUE(tier->flush().has_value());
-  const std::size_t still = owner(cluster, 0);
-  cluster.server(still).stop();
+  const std::size_t stopped = owner(cluster, 0);
+  cluster.server(stopped).stop();
   std::size_t others = 0;
   for (std::uint64_t n = 0; n < 60; ++n) {
     const Duration began = clock.now();
     const bool found = finds(*tier, n);
     EXPECT_LT(clock.now() - began, tier->longest_get(1_KiB) + 10s);
-    if (owner(cluster, n) == still) {
+    if (owner(cluster, n) == stopped) {
       EXPECT_FALSE(found);
     } else {
       others += found ? 1 : 0;
@@ -113,32 +113,32 @@ TEST_F(RemoteClusterTest, AServerThatStandsStillCostsItsOwnKeys) {
   EXPECT_GT(others, 20U);
   EXPECT_GE(tier->remote_stats().cluster.times_opened, 1U);
   EXPECT_FALSE(tier->stats().degraded_reason.empty());
-  cluster.server(still).go_on();
-  wait_until([&] { return finds(*tier, 0); });  // it is used again when it is well
+  cluster.server(stopped).go_on();
+  wait_until([&] { return finds(*tier, 0); });  // a recovered server is used again
 }
 
-TEST_F(RemoteClusterTest, AReplicaTakesOverAndIsFound) {
+TEST_F(RemoteClusterTest, FindsEntriesOnAReplicaThatTookOver) {
   RedisCluster cluster(3, 1);
   const auto tier = open(hasty(cluster));
   for (std::uint64_t n = 0; n < 60; ++n) put(*tier, n);
   ASSERT_TRUE(tier->flush().has_value());
-  EXPECT_TRUE(tier->erase(tier_key(59)).has_value()) << "every replica has heard of it";
+  EXPECT_TRUE(tier->erase(tier_key(59)).has_value()) << "every replica acknowledged it";
   const std::size_t dead = owner(cluster, 0);
   cluster.server(dead).kill();
   for (std::uint64_t n = 1; n < 59; ++n) {
     if (owner(cluster, n) != dead) EXPECT_TRUE(finds(*tier, n)) << n;
   }
-  wait_until([&] { return finds(*tier, 0); });  // from the replica, which is the master now
+  wait_until([&] { return finds(*tier, 0); });  // from the replica that is now the master
   EXPECT_EQ(tier->stats().damaged, 0U);
 }
 
-/// Who takes over from a server is found out though nobody else asks for anything of it.
-TEST(RemoteClusterTable, IsLookedAtForAsLongAsAServerIsLost) {
+/// The takeover of a lost server's slots is noticed without further look-ups.
+TEST(RemoteClusterTable, IsRefreshedWhileAServerIsFailing) {
   testing::ScriptedServer server(true);
   server.set_script(
       [](const auto&, const auto&) { return testing::Said{"", testing::Said::Then::kClose}; });
   RemoteTierOptions options = patient_options({server.address()});
-  options.servers.look_again = 24h;
+  options.servers.refresh_interval = 24h;
   MemoryBudget memory(1_MiB);
   const SystemClock clock;
   const auto tier = RemoteTier::open(options, memory, clock).value();

@@ -13,12 +13,12 @@ Result<std::unique_ptr<RespConnection>> connect_and_greet(const std::string& nam
                                                           const Clock& clock, Duration deadline) {
   AFI_TRY(auto connection, RespConnection::connect(name, at, clock, deadline));
   if (servers.password.empty()) return connection;
-  AFI_TRY(const RespValue said,
+  AFI_TRY(const RespValue reply,
           servers.user.empty()
               ? connection->ask({"AUTH", servers.password}, deadline)
               : connection->ask({"AUTH", servers.user, servers.password}, deadline));
-  if (said.kind != RespKind::kText) {
-    return fail(ErrorCode::kUnavailable, name + ": it does not let us in: " + said.text);
+  if (reply.kind != RespKind::kText) {
+    return fail(ErrorCode::kUnavailable, name + ": authentication failed: " + reply.text);
   }
   return connection;
 }
@@ -40,12 +40,12 @@ Result<std::unique_ptr<RespConnection>> RemoteNode::connect(Duration deadline) {
   return connect_and_greet(name_, at_, servers_, clock_, until);
 }
 
-Result<std::unique_ptr<RespConnection>> RemoteNode::take_idle(RemoteLane which, Duration deadline) {
+Result<std::unique_ptr<RespConnection>> RemoteNode::acquire(RemoteLane which, Duration deadline) {
   const MutexLock lock(mutex_);
   Lane& lane = lane_of(which);
   const auto free = [&lane] { return !lane.idle.empty() || lane.open < lane.most; };
   if (!changed_.wait_for(mutex_, deadline - clock_.now(), free)) {
-    return fail(ErrorCode::kUnavailable, name_ + ": all connections are busy");
+    return fail(ErrorCode::kUnavailable, name_ + ": all connections stayed busy until the deadline");
   }
   while (!lane.idle.empty()) {
     auto connection = std::move(lane.idle.back());
@@ -57,7 +57,7 @@ Result<std::unique_ptr<RespConnection>> RemoteNode::take_idle(RemoteLane which, 
   return nullptr;
 }
 
-void RemoteNode::give_back(RemoteLane which, std::unique_ptr<RespConnection> connection) {
+void RemoteNode::release(RemoteLane which, std::unique_ptr<RespConnection> connection) {
   const bool usable = connection != nullptr && connection->usable();
   {
     const MutexLock lock(mutex_);
@@ -71,9 +71,9 @@ void RemoteNode::give_back(RemoteLane which, std::unique_ptr<RespConnection> con
   changed_.notify_all();
 }
 
-void RemoteNode::note(bool well, const std::string& degraded_reason) {
+void RemoteNode::record(bool succeeded, const std::string& degraded_reason) {
   const MutexLock lock(mutex_);
-  if (well) {
+  if (succeeded) {
     breaker_.succeeded(clock_.now());
     degraded_reason_.clear();
   } else {
@@ -82,42 +82,42 @@ void RemoteNode::note(bool well, const std::string& degraded_reason) {
   }
 }
 
-Result<void> RemoteNode::talk(RemoteLane which, Duration time, bool despite, const Talk& talk) {
+Result<void> RemoteNode::call(RemoteLane which, Duration time, bool ignore_breaker, const Exchange& exchange) {
   const Duration deadline = clock_.now() + servers_.connect_timeout + time;
   {
     const MutexLock lock(mutex_);
-    if (!breaker_.lets_through(clock_.now()) && !despite) {
-      return fail(ErrorCode::kUnavailable, "it is left alone for a while: " + degraded_reason_);
+    if (!breaker_.lets_through(clock_.now()) && !ignore_breaker) {
+      return fail(ErrorCode::kUnavailable, "circuit breaker open after: " + degraded_reason_);
     }
   }
-  // That they are all in use says nothing of the server.
-  AFI_TRY(auto idle, take_idle(which, deadline));
+  // A busy pool is not a failure of the server, so it is not recorded.
+  AFI_TRY(auto idle, acquire(which, deadline));
   auto connection = idle != nullptr ? Result<std::unique_ptr<RespConnection>>(std::move(idle))
                                     : connect(deadline);
   if (!connection.has_value()) {
-    give_back(which, nullptr);
-    note(false, connection.error().message);
+    release(which, nullptr);
+    record(false, connection.error().message);
     return std::unexpected(connection.error());
   }
-  auto said = talk(**connection, std::min(deadline, clock_.now() + time));
+  auto reply = exchange(**connection, std::min(deadline, clock_.now() + time));
   const bool lost = (*connection)->lost();
-  if (!said.has_value() && !lost) (*connection)->give_up();  // in the middle of something
-  give_back(which, *std::move(connection));
-  if (lost || (said.has_value() && !*said)) {
-    note(false, said.has_value() ? name_ + ": it cannot now" : said.error().message);
+  if (!reply.has_value() && !lost) (*connection)->abandon();  // a reply may be half-read
+  release(which, *std::move(connection));
+  if (lost || (reply.has_value() && !*reply)) {
+    record(false, reply.has_value() ? name_ + ": the server cannot serve now" : reply.error().message);
   } else {
-    note(true, {});
+    record(true, {});
   }
-  if (!said.has_value()) return std::unexpected(said.error());
+  if (!reply.has_value()) return std::unexpected(reply.error());
   return {};
 }
 
-bool RemoteNode::rests() const {
+bool RemoteNode::circuit_open() const {
   const MutexLock lock(mutex_);
   return breaker_.rests(clock_.now());
 }
 
-bool RemoteNode::unwell() const {
+bool RemoteNode::failing() const {
   const MutexLock lock(mutex_);
   return !degraded_reason_.empty();
 }

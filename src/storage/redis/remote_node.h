@@ -17,31 +17,34 @@
 
 namespace afterimage {
 
-/// Which of a server's connections: values go apart from what must not wait behind them.
+/// Which of a server's connections to use: bulk values, or control commands that must not queue
+/// behind them.
 enum class RemoteLane : unsigned char { kData, kControl };
 
-/// A server: its connections, and whether it is worth asking.
+/// One server: its connection pool and its circuit breaker.
 ///
 /// Threads  Any.
 class RemoteNode {
  public:
-  /// What was said. An error: nothing came of it. False: the server is there, and cannot.
-  using Talk = std::function<Result<bool>(RespConnection&, Duration deadline)>;
+  /// One exchange on a connection. An error: it did not complete. False: the server answered but
+  /// cannot serve now, which counts as a failure of the server.
+  using Exchange = std::function<Result<bool>(RespConnection&, Duration deadline)>;
 
   RemoteNode(RemoteAddress address, SocketAddress at, const RemoteServers& servers,
              const Clock& clock);
 
-  /// Within connect_timeout + `time`. `despite`: also if the breaker is open.
-  /// kUnavailable: at once if it is, or it was not well.
-  Result<void> talk(RemoteLane lane, Duration time, bool despite, const Talk& talk);
+  /// Runs `exchange` on a pooled or new connection, within connect_timeout + `time`.
+  /// `ignore_breaker`: also while the circuit breaker is open.
+  /// kUnavailable: the circuit breaker is open (returned at once), or the exchange failed.
+  Result<void> call(RemoteLane lane, Duration time, bool ignore_breaker, const Exchange& exchange);
 
   [[nodiscard]] const RemoteAddress& address() const { return address_; }
   [[nodiscard]] const std::string& name() const { return name_; }
-  [[nodiscard]] bool rests() const;
-  /// It failed when it was last asked.
-  [[nodiscard]] bool unwell() const;
+  [[nodiscard]] bool circuit_open() const;
+  /// The last call failed.
+  [[nodiscard]] bool failing() const;
   [[nodiscard]] std::uint64_t times_opened() const;
-  /// What was wrong last, if it still is; empty: all is well.
+  /// The error of the last call; empty if it succeeded.
   [[nodiscard]] std::string degraded_reason() const;
 
  private:
@@ -53,11 +56,11 @@ class RemoteNode {
   [[nodiscard]] Lane& lane_of(RemoteLane lane) AFI_REQUIRES(mutex_) {
     return lanes_[static_cast<std::size_t>(lane)];
   }
-  /// nullptr: there is none, and one may be made.
-  Result<std::unique_ptr<RespConnection>> take_idle(RemoteLane which, Duration deadline);
+  /// Takes an idle connection. nullptr: none is idle, and the caller may open one.
+  Result<std::unique_ptr<RespConnection>> acquire(RemoteLane which, Duration deadline);
   Result<std::unique_ptr<RespConnection>> connect(Duration deadline);
-  void give_back(RemoteLane which, std::unique_ptr<RespConnection> connection);
-  void note(bool well, const std::string& degraded_reason);
+  void release(RemoteLane which, std::unique_ptr<RespConnection> connection);
+  void record(bool succeeded, const std::string& degraded_reason);
 
   const RemoteAddress address_;
   const std::string name_;
@@ -71,7 +74,7 @@ class RemoteNode {
   std::string degraded_reason_ AFI_GUARDED_BY(mutex_);
 };
 
-/// Connects and says who we are. `servers` has the user and the password.
+/// Connects and authenticates (AUTH) with the user and password of `servers`.
 Result<std::unique_ptr<RespConnection>> connect_and_greet(const std::string& name,
                                                           const SocketAddress& at,
                                                           const RemoteServers& servers,

@@ -12,27 +12,27 @@
 
 namespace afterimage {
 
-/// Servers of one cluster, or one server, and how long anybody waits for them.
+/// How to reach a server or a cluster, and how long to wait for it.
 struct RemoteServers {
-  std::vector<RemoteAddress> seeds;  // any that is well tells of the others
-  std::string user;                  // empty: the default one
-  std::string password;              // empty: none is sent
+  std::vector<RemoteAddress> seeds;  // any reachable one tells the rest of the cluster
+  std::string user;                  // empty: the default user
+  std::string password;              // empty: no AUTH is sent
   Duration connect_timeout = std::chrono::milliseconds(200);
-  Duration timeout = std::chrono::milliseconds(50);  // of an operation, and besides
-  Bytes slowest = 50_MiB;                            // a second for each so many bytes
-  std::uint32_t connections = 3;  // for data, to each server; one more for control
+  Duration timeout = std::chrono::milliseconds(50);  // per operation, before the bytes are counted
+  Bytes min_bytes_per_second = 50_MiB;               // slower transfers time out
+  std::uint32_t connections = 3;  // data connections per server; one more is for control
   CircuitBreakerOptions breaker;
-  Duration look_again = std::chrono::seconds(30);  // at the table of slots, though all is well
+  Duration refresh_interval = std::chrono::seconds(30);  // of the slot table while all is well
 
-  /// What an operation may take that moves so many bytes, once it is connected.
+  /// The time limit of an operation that moves `bytes`, once connected.
   [[nodiscard]] Duration time_for(Bytes bytes) const {
     const double seconds =
-        static_cast<double>(bytes.value()) / static_cast<double>(slowest.value());
+        static_cast<double>(bytes.value()) / static_cast<double>(min_bytes_per_second.value());
     return timeout + std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
   }
 };
 
-/// A cache's keys, so that others' on the same servers are left alone.
+/// Prefix of all our keys, so that other applications on the same servers are not touched.
 inline constexpr const char* kRemoteKeyPrefix = "afi1:";
 
 }  // namespace afterimage

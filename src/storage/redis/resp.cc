@@ -10,11 +10,11 @@ namespace {
 
 constexpr std::string_view kEnd = "\r\n";
 
-std::unexpected<Error> broken(std::string what) {
-  return fail(ErrorCode::kCorruption, "no RESP: " + std::move(what));
+std::unexpected<Error> malformed(std::string what) {
+  return fail(ErrorCode::kCorruption, "invalid RESP: " + std::move(what));
 }
 
-/// Only what a server writes: "-1", "0", "17"; no sign before, no zeros, no spaces.
+/// Accepts only what servers write ("-1", "0", "17"): no plus sign, leading zeros or spaces.
 std::optional<std::int64_t> number_of(std::string_view text) {
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -39,14 +39,14 @@ std::optional<RespKind> kind_of(char sign) {
   }
 }
 
-/// Reads a value and what is in it. Depth is bounded, and so is the stack.
+/// Reads a value and its nested items. The depth limit bounds the stack.
 class ValueReader {
  public:
   ValueReader(std::string_view bytes, const RespLimits& limits) : bytes_(bytes), limits_(limits) {}
 
   [[nodiscard]] std::size_t size() const { return at_; }
 
-  /// False: there is more to come.
+  /// False: the value is incomplete.
   Result<bool> read(RespValue& value, std::size_t depth) {
     AFI_TRY(const auto head, parse_resp_head(bytes_.substr(at_)));
     if (!head.has_value()) return false;
@@ -61,14 +61,14 @@ class ValueReader {
  private:
   Result<bool> read_bulk(RespValue& value, const RespHead& head) {
     const auto size = static_cast<std::size_t>(head.number);
-    if (size > limits_.bytes.value()) return broken("a bulk of " + std::to_string(size) + " bytes");
+    if (size > limits_.bytes.value()) return malformed("a bulk of " + std::to_string(size) + " bytes exceeds the limit");
     const std::string_view rest = bytes_.substr(at_);
     if (rest.size() < size + kEnd.size()) {
       const std::string_view end = rest.substr(std::min(size, rest.size()));
-      if (!kEnd.starts_with(end)) return broken("a bulk that goes on");
+      if (!kEnd.starts_with(end)) return malformed("a bulk is longer than its length");
       return false;
     }
-    if (rest.substr(size, kEnd.size()) != kEnd) return broken("a bulk that goes on");
+    if (rest.substr(size, kEnd.size()) != kEnd) return malformed("a bulk is longer than its length");
     value.text = rest.substr(0, size);
     at_ += size + kEnd.size();
     return true;
@@ -76,8 +76,8 @@ class ValueReader {
   Result<bool> read_items(RespValue& value, const RespHead& head, std::size_t depth) {
     const auto count = static_cast<std::size_t>(head.number);
     items_ += count;
-    if (depth >= limits_.depth) return broken("lists in lists in lists");
-    if (items_ > limits_.items) return broken("a list of too many items");
+    if (depth >= limits_.depth) return malformed("lists are nested too deeply");
+    if (items_ > limits_.items) return malformed("a list has too many items");
     for (std::size_t i = 0; i < count; ++i) {
       AFI_TRY(const bool whole, read(value.items.emplace_back(), depth + 1));
       if (!whole) return false;
@@ -108,13 +108,13 @@ void append_bulk(std::string& out, std::string_view bytes) {
 Result<std::optional<RespHead>> parse_resp_head(std::string_view bytes) {
   if (bytes.empty()) return std::nullopt;
   const auto kind = kind_of(bytes.front());
-  if (!kind.has_value()) return broken("a value of no kind");
+  if (!kind.has_value()) return malformed("unknown type byte");
   const std::size_t end = bytes.find_first_of(kEnd);
-  if (std::min(end, bytes.size()) > kLongestRespLine) return broken("a line that does not end");
+  if (std::min(end, bytes.size()) > kLongestRespLine) return malformed("a line is too long");
   if (end == std::string_view::npos) return std::nullopt;
-  if (bytes[end] != '\r') return broken("a line that ends by half");
+  if (bytes[end] != '\r') return malformed("a line does not end in CR LF");
   if (end + 1 == bytes.size()) return std::nullopt;
-  if (bytes[end + 1] != '\n') return broken("a line that ends by half");
+  if (bytes[end + 1] != '\n') return malformed("a line does not end in CR LF");
   const std::string_view line = bytes.substr(1, end - 1);
   RespHead head{.kind = *kind, .text = {}, .number = 0, .size = end + kEnd.size()};
   if (*kind == RespKind::kText || *kind == RespKind::kError) {
@@ -122,7 +122,7 @@ Result<std::optional<RespHead>> parse_resp_head(std::string_view bytes) {
     return head;
   }
   const auto number = number_of(line);
-  if (!number.has_value()) return broken("a number that is none");
+  if (!number.has_value()) return malformed("not an integer");
   head.number = *number;
   if (*kind == RespKind::kNumber) return head;
   if (*number == -1) {
@@ -130,7 +130,7 @@ Result<std::optional<RespHead>> parse_resp_head(std::string_view bytes) {
     head.number = 0;
     return head;
   }
-  if (*number < 0 || *number > kLargestRespBulk) return broken("a length out of bounds");
+  if (*number < 0 || *number > kLargestRespBulk) return malformed("a length is out of range");
   return head;
 }
 
@@ -140,7 +140,7 @@ Result<std::optional<ParsedResp>> parse_resp(std::string_view bytes, const RespL
   AFI_TRY(const bool whole, reader.read(parsed.value, 0));
   parsed.size = reader.size();
   if (parsed.size > limits.bytes.value() || (!whole && bytes.size() > limits.bytes.value())) {
-    return broken("a value of more bytes than is sane");
+    return malformed("a value exceeds the size limit");
   }
   if (!whole) return std::nullopt;
   return parsed;
@@ -175,16 +175,16 @@ std::string resp_command(std::initializer_list<std::string_view> parts) {
 }
 
 RespAround resp_set(std::string_view key, std::size_t value_bytes, Duration ttl,
-                    bool tells_replaced) {
-  RespAround around{.before = tells_replaced ? "*6\r\n" : "*5\r\n", .after = "\r\n"};
-  append_bulk(around.before, "SET");
-  append_bulk(around.before, key);
-  append_bulk_head(around.before, value_bytes);
-  append_bulk(around.after, "PX");
+                    bool return_replaced) {
+  RespAround frame{.before = return_replaced ? "*6\r\n" : "*5\r\n", .after = "\r\n"};
+  append_bulk(frame.before, "SET");
+  append_bulk(frame.before, key);
+  append_bulk_head(frame.before, value_bytes);
+  append_bulk(frame.after, "PX");
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(ttl).count();
-  append_bulk(around.after, std::to_string(std::max<std::int64_t>(ms, 1)));
-  if (tells_replaced) append_bulk(around.after, "GET");
-  return around;
+  append_bulk(frame.after, std::to_string(std::max<std::int64_t>(ms, 1)));
+  if (return_replaced) append_bulk(frame.after, "GET");
+  return frame;
 }
 
 std::string milliseconds_text(Duration time) {

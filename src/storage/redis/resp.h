@@ -13,10 +13,10 @@
 #include "afterimage/result.h"
 #include "afterimage/units.h"
 
-/// RESP2, the protocol of Redis and Valkey: bytes in, values out, and back; no I/O.
+/// Parser and writer for RESP2, the protocol of Redis and Valkey. No I/O.
 ///
-/// Errors   kCorruption: bytes that are not RESP2, or more than the limits allow. Any bytes may be
-///          given. nullopt: right so far, and more is to come.
+/// Errors   kCorruption: the bytes are not RESP2 or exceed the limits; any bytes may be given.
+///          nullopt: valid so far, but incomplete.
 /// Threads  Any.
 /// Source   https://redis.io/docs/latest/develop/reference/protocol-spec/
 namespace afterimage {
@@ -34,12 +34,12 @@ enum class RespKind : unsigned char {
 struct RespHead {
   RespKind kind = RespKind::kNil;
   std::string text;         // of kText and kError
-  std::int64_t number = 0;  // of kNumber; of kBulk the bytes, of kList the items that follow
-  std::size_t size = 0;     // bytes of the line, its end included
+  std::int64_t number = 0;  // of kNumber; kBulk: its bytes; kList: its items
+  std::size_t size = 0;     // bytes of the line, including its end
 };
-/// The longest line that is read: what a server says in words, or a number.
+/// The longest first line that is accepted: a text, an error or a number.
 inline constexpr std::size_t kLongestRespLine = 4096;
-/// No server keeps more under one key.
+/// The servers' own limit for one value.
 inline constexpr std::int64_t kLargestRespBulk = std::int64_t{512} << 20U;
 
 Result<std::optional<RespHead>> parse_resp_head(std::string_view bytes);
@@ -54,29 +54,29 @@ struct RespValue {
   bool operator==(const RespValue&) const = default;
 };
 struct RespLimits {
-  Bytes bytes = 4_MiB;  // of the whole
+  Bytes bytes = 4_MiB;  // of the whole value
   std::size_t depth = 6;
-  std::size_t items = 1U << 17U;  // of all lists together
+  std::size_t items = 1U << 17U;  // over all lists together
 };
 struct ParsedResp {
   RespValue value;
-  std::size_t size = 0;  // bytes that it took
+  std::size_t size = 0;  // bytes consumed
 };
 
 Result<std::optional<ParsedResp>> parse_resp(std::string_view bytes, const RespLimits& limits = {});
-/// What parse_resp() reads as `value`.
+/// The encoding that parse_resp() reads back as `value`.
 [[nodiscard]] std::string to_resp(const RespValue& value);
 
-/// A command and its arguments, as servers take them.
+/// A command and its arguments in RESP: a list of bulks.
 [[nodiscard]] std::string resp_command(std::initializer_list<std::string_view> parts);
-/// The same around a value that is not copied: what goes before it and what after.
+/// The bytes before and after a value that is sent from the caller's memory without a copy.
 struct RespAround {
   std::string before;
   std::string after;
 };
-/// SET key <value> PX ttl, and GET if what it replaces is to be told.
+/// SET key <value> PX ttl; with GET if `return_replaced`, so that the reply is the replaced value.
 [[nodiscard]] RespAround resp_set(std::string_view key, std::size_t value_bytes, Duration ttl,
-                                  bool tells_replaced = false);
+                                  bool return_replaced = false);
 
 /// A duration as an argument of PX, PEXPIRE or WAIT: whole milliseconds.
 [[nodiscard]] std::string milliseconds_text(Duration time);

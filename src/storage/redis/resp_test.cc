@@ -44,7 +44,7 @@ TEST(Resp, ReadsEachKind) {
   }
 }
 
-TEST(Resp, RefusesWhatIsNone) {
+TEST(Resp, RefusesMalformedBytes) {
   const std::string long_line = "+" + std::string(5'000, 'x');
   for (const std::string_view bytes :
        {"x", "HTTP/1.1 400", "+OK\n", "+OK\rx", ":\r\n", ":1x\r\n", ":+1\r\n", ":01\r\n",
@@ -58,8 +58,7 @@ TEST(Resp, RefusesWhatIsNone) {
   EXPECT_FALSE(parse_resp(long_line).has_value());
 }
 
-TEST(Resp, AListCannotClaimMoreThanIsThere) {
-  // Nothing is set aside for what a length only promises.
+TEST(Resp, AllocatesNothingForAnnouncedListLengths) {
   EXPECT_FALSE(parse_resp("*131072\r\n").value().has_value());
   EXPECT_FALSE(parse_resp("*2\r\n*131071\r\n").has_value());
 }

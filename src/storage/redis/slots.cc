@@ -12,8 +12,8 @@
 namespace afterimage {
 namespace {
 
-std::unexpected<Error> no_slots(std::string what) {
-  return fail(ErrorCode::kCorruption, "no table of slots: " + std::move(what));
+std::unexpected<Error> bad_slot_table(std::string what) {
+  return fail(ErrorCode::kCorruption, "invalid CLUSTER SLOTS reply: " + std::move(what));
 }
 
 template <typename Number>
@@ -27,23 +27,23 @@ std::optional<Number> whole_number(std::string_view text) {
 Result<std::uint16_t> slot_number(const RespValue& value) {
   if (value.kind != RespKind::kNumber || value.number < 0 ||
       value.number >= static_cast<std::int64_t>(kSlots)) {
-    return no_slots("a slot that there is not");
+    return bad_slot_table("a slot number is out of range");
   }
   return static_cast<std::uint16_t>(value.number);
 }
 
 /// [host, port, id, …]
 Result<RemoteAddress> server_of(const RespValue& value, const RemoteAddress& asked) {
-  if (value.kind != RespKind::kList || value.items.size() < 2) return no_slots("no server");
+  if (value.kind != RespKind::kList || value.items.size() < 2) return bad_slot_table("a server is not a list of host and port");
   const RespValue& host = value.items[0];
   const RespValue& port = value.items[1];
   if (port.kind != RespKind::kNumber || port.number < 1 || port.number > 65535) {
-    return no_slots("a server without a port");
+    return bad_slot_table("a server has no valid port");
   }
-  // It does not know its own address: the one by which it was reached will do.
+  // A server that does not know its own address is reachable where it was asked.
   const bool unknown = host.kind == RespKind::kNil || host.text.empty() || host.text == "?";
   if (host.kind != RespKind::kNil && host.kind != RespKind::kBulk)
-    return no_slots("a server without an address");
+    return bad_slot_table("a server has no valid address");
   return RemoteAddress{.host = unknown ? asked.host : host.text,
                        .port = static_cast<std::uint16_t>(port.number)};
 }
@@ -71,17 +71,17 @@ std::string RemoteAddress::text() const {
 }
 
 Result<std::vector<SlotRange>> slot_ranges(const RespValue& answer, const RemoteAddress& asked) {
-  if (answer.kind != RespKind::kList) return no_slots("not a list");
+  if (answer.kind != RespKind::kList) return bad_slot_table("not a list");
   std::vector<SlotRange> ranges;
   std::bitset<kSlots> known;
   for (const RespValue& item : answer.items) {
-    if (item.kind != RespKind::kList || item.items.size() < 3) return no_slots("no range");
+    if (item.kind != RespKind::kList || item.items.size() < 3) return bad_slot_table("a range has fewer than three fields");
     SlotRange range;
     AFI_TRY(range.first, slot_number(item.items[0]));
     AFI_TRY(range.last, slot_number(item.items[1]));
-    if (range.first > range.last) return no_slots("a range that ends before it begins");
+    if (range.first > range.last) return bad_slot_table("a range ends before it begins");
     for (std::size_t slot = range.first; slot <= range.last; ++slot) {
-      if (known.test(slot)) return no_slots("a slot that two servers have");
+      if (known.test(slot)) return bad_slot_table("two servers own the same slot");
       known.set(slot);
     }
     AFI_TRY(range.master, server_of(item.items[2], asked));
@@ -100,19 +100,19 @@ Result<Redirection> parse_redirection(std::string_view error, const RemoteAddres
     error.remove_prefix(6);
   } else if (error.starts_with("ASK ")) {
     error.remove_prefix(4);
-    found.for_once = true;
+    found.temporary = true;
   } else {
-    return fail(ErrorCode::kCorruption, "no redirection");
+    return fail(ErrorCode::kCorruption, "the error is neither MOVED nor ASK");
   }
   const std::size_t space = error.find(' ');
   const std::size_t colon = error.rfind(':');
   if (space == std::string_view::npos || colon == std::string_view::npos || colon < space) {
-    return fail(ErrorCode::kCorruption, "a redirection to nowhere");
+    return fail(ErrorCode::kCorruption, "a redirection without a valid slot, host or port");
   }
   const auto slot = whole_number<std::uint16_t>(error.substr(0, space));
   const auto port = whole_number<std::uint16_t>(error.substr(colon + 1));
   if (!slot.has_value() || *slot >= kSlots || !port.has_value() || *port == 0) {
-    return fail(ErrorCode::kCorruption, "a redirection to nowhere");
+    return fail(ErrorCode::kCorruption, "a redirection without a valid slot, host or port");
   }
   found.slot = *slot;
   const std::string_view host = error.substr(space + 1, colon - space - 1);

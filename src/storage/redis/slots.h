@@ -11,19 +11,19 @@
 #include "afterimage/result.h"
 #include "storage/redis/resp.h"
 
-/// Which server of a cluster has a key. Pure; any thread.
+/// Redis Cluster slots: key hashing, CLUSTER SLOTS and redirections. Pure functions; any thread.
 namespace afterimage {
 
 inline constexpr std::size_t kSlots = 16384;
 
-/// CRC16 of the XMODEM kind, as the cluster's specification says.
+/// CRC16 (XMODEM), as the Redis Cluster specification requires.
 [[nodiscard]] std::uint16_t crc16(std::string_view bytes);
-/// Of a key without braces: what stands in braces would be hashed alone.
+/// The slot of a key. Requires a key without braces: hash tags are not supported.
 [[nodiscard]] std::uint16_t slot_of(std::string_view key);
 
-/// Where a server is.
+/// Host and port of a server.
 struct RemoteAddress {
-  std::string host;  // a name or an address, without the brackets of IPv6
+  std::string host;  // a name or an address; IPv6 without brackets
   std::uint16_t port = 6379;
 
   auto operator<=>(const RemoteAddress&) const = default;
@@ -31,7 +31,7 @@ struct RemoteAddress {
   [[nodiscard]] std::string text() const;
 };
 
-/// A range of slots, whose they are, and how many copies of them are kept elsewhere.
+/// A range of slots (first and last inclusive), its master and its replicas.
 struct SlotRange {
   std::uint16_t first = 0;
   std::uint16_t last = 0;
@@ -41,17 +41,18 @@ struct SlotRange {
   bool operator==(const SlotRange&) const = default;
 };
 
-/// What a server answers to CLUSTER SLOTS. `asked` stands where it gives no address of its own.
-/// kCorruption: something else, or ranges that overlap or lie outside.
+/// Parses a reply to CLUSTER SLOTS. `asked` replaces the address of a server that does not know its
+/// own.
+/// kCorruption: not such a reply, or ranges that overlap or are out of bounds.
 Result<std::vector<SlotRange>> slot_ranges(const RespValue& answer, const RemoteAddress& asked);
 
 /// "MOVED 3999 127.0.0.1:6381" and "ASK 3999 127.0.0.1:6381".
 struct Redirection {
-  bool for_once = false;  // ASK
+  bool temporary = false;  // ASK
   std::uint16_t slot = 0;
   RemoteAddress to;
 };
-/// kCorruption: the text is neither.
+/// Parses a MOVED or ASK error. kCorruption: the text is neither.
 Result<Redirection> parse_redirection(std::string_view error, const RemoteAddress& asked);
 
 }  // namespace afterimage

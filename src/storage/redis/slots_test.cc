@@ -9,8 +9,8 @@ namespace {
 
 const RemoteAddress kAsked{.host = "10.0.0.1", .port = 7000};
 
-// As the cluster's specification and its servers say (CLUSTER KEYSLOT).
-TEST(Slots, AreThoseOfTheSpecification) {
+// Expected values from the Redis Cluster specification and CLUSTER KEYSLOT.
+TEST(Slots, MatchTheSpecification) {
   EXPECT_EQ(crc16("123456789"), 0x31C3);
   EXPECT_EQ(crc16(""), 0);
   EXPECT_EQ(slot_of("foo"), 12182);
@@ -22,7 +22,7 @@ Result<std::vector<SlotRange>> ranges_of(std::string_view bytes) {
   return slot_ranges(parse_resp(bytes).value()->value, kAsked);
 }
 
-TEST(Slots, TheTableIsRead) {
+TEST(Slots, ParsesTheSlotTable) {
   const auto ranges = ranges_of(
       "*2\r\n"
       "*4\r\n:0\r\n:5460\r\n*3\r\n$9\r\n127.0.0.1\r\n:7001\r\n$1\r\nx\r\n"
@@ -35,10 +35,10 @@ TEST(Slots, TheTableIsRead) {
                                      .master = {.host = "127.0.0.1", .port = 7001},
                                      .replicas = {{.host = "127.0.0.1", .port = 7004}}}));
   EXPECT_EQ((*ranges)[1].master, (RemoteAddress{.host = "10.0.0.1", .port = 7002}))
-      << "a server that does not know its address is where we asked";
+      << "a server that does not know its address has the one we asked";
 }
 
-TEST(Slots, WhatIsNoTableIsRefused) {
+TEST(Slots, RefusesInvalidSlotTables) {
   for (const std::string_view bytes : {"+OK\r\n", "*1\r\n:1\r\n", "*1\r\n*2\r\n:0\r\n:1\r\n",
                                        "*1\r\n*3\r\n:0\r\n:16384\r\n*2\r\n$1\r\na\r\n:1\r\n",
                                        "*1\r\n*3\r\n:-1\r\n:2\r\n*2\r\n$1\r\na\r\n:1\r\n",
@@ -52,13 +52,13 @@ TEST(Slots, WhatIsNoTableIsRefused) {
   }
 }
 
-TEST(Slots, RedirectionsAreRead) {
+TEST(Slots, ParsesRedirections) {
   const auto moved = parse_redirection("MOVED 3999 127.0.0.1:6381", kAsked).value();
-  EXPECT_FALSE(moved.for_once);
+  EXPECT_FALSE(moved.temporary);
   EXPECT_EQ(moved.slot, 3999);
   EXPECT_EQ(moved.to, (RemoteAddress{.host = "127.0.0.1", .port = 6381}));
   const auto ask = parse_redirection("ASK 1 ::1:6381", kAsked).value();
-  EXPECT_TRUE(ask.for_once);
+  EXPECT_TRUE(ask.temporary);
   EXPECT_EQ(ask.to, (RemoteAddress{.host = "::1", .port = 6381}));
   EXPECT_EQ(parse_redirection("MOVED 1 :6381", kAsked).value().to.host, "10.0.0.1");
   for (const std::string_view text : {"ERR", "MOVED", "MOVED 1", "MOVED x a:1", "MOVED 16384 a:1",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// Servers that lie, stall and fall over: every call ends in time, and no wrong byte is served.
+// Hostile servers that forge, stall or close: every call ends in time, and no wrong byte is served.
 #include <gtest/gtest.h>
 
 #include "storage/redis/testing/scripted_server.h"
@@ -22,7 +22,7 @@ using Then = Said::Then;
 
 struct Lie {
   const char* name;
-  /// What is said instead. `words` is the command.
+  /// The reply sent instead of the honest one. `words` is the command.
   std::function<Said(Rng& rng, const ScriptedServer& server, const ScriptedServer::Words& words,
                      std::string honest)>
       tell;
@@ -32,7 +32,7 @@ std::string moved_to(const ScriptedServer& server, const char* how) {
   return "-" + std::string(how) + " 1 " + server.address().text() + "\r\n";
 }
 
-/// A bulk that says another length than it has.
+/// Changes the announced length of a bulk.
 std::string with_length(const std::string& honest, std::int64_t by) {
   if (honest.empty() || honest.front() != '$' || honest.starts_with("$-")) return honest;
   const std::size_t end = honest.find('\r');
@@ -102,7 +102,7 @@ class HostileServer : public ::testing::TestWithParam<Hostility> {
     return {.servers = {.seeds = {server.address()},
                         .connect_timeout = 200ms,
                         .timeout = 50ms,
-                        // It is asked again and again, or it would be asked five times only.
+                        // Keep calling: with the defaults the breaker opens after five failures.
                         .breaker = {.open_duration = 10ms, .few = 0ms, .some = 0ms}},
             .chunk = 2_KiB,
             .flush_timeout = 20s,
@@ -110,7 +110,7 @@ class HostileServer : public ::testing::TestWithParam<Hostility> {
   }
 };
 
-TEST_P(HostileServer, EveryCallEndsInTimeAndNoWrongByteIsServed) {
+TEST_P(HostileServer, EveryCallEndsInTimeAndServesNoWrongByte) {
   constexpr Duration kBusyMachine = 10s;
   for_each_seed(2, [&](Rng& rng) {
     ScriptedServer server(GetParam().clustered);
@@ -121,7 +121,7 @@ TEST_P(HostileServer, EveryCallEndsInTimeAndNoWrongByteIsServed) {
     MemoryBudget memory(4_MiB);
     const SystemClock clock;
     const auto tier = RemoteTier::open(options(server), memory, clock).value();
-    RedisLeases turns(*tier);
+    RedisLeases leases(*tier);
     const auto in_time = [&](const char* what, Duration most, const auto& call) {
       const Duration began = clock.now();
       call();
@@ -142,7 +142,7 @@ TEST_P(HostileServer, EveryCallEndsInTimeAndNoWrongByteIsServed) {
           if (rng.chance(0.5)) {
             in_time("erase", 20s, [&] { static_cast<void>(tier->erase(tier_key(n))); });
           } else {
-            in_time("claim", 1s, [&] { static_cast<void>(turns.claim(tier_key(n))); });
+            in_time("claim", 1s, [&] { static_cast<void>(leases.claim(tier_key(n))); });
           }
           break;
         default:
@@ -153,7 +153,7 @@ TEST_P(HostileServer, EveryCallEndsInTimeAndNoWrongByteIsServed) {
           });
       }
     }
-    // And when it tells the truth again, it is used again.
+    // An honest server is used again.
     server.set_script(nullptr);
     const Duration deadline = clock.now() + 60s;
     bool found = false;
@@ -183,7 +183,7 @@ INSTANTIATE_TEST_SUITE_P(Remote, HostileServer, ::testing::ValuesIn(hostilities(
                            return name + (test.param.clustered ? "Cluster" : "Alone");
                          });
 
-TEST(HostileServerOnce, AMovedLoopIsFollowedOnce) {
+TEST(HostileServerOnce, FollowsOneRedirectionOnly) {
   ScriptedServer server(true);
   int asked = 0;
   server.set_script([&](const auto&, const auto&) {

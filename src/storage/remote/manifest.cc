@@ -19,12 +19,12 @@ static_assert(std::endian::native == std::endian::little, "numbers are stored li
 constexpr std::string_view kMagic = "AFIREMO1";
 constexpr std::uint32_t kVersion = 1;
 
-/// The first bytes as they lie. What is not named stays zero.
+/// The fixed fields at the start of a manifest, as stored. Unnamed bytes are zero.
 struct Fixed {
   std::array<char, 8> magic{};
   std::uint32_t version = 0;
   std::uint32_t size = 0;
-  std::uint64_t sum = 0;  // of the whole manifest, with this as zero
+  std::uint64_t sum = 0;  // of the whole manifest, with this field zero
   std::uint8_t entry_class = 0;
   std::array<std::uint8_t, 7> zero{};
   std::array<std::byte, kDigestBytes> key{};
@@ -40,27 +40,27 @@ static_assert(sizeof(Fixed) == kManifestFixed);
 static_assert(sizeof(Checksum) == 16);
 constexpr std::size_t kSumAt = 16;
 
-std::unexpected<Error> no_manifest(std::string what) {
-  return fail(ErrorCode::kCorruption, "no manifest: " + std::move(what));
+std::unexpected<Error> bad_manifest(std::string what) {
+  return fail(ErrorCode::kCorruption, "invalid remote manifest: " + std::move(what));
 }
 
 Result<Fixed> fixed_of(std::span<const std::byte> bytes) {
   Fixed fixed;
-  if (bytes.size() < kManifestFixed) return no_manifest("too short");
+  if (bytes.size() < kManifestFixed) return bad_manifest("too short");
   std::memcpy(&fixed, bytes.data(), sizeof fixed);
   if (!AFI_GUARD("remote.manifest.magic", std::ranges::equal(fixed.magic, kMagic))) {
-    return no_manifest("something else");
+    return bad_manifest("wrong magic bytes");
   }
   if (!AFI_GUARD("remote.manifest.version", fixed.version == kVersion)) {
-    return no_manifest("of version " + std::to_string(fixed.version));
+    return bad_manifest("unknown version " + std::to_string(fixed.version));
   }
   if (fixed.size < kManifestFixed || fixed.size > kLongestManifest) {
-    return no_manifest("of " + std::to_string(fixed.size) + " bytes");
+    return bad_manifest("a length of " + std::to_string(fixed.size) + " bytes is out of range");
   }
   return fixed;
 }
 
-/// So many sums as the sizes say.
+/// Whether the number of checksums agrees with the value and chunk sizes.
 bool sums_fit(const Fixed& fixed) {
   if (fixed.chunk_bytes == 0) return fixed.sums == 1;
   return fixed.chunk_bytes <= kLargestChunk.value() && fixed.sums <= kMostChunks &&
@@ -109,14 +109,14 @@ Result<std::size_t> manifest_bytes(std::span<const std::byte> fixed) {
 
 Result<RemoteManifest> decode_manifest(std::span<const std::byte> bytes) {
   AFI_TRY(const Fixed fixed, fixed_of(bytes));
-  if (fixed.size != bytes.size()) return no_manifest("cut off, or longer than it says");
+  if (fixed.size != bytes.size()) return bad_manifest("truncated, or longer than its length field");
   std::vector<std::byte> copy(bytes.begin(), bytes.end());
   std::fill_n(copy.begin() + kSumAt, sizeof fixed.sum, std::byte{0});
   if (!AFI_GUARD("remote.manifest.checksum", short_checksum(copy) == fixed.sum)) {
-    return no_manifest("its checksum is another");
+    return bad_manifest("checksum mismatch");
   }
   if (!AFI_GUARD("remote.manifest.sums", sums_fit(fixed))) {
-    return no_manifest("its sizes contradict each other");
+    return bad_manifest("its sizes contradict each other");
   }
   RemoteManifest manifest{.write = fixed.write,
                           .value_bytes = fixed.value_bytes,
@@ -127,11 +127,11 @@ Result<RemoteManifest> decode_manifest(std::span<const std::byte> bytes) {
   manifest.meta.cost = Duration(fixed.cost_ns);
   const std::size_t sums = manifest.sums.size() * sizeof(Checksum);
   const auto rest = bytes.subspan(kManifestFixed);
-  if (rest.size() < sums) return no_manifest("without its sums");
+  if (rest.size() < sums) return bad_manifest("truncated checksums");
   const auto forms = rest.first(rest.size() - sums);
   AFI_TRY(manifest.meta.tensors, read_forms(forms, fixed.tensors));
   if (!AFI_GUARD("remote.manifest.forms", manifest.meta.form_bytes() == forms.size())) {
-    return no_manifest("forms of another size");
+    return bad_manifest("the tensor forms have another size");
   }
   std::memcpy(manifest.sums.data(), rest.last(sums).data(), sums);
   return manifest;

@@ -14,38 +14,38 @@
 #include "storage/memory/checksum.h"
 #include "storage/memory/tier.h"
 
-/// What stands on a server for an entry: names and bytes. Pure encoding and decoding, no I/O.
+/// The manifest of a remote entry: key names on the server, encoding and decoding. No I/O.
 ///
-/// Errors   kCorruption: the bytes are not what their checksum says, or not what they claim to be.
-///          Any bytes may be given.
+/// Errors   kCorruption: the checksum does not match, or the fields contradict each other. Any
+///          bytes may be given.
 /// Threads  Any.
 /// Source   docs/formats/remote.md, to the byte.
 namespace afterimage {
 
-/// A random number of 128 bits that one write has, and no other: chunks of two writers never mix.
+/// 128 random bits, unique to one write, so that chunks of two writers never mix.
 using WriteId = std::array<std::byte, 16>;
 
 inline constexpr std::size_t kManifestFixed = 112;
 inline constexpr Bytes kLargestChunk = 4_MiB;
 inline constexpr std::size_t kMostChunks = 16384;
-/// The longest manifest without a value.
+/// The longest manifest, without an inline value.
 inline constexpr std::size_t kLongestManifest =
     kManifestFixed + EntryMeta::kMaxFormBytes + kMostChunks * sizeof(Checksum);
 
-/// How an entry is kept: small ones right behind their manifest, others in chunks that have names
-/// of their own.
+/// How an entry is stored: a small value inline behind the manifest, a larger one in chunks under
+/// keys of their own.
 struct RemoteManifest {
   TierKey key;
   WriteId write{};
   EntryMeta meta;
   std::uint64_t value_bytes = 0;
-  std::uint32_t chunk_bytes = 0;  // 0: the value follows the manifest
-  std::vector<Checksum> sums;     // of each chunk; of the value, if it follows
+  std::uint32_t chunk_bytes = 0;  // 0: the value is inline, right after the manifest
+  std::vector<Checksum> sums;     // one per chunk; one of the whole value if it is inline
 
   bool operator==(const RemoteManifest&) const = default;
-  [[nodiscard]] bool follows() const { return chunk_bytes == 0; }
-  [[nodiscard]] std::size_t chunks() const { return follows() ? 0 : sums.size(); }
-  /// The part of the value that a chunk is.
+  [[nodiscard]] bool value_is_inline() const { return chunk_bytes == 0; }
+  [[nodiscard]] std::size_t chunks() const { return value_is_inline() ? 0 : sums.size(); }
+  /// The part of `value` that belongs to a chunk.
   template <typename Byte>
   [[nodiscard]] std::span<Byte> chunk_of(std::span<Byte> value, std::size_t chunk) const {
     const std::size_t at = chunk * chunk_bytes;
@@ -53,20 +53,20 @@ struct RemoteManifest {
   }
 };
 
-/// How many chunks a value makes.
+/// Number of chunks of a value.
 [[nodiscard]] std::uint64_t chunk_count(std::uint64_t value_bytes, Bytes chunk);
 
 [[nodiscard]] std::vector<std::byte> encode_manifest(const RemoteManifest& manifest);
-/// How long the manifest is whose first kManifestFixed bytes these are.
+/// Length of the manifest whose first kManifestFixed bytes are `fixed`.
 Result<std::size_t> manifest_bytes(std::span<const std::byte> fixed);
-/// `bytes` are the manifest, and nothing behind it.
+/// `bytes` is exactly one manifest, without an inline value.
 Result<RemoteManifest> decode_manifest(std::span<const std::byte> bytes);
 
-/// "afi1:m:1:0123…": class and 64 hex digits.
+/// Key of a manifest, "afi1:m:1:0123…": entry class and 64 hex digits.
 [[nodiscard]] std::string manifest_name(const TierKey& key);
-/// "afi1:c:0123…:7": the write and the number.
+/// Key of a chunk, "afi1:c:0123…:7": write id and chunk number.
 [[nodiscard]] std::string chunk_name(const WriteId& write, std::size_t chunk);
-/// "afi1:t:1:0123…": whose turn it is to make the entry.
+/// Key of the lease to make an entry, "afi1:t:1:0123…".
 [[nodiscard]] std::string turn_name(const TierKey& key);
 
 }  // namespace afterimage

@@ -25,7 +25,7 @@ RemoteManifest example(std::uint64_t value_bytes, std::uint32_t chunk_bytes) {
   return manifest;
 }
 
-TEST(RemoteManifest, ComesBackWhole) {
+TEST(RemoteManifest, RoundTrips) {
   for (const auto& manifest : {example(0, 0), example(1'000, 0), example(1'000, 1'000),
                                example(1'001, 1'000), example(10'000'000, 1U << 20U)}) {
     const auto bytes = encode_manifest(manifest);
@@ -34,8 +34,8 @@ TEST(RemoteManifest, ComesBackWhole) {
   }
 }
 
-// What docs/formats/remote.md says, to the byte.
-TEST(RemoteManifest, LiesAsItsFormatSays) {
+// The layout of docs/formats/remote.md, to the byte.
+TEST(RemoteManifest, MatchesTheDocumentedLayout) {
   const auto bytes = encode_manifest(example(1'001, 1'000));
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   EXPECT_EQ(bytes.size(), 112U + (8 + 16) + 8 + 2 * 16);
@@ -48,7 +48,7 @@ TEST(RemoteManifest, LiesAsItsFormatSays) {
   EXPECT_EQ(text.substr(96, 16), std::string_view("\xE8\3\0\0\2\0\0\0\2\0\0\0\0\0\0\0", 16));
 }
 
-TEST(RemoteManifest, EveryFlippedBitAndEveryOtherLengthIsRefused) {
+TEST(RemoteManifest, RefusesEveryFlippedBitAndEveryOtherLength) {
   auto bytes = encode_manifest(example(1'001, 1'000));
   for (std::size_t bit = 0; bit < bytes.size() * 8; ++bit) {
     bytes[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
@@ -62,8 +62,8 @@ TEST(RemoteManifest, EveryFlippedBitAndEveryOtherLengthIsRefused) {
   EXPECT_FALSE(decode_manifest(bytes).has_value());
 }
 
-// With a good checksum, too.
-TEST(RemoteManifest, SizesThatContradictEachOtherAreRefused) {
+// Refused although the checksum is valid.
+TEST(RemoteManifest, RefusesContradictingSizes) {
   RemoteManifest few = example(10'000, 1'000);
   few.sums.pop_back();
   EXPECT_FALSE(decode_manifest(encode_manifest(few)).has_value());
@@ -76,7 +76,7 @@ TEST(RemoteManifest, SizesThatContradictEachOtherAreRefused) {
   EXPECT_FALSE(decode_manifest(encode_manifest(empty)).has_value());
 }
 
-TEST(RemoteManifest, NamesSayWhatTheyAreAndChunksGoToManySlots) {
+TEST(RemoteManifest, KeysFollowTheFormatAndChunksSpreadOverSlots) {
   const TierKey key = tier_key(7, EntryClass::kAnswer);
   EXPECT_EQ(manifest_name(key), "afi1:m:4:" + to_hex(key.bytes));
   EXPECT_EQ(turn_name(key), "afi1:t:4:" + to_hex(key.bytes));

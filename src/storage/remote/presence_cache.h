@@ -11,25 +11,25 @@
 
 namespace afterimage {
 
-/// What was lately known of keys that others change, too: there, or not. Bounded: the oldest half
-/// is forgotten at a time.
+/// Remembers for a while whether keys that other processes also change were present or absent.
+/// Bounded: when it is full, the older half of the keys is dropped.
 ///
-/// Threads  Not thread-safe; its owner's lock. Time is the caller's.
+/// Threads  Not thread-safe: the owner's lock protects it. The caller supplies the time.
 class PresenceCache {
  public:
-  /// Of at most about so many keys.
+  /// Remembers about `most` keys at most.
   explicit PresenceCache(std::size_t most) : half_(most / 2 + 1) {}
 
-  void note(const TierKey& key, bool there, Duration until);
+  void note(const TierKey& key, bool present, Duration until);
   void forget(const TierKey& key);
-  /// nullopt: nothing is known any more.
-  [[nodiscard]] std::optional<bool> there(const TierKey& key, Duration now) const;
-  /// How many are known to be there, or were.
-  [[nodiscard]] std::size_t count_there() const;
+  /// nullopt: unknown, or the record has expired.
+  [[nodiscard]] std::optional<bool> present(const TierKey& key, Duration now) const;
+  /// Number of keys last noted as present, including expired records.
+  [[nodiscard]] std::size_t count_present() const;
 
  private:
   struct Known {
-    bool there = false;
+    bool present = false;
     Duration until{0};
   };
   using Map = boost::unordered_flat_map<TierKey, Known, TierKeyHash>;

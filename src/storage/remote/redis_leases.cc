@@ -17,7 +17,6 @@
 #include "storage/remote/manifest.h"
 
 namespace afterimage {
-namespace {}  // namespace
 
 struct RedisLeases::State {
   State(RemoteTier& its_tier, RedisLeasesOptions its_options)
@@ -30,42 +29,43 @@ struct RedisLeases::State {
     changed.notify_all();
     thread.join();
     for (const auto& [token, name] : held) {
-      static_cast<void>(if_ours(name, token, {"DEL", name}));
+      static_cast<void>(run_if_held(name, token, {"DEL", name}));
     }
   }
 
-  /// Does it while the turn is ours. False: it is not, and nothing was done.
-  Result<bool> if_ours(const std::string& name, const std::string& token,
+  /// Runs `command` in a transaction if the lease still holds our token. False: it does not, and
+  /// nothing was done.
+  Result<bool> run_if_held(const std::string& name, const std::string& token,
                        std::initializer_list<std::string_view> command);
   void run();
   void renew();
-  void give_back(const std::string& token);
+  void release(const std::string& token);
 
   RemoteTier& tier;
   const RedisLeasesOptions options;
   mutable Mutex mutex;
   TimedCondition changed;
-  std::map<std::string, std::string> held AFI_GUARDED_BY(mutex);  // token, and the turn's name
+  std::map<std::string, std::string> held AFI_GUARDED_BY(mutex);  // token to lease key
   RedisLeasesStats stats AFI_GUARDED_BY(mutex);
   bool stopping AFI_GUARDED_BY(mutex) = false;
   std::thread thread;  // last: it uses the others
 };
 
-/// Renewed while it lives, and after that until what was put has arrived.
-class RedisLeases::Held final : public Lease {
+/// Renewed while this object lives, and then until the entry's pending writes have been sent.
+class RedisLeases::HeldLease final : public Lease {
  public:
-  Held(std::shared_ptr<State> state, TierKey entry, std::string token)
+  HeldLease(std::shared_ptr<State> state, TierKey entry, std::string token)
       : state_(std::move(state)), entry_(entry), token_(std::move(token)) {}
-  Held(const Held&) = delete;
-  Held& operator=(const Held&) = delete;
-  ~Held() override {
-    const auto give_back = [state = std::weak_ptr(state_), token = token_] {
-      if (const auto alive = state.lock()) alive->give_back(token);
+  HeldLease(const HeldLease&) = delete;
+  HeldLease& operator=(const HeldLease&) = delete;
+  ~HeldLease() override {
+    const auto release = [state = std::weak_ptr(state_), token = token_] {
+      if (const auto alive = state.lock()) alive->release(token);
     };
     if (AFI_STEP("turn.put.first")) {
-      state_->tier.after(entry_, give_back);
+      state_->tier.when_settled(entry_, release);
     } else {
-      give_back();
+      release();
     }
   }
 
@@ -78,42 +78,42 @@ class RedisLeases::Held final : public Lease {
 RedisLeases::RedisLeases(RemoteTier& tier, RedisLeasesOptions options)
     : state_(std::make_shared<State>(tier, options)) {}
 RedisLeases::~RedisLeases() {
-  // What is on its way calls back when it has arrived.
+  // Pending writes release their leases when they have been sent.
   static_cast<void>(state_->tier.flush());
 }
 
-Result<bool> RedisLeases::State::if_ours(const std::string& name, const std::string& token,
+Result<bool> RedisLeases::State::run_if_held(const std::string& name, const std::string& token,
                                          std::initializer_list<std::string_view> command) {
   bool ours = false;
-  AFI_TRY_VOID(tier.cluster().talk(
+  AFI_TRY_VOID(tier.cluster().call(
       name, {.lane = RemoteLane::kControl, .time = 5 * tier.cluster().servers().timeout},
       [&](RespConnection& connection, Duration deadline, std::string& refusal) -> Result<void> {
-        const auto say = [&](std::initializer_list<std::string_view> parts) -> Result<RespValue> {
-          auto said = connection.ask(parts, deadline);
-          if (said.has_value() && said->kind == RespKind::kError) {
-            // Whatever was begun on this connection is not ended on it.
-            connection.give_up();
-            refusal = said->text;
+        const auto send_command = [&](std::initializer_list<std::string_view> parts) -> Result<RespValue> {
+          auto reply = connection.ask(parts, deadline);
+          if (reply.has_value() && reply->kind == RespKind::kError) {
+            // The connection may still have a WATCH or MULTI open; do not reuse it.
+            connection.abandon();
+            refusal = reply->text;
           }
-          return said;
+          return reply;
         };
         ours = false;
-        if (AFI_STEP("turn.watch")) AFI_TRY_VOID(say({"WATCH", name}));
+        if (AFI_STEP("turn.watch")) AFI_TRY_VOID(send_command({"WATCH", name}));
         if (!refusal.empty()) return {};
-        AFI_TRY(RespValue said, say({"GET", name}));
+        AFI_TRY(RespValue reply, send_command({"GET", name}));
         if (!refusal.empty()) return {};
-        if (!AFI_GUARD("turn.token", said.kind == RespKind::kBulk && said.text == token)) {
-          AFI_TRY_VOID(say({"UNWATCH"}));
+        if (!AFI_GUARD("turn.token", reply.kind == RespKind::kBulk && reply.text == token)) {
+          AFI_TRY_VOID(send_command({"UNWATCH"}));
           return {};
         }
         AFI_POINT("turn.compared");
-        AFI_TRY(said, say({"MULTI"}));
+        AFI_TRY(reply, send_command({"MULTI"}));
         if (!refusal.empty()) return {};
-        AFI_TRY(said, say(command));
+        AFI_TRY(reply, send_command(command));
         if (!refusal.empty()) return {};
-        AFI_TRY(said, say({"EXEC"}));
-        // A list of one answer: done. Nothing: the name changed between.
-        ours = AFI_GUARD("turn.done", said.kind == RespKind::kList && said.items.size() == 1);
+        AFI_TRY(reply, send_command({"EXEC"}));
+        // One reply in the list: executed. Nil: the key changed after WATCH.
+        ours = AFI_GUARD("turn.done", reply.kind == RespKind::kList && reply.items.size() == 1);
         return {};
       }));
   return ours;
@@ -131,38 +131,38 @@ void RedisLeases::State::run() {
 }
 
 void RedisLeases::State::renew() {
-  std::map<std::string, std::string> mine;
+  std::map<std::string, std::string> leases;
   {
     const MutexLock lock(mutex);
-    mine = held;
+    leases = held;
   }
   const std::string time = milliseconds_text(options.lease);
-  for (const auto& [token, name] : mine) {
-    const auto ours = if_ours(name, token, {"PEXPIRE", name, time});
+  for (const auto& [token, name] : leases) {
+    const auto ours = run_if_held(name, token, {"PEXPIRE", name, time});
     if (!ours.has_value() || *ours) continue;
     const MutexLock lock(mutex);
     stats.expired += held.erase(token);
   }
 }
 
-void RedisLeases::State::give_back(const std::string& token) {
+void RedisLeases::State::release(const std::string& token) {
   std::string name;
   {
     const MutexLock lock(mutex);
-    const auto mine = held.find(token);
-    if (mine == held.end()) return;
-    name = mine->second;
-    held.erase(mine);
+    const auto lease = held.find(token);
+    if (lease == held.end()) return;
+    name = lease->second;
+    held.erase(lease);
   }
-  const auto ours = if_ours(name, token, {"DEL", name});
+  const auto ours = run_if_held(name, token, {"DEL", name});
   if (!ours.has_value() || *ours) return;
   const MutexLock lock(mutex);
   ++stats.expired;
 }
 
-LeaseService::Claim RedisLeases::claim(const TierKey& turn, const TierKey& entry) {
+LeaseService::Claim RedisLeases::claim(const TierKey& lease_key, const TierKey& entry) {
   State& s = *state_;
-  const std::string name = turn_name(turn);
+  const std::string name = turn_name(lease_key);
   const auto unknown = [&] {
     const MutexLock lock(s.mutex);
     ++s.stats.unknown;
@@ -171,14 +171,14 @@ LeaseService::Claim RedisLeases::claim(const TierKey& turn, const TierKey& entry
   const auto random = random_secret();
   if (!random.has_value()) return unknown();
   std::string token = to_hex(*random);
-  // The hour is for who tries what a turn is that does not end.
+  // The hour is for the fault test that takes away lease expiry.
   const std::string time =
       milliseconds_text(AFI_STEP("turn.ends") ? s.options.lease : std::chrono::hours(1));
   const std::string command = AFI_STEP("turn.if.none")
                                   ? resp_command({"SET", name, token, "NX", "PX", time})
                                   : resp_command({"SET", name, token, "PX", time});
   bool ours = false;
-  const auto asked = s.tier.cluster().talk(
+  const auto asked = s.tier.cluster().call(
       name, {.lane = RemoteLane::kControl, .time = s.tier.cluster().servers().timeout},
       [&](RespConnection& connection, Duration deadline, std::string& refusal) -> Result<void> {
         const std::string_view piece = command;
@@ -188,8 +188,8 @@ LeaseService::Claim RedisLeases::claim(const TierKey& turn, const TierKey& entry
           refusal = std::move(head.text);
         } else if (!AFI_GUARD("turn.reply",
                               head.kind == RespKind::kNil || head.kind == RespKind::kText)) {
-          connection.give_up();
-          return fail(ErrorCode::kCorruption, connection.name() + ": it answers something else");
+          connection.abandon();
+          return fail(ErrorCode::kCorruption, connection.name() + ": unexpected reply to SET NX");
         }
         ours = AFI_GUARD("turn.free", head.kind == RespKind::kText);
         return {};
@@ -203,7 +203,7 @@ LeaseService::Claim RedisLeases::claim(const TierKey& turn, const TierKey& entry
   ++s.stats.taken;
   s.held.emplace(token, name);
   return {.status = LeaseStatus::kOurs,
-          .lease = std::make_unique<Held>(state_, entry, std::move(token))};
+          .lease = std::make_unique<HeldLease>(state_, entry, std::move(token))};
 }
 
 bool RedisLeases::wait(std::uint32_t attempt, const std::stop_token& stop) {

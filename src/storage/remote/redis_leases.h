@@ -11,46 +11,45 @@
 namespace afterimage {
 
 struct RedisLeasesOptions {
-  Duration lease = std::chrono::seconds(10);  // a holder that is gone is waited for so long at most
-  Duration timeout = std::chrono::seconds(30);  // of one who waits for another's value
+  Duration lease = std::chrono::seconds(10);    // time to live; waiting for a dead holder ends then
+  Duration timeout = std::chrono::seconds(30);  // of waiting for another process's value
   Duration first_wait = std::chrono::milliseconds(2);
   Duration longest_wait = std::chrono::milliseconds(100);
 };
 
 struct RedisLeasesStats {
-  std::uint64_t taken = 0;      // turns that were ours
-  std::uint64_t elsewhere = 0;  // that another had
-  std::uint64_t unknown = 0;    // that nobody could be asked about
-  std::uint64_t expired = 0;    // that were ours, and another's when we looked again
+  std::uint64_t taken = 0;      // leases granted to this process
+  std::uint64_t elsewhere = 0;  // attempts while another process held the lease
+  std::uint64_t unknown = 0;    // attempts that no server answered
+  std::uint64_t expired = 0;    // own leases that expired before they were renewed or released
 };
 
-/// Turns between processes, as leases on the servers of a tier: a name with a random token, set if
-/// there is none, for a while; renewed as long as the holder works, and removed by him alone.
+/// Leases between processes, stored on the servers of a remote tier: a key with a random token, set
+/// with NX and a time to live, renewed while the holder works, and deleted only by the holder.
 ///
-/// Promises A holder that dies is waited for no longer than `lease`. One that was stopped for
-/// longer
-///          does no harm when it comes back: what it puts is under a key that names content, whole
-///          or not at all, and checked by whoever reads it; and it neither renews nor removes a
-///          turn that is another's by then, since both compare the token first, and the servers
-///          refuse both if the name changed meanwhile (WATCH, MULTI, EXEC; no scripts).
-/// Threads  Any; one of its own renews.
-/// Source   src/remote/DESIGN.md.
+/// Promises Other processes wait for a dead holder no longer than `lease`. A holder that was
+///          stopped for longer than its lease does no harm when it resumes: it stores its value
+///          under a content key, atomically, and readers verify it. It neither renews nor deletes a
+///          lease that another process holds by then: both operations compare the token first, and
+///          the server rejects them if the key changed in between (WATCH, MULTI, EXEC; no scripts).
+/// Threads  Any; a thread of its own renews.
+/// Source   src/storage/remote/DESIGN.md.
 class RedisLeases final : public LeaseService {
  public:
-  /// `tier` and `clock` outlive the turns; the turns outlive every Lease.
+  /// `tier` outlives this object.
   RedisLeases(RemoteTier& tier, RedisLeasesOptions options = {});
-  /// Gives back what is held.
+  /// Waits for pending writes and releases the leases that are still held.
   ~RedisLeases() override;
 
   using LeaseService::claim;
-  Claim claim(const TierKey& turn, const TierKey& entry) override;
+  Claim claim(const TierKey& lease_key, const TierKey& entry) override;
   bool wait(std::uint32_t attempt, const std::stop_token& stop) override;
   [[nodiscard]] RedisLeasesStats stats() const;
 
  private:
-  class Held;
+  class HeldLease;
   struct State;
-  std::shared_ptr<State> state_;  // shared with who calls back late
+  std::shared_ptr<State> state_;  // shared with callbacks that may run late
 };
 
 }  // namespace afterimage

@@ -9,47 +9,47 @@
 #include "afterimage/digest.h"
 
 namespace afterimage {
-namespace {}  // namespace
 
-/// What is said on one connection, from the first word to the last. A refusal ends it.
-class RemoteCell::Conversation {
+/// A sequence of commands on one connection. An error reply ends it.
+class RemoteCell::Session {
  public:
-  Conversation(RespConnection& connection, Duration deadline, std::string& refusal)
+  Session(RespConnection& connection, Duration deadline, std::string& refusal)
       : connection_(connection), deadline_(deadline), refusal_(refusal) {}
 
   [[nodiscard]] bool refused() const { return !refusal_.empty(); }
 
-  Result<RespValue> say(std::initializer_list<std::string_view> parts) {
-    auto said = connection_.ask(parts, deadline_);
-    if (said.has_value() && said->kind == RespKind::kError) {
-      // Whatever was begun on this connection is not ended on it.
-      connection_.give_up();
-      refusal_ = said->text;
+  Result<RespValue> command(std::initializer_list<std::string_view> parts) {
+    auto reply = connection_.ask(parts, deadline_);
+    if (reply.has_value() && reply->kind == RespKind::kError) {
+      // The connection may still have a WATCH or MULTI open; do not reuse it.
+      connection_.abandon();
+      refusal_ = reply->text;
     }
-    return said;
+    return reply;
   }
 
-  std::unexpected<Error> astray() {
-    connection_.give_up();
-    return fail(ErrorCode::kUnavailable, connection_.name() + ": it answers something else");
+  std::unexpected<Error> unexpected_reply() {
+    connection_.abandon();
+    return fail(ErrorCode::kUnavailable, connection_.name() + ": unexpected reply to a command on a shared cell");
   }
 
-  /// The whole value. nullopt: there is none, or the server refused.
+  /// The whole value. nullopt: there is none, or the server sent an error reply.
   Result<std::optional<std::string>> get(std::string_view name) {
-    const std::string command = resp_command({"GET", name});
-    const std::string_view piece = command;
+    const std::string request = resp_command({"GET", name});
+    const std::string_view piece = request;
     AFI_TRY_VOID(connection_.send(std::span(&piece, 1), deadline_));
     AFI_TRY(RespHead head, connection_.read_head(deadline_));
     if (head.kind == RespKind::kNil) return std::nullopt;
     if (head.kind == RespKind::kError) {
-      connection_.give_up();
+      connection_.abandon();
       refusal_ = std::move(head.text);
       return std::nullopt;
     }
-    if (head.kind != RespKind::kBulk) return astray();
+    if (head.kind != RespKind::kBulk) return unexpected_reply();
     if (head.number > static_cast<std::int64_t>(kMostBytes)) {
-      connection_.give_up();
-      return fail(ErrorCode::kUnavailable, connection_.name() + ": there is another's value");
+      connection_.abandon();
+      return fail(ErrorCode::kUnavailable, connection_.name() +
+                                               ": the key holds a value too large for a shared cell");
     }
     std::string value(static_cast<std::size_t>(head.number), '\0');
     AFI_TRY_VOID(connection_.read_bytes(std::as_writable_bytes(std::span(value)), deadline_));
@@ -57,13 +57,13 @@ class RemoteCell::Conversation {
     return value;
   }
 
-  /// Whether so many copies have what was written here, and all before it.
-  Result<bool> all_heard(std::size_t replicas, Duration timeout) {
+  /// Whether `replicas` replicas have acknowledged everything written on this connection (WAIT).
+  Result<bool> all_acknowledged(std::size_t replicas, Duration timeout) {
     if (replicas == 0 || refused()) return true;
     AFI_TRY(const RespValue heard,
-            say({"WAIT", std::to_string(replicas), milliseconds_text(timeout)}));
+            command({"WAIT", std::to_string(replicas), milliseconds_text(timeout)}));
     if (refused()) return false;
-    if (heard.kind != RespKind::kNumber) return astray();
+    if (heard.kind != RespKind::kNumber) return unexpected_reply();
     return heard.number >= static_cast<std::int64_t>(replicas);
   }
 
@@ -78,39 +78,39 @@ RemoteCell::RemoteCell(RemoteTier& tier, const CellId& id, Duration ttl)
       name_(std::string(kRemoteKeyPrefix) + "e:" + to_hex(id)),
       ttl_(milliseconds_text(ttl)) {}
 
-Result<void> RemoteCell::converse(const std::function<Result<void>(Conversation&)>& what) {
-  return cluster_.talk(
+Result<void> RemoteCell::with_session(const std::function<Result<void>(Session&)>& what) {
+  return cluster_.call(
       name_,
       {.lane = RemoteLane::kControl,
        .time = 5 * cluster_.servers().timeout,
-       .despite_breaker = true},
+       .ignore_breaker = true},
       [&](RespConnection& connection, Duration deadline, std::string& refusal) -> Result<void> {
-        Conversation conversation(connection, deadline, refusal);
-        return what(conversation);
+        Session session(connection, deadline, refusal);
+        return what(session);
       });
 }
 
 Result<std::optional<SharedCell::Value>> RemoteCell::read() {
   const std::size_t replicas = cluster_.replicas(name_);
   std::optional<std::string> found;
-  bool all_heard = true;
-  AFI_TRY_VOID(converse([&](Conversation& server) -> Result<void> {
+  bool all_acknowledged = true;
+  AFI_TRY_VOID(with_session([&](Session& server) -> Result<void> {
     AFI_TRY(found, server.get(name_));
     if (server.refused() || !found.has_value()) return {};
-    // After it was read: whoever acknowledges this was a replica of the server's all that while.
-    AFI_TRY(const RespValue renewed, server.say({"PEXPIRE", name_, ttl_}));
+    // Sent after the GET: a replica that acknowledges it was this server's replica at the GET.
+    AFI_TRY(const RespValue renewed, server.command({"PEXPIRE", name_, ttl_}));
     if (server.refused()) return {};
-    if (renewed.kind != RespKind::kNumber) return server.astray();
-    if (renewed.number != 1) {  // gone between, and nothing was written that could be heard of
+    if (renewed.kind != RespKind::kNumber) return server.unexpected_reply();
+    if (renewed.number != 1) {  // expired in between: nothing was written, so WAIT proves nothing
       found.reset();
       return {};
     }
-    AFI_TRY(all_heard, server.all_heard(replicas, cluster_.servers().timeout));
+    AFI_TRY(all_acknowledged, server.all_acknowledged(replicas, cluster_.servers().timeout));
     return {};
   }));
-  if (!all_heard) {
-    cluster_.look_soon();
-    return fail(ErrorCode::kUnavailable, "not every copy of what is shared answers");
+  if (!all_acknowledged) {
+    cluster_.request_refresh();
+    return fail(ErrorCode::kUnavailable, "reading a shared cell: not every replica acknowledged; check the replicas");
   }
   if (!found.has_value()) return std::nullopt;
   const auto bytes = std::as_bytes(std::span(*found));
@@ -122,38 +122,40 @@ Result<bool> RemoteCell::replace(const std::optional<std::string>& expected,
                                  std::span<const std::byte> next) {
   const std::string_view value(reinterpret_cast<const char*>(next.data()), next.size());
   if (value.size() > kMostBytes) {
-    return fail(ErrorCode::kLimitExceeded, std::to_string(value.size()) + " bytes are too many");
+    return fail(ErrorCode::kLimitExceeded, "a shared cell of " + std::to_string(value.size()) +
+                                               " bytes exceeds the limit of " +
+                                               std::to_string(kMostBytes));
   }
   const std::size_t replicas = cluster_.replicas(name_);
   bool done = false;
-  bool all_heard = true;
-  AFI_TRY_VOID(converse([&](Conversation& server) -> Result<void> {
+  bool all_acknowledged = true;
+  AFI_TRY_VOID(with_session([&](Session& server) -> Result<void> {
     done = false;
-    AFI_TRY_VOID(server.say({"WATCH", name_}));
+    AFI_TRY_VOID(server.command({"WATCH", name_}));
     if (server.refused()) return {};
     AFI_TRY(const auto found, server.get(name_));
     if (server.refused()) return {};
     if (found != expected) {
-      AFI_TRY_VOID(server.say({"UNWATCH"}));
+      AFI_TRY_VOID(server.command({"UNWATCH"}));
       return {};
     }
-    AFI_TRY_VOID(server.say({"MULTI"}));
+    AFI_TRY_VOID(server.command({"MULTI"}));
     if (server.refused()) return {};
-    AFI_TRY_VOID(server.say({"SET", name_, value, "PX", ttl_}));
+    AFI_TRY_VOID(server.command({"SET", name_, value, "PX", ttl_}));
     if (server.refused()) return {};
-    AFI_TRY(const RespValue said, server.say({"EXEC"}));
+    AFI_TRY(const RespValue reply, server.command({"EXEC"}));
     if (server.refused()) return {};
-    if (said.kind == RespKind::kNil) return {};  // somebody else replaced it between
+    if (reply.kind == RespKind::kNil) return {};  // another process replaced it after WATCH
     const RespValue ok{.kind = RespKind::kText, .text = "OK", .number = 0, .items = {}};
-    if (said.kind != RespKind::kList || said.items != std::vector{ok}) return server.astray();
+    if (reply.kind != RespKind::kList || reply.items != std::vector{ok}) return server.unexpected_reply();
     done = true;
-    AFI_TRY(all_heard, server.all_heard(replicas, cluster_.servers().timeout));
+    AFI_TRY(all_acknowledged, server.all_acknowledged(replicas, cluster_.servers().timeout));
     return {};
   }));
-  if (!all_heard) {
-    cluster_.look_soon();
+  if (!all_acknowledged) {
+    cluster_.request_refresh();
     return fail(ErrorCode::kUnavailable,
-                "not every copy of what is shared has heard of what was changed");
+                "replacing a shared cell: not every replica acknowledged; check the replicas");
   }
   return done;
 }

@@ -15,25 +15,25 @@
 
 namespace afterimage {
 
-/// 256 bits that name a cell to all who share it.
+/// 256 bits that name a cell to all processes that share it.
 using CellId = std::array<std::byte, 32>;
 
-/// A cell under one key of a tier's servers, "afi1:e:" and 64 hexadecimal digits.
+/// A small shared value under one key of a tier's servers, "afi1:e:" and 64 hexadecimal digits.
 ///
-/// Order    Reading writes, too: the time to live is set anew, and every replica that the table of
-///          slots names has to acknowledge that (WAIT). A master that was replaced and does not
-///          know it yet has no such replica, so what it still says counts for nothing.
-///          Replacing goes by WATCH, MULTI and EXEC; no scripts.
+/// Order    A read also writes: it renews the time to live, and every replica in the slot table
+///          must acknowledge that (WAIT). A stale master that has been replaced without knowing it
+///          has no such replica, so its value is not accepted.
+///          Replacing uses WATCH, MULTI and EXEC; no scripts.
 /// Errors   As SharedCell; a value of more than kMostBytes is not read.
-/// Time     read: connect_timeout and 5 timeouts; replace: the same. Servers that are left alone
-///          are asked, too.
+/// Time     read and replace: at most connect_timeout and 5 timeouts each. Servers whose circuit
+///          breaker is open are called, too.
 /// Threads  Any.
 /// Source   docs/formats/remote.md.
 class RemoteCell final : public SharedCell {
  public:
   static constexpr std::size_t kMostBytes = std::size_t{1} << 20U;
 
-  /// `tier` outlives it. What nobody reads for `ttl` is forgotten.
+  /// `tier` outlives the cell. A value that is not read for `ttl` expires.
   RemoteCell(RemoteTier& tier, const CellId& id, Duration ttl);
 
   Result<std::optional<Value>> read() override;
@@ -43,8 +43,8 @@ class RemoteCell final : public SharedCell {
   [[nodiscard]] const std::string& name() const { return name_; }
 
  private:
-  class Conversation;
-  Result<void> converse(const std::function<Result<void>(Conversation&)>& what);
+  class Session;
+  Result<void> with_session(const std::function<Result<void>(Session&)>& what);
 
   RemoteCluster& cluster_;
   const std::string name_;

@@ -23,19 +23,19 @@ using testing::ScriptedServer;
 
 constexpr CellId kId{std::byte{0xAB}};
 
-/// One process's end of it.
+/// One process: a tier and the shared cell.
 struct CellUser {
   explicit CellUser(RemoteTierOptions options, Duration ttl = 1h)
       : tier(RemoteTier::open(std::move(options), memory, clock).value()), cell(*tier, kId, ttl) {}
   explicit CellUser(const std::vector<RemoteAddress>& seeds) : CellUser(patient_options(seeds)) {}
-  /// Who does not wait long for a server that says nothing.
+  /// Options with short timeouts, for servers that stop answering.
   static RemoteTierOptions hasty(const RedisCluster& cluster) {
     RemoteTierOptions options{.servers = {.seeds = cluster.addresses()}};
     options.servers.connect_timeout = options.servers.timeout = 500ms;
     return options;
   }
 
-  /// "-": nothing is there, "!": it failed.
+  /// The value; "-": there is none; "!": the read failed.
   std::string read() {
     const auto found = cell.read();
     if (!found.has_value()) return "!";
@@ -60,26 +60,26 @@ class RemoteCellOnServers : public ::testing::Test {
   void SetUp() override { AFI_NEEDS_REDIS(); }
 };
 
-TEST_F(RemoteCellOnServers, IsReplacedByWhoeverKnowsWhatIsThere) {
+TEST_F(RemoteCellOnServers, ComparesBeforeItReplaces) {
   RedisServer server;
   CellUser one({server.address()});
   CellUser other({server.address()});
   EXPECT_EQ(one.read(), "-");
   EXPECT_TRUE(one.replace(std::nullopt, "a").value());
-  EXPECT_FALSE(other.replace(std::nullopt, "b").value()) << "something is there";
+  EXPECT_FALSE(other.replace(std::nullopt, "b").value()) << "a value exists";
   EXPECT_EQ(other.read(), "a");
-  EXPECT_FALSE(one.replace("b", "c").value()) << "something else is there";
+  EXPECT_FALSE(one.replace("b", "c").value()) << "the value differs";
   EXPECT_EQ(one.read(), "a");
   EXPECT_TRUE(other.replace(other.version, std::string("\0\r\nb", 4)).value());
   EXPECT_FALSE(one.replace(one.version, "c").value());
-  EXPECT_EQ(one.read(), std::string("\0\r\nb", 4)) << "of any bytes";
+  EXPECT_EQ(one.read(), std::string("\0\r\nb", 4)) << "any bytes are allowed";
   const std::string large(RemoteCell::kMostBytes, 'x');
   EXPECT_TRUE(one.replace(one.version, large).value());
   EXPECT_EQ(other.read(), large);
   EXPECT_FALSE(one.replace(large, large + "x").has_value());
 }
 
-TEST_F(RemoteCellOnServers, ReadingPutsOffTheEndOfItsTime) {
+TEST_F(RemoteCellOnServers, ReadingRenewsTheTimeToLive) {
   RedisServer server;
   CellUser brief(patient_options({server.address()}), 10min);
   CellUser lasting(patient_options({server.address()}), 1h);
@@ -89,7 +89,7 @@ TEST_F(RemoteCellOnServers, ReadingPutsOffTheEndOfItsTime) {
   EXPECT_GT(server.ask({"PTTL", brief.cell.name()}).number, 3'000'000);
 }
 
-TEST_F(RemoteCellOnServers, AnothersValueIsNotTakenForOne) {
+TEST_F(RemoteCellOnServers, RefusesValuesThatAreNotACell) {
   RedisServer server;
   CellUser one({server.address()});
   server.ask({"LPUSH", one.cell.name(), "x"});
@@ -101,7 +101,7 @@ TEST_F(RemoteCellOnServers, AnothersValueIsNotTakenForOne) {
   EXPECT_EQ(one.read(), "-");
 }
 
-TEST_F(RemoteCellOnServers, ManyWhoReplaceAtOnceLoseNothing) {
+TEST_F(RemoteCellOnServers, ConcurrentReplacementsLoseNoUpdate) {
   RedisCluster cluster(3);
   constexpr int kEach = 20;
   const auto add = [&](char letter) {
@@ -124,7 +124,7 @@ TEST_F(RemoteCellOnServers, ManyWhoReplaceAtOnceLoseNothing) {
   for (const char letter : {'a', 'b', 'c'}) EXPECT_EQ(std::ranges::count(all, letter), kEach);
 }
 
-TEST_F(RemoteCellOnServers, WhatAReplicaHasNotHeardIsNeitherReadNorReplaced) {
+TEST_F(RemoteCellOnServers, FailsWithoutTheAcknowledgementOfEveryReplica) {
   RedisCluster cluster(3, 1, "60000");
   CellUser user(CellUser::hasty(cluster));
   testing::wait_until(
@@ -137,12 +137,12 @@ TEST_F(RemoteCellOnServers, WhatAReplicaHasNotHeardIsNeitherReadNorReplaced) {
   ASSERT_FALSE(replaced.has_value());
   EXPECT_EQ(replaced.error().code, ErrorCode::kUnavailable);
   EXPECT_EQ(cluster.server(master).ask({"GET", user.cell.name()}).text, "b")
-      << "the master has it, and that is not enough";
+      << "the master alone is not enough";
   for (std::size_t i = 3; i < cluster.size(); ++i) cluster.server(i).go_on();
   testing::wait_until([&] { return user.read() == "b"; });
 }
 
-TEST_F(RemoteCellOnServers, WhatWasReplacedIsThereAfterAReplicaTookOver) {
+TEST_F(RemoteCellOnServers, AReplacementSurvivesAReplicaTakeover) {
   RedisCluster cluster(3, 1);
   CellUser user(CellUser::hasty(cluster));
   testing::wait_until(
@@ -157,8 +157,8 @@ TEST_F(RemoteCellOnServers, WhatWasReplacedIsThereAfterAReplicaTookOver) {
   EXPECT_EQ(now, "b");
 }
 
-/// What a server says that still takes itself for a master: all that it is asked, and that so many
-/// replicas have acknowledged it.
+/// Answers like a master whose WAIT is acknowledged by `replicas` replicas; records the commands in
+/// `asked`.
 ScriptedServer::Script master_with(int replicas, std::vector<std::string>& asked) {
   return [=, &asked](const ScriptedServer::Words& command, const std::string& honest) -> Said {
     asked.push_back(command[0]);
@@ -169,9 +169,8 @@ ScriptedServer::Script master_with(int replicas, std::vector<std::string>& asked
   };
 }
 
-// It stood still while its replica took its place. A real one says so to most who ask, but what it
-// answers before it has heard of it looks like this.
-TEST(RemoteCellOnAnOldMaster, AMasterThatWasReplacedIsNotBelieved) {
+// A master that was stopped while its replica took over answers like this until it learns of it.
+TEST(RemoteCellOnAStaleMaster, RefusesTheValueOfAReplacedMaster) {
   ScriptedServer server(true, true);
   CellUser user({server.address()});
   std::vector<std::string> asked;
@@ -180,12 +179,12 @@ TEST(RemoteCellOnAnOldMaster, AMasterThatWasReplacedIsNotBelieved) {
   asked.clear();
   ASSERT_EQ(user.read(), "a");
   EXPECT_EQ(asked, (std::vector<std::string>{"GET", "PEXPIRE", "WAIT"}))
-      << "what was written before the question would prove nothing of the answer";
+      << "a write before the GET would prove nothing about its reply";
   server.set_script(master_with(0, asked));
   EXPECT_EQ(user.read(), "!");
   EXPECT_FALSE(user.replace("a", "b").has_value());
   server.set_script(master_with(1, asked));
-  EXPECT_EQ(user.read(), "b") << "whether it was replaced was not known";
+  EXPECT_EQ(user.read(), "b") << "the outcome of the failed replace was unknown";
 }
 
 struct CellLie {
@@ -196,7 +195,7 @@ struct CellLie {
 
 class HostileCell : public ::testing::TestWithParam<CellLie> {};
 
-TEST_P(HostileCell, IsAnErrorInTimeAndUsedAgainAfterwards) {
+TEST_P(HostileCell, FailsInTimeAndRecovers) {
   const CellLie& lie = GetParam();
   ScriptedServer server;
   RemoteTierOptions options{.servers = {.seeds = {server.address()}}};

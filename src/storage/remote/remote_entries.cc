@@ -11,16 +11,16 @@
 #include "foundation/platform/mutex.h"
 #include "foundation/platform/random.h"
 #include "storage/memory/checksum.h"
-#include "storage/redis/side_by_side.h"
+#include "storage/redis/parallel_for.h"
 
 namespace afterimage {
 namespace {
 
-/// Chunks outlive the manifest that names them.
-constexpr Duration kChunksLonger = std::chrono::minutes(1);
-constexpr std::size_t kHelpsThatWait = 256;
-/// Chunks that are dropped in one go.
-constexpr std::size_t kDroppedAtOnce = 512;
+/// Added to the chunks' time to live, so that they outlive the manifest that names them.
+constexpr Duration kChunkExtraTtl = std::chrono::minutes(1);
+constexpr std::size_t kMaxQueuedTasks = 256;
+/// Chunks deleted in one round trip.
+constexpr std::size_t kMaxDeletesPerCall = 512;
 
 std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -33,35 +33,35 @@ Result<WriteId> random_write() {
   return write;
 }
 
-/// An answer that is not the one that was asked for: whatever is behind it makes no sense, either.
-std::unexpected<Error> astray(RespConnection& connection) {
-  connection.give_up();
-  return fail(ErrorCode::kCorruption, connection.name() + ": it answers something else");
+/// Abandons the connection: after an unexpected reply, later bytes cannot be interpreted.
+std::unexpected<Error> unexpected_reply(RespConnection& connection) {
+  connection.abandon();
+  return fail(ErrorCode::kCorruption, connection.name() + ": unexpected reply");
 }
 
-std::unexpected<Error> other_bytes(const std::string& name) {
-  return fail(ErrorCode::kCorruption, name + ": these are not the bytes that were put");
+std::unexpected<Error> checksum_mismatch(const std::string& name) {
+  return fail(ErrorCode::kCorruption, name + ": checksum mismatch");
 }
 
-/// The bulk of a manifest whose value is in chunks. nullopt: it is none, or is not whole: then it
-/// names no chunks.
+/// Reads a bulk as the manifest of a chunked entry. nullopt: it is not a valid one, so it names no
+/// chunks.
 Result<std::optional<RemoteManifest>> read_chunked(RespConnection& connection, const RespHead& head,
                                                    Duration deadline) {
   const auto all = static_cast<std::size_t>(head.number);
   if (all > kLongestManifest) {
-    // A value behind its manifest has no chunks: a new connection costs less than its bytes.
-    connection.give_up();
+    // An inline value has no chunks, and reconnecting costs less than reading its bytes.
+    connection.abandon();
     return std::nullopt;
   }
   std::vector<std::byte> bytes(all);
   AFI_TRY_VOID(connection.read_bytes(bytes, deadline));
   AFI_TRY_VOID(connection.end_bulk(deadline));
   auto manifest = decode_manifest(bytes);
-  if (!manifest.has_value() || manifest->follows()) return std::nullopt;
+  if (!manifest.has_value() || manifest->value_is_inline()) return std::nullopt;
   return *std::move(manifest);
 }
 
-/// The first error of those who work side by side.
+/// The first error of several parallel tasks.
 class FirstError {
  public:
   void note(Error error) {
@@ -84,7 +84,7 @@ class FirstError {
 
 }  // namespace
 
-/// What is known of an entry, and the memory that its value is in or comes to.
+/// A manifest and the memory for its value.
 struct RemoteEntries::Fetched {
   RemoteManifest manifest;
   std::shared_ptr<AlignedBytes> value;
@@ -96,22 +96,22 @@ RemoteEntries::RemoteEntries(RemoteCluster& cluster, const RemoteEntriesOptions&
       servers_(cluster.servers()),
       options_(options),
       clock_(clock),
-      helpers_(options.helpers, kHelpsThatWait) {}
+      helpers_(options.helpers, kMaxQueuedTasks) {}
 
-void RemoteEntries::side_by_side(std::size_t count, const std::function<void(std::size_t)>& work) {
-  afterimage::side_by_side(helpers_, servers_.connections, count, work);
+void RemoteEntries::parallel_for(std::size_t count, const std::function<void(std::size_t)>& work) {
+  afterimage::parallel_for(helpers_, servers_.connections, count, work);
 }
 
 Result<void> RemoteEntries::set(const std::string& name, std::string_view first,
                                 std::string_view second, Duration ttl,
                                 std::optional<RemoteManifest>* replaced) {
   const std::size_t size = first.size() + second.size();
-  const RespAround around = resp_set(name, size, ttl, replaced != nullptr);
-  return cluster_.talk(
+  const RespAround frame = resp_set(name, size, ttl, replaced != nullptr);
+  return cluster_.call(
       name, {.lane = RemoteLane::kData, .time = servers_.time_for(Bytes(size))},
       [&](RespConnection& connection, Duration deadline, std::string& refusal) -> Result<void> {
-        const std::array pieces{std::string_view(around.before), first, second,
-                                std::string_view(around.after)};
+        const std::array pieces{std::string_view(frame.before), first, second,
+                                std::string_view(frame.after)};
         AFI_TRY_VOID(connection.send(pieces, deadline));
         AFI_TRY(RespHead head, connection.read_head(deadline));
         if (head.kind == RespKind::kError) {
@@ -121,7 +121,7 @@ Result<void> RemoteEntries::set(const std::string& name, std::string_view first,
         const bool done = replaced == nullptr
                               ? head.kind == RespKind::kText && head.text == "OK"
                               : head.kind == RespKind::kNil || head.kind == RespKind::kBulk;
-        if (!AFI_GUARD("remote.set.reply", done)) return astray(connection);
+        if (!AFI_GUARD("remote.set.reply", done)) return unexpected_reply(connection);
         if (head.kind == RespKind::kBulk) {
           AFI_TRY(*replaced, read_chunked(connection, head, deadline));
         }
@@ -141,16 +141,16 @@ Result<void> RemoteEntries::send(const TierKey& key, const EntryMeta& meta,
     return set(name, text_of(encode_manifest(manifest)), text_of(value), options_.ttl);
   }
   const auto sent = send_chunks(manifest, value);
-  // Without its chunks a manifest would hide the entry that it replaces.
+  // A manifest without its chunks would hide the entry that it replaces.
   if (!AFI_GUARD("remote.chunks.first", sent.has_value())) {
     drop_chunks(manifest);
     return sent;
   }
-  // Told in the same breath: of two who replace it at once, each is told of another.
+  // SET … GET is atomic: of two concurrent writers, each learns of a different replaced manifest.
   std::optional<RemoteManifest> replaced;
   const auto done = set(name, text_of(encode_manifest(manifest)), {}, options_.ttl, &replaced);
   if (!done.has_value()) {
-    // Refused in words; what was not answered may have been done.
+    // Only after an explicit refusal: without a reply the manifest may have been stored.
     if (done.error().code == ErrorCode::kNoSpace) drop_chunks(manifest);
     return done;
   }
@@ -166,18 +166,18 @@ Result<void> RemoteEntries::send_chunks(RemoteManifest& manifest,
   manifest.chunk_bytes = static_cast<std::uint32_t>(options_.chunk.value());
   manifest.sums.resize(chunk_count(value.size(), options_.chunk));
   FirstError first;
-  side_by_side(manifest.sums.size(), [&](std::size_t chunk) {
-    if (first.any()) return;  // nobody would look for the rest
+  parallel_for(manifest.sums.size(), [&](std::size_t chunk) {
+    if (first.any()) return;  // no manifest will name the rest
     const auto part = manifest.chunk_of(value, chunk);
     manifest.sums[chunk] = Checksum::of(part);
     const auto done =
-        set(chunk_name(manifest.write, chunk), text_of(part), {}, options_.ttl + kChunksLonger);
+        set(chunk_name(manifest.write, chunk), text_of(part), {}, options_.ttl + kChunkExtraTtl);
     if (!done.has_value()) first.note(done.error());
   });
   return first.result();
 }
 
-/// Whoever cannot be asked keeps them until their time is over.
+/// Best effort: chunks on unreachable servers stay until they expire.
 void RemoteEntries::drop_chunks(const RemoteManifest& manifest) {
   std::map<const void*, std::vector<std::string>> by_server;
   for (std::size_t chunk = 0; chunk < manifest.chunks(); ++chunk) {
@@ -187,21 +187,21 @@ void RemoteEntries::drop_chunks(const RemoteManifest& manifest) {
   }
   std::vector<std::span<const std::string>> drops;
   for (const auto& [server, names] : by_server) {
-    for (std::size_t at = 0; at < names.size(); at += kDroppedAtOnce) {
-      const std::size_t count = std::min(kDroppedAtOnce, names.size() - at);
+    for (std::size_t at = 0; at < names.size(); at += kMaxDeletesPerCall) {
+      const std::size_t count = std::min(kMaxDeletesPerCall, names.size() - at);
       drops.push_back(std::span(names).subspan(at, count));
     }
   }
-  side_by_side(drops.size(), [&](std::size_t i) {
-    static_cast<void>(of_each("DEL", drops[i], RemoteLane::kData));
+  parallel_for(drops.size(), [&](std::size_t i) {
+    static_cast<void>(batch("DEL", drops[i], RemoteLane::kData));
   });
 }
 
-/// Whether there is something under the name; if so, `on_bulk` reads it.
+/// Whether the name exists; if so, `on_bulk` reads its value.
 Result<bool> RemoteEntries::get(const std::string& name, Duration time, const OnBulk& on_bulk) {
   const std::string command = resp_command({"GET", name});
-  bool there = false;
-  AFI_TRY_VOID(cluster_.talk(
+  bool exists = false;
+  AFI_TRY_VOID(cluster_.call(
       name, {.lane = RemoteLane::kData, .time = time},
       [&](RespConnection& connection, Duration deadline, std::string& refusal) -> Result<void> {
         const std::string_view piece = command;
@@ -212,113 +212,113 @@ Result<bool> RemoteEntries::get(const std::string& name, Duration time, const On
           refusal = std::move(head.text);
           return {};
         }
-        if (!AFI_GUARD("remote.get.reply", head.kind == RespKind::kBulk)) return astray(connection);
+        if (!AFI_GUARD("remote.get.reply", head.kind == RespKind::kBulk)) return unexpected_reply(connection);
         AFI_TRY_VOID(on_bulk(connection, head, deadline));
-        there = true;
+        exists = true;
         return {};
       }));
-  return there;
+  return exists;
 }
 
-/// The bulk of a manifest, and of the value if that follows.
+/// Reads the bulk of a manifest, and the value if it is inline.
 Result<RemoteEntries::Fetched> RemoteEntries::read_manifest(RespConnection& connection,
                                                             const RespHead& head,
-                                                            MemoryBudget& room,
+                                                            MemoryBudget& budget,
                                                             Duration deadline) const {
   const auto all = static_cast<std::size_t>(head.number);
   std::vector<std::byte> bytes(std::min(all, kManifestFixed));
   AFI_TRY_VOID(connection.read_bytes(bytes, deadline));
   const auto size = manifest_bytes(bytes);
   if (!size.has_value() || !AFI_GUARD("remote.manifest.length", *size <= all)) {
-    return astray(connection);
+    return unexpected_reply(connection);
   }
   bytes.resize(*size);
   AFI_TRY_VOID(connection.read_bytes(std::span(bytes).subspan(kManifestFixed), deadline));
   auto manifest = decode_manifest(bytes);
   if (!manifest.has_value() ||
       !AFI_GUARD("remote.largest", Bytes(manifest->value_bytes) <= options_.largest)) {
-    return astray(connection);
+    return unexpected_reply(connection);
   }
-  const std::uint64_t follows = manifest->follows() ? manifest->value_bytes : 0;
-  if (!AFI_GUARD("remote.value.length", all - *size == follows)) return astray(connection);
-  deadline += servers_.time_for(Bytes(follows)) - servers_.timeout;
+  const std::uint64_t inline_bytes = manifest->value_is_inline() ? manifest->value_bytes : 0;
+  if (!AFI_GUARD("remote.value.length", all - *size == inline_bytes)) return unexpected_reply(connection);
+  deadline += servers_.time_for(Bytes(inline_bytes)) - servers_.timeout;
   Fetched fetched{.manifest = *std::move(manifest), .value = nullptr};
-  AFI_TRY(fetched.value, AlignedBytes::create(fetched.manifest.value_bytes, room));
-  if (follows > 0) AFI_TRY_VOID(connection.read_bytes(fetched.value->bytes(), deadline));
+  AFI_TRY(fetched.value, AlignedBytes::create(fetched.manifest.value_bytes, budget));
+  if (inline_bytes > 0) AFI_TRY_VOID(connection.read_bytes(fetched.value->bytes(), deadline));
   AFI_TRY_VOID(connection.end_bulk(deadline));
   return fetched;
 }
 
 Result<bool> RemoteEntries::fetch_chunk(const Fetched& fetched, std::size_t chunk, Duration until) {
   const Duration left = until - clock_.now();
-  if (left <= Duration(0)) return fail(ErrorCode::kUnavailable, "the servers are too slow");
+  if (left <= Duration(0)) return fail(ErrorCode::kUnavailable, "fetching an entry's chunks exceeded its deadline");
   const auto into = fetched.manifest.chunk_of(fetched.value->bytes(), chunk);
   const std::string name = chunk_name(fetched.manifest.write, chunk);
   AFI_TRY(
-      const bool there,
+      const bool exists,
       get(name, std::min(left, servers_.time_for(Bytes(into.size()))),
           [&](RespConnection& connection, const RespHead& head, Duration deadline) -> Result<void> {
             if (!AFI_GUARD("remote.chunk.length",
                            head.number == static_cast<std::int64_t>(into.size()))) {
-              return astray(connection);
+              return unexpected_reply(connection);
             }
             AFI_TRY_VOID(connection.read_bytes(into, deadline));
             return connection.end_bulk(deadline);
           }));
-  if (there &&
+  if (exists &&
       !AFI_GUARD("remote.chunk.checksum", Checksum::of(into) == fetched.manifest.sums[chunk])) {
-    return other_bytes(name);
+    return checksum_mismatch(name);
   }
-  return there;
+  return exists;
 }
 
-/// False: one of them is gone.
+/// False: a chunk is missing.
 Result<bool> RemoteEntries::fetch_chunks(const Fetched& fetched, Duration until) {
   FirstError first;
-  std::atomic<bool> gone = false;
-  side_by_side(fetched.manifest.chunks(), [&](std::size_t chunk) {
-    if (gone || first.any()) return;
-    const auto there = fetch_chunk(fetched, chunk, until);
-    if (!there.has_value()) first.note(there.error());
-    if (there.has_value() && !AFI_GUARD("remote.chunk.there", *there)) gone = true;
+  std::atomic<bool> missing = false;
+  parallel_for(fetched.manifest.chunks(), [&](std::size_t chunk) {
+    if (missing || first.any()) return;
+    const auto exists = fetch_chunk(fetched, chunk, until);
+    if (!exists.has_value()) first.note(exists.error());
+    if (exists.has_value() && !AFI_GUARD("remote.chunk.there", *exists)) missing = true;
   });
   AFI_TRY_VOID(first.result());
-  return !gone;
+  return !missing;
 }
 
-/// The entry's manifest, and its value if that follows; else the memory that it comes to.
+/// Fetches the entry's manifest, and its value if it is inline; otherwise allocates the value.
 Result<std::optional<RemoteEntries::Fetched>> RemoteEntries::find(const TierKey& key,
-                                                                  MemoryBudget& room) {
+                                                                  MemoryBudget& budget) {
   const std::string name = manifest_name(key);
   Fetched fetched;
-  AFI_TRY(const bool there, get(name, servers_.timeout,
+  AFI_TRY(const bool exists, get(name, servers_.timeout,
                                 [&](RespConnection& connection, const RespHead& head,
                                     Duration deadline) -> Result<void> {
-                                  AFI_TRY(fetched, read_manifest(connection, head, room, deadline));
+                                  AFI_TRY(fetched, read_manifest(connection, head, budget, deadline));
                                   return {};
                                 }));
-  if (!there) return std::nullopt;
+  if (!exists) return std::nullopt;
   const RemoteManifest& manifest = fetched.manifest;
   if (!AFI_GUARD("remote.key", manifest.key == key)) {
-    return fail(ErrorCode::kCorruption, name + ": another entry is under this name");
+    return fail(ErrorCode::kCorruption, name + ": the manifest belongs to another key");
   }
-  if (manifest.follows() &&
+  if (manifest.value_is_inline() &&
       !AFI_GUARD("remote.value.checksum",
                  Checksum::of(std::as_const(*fetched.value).bytes()) == manifest.sums.front())) {
-    return other_bytes(name);
+    return checksum_mismatch(name);
   }
   return fetched;
 }
 
-Result<std::optional<TierEntry>> RemoteEntries::fetch(const TierKey& key, MemoryBudget& room) {
+Result<std::optional<TierEntry>> RemoteEntries::fetch(const TierKey& key, MemoryBudget& budget) {
   Duration until{0};
-  std::optional<WriteId> gone;
+  std::optional<WriteId> missing;
   while (true) {
-    AFI_TRY(auto fetched, find(key, room));
+    AFI_TRY(auto fetched, find(key, budget));
     if (!fetched.has_value()) return std::nullopt;
-    if (gone == fetched->manifest.write) break;
+    if (missing == fetched->manifest.write) break;
     const std::span<const std::byte> value = std::as_const(*fetched->value).bytes();
-    if (!gone.has_value()) {
+    if (!missing.has_value()) {
       until = clock_.now() + servers_.connect_timeout + servers_.time_for(Bytes(value.size()));
     }
     AFI_TRY(const bool whole, fetch_chunks(*fetched, until));
@@ -326,20 +326,21 @@ Result<std::optional<TierEntry>> RemoteEntries::fetch(const TierKey& key, Memory
       return TierEntry{
           .meta = std::move(fetched->manifest.meta), .bytes = value, .memory = fetched->value};
     }
-    if (gone.has_value()) break;
-    // Whoever replaced it has dropped its chunks, after putting a manifest that names others.
-    gone = fetched->manifest.write;
+    if (missing.has_value()) break;
+    // A concurrent writer may have replaced the entry and deleted these chunks: read the manifest
+    // once more.
+    missing = fetched->manifest.write;
   }
   ++incomplete_;
   return std::nullopt;
 }
 
-Result<std::vector<std::optional<std::int64_t>>> RemoteEntries::of_each(
+Result<std::vector<std::optional<std::int64_t>>> RemoteEntries::batch(
     std::string_view verb, std::span<const std::string> names, RemoteLane lane) {
   std::string commands;
   for (const std::string& name : names) commands += resp_command({verb, name});
   std::vector<std::optional<std::int64_t>> numbers(names.size());
-  AFI_TRY_VOID(cluster_.talk(
+  AFI_TRY_VOID(cluster_.call(
       names.front(), {.lane = lane, .time = servers_.time_for(Bytes(commands.size()))},
       [&](RespConnection& connection, Duration deadline, std::string& refusal) -> Result<void> {
         const std::string_view piece = commands;
@@ -348,10 +349,10 @@ Result<std::vector<std::optional<std::int64_t>>> RemoteEntries::of_each(
           AFI_TRY(RespHead head, connection.read_head(deadline));
           const bool refused = head.kind == RespKind::kError;
           if (!refused && !AFI_GUARD("remote.each.reply", head.kind == RespKind::kNumber)) {
-            return astray(connection);
+            return unexpected_reply(connection);
           }
           numbers[i] = refused ? std::nullopt : std::optional(head.number);
-          // Where the first is, all are asked for, if need be.
+          // A redirection of the first name redirects the whole batch.
           if (refused && i == 0) refusal = std::move(head.text);
         }
         return {};
@@ -362,16 +363,16 @@ Result<std::vector<std::optional<std::int64_t>>> RemoteEntries::of_each(
 Result<std::vector<bool>> RemoteEntries::exist(std::span<const TierKey> keys) {
   std::vector<std::string> names;
   for (const TierKey& key : keys) names.push_back(manifest_name(key));
-  AFI_TRY(const auto numbers, of_each("EXISTS", names, RemoteLane::kControl));
-  std::vector<bool> there;
-  for (const std::optional<std::int64_t>& number : numbers) there.push_back(number == 1);
-  return there;
+  AFI_TRY(const auto numbers, batch("EXISTS", names, RemoteLane::kControl));
+  std::vector<bool> exists;
+  for (const std::optional<std::int64_t>& number : numbers) exists.push_back(number == 1);
+  return exists;
 }
 
 Result<bool> RemoteEntries::erase(const TierKey& key) {
   const std::string name = manifest_name(key);
   const std::size_t replicas = cluster_.replicas(name);
-  // Which chunks it has is known only as long as it is there.
+  // Read the manifest first: it alone names the chunks.
   std::optional<RemoteManifest> chunked;
   static_cast<void>(
       get(name, servers_.timeout,
@@ -380,24 +381,24 @@ Result<bool> RemoteEntries::erase(const TierKey& key) {
             return {};
           }));
   bool was_there = false;
-  bool all_heard = true;
-  const auto number = [](RespConnection& connection, Result<RespValue> said,
+  bool all_acknowledged = true;
+  const auto number = [](RespConnection& connection, Result<RespValue> reply,
                          std::string& refusal) -> Result<std::int64_t> {
-    if (!said.has_value()) return std::unexpected(said.error());
-    if (said->kind == RespKind::kError) {
-      refusal = std::move(said->text);
+    if (!reply.has_value()) return std::unexpected(reply.error());
+    if (reply->kind == RespKind::kError) {
+      refusal = std::move(reply->text);
       return 0;
     }
-    if (!AFI_GUARD("remote.erase.reply", said->kind == RespKind::kNumber)) {
-      return astray(connection);
+    if (!AFI_GUARD("remote.erase.reply", reply->kind == RespKind::kNumber)) {
+      return unexpected_reply(connection);
     }
-    return said->number;
+    return reply->number;
   };
-  const auto told = cluster_.talk(
-      name, {.lane = RemoteLane::kControl, .time = 3 * servers_.timeout, .despite_breaker = true},
+  const auto done = cluster_.call(
+      name, {.lane = RemoteLane::kControl, .time = 3 * servers_.timeout, .ignore_breaker = true},
       [&](RespConnection& connection, Duration deadline, std::string& refusal) -> Result<void> {
-        // Twice, with an answer between: a write that was given up and had come to the server's
-        // door before our first word is done before our second.
+        // DEL twice, waiting for the first reply: an earlier write of ours that timed out may still
+        // lie in the server's socket; the server has executed it before the second DEL.
         const int times = AFI_STEP("remote.erase.again") ? 2 : 1;
         for (int time = 0; time < times && refusal.empty(); ++time) {
           AFI_TRY(const std::int64_t erased,
@@ -405,33 +406,33 @@ Result<bool> RemoteEntries::erase(const TierKey& key) {
           was_there |= erased > 0;
         }
         if (replicas == 0 || !refusal.empty()) return {};
-        // A replica that did not hear of it would bring it back when it takes over.
+        // A replica without the deletion would bring the entry back when it takes over.
         const auto timeout = std::chrono::ceil<std::chrono::milliseconds>(servers_.timeout);
-        AFI_TRY(const std::int64_t heard, number(connection,
+        AFI_TRY(const std::int64_t acknowledged, number(connection,
                                                  connection.ask({"WAIT", std::to_string(replicas),
                                                                  std::to_string(timeout.count())},
                                                                 deadline),
                                                  refusal));
-        all_heard = AFI_GUARD("remote.erase.copies", heard >= static_cast<std::int64_t>(replicas));
+        all_acknowledged = AFI_GUARD("remote.erase.copies", acknowledged >= static_cast<std::int64_t>(replicas));
         return {};
       });
   if (chunked.has_value() && AFI_GUARD("remote.erased.key", chunked->key == key)) {
     drop_chunks(*chunked);
   }
-  AFI_TRY_VOID(told);
-  if (all_heard) return was_there;
+  AFI_TRY_VOID(done);
+  if (all_acknowledged) return was_there;
   return fail(ErrorCode::kUnavailable,
-              "not every copy of the servers' has heard of an erasure: until its time is over the "
-              "entry may come back, if one of them takes over");
+              name + ": not every replica acknowledged the deletion: until its time to live ends, "
+                     "the entry may come back if such a replica takes over; erase it again");
 }
 
 Duration RemoteEntries::longest_fetch(Bytes value) const {
   const auto asked = [&](Bytes bytes) {
     return servers_.connect_timeout + servers_.time_for(bytes);
   };
-  // A server that sends us elsewhere is one server more.
+  // A redirection adds one more server.
   if (value <= options_.chunk) return 2 * asked(value);
-  // And what was replaced while it was read is looked for once more, in what is left of the time.
+  // A chunked entry that was replaced while it was read is fetched once more, in the time left.
   return 4 * asked(0_B) + asked(value) + 2 * asked(options_.chunk);
 }
 

@@ -21,18 +21,17 @@
 namespace afterimage {
 
 struct RemoteEntriesOptions {
-  Duration ttl = std::chrono::hours(24);  // of what is sent; then the servers forget it
-  Bytes chunk = 1_MiB;                    // larger entries are cut; at most kLargestChunk
-  Bytes largest = 512_MiB;                // larger ones are not believed
-  unsigned helpers = 4;                   // threads for chunks, beside those who ask
+  Duration ttl = std::chrono::hours(24);  // time to live of stored entries
+  Bytes chunk = 1_MiB;                    // larger values are chunked; at most kLargestChunk
+  Bytes largest = 512_MiB;                // manifests of larger values count as corrupt
+  unsigned helpers = 4;                   // threads for chunks, besides the calling ones
 };
 
-/// Entries as servers keep them: sends them whole, fetches them verified, asks for them, erases
-/// them. It remembers nothing of them.
+/// Entries as manifests and chunks on the servers: sends, fetches and verifies, probes and erases
+/// them. Stateless: it remembers nothing about the entries.
 ///
-/// Errors   kCorruption: what is there is not what was put, or another's; kUnavailable, kNoSpace:
-/// as
-///          RemoteCluster, and kNoSpace of the caller's own budget.
+/// Errors   kCorruption: the stored bytes are damaged or belong to another entry; kUnavailable,
+///          kNoSpace: as RemoteCluster; kNoSpace also when the caller's memory budget is full.
 /// Threads  Any.
 /// Source   docs/formats/remote.md.
 class RemoteEntries {
@@ -40,43 +39,44 @@ class RemoteEntries {
   /// `cluster` and `clock` outlive it.
   RemoteEntries(RemoteCluster& cluster, const RemoteEntriesOptions& options, const Clock& clock);
 
-  /// Chunks first, the manifest last: whoever finds the manifest finds the rest. The chunks of what
-  /// an entry in chunks replaces go then, as far as the servers can be asked; and its own, if the
-  /// manifest cannot be put.
+  /// Stores the chunks first and the manifest last, so a manifest never names missing chunks. Then
+  /// deletes the chunks of the chunked entry that it replaced, or its own chunks if the server
+  /// refused the manifest. These deletions are best effort.
   Result<void> send(const TierKey& key, const EntryMeta& meta, std::span<const std::byte> value);
-  /// nullopt: there is none, or a part of it is gone and nothing else has come in its place.
-  Result<std::optional<TierEntry>> fetch(const TierKey& key, MemoryBudget& room);
-  /// All of one server's, in one go there and one back.
+  /// nullopt: there is no entry, or a chunk is missing and no newer entry has replaced it.
+  Result<std::optional<TierEntry>> fetch(const TierKey& key, MemoryBudget& budget);
+  /// Which entries exist, in one round trip. All keys must belong to one server.
   Result<std::vector<bool>> exist(std::span<const TierKey> keys);
-  /// Whether there was one. Well only if every copy that the servers keep has heard of it. Its
-  /// chunks, which nobody finds any more, go as far as the servers can be asked.
+  /// Whether the entry existed. Succeeds only if every replica has acknowledged the deletion. Its
+  /// chunks, which no manifest names any more, are deleted as best effort.
   Result<bool> erase(const TierKey& key);
 
-  /// Calls work(0) … work(count - 1) side by side.
-  void side_by_side(std::size_t count, const std::function<void(std::size_t)>& work);
-  /// The longest that fetch() takes, whatever the servers do, but for what this machine itself
-  /// needs.
+  /// Calls work(0) … work(count - 1) in parallel; see parallel_for.h.
+  void parallel_for(std::size_t count, const std::function<void(std::size_t)>& work);
+  /// Upper bound on the time that fetch() waits for servers, whatever they do.
   [[nodiscard]] Duration longest_fetch(Bytes value) const;
-  /// Entries of which a part was gone.
+  /// Number of fetches that missed because a chunk was missing.
   [[nodiscard]] std::uint64_t incomplete() const { return incomplete_; }
 
  private:
   struct Fetched;
   using OnBulk = std::function<Result<void>(RespConnection&, const RespHead&, Duration deadline)>;
 
-  /// `replaced`: what stood there, if that is to be told and was in chunks.
+  /// SET name first+second. If `replaced` is given, it receives the replaced manifest, provided
+  /// that its value was in chunks.
   Result<void> set(const std::string& name, std::string_view first, std::string_view second,
                    Duration ttl, std::optional<RemoteManifest>* replaced = nullptr);
   Result<bool> get(const std::string& name, Duration time, const OnBulk& on_bulk);
-  /// What a server's numbers are, name by name; nullopt: it refused. One go there and one back.
-  Result<std::vector<std::optional<std::int64_t>>> of_each(std::string_view verb,
+  /// Runs `verb` on each name in one round trip and returns the integer replies; nullopt for an
+  /// error reply. All names must belong to one server.
+  Result<std::vector<std::optional<std::int64_t>>> batch(std::string_view verb,
                                                            std::span<const std::string> names,
                                                            RemoteLane lane);
   Result<void> send_chunks(RemoteManifest& manifest, std::span<const std::byte> value);
   void drop_chunks(const RemoteManifest& manifest);
   Result<Fetched> read_manifest(RespConnection& connection, const RespHead& head,
-                                MemoryBudget& room, Duration deadline) const;
-  Result<std::optional<Fetched>> find(const TierKey& key, MemoryBudget& room);
+                                MemoryBudget& budget, Duration deadline) const;
+  Result<std::optional<Fetched>> find(const TierKey& key, MemoryBudget& budget);
   Result<bool> fetch_chunk(const Fetched& fetched, std::size_t chunk, Duration until);
   Result<bool> fetch_chunks(const Fetched& fetched, Duration until);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// What entries leave on servers: when they are replaced, erased, or do not arrive.
+// Keys left on the servers after entries are replaced, erased or refused.
 #include "storage/remote/remote_entries.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ using testing::ScriptedServer;
 using testing::tier_bytes;
 using testing::tier_key;
 
-/// Who puts and gets versions of entries; a version's bytes are its own, and its cost names it.
+/// Puts and gets versions of entries. Each version has its own bytes; its cost is its number.
 struct EntryUser {
   explicit EntryUser(const std::vector<RemoteAddress>& seeds, Bytes chunk = 64_KiB)
       : tier(RemoteTier::open(with_chunk(seeds, chunk), memory, clock).value()) {}
@@ -43,7 +43,7 @@ struct EntryUser {
                      tier_bytes(version, size)) &&
            tier->flush();
   }
-  /// Which version there is. nullopt: none.
+  /// The stored version; nullopt: none.
   std::optional<std::uint64_t> find(std::uint64_t n) {
     const auto found = tier->get(tier_key(n), memory).value();
     if (!found.has_value()) return std::nullopt;
@@ -67,7 +67,7 @@ class RemoteEntriesOnServers : public ::testing::Test {
   }
 };
 
-TEST_F(RemoteEntriesOnServers, AReplacedEntryLeavesNothing) {
+TEST_F(RemoteEntriesOnServers, ReplacingAnEntryDeletesItsChunks) {
   const RedisServer server;
   EntryUser one({server.address()});
   EntryUser other({server.address()});
@@ -76,15 +76,15 @@ TEST_F(RemoteEntriesOnServers, AReplacedEntryLeavesNothing) {
   EXPECT_EQ(keys(server), 5 + 5);
   ASSERT_TRUE(one.put(1, 2, 200'000));
   EXPECT_EQ(keys(server), 5 + 5);
-  ASSERT_TRUE(other.put(1, 3, 70'000)) << "by whoever replaces it, with however many chunks";
+  ASSERT_TRUE(other.put(1, 3, 70'000)) << "another writer, another number of chunks";
   EXPECT_EQ(keys(server), 3 + 5);
   ASSERT_TRUE(one.put(1, 4, 1'000'000));
   EXPECT_EQ(keys(server), 17 + 5);
   EXPECT_EQ(other.find(1), 4U);
-  EXPECT_EQ(one.find(2), 9U) << "it is nobody's business";
+  EXPECT_EQ(one.find(2), 9U) << "other entries are untouched";
 }
 
-TEST_F(RemoteEntriesOnServers, AnErasedEntryLeavesNothing) {
+TEST_F(RemoteEntriesOnServers, ErasingAnEntryDeletesItsChunks) {
   const RedisServer server;
   const EntryUser one({server.address()});
   EntryUser other({server.address()});
@@ -100,7 +100,7 @@ TEST_F(RemoteEntriesOnServers, AnErasedEntryLeavesNothing) {
   EXPECT_EQ(other.find(2), 9U);
 }
 
-TEST_F(RemoteEntriesOnServers, OnAClusterNoServerKeepsAnythingOfThem) {
+TEST_F(RemoteEntriesOnServers, DeletesChunksOnEveryServerOfACluster) {
   RedisCluster cluster(3);
   EntryUser one({cluster.server(0).address()}, 16_KiB);
   EntryUser other({cluster.server(1).address()}, 16_KiB);
@@ -118,8 +118,8 @@ TEST_F(RemoteEntriesOnServers, OnAClusterNoServerKeepsAnythingOfThem) {
   EXPECT_EQ(all(), 0);
 }
 
-// Nothing of that is a manifest of this entry in chunks.
-TEST_F(RemoteEntriesOnServers, WhatIsNoManifestOfTheEntryIsReplacedAndNothingElseTouched) {
+// None of the cases is a chunked manifest of this entry, so no chunks may be deleted.
+TEST_F(RemoteEntriesOnServers, ReplacesForeignBytesWithoutDeletingChunks) {
   const RedisServer server;
   EntryUser one({server.address()});
   ASSERT_TRUE(one.put(1, 1, 200'000));
@@ -138,26 +138,26 @@ TEST_F(RemoteEntriesOnServers, WhatIsNoManifestOfTheEntryIsReplacedAndNothingEls
                 {"nothing", ""},
                 {"words", "words"},
                 {"more than a manifest", std::string(kLongestManifest + 1, 'x')}};
-  std::int64_t there = keys(server);
+  std::int64_t expected_keys = keys(server);
   std::uint64_t version = 1;
   for (const auto& c : kCases) {
     server.ask({"SET", name, c.text});
     ASSERT_TRUE(one.put(1, ++version, 200'000)) << c.name;
-    EXPECT_EQ(keys(server), there += 4) << c.name;
+    EXPECT_EQ(keys(server), expected_keys += 4) << c.name;
     EXPECT_EQ(one.find(1), version) << c.name;
     server.ask({"SET", name, c.text});
     EXPECT_TRUE(one.tier->erase(tier_key(1)).has_value()) << c.name;
-    EXPECT_EQ(keys(server), there - 1) << c.name;
+    EXPECT_EQ(keys(server), expected_keys - 1) << c.name;
     EXPECT_EQ(one.find(2), 9U) << c.name;
   }
   EXPECT_EQ(one.tier->remote_stats().cluster.times_opened, 0U);
 }
 
-TEST_F(RemoteEntriesOnServers, AValueThatStoodBehindItsManifestIsReplacedByChunks) {
+TEST_F(RemoteEntriesOnServers, ReplacesAnInlineValueWithChunks) {
   const RedisServer server;
   EntryUser whole({server.address()}, 1_MiB);
   EntryUser cut({server.address()});
-  for (const std::size_t size : {100'000U, 900'000U}) {  // less than the longest manifest, and more
+  for (const std::size_t size : {100'000U, 900'000U}) {  // below and above the longest manifest
     ASSERT_TRUE(whole.put(1, size, size));
     EXPECT_EQ(keys(server), 1);
     ASSERT_TRUE(cut.put(1, size + 1, size));
@@ -167,7 +167,7 @@ TEST_F(RemoteEntriesOnServers, AValueThatStoodBehindItsManifestIsReplacedByChunk
   }
 }
 
-TEST_F(RemoteEntriesOnServers, WhatAFullServerRefusesLeavesNoChunks) {
+TEST_F(RemoteEntriesOnServers, APutRefusedByAFullServerLeavesNoChunks) {
   const RedisServer server;
   server.ask({"CONFIG", "SET", "maxmemory", "4mb"});
   server.ask({"CONFIG", "SET", "maxmemory-policy", "noeviction"});
@@ -175,11 +175,11 @@ TEST_F(RemoteEntriesOnServers, WhatAFullServerRefusesLeavesNoChunks) {
   ASSERT_TRUE(one.put(1, 1, 200'000));
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(one.put(2, 2, 8'000'000));
   EXPECT_EQ(keys(server), 5);
-  ASSERT_TRUE(one.put(1, 3, 200'000)) << "there is room again";
+  ASSERT_TRUE(one.put(1, 3, 200'000)) << "the server has space again";
   EXPECT_EQ(one.find(1), 3U);
 }
 
-TEST_F(RemoteEntriesOnServers, ReadersAndReplacersAtOnce) {
+TEST_F(RemoteEntriesOnServers, ConcurrentReadersAndWriters) {
   const RedisServer server;
   constexpr std::uint64_t kReplacers = 2;
   constexpr std::uint64_t kVersions = 60;
@@ -215,8 +215,8 @@ TEST_F(RemoteEntriesOnServers, ReadersAndReplacersAtOnce) {
   EXPECT_EQ(keys(server), 0);
 }
 
-/// A server that is looked over the shoulder: an old manifest is put back, until a chunk of it is
-/// asked for.
+/// Replays a race: the first `stale` reads of the manifest return the old one, whose chunks the
+/// replacement has already deleted.
 class ReplacedWhileRead : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -235,7 +235,6 @@ class ReplacedWhileRead : public ::testing::Test {
           if (words[0] != "GET") return {honest};
           if (words[1] == name) {
             ++manifests;
-            // What is replaced while a manifest is on its way, is replaced after it was read.
             return {to_resp({.kind = RespKind::kBulk, .text = manifests <= stale ? older : newer})};
           }
           return {honest};
@@ -246,25 +245,25 @@ class ReplacedWhileRead : public ::testing::Test {
   EntryUser user{{server.address()}};
   std::string newer;
   std::atomic<int> manifests = 0;
-  std::atomic<int> stale = 1;  // so many times the old one is told
+  std::atomic<int> stale = 1;  // how many reads return the old manifest
 };
 
-TEST_F(ReplacedWhileRead, TheNewerOneIsFound) {
+TEST_F(ReplacedWhileRead, FindsTheNewerEntry) {
   EXPECT_EQ(user.find(1), 2U);
   EXPECT_EQ(manifests, 2);
   EXPECT_EQ(user.tier->remote_stats().incomplete, 0U);
   EXPECT_EQ(user.tier->stats().hits, 1U);
 }
 
-TEST_F(ReplacedWhileRead, AnEntryOfWhichAChunkIsGoneIsMissedAfterTwoLooks) {
+TEST_F(ReplacedWhileRead, MissesAfterRereadingTheManifestOnce) {
   stale = 100;
   EXPECT_EQ(user.find(1), std::nullopt);
   EXPECT_EQ(manifests, 2);
   EXPECT_EQ(user.tier->remote_stats().incomplete, 1U);
 }
 
-// The manifest of a replacement may or may not stand there: it keeps its chunks.
-TEST(RemoteEntriesOnALiar, AReplacementThatWasNotAnsweredKeepsItsChunks) {
+// The unanswered manifest may have been stored, so its chunks must stay.
+TEST(RemoteEntriesOnAHostileServer, KeepsTheChunksOfAnUnansweredReplacement) {
   ScriptedServer server;
   EntryUser user({server.address()});
   ASSERT_TRUE(user.put(1, 1, 200'000));
@@ -277,8 +276,8 @@ TEST(RemoteEntriesOnALiar, AReplacementThatWasNotAnsweredKeepsItsChunks) {
   EXPECT_EQ(user.find(1), 2U);
 }
 
-// What it claims to replace is no manifest, and its bytes are not waited for.
-TEST(RemoteEntriesOnALiar, AReplacedValueThatIsTooLargeIsNotRead) {
+// A reply longer than any manifest cannot be a chunked manifest: its bytes are not waited for.
+TEST(RemoteEntriesOnAHostileServer, DoesNotReadAnOversizedReplacedValue) {
   ScriptedServer server;
   EntryUser user({server.address()});
   server.set_script([](const ScriptedServer::Words& words, const std::string& honest) -> Said {
@@ -289,7 +288,7 @@ TEST(RemoteEntriesOnALiar, AReplacedValueThatIsTooLargeIsNotRead) {
   EXPECT_EQ(user.find(1), 1U);
 }
 
-TEST(RemoteEntriesOnALiar, AManifestThatIsRefusedTakesItsChunksWithIt) {
+TEST(RemoteEntriesOnAHostileServer, DeletesItsChunksWhenTheManifestIsRefused) {
   ScriptedServer server;
   EntryUser user({server.address()});
   std::atomic<int> dropped = 0;
@@ -302,12 +301,12 @@ TEST(RemoteEntriesOnALiar, AManifestThatIsRefusedTakesItsChunksWithIt) {
   EXPECT_EQ(dropped, 4);
 }
 
-/// What is said of dropped chunks costs nobody anything.
-TEST(RemoteEntriesOnALiar, ChunksThatAreNotDroppedCostNothingElse) {
+/// Whatever the server replies to DEL, the put succeeds.
+TEST(RemoteEntriesOnAHostileServer, FailedChunkDeletionsDoNotFailThePut) {
   const struct {
     const char* name;
     Said said;
-  } kCases[] = {{"an error", {"-ERR no\r\n"}}, {"no leave", {"-NOPERM no\r\n"}},
+  } kCases[] = {{"an error", {"-ERR no\r\n"}}, {"no permission", {"-NOPERM no\r\n"}},
                 {"a word", {"+OK\r\n"}},       {"a bulk", {"$1\r\n1\r\n"}},
                 {"twice", {":1\r\n:1\r\n"}},   {"closed", {"", Said::Then::kClose}}};
   for (const auto& c : kCases) {

@@ -15,10 +15,10 @@
 namespace afterimage {
 namespace {
 
-/// Names that one EXISTS after the other asks for in one go.
-constexpr std::size_t kMostAtOnce = 512;
-constexpr const char* kBehind =
-    "the servers take in less than is put, or there is no memory for copies on their way to them";
+/// Keys probed with EXISTS in one round trip.
+constexpr std::size_t kMaxKeysPerCall = 512;
+constexpr const char* kBacklogReason =
+    "no memory for another pending write: the servers accept entries more slowly than they are put";
 
 }  // namespace
 
@@ -40,11 +40,11 @@ struct RemoteTier::State {
               [this](const TierKey& key, const WriteJob& job) { return send(key, job); }) {}
 
   bool send(const TierKey& key, const WriteJob& job);
-  Result<std::optional<TierEntry>> get(const TierKey& key, MemoryBudget& room);
+  Result<std::optional<TierEntry>> get(const TierKey& key, MemoryBudget& budget);
   void exist(std::span<const TierKey> keys);
-  void note(const TierKey& key, bool there) {
+  void note(const TierKey& key, bool present) {
     const MutexLock lock(mutex);
-    recent.note(key, there, clock.now() + (there ? options.known_there : options.known_absent));
+    recent.note(key, present, clock.now() + (present ? options.known_there : options.known_absent));
   }
   void failed(const Error& error) {
     const MutexLock lock(mutex);
@@ -63,8 +63,8 @@ struct RemoteTier::State {
   TierStats stats AFI_GUARDED_BY(mutex);
   RemoteTierStats more AFI_GUARDED_BY(mutex);
   std::string degraded_reason AFI_GUARDED_BY(mutex);
-  bool behind AFI_GUARDED_BY(mutex) = false;  // the last put found no room
-  std::uint64_t lost_and_told AFI_GUARDED_BY(mutex) = 0;
+  bool backlogged AFI_GUARDED_BY(mutex) = false;  // the last put found no memory
+  std::uint64_t reported_lost AFI_GUARDED_BY(mutex) = 0;
 
   WriteQueue queue;  // last: its threads use the others
 };
@@ -72,10 +72,10 @@ struct RemoteTier::State {
 Result<std::unique_ptr<RemoteTier>> RemoteTier::open(RemoteTierOptions options,
                                                      MemoryBudget& memory, const Clock& clock) {
   if (options.chunk == 0_B || options.chunk > kLargestChunk) {
-    return fail(ErrorCode::kInvalidArgument, "a chunk has 1 byte to 4 MiB");
+    return fail(ErrorCode::kInvalidArgument, "the chunk size must be from 1 byte to 4 MiB");
   }
   if (options.ttl < std::chrono::milliseconds(1)) {
-    return fail(ErrorCode::kInvalidArgument, "what is put has to last for a while");
+    return fail(ErrorCode::kInvalidArgument, "the time to live must be at least 1 ms");
   }
   options.largest = std::min(options.largest, Bytes(options.chunk.value() * kMostChunks));
   AFI_TRY(auto cluster, RemoteCluster::open(options.servers, clock));
@@ -99,17 +99,18 @@ bool RemoteTier::State::send(const TierKey& key, const WriteJob& job) {
 Result<void> RemoteTier::put(const TierKey& key, const EntryMeta& meta,
                              std::span<const std::byte> bytes) {
   State& s = *state_;
-  const auto refuse = [&](Error error, bool behind) {
+  const auto refuse = [&](Error error, bool backlogged) {
     const MutexLock lock(s.mutex);
     ++s.stats.refused;
-    s.behind = behind;
+    s.backlogged = backlogged;
     return std::unexpected(std::move(error));
   };
   const Bytes most = std::min(s.options.largest, s.memory.capacity());
   if (Bytes(bytes.size()) > most || meta.form_bytes() > EntryMeta::kMaxFormBytes) {
     return refuse({ErrorCode::kLimitExceeded,
                    "an entry of " + std::to_string(bytes.size()) + " bytes and " +
-                       std::to_string(meta.tensors.size()) + " tensors is more than is sent"},
+                       std::to_string(meta.tensors.size()) +
+                       " tensors exceeds the limit of the remote tier"},
                   false);
   }
   const Duration until = s.clock.now() + s.options.put_timeout;
@@ -119,34 +120,34 @@ Result<void> RemoteTier::put(const TierKey& key, const EntryMeta& meta,
     copy = AlignedBytes::create(bytes.size(), s.memory);
     if (copy.has_value()) break;
     const Duration left = until - s.clock.now();
-    if (left <= Duration(0) || !s.queue.wait_for_room(seen, left)) {
-      return refuse({ErrorCode::kUnavailable, kBehind}, true);
+    if (left <= Duration(0) || !s.queue.wait_for_space(seen, left)) {
+      return refuse({ErrorCode::kUnavailable, kBacklogReason}, true);
     }
   }
   if (!bytes.empty()) std::memcpy((*copy)->bytes().data(), bytes.data(), bytes.size());
   s.queue.push(key, {.meta = meta, .value = *std::move(copy)});
   const MutexLock lock(s.mutex);
   ++s.stats.puts;
-  s.behind = false;
+  s.backlogged = false;
   return {};
 }
 
-Result<std::optional<TierEntry>> RemoteTier::State::get(const TierKey& key, MemoryBudget& room) {
+Result<std::optional<TierEntry>> RemoteTier::State::get(const TierKey& key, MemoryBudget& budget) {
   if (cluster->reachable(manifest_name(key)) == nullptr) {
     const MutexLock lock(mutex);
     ++stats.misses;
     ++more.left_alone;
     return std::nullopt;
   }
-  auto found = entries.fetch(key, room);
-  const bool no_room = !found.has_value() && found.error().code == ErrorCode::kNoSpace;
-  if (no_room) return found;
+  auto found = entries.fetch(key, budget);
+  const bool no_space = !found.has_value() && found.error().code == ErrorCode::kNoSpace;
+  if (no_space) return found;
   if (!found.has_value()) {
     failed(found.error());
     const MutexLock lock(mutex);
     ++stats.misses;
     stats.damaged += found.error().code == ErrorCode::kCorruption ? 1 : 0;
-    // Nobody has to ask again at once; and whoever has it should put it again.
+    // Treat it as absent for a while: readers skip it, and a process that has it puts it again.
     recent.note(key, false, clock.now() + options.known_absent);
     return std::nullopt;
   }
@@ -156,23 +157,23 @@ Result<std::optional<TierEntry>> RemoteTier::State::get(const TierKey& key, Memo
   return found;
 }
 
-Result<std::optional<TierEntry>> RemoteTier::get(const TierKey& key, MemoryBudget& room) {
-  return state_->get(key, room);
+Result<std::optional<TierEntry>> RemoteTier::get(const TierKey& key, MemoryBudget& budget) {
+  return state_->get(key, budget);
 }
 
 std::vector<Result<std::optional<TierEntry>>> RemoteTier::get_all(std::span<const TierKey> keys,
-                                                                  MemoryBudget& room) {
+                                                                  MemoryBudget& budget) {
   std::vector<Result<std::optional<TierEntry>>> found(keys.size(), std::nullopt);
-  state_->entries.side_by_side(keys.size(),
-                               [&](std::size_t i) { found[i] = state_->get(keys[i], room); });
+  state_->entries.parallel_for(keys.size(),
+                               [&](std::size_t i) { found[i] = state_->get(keys[i], budget); });
   return found;
 }
 
-/// One server's keys.
+/// All keys belong to one server.
 void RemoteTier::State::exist(std::span<const TierKey> keys) {
-  const auto there = entries.exist(keys);
-  if (!there.has_value()) failed(there.error());
-  for (std::size_t i = 0; i < keys.size(); ++i) note(keys[i], there.has_value() && (*there)[i]);
+  const auto exist_results = entries.exist(keys);
+  if (!exist_results.has_value()) failed(exist_results.error());
+  for (std::size_t i = 0; i < keys.size(); ++i) note(keys[i], exist_results.has_value() && (*exist_results)[i]);
 }
 
 void RemoteTier::probe(std::span<const TierKey> keys) {
@@ -181,75 +182,76 @@ void RemoteTier::probe(std::span<const TierKey> keys) {
   for (const TierKey& key : keys) {
     {
       const MutexLock lock(state_->mutex);
-      if (state_->recent.there(key, now).has_value()) continue;
+      if (state_->recent.present(key, now).has_value()) continue;
     }
     const void* const server = state_->cluster->reachable(manifest_name(key));
     if (server != nullptr) by_server[server].push_back(key);
   }
-  std::vector<std::span<const TierKey>> questions;
-  for (const auto& [server, its] : by_server) {
-    for (std::size_t at = 0; at < its.size(); at += kMostAtOnce) {
-      questions.push_back(std::span(its).subspan(at, std::min(kMostAtOnce, its.size() - at)));
+  std::vector<std::span<const TierKey>> batches;
+  for (const auto& [server, server_keys] : by_server) {
+    for (std::size_t at = 0; at < server_keys.size(); at += kMaxKeysPerCall) {
+      batches.push_back(std::span(server_keys).subspan(at, std::min(kMaxKeysPerCall, server_keys.size() - at)));
     }
   }
-  state_->entries.side_by_side(questions.size(),
-                               [&](std::size_t i) { state_->exist(questions[i]); });
+  state_->entries.parallel_for(batches.size(),
+                               [&](std::size_t i) { state_->exist(batches[i]); });
 }
 
 void RemoteTier::invalidate_negative(std::span<const TierKey> keys) {
   const Duration now = state_->clock.now();
   const MutexLock lock(state_->mutex);
   for (const TierKey& key : keys) {
-    if (state_->recent.there(key, now) == false) state_->recent.forget(key);
+    if (state_->recent.present(key, now) == false) state_->recent.forget(key);
   }
 }
 
 Result<void> RemoteTier::erase(const TierKey& key) {
   State& s = *state_;
-  const bool awaited = s.queue.has(key);
-  // What is being sent comes to an end by itself: its own deadlines see to that.
+  const bool was_pending = s.queue.has(key);
+  // A write that is being sent ends by its own deadlines.
   Result<bool> erased =
       s.queue.cancel(key, s.options.flush_timeout)
           ? s.entries.erase(key)
-          : fail(ErrorCode::kUnavailable, "a write of the entry does not come to an end");
+          : fail(ErrorCode::kUnavailable, "erase: a pending write of the entry did not finish in time");
   s.note(key, false);
   if (!erased.has_value()) {
     s.failed(erased.error());
     return std::unexpected(erased.error());
   }
   const MutexLock lock(s.mutex);
-  s.stats.erased += *erased || awaited ? 1 : 0;
+  s.stats.erased += *erased || was_pending ? 1 : 0;
   return {};
 }
 
 Result<void> RemoteTier::flush() {
   State& s = *state_;
   if (!s.queue.drain(s.options.flush_timeout)) {
-    return fail(ErrorCode::kUnavailable, "what was put is still on its way");
+    return fail(ErrorCode::kUnavailable, "flush: writes were still pending when the flush timeout ended");
   }
   const std::uint64_t lost = s.queue.lost();
   const MutexLock lock(s.mutex);
-  if (std::exchange(s.lost_and_told, lost) == lost) return {};
-  return fail(ErrorCode::kUnavailable, "some of what was put did not arrive: " + s.degraded_reason);
+  if (std::exchange(s.reported_lost, lost) == lost) return {};
+  return fail(ErrorCode::kUnavailable,
+              "flush: some entries did not reach the servers: " + s.degraded_reason);
 }
 
 bool RemoteTier::may_contain(const TierKey& key) const {
   {
     const MutexLock lock(state_->mutex);
-    if (state_->recent.there(key, state_->clock.now()) == false) return false;
+    if (state_->recent.present(key, state_->clock.now()) == false) return false;
   }
   return state_->cluster->reachable(manifest_name(key)) != nullptr;
 }
 
 bool RemoteTier::holds(const TierKey& key) const {
   const MutexLock lock(state_->mutex);
-  return state_->recent.there(key, state_->clock.now()) == true;
+  return state_->recent.present(key, state_->clock.now()) == true;
 }
 
 bool RemoteTier::is_pending(const TierKey& key) const { return state_->queue.has(key); }
 
-void RemoteTier::after(const TierKey& key, std::function<void()> then) {
-  state_->queue.after(key, std::move(then));
+void RemoteTier::when_settled(const TierKey& key, std::function<void()> callback) {
+  state_->queue.when_settled(key, std::move(callback));
 }
 
 Duration RemoteTier::longest_get(Bytes value) const { return state_->entries.longest_fetch(value); }
@@ -260,10 +262,10 @@ TierStats RemoteTier::stats() const {
   const RemoteClusterStats cluster = state_->cluster->stats();
   const MutexLock lock(state_->mutex);
   TierStats stats = state_->stats;
-  stats.entries = EntryCount(state_->recent.count_there());
+  stats.entries = EntryCount(state_->recent.count_present());
   stats.used = state_->memory.used();
   stats.capacity = state_->memory.capacity();
-  if (state_->behind) stats.degraded_reason = kBehind;
+  if (state_->backlogged) stats.degraded_reason = kBacklogReason;
   if (!cluster.degraded_reason.empty()) stats.degraded_reason = cluster.degraded_reason;
   return stats;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// The tier over real servers, alone and in a cluster.
+// The tier on real servers, standalone and as a cluster.
 #include "storage/remote/remote_tier.h"
 
 #include <gtest/gtest.h>
@@ -39,26 +39,26 @@ struct Remote {
 };
 
 std::shared_ptr<Tier> make_alone(Bytes capacity) {
-  const auto standing = std::make_shared<Remote<RedisServer>>(capacity);
-  standing->open({standing->servers.address()});
-  return {standing, standing->tier.get()};
+  const auto fixture = std::make_shared<Remote<RedisServer>>(capacity);
+  fixture->open({fixture->servers.address()});
+  return {fixture, fixture->tier.get()};
 }
 
-/// One for all tests: it takes a while to come up. Emptied for each.
+/// One cluster for all tests, because starting it is slow; emptied for each.
 std::shared_ptr<Tier> make_clustered(Bytes capacity) {
   static const auto kCluster = std::make_shared<RedisCluster>(3);
-  struct Standing {
+  struct Fixture {
     MemoryBudget memory;
     SystemClock clock;
     std::unique_ptr<RemoteTier> tier;
   };
   for (std::size_t i = 0; i < kCluster->size(); ++i) kCluster->server(i).ask({"FLUSHALL"});
-  const std::shared_ptr<Standing> standing(new Standing{.memory = MemoryBudget(capacity)});
-  standing->tier = RemoteTier::open(patient_options({kCluster->server(0).address()}),
-                                    standing->memory, standing->clock)
+  const std::shared_ptr<Fixture> fixture(new Fixture{.memory = MemoryBudget(capacity)});
+  fixture->tier = RemoteTier::open(patient_options({kCluster->server(0).address()}),
+                                    fixture->memory, fixture->clock)
                        .value();
-  EXPECT_TRUE(standing->tier->cluster().stats().is_cluster);
-  return {standing, standing->tier.get()};
+  EXPECT_TRUE(fixture->tier->cluster().stats().is_cluster);
+  return {fixture, fixture->tier.get()};
 }
 
 std::vector<TierFactory> remote_factories() {
@@ -86,7 +86,7 @@ class RemoteTierAlone : public ::testing::Test {
     return RemoteTier::open(options, memory, clock).value();
   }
   std::optional<TierEntry> get(RemoteTier& tier, std::uint64_t n) {
-    return tier.get(tier_key(n), room).value();
+    return tier.get(tier_key(n), budget).value();
   }
   bool finds(RemoteTier& tier, std::uint64_t n, std::size_t size) {
     const auto found = get(tier, n);
@@ -96,7 +96,7 @@ class RemoteTierAlone : public ::testing::Test {
     ASSERT_TRUE(tier.put(tier_key(n), {}, tier_bytes(n, size)).has_value());
     ASSERT_TRUE(tier.flush().has_value());
   }
-  /// Names of chunks, in no order.
+  /// Keys of all chunks, in no order.
   [[nodiscard]] std::vector<std::string> chunks() const {
     std::vector<std::string> names;
     for (const RespValue& name : server->ask({"KEYS", "afi1:c:*"}).items) {
@@ -107,24 +107,24 @@ class RemoteTierAlone : public ::testing::Test {
 
   std::unique_ptr<RedisServer> server;
   MemoryBudget memory{32_MiB};
-  MemoryBudget room{32_MiB};
+  MemoryBudget budget{32_MiB};
   SystemClock clock;
 };
 
-TEST_F(RemoteTierAlone, WhatOnePutsAnotherFinds) {
+TEST_F(RemoteTierAlone, OneProcessFindsWhatAnotherPut) {
   const auto one = open();
   const auto other = open();
   for (const std::size_t size : {0U, 1U, 65'536U, 65'537U, 1'000'000U}) {
     put(*one, size, size);
     EXPECT_FALSE(other->holds(tier_key(size)));
-    EXPECT_TRUE(other->may_contain(tier_key(size))) << "nobody knows, so it is worth asking";
+    EXPECT_TRUE(other->may_contain(tier_key(size))) << "presence is unknown";
     EXPECT_TRUE(finds(*other, size, size));
     EXPECT_TRUE(other->holds(tier_key(size)));
   }
   EXPECT_EQ(chunks().size(), 2U + 16U);
 }
 
-TEST_F(RemoteTierAlone, EverythingHasATimeAfterWhichItIsGone) {
+TEST_F(RemoteTierAlone, StoresEveryKeyWithATimeToLive) {
   const auto tier = open();
   put(*tier, 1, 200'000);
   for (const RespValue& name : server->ask({"KEYS", "*"}).items) {
@@ -134,7 +134,7 @@ TEST_F(RemoteTierAlone, EverythingHasATimeAfterWhichItIsGone) {
   }
 }
 
-TEST_F(RemoteTierAlone, AMissingChunkIsAMissAndCounted) {
+TEST_F(RemoteTierAlone, CountsAMissingChunkAsAMiss) {
   const auto tier = open();
   put(*tier, 1, 200'000);
   server->ask({"DEL", chunks().front()});
@@ -143,7 +143,7 @@ TEST_F(RemoteTierAlone, AMissingChunkIsAMissAndCounted) {
   EXPECT_FALSE(tier->holds(tier_key(1)));
 }
 
-TEST_F(RemoteTierAlone, ADamagedChunkIsAMissAndCounted) {
+TEST_F(RemoteTierAlone, CountsADamagedChunkAsAMiss) {
   const auto tier = open();
   put(*tier, 1, 200'000);
   const std::string name = chunks().front();
@@ -153,7 +153,7 @@ TEST_F(RemoteTierAlone, ADamagedChunkIsAMissAndCounted) {
   EXPECT_EQ(tier->stats().damaged, 1U);
 }
 
-TEST_F(RemoteTierAlone, AChunkOfAnotherWriteIsNotTakenForOurs) {
+TEST_F(RemoteTierAlone, RefusesAChunkOfAnotherWrite) {
   const auto tier = open();
   put(*tier, 1, 200'000);
   const auto names = chunks();
@@ -163,7 +163,7 @@ TEST_F(RemoteTierAlone, AChunkOfAnotherWriteIsNotTakenForOurs) {
   EXPECT_EQ(tier->stats().hits, 0U);
 }
 
-TEST_F(RemoteTierAlone, AnotherEntryUnderThisNameIsAMiss) {
+TEST_F(RemoteTierAlone, RefusesTheManifestOfAnotherKey) {
   const auto tier = open();
   put(*tier, 1, 100);
   server->ask(
@@ -191,15 +191,15 @@ TEST_F(RemoteTierAlone, EveryFlippedBitOfASmallEntryIsAMiss) {
   }
 }
 
-TEST_F(RemoteTierAlone, AWriterThatDiesBeforeTheManifestLeavesNothingToFind) {
+TEST_F(RemoteTierAlone, ChunksWithoutAManifestAreAMiss) {
   const auto tier = open();
   put(*tier, 1, 200'000);
   server->ask({"DEL", manifest_name(tier_key(1))});
   EXPECT_EQ(get(*tier, 1), std::nullopt);
-  EXPECT_EQ(chunks().size(), 4U) << "they go when their time is over";
+  EXPECT_EQ(chunks().size(), 4U) << "they stay until they expire";
 }
 
-TEST_F(RemoteTierAlone, FindOutTellsApartWhatIsThere) {
+TEST_F(RemoteTierAlone, ProbeLearnsWhichKeysExist) {
   const auto one = open();
   const auto other = open();
   put(*one, 1, 100);
@@ -212,7 +212,7 @@ TEST_F(RemoteTierAlone, FindOutTellsApartWhatIsThere) {
   EXPECT_EQ(other->stats().hits + other->stats().misses, 0U);
 }
 
-TEST_F(RemoteTierAlone, WhatWasAbsentCanBeAskedAboutAnew) {
+TEST_F(RemoteTierAlone, InvalidatingNegativesAllowsANewProbe) {
   const auto one = open();
   const auto other = open();
   put(*one, 2, 100);
@@ -220,23 +220,23 @@ TEST_F(RemoteTierAlone, WhatWasAbsentCanBeAskedAboutAnew) {
   other->probe(keys);
   put(*one, 1, 100);
   other->probe(keys);
-  EXPECT_FALSE(other->may_contain(tier_key(1))) << "it is known not to be there";
+  EXPECT_FALSE(other->may_contain(tier_key(1))) << "it is known to be absent";
   other->invalidate_negative(keys);
-  EXPECT_TRUE(other->holds(tier_key(2))) << "what is there is not doubted";
+  EXPECT_TRUE(other->holds(tier_key(2))) << "positive records stay";
   EXPECT_TRUE(other->may_contain(tier_key(1)));
   EXPECT_FALSE(other->holds(tier_key(1)));
   other->probe(keys);
   EXPECT_TRUE(other->holds(tier_key(1)));
 }
 
-TEST_F(RemoteTierAlone, ManyAtOnceComeInTheirOrder) {
+TEST_F(RemoteTierAlone, GetAllKeepsTheOrderOfKeys) {
   const auto tier = open();
   std::vector<TierKey> keys;
   for (std::uint64_t n = 0; n < 20; ++n) {
     if (n % 3 != 0) put(*tier, n, n * 10'000);
     keys.push_back(tier_key(n));
   }
-  const auto found = tier->get_all(keys, room);
+  const auto found = tier->get_all(keys, budget);
   ASSERT_EQ(found.size(), 20U);
   for (std::uint64_t n = 0; n < 20; ++n) {
     ASSERT_TRUE(found[n].has_value());
@@ -246,20 +246,20 @@ TEST_F(RemoteTierAlone, ManyAtOnceComeInTheirOrder) {
   }
 }
 
-TEST_F(RemoteTierAlone, AFullServerRefusesAndCostsThePutOnly) {
+TEST_F(RemoteTierAlone, AFullServerFailsOnlyThePut) {
   server->ask({"CONFIG", "SET", "maxmemory", "3mb"});
   server->ask({"CONFIG", "SET", "maxmemory-policy", "noeviction"});
   const auto tier = open();
   put(*tier, 1, 100'000);
   ASSERT_TRUE(tier->put(tier_key(2), {}, tier_bytes(2, 8'000'000)).has_value());
   EXPECT_FALSE(tier->flush().has_value());
-  EXPECT_TRUE(tier->flush().has_value()) << "told once";
+  EXPECT_TRUE(tier->flush().has_value()) << "a loss is reported once";
   EXPECT_FALSE(tier->holds(tier_key(2)));
   EXPECT_EQ(tier->remote_stats().lost, 1U);
   EXPECT_TRUE(finds(*tier, 1, 100'000));
 }
 
-TEST_F(RemoteTierAlone, AServerThatEvictsKeepsTheNewest) {
+TEST_F(RemoteTierAlone, FindsTheNewestEntriesOnAnEvictingServer) {
   server->ask({"CONFIG", "SET", "maxmemory", "10mb"});
   server->ask({"CONFIG", "SET", "maxmemory-policy", "allkeys-lru"});
   const auto tier = open(1_MiB);
@@ -268,17 +268,17 @@ TEST_F(RemoteTierAlone, AServerThatEvictsKeepsTheNewest) {
   }
   ASSERT_TRUE(tier->flush().has_value());
   EXPECT_TRUE(finds(*tier, 99, 300'000));
-  std::size_t there = 0;
-  for (std::uint64_t n = 0; n < 100; ++n) there += finds(*tier, n, 300'000) ? 1 : 0;
-  EXPECT_GT(there, 5U);
-  EXPECT_LT(there, 50U);
+  std::size_t present = 0;
+  for (std::uint64_t n = 0; n < 100; ++n) present += finds(*tier, n, 300'000) ? 1 : 0;
+  EXPECT_GT(present, 5U);
+  EXPECT_LT(present, 50U);
   EXPECT_EQ(tier->stats().damaged, 0U);
 }
 
-TEST_F(RemoteTierAlone, APutThatFindsNoRoomIsRefusedAtOnceAndCounted) {
+TEST_F(RemoteTierAlone, RefusesAPutWithoutMemoryAtOnce) {
   RemoteTierOptions options = patient_options({server->address()});
   options.put_timeout = Duration(0);
-  // Until the server goes on: what is on its way there stays on its way.
+  // Long timeouts: pending writes stay pending until the server continues.
   options.servers.connect_timeout = options.servers.timeout = std::chrono::seconds(60);
   MemoryBudget narrow(1_MiB);
   const auto tier = RemoteTier::open(options, narrow, clock).value();
@@ -299,7 +299,7 @@ TEST_F(RemoteTierAlone, APutThatFindsNoRoomIsRefusedAtOnceAndCounted) {
   server->go_on();
 }
 
-TEST_F(RemoteTierAlone, AStoppedServerIsMissedInTimeAndThenAtOnce) {
+TEST_F(RemoteTierAlone, MissesInTimeOnAStoppedServerAndThenAtOnce) {
   RemoteTierOptions options = patient_options({server->address()});
   options.servers.connect_timeout = std::chrono::milliseconds(200);
   options.servers.timeout = std::chrono::milliseconds(50);
@@ -313,7 +313,7 @@ TEST_F(RemoteTierAlone, AStoppedServerIsMissedInTimeAndThenAtOnce) {
     EXPECT_EQ(get(*tier, 1), std::nullopt);
     EXPECT_LT(clock.now() - before, tier->longest_get(1_MiB) + std::chrono::seconds(5));
   }
-  EXPECT_FALSE(tier->may_contain(tier_key(2))) << "its breaker is open";
+  EXPECT_FALSE(tier->may_contain(tier_key(2))) << "the circuit breaker is open";
   EXPECT_FALSE(tier->stats().degraded_reason.empty());
   EXPECT_EQ(get(*tier, 2), std::nullopt);
   EXPECT_GE(tier->remote_stats().left_alone, 1U);
@@ -324,7 +324,7 @@ TEST_F(RemoteTierAlone, AStoppedServerIsMissedInTimeAndThenAtOnce) {
   server->go_on();
 }
 
-TEST_F(RemoteTierAlone, AServerThatDiesAndComesBackIsUsedAgain) {
+TEST_F(RemoteTierAlone, UsesARestartedServerAgain) {
   RemoteTierOptions options = patient_options({server->address()});
   options.servers.breaker.open_duration = std::chrono::milliseconds(50);
   options.servers.breaker.few = options.servers.breaker.some = Duration(0);
@@ -339,10 +339,10 @@ TEST_F(RemoteTierAlone, AServerThatDiesAndComesBackIsUsedAgain) {
     ASSERT_TRUE(tier->put(tier_key(1), {}, tier_bytes(1, 1'000)).has_value());
     if (tier->flush().has_value() && finds(*tier, 1, 1'000)) return;
   }
-  FAIL() << "it was not found again";
+  FAIL() << "the restarted server was not used within a minute";
 }
 
-TEST_F(RemoteTierAlone, WithoutThePasswordNobodyComesIn) {
+TEST_F(RemoteTierAlone, ReportsAMissingOrWrongPassword) {
   server->ask({"CONFIG", "SET", "requirepass", "a secret of the servers"});
   RemoteTierOptions options = patient_options({server->address()});
   const auto outside = RemoteTier::open(options, memory, clock).value();
@@ -351,7 +351,7 @@ TEST_F(RemoteTierAlone, WithoutThePasswordNobodyComesIn) {
   EXPECT_EQ(get(*outside, 1), std::nullopt);
   options.servers.password = "another";
   const auto wrong = RemoteTier::open(options, memory, clock).value();
-  EXPECT_TRUE(wrong->stats().degraded_reason.contains("does not let us in"))
+  EXPECT_TRUE(wrong->stats().degraded_reason.contains("authentication failed"))
       << wrong->stats().degraded_reason;
   options.servers.password = "a secret of the servers";
   const auto tier = RemoteTier::open(options, memory, clock).value();
@@ -359,7 +359,7 @@ TEST_F(RemoteTierAlone, WithoutThePasswordNobodyComesIn) {
   EXPECT_TRUE(finds(*tier, 1, 100));
 }
 
-TEST(RemoteTierOptions, ThatMakeNoSenseAreRefused) {
+TEST(RemoteTierOptions, RefusesInvalidOptions) {
   MemoryBudget memory(1_MiB);
   const SystemClock clock;
   EXPECT_EQ(RemoteTier::open({}, memory, clock).error().code, ErrorCode::kInvalidArgument);
@@ -368,7 +368,7 @@ TEST(RemoteTierOptions, ThatMakeNoSenseAreRefused) {
   EXPECT_EQ(RemoteTier::open(large, memory, clock).error().code, ErrorCode::kInvalidArgument);
 }
 
-TEST(RemoteTierOptions, ServersThatAreNotThereAreMissedAndLookedFor) {
+TEST(RemoteTierOptions, OpensWithoutReachableServers) {
   MemoryBudget memory(1_MiB);
   const SystemClock clock;
   const RemoteTierOptions nobody =

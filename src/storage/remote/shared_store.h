@@ -14,18 +14,19 @@
 namespace afterimage {
 
 struct SharedStoreOptions {
-  std::string url;  // as parse_remote_url() takes it
+  std::string url;  // for parse_remote_url()
   std::string password;
   Duration ttl = std::chrono::hours(24);
-  Bytes in_flight = 64_MiB;  // for copies on their way to the servers; no entry is larger
+  Bytes in_flight = 64_MiB;  // memory for pending writes; also the largest entry
   Duration put_timeout = std::chrono::milliseconds(0);
-  Duration timeout = RemoteServers().timeout;  // of a call; to connect takes four times that
+  Duration timeout = RemoteServers().timeout;  // per operation; connecting may take four times that
 };
 
-/// What processes share that have the same secret: a tier on servers, and turns to put into it.
+/// Shared storage of processes that have the same secret: a remote tier and the leases for writing
+/// to it.
 ///
-/// Errors   open: kInvalidArgument: no address of servers. Servers that cannot be reached are none:
-///          see RemoteTier.
+/// Errors   open: kInvalidArgument: not a valid URL. Unreachable servers are not an error: see
+///          RemoteTier.
 /// Threads  Any.
 class SharedStore {
  public:

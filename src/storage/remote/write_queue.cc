@@ -23,17 +23,17 @@ WriteQueue::~WriteQueue() {
 }
 
 void WriteQueue::push(const TierKey& key, WriteJob job) {
-  std::optional<WriteJob> replaced;  // its memory is freed without the lock
+  std::optional<WriteJob> replaced;  // freed after the lock is released
   bool begins = false;
   {
     const MutexLock lock(mutex_);
-    Line& line = lines_[key];
-    replaced = std::exchange(line.next, std::move(job));
+    KeyWrites& writes = keys_[key];
+    replaced = std::exchange(writes.next, std::move(job));
     ++pushed_;
-    if (!replaced.has_value()) line.next_number = pushed_;
+    if (!replaced.has_value()) writes.next_number = pushed_;
     if (replaced.has_value()) {
-      ++done_;  // by the one that stands in its place
-    } else if (!line.sending) {
+      ++done_;  // the replaced job counts as finished
+    } else if (!writes.sending) {
       ready_.push_back(key);
       begins = true;
     }
@@ -51,39 +51,39 @@ void WriteQueue::run() {
       if (stopping_) return;
       key = ready_.front();
       ready_.pop_front();
-      Line& line = lines_[key];
-      job = *std::exchange(line.next, std::nullopt);
-      line.sending = true;
-      line.sending_number = line.next_number;
+      KeyWrites& writes = keys_[key];
+      job = *std::exchange(writes.next, std::nullopt);
+      writes.sending = true;
+      writes.sending_number = writes.next_number;
     }
     const bool arrived = send_(key, job);
     job = {};
-    std::vector<std::function<void()>> then;
+    std::vector<std::function<void()>> callbacks;
     {
       const MutexLock lock(mutex_);
       ++done_;
       lost_ += arrived ? 0 : 1;
-      Line& line = lines_[key];
-      line.sending = false;
-      if (line.next.has_value()) {
+      KeyWrites& writes = keys_[key];
+      writes.sending = false;
+      if (writes.next.has_value()) {
         ready_.push_back(key);
       } else {
-        then = close_line(key);
+        callbacks = finish_key(key);
       }
     }
     changed_.notify_all();
-    for (const auto& one : then) one();
+    for (const auto& callback : callbacks) callback();
   }
 }
 
-std::vector<std::function<void()>> WriteQueue::close_line(const TierKey& key) {
-  const auto line = lines_.find(key);
-  auto then = std::move(line->second.then);
-  lines_.erase(line);
-  return then;
+std::vector<std::function<void()>> WriteQueue::finish_key(const TierKey& key) {
+  const auto writes = keys_.find(key);
+  auto callbacks = std::move(writes->second.callbacks);
+  keys_.erase(writes);
+  return callbacks;
 }
 
-bool WriteQueue::wait_for_room(std::uint64_t seen, Duration timeout) {
+bool WriteQueue::wait_for_space(std::uint64_t seen, Duration timeout) {
   const MutexLock lock(mutex_);
   return changed_.wait_for(mutex_, timeout, [&] { return done_ != seen; });
 }
@@ -95,31 +95,31 @@ std::uint64_t WriteQueue::done() const {
 
 bool WriteQueue::has(const TierKey& key) const {
   const MutexLock lock(mutex_);
-  return lines_.contains(key);
+  return keys_.contains(key);
 }
 
 bool WriteQueue::cancel(const TierKey& key, Duration timeout) {
-  std::vector<std::function<void()>> then;
+  std::vector<std::function<void()>> callbacks;
   std::optional<WriteJob> dropped;
   bool in_time = true;
   {
     const MutexLock lock(mutex_);
-    const auto line = lines_.find(key);
-    if (line == lines_.end()) return true;
-    dropped = std::exchange(line->second.next, std::nullopt);
+    const auto writes = keys_.find(key);
+    if (writes == keys_.end()) return true;
+    dropped = std::exchange(writes->second.next, std::nullopt);
     if (dropped.has_value()) ++done_;
-    if (!line->second.sending) {
+    if (!writes->second.sending) {
       std::erase(ready_, key);
-      then = close_line(key);
+      callbacks = finish_key(key);
     } else {
       in_time = changed_.wait_for(mutex_, timeout, [&] {
-        const auto now = lines_.find(key);
-        return now == lines_.end() || !now->second.sending;
+        const auto now = keys_.find(key);
+        return now == keys_.end() || !now->second.sending;
       });
     }
   }
   changed_.notify_all();
-  for (const auto& one : then) one();
+  for (const auto& callback : callbacks) callback();
   return in_time;
 }
 
@@ -127,23 +127,23 @@ bool WriteQueue::drain(Duration timeout) {
   const MutexLock lock(mutex_);
   const std::uint64_t last = pushed_;
   return changed_.wait_for(mutex_, timeout, [&] {
-    return std::ranges::none_of(lines_, [last](const auto& known) {
-      const Line& line = known.second;
-      return (line.sending && line.sending_number <= last) ||
-             (line.next.has_value() && line.next_number <= last);
+    return std::ranges::none_of(keys_, [last](const auto& known) {
+      const KeyWrites& writes = known.second;
+      return (writes.sending && writes.sending_number <= last) ||
+             (writes.next.has_value() && writes.next_number <= last);
     });
   });
 }
 
-void WriteQueue::after(const TierKey& key, std::function<void()> then) {
+void WriteQueue::when_settled(const TierKey& key, std::function<void()> callback) {
   {
     const MutexLock lock(mutex_);
-    if (const auto line = lines_.find(key); line != lines_.end()) {
-      line->second.then.push_back(std::move(then));
+    if (const auto writes = keys_.find(key); writes != keys_.end()) {
+      writes->second.callbacks.push_back(std::move(callback));
       return;
     }
   }
-  then();
+  callback();
 }
 
 std::uint64_t WriteQueue::lost() const {

@@ -19,62 +19,62 @@
 
 namespace afterimage {
 
-/// An entry on its way: a copy that a budget pays for.
+/// A pending write: a copy of the entry, charged to a memory budget.
 struct WriteJob {
   EntryMeta meta;
   std::shared_ptr<AlignedBytes> value;
 };
 
-/// Entries that are sent by threads of their own, each key's in order: what is put again before it
-/// is sent is not sent, and no two threads send one key's.
+/// Sends entries on threads of its own. Writes of one key keep their order and never run at the
+/// same time; a newer write replaces one of the same key that has not started.
 ///
 /// Threads  Any.
 class WriteQueue {
  public:
-  /// Sends one entry; whether it arrived.
+  /// Sends one entry; returns whether it reached the servers.
   using Send = std::function<bool(const TierKey&, const WriteJob&)>;
 
   WriteQueue(unsigned threads, Send send);
-  /// Finishes what is being sent, and drops what waits.
+  /// Finishes the writes in progress and drops the waiting ones.
   ~WriteQueue();
   WriteQueue(const WriteQueue&) = delete;
   WriteQueue& operator=(const WriteQueue&) = delete;
 
   void push(const TierKey& key, WriteJob job);
-  /// Room of the budget came back, or about so long has passed. False: the latter.
-  bool wait_for_room(std::uint64_t seen, Duration timeout);
-  /// Counts jobs that are done with: for wait_for_room().
+  /// Waits until done() differs from `seen`, which means that a job freed memory. False: timeout.
+  bool wait_for_space(std::uint64_t seen, Duration timeout);
+  /// Number of jobs finished, replaced or cancelled; for wait_for_space().
   [[nodiscard]] std::uint64_t done() const;
 
-  /// Waits and is being sent.
+  /// A write of the key is waiting or in progress.
   [[nodiscard]] bool has(const TierKey& key) const;
-  /// What waits under a key is dropped, and what is being sent waited for. False: not in time.
+  /// Drops the waiting write of a key and waits for the one in progress. False: timeout.
   bool cancel(const TierKey& key, Duration timeout);
-  /// Until what is here now is sent, or cannot be. False: not in time.
+  /// Waits until every write queued so far has succeeded or failed. False: timeout.
   bool drain(Duration timeout);
-  /// Calls back once nothing of the key is on its way, from whatever thread; at once if nothing is.
-  void after(const TierKey& key, std::function<void()> then);
-  /// Jobs that did not arrive, of all.
+  /// Calls back, on any thread, once no write of the key is pending; at once if none is.
+  void when_settled(const TierKey& key, std::function<void()> callback);
+  /// Number of jobs that did not reach the servers.
   [[nodiscard]] std::uint64_t lost() const;
 
  private:
-  struct Line {
+  struct KeyWrites {
     std::optional<WriteJob> next;
-    std::uint64_t next_number = 0;  // of the first that it stands for
+    std::uint64_t next_number = 0;  // of the oldest push that `next` replaced
     bool sending = false;
     std::uint64_t sending_number = 0;
-    std::vector<std::function<void()>> then;
+    std::vector<std::function<void()>> callbacks;
   };
   void run();
-  /// Nothing of the key is left: who waits for that. Without the lock they are called.
-  [[nodiscard]] std::vector<std::function<void()>> close_line(const TierKey& key)
+  /// Removes a key without pending writes; the caller runs the returned callbacks without the lock.
+  [[nodiscard]] std::vector<std::function<void()>> finish_key(const TierKey& key)
       AFI_REQUIRES(mutex_);
 
   const Send send_;
   mutable Mutex mutex_;
-  TimedCondition changed_;  // for whoever waits for senders
-  Condition work_;          // for senders
-  boost::unordered_flat_map<TierKey, Line, TierKeyHash> lines_ AFI_GUARDED_BY(mutex_);
+  TimedCondition changed_;  // a sender finished
+  Condition work_;          // a key is ready to send
+  boost::unordered_flat_map<TierKey, KeyWrites, TierKeyHash> keys_ AFI_GUARDED_BY(mutex_);
   std::deque<TierKey> ready_ AFI_GUARDED_BY(mutex_);
   std::uint64_t pushed_ AFI_GUARDED_BY(mutex_) = 0;
   std::uint64_t done_ AFI_GUARDED_BY(mutex_) = 0;

@@ -20,13 +20,13 @@
 namespace afterimage::testing {
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(60);
+constexpr auto kTimeout = std::chrono::seconds(60);
 
 Result<RespValue> try_to_ask(const RemoteAddress& address,
                              std::initializer_list<std::string_view> parts) {
   static const SystemClock kClock;
   AFI_TRY(const SocketAddress at, resolve(address));
-  const Duration deadline = kClock.now() + kPatience;
+  const Duration deadline = kClock.now() + kTimeout;
   AFI_TRY(const auto connection, RespConnection::connect(address.text(), at, kClock, deadline));
   return connection->ask(parts, deadline);
 }
@@ -35,7 +35,7 @@ Result<RespValue> try_to_ask(const RemoteAddress& address,
 
 void wait_until(const std::function<bool()>& done) {
   const SystemClock clock;
-  const Duration deadline = clock.now() + kPatience;
+  const Duration deadline = clock.now() + kTimeout;
   while (!done()) {
     AFI_CHECK(clock.now() < deadline);
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -91,7 +91,7 @@ void RedisServer::kill() {
   pid_ = -1;
 }
 
-// A server that was killed has no number, and to signal -1 is to signal everybody.
+// A killed server has no pid, and kill(-1) would signal every process.
 void RedisServer::stop() const {
   AFI_CHECK(pid_ > 0);
   ::kill(pid_, SIGSTOP);
@@ -121,7 +121,7 @@ RedisCluster::RedisCluster(std::size_t masters, std::size_t replicas, std::strin
     servers_[i]->ask({"CLUSTER", "ADDSLOTSRANGE", std::to_string(first), std::to_string(last)});
   }
   const std::string port = std::to_string(servers_[0]->address().port);
-  // The port of the bus is not the usual one: its own CLUSTER NODES says which it is.
+  // The cluster bus port is not the default: take it from CLUSTER NODES.
   const std::string nodes = servers_[0]->ask({"CLUSTER", "NODES"}).text;
   const std::size_t at = nodes.find('@') + 1;
   const std::string bus = nodes.substr(at, nodes.find_first_of(" ,", at) - at);
@@ -148,7 +148,7 @@ RedisCluster::RedisCluster(std::size_t masters, std::size_t replicas, std::strin
     wait_until(
         [&] { return info_has(*server, "", whole) && info_has(*server, "", "cluster_state:ok"); });
   }
-  // And every server is known with its replicas.
+  // Wait until the slot table names every replica.
   wait_until([&] {
     const auto ranges = slot_ranges(servers_[0]->ask({"CLUSTER", "SLOTS"}), {});
     if (!ranges.has_value()) return false;

@@ -12,18 +12,18 @@
 #include "storage/remote/remote_tier.h"
 #include "testing/temporary_folder.h"
 
-/// Real servers on this machine, for tests. Link afterimage_testing_remote.
+/// Real redis-server processes on this machine, for tests. Link afterimage_testing_redis.
 namespace afterimage::testing {
 
-/// Whether there is a redis-server; if not, a test says so and is skipped.
+/// Whether redis-server is installed; AFI_NEEDS_REDIS() skips the test if it is not.
 bool redis_is_installed();
 #define AFI_NEEDS_REDIS()                                                     \
   if (!::afterimage::testing::redis_is_installed()) {                         \
     GTEST_SKIP() << "there is no redis-server: scripts/install-deps.sh test"; \
   }
 
-/// One server on a port of 127.0.0.1 that was free, which keeps nothing on disk. It dies with the
-/// object, and with the test.
+/// One redis-server on a free port of 127.0.0.1, without persistence. It is killed with the object
+/// and with the test process.
 class RedisServer {
  public:
   explicit RedisServer(std::vector<std::string> options = {});
@@ -32,13 +32,13 @@ class RedisServer {
   RedisServer& operator=(const RedisServer&) = delete;
 
   [[nodiscard]] RemoteAddress address() const { return {.host = "127.0.0.1", .port = port_}; }
-  /// Waits for the answer.
+  /// Runs one command and returns its reply.
   RespValue ask(std::initializer_list<std::string_view> parts) const;
   void kill();
-  /// SIGSTOP: it keeps its connections, and answers nobody.
+  /// SIGSTOP: its connections stay open, and it answers nothing.
   void stop() const;
   void go_on() const;
-  /// Again on the same port, empty.
+  /// Starts a killed server again on the same port, empty.
   void start();
 
  private:
@@ -48,7 +48,7 @@ class RedisServer {
   pid_t pid_ = -1;
 };
 
-/// Masters of all slots together, each with so many replicas, which have caught up.
+/// A cluster whose masters cover all slots, each with `replicas` replicas that have caught up.
 class RedisCluster {
  public:
   explicit RedisCluster(std::size_t masters, std::size_t replicas = 0,
@@ -57,7 +57,7 @@ class RedisCluster {
   [[nodiscard]] RedisServer& server(std::size_t i) { return *servers_[i]; }
   [[nodiscard]] std::size_t size() const { return servers_.size(); }
   [[nodiscard]] std::vector<RemoteAddress> addresses() const;
-  /// Which of the masters that there were has the slot.
+  /// Which master owned the key's slot when the cluster was created.
   [[nodiscard]] std::size_t master_of(std::string_view key) const;
 
  private:
@@ -65,13 +65,12 @@ class RedisCluster {
   std::vector<std::unique_ptr<RedisServer>> servers_;
 };
 
-/// Patient, as tests on busy machines have to be.
+/// Options with long timeouts, for tests on busy machines.
 RemoteTierOptions patient_options(std::vector<RemoteAddress> seeds);
 
 std::uint16_t free_port();
 
-/// Looks again every few milliseconds; ends the program if it does not come to pass within a
-/// minute.
+/// Polls every 10 ms until `done` returns true; aborts the program after a minute.
 void wait_until(const std::function<bool()>& done);
 
 }  // namespace afterimage::testing

@@ -41,7 +41,7 @@ struct ScriptedServer::State {
     ::close(listener);
   }
 
-  /// Readable within a moment; false: the server goes.
+  /// Waits until `fd` is readable. False: the server is stopping.
   bool wait(int fd) const {
     while (!stopping) {
       pollfd waiting{.fd = fd, .events = POLLIN, .revents = 0};
@@ -53,11 +53,11 @@ struct ScriptedServer::State {
   void accept() {
     while (wait(listener)) {
       const int fd = ::accept(listener, nullptr, nullptr);
-      if (fd >= 0) threads.emplace_back([this, fd] { talk(fd); });
+      if (fd >= 0) threads.emplace_back([this, fd] { serve(fd); });
     }
   }
 
-  void talk(int fd) {
+  void serve(int fd) {
     std::string received;
     const std::uint64_t number = ++connections;
     while (wait(fd)) {
@@ -70,7 +70,7 @@ struct ScriptedServer::State {
     ::close(fd);
   }
 
-  /// False: this connection is over.
+  /// Answers every complete command received. False: close this connection.
   bool answer_all(int fd, std::uint64_t number, std::string& received) {
     while (true) {
       const auto parsed = parse_resp(received, {.bytes = 8_MiB});
@@ -157,7 +157,7 @@ struct ScriptedServer::State {
   std::map<std::string, std::string> values AFI_GUARDED_BY(mutex);
   std::uint64_t asking AFI_GUARDED_BY(mutex) = 0;
   std::atomic<std::uint64_t> connections = 0;
-  std::list<std::thread> threads;  // the acceptor's
+  std::list<std::thread> threads;  // one per connection; only the acceptor adds to it
   std::thread acceptor;
 };
 
@@ -174,7 +174,7 @@ RemoteAddress ScriptedServer::address() const {
   return {.host = "127.0.0.1", .port = state_->port};
 }
 
-// Called by scripts, under the lock.
+// Called by scripts, which run under the lock.
 std::string ScriptedServer::another_value(const std::string& key) const
     AFI_THREAD_ANNOTATION(no_thread_safety_analysis) {
   for (const auto& [name, value] : state_->values) {

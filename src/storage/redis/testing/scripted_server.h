@@ -11,30 +11,30 @@
 
 #include "storage/redis/slots.h"
 
-/// A server that speaks RESP, keeps what it is given, and lies on command.
+/// A RESP server for tests: stores values like a real one, and answers as a script says.
 namespace afterimage::testing {
 
-/// What becomes of one answer.
+/// One scripted reply, and what the server does after it.
 struct Said {
   std::string bytes;
   enum class Then : unsigned char {
     kGoOn,
-    kStall,      // and answers nobody on this connection any more
-    kHalfClose,  // says nothing more, and still listens
+    kStall,      // stop answering on this connection
+    kHalfClose,  // shut down writing, keep reading
     kClose,
-    kDribble,  // the bytes come one by one, slowly
+    kDribble,  // send the bytes one by one, 5 ms apart
   } then = Then::kGoOn;
 };
 
 class ScriptedServer {
  public:
   using Words = std::vector<std::string>;
-  /// The answer to a command; `honest` is what a good server would say. Called by one connection
-  /// at a time.
+  /// The reply to a command; `honest` is the reply of a correct server. Called by one connection at
+  /// a time.
   using Script = std::function<Said(const Words& command, const std::string& honest)>;
 
-  /// `clustered`: says that it is a cluster of itself alone; `replica`: and of a copy that nobody
-  /// reaches.
+  /// `clustered`: reports a cluster with itself as the only master; `replica`: with one replica
+  /// that cannot be reached.
   explicit ScriptedServer(bool clustered = false, bool replica = false);
   ~ScriptedServer();
   ScriptedServer(const ScriptedServer&) = delete;
@@ -42,11 +42,11 @@ class ScriptedServer {
 
   void set_script(Script script);
   [[nodiscard]] RemoteAddress address() const;
-  /// A value that it keeps, of a key other than this one if there is one.
+  /// Called by scripts: the stored value of some other key; empty if there is none.
   [[nodiscard]] std::string another_value(const std::string& key) const;
-  /// Called by scripts: what is kept under a key from now on; nullopt: nothing.
+  /// Called by scripts: stores a value under a key; nullopt: removes it.
   void keep(const std::string& key, const std::optional<std::string>& value);
-  /// Called by scripts: which connection asks. No two have the same number.
+  /// Called by scripts: the number of the connection that sent the command; unique per connection.
   [[nodiscard]] std::uint64_t asking() const;
 
  private:

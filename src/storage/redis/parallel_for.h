@@ -9,9 +9,9 @@
 
 namespace afterimage {
 
-/// Does work(0) … work(count - 1), on this thread and on as many of `helpers` as are free, at most
-/// `width` in all; returns when all is done. Whoever finds no helper does it alone.
-void side_by_side(Workers& helpers, std::size_t width, std::size_t count,
+/// Calls work(0) … work(count - 1) on the calling thread and on up to `width` - 1 free threads of
+/// `helpers`. Returns when all calls have finished. Without a free helper the caller does all of it.
+void parallel_for(Workers& helpers, std::size_t width, std::size_t count,
                   const std::function<void(std::size_t)>& work);
 
 }  // namespace afterimage

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "storage/redis/side_by_side.h"
+#include "storage/redis/parallel_for.h"
 
 #include <algorithm>
 #include <memory>
@@ -10,27 +10,28 @@
 namespace afterimage {
 namespace {
 
-/// Outlives the call: a helper may come when all is done, and finds nothing to do.
+/// Shared with the helpers, since a helper may start after the call has returned; it then finds no
+/// item left.
 struct Shared {
   explicit Shared(std::size_t all, const std::function<void(std::size_t)>& what)
       : count(all), work(&what) {}
 
   void help() {
     while (true) {
-      std::size_t mine = 0;
+      std::size_t item = 0;
       {
         const MutexLock lock(mutex);
         if (next == count) return;
-        mine = next++;
+        item = next++;
       }
-      (*work)(mine);
+      (*work)(item);
       const MutexLock lock(mutex);
       if (++done == count) changed.notify_all();
     }
   }
 
   const std::size_t count;
-  const std::function<void(std::size_t)>* work;  // while something is to be done
+  const std::function<void(std::size_t)>* work;  // valid while items are left
   Mutex mutex;
   Condition changed;
   std::size_t next AFI_GUARDED_BY(mutex) = 0;
@@ -39,7 +40,7 @@ struct Shared {
 
 }  // namespace
 
-void side_by_side(Workers& helpers, std::size_t width, std::size_t count,
+void parallel_for(Workers& helpers, std::size_t width, std::size_t count,
                   const std::function<void(std::size_t)>& work) {
   if (count == 0) return;
   const auto shared = std::make_shared<Shared>(count, work);
