@@ -41,7 +41,7 @@ std::vector<std::byte> to_bytes(const ArchivedAnswer& archived) {
       .bytes("scope", archived.scope.key.bytes)
       .number("loosest", static_cast<std::uint64_t>(archived.scope.loosest))
       .text("question", archived.question)
-      .number("erasures", archived.erasures)
+      .number("erasures", archived.invalidations)
       .number("kept_at", nanoseconds(archived.kept_at.time_since_epoch()))
       .number("expires", archived.expires.has_value() ? 1 : 0);
   if (archived.expires.has_value()) {
@@ -64,7 +64,7 @@ Result<ArchivedAnswer> archived_answer_from(std::span<const std::byte> bytes) {
   archived.scope.loosest = static_cast<TextRung>(
       fields.number("loosest", static_cast<std::uint64_t>(kTextRungs.back())));
   archived.question = fields.text("question");
-  archived.erasures = fields.number("erasures");
+  archived.invalidations = fields.number("erasures");
   archived.kept_at = WallTime(duration_of(fields, "kept_at"));
   if (fields.number("expires", 1) == 1) archived.expires = WallTime(duration_of(fields, "at"));
   archived.cost = duration_of(fields, "cost");
@@ -100,7 +100,7 @@ InvalidationSubject subject_of(const ArchivedAnswer& archived) {
           .tags = archived.tags,
           .owner = archived.owner,
           .kept_at = archived.kept_at,
-          .invalidations = archived.erasures};
+          .invalidations = archived.invalidations};
 }
 
 }  // namespace afterimage
