@@ -109,7 +109,9 @@ TEST(CanonicalText, ExactIsTheBytes) {
   }
 }
 
-TEST(CanonicalText, CanonicalFoldsTypingDifferences) { expect_first_same_at(TextRung::kCanonical, kTyping); }
+TEST(CanonicalText, CanonicalFoldsTypingDifferences) {
+  expect_first_same_at(TextRung::kCanonical, kTyping);
+}
 
 TEST(CanonicalText, NearFoldsArticlesPluralsAndCourtesy) {
   expect_first_same_at(TextRung::kNear, kWording);
