@@ -161,14 +161,14 @@ TEST(AnswerArchive, ToleratesAWallClockBefore1970) {
   Machine m;
   m.wall.set(WallTime(-1h));
   ASSERT_TRUE(m.put("timed", "so", {.ttl = 10s}).has_value());
-  ASSERT_TRUE(m.put("for ever", "so", {.ttl = Duration::max()}).has_value());
+  ASSERT_TRUE(m.put("no expiry", "so", {.ttl = Duration::max()}).has_value());
   EXPECT_EQ(m.archive->stats().kept, 2U);
 }
 
 TEST(AnswerArchive, AnswersAgeWhileNoProcessRuns) {
   Machine m;
   ASSERT_TRUE(m.put("timed", "so", {.ttl = 10s}).has_value());
-  ASSERT_TRUE(m.put("for ever", "so", {.ttl = Duration::max()}).has_value());
+  ASSERT_TRUE(m.put("no expiry", "so", {.ttl = Duration::max()}).has_value());
   ASSERT_TRUE(m.put("over at once", "so", {.ttl = 0s}).has_value());
   m.start();
   m.wall.set(m.wall.now() + 10s - 1ns);
@@ -178,11 +178,11 @@ TEST(AnswerArchive, AnswersAgeWhileNoProcessRuns) {
   m.wall.set(m.wall.now() + 1ns);
   EXPECT_EQ(m.restored("timed"), "");
   EXPECT_EQ(m.archive->stats().over, 1U);
-  EXPECT_EQ(m.restored("for ever", {.max_age = 10s - 1ns}), "");
-  EXPECT_EQ(m.restored("for ever", {.max_age = 10s}), "so");
+  EXPECT_EQ(m.restored("no expiry", {.max_age = 10s - 1ns}), "");
+  EXPECT_EQ(m.restored("no expiry", {.max_age = 10s}), "so");
   m.start();
   m.wall.set(m.wall.now() - 10s - 1ns);
-  EXPECT_EQ(m.restored("for ever"), "") << "it is dated in the future";
+  EXPECT_EQ(m.restored("no expiry"), "") << "it is dated in the future";
 }
 
 TEST(AnswerArchive, DoesNotRestoreBelowMinFresh) {

@@ -82,7 +82,7 @@ TEST(AnswerCache, ReportsCandidateAgeAndTime) {
   const MatchStep step = f.find(scope(1), kCanonicalVariant).steps.back();
   EXPECT_EQ(step.candidate, kQuestion);
   EXPECT_EQ(step.age, 5s);
-  EXPECT_EQ(step.took, 0s) << "the clock stood still";
+  EXPECT_EQ(step.took, 0s) << "the manual clock did not advance";
   EXPECT_EQ(to_string(step.verdict), "served");
   EXPECT_EQ(to_string(step.rung), "text:canonical");
 }
@@ -131,22 +131,22 @@ TEST(AnswerCache, DoesNotServeAboveMaxAge) {
 TEST(AnswerCache, DoesNotServeBelowMinFresh) {
   Fixture f;
   ASSERT_TRUE(f.put("timed", "so", {.ttl = 10s}).has_value());
-  ASSERT_TRUE(f.put("for ever", "so").has_value());
+  ASSERT_TRUE(f.put("no expiry", "so").has_value());
   f.clock.advance(3s);
   EXPECT_EQ(f.get("timed", {.min_fresh = 7s}), "so");
   const AnswerLookup found = f.find(scope(1), "timed", {.min_fresh = 7s + 1ns});
   EXPECT_EQ(found.steps.front().verdict, Verdict::kTooOld);
   EXPECT_FALSE(found.answer.has_value());
-  EXPECT_EQ(f.get("for ever", {.min_fresh = Duration::max()}), "so");
+  EXPECT_EQ(f.get("no expiry", {.min_fresh = Duration::max()}), "so");
 }
 
 TEST(AnswerCache, ReportsTheRemainingTtl) {
   Fixture f;
   ASSERT_TRUE(f.put("timed", "so", {.ttl = 10s}).has_value());
-  ASSERT_TRUE(f.put("for ever", "so").has_value());
+  ASSERT_TRUE(f.put("no expiry", "so").has_value());
   f.clock.advance(3s);
   EXPECT_EQ(f.find(scope(1), "timed").left, 7s);
-  EXPECT_EQ(f.find(scope(1), "for ever").left, std::nullopt);
+  EXPECT_EQ(f.find(scope(1), "no expiry").left, std::nullopt);
   EXPECT_EQ(f.find(scope(1), "never asked").left, std::nullopt);
 }
 
@@ -169,10 +169,10 @@ TEST(AnswerCache, TtlBorderCases) {
   f.clock.advance(1s);
   ASSERT_TRUE(f.put("none", "a", {.ttl = 0s}).has_value());
   ASSERT_TRUE(f.put("less than none", "a", {.ttl = -1s}).has_value());
-  ASSERT_TRUE(f.put("for ever", "a", {.ttl = Duration::max()}).has_value());
+  ASSERT_TRUE(f.put("no expiry", "a", {.ttl = Duration::max()}).has_value());
   EXPECT_EQ(f.get("none"), "");
   EXPECT_EQ(f.get("less than none"), "");
-  EXPECT_EQ(f.get("for ever"), "a");
+  EXPECT_EQ(f.get("no expiry"), "a");
 }
 
 TEST(AnswerCache, ExpireRemovesOnlyExpiredEntries) {

@@ -89,7 +89,7 @@ std::uint64_t row_bytes(const KvLayout& layout) {
   return bytes;
 }
 
-/// The groups of a snapshot as they were captured. Sizes are the cache's to check.
+/// The groups of a stored snapshot. The cache checks their sizes.
 Result<CapturedSnapshot> snapshot_of(const KvLayout& layout, const TierEntry& entry,
                                      std::uint32_t at) {
   AFI_TRY(const TensorViews views, unpack(entry));
@@ -101,15 +101,14 @@ Result<CapturedSnapshot> snapshot_of(const KvLayout& layout, const TierEntry& en
     snapshot.groups.push_back(has ? views[next++].bytes() : std::span<const std::byte>());
   }
   if (snapshot.groups.size() != layout.groups.size() || next != views.size()) {
-    return fail(ErrorCode::kCorruption, "a snapshot of other groups than the layout's");
+    return fail(ErrorCode::kCorruption, "the stored snapshot's groups differ from the layout's");
   }
   return snapshot;
 }
 
-/// Where blocks end that are kept: after 128 tokens each, where the capture ends, and wherever
-/// another prompt is likely to part from this one and can go on: behind media, and at snapshots. A
-/// question about a picture that was asked about is answered from there, and not from the block
-/// before the picture.
+/// Ends of the stored blocks: every 128 tokens, the end of the capture, and where other prompts are
+/// likely to diverge: after media and at snapshots. A second question about an image then resumes
+/// after the image, not at the last full block before it.
 std::set<std::uint32_t> row_ends(const Sequence& prompt, const CapturedKv& kv) {
   const std::uint32_t first =
       (kv.first_row.value() + kBlockTokens - 1) / kBlockTokens * kBlockTokens;
@@ -217,7 +216,7 @@ std::optional<std::uint32_t> PrefixArchive::last_snapshot(const ArchivedPrompt& 
                                                           Look look) const {
   while (from > beyond) {
     const std::uint32_t first =
-        std::max(beyond, (from - 1) / kBlockTokens * kBlockTokens) + 1;  // in the block of `from`
+        std::max(beyond, (from - 1) / kBlockTokens * kBlockTokens) + 1;  // within the block of `from`
     const std::vector<BlockKey> ends = prompt.ends(first, from);
     probe(ends, snapshot_key, look);
     for (std::size_t i = ends.size(); i-- > 0;) {

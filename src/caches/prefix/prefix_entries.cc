@@ -441,8 +441,7 @@ void PrefixEntries::remove_segment(NodeIndex node) {
   if (tree_.use(parent).pins == 0) set_parked(slot_of(parent), false);
 }
 
-// What holds nothing goes, and so does what is doomed and no longer held; upwards as far as that is
-// true.
+// Removes empty leaves, and doomed leaves without pins, upwards as far as there are any.
 void PrefixEntries::prune(NodeIndex node) {
   while (node != kNoNode && node < segments_.size()) {
     const Segment& segment = segments_[node];

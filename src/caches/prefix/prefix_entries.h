@@ -45,7 +45,7 @@ class PrefixEntries {
     std::vector<std::uint32_t> snapshots;  // by position, ascending
     std::uint64_t chain = 0;               // see extend_keys
     Duration cost{0};                      // of computing it
-    std::uint32_t chosen_children = 0;     // victims chosen so far, while choosing
+    std::uint32_t chosen_children = 0;     // children chosen as victims, while choosing
     SlotId window_below;  // a snapshot at or below this node that serves every length up to its own
     bool live = false;
     bool root = false;
