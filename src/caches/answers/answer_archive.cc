@@ -13,8 +13,8 @@
 namespace afterimage {
 namespace {
 
-constexpr Bytes kMostOfTheList = 4_MiB;
-constexpr std::size_t kMostForgotten = 1024;  // that are told apart while others are being kept
+constexpr Bytes kMaxListBytes = 4_MiB;
+constexpr std::size_t kMaxRecentlyErased = 1024;
 
 /// `age` before `now`, and never before 1970.
 WallTime before(WallTime now, Duration age) {
@@ -23,37 +23,41 @@ WallTime before(WallTime now, Duration age) {
 }
 
 Result<InvalidationList> read_list(const Files& files, const std::string& path) {
-  AFI_TRY(const std::vector<std::byte> bytes, files.read(path, kMostOfTheList));
+  AFI_TRY(const std::vector<std::byte> bytes, files.read(path, kMaxListBytes));
   return InvalidationList::from_bytes(bytes);
 }
 
-Invalidation erasure_of(const Question& question) {
-  Invalidation erasure{.space = question.scope().space, .scope = question.scope().key};
-  // Words that are too many to be written down: the whole scope goes.
-  if (question.text().size() <= InvalidationList::kMostBytes) erasure.question = question.text();
-  return erasure;
+Invalidation invalidation_of(const Question& question) {
+  Invalidation invalidation{.space = question.scope().space, .scope = question.scope().key};
+  // A question too long to record: the whole scope is invalidated.
+  if (question.text().size() <= InvalidationList::kMaxBytes) {
+    invalidation.question = question.text();
+  }
+  return invalidation;
 }
 
-Invalidation erasure_of(const AnswerFilter& filter, WallTime now) {
-  Invalidation erasure{.space = filter.space,
+Invalidation invalidation_of(const AnswerFilter& filter, WallTime now) {
+  Invalidation invalidation{.space = filter.space,
                        .scope = filter.scope,
                        .tag = filter.tag,
                        .owner = filter.owner,
                        .words = filter.words};
-  if (filter.older_than.has_value()) erasure.kept_before = before(now, *filter.older_than);
-  return erasure;
+  if (filter.older_than.has_value()) invalidation.kept_before = before(now, *filter.older_than);
+  return invalidation;
 }
 
 }  // namespace
 
-AnswerArchive::AnswerArchive(AnswerArchiveParts parts, InvalidationList erasures,
+AnswerArchive::AnswerArchive(AnswerArchiveParts parts, InvalidationList invalidations,
                              std::string degraded_reason)
-    : parts_(std::move(parts)), erasures_(std::move(erasures)), names_(erasures_.secret()) {
+    : parts_(std::move(parts)),
+      invalidations_(std::move(invalidations)),
+      names_(invalidations_.secret()) {
   stats_.degraded_reason = std::move(degraded_reason);
   if (parts_.shared == nullptr) return;
-  // Nothing is known yet.
-  until_ = Duration::min();
-  written_down_ = false;
+  // No lease before the first refresh().
+  lease_until_ = Duration::min();
+  persisted_ = false;
 }
 
 Result<std::unique_ptr<AnswerArchive>> AnswerArchive::open(AnswerArchiveParts parts) {
@@ -67,16 +71,16 @@ Result<std::unique_ptr<AnswerArchive>> AnswerArchive::open(AnswerArchiveParts pa
   std::string degraded_reason;
   if (known.error().code != ErrorCode::kNotFound) {
     degraded_reason =
-        parts.erasures + ": " + known.error().message + "; all that was archived is lost";
+        parts.erasures + ": " + known.error().message + "; all archived answers are lost";
   }
   AFI_TRY(const Secret secret, random_secret());
-  InvalidationList none(secret);
-  AFI_TRY_VOID(parts.files.replace(parts.erasures, none.to_bytes()));
+  InvalidationList empty(secret);
+  AFI_TRY_VOID(parts.files.replace(parts.erasures, empty.to_bytes()));
   return std::unique_ptr<AnswerArchive>(
-      new AnswerArchive(std::move(parts), std::move(none), std::move(degraded_reason)));
+      new AnswerArchive(std::move(parts), std::move(empty), std::move(degraded_reason)));
 }
 
-/// What is erased from now on does not come into the file, so nothing may be left that it rules.
+/// Resets the file: later erasures are not recorded in it, so its answers must not be found again.
 Result<std::unique_ptr<AnswerArchive>> AnswerArchive::open_shared(AnswerArchiveParts parts) {
   AFI_TRY(const Secret none_yet, random_secret());
   InvalidationList unknown(none_yet);
@@ -101,17 +105,17 @@ TierKey AnswerArchive::key_of(const Secret& names, const ScopeId& scope, TextRun
 AnswerArchive::ReadLease AnswerArchive::read_lease() const {
   const MutexLock lock(mutex_);
   ReadLease now;
-  now.erasures_ = erasures_.count();
+  now.invalidations_ = invalidations_.count();
   now.changes_ = changes_;
   now.names_ = names_;
-  now.until_ = until_;
+  now.until_ = lease_until_;
   return now;
 }
 
-bool AnswerArchive::was_forgotten(const TierKey& exact, const ReadLease& since) const {
+bool AnswerArchive::was_erased(const TierKey& exact, const ReadLease& since) const {
   const MutexLock lock(mutex_);
-  if (since.changes_ < forgotten_up_to_) return true;
-  return std::ranges::any_of(forgotten_, [&](const auto& one) {
+  if (since.changes_ < erased_horizon_) return true;
+  return std::ranges::any_of(recently_erased_, [&](const auto& one) {
     return one.first > since.changes_ && one.second == exact;
   });
 }
@@ -130,13 +134,13 @@ void AnswerArchive::keep(Question& question, const Answer& answer, const AnswerF
   const WallTime now = parts_.wall.now();
   ArchivedAnswer archived{.scope = question.scope(),
                           .question = question.text(),
-                          .erasures = before_it.erasures_,
+                          .invalidations = before_it.invalidations_,
                           .kept_at = kept_at(facts),
                           .cost = facts.cost,
                           .owner = facts.owner,
                           .tags = facts.tags,
                           .answer = answer};
-  // A clock may stand before 1970, and then nothing is too far from it.
+  // A wall clock before 1970 cannot overflow.
   if (facts.ttl.has_value() && (now < WallTime() || *facts.ttl < WallTime::max() - now)) {
     archived.expires = now + *facts.ttl;
   }
@@ -146,30 +150,31 @@ void AnswerArchive::keep(Question& question, const Answer& answer, const AnswerF
   const bool kept = lasts && put(exact, archived, before_it);
   count(kept ? &AnswerArchiveStats::kept : &AnswerArchiveStats::refused);
   if (kept) return put_forms(question, facts.cost, before_it);
-  // The one before it must not come back in its stead.
+  // The answer that it replaced must not be restored instead.
   if (!parts_.tier.is_pending(exact) && !parts_.tier.may_contain(exact)) return;
-  // Where others have it in memory it is the answer until its time is over.
-  static_cast<void>(parts_.shared != nullptr ? parts_.tier.erase(exact) : forget(question));
+  // Shared: other processes may serve the replaced answer from memory until it expires.
+  static_cast<void>(parts_.shared != nullptr ? parts_.tier.erase(exact)
+                                             : erase_from_tier(question));
 }
 
-Mutex& AnswerArchive::putting(const TierKey& exact) {
-  return putting_[std::to_integer<std::size_t>(exact.bytes.front()) % putting_.size()];
+Mutex& AnswerArchive::put_lock(const TierKey& exact) {
+  return put_locks_[std::to_integer<std::size_t>(exact.bytes.front()) % put_locks_.size()];
 }
 
 bool AnswerArchive::put(const TierKey& exact, const ArchivedAnswer& archived,
                         const ReadLease& before_it) {
   const std::vector<std::byte> bytes = to_bytes(archived);
-  const MutexLock turn(putting(exact));
+  const MutexLock ordered(put_lock(exact));
   {
     const MutexLock lock(mutex_);
-    // The number that it would bear may be given again after a restart.
-    if (!written_down_) return false;
+    // After a restart the count it would record could be reused by another invalidation.
+    if (!persisted_) return false;
     if (parts_.shared != nullptr &&
-        (before_it.names_ != names_ || erasures_.refuses(subject_of(archived)))) {
+        (before_it.names_ != names_ || invalidations_.refuses(subject_of(archived)))) {
       return false;
     }
   }
-  return !was_forgotten(exact, before_it) &&
+  return !was_erased(exact, before_it) &&
          parts_.tier.put(exact, {.tensors = {}, .cost = archived.cost}, bytes).has_value();
 }
 
@@ -178,7 +183,7 @@ void AnswerArchive::put_forms(Question& question, Duration cost, const ReadLease
   for (const TextRung rung : kTextRungs) {
     const auto form = question.form(rung);
     if (rung == TextRung::kExact || !form.has_value()) continue;
-    // Without it the answer is found by the exact words only.
+    // If this fails the answer is found by its exact text only.
     static_cast<void>(parts_.tier.put(key_of(before_it.names_, question.scope(), rung, *form),
                                       {.tensors = {}, .cost = cost}, bytes));
   }
@@ -193,10 +198,10 @@ Result<void> AnswerArchive::insert(Question& question, const Answer& answer,
 }
 
 std::optional<TierEntry> AnswerArchive::read(const TierKey& key, Hints hints) {
-  if (hints == Hints::kBelieved && !parts_.tier.may_contain(key)) return std::nullopt;
+  if (hints == Hints::kTrusted && !parts_.tier.may_contain(key)) return std::nullopt;
   auto entry = parts_.tier.get(key, parts_.transfer);
   if (entry.has_value() && entry->has_value()) return *std::move(entry);
-  // Of what others put, too, nobody knows that it is there before it is read.
+  // In a shared tier a miss here is normal: only a read tells whether the entry exists.
   if (!entry.has_value() || parts_.shared == nullptr) count(&AnswerArchiveStats::failed);
   return std::nullopt;
 }
@@ -246,11 +251,11 @@ std::optional<AnswerLookup> AnswerArchive::admit(ArchivedAnswer archived,
   const MutexLock lock(mutex_);
   archived.question = kept.text();
   if (!AFI_GUARD("answer.erased",
-                 changes_ == before_it.changes_ && !erasures_.refuses(subject_of(archived)))) {
+                 changes_ == before_it.changes_ && !invalidations_.refuses(subject_of(archived)))) {
     ++stats_.erased;
     return std::nullopt;
   }
-  if (lapsed(before_it)) {
+  if (lease_expired(before_it)) {
     ++stats_.lapsed;
     return std::nullopt;
   }
@@ -277,14 +282,14 @@ std::optional<AnswerLookup> AnswerArchive::restore(Question& question, const Loo
   const Duration began = parts_.clock.now();
   const ReadLease before_it = read_lease();
   if (!may_give(before_it)) return std::nullopt;
-  std::vector<std::string> judged;
+  std::vector<std::string> tried;
   for (const TextRung rung : kTextRungs) {
     if (rung > question.ceiling(rules.serve)) break;
     const auto form = question.form(rung);
     if (!form.has_value()) continue;
     const auto words = words_of(question, rung, *form, before_it);
-    if (!words.has_value() || std::ranges::count(judged, *words) > 0) continue;
-    judged.push_back(*words);
+    if (!words.has_value() || std::ranges::count(tried, *words) > 0) continue;
+    tried.push_back(*words);
     auto archived = load(question.scope(), *words, rung, *form, before_it);
     if (!archived.has_value()) continue;
     auto found = admit(*std::move(archived), before_it, rules, quota);
@@ -296,38 +301,38 @@ std::optional<AnswerLookup> AnswerArchive::restore(Question& question, const Loo
   return std::nullopt;
 }
 
-Result<void> AnswerArchive::write_down(Invalidation erasure) {
-  const MutexLock turn(writing_);
+Result<void> AnswerArchive::persist(Invalidation invalidation) {
+  const MutexLock list_lock(list_mutex_);
   const auto copy = [&] {
     const MutexLock lock(mutex_);
-    return erasures_;
+    return invalidations_;
   };
   InvalidationList next = copy();
-  AFI_TRY_VOID(next.add(std::move(erasure)));
+  AFI_TRY_VOID(next.add(std::move(invalidation)));
   auto written = parts_.files.replace(parts_.erasures, next.to_bytes());
   const MutexLock lock(mutex_);
-  erasures_ = std::move(next);
+  invalidations_ = std::move(next);
   ++changes_;
-  written_down_ = written.has_value();
+  persisted_ = written.has_value();
   stats_.degraded_reason = written.has_value() ? "" : written.error().message;
   if (written.has_value()) return {};
   return fail(ErrorCode::kUnavailable,
-              "erased, but after a restart archived answers would come back: " +
+              "erased until the next restart only: the invalidation could not be written: " +
                   written.error().message + "; make the file writable and erase again");
 }
 
-/// Whoever read the answer before it is gone does not restore it, and whoever made it before does
-/// not keep it: that is what the changes before and after are for.
-Result<void> AnswerArchive::forget(Question& question) {
+/// changes_ is raised before and after the erasure: an answer read before it is not restored, and
+/// one created before it is not archived.
+Result<void> AnswerArchive::erase_from_tier(Question& question) {
   const TierKey exact =
       key_of(read_lease().names_, question.scope(), TextRung::kExact, question.text());
   {
-    const MutexLock turn(putting(exact));
+    const MutexLock ordered(put_lock(exact));
     const MutexLock lock(mutex_);
-    forgotten_.emplace_back(++changes_, exact);
-    if (forgotten_.size() > kMostForgotten) {
-      forgotten_up_to_ = forgotten_.front().first;
-      forgotten_.pop_front();
+    recently_erased_.emplace_back(++changes_, exact);
+    if (recently_erased_.size() > kMaxRecentlyErased) {
+      erased_horizon_ = recently_erased_.front().first;
+      recently_erased_.pop_front();
     }
   }
   const auto erased = parts_.tier.erase(exact);
@@ -336,7 +341,7 @@ Result<void> AnswerArchive::forget(Question& question) {
     ++changes_;
     return {};
   }
-  return write_down(erasure_of(question));
+  return persist(invalidation_of(question));
 }
 
 Result<AnswerCount> AnswerArchive::erase(const AnswerFilter& filter) {
@@ -348,15 +353,15 @@ Result<AnswerCount> AnswerArchive::erase(const AnswerFilter& filter) {
     return erased ? AnswerCount{.entries = EntryCount(1), .bytes = entries.front().bytes}
                   : AnswerCount();
   }
-  Invalidation erasure = erasure_of(filter, parts_.wall.now());
-  AFI_TRY_VOID(erasure.check());
+  Invalidation invalidation = invalidation_of(filter, parts_.wall.now());
+  AFI_TRY_VOID(invalidation.check());
   if (parts_.shared != nullptr) {
     const AnswerCount erased = parts_.cache.erase(filter);
-    AFI_TRY_VOID(share(erasure));
-    wait_for_all();
+    AFI_TRY_VOID(publish(invalidation));
+    wait_out_leases();
     return erased;
   }
-  const auto written = write_down(std::move(erasure));
+  const auto written = persist(std::move(invalidation));
   const AnswerCount erased = parts_.cache.erase(filter);
   AFI_TRY_VOID(written);
   return erased;
@@ -364,31 +369,31 @@ Result<AnswerCount> AnswerArchive::erase(const AnswerFilter& filter) {
 
 Result<bool> AnswerArchive::erase(Question& question) {
   AFI_TRY(const bool erased, erase_soon(question));
-  wait_for_all();
+  wait_out_leases();
   return erased;
 }
 
 Result<bool> AnswerArchive::erase_soon(Question& question) {
   if (parts_.shared != nullptr) {
     const bool erased = parts_.cache.erase(question);
-    AFI_TRY_VOID(share(erasure_of(question)));
-    // It is refused from now on; this gives its room back.
+    AFI_TRY_VOID(publish(invalidation_of(question)));
+    // The list rejects it already; this frees its space.
     static_cast<void>(parts_.tier.erase(
         key_of(read_lease().names_, question.scope(), TextRung::kExact, question.text())));
     return erased;
   }
-  const auto forgotten = forget(question);
+  const auto done = erase_from_tier(question);
   const bool erased = parts_.cache.erase(question);
-  AFI_TRY_VOID(forgotten);
+  AFI_TRY_VOID(done);
   return erased;
 }
 
 AnswerArchiveStats AnswerArchive::stats() const {
   const ReadLease now = read_lease();
-  const bool may_give = !lapsed(now);
+  const bool may_give = !lease_expired(now);
   const MutexLock lock(mutex_);
   AnswerArchiveStats stats = stats_;
-  stats.erasures = erasures_.count();
+  stats.erasures = invalidations_.count();
   stats.shared = parts_.shared != nullptr;
   stats.may_give = may_give;
   return stats;

@@ -28,179 +28,183 @@
 namespace afterimage {
 
 struct AnswerArchiveStats {
-  std::uint64_t kept = 0;      // answers that the tier took in
-  std::uint64_t refused = 0;   // and those that it did not
-  std::uint64_t restored = 0;  // that came back instead of being asked for again
-  std::uint64_t erased = 0;    // that were there, and had been erased
-  std::uint64_t over = 0;      // that were there, and their time was over or had not come
-  std::uint64_t failed = 0;    // that were there and could not be read, or were not what they claim
-  std::uint64_t erasures = 0;  // of the archive's whole life, with earlier processes
-  // Of a list that is shared:
+  std::uint64_t kept = 0;      // answers that the tier accepted
+  std::uint64_t refused = 0;   // answers that it rejected
+  std::uint64_t restored = 0;  // answers loaded instead of being generated again
+  std::uint64_t erased = 0;    // found, but invalidated
+  std::uint64_t over = 0;      // found, but expired or dated in the future
+  std::uint64_t failed = 0;    // found, but unreadable or not the entry of their key
+  std::uint64_t erasures = 0;  // invalidations in the archive's list, earlier processes' included
+  // With a shared invalidation list:
   bool shared = false;
-  bool may_give = true;      // it is known what others have erased
-  std::uint64_t lapsed = 0;  // answers that were there, and it was not known whether they still are
-  std::uint64_t learnt = 0;  // erasures of other processes
-  std::uint64_t begun = 0;   // lists: with each all that was kept before is lost, and the first
-  std::uint64_t unread = 0;  // times that the list could not be read
-  std::string degraded_reason;  // why it does less than it should; empty: all is well
+  bool may_give = true;         // this process has a lease to serve answers
+  std::uint64_t lapsed = 0;     // answers found without a lease to serve them
+  std::uint64_t learnt = 0;     // invalidations applied from the shared list
+  std::uint64_t begun = 0;      // generations seen, the first included; each loses earlier answers
+  std::uint64_t unread = 0;     // failed reads of the list
+  std::string degraded_reason;  // why the archive is degraded; empty: it is not
 };
 
-/// What an archive needs. All outlive it.
+/// What an archive needs. All must outlive it.
 struct AnswerArchiveParts {
-  Tier& tier;              // where the answers are
-  MemoryBudget& transfer;  // pays for what is on its way up
+  Tier& tier;              // stores the answers
+  MemoryBudget& transfer;  // charged for bytes being loaded
   AnswerCache& cache;
   Files& files;
-  std::string erasures;  // the path of a file: what has been erased. It belongs to the tier
+  std::string erasures;  // path of the file with the invalidation list of this tier
   const Clock& clock;
   const WallClock& wall;
-  /// nullptr: the file is the list, and nobody else has the answers. If there is a shared list, a
-  /// file (empty: there is none) is given up: what it was about is lost.
+  /// nullptr: the file has the list and no other process shares the answers. With a shared list the
+  /// file (empty: none) is reset: what was archived under it is lost.
   InvalidationLog* shared = nullptr;
-  /// How an erasing waits until nobody gives the answer any more; empty: this thread sleeps.
+  /// How erase() waits until no process serves the answer; empty: the calling thread sleeps.
   std::function<void(Duration)> wait = {};
-  /// Of those who share the list: who asks a model what. nullptr: nobody takes turns.
+  /// Leases to generate an answer, among processes that share the list. nullptr: none are taken.
   LeaseService* turns = nullptr;
 };
 
-/// Answers in a tier below memory: kept when they are made, so that to evict one moves no byte, and
-/// found again by a later process that has the same secret.
+/// Answers in a tier below memory. An answer is written when it is created, so that evicting it
+/// from memory moves no bytes, and later processes with the same secret can load it.
 ///
-///   AnswerCache::find -> nothing -> AnswerArchive::restore -> nothing -> the model
+///   AnswerCache::find -> miss -> AnswerArchive::restore -> miss -> the model
 ///     -> AnswerCache::insert -> AnswerArchive::keep
 ///
-/// or, so that of many processes one asks the model:
+/// or, so that one of many processes asks the model:
 ///
-///   nothing -> claim(): kOurs -> restore_anew() -> nothing -> the model -> keep(), drop the turn
-///                       kTheirs -> wait, restore_anew(), claim again; kUnknown -> the model
+///   miss -> claim(): kOurs -> restore_anew() -> miss -> the model -> keep(), drop the lease
+///                    kTheirs -> wait, restore_anew(), claim again
+///                    kUnknown -> the model
 ///
-/// Shape    An answer stands under the exact words; under each looser form stand those words. Names
-///          and bytes: docs/formats/keys.md. What is read is compared in full: scope, words, form.
-/// Erasing  Through the archive, which erases in the cache, too. What has been erased, by whatever
-///          filter, is written down and refused when it is read, also by later processes, and also
-///          if it was being kept or restored just then; its bytes leave when the tier needs the
-///          room. If the list is lost or damaged, all that was archived is lost.
-/// Shared   With InvalidationLog processes answer each other's questions, and what one erases is
-/// gone
-///          in all of them, and in their memory, when erase() returns. For that each of them calls
-///          refresh() again and again (InvalidationPoller); whoever has not lately gives nothing, neither
-///          from the tier nor from memory: before an answer of the cache's is looked up a moment is
-///          taken, and the answer is given if may_give() says so then.
-/// Time     Of the wall clock. An answer that was kept later than now is not believed.
-/// Errors   Of erasing alone: kUnavailable if it cannot be written down; then it holds until this
-///          process ends, and nothing more is archived until an erasing succeeds. If the list is
-///          shared: kUnavailable: it is gone here, and others may still give it. What cannot be
-///          kept or read is asked for again, and counted.
+/// Shape    An answer is stored under its question's exact text; under each looser form is that
+///          text. Keys and bytes: docs/formats/keys.md. What is read is compared in full: scope,
+///          text, form.
+/// Erasing  erase() also erases in the cache. Every erasure, by any filter, is recorded, and a
+///          matching answer is rejected when it is read, also by later processes, and also if it
+///          was being written or loaded at that moment. Its bytes remain until the tier needs the
+///          space. If the list is lost or damaged, everything archived is lost.
+/// Shared   With an InvalidationLog, processes share their answers, and what one erases is gone
+///          from all of them, memory included, when erase() returns. Each process must call
+///          refresh() regularly (InvalidationPoller); one that has not serves nothing, neither from
+///          the tier nor from memory: take a ReadLease before looking up the cache, and serve what
+///          was found only if may_give() is true.
+/// Time     Wall clock. An answer dated in the future is rejected.
+/// Errors   Of erasing only. kUnavailable: it could not be recorded; it then holds until this
+///          process ends, and nothing more is archived until an erasure succeeds. With a shared
+///          list kUnavailable means: erased here, but other processes may still serve it. What
+///          cannot be written or read is generated again, and counted.
 /// Threads  Any.
-/// Cost     A shared erasing takes InvalidationLog::kLeaseOver. keep: a put for each form; restore:
-/// a look into the tier's index for each form, and one
-///          or two reads if it is there. erase: a small file is written.
+/// Cost     keep: one put per form. restore: one index look-up per form, and one or two reads on a
+///          hit. erase: writes a small file, or with a shared list takes
+///          InvalidationLog::kLeaseGuard.
 class AnswerArchive {
  public:
-  /// Before an answer is inserted into the cache: what is erased from then on erases it, too.
+  /// Taken before a look-up or an insertion; what is invalidated after it does not survive it.
   class ReadLease {
     friend class AnswerArchive;
-    std::uint64_t erasures_ = 0;
+    std::uint64_t invalidations_ = 0;
     std::uint64_t changes_ = 0;
     Secret names_{};
-    Duration until_ = Duration::max();  // answers that are found now may be given for so long
+    Duration until_ = Duration::max();  // until then, answers found under it may be served
   };
 
-  /// kUnavailable: the list of what has been erased can be neither read nor begun. A shared one is
-  /// not read before refresh().
+  /// kUnavailable: the invalidation list can be neither read nor created. A shared list is first
+  /// read by refresh().
   static Result<std::unique_ptr<AnswerArchive>> open(AnswerArchiveParts parts);
 
   [[nodiscard]] ReadLease read_lease() const;
-  /// Of every answer that the cache kept, so that none comes back that was replaced.
+  /// Archives an answer. Call it for every answer that the cache accepted, so that no replaced one
+  /// comes back.
   void keep(Question& question, const Answer& answer, const AnswerFacts& facts,
             const ReadLease& before);
-  /// Into the cache alone. kUnavailable: what was erased since, elsewhere, erases it, too.
+  /// Inserts into the cache only. kUnavailable: another process invalidated it since `before`.
   Result<void> insert_into_cache(Question& question, const Answer& answer, const AnswerFacts& facts,
                                  const ReadLease& before);
-  /// The whole of it: into the cache, and if that keeps it, into the archive.
+  /// Inserts into the cache and, if that accepts the answer, archives it.
   Result<void> insert(Question& question, const Answer& answer, const AnswerFacts& facts);
 
-  /// Down the ladder as far as may be served. What is found is in the cache again, if there is
-  /// room, with its age; `quota` is its owner's. The answer is that of the only step.
+  /// Looks up rung by rung as far as the rules serve. A hit is inserted into the cache again, with
+  /// its age, if there is space; `quota` is its owner's. The result has a single step.
   [[nodiscard]] std::optional<AnswerLookup> restore(Question& question,
                                                     const LookupRules& rules = {},
                                                     const AnswerQuota& quota = {});
 
-  /// The same for the very words alone, whatever was known of them a moment ago: others may just
-  /// have kept the answer.
+  /// The same for the exact text only, ignoring cached negative look-ups: another process may just
+  /// have written the answer.
   [[nodiscard]] std::optional<AnswerLookup> restore_anew(const Question& question,
                                                          const LookupRules& rules = {},
                                                          const AnswerQuota& quota = {});
 
-  /// Whether claim() may give more than kUnknown.
+  /// Whether claim() can return anything but kUnknown.
   [[nodiscard]] bool takes_turns() const { return parts_.turns != nullptr; }
-  /// The turn to ask a model these very words. Answers in different `form`s, of which one does not
-  /// serve who wants the other, have different turns. kUnknown, too, while nothing may be given:
-  /// whoever waited would wait in vain. It talks with servers.
+  /// The lease to generate the answer to this exact text. Questions whose answers are not
+  /// interchangeable differ in `form` and have separate leases. Also kUnknown while this process
+  /// has no lease to serve answers, because it would wait in vain. Does network I/O.
   [[nodiscard]] LeaseService::Claim claim(const Question& question, std::string_view form);
 
-  /// In the cache and here. What was erased in the cache. An entry that the cache does not have is
-  /// none. kLimitExceeded: longer words than can be written down, and nothing is erased.
+  /// Erases in the cache and here; returns what the cache erased. An `entry` that the cache does
+  /// not have selects nothing. kLimitExceeded: the filter's text is too long to record; nothing is
+  /// erased.
   Result<AnswerCount> erase(const AnswerFilter& filter);
-  /// False: the cache had none.
+  /// False: the cache had no such answer.
   Result<bool> erase(Question& question);
-  /// The same, and does not wait until nobody else gives it.
+  /// The same without waiting until no other process serves it.
   Result<bool> erase_soon(Question& question);
 
-  /// Whether what was looked up after `before` may be given now.
+  /// Whether what was looked up after `before` may be served now.
   [[nodiscard]] bool may_give(const ReadLease& before);
-  /// Learns what others have erased. kUnavailable: the list cannot be read now.
+  /// Applies what other processes have invalidated. kUnavailable: the list cannot be read now.
   Result<void> refresh();
 
   [[nodiscard]] AnswerArchiveStats stats() const;
 
  private:
-  AnswerArchive(AnswerArchiveParts parts, InvalidationList erasures, std::string degraded_reason);
+  AnswerArchive(AnswerArchiveParts parts, InvalidationList invalidations,
+                std::string degraded_reason);
   static Result<std::unique_ptr<AnswerArchive>> open_shared(AnswerArchiveParts parts);
   static TierKey key_of(const Secret& names, const ScopeId& scope, TextRung rung,
                         std::string_view form);
-  /// What a tier said a moment ago of what is not there is believed, or not.
-  enum class Hints : unsigned char { kBelieved, kNotBelieved };
-  [[nodiscard]] std::optional<TierEntry> read(const TierKey& key, Hints hints = Hints::kBelieved);
-  /// The words under which the answer of a form is.
+  /// Whether cached negative look-ups of the tier are trusted.
+  enum class Hints : unsigned char { kTrusted, kIgnored };
+  [[nodiscard]] std::optional<TierEntry> read(const TierKey& key, Hints hints = Hints::kTrusted);
+  /// The exact question text under which the answer of a form is stored.
   [[nodiscard]] std::optional<std::string> words_of(const Question& question, TextRung rung,
                                                     std::string_view form, const ReadLease& before);
   [[nodiscard]] std::optional<ArchivedAnswer> load(const ScopeId& scope, const std::string& words,
                                                    TextRung rung, std::string_view form,
                                                    const ReadLease& before,
-                                                   Hints hints = Hints::kBelieved);
+                                                   Hints hints = Hints::kTrusted);
   [[nodiscard]] std::optional<AnswerLookup> admit(ArchivedAnswer archived, const ReadLease& before,
                                                   const LookupRules& rules,
                                                   const AnswerQuota& quota);
-  [[nodiscard]] Mutex& putting(const TierKey& exact);
+  [[nodiscard]] Mutex& put_lock(const TierKey& exact);
   bool put(const TierKey& exact, const ArchivedAnswer& archived, const ReadLease& before_it);
   void put_forms(Question& question, Duration cost, const ReadLease& before_it);
-  [[nodiscard]] bool lapsed(const ReadLease& before) const;
+  [[nodiscard]] bool lease_expired(const ReadLease& before) const;
   [[nodiscard]] WallTime kept_at(const AnswerFacts& facts) const;
-  [[nodiscard]] bool was_forgotten(const TierKey& exact, const ReadLease& since) const;
-  Result<void> forget(Question& question);
-  Result<void> write_down(Invalidation erasure);
-  Result<void> share(const Invalidation& erasure);
-  void learn(InvalidationList next, Duration asked) AFI_REQUIRES(writing_);
-  void erase_here(const Invalidation& erasure);
-  void wait_for_all() const;
+  [[nodiscard]] bool was_erased(const TierKey& exact, const ReadLease& since) const;
+  Result<void> erase_from_tier(Question& question);
+  Result<void> persist(Invalidation invalidation);
+  Result<void> publish(const Invalidation& invalidation);
+  void apply(InvalidationList next, Duration read_at) AFI_REQUIRES(list_mutex_);
+  void erase_from_cache(const Invalidation& invalidation);
+  void wait_out_leases() const;
   void count(std::uint64_t AnswerArchiveStats::* counter);
 
   const AnswerArchiveParts parts_;
-  Mutex writing_;  // one erasure at a time is written down or learnt; taken before mutex_
-  /// By key, so that what was forgotten is not put; taken before mutex_.
-  std::array<Mutex, 16> putting_;
-  /// Taken before the cache's lock, and held while a restored answer is inserted: so an erasing is
-  /// before that, and refuses it, or after, and erases it.
+  Mutex list_mutex_;  // serializes changes of the list; taken before mutex_
+  /// Sharded by key: orders a put and an erasure of the same answer; taken before mutex_.
+  std::array<Mutex, 16> put_locks_;
+  /// Taken before the cache's lock, and held while a restored answer is inserted: an erasure either
+  /// comes first and rejects the answer, or comes after and erases it.
   mutable Mutex mutex_;
-  InvalidationList erasures_ AFI_GUARDED_BY(mutex_);
-  Secret names_ AFI_GUARDED_BY(mutex_);                      // of which keys are made
-  Duration until_ AFI_GUARDED_BY(mutex_) = Duration::max();  // answers may be given
-  std::uint64_t changes_ AFI_GUARDED_BY(mutex_) = 0;         // erasings that began or ended
-  /// The answers that were erased one by one of late, by the change that began it.
-  std::deque<std::pair<std::uint64_t, TierKey>> forgotten_ AFI_GUARDED_BY(mutex_);
-  std::uint64_t forgotten_up_to_ AFI_GUARDED_BY(mutex_) = 0;  // those before are told apart no more
-  bool written_down_ AFI_GUARDED_BY(mutex_) = true;           // the list says what erasures_ says
+  InvalidationList invalidations_ AFI_GUARDED_BY(mutex_);
+  Secret names_ AFI_GUARDED_BY(mutex_);  // keys are derived from it
+  Duration lease_until_ AFI_GUARDED_BY(mutex_) = Duration::max();  // for serving answers
+  std::uint64_t changes_ AFI_GUARDED_BY(mutex_) = 0;               // erasures begun or finished
+  /// Answers recently erased one by one, with the value of changes_ when that began.
+  std::deque<std::pair<std::uint64_t, TierKey>> recently_erased_ AFI_GUARDED_BY(mutex_);
+  std::uint64_t erased_horizon_ AFI_GUARDED_BY(mutex_) = 0;  // older ones left the deque
+  bool persisted_ AFI_GUARDED_BY(mutex_) = true;  // the list's file has what invalidations_ has
   AnswerArchiveStats stats_ AFI_GUARDED_BY(mutex_);
 };
 

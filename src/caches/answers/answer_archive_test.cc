@@ -26,10 +26,10 @@ using testing::scope;
 
 const TenantId kOwner("ann");
 constexpr const char* kWords = "What is the best way to see the dog?";
-constexpr const char* kTypedElse = "what's the best way to see the dog";
-constexpr const char* kSaidElse = "What is best way to see dogs?";
+constexpr const char* kCanonicalVariant = "what's the best way to see the dog";
+constexpr const char* kNearVariant = "What is best way to see dogs?";
 
-/// A tier of which a test decides what goes wrong, and when something else happens.
+/// A tier with faults and callbacks that a test controls.
 class TroubledTier final : public Tier {
  public:
   explicit TroubledTier(MemoryBudget& budget) : kept_(budget) {}
@@ -59,7 +59,7 @@ class TroubledTier final : public Tier {
   bool refuses_puts = false;
   bool refuses_erasing = false;
   std::function<void()> after_get;
-  std::map<TierKey, TierKey> instead;  // what it gives for what
+  std::map<TierKey, TierKey> instead;  // which key's entry it returns instead
   mutable std::vector<TierKey> asked;
 
  private:
@@ -67,7 +67,7 @@ class TroubledTier final : public Tier {
   HostTier kept_;
 };
 
-/// Files of which a test decides whether they can be written.
+/// Files whose access a test can make fail.
 class TroubledFiles final : public Files {
  public:
   Result<std::vector<std::byte>> read(const std::string& path, Bytes limit) const override {
@@ -104,7 +104,7 @@ class TroubledFiles final : public Files {
 
 using Machine = testing::ArchiveMachine<TroubledTier, TroubledFiles>;
 
-TEST(AnswerArchive, ALaterProcessFindsTheAnswerWithAllThatIsKnownOfIt) {
+TEST(AnswerArchive, ALaterProcessRestoresTheAnswerWithItsMetadata) {
   Machine m;
   Answer given = answer("so");
   given.record = R"({"content":"so"})";
@@ -115,7 +115,7 @@ TEST(AnswerArchive, ALaterProcessFindsTheAnswerWithAllThatIsKnownOfIt) {
   m.start();
   m.pass(10s);
   EXPECT_EQ(m.cached(kWords), "");
-  Question again(scope(1), kTypedElse);
+  Question again(scope(1), kCanonicalVariant);
   const auto found = m.archive->restore(again);
   ASSERT_TRUE(found.has_value());
   EXPECT_TRUE(found->avoided_work());
@@ -128,7 +128,7 @@ TEST(AnswerArchive, ALaterProcessFindsTheAnswerWithAllThatIsKnownOfIt) {
   EXPECT_EQ(found->steps.front().age, 10s);
 
   const auto entries = m.cache->entries({}, 10);
-  ASSERT_EQ(entries.size(), 1U) << "it is in the cache again";
+  ASSERT_EQ(entries.size(), 1U) << "inserted into the cache again";
   EXPECT_EQ(entries.front().question, kWords);
   EXPECT_EQ(entries.front().age, 10s);
   EXPECT_EQ(entries.front().left, 50s);
@@ -139,36 +139,36 @@ TEST(AnswerArchive, ALaterProcessFindsTheAnswerWithAllThatIsKnownOfIt) {
   EXPECT_EQ(m.archive->stats().restored, 1U);
 }
 
-TEST(AnswerArchive, NothingIsRestoredBeyondTheRulesAndTheScope) {
+TEST(AnswerArchive, RestoresOnlyWithinRulesAndScope) {
   Machine m;
   ASSERT_TRUE(m.put(kWords, "so").has_value());
   ScopeId pictured = scope(2);
   pictured.loosest = TextRung::kCanonical;
   ASSERT_TRUE(m.put(pictured, kWords, "so").has_value());
   m.start();
-  EXPECT_EQ(m.restored(kTypedElse, {.serve = TextRung::kExact}), "");
-  EXPECT_EQ(m.restored(kSaidElse, {.serve = TextRung::kCanonical}), "");
-  EXPECT_EQ(m.restored(kSaidElse), "so");
-  EXPECT_EQ(m.restored(pictured, kSaidElse), "");
-  EXPECT_EQ(m.restored(pictured, kTypedElse), "so");
-  EXPECT_EQ(m.restored(scope(2), kWords), "") << "scopes are the same in all, or not";
+  EXPECT_EQ(m.restored(kCanonicalVariant, {.serve = TextRung::kExact}), "");
+  EXPECT_EQ(m.restored(kNearVariant, {.serve = TextRung::kCanonical}), "");
+  EXPECT_EQ(m.restored(kNearVariant), "so");
+  EXPECT_EQ(m.restored(pictured, kNearVariant), "");
+  EXPECT_EQ(m.restored(pictured, kCanonicalVariant), "so");
+  EXPECT_EQ(m.restored(scope(2), kWords), "") << "scopes are equal or not";
   EXPECT_EQ(m.restored(scope(3), kWords), "");
   EXPECT_EQ(m.archive->stats().failed, 0U);
 }
 
-// Once, what was left until the end of time did not fit into a number.
-TEST(AnswerArchive, AClockThatStandsBefore1970IsNoTrouble) {
+// Regression: the time from then to the end of time overflowed.
+TEST(AnswerArchive, ToleratesAWallClockBefore1970) {
   Machine m;
   m.wall.set(WallTime(-1h));
   ASSERT_TRUE(m.put("timed", "so", {.ttl = 10s}).has_value());
-  ASSERT_TRUE(m.put("for ever", "so", {.ttl = Duration::max()}).has_value());
+  ASSERT_TRUE(m.put("no expiry", "so", {.ttl = Duration::max()}).has_value());
   EXPECT_EQ(m.archive->stats().kept, 2U);
 }
 
-TEST(AnswerArchive, TimeGoesOnWhileNoProcessRuns) {
+TEST(AnswerArchive, AnswersAgeWhileNoProcessRuns) {
   Machine m;
   ASSERT_TRUE(m.put("timed", "so", {.ttl = 10s}).has_value());
-  ASSERT_TRUE(m.put("for ever", "so", {.ttl = Duration::max()}).has_value());
+  ASSERT_TRUE(m.put("no expiry", "so", {.ttl = Duration::max()}).has_value());
   ASSERT_TRUE(m.put("over at once", "so", {.ttl = 0s}).has_value());
   m.start();
   m.wall.set(m.wall.now() + 10s - 1ns);
@@ -178,14 +178,14 @@ TEST(AnswerArchive, TimeGoesOnWhileNoProcessRuns) {
   m.wall.set(m.wall.now() + 1ns);
   EXPECT_EQ(m.restored("timed"), "");
   EXPECT_EQ(m.archive->stats().over, 1U);
-  EXPECT_EQ(m.restored("for ever", {.max_age = 10s - 1ns}), "");
-  EXPECT_EQ(m.restored("for ever", {.max_age = 10s}), "so");
+  EXPECT_EQ(m.restored("no expiry", {.max_age = 10s - 1ns}), "");
+  EXPECT_EQ(m.restored("no expiry", {.max_age = 10s}), "so");
   m.start();
   m.wall.set(m.wall.now() - 10s - 1ns);
-  EXPECT_EQ(m.restored("for ever"), "") << "it was kept later than now";
+  EXPECT_EQ(m.restored("no expiry"), "") << "it is dated in the future";
 }
 
-TEST(AnswerArchive, WhatIsFreshForTooShortIsNotRestored) {
+TEST(AnswerArchive, DoesNotRestoreBelowMinFresh) {
   Machine m;
   ASSERT_TRUE(m.put("timed", "so", {.ttl = 10s}).has_value());
   m.start();
@@ -194,7 +194,7 @@ TEST(AnswerArchive, WhatIsFreshForTooShortIsNotRestored) {
   EXPECT_EQ(m.restored("timed", {.min_fresh = 10s}), "so");
 }
 
-TEST(AnswerArchive, WhatWasErasedComesBackInNoProcess) {
+TEST(AnswerArchive, NoProcessRestoresAnErasedAnswer) {
   for (const auto& c : filters_of_each_kind("THE DOG", 5s)) {
     Machine m;
     ASSERT_TRUE(m.put(kWords, "old", named_facts()).has_value());
@@ -202,16 +202,16 @@ TEST(AnswerArchive, WhatWasErasedComesBackInNoProcess) {
     EXPECT_EQ(m.archive->erase(c.filter).value().entries, EntryCount(1)) << c.name;
     EXPECT_EQ(m.cached(kWords), "") << c.name;
     EXPECT_EQ(m.restored(kWords), "") << c.name;
-    EXPECT_EQ(m.restored(kTypedElse), "") << c.name;
+    EXPECT_EQ(m.restored(kCanonicalVariant), "") << c.name;
     m.start();
     EXPECT_EQ(m.restored(kWords), "") << c.name;
     ASSERT_TRUE(m.put(kWords, "new", named_facts()).has_value());
     m.start();
-    EXPECT_EQ(m.restored(kWords), "new") << c.name << ": it was kept after";
+    EXPECT_EQ(m.restored(kWords), "new") << c.name << ": it was created after";
   }
 }
 
-TEST(AnswerArchive, WhatIsNotMeantStays) {
+TEST(AnswerArchive, ErasesOnlyMatchingAnswers) {
   Machine m;
   ASSERT_TRUE(m.put("one", "a", {.tags = {"doc:1"}}).has_value());
   ASSERT_TRUE(m.put("two", "b", {.tags = {"doc:2"}, .owner = kOwner}).has_value());
@@ -227,7 +227,7 @@ TEST(AnswerArchive, WhatIsNotMeantStays) {
   EXPECT_EQ(m.archive->stats().erasures, 4U);
 }
 
-TEST(AnswerArchive, OneQuestionIsErasedWithoutBeingWrittenDown) {
+TEST(AnswerArchive, ErasesOneQuestionWithoutRecordingIt) {
   Machine m;
   ASSERT_TRUE(m.put("one", "a").has_value());
   ASSERT_TRUE(m.erase("one"));
@@ -238,16 +238,16 @@ TEST(AnswerArchive, OneQuestionIsErasedWithoutBeingWrittenDown) {
   EXPECT_EQ(m.archive->stats().erasures, 0U);
 }
 
-TEST(AnswerArchive, IfTheTierDoesNotEraseItIsWrittenDown) {
+TEST(AnswerArchive, RecordsAnErasureThatTheTierRefuses) {
   Machine m;
-  const std::string longer(InvalidationList::kMostBytes + 1, 'x');
+  const std::string longer(InvalidationList::kMaxBytes + 1, 'x');
   ASSERT_TRUE(m.put("one", "a").has_value());
   ASSERT_TRUE(m.put("two", "b").has_value());
   ASSERT_TRUE(m.put(scope(2), longer, "c").has_value());
   m.tier.refuses_erasing = true;
   ASSERT_TRUE(m.erase("one"));
   Question long_one(scope(2), longer);
-  ASSERT_TRUE(m.archive->erase(long_one).has_value()) << "with all of its scope";
+  ASSERT_TRUE(m.archive->erase(long_one).has_value()) << "erases its whole scope";
   m.tier.refuses_erasing = false;
   m.start();
   EXPECT_EQ(m.restored("one"), "");
@@ -255,7 +255,7 @@ TEST(AnswerArchive, IfTheTierDoesNotEraseItIsWrittenDown) {
   EXPECT_EQ(m.restored(scope(2), longer), "");
 }
 
-TEST(AnswerArchive, WhatIsErasedWhileItIsReadIsNotRestored) {
+TEST(AnswerArchive, DoesNotRestoreAnAnswerErasedWhileItIsRead) {
   Machine m;
   for (const bool one_by_one : {false, true}) {
     ASSERT_TRUE(m.put("one", "a", {.tags = {"doc:1"}}).has_value());
@@ -264,12 +264,12 @@ TEST(AnswerArchive, WhatIsErasedWhileItIsReadIsNotRestored) {
       EXPECT_TRUE(one_by_one ? m.erase("one") : m.archive->erase({.tag = "doc:1"}).has_value());
     };
     EXPECT_EQ(m.restored("one"), "");
-    EXPECT_EQ(m.cached("one"), "") << "nor is it in the cache";
+    EXPECT_EQ(m.cached("one"), "") << "not in the cache either";
     EXPECT_EQ(m.restored("one"), "");
   }
 }
 
-TEST(AnswerArchive, WhatIsErasedBeforeItIsArchivedDoesNotComeBack) {
+TEST(AnswerArchive, DoesNotArchiveAnAnswerErasedBefore) {
   for (const bool one_by_one : {false, true}) {
     Machine m;
     Question question(scope(1), "one");
@@ -284,7 +284,7 @@ TEST(AnswerArchive, WhatIsErasedBeforeItIsArchivedDoesNotComeBack) {
   }
 }
 
-TEST(AnswerArchive, WhatIsErasedElsewhereMeanwhileIsNoReasonNotToKeep) {
+TEST(AnswerArchive, UnrelatedErasuresDoNotPreventArchiving) {
   Machine m;
   Question question(scope(1), "one");
   const AnswerArchive::ReadLease before = m.archive->read_lease();
@@ -294,21 +294,21 @@ TEST(AnswerArchive, WhatIsErasedElsewhereMeanwhileIsNoReasonNotToKeep) {
   EXPECT_EQ(m.restored("one"), "a");
   for (int i = 0; i < 1100; ++i) ASSERT_TRUE(m.erase("two"));
   m.archive->keep(question, answer("b"), {}, before);
-  EXPECT_EQ(m.restored("one"), "") << "nobody knows any more whether it was among them";
+  EXPECT_EQ(m.restored("one"), "") << "too many erasures to know that it was not among them";
 }
 
-TEST(AnswerArchive, AnAnswerThatWasReplacedDoesNotComeBackInItsSuccessorsStead) {
+TEST(AnswerArchive, AReplacedAnswerIsNeverRestored) {
   Machine m;
   ASSERT_TRUE(m.put("one", "old").has_value());
   m.tier.refuses_puts = true;
   ASSERT_TRUE(m.put("one", "new").has_value());
   EXPECT_EQ(m.cached("one"), "new");
   m.start();
-  EXPECT_EQ(m.restored("one"), "") << "better asked again";
-  EXPECT_EQ(m.archive->stats().refused, 0U) << "of this process";
+  EXPECT_EQ(m.restored("one"), "") << "a miss is better than an old answer";
+  EXPECT_EQ(m.archive->stats().refused, 0U) << "in this process";
 }
 
-TEST(AnswerArchive, WhatIsRestoredReplacesNothingThatIsNewer) {
+TEST(AnswerArchive, ARestoredAnswerReplacesNoNewerOne) {
   Machine m;
   ASSERT_TRUE(m.put("one", "old").has_value());
   m.pass(5s);
@@ -319,7 +319,7 @@ TEST(AnswerArchive, WhatIsRestoredReplacesNothingThatIsNewer) {
   EXPECT_EQ(m.cached("one"), "new");
 }
 
-TEST(AnswerArchive, IfErasingCannotBeWrittenDownItHoldsInThisProcessAndNothingMoreIsArchived) {
+TEST(AnswerArchive, AnUnrecordedErasureHoldsInThisProcessAndStopsArchiving) {
   Machine m;
   ASSERT_TRUE(m.put("one", "a", {.tags = {"doc:1"}}).has_value());
   ASSERT_TRUE(m.put("two", "b").has_value());
@@ -332,18 +332,18 @@ TEST(AnswerArchive, IfErasingCannotBeWrittenDownItHoldsInThisProcessAndNothingMo
   EXPECT_EQ(m.restored("one"), "");
   EXPECT_EQ(m.restored("two"), "b");
   ASSERT_TRUE(m.put("three", "c").has_value());
-  EXPECT_EQ(m.restored("three"), "") << "it would bear a number that may be given again";
+  EXPECT_EQ(m.restored("three"), "") << "its count could be reused after a restart";
 
   m.files.refuses = false;
   ASSERT_TRUE(m.archive->erase({.tag = "doc:2"}).has_value());
   EXPECT_EQ(m.archive->stats().degraded_reason, "");
   ASSERT_TRUE(m.put("four", "d").has_value());
   m.start();
-  EXPECT_EQ(m.restored("one"), "") << "both were written down";
+  EXPECT_EQ(m.restored("one"), "") << "both erasures were recorded";
   EXPECT_EQ(m.restored("four"), "d");
 }
 
-TEST(AnswerArchive, WithoutTheListOfWhatWasErasedNothingIsBelieved) {
+TEST(AnswerArchive, WithoutItsListNoArchivedAnswerIsTrusted) {
   for (const bool damaged : {false, true}) {
     Machine m;
     ASSERT_TRUE(m.put("one", "a").has_value());
@@ -357,11 +357,11 @@ TEST(AnswerArchive, WithoutTheListOfWhatWasErasedNothingIsBelieved) {
     EXPECT_EQ(m.archive->stats().degraded_reason.empty(), !damaged);
     ASSERT_TRUE(m.put("one", "b").has_value());
     m.start();
-    EXPECT_EQ(m.restored("one"), "b") << "and a new one was begun";
+    EXPECT_EQ(m.restored("one"), "b") << "a new list was started";
   }
 }
 
-TEST(AnswerArchive, AListThatCannotBeReadIsAnError) {
+TEST(AnswerArchive, AnUnreadableListIsAnError) {
   Machine m;
   m.files.refuses = true;
   const auto opened = AnswerArchive::open({.tier = m.tier,
@@ -375,7 +375,7 @@ TEST(AnswerArchive, AListThatCannotBeReadIsAnError) {
   EXPECT_EQ(opened.error().code, ErrorCode::kUnavailable);
 }
 
-TEST(AnswerArchive, WhatIsReadIsComparedInFull) {
+TEST(AnswerArchive, ComparesEntriesInFull) {
   Machine m;
   ASSERT_TRUE(m.put("one", "a").has_value());
   ASSERT_TRUE(m.put("two", "b").has_value());
@@ -387,7 +387,7 @@ TEST(AnswerArchive, WhatIsReadIsComparedInFull) {
   };
   const TierKey one = key_of("one");
   m.tier.instead[one] = key_of("two");
-  EXPECT_EQ(m.restored("one"), "") << "the tier gave another's";
+  EXPECT_EQ(m.restored("one"), "") << "the tier returned another key's entry";
   EXPECT_GT(m.archive->stats().failed, 0U);
 
   ASSERT_TRUE(m.tier.put(one, {}, std::vector<std::byte>(40)).has_value());
@@ -395,7 +395,7 @@ TEST(AnswerArchive, WhatIsReadIsComparedInFull) {
   EXPECT_EQ(m.restored("one"), "") << "bytes that are no answer";
 }
 
-TEST(AnswerArchive, WithoutRoomOnTheWayNothingIsRestored) {
+TEST(AnswerArchive, RestoresNothingWithoutTransferBudget) {
   Machine m;
   ASSERT_TRUE(m.put("one", "a").has_value());
   m.start();
@@ -404,7 +404,7 @@ TEST(AnswerArchive, WithoutRoomOnTheWayNothingIsRestored) {
   EXPECT_EQ(m.archive->stats().failed, 1U);
 }
 
-TEST(AnswerArchive, WithoutRoomInTheCacheTheAnswerIsGivenAllTheSame) {
+TEST(AnswerArchive, ServesARestoredAnswerThatTheCacheCannotHold) {
   Machine m;
   ASSERT_TRUE(m.put("one", "a", {.owner = kOwner}).has_value());
   m.start();
@@ -415,7 +415,7 @@ TEST(AnswerArchive, WithoutRoomInTheCacheTheAnswerIsGivenAllTheSame) {
   EXPECT_EQ(m.cache->stats().entries, EntryCount(0)) << "the quota is the owner's";
 }
 
-TEST(AnswerArchive, WhatTheCacheRefusesIsNotArchived) {
+TEST(AnswerArchive, DoesNotArchiveWhatTheCacheRejects) {
   Machine m;
   EXPECT_FALSE(m.put("one", "a", {.owner = kOwner, .quota = {.entries = EntryCount(0)}}));
   EXPECT_EQ(m.archive->stats().kept, 0U);
@@ -493,7 +493,7 @@ TEST(AnswerArchiveProperty, AgreesWithAnObviousModelAcrossProcesses) {
   });
 }
 
-TEST(AnswerArchive, ManyThreadsKeepRestoreAndEraseAndInTheEndAllIsGone) {
+TEST(AnswerArchive, ManyThreadsArchiveRestoreAndEraseWithoutResurrection) {
   Machine m;
   const auto work = [&m](unsigned seed) {
     Rng rng(seed);

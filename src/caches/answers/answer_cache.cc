@@ -14,15 +14,15 @@
 namespace afterimage {
 namespace {
 
-/// Rung by rung until `look` has an answer. `look` fills the last step of what it is given.
+/// Calls `look` rung by rung until it finds an answer. `look` fills the last step of `found`.
 template <typename Look>
-AnswerLookup go_down_the_ladder(Question& question, const LookupRules& asked, const Clock& clock,
-                                const Look& look) {
-  LookupRules rules = asked;
-  rules.serve = question.ceiling(asked.serve);
+AnswerLookup look_up_rungs(Question& question, const LookupRules& requested, const Clock& clock,
+                           const Look& look) {
+  LookupRules rules = requested;
+  rules.serve = question.ceiling(requested.serve);
   AnswerLookup found;
   for (const TextRung rung : kTextRungs) {
-    if (rung > std::max(asked.serve, asked.watch)) break;
+    if (rung > std::max(requested.serve, requested.watch)) break;
     const Duration began = clock.now();
     const auto form = question.form(rung);
     if (!form.has_value()) continue;
@@ -44,7 +44,7 @@ AnswerCache::~AnswerCache() = default;
 Result<std::unique_ptr<AnswerCache>> AnswerCache::create(AnswerCacheOptions options,
                                                          MemoryBudget& budget, const Clock& clock) {
   if (options.max_entries.value() == 0) {
-    return fail(ErrorCode::kInvalidArgument, "an answer cache holds at least one entry");
+    return fail(ErrorCode::kInvalidArgument, "max_entries is 0; an answer cache holds at least 1");
   }
   if (options.policy == nullptr) {
     AFI_TRY(options.policy, make_policy(policy_names().front()));
@@ -54,23 +54,23 @@ Result<std::unique_ptr<AnswerCache>> AnswerCache::create(AnswerCacheOptions opti
 }
 
 AnswerLookup AnswerCache::find(Question& question, const LookupRules& rules) {
-  return go_down_the_ladder(
+  return look_up_rungs(
       question, rules, clock_,
       [&](const AnswerFormKey& key, const LookupRules& allowed, AnswerLookup& found) {
         const MutexLock lock(mutex_);
         State& state = *state_;
-        const Duration now = clock_.now();  // under the lock: what the policy hears never falls
+        const Duration now = clock_.now();  // under the lock, so that the policy sees time ascend
         const State::Match match = state.match(key, now, allowed);
         state.describe(match, now, found.steps.back());
-        if (match.verdict == Verdict::kServed) state.give(match, now, found);
+        if (match.verdict == Verdict::kServed) state.copy_answer(match, now, found);
         state.settle(match, /*serve=*/true, now,
                      state.stats.rungs[static_cast<std::size_t>(key.rung)]);
       });
 }
 
 AnswerLookup AnswerCache::peek(Question& question, const LookupRules& rules) const {
-  std::vector<std::uint32_t> gone;  // what find would have removed on a rung before
-  return go_down_the_ladder(
+  std::vector<std::uint32_t> gone;  // what find() would have removed on an earlier rung
+  return look_up_rungs(
       question, rules, clock_,
       [&](const AnswerFormKey& key, const LookupRules& allowed, AnswerLookup& found) {
         const MutexLock lock(mutex_);
@@ -78,7 +78,7 @@ AnswerLookup AnswerCache::peek(Question& question, const LookupRules& rules) con
         const State::Match match = state_->match(key, now, allowed);
         if (match.place.has_value() && std::ranges::count(gone, *match.place) > 0) return;
         state_->describe(match, now, found.steps.back());
-        if (match.verdict == Verdict::kServed) state_->give(match, now, found);
+        if (match.verdict == Verdict::kServed) state_->copy_answer(match, now, found);
         if (match.verdict == Verdict::kExpired || match.verdict == Verdict::kDamaged) {
           gone.push_back(*match.place);
         }
@@ -96,7 +96,7 @@ AnswerLookup AnswerCache::answer_to(Question& candidate, const LookupRules& rule
     const Duration now = clock_.now();
     const State::Match match = state.match(key, now, rules);
     state.describe(match, now, step);
-    if (match.verdict == Verdict::kServed) state.give(match, now, found);
+    if (match.verdict == Verdict::kServed) state.copy_answer(match, now, found);
     state.settle(match, serve, now, state.stats.proposed);
   }
   if (step.verdict == Verdict::kServed && !serve) {
@@ -134,7 +134,7 @@ Result<void> AnswerCache::insert(Question& question, const Answer& answer,
   const std::span<const TensorView> views(&view, 1);
   const AnswerFormKey exact = AnswerFormKey::exact(question);
   const Bytes needed = Payload::bytes_needed(views);
-  Bytes own;  // what the owner's quota frees
+  Bytes own;  // what evictions for the owner's quota free
   SharedBudget* shared = nullptr;
   {
     const MutexLock lock(mutex_);
@@ -147,14 +147,14 @@ Result<void> AnswerCache::insert(Question& question, const Answer& answer,
     shared = state_->options.shared;
   }
   if (shared != nullptr && own < needed) shared->make_room(sub_sat(needed, own));
-  Reservation room;
+  Reservation reservation;
   {
     const MutexLock lock(mutex_);
-    AFI_TRY(room, state_->make_room(exact, needed, facts, clock_.now()));
+    AFI_TRY(reservation, state_->reserve(exact, needed, facts, clock_.now()));
   }
-  AFI_TRY(Payload payload, Payload::copy_of(views, std::move(room)));
+  AFI_TRY(Payload payload, Payload::copy_of(views, std::move(reservation)));
   const MutexLock lock(mutex_);
-  return state_->keep(question, draft, std::move(payload), facts, clock_.now());
+  return state_->store(question, draft, std::move(payload), facts, clock_.now());
 }
 
 bool AnswerCache::erase(Question& question) {
@@ -167,9 +167,9 @@ bool AnswerCache::erase(Question& question) {
 
 EntryCount AnswerCache::expire() {
   const MutexLock lock(mutex_);
-  EntryCount left;
-  for (const Duration now = clock_.now(); state_->expire_one(now);) left += EntryCount(1);
-  return left;
+  EntryCount expired;
+  for (const Duration now = clock_.now(); state_->expire_one(now);) expired += EntryCount(1);
+  return expired;
 }
 
 Bytes AnswerCache::evict_bytes(Bytes wanted) {
@@ -184,14 +184,14 @@ Bytes AnswerCache::trim_to_budget() {
   const MutexLock lock(mutex_);
   const MemoryBudget& budget = state_->budget;
   const Bytes before = state_->stats.resident;
-  state_->obey_pin_limit();
+  state_->enforce_pin_limit();
   while (budget.used() > budget.capacity() && state_->evict_one(clock_.now())) continue;
   return before - state_->stats.resident;
 }
 
 std::optional<NextToLeave> AnswerCache::eviction_candidate() {
   const MutexLock lock(mutex_);
-  state_->tell_uses();
+  state_->report_uses();
   if (!state_->options.policy->victim().has_value()) return std::nullopt;
   return NextToLeave{.resident = state_->stats.resident,
                      .worth = state_->options.policy->victim_worth()};
@@ -202,7 +202,7 @@ void AnswerCache::block_admission(bool blocked) {
   state_->blocked = blocked;
 }
 
-std::span<const std::byte> AnswerCache::kept_bytes(Question& question) const {
+std::span<const std::byte> AnswerCache::stored_bytes(Question& question) const {
   const AnswerFormKey key = AnswerFormKey::exact(question);
   const MutexLock lock(mutex_);
   return state_->slots.at(state_->forms.find(key).value()).payload->tensors().front().bytes();

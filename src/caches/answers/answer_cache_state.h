@@ -15,35 +15,35 @@
 
 namespace afterimage {
 
-/// What an AnswerCache keeps, and the books about it. Every call under the cache's lock.
+/// Entries and bookkeeping of an AnswerCache. Every call requires the cache's lock.
 struct AnswerCache::State {
   State(AnswerCacheOptions chosen, MemoryBudget& shared)
       : budget(shared), options(std::move(chosen)) {}
 
-  /// What a look-up at one rung comes to, before anything is done about it.
+  /// The outcome of a look-up at one rung, before anything is updated.
   struct Match {
     std::optional<std::uint32_t> place;
     Verdict verdict = Verdict::kMissed;
   };
   [[nodiscard]] Match match(const AnswerFormKey& key, Duration now, const LookupRules& rules) const;
-  /// Writes down what matched: before settle(), which may remove it.
+  /// Fills `step`. Call it before settle(), which may remove the entry.
   void describe(const Match& match, Duration now, MatchStep& step) const;
-  /// Copies what was kept.
-  void give(const Match& match, Duration now, AnswerLookup& found) const;
-  /// Counts what was found, and removes what is over or damaged. `serve`: it will be used.
+  /// Copies the stored answer.
+  void copy_answer(const Match& match, Duration now, AnswerLookup& found) const;
+  /// Updates counters, and removes an expired or damaged entry. `serve`: the answer will be used.
   void settle(const Match& match, bool serve, Duration now, RungStats& counts);
 
-  /// Whether one to the same words is kept that came later: then that one stays.
+  /// Whether a newer answer to the same text is cached; it is not replaced then.
   [[nodiscard]] bool has_newer(const AnswerFormKey& exact, Duration stored) const;
-  /// How much leaves of the owner's own for so many bytes more. kNoSpace: it would not do, or what
-  /// is replaced is pinned and this may not be.
+  /// How many bytes of the owner's own entries `bytes` more would evict. kNoSpace: even that is not
+  /// enough, or the new answer would inherit a pin beyond the limit.
   Result<Bytes> admit(const AnswerFormKey& exact, Bytes bytes, const AnswerFacts& facts);
-  /// The entry that is replaced goes first, unless it is pinned or newer: then it stays
-  /// until keep().
-  Result<Reservation> make_room(const AnswerFormKey& exact, Bytes bytes, const AnswerFacts& facts,
-                                Duration now);
-  Result<void> keep(Question& question, const AnswerDraft& draft, Payload payload,
-                    const AnswerFacts& facts, Duration now);
+  /// Reserves memory, evicting if need be. Removes the entry to be replaced first, unless it is
+  /// pinned or newer: then it stays until store().
+  Result<Reservation> reserve(const AnswerFormKey& exact, Bytes bytes, const AnswerFacts& facts,
+                              Duration now);
+  Result<void> store(Question& question, const AnswerDraft& draft, Payload payload,
+                     const AnswerFacts& facts, Duration now);
 
   void remove(std::uint32_t place, RemovalReason why);
   void expire(std::uint32_t place);
@@ -52,11 +52,11 @@ struct AnswerCache::State {
   void erase(std::uint32_t place);
   Result<void> pin(std::uint32_t place);
   void unpin(std::uint32_t place);
-  /// Lets go of pins until no more is pinned than may be.
-  void obey_pin_limit();
+  /// Unpins the oldest entries until the limit on pins is met.
+  void enforce_pin_limit();
 
-  /// Before anything else is said to the policy or asked of it.
-  void tell_uses();
+  /// Call it before any other call to the policy.
+  void report_uses();
   [[nodiscard]] SlotId id_of(std::uint32_t place) const {
     return {.index = place, .generation = slots[place].generation};
   }
@@ -68,15 +68,15 @@ struct AnswerCache::State {
   AnswerForms forms{slots};
   std::map<AnswerEntryId, std::uint32_t> by_id;
   std::vector<std::uint32_t> free_places;
-  std::set<std::pair<Duration, std::uint32_t>> by_expiry;  // of entries that have one
+  std::set<std::pair<Duration, std::uint32_t>> by_expiry;  // entries with an expiry
   AnswerOwners owners;
   std::set<AnswerEntryId> pins;
   AnswerCacheStats stats;
   std::uint64_t last_id = 0;
   std::uint64_t last_used = 0;
-  // Uses that the policy has not been told yet, in order. Told in one go, its cache misses overlap
-  // instead of adding to each hit's.
-  std::array<SlotId, 64> untold{};
+  // Uses not reported to the policy yet, in order. Reported in one batch, so that its cache misses
+  // overlap instead of adding to each hit.
+  std::array<SlotId, 64> unreported{};
   std::size_t uses = 0;
   Duration last_use{0};
   std::vector<AnswerObserver*> observers;
@@ -89,10 +89,10 @@ struct AnswerCache::State {
   [[nodiscard]] std::uint32_t least_used(AnswerOwner& owner);
   void evict_of(AnswerOwner& owner);
   void fit_quota(const AnswerFormKey& exact, Bytes bytes, const AnswerFacts& facts, Duration now);
-  /// The entry that an answer to the same words replaces.
+  /// The entry that an answer to the same text would replace.
   [[nodiscard]] const AnswerSlot* replaced(const AnswerFormKey& exact) const;
-  void join_owner(std::uint32_t place, const TenantId& owner);
-  void leave_owner(AnswerSlot& slot, std::uint32_t place);
+  void add_to_owner(std::uint32_t place, const TenantId& owner);
+  void remove_from_owner(AnswerSlot& slot, std::uint32_t place);
 };
 
 }  // namespace afterimage

@@ -16,7 +16,7 @@ namespace afterimage {
 
 struct AnswerCacheInside {
   static void flip_first_bit(AnswerCache& cache, Question question) {
-    const auto bytes = cache.kept_bytes(question);
+    const auto bytes = cache.stored_bytes(question);
     *const_cast<std::byte*>(bytes.data()) ^= std::byte{1};
   }
 };
@@ -29,20 +29,20 @@ using testing::scope;
 
 using Fixture = testing::KeptAnswers;
 
-constexpr const char* kAsked = "What is the best way to see the dog?";
-constexpr const char* kTyped = "what's the best way to see the dog";
-constexpr const char* kWorded = "What is best way to see dogs?";
+constexpr const char* kQuestion = "What is the best way to see the dog?";
+constexpr const char* kCanonicalVariant = "what's the best way to see the dog";
+constexpr const char* kNearVariant = "What is best way to see dogs?";
 
-TEST(AnswerCache, AnEmptyOneMisses) {
+TEST(AnswerCache, AnEmptyCacheMisses) {
   Fixture f;
-  const AnswerLookup found = f.find(scope(1), kAsked);
+  const AnswerLookup found = f.find(scope(1), kQuestion);
   EXPECT_FALSE(found.answer.has_value());
   ASSERT_EQ(found.steps.size(), 3U);
   for (const MatchStep& step : found.steps) EXPECT_EQ(step.verdict, Verdict::kMissed);
   for (const TextRung which : kTextRungs) EXPECT_EQ(f.rung(which).missed, 1U);
 }
 
-TEST(AnswerCache, GivesTheWholeAnswerBack) {
+TEST(AnswerCache, ReturnsTheCompleteAnswer) {
   Fixture f;
   const Answer given{.text = "On the left.",
                      .finish_reason = "stop",
@@ -50,23 +50,23 @@ TEST(AnswerCache, GivesTheWholeAnswerBack) {
                      .prompt_tokens = TokenCount(400),
                      .output_tokens = TokenCount(4),
                      .record = R"({"content":"On the left."})"};
-  Question asked(scope(1), kAsked);
+  Question asked(scope(1), kQuestion);
   ASSERT_TRUE(f.cache->insert(asked, given, {.cost = 2s}).has_value());
-  EXPECT_EQ(f.find(scope(1), kAsked).answer, given);
+  EXPECT_EQ(f.find(scope(1), kQuestion).answer, given);
   EXPECT_EQ(f.cache->stats().answer_time_saved, 2s);
 }
 
-TEST(AnswerCache, TheStrictestRungThatMatchesServes) {
+TEST(AnswerCache, ServesFromTheStrictestMatchingRung) {
   const struct {
     const char* name;
     const char* question;
     TextRung rung;
-  } kCases[] = {{"the same bytes", kAsked, TextRung::kExact},
-                {"typed otherwise", kTyped, TextRung::kCanonical},
-                {"worded otherwise", kWorded, TextRung::kNear}};
+  } kCases[] = {{"the same bytes", kQuestion, TextRung::kExact},
+                {"typed otherwise", kCanonicalVariant, TextRung::kCanonical},
+                {"worded otherwise", kNearVariant, TextRung::kNear}};
   for (const auto& c : kCases) {
     Fixture f;
-    ASSERT_TRUE(f.put(kAsked, "so").has_value());
+    ASSERT_TRUE(f.put(kQuestion, "so").has_value());
     const AnswerLookup found = f.find(scope(1), c.question);
     ASSERT_TRUE(found.answer.has_value()) << c.name;
     EXPECT_EQ(found.steps.back().rung, c.rung) << c.name;
@@ -75,22 +75,22 @@ TEST(AnswerCache, TheStrictestRungThatMatchesServes) {
   }
 }
 
-TEST(AnswerCache, SaysWhoseAnswerItIsHowOldAndHowFast) {
+TEST(AnswerCache, ReportsCandidateAgeAndTime) {
   Fixture f;
-  ASSERT_TRUE(f.put(kAsked, "so").has_value());
+  ASSERT_TRUE(f.put(kQuestion, "so").has_value());
   f.clock.advance(5s);
-  const MatchStep step = f.find(scope(1), kTyped).steps.back();
-  EXPECT_EQ(step.candidate, kAsked);
+  const MatchStep step = f.find(scope(1), kCanonicalVariant).steps.back();
+  EXPECT_EQ(step.candidate, kQuestion);
   EXPECT_EQ(step.age, 5s);
-  EXPECT_EQ(step.took, 0s) << "the clock stood still";
+  EXPECT_EQ(step.took, 0s) << "the manual clock did not advance";
   EXPECT_EQ(to_string(step.verdict), "served");
   EXPECT_EQ(to_string(step.rung), "text:canonical");
 }
 
-TEST(AnswerCache, NothingLeavesItsScope) {
+TEST(AnswerCache, NeverMatchesAcrossScopes) {
   Fixture f;
-  ASSERT_TRUE(f.put(scope(1), kAsked, "so").has_value());
-  for (const char* question : {kAsked, kTyped, kWorded}) {
+  ASSERT_TRUE(f.put(scope(1), kQuestion, "so").has_value());
+  for (const char* question : {kQuestion, kCanonicalVariant, kNearVariant}) {
     EXPECT_EQ(f.get(scope(2), question), "");
     ScopeId elsewhere = scope(1);
     elsewhere.space.bytes[5] = std::byte{1};
@@ -101,81 +101,81 @@ TEST(AnswerCache, NothingLeavesItsScope) {
   }
 }
 
-TEST(AnswerCache, RungsBeyondWhatIsAllowedAreWatchedAndNotServed) {
+TEST(AnswerCache, WatchesRungsBeyondTheAllowedOne) {
   Fixture f;
-  ASSERT_TRUE(f.put(kAsked, "so").has_value());
-  EXPECT_EQ(f.get(kTyped, {.serve = TextRung::kExact}), "");
-  EXPECT_EQ(f.rung(TextRung::kCanonical).missed, 0U) << "not looked at";
+  ASSERT_TRUE(f.put(kQuestion, "so").has_value());
+  EXPECT_EQ(f.get(kCanonicalVariant, {.serve = TextRung::kExact}), "");
+  EXPECT_EQ(f.rung(TextRung::kCanonical).missed, 0U) << "not looked up";
 
   const AnswerLookup watched =
-      f.find(scope(1), kWorded, {.serve = TextRung::kCanonical, .watch = TextRung::kNear});
+      f.find(scope(1), kNearVariant, {.serve = TextRung::kCanonical, .watch = TextRung::kNear});
   EXPECT_FALSE(watched.answer.has_value());
   EXPECT_EQ(watched.steps.back().verdict, Verdict::kNotAllowed);
-  EXPECT_EQ(watched.steps.back().candidate, kAsked);
+  EXPECT_EQ(watched.steps.back().candidate, kQuestion);
   EXPECT_EQ(f.rung(TextRung::kNear).matched_not_used, 1U);
   EXPECT_EQ(f.rung(TextRung::kNear).served, 0U);
   EXPECT_EQ(f.cache->stats().answer_time_saved, 0s);
 }
 
-TEST(AnswerCache, OlderThanAskedForIsNotUsed) {
+TEST(AnswerCache, DoesNotServeAboveMaxAge) {
   Fixture f;
-  ASSERT_TRUE(f.put(kAsked, "so").has_value());
+  ASSERT_TRUE(f.put(kQuestion, "so").has_value());
   f.clock.advance(10s);
-  EXPECT_EQ(f.get(kAsked, {.max_age = 10s}), "so");
-  const AnswerLookup found = f.find(scope(1), kAsked, {.max_age = 10s - 1ns});
+  EXPECT_EQ(f.get(kQuestion, {.max_age = 10s}), "so");
+  const AnswerLookup found = f.find(scope(1), kQuestion, {.max_age = 10s - 1ns});
   EXPECT_EQ(found.steps.front().verdict, Verdict::kTooOld);
   EXPECT_FALSE(found.answer.has_value());
-  EXPECT_EQ(f.get(kAsked), "so") << "others may";
+  EXPECT_EQ(f.get(kQuestion), "so") << "other rules may";
 }
 
-TEST(AnswerCache, WhatIsFreshForTooShortIsNotUsed) {
+TEST(AnswerCache, DoesNotServeBelowMinFresh) {
   Fixture f;
   ASSERT_TRUE(f.put("timed", "so", {.ttl = 10s}).has_value());
-  ASSERT_TRUE(f.put("for ever", "so").has_value());
+  ASSERT_TRUE(f.put("no expiry", "so").has_value());
   f.clock.advance(3s);
   EXPECT_EQ(f.get("timed", {.min_fresh = 7s}), "so");
   const AnswerLookup found = f.find(scope(1), "timed", {.min_fresh = 7s + 1ns});
   EXPECT_EQ(found.steps.front().verdict, Verdict::kTooOld);
   EXPECT_FALSE(found.answer.has_value());
-  EXPECT_EQ(f.get("for ever", {.min_fresh = Duration::max()}), "so");
+  EXPECT_EQ(f.get("no expiry", {.min_fresh = Duration::max()}), "so");
 }
 
-TEST(AnswerCache, SaysHowLongWhatItServedIsGood) {
+TEST(AnswerCache, ReportsTheRemainingTtl) {
   Fixture f;
   ASSERT_TRUE(f.put("timed", "so", {.ttl = 10s}).has_value());
-  ASSERT_TRUE(f.put("for ever", "so").has_value());
+  ASSERT_TRUE(f.put("no expiry", "so").has_value());
   f.clock.advance(3s);
   EXPECT_EQ(f.find(scope(1), "timed").left, 7s);
-  EXPECT_EQ(f.find(scope(1), "for ever").left, std::nullopt);
+  EXPECT_EQ(f.find(scope(1), "no expiry").left, std::nullopt);
   EXPECT_EQ(f.find(scope(1), "never asked").left, std::nullopt);
 }
 
-TEST(AnswerCache, ExpiresAtItsTimeAndNotBeforeHoweverOftenItIsUsed) {
+TEST(AnswerCache, ExpiresAtItsTtlHoweverOftenItIsUsed) {
   Fixture f;
-  ASSERT_TRUE(f.put(kAsked, "so", {.cost = 1s, .ttl = 3s}).has_value());
+  ASSERT_TRUE(f.put(kQuestion, "so", {.cost = 1s, .ttl = 3s}).has_value());
   f.clock.advance(3s - 1ns);
-  EXPECT_EQ(f.get(kAsked), "so");
+  EXPECT_EQ(f.get(kQuestion), "so");
   f.clock.advance(1ns);
-  const AnswerLookup found = f.find(scope(1), kAsked);
+  const AnswerLookup found = f.find(scope(1), kQuestion);
   ASSERT_EQ(found.steps.size(), 3U);
   EXPECT_EQ(found.steps.front().verdict, Verdict::kExpired);
-  EXPECT_EQ(found.steps[1].verdict, Verdict::kMissed) << "it is gone";
+  EXPECT_EQ(found.steps[1].verdict, Verdict::kMissed) << "removed";
   EXPECT_EQ(f.budget.used(), 0_B);
   EXPECT_EQ(f.cache->stats().expired, 1U);
 }
 
-TEST(AnswerCache, TimesToLiveAtTheirBorders) {
+TEST(AnswerCache, TtlBorderCases) {
   Fixture f;
   f.clock.advance(1s);
   ASSERT_TRUE(f.put("none", "a", {.ttl = 0s}).has_value());
   ASSERT_TRUE(f.put("less than none", "a", {.ttl = -1s}).has_value());
-  ASSERT_TRUE(f.put("for ever", "a", {.ttl = Duration::max()}).has_value());
+  ASSERT_TRUE(f.put("no expiry", "a", {.ttl = Duration::max()}).has_value());
   EXPECT_EQ(f.get("none"), "");
   EXPECT_EQ(f.get("less than none"), "");
-  EXPECT_EQ(f.get("for ever"), "a");
+  EXPECT_EQ(f.get("no expiry"), "a");
 }
 
-TEST(AnswerCache, ExpireSweepsOnlyWhatIsOver) {
+TEST(AnswerCache, ExpireRemovesOnlyExpiredEntries) {
   Fixture f;
   ASSERT_TRUE(f.put("one", "a", {.ttl = 1s}).has_value());
   ASSERT_TRUE(f.put("two", "b", {.ttl = 2s}).has_value());
@@ -186,26 +186,26 @@ TEST(AnswerCache, ExpireSweepsOnlyWhatIsOver) {
   EXPECT_EQ(f.get("ever"), "c");
 }
 
-TEST(AnswerCache, TheSameQuestionReplacesAndTheNewestStandsForALooserForm) {
+TEST(AnswerCache, ReplacesTheSameQuestionAndServesTheNewestOfALooserForm) {
   Fixture f;
-  ASSERT_TRUE(f.put(kAsked, "old").has_value());
-  ASSERT_TRUE(f.put(kAsked, "new").has_value());
+  ASSERT_TRUE(f.put(kQuestion, "old").has_value());
+  ASSERT_TRUE(f.put(kQuestion, "new").has_value());
   EXPECT_EQ(f.cache->stats().entries, EntryCount(1));
-  EXPECT_EQ(f.get(kAsked), "new");
-  ASSERT_TRUE(f.put(kTyped, "newest").has_value());
-  EXPECT_EQ(f.get(kAsked), "new") << "its own words";
+  EXPECT_EQ(f.get(kQuestion), "new");
+  ASSERT_TRUE(f.put(kCanonicalVariant, "newest").has_value());
+  EXPECT_EQ(f.get(kQuestion), "new") << "its exact text";
   EXPECT_EQ(f.get("What's the best way to see the dog ?"), "newest");
-  Question typed(scope(1), kTyped);
+  Question typed(scope(1), kCanonicalVariant);
   EXPECT_TRUE(f.cache->erase(typed));
   EXPECT_FALSE(f.cache->erase(typed));
-  EXPECT_EQ(f.get(kTyped), "") << "the other was found so no longer; that costs a miss";
-  EXPECT_EQ(f.get(kAsked), "new");
+  EXPECT_EQ(f.get(kCanonicalVariant), "") << "the older entry lost this form: a miss";
+  EXPECT_EQ(f.get(kQuestion), "new");
 }
 
-TEST(AnswerCache, WhatIsServedAndNotUsedIsTakenBack) {
+TEST(AnswerCache, RetractsAHitThatWasNotUsed) {
   Fixture f;
-  ASSERT_TRUE(f.put(kAsked, "so").has_value());
-  const AnswerLookup served = f.find(scope(1), kAsked);
+  ASSERT_TRUE(f.put(kQuestion, "so").has_value());
+  const AnswerLookup served = f.find(scope(1), kQuestion);
   f.cache->retract_hit(served);
   EXPECT_EQ(f.rung(TextRung::kExact).served, 0U);
   EXPECT_EQ(f.rung(TextRung::kExact).matched_not_used, 1U);
@@ -215,11 +215,11 @@ TEST(AnswerCache, WhatIsServedAndNotUsedIsTakenBack) {
 
 TEST(AnswerCache, DamagedBytesAreAMissCountedAndRemoved) {
   Fixture f;
-  ASSERT_TRUE(f.put(kAsked, "so").has_value());
-  AnswerCacheInside::flip_first_bit(*f.cache, Question(scope(1), kAsked));
-  EXPECT_EQ(f.peek(scope(1), kAsked).steps.front().verdict, Verdict::kDamaged);
-  EXPECT_EQ(f.cache->stats().damaged, 0U) << "looked at, not touched";
-  const AnswerLookup found = f.find(scope(1), kAsked);
+  ASSERT_TRUE(f.put(kQuestion, "so").has_value());
+  AnswerCacheInside::flip_first_bit(*f.cache, Question(scope(1), kQuestion));
+  EXPECT_EQ(f.peek(scope(1), kQuestion).steps.front().verdict, Verdict::kDamaged);
+  EXPECT_EQ(f.cache->stats().damaged, 0U) << "peek does not remove it";
+  const AnswerLookup found = f.find(scope(1), kQuestion);
   EXPECT_FALSE(found.answer.has_value());
   EXPECT_EQ(found.steps.front().verdict, Verdict::kDamaged);
   EXPECT_EQ(f.rung(TextRung::kExact).matched_not_used, 1U);
@@ -227,13 +227,13 @@ TEST(AnswerCache, DamagedBytesAreAMissCountedAndRemoved) {
   EXPECT_EQ(f.budget.used(), 0_B);
 }
 
-TEST(AnswerCache, RefusesWhatMayNotBeKept) {
+TEST(AnswerCache, RejectsIncompleteAnswersAndBadTags) {
   Fixture f;
-  Question asked(scope(1), kAsked);
+  Question asked(scope(1), kQuestion);
   Answer cut = answer("half an");
   cut.finish_reason = "length";
   EXPECT_EQ(f.cache->insert(asked, cut, {}).error().code, ErrorCode::kInvalidArgument);
-  EXPECT_EQ(f.put(kAsked, "so", {.tags = {std::string("a\0b", 3)}}).error().code,
+  EXPECT_EQ(f.put(kQuestion, "so", {.tags = {std::string("a\0b", 3)}}).error().code,
             ErrorCode::kInvalidArgument);
   MemoryBudget budget(1_KiB);
   const ManualClock clock;
@@ -241,7 +241,7 @@ TEST(AnswerCache, RefusesWhatMayNotBeKept) {
   EXPECT_EQ(f.cache->stats().insertions, 0U);
 }
 
-TEST(AnswerCache, EvictsForRoomAndNeverBeyondTheBudget) {
+TEST(AnswerCache, EvictsForSpaceAndNeverExceedsTheBudget) {
   Fixture f(4_KiB);
   for (int i = 0; i < 200; ++i) {
     ASSERT_TRUE(f.put("question " + std::to_string(i), std::string(100, 'x')).has_value());
@@ -251,7 +251,7 @@ TEST(AnswerCache, EvictsForRoomAndNeverBeyondTheBudget) {
   EXPECT_GT(f.cache->stats().evictions, 100U);
 }
 
-TEST(AnswerCache, AnAnswerThatCannotFitEvictsNobody) {
+TEST(AnswerCache, AnAnswerThatCannotFitEvictsNothing) {
   Fixture f(4_KiB);
   ASSERT_TRUE(f.put("one", "a").has_value());
   EXPECT_EQ(f.put("two", std::string(5000, 'x')).error().code, ErrorCode::kNoSpace);
@@ -260,11 +260,11 @@ TEST(AnswerCache, AnAnswerThatCannotFitEvictsNobody) {
 
   const auto others = f.budget.reserve(Bytes(4096 - 512)).value();
   EXPECT_EQ(f.put("two", std::string(400, 'x')).error().code, ErrorCode::kNoSpace);
-  EXPECT_EQ(f.get("one"), "a") << "even without it there would be no room";
+  EXPECT_EQ(f.get("one"), "a") << "evicting it would not have been enough";
   EXPECT_EQ(f.cache->stats().refused_no_room, 3U);
 }
 
-TEST(AnswerCache, ReplacingEvictsNoInnocent) {
+TEST(AnswerCache, ReplacingEvictsNoOtherEntry) {
   Fixture f(1_KiB, {.max_entries = EntryCount(2)});
   ASSERT_TRUE(f.put("one", "a").has_value());
   ASSERT_TRUE(f.put("two", "b").has_value());
@@ -273,7 +273,7 @@ TEST(AnswerCache, ReplacingEvictsNoInnocent) {
   EXPECT_EQ(f.cache->stats().evictions, 0U);
 }
 
-TEST(AnswerCache, HoldsNoMoreEntriesThanAllowed) {
+TEST(AnswerCache, EnforcesMaxEntries) {
   Fixture f(1_MiB, {.max_entries = EntryCount(2)});
   for (const char* question : {"one", "two", "three"})
     ASSERT_TRUE(f.put(question, "a").has_value());
@@ -281,7 +281,7 @@ TEST(AnswerCache, HoldsNoMoreEntriesThanAllowed) {
   EXPECT_EQ(f.get("three"), "a");
 }
 
-TEST(AnswerCache, WhatIsOverLeavesBeforeWhatIsGood) {
+TEST(AnswerCache, EvictsExpiredEntriesFirst) {
   Fixture f(1_MiB, {.max_entries = EntryCount(2)});
   ASSERT_TRUE(f.put("good", "a").has_value());
   ASSERT_TRUE(f.put("over", "b", {.ttl = 1s}).has_value());
@@ -291,7 +291,7 @@ TEST(AnswerCache, WhatIsOverLeavesBeforeWhatIsGood) {
   EXPECT_EQ(f.cache->stats().evictions, 0U);
 }
 
-TEST(AnswerCache, ShedsAndObeysASmallerBudget) {
+TEST(AnswerCache, EvictsBytesAndTrimsToALoweredBudget) {
   Fixture f(4_KiB);
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(f.put("q" + std::to_string(i), "a").has_value());
   const Bytes before = f.budget.used();
@@ -302,24 +302,24 @@ TEST(AnswerCache, ShedsAndObeysASmallerBudget) {
   f.cache->trim_to_budget();
   EXPECT_LE(f.budget.used(), 512_B);
   const Bytes rest = f.budget.used();
-  EXPECT_GT(rest, 0_B) << "no more than was asked";
+  EXPECT_GT(rest, 0_B) << "evicts no more than requested";
   EXPECT_EQ(f.cache->evict_bytes(1_MiB), rest);
 }
 
-TEST(AnswerCache, AboutMediaNothingIsServedThatIsOnlyNear) {
+TEST(AnswerCache, ServesNoNearMatchAboutMedia) {
   Fixture f;
   ScopeId pictured = scope(1);
   pictured.loosest = TextRung::kCanonical;
-  ASSERT_TRUE(f.put(pictured, kAsked, "so").has_value());
-  EXPECT_EQ(f.get(pictured, kTyped), "so");
-  const AnswerLookup near = f.find(pictured, kWorded);
+  ASSERT_TRUE(f.put(pictured, kQuestion, "so").has_value());
+  EXPECT_EQ(f.get(pictured, kCanonicalVariant), "so");
+  const AnswerLookup near = f.find(pictured, kNearVariant);
   EXPECT_FALSE(near.answer.has_value());
   EXPECT_EQ(near.steps.back().verdict, Verdict::kNotAllowed);
-  EXPECT_EQ(near.steps.back().candidate, kAsked);
+  EXPECT_EQ(near.steps.back().candidate, kQuestion);
   EXPECT_EQ(f.rung(TextRung::kNear).matched_not_used, 1U);
 }
 
-TEST(AnswerCache, OfAnswersInOneBudgetWhatIsWorthLeastLeavesWhicheverCacheHoldsIt) {
+TEST(AnswerCache, CachesOfOneBudgetEvictTheLeastWorth) {
   const ManualClock clock;
   MemoryBudget budget(64_KiB);
   SharedBudget shared(budget);
@@ -334,11 +334,11 @@ TEST(AnswerCache, OfAnswersInOneBudgetWhatIsWorthLeastLeavesWhicheverCacheHoldsI
   };
   for (int n = 0; n < 30; ++n) ASSERT_TRUE(put(*cheap, n, 1ms));
   const Bytes full = cheap->stats().resident;
-  for (int n = 0; n < 5; ++n) ASSERT_TRUE(put(*dear, n, 10s)) << "others make room";
+  for (int n = 0; n < 5; ++n) ASSERT_TRUE(put(*dear, n, 10s)) << "the other cache evicts";
   EXPECT_EQ(dear->stats().entries, EntryCount(5));
   EXPECT_LT(cheap->stats().resident, full);
   for (int n = 30; n < 60; ++n) ASSERT_TRUE(put(*cheap, n, 1ms));
-  EXPECT_EQ(dear->stats().entries, EntryCount(5)) << "and what is dear stays";
+  EXPECT_EQ(dear->stats().entries, EntryCount(5)) << "the expensive answers stay";
   shared.block_admission(true);
   EXPECT_FALSE(put(*dear, 9, 10s));
   EXPECT_EQ(dear->stats().blocked, 1U);
@@ -348,31 +348,31 @@ TEST(AnswerCache, OfAnswersInOneBudgetWhatIsWorthLeastLeavesWhicheverCacheHoldsI
   EXPECT_TRUE(put(*dear, 9, 10s));
 }
 
-TEST(AnswerCache, ThePolicyHearsOfEachUseOnceAndOfTheMeasuredCost) {
+TEST(AnswerCache, ReportsEachUseOnceWithTheMeasuredCost) {
   const auto log = std::make_shared<testing::RecordingPolicy::Log>();
   AnswerCacheOptions options;
   options.policy = std::make_unique<testing::RecordingPolicy>(log);
   Fixture f(1_MiB, std::move(options));
-  ASSERT_TRUE(f.put(kAsked, "so", {.cost = 7s}).has_value());
+  ASSERT_TRUE(f.put(kQuestion, "so", {.cost = 7s}).has_value());
   EXPECT_EQ(log->take(), (std::vector<std::string>{"request", "insert a"}));
   EXPECT_EQ(log->facts["a"].cost, 7s);
   EXPECT_EQ(log->facts["a"].bytes, f.budget.used());
-  // Uses are told together: when they are many, or before anything hangs on them.
-  f.get(kWorded);
-  f.get(kWorded);
+  // Uses are reported in batches: when full, or before any other call.
+  f.get(kNearVariant);
+  f.get(kNearVariant);
   EXPECT_EQ(log->take(), std::vector<std::string>{});
   EXPECT_TRUE(f.cache->eviction_candidate().has_value());
   EXPECT_EQ(log->take(), (std::vector<std::string>{"request", "touch a", "touch a"}));
-  for (int i = 0; i < 64; ++i) f.get(kWorded);
+  for (int i = 0; i < 64; ++i) f.get(kNearVariant);
   EXPECT_EQ(log->take().size(), 65U);
-  f.get(kWorded, {.serve = TextRung::kExact, .watch = TextRung::kNear});
-  EXPECT_EQ(log->take(), std::vector<std::string>{}) << "a match that was not used is no use";
-  Question asked(scope(1), kAsked);
+  f.get(kNearVariant, {.serve = TextRung::kExact, .watch = TextRung::kNear});
+  EXPECT_EQ(log->take(), std::vector<std::string>{}) << "an unused match is not reported";
+  Question asked(scope(1), kQuestion);
   f.cache->erase(asked);
   EXPECT_EQ(log->take(), std::vector<std::string>{"erase a"});
 }
 
-TEST(AnswerCache, ManyThreadsFindWhatTheyAskedFor) {
+TEST(AnswerCache, ManyThreadsFindTheirOwnAnswers) {
   Fixture f(16_KiB);
   std::vector<std::jthread> threads;
   for (unsigned t = 0; t < 4; ++t) {

@@ -15,36 +15,37 @@
 
 namespace afterimage {
 
-/// Names one kept answer: later ones have greater numbers, and none is given twice by one cache.
+/// Identifies a cached answer. Increases with every insertion and is never reused by one cache.
 /// 0: none.
 struct AnswerEntryId {
   std::uint64_t value = 0;
   auto operator<=>(const AnswerEntryId&) const = default;
 };
 
-/// A kept answer as people look at it. The answer itself is for those who ask its question.
+/// The metadata of a cached answer, for listings. The answer itself is not included.
 struct AnswerEntry {
   AnswerEntryId id;
   std::string question;
   ScopeId scope;
   Duration age{0};
-  std::optional<Duration> left = std::nullopt;  // 0: over, and not swept yet; absent: for ever
+  /// Until expiry. 0: expired, not removed yet; absent: no expiry.
+  std::optional<Duration> left = std::nullopt;
   Bytes bytes;                                  // as charged
-  std::uint64_t uses = 0;                       // how often it was served
-  Duration cost{0};                             // what each of them saved
+  std::uint64_t uses = 0;                       // times served
+  Duration cost{0};                             // saved by each use
   std::vector<std::string> tags;
   bool pinned = false;
   TenantId owner;
 };
 
-/// Which answers are meant: those to which all applies that is set. Nothing set: all.
+/// Selects answers that match every field that is set. Nothing set: all answers.
 struct AnswerFilter {
   std::optional<AnswerEntryId> entry = std::nullopt;
   std::optional<NamespaceId> space = std::nullopt;
   std::optional<ScopeKey> scope = std::nullopt;
-  std::string tag = {};    // all of its bytes; empty: not set
+  std::string tag = {};    // compared in full; empty: not set
   TenantId owner = {};     // empty: not set
-  std::string words = {};  // stand so in the question, but for capitals of ASCII; empty: not set
+  std::string words = {};  // substring of the question, ASCII case-insensitive; empty: not set
   std::optional<Duration> older_than = std::nullopt;
 };
 
@@ -67,7 +68,7 @@ struct AnswerCount {
   bool operator==(const AnswerCount&) const = default;
 };
 
-/// What is kept for one owner at most. Absent: as much as there is room.
+/// Limits on one owner's cached answers. Absent: no limit of its own.
 struct AnswerQuota {
   std::optional<Bytes> bytes = std::nullopt;
   std::optional<EntryCount> entries = std::nullopt;
@@ -78,11 +79,11 @@ struct AnswerQuota {
   }
 };
 
-/// What is kept for one owner now.
+/// One owner's cached answers.
 struct AnswerUsage {
   TenantId owner;
   AnswerCount kept;
-  AnswerCount pinned;  // of that
+  AnswerCount pinned;  // part of kept
 };
 
 }  // namespace afterimage

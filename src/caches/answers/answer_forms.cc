@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t index_of(TextRung rung) { return static_cast<std::size_t>(rung); }
 
-/// Tags as they lie in an entry, each with a zero byte behind it. False from `each` ends it.
+/// Calls `each` for every zero-terminated tag of an entry until it returns false.
 template <typename Each>
 void for_each_tag(std::string_view tags, const Each& each) {
   while (!tags.empty()) {
@@ -32,7 +32,7 @@ Result<AnswerDraft> AnswerDraft::of(Question& question, const Answer& answer,
                                     const std::vector<std::string>& tags) {
   if (!is_whole(answer)) {
     return fail(ErrorCode::kInvalidArgument, "an answer that ended with \"" + answer.finish_reason +
-                                                 "\" is not whole and not kept");
+                                                 "\" is incomplete and is not cached");
   }
   AnswerDraft draft;
   draft.add(AnswerParts::kRecord, to_record(answer));
@@ -42,7 +42,7 @@ Result<AnswerDraft> AnswerDraft::of(Question& question, const Answer& answer,
   }
   std::string joined;
   for (const std::string& tag : tags) {
-    if (tag.contains('\0')) return fail(ErrorCode::kInvalidArgument, "a tag holds a zero byte");
+    if (tag.contains('\0')) return fail(ErrorCode::kInvalidArgument, "a tag contains a zero byte");
     joined.append(tag).push_back('\0');
   }
   draft.add(AnswerParts::kTags, std::as_bytes(std::span(joined)));
@@ -78,7 +78,7 @@ std::vector<std::string> AnswerSlot::tags() const {
   return all;
 }
 
-// Seeded with bytes of a MAC, so that nobody outside can choose questions that collide.
+// Seeded with bytes of a MAC, so that clients cannot choose questions that collide.
 AnswerFormKey AnswerFormKey::of(const ScopeId& scope, TextRung rung, std::string_view form) {
   return {.scope = &scope,
           .rung = rung,

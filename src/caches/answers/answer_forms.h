@@ -21,7 +21,7 @@
 
 namespace afterimage {
 
-/// What an entry of the answer cache keeps, one after the other: its record, its forms, its tags.
+/// The parts of an entry's bytes, in order: its record, its forms, its tags.
 struct AnswerParts {
   static constexpr std::size_t kRecord = 0;
   static constexpr std::size_t kForms = 1;
@@ -33,12 +33,12 @@ struct AnswerParts {
   }
 };
 
-/// The bytes of an entry before they are charged to anybody.
+/// The bytes of an entry before they are charged to a budget.
 struct AnswerDraft {
   std::vector<std::byte> bytes;
   std::array<std::size_t, AnswerParts::kCount> ends{};
 
-  /// kInvalidArgument: the answer is not whole, a tag holds a zero byte.
+  /// kInvalidArgument: the answer is incomplete, or a tag has a zero byte.
   static Result<AnswerDraft> of(Question& question, const Answer& answer,
                                 const std::vector<std::string>& tags);
 
@@ -46,25 +46,25 @@ struct AnswerDraft {
   void add(std::size_t part, std::span<const std::byte> more);
 };
 
-/// Whose entries leave for whose quota. Gone with the last of them.
+/// One owner's usage and eviction order. Removed with its last entry.
 struct AnswerOwner {
   AnswerCount kept;
-  AnswerCount pinned;  // of that
-  /// Those that are not pinned, by a use that was their last when it was written here; they are
-  /// moved when they come to the front.
+  AnswerCount pinned;  // part of kept
+  /// Unpinned entries by their last use when they were queued; updated lazily, when an entry
+  /// reaches the front.
   std::set<std::pair<std::uint64_t, std::uint32_t>> by_use;
 };
 using AnswerOwners = std::map<TenantId, AnswerOwner>;
 
-/// One place of an answer cache, and what it keeps there.
+/// One slot of an answer cache.
 struct AnswerSlot {
   static constexpr Duration kNever = Duration::max();
 
   ScopeId scope;
-  std::optional<Payload> payload;  // empty: the place is free
+  std::optional<Payload> payload;  // empty: the slot is free
   std::array<std::size_t, AnswerParts::kCount> ends{};
   std::array<std::uint64_t, kTextRungs.size()> hashes{};
-  std::array<bool, kTextRungs.size()> listed{};  // the index leads here from this form
+  std::array<bool, kTextRungs.size()> listed{};  // the index maps this form to this slot
   bool pinned = false;
   std::uint32_t generation = 0;
   AnswerEntryId id;
@@ -72,8 +72,8 @@ struct AnswerSlot {
   Duration expires = kNever;
   Duration cost{0};
   std::uint64_t uses = 0;
-  std::uint64_t used = 0;    // when it was last, in uses of the whole cache
-  std::uint64_t queued = 0;  // where it stands in by_use
+  std::uint64_t used = 0;    // last use, in uses of the whole cache
+  std::uint64_t queued = 0;  // its key in by_use
   AnswerOwners::value_type* owner = nullptr;
 
   [[nodiscard]] std::string_view part(std::size_t which) const;
@@ -88,7 +88,7 @@ struct AnswerSlot {
 };
 using AnswerSlots = std::vector<AnswerSlot>;
 
-/// A question at one rung, as the index is asked for it. Its scope and form outlive it.
+/// An index key: one form of a question. Its scope and form must outlive it.
 struct AnswerFormKey {
   const ScopeId* scope;
   TextRung rung;
@@ -101,8 +101,7 @@ struct AnswerFormKey {
   }
 };
 
-/// Which place answers a question at a rung. Scope and form are compared in full, where they lie:
-/// in the slots.
+/// The index from forms to slots. Scope and form are compared in full, with the slots' own bytes.
 class AnswerForms {
  public:
   explicit AnswerForms(AnswerSlots& slots) : slots_(slots) {}
@@ -111,7 +110,7 @@ class AnswerForms {
     const auto it = index_.find(key);
     return it == index_.end() ? std::nullopt : std::optional(it->place);
   }
-  /// The newest entry takes over; the older one is still found by the forms that only it has.
+  /// The newest entry takes a form over; an older one is still found by forms that only it has.
   void list(std::uint32_t place, const AnswerFormKey& key);
   void unlist(std::uint32_t place);
   [[nodiscard]] std::size_t size() const { return index_.size(); }

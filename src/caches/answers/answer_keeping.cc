@@ -19,15 +19,15 @@ void AnswerCache::State::note_use(std::uint32_t place, Duration now) {
   AnswerSlot& slot = slots[place];
   ++slot.uses;
   slot.used = ++last_used;
-  untold[uses++] = id_of(place);
+  unreported[uses++] = id_of(place);
   last_use = now;
-  if (uses == untold.size()) tell_uses();
+  if (uses == unreported.size()) report_uses();
 }
 
-void AnswerCache::State::tell_uses() {
+void AnswerCache::State::report_uses() {
   if (uses == 0) return;
   options.policy->begin_request({.now = last_use});
-  for (std::size_t i = 0; i < uses; ++i) options.policy->touch(untold[i]);
+  for (std::size_t i = 0; i < uses; ++i) options.policy->touch(unreported[i]);
   uses = 0;
 }
 
@@ -41,7 +41,7 @@ std::uint32_t AnswerCache::State::take_place() {
   return place;
 }
 
-void AnswerCache::State::join_owner(std::uint32_t place, const TenantId& owner) {
+void AnswerCache::State::add_to_owner(std::uint32_t place, const TenantId& owner) {
   AnswerSlot& slot = slots[place];
   slot.owner = &*owners.try_emplace(owner).first;
   slot.used = slot.queued = ++last_used;
@@ -49,7 +49,7 @@ void AnswerCache::State::join_owner(std::uint32_t place, const TenantId& owner) 
   slot.owner->second.by_use.emplace(slot.queued, place);
 }
 
-void AnswerCache::State::leave_owner(AnswerSlot& slot, std::uint32_t place) {
+void AnswerCache::State::remove_from_owner(AnswerSlot& slot, std::uint32_t place) {
   AnswerOwner& owner = slot.owner->second;
   owner.kept -= slot.count();
   if (slot.pinned) {
@@ -62,13 +62,13 @@ void AnswerCache::State::leave_owner(AnswerSlot& slot, std::uint32_t place) {
 
 void AnswerCache::State::remove(std::uint32_t place, RemovalReason why) {
   AnswerSlot& slot = slots[place];
-  for (AnswerObserver* observer : observers) observer->answer_left(slot.scope, slot.question());
-  tell_uses();
+  for (AnswerObserver* observer : observers) observer->answer_removed(slot.scope, slot.question());
+  report_uses();
   options.policy->erase(id_of(place), why);
   forms.unlist(place);
   if (slot.expires != AnswerSlot::kNever) by_expiry.erase({slot.expires, place});
   by_id.erase(slot.id);
-  leave_owner(slot, place);
+  remove_from_owner(slot, place);
   if (slot.pinned) {
     pins.erase(slot.id);
     stats.pinned -= slot.count();
@@ -76,7 +76,7 @@ void AnswerCache::State::remove(std::uint32_t place, RemovalReason why) {
   stats.entries -= EntryCount(1);
   stats.resident -= slot.payload->bytes();
   const std::uint32_t next_generation = slot.generation + 1;
-  slot = AnswerSlot{};  // the payload goes, and its reservation with it
+  slot = AnswerSlot{};  // frees the payload and its reservation
   slot.generation = next_generation;
   free_places.push_back(place);
 }
@@ -99,7 +99,7 @@ bool AnswerCache::State::expire_one(Duration now) {
 
 bool AnswerCache::State::evict_one(Duration now) {
   if (expire_one(now)) return true;
-  tell_uses();
+  report_uses();
   const auto victim = options.policy->victim();
   if (!victim.has_value()) return false;
   AFI_CHECK(*victim == id_of(victim->index));
@@ -108,8 +108,8 @@ bool AnswerCache::State::evict_one(Duration now) {
   return true;
 }
 
-// A hit writes down only that there was a use: the queue hears of it when the entry comes to its
-// front, and uses only ever move an entry back, so whoever is found at its place is the least used.
+// A hit only records its use; the queue is updated when the entry reaches the front. Uses only move
+// entries back, so an entry whose position is current is the least recently used.
 std::uint32_t AnswerCache::State::least_used(AnswerOwner& owner) {
   while (true) {
     AFI_CHECK(!owner.by_use.empty());
@@ -138,13 +138,14 @@ Result<void> AnswerCache::State::pin(std::uint32_t place) {
   if (slot.pinned) return {};
   if (!may_pin(stats.pinned + slot.count())) {
     return fail(ErrorCode::kNoSpace,
-                "no more may be pinned: of half of " + bytes_in_words(budget.capacity()) + " and " +
-                    std::to_string(options.max_entries.value()) + " entries, " +
+                "cannot pin an answer of " + bytes_in_words(slot.payload->bytes()) +
+                    ": at most half of " + bytes_in_words(budget.capacity()) + " and of " +
+                    std::to_string(options.max_entries.value()) + " entries may be pinned, and " +
                     bytes_in_words(stats.pinned.bytes) + " in " +
-                    std::to_string(stats.pinned.entries.value()) + " entries are pinned, and the " +
-                    "answer has " + bytes_in_words(slot.payload->bytes()) + "; unpin others first");
+                    std::to_string(stats.pinned.entries.value()) +
+                    " entries are; unpin others first");
   }
-  tell_uses();
+  report_uses();
   options.policy->park(id_of(place));
   slot.pinned = true;
   pins.insert(slot.id);
@@ -157,7 +158,7 @@ Result<void> AnswerCache::State::pin(std::uint32_t place) {
 void AnswerCache::State::unpin(std::uint32_t place) {
   AnswerSlot& slot = slots[place];
   if (!slot.pinned) return;
-  tell_uses();
+  report_uses();
   options.policy->unpark(id_of(place));
   slot.pinned = false;
   pins.erase(slot.id);
@@ -167,7 +168,7 @@ void AnswerCache::State::unpin(std::uint32_t place) {
   slot.owner->second.by_use.emplace(slot.queued, place);
 }
 
-void AnswerCache::State::obey_pin_limit() {
+void AnswerCache::State::enforce_pin_limit() {
   while (!pins.empty() && !may_pin(stats.pinned)) {
     unpin(by_id.at(*pins.begin()));
     ++stats.unpinned;
@@ -186,13 +187,13 @@ const AnswerSlot* AnswerCache::State::replaced(const AnswerFormKey& exact) const
 
 Result<Bytes> AnswerCache::State::admit(const AnswerFormKey& exact, Bytes bytes,
                                         const AnswerFacts& facts) {
-  const AnswerCount newcomer{.entries = EntryCount(1), .bytes = bytes};
+  const AnswerCount added{.entries = EntryCount(1), .bytes = bytes};
   const AnswerSlot* old = replaced(exact);
-  if (old != nullptr && old->pinned && !may_pin(stats.pinned - old->count() + newcomer)) {
+  if (old != nullptr && old->pinned && !may_pin(stats.pinned - old->count() + added)) {
     ++stats.refused_no_room;
     return fail(ErrorCode::kNoSpace, "an answer of " + bytes_in_words(bytes) +
-                                         " would take the place of one that is pinned, and more "
-                                         "would be pinned than may be");
+                                         " would replace a pinned one and exceed the limit on "
+                                         "pinned answers; unpin others first");
   }
   AnswerCount kept;
   AnswerCount pinned;
@@ -203,7 +204,7 @@ Result<Bytes> AnswerCache::State::admit(const AnswerFormKey& exact, Bytes bytes,
     if (own) kept -= old->count();
     if (own && old->pinned) pinned -= old->count();
   }
-  if (!facts.quota.holds(pinned + newcomer)) {
+  if (!facts.quota.holds(pinned + added)) {
     ++stats.refused_over_quota;
     return fail(ErrorCode::kNoSpace,
                 "an answer of " + bytes_in_words(bytes) + " does not fit into the quota of " +
@@ -215,22 +216,22 @@ Result<Bytes> AnswerCache::State::admit(const AnswerFormKey& exact, Bytes bytes,
 
 void AnswerCache::State::fit_quota(const AnswerFormKey& exact, Bytes bytes,
                                    const AnswerFacts& facts, Duration now) {
-  const AnswerCount newcomer{.entries = EntryCount(1), .bytes = bytes};
+  const AnswerCount added{.entries = EntryCount(1), .bytes = bytes};
   while (true) {
     const auto owner = owners.find(facts.owner);
     if (owner == owners.end()) return;
     AnswerCount kept = owner->second.kept;
     const AnswerSlot* old = replaced(exact);
     if (old != nullptr && old->owner == &*owner) kept -= old->count();
-    if (facts.quota.holds(kept + newcomer)) return;
+    if (facts.quota.holds(kept + added)) return;
     if (!expire_one(now)) evict_of(owner->second);
   }
 }
 
-// What is replaced goes first, so that no other has to leave for it; but not before it is clear
-// that there can be room.
-Result<Reservation> AnswerCache::State::make_room(const AnswerFormKey& exact, Bytes bytes,
-                                                  const AnswerFacts& facts, Duration now) {
+// The replaced entry is removed first, so that no other is evicted for it; but not before it is
+// clear that the new answer can fit.
+Result<Reservation> AnswerCache::State::reserve(const AnswerFormKey& exact, Bytes bytes,
+                                                const AnswerFacts& facts, Duration now) {
   AFI_TRY([[maybe_unused]] const Bytes leaves, admit(exact, bytes, facts));
   const Bytes taken = sub_sat(budget.used(), stats.resident) + stats.pinned.bytes;
   bool possible = bytes <= sub_sat(budget.capacity(), taken);
@@ -242,20 +243,20 @@ Result<Reservation> AnswerCache::State::make_room(const AnswerFormKey& exact, By
     fit_quota(exact, bytes, facts, now);
   }
   while (possible) {
-    auto room = budget.reserve(bytes);
-    if (room.has_value()) return room;
-    possible = evict_one(now);  // another cache may take the room meanwhile
+    auto reserved = budget.reserve(bytes);
+    if (reserved.has_value()) return reserved;
+    possible = evict_one(now);  // another cache may take the space meanwhile
   }
   ++stats.refused_no_room;
   return fail(ErrorCode::kNoSpace, "an answer of " + bytes_in_words(bytes) + " does not fit: of " +
                                        bytes_in_words(budget.capacity()) +
-                                       " others and what is pinned hold " +
+                                       " other caches and pinned answers hold " +
                                        std::to_string(taken.value()));
 }
 
-// Others may have come, and been pinned, since there was room.
-Result<void> AnswerCache::State::keep(Question& question, const AnswerDraft& draft, Payload payload,
-                                      const AnswerFacts& facts, Duration now) {
+// Checks again: other answers may have been inserted and pinned since reserve().
+Result<void> AnswerCache::State::store(Question& question, const AnswerDraft& draft,
+                                       Payload payload, const AnswerFacts& facts, Duration now) {
   const AnswerFormKey exact = AnswerFormKey::exact(question);
   if (has_newer(exact, now - facts.age)) return {};
   AFI_TRY([[maybe_unused]] const Bytes leaves, admit(exact, payload.bytes(), facts));
@@ -282,8 +283,8 @@ Result<void> AnswerCache::State::keep(Question& question, const AnswerDraft& dra
     if (form.has_value()) forms.list(place, AnswerFormKey::of(question.scope(), rung, *form));
   }
   by_id.emplace_hint(by_id.end(), slot.id, place);
-  join_owner(place, facts.owner);
-  tell_uses();
+  add_to_owner(place, facts.owner);
+  report_uses();
   options.policy->begin_request({.now = now});
   options.policy->insert(id_of(place),
                          {.bytes = slot.payload->bytes(), .cost = slot.cost, .key = exact.hash});
@@ -321,10 +322,10 @@ void AnswerCache::State::describe(const Match& match, Duration now, MatchStep& s
   step.age = now - slot.stored;
 }
 
-void AnswerCache::State::give(const Match& match, Duration now, AnswerLookup& found) const {
+void AnswerCache::State::copy_answer(const Match& match, Duration now, AnswerLookup& found) const {
   const AnswerSlot& slot = slots[*match.place];
   auto answer = from_record(std::as_bytes(std::span(slot.part(AnswerParts::kRecord))));
-  AFI_CHECK(answer.has_value());  // its checksum was right
+  AFI_CHECK(answer.has_value());  // its checksum was verified
   found.answer = *std::move(answer);
   found.left = slot.left(now);
   found.saved = slot.cost;

@@ -13,18 +13,18 @@
 namespace afterimage {
 namespace {
 
-/// How much is done under the lock at a time, in looks at an entry.
+/// Work done per lock hold, in visited entries.
 constexpr std::size_t kSlice = 512;
-constexpr std::size_t kLookAtMatch = 8;       // to copy or remove it
-constexpr std::size_t kBytesOfOneLook = 512;  // of a question that is searched or copied
+constexpr std::size_t kWorkOfMatch = 8;       // to copy or remove a match
+constexpr std::size_t kBytesPerWork = 512;  // question bytes searched or copied
 
-/// Whoever waits for the lock gets it only if nobody else takes it before they are awake.
-void let_others_in() { std::this_thread::sleep_for(std::chrono::microseconds(20)); }
+/// The mutex is not fair: a waiting thread gets it only if it is free when the thread wakes up.
+void let_waiters_in() { std::this_thread::sleep_for(std::chrono::microseconds(20)); }
 
-/// A filter as it is held against one entry after the other.
-class Wanted {
+/// Matches a filter against entries.
+class Matcher {
  public:
-  explicit Wanted(const AnswerFilter& filter)
+  explicit Matcher(const AnswerFilter& filter)
       : filter_(filter), words_(ascii::lowered(filter.words)) {}
 
   [[nodiscard]] bool admits(const AnswerSlot& slot, Duration now) const {
@@ -64,26 +64,26 @@ AnswerUsage usage_of(const AnswerOwners::value_type& owner) {
 
 template <typename Visit>
 void AnswerCache::visit(const AnswerFilter& filter, AnswerEntryId after, const Visit& visit) const {
-  const Wanted wanted(filter);
+  const Matcher matcher(filter);
   AnswerEntryId last = filter.entry.value_or(AnswerEntryId{UINT64_MAX});
   if (filter.entry.has_value() && last.value > 0) after = std::max(after, {last.value - 1});
-  for (;; let_others_in()) {
+  for (;; let_waiters_in()) {
     const MutexLock lock(mutex_);
     State& state = *state_;
     last = std::min(last, AnswerEntryId{state.last_id});
     const Duration now = clock_.now();
     auto next = state.by_id.upper_bound(after);
-    const auto is_there = [&] { return next != state.by_id.end() && next->first <= last; };
-    for (std::size_t work = 0; is_there() && work < kSlice; ++work) {
-      const std::uint32_t place = (next++)->second;  // before the visitor removes it
+    const auto has_next = [&] { return next != state.by_id.end() && next->first <= last; };
+    for (std::size_t work = 0; has_next() && work < kSlice; ++work) {
+      const std::uint32_t place = (next++)->second;  // advance first: the visitor may remove it
       const AnswerSlot& slot = state.slots[place];
       after = slot.id;
-      work += slot.question().size() / kBytesOfOneLook;
-      if (!wanted.admits(slot, now)) continue;
-      work += kLookAtMatch;
+      work += slot.question().size() / kBytesPerWork;
+      if (!matcher.admits(slot, now)) continue;
+      work += kWorkOfMatch;
       if (!visit(state, place, now)) return;
     }
-    if (!is_there()) return;
+    if (!has_next()) return;
   }
 }
 
@@ -138,7 +138,7 @@ AnswerUsage AnswerCache::owner_usage(const TenantId& owner) const {
 
 std::vector<AnswerUsage> AnswerCache::owner_usages() const {
   std::vector<AnswerUsage> usages;
-  for (;; let_others_in()) {
+  for (;; let_waiters_in()) {
     const MutexLock lock(mutex_);
     const AnswerOwners& owners = state_->owners;
     auto next = usages.empty() ? owners.begin() : owners.upper_bound(usages.back().owner);

@@ -28,14 +28,14 @@ std::vector<std::string> questions_of(const std::vector<AnswerEntry>& entries) {
   return questions;
 }
 
-/// Bytes that one of these short answers is charged.
+/// Bytes charged for one of these short answers.
 Bytes one_entry() {
   const KeptAnswers f;
   EXPECT_TRUE(f.put("q0", "a").has_value());
   return f.budget.used();
 }
 
-TEST(AnswerEntries, AnEntryTellsAllThatIsKnownOfIt) {
+TEST(AnswerEntries, AnEntryListsAllMetadata) {
   KeptAnswers f;
   ASSERT_TRUE(
       f.put("What is it?", "a", {.cost = 2s, .ttl = 10s, .tags = {"doc:1", ""}, .owner = kAnn})
@@ -58,10 +58,10 @@ TEST(AnswerEntries, AnEntryTellsAllThatIsKnownOfIt) {
   EXPECT_FALSE(entry.pinned);
   EXPECT_EQ(entry.owner, kAnn);
   f.clock.advance(7s);
-  EXPECT_EQ(f.cache->entries({}, 10).front().left, 0s) << "over, and not swept yet";
+  EXPECT_EQ(f.cache->entries({}, 10).front().left, 0s) << "expired, not removed yet";
 }
 
-TEST(AnswerEntries, AFilterIsAllThatItSays) {
+TEST(AnswerEntries, AFilterMatchesAllItsFields) {
   KeptAnswers f;
   ScopeId elsewhere = scope(2);
   elsewhere.space.bytes[0] = std::byte{9};
@@ -81,10 +81,10 @@ TEST(AnswerEntries, AFilterIsAllThatItSays) {
       {"a space", {.space = elsewhere.space}, {"the dogs"}},
       {"a scope", {.scope = scope(1).key}, {"The Dog", "the cat"}},
       {"a tag", {.tag = "doc:2"}, {"The Dog"}},
-      {"a tag is all of its bytes", {.tag = "doc"}, {}},
+      {"a tag must match in full", {.tag = "doc"}, {}},
       {"an owner", {.owner = kAnn}, {"The Dog", "the dogs"}},
       {"an owner that has nothing", {.owner = TenantId("an")}, {}},
-      {"words, however capital", {.words = "DOG"}, {"The Dog", "the dogs"}},
+      {"words in any case", {.words = "DOG"}, {"The Dog", "the dogs"}},
       {"words across others", {.words = "e c"}, {"the cat"}},
       {"words longer than any", {.words = "the dogs and more"}, {}},
       {"older", {.older_than = 1s - 1ns}, {"The Dog"}},
@@ -103,7 +103,7 @@ TEST(AnswerEntries, AFilterIsAllThatItSays) {
   }
 }
 
-TEST(AnswerEntries, ErasingTakesWhatCountingCounted) {
+TEST(AnswerEntries, ErasesExactlyWhatCountReports) {
   KeptAnswers f;
   ASSERT_TRUE(f.put("one", "a", {.tags = {"doc:1"}}).has_value());
   ASSERT_TRUE(f.put("two", "b", {.tags = {"doc:1"}}).has_value());
@@ -121,7 +121,7 @@ TEST(AnswerEntries, ErasingTakesWhatCountingCounted) {
   EXPECT_EQ(f.budget.used(), 0_B);
 }
 
-TEST(AnswerEntries, PagesAreInOrderAndWithoutHolesHoweverManySlicesTheyTake) {
+TEST(AnswerEntries, PagesAreOrderedAndCompleteAcrossSlices) {
   const KeptAnswers f(16_MiB);
   constexpr std::size_t kMany = 3000;
   for (std::size_t i = 0; i < kMany; ++i) {
@@ -140,11 +140,11 @@ TEST(AnswerEntries, PagesAreInOrderAndWithoutHolesHoweverManySlicesTheyTake) {
   for (std::size_t i = 0; i < kMany; ++i) EXPECT_EQ(all[i].question, "q" + std::to_string(i));
   EXPECT_EQ(f.cache->entries({}, kMany + 1).size(), kMany);
   EXPECT_EQ(f.cache->count({}).entries, EntryCount(kMany));
-  EXPECT_EQ(f.cache->count({.words = "Q2999"}).entries, EntryCount(1)) << "the last of all";
+  EXPECT_EQ(f.cache->count({.words = "Q2999"}).entries, EntryCount(1)) << "the last entry";
   EXPECT_EQ(f.cache->erase({.scope = scope(1).key}).entries, EntryCount(kMany));
 }
 
-TEST(AnswerEntries, ANewAnswerToTheSameWordsIsAnotherEntry) {
+TEST(AnswerEntries, ANewAnswerToTheSameTextIsANewEntry) {
   const KeptAnswers f;
   ASSERT_TRUE(f.put("one", "a").has_value());
   const AnswerEntryId old = f.id("one");
@@ -153,7 +153,7 @@ TEST(AnswerEntries, ANewAnswerToTheSameWordsIsAnotherEntry) {
   EXPECT_TRUE(f.cache->entries({.entry = old}, 1).empty());
 }
 
-TEST(AnswerPeek, SaysWhatFindWouldAndLeavesNoTrace) {
+TEST(AnswerPeek, ReturnsWhatFindWouldWithoutSideEffects) {
   KeptAnswers f;
   const auto same = [](const AnswerLookup& a, const AnswerLookup& b) {
     const auto steps = [](const MatchStep& x, const MatchStep& y) {
@@ -165,7 +165,7 @@ TEST(AnswerPeek, SaysWhatFindWouldAndLeavesNoTrace) {
   };
   ASSERT_TRUE(f.put("What is the dog?", "a", {.cost = 1s, .ttl = 5s}).has_value());
   const LookupRules narrow{.serve = TextRung::kExact, .watch = TextRung::kNear};
-  for (const Duration later : {1s, 5s}) {  // served; then over, on every rung at once
+  for (const Duration later : {1s, 5s}) {  // served; then expired, on every rung at once
     for (const LookupRules& rules : {LookupRules{}, narrow, LookupRules{.max_age = 0s}}) {
       for (const char* question : {"What is the dog?", "what's the dog", "never asked"}) {
         const AnswerCacheStats before = f.cache->stats();
@@ -194,7 +194,7 @@ TEST(AnswerPeek, SaysWhatFindWouldAndLeavesNoTrace) {
   EXPECT_TRUE(same(over, f.find(scope(1), "What is the dog?")));
 }
 
-TEST(AnswerPins, WhatIsPinnedLeavesForNobodysRoom) {
+TEST(AnswerPins, NeverEvictsAPinnedAnswer) {
   const Bytes one = one_entry();
   const KeptAnswers f(Bytes(one.value() * 4));
   ASSERT_TRUE(f.put("q0", "a").has_value());
@@ -207,13 +207,13 @@ TEST(AnswerPins, WhatIsPinnedLeavesForNobodysRoom) {
   EXPECT_EQ(f.cache->stats().pinned, (AnswerCount{EntryCount(1), one}));
   EXPECT_TRUE(f.cache->entries({}, 1).front().pinned);
 
-  ASSERT_TRUE(f.cache->pin(f.id("q0"), true).value()) << "twice is once";
+  ASSERT_TRUE(f.cache->pin(f.id("q0"), true).value()) << "pinning twice is harmless";
   ASSERT_TRUE(f.cache->pin(f.id("q0"), false).value());
   EXPECT_EQ(f.cache->stats().pinned, AnswerCount());
   EXPECT_EQ(f.cache->evict_bytes(1_MiB), one);
 }
 
-TEST(AnswerPins, TimeAndErasingGoOn) {
+TEST(AnswerPins, PinnedAnswersExpireAndCanBeErased) {
   KeptAnswers f;
   ASSERT_TRUE(f.put("timed", "a", {.ttl = 1s}).has_value());
   ASSERT_TRUE(f.put("erased", "a", {.tags = {"doc"}}).has_value());
@@ -226,7 +226,7 @@ TEST(AnswerPins, TimeAndErasingGoOn) {
   EXPECT_FALSE(f.cache->pin(AnswerEntryId{1}, true).value()) << "there is no such entry";
 }
 
-TEST(AnswerPins, NoMoreThanHalfOfTheBudgetAndOfTheEntries) {
+TEST(AnswerPins, PinsAtMostHalfOfBudgetAndEntries) {
   const Bytes one = one_entry();
   KeptAnswers f(Bytes(one.value() * 5));
   for (const char* question : {"q0", "q1", "q2"}) ASSERT_TRUE(f.put(question, "a").has_value());
@@ -244,7 +244,7 @@ TEST(AnswerPins, NoMoreThanHalfOfTheBudgetAndOfTheEntries) {
   EXPECT_EQ(few.get("q0"), "a");
 }
 
-TEST(AnswerPins, ASmallerBudgetLetsGoOfTheFirst) {
+TEST(AnswerPins, ASmallerBudgetUnpinsTheOldest) {
   const Bytes one = one_entry();
   KeptAnswers f(Bytes(one.value() * 8));
   for (const char* question : {"q0", "q1", "q2", "q3"}) {
@@ -252,16 +252,16 @@ TEST(AnswerPins, ASmallerBudgetLetsGoOfTheFirst) {
     ASSERT_TRUE(f.cache->pin(f.id(question), true).has_value());
   }
   f.budget.set_capacity(Bytes(one.value() * 4));
-  EXPECT_EQ(f.cache->trim_to_budget(), 0_B) << "there is room for all, pinned or not";
+  EXPECT_EQ(f.cache->trim_to_budget(), 0_B) << "everything fits, pinned or not";
   EXPECT_EQ(f.cache->stats().unpinned, 2U);
   EXPECT_EQ(f.cache->stats().pinned.entries, EntryCount(2));
   f.budget.set_capacity(Bytes(one.value() * 2));
   f.cache->trim_to_budget();
   EXPECT_LE(f.budget.used(), f.budget.capacity());
-  EXPECT_EQ(f.get("q3"), "a") << "the last that was kept";
+  EXPECT_EQ(f.get("q3"), "a") << "the newest";
 }
 
-TEST(AnswerPins, ANewerAnswerIsPinnedInStead) {
+TEST(AnswerPins, AReplacementInheritsThePin) {
   const Bytes one = one_entry();
   const KeptAnswers f(Bytes(one.value() * 4));
   ASSERT_TRUE(f.put("q0", "a").has_value());
@@ -277,7 +277,7 @@ TEST(AnswerPins, ANewerAnswerIsPinnedInStead) {
   EXPECT_EQ(f.get("q0"), "b") << "so the old one stays";
 }
 
-TEST(AnswerPins, WhatTheyLeaveIsAllThatAnAnswerMayHave) {
+TEST(AnswerPins, AnAnswerMustFitBesidesThePinned) {
   const Bytes one = one_entry();
   const KeptAnswers f(Bytes(one.value() * 4));
   for (const char* question : {"q0", "q1", "q2"}) ASSERT_TRUE(f.put(question, "a").has_value());
@@ -285,10 +285,10 @@ TEST(AnswerPins, WhatTheyLeaveIsAllThatAnAnswerMayHave) {
   const auto refused = f.put("q3", std::string(one.value() * 3, 'x'));
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, ErrorCode::kNoSpace);
-  EXPECT_EQ(f.cache->stats().entries, EntryCount(3)) << "nobody left for it";
+  EXPECT_EQ(f.cache->stats().entries, EntryCount(3)) << "nothing was evicted for it";
 }
 
-TEST(AnswerQuotas, AnOwnerLosesItsOwnLeastUsedAndNobodyElses) {
+TEST(AnswerQuotas, AnOwnerOverQuotaLosesItsOwnLeastRecentlyUsed) {
   const KeptAnswers f;
   const AnswerFacts anns{.owner = kAnn, .quota = {.entries = EntryCount(3)}};
   ASSERT_TRUE(f.put("others", "x", {.owner = kBob}).has_value());
@@ -303,7 +303,7 @@ TEST(AnswerQuotas, AnOwnerLosesItsOwnLeastUsedAndNobodyElses) {
   ASSERT_TRUE(f.put("q4", "a", anns).has_value());
   EXPECT_EQ(f.id("q1"), AnswerEntryId()) << "used before q0 and q3";
   ASSERT_TRUE(f.put("q5", "a", anns).has_value());
-  EXPECT_EQ(f.id("q0"), AnswerEntryId()) << "used before q3 came";
+  EXPECT_EQ(f.id("q0"), AnswerEntryId()) << "used before q3 was inserted";
   EXPECT_EQ(questions_of(f.cache->entries({.owner = kAnn}, 9)),
             (std::vector<std::string>{"q3", "q4", "q5"}));
   EXPECT_EQ(f.get("others"), "x");
@@ -319,14 +319,14 @@ TEST(AnswerQuotas, BytesCountLikeEntries) {
     EXPECT_LE(f.cache->owner_usage(kAnn).kept.bytes, *anns.quota.bytes);
   }
   EXPECT_EQ(f.get("q0"), "");
-  ASSERT_TRUE(f.put("q1", "b", anns).has_value()) << "what it replaces leaves first";
+  ASSERT_TRUE(f.put("q1", "b", anns).has_value()) << "the replaced answer is removed first";
   EXPECT_EQ(f.get("q2"), "a");
   f.clock.advance(1s);
   ASSERT_TRUE(f.put("q3", "a", anns).has_value());
-  EXPECT_EQ(f.cache->stats().evicted_for_quota, 1U) << "what is over leaves before what is good";
+  EXPECT_EQ(f.cache->stats().evicted_for_quota, 1U) << "expired entries go first";
 }
 
-TEST(AnswerQuotas, WhatCannotFitIsRefusedAndNobodyLeaves) {
+TEST(AnswerQuotas, RejectsWhatCannotFitTheQuotaAndEvictsNothing) {
   const Bytes one = one_entry();
   const KeptAnswers f;
   const AnswerFacts anns{.owner = kAnn, .quota = {.bytes = Bytes(one.value() * 2)}};
@@ -337,14 +337,14 @@ TEST(AnswerQuotas, WhatCannotFitIsRefusedAndNobodyLeaves) {
   ASSERT_TRUE(f.cache->pin(f.id("q0"), true).has_value());
   ASSERT_TRUE(f.put("q2", "a", anns).has_value());
   const AnswerFacts less{.owner = kAnn, .quota = {.bytes = one}};
-  EXPECT_FALSE(f.put("q3", "a", less).has_value()) << "the pinned one has all of it";
+  EXPECT_FALSE(f.put("q3", "a", less).has_value()) << "the pinned answer uses the whole quota";
   EXPECT_EQ(f.cache->owner_usage(kAnn).kept.entries, EntryCount(2));
-  EXPECT_TRUE(f.put("q0", "b", less).has_value()) << "in its own place it fits";
+  EXPECT_TRUE(f.put("q0", "b", less).has_value()) << "replacing itself it fits";
   EXPECT_FALSE(f.put("q4", "a", {.owner = kBob, .quota = {.entries = EntryCount(0)}}).has_value());
   EXPECT_EQ(f.cache->stats().refused_over_quota, 3U);
 }
 
-TEST(AnswerQuotas, UsageIsByOwnerAndForgottenWithTheLastEntry) {
+TEST(AnswerQuotas, UsageIsPerOwnerAndEndsWithTheLastEntry) {
   const Bytes one = one_entry();
   KeptAnswers f;
   ASSERT_TRUE(f.put("q0", "a", {.ttl = 1s, .owner = kAnn}).has_value());
@@ -357,7 +357,7 @@ TEST(AnswerQuotas, UsageIsByOwnerAndForgottenWithTheLastEntry) {
   EXPECT_EQ(usages[0].pinned, AnswerCount());
   EXPECT_EQ(usages[1].owner, kBob);
   EXPECT_EQ(usages[1].pinned, (AnswerCount{EntryCount(1), one}));
-  ASSERT_TRUE(f.put("q1", "b", {.owner = kAnn}).has_value()) << "another's answer in its place";
+  ASSERT_TRUE(f.put("q1", "b", {.owner = kAnn}).has_value()) << "replaces another's";
   EXPECT_EQ(f.cache->owner_usage(kBob).kept, AnswerCount());
   EXPECT_EQ(f.cache->stats().owners, EntryCount(1));
   f.clock.advance(1s);
@@ -377,7 +377,7 @@ TEST(AnswerQuotas, ManyOwnersAreListedInSlices) {
   EXPECT_TRUE(std::ranges::is_sorted(usages, {}, &AnswerUsage::owner));
 }
 
-/// The cache as one would write it down: a list, searched from end to end.
+/// The obvious model: a list, searched linearly.
 class ModelOfAnswers {
  public:
   struct Kept {
@@ -438,7 +438,7 @@ class ModelOfAnswers {
   std::vector<Kept>& all() { return kept_; }
 
  private:
-  std::vector<Kept> kept_;  // in order of their coming
+  std::vector<Kept> kept_;  // in order of insertion
   int uses_ = 0;
 };
 
@@ -474,7 +474,7 @@ TEST(AnswerCacheProperty, AgreesWithAnObviousModel) {
         case 0:
         case 1:
         case 2: {
-          const Duration ttl{1 + rng.below(60'000'000'000)};  // no two end at once
+          const Duration ttl{1 + rng.below(60'000'000'000)};  // distinct expiry times
           const std::string tag = "tag" + std::to_string(rng.below(4));
           const std::string text = std::to_string(step);
           const std::uint64_t quota = 1 + rng.below(12);

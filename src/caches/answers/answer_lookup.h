@@ -18,19 +18,19 @@
 
 namespace afterimage {
 
-/// One question as it is looked up: its words, and its scope. Its forms are made when a rung first
-/// asks for them, and kept.
+/// A question to look up: its text and its scope. Forms are computed when a rung first needs them,
+/// and stored.
 ///
-/// Threads  One at a time, also form().
+/// Threads  Not thread-safe, form() included.
 class Question {
  public:
   Question(const ScopeId& scope, std::string text) : scope_(scope), text_(std::move(text)) {}
 
   [[nodiscard]] const ScopeId& scope() const { return scope_; }
   [[nodiscard]] const std::string& text() const { return text_; }
-  /// The loosest rung that may be served: as the rules say, and no further than the scope allows.
+  /// The loosest rung that may be served: the stricter of the rules' and the scope's limit.
   [[nodiscard]] TextRung ceiling(TextRung serve) const { return std::min(serve, scope_.loosest); }
-  /// nullopt: the rung does not apply. Valid as long as the question stays where it is.
+  /// nullopt: the rung does not apply. Valid until the question is moved or destroyed.
   [[nodiscard]] std::optional<std::string_view> form(TextRung rung);
 
  private:
@@ -40,53 +40,53 @@ class Question {
   };
   ScopeId scope_;
   std::string text_;
-  std::array<Form, kTextRungs.size()> forms_;  // the exact one stays unmade: it is text_
+  std::array<Form, kTextRungs.size()> forms_;  // kExact is unused: that form is text_
 };
 
-/// How far a request may go.
+/// Which matches a request accepts.
 struct LookupRules {
-  /// The loosest rung that may be served from; where the scope allows less, the others are watched.
+  /// The loosest rung that may be served; rungs that the scope forbids are only watched.
   TextRung serve = TextRung::kNear;
-  /// Rungs beyond `serve`, up to this one, are looked up and counted, and never served.
+  /// Rungs beyond `serve`, up to this one, are looked up and counted but never served.
   TextRung watch = TextRung::kExact;
-  /// Answers that are older are not served.
+  /// Older answers are not served.
   std::optional<Duration> max_age = std::nullopt;
-  /// Nor are those whose time is over sooner. What is kept for ever is fresh enough for all.
+  /// Answers that expire sooner are not served. Answers without expiry always qualify.
   std::optional<Duration> min_fresh = std::nullopt;
 };
 
-/// What became of a look-up at one rung.
+/// The result of a look-up at one rung.
 enum class Verdict : unsigned char {
   kServed,
-  kJoined,      // another was asking the same, and its answer served both: see AnswerOnce
-  kMissed,      // no such question
+  kJoined,      // waited for another request's answer: see AnswerOnce
+  kMissed,      // no entry
   kNotAllowed,  // matched; the rung is beyond LookupRules::serve
-  kTooOld,      // matched; older than LookupRules::max_age, or not for LookupRules::min_fresh more
-  kExpired,     // matched; its time was over, and it is gone
-  kDamaged,     // matched; its bytes were not what they had been, and it is gone
-  kUnsure,      // alike; not known to be right often enough: see SimilarityRung
-  kExplored,    // alike and sure enough; the model was asked all the same, to stay sure
+  kTooOld,      // matched; violates LookupRules::max_age or min_fresh
+  kExpired,     // matched; expired and removed
+  kDamaged,     // matched; failed its checksum and removed
+  kUnsure,      // similar; not enough evidence that such matches are right: see SimilarityRung
+  kExplored,    // similar and acceptable; the model was asked anyway, to gather evidence
 };
 /// "served", "missed", "not_allowed", …
 std::string_view to_string(Verdict verdict);
 
-/// What was looked at on one rung, and why it was used or not.
+/// One rung of a look-up: the candidate, and why it was used or not.
 struct MatchStep {
   TextRung rung = TextRung::kExact;
   Verdict verdict = Verdict::kMissed;
-  std::string candidate;     // the question that the answer was given to, in its own words
-  AnswerEntryId entry = {};  // and the answer's
+  std::string candidate;     // the exact question that the entry answers
+  AnswerEntryId entry = {};  // the entry
   Duration age{0};           // of the answer
-  Duration took{0};          // folding and looking up
+  Duration took{0};          // computing the form and looking it up
 };
 
 struct AnswerLookup {
   std::optional<Answer> answer;
-  std::vector<MatchStep> steps;                 // in order; an answer is that of the last
-  Duration saved{0};                            // what the answer had taken
-  std::optional<Duration> left = std::nullopt;  // until its time is over; absent: it never is
+  std::vector<MatchStep> steps;                 // in order; the answer is the last step's
+  Duration saved{0};                            // the answer's cost
+  std::optional<Duration> left = std::nullopt;  // until expiry; absent: none
 
-  /// The answer is there, and no model was asked for it.
+  /// There is an answer, and no model was asked for it.
   [[nodiscard]] bool avoided_work() const {
     return answer.has_value() && !steps.empty() &&
            (steps.back().verdict == Verdict::kServed || steps.back().verdict == Verdict::kJoined);

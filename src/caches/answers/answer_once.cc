@@ -13,7 +13,7 @@
 #include "foundation/platform/flight.h"
 
 namespace afterimage {
-/// Few are in the air at a time.
+/// Ordered, because few flights exist at a time.
 struct AnswerFlightKey {
   ScopeKey scope;
   NamespaceId space;
@@ -41,16 +41,16 @@ Keys keys_of(Question& question) {
 
 }  // namespace
 
-/// Guarded by the front's lock.
+/// Guarded by the lock of AnswerOnce.
 struct AnswerFlight : Flight {
-  void be_led_by(Question& leader) {
+  void set_leader(Question& leader) {
     question = leader.text();
     forms = keys_of(leader);
   }
 
-  std::string question;  // of whoever leads, in its own words
-  Keys forms;            // and those
-  Keys keys;             // under which the flight is found: of whoever led first
+  std::string question;  // the leader's exact text
+  Keys forms;            // the leader's forms
+  Keys keys;             // index keys of the flight: the first leader's forms
   std::shared_ptr<const Answer> answer;
   Duration cost{0};
   std::optional<Duration> ttl;
@@ -59,11 +59,11 @@ struct AnswerFlight : Flight {
 struct AnswerOnce::Flights {
   void forget(const AnswerFlight& flight) {
     for (const AnswerFlightKey& key : flight.keys) by_key.erase(key);
-    ++landed;
+    ++ended;
   }
 
   std::map<AnswerFlightKey, std::shared_ptr<AnswerFlight>> by_key;
-  std::uint64_t landed = 0;  // how many have left the air
+  std::uint64_t ended = 0;  // flights that have ended
 };
 
 AnswerLeader::AnswerLeader(AnswerOnce& front, std::shared_ptr<AnswerFlight> flight,
@@ -146,10 +146,10 @@ AnswerOnce::AnswerOnce(AnswerCache& cache, const Clock& clock)
 AnswerOnce::~AnswerOnce() { AFI_CHECK(flights_->by_key.empty()); }
 
 AnswerOnce::Claim AnswerOnce::claim(Question& question, const LookupRules& rules) {
-  std::uint64_t landed = 0;
+  std::uint64_t ended = 0;
   {
     const MutexLock lock(mutex_);
-    landed = flights_->landed;
+    ended = flights_->ended;
   }
   AnswerLookup looked = cache_.find(question, rules);
   if (looked.answer.has_value()) return looked;
@@ -164,7 +164,7 @@ AnswerOnce::Claim AnswerOnce::claim(Question& question, const LookupRules& rules
     if (it == flights_->by_key.end()) continue;
     const std::shared_ptr<AnswerFlight> flight = it->second;
     if (flight->take_over()) {
-      flight->be_led_by(question);
+      flight->set_leader(question);
       ++stats_.taken_over;
       return AnswerLeader(*this, flight, question, std::move(looked.steps));
     }
@@ -172,12 +172,12 @@ AnswerOnce::Claim AnswerOnce::claim(Question& question, const LookupRules& rules
     ++stats_.followed;
     return AnswerWaiter(*this, flight, question, std::move(admits), std::move(looked));
   }
-  if (flights_->landed != landed) {  // its answer may have come while nobody held the lock
+  if (flights_->ended != ended) {  // the answer may have been cached between look-up and lock
     looked = cache_.find(question, rules);
     if (looked.answer.has_value()) return looked;
   }
   auto flight = std::make_shared<AnswerFlight>();
-  flight->be_led_by(question);
+  flight->set_leader(question);
   for (const AnswerFlightKey& key : keys) {
     if (flights_->by_key.try_emplace(key, flight).second) flight->keys.push_back(key);
   }
@@ -185,25 +185,25 @@ AnswerOnce::Claim AnswerOnce::claim(Question& question, const LookupRules& rules
   return AnswerLeader(*this, std::move(flight), question, std::move(looked.steps));
 }
 
-Result<std::variant<AnswerLookup, AnswerLeader>> AnswerOnce::wait(AnswerWaiter mine,
+Result<std::variant<AnswerLookup, AnswerLeader>> AnswerOnce::wait(AnswerWaiter waiter,
                                                                   const std::stop_token& stop) {
   using Outcome = std::variant<AnswerLookup, AnswerLeader>;
-  AnswerFlight& flight = *mine.flight_;
+  AnswerFlight& flight = *waiter.flight_;
   while (true) {
     flight.wait(mutex_, stop);
     const MutexLock lock(mutex_);
     switch (flight.state()) {
       case Flight::State::kLanded: {
-        AnswerLookup& looked = mine.looked_;
-        const auto same = std::ranges::find_first_of(mine.admits_, flight.forms);
-        if (same == mine.admits_.end()) return Outcome(std::move(looked));
+        AnswerLookup& looked = waiter.looked_;
+        const auto same = std::ranges::find_first_of(waiter.admits_, flight.forms);
+        if (same == waiter.admits_.end()) return Outcome(std::move(looked));
         looked.answer = *flight.answer;
         looked.saved = flight.cost;
         looked.left = flight.ttl;
         looked.steps.push_back({.rung = same->rung,
                                 .verdict = Verdict::kJoined,
                                 .candidate = flight.question,
-                                .took = clock_.now() - mine.began_});
+                                .took = clock_.now() - waiter.began_});
         ++stats_.joined;
         return Outcome(std::move(looked));
       }
@@ -211,11 +211,11 @@ Result<std::variant<AnswerLookup, AnswerLeader>> AnswerOnce::wait(AnswerWaiter m
         return std::unexpected(flight.error());
       case Flight::State::kOrphaned:
         AFI_CHECK(flight.take_over());
-        flight.be_led_by(mine.question_);
+        flight.set_leader(waiter.question_);
         ++stats_.taken_over;
-        return Outcome(AnswerLeader(*this, mine.flight_, std::move(mine.question_),
-                                    std::move(mine.looked_.steps)));
-      case Flight::State::kLed:  // another has taken over, or `stop`
+        return Outcome(AnswerLeader(*this, waiter.flight_, std::move(waiter.question_),
+                                    std::move(waiter.looked_.steps)));
+      case Flight::State::kLed:  // another waiter took over, or `stop`
         if (!stop.stop_requested()) continue;
         return afterimage::fail(ErrorCode::kCancelled, "the request was cancelled while it waited");
     }
@@ -261,30 +261,30 @@ void AnswerOnce::leave(AnswerFlight& flight) {
 Result<AnswerLookup> AnswerOnce::get_or_answer(Question& question, const LookupRules& rules,
                                                const Generate& generate,
                                                const std::stop_token& stop) {
-  const auto lead = [&](AnswerLeader turn) -> Result<AnswerLookup> {
+  const auto lead = [&](AnswerLeader leader) -> Result<AnswerLookup> {
     const Duration began = clock_.now();
-    AnswerLookup own{.answer = std::nullopt, .steps = turn.looked()};
+    AnswerLookup own{.answer = std::nullopt, .steps = leader.looked()};
     auto generated = generate();
     if (!generated.has_value()) {
-      std::move(turn).fail(generated.error());
+      std::move(leader).fail(generated.error());
       return std::unexpected(generated.error());
     }
     generated->facts.cost = clock_.now() - began;
     if (is_whole(generated->answer)) {
       AFI_TRY([[maybe_unused]] const bool kept,
-              std::move(turn).publish(generated->answer, generated->facts));
+              std::move(leader).publish(generated->answer, generated->facts));
     }
     own.answer = std::move(generated->answer);
     return own;
   };
   while (true) {
-    Claim mine = claim(question, rules);
-    if (auto* there = std::get_if<AnswerLookup>(&mine)) return std::move(*there);
-    if (auto* turn = std::get_if<AnswerLeader>(&mine)) return lead(std::move(*turn));
-    AFI_TRY(auto waited, std::get<AnswerWaiter>(std::move(mine)).wait(stop));
-    if (auto* turn = std::get_if<AnswerLeader>(&waited)) return lead(std::move(*turn));
-    AnswerLookup& there = std::get<AnswerLookup>(waited);
-    if (there.answer.has_value()) return std::move(there);
+    Claim claimed = claim(question, rules);
+    if (auto* hit = std::get_if<AnswerLookup>(&claimed)) return std::move(*hit);
+    if (auto* leader = std::get_if<AnswerLeader>(&claimed)) return lead(std::move(*leader));
+    AFI_TRY(auto waited, std::get<AnswerWaiter>(std::move(claimed)).wait(stop));
+    if (auto* leader = std::get_if<AnswerLeader>(&waited)) return lead(std::move(*leader));
+    AnswerLookup& joined = std::get<AnswerLookup>(waited);
+    if (joined.answer.has_value()) return std::move(joined);
   }
 }
 

@@ -17,25 +17,25 @@
 namespace afterimage {
 
 class AnswerOnce;
-struct AnswerFlight;     // one question being answered, and those who wait for it
-struct AnswerFlightKey;  // a question in one of its forms
+struct AnswerFlight;     // a question being answered, and its waiters
+struct AnswerFlightKey;  // one form of a question
 
-/// The duty to have one question answered for everybody who waits for it. Move-only. Publish the
-/// answer or say why there is none; letting go of it without either hands it to one who waits.
+/// The leader of a flight: it gets the question answered for all waiters. Move-only. Call publish()
+/// or fail(); dropping a leader without either makes one of the waiters the leader.
 class [[nodiscard]] AnswerLeader {
  public:
   AnswerLeader(AnswerLeader&& other) noexcept;
   AnswerLeader& operator=(AnswerLeader other) noexcept;
   ~AnswerLeader();
 
-  /// Keeps the answer and gives it to those who wait. True: it is kept; what does not fit is given
-  /// to them all the same. kInvalidArgument: it is not whole (cut off, filtered); one of those who
-  /// wait asks again.
+  /// Caches the answer and hands it to the waiters. False: it was not cached (no space or admission
+  /// blocked); the waiters get it all the same. kInvalidArgument: it is incomplete (truncated,
+  /// filtered); one of the waiters becomes the leader.
   Result<bool> publish(const Answer& answer, const AnswerFacts& facts) &&;
-  /// An error that would meet everybody is everybody's; after any other, one of those who wait
-  /// tries again.
+  /// A permanent error (is_permanent) fails all waiters; after any other, one of them becomes the
+  /// leader.
   void fail(const Error& error) &&;
-  /// What there was, rung by rung: no answer.
+  /// The look-up that missed, rung by rung.
   [[nodiscard]] const std::vector<MatchStep>& looked() const { return looked_; }
 
  private:
@@ -49,17 +49,17 @@ class [[nodiscard]] AnswerLeader {
   std::vector<MatchStep> looked_;
 };
 
-/// A place in the queue for a question that somebody else has asked. Move-only.
+/// Waits for the answer of another request's flight. Move-only.
 class [[nodiscard]] AnswerWaiter {
  public:
   AnswerWaiter(AnswerWaiter&& other) noexcept;
   AnswerWaiter& operator=(AnswerWaiter other) noexcept;
   ~AnswerWaiter();
 
-  /// Blocks until the answer is there, or the one who asked gave up and it is our turn, or it
-  /// cannot be answered (the error), or `stop` is requested (kCancelled). A look-up without an
-  /// answer: one whose words are too far from ours took over, and its answer is not for us; claim
-  /// again.
+  /// Blocks until one of: the answer is there (a look-up with it); the leader was dropped and this
+  /// request leads now; the flight failed (its error); `stop` was requested (kCancelled). A look-up
+  /// without an answer: a request with another wording took over, and its answer does not serve
+  /// this question; claim again.
   Result<std::variant<AnswerLookup, AnswerLeader>> wait(const std::stop_token& stop = {}) &&;
 
  private:
@@ -70,53 +70,51 @@ class [[nodiscard]] AnswerWaiter {
   AnswerOnce* front_;
   std::shared_ptr<AnswerFlight> flight_;
   Question question_;
-  std::vector<AnswerFlightKey> admits_;  // whose answers it may be served
-  AnswerLookup looked_;                  // what there was
+  std::vector<AnswerFlightKey> admits_;  // forms whose answers may serve this question
+  AnswerLookup looked_;                  // the look-up that missed
   Duration began_;
 };
 
 struct AnswerOnceStats {
   std::uint64_t led = 0;         // questions that the model was asked
   std::uint64_t followed = 0;    // requests that waited instead of asking
-  std::uint64_t joined = 0;      // of them, those whom another's answer served
-  std::uint64_t taken_over = 0;  // turns that passed to one who waited
-  std::uint64_t unkept = 0;      // answers that did not fit, or came while admission was blocked
+  std::uint64_t joined = 0;      // of those, served by another's answer
+  std::uint64_t taken_over = 0;  // flights whose lead passed to a waiter
+  std::uint64_t unkept = 0;      // answers not cached: no space, or admission was blocked
 };
 
-/// The answer cache with questions in flight: while a question is being answered, all who ask the
-/// same (as far as their rules go: exactly, canonically, nearly) wait for that answer, also when
-/// the one who asked first fails, gives up or dies.
+/// An answer cache with single flight: while a question is being answered, requests for the same
+/// question (at any rung that their rules allow) wait for that answer. If the leader fails or gives
+/// up, a waiter takes over.
 ///
-///   Claim claim = front.claim(question);  // AnswerLookup: there. AnswerLeader: ask. AnswerWaiter:
-///   wait.
+///   Claim claim = front.claim(question);
+///   // AnswerLookup: a hit. AnswerLeader: ask the model and publish. AnswerWaiter: wait.
 ///
-/// Whoever holds an AnswerLeader waits on no AnswerWaiter before it is published; so no two wait for
-/// each other.
-///
-/// Counts   A request that waited missed in the cache when it asked, and counts in `joined` here
-///          when it was served.
-/// Threads  Any. One lock, taken before the cache's, and not held while anybody answers.
-/// Source   src/semantic/DESIGN.md; platform/flight.h.
+/// Deadlock  None, if no thread waits on an AnswerWaiter while it holds an AnswerLeader.
+/// Counts    A request that waited counts as a miss in the cache, and in `joined` here if it was
+///           served.
+/// Threads   Any. One lock, taken before the cache's, and not held while a model answers.
+/// Source    src/caches/answers/DESIGN.md; foundation/platform/flight.h.
 class AnswerOnce {
  public:
   using Claim = std::variant<AnswerLookup, AnswerLeader, AnswerWaiter>;
   struct Generated {
     Answer answer;
-    AnswerFacts facts;  // the cost is measured, whatever it says
+    AnswerFacts facts;  // `cost` is overwritten by the measured time
   };
   using Generate = std::function<Result<Generated>()>;
 
-  /// `cache` and `clock` outlive the front.
+  /// `cache` and `clock` must outlive it.
   AnswerOnce(AnswerCache& cache, const Clock& clock);
-  /// Nobody holds a turn or a ticket any more.
+  /// Requires that no leader or waiter is alive.
   ~AnswerOnce();
   AnswerOnce(const AnswerOnce&) = delete;
   AnswerOnce& operator=(const AnswerOnce&) = delete;
 
   [[nodiscard]] Claim claim(Question& question, const LookupRules& rules = {});
 
-  /// The whole of it: what is kept, or what somebody else is asking, or generate(); and always what
-  /// was looked at on the way. An answer that is not whole is given to the caller alone.
+  /// Returns the cached answer, another flight's answer, or generate()'s, with the steps looked up
+  /// on the way. An incomplete answer is returned to this caller only.
   Result<AnswerLookup> get_or_answer(Question& question, const LookupRules& rules,
                                      const Generate& generate, const std::stop_token& stop = {});
 
@@ -130,7 +128,7 @@ class AnswerOnce {
   Result<bool> publish(AnswerFlight& flight, Question& question, const Answer& answer,
                        const AnswerFacts& facts);
   void fail(AnswerFlight& flight, const Error& error);
-  Result<std::variant<AnswerLookup, AnswerLeader>> wait(AnswerWaiter mine,
+  Result<std::variant<AnswerLookup, AnswerLeader>> wait(AnswerWaiter waiter,
                                                         const std::stop_token& stop);
   void abandon(AnswerFlight& flight) AFI_REQUIRES(mutex_);
   void leave(AnswerFlight& flight);

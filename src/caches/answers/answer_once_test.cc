@@ -51,7 +51,7 @@ Result<AnswerOnce::Generated> generated(const std::string& text) {
   return AnswerOnce::Generated{.answer = answer(text), .facts = {}};
 }
 
-TEST(AnswerOnce, TheFirstIsAskedAndTheNextFinds) {
+TEST(AnswerOnce, TheFirstRequestAsksAndTheNextHits) {
   Fixture f;
   int asked = 0;
   const auto generate = [&] {
@@ -70,13 +70,13 @@ TEST(AnswerOnce, TheFirstIsAskedAndTheNextFinds) {
   EXPECT_EQ(f.front.stats().led, 1U);
 }
 
-TEST(AnswerOnce, WhoAsksTheSameMeanwhileWaitsAndIsServed) {
+TEST(AnswerOnce, AConcurrentEqualRequestWaitsAndIsServed) {
   for (const char* text : {kAsked, kTyped, kWorded}) {
     Fixture f;
-    AnswerLeader turn = take<AnswerLeader>(f.claim(kAsked));
-    AnswerWaiter ticket = take<AnswerWaiter>(f.claim(text));
-    EXPECT_TRUE(std::move(turn).publish(answer("so"), {.cost = 2s}).value());
-    auto waited = std::move(ticket).wait();
+    AnswerLeader leader = take<AnswerLeader>(f.claim(kAsked));
+    AnswerWaiter waiter = take<AnswerWaiter>(f.claim(text));
+    EXPECT_TRUE(std::move(leader).publish(answer("so"), {.cost = 2s}).value());
+    auto waited = std::move(waiter).wait();
     ASSERT_TRUE(waited.has_value());
     const auto& joined = std::get<AnswerLookup>(*waited);
     EXPECT_EQ(joined.answer->text, "so");
@@ -85,71 +85,72 @@ TEST(AnswerOnce, WhoAsksTheSameMeanwhileWaitsAndIsServed) {
     EXPECT_EQ(joined.steps.back().candidate, kAsked);
     EXPECT_TRUE(joined.avoided_work());
     EXPECT_EQ(f.front.stats().joined, 1U);
-    EXPECT_EQ(f.cache->stats().rungs[0].served, 0U) << "nothing is counted twice";
+    EXPECT_EQ(f.cache->stats().rungs[0].served, 0U) << "not counted twice";
   }
 }
 
-TEST(AnswerOnce, NobodyWaitsForAnotherQuestionScopeOrALooserRungThanAllowed) {
+TEST(AnswerOnce, DoesNotWaitAcrossQuestionsScopesOrDisallowedRungs) {
   Fixture f;
-  AnswerLeader turn = take<AnswerLeader>(f.claim(kAsked));
+  AnswerLeader leader = take<AnswerLeader>(f.claim(kAsked));
   AnswerLeader other = take<AnswerLeader>(f.claim(kOther));
   Question elsewhere(scope(2), kAsked);
   AnswerLeader in_another = take<AnswerLeader>(f.front.claim(elsewhere));
   AnswerLeader exactly = take<AnswerLeader>(f.claim(kTyped, kExactly));
 }
 
-TEST(AnswerOnce, ATurnThatIsLetGoOfPassesToOneWhoWaits) {
+TEST(AnswerOnce, ADroppedLeaderPassesTheLeadToAWaiter) {
   Fixture f;
-  auto turn = std::make_unique<AnswerLeader>(take<AnswerLeader>(f.claim(kAsked)));
+  auto leader = std::make_unique<AnswerLeader>(take<AnswerLeader>(f.claim(kAsked)));
   AnswerWaiter first = take<AnswerWaiter>(f.claim(kAsked));
   AnswerWaiter second = take<AnswerWaiter>(f.claim(kAsked));
-  turn.reset();
+  leader.reset();
   auto taken = std::move(first).wait();
-  AnswerLeader mine = std::get<AnswerLeader>(*std::move(taken));
-  EXPECT_TRUE(std::move(mine).publish(answer("so"), {}).value());
+  AnswerLeader successor = std::get<AnswerLeader>(*std::move(taken));
+  EXPECT_TRUE(std::move(successor).publish(answer("so"), {}).value());
   auto waited = std::move(second).wait();
   EXPECT_EQ(std::get<AnswerLookup>(*waited).answer->text, "so");
   EXPECT_EQ(f.front.stats().taken_over, 1U);
 }
 
-TEST(AnswerOnce, ATurnThatNobodyWaitsForIsGoneWithItsHolder) {
+TEST(AnswerOnce, AFlightWithoutWaitersEndsWithItsLeader) {
   Fixture f;
   {
-    AnswerLeader turn = take<AnswerLeader>(f.claim(kAsked));
+    AnswerLeader leader = take<AnswerLeader>(f.claim(kAsked));
   }
   {
-    AnswerLeader turn = take<AnswerLeader>(f.claim(kAsked));
+    AnswerLeader leader = take<AnswerLeader>(f.claim(kAsked));
     {
-      AnswerWaiter ticket = take<AnswerWaiter>(f.claim(kAsked));
+      AnswerWaiter waiter = take<AnswerWaiter>(f.claim(kAsked));
     }
   }
   {
-    auto turn = std::make_unique<AnswerLeader>(take<AnswerLeader>(f.claim(kAsked)));
-    AnswerWaiter ticket = take<AnswerWaiter>(f.claim(kAsked));
-    turn.reset();
+    auto leader = std::make_unique<AnswerLeader>(take<AnswerLeader>(f.claim(kAsked)));
+    AnswerWaiter waiter = take<AnswerWaiter>(f.claim(kAsked));
+    leader.reset();
   }
-  AnswerLeader turn = take<AnswerLeader>(f.claim(kAsked));
+  AnswerLeader leader = take<AnswerLeader>(f.claim(kAsked));
 }
 
-TEST(AnswerOnce, ANewcomerTakesOverAnOrphan) {
+TEST(AnswerOnce, ANewRequestTakesOverAnOrphanedFlight) {
   Fixture f;
-  auto turn = std::make_unique<AnswerLeader>(take<AnswerLeader>(f.claim(kAsked)));
-  AnswerWaiter ticket = take<AnswerWaiter>(f.claim(kAsked));
-  turn.reset();
+  auto leader = std::make_unique<AnswerLeader>(take<AnswerLeader>(f.claim(kAsked)));
+  AnswerWaiter waiter = take<AnswerWaiter>(f.claim(kAsked));
+  leader.reset();
   AnswerLeader newcomer = take<AnswerLeader>(f.claim(kAsked));
   EXPECT_TRUE(std::move(newcomer).publish(answer("so"), {}).value());
-  auto waited = std::move(ticket).wait();
+  auto waited = std::move(waiter).wait();
   EXPECT_EQ(std::get<AnswerLookup>(*waited).answer->text, "so");
 }
 
-// The one who took over had asked nearly the same; whoever wants exactly the same is not served.
-TEST(AnswerOnce, AnAnswerToOtherWordsGoesOnlyToThoseWhoAdmitThem) {
+// The request that took over has a near wording; a waiter that allows only exact matches is not
+// served.
+TEST(AnswerOnce, AnAnswerToAnotherWordingServesOnlyWaitersThatAllowIt) {
   Fixture f;
-  auto turn = std::make_unique<AnswerLeader>(take<AnswerLeader>(f.claim(kAsked)));
+  auto leader = std::make_unique<AnswerLeader>(take<AnswerLeader>(f.claim(kAsked)));
   AnswerWaiter strict = take<AnswerWaiter>(f.claim(kAsked, kExactly));
   AnswerWaiter loose = take<AnswerWaiter>(f.claim(kAsked));
   AnswerWaiter near = take<AnswerWaiter>(f.claim(kWorded));
-  turn.reset();
+  leader.reset();
   auto taken = std::move(near).wait();
   EXPECT_TRUE(std::get<AnswerLeader>(*std::move(taken)).publish(answer("so"), {}).value());
   EXPECT_FALSE(std::get<AnswerLookup>(*std::move(strict).wait()).answer.has_value());
@@ -159,7 +160,7 @@ TEST(AnswerOnce, AnAnswerToOtherWordsGoesOnlyToThoseWhoAdmitThem) {
   EXPECT_EQ(served.steps.back().candidate, kWorded);
 }
 
-TEST(AnswerOnce, ErrorsThatMeetEverybodyAreEverybodys) {
+TEST(AnswerOnce, PermanentErrorsFailAllWaiters) {
   Fixture f;
   const struct {
     ErrorCode code;
@@ -170,10 +171,10 @@ TEST(AnswerOnce, ErrorsThatMeetEverybodyAreEverybodys) {
                 {ErrorCode::kCancelled, false},
                 {ErrorCode::kNoSpace, false}};
   for (const auto& c : kCases) {
-    AnswerLeader turn = take<AnswerLeader>(f.claim(kAsked));
-    AnswerWaiter ticket = take<AnswerWaiter>(f.claim(kAsked));
-    std::move(turn).fail({.code = c.code, .message = "no"});
-    auto waited = std::move(ticket).wait();
+    AnswerLeader leader = take<AnswerLeader>(f.claim(kAsked));
+    AnswerWaiter waiter = take<AnswerWaiter>(f.claim(kAsked));
+    std::move(leader).fail({.code = c.code, .message = "no"});
+    auto waited = std::move(waiter).wait();
     EXPECT_EQ(waited.has_value(), !c.everybodys) << to_string(c.code);
     if (!waited.has_value()) {
       EXPECT_EQ(waited.error().code, c.code);
@@ -181,39 +182,39 @@ TEST(AnswerOnce, ErrorsThatMeetEverybodyAreEverybodys) {
   }
 }
 
-TEST(AnswerOnce, WhoIsCancelledWaitsNoLonger) {
+TEST(AnswerOnce, ACancelledRequestStopsWaiting) {
   Fixture f;
-  AnswerLeader turn = take<AnswerLeader>(f.claim(kAsked));
-  AnswerWaiter ticket = take<AnswerWaiter>(f.claim(kAsked));
+  AnswerLeader leader = take<AnswerLeader>(f.claim(kAsked));
+  AnswerWaiter waiter = take<AnswerWaiter>(f.claim(kAsked));
   std::stop_source stop;
   stop.request_stop();
-  EXPECT_EQ(std::move(ticket).wait(stop.get_token()).error().code, ErrorCode::kCancelled);
+  EXPECT_EQ(std::move(waiter).wait(stop.get_token()).error().code, ErrorCode::kCancelled);
 }
 
-TEST(AnswerOnce, WhatDoesNotFitIsSharedAndNotKept) {
+TEST(AnswerOnce, SharesAnAnswerThatDoesNotFitTheCache) {
   Fixture f(256_B);
-  AnswerLeader turn = take<AnswerLeader>(f.claim(kAsked));
-  AnswerWaiter ticket = take<AnswerWaiter>(f.claim(kAsked));
+  AnswerLeader leader = take<AnswerLeader>(f.claim(kAsked));
+  AnswerWaiter waiter = take<AnswerWaiter>(f.claim(kAsked));
   const std::string large(1000, 'x');
-  EXPECT_FALSE(std::move(turn).publish(answer(large), {}).value());
-  EXPECT_EQ(std::get<AnswerLookup>(*std::move(ticket).wait()).answer->text, large);
+  EXPECT_FALSE(std::move(leader).publish(answer(large), {}).value());
+  EXPECT_EQ(std::get<AnswerLookup>(*std::move(waiter).wait()).answer->text, large);
   EXPECT_EQ(f.front.stats().unkept, 1U);
   AnswerLeader again = take<AnswerLeader>(f.claim(kAsked));
 }
 
-TEST(AnswerOnce, WhatIsNotWholeIsNeitherKeptNorShared) {
+TEST(AnswerOnce, NeitherCachesNorSharesAnIncompleteAnswer) {
   Fixture f;
   Answer cut = answer("half an");
   cut.finish_reason = "length";
-  AnswerLeader turn = take<AnswerLeader>(f.claim(kAsked));
-  AnswerWaiter ticket = take<AnswerWaiter>(f.claim(kAsked));
-  EXPECT_EQ(std::move(turn).publish(cut, {}).error().code, ErrorCode::kInvalidArgument);
-  auto waited = std::move(ticket).wait();
+  AnswerLeader leader = take<AnswerLeader>(f.claim(kAsked));
+  AnswerWaiter waiter = take<AnswerWaiter>(f.claim(kAsked));
+  EXPECT_EQ(std::move(leader).publish(cut, {}).error().code, ErrorCode::kInvalidArgument);
+  auto waited = std::move(waiter).wait();
   EXPECT_TRUE(std::holds_alternative<AnswerLeader>(*waited));
   EXPECT_EQ(f.cache->stats().insertions, 0U);
 }
 
-TEST(AnswerOnce, WhatIsNotWholeReachesWhoAskedForIt) {
+TEST(AnswerOnce, ReturnsAnIncompleteAnswerToItsOwnCaller) {
   Fixture f;
   Question question(scope(1), kAsked);
   const auto got = f.front.get_or_answer(question, kAll, [] {
@@ -226,7 +227,7 @@ TEST(AnswerOnce, WhatIsNotWholeReachesWhoAskedForIt) {
   AnswerLeader again = take<AnswerLeader>(f.claim(kAsked));
 }
 
-/// A clock at one of whose readings something happens.
+/// A clock that runs a callback at its n-th reading.
 class EventfulClock final : public Clock {
  public:
   [[nodiscard]] Duration now() const override {
@@ -243,20 +244,21 @@ class EventfulClock final : public Clock {
   std::function<void()> event_;
 };
 
-TEST(AnswerOnce, AnAnswerThatComesBetweenTheLooksIsFound) {
+TEST(AnswerOnce, FindsAnAnswerCachedBetweenLookUpAndLock) {
   MemoryBudget budget(1_MiB);
   EventfulClock clock;
   const auto cache = AnswerCache::create({}, budget, clock).value();
   AnswerOnce front(*cache, clock);
   Question question(scope(1), kAsked);
-  AnswerLeader turn = take<AnswerLeader>(front.claim(question));
-  // A rung reads the clock three times; after the last of them nothing of the cache is looked at.
-  clock.arm(9, [&] { EXPECT_TRUE(std::move(turn).publish(answer("so"), {}).value()); });
+  AnswerLeader leader = take<AnswerLeader>(front.claim(question));
+  // Each rung reads the clock three times; after the ninth reading the cache is not looked up
+  // again.
+  clock.arm(9, [&] { EXPECT_TRUE(std::move(leader).publish(answer("so"), {}).value()); });
   EXPECT_EQ(take<AnswerLookup>(front.claim(question)).answer->text, "so");
   EXPECT_EQ(front.stats().led, 1U);
 }
 
-TEST(AnswerOnce, AboutMediaNobodyWaitsForWhatIsOnlyNear) {
+TEST(AnswerOnce, DoesNotWaitForNearMatchesAboutMedia) {
   Fixture f;
   ScopeId pictured = scope(1);
   pictured.loosest = TextRung::kCanonical;
@@ -290,7 +292,7 @@ TEST(AnswerOnce, ManyThreadsAskOnce) {
   EXPECT_EQ(served, 8);
 }
 
-TEST(AnswerOnce, ManyThreadsAskUntilOneSucceeds) {
+TEST(AnswerOnce, ManyThreadsRetryUntilOneSucceeds) {
   Fixture f;
   std::atomic<int> asked = 0;
   std::atomic<int> served = 0;

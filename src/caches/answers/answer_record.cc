@@ -45,7 +45,7 @@ Result<Answer> from_record(std::span<const std::byte> record) {
   answer.record = fields.text("record");
   if (!fields.is_done()) {
     return fail(ErrorCode::kCorruption,
-                std::to_string(record.size()) + " bytes are not the record of an answer");
+                std::to_string(record.size()) + " bytes are no valid answer record");
   }
   return answer;
 }

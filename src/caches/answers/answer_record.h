@@ -12,23 +12,22 @@
 
 namespace afterimage {
 
-/// What a model said to one question.
+/// A model's answer to one question.
 struct Answer {
   std::string text;
-  std::string finish_reason;  // why it stopped, in the words of the OpenAI API: "stop", "length", …
-  std::string model;          // as the engine names itself
+  std::string finish_reason;  // as in the OpenAI API: "stop", "length", …
+  std::string model;          // the engine's own name
   TokenCount prompt_tokens{};
   TokenCount output_tokens{};
-  std::string record = {};  // the whole answer as whoever serves it keeps it; empty: text is all
+  std::string record = {};  // the whole response in the server's format; empty: only text
 
   bool operator==(const Answer&) const = default;
 };
 
-/// Whether the answer may be given to another: it is whole. What was cut off, filtered, or calls a
-/// tool may not.
+/// Whether the answer is complete and may be reused: not truncated, not filtered, no tool call.
 [[nodiscard]] bool is_whole(const Answer& answer);
 
-/// The one form in which an answer is kept: data only, nothing that anybody would execute.
+/// The serialized form of an answer: data only, nothing executable.
 ///
 /// Shape    The message of a FieldWriter, domain "afterimage/answer/2": text, finish_reason, model,
 ///          prompt_tokens, output_tokens, record.

@@ -25,7 +25,7 @@ TEST(AnswerRecord, ComesBackAsItWas) {
   EXPECT_EQ(from_record(to_record(odd)), odd);
 }
 
-TEST(AnswerRecord, OneThatStoppedByItselfIsWhole) {
+TEST(AnswerRecord, OnlyAnAnswerThatStoppedIsComplete) {
   Answer answer = kAnswer;
   EXPECT_TRUE(is_whole(answer));
   for (const char* reason : {"", "length", "content_filter", "tool_calls", "error"}) {
@@ -34,8 +34,8 @@ TEST(AnswerRecord, OneThatStoppedByItselfIsWhole) {
   }
 }
 
-// Seed 002: its cache files were programs for whoever could write them.
-TEST(Seed002, s14_ARecordIsDataAndNothingElseIsOne) {
+// Seed 002 unpickled its cache files: anyone who could write them could execute code.
+TEST(Seed002, s14_ARecordIsDataOnly) {
   const std::vector<std::byte> record = to_record(kAnswer);
   for (std::size_t size = 0; size < record.size(); ++size) {
     EXPECT_FALSE(from_record(std::span(record).first(size)).has_value()) << size;
@@ -45,7 +45,7 @@ TEST(Seed002, s14_ARecordIsDataAndNothingElseIsOne) {
   EXPECT_EQ(from_record(longer).error().code, ErrorCode::kCorruption);
 }
 
-TEST(AnswerRecordProperty, AnyBytesAreTheRecordOfOneAnswerOrNone) {
+TEST(AnswerRecordProperty, AnyBytesParseToOneAnswerOrAnError) {
   const std::vector<std::byte> record = to_record(kAnswer);
   testing::for_each_seed(5'000, [&](Rng& rng) {
     std::vector<std::byte> bytes = record;

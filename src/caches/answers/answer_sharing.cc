@@ -6,15 +6,15 @@
 #include "caches/answers/answer_archive.h"
 #include "caches/identity/fields.h"
 
-/// What an archive does that shares its list of erasures.
+/// AnswerArchive with a shared invalidation list.
 namespace afterimage {
 
-bool AnswerArchive::lapsed(const ReadLease& before) const {
+bool AnswerArchive::lease_expired(const ReadLease& before) const {
   return parts_.shared != nullptr && parts_.clock.now() >= before.until_;
 }
 
 bool AnswerArchive::may_give(const ReadLease& before) {
-  if (!lapsed(before)) return true;
+  if (!lease_expired(before)) return true;
   count(&AnswerArchiveStats::lapsed);
   return false;
 }
@@ -24,18 +24,19 @@ Result<void> AnswerArchive::insert_into_cache(Question& question, const Answer& 
   if (parts_.shared == nullptr) return parts_.cache.insert(question, answer, facts);
   ArchivedAnswer archived{.scope = question.scope(),
                           .question = question.text(),
-                          .erasures = before.erasures_,
+                          .invalidations = before.invalidations_,
                           .kept_at = kept_at(facts),
                           .owner = facts.owner,
                           .tags = facts.tags,
                           .answer = {}};
-  // Held while it is inserted: an erasing is learnt before that, and refuses it, or after, and
-  // erases it.
+  // Held during the insertion: an invalidation is applied either before, and rejects the answer, or
+  // after, and erases it.
   const MutexLock lock(mutex_);
-  if (before.names_ == names_ && !erasures_.refuses(subject_of(archived))) {
+  if (before.names_ == names_ && !invalidations_.refuses(subject_of(archived))) {
     return parts_.cache.insert(question, answer, facts);
   }
-  return fail(ErrorCode::kUnavailable, "another process has erased such answers meanwhile");
+  return fail(ErrorCode::kUnavailable,
+              "not cached: another process invalidated such answers meanwhile");
 }
 
 std::optional<AnswerLookup> AnswerArchive::restore_anew(const Question& question,
@@ -45,7 +46,7 @@ std::optional<AnswerLookup> AnswerArchive::restore_anew(const Question& question
   const ReadLease before_it = read_lease();
   if (!may_give(before_it)) return std::nullopt;
   auto archived = load(question.scope(), question.text(), TextRung::kExact, question.text(),
-                       before_it, Hints::kNotBelieved);
+                       before_it, Hints::kIgnored);
   if (!archived.has_value()) return std::nullopt;
   auto found = admit(*std::move(archived), before_it, rules, quota);
   if (found.has_value()) found->steps.back().took = parts_.clock.now() - began;
@@ -54,7 +55,7 @@ std::optional<AnswerLookup> AnswerArchive::restore_anew(const Question& question
 
 LeaseService::Claim AnswerArchive::claim(const Question& question, std::string_view form) {
   const ReadLease now = read_lease();
-  if (parts_.turns == nullptr || lapsed(now)) return {};
+  if (parts_.turns == nullptr || lease_expired(now)) return {};
   const ScopeId& scope = question.scope();
   FieldWriter fields("afterimage/answer-turn-key/1");
   fields.bytes("space", scope.space.bytes)
@@ -62,18 +63,18 @@ LeaseService::Claim AnswerArchive::claim(const Question& question, std::string_v
       .number("loosest", static_cast<std::uint64_t>(scope.loosest))
       .text("form", form)
       .text("question", question.text());
-  const TierKey turn{.entry_class = EntryClass::kAnswer,
+  const TierKey lease{.entry_class = EntryClass::kAnswer,
                      .bytes = hmac_sha256(now.names_, fields.message())};
-  return parts_.turns->claim(turn, key_of(now.names_, scope, TextRung::kExact, question.text()));
+  return parts_.turns->claim(lease, key_of(now.names_, scope, TextRung::kExact, question.text()));
 }
 
 Result<void> AnswerArchive::refresh() {
   if (parts_.shared == nullptr) return {};
-  const MutexLock turn(writing_);
-  const Duration asked = parts_.clock.now();
+  const MutexLock list_lock(list_mutex_);
+  const Duration read_at = parts_.clock.now();
   auto read = parts_.shared->read();
   if (read.has_value()) {
-    learn(*std::move(read), asked);
+    apply(*std::move(read), read_at);
     return {};
   }
   const MutexLock lock(mutex_);
@@ -82,64 +83,66 @@ Result<void> AnswerArchive::refresh() {
   return std::unexpected(read.error());
 }
 
-/// Whoever found an answer before it is erased here has a moment whose lease is over when the
-/// erasing returns, wherever that was asked for. So leases are given last.
-void AnswerArchive::learn(InvalidationList next, Duration asked) {
+/// Renews the lease last: an answer found before it was erased here was found under an older lease,
+/// which has expired by the time that erase() returns in any process.
+void AnswerArchive::apply(InvalidationList next, Duration read_at) {
   const auto known = [&] {
     const MutexLock lock(mutex_);
-    return erasures_;
+    return invalidations_;
   }();
-  const bool other = known.secret() != next.secret();
-  if (other || known.count() != next.count()) {
+  const bool new_generation = known.secret() != next.secret();
+  if (new_generation || known.count() != next.count()) {
     const MutexLock lock(mutex_);
-    erasures_ = next;
+    invalidations_ = next;
     names_ = parts_.shared->names(next);
-    written_down_ = true;
+    persisted_ = true;
     ++changes_;
-    ++(other ? stats_.begun : stats_.learnt);
-    if (!other) stats_.learnt += next.count() - known.count() - 1;
+    ++(new_generation ? stats_.begun : stats_.learnt);
+    if (!new_generation) stats_.learnt += next.count() - known.count() - 1;
   }
-  if (other || next.all_before() > known.count()) {
+  if (new_generation || next.all_before() > known.count()) {
     parts_.cache.erase(AnswerFilter{});
   } else {
-    for (const Invalidation& erasure : next.erasures()) {
-      if (erasure.number > known.count()) erase_here(erasure);
+    for (const Invalidation& invalidation : next.entries()) {
+      if (invalidation.number > known.count()) erase_from_cache(invalidation);
     }
   }
   const MutexLock lock(mutex_);
-  until_ = asked + InvalidationLog::kLease;
+  lease_until_ = read_at + InvalidationLog::kLease;
   stats_.degraded_reason.clear();
 }
 
-void AnswerArchive::erase_here(const Invalidation& erasure) {
-  if (erasure.question.has_value() && erasure.space.has_value() && erasure.scope.has_value()) {
-    // How far a scope may be folded is not written down.
+void AnswerArchive::erase_from_cache(const Invalidation& invalidation) {
+  if (invalidation.question.has_value() && invalidation.space.has_value() &&
+      invalidation.scope.has_value()) {
+    // Invalidations do not record ScopeId::loosest, so all values are erased.
     for (const TextRung loosest : kTextRungs) {
-      Question question({.space = *erasure.space, .key = *erasure.scope, .loosest = loosest},
-                        *erasure.question);
+      Question question(
+          {.space = *invalidation.space, .key = *invalidation.scope, .loosest = loosest},
+          *invalidation.question);
       parts_.cache.erase(question);
     }
     return;
   }
-  AnswerFilter filter{.space = erasure.space,
-                      .scope = erasure.scope,
-                      .tag = erasure.tag,
-                      .owner = erasure.owner,
-                      .words = erasure.words};
-  if (erasure.kept_before.has_value()) {
-    const Duration age = parts_.wall.now() - *erasure.kept_before;
-    // From a clock that is ahead of ours: all is older.
+  AnswerFilter filter{.space = invalidation.space,
+                      .scope = invalidation.scope,
+                      .tag = invalidation.tag,
+                      .owner = invalidation.owner,
+                      .words = invalidation.words};
+  if (invalidation.kept_before.has_value()) {
+    const Duration age = parts_.wall.now() - *invalidation.kept_before;
+    // A time in our future (the writer's clock is ahead): everything is older.
     if (age >= Duration(0)) filter.older_than = age;
   }
   parts_.cache.erase(filter);
 }
 
-Result<void> AnswerArchive::share(const Invalidation& erasure) {
-  const MutexLock turn(writing_);
-  const Duration asked = parts_.clock.now();
-  auto added = parts_.shared->add(erasure);
+Result<void> AnswerArchive::publish(const Invalidation& invalidation) {
+  const MutexLock list_lock(list_mutex_);
+  const Duration read_at = parts_.clock.now();
+  auto added = parts_.shared->add(invalidation);
   if (added.has_value()) {
-    learn(*std::move(added), asked);
+    apply(*std::move(added), read_at);
     return {};
   }
   {
@@ -148,15 +151,15 @@ Result<void> AnswerArchive::share(const Invalidation& erasure) {
   }
   if (added.error().code == ErrorCode::kLimitExceeded) return std::unexpected(added.error());
   return fail(ErrorCode::kUnavailable,
-              "erased from the memory of this process alone; others may still give it, and it may "
-              "come back: " +
-                  added.error().message + "; erase again when the servers are well");
+              "erased from this process's memory only; other processes may still serve it, and it "
+              "may be restored: " +
+                  added.error().message + "; erase again when the servers can be reached");
 }
 
-void AnswerArchive::wait_for_all() const {
+void AnswerArchive::wait_out_leases() const {
   if (parts_.shared == nullptr) return;
-  if (parts_.wait) return parts_.wait(InvalidationLog::kLeaseOver);
-  std::this_thread::sleep_for(InvalidationLog::kLeaseOver);
+  if (parts_.wait) return parts_.wait(InvalidationLog::kLeaseGuard);
+  std::this_thread::sleep_for(InvalidationLog::kLeaseGuard);
 }
 
 }  // namespace afterimage

@@ -21,10 +21,10 @@ using testing::SharedWorld;
 
 constexpr std::size_t kProcesses = 4;
 constexpr std::uint64_t kQuestions = 5;
-constexpr int kDeepest = 3;  // of what happens while something else is under way
+constexpr int kMaxDepth = 3;  // nesting of concurrent actions
 
-/// What a process has got from the model and not kept yet: it may be stopped for long.
-struct InHand {
+/// An answer that a process got from the model and has not cached yet; it may be delayed for long.
+struct PendingAnswer {
   std::size_t process = 0;
   std::string words;
   std::string text;
@@ -33,14 +33,14 @@ struct InHand {
 };
 
 struct Totals {
-  std::uint64_t given = 0;
+  std::uint64_t served = 0;
   std::uint64_t erased = 0;
-  std::uint64_t refused = 0;  // erasings that failed
+  std::uint64_t refused = 0;  // erasures that failed
 };
 
-/// Processes, servers and what befalls them, one thing after the other, and one within the other
-/// where the real ones could be stopped. After an erasing is acknowledged nobody gives an answer
-/// that was there when it began.
+/// Simulates processes, servers and their failures: actions run one after the other, and nested
+/// where a real process could be preempted. Invariant: once an erasure is acknowledged, no process
+/// serves an answer that existed when it began.
 class Story {
  public:
   Story(Rng& rng, Totals& totals) : rng_(rng), totals_(totals) {
@@ -61,33 +61,33 @@ class Story {
         return ask(i);
       case 3:
       case 4:
-        return take_in_hand(i);
+        return generate(i);
       case 5:
       case 6:
-        return keep_one_in_hand();
+        return insert_one_pending();
       case 7:
         return erase(i);
       case 8:
         return world_.pass(std::chrono::milliseconds(rng_.below(rng_.chance(0.05) ? 60'000 : 900)));
       case 9:
-        return befall(i);
+        return inject_fault(i);
       default:
-        return learn(i);
+        return refresh(i);
     }
   }
-  /// All is well again: what one keeps the others give.
+  /// Heals all failures and checks that processes share answers again.
   void end() {
-    depth_ = kDeepest;  // and nothing more happens meanwhile
+    depth_ = kMaxDepth;  // no more nested actions
     world_.servers.replicates = true;
     for (std::size_t i = 0; i < kProcesses; ++i) {
       processes_[i]->cell->unreachable = processes_[i]->cell->answer_is_lost = false;
     }
     for (int round = 0; round < 2; ++round) {
-      for (const auto& process : processes_) EXPECT_TRUE(process->learn());
+      for (const auto& process : processes_) EXPECT_TRUE(process->refresh());
     }
     ASSERT_TRUE(processes_[0]->put("the last", "z").has_value());
     for (const auto& process : processes_) {
-      EXPECT_EQ(process->asked("the last"), "z");
+      EXPECT_EQ(process->ask("the last"), "z");
       process->cache->check_invariants();
     }
   }
@@ -95,10 +95,10 @@ class Story {
  private:
   std::string words() { return "question " + std::to_string(rng_.below(kQuestions)); }
 
-  /// While this process waits for something, the others go on; in a thread that is not its own, so
-  /// that what they lock is not locked under what it has locked.
+  /// Lets the other processes act while this one waits; on another thread, so that lock-order
+  /// checks do not see their locks as nested in this one's.
   void meanwhile() {
-    if (depth_ == kDeepest) return;
+    if (depth_ == kMaxDepth) return;
     ++depth_;
     std::thread([this] {
       for (std::uint64_t steps = rng_.below(6); steps > 0; --steps) step();
@@ -118,7 +118,7 @@ class Story {
       }
     };
   }
-  /// At the next word with the servers.
+  /// Preempts the process at its next exchange with the servers.
   void interrupt(std::size_t i) {
     testing::SimulatedCell& cell = *processes_[i]->cell;
     if (rng_.chance(0.2)) cell.before_reading = [this] { meanwhile(); };
@@ -129,37 +129,37 @@ class Story {
   void ask(std::size_t i) {
     if (rng_.chance(0.3)) world_.tier.after_get = [this] { meanwhile(); };
     busy(i, [&] {
-      const std::string given = processes_[i]->asked(words(), [&] {
+      const std::string served = processes_[i]->ask(words(), [&] {
         if (rng_.chance(0.3)) meanwhile();
       });
-      if (given.empty()) return;
-      ++totals_.given;
-      EXPECT_FALSE(gone_.contains(given)) << "process " << i << " gives " << given;
+      if (served.empty()) return;
+      ++totals_.served;
+      EXPECT_FALSE(gone_.contains(served)) << "process " << i << " serves " << served;
     });
     world_.tier.after_get = nullptr;
   }
-  void take_in_hand(std::size_t i) {
-    in_hand_.push_back({.process = i,
+  void generate(std::size_t i) {
+    pending_.push_back({.process = i,
                         .words = words(),
                         .text = "answer " + std::to_string(++answers_),
                         .facts = {.tags = {"tag" + std::to_string(rng_.below(3))}},
                         .before = processes_[i]->archive->read_lease()});
-    known_[in_hand_.back().text] = in_hand_.back();
+    known_[pending_.back().text] = pending_.back();
   }
-  void keep_one_in_hand() {
-    if (in_hand_.empty()) return;
-    const std::size_t which = rng_.below(in_hand_.size());
-    const InHand one = in_hand_[which];
+  void insert_one_pending() {
+    if (pending_.empty()) return;
+    const std::size_t which = rng_.below(pending_.size());
+    const PendingAnswer one = pending_[which];
     if (busy_[one.process]) return;
-    in_hand_.erase(in_hand_.begin() + static_cast<std::ptrdiff_t>(which));
+    pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(which));
     busy(one.process, [&] {
       AnswerArchive& archive = *processes_[one.process]->archive;
       Question question(scope(1), one.words);
-      const auto kept =
+      const auto inserted =
           archive.insert_into_cache(question, answer(one.text), one.facts, one.before);
       if (rng_.chance(0.3)) meanwhile();
-      // Also what the cache refused: a gateway does not, and the archive has to bear it.
-      if (kept.has_value() || rng_.chance(0.5)) {
+      // Also after the cache rejected it: a gateway would not, but the archive must tolerate it.
+      if (inserted.has_value() || rng_.chance(0.5)) {
         archive.keep(question, answer(one.text), one.facts, one.before);
       }
     });
@@ -168,11 +168,11 @@ class Story {
     const std::string tag = "tag" + std::to_string(rng_.below(3));
     const std::string question = words();
     const std::uint64_t what = rng_.below(5);
-    std::set<std::string> meant;
+    std::set<std::string> matching;
     for (const auto& [text, one] : known_) {
       const bool tagged = one.facts.tags.front() == tag;
       if (what == 0 || (what <= 2 && tagged) || (what > 2 && one.words == question)) {
-        meant.insert(text);
+        matching.insert(text);
       }
     }
     interrupt(i);
@@ -182,18 +182,18 @@ class Story {
                         : what == 0 ? process.erase(AnswerFilter{})
                                     : process.erase({.tag = tag});
       ++(done ? totals_.erased : totals_.refused);
-      if (done) gone_.insert(meant.begin(), meant.end());
+      if (done) gone_.insert(matching.begin(), matching.end());
     });
   }
-  void learn(std::size_t i) {
+  void refresh(std::size_t i) {
     interrupt(i);
-    busy(i, [&] { static_cast<void>(processes_[i]->learn()); });
+    busy(i, [&] { static_cast<void>(processes_[i]->refresh()); });
   }
-  void befall(std::size_t i) {
+  void inject_fault(std::size_t i) {
     AnsweringProcess& process = *processes_[i];
     switch (rng_.below(12)) {
       case 0:
-        std::erase_if(in_hand_, [i](const InHand& one) { return one.process == i; });
+        std::erase_if(pending_, [i](const PendingAnswer& one) { return one.process == i; });
         return process.start();
       case 1:
       case 2:
@@ -225,15 +225,15 @@ class Story {
   Totals& totals_;
   SharedWorld world_;
   std::vector<std::unique_ptr<AnsweringProcess>> processes_;
-  std::vector<bool> busy_;  // it waits for something
+  std::vector<bool> busy_;  // waiting inside an action
   int depth_ = 0;
   int answers_ = 0;
-  std::vector<InHand> in_hand_;
-  std::map<std::string, InHand> known_;
+  std::vector<PendingAnswer> pending_;
+  std::map<std::string, PendingAnswer> known_;
   std::set<std::string> gone_;
 };
 
-TEST(SharedAnswersStory, WhatWasErasedNoProcessGivesAgain) {
+TEST(SharedAnswersStory, NoProcessServesAnErasedAnswer) {
   Totals totals;
   for_each_seed(120, [&](Rng& rng) {
     Story story(rng, totals);
@@ -241,7 +241,7 @@ TEST(SharedAnswersStory, WhatWasErasedNoProcessGivesAgain) {
     story.end();
   });
   if (std::getenv("AFTERIMAGE_TEST_SEED") != nullptr) return;
-  EXPECT_GT(totals.given, 300U) << "a story of hits";
+  EXPECT_GT(totals.served, 300U) << "too few hits to prove anything";
   EXPECT_GT(totals.erased, 300U);
   EXPECT_GT(totals.refused, 30U);
 }

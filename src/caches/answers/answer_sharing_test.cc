@@ -24,51 +24,51 @@ using testing::SharedWorld;
 
 constexpr Duration kLease = InvalidationLog::kLease;
 
-/// Two processes that know what has been erased.
+/// Two processes that have read the shared list.
 struct Two {
-  Two() { learn(); }
-  void learn() const { EXPECT_TRUE(one.learn() && other.learn()); }
+  Two() { refresh(); }
+  void refresh() const { EXPECT_TRUE(one.refresh() && other.refresh()); }
   SharedWorld world;
   AnsweringProcess one{world};
   AnsweringProcess other{world};
 };
 
-TEST(SharedAnswers, WhatOneWasAskedTheOtherAnswers) {
+TEST(SharedAnswers, ProcessesShareTheirAnswers) {
   Two two;
   ASSERT_TRUE(two.one.put("q", "a").has_value());
-  EXPECT_EQ(two.other.asked("q"), "a");
+  EXPECT_EQ(two.other.ask("q"), "a");
   EXPECT_EQ(two.other.archive->stats().restored, 1U);
-  EXPECT_EQ(two.other.asked("q"), "a");
-  EXPECT_EQ(two.other.archive->stats().restored, 1U) << "it is in memory by now";
+  EXPECT_EQ(two.other.ask("q"), "a");
+  EXPECT_EQ(two.other.archive->stats().restored, 1U) << "the second hit is from memory";
   two.other.start();
-  EXPECT_EQ(two.other.asked("q"), "") << "it does not know what was erased";
-  ASSERT_TRUE(two.other.learn());
-  EXPECT_EQ(two.other.asked("q"), "a");
+  EXPECT_EQ(two.other.ask("q"), "") << "it has no lease";
+  ASSERT_TRUE(two.other.refresh());
+  EXPECT_EQ(two.other.ask("q"), "a");
 }
 
-TEST(SharedAnswers, WhatOneErasesIsGoneAtTheOther) {
+TEST(SharedAnswers, AnErasureReachesTheOtherProcess) {
   for (const auto& c : filters_of_each_kind("Q", 500ms)) {
-    for (const bool learns : {false, true}) {
+    for (const bool refreshes : {false, true}) {
       Two two;
       ASSERT_TRUE(two.one.put("q", "a", named_facts()).has_value());
-      EXPECT_EQ(two.other.asked("q"), "a");
+      EXPECT_EQ(two.other.ask("q"), "a");
       two.world.pass(1s);
-      two.learn();
+      two.refresh();
       ASSERT_TRUE(two.one.put("r", "b").has_value());
       ASSERT_TRUE(two.one.erase(c.filter)) << c.name;
-      EXPECT_EQ(two.other.asked("q"), "") << c.name;
-      if (learns) two.learn();
-      EXPECT_EQ(two.one.asked("q"), "") << c.name;
-      EXPECT_EQ(two.other.asked("q"), "") << c.name;
-      two.learn();
-      EXPECT_EQ(two.other.asked("r"), c.whole_scope ? "" : "b") << c.name;
+      EXPECT_EQ(two.other.ask("q"), "") << c.name;
+      if (refreshes) two.refresh();
+      EXPECT_EQ(two.one.ask("q"), "") << c.name;
+      EXPECT_EQ(two.other.ask("q"), "") << c.name;
+      two.refresh();
+      EXPECT_EQ(two.other.ask("r"), c.whole_scope ? "" : "b") << c.name;
       ASSERT_TRUE(two.other.put("q", "new", named_facts()).has_value());
-      EXPECT_EQ(two.one.asked("q"), "new") << c.name << ": it was made after";
+      EXPECT_EQ(two.one.ask("q"), "new") << c.name << ": it was created after";
     }
   }
 }
 
-TEST(SharedAnswers, OneQuestionIsErasedHoweverFarItsScopeFolds) {
+TEST(SharedAnswers, ErasesAQuestionWhateverItsLoosestRung) {
   Two two;
   ScopeId pictured = scope(2);
   pictured.loosest = TextRung::kCanonical;
@@ -77,54 +77,54 @@ TEST(SharedAnswers, OneQuestionIsErasedHoweverFarItsScopeFolds) {
   ASSERT_TRUE(two.other.archive->restore(question).has_value());
   ASSERT_EQ(two.other.cache->stats().entries, EntryCount(1));
   ASSERT_TRUE(two.one.archive->erase(question).has_value());
-  two.learn();
+  two.refresh();
   EXPECT_EQ(two.other.cache->stats().entries, EntryCount(0));
   EXPECT_FALSE(two.other.archive->restore(question).has_value());
 }
 
-TEST(SharedAnswers, WithoutTheListNothingIsGivenNotEvenFromMemory) {
+TEST(SharedAnswers, WithoutALeaseNothingIsServedNotEvenFromMemory) {
   Two two;
   ASSERT_TRUE(two.one.put("q", "a").has_value());
-  EXPECT_EQ(two.other.asked("q"), "a");
+  EXPECT_EQ(two.other.ask("q"), "a");
   two.other.cell->unreachable = true;
   two.world.pass(kLease - 1ns);
-  EXPECT_FALSE(two.other.learn());
-  EXPECT_EQ(two.other.asked("q"), "a") << "for as long as it may";
+  EXPECT_FALSE(two.other.refresh());
+  EXPECT_EQ(two.other.ask("q"), "a") << "while its lease lasts";
   two.world.pass(1ns);
-  EXPECT_EQ(two.other.asked("q"), "");
+  EXPECT_EQ(two.other.ask("q"), "");
   EXPECT_FALSE(two.other.archive->stats().may_give);
   EXPECT_GT(two.other.archive->stats().lapsed, 0U);
   EXPECT_NE(two.other.archive->stats().degraded_reason, "");
-  ASSERT_TRUE(two.other.put("r", "b").has_value()) << "it goes on keeping";
+  ASSERT_TRUE(two.other.put("r", "b").has_value()) << "it still caches answers";
   two.other.cell->unreachable = false;
-  two.learn();
-  EXPECT_EQ(two.other.asked("q"), "a");
-  EXPECT_EQ(two.other.asked("r"), "b");
-  EXPECT_EQ(two.one.asked("r"), "b");
+  two.refresh();
+  EXPECT_EQ(two.other.ask("q"), "a");
+  EXPECT_EQ(two.other.ask("r"), "b");
+  EXPECT_EQ(two.one.ask("r"), "b");
   EXPECT_EQ(two.other.archive->stats().degraded_reason, "");
 }
 
-TEST(SharedAnswers, TheLeaseCountsFromBeforeTheListWasAskedFor) {
+TEST(SharedAnswers, TheLeaseCountsFromBeforeTheRead) {
   Two two;
   ASSERT_TRUE(two.one.put("q", "a").has_value());
-  EXPECT_EQ(two.other.asked("q"), "a");
+  EXPECT_EQ(two.other.ask("q"), "a");
   two.other.cell->before_reading = [&] { two.world.pass(kLease / 2); };
   two.other.cell->after_reading = [&] { two.world.pass(kLease / 2); };
-  ASSERT_TRUE(two.other.learn());
-  EXPECT_EQ(two.other.asked("q"), "");
+  ASSERT_TRUE(two.other.refresh());
+  EXPECT_EQ(two.other.ask("q"), "");
 }
 
-TEST(SharedAnswers, ErasingReturnsWhenNobodyCanGiveItAnyMore) {
+TEST(SharedAnswers, EraseReturnsWhenNoProcessCanServeTheAnswer) {
   Two two;
   ASSERT_TRUE(two.one.put("q", "a").has_value());
-  EXPECT_EQ(two.other.asked("q"), "a");
+  EXPECT_EQ(two.other.ask("q"), "a");
   const Duration began = two.world.clock.now();
   ASSERT_TRUE(two.one.erase({.tag = "none"}));
   EXPECT_GT(two.world.clock.now() - began, kLease);
-  EXPECT_EQ(two.other.asked("q"), "");
+  EXPECT_EQ(two.other.ask("q"), "");
 }
 
-TEST(SharedAnswers, ErasingThatDoesNotReachAllFailsAndSaysSo) {
+TEST(SharedAnswers, AnErasureThatIsNotAcknowledgedFails) {
   for (const bool unreachable : {false, true}) {
     Two two;
     ASSERT_TRUE(two.one.put("q", "a", {.tags = {"doc:1"}}).has_value());
@@ -134,7 +134,7 @@ TEST(SharedAnswers, ErasingThatDoesNotReachAllFailsAndSaysSo) {
     ASSERT_FALSE(erased.has_value());
     EXPECT_EQ(erased.error().code, ErrorCode::kUnavailable);
     EXPECT_NE(erased.error().message.find("erase again"), std::string::npos);
-    EXPECT_EQ(two.one.cache->stats().entries, EntryCount(0)) << "here it is gone";
+    EXPECT_EQ(two.one.cache->stats().entries, EntryCount(0)) << "erased in this process";
     EXPECT_FALSE(two.one.erase("q"));
     two.one.cell->unreachable = false;
     two.world.servers.replicates = true;
@@ -142,96 +142,96 @@ TEST(SharedAnswers, ErasingThatDoesNotReachAllFailsAndSaysSo) {
   }
 }
 
-TEST(SharedAnswers, TooManyWordsEraseNothing) {
+TEST(SharedAnswers, ATooLongFilterErasesNothing) {
   Two two;
   ASSERT_TRUE(two.one.put("q", "a").has_value());
-  const std::string longer(InvalidationList::kMostBytes + 1, 'q');
+  const std::string longer(InvalidationList::kMaxBytes + 1, 'q');
   EXPECT_EQ(two.one.archive->erase(AnswerFilter{.words = longer}).error().code,
             ErrorCode::kLimitExceeded);
-  EXPECT_EQ(two.one.asked("q"), "a");
+  EXPECT_EQ(two.one.ask("q"), "a");
 }
 
-// Found before it was erased, and given after: the thread had been stopped between.
-TEST(SharedAnswers, WhatWasFoundInMemoryIsGivenSoonOrNotAtAll) {
+// The answer was found before it was erased, and the thread was preempted before it was served.
+TEST(SharedAnswers, AnAnswerFoundInMemoryIsServedUnderItsLeaseOnly) {
   Two two;
   ASSERT_TRUE(two.one.put("q", "a").has_value());
-  EXPECT_EQ(two.other.asked("q"), "a");
-  EXPECT_EQ(two.other.asked("q",
+  EXPECT_EQ(two.other.ask("q"), "a");
+  EXPECT_EQ(two.other.ask("q",
                             [&] {
                               ASSERT_TRUE(two.one.erase("q"));
-                              two.learn();
+                              two.refresh();
                             }),
             "")
-      << "though it knows all by now";
+      << "although it has read the list since";
 }
 
-TEST(SharedAnswers, WhatIsErasedElsewhereWhileItIsReadIsNotRestored) {
-  for (const bool learns : {false, true}) {
+TEST(SharedAnswers, DoesNotRestoreAnAnswerErasedElsewhereMeanwhile) {
+  for (const bool refreshes : {false, true}) {
     Two two;
     ASSERT_TRUE(two.one.put("q", "a").has_value());
     two.world.tier.after_get = [&] {
       ASSERT_TRUE(two.one.erase("q"));
-      if (learns) two.learn();
+      if (refreshes) two.refresh();
     };
-    EXPECT_EQ(two.other.asked("q"), "");
-    two.learn();
-    EXPECT_EQ(two.other.asked("q"), "");
+    EXPECT_EQ(two.other.ask("q"), "");
+    two.refresh();
+    EXPECT_EQ(two.other.ask("q"), "");
   }
 }
 
-TEST(SharedAnswers, AnAnswerInHandIsNotKeptIfItWasErasedMeanwhile) {
-  for (const bool learns : {false, true}) {
+TEST(SharedAnswers, DoesNotCacheAGeneratedAnswerErasedMeanwhile) {
+  for (const bool refreshes : {false, true}) {
     Two two;
     Question question(scope(1), "q");
     const AnswerFacts facts{.tags = {"doc:1"}};
     const AnswerArchive::ReadLease before = two.other.archive->read_lease();
     ASSERT_TRUE(two.one.erase({.tag = "doc:1"}));
     two.world.pass(1h);
-    if (learns) two.learn();
+    if (refreshes) two.refresh();
     const auto kept = two.other.archive->insert_into_cache(question, answer("a"), facts, before);
-    EXPECT_EQ(kept.has_value(), !learns);
+    EXPECT_EQ(kept.has_value(), !refreshes);
     two.other.archive->keep(question, answer("a"), facts, before);
-    EXPECT_EQ(two.other.asked("q"), "");
-    two.learn();
-    EXPECT_EQ(two.other.asked("q"), "");
-    EXPECT_EQ(two.one.asked("q"), "");
+    EXPECT_EQ(two.other.ask("q"), "");
+    two.refresh();
+    EXPECT_EQ(two.other.ask("q"), "");
+    EXPECT_EQ(two.one.ask("q"), "");
   }
 }
 
-TEST(SharedAnswers, WithANewListAllThatWasKeptIsLost) {
+TEST(SharedAnswers, ANewGenerationLosesAllAnswers) {
   Two two;
   ASSERT_TRUE(two.one.put("q", "a").has_value());
-  EXPECT_EQ(two.other.asked("q"), "a");
+  EXPECT_EQ(two.other.ask("q"), "a");
   Question question(scope(1), "r");
   const AnswerArchive::ReadLease before = two.one.archive->read_lease();
   two.world.servers.lose_all();
-  two.learn();
-  EXPECT_EQ(two.one.asked("q"), "");
-  EXPECT_EQ(two.other.asked("q"), "");
+  two.refresh();
+  EXPECT_EQ(two.one.ask("q"), "");
+  EXPECT_EQ(two.other.ask("q"), "");
   EXPECT_FALSE(two.one.archive->insert_into_cache(question, answer("b"), {}, before).has_value());
   two.one.archive->keep(question, answer("b"), {}, before);
-  EXPECT_EQ(two.other.asked("r"), "");
+  EXPECT_EQ(two.other.ask("r"), "");
   EXPECT_EQ(two.one.archive->stats().begun, 2U);
   ASSERT_TRUE(two.one.put("q", "new").has_value());
-  EXPECT_EQ(two.other.asked("q"), "new");
+  EXPECT_EQ(two.other.ask("q"), "new");
 }
 
-TEST(SharedAnswers, WhoSleptThroughMoreThanIsToldApartForgetsAll) {
+TEST(SharedAnswers, AProcessThatMissedMergedEntriesClearsItsCache) {
   Two two;
   ASSERT_TRUE(two.one.put("q", "a").has_value());
-  EXPECT_EQ(two.other.asked("q"), "a");
+  EXPECT_EQ(two.other.ask("q"), "a");
   two.one.wait = [](Duration) {};
-  for (std::size_t i = 0; i <= InvalidationList::kMost; ++i) {
+  for (std::size_t i = 0; i <= InvalidationList::kMaxEntries; ++i) {
     ASSERT_TRUE(two.one.erase({.tag = "tag" + std::to_string(i)}));
   }
-  two.learn();
+  two.refresh();
   EXPECT_EQ(two.other.cache->stats().entries, EntryCount(0));
-  EXPECT_EQ(two.one.cache->stats().entries, EntryCount(1)) << "it knows them all";
-  EXPECT_EQ(two.other.asked("q"), "");
+  EXPECT_EQ(two.one.cache->stats().entries, EntryCount(1)) << "it has applied every entry";
+  EXPECT_EQ(two.other.ask("q"), "");
 }
 
-// What is erased from now on stands in no file, so a file must not bring back what it ruled.
-TEST(SharedAnswers, AListInAFileIsGivenUp) {
+// Later erasures are not recorded in the file, so its answers must not be found again.
+TEST(SharedAnswers, SwitchingToASharedListResetsTheFile) {
   SharedWorld world;
   MemoryBudget budget{1_MiB};
   MemoryBudget transfer{1_MiB};
@@ -263,7 +263,7 @@ TEST(SharedAnswers, AListInAFileIsGivenUp) {
   EXPECT_FALSE(open(nullptr)->restore(question).has_value());
 }
 
-/// What is claimed, and not whose turn it is.
+/// Records claims; grants no lease.
 class NotedLeases final : public LeaseService {
  public:
   Claim claim(const TierKey& turn, const TierKey& entry) override {
@@ -272,15 +272,15 @@ class NotedLeases final : public LeaseService {
   }
   bool wait(std::uint32_t /*attempt*/, const std::stop_token& /*stop*/) override { return false; }
 
-  std::vector<std::pair<TierKey, TierKey>> claimed;  // turns, and what is made in them
+  std::vector<std::pair<TierKey, TierKey>> claimed;  // leases, and the entries written under them
 };
 
-TEST(SharedAnswers, ATurnIsOfTheVeryWordsAndTheirEntryIsWhereTheAnswerWillBe) {
+TEST(SharedAnswers, ALeaseIsKeyedByTheExactTextAndNamesItsEntry) {
   SharedWorld world;
   NotedLeases turns;
   AnsweringProcess one(world, &turns);
   AnsweringProcess other(world, &turns);
-  ASSERT_TRUE(one.learn() && other.learn());
+  ASSERT_TRUE(one.refresh() && other.refresh());
   const auto claimed = [&](const AnsweringProcess& process, const ScopeId& where,
                            const std::string& words, std::string_view form = "whole") {
     const auto claim = process.archive->claim(Question(where, words), form);
@@ -303,19 +303,19 @@ TEST(SharedAnswers, ATurnIsOfTheVeryWordsAndTheirEntryIsWhereTheAnswerWillBe) {
   EXPECT_TRUE(names.insert(claimed(one, pictured, "q").first).second);
   const auto streamed = claimed(one, scope(1), "q", "stream");
   EXPECT_TRUE(names.insert(streamed.first).second);
-  EXPECT_EQ(streamed.second, first.second) << "both are put in one place";
+  EXPECT_EQ(streamed.second, first.second) << "both answers use one key";
   world.servers.lose_all();
-  ASSERT_TRUE(one.learn());
-  EXPECT_TRUE(names.insert(claimed(one, scope(1), "q").first).second) << "another list";
+  ASSERT_TRUE(one.refresh());
+  EXPECT_TRUE(names.insert(claimed(one, scope(1), "q").first).second) << "another generation";
 }
 
-TEST(SharedAnswers, WhoMayGiveNothingWaitsForNobody) {
+TEST(SharedAnswers, WithoutALeaseToServeNothingIsClaimed) {
   SharedWorld world;
   testing::LeasesInMemory turns;
   AnsweringProcess one(world, &turns);
   const Question question(scope(1), "q");
   EXPECT_EQ(one.archive->claim(question, "whole").status, LeaseStatus::kUnknown);
-  ASSERT_TRUE(one.learn());
+  ASSERT_TRUE(one.refresh());
   EXPECT_EQ(one.archive->claim(question, "whole").status, LeaseStatus::kOurs);
   world.pass(kLease);
   EXPECT_EQ(one.archive->claim(question, "whole").status, LeaseStatus::kUnknown);
@@ -325,8 +325,8 @@ TEST(SharedAnswers, WhoMayGiveNothingWaitsForNobody) {
   EXPECT_EQ(alone.archive->claim(question, "whole").status, LeaseStatus::kUnknown);
 }
 
-// A tier remembers for a while that it had nothing.
-TEST(SharedAnswers, WhatWasNotThereAMomentAgoIsFoundAnew) {
+// A remote tier caches negative look-ups for a while.
+TEST(SharedAnswers, RestoreAnewIgnoresCachedNegativeLookUps) {
   Two two;
   ASSERT_TRUE(two.one.put("q", "a", {.ttl = 10s}).has_value());
   two.world.tier.says_absent = true;
@@ -339,15 +339,15 @@ TEST(SharedAnswers, WhatWasNotThereAMomentAgoIsFoundAnew) {
   EXPECT_EQ(two.other.cache->stats().entries, EntryCount(1));
   EXPECT_FALSE(two.other.archive->restore_anew(question, {.min_fresh = 11s}).has_value());
   EXPECT_FALSE(two.other.archive->restore_anew(Question(scope(1), "Q")).has_value())
-      << "the very words alone";
-  EXPECT_EQ(two.other.archive->stats().failed, 0U) << "nothing was there to fail";
+      << "the exact text only";
+  EXPECT_EQ(two.other.archive->stats().failed, 0U) << "a miss is no failure";
   ASSERT_TRUE(two.one.erase("q"));
   EXPECT_FALSE(two.other.archive->restore_anew(question).has_value());
-  two.learn();
+  two.refresh();
   EXPECT_FALSE(two.other.archive->restore_anew(question).has_value());
 }
 
-TEST(SharedAnswers, AWatchGoesOnLearning) {
+TEST(SharedAnswers, APollerKeepsRefreshing) {
   Two two;
   const InvalidationPoller poller([&] { static_cast<void>(two.other.archive->refresh()); }, 1ms);
   while (two.other.cell->reads < 4) std::this_thread::yield();

@@ -23,9 +23,9 @@ using testing::SimulatedCell;
 using testing::SimulatedServers;
 
 constexpr std::size_t kQuestions = 3;
-constexpr std::uint64_t kErasings = 40;  // of each archive's
+constexpr std::uint64_t kErasures = 40;  // per archive
 
-/// The servers' cell, for whoever comes; one after the other, as servers do it.
+/// The shared cell, thread-safe: one request at a time, as a server handles them.
 class CrowdedCell final : public SharedCell {
  public:
   Result<std::optional<Value>> read() override {
@@ -44,8 +44,8 @@ class CrowdedCell final : public SharedCell {
   SimulatedCell cell_ AFI_GUARDED_BY(mutex_){servers_};
 };
 
-/// Below both. It keeps all that it is given, so that nothing but the list stands against what was
-/// erased; and whoever reads is held up before he has what he read.
+/// The shared tier. It erases nothing, so that only the invalidation list protects erased answers,
+/// and it delays every read before it returns.
 class CrowdedTier final : public Tier {
  public:
   Result<void> put(const TierKey& key, const EntryMeta& meta,
@@ -54,11 +54,11 @@ class CrowdedTier final : public Tier {
   }
   Result<std::optional<TierEntry>> get(const TierKey& key, MemoryBudget& room) override {
     auto entry = kept_.get(key, room);
-    if (held_up) held_up();
+    if (delay) delay();
     return entry;
   }
   Result<void> erase(const TierKey&) override {
-    return fail(ErrorCode::kUnavailable, "it keeps all");
+    return fail(ErrorCode::kUnavailable, "this tier erases nothing");
   }
   Result<void> flush() override { return kept_.flush(); }
   [[nodiscard]] bool may_contain(const TierKey& key) const override {
@@ -66,16 +66,16 @@ class CrowdedTier final : public Tier {
   }
   [[nodiscard]] TierStats stats() const override { return kept_.stats(); }
 
-  static thread_local std::function<void()> held_up;
+  static thread_local std::function<void()> delay;
 
  private:
   MemoryBudget budget_{64_MiB};
   HostTier kept_{budget_};
 };
-thread_local std::function<void()> CrowdedTier::held_up;
+thread_local std::function<void()> CrowdedTier::delay;
 
-/// What both have. Answers are numbers that nobody draws twice; which of them must not be given any
-/// more is known of each question.
+/// What both processes share. Answers are unique ascending numbers; `floor` has, per question, the
+/// smallest number that may still be served.
 struct CrowdedWorld {
   void erased(std::size_t question, std::uint64_t before) {
     std::uint64_t known = floor[question];
@@ -83,11 +83,11 @@ struct CrowdedWorld {
     }
   }
 
-  /// Now and then until somebody has erased something, or for a while.
+  /// Sometimes waits until another thread has erased something, or for a while.
   void linger(Rng& rng) const {
     if (!rng.chance(0.2)) return;
-    const std::uint64_t seen = erasings;
-    for (int turn = 0; turn < 500 && erasings == seen; ++turn) std::this_thread::yield();
+    const std::uint64_t seen = erasures;
+    for (int spin = 0; spin < 500 && erasures == seen; ++spin) std::this_thread::yield();
   }
 
   ManualClock clock;
@@ -96,8 +96,8 @@ struct CrowdedWorld {
   CrowdedCell cell;
   std::atomic<std::uint64_t> next = 1;
   std::array<std::atomic<std::uint64_t>, kQuestions> floor{};
-  std::atomic<std::uint64_t> given = 0;
-  std::atomic<std::uint64_t> erasings = 0;
+  std::atomic<std::uint64_t> served = 0;
+  std::atomic<std::uint64_t> erasures = 0;
   std::atomic<int> erasers = 0;
 };
 
@@ -116,33 +116,33 @@ class CrowdedProcess {
                    .value();
   }
 
-  /// Some time passes for everybody with each of them: leases end in the middle of everything.
+  /// Every erasure advances the clock, so leases expire in the middle of other operations.
   void erase_now_and_then(Rng rng) {
-    for (std::uint64_t i = 0; i < kErasings; ++i) {
+    for (std::uint64_t i = 0; i < kErasures; ++i) {
       const std::uint64_t before = world_.next;
       const std::size_t which = rng.below(kQuestions + 1);
       if (which == kQuestions) {
         if (archive_->erase(AnswerFilter{.tag = "a tag"}).has_value()) {
           for (std::size_t all = 0; all < kQuestions; ++all) world_.erased(all, before);
-          ++world_.erasings;
+          ++world_.erasures;
         }
       } else {
         Question question(scope(1), words(which));
         if (archive_->erase(question).has_value()) {
           world_.erased(which, before);
-          ++world_.erasings;
+          ++world_.erasures;
         }
       }
-      // And something is there to be erased the next time.
-      const std::uint64_t given = world_.given;
-      for (int turn = 0; turn < 10'000 && world_.given < given + 5; ++turn) {
+      // Let some answers be served before the next erasure.
+      const std::uint64_t served = world_.served;
+      for (int spin = 0; spin < 10'000 && world_.served < served + 5; ++spin) {
         std::this_thread::yield();
       }
     }
     --world_.erasers;
   }
-  /// What is drawn after the moment was taken is newer than whatever was drawn before an erasing
-  /// began that this moment does not know of.
+  /// A number drawn after the ReadLease is larger than any drawn before an erasure that the lease
+  /// does not cover.
   void keep(Rng rng) {
     while (world_.erasers > 0) {
       const std::size_t which = rng.below(kQuestions);
@@ -159,17 +159,16 @@ class CrowdedProcess {
   void ask(Rng rng) {
     while (world_.erasers > 0) ask_one(rng.below(kQuestions), rng);
   }
-  void learn() {
+  void refresh() {
     while (world_.erasers > 0) {
       EXPECT_TRUE(archive_->refresh().has_value());
       std::this_thread::yield();
     }
   }
-  /// What may not be given any more is looked at as late as can be: when all but the archive's last
-  /// word has been said.
+  /// Reads the floor as late as possible: just before the archive's final check.
   void ask_one(std::size_t which, Rng& rng) {
     std::uint64_t floor = 0;
-    const auto held_up = [&] {
+    const auto delay = [&] {
       world_.linger(rng);
       floor = world_.floor[which];
     };
@@ -177,17 +176,17 @@ class CrowdedProcess {
     Question question(scope(1), words(which));
     std::string text;
     if (auto found = cache_->find(question, {.serve = TextRung::kExact}); found.answer) {
-      held_up();
+      delay();
       if (archive_->may_give(before)) text = found.answer->text;
     } else {
-      CrowdedTier::held_up = held_up;
+      CrowdedTier::delay = delay;
       const auto restored = archive_->restore(question, {.serve = TextRung::kExact});
-      CrowdedTier::held_up = nullptr;
+      CrowdedTier::delay = nullptr;
       if (restored.has_value()) text = restored->answer.value().text;
     }
     if (text.empty()) return;
-    ++world_.given;
-    EXPECT_GE(std::stoull(text), floor) << "it was erased";
+    ++world_.served;
+    EXPECT_GE(std::stoull(text), floor) << "served after it was erased";
   }
   void check() {
     EXPECT_TRUE(archive_->refresh().has_value());
@@ -208,7 +207,7 @@ class CrowdedProcess {
   std::unique_ptr<AnswerArchive> archive_;
 };
 
-TEST(SharedAnswersOfManyThreads, NothingErasedIsGivenAfterTheErasingReturned) {
+TEST(SharedAnswersOfManyThreads, NothingErasedIsServedAfterEraseReturned) {
   CrowdedWorld world;
   CrowdedProcess one(world);
   CrowdedProcess other(world);
@@ -217,7 +216,7 @@ TEST(SharedAnswersOfManyThreads, NothingErasedIsGivenAfterTheErasingReturned) {
     std::vector<std::jthread> threads;
     std::uint64_t seed = 0;
     for (CrowdedProcess* process : {&one, &other}) {
-      threads.emplace_back([=] { process->learn(); });
+      threads.emplace_back([=] { process->refresh(); });
       threads.emplace_back([=] { process->keep(Rng(seed)); });
       threads.emplace_back([=] { process->ask(Rng(seed + 1)); });
       threads.emplace_back([=] { process->ask(Rng(seed + 2)); });
@@ -227,8 +226,8 @@ TEST(SharedAnswersOfManyThreads, NothingErasedIsGivenAfterTheErasingReturned) {
   }
   one.check();
   other.check();
-  EXPECT_EQ(world.erasings, 2 * kErasings);
-  EXPECT_GT(world.given, kErasings);
+  EXPECT_EQ(world.erasures, 2 * kErasures);
+  EXPECT_GT(world.served, kErasures);
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ std::vector<std::byte> message_of(const FieldWriter& fields) {
   return {fields.message().begin(), fields.message().end()};
 }
 
-std::unexpected<Error> not_ours(std::span<const std::byte> bytes, const char* what) {
+std::unexpected<Error> not_valid(std::span<const std::byte> bytes, const char* what) {
   return fail(ErrorCode::kCorruption,
               std::to_string(bytes.size()) + " bytes are not " + std::string(what));
 }
@@ -41,7 +41,7 @@ std::vector<std::byte> to_bytes(const ArchivedAnswer& archived) {
       .bytes("scope", archived.scope.key.bytes)
       .number("loosest", static_cast<std::uint64_t>(archived.scope.loosest))
       .text("question", archived.question)
-      .number("erasures", archived.erasures)
+      .number("erasures", archived.invalidations)
       .number("kept_at", nanoseconds(archived.kept_at.time_since_epoch()))
       .number("expires", archived.expires.has_value() ? 1 : 0);
   if (archived.expires.has_value()) {
@@ -64,7 +64,7 @@ Result<ArchivedAnswer> archived_answer_from(std::span<const std::byte> bytes) {
   archived.scope.loosest = static_cast<TextRung>(
       fields.number("loosest", static_cast<std::uint64_t>(kTextRungs.back())));
   archived.question = fields.text("question");
-  archived.erasures = fields.number("erasures");
+  archived.invalidations = fields.number("erasures");
   archived.kept_at = WallTime(duration_of(fields, "kept_at"));
   if (fields.number("expires", 1) == 1) archived.expires = WallTime(duration_of(fields, "at"));
   archived.cost = duration_of(fields, "cost");
@@ -73,9 +73,9 @@ Result<ArchivedAnswer> archived_answer_from(std::span<const std::byte> bytes) {
     archived.tags.push_back(fields.text("tag"));
   }
   const std::string_view record = fields.value('B', "answer");
-  if (!fields.is_done()) return not_ours(bytes, "an archived answer");
+  if (!fields.is_done()) return not_valid(bytes, "an archived answer");
   AFI_TRY(archived.answer, from_record(std::as_bytes(std::span(record))));
-  if (!is_whole(archived.answer)) return not_ours(bytes, "a whole answer");
+  if (!is_whole(archived.answer)) return not_valid(bytes, "a whole answer");
   return archived;
 }
 
@@ -89,7 +89,7 @@ Result<std::string> archived_question_from(std::span<const std::byte> bytes) {
   FieldReader fields(bytes);
   fields.domain(kArchivedQuestion);
   std::string question = fields.text("question");
-  if (!fields.is_done()) return not_ours(bytes, "an archived question");
+  if (!fields.is_done()) return not_valid(bytes, "an archived question");
   return question;
 }
 
@@ -100,7 +100,7 @@ InvalidationSubject subject_of(const ArchivedAnswer& archived) {
           .tags = archived.tags,
           .owner = archived.owner,
           .kept_at = archived.kept_at,
-          .invalidations = archived.erasures};
+          .invalidations = archived.invalidations};
 }
 
 }  // namespace afterimage

@@ -19,11 +19,11 @@
 
 namespace afterimage {
 
-/// An answer as it outlives the process: with all by which it is found, judged and erased.
+/// An archived answer, with everything needed to find, check and invalidate it.
 struct ArchivedAnswer {
   ScopeId scope;
-  std::string question;        // that it was given to, in its own words
-  std::uint64_t erasures = 0;  // how many there had been when it was made
+  std::string question;             // the exact text that it answers
+  std::uint64_t invalidations = 0;  // the list's count when it was created
   WallTime kept_at;
   std::optional<WallTime> expires = std::nullopt;  // absent: never
   Duration cost{0};
@@ -35,15 +35,16 @@ struct ArchivedAnswer {
 };
 
 /// Shape    The message of a FieldWriter, domain "afterimage/archived-answer/1":
-/// docs/formats/keys.md. Errors   kCorruption: not such a message, byte for byte, or of an answer
-/// that is not whole. Threads  Any.
+///          docs/formats/keys.md.
+/// Errors   kCorruption: not such a message, byte for byte, or of an incomplete answer.
+/// Threads  Any.
 [[nodiscard]] std::vector<std::byte> to_bytes(const ArchivedAnswer& archived);
 [[nodiscard]] Result<ArchivedAnswer> archived_answer_from(std::span<const std::byte> bytes);
 
 /// What an invalidation is matched against.
 [[nodiscard]] InvalidationSubject subject_of(const ArchivedAnswer& archived);
 
-/// What is kept under a looser form of a question: the words under which the answer is.
+/// The entry of a looser form: the exact text under which the answer is stored.
 [[nodiscard]] std::vector<std::byte> archived_question_bytes(const std::string& question);
 [[nodiscard]] Result<std::string> archived_question_from(std::span<const std::byte> bytes);
 

@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 ArchivedAnswer an_archived_answer() {
   ArchivedAnswer archived{.scope = testing::scope(3),
                           .question = "What is it?",
-                          .erasures = 7,
+                          .invalidations = 7,
                           .kept_at = WallTime(100s),
                           .expires = WallTime(200s),
                           .cost = 2s,
@@ -35,7 +35,7 @@ TEST(ArchivedAnswer, ComesBackAsItWas) {
   EXPECT_EQ(archived_question_from(archived_question_bytes("What?")), "What?");
 }
 
-TEST(ArchivedAnswer, APartOfOneIsNone) {
+TEST(ArchivedAnswer, ATruncatedRecordIsRejected) {
   const auto bytes = to_bytes(an_archived_answer());
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     EXPECT_FALSE(archived_answer_from(std::span(bytes).first(size)).has_value()) << size;
@@ -43,17 +43,17 @@ TEST(ArchivedAnswer, APartOfOneIsNone) {
   auto longer = bytes;
   longer.push_back(std::byte{0});
   EXPECT_EQ(archived_answer_from(longer).error().code, ErrorCode::kCorruption);
-  EXPECT_FALSE(archived_question_from(bytes).has_value()) << "one is not the other";
+  EXPECT_FALSE(archived_question_from(bytes).has_value()) << "the two formats are distinct";
   EXPECT_FALSE(archived_answer_from(archived_question_bytes("What?")).has_value());
 }
 
-TEST(ArchivedAnswer, WhatIsNotWholeIsNone) {
+TEST(ArchivedAnswer, AnIncompleteAnswerIsRejected) {
   ArchivedAnswer cut = an_archived_answer();
   cut.answer.finish_reason = "length";
   EXPECT_EQ(archived_answer_from(to_bytes(cut)).error().code, ErrorCode::kCorruption);
 }
 
-TEST(ArchivedAnswerProperty, AnyBytesAreOneAnswerOrNone) {
+TEST(ArchivedAnswerProperty, AnyBytesParseToOneArchivedAnswerOrAnError) {
   const auto whole = to_bytes(an_archived_answer());
   testing::for_each_seed(5'000, [&](Rng& rng) {
     auto bytes = whole;

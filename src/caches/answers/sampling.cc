@@ -11,8 +11,7 @@
 namespace afterimage {
 namespace {
 
-// Words, and words that stand together, each with the space after it; in order, so that those of
-// one first letter are beside each other.
+// Words and phrases, each with a trailing space; sorted by first letter for the look-up.
 constexpr auto kTimeWords = [] {
   auto words = std::to_array<std::string_view>(
       {"today ",      "today's ",   "tonight ",       "tomorrow ",   "yesterday ",
@@ -28,7 +27,7 @@ constexpr auto kTimeWords = [] {
   return words;
 }();
 
-/// Lowered, with a single space between words and after each.
+/// Lower case, with one space between words and after the last.
 std::string spaced(std::string_view text) {
   std::string words;
   words.reserve(text.size() + 1);
@@ -45,7 +44,7 @@ std::string spaced(std::string_view text) {
   return words;
 }
 
-/// Whether the text begins with one of them.
+/// Whether the text begins with one of the phrases.
 bool begins_with_time(std::string_view words) {
   const auto first = [](std::string_view known) { return known.front(); };
   const auto candidates = std::ranges::equal_range(kTimeWords, words.front(), {}, first);
@@ -62,7 +61,7 @@ std::string_view to_string(ReuseLimit limit) {
 
 bool depends_on_time(std::string_view question) {
   const std::string words = spaced(question);
-  // Each word is looked at once: a question is long, and there are many words of time.
+  // One pass over the question's words, however many phrases there are.
   std::string_view rest = words;
   while (!rest.empty()) {
     if (begins_with_time(rest)) return true;
@@ -74,19 +73,19 @@ bool depends_on_time(std::string_view question) {
 Eligibility eligibility(const SamplingFacts& facts, std::string_view question) {
   using enum ReuseLimit;
   if (depends_on_time(question)) {
-    return {kNothing, "its words ask about the time at which it is asked"};
+    return {kNothing, "the question depends on the current time"};
   }
   const bool greedy = facts.temperature == 0.0;
   if (!greedy && !facts.seeded) {
     return facts.temperature.has_value()
-               ? Eligibility{kNothing, "no seed: another answer is expected each time"}
-               : Eligibility{kNothing, "no temperature: the server's own is seldom 0"};
+               ? Eligibility{kNothing, "temperature above 0 and no seed: answers may vary"}
+               : Eligibility{kNothing, "no temperature: the server's default is seldom 0"};
   }
-  if (facts.choices != 1) return {kExact, "several answers are asked for"};
-  if (facts.log_probabilities) return {kExact, "probabilities are asked for"};
+  if (facts.choices != 1) return {kExact, "several choices are requested"};
+  if (facts.log_probabilities) return {kExact, "log probabilities are requested"};
   if (facts.offers_tools) return {kExact, "tools are offered"};
-  if (facts.has_tool_results) return {kExact, "results of tools or searches come with it"};
-  if (!greedy) return {kExact, "a seed makes the same of the very same words only"};
+  if (facts.has_tool_results) return {kExact, "tool or search results are included"};
+  if (!greedy) return {kExact, "a seed repeats an answer for the same text only"};
   return {kSimilarity, "temperature 0"};
 }
 

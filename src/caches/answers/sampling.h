@@ -8,40 +8,42 @@
 
 namespace afterimage {
 
-/// How far down the ladder a request may be served, whatever its rules allow besides.
+/// The loosest match that a request's sampling parameters allow.
 enum class ReuseLimit : unsigned char {
-  kNothing,     // the model is asked, and what it says is not kept
-  kExact,       // an answer to the very same words
-  kText,        // the rungs of text
-  kSimilarity,  // neighbours, too
+  kNothing,     // bypass the cache: no look-up, and the answer is not stored
+  kExact,       // the same text only
+  kText,        // all text rungs
+  kSimilarity,  // similar questions, too
 };
 /// "nothing", "exact", "text", "likeness".
 std::string_view to_string(ReuseLimit limit);
 
-/// What a request says of how its answer is to be made.
+/// The parameters of a request that decide whether its answer can be reused.
 struct SamplingFacts {
-  std::optional<double> temperature = std::nullopt;  // absent: whatever the server takes
+  std::optional<double> temperature = std::nullopt;  // absent: the server's default
   bool seeded = false;
   std::uint32_t choices = 1;  // n, best_of
   bool log_probabilities = false;
   bool offers_tools = false;
-  bool has_tool_results = false;  // or documents that were retrieved for it
+  bool has_tool_results = false;  // or documents retrieved for it
 };
 
 struct Eligibility {
   ReuseLimit limit = ReuseLimit::kNothing;
-  std::string_view why;  // a clause for a person: "no seed: another answer is expected each time"
+  std::string_view why;  // for people: "tools are offered"
   bool operator==(const Eligibility&) const = default;
 };
 
-/// Deterministic requests may be served what was said before, the likelier to be the same the
-/// further: temperature 0, said explicitly, goes all the way; with a seed the same words get the
-/// same answer; what is left to chance is asked each time. Choices, probabilities, tools and their
-/// results: the very same words only. A question about the time at which it is asked is asked.
+/// Which matches may be served, by how deterministic the request is.
+///
+/// Rules    Explicit temperature 0: all, similarity included. A seed: the same text only. Neither:
+///          nothing. Several choices, log probabilities, tools and their results: the same text
+///          only. A question that depends on the current time: nothing.
 /// Threads  Any.
 [[nodiscard]] Eligibility eligibility(const SamplingFacts& facts, std::string_view question);
 
-/// "What is the weather today": a word by which the answer depends on when it is given. English.
+/// Whether the question contains words that tie its answer to the current time ("What is the
+/// weather today"). English only.
 [[nodiscard]] bool depends_on_time(std::string_view question);
 
 }  // namespace afterimage

@@ -19,7 +19,7 @@ TEST(Eligibility, Cases) {
       {"temperature 0", {.temperature = 0.0}, kSimilarity},
       {"minus zero is zero", {.temperature = -0.0}, kSimilarity},
       {"no temperature", {}, kNothing},
-      {"a little of it", {.temperature = 1e-9}, kNothing},
+      {"slightly above zero", {.temperature = 1e-9}, kNothing},
       {"seeded", {.temperature = 0.7, .seeded = true}, kExact},
       {"seeded, no temperature", {.seeded = true}, kExact},
       {"seeded at 0", {.temperature = 0.0, .seeded = true}, kSimilarity},
@@ -37,7 +37,7 @@ TEST(Eligibility, Cases) {
   }
 }
 
-TEST(Eligibility, WhatDependsOnTheTimeIsAsked) {
+TEST(Eligibility, ATimeDependentQuestionBypassesTheCache) {
   const SamplingFacts greedy{.temperature = 0.0};
   for (const char* asked : {"What is the weather today?", "Who is the CURRENT president?", "now?",
                             "What's new this week", "What time is it", "the latest release, please",
@@ -50,7 +50,7 @@ TEST(Eligibility, WhatDependsOnTheTimeIsAsked) {
   }
 }
 
-TEST(DependsOnTime, EveryWordOfTimeIsHeardWhereverItStands) {
+TEST(DependsOnTime, FindsEveryTimePhraseAnywhere) {
   for (const std::string phrase :
        {"today",     "today's",    "tonight",    "tomorrow",      "yesterday",     "now",
         "nowadays",  "currently",  "current",    "latest",        "recent",        "recently",
@@ -71,7 +71,7 @@ TEST(DependsOnTime, EveryWordOfTimeIsHeardWhereverItStands) {
   }
 }
 
-TEST(DependsOnTime, SpacesAndMarksStandForOneSpace) {
+TEST(DependsOnTime, PunctuationAndSpacesCountAsOneSpace) {
   EXPECT_TRUE(depends_on_time("THIS ... \t week"));
   EXPECT_TRUE(depends_on_time("the price-of fish"));
   EXPECT_FALSE(depends_on_time("this fine week"));

@@ -60,7 +60,7 @@ Result<SplitRequest> split_request(const Request& request,
   if (request.messages.empty() || request.messages.back().role != Role::kUser ||
       std::ranges::none_of(request.messages.back().parts, is_text)) {
     return fail(ErrorCode::kInvalidArgument,
-                "request " + request.id.text() + " does not end in words of the user");
+                "request " + request.id.text() + " does not end with text of the user");
   }
   SplitRequest split;
   std::size_t media = 0;
@@ -79,7 +79,7 @@ Result<SplitRequest> split_request(const Request& request,
     }
   }
   if (media != contents.size()) {
-    return fail(ErrorCode::kInvalidArgument, "request " + request.id.text() + " has not the " +
+    return fail(ErrorCode::kInvalidArgument, "request " + request.id.text() + " lacks the " +
                                                  std::to_string(contents.size()) +
                                                  " media items whose digests were given");
   }

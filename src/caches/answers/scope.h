@@ -17,13 +17,13 @@
 
 namespace afterimage {
 
-/// One image, audio clip or video, by its content: never by name, address or likeness.
+/// One image, audio clip or video, identified by content digest: never by name, URL or similarity.
 struct ScopeMedia {
   Modality modality = Modality::kImage;
   ContentDigest content;
-  std::map<std::string, std::string> options;  // what the request asks of it: detail, frame rate, …
+  std::map<std::string, std::string> options;  // request options: detail, frame rate, …
 };
-/// Where the question's words stand.
+/// The position of the question's text.
 struct QuestionSlot {};
 
 struct ScopeMessage {
@@ -31,30 +31,30 @@ struct ScopeMessage {
   std::vector<std::variant<std::string, ScopeMedia, QuestionSlot>> parts;
 };
 
-/// What a question is asked in: two questions are compared only inside of one scope, and scopes are
-/// the same or not, never similar.
+/// The context of a question. Questions are compared only within one scope; scopes are equal or
+/// not, never similar.
 struct Scope {
-  NamespaceId inputs;  // Namespace::prefix_root: what happens to media before the model sees them
-  std::vector<ScopeMessage> messages;  // all of them, from the system prompt to the question
-  std::string tools;                   // as canonical JSON, with the choice among them; empty: none
-  std::string response_format;         // likewise
+  NamespaceId inputs;  // Namespace::prefix_root: how media are preprocessed
+  std::vector<ScopeMessage> messages;  // all, from the system prompt to the question
+  std::string tools;                   // canonical JSON, with tool_choice; empty: none
+  std::string response_format;         // canonical JSON; empty: none
   std::map<std::string, std::string> sampling;  // temperature, seed, limits, stops, … as text
-  /// Every other field of the request, also those that nobody knows, but for those known to change
-  /// nothing (ids, metadata, stream). A field that is absent is not a field that is empty.
+  /// Every other field of the request, unknown ones included, except those known to have no effect
+  /// (ids, metadata, stream). An absent field differs from an empty one.
   std::map<std::string, std::string> other;
 };
 
-/// A scope as the cache has it.
+/// The key of a scope.
 struct ScopeId {
-  NamespaceId space;  // whose it is: model, weights, tenant
+  NamespaceId space;  // model, weights, tenant
   ScopeKey key;
-  /// Beyond this rung nothing is served. Canonical where there are media: what articles and plurals
-  /// ask of a text in general, they may ask of one picture ("the dogs", "a dog").
+  /// The loosest rung that may be served. Canonical if the scope has media: an article or a plural
+  /// can be what is asked about an image ("the dogs", "a dog").
   TextRung loosest = TextRung::kNear;
   bool operator==(const ScopeId&) const = default;
 };
 
-/// ScopeId::space of every scope in this namespace: for whoever asks often.
+/// ScopeId::space of every scope in this namespace; compute it once and pass it to identify().
 /// Threads  Any.
 [[nodiscard]] NamespaceId answer_space(const Namespace& space);
 
@@ -65,17 +65,17 @@ struct ScopeId {
                                const NamespaceId& answers);
 [[nodiscard]] ScopeId identify(const Scope& scope, const Namespace& space);
 
-/// The words that are asked, and the messages around them with the place where they were.
+/// The question's text, and the messages with a QuestionSlot in its place.
 struct SplitRequest {
   std::string question;
   std::vector<ScopeMessage> messages;
 };
 
-/// Takes the question out of a request: the last text of the last message. `contents` are the
-/// digests of the request's media in order.
+/// Splits a request into question (the last text of the last message) and the rest. `contents` are
+/// the digests of the request's media in order.
 ///
 /// Errors   kInvalidArgument: the last message is not the user's or has no text, or the number of
-///          digests is not that of the media. What cannot be identified is not cached.
+///          digests and media differ. Such a request is not cached.
 /// Threads  Any.
 [[nodiscard]] Result<SplitRequest> split_request(const Request& request,
                                                  std::span<const ContentDigest> contents);

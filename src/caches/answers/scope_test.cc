@@ -53,7 +53,7 @@ struct Inputs {
 
 TEST(Scope, TheSameFieldsGiveTheSameKey) { EXPECT_EQ(Inputs().id(), Inputs().id()); }
 
-TEST(Scope, WithMediaAnywhereNothingNearIsServed) {
+TEST(Scope, MediaAnywhereLimitTheScopeToCanonical) {
   Inputs inputs;
   EXPECT_EQ(inputs.id().loosest, TextRung::kCanonical);
   inputs.scope.messages.pop_back();
@@ -62,7 +62,7 @@ TEST(Scope, WithMediaAnywhereNothingNearIsServed) {
   EXPECT_EQ(inputs.id().loosest, TextRung::kNear);
 }
 
-TEST(Scope, EveryFieldAloneMakesAnotherScope) {
+TEST(Scope, EveryFieldChangesTheScope) {
   const struct {
     const char* name;
     std::function<void(Inputs&)> change;
@@ -130,7 +130,7 @@ TEST(Scope, EveryFieldAloneMakesAnotherScope) {
   }
 }
 
-TEST(Scope, AllScopesOfATenantsModelAreInOneSpace) {
+TEST(Scope, AllScopesOfATenantsModelShareOneSpace) {
   Inputs inputs;
   inputs.scope.tools = "other";
   EXPECT_EQ(inputs.id().space, Inputs().id().space);
@@ -171,7 +171,7 @@ TEST(SplitRequest, TakesTheLastTextOfTheLastMessage) {
   EXPECT_TRUE(std::holds_alternative<QuestionSlot>(parts[3]));
 }
 
-TEST(SplitRequest, RefusesWhatItCannotIdentify) {
+TEST(SplitRequest, RejectsWhatCannotBeIdentified) {
   const std::vector<ContentDigest> one{digest(1)};
   const struct {
     const char* name;
@@ -193,7 +193,7 @@ TEST(SplitRequest, RefusesWhatItCannotIdentify) {
   }
 }
 
-TEST(SplitRequest, TheNameOfAFileSaysNothing) {
+TEST(SplitRequest, IgnoresFileNames) {
   const std::vector<ContentDigest> one{digest(1)};
   const auto scope_of = [&](const std::string& name) {
     Inputs inputs;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// One test for each known bug of the semantic cache that we set out from, as far as it can apply
-// here (DESIGN.md lists them); those of a single file stand beside it.
+// Regression tests for the known bugs of the original prototype's semantic cache (DESIGN.md lists
+// them); those that concern a single file are in that file's test.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -61,8 +61,8 @@ Namespace model(const std::string& name, const std::string& chat_template = "t")
       .value();
 }
 
-// A dry run counted what matched as hits, though the model was asked every time.
-TEST(Seed002, s06_WhatIsOnlyWatchedIsNoHit) {
+// A dry run counted matches as hits although the model ran every time.
+TEST(Seed002, s06_AWatchedMatchIsNoHit) {
   Fixture f;
   f.put(scope(1), kAsked, "yes");
   const LookupRules dry{.serve = TextRung::kExact, .watch = TextRung::kNear};
@@ -72,8 +72,8 @@ TEST(Seed002, s06_WhatIsOnlyWatchedIsNoHit) {
   EXPECT_EQ(f.cache->stats().answer_time_saved, 0s);
 }
 
-// A match that could not be used was reported as a hit all the same.
-TEST(Seed002, s07_AMatchThatCouldNotBeUsedIsNoHit) {
+// An unusable match was reported as a hit.
+TEST(Seed002, s07_AnUnusableMatchIsNoHit) {
   Fixture f;
   f.put(scope(1), kAsked, "yes");
   Question question(scope(1), kAsked);
@@ -82,8 +82,8 @@ TEST(Seed002, s07_AMatchThatCouldNotBeUsedIsNoHit) {
   EXPECT_EQ(f.cache->stats().answer_time_saved, 0s);
 }
 
-// The text layers knew nothing of image, model, template and sampling.
-TEST(Seed002, s10_TheSameWordsElsewhereAreAnotherQuestion) {
+// The text layers ignored image, model, template and sampling.
+TEST(Seed002, s10_TheSameTextInAnotherScopeIsAnotherQuestion) {
   Fixture f;
   const ScopeId here = identify(picture_scope(1), model("m"));
   f.put(here, kAsked, "yes");
@@ -105,13 +105,13 @@ TEST(Seed002, s10_TheSameWordsElsewhereAreAnotherQuestion) {
   }
 }
 
-// Entries were added before there was an answer, and stayed when there was none.
-TEST(Seed002, s12_ThereIsNoEntryWithoutAnAnswer) {
+// Entries were added before the answer existed, and stayed when generation failed.
+TEST(Seed002, s12_NoEntryExistsWithoutAnAnswer) {
   Fixture f;
   AnswerOnce front(*f.cache, f.clock);
   Question question(scope(1), kAsked);
   const auto failed = front.get_or_answer(question, {}, [&]() -> Result<AnswerOnce::Generated> {
-    EXPECT_EQ(f.cache->stats().entries, EntryCount(0)) << "while it is being answered";
+    EXPECT_EQ(f.cache->stats().entries, EntryCount(0)) << "while it is being generated";
     return fail(ErrorCode::kUnavailable, "the model is gone");
   });
   EXPECT_FALSE(failed.has_value());
@@ -119,8 +119,8 @@ TEST(Seed002, s12_ThereIsNoEntryWithoutAnAnswer) {
   EXPECT_EQ(f.budget.used(), 0_B);
 }
 
-// Some layers outlived the process and others did not; what was left pointed anywhere.
-TEST(Seed002, s13_AllFormsOfAnEntryComeAndGoTogether) {
+// Only some layers were persisted; after a restart their indices pointed to wrong entries.
+TEST(Seed002, s13_AllFormsOfAnEntryAreAddedAndRemovedTogether) {
   Fixture f;
   f.put(scope(1), kAsked, "yes");
   f.cache->erase(AnswerFilter{});
@@ -128,7 +128,7 @@ TEST(Seed002, s13_AllFormsOfAnEntryComeAndGoTogether) {
   f.cache->check_invariants();
 }
 
-// The index was a file that every insertion wrote anew, without a lock.
+// Every insertion rewrote the index file, without a lock.
 TEST(Seed002, s16_TwoWritersLoseNothing) {
   Fixture f;
   {
@@ -143,7 +143,7 @@ TEST(Seed002, s16_TwoWritersLoseNothing) {
   f.cache->check_invariants();
 }
 
-// A check of the image was added for one layer; the text layers went on without.
+// An image check was added to one layer; the text layers had none.
 TEST(Seed002, s25_EveryRungIsBoundToTheImage) {
   Fixture f;
   const auto on_every_rung = [](unsigned picture) {
@@ -162,7 +162,7 @@ TEST(Seed002, s25_EveryRungIsBoundToTheImage) {
 }
 
 // No eviction, no time to live, no invalidation, no tenant.
-TEST(Seed002, s26_WhatIsKeptIsBoundedTimedAndErasable) {
+TEST(Seed002, s26_EntriesAreBoundedExpireAndCanBeErased) {
   MemoryBudget budget(2_KiB);
   ManualClock clock;
   const auto cache = AnswerCache::create({}, budget, clock).value();

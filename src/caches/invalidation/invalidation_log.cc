@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "caches/invalidation/invalidation_log.h"
 
+#include <string>
 #include <utility>
 
 #include "caches/identity/fields.h"
@@ -10,63 +11,65 @@
 namespace afterimage {
 namespace {
 
-/// Others may be first so often.
+/// Attempts to win the race against concurrent writers.
 constexpr int kAttempts = 32;
-/// Generations that are remembered; whoever makes more of them lies, and knows the key.
-constexpr std::size_t kMostLeft = 4096;
+/// Remembered generations. Only a party that knows the key and misbehaves can create more.
+constexpr std::size_t kMaxAbandoned = 4096;
 
-std::unexpected<Error> always_late() {
-  return fail(ErrorCode::kUnavailable, "others change the list of what is erased all the time");
+std::unexpected<Error> contended() {
+  return fail(ErrorCode::kUnavailable, "the shared invalidation list changed " +
+                                           std::to_string(kAttempts) +
+                                           " times during an update: try again");
 }
 
 }  // namespace
 
-bool InvalidationLog::goes_on(const InvalidationList& list) const {
-  if (left_.contains(list.secret())) return false;
+bool InvalidationLog::is_usable(const InvalidationList& list) const {
+  if (abandoned_.contains(list.secret())) return false;
   return !seen_.has_value() || list.secret() != seen_->secret() || list.continues(*seen_);
 }
 
-void InvalidationLog::note(const InvalidationList& list) {
-  if (seen_.has_value() && seen_->secret() != list.secret()) left_.insert(seen_->secret());
-  if (left_.size() > kMostLeft) left_.erase(left_.begin());
+void InvalidationLog::remember(const InvalidationList& list) {
+  if (seen_.has_value() && seen_->secret() != list.secret()) abandoned_.insert(seen_->secret());
+  if (abandoned_.size() > kMaxAbandoned) abandoned_.erase(abandoned_.begin());
   seen_ = list;
 }
 
-Result<InvalidationLog::Read> InvalidationLog::look() {
+Result<InvalidationLog::Read> InvalidationLog::load() {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     AFI_TRY(std::optional<SharedCell::Value> found, cell_.read());
     if (found.has_value()) {
       auto list = InvalidationList::from_bytes(found->bytes);
-      if (list.has_value() && goes_on(*list)) {
-        note(*list);
+      if (list.has_value() && is_usable(*list)) {
+        remember(*list);
         return Read{.list = *std::move(list), .version = std::move(found->version)};
       }
     }
     AFI_TRY(const Secret generation, random_secret());
-    const InvalidationList none(generation);
+    const InvalidationList empty(generation);
     const auto version = found.has_value() ? std::optional(found->version) : std::nullopt;
-    // What stands there then is read, as by all others.
-    AFI_TRY_VOID(cell_.replace(version, none.to_bytes()));
+    // If another process was first, the next attempt reads its list.
+    AFI_TRY_VOID(cell_.replace(version, empty.to_bytes()));
   }
-  return always_late();
+  return contended();
 }
 
 Result<InvalidationList> InvalidationLog::read() {
-  AFI_TRY(Read now, look());
+  AFI_TRY(Read now, load());
   return std::move(now.list);
 }
 
-Result<InvalidationList> InvalidationLog::add(const Invalidation& erasure) {
+Result<InvalidationList> InvalidationLog::add(const Invalidation& invalidation) {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    AFI_TRY(Read now, look());
-    AFI_TRY_VOID(now.list.add(erasure));
-    now.list.shorten(kMostBytes);
+    AFI_TRY(Read now, load());
+    AFI_TRY_VOID(now.list.add(invalidation));
+    now.list.shorten(kMaxBytes);
     AFI_TRY(const bool done, cell_.replace(now.version, now.list.to_bytes()));
     if (!done) continue;
-    note(now.list);
+    remember(now.list);
     return std::move(now.list);
   }
-  return always_late();
+  return contended();
 }
 
 Secret InvalidationLog::names(const InvalidationList& list) const {

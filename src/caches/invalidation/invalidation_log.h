@@ -14,37 +14,37 @@
 
 namespace afterimage {
 
-/// The list of what has been erased, shared by all processes that keep answers in the same place.
+/// The invalidation list that all processes share that store answers in the same tier.
 ///
-/// Leases   Whoever has read the list gives answers for kLease, reckoned from before he asked; then
-///          none, until he has read it again. Whoever adds to it waits for kLeaseOver after it is
-///          added: then no process gives what was erased.
-/// Lists    A list has a generation: its random secret, of which the names of all answers are made.
-///          One that is missing, damaged, or not the continuation of what was read here before has
-///          lost what it was about: then a new generation is begun, and nothing that was kept
-///          before is found. A generation that was left is never gone back to.
-/// Size     Of more than kMostBytes the older half is told apart no more (InvalidationList): that
-///          erases too much, and never too little.
-/// Errors   kUnavailable: nobody could be asked, or not every copy answers. kLimitExceeded: as
-///          InvalidationList::add.
+/// Leases   A process that has read the list may serve answers for kLease, counted from before the
+///          read; after that it serves none until it reads the list again. A writer waits
+///          kLeaseGuard after its write: from then on no process serves an invalidated answer.
+/// Lists    Each list has a generation: a random secret from which the keys of all stored answers
+///          are derived. If the list is missing, damaged, or does not continue the list that this
+///          process read before, a new generation is started and no earlier answer is found. A
+///          process never returns to a generation that it has left.
+/// Size     Beyond kMaxBytes the older half is merged into "everything before" (InvalidationList):
+///          that invalidates too much, never too little.
+/// Errors   kUnavailable: the cell cannot be reached, or not every replica acknowledges.
+///          kLimitExceeded: as InvalidationList::add.
 /// Threads  One at a time.
-/// Source   docs/decisions/0019-answers-are-shared-under-a-lease.md.
+/// Source   docs/decisions/0019-answers-are-shared-under-a-lease.md; DESIGN.md.
 class InvalidationLog {
  public:
   static constexpr Duration kLease = std::chrono::seconds(2);
-  /// A tenth more: two machines' clocks do not go at the same speed.
-  static constexpr Duration kLeaseOver = kLease + kLease / 10;
-  static constexpr std::size_t kMostBytes = std::size_t{64} << 10U;
+  /// A tenth longer than a lease, because clocks of two machines run at different rates.
+  static constexpr Duration kLeaseGuard = kLease + kLease / 10;
+  static constexpr std::size_t kMaxBytes = std::size_t{64} << 10U;
 
-  /// `root` is what all have who share; `cell` outlives it.
+  /// `root` is the secret that all sharing processes have. `cell` must outlive the log.
   InvalidationLog(SharedCell& cell, const Secret& root) : cell_(cell), root_(root) {}
 
-  /// The list as it is now; begun, if there is none that can be gone on with.
+  /// The current list; starts a new generation if there is no usable one.
   Result<InvalidationList> read();
-  /// The list with it. It may be on it, too, if this fails.
-  Result<InvalidationList> add(const Invalidation& erasure);
-  /// The secret of the names of what is kept in a list's generation: to know the list is not
-  /// enough.
+  /// Adds and returns the new list. After an error the invalidation may or may not be on the list.
+  Result<InvalidationList> add(const Invalidation& invalidation);
+  /// The secret from which keys of answers of the list's generation are derived. It also depends on
+  /// `root`, so that reading the list does not reveal it.
   [[nodiscard]] Secret names(const InvalidationList& list) const;
 
  private:
@@ -52,14 +52,14 @@ class InvalidationLog {
     InvalidationList list;
     std::optional<std::string> version;
   };
-  Result<Read> look();
-  [[nodiscard]] bool goes_on(const InvalidationList& list) const;
-  void note(const InvalidationList& list);
+  Result<Read> load();
+  [[nodiscard]] bool is_usable(const InvalidationList& list) const;
+  void remember(const InvalidationList& list);
 
   SharedCell& cell_;
   const Secret root_;
   std::optional<InvalidationList> seen_;
-  std::set<Secret> left_;  // generations that others followed on
+  std::set<Secret> abandoned_;  // generations that a later one replaced
 };
 
 }  // namespace afterimage

@@ -12,11 +12,11 @@
 
 namespace afterimage {
 
-/// Reads the shared invalidation log at a fixed interval, on a thread of its own, so that an archive
-/// may keep serving answers.
+/// Reads the shared invalidation log at a fixed interval on a thread of its own, which renews the
+/// lease under which an archive serves answers.
 class InvalidationPoller {
  public:
-  /// `poll` is AnswerArchive::refresh; what it uses outlives the poller.
+  /// `poll` is AnswerArchive::refresh; everything that it uses must outlive the poller.
   explicit InvalidationPoller(std::function<void()> poll,
                               Duration every = InvalidationLog::kLease / 4);
   ~InvalidationPoller();
@@ -31,7 +31,7 @@ class InvalidationPoller {
   Mutex mutex_;
   TimedCondition changed_;
   bool stopping_ AFI_GUARDED_BY(mutex_) = false;
-  std::thread thread_;  // last: it uses the others
+  std::thread thread_;  // last: it uses the members above
 };
 
 }  // namespace afterimage

@@ -19,7 +19,7 @@
 
 namespace afterimage {
 
-/// What an invalidation is matched against: an archived answer without its text. Views; valid while
+/// What an invalidation is matched against: the metadata of an archived answer. Views; valid while
 /// the answer is.
 struct InvalidationSubject {
   NamespaceId space;
@@ -28,70 +28,70 @@ struct InvalidationSubject {
   std::span<const std::string> tags;
   const TenantId& owner;
   WallTime kept_at;
-  std::uint64_t invalidations = 0;  // how many there had been when the answer was made
+  std::uint64_t invalidations = 0;  // the list's count when the answer was created
 };
 
-/// One erasing of archived answers: all that had been kept before, and to which all applies that is
-/// set.
+/// One invalidation: applies to all answers created before it that match every field that is set.
 struct Invalidation {
-  std::uint64_t number = 0;  // it is the n-th of the archive
+  std::uint64_t number = 0;  // its position in the list, from 1
   std::optional<NamespaceId> space = std::nullopt;
   std::optional<ScopeKey> scope = std::nullopt;
-  std::optional<std::string> question = std::nullopt;  // just these words
+  std::optional<std::string> question = std::nullopt;  // the question's exact text
   std::string tag = {};
   TenantId owner = {};
   std::string words = {};
   std::optional<WallTime> kept_before = std::nullopt;
 
   bool operator==(const Invalidation&) const = default;
-  /// kLimitExceeded: its text is more than InvalidationList::kMostBytes.
+  /// kLimitExceeded: its text has more than InvalidationList::kMaxBytes bytes.
   [[nodiscard]] Result<void> check() const;
 };
 
-/// What has been erased from an archive, so that it is refused when it is read. Erasures are
-/// numbered, and an answer bears the number of those that had been when it was made: no clock says
-/// what was before.
+/// The invalidations of an archive; an invalidated answer is rejected when it is read. They are
+/// numbered, and an answer records how many there were when it was created: "before" depends
+/// on no clock.
 ///
-/// Shape    At most kMost are told apart; the older half of them then becomes "all that was kept
-///          before": that refuses too much, and never too little. The secret is part of all names
-///          in the archive: who loses the list has lost what it was about.
-/// Errors   kCorruption: bytes that are no such list. kLimitExceeded: longer words than kMostBytes.
+/// Shape    At most kMaxEntries entries; then the older half is merged into "every answer before":
+///          that rejects too much, never too little. All keys of the archive are derived from the
+///          list's secret: without the list, its answers cannot be found.
+/// Errors   kCorruption: bytes that are no such list. kLimitExceeded: an invalidation with more
+///          than kMaxBytes of text.
 /// Threads  Not thread-safe.
+/// Source   docs/formats/keys.md for the bytes.
 class InvalidationList {
  public:
-  static constexpr std::size_t kMost = 256;
-  static constexpr std::size_t kMostBytes = 4096;  // of an erasure's text
+  static constexpr std::size_t kMaxEntries = 256;
+  static constexpr std::size_t kMaxBytes = 4096;  // of one invalidation's text
 
   explicit InvalidationList(const Secret& secret) : secret_(secret) {}
   static Result<InvalidationList> from_bytes(std::span<const std::byte> bytes);
   [[nodiscard]] std::vector<std::byte> to_bytes() const;
 
   [[nodiscard]] const Secret& secret() const { return secret_; }
-  /// How many there have been.
+  /// The number of invalidations ever added.
   [[nodiscard]] std::uint64_t count() const { return count_; }
-  [[nodiscard]] std::size_t told_apart() const { return erasures_.size(); }
-  /// Those that are told apart, in order.
-  [[nodiscard]] const std::vector<Invalidation>& erasures() const { return erasures_; }
-  /// What was made when there had been fewer is gone.
+  /// The entries not merged yet, in order.
+  [[nodiscard]] const std::vector<Invalidation>& entries() const { return entries_; }
+  /// Answers created at a smaller count are invalid.
   [[nodiscard]] std::uint64_t all_before() const { return all_before_; }
-  /// Whether this may have come of the earlier one, by adding and by telling less apart.
+  /// Whether this list can have come from `earlier` by adding and merging.
   [[nodiscard]] bool continues(const InvalidationList& earlier) const;
-  /// Gives it its number.
-  Result<void> add(Invalidation erasure);
-  /// Tells less apart, the older half first, until to_bytes() is of no more than `most`.
-  void shorten(std::size_t most);
+  /// Appends it and assigns its number.
+  Result<void> add(Invalidation invalidation);
+  /// Merges older halves until to_bytes() has at most `max_bytes` bytes.
+  void shorten(std::size_t max_bytes);
   [[nodiscard]] bool refuses(const InvalidationSubject& subject) const;
 
   bool operator==(const InvalidationList&) const = default;
 
  private:
-  /// At least one.
-  void forget_the_older_half();
+  /// Merges at least one entry.
+  void merge_older_half();
 
   Secret secret_;
   std::uint64_t count_ = 0;
-  std::uint64_t all_before_ = 0;  // what was made when there had been fewer is gone
-  std::vector<Invalidation> erasures_;
+  std::uint64_t all_before_ = 0;  // answers created at a smaller count are invalid
+  std::vector<Invalidation> entries_;
 };
 
 }  // namespace afterimage

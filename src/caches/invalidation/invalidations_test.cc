@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-InvalidationList no_erasures() { return InvalidationList(Secret{std::byte{1}, std::byte{2}}); }
+InvalidationList empty_list() { return InvalidationList(Secret{std::byte{1}, std::byte{2}}); }
 
 ScopeKey scope(unsigned n) {
   ScopeKey key;
@@ -22,8 +22,8 @@ ScopeKey scope(unsigned n) {
 const std::vector<std::string> kTags = {"doc:1", "doc:2"};
 const TenantId kOwner("ann");
 
-/// An answer that was kept when there had been `count` invalidations.
-InvalidationSubject kept_after(std::uint64_t count) {
+/// An answer that was created after `count` invalidations.
+InvalidationSubject created_after(std::uint64_t count) {
   return {.space = {},
           .scope = scope(1),
           .question = "What is the Dog?",
@@ -33,10 +33,10 @@ InvalidationSubject kept_after(std::uint64_t count) {
           .invalidations = count};
 }
 
-TEST(InvalidationList, RefuseWhatWasKeptBeforeAndIsMeant) {
+TEST(InvalidationList, RejectsMatchingAnswersCreatedBefore) {
   const struct {
     const char* name;
-    Invalidation erasure;
+    Invalidation invalidation;
     bool refused;
   } kCases[] = {
       {"all", {}, true},
@@ -57,52 +57,52 @@ TEST(InvalidationList, RefuseWhatWasKeptBeforeAndIsMeant) {
       {"one of two", {.tag = "doc:1", .owner = TenantId("bob")}, false},
   };
   for (const auto& c : kCases) {
-    InvalidationList erasures = no_erasures();
-    EXPECT_FALSE(erasures.refuses(kept_after(0)));
-    ASSERT_TRUE(erasures.add(c.erasure).has_value());
-    EXPECT_EQ(erasures.refuses(kept_after(0)), c.refused) << c.name;
-    EXPECT_FALSE(erasures.refuses(kept_after(1))) << c.name << ": it was kept after";
-    const auto read = InvalidationList::from_bytes(erasures.to_bytes());
+    InvalidationList list = empty_list();
+    EXPECT_FALSE(list.refuses(created_after(0)));
+    ASSERT_TRUE(list.add(c.invalidation).has_value());
+    EXPECT_EQ(list.refuses(created_after(0)), c.refused) << c.name;
+    EXPECT_FALSE(list.refuses(created_after(1))) << c.name << ": it was created after";
+    const auto read = InvalidationList::from_bytes(list.to_bytes());
     ASSERT_TRUE(read.has_value()) << c.name;
-    EXPECT_EQ(*read, erasures) << c.name;
+    EXPECT_EQ(*read, list) << c.name;
   }
 }
 
-TEST(InvalidationList, WhatIsAheadOfTheListIsRefused) {
-  EXPECT_TRUE(no_erasures().refuses(kept_after(1))) << "by a list that is older than it";
+TEST(InvalidationList, RejectsAnAnswerAheadOfTheList) {
+  EXPECT_TRUE(empty_list().refuses(created_after(1))) << "the list is older than the answer";
 }
 
-TEST(InvalidationList, TooManyToTellApartRefuseMoreAndNeverLess) {
-  InvalidationList erasures = no_erasures();
-  for (std::size_t i = 0; i < InvalidationList::kMost; ++i) {
-    ASSERT_TRUE(erasures.add({.tag = "other:" + std::to_string(i)}).has_value());
+TEST(InvalidationList, MergedEntriesRejectMoreNeverLess) {
+  InvalidationList list = empty_list();
+  for (std::size_t i = 0; i < InvalidationList::kMaxEntries; ++i) {
+    ASSERT_TRUE(list.add({.tag = "other:" + std::to_string(i)}).has_value());
   }
-  EXPECT_FALSE(erasures.refuses(kept_after(0)));
-  ASSERT_TRUE(erasures.add({.tag = "doc:1"}).has_value());
-  EXPECT_EQ(erasures.told_apart(), InvalidationList::kMost / 2 + 1);
-  EXPECT_TRUE(erasures.refuses(kept_after(127)));
-  EXPECT_TRUE(erasures.refuses(kept_after(128))) << "by its tag";
-  InvalidationSubject other = kept_after(127);
+  EXPECT_FALSE(list.refuses(created_after(0)));
+  ASSERT_TRUE(list.add({.tag = "doc:1"}).has_value());
+  EXPECT_EQ(list.entries().size(), InvalidationList::kMaxEntries / 2 + 1);
+  EXPECT_TRUE(list.refuses(created_after(127)));
+  EXPECT_TRUE(list.refuses(created_after(128))) << "by its tag";
+  InvalidationSubject other = created_after(127);
   other.tags = {};
-  EXPECT_TRUE(erasures.refuses(other)) << "nobody knows any more what the 128th was about";
+  EXPECT_TRUE(list.refuses(other)) << "the 128th invalidation was merged";
   other.invalidations = 128;
-  EXPECT_FALSE(erasures.refuses(other));
-  EXPECT_FALSE(erasures.refuses(kept_after(257)));
-  EXPECT_EQ(InvalidationList::from_bytes(erasures.to_bytes()), erasures);
+  EXPECT_FALSE(list.refuses(other));
+  EXPECT_FALSE(list.refuses(created_after(257)));
+  EXPECT_EQ(InvalidationList::from_bytes(list.to_bytes()), erasures);
 }
 
-TEST(InvalidationList, WordsThatAreTooManyAreNotWrittenDown) {
-  InvalidationList erasures = no_erasures();
-  const auto refused = erasures.add({.words = std::string(InvalidationList::kMostBytes + 1, 'x')});
+TEST(InvalidationList, RejectsAnInvalidationWithTooMuchText) {
+  InvalidationList list = empty_list();
+  const auto refused = list.add({.words = std::string(InvalidationList::kMaxBytes + 1, 'x')});
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, ErrorCode::kLimitExceeded);
-  EXPECT_EQ(erasures.count(), 0U);
+  EXPECT_EQ(list.count(), 0U);
 }
 
-TEST(InvalidationListProperty, OneBitElseIsNoList) {
-  InvalidationList erasures = no_erasures();
-  ASSERT_TRUE(erasures.add({.question = "one", .kept_before = WallTime(5s)}).has_value());
-  const auto bytes = erasures.to_bytes();
+TEST(InvalidationListProperty, OneFlippedBitIsDetected) {
+  InvalidationList list = empty_list();
+  ASSERT_TRUE(list.add({.question = "one", .kept_before = WallTime(5s)}).has_value());
+  const auto bytes = list.to_bytes();
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     EXPECT_FALSE(InvalidationList::from_bytes(std::span(bytes).first(size)).has_value()) << size;
   }

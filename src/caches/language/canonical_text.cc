@@ -26,13 +26,13 @@ using english::holds;
 constexpr char32_t kApostrophe = U'\u2019';
 constexpr std::string_view kSpaces = " \t\n\r";
 constexpr std::string_view kMarks = ",;.?!";
-constexpr std::size_t kFewestWords = 3;  // what is shorter is a name or a fragment
+constexpr std::size_t kMinWords = 3;  // shorter texts are names or fragments
 
-/// What stands between two runs of spaces.
+/// A token between spaces.
 struct Word {
   std::string gap;   // the spaces before it
-  std::string core;  // ASCII letters with ' or - inside, if it is prose; else all of it
-  std::string tail;  // the marks behind it, if it is prose
+  std::string core;  // if prose: ASCII letters with ' or - inside; else the whole token
+  std::string tail;  // if prose: the punctuation after it
   bool prose = false;
 
   [[nodiscard]] bool bare() const { return prose && tail.empty(); }
@@ -41,7 +41,7 @@ using Words = std::vector<Word>;
 
 bool all_lower(std::string_view text) { return std::ranges::all_of(text, is_lower); }
 
-/// Takes one code point from the front of `rest`; nullopt if it is not UTF-8 as RFC 3629 has it.
+/// Takes one code point from the front of `rest`; nullopt if it is not valid UTF-8 (RFC 3629).
 std::optional<char32_t> take_code_point(std::string_view& rest) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(rest[i]); };
   const unsigned char first = byte(0);
@@ -65,7 +65,7 @@ std::optional<char32_t> take_code_point(std::string_view& rest) {
   return point;
 }
 
-/// UTF-8 without control characters other than those of layout.
+/// Whether the text is UTF-8 without control characters other than whitespace.
 bool is_text(std::string_view text) {
   while (!text.empty()) {
     const auto point = take_code_point(text);
@@ -75,14 +75,15 @@ bool is_text(std::string_view text) {
   return true;
 }
 
-/// Marks of quotation and code other than ", and breaks of lines: nobody knows what they enclose.
+/// Quotation and code marks other than ", and line breaks: their contents must not be folded.
 bool is_opaque_mark(char32_t point) {
   return point == U'`' || point == U'\t' || point == U'\n' || point == U'\r' ||
          point == U'\u00AB' || point == U'\u00BB' || (point >= U'\u2018' && point <= U'\u201F') ||
          point == U'\u2039' || point == U'\u203A' || (point >= U'\u300C' && point <= U'\u300F');
 }
 
-/// Every apostrophe stands inside a word, every " has its other half, and nothing else quotes.
+/// Whether every apostrophe is inside a word, quotation marks are balanced, and nothing else
+/// quotes.
 bool is_transparent(std::string_view text) {
   std::size_t quotes = 0;
   bool after_letter = false;
@@ -101,7 +102,7 @@ bool is_transparent(std::string_view text) {
   return quotes % 2 == 0;
 }
 
-/// The end of the word that begins at `at`: the next space that is not in quotation marks.
+/// The end of the word at `at`: the next space outside of quotation marks.
 std::size_t end_of_word(std::string_view text, std::size_t at) {
   bool quoted = false;
   for (; at < text.size() && (quoted || text[at] != ' '); ++at) quoted ^= text[at] == '"';
@@ -129,11 +130,11 @@ Word to_word(std::string_view gap, std::string_view chunk) {
   return {std::string(gap), std::string(core), plain.substr(size), true};
 }
 
-/// nullopt: a text that is kept whole.
+/// nullopt: the text must not be folded.
 std::optional<Words> words_of(std::string_view text) {
   const std::size_t end = text.find_last_not_of(kSpaces) + 1;
   const std::size_t begin = std::min(text.find_first_not_of(kSpaces), end);
-  // Spaces before the first word are put aside, not dropped: they may be an indentation.
+  // Leading spaces are stored separately, not dropped: they may be an indentation.
   const std::size_t line = text.substr(0, begin).find_last_of("\t\n\r");
   const std::string_view lead =
       text.substr(0, begin).substr(line == std::string_view::npos ? 0 : line + 1);
@@ -146,10 +147,10 @@ std::optional<Words> words_of(std::string_view text) {
     words.push_back(to_word(text.substr(at, start - at), text.substr(start, stop - start)));
     at = stop;
     const std::string& core = words.back().core;
-    if (core.ends_with(':')) return std::nullopt;  // what follows is material, not question
+    if (core.ends_with(':')) return std::nullopt;  // what follows is material, not the question
     if (words.back().prose && holds(english::kAboutText, lowered(core))) return std::nullopt;
   }
-  if (words.size() < kFewestWords) return std::nullopt;
+  if (words.size() < kMinWords) return std::nullopt;
   if (!words.front().prose) words.front().gap = lead;
   return words;
 }
@@ -160,7 +161,7 @@ std::string joined(const Words& words) {
   return text;
 }
 
-/// The core of word `i`, if it is prose; empty beyond the end.
+/// The core of word `i` if it is prose; empty beyond the end.
 std::string_view core_at(const Words& words, std::size_t i) {
   return i < words.size() && words[i].prose ? std::string_view(words[i].core) : "";
 }
@@ -180,7 +181,7 @@ struct Contraction {
   std::string_view and_then;  // empty: one word
   bool before_article = false;
 };
-// Those with one reading. "He'd" is had or would; "what's" is has or is, but never has before an
+// Unambiguous contractions. "He'd" is had or would; "what's" is has or is, but never has before an
 // article.
 constexpr auto kContractions = std::to_array<Contraction>({
     {"aren't", "are", "not"},
@@ -231,14 +232,13 @@ void expand_contractions(Words& words) {
   }
 }
 
-/// "?", and what people make of it: "??", ".?", "?!". More than one dot leaves something out.
+/// "?" and its variants: "??", ".?", "?!". More than one dot is an ellipsis and stays.
 bool asks_only(std::string_view marks) {
   return marks.contains('?') && marks.find_first_not_of(".?!") == std::string_view::npos &&
          std::ranges::count(marks, '.') <= 1;
 }
 
-/// How much of the last word is a question mark that stands behind a number or a name and is none
-/// of theirs.
+/// The length of a final question mark after a number or name that is not part of it.
 std::size_t plain_marks(const Word& last) {
   const std::string_view core = last.core;
   const std::size_t end = core.find_last_not_of(".?!") + 1;
@@ -265,7 +265,7 @@ void drop_last_mark(Words& words) {
   } else if (asks_only(last.tail)) {
     last.tail.clear();
   } else if (asks_only(last.core) && words[words.size() - 2].bare() &&
-             words.size() > kFewestWords) {
+             words.size() > kMinWords) {
     words.pop_back();
   } else {
     last.core.resize(last.core.size() - plain_marks(last));
@@ -307,7 +307,7 @@ void erase_word(Words& words, std::size_t i) {
 }
 
 void drop_courtesy(Words& words) {
-  if (words.size() <= kFewestWords) return;
+  if (words.size() <= kMinWords) return;
   const std::string_view first = core_at(words, 0);
   const auto is_please = [&](std::size_t i) { return core_at(words, i) == "please"; };
   if (is_please(0) && words[0].bare() && holds(english::kRequestOpeners, core_at(words, 1))) {
@@ -342,13 +342,13 @@ bool is_plural(std::string_view noun) {
          !holds(english::kNotPlural, noun);
 }
 
-/// A word that a name before it describes: the Chilcot report.
+/// Whether a preceding name can modify this word: the Chilcot report.
 bool is_noun_like(std::string_view word) {
   return word.size() >= 4 && all_lower(word) && !holds(english::kFunctionWords, word) &&
          !word.ends_with("ed") && !word.ends_with("s") && !word.ends_with("ly");
 }
 
-/// "What's it like": has only stands before what was done.
+/// "What's it like": "has" occurs only before a participle.
 void expand_is(Words& words) {
   for (std::size_t i = 0; i + 1 < words.size(); ++i) {
     const std::string_view next = core_at(words, i + 1);
@@ -365,7 +365,7 @@ void expand_is(Words& words) {
 
 /// "What are some good books" asks for good books.
 void drop_some(Words& words) {
-  if (words.size() <= kFewestWords + 1 || core_at(words, 0) != "what" ||
+  if (words.size() <= kMinWords + 1 || core_at(words, 0) != "what" ||
       core_at(words, 1) != "are" || core_at(words, 2) != "some") {
     return;
   }
@@ -381,7 +381,7 @@ void drop_some(Words& words) {
   words.erase(words.begin() + 2, words.begin() + static_cast<std::ptrdiff_t>(the));
 }
 
-/// "business model of": a noun, with another before it or not, and of whom it is.
+/// "business model of": a noun, optionally with another before it, followed by "of".
 bool is_said_of(const Words& words, std::size_t noun) {
   for (const std::size_t of : {noun + 1, noun + 2}) {
     if (!is_noun_like(core_at(words, of - 1)) || !words[of - 1].bare()) return false;
@@ -390,8 +390,8 @@ bool is_said_of(const Words& words, std::size_t noun) {
   return false;
 }
 
-/// What is best of its kind is asked for in four ways: what or which, one or several. So is what
-/// differs between two.
+/// The best of a kind is asked for in four ways: what or which, singular or plural. So is the
+/// difference between two things.
 void fold_number(Words& words) {
   const std::string_view asked = core_at(words, 0);
   const std::string_view verb = core_at(words, 1);
@@ -407,7 +407,7 @@ void fold_number(Words& words) {
   }
 }
 
-/// The capital of a word that means the same without it, unless it may be part of a name.
+/// Folds the capital of a listed word, unless it may be part of a name.
 void fold_capitals(Words& words) {
   const auto capital = [&](std::size_t i) {
     return i < words.size() && is_upper(words[i].core.front()) && words[i].core != "I";
@@ -428,7 +428,7 @@ void fold_capitals(Words& words) {
   }
 }
 
-/// Whether a text without the article at `i`, which is not the first word, would ask the same.
+/// Whether the text asks the same without the article at `i`, which is not the first word.
 bool is_idle_article(const Words& words, std::size_t i) {
   const std::string_view article = core_at(words, i);
   if (article != "a" && article != "an" && article != "the") return false;
@@ -454,7 +454,7 @@ bool is_idle_article(const Words& words, std::size_t i) {
   const bool verb = holds(english::kAuxiliaries, before);
   if (!verb && holds(english::kQuestionOpeners, before)) return false;  // what a man wants
   if (article != "the") return !holds(english::kLabelled, before);
-  // "Is the water cold?" asks of this water, "do the cats purr?" of these cats.
+  // "Is the water cold?" is about specific water, "do the cats purr?" about specific cats.
   return !verb && !is_plural(next);
 }
 
@@ -466,7 +466,7 @@ void fold_wording(Words& words) {
   fold_capitals(words);
   fold_number(words);
   for (std::size_t i = 1; i < words.size();) {
-    if (words.size() > kFewestWords && is_idle_article(words, i)) {
+    if (words.size() > kMinWords && is_idle_article(words, i)) {
       erase_word(words, i);
     } else {
       ++i;
@@ -477,8 +477,8 @@ void fold_wording(Words& words) {
   }
 }
 
-/// Applies `fold` until nothing changes: what one round uncovers, the next one folds. It shortens,
-/// or rewrites a word that it does not rewrite again, so there are few rounds.
+/// Applies `fold` until nothing changes. Each round shortens the text or rewrites a word that is
+/// not rewritten again, so there are few rounds.
 std::string folded(Words words, void (*fold)(Words&)) {
   std::string text = joined(words);
   while (true) {
@@ -509,7 +509,8 @@ std::optional<std::string> fold_text(std::string_view question, TextRung rung) {
     fold_typing(w);
     fold_wording(w);
   });
-  // Folding may have uncovered what is kept whole (spells, spell), or the article was all English.
+  // Folding may produce a word that forbids folding (spells, spell), or remove the only English
+  // one.
   const auto still = words_of(near);
   if (!still.has_value() || !is_english(*still)) return std::nullopt;
   return near;

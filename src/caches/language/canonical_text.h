@@ -9,38 +9,38 @@
 
 namespace afterimage {
 
-/// How a cached question may resemble the one that is asked, the strictest first. The numeric
-/// values are part of keys: append, never renumber.
+/// How closely a cached question must match, strictest first. The numeric values are part of keys:
+/// append, never renumber.
 enum class TextRung : unsigned char {
   kExact = 0,      // the same bytes
-  kCanonical = 1,  // the same words: what differs is how they were typed
-  kNear = 2,       // the same words but for articles, plurals and courtesy; English only
+  kCanonical = 1,  // the same words, typed differently
+  kNear = 2,       // differs in articles, plurals and courtesy only; English only
 };
 inline constexpr std::array kTextRungs{TextRung::kExact, TextRung::kCanonical, TextRung::kNear};
 /// "text:exact", "text:canonical", "text:near".
 std::string_view to_string(TextRung rung);
 
-/// `question` in the form that all questions have which mean the same at `rung`. The form is again
-/// a text that asks the same, and folding it once more changes nothing.
+/// The normal form of `question` at `rung`: questions with equal forms count as the same. The form
+/// is itself a text that asks the same, and folding is idempotent.
 ///
-/// Canonical  Spaces at the ends and doubled between words; the capital of the first word, if it is
-///            one with which questions and requests begin; a typographic apostrophe inside a word;
-///            contractions that have one reading (don't, I'm, what's the); the marks at the end, if
-///            the first word says already what kind of sentence it is.
-/// Near       Besides: articles where nothing hangs on them, the s of plurals, "please", "some" of
-///            what is asked for by kind, "what's it" and its like, "how can I" for "how do I",
-///            "which are the best" for "what is the best", and capitals of a few words that mean
-///            the same with one. Order, numbers, negation, pronouns, and every other word stay.
-/// Kept       Byte for byte: whatever is not made of ASCII letters (numbers, operators, names with
-///            dots or slashes, other scripts), what stands in "quotation marks", and every other
-///            capital letter but the first. Texts of several lines, of fewer than three words, with
-///            other marks of quotation or code, with a colon, or about texts (spelling, grammar,
-///            translation, patterns) are kept whole.
-/// nullopt    The rung does not apply: bytes that are not UTF-8 or hold control characters have
-///            only the exact form; what is not recognised as English has no near one.
+/// Canonical  Folds leading, trailing and repeated spaces; the capital of the first word, if
+///            questions and requests begin with it; typographic apostrophes inside words;
+///            unambiguous contractions (don't, I'm, what's the); and final punctuation, if the
+///            first word already tells the kind of sentence.
+/// Near       Also folds articles that do not change the meaning, plural s, "please", "some" before
+///            a kind of thing, "what's it" and the like, "how can I" to "how do I", "which are the
+///            best" to "what is the best", and capitals of a list of words. Order, numbers,
+///            negation, pronouns and every other word stay.
+/// Unchanged  Byte for byte: everything not made of ASCII letters (numbers, operators, names with
+///            dots or slashes, other scripts), text in "quotation marks", and every capital but the
+///            first. Not folded at all: texts of several lines or fewer than three words, with
+///            other quotation or code marks, with a colon, or about text itself (spelling, grammar,
+///            translation, patterns).
+/// nullopt    The rung does not apply: invalid UTF-8 or text with control characters has only the
+///            exact form; text not recognised as English has no near form.
 /// Cost       Linear in the length of the question.
 /// Threads    Any.
-/// Source     src/semantic/DESIGN.md.
+/// Source     src/caches/language/DESIGN.md.
 [[nodiscard]] std::optional<std::string> fold_text(std::string_view question, TextRung rung);
 
 }  // namespace afterimage

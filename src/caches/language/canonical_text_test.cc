@@ -109,19 +109,21 @@ TEST(CanonicalText, ExactIsTheBytes) {
   }
 }
 
-TEST(CanonicalText, FoldsHowItWasTyped) { expect_first_same_at(TextRung::kCanonical, kTyping); }
+TEST(CanonicalText, CanonicalFoldsTypingDifferences) {
+  expect_first_same_at(TextRung::kCanonical, kTyping);
+}
 
 TEST(CanonicalText, NearFoldsArticlesPluralsAndCourtesy) {
   expect_first_same_at(TextRung::kNear, kWording);
 }
 
-TEST(CanonicalText, FormsAreTextsThatAskTheSame) {
+TEST(CanonicalText, FormsAskTheSameAsTheQuestion) {
   EXPECT_EQ(canonical("What's the  capital of France?"), "what is the capital of France");
   EXPECT_EQ(fold_text("What's the capital of France?", TextRung::kNear),
             "what is capital of France");
 }
 
-// The traps: whatever a looser rung may add, these stay apart.
+// Pairs that no rung may merge.
 TEST(FalseMerge, NumbersUnitsAndDates) {
   expect_never_same(
       {{"count", "Are there 2 dogs in this park?", "Are there 3 dogs in this park?"},
@@ -243,7 +245,7 @@ TEST(FalseMerge, OtherScriptsAndLanguages) {
                       "Describe this picture in German."}});
 }
 
-TEST(FalseMerge, WhatIsQuotedOrAboutTheText) {
+TEST(FalseMerge, QuotedTextAndQuestionsAboutText) {
   expect_never_same(
       {{"quoted", "Who said \"I have  a dream\"?", "Who said \"I have a dream\"?"},
        {"quoted article", "Who sang \"the wall\" here?", "Who sang \"wall\" here?"},
@@ -291,7 +293,7 @@ TEST(FalseMerge, ArticlesAndPluralsThatMatter) {
         "Once upon a time there was a king"}});
 }
 
-TEST(CanonicalText, WhatIsNotUtf8HasOnlyItsExactForm) {
+TEST(CanonicalText, InvalidUtf8HasOnlyTheExactForm) {
   const struct {
     const char* name;
     std::string text;
@@ -312,14 +314,14 @@ TEST(CanonicalText, WhatIsNotUtf8HasOnlyItsExactForm) {
   }
 }
 
-TEST(CanonicalText, NearIsForEnglishAlone) {
+TEST(CanonicalText, NearAppliesToEnglishOnly) {
   for (const char* text : {"Was liegt an der Ecke?", "Où est la gare?", "Что это такое?",
                            "define a casa de luz", "Il a bu a la fin", "Name an der Wand"}) {
     EXPECT_FALSE(fold_text(text, TextRung::kNear).has_value()) << text;
   }
 }
 
-TEST(CanonicalText, TextsThatAreKeptWhole) {
+TEST(CanonicalText, LeavesSomeTextsUnfolded) {
   for (const char* text :
        {"What  is this\nin the picture?", "What  is\tthis there?", "What  is `this` there?",
         "What  is the word here?", "Describe  this: a dog?", "What  is?", "What  is \" there?",
@@ -329,7 +331,7 @@ TEST(CanonicalText, TextsThatAreKeptWhole) {
   }
 }
 
-TEST(CanonicalText, WhatFoldingUncoversIsKeptWhole) {
+TEST(CanonicalText, LeavesTextUnfoldedIfFoldingRevealsAReason) {
   EXPECT_FALSE(fold_text("What spells does the wizard know?", TextRung::kNear).has_value());
 }
 
@@ -350,7 +352,7 @@ const std::vector<std::string>& fragments() {
   return kFragments;
 }
 
-TEST(CanonicalTextProperty, FoldingWhatIsFoldedChangesNothing) {
+TEST(CanonicalTextProperty, FoldingIsIdempotent) {
   for_each_seed(20'000, [](Rng& rng) {
     std::string text;
     for (std::uint64_t words = rng.below(12); words > 0; --words) {
@@ -365,8 +367,8 @@ TEST(CanonicalTextProperty, FoldingWhatIsFoldedChangesNothing) {
   });
 }
 
-// A looser rung undoes no distinction that a stricter one has dropped.
-TEST(CanonicalTextProperty, WhatIsTheSameStaysTheSameOnLooserRungs) {
+// Questions that are the same at a rung are the same at every looser rung.
+TEST(CanonicalTextProperty, LooserRungsKeepEveryMatch) {
   for_each_seed(5'000, [](Rng& rng) {
     std::string text = "What";
     for (std::uint64_t words = 2 + rng.below(8); words > 0; --words) {
@@ -378,8 +380,8 @@ TEST(CanonicalTextProperty, WhatIsTheSameStaysTheSameOnLooserRungs) {
   });
 }
 
-// Everything that is no ASCII letter, mark or space comes through in its order.
-TEST(CanonicalTextProperty, DigitsSymbolsAndOtherScriptsAreKept) {
+// Everything but ASCII letters, punctuation and spaces is preserved in order.
+TEST(CanonicalTextProperty, KeepsDigitsSymbolsAndOtherScripts) {
   const auto kept = [](const std::string& text) {
     std::string rest;
     for (const char c : text) {
@@ -407,7 +409,7 @@ TEST(CanonicalTextProperty, DigitsSymbolsAndOtherScriptsAreKept) {
   });
 }
 
-// Seed 002: its exact rung threw away whatever was not alphanumeric.
+// Seed 002: the exact rung dropped everything that was not alphanumeric.
 TEST(Seed002, s22_SymbolsAndOtherScriptsDoNotCollide) {
   expect_never_same({{"C and C++", "C", "C++"},
                      {"C and C#", "C", "C#"},
@@ -415,7 +417,7 @@ TEST(Seed002, s22_SymbolsAndOtherScriptsDoNotCollide) {
                      {"in a question", "What is C for?", "What is C# for?"}});
 }
 
-// Seed 002: the same folding was written three times, and the three differed.
+// Seed 002: folding was implemented three times, and the three differed.
 TEST(Seed002, s28_OneFoldingForEveryRung) {
   for (const Pair& pair : kTyping) {
     EXPECT_EQ(fold_text(canonical(pair.a), TextRung::kNear), fold_text(pair.a, TextRung::kNear))

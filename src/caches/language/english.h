@@ -7,34 +7,33 @@
 #include <span>
 #include <string_view>
 
-/// The words of English that folding knows, each list in order. Every word that is missing from a
-/// list costs a recomputation at most where the list says what may be folded; where it says what
-/// must not be, the comment says so.
+/// English word lists for folding, each sorted. A word missing from a list of what may be folded
+/// only costs a miss. Lists of what must not be folded say so in their comment.
 namespace afterimage::english {
 
-/// Words with which a question begins; after them its mark is a matter of taste.
+/// Words that begin a question; after them the question mark is optional.
 inline constexpr auto kQuestionOpeners = std::to_array<std::string_view>(
     {"are",       "aren't",  "can",    "can't",  "could",   "couldn't", "did",    "didn't",
      "does",      "doesn't", "has",    "hasn't", "how",     "is",       "isn't",  "should",
      "shouldn't", "was",     "wasn't", "were",   "weren't", "what",     "what's", "where",
      "where's",   "which",   "who",    "whom",   "whose",   "why",      "would",  "wouldn't"});
 
-/// Verbs with which a request begins.
+/// Verbs that begin a request.
 inline constexpr auto kRequestOpeners =
     std::to_array<std::string_view>({"compare", "count", "define", "describe", "explain", "find",
                                      "give", "identify", "list", "name", "show", "tell", "write"});
 
-/// Other words of which a capital at the beginning says nothing. Their sentence may be of any kind.
+/// Other first words whose capital carries no meaning. Their sentence may be of any kind.
 inline constexpr auto kOtherOpeners =
     std::to_array<std::string_view>({"do", "don't", "have", "haven't", "if", "please", "when"});
 
-/// Words that no question in another language is made of: a text with one of them is English.
+/// Words that occur in no other language: a text with one of them is English.
 inline constexpr auto kEnglish = std::to_array<std::string_view>(
     {"I",      "about", "because", "been",  "does",  "from",  "how",  "it",    "my",    "of",
      "should", "that",  "the",     "their", "there", "these", "they", "this",  "those", "what",
      "when",   "where", "which",   "who",   "whose", "why",   "with", "would", "you",   "your"});
 
-/// Who asks about text means its letters: nothing of such a question is folded.
+/// Must not be folded: questions with these words are about text, so every letter may matter.
 inline constexpr auto kAboutText = std::to_array<std::string_view>(
     {"abbreviation", "acronym",     "adjective",   "adverb",        "alphabet",
      "anagram",      "apostrophe",  "article",     "articles",      "capitalization",
@@ -59,7 +58,7 @@ inline constexpr auto kAboutText = std::to_array<std::string_view>(
      "utter",        "verb",        "verbatim",    "vowel",         "whitespace",
      "wildcard",     "word",        "words",       "written"});
 
-/// Words that carry the build of a sentence: no noun to fold, and none that an article belongs to.
+/// Function words: no nouns to fold, and no article belongs to them.
 inline constexpr auto kFunctionWords = std::to_array<std::string_view>(
     {"a",       "about",   "above",   "across",  "after",    "again",   "against",  "all",
      "almost",  "along",   "already", "also",    "although", "always",  "am",       "among",
@@ -95,14 +94,14 @@ inline constexpr auto kAuxiliaries = std::to_array<std::string_view>(
     {"am", "are", "can",   "could", "did",   "do",     "does", "had",  "has",  "have",
      "is", "may", "might", "must",  "shall", "should", "was",  "were", "will", "would"});
 
-/// The article before them is left out by mistake only.
+/// Superlatives: a missing article before them is a typing mistake.
 inline constexpr auto kSuperlatives = std::to_array<std::string_view>(
     {"best",     "biggest",   "cheapest", "closest",  "craziest", "deepest", "easiest",  "fastest",
      "funniest", "greatest",  "hardest",  "heaviest", "highest",  "largest", "latest",   "longest",
      "lowest",   "newest",    "oldest",   "quickest", "richest",  "safest",  "shortest", "simplest",
      "smallest", "strongest", "tallest",  "weirdest", "worst",    "youngest"});
 
-/// So it is before these, if they are said of something.
+/// Likewise before these nouns, if one of kRelations follows (cost of, difference between).
 inline constexpr auto kRelational = std::to_array<std::string_view>(
     {"advantage",    "amount",   "benefit",      "capital",    "cause",        "characteristic",
      "color",        "colour",   "cost",         "definition", "description",  "difference",
@@ -117,8 +116,8 @@ inline constexpr auto kRelational = std::to_array<std::string_view>(
 inline constexpr auto kRelations =
     std::to_array<std::string_view>({"behind", "between", "for", "from", "in", "of", "to"});
 
-/// Before these an article changes what is asked: set phrases (in front of, in the front of; on
-/// fire, on the fire), stuff and thing (glass, a glass), measures of time (once a day).
+/// Must not be folded: before these an article changes the meaning: set phrases (in front of, in
+/// the front of; on fire, on the fire), substances (glass, a glass), rates (once a day).
 inline constexpr auto kArticleMatters = std::to_array<std::string_view>(
     {"account",    "age",        "aid",         "aim",        "air",           "animal",
      "art",        "average",    "background",  "bar",        "beauty",        "bed",
@@ -181,7 +180,7 @@ inline constexpr auto kArticleMatters = std::to_array<std::string_view>(
      "wonder",     "wood",       "wool",        "work",       "world",         "worth",
      "writing",    "year",       "youth"});
 
-/// An "a" behind these is a name: vitamin a, plan a.
+/// An "a" after these is a name: vitamin a, plan a.
 inline constexpr auto kLabelled = std::to_array<std::string_view>(
     {"appendix", "block",   "blood",   "category", "chapter",   "class",     "column", "exhibit",
      "figure",   "gate",    "grade",   "group",    "hepatitis", "influenza", "letter", "level",
@@ -189,15 +188,15 @@ inline constexpr auto kLabelled = std::to_array<std::string_view>(
      "section",  "series",  "set",     "side",     "strep",     "team",      "type",   "variable",
      "vector",   "version", "vitamin", "zone"});
 
-/// Behind these an article tells what they are: is that a dog, is that dog; gave her a book, her
-/// book; twice a day.
+/// Must not be folded: after these an article changes the meaning: is that a dog, is that dog; gave
+/// her a book, her book; twice a day.
 inline constexpr auto kBoundArticles = std::to_array<std::string_view>(
     {"all",  "another", "any",   "both",  "each",   "even",  "every", "half", "her",
      "his",  "just",    "less",  "many",  "more",   "most",  "much",  "no",   "once",
      "one",  "only",    "per",   "quite", "rather", "some",  "such",  "that", "these",
      "this", "those",   "times", "twice", "what",   "which", "whose"});
 
-/// Words that mean something else without their s, or are no plurals.
+/// Words that mean something else without their s, or are not plurals.
 inline constexpr auto kNotPlural = std::to_array<std::string_view>({"accounts",
                                                                     "afterwards",
                                                                     "airs",
@@ -349,18 +348,17 @@ inline constexpr auto kNotPlural = std::to_array<std::string_view>({"accounts",
                                                                     "yards",
                                                                     "years"});
 
-/// Verbs of being rather than doing: "how do I look" is not "how can I look".
+/// Stative verbs: "how do I look" is not "how can I look".
 inline constexpr auto kStates = std::to_array<std::string_view>(
     {"appear", "be",    "come",  "compare", "die",     "differ", "exist",      "feel", "fit",
      "get",    "know",  "look",  "mean",    "measure", "rank",   "rate",       "say",  "score",
      "seem",   "smell", "sound", "stand",   "start",   "tell",   "understand", "vary", "work"});
 
-/// What has been done to, with or by somebody: "what's it done" is has.
+/// Participles: "what's it done" is has.
 inline constexpr auto kDone = std::to_array<std::string_view>(
     {"become", "been", "come", "done", "gone", "got", "had", "made", "run", "said"});
 
-/// Words that mean the same with a capital: no name in everyday use is only one of them, or only
-/// some of them.
+/// Words that mean the same with a capital, because no common name consists of them.
 inline constexpr auto kOrdinary = std::to_array<std::string_view>(
     {"address",      "algorithm",     "algorithms", "analysis",     "application", "applications",
      "army",         "author",        "battery",    "benefit",      "benefits",    "biology",
@@ -385,10 +383,10 @@ inline constexpr auto kOrdinary = std::to_array<std::string_view>(
      "test",         "tests",         "training",   "universe",     "university",  "website",
      "websites",     "world"});
 
-/// What is, is there; the article behind them belongs to what is asked for.
+/// Verbs of being; an article after them belongs to what is asked for.
 inline constexpr auto kBeing = std::to_array<std::string_view>({"are", "is", "was", "were"});
 
-/// Whoever asks for these asks for some of them.
+/// "Some" before these is implied.
 inline constexpr auto kPraise = std::to_array<std::string_view>(
     {"advantages", "amazing",     "awesome",       "benefits", "causes",    "characteristics",
      "cool",       "differences", "disadvantages", "easy",     "effective", "examples",

@@ -16,7 +16,7 @@
 namespace afterimage {
 namespace {
 
-/// Lower case, single spaces, no marks at the end of words; what no word is left of is dropped.
+/// The words in lower case, without trailing punctuation; empty ones are dropped.
 std::vector<std::string> said(std::string_view text) {
   std::vector<std::string> words;
   const std::string lower = ascii::lowered(text);

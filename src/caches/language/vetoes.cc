@@ -21,9 +21,9 @@ using ascii::lowered;
 using Terms = std::vector<std::string>;
 using Features = std::multiset<std::string>;
 
-/// One text, cut at its spaces, with the marks of its sentences taken off.
+/// A text split at spaces, without punctuation.
 struct Cut {
-  Terms words;  // as they stand
+  Terms words;  // unchanged
   Terms lower;
 };
 
@@ -235,13 +235,13 @@ Features negations(const Cut& text) {
   Features found;
   for (const std::string& word : text.lower) {
     if (word.ends_with("n't") || std::ranges::find(kNegations, word) != kNegations.end()) {
-      found.insert("not");  // which of them is a matter of wording
+      found.insert("not");  // all negations count as one
     }
   }
   return found;
 }
 
-/// Every capital but that of the first word, which says nothing, and of "I".
+/// Capitalized words, except the first word and "I".
 Features entities(const Cut& text) {
   Features found;
   for (std::size_t i = 1; i < text.words.size(); ++i) {
@@ -267,7 +267,7 @@ Features symbols(const Cut& text) {
   return found;
 }
 
-/// "How many" asks for another thing than "how".
+/// "How many" asks something else than "how".
 Features question_words(const Cut& text) {
   Features found;
   for (std::size_t i = 0; i < text.lower.size(); ++i) {
@@ -297,7 +297,7 @@ bool opposed(const Terms& a, const Terms& b) {
   return false;
 }
 
-/// Some name of the one is no word of the other.
+/// Whether a name in one text is no word of the other.
 bool names_missing(const Features& names, const Cut& text) {
   return std::ranges::any_of(names,
                              [&](const std::string& name) { return !has(text.lower, name); });

@@ -9,12 +9,13 @@
 
 namespace afterimage {
 
-/// In what two questions differ that look alike. Appended to, never renumbered: metrics name them.
+/// A difference that makes two similar questions ask different things. Append, never renumber:
+/// metrics use the names.
 enum class Veto : unsigned char {
   kNumber,        // 5 km, 6 km; two dogs, three dogs
   kNegation,      // is it, isn't it; with, without
   kAntonym,       // on, off; left, right; locked, unlocked
-  kEntity,        // Paris, Rome: capitals that do not begin the text
+  kEntity,        // Paris, Rome: capitalized words other than the first
   kSymbol,        // C, C++; --max-cost, --max-heads; "quoted"
   kQuestionWord,  // who, what; how, how many
 };
@@ -23,15 +24,14 @@ inline constexpr std::array kVetoes{Veto::kNumber, Veto::kNegation, Veto::kAnton
 /// "number", "negation", …
 std::string_view to_string(Veto veto);
 
-/// Why the answer to one question must not be given to the other, however alike they look: all
-/// reasons, in the order above. Empty: none that this knows; it is no proof of sameness.
+/// All reasons why the answer to one question must not serve the other, in the order above. Empty:
+/// no known reason, which does not prove that they ask the same.
 ///
-/// For candidates that a model of likeness proposes, which takes opposites for neighbours. The
-/// order of the two makes no difference. English words; other scripts are compared as they stand,
-/// as names and symbols are.
+/// For candidates found by vector similarity, which cannot tell opposites apart. Symmetric. Knows
+/// English words; other scripts, names and symbols are compared byte for byte.
 /// Cost     Some microseconds for questions of a dozen words.
 /// Threads  Any.
-/// Source   src/semantic/DESIGN.md.
+/// Source   src/caches/language/DESIGN.md.
 [[nodiscard]] std::vector<Veto> vetoes(std::string_view a, std::string_view b);
 
 }  // namespace afterimage

@@ -40,8 +40,8 @@ Result<void> check_snapshot(const KvLayout& layout, const Sequence& sequence,
   const std::string where = "snapshot at " + std::to_string(snapshot.at.value());
   if (snapshot.groups.size() != layout.groups.size()) {
     return fail(ErrorCode::kInvalidArgument,
-                where + " has " + std::to_string(snapshot.groups.size()) + " groups of " +
-                    std::to_string(layout.groups.size()));
+                where + " has " + std::to_string(snapshot.groups.size()) +
+                    " groups, the layout has " + std::to_string(layout.groups.size()));
   }
   if (legal_boundary(layout, sequence.spans, snapshot.at) != snapshot.at) {
     return fail(ErrorCode::kInvalidArgument,
@@ -75,9 +75,9 @@ bool keeps_snapshots(const KvLayout& layout) {
 
 Result<void> check_prompt(const Sequence& sequence) {
   if (sequence.tokens.size() > kMaxTokens) {
-    return fail(
-        ErrorCode::kInvalidArgument,
-        "a sequence of " + std::to_string(sequence.tokens.size()) + " tokens; at most 2^31");
+    return fail(ErrorCode::kInvalidArgument,
+                "the sequence has " + std::to_string(sequence.tokens.size()) +
+                    " tokens; the limit is 2^31");
   }
   return check_sequence(sequence);
 }
@@ -91,19 +91,19 @@ Result<void> check_captured(const KvLayout& layout, const Sequence& sequence,
   if (negative != sequence.tokens.end()) {
     return fail(ErrorCode::kInvalidArgument,
                 "token " + std::to_string(negative - sequence.tokens.begin()) +
-                    " of a sequence has the negative id " +
+                    " of the sequence has the negative id " +
                     std::to_string(static_cast<int>(*negative)));
   }
   if (kv.covered.value() > sequence.tokens.size() || kv.first_row > kv.covered) {
     return fail(ErrorCode::kInvalidArgument,
-                "rows [" + std::to_string(kv.first_row.value()) + ", " +
-                    std::to_string(kv.covered.value()) + ") of a sequence of " +
+                "the capture holds rows [" + std::to_string(kv.first_row.value()) + ", " +
+                    std::to_string(kv.covered.value()) + "), the sequence has " +
                     std::to_string(sequence.tokens.size()) + " tokens");
   }
   if (kv.rows.size() != layout.groups.size()) {
-    return fail(ErrorCode::kInvalidArgument, "rows of " + std::to_string(kv.rows.size()) +
-                                                 " groups; the layout has " +
-                                                 std::to_string(layout.groups.size()));
+    return fail(ErrorCode::kInvalidArgument,
+                "the capture has rows for " + std::to_string(kv.rows.size()) +
+                    " groups, the layout has " + std::to_string(layout.groups.size()));
   }
   const std::uint64_t rows = (kv.covered - kv.first_row).value();
   for (std::size_t g = 0; g < layout.groups.size(); ++g) {
@@ -111,7 +111,7 @@ Result<void> check_captured(const KvLayout& layout, const Sequence& sequence,
     std::uint64_t expected = 0;
     if (group.kind == KvKind::kFull &&
         __builtin_mul_overflow(rows, group.row_bytes.value(), &expected)) {
-      return fail(ErrorCode::kInvalidArgument, "rows of more than 2^64 bytes");
+      return fail(ErrorCode::kInvalidArgument, "the capture's rows exceed 2^64 bytes");
     }
     AFI_TRY_VOID(check_bytes("rows of group " + std::to_string(g), kv.rows[g].size(), expected));
   }
@@ -119,9 +119,10 @@ Result<void> check_captured(const KvLayout& layout, const Sequence& sequence,
   for (const CapturedSnapshot& snapshot : kv.snapshots) {
     if (!keeps_snapshots(layout) || snapshot.at <= before || snapshot.at > kv.covered) {
       return fail(ErrorCode::kInvalidArgument,
-                  "a snapshot at " + std::to_string(snapshot.at.value()) + " after one at " +
-                      std::to_string(before.value()) + " of " + std::to_string(kv.covered.value()) +
-                      " covered tokens, or of a layout that needs none");
+                  "the snapshot at " + std::to_string(snapshot.at.value()) +
+                      " is not after the one at " + std::to_string(before.value()) +
+                      ", is beyond the " + std::to_string(kv.covered.value()) +
+                      " covered tokens, or its layout needs no snapshots");
     }
     AFI_TRY_VOID(check_snapshot(layout, sequence, snapshot));
     before = snapshot.at;

@@ -12,29 +12,29 @@
 
 namespace afterimage {
 
-/// The children of all nodes of a PrefixTree, by a key that says parent and first token.
+/// Hash table of the children of all nodes of a PrefixTree, keyed by parent and first token.
 ///
-/// Why not a library's map: those keep metadata apart from the entries, which is two waits for
-/// memory, one after the other. Here key, node and where its tokens are share a cache line.
+/// A general-purpose flat map keeps metadata apart from its entries, which costs two dependent
+/// cache misses. Here key, node index and label pointer share one cache line.
 ///
-/// Shape    Open addressing, linear probing, at most three quarters full.
-/// Threads  find is const and may run beside itself.
-/// Cost     32 bytes a place, 43 to 85 a child.
+/// Shape    Open addressing, linear probing, load factor at most three quarters.
+/// Threads  find is const and may run concurrently with itself.
+/// Cost     32 bytes a slot, 43 to 85 a child.
 class ChildTable {
  public:
   struct Child {
     std::uint64_t key = 0;
     const TokenId* label = nullptr;
-    std::uint32_t length = 0;  // tokens; 0: the place is free
+    std::uint32_t length = 0;  // tokens; 0: the slot is free
     std::uint32_t node = 0;
   };
 
-  /// nullptr: there is none. Valid until the next change.
+  /// nullptr: no such child. Valid until the next change.
   [[nodiscard]] const Child* find(std::uint64_t key) const {
     const Child& place = places_[place_of(key)];
     return place.length > 0 ? &place : nullptr;
   }
-  /// Replaces the one of the same key, if there is one. Requires length > 0.
+  /// Replaces a child with the same key. Requires length > 0.
   void put(const Child& child) {
     if ((size_ + 1) * 4 > places_.size() * 3) grow();
     Child& place = places_[place_of(child.key)];
@@ -45,7 +45,7 @@ class ChildTable {
     std::size_t hole = place_of(key);
     if (places_[hole].length == 0) return;
     --size_;
-    // Whoever was pushed past the hole moves back, so that no probe ends at it.
+    // Backward-shift deletion: entries displaced past the hole move back, so no probe ends early.
     for (std::size_t i = next(hole); places_[i].length > 0; i = next(i)) {
       const std::size_t wanted = home(places_[i].key);
       if (((i - wanted) & mask()) < ((i - hole) & mask())) continue;
@@ -71,7 +71,7 @@ class ChildTable {
     const Wide mixed = Wide{key} * 0x9E3779B97F4A7C15U;
     return (static_cast<std::uint64_t>(mixed) ^ static_cast<std::uint64_t>(mixed >> 64U)) & mask();
   }
-  /// Where the key is, or the free place where it would be.
+  /// The slot that holds the key, or the free slot where it belongs.
   [[nodiscard]] std::size_t place_of(std::uint64_t key) const {
     std::size_t i = home(key);
     while (places_[i].length > 0 && places_[i].key != key) i = next(i);
@@ -84,7 +84,7 @@ class ChildTable {
     }
   }
 
-  Places places_ = Places(16);  // a power of two
+  Places places_ = Places(16);  // size is a power of two
   std::size_t size_ = 0;
 };
 

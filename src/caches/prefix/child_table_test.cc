@@ -11,7 +11,7 @@
 namespace afterimage {
 namespace {
 
-// Few keys and many erasures: probes run into each other, and around the end of the table.
+// Few keys and many erasures: probe sequences collide and wrap around the end of the table.
 TEST(ChildTableProperty, AgreesWithAnOrderedMap) {
   testing::for_each_seed(50, [](Rng& rng) {
     ChildTable table;
@@ -27,9 +27,9 @@ TEST(ChildTableProperty, AgreesWithAnOrderedMap) {
       }
       ASSERT_EQ(table.size(), model.size());
       for (std::uint64_t k = 0; k < 120; ++k) {
-        const std::uint64_t asked = k / 3 << 32U | k % 3;
-        const auto it = model.find(asked);
-        const ChildTable::Child* const found = table.find(asked);
+        const std::uint64_t probe = k / 3 << 32U | k % 3;
+        const auto it = model.find(probe);
+        const ChildTable::Child* const found = table.find(probe);
         ASSERT_EQ(found != nullptr, it != model.end());
         if (found != nullptr) {
           ASSERT_EQ(found->node, it->second);

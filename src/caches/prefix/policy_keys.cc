@@ -39,7 +39,7 @@ std::uint64_t extend_keys(std::uint64_t chain, const Sequence& sequence, std::ui
     for (const MediaSpan& span : spans.overlapping(at, at + kKeyStep)) {
       chain = with_span(chain, span);
     }
-    if (chain == 0) chain = 1;  // 0 is no key
+    if (chain == 0) chain = 1;  // 0 means "no key"
     keys.push_back(chain);
   }
   std::ranges::reverse(keys);

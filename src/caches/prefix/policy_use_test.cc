@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// What the cache tells its eviction policy, and when.
+// Which calls the eviction policy sees, and when.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 namespace afterimage {
 namespace {
 
-using namespace testing;  // NOLINT: the world of these tests
+using namespace testing;  // NOLINT: the fixtures of these tests
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
@@ -30,18 +30,18 @@ struct Fixture : CacheFixture {
     return front.lead({.space = space(1), .layout = &layout, .prompt = &prompt, .facts = facts})
         .value();
   }
-  void commit(PrefillLeader& turn, const Sequence& prompt) {
+  void commit(PrefillLeader& leader, const Sequence& prompt) {
     std::vector<std::uint32_t> snapshots;
-    for (const TokenCount at : turn.snapshots()) snapshots.push_back(at.value());
+    for (const TokenCount at : leader.snapshots()) snapshots.push_back(at.value());
     const auto size = static_cast<std::uint32_t>(prompt.tokens.size());
-    Capture capture(space(1), layout, prompt, size, turn.match().resume().value(), snapshots);
+    Capture capture(space(1), layout, prompt, size, leader.match().resume().value(), snapshots);
     capture.kv.cost = Duration(10 * size);
-    ASSERT_TRUE(turn.commit(capture.kv).has_value());
+    ASSERT_TRUE(leader.commit(capture.kv).has_value());
     front.check_invariants();
   }
   void serve(const Sequence& prompt, const RequestFacts& facts = {}) {
-    PrefillLeader turn = lead(prompt, facts);
-    commit(turn, prompt);
+    PrefillLeader leader = lead(prompt, facts);
+    commit(leader, prompt);
   }
 
   std::shared_ptr<RecordingPolicy::Log> log;
@@ -57,13 +57,13 @@ const Sequence kFirst = text_of(40);
 const Sequence kSecond = kFirst + text_of(30, 2);
 const Sequence kThird = kSecond + text_of(30, 3);
 
-TEST(PolicyUse, ARequestIsToldOnceAtCommitTheDeepestFirst) {
+TEST(PolicyUse, ReportsARequestOnceAtCommitDeepestNodeFirst) {
   Fixture f;
   {
-    PrefillLeader turn =
+    PrefillLeader leader =
         f.lead(kFirst, {.now = std::chrono::seconds(5), .kind = TurnKind::kToolResult});
-    EXPECT_THAT(f.log->take(), IsEmpty()) << "nothing is used yet";
-    f.commit(turn, kFirst);
+    EXPECT_THAT(f.log->take(), IsEmpty()) << "nothing was used yet";
+    f.commit(leader, kFirst);
     EXPECT_THAT(f.log->take(), ElementsAre("request", "insert a"));
     ASSERT_EQ(f.log->requests.size(), 1U);
     EXPECT_EQ(f.log->requests[0].now, std::chrono::seconds(5));
@@ -75,18 +75,18 @@ TEST(PolicyUse, ARequestIsToldOnceAtCommitTheDeepestFirst) {
   EXPECT_THAT(f.log->take(), ElementsAre("request", "insert c", "touch b", "touch a"));
 }
 
-TEST(PolicyUse, SnapshotsAreDeeperThanWhatTheyStandIn) {
+TEST(PolicyUse, ReportsASnapshotBeforeItsNode) {
   Fixture f({{full(), recurrent()}});
   f.serve(kFirst);
   EXPECT_THAT(f.log->take(), ElementsAre("request", "insert a", "insert b"));
   f.serve(kSecond);
-  // Snapshots, the rows in which they stand, the snapshot from which it resumed, its rows.
+  // New snapshots, the rows around them, the snapshot that was restored, its rows.
   EXPECT_THAT(f.log->take(),
               ElementsAre("request", "insert c", "insert d", "insert e", "touch a", "touch b"));
   EXPECT_EQ(f.log->facts.at("a").key, 0U);
 }
 
-TEST(PolicyUse, AnExactRepeatIsAUseAndIsToldOnce) {
+TEST(PolicyUse, ReportsAnExactRepeatOnce) {
   Fixture f;
   f.serve(kFirst);
   f.serve(kSecond);
@@ -98,15 +98,15 @@ TEST(PolicyUse, AnExactRepeatIsAUseAndIsToldOnce) {
   EXPECT_EQ(f.log->requests[2].now, std::chrono::seconds(9));
 }
 
-TEST(PolicyUse, WhoMatchesAndNeverCommitsHasUsedItWhenTheTurnIsLetGoOf) {
+TEST(PolicyUse, ReportsAnUncommittedMatchWhenTheLeaderIsDropped) {
   Fixture f;
   f.serve(kFirst);
   f.log->take();
   {
-    PrefillLeader turn = f.lead(kSecond);
-    turn.fail();
+    PrefillLeader leader = f.lead(kSecond);
+    leader.fail();
     f.serve(text_of(8, 9));
-    EXPECT_THAT(f.log->take(), ElementsAre("request", "insert b")) << "somebody else's";
+    EXPECT_THAT(f.log->take(), ElementsAre("request", "insert b")) << "another request's";
   }
   {
     const PrefixMatch match = f.front.match(space(1), kSecond).value();
@@ -116,27 +116,27 @@ TEST(PolicyUse, WhoMatchesAndNeverCommitsHasUsedItWhenTheTurnIsLetGoOf) {
                                          "request", "insert c", "touch a"));
 }
 
-TEST(PolicyUse, WhoStartsOverIsStillOneRequest) {
+TEST(PolicyUse, ReportsARequestThatStartsOverOnce) {
   Fixture f;
   f.serve(kFirst);
   f.log->take();
   {
-    PrefillLeader turn = f.lead(kSecond, {.now = std::chrono::seconds(3)});
-    turn.start_over();
-    f.commit(turn, kSecond);
+    PrefillLeader leader = f.lead(kSecond, {.now = std::chrono::seconds(3)});
+    leader.start_over();
+    f.commit(leader, kSecond);
   }
   EXPECT_THAT(f.log->take(), ElementsAre("request", "insert b", "touch a"));
   EXPECT_EQ(f.log->requests.back().now, std::chrono::seconds(3));
 }
 
-TEST(PolicyUse, ADamagedMatchIsNoUse) {
+TEST(PolicyUse, DoesNotReportADamagedMatch) {
   Fixture f;
   f.serve(kFirst);
   f.serve(kSecond);
   {
     const PrefixMatch match = f.front.match(space(1), kSecond).value();
     const auto bytes = f.front.kv(match).groups[0].rows.back().bytes;
-    const_cast<std::byte&>(bytes[0]) ^= std::byte{1};  // NOLINT: what a stray pointer would do
+    const_cast<std::byte&>(bytes[0]) ^= std::byte{1};  // NOLINT: simulates a stray write
   }
   f.log->take();
   f.serve(kSecond);
@@ -144,7 +144,7 @@ TEST(PolicyUse, ADamagedMatchIsNoUse) {
                                          "erase b", "request", "insert c", "touch a"));
 }
 
-TEST(PolicyUse, OfASegmentThatIsCutOnlyTheUpperPartIsUsed) {
+TEST(PolicyUse, ReportsOnlyTheUpperPartOfASplitSegment) {
   Fixture f;
   f.serve(kSecond);
   const EntryFacts whole = f.log->facts.at("a");
@@ -153,7 +153,7 @@ TEST(PolicyUse, OfASegmentThatIsCutOnlyTheUpperPartIsUsed) {
   EXPECT_THAT(f.log->take(), ElementsAre("split a b", "request", "insert c", "touch b"));
   const EntryFacts lower = f.log->facts.at("a");
   const EntryFacts upper = f.log->facts.at("b");
-  EXPECT_EQ(lower.key, whole.key) << "where it ends has not changed";
+  EXPECT_EQ(lower.key, whole.key) << "its end has not changed";
   Fixture alone;
   alone.serve(kFirst);
   EXPECT_EQ(upper.key, alone.log->facts.at("a").key);
@@ -166,23 +166,23 @@ TEST(PolicyUse, OfASegmentThatIsCutOnlyTheUpperPartIsUsed) {
               static_cast<double>(whole.bytes.value()), 1);
 }
 
-// What was cached turn by turn and is gone returns in one piece.
-TEST(PolicyUse, KeysDoNotDependOnWhereTheTreeIsCut) {
+// KV cached turn by turn and then evicted returns as one sequence.
+TEST(PolicyUse, KeysDoNotDependOnWhereTheTreeSplits) {
   Fixture f;
   f.serve(kFirst);
   f.serve(kSecond);
   f.front.clear();
   f.serve(kThird);
   const auto& all = f.log->contains.at("c");
-  EXPECT_EQ(all.size(), 5U) << "and the entry's own: a hundred tokens have six steps";
+  EXPECT_EQ(all.size(), 5U) << "and the entry's own: 100 tokens have six steps";
   EXPECT_THAT(all, ::testing::Contains(f.log->facts.at("a").key));
   EXPECT_THAT(all, ::testing::Contains(f.log->facts.at("b").key));
   EXPECT_THAT(all, ::testing::Not(::testing::Contains(f.log->facts.at("c").key)));
   f.serve(kThird + text({1, 2}));
-  EXPECT_EQ(f.log->facts.at("d").key, 0U) << "too short for a step";
+  EXPECT_EQ(f.log->facts.at("d").key, 0U) << "shorter than one step";
 }
 
-TEST(PolicyUse, KeysTellApartWhatTheTreeTellsApart) {
+TEST(PolicyUse, KeysDifferWhereTheTreeDistinguishes) {
   std::vector<std::uint64_t> keys;
   const auto key = [&](const Sequence& sequence, std::uint64_t chain = 1) {
     return extend_keys(chain, sequence, 0, static_cast<std::uint32_t>(sequence.tokens.size()),
@@ -194,7 +194,7 @@ TEST(PolicyUse, KeysTellApartWhatTheTreeTellsApart) {
   EXPECT_NE(key(one), key(one, 2)) << "another namespace";
   EXPECT_NE(key(text_of(32)), key(text_of(31) + text({5})));
   EXPECT_EQ(key(text_of(33)), key(text_of(32) + text({5})));
-  // From anywhere on, they are the same.
+  // Extending from any start gives the same keys.
   key(one);
   const auto whole = keys;
   const std::uint64_t begun = extend_keys(1, one, 0, 39, keys);

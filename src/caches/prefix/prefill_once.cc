@@ -11,35 +11,36 @@
 
 namespace afterimage {
 
-enum class PrefillLanding : unsigned char { kInFlight, kLeft, kOver };
+enum class PrefillOutcome : unsigned char { kInFlight, kAbandoned, kDone };
 
-/// Guarded by the front's lock.
+/// Guarded by the lock of PrefillOnce.
 struct PrefillFlight {
-  const PrefillRequest asked;  // only as long as the turn lives
+  const PrefillRequest request;  // its pointers are valid while the leader lives
   const std::vector<TokenCount> snapshots;
-  PrefillLanding landing = PrefillLanding::kInFlight;
-  Condition landed;
+  PrefillOutcome outcome = PrefillOutcome::kInFlight;
+  Condition done;
 };
 
 namespace {
 
-/// Leading positions that are the same in both: the token is and, in a media span, the span is.
+/// Leading positions that are equal in both: same token and, in a media span, same span.
 TokenCount common_prefix(const Sequence& a, const Sequence& b) {
   const auto token = std::ranges::mismatch(a.tokens, b.tokens).in1;
   const TokenCount equal(static_cast<std::uint32_t>(token - a.tokens.begin()));
-  const auto [mine, theirs] = std::ranges::mismatch(a.spans, b.spans);
-  TokenCount parted = equal;
-  if (mine != a.spans.end()) parted = std::min(parted, mine->offset);
-  if (theirs != b.spans.end()) parted = std::min(parted, theirs->offset);
-  return parted;
+  const auto [in_a, in_b] = std::ranges::mismatch(a.spans, b.spans);
+  TokenCount branch_point = equal;
+  if (in_a != a.spans.end()) branch_point = std::min(branch_point, in_a->offset);
+  if (in_b != b.spans.end()) branch_point = std::min(branch_point, in_b->offset);
+  return branch_point;
 }
 
-/// Where a prompt that shares `common` tokens with the flight can resume once it has landed.
-TokenCount promise_of(const PrefillFlight& flight, const PrefillRequest& asked, TokenCount common) {
-  const TokenCount last(static_cast<std::uint32_t>(asked.prompt->tokens.size() - 1));
+/// Where a prompt that shares `common` tokens with the flight can resume once it has committed.
+TokenCount promised_resume(const PrefillFlight& flight, const PrefillRequest& request,
+                           TokenCount common) {
+  const TokenCount last(static_cast<std::uint32_t>(request.prompt->tokens.size() - 1));
   const TokenCount furthest = std::min(common, last);
-  if (!keeps_snapshots(*asked.layout)) {
-    return legal_boundary(*asked.layout, asked.prompt->spans, furthest);
+  if (!keeps_snapshots(*request.layout)) {
+    return legal_boundary(*request.layout, request.prompt->spans, furthest);
   }
   const auto beyond = std::ranges::upper_bound(flight.snapshots, furthest);
   return beyond == flight.snapshots.begin() ? TokenCount(0) : *std::prev(beyond);
@@ -47,13 +48,13 @@ TokenCount promise_of(const PrefillFlight& flight, const PrefillRequest& asked, 
 
 }  // namespace
 
-PrefillLeader::PrefillLeader(PrefillOnce& front, const PrefillRequest& asked, PrefixMatch match,
-                             TokenCount parted, std::vector<TokenCount> snapshots,
+PrefillLeader::PrefillLeader(PrefillOnce& front, const PrefillRequest& request, PrefixMatch match,
+                             TokenCount branch_point, std::vector<TokenCount> snapshots,
                              std::shared_ptr<PrefillFlight> flight)
     : front_(&front),
-      asked_(asked),
+      request_(request),
       match_(std::move(match)),
-      parted_(parted),
+      branch_point_(branch_point),
       snapshots_(std::move(snapshots)),
       flight_(std::move(flight)) {}
 
@@ -61,41 +62,42 @@ PrefillLeader::PrefillLeader(PrefillLeader&& other) noexcept = default;
 
 PrefillLeader& PrefillLeader::operator=(PrefillLeader other) noexcept {
   std::swap(front_, other.front_);
-  std::swap(asked_, other.asked_);
+  std::swap(request_, other.request_);
   std::swap(match_, other.match_);
-  std::swap(parted_, other.parted_);
+  std::swap(branch_point_, other.branch_point_);
   std::swap(snapshots_, other.snapshots_);
   std::swap(flight_, other.flight_);
   return *this;
 }
 
-PrefillLeader::~PrefillLeader() { land(PrefillLanding::kLeft); }
+PrefillLeader::~PrefillLeader() { finish(PrefillOutcome::kAbandoned); }
 
-void PrefillLeader::land(PrefillLanding landing) {
-  if (flight_ != nullptr) front_->land(*std::exchange(flight_, nullptr), landing);
+void PrefillLeader::finish(PrefillOutcome outcome) {
+  if (flight_ != nullptr) front_->finish(*std::exchange(flight_, nullptr), outcome);
 }
 
 void PrefillLeader::start_over() {
-  match_.mark_told();  // with what will be committed
+  match_.mark_reported();  // commit() reports the request
   match_ = PrefixMatch(match_.matched(), match_.facts());
-  snapshots_ = snapshot_positions(*asked_.layout, *asked_.prompt, parted_, TokenCount(0));
+  snapshots_ = snapshot_positions(*request_.layout, *request_.prompt, branch_point_, TokenCount(0));
 }
 
 Result<void> PrefillLeader::look_again() {
-  match_.mark_told();  // the request looks again
-  AFI_TRY(match_, front_->match(asked_.space, *asked_.prompt, asked_.facts));
-  parted_ = std::max(parted_, match_.matched());
-  snapshots_ = snapshot_positions(*asked_.layout, *asked_.prompt, parted_, match_.resume());
+  match_.mark_reported();  // the next match reports the request
+  AFI_TRY(match_, front_->match(request_.space, *request_.prompt, request_.facts));
+  branch_point_ = std::max(branch_point_, match_.matched());
+  snapshots_ =
+      snapshot_positions(*request_.layout, *request_.prompt, branch_point_, match_.resume());
   return {};
 }
 
 Result<PrefixInsertion> PrefillLeader::commit(const CapturedKv& kv) {
-  auto inserted = front_->insert(asked_.space, *asked_.layout, *asked_.prompt, kv, &match_);
-  land(PrefillLanding::kOver);
+  auto inserted = front_->insert(request_.space, *request_.layout, *request_.prompt, kv, &match_);
+  finish(PrefillOutcome::kDone);
   return inserted;
 }
 
-void PrefillLeader::fail() { land(PrefillLanding::kOver); }
+void PrefillLeader::fail() { finish(PrefillOutcome::kDone); }
 
 Result<bool> PrefillWaiter::wait(const std::stop_token& stop) && {
   AFI_CHECK(flight_ != nullptr);
@@ -112,112 +114,113 @@ PrefillOnce::~PrefillOnce() {
   AFI_CHECK(held_ == 0 && flights_.empty());
 }
 
-Result<PrefillOnce::Claim> PrefillOnce::claim(const PrefillRequest& asked) {
-  return claim(asked, /*may_wait=*/true);
+Result<PrefillOnce::Claim> PrefillOnce::claim(const PrefillRequest& request) {
+  return claim(request, /*may_wait=*/true);
 }
 
-Result<PrefillLeader> PrefillOnce::lead(const PrefillRequest& asked) {
-  AFI_TRY(Claim claimed, claim(asked, /*may_wait=*/false));
+Result<PrefillLeader> PrefillOnce::lead(const PrefillRequest& request) {
+  AFI_TRY(Claim claimed, claim(request, /*may_wait=*/false));
   return std::get<PrefillLeader>(std::move(claimed));
 }
 
-Result<PrefillLeader> PrefillOnce::wait_and_lead(const PrefillRequest& asked,
+Result<PrefillLeader> PrefillOnce::wait_and_lead(const PrefillRequest& request,
                                                  const std::stop_token& stop) {
   for (bool may_wait = true;;) {
-    AFI_TRY(Claim claimed, claim(asked, may_wait));
-    if (auto* turn = std::get_if<PrefillLeader>(&claimed)) return std::move(*turn);
+    AFI_TRY(Claim claimed, claim(request, may_wait));
+    if (auto* leader = std::get_if<PrefillLeader>(&claimed)) return std::move(*leader);
     AFI_TRY(may_wait, std::get<PrefillWaiter>(std::move(claimed)).wait(stop));
   }
 }
 
-// Looking up, looking round and taking the turn are one step: otherwise two who find nothing at the
-// same time would both prefill.
-Result<PrefillOnce::Claim> PrefillOnce::claim(const PrefillRequest& asked, bool may_wait) {
-  AFI_TRY_VOID(check_sequence(*asked.prompt));
+// The look-up, the search for flights and the registration of this one are atomic: otherwise two
+// concurrent misses would both prefill.
+Result<PrefillOnce::Claim> PrefillOnce::claim(const PrefillRequest& request, bool may_wait) {
+  AFI_TRY_VOID(check_sequence(*request.prompt));
   while (true) {
-    std::optional<PrefillLeader> turn;
+    std::optional<PrefillLeader> leader;
     std::vector<const Payload*> payloads;
     {
       const MutexLock lock(mutex_);
-      const Company found = company(asked);
+      const InFlight found = find_in_flight(request);
       if (may_wait) {
-        AFI_TRY(const bool waits, worth_waiting(asked, found.promised));
+        AFI_TRY(const bool waits, worth_waiting(request, found.promised));
         if (waits) {
           ++stats_.followed;
           return Claim(PrefillWaiter(*this, found.flight, found.promised));
         }
       }
-      AFI_TRY(turn, begin(asked, found.parted));
-      if (options_.verify_hits) payloads = cache_.payloads(turn->match_);
+      AFI_TRY(leader, begin(request, found.branch_point));
+      if (options_.verify_hits) payloads = cache_.payloads(leader->match_);
     }
-    if (!drop_if_damaged(turn->match_, payloads)) return Claim(*std::move(turn));
+    if (!drop_if_damaged(leader->match_, payloads)) return Claim(*std::move(leader));
   }
 }
 
-PrefillOnce::Company PrefillOnce::company(const PrefillRequest& asked) const {
-  Company company;
-  if (asked.prompt->tokens.empty()) return company;
+PrefillOnce::InFlight PrefillOnce::find_in_flight(const PrefillRequest& request) const {
+  InFlight best;
+  if (request.prompt->tokens.empty()) return best;
   for (const std::shared_ptr<PrefillFlight>& flight : flights_) {
-    if (flight->asked.space != asked.space) continue;
-    const TokenCount common = common_prefix(*flight->asked.prompt, *asked.prompt);
-    company.parted = std::max(company.parted, common);
-    const TokenCount promised = promise_of(*flight, asked, common);
-    if (promised <= company.promised) continue;
-    company.promised = promised;
-    company.flight = flight;
+    if (flight->request.space != request.space) continue;
+    const TokenCount common = common_prefix(*flight->request.prompt, *request.prompt);
+    best.branch_point = std::max(best.branch_point, common);
+    const TokenCount promised = promised_resume(*flight, request, common);
+    if (promised <= best.promised) continue;
+    best.promised = promised;
+    best.flight = flight;
   }
-  return company;
+  return best;
 }
 
-Result<bool> PrefillOnce::worth_waiting(const PrefillRequest& asked, TokenCount promised) const {
+Result<bool> PrefillOnce::worth_waiting(const PrefillRequest& request, TokenCount promised) const {
   if (promised < options_.worth_waiting) return false;
-  // Not a match: who waits is counted when he comes back.
-  AFI_TRY(const PrefixExplanation now, cache_.explain(asked.space, *asked.prompt));
+  // explain, not match: a waiter is counted when it comes back to lead.
+  AFI_TRY(const PrefixExplanation now, cache_.explain(request.space, *request.prompt));
   const TokenCount resume = now.point.length;
   if (promised < resume + options_.worth_waiting) return false;
   return promised - resume >= now.length - promised;
 }
 
-Result<PrefillLeader> PrefillOnce::begin(const PrefillRequest& asked, TokenCount parted) {
-  AFI_TRY(PrefixMatch match, cache_.match(asked.space, *asked.prompt, asked.facts));
+Result<PrefillLeader> PrefillOnce::begin(const PrefillRequest& request, TokenCount branch_point) {
+  AFI_TRY(PrefixMatch match, cache_.match(request.space, *request.prompt, request.facts));
   if (match.holds()) {
     match = PrefixMatch::handed_over(std::move(match), *this);
     ++held_;
   }
-  parted = std::max(parted, match.matched());
-  auto snapshots = snapshot_positions(*asked.layout, *asked.prompt, parted, match.resume());
+  branch_point = std::max(branch_point, match.matched());
+  auto snapshots =
+      snapshot_positions(*request.layout, *request.prompt, branch_point, match.resume());
   std::shared_ptr<PrefillFlight> flight;
-  const TokenCount length(static_cast<std::uint32_t>(asked.prompt->tokens.size()));
+  const TokenCount length(static_cast<std::uint32_t>(request.prompt->tokens.size()));
   if (length - match.resume() > options_.worth_waiting) {
-    flight = std::make_shared<PrefillFlight>(asked, snapshots);
+    flight = std::make_shared<PrefillFlight>(request, snapshots);
     flights_.push_back(flight);
     ++stats_.led;
   }
-  return PrefillLeader(*this, asked, std::move(match), parted, std::move(snapshots),
+  return PrefillLeader(*this, request, std::move(match), branch_point, std::move(snapshots),
                        std::move(flight));
 }
 
-void PrefillOnce::land(PrefillFlight& flight, PrefillLanding landing) {
+void PrefillOnce::finish(PrefillFlight& flight, PrefillOutcome outcome) {
   const MutexLock lock(mutex_);
-  if (landing == PrefillLanding::kLeft) ++stats_.left;
+  if (outcome == PrefillOutcome::kAbandoned) ++stats_.left;
   std::erase_if(flights_, [&](const auto& other) { return other.get() == &flight; });
-  flight.landing = landing;
-  flight.landed.notify_all();
+  flight.outcome = outcome;
+  flight.done.notify_all();
 }
 
 Result<bool> PrefillOnce::wait(PrefillFlight& flight, const std::stop_token& stop) {
   const std::stop_callback wake(stop, [&] {
     const MutexLock lock(mutex_);
-    flight.landed.notify_all();
+    flight.done.notify_all();
   });
   const MutexLock lock(mutex_);
-  while (flight.landing == PrefillLanding::kInFlight) {
+  while (flight.outcome == PrefillOutcome::kInFlight) {
     if (stop.stop_requested()) {
       return afterimage::fail(ErrorCode::kCancelled, "the request was cancelled while it waited");
     }
-    flight.landed.wait(mutex_);
+    flight.done.wait(mutex_);
   }
-  return flight.landing == PrefillLanding::kLeft;
+  return flight.outcome == PrefillOutcome::kAbandoned;
 }
 
 Result<PrefixMatch> PrefillOnce::match(const NamespaceId& space, const Sequence& prompt,
@@ -242,7 +245,7 @@ bool PrefillOnce::drop_if_damaged(PrefixMatch& match, const std::vector<const Pa
   if (damaged == payloads.end()) return false;
   const MutexLock lock(mutex_);
   cache_.discard_damaged(match, *damaged);
-  match.mark_told();  // the request looks again
+  match.mark_reported();  // the next match reports the request
   return true;
 }
 
@@ -267,12 +270,12 @@ Result<PrefixInsertion> PrefillOnce::insert(const NamespaceId& space, const KvLa
   Result<void> ready;
   {
     const MutexLock lock(mutex_);
-    ready = cache_.make_room(*draft);
+    ready = cache_.reserve(*draft);
   }
   if (ready.has_value()) ready = PrefixCache::fill(*draft, layout, kv);
   const MutexLock lock(mutex_);
   if (!ready.has_value()) {
-    draft.reset();  // here, because it holds a prefix
+    draft.reset();  // under the lock: it unpins a prefix
     return std::unexpected(ready.error());
   }
   PrefixCache::Draft full = *std::move(draft);
@@ -331,10 +334,10 @@ void PrefillOnce::check_invariants() const {
   cache_.check_invariants();
 }
 
-void PrefillOnce::let_go(const PrefixHold& hold, const RequestFacts* request) {
+void PrefillOnce::release(const PrefixHold& hold, const RequestFacts* request) {
   const MutexLock lock(mutex_);
   --held_;
-  cache_.let_go(hold, request);
+  cache_.release(hold, request);
 }
 
 }  // namespace afterimage

@@ -15,68 +15,66 @@
 namespace afterimage {
 
 class PrefillOnce;
-struct PrefillFlight;  // one prompt being prefilled
-enum class PrefillLanding : unsigned char;
+struct PrefillFlight;  // a prefill in progress
+enum class PrefillOutcome : unsigned char;
 
-/// What a request wants to prefill. Layout and prompt outlive the turn or ticket that it gets.
+/// A request's prompt. Layout and prompt must outlive the leader or waiter that the request gets.
 struct PrefillRequest {
   NamespaceId space;
   const KvLayout* layout;
   const Sequence* prompt;
-  /// For the eviction policy, which hears of the request once: at commit, or when the turn is let
-  /// go of without one. So what is known only of the answer (output_tokens, stop) is not told.
+  /// For the eviction policy, which sees the request once: at commit, or when the leader is dropped
+  /// without one. Facts that only the answer has (output_tokens, stop) are not included.
   RequestFacts facts = {};
 };
 
-/// Where a request may resume, held, and the duty to prefill the rest for everybody who waits for
-/// it. Move-only. Commit what was computed or say that it failed; letting go of a turn without
-/// either hands the duty to one who waits.
+/// The leader of a prefill: it knows where its request resumes, pins that KV, and prefills the rest
+/// for everyone who waits. Move-only. Call commit() or fail(); dropping a leader without either
+/// lets one of the waiters take over.
 class [[nodiscard]] PrefillLeader {
  public:
   PrefillLeader(PrefillLeader&& other) noexcept;
   PrefillLeader& operator=(PrefillLeader other) noexcept;
   ~PrefillLeader();
 
-  /// Held as long as the turn, also after commit.
+  /// Pinned while the leader lives, also after commit.
   [[nodiscard]] const PrefixMatch& match() const { return match_; }
-  /// Where snapshots of this run should stand: see snapshot_positions. Those who wait count on
-  /// them.
+  /// Where this run should take snapshots: see snapshot_positions. Waiters rely on them.
   [[nodiscard]] const std::vector<TokenCount>& snapshots() const { return snapshots_; }
-  /// The match did not serve: the turn is for the whole prompt now.
+  /// The match could not be restored: this request now prefills the whole prompt.
   void start_over();
-  /// Somebody has brought KV of the prompt into the cache meanwhile: matches once more. What was
-  /// found before is let go of.
+  /// Matches again, because KV of the prompt was inserted meanwhile. Drops the earlier match.
   Result<void> look_again();
 
-  /// Copies in what is not cached yet and wakes those who wait. Best as soon as the prompt is
-  /// prefilled: they need nothing of what is decoded after it. Once a turn.
+  /// Copies in what is not cached yet and wakes the waiters. Call it as soon as the prompt is
+  /// prefilled, before decoding: waiters need nothing of the output. At most once.
   Result<PrefixInsertion> commit(const CapturedKv& kv);
-  /// There will be nothing: those who wait compute it themselves.
+  /// Nothing will be committed: the waiters prefill for themselves.
   void fail();
 
  private:
   friend class PrefillOnce;
-  PrefillLeader(PrefillOnce& front, const PrefillRequest& asked, PrefixMatch match,
-                TokenCount parted, std::vector<TokenCount> snapshots,
+  PrefillLeader(PrefillOnce& front, const PrefillRequest& request, PrefixMatch match,
+                TokenCount branch_point, std::vector<TokenCount> snapshots,
                 std::shared_ptr<PrefillFlight> flight);
-  void land(PrefillLanding landing);
+  void finish(PrefillOutcome outcome);
 
   PrefillOnce* front_;
-  PrefillRequest asked_;
+  PrefillRequest request_;
   PrefixMatch match_;
-  TokenCount parted_{};
+  TokenCount branch_point_{};
   std::vector<TokenCount> snapshots_;
-  std::shared_ptr<PrefillFlight> flight_;  // nullptr: nobody can be waiting (any more)
+  std::shared_ptr<PrefillFlight> flight_;  // nullptr: nobody waits, or the flight is over
 };
 
-/// Leave to wait for a prompt that somebody else is prefilling. Dropping it costs nobody anything.
+/// Permission to wait for another request's prefill. Dropping it affects nobody else.
 class [[nodiscard]] PrefillWaiter {
  public:
-  /// The resume point that there will be, if all goes well: what waiting is for.
+  /// The resume point that this request will have if the leader succeeds.
   [[nodiscard]] TokenCount promised() const { return promised_; }
-  /// Blocks until whoever prefills is done. True: the turn was let go of without a result; claim
-  /// again. False: it is there, or it failed, or it did not fit; lead, from whatever there is. So a
-  /// request waits a second time only if the one that it waited for was given up.
+  /// Blocks until the leader is done. True: it was dropped without a result; claim again. False: it
+  /// committed, failed, or its KV did not fit; call lead() and resume from what there is. So a
+  /// request waits a second time only if its leader was dropped.
   /// kCancelled: `stop` was requested.
   Result<bool> wait(const std::stop_token& stop = {}) &&;
 
@@ -91,61 +89,63 @@ class [[nodiscard]] PrefillWaiter {
 };
 
 struct PrefillOnceOptions {
-  /// Recompute the checksums at every hit; what is damaged is dropped, counted and computed again.
+  /// Verify checksums at every hit; damaged KV is dropped, counted and recomputed.
   bool verify_hits = true;
-  /// A request waits for another if that spares it so many tokens, and at least half of what it
-  /// would have to compute. At least 1.
+  /// A request waits for another if that saves it at least this many tokens, and at least half of
+  /// what it would have to compute. At least 1.
   TokenCount worth_waiting{32};
-  /// With whom the budget is shared: they make room, too. nullptr: with nobody.
+  /// The budget that other caches share and that they free memory in. nullptr: not shared.
   SharedBudget* shared = nullptr;
 };
 
 struct PrefillOnceStats {
-  std::uint64_t led = 0;       // prefills begun that others could wait for
-  std::uint64_t followed = 0;  // requests that were told to wait
-  std::uint64_t left = 0;      // turns that were let go of
-  std::uint64_t blocked = 0;   // insertions refused while admission was blocked
+  std::uint64_t led = 0;       // prefills started that others could wait for
+  std::uint64_t followed = 0;  // requests that got a waiter
+  std::uint64_t left = 0;      // leaders dropped without a result
+  std::uint64_t blocked = 0;   // insertions rejected while admission was blocked
 };
 
-/// The prefix cache for many threads: what prompts have in common is prefilled once, also if they
-/// come at the same time.
+/// Thread-safe front of a PrefixCache with single flight: concurrent prompts that share a prefix
+/// prefill it once.
 ///
-///   Claim claim = front.claim(asked);  // Turn: resume, prefill, commit. Ticket: wait.
+///   Claim claim = front.claim(request);
+///   // PrefillLeader: resume, prefill, commit. PrefillWaiter: wait.
 ///
-/// A request waits for a prefix before it takes a turn, here or in EncodeOnce, and whoever holds an
-/// encoder's turn publishes it before waiting for anything. So those who wait for prefixes wait for
-/// those who wait for embeddings, those for those who encode, and these for nobody.
+/// Deadlock  A request waits for a prefix before it leads, here or in EncodeOnce, and the leader of
+///           an encode publishes its result before it waits for anything. So prefix waiters wait
+///           for prefills, prefills for encodes, and encodes for nobody.
 ///
 /// Errors   As PrefixCache says; kUnavailable: an insertion while admission is blocked.
 /// Threads  Any. One lock, held while the tree is walked and prompts in flight are compared
-///          (microseconds), never while KV is computed, copied or checked.
-/// Source   src/prefix/DESIGN.md.
+///          (microseconds), never while KV is computed, copied or verified.
+/// Source   src/caches/prefix/DESIGN.md.
 class PrefillOnce final : public BudgetClient, private PrefixOwner {
  public:
   using Claim = std::variant<PrefillLeader, PrefillWaiter>;
 
-  /// `cache` outlives the front, and nobody else touches it while the front stands.
+  /// `cache` must outlive the front; nothing else may use it meanwhile.
   explicit PrefillOnce(PrefixCache& cache, PrefillOnceOptions options = {});
-  /// Nobody holds a match, a turn or a ticket any more.
+  /// Requires that no match, leader or waiter is alive.
   ~PrefillOnce() override;
   PrefillOnce(const PrefillOnce&) = delete;
   PrefillOnce& operator=(const PrefillOnce&) = delete;
 
-  /// Where to resume, or whom to wait for. Never waits itself. Tenants never wait for each other.
-  [[nodiscard]] Result<Claim> claim(const PrefillRequest& asked);
-  /// The same for one who will not wait (any more).
-  [[nodiscard]] Result<PrefillLeader> lead(const PrefillRequest& asked);
-  /// The whole of it: claims, waits if told to, and comes back with a turn.
-  Result<PrefillLeader> wait_and_lead(const PrefillRequest& asked,
+  /// Returns a leader, or a waiter for another request's prefill. Never blocks on one. Requests of
+  /// different namespaces never wait for each other.
+  [[nodiscard]] Result<Claim> claim(const PrefillRequest& request);
+  /// The same without waiting: always a leader.
+  [[nodiscard]] Result<PrefillLeader> lead(const PrefillRequest& request);
+  /// Claims, waits if a waiter was returned, and returns a leader.
+  Result<PrefillLeader> wait_and_lead(const PrefillRequest& request,
                                       const std::stop_token& stop = {});
 
-  /// A match whose bytes are intact, or a miss.
+  /// A match whose bytes passed verification, or a miss.
   [[nodiscard]] Result<PrefixMatch> match(const NamespaceId& space, const Sequence& prompt,
                                           const RequestFacts& facts = {});
-  /// Requires match.holds(). Bytes stay valid, unchanged and readable without a lock while it
+  /// Requires match.holds(). Bytes stay valid, unchanged and readable without a lock while `match`
   /// lives.
   [[nodiscard]] CachedKv kv(const PrefixMatch& match) const;
-  /// Copies in what is not cached yet. Whoever stores the same at the same time stores it once.
+  /// Copies in what is not cached yet. Concurrent insertions of the same KV store it once.
   Result<PrefixInsertion> insert(const NamespaceId& space, const KvLayout& layout,
                                  const Sequence& sequence, const CapturedKv& kv,
                                  PrefixMatch* from = nullptr);
@@ -166,28 +166,29 @@ class PrefillOnce final : public BudgetClient, private PrefixOwner {
   friend class PrefillLeader;
   friend class PrefillWaiter;
 
-  /// What is being prefilled that a request could use.
-  struct Company {
-    std::shared_ptr<PrefillFlight> flight;  // the one that promises most
+  /// The flights that a request could use.
+  struct InFlight {
+    std::shared_ptr<PrefillFlight> flight;  // the one with the longest promised resume point
     TokenCount promised{};
-    TokenCount parted{};  // where the request leaves the one it shares most with
+    TokenCount branch_point{};  // where the request diverges from the flight closest to it
   };
 
-  void let_go(const PrefixHold& hold, const RequestFacts* request) override;
+  void release(const PrefixHold& hold, const RequestFacts* request) override;
   bool drop_if_damaged(PrefixMatch& match, const std::vector<const Payload*>& payloads);
-  [[nodiscard]] Company company(const PrefillRequest& asked) const AFI_REQUIRES(mutex_);
-  [[nodiscard]] Result<bool> worth_waiting(const PrefillRequest& asked, TokenCount promised) const
+  [[nodiscard]] InFlight find_in_flight(const PrefillRequest& request) const AFI_REQUIRES(mutex_);
+  [[nodiscard]] Result<bool> worth_waiting(const PrefillRequest& request, TokenCount promised) const
       AFI_REQUIRES(mutex_);
-  Result<PrefillLeader> begin(const PrefillRequest& asked, TokenCount parted) AFI_REQUIRES(mutex_);
-  Result<Claim> claim(const PrefillRequest& asked, bool may_wait);
-  void land(PrefillFlight& flight, PrefillLanding landing);
+  Result<PrefillLeader> begin(const PrefillRequest& request, TokenCount branch_point)
+      AFI_REQUIRES(mutex_);
+  Result<Claim> claim(const PrefillRequest& request, bool may_wait);
+  void finish(PrefillFlight& flight, PrefillOutcome outcome);
   Result<bool> wait(PrefillFlight& flight, const std::stop_token& stop);
 
   mutable Mutex mutex_;
   const PrefillOnceOptions options_;
   PrefixCache& cache_ AFI_GUARDED_BY(mutex_);
   std::uint64_t held_ AFI_GUARDED_BY(mutex_) = 0;
-  std::vector<std::shared_ptr<PrefillFlight>> flights_ AFI_GUARDED_BY(mutex_);  // as they began
+  std::vector<std::shared_ptr<PrefillFlight>> flights_ AFI_GUARDED_BY(mutex_);  // in starting order
   PrefillOnceStats stats_ AFI_GUARDED_BY(mutex_);
   bool blocked_ AFI_GUARDED_BY(mutex_) = false;
 };

@@ -14,11 +14,11 @@
 namespace afterimage {
 namespace {
 
-using namespace testing;  // NOLINT: the world of these tests
+using namespace testing;  // NOLINT: the fixtures of these tests
 
 const KvLayout kHybrid{{full(), recurrent()}};
 
-TEST(PrefillOnce, ADamagedHitIsAMissAndIsGone) {
+TEST(PrefillOnce, ADamagedHitIsAMissAndIsRemoved) {
   CacheFixture f;
   PrefillOnce front(*f.cache);
   const Sequence prompt = text_of(300);
@@ -28,7 +28,7 @@ TEST(PrefillOnce, ADamagedHitIsAMissAndIsGone) {
     const PrefixMatch match = front.match(space(1), prompt).value();
     ASSERT_EQ(match.resume(), TokenCount(299));
     const auto state = front.kv(match).groups[1].state;
-    const_cast<std::byte&>(state[0]) ^= std::byte{1};  // NOLINT: what a stray pointer would do
+    const_cast<std::byte&>(state[0]) ^= std::byte{1};  // NOLINT: simulates a stray write
   }
   EXPECT_FALSE(front.match(space(1), prompt)->holds());
   EXPECT_EQ(front.cache_stats().damaged, 1U);
@@ -36,7 +36,7 @@ TEST(PrefillOnce, ADamagedHitIsAMissAndIsGone) {
   front.check_invariants();
 }
 
-TEST(PrefillOnce, ThreadsSeeOnlyWholeAndRightKvWhileOthersStoreAndEvict) {
+TEST(PrefillOnce, ThreadsSeeOnlyCompleteCorrectKvWhileOthersInsertAndEvict) {
   CacheFixture f(40_KiB);
   {
     PrefillOnce front(*f.cache);
@@ -73,7 +73,7 @@ TEST(PrefillOnce, ThreadsSeeOnlyWholeAndRightKvWhileOthersStoreAndEvict) {
   EXPECT_EQ(f.budget.used(), 0_B);
 }
 
-/// Until `ready` says so; a test that never gets there ends by its time limit.
+/// Spins until `ready`; a test that hangs here is ended by its timeout.
 template <typename Ready>
 void wait_until(const Ready& ready) {
   while (!ready()) std::this_thread::yield();
@@ -86,7 +86,7 @@ T take(Result<PrefillOnce::Claim> claim) {
   return std::get<T>(*std::move(claim));
 }
 
-/// As far as it goes without cutting a media item.
+/// The longest prefix that splits no media item.
 Sequence start_of(const Sequence& prompt, std::size_t length) {
   Sequence start;
   for (const MediaSpan& span : prompt.spans) {
@@ -100,7 +100,7 @@ Sequence start_of(const Sequence& prompt, std::size_t length) {
   return start;
 }
 
-/// Requests for prompts that are prefilled by looking at them.
+/// Requests whose KV is a function of the prompt.
 struct FlightFixture : CacheFixture {
   explicit FlightFixture(Bytes capacity = 1_MiB, KvLayout of = KvLayout{{full()}})
       : CacheFixture(capacity), layout(std::move(of)) {}
@@ -108,34 +108,35 @@ struct FlightFixture : CacheFixture {
   [[nodiscard]] PrefillRequest ask(const Sequence& prompt, unsigned tenant = 1) const {
     return {.space = space(tenant), .layout = &layout, .prompt = &prompt};
   }
-  /// What an engine would compute for `turn`.
-  Result<PrefixInsertion> commit(PrefillLeader& turn, const Sequence& prompt) const {
+  /// Commits what an engine would compute for `leader`.
+  Result<PrefixInsertion> commit(PrefillLeader& leader, const Sequence& prompt) const {
     std::vector<std::uint32_t> snapshots;
-    for (const TokenCount at : turn.snapshots()) snapshots.push_back(at.value());
+    for (const TokenCount at : leader.snapshots()) snapshots.push_back(at.value());
     const auto size = static_cast<std::uint32_t>(prompt.tokens.size());
-    const Capture capture(space(1), layout, prompt, size, turn.match().resume().value(), snapshots);
-    return turn.commit(capture.kv);
+    const Capture capture(space(1), layout, prompt, size, leader.match().resume().value(),
+                          snapshots);
+    return leader.commit(capture.kv);
   }
 
   KvLayout layout;
   PrefillOnce front{*cache};
 };
 
-TEST(PrefillOnce, WhoIsToldToWaitFindsWhatHeWasPromised) {
+TEST(PrefillOnce, AWaiterFindsThePromisedPrefix) {
   FlightFixture f;
   const Sequence prompt = text_of(300);
   const Sequence longer = prompt + text({1, 2, 3});
   PrefillLeader leader = take<PrefillLeader>(f.front.claim(f.ask(prompt)));
-  PrefillWaiter ticket = take<PrefillWaiter>(f.front.claim(f.ask(longer)));
-  EXPECT_EQ(ticket.promised(), TokenCount(300));
+  PrefillWaiter waiter = take<PrefillWaiter>(f.front.claim(f.ask(longer)));
+  EXPECT_EQ(waiter.promised(), TokenCount(300));
   ASSERT_TRUE(f.commit(leader, prompt).has_value());
-  EXPECT_FALSE(std::move(ticket).wait().value()) << "it is there: lead";
-  const PrefillLeader turn = f.front.lead(f.ask(longer)).value();
-  EXPECT_EQ(turn.match().resume(), TokenCount(300));
-  EXPECT_EQ(f.front.cache_stats().misses, 1U) << "who waits is counted once";
+  EXPECT_FALSE(std::move(waiter).wait().value()) << "committed: lead";
+  const PrefillLeader next = f.front.lead(f.ask(longer)).value();
+  EXPECT_EQ(next.match().resume(), TokenCount(300));
+  EXPECT_EQ(f.front.cache_stats().misses, 1U) << "a waiter is counted once";
 }
 
-TEST(PrefillOnce, WaitsOnlyForWhatIsLongEnough) {
+TEST(PrefillOnce, WaitsOnlyForLongEnoughPrefixes) {
   FlightFixture f;
   const Sequence prompt = text_of(100);
   const PrefillLeader leader = take<PrefillLeader>(f.front.claim(f.ask(prompt)));
@@ -145,7 +146,7 @@ TEST(PrefillOnce, WaitsOnlyForWhatIsLongEnough) {
     bool waits;
   } kCases[] = {
       {"the same", prompt, true},
-      {"as much as is worth it", text_of(33), true},
+      {"exactly the minimum", text_of(33), true},
       {"one less", text_of(32), false},
       {"half of it", prompt + text_of(100, 5), true},
       {"less than half of it", prompt + text_of(101, 5), false},
@@ -157,7 +158,7 @@ TEST(PrefillOnce, WaitsOnlyForWhatIsLongEnough) {
   }
 }
 
-TEST(PrefillOnce, WhatIsCachedAlreadyIsNotWaitedFor) {
+TEST(PrefillOnce, DoesNotWaitForCachedTokens) {
   FlightFixture f;
   const Sequence prompt = text_of(300);
   const Sequence longer = prompt + text_of(50, 5);
@@ -171,7 +172,7 @@ TEST(PrefillOnce, WhatIsCachedAlreadyIsNotWaitedFor) {
   EXPECT_EQ(other.match().resume(), TokenCount(299));
   const Sequence a_little_more = start_of(longer, 312);
   const PrefillLeader computes = take<PrefillLeader>(f.front.claim(f.ask(a_little_more)));
-  EXPECT_EQ(computes.match().resume(), TokenCount(300)) << "eleven tokens are not worth a wait";
+  EXPECT_EQ(computes.match().resume(), TokenCount(300)) << "eleven tokens are too few to wait for";
   const PrefillWaiter same = take<PrefillWaiter>(f.front.claim(f.ask(longer)));
   EXPECT_EQ(same.promised(), TokenCount(349));
 }
@@ -184,7 +185,7 @@ TEST(PrefillOnce, TenantsNeverWaitForEachOther) {
   EXPECT_EQ(f.front.stats().followed, 0U);
 }
 
-TEST(PrefillOnce, OtherMediaAreNotWaitedFor) {
+TEST(PrefillOnce, DoesNotWaitForOtherMedia) {
   FlightFixture f;
   const Sequence prompt = with_media(text({1, 2}), picture(1), 100) + text_of(10);
   const PrefillLeader leader = take<PrefillLeader>(f.front.claim(f.ask(prompt)));
@@ -195,7 +196,7 @@ TEST(PrefillOnce, OtherMediaAreNotWaitedFor) {
   const PrefillWaiter same = take<PrefillWaiter>(f.front.claim(f.ask(prompt)));
 }
 
-TEST(PrefillOnce, WhenTheLeaderLeavesOneTakesOverAndTheOthersWaitForHim) {
+TEST(PrefillOnce, OneWaiterTakesOverWhenTheLeaderIsDropped) {
   constexpr unsigned kCallers = 5;
   FlightFixture f;
   const Sequence prompt = text_of(300);
@@ -204,12 +205,12 @@ TEST(PrefillOnce, WhenTheLeaderLeavesOneTakesOverAndTheOthersWaitForHim) {
   std::vector<std::jthread> callers;
   for (unsigned t = 0; t < kCallers; ++t) {
     callers.emplace_back([&] {
-      auto turn = f.front.wait_and_lead(f.ask(prompt));
-      ASSERT_TRUE(turn.has_value());
-      if (turn->match().resume() > TokenCount(0)) return;
+      auto led = f.front.wait_and_lead(f.ask(prompt));
+      ASSERT_TRUE(led.has_value());
+      if (led->match().resume() > TokenCount(0)) return;
       ++prefilled;
       wait_until([&] { return f.front.stats().followed == 2 * kCallers - 1; });
-      EXPECT_TRUE(f.commit(*turn, prompt).has_value());
+      EXPECT_TRUE(f.commit(*led, prompt).has_value());
     });
   }
   wait_until([&] { return f.front.stats().followed == kCallers; });
@@ -219,8 +220,8 @@ TEST(PrefillOnce, WhenTheLeaderLeavesOneTakesOverAndTheOthersWaitForHim) {
   EXPECT_EQ(f.front.stats().left, 1U);
 }
 
-// One request after another that fails after ten seconds must not make the last wait for minutes.
-TEST(PrefillOnce, WhenTheLeaderFailsNobodyWaitsASecondTime) {
+// A series of requests that each fail after ten seconds must not make the last wait for minutes.
+TEST(PrefillOnce, NoWaiterWaitsAgainAfterTheLeaderFails) {
   constexpr unsigned kCallers = 4;
   FlightFixture f;
   const Sequence prompt = text_of(300);
@@ -229,11 +230,11 @@ TEST(PrefillOnce, WhenTheLeaderFailsNobodyWaitsASecondTime) {
   std::vector<std::jthread> callers;
   for (unsigned t = 0; t < kCallers; ++t) {
     callers.emplace_back([&] {
-      auto turn = f.front.wait_and_lead(f.ask(prompt));
-      ASSERT_TRUE(turn.has_value());
+      auto led = f.front.wait_and_lead(f.ask(prompt));
+      ASSERT_TRUE(led.has_value());
       ++at_once;
       wait_until([&] { return at_once == kCallers; });
-      turn->fail();
+      led->fail();
     });
   }
   wait_until([&] { return f.front.stats().followed == kCallers; });
@@ -242,13 +243,13 @@ TEST(PrefillOnce, WhenTheLeaderFailsNobodyWaitsASecondTime) {
   EXPECT_EQ(f.front.stats().followed, kCallers);
 }
 
-TEST(PrefillOnce, WhatDoesNotFitIsWaitedForOnce) {
+TEST(PrefillOnce, WaitsOnceForKvThatDoesNotFit) {
   FlightFixture f(64_B);
   const Sequence prompt = text_of(300);
   PrefillLeader leader = take<PrefillLeader>(f.front.claim(f.ask(prompt)));
-  PrefillWaiter ticket = take<PrefillWaiter>(f.front.claim(f.ask(prompt)));
+  PrefillWaiter waiter = take<PrefillWaiter>(f.front.claim(f.ask(prompt)));
   EXPECT_EQ(f.commit(leader, prompt).error().code, ErrorCode::kNoSpace);
-  EXPECT_FALSE(std::move(ticket).wait().value());
+  EXPECT_FALSE(std::move(waiter).wait().value());
   EXPECT_EQ(f.front.lead(f.ask(prompt))->match().resume(), TokenCount(0));
 }
 
@@ -258,18 +259,18 @@ TEST(PrefillOnce, WaitingEndsWhenTheRequestIsCancelled) {
   const PrefillLeader leader = take<PrefillLeader>(f.front.claim(f.ask(prompt)));
   std::stop_source stop;
   std::jthread waiting([&] {
-    const auto turn = f.front.wait_and_lead(f.ask(prompt), stop.get_token());
-    ASSERT_FALSE(turn.has_value());
-    EXPECT_EQ(turn.error().code, ErrorCode::kCancelled);
+    const auto led = f.front.wait_and_lead(f.ask(prompt), stop.get_token());
+    ASSERT_FALSE(led.has_value());
+    EXPECT_EQ(led.error().code, ErrorCode::kCancelled);
   });
   wait_until([&] { return f.front.stats().followed == 1; });
   stop.request_stop();
   waiting.join();
 }
 
-// Nothing marks where a system prompt ends. The first that parts from one in flight puts a state
-// there, and those who come after it wait for that.
-TEST(PrefillOnce, AStateIsPutWhereAPromptPartsFromOneInFlight) {
+// Nothing marks the end of a system prompt. The first prompt that diverges from one in flight takes
+// a snapshot there, and later requests wait for that.
+TEST(PrefillOnce, TakesASnapshotWhereAPromptDivergesFromOneInFlight) {
   FlightFixture f(1_MiB, kHybrid);
   const Sequence system = text_of(300);
   const Sequence a = system + text_of(40, 5);
@@ -286,7 +287,7 @@ TEST(PrefillOnce, AStateIsPutWhereAPromptPartsFromOneInFlight) {
   EXPECT_EQ(f.front.lead(f.ask(c))->match().resume(), TokenCount(300));
 }
 
-TEST(PrefillOnce, ATurnThatStartsOverKeepsItsPromise) {
+TEST(PrefillOnce, ALeaderThatStartsOverKeepsItsPromise) {
   FlightFixture f(1_MiB, kHybrid);
   const Sequence start = with_media(text_of(50), picture(1), 10) + text_of(40, 2);
   const Sequence prompt = start + text_of(100, 5);
@@ -294,15 +295,15 @@ TEST(PrefillOnce, ATurnThatStartsOverKeepsItsPromise) {
     PrefillLeader first = f.front.lead(f.ask(start)).value();
     ASSERT_TRUE(f.commit(first, start).has_value());
   }
-  PrefillLeader turn = take<PrefillLeader>(f.front.claim(f.ask(prompt)));
-  ASSERT_EQ(turn.match().resume(), TokenCount(99));
-  EXPECT_EQ(turn.snapshots(), (std::vector{TokenCount(100), TokenCount(199)}));
-  const PrefillWaiter ticket = take<PrefillWaiter>(f.front.claim(f.ask(prompt)));
-  turn.start_over();
-  EXPECT_EQ(turn.match().resume(), TokenCount(0));
-  EXPECT_EQ(turn.snapshots(), (std::vector{TokenCount(60), TokenCount(100), TokenCount(199)}));
-  ASSERT_TRUE(f.commit(turn, prompt).has_value());
-  EXPECT_GE(f.front.lead(f.ask(prompt))->match().resume(), ticket.promised());
+  PrefillLeader leader = take<PrefillLeader>(f.front.claim(f.ask(prompt)));
+  ASSERT_EQ(leader.match().resume(), TokenCount(99));
+  EXPECT_EQ(leader.snapshots(), (std::vector{TokenCount(100), TokenCount(199)}));
+  const PrefillWaiter waiter = take<PrefillWaiter>(f.front.claim(f.ask(prompt)));
+  leader.start_over();
+  EXPECT_EQ(leader.match().resume(), TokenCount(0));
+  EXPECT_EQ(leader.snapshots(), (std::vector{TokenCount(60), TokenCount(100), TokenCount(199)}));
+  ASSERT_TRUE(f.commit(leader, prompt).has_value());
+  EXPECT_GE(f.front.lead(f.ask(prompt))->match().resume(), waiter.promised());
 }
 
 Sequence random_prompt(Rng& rng) {
@@ -319,8 +320,8 @@ Sequence random_prompt(Rng& rng) {
   return prompt;
 }
 
-// The oracle is the cache itself: what it finds once the other has landed.
-TEST(PrefillOnceProperty, WhatIsPromisedIsThereOnceTheOtherHasLanded) {
+// The oracle is the cache itself: what it finds once the leader has committed.
+TEST(PrefillOnceProperty, ThePromisedPrefixIsCachedOnceTheLeaderCommits) {
   const std::vector<KvLayout> layouts = {{{full()}},
                                          {{full()}, TokenCount(4)},
                                          kHybrid,
@@ -349,12 +350,12 @@ TEST(PrefillOnceProperty, WhatIsPromisedIsThereOnceTheOtherHasLanded) {
       const Capture capture(space(tenant), layout, a, size, 0, snapshots);
       ASSERT_TRUE(leader.commit(capture.kv).has_value());
       const TokenCount there = front.match(space(tenant), b)->resume();
-      if (const auto* ticket = std::get_if<PrefillWaiter>(&*claim)) {
+      if (const auto* waiter = std::get_if<PrefillWaiter>(&*claim)) {
         ++waited;
-        ASSERT_GE(there, ticket->promised());
-        ASSERT_TRUE(!exact || there == ticket->promised());
+        ASSERT_GE(there, waiter->promised());
+        ASSERT_TRUE(!exact || there == waiter->promised());
       } else if (exact && size > 2) {
-        ASSERT_LT(there, tokens(b.tokens.size()) - there) << "it would have been worth waiting";
+        ASSERT_LT(there, tokens(b.tokens.size()) - there) << "the request should have waited";
       }
     }
   });

@@ -20,8 +20,8 @@ constexpr std::uint32_t kBlockTokens = PrefixArchive::kBlock.value();
 TierKey rows_key(const BlockKey& key) { return TierKey::of(EntryClass::kPrefixKv, key); }
 TierKey snapshot_key(const BlockKey& key) { return TierKey::of(EntryClass::kRecurrentState, key); }
 
-/// Rows of all full groups that are consecutive in the sequence, group by group in one piece each,
-/// as the cache takes them. Blocks are appended until it is full.
+/// Consecutive rows of all full groups, contiguous per group as PrefixCache::insert takes them.
+/// Blocks are appended until the buffer is full.
 class RowBuffer {
  public:
   RowBuffer(const KvLayout& layout, std::uint32_t first) : layout_(layout), first_(first) {
@@ -31,7 +31,7 @@ class RowBuffer {
   [[nodiscard]] std::uint32_t end() const { return first_ + rows_; }
   [[nodiscard]] std::uint32_t rows() const { return rows_; }
 
-  /// Rows [end(), end) of a block that begins at `begin`. False: it is not what a block must be.
+  /// Appends rows [end(), end) of the block [begin, block_end). False: the entry is malformed.
   bool append(const TierEntry& entry, std::uint32_t begin, std::uint32_t block_end,
               std::uint32_t end) {
     const auto views = unpack(entry);
@@ -89,7 +89,7 @@ std::uint64_t row_bytes(const KvLayout& layout) {
   return bytes;
 }
 
-/// The groups of a snapshot as they were captured. Sizes are the cache's to check.
+/// The groups of a stored snapshot. The cache checks their sizes.
 Result<CapturedSnapshot> snapshot_of(const KvLayout& layout, const TierEntry& entry,
                                      std::uint32_t at) {
   AFI_TRY(const TensorViews views, unpack(entry));
@@ -101,15 +101,14 @@ Result<CapturedSnapshot> snapshot_of(const KvLayout& layout, const TierEntry& en
     snapshot.groups.push_back(has ? views[next++].bytes() : std::span<const std::byte>());
   }
   if (snapshot.groups.size() != layout.groups.size() || next != views.size()) {
-    return fail(ErrorCode::kCorruption, "a snapshot of other groups than the layout's");
+    return fail(ErrorCode::kCorruption, "the stored snapshot's groups differ from the layout's");
   }
   return snapshot;
 }
 
-/// Where blocks end that are kept: after 128 tokens each, where the capture ends, and wherever
-/// another prompt is likely to part from this one and can go on: behind media, and at snapshots. A
-/// question about a picture that was asked about is answered from there, and not from the block
-/// before the picture.
+/// Ends of the stored blocks: every 128 tokens, the end of the capture, and where other prompts are
+/// likely to diverge: after media and at snapshots. A second question about an image then resumes
+/// after the image, not at the last full block before it.
 std::set<std::uint32_t> row_ends(const Sequence& prompt, const CapturedKv& kv) {
   const std::uint32_t first =
       (kv.first_row.value() + kBlockTokens - 1) / kBlockTokens * kBlockTokens;
@@ -149,7 +148,7 @@ TokenCount PrefixArchive::capture_from(TokenCount resume) {
 }
 
 void PrefixArchive::put(const TierKey& key, const TensorViews& views, Duration cost) {
-  const PutOnce::Outcome outcome = kept_.put(key, views, cost);
+  const PutOnce::Outcome outcome = put_once_.put(key, views, cost);
   if (outcome == PutOnce::Outcome::kThere) return;
   const MutexLock lock(mutex_);
   ++(outcome == PutOnce::Outcome::kPut ? stats_.kept : stats_.refused);
@@ -159,8 +158,8 @@ void PrefixArchive::keep(const ArchivedPrompt& prompt, const CapturedKv& kv) {
   const KvLayout& layout = *prompt.layout_;
   if (!check_captured(layout, *prompt.sequence_, kv).has_value()) return;
   const std::uint32_t computed = std::max(1U, (kv.covered - kv.first_row).value());
-  if (quicker_ != nullptr) {
-    quicker_->learn(EntryClass::kPrefixKv, Bytes(computed * row_bytes(layout)), kv.cost);
+  if (load_or_compute_ != nullptr) {
+    load_or_compute_->learn(EntryClass::kPrefixKv, Bytes(computed * row_bytes(layout)), kv.cost);
   }
   for (const std::uint32_t end : row_ends(*prompt.sequence_, kv)) {
     if (!keeps_rows(layout)) break;
@@ -174,16 +173,16 @@ void PrefixArchive::keep(const ArchivedPrompt& prompt, const CapturedKv& kv) {
   }
 }
 
-void PrefixArchive::probe(std::span<const BlockKey> keys, TierKey (*place)(const BlockKey& key),
+void PrefixArchive::probe(std::span<const BlockKey> keys, TierKey (*key_of)(const BlockKey& key),
                           Look look) const {
-  std::vector<TierKey> places;
-  places.reserve(keys.size());
-  for (const BlockKey& key : keys) places.push_back(place(key));
-  if (look == Look::kAgain) tier_.invalidate_negative(places);
-  tier_.probe(places);
+  std::vector<TierKey> tier_keys;
+  tier_keys.reserve(keys.size());
+  for (const BlockKey& key : keys) tier_keys.push_back(key_of(key));
+  if (look == Look::kAgain) tier_.invalidate_negative(tier_keys);
+  tier_.probe(tier_keys);
 }
 
-/// How far the longest entry goes that holds the row at `from`, and is there.
+/// The end of the longest stored block that contains the row at `from`.
 std::optional<std::uint32_t> PrefixArchive::block_end(const ArchivedPrompt& prompt,
                                                       std::uint32_t from, Look look) const {
   const std::uint32_t block = from / kBlockTokens;
@@ -217,7 +216,7 @@ std::optional<std::uint32_t> PrefixArchive::last_snapshot(const ArchivedPrompt& 
                                                           Look look) const {
   while (from > beyond) {
     const std::uint32_t first =
-        std::max(beyond, (from - 1) / kBlockTokens * kBlockTokens) + 1;  // in the block of `from`
+        std::max(beyond, (from - 1) / kBlockTokens * kBlockTokens) + 1;  // within the block of `from`
     const std::vector<BlockKey> ends = prompt.ends(first, from);
     probe(ends, snapshot_key, look);
     for (std::size_t i = ends.size(); i-- > 0;) {
@@ -234,7 +233,7 @@ PrefixArchive::Held PrefixArchive::held(const ArchivedPrompt& prompt, std::uint3
   Held held{.rows_end = keeps_rows(layout) ? rows_end(prompt, matched, look) : prompt.length()};
   if (!keeps_snapshots(layout)) return held;
   held.snapshot = last_snapshot(prompt, std::min(held.rows_end, prompt.length() - 1), resume, look);
-  // Rows beyond the last snapshot help nobody.
+  // Rows beyond the last snapshot cannot be resumed from.
   held.rows_end = held.snapshot.value_or(matched);
   return held;
 }
@@ -242,8 +241,8 @@ PrefixArchive::Held PrefixArchive::held(const ArchivedPrompt& prompt, std::uint3
 std::vector<LoadStep> PrefixArchive::steps(const ArchivedPrompt& prompt, std::uint32_t matched,
                                            std::uint32_t resume, const Held& held) const {
   const std::uint64_t row = row_bytes(*prompt.layout_);
-  const auto computing = [&](std::uint32_t tokens) {
-    return quicker_->cost_of(EntryClass::kPrefixKv, Bytes(tokens * row));
+  const auto compute_cost = [&](std::uint32_t tokens) {
+    return load_or_compute_->cost_of(EntryClass::kPrefixKv, Bytes(tokens * row));
   };
   std::vector<LoadStep> steps;
   if (keeps_rows(*prompt.layout_)) {
@@ -252,20 +251,20 @@ std::vector<LoadStep> PrefixArchive::steps(const ArchivedPrompt& prompt, std::ui
       const std::uint32_t end = std::min(begin + kBlockTokens, held.rows_end);
       const auto metadata = tier_.metadata(rows_key(prompt.end(end)));
       steps.push_back({.bytes = Bytes((end - begin) * row),
-                       .cost = computing(end - from),
+                       .cost = compute_cost(end - from),
                        .place = metadata.has_value() ? metadata->place : 0});
       from = end;
     }
   }
   if (!held.snapshot.has_value()) return steps;
   const TierKey key = snapshot_key(prompt.end(*held.snapshot));
-  LoadStep all = quicker_->step_of(EntryClass::kRecurrentState, tier_.metadata(key));
+  LoadStep all = load_or_compute_->step_of(EntryClass::kRecurrentState, tier_.metadata(key));
   for (const LoadStep& step : steps) {
     all.bytes += step.bytes;
     all.place = std::max(all.place, step.place);
     ++all.gets;
   }
-  if (row > 0) all.cost = computing(*held.snapshot - resume);
+  if (row > 0) all.cost = compute_cost(*held.snapshot - resume);
   return {all};
 }
 
@@ -273,9 +272,9 @@ std::optional<PrefixArchive::Chosen> PrefixArchive::choose(const ArchivedPrompt&
                                                            std::uint32_t matched,
                                                            std::uint32_t resume, const Held& held) {
   Chosen chosen{.held = held, .step = {}, .choice = {}};
-  if (quicker_ == nullptr) return chosen;
+  if (load_or_compute_ == nullptr) return chosen;
   const std::vector<LoadStep> offered = steps(prompt, matched, resume, held);
-  chosen.choice = quicker_->choose(offered);
+  chosen.choice = load_or_compute_->choose(offered);
   const std::size_t taken = chosen.choice.steps;
   chosen.step.gets = 0;
   for (const LoadStep& step : std::span(offered).first(taken)) {
@@ -298,20 +297,20 @@ std::optional<PrefixArchive::Chosen> PrefixArchive::choose(const ArchivedPrompt&
 }
 
 std::optional<TierEntry> PrefixArchive::read(const TierKey& key, const Chosen& chosen) {
-  auto entry = quicker_ == nullptr
+  auto entry = load_or_compute_ == nullptr
                    ? tier_.get(key, transfer_)
-                   : quicker_->get(tier_, key, transfer_, chosen.step, chosen.choice);
+                   : load_or_compute_->get(tier_, key, transfer_, chosen.step, chosen.choice);
   return entry.has_value() ? *std::move(entry) : std::nullopt;
 }
 
 std::vector<Result<std::optional<TierEntry>>> PrefixArchive::read_all(std::span<const TierKey> keys,
                                                                       const Chosen& chosen) {
-  return quicker_ == nullptr
+  return load_or_compute_ == nullptr
              ? tier_.get_all(keys, transfer_)
-             : quicker_->get_all(tier_, keys, transfer_, chosen.step, chosen.choice);
+             : load_or_compute_->get_all(tier_, keys, transfer_, chosen.step, chosen.choice);
 }
 
-/// Where the next blocks end, those that are asked for at once.
+/// The ends of the next blocks, as many as are read in one batch.
 std::vector<std::uint32_t> PrefixArchive::next_ends(const ArchivedPrompt& prompt,
                                                     std::uint32_t from, std::uint32_t to) const {
   const std::uint64_t block = std::max<std::uint64_t>(1, row_bytes(*prompt.layout_) * kBlockTokens);
@@ -336,8 +335,8 @@ std::uint32_t PrefixArchive::load_rows(const ArchivedPrompt& prompt, std::uint32
   const std::uint64_t row = row_bytes(layout);
   const std::uint64_t most_rows = std::clamp<std::uint64_t>(
       transfer_.capacity().value() / 2 / row, kBlockTokens, held.rows_end - from + kBlockTokens);
-  const auto room = transfer_.reserve(Bytes(most_rows * row));
-  if (!room.has_value()) return from;
+  const auto reserved = transfer_.reserve(Bytes(most_rows * row));
+  if (!reserved.has_value()) return from;
   RowBuffer buffer(layout, from);
   bool more = true;
   while (more && buffer.end() < held.rows_end && !stop.stop_requested()) {
@@ -347,8 +346,8 @@ std::uint32_t PrefixArchive::load_rows(const ArchivedPrompt& prompt, std::uint32
     auto entries = read_all(keys, chosen);
     more = !ends.empty();
     for (std::size_t i = 0; more && i < ends.size(); ++i) {
-      const auto entry = std::exchange(entries[i], std::nullopt);  // its room is given back soon
-      // There was none for so many at once: those that are left are asked for again.
+      const auto entry = std::exchange(entries[i], std::nullopt);  // releases its reservation early
+      // `transfer` had no space for the whole batch: the rest is read again.
       if (i > 0 && !entry.has_value()) break;
       const std::uint32_t begin = buffer.end() / kBlockTokens * kBlockTokens;
       const std::uint32_t wanted = std::min(ends[i], held.rows_end);
@@ -381,15 +380,15 @@ bool PrefixArchive::promote(const ArchivedPrompt& prompt, TokenCount matched, To
                             const Insert& insert, const std::stop_token& stop, Look look) {
   if (prompt.length() == 0 || stop.stop_requested()) return false;
   const KvLayout& layout = *prompt.layout_;
-  const Held there = held(prompt, matched.value(), resume.value(), look);
-  const bool more_rows = keeps_rows(layout) && there.rows_end > matched.value();
-  if (!more_rows && !there.snapshot.has_value()) return false;
-  const auto chosen = choose(prompt, matched.value(), resume.value(), there);
+  const Held found = held(prompt, matched.value(), resume.value(), look);
+  const bool more_rows = keeps_rows(layout) && found.rows_end > matched.value();
+  if (!more_rows && !found.snapshot.has_value()) return false;
+  const auto chosen = choose(prompt, matched.value(), resume.value(), found);
   if (!chosen.has_value()) return false;
   const std::uint32_t end =
       more_rows ? load_rows(prompt, matched.value(), *chosen, insert, stop) : matched.value();
   bool done = !more_rows || end == chosen->held.rows_end;
-  if (done && there.snapshot.has_value()) done = load_snapshot(prompt, *chosen, insert);
+  if (done && found.snapshot.has_value()) done = load_snapshot(prompt, *chosen, insert);
   const MutexLock lock(mutex_);
   if (end > matched.value()) stats_.tokens_loaded += end - matched.value();
   ++(done ? stats_.promoted : stats_.failed);
@@ -402,22 +401,22 @@ std::optional<PrefillLease> PrefixArchive::duty(const ArchivedPrompt& prompt, To
   const std::uint32_t from = resume.value();
   const std::size_t block = from / kBlockTokens;
   const std::uint32_t missing = prompt.length() - std::min(from, prompt.length());
-  if (missing < kWorthATurn.value() || block >= prompt.keys_.size()) return std::nullopt;
-  PrefillLease duty{.turn = rows_key(prompt.keys_[block]),
-                    .last = rows_key(prompt.end(prompt.length()))};
+  if (missing < kMinLeaseTokens.value() || block >= prompt.keys_.size()) return std::nullopt;
+  PrefillLease lease{.turn = rows_key(prompt.keys_[block]),
+                     .last = rows_key(prompt.end(prompt.length()))};
   if (keeps_snapshots(layout) && !snapshots.empty()) {
-    duty.last = snapshot_key(prompt.end(std::ranges::max(snapshots).value()));
+    lease.last = snapshot_key(prompt.end(std::ranges::max(snapshots).value()));
   }
-  if (quicker_ == nullptr) return duty;
+  if (load_or_compute_ == nullptr) return lease;
   const Bytes bytes(missing * row_bytes(layout));
   const LoadStep step{.bytes = bytes,
-                      .cost = quicker_->cost_of(EntryClass::kPrefixKv, bytes),
+                      .cost = load_or_compute_->cost_of(EntryClass::kPrefixKv, bytes),
                       .gets = (missing + kBlockTokens - 1) / kBlockTokens,
                       .place = tier_.places() - 1};
-  if (quicker_->expects_slower(step)) return std::nullopt;
-  // Whoever waits in vain has lost twice what computing takes, and no more.
-  duty.longest_wait = 2 * step.cost;
-  return duty;
+  if (load_or_compute_->expects_slower(step)) return std::nullopt;
+  // A wait in vain then costs at most twice the time to compute.
+  lease.longest_wait = 2 * step.cost;
+  return lease;
 }
 
 PrefixArchiveStats PrefixArchive::stats() const {

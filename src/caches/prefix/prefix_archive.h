@@ -23,10 +23,10 @@
 
 namespace afterimage {
 
-/// A prompt under the names that its prefixes have in a tier. Layout and sequence outlive it.
+/// A prompt with the tier keys of its prefixes. Layout and sequence must outlive it.
 class ArchivedPrompt {
  public:
-  /// `root` is the prefixes' namespace in `space`. kInvalidArgument: a layout or sequence that
+  /// `root` is the prefix namespace in `space`. kInvalidArgument: a layout or sequence that
   /// contradicts itself.
   static Result<ArchivedPrompt> of(const Namespace& space, const NamespaceId& root,
                                    const KvLayout& layout, const Sequence& sequence);
@@ -40,7 +40,7 @@ class ArchivedPrompt {
   [[nodiscard]] std::uint32_t length() const {
     return static_cast<std::uint32_t>(sequence_->tokens.size());
   }
-  /// Keys of the prefixes of [first, last] tokens, which end in one block.
+  /// Keys of the prefixes of first to last tokens, all of which end in the same block.
   [[nodiscard]] std::vector<BlockKey> ends(std::uint32_t first, std::uint32_t last) const;
   [[nodiscard]] BlockKey end(std::uint32_t at) const { return ends(at, at).front(); }
 
@@ -50,85 +50,84 @@ class ArchivedPrompt {
   std::vector<BlockKey> keys_;  // of the full blocks
 };
 
-/// Rows and snapshots that are missing in a tier: who makes them, for all who share it?
+/// The lease under which one process prefills KV that the shared tier lacks.
 struct PrefillLease {
-  TierKey turn;  // its name: that of the first block that is missing, which prompts that
-                 // part later have in common
-  TierKey last;  // what is put last
-  Duration longest_wait{0};  // for another who makes it; 0: nobody knows what computing takes
+  TierKey turn;  // the lease's key: the first missing block, which prompts that diverge later share
+  TierKey last;  // the entry that the leader writes last
+  Duration longest_wait{0};  // for the leader's result; 0: the cost of computing is unknown
 };
 
 struct PrefixArchiveStats {
-  std::uint64_t kept = 0;             // blocks of rows and snapshots that the tier took in
-  std::uint64_t refused = 0;          // and those that it did not
-  std::uint64_t promoted = 0;         // prompts that could go on further for what was loaded
-  std::uint64_t tokens_loaded = 0;    // positions whose rows came back
-  std::uint64_t failed = 0;           // prompts of which something was there and could not be had
-  std::uint64_t declined = 0;         // prompts of which something was there to be computed sooner
+  std::uint64_t kept = 0;             // blocks of rows and snapshots that the tier accepted
+  std::uint64_t refused = 0;          // blocks of rows and snapshots that it rejected
+  std::uint64_t promoted = 0;         // prompts that resumed further thanks to loaded KV
+  std::uint64_t tokens_loaded = 0;    // positions whose rows were loaded
+  std::uint64_t failed = 0;           // prompts with KV in the tier that could not be loaded
+  std::uint64_t declined = 0;         // prompts with KV in the tier that was cheaper to compute
   std::uint64_t tokens_declined = 0;  // positions of those
 };
 
-/// KV in a tier below memory: kept when it is made, so that to evict it from memory moves no byte,
-/// and found again by the longest prefix, also by a later process.
+/// KV in a tier below memory. KV is written when it is computed, so that evicting it from memory
+/// moves no bytes; look-ups find the longest stored prefix, also in a later process.
 ///
-/// Shape    Rows of full groups in blocks of 128 tokens, the last one as long as it is, and as long
-///          as it is behind each media item and at each snapshot, where prompts part; snapshots
-///          whole. Each under the key of the prefix that it ends (docs/formats/block-keys.md).
-/// Errors   None. What cannot be kept or read is computed again, and counted.
+/// Shape    Rows of full groups in blocks of 128 tokens. A shorter block ends at the sequence's
+///          end, after each media item and at each snapshot, where prompts tend to diverge.
+///          Snapshots are stored whole. Each entry's key is that of the prefix that it ends
+///          (docs/formats/block-keys.md).
+/// Errors   None. What cannot be written or read is recomputed, and counted.
 /// Threads  Any.
-/// Cost     One SHA-256 of about 600 bytes a block of the prompt; and, where the blocks held end,
-///          one for each position of a block. With windows or states, one for each position from
-///          there back to the nearest snapshot.
+/// Cost     One SHA-256 of about 600 bytes per block of the prompt, and one per position of the
+///          block in which the stored rows end. With sliding or recurrent groups, one per position
+///          from there back to the nearest snapshot.
 class PrefixArchive {
  public:
   static constexpr TokenCount kBlock{128};
-  static constexpr TokenCount kWorthATurn{32};
+  static constexpr TokenCount kMinLeaseTokens{32};
 
-  /// Whether what was not there a moment ago may be there by now.
+  /// Whether to invalidate cached negative look-ups first: another process may have written since.
   enum class Look : unsigned char { kOnce, kAgain };
 
-  /// Takes what was loaded into the cache; an error ends the loading.
+  /// Inserts loaded KV into the cache; an error ends the loading.
   using Insert = std::function<Result<void>(const CapturedKv&)>;
 
-  /// All outlive the archive. `transfer` pays for what is on its way up: half of it for what was
-  /// read, half for the next read. `quicker` knows how far computing is; nullptr: whatever is there
-  /// is loaded.
-  PrefixArchive(Tier& tier, MemoryBudget& transfer, LoadOrCompute* quicker = nullptr)
-      : tier_(tier), kept_(tier), transfer_(transfer), quicker_(quicker) {}
+  /// All arguments must outlive the archive. `transfer` is charged for bytes being promoted: half
+  /// for the blocks that were read, half for the next read. `load_or_compute` decides what is
+  /// faster to compute than to load; nullptr: everything found is loaded.
+  PrefixArchive(Tier& tier, MemoryBudget& transfer, LoadOrCompute* load_or_compute = nullptr)
+      : tier_(tier), put_once_(tier), transfer_(transfer), load_or_compute_(load_or_compute) {}
 
-  /// The row that a run which resumes at `resume` should capture from, so that whole blocks can be
-  /// kept.
+  /// The first row that a run resuming at `resume` should capture, so that whole blocks are stored.
   static TokenCount capture_from(TokenCount resume);
 
-  /// Keeps what is neither there nor on its way. Rows before the first whole block are left out.
+  /// Writes what is neither stored nor being written. Skips rows before the first whole block.
   void keep(const ArchivedPrompt& prompt, const CapturedKv& kv);
 
-  /// Loads what would let a request resume beyond `resume`, and hands it to `insert` in order of
-  /// position; or as much of it as is expected to be loaded sooner than computed. Memory has the
-  /// first `matched` tokens. True: something was inserted. Ends early,
-  /// after the read that is under way, if `stop` is requested.
+  /// Loads what lets a request resume beyond `resume` and passes it to `insert` in order of
+  /// position; stops where computing is expected to be faster. Memory has the first `matched`
+  /// tokens. True: something was inserted. After a stop request it returns as soon as the current
+  /// read is done.
   bool promote(const ArchivedPrompt& prompt, TokenCount matched, TokenCount resume,
                const Insert& insert, const std::stop_token& stop = {}, Look look = Look::kOnce);
 
-  /// What whoever resumes at `resume` would prefill for other processes, too; its snapshots will
-  /// stand at `snapshots`. nullopt: nothing that another should wait for. Less than kWorthATurn
-  /// tokens are missing, or no whole block that could name it is, or loading is expected to take
-  /// longer than computing.
+  /// The lease to take before prefilling from `resume` on behalf of other processes; snapshots will
+  /// stand at `snapshots`. nullopt: no other process should wait, because fewer than
+  /// kMinLeaseTokens tokens are missing, no whole block is missing that could name the lease, or
+  /// loading is expected to be slower than computing.
   [[nodiscard]] std::optional<PrefillLease> duty(const ArchivedPrompt& prompt, TokenCount resume,
                                                  std::span<const TokenCount> snapshots) const;
 
   [[nodiscard]] PrefixArchiveStats stats() const;
 
  private:
-  /// What the tier holds of a prompt, beyond what memory has.
+  /// What the tier holds of a prompt beyond what memory has.
   struct Held {
-    std::uint32_t rows_end = 0;  // rows up to here, in blocks; the last may be shorter
+    std::uint32_t rows_end = 0;  // rows up to here, in blocks; the last block may be shorter
     std::optional<std::uint32_t> snapshot;
   };
-  /// What of it is loaded.
+  /// The part of it to load.
   struct Chosen {
     Held held;
-    LoadStep step;  // all of it in one
+    LoadStep step;  // the sum of the chosen steps
     LoadChoice choice;
   };
 
@@ -141,11 +140,11 @@ class PrefixArchive {
   [[nodiscard]] std::optional<std::uint32_t> last_snapshot(const ArchivedPrompt& prompt,
                                                            std::uint32_t from, std::uint32_t beyond,
                                                            Look look) const;
-  /// nullopt: nothing.
+  /// nullopt: load nothing.
   std::optional<Chosen> choose(const ArchivedPrompt& prompt, std::uint32_t matched,
                                std::uint32_t resume, const Held& held);
-  /// What there is to load, in the order in which it serves: each block by itself, or, where only
-  /// the snapshot behind them serves, all of them and the snapshot at once.
+  /// Steps to load, in the order in which they become useful: single blocks, or, if only the
+  /// snapshot after them is useful, all blocks and the snapshot as one step.
   [[nodiscard]] std::vector<LoadStep> steps(const ArchivedPrompt& prompt, std::uint32_t matched,
                                             std::uint32_t resume, const Held& held) const;
   std::optional<TierEntry> read(const TierKey& key, const Chosen& chosen);
@@ -153,19 +152,19 @@ class PrefixArchive {
                                                          const Chosen& chosen);
   [[nodiscard]] std::vector<std::uint32_t> next_ends(const ArchivedPrompt& prompt,
                                                      std::uint32_t from, std::uint32_t to) const;
-  /// For a tier that is far away: all of them in one question.
-  void probe(std::span<const BlockKey> keys, TierKey (*place)(const BlockKey& key),
+  /// Asks a remote tier about all keys in one round trip.
+  void probe(std::span<const BlockKey> keys, TierKey (*key_of)(const BlockKey& key),
              Look look) const;
-  /// Rows [from, chosen.held.rows_end) or less of them; how far it came.
+  /// Loads rows [from, chosen.held.rows_end), or fewer; returns the end of the loaded rows.
   std::uint32_t load_rows(const ArchivedPrompt& prompt, std::uint32_t from, const Chosen& chosen,
                           const Insert& insert, const std::stop_token& stop);
   bool load_snapshot(const ArchivedPrompt& prompt, const Chosen& chosen, const Insert& insert);
   void put(const TierKey& key, const TensorViews& views, Duration cost);
 
   Tier& tier_;
-  PutOnce kept_;
+  PutOnce put_once_;
   MemoryBudget& transfer_;
-  LoadOrCompute* const quicker_;
+  LoadOrCompute* const load_or_compute_;
   mutable Mutex mutex_;
   PrefixArchiveStats stats_ AFI_GUARDED_BY(mutex_);
 };

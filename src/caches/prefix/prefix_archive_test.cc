@@ -16,7 +16,7 @@
 namespace afterimage {
 namespace {
 
-using namespace testing;  // NOLINT: the world of these tests
+using namespace testing;  // NOLINT: the fixtures of these tests
 
 const KvLayout kFull{{full()}};
 const KvLayout kHybrid{{full(), recurrent()}};
@@ -44,7 +44,7 @@ struct Below {
     const Capture capture(space(1), layout, prompt, covered, first_row, snapshots);
     archive.keep(name(layout, prompt), capture.kv);
   }
-  /// Where `prompt` resumes in `above` once everything was brought up; every byte is checked.
+  /// The resume point of `prompt` in `above` after promotion; checks every byte.
   std::uint32_t resume(CacheFixture& above, const KvLayout& layout, const Sequence& prompt,
                        unsigned id = 1) {
     TokenCount matched;
@@ -77,21 +77,21 @@ TEST(PrefixArchive, AnExactRepeatResumesAtItsLastTokenInAnotherProcess) {
   }
 }
 
-TEST(PrefixArchive, ALongerPromptGoesOnWhereTheShorterEnded) {
+TEST(PrefixArchive, ALongerPromptResumesWhereTheShorterEnded) {
   Below below;
   below.keep(kFull, text_of(300), 300);
   CacheFixture above;
   EXPECT_EQ(below.resume(above, kFull, text_of(300) + text_of(400, 2)), 300U);
 }
 
-TEST(PrefixArchive, APromptThatPartsInsideABlockResumesAtTheBlockBefore) {
+TEST(PrefixArchive, APromptThatDivergesInsideABlockResumesAtTheBlockBefore) {
   Below below;
   below.keep(kFull, text_of(400), 400);
   CacheFixture above;
   EXPECT_EQ(below.resume(above, kFull, text_of(300) + text_of(100, 2)), 256U);
 }
 
-TEST(PrefixArchive, OnlyWhatMemoryLacksIsLoaded) {
+TEST(PrefixArchive, LoadsOnlyWhatMemoryLacks) {
   Below below;
   const Sequence prompt = text_of(600);
   below.keep(kFull, prompt, 600);
@@ -100,10 +100,10 @@ TEST(PrefixArchive, OnlyWhatMemoryLacksIsLoaded) {
   EXPECT_EQ(below.resume(above, kFull, prompt), 599U);
   EXPECT_EQ(below.archive.stats().tokens_loaded, 300U);
   EXPECT_EQ(below.resume(above, kFull, prompt), 599U);
-  EXPECT_EQ(below.archive.stats().promoted, 1U) << "memory has it all by now";
+  EXPECT_EQ(below.archive.stats().promoted, 1U) << "memory has everything by now";
 }
 
-TEST(PrefixArchive, StatesAndWindowsComeBackAtTheNearestSnapshot) {
+TEST(PrefixArchive, RestoresStatesAndWindowsAtTheNearestSnapshot) {
   for (const KvLayout& layout : {kHybrid, kWindows, kAll}) {
     Below below;
     const Sequence prompt = text_of(500);
@@ -112,14 +112,14 @@ TEST(PrefixArchive, StatesAndWindowsComeBackAtTheNearestSnapshot) {
     EXPECT_EQ(below.resume(above, layout, prompt), 499U);
     CacheFixture another;
     EXPECT_EQ(below.resume(another, layout, text_of(350) + text_of(100, 2)), 320U)
-        << "rows end at a snapshot, too, and not only where a block is full";
+        << "a block of rows also ends at a snapshot";
     CacheFixture third;
     EXPECT_EQ(below.resume(third, layout, text_of(129)), 0U) << "no snapshot so early";
     EXPECT_EQ(below.archive.stats().failed, 0U);
   }
 }
 
-TEST(PrefixArchive, ASnapshotAloneIsLoadedWhereMemoryHasTheRows) {
+TEST(PrefixArchive, LoadsOnlyTheSnapshotWhereMemoryHasTheRows) {
   Below below;
   const Sequence prompt = text_of(500);
   below.keep(kHybrid, prompt, 500, {320});
@@ -129,7 +129,7 @@ TEST(PrefixArchive, ASnapshotAloneIsLoadedWhereMemoryHasTheRows) {
   EXPECT_EQ(below.archive.stats().tokens_loaded, 0U);
 }
 
-TEST(PrefixArchive, MediaAreToldApartByTheirDigests) {
+TEST(PrefixArchive, DistinguishesMediaByDigest) {
   Below below;
   const Sequence prompt = with_media(text_of(100), picture(1), 200) + text_of(50, 2);
   below.keep(kFull, prompt, 350);
@@ -140,7 +140,7 @@ TEST(PrefixArchive, MediaAreToldApartByTheirDigests) {
   EXPECT_EQ(below.resume(other, kFull, changed), 0U);
 }
 
-TEST(PrefixArchive, AnotherQuestionOnThePictureResumesBehindIt) {
+TEST(PrefixArchive, AnotherQuestionAboutAnImageResumesAfterIt) {
   const Sequence shown = with_media(text_of(20), picture(1), 170);
   for (const KvLayout& layout : {kFull, kHybrid, kAll}) {
     Below below;
@@ -161,7 +161,7 @@ TEST(PrefixArchive, NoNamespaceSeesAnother) {
   EXPECT_EQ(below.resume(above, kHybrid, prompt, 3), 0U);
 }
 
-TEST(PrefixArchive, ARunThatResumedInsideABlockKeepsThatBlockWhole) {
+TEST(PrefixArchive, ARunThatResumedInsideABlockStoresThatBlockWhole) {
   Below below;
   const Sequence shorter = text_of(200);
   const Sequence longer = text_of(400);
@@ -181,7 +181,7 @@ TEST(PrefixArchive, NothingIsWrittenTwice) {
   EXPECT_EQ(below.archive.stats().kept, kept);
 }
 
-/// Where the rows of a full block lie.
+/// The key of a full block's rows.
 TierKey place_of_block(const Sequence& prompt, std::size_t block) {
   const BlockChain chain = BlockChain::open(kSpace, {.block_tokens = PrefixArchive::kBlock,
                                                      .layout = kFull,
@@ -192,7 +192,7 @@ TierKey place_of_block(const Sequence& prompt, std::size_t block) {
   return TierKey::of(EntryClass::kPrefixKv, keys[block]);
 }
 
-TEST(PrefixArchive, AnEntryOfAnotherFormIsNoBlock) {
+TEST(PrefixArchive, RejectsAnEntryOfAnotherShape) {
   const Sequence prompt = text_of(300);
   const std::vector<std::byte> bytes(1024);
   for (const std::vector<TensorSpec>& forms :
@@ -217,10 +217,10 @@ TEST(PrefixArchive, ADamagedOrEvictedBlockEndsTheLoadingAndIsNeverServed) {
   CacheFixture above;
   EXPECT_EQ(below.resume(above, kFull, prompt), 128U);
   EXPECT_EQ(below.archive.stats().failed, 1U);
-  EXPECT_EQ(below.resume(above, kFull, prompt), 128U) << "it is gone for good";
+  EXPECT_EQ(below.resume(above, kFull, prompt), 128U) << "the entry was removed";
 }
 
-TEST(PrefixArchive, WithoutRoomToLoadItIsAMiss) {
+TEST(PrefixArchive, IsAMissWithoutTransferBudget) {
   Below below(64_B);
   const Sequence prompt = text_of(300);
   below.keep(kFull, prompt, 300);
@@ -229,7 +229,7 @@ TEST(PrefixArchive, WithoutRoomToLoadItIsAMiss) {
   EXPECT_EQ(below.archive.stats().failed, 1U);
 }
 
-TEST(PrefixArchive, LittleRoomLoadsInSteps) {
+TEST(PrefixArchive, LoadsInStepsWithASmallTransferBudget) {
   Below below(8_KiB);
   const Sequence prompt = text_of(3000);
   below.keep(kFull, prompt, 3000);
@@ -251,7 +251,7 @@ TEST(PrefixArchive, AnInsertThatFailsEndsTheLoading) {
   EXPECT_EQ(below.transfer.used(), 0_B);
 }
 
-TEST(PrefixArchive, WhoIsNotWaitedForAnyMoreLoadsNoFurther) {
+TEST(PrefixArchive, StopsLoadingWhenCancelled) {
   Below below(8_KiB);
   const Sequence prompt = text_of(3000);
   below.keep(kFull, prompt, 3000);
@@ -269,28 +269,28 @@ TEST(PrefixArchive, WhoIsNotWaitedForAnyMoreLoadsNoFurther) {
   EXPECT_EQ(below.archive.stats().promoted, 0U);
 }
 
-TEST(PrefixArchive, ADutyIsNamedByTheFirstBlockThatIsMissing) {
+TEST(PrefixArchive, ALeaseIsKeyedByTheFirstMissingBlock) {
   const Below below;
   const Sequence one = text_of(300);
   const Sequence other = text_of(290) + text_of(400, 2);
-  const auto duty = [&](const Sequence& prompt, std::uint32_t resume, unsigned id = 1) {
+  const auto lease_for = [&](const Sequence& prompt, std::uint32_t resume, unsigned id = 1) {
     const ArchivedPrompt name = below.name(kFull, prompt, id);
     return below.archive.duty(name, TokenCount(resume), {});
   };
-  EXPECT_EQ(duty(one, 0)->turn, duty(other, 0)->turn) << "they part later";
-  EXPECT_EQ(duty(one, 130)->turn, duty(other, 200)->turn);
-  EXPECT_NE(duty(one, 0)->turn, duty(one, 130)->turn);
-  EXPECT_NE(duty(one, 0)->turn, duty(text_of(300, 2), 0)->turn);
-  EXPECT_NE(duty(one, 0)->turn, duty(one, 0, 2)->turn) << "of another namespace";
-  EXPECT_NE(duty(one, 0)->last, duty(other, 0)->last);
-  EXPECT_EQ(duty(one, 0)->longest_wait, Duration(0)) << "nobody knows what computing takes";
-  EXPECT_FALSE(duty(one, 256).has_value()) << "no whole block is missing";
-  EXPECT_FALSE(duty(text_of(100), 0).has_value());
-  EXPECT_TRUE(duty(text_of(384), 384 - 32).has_value());
-  EXPECT_FALSE(duty(text_of(384), 384 - 31).has_value()) << "quickly done";
+  EXPECT_EQ(lease_for(one, 0)->turn, lease_for(other, 0)->turn) << "they diverge later";
+  EXPECT_EQ(lease_for(one, 130)->turn, lease_for(other, 200)->turn);
+  EXPECT_NE(lease_for(one, 0)->turn, lease_for(one, 130)->turn);
+  EXPECT_NE(lease_for(one, 0)->turn, lease_for(text_of(300, 2), 0)->turn);
+  EXPECT_NE(lease_for(one, 0)->turn, lease_for(one, 0, 2)->turn) << "another namespace";
+  EXPECT_NE(lease_for(one, 0)->last, lease_for(other, 0)->last);
+  EXPECT_EQ(lease_for(one, 0)->longest_wait, Duration(0)) << "the cost of computing is unknown";
+  EXPECT_FALSE(lease_for(one, 256).has_value()) << "no whole block is missing";
+  EXPECT_FALSE(lease_for(text_of(100), 0).has_value());
+  EXPECT_TRUE(lease_for(text_of(384), 384 - 32).has_value());
+  EXPECT_FALSE(lease_for(text_of(384), 384 - 31).has_value()) << "too few tokens for a lease";
 }
 
-/// A tier whose loads take time, and prompts whose tokens do: a millisecond each.
+/// A tier whose loads take time, and prompts that take a millisecond per token.
 struct FarBelow {
   MemoryBudget budget{64_MiB};
   HostTier tier{budget};
@@ -307,7 +307,7 @@ struct FarBelow {
     capture.kv.cost = std::chrono::milliseconds(length);
     archive.keep(name(layout, prompt), capture.kv);
   }
-  /// Where a process with empty memory resumes; what it lacks is computed.
+  /// The resume point of a process with empty memory; it computes the rest.
   std::uint32_t resume(const KvLayout& layout, const Sequence& prompt) {
     CacheFixture above;
     archive.promote(name(layout, prompt), TokenCount(0), TokenCount(0),
@@ -324,7 +324,7 @@ struct FarBelow {
   }
 };
 
-TEST(PrefixArchive, WhatIsComputedSoonerIsNotLoadedUntilTheTierIsFastAgain) {
+TEST(PrefixArchive, DoesNotLoadWhatIsFasterToComputeUntilTheTierIsFastAgain) {
   for (const KvLayout& layout : {kFull, kHybrid}) {
     FarBelow below;
     const Sequence prompt = text_of(300);
@@ -346,37 +346,37 @@ TEST(PrefixArchive, WhatIsComputedSoonerIsNotLoadedUntilTheTierIsFastAgain) {
   }
 }
 
-TEST(PrefixArchive, WhatIsPutLastIsWhatADutySays) {
+TEST(PrefixArchive, ALeaseNamesTheEntryThatIsWrittenLast) {
   for (const KvLayout& layout : {kFull, kHybrid, kWindows, kAll}) {
     FarBelow below;
     const Sequence prompt = text_of(300);
     const std::array positions = {TokenCount(128), TokenCount(290)};
-    const auto duty = below.archive.duty(below.name(layout, prompt), TokenCount(0), positions);
+    const auto lease = below.archive.duty(below.name(layout, prompt), TokenCount(0), positions);
     below.keep(layout, prompt,
                layout == kFull ? std::vector<std::uint32_t>() : std::vector{128U, 290U});
-    EXPECT_EQ(duty->last, below.far.last_put);
+    EXPECT_EQ(lease->last, below.far.last_put);
   }
 }
 
-TEST(PrefixArchive, NobodyWaitsForWhatIsComputedSooner) {
+TEST(PrefixArchive, NoLeaseForWhatIsFasterToCompute) {
   FarBelow below;
   const Sequence prompt = text_of(300);
   const Sequence next = text_of(500, 2);
-  const auto duty = [&](std::uint32_t resume) {
+  const auto lease_for = [&](std::uint32_t resume) {
     return below.archive.duty(below.name(kFull, next), TokenCount(resume), {});
   };
   below.keep(kFull, prompt);
-  EXPECT_EQ(duty(0)->longest_wait, std::chrono::milliseconds(2 * 500));
-  EXPECT_EQ(duty(200)->longest_wait, std::chrono::milliseconds(2 * 300));
+  EXPECT_EQ(lease_for(0)->longest_wait, std::chrono::milliseconds(2 * 500));
+  EXPECT_EQ(lease_for(200)->longest_wait, std::chrono::milliseconds(2 * 300));
   below.far.latency = std::chrono::milliseconds(20);
   for (int i = 0; i < 5; ++i) below.resume(kFull, prompt);
-  EXPECT_TRUE(duty(0).has_value());
+  EXPECT_TRUE(lease_for(0).has_value());
   below.far.latency = std::chrono::seconds(2);
   for (int i = 0; i < 20; ++i) below.resume(kFull, prompt);
-  EXPECT_FALSE(duty(0).has_value());
+  EXPECT_FALSE(lease_for(0).has_value());
 }
 
-TEST(PrefixArchive, RowsAreLoadedAsFarAsThatIsQuicker) {
+TEST(PrefixArchive, LoadsRowsOnlyAsFarAsThatIsFaster) {
   FarBelow below;
   below.far.latency = std::chrono::milliseconds(20);
   const Sequence prompt = text_of(2 * 128 + 3);
@@ -388,9 +388,9 @@ TEST(PrefixArchive, RowsAreLoadedAsFarAsThatIsQuicker) {
   EXPECT_EQ(below.archive.stats().promoted - before.promoted, 1U);
 }
 
-/// Whatever was kept and evicted before: what comes back is the prompt's own, and as much as the
-/// blocks, tails and snapshots that are there allow.
-TEST(PrefixArchive, RandomPromptsComeBackAsTheyWere) {
+/// After any sequence of writes and evictions, the restored KV is the prompt's own and as long as
+/// the stored blocks, tails and snapshots allow.
+TEST(PrefixArchive, RandomPromptsAreRestoredExactly) {
   std::uint64_t promoted = 0;
   for_each_seed(30, [&](Rng& rng) {
     const KvLayout layout = std::array{kFull, kHybrid, kWindows, kAll}[rng.below(4)];

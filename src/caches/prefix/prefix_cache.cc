@@ -17,12 +17,14 @@ Result<void> PrefixCache::State::check_layout_of(const NamespaceId& id,
   const Space* space = find(id);
   if (space == nullptr || space->layout == layout) return {};
   if (entries.segments_in(static_cast<std::uint32_t>(space - spaces.data())) == 0) return {};
-  return fail(ErrorCode::kInvalidArgument, "namespace " + id.hex() + " holds KV of another layout");
+  return fail(ErrorCode::kInvalidArgument,
+              "namespace " + id.hex() +
+                  " holds KV of another layout: erase it first, or use another namespace");
 }
 
 NodeIndex PrefixCache::State::root_for(const NamespaceId& id, const KvLayout& layout) {
   if (const auto it = index.find(id); it != index.end()) {
-    spaces[it->second].layout = layout;  // the same, unless nothing is stored under it
+    spaces[it->second].layout = layout;  // unchanged unless the namespace is empty
     return spaces[it->second].root;
   }
   if (index.size() >= sweep_at) sweep();
@@ -38,8 +40,7 @@ NodeIndex PrefixCache::State::root_for(const NamespaceId& id, const KvLayout& la
   return spaces[place].root;
 }
 
-// Namespaces that evictions emptied are forgotten when there are many: at most as many as are in
-// use.
+// Drops namespaces that evictions have emptied, once they could outnumber those in use.
 void PrefixCache::State::sweep() {
   for (std::uint32_t i = 0; i < spaces.size(); ++i) {
     if (spaces[i].in_use && !spaces[i].closed && entries.segments_in(i) == 0) close(i);
@@ -64,7 +65,7 @@ void PrefixCache::State::close(std::uint32_t place) {
   free_spaces.push_back(place);
 }
 
-/// The node at or above `node` in which position `at` ends.
+/// The node at or above `node` whose range (start, end] contains `at`.
 NodeIndex PrefixCache::State::node_at(NodeIndex node, std::uint32_t at) const {
   while (entries.tree().start(node) >= at) node = entries.tree().parent(node);
   return node;
@@ -83,7 +84,7 @@ PrefixCache::~PrefixCache() = default;
 Result<std::unique_ptr<PrefixCache>> PrefixCache::create(PrefixCacheOptions options,
                                                          MemoryBudget& budget) {
   if (options.max_sequences.value() == 0) {
-    return fail(ErrorCode::kInvalidArgument, "a prefix cache holds at least one sequence");
+    return fail(ErrorCode::kInvalidArgument, "max_sequences is 0; a prefix cache holds at least 1");
   }
   if (options.policy == nullptr) {
     AFI_TRY(options.policy, make_policy(policy_names().front()));
@@ -192,9 +193,9 @@ Result<void> PrefixCache::verify(const PrefixMatch& match) {
   for (const Payload* payload : payloads(match)) {
     if (payload->intact()) continue;
     discard_damaged(match, payload);
-    return fail(ErrorCode::kCorruption, "cached KV of a prompt's first " +
+    return fail(ErrorCode::kCorruption, "the checksum of cached KV for a prompt's first " +
                                             std::to_string(match.resume().value()) +
-                                            " tokens is not what was stored");
+                                            " tokens does not match; the KV was removed");
   }
   return {};
 }
@@ -206,7 +207,7 @@ void PrefixCache::discard_damaged(const PrefixMatch& match, const Payload* paylo
   --state_->stats.hits;
   ++state_->stats.misses;
   state_->stats.tokens_reused -= match.resume().value();
-  // The topmost of the nodes that read it: a piece that was cut through is read by two.
+  // The topmost node that reads it: a split piece is read by two.
   NodeIndex damaged = kNoNode;
   const NodeIndex last = PrefixEntries::node_of(match.hold().node);
   for (NodeIndex n = last; n != kNoNode; n = entries.tree().parent(n)) {
@@ -223,12 +224,11 @@ void PrefixCache::discard_damaged(const PrefixMatch& match, const Payload* paylo
   if (damaged != kNoNode && !entries.segment(damaged).doomed) entries.doom(damaged);
 }
 
-void PrefixCache::let_go(const PrefixHold& hold, const RequestFacts* request) {
+void PrefixCache::release(const PrefixHold& hold, const RequestFacts* request) {
   if (request != nullptr) state_->entries.note_request(*request, hold);
   const std::uint32_t space = state_->entries.space_of(PrefixEntries::node_of(hold.node));
   state_->entries.unpin(hold);
-  const Space& left = state_->spaces[space];
-  if (left.closed) state_->close(space);
+  if (state_->spaces[space].closed) state_->close(space);
 }
 
 bool PrefixCache::erase(const NamespaceId& id) {

@@ -24,163 +24,156 @@
 namespace afterimage {
 
 struct PrefixCacheOptions {
-  EntryCount max_sequences =
-      EntryCount::max();  // at least 1; counted as ends: sequences that no other extends
+  /// Limit on resident leaf sequences: those that no other cached sequence extends. At least 1.
+  EntryCount max_sequences = EntryCount::max();
   std::unique_ptr<EvictionPolicy> policy;  // nullptr: worth
 };
 
-/// What sliding and recurrent groups remember after exactly `at` tokens.
+/// The state of sliding and recurrent groups after exactly `at` tokens.
 struct CapturedSnapshot {
   TokenCount at{};
-  /// One element a group of the layout. sliding: the last rows before `at`, at least min(at,
-  /// window) of them; more serve more lengths. recurrent: the state. full, shared: empty.
+  /// One element per layout group. sliding: the last rows before `at`, at least min(at, window) of
+  /// them; more rows serve more lengths. recurrent: the state. full, shared: empty.
   std::vector<std::span<const std::byte>> groups;
 };
 
-/// What an engine hands over of one sequence. The bytes stay its own.
+/// KV that an engine hands over for one sequence. The engine keeps ownership of the bytes.
 struct CapturedKv {
-  TokenCount
-      covered{};  // tokens whose KV exists; less than the sequence if its last token was sampled
-  TokenCount first_row{};  // rows before this are not given: they are cached already and still held
-  /// One element a group of the layout. full: rows [first_row, covered), row_bytes each. Others:
-  /// empty.
+  TokenCount covered{};    // tokens with KV; one less than the sequence if its last was sampled
+  TokenCount first_row{};  // earlier rows are omitted: they are cached and still pinned
+  /// One element per layout group. full: rows [first_row, covered), row_bytes each. Others: empty.
   std::vector<std::span<const std::byte>> rows;
-  std::vector<CapturedSnapshot> snapshots;  // by position, ascending; at most `covered`
-  Duration cost{0};                         // what computing it took
+  std::vector<CapturedSnapshot> snapshots;  // ascending by position; at most `covered`
+  Duration cost{0};                         // measured time to compute it
 };
 
 struct PrefixInsertion {
-  TokenCount had{};             // leading tokens that were cached before
-  TokenCount added{};           // tokens cached now and not before
-  std::uint64_t snapshots = 0;  // added
-  Bytes bytes;                  // charged for what was added
+  TokenCount had{};             // leading tokens that were already cached
+  TokenCount added{};           // tokens newly cached
+  std::uint64_t snapshots = 0;  // newly cached
+  Bytes bytes;                  // charged for the additions
 };
 
-/// Every counter is of the cache's whole life.
+/// Counters run over the cache's lifetime.
 struct PrefixCacheStats {
   std::uint64_t hits = 0;  // matches with a resume point
   std::uint64_t misses = 0;
   std::uint64_t tokens_reused = 0;
   std::uint64_t insertions = 0;
-  std::uint64_t refused = 0;    // for want of room
+  std::uint64_t refused = 0;    // insertions that did not fit
   std::uint64_t evictions = 0;  // segments and snapshots
-  std::uint64_t damaged = 0;    // found not to be intact, and removed
-  EntryCount sequences;         // ends resident now
-  EntryCount segments;          // and with what
+  std::uint64_t damaged = 0;    // failed verification and removed
+  EntryCount sequences;         // leaf sequences resident now
+  EntryCount segments;          // resident now
   EntryCount snapshots;
-  std::uint64_t tokens = 0;  // positions held, shared prefixes once
+  std::uint64_t tokens = 0;  // resident positions; shared prefixes count once
   Bytes resident;
 };
 
-/// Where a query leaves what is cached.
+/// How a query diverges from the cached sequences.
 enum class Divergence : unsigned char {
-  kNothing,  // it does not: all of it is cached
+  kNothing,  // the whole query is cached
   kUnknownNamespace,
-  kEndOfCache,  // nothing was stored that far
-  kToken,       // another token follows
-  kMedia,       // another item, or none, or one elsewhere, follows
+  kEndOfCache,  // the cached sequence ends here
+  kToken,       // the cached sequence continues with another token
+  kMedia,       // the cached media differs here: other item, none, or another offset
 };
 /// "nothing", "unknown_namespace", "end_of_cache", "token", "media".
 std::string_view to_string(Divergence divergence);
 
-/// Why a request resumes where it does. to_string tells it to a person.
+/// Why a request resumes where it does. to_string() writes it for a person.
 struct PrefixExplanation {
   TokenCount length{};
   TokenCount matched{};
   Divergence divergence = Divergence::kNothing;  // at position `matched`
-  std::optional<TokenId> asked;                  // the token there, if it is one
-  std::optional<std::size_t> span;               // the query's media item there, if it is one
+  std::optional<TokenId> asked;                  // the query's token at that position, if any
+  std::optional<std::size_t> span;               // the query's media item at that position, if any
   ResumePoint point;
   std::vector<KvKind> kinds;      // of the layout's groups
-  std::size_t media_covered = 0;  // of the query's items, those no encoder is needed for
+  std::size_t media_covered = 0;  // media items of the query that need no encoder
   std::size_t media = 0;
 };
 std::string to_string(const PrefixExplanation& explanation);
 
-/// KV of prompts seen before, found by their longest common prefix: prefill once.
+/// KV cache keyed by token and media prefixes; finds the longest cached prefix of a prompt.
 ///
-/// Shape    Sequences in a tree per namespace; shared prefixes stored once. Full groups: rows,
-/// sliced where
-///          sequences part. Sliding and recurrent groups: snapshots at positions that the engine
-///          chose.
-/// Unit     Bytes, charged to a MemoryBudget that other caches may share; and a count of sequences.
-/// The
-///          index itself (about 4 bytes a token) is not charged.
+/// Shape    One radix tree per namespace; shared prefixes are stored once. Full groups: rows, split
+///          where sequences diverge. Sliding and recurrent groups: snapshots at positions that the
+///          engine chooses.
+/// Unit     Bytes, charged to a MemoryBudget that other caches may share, and a number of
+///          sequences. The index itself (about 4 bytes a token) is not charged.
 /// Errors   kInvalidArgument: a sequence, layout or capture that contradicts itself, or a layout
-/// other than
-///          its namespace holds. kNoSpace: larger than the budget, or what is left is in use.
-///          kCorruption: bytes are not what was stored. A call that fails changes nothing.
+///          other than the namespace's. kNoSpace: larger than the budget, or the rest is in use.
+///          kCorruption: bytes differ from what was stored. A call that fails changes nothing.
 /// Threads  Not thread-safe: one owner.
-/// Cost     match: one pass over the prompt and a step for each branching point on its way, however
-/// many
-///          sequences are cached. insert: the same and a copy of what is new.
-/// Source   src/prefix/DESIGN.md.
+/// Cost     match: one pass over the prompt and one step per branching point on its path, however
+///          many sequences are cached. insert: the same plus a copy of what is new.
+/// Source   src/caches/prefix/DESIGN.md.
 class PrefixCache final : public PrefixOwner {
  public:
-  /// `budget` outlives the cache. kInvalidArgument: max_sequences is 0.
+  /// `budget` must outlive the cache. kInvalidArgument: max_sequences is 0.
   static Result<std::unique_ptr<PrefixCache>> create(PrefixCacheOptions options,
                                                      MemoryBudget& budget);
-  /// No match is held.
+  /// Requires that no match is alive.
   ~PrefixCache();
   PrefixCache(const PrefixCache&) = delete;
   PrefixCache& operator=(const PrefixCache&) = delete;
 
-  /// The longest legal resume point for `prompt`, held. kInvalidArgument: not a sequence. `facts`
-  /// are of the request that asks.
+  /// Finds the longest legal resume point of `prompt` and pins it. kInvalidArgument: `prompt` is
+  /// malformed. `facts` describe the request, for the eviction policy.
   [[nodiscard]] Result<PrefixMatch> match(const NamespaceId& space, const Sequence& prompt,
                                           const RequestFacts& facts = {});
 
-  /// What to restore. Bytes stay valid while `match` lives. Requires match.holds().
+  /// The KV to restore. Bytes stay valid while `match` lives. Requires match.holds().
   [[nodiscard]] CachedKv kv(const PrefixMatch& match) const;
-  /// The payloads behind it, to be checked with Payload::intact before use, without the cache's
-  /// help.
+  /// The payloads that kv() reads. Check them with Payload::intact before use; that needs no cache.
   [[nodiscard]] std::vector<const Payload*> payloads(const PrefixMatch& match) const;
-  /// Checks them all. kCorruption: what is damaged, and all that stands on it, is found no more.
+  /// Checks those payloads. kCorruption: damaged ones and all that extends them are removed.
   Result<void> verify(const PrefixMatch& match);
-  /// `payload`, one of payloads(match), is damaged.
+  /// Removes `payload`, one of payloads(match), because it is damaged.
   void discard_damaged(const PrefixMatch& match, const Payload* payload);
 
   /// Copies in what is not cached yet of sequence[0, kv.covered), evicting until it fits. `from` is
-  /// the match that the same request began with, if it had one: both are told as one request.
+  /// the match of the same request, if any: the policy then sees one request, not two.
   Result<PrefixInsertion> insert(const NamespaceId& space, const KvLayout& layout,
                                  const Sequence& sequence, const CapturedKv& kv,
                                  PrefixMatch* from = nullptr);
 
-  /// insert in four steps, so that a front can copy between them without holding its lock, and
-  /// others can make room: what lacks …
+  /// insert() in four steps, so that a caller with a lock can copy outside it and let other caches
+  /// free memory in between. Step 1: determine what is missing.
   class Draft;
   [[nodiscard]] Result<Draft> draft(const NamespaceId& space, const KvLayout& layout,
                                     const Sequence& sequence, const CapturedKv& kv);
-  /// … room for it, evicting if need be …
-  [[nodiscard]] Result<void> make_room(Draft& draft);
-  /// … the copy, which touches nothing of the cache …
+  /// Step 2: reserve memory for it, evicting if need be.
+  [[nodiscard]] Result<void> reserve(Draft& draft);
+  /// Step 3: copy the bytes. Touches no cache state.
   static Result<void> fill(Draft& draft, const KvLayout& layout, const CapturedKv& kv);
-  /// … and the entry. kNotFound: what the draft stands on turned out damaged and was removed
-  /// meanwhile.
+  /// Step 4: add the entries. kNotFound: the prefix that the draft extends was found damaged and
+  /// removed meanwhile.
   Result<PrefixInsertion> commit(Draft draft, const NamespaceId& space, const KvLayout& layout,
                                  const Sequence& sequence, PrefixMatch* from = nullptr);
 
-  /// Why `prompt` would resume where it would. Counts nothing, holds nothing.
+  /// Explains where `prompt` would resume and why. Updates no counter and pins nothing.
   [[nodiscard]] Result<PrefixExplanation> explain(const NamespaceId& space,
                                                   const Sequence& prompt) const;
 
-  /// No match finds anything of the namespace any more; what is held goes when it is let go of.
+  /// Invalidates everything in the namespace; pinned parts are freed when their last match is.
   bool erase(const NamespaceId& space);
   void clear();
-  /// nullopt: all is in use.
+  /// nullopt: everything is in use.
   [[nodiscard]] std::optional<NextToLeave> eviction_candidate();
-  /// Evicts until at least `wanted` bytes are free again. Returns what was freed.
+  /// Evicts until at least `wanted` bytes are free. Returns the bytes freed.
   Bytes evict_bytes(Bytes wanted);
-  /// Evicts until the budget's use is within its capacity: for when it has shrunk.
+  /// Evicts until the budget's use is within its capacity, after the capacity was lowered.
   Bytes trim_to_budget();
 
   [[nodiscard]] PrefixCacheStats stats() const;
-  /// Memory of the index itself.
+  /// Memory used by the index.
   [[nodiscard]] Bytes index_bytes() const;
-  /// Recounts everything; aborts where the books disagree. O(n): tests and fuzzers.
+  /// Recounts everything; aborts on any mismatch. O(n): for tests and fuzzers.
   void check_invariants() const;
 
-  void let_go(const PrefixHold& hold, const RequestFacts* request) override;
+  void release(const PrefixHold& hold, const RequestFacts* request) override;
 
  private:
   struct State;
@@ -189,8 +182,8 @@ class PrefixCache final : public PrefixOwner {
   std::unique_ptr<State> state_;
 };
 
-/// KV on its way in: how much, room for it, then the bytes. Move-only; letting go of it gives the
-/// room back, and what it stands on, which stays until then.
+/// A pending insertion: its size, then its reservations, then its bytes. Move-only; dropping it
+/// releases the reservations and the pin on the prefix it extends.
 class [[nodiscard]] PrefixCache::Draft {
  public:
   [[nodiscard]] Bytes bytes() const;
@@ -199,18 +192,18 @@ class [[nodiscard]] PrefixCache::Draft {
   friend class PrefixCache;
   struct Part {
     Bytes bytes;
-    Reservation room;
+    Reservation reservation;
     std::optional<Payload> payload;
     TokenCount at{};                // pieces: the first row; snapshots: the position
     TokenCount rows{};              // pieces only
-    std::size_t snapshot = 0;       // snapshots: which of the capture's
-    std::uint32_t serves_from = 0;  // snapshots: the shortest length that its windows serve
+    std::size_t snapshot = 0;       // snapshots: index in the capture
+    std::uint32_t serves_from = 0;  // snapshots: the shortest length that the windows serve
   };
   explicit Draft(PrefixMatch base) : base_(std::move(base)) {}
 
-  PrefixMatch base_;  // keeps what the new part stands on
+  PrefixMatch base_;  // pins the prefix that the draft extends
   TokenCount covered_{};
-  std::uint64_t ends_ = 0;  // that it adds
+  std::uint64_t ends_ = 0;  // leaf sequences that it adds
   Duration cost_{0};
   std::vector<Part> pieces_;
   std::vector<Part> snapshots_;

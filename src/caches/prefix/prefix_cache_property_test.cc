@@ -13,7 +13,7 @@
 namespace afterimage {
 namespace {
 
-using namespace testing;  // NOLINT: the world of these tests
+using namespace testing;  // NOLINT: the fixtures of these tests
 
 struct Stored {
   unsigned space;
@@ -35,8 +35,8 @@ KvLayout random_layout(Rng& rng) {
   return kLayouts[rng.below(std::size(kLayouts))];
 }
 
-/// Few tokens and few pictures, so that sequences share much and part often; lengths that cross
-/// pieces.
+/// Few tokens and few pictures, so that sequences share much and diverge often; lengths that span
+/// several pieces.
 Sequence random_sequence(Rng& rng) {
   Sequence sequence;
   const bool is_long = rng.chance(0.2);
@@ -71,11 +71,11 @@ std::uint32_t common(const Sequence& a, const Sequence& b) {
   return i;
 }
 
-/// What a scan over everything that was ever stored would find.
+/// The result of a scan over everything ever stored.
 struct Scan {
   std::uint32_t matched = 0;
-  std::uint32_t at_least = 0;  // resuming only at lengths where a snapshot stands on the way
-  std::uint32_t at_most = 0;   // with every snapshot, wherever it is
+  std::uint32_t at_least = 0;  // using only snapshots on the prompt's path
+  std::uint32_t at_most = 0;   // using all snapshots, wherever they are
 };
 
 constexpr std::uint32_t kSlack = 1;
@@ -98,7 +98,7 @@ Scan scan(const std::vector<Stored>& stored, const KvLayout& layout, unsigned sp
   };
   const bool needs_snapshot = of_kind(KvKind::kSliding) || of_kind(KvKind::kRecurrent);
   Scan found;
-  std::set<std::uint32_t> on_the_way;  // where a snapshot stands
+  std::set<std::uint32_t> on_the_way;  // positions of snapshots
   std::set<std::uint32_t> anywhere;
   for (const Stored& s : stored) {
     if (s.space != space) continue;
@@ -127,7 +127,7 @@ Stored random_stored(Rng& rng, const KvLayout& layout, const std::vector<Stored>
   Stored made{
       .space = static_cast<unsigned>(rng.below(2)), .sequence = {}, .covered = 0, .snapshots = {}};
   made.sequence = random_sequence(rng);
-  if (!before.empty() && rng.chance(0.4)) {  // a further turn of something stored
+  if (!before.empty() && rng.chance(0.4)) {  // extends a stored sequence
     Sequence longer = before[rng.below(before.size())].sequence;
     for (std::uint64_t n = rng.below(4); n > 0; --n)
       longer.tokens.push_back(TokenId(static_cast<int>(n % 2)));
@@ -148,7 +148,7 @@ Stored random_stored(Rng& rng, const KvLayout& layout, const std::vector<Stored>
   return made;
 }
 
-TEST(PrefixCacheProperty, AgreesWithAScanOverAllThatWasStored) {
+TEST(PrefixCacheProperty, AgreesWithAScanOverEverythingStored) {
   for_each_seed(400, [](Rng& rng) {
     const KvLayout layout = random_layout(rng);
     CacheFixture f(64_MiB);
@@ -161,16 +161,16 @@ TEST(PrefixCacheProperty, AgreesWithAScanOverAllThatWasStored) {
       stored.push_back(next);
       const Sequence prompt = rng.chance(0.5) ? stored[rng.below(stored.size())].sequence
                                               : random_stored(rng, layout, stored).sequence;
-      const auto asked = static_cast<unsigned>(rng.below(2));
-      const Scan expected = scan(stored, layout, asked, prompt);
-      const PrefixMatch match = f.cache->match(space(asked), prompt).value();
+      const auto tenant = static_cast<unsigned>(rng.below(2));
+      const Scan expected = scan(stored, layout, tenant, prompt);
+      const PrefixMatch match = f.cache->match(space(tenant), prompt).value();
       ASSERT_EQ(match.matched().value(), expected.matched) << "step " << step;
       ASSERT_GE(match.resume().value(), expected.at_least) << "step " << step;
       ASSERT_LE(match.resume().value(), expected.at_most) << "step " << step;
       if (match.holds()) {
-        ASSERT_TRUE(is_kv_of(f.cache->kv(match), space(asked), layout, prompt)) << "step " << step;
+        ASSERT_TRUE(is_kv_of(f.cache->kv(match), space(tenant), layout, prompt)) << "step " << step;
       }
-      const auto why = f.cache->explain(space(asked), prompt).value();
+      const auto why = f.cache->explain(space(tenant), prompt).value();
       ASSERT_EQ(why.point.length, match.resume()) << to_string(why);
       ASSERT_EQ(why.matched, match.matched());
     }
@@ -183,7 +183,7 @@ struct Held {
   Sequence prompt;
 };
 
-/// Every position that a match can reach, of every sequence that was ever stored, once.
+/// Every position that a match can reach, of every sequence ever stored, counted once.
 std::uint64_t reachable(PrefixCache& cache, const std::vector<Stored>& stored) {
   std::set<std::uint64_t> positions;
   for (const Stored& s : stored) {
@@ -194,7 +194,7 @@ std::uint64_t reachable(PrefixCache& cache, const std::vector<Stored>& stored) {
   return positions.size();
 }
 
-TEST(PrefixCacheProperty, ASmallBudgetNeverGivesAWrongRowAndLosesNothingFromItsBooks) {
+TEST(PrefixCacheProperty, ASmallBudgetServesNoWrongRowAndKeepsCountersExact) {
   for_each_seed(400, [](Rng& rng) {
     const KvLayout layout = random_layout(rng);
     PrefixCacheOptions options;
@@ -218,14 +218,14 @@ TEST(PrefixCacheProperty, ASmallBudgetNeverGivesAWrongRowAndLosesNothingFromItsB
         }
         stored.push_back(next);
       } else if (dice < 17) {
-        const Stored asked = !stored.empty() && rng.chance(0.7)
+        const Stored query = !stored.empty() && rng.chance(0.7)
                                  ? stored[rng.below(stored.size())]
                                  : random_stored(rng, layout, stored);
-        PrefixMatch match = f.cache->match(space(asked.space), asked.sequence).value();
+        PrefixMatch match = f.cache->match(space(query.space), query.sequence).value();
         ASSERT_LE(match.resume().value(),
-                  scan(stored, layout, asked.space, asked.sequence).at_most);
+                  scan(stored, layout, query.space, query.sequence).at_most);
         if (match.holds() && held.size() < 4) {
-          held.push_back({std::move(match), asked.space, asked.sequence});
+          held.push_back({std::move(match), query.space, query.sequence});
         }
       } else if (dice < 19) {
         if (!held.empty())

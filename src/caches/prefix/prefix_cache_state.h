@@ -12,13 +12,13 @@
 
 namespace afterimage {
 
-/// One namespace: a tree and what hangs on it.
+/// One namespace: its tree and layout.
 struct Space {
   NamespaceId id;
   KvLayout layout;
   NodeIndex root = kNoNode;
   bool in_use = false;
-  bool closed = false;  // erased, and waiting for those who still hold something of it
+  bool closed = false;  // erased; freed when the last match is dropped
 };
 
 struct PrefixCache::State {
@@ -49,7 +49,7 @@ struct PrefixCache::State {
   std::vector<Space> spaces;
   std::vector<std::uint32_t> free_spaces;
   std::size_t sweep_at = 16;
-  PrefixLookup lookup;  // scratch
+  PrefixLookup lookup;  // scratch, reused between look-ups
   PrefixCacheStats stats;
 };
 

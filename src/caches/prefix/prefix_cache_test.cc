@@ -22,7 +22,7 @@ PrefixCacheOptions at_most(std::uint64_t sequences) {
   return options;
 }
 
-TEST(PrefixCache, NothingIsFoundInAnEmptyOne) {
+TEST(PrefixCache, AnEmptyCacheAlwaysMisses) {
   CacheFixture f;
   EXPECT_EQ(f.resume(text({1, 2, 3})), 0U);
   EXPECT_EQ(f.resume(Sequence{}), 0U);
@@ -43,7 +43,7 @@ TEST(PrefixCache, ASharedPrefixIsStoredOnce) {
   EXPECT_EQ(f.resume(system + text({9, 9})), 600U);
 }
 
-TEST(PrefixCache, RowsAreSlicedWhereverSequencesPart) {
+TEST(PrefixCache, RowsAreSlicedWhereSequencesDiverge) {
   for (const std::uint32_t at : {1U, 2U, 255U, 256U, 257U, 300U, 511U, 512U, 599U}) {
     CacheFixture f;
     const Sequence whole = text_of(601);
@@ -56,20 +56,20 @@ TEST(PrefixCache, RowsAreSlicedWhereverSequencesPart) {
   }
 }
 
-TEST(PrefixCache, OnlyNewRowsNeedBeGiven) {
+TEST(PrefixCache, ACaptureMayOmitCachedRows) {
   CacheFixture f;
-  const Sequence turn = text({1, 2, 3, 4});
-  ASSERT_TRUE(f.put(space(1), kFullOnly, turn, 3).has_value());
-  const Sequence next = turn + text({5, 6, 7});
+  const Sequence first = text({1, 2, 3, 4});
+  ASSERT_TRUE(f.put(space(1), kFullOnly, first, 3).has_value());
+  const Sequence next = first + text({5, 6, 7});
   const Capture tail(space(1), kFullOnly, next, 6, /*first_row=*/3);
   ASSERT_TRUE(f.cache->insert(space(1), kFullOnly, next, tail.kv).has_value());
   EXPECT_EQ(f.resume(next), 6U);
   const Capture torn(space(1), kFullOnly, text({8, 8, 8, 8}), 4, /*first_row=*/2);
   const auto refused = f.cache->insert(space(1), kFullOnly, text({8, 8, 8, 8}), torn.kv);
-  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument) << "nobody has rows 0 and 1";
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument) << "rows 0 and 1 are missing";
 }
 
-TEST(PrefixCache, TheMediaGateStopsAtTheFirstItemThatDiffers) {
+TEST(PrefixCache, AMatchStopsAtTheFirstMediaItemThatDiffers) {
   const Sequence cached = with_media(text({1, 2}), picture(1), 3) + text({3, 4, 5});
   const struct {
     const char* name;
@@ -95,7 +95,7 @@ TEST(PrefixCache, TheMediaGateStopsAtTheFirstItemThatDiffers) {
   }
 }
 
-TEST(PrefixCache, ChildrenThatBeginWithMediaAreToldApart) {
+TEST(PrefixCache, DistinguishesChildrenThatBeginWithMedia) {
   CacheFixture f;
   const auto prompt = [](unsigned n) {
     return with_media(text({1}), picture(n), 3) + text({2, 3});
@@ -106,7 +106,7 @@ TEST(PrefixCache, ChildrenThatBeginWithMediaAreToldApart) {
   EXPECT_EQ(f.resume(text({1, 999, 999, 999, 2, 3})), 5U);
 }
 
-TEST(PrefixCache, AWindowServesWhatItsRowsReach) {
+TEST(PrefixCache, AWindowServesTheLengthsItsRowsCover) {
   const KvLayout layout{{full(), sliding(4)}};
   CacheFixture f;
   const Sequence sequence = text_of(40);
@@ -129,26 +129,26 @@ TEST(PrefixCache, AWindowThatHasNotRolledServesEveryBranch) {
   Sequence other = sequence;
   other.tokens[20] = TokenId(5);
   ASSERT_TRUE(
-      f.put(space(1), layout, other, 39).has_value());  // parts the node, brings no snapshot
+      f.put(space(1), layout, other, 39).has_value());  // splits the node, adds no snapshot
   Sequence third = sequence;
   third.tokens[20] = TokenId(6);
   EXPECT_EQ(f.resume(space(1), layout, third), 20U);
 }
 
-TEST(PrefixCache, LeavesGoFirst) {
+TEST(PrefixCache, EvictsLeavesFirst) {
   CacheFixture f(Bytes(4 * 64));
   const Sequence system = text({1, 2, 3});
   ASSERT_TRUE(f.put(system + text({4, 0})).has_value());
-  ASSERT_TRUE(f.put(system + text({5, 0})).has_value());  // system | 4 | 5; cut inside one piece
+  ASSERT_TRUE(f.put(system + text({5, 0})).has_value());  // system | 4 | 5; split inside one piece
   EXPECT_EQ(f.budget.used(), Bytes(2 * 64));
   ASSERT_TRUE(f.put(system + text({6, 0})).has_value());
   ASSERT_TRUE(f.put(system + text({7, 0})).has_value());
   ASSERT_TRUE(f.put(system + text({8, 0})).has_value());
   EXPECT_EQ(f.resume(system + text({8, 0})), 4U);
-  EXPECT_EQ(f.resume(system + text({5, 0})), 3U) << "evicted down to the prefix that others share";
+  EXPECT_EQ(f.resume(system + text({5, 0})), 3U) << "evicted down to the shared prefix";
 }
 
-TEST(PrefixCache, WhatIsHeldIsNotEvictedNorItsPrefix) {
+TEST(PrefixCache, NeverEvictsAPinnedSequenceOrItsPrefix) {
   CacheFixture f(Bytes(2 * 64));
   ASSERT_TRUE(f.put(text({1, 2, 3})).has_value());
   const Sequence prompt = text({1, 2, 3});
@@ -158,18 +158,18 @@ TEST(PrefixCache, WhatIsHeldIsNotEvictedNorItsPrefix) {
   const auto too_much = f.put(text_of(20));
   ASSERT_FALSE(too_much.has_value());
   EXPECT_EQ(too_much.error().code, ErrorCode::kNoSpace);
-  EXPECT_EQ(f.resume(text({19, 19, 19})), 2U) << "what fails evicts nobody";
+  EXPECT_EQ(f.resume(text({19, 19, 19})), 2U) << "a failed insertion evicts nothing";
   held.reset();
   EXPECT_FALSE(f.put(text_of(20)).has_value()) << "larger than the budget";
   EXPECT_TRUE(f.put(text_of(17)).has_value());
   EXPECT_EQ(f.resume(prompt), 0U);
 }
 
-TEST(PrefixCache, ACountOfSequencesIsKept) {
+TEST(PrefixCache, EnforcesTheSequenceLimit) {
   CacheFixture f(1_MiB, at_most(2));
   ASSERT_TRUE(f.put(text({1, 1, 1})).has_value());
   ASSERT_TRUE(f.put(text({2, 2, 2})).has_value());
-  ASSERT_TRUE(f.put(text({2, 2, 2, 2})).has_value()) << "a further turn is the same sequence";
+  ASSERT_TRUE(f.put(text({2, 2, 2, 2})).has_value()) << "an extension is the same sequence";
   EXPECT_EQ(f.cache->stats().sequences, EntryCount(2));
   EXPECT_EQ(f.resume(text({1, 1, 1})), 2U);
   ASSERT_TRUE(f.put(text({3, 3, 3})).has_value());
@@ -178,7 +178,7 @@ TEST(PrefixCache, ACountOfSequencesIsKept) {
   EXPECT_EQ(f.resume(text({2, 2, 2})), 0U);
 }
 
-TEST(PrefixCache, WhatIsErasedWhileHeldStaysWhereItIs) {
+TEST(PrefixCache, ErasedKvStaysReadableWhilePinned) {
   CacheFixture f;
   const Sequence prompt = text_of(700);
   ASSERT_TRUE(f.put(prompt).has_value());
@@ -200,7 +200,7 @@ TEST(PrefixCache, WhatIsErasedWhileHeldStaysWhereItIs) {
   EXPECT_EQ(f.budget.used(), 0_B);
 }
 
-TEST(PrefixCache, ADamagedRowTakesWhatStandsOnItAlong) {
+TEST(PrefixCache, RemovesADamagedRowWithItsDescendants) {
   CacheFixture f;
   const Sequence system = text_of(300);
   ASSERT_TRUE(f.put(system + text({1, 2, 3})).has_value());
@@ -216,7 +216,7 @@ TEST(PrefixCache, ADamagedRowTakesWhatStandsOnItAlong) {
   EXPECT_EQ(f.budget.used(), 0_B);
 }
 
-TEST(PrefixCache, ShedsAndObeysAShrunkenBudget) {
+TEST(PrefixCache, EvictsBytesAndTrimsToASmallerBudget) {
   CacheFixture f(Bytes(10 * 64));
   for (int n = 0; n < 10; ++n) ASSERT_TRUE(f.put(text({n, n, n})).has_value());
   EXPECT_EQ(f.cache->evict_bytes(Bytes(65)), Bytes(128));
@@ -236,12 +236,12 @@ TEST(PrefixCache, ALayoutIsFixedWhileItsNamespaceHoldsAnything) {
   EXPECT_TRUE(f.put(space(1), kHybrid, text({4, 5, 6}), 2, {2}).has_value());
 }
 
-TEST(PrefixCache, BadInputIsRefusedAndLeavesNothingBehind) {
+TEST(PrefixCache, RejectsBadInputAndChangesNothing) {
   const Sequence prompt = text({1, 2, 3, 4});
   Sequence overlapping = with_media(prompt, picture(1), 3);
   overlapping.spans.push_back(overlapping.spans[0]);
-  Sequence leaving = with_media(prompt, picture(1), 3);
-  leaving.tokens.pop_back();
+  Sequence truncated = with_media(prompt, picture(1), 3);
+  truncated.tokens.pop_back();
   const Capture good(space(1), kHybrid, prompt, 4, 0, {2, 4});
   const auto with = [&](auto change) {
     CapturedKv kv = good.kv;
@@ -255,23 +255,23 @@ TEST(PrefixCache, BadInputIsRefusedAndLeavesNothingBehind) {
     CapturedKv kv;
   } kCases[] = {
       {"spans that overlap", kHybrid, overlapping, good.kv},
-      {"a span that leaves the sequence", kHybrid, leaving, good.kv},
+      {"a span beyond the end of the sequence", kHybrid, truncated, good.kv},
       {"a negative token", kHybrid, text({1, 2, 3, -4}), good.kv},
       {"a layout without groups", {}, prompt, good.kv},
       {"a layout of one group", kFullOnly, prompt, good.kv},
-      {"more covered than there is", kHybrid, text({1, 2, 3}), good.kv},
+      {"more tokens covered than in the sequence", kHybrid, text({1, 2, 3}), good.kv},
       {"fewer rows than covered", kHybrid, prompt,
        with([](CapturedKv& kv) { kv.rows[0] = kv.rows[0].first(24); })},
       {"rows of a recurrent group", kHybrid, prompt,
        with([](CapturedKv& kv) { kv.rows[1] = kv.rows[0]; })},
-      {"a state cut short", kHybrid, prompt, with([](CapturedKv& kv) {
+      {"a truncated state", kHybrid, prompt, with([](CapturedKv& kv) {
          kv.snapshots[0].groups[1] = kv.snapshots[0].groups[1].first(8);
        })},
-      {"a snapshot beyond what is covered", kHybrid, prompt,
+      {"a snapshot beyond the covered tokens", kHybrid, prompt,
        with([](CapturedKv& kv) { kv.snapshots[1].at = TokenCount(5); })},
       {"snapshots out of order", kHybrid, prompt,
        with([](CapturedKv& kv) { kv.snapshots[1].at = TokenCount(2); })},
-      {"a snapshot at nothing", kHybrid, prompt,
+      {"a snapshot at length 0", kHybrid, prompt,
        with([](CapturedKv& kv) { kv.snapshots[0].at = TokenCount(0); })},
       {"a snapshot inside a block", {{full(), recurrent()}, TokenCount(4)}, prompt, good.kv},
       {"a snapshot inside an image", kHybrid, with_media(text({1}), picture(1), 3), good.kv},
@@ -292,7 +292,7 @@ TEST(PrefixCache, BadInputIsRefusedAndLeavesNothingBehind) {
   EXPECT_FALSE(PrefixCache::create(at_most(0), f.budget).has_value());
 }
 
-TEST(PrefixCache, ADraftThatIsDroppedGivesItsRoomBack) {
+TEST(PrefixCache, ADroppedDraftReleasesItsReservation) {
   CacheFixture f;
   const Sequence prompt = text({1, 2, 3});
   const Capture capture(space(1), kFullOnly, prompt, 3);
@@ -300,7 +300,7 @@ TEST(PrefixCache, ADraftThatIsDroppedGivesItsRoomBack) {
     auto draft = f.cache->draft(space(1), kFullOnly, prompt, capture.kv);
     EXPECT_EQ(draft->bytes(), Bytes(64));
     EXPECT_EQ(f.budget.used(), 0_B);
-    ASSERT_TRUE(f.cache->make_room(*draft).has_value());
+    ASSERT_TRUE(f.cache->reserve(*draft).has_value());
     EXPECT_EQ(f.budget.used(), Bytes(64));
   }
   EXPECT_EQ(f.budget.used(), 0_B);
@@ -313,7 +313,7 @@ TEST(PrefixCache, OfTwoDraftsOfOneSequenceTheSecondAddsNothing) {
   const Capture capture(space(1), kFullOnly, prompt, 300);
   auto one = f.cache->draft(space(1), kFullOnly, prompt, capture.kv).value();
   auto two = f.cache->draft(space(1), kFullOnly, prompt, capture.kv).value();
-  ASSERT_TRUE(f.cache->make_room(one).has_value() && f.cache->make_room(two).has_value());
+  ASSERT_TRUE(f.cache->reserve(one).has_value() && f.cache->reserve(two).has_value());
   ASSERT_TRUE(PrefixCache::fill(one, kFullOnly, capture.kv).has_value());
   ASSERT_TRUE(PrefixCache::fill(two, kFullOnly, capture.kv).has_value());
   EXPECT_EQ(f.cache->commit(std::move(one), space(1), kFullOnly, prompt)->added, TokenCount(300));
@@ -326,23 +326,27 @@ TEST(PrefixCache, ExplainsItselfInPlainWords) {
   CacheFixture f;
   const Sequence cached = with_media(text({1, 2, 3}), picture(1), 2) + text({4, 5, 6});
   ASSERT_TRUE(f.put(space(1), kHybrid, cached, 7, {3}).has_value());
-  const auto told = [&](const Sequence& prompt) {
+  const auto explained = [&](const Sequence& prompt) {
     return to_string(f.cache->explain(space(1), prompt).value());
   };
-  EXPECT_EQ(told(with_media(text({1, 2, 3}), picture(1), 2) + text({4, 9, 9})),
-            "resumes at 3 of 8 tokens; 6 match: another token stood at token 6 (asked: id 9).\n"
-            "not further because layer group 1 (recurrent) has no state kept further on.\n"
-            "would have resumed at 6 if a snapshot stood there.\n"
-            "layer group 0 (full) alone: 6, because what follows is not what was cached.\n"
-            "layer group 1 (recurrent) alone: 3, because it has no state kept further on.\n"
+  EXPECT_EQ(explained(with_media(text({1, 2, 3}), picture(1), 2) + text({4, 9, 9})),
+            "resumes at 3 of 8 tokens; 6 match: the cached token differs at token 6 (requested: id "
+            "9).\n"
+            "not further because layer group 1 (recurrent) has no cached state at a greater "
+            "length.\n"
+            "would have resumed at 6 with a snapshot there.\n"
+            "layer group 0 (full) alone: 6, because the next token was not cached.\n"
+            "layer group 1 (recurrent) alone: 3, because it has no cached state at a greater "
+            "length.\n"
             "0 of 1 media items need no encoder.\n");
-  EXPECT_THAT(told(with_media(text({1, 2, 3}), picture(2), 2)),
-              HasSubstr("other media stood at token 3 (asked: item 0)"));
-  EXPECT_THAT(told(cached + text({7})), HasSubstr("nothing was stored beyond token 7"));
-  EXPECT_THAT(told(text({1, 2, 3})), HasSubstr("all of the prompt was seen before"));
+  EXPECT_THAT(explained(with_media(text({1, 2, 3}), picture(2), 2)),
+              HasSubstr("the cached media differs at token 3 (requested: item 0)"));
+  EXPECT_THAT(explained(cached + text({7})),
+              HasSubstr("no cached sequence continues after token 7"));
+  EXPECT_THAT(explained(text({1, 2, 3})), HasSubstr("the whole prompt is cached"));
   EXPECT_THAT(to_string(f.cache->explain(space(2), cached).value()),
               HasSubstr("nothing is cached for"));
-  EXPECT_EQ(f.cache->stats().hits + f.cache->stats().misses, 0U) << "asking why is not asking for";
+  EXPECT_EQ(f.cache->stats().hits + f.cache->stats().misses, 0U) << "explain counts no look-up";
 }
 
 }  // namespace

@@ -11,9 +11,9 @@
 
 namespace afterimage {
 
-/// Who leaves, while it is not yet sure that anyone does.
+/// The victims chosen so far; nothing is evicted until they free enough.
 struct PrefixEntries::Choice {
-  std::vector<SlotId> leaving;  // children before parents
+  std::vector<SlotId> victims;  // children before parents
   std::uint64_t fewer_ends = 0;
 };
 
@@ -83,7 +83,7 @@ std::uint32_t PrefixEntries::place_piece(Payload payload, std::uint32_t rows) {
   return p;
 }
 
-// Of a piece that several nodes share, a node's part: the parts of what is cut add up.
+// Of a piece that several nodes share, each is charged its share of rows; the shares add up.
 EntryFacts PrefixEntries::facts_of(NodeIndex node) const {
   const Segment& segment = segments_[node];
   std::uint64_t bytes = 0;
@@ -98,7 +98,7 @@ EntryFacts PrefixEntries::facts_of(NodeIndex node) const {
 NodeIndex PrefixEntries::add_segment(NodeIndex parent, const Sequence& sequence, std::uint32_t end,
                                      std::vector<Payload> pieces, std::uint32_t piece_start,
                                      Duration cost) {
-  tell_uses();
+  report_uses();
   const std::uint32_t start = tree_.end(parent);
   const bool extends = is_end(parent);
   const NodeIndex node = tree_.add_leaf(parent, sequence, end);
@@ -109,7 +109,7 @@ NodeIndex PrefixEntries::add_segment(NodeIndex parent, const Sequence& sequence,
   segment.chain = extend_keys(segments_[parent].chain, sequence, start, end, new_keys_);
   for (Payload& payload : pieces) {
     const std::uint32_t piece_end = std::min(piece_start + kRowsPerPiece, end);
-    if (piece_end > start) {  // others may have stored what stands before `start` meanwhile
+    if (piece_end > start) {  // others may have stored rows before `start` meanwhile
       const std::uint32_t first = std::max(start, piece_start) - piece_start;
       const std::uint32_t p = place_piece(std::move(payload), piece_end - piece_start);
       pieces_[p].refs = 1;
@@ -126,7 +126,7 @@ NodeIndex PrefixEntries::add_segment(NodeIndex parent, const Sequence& sequence,
 }
 
 NodeIndex PrefixEntries::split(NodeIndex lower, std::uint32_t at, const Sequence& sequence) {
-  tell_uses();
+  report_uses();
   const NodeIndex upper = tree_.split(lower, at);
   Segment& above = place_for(upper);
   Segment& below = segments_[lower];
@@ -158,7 +158,7 @@ NodeIndex PrefixEntries::split(NodeIndex lower, std::uint32_t at, const Sequence
     }
   }
   below.slices = std::move(rest);
-  above.told = true;
+  above.reported = true;
   policy_->split(slot_of(lower), facts_of(lower), slot_of(upper), facts_of(upper));
   ++in_space_[space];
   ++counts_.segments;
@@ -167,7 +167,7 @@ NodeIndex PrefixEntries::split(NodeIndex lower, std::uint32_t at, const Sequence
 
 void PrefixEntries::add_snapshot(NodeIndex node, std::uint32_t at, std::uint32_t serves_from,
                                  Payload payload, Duration cost) {
-  tell_uses();
+  report_uses();
   AFI_CHECK(tree_.start(node) < at && at <= tree_.end(node));
   if (free_snapshots_.empty()) {
     free_snapshots_.push_back(static_cast<std::uint32_t>(snapshots_.size()));
@@ -187,7 +187,7 @@ void PrefixEntries::add_snapshot(NodeIndex node, std::uint32_t at, std::uint32_t
   all.insert(
       std::ranges::upper_bound(all, at, {}, [&](auto other) { return snapshots_[other].at; }), s);
   if (serves_from > 0) return;
-  // At most as deep as the window is long.
+  // The walk is at most as deep as the window is long.
   for (NodeIndex n = node; n != kNoNode; n = tree_.parent(n)) {
     segments_[n].window_below = slot_of_snapshot(s);
   }
@@ -213,13 +213,13 @@ void PrefixEntries::unpin(const PrefixHold& hold) {
 }
 
 void PrefixEntries::note_request(const RequestFacts& facts, const PrefixHold& used) {
-  if (requests_ == asked_.size()) tell_uses();
-  asked_[requests_++] = {.facts = facts, .first_use = uses_};
+  if (requests_ == pending_requests_.size()) report_uses();
+  pending_requests_[requests_++] = {.facts = facts, .first_use = uses_};
   if (used.snapshot.has_value() &&
       !segments_[snapshots_[snapshot_of(*used.snapshot)].node].doomed) {
     touch(*used.snapshot);
   }
-  // Upwards, so that no node is ever older than what stands below it.
+  // Upwards, so that no node is ever less recently used than one below it.
   for (NodeIndex n = node_of(used.node); tree_.parent(n) != kNoNode; n = tree_.parent(n)) {
     if (!segments_[n].doomed) touch(slot_of(n));
   }
@@ -227,7 +227,7 @@ void PrefixEntries::note_request(const RequestFacts& facts, const PrefixHold& us
 
 void PrefixEntries::note_addition(const RequestFacts& facts, NodeIndex node,
                                   const std::optional<SlotId>& restored) {
-  tell_uses();
+  report_uses();
   policy_->begin_request(facts);
   for (NodeIndex n = node; tree_.parent(n) != kNoNode; n = tree_.parent(n)) {
     Segment& segment = segments_[n];
@@ -235,13 +235,13 @@ void PrefixEntries::note_addition(const RequestFacts& facts, NodeIndex node,
     for (std::size_t i = segment.snapshots.size(); i-- > 0;) {
       Snapshot& snapshot = snapshots_[segment.snapshots[i]];
       const SlotId slot = slot_of_snapshot(segment.snapshots[i]);
-      if (!std::exchange(snapshot.told, true)) {
+      if (!std::exchange(snapshot.reported, true)) {
         policy_->insert(slot, {.bytes = snapshot.payload->bytes(), .cost = snapshot.cost});
       } else if (slot == restored) {
         policy_->touch(slot);
       }
     }
-    if (std::exchange(segment.told, true)) {
+    if (std::exchange(segment.reported, true)) {
       policy_->touch(slot_of(n));
       continue;
     }
@@ -253,19 +253,19 @@ void PrefixEntries::note_addition(const RequestFacts& facts, NodeIndex node,
 
 void PrefixEntries::touch(SlotId slot) {
   used_[uses_++] = slot;
-  if (uses_ == used_.size()) tell_uses();
+  if (uses_ == used_.size()) report_uses();
 }
 
-void PrefixEntries::tell_uses() {
+void PrefixEntries::report_uses() {
   std::size_t request = 0;
   for (std::size_t i = 0; i < uses_; ++i) {
-    for (; request < requests_ && asked_[request].first_use == i; ++request) {
-      policy_->begin_request(asked_[request].facts);
+    for (; request < requests_ && pending_requests_[request].first_use == i; ++request) {
+      policy_->begin_request(pending_requests_[request].facts);
     }
     policy_->touch(used_[i]);
   }
-  // One that has used nothing so far may go on.
-  for (; request < requests_; ++request) policy_->begin_request(asked_[request].facts);
+  // The last request has used nothing yet; more uses may follow.
+  for (; request < requests_; ++request) policy_->begin_request(pending_requests_[request].facts);
   requests_ = 0;
   uses_ = 0;
 }
@@ -274,7 +274,7 @@ bool PrefixEntries::busy(SlotId slot) const {
   if (is_snapshot(slot)) return snapshots_[snapshot_of(slot)].pins > 0;
   const NodeIndex node = node_of(slot);
   // Leaves first: an inner node evicted early would strand its children, still charged to us.
-  return tree_.use(node).pins > 0 || tree_.children(node) > segments_[node].leaving_children;
+  return tree_.use(node).pins > 0 || tree_.children(node) > segments_[node].chosen_children;
 }
 
 void PrefixEntries::set_parked(SlotId slot, bool parked) {
@@ -285,9 +285,9 @@ void PrefixEntries::set_parked(SlotId slot, bool parked) {
   parked ? policy_->park(slot) : policy_->unpark(slot);
 }
 
-// The policy learns that an entry is in use only here, when it would have been evicted.
+// The policy learns that an entry is in use only here, when it proposes to evict it.
 std::optional<SlotId> PrefixEntries::next_victim() {
-  tell_uses();
+  report_uses();
   while (const auto victim = policy_->victim()) {
     if (!busy(*victim)) return victim;
     set_parked(*victim, true);
@@ -297,45 +297,45 @@ std::optional<SlotId> PrefixEntries::next_victim() {
 
 Bytes PrefixEntries::choose(SlotId victim, Choice& choice) {
   set_parked(victim, true);
-  choice.leaving.push_back(victim);
+  choice.victims.push_back(victim);
   if (is_snapshot(victim)) {
     Snapshot& snapshot = snapshots_[snapshot_of(victim)];
-    snapshot.leaving = true;
+    snapshot.chosen = true;
     return snapshot.payload->bytes();
   }
   Bytes freed;
   const Segment& segment = segments_[node_of(victim)];
   for (const std::uint32_t s : segment.snapshots) {
-    if (!snapshots_[s].leaving) freed += choose(slot_of_snapshot(s), choice);
+    if (!snapshots_[s].chosen) freed += choose(slot_of_snapshot(s), choice);
   }
   for (const Slice& slice : segment.slices) {
     if (--pieces_[slice.piece].refs == 0) freed += piece(slice.piece).bytes();
   }
   const NodeIndex parent = tree_.parent(node_of(victim));
   Segment& above = segments_[parent];
-  ++above.leaving_children;
-  const bool becomes_end = above.leaving_children == tree_.children(parent) && !above.root;
+  ++above.chosen_children;
+  const bool becomes_end = above.chosen_children == tree_.children(parent) && !above.root;
   if (!becomes_end) ++choice.fewer_ends;
   if (becomes_end && tree_.use(parent).pins == 0) set_parked(slot_of(parent), false);
   return freed;
 }
 
 void PrefixEntries::undo(const Choice& choice) {
-  for (const SlotId slot : choice.leaving) {
+  for (const SlotId slot : choice.victims) {
     if (is_snapshot(slot)) {
-      snapshots_[snapshot_of(slot)].leaving = false;
+      snapshots_[snapshot_of(slot)].chosen = false;
     } else {
       for (const Slice& slice : segments_[node_of(slot)].slices) ++pieces_[slice.piece].refs;
-      segments_[tree_.parent(node_of(slot))].leaving_children = 0;
+      segments_[tree_.parent(node_of(slot))].chosen_children = 0;
     }
   }
-  // Parents first: a policy takes the last that comes back for the next that leaves.
-  for (std::size_t i = choice.leaving.size(); i-- > 0;) {
-    set_parked(choice.leaving[i], busy(choice.leaving[i]));
+  // Parents first: a policy evicts first what was unparked last.
+  for (std::size_t i = choice.victims.size(); i-- > 0;) {
+    set_parked(choice.victims[i], busy(choice.victims[i]));
   }
 }
 
-// First it is decided who leaves; only if that is enough does anyone leave.
+// Victims are chosen first; they are evicted only if they free enough.
 Result<void> PrefixEntries::evict_for(Bytes bytes, std::uint64_t new_ends) {
   if (bytes > budget_.capacity()) {
     return fail(ErrorCode::kNoSpace, "KV of " + std::to_string(bytes.value()) +
@@ -359,24 +359,24 @@ Result<void> PrefixEntries::evict_for(Bytes bytes, std::uint64_t new_ends) {
   undo(choice);
   if (!enough) {
     return fail(ErrorCode::kNoSpace,
-                "no room for KV of " + std::to_string(bytes.value()) +
-                    " bytes: all that could be evicted is in use, or others hold the budget");
+                "no space for KV of " + std::to_string(bytes.value()) +
+                    " bytes: everything evictable is in use, or other caches hold the budget");
   }
-  std::vector<NodeIndex> left_behind;
-  for (const SlotId slot : choice.leaving) {
+  std::vector<NodeIndex> to_prune;
+  for (const SlotId slot : choice.victims) {
     if (is_snapshot(slot)) {
-      left_behind.push_back(snapshots_[snapshot_of(slot)].node);
+      to_prune.push_back(snapshots_[snapshot_of(slot)].node);
       remove_snapshot(snapshot_of(slot));
       ++counts_.evictions;
     }
   }
-  for (const SlotId slot : choice.leaving) {
+  for (const SlotId slot : choice.victims) {
     if (is_snapshot(slot)) continue;
-    left_behind.push_back(tree_.parent(node_of(slot)));
+    to_prune.push_back(tree_.parent(node_of(slot)));
     remove_segment(node_of(slot));
     ++counts_.evictions;
   }
-  for (const NodeIndex node : left_behind) prune(node);
+  for (const NodeIndex node : to_prune) prune(node);
   return {};
 }
 
@@ -391,14 +391,14 @@ bool PrefixEntries::evict_one() {
   ++counts_.evictions;
   const bool snapshot = is_snapshot(*victim);
   const NodeIndex node = snapshot ? snapshots_[snapshot_of(*victim)].node : node_of(*victim);
-  const NodeIndex left_behind = snapshot ? node : tree_.parent(node);
+  const NodeIndex to_prune = snapshot ? node : tree_.parent(node);
   snapshot ? remove_snapshot(snapshot_of(*victim)) : remove_segment(node);
-  prune(left_behind);
+  prune(to_prune);
   return true;
 }
 
 void PrefixEntries::remove_from_policy(SlotId slot, RemovalReason why) {
-  tell_uses();
+  report_uses();
   policy_->erase(slot, why);
 }
 
@@ -441,8 +441,7 @@ void PrefixEntries::remove_segment(NodeIndex node) {
   if (tree_.use(parent).pins == 0) set_parked(slot_of(parent), false);
 }
 
-// What holds nothing goes, and so does what is doomed and no longer held; upwards as far as that is
-// true.
+// Removes empty leaves, and doomed leaves without pins, upwards as far as there are any.
 void PrefixEntries::prune(NodeIndex node) {
   while (node != kNoNode && node < segments_.size()) {
     const Segment& segment = segments_[node];
@@ -491,12 +490,12 @@ void PrefixEntries::check_invariants() const {
       continue;
     }
     const NodeUse& use = tree_.use(n);
-    AFI_CHECK(segment.leaving_children == 0);
+    AFI_CHECK(segment.chosen_children == 0);
     if (segment.root) continue;
     ++found.segments;
     found.tokens += tree_.end(n) - tree_.start(n);
     if (!segment.doomed && is_end(n)) ++found.ends;
-    AFI_CHECK(segment.told);
+    AFI_CHECK(segment.reported);
     AFI_CHECK(!use.parked || use.pins > 0 || tree_.children(n) > 0);
     AFI_CHECK(!segment.doomed || use.prune_later || tree_.children(n) > 0);
     std::uint32_t rows = 0;
@@ -509,9 +508,9 @@ void PrefixEntries::check_invariants() const {
     std::uint32_t before = tree_.start(n);
     for (const std::uint32_t s : segment.snapshots) {
       const Snapshot& snapshot = snapshots_[s];
-      AFI_CHECK(snapshot.payload != nullptr && snapshot.node == n && !snapshot.leaving);
+      AFI_CHECK(snapshot.payload != nullptr && snapshot.node == n && !snapshot.chosen);
       AFI_CHECK(before < snapshot.at && snapshot.at <= tree_.end(n));
-      AFI_CHECK(snapshot.told && (!snapshot.parked || snapshot.pins > 0));
+      AFI_CHECK(snapshot.reported && (!snapshot.parked || snapshot.pins > 0));
       before = snapshot.at;
       found.resident += snapshot.payload->bytes();
       ++found.snapshots;

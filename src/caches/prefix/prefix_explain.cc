@@ -23,36 +23,36 @@ std::string reason(ResumeLimit limit, const std::string& group) {
     case ResumeLimit::kPromptEnd:
       return "only the token whose logits are needed is left";
     case ResumeLimit::kMatched:
-      return "what follows is not what was cached";
+      return "the next token was not cached";
     case ResumeLimit::kMediaSpan:
-      return "further on it would stop inside a media item that must stay whole";
+      return "going further would end inside a media item that must not be split";
     case ResumeLimit::kAlignment:
-      return "the engine resumes at whole blocks only";
+      return "the engine resumes only at multiples of its alignment";
     case ResumeLimit::kCovered:
-      return group + " has no rows beyond";
+      return group + " has no more cached rows";
     case ResumeLimit::kWindow:
-      return group + " has no window rows further on";
+      return group + " has no window rows for a greater length";
     case ResumeLimit::kState:
-      return group + " has no state kept further on";
+      return group + " has no cached state at a greater length";
   }
   return "unknown";
 }
 
-std::string parting(const PrefixExplanation& e) {
+std::string describe_divergence(const PrefixExplanation& e) {
   const std::string at = " at token " + tokens(e.matched);
   switch (e.divergence) {
     case Divergence::kNothing:
-      return "all of the prompt was seen before";
+      return "the whole prompt is cached";
     case Divergence::kUnknownNamespace:
       return "nothing is cached for this model, adapter, template and tenant";
     case Divergence::kEndOfCache:
-      return "nothing was stored beyond token " + tokens(e.matched);
+      return "no cached sequence continues after token " + tokens(e.matched);
     case Divergence::kToken:
-      return "another token stood" + at +
-             (e.asked ? " (asked: id " + std::to_string(static_cast<int>(*e.asked)) + ")" : "");
+      return "the cached token differs" + at +
+             (e.asked ? " (requested: id " + std::to_string(static_cast<int>(*e.asked)) + ")" : "");
     case Divergence::kMedia:
-      return "other media stood" + at +
-             (e.span ? " (asked: item " + std::to_string(*e.span) + ")" : "");
+      return "the cached media differs" + at +
+             (e.span ? " (requested: item " + std::to_string(*e.span) + ")" : "");
   }
   return "unknown";
 }
@@ -80,14 +80,14 @@ std::string to_string(const PrefixExplanation& e) {
     return "layer group " + std::to_string(g) + " (" + std::string(to_string(e.kinds[g])) + ")";
   };
   std::string text = "resumes at " + tokens(e.point.length) + " of " + tokens(e.length) +
-                     " tokens; " + tokens(e.matched) + " match: " + parting(e) + ".\n";
+                     " tokens; " + tokens(e.matched) + " match: " + describe_divergence(e) + ".\n";
   if (e.divergence != Divergence::kUnknownNamespace) {
     const std::string binding = e.kinds.empty() ? "" : group(e.point.group);
     text += "not further because " + reason(e.point.limit, binding) + ".\n";
   }
   if (e.point.with_snapshot.has_value()) {
     text +=
-        "would have resumed at " + tokens(*e.point.with_snapshot) + " if a snapshot stood there.\n";
+        "would have resumed at " + tokens(*e.point.with_snapshot) + " with a snapshot there.\n";
   }
   for (std::size_t g = 0; g < e.point.groups.size(); ++g) {
     text += group(g) + " alone: " + tokens(e.point.groups[g].alone) + ", because " +
@@ -120,14 +120,14 @@ Result<PrefixExplanation> PrefixCache::explain(const NamespaceId& id,
   ResumeQuery query{.length = e.length, .matched = e.matched, .spans = prompt.spans};
   const TokenCount found = lookup.best(state.entries, space->layout, query).resume;
   e.point = resume_point(space->layout, lookup.availability(), query);
-  e.point.length = found;  // at most what groups allow one by one
+  e.point.length = found;  // may be less than resume_point says: one snapshot serves all groups
   for (const LayerGroup& group : space->layout.groups) e.kinds.push_back(group.kind);
   e.media_covered = e.media - media_to_encode(prompt.spans, found).size();
   if (e.matched == e.length) return e;
   e.asked = prompt.tokens[walk.matched];
   const MediaSpan* const asked = span_at(prompt.spans, e.matched);
   if (asked != nullptr) e.span = static_cast<std::size_t>(asked - prompt.spans.data());
-  // What was cached there: the rest of this node, or any of its children.
+  // What the cache has at that position: the rest of this node, or any of its children.
   const NodeIndex next =
       walk.matched < tree.end(walk.node) ? walk.node : tree.first_child(walk.node);
   if (next == kNoNode) {

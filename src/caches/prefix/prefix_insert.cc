@@ -25,7 +25,7 @@ Result<PrefixCache::Draft> PrefixCache::draft(const NamespaceId& id, const KvLay
   State& state = *state_;
   AFI_TRY_VOID(check_captured(layout, sequence, kv));
   AFI_TRY_VOID(state.check_layout_of(id, layout));
-  // Without rows, only snapshots are worth a place in the tree.
+  // Without rows, only positions with a snapshot belong in the tree.
   TokenCount covered = kv.covered;
   if (!keeps_rows(layout)) {
     covered = kv.snapshots.empty() ? TokenCount(0) : kv.snapshots.back().at;
@@ -37,13 +37,14 @@ Result<PrefixCache::Draft> PrefixCache::draft(const NamespaceId& id, const KvLay
   }
   const TokenCount had(walk.matched);
   if (keeps_rows(layout) && had < kv.first_row) {
-    return fail(ErrorCode::kInvalidArgument, "rows from " + std::to_string(kv.first_row.value()) +
-                                                 " on, but only " + std::to_string(had.value()) +
-                                                 " tokens before them are cached");
+    return fail(ErrorCode::kInvalidArgument,
+                "the capture begins at row " + std::to_string(kv.first_row.value()) +
+                    ", but only the first " + std::to_string(had.value()) +
+                    " tokens are cached: capture from there on");
   }
-  const bool stands = walk.matched > 0;
-  Draft draft(stands ? PrefixMatch(*this, state.hold(walk.node, {}), had)
-                     : PrefixMatch(TokenCount(0)));
+  const bool extends = walk.matched > 0;
+  Draft draft(extends ? PrefixMatch(*this, state.hold(walk.node, {}), had)
+                      : PrefixMatch(TokenCount(0)));
   draft.covered_ = covered;
   draft.cost_ = kv.cost;
   draft.ends_ = state.new_ends(walk, covered.value());
@@ -67,18 +68,18 @@ Result<PrefixCache::Draft> PrefixCache::draft(const NamespaceId& id, const KvLay
   return draft;
 }
 
-Result<void> PrefixCache::make_room(Draft& draft) {
+Result<void> PrefixCache::reserve(Draft& draft) {
   State& state = *state_;
   const Bytes total = draft.bytes();
-  const auto give_back = [&] {
-    for (Draft::Part& part : draft.pieces_) part.room = Reservation();
-    for (Draft::Part& part : draft.snapshots_) part.room = Reservation();
+  const auto drop_reservations = [&] {
+    for (Draft::Part& part : draft.pieces_) part.reservation = Reservation();
+    for (Draft::Part& part : draft.snapshots_) part.reservation = Reservation();
   };
   const auto take = [&](std::vector<Draft::Part>& parts) {
     return std::ranges::all_of(parts, [&](Draft::Part& part) {
-      auto room = state.budget.reserve(part.bytes);
-      if (room.has_value()) part.room = *std::move(room);
-      return room.has_value();
+      auto reserved = state.budget.reserve(part.bytes);
+      if (reserved.has_value()) part.reservation = *std::move(reserved);
+      return reserved.has_value();
     });
   };
   while (true) {
@@ -87,19 +88,20 @@ Result<void> PrefixCache::make_room(Draft& draft) {
       return evicted;
     }
     if (take(draft.pieces_) && take(draft.snapshots_)) return {};
-    // Another cache has taken the room in between. Each round evicts something or fails.
-    give_back();
+    // Another cache took the space in between. Each round evicts something or fails.
+    drop_reservations();
   }
 }
 
 Result<void> PrefixCache::fill(Draft& draft, const KvLayout& layout, const CapturedKv& kv) {
   for (Draft::Part& part : draft.pieces_) {
     AFI_TRY(part.payload,
-            Payload::copy_of(row_views(layout, kv, part.at, part.rows), std::move(part.room)));
+            Payload::copy_of(row_views(layout, kv, part.at, part.rows),
+                             std::move(part.reservation)));
   }
   for (Draft::Part& part : draft.snapshots_) {
     AFI_TRY(part.payload, Payload::copy_of(snapshot_views(layout, kv.snapshots[part.snapshot]),
-                                           std::move(part.room)));
+                                           std::move(part.reservation)));
   }
   return {};
 }
@@ -117,7 +119,7 @@ Result<PrefixInsertion> PrefixCache::commit(Draft draft, const NamespaceId& id,
   if (draft.pieces_.empty() && draft.snapshots_.empty()) {
     if (draft.base_.holds()) {
       entries.note_request(facts, {.node = draft.base_.hold().node, .snapshot = restored});
-      if (from != nullptr) from->mark_told();
+      if (from != nullptr) from->mark_reported();
     }
     return PrefixInsertion{.had = draft.base_.matched()};
   }
@@ -125,12 +127,14 @@ Result<PrefixInsertion> PrefixCache::commit(Draft draft, const NamespaceId& id,
   PrefixTree::Walk walk;
   if (space != nullptr) walk = entries.tree().match(space->root, sequence, covered);
   if (TokenCount(walk.matched) < draft.base_.matched()) {
-    return fail(ErrorCode::kNotFound, "the cached prefix that new KV stands on was removed");
+    return fail(ErrorCode::kNotFound,
+                "the cached prefix that the new KV extends was damaged and removed: compute the whole "
+                "prompt");
   }
   PrefixInsertion done{.had = TokenCount(walk.matched)};
-  std::optional<PrefixMatch>
-      stand;  // others may have stored more since; it must not be evicted now
-  if (walk.matched > 0) stand.emplace(*this, state.hold(walk.node, {}), done.had);
+  // Others may have stored more since the draft: pin it against the eviction below.
+  std::optional<PrefixMatch> base;
+  if (walk.matched > 0) base.emplace(*this, state.hold(walk.node, {}), done.had);
   AFI_TRY_VOID(entries.evict_for(0_B, state.new_ends(walk, covered)));
   const Bytes before = entries.counts().resident;
   NodeIndex node = walk.matched > 0 ? walk.node : state.root_for(id, layout);
@@ -143,7 +147,8 @@ Result<PrefixInsertion> PrefixCache::commit(Draft draft, const NamespaceId& id,
     node = entries.add_segment(node, sequence, covered, std::move(pieces),
                                draft.base_.matched().value(), draft.cost_);
     if (node == kNoNode) {
-      return fail(ErrorCode::kUnsupported, "two media items that the index cannot tell apart");
+      return fail(ErrorCode::kUnsupported,
+                  "not cached: the 64-bit hashes of two media items collide");
     }
     done.added = TokenCount(covered - walk.matched);
   }
@@ -155,7 +160,7 @@ Result<PrefixInsertion> PrefixCache::commit(Draft draft, const NamespaceId& id,
     ++done.snapshots;
   }
   entries.note_addition(facts, node, restored);
-  if (from != nullptr) from->mark_told();
+  if (from != nullptr) from->mark_reported();
   ++state.stats.insertions;
   done.bytes = entries.counts().resident - before;
   return done;
@@ -165,7 +170,7 @@ Result<PrefixInsertion> PrefixCache::insert(const NamespaceId& id, const KvLayou
                                             const Sequence& sequence, const CapturedKv& kv,
                                             PrefixMatch* from) {
   AFI_TRY(Draft made, draft(id, layout, sequence, kv));
-  AFI_TRY_VOID(make_room(made));
+  AFI_TRY_VOID(reserve(made));
   AFI_TRY_VOID(fill(made, layout, kv));
   return commit(std::move(made), id, layout, sequence, from);
 }

@@ -44,8 +44,8 @@ void PrefixLookup::collect(const PrefixEntries& entries, const KvLayout& layout,
   }
 }
 
-// Groups may be served by different snapshots; one is restored at a time. So a length that takes
-// two is passed over, which is a shorter hit and never a wrong one.
+// Only one snapshot is restored at a time, so a length that would take two (for different groups)
+// is skipped: the hit is shorter, never wrong.
 PrefixLookup::Found PrefixLookup::best(const PrefixEntries& entries, const KvLayout& layout,
                                        ResumeQuery query) const {
   if (!keeps_snapshots(layout))

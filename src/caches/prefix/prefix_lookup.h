@@ -13,14 +13,14 @@
 
 namespace afterimage {
 
-/// What of a cache one query could use: everything on the way that it matched. Reused between
-/// queries, so that a look-up allocates nothing once it is warm.
+/// What is cached along the path that one query matched. Reused between queries, so that a warm
+/// look-up allocates nothing.
 class PrefixLookup {
  public:
   void collect(const PrefixEntries& entries, const KvLayout& layout, PrefixTree::Walk walk);
 
   [[nodiscard]] std::span<const GroupAvailability> availability() const { return groups_; }
-  /// The longest length that is legal and that one snapshot serves, if the layout needs one.
+  /// The longest legal length that a single snapshot can serve, if the layout needs snapshots.
   struct Found {
     TokenCount resume{};
     std::optional<std::uint32_t> snapshot;
@@ -32,7 +32,7 @@ class PrefixLookup {
   void offer(const PrefixEntries& entries, const KvLayout& layout, std::uint32_t snapshot);
 
   std::vector<GroupAvailability> groups_;
-  std::vector<std::vector<RowRange>> rows_;  // a group
+  std::vector<std::vector<RowRange>> rows_;  // by group
   std::vector<TokenCount> states_;
   std::vector<std::uint32_t> snapshots_;
   std::vector<NodeIndex> path_;

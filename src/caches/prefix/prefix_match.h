@@ -13,34 +13,33 @@
 
 namespace afterimage {
 
-/// What a match keeps where it is: a node with all that stands before it, and one snapshot.
+/// What a match pins: a node with everything above it, and optionally one snapshot.
 struct PrefixHold {
   SlotId node;
   std::optional<SlotId> snapshot;
 };
 
-/// Whoever hands out matches, and takes them back when they are let go of.
+/// Hands out matches and receives them when they are dropped.
 class PrefixOwner {
  public:
-  /// `request` is the one whose use this was, if the eviction policy has not heard of it yet.
-  virtual void let_go(const PrefixHold& hold, const RequestFacts* request) = 0;
+  /// Unpins. `request` is the request whose use the eviction policy has not seen yet, or nullptr.
+  virtual void release(const PrefixHold& hold, const RequestFacts* request) = 0;
 
  protected:
   ~PrefixOwner() = default;
 };
 
-/// How far a prompt can be resumed, and the hold on what that takes. Move-only; dropping it unpins.
-/// A miss is a match with resume() == 0; it holds nothing.
+/// How far a prompt can be resumed, and a pin on the KV for it. Move-only; dropping it unpins.
+/// A miss is a match with resume() == 0; it pins nothing.
 ///
-/// A match is one request's. What it holds counts as used when the request's own KV is inserted
-/// with it, or else when it is let go of: a policy hears of a request once, and of all of it.
-///
+/// Policy   A match belongs to one request. The eviction policy sees that request once: when its
+///          own KV is inserted with this match, or else when the match is dropped.
 /// Threads  As its owner says.
 class [[nodiscard]] PrefixMatch {
  public:
   explicit PrefixMatch(TokenCount matched, const RequestFacts& facts = {})
       : matched_(matched), facts_(facts) {}
-  /// A hold that is nobody's use.
+  /// A pin that does not count as a use.
   PrefixMatch(PrefixOwner& owner, const PrefixHold& hold, TokenCount matched)
       : owner_(&owner), hold_(hold), matched_(matched) {}
   PrefixMatch(PrefixOwner& owner, const PrefixHold& hold, TokenCount resume, TokenCount matched,
@@ -50,52 +49,52 @@ class [[nodiscard]] PrefixMatch {
         resume_(resume),
         matched_(matched),
         facts_(facts),
-        untold_(true) {}
+        unreported_(true) {}
   PrefixMatch(PrefixMatch&& other) noexcept
       : owner_(std::exchange(other.owner_, nullptr)),
         hold_(other.hold_),
         resume_(std::exchange(other.resume_, TokenCount(0))),
         matched_(other.matched_),
         facts_(other.facts_),
-        untold_(other.untold_) {}
+        unreported_(other.unreported_) {}
   PrefixMatch& operator=(PrefixMatch other) noexcept {
     std::swap(owner_, other.owner_);
     std::swap(hold_, other.hold_);
     std::swap(resume_, other.resume_);
     std::swap(matched_, other.matched_);
     std::swap(facts_, other.facts_);
-    std::swap(untold_, other.untold_);
+    std::swap(unreported_, other.unreported_);
     return *this;
   }
   ~PrefixMatch() {
-    if (owner_ != nullptr) owner_->let_go(hold_, untold_ ? &facts_ : nullptr);
+    if (owner_ != nullptr) owner_->release(hold_, unreported_ ? &facts_ : nullptr);
   }
 
-  /// The length at which an engine can go on: exactly so many tokens are restored.
+  /// The length at which an engine can resume: exactly this many tokens are restored.
   [[nodiscard]] TokenCount resume() const { return resume_; }
-  /// Leading tokens that are those of some cached sequence, resumable or not.
+  /// Leading tokens that equal those of some cached sequence, resumable or not.
   [[nodiscard]] TokenCount matched() const { return matched_; }
   [[nodiscard]] bool holds() const { return owner_ != nullptr; }
   /// Requires holds().
   [[nodiscard]] const PrefixHold& hold() const { return hold_; }
 
   [[nodiscard]] const RequestFacts& facts() const { return facts_; }
-  /// The policy knows of this use, or it was none.
-  void mark_told() { untold_ = false; }
+  /// The policy has seen this use, or it does not count as one.
+  void mark_reported() { unreported_ = false; }
 
-  /// The same hold, to be let go of through `owner`: for a front that stands before the cache.
+  /// The same pin, released through `owner`: for a thread-safe front of the cache.
   [[nodiscard]] static PrefixMatch handed_over(PrefixMatch match, PrefixOwner& owner) {
     if (match.owner_ != nullptr) match.owner_ = &owner;
     return match;
   }
 
  private:
-  PrefixOwner* owner_ = nullptr;  // outlives every match; its destructor checks that none is left
+  PrefixOwner* owner_ = nullptr;  // outlives every match; its destructor checks that none is alive
   PrefixHold hold_{};
   TokenCount resume_{};
   TokenCount matched_{};
   RequestFacts facts_;
-  bool untold_ = false;
+  bool unreported_ = false;
 };
 
 /// Rows [first, first + count) of one group, as they were captured.
@@ -105,13 +104,13 @@ struct RowSlice {
   std::span<const std::byte> bytes;  // count × row_bytes
 };
 
-/// What one group needs to go on. Bytes belong to the cache and stay while the match is held.
+/// What one group needs to resume. The cache owns the bytes; they stay valid while the match lives.
 struct GroupKv {
   std::vector<RowSlice> rows;  // full: [0, length); sliding: at least the last `window` of those
   std::span<const std::byte> state;  // recurrent: after exactly `length` tokens
 };
 
-/// Everything an engine needs to go on at `length`; groups as in the layout. Shared ones are empty.
+/// Everything an engine needs to resume at `length`, by layout group. Shared groups are empty.
 struct CachedKv {
   TokenCount length{};
   std::vector<GroupKv> groups;

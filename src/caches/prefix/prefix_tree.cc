@@ -14,9 +14,8 @@ namespace {
 
 constexpr std::uint32_t kMaxNodes = 1U << 31U;
 
-/// How many leading tokens are equal. memcmp is the fastest comparison there is, but only says
-/// whether; so it runs over long strides until one differs, and over the rest in one go: most runs
-/// are equal to the end.
+/// The number of equal leading tokens. memcmp is the fastest comparison but does not say where
+/// runs differ, so it runs over long strides until one differs; most runs are equal to the end.
 std::uint32_t equal_tokens(const TokenId* a, const TokenId* b, std::uint32_t count) {
   std::uint32_t i = 0;
   for (const std::uint32_t stride : {4096U, count % 4096U, 256U, 32U}) {
@@ -29,15 +28,15 @@ std::uint32_t equal_tokens(const TokenId* a, const TokenId* b, std::uint32_t cou
   return i;
 }
 
-/// A node's tokens arrive while the first of them are compared. Enough for memory to be busy all
-/// the time; a longer run is streamed by the machine itself.
+/// Prefetches a node's tokens while the first are compared: enough to keep memory busy. Longer
+/// runs are left to the hardware prefetcher.
 void fetch_ahead(const TokenId* tokens, std::uint32_t count) {
   constexpr std::uint32_t kLine = 64 / sizeof(TokenId);
   for (std::uint32_t i = 0; i < std::min(count, 32 * kLine); i += kLine)
     __builtin_prefetch(tokens + i);
 }
 
-/// Those that reach into [begin, end).
+/// The spans that overlap [begin, end).
 std::span<const MediaSpan> spans_within(std::span<const MediaSpan> spans, std::uint32_t begin,
                                         std::uint32_t end) {
   const auto first = std::ranges::upper_bound(spans, TokenCount(begin), {}, &MediaSpan::end);
@@ -45,7 +44,7 @@ std::span<const MediaSpan> spans_within(std::span<const MediaSpan> spans, std::u
   return {first, std::max(first, last)};
 }
 
-/// Where media first disagree in [begin, end), or `end`.
+/// The first position in [begin, end) where the media differ, or `end`.
 std::uint32_t media_gate(std::span<const MediaSpan> cached, std::span<const MediaSpan> asked,
                          std::uint32_t begin, std::uint32_t end) {
   for (std::size_t i = 0;; ++i) {
@@ -107,7 +106,7 @@ std::span<const MediaSpan> PrefixTree::spans(NodeIndex node) const {
 PrefixTree::Walk PrefixTree::match(NodeIndex root, const Sequence& sequence,
                                    std::uint32_t limit) const {
   Walk walk{.node = root};
-  std::span<const MediaSpan> ahead(sequence.spans);  // those that do not end before `matched`
+  std::span<const MediaSpan> ahead(sequence.spans);  // those that end after `matched`
   while (walk.matched < limit) {
     const Node& node = nodes_[walk.node];
     if (walk.matched < node.start + node.length || node.children == 0) break;
@@ -116,13 +115,13 @@ PrefixTree::Walk PrefixTree::match(NodeIndex root, const Sequence& sequence,
     const ChildTable::Child* const next =
         by_key_.find(child_key(walk.node, sequence.tokens[walk.matched], span, walk.matched));
     if (next == nullptr) break;
-    // The node and its tokens arrive side by side: neither says where the other is.
+    // Two independent prefetches: the child table has the address of both.
     const Node& child = nodes_[next->node];
     __builtin_prefetch(&child, 1);
     const std::uint32_t most = std::min(next->length, limit - walk.matched);
     fetch_ahead(next->label, most);
     std::uint32_t equal = equal_tokens(next->label, sequence.tokens.data() + walk.matched, most);
-    if (child.parent != walk.node) break;  // another parent's: two hashes collided
+    if (child.parent != walk.node) break;  // another parent's child: the keys collide
     if (equal > 0 && (child.spans != nullptr || !ahead.empty())) {
       equal = media_gate(spans(next->node), ahead, child.start, child.start + equal) - child.start;
     }

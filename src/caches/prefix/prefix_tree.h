@@ -15,41 +15,39 @@
 
 namespace afterimage {
 
-/// A node of a PrefixTree. Indices of removed nodes are used again.
+/// A node of a PrefixTree. Indices of removed nodes are reused.
 using NodeIndex = std::uint32_t;
 inline constexpr NodeIndex kNoNode = 0xFFFFFFFFU;
 
-/// Who uses a node: kept for whoever hangs something on it, on the node's own cache line, because a
-/// match writes it and would otherwise wait for one more line of memory at each node.
+/// Usage data of a node, for PrefixEntries. It lives on the node's own cache line, because every
+/// match writes it and would otherwise take one more cache miss per node.
 struct NodeUse {
-  std::uint32_t generation = 0;  // tells a node from earlier ones of its index
+  std::uint32_t generation = 0;  // distinguishes a node from earlier ones with its index
   std::uint32_t pins = 0;
-  std::uint32_t space = 0;   // the namespace it belongs to
-  bool parked = false;       // the eviction policy was told that it is in use
-  bool prune_later = false;  // it may have to go when the last pin does
+  std::uint32_t space = 0;   // its namespace
+  bool parked = false;       // the eviction policy knows that it is in use
+  bool prune_later = false;  // check for removal when the last pin is released
 };
 
-/// Which sequences begin alike: a forest of radix trees over token ids and media spans. Knows
-/// nothing of KV, budgets or who holds what; PrefixEntries hangs those on the nodes.
+/// A forest of radix trees over token ids and media spans, one per namespace. It knows nothing of
+/// KV, budgets or pins; PrefixEntries attaches those to the nodes.
 ///
-/// Shape    A node stands for positions [start, end) of every sequence below it, and holds their
-/// tokens
-///          in one piece. Two sequences are the same at a position if the token is, and if both or
-///          neither are in a media span there, spans of equal modality, digest, offset, length and
-///          splittability.
+/// Shape    A node stands for positions [start, end) of every sequence below it and stores their
+///          tokens contiguously. Two sequences are equal at a position if their tokens are, and if
+///          neither is in a media span there or both are in spans of equal modality, digest,
+///          offset, length and splittability.
 /// Unit     Positions count tokens from the start of the sequence, below 2^31.
 /// Errors   None. Sequences have passed check_sequence.
-/// Threads  match is const and may run beside itself; everything else needs the tree alone.
-/// Cost     match: one look-up and one comparison a node on the way, a memcmp over the prompt in
-/// all,
-///          however many sequences there are. 64 bytes a node, 4 bytes a token.
-/// Source   src/prefix/DESIGN.md.
+/// Threads  match is const and may run concurrently with itself; everything else is exclusive.
+/// Cost     match: one look-up and one comparison per node on the path, one memcmp over the prompt
+///          in total, however many sequences there are. 64 bytes a node, 4 bytes a token.
+/// Source   src/caches/prefix/DESIGN.md.
 class PrefixTree {
  public:
   struct Walk {
-    NodeIndex node = kNoNode;   // the last one of which anything matches; the root if nothing does
+    NodeIndex node = kNoNode;   // the deepest node that matches in part; the root if none does
     std::uint32_t matched = 0;  // positions; at most the node's end
-    std::uint32_t steps = 0;  // nodes compared with: what the walk cost besides reading the prompt
+    std::uint32_t steps = 0;    // nodes compared: the cost besides reading the prompt
   };
 
   PrefixTree() = default;
@@ -57,19 +55,19 @@ class PrefixTree {
   PrefixTree& operator=(const PrefixTree&) = delete;
 
   NodeIndex add_root();
-  /// The longest prefix of sequence[0, limit) that is in the tree of `root`.
+  /// The longest prefix of sequence[0, limit) in the tree of `root`.
   [[nodiscard]] Walk match(NodeIndex root, const Sequence& sequence, std::uint32_t limit) const;
 
-  /// Cuts a node at `at`, start < at < end. Returns the new node for what stands before the cut;
-  /// the old one keeps its index, its children and what follows.
+  /// Splits a node at `at`, start < at < end. Returns a new node for the part before `at`; the old
+  /// one keeps its index, its children and the rest.
   NodeIndex split(NodeIndex node, std::uint32_t at);
-  /// A child of `parent` for sequence[parent's end, end). kNoNode if it cannot be told from a
-  /// sibling: two media items whose 64-bit hashes collide.
+  /// Adds a child of `parent` for sequence[parent's end, end). kNoNode: it cannot be distinguished
+  /// from a sibling, because the 64-bit hashes of two media items collide.
   NodeIndex add_leaf(NodeIndex parent, const Sequence& sequence, std::uint32_t end);
-  /// From now on no match leads to the node or below it, and the like of it can be added again. It
-  /// stays its parent's child until it is removed.
+  /// Hides the node and its subtree from matches; an equal node can then be added again. It stays
+  /// a child of its parent until it is removed.
   void hide(NodeIndex node);
-  /// Requires no children.
+  /// Requires that the node has no children.
   void remove(NodeIndex node);
 
   [[nodiscard]] std::uint32_t start(NodeIndex node) const { return nodes_[node].start; }
@@ -83,18 +81,18 @@ class PrefixTree {
   [[nodiscard]] NodeIndex next_sibling(NodeIndex node) const { return nodes_[node].next; }
   [[nodiscard]] NodeUse& use(NodeIndex node) { return nodes_[node].use; }
   [[nodiscard]] const NodeUse& use(NodeIndex node) const { return nodes_[node].use; }
-  /// Those that reach into [start, end), whole.
+  /// The media spans that overlap [start, end), uncut.
   [[nodiscard]] std::span<const MediaSpan> spans(NodeIndex node) const;
 
-  /// One above the largest index in use.
+  /// One more than the largest index in use.
   [[nodiscard]] std::size_t places() const { return nodes_.size(); }
-  /// Memory of the index itself.
+  /// Memory used by the index.
   [[nodiscard]] std::size_t bytes() const;
   /// Walks every tree; aborts where links, keys or labels disagree.
   void check_invariants() const;
 
  private:
-  /// Everything a match reads of a node but its tokens, on one cache line.
+  /// Everything that a match reads of a node except its tokens, on one cache line.
   struct alignas(64) Node {
     TokenId* label = nullptr;
     std::unique_ptr<std::vector<MediaSpan>> spans;  // empty: no media here
@@ -103,7 +101,7 @@ class PrefixTree {
     std::uint32_t children = 0;
     NodeIndex parent = kNoNode;
     NodeIndex first_child = kNoNode;
-    NodeIndex next = kNoNode;  // siblings, for walks over the whole tree
+    NodeIndex next = kNoNode;  // sibling links, for walks over the whole tree
     NodeIndex previous = kNoNode;
     NodeUse use;
     bool in_use = false;
@@ -112,7 +110,7 @@ class PrefixTree {
   static_assert(sizeof(Node) == 64, "a node is one cache line");
 
   NodeIndex take_node();
-  /// Tells the children of one node apart by what stands at `position`.
+  /// Distinguishes the children of a node by their token or media span at `position`.
   static std::uint64_t child_key(NodeIndex parent, TokenId token, const MediaSpan* span,
                                  std::uint32_t position);
   [[nodiscard]] std::uint64_t key_of(NodeIndex parent, NodeIndex child) const;
@@ -123,7 +121,7 @@ class PrefixTree {
 
   std::vector<Node, HugePageAllocator<Node>> nodes_;
   std::vector<NodeIndex> free_nodes_;
-  ChildTable by_key_;  // children of all nodes, the hidden ones not
+  ChildTable by_key_;  // children of all nodes except hidden ones
   TokenArena arena_;
 };
 

@@ -40,7 +40,7 @@ TokenCount state_at_most(std::span<const TokenCount> states, TokenCount at) {
   return after == states.begin() ? TokenCount(0) : *std::prev(after);
 }
 
-/// The longest length at most `at` that is legal for the group, the request's own rules aside.
+/// The longest length up to `at` that is legal for the group, ignoring the rules for the request.
 TokenCount group_at_most(const LayerGroup& group, const GroupAvailability& available,
                          TokenCount at) {
   switch (group.kind) {
@@ -51,7 +51,7 @@ TokenCount group_at_most(const LayerGroup& group, const GroupAvailability& avail
     case KvKind::kRecurrent:
       return state_at_most(available.states, at);
     case KvKind::kShared:
-      return at;  // its owner has its say as a group of its own
+      return at;  // its owner is checked as a group of its own
   }
   return TokenCount(0);
 }
@@ -61,8 +61,8 @@ TokenCount furthest(const ResumeQuery& query) {
   return std::min(query.matched, query.length - TokenCount(1));
 }
 
-// Every rule maps a length to the longest legal one not beyond it. Going round until all agree
-// gives the longest length that all of them allow, and it ends because lengths only shrink.
+// Each rule maps a length to the longest legal one not beyond it. Applying all rules until none
+// changes the length gives the longest that all allow; it terminates because lengths only shrink.
 template <typename Rule>
 TokenCount descend(const KvLayout& layout, const ResumeQuery& query, TokenCount from, Rule rule) {
   TokenCount at = from;
@@ -86,7 +86,7 @@ ResumeLimit limit_of(KvKind kind) {
   return ResumeLimit::kCovered;
 }
 
-/// What keeps the request itself from going beyond `at`, which is as far as its own rules allow.
+/// Which rule for the request forbids lengths beyond `at`, the longest that those rules allow.
 ResumeLimit request_limit(const KvLayout& layout, const ResumeQuery& query, TokenCount at) {
   const TokenCount far = furthest(query);
   if (at == far) {
@@ -175,11 +175,11 @@ ResumePoint resume_point(const KvLayout& layout, std::span<const GroupAvailabili
 }
 
 std::vector<TokenCount> snapshot_positions(const KvLayout& layout, const Sequence& prompt,
-                                           TokenCount parted, TokenCount resume) {
+                                           TokenCount branch_point, TokenCount resume) {
   std::vector<TokenCount> positions;
   if (!keeps_snapshots(layout) || prompt.tokens.size() < 2) return positions;
   const TokenCount last(static_cast<std::uint32_t>(prompt.tokens.size() - 1));
-  positions.push_back(parted);
+  positions.push_back(branch_point);
   for (std::size_t i = 0; i < prompt.spans.size(); ++i) {
     const TokenCount end = prompt.spans[i].end();
     const bool last_of_group = i + 1 == prompt.spans.size() || prompt.spans[i + 1].offset != end;

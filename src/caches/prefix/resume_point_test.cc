@@ -20,7 +20,7 @@ LayerGroup sliding(std::uint32_t window) {
 LayerGroup recurrent() { return {.kind = KvKind::kRecurrent, .state_bytes = 1_B}; }
 LayerGroup shared(std::uint32_t owner) { return {.kind = KvKind::kShared, .owner = owner}; }
 
-/// One question with one answer, as a table row.
+/// A table row: one query and the expected resume point.
 struct Case {
   const char* name;
   KvLayout layout;
@@ -49,7 +49,7 @@ MediaSpan span(std::uint32_t offset, std::uint32_t length, bool splittable) {
 
 TEST(ResumePoint, FollowsTheRuleOfEachKind) {
   const Case kCases[] = {
-      {"nothing asked", {{full()}}, {}, {}, 0, 0, 0, {}, 0, ResumeLimit::kPromptEnd},
+      {"an empty prompt", {{full()}}, {}, {}, 0, 0, 0, {}, 0, ResumeLimit::kPromptEnd},
       {"one token", {{full()}}, {}, {}, 1, 1, 1, {}, 0, ResumeLimit::kPromptEnd},
       {"an exact repeat leaves one token",
        {{full()}},
@@ -61,10 +61,10 @@ TEST(ResumePoint, FollowsTheRuleOfEachKind) {
        {},
        9,
        ResumeLimit::kPromptEnd},
-      {"a prefix of what is cached", {{full()}}, {}, {}, 10, 6, 6, {}, 5, ResumeLimit::kPromptEnd},
+      {"a cached sequence's prefix", {{full()}}, {}, {}, 10, 6, 6, {}, 5, ResumeLimit::kPromptEnd},
       {"an extension", {{full()}}, {}, {}, 9, 20, 9, {}, 9, ResumeLimit::kMatched},
       {"rows end before the match", {{full()}}, {}, {}, 7, 20, 10, {}, 7, ResumeLimit::kCovered},
-      {"a block is whole or not at all",
+      {"no partial blocks",
        {{full()}, t(4)},
        {},
        {},
@@ -75,7 +75,7 @@ TEST(ResumePoint, FollowsTheRuleOfEachKind) {
        8,
        ResumeLimit::kAlignment},
       {"exact repeat in blocks", {{full()}, t(4)}, {}, {}, 8, 8, 8, {}, 4, ResumeLimit::kAlignment},
-      {"before a span that must stay whole",
+      {"before an unsplittable span",
        {{full()}},
        {},
        {},
@@ -85,7 +85,7 @@ TEST(ResumePoint, FollowsTheRuleOfEachKind) {
        {span(5, 6, false)},
        5,
        ResumeLimit::kMediaSpan},
-      {"inside a span that may be split",
+      {"inside a splittable span",
        {{full()}},
        {},
        {},
@@ -115,7 +115,7 @@ TEST(ResumePoint, FollowsTheRuleOfEachKind) {
        {span(5, 6, false)},
        5,
        ResumeLimit::kMediaSpan},
-      {"out of the span, then out of the block",
+      {"back to the span's start, then to the block's",
        {{full()}, t(4)},
        {},
        {},
@@ -125,7 +125,7 @@ TEST(ResumePoint, FollowsTheRuleOfEachKind) {
        {span(6, 6, false)},
        4,
        ResumeLimit::kMediaSpan},
-      {"a window that rolled serves its end",
+      {"a rolled window serves its end",
        {{sliding(4)}},
        {{t(6), t(10)}},
        {},
@@ -135,7 +135,7 @@ TEST(ResumePoint, FollowsTheRuleOfEachKind) {
        {},
        10,
        ResumeLimit::kWindow},
-      {"and nothing before it",
+      {"a rolled window serves nothing before its end",
        {{sliding(4)}},
        {{t(6), t(10)}},
        {},
@@ -145,7 +145,7 @@ TEST(ResumePoint, FollowsTheRuleOfEachKind) {
        {},
        0,
        ResumeLimit::kWindow},
-      {"a window with slack serves a little",
+      {"extra rows serve a few shorter lengths",
        {{sliding(4)}},
        {{t(3), t(10)}},
        {},
@@ -155,7 +155,7 @@ TEST(ResumePoint, FollowsTheRuleOfEachKind) {
        {},
        8,
        ResumeLimit::kMatched},
-      {"a window that has not rolled serves all",
+      {"a window that has not rolled serves every length",
        {{sliding(4)}},
        {{t(0), t(10)}},
        {},
@@ -165,7 +165,7 @@ TEST(ResumePoint, FollowsTheRuleOfEachKind) {
        {},
        2,
        ResumeLimit::kMatched},
-      {"a state serves its length only",
+      {"a state serves only its own length",
        {{recurrent()}},
        {},
        {t(3), t(8)},
@@ -175,7 +175,7 @@ TEST(ResumePoint, FollowsTheRuleOfEachKind) {
        {},
        3,
        ResumeLimit::kState},
-      {"a state at the very match",
+      {"a state exactly at the match",
        {{recurrent()}},
        {},
        {t(3), t(8)},
@@ -195,7 +195,7 @@ TEST(ResumePoint, FollowsTheRuleOfEachKind) {
        {},
        3,
        ResumeLimit::kState},
-      {"a shared group asks its owner",
+      {"a shared group follows its owner",
        {{full(), shared(0)}},
        {},
        {},
@@ -223,7 +223,7 @@ TEST(ResumePoint, FollowsTheRuleOfEachKind) {
   }
 }
 
-TEST(ResumePoint, SaysWhatASnapshotWouldHaveGiven) {
+TEST(ResumePoint, ReportsTheLengthASnapshotWouldAllow) {
   const ResumePoint point =
       answer({"", {{full(), recurrent()}}, {}, {t(3)}, 9, 20, 8, {}, 3, ResumeLimit::kState});
   EXPECT_EQ(point.with_snapshot, t(8));
@@ -232,13 +232,13 @@ TEST(ResumePoint, SaysWhatASnapshotWouldHaveGiven) {
   EXPECT_EQ(point.groups[1], (GroupVerdict{t(3), ResumeLimit::kState}));
 }
 
-TEST(ResumePoint, ASnapshotHelpsNoFurtherThanTheRows) {
+TEST(ResumePoint, ASnapshotCannotReachBeyondTheRows) {
   const ResumePoint point =
       answer({"", {{full(), recurrent()}}, {}, {t(3)}, 3, 20, 8, {}, 3, ResumeLimit::kCovered});
   EXPECT_EQ(point.with_snapshot, std::nullopt);
 }
 
-TEST(MediaToEncode, IsToldByPosition) {
+TEST(MediaToEncode, SelectsSpansByPosition) {
   const std::vector<MediaSpan> spans = {span(2, 3, false), span(5, 3, true), span(9, 2, false)};
   EXPECT_EQ(media_to_encode(spans, t(0)).size(), 3U);
   EXPECT_EQ(media_to_encode(spans, t(4)).size(), 3U);
@@ -248,7 +248,7 @@ TEST(MediaToEncode, IsToldByPosition) {
   EXPECT_EQ(media_to_encode(spans, t(11)).size(), 0U);
 }
 
-/// A small world, and every length of it tried one by one.
+/// A small random layout and prompt, and a brute-force check of every length.
 struct World {
   KvLayout layout;
   std::vector<TokenCount> covered;
@@ -283,9 +283,9 @@ struct World {
         const std::uint64_t first = rng.chance(0.3) ? 0 : rng.below(15);
         ranges.push_back({t(first), t(first + rng.below(10))});
       }
-      auto& kept = states.emplace_back();
+      auto& cached = states.emplace_back();
       for (std::uint64_t at = 1; at < 20; ++at) {
-        if (rng.chance(0.4)) kept.push_back(t(at));
+        if (rng.chance(0.4)) cached.push_back(t(at));
       }
     }
     for (std::uint64_t at = rng.below(6); at < 18; at += 1 + rng.below(6)) {
@@ -318,8 +318,8 @@ struct World {
         return std::ranges::any_of(rows[g], [&](const RowRange& range) {
           for (std::uint32_t row = 0; row < r; ++row) {
             const bool needed = row + group.window.value() >= r;
-            const bool there = range.first <= t(row) && t(row) < range.end;
-            if (needed && !there) return false;
+            const bool present = range.first <= t(row) && t(row) < range.end;
+            if (needed && !present) return false;
           }
           return true;
         });
@@ -346,7 +346,7 @@ struct World {
   }
 };
 
-TEST(ResumePointProperty, AgreesWithTryingEveryLength) {
+TEST(ResumePointProperty, AgreesWithBruteForce) {
   testing::for_each_seed(20'000, [](Rng& rng) {
     const World world(rng);
     const auto available = world.availability();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// One test for each known bug of the prefix cache that we set out from (research/prefix.md section
-// 4).
+// Regression tests: one for each known bug of the original prototype's prefix cache.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -19,7 +18,7 @@
 namespace afterimage {
 namespace {
 
-using namespace testing;  // NOLINT: the world of these tests
+using namespace testing;  // NOLINT: the fixtures of these tests
 
 const KvLayout kFullOnly{{full()}};
 const KvLayout kHybrid{{full(), recurrent()}};
@@ -30,7 +29,7 @@ TEST(Seed004, B1_TheLastSampledTokenHasNoRow) {
   EXPECT_EQ(f.resume(text({1, 2, 3, 4, 5, 6, 7})), 4U) << "token 5 was sampled and never fed back";
 }
 
-TEST(Seed004, B1_NorIsThereAWindowPastTheLastRow) {
+TEST(Seed004, B1_AWindowCannotEndPastTheLastRow) {
   CacheFixture f;
   const KvLayout rotating{{full(), sliding(2)}};
   const Sequence prompt = text({1, 2, 3, 4, 5});
@@ -48,12 +47,12 @@ TEST(Seed004, B2_AStateServesNoLengthButItsOwn) {
   EXPECT_EQ(f.resume(space(1), kHybrid, text({1, 2, 9, 9})), 0U);
 }
 
-TEST(Seed004, B3_MediaAreTrimmedByPositionAndNotByCount) {
+TEST(Seed004, B3_MediaAreTrimmedByPositionNotCount) {
   CacheFixture f;
   ASSERT_TRUE(f.put(with_media(text({1, 2}), picture(1), 4) + text({7, 8})).has_value());
   const Sequence other_text = with_media(text({1, 5}), picture(1), 4) + text({7});
   EXPECT_EQ(f.resume(other_text), 1U);
-  EXPECT_EQ(media_to_encode(other_text.spans, TokenCount(1)).size(), 1U) << "its pixels are needed";
+  EXPECT_EQ(media_to_encode(other_text.spans, TokenCount(1)).size(), 1U) << "still to be encoded";
 }
 
 TEST(Seed004, B3_NoResumePointLiesInsideAnImage) {
@@ -77,7 +76,7 @@ TEST(Seed004, B4_AVideoIsOneItemHoweverManyFrames) {
       << "half a video is needed whole";
 }
 
-TEST(Seed004, B5_AnotherImageKeepsWhatStandsBeforeIt) {
+TEST(Seed004, B5_AnotherImageKeepsThePrefixBeforeIt) {
   CacheFixture f;
   const Sequence start = with_media(text({1, 2, 3}), picture(1), 2) + text({4});
   ASSERT_TRUE(f.put(with_media(start, picture(2), 2) + text({5, 6})).has_value());
@@ -105,31 +104,31 @@ TEST(Seed004, B6_OrAtTheLastLegalBoundary) {
   EXPECT_EQ(f.resume(space(2), kHybrid, prompt), 5U);
 }
 
-TEST(Seed004, B7_WhatWasUsedLastLeavesLast) {
+TEST(Seed004, B7_EvictsTheLeastRecentlyUsedFirst) {
   CacheFixture f(Bytes(3 * 64));
   ASSERT_TRUE(f.put(text({1, 1, 1})).has_value());
   ASSERT_TRUE(f.put(text({2, 2, 2})).has_value());
   ASSERT_TRUE(f.put(text({3, 3, 3})).has_value());
-  EXPECT_EQ(f.resume(text({1, 1, 1})), 2U) << "a use, not an insertion, makes it young again";
+  EXPECT_EQ(f.resume(text({1, 1, 1})), 2U) << "a use refreshes it, not only an insertion";
   ASSERT_TRUE(f.put(text({4, 4, 4})).has_value());
   EXPECT_EQ(f.resume(text({1, 1, 1})), 2U);
   EXPECT_EQ(f.resume(text({2, 2, 2})), 0U);
 }
 
-TEST(Seed004, B8_TheBudgetHoldsWhereverTheKvLives) {
+TEST(Seed004, B8_TheBudgetCapsKvWhereverItLives) {
   CacheFixture f(Bytes(10 * 64));
   for (int n = 0; n < 100; ++n) ASSERT_TRUE(f.put(text({n, n, n})).has_value());
   EXPECT_LE(f.budget.peak(), f.budget.capacity());
   EXPECT_EQ(f.cache->stats().sequences, EntryCount(10));
 }
 
-TEST(Seed004, B9_AnEntryIsChargedItsOwnBytesAndPinsNobodysBuffer) {
+TEST(Seed004, B9_AnEntryIsChargedItsOwnBytesAndPinsNoForeignBuffer) {
   CacheFixture f;
   const Sequence prompt = text_of(100);
   const Capture batch(space(1), kFullOnly, prompt, 100);
   ASSERT_EQ(f.cache->insert(space(1), kFullOnly, prompt, batch.kv)->bytes, Bytes(832));
   const std::span<const std::byte> buffer =
-      batch.kv.rows[0];  // the engine's, which goes on with it
+      batch.kv.rows[0];  // the engine reuses this buffer
   std::memset(const_cast<std::byte*>(buffer.data()), 0xEE, buffer.size());  // NOLINT
   EXPECT_EQ(f.budget.used(), Bytes(832)) << "100 rows of 8 bytes, rounded up to 64";
   EXPECT_EQ(f.resume(prompt), 99U);
@@ -146,7 +145,7 @@ TEST(Seed004, B10_EntriesWithoutAttentionRowsAreCountedAndEvicted) {
   EXPECT_EQ(f.resume(space(1), recurrent_only, text({99, 99, 99})), 2U);
 }
 
-TEST(Seed004, B11_ALookUpMeetsTheSameFewNodesHoweverManySequencesThereAre) {
+TEST(Seed004, B11_ALookUpVisitsFewNodesHoweverManySequencesAreCached) {
   PrefixTree tree;
   const NodeIndex root = tree.add_root();
   for (int n = 0; n < 20'000; ++n) {
@@ -180,46 +179,46 @@ TEST(Seed004, B13_DigestsAreComparedInFull) {
 TEST(Seed004, B14_AStateIsReachableAtTheLastBlockOfARepeat) {
   CacheFixture f;
   const KvLayout blocks{{full(), recurrent()}, TokenCount(4)};
-  // Where a state is kept is where the same prompt can go on, also if it ends with a block.
+  // The same prompt can resume at the stored state, also if it ends at a block boundary.
   for (const auto& [length, last_block] : {std::pair(12U, 8U), {13U, 12U}, {16U, 12U}}) {
-    const Sequence asked = text_of(length, 2);
+    const Sequence request = text_of(length, 2);
     const std::vector<TokenCount> kept =
-        snapshot_positions(blocks, asked, TokenCount(0), TokenCount(0));
+        snapshot_positions(blocks, request, TokenCount(0), TokenCount(0));
     ASSERT_EQ(kept, std::vector{TokenCount(last_block)}) << length;
     const NamespaceId id = space(length);
-    ASSERT_TRUE(f.put(id, blocks, asked, length, {kept[0].value()}).has_value());
-    EXPECT_EQ(f.resume(id, blocks, asked), last_block) << length;
+    ASSERT_TRUE(f.put(id, blocks, request, length, {kept[0].value()}).has_value());
+    EXPECT_EQ(f.resume(id, blocks, request), last_block) << length;
     ASSERT_TRUE(f.cache->erase(id));
   }
   const Sequence prompt = text_of(13);
   ASSERT_TRUE(f.put(space(1), blocks, prompt, 12, {4, 8}).has_value());
-  EXPECT_EQ(f.resume(space(1), blocks, prompt), 8U) << "the longest there is, not only the last";
+  EXPECT_EQ(f.resume(space(1), blocks, prompt), 8U) << "the longest of all states";
   ASSERT_TRUE(f.put(space(1), blocks, prompt, 12, {12}).has_value());
   EXPECT_EQ(f.resume(space(1), blocks, prompt), 12U);
   EXPECT_EQ(f.resume(space(1), blocks, prompt + text({5, 6})), 12U);
-  EXPECT_EQ(f.budget.used(), Bytes(128 + 3 * 64)) << "states are under the same budget as rows";
+  EXPECT_EQ(f.budget.used(), Bytes(128 + 3 * 64)) << "states share the budget of rows";
 }
 
-TEST(Seed004, B15_ADamagedStateIsAMissAndIsGone) {
+TEST(Seed004, B15_ADamagedStateIsAMissAndIsRemoved) {
   CacheFixture f;
   const Sequence prompt = text({1, 2, 3, 4, 5, 6});
   ASSERT_TRUE(f.put(space(1), kHybrid, prompt, 6, {5}).has_value());
   {
     const PrefixMatch match = f.cache->match(space(1), prompt).value();
     const auto state = f.cache->kv(match).groups[1].state;
-    const_cast<std::byte&>(state[3]) ^= std::byte{1};  // NOLINT: what a stray pointer would do
+    const_cast<std::byte&>(state[3]) ^= std::byte{1};  // NOLINT: simulates a stray write
     const auto verified = f.cache->verify(match);
     ASSERT_FALSE(verified.has_value());
     EXPECT_EQ(verified.error().code, ErrorCode::kCorruption);
     f.cache->check_invariants();
-    EXPECT_EQ(f.resume(space(1), kHybrid, prompt), 0U) << "while somebody still holds it";
+    EXPECT_EQ(f.resume(space(1), kHybrid, prompt), 0U) << "while it is still pinned";
   }
   f.cache->check_invariants();
   EXPECT_EQ(f.budget.used(), 0_B);
   EXPECT_EQ(f.cache->stats().damaged, 1U);
   EXPECT_EQ(f.cache->stats().hits, 0U);
   ASSERT_TRUE(f.put(space(1), kHybrid, prompt, 6, {5}).has_value());
-  EXPECT_EQ(f.resume(space(1), kHybrid, prompt), 5U) << "computed again, stored again";
+  EXPECT_EQ(f.resume(space(1), kHybrid, prompt), 5U) << "recomputed and stored again";
 }
 
 TEST(Seed004, B16_AStateBeforeTheAnswerOutlivesARewrittenAnswer) {
@@ -229,7 +228,7 @@ TEST(Seed004, B16_AStateBeforeTheAnswerOutlivesARewrittenAnswer) {
   const std::vector<TokenCount> kept =
       snapshot_positions(kHybrid, prompt, TokenCount(0), TokenCount(0));
   ASSERT_EQ(kept, std::vector{TokenCount(5)});
-  // Thoughts and answer, and a state after them, as the seed had it.
+  // Reasoning and answer with a state after them, as the prototype stored them.
   ASSERT_TRUE(f.put(space(1), kHybrid, prompt + text({50, 51, 52}), 8, {5, 8}).has_value());
   EXPECT_EQ(f.resume(space(1), kHybrid, question + text({90, 52, 5, 6, 7})), 5U);
 }
@@ -243,30 +242,30 @@ TEST(Seed004, B17_TwoChildrenOfOnePrefixReadTheSameRowsAtTheSameTime) {
     return f.cache->kv(match).groups[0].rows[0].bytes.data();
   };
   EXPECT_EQ(one.resume(), other.resume());
-  EXPECT_EQ(rows_of(one), rows_of(other)) << "nothing was copied";
+  EXPECT_EQ(rows_of(one), rows_of(other)) << "no rows were copied";
 }
 
-TEST(Seed004, B18_IdenticalPromptsThatComeAtOnceArePrefilledOnce) {
+TEST(Seed004, B18_ConcurrentIdenticalPromptsArePrefilledOnce) {
   constexpr unsigned kCallers = 8;
   CacheFixture f;
   PrefillOnce front(*f.cache);
   const Sequence prompt = with_media(text_of(200), picture(1), 50) + text_of(50, 2);
-  const PrefillRequest asked{.space = space(1), .layout = &kHybrid, .prompt = &prompt};
+  const PrefillRequest request{.space = space(1), .layout = &kHybrid, .prompt = &prompt};
   std::atomic<unsigned> prefilled{0};
   std::atomic<unsigned> right{0};
   std::vector<std::jthread> callers;
   for (unsigned t = 0; t < kCallers; ++t) {
     callers.emplace_back([&] {
-      PrefillLeader turn = front.wait_and_lead(asked).value();
-      if (turn.match().resume() == TokenCount(299)) {
-        if (is_kv_of(front.kv(turn.match()), space(1), kHybrid, prompt)) ++right;
+      PrefillLeader leader = front.wait_and_lead(request).value();
+      if (leader.match().resume() == TokenCount(299)) {
+        if (is_kv_of(front.kv(leader.match()), space(1), kHybrid, prompt)) ++right;
         return;
       }
       ++prefilled;
-      // Until all the others wait, or somebody prefills the same.
+      // Until all others wait, or another thread prefills the same prompt.
       while (prefilled == 1 && front.stats().followed < kCallers - 1) std::this_thread::yield();
       const Capture capture(space(1), kHybrid, prompt, 300, 0, {250, 299});
-      EXPECT_TRUE(turn.commit(capture.kv).has_value());
+      EXPECT_TRUE(leader.commit(capture.kv).has_value());
     });
   }
   callers.clear();

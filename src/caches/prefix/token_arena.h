@@ -15,12 +15,11 @@
 
 namespace afterimage {
 
-/// Memory for runs of tokens, each contiguous and starting on a cache line, packed into huge pages:
-/// with a million runs, a look-up would otherwise wait for a page walk at each.
+/// Memory for runs of tokens, each contiguous and cache-line aligned, packed into huge pages: with
+/// a million runs, every look-up would otherwise take a page walk per run.
 ///
 /// Unit     Runs are rounded up to a size class: multiples of 16 tokens, at most an eighth too
-/// large.
-///          A freed run serves the next of its class; memory is never given back before the end.
+///          large. A freed run is reused for its class; memory is released only at destruction.
 /// Threads  Not thread-safe.
 class TokenArena {
  public:
@@ -34,7 +33,7 @@ class TokenArena {
     }
     if (c.tokens > left_) {
       if (c.tokens >= kSlabTokens / 8) return add_slab(c.tokens);
-      next_ = add_slab(kSlabTokens);  // what was left of the slab before is lost: under an eighth
+      next_ = add_slab(kSlabTokens);  // wastes the previous slab's rest: under an eighth
       left_ = kSlabTokens;
     }
     TokenId* run = next_;
@@ -49,7 +48,7 @@ class TokenArena {
   [[nodiscard]] std::size_t bytes() const { return slab_tokens_ * sizeof(TokenId); }
 
  private:
-  static constexpr std::uint32_t kUnit = 16;  // tokens on a cache line
+  static constexpr std::uint32_t kUnit = 16;  // tokens per cache line
   static constexpr std::uint32_t kSlabTokens = (4U << 20U) / sizeof(TokenId);
   struct Class {
     std::size_t index;

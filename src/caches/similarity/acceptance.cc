@@ -17,32 +17,32 @@ namespace {
 
 constexpr int kHalvings = 40;
 
-/// The logarithm of what a bettor owns who started with 1 and bet, at fair odds, against the chance
-/// being p. Were it p, he would own more than 1/doubt with probability doubt, ever. Half of it he
-/// bets on there never being anything wrong: that is what we hope for, and it halves the wait.
-class Bettor {
+/// The log of a mixture martingale that tests "the probability of being right is p". If p is true,
+/// it ever exceeds log(1/doubt) with probability at most doubt. Half of the mixture's weight is on
+/// probability 1, which halves the evidence needed while nothing has been wrong.
+class Martingale {
  public:
-  explicit Bettor(const Evidence& evidence)
+  explicit Martingale(const Evidence& evidence)
       : right_(evidence.right),
         wrong_(evidence.wrong),
         mixture_(std::lgamma(right_ + 0.5) + std::lgamma(wrong_ + 0.5) -
                  std::lgamma(right_ + wrong_ + 1.0) - std::log(std::numbers::pi)) {}
 
-  [[nodiscard]] double log_wealth(double p) const {
+  [[nodiscard]] double log_value(double p) const {
     const double likelihood = (right_ == 0.0 ? 0.0 : right_ * std::log(p)) +
                               (wrong_ == 0.0 ? 0.0 : wrong_ * std::log1p(-p));
-    const double hopeful = wrong_ == 0.0 ? std::exp(std::min(-mixture_, kMost)) : 0.0;
-    return mixture_ + std::log((1.0 + hopeful) / 2.0) - likelihood;
+    const double certain = wrong_ == 0.0 ? std::exp(std::min(-mixture_, kMaxExponent)) : 0.0;
+    return mixture_ + std::log((1.0 + certain) / 2.0) - likelihood;
   }
 
  private:
-  static constexpr double kMost = 700.0;  // beyond it exp() is no number
+  static constexpr double kMaxExponent = 700.0;  // exp() overflows beyond
   double right_;
   double wrong_;
   double mixture_;
 };
 
-/// Words that questions share whatever they ask.
+/// Words that do not distinguish questions.
 bool is_filler(const std::string& word) {
   static const std::set<std::string, std::less<>> kFillers{
       "a",      "an",     "the",  "is",  "are",  "was",   "were",  "be",   "do",   "does",
@@ -51,7 +51,7 @@ bool is_filler(const std::string& word) {
   return kFillers.contains(word);
 }
 
-std::vector<std::string> words_that_matter(std::string_view text) {
+std::vector<std::string> content_words(std::string_view text) {
   std::vector<std::string> words;
   std::string word;
   const auto end_word = [&] {
@@ -77,12 +77,12 @@ std::vector<std::string> words_that_matter(std::string_view text) {
 double at_least(const Evidence& evidence, double doubt) {
   if (evidence.right == 0) return 0.0;
   const double limit = -std::log(doubt);
-  const Bettor bettor(evidence);
+  const Martingale martingale(evidence);
   double low = 0.0;
   double high = static_cast<double>(evidence.right) / static_cast<double>(evidence.seen());
   for (int i = 0; i < kHalvings; ++i) {
     const double middle = (low + high) / 2;
-    (bettor.log_wealth(middle) > limit ? low : high) = middle;
+    (martingale.log_value(middle) > limit ? low : high) = middle;
   }
   return low;
 }
@@ -98,8 +98,8 @@ std::string_view to_string(WordChange change) {
 }
 
 WordChange word_change(std::string_view a, std::string_view b) {
-  auto one = words_that_matter(a);
-  auto other = words_that_matter(b);
+  auto one = content_words(a);
+  auto other = content_words(b);
   if (one == other) return WordChange::kNone;
   std::ranges::sort(one);
   std::ranges::sort(other);
@@ -155,8 +155,8 @@ Judgement judge(const AcceptanceOptions& options, const SimilarityKind& kind, co
   const Evidence nearby = scope.at(kind);
   const Judgement around = from(nearby, Basis::kScope);
   if (around.serve || at_most(nearby, options.doubt) < needed) return around;
-  // Neighbours that are farther are no likelier to be right, so what is known of them holds for
-  // nearer ones too. Two looks at once, each with half of the doubt.
+  // Less similar neighbours are no likelier to be right, so their evidence also bounds closer ones.
+  // Two bounds are tested, each with half of the doubt.
   const Evidence farther = everything.up_to(kind);
   const double bound = std::max(at_least(everything.at(kind), options.doubt / 2),
                                 at_least(farther, options.doubt / 2));

@@ -11,7 +11,7 @@
 
 namespace afterimage {
 
-/// How often the answer to a neighbour turned out to be the right one.
+/// How often the answer of a similar question turned out to be right.
 struct Evidence {
   std::uint32_t right = 0;
   std::uint32_t wrong = 0;
@@ -19,28 +19,26 @@ struct Evidence {
   bool operator==(const Evidence&) const = default;
 };
 
-/// The least and the greatest chance of being right that the evidence leaves room for, with
-/// probability 1 - doubt, and however often it is looked at on the way: it may be asked after every
-/// single piece of evidence, and acted on at once.
-/// Source   Robbins' mixture martingale, half Beta(1/2, 1/2) and half certainty;
-///          src/semantic/DESIGN.md.
+/// Anytime-valid lower and upper confidence bounds of the probability of being right, at confidence
+/// 1 - doubt: valid at every moment, so they may be checked, and acted on, after each observation.
+/// Source   Robbins' mixture martingale: half Beta(1/2, 1/2), half probability 1; DESIGN.md.
 [[nodiscard]] double at_least(const Evidence& evidence, double doubt);
 [[nodiscard]] double at_most(const Evidence& evidence, double doubt);
 
-/// In what the words of two questions differ, besides articles and the like. Evidence about one
-/// kind says nothing about another.
+/// How the words of two questions differ, ignoring articles and other fillers. Evidence about one
+/// kind does not count for another.
 enum class WordChange : unsigned char {
-  kNone,       // nothing is left that differs
+  kNone,       // no difference
   kReordered,  // the same words in another order: who does what to whom
-  kAdded,      // one says more
-  kReplaced,   // each has words that the other has not
+  kAdded,      // one has additional words
+  kReplaced,   // each has words that the other lacks
 };
 inline constexpr std::size_t kWordChanges = 4;
 /// "none", "reordered", "added", "replaced".
 std::string_view to_string(WordChange change);
 [[nodiscard]] WordChange word_change(std::string_view a, std::string_view b);
 
-/// What is alike between a question and its neighbour, as far as it matters for how sure we are.
+/// The features of a match by which evidence is grouped.
 struct SimilarityKind {
   WordChange change = WordChange::kReplaced;
   bool about_media = false;
@@ -50,43 +48,44 @@ struct SimilarityKind {
 /// Evidence by kind and by range of similarity.
 class EvidenceTable {
  public:
-  /// Of the range that the kind falls into; below all ranges there is none.
+  /// For the kind's own similarity range; below all ranges there is no evidence.
   [[nodiscard]] Evidence at(const SimilarityKind& kind) const;
-  /// Of that range and all below it.
+  /// For that range and all lower ones.
   [[nodiscard]] Evidence up_to(const SimilarityKind& kind) const;
   void add(const SimilarityKind& kind, bool right);
 
  private:
-  /// Where the ranges of similarity begin.
+  /// Lower limits of the similarity ranges.
   static constexpr std::array<float, 6> kRanges{0.5F, 0.6F, 0.7F, 0.8F, 0.9F, 0.95F};
   [[nodiscard]] static std::size_t index_of(const SimilarityKind& kind);
   std::array<Evidence, 2 * kWordChanges * kRanges.size() + 1> cells_;  // the last: below all ranges
 };
 
-/// Where a judgement comes from.
+/// The evidence that decided a judgement.
 enum class Basis : unsigned char { kNothing, kEntry, kScope, kEverything };
 /// "nothing", "entry", "scope", "everything".
 std::string_view to_string(Basis basis);
 
 struct Judgement {
   bool serve = false;
-  double right_at_least = 0.0;  // the bound that decided
+  double right_at_least = 0.0;  // the deciding bound
   Basis basis = Basis::kNothing;
 };
 
 struct AcceptanceOptions {
-  double error_budget = 0.01;  // of what is served, so much may be wrong
-  double doubt = 0.05;         // a bound may be off with this probability
+  double error_budget = 0.01;  // allowed share of wrong answers among the served
+  double doubt = 0.05;         // probability that a bound is wrong
 };
 
-/// May the answer to a neighbour be served? Only while it is known to be right often enough, from
-/// the nearest evidence that is enough to tell: this entry's own, its scope's, everybody's.
+/// Decides whether a similar question's answer may be served: only if the lower bound on being
+/// right reaches 1 - error_budget, by the entry's own evidence, else its scope's, else all scopes'.
 ///
-/// - An entry that was wrong once is on its own: only its own evidence can bring it back.
-/// - A scope whose evidence shows that it is wrong too often serves nothing.
+/// - An entry that was wrong once is judged by its own evidence only.
+/// - A scope whose upper bound is below 1 - error_budget serves nothing.
 ///
-/// Threads  Not thread-safe. Cost: some dozens of logarithms.
-/// Source   src/semantic/DESIGN.md.
+/// Threads  Not thread-safe.
+/// Cost     Some dozens of logarithms.
+/// Source   src/caches/similarity/DESIGN.md.
 [[nodiscard]] Judgement judge(const AcceptanceOptions& options, const SimilarityKind& kind,
                               const Evidence& entry, const EvidenceTable& scope,
                               const EvidenceTable& everything);

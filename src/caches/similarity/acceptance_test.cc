@@ -10,7 +10,7 @@ namespace afterimage {
 namespace {
 
 constexpr SimilarityKind kAlike{.change = WordChange::kNone, .similarity = 0.97F};
-constexpr AcceptanceOptions kOptions;  // 1 % may be wrong
+constexpr AcceptanceOptions kOptions;  // error budget 1 %
 
 EvidenceTable table(const SimilarityKind& kind, Evidence evidence) {
   EvidenceTable filled;
@@ -19,13 +19,13 @@ EvidenceTable table(const SimilarityKind& kind, Evidence evidence) {
   return filled;
 }
 
-TEST(Bounds, NothingIsKnownOfNothing) {
+TEST(Bounds, NoEvidenceGivesTheWidestBounds) {
   EXPECT_EQ(at_least({}, 0.05), 0.0);
   EXPECT_EQ(at_most({}, 0.05), 1.0);
   EXPECT_EQ(at_least({.right = 0, .wrong = 9}, 0.05), 0.0);
 }
 
-TEST(Bounds, CloseInOnWhatIsSeen) {
+TEST(Bounds, ConvergeOnTheObservedRate) {
   double before = 0.0;
   for (const std::uint32_t n : {1U, 10U, 100U, 1000U, 10'000U}) {
     const Evidence mostly{.right = 9 * n, .wrong = n};
@@ -35,16 +35,16 @@ TEST(Bounds, CloseInOnWhatIsSeen) {
     before = at_least(mostly, 0.05);
   }
   EXPECT_GT(before, 0.89);
-  // A hundredth may be wrong: how long it takes to know, if none is.
+  // Budget 1 %: the number of right answers in a row that it takes.
   EXPECT_LT(at_least({.right = 350}, 0.05), 0.99);
   EXPECT_GT(at_least({.right = 370}, 0.05), 0.99);
   EXPECT_LT(at_least({.right = 370, .wrong = 1}, 0.05), 0.985);
-  EXPECT_GT(at_least({.right = 4'000'000'000}, 0.05), 0.99999);  // and is a number
+  EXPECT_GT(at_least({.right = 4'000'000'000}, 0.05), 0.99999);  // and does not overflow
 }
 
-// What the bound promises: looked at after every single draw, it is above the truth in no more than
-// one run in twenty.
-TEST(BoundsProperty, HoldHoweverOftenTheyAreLookedAt) {
+// The guarantee: checked after every single draw, the bound exceeds the truth in at most one run in
+// twenty.
+TEST(BoundsProperty, HoldAtEveryMoment) {
   int broken = 0;
   testing::for_each_seed(200, [&](Rng& rng) {
     constexpr double kTruth = 0.95;
@@ -56,7 +56,7 @@ TEST(BoundsProperty, HoldHoweverOftenTheyAreLookedAt) {
     }
     broken += above ? 1 : 0;
   });
-  EXPECT_LE(broken, 18);  // 10 expected at most; 18 or more once in a hundred times
+  EXPECT_LE(broken, 18);  // at most 10 expected; 18 or more has probability 1 %
 }
 
 TEST(WordChange, Cases) {
@@ -82,7 +82,7 @@ TEST(WordChange, Cases) {
   }
 }
 
-TEST(EvidenceTable, KeepsKindsApart) {
+TEST(EvidenceTable, SeparatesKinds) {
   const SimilarityKind other[] = {
       {.change = WordChange::kAdded, .similarity = 0.97F},
       {.change = WordChange::kNone, .about_media = true, .similarity = 0.97F},
@@ -92,46 +92,46 @@ TEST(EvidenceTable, KeepsKindsApart) {
   const EvidenceTable filled = table(kAlike, {.right = 3, .wrong = 1});
   EXPECT_EQ(filled.at(kAlike), (Evidence{.right = 3, .wrong = 1}));
   for (const SimilarityKind& kind : other) EXPECT_EQ(filled.at(kind), Evidence{});
-  // Below all ranges nothing is learned that anybody would be served by.
+  // Evidence below all ranges never leads to a hit.
   const SimilarityKind far{.change = WordChange::kNone, .similarity = 0.49F};
   EXPECT_EQ(table(far, {.right = 2000}).at(far), Evidence{});
 }
 
-TEST(Judge, ServesNothingOfWhichNothingIsKnown) {
+TEST(Judge, ServesNothingWithoutEvidence) {
   const Judgement judged = judge(kOptions, kAlike, {}, {}, {});
   EXPECT_FALSE(judged.serve);
   EXPECT_EQ(judged.basis, Basis::kNothing);
 }
 
-TEST(Judge, BorrowsFromEverybodyUntilThereIsEvidenceNearer) {
+TEST(Judge, UsesGlobalEvidenceUntilThereIsCloser) {
   const EvidenceTable sure = table(kAlike, {.right = 2000});
   EXPECT_TRUE(judge(kOptions, kAlike, {}, {}, sure).serve);
   EXPECT_EQ(judge(kOptions, kAlike, {}, {}, sure).basis, Basis::kEverything);
   EXPECT_TRUE(judge(kOptions, kAlike, {.right = 3}, {}, sure).serve);
-  // Enough of its own.
+  // Enough evidence of its own.
   EXPECT_EQ(judge(kOptions, kAlike, {.right = 2000}, {}, {}).basis, Basis::kEntry);
   EXPECT_EQ(judge(kOptions, kAlike, {}, sure, {}).basis, Basis::kScope);
-  // Of another kind: none.
+  // No evidence of another kind.
   SimilarityKind other = kAlike;
   other.change = WordChange::kReordered;
   EXPECT_FALSE(judge(kOptions, other, {}, {}, sure).serve);
 }
 
-// Farther ones are no likelier to be right; so they say something of nearer ones, but not the other
-// way round.
-TEST(Judge, WhatIsKnownOfFartherNeighboursHoldsForNearerOnes) {
+// Less similar neighbours are no likelier to be right, so their evidence bounds closer ones; not
+// the other way round.
+TEST(Judge, EvidenceOfLessSimilarNeighboursBoundsCloserOnes) {
   SimilarityKind farther = kAlike;
   farther.similarity = 0.75F;
   const EvidenceTable sure = table(farther, {.right = 2000});
   EXPECT_TRUE(judge(kOptions, kAlike, {}, {}, sure).serve);
   EXPECT_FALSE(judge(kOptions, farther, {}, {}, table(kAlike, {.right = 2000})).serve);
-  // And errors far away do not speak against what is known of near ones.
+  // Errors at low similarity do not count against evidence at high similarity.
   EvidenceTable mixed = table(kAlike, {.right = 2000});
   for (int i = 0; i < 500; ++i) mixed.add(farther, false);
   EXPECT_TRUE(judge(kOptions, kAlike, {}, {}, mixed).serve);
 }
 
-TEST(Judge, AnEntryThatWasWrongIsOnItsOwn) {
+TEST(Judge, AnEntryThatWasWrongIsJudgedByItsOwnEvidence) {
   const EvidenceTable sure = table(kAlike, {.right = 2000});
   const Judgement judged = judge(kOptions, kAlike, {.right = 5, .wrong = 1}, sure, sure);
   EXPECT_FALSE(judged.serve);
@@ -144,11 +144,11 @@ TEST(Judge, AScopeThatIsWrongTooOftenServesNothing) {
   const Judgement judged = judge(kOptions, kAlike, {}, bad, sure);
   EXPECT_FALSE(judged.serve);
   EXPECT_EQ(judged.basis, Basis::kScope);
-  // One error says little yet.
+  // One error is little evidence yet.
   EXPECT_TRUE(judge(kOptions, kAlike, {}, table(kAlike, {.right = 20, .wrong = 1}), sure).serve);
 }
 
-TEST(Judge, ATighterBudgetTakesMoreEvidence) {
+TEST(Judge, ATighterErrorBudgetTakesMoreEvidence) {
   const EvidenceTable sure = table(kAlike, {.right = 2000});
   EXPECT_FALSE(judge({.error_budget = 0.001}, kAlike, {}, {}, sure).serve);
   EXPECT_TRUE(judge({.error_budget = 0.1}, kAlike, {}, {}, table(kAlike, {.right = 100})).serve);

@@ -9,7 +9,7 @@ namespace afterimage {
 namespace {
 
 #if defined(__x86_64__)
-/// Four sums side by side: one would wait for its own last addition.
+/// Four independent sums, because a single one would be bound by the latency of its additions.
 template <typename Lanes>
 inline __attribute__((always_inline)) float dot_in_lanes(const float* a, const float* b,
                                                          std::size_t length) {

@@ -8,15 +8,14 @@
 
 namespace afterimage {
 
-/// The inner product of two rows of the same length, with the widest instructions that this machine
-/// has. Sums in another order than a loop would: equal only up to rounding, but always the same on
-/// one machine.
+/// The inner product of two equally long rows, with the widest SIMD instructions of this machine.
+/// Differs from a sequential sum by rounding, but is deterministic on one machine.
 using DotProduct = float (*)(const float* a, const float* b, std::size_t length);
 [[nodiscard]] DotProduct dot_product();
-/// The same without instructions that some machines lack: what the others are tested against.
+/// The portable version, against which the others are tested.
 [[nodiscard]] float plain_dot_product(const float* a, const float* b, std::size_t length);
 
-/// Scales to length 1. All zero stays so.
+/// Scales to length 1. A zero vector stays zero.
 void normalize(std::span<float> vector);
 
 }  // namespace afterimage

@@ -17,8 +17,8 @@ std::vector<float> random_row(Rng& rng, std::size_t length) {
   return row;
 }
 
-// Every length up to some blocks of every width: remainders are where such loops go wrong.
-TEST(DotProduct, AgreesWithTheSumInDoublePrecisionAtEveryLength) {
+// Every length up to several blocks of every width: SIMD loops fail at remainders.
+TEST(DotProduct, AgreesWithADoublePrecisionSumAtEveryLength) {
   testing::for_each_seed(3, [](Rng& rng) {
     for (std::size_t length = 0; length <= 300; ++length) {
       const std::vector<float> a = random_row(rng, length);
@@ -31,7 +31,7 @@ TEST(DotProduct, AgreesWithTheSumInDoublePrecisionAtEveryLength) {
   });
 }
 
-TEST(Normalize, GivesLengthOneAndLeavesNothingAsItIs) {
+TEST(Normalize, ScalesToLengthOneAndKeepsZero) {
   std::vector<float> vector{3.0F, 4.0F};
   normalize(vector);
   EXPECT_FLOAT_EQ(vector[0], 0.6F);
@@ -39,7 +39,7 @@ TEST(Normalize, GivesLengthOneAndLeavesNothingAsItIs) {
   std::vector<float> zero(4, 0.0F);
   normalize(zero);
   EXPECT_EQ(zero, std::vector<float>(4, 0.0F));
-  std::vector<float> tiny{1e-30F, 0.0F};  // its square is no float
+  std::vector<float> tiny{1e-30F, 0.0F};  // its square underflows
   normalize(tiny);
   EXPECT_FLOAT_EQ(tiny[0], 1.0F);
 }

@@ -17,23 +17,22 @@ namespace afterimage {
 using EmbedInput = std::variant<std::string_view, std::span<const std::byte>>;
 using Vector = std::vector<float>;
 
-/// Turns texts or pictures into vectors that are near each other where these are alike. It finds
-/// candidates and decides nothing.
+/// Maps texts or images to vectors whose cosine measures similarity. Used to find candidates, never
+/// to decide.
 ///
-/// Shape    dimensions() floats, of length 1; or all zero where there was nothing to go by, which
-/// is
-///          near to nothing. The same input gives the same vector, always.
-/// Errors   kUnsupported: it takes no such input. kUnavailable: a model elsewhere did not answer in
-///          time. kCorruption: a picture that is none, an answer that is no vector.
+/// Shape    dimensions() floats, of length 1; or a zero vector, which matches nothing, if the input
+///          has no features. Deterministic.
+/// Errors   kUnsupported: input of another kind. kUnavailable: a remote model did not answer in
+///          time. kCorruption: an undecodable image, a response without valid vectors.
 /// Threads  Any.
 class Embedder {
  public:
   virtual ~Embedder() = default;
 
-  /// Model and version: vectors under different names are never compared.
+  /// Model and version. Vectors of different names are never compared.
   [[nodiscard]] virtual const std::string& name() const = 0;
   [[nodiscard]] virtual std::size_t dimensions() const = 0;
-  /// One vector an input, in order.
+  /// One vector per input, in order.
   [[nodiscard]] virtual Result<std::vector<Vector>> embed(std::span<const EmbedInput> inputs) = 0;
 
   [[nodiscard]] Result<Vector> embed_one(const EmbedInput& input) {

@@ -16,10 +16,10 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t kLongest = 65'536;
-constexpr std::size_t kQuoted = 200;  // of a server's complaint
+constexpr std::size_t kQuoted = 200;  // bytes of a server's error body
 
 std::unexpected<Error> corrupt(const std::string& why) {
-  return fail(ErrorCode::kCorruption, "the answer of /v1/embeddings " + why);
+  return fail(ErrorCode::kCorruption, "the response of /v1/embeddings " + why);
 }
 
 Result<Vector> vector_of(const Json& item) {
@@ -29,10 +29,10 @@ Result<Vector> vector_of(const Json& item) {
   }
   Vector vector;
   for (const Json& value : *found) {
-    if (!value.is_number()) return corrupt("has a vector that is not of numbers");
+    if (!value.is_number()) return corrupt("has a vector with an element that is not a number");
     vector.push_back(value.get<float>());
     if (!std::isfinite(vector.back()))
-      return corrupt("has a vector with a value that is no number");
+      return corrupt("has a vector with a value that is not finite");
   }
   normalize(vector);
   return vector;
@@ -43,26 +43,26 @@ Result<Vector> vector_of(const Json& item) {
 Result<std::vector<Vector>> parse_embeddings(std::string_view body, std::size_t count,
                                              std::size_t dimensions) {
   const Json json = Json::parse(body, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return corrupt("is no JSON object");
+  if (!json.is_object()) return corrupt("is not a JSON object");
   const auto data = json.find("data");
   if (data == json.end() || !data->is_array() || data->size() != count) {
-    return corrupt("does not hold " + std::to_string(count) + " items of \"data\"");
+    return corrupt("does not have " + std::to_string(count) + " items in \"data\"");
   }
   std::vector<Vector> vectors(count);
   for (std::size_t i = 0; i < count; ++i) {
     const Json& item = (*data)[i];
-    if (!item.is_object()) return corrupt("has an item that is no object");
+    if (!item.is_object()) return corrupt("has an item that is not an object");
     const auto said = item.find("index");
-    if (said != item.end() && !said->is_number_unsigned()) return corrupt("has no index");
+    if (said != item.end() && !said->is_number_unsigned()) return corrupt("has a bad index");
     const std::uint64_t place = said == item.end() ? i : said->get<std::uint64_t>();
     if (place >= count || !vectors[place].empty())
-      return corrupt("has an index that is not its own");
+      return corrupt("has an index out of range or twice");
     AFI_TRY(vectors[place], vector_of(item));
     if (dimensions == 0) dimensions = vectors[place].size();
     if (vectors[place].size() != dimensions) {
       return corrupt("has a vector of " + std::to_string(vectors[place].size()) +
                      " dimensions instead of " + std::to_string(dimensions) +
-                     ": is it another model now?");
+                     ": did the server change its model?");
     }
   }
   return vectors;
@@ -74,7 +74,7 @@ EndpointEmbedder::EndpointEmbedder(EndpointOptions options, const Clock& clock)
 Result<std::unique_ptr<EndpointEmbedder>> EndpointEmbedder::create(EndpointOptions options,
                                                                    const Clock& clock) {
   if (options.batch == 0)
-    return fail(ErrorCode::kInvalidArgument, "a batch holds at least one text");
+    return fail(ErrorCode::kInvalidArgument, "batch is 0; it must be at least 1");
   std::unique_ptr<EndpointEmbedder> made(new EndpointEmbedder(std::move(options), clock));
   const std::string_view text = "What is in this picture?";
   AFI_TRY(const std::vector<Vector> first,
@@ -84,7 +84,7 @@ Result<std::unique_ptr<EndpointEmbedder>> EndpointEmbedder::create(EndpointOptio
   return made;
 }
 
-/// One call, whatever was before it.
+/// One call, ignoring the circuit breaker.
 Result<std::vector<Vector>> EndpointEmbedder::ask(std::span<const std::string_view> texts,
                                                   Duration deadline) {
   const Json body{{"model", options_.model},
@@ -96,7 +96,7 @@ Result<std::vector<Vector>> EndpointEmbedder::ask(std::span<const std::string_vi
   if (!options_.key.empty()) question.headers.emplace("Authorization", "Bearer " + options_.key);
   AFI_TRY(const HttpAnswer answer, http_post(question));
   if (answer.status != 200) {
-    return fail(ErrorCode::kUnavailable, "the server of embeddings said " +
+    return fail(ErrorCode::kUnavailable, "the embeddings server answered " +
                                              std::to_string(answer.status) + ": " +
                                              answer.body.substr(0, kQuoted));
   }
@@ -107,16 +107,16 @@ Result<std::vector<Vector>> EndpointEmbedder::call(std::span<const std::string_v
                                                    Duration deadline) {
   {
     const MutexLock lock(mutex_);
-    if (failed_ >= options_.failures && clock_.now() < rests_until_) {
-      return fail(ErrorCode::kUnavailable, "the server of embeddings failed " +
-                                               std::to_string(failed_) +
-                                               " times in a row and is left alone for a while");
+    if (failures_ >= options_.failure_threshold && clock_.now() < open_until_) {
+      return fail(ErrorCode::kUnavailable, "the embeddings server failed " +
+                                               std::to_string(failures_) +
+                                               " times in a row; calls are rejected for a while");
     }
   }
   auto vectors = ask(texts, deadline);
   const MutexLock lock(mutex_);
-  failed_ = vectors.has_value() ? 0 : failed_ + 1;
-  if (!vectors.has_value()) rests_until_ = clock_.now() + options_.rest;
+  failures_ = vectors.has_value() ? 0 : failures_ + 1;
+  if (!vectors.has_value()) open_until_ = clock_.now() + options_.open_duration;
   return vectors;
 }
 
@@ -125,7 +125,7 @@ Result<std::vector<Vector>> EndpointEmbedder::embed(std::span<const EmbedInput> 
   for (const EmbedInput& input : inputs) {
     const auto* text = std::get_if<std::string_view>(&input);
     if (text == nullptr) {
-      return fail(ErrorCode::kUnsupported, name_ + " takes texts, and was given a picture");
+      return fail(ErrorCode::kUnsupported, name_ + " embeds texts only; the input is an image");
     }
     texts.push_back(*text);
   }

@@ -13,27 +13,26 @@
 namespace afterimage {
 
 struct EndpointOptions {
-  Url url;                 // of the call itself: http://localhost:8000/v1/embeddings
-  std::string model;       // as the server knows it
+  Url url;                 // full URL: http://localhost:8000/v1/embeddings
+  std::string model;       // the model name that the server expects
   std::string key;         // "Authorization: Bearer <key>"; empty: none
-  std::size_t batch = 64;  // texts a call
-  Duration deadline =
-      std::chrono::milliseconds(150);  // of a call; the first may take ten times as long
-  unsigned failures = 3;               // in a row, and nobody is asked for a while
-  Duration rest = std::chrono::seconds(5);
+  std::size_t batch = 64;  // texts per call
+  /// Of a call; the first may take ten times as long.
+  Duration deadline = std::chrono::milliseconds(150);
+  unsigned failure_threshold = 3;  // consecutive failures that open the circuit breaker
+  Duration open_duration = std::chrono::seconds(5);
 };
 
-/// A model elsewhere, behind OpenAI's /v1/embeddings. Whoever waits for a vector waits no longer
-/// than the deadline; a server that fails is left alone for a while, and then tried again.
+/// A remote model behind OpenAI's /v1/embeddings, with a deadline per call and a circuit breaker.
 ///
-/// Shape    As many dimensions as the first answer had; another number later is an error. What is
-///          not of length 1 is made so.
-/// Errors   kUnavailable: no answer in time, a status other than 200, or it is left alone.
-///          kCorruption: an answer that holds no vectors. kUnsupported: a picture.
+/// Shape    As many dimensions as the first response had; another number later is an error. Vectors
+///          are normalized to length 1.
+/// Errors   kUnavailable: no response in time, a status other than 200, or the circuit is open.
+///          kCorruption: a response without valid vectors. kUnsupported: an image.
 /// Threads  Any; calls do not wait for each other.
 class EndpointEmbedder final : public Embedder {
  public:
-  /// Asks for one vector, to learn the dimensions. `clock` outlives the embedder.
+  /// Requests one vector to learn the dimensions. `clock` must outlive the embedder.
   static Result<std::unique_ptr<EndpointEmbedder>> create(EndpointOptions options,
                                                           const Clock& clock);
 
@@ -49,15 +48,15 @@ class EndpointEmbedder final : public Embedder {
   EndpointOptions options_;
   const Clock& clock_;
   std::string name_;
-  std::size_t dimensions_ = 0;  // 0: not known yet
+  std::size_t dimensions_ = 0;  // 0: unknown yet
   Mutex mutex_;
-  unsigned failed_ AFI_GUARDED_BY(mutex_) = 0;  // in a row
-  Duration rests_until_ AFI_GUARDED_BY(mutex_){0};
+  unsigned failures_ AFI_GUARDED_BY(mutex_) = 0;  // consecutive
+  Duration open_until_ AFI_GUARDED_BY(mutex_){0};
 };
 
-/// The vectors in an answer of /v1/embeddings, in the order of what was asked, whatever the order
-/// they stand in; each of length 1. kCorruption: not `count` vectors of one length (and of
-/// `dimensions` floats, if that is not 0), all finite.
+/// The vectors of a /v1/embeddings response, in the order of the request whatever the order of the
+/// response; each of length 1. kCorruption: not `count` finite vectors of one length (of
+/// `dimensions` floats, if that is not 0).
 Result<std::vector<Vector>> parse_embeddings(std::string_view body, std::size_t count,
                                              std::size_t dimensions);
 

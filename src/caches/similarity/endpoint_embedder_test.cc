@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 using testing::http_answer;
 using testing::LocalServer;
 
-/// Of each text a vector that only it has; given back in the wrong order, as servers may.
+/// Returns a distinct vector for each text, in another order, as servers may.
 std::string embeddings_of(const std::string& body) {
   const json asked = json::parse(body);
   json data = json::array();
@@ -44,7 +44,7 @@ std::vector<EmbedInput> inputs(std::span<const std::string> texts) {
   return {texts.begin(), texts.end()};
 }
 
-TEST(EndpointEmbedder, AsksInBatchesAndKeepsTheOrder) {
+TEST(EndpointEmbedder, SendsBatchesAndKeepsTheOrder) {
   std::vector<std::size_t> batches;
   std::string head;
   LocalServer server([&](const std::string& h, const std::string& body) {
@@ -67,7 +67,7 @@ TEST(EndpointEmbedder, AsksInBatchesAndKeepsTheOrder) {
   EXPECT_THAT(head, HasSubstr("Authorization: Bearer k"));
 }
 
-TEST(EndpointEmbedder, AServerThatFailsIsLeftAloneForAWhile) {
+TEST(EndpointEmbedder, OpensTheCircuitForAFailingServer) {
   bool works = true;
   LocalServer server([&](const auto&, const std::string& body) {
     return works ? embeddings_of(body) : http_answer("busy", 503);
@@ -80,18 +80,18 @@ TEST(EndpointEmbedder, AServerThatFailsIsLeftAloneForAWhile) {
     EXPECT_EQ(embedder->embed_one(text).error().code, ErrorCode::kUnavailable);
   }
   EXPECT_EQ(server.asked(), 1 + 3);
-  EXPECT_THAT(embedder->embed_one(text).error().message, HasSubstr("left alone"));
+  EXPECT_THAT(embedder->embed_one(text).error().message, HasSubstr("calls are rejected"));
   works = true;
   clock.advance(5s);
   EXPECT_TRUE(embedder->embed_one(text).has_value());
-  // Failures in a row are counted, and that was none.
+  // Only consecutive failures count, and this call succeeded.
   works = false;
   const int asked = server.asked();
   for (int i = 0; i < 2; ++i) (void)embedder->embed_one(text);
   EXPECT_EQ(server.asked(), asked + 2);
 }
 
-TEST(EndpointEmbedder, NobodyWaitsBeyondTheDeadline) {
+TEST(EndpointEmbedder, EnforcesTheDeadline) {
   bool works = true;
   LocalServer server([&](const auto&, const std::string& body) {
     return works ? embeddings_of(body) : std::string();
@@ -104,7 +104,7 @@ TEST(EndpointEmbedder, NobodyWaitsBeyondTheDeadline) {
   EXPECT_EQ(embedder->embed_one(std::string_view("a")).error().code, ErrorCode::kUnavailable);
 }
 
-TEST(EndpointEmbedder, PicturesAreNotForIt) {
+TEST(EndpointEmbedder, RejectsImages) {
   LocalServer server([](const auto&, const std::string& body) { return embeddings_of(body); });
   const ManualClock clock;
   auto embedder = EndpointEmbedder::create(options(server), clock).value();
@@ -112,7 +112,7 @@ TEST(EndpointEmbedder, PicturesAreNotForIt) {
             ErrorCode::kUnsupported);
 }
 
-TEST(ParseEmbeddings, WhatIsNone) {
+TEST(ParseEmbeddings, RejectsInvalidResponses) {
   EXPECT_EQ(parse_embeddings(R"({"data":[{"embedding":[0,2]}]})", 1, 0).value()[0],
             (Vector{0.0F, 1.0F}));
   for (const char* body :

@@ -11,7 +11,7 @@
 namespace afterimage {
 namespace {
 
-/// Separates the kinds of features, so that a word and a piece that reads the same are two.
+/// Separates feature kinds, so that a word and an equal n-gram hash differently.
 enum class Feature : std::uint64_t { kWord = 1, kPair = 2, kPiece = 3 };
 
 constexpr std::size_t kShortestPiece = 3;
@@ -87,7 +87,7 @@ Result<std::vector<Vector>> HashedNgrams::embed(std::span<const EmbedInput> inpu
   for (const EmbedInput& input : inputs) {
     const auto* text = std::get_if<std::string_view>(&input);
     if (text == nullptr) {
-      return fail(ErrorCode::kUnsupported, name_ + " takes texts, and was given a picture");
+      return fail(ErrorCode::kUnsupported, name_ + " embeds texts only; the input is an image");
     }
     vectors.push_back(embed_text(*text, dimensions_));
   }

@@ -6,16 +6,16 @@
 
 namespace afterimage {
 
-/// Texts by their words, pairs of words, and pieces of words, each hashed to a place with a sign.
-/// Built in, learns nothing, knows no synonyms and no languages: rewordings that share words are
-/// near each other, and so are questions that differ in the one word that matters.
+/// Text embedder by feature hashing of words, word pairs and character n-grams. Built in, needs no
+/// model; knows no synonyms or languages: rewordings that share words are similar, but so are
+/// questions that differ in the one word that matters.
 ///
-/// Shape    Letters of ASCII in lower case; words weigh 1, pairs of neighbours 0.5, pieces of 3 to
-/// 5
-///          bytes share 1 a word. What several features add to one place is summed.
-/// Errors   kUnsupported: a picture.
+/// Shape    ASCII letters in lower case; words weigh 1, adjacent pairs 0.5, the n-grams of 3 to 5
+///          bytes share 1 per word. Features that hash to one dimension are summed with signs.
+/// Errors   kUnsupported: an image.
 /// Cost     Some microseconds for a dozen words.
-/// Source   src/vectors/DESIGN.md. What is computed is part of name(): a change gets a new one.
+/// Source   src/caches/similarity/DESIGN.md. name() identifies the values: changed values need a
+///          new name.
 class HashedNgrams final : public Embedder {
  public:
   /// kInvalidArgument: fewer than 16 or more than 65,536 dimensions.

@@ -20,8 +20,8 @@ TEST(HashedNgrams, VectorsHaveLengthOneAndAreTheSameEveryTime) {
   EXPECT_NEAR(similarity("What colour is the car?", "What colour is the car?"), 1.0F, 1e-5F);
 }
 
-// As the first version computed them: who changes them changes the name.
-TEST(HashedNgrams, TheValuesBelongToTheName) {
+// Golden values of the first version: a change needs a new name.
+TEST(HashedNgrams, ValuesAreFixedPerName) {
   auto embedder = HashedNgrams::create(16).value();
   EXPECT_EQ(embedder.name(), "hashed-ngrams-1/16");
   const Vector vector = embedder.embed_one("a red car").value();
@@ -32,15 +32,15 @@ TEST(HashedNgrams, TheValuesBelongToTheName) {
   for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(vector[i], expected[i], 1e-5F) << i;
 }
 
-TEST(HashedNgrams, RewordingsAreNearerThanOtherQuestions) {
+TEST(HashedNgrams, RewordingsAreMoreSimilarThanOtherQuestions) {
   const float reworded =
       similarity("What is the colour of the car?", "What colour does the car have?");
   EXPECT_GT(reworded, 0.5F);
   EXPECT_GT(reworded, similarity("What is the colour of the car?", "How many people are there?"));
 }
 
-// What it is not good for, and why nothing is decided by it.
-TEST(HashedNgrams, OppositesAreNearToo) {
+// Why the embedder only proposes candidates.
+TEST(HashedNgrams, OppositesAreSimilarToo) {
   EXPECT_GT(similarity("How do I turn on dark mode?", "How do I turn off dark mode?"), 0.7F);
 }
 
@@ -50,12 +50,12 @@ TEST(HashedNgrams, OrderAndSymbolsMakeADifference) {
   EXPECT_LT(similarity("猫はどこ", "犬はどこ"), 0.95F);
 }
 
-TEST(HashedNgrams, NothingIsNearToNothing) {
+TEST(HashedNgrams, AnEmptyTextMatchesNothing) {
   EXPECT_EQ(similarity("", ""), 0.0F);
   EXPECT_EQ(similarity("?!", "?!"), 0.0F);
 }
 
-TEST(HashedNgrams, SaysWhatItCannotDo) {
+TEST(HashedNgrams, RejectsUnsupportedInput) {
   EXPECT_EQ(HashedNgrams::create(15).error().code, ErrorCode::kInvalidArgument);
   auto embedder = HashedNgrams::create().value();
   EXPECT_EQ(embedder.embed_one(std::span<const std::byte>()).error().code, ErrorCode::kUnsupported);

@@ -19,8 +19,8 @@ std::uint32_t side_of(std::size_t dimensions) {
   return side;
 }
 
-/// Without its average a dark picture and a light one of the same scene stay near, and two scenes
-/// are not near for being lit alike.
+/// Subtracting the average keeps a dark and a light image of one scene similar, and keeps two
+/// scenes from being similar just because of equal brightness.
 Vector grid_of(const Image& image, std::size_t dimensions) {
   const std::uint32_t side = side_of(dimensions);
   const Image small = resize(image, side, side);
@@ -55,7 +55,7 @@ Result<std::vector<Vector>> PictureGrid::embed(std::span<const EmbedInput> input
   for (const EmbedInput& input : inputs) {
     const auto* bytes = std::get_if<std::span<const std::byte>>(&input);
     if (bytes == nullptr) {
-      return fail(ErrorCode::kUnsupported, name_ + " takes pictures, and was given a text");
+      return fail(ErrorCode::kUnsupported, name_ + " embeds images only; the input is a text");
     }
     const MediaItem item{
         .modality = Modality::kImage,

@@ -7,14 +7,14 @@
 
 namespace afterimage {
 
-/// Pictures by what colour is where: the picture scaled to a small grid, less its average. Built
-/// in, learns nothing: one picture in two files is near itself, and so are two shots of one camera,
-/// also where they show different things. It stands in for an encoder of pictures in experiments.
+/// Image embedder: the image scaled down to a small grid, minus its average colour. Built in, needs
+/// no model: one image in two formats is similar to itself, but so are two shots of one camera that
+/// show different things. It stands in for an image encoder in experiments.
 ///
-/// Shape    The largest square grid with three colours a field that fits into the dimensions; the
-///          rest is zero.
-/// Errors   kUnsupported: a text. As decode_image() for what is no picture, or too large.
-/// Source   src/vectors/DESIGN.md.
+/// Shape    The largest square grid with three colour values per cell that fits into the
+///          dimensions; the rest is zero.
+/// Errors   kUnsupported: a text. As decode_image() for undecodable or too large images.
+/// Source   src/caches/similarity/DESIGN.md.
 class PictureGrid final : public Embedder {
  public:
   /// kInvalidArgument: fewer than 12 or more than 65,536 dimensions.

@@ -18,25 +18,25 @@ float similarity(const FileContent& a, const FileContent& b) {
   return dot_product()(x.data(), y.data(), x.size());
 }
 
-TEST(PictureGrid, OnePictureInTwoFormatsIsNearItself) {
+TEST(PictureGrid, OneImageInTwoFormatsIsSimilar) {
   const Image picture = testing::make_picture(64, 48);
   EXPECT_NEAR(similarity(testing::make_png(picture), testing::make_webp(picture)), 1.0F, 1e-5F);
   EXPECT_GT(similarity(testing::make_png(picture), testing::make_jpeg(picture)), 0.8F);
 }
 
-TEST(PictureGrid, AnotherPictureIsFarther) {
+TEST(PictureGrid, AnotherImageIsLessSimilar) {
   const FileContent one = testing::make_png(testing::make_picture(64, 48, 1));
   const FileContent other = testing::make_png(testing::make_picture(64, 48, 2));
   EXPECT_LT(similarity(one, other), 0.95F);
 }
 
-// Its average is all there is to a plain picture: two of them are not the same for that.
-TEST(PictureGrid, PlainPicturesAreNearToNothing) {
+// A plain image is nothing but its average: two of them must not match for that.
+TEST(PictureGrid, PlainImagesMatchNothing) {
   const FileContent red = testing::make_png(testing::make_plain(8, 8, 200, 0, 0));
   EXPECT_EQ(similarity(red, red), 0.0F);
 }
 
-TEST(PictureGrid, SaysWhatItCannotDo) {
+TEST(PictureGrid, RejectsUnsupportedInput) {
   EXPECT_EQ(PictureGrid::create(11).error().code, ErrorCode::kInvalidArgument);
   auto embedder = PictureGrid::create().value();
   EXPECT_EQ(embedder.embed_one(std::string_view("a text")).error().code, ErrorCode::kUnsupported);

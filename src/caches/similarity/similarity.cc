@@ -16,16 +16,16 @@
 namespace afterimage {
 namespace {
 
-/// A question that may be a neighbour.
+/// A candidate question.
 struct Entry {
   std::string question;
   std::vector<std::optional<RowId>> rows;  // by layer
   Evidence evidence;
-  Reservation room;
+  Reservation reservation;
 };
 
-/// Not a vector that is absent, nor all zero.
-bool says_something(const Vector& vector) {
+/// Neither absent nor all zero.
+bool has_features(const Vector& vector) {
   return std::ranges::any_of(vector, [](float x) { return x != 0.0F; });
 }
 
@@ -74,7 +74,7 @@ void SimilarityRung::State::remove(const ScopeKey& scope, std::string_view quest
     partition.entry_of[layer].erase(*row);
   }
   stats.entries -= EntryCount(1);
-  stats.resident -= entry->second.room.bytes();
+  stats.resident -= entry->second.reservation.bytes();
   partition.by_question.erase(number);
   partition.entries.erase(entry);
   if (partition.entries.empty()) partitions.erase(found);
@@ -108,11 +108,11 @@ Result<std::unique_ptr<SimilarityRung>> SimilarityRung::create(SimilarityOptions
   for (const SimilarityLayer& layer : options.layers) {
     AFI_TRY(const VectorIndex index, VectorIndex::create({.dimensions = layer.dimensions}));
     if (!names.insert(layer.name).second) {
-      return fail(ErrorCode::kInvalidArgument, "the layer \"" + layer.name + "\" is there twice");
+      return fail(ErrorCode::kInvalidArgument, "two layers are named \"" + layer.name + "\"");
     }
   }
   if (names.empty()) {
-    return fail(ErrorCode::kInvalidArgument, "likeness needs at least one layer of vectors");
+    return fail(ErrorCode::kInvalidArgument, "layers is empty; similarity needs at least one");
   }
   return std::unique_ptr<SimilarityRung>(
       new SimilarityRung(std::move(options), cache, budget, clock));
@@ -135,7 +135,7 @@ Result<void> SimilarityRung::check(std::span<const Vector> vectors) const {
   return {};
 }
 
-/// The neighbours that every layer finds near enough; the surest first.
+/// The neighbours that pass the threshold of every layer; largest margin first.
 Result<std::vector<Proposal>> SimilarityRung::propose(const ScopeId& scope,
                                                       std::span<const Vector> vectors) {
   const MutexLock lock(mutex_);
@@ -170,7 +170,7 @@ Result<std::vector<Proposal>> SimilarityRung::propose(const ScopeId& scope,
   return proposals;
 }
 
-/// What the rung says of the first neighbour that nothing speaks against.
+/// The verdict on the first proposal without a veto.
 Verdict SimilarityRung::decide(const Question& question, SimilarityLookup& found) {
   const Proposal& proposal = found.proposals[*found.judged];
   if (options_.mode == SimilarityMode::kWatch) return Verdict::kNotAllowed;
@@ -182,7 +182,7 @@ Verdict SimilarityRung::decide(const Question& question, SimilarityLookup& found
   State& state = *state_;
   const auto partition = state.partitions.find(question.scope().key);
   const Entry* entry = state.find(question.scope().key, proposal.candidate);
-  if (entry == nullptr) return Verdict::kMissed;  // it has just left
+  if (entry == nullptr) return Verdict::kMissed;  // just removed
   found.judgement = judge(options_.acceptance, kind, entry->evidence, partition->second.evidence,
                           state.everything);
   if (!found.judgement->serve) return Verdict::kUnsure;
@@ -197,7 +197,7 @@ Result<SimilarityLookup> SimilarityRung::find(const Question& question,
   const Duration began = clock_.now();
   AFI_TRY_VOID(check(vectors));
   SimilarityLookup found;
-  const bool skipped = !std::ranges::all_of(vectors, says_something);
+  const bool skipped = !std::ranges::all_of(vectors, has_features);
   if (!skipped) {
     AFI_TRY(found.proposals, propose(question.scope(), vectors));
   }
@@ -214,14 +214,14 @@ Result<SimilarityLookup> SimilarityRung::find(const Question& question,
     found.source = options_.layers[proposal.layer].name;
     Question candidate(question.scope(), proposal.candidate);
     const bool serve = found.verdict == Verdict::kServed;
-    AnswerLookup kept = cache_.answer_to(candidate, rules, serve);
-    // What may not be served may not teach either.
-    const Verdict cached = kept.steps.front().verdict;
+    AnswerLookup answered = cache_.answer_to(candidate, rules, serve);
+    // An answer that may not be served is no evidence either.
+    const Verdict cached = answered.steps.front().verdict;
     if (cached != Verdict::kServed && cached != Verdict::kNotAllowed) found.verdict = cached;
-    found.age = kept.steps.front().age;
-    found.saved = kept.saved;
-    if (serve) found.answer = kept.answer;
-    found.given = std::move(kept.answer);
+    found.age = answered.steps.front().age;
+    found.saved = answered.saved;
+    if (serve) found.answer = answered.answer;
+    found.given = std::move(answered.answer);
   }
   found.took = clock_.now() - began;
   const MutexLock lock(mutex_);
@@ -244,12 +244,12 @@ Result<void> SimilarityRung::insert(const Question& question, std::span<const Ve
     needed += VectorIndex::bytes_per_row({.dimensions = layer.dimensions});
   }
   if (options_.shared != nullptr) options_.shared->make_room(needed);
-  auto room = budget_.reserve(needed);
+  auto reserved = budget_.reserve(needed);
   const MutexLock lock(mutex_);
   State& state = *state_;
-  if (!room.has_value()) {
+  if (!reserved.has_value()) {
     ++state.stats.refused_no_room;
-    return std::unexpected(room.error());
+    return std::unexpected(reserved.error());
   }
   const ScopeKey& scope = question.scope().key;
   state.remove(scope, question.text());
@@ -260,15 +260,18 @@ Result<void> SimilarityRung::insert(const Question& question, std::span<const Ve
     partition.entry_of.emplace_back();
   }
   const std::uint32_t number = partition.next_entry++;
-  Entry entry{.question = question.text(), .rows = {}, .evidence = {}, .room = *std::move(room)};
+  Entry entry{.question = question.text(),
+              .rows = {},
+              .evidence = {},
+              .reservation = *std::move(reserved)};
   for (std::size_t layer = 0; layer < vectors.size(); ++layer) {
     std::optional<RowId>& row = entry.rows.emplace_back();
-    if (!says_something(vectors[layer])) continue;  // never a neighbour
+    if (!has_features(vectors[layer])) continue;  // cannot be found by this layer
     row = partition.indices[layer].insert(vectors[layer]).value();
     partition.entry_of[layer].emplace(*row, number);
   }
   state.stats.entries += EntryCount(1);
-  state.stats.resident += entry.room.bytes();
+  state.stats.resident += entry.reservation.bytes();
   partition.by_question.emplace(question.text(), number);
   partition.entries.emplace(number, std::move(entry));
   return {};
@@ -278,7 +281,7 @@ std::optional<bool> SimilarityRung::learn(const Question& question, const Simila
                                           const Answer& truth) {
   if (!found.given.has_value() || found.answer.has_value()) return std::nullopt;
   const Proposal& proposal = found.proposals[*found.judged];
-  // What nobody can tell counts as wrong: the budget is for what is served, not for what is hoped.
+  // kUnclear counts as wrong: the error budget must hold for everything that is served.
   const bool right = same_answer(found.given->text, truth.text) == SameAnswer::kSame;
   const SimilarityKind kind{.change = proposal.change,
                             .about_media = is_about_media(question.scope()),
@@ -294,7 +297,7 @@ std::optional<bool> SimilarityRung::learn(const Question& question, const Simila
   return right;
 }
 
-void SimilarityRung::answer_left(const ScopeId& scope, std::string_view question) {
+void SimilarityRung::answer_removed(const ScopeId& scope, std::string_view question) {
   const MutexLock lock(mutex_);
   state_->remove(scope.key, question);
 }
@@ -317,7 +320,7 @@ void SimilarityRung::check_invariants() const {
     }
     for (const auto& [number, entry] : partition.entries) {
       ++entries;
-      resident += entry.room.bytes();
+      resident += entry.reservation.bytes();
       AFI_CHECK(partition.by_question.at(entry.question) == number);
     }
   }

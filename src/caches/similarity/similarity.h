@@ -20,60 +20,60 @@
 
 namespace afterimage {
 
-/// One kind of vectors that questions are compared by: of their words, or of what a model made of
-/// them on its way.
+/// One kind of vector by which questions are compared: of their text, or of a model's hidden layer.
 struct SimilarityLayer {
-  std::string name;  // as provenance tells it: "text", "embedding:prompt"
+  std::string name;  // as in provenance: "text", "embedding:prompt"
   std::size_t dimensions = 0;
-  float threshold = 0.85F;  // neighbours below it are none
+  float threshold = 0.85F;  // minimum cosine of a neighbour
 };
 
-/// What becomes of the answer to a neighbour.
+/// What is done with a similar question's answer.
 enum class SimilarityMode : unsigned char {
-  kWatch,      // found and counted, compared with what the model says, never served
-  kLearned,    // served while it is known to be right often enough: see acceptance.h
-  kThreshold,  // always served: how often that is wrong, nobody knows. For experiments
+  kWatch,      // counted and compared with the model's answer, never served
+  kLearned,    // served while the evidence allows it: see acceptance.h
+  kThreshold,  // always served, with unknown error rate. For experiments
 };
 
 /// "watch", "learned", "threshold".
 std::string_view to_string(SimilarityMode mode);
 
 struct SimilarityOptions {
-  /// All must find the neighbour near enough: one alone would take any question about a picture for
-  /// any other, or a word for the picture. At least one.
+  /// Every layer must find the neighbour similar enough: one layer alone would match any question
+  /// about an image, or ignore the image. At least one layer.
   std::vector<SimilarityLayer> layers;
   SimilarityMode mode = SimilarityMode::kWatch;
   AcceptanceOptions acceptance;
-  double explore = 0.01;    // of what might be served, so much is asked all the same, for ever
-  std::size_t nearest = 8;  // neighbours looked at, in each layer
+  /// Share of acceptable matches that the model answers anyway, to keep gathering evidence.
+  double explore = 0.01;
+  std::size_t nearest = 8;  // neighbours examined per layer
   bool vetoes = true;       // false: for experiments
-  std::uint64_t seed = 1;   // of the choice what to explore
+  std::uint64_t seed = 1;   // of the exploration
   SharedBudget* shared = nullptr;
 };
 
-/// A neighbour, and what was thought of it.
+/// A similar question, and its evaluation.
 struct Proposal {
-  std::string candidate;          // its question, in its own words
+  std::string candidate;          // its exact text
   std::vector<float> similarity;  // by layer
-  std::size_t layer = 0;          // the one that was nearest to its threshold
+  std::size_t layer = 0;          // the layer closest to its threshold
   std::vector<Veto> vetoes;
-  WordChange change = WordChange::kReplaced;  // of the one that is judged
+  WordChange change = WordChange::kReplaced;  // of the judged proposal
 };
 
 struct SimilarityLookup {
   std::optional<Answer> answer;  // served
-  /// kMissed: no neighbour, or all were vetoed. kNotAllowed: only watched. kUnsure, kExplored:
-  /// SimilarityMode::kLearned. kTooOld and the like as the answer cache has them.
+  /// kMissed: no neighbour, or all were vetoed. kNotAllowed: SimilarityMode::kWatch. kUnsure,
+  /// kExplored: SimilarityMode::kLearned. Others, like kTooOld, come from the answer cache.
   Verdict verdict = Verdict::kMissed;
-  std::vector<Proposal> proposals;     // the nearest first
-  std::optional<std::size_t> judged;   // the first of them that nothing spoke against
+  std::vector<Proposal> proposals;     // most similar first
+  std::optional<std::size_t> judged;   // the first proposal without a veto
   std::optional<Judgement> judgement;  // SimilarityMode::kLearned
-  std::optional<Answer> given;         // what it had been answered, served or not
-  Duration age{0};                     // of that
-  Duration saved{0};                   // what the answer had taken, if it was served
+  std::optional<Answer> given;         // the candidate's answer, served or not
+  Duration age{0};                     // of the candidate's answer
+  Duration saved{0};                   // cost of the answer, if it was served
   Duration took{0};
 
-  /// The layer that decided, as provenance tells it: "text". Empty: none.
+  /// Name of the deciding layer. Empty: none.
   std::string source;
 };
 
@@ -81,36 +81,36 @@ struct SimilarityStats {
   std::uint64_t lookups = 0;
   std::uint64_t skipped = 0;  // a layer had no vector
   std::uint64_t served = 0;
-  std::uint64_t not_used = 0;  // there was one that nothing spoke against
+  std::uint64_t not_used = 0;  // a proposal without a veto existed
   std::uint64_t missed = 0;
-  std::uint64_t explored = 0;                          // of those not used
+  std::uint64_t explored = 0;                          // part of not_used
   std::array<std::uint64_t, kVetoes.size()> vetoed{};  // proposals, by reason
-  Evidence learned;  // of all that was compared with what the model said
+  Evidence learned;  // of all comparisons with the model's answers
   std::uint64_t refused_no_room = 0;
   EntryCount entries;
-  Bytes resident;  // of vectors and words, as charged
+  Bytes resident;  // of vectors and texts, as charged
 };
 
-/// Answers of questions that look alike: neighbours by their vectors, in the same scope; what
-/// speaks against them; and whether such neighbours have been right.
+/// Semantic answer cache: finds similar questions of the same scope by their vectors, drops those
+/// with a veto, and serves an answer only while the evidence says that such matches are right.
 ///
-/// A neighbour proposes its question, and the answer comes from the answer cache alone: what was
-/// erased there, or evicted, or is too old, cannot be served from here.
+/// It stores questions only. The answer comes from the answer cache, so an answer that was erased,
+/// evicted or is too old there cannot be served from here.
 ///
-///   AnswerCache::find -> nothing -> SimilarityRung::find -> nothing -> the model
+///   AnswerCache::find -> miss -> SimilarityRung::find -> miss -> the model
 ///     -> AnswerCache::insert -> SimilarityRung::insert, learn
 ///
-/// Only for requests that may be served another's answer: see sampling.h.
+/// Use it only for requests whose sampling allows it: see sampling.h.
 ///
-/// Unit     Bytes of vectors, links and words, charged to the budget. Without room a question is
-///          not found by likeness.
-/// Errors   kInvalidArgument: vectors that are none, or not one a layer.
-/// Threads  Any. One lock, never held while the answer cache is asked.
-/// Cost     find: one search a layer in the scope's partition.
-/// Source   src/semantic/DESIGN.md.
+/// Unit     Bytes of vectors, links and texts, charged to the budget. A question that does not fit
+///          is not found by similarity.
+/// Errors   kInvalidArgument: invalid vectors, or not one per layer.
+/// Threads  Any. One lock, never held while the answer cache is called.
+/// Cost     find: one search per layer in the scope's partition.
+/// Source   src/caches/similarity/DESIGN.md.
 class SimilarityRung final : public AnswerObserver {
  public:
-  /// All outlive the rung. kInvalidArgument: no layer, or a name twice.
+  /// All arguments must outlive the rung. kInvalidArgument: no layer, or a duplicate name.
   static Result<std::unique_ptr<SimilarityRung>> create(SimilarityOptions options,
                                                         AnswerCache& cache, MemoryBudget& budget,
                                                         const Clock& clock);
@@ -118,17 +118,17 @@ class SimilarityRung final : public AnswerObserver {
   SimilarityRung(const SimilarityRung&) = delete;
   SimilarityRung& operator=(const SimilarityRung&) = delete;
 
-  /// `vectors`: one a layer, in order; an empty one where there is none, and then nothing is found.
+  /// `vectors`: one per layer, in order; if one is empty, nothing is found.
   Result<SimilarityLookup> find(const Question& question, std::span<const Vector> vectors,
                                 const LookupRules& rules = {});
-  /// From now on the question is a neighbour. Its answer is in the cache.
+  /// Adds the question as a candidate. Its answer must be in the cache.
   Result<void> insert(const Question& question, std::span<const Vector> vectors);
-  /// What the model said in the end, where `found` was not served. True: the neighbour's answer
-  /// was the same; absent: there was none to compare.
+  /// Records the model's answer as evidence, if `found` was not served. True: the candidate's
+  /// answer was the same; nullopt: there was none to compare.
   std::optional<bool> learn(const Question& question, const SimilarityLookup& found,
                             const Answer& truth);
 
-  void answer_left(const ScopeId& scope, std::string_view question) override;
+  void answer_removed(const ScopeId& scope, std::string_view question) override;
 
   [[nodiscard]] const std::vector<SimilarityLayer>& layers() const { return options_.layers; }
   [[nodiscard]] SimilarityStats stats() const;

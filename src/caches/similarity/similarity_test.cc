@@ -48,7 +48,7 @@ struct Fixture {
     ASSERT_TRUE(cache->insert(question, answer(said), facts).has_value());
     ASSERT_TRUE(rung->insert(question, vectors(text)).has_value());
   }
-  /// Asks, and lets the model say `truth` if nothing is served.
+  /// Looks up; if nothing is served the model answers `truth`.
   Verdict ask(const ScopeId& where, const std::string& text, const std::string& truth) {
     const SimilarityLookup found = find(where, text);
     rung->learn(Question(where, text), found, answer(truth));
@@ -62,7 +62,7 @@ struct Fixture {
   std::unique_ptr<SimilarityRung> rung;
 };
 
-TEST(Similarity, AtAThresholdANeighboursAnswerIsServed) {
+TEST(Similarity, ServesANeighbourAboveTheThreshold) {
   Fixture f(text_layer(SimilarityMode::kThreshold));
   EXPECT_EQ(f.find(scope(1), kReworded).verdict, Verdict::kMissed);
   f.put(scope(1), kAsked, "red");
@@ -78,26 +78,26 @@ TEST(Similarity, AtAThresholdANeighboursAnswerIsServed) {
   EXPECT_EQ(f.cache->stats().proposed.served, 1U);
   EXPECT_EQ(f.cache->stats().rungs[0].served, 0U);
   EXPECT_EQ(f.cache->stats().answer_time_saved, 1s);
-  // Whoever was served has asked nobody, so there is nothing to learn from.
+  // A served request asked no model, so there is no evidence.
   EXPECT_EQ(f.rung->learn(Question(scope(1), kReworded), found, answer("red")), std::nullopt);
   EXPECT_EQ(f.rung->stats().learned, Evidence{});
 }
 
-// Seed 10: the layers of text took the answer about one picture for all of them.
-TEST(Similarity, NeverOfAnotherScope) {
+// Seed 10: the text layers reused the answer about one image for all images.
+TEST(Similarity, NeverMatchesAnotherScope) {
   Fixture f(text_layer(SimilarityMode::kThreshold, 0.0F));
   f.put(scope(1), kAsked, "red");
   EXPECT_TRUE(f.find(scope(2), kAsked).proposals.empty());
   EXPECT_EQ(f.find(scope(2), kAsked).verdict, Verdict::kMissed);
 }
 
-TEST(Similarity, BelowTheThresholdThereIsNoNeighbour) {
+TEST(Similarity, FindsNoNeighbourBelowTheThreshold) {
   Fixture f(text_layer(SimilarityMode::kThreshold, 0.999F));
   f.put(scope(1), kAsked, "red");
   EXPECT_TRUE(f.find(scope(1), kReworded).proposals.empty());
 }
 
-TEST(Similarity, WhatSpeaksAgainstItIsSaidAndKeepsIt) {
+TEST(Similarity, ReportsVetoesAndServesNothing) {
   Fixture f(text_layer(SimilarityMode::kThreshold, 0.3F));
   f.put(scope(1), "How do I turn on dark mode?", "like so");
   const SimilarityLookup found = f.find(scope(1), "How do I turn off dark mode?");
@@ -108,7 +108,7 @@ TEST(Similarity, WhatSpeaksAgainstItIsSaidAndKeepsIt) {
   EXPECT_EQ(f.rung->stats().missed, 1U);
 }
 
-TEST(Similarity, AVetoedNeighbourGivesWayToTheNext) {
+TEST(Similarity, JudgesTheNextNeighbourAfterAVeto) {
   Fixture f(text_layer(SimilarityMode::kThreshold, 0.3F));
   f.put(scope(1), "How do I turn on the dark mode here?", "like so");
   f.put(scope(1), "How do I turn off the dark mode?", "like that");
@@ -116,8 +116,8 @@ TEST(Similarity, AVetoedNeighbourGivesWayToTheNext) {
   EXPECT_EQ(found.answer->text, "like that");
 }
 
-// Seed 6, here: what is only watched is no hit.
-TEST(Similarity, WatchedIsNeverServedAndTeaches) {
+// Seed 6: a watched match is no hit.
+TEST(Similarity, WatchModeServesNothingAndGathersEvidence) {
   Fixture f(text_layer(SimilarityMode::kWatch));
   f.put(scope(1), kAsked, "red");
   const SimilarityLookup found = f.find(scope(1), kReworded);
@@ -132,31 +132,31 @@ TEST(Similarity, WatchedIsNeverServedAndTeaches) {
   EXPECT_EQ(f.rung->stats().learned, (Evidence{.right = 1, .wrong = 1}));
 }
 
-TEST(Similarity, IsServedOnceItIsKnownToBeRight) {
+TEST(Similarity, ServesOnceTheEvidenceSuffices) {
   SimilarityOptions options = text_layer(SimilarityMode::kLearned);
   options.explore = 0.0;
   Fixture f(std::move(options));
   Verdict last = Verdict::kMissed;
   unsigned asked = 0;
   for (; last != Verdict::kServed && asked < 2000; ++asked) {
-    f.put(scope(asked % 200), kAsked, "red");  // wherever it is asked, the rewording has its answer
+    f.put(scope(asked % 200), kAsked, "red");  // the reworded question exists in every scope
     last = f.ask(scope(asked % 200), kReworded, "red");
     ASSERT_TRUE(last == Verdict::kUnsure || last == Verdict::kServed) << to_string(last);
   }
-  EXPECT_GT(asked, 400U);  // a hundredth may be wrong: that takes some evidence
+  EXPECT_GT(asked, 400U);  // an error budget of 1 % takes that much evidence
   EXPECT_LT(asked, 500U);
   const SimilarityLookup found = f.find(scope(7), kReworded);
   EXPECT_EQ(found.judgement->basis, Basis::kEverything);
   EXPECT_GE(found.judgement->right_at_least, 0.99);
-  // Of another kind nothing was learned.
+  // No evidence of another kind.
   f.put(scope(7), "Does the dog chase the cat?", "yes");
   EXPECT_EQ(f.ask(scope(7), "Does the cat chase the dog?", "no"), Verdict::kUnsure);
 }
 
-TEST(Similarity, AnEntryThatWasWrongIsNotServedAgain) {
+TEST(Similarity, NeverServesAnEntryThatWasWrong) {
   SimilarityOptions options = text_layer(SimilarityMode::kLearned);
   options.acceptance.error_budget = 0.2;
-  options.explore = 1.0;  // what would be served is explored, so that everything teaches
+  options.explore = 1.0;  // every acceptable match is explored and yields evidence
   Fixture f(std::move(options));
   for (unsigned i = 1; i <= 60; ++i) {
     f.put(scope(i), kAsked, "red");
@@ -168,7 +168,7 @@ TEST(Similarity, AnEntryThatWasWrongIsNotServedAgain) {
   EXPECT_EQ(f.find(scope(1), kReworded).verdict, Verdict::kExplored);
 }
 
-TEST(Similarity, GoesOnExploringForEver) {
+TEST(Similarity, KeepsExploring) {
   SimilarityOptions options = text_layer(SimilarityMode::kLearned);
   options.acceptance.error_budget = 0.2;
   options.explore = 0.1;
@@ -183,7 +183,7 @@ TEST(Similarity, GoesOnExploringForEver) {
   EXPECT_LT(explored, 140U);
 }
 
-TEST(Similarity, WhatLeftTheCacheIsFoundNoMore) {
+TEST(Similarity, NeverFindsWhatLeftTheAnswerCache) {
   Fixture f(text_layer(SimilarityMode::kThreshold));
   const auto gone = [&] {
     f.rung->check_invariants();
@@ -206,7 +206,7 @@ TEST(Similarity, WhatLeftTheCacheIsFoundNoMore) {
   EXPECT_TRUE(gone());
 }
 
-TEST(Similarity, WhatIsTooOldIsNotServed) {
+TEST(Similarity, DoesNotServeAnswersThatAreTooOld) {
   Fixture f(text_layer(SimilarityMode::kThreshold));
   f.put(scope(1), kAsked, "red");
   f.clock.advance(10s);
@@ -216,8 +216,8 @@ TEST(Similarity, WhatIsTooOldIsNotServed) {
   EXPECT_FALSE(found.given.has_value());
 }
 
-// Seed 8: one layer was enough, so that any two questions about like pictures were one.
-TEST(Seed002, s08_EveryLayerMustFindItNear) {
+// Seed 8: one layer was enough, so any two questions about similar images matched.
+TEST(Seed002, s08_EveryLayerMustPassItsThreshold) {
   SimilarityOptions options = text_layer(SimilarityMode::kThreshold, 0.6F);
   options.layers.push_back({.name = "embedding:vision", .dimensions = 2, .threshold = 0.9F});
   Fixture f(std::move(options));
@@ -234,16 +234,16 @@ TEST(Seed002, s08_EveryLayerMustFindItNear) {
   EXPECT_EQ(find(kReworded, both(kReworded, 0, 1)).verdict, Verdict::kMissed);
   const std::string other = "Who owns it?";
   EXPECT_EQ(find(other, both(other, 1, 0)).verdict, Verdict::kMissed);
-  // A layer without a vector is no layer that agrees.
+  // A layer without a vector does not agree.
   EXPECT_EQ(find(kReworded, {f.vectors(kReworded)[0], {}}).verdict, Verdict::kMissed);
   EXPECT_EQ(f.rung->stats().skipped, 1U);
-  // The one that was nearest to its threshold is named.
+  // The layer closest to its threshold is reported.
   EXPECT_EQ(find(kReworded, both(kReworded, 0.92F, 0.391918F)).source, "embedding:vision");
   EXPECT_EQ(find(kReworded, both(kReworded, 1, 0)).source, "embedding:vision");
 }
 
 // Seed 17: a vector of other dimensions ended the run.
-TEST(Seed002, s17_AVectorOfOtherDimensionsIsAnErrorThatSaysWhich) {
+TEST(Seed002, s17_AVectorOfOtherDimensionsIsAnErrorThatNamesTheLayer) {
   Fixture f(text_layer(SimilarityMode::kThreshold));
   const std::vector<Vector> shorter{Vector(kDimensions - 1, 0.0F)};
   const auto found = f.rung->find(Question(scope(1), kAsked), shorter);
@@ -255,7 +255,7 @@ TEST(Seed002, s17_AVectorOfOtherDimensionsIsAnErrorThatSaysWhich) {
   EXPECT_EQ(f.rung->stats().entries, EntryCount(0));
 }
 
-TEST(Similarity, NeedsLayersOfDifferentNames) {
+TEST(Similarity, RejectsDuplicateLayerNames) {
   Fixture f(text_layer(SimilarityMode::kWatch));
   const auto create = [&](std::vector<SimilarityLayer> layers) {
     SimilarityOptions options;
@@ -268,8 +268,8 @@ TEST(Similarity, NeedsLayersOfDifferentNames) {
             ErrorCode::kInvalidArgument);
 }
 
-TEST(Similarity, WithoutRoomAQuestionIsNotFoundAndNothingIsLeaked) {
-  MemoryBudget budget(1_KiB);  // a vector alone is as large
+TEST(Similarity, WithoutSpaceAQuestionIsNotFoundAndNothingLeaks) {
+  MemoryBudget budget(1_KiB);  // a single vector is as large
   ManualClock clock;
   auto cache = AnswerCache::create({}, budget, clock).value();
   auto rung =
@@ -289,7 +289,7 @@ TEST(Similarity, WithoutRoomAQuestionIsNotFoundAndNothingIsLeaked) {
   rung->check_invariants();
 }
 
-TEST(Similarity, ThreadsThatAskInsertAndEraseAgree) {
+TEST(Similarity, ConcurrentFindInsertAndEraseAgree) {
   Fixture f(text_layer(SimilarityMode::kThreshold, 0.5F));
   std::vector<std::jthread> threads;
   for (unsigned t = 0; t < 4; ++t) {

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "caches/similarity/vector_index.h"
 
-// Its prefetches look one link beyond the last. Its distances are not used.
+// hnswlib's prefetches read one link beyond the last; its distance functions are not used.
 #define NO_MANUAL_VECTORIZATION
 #include <hnswlib/hnswlib.h>
 
@@ -20,7 +20,7 @@ namespace afterimage {
 namespace {
 
 constexpr std::size_t kMaxDimensions = 65'536;
-constexpr std::size_t kMovedAtATime = 4;  // so that the graph catches up, and nobody waits long
+constexpr std::size_t kRowsPerMove = 4;  // per call: the graph catches up, and no call takes long
 constexpr std::size_t kFirstGraphRows = 1024;
 constexpr float kLengthTolerance = 1e-3F;
 
@@ -29,9 +29,8 @@ float distance(const void* a, const void* b, const void* dimensions) {
                               *static_cast<const std::size_t*>(dimensions));
 }
 
-/// hnswlib's view of our vectors. It keeps a pointer to this. Behind an even number of links and
-/// their count, a
-/// vector with an odd number of floats puts hnswlib's label where a label may stand.
+/// hnswlib's view of our vectors; it keeps a pointer to this. Padding to an odd number of floats
+/// aligns hnswlib's label, which follows the links, their count and the vector.
 class CosineSpace final : public hnswlib::SpaceInterface<float> {
  public:
   explicit CosineSpace(std::size_t dimensions) : dimensions_(dimensions) {}
@@ -44,7 +43,7 @@ class CosineSpace final : public hnswlib::SpaceInterface<float> {
   std::size_t dimensions_;
 };
 
-/// A graph that only grows. What is erased is marked, and stays in it until the graph goes.
+/// An HNSW graph that only grows. Erased rows are marked and stay until the graph is dropped.
 class Graph {
  public:
   Graph(CosineSpace& space, const VectorIndexOptions& options)
@@ -66,19 +65,19 @@ class Graph {
     links_.markDelete(label);
     --live_;
   }
-  /// The label of one that is not erased. There is one.
+  /// A label that is not erased. Requires that there is one.
   std::uint32_t next_live() {
     while (links_.isMarkedDeleted(drained_)) ++drained_;
     return drained_;
   }
-  // A label is hnswlib's own number too: nothing else ever gave one.
+  // Labels equal hnswlib's internal ids, because both are assigned in order.
   [[nodiscard]] std::span<const float> vector(std::uint32_t label, std::size_t dimensions) const {
     return {reinterpret_cast<const float*>(links_.getDataByInternalId(label)), dimensions};
   }
   [[nodiscard]] RowId row(std::uint32_t label) const { return rows_[label]; }
   [[nodiscard]] std::size_t live() const { return live_; }
   [[nodiscard]] std::size_t erased() const { return rows_.size() - live_; }
-  [[nodiscard]] std::size_t room() const { return links_.max_elements_; }
+  [[nodiscard]] std::size_t capacity() const { return links_.max_elements_; }
 
   template <typename Take>
   void nearest(std::span<const float> vector, std::size_t count, const Take& take) const {
@@ -92,10 +91,10 @@ class Graph {
   hnswlib::HierarchicalNSW<float> links_;
   std::vector<RowId> rows_;  // by label
   std::size_t live_ = 0;
-  std::uint32_t drained_ = 0;  // before it all are erased
+  std::uint32_t drained_ = 0;  // all labels below it are erased
 };
 
-/// Where a row's vector stands.
+/// The location of a row's vector.
 struct Row {
   enum class In : unsigned char { kGraph0, kGraph1, kTable, kNowhere };
   In in = In::kNowhere;
@@ -104,7 +103,7 @@ struct Row {
   [[nodiscard]] std::size_t graph() const { return static_cast<std::size_t>(in); }
 };
 
-/// The best few of many, in order.
+/// The best `count` of the offered neighbours, in order.
 class Best {
  public:
   explicit Best(std::size_t count) : count_(count) { found_.reserve(count + 1); }
@@ -128,14 +127,14 @@ class Best {
 Result<void> check_vector(std::span<const float> vector, std::size_t dimensions) {
   if (vector.size() != dimensions) {
     return fail(ErrorCode::kInvalidArgument,
-                "a vector of " + std::to_string(vector.size()) + " dimensions instead of " +
+                "the vector has " + std::to_string(vector.size()) + " dimensions, expected " +
                     std::to_string(dimensions) +
-                    ": it comes from another embedder, or the layer's dimensions are wrong");
+                    ": check the embedder and the layer's dimensions");
   }
   const float length = std::sqrt(dot_product()(vector.data(), vector.data(), vector.size()));
   if (length == 0.0F || std::abs(length - 1.0F) <= kLengthTolerance) return {};
-  return fail(ErrorCode::kInvalidArgument,  // also where it is not a number
-              "a vector of length " + std::to_string(length) + ": normalise it to 1 first");
+  return fail(ErrorCode::kInvalidArgument,  // NaN fails this check too
+              "the vector has length " + std::to_string(length) + ": normalize it to 1");
 }
 
 struct VectorIndex::State {
@@ -147,7 +146,7 @@ struct VectorIndex::State {
   RowId take_row();
   void remove_line(std::uint32_t at);
   void add_to_graph(RowId row, std::span<const float> vector);
-  void tidy();
+  void rebalance();
   void nearest_in_table(std::span<const float> vector, Best& best) const;
 
   VectorIndexOptions options;
@@ -156,8 +155,8 @@ struct VectorIndex::State {
   std::vector<RowId> free_rows;
   std::vector<float> table;  // line after line, in any order
   std::vector<RowId> row_of_line;
-  /// One that rows are added to, and, when too much in it is erased, another into which what is
-  /// left moves. nullptr: there is none.
+  /// `growing` receives rows; when too much of it is erased, it drains into the other. nullptr:
+  /// none.
   std::array<std::unique_ptr<Graph>, 2> graphs;
   std::size_t growing = 0;
 };
@@ -172,7 +171,7 @@ RowId VectorIndex::State::take_row() {
   return row;
 }
 
-/// The last line takes the place of the one that goes, and nothing of that one is left.
+/// Moves the last line into the gap and clears the old copy.
 void VectorIndex::State::remove_line(std::uint32_t at) {
   const std::size_t last = row_of_line.size() - 1;
   if (at != last) {
@@ -193,21 +192,21 @@ void VectorIndex::State::add_to_graph(RowId row, std::span<const float> vector) 
                                          .at = graph->add(row, vector)};
 }
 
-/// A few rows move to where they belong, so that no single call waits for all of them.
-void VectorIndex::State::tidy() {
+/// Moves a few rows per call to where they belong, so that no call pays for a whole rebuild.
+void VectorIndex::State::rebalance() {
   const std::size_t other = 1 - growing;
   if (graphs[growing] != nullptr && graphs[other] == nullptr &&
       graphs[growing]->erased() > graphs[growing]->live()) {
     growing = other;
   }
-  std::unique_ptr<Graph>& emptying = graphs[1 - growing];
-  std::size_t moves = kMovedAtATime;
-  for (; moves > 0 && emptying != nullptr && emptying->live() > 0; --moves) {
-    const std::uint32_t label = emptying->next_live();
-    add_to_graph(emptying->row(label), emptying->vector(label, options.dimensions));
-    emptying->erase(label);
+  std::unique_ptr<Graph>& draining = graphs[1 - growing];
+  std::size_t moves = kRowsPerMove;
+  for (; moves > 0 && draining != nullptr && draining->live() > 0; --moves) {
+    const std::uint32_t label = draining->next_live();
+    add_to_graph(draining->row(label), draining->vector(label, options.dimensions));
+    draining->erase(label);
   }
-  if (emptying != nullptr && emptying->live() == 0) emptying.reset();
+  if (draining != nullptr && draining->live() == 0) draining.reset();
   if (graphs[growing] == nullptr && row_of_line.size() <= options.exact_rows) return;
   for (; moves > 0 && !row_of_line.empty(); --moves) {
     const auto last = static_cast<std::uint32_t>(row_of_line.size() - 1);
@@ -241,14 +240,14 @@ Result<RowId> VectorIndex::insert(std::span<const float> vector) {
   State& state = *state_;
   AFI_TRY_VOID(check_vector(vector, state.options.dimensions));
   if (std::ranges::all_of(vector, [](float x) { return x == 0.0F; })) {
-    return fail(ErrorCode::kInvalidArgument, "a vector of zeros is near to nothing");
+    return fail(ErrorCode::kInvalidArgument, "a zero vector cannot be indexed");
   }
   const RowId row = state.take_row();
   state.rows[static_cast<std::size_t>(row)] = {
       .in = Row::In::kTable, .at = static_cast<std::uint32_t>(state.row_of_line.size())};
   state.table.insert(state.table.end(), vector.begin(), vector.end());
   state.row_of_line.push_back(row);
-  state.tidy();
+  state.rebalance();
   return row;
 }
 
@@ -263,7 +262,7 @@ void VectorIndex::erase(RowId row) {
   }
   place = {};
   state.free_rows.push_back(row);
-  state.tidy();
+  state.rebalance();
 }
 
 Result<std::vector<Neighbour>> VectorIndex::nearest(std::span<const float> vector,
@@ -284,10 +283,10 @@ float VectorIndex::similarity(RowId row, std::span<const float> vector) const {
   AFI_CHECK(vector.size() == state.options.dimensions);
   const Row& place = state.rows.at(static_cast<std::size_t>(row));
   AFI_CHECK(place.in != Row::In::kNowhere);
-  const std::span<const float> kept =
+  const std::span<const float> stored =
       place.in_graph() ? state.graphs[place.graph()]->vector(place.at, vector.size())
                        : state.line(place.at);
-  return dot_product()(kept.data(), vector.data(), vector.size());
+  return dot_product()(stored.data(), vector.data(), vector.size());
 }
 
 std::size_t VectorIndex::size() const { return state_->row_of_line.size() + rows_in_graph(); }
@@ -302,16 +301,16 @@ std::size_t VectorIndex::rows_in_graph() const {
 
 Bytes VectorIndex::bytes() const {
   const State& state = *state_;
-  std::size_t room = 0;
+  std::size_t graph_rows = 0;
   for (const auto& graph : state.graphs) {
-    if (graph != nullptr) room += graph->room();
+    if (graph != nullptr) graph_rows += graph->capacity();
   }
   return Bytes(state.table.capacity() * sizeof(float) +
-               room * bytes_per_row(state.options).value());
+               graph_rows * bytes_per_row(state.options).value());
 }
 
 Bytes VectorIndex::bytes_per_row(const VectorIndexOptions& options) {
-  constexpr std::size_t kUpperLevels = 2;  // of links: one row in M has more than the lowest level
+  constexpr std::size_t kUpperLevels = 2;  // links: one row in M has more than the lowest level
   return Bytes(options.dimensions * sizeof(float) +
                (2 * options.graph_links + kUpperLevels) * sizeof(std::uint32_t) +
                sizeof(hnswlib::labeltype) + sizeof(std::mutex));

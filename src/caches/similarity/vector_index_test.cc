@@ -12,8 +12,8 @@
 #include "caches/similarity/embedder.h"
 #include "testing/seeds.h"
 
-// hnswlib locks rows one after the other in an order that two insertions at a time could turn
-// round. There is never more than one (VectorIndex, Threads).
+// hnswlib locks rows in an order that two concurrent insertions could invert. VectorIndex never
+// runs two at a time (see Threads).
 // NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming)
 extern "C" const char* __tsan_default_options();
 extern "C" const char* __tsan_default_options() { return "detect_deadlocks=0"; }
@@ -31,7 +31,7 @@ Vector random_vector(Rng& rng) {
   return vector;
 }
 
-/// Vectors as texts have them: in bunches.
+/// Clustered vectors, as texts have.
 Vector vector_near(Rng& rng, const Vector& centre) {
   Vector vector = centre;
   for (float& x : vector) x += 0.1F * static_cast<float>(rng.normal());
@@ -43,7 +43,7 @@ VectorIndex make_index(std::size_t exact_rows = kAllExact) {
   return VectorIndex::create({.dimensions = kDimensions, .exact_rows = exact_rows}).value();
 }
 
-/// What must come out, by looking at everything.
+/// The obvious model: a linear scan.
 struct Model {
   std::map<RowId, Vector> rows;
 
@@ -58,7 +58,7 @@ struct Model {
   }
 };
 
-TEST(VectorIndex, AnEmptyOneFindsNothing) {
+TEST(VectorIndex, AnEmptyIndexFindsNothing) {
   const VectorIndex index = make_index();
   Rng rng(1);
   EXPECT_TRUE(index.nearest(random_vector(rng), 5).value().empty());
@@ -77,10 +77,10 @@ TEST(VectorIndex, FindsAVectorItself) {
 }
 
 // Seed 17: another number of dimensions ended the whole run.
-TEST(VectorIndex, RefusesWhatItCannotCompare) {
+TEST(VectorIndex, RejectsInvalidVectors) {
   VectorIndex index = make_index();
   Vector vector(kDimensions, 0.0F);
-  EXPECT_EQ(index.insert(vector).error().code, ErrorCode::kInvalidArgument);  // near to nothing
+  EXPECT_EQ(index.insert(vector).error().code, ErrorCode::kInvalidArgument);  // a zero vector
   EXPECT_TRUE(index.nearest(vector, 1).has_value());
   vector[0] = 2.0F;
   EXPECT_EQ(index.insert(vector).error().code, ErrorCode::kInvalidArgument);
@@ -97,7 +97,7 @@ TEST(VectorIndex, RefusesWhatItCannotCompare) {
   EXPECT_EQ(VectorIndex::create({.dimensions = 0}).error().code, ErrorCode::kInvalidArgument);
 }
 
-TEST(VectorIndexProperty, WhileExactItAgreesWithLookingAtEverything) {
+TEST(VectorIndexProperty, ExactSearchAgreesWithALinearScan) {
   testing::for_each_seed(20, [](Rng& rng) {
     VectorIndex index = make_index();
     Model model;
@@ -110,7 +110,7 @@ TEST(VectorIndexProperty, WhileExactItAgreesWithLookingAtEverything) {
       } else {
         const Vector vector = random_vector(rng);
         const RowId row = index.insert(vector).value();
-        ASSERT_TRUE(model.rows.emplace(row, vector).second) << "a row that is taken";
+        ASSERT_TRUE(model.rows.emplace(row, vector).second) << "a row that is in use";
       }
       const Vector query = random_vector(rng);
       ASSERT_EQ(index.nearest(query, 7).value(), model.nearest(query, 7)) << "step " << step;
@@ -119,8 +119,8 @@ TEST(VectorIndexProperty, WhileExactItAgreesWithLookingAtEverything) {
   });
 }
 
-// Most rows have moved to the graph; what is erased there stays out, whatever comes in its place.
-TEST(VectorIndexProperty, InTheGraphNothingErasedIsFoundAndTheNearestNearlyAlwaysIs) {
+// Most rows are in the graph; erased rows are never found, also after their place is reused.
+TEST(VectorIndexProperty, GraphSearchFindsNothingErasedAndHasHighRecall) {
   testing::for_each_seed(3, [](Rng& rng) {
     VectorIndex index = make_index(/*exact_rows=*/50);
     Model model;
@@ -152,7 +152,7 @@ TEST(VectorIndexProperty, InTheGraphNothingErasedIsFoundAndTheNearestNearlyAlway
   });
 }
 
-TEST(VectorIndex, AnIndexThatWasEmptiedFindsNothingAndFillsAgain) {
+TEST(VectorIndex, AnEmptiedIndexFindsNothingAndCanBeRefilled) {
   Rng rng(1);
   VectorIndex index = make_index(/*exact_rows=*/8);
   std::vector<RowId> rows;
@@ -166,7 +166,7 @@ TEST(VectorIndex, AnIndexThatWasEmptiedFindsNothingAndFillsAgain) {
   index.check_invariants();
 }
 
-TEST(VectorIndex, PlacesAreUsedAgain) {
+TEST(VectorIndex, ReusesSlots) {
   Rng rng(1);
   for (const std::size_t exact_rows : {std::size_t{8}, kAllExact}) {
     VectorIndex index = make_index(exact_rows);
@@ -177,7 +177,7 @@ TEST(VectorIndex, PlacesAreUsedAgain) {
       index.erase(index.nearest(vector, 1).value().front().row);
       (void)index.insert(vector).value();
     }
-    EXPECT_LE(index.bytes(), full + full);  // two graphs of the smallest size, at most
+    EXPECT_LE(index.bytes(), full + full);  // at most two graphs of the smallest size
     EXPECT_EQ(index.size(), 100U);
   }
 }

@@ -70,7 +70,7 @@ TEST_F(RedisLeasesOnAServer, ReleasesTheLeaseAfterThePutHasArrived) {
     auto lease = one.leases.claim(tier_key(n));
     ASSERT_EQ(lease.status, LeaseStatus::kOurs);
     ASSERT_TRUE(one.tier->put(tier_key(n), {}, tier_bytes(n, 200'000)).has_value());
-    lease.turn.reset();
+    lease.lease.reset();
     ASSERT_TRUE(wait_for_lease(other, n));
     EXPECT_TRUE(other.tier->get(tier_key(n), other.memory).value().has_value()) << n;
   }
@@ -85,7 +85,7 @@ TEST_F(RedisLeasesOnAServer, ReleasesALeaseOfAnotherKeyAfterItsEntryHasArrived) 
     ASSERT_EQ(lease.status, LeaseStatus::kOurs);
     EXPECT_EQ(other.leases.claim(lease_key, tier_key(n)).status, LeaseStatus::kTheirs);
     ASSERT_TRUE(one.tier->put(tier_key(n), {}, tier_bytes(n, 4'000'000)).has_value());
-    lease.turn.reset();
+    lease.lease.reset();
     // Released at once, not when the lease expires.
     while (other.leases.claim(lease_key, tier_key(n)).status != LeaseStatus::kOurs) continue;
     EXPECT_TRUE(other.tier->get(tier_key(n), other.memory).value().has_value()) << n;
@@ -113,7 +113,7 @@ TEST_F(RedisLeasesOnAServer, NeitherRenewsNorDeletesAnothersLease) {
   const auto theirs = other.leases.claim(tier_key(1));
   ASSERT_EQ(theirs.status, LeaseStatus::kOurs);
   const std::string token = server->ask({"GET", turn_name(tier_key(1))}).text;
-  lease.turn.reset();
+  lease.lease.reset();
   EXPECT_EQ(server->ask({"GET", turn_name(tier_key(1))}).text, token);
   EXPECT_EQ(one.leases.stats().expired, 1U);
 }

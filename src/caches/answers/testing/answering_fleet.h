@@ -16,10 +16,10 @@
 #include "storage/memory/host_tier.h"
 #include "testing/simulated_cell.h"
 
-/// Processes that share answers, in one thread and on one manual clock.
+/// Simulated processes that share answers, in one thread and on one manual clock.
 namespace afterimage::testing {
 
-/// The tier that all share; a test may step in while a value is on its way.
+/// The shared tier; a test may run code between a read and its return.
 class SharedTier final : public Tier {
  public:
   explicit SharedTier(MemoryBudget& budget) : kept_(budget) {}
@@ -34,7 +34,7 @@ class SharedTier final : public Tier {
     return entry;
   }
   Result<void> erase(const TierKey& key) override {
-    if (keeps_all) return fail(ErrorCode::kUnavailable, "it keeps all");
+    if (keeps_all) return fail(ErrorCode::kUnavailable, "this tier erases nothing");
     return kept_.erase(key);
   }
   Result<void> flush() override { return kept_.flush(); }
@@ -44,14 +44,14 @@ class SharedTier final : public Tier {
   [[nodiscard]] TierStats stats() const override { return kept_.stats(); }
 
   std::function<void()> after_get;
-  bool says_absent = false;  // of all
-  bool keeps_all = true;     // so that nothing but the list stands against what was erased
+  bool says_absent = false;  // may_contain() answers false for every key
+  bool keeps_all = true;     // so that only the invalidation list protects erased answers
 
  private:
   HostTier kept_;
 };
 
-/// What all of them have.
+/// What the processes share.
 struct SharedWorld {
   void pass(Duration time) {
     clock.advance(time);
@@ -64,9 +64,9 @@ struct SharedWorld {
   SimulatedServers servers;
 };
 
-/// One process. It learns of others when a test says so.
+/// One process. It reads the shared list when a test calls refresh().
 class AnsweringProcess {
-  SharedWorld& world_;  // these outlive the others
+  SharedWorld& world_;  // outlives the members below
   MemoryBudget budget_{1_MiB};
   MemoryBudget transfer_{1_MiB};
   std::unique_ptr<InvalidationLog> list_;
@@ -78,7 +78,7 @@ class AnsweringProcess {
     start();
   }
 
-  /// Again, with nothing in memory.
+  /// Restarts the process with empty memory.
   void start() {
     archive.reset();
     cell = std::make_unique<SimulatedCell>(world_.servers);
@@ -96,15 +96,15 @@ class AnsweringProcess {
                                    .turns = turns_})
                   .value();
   }
-  bool learn() const { return archive->refresh().has_value(); }
+  bool refresh() const { return archive->refresh().has_value(); }
   Result<void> put(const std::string& words, const std::string& text,
                    const AnswerFacts& facts = {}) const {
     Question question(scope(1), words);
     return archive->insert(question, answer(text), facts);
   }
-  /// As a gateway does: from memory if that may be, and else from the tier; "" if there is none.
-  /// `between`: after it was found in memory, before it is given.
-  [[nodiscard]] std::string asked(
+  /// Looks up as a gateway does: in memory, else in the tier; "" if there is none. `between` runs
+  /// after the look-up in memory and before the answer is served.
+  [[nodiscard]] std::string ask(
       const std::string& words, const std::function<void()>& between = [] {}) const {
     const AnswerArchive::ReadLease before = archive->read_lease();
     Question question(scope(1), words);

@@ -16,15 +16,14 @@ namespace afterimage::testing {
 
 inline constexpr const char* kErasures = "answers.erased";
 
-/// A machine with a tier that outlives processes, of which one runs at a time. Its clocks go as the
-/// test says.
+/// A machine with a tier that outlives its processes; one process runs at a time, on manual clocks.
 template <typename TierUnder, typename FilesUnder>
 struct ArchiveMachine {
   explicit ArchiveMachine(WallTime now = WallTime(std::chrono::seconds(1'000'000))) : wall(now) {
     start();
   }
 
-  /// The process before ends, whatever it had in memory.
+  /// Ends the running process, losing its memory, and starts another.
   void start() {
     archive.reset();
     cache.reset();
@@ -51,7 +50,7 @@ struct ArchiveMachine {
                    const AnswerFacts& facts = {}) const {
     return put(scope(1), words, text, facts);
   }
-  /// Out of the archive, into the cache; "" if there is none.
+  /// Restores from the archive into the cache; "" if there is none.
   [[nodiscard]] std::string restored(const ScopeId& where, const std::string& words,
                                      const LookupRules& rules = {}) const {
     Question question(where, words);

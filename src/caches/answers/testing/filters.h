@@ -11,17 +11,17 @@
 
 namespace afterimage::testing {
 
-/// What a filter of each kind can name.
+/// Facts that the filters below select.
 inline AnswerFacts named_facts() { return {.tags = {"doc:1"}, .owner = TenantId("ann")}; }
 
 struct FilterCase {
   const char* name;
   AnswerFilter filter;
-  bool whole_scope = false;  // it means all that is in scope(1), whatever its facts are
+  bool whole_scope = false;  // selects everything in scope(1), whatever its facts
 };
 
-/// A filter of each kind. Each means the first answer that a cache gets, if that is in scope(1), of
-/// named_facts(), holds `words` in its question and is older than `age`.
+/// One filter of each kind. Each selects the first answer of a cache, if it is in scope(1), has
+/// named_facts(), contains `words` in its question and is older than `age`.
 inline std::vector<FilterCase> filters_of_each_kind(const std::string& words, Duration age) {
   return {{"all", {}, true},
           {"a space", {.space = scope(1).space}, true},

@@ -14,7 +14,7 @@
 
 namespace afterimage::testing {
 
-/// An answer cache, its budget and its clock; its books are checked in the end.
+/// An answer cache with budget and clock; invariants are checked at the end.
 struct KeptAnswers {
   explicit KeptAnswers(Bytes capacity = 1_MiB, AnswerCacheOptions options = {})
       : budget(capacity), cache(AnswerCache::create(std::move(options), budget, clock).value()) {}
@@ -52,7 +52,7 @@ struct KeptAnswers {
   [[nodiscard]] RungStats rung(TextRung which) const {
     return cache->stats().rungs[static_cast<std::size_t>(which)];
   }
-  /// The entry of these words in scope(1); 0 if there is none.
+  /// The entry of this text in scope(1); 0 if there is none.
   [[nodiscard]] AnswerEntryId id(const std::string& question) const {
     return peek(scope(1), question, {.serve = TextRung::kExact}).steps.back().entry;
   }

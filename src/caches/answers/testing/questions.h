@@ -10,10 +10,10 @@
 
 namespace afterimage::testing {
 
-/// One of many scopes of one space.
+/// The n-th scope of one space.
 inline ScopeId scope(unsigned n) {
   ScopeId id;
-  id.key.bytes[9] = static_cast<std::byte>(n);  // not among the bytes that seed the index's hash
+  id.key.bytes[9] = static_cast<std::byte>(n);  // outside the bytes that seed the index's hash
   return id;
 }
 

@@ -11,8 +11,8 @@
 
 #include "caches/prefix/prefix_cache.h"
 
-/// KV that knows where it comes from: every row and state is a function of the namespace and of all
-/// that stands before it, so that one byte of somebody else's KV is seen.
+/// Self-identifying KV: every row and state is a function of the namespace and of everything before
+/// it, so that a single byte of another sequence's KV is detected.
 namespace afterimage::testing {
 
 inline TokenCount tokens(std::uint64_t n) { return TokenCount(static_cast<std::uint32_t>(n)); }
@@ -26,7 +26,7 @@ inline NamespaceId space(unsigned n) {
 inline ContentDigest picture(unsigned n) {
   ContentDigest digest;
   digest.bytes[31] =
-      static_cast<std::byte>(n);  // all 256 bits are compared: these are the last eight
+      static_cast<std::byte>(n);  // the last eight of the 256 bits, which are all compared
   return digest;
 }
 
@@ -36,7 +36,7 @@ inline Sequence text(std::initializer_list<int> ids) {
   return sequence;
 }
 
-/// `n` tokens that start alike for the same `seed`.
+/// `n` tokens; equal seeds give equal prefixes.
 inline Sequence text_of(std::uint32_t n, int seed = 1) {
   Sequence sequence;
   for (std::uint32_t i = 0; i < n; ++i) {
@@ -79,7 +79,7 @@ inline std::uint64_t stir(std::uint64_t h, std::uint64_t word) {
   return h ^ (h >> 32U);
 }
 
-/// after[i]: everything that the KV after i tokens depends on.
+/// after[i]: a digest of everything that the KV after i tokens depends on.
 inline std::vector<std::uint64_t> histories(const NamespaceId& id, const Sequence& sequence) {
   std::vector<std::uint64_t> after = {stir(1, static_cast<std::uint64_t>(id.bytes[0]))};
   for (std::size_t i = 0; i < sequence.tokens.size(); ++i) {
@@ -105,7 +105,7 @@ inline void write(std::vector<std::byte>& out, std::uint64_t history, std::size_
   }
 }
 
-/// What an engine would hand over, and the memory behind it.
+/// A capture as an engine would make it, with the memory behind it.
 class Capture {
  public:
   Capture(const NamespaceId& id, const KvLayout& layout, const Sequence& sequence,
@@ -155,7 +155,7 @@ class Capture {
   std::list<std::vector<std::byte>> memory_;
 };
 
-/// Is `kv` exactly what this prompt's own prefill would have left behind after kv.length tokens?
+/// Checks that `kv` equals the prompt's own prefill after kv.length tokens.
 inline ::testing::AssertionResult is_kv_of(const CachedKv& kv, const NamespaceId& id,
                                            const KvLayout& layout, const Sequence& prompt) {
   const auto wrong = [](std::size_t g, const char* what) {
@@ -163,7 +163,7 @@ inline ::testing::AssertionResult is_kv_of(const CachedKv& kv, const NamespaceId
   };
   const auto after = histories(id, prompt);
   const std::uint32_t length = kv.length.value();
-  if (kv.groups.size() != layout.groups.size()) return wrong(0, "not all groups are there");
+  if (kv.groups.size() != layout.groups.size()) return wrong(0, "a group is missing");
   for (std::size_t g = 0; g < layout.groups.size(); ++g) {
     const LayerGroup& group = layout.groups[g];
     const GroupKv& found = kv.groups[g];
@@ -191,7 +191,7 @@ inline ::testing::AssertionResult is_kv_of(const CachedKv& kv, const NamespaceId
   return ::testing::AssertionSuccess();
 }
 
-/// A cache over a budget, whose books are checked after every call.
+/// A cache with a budget, whose invariants are checked after every call.
 struct CacheFixture {
   explicit CacheFixture(Bytes capacity = 1_MiB, PrefixCacheOptions options = {})
       : budget(capacity), cache(PrefixCache::create(std::move(options), budget).value()) {}
@@ -205,12 +205,12 @@ struct CacheFixture {
     cache->check_invariants();
     return done;
   }
-  /// As an engine leaves it: all but the last token, which was sampled and never fed back.
+  /// As an engine captures it: without the last token, which was sampled and has no KV.
   Result<PrefixInsertion> put(const Sequence& sequence) {
     return put(space(1), {{full()}}, sequence,
                static_cast<std::uint32_t>(sequence.tokens.size()) - 1);
   }
-  /// The resume point, after checking every byte behind it.
+  /// The resume point; checks every restored byte.
   std::uint32_t resume(const NamespaceId& id, const KvLayout& layout, const Sequence& prompt) {
     const PrefixMatch match = cache->match(id, prompt).value();
     cache->check_invariants();
