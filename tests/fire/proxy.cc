@@ -39,11 +39,11 @@ struct ServeContext {
   int from = -1;
   int to = -1;
   bool to_client = false;
-  std::deque<std::pair<Duration, std::vector<char>>> held;  // and when each may go
+  std::deque<std::pair<Duration, std::vector<char>>> held;  // when each may be sent
   std::size_t bytes = 0;
   std::uint64_t passed = 0;
-  bool ended = false;  // nothing more comes
-  bool shut = false;   // and that was passed on
+  bool ended = false;  // no more data arrives
+  bool shut = false;   // and that was forwarded
 };
 
 struct Connection {
