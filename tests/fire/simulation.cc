@@ -7,11 +7,11 @@ namespace afterimage::fire {
 namespace {
 
 std::uint64_t live_once(std::uint64_t seed, Tally& tally, bool trace = false) {
-  SimulatedStack house(SimulatedOptions::of(seed), tally, trace);
-  house.safety();
-  house.liveness();
-  tally.detected += house.faults();
-  return house.digest();
+  SimulatedStack stack(SimulatedOptions::of(seed), tally, trace);
+  stack.safety();
+  stack.liveness();
+  tally.detected += stack.faults();
+  return stack.digest();
 }
 
 }  // namespace
