@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Writes what the program itself says into the documentation: help texts and what the README shows of them.
+"""Regenerates the parts of the documentation that the program prints: help texts and outputs in the README.
 
     scripts/update-docs.py build/release/afterimage
 """
@@ -13,7 +13,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 VERBS = ["", "run", "serve", "explain", "replay", "simulate", "pressure", "experiment", "sweep", "pairs", "fingerprint", "disk", "disk inspect", "disk verify", "disk purge"]
 
-# What documents show between their marks: the name of the mark, and the call.
+# Generated blocks of a document: the name of the mark, and the arguments.
 IN_README = {
     "results": ["run", "--workload", "examples/agents.jsonl"],
     "answers": ["experiment", "--questions", "60000"],
@@ -42,7 +42,7 @@ def show(path, calls, program):
         marked = re.compile(rf"(<!-- {name}: make docs -->\n```text\n).*?(```\n<!-- end of {name} -->)", re.S)
         text, found = marked.subn(lambda m: m.group(1) + output + m.group(2), text)
         if found != 1:
-            sys.exit(f"{path.relative_to(ROOT)} has no place marked for the {name}")
+            sys.exit(f"{path.relative_to(ROOT)} has no marks for {name}")
     write(path, text)
 
 
