@@ -3,6 +3,7 @@
 
 // Any bytes are a request or an error. A parsed request is JSON, its media are where the parser
 // says, and with the fetched media inserted it parses again.
+#include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string_view>
