@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 //
-// What do the blocks of a 32k-token prompt cost to name and to find, and what would they cost if
-// names only had to differ? The floor: XXH3-128 chained in a flat map; no secret, no media.
+// What do hashing and finding the blocks of a 32k-token prompt cost, and what would they cost if
+// keys only had to differ? The floor: XXH3-128 chained in a flat map; no secret, no media.
 #include <benchmark/benchmark.h>
 
 #include <boost/unordered/unordered_flat_map.hpp>
@@ -92,7 +92,7 @@ void BM_FloorKeys(benchmark::State& state) {
 }
 BENCHMARK(BM_FloorKeys)->Arg(16)->Arg(64)->Unit(benchmark::kMicrosecond);
 
-/// Keys are given: an engine has them from admission. Every block of every prompt is resident.
+/// Keys are given: an engine computes them at admission. Every block of every prompt is resident.
 void BM_PoolMatch(benchmark::State& state) {
   const BlockChain chain = chain_of(16);
   BlockPool pool = BlockPool::open({.blocks = kPoolBlocks}).value();
@@ -116,7 +116,7 @@ void BM_PoolMatch(benchmark::State& state) {
 }
 BENCHMARK(BM_PoolMatch)->Unit(benchmark::kMicrosecond);
 
-/// What a sequence costs a scheduler in a full pool: nothing found, all allocated and published.
+/// A sequence's cost for a scheduler with a full pool: no hit, all blocks allocated and published.
 void BM_PoolLifecycle(benchmark::State& state) {
   const BlockChain chain = chain_of(16);
   BlockPool pool = BlockPool::open({.blocks = kPoolBlocks}).value();
@@ -139,7 +139,7 @@ void BM_PoolLifecycle(benchmark::State& state) {
 }
 BENCHMARK(BM_PoolLifecycle)->Unit(benchmark::kMicrosecond);
 
-/// The same 100,000 blocks in a map, hashing included: the bare block-hash map.
+/// The same 100,000 blocks in a map, hashing included: a bare block-hash map.
 void BM_FloorMatch(benchmark::State& state) {
   boost::unordered_flat_map<FloorKey, std::uint32_t, FloorHash> map;
   map.reserve(kPoolBlocks);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// How fast is the content digest beside OpenSSL's own call on the same buffer?
+// How fast is the content digest compared with OpenSSL's own call on the same buffer?
 #include <benchmark/benchmark.h>
 #include <openssl/evp.h>
 

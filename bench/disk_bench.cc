@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// What does the disk tier cost beside the device itself? In turn with the same pattern of bare
-// writes and reads, and with RocksDB and LMDB after it where they are installed.
+// What does the disk tier cost compared with the device itself? Alternates with bare writes and
+// reads of the same pattern, and with RocksDB and LMDB where they are installed.
 //
 //   disk_bench FOLDER [MEGABYTES]     prints JSON: GB/s by engine, operation and size
 #include <fcntl.h>
@@ -66,7 +66,7 @@ struct Question {
   void report(const char* engine, const char* operation, double time) const {
     say(engine, operation, size, static_cast<double>(size * count) / time / 1e9);
   }
-  /// Values differ, so that no engine or device can fold them.
+  /// Values differ, so that no engine or device can deduplicate them.
   std::span<const std::byte> value_of(std::uint64_t n) {
     std::memcpy(value.data(), &n, sizeof n);
     return value;
@@ -82,9 +82,8 @@ struct Question {
 };
 
 /// The bare device: one preallocated file, eight writes in flight, then a sync; reads into one warm
-/// buffer, one at a time. `copies`: each value is copied into the buffer that is written, as by
-/// anybody who goes on before the device is done; otherwise eight buffers are written again and
-/// again.
+/// buffer, one at a time. `copies`: each value is copied into the written buffer, as a caller that
+/// continues before the device is done must do; otherwise eight buffers are written repeatedly.
 class Raw {
  public:
   explicit Raw(Question& q, bool copies = false)
@@ -134,7 +133,7 @@ class Raw {
 class Ours {
  public:
   explicit Ours(Question& q) : q_(q), path_(q.folder + "/ours") {
-    // A part is made durable once, as the bare pattern does it: no sync of the log's own before.
+    // Each part is made durable once, like the bare pattern, so the log does not sync before.
     const DiskTierOptions options{.log = {.capacity = Bytes(8 * q.size * q.count + (1U << 30U)),
                                           .segment_bytes = 256_MiB,
                                           .commit_bytes = 256_MiB,
@@ -165,8 +164,8 @@ class Ours {
   std::unique_ptr<DiskTier> tier_;
 };
 
-/// In turn, so that a device that drifts drifts for all: writes in nine parts, each made durable;
-/// reads one by one. A row a part: the n-th of the one belongs to the n-th of the other.
+/// Alternates between engines, so that drift affects all of them: writes in nine parts, each made
+/// durable; reads one by one. One row per part; the n-th parts of two engines belong together.
 void beside_the_device(Question& q) {
   constexpr std::size_t kParts = 9;
   Raw raw(q);
@@ -189,7 +188,7 @@ void beside_the_device(Question& q) {
   for (std::size_t part = 0; part < kParts; ++part) {
     const std::size_t begin = part * q.count / kParts;
     const std::size_t end = (part + 1) * q.count / kParts;
-    double time[2] = {0, 0};  // ours, the device's
+    double time[2] = {0, 0};  // ours, then the device's
     for (std::size_t i = begin; i < end; ++i) {
       const std::uint64_t n = q.order[i];
       for (const bool is_raw : {i % 2 == 0, i % 2 != 0}) {
@@ -217,7 +216,7 @@ void rocksdb_blobs(Question& q) {
   const std::unique_ptr<rocksdb::DB> db(opened);
   q.report("rocksdb", "write", seconds([&] {
              rocksdb::WriteOptions unlogged;
-             unlogged.disableWAL = true;  // its faster way: durable by the flush at the end
+             unlogged.disableWAL = true;  // its faster mode: durable through the flush at the end
              for (std::size_t n = 0; n < q.count; ++n) {
                if (!db->Put(unlogged, slice(key(n).bytes), slice(q.value_of(n))).ok()) std::exit(2);
              }
@@ -306,7 +305,7 @@ void host(std::size_t size) {
       })));
 }
 
-/// Seconds to open a folder of 100,000 entries that was closed in order; the unit is not GB/s.
+/// Seconds to open a cleanly closed folder of 100,000 entries; the unit is not GB/s.
 void restart(const std::string& folder) {
   const std::string path = folder + "/restart";
   MemoryBudget memory(1_GiB);

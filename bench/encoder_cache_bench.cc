@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// What does a look-up cost beside a bare hash map, and a store that evicts, as the cache grows?
+// What do look-ups and evicting stores cost, compared with a bare hash map, as the cache grows?
 #include <benchmark/benchmark.h>
 
 #include <boost/unordered/unordered_flat_map.hpp>
@@ -33,7 +33,7 @@ std::vector<EncoderKey> random_keys(std::uint64_t seed, std::size_t n) {
   return keys;
 }
 
-/// Questions in an order that no branch predictor or prefetcher has seen before.
+/// Look-ups in an order that no branch predictor or prefetcher has seen.
 std::vector<EncoderKey> questions(const std::vector<EncoderKey>& present, bool hit) {
   Rng rng(2);
   std::vector<EncoderKey> asked(std::size_t{1} << 16U);
@@ -43,7 +43,7 @@ std::vector<EncoderKey> questions(const std::vector<EncoderKey>& present, bool h
   return asked;
 }
 
-constexpr std::size_t kBytes = 64;  // small values: the question is the index, not the copy
+constexpr std::size_t kBytes = 64;  // small values: this measures the index, not the copy
 
 /// `policy`: nullptr is the default.
 std::unique_ptr<EncoderCache> warm_cache(MemoryBudget& budget, const std::vector<EncoderKey>& keys,
@@ -75,7 +75,7 @@ void BM_BareStdMapLookup(benchmark::State& state) {
   bare_map_lookup<std::unordered_map<EncoderKey, std::uint32_t, DigestHash>>(state);
 }
 
-/// The question is the index, so the policy is the one that does least.
+/// This measures the index, so the policy is the one that does least.
 void BM_EncoderCacheLookup(benchmark::State& state) {
   const auto keys = random_keys(1, static_cast<std::size_t>(state.range(0)));
   MemoryBudget budget(1_GiB);
@@ -87,7 +87,7 @@ void BM_EncoderCacheLookup(benchmark::State& state) {
   }
 }
 
-/// The front for many threads, on one: with its lock, without checking bytes.
+/// The thread-safe front on one thread: with its lock, without verifying bytes.
 void BM_EncodeOnceLookup(benchmark::State& state) {
   const auto keys = random_keys(1, static_cast<std::size_t>(state.range(0)));
   MemoryBudget budget(1_GiB);
@@ -101,7 +101,7 @@ void BM_EncodeOnceLookup(benchmark::State& state) {
   }
 }
 
-/// Steady state: every store pushes one entry out.
+/// Steady state: every store evicts one entry.
 void BM_EncoderCacheStoreEvicting(benchmark::State& state) {
   const auto keys = random_keys(1, static_cast<std::size_t>(state.range(0)));
   MemoryBudget budget(Bytes(kBytes * keys.size()));

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 //
 // What does the ledger cost a scheduler for a request with one image?
-// The same ways of life in plain Python: bench/peers/ledger.py.
+// The same life cycles in plain Python: bench/peers/ledger.py.
 #include <benchmark/benchmark.h>
 
 #include <string>
@@ -35,8 +35,8 @@ std::vector<RequestId> requests(std::size_t count) {
   return result;
 }
 
-/// Looked up in vain, room made by evicting the oldest, charged, released. The items come round
-/// again only after they were evicted; the ledger is full throughout.
+/// A miss: space is made by evicting the oldest item, the item is charged and released. Items
+/// repeat only after their eviction; the ledger is full throughout.
 void BM_LedgerMissLifecycle(benchmark::State& state) {
   const auto resident = static_cast<std::size_t>(state.range(0));
   const auto names = items(2 * resident);
@@ -57,7 +57,7 @@ void BM_LedgerMissLifecycle(benchmark::State& state) {
 }
 BENCHMARK(BM_LedgerMissLifecycle)->Arg(32)->Arg(1000);
 
-/// Found, referenced, released.
+/// A hit: the item is found, referenced and released.
 void BM_LedgerHitLifecycle(benchmark::State& state) {
   const auto resident = static_cast<std::size_t>(state.range(0));
   const auto names = items(resident);

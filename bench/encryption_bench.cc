@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// What does encryption leave of a tier's speed? The same puts and gets, plain and sealed, on a disk
-// (a folder under TMPDIR) and in memory.
+// How much of a tier's speed remains with encryption? The same puts and gets, plain and encrypted,
+// on a disk (a folder under TMPDIR) and in memory.
 #include <benchmark/benchmark.h>
 #include <stdlib.h>
 
@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::uint64_t kEntries = 16;
 
-/// A tier, sealed or not, and what it stands on.
+/// A tier, encrypted or not, with everything it uses.
 class Stand {
  public:
   Stand(bool on_disk, bool sealed) {

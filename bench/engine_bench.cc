@@ -20,7 +20,7 @@ const ReferenceEngine& small_engine() {
   return *kEngine;
 }
 
-// How close is the product to the machine's peak, at the shapes that the small model has?
+// How close are matrix products to the machine's peak, at the shapes of the small model?
 void BM_KernelProduct(benchmark::State& state) {
   const auto which = static_cast<std::size_t>(state.range(0));
   if (which >= supported_kernels().size()) return state.SkipWithError("not on this machine");
@@ -59,7 +59,7 @@ void BM_EncodeMegapixel(benchmark::State& state) {
 }
 BENCHMARK(BM_EncodeMegapixel)->Unit(benchmark::kMillisecond);
 
-// And on ten seconds of sound?
+// And on ten seconds of audio?
 void BM_EncodeTenSecondsOfSound(benchmark::State& state) {
   const ReferenceOptions options = ReferenceOptions::small();
   const AudioEncoder encoder(options.audio, options.decoder.hidden, *supported_kernels().front(),
@@ -69,7 +69,7 @@ void BM_EncodeTenSecondsOfSound(benchmark::State& state) {
 }
 BENCHMARK(BM_EncodeTenSecondsOfSound)->Unit(benchmark::kMillisecond);
 
-// What does a prefix of so many tokens save?
+// What does a prefix of that many tokens save?
 void BM_Prefill(benchmark::State& state) {
   const Sequence prompt{
       .tokens = std::vector<TokenId>(static_cast<std::size_t>(state.range(0)), TokenId('a')),
@@ -94,7 +94,7 @@ void BM_Decode(benchmark::State& state) {
 }
 BENCHMARK(BM_Decode)->Unit(benchmark::kMillisecond);
 
-// How long does a program wait for its weights?
+// How long does loading the weights take?
 void BM_CreateSmall(benchmark::State& state) {
   for (auto _ : state) {
     benchmark::DoNotOptimize(ReferenceEngine::create(ReferenceOptions::small()).value());

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""The gateway beside what its HTTP library can do at all, and beside a plain proxy.
+"""Compares the gateway with the limit of its HTTP library and with a plain proxy.
 
     bench/gateway.py build/release [--json FILE] [--quick] [--litellm PYTHON]
 
-Everything is on loopback, and all processes share the machine: servers, clients, the model's server. What is
-compared is measured in turn in the same run, and a ratio is the median of the ratios of its turns. bench/README.md
-says what the rows mean. --litellm names a Python that has litellm[proxy]; without it that row is left out.
+Everything runs on loopback, and all processes share the machine: servers, clients, the model server. Compared
+values are measured alternately in the same run, and a ratio is the median of the ratios of its turns. bench/README.md
+explains the rows. --litellm names a Python that has litellm[proxy]; without it that row is skipped.
 """
 import argparse
 import base64
@@ -56,7 +56,7 @@ class Table:
                           **numbers})
 
 
-# What is measured: processes that say where they listen.
+# The measured processes, which print their ports.
 
 class Running:
     def __init__(self, process, port):
@@ -158,7 +158,7 @@ http {{
     return running([program, "-e", folder / "nginx.log", "-p", folder, "-c", config], lambda p: wait_for(port, p))
 
 
-# Who asks.
+# The clients.
 
 def load(build, *words):
     done = subprocess.run([str(build / "bench" / "http_load"), *(str(word) for word in words)], check=False,
@@ -201,7 +201,7 @@ def rate(said):
 # The rows.
 
 def hits(build, folder, threads, quick, table):
-    """Requests a second and what a client waits, each server in turn."""
+    """Requests per second and latency at the client, each server in turn."""
     turns, seconds = (2, 1) if quick else (5, 3)
     body = chat_body("hits")
     path = write(folder, "hit.json", body)
@@ -209,14 +209,14 @@ def hits(build, folder, threads, quick, table):
         text, _ = ours.chat(body)
         _, headers = ours.chat(body)
         if not headers.get("X-Cache", "").startswith("HIT"):
-            raise RuntimeError(f"the second of two same requests was no hit: {dict(headers)}")
+            raise RuntimeError(f"the second of two identical requests was not a hit:  {dict(headers)}")
         with hello(build, threads, len(text)) as peer:
             for connections in [1, 64]:
                 progress(f"exact hits, {connections} connections")
                 mine, theirs = [], []
                 for turn in range(turns + 1):
                     pair = [wrk(server.port, path, connections, seconds if turn else 1) for server in (ours, peer)]
-                    if turn > 0:  # the first one warms up
+                    if turn > 0:  # the first one is warm-up
                         mine.append(pair[0])
                         theirs.append(pair[1])
                 ratio = statistics.median(rate(a) / rate(b) for a, b in zip(mine, theirs))
@@ -231,11 +231,11 @@ def hits(build, folder, threads, quick, table):
                               not goal or us < 1000, "hello world")
         calls = int(upstream.ask("GET", "/calls")[0])
         if calls != 1:
-            raise RuntimeError(f"the model was asked {calls} times and not once")
+            raise RuntimeError(f"the model was called {calls} times instead of once")
 
 
 def misses(build, folder, threads, quick, table):
-    """One client asks all three in turn, and nothing twice."""
+    """One client calls all three in turn, with new questions only."""
     requests = 500 if quick else 4000
     turns = 2 if quick else 5
     with contextlib.ExitStack() as stack:
@@ -260,11 +260,11 @@ def misses(build, folder, threads, quick, table):
                           reached, "nginx", rounds=rounds)
             whole = [statistics.median(said[port][share] for said in rounds) for port in (mine, direct)]
             table.add(f"  the miss itself, {share}", show(whole[0]), show(whole[1]), whole[0] / whole[1], "", True,
-                      "the model's server alone")
+                      "the model server alone")
 
 
 def fan_out(build, folder, threads, quick, table):
-    """All ask at the same moment, and one of them asks the model."""
+    """Concurrent identical requests, of which one calls the model."""
     clients = 200
     turns = 2 if quick else 5
     with model(build, "--delay-ms", 100, "--chunks", 64, "--chunk-ms", 5) as upstream, \
@@ -290,7 +290,7 @@ def fan_out(build, folder, threads, quick, table):
 
 
 def idle_connections(server, body, count):
-    """Bytes a connection, after one request each."""
+    """Bytes per connection, after one request each."""
     head = "".join(f"{name}: {value}\r\n" for name, value in HEADERS.items())
     request = (f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\n{head}Content-Length: {len(body)}\r\n\r\n"
                f"{body}").encode()
@@ -300,7 +300,7 @@ def idle_connections(server, body, count):
             client.sendall(request)
             if not client.recv(65536).startswith(b"HTTP/1.1 200"):
                 raise RuntimeError("an idle connection's first request was not answered 200")
-        for _ in range(20):  # what a server makes once
+        for _ in range(20):  # one-time allocations of a server
             ask()
         before = server.resident()
         for _ in range(count):
@@ -312,7 +312,7 @@ def memory(build, folder, threads, table):
     body = chat_body("idle")
     with model(build) as upstream, gateway(build, folder, upstream, threads) as ours:
         text, _ = ours.chat(body)
-        wrk(ours.port, write(folder, "idle.json", body), 1, 1)  # what is kept of past requests is full
+        wrk(ours.port, write(folder, "idle.json", body), 1, 1)  # buffers kept from past requests are full
         with hello(build, threads, len(text)) as peer:
             wrk(peer.port, folder / "idle.json", 1, 1)
             progress("idle connections")
@@ -322,7 +322,7 @@ def memory(build, folder, threads, table):
 
 
 def sha256_of_image(url, rounds):
-    """Nanoseconds to read a data URL and to hash what it holds, as fast as libraries here do it."""
+    """Nanoseconds to decode a data URL and hash its content with this machine's fastest libraries."""
     took = []
     for _ in range(rounds):
         begin = time.perf_counter_ns()
@@ -332,7 +332,7 @@ def sha256_of_image(url, rounds):
 
 
 def images(build, folder, threads, quick, table):
-    """A question on a picture of 1 MiB: it has to be read and hashed whatever else is fast."""
+    """A question about an image of 1 MiB, which must be decoded and hashed in any case."""
     picture = base64.b64encode(random.Random(7).randbytes(1 << 20)).decode()
     body = json.dumps({"model": "mock", "temperature": 0, "messages": [{"role": "user", "content": [
         {"type": "image_url", "image_url": {"url": "data:image/png;base64," + picture}},
@@ -344,7 +344,7 @@ def images(build, folder, threads, quick, table):
             progress("images")
             said = load(build, "same", 50 if quick else 400, path, ours.port, peer.port)
         if int(upstream.ask("GET", "/calls")[0]) != 1:
-            raise RuntimeError("the same picture was asked about twice")
+            raise RuntimeError("the same image was used twice")
     decoded = sha256_of_image(picture, 50)
     mine, transfer = said[str(ours.port)]["p50"], said[str(peer.port)]["p50"]
     table.add("a hit with a picture of 1 MiB, p50", show(mine), show(transfer), mine / transfer, "", True,
@@ -354,7 +354,7 @@ def images(build, folder, threads, quick, table):
 
 
 def litellm(build, folder, python, threads, quick, table):
-    """The proxy that most people know, with its cache in memory."""
+    """LiteLLM's proxy, a widely used one, with its cache in memory."""
     body = chat_body("litellm")
     path = write(folder, "litellm.json", body)
     with contextlib.ExitStack() as stack:
@@ -391,11 +391,11 @@ general_settings: {{master_key: sk-bench}}
 def measure(build, quick=False, litellm_python=None):
     build = build.resolve()
     if shutil.which("wrk") is None:
-        print("\nGateway: not measured, since there is no wrk on this machine (make bench installs it)")
+        print("\nGateway: not measured, because wrk is not installed (make bench installs it)")
         return []
     threads = min(8, os.cpu_count())
     busy = os.getloadavg()[0]
-    table = Table(f"Gateway, on loopback, {threads} threads; load of the machine before: {busy:.1f}")
+    table = Table(f"Gateway, on loopback, {threads} threads; load average before:  {busy:.1f}")
     with tempfile.TemporaryDirectory(dir=build) as name:
         folder = pathlib.Path(name)
         hits(build, folder, threads, quick, table)
@@ -411,9 +411,9 @@ def measure(build, quick=False, litellm_python=None):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path, help="a build folder with AFTERIMAGE_BENCH=ON")
-    parser.add_argument("--json", type=pathlib.Path, help="also write every turn here")
-    parser.add_argument("--quick", action="store_true", help="fewer, shorter turns: to see that it works")
-    parser.add_argument("--litellm", metavar="PYTHON", help="a Python that has litellm[proxy]: its proxy, too")
+    parser.add_argument("--json", type=pathlib.Path, help="also write every measurement to FILE")
+    parser.add_argument("--quick", action="store_true", help="fewer, shorter turns, as a smoke test")
+    parser.add_argument("--litellm", metavar="PYTHON", help="also measure the proxy of this Python, which has litellm[proxy]")
     arguments = parser.parse_args()
     rows = measure(arguments.build, arguments.quick, arguments.litellm)
     if arguments.json:

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 //
-// What does it cost to govern: a step, a tick of the keeper that reads the machine's memory, to
-// release bytes whose copies are below, by how many entries there are, and to give a whole GiB back
-// to the system, beside what the kernel alone takes for that?
+// What does governing cost: a step, a tick of the controller that reads the machine's memory, the
+// release of bytes that the tier below also holds, by number of entries, and returning a whole GiB
+// to the system, compared with what the kernel alone takes for that?
 #include <benchmark/benchmark.h>
 #include <sys/mman.h>
 
@@ -52,7 +52,7 @@ void BM_GovernorStep(benchmark::State& bench) {
 }
 BENCHMARK(BM_GovernorStep);
 
-/// One entry is released and comes back, of so many that are there.
+/// One of that many entries is released and comes back.
 void BM_ReleaseClean(benchmark::State& bench) {
   const auto entries = static_cast<std::uint64_t>(bench.range(0));
   const Bytes all(kEntry.value() * entries);
@@ -89,7 +89,7 @@ void BM_ReleaseClean(benchmark::State& bench) {
 }
 BENCHMARK(BM_ReleaseClean)->Arg(100)->Arg(10'000);
 
-/// 1 GiB of clean entries, in the books.
+/// Releases 1 GiB of clean entries, accounting only.
 void BM_ReleaseGiBOfClean(benchmark::State& bench) {
   for (auto _ : bench) {
     const auto residents = ResidencyTable::create({.below = 1_GiB}, 1_GiB, [] {
@@ -110,7 +110,7 @@ void BM_ReleaseGiBOfClean(benchmark::State& bench) {
 }
 BENCHMARK(BM_ReleaseGiBOfClean)->UseManualTime()->Iterations(20);
 
-/// A keeper over caches of `budget`.
+/// A controller over caches of `budget`.
 std::unique_ptr<Reuse> governed(std::shared_ptr<PressureGauge> gauge, Bytes budget,
                                 const Clock& clock) {
   PressureOptions pressure{.gauge = std::move(gauge), .governor = {}, .own_thread = false};
@@ -118,7 +118,7 @@ std::unique_ptr<Reuse> governed(std::shared_ptr<PressureGauge> gauge, Bytes budg
   return Reuse::create({.budget = budget, .pressure = pressure}, Secret{}, clock).value();
 }
 
-/// Reads /proc, steps, and finds that nothing has to leave.
+/// Reads /proc, steps, and finds nothing to evict.
 void BM_KeeperTick(benchmark::State& bench) {
   const SystemClock clock;
   const SystemFiles files;
@@ -128,7 +128,7 @@ void BM_KeeperTick(benchmark::State& bench) {
 }
 BENCHMARK(BM_KeeperTick);
 
-/// 1 GiB of encoder outputs, from the failure of an allocation until the system has all of it.
+/// 1 GiB of encoder outputs, from a failed allocation until the system has all of it.
 void BM_GiveBackGiB(benchmark::State& bench) {
   const SystemClock clock;
   for (auto _ : bench) {
@@ -157,7 +157,7 @@ void BM_GiveBackGiB(benchmark::State& bench) {
 }
 BENCHMARK(BM_GiveBackGiB)->UseManualTime()->Iterations(3);
 
-/// The limit: the kernel takes 1 GiB back that was written to.
+/// The limit: the kernel reclaims 1 GiB of written memory.
 void BM_KernelTakesBackGiB(benchmark::State& bench) {
   constexpr std::size_t kSize = std::size_t{1} << 30U;
   for (auto _ : bench) {

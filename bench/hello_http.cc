@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 //
-// What the HTTP library can do when there is nothing to be done: reads a request, answers 200 with
-// the same body each time. As Boost.Beast's own examples write a server with coroutines.
+// The upper limit of the HTTP library: reads a request and answers 200 with the same body each
+// time, like the coroutine servers in Boost.Beast's own examples.
 //
 //   hello_http THREADS BODY_BYTES [BUFFER_BYTES]     prints its port, and serves until it is killed
 //
-// The examples' buffer is as small as a request's head, and a body of a MiB is read in thousands of
-// pieces; BUFFER_BYTES is for those.
+// The examples' buffer is as small as a request's head, so a body of 1 MiB is read in thousands of
+// pieces; set BUFFER_BYTES to avoid that.
 #include <fmt/format.h>
 
 #include <boost/asio/as_tuple.hpp>
@@ -78,7 +78,7 @@ asio::awaitable<void> listen(Tcp::acceptor acceptor, const std::string& body,
 
 int main(int argc, char** argv) {
   if (argc != 3 && argc != 4) {
-    fmt::print(stderr, "call: hello_http THREADS BODY_BYTES [BUFFER_BYTES]\n");
+    fmt::print(stderr, "usage: hello_http THREADS BODY_BYTES [BUFFER_BYTES]\n");
     return 2;
   }
   const int threads = std::max(1, std::atoi(argv[1]));

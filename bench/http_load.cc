@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 //
-// One client that asks several servers in turn, so that a machine that drifts drifts for all.
+// One client that calls several servers alternately, so that drift affects all of them.
 //
-//   http_load turns REQUESTS BYTES PORT...   questions that nobody asked before, one at a time
+//   http_load turns REQUESTS BYTES PORT...   new questions, one at a time
 //   http_load same REQUESTS FILE PORT...     the same question again and again
-//   http_load fan CLIENTS FILE PORT          all at the same moment; the answer is a stream
+//   http_load fan CLIENTS FILE PORT          concurrent identical requests; the answer is a stream
 //
 // Prints JSON: nanoseconds, by port.
 #include <fmt/format.h>
@@ -55,7 +55,7 @@ std::string request_with(const std::string& body) {
       body.size(), body);
 }
 
-/// A question of about so many bytes that was never asked.
+/// A new question of about that many bytes.
 std::string new_question(std::size_t bytes) {
   static std::mt19937_64 chance{std::random_device{}()};
   std::string words;
@@ -106,7 +106,7 @@ class Server {
   std::vector<Clock::rep> took_;
 };
 
-/// Each round asks every server once, the first of them another each time.
+/// Each round calls every server once, starting with a different one each time.
 template <typename Question>
 void in_turn(std::size_t requests, const std::vector<std::string>& ports, Question question) {
   asio::io_context loop;
@@ -129,8 +129,7 @@ struct Stream {
   std::string body;
 };
 
-/// As far as the parser comes with what is there. The library's own read waits for more before it
-/// shows what came.
+/// Parses what has arrived. The library's own read waits for more before it returns.
 void take_in(beast::flat_buffer& buffer, http::response_parser<http::string_body>& answer) {
   beast::error_code failed;
   while (buffer.size() > 0 && !answer.is_done()) {
@@ -149,7 +148,7 @@ asio::awaitable<void> read_stream(Tcp::socket& socket, Stream& stream) {
   while (!answer.is_done()) {
     const auto [failed, size] =
         co_await socket.async_read_some(buffer.prepare(kReadAtOnce), kQuiet);
-    if (failed) throw std::runtime_error("a stream broke off: " + failed.message());
+    if (failed) throw std::runtime_error("a stream ended early: " + failed.message());
     buffer.commit(size);
     take_in(buffer, answer);
     if (stream.first == Clock::time_point() && !answer.get().body().empty()) {
@@ -200,7 +199,7 @@ int main(int argc, char** argv) try {
   const std::vector<std::string> words(argv + 1, argv + argc);
   if (words.size() < 4 || std::stoul(words[1]) == 0) {
     fmt::print(stderr,
-               "call: http_load turns REQUESTS BYTES PORT... | same REQUESTS FILE PORT... | "
+               "usage: http_load turns REQUESTS BYTES PORT... | same REQUESTS FILE PORT... | "
                "fan CLIENTS FILE PORT\n");
     return 2;
   }

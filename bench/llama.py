@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""`afterimage serve --engine llama` beside llama.cpp's own server, on the same models and requests.
+"""Compares `afterimage serve --engine llama` with llama.cpp's own server, on the same models and requests.
 
     bench/llama.py build/release [--json FILE] [--quick] [--models DIR] [--only NAME] [--threads N]
                    [--server PROGRAM] [--unfused]
 
-Both servers hold the same model at the same time; each request goes to one and then to the other, the one that is
-asked first taking turns. All answers are streams, and the first token is when a client has read it.
-bench/README.md says what the rows mean. --server names another llama-server to compare with.
+Both servers run the same model at the same time; each request goes to one and then to the other, and the first one
+alternates. All answers are streams, and the first token counts when a client has read it.
+bench/README.md explains the rows. --server names another llama-server to compare with.
 """
 import argparse
 import base64
@@ -33,15 +33,15 @@ from gateway import Table, free_port, progress, show
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MODELS = ["dense", "hybrid"]
-MORE_MODELS = ["sliding", "shortconv"]  # if asked for
-GOALS = {"dense": 1, "hybrid": 0.2}  # a next question's first token after at most so much of llama-server's time
+MORE_MODELS = ["sliding", "shortconv"]  # only on request
+GOALS = {"dense": 1, "hybrid": 0.2}  # limits of the first token's time after a next question, as a share of llama-server's
 CONTEXT = 4096  # tokens of a conversation
 AGENTS, TURNS, PICTURES, AT_A_TIME = 8, 4, 3, 4
 ANSWER = 16  # tokens, where whole answers are measured
 TICK = os.sysconf("SC_CLK_TCK")
 
 
-# What is asked: pictures that nobody has seen, and words that the models know.
+# The requests: new images, and words that the models know.
 
 def picture(chance, side=448):
     """A PNG of rectangles, as a data URL."""
@@ -78,8 +78,8 @@ def body(messages, max_tokens):
 
 
 def conversations(seed, agents, turns, pictures, max_tokens):
-    """For each turn the requests of all agents. One system prompt, and one picture more a turn, each agent in an
-    order of its own, until all were shown; each request carries its whole conversation, as clients send it."""
+    """The requests of all agents, for each turn. One system prompt, and one more image per turn, in an order of
+    each agent's own, until all were shown; each request carries its whole conversation, as clients send it."""
     chance = random.Random(seed)
     shown = [picture(chance) for _ in range(pictures)]
     system = {"role": "system", "content": sentence(chance, 60)}
@@ -96,10 +96,10 @@ def conversations(seed, agents, turns, pictures, max_tokens):
     return rounds
 
 
-# Who is asked.
+# The servers.
 
 class Server:
-    """A process that answers; started again it goes on where the counts below stood."""
+    """A server process; a restart keeps the counters below."""
 
     def __init__(self, command, port, log):
         self.command, self.port, self.log = [str(word) for word in command], port, log
@@ -129,14 +129,14 @@ class Server:
         self.process = None
 
     def cpu(self):
-        """Seconds of processor time, user and system, of all its threads and all its lives."""
+        """Seconds of processor time, user and system, of all its threads, over all restarts."""
         if self.process is None:
             return self.cpu_before
         fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return self.cpu_before + (int(fields[11]) + int(fields[12])) / TICK
 
     def ask(self, request):
-        """Seconds until its first word was here, and until all of it; what came with it."""
+        """Seconds to the first token and to the end, and the response."""
         call = urllib.request.Request(f"http://127.0.0.1:{self.port}/v1/chat/completions", request,
                                       {"Content-Type": "application/json"})
         began = time.perf_counter()
@@ -164,7 +164,7 @@ class Ours(Server):
     def __init__(self, build, folder, model, mmproj, threads):
         self.admin = free_port()
         config = folder / "afterimage.toml"
-        # No answer is kept: every request is computed.
+        # The answer cache is off, so that every request is computed.
         config.write_text(f"[answers]\nenabled = false\n[memory]\ndisk = '{folder}/disk'\n")
         super().__init__([build / "afterimage", "serve", "--engine", "llama", "--model", model, "--mmproj", mmproj,
                           "--context", CONTEXT, "--lanes", AT_A_TIME, "--threads", threads, "--config", config,
@@ -185,16 +185,16 @@ class Ours(Server):
                                       int(counts["afterimage_encoder_loaded_total"]))
 
     def state_bytes(self, tokens):
-        """Of a prompt's KV and recurrent states, by what the engine said of its layers when it began."""
+        """Bytes of a prompt's KV and recurrent states, from the engine's start-up message."""
         layers = re.findall(r"; (full|sliding|recurrent)(?: (\d+))? (\d+) bytes", self.log.read_text())
         return sum(int(size) * (1 if kind == "recurrent" else min(tokens, int(window or tokens)))
                    for kind, window, size in dict.fromkeys(layers))
 
 
 class Theirs(Server):
-    """With all that it has for reuse: a slot for each agent, 8 GiB of prompts that left their slots (its default),
-    and the checkpoints that recurrent models need (its default). Its slots are saved before it is stopped, and
-    restored when it was started again, which its operator has to ask for."""
+    """With all its reuse enabled: a slot per agent, 8 GiB of prompts evicted from slots (its default), and the
+    checkpoints that recurrent models need (its default). Slots are saved before a stop and restored after a start,
+    which an operator must request."""
 
     def __init__(self, command, folder, model, mmproj, threads):
         super().__init__([*command, "--model", model, "--mmproj", mmproj, "--parallel", AGENTS,
@@ -217,16 +217,16 @@ class Theirs(Server):
                                           json.dumps({"filename": f"slot{slot}"}).encode(),
                                           {"Content-Type": "application/json"})
             with contextlib.suppress(urllib.error.HTTPError), urllib.request.urlopen(call, timeout=60):
-                pass  # one that is empty is refused
+                pass  # an empty slot is refused
 
     def encoded(self):
         return sum(map(int, re.findall(r"encoding mtmd batch from idx = \d+, n_chunks = (\d+)", self.log.read_text())))
 
 
-# How both are asked.
+# The measurement.
 
 class Measured:
-    """What both servers did for the same requests."""
+    """The results of both servers for the same requests."""
 
     def __init__(self, pair):
         self.pair = pair
@@ -243,7 +243,7 @@ class Measured:
         return self
 
     def ask_together(self, rounds):
-        """Some at a time, a turn after the other; one server and then the other."""
+        """Concurrent requests within a turn, turns in order; one server and then the other."""
         for side, server in enumerate(self.pair):
             began = time.perf_counter()
             with concurrent.futures.ThreadPoolExecutor(AT_A_TIME) as clients:
@@ -265,7 +265,7 @@ def seconds(value):
 
 
 def add_ratio(table, question, ours, theirs, most=None, name="", **numbers):
-    """`most`: what the ratio should not be above."""
+    """`most`: upper limit of the ratio."""
     goal = "" if most is None else f"≤ {most:g}×"
     table.add(question, seconds(ours), seconds(theirs), ours / theirs, goal, most is None or ours <= most * theirs, name,
               seconds=[ours, theirs], **numbers)
@@ -279,7 +279,7 @@ def add_waits(table, question, done, most=None):
 
 
 def percentile(values, share):
-    """The smallest of them that `share` of a hundred do not exceed."""
+    """The percentile `share` of the values."""
     return sorted(values)[max(0, -(-len(values) * share // 100) - 1)]
 
 
@@ -307,7 +307,7 @@ def agents(pair, table, quick):
 
 
 def next_question(pair, table, goal, quick):
-    """The next question on a picture: right after the first one, after others were asked, after a restart."""
+    """The next question about an image: right after the first one, after other questions, after a restart."""
     count = 2 if quick else 8
     chance = random.Random("next question")
     shown = [picture(chance) for _ in range(count)]
@@ -321,7 +321,7 @@ def next_question(pair, table, goal, quick):
         for _ in range(3):
             ask(url, following)
     both.walls = [sum(walls) for walls in zip(first.walls, following.walls)]
-    add_waits(table, "a picture's first question", first)
+    add_waits(table, "an image's first question", first)
     add_waits(table, "same picture, next question, right after", following, goal)
     add_compute(table, both.finish(), count)
 
@@ -345,13 +345,13 @@ def next_question(pair, table, goal, quick):
     again = Measured(pair)
     for url in shown:
         ask(url, again)
-    add_waits(table, "after both were started again", again.finish(), goal)
+    add_waits(table, "after both were restarted", again.finish(), goal)
     add_compute(table, again, 0)
 
 
 def limit(pair, table, request):
-    """Whoever reuses a prompt has to copy its state and to compute one token. Nothing else is left to do where the
-    very same request comes again."""
+    """The limit for a repeated request: reusing a prompt requires copying its state and computing one token, and
+    nothing else."""
     ours, theirs = pair
     again = Measured(pair)
     tokens = ours.ask(request)[2]["usage"]["prompt_tokens"]
@@ -368,12 +368,12 @@ def limit(pair, table, request):
     token = statistics.median(theirs.ask(words)[2]["timings"]["predicted_per_token_ms"] for _ in range(5)) / 1e3
     copy = statistics.median(copies)
     add_waits(table, "the very same request again", again)
-    add_ratio(table, "  beside the limit", statistics.median(again.waits[0]), copy + token,
+    add_ratio(table, "  compared with the limit", statistics.median(again.waits[0]), copy + token,
               name=f"{size / 2**20:.1f} MiB copied, {seconds(copy)}; a token, {seconds(token)}", bytes=size)
 
 
 def same_answers(pair, table):
-    """By request: each server sees all of them, and in the same order if one comes after the other."""
+    """By request: each server sees all of them, in the same order if they are sequential."""
     ours, theirs = (dict(server.answers) for server in pair)
     same = sum(ours[request] == theirs[request] for request in ours if request in theirs)
     table.add("the same answer to the same request", f"{same} of {len(ours)}", same=same, of=len(ours))
@@ -387,10 +387,10 @@ def measure_model(build, command, models, name, threads, quick):
         try:
             for server in pair:
                 server.start()
-            # What a server does only once is done before.
+            # One-time work of a server happens before the measurement.
             for server in pair:
                 server.ask(body([seen(picture(random.Random("warm")), "what is it?")], ANSWER))
-            table = Table(f"llama.cpp, {name}, {threads} threads; load of the machine before: {os.getloadavg()[0]:.1f}")
+            table = Table(f"llama.cpp, {name}, {threads} threads; load average before:  {os.getloadavg()[0]:.1f}")
             agents(pair, table, quick)
             next_question(pair, table, GOALS.get(name), quick)
             same_answers(pair, table)
@@ -417,14 +417,14 @@ def prepare(models, names, quick):
 def measure(build, quick=False, models=None, names=None, program=None, threads=None, flags=()):
     build = build.resolve()
     if without_llama(build):
-        print("\nllama.cpp: not measured, since this build is without it (scripts/build-llama.sh, and build again)")
+        print("\nllama.cpp: not measured, because this build has no llama.cpp (scripts/build-llama.sh, and build again)")
         return {}
     if program is None:
         program = ROOT / "build" / "llama" / "prefix" / "bin" / "llama-server"
         progress("llama-server")
         built = subprocess.run([ROOT / "scripts" / "build-llama.sh", "--server"], stdout=sys.stderr)
         if built.returncode != 0:
-            print("\nllama.cpp: not measured, since llama-server cannot be built; the reason stands above")
+            print("\nllama.cpp: not measured, because llama-server could not be built; see the error above")
             return {}
     models = models or ROOT / "build" / ("models" if quick else "bench")
     names = names or (MODELS[:1] if quick else MODELS)
@@ -436,14 +436,14 @@ def measure(build, quick=False, models=None, names=None, program=None, threads=N
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path, help="a build folder with llama.cpp in it")
-    parser.add_argument("--json", type=pathlib.Path, help="also write every request's time here")
-    parser.add_argument("--quick", action="store_true", help="tiny models, fewer requests: to see that it works")
-    parser.add_argument("--models", type=pathlib.Path, help="instead of build/bench; what is missing is written")
+    parser.add_argument("--json", type=pathlib.Path, help="also write every request's time to FILE")
+    parser.add_argument("--quick", action="store_true", help="tiny models, fewer requests: as a smoke test")
+    parser.add_argument("--models", type=pathlib.Path, help="folder of models instead of build/bench; missing models are generated")
     parser.add_argument("--only", choices=MODELS + MORE_MODELS, help="one model")
     parser.add_argument("--server", type=pathlib.Path, help="another llama-server than the one of scripts/build-llama.sh")
-    parser.add_argument("--threads", type=int, help="of each server, to compute with (one a core). On a busy machine: 1, "
-                        "since threads that wait for each other take time from others")
-    parser.add_argument("--unfused", action="store_true", help="llama-server, too, without fused attention: then both "
+    parser.add_argument("--threads", type=int, help="compute threads per server (default: one per core). On a busy machine use 1, "
+                        "because waiting threads spin")
+    parser.add_argument("--unfused", action="store_true", help="also run llama-server without fused attention; then both "
                         "give the same answers")
     arguments = parser.parse_args()
     rows = measure(arguments.build, arguments.quick, arguments.models, arguments.only and [arguments.only],

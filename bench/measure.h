@@ -12,8 +12,8 @@
 #include "afterimage/result.h"
 #include "foundation/platform/clock.h"
 
-/// What benchmarks need that are not Google Benchmark's: work that must succeed, and its time. What
-/// fails is said on standard error, and the process ends with 1.
+/// Shared by the benchmarks that do not use Google Benchmark: checked operations and timing. A
+/// failure prints to standard error and exits with 1.
 namespace afterimage::bench {
 
 inline void need(bool fine, const char* what) {

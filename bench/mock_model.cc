@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 //
-// A model's server that has no model: what it answers depends on what it is asked, and takes no
-// longer than it is told to. Whoever asks for a stream gets one.
+// A model server without a model: its answer depends on the request, after a configurable delay.
+// Streams on request.
 //
 //   mock_model [--threads N] [--delay-ms N] [--chunks N] [--chunk-ms N]
 //
-// Prints its port, and serves until it is killed. GET /calls says how many answers were asked for.
+// Prints its port, and serves until it is killed. GET /calls returns the number of answers.
 #include <fmt/format.h>
 #include <openssl/sha.h>
 
@@ -48,7 +48,7 @@ struct Manner {
 
 std::atomic<long> calls = 0;
 
-/// 64 hex digits that no other body has.
+/// 64 hex digits that differ for each body.
 std::string text_for(const std::string& body) {
   std::array<unsigned char, SHA256_DIGEST_LENGTH> digest{};
   SHA256(reinterpret_cast<const unsigned char*>(body.data()), body.size(), digest.data());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// What does the gateway pay for reading a request and for giving an answer again?
+// What does the gateway spend on parsing a request and on replaying an answer?
 #include <benchmark/benchmark.h>
 #include <simdjson.h>
 
@@ -42,7 +42,7 @@ std::vector<std::string> small_requests() {
   return bodies;
 }
 
-/// 1 MiB: a picture as a data URL, and a question.
+/// 1 MiB: an image as a data URL, and a question.
 std::string request_with_picture() {
   Rng rng(2);
   std::vector<std::byte> picture(768 << 10U);
@@ -52,7 +52,7 @@ std::string request_with_picture() {
          R"("}},{"type":"text","text":"What is this?"}]}],"temperature":0})";
 }
 
-/// An answer of so many bytes of text.
+/// An answer of that many bytes of text.
 std::string whole_answer(std::size_t size) {
   Rng rng(3);
   return record_of(ApiOperation::kChat, {.text = words(rng, size),
@@ -63,7 +63,7 @@ std::string whole_answer(std::size_t size) {
       .body(kStamp);
 }
 
-/// The events of an answer of so many tokens.
+/// The events of an answer of that many tokens.
 std::string stream_of(std::int64_t tokens) {
   Rng rng(4);
   const std::string head =
@@ -95,7 +95,7 @@ void BM_ReadRequestWithPicture(benchmark::State& state) {
 }
 BENCHMARK(BM_ReadRequestWithPicture)->Unit(benchmark::kMicrosecond);
 
-/// The limits of reading: every byte is looked at once, as UTF-8 or only moved.
+/// The limits of reading: every byte is validated as UTF-8 once, or only copied.
 void BM_LimitValidateUtf8(benchmark::State& state) {
   const std::string body = request_with_picture();
   for (auto _ : state) benchmark::DoNotOptimize(simdjson::validate_utf8(body));
@@ -114,7 +114,7 @@ void BM_LimitCopy(benchmark::State& state) {
 }
 BENCHMARK(BM_LimitCopy)->Unit(benchmark::kMicrosecond);
 
-/// The peer: simdjson's own document of the same body, no base64 read.
+/// The peer: simdjson's DOM of the same body, without decoding base64.
 void BM_PeerSimdjsonDocument(benchmark::State& state) {
   const simdjson::padded_string body(request_with_picture());
   simdjson::dom::parser parser;
@@ -130,7 +130,7 @@ void BM_DecodeBase64(benchmark::State& state) {
 }
 BENCHMARK(BM_DecodeBase64)->Unit(benchmark::kMicrosecond);
 
-/// A hit: bytes from the cache to the body that is sent.
+/// A hit: from cached bytes to the response body.
 void BM_ParseAndBody(benchmark::State& state) {
   const auto size = static_cast<std::size_t>(state.range(0));
   const std::string bytes =
@@ -158,7 +158,7 @@ void BM_ParseAndEvents(benchmark::State& state) {
 }
 BENCHMARK(BM_ParseAndEvents)->Arg(20)->Arg(500);
 
-/// A miss: an event as it passes.
+/// A miss: an event that passes through.
 void BM_RecordEvent(benchmark::State& state) {
   const std::string stream = stream_of(500);
   for (auto _ : state) {

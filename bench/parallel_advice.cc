@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// How good is the advice on AMD's 27 published workloads, beside the seed's rule and beside none?
+// How good is the advice on AMD's 27 published workloads, beside the seed's rule and no advice?
 #include "caches/scheduling/parallel_advice.h"
 
 #include <cstdio>

@@ -2,10 +2,10 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 // What does a request cost in the eviction policy alone, as the cache grows?
 //
-// The cache is full. A request uses four entries that are there, some of them far more often than
-// others, and one that is not, for which one has to leave; a quarter of the newcomers were there
-// before. All of it is drawn beforehand, and nothing but the policy is asked: no index, no bytes.
-// Beside it the same loop with a policy that says the next slot and remembers nothing.
+// The cache is full. A request uses four resident entries, some much more often than others, and
+// inserts one, which evicts another; a quarter of the inserted keys return after an eviction. All
+// requests are drawn beforehand, and only the policy runs: no index, no bytes. For comparison, the
+// same loop runs with a policy that returns the next slot and remembers nothing.
 #include <benchmark/benchmark.h>
 
 #include <array>
@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::size_t kUses = 4;
 constexpr std::size_t kDrawn = std::size_t{1} << 16U;
-/// So that what a policy keeps of entries that are gone is there, too.
+/// Fills the policy's history of evicted entries, too.
 constexpr std::uint64_t kWarmUp = 100'000;
 
 class NoPolicy final : public EvictionPolicy {
@@ -73,7 +73,7 @@ class FullCache {
     const SlotId slot = *policy_->victim();
     policy_->erase(slot, RemovalReason::kEvicted);
     gone_[requests_ % gone_.size()] = keys_[slot.index];
-    // Who left long ago, and so cannot be here.
+    // Keys evicted long ago, which cannot be resident.
     const std::uint64_t before = std::exchange(gone_[(requests_ + 1) % gone_.size()], 0);
     ++generations_[slot.index];
     put(slot.index, requests_ % 4 == 0 && before != 0 ? before : ++last_key_);
@@ -93,9 +93,9 @@ class FullCache {
 
   std::unique_ptr<EvictionPolicy> policy_;
   std::vector<std::uint32_t> generations_;
-  std::vector<std::uint64_t> keys_;  // of what is there
+  std::vector<std::uint64_t> keys_;  // of resident entries
   std::vector<std::array<std::uint32_t, kUses>> uses_;
-  std::array<std::uint64_t, 8'192> gone_{};  // the last ones that left; 0: it has come back
+  std::array<std::uint64_t, 8'192> gone_{};  // the last evicted keys; 0: it has returned
   std::uint64_t last_key_ = 0;
   std::uint64_t requests_ = 0;
   Duration now_{0};

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 // What does it cost to find the longest cached prefix of a prompt, as the cache and the prompt
-// grow? Beside it: reading as many tokens once, the seed's linear scan, and a map of 16-token block
-// hashes as in vLLM.
+// grow? Compared with reading that many tokens once, the seed's linear scan, and a map of 16-token
+// block hashes as in vLLM.
 //
-// The state of memory is that of a server: prompts are made right before they are asked, as by a
-// tokenizer, so they are in the core's cache; each continues a random one of all that are cached.
-// A batch of them is timed at once, in processor time, and the median batch is reported: what else
-// runs on the machine falls on the mean. Caches are built once a process and kept beside each
-// other, so that --benchmark_enable_random_interleaving mixes all sizes.
+// Memory is in the state of a server: prompts are produced right before the look-up, as by a
+// tokenizer, so they are in the core's cache; each continues a random cached one. A batch is timed
+// as a whole, in processor time, and the median batch is reported, because other work on the
+// machine affects the mean. Caches are built once per process and kept side by side, so that
+// --benchmark_enable_random_interleaving mixes all sizes.
 #include <benchmark/benchmark.h>
 #include <time.h>
 #include <xxhash.h>
@@ -27,10 +27,10 @@
 namespace afterimage {
 namespace {
 
-/// N stops here for long prompts: 2.7 GB of index and rows, and the largest process below 6 GB.
+/// N stops here for long prompts: 2.7 GB of index and rows; the largest process stays below 6 GB.
 constexpr std::int64_t kMaxCachedTokens = std::int64_t{1} << 29U;
 
-/// As many system prompts as one application has. With more of them the linear scan parts earlier.
+/// As many system prompts as one application has. With more, the linear scan diverges earlier.
 constexpr std::uint64_t kSystemPrompts = 1;
 
 /// The i-th of the cached sequences: `length` tokens of a 128k vocabulary, the first eighth of them
@@ -56,7 +56,7 @@ struct Case {
   std::int64_t cached;
   std::int64_t length;
   std::int64_t kind = kHit;
-  bool washed = false;  // are all caches cold before each batch, as if a model ran in between?
+  bool washed = false;  // all CPU caches are cold before each batch, as after a model's step
 };
 Case case_of(const benchmark::State& state) {
   return {.cached = state.range(0), .length = state.range(1)};
@@ -65,10 +65,10 @@ Case case_of(const benchmark::State& state) {
 /// Times `match` on batches of prompts.
 template <typename Match>
 void ask(benchmark::State& state, const Case& asked, Match match) {
-  static Rng rng(2);  // goes on from run to run: nothing is asked a second time soon
+  static Rng rng(2);  // continues across runs, so that prompts do not repeat soon
   const auto cached = static_cast<std::uint64_t>(asked.cached);
   const auto length = static_cast<std::size_t>(asked.length);
-  // 256 KiB of prompts, or one: what a core's second-level cache keeps.
+  // 256 KiB of prompts, or one prompt: what a core's second-level cache holds.
   std::vector<Sequence> batch(std::max<std::size_t>(1, (std::size_t{1} << 16U) / length));
   std::vector<double> times;
   for (auto _ : state) {
@@ -96,7 +96,7 @@ void ask(benchmark::State& state, const Case& asked, Match match) {
   state.counters["median_ns"] = times[times.size() / 2];
 }
 
-/// One thing of each kind, number and length, made when first asked for.
+/// One object of each kind, count and length, created on first use.
 template <typename Thing>
 Thing& the(std::int64_t cached, std::int64_t length) {
   static std::map<std::pair<std::int64_t, std::int64_t>, std::unique_ptr<Thing>> all;
@@ -115,7 +115,7 @@ Thing& the(std::int64_t cached, std::int64_t length) {
 
 NamespaceId space() { return {}; }
 
-/// KV of one byte a token: the question is the index.
+/// KV of one byte per token: this measures the index.
 template <typename Policy>
 class CacheUnder {
  public:
@@ -136,7 +136,7 @@ class CacheUnder {
   std::unique_ptr<PrefixCache> cache_;
 };
 
-/// The question is the index, so the policy is the one that does least.
+/// This measures the index, so the policy is the one that does least.
 using Cache = CacheUnder<Lru>;
 
 template <typename Caches>
@@ -155,10 +155,10 @@ void match(benchmark::State& state) {
       static_cast<double>(cache.index_bytes().value()) / static_cast<double>(cache.stats().tokens);
 }
 void BM_PrefixCacheMatch(benchmark::State& state) { match<Cache>(state); }
-/// And with the default policy, which learns from every request: when its match is let go of.
+/// With the default policy, which learns from every request when its match is released.
 void BM_PrefixCacheMatchUnderWorth(benchmark::State& state) { match<CacheUnder<Worth>>(state); }
 
-/// The sequences as they are.
+/// The sequences as stored.
 struct Bare {
   void put(const Sequence& sequence) { entries.push_back(sequence.tokens); }
   std::vector<std::vector<TokenId>> entries;
@@ -179,8 +179,8 @@ void read_once(const std::vector<TokenId>& tokens) {
   benchmark::DoNotOptimize(sum);
 }
 
-/// The limit: the prompt is in cache, but what it is compared with is where the index is. So: one
-/// of the cached sequences, its place known, read once.
+/// The limit: the prompt is in the CPU cache, but the index's data is in memory. Reads one cached
+/// sequence at a known place once.
 void BM_ReadTheCachedOnce(benchmark::State& state) {
   const auto& entries = the<Bare>(state.range(0), state.range(1)).entries;
   Rng rng(3);
@@ -188,13 +188,13 @@ void BM_ReadTheCachedOnce(benchmark::State& state) {
       [&](const Sequence&) { read_once(entries[rng.below(entries.size())]); });
 }
 
-/// The prompt itself, which is in cache.
+/// The prompt itself, which is in the CPU cache.
 void BM_ReadThePromptOnce(benchmark::State& state) {
   ask(state, {.cached = 1000, .length = state.range(0)},
       [](const Sequence& prompt) { read_once(prompt.tokens); });
 }
 
-/// The seed's look-up: every entry compared with the prompt, the longest kept.
+/// The seed's look-up: compares every entry with the prompt and keeps the longest match.
 void BM_PeerLinearScan(benchmark::State& state) {
   const auto& entries = the<Bare>(state.range(0), state.range(1)).entries;
   ask(state, case_of(state), [&](const Sequence& sequence) {
@@ -208,8 +208,8 @@ void BM_PeerLinearScan(benchmark::State& state) {
   });
 }
 
-/// vLLM's look-up: a chain of hashes over blocks of 16 tokens, each asked of one map until one is
-/// unknown.
+/// vLLM's look-up: a chain of hashes over blocks of 16 tokens, looked up in one map until the first
+/// miss.
 class BlockMap {
  public:
   static constexpr std::size_t kBlock = 16;
@@ -244,8 +244,8 @@ void BM_PeerBlockHashMap(benchmark::State& state) {
       [&](const Sequence& prompt) { benchmark::DoNotOptimize(map.match(prompt.tokens)); });
 }
 
-/// One cache, `threads` readers through the lock that servers put before it; the time is the wall's
-/// for one match of one thread.
+/// One cache and `threads` readers through its lock; the time is wall-clock time for one match of
+/// one thread.
 void BM_PrefillOnceMatch(benchmark::State& state) {
   static std::unique_ptr<PrefillOnce> front;
   static std::vector<Sequence> prompts;
@@ -267,7 +267,7 @@ void BM_PrefillOnceMatch(benchmark::State& state) {
   if (state.thread_index() == 0) front.reset();
 }
 
-/// A new sequence among `range(0)`, and in the steady state one that leaves for it.
+/// Inserts a new sequence among `range(0)`, evicting one in the steady state.
 void BM_PrefixCacheInsert(benchmark::State& state) {
   const auto cached = static_cast<std::uint64_t>(state.range(0));
   const auto length = static_cast<std::size_t>(state.range(1));

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""What a call through the binding costs, beside the same in plain Python, and how often bytes are copied.
+"""The cost of a call through the binding, compared with plain Python, and how often bytes are copied.
 
-    make bench-python              beside a plain Python class
-    make bench-python VLLM=1       and beside vLLM's own, for the life cycle
+        make bench-python              compared with a plain Python class
+        make bench-python VLLM=1       also compared with vLLM's own class, for the life cycle
 
-The plain Python peer of the life cycle is vLLM's encoder cache manager written from its semantics
-(python/tests/peer_encoder_cache_manager.py); where vLLM is installed, its own class stands below it. Medians of rounds
-that take turns.
+The plain Python peer of the life cycle is a model of vLLM's encoder cache manager
+(python/tests/peer_encoder_cache_manager.py); with vLLM installed, its own class is measured too. Medians of
+alternating rounds.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ROUNDS = 31
 
 
 def requests(items_each: int) -> list[FakeRequest]:
-    """Names as long as vLLM's: 64 hexadecimal digits; every item is asked for twice."""
+    """Names as long as vLLM's: 64 hexadecimal digits; every item is used twice."""
     names = [f"{number // 2:064x}" for number in range(2000 * items_each)]
     return [
         FakeRequest(f"request-{number}", names[number * items_each : (number + 1) * items_each], [16] * items_each)
@@ -43,7 +43,7 @@ def requests(items_each: int) -> list[FakeRequest]:
 
 
 def peers() -> dict[str, Callable[[int], Any]]:
-    """Who else accounts for encoder outputs, by name."""
+    """Other implementations of the accounting, by name."""
     found: dict[str, Callable[[int], Any]] = {"plain Python": PeerEncoderCacheManager}
     with contextlib.suppress(ImportError):
         from vllm.v1.core import encoder_cache_manager
@@ -65,7 +65,7 @@ def life_cycle(manager: Any, asked: list[FakeRequest]) -> None:
 
 
 class PlainLru:
-    """A look-up and an insertion as a Python program would have them: no budget of bytes, no checks, no threads."""
+    """A look-up and an insertion as a Python program would write them: no byte budget, no checksums, no threads."""
 
     def __init__(self) -> None:
         self.entries: OrderedDict[bytes, np.ndarray] = OrderedDict()
@@ -102,7 +102,7 @@ def main() -> None:
             )
         )
         for name, peer in zip(peers(), others, strict=True):
-            what = f"life cycle of a request with {items} item(s)" if name == "plain Python" else f"  beside {name} class"
+            what = f"life cycle of a request with {items} item(s)" if name == "plain Python" else f"  compared with {name} class"
             print(f"{what:44}{ours * 1e6:9.2f} µs{peer * 1e6:11.2f} µs{peer / ours:7.2f}x")
 
     space, plain = ai.Namespace("m", "e"), PlainLru()
@@ -118,7 +118,7 @@ def main() -> None:
                 lambda: seconds(lambda: np.asarray(cache.get_or_encode(key, lambda: output)[0]), 200),
                 lambda: seconds(lambda: plain.get_or_encode(bytes(key), lambda: output), 200),
             )
-            what = f"hit of {output.nbytes >> 10} KiB, {'checked' if verify else 'not checked'}"
+            what = f"hit of {output.nbytes >> 10} KiB, {'verified' if verify else 'not verified'}"
             print(f"{what:44}{ours * 1e6:9.2f} µs{peer * 1e6:11.2f} µs{peer / ours:7.2f}x")
 
     output = np.ones(1 << 22, np.float32)
@@ -133,7 +133,7 @@ def main() -> None:
     found = np.asarray(cache.get_or_encode(ai.EncoderKey(bytes(32)), lambda: output)[0])
     again = np.from_dlpack(cache.get_or_encode(ai.EncoderKey(bytes(32)), lambda: output)[0])
     shared = found.__array_interface__["data"][0] == again.__array_interface__["data"][0]
-    print(f"copies: 2 on the way in (out of the caller's hands, into the cache), {0 if shared else 1} on the way out")
+    print(f"copies: 2 on the way in (from the caller's tensors, into the cache), {0 if shared else 1} on the way out")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""What the remote tier costs beside a bare client, on the same server in one run.
+"""Compares the remote tier with a bare client, on the same server in one run.
 
     bench/remote.py build/release [--megabytes 384] [--rounds 7] [--overwrite] [--json FILE]
 
-The clients take turns on an empty server, and another one begins each round. Shown are medians of GB/s, and the median of the tier's share
-of the bare client's, round by round. Exit code 1: a share is below the goal of 70 %.
+The clients alternate on an empty server, and a different one starts each round. Prints medians of GB/s, and the median
+over rounds of the tier's share of the bare client's. Exit code 1: a share is below the goal of 70 %.
 """
 import argparse
 import json
@@ -52,13 +52,13 @@ def show(result):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path)
-    parser.add_argument("--megabytes", type=int, default=384, help="of each size in each round")
+    parser.add_argument("--megabytes", type=int, default=384, help="megabytes of each size in each round")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--overwrite", action="store_true", help="the server is not emptied in between: values are replaced")
+    parser.add_argument("--overwrite", action="store_true", help="do not empty the server between turns: values are replaced")
     parser.add_argument("--json", type=pathlib.Path)
     arguments = parser.parse_args()
     if not redis_cluster.installed():
-        print("there is no redis-server: scripts/install-deps.sh bench", file=sys.stderr)
+        print("redis-server is not installed: run scripts/install-deps.sh bench", file=sys.stderr)
         return 2
     result = measure(arguments.build, arguments.megabytes, arguments.rounds, arguments.overwrite)
     show(result)

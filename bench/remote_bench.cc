@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// What does the remote tier cost beside a bare client? The same values to the same servers over the
-// same number of connections, in turn: the tier, a bare client that sends and receives RESP and
-// looks at nothing, and hiredis where it is installed.
+// What does the remote tier cost compared with a bare client? The same values to the same servers
+// over the same number of connections, alternating: the tier, a bare client that sends and receives
+// RESP without checks, and hiredis where it is installed.
 //
 //   remote_bench HOST:PORT [MEGABYTES] [ROUNDS] [overwrite]    prints JSON: GB/s by client,
-//   operation, size and round. overwrite: the server keeps what it has from turn to turn
+//   operation, size and round. overwrite: the server keeps its entries between turns
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -39,7 +39,7 @@ TierKey key_of(std::uint64_t n) {
   return key;
 }
 
-/// Does work(0) … work(count - 1) on so many threads, each of which knows its number.
+/// Runs work(0) … work(count - 1) on that many threads, each of which knows its number.
 void on_threads(unsigned threads, std::size_t count,
                 const std::function<void(unsigned, std::size_t)>& work) {
   std::atomic<std::size_t> next = 0;
@@ -58,7 +58,7 @@ struct Client {
   std::function<void(std::size_t size, std::size_t count)> get;
 };
 
-/// RESP and nothing else: no checksums, no deadlines that matter, its memory used again.
+/// RESP only: no checksums, generous deadlines, reused memory.
 class Bare {
  public:
   Bare(const RemoteAddress& server, unsigned connections) {
@@ -92,8 +92,8 @@ class Bare {
       must(connections_[t]->end_bulk(deadline));
     });
   }
-  /// The server is empty, and the memory that it has is free, for whoever comes next: who
-  /// overwrites is not compared with who writes anew.
+  /// Empties the server and frees its memory, so that overwriting is not compared with writing into
+  /// an empty server.
   void forget_all() {
     const std::string command = resp_command({"FLUSHALL"});
     const std::string_view piece = command;
@@ -155,7 +155,7 @@ class Tiered {
   explicit Tiered(const RemoteAddress& server) {
     RemoteTierOptions options{.put_timeout = kPatience, .flush_timeout = kPatience};
     options.servers.seeds = {server};
-    // Whoever measures throughput on a busy machine does not want deadlines to be met.
+    // A throughput measurement on a busy machine must not fail on deadlines.
     options.servers.timeout = options.servers.connect_timeout = kPatience;
     threads_ = options.servers.connections;
     tier_ = must(RemoteTier::open(options, memory_, clock_));
@@ -217,7 +217,7 @@ int main(int argc, char** argv) {
     for (std::byte& byte : value) byte = static_cast<std::byte>(rng.below(256));
     const std::size_t count = std::max<std::size_t>(1, all / size);
     const double gigabytes = static_cast<double>(count * size) / 1e9;
-    for (int round = -1; round < rounds; ++round) {  // the first one warms up
+    for (int round = -1; round < rounds; ++round) {  // the first one is warm-up
       for (std::size_t turn = 0; turn < clients.size(); ++turn) {
         const Client& client =
             clients[(turn + static_cast<std::size_t>(round + 1)) % clients.size()];

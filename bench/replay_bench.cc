@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// How many block uses a second does a replay get through, by policy?
+// How many block uses per second does a replay process, by policy?
 #include <benchmark/benchmark.h>
 
 #include <string>
@@ -11,8 +11,8 @@
 namespace afterimage {
 namespace {
 
-/// 200 conversations at a time, each of which grows by eight blocks a turn up to 320, the next turn
-/// of any of them: like an agent's sessions.
+/// 200 concurrent conversations, each of which grows by eight blocks per turn up to 320, in random
+/// order, like an agent's sessions.
 Trace sessions(std::size_t requests) {
   Rng rng(1);
   Trace trace;

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Runs every benchmark with its peers beside it and prints medians and ratios.
+"""Runs every benchmark with its peers and prints medians and ratios.
 
     bench/run.py build/release [--json FILE] [--quick] [--disk] [--gateway] [--llama]
 
-Each C++ benchmark runs seven times in an order that is shuffled with the others of its file, so that a
-machine that drifts drifts for all of them; peers in Python repeat themselves. A ratio is of two medians
-of the same run. `goal` is what the ratio should reach; machines are noisy, so nothing fails here.
+Each C++ benchmark runs seven times in an order shuffled with the others of its file, so that drift affects
+all of them; Python peers repeat themselves. A ratio is of two medians of the same run. `goal` is the ratio to
+reach; machines are noisy, so a missed goal fails nothing.
 """
 import argparse
 import json
@@ -27,11 +27,11 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 class Results:
-    """Medians in nanoseconds by name, and what they were made of."""
+    """Medians in nanoseconds by name, and the runs behind them."""
 
     def __init__(self):
         self.runs = {}
-        self.index_bytes = {}  # a cached token, by name
+        self.index_bytes = {}  # per cached token, by name
 
     def add(self, name, nanoseconds):
         self.runs.setdefault(name, []).append(nanoseconds)
@@ -68,8 +68,8 @@ def run_cpp(build, name, results, repetitions, min_time, only=None):
     scale = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
     for row in report["benchmarks"]:
         if row.get("run_type") == "iteration" and not row.get("error_occurred"):
-            # Processor time: what else runs on the machine is not part of the question. Readers that wait for
-            # each other are asked for the wall's; a bench that times batches says its median itself.
+            # Processor time, so that other work on the machine does not count. Benchmarks with readers that wait for each
+            # other use wall-clock time; one that times batches reports its own median.
             name = re.sub("/iterations:.*|/manual_time", "", row["run_name"])
             waits = re.search("/(real|manual)_time(/|$)", row["run_name"]) is not None
             results.add(name, row.get("median_ns", row["real_time" if waits else "cpu_time"] * scale[row["time_unit"]]))
@@ -107,7 +107,7 @@ def run_openssl(results, size):
 
 
 def table(title, rows, results):
-    """rows: (question, ours, peer, peer's name, goal, is the goal a least speed-up or a most slow-down)"""
+    """rows: (question, ours, peer, peer's name, goal, whether the goal is a minimum speed-up or a maximum slow-down)"""
     print(f"\n{title}\n")
     print(f"{'':<44}{'ours':>10}{'peer':>10}  {'ratio':>9}  {'goal':<8} peer")
     out = []
@@ -152,13 +152,13 @@ def rows_digest():
     return rows
 
 
-def rows_seal():
+def rows_encryption():
     rows = []
     for size in [64 << 10, 1 << 20, 16 << 20]:
         for where in ["Disk", "Memory"]:
             for call, word in [("Get", "read"), ("Put", "written")]:
                 name = f"BM_{call}{where}"
-                rows.append((f"16 entries of {size >> 10:,} KiB {word}, {where.lower()}", f"{name}Sealed/{size}/real_time",
+                rows.append((f"16 entries of {size >> 10:,} KiB {word}, {where.lower()}", f"{name}Encrypted/{size}/real_time",
                              f"{name}Plain/{size}/real_time", "the same tier, not encrypted", None, False))
     return rows
 
@@ -179,11 +179,11 @@ def rows_prefix():
                      "radix tree in Python, as SGLang's" + (", of 100 prompts" if long else ""), None, True))
         rows.append(("", ours, f"BM_ReadTheCachedOnce{at}", "reading it once, where the index is", 2, False))
         rows.append(("", ours, f"BM_ReadThePromptOnce/tokens:{length}", "reading the prompt once, in cache", None, False))
-        rows.append(("the same, and worth learns from it", match_name(10000, length).replace("Match/", "MatchUnderWorth/"),
+        rows.append(("the same, under the policy worth", match_name(10000, length).replace("Match/", "MatchUnderWorth/"),
                      ours, "under LRU, as above", None, False))
     rows.append(("match, 512 tokens of 1,000,000 prompts", match_name(1000000, 512), match_name(1000, 512),
                  "itself, of 1,000 prompts", 2, False))
-    rows.append(("only reading what it is compared with", "BM_ReadTheCachedOnce/cached:1000000/tokens:512",
+    rows.append(("only reading the compared sequence", "BM_ReadTheCachedOnce/cached:1000000/tokens:512",
                  "BM_ReadTheCachedOnce/cached:1000/tokens:512", "itself, of 1,000 prompts", None, False))
     rows.append(("a match after other work", match_name(1000000, 512, washed=1), match_name(1000, 512, washed=1),
                  "itself, of 1,000 prompts", 2, False))
@@ -192,8 +192,8 @@ def rows_prefix():
     for cached in [1000, 100000]:
         at = f"BM_PrefillOnceMatch/cached:{cached}/tokens:512/real_time/threads:"
         rows.append((f"two readers, 512 tokens of {cached:,} prompts", at + "2", at + "1", "one reader", None, False))
-    rows.append(("names of 2,048 blocks of 16 tokens", "BM_VllmBlockKeys/16", "BM_FloorKeys/16", "bare XXH3-128", None, False))
-    rows.append(("blocks of 32,768 tokens, found and held", "BM_PoolMatch", "BM_FloorMatch", "bare block-hash map", None, False))
+    rows.append(("keys of 2,048 blocks of 16 tokens", "BM_VllmBlockKeys/16", "BM_FloorKeys/16", "bare XXH3-128", None, False))
+    rows.append(("blocks of 32,768 tokens, found and pinned", "BM_PoolMatch", "BM_FloorMatch", "bare block-hash map", None, False))
     return rows
 
 
@@ -232,27 +232,27 @@ def rows_semantic():
     rows = []
     for n in [1000, 100_000, 1_000_000]:
         ours = f"BM_AnswerExactHit/{n}"
-        rows.append((f"answer by its words, {n:,} answers", ours, f"faiss_lookup/{n}",
+        rows.append((f"answer by its text, {n:,} answers", ours, f"faiss_lookup/{n}",
                      "FAISS and SQLite, as GPTCache (Python)", None, True))
         rows.append(("", ours, f"BM_BareMapHit/{n}", "bare flat hash map of strings", None, False))
-    rows.append(("nothing on three rungs of text, 1,000,000", "BM_AnswerLadderMiss/1000000", "BM_AnswerLadderMiss/1000",
+    rows.append(("miss on three match levels, 1,000,000", "BM_AnswerLadderMiss/1000000", "BM_AnswerLadderMiss/1000",
                  "itself, of 1,000 answers", None, False))
-    rows.append(("by likeness, 1,000 answers", "BM_SimilarityFind/1000", "BM_BareScan/1000", "bare exact scan", 1.3, False))
+    rows.append(("by similarity, 1,000 answers", "BM_SimilarityFind/1000", "BM_BareScan/1000", "bare exact scan", 1.3, False))
     rows.append(("", "BM_SimilarityFind/1000", "faiss_lookup/1000", "FAISS and SQLite (Python)", None, True))
-    rows.append(("by likeness, 100,000 answers", "BM_SimilarityFind/100000", "BM_BareHnswlib/100000", "bare hnswlib", 1.3, False))
+    rows.append(("by similarity, 100,000 answers", "BM_SimilarityFind/100000", "BM_BareHnswlib/100000", "bare hnswlib", 1.3, False))
     rows.append(("", "BM_SimilarityFind/100000", "faiss_lookup/100000", "FAISS and SQLite (Python)", None, True))
     rows.append(("nearest vectors, 20,000", "BM_NearestVectors/20000", "BM_BareHnswlib/20000", "bare hnswlib", 1.3, False))
-    rows.append(("a vector leaves, another comes, 20,000", "BM_VectorReplace/20000", "BM_BareHnswlibReplace/20000",
+    rows.append(("replace a vector, 20,000", "BM_VectorReplace/20000", "BM_BareHnswlibReplace/20000",
                  "bare hnswlib", 1.3, False))
     return rows
 
 
 def unsafe(build, peer):
-    """Speed beside what it is worth: of what is served, how much is not the answer to that question?"""
+    """Unsafe answers: which share of the served answers does not answer the question?"""
     progress("counting unsafe answers")
     done = subprocess.run([str(build / "afterimage"), "experiment", "--json"], capture_output=True, text=True)
     ours = json.loads(done.stdout)
-    print("\nServed on 12,000 generated questions, and unsafe of it\n")
+    print("\nServed of 12,000 generated questions, and how many of them unsafe\n")
     for rung in ours["rungs"] + [{"rung": "text", **ours["similarity"], "wrong": ours["similarity"]["unsafe"]}]:
         print(f"{rung['rung']:<44}{rung['served']:>10}{rung['wrong']:>10}")
     rows = {"afterimage": ours["rungs"], "similarity": ours["similarity"]}
@@ -281,7 +281,7 @@ def parallel_advice(build):
 
 
 def disk(build, quick):
-    """GB/s, the best of what each engine did; the ratio is the median of what was measured in turn."""
+    """GB/s, the best of each engine; the ratio is the median of alternating measurements."""
     progress("running disk")
     with tempfile.TemporaryDirectory(dir=build) as folder:
         done = subprocess.run([str(build / "bench" / "disk_bench"), folder, "128" if quick else "512"],
@@ -318,7 +318,7 @@ def disk(build, quick):
 
 
 def replay(build, quick):
-    """Block uses a second of processor time that a replay gets through, by policy."""
+    """Block uses per second of processor time in a replay, by policy."""
     progress("running replay")
     done = subprocess.run([str(build / "bench" / "replay_bench"), "--benchmark_format=json",
                            f"--benchmark_repetitions={1 if quick else 3}", "--benchmark_min_time=0.1"],
@@ -329,7 +329,7 @@ def replay(build, quick):
         if row.get("run_type") == "iteration":
             runs.setdefault(row["run_name"].removeprefix("BM_Replay/"), []).append(row["items_per_second"])
     goals = {"lru": 1e6, "worth": 0.3e6}
-    print("\nTraces replayed, million block uses a second\n")
+    print("\nTraces replayed, million block uses per second\n")
     for policy, speeds in runs.items():
         speed, goal = statistics.median(speeds), goals.get(policy)
         wanted = "" if goal is None else f"≥ {goal / 1e6:g}"
@@ -338,7 +338,7 @@ def replay(build, quick):
 
 
 def policies(build, quick):
-    """Processor time that a request takes in the eviction policy alone."""
+    """Processor time per request in the eviction policy alone."""
     progress("running policy")
     done = subprocess.run([str(build / "bench" / "policy_bench"), "--benchmark_format=json",
                            f"--benchmark_repetitions={1 if quick else 3}"], check=True, capture_output=True, text=True)
@@ -356,12 +356,12 @@ def policies(build, quick):
 
 
 def governor(results):
-    """What governing costs: no peer does it, so the limits stand beside it."""
+    """The cost of governing, compared with the machine's limits, because there is no peer."""
     print("\nGovernor\n")
     for question, name in [("a step", "BM_GovernorStep"),
-                           ("a tick that reads /proc and has nothing to do", "BM_KeeperTick"),
-                           ("1 GiB of clean entries released, in the books", "BM_ReleaseGiBOfClean"),
-                           ("1 GiB given back from the caches to the system", "BM_GiveBackGiB"),
+                           ("a tick that reads /proc and finds nothing to do", "BM_KeeperTick"),
+                           ("1 GiB of clean entries released, accounting only", "BM_ReleaseGiBOfClean"),
+                           ("1 GiB returned from the caches to the system", "BM_GiveBackGiB"),
                            ("  the limit: the kernel takes 1 GiB back", "BM_KernelTakesBackGiB")]:
         print(f"{question:<52}{show(results.median(name)):>10}   {results.spread(name)}")
 
@@ -369,11 +369,11 @@ def governor(results):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path, help="a build folder with AFTERIMAGE_BENCH=ON")
-    parser.add_argument("--json", type=pathlib.Path, help="also write every run here")
-    parser.add_argument("--quick", action="store_true", help="fewer, shorter runs: to see that it works")
-    parser.add_argument("--disk", action="store_true", help="only the disk tier, beside the device and its peers")
-    parser.add_argument("--gateway", action="store_true", help="only the gateway, beside its limits and its peers")
-    parser.add_argument("--llama", action="store_true", help="only the engine llama, beside llama.cpp's own server")
+    parser.add_argument("--json", type=pathlib.Path, help="also write every run to FILE")
+    parser.add_argument("--quick", action="store_true", help="fewer, shorter runs, as a smoke test")
+    parser.add_argument("--disk", action="store_true", help="only the disk tier, the device and its peers")
+    parser.add_argument("--gateway", action="store_true", help="only the gateway, its limits and its peers")
+    parser.add_argument("--llama", action="store_true", help="only the engine llama and llama.cpp's own server")
     arguments = parser.parse_args()
     for only, measure in [("disk", disk), ("gateway", gateway.measure), ("llama", llama.measure)]:
         if getattr(arguments, only):
@@ -391,12 +391,12 @@ def main():
         run_openssl(results, size)
     run_cpp(arguments.build, "encoder_ledger", results, repetitions, min_time)
     run_peer("ledger", results)
-    # One process a length: caches of all sizes stand in it beside each other, below 6 GB together.
+    # One process per length: it holds caches of all sizes at once, below 6 GB together.
     for length in [512, 32768] if arguments.quick else [512, 4096, 32768, 131072]:
         run_cpp(arguments.build, "prefix", results, 3 if arguments.quick else 5, min_time,
                 only=f"Match.*tokens:{length}/kind:0/" if arguments.quick else f"Match.*tokens:{length}/")
         if length == 131072:
-            continue  # no peer was asked for so long
+            continue  # the peer does not run that long
         run_cpp(arguments.build, "prefix", results, 3, min_time,
                 only=f"(ReadThe|LinearScan|BlockHashMap|Insert).*tokens:{length}(/|$)")
     run_cpp(arguments.build, "block_keys", results, 3, min_time)
@@ -416,7 +416,7 @@ def main():
               "prefix": table("Prefix cache", rows_prefix(), results),
               "ledger": table("Scheduler's ledger", rows_ledger(), results),
               "semantic": table("Answers", rows_semantic(), results),
-              "seal": table("Encryption, beside the same tier without", rows_seal(), results)}
+              "seal": table("Encryption, compared with the same tier without it", rows_encryption(), results)}
     tables["unsafe"] = unsafe(arguments.build, python_with_faiss() or sys.executable)
     prefix_matrix(results)
     print("\nReference engine, what a hit saves\n")

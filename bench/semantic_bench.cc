@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// What does it cost to find an answer by its words, and by likeness, as the cache grows?
+// What does it cost to find an answer by its text, and by similarity, as the cache grows?
 #include <benchmark/benchmark.h>
 #include <hnswlib/hnswlib.h>
 
@@ -24,10 +24,10 @@
 namespace afterimage {
 namespace {
 
-constexpr std::size_t kDimensions = 384;  // of the small encoders of sentences
+constexpr std::size_t kDimensions = 384;  // as small sentence encoders have
 constexpr std::size_t kAsked = 4096;      // different questions, so that no branch is predicted
 
-/// Names and no numbers: those would speak against every neighbour.
+/// Names without numbers, since numbers would veto every neighbour.
 std::string words(std::uint64_t n) {
   std::string name;
   for (; name.size() < 7; n /= 26) name.push_back(static_cast<char>('a' + n % 26));
@@ -54,7 +54,7 @@ struct Answers {
   std::unique_ptr<AnswerCache> cache = AnswerCache::create({}, budget, clock).value();
 };
 
-/// One a size: a million answers are not made twice.
+/// One per size, because a million answers are not generated twice.
 Answers& answers(std::size_t entries) {
   static std::map<std::size_t, std::unique_ptr<Answers>> all;
   std::unique_ptr<Answers>& one = all[entries];
@@ -86,7 +86,7 @@ void BM_AnswerExactMiss(benchmark::State& state) {
 }
 BENCHMARK(BM_AnswerExactMiss)->Arg(1000)->Arg(1'000'000);
 
-/// All three rungs, and the folding that they need.
+/// All three match levels, with the folding that they need.
 void BM_AnswerLadderMiss(benchmark::State& state) {
   Answers& kept = answers(static_cast<std::size_t>(state.range(0)));
   std::uint64_t next = 1U << 30U;
@@ -97,8 +97,7 @@ void BM_AnswerLadderMiss(benchmark::State& state) {
 }
 BENCHMARK(BM_AnswerLadderMiss)->Arg(1000)->Arg(1'000'000);
 
-/// Hits while somebody lists all entries again and again: for how long does a listing keep the
-/// lock?
+/// Hits while another thread lists all entries repeatedly: how long does a listing hold the lock?
 void BM_AnswerHitWhileListed(benchmark::State& state) {
   const auto entries = static_cast<std::size_t>(state.range(0));
   Answers& kept = answers(entries);
@@ -125,7 +124,7 @@ void BM_AnswerHitWhileListed(benchmark::State& state) {
 }
 BENCHMARK(BM_AnswerHitWhileListed)->Arg(1'000'000)->UseRealTime();
 
-/// A new answer, where the cache is full by its number of entries.
+/// Inserts an answer into a cache that is full by its number of entries.
 void BM_AnswerInsert(benchmark::State& state) {
   Answers& kept = answers(static_cast<std::size_t>(state.range(0)));
   std::uint64_t next = 1U << 30U;
@@ -136,7 +135,7 @@ void BM_AnswerInsert(benchmark::State& state) {
 }
 BENCHMARK(BM_AnswerInsert)->Arg(1'000'000);
 
-/// The limit: the words as they are, in a map, and a copy of the answer.
+/// The limit: the exact text in a map, and a copy of the answer.
 void BM_BareMapHit(benchmark::State& state) {
   const auto entries = static_cast<std::size_t>(state.range(0));
   boost::unordered_flat_map<std::string, Answer> map;
@@ -152,7 +151,7 @@ void BM_BareMapHit(benchmark::State& state) {
 }
 BENCHMARK(BM_BareMapHit)->Arg(1000)->Arg(100'000)->Arg(1'000'000);
 
-/// In bunches, as sentences are.
+/// Clustered, as sentences are.
 Vector vector_at(std::uint64_t n) {
   Rng centre(n % 997);
   Rng own(n);
@@ -182,7 +181,7 @@ const std::vector<Vector>& kept_vectors() {
   return all;
 }
 
-/// 20,000 rows are in a graph, a thousand are not.
+/// 20,000 rows use a graph, a thousand do not.
 VectorIndex& index_of(std::size_t rows) {
   static std::map<std::size_t, VectorIndex> all;
   if (const auto found = all.find(rows); found != all.end()) return found->second;
@@ -193,15 +192,15 @@ VectorIndex& index_of(std::size_t rows) {
 
 void BM_NearestVectors(benchmark::State& state) {
   const VectorIndex& index = index_of(static_cast<std::size_t>(state.range(0)));
-  std::size_t next = queries().size();  // they are made before the clock runs
+  std::size_t next = queries().size();  // generated before the clock runs
   for (auto _ : state) {
     benchmark::DoNotOptimize(index.nearest(queries()[next++ % kAsked], 8));
   }
 }
 BENCHMARK(BM_NearestVectors)->Arg(1000)->Arg(20'000)->Unit(benchmark::kMicrosecond);
 
-/// The whole rung: neighbours, vetoes, evidence, and the answer from the cache. Nothing is served,
-/// so that all of it is done for every neighbour.
+/// The whole similarity step: neighbours, vetoes, evidence, and the answer from the cache. Nothing
+/// is served, so that every neighbour takes the full path.
 void BM_SimilarityFind(benchmark::State& state) {
   const auto rows = static_cast<std::size_t>(state.range(0));
   static MemoryBudget budget{16_GiB};
@@ -268,7 +267,7 @@ void BM_BareScan(benchmark::State& state) {
 }
 BENCHMARK(BM_BareScan)->Arg(1000)->Unit(benchmark::kMicrosecond);
 
-/// A vector leaves and another comes, at a steady size.
+/// Replaces a vector at a steady size.
 void BM_VectorReplace(benchmark::State& state) {
   const auto size = static_cast<std::size_t>(state.range(0));
   VectorIndex& index = index_of(size);

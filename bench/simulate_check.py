@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""What `afterimage simulate` foretells beside what processes do that share through a real Redis.
+"""Compares the predictions of `afterimage simulate` with real processes that share a Redis server.
 
     bench/simulate_check.py build/release/afterimage [--processes 2,4,6] [--requests 240] [--json FILE]
 
-A workload about made-up pictures is dealt to some processes of `afterimage run --remote`, which begin with empty memories
-and an empty server. One process alone records the traffic; rates (encoding, prefill, a load and a round trip of the
-server) and sizes (a token of an encoder's output, a token's KV) are measured on the way and given to `simulate`,
-with as many nodes and one shard. Printed side by side: where images and tokens came from, and the bytes of entries that
-passed; the server's protocol, keys and turns are told apart from them. Ends with 1 where a deviation is beyond its bar
-(BARS, with what is left to explain). Needs redis-server.
+A generated workload about images is split between processes of `afterimage run --remote`, which start with empty caches
+and an empty server. One process alone records the traffic; rates (encoding, prefill, load and round trip of the server)
+and sizes (per token of encoder output and of KV) are measured on the way and passed to `simulate`, with as many nodes
+and one shard. Prints side by side where images and tokens came from and the bytes of the entries transferred; protocol,
+keys and leases are counted separately. Exit code 1 if a deviation exceeds its limit (BARS, which also lists the known
+causes). Needs redis-server.
 """
 import argparse
 import json
@@ -28,7 +28,7 @@ import zlib
 
 
 def png(rng):
-    """A picture of 8 by 8 fields of random colours, 224 pixels wide."""
+    """An image of 8 by 8 fields of random colours, 224 pixels wide."""
     size, fields = 224, 8
     colours = [[bytes(rng.randrange(256) for _ in range(3)) for _ in range(fields)] for _ in range(fields)]
     rows = b"".join(
@@ -42,7 +42,7 @@ def png(rng):
 
 
 def write_workload(folder, requests, pictures, seed):
-    """Questions about pictures, popular ones more often; some ask further in the same session."""
+    """Questions about images, some images more popular than others; some sessions ask follow-up questions."""
     rng = random.Random(seed)
     for i in range(pictures):
         (folder / f"{i}.png").write_bytes(png(rng))
@@ -58,11 +58,11 @@ def write_workload(folder, requests, pictures, seed):
     return lines
 
 
-# Points of a share, or parts of the bytes: set from what runs showed, so they notice when the model gets worse, and do not
-# prove it. What is within them probably comes from this, which was not taken apart: a trace names whole blocks, so
-# the words that two questions begin with behind a picture are prefilled again here (tokens prefilled, and the entries
-# written for them); a process loads KV from the beginning of its block of 128 tokens, and hears answers of the protocol
-# (MiB to processes: no bar); which of two that ask at once is first is chance there (remote, or in a prefix).
+# In percentage points, or shares of the bytes: set from observed runs, so they detect a worse model but do not prove
+# the present one. The remaining deviations probably have these causes, which were not separated: a trace names whole
+# blocks, so a common beginning of two questions after an image is prefilled again here (tokens prefilled, and the
+# entries written for them); a process loads KV from the start of its block of 128 tokens and receives protocol replies
+# (MiB to processes: no limit); which of two concurrent requests comes first is random (remote, or in a prefix).
 BARS = {"images encoded, nowhere found": 2, "images in a prefix": 20, "tokens prefilled": 7, "tokens remote": 4,
         "MiB of entries from processes": 0.35}
 
@@ -103,7 +103,7 @@ class Server:
         return rest
 
     def passed(self):
-        """Bytes to and from the server, with its protocol."""
+        """Bytes to and from the server, including its protocol."""
         text = self.ask("INFO", "stats").decode()
         found = dict(line.split(":") for line in text.split("\r\n") if ":" in line)
         return int(found["total_net_input_bytes"]), int(found["total_net_output_bytes"])
@@ -117,7 +117,7 @@ class Server:
         return total
 
     def rates(self):
-        """Seconds of a round trip, and bytes a second of a large value."""
+        """Seconds of a round trip, and bytes per second of a large value."""
         trips = []
         for _ in range(400):
             began = time.perf_counter()
@@ -140,7 +140,7 @@ class Server:
 
 
 def run_processes(program, folder, lines, count, server, size, extra):
-    """The workload, dealt to so many processes at once: their reports."""
+    """Splits the workload between that many concurrent processes, and returns their reports."""
     server.ask("FLUSHALL")
     secret = folder / "secret"
     if not secret.exists():
@@ -183,7 +183,7 @@ def measured(reports, passed, entries):
 
 def simulated(program, folder, trace, count, rates, duration, extra):
     header, *requests = [json.loads(line) for line in trace]
-    for i, request in enumerate(requests):  # as the processes take them: one after the other
+    for i, request in enumerate(requests):  # in the order in which the processes take them
         request["timestamp"] = round(1e3 * ((i // count) * duration) + 1e-3 * (i % count), 3)
     (folder / "dealt.jsonl").write_text("\n".join(json.dumps(line) for line in [header, *requests]) + "\n")
     call = [program, "simulate", "--trace", str(folder / "dealt.jsonl"), "--nodes", str(count), "--shards", "1",
@@ -206,7 +206,7 @@ def simulated(program, folder, trace, count, rates, duration, extra):
 
 
 def measure_rates(program, folder, lines, server, size):
-    """One process alone: what it records, and what things take."""
+    """Runs one process alone: its recorded trace, and the measured rates."""
     (folder / "all.jsonl").write_text("\n".join(lines) + "\n")
     subprocess.run([program, "run", "--workload", "all.jsonl", "--size", size, "--max-tokens", "1",
                     "--record", "trace.jsonl", "--json", "alone.json"], cwd=folder, check=True,
@@ -232,7 +232,7 @@ def measure_rates(program, folder, lines, server, size):
 
 
 def show(count, real, said):
-    """Both beside each other: what is beyond its bar."""
+    """Prints both side by side, and returns what exceeds its limit."""
     beyond = []
     print(f"\n{count} processes{'':<24}{'measured':>10}{'simulated':>12}{'deviation':>12}{'bar':>8}")
     for name, value in real.items():
@@ -260,8 +260,8 @@ def main():
     options.add_argument("--processes", default="2,4,6")
     options.add_argument("--requests", type=int, default=240)
     options.add_argument("--pictures", type=int, default=40)
-    options.add_argument("--size", default="tiny", help="of the built-in engine: tiny or small")
-    options.add_argument("--weigh", action="store_true", help="load only where that is quicker, by what loads take here and now")
+    options.add_argument("--size", default="tiny", help="size of the reference engine: tiny or small")
+    options.add_argument("--weigh", action="store_true", help="load only where that is faster, by measured load times")
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--json")
     call = options.parse_args()
@@ -294,7 +294,7 @@ def main():
     if call.json:
         pathlib.Path(call.json).write_text(json.dumps({"rates": rates, "runs": found}, indent=2) + "\n")
     if beyond:
-        sys.exit("\nbeyond the bar:\n" + "\n".join(beyond))
+        sys.exit("\nabove the limit:\n" + "\n".join(beyond))
 
 
 if __name__ == "__main__":

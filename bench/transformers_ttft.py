@@ -5,8 +5,8 @@
 
     make bench-python
 
-A Qwen2.5-VL of random weights, 6 layers deep and 256 wide, float32. Every turn resends the whole conversation and
-adds an image and a question, as chat clients do. Medians of conversations that take turns.
+A Qwen2.5-VL with random weights, 6 layers deep and 256 wide, float32. Every turn resends the whole conversation and
+adds an image and a question, as chat clients do. Medians over alternating conversations.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def conversation(architecture: Architecture, generate: Any) -> list[float]:
 def main() -> None:
     architecture = Architecture(larger, rows=64, side=224, grid=True, types="mm_token_type_ids")
     model = architecture.model()
-    conversation(architecture, model.generate)  # warm
+    conversation(architecture, model.generate)  # warm-up
     plain, reused = [], []
     for _ in range(ROUNDS):
         plain.append(conversation(architecture, model.generate))

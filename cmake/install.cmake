@@ -1,4 +1,4 @@
-# find_package(afterimage) gives afterimage::afterimage: all rooms that a library user can link.
+# find_package(afterimage) defines afterimage::afterimage, which links all library rooms.
 include(CMakePackageConfigHelpers)
 
 get_property(rooms GLOBAL PROPERTY AFTERIMAGE_ROOMS)
@@ -23,7 +23,7 @@ install(FILES ${PROJECT_BINARY_DIR}/afterimageConfig.cmake
               ${PROJECT_BINARY_DIR}/afterimageConfigVersion.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/afterimage)
 
-# The program takes the llama.cpp it was built with along; one on the system stays where it is.
+# Installs the llama.cpp that the program was built with; a system-wide one is not copied.
 if(AFTERIMAGE_HAVE_LLAMA)
   install(FILES cmake/llama.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/afterimage)
   if(EXISTS "${AFTERIMAGE_LLAMA_PREFIX}/lib")

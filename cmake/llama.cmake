@@ -1,11 +1,11 @@
-# The llama.cpp under the engine "llama": found, never fetched. scripts/build-llama.sh builds the pinned one.
+# Finds the llama.cpp for the engine "llama"; never downloads it. scripts/build-llama.sh builds the pinned one.
 #
-#   AFTERIMAGE_LLAMA         AUTO (use it if it is there), ON (fail if it is not), OFF
-#   AFTERIMAGE_LLAMA_PREFIX  where include/ and lib/ of a llama.cpp lie; else the system is searched
+#   AFTERIMAGE_LLAMA         AUTO (use it if found), ON (fail if not found), OFF
+#   AFTERIMAGE_LLAMA_PREFIX  prefix with include/ and lib/ of a llama.cpp; if it has none, the system is searched
 #
-# Sets AFTERIMAGE_HAVE_LLAMA and, if that is true, makes afterimage::llama_cpp: libllama, libmtmd, ggml, and
-# the macro AFTERIMAGE_LLAMA_BUILD, a string that says which build it is.
-set(AFTERIMAGE_LLAMA AUTO CACHE STRING "The engine over llama.cpp: AUTO, ON, OFF")
+# Sets AFTERIMAGE_HAVE_LLAMA and, if true, defines afterimage::llama_cpp: libllama, libmtmd, ggml, and the
+# macro AFTERIMAGE_LLAMA_BUILD, a string that identifies the build.
+set(AFTERIMAGE_LLAMA AUTO CACHE STRING "The llama.cpp engine: AUTO, ON, OFF")
 set_property(CACHE AFTERIMAGE_LLAMA PROPERTY STRINGS AUTO ON OFF)
 set(AFTERIMAGE_LLAMA_PREFIX "${PROJECT_SOURCE_DIR}/build/llama/prefix" CACHE PATH
     "An installed llama.cpp with libmtmd")
@@ -15,7 +15,7 @@ if(NOT AFTERIMAGE_LLAMA)
   return()
 endif()
 
-# Headers of one and libraries of another would be worse than neither.
+# Never mix the headers of one installation with the libraries of another.
 set(where "")
 if(EXISTS "${AFTERIMAGE_LLAMA_PREFIX}/include/mtmd.h")
   set(where PATHS "${AFTERIMAGE_LLAMA_PREFIX}" PATH_SUFFIXES include lib NO_DEFAULT_PATH)
@@ -29,7 +29,7 @@ endforeach()
 
 set(missing "")
 if("${llama_headers};${llama_libraries}" MATCHES "NOTFOUND")
-  set(missing "There is no llama.cpp with libmtmd in ${AFTERIMAGE_LLAMA_PREFIX} or on the system.")
+  set(missing "No llama.cpp with libmtmd found in ${AFTERIMAGE_LLAMA_PREFIX} or on the system.")
 elseif(EXISTS "${AFTERIMAGE_LLAMA_PREFIX}/stamp" AND where)
   file(STRINGS "${AFTERIMAGE_LLAMA_PREFIX}/stamp" build LIMIT_COUNT 1)
   string(REGEX MATCH "^[a-z-]+ [0-9.]+" release "${build}")
@@ -38,19 +38,19 @@ elseif(EXISTS "${AFTERIMAGE_LLAMA_PREFIX}/stamp" AND where)
   set(build "${release}, build ${build}")
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${AFTERIMAGE_LLAMA_PREFIX}/stamp")
 else()
-  # Not the pinned one: its interface changes from month to month.
+  # Not the pinned one: check that its interface matches, because it changes every month.
   set(build "not the pinned one")
   try_compile(fits
     SOURCE_FROM_CONTENT fits.cc "#include <mtmd-helper.h>
       int main() { mtmd_input_text text{\"\", 0, true, true}; return text.text_len; }"
     CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${llama_headers}" NO_CACHE)
   if(NOT fits)
-    set(missing "The llama.cpp in ${llama_headers} is of another version than the engine is written for.")
+    set(missing "The llama.cpp in ${llama_headers} has another version than the engine supports.")
   endif()
 endif()
 
 if(missing AND NOT AFTERIMAGE_LLAMA STREQUAL "AUTO")
-  message(FATAL_ERROR "${missing} Build the pinned one: scripts/build-llama.sh, then configure again.")
+  message(FATAL_ERROR "${missing} Build the pinned one with scripts/build-llama.sh, then configure again.")
 elseif(missing)
   message(STATUS "Without the engine \"llama\": ${missing} scripts/build-llama.sh builds the pinned one.")
   return()

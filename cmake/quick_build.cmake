@@ -1,9 +1,9 @@
-# AFTERIMAGE_QUICK_BUILD: compile what nearly every source begins with once and not once a source, and a
-# room's sources some at a time; so names in the unnamed namespaces of a room are not used twice.
-# The preset `plain` compiles without it and finds sources that do not include what they use.
+# AFTERIMAGE_QUICK_BUILD: precompile common headers, and compile a room's sources in batches (unity build),
+# so names in the unnamed namespaces of one room must be unique. The preset `plain` compiles without it and
+# finds sources that do not include what they use.
 #
-# Tests and the program's verbs are not optimised either: compilers would spend most of their time on what
-# the sanitizers add to gtest's macros and CLI11's templates, and neither does much of the work.
+# Tests and the program's verbs are not optimised: most compile time would go into sanitized gtest macros
+# and CLI11 templates, which are not hot at run time.
 #
 # afterimage_quick_build(TARGET library|headers|test|program)
 option(AFTERIMAGE_QUICK_BUILD "Precompile the standard library's headers" OFF)
@@ -34,13 +34,13 @@ function(afterimage_quick_build target kind)
   if(AFTERIMAGE_QUICK_BUILD)
     if(kind STREQUAL "headers")
       set(kind library)
-    elseif(kind STREQUAL "library")  # several sources at a time: templates are made once for all of them
+    elseif(kind STREQUAL "library")  # several sources at a time: templates are instantiated once for all of them
       set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
     else()
       target_compile_options(${target} PRIVATE -O0)
     endif()
     target_precompile_headers(${target} REUSE_FROM afterimage_common_${kind})
-    # Precompiled headers are of use only where the same macros are defined.
+    # Precompiled headers can be reused only with the same macro definitions.
     foreach(library fmt::fmt nlohmann_json::nlohmann_json)
       target_compile_definitions(
         ${target} PRIVATE $<TARGET_PROPERTY:${library},INTERFACE_COMPILE_DEFINITIONS>)

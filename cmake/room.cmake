@@ -1,15 +1,15 @@
 # afterimage_room(SOURCES … [PUBLIC …] [DEPENDS room …] [LIBRARIES …] [PUBLIC_LIBRARIES …]
 #                 [TESTS …] [TEST_DEPENDS target …])
 #
-# One room: the folder src/<group>/<room>, one static library `afterimage_<room>`. Its headers stand
-# beside its sources and are included as "<group>/<room>/x.h". The compiler finds that path through a
-# link of the room's own (build/rooms/<room>/<group>/<room> -> src/<group>/<room>), which only rooms
-# that DEPEND on this one can see: an include of a room above, or of a neighbour, does not compile.
+# Declares one room: the folder src/<group>/<room> and a static library `afterimage_<room>`. Its headers
+# are in the same folder and are included as "<group>/<room>/x.h". The compiler finds that path through
+# the room's own symbolic link (build/rooms/<room>/<group>/<room> -> src/<group>/<room>), which only rooms
+# that DEPEND on this one see: an include of a room above, or of an undeclared neighbour, does not compile.
 #
-# PUBLIC names headers in include/afterimage that this room implements. They are included as
-# "afterimage/x.h", found the same way, and they are the only headers that are installed.
-# DEPENDS is transitive. TESTS name x_test.cc files beside the sources; together they are the program
-# `<room>_test`, labelled with the room. TEST_DEPENDS may name rooms above this one.
+# PUBLIC lists headers in include/afterimage that this room implements. They are included as
+# "afterimage/x.h", are found the same way, and are the only installed headers.
+# DEPENDS is transitive. TESTS lists x_test.cc files, which become the program `<room>_test` with the
+# room's label. TEST_DEPENDS may list rooms above this one.
 function(afterimage_room)
   cmake_parse_arguments(
     ROOM "" "" "SOURCES;PUBLIC;DEPENDS;LIBRARIES;PUBLIC_LIBRARIES;TESTS;TEST_DEPENDS" ${ARGN})
@@ -45,13 +45,13 @@ function(afterimage_room)
     target_link_libraries(${room}_test PRIVATE ${target} ${ROOM_TEST_DEPENDS} afterimage_testing
                                                GTest::gtest_main afterimage_warnings)
     afterimage_quick_build(${room}_test test)
-    # A test that waits for another thread fails by its time limit.
+    # The timeout ends a test that waits forever for another thread.
     gtest_discover_tests(${room}_test TEST_PREFIX ${room}: NO_PRETTY_VALUES DISCOVERY_TIMEOUT 60
                          PROPERTIES LABELS ${room} TIMEOUT 300)
   endif()
 endfunction()
 
-# folder/name becomes a symbolic link to `target`.
+# Creates the symbolic link folder/name to `target`.
 function(afterimage_link target folder name)
   file(MAKE_DIRECTORY "${folder}")
   if(NOT EXISTS "${folder}/${name}")

@@ -1,12 +1,12 @@
-# Warnings for our own targets; errors only where asked, never for users who build us as a part.
+# Warnings for our own targets; errors only with AFTERIMAGE_WERROR, so that embedding projects still build.
 add_library(afterimage_warnings INTERFACE)
 target_compile_options(
   afterimage_warnings
   INTERFACE -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wnon-virtual-dtor -Wold-style-cast
-            -Wno-missing-field-initializers  # our structs have defaults; naming some fields is the idiom
-            # GCC 12 sees overlapping copies in std::string's operator+ that are not there (GCC 105651).
+            -Wno-missing-field-initializers  # our structs have defaults, so initialisers name only some fields
+            # GCC 12 reports false overlapping copies in std::string's operator+ (GCC 105651).
             $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>
-            # std::stable_sort of GCC 12 uses what it deprecates itself.
+            # GCC 12's std::stable_sort uses a function that GCC deprecates.
             $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>
             $<$<BOOL:${AFTERIMAGE_WERROR}>:-Werror>)
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-/// Encode once, in forty lines: an encoder that takes its time, asked three times for two pictures.
+/// Encode once in forty lines: a slow encoder, requested three times for two images.
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -18,7 +18,7 @@ MediaItem picture(std::vector<std::byte> bytes) {
           .files = {std::make_shared<const std::vector<std::byte>>(std::move(bytes))}};
 }
 
-/// Stands for a vision tower: [256, 64] floats.
+/// Stands in for a vision tower: [256, 64] floats.
 Result<EncoderOutput> encode() {
   std::puts("encoding");
   return EncoderOutput{{.dtype = DType::kF32,

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Writes agents.jsonl: five agents of one small business who keep looking at the same media;
-and shared_images.jsonl: eight who ask little, over four turns, about three pictures.
+"""Writes agents.jsonl, in which five agents of one small business use the same media again and again,
+and shared_images.jsonl, in which eight agents ask short questions over four turns about three images.
 
 Each conversation below becomes one request per turn. As chat clients do, every request sends
 the whole history again: the system prompt, the earlier questions with their media, the

@@ -5,16 +5,16 @@
 
     examples/make_trace.py --seed 1 --requests 4000 > media.jsonl
 
-Published traces have no media in them, so this one is invented. Four kinds of traffic, mixed, each with a
-way of its own of showing the same thing twice:
+Published traces contain no media, so this one is generated. It mixes four kinds of traffic, each of which
+repeats media in its own way:
 
-- chats resend the whole conversation every turn; their pictures come from a pool with favourites (Zipf);
-- agents at a screen see a new screenshot every step, now and then the same one again, and keep the last
-  three: when an old one goes, the prefix ends there, and the later ones are still known to the encoder;
+- chats resend the whole conversation every turn; their images come from a pool with a Zipf popularity;
+- agents at a screen see a new screenshot every step, sometimes an old one again, and keep the last three:
+  when an old one is dropped the prefix ends there, while the later ones still hit the encoder cache;
 - watchers look at the last eight clips of a video: the window slides, so the prefix breaks at its first clip;
-- readers ask about the pages of documents that others are reading, too: one prefix for many.
+- readers ask about the pages of documents that others also read: many share one prefix.
 
-The same seed gives the same trace. How much each policy saves on it says little about other traffic.
+The same seed gives the same trace. Savings on it say little about other traffic.
 """
 import argparse
 import bisect
@@ -27,7 +27,7 @@ BLOCK = 512
 
 
 def item(name, modality, tokens):
-    """A media segment; encoding takes 0.15 ms a token, about what a large vision tower takes."""
+    """A media segment; encoding takes 0.15 ms per token, about as long as in a large vision tower."""
     return {"name": name, "tokens": tokens, "modality": modality,
             "digest": hashlib.sha256(name.encode()).hexdigest(), "encode_ms": round(0.15 * tokens, 3)}
 
@@ -50,7 +50,7 @@ class Zipf:
 
 
 class Blocks:
-    """Numbers for blocks, each of which stands for its tokens and all before them."""
+    """Block ids, each of which identifies its tokens and all before them."""
 
     def __init__(self):
         self.ids = {}
@@ -80,7 +80,7 @@ class Traffic:
         return self.rng.lognormvariate(0, 0.8) * seconds
 
     def turns(self, likely_more):
-        """A number of turns from 1 on; after each, another follows with this probability."""
+        """A number of turns, at least 1; after each turn another follows with this probability."""
         count = 1
         while self.rng.random() < likely_more:
             count += 1
@@ -152,11 +152,11 @@ def main():
     parser.add_argument("--requests", type=int, default=4000)
     options = parser.parse_args()
     if options.requests < 1:
-        parser.error("--requests is at least 1")
+        parser.error("--requests must be at least 1")
     requests = []
     for start, request in Traffic(options.seed).sessions():
         requests.append(request)
-        # What starts later cannot come before what is asked for.
+        # A session that starts later has no earlier requests.
         if len(requests) >= options.requests:
             requests.sort(key=lambda r: r[0])
             if requests[options.requests - 1][0] <= start:

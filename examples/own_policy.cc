@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-/// An eviction policy of one's own: first in, first out. Hold it to the conformance suite in
-/// tests/testing/policy_conformance.h before you trust it.
+/// A custom eviction policy: first in, first out. Run the conformance suite in
+/// tests/testing/policy_conformance.h on it before you use it.
 #include <algorithm>
 #include <cstdio>
 #include <deque>
@@ -51,6 +51,6 @@ int main() {
     if (!(*cache)->insert(key, std::vector{*view}, {}).has_value()) return 1;
   }
   const bool first_left = !(*cache)->info(EncoderKey{}).has_value();
-  std::printf("the first one in was the first one out: %s\n", first_left ? "yes" : "no");
+  std::printf("first in, first out: %s\n", first_left ? "yes" : "no");
   return first_left ? 0 : 1;
 }

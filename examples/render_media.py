@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Draws the media of the example workload: eight pictures, one short video, one sound.
+"""Generates the media of the example workload: eight images, one short video, one audio clip.
 
-They all belong to one small business that does not exist, Tern Pottery, so that the
-conversations in agents.jsonl have something to talk about, and the numbers in them agree.
+They all belong to one fictional small business, Tern Pottery, so that the conversations in
+agents.jsonl have a subject and their numbers agree.
 
 The same script gives the same files: every random number is seeded, nothing reads the clock,
-and text is drawn with the stroke font below, so no font of the machine is used. (A different
+and text is drawn with the stroke font below instead of a system font. (A different
 release of Pillow, libjpeg or libwebp may compress the same pixels into different bytes.)
 
 Needs Python 3.8 and Pillow (Debian: python3-pil).
@@ -22,7 +22,7 @@ from pathlib import Path
 
 from PIL import Image, ImageChops, ImageDraw, ImageFilter
 
-# The stroke font. A glyph is strokes apart by spaces; a stroke is points; a point is x and y, one
+# The stroke font. A glyph is strokes separated by spaces; a stroke is points; a point is x and y, one
 # base-36 digit each. y runs down: 0 is the top of capitals, 6 the top of small letters, K (20) the
 # baseline, Q (26) the descender. "~" before a point rounds that corner, "z" closes the stroke, and
 # a stroke of one point is a dot.

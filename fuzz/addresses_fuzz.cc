@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// No bytes name a host that is not listed, an address of a private network, or a file outside of
-// the folder.
+// No input may name an unlisted host, an address in a private network, or a file outside the
+// allowed folder.
 #include <cstdint>
 #include <string_view>
 
@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   MediaSettings settings;
   settings.hosts = {"images.example.org", "*.example.net:8080", "127.0.0.1", "[2606:4700::1]"};
-  settings.folders = {"/proc/self/fdinfo"};  // there is one on every machine, and few files in it
+  settings.folders = {"/proc/self/fdinfo"};  // exists on every machine, with few files
   if (const auto url = allowed_url(text, settings); url.has_value()) {
     AFI_CHECK(url->host == "images.example.org" || url->host.ends_with(".example.net") ||
               url->host == "2606:4700::1");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// Any bytes are a record, a stream, a body, or an error. What was made of a stream or a body is
-// JSON when it is given again; a stream is the same however it is cut.
+// Any bytes are a record, a stream, a body or an error. Replaying what was parsed gives JSON; the
+// result for a stream does not depend on how it is cut.
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>

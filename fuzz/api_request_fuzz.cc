@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// Any bytes are a request or an error. What was read is JSON, its media stand where it is said that
-// they stand, and with what was fetched it is a request again.
+// Any bytes are a request or an error. A parsed request is JSON, its media are where the parser
+// says, and with the fetched media inserted it parses again.
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -16,7 +16,7 @@ using namespace afterimage;
 
 namespace {
 
-/// Whether it is JSON. The library also refuses numbers that no double holds, which JSON allows.
+/// Whether it is JSON. The library also rejects numbers beyond a double, which JSON allows.
 bool is_json(std::string_view body) {
   constexpr int kNumberTooLarge = 406;
   try {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// Any bytes give what was archived, a list of erasures or an error; what was read is written as it
-// was. The checksum of a list is made to fit, so that what is behind it is reached.
+// Any bytes give an archived answer, an invalidation log or an error; what was read is written
+// back unchanged. The checksum of a log is corrected, so that the code behind it is reached.
 #include <algorithm>
 #include <cstdint>
 #include <span>

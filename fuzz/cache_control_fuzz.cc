@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// Lines "Name: value" give a wish or an error that says something. A header more never makes more
-// be served or kept, and what is answered is a line.
+// Header lines "Name: value" give cache directives or an error with a message. An additional
+// header never permits more reuse or storage, and the response header is one line.
 #include <algorithm>
 #include <cstdint>
 #include <string>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// Any bytes have an exact form; those that have looser ones keep them when they are folded again,
-// and a form is never longer than its contractions make it.
+// Any bytes have an exact form; looser forms are stable when folded again, and no form is longer
+// than its expanded contractions.
 #include <cstdint>
 #include <string_view>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// Base64 and data URLs: bytes or an error; bytes have one text, and it gives them back.
+// Base64 and data URLs decode to bytes or an error, and encoding the bytes round-trips.
 #include <algorithm>
 #include <cstdint>
 #include <span>

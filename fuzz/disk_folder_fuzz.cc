@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// A folder of segments in which anything may be wrong, also behind checksums that fit: opening and
-// inspecting it change nothing that the books deny, and what is read back is what some record of
-// that key held. The bytes are a program that writes the folder.
+// A folder of segments with arbitrary damage, also behind valid checksums: opening and inspecting
+// it keep the accounting consistent, and a read returns what some record of that key held. The
+// input is a program that writes the folder.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -31,7 +31,7 @@ using testing::tier_key;
 namespace {
 
 constexpr std::uint64_t kKeys = 8;
-constexpr std::uint64_t kFresh = 99;  // of a key that no program writes
+constexpr std::uint64_t kFresh = 99;  // a key that no program writes
 constexpr SegmentLogOptions kOptions{.capacity = 512_KiB,
                                      .segment_bytes = 64_KiB,
                                      .batch_bytes = 8_KiB,
@@ -50,7 +50,7 @@ EntryMeta meta_of(std::uint8_t n) {
   return {.tensors = {{DType::kF16, Shape{n, 3}}, {DType::kU8, Shape{}}}, .cost = Duration(n)};
 }
 
-/// One record; where the lies are none, a good one.
+/// One record; valid if nothing in it is falsified.
 struct Written {
   RecordHeader header;
   std::uint64_t key = 0;
@@ -164,7 +164,7 @@ Kept write_folder(FuzzInput& input, FakeDisk& disk) {
   return kept;
 }
 
-/// The keys that are found; each with bytes that it once had.
+/// The keys that are found; each with bytes that it had at some time.
 std::map<std::uint64_t, std::vector<std::byte>> read_all(SegmentLog& log, const Kept& kept,
                                                          MemoryBudget& memory) {
   std::map<std::uint64_t, std::vector<std::byte>> found;
@@ -211,7 +211,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     (*log)->check_invariants();
   }
-  // What was erased stays so, and nothing is there now that was not there before.
+  // Erased entries stay erased, and no entry appears that was not there before.
   const auto log = SegmentLog::open(std::make_unique<FakeBlockFolder>(disk), kOptions, memory);
   AFI_CHECK(log.has_value());
   (*log)->check_invariants();

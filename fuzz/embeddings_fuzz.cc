@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// Any bytes are addresses and answers of servers, or errors; vectors that come out can be compared.
+// Any bytes are endpoint addresses and replies, or errors; the resulting vectors are comparable.
 #include <string_view>
 
 #include "afterimage/check.h"

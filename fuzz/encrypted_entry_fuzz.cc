@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// What a disk or another machine gives for a sealed entry, and what a file gives for keys: nobody
-// without the key makes bytes that open, and what was sealed opens as it was until a byte of it is
-// changed.
+// Untrusted encrypted entries and key files: without the key no bytes decrypt, and an encrypted
+// entry decrypts to its content until a byte of it is changed.
 #include <algorithm>
 #include <cstdint>
 #include <span>

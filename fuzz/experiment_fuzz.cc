@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// Any bytes are samples, experiments, a split and a table, or an error that says something; and
-// whatever was read has a prompt and keys, and survives being written as a table.
+// Any bytes are samples, experiments, a split and a table, or an error with a message; parsed
+// samples have a prompt and keys, and survive being written as a table.
 #include <cstdint>
 #include <span>
 #include <string_view>

@@ -8,8 +8,8 @@
 #include <span>
 #include <string_view>
 
-/// The bytes of one input, taken from the front: small numbers that steer a target, and text. Where
-/// there are no more, numbers are 0 and texts are empty.
+/// The bytes of one input, consumed from the front: small numbers that steer a target, and text.
+/// After the end, numbers are 0 and texts are empty.
 namespace afterimage::testing {
 
 class FuzzInput {
@@ -21,14 +21,14 @@ class FuzzInput {
   std::uint16_t u16() { return static_cast<std::uint16_t>(number(2)); }
   std::uint32_t u32() { return static_cast<std::uint32_t>(number(4)); }
   std::uint64_t u64() { return number(8); }
-  /// As far as there are so many.
+  /// Up to that many bytes, or fewer at the end.
   std::string_view text(std::size_t size) {
     const auto part = left_.first(std::min(size, left_.size()));
     left_ = left_.subspan(part.size());
     return {reinterpret_cast<const char*>(part.data()), part.size()};
   }
   std::string_view rest() { return text(left_.size()); }
-  /// Up to the next `end`, which is taken too; all that is left where there is none.
+  /// Up to the next `end`, which is consumed too; everything if there is none.
   std::string_view until(char end) {
     const std::string_view all(reinterpret_cast<const char*>(left_.data()), left_.size());
     const std::string_view part = text(std::min(all.find(end), all.size()));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// Well-formed HTTP with anything in it, to both ports of the whole gateway: every request is
-// answered with HTTP; the model is passed paths and headers that mean one thing; and without its
-// token the admin port tells and changes nothing.
+// Well-formed HTTP with arbitrary content to both ports of the whole gateway: every request gets an
+// HTTP response; paths and headers forwarded to the model are unambiguous; and without its token
+// the admin port reveals and changes nothing.
 //
-// The first byte says to which port; a line "METHOD target" follows, header lines, an empty line,
+// The first byte selects the port; a line "METHOD target" follows, then header lines, an empty line
 // and the body.
 #include <algorithm>
 #include <array>
@@ -26,7 +26,7 @@ using testing::FuzzInput;
 
 namespace {
 
-/// Another in each process: an input that was found to hold it says nothing to the next.
+/// Different in each process, so that an input with one token says nothing to the next process.
 const std::string& admin_token() {
   static const std::string kToken = to_hex(random_secret().value());
   return kToken;
@@ -52,7 +52,7 @@ HttpReply explained(unsigned status, std::string_view why) {
   return {.status = status, .headers = {}, .body = std::string(why)};
 }
 
-/// As long as the process: its threads are.
+/// Lives as long as the process, like its threads.
 struct World {
   World() {
     model = HttpServer::listen(
@@ -88,7 +88,7 @@ struct World {
   std::unique_ptr<Service> service;
 };
 
-/// How the message is framed is our affair here; http_server_fuzz looks at lies about that.
+/// This target frames messages correctly; http_server_fuzz covers wrong framing.
 bool is_framing(std::string_view name) {
   constexpr std::array<std::string_view, 6> kFraming{
       "connection", "content-length", "expect", "transfer-encoding", "host", "upgrade"};
@@ -135,7 +135,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   FuzzInput input(data, size);
   const bool admin = input.u8() % 2 == 1;
   const std::string request = request_of(input);
-  if (request.contains(admin_token())) return 0;  // the fuzzer sees what texts are compared with
+  if (request.contains(admin_token())) return 0;  // the fuzzer sees the operands of comparisons
   const testing::LoopbackSocket socket(testing::LoopbackSocket::connected_to(
       admin ? kWorld->service->admin_port() : kWorld->service->port()));
   socket.send(request);

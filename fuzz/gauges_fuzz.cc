@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// Whatever the kernel's files say of memory, a gauge shows what can be or an error: never more used
-// than there is, never a stall that is no share. The files stand one after another, each ended by a
-// NUL; what is missing is not there.
+// Whatever the kernel's files contain, a gauge gives a plausible reading or an error: never more
+// used than total memory, never a stall outside 0 to 1. The files follow one another, each ended by
+// a NUL; files after the end of the input are missing.
 #include <cstdint>
 #include <iterator>
 #include <string>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// Any bytes from a server that was asked: whoever listens hears a head, bytes and an end, or an
-// error, once.
+// Any bytes from a server: the listener receives a head, bytes and an end, or an error, exactly
+// once.
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -21,7 +21,7 @@ using testing::LoopbackSocket;
 
 namespace {
 
-/// Answers each connection with what it was last told, whatever it is asked.
+/// Answers each connection with the bytes that were set last.
 class Liar {
  public:
   Liar() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -58,7 +58,7 @@ class Liar {
         if (sent <= 0) break;
         left.remove_prefix(static_cast<std::size_t>(sent));
       }
-      // The asker ends it, and with that keeps no port waiting.
+      // The client closes first, so that no port lingers.
       ::shutdown(client, SHUT_WR);
       while (::recv(client, asked.data(), asked.size(), 0) > 0) continue;
       ::close(client);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// Any bytes from a client: whoever answers is only given requests that are one thing to every
-// reader, and what comes back is HTTP. The requests of one connection are answered in order.
+// Any bytes from a client: the handler receives only unambiguous requests, and every response is
+// HTTP. The requests of one connection are answered in order.
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -34,7 +34,7 @@ void check_request(const HttpRequest& request) {
     lengths += same_header(name, "content-length") ? 1U : 0U;
     codings += same_header(name, "transfer-encoding") ? 1U : 0U;
   }
-  // Two lengths, or a length and a coding: two readers would see two requests.
+  // Two lengths, or a length and a coding, could be read as two different requests.
   AFI_CHECK(hosts <= 1 && lengths + codings <= 1);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// Names of pictures from a data set, one a line, the first of them an id: no file outside the roots
-// is opened, however they are spelled.
+// Image names from a data set, one per line, the first being an id: no file outside the roots is
+// opened, however the names are spelled.
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -17,11 +17,11 @@ using namespace afterimage;
 
 namespace {
 
-/// Knows no file, and notes what was asked for.
+/// Holds no files, and records which ones were requested.
 class AskedFiles final : public Files {
  public:
   Result<std::vector<std::byte>> read(const std::string& path, Bytes) const override {
-    // As the kernel walks: a ".." after a name that is no folder does not matter here.
+    // Resolves paths as the kernel does; ".." after a name that is not a folder does not matter.
     std::vector<std::string> way;
     for (const auto& part : std::filesystem::path(path)) {
       AFI_CHECK(part != "..");

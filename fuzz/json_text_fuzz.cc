@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// Whatever is read as JSON another reader takes for JSON too, and says the same; its canonical text
-// is JSON, says the same, and is its own canonical text.
+// Text that is accepted as JSON is also accepted by another parser, with the same value; its
+// canonical text is JSON with the same value, and is its own canonical text.
 #include <cmath>
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -16,7 +16,7 @@ using namespace afterimage;
 
 namespace {
 
-constexpr int kNumberTooLarge = 406;  // for a double; JSON allows it
+constexpr int kNumberTooLarge = 406;  // beyond a double; JSON allows it
 
 void check_same(const JsonValue& ours, const nlohmann::json& theirs) {
   switch (ours.kind()) {

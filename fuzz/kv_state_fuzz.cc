@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// A state as an archive or another engine gave it, for a layout of any kind: what is accepted has
-// just the rows that the layout says, so that nobody who copies them reads beyond.
+// A state from an archive or another engine, for a layout of any kind: an accepted state has
+// exactly the layout's rows, so that copying them never reads out of bounds.
 #include <algorithm>
 #include <cstdint>
 #include <vector>

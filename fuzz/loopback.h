@@ -19,8 +19,8 @@
 /// Sockets for targets that need a real connection.
 namespace afterimage::testing {
 
-/// One end of a connection on this machine. It is torn down and not closed, so that millions of
-/// them leave no port waiting.
+/// One end of a connection on this machine. It resets instead of closing, so that millions of
+/// connections leave no port in TIME_WAIT.
 class LoopbackSocket {
  public:
   explicit LoopbackSocket(int socket) : socket_(socket) {
@@ -52,9 +52,9 @@ class LoopbackSocket {
       bytes.remove_prefix(static_cast<std::size_t>(sent));
     }
   }
-  /// No more will come from here.
+  /// Shuts down the sending direction.
   void end() const { ::shutdown(socket_, SHUT_WR); }
-  /// All until the other side ends or tears it down.
+  /// Everything until the other side closes or resets.
   [[nodiscard]] std::string read_all() const {
     std::string all;
     std::array<char, 16384> piece{};
@@ -68,7 +68,7 @@ class LoopbackSocket {
   int socket_;
 };
 
-/// Sends `text` in two pieces, so that a parser is found in the middle of something.
+/// Sends `text` in two pieces, so that the parser stops in the middle of something.
 inline std::string exchange(std::uint16_t port, std::string_view text) {
   const LoopbackSocket socket(LoopbackSocket::connected_to(port));
   const std::size_t cut = text.empty() ? 0 : static_cast<std::uint8_t>(text.back()) % text.size();

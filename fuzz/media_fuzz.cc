@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// Any bytes, given as any modality, are media within the limits or an Error.
+// Any bytes, as any modality, are media within the limits or an error.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -42,7 +42,7 @@ void check_frames(const std::vector<Frame>& frames, const MediaInfo& promised) {
 
 }  // namespace
 
-/// The first byte says what the rest is given as: image, audio, video, or a folder of one frame.
+/// The first byte selects the kind of the rest: image, audio, video, or a folder of one frame.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const unsigned given_as = data[0] % 4;

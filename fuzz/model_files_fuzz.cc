@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// The files of a model by the name of one: that one first, each once, all in its folder, and no
-// more than the name says.
+// The files of a model from the name of one of them: that one first, each once, all in its folder,
+// and no more than the name says.
 #include <cstdint>
 #include <set>
 #include <string>

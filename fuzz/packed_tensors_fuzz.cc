@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// The forms and bytes of an entry, as a disk or another machine may give them: views that lie
-// within the bytes and do not overlap, or an error; and packing the views gives the entry again,
-// but for what lay in the gaps, and filled up behind the last.
+// The tensor specs and bytes of an untrusted entry: views within the bytes that do not overlap, or
+// an error; packing the views reproduces the entry, except for gaps and padding.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -19,7 +18,7 @@ namespace {
 
 constexpr std::array kTypes{DType::kF32, DType::kF16, DType::kBF16, DType::kU8, DType::kI64};
 
-/// Extents are small or huge: those in between only take time.
+/// Extents are small or huge: those in between only cost time.
 std::uint64_t extent_of(testing::FuzzInput& input) {
   const std::uint8_t n = input.u8();
   return n < 250 ? n : input.u64();
@@ -29,7 +28,7 @@ std::uint64_t extent_of(testing::FuzzInput& input) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   testing::FuzzInput input(data, size);
-  MemoryBudget budget(1_MiB);  // before what it pays for
+  MemoryBudget budget(1_MiB);  // declared before what it pays for
   TierEntry entry;
   for (std::uint8_t left = input.u8() % 8; left > 0; --left) {
     const DType dtype = kTypes.at(input.u8() % kTypes.size());

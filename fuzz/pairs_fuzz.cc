@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// Any bytes give a pair or an error that says something, and any pair can be judged and reported.
+// Any bytes give a pair or an error with a message, and any pair can be judged and reported.
 #include <cstdint>
 #include <string_view>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// Any bytes give a script or an error, and an error says something. Scripts that are short enough
-// are played, and keep the budget's promise.
+// Any bytes give a script or an error with a message. Short scripts are run and keep within the
+// budget.
 #include <algorithm>
 #include <cstdint>
 #include <string_view>

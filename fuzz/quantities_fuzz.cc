@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// Spans of time and sizes as people write them are read or refused; what was read is printed as a
-// text that is read as the same.
+// Durations and sizes as people write them are parsed or rejected; printing a parsed value gives
+// text that parses to the same value.
 #include <cstdint>
 #include <string_view>
 

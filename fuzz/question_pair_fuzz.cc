@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// Two texts, split at the first NUL: what speaks against taking the one for the other does not
-// depend on their order, nothing speaks against a text and itself, and their vectors can be
-// compared.
+// Two texts, split at the first NUL: vetoes do not depend on their order, there is none for two
+// equal texts, and their vectors are comparable.
 #include <array>
 #include <cstdint>
 #include <string>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// Whatever a server says: values or an Error. What was read is written as what is read as the same;
-// a beginning of it is never an error; tables of slots, redirections and manifests made of the same
-// bytes are what they claim or an Error, too.
+// Any server bytes are values or an error. Writing a parsed value gives bytes that parse to it; a
+// prefix of valid bytes is incomplete, not an error; slot tables, redirections and manifests made
+// of the same bytes are valid or an error.
 #include <algorithm>
 #include <cstdint>
 

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
 #
-# fuzz/run.sh BUILD SECONDS [JOBS] [TARGET…]: the targets of a `fuzz` build, all if none is named,
-# for so many seconds each, JOBS at a time (1). What each does goes to BUILD/corpus/TARGET.log, new
-# inputs stay in BUILD/corpus/TARGET/; a crash leaves its input beside them. At the end a table, and
-# 1 if anything crashed.
+# fuzz/run.sh BUILD SECONDS [JOBS] [TARGET…]: runs the targets of a `fuzz` build (default: all) for SECONDS
+# each, JOBS in parallel (default 1). Logs go to BUILD/corpus/TARGET.log, new inputs to
+# BUILD/corpus/TARGET/, and the input of a crash beside them. Prints a table at the end; exit code 1 if
+# anything crashed.
 set -eu
 here=$(dirname "$0")
 
@@ -15,7 +15,7 @@ run_one() {  # BUILD SECONDS TARGET
   rm -f "$own".crash-* "$own".oom-* "$own".timeout-* "$own".leak-*
   dictionary="$here/dictionaries/$3.dict"
   [ -f "$dictionary" ] || dictionary=
-  # Where other threads work on, each input looks like a leak, and looking for it takes long.
+  # With other threads running, every input looks like a leak, and looking for one takes long.
   case $3 in gateway | http_*) leaks=0 ;; *) leaks=1 ;; esac
   "$1/fuzz/$3_fuzz" "$own" "$here/corpus/$3" -max_total_time="$2" -timeout=60 -detect_leaks=$leaks \
     ${dictionary:+-dict="$dictionary"} -artifact_prefix="$own." -print_final_stats=1 \
@@ -40,7 +40,7 @@ for target in "$@"; do
   own="$build/corpus/$target"
   number() { awk -v name="$1" '$1 == name {n = $2} END {print n + 0}' "$own.log"; }
   runs=$(number stat::number_of_executed_units:)
-  # A run that ended early has no statistics; its last line of progress begins with how many.
+  # A run that ended early has no statistics; its last progress line starts with the count.
   [ "$runs" -gt 0 ] || runs=$(awk '/^#[0-9]/ {n = substr($1, 2)} END {print n + 0}' "$own.log")
   coverage=$(awk '{for (i = 1; i < NF; ++i) if ($i == "cov:") c = $(i + 1)} END {print c + 0}' "$own.log")
   crashes=$(find "$build/corpus" -maxdepth 1 -name "$target.*-*" | wc -l)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// Where there is no libFuzzer: runs a fuzz target on every file of a corpus folder, and on as many
-// mutations of them as asked for. The same seeds give the same mutations on every machine.
+// Without libFuzzer: runs a fuzz target on every file of a corpus folder and on a number of
+// mutations of them. The same seeds give the same mutations on every machine.
 //
 //   media_fuzz fuzz/corpus/media 2000
 #include <cstdint>
@@ -20,7 +20,7 @@ using namespace afterimage;
 using Input = std::vector<std::byte>;
 
 void run(const Input& input) {
-  // A copy of its exact size: one byte read too many is then found by the sanitizer.
+  // A copy of the exact size, so that the sanitizer finds a read beyond the end.
   const Input exact(input.begin(), input.end());
   LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(exact.data()), exact.size());
 }
@@ -58,7 +58,7 @@ Result<std::vector<Input>> read_corpus(const std::string& folder) {
     AFI_TRY(Input input, files.read(folder + "/" + name, 1_MiB));
     corpus.push_back(std::move(input));
   }
-  if (corpus.empty()) return fail(ErrorCode::kNotFound, folder + ": an empty corpus");
+  if (corpus.empty()) return fail(ErrorCode::kNotFound, folder + ": the corpus folder is empty");
   return corpus;
 }
 
@@ -80,7 +80,7 @@ int main(int argc, char** argv) {
     Rng rng(seed);
     run(mutate((*corpus)[rng.below(corpus->size())], rng));
   }
-  std::printf("%zu files and %llu mutations of them: nothing broke\n", corpus->size(),
+  std::printf("%zu files and %llu mutations of them: no failures\n", corpus->size(),
               static_cast<unsigned long long>(mutations));
   return 0;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// Any bytes give a header, a record, a footer or an error; what was decoded survives a round trip.
+// Any bytes give a header, a record, a footer or an error; decoded values survive a round trip.
 #include <cstdint>
 #include <span>
 

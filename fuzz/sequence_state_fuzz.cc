@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// Any bytes are a sequence that a model's memories wrote, or an error. The first byte says which
-// memories, the second of how many tokens, the third where the sequence that the format is learned
-// from ends, in sixteenths of the rest: behind it is another, which is read as the first's model
-// writes.
+// Any bytes are a sequence state that a model's memories wrote, or an error. The first byte selects
+// the memories, the second the number of tokens, the third where in the rest (in sixteenths) the
+// state ends that teaches the format; the bytes after it are another state of the same model.
 #include <algorithm>
 #include <cstdint>
 #include <vector>
@@ -24,7 +23,7 @@ std::vector<KvKind> kinds_of(std::uint8_t choice) {
   return kinds;
 }
 
-/// What was read fits what was written, and can be written again.
+/// The parsed state fits the model, and can be written again.
 void check(const StateFormat& format, std::span<const std::byte> written, bool partial) {
   const auto contents = read_state(format, written, partial);
   if (!contents.has_value()) return;
@@ -48,7 +47,7 @@ void check(const StateFormat& format, std::span<const std::byte> written, bool p
         {.cells = content.cells, .pieces = {rows[i]}, .stride = section.row_bytes()});
   }
   if (partial || !all_hold_cells) return;
-  // Sequence and owners are written as 0, and cells into the first stream: the sizes remain.
+  // Sequence and owners are written as 0, and cells into the first stream; the sizes stay the same.
   const auto again = write_state(format, sections);
   AFI_CHECK(again.size() == written.size());
   AFI_CHECK(read_state(format, again, false).has_value());

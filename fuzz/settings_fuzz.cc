@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// Any bytes give settings or an error that names the file; settings survive being printed, but for
-// their secret, and an address that needs it.
+// Any bytes give settings or an error that names the file; printing settings round-trips, except
+// for secrets and an address that needs one.
 #include <cstdint>
 #include <string_view>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// Any bytes give a simulation's settings, or an error that names the file; settings survive being
-// printed.
+// Any bytes give a simulation's settings, or an error that names the file; printing settings
+// round-trips.
 #include <cstdint>
 #include <string>
 #include <string_view>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// Any bytes say where an item's embeddings stand, or are an error; what they say survives a round
-// trip.
+// Any bytes are the positions of an item's embeddings, or an error; parsed positions survive a
+// round trip.
 #include <algorithm>
 #include <cstdint>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// The file of a store's secret, with any mode and content: the secret that is in it, or an error
-// that is the same whatever is in it.
+// A store's secret file with any mode and content gives its secret, or an error that does not
+// reveal the content.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -23,7 +23,7 @@ using namespace afterimage;
 
 namespace {
 
-/// Removed when the process ends well.
+/// Removed when the process exits normally.
 struct Folder {
   Folder() : path((std::filesystem::temp_directory_path() / "afterimage-fuzz-XXXXXX").string()) {
     AFI_CHECK(::mkdtemp(path.data()) != nullptr);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// The log of a sweep as a stranger left it: rows or an error, and rows make a page that holds no
-// markup of theirs. What was cut off behind the last whole row can be appended to.
+// A sweep's log with arbitrary content: rows or an error, and the page made of the rows contains no
+// markup of theirs. After cutting a torn last row, the log can be appended to.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -43,7 +43,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto again = CsvLog::open("log.csv", sweep_columns(), files);
     AFI_CHECK(again.has_value() && again->rows().size() == rows + 1);
   }
-  // Rows of any number of cells, for whoever reads a log without its header.
+  // Rows of any number of cells, as in a log without its header.
   const CsvRecords records = parse_csv(text);
   const std::string page = sweep_page(records.rows);
   AFI_CHECK(count_of(page, "<script") == 0 && count_of(page, "<img") == 0);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// Whatever the text, a log line is one line of ASCII that is JSON and holds the text, and metrics
-// stay lines of valid UTF-8 with as many series as before.
+// For any text, a log line is one ASCII line of JSON that contains the text, and metrics stay valid
+// UTF-8 lines with the same number of series.
 #include <algorithm>
 #include <cstdint>
 #include <nlohmann/json.hpp>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// The headers by which a client says who it is, one a line (Authorization, api-key, namespace):
-// a tenant or an error, the same each time, and the keys that are listed are nobody else's.
+// Headers that identify a client, one per line (Authorization, api-key, namespace): a tenant or an
+// error, always the same, and a listed key never belongs to another tenant.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -54,7 +54,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view name_space = input.until('\n');
   const auto tenant = kTenants->identify(authorization, api_key, name_space);
   if (!tenant.has_value()) {
-    // A few texts, whatever was sent: who reads the log is not told a client's secret.
+    // The error text is one of a few constants, so that logs never contain a client's secret.
     static std::set<std::string> texts;
     texts.insert(tenant.error().message);
     AFI_CHECK(texts.size() <= 3);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// Any bytes, plain or gzipped, are a trace whose parts fit together or an error, and a trace
-// survives being written and read.
+// Any bytes, plain or gzipped, are a consistent trace or an error, and a trace survives being
+// written and read.
 #include <algorithm>
 #include <cstdint>
 #include <span>
@@ -37,7 +37,7 @@ void check_request(const TraceRequest& request, const Trace& trace,
 
 }  // namespace
 
-/// The first byte says which format the rest is given as.
+/// The first byte selects the format of the rest.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const auto content = std::as_bytes(std::span(data, size)).subspan(1);
@@ -51,7 +51,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::vector<std::uint32_t> parent(trace->distinct_blocks, UINT32_MAX);
   for (const TraceRequest& request : trace->requests) check_request(request, *trace, parent);
 
-  // Ids are counted in order of appearance, which sorting by time may have changed: once more.
+  // Ids are assigned in order of appearance, which sorting by time may change, so compare after a
+  // second round.
   const std::string text = to_text(*trace);
   const auto again = parse_trace(std::as_bytes(std::span(text)), "text").value();
   const std::string settled = to_text(again);

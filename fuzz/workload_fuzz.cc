@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// Any bytes give a request or an error, and an error says something.
+// Any bytes give a request or an error with a message.
 #include <cstdint>
 #include <string_view>
 
@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const MemoryFiles no_files;
   auto loader = MediaLoader::open({.workload = "w.jsonl"}, no_files);
   AFI_CHECK(loader.has_value());
-  // Data URLs are decoded; what names a file is taken for an empty item.
+  // Data URLs are decoded; references to files become empty items.
   const auto load = [&](const MediaReference& reference) -> Result<MediaItem> {
     if (reference.name.starts_with("data:")) return loader->load(reference);
     return MediaItem{.modality = reference.modality, .name = reference.name};

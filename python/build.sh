@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
 #
-# Builds the wheel and the source distribution into a folder. Objects are kept beside it for the next time.
+# Builds the wheel and the source distribution into a folder. Object files stay there for the next build.
 #
 #   python/build.sh build/python
 set -eu

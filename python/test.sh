@@ -4,12 +4,12 @@
 #
 # Installs the package into a fresh virtual environment and runs its tests there.
 #
-#   python/test.sh                 the package by itself, its README and examples, and mypy
+#   python/test.sh                 the package alone, its README and examples, and mypy
 #   python/test.sh transformers    afterimage.transformers, with torch and transformers (gigabytes)
 #   python/test.sh vllm            afterimage.vllm against vLLM itself (gigabytes)
 #   python/test.sh bench           bench/python_bindings.py and bench/transformers_ttft.py, optimised
-#   VLLM=1 python/test.sh bench    the first of them also beside vLLM's own class
-#   SANITIZE=1 python/test.sh      the first, with AddressSanitizer and UndefinedBehaviorSanitizer
+#   VLLM=1 python/test.sh bench    the first benchmark also against vLLM's own class
+#   SANITIZE=1 python/test.sh      the package tests with AddressSanitizer and UndefinedBehaviorSanitizer
 set -eu
 what=${1:-package}
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -21,7 +21,7 @@ rm -rf "$env"
 python3 -m venv "$env"
 "$env/bin/pip" install -q --upgrade pip
 
-# Tests are compiled as quickly as may be; what is measured and shipped is python/build.sh's.
+# Tests use a quick build; benchmarks and releases (python/build.sh) use an optimised one.
 if [ -n "${SANITIZE:-}" ]; then
   set -- -C cmake.define.AFTERIMAGE_SANITIZE=address,undefined -C cmake.define.CMAKE_CXX_COMPILER=clang++-19
 else
@@ -42,7 +42,7 @@ esac
 
 export PYTHONDEVMODE=1
 if [ -n "${SANITIZE:-}" ]; then
-  # The interpreter itself is not instrumented: the runtime comes first, and what Python leaves is no leak of ours.
+  # The interpreter is not instrumented, so the runtime is preloaded; its own allocations are not our leaks.
   LD_PRELOAD=$(clang++-19 -print-file-name=libclang_rt.asan-x86_64.so)
   export LD_PRELOAD ASAN_OPTIONS=detect_leaks=0
 fi
@@ -57,5 +57,5 @@ case $what in
     "$env/bin/pytest" -q -p no:cacheprovider .
     [ -n "${SANITIZE:-}" ] || "$env/bin/mypy" --strict --config-file ../pyproject.toml --cache-dir "$out/mypy" ../examples
     ;;
-  *) "$env/bin/pytest" -q -p no:cacheprovider -W default "with_$what" ;;  # warnings of others are theirs
+  *) "$env/bin/pytest" -q -p no:cacheprovider -W default "with_$what" ;;  # warnings of other packages are not errors
 esac

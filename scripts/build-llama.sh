@@ -2,27 +2,27 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
 #
-# Builds the llama.cpp that the engine "llama" runs on: the sources that one release of the Python package
-# llama-cpp-python carries, fetched with pip from the package index it is configured with, checked, and
-# compiled into build/llama/prefix. Nothing is installed outside of build/. Done already: returns at once.
+# Builds the llama.cpp for the engine "llama": the sources in one release of the Python package
+# llama-cpp-python, fetched with pip from its configured index, verified, and compiled into
+# build/llama/prefix. Installs nothing outside build/. Returns at once if it is already built.
 #
 #   scripts/build-llama.sh            the libraries, and their headers
-#   scripts/build-llama.sh --server   and llama-server, which the benchmark compares with
+#   scripts/build-llama.sh --server   also llama-server, for the benchmark
 #
-#   LLAMA_CMAKE_ARGS  more arguments for CMake, e.g. -DGGML_CUDA=ON
-#   JOBS              compilers at once (all cores)
+#   LLAMA_CMAKE_ARGS  further arguments for CMake, e.g. -DGGML_CUDA=ON
+#   JOBS              parallel compilers (default: all cores)
 #
-# Without a network: put the archive named below into build/llama/download by hand.
+# Offline: put the archive named below into build/llama/download yourself.
 set -eu
 
 version=0.3.36
 archive=llama_cpp_python-$version.tar.gz
 sha256=832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e
 
-# A request that resumes from a cache has to end in the very bits it would have had without one. With llamafile's
-# matrix kernels or repacked weights the bits of a row depend on how many rows are computed together, and a resumed
-# request computes fewer: both stay off. OpenMP's threads sleep when they wait long for one that is not running;
-# the library's own spin, and on a machine that is shared they take most of its time.
+# A request that resumes from a cache must produce the same bits as one without. With llamafile's matrix kernels or
+# repacked weights the bits of a row depend on how many rows are computed together, and a resumed request computes
+# fewer, so both stay off. OpenMP's threads sleep during long waits; the library's own threads spin, which takes most
+# of the CPU time of a shared machine.
 flags="-DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=ON -DGGML_NATIVE=ON
   -DGGML_LLAMAFILE=OFF -DGGML_CPU_REPACK=OFF -DGGML_OPENMP=ON
   -DLLAMA_BUILD_MTMD=ON -DMTMD_VIDEO=OFF -DLLAMA_OPENSSL=OFF -DLLAMA_BUILD_COMMIT=$version -DLLAMA_BUILD_NUMBER=0
@@ -33,16 +33,16 @@ server=OFF
 case "${1:-}" in
   "") ;;
   --server) server=ON ;;
-  *) echo "build-llama.sh: '$1' is not --server, the only argument there is" >&2; exit 2 ;;
+  *) echo "build-llama.sh: unknown argument '$1'; the only one is --server" >&2; exit 2 ;;
 esac
 
 cd "$(dirname "$0")/.."
 mkdir -p build/llama/download
 cd build/llama
 exec 9>lock
-flock 9 # one at a time; a second one then finds it done
+flock 9 # one build at a time; a second one then finds it done
 
-# GGML_NATIVE compiles for this machine's processor: another one needs its own build.
+# GGML_NATIVE compiles for this machine's processor, so another processor needs its own build.
 processor=$(grep -m1 -E '^(flags|Features)' /proc/cpuinfo | sha256sum | cut -c1-16)
 compiler=$(${CXX:-c++} --version | head -n 1)
 stamp=$(echo "llama-cpp-python $version by $compiler for processor $processor:" $flags)
@@ -63,16 +63,16 @@ is_right() { [ -f "download/$archive" ] && echo "$sha256  download/$archive" | s
 
 if ! is_right; then
   rm -f "download/$archive"
-  python3 -m pip --version >/dev/null 2>&1 || fail "there is no pip for python3." \
+  python3 -m pip --version >/dev/null 2>&1 || fail "python3 has no pip." \
     "Install it (scripts/install-deps.sh llama), or put $archive into build/llama/download."
   step "fetching $archive, 77 MB"
-  # The checksum is pip's business too: nothing of the archive runs before it was compared.
+  # pip verifies the checksum before anything in the archive runs.
   echo "llama-cpp-python==$version --hash=sha256:$sha256" >download/requirement
   python3 -m pip --disable-pip-version-check download -q --no-deps --no-binary llama-cpp-python \
-    --require-hashes -r download/requirement -d download || fail "pip could not fetch it; its reason stands above." \
+    --require-hashes -r download/requirement -d download || fail "pip could not fetch it; see its error above." \
     "Is the index reachable (pip config list)? Without a network, put $archive into build/llama/download." \
-    "If pip says that hashes differ, the index serves another archive than this version's: do not build it."
-  is_right || fail "what pip fetched, build/llama/download/$archive, is not the pinned archive (SHA-256 $sha256)."
+    "If pip says that hashes differ, the index serves a different archive than the pinned one: do not build it."
+  is_right || fail "build/llama/download/$archive, fetched by pip, is not the pinned archive (SHA-256 $sha256)."
   done_ "fetching"
 fi
 
@@ -84,7 +84,7 @@ if [ "$(cat source/version 2>/dev/null)" != "$version" ]; then
   tar -xzf "download/$archive" -C source --strip-components=3 "$top/CMakeLists.txt" "$top/LICENSE" "$top/licenses" \
     "$top/cmake" "$top/ggml" "$top/include" "$top/src" "$top/vendor" "$top/common" "$top/tools" \
     "$top/scripts/ui-assets.cmake"
-  echo $version >source/version # last: whoever is interrupted before it unpacks again
+  echo $version >source/version # last, so that an interrupted run unpacks again
   done_ "unpacking"
 fi
 
@@ -93,23 +93,23 @@ if [ "$(cat build/stamp 2>/dev/null)" != "$stamp" ]; then
 fi
 step "configuring"
 mkdir -p build
-# The libraries find each other beside themselves, and the server finds them in ../lib.
+# The libraries find each other in their own folder, and the server finds them in ../lib.
 cmake -S source -B build -G Ninja $flags -DLLAMA_BUILD_COMMON=$server -DLLAMA_BUILD_TOOLS=$server \
   -DLLAMA_BUILD_SERVER=$server -DCMAKE_INSTALL_PREFIX="$PWD/prefix" -DCMAKE_INSTALL_LIBDIR=lib \
   -DCMAKE_INSTALL_RPATH='$ORIGIN;$ORIGIN/../lib' -Wno-dev >build/configure.log 2>&1 ||
-  { tail -n 20 build/configure.log >&2; fail "CMake failed; all it said is in build/llama/build/configure.log."; }
+  { tail -n 20 build/configure.log >&2; fail "CMake failed; its output is in build/llama/build/configure.log."; }
 echo "$stamp" >build/stamp
 done_ "configuring"
 
-step "building, some minutes; build/llama/build/build.log shows how far it is"
+step "building, which takes some minutes; progress: build/llama/build/build.log"
 targets="llama mtmd"
 [ $server = OFF ] || targets="$targets llama-server llama-mtmd-cli"
 ninja -C build ${JOBS:+-j "$JOBS"} $targets >build/build.log 2>&1 ||
-  { grep -m1 -A12 FAILED build/build.log >&2; fail "it does not build; all that was said is in build/llama/build/build.log." \
+  { grep -m1 -A12 FAILED build/build.log >&2; fail "the build failed; its output is in build/llama/build/build.log." \
     "Run this again to continue where it stopped."; }
 done_ "building"
 
-# Not the whole tree: of the other tools nothing was built.
+# Install only these: the other tools were not built.
 rm -f prefix/stamp
 cmake -DCMAKE_INSTALL_LOCAL_ONLY=ON -P build/cmake_install.cmake >build/install.log
 for part in ggml tools/mtmd $([ $server = OFF ] || echo tools/server); do

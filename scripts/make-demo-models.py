@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Writes small GGUF models: real architectures, random weights. They say words without sense, but
-what they say depends on every token and image before it, so a cache that errs changes the answer.
+"""Writes small GGUF models: real architectures, random weights. Their text makes no sense, but it depends on every
+token and image before it, so a wrong cache hit changes the output.
 
-    scripts/make-demo-models.py build/models                # the tests' models, some MB in all
-    scripts/make-demo-models.py build/bench --size bench    # 100 to 200 MB each, to take real time
+    scripts/make-demo-models.py build/models                # the models of the tests, some MB in total
+    scripts/make-demo-models.py build/bench --size bench    # 100 to 200 MB each, large enough to time
 
   dense      qwen3vl: M-RoPE, deepstack (an image's embedding is wider than a token's)
   sliding    gemma3: interleaved sliding window, images attend to themselves in both directions
@@ -13,7 +13,7 @@ what they say depends on every token and image before it, so a cache that errs c
   shortconv  lfm2: most layers are short convolutions; large images are cut into tiles
   plain      llama: text only
 
-Each becomes NAME.gguf and, but for plain, NAME.mmproj.gguf. Needs nothing but Python; the same bytes on
+Each becomes NAME.gguf and, except plain, NAME.mmproj.gguf. Needs only Python, and writes the same bytes on
 every machine. Names of keys and tensors are those of llama.cpp (src/llama-arch.cpp, tools/mtmd/clip-impl.h).
 """
 import argparse
@@ -38,7 +38,7 @@ def string(text):
 
 
 def value(v):
-    """A metadata value with its type before it. bool is an int to Python: it comes first."""
+    """A metadata value with its type tag. bool comes first because it is an int in Python."""
     if isinstance(v, bool):
         return struct.pack("<IB", 7, v)
     if isinstance(v, int):
@@ -57,7 +57,7 @@ def value(v):
 
 def noise(rng, count, rms, kind):
     """`count` numbers of both signs, of magnitude [1, 2) * 2^e, with e such that their root mean square
-    comes nearest to `rms`. Random mantissas under a fixed exponent: as fast as random bits are."""
+    is nearest to `rms`. Random mantissas under a fixed exponent are as fast as random bits."""
     exponent = round(math.log2(rms / math.sqrt(7 / 3)))
     width, keep, fixed = (2, 0x83FF, exponent + 15 << 10) if kind == F16 else (4, 0x807FFFFF, exponent + 127 << 23)
     repeat = lambda bits: int.from_bytes(bits.to_bytes(width, "little") * count, "little")
@@ -66,7 +66,7 @@ def noise(rng, count, rms, kind):
 
 
 class Gguf:
-    """One file under construction. Dimensions are in GGUF's order: the fastest one first."""
+    """A file under construction. Dimensions are in GGUF's order: the fastest one first."""
 
     def __init__(self, name, architecture):
         self.name, self.architecture = name, architecture
@@ -96,7 +96,7 @@ class Gguf:
         self.vector(f"{tensor}.bias", outputs)
 
     def rows(self, tensor, width, spoken, gain):
-        """The output layer: a row for what is ever said, zeros for what is not (ends of turns too)."""
+        """The output layer: a row for each token to generate, zeros for the others (end of turn, too)."""
         self.tensors.append((tensor, (width, len(spoken)), F16, lambda rng: b"".join(
             noise(rng, width, gain / math.sqrt(width), F16) if says else bytes(2 * width) for says in spoken)))
 
@@ -118,7 +118,7 @@ class Gguf:
 
 
 def chains():
-    """What a tokenizer needs to build each word from its letters, one more at a time: (left, letter)."""
+    """The merges that build each word from its letters, one letter at a time: (left, letter)."""
     seen = {}
     for word in WORDS:
         for end in range(1, len(word) + 1):
@@ -127,7 +127,7 @@ def chains():
 
 
 def bpe(g, pre, specials, **ids):
-    """A byte-level tokenizer: 256 bytes, the words above with the blank before them, special tokens."""
+    """A byte-level tokenizer: 256 bytes, the words above with a leading space, special tokens."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in printable]
     letters = [chr(byte if byte in printable else 256 + others.index(byte)) for byte in range(256)]
@@ -142,7 +142,7 @@ def bpe(g, pre, specials, **ids):
 
 
 def spm(g, specials, **ids):
-    """The same words for a SentencePiece tokenizer, where a score says what is merged first."""
+    """The same words for a SentencePiece tokenizer, where a score decides what is merged first."""
     firsts = ["<pad>", "<eos>", "<bos>", "<unk>"]
     octets = [f"<0x{byte:02X}>" for byte in range(256)]
     letters = ["▁"] + [chr(code) for code in range(33, 127)]
@@ -188,7 +188,7 @@ class Text:
         self.g.rows("output.weight", self.width, spoken, gain=3.0)
 
     def attention(self, block, normed=True, queries=1):
-        """`queries` 2: a gate comes beside each query. Norms above 1 sharpen: far tokens matter."""
+        """`queries` 2: each query has a gate beside it. Norms above 1 sharpen attention, so that far tokens matter."""
         self.g.matrix(f"{block}.attn_q.weight", self.width, self.heads * self.head * queries, gain=1 if normed else 2)
         self.g.matrix(f"{block}.attn_k.weight", self.width, self.kv_heads * self.head, gain=1 if normed else 2)
         self.g.matrix(f"{block}.attn_v.weight", self.width, self.kv_heads * self.head)
@@ -236,7 +236,7 @@ class Vision:
 def qwen_vision(name, shape, output, deepstack):
     v = Vision(name, "qwen3vl_merger", shape, image=256, patch=16, output=output)
     v.g.set("clip.vision", spatial_merge_size=2)
-    v.g.matrix("v.patch_embd.weight.1", 16, 16, 3, v.width, gain=2)  # the second frame: an image is two alike
+    v.g.matrix("v.patch_embd.weight.1", 16, 16, 3, v.width, gain=2)  # the second frame: an image is a pair of equal frames
     v.blocks(fused=True)
     merged = 4 * v.width
     for i in deepstack:
@@ -265,7 +265,7 @@ def dense(bench):
 
 def sliding(bench):
     t = Text("sliding", "gemma3", (768, 12, 2304, 8, 4) if bench else (64, 6, 128, 4, 2), head=96 if bench else 32)
-    t.g.set("gemma3", attention__sliding_window=128 if bench else 32, rope__freq_base=1e6)  # every sixth layer sees all
+    t.g.set("gemma3", attention__sliding_window=128 if bench else 32, rope__freq_base=1e6)  # every sixth layer has full attention
     t.g.set("tokenizer", chat_template=GEMMA)
     t.ends(spm(t.g, ["<start_of_turn>", "<end_of_turn>", "<start_of_image>", "<end_of_image>"], bos="<bos>",
                eos="<eos>", eot="<end_of_turn>", unknown="<unk>", padding="<pad>"),
@@ -305,7 +305,7 @@ def hybrid(bench):
             t.g.matrix(f"{block}.attn_gate.weight", t.width, state * values)
             t.g.matrix(f"{block}.ssm_conv1d.weight", 4, channels, gain=2, kind=F32)
             t.g.vector(f"{block}.ssm_dt.bias", values)
-            t.g.vector(f"{block}.ssm_a", values, -0.1, 0.09)  # a state is half gone after some ten tokens
+            t.g.vector(f"{block}.ssm_a", values, -0.1, 0.09)  # the state halves after about ten tokens
             t.g.matrix(f"{block}.ssm_beta.weight", t.width, values)
             t.g.matrix(f"{block}.ssm_alpha.weight", t.width, values)
             t.g.norm(f"{block}.ssm_norm", state)
@@ -365,7 +365,7 @@ def plain(bench):
 def main():
     models = {make.__name__: make for make in (dense, sliding, hybrid, shortconv, plain)}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out", metavar="OUT_DIR", help="created if it is not there")
+    parser.add_argument("out", metavar="OUT_DIR", help="created if missing")
     parser.add_argument("--size", choices=["demo", "bench"], default="demo")
     parser.add_argument("--only", choices=list(models), metavar="NAME", help="one of " + ", ".join(models))
     args = parser.parse_args()

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""A memory drill: Afterimage and a hog in a control group with a limit.
+"""A memory-pressure drill: Afterimage and a memory hog in a control group with a limit.
 
     scripts/pressure-drill.py build/release/afterimage
 
-The example workload runs for several tenants with --governor, until its caches are well filled. Then a hog
-takes all memory that the group has left, and more whenever some comes free, so that nothing may stay in the
-caches. Passed: the process survives, 80 % of what was cached is given back within two seconds, and every
-output is what it is without reuse, bit for bit.
+The example workload runs for several tenants with --governor until its caches are well filled. Then a hog
+allocates all memory that the group has left, and more whenever some is freed, so that the caches must
+shrink to nothing. The drill passes if the process survives, releases 80 % of its cached bytes within two
+seconds, and every output is bit for bit the one without reuse.
 
-Where no control group can be written, the same two processes run without one, and a folder with the files of
-a control group says what they use together; nobody enforces the limit then. The first line says which it was.
-Exit code: 0 passed, 1 not, 2 it could not be run.
+If no control group can be written, the two processes run without one, and a folder that looks like a
+control group reports their total memory; the limit is then not enforced. The first line says which it was.
+Exit code: 0 passed, 1 failed, 2 could not run.
 """
 import argparse
 import json
@@ -32,11 +32,11 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 MIB = 1 << 20
 CHUNK = 4 * MIB
 WITHIN = 2.0  # seconds
-PART = 0.8    # of what is evictable
+PART = 0.8    # share of the evictable bytes
 
 
 class CannotRun(Exception):
-    """The drill says nothing: it did not come to the point."""
+    """The drill has no result, because it could not run as planned."""
 
 
 class Group:
@@ -68,7 +68,7 @@ class Group:
         pass
 
     def used(self):
-        """As the gauge counts: without what the kernel can drop at once."""
+        """Usage as the gauge counts it: without memory that the kernel can reclaim at once."""
         usage, label = (("memory.usage_in_bytes", "total_inactive_file") if self.version == 1
                         else ("memory.current", "inactive_file"))
         inactive = int(re.search(rf"^{label} (\d+)", self.read("memory.stat"), re.M).group(1))
@@ -91,8 +91,8 @@ class Group:
         print(f"drill: could not remove {self.folder}", file=sys.stderr)
 
 
-class PlayedGroup(Group):
-    """A folder that looks like a control group and that nobody enforces."""
+class SimulatedGroup(Group):
+    """A folder that looks like a control group; nothing enforces its limit."""
 
     def __init__(self, why):
         self.temporary = tempfile.TemporaryDirectory()
@@ -125,14 +125,14 @@ class PlayedGroup(Group):
                     _, resident, shared, *_ = pathlib.Path(f"/proc/{pid}/statm").read_text().split()
                     used += (int(resident) - int(shared)) * page
                 except OSError:
-                    pass  # it is gone
+                    pass  # it has exited
             self.over += used > self.size
             draft.write_text(f"{used}\n")
             draft.rename(self.folder / "memory.current")
             time.sleep(0.002)
 
     def kills(self):
-        return self.over  # a kernel would have killed somebody
+        return self.over  # a kernel would have killed a process
 
     def close(self):
         self.stopped.set()
@@ -141,7 +141,7 @@ class PlayedGroup(Group):
 
 
 def make_group(size):
-    """Below the group that we are in, or beside it: as far as somebody has delegated that to us."""
+    """A group below ours or beside it, where we have been delegated permission."""
     why = []
     for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
@@ -165,7 +165,7 @@ def make_group(size):
             except (OSError, subprocess.SubprocessError) as error:
                 why.append(str(error))
                 group.close()
-    return PlayedGroup("; ".join(why) or "no memory controller is mounted")
+    return SimulatedGroup("; ".join(why) or "no memory controller is mounted")
 
 
 def write_workload(path, tenants):
@@ -179,7 +179,7 @@ def write_workload(path, tenants):
 
 
 def hog(group, size, reserve):
-    """In a process of its own: fills what is free, then pushes into the reserve for as long as it lives."""
+    """In a child process: fills the free memory, then pushes into the reserve until it is ended."""
     held, pushed_at = [], None
     while True:
         free = size - group.used()
@@ -192,7 +192,7 @@ def hog(group, size, reserve):
             held.append(block)
             print(json.dumps({"held": len(held) * CHUNK, "at": time.monotonic()}), flush=True)
         if pushed_at is not None:
-            time.sleep(0.01)  # 400 MB/s at most: less than the reserve between two looks
+            time.sleep(0.01)  # 400 MB/s at most: less than the reserve between two samples
 
 
 def spawn_hog(group, size, reserve):
@@ -211,7 +211,7 @@ def spawn_hog(group, size, reserve):
 
 
 def wait_for_pass(terminal, name, done):
-    """Reads the progress line until `done` requests of the pass are answered. False: the run ended before."""
+    """Reads the progress line until `done` requests of the pass are answered. False: the run ended before that."""
     text = ""
     while True:
         try:
@@ -249,7 +249,7 @@ def judge(report, pushed_at, held, group, size, lived):
     first = f"{max(reached[0], 0) * 1000:.0f} ms" if reached else "never"
     kills = group.kills()
     line("peak", f"{mib(report['governor']['peak_bytes'])} cached; {mib(group.peak)} of {mib(size)} used by both")
-    line("hog", f"held {mib(held)} in the end")
+    line("hog", f"held {mib(held)} at the end")
     line("given back", f"{100 * given:.0f} % of {mib(evictable)} within {WITHIN:.0f} s")
     line(f"time to {100 * PART:.0f} %", first)
     line("budget", f"down to {mib(report['governor']['lowest_budget_bytes'])}, "
@@ -261,11 +261,11 @@ def judge(report, pushed_at, held, group, size, lived):
 
 
 def run_drill(call, group, folder):
-    reserve = call.limit // 16  # the governor's own
+    reserve = call.limit // 16  # the governor's default
     workload, out = folder / "workload.jsonl", folder / "report.json"
     requests = write_workload(workload, call.tenants)
     (folder / "media").symlink_to(ROOT / "examples" / "media")
-    master, terminal = pty.openpty()  # only somebody who looks is told how far it is
+    master, terminal = pty.openpty()  # progress is drawn only on a terminal
     program = subprocess.Popen(
         [call.program, "run", "--workload", workload, "--governor", group.governor, "--max-tokens", "4",
          "--size", call.size, "--json", out], stderr=terminal, stdout=subprocess.DEVNULL, preexec_fn=group.join)
@@ -294,7 +294,7 @@ def run_drill(call, group, folder):
     held = max((word.get("held", 0) for word in words), default=0)
     lived = program.returncode == 0
     if pushed_at is None and lived:
-        raise CannotRun("the run was over before the hog had what was free; try more --tenants")
+        raise CannotRun("the run ended before the hog had filled the free memory; try more --tenants")
     if not out.exists() or pushed_at is None:
         print(f"survived            NO: the run ended with {program.returncode}, {group.kills()} kills")
         return False
@@ -304,23 +304,23 @@ def run_drill(call, group, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", help="the afterimage program")
-    parser.add_argument("--limit", type=int, default=1024, help="of the group, MiB (default 1024)")
-    parser.add_argument("--tenants", type=int, default=3, help="times the workload is run (default 3)")
-    parser.add_argument("--size", default="small", choices=["tiny", "small"], help="of the engine (default small)")
-    parser.add_argument("--scripted", action="store_true", help="play the group, even if one could be written")
+    parser.add_argument("--limit", type=int, default=1024, help="memory limit of the group, MiB (default 1024)")
+    parser.add_argument("--tenants", type=int, default=3, help="number of tenants, each of which runs the workload (default 3)")
+    parser.add_argument("--size", default="small", choices=["tiny", "small"], help="size of the reference engine (default small)")
+    parser.add_argument("--scripted", action="store_true", help="simulate the control group, even if a real one could be used")
     call = parser.parse_args()
     call.limit *= MIB
     call.program = str(pathlib.Path(call.program).resolve())
     if not os.access(call.program, os.X_OK):
-        print(f"drill: there is no program {call.program}", file=sys.stderr)
+        print(f"drill: cannot find the program {call.program}", file=sys.stderr)
         return 2
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))  # so that nothing is left behind
-    group = PlayedGroup("--scripted was asked for") if call.scripted else make_group(call.limit)
-    if isinstance(group, PlayedGroup):
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))  # so that cleanup runs
+    group = SimulatedGroup("--scripted was given") if call.scripted else make_group(call.limit)
+    if isinstance(group, SimulatedGroup):
         group.limit(call.limit)
         print("*** THIS IS NOT THE REAL DRILL: no control group was used ***\n"
               f"*** {group.why} ***\n"
-              f"drill: scripted: two real processes, and a folder that says what they use of {mib(call.limit)}")
+              f"drill: scripted: two real processes, and a folder that reports what they use of {mib(call.limit)}")
     else:
         print(f"drill: real: {group.name}, limit {mib(call.limit)}")
     try:

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Two processes in two network namespaces share through a cluster: does one encode what the other has encoded?
+"""Runs two processes in two network namespaces that share a cluster, and checks that each item is encoded once.
 
     scripts/shared-drill.py build/release/afterimage [--workload examples/agents.jsonl] [--size tiny]
 
-Three namespaces, joined by virtual cables only: one with a cluster of three masters and three replicas, and two with a
-process each, which run the same workload at the same time, and then a third time alone. What one prefills without the
-servers is measured before. Everything is gone when the script ends. It needs root, or a
-system that gives ordinary users namespaces of their own; `ip` (iproute2) and redis-server.
-Exit code 0: each picture was encoded by one of them. 1: not so. 2: it cannot be run here.
+Three network namespaces, joined only by virtual cables: one with a cluster of three masters and three replicas, and two
+with one process each. Both run the same workload at the same time; then one process runs it again alone. A run without
+the servers is measured first, for comparison. Everything is removed when the script ends. Needs root, or a system that
+lets users create namespaces; `ip` (iproute2) and redis-server.
+Exit code 0: each item was encoded by exactly one process. 1: it was not. 2: cannot run here.
 """
 import argparse
 import json
@@ -34,15 +34,15 @@ def cannot(why):
 
 
 def enter():
-    """Again, in namespaces of our own: network, mounts, and users unless we are root."""
+    """Restarts in new namespaces: network, mounts, and users unless run as root."""
     for tool in ("ip", "unshare"):
         if not shutil.which(tool):
-            cannot(f"there is no '{tool}': apt-get install iproute2 util-linux")
+            cannot(f"'{tool}' is not installed: apt-get install iproute2 util-linux")
     if not redis_cluster.installed():
-        cannot("there is no redis-server: scripts/install-deps.sh test")
+        cannot("redis-server is not installed: run scripts/install-deps.sh test")
     flags = ["--net", "--mount"] if os.geteuid() == 0 else ["--user", "--map-root-user", "--net", "--mount"]
     if subprocess.run(["unshare", *flags, "true"], stderr=subprocess.DEVNULL).returncode != 0:
-        cannot("this user may not make network namespaces: run it as root")
+        cannot("this user may not create network namespaces: run this as root")
     os.environ[INSIDE] = "1"
     os.execvp("unshare", ["unshare", *flags, sys.executable, *sys.argv])
 
@@ -54,7 +54,7 @@ def ip(*arguments):
 
 
 def lay_cables():
-    """The servers are here; each process has a namespace and one cable to us."""
+    """The servers run here; each process has a namespace and one cable to it."""
     subprocess.run(["mount", "-t", "tmpfs", "none", "/run"], check=True)
     ip("link", "set", "lo", "up")
     ip("address", "add", f"{SERVERS}/32", "dev", "lo")
@@ -108,8 +108,8 @@ def drill(arguments):
         last, _ = end(begin("two", arguments, folder / "last.json", *remote), folder / "last.json")
         for server in servers:
             server.kill()
-    print(f"together they encoded {encoded} of {distinct} distinct items, and a process that came later encoded {last['encoder_calls']['warm']}")
-    print(f"together they prefilled {prefilled} tokens, one alone without the servers {alone['prompt_tokens_computed']['warm']}, "
+    print(f"together they encoded {encoded} of {distinct} distinct items, and a later process encoded {last['encoder_calls']['warm']}")
+    print(f"together they prefilled {prefilled} tokens, one process without the servers {alone['prompt_tokens_computed']['warm']}, "
           f"the later one {last['prompt_tokens_computed']['warm']}; without reuse each prefills {alone['prompt_tokens_computed']['cold']}")
     return 0 if encoded == distinct and last["encoder_calls"]["warm"] == 0 else 1
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Answers found as GPTCache finds them: the last message alone, as a vector; the nearest by FAISS; the
-answer from SQLite. Its default threshold of 0.8 is a cosine of 0.6, because it measures squared distances.
-The algorithm, written from its description; the vectors hash words and pairs of words.
+"""Answer look-up as in GPTCache: the last message alone as a vector, the nearest one by FAISS, the
+answer from SQLite. Its default threshold of 0.8 is a cosine of 0.6, because it uses squared distances.
+Written from its description; the vectors hash words and pairs of words.
 
-    answers_faiss.py            what a look-up and an insertion cost, as JSON like the other peers'
-    answers_faiss.py FOLDER     of the questions in FOLDER (GQA's format): how many are served, how many of
-                                those with an answer that is not theirs
+        answers_faiss.py            the cost of a look-up and an insertion, as JSON like the other peers
+        answers_faiss.py FOLDER     for the questions in FOLDER (GQA's format): how many are served, and how many of
+                                    those with a wrong answer
 """
 import json
 import pathlib

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""What a scheduler's encoder-cache account costs in plain Python.
+"""The cost of a scheduler's encoder-cache accounting in plain Python.
 
-The account of vLLM V1, written from its description: shared items, references by request,
-items freed lazily in the order of release. The ways of life are those of
+The accounting of vLLM V1, written from its description: shared items, references by request,
+items freed lazily in the order of release. The life cycles are those of
 bench/encoder_ledger_bench.cc. Prints {"name": {"median_ns": n, "runs": [n, ...]}, ...}; one run is
 the mean over many operations, in nanoseconds.
 """
@@ -122,7 +122,7 @@ def make_requests(count):
 
 
 def miss_run(resident):
-    """Looked up in vain, room made by evicting the oldest, charged, released; always full."""
+    """A miss: evicts the oldest item to make space, charges the item and releases it; always full."""
     manager = EncoderCacheManager(SIZE * resident)
     requests = make_requests(2 * resident)
     rounds = max(1, OPERATIONS // len(requests))
@@ -139,7 +139,7 @@ def miss_run(resident):
 
 
 def hit_run(resident):
-    """Found, referenced, released."""
+    """A hit: finds the item, references it and releases it."""
     manager = EncoderCacheManager(SIZE * resident)
     requests = make_requests(resident)
     for request in requests:

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""What a match costs in a radix tree written in Python, as SGLang's is: our own port of the idea.
+"""The cost of a match in a radix tree in Python, like SGLang's: an independent implementation.
 
     python3 bench/peers/radix_tree.py [--seconds S]
 
-Prints what bench/run.py reads: nanoseconds a match that hits. Long prompts are fewer, because Python
-keeps 36 bytes a token; a match costs the same among more of them, or rather more. The cached sequences are as in prefix_bench.cc: one system prompt, then tokens of their own.
+Prints JSON for bench/run.py: nanoseconds per match that hits. Fewer long prompts, because Python takes 36 bytes per
+token; among more prompts a match costs the same or more. The cached sequences are as in prefix_bench.cc: one system
+prompt, then their own tokens.
 """
 import argparse
 import json
@@ -23,7 +24,7 @@ class Node:
 
 
 def equal_prefix(a, b):
-    """By doubling strides and slices, which is as fast as Python compares."""
+    """Compares by doubling strides and slices, the fastest way in Python."""
     size = min(len(a), len(b))
     at, stride = 0, 64
     while at < size:
@@ -98,7 +99,7 @@ def measure(cached, length, seconds):
 
 def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--seconds", type=float, default=0.5, help="each case is asked")
+    options.add_argument("--seconds", type=float, default=0.5, help="duration of each case")
     args = options.parse_args()
     print(json.dumps({f"radix_tree/cached:{cached}/tokens:{length}": {"runs": [measure(cached, length, args.seconds)]}
                       for cached, length in [(1000, 512), (10000, 512), (100, 32768)]}))

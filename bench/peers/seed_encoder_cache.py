@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""What the first VisualKVCache costs: look-ups, and stores at steady eviction.
+"""The cost of the original VisualKVCache: look-ups, and stores at steady eviction.
 
-The algorithm, written from its description: an ordered dictionary from the content's hash to a
-block; a hit moves its block to the end; a store adds up the bytes of all blocks, then evicts from
-the front until the new block fits. Every call formats a line for the debug log, as there, whether or
-not anybody reads it. All entries share one embedding, so that a million fit in memory; no
-operation reads what is in it. Without numpy a stand-in with the same three attributes takes
-its place, and stderr says so.
+Written from its description: an ordered dictionary from the content's hash to a
+block; a hit moves its block to the end; a store sums the bytes of all blocks, then evicts from
+the front until the new block fits. Every call formats a line for the debug log, as the original does, even
+if logging is off. All entries share one embedding, so that a million fit in memory; no
+operation reads it. Without numpy a stand-in with the same three attributes replaces
+it, and stderr says so.
 
 Prints {"name": {"median_ns": n, "runs": [n, ...]}, ...}; one run is the mean over many operations,
 in nanoseconds.
@@ -28,7 +28,7 @@ try:
 
     EMBEDDING = numpy.zeros((256, 128), dtype=numpy.float32)
 except ImportError:
-    print("numpy is missing: a stand-in takes the embeddings' place", file=sys.stderr)
+    print("numpy is missing: embeddings are replaced by a stand-in", file=sys.stderr)
 
     class StandInType:
         itemsize = 4
@@ -42,7 +42,7 @@ except ImportError:
 
 REPEATS = 5
 LOOKUPS = 100_000
-STORES = 20  # a run; at 100,000 entries each adds up all of them
+STORES = 20  # per run; at 100,000 entries each store sums all of them
 ENTRY_BYTES = 256 * 128 * 4
 
 
@@ -114,7 +114,7 @@ def key(number):
 
 
 def filled(entries):
-    """A full cache. Filled past store(), which would take hours at a million entries."""
+    """A full cache, filled directly, because store() would take hours at a million entries."""
     cache = SeedCache(max_entries=entries, max_vram_bytes=entries * ENTRY_BYTES)
     for number in range(entries):
         content_hash = key(number)
@@ -125,7 +125,7 @@ def filled(entries):
 
 
 def spread(count, entries, offset=0):
-    """Keys in an order that no cache line foresees, the same in every run."""
+    """Keys in an order that prefetching cannot predict, the same in every run."""
     return [key(offset + number * 7_919 % entries) for number in range(count)]
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Afterimage: the reuse engine for multimodal LLM serving. Encode once, prefill once, answer once.
+"""Afterimage, the reuse engine for multimodal LLM serving: encode once, prefill once, answer once.
 
-Tensors go in through the buffer protocol or DLPack and come out the same way, read-only; work happens without the
-GIL; errors are the exceptions of `afterimage.errors`. Everything may be used from any thread.
+Tensors go in through the buffer protocol or DLPack and come out the same way, read-only. The GIL is released during
+long work. Errors are the exceptions of `afterimage.errors`. All classes may be used from any thread.
 """
 
 from afterimage import errors
@@ -19,6 +19,8 @@ from afterimage._core import (
     EncoderKey,
     EncoderLedger,
     EvictionPolicy,
+    FlightLeader,
+    FlightWaiter,
     Governor,
     GovernorActions,
     KvLayout,
@@ -33,10 +35,8 @@ from afterimage._core import (
     RemoteTier,
     Scope,
     Tensor,
-    FlightWaiter,
     Tier,
     TierStack,
-    FlightLeader,
     checksum,
     content_digest,
     eligibility,
@@ -61,6 +61,8 @@ __all__ = [
     "EncoderLedger",
     "Error",
     "EvictionPolicy",
+    "FlightLeader",
+    "FlightWaiter",
     "Governor",
     "GovernorActions",
     "KvLayout",
@@ -75,10 +77,8 @@ __all__ = [
     "RemoteTier",
     "Scope",
     "Tensor",
-    "FlightWaiter",
     "Tier",
     "TierStack",
-    "FlightLeader",
     "checksum",
     "content_digest",
     "eligibility",

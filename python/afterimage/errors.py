@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Why a call could not do its work: the closed list of the C++ library, as exceptions.
+"""The library's closed list of error codes, as exceptions.
 
-A cache miss is a normal answer and never an error. `error.code` is the same word that logs and JSON use.
+A cache miss is a normal result, not an error. `error.code` is the word that logs and JSON use.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import ClassVar
 
 
 class Error(Exception):
-    """What all of them have in common."""
+    """Base class of all errors of this package."""
 
     code: ClassVar[str] = ""
 
@@ -23,43 +23,43 @@ class InvalidArgument(Error, ValueError):
 
 
 class NotFound(Error, LookupError):
-    """A file or id that was named does not exist."""
+    """The named file or id does not exist."""
 
     code = "not_found"
 
 
 class LimitExceeded(Error, ValueError):
-    """Larger than a limit that protects this process."""
+    """The input exceeds a limit that protects this process."""
 
     code = "limit_exceeded"
 
 
 class NoSpace(Error):
-    """The budget holds, and everything in it is in use."""
+    """The budget is full, and every entry in it is in use."""
 
     code = "no_space"
 
 
 class Corruption(Error):
-    """Bytes are not what they were when they were written, or not what they claim."""
+    """Data is damaged, or is not in the format it claims."""
 
     code = "corruption"
 
 
 class Unavailable(Error, OSError):
-    """The outside world refused: a file that cannot be read or written, a device."""
+    """A file, a device or a server cannot be used."""
 
     code = "unavailable"
 
 
 class Cancelled(Error):
-    """The caller, or whoever the caller was waiting for, gave up."""
+    """The caller, or the caller it was waiting for, cancelled."""
 
     code = "cancelled"
 
 
 class Unsupported(Error, NotImplementedError):
-    """Well-formed, but this build or engine does not do it."""
+    """Well-formed, but this build or engine does not support it."""
 
     code = "unsupported"
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Agents that look at one browser: a screenshot is encoded once, however many of them ask about it at a time.
+"""Agents that share one browser: a screenshot is encoded once, however many agents ask about it concurrently.
 
     python agents_sharing_screenshots.py
 """
@@ -21,12 +21,12 @@ SPACE = ai.Namespace(model="my-vlm", encoder="my-vit", weights_epoch="1")
 
 
 def screenshot(step: int) -> npt.NDArray[np.uint8]:
-    """[height, width, rgb]; every other click changes nothing that can be seen."""
+    """[height, width, rgb]; every other click changes nothing visible."""
     return np.full((90, 160, 3), step // 2, dtype=np.uint8)
 
 
 def encode(pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
-    """Stands for a vision tower: [embeddings, hidden_size]."""
+    """Stands in for a vision tower: [embeddings, hidden_size]."""
     time.sleep(0.02)
     return np.full((64, 32), pixels.mean(), dtype=np.float32)
 
@@ -44,7 +44,7 @@ async def main() -> None:
             seen = await asyncio.gather(*(agent(cache, step) for _ in AGENTS))
             assert len(set(seen)) == 1
         stats = cache.stats()
-    print(f"{STEPS * len(AGENTS)} looks at a screen, {stats['insertions']} encoded")
+    print(f"{STEPS * len(AGENTS)} screenshots requested, {stats['insertions']} encoded")
 
 
 if __name__ == "__main__":

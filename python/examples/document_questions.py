@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Questions about the pages of a document: pages are encoded once, and a question that was answered is not asked again.
+"""Questions about the pages of a document: each page is encoded once, and each question answered once.
 
     python document_questions.py
 """
@@ -16,20 +16,20 @@ RECIPE = ai.PreprocessRecipe("resize", width=448, height=448)
 PAGES = [b"page one, as PNG", b"page two, as PNG"]
 ASKED = [
     (0, "What is the invoice's number?"),
-    (0, "what is the invoice's number?"),  # the same, typed otherwise
-    (1, "What is the invoice's number?"),  # of another page: another question
+    (0, "what is the invoice's number?"),  # the same question, typed differently
+    (1, "What is the invoice's number?"),  # about another page: another question
     (0, "Who signed it?"),
     (0, "Who signed it?"),
 ]
 
 
 def encode(page: bytes) -> npt.NDArray[np.float32]:
-    """Stands for a vision tower: [embeddings, hidden_size]."""
+    """Stands in for a vision tower: [embeddings, hidden_size]."""
     return np.full((256, 64), len(page), dtype=np.float32)
 
 
 def answer(embeddings: ai.Embeddings, question: str) -> str:
-    """Stands for a language model."""
+    """Stands in for a language model."""
     return f"{np.asarray(embeddings[0]).shape[0]} embeddings were read for: {question}"
 
 
@@ -46,8 +46,8 @@ def main() -> None:
 
         found = answers.get_or_answer(scope, question, ask)
         assert found.answer is not None
-        print(f"page {number + 1}: {question} {'(kept)' if found.avoided_work else '(asked)'}")
-    print(f"{answers.stats()['asked']} of {len(ASKED)} questions asked, {pages.stats()['encoded']} pages encoded")
+        print(f"page {number + 1}: {question} {'(cached)' if found.avoided_work else '(generated)'}")
+    print(f"{answers.stats()['asked']} of {len(ASKED)} questions generated, {pages.stats()['encoded']} pages encoded")
 
 
 if __name__ == "__main__":

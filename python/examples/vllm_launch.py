@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""vLLM with Afterimage's plug-ins: three names in its configuration, no fork.
+"""Runs vLLM with Afterimage's plug-ins, which are enabled in its configuration.
 
     python vllm_launch.py Qwen/Qwen2.5-VL-3B-Instruct
 """
@@ -18,7 +18,7 @@ def main() -> None:
         {"type": "image_url", "image_url": {"url": "https://picsum.photos/id/237/640/480"}},
         {"type": "text", "text": "What is this?"},
     ]}
-    for _ in range(2):  # the second time, the picture is not encoded
+    for _ in range(2):  # the second run does not encode the image
         print(llm.chat([question])[0].outputs[0].text)
 
 

@@ -19,10 +19,10 @@
 #include "caches/identity/keys.h"
 #include "storage/memory/tier.h"
 
-/// What the bindings of all rooms share: errors, and tensors on their way in and out.
+/// Shared by all bindings: errors, and tensors in and out.
 ///
-/// Threads  Every function wants the GIL unless it says otherwise. Work on bytes, waiting and disks
-///          happen inside without_gil(), which touches no Python object.
+/// Threads  Every function requires the GIL unless it says otherwise. Hashing, copying, waiting and
+///          I/O happen inside without_gil(), which touches no Python object.
 namespace afterimage::python {
 
 namespace nb = nanobind;
@@ -43,19 +43,19 @@ auto without_gil(Work&& work) {
   return std::forward<Work>(work)();
 }
 
-/// A tensor of the caller's, kept alive and readable while this lives; no copy.
+/// A caller's tensor, kept alive and readable while this object lives; no copy.
 struct BorrowedTensor {
   nb::ndarray<nb::ro> array;
   TensorView view;
 };
-/// One tensor (buffer protocol or DLPack), or a list or tuple of them. InvalidArgument says what
-/// was expected: C-contiguous, in CPU memory, of a dtype that we know.
+/// One tensor (buffer protocol or DLPack), or a list or tuple of them. Raises InvalidArgument with
+/// what was expected: C-contiguous, in CPU memory, of a supported dtype.
 std::vector<BorrowedTensor> borrow_tensors(nb::handle object);
 TensorViews views_of(const std::vector<BorrowedTensor>& tensors);
-/// The bytes of any one of them; what has no tensor's form must be bytes-like.
+/// The bytes of one tensor or bytes-like object.
 BorrowedTensor borrow_tensor(nb::handle object);
 
-/// A tensor of ours in Python's hands: read-only, alive as long as anybody looks at it.
+/// A cached tensor lent to Python: read-only, alive as long as it is referenced.
 struct LentTensor {
   std::shared_ptr<const void> owner;
   TensorView view;
@@ -64,25 +64,25 @@ nb::tuple lend(const std::shared_ptr<const void>& owner, std::span<const TensorV
 
 DType dtype_named(std::string_view name);
 Modality modality_named(std::string_view name);
-/// From a str; anything with no UTF-8 is refused by Python.
+/// From a str. Python raises for one that is not valid UTF-8.
 std::string text_of(nb::handle object);
 
-/// A Namespace has no default value; Python holds it by this.
+/// Holds a Namespace, which has no default value.
 struct SpaceHolder {
   Namespace space;
 };
 
-/// A Python Tier's, kept alive by this; what is no Tier is a TypeError.
+/// The tier of a Python Tier, which it keeps alive. Raises TypeError for other objects.
 std::shared_ptr<Tier> tier_of(nb::handle object);
 
-void bind_words(nb::module_& module);
+void bind_types(nb::module_& module);
 void bind_identity(nb::module_& module);
 void bind_encoder(nb::module_& module);
 void bind_ledger(nb::module_& module);
 void bind_tiers(nb::module_& module);
-void bind_residency(nb::module_& module);
+void bind_eviction(nb::module_& module);
 void bind_prefix(nb::module_& module);
-void bind_semantic(nb::module_& module);
+void bind_answers(nb::module_& module);
 void bind_pressure(nb::module_& module);
 void bind_replay(nb::module_& module);
 

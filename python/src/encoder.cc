@@ -20,22 +20,22 @@ namespace afterimage::python {
 
 namespace {
 
-/// A cache with all that it stands on. Whatever came out of it keeps it alive, also past close().
+/// A cache with everything it uses. Its tensors and leaders keep it alive, even past close().
 struct EncoderStore {
   explicit EncoderStore(Bytes capacity) : budget(capacity), transfer(std::max(capacity, 64_MiB)) {}
 
   SystemClock clock;
   MemoryBudget budget;
-  MemoryBudget transfer;  // pays for what is on its way to the disk and back; batches are 16 MiB
+  MemoryBudget transfer;  // for transfers to and from the tier; batches are 16 MiB
   std::shared_ptr<Tier> below;  // nullptr: none
-  LoadOrCompute quicker{clock};
+  LoadOrCompute load_or_compute{clock};
   std::unique_ptr<EncoderArchive> archive;
   std::unique_ptr<EncoderCache> cache;
   std::unique_ptr<EncodeOnce> front;
 };
 using StorePtr = std::shared_ptr<EncoderStore>;
 
-struct OpenCall {
+struct OpenArgs {
   std::uint64_t budget_bytes;
   std::string policy;
   std::uint64_t max_entries;
@@ -45,32 +45,32 @@ struct OpenCall {
   std::shared_ptr<Tier> tier;
 };
 
-Result<StorePtr> open_store(const OpenCall& call) {
-  auto store = std::make_shared<EncoderStore>(Bytes(call.budget_bytes));
-  AFI_TRY(auto policy, make_policy(call.policy));
-  AFI_TRY(store->cache, EncoderCache::create({.max_entries = EntryCount(call.max_entries),
+Result<StorePtr> open_store(const OpenArgs& args) {
+  auto store = std::make_shared<EncoderStore>(Bytes(args.budget_bytes));
+  AFI_TRY(auto policy, make_policy(args.policy));
+  AFI_TRY(store->cache, EncoderCache::create({.max_entries = EntryCount(args.max_entries),
                                               .policy = std::move(policy)},
                                              store->budget));
-  if (call.disk.has_value() && call.tier != nullptr) {
+  if (args.disk.has_value() && args.tier != nullptr) {
     return fail(ErrorCode::kInvalidArgument,
-                "expected disk or tier, got both: a TierStack has several");
+                "expected disk or tier, got both: combine tiers in a TierStack");
   }
-  store->below = call.tier;
-  if (call.disk.has_value()) {
+  store->below = args.tier;
+  if (args.disk.has_value()) {
     DiskTierOptions options;
-    options.log.capacity = Bytes(call.disk_bytes);
-    AFI_TRY(store->below, DiskTier::open(*call.disk, options, store->transfer, store->clock));
+    options.log.capacity = Bytes(args.disk_bytes);
+    AFI_TRY(store->below, DiskTier::open(*args.disk, options, store->transfer, store->clock));
   }
   if (store->below != nullptr) {
     store->archive =
-        std::make_unique<EncoderArchive>(*store->below, store->transfer, &store->quicker);
+        std::make_unique<EncoderArchive>(*store->below, store->transfer, &store->load_or_compute);
   }
   store->front = std::make_unique<EncodeOnce>(*store->cache, store->clock,
-                                              EncodeOnceOptions{.verify_hits = call.verify_hits});
+                                              EncodeOnceOptions{.verify_hits = args.verify_hits});
   return store;
 }
 
-/// Embeddings, and the store that they pin.
+/// Embeddings, and the store that they keep alive.
 struct HeldEmbeddings {
   StorePtr store;
   Embeddings embeddings;
@@ -92,27 +92,27 @@ PyEmbeddings embeddings_of(StorePtr store, Embeddings embeddings) {
       HeldEmbeddings{std::move(store), std::move(embeddings)})};
 }
 
-/// Keys that this thread is encoding in get_or_encode: to wait for one of them is to wait for ever.
+/// Keys that this thread is encoding in get_or_encode: waiting for one of them would deadlock.
 thread_local std::vector<EncoderKey> encoding;
 
 struct PyFlightLeader {
   StorePtr store;
   EncoderKey key;
-  std::optional<FlightLeader> turn;  // empty: published or given up
+  std::optional<FlightLeader> leader;  // empty: published or abandoned
   Duration began;
 
   [[nodiscard]] FlightLeader take() {
-    if (!turn.has_value()) {
-      raise(ErrorCode::kInvalidArgument, "this turn is over: it was published or given up before");
+    if (!leader.has_value()) {
+      raise(ErrorCode::kInvalidArgument, "this FlightLeader was already published or given up");
     }
-    FlightLeader taken = std::move(*turn);
-    turn.reset();
+    FlightLeader taken = std::move(*leader);
+    leader.reset();
     return taken;
   }
 };
 
-/// Two copies, neither with the GIL: out of the caller's hands, and into the cache.
-Result<Embeddings> publish(EncoderStore& store, const EncoderKey& key, FlightLeader turn,
+/// Makes two copies without the GIL: out of the caller's tensors, and into the cache.
+Result<Embeddings> publish(EncoderStore& store, const EncoderKey& key, FlightLeader leader,
                            const TensorViews& views, const EncoderEntryFacts& facts) {
   EncoderOutput output;
   for (const TensorView& view : views) {
@@ -120,19 +120,19 @@ Result<Embeddings> publish(EncoderStore& store, const EncoderKey& key, FlightLea
                       .shape = view.shape(),
                       .bytes = {view.bytes().begin(), view.bytes().end()}});
   }
-  AFI_TRY(Embeddings embeddings, std::move(turn).publish(std::move(output), facts));
+  AFI_TRY(Embeddings embeddings, std::move(leader).publish(std::move(output), facts));
   if (store.archive != nullptr) store.archive->keep(key, embeddings.tensors(), facts.cost);
   return embeddings;
 }
 
-/// What is on disk needs no encoding: the turn is published with it.
+/// If the tier holds the entry, publishes that instead of encoding.
 std::optional<Result<Embeddings>> load(EncoderStore& store, const EncoderKey& key,
-                                       std::optional<FlightLeader>& turn, Modality modality) {
+                                       std::optional<FlightLeader>& leader, Modality modality) {
   if (store.archive == nullptr) return std::nullopt;
   auto loaded = store.archive->load(key);
   if (!loaded.has_value()) return std::nullopt;
-  FlightLeader taken = std::move(*turn);
-  turn.reset();
+  FlightLeader taken = std::move(*leader);
+  leader.reset();
   return std::move(taken).publish(std::move(loaded->output),
                                   {.modality = modality, .cost = loaded->cost});
 }
@@ -142,15 +142,15 @@ nb::object as_python(const StorePtr& store, const EncoderKey& key, EncodeOnce::C
 struct PyFlightWaiter {
   StorePtr store;
   EncoderKey key;
-  std::optional<FlightWaiter> ticket;
+  std::optional<FlightWaiter> waiter;
   std::stop_source stop;
 
   nb::object wait() {
-    if (!ticket.has_value()) {
-      raise(ErrorCode::kInvalidArgument, "this ticket was waited on before: claim again");
+    if (!waiter.has_value()) {
+      raise(ErrorCode::kInvalidArgument, "this FlightWaiter was already waited on: claim again");
     }
-    FlightWaiter taken = std::move(*ticket);
-    ticket.reset();
+    FlightWaiter taken = std::move(*waiter);
+    waiter.reset();
     const StorePtr alive = store;
     auto got = or_raise(without_gil([&] { return std::move(taken).wait(stop.get_token()); }));
     return std::visit(
@@ -163,8 +163,8 @@ nb::object as_python(const StorePtr& store, const EncoderKey& key, EncodeOnce::C
   if (auto* found = std::get_if<Embeddings>(&claim); found != nullptr) {
     return nb::cast(embeddings_of(store, std::move(*found)));
   }
-  if (auto* turn = std::get_if<FlightLeader>(&claim); turn != nullptr) {
-    return nb::cast(PyFlightLeader{store, key, std::move(*turn), store->clock.now()});
+  if (auto* leader = std::get_if<FlightLeader>(&claim); leader != nullptr) {
+    return nb::cast(PyFlightLeader{store, key, std::move(*leader), store->clock.now()});
   }
   return nb::cast(PyFlightWaiter{store, key, std::move(std::get<FlightWaiter>(claim)), {}});
 }
@@ -183,8 +183,8 @@ class PyEncoderCache {
     const Modality kind = modality_named(modality);
     auto claim = without_gil([&] {
       EncodeOnce::Claim found = store->front->claim(key, AgentId(agent));
-      if (auto* turn = std::get_if<FlightLeader>(&found); turn != nullptr) {
-        std::optional<FlightLeader> held = std::move(*turn);
+      if (auto* leader = std::get_if<FlightLeader>(&found); leader != nullptr) {
+        std::optional<FlightLeader> held = std::move(*leader);
         if (auto loaded = load(*store, key, held, kind); loaded && loaded->has_value()) {
           return EncodeOnce::Claim(*std::move(*loaded));
         }
@@ -205,25 +205,25 @@ class PyEncoderCache {
                            std::string_view modality, std::uint32_t agent) {
     if (std::ranges::find(encoding, key) != encoding.end()) {
       raise(ErrorCode::kInvalidArgument,
-            "the encoder of " + key.hex() + " asks for its own output: that would wait for ever");
+            "encode() for " + key.hex() + " requested its own output: that would deadlock");
     }
     nb::object found = claim(key, agent, modality);
     while (nb::isinstance<PyFlightWaiter>(found)) found = nb::cast<PyFlightWaiter&>(found).wait();
     if (nb::isinstance<PyEmbeddings>(found)) return found;
-    auto& mine = nb::cast<PyFlightLeader&>(found);
+    auto& flight = nb::cast<PyFlightLeader&>(found);
     encoding.push_back(key);
     const struct Done {
       ~Done() { encoding.pop_back(); }
     } done;
     try {
-      return nb::cast(publish_turn(mine, encode(), modality, std::nullopt));
+      return nb::cast(publish_flight(flight, encode(), modality, std::nullopt));
     } catch (...) {
-      mine.turn.reset();  // one of those who wait tries
+      flight.leader.reset();  // a waiter takes over
       throw;
     }
   }
 
-  static PyEmbeddings publish_turn(PyFlightLeader& self, nb::handle tensors,
+  static PyEmbeddings publish_flight(PyFlightLeader& self, nb::handle tensors,
                                    std::string_view modality, std::optional<double> cost_seconds) {
     const std::vector<BorrowedTensor> borrowed = borrow_tensors(tensors);
     const TensorViews views = views_of(borrowed);
@@ -232,9 +232,9 @@ class PyEncoderCache {
                               ? Duration(static_cast<std::int64_t>(*cost_seconds * 1e9))
                               : store->clock.now() - self.began;
     const EncoderEntryFacts facts{.modality = modality_named(modality), .cost = cost};
-    FlightLeader turn = self.take();
+    FlightLeader leader = self.take();
     auto embeddings = or_raise(
-        without_gil([&] { return publish(*store, self.key, std::move(turn), views, facts); }));
+        without_gil([&] { return publish(*store, self.key, std::move(leader), views, facts); }));
     return embeddings_of(store, std::move(embeddings));
   }
 
@@ -257,7 +257,7 @@ class PyEncoderCache {
 
   void close() {
     StorePtr store = std::exchange(store_, nullptr);
-    const nb::gil_scoped_release released;  // the disk may have something to write
+    const nb::gil_scoped_release released;  // closing may flush to disk
     store.reset();
   }
 
@@ -296,17 +296,19 @@ class PyEncoderCache {
 
 void bind_held(nb::module_& module) {
   nb::class_<PyEmbeddings>(module, "Embeddings",
-                           "One encoder output: a tuple of tensors, pinned while this or one of "
-                           "them lives.\n\nShape    As the encoder gave it; tensors[0] usually "
-                           "[embeddings, hidden_size].")
+                           "One encoder output: a tuple of tensors, pinned while this object or "
+                           "one of them lives.\n"
+                           "\n"
+                           "Shape    The encoder's; tensors[0] is usually [embeddings, "
+                           "hidden_size].")
       .def_prop_ro("tensors", &PyEmbeddings::tensors,
                    nb::sig("def tensors(self) -> tuple[Tensor, ...]"))
       .def_prop_ro(
           "resident", [](const PyEmbeddings& self) { return self.get().embeddings.resident(); },
-          "False: it did not fit the budget and lives only as long as those who use it.")
+          "False: it did not fit the budget and is freed when it is no longer referenced.")
       .def(
           "release", [](PyEmbeddings& self) { self.held.reset(); },
-          "Unpins the entry as soon as nobody reads its tensors; twice is fine.")
+          "Unpins the entry once none of its tensors is referenced. May be called twice.")
       .def("__len__",
            [](const PyEmbeddings& self) { return self.get().embeddings.tensors().size(); })
       .def(
@@ -325,31 +327,37 @@ void bind_held(nb::module_& module) {
 
   nb::class_<PyFlightLeader>(
       module, "FlightLeader",
-      "The duty to encode one item for everybody who waits for it.\n\nLetting go of "
-      "it without publishing hands it to one who waits.")
-      .def("publish", &PyEncoderCache::publish_turn, nb::arg("tensors"), nb::kw_only(),
+      "The leader of a flight: it encodes one item, and concurrent callers wait for it.\n"
+      "\n"
+      "Dropping it without publish() makes one of the waiters the leader.")
+      .def("publish", &PyEncoderCache::publish_flight, nb::arg("tensors"), nb::kw_only(),
            nb::arg("modality") = "image", nb::arg("cost_seconds") = nb::none(),
-           "Copies the output (a tensor or a list of them) into the cache and wakes those who "
-           "wait.\n\ncost_seconds: what encoding took; by default the time since the claim. "
-           "Releases the GIL.")
+           "Copies the output (a tensor or a list of them) into the cache and wakes the "
+           "waiters.\n"
+           "\n"
+           "cost_seconds: how long encoding took; default: the time since the claim. Releases "
+           "the GIL.")
       .def(
-          "give_up", [](PyFlightLeader& self) { self.turn.reset(); },
-          "One of those who wait tries.")
+          "give_up", [](PyFlightLeader& self) { self.leader.reset(); },
+          "Stops leading; one of the waiters becomes the leader.")
       .def(
-          "__enter__", [](nb::object self) { return self; }, nb::sig("def __enter__(self) -> Turn"))
+          "__enter__", [](nb::object self) { return self; }, nb::sig("def __enter__(self) -> FlightLeader"))
       .def(
           "__exit__",
-          [](PyFlightLeader& self, nb::handle, nb::handle, nb::handle) { self.turn.reset(); },
+          [](PyFlightLeader& self, nb::handle, nb::handle, nb::handle) { self.leader.reset(); },
           nb::arg().none(), nb::arg().none(), nb::arg().none());
 
   nb::class_<PyFlightWaiter>(module, "FlightWaiter",
-                             "A place in the queue for an item that is being encoded.")
-      .def("wait", &PyFlightWaiter::wait, nb::sig("def wait(self) -> Embeddings | Turn"),
-           "Blocks, without the GIL, until the item is there or it is our turn. Once a ticket.\n\n"
+                             "Waits for an item that another caller is encoding.")
+      .def("wait", &PyFlightWaiter::wait, nb::sig("def wait(self) -> Embeddings | FlightLeader"),
+           "Blocks, without the GIL, until the item is published or this caller becomes the "
+           "leader.\n"
+           "May be called once.\n"
+           "\n"
            "Cancelled: cancel() was called.")
       .def(
           "cancel", [](PyFlightWaiter& self) { self.stop.request_stop(); },
-          "Ends wait() in whatever thread it is.");
+          "Ends wait(), from any thread.");
 }
 
 }  // namespace
@@ -358,25 +366,30 @@ void bind_encoder(nb::module_& module) {
   bind_held(module);
   nb::class_<PyEncoderCache>(
       module, "EncoderCache",
-      "Encode once: outputs of media encoders under a hard budget of bytes, for many threads.\n\n"
-      "An item is encoded once, however many ask for it at the same time, also when the one who\n"
-      "encodes fails. With disk= or tier=, what was encoded outlives the process.\n\n"
+      "Encode once: a cache of media encoder outputs under a hard byte budget, for many "
+      "threads.\n"
+      "\n"
+      "Concurrent requests for one item encode it once; if the leader fails, a waiter takes "
+      "over.\n"
+      "With disk= or tier=, entries outlive the process.\n"
+      "\n"
       "Unit     Bytes of tensors, each rounded up to 64.\n"
-      "Errors   No room is none: see Embeddings.resident. A disk in trouble costs hits.\n"
-      "Threads  Any. The GIL is released while waiting, copying and checking.")
+      "Errors   A full cache is not an error: see Embeddings.resident. A failing disk or server\n"
+      "         reduces hits only.\n"
+      "Threads  Any. The GIL is released while waiting, copying and verifying.")
       .def(
           "__init__",
           [](PyEncoderCache* self, std::uint64_t budget_bytes, std::string policy,
              std::uint64_t max_entries, std::optional<std::string> disk, std::uint64_t disk_bytes,
              bool verify_hits, const nb::object& tier) {
-            const OpenCall call{.budget_bytes = budget_bytes,
+            const OpenArgs args{.budget_bytes = budget_bytes,
                                 .policy = std::move(policy),
                                 .max_entries = max_entries,
                                 .disk = std::move(disk),
                                 .disk_bytes = disk_bytes,
                                 .verify_hits = verify_hits,
                                 .tier = tier.is_none() ? nullptr : tier_of(tier)};
-            new (self) PyEncoderCache(or_raise(without_gil([&] { return open_store(call); })));
+            new (self) PyEncoderCache(or_raise(without_gil([&] { return open_store(args); })));
           },
           nb::arg("budget_bytes"), nb::kw_only(), nb::arg("policy") = "worth",
           nb::arg("max_entries") = 1'000'000, nb::arg("disk") = nb::none(),
@@ -386,34 +399,41 @@ void bind_encoder(nb::module_& module) {
               "def __init__(self, budget_bytes: int, *, policy: str = 'worth', max_entries: int = "
               "1000000, disk: str | None = None, disk_bytes: int = 1073741824, verify_hits: bool = "
               "True, tier: Tier | None = None) -> None"),
-          "policy: worth, lru, … as the command line has them. disk: a folder, used by one "
-          "process at a time,\nand disk_bytes its hard cap; on its way to the disk are 64 MiB at "
-          "most, or budget_bytes if that is\nmore. tier instead: a DiskTier, a RemoteTier or a "
-          "TierStack. verify_hits: recompute the checksum\nof what is found.")
+          "policy: one of policy_names(). disk: a folder, used by one process at a time, with "
+          "disk_bytes as\n"
+          "its hard cap; transfers to it take up to 64 MiB of memory, or budget_bytes if that is "
+          "more. tier\n"
+          "instead of disk: a DiskTier, a RemoteTier or a TierStack. verify_hits: verify the "
+          "checksum of\n"
+          "every hit.")
       .def("get_or_encode", &PyEncoderCache::get_or_encode, nb::arg("key"), nb::arg("encode"),
            nb::kw_only(), nb::arg("modality") = "image", nb::arg("agent") = 0xFFFFFFFFU,
            nb::sig("def get_or_encode(self, key: EncoderKey, encode: collections.abc.Callable[[], "
                    "object], *, "
                    "modality: str = 'image', agent: int = 4294967295) -> Embeddings"),
-           "What is cached, or what somebody else is encoding, or encode(): a tensor or a list of "
-           "them.\n\nWhat encode raises is raised here, and one of those who wait tries.")
+           "The cached output, or the one that another caller is encoding, or that of encode(): "
+           "a tensor or\n"
+           "a list of them.\n"
+           "\n"
+           "An exception of encode() is raised here, and one of the waiters becomes the leader.")
       .def("claim", &PyEncoderCache::claim, nb::arg("key"), nb::kw_only(),
            nb::arg("agent") = 0xFFFFFFFFU, nb::arg("modality") = "image",
            nb::sig("def claim(self, key: EncoderKey, *, agent: int = 4294967295, modality: str = "
-                   "'image') -> Embeddings | Turn | Ticket"),
-           "The same in steps, never blocking for another: there, or our turn, or a ticket.")
+                   "'image') -> Embeddings | FlightLeader | FlightWaiter"),
+           "Like get_or_encode in steps, without waiting: a hit, the leader's role, or a waiter.")
       .def("find", &PyEncoderCache::find, nb::arg("key"), nb::kw_only(),
            nb::arg("agent") = 0xFFFFFFFFU,
            nb::sig("def find(self, key: EncoderKey, *, agent: int = 4294967295) -> Embeddings | "
                    "None"),
-           "What is there now.")
+           "The entry if it is cached or in the tier; does not wait for a running encode.")
       .def("erase", &PyEncoderCache::erase, nb::arg("key"),
-           "Removes an entry here and on disk. False: memory held none.")
-      .def("flush", &PyEncoderCache::flush, "What was encoded before is safe on disk.")
+           "Removes an entry from memory and the tier. False: memory did not hold it.")
+      .def("flush", &PyEncoderCache::flush, "On return, everything encoded before is durable in "
+                                            "the tier.")
       .def("close", &PyEncoderCache::close,
-           "Ends the cache; embeddings that are held stay readable. Twice is fine.")
+           "Closes the cache; referenced embeddings stay readable. May be called twice.")
       .def("stats", &PyEncoderCache::stats, nb::sig("def stats(self) -> dict[str, int | float]"),
-           "Counters of the cache's whole life.")
+           "Counters since the cache was created.")
       .def(
           "__enter__", [](nb::object self) { return self; },
           nb::sig("def __enter__(self) -> EncoderCache"))

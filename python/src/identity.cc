@@ -51,7 +51,7 @@ DecodedDigest digest_of_pixels(nb::handle pixels, std::string_view format) {
   return without_gil([&] { return decoded_digest(decoded); });
 }
 
-/// dtype, shape and bytes of each, and how many there are: docs/formats/keys.md.
+/// Covers dtype, shape and bytes of each tensor, and their number: docs/formats/keys.md.
 DecodedDigest digest_of_tensors(nb::handle object) {
   const std::vector<BorrowedTensor> tensors = borrow_tensors(object);
   return without_gil([&] {
@@ -86,7 +86,7 @@ EncoderKey tensors_key(const SpaceHolder& self, const DecodedDigest& content,
   return EncoderKey{self.space.derive(fields)};
 }
 
-/// One field an entry, in the order of the dict.
+/// One field per dict entry, in the dict's order.
 nb::bytes derive(const SpaceHolder& self, std::string_view domain, const nb::dict& fields) {
   FieldWriter writer(domain);
   for (const auto [name, value] : fields) {
@@ -107,24 +107,25 @@ nb::bytes derive(const SpaceHolder& self, std::string_view domain, const nb::dic
 
 void bind_identity(nb::module_& module) {
   module.def("content_digest", digest_of_file, nb::arg("data"),
-             "SHA-256 of one file's bytes (bytes-like), as any other tool computes it. Releases "
-             "the GIL.");
+             "SHA-256 of one file's bytes (bytes-like), equal to sha256sum. Releases the GIL.");
   module.def("frames_digest", digest_of_frames, nb::arg("frames"), nb::arg("frame_rate_mhz") = 0,
              nb::sig("def frames_digest(frames: collections.abc.Sequence[object], "
                      "frame_rate_mhz: int = 0) -> ContentDigest"),
-             "Digest of a video given as one bytes-like object a frame, in playing order.\n\n"
+             "Digest of a video given as one bytes-like object per frame, in playback order.\n"
+             "\n"
              "frame_rate_mhz: frames per 1,000 seconds.");
   module.def("pixels_digest", digest_of_pixels, nb::arg("pixels"), nb::arg("format") = "rgb",
              "Digest of decoded pixels, [height, width] or [height, width, channels], with their "
              "shape,\nformat and dtype: a white 10x20 image is not a white 20x10.");
   module.def("tensors_digest", digest_of_tensors, nb::arg("tensors"),
-             "Digest of one tensor or a list of them, with dtypes and shapes: for what a processor "
-             "made.");
+             "Digest of one tensor or a list of them, with dtypes and shapes: for a processor's "
+             "output.");
 
   nb::class_<PreprocessRecipe>(module, "PreprocessRecipe",
-                               "What happens to a media item between its bytes and the encoder.\n\n"
-                               "width, height: pixels after resizing, 0: as it comes. Part of "
-                               "every encoder key.")
+                               "The preprocessing of a media item between its bytes and the "
+                               "encoder; part of every encoder key.\n"
+                               "\n"
+                               "width, height: pixels after resizing; 0: not resized.")
       .def(
           "__init__",
           [](PreprocessRecipe* self, std::string processor, std::uint32_t width,
@@ -150,8 +151,10 @@ void bind_identity(nb::module_& module) {
 
   nb::class_<SpaceHolder>(module, "Namespace",
                           "Everything besides content that changes a result, under the tenant's "
-                          "salt.\n\nInvalidArgument: model or encoder is empty. What cannot be "
-                          "identified is not cached.")
+                          "salt.\n"
+                          "\n"
+                          "InvalidArgument: model or encoder is empty; results without an "
+                          "identity are not cached.")
       .def(
           "__init__",
           [](SpaceHolder* self, std::string model, std::string encoder, std::string weights_epoch,
@@ -167,8 +170,9 @@ void bind_identity(nb::module_& module) {
           nb::arg("adapter") = "", nb::arg("chat_template") = "", nb::arg("kv_dtype") = "f32",
           nb::arg("tenant") = "", nb::arg("secret") = nb::bytes(Secret{}.data(), Secret{}.size()),
           "weights_epoch: change it whenever weights change under the same name.\n"
-          "secret: 32 bytes of this installation; without it nobody can tell whether two tenants "
-          "hold one picture.")
+          "secret: 32 random bytes of this installation; only its owner can tell whether two "
+          "tenants hold the\n"
+          "same image.")
       .def(
           "encoder_key",
           [](const SpaceHolder& self, const ContentDigest& content, const PreprocessRecipe& recipe,
@@ -180,14 +184,15 @@ void bind_identity(nb::module_& module) {
           },
           nb::arg("content"), nb::arg("recipe"), nb::kw_only(), nb::arg("modality") = "image",
           nb::arg("files") = 1, nb::arg("frame_rate_mhz") = 0,
-          "The key of one encoder output. files, frame_rate_mhz: of a video given as frames.")
+          "The key of one encoder output. files, frame_rate_mhz: for a video given as frames.")
       .def("tensors_key", tensors_key, nb::arg("content"), nb::arg("processor") = "",
-           "The key of what an encoder makes of tensors that a processor made.")
+           "The key of an encoder's output for tensors that a processor produced.")
       .def("derive", derive, nb::arg("domain"), nb::arg("fields"),
            nb::sig("def derive(self, domain: str, fields: dict[str, str | int | "
                    "bytes]) -> bytes"),
-           "32 bytes that stand for the fields, in their order, in this namespace. domain names "
-           "what they are\nand the version of their list.")
+           "A key of 32 bytes for the fields, in this order, in this namespace. domain names the "
+           "kind of key\n"
+           "and the version of its list of fields.")
       .def(
           "prefix_root",
           [](const SpaceHolder& self, const PreprocessRecipe* image, const PreprocessRecipe* audio,

@@ -42,7 +42,7 @@ std::string text(nb::handle object) {
 InputIndex input_of(std::int64_t input) {
   if (input < 0 || input > UINT32_MAX) {
     raise(ErrorCode::kInvalidArgument,
-          "expected the number of an input, from 0, got " + std::to_string(input));
+          "expected an input index of at least 0, got " + std::to_string(input));
   }
   return InputIndex(static_cast<std::uint32_t>(input));
 }
@@ -76,7 +76,7 @@ EmbeddingCount size_of(nb::handle request, std::int64_t input) {
   return embeds(nb::cast<std::int64_t>(size));
 }
 
-/// A budget below nothing has room for nothing, and no item is of no size.
+/// A negative budget fits nothing, and every item has a size.
 EncoderDemand demand_of(nb::handle request, std::int64_t input, std::int64_t budget,
                         std::int64_t scheduled) {
   return {
@@ -133,14 +133,16 @@ nb::dict request_inputs(const EncoderLedger& self) {
   return inputs;
 }
 
-/// Under our own names, for schedulers of any make.
+/// The ledger under its own names, for any scheduler.
 void bind_encoder_ledger(nb::module_& module) {
   nb::class_<EncoderLedger>(
       module, "EncoderLedger",
-      "A scheduler's account of encoder outputs that requests share; it holds no bytes.\n\n"
+      "A scheduler's accounting of encoder outputs that requests share; it holds no bytes.\n"
+      "\n"
       "Unit     Embeddings: rows of encoder output.\n"
-      "Errors   NoSpace: allocate() without room. InvalidArgument: one item, two sizes.\n"
-      "Threads  Any: each call is one step under the GIL.")
+      "Errors   NoSpace: allocate() beyond the capacity. InvalidArgument: two sizes for one "
+      "item.\n"
+      "Threads  Any: each call holds the GIL.")
       .def(
           "__init__",
           [](EncoderLedger* self, std::int64_t capacity) {
@@ -153,7 +155,8 @@ void bind_encoder_ledger(nb::module_& module) {
             return self.take(RequestId(text(request)), input_of(input), ItemId(text(item)));
           },
           nb::arg("request"), nb::arg("input"), nb::arg("item"),
-          "References the item for this input if it is resident; False, and no change, if not.")
+          "References the item for this input if it is resident. Otherwise returns False and "
+          "changes nothing.")
       .def(
           "make_room",
           [](EncoderLedger& self, std::int64_t size, std::optional<std::int64_t> compute_left,
@@ -164,8 +167,9 @@ void bind_encoder_ledger(nb::module_& module) {
                                    .scheduled = embeds(scheduled)});
           },
           nb::arg("size"), nb::arg("compute_left") = nb::none(), nb::arg("scheduled") = 0,
-          "Evicts the oldest freeable items until size and scheduled fit. False, and nothing "
-          "evicted, if\nthey cannot. Reserves nothing.")
+          "Evicts the oldest freeable items until size and scheduled fit. If they cannot fit, "
+          "returns False and\n"
+          "evicts nothing. Reserves nothing.")
       .def(
           "allocate",
           [](EncoderLedger& self, nb::str request, std::int64_t input, nb::str item,
@@ -191,7 +195,7 @@ void bind_encoder_ledger(nb::module_& module) {
       .def(
           "drain_freed", [](EncoderLedger& self) { return texts(self.drain_freed()); },
           nb::sig("def drain_freed(self) -> list[str]"),
-          "What workers must drop: evicted since the last drain and not resident again.")
+          "Items that workers must drop: evicted since the last drain and not resident again.")
       .def("reset", &EncoderLedger::reset, "Forgets everything.")
       .def(
           "inputs_of",
@@ -207,9 +211,9 @@ void bind_encoder_ledger(nb::module_& module) {
                    [](const EncoderLedger& self) { return self.freeable_embeddings().value(); });
 }
 
-/// Under vLLM's names and with its arguments; afterimage/vllm/encoder_cache_manager.py derives from
-/// it. In C++ because a scheduler calls it several times a request. What is asked of the request
-/// may run Python, so all of it is asked before the ledger is: each call is one step under the GIL.
+/// The ledger under vLLM's names and arguments; afterimage/vllm/encoder_cache_manager.py derives
+/// from it. In C++ because a scheduler calls it several times per request. Reading a request's
+/// attributes may run Python, so each call reads all of them before it touches the ledger.
 struct RequestLedger {
   EncoderLedger ledger;
 };
@@ -242,7 +246,7 @@ void bind_request_ledger(nb::module_& module) {
             return self.ledger.make_room(demand);
           },
           nb::arg("request"), nb::arg("input_id"), nb::arg("encoder_compute_budget"),
-          nb::arg("num_embeds_to_schedule"), "Makes room, evicting the oldest freeable items.")
+          nb::arg("num_embeds_to_schedule"), "Makes space by evicting the oldest freeable items.")
       .def(
           "allocate",
           [](Self& self, nb::handle request, std::int64_t input_id) {
@@ -259,7 +263,7 @@ void bind_request_ledger(nb::module_& module) {
           },
           nb::arg("request"),
           nb::sig("def get_cached_input_ids(self, request: object) -> set[int]"),
-          "A copy: the inputs that hold an item.")
+          "A copy of the inputs that hold an item.")
       .def(
           "get_cached_num_encoder_embeds",
           [](const Self& self, nb::handle request, std::int64_t input_id) -> nb::object {
@@ -276,14 +280,14 @@ void bind_request_ledger(nb::module_& module) {
             const RequestId name = request_of(request);
             self.ledger.release(name, input_of(input_id));
           },
-          nb::arg("request"), nb::arg("input_id"), "Twice is fine.")
+          nb::arg("request"), nb::arg("input_id"), "Releases the input. May be called twice.")
       .def(
           "free",
           [](Self& self, nb::handle request) { self.ledger.release_all(request_of(request)); },
           nb::arg("request"), "Releases every input of the request.")
       .def(
           "get_freed_mm_hashes", [](Self& self) { return texts(self.ledger.drain_freed()); },
-          nb::sig("def get_freed_mm_hashes(self) -> list[str]"), "What workers must drop.")
+          nb::sig("def get_freed_mm_hashes(self) -> list[str]"), "Items that workers must drop.")
       .def(
           "reset", [](Self& self) { self.ledger.reset(); }, "Forgets everything.")
       .def_prop_ro("cache_size", [](const Self& self) { return self.ledger.capacity().value(); })
@@ -308,7 +312,7 @@ void bind_request_ledger(nb::module_& module) {
           nb::sig("def freed(self) -> list[str]"));
 }
 
-/// The same for encoder-decoder models.
+/// The same, for encoder-decoder models.
 struct RequestBudget {
   EncoderDecoderLedger ledger;
 };
@@ -316,7 +320,7 @@ struct RequestBudget {
 void bind_request_budget(nb::module_& module) {
   using Self = RequestBudget;
   nb::class_<Self>(module, "RequestBudget",
-                   "vLLM's EncoderDecoderCacheManager: a budget, and no reuse.")
+                   "vLLM's EncoderDecoderCacheManager: a budget without reuse.")
       .def(
           "__init__",
           [](Self* self, std::int64_t cache_size) {
@@ -357,7 +361,8 @@ void bind_request_budget(nb::module_& module) {
             const RequestId name = request_of(request);
             self.ledger.release(name, input_of(input_id));
           },
-          nb::arg("request"), nb::arg("input_id"), "Credits once, however often it is called.")
+          nb::arg("request"), nb::arg("input_id"), "Credits the budget once, however often it is "
+                                                   "called.")
       .def(
           "free",
           [](Self& self, nb::handle request) { self.ledger.release_all(request_of(request)); },
@@ -365,7 +370,7 @@ void bind_request_budget(nb::module_& module) {
       .def(
           "get_freed_mm_hashes", [](Self& self) { return texts(self.ledger.drain_freed()); },
           nb::sig("def get_freed_mm_hashes(self) -> list[str]"),
-          "One drain late: workers drop before they execute.")
+          "Items freed before the previous drain, because workers drop before they execute.")
       .def("reset", [](Self& self) { self.ledger.reset(); })
       .def_prop_ro("cache_size", [](const Self& self) { return self.ledger.capacity().value(); })
       .def_prop_ro("num_free_slots",

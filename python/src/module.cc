@@ -4,15 +4,15 @@
 
 NB_MODULE(_core, module) {
   using namespace afterimage::python;
-  module.doc() = "Afterimage's rooms as Python sees them; import afterimage instead.";
-  bind_words(module);
+  module.doc() = "Implementation of the package afterimage; import that instead.";
+  bind_types(module);
   bind_identity(module);
-  bind_tiers(module);  // before those who take one
+  bind_tiers(module);  // before the classes that take a tier
   bind_encoder(module);
   bind_ledger(module);
-  bind_residency(module);
+  bind_eviction(module);
   bind_prefix(module);
-  bind_semantic(module);
+  bind_answers(module);
   bind_pressure(module);
   bind_replay(module);
 }

@@ -66,44 +66,44 @@ std::vector<TokenId> tokens_of(nb::handle object) {
   return tokens;
 }
 
-/// What a turn speaks of; it stands on a layout and a prompt that outlive it.
+/// A claim, with the layout and the prompt that it refers to and that must outlive it.
 struct Prefill {
   StorePtr store;
   KvLayout layout;
   Sequence prompt;
-  std::optional<PrefillLeader> turn;
+  std::optional<PrefillLeader> leader;
 };
 
 class PyPrefillLeader {
  public:
   explicit PyPrefillLeader(std::shared_ptr<Prefill> prefill) : prefill_(std::move(prefill)) {}
 
-  [[nodiscard]] PrefillLeader& turn() const {
-    if (prefill_ == nullptr || !prefill_->turn.has_value()) {
-      raise(ErrorCode::kInvalidArgument, "this turn was let go of: claim again");
+  [[nodiscard]] PrefillLeader& leader() const {
+    if (prefill_ == nullptr || !prefill_->leader.has_value()) {
+      raise(ErrorCode::kInvalidArgument, "this PrefillLeader was released: claim again");
     }
-    return *prefill_->turn;
+    return *prefill_->leader;
   }
 
   [[nodiscard]] PrefillLeader take() const {
-    PrefillLeader taken = std::move(turn());
-    prefill_->turn.reset();
+    PrefillLeader taken = std::move(leader());
+    prefill_->leader.reset();
     return taken;
   }
 
-  [[nodiscard]] std::uint32_t resume() const { return turn().match().resume().value(); }
+  [[nodiscard]] std::uint32_t resume() const { return leader().match().resume().value(); }
 
   [[nodiscard]] std::vector<std::uint32_t> snapshots() const {
     std::vector<std::uint32_t> positions;
-    for (const TokenCount at : turn().snapshots()) positions.push_back(at.value());
+    for (const TokenCount at : leader().snapshots()) positions.push_back(at.value());
     return positions;
   }
 
-  /// Per group: rows as (first, count, bytes) and the state or None.
+  /// Per group: rows as (first, count, bytes), and the state or None.
   [[nodiscard]] nb::list kv() const {
     nb::list groups;
-    if (!turn().match().holds()) return groups;
-    const CachedKv cached = prefill_->store->front->kv(turn().match());
+    if (!leader().match().holds()) return groups;
+    const CachedKv cached = prefill_->store->front->kv(leader().match());
     for (const GroupKv& group : cached.groups) {
       nb::list rows;
       for (const RowSlice& slice : group.rows) {
@@ -142,19 +142,19 @@ class PyPrefillLeader {
       captured.snapshots.push_back({TokenCount(at), borrow(groups)});
     }
     const std::shared_ptr<Prefill> busy = prefill_;
-    PrefillLeader mine = take();  // so that nobody else uses it meanwhile
-    const auto done = without_gil([&] { return mine.commit(captured); });
-    busy->turn = std::move(mine);
+    PrefillLeader taken = take();  // no other thread may use it meanwhile
+    const auto done = without_gil([&] { return taken.commit(captured); });
+    busy->leader = std::move(taken);
     const PrefixInsertion added = or_raise(done);
-    nb::dict told;
-    told["had"] = added.had.value();
-    told["added"] = added.added.value();
-    told["snapshots"] = added.snapshots;
-    told["bytes"] = added.bytes.value();
-    return told;
+    nb::dict report;
+    report["had"] = added.had.value();
+    report["added"] = added.added.value();
+    report["snapshots"] = added.snapshots;
+    report["bytes"] = added.bytes.value();
+    return report;
   }
 
-  /// Tensors of kv() that somebody still holds keep it all alive.
+  /// Tensors of kv() that are still referenced keep the claim alive.
   void release() {
     std::shared_ptr<Prefill> gone = std::move(prefill_);
     const nb::gil_scoped_release released;
@@ -201,11 +201,11 @@ class PyPrefixCache {
     or_raise(check_layout(layout));
     auto prefill = std::make_shared<Prefill>(
         Prefill{open(), layout, prompt_of(tokens, std::move(spans)), std::nullopt});
-    const PrefillRequest asked{
+    const PrefillRequest request{
         .space = space, .layout = &prefill->layout, .prompt = &prefill->prompt};
     PrefillOnce& front = *prefill->store->front;
-    prefill->turn.emplace(or_raise(
-        without_gil([&] { return wait ? front.wait_and_lead(asked) : front.lead(asked); })));
+    prefill->leader.emplace(or_raise(
+        without_gil([&] { return wait ? front.wait_and_lead(request) : front.lead(request); })));
     return PyPrefillLeader(std::move(prefill));
   }
 
@@ -248,9 +248,11 @@ class PyPrefixCache {
 
 void bind_layout(nb::module_& module) {
   nb::class_<MediaSpan>(module, "MediaSpan",
-                        "A run of placeholder tokens whose rows come from an encoder.\n\n"
-                        "offset, length: in tokens. splittable: may a prefix end inside? Not with "
-                        "attention both ways.")
+                        "A run of placeholder tokens whose rows come from an encoder.\n"
+                        "\n"
+                        "offset, length: in tokens. splittable: whether a prefix may end inside; "
+                        "False for models with\n"
+                        "bidirectional attention in it.")
       .def(
           "__init__",
           [](MediaSpan* self, std::uint32_t offset, std::uint32_t length,
@@ -265,9 +267,10 @@ void bind_layout(nb::module_& module) {
 
   nb::class_<LayerGroup>(
       module, "LayerGroup",
-      "Layers that keep their KV in the same way.\n\n"
+      "Layers with the same kind of KV.\n"
+      "\n"
       "kind         full, sliding, shared or recurrent.\n"
-      "window       sliding: rows before a token that it sees besides its own.\n"
+      "window       sliding: rows before a token that it attends to, besides its own.\n"
       "row_bytes    full, sliding: one token's rows in all layers of the group.\n"
       "state_bytes  recurrent: the state of all layers of the group.")
       .def(
@@ -282,7 +285,8 @@ void bind_layout(nb::module_& module) {
           nb::arg("owner") = 0, nb::arg("row_bytes") = 0, nb::arg("state_bytes") = 0);
 
   nb::class_<KvLayout>(module, "KvLayout",
-                       "What a model's KV consists of; resume points are multiples of alignment.")
+                       "The layer groups of a model's KV; resume points are multiples of "
+                       "alignment, in tokens.")
       .def(
           "__init__",
           [](KvLayout* self, std::vector<LayerGroup> groups, std::uint32_t alignment) {
@@ -299,26 +303,31 @@ void bind_prefix(nb::module_& module) {
   bind_layout(module);
   nb::class_<PyPrefillLeader>(
       module, "PrefillLeader",
-      "Where a prompt resumes, held, and the duty to prefill the rest for those who wait for it.")
+      "The resume point of a prompt, pinned, and the leader's role: it prefills the rest, and "
+      "concurrent\n"
+      "callers wait for it.")
       .def_prop_ro("resume", &PyPrefillLeader::resume, "Tokens whose KV is restored; 0: none.")
       .def_prop_ro("snapshots", &PyPrefillLeader::snapshots,
                    "Lengths at which sliding and recurrent groups should be captured.")
       .def("kv", &PyPrefillLeader::kv,
            nb::sig("def kv(self) -> list[tuple[list[tuple[int, int, Tensor]], Tensor | None]]"),
-           "Per group of the layout its rows as (first, count, bytes) and its state. Empty: "
-           "nothing resumes.")
+           "For each group of the layout, its rows as (first, count, bytes), and its state. "
+           "Empty: no hit.")
       .def("commit", &PyPrefillLeader::commit, nb::arg("covered"), nb::arg("first_row"),
            nb::arg("rows"), nb::arg("snapshots") = nb::make_tuple(), nb::arg("cost_seconds") = 0.0,
            nb::sig("def commit(self, covered: int, first_row: int, rows: "
                    "collections.abc.Sequence[object], snapshots: "
                    "collections.abc.Sequence[tuple[int, collections.abc.Sequence[object]]] = (), "
                    "cost_seconds: float = 0.0) -> dict[str, int]"),
-           "Copies in what is not cached yet and wakes those who wait. Once a turn.\n\n"
-           "covered: tokens whose KV exists. rows: per group the bytes of rows [first_row, "
-           "covered), or None.\nsnapshots: (length, per group the last rows before it, the state, "
-           "or None).")
+           "Copies what is not cached yet into the cache and wakes the waiters. Call it once.\n"
+           "\n"
+           "covered: tokens whose KV exists. rows: for each group the bytes of rows [first_row, "
+           "covered), or\n"
+           "None. snapshots: (length, for each group the last rows before it, the state, or "
+           "None).")
       .def("release", &PyPrefillLeader::release,
-           "Lets go of what is held, as soon as nobody reads the tensors of kv(). Twice is fine.")
+           "Unpins the entries once the tensors of kv() are no longer referenced. May be called "
+           "twice.")
       .def(
           "__enter__", [](nb::object self) { return self; },
           nb::sig("def __enter__(self) -> PrefillLeader"))
@@ -329,11 +338,12 @@ void bind_prefix(nb::module_& module) {
 
   nb::class_<PyPrefixCache>(
       module, "PrefixCache",
-      "Prefill once: KV of prompts seen before, found by their longest common prefix, media "
-      "included.\n\n"
-      "Shape    The layout's: bytes of rows and states, as the engine gave them.\n"
+      "Prefill once: a cache of KV, looked up by the longest common prefix of prompts, media "
+      "included.\n"
+      "\n"
+      "Shape    The layout's: bytes of rows and states, in the engine's format.\n"
       "Unit     Bytes, under a hard budget.\n"
-      "Threads  Any. The GIL is released while waiting, copying and checking.")
+      "Threads  Any. The GIL is released while waiting, copying and verifying.")
       .def(nb::init<std::uint64_t, const std::string&, std::uint64_t, bool>(),
            nb::arg("budget_bytes"), nb::kw_only(), nb::arg("policy") = "worth",
            nb::arg("max_sequences") = EntryCount::max().value(), nb::arg("verify_hits") = true)
@@ -342,16 +352,19 @@ void bind_prefix(nb::module_& module) {
            nb::sig(
                "def claim(self, space: NamespaceId, layout: KvLayout, tokens: object, spans: "
                "collections.abc.Sequence[MediaSpan] = (), *, wait: bool = True) -> PrefillLeader"),
-           "The longest legal resume point. wait: for somebody who is prefilling more of this "
-           "prompt.\n\ntokens: a tensor of i32 or i64, or ints.")
+           "The longest legal resume point. wait: wait for a caller that is prefilling more of "
+           "this prompt.\n"
+           "\n"
+           "tokens: a tensor of i32 or i64, or ints.")
       .def("explain", &PyPrefixCache::explain, nb::arg("space"), nb::arg("tokens"),
            nb::arg("spans") = std::vector<MediaSpan>(),
            nb::sig("def explain(self, space: NamespaceId, tokens: object, spans: "
                    "collections.abc.Sequence[MediaSpan] = ()) -> str"),
-           "Why a prompt would resume where it would, for a person.")
+           "Explains, as text, where a prompt would resume and why.")
       .def("erase", &PyPrefixCache::erase, nb::arg("space"),
-           "Nothing of the namespace is found any more.")
-      .def("close", &PyPrefixCache::close, "Turns that are held stay usable. Twice is fine.")
+           "Removes all entries of the namespace.")
+      .def("close", &PyPrefixCache::close, "Closes the cache; existing leaders stay usable. May "
+                                           "be called twice.")
       .def("stats", &PyPrefixCache::stats, nb::sig("def stats(self) -> dict[str, int]"));
 }
 

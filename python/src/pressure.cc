@@ -30,7 +30,7 @@ GovernorActions step_of(PyGovernor& self, double now_seconds, std::uint64_t ours
                         .refused = Bytes(refused_bytes),
                         .stall = stall};
   if (clean_bytes > ours_bytes) {
-    raise(ErrorCode::kInvalidArgument, "expected clean_bytes to be of ours_bytes, got more");
+    raise(ErrorCode::kInvalidArgument, "expected clean_bytes to be at most ours_bytes");
   }
   if (total_bytes.has_value() && used_bytes.has_value()) {
     inputs.sample = MemorySample{.taken_at = inputs.now,
@@ -43,7 +43,7 @@ GovernorActions step_of(PyGovernor& self, double now_seconds, std::uint64_t ours
   return next.actions;
 }
 
-/// The gauge of the memory that this process lives in.
+/// A gauge of this process's memory.
 struct HostGauge {
   SystemFiles files;
   std::unique_ptr<PressureGauge> gauge;
@@ -58,26 +58,28 @@ void bind_pressure(nb::module_& module) {
           "relaxed, normal, pressure, critical or emergency.")
       .def_prop_ro(
           "trust", [](const GovernorActions& a) { return std::string(to_string(a.trust)); },
-          "What may be believed of the gauge.")
+          "How far the gauge's reading is trusted.")
       .def_prop_ro("admits",
                    [](const GovernorActions& a) { return a.admission == Admission::kOpen; })
       .def_prop_ro(
           "budget_bytes", [](const GovernorActions& a) { return a.budget.value(); },
-          "Hard: nothing of ours may be beyond it when the actions are done.")
+          "Hard limit for the cache once the actions are done.")
       .def_prop_ro("target_bytes", [](const GovernorActions& a) { return a.target.value(); })
       .def_prop_ro(
           "release_bytes", [](const GovernorActions& a) { return a.release.value(); },
-          "Of clean entries, now.")
+          "Clean entries to release now.")
       .def_prop_ro(
           "drop_bytes", [](const GovernorActions& a) { return a.drop.value(); },
-          "Of other entries, now.")
+          "Other entries to drop now.")
       .def_prop_ro("next_step_seconds", [](const GovernorActions& a) {
         return static_cast<double>(a.next_step.count()) * 1e-9;
       });
 
   nb::class_<PyGovernor>(module, "Governor",
-                         "Decides what leaves when others need memory, from what is missing.\n\n"
-                         "Threads  Any: each step is one under the GIL.")
+                         "Decides how much to evict under memory pressure, from the byte "
+                         "deficit.\n"
+                         "\n"
+                         "Threads  Any: each call holds the GIL.")
       .def(
           "__init__",
           [](PyGovernor* self, std::uint64_t cap_bytes, std::uint64_t reserve_bytes) {
@@ -86,17 +88,21 @@ void bind_pressure(nb::module_& module) {
             new (self) PyGovernor{options, {}};
           },
           nb::arg("cap_bytes"), nb::arg("reserve_bytes"),
-          "cap_bytes: ours at most. reserve_bytes: what others may take before we react.")
+          "cap_bytes: maximum size of the cache. reserve_bytes: free memory to leave to other "
+          "programs.")
       .def("step", step_of, nb::arg("now_seconds"), nb::arg("ours_bytes"), nb::kw_only(),
            nb::arg("total_bytes") = nb::none(), nb::arg("used_bytes") = nb::none(),
            nb::arg("clean_bytes") = 0, nb::arg("planned_bytes") = 0, nb::arg("refused_bytes") = 0,
            nb::arg("stall") = 0.0,
-           "total_bytes, used_bytes: a gauge's reading, ours included; without it the governor "
-           "fails closed.\nclean_bytes: of ours, what leaves for free. stall: share of time lost "
-           "to want of memory.");
+           "total_bytes, used_bytes: a gauge's reading, the cache included; without it the "
+           "governor fails\n"
+           "closed. clean_bytes: the part of ours_bytes that is free to evict. stall: share of "
+           "time stalled on\n"
+           "memory.");
 
   nb::class_<HostGauge>(module, "MemoryGauge",
-                        "The memory that this process lives in: its control group, or the machine.")
+                        "A gauge of this process's memory: that of its control group, or of the "
+                        "machine.")
       .def("__init__",
            [](HostGauge* self) {
              new (self) HostGauge();
@@ -114,8 +120,7 @@ void bind_pressure(nb::module_& module) {
             return nb::make_tuple(reading.total.value(), reading.used.value(), reading.stall);
           },
           nb::sig("def read(self) -> tuple[int, int, float]"),
-          "Bytes in all, bytes used by anybody, and the share of time that work waited for "
-          "memory.");
+          "Total bytes, used bytes (by all programs), and the share of time stalled on memory.");
 }
 
 }  // namespace afterimage::python

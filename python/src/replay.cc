@@ -57,11 +57,14 @@ void bind_replay(nb::module_& module) {
              nb::sig("def replay(trace: str, policies: collections.abc.Sequence[str], capacities: "
                      "collections.abc.Sequence[int], *, warm_up: float = 0.0) -> list[dict[str, "
                      "str | int | float]]"),
-             "A trace of requests through the eviction policies: one row a policy and capacity.\n\n"
-             "trace: a file of docs/formats/trace.md, of Mooncake's or of Qwen-Bailian's, gzipped "
-             "or not.\npolicies: of policy_names(), or the bounds min and infinite. capacities: in "
-             "blocks.\nwarm_up: share of the trace that is replayed and not counted. Releases the "
-             "GIL.");
+             "Replays a request trace through eviction policies; returns one row per policy and "
+             "capacity.\n"
+             "\n"
+             "trace: a file in the format of docs/formats/trace.md, of Mooncake or of "
+             "Qwen-Bailian, plain or\n"
+             "gzipped. policies: of policy_names(), or the bounds min and infinite. capacities: "
+             "in blocks.\n"
+             "warm_up: share of the trace that is replayed and not counted. Releases the GIL.");
 }
 
 }  // namespace afterimage::python

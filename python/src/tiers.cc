@@ -20,7 +20,7 @@ namespace afterimage::python {
 
 namespace {
 
-/// A tier and all that it stands on. Whatever came out of it keeps it alive, also past close().
+/// A tier with everything it uses. Entries read from it keep it alive, even past close().
 struct TierStore {
   explicit TierStore(Bytes memory) : memory(memory) {}
 
@@ -28,20 +28,20 @@ struct TierStore {
   MemoryBudget memory;
   std::unique_ptr<DiskTier> disk;
   std::unique_ptr<SharedStore> shared;
-  std::unique_ptr<EncryptedTier> sealed;
+  std::unique_ptr<EncryptedTier> encrypted;
   std::vector<std::shared_ptr<TierStore>> stacked;
   std::unique_ptr<TierStack> stack;
-  Tier* tier = nullptr;  // one of those
+  Tier* tier = nullptr;  // disk, shared, encrypted or stack
 };
 using TierPtr = std::shared_ptr<TierStore>;
 
-/// The tier, or what encrypts what goes to it.
+/// Uses the tier directly, or through encryption if there is a key file.
 Result<void> make_usable(TierStore& store, Tier& tier, const std::optional<std::string>& key_file) {
   store.tier = &tier;
   if (!key_file.has_value()) return {};
   AFI_TRY(EncryptionKeys keys, EncryptionKeys::read(*key_file));
-  store.sealed = std::make_unique<EncryptedTier>(tier, std::move(keys), store.memory);
-  store.tier = store.sealed.get();
+  store.encrypted = std::make_unique<EncryptedTier>(tier, std::move(keys), store.memory);
+  store.tier = store.encrypted.get();
   return {};
 }
 
@@ -52,7 +52,7 @@ EntryClass class_named(const std::string& holds) {
         "expected holds to be encoder_output or prefix_kv, got '" + holds + "'");
 }
 
-/// Tensors as they were read, and the tier whose memory they lie in.
+/// An entry that was read, and the tier that owns its memory.
 struct HeldEntry {
   TierPtr store;
   TierEntry entry;
@@ -76,7 +76,7 @@ class PyTier {
     const TensorViews views = views_of(borrowed);
     return without_gil([&] {
       const Duration cost(static_cast<std::int64_t>(cost_seconds * 1e9));
-      if (views.size() == 1) {  // as it lies; several are packed first
+      if (views.size() == 1) {  // stored as is; several are packed first
         return store->tier
             ->put(key, {.tensors = {{views[0].dtype(), views[0].shape()}}, .cost = cost},
                   views[0].bytes())
@@ -106,12 +106,12 @@ class PyTier {
   bool get_into(const nb::bytes& name, const nb::ndarray<nb::c_contig, nb::device::cpu>& into) {
     const TierPtr store = open();
     const TierKey key = key_of(name);
-    const std::span<std::byte> room(static_cast<std::byte*>(into.data()), into.nbytes());
+    const std::span<std::byte> target(static_cast<std::byte*>(into.data()), into.nbytes());
     return without_gil([&] {
       const auto entry = store->tier->get(key, store->memory);
       if (!entry.has_value() || !entry->has_value()) return false;
-      if ((*entry)->bytes.size() != room.size()) return false;
-      std::ranges::copy((*entry)->bytes, room.begin());
+      if ((*entry)->bytes.size() != target.size()) return false;
+      std::ranges::copy((*entry)->bytes, target.begin());
       return true;
     });
   }
@@ -139,7 +139,7 @@ class PyTier {
 
   void close() {
     TierPtr store = std::exchange(store_, nullptr);
-    const nb::gil_scoped_release released;  // it commits what was put
+    const nb::gil_scoped_release released;  // closing commits pending puts
     store.reset();
   }
 
@@ -175,7 +175,7 @@ class PyTier {
   TierPtr store_;
 };
 
-/// What is no such class is refused before anything is opened.
+/// Rejects an unknown class before anything is opened.
 template <std::invocable Open>
 std::pair<EntryClass, TierPtr> opened(const std::string& holds, Open&& open) {
   const EntryClass entry_class = class_named(holds);
@@ -234,7 +234,7 @@ struct PyTierStack : PyTier {
  private:
   static std::pair<EntryClass, TierPtr> stacked(const std::vector<PyTier*>& tiers,
                                                 std::uint64_t memory) {
-    if (tiers.empty()) raise(ErrorCode::kInvalidArgument, "expected a tier or more");
+    if (tiers.empty()) raise(ErrorCode::kInvalidArgument, "expected at least one tier");
     auto store = std::make_shared<TierStore>(Bytes(memory));
     std::vector<Tier*> nearest_first;
     for (const PyTier* tier : tiers) {
@@ -254,33 +254,36 @@ struct PyTierStack : PyTier {
 void bind_tier(nb::module_& module) {
   nb::class_<PyTier>(
       module, "Tier",
-      "Tensors outside of this process's memory, under keys of 32 bytes; every read "
-      "is verified.\n\n"
-      "Errors   A miss is none, and so is whatever cannot be read or is not what was "
-      "stored.\n"
-      "Threads  Any. The GIL is released while a device or a network works.")
+      "Tensors outside this process's memory, under keys of 32 bytes; every read is verified.\n"
+      "\n"
+      "Errors   A miss is not an error; an unreadable or damaged entry is a miss.\n"
+      "Threads  Any. The GIL is released during I/O.")
       .def("put", &PyTier::put, nb::arg("key"), nb::arg("tensors"), nb::arg("cost_seconds") = 0.0,
-           "Takes a copy of a tensor or a list of them. False: it was not taken in; stats() says "
+           "Copies a tensor or a list of them into the tier. False: it was refused; stats() says "
            "why.")
       .def("get", &PyTier::get, nb::arg("key"),
            nb::sig("def get(self, key: bytes) -> tuple[Tensor, ...] | None"),
            "A verified copy, or None.")
       .def("get_into", &PyTier::get_into, nb::arg("key"), nb::arg("buffer").noconvert(),
            nb::sig("def get_into(self, key: bytes, buffer: object) -> bool"),
-           "The same into a writable, C-contiguous buffer of exactly as many bytes. False: it is "
-           "untouched.")
+           "Like get, into a writable, C-contiguous buffer of exactly the entry's size. False: a "
+           "miss, and\n"
+           "the buffer is unchanged.")
       .def("may_contain", &PyTier::may_contain, nb::arg("key"),
-           "A hint without I/O. False: a get would find nothing.")
+           "A hint without I/O. False: a get would miss.")
       .def("holds", &PyTier::holds, nb::arg("key"),
-           "Whether it is known, without I/O, to be there. Of servers others know more: find_out.")
+           "Whether the entry is known to be present, without I/O. probe() asks servers.")
       .def("probe", &PyTier::probe, nb::arg("keys"),
-           "Asks which of these are there, if that is not known, so that may_contain() tells them "
-           "apart for a while.")
+           "Asks the servers which of these keys exist, where unknown; holds() and may_contain() "
+           "then know\n"
+           "for a while.")
       .def("erase", &PyTier::erase, nb::arg("key"),
-           "Once it returned the entry never comes back.\n\nUnavailable: that is not certain.")
+           "On return the entry is gone for good.\n"
+           "\n"
+           "Unavailable: the tier cannot guarantee that.")
       .def("flush", &PyTier::flush,
-           "What was put before is found, on a disk also after a power failure.")
-      .def("close", &PyTier::close, "Twice is fine. A stack keeps what it stands on open.")
+           "On return, earlier puts are visible; on a disk, they also survive a power failure.")
+      .def("close", &PyTier::close, "May be called twice. A TierStack keeps its tiers open.")
       .def("stats", &PyTier::stats, nb::sig("def stats(self) -> dict[str, int | str]"))
       .def(
           "__enter__", [](nb::object self) { return self; }, nb::sig("def __enter__(self) -> Tier"))
@@ -300,41 +303,49 @@ void bind_tiers(nb::module_& module) {
   bind_tier(module);
   nb::class_<PyDiskTier, PyTier>(
       module, "DiskTier",
-      "A tier in a folder on disk, with a hard cap.\n\n"
-      "Errors   Unavailable: the folder cannot be used, or another process uses it.")
+      "A tier in a folder on disk, with a hard capacity.\n"
+      "\n"
+      "Errors   Unavailable: the folder is unusable, or another process uses it.")
       .def(nb::init<const std::string&, std::uint64_t, std::uint64_t, const std::string&,
                     const std::optional<std::string>&>(),
            nb::arg("folder"), nb::kw_only(), nb::arg("capacity_bytes"),
            nb::arg("memory_bytes") = 256ULL << 20U, nb::arg("holds") = "encoder_output",
            nb::arg("encrypt_key_file") = nb::none(),
-           "memory_bytes: for what is on its way to the disk (16 MiB) and for what was read and is "
-           "held.\nholds: encoder_output or prefix_kv. encrypt_key_file: AES-256-GCM with the key "
-           "in "
-           "this file\n(`openssl rand -hex 32`, mode 0600).");
+           "memory_bytes: for write buffers (16 MiB) and for entries that were read and are "
+           "referenced.\n"
+           "holds: encoder_output or prefix_kv. encrypt_key_file: encrypt with AES-256-GCM and "
+           "the key in this\n"
+           "file (`openssl rand -hex 32`, mode 0600).");
   nb::class_<PyRemoteTier, PyTier>(
       module, "RemoteTier",
-      "A tier on servers of Redis or Valkey, alone or a cluster, shared by processes and machines "
-      "(docs/remote.md).\n\n"
-      "Errors   InvalidArgument: the address. Servers that cannot be reached are no error: their "
-      "keys miss\n"
-      "         at once, puts are refused, stats()['degraded_reason'] says why.\n"
-      "Time     Every call ends: see timeout_seconds.")
+      "A tier on Redis or Valkey, standalone or a cluster, shared by processes and machines "
+      "(docs/remote.md).\n"
+      "\n"
+      "Errors   InvalidArgument: the address. Unreachable servers are not an error: their keys "
+      "miss at\n"
+      "         once, puts are refused, and stats()['degraded_reason'] says why.\n"
+      "Time     Every call is bounded: see timeout_seconds.")
       .def(nb::init<const std::string&, const std::string&, const std::string&, double, double,
                     double, std::uint64_t, const std::optional<std::string>&>(),
            nb::arg("url"), nb::kw_only(), nb::arg("password") = "",
            nb::arg("holds") = "encoder_output", nb::arg("ttl_seconds") = 86'400.0,
            nb::arg("put_timeout_seconds") = 0.0, nb::arg("timeout_seconds") = 0.05,
            nb::arg("memory_bytes") = 256ULL << 20U, nb::arg("encrypt_key_file") = nb::none(),
-           "url: redis://[user@]host:port[,host:port…]. ttl_seconds: then servers forget it. "
-           "put_timeout_seconds: how\nlong a put waits for the 64 MiB of copies on their way. "
-           "timeout_seconds: of a call, and a second more for each\n50 MiB; four times that to "
-           "connect. "
-           "memory_bytes: for what was read and is held.");
+           "url: redis://[user@]host:port[,host:port…]. ttl_seconds: time to live of entries on "
+           "the servers.\n"
+           "put_timeout_seconds: how long a put waits for space in the 64 MiB of pending "
+           "writes.\n"
+           "timeout_seconds: of one call, plus a second for each 50 MiB; four times that to "
+           "connect.\n"
+           "memory_bytes: for entries that were read and are referenced.");
   nb::class_<PyTierStack, PyTier>(
       module, "TierStack",
-      "Tiers as one, the nearest first: what a farther one gave is put into the nearer ones.")
+      "Several tiers as one, the nearest first: an entry found in a farther tier is copied into "
+      "the nearer\n"
+      "ones.")
       .def(nb::init<const std::vector<PyTier*>&, std::uint64_t>(), nb::arg("tiers"), nb::kw_only(),
-           nb::arg("memory_bytes") = 256ULL << 20U, "memory_bytes: for what was read and is held.");
+           nb::arg("memory_bytes") = 256ULL << 20U, "memory_bytes: for entries that were read "
+                                                    "and are referenced.");
   module.def(
       "checksum",
       [](nb::handle data) {
@@ -342,7 +353,7 @@ void bind_tiers(nb::module_& module) {
         const Checksum sum = without_gil([&] { return Checksum::of(tensor.view.bytes()); });
         return nb::bytes(&sum, sizeof sum);
       },
-      nb::arg("data"), "XXH3-128 of bytes, 16 bytes: against accidents, not against an attacker.");
+      nb::arg("data"), "XXH3-128 of bytes, 16 bytes: detects accidental damage, not tampering.");
 }
 
 }  // namespace afterimage::python

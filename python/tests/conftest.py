@@ -19,7 +19,7 @@ class Feature:
 
 
 class FakeRequest:
-    """What an encoder cache manager reads of vLLM's Request."""
+    """The attributes of vLLM's Request that an encoder cache manager reads."""
 
     def __init__(self, request_id: str, hashes: list[str], sizes: list[int]) -> None:
         self.request_id = request_id

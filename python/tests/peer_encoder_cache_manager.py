@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""The semantics of vLLM's EncoderCacheManager in plain Python: the peer that ours is compared with.
+"""A model of vLLM's EncoderCacheManager in plain Python, to compare ours with.
 
-Written from the documented state machine (absent, referenced, freeable), with the two corrections that vLLM made
-later: a reference lasts until the last occurrence of a repeated item, and what is resident again is not reported.
+Written from the documented state machine (absent, referenced, freeable), with two later corrections of vLLM: a
+reference lasts until the last occurrence of a repeated item, and an item that is resident again is not reported.
 """
 
 from __future__ import annotations

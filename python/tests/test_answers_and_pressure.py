@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""The ladder of answers, the governor, and traces through the policies."""
+"""Match levels of the answer cache, the governor, and trace replay through the policies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def scope(space: ai.Namespace, image: ai.ContentDigest | None = None, **fields: 
     return ai.Scope(space, [("system", ["Be brief."]), ("user", parts)], sampling={"temperature": "0"}, other=dict(fields))
 
 
-def test_down_the_ladder(space: ai.Namespace) -> None:
+def test_match_levels_serve_in_order(space: ai.Namespace) -> None:
     cache, where = ai.AnswerCache(1 << 20), scope(space)
     cache.insert(where, "What is the capital of France?", ai.Answer("Paris."), cost_seconds=2.0)
     exact = cache.find(where, "What is the capital of France?")
@@ -28,11 +28,11 @@ def test_down_the_ladder(space: ai.Namespace) -> None:
     assert (exact.answer.text, exact.avoided_work, exact.seconds_saved) == ("Paris.", True, 2.0)
     typed = cache.find(where, "  what is the capital of France?")
     assert typed.steps[-1][:2] == ("text:canonical", "served")
-    assert cache.find(where, "  what is the capital of France?", serve="text:exact").answer is None
+    assert cache.find(where, "  what is the capital of France?", max_match="text:exact").answer is None
     assert cache.find(where, "What is the capital of Spain?").answer is None
 
 
-def test_another_image_or_parameter_is_another_scope(space: ai.Namespace) -> None:
+def test_a_different_image_or_parameter_is_a_different_scope(space: ai.Namespace) -> None:
     cache, question = ai.AnswerCache(1 << 20), "What is this?"
     cache.insert(scope(space, CAT), question, ai.Answer("A cat."))
     assert cache.find(scope(space, CAT), question).answer is not None
@@ -42,7 +42,7 @@ def test_another_image_or_parameter_is_another_scope(space: ai.Namespace) -> Non
     assert {scope(space, CAT), scope(space, CAT)} == {scope(space, CAT)}
 
 
-def test_many_ask_and_the_model_is_asked_once(space: ai.Namespace) -> None:
+def test_concurrent_questions_call_the_model_once(space: ai.Namespace) -> None:
     cache, where, calls, gate = ai.AnswerCache(1 << 20), scope(space), [], threading.Barrier(6)
 
     def ask(_: int) -> str:
@@ -56,7 +56,7 @@ def test_many_ask_and_the_model_is_asked_once(space: ai.Namespace) -> None:
     assert len(calls) == 1
 
 
-def test_what_the_model_raises_is_raised_and_nothing_is_kept(space: ai.Namespace) -> None:
+def test_a_generate_exception_is_raised_and_nothing_is_cached(space: ai.Namespace) -> None:
     cache, where = ai.AnswerCache(1 << 20), scope(space)
 
     def broken() -> str:
@@ -81,22 +81,22 @@ def test_tags_and_single_questions_are_erased(space: ai.Namespace) -> None:
         cache.erase_tag("")
 
 
-def test_scopes_that_are_none_are_refused(space: ai.Namespace) -> None:
+def test_invalid_scopes_are_rejected(space: ai.Namespace) -> None:
     for messages in ([], [("user", ["no place"])], [("user", [None, None])], [("nobody", [None])], [("user", [3, None])]):
         with pytest.raises((ai.errors.InvalidArgument, TypeError)):
             ai.Scope(space, messages)  # type: ignore[arg-type]
-    with pytest.raises(ai.errors.InvalidArgument, match="rung"):
-        ai.AnswerCache(1 << 20).find(scope(space), "Why?", serve="vaguely")
+    with pytest.raises(ai.errors.InvalidArgument, match="match level"):
+        ai.AnswerCache(1 << 20).find(scope(space), "Why?", max_match="vaguely")
 
 
-def test_who_may_be_served_what_was_said_before() -> None:
+def test_eligibility_by_request_parameters() -> None:
     assert ai.eligibility("Why?", temperature=0.0)[0] == "similarity"
     assert ai.eligibility("Why?", temperature=0.7)[0] == "nothing"
     assert ai.eligibility("Why?", temperature=0.7, seeded=True)[0] != "nothing"
     assert ai.eligibility("What time is it now?", temperature=0.0)[0] == "nothing"
 
 
-def test_the_governor_gives_way_by_what_is_missing_and_fails_closed() -> None:
+def test_the_governor_releases_the_deficit_and_fails_closed() -> None:
     governor, total = ai.Governor(cap_bytes=8 << 30, reserve_bytes=1 << 30), 16 << 30
     calm = governor.step(0.0, 4 << 30, total_bytes=total, used_bytes=6 << 30)
     assert calm.admits
@@ -128,7 +128,7 @@ def test_a_trace_is_replayed(tmp_path: Path) -> None:
     trace.write_text("".join(json.dumps(line) + "\n" for line in lines))
     rows = {row["policy"]: row for row in ai.replay(str(trace), ["lru", "infinite"], [4])}
     assert rows["infinite"]["hits"] == 70
-    assert rows["lru"]["hits"] == 0, "five in turn do not fit into room for two"
+    assert rows["lru"]["hits"] == 0, "five cycling items do not fit into a cache of two"
     with pytest.raises(ai.errors.NotFound):
         ai.replay(str(tmp_path / "none"), ["lru"], [4])
     with pytest.raises(ai.errors.InvalidArgument):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Encode once: across threads, tasks, failures and processes."""
+"""Encode once, across threads, tasks, failures and processes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_many_threads_encode_once(key: Callable[[str], ai.EncoderKey]) -> None:
     assert cache.stats()["encoded"] == 1
 
 
-def test_what_the_encoder_raises_is_raised_and_another_tries(key: Callable[[str], ai.EncoderKey]) -> None:
+def test_an_encoder_exception_is_raised_and_a_waiter_takes_over(key: Callable[[str], ai.EncoderKey]) -> None:
     cache = ai.EncoderCache(1 << 20)
 
     def broken() -> np.ndarray:
@@ -57,50 +57,50 @@ def test_what_the_encoder_raises_is_raised_and_another_tries(key: Callable[[str]
     assert value_of(cache.get_or_encode(key("x"), lambda: rows(1))) == 1
 
 
-def test_a_turn_that_is_given_up_goes_to_one_who_waits(key: Callable[[str], ai.EncoderKey]) -> None:
+def test_a_waiter_becomes_leader_after_give_up(key: Callable[[str], ai.EncoderKey]) -> None:
     cache = ai.EncoderCache(1 << 20)
-    turn = cache.claim(key("x"))
-    assert isinstance(turn, ai.FlightLeader)
-    ticket = cache.claim(key("x"))
-    assert isinstance(ticket, ai.FlightWaiter)
+    leader = cache.claim(key("x"))
+    assert isinstance(leader, ai.FlightLeader)
+    waiter = cache.claim(key("x"))
+    assert isinstance(waiter, ai.FlightWaiter)
     with ThreadPoolExecutor(1) as threads:
-        waiting = threads.submit(ticket.wait)
-        turn.give_up()
+        waiting = threads.submit(waiter.wait)
+        leader.give_up()
         inherited = waiting.result(timeout=30)
     assert isinstance(inherited, ai.FlightLeader)
     assert value_of(inherited.publish(rows(2))) == 2
-    for over in (turn, inherited):
-        with pytest.raises(ai.errors.InvalidArgument, match="turn is over"):
+    for over in (leader, inherited):
+        with pytest.raises(ai.errors.InvalidArgument, match="already published"):
             over.publish(rows(2))
 
 
 def test_waiting_can_be_cancelled(key: Callable[[str], ai.EncoderKey]) -> None:
     cache = ai.EncoderCache(1 << 20)
-    with cache.claim(key("x")) as turn:  # type: ignore[union-attr]
-        ticket = cache.claim(key("x"))
-        assert isinstance(ticket, ai.FlightWaiter)
+    with cache.claim(key("x")) as leader:  # type: ignore[union-attr]
+        waiter = cache.claim(key("x"))
+        assert isinstance(waiter, ai.FlightWaiter)
         with ThreadPoolExecutor(1) as threads:
-            waiting = threads.submit(ticket.wait)
-            ticket.cancel()
+            waiting = threads.submit(waiter.wait)
+            waiter.cancel()
             with pytest.raises(ai.errors.Cancelled):
                 waiting.result(timeout=30)
         with pytest.raises(ai.errors.InvalidArgument, match="claim again"):
-            ticket.wait()
-        assert turn is not None
+            waiter.wait()
+        assert leader is not None
 
 
-def test_an_encoder_that_asks_for_its_own_output_is_told_so(key: Callable[[str], ai.EncoderKey]) -> None:
+def test_an_encoder_that_requests_its_own_output_raises(key: Callable[[str], ai.EncoderKey]) -> None:
     cache = ai.EncoderCache(1 << 20)
 
     def again() -> object:
         return cache.get_or_encode(key("x"), lambda: rows(1))[0]
 
-    with pytest.raises(ai.errors.InvalidArgument, match="wait for ever"):
+    with pytest.raises(ai.errors.InvalidArgument, match="deadlock"):
         cache.get_or_encode(key("x"), again)
     assert value_of(cache.get_or_encode(key("y"), again)) == 1
 
 
-def test_threads_that_do_everything_at_once(key: Callable[[str], ai.EncoderKey]) -> None:
+def test_concurrent_threads_mix_all_calls(key: Callable[[str], ai.EncoderKey]) -> None:
     cache = ai.EncoderCache(8 * 512)
     names = [f"item{number}" for number in range(24)]
 
@@ -119,7 +119,7 @@ def test_threads_that_do_everything_at_once(key: Callable[[str], ai.EncoderKey])
     assert cache.stats()["resident_bytes"] <= 8 * 512
 
 
-def test_tasks_encode_once_and_a_cancelled_one_leaves(key: Callable[[str], ai.EncoderKey]) -> None:
+def test_tasks_encode_once_and_a_cancelled_task_stops_waiting(key: Callable[[str], ai.EncoderKey]) -> None:
     async def main() -> None:
         cache, calls, go = ai.EncoderCache(1 << 20), [], asyncio.Event()
 
@@ -141,7 +141,7 @@ def test_tasks_encode_once_and_a_cancelled_one_leaves(key: Callable[[str], ai.En
     asyncio.run(main())
 
 
-def test_a_cancelled_encoder_hands_its_turn_on(key: Callable[[str], ai.EncoderKey]) -> None:
+def test_a_waiter_takes_over_from_a_cancelled_leader(key: Callable[[str], ai.EncoderKey]) -> None:
     async def main() -> None:
         cache, started = ai.EncoderCache(1 << 20), asyncio.Event()
 
@@ -164,19 +164,19 @@ def test_a_cancelled_task_leaves_no_thread_waiting(key: Callable[[str], ai.Encod
     async def main() -> None:
         cache, loop = ai.EncoderCache(1 << 20), asyncio.get_running_loop()
         loop.set_default_executor(ThreadPoolExecutor(1))
-        with cache.claim(key("x")) as turn:  # type: ignore[union-attr]
+        with cache.claim(key("x")) as leader:  # type: ignore[union-attr]
             waiting = asyncio.create_task(aio.get_or_encode(cache, key("x"), lambda: rows(1)))
             await asyncio.sleep(0)
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await waiting
             await asyncio.wait_for(loop.run_in_executor(None, int), 20)
-            assert turn is not None
+            assert leader is not None
 
     asyncio.run(main())
 
 
-def test_a_second_process_finds_what_is_on_disk(tmp_path: Path, key: Callable[[str], ai.EncoderKey]) -> None:
+def test_a_second_process_hits_the_disk(tmp_path: Path, key: Callable[[str], ai.EncoderKey]) -> None:
     folder = str(tmp_path / "kept")
     with ai.EncoderCache(1 << 20, disk=folder, disk_bytes=1 << 24) as cache:
         cache.get_or_encode(key("x"), lambda: rows(9))
@@ -190,7 +190,7 @@ def test_a_second_process_finds_what_is_on_disk(tmp_path: Path, key: Callable[[s
         assert value_of(cache.get_or_encode(key("x"), lambda: rows(0))) == 0
 
 
-def test_wrong_settings_are_named() -> None:
+def test_invalid_settings_raise_with_their_name() -> None:
     with pytest.raises(ai.errors.InvalidArgument, match="lru"):
         ai.EncoderCache(1 << 20, policy="best")
     with pytest.raises(ai.errors.InvalidArgument):
@@ -201,13 +201,13 @@ def test_wrong_settings_are_named() -> None:
         ai.EncoderCache(-1)
 
 
-def test_errors_are_what_their_codes_say() -> None:
+def test_errors_map_to_their_codes() -> None:
     assert {kind.code for kind in ai.errors.Error.__subclasses__()} == set(ai.errors.BY_CODE)
     assert issubclass(ai.errors.InvalidArgument, ValueError)
     assert issubclass(ai.errors.Unavailable, OSError)
 
 
-def test_the_ledger_under_our_own_names() -> None:
+def test_encoder_ledger_api() -> None:
     ledger = ai.EncoderLedger(10)
     ledger.allocate("r", 0, "a", 6)
     assert not ledger.make_room(5)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Prefill once: prefixes with media, sliding windows, damage done by callers, and threads."""
+"""Prefill once: prefixes with media, sliding windows, invalid input, and threads."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ def layout(alignment: int = 4) -> ai.KvLayout:
 
 
 def rows(tokens: list[int], first: int, end: int) -> np.ndarray:
-    """A row says of which token it is, and how far in."""
+    """A row encodes its token and its position."""
     return np.array([[at, tokens[at], *[7] * (ROW - 2)] for at in range(first, end)], np.uint8)
 
 
 def fill(cache: ai.PrefixCache, space: ai.NamespaceId, tokens: list[int], spans: list[ai.MediaSpan] | None = None) -> int:
-    """Prefills what lacks, as an engine would; returns where it resumed."""
-    with cache.claim(space, layout(), tokens, spans or []) as turn:
-        resume, end = turn.resume, len(tokens) // 4 * 4
-        for (slices, state), first in zip(turn.kv(), (0, max(0, resume - 3)), strict=False):
+    """Prefills the missing tokens as an engine would; returns where it resumed."""
+    with cache.claim(space, layout(), tokens, spans or []) as leader:
+        resume, end = leader.resume, len(tokens) // 4 * 4
+        for (slices, state), first in zip(leader.kv(), (0, max(0, resume - 3)), strict=False):
             assert state is None
             found = {at: bytes(np.asarray(data)[i * ROW : (i + 1) * ROW]) for begin, count, data in slices for i, at in enumerate(range(begin, begin + count))}
             for at in range(first, resume):
                 assert found[at] == rows(tokens, at, at + 1).tobytes(), at
         if end > resume:
             window = [(end, [None, rows(tokens, max(0, end - 3), end)])]
-            turn.commit(end, resume, [rows(tokens, resume, end), None], window, 0.1)
+            leader.commit(end, resume, [rows(tokens, resume, end), None], window, 0.1)
         return resume
 
 
@@ -55,19 +55,19 @@ def test_the_longest_common_prefix_is_resumed(root: ai.NamespaceId) -> None:
     assert "16" in cache.explain(root, trunk)
 
 
-def test_another_image_or_namespace_is_another_prefix(root: ai.NamespaceId) -> None:
+def test_a_different_image_or_namespace_is_a_different_prefix(root: ai.NamespaceId) -> None:
     cache = ai.PrefixCache(1 << 20)
     tokens = list(range(1, 30))
     cat, dog = (ai.MediaSpan(8, 6, ai.content_digest(name), splittable=False) for name in (b"cat", b"dog"))
     fill(cache, root, tokens, [cat])
     assert fill(cache, root, tokens, [cat]) == 28
-    assert fill(cache, root, tokens, [dog]) == 0, "without a window at its place nothing resumes before it"
+    assert fill(cache, root, tokens, [dog]) == 0, "nothing resumes where a sliding window is missing"
     assert fill(cache, ai.Namespace("m", "e").prefix_root(), tokens, [cat]) == 0
     assert cache.erase(root)
     assert fill(cache, root, tokens, [cat]) == 0
 
 
-def test_what_contradicts_itself_is_refused_in_words(root: ai.NamespaceId) -> None:
+def test_inconsistent_input_is_rejected_with_a_message(root: ai.NamespaceId) -> None:
     cache = ai.PrefixCache(1 << 20)
     tokens = list(range(1, 10))
     with pytest.raises(ai.errors.InvalidArgument, match="group"):
@@ -80,32 +80,32 @@ def test_what_contradicts_itself_is_refused_in_words(root: ai.NamespaceId) -> No
         cache.claim(root, layout(), [-1])
     with pytest.raises(ai.errors.InvalidArgument, match="i32 or i64"):
         cache.claim(root, layout(), np.zeros(3, np.float32))
-    turn = cache.claim(root, layout(), np.array(tokens))
+    leader = cache.claim(root, layout(), np.array(tokens))
     for wrong in ([rows(tokens, 0, 4), None], [None, None], [rows(tokens, 0, 8)], ["text", None]):
         with pytest.raises(ai.errors.InvalidArgument):
-            turn.commit(8, 0, wrong, [])
-    assert turn.commit(8, 0, [rows(tokens, 0, 8), None], [(8, [None, rows(tokens, 5, 8)])])["added"] == 8
-    turn.release()
-    turn.release()
-    with pytest.raises(ai.errors.InvalidArgument, match="let go of"):
-        turn.kv()
+            leader.commit(8, 0, wrong, [])
+    assert leader.commit(8, 0, [rows(tokens, 0, 8), None], [(8, [None, rows(tokens, 5, 8)])])["added"] == 8
+    leader.release()
+    leader.release()
+    with pytest.raises(ai.errors.InvalidArgument, match="released"):
+        leader.kv()
 
 
-def test_what_was_read_outlives_turn_and_cache(root: ai.NamespaceId) -> None:
+def test_kv_tensors_outlive_leader_and_cache(root: ai.NamespaceId) -> None:
     cache = ai.PrefixCache(1 << 20)
     tokens = list(range(1, 12))
     fill(cache, root, tokens)
-    with cache.claim(root, layout(), tokens) as turn:
-        ((_, _, data),) = turn.kv()[0][0]
+    with cache.claim(root, layout(), tokens) as leader:
+        ((_, _, data),) = leader.kv()[0][0]
     cache.close()
-    del turn
+    del leader
     gc.collect()
     assert np.asarray(data).tobytes() == rows(tokens, 0, 8).tobytes()
     with pytest.raises(ai.errors.InvalidArgument, match="closed"):
         cache.stats()
 
 
-def test_a_full_cache_refuses_and_goes_on(root: ai.NamespaceId) -> None:
+def test_a_full_cache_refuses_and_keeps_working(root: ai.NamespaceId) -> None:
     cache = ai.PrefixCache(0)
     with pytest.raises(ai.errors.NoSpace):
         fill(cache, root, list(range(1, 10)))
@@ -124,7 +124,7 @@ def test_threads_that_share_prefixes(root: ai.NamespaceId) -> None:
             except ai.errors.NoSpace:
                 pass
             except ai.errors.NotFound:
-                pass  # what it stood on was damaged or went meanwhile
+                pass  # its prefix was damaged or evicted meanwhile
 
     with ThreadPoolExecutor(6) as threads:
         list(threads.map(work, range(6)))

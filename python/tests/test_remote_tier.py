@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Servers that machines share: alone, below the encoder cache, and behind vLLM's seams."""
+"""Servers that machines share: as a tier, below the encoder cache, and behind vLLM's interfaces."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ KEY, OTHER = bytes(32), b"\1" * 32
 @pytest.fixture
 def servers() -> Iterator[Any]:
     if not redis_cluster.installed():
-        pytest.skip("there is no redis-server: scripts/install-deps.sh test")
+        pytest.skip("redis-server is not installed: run scripts/install-deps.sh test")
     with redis_cluster.Servers() as running:
         yield running
 
 
 def patient(url: str, **settings: Any) -> ai.RemoteTier:
-    """A machine that others use is late."""
+    """A generous deadline: a busy machine is slow."""
     return ai.RemoteTier(url, timeout_seconds=20, **settings)
 
 
 def eventually(holds: Callable[[], bool]) -> None:
     end = time.monotonic() + 60
     while not holds():
-        assert time.monotonic() < end, "it never came to hold"
+        assert time.monotonic() < end, "the condition never became true"
         time.sleep(0.005)
 
 
-def test_what_one_puts_another_finds_bit_for_bit(servers: Any) -> None:
+def test_a_put_is_read_by_another_tier_bit_for_bit(servers: Any) -> None:
     rows = np.random.default_rng(1).standard_normal((3, 700_000)).astype(np.float32)  # several chunks
     with patient(servers.url, put_timeout_seconds=5) as one, patient(servers.url) as another:
         assert isinstance(one, ai.Tier)
@@ -64,7 +64,7 @@ def test_what_one_puts_another_finds_bit_for_bit(servers: Any) -> None:
         one.get(KEY)
 
 
-def test_only_who_has_the_key_can_read_or_make_an_entry(servers: Any, tmp_path: Path) -> None:
+def test_entries_need_the_key_to_read_or_write(servers: Any, tmp_path: Path) -> None:
     files = []
     for name in ("ours", "theirs"):
         files.append(tmp_path / name)
@@ -79,13 +79,13 @@ def test_only_who_has_the_key_can_read_or_make_an_entry(servers: Any, tmp_path: 
             plain.flush()
         found = ours.get(KEY)
         assert found is not None and np.asarray(found[0]).sum() == 63
-        assert ours.get(OTHER) is None, "nobody sealed it"
+        assert ours.get(OTHER) is None, "it was not encrypted with a valid key"
     files[1].chmod(0o644)
     with pytest.raises(ai.errors.Unavailable, match="can read the keys"):
         patient(servers.url, encrypt_key_file=str(files[1]))
 
 
-def test_servers_that_die_cost_hits_and_nothing_else(servers: Any) -> None:
+def test_dead_servers_only_cost_hits(servers: Any) -> None:
     with patient(servers.url) as tier:
         assert tier.put(KEY, np.ones(9, np.uint8))
         tier.flush()
@@ -95,17 +95,17 @@ def test_servers_that_die_cost_hits_and_nothing_else(servers: Any) -> None:
         with pytest.raises(ai.errors.Unavailable):
             tier.erase(KEY)
     with patient(servers.url) as tier:
-        assert tier.get(KEY) is None, "there is nobody from the start"
+        assert tier.get(KEY) is None, "the server was never reachable"
 
 
-def test_what_makes_no_sense_is_refused_in_words() -> None:
+def test_invalid_arguments_are_rejected_with_a_message() -> None:
     for url in ("", "http://127.0.0.1:1", "redis://"):
         with pytest.raises(ai.errors.InvalidArgument):
             ai.RemoteTier(url)
     for seconds in (-1.0, float("nan"), 1e300):
         with pytest.raises(ai.errors.InvalidArgument, match="ttl_seconds"):
             ai.RemoteTier("redis://127.0.0.1:1", ttl_seconds=seconds)
-    with pytest.raises(ai.errors.InvalidArgument, match="a tier or more"):
+    with pytest.raises(ai.errors.InvalidArgument, match="at least one tier"):
         ai.TierStack([])
     with pytest.raises(ai.errors.InvalidArgument, match="None"):
         ai.TierStack([None])  # type: ignore[list-item]
@@ -113,7 +113,7 @@ def test_what_makes_no_sense_is_refused_in_words() -> None:
         ai.TierStack([3])  # type: ignore[list-item]
 
 
-def test_a_stack_brings_up_what_a_farther_tier_gave(servers: Any, tmp_path: Path) -> None:
+def test_a_stack_promotes_entries_of_farther_tiers(servers: Any, tmp_path: Path) -> None:
     with patient(servers.url) as tier:
         assert tier.put(KEY, np.arange(5))
         tier.flush()
@@ -133,14 +133,14 @@ def test_a_stack_brings_up_what_a_farther_tier_gave(servers: Any, tmp_path: Path
     kv.close()
 
 
-def test_an_encoder_cache_finds_what_another_process_encoded(servers: Any, space: ai.Namespace) -> None:
+def test_an_encoder_cache_hits_what_another_process_encoded(servers: Any, space: ai.Namespace) -> None:
     key = space.encoder_key(ai.content_digest(b"a cat"), ai.PreprocessRecipe("resize", width=224, height=224))
 
     def encode() -> np.ndarray:
         return np.full((4, 8), 3, np.float32)
 
     def never() -> np.ndarray:
-        raise AssertionError("it was encoded by another")
+        raise AssertionError("another process has encoded it")
 
     with ai.EncoderCache(1 << 20, tier=patient(servers.url)) as one:
         one.get_or_encode(key, encode)
@@ -159,7 +159,7 @@ def kv_tier(blocks: np.ndarray, servers: Any, secret: Path, **settings: Any) -> 
 
 
 @pytest.mark.parametrize("with_disk", [False, True])
-def test_kv_blocks_of_one_engine_are_another_engines(servers: Any, tmp_path: Path, with_disk: bool) -> None:
+def test_kv_blocks_are_shared_between_engines(servers: Any, tmp_path: Path, with_disk: bool) -> None:
     secret = tmp_path / "secret"
     secret.write_bytes(bytes(range(32)))
     blocks = np.random.default_rng(1).integers(-128, 127, (BLOCKS, BLOCK_BYTES), np.int8)
@@ -169,7 +169,7 @@ def test_kv_blocks_of_one_engine_are_another_engines(servers: Any, tmp_path: Pat
     assert finished(one)[1].success
     disk = {"folder": str(tmp_path / "disk"), "capacity_bytes": 1 << 25} if with_disk else {}
     another = kv_tier(blocks, servers, secret, **disk)
-    assert another.lookup(b"k0") == LookupResult.RETRY, "the servers are asked"
+    assert another.lookup(b"k0") == LookupResult.RETRY, "the servers are being asked"
     eventually(lambda: another.lookup(b"k0") != LookupResult.RETRY)
     assert another.lookup(b"k0") == LookupResult.HIT
     eventually(lambda: another.lookup(b"none") == LookupResult.MISS)
@@ -179,7 +179,7 @@ def test_kv_blocks_of_one_engine_are_another_engines(servers: Any, tmp_path: Pat
     secret.write_bytes(bytes(32))
     stranger = kv_tier(blocks, servers, secret)
     eventually(lambda: stranger.lookup(b"k0") == LookupResult.MISS)
-    another._tier.flush()  # what was brought up to the disk, too
+    another._tier.flush()  # also what was promoted to the disk
     servers[0].kill()
     eventually(lambda: stranger.lookup(b"k1") == LookupResult.MISS)
     stranger.submit_store(job(3, [b"k1"], [0]))
@@ -187,7 +187,7 @@ def test_kv_blocks_of_one_engine_are_another_engines(servers: Any, tmp_path: Pat
     if with_disk:
         blocks[6] = 0
         another.submit_load(job(4, [b"k0"], [6]))
-        assert finished(another)[4].success, "it was brought up to the disk"
+        assert finished(another)[4].success, "it was promoted to the disk"
         assert (blocks[6] == first).all()
     for tier in (one, another, stranger):
         tier.shutdown()
@@ -198,7 +198,7 @@ def test_kv_blocks_of_one_engine_are_another_engines(servers: Any, tmp_path: Pat
         SecondaryTier(spec(), memoryview(blocks), "SecondaryTier")
 
 
-def test_what_one_machine_encodes_another_loads(servers: Any, tmp_path: Path) -> None:
+def test_encoder_outputs_are_shared_between_machines(servers: Any, tmp_path: Path) -> None:
     one = Engine(tmp_path / "one", remote=servers.url, remote_timeout=20.0)
     one.step({"X": output(3)})
     one.settle()
@@ -214,7 +214,7 @@ def test_what_one_machine_encodes_another_loads(servers: Any, tmp_path: Path) ->
     another.close()
 
 
-def test_launch_settings_name_the_servers_everywhere() -> None:
+def test_launch_settings_configure_the_servers_for_every_plug_in() -> None:
     settings = launch_settings("/f", host_bytes=1, disk_bytes=2, remote="redis://h:1", secret_file="/s")
     parts = [
         settings["ec_transfer_config"]["ec_connector_extra_config"],

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Tensors on their way in and out: no copy where none is due, and words instead of crashes."""
+"""Tensors in and out: no needless copies, and clear errors instead of crashes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def key(space: ai.Namespace) -> Key:
 
 @pytest.mark.parametrize("dtype", ["f4", "f2", "f8", "i1", "u1", "i2", "i4", "i8"])
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3), (0, 5), (2, 0), (1, 1, 1, 1, 1, 1, 1, 2)])
-def test_every_dtype_and_shape_comes_back_as_it_went_in(key: Key, dtype: str, shape: tuple[int, ...]) -> None:
+def test_every_dtype_and_shape_round_trips(key: Key, dtype: str, shape: tuple[int, ...]) -> None:
     cache = ai.EncoderCache(1 << 20)
     given = np.arange(int(np.prod(shape)), dtype=dtype).reshape(shape)
     found = cache.get_or_encode(key("x"), lambda: given)
@@ -50,7 +50,7 @@ def test_reading_copies_nothing(key: Key) -> None:
     assert first.__array_interface__["data"][0] == second.__array_interface__["data"][0]
 
 
-def test_older_consumers_of_dlpack_get_a_copy_and_not_the_cache_itself(key: Key) -> None:
+def test_older_dlpack_consumers_get_a_copy(key: Key) -> None:
     cache = ai.EncoderCache(1 << 20)
     found = cache.get_or_encode(key("x"), lambda: np.zeros(1000, np.float32))
 
@@ -67,7 +67,7 @@ def test_older_consumers_of_dlpack_get_a_copy_and_not_the_cache_itself(key: Key)
         found[0].__dlpack__(copy=False)
 
 
-def test_the_original_may_change_afterwards(key: Key) -> None:
+def test_later_changes_to_the_input_do_not_reach_the_cache(key: Key) -> None:
     cache = ai.EncoderCache(1 << 20)
     given = np.zeros(8, np.float32)
     found = cache.get_or_encode(key("x"), lambda: given)
@@ -90,14 +90,14 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("given", "expected"), REFUSED)
-def test_what_is_no_tensor_of_ours_is_refused_in_words(key: Key, given: object, expected: str) -> None:
+def test_unsupported_tensors_are_rejected_with_a_message(key: Key, given: object, expected: str) -> None:
     cache = ai.EncoderCache(1 << 20)
     with pytest.raises(ai.errors.InvalidArgument, match=expected):
         cache.get_or_encode(key("x"), lambda: given)
     assert cache.find(key("x")) is None
 
 
-def test_what_is_too_large_is_served_and_not_kept(key: Key) -> None:
+def test_an_oversized_output_is_returned_uncached(key: Key) -> None:
     cache = ai.EncoderCache(1 << 10)
     found = cache.get_or_encode(key("huge"), lambda: np.ones(1 << 16, np.uint8))
     assert not found.resident
@@ -105,7 +105,7 @@ def test_what_is_too_large_is_served_and_not_kept(key: Key) -> None:
     assert cache.find(key("huge")) is None
 
 
-def test_what_is_held_stays_readable_after_close(key: Key) -> None:
+def test_referenced_embeddings_stay_readable_after_close(key: Key) -> None:
     cache = ai.EncoderCache(1 << 20)
     array = np.asarray(cache.get_or_encode(key("x"), lambda: np.arange(5, dtype=np.int64))[0])
     held = cache.find(key("x"))
@@ -134,7 +134,7 @@ def test_a_writable_view_is_refused(key: Key) -> None:
         np.asarray(found[0]).setflags(write=True)
 
 
-def test_digests_are_those_of_other_tools(space: ai.Namespace) -> None:
+def test_digests_match_other_tools(space: ai.Namespace) -> None:
     abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     assert ai.content_digest(b"abc").hex() == abc
     assert ai.content_digest(memoryview(b"abc")) == ai.ContentDigest.from_hex(abc)
@@ -147,7 +147,7 @@ def test_digests_are_those_of_other_tools(space: ai.Namespace) -> None:
         ai.EncoderKey.from_hex("zz")
 
 
-def test_pixels_and_tensors_are_told_apart_by_their_form(space: ai.Namespace) -> None:
+def test_digests_depend_on_dtype_and_shape(space: ai.Namespace) -> None:
     white = np.full((10, 20, 3), 255, np.uint8)
     assert ai.pixels_digest(white) != ai.pixels_digest(white.reshape(20, 10, 3))
     assert ai.pixels_digest(white) != ai.pixels_digest(white, "bgr")

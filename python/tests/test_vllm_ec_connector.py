@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""The EC connector, as vLLM's scheduler and workers call it; and the race that ends engines."""
+"""The EC connector, called as vLLM's scheduler and workers call it, and the race between look-up and eviction."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROW = np.float32
 
 
 class OnNumpy(ECConnector):
-    """The same with NumPy's arrays for torch's."""
+    """ECConnector with NumPy arrays in place of torch tensors."""
 
     def _to_host(self, tensor: Any) -> tuple[str, tuple[int, ...], Any]:
         return str(tensor.dtype), tensor.shape, tensor.tobytes()
@@ -51,7 +51,7 @@ class Engine:
         self.worker = connector(folder, ECConnectorRole.WORKER, **settings)
 
     def step(self, items: dict[str, np.ndarray | None]) -> dict[str, np.ndarray]:
-        """Schedules the items in order; those that are not promised are encoded (the array that is given)."""
+        """Schedules the items in order; items that are not promised are encoded to the given array."""
         request = SimpleNamespace(
             mm_features=[
                 SimpleNamespace(identifier=item, mm_position=SimpleNamespace(offset=index, length=1))
@@ -60,7 +60,7 @@ class Engine:
         )
         promised = [item for item in items if self.scheduler.has_cache_item(item)]
         encoded = [item for item in items if item not in promised]
-        for item in [*encoded, *promised]:  # as vLLM: what is encoded is committed first
+        for item in [*encoded, *promised]:  # like vLLM: encoded items are committed first
             self.scheduler.update_state_after_alloc(request, list(items).index(item))
         meta = pickle.loads(pickle.dumps(self.scheduler.build_connector_meta(None)))
         self.worker.bind_connector_metadata(meta)
@@ -68,10 +68,10 @@ class Engine:
         self.worker.start_load_caches(cache)
         for item in encoded:
             made = items[item]
-            assert made is not None, f"{item} was to be found, and was not"
+            assert made is not None, f"{item} was expected to be found"
             cache[item] = made
             self.worker.save_caches(cache, item)
-        self.worker._threads.submit(lambda: None).result()  # what was saved is written
+        self.worker._threads.submit(lambda: None).result()  # wait until it is written
         sent, received = self.worker.get_finished(set())
         self.worker.clear_connector_metadata()
         self.scheduler.update_connector_output(SimpleNamespace(finished_sending=sent, finished_recving=received))
@@ -90,7 +90,7 @@ def output(value: float, rows: int = 16, width: int = 64) -> np.ndarray:
     return np.full((rows, width), value, ROW)
 
 
-def test_what_one_request_encoded_another_loads_with_dtype_and_shape(tmp_path: Path) -> None:
+def test_another_request_loads_a_saved_item_with_dtype_and_shape(tmp_path: Path) -> None:
     engine = Engine(tmp_path)
     wide = np.arange(16 * 256, dtype=np.float16).reshape(16, 256)
     engine.step({"image": output(1), "deepstack": wide, "empty": np.zeros((0, 8), ROW)})
@@ -102,14 +102,14 @@ def test_what_one_request_encoded_another_loads_with_dtype_and_shape(tmp_path: P
     engine.close()
 
 
-def test_an_item_that_was_promised_is_loaded_although_the_same_step_evicts_it(tmp_path: Path) -> None:
-    """The store holds one item and X is in it; a request needs Y, which is encoded and saved, and X, a hit."""
+def test_a_promised_item_is_loaded_although_the_same_step_evicts_it(tmp_path: Path) -> None:
+    """The store holds one item, X; a request needs Y, which is encoded and saved, and X, a hit."""
     engine = Engine(tmp_path, host_bytes=5000)
     engine.step({"X": output(1)})
     scheduler, files = engine.scheduler, engine.worker._files
     assert scheduler.has_cache_item("X")
     request = SimpleNamespace(mm_features=[SimpleNamespace(identifier="Y"), SimpleNamespace(identifier="X")])
-    files.erase(scheduler._key("X", "").hex())  # whoever evicts, whenever
+    files.erase(scheduler._key("X", "").hex())  # an eviction at any time
     for index in (0, 1):
         scheduler.update_state_after_alloc(request, index)
     meta = scheduler.build_connector_meta(None)
@@ -121,7 +121,7 @@ def test_an_item_that_was_promised_is_loaded_although_the_same_step_evicts_it(tm
     engine.close()
 
 
-def test_a_full_store_serves_every_step_whole(tmp_path: Path) -> None:
+def test_a_full_store_keeps_every_promise(tmp_path: Path) -> None:
     engine = Engine(tmp_path, host_bytes=3 * 4300)
     chance = np.random.default_rng(1)
     for _ in range(200):
@@ -134,12 +134,12 @@ def test_a_full_store_serves_every_step_whole(tmp_path: Path) -> None:
     engine.close()
 
 
-def test_leases_that_come_to_nothing_are_released(tmp_path: Path) -> None:
+def test_unused_leases_are_released(tmp_path: Path) -> None:
     engine = Engine(tmp_path)
     engine.step({"X": output(1)})
     leases = engine.scheduler._files._leases
     assert engine.scheduler.has_cache_item("X")
-    assert len(list(leases.iterdir())) == 2  # and the mark that we live
+    assert len(list(leases.iterdir())) == 2  # and the marker of this live process
     engine.scheduler.build_connector_meta(None)
     assert len(list(leases.iterdir())) == 1
     engine.step({"X": None})
@@ -147,7 +147,7 @@ def test_leases_that_come_to_nothing_are_released(tmp_path: Path) -> None:
     engine.close()
 
 
-def test_other_weights_and_other_models_find_nothing(tmp_path: Path) -> None:
+def test_other_weights_and_models_miss(tmp_path: Path) -> None:
     engine = Engine(tmp_path)
     engine.step({"X": output(1)})
     set_weights_epoch("2", str(tmp_path / "host"))
@@ -161,7 +161,7 @@ def test_other_weights_and_other_models_find_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", ["torn", "flipped", "foreign", "empty"])
-def test_what_is_damaged_is_never_promised(tmp_path: Path, harm: str) -> None:
+def test_damaged_items_are_never_promised(tmp_path: Path, harm: str) -> None:
     engine = Engine(tmp_path)
     engine.step({"X": output(1)})
     path = engine.scheduler._files.folder / engine.scheduler._key("X", "").hex()
@@ -174,7 +174,7 @@ def test_what_is_damaged_is_never_promised(tmp_path: Path, harm: str) -> None:
     engine.close()
 
 
-def test_roles_are_kept(tmp_path: Path) -> None:
+def test_producers_and_consumers_keep_their_roles(tmp_path: Path) -> None:
     consumer = connector(tmp_path, ECConnectorRole.WORKER, "ec_consumer")
     consumer.save_caches({"X": output(1)}, "X")
     assert consumer.get_finished(set()) == (None, None)
@@ -184,13 +184,13 @@ def test_roles_are_kept(tmp_path: Path) -> None:
     producer.shutdown()
 
 
-def test_disk_brings_back_what_memory_lost_and_defers_those_who_need_it(tmp_path: Path) -> None:
+def test_requests_are_deferred_while_disk_items_are_promoted(tmp_path: Path) -> None:
     disk = {"disk_folder": str(tmp_path / "disk"), "disk_bytes": 1 << 25}
     engine = Engine(tmp_path, **disk)
     shape = (16, 64)
     engine.step({"X": output(3)})
     engine.settle()
-    engine.close()  # a later process, after a restart of the machine: memory is empty
+    engine.close()  # a later process after a reboot: memory is empty
     for file in (tmp_path / "host" / "items").iterdir():
         if file.is_file():
             file.unlink()
@@ -207,19 +207,19 @@ def test_disk_brings_back_what_memory_lost_and_defers_those_who_need_it(tmp_path
     engine.close()
 
 
-def test_what_the_disk_has_already_takes_no_lease(tmp_path: Path) -> None:
+def test_an_item_already_on_disk_takes_no_lease(tmp_path: Path) -> None:
     engine = Engine(tmp_path, disk_folder=str(tmp_path / "disk"), disk_bytes=1 << 25)
     for _ in range(2):
         engine.step({"X": output(3)})
         engine.settle()
-        assert len(list(engine.scheduler._files._leases.iterdir())) == 1  # the mark that we live
+        assert len(list(engine.scheduler._files._leases.iterdir())) == 1  # the marker of this live process
         for file in (tmp_path / "host" / "items").iterdir():
             if file.is_file():
                 file.unlink()
     engine.close()
 
 
-def test_what_cannot_be_written_is_not_kept_and_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_save_does_not_end_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = Engine(tmp_path)
 
     def refuse(*_: Any) -> bool:
@@ -234,7 +234,7 @@ def test_what_cannot_be_written_is_not_kept_and_ends_nothing(tmp_path: Path, mon
     engine.close()
 
 
-def test_leases_of_a_dead_process_are_dropped_and_those_of_the_living_are_not(tmp_path: Path) -> None:
+def test_only_leases_of_dead_processes_are_dropped(tmp_path: Path) -> None:
     files = SharedFiles(tmp_path, 1 << 20)
     assert files.put("a", "u8", (3,), b"abc")
     assert not files.put("a", "u8", (3,), b"abc")

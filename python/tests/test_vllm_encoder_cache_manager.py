@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""What vLLM's own tests of its encoder cache managers ask, in our words; and a peer in lockstep."""
+"""The behaviour that vLLM's own tests of its encoder cache managers require, and a comparison with a model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from peer_encoder_cache_manager import PeerEncoderCacheManager
 PLENTY = 10**9
 
 
-def test_an_item_is_found_after_it_was_allocated_and_freed_twice_at_no_cost() -> None:
+def test_an_allocated_item_is_found_and_freeing_it_twice_is_harmless() -> None:
     manager, request = EncoderCacheManager(cache_size=10), Request("r1", ["A"], [4])
     assert not manager.check_and_update_cache(request, 0)
     assert manager.can_allocate(request, 0, PLENTY, 0)
@@ -54,7 +54,7 @@ def test_freeing_a_request_frees_all_its_inputs() -> None:
     assert manager.num_freeable_slots == 10
 
 
-def test_a_full_cache_evicts_what_nobody_needs() -> None:
+def test_a_full_cache_evicts_unreferenced_items() -> None:
     manager = EncoderCacheManager(cache_size=10)
     first, second = Request("1", ["x"], [6]), Request("2", ["y"], [5])
     manager.allocate(first, 0)
@@ -66,7 +66,7 @@ def test_a_full_cache_evicts_what_nobody_needs() -> None:
     assert "1" not in manager.request_cached_ids
 
 
-def test_the_inputs_that_a_request_holds() -> None:
+def test_cached_inputs_of_a_request() -> None:
     manager, request = EncoderCacheManager(cache_size=10), Request("r", ["m", "n", "o"], [2, 4, 3])
     manager.allocate(request, 0)
     manager.allocate(request, 2)
@@ -75,7 +75,7 @@ def test_the_inputs_that_a_request_holds() -> None:
     assert manager.get_cached_num_encoder_embeds(request, 1) is None
 
 
-def test_a_hit_takes_an_item_back_from_the_freeable() -> None:
+def test_a_hit_removes_an_item_from_the_freeable_ones() -> None:
     manager, request = EncoderCacheManager(cache_size=10), Request("r", ["Z"], [4])
     manager.allocate(request, 0)
     manager.free_encoder_input(request, 0)
@@ -85,7 +85,7 @@ def test_a_hit_takes_an_item_back_from_the_freeable() -> None:
     assert manager.num_freeable_slots == 6
 
 
-def test_what_was_freed_is_reported_once() -> None:
+def test_freed_items_are_reported_once() -> None:
     manager = EncoderCacheManager(cache_size=10)
     first, second = Request("1", ["a"], [5]), Request("2", ["b"], [6])
     manager.allocate(first, 0)
@@ -109,7 +109,7 @@ def test_an_item_that_is_resident_again_is_not_reported_as_freed() -> None:
     assert manager.get_freed_mm_hashes() == ["b"]
 
 
-def test_space_is_shared_with_what_the_step_has_scheduled() -> None:
+def test_space_includes_items_scheduled_in_the_step() -> None:
     manager, request = EncoderCacheManager(cache_size=10), Request("r", ["a", "b"], [5, 6])
     assert manager.can_allocate(request, 0, PLENTY, 0)
     assert not manager.can_allocate(request, 1, PLENTY, 5)
@@ -153,7 +153,7 @@ def test_reset_forgets_everything() -> None:
     assert (manager.num_free_slots, manager.num_freeable_slots) == (20, 20)
 
 
-def test_a_reset_manager_allocates_afresh() -> None:
+def test_a_reset_manager_allocates_again() -> None:
     manager = EncoderCacheManager(cache_size=10)
     manager.allocate(Request("1", ["a"], [10]), 0)
     manager.reset()
@@ -186,7 +186,7 @@ def test_the_encoder_decoder_budget_resets() -> None:
     assert (manager.allocated, manager.to_free, manager.num_free_slots) == ([], [], 20)
 
 
-def test_the_encoder_decoder_budget_allocates_afresh_and_credits_once() -> None:
+def test_the_encoder_decoder_budget_credits_once() -> None:
     manager, request = EncoderDecoderCacheManager(cache_size=10), Request("r", ["a"], [8])
     manager.reset()
     assert manager.can_allocate(request, 0, PLENTY, 0)
@@ -197,7 +197,7 @@ def test_the_encoder_decoder_budget_allocates_afresh_and_credits_once() -> None:
     assert manager.num_free_slots == 10
 
 
-def test_no_room_is_an_exception_and_changes_nothing() -> None:
+def test_allocating_without_space_raises_and_changes_nothing() -> None:
     manager, request = EncoderCacheManager(cache_size=3), Request("r", ["a"], [4])
     assert not manager.can_allocate(request, 0, PLENTY, 0)
     with pytest.raises(ai.errors.NoSpace, match="needs 4 embeddings"):
@@ -217,7 +217,7 @@ def test_vllm_creates_it_from_its_configuration() -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_ours_and_the_peer_agree_after_every_call(seed: int) -> None:
+def test_manager_and_model_agree_after_every_call(seed: int) -> None:
     random_calls = random.Random(seed)
     sizes = {item: random_calls.randint(1, 6) for item in "abcdefgh"}
     requests = []

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""KV blocks on disk and eviction in the host tier, as vLLM calls them."""
+"""KV blocks on disk and eviction in the host tier, called as vLLM calls them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def finished(tier: SecondaryTier) -> dict[int, Any]:
     return {result.job_id: result for result in tier.get_finished_jobs()}
 
 
-def test_blocks_come_back_to_where_they_are_wanted_also_in_a_later_process(tmp_path: Path) -> None:
+def test_blocks_are_loaded_into_their_target_also_in_a_later_process(tmp_path: Path) -> None:
     blocks = np.random.default_rng(1).integers(-128, 127, (BLOCKS, BLOCK_BYTES), np.int8)
     first, second = blocks[0].copy(), blocks[1].copy()
     tier = open_tier(tmp_path, blocks)
@@ -61,7 +61,7 @@ def test_blocks_come_back_to_where_they_are_wanted_also_in_a_later_process(tmp_p
     tier.shutdown()
 
 
-def test_a_block_that_is_not_there_fails_alone(tmp_path: Path) -> None:
+def test_a_missing_block_fails_alone(tmp_path: Path) -> None:
     blocks = np.ones((BLOCKS, BLOCK_BYTES), np.int8)
     tier = open_tier(tmp_path, blocks)
     tier.submit_store(job(1, [b"k0"], [0]))
@@ -73,7 +73,7 @@ def test_a_block_that_is_not_there_fails_alone(tmp_path: Path) -> None:
     tier.shutdown()
 
 
-def test_other_models_blocks_and_weights_find_nothing(tmp_path: Path) -> None:
+def test_other_models_block_sizes_and_weights_miss(tmp_path: Path) -> None:
     blocks = np.ones((BLOCKS, BLOCK_BYTES), np.int8)
     tier = open_tier(tmp_path, blocks)
     tier.submit_store(job(1, [b"k"], [0]))
@@ -88,7 +88,7 @@ def test_other_models_blocks_and_weights_find_nothing(tmp_path: Path) -> None:
     tier.shutdown()
 
 
-def test_what_cannot_be_identified_or_written_to_is_refused(tmp_path: Path) -> None:
+def test_unidentified_models_and_read_only_views_are_rejected(tmp_path: Path) -> None:
     blocks = np.ones((BLOCKS, BLOCK_BYTES), np.int8)
     with pytest.raises(ai.errors.InvalidArgument, match="without the model"):
         SecondaryTier(SimpleNamespace(), memoryview(blocks), "t", folder=str(tmp_path), capacity_bytes=1 << 25)
@@ -102,7 +102,7 @@ class Chunk:
         self.ref_cnt = ref_cnt
 
 
-def test_eviction_is_atomic_and_spares_what_is_protected_or_in_use() -> None:
+def test_eviction_is_atomic_and_spares_protected_and_used_blocks() -> None:
     policy = CachePolicy(4)
     chunks = {name: Chunk() for name in (b"a", b"b", b"c")}
     for name, chunk in chunks.items():
@@ -119,7 +119,7 @@ def test_eviction_is_atomic_and_spares_what_is_protected_or_in_use() -> None:
     assert {name for name, _ in policy.evict(2, set()) or ()} == {b"a", b"busy"}
 
 
-def test_under_lru_what_was_touched_leaves_last() -> None:
+def test_lru_evicts_touched_blocks_last() -> None:
     class Lru(CachePolicy):
         policy = "lru"
 
@@ -131,7 +131,7 @@ def test_under_lru_what_was_touched_leaves_last() -> None:
 
 
 @pytest.mark.parametrize("name", ai.policy_names())
-def test_every_policy_keeps_its_books_under_random_calls(name: str) -> None:
+def test_every_policy_stays_consistent_under_random_calls(name: str) -> None:
     policy = type("Named", (CachePolicy,), {"policy": name})(16)
     chance = random.Random(7)
     chunks: dict[bytes, Chunk] = {}
@@ -163,7 +163,7 @@ def test_every_policy_keeps_its_books_under_random_calls(name: str) -> None:
         assert all(policy.get(each) is chunk for each, chunk in chunks.items())
 
 
-def test_policies_refuse_what_is_not_there() -> None:
+def test_policies_reject_unknown_entries() -> None:
     policy = ai.EvictionPolicy("lru")
     for call in (policy.touch, policy.park, policy.unpark):
         with pytest.raises(ai.errors.NotFound):
@@ -173,12 +173,12 @@ def test_policies_refuse_what_is_not_there() -> None:
         ai.EvictionPolicy("none such")
 
 
-def test_a_disk_tier_keeps_tensors_and_refuses_in_words(tmp_path: Path) -> None:
+def test_a_disk_tier_stores_tensors_and_rejects_invalid_calls(tmp_path: Path) -> None:
     key, other = bytes(32), b"\1" * 32
     with ai.DiskTier(str(tmp_path), capacity_bytes=1 << 25) as tier:
         assert tier.put(key, [np.arange(6, dtype=np.float32).reshape(2, 3), np.zeros(0, np.int8)])
         for odd in (np.arange(5), np.full(9, 7, np.uint8), np.zeros(0, np.float32), np.array(3, np.float16)):
-            assert tier.put(other, odd), "alone, and no multiple of 64 bytes"
+            assert tier.put(other, odd), "a single tensor, not a multiple of 64 bytes"
             tier.flush()
             alone = tier.get(other)
             assert alone is not None and np.array_equal(np.asarray(alone[0]), odd)

@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Rows shown to a person before the rest is only counted; programs get all of them.
+/// Rows printed before the rest is only counted; --json prints all of them.
 constexpr std::size_t kRows = 20;
 
 struct DiskArgs {
@@ -28,7 +28,7 @@ struct DiskArgs {
   bool yes = false;
 };
 
-ExitCode complain(const Error& error, ExitCode code) {
+ExitCode report_error(const Error& error, ExitCode code) {
   fmt::print(stderr, "afterimage disk: {}\n", error.message);
   return code;
 }
@@ -85,7 +85,7 @@ void list(std::string_view what, const std::vector<std::string>& names) {
   fmt::print("\n{}\n", what);
   for (std::size_t i = 0; i < std::min(kRows, names.size()); ++i) fmt::print("  {}\n", names[i]);
   if (names.size() > kRows) {
-    fmt::print("  and {} more: --json has them\n", names.size() - kRows);
+    fmt::print("  and {} more: --json lists them\n", names.size() - kRows);
   }
 }
 
@@ -94,8 +94,8 @@ void show(const DiskInspection& seen) {
              plural(seen.found.entries.value(), "entry", "entries"),
              plural(seen.segments.size(), "segment", "segments"), readable(seen.used));
   fmt::print("store {}\n", seen.store ? *seen.store
-                                      : "without a name: store.afi is damaged, so that the next "
-                                        "start begins a new store and leaves these segments alone");
+                                      : "without an id: store.afi is damaged; the next start "
+                                        "creates a new store and ignores these segments");
   if (!seen.classes.empty()) {
     fmt::print("\n{:<28}{:>10}{:>12}{:>16}\n", "class", "entries", "on disk", "a hit on each");
     for (const auto& [entry_class, its] : seen.classes) {
@@ -111,27 +111,26 @@ void show(const DiskInspection& seen) {
     const InspectedSegment& segment = seen.segments[i];
     fmt::print("{:<28}{:>10}{:>12}{:>10}  {} to {}{}\n", segment.name, segment.entries.value(),
                readable(segment.size), segment.replaced.value(), segment.first_sequence,
-               segment.last_sequence, segment.sealed ? "" : ", not sealed: read through");
+               segment.last_sequence, segment.sealed ? "" : ", not sealed: scanned");
   }
   if (seen.segments.size() > kRows) {
-    fmt::print("and {} more: --json has them\n", seen.segments.size() - kRows);
+    fmt::print("and {} more: --json lists them\n", seen.segments.size() - kRows);
   }
-  list("Not this store's: left alone, and counted against the cap", seen.foreign);
-  list("Cannot be read: the next start removes them", seen.unreadable);
+  list("Files of another store: ignored, and counted against the capacity", seen.foreign);
+  list("Unreadable segments: the next start removes them", seen.unreadable);
   if (seen.found.torn_entries > 0) {
     fmt::print(
-        "\n{} begun and not whole ({}): on its way when the process was killed or the power "
-        "failed\n",
+        "\n{} torn ({}): being written when the process was killed or the power failed\n",
         plural(seen.found.torn_entries, "entry", "entries"), readable(seen.found.torn_bytes));
   }
-  fmt::print("\nTo find this out {} were read.\n", readable(seen.found.bytes_read));
+  fmt::print("\nThis inspection read {}.\n", readable(seen.found.bytes_read));
 }
 
-ExitCode inspect(const DiskArgs& call) {
+ExitCode inspect(const DiskArgs& args) {
   MemoryBudget memory(2_GiB);
-  const auto inspector = DiskInspector::open(call.folder, memory);
-  if (!inspector) return complain(inspector.error(), ExitCode::kUsageError);
-  if (call.json) {
+  const auto inspector = DiskInspector::open(args.folder, memory);
+  if (!inspector) return report_error(inspector.error(), ExitCode::kUsageError);
+  if (args.json) {
     fmt::print("{}\n", to_json(inspector->inspection()).dump(2));
   } else {
     show(inspector->inspection());
@@ -139,7 +138,7 @@ ExitCode inspect(const DiskArgs& call) {
   return ExitCode::kFine;
 }
 
-/// One line that is drawn over itself; nothing at all when nobody looks.
+/// A progress line on standard error; empty unless standard error is a terminal.
 DiskInspector::Progress progress_line() {
   if (!standard_error_is_terminal()) return {};
   return [percent = std::uint64_t{101}](Bytes done, Bytes of) mutable {
@@ -153,14 +152,14 @@ DiskInspector::Progress progress_line() {
   };
 }
 
-ExitCode verify(const DiskArgs& call) {
+ExitCode verify(const DiskArgs& args) {
   MemoryBudget memory(2_GiB);
-  auto inspector = DiskInspector::open(call.folder, memory);
-  if (!inspector) return complain(inspector.error(), ExitCode::kUsageError);
+  auto inspector = DiskInspector::open(args.folder, memory);
+  if (!inspector) return report_error(inspector.error(), ExitCode::kUsageError);
   const auto done = inspector->verify(progress_line());
-  if (!done) return complain(done.error(), ExitCode::kProblem);
+  if (!done) return report_error(done.error(), ExitCode::kProblem);
   const DiskInspection& seen = inspector->inspection();
-  if (call.json) {
+  if (args.json) {
     Json bad = Json::array();
     for (const BadEntry& entry : done->bad) {
       bad.push_back({{"file", entry.segment},
@@ -169,7 +168,7 @@ ExitCode verify(const DiskArgs& call) {
                      {"key", to_hex(entry.key.bytes)},
                      {"problem", entry.problem}});
     }
-    fmt::print("{}\n", Json{{"folder", call.folder},
+    fmt::print("{}\n", Json{{"folder", args.folder},
                             {"intact", done->intact.value()},
                             {"damaged", done->damaged.value()},
                             {"unreadable", done->unreadable.value()},
@@ -180,7 +179,7 @@ ExitCode verify(const DiskArgs& call) {
                             {"unreadable_segments", seen.unreadable}}
                            .dump(2, ' ', false, Json::error_handler_t::replace));
   } else {
-    fmt::print("{}: {} intact, {} damaged, {} unreadable, {} torn; {} read\n", call.folder,
+    fmt::print("{}: {} intact, {} damaged, {} unreadable, {} torn; {} read\n", args.folder,
                done->intact.value(), done->damaged.value(), done->unreadable.value(),
                seen.found.torn_entries, readable(done->read));
     std::vector<std::string> rows;
@@ -189,109 +188,108 @@ ExitCode verify(const DiskArgs& call) {
                                  name_of(entry.key.entry_class),
                                  to_hex(entry.key.bytes).substr(0, 16), entry.problem));
     }
-    list("A tier misses these, and overwrites them when it is asked for them", rows);
-    list("Cannot be read: the next start removes them", seen.unreadable);
+    list("Damaged entries: a look-up misses, and the entry is computed and written again", rows);
+    list("Unreadable segments: the next start removes them", seen.unreadable);
   }
   return done->bad.empty() && seen.unreadable.empty() ? ExitCode::kFine : ExitCode::kProblem;
 }
 
-ExitCode purge(const DiskArgs& call) {
+ExitCode purge(const DiskArgs& args) {
   MemoryBudget memory(2_GiB);
-  auto inspector = DiskInspector::open(call.folder, memory);
-  if (!inspector) return complain(inspector.error(), ExitCode::kUsageError);
+  auto inspector = DiskInspector::open(args.folder, memory);
+  if (!inspector) return report_error(inspector.error(), ExitCode::kUsageError);
   const DiskInspection& seen = inspector->inspection();
   const std::vector<std::string> own = inspector->own_files();
-  if (!call.yes) {
+  if (!args.yes) {
     fmt::print(
         stderr,
-        "afterimage disk: nothing was removed. To remove {} ({}, {}) from '{}' for good, add "
-        "--yes\n",
+        "afterimage disk: nothing was removed. Add --yes to delete {} ({}, {}) from '{}'\n",
         plural(own.size(), "file", "files"), plural(seen.found.entries.value(), "entry", "entries"),
-        readable(seen.used), call.folder);
+        readable(seen.used), args.folder);
     return ExitCode::kUsageError;
   }
   const auto removed = inspector->remove();
-  if (!removed) return complain(removed.error(), ExitCode::kProblem);
-  if (call.json) {
-    fmt::print("{}\n", Json{{"folder", call.folder},
+  if (!removed) return report_error(removed.error(), ExitCode::kProblem);
+  if (args.json) {
+    fmt::print("{}\n", Json{{"folder", args.folder},
                             {"removed", *removed},
                             {"entries", seen.found.entries.value()},
                             {"bytes", seen.used.value()},
                             {"left_alone", seen.foreign}}
                            .dump(2, ' ', false, Json::error_handler_t::replace));
   } else {
-    fmt::print("{}: removed {} ({}, {})\n", call.folder, plural(removed->size(), "file", "files"),
+    fmt::print("{}: removed {} ({}, {})\n", args.folder, plural(removed->size(), "file", "files"),
                plural(seen.found.entries.value(), "entry", "entries"), readable(seen.used));
-    list("Not this store's: left alone", seen.foreign);
+    list("Files of another store, not removed", seen.foreign);
   }
   return ExitCode::kFine;
 }
 
-CLI::App* add(CLI::App& verb, const char* name, const char* what, DiskArgs& call) {
-  CLI::App* part = verb.add_subcommand(name, what);
-  part->add_option("folder", call.folder, "The folder that --disk names")
+CLI::App* add(CLI::App& verb, const char* name, const char* help, DiskArgs& args) {
+  CLI::App* subverb = verb.add_subcommand(name, help);
+  subverb->add_option("folder", args.folder, "The disk tier's folder, as given to --disk")
       ->required()
       ->type_name("DIR");
-  part->add_flag("--json", call.json, "For programs");
-  return part;
+  subverb->add_flag("--json", args.json, "Print JSON instead of text");
+  return subverb;
 }
 
 }  // namespace
 
 void add_disk(CLI::App& program, World& /*world*/, ExitCode& code) {
-  auto call = std::make_shared<DiskArgs>();
+  auto args = std::make_shared<DiskArgs>();
   CLI::App* verb = program.add_subcommand(
-      "disk", "Look into the folder of a disk tier, check every entry in it, or empty it");
+      "disk", "Inspect, verify or purge the folder of a disk tier");
   verb->require_subcommand(1);
   verb->footer(
-      "A folder belongs to one process at a time: while another uses it, all three refuse, exit "
-      "code 2.\n"
-      "What lies in it: docs/formats/segment.md.\n"
+      "A folder belongs to one process at a time: while another process uses it, all three exit "
+      "with code 2.\n"
+      "File format: docs/formats/segment.md.\n"
       "\n"
       "Examples:\n"
       "  afterimage disk inspect /var/cache/afterimage\n"
       "  afterimage disk verify /var/cache/afterimage\n"
       "  afterimage disk purge /var/cache/afterimage --yes");
-  CLI::App* looks =
-      add(*verb, "inspect", "What is there: entries by class, segments, what a start would find",
-          *call);
-  looks->footer(
-      "Changes nothing: what a start would repair or remove is only told. Entries are counted as "
+  CLI::App* inspect_verb =
+      add(*verb, "inspect", "Show entries by class, segments, and what the next start would "
+                            "repair",
+          *args);
+  inspect_verb->footer(
+      "Read-only: reports what the next start would repair or remove. Entries are counted from "
       "the\n"
-      "segments' footers name them, a few of which may be erased or damaged: verify reads them "
-      "all.\n"
+      "segments' footers and may include erased or damaged ones; verify reads every entry.\n"
       "\n"
-      "A segment that is not sealed was being written when its process ended without a goodbye.\n"
-      "\"A hit on each\": the time that it took to compute all entries of that class.\n"
+      "An unsealed segment was being written when its process crashed or was killed.\n"
+      "\"a hit on each\" is the time that it took to compute all entries of that class.\n"
       "\n"
       "Examples:\n"
       "  afterimage disk inspect /var/cache/afterimage\n"
       "  afterimage disk inspect /var/cache/afterimage --json | jq .classes");
-  looks->callback([call, &code] { code = inspect(*call); });
-  CLI::App* checks =
-      add(*verb, "verify", "Read every entry and compare it with its checksums", *call);
-  checks->footer(
-      "Changes nothing. Exit code 1 if an entry is damaged or cannot be read. A tier never serves "
-      "such an\n"
-      "entry, it computes anew; many of them tell of a bad disk. Torn entries are no damage: they "
-      "were on\n"
-      "their way when a process was killed.\n"
+  inspect_verb->callback([args, &code] { code = inspect(*args); });
+  CLI::App* verify_verb =
+      add(*verb, "verify", "Read every entry and verify its checksums", *args);
+  verify_verb->footer(
+      "Read-only. Exit code 1 if an entry is damaged or unreadable. The cache never serves a "
+      "damaged entry\n"
+      "but computes it again; many of them suggest a failing disk. Torn entries are not damage: "
+      "they were\n"
+      "being written when a process was killed.\n"
       "\n"
       "Examples:\n"
       "  afterimage disk verify /var/cache/afterimage\n"
       "  afterimage disk verify /var/cache/afterimage --json > report.json");
-  checks->callback([call, &code] { code = verify(*call); });
-  CLI::App* empties = add(*verb, "purge", "Remove the store's own files for good", *call);
-  empties->add_flag("--yes", call->yes, "Do it; without it, only say what would be removed");
-  empties->footer(
-      "Removes store.afi, secret, lock and the segments that this store wrote. Other files, also "
-      "segments of\n"
-      "another store, and the folder itself stay.\n"
+  verify_verb->callback([args, &code] { code = verify(*args); });
+  CLI::App* purge_verb = add(*verb, "purge", "Delete the store's own files", *args);
+  purge_verb->add_flag("--yes", args->yes, "Delete; without it, only print what would be deleted");
+  purge_verb->footer(
+      "Deletes store.afi, secret, lock and the segments that this store wrote. Keeps all other "
+      "files,\n"
+      "segments of other stores, and the folder itself.\n"
       "\n"
       "Examples:\n"
       "  afterimage disk purge /var/cache/afterimage\n"
       "  afterimage disk purge /var/cache/afterimage --yes");
-  empties->callback([call, &code] { code = purge(*call); });
+  purge_verb->callback([args, &code] { code = purge(*args); });
 }
 
 }  // namespace afterimage

@@ -31,7 +31,7 @@ Result<LlamaAdapter> read_adapter(const std::string& text) {
   const auto read = std::from_chars(text.data() + equals + 1, end, adapter.scale);
   if (read.ec == std::errc() && read.ptr == end) return adapter;
   return fail(ErrorCode::kInvalidArgument,
-              fmt::format("--adapter '{}': a number belongs behind '='", text));
+              fmt::format("--adapter '{}': expected a number after '=', as in lora.gguf=0.5", text));
 }
 
 void draw_loading(std::string_view what, float share) {
@@ -43,17 +43,17 @@ void draw_loading(std::string_view what, float share) {
   std::fflush(stderr);
 }
 
-Result<std::unique_ptr<Engine>> make_llama(const EngineArgs& call, const Clock& clock) {
-  LlamaOptions options = call.llama;
+Result<std::unique_ptr<Engine>> make_llama(const EngineArgs& args, const Clock& clock) {
+  LlamaOptions options = args.llama;
   if (options.model.empty()) {
     return fail(ErrorCode::kInvalidArgument,
-                "--engine llama needs a model: --model FILE.gguf; for pictures --mmproj, too");
+                "--engine llama needs a model: add --model FILE.gguf, and --mmproj for images");
   }
-  for (const std::string& text : call.adapters) {
+  for (const std::string& text : args.adapters) {
     AFI_TRY(options.adapters.emplace_back(), read_adapter(text));
   }
-  options.context = TokenCount(call.context);
-  options.exact = !call.fast;
+  options.context = TokenCount(args.context);
+  options.exact = !args.fast;
   options.clock = &clock;
   if (standard_error_is_terminal()) options.progress = draw_loading;
   AFI_TRY(auto engine, LlamaEngine::create(std::move(options)));
@@ -68,50 +68,54 @@ std::string EngineArgs::name() const {
   return fmt::format("llama ({})", std::filesystem::path(llama.model).filename().string());
 }
 
-void add_engine_options(CLI::App& verb, EngineArgs& call) {
+void add_engine_options(CLI::App& verb, EngineArgs& args) {
   auto* const group = verb.add_option_group("Engine");
   group
-      ->add_option("--engine", call.engine,
-                   "Which engine computes: the built-in one, or llama.cpp with a model of yours")
+      ->add_option("--engine", args.engine,
+                   "The engine: the built-in reference model, or llama.cpp with your own model")
       ->check(CLI::IsMember({"reference", "llama"}))
       ->capture_default_str();
   group
-      ->add_option("--size", call.size,
-                   "Of the built-in engine: tiny is instant, small takes real time")
+      ->add_option("--size", args.size,
+                   "Size of the reference model: tiny is instant, small takes measurable time")
       ->check(CLI::IsMember({"tiny", "small"}))
       ->capture_default_str();
-  group->add_option("--model", call.llama.model, "llama: the model")->type_name("GGUF");
-  group->add_option("--mmproj", call.llama.mmproj, "llama: its encoder of pictures and sounds")
+  group->add_option("--model", args.llama.model, "llama: the model file")->type_name("GGUF");
+  group->add_option("--mmproj", args.llama.mmproj, "llama: the model's encoder for images and "
+                                                   "audio")
       ->type_name("GGUF");
-  group->add_option("--adapter", call.adapters, "llama: a LoRA adapter, with =SCALE if not 1")
+  group->add_option("--adapter", args.adapters, "llama: a LoRA adapter; append =SCALE for a "
+                                                "scale other than 1")
       ->type_name("GGUF");
-  group->add_option("--context", call.context, "llama: tokens of one request and its answer")
+  group->add_option("--context", args.context, "llama: tokens per request, prompt and answer "
+                                               "together")
       ->capture_default_str()
       ->type_name("N");
   group
-      ->add_option("--lanes", call.llama.lanes,
-                   "llama: requests computed at a time, each with a context's memory")
+      ->add_option("--lanes", args.llama.lanes,
+                   "llama: requests computed concurrently; each takes the memory of one context")
       ->capture_default_str()
       ->type_name("N");
   group
-      ->add_option("--gpu-layers", call.llama.gpu_layers,
-                   "llama: layers on the GPU, if it is built for one; -1: all")
+      ->add_option("--gpu-layers", args.llama.gpu_layers,
+                   "llama: layers on the GPU, if llama.cpp was built for one; -1: all")
       ->capture_default_str()
       ->type_name("N");
-  group->add_option("--threads", call.llama.threads, "llama: 0: as many as there are cores")
+  group->add_option("--threads", args.llama.threads, "llama: CPU threads; 0: one per core")
       ->capture_default_str()
       ->type_name("N");
   group
-      ->add_option("--chat-template", call.llama.chat_template,
-                   "llama: a template by name (chatml, gemma, …), not the model's own")
+      ->add_option("--chat-template", args.llama.chat_template,
+                   "llama: a chat template by name (chatml, gemma, …) instead of the model's own")
       ->type_name("NAME");
-  group->add_flag("--fast", call.fast,
-                  "llama: fused attention and small windows; what is resumed then differs in the\n"
-                  "last bits of what is not");
+  group->add_flag("--fast", args.fast,
+                  "llama: fused attention and small attention windows; outputs with and without "
+                  "reuse\n"
+                  "then differ in the last bits");
 }
 
-Result<std::unique_ptr<Engine>> make_engine(const EngineArgs& call, const Clock& clock) {
-  return call.engine == "llama" ? make_llama(call, clock) : make_reference(call.size, clock);
+Result<std::unique_ptr<Engine>> make_engine(const EngineArgs& args, const Clock& clock) {
+  return args.engine == "llama" ? make_llama(args, clock) : make_reference(args.size, clock);
 }
 
 }  // namespace afterimage

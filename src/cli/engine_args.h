@@ -11,7 +11,7 @@
 #include "foundation/platform/clock.h"
 #include "runtime/engine_api/engine.h"
 
-/// The engine that a verb computes with, as a call names it.
+/// The engine options that several verbs share.
 namespace afterimage {
 
 struct EngineArgs {
@@ -26,11 +26,11 @@ struct EngineArgs {
   [[nodiscard]] std::string name() const;
 };
 
-/// --engine and what goes with it, in a group of the help.
-void add_engine_options(CLI::App& verb, EngineArgs& call);
+/// Adds --engine and its options, as one group of the help.
+void add_engine_options(CLI::App& verb, EngineArgs& args);
 
-/// Loads it, and draws how far that is on the standard error if somebody looks. kInvalidArgument:
-/// options that do not go together; else what the engine says.
-Result<std::unique_ptr<Engine>> make_engine(const EngineArgs& call, const Clock& clock);
+/// Loads the engine; draws the progress on standard error if that is a terminal.
+/// Errors   kInvalidArgument: options that contradict each other; otherwise the engine's errors.
+Result<std::unique_ptr<Engine>> make_engine(const EngineArgs& args, const Clock& clock);
 
 }  // namespace afterimage

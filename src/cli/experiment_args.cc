@@ -17,13 +17,14 @@ DataPlaces DataArgs::places() const {
   return places;
 }
 
-void add_data_flags(CLI::App& verb, DataArgs& call) {
-  verb.add_option("--data,--video-frames-data", call.data,
-                  "File with the records, or the folder with it; nothing is fetched")
+void add_data_flags(CLI::App& verb, DataArgs& args) {
+  verb.add_option("--data,--video-frames-data", args.data,
+                  "File with the records, or its folder; nothing is downloaded")
       ->type_name("PATH");
-  verb.add_option("--gqa-image-dir,--video-frames-root", call.image_folder,
-                  "Folder with the pictures; then those that SEMANTIC_CACHE_IMAGE_ROOT,\n"
-                  "GQA_IMAGE_ROOT and LLAVA_IMAGE_ROOT name, then images/ beside the records")
+  verb.add_option("--gqa-image-dir,--video-frames-root", args.image_folder,
+                  "Folder with the images; searched next: the folders in "
+                  "SEMANTIC_CACHE_IMAGE_ROOT,\n"
+                  "GQA_IMAGE_ROOT and LLAVA_IMAGE_ROOT, then images/ beside the records")
       ->type_name("DIR");
 }
 

@@ -12,18 +12,18 @@
 
 namespace afterimage {
 
-/// Where verbs that ask samples find data and pictures.
+/// Where `experiment` and `sweep` find records and images.
 struct DataArgs {
   std::string data;
   std::string image_folder;
   std::size_t questions = 12'000;
   std::uint64_t seed = 1;
 
-  /// With the folders that the environment names behind those of the call.
+  /// The folders of the command line first, then those of the environment.
   [[nodiscard]] DataPlaces places() const;
 };
 
 /// Adds --data and --gqa-image-dir.
-void add_data_flags(CLI::App& verb, DataArgs& call);
+void add_data_flags(CLI::App& verb, DataArgs& args);
 
 }  // namespace afterimage

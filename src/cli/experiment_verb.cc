@@ -33,8 +33,8 @@ struct ExperimentArgs {
   bool json = false;
   std::string write_gqa;
 
-  // Settings of a spec; those that were said are in `said`.
-  std::vector<std::pair<CLI::Option*, std::function<void(nlohmann::json&)>>> said;
+  // Settings of the spec. `given` lists the options that set one, with how each writes it.
+  std::vector<std::pair<CLI::Option*, std::function<void(nlohmann::json&)>>> given;
   ExperimentSpec spec;
   double gigabytes = 0;
   std::int64_t count = 0;
@@ -45,11 +45,11 @@ struct ExperimentArgs {
   std::string log_csv;
   std::string summary_log;
   std::string samples_jsonl;
-  std::string address;  // that nothing is fetched from
+  std::string url;  // of --llava-data-url, which is always rejected
   CLI::Option* mode_option = nullptr;
 };
 
-ExitCode complain_of(const Error& error, ExitCode code) {
+ExitCode report_error(const Error& error, ExitCode code) {
   fmt::print(stderr, "afterimage experiment: {}\n", error.message);
   return code;
 }
@@ -66,32 +66,32 @@ QuestionSet generated_questions(const DataArgs& data) {
                             .seed = data.seed});
 }
 
-ExitCode try_questions(const ExperimentArgs& call, const World& world) {
-  const QuestionSet set = generated_questions(call.data);
-  // What is beyond the rung that serves is watched, so that its matches are counted too.
+ExitCode run_generated(const ExperimentArgs& args, const World& world) {
+  const QuestionSet set = generated_questions(args.data);
+  // Matches of looser steps than --serve are counted without being served.
   const auto report = run_trial(
-      set, {.text = {.serve = rung_named(call.serve), .watch = TextRung::kNear}}, world.clock);
-  if (!report.has_value()) return complain_of(report.error(), ExitCode::kProblem);
-  fmt::print("{}", call.json ? to_json(*report) : to_table(*report));
+      set, {.text = {.serve = rung_named(args.serve), .watch = TextRung::kNear}}, world.clock);
+  if (!report.has_value()) return report_error(report.error(), ExitCode::kProblem);
+  fmt::print("{}", args.json ? to_json(*report) : to_table(*report));
   return report->unsafe == 0 && (!report->similarity || report->similarity->in_budget())
              ? ExitCode::kFine
              : ExitCode::kProblem;
 }
 
-ExitCode write_data_set(const ExperimentArgs& call, World& world) {
-  const auto samples = picture_samples(generated_questions(call.data));
-  if (!samples.has_value()) return complain_of(samples.error(), ExitCode::kProblem);
-  const auto written = write_gqa(call.write_gqa, *samples, world.files);
-  if (!written.has_value()) return complain_of(written.error(), ExitCode::kProblem);
-  fmt::print("wrote {} questions about pictures to '{}', as GQA is published\n", samples->size(),
-             call.write_gqa);
+ExitCode write_data_set(const ExperimentArgs& args, World& world) {
+  const auto samples = picture_samples(generated_questions(args.data));
+  if (!samples.has_value()) return report_error(samples.error(), ExitCode::kProblem);
+  const auto written = write_gqa(args.write_gqa, *samples, world.files);
+  if (!written.has_value()) return report_error(written.error(), ExitCode::kProblem);
+  fmt::print("wrote {} questions about images to '{}', in the layout of GQA\n", samples->size(),
+             args.write_gqa);
   return ExitCode::kFine;
 }
 
-/// What was said, and nothing else: a flag that says the default is said all the same.
-Result<ExperimentSpec> spec_of(const ExperimentArgs& call) {
-  nlohmann::json settings{{"name", "experiment"}, {"dataset", call.dataset}};
-  for (const auto& [option, put] : call.said) {
+/// The spec of the given flags only; a flag that repeats its default counts as given.
+Result<ExperimentSpec> spec_of(const ExperimentArgs& args) {
+  nlohmann::json settings{{"name", "experiment"}, {"dataset", args.dataset}};
+  for (const auto& [option, put] : args.given) {
     if (option->count() > 0) put(settings);
   }
   if (!settings.contains("model") && !settings.contains("preset")) {
@@ -100,10 +100,9 @@ Result<ExperimentSpec> spec_of(const ExperimentArgs& call) {
   return make_spec(settings.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
-/// "auto": a name of the time, the data set, the key and the model, as the first semantic cache
-/// made it.
-std::string log_name(const ExperimentArgs& call, const ExperimentSpec& spec) {
-  if (call.log_csv != "auto") return call.log_csv;
+/// "auto" becomes a file name of time, data set, key and model, as in the original semantic cache.
+std::string log_name(const ExperimentArgs& args, const ExperimentSpec& spec) {
+  if (args.log_csv != "auto") return args.log_csv;
   std::string time;
   for (const char c : utc_timestamp()) {
     if (c == 'T') time += '-';
@@ -128,37 +127,37 @@ Result<void> write_samples_table(const std::string& path, const ExperimentData& 
   return files.replace(path, std::as_bytes(std::span(text)));
 }
 
-Result<void> write_logs(const ExperimentArgs& call, const ExperimentData& data, const SweepRow& row,
+Result<void> write_logs(const ExperimentArgs& args, const ExperimentData& data, const SweepRow& row,
                         Files& files) {
-  if (!call.log_csv.empty()) {
-    AFI_TRY_VOID(write_samples_table(log_name(call, row.spec), data, row.report, files));
+  if (!args.log_csv.empty()) {
+    AFI_TRY_VOID(write_samples_table(log_name(args, row.spec), data, row.report, files));
   }
-  if (!call.samples_jsonl.empty()) {
+  if (!args.samples_jsonl.empty()) {
     const std::string lines = samples_jsonl(data.dataset.samples, row.report);
-    AFI_TRY_VOID(files.replace(call.samples_jsonl, std::as_bytes(std::span(lines))));
+    AFI_TRY_VOID(files.replace(args.samples_jsonl, std::as_bytes(std::span(lines))));
   }
-  if (!call.summary_log.empty()) {
-    AFI_TRY(CsvLog log, CsvLog::open(call.summary_log, sweep_columns(), files));
+  if (!args.summary_log.empty()) {
+    AFI_TRY(CsvLog log, CsvLog::open(args.summary_log, sweep_columns(), files));
     AFI_TRY_VOID(log.append(sweep_cells(row)));
   }
   return {};
 }
 
-void say_rejected(const Dataset& dataset) {
+void print_rejected(const Dataset& dataset) {
   if (dataset.rejected.empty()) return;
-  fmt::print(stderr, "afterimage experiment: {} records are no samples; the first, {}: {}\n",
+  fmt::print(stderr, "afterimage experiment: skipped {} invalid records; the first, {}: {}\n",
              dataset.rejected.size(), dataset.rejected[0].id, dataset.rejected[0].error.message);
 }
 
-ExitCode ask_samples(const ExperimentArgs& call, World& world) {
-  const auto spec = spec_of(call);
-  if (!spec.has_value()) return complain_of(spec.error(), ExitCode::kUsageError);
-  const CacheMode mode = cache_mode_named(call.cache_mode).value_or(CacheMode::kDryRun);
-  const auto data = load_experiment_data(*spec, call.data.places(), world.files);
-  if (!data.has_value()) return complain_of(data.error(), ExitCode::kUsageError);
-  say_rejected(data->dataset);
+ExitCode run_samples(const ExperimentArgs& args, World& world) {
+  const auto spec = spec_of(args);
+  if (!spec.has_value()) return report_error(spec.error(), ExitCode::kUsageError);
+  const CacheMode mode = cache_mode_named(args.cache_mode).value_or(CacheMode::kDryRun);
+  const auto data = load_experiment_data(*spec, args.data.places(), world.files);
+  if (!data.has_value()) return report_error(data.error(), ExitCode::kUsageError);
+  print_rejected(data->dataset);
   const std::vector<Sample>& samples = data->dataset.samples;
-  if (!call.json) {
+  if (!args.json) {
     fmt::print("{}", start_text(data->dataset.label, key_use(samples, spec->source), data->images,
                                 remarks_on(*spec, mode)));
   }
@@ -166,162 +165,170 @@ ExitCode ask_samples(const ExperimentArgs& call, World& world) {
   const auto report =
       run_experiment(*spec, mode, samples, {data->roots, world.clock, oracle},
                      [&](const Sample& sample, const SampleResult& result) {
-                       if (!call.json)
+                       if (!args.json)
                          fmt::print("{}", sample_line(sample, result, samples.size()));
                      });
-  if (!report.has_value()) return complain_of(report.error(), ExitCode::kUsageError);
+  if (!report.has_value()) return report_error(report.error(), ExitCode::kUsageError);
   const SweepRow row{*spec, mode, *report, data->images, utc_timestamp(), data->hash};
-  if (call.json) {
+  if (args.json) {
     fmt::print("{}", to_json(row));
   } else {
     fmt::print("\n{}\n{}", summary_text(*report, mode),
-               outputs_text(samples, *report, call.report_limit));
+               outputs_text(samples, *report, args.report_limit));
   }
-  const auto written = write_logs(call, *data, row, world.files);
-  if (!written.has_value()) return complain_of(written.error(), ExitCode::kProblem);
+  const auto written = write_logs(args, *data, row, world.files);
+  if (!written.has_value()) return report_error(written.error(), ExitCode::kProblem);
   const bool fine = report->totals.wrong_served == 0 && report->totals.failed == 0;
   return fine ? ExitCode::kFine : ExitCode::kProblem;
 }
 
-/// The generated questions go through the trial of rungs and traps, unless something is said that
-/// only the experiment of one sample after the other knows.
-ExitCode run(const ExperimentArgs& call, World& world) {
-  if (!call.write_gqa.empty()) return write_data_set(call, world);
-  const bool says_settings =
-      std::ranges::any_of(call.said, [](const auto& one) { return one.first->count() > 0; });
-  if (call.dataset == "generated" && !says_settings && call.mode_option->count() == 0) {
-    return try_questions(call, world);
+/// Generated questions run through the trial of match steps and traps, unless a flag is given that
+/// only the sample-by-sample experiment supports.
+ExitCode run(const ExperimentArgs& args, World& world) {
+  if (!args.write_gqa.empty()) return write_data_set(args, world);
+  const bool has_settings =
+      std::ranges::any_of(args.given, [](const auto& one) { return one.first->count() > 0; });
+  if (args.dataset == "generated" && !has_settings && args.mode_option->count() == 0) {
+    return run_generated(args, world);
   }
-  return ask_samples(call, world);
+  return run_samples(args, world);
 }
 
-/// A flag that is a setting of a spec.
+/// Adds a flag that sets one setting of the spec.
 template <typename T>
-CLI::Option* add_setting(CLI::App& verb, ExperimentArgs& call, const char* flag, const char* name,
+CLI::Option* add_setting(CLI::App& verb, ExperimentArgs& args, const char* flag, const char* name,
                          T& value, const char* help) {
   CLI::Option* option = verb.add_option(flag, value, help);
-  call.said.emplace_back(option, [name, &value](nlohmann::json& json) { json[name] = value; });
+  args.given.emplace_back(option, [name, &value](nlohmann::json& json) { json[name] = value; });
   return option;
 }
-CLI::Option* add_switch(CLI::App& verb, ExperimentArgs& call, const char* flag, const char* name,
-                        bool means, const char* help) {
+CLI::Option* add_switch(CLI::App& verb, ExperimentArgs& args, const char* flag, const char* name,
+                        bool value, const char* help) {
   CLI::Option* option = verb.add_flag(flag)->description(help);
-  call.said.emplace_back(option, [name, means](nlohmann::json& json) { json[name] = means; });
+  args.given.emplace_back(option, [name, value](nlohmann::json& json) { json[name] = value; });
   return option;
 }
 
-void add_cache_settings(CLI::App& verb, ExperimentArgs& call) {
-  ExperimentSpec& spec = call.spec;
-  add_setting(verb, call, "--preset", "preset", spec.preset,
-              "Settings that belong to a model; flags that are given come before them")
+void add_cache_settings(CLI::App& verb, ExperimentArgs& args) {
+  ExperimentSpec& spec = args.spec;
+  add_setting(verb, args, "--preset", "preset", spec.preset,
+              "Settings for a model; explicit flags override them")
       ->check(CLI::IsMember({"qwen3-vl-2b", "internvl3.5-2b"}));
-  add_setting(verb, call, "--chunk-source", "chunk_source", spec.chunk_source,
-              "The text of a sample that its answer is looked up by")
+  add_setting(verb, args, "--chunk-source", "chunk_source", spec.chunk_source,
+              "Which text of a sample is the look-up key")
       ->check(CLI::IsMember({"question", "semantic", "answer", "group", "image", "combined"}))
       ->default_str("semantic");
-  add_setting(verb, call, "--similarity-threshold", "similarity_threshold",
-              spec.similarity_threshold, "How alike two keys must be (cosine)")
+  add_setting(verb, args, "--similarity-threshold", "similarity_threshold",
+              spec.similarity_threshold, "Minimum cosine similarity of two keys")
       ->default_str("0.8")
       ->type_name("X");
-  add_setting(verb, call, "--embedding-layer", "embedding_layers", spec.embedding_layers,
-              "A latent layer; all of them have to agree. Threshold 0.85 if it is not said")
+  add_setting(verb, args, "--embedding-layer", "embedding_layers", spec.embedding_layers,
+              "A latent layer with dimensions and threshold (default 0.85); all layers must match")
       ->allow_extra_args(false)
       ->type_name("NAME:DIM[:X]");
-  add_setting(verb, call, "--embedding-hook", "embedding_hook", spec.embedding_hook,
-              "Who makes the layers' vectors: none, prompt, vision, prompt_vision,\n"
+  add_setting(verb, args, "--embedding-hook", "embedding_hook", spec.embedding_hook,
+              "Source of the layers' vectors: none, prompt, vision, prompt_vision,\n"
               "or a shared library as PATH.so:SYMBOL")
       ->default_str("none");
-  add_setting(verb, call, "--prompt-template", "prompt_template", spec.prompt_template,
-              "With {question}, {image_id}, {answer}, {full_answer}, {global_group},\n"
-              "{local_group}, {semantic_str}, {semantic_program}, {dataset_id}");
-  add_switch(verb, call, "--disable-exact-cache", "enable_exact_text_cache", false,
-             "No rungs of text");
-  add_switch(verb, call, "--disable-semantic-cache", "enable_semantic_text_cache", false,
-             "No likeness of keys");
-  add_switch(verb, call, "--enable-fusion-cache", "enable_fusion_cache", true,
-             "Said and skipped: there is no fusion provider");
-  add_setting(verb, call, "--similarity", "similarity", spec.similarity,
-              "threshold: whatever is alike enough is served. learned: while it is known to be\n"
-              "right often enough. watch: never")
+  add_setting(verb, args, "--prompt-template", "prompt_template", spec.prompt_template,
+              "Prompt text with the fields {question}, {image_id}, {answer}, {full_answer},\n"
+              "{global_group}, {local_group}, {semantic_str}, {semantic_program}, {dataset_id}");
+  add_switch(verb, args, "--disable-exact-cache", "enable_exact_text_cache", false,
+             "Disable text matching");
+  add_switch(verb, args, "--disable-semantic-cache", "enable_semantic_text_cache", false,
+             "Disable similarity matching");
+  add_switch(verb, args, "--enable-fusion-cache", "enable_fusion_cache", true,
+             "Accepted and ignored: there is no fusion provider");
+  add_setting(verb, args, "--similarity", "similarity", spec.similarity,
+              "threshold: serve every match above the threshold. learned: serve only while the\n"
+              "measured error rate is within its budget. watch: count matches, serve none")
       ->check(CLI::IsMember({"threshold", "learned", "watch"}))
       ->default_str("threshold");
-  add_switch(verb, call, "--no-vetoes", "vetoes", false,
-             "Do not ask in what the words of neighbours differ");
-  add_setting(verb, call, "--temperature", "temperature", spec.temperature,
-              "Above 0 nothing is kept or served")
+  add_switch(verb, args, "--no-vetoes", "vetoes", false,
+             "Do not reject similar questions whose wording differs in meaning (negation, "
+             "numbers)");
+  add_setting(verb, args, "--temperature", "temperature", spec.temperature,
+              "Sampling temperature; above 0 nothing is cached or served")
       ->default_str("0");
-  add_setting(verb, call, "--max-tokens", "max_tokens", spec.max_tokens, "Part of the scope")
+  add_setting(verb, args, "--max-tokens", "max_tokens", spec.max_tokens, "Maximum answer length; "
+                                                                         "part of the cache scope")
       ->default_str("64");
-  call.mode_option = verb.add_option("--cache-mode", call.cache_mode,
-                                     "dry-run: what matches is counted and not served")
+  args.mode_option = verb.add_option("--cache-mode", args.cache_mode,
+                                     "dry-run: matches are counted but not served")
                          ->check(CLI::IsMember({"dry-run", "live"}))
                          ->capture_default_str();
 }
 
-void add_data_settings(CLI::App& verb, ExperimentArgs& call) {
-  ExperimentSpec& spec = call.spec;
-  add_data_flags(verb, call.data);
-  add_setting(verb, call, "--dataset-config", "dataset_config", spec.dataset_config,
-              "GQA: which of its files")
+void add_data_settings(CLI::App& verb, ExperimentArgs& args) {
+  ExperimentSpec& spec = args.spec;
+  add_data_flags(verb, args.data);
+  add_setting(verb, args, "--dataset-config", "dataset_config", spec.dataset_config,
+              "GQA: name of the questions file")
       ->default_str("val_balanced_instructions");
-  add_setting(verb, call, "--split", "split", spec.split, "val, val[:100], val[10%:20%]")
+  add_setting(verb, args, "--split", "split", spec.split, "Split and slice: val, val[:100], "
+                                                          "val[10%:20%]")
       ->default_str("val");
-  add_setting(verb, call, "--max-samples", "max_samples", spec.max_samples, "-1: all")
+  add_setting(verb, args, "--max-samples", "max_samples", spec.max_samples, "Maximum number of "
+                                                                            "samples; -1: all")
       ->default_str("128")
       ->type_name("N");
-  add_setting(verb, call, "--shuffle-seed", "shuffle_seed", spec.shuffle_seed,
-              "Negative: in their order")
+  add_setting(verb, args, "--shuffle-seed", "shuffle_seed", spec.shuffle_seed,
+              "Random seed of the sample order; negative: file order")
       ->default_str("7")
       ->type_name("N");
-  verb.add_option("--llava-data-url", call.address, "Nothing is fetched: --data names the file")
+  verb.add_option("--llava-data-url", args.url, "Nothing is fetched: --data names the file")
       ->check([](const std::string&) {
-        return std::string("nothing is fetched: bring the file here and name it with --data");
+        return std::string("nothing is fetched: download the file yourself and pass it with --data");
       })
       ->type_name("URL")
       ->group("");
-  verb.add_option("--write-gqa", call.write_gqa,
-                  "Write the generated questions about pictures to a folder, as GQA is\n"
-                  "published, and do nothing else")
+  verb.add_option("--write-gqa", args.write_gqa,
+                  "Write the generated questions about images to a folder in the layout of\n"
+                  "GQA, and exit")
       ->type_name("DIR");
 }
 
-void add_report_flags(CLI::App& verb, ExperimentArgs& call) {
-  add_setting(verb, call, "--experiment-name", "name", call.spec.name, "In logs")
+void add_report_flags(CLI::App& verb, ExperimentArgs& args) {
+  add_setting(verb, args, "--experiment-name", "name", args.spec.name, "Name of the experiment "
+                                                                       "in logs")
       ->default_str("experiment");
-  verb.add_option("--report-limit", call.report_limit, "Samples shown at the end")
+  verb.add_option("--report-limit", args.report_limit, "Number of samples shown at the end")
       ->capture_default_str()
       ->type_name("N");
-  verb.add_option("--log-csv", call.log_csv,
-                  "One row a sample; auto: experiment_logs/<time>-<data>-<key>-<model>.csv")
+  verb.add_option("--log-csv", args.log_csv,
+                  "Write one row per sample; auto: "
+                  "experiment_logs/<time>-<data>-<key>-<model>.csv")
       ->type_name("FILE");
-  verb.add_option("--samples-jsonl", call.samples_jsonl, "One object a sample")->type_name("FILE");
-  verb.add_option("--summary-log", call.summary_log, "Append one row, as a sweep does")
+  verb.add_option("--samples-jsonl", args.samples_jsonl, "Write one JSON object per sample")->type_name("FILE");
+  verb.add_option("--summary-log", args.summary_log, "Append one summary row, in the format of "
+                                                     "sweep's log")
       ->type_name("FILE");
 }
 
-/// What the first semantic cache told its engine: read and written into logs.
-void add_engine_settings(CLI::App& verb, ExperimentArgs& call) {
-  ExperimentSpec& spec = call.spec;
+/// Engine options of the original semantic cache: accepted and written to the logs, not used.
+void add_engine_settings(CLI::App& verb, ExperimentArgs& args) {
+  ExperimentSpec& spec = args.spec;
   const auto only_recorded = [](CLI::Option* option) { option->group("Recorded only"); };
   only_recorded(
-      add_setting(verb, call, "--model", "model", spec.model, "Part of the scope; it is not run"));
-  only_recorded(add_setting(verb, call, "--tensor-parallel-size", "tensor_parallel_size",
+      add_setting(verb, args, "--model", "model", spec.model, "Model name, part of the cache "
+                                                              "scope; the model is not run"));
+  only_recorded(add_setting(verb, args, "--tensor-parallel-size", "tensor_parallel_size",
                             spec.tensor_parallel_size, ""));
-  only_recorded(add_switch(verb, call, "--trust-remote-code", "trust_remote_code", true, ""));
+  only_recorded(add_switch(verb, args, "--trust-remote-code", "trust_remote_code", true, ""));
   only_recorded(
-      add_setting(verb, call, "--max-cached-blocks", "max_cached_blocks", call.count, ""));
-  only_recorded(add_setting(verb, call, "--cache-dir", "cache_dir", spec.cache_dir, ""));
+      add_setting(verb, args, "--max-cached-blocks", "max_cached_blocks", args.count, ""));
+  only_recorded(add_setting(verb, args, "--cache-dir", "cache_dir", spec.cache_dir, ""));
   only_recorded(
-      add_setting(verb, call, "--fusion-cache-dir", "fusion_cache_dir", spec.fusion_cache_dir, ""));
+      add_setting(verb, args, "--fusion-cache-dir", "fusion_cache_dir", spec.fusion_cache_dir, ""));
   only_recorded(
-      add_setting(verb, call, "--cache-max-size-gb", "cache_max_size_gb", call.gigabytes, ""));
+      add_setting(verb, args, "--cache-max-size-gb", "cache_max_size_gb", args.gigabytes, ""));
   only_recorded(
-      add_setting(verb, call, "--index-encoder", "index_encoder", spec.index_encoder, ""));
-  only_recorded(add_setting(verb, call, "--index-encoder-device", "index_encoder_device",
+      add_setting(verb, args, "--index-encoder", "index_encoder", spec.index_encoder, ""));
+  only_recorded(add_setting(verb, args, "--index-encoder-device", "index_encoder_device",
                             spec.index_encoder_device, ""));
-  only_recorded(add_setting(verb, call, "--gpu-memory-utilization", "gpu_memory_utilization",
+  only_recorded(add_setting(verb, args, "--gpu-memory-utilization", "gpu_memory_utilization",
                             spec.gpu_memory_utilization, ""));
-  only_recorded(add_setting(verb, call, "--max-model-len", "max_model_len", call.length, ""));
+  only_recorded(add_setting(verb, args, "--max-model-len", "max_model_len", args.length, ""));
   for (const char* flag : {"--disable-log-stats", "--keep-cache-dirs"}) {
     only_recorded(verb.add_flag(flag));
   }
@@ -330,31 +337,32 @@ void add_engine_settings(CLI::App& verb, ExperimentArgs& call) {
 }  // namespace
 
 void add_experiment(CLI::App& program, World& world, ExitCode& code) {
-  auto call = std::make_shared<ExperimentArgs>();
+  auto args = std::make_shared<ExperimentArgs>();
   CLI::App* verb = program.add_subcommand(
       "experiment",
-      "Ask questions whose true answers are known through the answer cache, and traps among\n"
-      "them: which rung serves how many, and is any answer wrong?");
-  verb->add_option("--dataset", call->dataset,
-                   "generated: rendered and told scenes with a graph of all that is true;\n"
-                   "gqa, llava150k, video_frames: files of yours; synthetic: six questions")
+      "Run questions with known answers, and traps among them, through the answer cache: count\n"
+      "what each match level serves, and check that no answer is wrong");
+  verb->add_option("--dataset", args->dataset,
+                   "generated: questions about generated scenes, with known answers;\n"
+                   "gqa, llava150k, video_frames: your own files; synthetic: six fixed questions")
       ->check(CLI::IsMember({"generated", "gqa", "llava150k", "video_frames", "synthetic"}))
       ->capture_default_str();
-  verb->add_option("--questions", call->data.questions, "How many are generated")
+  verb->add_option("--questions", args->data.questions, "Number of generated questions")
       ->check(CLI::Range(std::size_t{1}, std::size_t{10'000'000}))
       ->capture_default_str()
       ->type_name("N");
-  verb->add_option("--seed", call->data.seed, "Another seed, other questions")
+  verb->add_option("--seed", args->data.seed, "Random seed of the generated questions")
       ->capture_default_str()
       ->type_name("N");
-  verb->add_option("--serve", call->serve, "The loosest rung that may serve generated questions")
+  verb->add_option("--serve", args->serve, "The loosest match level that may serve generated "
+                                           "questions")
       ->check(CLI::IsMember({"exact", "canonical", "near"}))
       ->capture_default_str();
-  verb->add_flag("--json", call->json, "For programs");
-  add_cache_settings(*verb, *call);
-  add_data_settings(*verb, *call);
-  add_report_flags(*verb, *call);
-  add_engine_settings(*verb, *call);
+  verb->add_flag("--json", args->json, "Print JSON instead of text");
+  add_cache_settings(*verb, *args);
+  add_data_settings(*verb, *args);
+  add_report_flags(*verb, *args);
+  add_engine_settings(*verb, *args);
   verb->footer(
       "Examples:\n"
       "  afterimage experiment\n"
@@ -362,8 +370,8 @@ void add_experiment(CLI::App& program, World& world, ExitCode& code) {
       "  afterimage experiment --preset internvl3.5-2b --dataset synthetic --cache-mode live\n"
       "  afterimage experiment --dataset gqa --data gqa/ --max-samples 64 --chunk-source question\n"
       "\n"
-      "Exit code 1: a wrong answer was served, or a trap, or there was no answer.");
-  verb->callback([call, &world, &code] { code = run(*call, world); });
+      "Exit code 1: a wrong answer or a trap was served, or a sample failed.");
+  verb->callback([args, &world, &code] { code = run(*args, world); });
 }
 
 }  // namespace afterimage

@@ -24,67 +24,68 @@ struct FingerprintArgs {
   bool json = false;
 };
 
-struct Print {
+struct FileIdentity {
   std::string file;
   MediaItem item;
   MediaInfo info;
   ContentDigest content;
-  std::string decoded;  // hex; empty unless asked for
+  std::string decoded;  // hex; empty unless --decoded
 };
 
-/// A folder is a video, sound is audio, what has several frames is a video, the rest are images.
-Result<Print> print_of(const std::string& path, const FingerprintArgs& call, const Files& files) {
+/// The modality follows from the file: a folder or a file of several frames is a video, WAV and
+/// FLAC are audio, the rest are images.
+Result<FileIdentity> identify_file(const std::string& path, const FingerprintArgs& args, const Files& files) {
   const MediaLimits limits;
-  Print print{.file = path, .item = {.name = path}};
+  FileIdentity identity{.file = path, .item = {.name = path}};
   if (files.is_folder(path)) {
     AFI_TRY(const std::vector<std::string> names, files.list(path));
     for (const std::string& name : names) {
       AFI_TRY(std::vector<std::byte> bytes,
               files.read(fmt::format("{}/{}", path, name), limits.max_file));
-      print.item.files.push_back(std::make_shared<const std::vector<std::byte>>(std::move(bytes)));
+      identity.item.files.push_back(std::make_shared<const std::vector<std::byte>>(std::move(bytes)));
     }
     if (names.empty())
-      return fail(ErrorCode::kNotFound, fmt::format("'{}' is an empty folder", path));
-    print.item.modality = Modality::kVideo;
-    print.item.frame_rate_mhz = 1'000;
+      return fail(ErrorCode::kNotFound, fmt::format("'{}' is an empty folder: expected the frames of a video", path));
+    identity.item.modality = Modality::kVideo;
+    identity.item.frame_rate_mhz = 1'000;
   } else {
     AFI_TRY(std::vector<std::byte> bytes, files.read(path, limits.max_file));
     const FileFormat format = sniff(bytes);
     if (format == FileFormat::kWav || format == FileFormat::kFlac) {
-      print.item.modality = Modality::kAudio;
+      identity.item.modality = Modality::kAudio;
     } else if (format == FileFormat::kWebp || format == FileFormat::kGif) {
-      print.item.modality = Modality::kVideo;  // until it turns out not to move
+      identity.item.modality = Modality::kVideo;  // changed to an image below if it has one frame
     }
-    print.item.files.push_back(std::make_shared<const std::vector<std::byte>>(std::move(bytes)));
+    identity.item.files.push_back(std::make_shared<const std::vector<std::byte>>(std::move(bytes)));
   }
-  auto info = probe(print.item, limits);
-  const bool still = print.item.files.size() == 1 && print.item.modality == Modality::kVideo &&
+  auto info = probe(identity.item, limits);
+  const bool still = identity.item.files.size() == 1 && identity.item.modality == Modality::kVideo &&
                      (!info.has_value() || info->frames == 1);
   if (still) {
-    print.item.modality = Modality::kImage;
-    info = probe(print.item, limits);
+    identity.item.modality = Modality::kImage;
+    info = probe(identity.item, limits);
   }
-  AFI_TRY(print.info, std::move(info));
-  print.content = content_digest(print.item);
-  if (call.decoded && print.item.modality == Modality::kImage) {
-    AFI_TRY(const Image image, decode_image(print.item, limits));
-    print.decoded = decoded_digest(Pixels{.width = image.width,
+  AFI_TRY(identity.info, std::move(info));
+  identity.content = content_digest(identity.item);
+  if (args.decoded && identity.item.modality == Modality::kImage) {
+    AFI_TRY(const Image image, decode_image(identity.item, limits));
+    identity.decoded = decoded_digest(Pixels{.width = image.width,
                                           .height = image.height,
                                           .format = "rgb",
                                           .data = std::as_bytes(std::span(image.rgb))})
                         .hex();
-  } else if (call.decoded && print.item.modality == Modality::kAudio) {
-    AFI_TRY(const Samples samples, decode_audio(print.item, limits));
-    print.decoded = decoded_digest(AudioSamples{.sample_rate_hz = samples.sample_rate_hz,
+  } else if (args.decoded && identity.item.modality == Modality::kAudio) {
+    AFI_TRY(const Samples samples, decode_audio(identity.item, limits));
+    identity.decoded = decoded_digest(AudioSamples{.sample_rate_hz = samples.sample_rate_hz,
                                                 .data = std::as_bytes(std::span(samples.mono))})
                         .hex();
   }
-  return print;
+  return identity;
 }
 
-std::string size_of(const Print& print) {
-  const MediaInfo& info = print.info;
-  switch (print.item.modality) {
+std::string size_of(const FileIdentity& identity) {
+  const MediaInfo& info = identity.info;
+  switch (identity.item.modality) {
     case Modality::kImage:
       return fmt::format("{}x{} pixels", info.width, info.height);
     case Modality::kVideo:
@@ -96,56 +97,54 @@ std::string size_of(const Print& print) {
                      info.channels, info.channels == 1 ? "" : "s");
 }
 
-void show(const Print& print) {
-  fmt::print("{}\n  sha256   {}\n  {:<8} {}, {}, {} bytes\n", print.file, print.content.hex(),
-             to_string(print.item.modality), to_string(print.info.format), size_of(print),
-             raw_bytes(print.item).value());
-  if (!print.decoded.empty()) fmt::print("  decoded  {}\n", print.decoded);
+void show(const FileIdentity& identity) {
+  fmt::print("{}\n  sha256   {}\n  {:<8} {}, {}, {} bytes\n", identity.file, identity.content.hex(),
+             to_string(identity.item.modality), to_string(identity.info.format), size_of(identity),
+             raw_bytes(identity.item).value());
+  if (!identity.decoded.empty()) fmt::print("  decoded  {}\n", identity.decoded);
 }
 
-Json to_json(const Print& print) {
-  Json json = {{"file", print.file},
-               {"sha256", print.content.hex()},
-               {"modality", to_string(print.item.modality)},
-               {"format", to_string(print.info.format)},
-               {"bytes", raw_bytes(print.item).value()}};
-  if (print.item.modality == Modality::kAudio) {
-    json["sample_rate_hz"] = print.info.sample_rate_hz;
-    json["channels"] = print.info.channels;
-    json["samples"] = print.info.samples;
+Json to_json(const FileIdentity& identity) {
+  Json json = {{"file", identity.file},
+               {"sha256", identity.content.hex()},
+               {"modality", to_string(identity.item.modality)},
+               {"format", to_string(identity.info.format)},
+               {"bytes", raw_bytes(identity.item).value()}};
+  if (identity.item.modality == Modality::kAudio) {
+    json["sample_rate_hz"] = identity.info.sample_rate_hz;
+    json["channels"] = identity.info.channels;
+    json["samples"] = identity.info.samples;
   } else {
-    json["width"] = print.info.width;
-    json["height"] = print.info.height;
-    json["frames"] = print.info.frames;
+    json["width"] = identity.info.width;
+    json["height"] = identity.info.height;
+    json["frames"] = identity.info.frames;
   }
-  if (!print.decoded.empty()) json["decoded_sha256"] = print.decoded;
+  if (!identity.decoded.empty()) json["decoded_sha256"] = identity.decoded;
   return json;
 }
 
-ExitCode run(const FingerprintArgs& call, const World& world) {
+ExitCode run(const FingerprintArgs& args, const World& world) {
   Json all = Json::array();
   ExitCode code = ExitCode::kFine;
-  for (const std::string& file : call.files) {
-    const auto print = print_of(file, call, world.files);
-    if (!print.has_value()) {
-      fmt::print(stderr, "afterimage fingerprint: {}\n", print.error().message);
-      all.push_back({{"file", file}, {"error", to_string(print.error())}});
+  for (const std::string& file : args.files) {
+    const auto identity = identify_file(file, args, world.files);
+    if (!identity.has_value()) {
+      fmt::print(stderr, "afterimage fingerprint: {}\n", identity.error().message);
+      all.push_back({{"file", file}, {"error", to_string(identity.error())}});
       code = ExitCode::kProblem;
-    } else if (call.json) {
-      all.push_back(to_json(*print));
+    } else if (args.json) {
+      all.push_back(to_json(*identity));
     } else {
-      show(*print);
+      show(*identity);
     }
   }
-  if (call.json) {
+  if (args.json) {
     fmt::print("{}\n", all.dump(2, ' ', false, Json::error_handler_t::replace));
   } else {
     fmt::print(
-        "\nA key also holds how the file is preprocessed (size, frames, sample rate, dtype, "
-        "options), the\n"
-        "model and its weights' epoch, encoder, adapter, chat template and KV dtype, and the "
-        "tenant, under\n"
-        "the tenant's salt: change one and it is another key.\n");
+        "\nA cache key also includes the preprocessing (size, frames, sample rate, dtype, options), the\n"
+        "model and its weights epoch, encoder, adapter, chat template and KV dtype, and the tenant,\n"
+        "under the tenant's salt. Changing any of them changes the key.\n");
   }
   return code;
 }
@@ -153,23 +152,25 @@ ExitCode run(const FingerprintArgs& call, const World& world) {
 }  // namespace
 
 void add_fingerprint(CLI::App& program, World& world, ExitCode& code) {
-  auto call = std::make_shared<FingerprintArgs>();
+  auto args = std::make_shared<FingerprintArgs>();
   CLI::App* verb = program.add_subcommand(
       "fingerprint",
-      "Identity of media files: digest, modality, size, and what else goes into a key");
-  verb->add_option("files", call->files,
-                   "Images, sounds, videos; a folder is a video, one frame a second")
+      "Print the identity of media files: digest, modality, format and size");
+  verb->add_option("files", args->files,
+                   "Images, audio or video files; a folder is a video of its files, 1 frame per "
+                   "second")
       ->required()
       ->type_name("FILE");
   verb->add_flag(
-      "--decoded", call->decoded,
-      "Also the digest of decoded pixels or samples (no videos): one picture in two files has one");
-  verb->add_flag("--json", call->json, "For programs");
+      "--decoded", args->decoded,
+      "Also print the digest of the decoded pixels or samples (not for videos), which is the\n"
+      "same for the same image in two file formats");
+  verb->add_flag("--json", args->json, "Print JSON instead of text");
   verb->footer(
       "Examples:\n"
       "  afterimage fingerprint photo.jpg\n"
       "  afterimage fingerprint --decoded --json *.png sound.wav");
-  verb->callback([call, &world, &code] { code = run(*call, world); });
+  verb->callback([args, &world, &code] { code = run(*args, world); });
 }
 
 }  // namespace afterimage

@@ -12,15 +12,15 @@
 namespace afterimage {
 namespace {
 
-/// CLI11 only says that a verb is required; whoever mistyped one wants to see which there are.
-bool names_no_verb(const CLI::App& program, std::string_view word) {
+/// CLI11 only says that a verb is required; an unknown verb is answered with the list of verbs.
+bool rejects_unknown_verb(const CLI::App& program, std::string_view word) {
   if (word.empty() || word.starts_with("-")) return false;
   std::string known;
   for (const CLI::App* verb : program.get_subcommands({})) {
     if (verb->get_name() == word) return false;
     known += (known.empty() ? "" : ", ") + verb->get_name();
   }
-  fmt::print(stderr, "afterimage: there is no verb \"{}\"; there are {}\n", word, known);
+  fmt::print(stderr, "afterimage: there is no verb \"{}\"; the verbs are {}\n", word, known);
   return true;
 }
 
@@ -33,7 +33,7 @@ int run_program(int argc, char** argv) {
   program.require_subcommand(1);
   program.get_formatter()->column_width(34);
   program.footer(
-      "Exit codes: 0 fine, 1 the work found a problem, 2 the call was wrong.\n"
+      "Exit codes: 0 success, 1 the work found a problem, 2 usage error (nothing was done).\n"
       "Every verb has its own help: afterimage VERB --help");
   SystemFiles files;
   const SystemClock clock;
@@ -50,13 +50,13 @@ int run_program(int argc, char** argv) {
   add_sweep(program, world, code);
   add_pairs(program, world, code);
   add_disk(program, world, code);
-  if (argc > 1 && names_no_verb(program, argv[1])) return static_cast<int>(ExitCode::kUsageError);
+  if (argc > 1 && rejects_unknown_verb(program, argv[1])) return static_cast<int>(ExitCode::kUsageError);
   try {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     // CLI11 has an exit code for each kind of mistake; ours are three.
-    const int theirs = program.exit(error);
-    return theirs == 0 ? 0 : static_cast<int>(ExitCode::kUsageError);
+    const int cli11_code = program.exit(error);
+    return cli11_code == 0 ? 0 : static_cast<int>(ExitCode::kUsageError);
   }
   return static_cast<int>(code);
 }

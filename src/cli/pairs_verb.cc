@@ -15,8 +15,7 @@
 namespace afterimage {
 namespace {
 
-constexpr Duration kPatience =
-    std::chrono::seconds(30);  // a batch; nobody waits at a screen for one
+constexpr Duration kEmbedDeadline = std::chrono::seconds(30);  // of one batch
 
 struct PairsArgs {
   std::string file;
@@ -28,48 +27,48 @@ struct PairsArgs {
   std::string model;
 };
 
-/// With the embedder that is built in, and with one elsewhere if it is named.
-Result<std::vector<PairsCurve>> curves(const PairsArgs& call, const QuestionPairs& pairs,
+/// With the built-in embedder, and with the embeddings endpoint if one is given.
+Result<std::vector<PairsCurve>> curves(const PairsArgs& args, const QuestionPairs& pairs,
                                        const Clock& clock) {
-  AFI_TRY(HashedNgrams words, HashedNgrams::create());
+  AFI_TRY(HashedNgrams ngrams, HashedNgrams::create());
   std::vector<PairsCurve> all;
-  AFI_TRY(all.emplace_back(), trace_curve(pairs.pairs, words));
-  if (call.embeddings.empty()) return all;
-  EndpointOptions options{.model = call.model, .deadline = kPatience};
-  AFI_TRY(options.url, parse_url(call.embeddings));
-  AFI_TRY(const auto elsewhere, EndpointEmbedder::create(std::move(options), clock));
-  AFI_TRY(all.emplace_back(), trace_curve(pairs.pairs, *elsewhere));
+  AFI_TRY(all.emplace_back(), trace_curve(pairs.pairs, ngrams));
+  if (args.embeddings.empty()) return all;
+  EndpointOptions options{.model = args.model, .deadline = kEmbedDeadline};
+  AFI_TRY(options.url, parse_url(args.embeddings));
+  AFI_TRY(const auto endpoint, EndpointEmbedder::create(std::move(options), clock));
+  AFI_TRY(all.emplace_back(), trace_curve(pairs.pairs, *endpoint));
   return all;
 }
 
-ExitCode run(const PairsArgs& call, const World& world) {
-  const auto pairs = read_pairs(call.file, world.files);
+ExitCode run(const PairsArgs& args, const World& world) {
+  const auto pairs = read_pairs(args.file, world.files);
   if (!pairs.has_value()) {
     fmt::print(stderr, "afterimage pairs: {}\n", pairs.error().message);
     return ExitCode::kUsageError;
   }
   if (pairs->pairs.empty()) {
     fmt::print(stderr,
-               "afterimage pairs: '{}' has no line like "
+               "afterimage pairs: '{}' holds no pairs: expected lines like "
                R"({{"a": "…", "b": "…", "duplicate": true}})"
                "\n",
-               call.file);
+               args.file);
     return ExitCode::kUsageError;
   }
   const PairsReport report = judge_pairs(pairs->pairs);
-  fmt::print("{}", call.json ? to_json(report, *pairs) : to_table(report, *pairs, call.show));
-  if (call.curve || !call.report.empty() || !call.embeddings.empty()) {
-    const auto traced = curves(call, *pairs, world.clock);
+  fmt::print("{}", args.json ? to_json(report, *pairs) : to_table(report, *pairs, args.show));
+  if (args.curve || !args.report.empty() || !args.embeddings.empty()) {
+    const auto traced = curves(args, *pairs, world.clock);
     if (!traced.has_value()) {
       fmt::print(stderr, "afterimage pairs: {}\n", traced.error().message);
       return ExitCode::kProblem;
     }
     for (const PairsCurve& curve : *traced) {
-      if (!call.json) fmt::print("{}", to_table(curve));
+      if (!args.json) fmt::print("{}", to_table(curve));
     }
-    if (!call.report.empty()) {
+    if (!args.report.empty()) {
       const std::string page = to_html(*traced, report);
-      const auto written = world.files.replace(call.report, std::as_bytes(std::span(page)));
+      const auto written = world.files.replace(args.report, std::as_bytes(std::span(page)));
       if (!written.has_value()) {
         fmt::print(stderr, "afterimage pairs: {}\n", written.error().message);
         return ExitCode::kUsageError;
@@ -82,36 +81,37 @@ ExitCode run(const PairsArgs& call, const World& world) {
 }  // namespace
 
 void add_pairs(CLI::App& program, World& world, ExitCode& code) {
-  auto call = std::make_shared<PairsArgs>();
+  auto args = std::make_shared<PairsArgs>();
   CLI::App* verb = program.add_subcommand(
       "pairs",
-      "Hold labelled pairs of questions against the rungs that serve a cached answer without a\n"
-      "model: how many does each take for one question, and how often do the labels agree?");
-  verb->add_option("file", call->file,
-                   R"(One pair a line: {"a": text, "b": text, "duplicate": true or false})")
+      "Measure precision and coverage of the answer cache's text matching (exact, canonical,\n"
+      "near) on labelled pairs of questions");
+  verb->add_option("file", args->file,
+                   R"(Pairs, one JSON object per line: {"a": text, "b": text, "duplicate": true or false})")
       ->required()
       ->type_name("FILE");
-  verb->add_option("--show", call->show, "Quote up to N of the matches that are labelled otherwise")
+  verb->add_option("--show", args->show, "Quote up to N matches that contradict their label")
       ->type_name("N");
   verb->add_flag(
-      "--curve", call->curve,
-      "Beyond the rungs without a model: precision and coverage of likeness, by threshold");
-  verb->add_option("--report", call->report, "Draw that curve as a page at OUT.html")
+      "--curve", args->curve,
+      "Also print precision and coverage of embedding similarity, by threshold");
+  verb->add_option("--report", args->report, "Write that curve as an HTML page")
       ->type_name("OUT.html");
-  verb->add_option("--embeddings", call->embeddings,
-                   "Also with a model elsewhere: the address of OpenAI's call, such as\n"
+  verb->add_option("--embeddings", args->embeddings,
+                   "Also measure an embedding model, behind an OpenAI-compatible endpoint such "
+                   "as\n"
                    "http://localhost:8000/v1/embeddings")
       ->type_name("URL");
-  verb->add_option("--embeddings-model", call->model, "The model's name there")->type_name("NAME");
-  verb->add_flag("--json", call->json, "For programs: the rungs without a model");
+  verb->add_option("--embeddings-model", args->model, "The model name that the endpoint expects")->type_name("NAME");
+  verb->add_flag("--json", args->json, "Print JSON instead of text (text matching only)");
   verb->footer(
       "Examples:\n"
       "  afterimage pairs questions.jsonl --show 20\n"
       "  afterimage pairs questions.jsonl --json\n"
       "  afterimage pairs questions.jsonl --curve --report curve.html\n"
       "\n"
-      "Exit code 1: a line of the file is no pair.");
-  verb->callback([call, &world, &code] { code = run(*call, world); });
+      "Exit code 1: some lines of the file are not pairs.");
+  verb->callback([args, &world, &code] { code = run(*args, world); });
 }
 
 }  // namespace afterimage

@@ -26,37 +26,38 @@ Result<PressureScript> read_script(const std::string& path, const Files& files) 
   return fail(script.error().code, fmt::format("'{}' {}", path, script.error().message));
 }
 
-ExitCode run(const PressureArgs& call, const World& world) {
-  const auto script = read_script(call.script, world.files);
+ExitCode run(const PressureArgs& args, const World& world) {
+  const auto script = read_script(args.script, world.files);
   if (!script.has_value()) {
     fmt::print(stderr, "afterimage pressure: {}\n", script.error().message);
     return ExitCode::kUsageError;
   }
   const PressureReport governor = run_pressure(*script, PressureRules::kGovernor);
   const PressureReport seed = run_pressure(*script, PressureRules::kSeed);
-  fmt::print("{}", call.json ? to_json(governor, seed) : to_table(governor, seed));
+  fmt::print("{}", args.json ? to_json(governor, seed) : to_table(governor, seed));
   return governor.fine() ? ExitCode::kFine : ExitCode::kProblem;
 }
 
 }  // namespace
 
 void add_pressure(CLI::App& program, World& world, ExitCode& code) {
-  auto call = std::make_shared<PressureArgs>();
+  auto args = std::make_shared<PressureArgs>();
   CLI::App* verb = program.add_subcommand(
       "pressure",
-      "Play a script of memory pressure to the governor, in simulated time, and to the rules of\n"
-      "the first VRAMAwareCache beside it; check what the script expects");
-  verb->add_option("--script", call->script, "The script: docs/formats/pressure-script.md")
+      "Run a memory-pressure script through the governor in simulated time, beside the rules of\n"
+      "the original VRAMAwareCache, and check the script's expectations");
+  verb->add_option("--script", args->script, "The script (format: "
+                                             "docs/formats/pressure-script.md)")
       ->required()
       ->type_name("FILE");
-  verb->add_flag("--json", call->json, "For programs");
+  verb->add_flag("--json", args->json, "Print JSON instead of text");
   verb->footer(
       "Examples:\n"
       "  afterimage pressure --script examples/pressure/bursts.txt\n"
       "  afterimage pressure --script examples/pressure/hover.txt --json\n"
       "\n"
-      "Exit code 1: an expectation of the script was not met.");
-  verb->callback([call, &world, &code] { code = run(*call, world); });
+      "Exit code 1: the governor missed an expectation of the script.");
+  verb->callback([args, &world, &code] { code = run(*args, world); });
 }
 
 }  // namespace afterimage

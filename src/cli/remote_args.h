@@ -7,22 +7,25 @@
 
 namespace afterimage {
 
-/// Servers that are shared with other processes, as a call names them.
+/// Options for the Redis or Valkey servers that several processes share.
 struct RemoteArgs {
   std::string url;  // empty: none
   std::string secret_file;
   std::string ttl = "24 h";
 };
 
-inline void add_remote_options(CLI::App& verb, RemoteArgs& call) {
+inline void add_remote_options(CLI::App& verb, RemoteArgs& args) {
   verb.add_option(
-          "--remote", call.url,
-          "Share with other processes, on other machines too, through Redis or Valkey, alone or\n"
-          "as a cluster: redis://user@host:port,host:port,… with the password in the environment\n"
+          "--remote", args.url,
+          "Share caches with other processes and machines through Redis or Valkey, standalone "
+          "or\n"
+          "a cluster: redis://user@host:port,host:port,…; the password comes from the "
+          "environment\n"
           "variable AFTERIMAGE_REMOTE_PASSWORD (docs/remote.md)")
       ->type_name("URL");
-  verb.add_option("--secret-file", call.secret_file,
-                  "32 bytes under which everything is kept and found: the same for all who share")
+  verb.add_option("--secret-file", args.secret_file,
+                  "File of 32 random bytes that keys are derived from; identical for everyone "
+                  "who shares")
       ->type_name("FILE");
 }
 

@@ -37,7 +37,7 @@ struct ReplayArgs {
   std::string page;
 };
 
-ExitCode complain(const Error& error, ExitCode code) {
+ExitCode report_error(const Error& error, ExitCode code) {
   fmt::print(stderr, "afterimage replay: {}\n", error.message);
   return code;
 }
@@ -51,8 +51,8 @@ Result<ReplayCapacity> parse_capacity(const std::string& text, std::uint32_t dis
   if (end == text.c_str() || !(part || unit.empty()) || !(number > 0 && number <= 1e12) ||
       (part && number > 100) || (!part && number != std::floor(number))) {
     return fail(ErrorCode::kInvalidArgument,
-                fmt::format("\"{}\" is no capacity: say 5% of the trace's distinct blocks, or a "
-                            "number of blocks",
+                fmt::format("\"{}\" is not a capacity: expected a percentage of the trace's distinct blocks (5%) "
+                            "or a number of blocks (20000)",
                             text));
   }
   const double blocks = part ? number / 100 * distinct_blocks : number;
@@ -61,19 +61,19 @@ Result<ReplayCapacity> parse_capacity(const std::string& text, std::uint32_t dis
       .blocks = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::llround(blocks)))};
 }
 
-/// What was asked for between lru, which the gaps begin at, and the bounds.
-std::vector<std::string> with_bounds(const std::vector<std::string>& asked) {
+/// The requested policies after lru, the baseline of the gaps, and before the bounds.
+std::vector<std::string> with_bounds(const std::vector<std::string>& requested) {
   std::vector<std::string> policies = {"lru"};
   const auto add = [&policies](std::string_view name) {
     if (std::ranges::find(policies, name) == policies.end()) policies.emplace_back(name);
   };
   const auto is_bound = [](std::string_view name) { return name == "min" || name == "infinite"; };
-  if (asked.empty()) {
+  if (requested.empty()) {
     for (const std::string_view name : replay_policies()) {
       if (!is_bound(name)) add(name);
     }
   }
-  for (const std::string& name : asked) {
+  for (const std::string& name : requested) {
     if (!is_bound(name)) add(name);
   }
   add("min");
@@ -81,7 +81,7 @@ std::vector<std::string> with_bounds(const std::vector<std::string>& asked) {
   return policies;
 }
 
-/// One line that is drawn over itself; nothing at all when nobody looks.
+/// A progress line on standard error; empty unless standard error is a terminal.
 ReplayProgress progress_line() {
   if (!standard_error_is_terminal()) return {};
   return [](std::size_t done, std::size_t of, std::string_view now) {
@@ -94,20 +94,20 @@ ReplayProgress progress_line() {
   };
 }
 
-Result<ReplayReport> replay_one(const std::string& name, const Trace& trace, const ReplayArgs& call,
+Result<ReplayReport> replay_one(const std::string& name, const Trace& trace, const ReplayArgs& args,
                                 const Clock& clock) {
-  ReplayOptions options{.policies = with_bounds(call.policies),
-                        .warm_up = call.warm_up / 100,
-                        .hint_error = call.hint_error,
-                        .seed = call.seed,
-                        .tokens_per_second = call.prefill_rate,
-                        .bytes_per_token = Bytes(call.kv_bytes)};
-  for (const std::string& text : call.capacities) {
+  ReplayOptions options{.policies = with_bounds(args.policies),
+                        .warm_up = args.warm_up / 100,
+                        .hint_error = args.hint_error,
+                        .seed = args.seed,
+                        .tokens_per_second = args.prefill_rate,
+                        .bytes_per_token = Bytes(args.kv_bytes)};
+  for (const std::string& text : args.capacities) {
     AFI_TRY(ReplayCapacity capacity, parse_capacity(text, trace.distinct_blocks));
     options.capacities.push_back(std::move(capacity));
   }
-  if (!call.below.empty()) {
-    AFI_TRY(options.below, parse_capacity(call.below, trace.distinct_blocks));
+  if (!args.below.empty()) {
+    AFI_TRY(options.below, parse_capacity(args.below, trace.distinct_blocks));
   }
   AFI_TRY(std::vector<ReplayResult> results, replay(trace, options, clock, progress_line()));
   return ReplayReport(name, trace, std::move(options), std::move(results));
@@ -118,34 +118,34 @@ Result<void> write(const std::string& path, const std::string& text, Files& file
   return files.replace(path, std::as_bytes(std::span(text)));
 }
 
-ExitCode run(const ReplayArgs& call, World& world) {
-  for (const std::string& path : {call.json, call.page}) {
+ExitCode run(const ReplayArgs& args, World& world) {
+  for (const std::string& path : {args.json, args.page}) {
     if (path.empty() || path == "-") continue;
     if (const auto writable = world.files.check_replaceable(path); !writable) {
-      return complain(writable.error(), ExitCode::kUsageError);
+      return report_error(writable.error(), ExitCode::kUsageError);
     }
   }
-  // All of them first: a wrong call does nothing.
+  // Read all traces first, so that a usage error does no work.
   std::vector<Trace> traces;
-  for (const std::string& path : call.traces) {
-    auto trace = read_trace(world.files, path, call.format);
-    if (!trace) return complain(trace.error(), ExitCode::kUsageError);
+  for (const std::string& path : args.traces) {
+    auto trace = read_trace(world.files, path, args.format);
+    if (!trace) return report_error(trace.error(), ExitCode::kUsageError);
     traces.push_back(*std::move(trace));
   }
   std::vector<ReplayReport> reports;
   bool all_lines_read = true;
   for (const Trace& trace : traces) {
-    auto report = replay_one(call.traces[reports.size()], trace, call, world.clock);
-    if (!report) return complain(report.error(), ExitCode::kUsageError);
-    if (call.json != "-") fmt::print("{}{}", reports.empty() ? "" : "\n", to_table(*report));
-    std::fflush(stdout);  // a folder of traces takes a while
+    auto report = replay_one(args.traces[reports.size()], trace, args, world.clock);
+    if (!report) return report_error(report.error(), ExitCode::kUsageError);
+    if (args.json != "-") fmt::print("{}{}", reports.empty() ? "" : "\n", to_table(*report));
+    std::fflush(stdout);  // many traces take a while
     all_lines_read &= report->rejected.empty();
     reports.push_back(*std::move(report));
   }
-  if (call.json == "-") fmt::print("{}", to_json(reports));
-  for (const auto& written : {write(call.json, to_json(reports), world.files),
-                              write(call.page, to_html(reports), world.files)}) {
-    if (!written) return complain(written.error(), ExitCode::kProblem);
+  if (args.json == "-") fmt::print("{}", to_json(reports));
+  for (const auto& written : {write(args.json, to_json(reports), world.files),
+                              write(args.page, to_html(reports), world.files)}) {
+    if (!written) return report_error(written.error(), ExitCode::kProblem);
   }
   return all_lines_read ? ExitCode::kFine : ExitCode::kProblem;
 }
@@ -158,64 +158,68 @@ void add_replay(CLI::App& program, World& world, ExitCode& code) {
       {"mooncake", TraceFormat::kMooncake},
       {"qwen", TraceFormat::kQwen},
       {"afterimage", TraceFormat::kAfterimage}};
-  auto call = std::make_shared<ReplayArgs>();
+  auto args = std::make_shared<ReplayArgs>();
   CLI::App* verb = program.add_subcommand(
       "replay",
-      "Replay traces of requests through the eviction policies, between the bounds of a cache\n"
-      "that knows the future (min) and one that never evicts (infinite)");
-  verb->add_option("--trace", call->traces, "Traces, plain or gzipped")
+      "Replay request traces through the eviction policies and compare their hit ratios with an\n"
+      "optimal cache that knows the future (min) and one that never evicts (infinite)");
+  verb->add_option("--trace", args->traces, "Trace files, plain or gzipped")
       ->required()
       ->type_name("FILE");
-  verb->add_option("--format", call->format, "What the traces are written in")
+  verb->add_option("--format", args->format, "Format of the traces")
       ->transform(CLI::CheckedTransformer(kFormats).description("{auto,mooncake,qwen,afterimage}"))
       ->default_str("auto")
       ->type_name("TEXT");
-  verb->add_option("--policy", call->policies,
-                   "Policies, by name; lru and the bounds are always beside them")
+  verb->add_option("--policy", args->policies,
+                   "Eviction policies to replay; lru and both bounds are always included")
       ->delimiter(',')
       ->default_str("all")
       ->type_name("NAME,…");
-  verb->add_option("--capacity", call->capacities,
-                   "Cache sizes: in % of the trace's distinct blocks, or in blocks")
+  verb->add_option("--capacity", args->capacities,
+                   "Cache sizes, in % of the trace's distinct blocks or in blocks")
       ->delimiter(',')
       ->default_str("1%,2%,5%,10%")
       ->type_name("SIZE,…");
-  verb->add_option("--below", call->below,
-                   "A tier below the cache, such as a disk: every block is written to it, once,\n"
-                   "and found there when the cache has let go of it")
+  verb->add_option("--below", args->below,
+                   "Size of a second tier, such as a disk: every block is written to it once\n"
+                   "and found there after the cache has evicted it")
       ->type_name("SIZE");
-  verb->add_option("--hint-error", call->hint_error,
-                   "Give policies one hint a request, goes on or ends, that is wrong this often\n"
-                   "(0.1: one in ten). Default: what the trace itself says, if it does")
+  verb->add_option("--hint-error", args->hint_error,
+                   "Hint to the policies whether each session continues or ends, with this share "
+                   "of\n"
+                   "wrong hints (0.1: one in ten). Default: the trace's own hints, if it has any")
       ->check(CLI::Range(0.0, 1.0))
       ->type_name("P");
-  verb->add_option("--seed", call->seed, "Of the errors in the hints")
+  verb->add_option("--seed", args->seed, "Random seed of the errors in the hints")
       ->capture_default_str()
       ->type_name("N");
-  verb->add_option("--warm-up", call->warm_up,
-                   "Per cent of the requests, from the first, that are replayed and not counted")
+  verb->add_option("--warm-up", args->warm_up,
+                   "Percentage of requests, from the first, that warm the cache and are not "
+                   "counted")
       ->check(CLI::Range(0.0, 99.0))
       ->default_str("0")
       ->type_name("PERCENT");
-  verb->add_option("--prefill-rate", call->prefill_rate,
-                   "Tokens prefilled in a second, early in a prompt: for the time saved")
+  verb->add_option("--prefill-rate", args->prefill_rate,
+                   "Prefill speed in tokens per second, early in a prompt; used to compute the "
+                   "time saved")
       ->check(CLI::PositiveNumber)
       ->capture_default_str()
       ->type_name("N");
-  verb->add_option("--kv-bytes", call->kv_bytes, "KV of one token: for the bytes moved")
+  verb->add_option("--kv-bytes", args->kv_bytes, "KV size of one token; used to compute the "
+                                                 "bytes moved")
       ->transform(CLI::AsSizeValue(false))
       ->default_str("128KiB")
       ->type_name("SIZE");
-  verb->add_option("--json", call->json, "Write the results; - for standard output")
+  verb->add_option("--json", args->json, "Write the results as JSON; - for standard output")
       ->type_name("FILE");
-  verb->add_option("--report", call->page, "Write a page with the miss-ratio curves")
+  verb->add_option("--report", args->page, "Write an HTML page with the miss-ratio curves")
       ->type_name("OUT.html");
   verb->footer(
       "Examples:\n"
       "  afterimage replay --trace requests.jsonl.gz\n"
       "  afterimage replay --trace a.jsonl b.jsonl --capacity 0.5%,1%,2%,5% --report curves.html\n"
       "  afterimage replay --trace chat.jsonl --policy lru,lfu --hint-error 0.1 --json -");
-  verb->callback([call, &world, &code] { code = run(*call, world); });
+  verb->callback([args, &world, &code] { code = run(*args, world); });
 }
 
 }  // namespace afterimage

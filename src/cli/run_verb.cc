@@ -44,7 +44,7 @@ struct RunArgs {
   bool load_always = false;
 };
 
-ExitCode wrong_call(const Error& error) {
+ExitCode usage_error(const Error& error) {
   fmt::print(stderr, "afterimage run: {}\n", error.message);
   return ExitCode::kUsageError;
 }
@@ -74,7 +74,7 @@ Result<std::unique_ptr<Stores>> open_stores(const RunArgs& call, World& world) {
   return Stores::open(options, world.clock);
 }
 
-/// nullptr: none is asked for.
+/// nullptr: no --governor.
 Result<std::shared_ptr<PressureGauge>> make_gauge(const std::string& where, const World& world) {
   if (where.empty()) return nullptr;
   AFI_TRY(std::shared_ptr<PressureGauge> gauge,
@@ -82,22 +82,22 @@ Result<std::shared_ptr<PressureGauge>> make_gauge(const std::string& where, cons
   return gauge;
 }
 
-Result<RunReport> work(const RunArgs& call, World& world) {
-  if (!call.encrypt_key_file.empty() && call.disk.empty() && call.remote.url.empty()) {
+Result<RunReport> work(const RunArgs& args, World& world) {
+  if (!args.encrypt_key_file.empty() && args.disk.empty() && args.remote.url.empty()) {
     return fail(ErrorCode::kInvalidArgument,
-                "--encrypt-key-file is for what --disk or --remote keeps: name one of them");
+                "--encrypt-key-file encrypts what --disk or --remote stores: add one of them");
   }
   AFI_TRY_VOID(
-      check_sharing({.remote = {.url = call.remote.url}, .secret_file = call.remote.secret_file}));
-  AFI_TRY(auto gauge, make_gauge(call.governor, world));
-  AFI_TRY(const Workload workload, load_workload(call.workload, call.images, world));
-  AFI_TRY(const auto engine, make_engine(call.engine, world.clock));
-  RunOptions options{.engine_name = call.engine.name(),
-                     .generate = {.max_tokens = TokenCount(call.max_tokens)},
-                     .reuse = {.budget = Bytes(call.budget),
-                               .max_encoder_entries = EntryCount(call.max_entries),
-                               .policy = call.policy,
-                               .weigh_loads = !call.load_always,
+      check_sharing({.remote = {.url = args.remote.url}, .secret_file = args.remote.secret_file}));
+  AFI_TRY(auto gauge, make_gauge(args.governor, world));
+  AFI_TRY(const Workload workload, load_workload(args.workload, args.images, world));
+  AFI_TRY(const auto engine, make_engine(args.engine, world.clock));
+  RunOptions options{.engine_name = args.engine.name(),
+                     .generate = {.max_tokens = TokenCount(args.max_tokens)},
+                     .reuse = {.budget = Bytes(args.budget),
+                               .max_encoder_entries = EntryCount(args.max_entries),
+                               .policy = args.policy,
+                               .weigh_loads = !args.load_always,
                                .pressure = {.gauge = std::move(gauge)}},
                      .record = !call.record.empty()};
   AFI_TRY(const auto stores, open_stores(call, world));
@@ -109,19 +109,19 @@ Result<RunReport> work(const RunArgs& call, World& world) {
   return run_workload(workload, *engine, options, world.clock, progress_line());
 }
 
-ExitCode run(const RunArgs& call, World& world) {
-  for (const std::string& path : {call.json, call.record}) {
+ExitCode run(const RunArgs& args, World& world) {
+  for (const std::string& path : {args.json, args.record}) {
     if (const auto writable = check_report(path, world); !writable.has_value()) {
-      return wrong_call(writable.error());
+      return usage_error(writable.error());
     }
   }
-  const auto report = work(call, world);
-  if (!report.has_value()) return wrong_call(report.error());
-  const std::string json = call.json.empty() ? "" : to_json(*report);
-  auto printed = print_report(to_table(*report), json, call.json, world);
-  if (printed.has_value() && !call.record.empty()) {
+  const auto report = work(args, world);
+  if (!report.has_value()) return usage_error(report.error());
+  const std::string json = args.json.empty() ? "" : to_json(*report);
+  auto printed = print_report(to_table(*report), json, args.json, world);
+  if (printed.has_value() && !args.record.empty()) {
     const std::string trace = to_text(report->trace);
-    printed = world.files.replace(call.record, std::as_bytes(std::span(trace)));
+    printed = world.files.replace(args.record, std::as_bytes(std::span(trace)));
   }
   if (!printed.has_value()) {
     fmt::print(stderr, "afterimage run: {}\n", printed.error().message);
@@ -133,64 +133,69 @@ ExitCode run(const RunArgs& call, World& world) {
 }  // namespace
 
 void add_run(CLI::App& program, World& world, ExitCode& code) {
-  auto call = std::make_shared<RunArgs>();
+  auto args = std::make_shared<RunArgs>();
   CLI::App* verb =
       program.add_subcommand("run",
-                             "Run a workload without reuse, encoding once, and prefilling once;\n"
-                             "prove that the outputs are identical and print what was saved");
-  verb->add_option("--workload", call->workload,
-                   "Requests, one JSON object a line: id, agent, tenant, messages (OpenAI chat)")
+                             "Run a workload without and with reuse, prove that the outputs are "
+                             "identical,\n"
+                             "and print what was saved");
+  verb->add_option("--workload", args->workload,
+                   "Requests, one JSON object per line: id, agent, tenant, messages (OpenAI chat)")
       ->required()
       ->type_name("FILE");
   verb->add_option(
-          "--images", call->images,
-          "Your own photos: names are looked up here; if none is here, the photos stand in")
+          "--images", args->images,
+          "Your own photos: the workload's image names are looked up here; if none is found,\n"
+          "these photos replace them")
       ->type_name("DIR");
-  verb->add_option("--json", call->json, "Write the full report; - for standard output")
+  verb->add_option("--json", args->json, "Write the full report as JSON; - for standard output")
       ->type_name("FILE");
-  verb->add_option("--record", call->record,
-                   "Write a trace of the requests, for replay: lengths and repeats, no content")
+  verb->add_option("--record", args->record,
+                   "Write a trace for replay: lengths and repetitions only, no content")
       ->type_name("FILE");
-  verb->add_option("--budget", call->budget, "Memory for everything that is kept: 64MiB, 4GiB")
+  verb->add_option("--budget", args->budget, "Memory budget for everything cached, e.g. 64MiB or "
+                                             "4GiB")
       ->transform(CLI::AsSizeValue(false))
       ->default_str("4GiB")
       ->type_name("SIZE");
   verb->add_option(
-          "--governor", call->governor,
-          "Give memory back when others need it, and take no more than they leave: the\n"
-          "budget is then the most that is kept. auto: this process's control group or the\n"
-          "machine, whichever has less; or the folder of another control group")
+          "--governor", args->governor,
+          "Shrink the cache under memory pressure; --budget is then the upper limit. auto: "
+          "watch\n"
+          "this process's control group or the machine, whichever has less memory; DIR: the\n"
+          "folder of another control group")
       ->type_name("auto|DIR");
-  verb->add_option("--max-entries", call->max_entries, "Encoder outputs kept at most")
+  verb->add_option("--max-entries", args->max_entries, "Maximum number of cached encoder outputs")
       ->check(CLI::PositiveNumber)
       ->capture_default_str()
       ->type_name("N");
-  verb->add_option("--disk", call->disk,
-                   "Keep everything in this folder, too, and begin with what an earlier run left\n"
-                   "there; made if it is missing")
+  verb->add_option("--disk", args->disk,
+                   "Also store entries in this folder and reuse those of earlier runs; created "
+                   "if missing")
       ->type_name("DIR");
-  verb->add_option("--disk-budget", call->disk_budget, "Room that the folder may take")
+  verb->add_option("--disk-budget", args->disk_budget, "Maximum size of that folder")
       ->transform(CLI::AsSizeValue(false))
       ->default_str("16GiB")
       ->type_name("SIZE");
-  add_remote_options(*verb, call->remote);
-  verb->add_option("--remote-ttl", call->remote.ttl, "What is put there is forgotten after so long")
+  add_remote_options(*verb, args->remote);
+  verb->add_option("--remote-ttl", args->remote.ttl, "Time to live of entries on the servers")
       ->capture_default_str()
       ->type_name("TIME");
-  verb->add_option("--encrypt-key-file", call->encrypt_key_file,
-                   "Encrypt what is kept there (AES-256-GCM): keys of 64 hex digits, one\n"
-                   "a line, the first encrypts and all decrypt; readable by its owner only")
+  verb->add_option("--encrypt-key-file", args->encrypt_key_file,
+                   "Encrypt what --disk and --remote store (AES-256-GCM): a file of keys, 64 hex "
+                   "digits\n"
+                   "per line; the first encrypts, all decrypt; readable by its owner only")
       ->type_name("FILE");
-  verb->add_flag("--load-always", call->load_always,
-                 "Load what the disk or the servers hold, also where computing it is quicker");
-  verb->add_option("--policy", call->policy, "Who leaves first when the memory is full")
+  verb->add_flag("--load-always", args->load_always,
+                 "Load what the disk or the servers hold even where computing it would be faster");
+  verb->add_option("--policy", args->policy, "Eviction policy")
       ->check(CLI::IsMember(std::vector<std::string>(policy_names().begin(), policy_names().end())))
       ->capture_default_str();
-  verb->add_option("--max-tokens", call->max_tokens, "Tokens generated for each request")
+  verb->add_option("--max-tokens", args->max_tokens, "Tokens generated per request")
       ->check(CLI::Range(1U, 4096U))
       ->capture_default_str()
       ->type_name("N");
-  add_engine_options(*verb, call->engine);
+  add_engine_options(*verb, args->engine);
   verb->footer(
       "Examples:\n"
       "  afterimage run --workload examples/agents.jsonl\n"
@@ -200,7 +205,7 @@ void add_run(CLI::App& program, World& world, ExitCode& code) {
       "  afterimage run --workload mine.jsonl --remote redis://127.0.0.1:6379 --secret-file s\n"
       "  afterimage run --workload mine.jsonl --budget 64GiB --governor auto\n"
       "  afterimage run --workload mine.jsonl --engine llama --model m.gguf --mmproj p.gguf");
-  verb->callback([call, &world, &code] { code = run(*call, world); });
+  verb->callback([args, &world, &code] { code = run(*args, world); });
 }
 
 }  // namespace afterimage

@@ -36,48 +36,48 @@ struct ServeArgs {
 
 constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP};
 
-ExitCode not_served(const Error& error, ExitCode code) {
+ExitCode report_error(const Error& error, ExitCode code) {
   fmt::print(stderr, "afterimage serve: {}\n", error.message);
   return code;
 }
 
-/// The file, and what the call says besides.
-Result<Settings> settings_of(const ServeArgs& call, const Files& files) {
+/// The settings file with the command line's overrides.
+Result<Settings> settings_of(const ServeArgs& args, const Files& files) {
   std::string text;
-  if (!call.config.empty()) {
-    AFI_TRY(const auto bytes, files.read(call.config, 1_MiB));
+  if (!args.config.empty()) {
+    AFI_TRY(const auto bytes, files.read(args.config, 1_MiB));
     text.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   }
-  if (!call.upstream.empty()) {
-    // Checked as the file's own would be.
-    AFI_TRY([[maybe_unused]] const Settings said,
-            parse_settings("upstream.url = '''" + call.upstream + "'''", "--upstream"));
+  if (!args.upstream.empty()) {
+    // Validated like the same setting in a file.
+    AFI_TRY([[maybe_unused]] const Settings checked,
+            parse_settings("upstream.url = '''" + args.upstream + "'''", "--upstream"));
   }
-  AFI_TRY(Settings settings, parse_settings(text, call.config.empty() ? "defaults" : call.config));
-  if (!call.upstream.empty()) settings.upstream.url = call.upstream;
-  if (call.engine.engine == "llama") {
+  AFI_TRY(Settings settings, parse_settings(text, args.config.empty() ? "defaults" : args.config));
+  if (!args.upstream.empty()) settings.upstream.url = args.upstream;
+  if (args.engine.engine == "llama") {
     if (!settings.upstream.url.empty()) {
       return fail(ErrorCode::kInvalidArgument,
-                  "--engine llama answers by itself, and '" + settings.upstream.url +
-                      "' is named to answer, too: leave out one of them");
+                  "--engine llama and the upstream '" + settings.upstream.url +
+                      "' exclude each other: remove one of them");
     }
     if (settings.engine.model == EngineSettings().model) {
-      settings.engine.model = std::filesystem::path(call.engine.llama.model).stem().string();
+      settings.engine.model = std::filesystem::path(args.engine.llama.model).stem().string();
     }
   }
-  if (!call.remote.url.empty()) {
-    AFI_TRY([[maybe_unused]] const RemoteUrl said, parse_remote_url(call.remote.url));
-    settings.remote.url = call.remote.url;
+  if (!args.remote.url.empty()) {
+    AFI_TRY([[maybe_unused]] const RemoteUrl checked, parse_remote_url(args.remote.url));
+    settings.remote.url = args.remote.url;
   }
-  if (!call.remote.secret_file.empty()) settings.secret_file = call.remote.secret_file;
+  if (!args.remote.secret_file.empty()) settings.secret_file = args.remote.secret_file;
   AFI_TRY_VOID(check_sharing(settings));
-  if (!call.encrypt_key_file.empty()) settings.memory.encrypt_key_file = call.encrypt_key_file;
-  if (call.port >= 0) settings.listen.port = static_cast<std::uint16_t>(call.port);
-  if (call.admin_port >= 0) settings.admin.port = static_cast<std::uint16_t>(call.admin_port);
+  if (!args.encrypt_key_file.empty()) settings.memory.encrypt_key_file = args.encrypt_key_file;
+  if (args.port >= 0) settings.listen.port = static_cast<std::uint16_t>(args.port);
+  if (args.admin_port >= 0) settings.admin.port = static_cast<std::uint16_t>(args.admin_port);
   return settings;
 }
 
-/// Told by signals, so that the call's own thread waits for all of them in one place.
+/// The signals that the main thread waits for; all other threads block them.
 sigset_t all_signals() {
   sigset_t set;
   sigemptyset(&set);
@@ -88,11 +88,11 @@ sigset_t all_signals() {
 void reload(Service& service) {
   const auto done = service.reload();
   if (!done.has_value()) {
-    fmt::print(stderr, "afterimage serve: the settings stay as they were: {}\n",
+    fmt::print(stderr, "afterimage serve: reload failed, the settings are unchanged: {}\n",
                done.error().message);
     return;
   }
-  fmt::print("read the settings again: {} changed, {} take effect at the next start\n",
+  fmt::print("reloaded the settings: {} changed, {} take effect after a restart\n",
              done->applied.size(), done->needs_restart.size());
   std::fflush(stdout);
 }
@@ -102,7 +102,7 @@ std::string address_of(const std::string& host, std::uint16_t port) {
                             : fmt::format("http://{}:{}", host, port);
 }
 
-/// Until it is told to end.
+/// Reloads on SIGHUP; drains and returns on SIGINT or SIGTERM.
 ExitCode wait_for_signals(Service& service, const sigset_t& signals) {
   while (true) {
     int signal = 0;
@@ -111,49 +111,49 @@ ExitCode wait_for_signals(Service& service, const sigset_t& signals) {
       reload(service);
       continue;
     }
-    fmt::print("finishing what was begun; once more ends at once\n");
+    fmt::print("finishing running requests; a second signal ends at once\n");
     std::fflush(stdout);
-    // Whoever is asked twice does not wait.
+    // A second signal has its default effect: it kills the process.
     pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
     return service.drain() ? ExitCode::kFine : ExitCode::kProblem;
   }
 }
 
-ExitCode serve_requests(const ServeArgs& call, World& world) {
-  auto settings = settings_of(call, world.files);
-  if (!settings.has_value()) return not_served(settings.error(), ExitCode::kUsageError);
-  if (call.print_config) {
+ExitCode serve_requests(const ServeArgs& args, World& world) {
+  auto settings = settings_of(args, world.files);
+  if (!settings.has_value()) return report_error(settings.error(), ExitCode::kUsageError);
+  if (args.print_config) {
     fmt::print("{}", print_settings(*settings));
     return ExitCode::kFine;
   }
-  if (call.check) {
+  if (args.check) {
     fmt::print("the settings are valid\n");
     return ExitCode::kFine;
   }
   ServiceOptions options{.settings = *settings,
-                         .read_settings = [call, &world] { return settings_of(call, world.files); },
+                         .read_settings = [args, &world] { return settings_of(args, world.files); },
                          .engine = nullptr,
                          .wants_to_end = [] { kill(getpid(), SIGTERM); },
                          .version = AFTERIMAGE_VERSION};
   if (settings->upstream.url.empty()) {
-    auto engine = make_engine(call.engine, world.clock);
-    if (!engine.has_value()) return not_served(engine.error(), ExitCode::kUsageError);
+    auto engine = make_engine(args.engine, world.clock);
+    if (!engine.has_value()) return report_error(engine.error(), ExitCode::kUsageError);
     options.engine = *std::move(engine);
   }
-  // Before there are other threads, which inherit it.
+  // Before other threads start: they inherit the mask.
   const sigset_t signals = all_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   const SystemWallClock wall_clock;
   auto service = Service::start(std::move(options), world.clock, wall_clock);
   if (!service.has_value()) {
-    const bool call_is_wrong = service.error().code == ErrorCode::kInvalidArgument;
-    return not_served(service.error(), call_is_wrong ? ExitCode::kUsageError : ExitCode::kProblem);
+    const bool is_usage_error = service.error().code == ErrorCode::kInvalidArgument;
+    return report_error(service.error(), is_usage_error ? ExitCode::kUsageError : ExitCode::kProblem);
   }
-  const std::string name(settings->upstream.url.empty() ? call.engine.name()
+  const std::string name(settings->upstream.url.empty() ? args.engine.name()
                                                         : settings->upstream.url);
-  fmt::print("{}/v1 answers for {}\n", address_of(settings->listen.address, (*service)->port()),
+  fmt::print("listening on {}/v1, backend: {}\n", address_of(settings->listen.address, (*service)->port()),
              name);
-  fmt::print("admin: {}/ shows what it saves\n",
+  fmt::print("admin: {}/ (dashboard and metrics)\n",
              address_of(settings->admin.address, (*service)->admin_port()));
   std::fflush(stdout);
   return wait_for_signals(**service, signals);
@@ -162,30 +162,34 @@ ExitCode serve_requests(const ServeArgs& call, World& world) {
 }  // namespace
 
 void add_serve(CLI::App& program, World& world, ExitCode& code) {
-  auto call = std::make_shared<ServeArgs>();
+  auto args = std::make_shared<ServeArgs>();
   CLI::App* verb = program.add_subcommand(
       "serve",
-      "Serve the OpenAI API: what was asked before is answered at once, and the rest by an\n"
-      "upstream (vLLM, SGLang, llama-server, Ollama, …) or by the built-in engine");
-  verb->add_option("--upstream", call->upstream, "The server that answers what is not kept")
+      "Serve the OpenAI API and cache what it answers; an upstream (vLLM, SGLang, llama-server,\n"
+      "Ollama, …) or the built-in engine answers cache misses");
+  verb->add_option("--upstream", args->upstream, "OpenAI-compatible server that answers cache "
+                                                 "misses; default: the built-in engine")
       ->type_name("URL");
-  add_engine_options(*verb, call->engine);
-  add_remote_options(*verb, call->remote);
-  verb->add_option("--config", call->config, "Settings; see --print-config")->type_name("FILE");
-  verb->add_option("--port", call->port, "Where clients ask, instead of listen.port (8080); 0: any")
+  add_engine_options(*verb, args->engine);
+  add_remote_options(*verb, args->remote);
+  verb->add_option("--config", args->config, "Settings file; --print-config prints one")->type_name("FILE");
+  verb->add_option("--port", args->port, "Port for clients, instead of listen.port (8080); 0: "
+                                         "any free port")
       ->check(CLI::Range(0, 65535))
       ->type_name("N");
-  verb->add_option("--admin-port", call->admin_port,
-                   "The dashboard, instead of admin.port (8081); 0: any")
+  verb->add_option("--admin-port", args->admin_port,
+                   "Port of the dashboard and the metrics, instead of admin.port (8081); 0: any "
+                   "free port")
       ->check(CLI::Range(0, 65535))
       ->type_name("N");
-  verb->add_option("--encrypt-key-file", call->encrypt_key_file,
-                   "Encrypt what is kept in memory.disk under these keys, instead of\n"
+  verb->add_option("--encrypt-key-file", args->encrypt_key_file,
+                   "Encrypt what the disk and the servers store under these keys, instead of "
+                   "those in\n"
                    "memory.encrypt_key_file")
       ->type_name("FILE");
-  verb->add_flag("--print-config", call->print_config,
-                 "Print every setting, explained, as a file for --config, and end");
-  verb->add_flag("--check", call->check, "Check the settings and end");
+  verb->add_flag("--print-config", args->print_config,
+                 "Print every setting with its explanation, as a file for --config, and exit");
+  verb->add_flag("--check", args->check, "Check the settings and exit");
   verb->footer(
       "Examples:\n"
       "  afterimage serve --upstream http://127.0.0.1:8000\n"
@@ -196,8 +200,8 @@ void add_serve(CLI::App& program, World& world, ExitCode& code) {
       "    '{\"model\": \"m\", \"temperature\": 0, \"messages\": [{\"role\": \"user\", "
       "\"content\": \"Hi\"}]}'\n"
       "Clients set their base URL to http://127.0.0.1:8080/v1 and change nothing else.\n"
-      "SIGHUP reads the settings again; SIGTERM finishes what was begun.");
-  verb->callback([call, &world, &code] { code = serve_requests(*call, world); });
+      "SIGHUP reloads the settings; SIGTERM finishes running requests, then exits.");
+  verb->callback([args, &world, &code] { code = serve_requests(*args, world); });
 }
 
 }  // namespace afterimage

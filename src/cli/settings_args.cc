@@ -28,7 +28,7 @@ std::string key_of(const CLI::Option& option) {
   return key;
 }
 
-/// As a file's keys call them, in the order in which the groups first appear.
+/// Options with their keys in a settings file, in the order in which the groups first appear.
 std::vector<std::pair<std::string, CLI::Option*>> settings_in(CLI::App& verb) {
   std::vector<std::pair<std::string, CLI::Option*>> all;
   for (const std::string& group : verb.get_groups()) {
@@ -40,7 +40,7 @@ std::vector<std::pair<std::string, CLI::Option*>> settings_in(CLI::App& verb) {
   return all;
 }
 
-/// "[1,10]" or "1,10": several.
+/// Reads lists from "[1,10]" or "1,10".
 SimulationSetting setting_now(const std::string& key, const CLI::Option& option) {
   SimulationSetting setting{.key = key};
   const bool flag = option.get_items_expected_max() == 0;
@@ -73,7 +73,7 @@ Result<void> take_settings(CLI::App& verb, const std::string& file, const Files&
   std::string problems;
   for (const SimulationSetting& setting : settings) {
     CLI::Option& option = *options.at(setting.key);
-    if (option.count() > 0) continue;  // the call says something else
+    if (option.count() > 0) continue;  // the command line overrides the file
     const bool flag = option.get_items_expected_max() == 0;
     if (flag && setting.values == std::vector<std::string>{"false"}) continue;
     try {

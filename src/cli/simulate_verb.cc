@@ -22,7 +22,7 @@
 namespace afterimage {
 namespace {
 
-/// Flags as people say them: gigabits, milliseconds, per cent.
+/// The flags in the units of the command line: gigabits, milliseconds, per cent.
 struct SimulateArgs {
   std::vector<std::uint32_t> nodes = {1, 10};
   std::vector<std::uint32_t> shards = {4};
@@ -31,7 +31,7 @@ struct SimulateArgs {
   std::string trace;
   TrafficOptions traffic;
   std::string image_tokens = "256-1280";
-  double rate = 6;  // of a node
+  double rate = 6;  // requests per second and node
   double think = 20;
   ClusterOptions cluster;
   std::uint64_t memory = NodeOptions().memory.value();
@@ -59,7 +59,7 @@ struct SimulateArgs {
   std::string page;
 };
 
-ExitCode complain(const Error& error, ExitCode code) {
+ExitCode report_error(const Error& error, ExitCode code) {
   fmt::print(stderr, "afterimage simulate: {}\n", error.message);
   return code;
 }
@@ -77,47 +77,47 @@ Result<void> read_image_tokens(const std::string& text, TrafficOptions& traffic)
   if (read == 1 && text.find_first_not_of("0123456789") == std::string::npos) most = least;
   if (least == 0 || most < least || read > 2) {
     return fail(ErrorCode::kInvalidArgument,
-                "\"" + text + "\" are no tokens of an image: say 576, or 256-1280");
+                "--image-tokens \"" + text + "\": expected a number or a range of tokens, 576 or 256-1280");
   }
   traffic.least_image_tokens = least;
   traffic.most_image_tokens = most;
   return {};
 }
 
-ClusterOptions cluster_of(const SimulateArgs& call) {
-  ClusterOptions options = call.cluster;
-  options.warm_up = call.warm_up / 100;
+ClusterOptions cluster_of(const SimulateArgs& args) {
+  ClusterOptions options = args.cluster;
+  options.warm_up = args.warm_up / 100;
   NodeOptions& node = options.node;
-  node.memory = Bytes(call.memory);
-  node.disk = Bytes(call.disk);
-  node.segment = Bytes(call.segment);
-  node.encoder_bytes = Bytes(call.encoder_bytes);
-  node.kv_bytes = Bytes(call.kv_bytes);
-  node.disk_read = static_cast<double>(call.disk_read);
-  node.disk_write = static_cast<double>(call.disk_write);
-  node.disk_latency = of_milliseconds(call.disk_latency);
-  node.network = call.network * 1e9 / 8;
-  node.measured_loads = !call.load_always;
+  node.memory = Bytes(args.memory);
+  node.disk = Bytes(args.disk);
+  node.segment = Bytes(args.segment);
+  node.encoder_bytes = Bytes(args.encoder_bytes);
+  node.kv_bytes = Bytes(args.kv_bytes);
+  node.disk_read = static_cast<double>(args.disk_read);
+  node.disk_write = static_cast<double>(args.disk_write);
+  node.disk_latency = of_milliseconds(args.disk_latency);
+  node.network = args.network * 1e9 / 8;
+  node.measured_loads = !args.load_always;
   RemoteOptions& remote = options.remote;
-  remote.memory = Bytes(call.shard_memory);
-  remote.network = call.shard_network * 1e9 / 8;
-  remote.round_trip = of_milliseconds(call.round_trip);
-  remote.leases = !call.no_leases;
-  remote.replaced_after = of_milliseconds(1e3 * call.replaced_after);
-  if (call.lose_shard.has_value()) remote.lose_at = *call.lose_shard / 100;
-  if (call.add_shard.has_value()) remote.add_at = *call.add_shard / 100;
+  remote.memory = Bytes(args.shard_memory);
+  remote.network = args.shard_network * 1e9 / 8;
+  remote.round_trip = of_milliseconds(args.round_trip);
+  remote.leases = !args.no_leases;
+  remote.replaced_after = of_milliseconds(1e3 * args.replaced_after);
+  if (args.lose_shard.has_value()) remote.lose_at = *args.lose_shard / 100;
+  if (args.add_shard.has_value()) remote.add_at = *args.add_shard / 100;
   return options;
 }
 
-/// Every combination of what was given as a list, named by what differs.
-Result<std::vector<SimulatedCluster>> combinations(const SimulateArgs& call) {
+/// Every combination of the list options, named by the options that differ.
+Result<std::vector<SimulatedCluster>> combinations(const SimulateArgs& args) {
   std::vector<SimulatedCluster> all;
-  for (const std::uint32_t nodes : call.nodes) {
-    for (const std::uint32_t shards : call.shards) {
-      for (const std::string& policy : call.policies) {
-        for (const std::string& route : call.routes) {
+  for (const std::uint32_t nodes : args.nodes) {
+    for (const std::uint32_t shards : args.shards) {
+      for (const std::string& policy : args.policies) {
+        for (const std::string& route : args.routes) {
           SimulatedCluster one;
-          one.result.options = cluster_of(call);
+          one.result.options = cluster_of(args);
           ClusterOptions& options = one.result.options;
           options.nodes = nodes;
           options.remote.shards = shards;
@@ -125,9 +125,9 @@ Result<std::vector<SimulatedCluster>> combinations(const SimulateArgs& call) {
           AFI_TRY(options.routing, routing_of(route));
           AFI_TRY_VOID(check(options));
           one.name = fmt::format("{} node{}", nodes, nodes == 1 ? "" : "s");
-          if (call.shards.size() > 1) one.name += fmt::format(", {} shards", shards);
-          if (call.policies.size() > 1) one.name += ", " + policy;
-          if (call.routes.size() > 1) one.name += ", " + route;
+          if (args.shards.size() > 1) one.name += fmt::format(", {} shards", shards);
+          if (args.policies.size() > 1) one.name += ", " + policy;
+          if (args.routes.size() > 1) one.name += ", " + route;
           all.push_back(std::move(one));
         }
       }
@@ -136,19 +136,19 @@ Result<std::vector<SimulatedCluster>> combinations(const SimulateArgs& call) {
   return all;
 }
 
-/// One simulation of a call.
-struct PlayJob {
+/// One simulation of the run.
+struct SimulationJob {
   ClusterOptions options;
-  Result<SimulationResult> result = fail(ErrorCode::kUnavailable, "not played");
+  Result<SimulationResult> result = fail(ErrorCode::kUnavailable, "not simulated");
   std::uint64_t done = 0;  // requests
 };
 
-/// One line for all of them that is drawn over itself; nothing at all when nobody looks.
-class PlayProgress {
+/// One progress line for all jobs on standard error; empty unless standard error is a terminal.
+class SharedProgress {
  public:
-  explicit PlayProgress(std::vector<PlayJob>& jobs) : jobs_(jobs) {}
+  explicit SharedProgress(std::vector<SimulationJob>& jobs) : jobs_(jobs) {}
 
-  SimulationProgress of(PlayJob& job) {
+  SimulationProgress of(SimulationJob& job) {
     if (!shown_) return {};
     return [this, &job](std::uint64_t done, std::uint64_t of) {
       const std::lock_guard lock(mutex_);
@@ -161,7 +161,7 @@ class PlayProgress {
   void draw(std::uint64_t of) {
     constexpr std::uint64_t kWidth = 30;
     std::uint64_t done = 0;
-    for (const PlayJob& job : jobs_) done += job.done;
+    for (const SimulationJob& job : jobs_) done += job.done;
     const std::uint64_t filled = of == 0 ? kWidth : kWidth * done / of;
     fmt::print(stderr, "\r[{:=<{}}{:{}}] {} of {} requests\033[K", "", filled, "", kWidth - filled,
                done, of);
@@ -169,62 +169,62 @@ class PlayProgress {
     std::fflush(stderr);
   }
 
-  std::vector<PlayJob>& jobs_;
+  std::vector<SimulationJob>& jobs_;
   const bool shown_ = standard_error_is_terminal();
   std::mutex mutex_;
 };
 
-Result<SimulationResult> play(const ClusterOptions& options, const SimulateArgs& call,
+Result<SimulationResult> simulate_one(const ClusterOptions& options, const SimulateArgs& args,
                               const Trace* trace, const SimulationProgress& progress) {
   std::unique_ptr<Traffic> traffic;
   if (trace != nullptr) {
     traffic = traced_traffic(*trace);
   } else {
-    TrafficOptions made_up = call.traffic;
-    made_up.rate = call.rate * options.nodes;
-    AFI_TRY(traffic, generated_traffic(made_up));
+    TrafficOptions generated = args.traffic;
+    generated.rate = args.rate * options.nodes;
+    AFI_TRY(traffic, generated_traffic(generated));
   }
   return simulate(options, *traffic, progress);
 }
 
-/// Beside each other: none knows of another, so what comes of one hangs on nobody's pace.
-void play_all(std::vector<PlayJob>& jobs, const SimulateArgs& call, const Trace* trace) {
-  PlayProgress progress(jobs);
+/// Runs all jobs in parallel. Jobs share no state, so results do not depend on scheduling.
+void run_all(std::vector<SimulationJob>& jobs, const SimulateArgs& args, const Trace* trace) {
+  SharedProgress progress(jobs);
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
     for (std::size_t i = next++; i < jobs.size(); i = next++) {
-      jobs[i].result = play(jobs[i].options, call, trace, progress.of(jobs[i]));
+      jobs[i].result = simulate_one(jobs[i].options, args, trace, progress.of(jobs[i]));
     }
   };
-  const std::size_t at_once = call.jobs > 0 ? call.jobs : std::thread::hardware_concurrency();
-  std::vector<std::jthread> others;
-  for (std::size_t i = 1; i < std::min(at_once, jobs.size()); ++i) others.emplace_back(work);
+  const std::size_t threads = args.jobs > 0 ? args.jobs : std::thread::hardware_concurrency();
+  std::vector<std::jthread> workers;
+  for (std::size_t i = 1; i < std::min(threads, jobs.size()); ++i) workers.emplace_back(work);
   work();
 }
 
-Result<SimulationReport> simulate_all(SimulateArgs& call, const Trace* trace) {
-  call.traffic.think = of_milliseconds(1e3 * call.think);
-  AFI_TRY_VOID(read_image_tokens(call.image_tokens, call.traffic));
+Result<SimulationReport> simulate_all(SimulateArgs& args, const Trace* trace) {
+  args.traffic.think = of_milliseconds(1e3 * args.think);
+  AFI_TRY_VOID(read_image_tokens(args.image_tokens, args.traffic));
   SimulationReport report;
-  AFI_TRY(report.clusters, combinations(call));
+  AFI_TRY(report.clusters, combinations(args));
   if (trace != nullptr) {
-    report.traffic = fmt::format("{}: {} requests", call.trace, trace->requests.size());
+    report.traffic = fmt::format("{}: {} requests", args.trace, trace->requests.size());
   } else {
-    call.traffic.rate = call.rate;
-    report.traffic = fmt::format("made-up traffic: {} requests, {:g} a second and node, {} images",
-                                 call.traffic.requests, call.rate, call.traffic.images);
-    report.assumptions = assumptions(call.traffic);
+    args.traffic.rate = args.rate;
+    report.traffic = fmt::format("generated traffic: {} requests, {:g} per second and node, {} images",
+                                 args.traffic.requests, args.rate, args.traffic.images);
+    report.assumptions = assumptions(args.traffic);
   }
-  const bool disturbed = call.lose_shard.has_value() || call.add_shard.has_value();
-  std::vector<PlayJob> jobs;
+  const bool disturbed = args.lose_shard.has_value() || args.add_shard.has_value();
+  std::vector<SimulationJob> jobs;
   for (const SimulatedCluster& cluster : report.clusters) {
     jobs.push_back({.options = cluster.result.options});
     if (!disturbed) continue;
     jobs.push_back(jobs.back());
-    RemoteOptions& calm = jobs.back().options.remote;
-    calm.lose_at = calm.add_at = std::nullopt;
+    RemoteOptions& undisturbed = jobs.back().options.remote;
+    undisturbed.lose_at = undisturbed.add_at = std::nullopt;
   }
-  play_all(jobs, call, trace);
+  run_all(jobs, args, trace);
   auto job = jobs.begin();
   for (SimulatedCluster& cluster : report.clusters) {
     AFI_TRY(cluster.result, std::move(job++->result));
@@ -239,37 +239,37 @@ Result<void> write(const std::string& path, const std::string& text, Files& file
   return files.replace(path, std::as_bytes(std::span(text)));
 }
 
-ExitCode run(SimulateArgs& call, World& world) {
-  for (const std::string& path : {call.json, call.page}) {
+ExitCode run(SimulateArgs& args, World& world) {
+  for (const std::string& path : {args.json, args.page}) {
     if (path.empty() || path == "-") continue;
     if (const auto writable = world.files.check_replaceable(path); !writable) {
-      return complain(writable.error(), ExitCode::kUsageError);
+      return report_error(writable.error(), ExitCode::kUsageError);
     }
   }
   std::optional<Trace> trace;
-  if (!call.trace.empty()) {
-    auto read = read_trace(world.files, call.trace);
-    if (!read) return complain(read.error(), ExitCode::kUsageError);
+  if (!args.trace.empty()) {
+    auto read = read_trace(world.files, args.trace);
+    if (!read) return report_error(read.error(), ExitCode::kUsageError);
     trace = *std::move(read);
   }
-  const auto report = simulate_all(call, trace.has_value() ? &*trace : nullptr);
-  if (!report) return complain(report.error(), ExitCode::kUsageError);
-  fmt::print("{}", call.json == "-" ? to_json(*report) : to_table(*report));
-  for (const auto& written : {write(call.json, to_json(*report), world.files),
-                              write(call.page, to_html(*report), world.files)}) {
-    if (!written) return complain(written.error(), ExitCode::kProblem);
+  const auto report = simulate_all(args, trace.has_value() ? &*trace : nullptr);
+  if (!report) return report_error(report.error(), ExitCode::kUsageError);
+  fmt::print("{}", args.json == "-" ? to_json(*report) : to_table(*report));
+  for (const auto& written : {write(args.json, to_json(*report), world.files),
+                              write(args.page, to_html(*report), world.files)}) {
+    if (!written) return report_error(written.error(), ExitCode::kProblem);
   }
   const bool all_read = !trace.has_value() || trace->rejected.empty();
   return all_read ? ExitCode::kFine : ExitCode::kProblem;
 }
 
-/// With what a file says where the call says nothing.
-ExitCode configured(CLI::App& verb, SimulateArgs& call, World& world) {
-  if (!call.config.empty()) {
-    const auto taken = take_settings(verb, call.config, world.files);
-    if (!taken) return complain(taken.error(), ExitCode::kUsageError);
+/// Fills in the settings of --config that the command line leaves out, then runs.
+ExitCode configured(CLI::App& verb, SimulateArgs& args, World& world) {
+  if (!args.config.empty()) {
+    const auto applied = take_settings(verb, args.config, world.files);
+    if (!applied) return report_error(applied.error(), ExitCode::kUsageError);
   }
-  if (!call.print_config) return run(call, world);
+  if (!args.print_config) return run(args, world);
   fmt::print("{}", settings_text(verb));
   return ExitCode::kFine;
 }
@@ -288,116 +288,123 @@ void add_size(CLI::App* verb, const char* name, std::uint64_t& value, const char
       ->type_name("SIZE");
 }
 
-void add_cluster(CLI::App* verb, SimulateArgs& call) {
+void add_cluster(CLI::App* verb, SimulateArgs& args) {
   verb->option_defaults()->group("Cluster");
-  verb->add_option("--nodes", call.nodes, "How many; several are compared")
+  verb->add_option("--nodes", args.nodes, "Number of nodes; a list is compared")
       ->delimiter(',')
       ->default_str("1,10")
       ->type_name("N,…");
-  verb->add_option("--shards", call.shards, "Of the remote tier; 0: none; several are compared")
+  verb->add_option("--shards", args.shards, "Shards of the remote tier; 0: no remote tier; a "
+                                            "list is compared")
       ->delimiter(',')
       ->default_str("4")
       ->type_name("N,…");
-  verb->add_option("--policy", call.policies, "Of a node's memory; several are compared")
+  verb->add_option("--policy", args.policies, "Eviction policy of a node's memory; a list is "
+                                              "compared")
       ->delimiter(',')
       ->default_str(NodeOptions().policy)
       ->type_name("NAME,…");
-  verb->add_option("--route", call.routes,
-                   "Requests go to their session's node (affinity), their image's (image), or to\n"
-                   "each in its turn (round-robin); several are compared")
+  verb->add_option("--route", args.routes,
+                   "Routing by session (affinity), by image (image), or round-robin;\n"
+                   "a list is compared")
       ->delimiter(',')
       ->default_str("affinity")
       ->type_name("NAME,…");
-  add(verb, "--warm-up", call.warm_up,
-      "Per cent of the requests, from the first, that are not counted", "PERCENT");
+  add(verb, "--warm-up", args.warm_up,
+      "Percentage of requests, from the first, that warm the caches and are not counted", "PERCENT");
 }
 
-void add_traffic(CLI::App* verb, SimulateArgs& call) {
+void add_traffic(CLI::App* verb, SimulateArgs& args) {
   verb->option_defaults()->group("Traffic");
-  TrafficOptions& t = call.traffic;
-  add(verb, "--trace", call.trace, "A trace, plain or gzipped, instead of made-up traffic", "FILE");
-  add(verb, "--requests", t.requests, "How many", "N");
-  add(verb, "--images", t.images, "That there are to be asked about", "N");
-  add(verb, "--skew", t.skew, "Zipf exponent of their popularity; 0: all alike", "S");
-  add(verb, "--rate", call.rate, "Requests a second for each node", "N");
-  add(verb, "--images-per-task", t.images_per_task, "That a task shows", "N");
-  add(verb, "--agents", t.agents, "Who share a task's images", "N");
-  add(verb, "--turns", t.turns, "Of a session, on average", "N");
-  add(verb, "--think", call.think, "Seconds between two turns, on average", "S");
-  add(verb, "--image-tokens", call.image_tokens, "Of an image: one size, or least-most", "N-N");
+  TrafficOptions& t = args.traffic;
+  add(verb, "--trace", args.trace, "Trace to play, plain or gzipped, instead of generated traffic", "FILE");
+  add(verb, "--requests", t.requests, "Number of requests", "N");
+  add(verb, "--images", t.images, "Number of distinct images", "N");
+  add(verb, "--skew", t.skew, "Zipf exponent of the images' popularity; 0: uniform", "S");
+  add(verb, "--rate", args.rate, "Requests per second and node", "N");
+  add(verb, "--images-per-task", t.images_per_task, "Images per task", "N");
+  add(verb, "--agents", t.agents, "Agents that share a task's images", "N");
+  add(verb, "--turns", t.turns, "Turns per session, on average", "N");
+  add(verb, "--think", args.think, "Seconds between two turns of a session, on average", "S");
+  add(verb, "--image-tokens", args.image_tokens, "Tokens per image: a number, or a range MIN-MAX", "N-N");
   add(verb, "--instruction-tokens", t.instruction_tokens,
-      "That every prompt of an agent begins with", "N");
-  add(verb, "--question-tokens", t.question_tokens, "Of a question", "N");
-  add(verb, "--answer-tokens", t.answer_tokens, "Of an answer, in the next prompt", "N");
-  add(verb, "--seed", t.seed, "Of all that is made up", "N");
+      "Tokens of the instructions that all prompts of an agent begin with", "N");
+  add(verb, "--question-tokens", t.question_tokens, "Tokens per question", "N");
+  add(verb, "--answer-tokens", t.answer_tokens, "Tokens per answer, which the next prompt "
+                                                "includes", "N");
+  add(verb, "--seed", t.seed, "Random seed of the generated traffic", "N");
 }
 
-void add_nodes(CLI::App* verb, SimulateArgs& call) {
+void add_nodes(CLI::App* verb, SimulateArgs& args) {
   verb->option_defaults()->group("Node");
-  NodeOptions& node = call.cluster.node;
-  add_size(verb, "--memory", call.memory, "A node's, for encoder outputs and KV", "32GiB");
-  add_size(verb, "--disk", call.disk, "A node's; 0: none", "1TiB");
-  add_size(verb, "--segment", call.segment, "What leaves a disk at once", "256MiB");
-  add(verb, "--engines", node.engines, "A node's; each does one thing at a time", "N");
-  add(verb, "--encode-rate", node.encode_rate, "Tokens of images that one encodes in a second",
+  NodeOptions& node = args.cluster.node;
+  add_size(verb, "--memory", args.memory, "Memory per node, for encoder outputs and KV", "32GiB");
+  add_size(verb, "--disk", args.disk, "Disk per node; 0: no disk tier", "1TiB");
+  add_size(verb, "--segment", args.segment, "Disk segment size, the unit of eviction on disk", "256MiB");
+  add(verb, "--engines", node.engines, "Engines per node; each runs one task at a time", "N");
+  add(verb, "--encode-rate", node.encode_rate, "Image tokens that an engine encodes per second",
       "N");
   add(verb, "--prefill-rate", node.prefill_rate,
-      "Tokens that one prefills in a second, early in a prompt", "N");
-  add_size(verb, "--encoder-bytes", call.encoder_bytes, "Of a token of an encoder's output",
+      "Tokens that an engine prefills per second, early in a prompt", "N");
+  add_size(verb, "--encoder-bytes", args.encoder_bytes, "Bytes of encoder output per token",
            "8KiB");
-  add_size(verb, "--kv-bytes", call.kv_bytes, "Of a token's KV; 0: KV is not kept", "128KiB");
-  add_size(verb, "--disk-read", call.disk_read, "A disk's, a second", "3000000000");
-  add_size(verb, "--disk-write", call.disk_write, "A disk's, a second", "1500000000");
-  add(verb, "--disk-latency", call.disk_latency, "Of a read", "MS");
-  add(verb, "--network", call.network, "A node's, each way; 0: no remote tier", "GBIT");
-  verb->add_flag("--load-always", call.load_always,
-                 "Load what is there, also where computing it is expected to be quicker");
+  add_size(verb, "--kv-bytes", args.kv_bytes, "Bytes of KV per token; 0: KV is not cached", "128KiB");
+  add_size(verb, "--disk-read", args.disk_read, "Disk read bandwidth, bytes per second", "3000000000");
+  add_size(verb, "--disk-write", args.disk_write, "Disk write bandwidth, bytes per second", "1500000000");
+  add(verb, "--disk-latency", args.disk_latency, "Latency of a disk read, milliseconds", "MS");
+  add(verb, "--network", args.network, "Bandwidth per node and direction, Gbit/s; 0: no remote "
+                                       "tier", "GBIT");
+  verb->add_flag("--load-always", args.load_always,
+                 "Load cached entries even where computing them is expected to be faster");
 }
 
-void add_remote(CLI::App* verb, SimulateArgs& call) {
+void add_remote(CLI::App* verb, SimulateArgs& args) {
   verb->option_defaults()->group("Remote");
-  add_size(verb, "--shard-memory", call.shard_memory, "A shard's", "256GiB");
-  add(verb, "--shard-network", call.shard_network, "A shard's, each way", "GBIT");
-  add(verb, "--round-trip", call.round_trip, "To ask a shard", "MS");
-  verb->add_flag("--no-leases", call.no_leases,
-                 "Nodes do not wait for what another node is encoding");
-  verb->add_option("--lose-shard", call.lose_shard,
-                   "Lose the first shard after this part of the requests, and compare with a run\n"
-                   "that does not")
+  add_size(verb, "--shard-memory", args.shard_memory, "Memory per shard", "256GiB");
+  add(verb, "--shard-network", args.shard_network, "Bandwidth per shard and direction, Gbit/s", "GBIT");
+  add(verb, "--round-trip", args.round_trip, "Round trip to a shard, milliseconds", "MS");
+  verb->add_flag("--no-leases", args.no_leases,
+                 "Without leases: nodes do not wait for what another node is encoding");
+  verb->add_option("--lose-shard", args.lose_shard,
+                   "Lose the first shard after this percentage of the requests, and compare with "
+                   "an\n"
+                   "undisturbed run")
       ->type_name("PERCENT");
-  add(verb, "--replaced-after", call.replaced_after, "Seconds until an empty shard takes its place",
+  add(verb, "--replaced-after", args.replaced_after, "Seconds until an empty shard replaces the "
+                                                     "lost one",
       "S");
-  verb->add_option("--add-shard", call.add_shard, "The same with one shard more")
+  verb->add_option("--add-shard", args.add_shard, "Add a shard after this percentage of the "
+                                                  "requests, and compare likewise")
       ->type_name("PERCENT");
 }
 
 }  // namespace
 
 void add_simulate(CLI::App& program, World& world, ExitCode& code) {
-  auto call = std::make_shared<SimulateArgs>();
+  auto args = std::make_shared<SimulateArgs>();
   CLI::App* verb = program.add_subcommand(
       "simulate",
-      "What would so many nodes and shards do? The real policies, in simulated time: hits by "
-      "tier,\n"
-      "bytes on the wire, time to the first token, compute saved, what losing a shard costs");
+      "Simulate a cluster of nodes and remote shards with the real policies, in simulated time:\n"
+      "hits by tier, network traffic, time to first token, compute saved, cost of losing a shard");
   const std::string ungrouped = verb->option_defaults()->get_group();
-  add_cluster(verb, *call);
-  add_traffic(verb, *call);
-  add_nodes(verb, *call);
-  add_remote(verb, *call);
+  add_cluster(verb, *args);
+  add_traffic(verb, *args);
+  add_nodes(verb, *args);
+  add_remote(verb, *args);
   verb->option_defaults()->group(ungrouped);
-  verb->add_option("--jobs", call->jobs,
-                   "Clusters that are played at once, each with memory of its own; 0: as many as\n"
-                   "there are processors. The results are the same")
+  verb->add_option("--jobs", args->jobs,
+                   "Clusters simulated in parallel, each with its own memory; 0: one per "
+                   "processor.\n"
+                   "The results do not depend on it")
       ->default_str("0")
       ->type_name("N");
-  verb->add_option("--config", call->config, "Settings; what the call says comes first")
+  verb->add_option("--config", args->config, "Settings file; flags override it")
       ->type_name("FILE");
-  verb->add_flag("--print-config", call->print_config,
-                 "Print all settings with what they are, and end");
-  verb->add_option("--json", call->json, "Write the results; - for standard output")
+  verb->add_flag("--print-config", args->print_config,
+                 "Print all settings with their values, and exit");
+  verb->add_option("--json", args->json, "Write the results as JSON; - for standard output")
       ->type_name("FILE");
-  verb->add_option("--report", call->page, "Write a page with the results over time")
+  verb->add_option("--report", args->page, "Write an HTML page with the results over time")
       ->type_name("OUT.html");
   verb->footer(
       "Examples:\n"
@@ -407,7 +414,7 @@ void add_simulate(CLI::App& program, World& world, ExitCode& code) {
       "  afterimage simulate --print-config > cluster.toml\n"
       "  afterimage simulate --config cluster.toml --nodes 100\n"
       "  afterimage simulate --trace requests.jsonl.gz --nodes 2 --json -");
-  verb->callback([call, verb, &world, &code] { code = configured(*verb, *call, world); });
+  verb->callback([args, verb, &world, &code] { code = configured(*verb, *args, world); });
 }
 
 }  // namespace afterimage

@@ -30,7 +30,7 @@ struct SweepArgs {
   DataArgs data;
 };
 
-ExitCode complain_about(const Error& error, ExitCode code) {
+ExitCode report_error(const Error& error, ExitCode code) {
   fmt::print(stderr, "afterimage sweep: {}\n", error.message);
   return code;
 }
@@ -48,17 +48,17 @@ std::string as_minutes(Duration left) {
   return fmt::format("{}:{:02}", seconds / 60, seconds % 60);
 }
 
-SweepProgress voice() {
+SweepProgress make_progress() {
   const bool on_terminal = standard_error_is_terminal();
-  SweepProgress said;
-  said.say = [on_terminal](const std::string& line) {
+  SweepProgress progress;
+  progress.say = [on_terminal](const std::string& line) {
     if (on_terminal) fmt::print(stderr, "\r\033[K");
     fmt::print("{}\n", line);
-    std::fflush(stdout);  // whoever reads a log of a long sweep sees how far it is
+    std::fflush(stdout);  // so that the log of a long sweep shows how far it is
   };
-  said.timestamp = utc_timestamp;
-  if (!on_terminal) return said;
-  said.progress = [](std::string_view experiment, std::size_t sample, std::size_t of,
+  progress.timestamp = utc_timestamp;
+  if (!on_terminal) return progress;
+  progress.progress = [](std::string_view experiment, std::size_t sample, std::size_t of,
                      std::size_t done, std::size_t experiments, Duration left) {
     if (sample % 16 != 0 && sample != of) return;
     constexpr std::size_t kWidth = 30;
@@ -67,30 +67,30 @@ SweepProgress voice() {
                kWidth - filled, done + 1, experiments, experiment, sample, of, as_minutes(left));
     std::fflush(stderr);
   };
-  return said;
+  return progress;
 }
 
-ExitCode run(const SweepArgs& call, World& world) {
-  const auto specs = read_specs(call.specs, world.files);
-  if (!specs.has_value()) return complain_about(specs.error(), ExitCode::kUsageError);
-  if (!call.report.empty()) {
-    if (const auto writable = world.files.check_replaceable(call.report); !writable) {
-      return complain_about(writable.error(), ExitCode::kUsageError);
+ExitCode run(const SweepArgs& args, World& world) {
+  const auto specs = read_specs(args.specs, world.files);
+  if (!specs.has_value()) return report_error(specs.error(), ExitCode::kUsageError);
+  if (!args.report.empty()) {
+    if (const auto writable = world.files.check_replaceable(args.report); !writable) {
+      return report_error(writable.error(), ExitCode::kUsageError);
     }
   }
-  SweepOptions options = call.options;
-  options.mode = cache_mode_named(call.cache_mode).value_or(CacheMode::kDryRun);
-  options.places = call.data.places();
-  const SweepProgress said = voice();
-  const auto outcome = run_sweep(*specs, options, world.files, world.clock, said);
-  if (said.progress) fmt::print(stderr, "\r\033[K");
-  if (!outcome.has_value()) return complain_about(outcome.error(), ExitCode::kUsageError);
+  SweepOptions options = args.options;
+  options.mode = cache_mode_named(args.cache_mode).value_or(CacheMode::kDryRun);
+  options.places = args.data.places();
+  const SweepProgress progress = make_progress();
+  const auto outcome = run_sweep(*specs, options, world.files, world.clock, progress);
+  if (progress.progress) fmt::print(stderr, "\r\033[K");
+  if (!outcome.has_value()) return report_error(outcome.error(), ExitCode::kUsageError);
   fmt::print("{} experiments run, {} skipped, {} failed; the log is '{}'\n", outcome->ran,
              outcome->skipped, outcome->failed, options.log_file);
-  if (!call.report.empty()) {
+  if (!args.report.empty()) {
     const std::string page = sweep_page(outcome->rows);
-    const auto written = world.files.replace(call.report, std::as_bytes(std::span(page)));
-    if (!written) return complain_about(written.error(), ExitCode::kProblem);
+    const auto written = world.files.replace(args.report, std::as_bytes(std::span(page)));
+    if (!written) return report_error(written.error(), ExitCode::kProblem);
   }
   return outcome->failed == 0 ? ExitCode::kFine : ExitCode::kProblem;
 }
@@ -98,35 +98,36 @@ ExitCode run(const SweepArgs& call, World& world) {
 }  // namespace
 
 void add_sweep(CLI::App& program, World& world, ExitCode& code) {
-  auto call = std::make_shared<SweepArgs>();
+  auto args = std::make_shared<SweepArgs>();
   CLI::App* verb = program.add_subcommand(
       "sweep",
-      "Run a file of experiments one after the other, and append each to a log that survives\n"
-      "whatever ends the process: --resume goes on where it was");
-  verb->add_option("--specs", call->specs,
+      "Run a file of experiments one after the other and append each result to a log that\n"
+      "survives a crash; --resume continues where the last run stopped");
+  verb->add_option("--specs", args->specs,
                    R"([{experiment}, …] or {"defaults": {…}, "experiments": [{…}, …]})")
       ->required()
       ->type_name("FILE");
-  verb->add_option("--log-file", call->options.log_file, "One row an experiment is appended")
+  verb->add_option("--log-file", args->options.log_file, "Log to append to, one row per "
+                                                         "experiment")
       ->capture_default_str()
       ->type_name("CSV");
-  verb->add_option("--samples-dir", call->options.samples_dir,
-                   "Write <name>.jsonl with one object a sample")
+  verb->add_option("--samples-dir", args->options.samples_dir,
+                   "Write <name>.jsonl for each experiment, one object per sample")
       ->type_name("DIR");
-  verb->add_flag("--resume", call->options.resume,
-                 "Skip what is in the log with the same settings and the same data");
-  verb->add_option("--cache-mode", call->cache_mode,
-                   "dry-run: what matches is counted and not served")
+  verb->add_flag("--resume", args->options.resume,
+                 "Skip experiments that the log holds with the same settings and data");
+  verb->add_option("--cache-mode", args->cache_mode,
+                   "dry-run: matches are counted but not served")
       ->check(CLI::IsMember({"dry-run", "live"}))
       ->capture_default_str();
-  verb->add_flag("--purge-cache-between-runs", call->options.purge,
-                 "Empty the cache folders of a spec before it runs, if they carry our mark");
-  verb->add_option("--report", call->report, "Write a page with the plots")->type_name("OUT.html");
-  add_data_flags(*verb, call->data);
-  verb->add_option("--questions", call->data.questions, "Of the data set \"generated\"")
+  verb->add_flag("--purge-cache-between-runs", args->options.purge,
+                 "Before each experiment, empty those of its cache folders marked with .afterimage-cache");
+  verb->add_option("--report", args->report, "Write an HTML page with the plots")->type_name("OUT.html");
+  add_data_flags(*verb, args->data);
+  verb->add_option("--questions", args->data.questions, "Number of questions in the data set \"generated\"")
       ->capture_default_str()
       ->type_name("N");
-  verb->add_option("--seed", call->data.seed, "Of the data set \"generated\"")
+  verb->add_option("--seed", args->data.seed, "Random seed of the data set \"generated\"")
       ->capture_default_str()
       ->type_name("N");
   verb->footer(
@@ -136,7 +137,7 @@ void add_sweep(CLI::App& program, World& world, ExitCode& code) {
       "  afterimage sweep --specs examples/experiments/ablation.json --data gqa/ --samples-dir s/ "
       "\\\n"
       "      --resume --report sweep.html");
-  verb->callback([call, &world, &code] { code = run(*call, world); });
+  verb->callback([args, &world, &code] { code = run(*args, world); });
 }
 
 }  // namespace afterimage

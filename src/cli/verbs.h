@@ -9,21 +9,21 @@
 
 namespace afterimage {
 
-/// What every verb answers with.
+/// Exit codes of every verb.
 enum class ExitCode : int {
   kFine = 0,
-  kProblem = 1,     // the work found one: a request failed, outputs differ
-  kUsageError = 2,  // nothing was done: an unknown flag, a file that is not there
+  kProblem = 1,     // the work found a problem: a request failed, outputs differ
+  kUsageError = 2,  // nothing was done: an unknown flag, a missing file
 };
 
-/// The outside world as the verbs see it.
+/// What a verb may use of the outside world.
 struct World {
   Files& files;
   const Clock& clock;
 };
 
-/// Each adds its verb; when the command line names it, its work runs and leaves the exit code in
-/// `code`.
+/// Each function registers one verb. When the command line names that verb, parsing runs it and
+/// stores its exit code in `code`.
 void add_run(CLI::App& program, World& world, ExitCode& code);
 void add_serve(CLI::App& program, World& world, ExitCode& code);
 void add_explain(CLI::App& program, World& world, ExitCode& code);

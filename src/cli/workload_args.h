@@ -9,19 +9,20 @@
 #include "lab/run/run.h"
 #include "lab/workload/workload.h"
 
-/// What the verbs that take a workload through an engine do alike.
+/// Loading, progress and reports for the verbs that run a workload through an engine.
 namespace afterimage {
 
-/// Reads the file and its media; names the photos that stand in on the standard error.
-/// kInvalidArgument, too, if it holds no requests.
+/// Reads the file and its media. Prints to standard error which photos replace which images.
+/// Errors   kInvalidArgument: the file holds no requests; otherwise those of read_workload.
 Result<Workload> load_workload(const std::string& path, const std::string& images, World& world);
 
-/// One line on the standard error that is drawn over itself; nothing at all when nobody looks.
+/// A progress line on standard error; empty unless standard error is a terminal.
 RunProgress progress_line();
 
-/// `json_path`: "-" means the standard output, empty means nowhere. Asked before the work.
+/// Checks before the work that the report can be written. `json_path`: "-" is standard output,
+/// empty is none.
 Result<void> check_report(const std::string& json_path, World& world);
-/// Prints `text`, or `json` in its place, or both, the second to its file.
+/// Prints `text`, or `json` if `json_path` is "-"; otherwise also writes `json` to `json_path`.
 Result<void> print_report(const std::string& text, const std::string& json,
                           const std::string& json_path, World& world);
 

@@ -288,7 +288,7 @@ class RunDisk(Folder):
         for disk, said in [(self.folder / "good.png", "good.png"), (self.folder / "no" / "where", "no/where"),
                            (good, "kept"), (readable, "secret")]:
             done, report = self.run_over(disk)
-            self.assertIn("going on without --disk", done.stderr)
+            self.assertIn("continuing without --disk", done.stderr)
             self.assertIn(said, done.stderr)
             self.assertIsNone(report["disk"])
             self.assertEqual(report["encoder_calls"]["warm"], 2)
@@ -818,9 +818,9 @@ class Replay(Folder):
     def test_wrong_calls_are_said_and_nothing_is_written(self):
         trace, out = self.trace(), self.folder / "out.json"
         for more, said in [(["--policy", "oracle"], "\"oracle\"; there are"),
-                           (["--capacity", "5%%"], "\"5%%\" is no capacity"),
-                           (["--capacity", "0"], "\"0\" is no capacity"),
-                           (["--capacity", "2.5"], "\"2.5\" is no capacity"),
+                           (["--capacity", "5%%"], "\"5%%\" is not a capacity"),
+                           (["--capacity", "0"], "\"0\" is not a capacity"),
+                           (["--capacity", "2.5"], "\"2.5\" is not a capacity"),
                            (["--format", "qwen"], "there are no requests; line 1"),
                            (["--hint-error", "2"], "--hint-error"),
                            (["--report", "/no/such/folder/o.html"], "/no/such/folder/o.html"),
@@ -913,7 +913,7 @@ class DiskVerb(Folder):
         last.write_bytes(content)
         seen = self.asked("inspect", self.store)
         self.assertEqual((seen["entries"], seen["torn_entries"], seen["unsealed_segments"]), (49, 1, 1))
-        self.assertIn("1 entry begun and not whole (9.8 KiB)", call("disk", "inspect", self.store).stdout)
+        self.assertIn("1 entry torn (9.8 KiB)", call("disk", "inspect", self.store).stdout)
         self.assertEqual(self.asked("verify", self.store)["torn"], 1, "and that is no damage")
 
     def test_verify_finds_a_flipped_bit_and_says_where(self):

@@ -19,7 +19,7 @@ namespace afterimage::fire {
 bool ChildEnd::killed() const { return signal == SIGKILL && !late; }
 
 std::string ChildEnd::text() const {
-  if (late) return "took too long";
+  if (late) return "timed out";
   if (signal != 0) return "ended by signal " + std::to_string(signal);
   return "ended with " + std::to_string(code);
 }

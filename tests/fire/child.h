@@ -16,31 +16,31 @@ namespace afterimage::fire {
 
 /// How a process ended.
 struct ChildEnd {
-  int code = 0;       // if it ended by itself
-  int signal = 0;     // if not
-  bool late = false;  // it was killed because its time was over
+  int code = 0;       // if it exited
+  int signal = 0;     // if a signal ended it
+  bool late = false;  // it was killed because it ran longer than its timeout
   [[nodiscard]] bool well() const { return signal == 0 && code == 0; }
   [[nodiscard]] bool killed() const;
   [[nodiscard]] std::string text() const;
 };
 
-/// A process of our own that is killed without a word.
+/// A child process that a test may kill at any moment.
 ///
-/// Threads  The parent has none when it makes one.
+/// Threads  The parent must be single-threaded when it creates one.
 class Child {
  public:
-  /// `body` gives the exit code; the process ends without destructors of the parent's.
+  /// `body` returns the exit code; the process ends without running the parent's destructors.
   explicit Child(const std::function<int()>& body);
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
   ~Child();
 
   void signal(int number) const;
-  /// kill -9, and how it had ended if it was quicker.
+  /// Sends SIGKILL. Returns how the process had ended if it ended before that.
   ChildEnd kill();
-  /// Whether it has ended; wait() tells at once how.
+  /// Whether it has ended; wait() then returns at once.
   bool ended();
-  /// Waits for it; kills it after `patience`.
+  /// Waits for it; kills it after `timeout`.
   ChildEnd wait(Duration timeout);
 
  private:
@@ -50,7 +50,7 @@ class Child {
   ChildEnd end_;
 };
 
-/// Memory that a child writes to and the parent still has when the child is gone.
+/// Memory shared with a child process; it survives the child.
 template <typename T>
 class Shared {
  public:
@@ -72,7 +72,7 @@ class Shared {
   T* at_;
 };
 
-/// A folder that is made empty, and removed in the end.
+/// A folder that is created empty and removed at the end.
 class FireFolder {
  public:
   FireFolder(const std::string& within, const std::string& name);

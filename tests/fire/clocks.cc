@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// Clocks that jump, either way, by an hour or ten years: for all that has a time. And answers that
-// are another's, or were erased.
+// Clocks that jump forward or back by up to years, for everything with an expiry; and answers that
+// belong to another key or were erased.
 #include <fmt/format.h>
 
 #include "caches/answers/testing/archive_machine.h"
@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 using testing::kErasures;
 using testing::scope;
 
-/// Gives for one key what stands under another, as a tier with a mixed-up index would.
+/// Returns another key's entry, as a tier with a corrupt index would.
 class MixedUpTier final : public Tier {
  public:
   explicit MixedUpTier(MemoryBudget& budget) : kept_(budget) {}
@@ -36,11 +36,11 @@ class MixedUpTier final : public Tier {
   }
   [[nodiscard]] TierStats stats() const override { return kept_.stats(); }
 
-  /// What was put first.
+  /// The key that was put first.
   [[nodiscard]] TierKey first() const { return first_.value_or(TierKey{}); }
-  /// And what last.
+  /// The key that was put last.
   [[nodiscard]] TierKey last() const { return last_.value_or(TierKey{}); }
-  /// `only_unknown`: for keys under which nothing is kept.
+  /// `only_unknown`: redirect only look-ups of keys without an entry.
   void mix_up(std::optional<TierKey> gives, bool only_unknown = false) {
     mixed_up_ = gives;
     only_unknown_ = only_unknown;
@@ -54,7 +54,7 @@ class MixedUpTier final : public Tier {
   bool only_unknown_ = false;
 };
 
-/// Half a century after the clocks' beginning, so that ten years back are no overflow.
+/// Half a century after the clock's epoch, so that jumping ten years back does not underflow.
 struct Answers : testing::ArchiveMachine<MixedUpTier, MemoryFiles> {
   Answers() : ArchiveMachine(WallTime(24h * 365 * 50)) {}
   void give(const ScopeId& where, const std::string& words, const AnswerFacts& facts) const {
@@ -71,61 +71,61 @@ class Clocks {
     static constexpr std::array<Duration, 6> kJumps = {1h,           -1h, 24h * 3'650,
                                                        -24h * 3'650, 1ns, -1ns};
     const Duration jump = kJumps[rng.below(kJumps.size())];
-    // One of them is over at the very moment to which the clock jumps.
+    // One of the ttls expires exactly when the clock jumps.
     static constexpr std::array<Duration, 3> kTimes = {1min, 1h, 2h};
     const Duration ttl = kTimes[rng.below(kTimes.size())];
     Answers answers;
     answers.give(scope(1), "a timed question", {.ttl = ttl});
     answers.give(scope(1), "a question for ever", {});
-    // While no process runs, the wall's clock goes anywhere.
+    // The wall clock jumps while no process runs.
     const WallTime kept = answers.wall.now();
     answers.wall.set(kept + jump);
     answers.start();
     const bool from_later = jump < 0ns;
     const bool timed = !answers.restored(scope(1), "a timed question").empty();
     const bool lasting = !answers.restored(scope(1), "a question for ever").empty();
-    count(timed == (!from_later && jump < ttl), "an answer whose time is over, or not yet come");
-    count(lasting == !from_later, "an answer from later than now");
-    // In memory only the clock that never goes back counts, by however much it jumps.
+    count(timed == (!from_later && jump < ttl), "an expired answer, or one from the future");
+    count(lasting == !from_later, "an answer from the future");
+    // In memory only the monotonic clock counts, however far the wall clock jumps.
     Answers memory;
     memory.give(scope(1), "a timed question", {.ttl = ttl});
     memory.wall.set(kept + jump);
-    count(!memory.cached(scope(1), "a timed question").empty(), "the wall's clock in memory");
+    count(!memory.cached(scope(1), "a timed question").empty(), "the wall clock affects answers in memory");
     const Duration on = rng.chance(0.5) ? ttl - 1ns : ttl;
     memory.clock.advance(on);
     count(memory.cached(scope(1), "a timed question").empty() == (on >= ttl),
-          "an answer in memory whose time is over");
+          "an expired answer in memory");
     memory.clock.advance(24h * 36'500);
     count(memory.cached(scope(1), "a timed question").empty(), "after a hundred years");
   }
 
-  /// Answers of another scope, to other words, of another form.
+  /// Answers of another scope, to another question, of another canonical form.
   void mixed_up() {
     Answers answers;
     answers.give(scope(1), "what is on the left", {});
     answers.start();
     answers.tier.mix_up(answers.tier.first());
-    count(answers.restored(scope(2), "what is on the left").empty(), "an answer of another scope");
-    count(answers.restored(scope(1), "what is on the right").empty(), "an answer to other words");
+    count(answers.restored(scope(2), "what is on the left").empty(), "an answer from another scope");
+    count(answers.restored(scope(1), "what is on the right").empty(), "an answer to another question");
     answers.tier.mix_up({});
-    // What is last put is under which words the answer to a form of the question is found.
+    // The entry put last is the alias under which a canonical form finds its question's answer.
     answers.tier.mix_up(answers.tier.last(), true);
     count(answers.restored(scope(1), "and how large is all of it").empty(),
-          "an answer to a question of another form");
+          "an answer to a question of another canonical form");
   }
-  /// What is erased stays erased, also by a process that has an older list.
+  /// Erased answers stay erased, even for a process with an older invalidation log.
   void erased() {
     Answers answers;
     answers.give(scope(1), "tell me a secret", {.tags = {"secret"}});
     const auto old_list = answers.files.read(kErasures, 1_MiB).value();
-    count(answers.archive->erase(AnswerFilter{.tag = "secret"}).has_value(), "an erasing fails");
+    count(answers.archive->erase(AnswerFilter{.tag = "secret"}).has_value(), "an erasure fails");
     answers.start();
     count(answers.restored(scope(1), "tell me a secret").empty(), "an erased answer came back");
     answers.give(scope(1), "tell me another", {.tags = {"secret"}});
     static_cast<void>(answers.files.replace(kErasures, old_list));
     answers.start();
     count(answers.restored(scope(1), "tell me another").empty(),
-          "an answer that knows of more erasures than the list");
+          "an answer written after more erasures than the log holds");
   }
 
  private:

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// What a disk may hold after the power failed: torn writes, and writes that came in another order
-// or not at all.
+// What a disk may hold after a power failure: torn writes, reordered writes and lost writes.
 #include <fmt/format.h>
 
 #include <array>
@@ -23,7 +22,7 @@ using testing::TierOracle;
 
 namespace {
 
-/// One segment of 512 KiB that was not closed, and where its records end.
+/// One unsealed segment of 512 KiB, and where its records end.
 class OpenSegment {
  public:
   static constexpr std::size_t kKeys = 24;
@@ -43,7 +42,7 @@ class OpenSegment {
       end += record_blocks(meta, size) * kDiskBlock;
       records_.push_back({.n = n, .version = version, .end = end});
     }
-    // Without a word: what was written stands, also what was replaced, and no footer.
+    // A crash: written records stay, replaced ones too, and there is no footer.
     const std::uint64_t batch = testing::small_log(4_MiB).batch_bytes.value();
     std::erase_if(records_, [&](const Record& record) { return record.end > end - end % batch; });
     disk_.fail(DiskFault::kCrash, 1);
@@ -58,7 +57,7 @@ class OpenSegment {
     options.segment_bytes = 512_KiB;
     return SegmentLog::open(std::make_unique<FakeBlockFolder>(disk_), options, memory_);
   }
-  /// Opens a log on the segment as it is after a cut there, and asks for everything.
+  /// Opens a log on the segment after cutting it at `cut`, and reads every key.
   void look_after_cut(std::uint64_t cut, int mode, Rng& rng, Tally& tally,
                       const std::string& where) {
     for (const auto& [name, content] : golden_) {
@@ -76,7 +75,7 @@ class OpenSegment {
       std::ranges::copy(noise, rest.begin());
     }
     const auto log = open();
-    if (!log) return tally.miss("it does not open: " + to_string(log.error()) + "; " + where);
+    if (!log) return tally.miss("the log does not open: " + to_string(log.error()) + "; " + where);
     if ((*log)->recovery().torn_entries > 0 || (*log)->recovery().foreign_files > 0 ||
         (*log)->recovery().dropped_segments > 0 || (*log)->recovery().entries.value() < kKeys) {
       ++tally.detected;
@@ -93,8 +92,8 @@ class OpenSegment {
     std::uint32_t version;
     std::uint64_t end;
   };
-  /// What stands whole before the cut is there, in its newest version or in a later one that is
-  /// whole all the same, since only zeros or padding were cut off.
+  /// A key must be found in the newest version that lies whole before the cut, or in a later one
+  /// that is still whole because only zeros or padding were cut off.
   Finding judge(SegmentLog& log, std::size_t n, std::uint64_t cut) {
     std::uint32_t newest = 0;
     for (const Record& record : records_) {
@@ -121,9 +120,9 @@ class OpenSegment {
 
 namespace {
 
-/// A process ends after a replacement is safe and before what it replaced is buried; the next one
-/// needs room, and the segment with the replacement leaves.
-class UnburiedStory {
+/// A process dies after a replacement is durable and before the replaced record is scrubbed; the
+/// next process needs space and evicts the segment with the replacement.
+class UnscrubbedStory {
  public:
   /// Whether the older version is found again.
   bool comes_back() {
@@ -152,16 +151,16 @@ class UnburiedStory {
     const auto log = open();
     return finds(*log, 0, older, 20'000);
   }
-  /// It went as it was meant to.
+  /// Whether the scenario was reached.
   [[nodiscard]] bool set_up() const { return set_up_; }
 
  private:
   std::unique_ptr<SegmentLog> open() {
     SegmentLogOptions options = testing::small_log(140_KiB);
-    options.commit_bytes = 4_MiB;  // only when it is asked to
+    options.commit_bytes = 4_MiB;  // only on request
     return SegmentLog::open(std::make_unique<FakeBlockFolder>(disk_), options, memory_).value();
   }
-  /// kill -9: not even the next operation is half done.
+  /// kill -9: the next operation is not even half done.
   void end() {
     disk_.fail(DiskFault::kCrash, 1);
     static_cast<void>(disk_.next());
@@ -181,12 +180,12 @@ class UnburiedStory {
   bool set_up_ = false;
 };
 
-/// A record that cannot be overwritten goes with its whole segment, and then the power fails: the
-/// file may be there again, unless its removal was made safe before the erasing was acknowledged.
+/// A record that cannot be overwritten is erased with its whole segment, then the power fails: the
+/// file may reappear, unless its removal was durable before the erasure was acknowledged.
 class RemovedStory {
  public:
-  /// Whether what was erased is found again. The n-th operation of the erasing fails; `seed` says
-  /// what the power failure undoes.
+  /// Whether an erased entry is found again. The n-th operation of the erasure fails; `seed`
+  /// decides what the power failure undoes.
   bool comes_back(std::uint64_t n, std::uint64_t seed) {
     FakeDisk disk;
     auto log = open(disk);
@@ -206,7 +205,7 @@ class RemovedStory {
     const auto found = log->read(testing::tier_key(0), memory_);
     return erased && found && *found;
   }
-  /// Some erasing removed the segment, and was acknowledged.
+  /// Whether an acknowledged erasure removed the segment.
   [[nodiscard]] bool set_up() const { return removed_; }
 
  private:
@@ -260,7 +259,7 @@ Tally run_lost(const FireRun& run) {
     story.disk.fail(DiskFault::kCrash, 1 + rng.below(150));
     if (story.open()) story.run(kSteps);
     story.crash();
-    // And once more while it recovers, or soon after.
+    // Crash again during recovery, or soon after.
     if (rng.chance(0.5)) {
       story.disk.fail(DiskFault::kCrash, 1 + rng.below(17));
       if (story.open()) story.run(5);
@@ -280,14 +279,14 @@ Tally run_lost(const FireRun& run) {
     }
     run.tell(state + 1, states);
   }
-  UnburiedStory unscrubbed;
+  UnscrubbedStory unscrubbed;
   ++tally.injected;
   ++tally.detected;
   ++tally.answers;
   const bool came_back = unscrubbed.comes_back();
   tally.wrong += came_back ? 1 : 0;
-  tally.expect(!came_back, "a version that was replaced comes back when its successor is evicted");
-  tally.expect(unscrubbed.set_up(), "the story of a record that is not buried goes another way");
+  tally.expect(!came_back, "a replaced version comes back when its successor is evicted");
+  tally.expect(unscrubbed.set_up(), "the scenario of an unscrubbed record was not reached");
   RemovedStory removed;
   for (std::uint64_t n = 1; n <= 6; ++n) {
     for (std::uint64_t seed = 0; seed < 8; ++seed) {
@@ -296,12 +295,12 @@ Tally run_lost(const FireRun& run) {
       ++tally.answers;
       const bool back = removed.comes_back(n, seed);
       tally.wrong += back ? 1 : 0;
-      tally.expect(!back, fmt::format("what was erased comes back with its file: operation {} of "
-                                      "the erasing fails, power failure {}",
+      tally.expect(!back, fmt::format("an erased entry comes back with its file: operation {} of "
+                                      "the erasure fails, power failure {}",
                                       n, seed));
     }
   }
-  tally.expect(removed.set_up(), "the story of a removal that is not safe goes another way");
+  tally.expect(removed.set_up(), "the scenario of a removal that is not durable was not reached");
   return tally;
 }
 

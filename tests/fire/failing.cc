@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// Every operation of the disk fails once, the first, the second, … until the work runs through; and
-// from each on all of them.
+// Every disk operation fails once, the first, the second and so on, until the work completes; then
+// all operations from the n-th on fail.
 #include "fire/fire.h"
 #include "testing/log_story.h"
 
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kSteps = 60;
 
-/// Whether the fault was met at all.
+/// Whether the run reached the fault.
 bool fail_at(const FireRun& run, std::uint64_t seed, DiskFault fault, std::uint64_t n,
              std::uint64_t count, Tally& tally) {
   LogStory story(Rng(seed), 4_MiB);
@@ -23,7 +23,7 @@ bool fail_at(const FireRun& run, std::uint64_t seed, DiskFault fault, std::uint6
   if (opened) {
     story.run(kSteps);
     story.log->check_invariants();
-    // Another flush may be well only if what it says is so.
+    // A second flush may succeed only if everything it promises is durable.
     story.flush();
   }
   const bool met = story.disk.operations() >= n;
@@ -40,7 +40,7 @@ bool fail_at(const FireRun& run, std::uint64_t seed, DiskFault fault, std::uint6
     story.oracle.process_ended();
   }
   const Duration began = run.clock.now();
-  // What a failed sync or write took along is told as lost, and no longer certain.
+  // Entries that a failed sync or write lost must be reported as lost; their state is uncertain.
   story.reopen(opened);
   tally.recoveries.push_back(run.clock.now() - began);
   if (met) ++tally.injected;

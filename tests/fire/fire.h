@@ -15,20 +15,20 @@
 #include "foundation/platform/random.h"
 #include "testing/tier_oracle.h"
 
-/// Everything is tried under faults, and what came of it is counted: one row a kind of fault.
+/// Fault-injection suite: one row per kind of fault; each row counts what its faults caused.
 namespace afterimage::fire {
 
 using testing::Finding;
 
-/// What a row is to do.
+/// The options of one run.
 struct FireRun {
   std::uint64_t seed = 1;
   bool brief = false;        // seconds rather than minutes
-  std::string folder;        // on a disk; a row makes its own folder in it
-  std::string quick_folder;  // the same in memory, if there is one: where a disk does not matter
-  bool trace = false;        // one life of the simulation, step by step
-  unsigned threads = 40;     // of rows that have many
-  std::uint64_t operations = 0;  // of each of them; 0: as many as the row thinks fit
+  std::string folder;        // on a disk; each row creates its own folder in it
+  std::string quick_folder;  // the same in memory if available, for rows that need no real disk
+  bool trace = false;        // print every step of one simulation
+  unsigned threads = 40;     // of the multi-threaded rows
+  std::uint64_t operations = 0;  // per thread; 0: the row's default
   const Clock& clock;
   std::function<void(std::uint64_t done, std::uint64_t of)> progress = nullptr;
 
@@ -40,18 +40,18 @@ struct FireRun {
   }
 };
 
-/// What came of it.
+/// What a row counted.
 struct Tally {
   std::uint64_t injected = 0;  // faults, or states after faults
-  std::uint64_t detected = 0;  // of those, noticed: served as a miss, refused, reported or repaired
-  std::uint64_t answers = 0;   // that were checked
-  std::uint64_t wrong = 0;     // answers that must not have been given
-  std::uint64_t lost = 0;      // entries that were acknowledged as safe
+  std::uint64_t detected = 0;  // of these, noticed: a miss, an error, a report or a repair
+  std::uint64_t answers = 0;   // results that were checked
+  std::uint64_t wrong = 0;     // results that violate a guarantee
+  std::uint64_t lost = 0;      // entries whose durability had been acknowledged
   std::vector<Duration> recoveries;
-  std::vector<std::string> missed;  // bars, in words: any of them fails the run
+  std::vector<std::string> missed;  // guarantees that failed; any of them fails the run
   std::vector<std::string> notes;
 
-  /// Counts an answer; `where` tells how to come here again.
+  /// Counts one checked result; `where` says how to reproduce it.
   void note(Finding finding, const std::string& where) {
     ++answers;
     if (finding == Finding::kFine) return;
@@ -72,10 +72,10 @@ struct Row {
   const char* kind;
   const char* what;
   Tally (*run)(const FireRun&);
-  /// Beginnings of the names of guards that it is meant to miss; others are tried with it after.
+  /// Prefixes of the names of guards that this row should notice first; other rows follow.
   std::vector<std::string_view> guards;
   bool makes_processes = false;
-  bool is_timed = false;  // nothing else of ours may run beside it
+  bool is_timed = false;  // must not run beside other rows
 };
 
 Tally run_kills(const FireRun& run);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// Bits that changed where they lay: on a disk, each alone and several together, and in memory.
+// Flipped bits at rest: on disk, singly and several together, and in memory.
 #include "caches/invalidation/invalidations.h"
 #include "fire/golden_segment.h"
 #include "storage/memory/host_tier.h"
@@ -12,7 +12,7 @@ void flip(std::span<std::byte> bytes, std::uint64_t bit) {
   bytes[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
 }
 
-/// Reads records as the log does, each with some bits changed.
+/// Reads records as the log does, each with some bits flipped.
 class DamagedReads {
  public:
   DamagedReads(const GoldenSegment& golden, Tally& tally, const FireRun& run)
@@ -66,7 +66,7 @@ void flip_in_reads(const FireRun& run, const GoldenSegment& golden, Tally& tally
       reads.read(i, std::span(&bit, 1));
       if (((done += step) & 0xFFFFU) < step) run.tell(done, all);
     }
-    // The header is small: all of it, also in brief.
+    // The header is small, so it is tested in full even in brief runs.
     for (std::uint64_t bit = 0; step > 1 && bit < 8 * 192; ++bit) reads.read(i, std::span(&bit, 1));
   }
   for (std::uint64_t n = run.of(200'000, 2'000); n > 0; --n) {
@@ -78,14 +78,14 @@ void flip_in_reads(const FireRun& run, const GoldenSegment& golden, Tally& tally
       bit = near ? std::min(first + rng.below(512), reads.bits_of(i) - 1)
                  : rng.below(reads.bits_of(i));
     }
-    // Twice is not at all.
+    // Flipping the same bit twice changes nothing.
     std::ranges::sort(bits);
     bits.erase(std::unique(bits.begin(), bits.end()), bits.end());
     reads.read(i, bits);
   }
 }
 
-/// A start after each: what is outside records costs nothing, what is inside one no other.
+/// A restart after each flip: one outside records loses nothing, one inside loses only that record.
 void flip_and_restart(const FireRun& run, GoldenSegment& golden, Tally& tally) {
   Rng rng(run.seed + 1);
   const std::uint64_t size = golden.segment().size();
@@ -106,7 +106,7 @@ void flip_and_restart(const FireRun& run, GoldenSegment& golden, Tally& tally) {
     const std::uint64_t before = golden.missing;
     const Duration began = run.clock.now();
     golden.look(tally,
-                (in_name ? "byte of the store's name " : "byte ") + std::to_string(byte) +
+                (in_name ? "byte of the store's id " : "byte ") + std::to_string(byte) +
                     ", then a restart, --only flips --seed " + std::to_string(run.seed),
                 in_name ? std::nullopt : golden.record_at(byte));
     tally.recoveries.push_back(run.clock.now() - began);
@@ -132,7 +132,7 @@ void flip_in_memory(const FireRun& run, Tally& tally) {
   }
 }
 
-/// The list of what has been erased: a damaged one must not be believed.
+/// The invalidation log: a damaged one must not be believed.
 void flip_in_erasures(const FireRun& run, Tally& tally) {
   Rng rng(run.seed + 3);
   InvalidationList list(random_secret().value());
@@ -144,7 +144,7 @@ void flip_in_erasures(const FireRun& run, Tally& tally) {
     const bool believed = InvalidationList::from_bytes(bytes).has_value();
     tally.detected += believed ? 0 : 1;
     tally.note(believed ? Finding::kWrongBytes : Finding::kFine,
-               "bit " + std::to_string(bit) + " of the list of erasures");
+               "bit " + std::to_string(bit) + " of the invalidation log");
     flip(bytes, bit);
   }
 }
@@ -158,7 +158,7 @@ Tally run_flips(const FireRun& run) {
   flip_and_restart(run, golden, tally);
   flip_in_memory(run, tally);
   flip_in_erasures(run, tally);
-  tally.notes.emplace_back("what was not noticed fell into padding, and cost nothing");
+  tally.notes.emplace_back("undetected flips fell into padding and had no effect");
   return tally;
 }
 

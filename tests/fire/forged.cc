@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// Bytes that are whole and are not what is asked for: of another place, life or store, and with a
-// good checksum all the same.
+// Intact bytes with good checksums that are not what was requested: from another place, another
+// segment generation or another store.
 #include <cstring>
 
 #include "fire/forged_remote.h"
@@ -24,8 +24,8 @@ class Forger {
  public:
   Forger(const FireRun& run, Tally& tally) : run_(run), tally_(tally), golden_(run.seed) {}
 
-  /// Each field of each record, with a good checksum: what is asked for is a miss, all else is
-  /// there.
+  /// Changes each field of each record, with a good checksum: the requested key misses, all others
+  /// are found.
   void every_field() {
     for (std::size_t i = 0; i < GoldenSegment::kKeys; ++i) {
       for (const Forgery& forgery : testing::kForgeries) {
@@ -43,11 +43,11 @@ class Forger {
       const std::size_t room = std::size_t{header.blocks} * kDiskBlock;
       header.value_bytes = room - record_header_bytes(header.meta) + 1;
       std::ranges::copy(encode_record_header(header), at(i).begin());
-      must_miss(i, "a value that goes on after its record");
+      must_miss(i, "a value that extends past its record");
       larger_header(i);
     }
   }
-  /// In memory of its own, so that nothing stands behind what was read.
+  /// Uses its own buffer, so that nothing readable lies behind the record.
   void half_read() {
     for (std::size_t i = 0; i < GoldenSegment::kKeys; ++i) {
       for (const std::size_t missing : {std::size_t{512}, kDiskBlock}) {
@@ -56,12 +56,12 @@ class Forger {
         const std::vector<std::byte> read(record.begin(),
                                           record.end() - static_cast<long>(missing));
         const auto state = check_record(read, golden_.places()[i], golden_.identity().epoch).state;
-        count(state != RecordState::kIntact, "a record that was read in part");
+        count(state != RecordState::kIntact, "a partially read record");
       }
     }
   }
-  /// A footer that is whole and points elsewhere is not believed, and costs nothing: the segment is
-  /// read through.
+  /// An intact footer that points elsewhere is not believed and loses nothing: the segment is
+  /// scanned instead.
   void footers() {
     const auto lists = [&](const char* what, auto change) {
       std::vector<FooterEntry> entries = golden_.places();
@@ -76,15 +76,15 @@ class Forger {
     lists("a footer that points at the header", [](auto& e) { e[0].block = 0; });
     SegmentIdentity other = golden_.identity();
     other.epoch.front() ^= std::byte{1};
-    // Of an earlier life: named in the footer is what this life has not.
+    // A footer of an earlier generation lists records that this one does not have.
     std::vector<FooterEntry> earlier = golden_.places();
     for (std::size_t i = 0; i < earlier.size(); ++i) earlier[i].key = testing::tier_key(9'000 + i);
     with_footer(other, earlier);
     const std::uint64_t before = golden_.missing;
-    look("a footer of an earlier life");
-    count(golden_.missing == before, "a footer of an earlier life");
+    look("a footer of an earlier generation");
+    count(golden_.missing == before, "a footer of an earlier generation");
   }
-  /// A block of another version, whole: nobody knows what it means.
+  /// An intact block of an unknown version.
   void versions() {
     golden_.restore();
     auto& content = golden_.content();
@@ -94,12 +94,12 @@ class Forger {
     count(log.has_value() && (*log)->recovery().foreign_files == 1, "a segment of version 2");
     golden_.disk.fail(DiskFault::kCrash, 1);
   }
-  /// The older of two versions stands behind the newer in the list.
+  /// The older of two versions comes after the newer one in the list.
   void order() {
     golden_.restore();
     std::vector<FooterEntry> entries = golden_.places();
     const std::size_t n = GoldenSegment::kKeys - 1;
-    // The record of key n, as if it had been put before with what key n - 1 has.
+    // The record of key n, as if it had been put before, with the content of key n - 1.
     RecordHeader older = decode_record_header(golden_.record(n - 1)).value();
     older.key = golden_.oracle.key(n);
     older.sequence = 1;
@@ -113,19 +113,19 @@ class Forger {
     const auto log = golden_.open();
     const auto found = (*log)->read(golden_.oracle.key(n), room_);
     count(found && *found && golden_.oracle.judge(n, *found, true) == Finding::kFine,
-          "an older version that stands behind the newer");
+          "an older version listed after the newer");
     golden_.disk.fail(DiskFault::kCrash, 1);
   }
 
-  /// A write that went to two places: before its own, where it ends another record, it is none.
+  /// A misdirected write: a copy of a record that lies in the middle of another one is ignored.
   void copies() {
     for (std::size_t i = 1; i < GoldenSegment::kKeys; ++i) {
       if (golden_.record(i).size() > golden_.record(i - 1).size()) continue;
       golden_.restore();
-      // Without a footer, so that the segment is read through.
+      // Without a footer, so that the segment is scanned.
       golden_.content().resize(golden_.records_end());
       std::ranges::copy(golden_.record(i), at(i - 1).begin());
-      must_miss(i - 1, "a record in another's place");
+      must_miss(i - 1, "a record in another record's place");
     }
   }
 
@@ -150,7 +150,7 @@ class Forger {
     const std::uint64_t sum = short_checksum(block.first(kDiskBlock - 8));
     std::memcpy(block.data() + kDiskBlock - 8, &sum, sizeof sum);
   }
-  /// A header that says that it is larger than it is; the value stands where it always did.
+  /// A header that claims a larger size than its own; the value is where it always was.
   void larger_header(std::size_t i) {
     golden_.restore();
     const RecordHeader header = decode_record_header(golden_.record(i)).value();
@@ -181,7 +181,7 @@ class Forger {
   void count(bool noticed, const std::string& what) {
     ++tally_.injected;
     tally_.detected += noticed ? 1 : 0;
-    tally_.expect(noticed, what + " was taken for the real one");
+    tally_.expect(noticed, what + " was accepted as the real one");
   }
 
   const FireRun& run_;
@@ -213,7 +213,7 @@ Tally run_forged(const FireRun& run) {
 
 namespace {
 
-/// A file that was copied to another's name before one of its entries was erased.
+/// A segment file that was copied under another name before one of its entries was erased.
 void copy_and_erase(const FireRun& run, Tally& tally) {
   GoldenSegment golden(run.seed);
   golden.restore();
@@ -233,13 +233,13 @@ void copy_and_erase(const FireRun& run, Tally& tally) {
   ++tally.answers;
   tally.detected += came_back ? 0 : 1;
   tally.wrong += came_back ? 1 : 0;
-  tally.expect(!came_back, "what was erased came back with a copy of its file");
+  tally.expect(!came_back, "an erased entry came back with a copy of its file");
 }
 
 }  // namespace
 
-/// A new segment lies where an older one lay: what stands behind its end is of an earlier life, of
-/// another segment or of another store, record for record at the places where ours would be.
+/// A new segment overwrites an older file: behind its end lie records of an earlier generation, of
+/// another segment or of another store, exactly where its own next records would be.
 Tally run_stale(const FireRun& run) {
   Tally tally;
   copy_and_erase(run, tally);
@@ -253,7 +253,7 @@ Tally run_stale(const FireRun& run) {
     const std::vector<std::byte>& old = before.segment();
     const std::string where =
         "round " + std::to_string(round) + ", --only stale --seed " + std::to_string(run.seed);
-    // Ours up to some record, or not even its header; from there on theirs, with footer or without.
+    // Ours up to some record, or not even its header; theirs from there on, with or without footer.
     const std::size_t own = rng.below(GoldenSegment::kKeys + 1);
     const std::uint64_t cut =
         own == 0 ? (rng.chance(0.5) ? 0 : kDiskBlock)
@@ -265,7 +265,7 @@ Tally run_stale(const FireRun& run) {
       std::copy(old.begin() + static_cast<long>(cut), old.begin() + static_cast<long>(end),
                 content.begin() + static_cast<long>(cut));
     }
-    // And whole files under names that are not theirs.
+    // And whole files under the wrong names.
     if (rng.chance(0.3)) {
       auto copy = std::make_shared<testing::FakeDisk::File>();
       copy->content = rng.chance(0.5) ? old : golden.segment();
@@ -277,7 +277,7 @@ Tally run_stale(const FireRun& run) {
     tally.recoveries.push_back(run.clock.now() - began);
     ++tally.injected;
     if (!log) {
-      tally.miss("it does not open: " + where);
+      tally.miss("the log does not open: " + where);
       continue;
     }
     MemoryBudget room(4_MiB);
@@ -288,7 +288,7 @@ Tally run_stale(const FireRun& run) {
       tally.note(golden.oracle.judge(n, found.value_or(std::nullopt), n < own), where);
     }
     tally.wrong += theirs;
-    tally.expect(theirs == 0, "entries of an earlier life came back: " + where);
+    tally.expect(theirs == 0, "entries of an earlier generation came back: " + where);
     if (theirs == 0) ++tally.detected;
     tally.expect((*log)->recovery().entries.value() <= GoldenSegment::kKeys,
                  "more entries than were put: " + where);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// Sealed entries that were changed, moved to another's place, or sealed by somebody else.
+// Encrypted entries that were changed, moved to another key, or encrypted under another key.
 #include "fire/forged_remote.h"
 #include "storage/encryption/encrypted_tier.h"
 #include "storage/memory/host_tier.h"
@@ -22,7 +22,7 @@ class EncryptionForger {
   explicit EncryptionForger(Tally& tally) : tally_(tally) {
     sealed_.resize(encrypted_size({}, kBytes));
     const auto done = encrypt_entry(keys_, tier_key(1), {}, tier_bytes(1, kBytes), sealed_);
-    count(done.has_value() && opens(keys_, 1), "what was sealed does not open");
+    count(done.has_value() && opens(keys_, 1), "an encrypted entry does not decrypt");
   }
 
   void every_bit() {
@@ -30,21 +30,21 @@ class EncryptionForger {
       const auto flip = [&] { sealed_[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8)); };
       flip();
       refused(keys_, 1,
-              "bit " + std::to_string(bit) + " of a sealed entry was changed, and it opens");
+              "bit " + std::to_string(bit) + " of an encrypted entry was changed, and it decrypts");
       flip();
     }
   }
   void anothers_place() {
-    refused(keys_, 2, "a sealed entry opens in another's place");
+    refused(keys_, 2, "an encrypted entry decrypts in another entry's place");
     TierKey other = tier_key(1);
     other.entry_class = EntryClass::kAnswer;
     std::vector<std::byte> opened(sealed_.size() - kEncryptionHeader);
     count(open_entry(keys_, other, sealed_, opened).state != SealState::kOpened,
-          "a sealed entry opens as another class");
+          "an encrypted entry decrypts as another class");
   }
-  /// Under another key it is a miss, and stays for whoever has the key.
+  /// Under another key it is a miss; it stays readable with the right key.
   void another_key() {
-    refused(keys_of('2'), 1, "a sealed entry opens under another key");
+    refused(keys_of('2'), 1, "an encrypted entry decrypts under another key");
     MemoryBudget memory(1_MiB);
     HostTier below(memory);
     EncryptedTier ours(below, keys_of('1'), memory);
@@ -53,11 +53,11 @@ class EncryptionForger {
       const auto found = tier.get(tier_key(1), memory);
       return found.has_value() && found->has_value();
     };
-    count(ours.put(tier_key(1), {}, tier_bytes(1, kBytes)).has_value(), "it is not put");
-    count(!finds(others), "a sealed entry is found under another key");
+    count(ours.put(tier_key(1), {}, tier_bytes(1, kBytes)).has_value(), "the put fails");
+    count(!finds(others), "an encrypted entry is found under another key");
     const bool there = finds(ours);
     tally_.lost += there ? 0 : 1;
-    count(there, "who has another key took an entry away");
+    count(there, "a reader with another key removed an entry");
   }
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// Answers of servers that are whole and say something else: another's entry, other lengths, other
-// kinds, with good checksums; and commands that a server takes and does not obey.
+// Well-formed server replies that say something else: another entry, other lengths, other types,
+// with good checksums; and commands that a server accepts and does not execute.
 #include "fire/forged_remote.h"
 
 #include <cstring>
@@ -27,7 +27,7 @@ constexpr std::size_t kSmall = 700;
 constexpr std::size_t kLarge = 5'000;
 constexpr Bytes kChunk = 2_KiB;
 constexpr Bytes kLargest = 64_KiB;
-// Where a manifest says what: docs/formats/remote.md.
+// Layout of a manifest: docs/formats/remote.md.
 constexpr std::size_t kVersionAt = 8;
 constexpr std::size_t kSizeAt = 12;
 constexpr std::size_t kSumAt = 16;
@@ -47,14 +47,14 @@ std::uint32_t word_at(const std::string& text, std::size_t at) {
 void set_word(std::string& text, std::size_t at, std::uint32_t word) {
   std::memcpy(text.data() + at, &word, sizeof word);
 }
-/// As if whoever can make checksums had made it.
+/// Recomputes the checksums, as an attacker could.
 void sign(std::string& text) {
   std::memset(text.data() + kSumAt, 0, 8);
   const auto manifest = std::as_bytes(std::span(text)).first(word_at(text, kSizeAt));
   const std::uint64_t sum = short_checksum(manifest);
   std::memcpy(text.data() + kSumAt, &sum, sizeof sum);
 }
-/// So many bytes more in a manifest, which then says so and is signed.
+/// Adds bytes to a manifest, with matching lengths and checksums.
 void widen(std::string& text, std::size_t at, std::size_t bytes) {
   text.insert(at, bytes, '\0');
   set_word(text, kSizeAt, word_at(text, kSizeAt) + static_cast<std::uint32_t>(bytes));
@@ -63,17 +63,17 @@ void widen(std::string& text, std::size_t at, std::size_t bytes) {
 std::string bulk(const std::string& text) {
   return to_resp({.kind = RespKind::kBulk, .text = text});
 }
-/// What is in an answer that is a bulk.
+/// The content of a bulk reply.
 std::string text_of(const std::string& answer) {
   const std::size_t begin = answer.find('\n') + 1;
   return answer.substr(begin, answer.size() - begin - 2);
 }
 
-/// What stands under a name, said otherwise.
+/// One way to forge the reply to a GET.
 struct ReplyForgery {
   const char* name;
-  bool chunk;    // of a chunk; otherwise of what the manifest is in
-  bool damaged;  // and is counted as damage, for which the server is not to blame
+  bool chunk;    // forge a chunk; otherwise the value with the manifest
+  bool damaged;  // counted as damage, which is not a server failure
   std::string (*tell)(const std::string& honest);
 };
 
@@ -89,32 +89,32 @@ const ReplyForgery kReplies[] = {
     {"magic", false, true, changed<[](std::string& t) { t[7] = '2', sign(t); }>},
     {"a version", false, true, changed<[](std::string& t) { t[kVersionAt] = 2, sign(t); }>},
     {"a cost, unsigned", false, true, changed<[](std::string& t) { t[kCostAt] ^= 1; }>},
-    {"one sum too many", false, true, changed<[](std::string& t) {
+    {"one checksum too many", false, true, changed<[](std::string& t) {
        const std::size_t size = word_at(t, kSizeAt);
        widen(t, size, sizeof(Checksum));
        set_word(t, kSumsAt, 2);
        std::memcpy(t.data() + size, t.data() + size - sizeof(Checksum), sizeof(Checksum));
        sign(t);
      }>},
-    {"bytes behind the forms", false, true, changed<[](std::string& t) {
+    {"bytes after the tensor specs", false, true, changed<[](std::string& t) {
        widen(t, word_at(t, kSizeAt) - sizeof(Checksum), 8);
        sign(t);
      }>},
-    {"a manifest cut off", false, true, changed<[](std::string& t) { t.resize(120); }>},
-    {"a byte behind the value", false, true, changed<[](std::string& t) { t += 'x'; }>},
-    {"a value cut off", false, true, changed<[](std::string& t) { t.pop_back(); }>},
+    {"a truncated manifest", false, true, changed<[](std::string& t) { t.resize(120); }>},
+    {"a byte after the value", false, true, changed<[](std::string& t) { t += 'x'; }>},
+    {"a truncated value", false, true, changed<[](std::string& t) { t.pop_back(); }>},
     {"a flipped bit", false, true, changed<[](std::string& t) { t.back() ^= 1; }>},
     {"a number", false, true, [](const std::string& honest) { return ":" + honest.substr(1); }},
-    {"a bulk that goes on", false, false,
+    {"a bulk longer than its length", false, false,
      [](const std::string& honest) { return honest.substr(0, honest.size() - 2) + "xy"; }},
     {"a flipped bit of a chunk", true, true, changed<[](std::string& t) { t[9] ^= 1; }>},
     {"a longer chunk", true, true, changed<[](std::string& t) { t += 'x'; }>},
     {"a shorter chunk", true, true, changed<[](std::string& t) { t.pop_back(); }>},
-    {"a chunk that is gone", true, false,
+    {"a missing chunk", true, false,
      [](const std::string&) -> std::string { return "$-1\r\n"; }},
 };
 
-/// A server, and one who uses it.
+/// A server and one client of it.
 struct RemoteParty {
   explicit RemoteParty(ScriptedServer& server) {
     RemoteTierOptions options{
@@ -134,7 +134,7 @@ struct RemoteParty {
     return tier->put(tier_key(n), meta_of(size), tier_bytes(n + version, size)) && tier->flush();
   }
   std::optional<TierEntry> get(std::uint64_t n) {
-    // Not what it says of a server that it leaves alone for a moment.
+    // Not the message about a server that it does not ask for a moment.
     const Duration until = clock.now() + 20s;
     while (true) {
       const std::uint64_t before = tier->remote_stats().left_alone;
@@ -165,7 +165,7 @@ class RemoteForger {
       ScriptedServer server;
       RemoteParty party(server);
       const std::size_t size = forgery.chunk ? kLarge : kSmall;
-      count(party.put(1, size), "before any fault: nothing is put");
+      count(party.put(1, size), "before any fault: a put fails");
       const std::string kind = forgery.chunk ? "afi1:c:" : "afi1:m:";
       server.set_script([&](const Words& words, const std::string& honest) -> Said {
         const bool meant = words[0] == "GET" && words[1].starts_with(kind) &&
@@ -175,25 +175,25 @@ class RemoteForger {
       const std::string what = std::string(forgery.name) + " of a remote entry";
       must_miss(party, 1, what);
       if (forgery.damaged) {
-        // The server is well, and so it has to be said.
-        count(party.tier->stats().damaged == 1, what + " is not called damage");
+        // The server is healthy, so the entry must be reported as damaged.
+        count(party.tier->stats().damaged == 1, what + " is not counted as damage");
         count(party.tier->remote_stats().cluster.times_opened == 0,
-              what + " is the server's fault");
+              what + " is counted as a server failure");
       }
       server.set_script(nullptr);
-      count(serves_again(party, 1, size), what + " is all that is found from then on");
+      count(serves_again(party, 1, size), what + " is returned forever");
     }
   }
   void anothers_entry() {
     ScriptedServer server;
     RemoteParty party(server);
-    count(party.put(1, kSmall) && party.put(2, kSmall), "before any fault: nothing is put");
+    count(party.put(1, kSmall) && party.put(2, kSmall), "before any fault: a put fails");
     server.set_script([&](const Words& words, const std::string& honest) -> Said {
       return {words[0] == "GET" ? bulk(server.another_value(words[1])) : honest};
     });
     must_miss(party, 1, "another's entry");
   }
-  /// What is larger than anybody here puts, though it is whole.
+  /// An entry larger than any that this client puts, although it is intact.
   void too_large() {
     ScriptedServer server;
     RemoteParty party(server);
@@ -207,20 +207,20 @@ class RemoteForger {
     server.set_script([&](const Words& words, const std::string& honest) -> Said {
       return {words[0] == "GET" ? bulk(all) : honest};
     });
-    must_miss(party, 1, "a remote entry larger than any");
+    must_miss(party, 1, "an oversized remote entry");
   }
   void chunks_of_two() {
     ScriptedServer server;
     RemoteParty party(server);
-    count(party.put(1, kLarge) && party.put(2, kLarge), "before any fault: nothing is put");
+    count(party.put(1, kLarge) && party.put(2, kLarge), "before any fault: a put fails");
     lost_unless(party.finds(1, kLarge) && party.finds(2, kLarge),
-                "one entry's chunks are where another's were");
+                "one entry's chunks under another entry's names");
   }
-  /// A replacement that did not arrive leaves what it was to replace.
+  /// A replacement that failed keeps the entry that it was to replace.
   void half_a_replacement() {
     ScriptedServer server;
     RemoteParty party(server);
-    count(party.put(1, kLarge), "before any fault: nothing is put");
+    count(party.put(1, kLarge), "before any fault: a put fails");
     server.set_script([](const Words& words, const std::string& honest) -> Said {
       const bool second =
           words[0] == "SET" && words[1].starts_with("afi1:c:") && words[1].ends_with(":1");
@@ -228,9 +228,10 @@ class RemoteForger {
     });
     count(!party.put(1, kLarge, 77), "half an entry was acknowledged");
     server.set_script(nullptr);
-    lost_unless(party.finds(1, kLarge), "what was to be replaced is gone");
+    lost_unless(party.finds(1, kLarge), "the entry that was to be replaced is gone");
   }
-  /// What is said to have stood there is another's, or was just put: nobody's chunks go for it.
+  /// The server reports a previous value that is another entry's or was just put: no entry's chunks
+  /// may be deleted for it.
   void chunks_of_whom() {
     for (const bool own : {true, false}) {
       ScriptedServer server;
@@ -242,10 +243,10 @@ class RemoteForger {
         before = words[2];
         return {told.empty() ? honest : bulk(told)};
       });
-      count(party.put(2, kLarge) && party.put(1, kLarge), "before any fault: nothing is put");
+      count(party.put(2, kLarge) && party.put(1, kLarge), "before any fault: a put fails");
       server.set_script(nullptr);
-      lost_unless(party.finds(1, kLarge), "whoever puts an entry drops its own chunks");
-      lost_unless(party.finds(2, kLarge), "whoever replaces an entry drops another's chunks");
+      lost_unless(party.finds(1, kLarge), "a put deletes its own chunks");
+      lost_unless(party.finds(2, kLarge), "a replacement deletes another entry's chunks");
     }
   }
   void chunks_of_whom_is_erased() {
@@ -257,32 +258,32 @@ class RemoteForger {
       if (words[0] == "SET" && meant) others = words[2];
       return {words[0] == "GET" && !meant ? bulk(others) : honest};
     });
-    count(party.put(1, kLarge) && party.put(2, kLarge), "before any fault: nothing is put");
-    count(party.tier->erase(tier_key(1)).has_value(), "an erasing fails");
+    count(party.put(1, kLarge) && party.put(2, kLarge), "before any fault: a put fails");
+    count(party.tier->erase(tier_key(1)).has_value(), "an erase fails");
     server.set_script(nullptr);
-    lost_unless(party.finds(2, kLarge), "whoever erases an entry drops another's chunks");
+    lost_unless(party.finds(2, kLarge), "an erase deletes another entry's chunks");
   }
   void what_servers_say() {
-    says("SET", "+QUEUED\r\n", "a put that was not done is acknowledged",
+    says("SET", "+QUEUED\r\n", "a put that was not executed is acknowledged",
          [](RemoteParty& party) { return !party.put(1, kSmall); });
-    says("DEL", "+OK\r\n", "an erasing that was not done is acknowledged",
+    says("DEL", "+OK\r\n", "an erase that was not executed is acknowledged",
          [](RemoteParty& party) { return !party.tier->erase(tier_key(1)); });
-    says("EXISTS", "$1\r\n1\r\n", "something else is taken for a yes", [](RemoteParty& party) {
+    says("EXISTS", "$1\r\n1\r\n", "an unexpected reply is taken for a yes", [](RemoteParty& party) {
       party.tier->probe(std::array{tier_key(1)});
       return !party.tier->holds(tier_key(1));
     });
-    // What comes twice is not the next answer.
-    says("EXISTS", ":1\r\n:1\r\n", "an answer is taken for the next one's", [](RemoteParty& party) {
+    // A duplicated reply is not the reply to the next command.
+    says("EXISTS", ":1\r\n:1\r\n", "a reply is taken for the next command's", [](RemoteParty& party) {
       party.tier->probe(std::array{tier_key(1)});
       party.tier->probe(std::array{tier_key(2)});
       return party.tier->holds(tier_key(1)) && !party.tier->holds(tier_key(2));
     });
   }
-  /// An answer that went astray may come yet: nobody asks anything else on that connection.
+  /// A delayed reply may still arrive: the connection is not used for anything else.
   void a_late_answer() {
     ScriptedServer server;
     RemoteParty party(server);
-    count(party.put(1, kSmall) && party.put(2, kSmall), "before any fault: nothing is put");
+    count(party.put(1, kSmall) && party.put(2, kSmall), "before any fault: a put fails");
     std::uint64_t astray = 0;
     server.set_script([&](const Words& words, const std::string& honest) -> Said {
       if (astray == server.asking()) return {bulk(server.another_value(words[1]))};
@@ -291,9 +292,9 @@ class RemoteForger {
       return {":1\r\n"};
     });
     must_miss(party, 1, "a number");
-    lost_unless(party.finds(2, kSmall), "a late answer is taken for the next one's");
+    lost_unless(party.finds(2, kSmall), "a late reply is taken for the next command's");
   }
-  /// A write that was given up comes to its end while its entry is erased.
+  /// A write that timed out completes while its entry is being erased.
   void a_late_write() {
     ScriptedServer server;
     RemoteParty party(server);
@@ -310,21 +311,21 @@ class RemoteForger {
       }
       return {honest};
     });
-    count(!party.put(1, kSmall), "a put that nobody answered is acknowledged");
-    count(party.tier->erase(tier_key(1)).has_value(), "an erasing fails");
-    must_miss(party, 1, "what was on its way while it was erased");
+    count(!party.put(1, kSmall), "a put without a reply is acknowledged");
+    count(party.tier->erase(tier_key(1)).has_value(), "an erase fails");
+    must_miss(party, 1, "an entry written while it was erased");
   }
-  /// What a copy has not heard of comes back when that copy takes over.
+  /// An erased entry comes back when a replica that missed the erase is promoted.
   void copies() {
     for (const bool heard : {true, false}) {
       ScriptedServer server(true, true);
       RemoteParty party(server);
-      count(party.put(1, kSmall), "before any fault: nothing is put");
+      count(party.put(1, kSmall), "before any fault: a put fails");
       server.set_script([&](const Words& words, const std::string& honest) -> Said {
         return {words[0] != "WAIT" ? honest : heard ? ":1\r\n" : ":0\r\n"};
       });
       count(party.tier->erase(tier_key(1)).has_value() == heard,
-            "an erasing of which a copy has not heard is acknowledged");
+            "an erase that a replica has not received is acknowledged");
     }
   }
 
@@ -344,7 +345,7 @@ class RemoteForger {
     tally_.wrong += served ? 1 : 0;
     count(!served, what + " was served");
   }
-  /// The server gives this answer, once.
+  /// The server gives this reply, once.
   void says(const std::string& verb, const std::string& answer, const std::string& what,
             bool (*refused)(RemoteParty&)) {
     ScriptedServer server;
@@ -356,7 +357,7 @@ class RemoteForger {
     count(refused(party), what);
     count(said, "nobody asks " + verb);
   }
-  /// A server that was given up is asked again before long.
+  /// A server whose circuit opened is tried again before long.
   static bool serves_again(RemoteParty& party, std::uint64_t n, std::size_t size) {
     const Duration until = party.clock.now() + 20s;
     while (!party.finds(n, size)) {

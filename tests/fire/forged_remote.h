@@ -6,7 +6,7 @@
 
 namespace afterimage::fire {
 
-/// Parts of the row `forged`: of servers' answers, and of what is sealed.
+/// Parts of the row `forged`: forged server replies, and forged encrypted entries.
 void forge_remote(Tally& tally);
 void forge_encrypted(Tally& tally);
 

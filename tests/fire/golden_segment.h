@@ -13,7 +13,7 @@
 
 namespace afterimage::fire {
 
-/// One closed segment of about 512 KiB and the store's name, to be damaged again and again.
+/// One sealed segment of about 512 KiB and the store's id, to be damaged again and again.
 class GoldenSegment {
  public:
   static constexpr std::size_t kKeys = 12;
@@ -47,7 +47,7 @@ class GoldenSegment {
     options.segment_bytes = 1_MiB;
     return SegmentLog::open(std::make_unique<testing::FakeBlockFolder>(disk), options, memory_);
   }
-  /// Everything as it was written.
+  /// Restores everything to what was written.
   void restore() {
     disk.restart();
     std::erase_if(disk.files(), [&](const auto& each) { return !golden_.contains(each.first); });
@@ -57,10 +57,11 @@ class GoldenSegment {
       file->content = content;
     }
   }
-  /// Opens, asks for everything and closes without writing. `spared`: must all be there but these.
+  /// Opens the log, reads every key and closes without writing. `spared`: every entry must be found
+  /// except these.
   void look(Tally& tally, const std::string& where, std::optional<std::size_t> not_spared = {}) {
     const auto log = open();
-    if (!log) return tally.miss("it does not open: " + to_string(log.error()) + "; " + where);
+    if (!log) return tally.miss("the log does not open: " + to_string(log.error()) + "; " + where);
     for (std::size_t n = 0; n < kKeys; ++n) {
       const auto found = (*log)->read(oracle.key(n), room_);
       tally.note(oracle.judge(n, found.value_or(std::nullopt), n != not_spared), where);
@@ -75,7 +76,7 @@ class GoldenSegment {
   [[nodiscard]] const SegmentIdentity& identity() const { return identity_; }
   [[nodiscard]] const std::vector<FooterEntry>& places() const { return places_; }
   [[nodiscard]] std::uint64_t records_end() const { return records_end_; }
-  /// The record that a byte lies in, by its number among places(), which is its key's.
+  /// The index in places() of the record that contains a byte; it is also the index of its key.
   [[nodiscard]] std::optional<std::size_t> record_at(std::uint64_t byte) const {
     for (std::size_t i = 0; i < places_.size(); ++i) {
       const std::uint64_t at = std::uint64_t{places_[i].block} * kDiskBlock;
@@ -89,7 +90,7 @@ class GoldenSegment {
   }
 
   testing::FakeDisk disk;
-  std::uint64_t missing = 0;  // entries that a look did not find
+  std::uint64_t missing = 0;  // entries that the last look did not find
 
  private:
   std::array<testing::KeyState, kKeys> keys_;

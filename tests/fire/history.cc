@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// Many threads on one tier, and of every read whether any order of what happened explains it.
+// Many threads on one tier; checks that some order of the operations explains every read.
 #include "fire/child.h"
 #include "fire/fire.h"
 #include "fire/tier_history.h"
@@ -16,7 +16,7 @@ Tally run_history(const FireRun& run) {
     return run.operations != 0 ? run.operations : run.of(full, brief);
   };
   {
-    MemoryBudget budget(100_KiB);  // half of what there is
+    MemoryBudget budget(100_KiB);  // half of the data
     HostTier tier(budget);
     const auto history = std::make_unique<HistoryRun>(tier, true, run, tally);
     history->operate(threads, operations(250'000, 5'000));
@@ -29,7 +29,7 @@ Tally run_history(const FireRun& run) {
                                         .read_timeout = std::chrono::seconds(20)}};
   const auto tier = DiskTier::open(folder.path(), options, memory, run.clock);
   if (!tier) {
-    tally.miss("it does not open: " + to_string(tier.error()));
+    tally.miss("the tier does not open: " + to_string(tier.error()));
     return tally;
   }
   const auto history = std::make_unique<HistoryRun>(**tier, false, run, tally);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// Who checks the checker: of a tier that lies the history says so, of one that does not, nothing.
+// Tests of the checker: it reports a tier that lies, and is silent about one that does not.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -14,14 +14,14 @@ namespace {
 
 enum class TierLie : std::uint8_t {
   kNone,
-  kStaleRead,     // now and then what was replaced is read
-  kLostWrite,     // now and then a put is acknowledged and not done
-  kResurrection,  // now and then what was erased is there again
-  kWrongBytes,    // now and then a byte is another
-  kAnothers,      // now and then it is another key's
+  kStaleRead,     // sometimes a read returns a replaced version
+  kLostWrite,     // sometimes a put is acknowledged and not done
+  kResurrection,  // sometimes an erased entry is back
+  kWrongBytes,    // sometimes a byte is wrong
+  kAnothers,      // sometimes a read returns another key's entry
 };
 
-/// Host memory with a memory of what it has forgotten.
+/// A host tier that remembers what it evicted, replaced and erased.
 class LyingTier final : public Tier {
  public:
   explicit LyingTier(TierLie lie) : lie_(lie) {}
@@ -75,7 +75,7 @@ class LyingTier final : public Tier {
   std::map<TierKey, TierEntry> old_ AFI_GUARDED_BY(mutex_);
 };
 
-TEST(TierHistory, SaysOfATierThatLiesThatItDoes) {
+TEST(TierHistory, ReportsATierThatLies) {
   const struct {
     const char* name;
     TierLie lie;
@@ -104,8 +104,9 @@ TEST(TierHistory, SaysOfATierThatLiesThatItDoes) {
   }
 }
 
-/// Of what becomes visible with a flush only: before it the older may be read, after it not.
-TEST(TierHistory, HoldsWhatAFlushPromises) {
+/// When entries become visible only with a flush, reads may return the older version before it, but
+/// not after.
+TEST(TierHistory, ReadsMayReturnTheOlderVersionUntilTheFlush) {
   std::atomic<Tick> clock{0};
   ValueHistory history;
   const auto first = history.begin_write(clock);
@@ -115,21 +116,21 @@ TEST(TierHistory, HoldsWhatAFlushPromises) {
   history.put_returned(second, false, clock);
   EXPECT_TRUE(history.may_give(first.version, history.begin_read()));
   history.became_visible(flushed);
-  EXPECT_TRUE(history.may_give(first.version, history.begin_read())) << "the second is on its way";
+  EXPECT_TRUE(history.may_give(first.version, history.begin_read())) << "the second put is still running";
   history.became_visible(history.taken());
   EXPECT_FALSE(history.may_give(first.version, history.begin_read()));
   EXPECT_TRUE(history.may_give(second.version, history.begin_read()));
 }
 
-TEST(TierHistory, OnceReadANewerIsVisible) {
+TEST(TierHistory, AVersionOnceReadIsVisible) {
   std::atomic<Tick> clock{0};
   ValueHistory history;
   const auto first = history.begin_write(clock);
   history.put_returned(first, false, clock);
   const auto second = history.begin_write(clock);
-  EXPECT_TRUE(history.may_give(second.version, history.begin_read())) << "it is being put";
+  EXPECT_TRUE(history.may_give(second.version, history.begin_read())) << "its put is still running";
   EXPECT_FALSE(history.may_give(first.version, history.begin_read()));
-  EXPECT_FALSE(history.may_give(second.version + 1, history.begin_read())) << "nobody put that";
+  EXPECT_FALSE(history.may_give(second.version + 1, history.begin_read())) << "that version was never put";
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// kill -9 at any time: of a process that writes, replaces, erases and reads, also while it opens.
+// kill -9 at any time, also during open, of a process that writes, replaces, erases and reads.
 #include <chrono>
 #include <thread>
 
@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 
 constexpr std::uint64_t kLivesAStory = 25;
 
-/// Until the child has done so much, or ended by itself.
+/// Waits until the child has done that many operations, or has ended.
 void wait_for(const TierLife& life, std::uint64_t operations, const Clock& clock) {
   const Duration until = clock.now() + 20s;
   while (life.known().operations < operations && clock.now() < until) {
@@ -39,14 +39,14 @@ Tally run_kills(const FireRun& run) {
     const Rng lived = rng.split(kill);
     Child child([&] { return life.live(lived, ~std::uint64_t{0}); });
     if (rng.chance(0.2)) {
-      std::this_thread::sleep_for(std::chrono::microseconds(rng.below(6'000)));  // while it opens
+      std::this_thread::sleep_for(std::chrono::microseconds(rng.below(6'000)));  // during open
     } else {
       wait_for(life, 1 + rng.below(40), run.clock);
       std::this_thread::sleep_for(std::chrono::microseconds(rng.below(2'000)));
     }
     if (kill % 10 == 0 && life.known().opened != 0) {
       tally.expect(!open_block_folder(life.path()).has_value(),
-                   "two processes have one folder: " + where);
+                   "two processes opened one folder:  " + where);
     }
     const ChildEnd end = child.kill();
     if (!end.killed()) tally.miss("the child " + end.text() + ": " + where);

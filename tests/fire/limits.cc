@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// What is limited: space on a disk, patience with one that hangs, memory.
+// Limits: space on a disk, deadlines of a disk that hangs, memory.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sched.h>
@@ -29,7 +29,7 @@ namespace {
 
 constexpr int kNoNamespace = 77;
 
-/// In a child: root of a namespace of its own, so that it may mount.
+/// In a child: become root of a new user namespace, so that it may mount.
 bool mount_small_disk(const std::string& at, const char* size) {
   const auto uid = ::getuid();
   const auto gid = ::getgid();
@@ -48,7 +48,7 @@ struct FullCounts {
   std::atomic<std::uint64_t> came_back{0};
 };
 
-/// Somebody else fills the disk and gives room again, while the tier's cap is far above both.
+/// Another program fills the disk and frees it again, while the tier's capacity exceeds both.
 int live_on_a_small_disk(const FireRun& run, const std::string& at, FullCounts& counts) {
   if (!mount_small_disk(at, "size=32m")) return kNoNamespace;
   MemoryBudget memory(64_MiB);
@@ -84,7 +84,7 @@ int live_on_a_small_disk(const FireRun& run, const std::string& at, FullCounts& 
     }
     (*tier)->log().check_invariants();
     counts.evicted = (*tier)->stats().evicted;
-    // There is room again: what is put now is there.
+    // There is space again: new puts are found.
     ::unlink(other.c_str());
     clock.advance(std::chrono::seconds(6));
     const std::uint64_t n = round * 1'000 + 999;
@@ -108,12 +108,12 @@ Tally run_full(const FireRun& run) {
     Child child([&] { return live_on_a_small_disk(run, folder.path(), counts[0]); });
     const ChildEnd end = child.wait(std::chrono::minutes(10));
     if (end.code == kNoNamespace) {
-      tally.notes.emplace_back("no small disk of its own: this machine allows no user namespaces");
+      tally.notes.emplace_back("skipped the small disk: this machine allows no user namespaces");
     } else {
-      tally.expect(end.well(), "on a full disk the child " + end.text());
+      tally.expect(end.well(), "on a full disk, the child " + end.text());
       tally.expect(counts[0].evicted > 0, "the disk was never full");
       tally.notes.emplace_back(fmt::format(
-          "on a tmpfs of 32 MiB that others fill {} entries left and {} puts were refused",
+          "on a tmpfs of 32 MiB that others fill, {} entries were evicted and {} puts failed",
           counts[0].evicted.load(), counts[0].refused.load()));
     }
     tally.injected += counts[0].refused + counts[0].evicted;
@@ -121,7 +121,7 @@ Tally run_full(const FireRun& run) {
     tally.wrong += counts[0].wrong;
     tally.expect(counts[0].wrong == 0, "wrong bytes on a full disk");
   }
-  // At any operation, and with a cap that holds at every moment.
+  // The disk is full at any operation; the capacity holds at every moment.
   const std::uint64_t rounds = run.of(3'000, 150);
   for (std::uint64_t round = 0; round < rounds; ++round) {
     Rng rng(run.seed * 1'000'003 + round);
@@ -131,7 +131,7 @@ Tally run_full(const FireRun& run) {
     const bool opened = story.open();
     for (int i = 0; opened && i < 60; ++i) {
       story.step();
-      tally.expect(story.disk.bytes() <= cap.value(), "more on the disk than the cap allows");
+      tally.expect(story.disk.bytes() <= cap.value(), "the disk holds more than the capacity");
     }
     if (opened) {
       story.log->check_invariants();
@@ -139,13 +139,13 @@ Tally run_full(const FireRun& run) {
     }
     story.disk.fail(DiskFault::kNone, 1);
     story.reopen(opened);
-    // A smaller cap than what is there.
+    // A capacity below the current size.
     story.log.reset();
     MemoryBudget memory(4_MiB);
     const auto small = SegmentLog::open(std::make_unique<FakeBlockFolder>(story.disk),
                                         testing::small_log(140_KiB), memory);
     tally.expect(small.has_value() && story.disk.bytes() <= (140_KiB).value(),
-                 "a smaller cap is not obeyed");
+                 "a reduced capacity is not enforced");
     ++tally.injected;
     tally.answers += LogStory::kKeys;
     tally.wrong += story.wrong;
@@ -165,7 +165,7 @@ Tally run_hung(const FireRun& run) {
   constexpr Duration kRead = milliseconds(20);
   constexpr Duration kAppend = milliseconds(5);
   constexpr Duration kWrite = milliseconds(40);
-  // A machine that others use wakes a thread late.
+  // A busy machine wakes a thread late.
   constexpr Duration kSlack = milliseconds(400);
   Tally tally;
   const std::uint64_t rounds = run.of(200, 6);
@@ -191,7 +191,7 @@ Tally run_hung(const FireRun& run) {
       const Duration took = run.clock.now() - began;
       ++tally.injected;
       ++tally.detected;
-      tally.expect(took <= deadline + kSlack, std::string(what) + " outlasted its deadline");
+      tally.expect(took <= deadline + kSlack, std::string(what) + " exceeded its deadline");
       return took;
     };
     int slow = 0;
@@ -203,7 +203,7 @@ Tally run_hung(const FireRun& run) {
       });
       if (took >= kRead) ++slow;
     }
-    tally.expect(slow <= 3, "a disk that hangs is left alone after three reads");
+    tally.expect(slow <= 3, "a disk that hangs is not read again after three reads");
     for (std::uint64_t n = 10; n < 30; ++n) {
       timed("a put", kAppend + kWrite, [&] {
         static_cast<void>(tier->put(testing::tier_key(n), {}, testing::tier_bytes(n, 5'000)));
@@ -219,7 +219,7 @@ Tally run_hung(const FireRun& run) {
     const bool there =
         put && tier->flush() && tier->get(testing::tier_key(50), memory)->has_value();
     tally.recoveries.push_back(run.clock.now() - healed);
-    tally.expect(there, "it does not serve again when the disk does");
+    tally.expect(there, "it does not serve again after the disk recovers");
     run.tell(round + 1, rounds);
   }
   return tally;
@@ -227,7 +227,7 @@ Tally run_hung(const FireRun& run) {
 
 namespace {
 
-std::atomic<std::int64_t> large_allocations_left{-1};  // -1: as many as there are
+std::atomic<std::int64_t> large_allocations_left{-1};  // -1: no limit
 
 }  // namespace
 
@@ -250,7 +250,7 @@ Tally run_memory(const FireRun& run) {
         if (!budget) large_allocations_left = static_cast<std::int64_t>(n);
         std::vector<bool> erased(8, false);
         for (std::uint64_t i = 0; i < 60; ++i) {
-          // The n-th step meets a budget that has nothing left.
+          // The n-th step meets an exhausted budget.
           if (budget && i == n % 60) memory.set_capacity(Bytes(rng.below(20'000)));
           if (budget && i == n % 60) room.set_capacity(Bytes(rng.below(20'000)));
           const std::uint64_t key = rng.below(8);
@@ -268,23 +268,23 @@ Tally run_memory(const FireRun& run) {
           check(log.read(testing::tier_key(key), room));
           if (rng.chance(0.1)) static_cast<void>(log.commit());
           tally.expect(host_room.used() <= 64_KiB && host_room.peak() <= 64_KiB,
-                       "more than the budget was given out");
+                       "more than the budget was allocated");
         }
         large_allocations_left = -1;
         log.check_invariants();
-        tally.expect(host.stats().used == host_room.used(), "the host tier's account is wrong");
+        tally.expect(host.stats().used == host_room.used(), "the host tier's accounting is wrong");
         memory.set_capacity(4_MiB);
         room.set_capacity(256_KiB);
-        // And then all is well again.
+        // Afterwards everything works again.
         bool there = false;
         for (int again = 0; again < 4 && !there; ++again) {
           const auto put = log.append(testing::tier_key(90), {}, testing::tier_bytes(90, 5'000));
           there = put && *put && log.commit() && log.contains(testing::tier_key(90));
         }
-        tally.expect(there, fmt::format("nothing can be put after round {}", n));
+        tally.expect(there, fmt::format("no put succeeds after round {}", n));
       }
       tally.expect(memory.used() == 0_B && host_room.used() == 0_B && room.used() == 0_B,
-                   "somebody kept memory");
+                   "memory was not released");
       ++tally.injected;
       ++tally.detected;
       run.tell(n + 1, most);
@@ -292,7 +292,7 @@ Tally run_memory(const FireRun& run) {
   }
   tally.notes.emplace_back(
       "the n-th budget or (but under ThreadSanitizer) allocation of values and batches; other "
-      "allocations are not failed: the process ends, and the row kills says what then");
+      "allocations do not fail here: they end the process, which the row kills covers");
   return tally;
 }
 
@@ -300,13 +300,13 @@ Tally run_memory(const FireRun& run) {
 
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
-#define AFI_ALLOCATIONS_ARE_ANOTHERS  // its runtime has them already
+#define AFI_ALLOCATIONS_ARE_ANOTHERS  // its runtime defines them already
 #endif
 #endif
 
 #if !defined(AFI_ALLOCATIONS_ARE_ANOTHERS)
-/// The allocation of values and batches: aligned, and asked not to throw. With all that belongs to
-/// it, since what one gives the other takes back.
+/// The allocation of values and batches: aligned and nothrow. Its counterparts are replaced with
+/// it, since memory must be freed by the allocator it came from.
 void* operator new(std::size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
   using afterimage::fire::large_allocations_left;
   if (large_allocations_left >= 0 && large_allocations_left.fetch_sub(1) == 0) return nullptr;

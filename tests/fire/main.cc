@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// Everything is tried under faults. Run `afterimage_fire --help`.
+// The fault-injection suite. Run `afterimage_fire --help`.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
@@ -41,20 +41,20 @@ struct Call {
 };
 
 std::string kinds_text() {
-  std::string text = "What is tried (KIND):\n";
+  std::string text = "Kinds of fault (KIND):\n";
   for (const Row& row : rows()) text += fmt::format("  {:<13} {}\n", row.kind, row.what);
   return text +
-         "\nA row that misses its bar says with which --seed it does so again; the simulation with "
-         "one seed of\nits own. Exit codes: 0 every bar was met, 1 one was missed, 2 the call was "
-         "wrong.\n\nExamples:\n"
-         "  afterimage_fire                        all rows in full, then the table\n"
-         "  afterimage_fire --brief --proof        is every guard missed when it is taken away?\n"
+         "\nA row that fails prints the --seed that reproduces it; the simulation prints the seed of the\n"
+         "failing run. Exit codes: 0 every row passed, 1 a row failed, 2 usage "
+         "error.\n\nExamples:\n"
+         "  afterimage_fire                        run all rows in full and print the table\n"
+         "  afterimage_fire --brief --proof        does a row fail for each guard that is disabled?\n"
          "  afterimage_fire --only simulation --seed 77\n"
          "  afterimage_fire --only history --threads 40 --operations 1000000\n"
-         "  afterimage_fire --soak 3600            an hour of everything; is memory flat?";
+         "  afterimage_fire --soak 3600            everything for an hour; is memory flat?";
 }
 
-/// How many letters have to be put in, taken out or changed.
+/// Edit distance: insertions, deletions and substitutions.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j < row.size(); ++j) row[j] = j;
@@ -69,7 +69,7 @@ std::size_t distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-/// Three of them, as a person reads them. Beginnings of names count as names.
+/// The three nearest names, comma-separated. Prefixes of names count as names.
 std::string nearest(std::string_view name, std::vector<std::string> names) {
   const auto far = [&](const std::string& each) {
     return std::min(distance(name, each), distance(name, each.substr(0, name.size())));
@@ -79,14 +79,14 @@ std::string nearest(std::string_view name, std::vector<std::string> names) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-/// What is wrong with the names in a call; empty: nothing.
+/// Reports unknown kinds and guards; empty if there are none.
 std::string wrong_name(const Call& call) {
   std::vector<std::string> kinds;
   for (const Row& row : rows()) kinds.emplace_back(row.kind);
   for (const auto* list : {&call.only, &call.without}) {
     for (const std::string& kind : *list) {
       if (std::ranges::count(kinds, kind) > 0) continue;
-      return fmt::format("there is no kind \"{}\"; the nearest are {}; --help names all", kind,
+      return fmt::format("there is no kind \"{}\"; the nearest are {}; --help lists all", kind,
                          nearest(kind, kinds));
     }
   }
@@ -96,7 +96,7 @@ std::string wrong_name(const Call& call) {
   }
   const auto begins = [&](const std::string& name) { return name.starts_with(call.guard); };
   if (std::ranges::any_of(guards, begins)) return "";
-  return fmt::format("no guard's name begins with \"{}\"; the nearest are {}; --guards names all",
+  return fmt::format("no guard's name begins with \"{}\"; the nearest are {}; --guards lists all",
                      call.guard, nearest(call.guard, guards));
 }
 
@@ -107,7 +107,7 @@ bool is_chosen(const Call& call, const Row& row) {
   return (call.only.empty() || names(call.only)) && !names(call.without);
 }
 
-/// Drawn over itself on a terminal, and nowhere else.
+/// A progress line on standard error; empty unless standard error is a terminal.
 std::function<void(std::uint64_t, std::uint64_t)> progress_of(const char* kind,
                                                               const Clock& clock) {
   if (!standard_error_is_terminal()) return nullptr;
@@ -161,43 +161,42 @@ int run_call(const Call& call) {
 int run_program(int argc, char** argv) {
   Call call;
   CLI::App program(
-      "Tries Afterimage's tiers under faults and counts what came of it: what was injected, what "
-      "was noticed, wrong\nanswers, entries lost that were acknowledged, and how long recovery "
-      "took.",
+      "Runs Afterimage's tiers under injected faults and counts the outcome: faults injected and "
+      "detected, wrong\nresults, acknowledged entries that were lost, and recovery times.",
       "afterimage_fire");
   program.get_formatter()->column_width(30);
-  program.add_option("--only", call.only, "These kinds of fault only")->type_name("KIND");
-  program.add_option("--without", call.without, "All but these")->type_name("KIND");
-  program.add_option("--seed", call.seed, "Another story; the same number tells the same one")
+  program.add_option("--only", call.only, "Run only these kinds of fault")->type_name("KIND");
+  program.add_option("--without", call.without, "Run all kinds but these")->type_name("KIND");
+  program.add_option("--seed", call.seed, "Random seed; the same seed repeats the same run")
       ->capture_default_str();
-  program.add_flag("--brief", call.brief, "Seconds instead of minutes");
+  program.add_flag("--brief", call.brief, "Run for seconds instead of minutes");
   auto* const proof = program.add_flag(
       "--proof", call.proof,
-      "Take each guard away in turn, and see that a row (one of --only) fails; the rows "
+      "Disable each guard in turn, and check that a row (one of --only) fails; the rows "
       "themselves are run with --markdown only");
-  program.add_option("--guard", call.guard, "With --proof: those whose names begin so")
+  program.add_option("--guard", call.guard, "With --proof: only guards whose names begin with NAME")
       ->type_name("NAME")
       ->needs(proof);
-  program.add_flag("--guards", call.guards, "Names all guards, and does nothing else");
-  program.add_option("--jobs", call.jobs, "Rows or guards at a time, but for those that are timed")
+  program.add_flag("--guards", call.guards, "List all guards, and exit");
+  program.add_option("--jobs", call.jobs, "Rows or guards run in parallel, except the timed ones")
       ->capture_default_str()
       ->check(CLI::Range(1, 64));
-  program.add_option("--threads", call.threads, "Of the rows that have many")
+  program.add_option("--threads", call.threads, "Threads of the multi-threaded rows")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));
-  program.add_option("--operations", call.operations, "Of each thread; 0: as the row thinks fit")
+  program.add_option("--operations", call.operations, "Operations per thread; 0: the row's default")
       ->capture_default_str();
-  program.add_option("--soak", call.soak, "All of it, mixed, for so long, and memory watched")
+  program.add_option("--soak", call.soak, "Run everything, mixed, for that long, and watch memory")
       ->type_name("SECONDS");
-  program.add_option("--folder", call.folder, "On the disk to be tried; a folder of its own in it")
+  program.add_option("--folder", call.folder, "Create the test folder in this one, on the disk to test")
       ->capture_default_str()
       ->check(CLI::ExistingDirectory);
   program.add_flag("--trace", call.trace,
-                   "With --only simulation: that seed alone, and every step of it");
+                   "With --only simulation: run that seed alone and print every step");
   program.add_flag("--json", call.json, "For programs");
   program
       .add_option("--markdown", call.markdown,
-                  "Write the report there, too, between its marks if it has them")
+                  "Also write the report to FILE, between its marks if it has them")
       ->type_name("FILE");
   program.footer(kinds_text());
   try {

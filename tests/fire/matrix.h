@@ -15,10 +15,10 @@ struct RowResult {
   Duration took{0};
 };
 
-/// What caught a guard that was taken away.
+/// The result of disabling one guard.
 struct GuardResult {
   std::string guard;
-  std::string caught_by;  // empty: nobody
+  std::string caught_by;  // the row that noticed; empty: none
   std::string how;
 };
 
@@ -32,36 +32,35 @@ struct Matrix {
   [[nodiscard]] bool fine() const;
 };
 
-/// With 95 % confidence, no more of such trials fail than this, when of `n` none did: the p for
-/// which (1 - p)^n = 0.05, about 3 / n.
+/// Upper bound of the failure rate at 95 % confidence after `n` trials without a failure: the p
+/// for which (1 - p)^n = 0.05, about 3 / n.
 double upper_bound_95(std::uint64_t n);
-/// Of sorted durations: the nearest rank.
+/// Nearest-rank percentile of sorted durations.
 Duration percentile(std::vector<Duration> of, double p);
 
-/// For people, for programs, and for docs/faults.md.
+/// The report as a table, as JSON, and as the Markdown of docs/faults.md.
 std::string as_table(const Matrix& matrix);
 std::string as_json(const Matrix& matrix);
 std::string as_markdown(const Matrix& matrix);
-/// Between the marks that the file has for it; a file without them becomes just that. False: it
-/// cannot be written.
+/// Writes between the marks in the file; a file without marks is replaced. False: it cannot be
+/// written.
 bool write_markdown(const Matrix& matrix, const std::string& path);
 
-/// Runs rows in processes of their own, so many at a time; those that are timed, alone.
+/// Runs rows in child processes, `jobs` at a time; timed rows run alone.
 std::vector<RowResult> run_rows(const FireRun& run, std::span<const Row* const> which,
                                 unsigned jobs);
 
-/// Which guards are taken away, and which rows have to notice.
+/// Which guards to disable, and which rows must notice.
 struct ProofOptions {
-  std::string guards;             // those whose names begin so
-  std::vector<const Row*> which;  // rows
-  unsigned jobs = 1;              // guards at a time
+  std::string guards;             // prefix of their names
+  std::vector<const Row*> which;  // rows to run
+  unsigned jobs = 1;              // guards tested in parallel
 };
 
-/// Takes each guard away in turn, in a process of its own, and runs rows in brief until one
-/// notices.
+/// Disables each guard in turn, in a child process, and runs rows in brief until one notices.
 std::vector<GuardResult> prove(const FireRun& run, const ProofOptions& options);
 
-/// Everything, mixed, for so long; prints how much memory the process holds every minute.
+/// Runs everything, mixed, for a duration; prints the process's memory every minute.
 bool soak(const FireRun& run, Duration duration);
 
 }  // namespace afterimage::fire

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// kill -9 at every named place of the code, at its first, second, … passing; and while what it left
-// is being recovered. A place that nobody comes by fails the run.
+// kill -9 at every named point of the code, on its first, second and further passes; and again
+// during the recovery. A point that the run never passes fails it.
 #include "fire/tier_life.h"
 #include "foundation/platform/fault_points.h"
 
@@ -19,7 +19,7 @@ class Points {
   Points(const FireRun& run, Tally& tally)
       : run_(run), tally_(tally), life_(run, run.quick_folder, "points") {
     for (FaultSite* site : FaultSite::all()) {
-      // What is between processes is the row leases'.
+      // Points between processes belong to the row `leases`.
       if (site->name().starts_with("turn.")) continue;
       if (site->kind() == Kind::kPoint || site->kind() == Kind::kFailingPoint) {
         points_.push_back(site);
@@ -41,7 +41,7 @@ class Points {
           return code;
         });
         const ChildEnd end = child.wait(kPatience);
-        tally_.expect(end.well(), "without a fault the child " + end.text());
+        tally_.expect(end.well(), "without a fault, the child " + end.text());
       };
       counted(run_.seed);
     }
@@ -63,17 +63,17 @@ class Points {
           if (n == 1) met += kill_at(*points_[i], n, evicts, Action::kSleep);
         }
       }
-      // Some are only on the way of a start that finds something.
+      // Some points lie on the path of a start that finds data.
       for (std::uint64_t n = 1; n <= std::min<std::uint64_t>(most, 3); ++n) {
         met += kill_while_it_recovers(*points_[i], n);
       }
-      // A story may be too quiet for a place that is seldom come by.
+      // One run may be too quiet to pass a rare point.
       for (int more = 0; met == 0 && more < 16; ++more) {
         ++story_;
         met += kill_at(*points_[i], 1, more % 2 == 0, Action::kKill);
       }
       story_ = run_.seed;
-      tally_.expect(met > 0, "nobody comes by " + std::string(points_[i]->name()));
+      tally_.expect(met > 0, "the run never passes " + std::string(points_[i]->name()));
       run_.tell(i + 1, points_.size());
     }
     tally_.notes.push_back(std::to_string(places) + " places");
@@ -85,14 +85,14 @@ class Points {
     return "at " + std::string(point.name()) + ", " + std::to_string(n) +
            ", --only points --seed " + std::to_string(run_.seed);
   }
-  /// 1: it came there.
+  /// Exit code 1: it passed the point.
   std::uint64_t kill_at(FaultSite& point, std::uint64_t n, bool evicts, Action action) {
     begin(evicts);
     return live_and_look(point, n, action, kSteps, where(point, n));
   }
   std::uint64_t kill_while_it_recovers(FaultSite& point, std::uint64_t n) {
     begin(n % 2 == 0);
-    // What it finds was left in the middle of something.
+    // The child starts on a folder that was left mid-operation.
     FaultSite* const earlier = FaultSite::find("batch.submitted");
     Child child([&] {
       earlier->arm(Action::kKill, 9 + n);
@@ -109,7 +109,7 @@ class Points {
       const std::uint64_t before = point.passes();
       const int code = life_.live(Rng(story_), steps);
       came[0] = point.passes() - before;
-      return action == Action::kFail ? 0 : code;  // a start may fail where it is told to
+      return action == Action::kFail ? 0 : code;  // a start may fail where a failure is injected
     });
     const ChildEnd end = child.wait(kPatience);
     const bool met = end.killed() || came[0] >= n;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// Each guard taken away in turn: a matrix that would not miss it proves nothing about it.
+// Disables each guard in turn: a suite that does not notice proves nothing about that guard.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -19,7 +19,7 @@ namespace {
 
 using Words = std::array<char, 160>;
 
-/// Those that are meant to miss it first.
+/// The rows that should notice this guard come first.
 std::vector<const Row*> rows_for(std::string_view guard, std::span<const Row* const> which) {
   std::vector<const Row*> first;
   std::vector<const Row*> then;
@@ -32,11 +32,11 @@ std::vector<const Row*> rows_for(std::string_view guard, std::span<const Row* co
   return first;
 }
 
-/// How the row noticed that the guard is gone; empty: it did not.
+/// How the row noticed that the guard is disabled; empty: it did not.
 std::string try_row(const FireRun& run, const Row& row, FaultSite* guard) {
   const Shared<Words> said(1);
   Child child([&] {
-    // What a broken invariant says on its way out is not news here.
+    // A broken invariant prints its message on the way out; that is expected here.
     if (std::freopen("/dev/null", "w", stderr) == nullptr) return 2;
     if (guard != nullptr) guard->switch_off(true);
     const Tally tally = row.run(run);
@@ -50,20 +50,20 @@ std::string try_row(const FireRun& run, const Row& row, FaultSite* guard) {
   return "the process " + end.text();
 }
 
-/// What is tried in one process: a guard, or a row with all of them in place.
+/// One child process: a guard, or a row with all guards enabled.
 struct Trial {
   FaultSite* guard = nullptr;
   std::vector<const Row*> which;
   [[nodiscard]] bool is_timed() const { return which.front()->is_timed; }
 };
 
-/// What it says of it.
+/// Its result.
 struct Said {
   std::size_t row;
   Words how;
 };
 
-/// Trials side by side, those that are timed alone; `told` hears of each in its turn.
+/// Runs trials in parallel, timed ones alone; `told` receives each result in order.
 class Trials {
  public:
   Trials(const FireRun& run, unsigned jobs) : run_(run), jobs_(jobs) {}
@@ -127,7 +127,7 @@ std::vector<GuardResult> prove(const FireRun& run, const ProofOptions& options) 
   brief.brief = true;
   brief.progress = nullptr;
   Trials trials(brief, options.jobs);
-  // Rows that fail with every guard in its place prove nothing.
+  // Rows that fail with all guards enabled prove nothing.
   std::vector<Trial> whole;
   for (const Row* row : options.which) whole.push_back({.which = {row}});
   const std::vector<GuardResult> baseline = trials.run_all(whole);

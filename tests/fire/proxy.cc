@@ -35,19 +35,19 @@ sockaddr_in loopback(std::uint16_t port) {
 }
 
 /// One direction of one connection.
-struct ServeContext {
+struct Direction {
   int from = -1;
   int to = -1;
   bool to_client = false;
-  std::deque<std::pair<Duration, std::vector<char>>> held;  // and when each may go
+  std::deque<std::pair<Duration, std::vector<char>>> held;  // when each may be sent
   std::size_t bytes = 0;
   std::uint64_t passed = 0;
-  bool ended = false;  // nothing more comes
-  bool shut = false;   // and that was passed on
+  bool ended = false;  // no more data arrives
+  bool shut = false;   // and that was forwarded
 };
 
 struct Connection {
-  std::array<ServeContext, 2> ways;
+  std::array<Direction, 2> directions;
   bool over = false;
 };
 
@@ -68,8 +68,8 @@ struct TcpProxy::State {
 
   void run();
   void accept_one();
-  void take(ServeContext& way);
-  void give(ServeContext& way, bool& over);
+  void take(Direction& direction);
+  void give(Direction& direction, bool& over);
   void close_all(bool reset);
 };
 
@@ -88,16 +88,16 @@ void TcpProxy::State::accept_one() {
     ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   }
   Connection connection;
-  connection.ways[0] = {.from = client, .to = upstream};
-  connection.ways[1] = {.from = upstream, .to = client, .to_client = true};
+  connection.directions[0] = {.from = client, .to = upstream};
+  connection.directions[1] = {.from = upstream, .to = client, .to_client = true};
   connections.push_back(std::move(connection));
 }
 
-void TcpProxy::State::take(ServeContext& way) {
+void TcpProxy::State::take(Direction& direction) {
   std::vector<char> bytes(kPacket);
-  const ssize_t n = ::recv(way.from, bytes.data(), bytes.size(), MSG_DONTWAIT);
+  const ssize_t n = ::recv(direction.from, bytes.data(), bytes.size(), MSG_DONTWAIT);
   if (n <= 0) {
-    way.ended = n == 0 || (errno != EAGAIN && errno != EINTR);
+    direction.ended = n == 0 || (errno != EAGAIN && errno != EINTR);
     return;
   }
   bytes.resize(static_cast<std::size_t>(n));
@@ -118,58 +118,58 @@ void TcpProxy::State::take(ServeContext& way) {
       ++meddled;
     }
   }
-  way.bytes += bytes.size();
-  way.held.emplace_back(due, std::move(bytes));
+  direction.bytes += bytes.size();
+  direction.held.emplace_back(due, std::move(bytes));
 }
 
-void TcpProxy::State::give(ServeContext& way, bool& over) {
+void TcpProxy::State::give(Direction& direction, bool& over) {
   const Mood now = mood;
   const Duration time = clock.now();
-  while (!way.held.empty() && way.held.front().first <= time) {
-    std::vector<char>& bytes = way.held.front().second;
+  while (!direction.held.empty() && direction.held.front().first <= time) {
+    std::vector<char>& bytes = direction.held.front().second;
     std::size_t most = bytes.size();
-    if (way.to_client && now == Mood::kHalfCloses) {
+    if (direction.to_client && now == Mood::kHalfCloses) {
       ++meddled;
-      ::shutdown(way.to, SHUT_WR);
-      way.shut = true;
-      way.held.clear();
-      way.bytes = 0;
+      ::shutdown(direction.to, SHUT_WR);
+      direction.shut = true;
+      direction.held.clear();
+      direction.bytes = 0;
       return;
     }
-    if (way.to_client && now == Mood::kThrottles) {
+    if (direction.to_client && now == Mood::kThrottles) {
       ++meddled;
       most = std::clamp<std::size_t>(amount / 100, 1, most);  // a hundredth of a second's
     }
-    if (way.to_client && now == Mood::kTruncates) {
+    if (direction.to_client && now == Mood::kTruncates) {
       ++meddled;
       most = std::min<std::size_t>(most, amount);
     }
-    const ssize_t n = ::send(way.to, bytes.data(), most, MSG_DONTWAIT | MSG_NOSIGNAL);
+    const ssize_t n = ::send(direction.to, bytes.data(), most, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (n < 0) {
       over = errno != EAGAIN && errno != EINTR;
       return;
     }
-    way.passed += static_cast<std::uint64_t>(n);
-    way.bytes -= static_cast<std::size_t>(n);
+    direction.passed += static_cast<std::uint64_t>(n);
+    direction.bytes -= static_cast<std::size_t>(n);
     bytes.erase(bytes.begin(), bytes.begin() + n);
-    if (way.to_client && now == Mood::kTruncates) {
+    if (direction.to_client && now == Mood::kTruncates) {
       over = true;
       return;
     }
-    const bool slowly = way.to_client && now == Mood::kThrottles;
-    if (slowly) way.held.front().first = time + std::chrono::milliseconds(10);
-    if (bytes.empty()) way.held.pop_front();
+    const bool slowly = direction.to_client && now == Mood::kThrottles;
+    if (slowly) direction.held.front().first = time + std::chrono::milliseconds(10);
+    if (bytes.empty()) direction.held.pop_front();
   }
-  if (way.ended && way.held.empty() && !way.shut) {
-    ::shutdown(way.to, SHUT_WR);
-    way.shut = true;
+  if (direction.ended && direction.held.empty() && !direction.shut) {
+    ::shutdown(direction.to, SHUT_WR);
+    direction.shut = true;
   }
 }
 
 void TcpProxy::State::close_all(bool reset) {
   for (Connection& connection : connections) {
     const linger at_once{.l_onoff = 1, .l_linger = 0};
-    for (const int fd : {connection.ways[0].from, connection.ways[0].to}) {
+    for (const int fd : {connection.directions[0].from, connection.directions[0].to}) {
       if (reset) ::setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
       ::close(fd);
     }
@@ -181,17 +181,17 @@ void TcpProxy::State::run() {
   while (!stopping) {
     std::vector<pollfd> waits{{.fd = listener, .events = POLLIN, .revents = 0}};
     for (Connection& connection : connections) {
-      for (ServeContext& way : connection.ways) {
-        const bool wants = !way.ended && way.bytes < kMostHeld;
-        waits.push_back({.fd = wants ? way.from : -1, .events = POLLIN, .revents = 0});
+      for (Direction& direction : connection.directions) {
+        const bool wants = !direction.ended && direction.bytes < kMostHeld;
+        waits.push_back({.fd = wants ? direction.from : -1, .events = POLLIN, .revents = 0});
       }
     }
     ::poll(waits.data(), waits.size(), 2);
     std::size_t at = 1;
     for (Connection& connection : connections) {
-      for (ServeContext& way : connection.ways) {
-        if (waits[at++].revents != 0) take(way);
-        give(way, connection.over);
+      for (Direction& direction : connection.directions) {
+        if (waits[at++].revents != 0) take(direction);
+        give(direction, connection.over);
       }
     }
     if ((waits[0].revents & POLLIN) != 0) accept_one();
@@ -200,10 +200,10 @@ void TcpProxy::State::run() {
       close_all(true);
     }
     std::erase_if(connections, [](const Connection& connection) {
-      const bool done = connection.over || (connection.ways[0].shut && connection.ways[1].shut);
+      const bool done = connection.over || (connection.directions[0].shut && connection.directions[1].shut);
       if (done) {
-        ::close(connection.ways[0].from);
-        ::close(connection.ways[0].to);
+        ::close(connection.directions[0].from);
+        ::close(connection.directions[0].to);
       }
       return done;
     });

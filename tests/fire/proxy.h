@@ -9,23 +9,23 @@
 
 namespace afterimage::fire {
 
-/// Stands between a client and a server on this machine, and is a bad network on command.
+/// A proxy between a client and a server on this machine that simulates a bad network.
 ///
-/// Threads  Any; one of its own.
+/// Threads  Any; it runs one thread of its own.
 class TcpProxy {
  public:
   enum class Mood : std::uint8_t {
     kHonest,
-    kDelays,      // every packet by `amount` milliseconds
-    kSwallows,    // takes everything and passes on nothing
-    kHalfCloses,  // what the server says ends; what the client says goes on
-    kResets,      // RST, at once and to whoever comes
-    kThrottles,   // `amount` bytes a second to the client
-    kFlips,       // one bit in `amount` bytes, either way
-    kTruncates,   // passes on `amount` bytes to the client, and closes
+    kDelays,      // delays every packet by `amount` milliseconds
+    kSwallows,    // accepts everything and forwards nothing
+    kHalfCloses,  // closes the direction from the server; the client's direction stays open
+    kResets,      // resets (RST) current and new connections at once
+    kThrottles,   // `amount` bytes per second to the client
+    kFlips,       // flips one bit per `amount` bytes, in both directions
+    kTruncates,   // forwards `amount` bytes to the client, then closes
   };
 
-  /// Listens on a port of 127.0.0.1 that was free.
+  /// Listens on a free port of 127.0.0.1.
   explicit TcpProxy(std::uint16_t server);
   TcpProxy(const TcpProxy&) = delete;
   TcpProxy& operator=(const TcpProxy&) = delete;
@@ -33,7 +33,7 @@ class TcpProxy {
 
   [[nodiscard]] std::uint16_t port() const;
   void be(Mood mood, std::uint64_t amount = 0);
-  /// Packets that were held back, changed or not passed on.
+  /// Packets that were delayed, changed or dropped.
   [[nodiscard]] std::uint64_t meddled() const;
 
  private:

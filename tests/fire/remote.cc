@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// Servers that die or stand still, and a network that delays, drops, cuts and changes what it
-// carries.
+// Servers that die or hang, and a network that delays, drops, cuts and corrupts data.
 #include <fmt/format.h>
 
 #include <thread>
@@ -23,10 +22,10 @@ namespace {
 using namespace std::chrono_literals;
 using Mood = TcpProxy::Mood;
 
-// A machine that others use wakes a thread late.
+// A busy machine wakes a thread late.
 constexpr Duration kSlack = 500ms;
 
-/// Values on servers, and of every answer whether it is right and in time.
+/// Entries on servers; checks that every result is right and within its deadline.
 class RemoteLoad {
  public:
   RemoteLoad(const FireRun& run, Tally& tally, RemoteTierOptions options)
@@ -56,7 +55,7 @@ class RemoteLoad {
                 where);
     return hit;
   }
-  /// Until one is put and found, at most so long.
+  /// Waits until a put is found again, up to a limit.
   bool serves(std::uint64_t n, Duration timeout, const std::string& where) {
     const Duration end = run_.clock.now() + timeout;
     do {
@@ -86,7 +85,7 @@ RemoteTierOptions options_for(std::vector<RemoteAddress> seeds) {
   return options;
 }
 
-/// Whether a server's keys name this entry.
+/// Whether a server's keys include this entry.
 bool is_on(const RespValue& keys, std::uint64_t n) {
   const std::string digits = to_hex(testing::tier_key(n).bytes);
   return std::ranges::any_of(keys.items,
@@ -104,7 +103,7 @@ namespace {
 
 constexpr std::uint64_t kProbes = 24;
 
-/// When a bare client of the servers that are left finds every slot served: whatever comes later is
+/// When a bare client finds every slot served by the remaining servers: any later recovery time is
 /// ours.
 class BareClient {
  public:
@@ -125,7 +124,7 @@ class BareClient {
     const auto ranges = slot_ranges(cluster_.server(live).ask({"CLUSTER", "SLOTS"}),
                                     cluster_.server(live).address());
     for (; ranges.has_value() && next_ < kProbes; ++next_) {
-      // In braces: the key's slot, and not the key.
+      // In braces: the hash tag, which selects the slot, not the key.
       const std::string name = manifest_name(testing::tier_key(next_));
       const RedisServer* const owner = owner_of(slot_of(name), *ranges);
       if (owner == nullptr || owner == &victim_) return false;
@@ -154,7 +153,7 @@ class BareClient {
   std::thread thread_;
 };
 
-/// All of them are put, and found again.
+/// All of them are put and found again.
 bool serves_all(RemoteLoad& load, const std::string& where) {
   bool all = true;
   for (std::uint64_t n = 0; n < kProbes; ++n) all = load.put(n) && all;
@@ -168,13 +167,13 @@ bool serves_all(RemoteLoad& load, const std::string& where) {
 Tally run_network(const FireRun& run) {
   Tally tally;
   if (!testing::redis_is_installed()) {
-    tally.notes.emplace_back("left out: there is no redis-server");
+    tally.notes.emplace_back("skipped: redis-server is not installed");
     return tally;
   }
   RedisServer server;
   TcpProxy proxy(server.address().port);
   RemoteTierOptions options = options_for({{.host = "127.0.0.1", .port = proxy.port()}});
-  // Long enough to be met, and not what the row is spent on.
+  // Long enough to be reached, short enough not to dominate the row.
   options.servers.breaker = {.open_duration = 1s, .few = 200ms, .some = 200ms};
   RemoteLoad load(run, tally, std::move(options));
   Rng rng(run.seed);
@@ -183,7 +182,7 @@ Tally run_network(const FireRun& run) {
     for (std::uint64_t n = 0; n < kEntries; ++n) static_cast<void>(load.put(n));
     return load.flush();
   };
-  tally.expect(load.serves(100, 20s, "before any fault") && fill(), "it does not serve at all");
+  tally.expect(load.serves(100, 20s, "before any fault") && fill(), "it does not serve before any fault");
   static constexpr std::array kMoods = {std::pair{Mood::kDelays, std::uint64_t{40}},
                                         std::pair{Mood::kDelays, std::uint64_t{2'000}},
                                         std::pair{Mood::kSwallows, std::uint64_t{0}},
@@ -210,7 +209,7 @@ Tally run_network(const FireRun& run) {
     proxy.be(Mood::kHonest);
     tally.injected += proxy.meddled() - before;
     const Duration healed = run.clock.now();
-    // Whatever stands damaged on the server now is a miss, and put again.
+    // A damaged entry on the server is a miss now, and is put again.
     tally.expect(load.serves(200 + round, 15s, where), "it does not serve again: " + where);
     tally.recoveries.push_back(run.clock.now() - healed);
     static_cast<void>(fill());
@@ -225,10 +224,10 @@ Tally run_cluster(const FireRun& run) {
   Tally tally;
   const std::uint64_t kills = run.of(20, 0);
   if (kills == 0 || !testing::redis_is_installed()) {
-    tally.notes.emplace_back(kills == 0 ? "not in brief" : "left out: there is no redis-server");
+    tally.notes.emplace_back(kills == 0 ? "not in brief" : "skipped: redis-server is not installed");
     return tally;
   }
-  // As docs/remote.md has it.
+  // The settings that docs/remote.md recommends.
   constexpr Duration kNodeTimeout = 2s;
   constexpr Duration kBar = 2 * kNodeTimeout + 1s;
   constexpr Duration kOurs = 1s;
@@ -255,7 +254,7 @@ Tally run_cluster(const FireRun& run) {
       if (is_master(cluster.server(i))) masters.push_back(i);
     }
     RedisServer& victim = cluster.server(masters[rng.below(masters.size())]);
-    // Whose keys those are, the server itself knows.
+    // The server itself knows which keys it holds.
     std::vector<bool> hit_by_fault(kEntries, false);
     const RespValue keys = victim.ask({"KEYS", "*"});
     for (std::uint64_t n = 0; n < kEntries; ++n) {
@@ -266,7 +265,7 @@ Tally run_cluster(const FireRun& run) {
     BareClient bare(cluster, victim, run.clock);
     ++tally.injected;
     ++tally.detected;
-    // While it is gone: whoever is not on it is found.
+    // While it is down, keys on the other servers are found.
     for (const std::uint64_t n : there) {
       const bool hit = load.get(n, where);
       if (hit_by_fault[n] || RemoteLoad::size_of(n) > 1'000'000) continue;
@@ -287,7 +286,7 @@ Tally run_cluster(const FireRun& run) {
     }
     ours.push_back(std::max<Duration>(took - servers.back(), Duration(0)));
     if (ours.back() > kOurs) {
-      tally.miss(fmt::format("the servers were back after {} ms, and we after {}: {}",
+      tally.miss(fmt::format("the servers recovered after {} ms, and the tier after {}: {}",
                              servers.back() / 1ms, took / 1ms, where));
     }
     tally.expect(all, "not all slots are served again: " + where);

@@ -105,12 +105,12 @@ std::string as_table(const Matrix& matrix) {
                   ? fmt::format("  {:<26} NOBODY NOTICED {}\n", guard.guard, guard.how)
                   : fmt::format("  {:<26} {:<12} {}\n", guard.guard, guard.caught_by, guard.how);
     }
-    text += fmt::format("{} of {} guards were missed when they were taken away\n", caught,
+    text += fmt::format("{} of {} disabled guards were noticed\n", caught,
                         matrix.guards.size());
   }
   text +=
       fmt::format("seed {}, {}, {}: {}\n", matrix.seed, matrix.brief ? "in brief" : "in full",
-                  time_text(matrix.took), matrix.fine() ? "every bar was met" : "A BAR WAS MISSED");
+                  time_text(matrix.took), matrix.fine() ? "every row passed" : "A ROW FAILED");
   return text;
 }
 
@@ -148,7 +148,7 @@ std::string as_json(const Matrix& matrix) {
 std::string as_markdown(const Matrix& matrix) {
   std::string text = fmt::format("Seed {}, {}, {} in all, {}.\n\n", matrix.seed,
                                  matrix.brief ? "in brief" : "in full", time_text(matrix.took),
-                                 matrix.fine() ? "every bar met" : "**a bar was missed**");
+                                 matrix.fine() ? "every row passed" : "**a row failed**");
   const std::vector<Line> lines = lines_of(matrix);
   for (std::size_t n = 0; n < lines.size(); ++n) {
     text += "|";
@@ -167,7 +167,7 @@ std::string as_markdown(const Matrix& matrix) {
     for (const std::string& bar : result.tally.missed) text += "  - **missed**: " + bar + "\n";
   }
   if (!matrix.guards.empty()) {
-    text += "\nEach guard taken away:\n\n| guard | missed by | how |\n|---|---|---|\n";
+    text += "\nEach guard disabled:\n\n| guard | noticed by | how |\n|---|---|---|\n";
     for (const GuardResult& guard : matrix.guards) {
       text += fmt::format("| `{}` | {} | {} |\n", guard.guard,
                           guard.caught_by.empty() ? "**nobody**" : guard.caught_by, guard.how);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// Rows side by side, each in a process of its own. What came of it comes back in a file.
+// Runs rows in parallel, each in a child process that writes its tally to a file.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -43,7 +43,7 @@ RowResult result_of(const Row& row, const nlohmann::json& json) {
   return result;
 }
 
-/// One row on its way.
+/// A row that is running.
 class RowProcess {
  public:
   RowProcess(const FireRun& run, const Row& row, const std::string& folder)
@@ -51,7 +51,7 @@ class RowProcess {
           const Duration began = run.clock.now();
           const Tally tally = row.run(run);
           const nlohmann::json json = json_of(tally, run.clock.now() - began);
-          // Whatever is in a message, it is written down.
+          // Messages may hold any bytes.
           std::ofstream(path_) << json.dump(-1, ' ', true,
                                             nlohmann::json::error_handler_t::replace);
           return 0;
@@ -101,7 +101,7 @@ std::vector<RowResult> run_rows(const FireRun& run, std::span<const Row* const> 
     }
   };
   for (const bool timed : {false, true}) {
-    // The long ones stand last in the table, and begin first.
+    // Long rows come last in the table and start first.
     for (const Row* row : std::views::reverse(which)) {
       if (row->is_timed != timed) continue;
       under_way.emplace_back(run, *row, folder.path());

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// The whole of it in one thread, thousands of times, each time another way.
-#include "fire/simulated_house.h"
+// The whole stack in one thread, thousands of times, with a different seed each time.
+#include "fire/simulated_stack.h"
 
 namespace afterimage::fire {
 namespace {
 
 std::uint64_t live_once(std::uint64_t seed, Tally& tally, bool trace = false) {
-  SimulatedHouse house(SimulatedOptions::of(seed), tally, trace);
-  house.safety();
-  house.liveness();
-  tally.detected += house.faults();
-  return house.digest();
+  SimulatedStack stack(SimulatedOptions::of(seed), tally, trace);
+  stack.safety();
+  stack.liveness();
+  tally.detected += stack.faults();
+  return stack.digest();
 }
 
 }  // namespace
@@ -24,17 +24,17 @@ Tally run_simulation(const FireRun& run) {
     const std::uint64_t seed = run.seed + n;
     const std::uint64_t digest = live_once(seed, tally, run.trace);
     ++tally.injected;
-    // Whoever reads a failing seed relies on it.
+    // Whoever debugs a failing seed relies on it repeating exactly.
     if (n % 50 == 0) {
       Tally again;
       tally.expect(live_once(seed, again) == digest,
-                   "a seed goes two ways: " + SimulatedOptions::of(seed).text());
+                   "a seed is not deterministic: " + SimulatedOptions::of(seed).text());
     }
     run.tell(n + 1, seeds);
   }
   faults = std::exchange(tally.detected, tally.injected);
   tally.notes.push_back(std::to_string(faults) + " faults in " + std::to_string(seeds) +
-                        " lives, each then without faults until all is found again");
+                        " runs, each followed by a run without faults until everything is found again");
   return tally;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// Everything for a long time, in one process that keeps its tiers: does memory stay where it is?
+// Everything for a long time in one process with long-lived tiers: does memory stay flat?
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <malloc.h>
@@ -27,8 +27,8 @@
 namespace afterimage::fire {
 namespace {
 
-/// Bytes of this process in memory, after what is free was given back. What is free in pages that
-/// are not comes and goes with who had them last: a leak is seen below sooner.
+/// Resident bytes of this process after free memory was returned. Free memory in partly used pages
+/// comes and goes with earlier users, so a leak shows earlier in the number below.
 std::uint64_t resident_bytes() {
   return_free_memory();
   std::ifstream statm("/proc/self/statm");
@@ -38,7 +38,7 @@ std::uint64_t resident_bytes() {
   return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-/// Bytes that somebody allocated and nobody freed.
+/// Bytes that are allocated and not freed.
 std::uint64_t allocated_bytes() {
   const auto heap = ::mallinfo2();
   return heap.uordblks + heap.hblkhd;
@@ -50,7 +50,7 @@ std::size_t entries_of(const char* folder) {
       std::distance(std::filesystem::directory_iterator(folder, error), {}));
 }
 
-/// Rows that make processes are run in one, since this one has threads.
+/// Rows that create processes run in a child, because this process has threads.
 bool run_elsewhere(const Row& row, std::uint64_t seed, const FireRun& run) {
   const std::string text = std::to_string(seed);
   std::array<const char*, 9> words = {"afterimage_fire", "--brief",          "--only",
@@ -68,14 +68,14 @@ bool run_elsewhere(const Row& row, std::uint64_t seed, const FireRun& run) {
   return ::waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/// Tiers that live as long as the soak, and threads that use them.
+/// Tiers that live as long as the soak, and the threads that use them.
 class LongLife {
  public:
   LongLife(const FireRun& run) : run_(run), folder_(run.folder, "soak") {}
 
   bool open() {
-    // What is kept of past reads for the next grows whenever more of them meet than ever before;
-    // with less room than that takes it is full from the start.
+    // The buffers kept for reuse grow whenever more reads overlap than ever before; with a smaller
+    // budget than that they are full from the start.
     const DiskTierOptions options{.log = {.capacity = 128_MiB,
                                           .segment_bytes = 8_MiB,
                                           .batch_bytes = 256_KiB,
@@ -87,7 +87,7 @@ class LongLife {
     host_ = std::make_unique<HostTier>(host_room_);
     return true;
   }
-  /// Four threads for so long. Wrong answers.
+  /// Four threads for a duration. Returns the number of wrong results.
   std::uint64_t use(Duration duration, std::uint64_t seed) {
     std::atomic<std::uint64_t> wrong{0};
     std::vector<std::thread> threads;
@@ -105,7 +105,7 @@ class LongLife {
   [[nodiscard]] std::uint64_t operations() const { return operations_; }
 
  private:
-  /// One key, one content: what is found is right or wrong, whoever put it.
+  /// One key always has one content, so a hit is right or wrong regardless of which put stored it.
   std::uint64_t step(Rng& rng) {
     ++operations_;
     const std::uint64_t n = rng.below(3'000);
@@ -141,9 +141,9 @@ class LongLife {
   std::atomic<std::uint64_t> operations_{0};
 };
 
-/// By how many per cent of the first sample they grow to the last, and by how many at least (with
-/// 95 % confidence, if a sample does not depend on the one before): by the slopes of all pairs
-/// (Theil and Sen), whose median neither a few high samples nor a few low ones move.
+/// Growth from the first to the last sample, in per cent of the first, and its lower bound at 95 %
+/// confidence, for independent samples: from the slopes of all pairs (Theil and Sen), whose median
+/// is robust against outliers.
 struct Growth {
   double likely = 0;
   double least = 0;
@@ -165,10 +165,10 @@ Growth growth_of(std::span<const std::uint64_t> samples) {
   return {.likely = per_cent * slopes[slopes.size() / 2], .least = per_cent * slopes[low]};
 }
 
-/// What glibc's allocator keeps for each thread, an arena and the chunks that it freed last, grows
-/// for hours as chance will have it, by more than the leak that is looked for. Without, what is
-/// allocated is what somebody uses, and what is resident follows it. It hears of that only from the
-/// environment that a program begins with: so this one begins once more.
+/// glibc's per-thread arenas and caches of freed chunks grow at random for hours, by more than the
+/// leak that the soak looks for. Without them, allocated memory is memory in use, and resident
+/// memory follows it. The allocator reads these options only from the environment at program start,
+/// so the program restarts itself.
 bool begin_with_a_plain_heap() {
   constexpr const char* kName = "GLIBC_TUNABLES";
   if (std::getenv(kName) != nullptr) return true;
@@ -186,10 +186,10 @@ bool begin_with_a_plain_heap() {
 }  // namespace
 
 bool soak(const FireRun& run, Duration duration) {
-  if (!begin_with_a_plain_heap()) fmt::print("the allocator keeps chunks for each thread\n");
+  if (!begin_with_a_plain_heap()) fmt::print("the allocator's per-thread caches could not be disabled\n");
   LongLife life(run);
   if (!life.open()) {
-    fmt::print("the folder cannot be used\n");
+    fmt::print("cannot use the folder\n");
     return false;
   }
   FireRun brief = run;
@@ -208,13 +208,13 @@ bool soak(const FireRun& run, Duration duration) {
     brief.seed = run.seed + rounds;
     std::string wrong;
     if (row.makes_processes) {
-      if (!run_elsewhere(row, brief.seed, run)) wrong = "missed its bar";
+      if (!run_elsewhere(row, brief.seed, run)) wrong = "failed";
     } else if (const Tally tally = row.run(brief); !tally.fine()) {
       wrong = tally.missed.front();
     }
     const std::uint64_t answers =
         life.use(std::min<Duration>(between / 4, std::chrono::seconds(5)), brief.seed);
-    if (answers > 0) wrong = fmt::format("{} wrong answers of the tiers in use", answers);
+    if (answers > 0) wrong = fmt::format("{} wrong results from the long-lived tiers", answers);
     if (!wrong.empty()) fmt::print("MISSED {} --seed {}: {}\n", row.kind, brief.seed, wrong);
     fine = fine && wrong.empty();
     if (const Duration now = run.clock.now() - began; now >= next) {
@@ -241,9 +241,9 @@ bool soak(const FireRun& run, Duration duration) {
   const Growth in_use = growth_of(std::span(allocated).subspan(warm));
   const Growth in_memory = growth_of(std::span(resident).subspan(warm));
   fmt::print(
-      "{} rounds, {} operations; after a quarter to warm up and to the end, what is allocated grew "
-      "by {:+.2f} % (bar: below 1 %), what is resident by {:+.2f} %, at least {:+.2f} % (bar: "
-      "below 1 %)\n",
+      "{} rounds, {} operations; after a quarter for warm-up, allocated memory grew "
+      "by {:+.2f} % (limit: 1 %), resident memory by {:+.2f} %, at least {:+.2f} % (limit: "
+      "1 %)\n",
       rounds, life.operations(), in_use.likely, in_memory.likely, in_memory.least);
   return fine && in_use.likely < 1.0 && in_memory.least < 1.0;
 }

@@ -19,9 +19,9 @@ namespace afterimage::fire {
 using Tick = std::uint64_t;
 inline constexpr Tick kNever = ~Tick{0};
 
-/// All that was written under one key. A read may give any version that no write replaced for sure
-/// before the read began: one that had begun after that version's put returned, and was visible.
-/// What was read once is visible. A miss is always right.
+/// The history of one key. A read may return any version that was not certainly replaced before
+/// the read began, that is, by a version that was put after it and was visible. A version that was
+/// read once is visible. A miss is always legal.
 class ValueHistory {
  public:
   struct Write {
@@ -34,14 +34,14 @@ class ValueHistory {
     const Write write{.version = ++newest_, .began = ++clock};
     Known& place = known_[write.version % known_.size()];
     if (place.under_way) {
-      slow_.push_back(place);  // its thread was overtaken by many
+      slow_.push_back(place);  // many other threads overtook its thread
     } else if (place.returned != kNever) {
       forgotten_ = std::max(forgotten_, place.returned);
     }
     place = {.version = write.version, .began = write.began, .under_way = true};
     return write;
   }
-  /// A put that was taken in; `visible`: and is seen by whoever reads from now on.
+  /// An accepted put; `visible`: reads that begin from now on see it.
   void put_returned(const Write& write, bool visible, std::atomic<Tick>& clock) {
     const MutexLock lock(mutex_);
     Known& place = known_of(write.version);
@@ -50,13 +50,13 @@ class ValueHistory {
     taken_ = std::max(taken_, write.began);
     if (visible) floor_ = std::max(floor_, write.began);
   }
-  /// An erase, or a put that was not taken in.
+  /// An erase, or a rejected put.
   void nothing_put(const Write& write, bool erased) {
     const MutexLock lock(mutex_);
     known_of(write.version).under_way = false;
     if (erased) floor_ = std::max(floor_, write.began);
   }
-  /// Of all puts that were taken in so far, the last to begin.
+  /// Of all accepted puts so far, the one that began last.
   Tick taken() const {
     const MutexLock lock(mutex_);
     return taken_;
@@ -69,12 +69,12 @@ class ValueHistory {
     const MutexLock lock(mutex_);
     return floor_;
   }
-  /// `floor`: as it was when the read began.
+  /// `floor`: its value when the read began.
   bool may_give(std::uint32_t version, Tick floor) {
     const MutexLock lock(mutex_);
     if (version == 0 || version > newest_) return false;
     const Known& place = known_of(version);
-    if (place.version != version) return forgotten_ >= floor;  // so long ago that it is not known
+    if (place.version != version) return forgotten_ >= floor;  // too old to be tracked
     floor_ = std::max(floor_, place.began);
     return place.returned == kNever || place.returned >= floor;
   }
@@ -86,7 +86,7 @@ class ValueHistory {
     Tick returned = kNever;
     bool under_way = false;
   };
-  /// Another's, if it is not known any more.
+  /// Another version's place, if this one is no longer tracked.
   Known& known_of(std::uint32_t version) AFI_REQUIRES(mutex_) {
     const auto slow = std::ranges::find(slow_, version, &Known::version);
     return slow != slow_.end() ? *slow : known_[version % known_.size()];
@@ -113,9 +113,9 @@ inline std::vector<std::byte> labelled(std::uint64_t n, std::uint32_t version) {
   return bytes;
 }
 
-/// Random puts, gets, erasures and flushes of many threads on a tier, and of every answer whether
-/// some order of what happened explains it. `tests/fire/history_test.cc` sees that lies are
-/// noticed.
+/// Random puts, gets, erasures and flushes from many threads on one tier; checks that some order of
+/// the operations explains every result. `tests/fire/history_test.cc` proves that it notices
+/// violations.
 class HistoryRun {
  public:
   static constexpr std::uint64_t kKeys = 500;
@@ -133,11 +133,11 @@ class HistoryRun {
     tally_.detected += threads * operations;
     tally_.answers += read_;
     tally_.wrong += wrong_ + older_;
-    tally_.expect(wrong_ == 0, std::to_string(wrong_) + " answers with wrong bytes");
-    tally_.expect(older_ == 0, std::to_string(older_) + " answers that no order explains");
-    tally_.expect(room_.used() == 0_B, "somebody kept the room of a copy");
-    tally_.expect(tier_.stats().damaged == 0, "something was taken for damaged");
-    tally_.expect(read_ > 0, "nothing was ever found");
+    tally_.expect(wrong_ == 0, std::to_string(wrong_) + " reads returned wrong bytes");
+    tally_.expect(older_ == 0, std::to_string(older_) + " reads that no order explains");
+    tally_.expect(room_.used() == 0_B, "a copy's memory was not released");
+    tally_.expect(tier_.stats().damaged == 0, "an intact entry was counted as damaged");
+    tally_.expect(read_ > 0, "no read ever hit");
   }
 
  private:

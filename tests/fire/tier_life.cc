@@ -43,7 +43,7 @@ int TierLife::live(Rng rng, std::uint64_t steps) {
   known().opened = 1;
   std::uint64_t lost = 0;
   std::uint64_t evicted = 0;
-  // Before anything is acknowledged: what went wrong, or had to leave, meanwhile.
+  // Recorded before anything is acknowledged: failures and evictions so far.
   const auto notice = [&] {
     const SegmentLogStats stats = (*tier)->log().stats();
     if (stats.lost != std::exchange(lost, stats.lost)) oracle.lost_on_the_way();
@@ -87,13 +87,13 @@ void TierLife::look(Tally& tally, const std::string& where) {
   tally.answers += known().answers.exchange(0);
   if (const std::uint64_t wrong = known().wrong.exchange(0); wrong > 0) {
     tally.wrong += wrong;
-    tally.miss("a wrong answer while it was being used: " + where);
+    tally.miss("a wrong result while in use: " + where);
   }
   known().opened = known().operations = 0;
   const Duration began = clock_.now();
   const auto tier = DiskTier::open(folder_.path(), options(), memory, clock_);
   tally.recoveries.push_back(clock_.now() - began);
-  if (!tier) return tally.miss("it does not open: " + to_string(tier.error()) + "; " + where);
+  if (!tier) return tally.miss("the tier does not open: " + to_string(tier.error()) + "; " + where);
   (*tier)->log().check_invariants();
   tally.detected += (*tier)->log().recovery().torn_entries;
   for (std::size_t n = 0; n < kLifeKeys; ++n) {
@@ -104,7 +104,7 @@ void TierLife::look(Tally& tally, const std::string& where) {
     }
     tally.note(oracle.settle(n, *found, !evicts_), "key " + std::to_string(n) + ", " + where);
   }
-  if ((*tier)->stats().used > (*tier)->stats().capacity) tally.miss("over the cap: " + where);
+  if ((*tier)->stats().used > (*tier)->stats().capacity) tally.miss("above the capacity: " + where);
 }
 
 }  // namespace afterimage::fire

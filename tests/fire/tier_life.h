@@ -13,14 +13,14 @@
 
 namespace afterimage::fire {
 
-/// Lengths around every border: a byte, a block and its neighbours, a batch, more than all batches.
+/// Sizes around every boundary: a byte, a block and its neighbours, a batch, more than all batches.
 inline constexpr std::array<std::size_t, 16> kLifeSizes = {
     1,      1,      4'095,  4'095,  4'096,  4'096,   4'097,     4'097,
     20'000, 20'000, 65'536, 65'536, 65'537, 200'000, 1'048'576, 1'300'000};
 inline constexpr std::size_t kLifeKeys = 24;
 
-/// A disk tier in a folder that is used, killed and looked at again. What the process that uses it
-/// knows stands in shared memory.
+/// A disk tier in a folder that is used, killed and checked again. The child process records what
+/// it did in shared memory.
 class TierLife {
  public:
   struct Known {
@@ -32,11 +32,11 @@ class TierLife {
 
   TierLife(const FireRun& run, const std::string& within, const std::string& name);
 
-  /// A new folder, and a new story. `capacity`: so small that it evicts, or not.
+  /// Starts over in a new folder. `capacity`: small enough to evict, or not.
   void begin(std::uint64_t seed, bool evicts, DiskBackend backend, bool hurried);
-  /// In a child: operations until `steps` are done or it is killed. An exit code.
+  /// In a child: runs operations until `steps` are done or it is killed. Returns an exit code.
   int live(Rng rng, std::uint64_t steps);
-  /// After a child ended, however: opens the folder and looks at every key.
+  /// After a child has ended in whatever way: opens the folder and checks every key.
   void look(Tally& tally, const std::string& where);
 
   [[nodiscard]] Known& known() const { return known_[0]; }

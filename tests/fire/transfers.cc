@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// Transfers that go to another place, or only part of the way.
+// Misdirected and partial transfers.
 #include <cerrno>
 
 #include "fire/child.h"
@@ -31,7 +31,7 @@ Tally run_misdirected(const FireRun& run) {
     }
     story.disk.fail(DiskFault::kNone, 1);
     story.oracle.process_ended();
-    // A device that says that it wrote, and wrote elsewhere, may cost what it acknowledged.
+    // A device that misdirects a write may lose what it acknowledged.
     story.oracle.all_left();
     story.reopen(false);
     ++tally.injected;
@@ -54,7 +54,7 @@ std::atomic<std::uint64_t> lies{0};
 std::atomic<std::uint64_t> transfers{0};
 std::atomic<std::uint64_t> liar{1};
 
-/// One in five transfers is told to have been interrupted, or to have gone part of the way.
+/// One in five transfers reports an interruption or transfers only a part.
 std::int64_t lie(std::int64_t truth) {
   const std::uint64_t n = transfers++;
   Rng rng(liar * 7'919 + n);
@@ -87,7 +87,7 @@ DiskTierOptions options(DiskBackend backend) {
           .backend = backend};
 }
 
-/// All of it must go through as if nothing had happened.
+/// All operations must complete as if nothing had happened.
 void whole_in_the_end(const FireRun& run, DiskBackend backend, Tally& tally) {
   static constexpr std::array<std::size_t, 5> kSizes = {1, 4'096, 9'000, 65'536, 600'000};
   constexpr std::size_t kKeys = 40;
@@ -104,7 +104,7 @@ void whole_in_the_end(const FireRun& run, DiskBackend backend, Tally& tally) {
         "life " + std::to_string(life) + " of --only short --seed " + std::to_string(run.seed);
     site->lie(lie);
     auto tier = DiskTier::open(folder.path(), options(backend), memory, run.clock);
-    if (!tier) return tally.miss("it does not open: " + to_string(tier.error()));
+    if (!tier) return tally.miss("the tier does not open: " + to_string(tier.error()));
     for (std::size_t n = 0; n < kKeys; ++n) {
       const std::uint32_t version = oracle.begin_put(n);
       const auto put =
@@ -119,27 +119,27 @@ void whole_in_the_end(const FireRun& run, DiskBackend backend, Tally& tally) {
       const auto found = (*tier)->get(oracle.key(n), room);
       tally.note(oracle.judge(n, found.value_or(std::nullopt), true), where);
     }
-    tally.expect((*tier)->stats().damaged == 0, "taken for damage: " + where);
+    tally.expect((*tier)->stats().damaged == 0, "counted as damage: " + where);
     tier->reset();
     site->lie(nullptr);
     run.tell(lies, wanted);
   }
 }
 
-/// A write of which nothing arrives is never acknowledged.
+/// A write that transfers nothing is never acknowledged.
 void never_written(const FireRun& run, DiskBackend backend, Tally& tally) {
   FaultSite* const site = FaultSite::find("disk.transfer");
   for (std::uint64_t round = 0; round < run.of(200, 5); ++round) {
     const FireFolder folder(run.folder, "short");
     MemoryBudget memory(64_MiB);
     const auto tier = DiskTier::open(folder.path(), options(backend), memory, run.clock);
-    if (!tier) return tally.miss("it does not open: " + to_string(tier.error()));
+    if (!tier) return tally.miss("the tier does not open: " + to_string(tier.error()));
     static_cast<void>(
         (*tier)->put(testing::tier_key(round), {}, testing::tier_bytes(round, 9'000)));
     site->lie(nothing);
     const auto flushed = (*tier)->flush();
     site->lie(nullptr);
-    tally.expect(!flushed.has_value(), "a write of which nothing arrived was acknowledged");
+    tally.expect(!flushed.has_value(), "a write that transferred nothing was acknowledged");
   }
 }
 

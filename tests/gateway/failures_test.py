@@ -373,7 +373,7 @@ class Signals(unittest.TestCase):
         stream = gateway.start_stream("What is it? #gate=drain")
         self.assertEqual(gateway.request("GET", "/ready").status, 200)
         gateway.process.send_signal(signal.SIGTERM)
-        gateway.wait_for_line("finishing what was begun")
+        gateway.wait_for_line("finishing running requests")
         gateway.wait_for(lambda: gateway.request("GET", "/ready", port=gateway.admin_port).status == 503, "not ready any more")
         gateway.wait_for(lambda: not self.takes_connections(gateway), "no new clients")
         self.mock.gates["drain"].set()
@@ -405,7 +405,7 @@ class Signals(unittest.TestCase):
             self.assertNotIn("ttl", gateway.ask("How long?").headers["Cache-Status"])
             gateway.configure(dict(gateway.settings, answers={"ttl": "1 h"}, memory={"budget": "1 GiB"}))
             gateway.process.send_signal(signal.SIGHUP)
-            self.assertIn("1 changed, 1 take effect at the next start", gateway.wait_for_line("read the settings again"))
+            self.assertIn("1 changed, 1 take effect after a restart", gateway.wait_for_line("reloaded the settings"))
             gateway.ask("And now, how long is it?".replace("now, ", ""))
             self.assertRegex(gateway.ask("And how long is it?").headers["Cache-Status"], r"ttl=3(600|59\d)\b")
             done = gateway.admin("POST", "/admin/api/reload", {}).json
@@ -415,7 +415,7 @@ class Signals(unittest.TestCase):
         with self.gateway(answers={"ttl": "1 h"}) as gateway:
             gateway.config.write_text("[answers]\nttl = 7\nwhat = 1\n")
             gateway.process.send_signal(signal.SIGHUP)
-            line = gateway.wait_for_line("the settings stay as they were")
+            line = gateway.wait_for_line("reload failed")
             self.assertIn("afterimage.toml:2", line)
             gateway.ask("Still an hour?")
             self.assertIn("ttl=3", gateway.ask("Still an hour?").headers["Cache-Status"])

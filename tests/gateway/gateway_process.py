@@ -65,7 +65,7 @@ class GatewayProcess:
         self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()
         try:
-            self.port, self.admin_port = self.wait_for_line("answers for"), self.wait_for_line("admin")
+            self.port, self.admin_port = self.wait_for_line("listening on"), self.wait_for_line("admin")
         except BaseException:
             self.kill()
             raise

@@ -172,7 +172,7 @@ class Gateways(unittest.TestCase):
             line = process.stdout.readline()
             self.assertTrue(line, "".join(lines))
             lines.append(line)
-            for what in ("answers for", "admin"):
+            for what in ("listening on", "admin"):
                 if what in line and "http" in line:
                     ports[what] = int(re.search(r":(\d+)/", line)[1])
         return ports
@@ -183,7 +183,7 @@ class Gateways(unittest.TestCase):
         picture = base64.b64encode((MEDIA / "mug.jpg").read_bytes()).decode()
         body = {"model": "m", "temperature": 0, "max_tokens": 4, "messages": [{"role": "user", "content": [
             {"type": "text", "text": text}, {"type": "image_url", "image_url": {"url": "data:image/jpeg;base64," + picture}}]}]}
-        request = urllib.request.Request(f"http://127.0.0.1:{ports['answers for']}/v1/chat/completions", json.dumps(body).encode(),
+        request = urllib.request.Request(f"http://127.0.0.1:{ports['listening on']}/v1/chat/completions", json.dumps(body).encode(),
                                          {"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=120) as reply:
             return json.load(reply)["choices"][0]["message"]["content"]

@@ -5,8 +5,8 @@
     reuse = Reuse(model, budget_bytes=1 << 30)
     output = reuse.generate(**processor(...), max_new_tokens=64)
 
-Vision-language models whose images go through get_image_features (Qwen2.5-VL, Qwen3-VL, LLaVA, Gemma 3 and their
-like), with full and sliding attention in any mix; also models of text alone. transformers 5, one prompt at a time.
+Supports vision-language models whose images go through get_image_features (Qwen2.5-VL, Qwen3-VL, LLaVA, Gemma 3 and
+similar ones) and text-only models, with any mix of full and sliding attention. transformers 5, one prompt at a time.
 """
 
 from afterimage.transformers.encode_once import EncodeOnce

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Outputs of a model's vision tower, one entry an image: a picture is encoded once, whatever batch it comes in."""
+"""Caches a model's vision tower outputs per image: an image is encoded once, whatever batch it appears in."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from afterimage.transformers.identity import host, namespace_of
 
 @dataclass
 class ImageFeatures(BaseModelOutputWithPooling):
-    """What models read of get_image_features: per image [embeddings, hidden_size], and planes of deepstack."""
+    """The fields of get_image_features that models read: [embeddings, hidden_size] per image, and deepstack planes."""
 
     deepstack_features: Any = None
 
 
 def split_images(pixel_values: torch.Tensor, image_grid_thw: torch.Tensor | None) -> list[torch.Tensor]:
-    """Pixels of each image: a slice of the batch, or as many rows of patches as its grid has."""
+    """The pixels of each image: a slice of the batch, or the rows of patches of its grid."""
     if image_grid_thw is None:
         return list(pixel_values.split(1))
     return list(pixel_values.split(image_grid_thw.prod(-1).tolist()))
 
 
 class EncodeOnce:
-    """Puts a cache before model.get_image_features until it is closed.
+    """Caches model.get_image_features until close().
 
-    Each image is encoded by itself, so that its output does not depend on what else is in the batch. Keys are the
+    Each image is encoded alone, so its output does not depend on the rest of the batch. Keys are the
     pixels with their shape and grid, the other arguments, the configuration and the weights.
 
-    cache          shared with other models and threads; or its own, of budget_bytes.
-    weights_epoch  names the weights. Without it, outputs are this object's alone: they serve no other model.
+    cache          a cache to share with other models and threads; default: its own, of budget_bytes.
+    weights_epoch  identifies the weights. Without it, outputs are not shared with other objects.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class EncodeOnce:
             self._inner.get_image_features = self._features
 
     def close(self) -> None:
-        """The model is as it was. Twice is fine."""
+        """Restores the model. May be called twice."""
         if self._original is not None:
             del self._inner.get_image_features
             self._original = None
@@ -88,7 +88,7 @@ class EncodeOnce:
         return self._joined(images, pixel_values.device)
 
     def _splits(self, pixel_values: torch.Tensor, arguments: dict[str, Any]) -> bool:
-        """One tensor an image; tiles that belong together (rank 5) stay together, uncached."""
+        """Whether the batch has one tensor per image; tiles of one image (rank 5) are not split and not cached."""
         return pixel_values.dim() in (2, 4) and arguments.get("output_hidden_states") is not True
 
     def _one(self, space: ai.Namespace, pixels: torch.Tensor, grid: torch.Tensor | None, arguments: dict[str, Any]) -> list[torch.Tensor]:
@@ -102,7 +102,7 @@ class EncodeOnce:
             return [batched, *(host(self._rows(part)) for part in (made.pooler_output, *planes))]
 
         found = self.cache.get_or_encode(self.key_of(pixels, keyed, space), encode)
-        # Copies, so that nobody writes into the cache through what a model does in place.
+        # Copies, because a model may modify its input in place.
         return [torch.from_dlpack(tensor).clone() for tensor in found.tensors]
 
     def _call(self, pixels: torch.Tensor, grid: torch.Tensor | None, arguments: dict[str, Any]) -> Any:
@@ -111,13 +111,13 @@ class EncodeOnce:
 
     @staticmethod
     def _rows(part: Any) -> torch.Tensor:
-        """[embeddings, hidden_size] of the one image that there is."""
+        """[embeddings, hidden_size] of the only image."""
         rows: torch.Tensor = part[0]
         return rows
 
     @staticmethod
     def _joined(images: list[list[torch.Tensor]], device: torch.device) -> ImageFeatures:
-        """In the form that the model gives: one tensor of the batch, or one an image."""
+        """In the model's own form: one tensor for the batch, or one per image."""
         (batched, *_), *_ = images
         parts = [[image[part].to(device) for image in images] for part in range(1, len(images[0]))]
         pooled = torch.stack(parts[0]) if bool(batched) else tuple(parts[0])

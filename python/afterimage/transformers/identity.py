@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""What of a model changes what it computes."""
+"""The identity of a model: everything in it that changes its outputs."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from afterimage._core import Namespace
 
 
 def namespace_of(model: Any, weights_epoch: str) -> Namespace:
-    """The configuration, dtype, attention implementation and weights of a model, as they are now.
+    """The namespace of a model's current configuration, dtype, attention implementation and weights.
 
-    weights_epoch names the weights; weights that change in place (an optimizer's step, load_state_dict) change the
-    namespace by themselves: each parameter counts its changes.
+    weights_epoch identifies the weights. In-place changes (an optimizer's step, load_state_dict) change the namespace
+    automatically, because each parameter counts its changes.
     """
     config = model.config
     described = hashlib.sha256(config.to_json_string(use_diff=False).encode()).hexdigest()
@@ -31,5 +31,5 @@ def namespace_of(model: Any, weights_epoch: str) -> Namespace:
 
 
 def host(tensor: torch.Tensor) -> torch.Tensor:
-    """As the cache takes it: detached, in CPU memory, C-contiguous."""
+    """The tensor as the cache accepts it: detached, in CPU memory, C-contiguous."""
     return tensor.detach().cpu().contiguous()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""A DynamicCache as rows of bytes, and back."""
+"""Converts a DynamicCache to rows of bytes and back."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _KINDS = {"full_attention": "full", "sliding_attention": "sliding"}
 
 
 class KvRows:
-    """How the layers of one model lie in groups: all full layers in one, sliding layers in one a window.
+    """The layer groups of one model: one group of all full layers, and one group per window size of sliding layers.
 
     A row is one token's keys and values in all layers of its group: [layer][key or value][head][dim].
     """
 
     def __init__(self, cache: DynamicCache, alignment: int) -> None:
-        """cache: of this model, with at least one token in it."""
+        """cache: a cache of this model that holds at least one token."""
         self._groups: list[list[int]] = []
         windows: dict[int | None, int] = {}
         for index, layer in enumerate(cache.layers):
@@ -45,7 +45,7 @@ class KvRows:
         return ai.LayerGroup("sliding", layers=len(layers), row_bytes=size, window=window)
 
     def _bytes(self, cache: DynamicCache, number: int, first: int, end: int) -> torch.Tensor:
-        """Rows [first, end) of what the layers of a group hold now."""
+        """Rows [first, end) that the layers of a group hold now."""
         parts = [
             part[0, :, first:end].transpose(0, 1).reshape(end - first, -1)
             for layer in self._groups[number]
@@ -72,10 +72,10 @@ class KvRows:
     def needs_snapshots(self) -> bool:
         return any(window is not None for window in self._windows)
 
-    def restore(self, cache: DynamicCache, turn: ai.PrefillLeader, device: torch.device) -> None:
-        """Puts turn.resume tokens into an empty cache."""
-        length = turn.resume
-        for number, (slices, _) in enumerate(turn.kv()):
+    def restore(self, cache: DynamicCache, leader: ai.PrefillLeader, device: torch.device) -> None:
+        """Restores leader.resume tokens into an empty cache."""
+        length = leader.resume
+        for number, (slices, _) in enumerate(leader.kv()):
             window = self._windows[number]
             first = 0 if window is None else max(0, length - window)
             row = torch.cat([self._slice(each, first, length) for each in slices]).to(device)
@@ -91,7 +91,7 @@ class KvRows:
                     cache.layers[layer].cumulative_length = length
 
     def _slice(self, rows: tuple[int, int, ai.Tensor], first: int, end: int) -> torch.Tensor:
-        """What of a slice lies in [first, end)."""
+        """The part of a slice in [first, end)."""
         begin, count, data = rows
         whole = torch.from_dlpack(data).view(count, -1).view(self._dtype)
         return whole[max(0, first - begin) : max(0, end - begin)]

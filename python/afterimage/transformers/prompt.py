@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""One prompt as a model sees it: token ids, which of them are images, and how it is cut into blocks."""
+"""One prompt of a model: token ids, the spans of its images, and its division into blocks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KNOWN = {"input_ids", "attention_mask", "pixel_values", *_PER_TOKEN, *_PER_IMAG
 
 
 class Prompt:
-    """Errors   Unsupported: several prompts at once, padding, video or anything else that is not known here."""
+    """Errors   Unsupported: several prompts at once, padding, video, or any unknown input."""
 
     def __init__(self, model: Any, encode_once: EncodeOnce, space: ai.Namespace, inputs: dict[str, Any]) -> None:
         given = {name: value for name, value in inputs.items() if value is not None}
@@ -42,7 +42,7 @@ class Prompt:
         return split_images(self._given["pixel_values"], self._given.get("image_grid_thw"))
 
     def _spans(self, model: Any, encode_once: EncodeOnce, space: ai.Namespace) -> list[ai.MediaSpan]:
-        """Where each image stands; cut nowhere, since models may attend both ways inside of one."""
+        """The span of each image; not splittable, because models may attend bidirectionally within an image."""
         token = getattr(model.config, "image_token_id", getattr(model.config, "image_token_index", None))
         places = (self.ids[0] == token).nonzero()[:, 0].tolist() if token is not None else []
         if not self._pixels:
@@ -85,7 +85,7 @@ class Prompt:
         return (self.ids == getattr(model.config, "image_token_id", -1)).int()
 
     def cuts(self, block_tokens: int) -> list[int]:
-        """Multiples of block_tokens that cut no image, up to one token before the end."""
+        """Multiples of block_tokens outside images, up to one token before the end."""
         return [
             at
             for at in range(block_tokens, len(self), block_tokens)
@@ -93,9 +93,9 @@ class Prompt:
         ]
 
     def part(self, first: int, end: int) -> dict[str, Any]:
-        """What a model is called with for tokens [first, end): their images, types and positions."""
+        """The model's arguments for tokens [first, end): their images, types and positions."""
         inputs: dict[str, Any] = {"input_ids": self.ids[:, first:end]}
-        # Masks that let images attend both ways are indexed from the start of the sequence, not of the part.
+        # Bidirectional image masks are indexed from the start of the sequence, not of the part.
         inputs |= {name: self._given[name][:, :end] for name in _PER_TOKEN if name in self._given}
         if self.positions is not None:
             inputs["position_ids"] = self.positions[..., first:end]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Prefill once: generate() goes on from the longest prefix that was computed before, images included."""
+"""Prefill once: generate() continues from the longest cached prefix, images included."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from afterimage.transformers.prompt import Prompt
 class Reuse:
     """Encode once and prefill once for one model.
 
-    A prompt is computed in blocks of block_tokens (longer where an image would be cut), and KV is kept at the borders
-    of blocks. So what is computed after a resume is computed in the very calls of a prompt that resumes nowhere, and
+    A prompt is computed in blocks of block_tokens (longer where an image would be cut), and KV is cached at block
+    boundaries. So the tokens after a resume point are computed in the same calls as without reuse, and the result
     is bit for bit the same.
 
-    budget_bytes   host memory for KV and as much for encoder outputs. 0: nothing is kept, all is computed alike.
-    weights_epoch  names the weights; without it nothing is shared with other objects.
+    budget_bytes   host memory for KV, and as much for encoder outputs. 0: nothing is cached; results are the same.
+    weights_epoch  identifies the weights; without it nothing is shared with other objects.
 
-    Errors   Prompts that are not understood (batches, padding, video, a cache of the caller's) are given to the model
-             as they are: see stats()["passed_on"].
+    Errors   Unsupported prompts (batches, padding, video, a caller's own KV cache) are passed to the model unchanged and
+             counted in stats()["passed_on"].
     Threads  As the model: one call at a time.
     """
 
@@ -45,7 +45,7 @@ class Reuse:
         self._passed_on = 0
 
     def close(self) -> None:
-        """The model is as it was, and what was kept is gone. Twice is fine."""
+        """Restores the model and drops the caches. May be called twice."""
         self.images.close()
         self.images.cache.close()
         self.prefixes.close()
@@ -70,14 +70,14 @@ class Reuse:
 
     @torch.no_grad()
     def generate(self, input_ids: torch.Tensor, **arguments: Any) -> Any:
-        """model.generate with the processor's output, and what else it takes."""
+        """model.generate for the processor's output; takes all its other arguments, too."""
         names = ("attention_mask", "pixel_values", "image_grid_thw", "image_sizes", "token_type_ids", "mm_token_type_ids")
         inputs = {"input_ids": input_ids, **{name: arguments[name] for name in names if name in arguments}}
         settings = {name: value for name, value in arguments.items() if name not in names}
         try:
             if "past_key_values" in arguments:
-                raise ai.errors.Unsupported("a cache of the caller's")
-            # Arguments that change what is prefilled: generate() has many others that do not.
+                raise ai.errors.Unsupported("past_key_values of the caller")
+            # Arguments that change the prefill; the others do not matter here.
             if odd := [name for name in arguments if name.startswith(("pixel_values_", "video_", "input_features", "inputs_embeds"))]:
                 raise ai.errors.Unsupported(", ".join(odd))
             cache = self.prefill(inputs)
@@ -90,9 +90,9 @@ class Reuse:
 
     @torch.no_grad()
     def prefill(self, inputs: dict[str, Any]) -> DynamicCache:
-        """KV of all tokens but the last: model.generate(input_ids, past_key_values=it) goes on from there.
+        """The KV of all tokens but the last, for model.generate(input_ids, past_key_values=...).
 
-        inputs: the processor's output for one prompt. Unsupported: it is none.
+        inputs: the processor's output. Unsupported: it is not one prompt.
         """
         space = namespace_of(self.model, self._epoch)
         prompt = Prompt(self.model, self.images, space, inputs)
@@ -101,25 +101,25 @@ class Reuse:
         root = space.prefix_root(image=ai.PreprocessRecipe(f"blocks of {self._block}"))
         cache = empty_cache(self.model)
         cuts = sorted({0, *prompt.cuts(self._block), len(prompt) - 1})
-        if self._rows is None:  # the layout is known once something was computed
+        if self._rows is None:  # the layout is known after the first computation
             self._compute(prompt, cache, cuts[:2])
             self._rows = KvRows(cache, self._block)
             cache = empty_cache(self.model)
-        with self.prefixes.claim(root, self._rows.layout, prompt.ids[0].cpu().contiguous(), prompt.spans) as turn:
-            resume = turn.resume
+        with self.prefixes.claim(root, self._rows.layout, prompt.ids[0].cpu().contiguous(), prompt.spans) as leader:
+            resume = leader.resume
             if resume > 0:
-                self._rows.restore(cache, turn, prompt.ids.device)
-            self._go_on(prompt, cache, turn, [at for at in cuts if at >= resume])
+                self._rows.restore(cache, leader, prompt.ids.device)
+            self._compute_rest(prompt, cache, leader, [at for at in cuts if at >= resume])
         if prompt.rope_deltas is not None:
             self.model.model.rope_deltas = prompt.rope_deltas
         return cache
 
-    def _go_on(self, prompt: Prompt, cache: DynamicCache, turn: ai.PrefillLeader, cuts: list[int]) -> None:
-        """Computes from where the cache stands, block by block, and keeps whole blocks."""
+    def _compute_rest(self, prompt: Prompt, cache: DynamicCache, leader: ai.PrefillLeader, cuts: list[int]) -> None:
+        """Computes the rest of the prompt block by block, and caches whole blocks."""
         assert self._rows is not None
         resume, began, snapshots = cuts[0], time.monotonic(), []
         whole = [at for at in cuts[1:] if at % self._block == 0]
-        wanted = {*turn.snapshots, *whole[-1:]} if self._rows.needs_snapshots else set()
+        wanted = {*leader.snapshots, *whole[-1:]} if self._rows.needs_snapshots else set()
         for first, end in zip(cuts, cuts[1:], strict=False):
             self._compute(prompt, cache, [first, end])
             if end in wanted and end in whole:
@@ -127,9 +127,9 @@ class Reuse:
         if whole:
             rows = self._rows.rows(cache, resume, whole[-1])
             try:
-                turn.commit(whole[-1], resume, rows, snapshots, time.monotonic() - began)
+                leader.commit(whole[-1], resume, rows, snapshots, time.monotonic() - began)
             except (ai.errors.NoSpace, ai.errors.Unavailable):
-                pass  # it was computed, and that is all
+                pass  # computed but not cached
 
     def _compute(self, prompt: Prompt, cache: DynamicCache, cuts: list[int]) -> None:
         for first, end in zip(cuts, cuts[1:], strict=False):

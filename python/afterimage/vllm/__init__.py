@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Plug-ins for vLLM 0.27 to 0.32 that need no fork: class names in its configuration (launch_settings has them all).
+"""Plug-ins for vLLM 0.27 to 0.32, enabled by class names in its configuration (launch_settings sets them all).
 
-    EncoderCacheManager   the scheduler's account of encoder outputs
+    EncoderCacheManager   the scheduler's accounting of encoder outputs
     ECConnector           encoder outputs in host memory and on disk, with leases at look-up
     SecondaryTier         KV blocks on disk, below vLLM's host tier
     CachePolicy           eviction in vLLM's host tier
 
-Importable without vLLM: base classes are then stand-ins with the same methods.
+Importable without vLLM; the base classes are then stand-ins with the same methods.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from afterimage.vllm.ec_connector import ECConnector, set_weights_epoch
     from afterimage.vllm.secondary_tier import SecondaryTier
 
-# vLLM imports this while it is being imported itself; what derives from its classes waits until it is asked for.
-_LATER = {
+# vLLM imports this module during its own import, so classes that derive from its classes are imported lazily.
+_LAZY = {
     "CachePolicy": "cache_policy",
     "ECConnector": "ec_connector",
     "SecondaryTier": "secondary_tier",
@@ -30,11 +30,11 @@ _LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
+    if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
 
 
 __all__ = [

@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
 """vLLM's base classes, or stand-ins with the same methods where vLLM is not installed.
 
-Ours are called by keyword and positional arguments as vLLM 0.27 to 0.32 do; make test-vllm holds them to the vLLM that
-is installed. Nothing here is imported before a class that needs it.
+The plug-ins match the calls of vLLM 0.27 to 0.32; make test-vllm checks them against the installed vLLM. This module is
+imported only by the classes that need it.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ except ImportError:
 
 
 class VllmModel(NamedTuple):
-    """What of a vLLM configuration changes encoder outputs and KV, besides content."""
+    """The parts of a vLLM configuration that change encoder outputs and KV."""
 
     name: str
     revision: str

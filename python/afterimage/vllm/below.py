@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""What is below host memory: a disk, servers that machines share, or both."""
+"""The tiers below host memory: a disk, Redis servers shared by machines, or both."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from afterimage._core import DiskTier, RemoteTier, Tier, TierStack
 from afterimage.errors import InvalidArgument
 
 _PASSWORD = "AFTERIMAGE_REMOTE_PASSWORD"
-_PATIENCE_SECONDS = 5.0  # of threads that have nothing else to do
+_PUT_TIMEOUT_SECONDS = 5.0  # puts run on background threads, which can wait
 
 
 @dataclass(frozen=True)
 class Below:
-    """A disk, servers, or both as one."""
+    """A disk, servers, or both as one tier."""
 
     tier: Tier
     disk: Tier | None
     servers: Tier | None
 
     def has(self, key: bytes) -> bool | None:
-        """Without I/O. None: only the servers know; find_out() asks them."""
+        """Whether the key is stored, without I/O. None: unknown until probe() has asked the servers."""
         if self.disk is not None and self.disk.may_contain(key):
             return True
         if self.servers is None or not self.servers.may_contain(key):
@@ -51,7 +51,7 @@ def open_below(
     encrypt_key_file: str | None = None,
     remote_timeout: float = 0.05,
 ) -> Below | None:
-    """None: neither is wanted. remote: redis://[user@]host:port[,...]; the password is AFTERIMAGE_REMOTE_PASSWORD's."""
+    """None: neither is configured. remote: redis://[user@]host:port[,...]; password in AFTERIMAGE_REMOTE_PASSWORD."""
     near: Tier | None = None
     far: Tier | None = None
     if disk:
@@ -61,7 +61,7 @@ def open_below(
             remote,
             password=os.environ.get(_PASSWORD, ""),
             holds=holds,
-            put_timeout_seconds=_PATIENCE_SECONDS,
+            put_timeout_seconds=_PUT_TIMEOUT_SECONDS,
             timeout_seconds=remote_timeout,
             memory_bytes=memory_bytes,
             encrypt_key_file=encrypt_key_file,
@@ -73,10 +73,10 @@ def open_below(
 
 
 def secret_in(path: str | None) -> bytes:
-    """32 bytes that all who share have; without them who runs the servers can tell what a key is of."""
+    """32 secret bytes that all sharing processes have; they hide from the servers which item a key identifies."""
     if not path:
         return bytes(32)
     secret = Path(path).read_bytes()
     if len(secret) != 32:
-        raise InvalidArgument(f"expected 32 bytes in the secret file {path}, got {len(secret)}: head -c 32 /dev/urandom > {path}")
+        raise InvalidArgument(f"expected 32 bytes in the secret file {path}, got {len(secret)}: create one with head -c 32 /dev/urandom > {path}")
     return secret

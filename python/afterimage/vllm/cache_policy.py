@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
 """Afterimage's eviction policies for vLLM's host tier (eviction_policy: CachePolicy, cache_policy_module_path:
-afterimage.vllm). The policy is "worth", which learns when blocks come back; a class that derives from this one and
-sets `policy` takes another of afterimage.policy_names().
+afterimage.vllm). The policy is "worth", which learns when blocks are reused; a subclass that
+sets `policy` uses another of afterimage.policy_names().
 
-Threads  As vLLM's: one scheduler thread.
+Threads  One scheduler thread, as in vLLM.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 from afterimage._core import EvictionPolicy
 from afterimage.vllm.bases import CachePolicyBase
 
-_SECONDS_A_BLOCK = 0.001  # the same for all: blocks differ in when they come back, not in what they cost
+_SECONDS_PER_BLOCK = 0.001  # one cost for all: blocks differ in when they are reused, not in cost
 
 
 class CachePolicy(CachePolicyBase):
@@ -39,9 +39,9 @@ class CachePolicy(CachePolicyBase):
         return None if entry is None else entry[1]
 
     def insert(self, key: bytes, chunk: Any) -> None:
-        """chunk: vLLM's status of a block; it can leave when its ref_cnt is 0."""
+        """chunk: vLLM's status of a block; it is evictable when its ref_cnt is 0."""
         name = int.from_bytes(blake2b(key, digest_size=8).digest(), "little") or 1
-        number = self._policy.insert(1, _SECONDS_A_BLOCK, name)
+        number = self._policy.insert(1, _SECONDS_PER_BLOCK, name)
         self._entries[key], self._keys[number] = (number, chunk), key
         if chunk.ref_cnt == 0:
             self._evictable.add(key)
@@ -66,7 +66,7 @@ class CachePolicy(CachePolicyBase):
         evicted = []
         for _ in range(n):
             victim = self._policy.victim()
-            assert victim is not None, "the policy lost an entry that can leave"
+            assert victim is not None, "the policy lost an evictable entry"
             key = self._keys[victim]
             evicted.append((key, self._drop(key, evicted=True)))
         for key in spared:

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Encoder outputs in host memory, on disk and on servers, for vLLM's EC connector seam, with leases at look-up.
+"""Encoder outputs in host memory, on disk and on servers, for vLLM's EC connector interface, with leases at look-up.
 
-Scheduler  has_cache_item() takes a lease before it promises anything, so that what the same step evicts cannot be
-           what it promised. Leases that come to nothing are released when the step's metadata is built; the others
-           when the workers say that they have loaded.
-Workers    Rank 0 copies what is newly encoded into the shared folder; every rank loads what was promised.
-Below      The scheduler's process keeps what was saved on disk and on servers, and brings it back before it promises it.
-           So what one machine encodes no other does that shares the servers, unless at the same time.
-Keys       Item, model, revision, dtype and the weights' epoch: nothing has to be cleared after a weight update.
+Scheduler  has_cache_item() takes a lease before it promises an item, so an eviction in the same step cannot remove
+           it. Unused leases are released when the step's metadata is built; the others
+           when the workers report that they have loaded.
+Workers    Rank 0 copies newly encoded items into the shared folder; every rank loads the promised items.
+Below      The scheduler's process copies saved items to disk and servers, and promotes them before it promises them.
+           So machines that share servers encode an item once, unless they do so at the same time.
+Keys       Item, model, revision, dtype and weights epoch: nothing has to be cleared after a weight update.
 
 Settings (ec_connector_extra_config): folder (default /dev/shm/afterimage), host_bytes (4 GiB), disk_folder and
 disk_bytes (none), remote (none: redis://host:port), remote_timeout (0.05 seconds a call), secret_file (32 bytes that
-all who share have), encrypt_key_file, weights_epoch, wait_seconds (2.0: how long a request is deferred for a read from disk or servers).
+all sharing machines have), encrypt_key_file, weights_epoch, wait_seconds (2.0: how long a request is deferred for a read from disk or servers).
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _log = logging.getLogger(__name__)
 _DEFAULT_FOLDER = "/dev/shm/afterimage"
 _EPOCH_FILE = "weights-epoch"
 _QUEUED_SAVES = 64
-_PATIENCE_SECONDS = 60.0
+_ABANDONED_AFTER_SECONDS = 60.0
 
 
 def set_weights_epoch(epoch: str, folder: str = _DEFAULT_FOLDER) -> None:
-    """Says that other weights serve from now on. Call it while no request runs, as a weight update does."""
+    """Sets the epoch of the weights in use from now on. Call it while no request runs, as during a weight update."""
     Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
     unfinished = Path(folder) / f".{_EPOCH_FILE}"
     unfinished.write_text(epoch, encoding="utf-8")
@@ -47,7 +47,7 @@ def set_weights_epoch(epoch: str, folder: str = _DEFAULT_FOLDER) -> None:
 
 @dataclass
 class LoadsOfStep(ECConnectorMetadata):
-    """What workers load in one step, and under which weights they save."""
+    """The items that workers load in one step, and the weights epoch under which they save."""
 
     epoch: str = ""
     loads: dict[str, Lease] = field(default_factory=dict)
@@ -77,12 +77,12 @@ class ECConnector(ECConnectorBase):
                 encrypt_key_file=settings.get("encrypt_key_file"),
                 remote_timeout=float(settings.get("remote_timeout", 0.05)),
             )
-        # Of the scheduler: promised in this step, on their way to the workers, coming from disk.
+        # Scheduler: promised in this step, being loaded by workers, being promoted from the tiers below.
         self._promised: dict[str, Lease] = {}
         self._loads: dict[str, Lease] = {}
         self._loading: list[tuple[float, str, Lease]] = []
         self._promotions: dict[str, tuple[float, Future[None]]] = {}
-        # Of a worker.
+        # Worker.
         self._saves: dict[str, Future[bool]] = {}
         self._loaded: set[str] = set()
 
@@ -124,7 +124,7 @@ class ECConnector(ECConnectorBase):
         return True
 
     def ensure_cache_available(self, request: Any, num_computed_tokens: int) -> bool:
-        """Defers a request while what it needs is looked for below, for wait_seconds at most."""
+        """Defers a request while its items are being promoted, for wait_seconds at most."""
         if self._below is None or not self.is_consumer:
             return True
         epoch, ready = self._epoch(), True
@@ -147,7 +147,7 @@ class ECConnector(ECConnectorBase):
             if identifier not in loads:
                 self._files.release(lease)
         self._loading += [(now, identifier, lease) for identifier, lease in loads.items()]
-        self._release(lambda began, _: now - began > _PATIENCE_SECONDS)
+        self._release(lambda began, _: now - began > _ABANDONED_AFTER_SECONDS)
         return LoadsOfStep(epoch=self._epoch(), loads=loads)
 
     def update_connector_output(self, connector_output: Any) -> None:
@@ -156,7 +156,7 @@ class ECConnector(ECConnectorBase):
         if self._below is not None:
             epoch = self._epoch()
             for identifier in connector_output.finished_sending or ():
-                self._threads.submit(self._keep, self._key(identifier, epoch))
+                self._threads.submit(self._store_below, self._key(identifier, epoch))
 
     def request_finished(self, request: Any) -> tuple[bool, dict[str, Any] | None]:
         return False, None
@@ -168,19 +168,19 @@ class ECConnector(ECConnectorBase):
         self._loading = [each for each in self._loading if not done(each[0], each[1])]
 
     def _promote(self, key: bytes) -> bool:
-        """Whether it is worth waiting for: on its way from below, and not for too long."""
+        """Whether to wait for the item: it is being promoted, and not for too long yet."""
         name, now = key.hex(), time.monotonic()
         if self._below is None or self._files.holds(name):
             return False
         if name not in self._promotions:
             if self._below.has(key) is False:
                 return False
-            self._promotions = {each: known for each, known in self._promotions.items() if now - known[0] < _PATIENCE_SECONDS}
-            self._promotions[name] = (now, self._threads.submit(self._bring_up, key))
-        began, coming = self._promotions[name]
-        return not coming.done() and now - began < self._wait_seconds
+            self._promotions = {each: known for each, known in self._promotions.items() if now - known[0] < _ABANDONED_AFTER_SECONDS}
+            self._promotions[name] = (now, self._threads.submit(self._load_from_below, key))
+        began, promotion = self._promotions[name]
+        return not promotion.done() and now - began < self._wait_seconds
 
-    def _bring_up(self, key: bytes) -> None:
+    def _load_from_below(self, key: bytes) -> None:
         assert self._below is not None
         if (found := self._below.tier.get(key)) is not None:
             dtype, shape, data = found
@@ -188,7 +188,7 @@ class ECConnector(ECConnectorBase):
                 key.hex(), bytes(memoryview(dtype)).decode(), tuple(memoryview(shape).tolist()), memoryview(data)
             )
 
-    def _keep(self, key: bytes) -> None:
+    def _store_below(self, key: bytes) -> None:
         assert self._below is not None
         if self._below.tier.holds(key) or (lease := self._files.lease(key.hex())) is None:
             return
@@ -199,7 +199,7 @@ class ECConnector(ECConnectorBase):
     # Workers.
 
     def save_caches(self, encoder_cache: dict[str, Any], mm_hash: str, **kwargs: Any) -> None:
-        """Copies the output out of the device now; writing it is another thread's. Under pressure it is not kept."""
+        """Copies the output from the device now; another thread writes it. Under pressure it is not saved."""
         if not self.is_producer or not self._first_rank() or len(self._saves) >= _QUEUED_SAVES:
             return
         meta = self._connector_metadata
@@ -214,17 +214,17 @@ class ECConnector(ECConnectorBase):
             if identifier not in encoder_cache:
                 tensor = self._files.load(lease)
                 if tensor is None:
-                    raise Unavailable(f"the encoder output of {identifier} was promised and cannot be read: {lease.path}")
+                    raise Unavailable(f"the encoder output of {identifier} was promised but cannot be read: {lease.path}")
                 encoder_cache[identifier] = self._to_device(tensor.dtype, tensor.shape, tensor.data)
             self._loaded.add(identifier)
 
     def get_finished(self, finished_req_ids: set[str]) -> tuple[set[str] | None, set[str] | None]:
-        """Items that are saved, and items that are loaded."""
+        """Items that were saved, and items that were loaded."""
         saved = {identifier for identifier, save in self._saves.items() if save.done()}
         for identifier in saved:
-            # What cannot be kept is encoded again; it is no reason for the engine to end.
+            # An item that cannot be saved is encoded again later; that must not end the engine.
             if (error := self._saves.pop(identifier).exception()) is not None:
-                _log.warning("%s was not kept: %s", identifier, error)
+                _log.warning("%s was not saved: %s", identifier, error)
         loaded, self._loaded = self._loaded, set()
         return saved or None, loaded or None
 

@@ -15,15 +15,15 @@ def _settings(vllm_config: Any) -> dict[str, Any]:
 
 
 class EncoderCacheManager(RequestLedger):
-    """Drop-in for vLLM's class of that name: a scheduler's account of encoder outputs that requests share.
+    """Drop-in for vLLM's class of that name: a scheduler's accounting of encoder outputs that requests share.
 
     The dict-like attributes (`cached`, `freeable`, `freed`, `request_cached_ids`, `num_embeds_by_hash`) are
-    copies: read them, do not write to them. Where vLLM asserts, this raises afterimage.errors.NoSpace or
+    read-only copies. Where vLLM asserts, this raises afterimage.errors.NoSpace or
     InvalidArgument and changes nothing; allocating a resident item references it and charges nothing twice.
 
     Unit     Embeddings: rows of encoder output.
-    Settings manager_config={"cache_size": n} takes another capacity than vLLM's. Workers reserved memory for
-             vLLM's: more than that is memory that nobody reserved.
+    Settings manager_config={"cache_size": n} overrides vLLM's capacity. Workers reserve memory for vLLM's
+             value only, so do not exceed it.
     """
 
     @classmethod
@@ -31,7 +31,7 @@ class EncoderCacheManager(RequestLedger):
         return cls(cache_size=int(_settings(vllm_config).get("cache_size", cache_size)))
 
     def get_manager_metadata(self) -> None:
-        """Nothing to tell the workers besides what is freed."""
+        """Workers need no metadata besides the freed items."""
 
 
 class EncoderDecoderCacheManager(RequestBudget):
@@ -45,4 +45,4 @@ class EncoderDecoderCacheManager(RequestBudget):
         """Nothing is cached."""
 
     def get_manager_metadata(self) -> None:
-        """Nothing to tell the workers besides what is freed."""
+        """Workers need no metadata besides the freed items."""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""vLLM's settings for all of Afterimage's plug-ins at once."""
+"""vLLM settings that enable all of Afterimage's plug-ins."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 
 def launch_settings(folder: str, *, host_bytes: int, disk_bytes: int, weights_epoch: str = "", remote: str = "", secret_file: str = "") -> dict[str, Any]:
-    """Keyword arguments for vllm.LLM: encoder outputs and KV on disk below `folder`, in host memory before that.
+    """Keyword arguments for vllm.LLM: cache encoder outputs and KV in host memory, then on disk in `folder`.
 
-    With remote (redis://[user@]host:port; the password in AFTERIMAGE_REMOTE_PASSWORD) also on servers, for all machines
-    that have the same secret_file.
+    With remote (redis://[user@]host:port; the password in AFTERIMAGE_REMOTE_PASSWORD), also on servers, shared by all
+    machines with the same secret_file.
 
-    host_bytes is for KV and for encoder outputs each, disk_bytes likewise. For `vllm serve` the same as JSON:
+    host_bytes and disk_bytes each apply twice: to KV and to encoder outputs. For `vllm serve`, pass the same as JSON:
     --ec-manager-config, --ec-transfer-config, --kv-transfer-config.
     """
     shared = {"remote": remote, "secret_file": secret_file} if remote else {}

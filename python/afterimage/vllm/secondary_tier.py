@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""KV blocks on disk and on servers behind vLLM's tiering seam: a hard cap, checksums on every read, safe restarts.
+"""KV blocks on disk and on servers for vLLM's tiering interface: a hard capacity, checksums on every read, safe restarts.
 
     "secondary_tiers": [{"type": "SecondaryTier", "module_path": "afterimage.vllm",
                          "folder": "/var/cache/afterimage/kv", "capacity_bytes": 68719476736,
                          "remote": "redis://10.0.0.5:6379", "secret_file": "/etc/afterimage/secret"}]
 
-Either of folder and remote may be left out. Without remote a look-up is an answer at once; with it vLLM is told to ask
-again while servers are asked about a block that nobody here has seen.
+Either folder or remote may be left out. Without remote, a look-up returns at once. With it, the tier returns RETRY
+while it asks the servers about a block that it has not seen.
 
 Keys     vLLM's block hash and group under the model, its dtypes, layout, parallelism, the bytes of a block and the
-         weights' epoch (setting weights_epoch): another model's folder, or yesterday's, never serves.
-Errors   A block that cannot be read, or is not what was stored, fails its job's keys and nothing else.
-Threads  vLLM's scheduler calls; a few threads of the tier's own wait for disk and servers.
+         weights epoch (setting weights_epoch): blocks of another model or of older weights never match.
+Errors   An unreadable or damaged block fails its job's keys and nothing else.
+Threads  Called by vLLM's scheduler; the tier's own threads wait for disk and servers.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ except (ImportError, AttributeError):
 
 
 def _layout_of(spec: Any) -> dict[str, str]:
-    """What of a deployment changes the bytes of a block, besides the tokens."""
+    """The parts of a deployment that change the bytes of a block, besides the tokens."""
     config = getattr(spec, "config", None)
     if config is not None and hasattr(config, "model"):  # vLLM 0.28 and later
         parallel = config.parallel
@@ -61,7 +61,7 @@ def _layout_of(spec: Any) -> dict[str, str]:
             "parallel": repr([getattr(parallel, f"{kind}_parallel_size", 1) for kind in ("tensor", "pipeline")]),
             "layout": "",
         }
-    raise InvalidArgument("expected an offloading spec with a config or a vllm_config: without the model nothing is kept")
+    raise InvalidArgument("expected an offloading spec with a config or a vllm_config: without the model nothing can be cached")
 
 
 class SecondaryTier(SecondaryTierManager):
@@ -82,13 +82,13 @@ class SecondaryTier(SecondaryTierManager):
         remote_timeout: float = 0.05,
         **newer: Any,
     ) -> None:
-        """newer: what later versions of vLLM hand to their base class (backpressure_detector)."""
+        """newer: arguments that later versions of vLLM pass to their base class (backpressure_detector)."""
         newer.pop("locality", None)
         super().__init__(offloading_spec, primary_kv_view, tier_type, **newer)
         self.locality = None
         strides = primary_kv_view.strides
         if not primary_kv_view.c_contiguous or primary_kv_view.readonly or not strides:
-            raise InvalidArgument("expected a writable, C-contiguous view of [blocks, bytes a block]")
+            raise InvalidArgument("expected a writable, C-contiguous view of [blocks, bytes per block]")
         self._row = strides[0]
         self._blocks = primary_kv_view.cast("B") if primary_kv_view.nbytes else primary_kv_view
         layout = _layout_of(offloading_spec)
@@ -105,7 +105,7 @@ class SecondaryTier(SecondaryTierManager):
             remote_timeout=remote_timeout,
         )
         if below is None:
-            raise InvalidArgument("expected a folder, or remote servers, or both: there is nowhere to keep blocks")
+            raise InvalidArgument("expected a folder, or remote servers, or both: there is nowhere to store blocks")
         self._below, self._tier = below, below.tier
         self._asking: set[bytes] = set()
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="afterimage-kv")
@@ -153,7 +153,7 @@ class SecondaryTier(SecondaryTierManager):
         try:
             for key, block in zip(keys, blocks, strict=True):
                 kept += self._tier.holds(key) or self._tier.put(key, self._block(block))
-            self._tier.flush()  # what is reported stored is found
+            self._tier.flush()  # a stored block must be visible
         except Exception:
             kept = 0
         finally:
@@ -182,7 +182,7 @@ class SecondaryTier(SecondaryTierManager):
         return bool(self._running) or not self._finished.empty()
 
     def touch(self, keys: Collection[bytes], req_context: Any = None) -> None:
-        """The disk evicts whole segments by when they were last read, servers as they are set up."""
+        """Does nothing: the disk evicts whole segments by their last read, servers by their own settings."""
 
     def on_new_request(self, req_context: Any) -> Any:
         return RequestOffloadingContext()

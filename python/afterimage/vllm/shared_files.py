@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Tensors in a folder of memory (/dev/shm) that the processes of one machine share: one file each, and leases.
+"""Tensors in a memory folder (/dev/shm) that the processes of one machine share: one file per tensor, and leases.
 
-A lease is a hard link. Whoever evicts, in whatever process, removes a name; bytes that somebody holds a lease on
-stay until it is released. So what was promised can always be loaded.
+A lease is a hard link. Eviction, by any process, removes a file's name; the bytes of a leased file stay until the
+lease is released. So a leased tensor can always be loaded.
 
 File     b"AFIHOST1", 4 bytes length of the header, 4 bytes offset of the data (both little endian), XXH3-128 of all
-         that follows; then the header (JSON: name, dtype, shape), zeros, and the data, at a multiple of 64.
+         that follows; then the header (JSON: name, dtype, shape), zeros, and the data at a multiple of 64.
 Unit     Bytes of files, leased ones included; never more than the capacity.
-Errors   A file that is damaged, foreign or torn is a miss and is removed.
-Threads  Any, and any processes: whoever writes holds the folder's lock.
+Errors   A damaged, foreign or torn file is a miss and is removed.
+Threads  Any threads and processes: writers hold the folder's lock.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class SharedTensor(NamedTuple):
 
 
 class Lease(NamedTuple):
-    """A promise: the file at path is there, and whole, until it is released."""
+    """Guarantees that the file at path exists and is intact until it is released."""
 
     name: str
     path: str
@@ -53,13 +53,13 @@ class SharedFiles:
         self._verified: dict[str, tuple[int, int]] = {}
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._locked():
-            self._drop_leases_of_the_dead()
+            self._drop_leases_of_dead_processes()
             self._leases.mkdir(mode=0o700, parents=True)
             self._alive = os.open(self._leases / "alive", os.O_CREAT | os.O_RDWR, 0o600)
             fcntl.flock(self._alive, fcntl.LOCK_EX)
 
     def put(self, name: str, dtype: str, shape: tuple[int, ...], data: Any) -> bool:
-        """Copies a tensor in, evicting what was leased or put longest ago. False: there is no room, or it is there."""
+        """Copies a tensor in, evicting the least recently leased or put. False: no space, or it exists already."""
         if (self.folder / name).exists():
             return False
         header = json.dumps({"name": name, "dtype": dtype, "shape": list(shape)}).encode()
@@ -69,7 +69,7 @@ class SharedFiles:
         whole = b"".join((body, memoryview(data).cast("B") if memoryview(data).nbytes else b""))
         fixed = _FIXED.pack(_MAGIC, len(header), offset, checksum(whole))
         with self._locked():
-            if not self._make_room(len(fixed) + len(whole)):
+            if not self._evict_for(len(fixed) + len(whole)):
                 return False
             unfinished = self.folder / f".{name}.{os.getpid()}"
             try:
@@ -83,7 +83,7 @@ class SharedFiles:
         return True
 
     def lease(self, name: str) -> Lease | None:
-        """A promise that load() finds the tensor, or None. Its bytes are checked once a file."""
+        """A lease that guarantees load(), or None. Each file's checksum is verified once."""
         path = self._leases / f"{name}.{uuid.uuid4().hex}"
         try:
             os.link(self.folder / name, path)
@@ -105,7 +105,7 @@ class SharedFiles:
         return self._read(lease.path, lease.name, verify=False)
 
     def release(self, lease: Lease) -> None:
-        """Twice is fine."""
+        """May be called twice."""
         Path(lease.path).unlink(missing_ok=True)
 
     def holds(self, name: str) -> bool:
@@ -133,7 +133,7 @@ class SharedFiles:
             os.close(lock)
 
     def _files(self) -> dict[int, tuple[int, float]]:
-        """Size and last use by inode: a file with leases counts once, and one that is only leased counts too."""
+        """Size and last use by inode: a file with leases counts once, and a file that is only leased counts too."""
         found: dict[int, tuple[int, float]] = {}
         for folder in (self.folder, *(self.folder / "leases").glob("*")):
             for entry in os.scandir(folder):
@@ -145,7 +145,7 @@ class SharedFiles:
                     found[status.st_ino] = (status.st_size, status.st_mtime)
         return found
 
-    def _make_room(self, size: int) -> bool:
+    def _evict_for(self, size: int) -> bool:
         used = self.used_bytes()
         if used + size <= self.capacity:
             return True
@@ -153,7 +153,7 @@ class SharedFiles:
         for entry in os.scandir(self.folder):
             if entry.is_file(follow_symlinks=False) and entry.name != ".lock":
                 status = entry.stat(follow_symlinks=False)
-                if status.st_nlink == 1:  # evicting what is leased frees nothing
+                if status.st_nlink == 1:  # evicting a leased file frees nothing
                     evictable.append((status.st_mtime, entry.name, status.st_size))
         if used - sum(each for _, _, each in evictable) + size > self.capacity:
             return False
@@ -184,7 +184,7 @@ class SharedFiles:
             return None
         return found if header["name"] == name else None
 
-    def _drop_leases_of_the_dead(self) -> None:
+    def _drop_leases_of_dead_processes(self) -> None:
         for folder in (self.folder / "leases").glob("*"):
             try:
                 alive = os.open(folder / "alive", os.O_RDWR)

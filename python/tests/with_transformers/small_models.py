@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Small vision-language models with random weights, one an architecture; and prompts for them."""
+"""Small vision-language models with random weights, one per architecture, and prompts for them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import torch
 import transformers as t
 
-IMAGE = 99  # the placeholder's token id, in all of them
+IMAGE = 99  # the placeholder's token id in all models
 VOCABULARY = 128
 TEXT = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2,
         "vocab_size": VOCABULARY, "max_position_embeddings": 2048, "eos_token_id": None, "bos_token_id": 1, "pad_token_id": 0}  # fmt: skip
@@ -55,7 +55,7 @@ def gemma3() -> Any:
 @dataclass(frozen=True)
 class Architecture:
     make: Callable[[], Any]
-    rows: int  # embeddings an image
+    rows: int  # embeddings per image
     side: int  # pixels
     grid: bool = False
     types: str | None = None
@@ -76,7 +76,7 @@ class Architecture:
         return {"pixel_values": torch.randn(1, 3, self.side, self.side, generator=chance)}
 
     def prompt(self, parts: Sequence[int | list[int]]) -> dict[str, torch.Tensor]:
-        """Numbers are images by seed; lists are text."""
+        """Numbers are images by seed; lists are token ids of text."""
         ids: list[int] = []
         images = []
         for part in parts:

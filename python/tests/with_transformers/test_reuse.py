@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""With reuse and without: every logit, bit for bit, on CPU in float32."""
+"""Compares every logit with and without reuse, bit for bit, on CPU in float32."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def architecture(request: pytest.FixtureRequest) -> Architecture:
 
 
 def run(reuse: Reuse, inputs: dict[str, torch.Tensor]) -> tuple[list[int], torch.Tensor]:
-    """Tokens, and the logits of every one that was generated."""
+    """The generated tokens, and the logits of each."""
     made = reuse.generate(**inputs, max_new_tokens=NEW, do_sample=False, suppress_tokens=[0, 96, 97, 98, 99], output_logits=True, return_dict_in_generate=True)
     return made.sequences[0].tolist(), torch.cat(made.logits)
 
@@ -36,7 +36,7 @@ def alike(warm: Reuse, cold: Reuse, inputs: dict[str, torch.Tensor]) -> list[int
 
 @pytest.fixture
 def pair(architecture: Architecture) -> tuple[Reuse, Reuse]:
-    """One that keeps, and one that has room for nothing."""
+    """One Reuse with a budget, and one that cannot cache anything."""
     return Reuse(architecture.model(), block_tokens=16), Reuse(architecture.model(), block_tokens=16, budget_bytes=0)
 
 
@@ -53,7 +53,7 @@ def test_an_exact_repeat(architecture: Architecture, pair: tuple[Reuse, Reuse]) 
     assert cold.stats()["images_encoded"] == 6
 
 
-def test_a_conversation_of_several_turns_with_an_image_each(architecture: Architecture, pair: tuple[Reuse, Reuse]) -> None:
+def test_a_conversation_with_an_image_per_turn(architecture: Architecture, pair: tuple[Reuse, Reuse]) -> None:
     warm, cold = pair
     parts: list[Any] = [words(30, 1)]
     for turn in range(4):
@@ -66,7 +66,7 @@ def test_a_conversation_of_several_turns_with_an_image_each(architecture: Archit
     assert warm.stats()["tokens_reused"] > 100
 
 
-def test_forks_of_one_prefix_and_another_image_in_the_same_place(architecture: Architecture, pair: tuple[Reuse, Reuse]) -> None:
+def test_forks_of_a_prefix_and_a_different_image_in_one_place(architecture: Architecture, pair: tuple[Reuse, Reuse]) -> None:
     warm, cold = pair
     trunk = [words(40, 1), 1, words(30, 2)]
     alike(warm, cold, architecture.prompt([*trunk, words(12, 3)]))
@@ -75,11 +75,11 @@ def test_forks_of_one_prefix_and_another_image_in_the_same_place(architecture: A
     assert warm.stats()["tokens_reused"] > before
     before = warm.stats()["tokens_reused"]
     alike(warm, cold, architecture.prompt([trunk[0], 9, trunk[2], words(12, 3)]))
-    assert warm.stats()["tokens_reused"] - before <= 32, "what stands behind another image is another prefix"
+    assert warm.stats()["tokens_reused"] - before <= 32, "tokens after a different image are a different prefix"
 
 
-def test_it_is_what_the_model_itself_says(architecture: Architecture) -> None:
-    """Computed in one piece the last bits may differ; what is said must not."""
+def test_tokens_equal_those_of_the_plain_model(architecture: Architecture) -> None:
+    """Computed in one piece, the last bits of logits may differ; the text must not."""
     model = architecture.model()
     inputs = architecture.prompt([words(20, 1), 1, words(40, 2), 2, words(9, 3)])
     plain = model.generate(**inputs, max_new_tokens=NEW, do_sample=False, suppress_tokens=[0, 96, 97, 98, 99], output_logits=True, return_dict_in_generate=True)
@@ -89,7 +89,7 @@ def test_it_is_what_the_model_itself_says(architecture: Architecture) -> None:
             assert tokens == plain.sequences[0].tolist()
             torch.testing.assert_close(logits, torch.cat(plain.logits), rtol=1e-4, atol=1e-4)
     again = model.generate(**inputs, max_new_tokens=NEW, do_sample=False, suppress_tokens=[0, 96, 97, 98, 99])
-    assert torch.equal(again, plain.sequences), "the model is as it was"
+    assert torch.equal(again, plain.sequences), "the model is restored"
 
 
 def test_text_alone(architecture: Architecture, pair: tuple[Reuse, Reuse]) -> None:
@@ -99,7 +99,7 @@ def test_text_alone(architecture: Architecture, pair: tuple[Reuse, Reuse]) -> No
     assert warm.stats()["tokens_reused"] > 0
 
 
-def test_a_small_budget_costs_hits_and_nothing_else(architecture: Architecture) -> None:
+def test_a_small_budget_only_costs_hits(architecture: Architecture) -> None:
     warm = Reuse(architecture.model(), block_tokens=16, budget_bytes=200_000)
     cold = Reuse(architecture.model(), block_tokens=16, budget_bytes=0)
     for seed in (1, 2, 3, 1, 2, 3):
@@ -116,7 +116,7 @@ def test_in_bfloat16_too(architecture: Architecture) -> None:
     assert warm.stats()["tokens_reused"] > 0
 
 
-def test_new_weights_find_nothing(architecture: Architecture) -> None:
+def test_new_weights_miss(architecture: Architecture) -> None:
     reuse, inputs = Reuse(architecture.model(), block_tokens=16), architecture.prompt([words(40, 1), 1, words(9, 3)])
     run(reuse, inputs)
     with torch.no_grad():
@@ -129,7 +129,7 @@ def test_new_weights_find_nothing(architecture: Architecture) -> None:
     assert torch.equal(run(other, inputs)[1], logits)
 
 
-def test_what_is_not_understood_goes_to_the_model_as_it_is(architecture: Architecture) -> None:
+def test_unsupported_prompts_are_passed_to_the_model(architecture: Architecture) -> None:
     model = architecture.model()
     inputs = architecture.prompt([words(10, 1), 1, words(9, 3)])
     twice = {name: torch.cat([value, value]) for name, value in inputs.items()}
@@ -137,10 +137,10 @@ def test_what_is_not_understood_goes_to_the_model_as_it_is(architecture: Archite
     with Reuse(model, block_tokens=16) as reuse:
         assert torch.equal(reuse.generate(**twice, max_new_tokens=NEW, do_sample=False, suppress_tokens=[0, 96, 97, 98, 99]), expected)
         assert reuse.stats()["passed_on"] == 1
-        assert reuse.stats()["images_encoded"] == 1, "even so an image is encoded once"
+        assert reuse.stats()["images_encoded"] == 1, "images are still encoded once"
 
 
-def test_wrong_input_is_named(architecture: Architecture) -> None:
+def test_invalid_input_raises_with_its_name(architecture: Architecture) -> None:
     reuse = Reuse(architecture.model(), block_tokens=16)
     inputs = architecture.prompt([words(10, 1), 1, words(9, 3)])
     without = {name: value for name, value in inputs.items() if name != "pixel_values"}
@@ -150,7 +150,7 @@ def test_wrong_input_is_named(architecture: Architecture) -> None:
         Reuse(reuse.model, block_tokens=0)
 
 
-def test_an_image_is_encoded_once_whatever_batch_it_comes_in(architecture: Architecture) -> None:
+def test_an_image_is_encoded_once_in_any_batch(architecture: Architecture) -> None:
     model = architecture.model()
     with EncodeOnce(model) as images:
         for parts in ([1, 2], [2], [3, 1], [1, 2, 3]):

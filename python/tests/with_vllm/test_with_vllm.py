@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""The plug-ins against vLLM itself: found by its factories, accepted by its base classes, equal to its own classes."""
+"""The plug-ins with vLLM itself: found by its factories, accepted by its base classes, equal to its own classes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_configuration_finds_the_encoder_cache_manager() -> None:
         (afterimage.vllm.EncoderDecoderCacheManager, theirs.EncoderDecoderCacheManager),
     ],
 )
-def test_it_has_every_public_name_of_theirs(mine: type, other: type) -> None:
+def test_it_has_every_public_name_of_vllms_class(mine: type, other: type) -> None:
     names = {name for name in (*dir(other), *vars(other(4))) if not name.startswith("_")}
     missing = {name for name in names if not hasattr(mine(4), name)}
     if mine is afterimage.vllm.EncoderDecoderCacheManager:
@@ -60,7 +60,7 @@ def test_it_has_every_public_name_of_theirs(mine: type, other: type) -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_it_agrees_with_theirs_after_every_call(seed: int) -> None:
+def test_it_agrees_with_vllms_class_after_every_call(seed: int) -> None:
     chance = random.Random(seed)
     sizes = {item: chance.randint(1, 6) for item in "abcdefgh"}
     requests = []
@@ -104,7 +104,7 @@ def overrides(mine: type, base: type) -> list[str]:
         (afterimage.vllm.CachePolicy, CachePolicy),
     ],
 )
-def test_it_can_be_made_and_its_methods_take_what_theirs_do(mine: type, base: type) -> None:
+def test_signatures_match_vllms_base_class(mine: type, base: type) -> None:
     assert issubclass(mine, base)
     assert not mine.__abstractmethods__  # type: ignore[attr-defined]
     for name in overrides(mine, base):
@@ -170,7 +170,7 @@ def test_the_factory_makes_the_secondary_tier(tmp_path: Path) -> None:
     tier.shutdown()
 
 
-def test_the_factory_finds_the_cache_policy_and_it_knows_their_chunks() -> None:
+def test_the_factory_finds_the_cache_policy() -> None:
     policy = CachePolicyFactory.get_cache_policy_cls("CachePolicy", "afterimage.vllm")(4)
     chunk = ChunkStatus(3)
     policy.insert(b"k", chunk)  # type: ignore[arg-type]
@@ -180,7 +180,7 @@ def test_the_factory_finds_the_cache_policy_and_it_knows_their_chunks() -> None:
     assert policy.evict(1, set()) == [(b"k", chunk)]
 
 
-def test_the_launch_settings_are_settings_of_theirs(tmp_path: Path) -> None:
+def test_vllm_accepts_the_launch_settings(tmp_path: Path) -> None:
     from vllm.config import KVTransferConfig
 
     settings = afterimage.vllm.launch_settings(str(tmp_path), host_bytes=1 << 30, disk_bytes=1 << 30)

@@ -30,7 +30,7 @@ TextRung rung_named(std::string_view name) {
     if (to_string(rung) == name) return rung;
   }
   raise(ErrorCode::kInvalidArgument,
-        "expected a rung (text:exact, text:canonical, text:near), got '" + std::string(name) + "'");
+        "expected a match level (text:exact, text:canonical, text:near), got '" + std::string(name) + "'");
 }
 
 Duration seconds(double count) { return Duration(static_cast<std::int64_t>(count * 1e9)); }
@@ -44,8 +44,8 @@ Role role_named(std::string_view name) {
         "expected a role (system, user, assistant, tool), got '" + std::string(name) + "'");
 }
 
-/// (role, parts): a part is text, the digest of an image, (modality, digest), or None where the
-/// question's words stand.
+/// (role, parts): a part is text, the digest of an image, (modality, digest), or None for the
+/// question's text.
 ScopeMessage message_of(nb::handle object) {
   const auto pair = nb::cast<nb::tuple>(object);
   if (pair.size() != 2) {
@@ -90,7 +90,7 @@ ScopeId scope_of(const SpaceHolder& space, const nb::sequence& messages, std::st
   }
   if (slots != 1) {
     raise(ErrorCode::kInvalidArgument,
-          "expected one None where the question's words stand, got " + std::to_string(slots));
+          "expected exactly one None, for the question's text, in all messages, got " + std::to_string(slots));
   }
   return identify(scope, space.space);
 }
@@ -114,26 +114,26 @@ class PyAnswerCache {
     store_ = std::move(store);
   }
 
-  AnswerLookup find(const ScopeId& scope, std::string question, std::string_view serve,
+  AnswerLookup find(const ScopeId& scope, std::string question, std::string_view max_match,
                     std::optional<double> max_age_seconds) {
-    Question asked(scope, std::move(question));
-    const LookupRules rules = rules_of(serve, max_age_seconds);
-    return without_gil([&] { return store_->cache->find(asked, rules); });
+    Question scoped(scope, std::move(question));
+    const LookupRules rules = rules_of(max_match, max_age_seconds);
+    return without_gil([&] { return store_->cache->find(scoped, rules); });
   }
 
   void insert(const ScopeId& scope, std::string question, const Answer& answer, double cost_seconds,
               std::optional<double> ttl_seconds, std::vector<std::string> tags) {
-    Question asked(scope, std::move(question));
+    Question scoped(scope, std::move(question));
     const AnswerFacts facts = facts_of(cost_seconds, ttl_seconds, std::move(tags));
-    or_raise(without_gil([&] { return store_->cache->insert(asked, answer, facts); }));
+    or_raise(without_gil([&] { return store_->cache->insert(scoped, answer, facts); }));
   }
 
   AnswerLookup get_or_answer(const ScopeId& scope, std::string question,
-                             const nb::callable& generate, std::string_view serve,
+                             const nb::callable& generate, std::string_view max_match,
                              std::optional<double> max_age_seconds,
                              std::optional<double> ttl_seconds, std::vector<std::string> tags) {
-    Question asked(scope, std::move(question));
-    const LookupRules rules = rules_of(serve, max_age_seconds);
+    Question scoped(scope, std::move(question));
+    const LookupRules rules = rules_of(max_match, max_age_seconds);
     const AnswerFacts facts = facts_of(0, ttl_seconds, std::move(tags));
     std::exception_ptr raised;
     const auto ask = [&]() -> Result<AnswerOnce::Generated> {
@@ -147,17 +147,17 @@ class PyAnswerCache {
         return AnswerOnce::Generated{nb::cast<Answer>(made), facts};
       } catch (...) {
         raised = std::current_exception();
-        return fail(ErrorCode::kUnavailable, "the model could not be asked");
+        return fail(ErrorCode::kUnavailable, "generate() raised an exception");
       }
     };
-    auto found = without_gil([&] { return store_->front->get_or_answer(asked, rules, ask); });
+    auto found = without_gil([&] { return store_->front->get_or_answer(scoped, rules, ask); });
     if (raised != nullptr) std::rethrow_exception(raised);
     return or_raise(std::move(found));
   }
 
   bool erase(const ScopeId& scope, std::string question) {
-    Question asked(scope, std::move(question));
-    return without_gil([&] { return store_->cache->erase(asked); });
+    Question scoped(scope, std::move(question));
+    return without_gil([&] { return store_->cache->erase(scoped); });
   }
 
   std::uint64_t erase_tag(std::string tag) {
@@ -185,8 +185,8 @@ class PyAnswerCache {
   }
 
  private:
-  static LookupRules rules_of(std::string_view serve, std::optional<double> max_age_seconds) {
-    LookupRules rules{.serve = rung_named(serve)};
+  static LookupRules rules_of(std::string_view max_match, std::optional<double> max_age_seconds) {
+    LookupRules rules{.serve = rung_named(max_match)};
     if (max_age_seconds.has_value()) rules.max_age = seconds(*max_age_seconds);
     return rules;
   }
@@ -213,11 +213,11 @@ nb::tuple eligible(std::string_view question, std::optional<double> temperature,
   return nb::make_tuple(to_string(found.limit), found.why);
 }
 
-void bind_answers(nb::module_& module) {
+void bind_answer_types(nb::module_& module) {
   nb::class_<ScopeId>(module, "Scope",
-                      "Everything but the question's words that changes the answer: two questions "
-                      "are compared only\ninside of one scope, and a different image is another "
-                      "scope.")
+                      "Everything besides the question's text that changes the answer. Questions "
+                      "are compared only within\n"
+                      "one scope, and a different image is a different scope.")
       .def(
           "__init__",
           [](ScopeId* self, const SpaceHolder& space, const nb::sequence& messages,
@@ -237,8 +237,9 @@ void bind_answers(nb::module_& module) {
                   "ContentDigest | tuple[str, ContentDigest] | None]]], *, tools: str = '', "
                   "response_format: str = '', sampling: dict[str, str] = {}, other: dict[str, "
                   "str] = {}) -> None"),
-          "messages: (role, parts), all of the conversation; a part is text, the digest of an "
-          "image, (modality,\ndigest), or None where the question's words stand.\n"
+          "messages: (role, parts), the whole conversation; a part is text, the digest of an "
+          "image, (modality,\n"
+          "digest), or None for the question's text.\n"
           "sampling, other: every other field of the request, as text.")
       .def(
           "__eq__",
@@ -250,7 +251,7 @@ void bind_answers(nb::module_& module) {
         return static_cast<Py_ssize_t>(DigestHash{}(self.key) >> 1U);
       });
 
-  nb::class_<Answer>(module, "Answer", "What a model said to one question.")
+  nb::class_<Answer>(module, "Answer", "A model's answer to one question.")
       .def(
           "__init__",
           [](Answer* self, std::string text, std::string finish_reason, std::string model) {
@@ -259,52 +260,57 @@ void bind_answers(nb::module_& module) {
                               .model = std::move(model)};
           },
           nb::arg("text"), nb::arg("finish_reason") = "stop", nb::arg("model") = "",
-          "finish_reason: in the words of the OpenAI API; only what is whole is kept.")
+          "finish_reason: the OpenAI API's value; only complete answers are cached.")
       .def_ro("text", &Answer::text)
       .def_ro("finish_reason", &Answer::finish_reason)
       .def_ro("model", &Answer::model);
 
-  nb::class_<AnswerLookup>(module, "AnswerLookup", "What was found, and what was looked at.")
+  nb::class_<AnswerLookup>(module, "AnswerLookup", "The result of a look-up, and its steps.")
       .def_ro("answer", &AnswerLookup::answer)
       .def_prop_ro("avoided_work", &AnswerLookup::avoided_work,
-                   "The answer is there, and no model was asked for it.")
+                   "True: an answer was found, and no model was called for it.")
       .def_prop_ro("seconds_saved", [](const AnswerLookup& self) { return seconds(self.saved); })
       .def_prop_ro("steps", steps_of, nb::sig("def steps(self) -> list[tuple[str, str, str]]"),
-                   "Down the ladder: (rung, verdict, the question that the answer was given to).");
+                   "The match steps tried: (match level, verdict, the question that the "
+                   "candidate answers).");
 }
 
 }  // namespace
 
-void bind_semantic(nb::module_& module) {
-  bind_answers(module);
+void bind_answers(nb::module_& module) {
+  bind_answer_types(module);
   nb::class_<PyAnswerCache>(
       module, "AnswerCache",
-      "Answer once: by the same words, the same words typed otherwise, or nearly the same, inside "
-      "one scope.\n\n"
+      "Answer once: a cache of answers, matched by exact, canonical or near-identical question "
+      "text within\n"
+      "one scope.\n"
+      "\n"
       "Unit     Bytes of answers, questions and tags, under a hard budget.\n"
-      "Threads  Any. The GIL is released while looking and waiting.")
+      "Threads  Any. The GIL is released while looking up and waiting.")
       .def(nb::init<std::uint64_t, const std::string&, std::uint64_t>(), nb::arg("budget_bytes"),
            nb::kw_only(), nb::arg("policy") = "worth", nb::arg("max_entries") = 1'000'000)
       .def("find", &PyAnswerCache::find, nb::arg("scope"), nb::arg("question"), nb::kw_only(),
-           nb::arg("serve") = "text:near", nb::arg("max_age_seconds") = nb::none(),
-           "Down the ladder as far as serve: text:exact, text:canonical or text:near.")
+           nb::arg("max_match") = "text:near", nb::arg("max_age_seconds") = nb::none(),
+           "Looks up to the loosest match level max_match: text:exact, text:canonical or "
+           "text:near.")
       .def("insert", &PyAnswerCache::insert, nb::arg("scope"), nb::arg("question"),
            nb::arg("answer"), nb::kw_only(), nb::arg("cost_seconds") = 0.0,
            nb::arg("ttl_seconds") = nb::none(), nb::arg("tags") = std::vector<std::string>(),
-           "InvalidArgument: the answer is not whole. NoSpace: larger than there is room for.")
+           "InvalidArgument: the answer is incomplete. NoSpace: it does not fit the budget.")
       .def("get_or_answer", &PyAnswerCache::get_or_answer, nb::arg("scope"), nb::arg("question"),
-           nb::arg("generate"), nb::kw_only(), nb::arg("serve") = "text:near",
+           nb::arg("generate"), nb::kw_only(), nb::arg("max_match") = "text:near",
            nb::arg("max_age_seconds") = nb::none(), nb::arg("ttl_seconds") = nb::none(),
            nb::arg("tags") = std::vector<std::string>(),
            nb::sig("def get_or_answer(self, scope: Scope, question: str, generate: "
-                   "collections.abc.Callable[[], str | Answer], *, serve: str = 'text:near', "
+                   "collections.abc.Callable[[], str | Answer], *, max_match: str = 'text:near', "
                    "max_age_seconds: float | None = None, ttl_seconds: float | None = None, tags: "
                    "collections.abc.Sequence[str] = []) -> AnswerLookup"),
-           "What is kept, or what somebody else is asking, or generate().")
+           "The cached answer, or the one that another caller is generating, or that of "
+           "generate().")
       .def("erase", &PyAnswerCache::erase, nb::arg("scope"), nb::arg("question"),
-           "False: there is none to just these words.")
+           "False: no answer to exactly this text is cached.")
       .def("erase_tag", &PyAnswerCache::erase_tag, nb::arg("tag"),
-           "All that depends on something; returns how many.")
+           "Removes all answers with this tag; returns how many.")
       .def("stats", &PyAnswerCache::stats, nb::sig("def stats(self) -> dict[str, int | float]"));
   module.def("eligibility", eligible, nb::arg("question"), nb::kw_only(),
              nb::arg("temperature") = nb::none(), nb::arg("seeded") = false, nb::arg("choices") = 1,
@@ -314,7 +320,7 @@ void bind_semantic(nb::module_& module) {
                      "bool = False, choices: int = 1, log_probabilities: bool = False, "
                      "offers_tools: bool = False, has_tool_results: bool = False) -> tuple[str, "
                      "str]"),
-             "How far a request may be served what was said before (nothing, exact, text, "
+             "The loosest match level a request may be served from (nothing, exact, text, "
              "likeness), and why.");
 }
 

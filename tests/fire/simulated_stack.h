@@ -16,37 +16,37 @@
 
 namespace afterimage::fire {
 
-/// What a seed decides before anything happens; printed when it fails.
+/// What the seed decides up front; printed when the run fails.
 struct SimulatedOptions {
   std::uint64_t seed = 0;
   Bytes capacity = 4_MiB;
   Bytes host = 64_KiB;
   int steps = 0;
   double fault_rate = 0;
-  bool hurried = false;  // puts are refused rather than kept waiting
+  bool hurried = false;  // puts fail at once instead of waiting
 
   static SimulatedOptions of(std::uint64_t seed);
   [[nodiscard]] std::string text() const;
 };
 
-/// Host memory over a disk tier over a disk that fails, and answers in both, in one thread and in a
-/// time of its own: what happens, happens again with the same seed.
-class SimulatedHouse {
+/// Host memory over a disk tier over a failing disk, with an answer cache in both, in one thread
+/// and on simulated time: the same seed repeats the same run.
+class SimulatedStack {
  public:
   static constexpr std::size_t kKeys = 10;
   static constexpr std::size_t kQuestions = 6;
 
-  /// `trace`: prints what it does.
-  SimulatedHouse(const SimulatedOptions& options, Tally& tally, bool trace = false);
-  ~SimulatedHouse();
-  SimulatedHouse(const SimulatedHouse&) = delete;
-  SimulatedHouse& operator=(const SimulatedHouse&) = delete;
+  /// `trace`: prints every step.
+  SimulatedStack(const SimulatedOptions& options, Tally& tally, bool trace = false);
+  ~SimulatedStack();
+  SimulatedStack(const SimulatedStack&) = delete;
+  SimulatedStack& operator=(const SimulatedStack&) = delete;
 
-  /// Faults on: only what may be answered is.
+  /// Faults on: checks that only permitted results are returned.
   void safety();
-  /// Faults off: all that is put is found again.
+  /// Faults off: checks that everything that was put is found again.
   void liveness();
-  /// Of everything that was answered: equal if it went the same way.
+  /// Digest of all results: equal digests mean equal runs.
   [[nodiscard]] std::uint64_t digest() const { return digest_; }
   [[nodiscard]] std::uint64_t faults() const { return faults_; }
 
@@ -66,7 +66,7 @@ class SimulatedHouse {
   void ask(std::size_t n);
   void erase_answers();
   void check_accounts();
-  /// Goes into the digest, and into the trace.
+  /// Adds to the digest, and to the trace.
   void did(std::string_view what, std::size_t n, std::uint64_t outcome);
   void say(const std::string& what);
 
@@ -89,12 +89,12 @@ class SimulatedHouse {
   std::array<testing::KeyState, kKeys> keys_;
   testing::TierOracle oracle_;
   SegmentLogStats stats_;
-  std::uint64_t flips_ = 0;  // of bits on the disk
+  std::uint64_t flips_ = 0;  // flipped bits on the disk
 
   struct BackendRequest {
     std::uint32_t given = 0;                          // versions of the answer
-    std::uint32_t gone = 0;                           // erased up to this one
-    std::vector<std::pair<Duration, WallTime>> over;  // of each, by both clocks
+    std::uint32_t gone = 0;                           // erased up to this version
+    std::vector<std::pair<Duration, WallTime>> over;  // expiry of each version, on both clocks
   };
   std::array<BackendRequest, kQuestions> asked_;
   std::uint64_t digest_ = 0xCBF29CE484222325U;

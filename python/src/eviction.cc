@@ -11,7 +11,7 @@ namespace afterimage::python {
 
 namespace {
 
-/// A policy and the places that it knows, so that no call can name one that is not there.
+/// A policy and the slots that it knows, so that a call with an unknown slot raises.
 class PyPolicy {
  public:
   explicit PyPolicy(const std::string& name) : policy_(or_raise(make_policy(name))) {}
@@ -79,23 +79,25 @@ class PyPolicy {
 
 }  // namespace
 
-void bind_residency(nb::module_& module) {
+void bind_eviction(nb::module_& module) {
   nb::class_<PyPolicy>(module, "EvictionPolicy",
-                       "Which entry leaves first: one of the library's policies by name.\n\n"
-                       "Threads  Any: each call is one step under the GIL.")
+                       "Decides which entry to evict: one of the library's policies, by name.\n"
+                       "\n"
+                       "Threads  Any: each call holds the GIL.")
       .def(nb::init<const std::string&>(), nb::arg("name") = "worth")
       .def("insert", &PyPolicy::insert, nb::arg("bytes"), nb::arg("cost_seconds"),
            nb::arg("key") = 0,
-           "A new entry; returns its number. cost_seconds: what a hit saves. key: names the "
-           "content, so that it\nis known again when it comes back; 0: not known.")
+           "Adds an entry and returns its number. cost_seconds: what a hit saves. key: "
+           "identifies the content,\n"
+           "so that the policy recognises it if it returns; 0: unknown.")
       .def("begin_request", &PyPolicy::begin_request, nb::arg("now_seconds"),
-           "What follows up to the next call is of one request.")
+           "Starts a request; the calls up to the next begin_request belong to it.")
       .def("touch", &PyPolicy::touch, nb::arg("entry"), "The entry was used.")
       .def("erase", &PyPolicy::erase, nb::arg("entry"), nb::arg("evicted"),
-           "The entry is gone; its number is used again.")
-      .def("park", &PyPolicy::park, nb::arg("entry"), "The entry cannot leave now.")
-      .def("unpark", &PyPolicy::unpark, nb::arg("entry"), "It can.")
-      .def("victim", &PyPolicy::victim, "The entry that should leave first. None: all are parked.");
+           "Removes the entry; its number may be reused.")
+      .def("park", &PyPolicy::park, nb::arg("entry"), "Marks the entry as not evictable.")
+      .def("unpark", &PyPolicy::unpark, nb::arg("entry"), "Marks it as evictable again.")
+      .def("victim", &PyPolicy::victim, "The entry to evict first. None: all are parked.");
   module.def(
       "policy_names",
       [] {
@@ -103,7 +105,7 @@ void bind_residency(nb::module_& module) {
         for (const std::string_view name : policy_names()) names.emplace_back(name);
         return names;
       },
-      "What EvictionPolicy and the caches take, the default first.");
+      "Names that EvictionPolicy and the caches accept, the default first.");
 }
 
 }  // namespace afterimage::python

@@ -70,7 +70,7 @@ bool c_contiguous(const nb::ndarray<nb::ro>& array) {
   return contiguous;
 }
 
-/// Why the import failed, where it can be told.
+/// The likely reason why the import failed.
 std::string refusal(nb::handle object) {
   const auto flag = [&](const char* name) {
     return nb::hasattr(object, name) && nb::isinstance<nb::bool_>(object.attr(name)) &&
@@ -118,7 +118,7 @@ nb::ndarray<nb::ro, nb::array_api> array_of(nb::handle self) {
           to_dlpack(lent.view.dtype())};
 }
 
-/// The same in memory of its own, which the consumer may write to.
+/// A copy, which the consumer may write to.
 nb::ndarray<nb::array_api> copy_of(const LentTensor& lent) {
   const auto bytes = lent.view.bytes();
   auto copy = std::make_unique<std::vector<std::byte>>(bytes.begin(), bytes.end());
@@ -134,7 +134,7 @@ nb::ndarray<nb::array_api> copy_of(const LentTensor& lent) {
           nullptr, to_dlpack(lent.view.dtype())};
 }
 
-/// Consumers before DLPack 1.0 know no read-only memory, so they get a copy.
+/// Consumers before DLPack 1.0 do not support read-only memory, so they get a copy.
 nb::object dlpack(nb::handle self, nb::handle stream, nb::handle max_version, nb::handle dl_device,
                   nb::handle copy) {
   const bool wants_copy = nb::isinstance<nb::bool_>(copy) && nb::cast<bool>(copy);
@@ -148,8 +148,8 @@ nb::object dlpack(nb::handle self, nb::handle stream, nb::handle max_version, nb
   if (wants_copy || !knows_read_only) {
     if (may_not_copy) {
       throw nb::buffer_error(
-          "a tensor of the cache is read-only; a consumer that does not know DLPack 1.0 gets a "
-          "copy, and copy=False forbids it");
+          "cached tensors are read-only, and a consumer without DLPack 1.0 needs a copy, which "
+          "copy=False forbids");
     }
     return nb::cast(copy_of(nb::cast<const LentTensor&>(self))).attr("__dlpack__")(**arguments);
   }
@@ -275,12 +275,15 @@ Modality modality_named(std::string_view name) {
         "expected a modality (image, audio, video), got '" + std::string(name) + "'");
 }
 
-void bind_words(nb::module_& module) {
+void bind_types(nb::module_& module) {
   nb::class_<LentTensor>(module, "Tensor", nb::type_slots(tensor_slots),
-                         "A dense, row-major, read-only tensor that lies in a cache.\n\n"
+                         "A dense, row-major, read-only tensor in a cache.\n"
+                         "\n"
                          "Read it without a copy through the buffer protocol (numpy.asarray) or "
-                         "DLPack 1.0\n(numpy.from_dlpack). Consumers of older DLPack get a copy. "
-                         "Its entry stays pinned while\nanybody holds it or reads it.")
+                         "DLPack 1.0\n"
+                         "(numpy.from_dlpack). Consumers of older DLPack get a copy. Its entry "
+                         "stays pinned while\n"
+                         "it is referenced.")
       .def_prop_ro(
           "dtype", [](const LentTensor& self) { return to_string(self.view.dtype()); },
           "Element type: f32, f16, bf16, f64, i8, u8, i16, i32 or i64.")
@@ -304,12 +307,13 @@ void bind_words(nb::module_& module) {
       });
   bind_digest<ContentDigestTag>(module, "ContentDigest", "SHA-256 of a media item's raw bytes.");
   bind_digest<DecodedDigestTag>(module, "DecodedDigest",
-                                "SHA-256 of decoded pixels, samples or tensors with their form.");
+                                "SHA-256 of decoded pixels, samples or tensors, with dtype and "
+                                "shape.");
   bind_digest<EncoderKeyTag>(
       module, "EncoderKey",
-      "Names one encoder output: content, preprocessing, encoder, weights and tenant.");
+      "The key of one encoder output: content, preprocessing, encoder, weights and tenant.");
   bind_digest<NamespaceIdTag>(module, "NamespaceId",
-                              "Names everything besides a sequence that changes its KV.");
+                              "Identifies everything besides the sequence that changes its KV.");
 }
 
 }  // namespace afterimage::python

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "fire/simulated_house.h"
+#include "fire/simulated_stack.h"
 
 #include <fmt/format.h>
 
@@ -39,11 +39,11 @@ SimulatedOptions SimulatedOptions::of(std::uint64_t seed) {
 std::string SimulatedOptions::text() const {
   return fmt::format(
       "seed {}, capacity {}, host {}, steps {}, fault rate {}, hurried {}; --only "
-      "simulation --seed {} begins with it",
+      "run simulation --seed {} first",
       seed, capacity.value(), host.value(), steps, fault_rate, hurried, seed);
 }
 
-SimulatedHouse::SimulatedHouse(const SimulatedOptions& options, Tally& tally, bool trace)
+SimulatedStack::SimulatedStack(const SimulatedOptions& options, Tally& tally, bool trace)
     : options_(options),
       tally_(tally),
       trace_(trace),
@@ -51,17 +51,17 @@ SimulatedHouse::SimulatedHouse(const SimulatedOptions& options, Tally& tally, bo
       host_room_(options.host),
       oracle_(keys_, kSimulatedSizes, options.seed % 1'000'000) {}
 
-SimulatedHouse::~SimulatedHouse() { stop(); }
+SimulatedStack::~SimulatedStack() { stop(); }
 
-void SimulatedHouse::say(const std::string& what) { tally_.miss(what + ": " + options_.text()); }
+void SimulatedStack::say(const std::string& what) { tally_.miss(what + ": " + options_.text()); }
 
-void SimulatedHouse::did(std::string_view what, std::size_t n, std::uint64_t outcome) {
+void SimulatedStack::did(std::string_view what, std::size_t n, std::uint64_t outcome) {
   for (const char c : what) digest_ = (digest_ ^ static_cast<unsigned char>(c)) * 0x100000001B3U;
   digest_ = (digest_ ^ (n << 32U) ^ outcome) * 0x100000001B3U;
   if (trace_) fmt::print("{:>6}  {:<22} {:>3}  {}\n", disk_.operations(), what, n, outcome);
 }
 
-bool SimulatedHouse::start() {
+bool SimulatedStack::start() {
   DiskTierOptions options{.log = options_.hurried ? testing::hurried_log(options_.capacity)
                                                   : testing::small_log(options_.capacity),
                           .own_thread = false};
@@ -92,14 +92,14 @@ bool SimulatedHouse::start() {
   return true;
 }
 
-void SimulatedHouse::stop() {
+void SimulatedStack::stop() {
   archive_.reset();
   answers_.reset();
   host_.reset();
   tier_.reset();
 }
 
-void SimulatedHouse::end_life(bool power_fails) {
+void SimulatedStack::end_life(bool power_fails) {
   did(power_fails ? "power fails" : "killed", 0, 0);
   if (!disk_.crashed()) disk_.fail(DiskFault::kCrash, 1);
   stop();
@@ -111,7 +111,7 @@ void SimulatedHouse::end_life(bool power_fails) {
   oracle_.process_ended();
 }
 
-void SimulatedHouse::flip() {
+void SimulatedStack::flip() {
   if (disk_.files().empty()) return;
   auto it = disk_.files().begin();
   std::advance(it, static_cast<long>(rng_.below(disk_.files().size())));
@@ -122,11 +122,11 @@ void SimulatedHouse::flip() {
   did("flip in " + it->first.substr(it->first.size() - 8), 0, at);
   it->second->content[at] ^= bit;
   if (at < it->second->durable.size()) it->second->durable[at] ^= bit;
-  // Of a segment that is not closed the first block is the only one that names it.
+  // In an unsealed segment only the first block names the segment.
   flips_ += at < kDiskBlock ? 2 : 1;
 }
 
-void SimulatedHouse::fault() {
+void SimulatedStack::fault() {
   ++faults_;
   static constexpr std::array kFaults = {DiskFault::kError, DiskFault::kFull, DiskFault::kHang,
                                          DiskFault::kShortRead, DiskFault::kMisdirected};
@@ -158,11 +158,11 @@ void SimulatedHouse::fault() {
   disk_.fail(fault, in, 1 + rng_.below(6));
 }
 
-void SimulatedHouse::notice() {
+void SimulatedStack::notice() {
   const SegmentLogStats now = tier_->log().stats();
   if (now.lost != stats_.lost) {
     did("lost", 0, now.lost - stats_.lost);
-    // What was never safe may be followed by what was before it.
+    // A version that was never durable may be followed by the one before it.
     oracle_.lost_on_the_way();
     for (testing::KeyState& key : keys_) key.seen = 0;
   }
@@ -174,37 +174,38 @@ void SimulatedHouse::notice() {
   stats_ = now;
 }
 
-void SimulatedHouse::put(std::size_t n) {
+void SimulatedStack::put(std::size_t n) {
   const std::uint32_t version = oracle_.begin_put(n);
   const auto value = oracle_.value(n, version);
   const EntryMeta meta = oracle_.meta(n, version);
   const auto done = tier_->put(oracle_.key(n), meta, value);
   notice();
   did("put", n, done ? version : 0);
-  // What the tier below did not take must not be seen above it and be gone after.
+  // If the tier below rejects a put, it must not be visible above and vanish later.
   if (!done || !host_->put(oracle_.key(n), meta, value)) {
     static_cast<void>(host_->erase(oracle_.key(n)));
   }
   if (done) oracle_.put_done(n, version);
 }
 
-void SimulatedHouse::look(std::size_t n, bool must_be_there) {
+void SimulatedStack::look(std::size_t n, bool must_be_there) {
   auto found = host_->get(oracle_.key(n), room_);
   if (!found || !*found) {
     found = tier_->get(oracle_.key(n), room_);
     notice();
-    // What is about to be replaced below must not stay above.
+    // An entry that is about to be replaced below must not stay above.
     if (found && *found && !tier_->is_pending(oracle_.key(n))) {
       static_cast<void>(host_->put(oracle_.key(n), (*found)->meta, (*found)->bytes));
     }
   }
   const std::optional<TierEntry> entry = found.value_or(std::nullopt);
   if (!entry && must_be_there && oracle_.expects(n) && flips_ > 0) {
-    // One bit costs one entry at most; two may cost both copies of a segment's name.
+    // One bit costs one entry at most; two may destroy both copies of a segment's name.
     if (flips_ == 1) flips_ = 0;
     return;
   }
-  // Read above; below, what was before it is found until it is written, or if it never is.
+  // It was read from memory. Below it, the version before is found until this one is written, or
+  // for good if it never is.
   if (tier_->is_pending(oracle_.key(n)) || keys_[n].newest == 0) keys_[n].seen = 0;
   const std::uint32_t seen_before = keys_[n].seen;
   const Finding finding = oracle_.judge(n, entry, must_be_there);
@@ -213,7 +214,7 @@ void SimulatedHouse::look(std::size_t n, bool must_be_there) {
   tally_.note(finding, fmt::format("key {}, {}", n, options_.text()));
 }
 
-void SimulatedHouse::erase(std::size_t n) {
+void SimulatedStack::erase(std::size_t n) {
   oracle_.begin_erase(n);
   static_cast<void>(host_->erase(oracle_.key(n)));
   const auto done = tier_->erase(oracle_.key(n));
@@ -222,7 +223,7 @@ void SimulatedHouse::erase(std::size_t n) {
   if (done) oracle_.erase_done(n);
 }
 
-bool SimulatedHouse::flush() {
+bool SimulatedStack::flush() {
   const auto done = tier_->flush();
   notice();
   did("flush", 0, done.has_value() ? 1 : 0);
@@ -230,7 +231,7 @@ bool SimulatedHouse::flush() {
   return done.has_value();
 }
 
-void SimulatedHouse::answer(std::size_t n) {
+void SimulatedStack::answer(std::size_t n) {
   BackendRequest& asked = asked_[n];
   const std::uint32_t version = ++asked.given;
   const Duration ttl = rng_.chance(0.3) ? Duration(1min) : Duration(24h * 36'500);
@@ -242,7 +243,7 @@ void SimulatedHouse::answer(std::size_t n) {
   notice();
 }
 
-void SimulatedHouse::ask(std::size_t n) {
+void SimulatedStack::ask(std::size_t n) {
   Question question(testing::scope(1), question_text(n));
   std::optional<Answer> found = answers_->find(question).answer;
   std::optional<AnswerLookup> restored;
@@ -258,20 +259,20 @@ void SimulatedHouse::ask(std::size_t n) {
   for (std::uint32_t version = asked.given; version > 0; --version) {
     if (found->text != answer_text(n, version)) continue;
     auto& [over, wall_over] = asked.over[version - 1];
-    // What was left of it by the wall, it has by the other clock from then on.
+    // The remaining ttl by the wall clock continues on the monotonic clock.
     if (restored && restored->left) over = std::max(over, clock_.now() + *restored->left);
     if (version <= asked.gone)
       return tally_.note(Finding::kCameBack, "an answer, " + options_.text());
     if (clock_.now() >= over && wall_.now() >= wall_over) {
       ++tally_.wrong;
-      say("an answer whose time was over");
+      say("an expired answer");
     }
     return;
   }
   tally_.note(Finding::kWrongBytes, "an answer, " + options_.text());
 }
 
-void SimulatedHouse::erase_answers() {
+void SimulatedStack::erase_answers() {
   const std::size_t parity = rng_.below(2);
   if (rng_.chance(0.5)) {
     const std::size_t n = rng_.below(kQuestions);
@@ -283,7 +284,7 @@ void SimulatedHouse::erase_answers() {
   notice();
 }
 
-void SimulatedHouse::step() {
+void SimulatedStack::step() {
   const std::size_t n = rng_.below(kKeys);
   switch (rng_.below(16)) {
     case 0:
@@ -313,19 +314,19 @@ void SimulatedHouse::step() {
   }
 }
 
-void SimulatedHouse::check_accounts() {
+void SimulatedStack::check_accounts() {
   tier_->log().check_invariants();
   const TierStats host = host_->stats();
-  if (host.used != host_room_.used()) say("the host tier's account is not its budget's");
-  if (room_.used() != 0_B) say("somebody kept the room of a copy");
+  if (host.used != host_room_.used()) say("the host tier's accounting differs from its budget");
+  if (room_.used() != 0_B) say("a copy's memory was not released");
   const TierStats disk = tier_->stats();
-  if (disk.used > disk.capacity) say("over the cap");
+  if (disk.used > disk.capacity) say("above the capacity");
 }
 
-void SimulatedHouse::safety() {
+void SimulatedStack::safety() {
   for (int i = 0; i < options_.steps; ++i) {
     if (tier_ == nullptr && !start()) {
-      // It does not open while the disk fails; the machine is started again.
+      // The tier does not open while the disk fails; the machine restarts.
       disk_.reboot(rng_);
       oracle_.process_ended();
       continue;
@@ -340,15 +341,15 @@ void SimulatedHouse::safety() {
   }
 }
 
-void SimulatedHouse::liveness() {
+void SimulatedStack::liveness() {
   disk_.fail(DiskFault::kNone, 1);
   host_room_.set_capacity(options_.host);
   if (rng_.chance(0.5) && tier_ != nullptr) end_life(rng_.chance(0.5));
-  if (tier_ == nullptr && !start()) return say("it does not open again");
-  clock_.advance(6s);  // longer than a rest
-  // Each has to tell of one thing that failed before; there are not many.
+  if (tier_ == nullptr && !start()) return say("the tier does not open again");
+  clock_.advance(6s);  // longer than the open duration of the circuit
+  // Each flush has to report one earlier failure; there are few.
   for (int told = 0; !flush(); ++told) {
-    if (told == 8) return say("no flush without faults");
+    if (told == 8) return say("flush fails without faults");
     clock_.advance(6s);
   }
   for (std::size_t n = 0; n < kKeys; ++n) look(n, true);
@@ -357,13 +358,13 @@ void SimulatedHouse::liveness() {
   for (std::size_t n = 0; n < kKeys; ++n) {
     put(n);
     tier_->catch_up();
-    if (keys_[n].newest != keys_[n].given) put(n);  // refused: what it wanted is done now
+    if (keys_[n].newest != keys_[n].given) put(n);  // it was refused before; now it must succeed
   }
-  if (!flush()) return say("no flush without faults");
+  if (!flush()) return say("flush fails without faults");
   clock_.advance(6s);
   for (std::size_t n = 0; n < kKeys; ++n) {
     if (tier_->may_contain(oracle_.key(n))) ++hits;
-    // From the disk: only a read shows that reads are well again.
+    // From disk: only a read proves that reads work again.
     static_cast<void>(host_->erase(oracle_.key(n)));
     look(n, true);
   }
@@ -373,7 +374,7 @@ void SimulatedHouse::liveness() {
   erase(0);
   look(0, false);
   if (!tier_->stats().degraded_reason.empty())
-    say("still in trouble: " + tier_->stats().degraded_reason);
+    say("still degraded: " + tier_->stats().degraded_reason);
   check_accounts();
   did("hits", 0, hits);
 }
