@@ -39,8 +39,8 @@ class LeaseService {
   };
 
   virtual ~LeaseService() = default;
-  /// `turn` is the lease's name, and `entry` the key under which the result will be put.
-  virtual Claim claim(const TierKey& turn, const TierKey& entry) = 0;
+  /// `lease` is the lease's name, and `entry` the key under which the result will be put.
+  virtual Claim claim(const TierKey& lease, const TierKey& entry) = 0;
   /// For a lease that is named by the key of its entry.
   Claim claim(const TierKey& key) { return claim(key, key); }
   /// Waits before look-up number `attempt` (0, 1, …); each wait is a little longer. False: the
