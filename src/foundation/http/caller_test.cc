@@ -139,7 +139,7 @@ TEST(HttpCaller, ReplacesAReusedConnectionThatWasClosed) {
 
 TEST(HttpCaller, ReadsResponsesOfEveryFraming) {
   const struct {
-    const char* said;
+    const char* response;
     const char* body;
   } kCases[] = {
       {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab", "ab"},
@@ -149,17 +149,17 @@ TEST(HttpCaller, ReadsResponsesOfEveryFraming) {
       {"HTTP/1.1 204 No Content\r\n\r\n", ""},
   };
   for (const auto& c : kCases) {
-    LocalServer server([&](const auto&, const auto&) { return std::string(c.said); });
+    LocalServer server([&](const auto&, const auto&) { return std::string(c.response); });
     Calling calling;
     const auto heard = calling.call(to(server.url("/")));
-    ASSERT_FALSE(heard->error().has_value()) << c.said << heard->error()->message;
-    EXPECT_EQ(heard->body(), c.body) << c.said;
+    ASSERT_FALSE(heard->error().has_value()) << c.response << heard->error()->message;
+    EXPECT_EQ(heard->body(), c.body) << c.response;
   }
 }
 
 TEST(HttpCaller, TruncatedAndInvalidResponsesAreErrors) {
   const struct {
-    const char* said;
+    const char* response;
     ErrorCode code;
   } kCases[] = {
       {"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab", ErrorCode::kUnavailable},
@@ -169,11 +169,11 @@ TEST(HttpCaller, TruncatedAndInvalidResponsesAreErrors) {
       {"HTTP/1.1 200 OK\r\nContent-", ErrorCode::kUnavailable},
   };
   for (const auto& c : kCases) {
-    LocalServer server([&](const auto&, const auto&) { return std::string(c.said); });
+    LocalServer server([&](const auto&, const auto&) { return std::string(c.response); });
     Calling calling;
     const auto heard = calling.call(to(server.url("/")));
-    ASSERT_TRUE(heard->error().has_value()) << c.said;
-    EXPECT_EQ(heard->error()->code, c.code) << c.said << heard->error()->message;
+    ASSERT_TRUE(heard->error().has_value()) << c.response;
+    EXPECT_EQ(heard->error()->code, c.code) << c.response << heard->error()->message;
     EXPECT_EQ(heard->settled(), 1);
   }
 }
@@ -191,11 +191,11 @@ TEST(HttpCaller, TimeLimitsHold) {
 TEST(HttpCaller, DoesNotRetryOnASlowReusedConnection) {
   IoThreads threads{1};
   std::vector<Responder> unanswered;
-  std::atomic<int> asked = 0;
+  std::atomic<int> requests = 0;
   const auto server = HttpServer::listen(
                           {.explain = nullptr},
                           [&](const HttpRequest& request, const Responder& given) {
-                            ++asked;
+                            ++requests;
                             if (request.target == "/slow") {
                               unanswered.push_back(given);
                             } else {
@@ -212,7 +212,7 @@ TEST(HttpCaller, DoesNotRetryOnASlowReusedConnection) {
   const auto heard = calling.call(slow);
   ASSERT_TRUE(heard->error().has_value());
   EXPECT_THAT(heard->error()->message, HasSubstr("in time"));
-  EXPECT_EQ(asked, 2);
+  EXPECT_EQ(requests, 2);
 }
 
 TEST(HttpCaller, DeadlineHoldsWhileBytesKeepArriving) {
@@ -248,16 +248,16 @@ TEST(HttpCaller, ReportsCancellation) {
 TEST(HttpCaller, ChecksTheAddressBeforeItConnects) {
   LocalServer server([](const auto&, const auto&) { return testing::http_answer("x"); });
   Calling calling;
-  std::string asked;
+  std::string checked_address;
   HttpCall call = to(server.url("/"));
   call.url.host = "localhost";
   call.may_connect = [&](std::string_view numeric) {
-    asked = numeric;
+    checked_address = numeric;
     return false;
   };
   const auto heard = calling.call(std::move(call));
   EXPECT_EQ(heard->error()->code, ErrorCode::kInvalidArgument);
-  EXPECT_THAT(asked, ::testing::AnyOf("127.0.0.1", "::1"));
+  EXPECT_THAT(checked_address, ::testing::AnyOf("127.0.0.1", "::1"));
   EXPECT_EQ(server.asked(), 0);
 }
 

@@ -27,9 +27,9 @@ TEST(HttpPost, SendsTheBodyAndReturnsTheResponse) {
     body = b;
     return http_answer("said", 503);
   });
-  HttpQuestion asked = question(server);
-  asked.headers = {{"Authorization", "Bearer x"}};
-  const HttpAnswer answer = http_post(asked).value();
+  HttpQuestion request = question(server);
+  request.headers = {{"Authorization", "Bearer x"}};
+  const HttpAnswer answer = http_post(request).value();
   EXPECT_EQ(answer.status, 503U);
   EXPECT_EQ(answer.body, "said");
   EXPECT_EQ(body, R"({"a": 1})");
@@ -40,25 +40,25 @@ TEST(HttpPost, SendsTheBodyAndReturnsTheResponse) {
 
 TEST(HttpPost, NoResponseInTimeIsUnavailable) {
   LocalServer server([](const auto&, const auto&) { return std::string(); });
-  HttpQuestion asked = question(server);
-  asked.deadline = 50ms;
-  const auto answer = http_post(asked);
+  HttpQuestion request = question(server);
+  request.deadline = 50ms;
+  const auto answer = http_post(request);
   EXPECT_EQ(answer.error().code, ErrorCode::kUnavailable);
   EXPECT_THAT(answer.error().message, HasSubstr("in time"));
 }
 
 TEST(HttpPost, ConnectionRefusedIsUnavailable) {
-  HttpQuestion asked;
+  HttpQuestion request;
   {
     LocalServer gone([](const auto&, const auto&) { return std::string(); });
-    asked = question(gone);
+    request = question(gone);
   }
-  EXPECT_EQ(http_post(asked).error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(http_post(request).error().code, ErrorCode::kUnavailable);
 }
 
 TEST(HttpPost, TruncatedOrInvalidResponsesAreErrors) {
   const struct {
-    const char* said;
+    const char* response;
     ErrorCode expected;
   } kCases[] = {
       {"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort", ErrorCode::kUnavailable},
@@ -66,20 +66,20 @@ TEST(HttpPost, TruncatedOrInvalidResponsesAreErrors) {
       {"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", ErrorCode::kCorruption},
   };
   for (const auto& c : kCases) {
-    LocalServer server([&](const auto&, const auto&) { return std::string(c.said); });
-    EXPECT_EQ(http_post(question(server)).error().code, c.expected) << c.said;
+    LocalServer server([&](const auto&, const auto&) { return std::string(c.response); });
+    EXPECT_EQ(http_post(question(server)).error().code, c.expected) << c.response;
   }
 }
 
 TEST(HttpPost, LimitsAndHeadersHold) {
   LocalServer server([](const auto&, const auto&) { return http_answer(std::string(2000, 'x')); });
-  HttpQuestion asked = question(server);
-  asked.max_answer = 1_KiB;
-  EXPECT_EQ(http_post(asked).error().code, ErrorCode::kLimitExceeded);
-  asked.headers = {{"X", "a\r\nY: b"}};
-  EXPECT_EQ(http_post(asked).error().code, ErrorCode::kInvalidArgument);
-  asked.headers = {{"X Y", "a"}};
-  EXPECT_EQ(http_post(asked).error().code, ErrorCode::kInvalidArgument);
+  HttpQuestion request = question(server);
+  request.max_answer = 1_KiB;
+  EXPECT_EQ(http_post(request).error().code, ErrorCode::kLimitExceeded);
+  request.headers = {{"X", "a\r\nY: b"}};
+  EXPECT_EQ(http_post(request).error().code, ErrorCode::kInvalidArgument);
+  request.headers = {{"X Y", "a"}};
+  EXPECT_EQ(http_post(request).error().code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(server.asked(), 1);
 }
 

@@ -161,15 +161,15 @@ class Connection : public std::enable_shared_from_this<Connection> {
     while (!reply_.has_value() && !gone_) co_await wait_for_event();
     if (gone_) co_return false;
     const HttpReply reply = *std::exchange(reply_, std::nullopt);
-    const bool goes_on = keep && !server_->draining;
+    const bool keep_alive = keep && !server_->draining;
     const bool written =
-        co_await write(reply, {.keep = goes_on, .head = head_only, .chunk = chunked}, *limits);
+        co_await write(reply, {.keep = keep_alive, .head = head_only, .chunk = chunked}, *limits);
     if (written) {
       exchange_->complete();
       exchange_.reset();
       stop_watching();
     }
-    co_return written&& goes_on;
+    co_return written&& keep_alive;
   }
 
   Awaitable<bool> first_byte(const HttpLimits& limits) {

@@ -64,10 +64,10 @@ TEST(HttpServer, PipelinedRequestsAreAnsweredInTheirOrder) {
   client.send(
       "GET /1 HTTP/1.1\r\nHost: h\r\n\r\nGET /2 HTTP/1.1\r\nHost: h\r\n\r\n"
       "GET /3 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
-  const std::string& said = client.read_all();
-  EXPECT_LT(said.find("/1"), said.find("/2"));
-  EXPECT_LT(said.find("/2"), said.find("/3"));
-  EXPECT_NE(said.find("/3"), std::string::npos);
+  const std::string& received = client.read_all();
+  EXPECT_LT(received.find("/1"), received.find("/2"));
+  EXPECT_LT(received.find("/2"), received.find("/3"));
+  EXPECT_NE(received.find("/3"), std::string::npos);
 }
 
 TEST(HttpServer, ReadsChunkedBodiesInPiecesOfOneByte) {
@@ -82,11 +82,11 @@ TEST(HttpServer, ReadsChunkedBodiesInPiecesOfOneByte) {
 }
 
 TEST(HttpServer, RepliesMayComeLaterFromAnotherThread) {
-  std::promise<Responder> asked;
-  Served served([&](const auto& /*request*/, Responder responder) { asked.set_value(responder); });
+  std::promise<Responder> responder_promise;
+  Served served([&](const auto& /*request*/, Responder responder) { responder_promise.set_value(responder); });
   RawClient client(served.port());
   client.send(kGet);
-  const Responder responder = asked.get_future().get();
+  const Responder responder = responder_promise.get_future().get();
   responder.reply({.body = std::string("late")});
   responder.reply({.body = std::string("twice")});
   EXPECT_TRUE(client.read_until("\r\n\r\nlate"));
@@ -186,10 +186,10 @@ TEST(HttpServer, LimitsOfHeadersAndBodies) {
 }
 
 TEST(HttpServer, TotalBodyBytesAreLimitedAndReleased) {
-  std::promise<Responder> asked;
+  std::promise<Responder> responder_promise;
   Served served(
       [&](const HttpRequest& request, const Responder& responder) {
-        if (request.target == "/held") return asked.set_value(responder);
+        if (request.target == "/held") return responder_promise.set_value(responder);
         responder.reply({});
       },
       {.body = 1_MiB, .bodies = Bytes(1'500'000)});
@@ -197,7 +197,7 @@ TEST(HttpServer, TotalBodyBytesAreLimitedAndReleased) {
   const std::string rest = " HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\n" + million;
   RawClient holds(served.port());
   holds.send("POST /held" + rest);
-  const Responder held = asked.get_future().get();
+  const Responder held = responder_promise.get_future().get();
   {
     RawClient over(served.port());
     over.send("POST /over" + rest);
@@ -227,16 +227,16 @@ TEST(HttpServer, CutsOffSlowSendersWithoutDelayingOthers) {
 }
 
 TEST(HttpServer, ClientsThatDoNotReadAreCutOff) {
-  std::promise<void> gone;
+  std::promise<void> disconnected;
   Served served(
       [&](const auto& /*request*/, const Responder& responder) {
-        responder.on_disconnect([&] { gone.set_value(); });
+        responder.on_disconnect([&] { disconnected.set_value(); });
         responder.reply({.body = std::string(64 << 20, 'x')});
       },
       {.write_timeout = 100ms});
   RawClient client(served.port());
   client.send(kGet);
-  gone.get_future().get();
+  disconnected.get_future().get();
   EXPECT_EQ(served.server->stats().slow, 1U);
 }
 
@@ -260,17 +260,17 @@ TEST(HttpServer, ConnectionsHaveALimit) {
 }
 
 TEST(HttpServer, ReportsAClientDisconnect) {
-  std::promise<void> gone;
-  std::promise<Responder> asked;
+  std::promise<void> disconnected;
+  std::promise<Responder> responder_promise;
   Served served([&](const auto& /*request*/, const Responder& responder) {
-    responder.on_disconnect([&] { gone.set_value(); });
-    asked.set_value(responder);
+    responder.on_disconnect([&] { disconnected.set_value(); });
+    responder_promise.set_value(responder);
   });
   RawClient client(served.port());
   client.send(kGet);
-  const Responder responder = asked.get_future().get();
+  const Responder responder = responder_promise.get_future().get();
   client.close();
-  gone.get_future().get();
+  disconnected.get_future().get();
   bool at_once = false;
   responder.on_disconnect([&] { at_once = true; });
   EXPECT_TRUE(at_once);
@@ -390,12 +390,12 @@ TEST(HttpServer, Http10ClientsGetABodyEndedByClose) {
 }
 
 TEST(HttpServer, DrainFinishesRequestsAndAcceptsNoMore) {
-  std::promise<Responder> asked;
-  Served served([&](const auto& /*request*/, Responder responder) { asked.set_value(responder); });
+  std::promise<Responder> responder_promise;
+  Served served([&](const auto& /*request*/, Responder responder) { responder_promise.set_value(responder); });
   RawClient idle(served.port());
   RawClient busy(served.port());
   busy.send(kGet);
-  const Responder responder = asked.get_future().get();
+  const Responder responder = responder_promise.get_future().get();
   EXPECT_FALSE(served.server->drain(Duration(0)));
   EXPECT_TRUE(idle.closed());
   responder.reply({.body = std::string("done")});
@@ -404,19 +404,19 @@ TEST(HttpServer, DrainFinishesRequestsAndAcceptsNoMore) {
 }
 
 TEST(HttpServer, CanBeDestroyedWithUnansweredRequests) {
-  std::promise<Responder> asked;
-  std::atomic<int> gone = 0;
+  std::promise<Responder> responder_promise;
+  std::atomic<int> disconnected = 0;
   std::optional<Responder> kept;
   {
     Served served([&](const auto& /*request*/, Responder responder) {
-      responder.on_disconnect([&] { ++gone; });
-      asked.set_value(responder);
+      responder.on_disconnect([&] { ++disconnected; });
+      responder_promise.set_value(responder);
     });
     RawClient client(served.port());
     client.send(kGet);
-    kept = asked.get_future().get();
+    kept = responder_promise.get_future().get();
     served.server.reset();
-    EXPECT_EQ(gone, 1);
+    EXPECT_EQ(disconnected, 1);
     EXPECT_TRUE(client.closed());
   }
   kept->reply({});

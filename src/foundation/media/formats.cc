@@ -80,9 +80,9 @@ void append_over_white(std::span<const std::uint8_t> rgba, std::vector<std::uint
   }
 }
 
-Duration shown_for(Duration asked) {
+Duration shown_for(Duration delay) {
   using std::chrono::milliseconds;
-  return asked <= milliseconds(10) ? Duration(milliseconds(100)) : asked;
+  return delay <= milliseconds(10) ? Duration(milliseconds(100)) : delay;
 }
 
 }  // namespace afterimage

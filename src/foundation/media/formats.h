@@ -98,9 +98,9 @@ Image turn_upright(Image stored, Orientation orientation);
 /// Composites RGBA pixels over white and appends them as RGB.
 void append_over_white(std::span<const std::uint8_t> rgba, std::vector<std::uint8_t>& rgb);
 
-/// How long a player shows a frame with the delay `asked`: delays of at most 10 ms become 100 ms,
+/// How long a player shows a frame with this `delay`: delays of at most 10 ms become 100 ms,
 /// as in every browser.
-Duration shown_for(Duration asked);
+Duration shown_for(Duration delay);
 
 /// kCorruption, "photo.png: <what>".
 std::unexpected<Error> corrupt(const MediaFile& file, std::string_view what);

@@ -77,13 +77,13 @@ class CsvReader {
 
 Result<void> check_header(const std::string& path, const CsvRow& found, const CsvRow& header) {
   if (found == header) return {};
-  const auto [ours, theirs] = std::ranges::mismatch(header, found);
+  const auto [expected, actual] = std::ranges::mismatch(header, found);
   return malformed(fmt::format(
       "'{}' has other columns: column {} is {} and should be {}. Nothing was appended; name "
       "another file, or move this one away",
-      path, ours - header.begin() + 1,
-      theirs == found.end() ? "missing" : fmt::format("\"{}\"", *theirs),
-      ours == header.end() ? "the last" : fmt::format("\"{}\"", *ours)));
+      path, expected - header.begin() + 1,
+      actual == found.end() ? "missing" : fmt::format("\"{}\"", *actual),
+      expected == header.end() ? "the last" : fmt::format("\"{}\"", *expected)));
 }
 
 }  // namespace

@@ -194,11 +194,11 @@ bool LoadOrCompute::expects_slower(const LoadStep& step) const {
 
 LoadStep LoadOrCompute::step_of(EntryClass entry_class,
                                 const std::optional<EntryMetadata>& metadata) const {
-  const EntryMetadata said = metadata.value_or(EntryMetadata());
+  const EntryMetadata known = metadata.value_or(EntryMetadata());
   const MutexLock lock(mutex_);
   const Seen& all = seen(entry_class);
   const double mean = all.entries > 0 ? all.bytes / all.entries : 0;
-  LoadStep step{.bytes = said.bytes, .cost = said.cost, .place = said.place};
+  LoadStep step{.bytes = known.bytes, .cost = known.cost, .place = known.place};
   if (step.bytes == 0_B) step.bytes = Bytes(static_cast<std::uint64_t>(mean));
   if (step.cost <= Duration(0)) step.cost = typical_cost(entry_class, step.bytes);
   return step;
