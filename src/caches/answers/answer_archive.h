@@ -98,7 +98,8 @@ struct AnswerArchiveParts {
 ///          InvalidationLog::kLeaseGuard.
 class AnswerArchive {
  public:
-  /// Taken before a look-up or an insertion; what is invalidated after it does not survive it.
+  /// The invalidation state at one moment, taken before a look-up or before a model is asked. What
+  /// is found or generated under it is rejected if it was invalidated since.
   class ReadLease {
     friend class AnswerArchive;
     std::uint64_t invalidations_ = 0;

@@ -88,7 +88,7 @@ TEST(InvalidationList, MergedEntriesRejectMoreNeverLess) {
   other.invalidations = 128;
   EXPECT_FALSE(list.refuses(other));
   EXPECT_FALSE(list.refuses(created_after(257)));
-  EXPECT_EQ(InvalidationList::from_bytes(list.to_bytes()), erasures);
+  EXPECT_EQ(InvalidationList::from_bytes(list.to_bytes()), list);
 }
 
 TEST(InvalidationList, RejectsAnInvalidationWithTooMuchText) {

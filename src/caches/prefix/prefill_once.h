@@ -131,7 +131,7 @@ class PrefillOnce final : public BudgetClient, private PrefixOwner {
   PrefillOnce& operator=(const PrefillOnce&) = delete;
 
   /// Returns a leader, or a waiter for another request's prefill. Never blocks on one. Requests of
-  /// different namespaces never wait for each other.
+  /// different namespaces, and so of different tenants, never wait for each other.
   [[nodiscard]] Result<Claim> claim(const PrefillRequest& request);
   /// The same without waiting: always a leader.
   [[nodiscard]] Result<PrefillLeader> lead(const PrefillRequest& request);

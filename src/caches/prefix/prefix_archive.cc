@@ -216,7 +216,7 @@ std::optional<std::uint32_t> PrefixArchive::last_snapshot(const ArchivedPrompt& 
                                                           Look look) const {
   while (from > beyond) {
     const std::uint32_t first =
-        std::max(beyond, (from - 1) / kBlockTokens * kBlockTokens) + 1;  // within the block of `from`
+        std::max(beyond, (from - 1) / kBlockTokens * kBlockTokens) + 1;  // in that block
     const std::vector<BlockKey> ends = prompt.ends(first, from);
     probe(ends, snapshot_key, look);
     for (std::size_t i = ends.size(); i-- > 0;) {

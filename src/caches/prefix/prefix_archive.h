@@ -82,9 +82,9 @@ struct PrefixArchiveStats {
 class PrefixArchive {
  public:
   static constexpr TokenCount kBlock{128};
-  static constexpr TokenCount kMinLeaseTokens{32};
+  static constexpr TokenCount kMinLeaseTokens{32};  // fewer are prefilled without a lease
 
-  /// Whether to invalidate cached negative look-ups first: another process may have written since.
+  /// kAgain: invalidate cached negative look-ups first, because another process may have written.
   enum class Look : unsigned char { kOnce, kAgain };
 
   /// Inserts loaded KV into the cache; an error ends the loading.

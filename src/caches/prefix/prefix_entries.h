@@ -62,9 +62,9 @@ class PrefixEntries {
     std::uint32_t pins = 0;
     Duration cost{0};
     bool parked = false;
-    bool leaving = false;
     bool chosen = false;  // as a victim
     bool reported = false;
+  };
   struct Counts {
     std::uint64_t evictions = 0;  // segments and snapshots
     std::uint64_t segments = 0;

@@ -128,8 +128,8 @@ Result<PrefixInsertion> PrefixCache::commit(Draft draft, const NamespaceId& id,
   if (space != nullptr) walk = entries.tree().match(space->root, sequence, covered);
   if (TokenCount(walk.matched) < draft.base_.matched()) {
     return fail(ErrorCode::kNotFound,
-                "the cached prefix that the new KV extends was damaged and removed: compute the whole "
-                "prompt");
+                "the cached prefix that the new KV extends was damaged and removed: compute the "
+                "whole prompt");
   }
   PrefixInsertion done{.had = TokenCount(walk.matched)};
   // Others may have stored more since the draft: pin it against the eviction below.
