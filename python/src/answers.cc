@@ -30,7 +30,8 @@ TextRung rung_named(std::string_view name) {
     if (to_string(rung) == name) return rung;
   }
   raise(ErrorCode::kInvalidArgument,
-        "expected a match level (text:exact, text:canonical, text:near), got '" + std::string(name) + "'");
+        "expected a match level (text:exact, text:canonical, text:near), got '" +
+            std::string(name) + "'");
 }
 
 Duration seconds(double count) { return Duration(static_cast<std::int64_t>(count * 1e9)); }
@@ -90,7 +91,8 @@ ScopeId scope_of(const SpaceHolder& space, const nb::sequence& messages, std::st
   }
   if (slots != 1) {
     raise(ErrorCode::kInvalidArgument,
-          "expected exactly one None, for the question's text, in all messages, got " + std::to_string(slots));
+          "expected exactly one None, for the question's text, in all messages, got " +
+              std::to_string(slots));
   }
   return identify(scope, space.space);
 }

@@ -26,7 +26,7 @@ struct EncoderStore {
 
   SystemClock clock;
   MemoryBudget budget;
-  MemoryBudget transfer;  // for transfers to and from the tier; batches are 16 MiB
+  MemoryBudget transfer;        // for transfers to and from the tier; batches are 16 MiB
   std::shared_ptr<Tier> below;  // nullptr: none
   LoadOrCompute load_or_compute{clock};
   std::unique_ptr<EncoderArchive> archive;
@@ -224,7 +224,8 @@ class PyEncoderCache {
   }
 
   static PyEmbeddings publish_flight(PyFlightLeader& self, nb::handle tensors,
-                                   std::string_view modality, std::optional<double> cost_seconds) {
+                                     std::string_view modality,
+                                     std::optional<double> cost_seconds) {
     const std::vector<BorrowedTensor> borrowed = borrow_tensors(tensors);
     const TensorViews views = views_of(borrowed);
     const StorePtr store = self.store;
@@ -341,7 +342,8 @@ void bind_held(nb::module_& module) {
           "give_up", [](PyFlightLeader& self) { self.leader.reset(); },
           "Stops leading; one of the waiters becomes the leader.")
       .def(
-          "__enter__", [](nb::object self) { return self; }, nb::sig("def __enter__(self) -> FlightLeader"))
+          "__enter__", [](nb::object self) { return self; },
+          nb::sig("def __enter__(self) -> FlightLeader"))
       .def(
           "__exit__",
           [](PyFlightLeader& self, nb::handle, nb::handle, nb::handle) { self.leader.reset(); },
@@ -428,8 +430,9 @@ void bind_encoder(nb::module_& module) {
            "The entry if it is cached or in the tier; does not wait for a running encode.")
       .def("erase", &PyEncoderCache::erase, nb::arg("key"),
            "Removes an entry from memory and the tier. False: memory did not hold it.")
-      .def("flush", &PyEncoderCache::flush, "On return, everything encoded before is durable in "
-                                            "the tier.")
+      .def("flush", &PyEncoderCache::flush,
+           "On return, everything encoded before is durable in "
+           "the tier.")
       .def("close", &PyEncoderCache::close,
            "Closes the cache; referenced embeddings stay readable. May be called twice.")
       .def("stats", &PyEncoderCache::stats, nb::sig("def stats(self) -> dict[str, int | float]"),

@@ -361,8 +361,9 @@ void bind_request_budget(nb::module_& module) {
             const RequestId name = request_of(request);
             self.ledger.release(name, input_of(input_id));
           },
-          nb::arg("request"), nb::arg("input_id"), "Credits the budget once, however often it is "
-                                                   "called.")
+          nb::arg("request"), nb::arg("input_id"),
+          "Credits the budget once, however often it is "
+          "called.")
       .def(
           "free",
           [](Self& self, nb::handle request) { self.ledger.release_all(request_of(request)); },

@@ -363,8 +363,9 @@ void bind_prefix(nb::module_& module) {
            "Explains, as text, where a prompt would resume and why.")
       .def("erase", &PyPrefixCache::erase, nb::arg("space"),
            "Removes all entries of the namespace.")
-      .def("close", &PyPrefixCache::close, "Closes the cache; existing leaders stay usable. May "
-                                           "be called twice.")
+      .def("close", &PyPrefixCache::close,
+           "Closes the cache; existing leaders stay usable. May "
+           "be called twice.")
       .def("stats", &PyPrefixCache::stats, nb::sig("def stats(self) -> dict[str, int]"));
 }
 

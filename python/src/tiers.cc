@@ -344,8 +344,9 @@ void bind_tiers(nb::module_& module) {
       "the nearer\n"
       "ones.")
       .def(nb::init<const std::vector<PyTier*>&, std::uint64_t>(), nb::arg("tiers"), nb::kw_only(),
-           nb::arg("memory_bytes") = 256ULL << 20U, "memory_bytes: for entries that were read "
-                                                    "and are referenced.");
+           nb::arg("memory_bytes") = 256ULL << 20U,
+           "memory_bytes: for entries that were read "
+           "and are referenced.");
   module.def(
       "checksum",
       [](nb::handle data) {

@@ -119,9 +119,9 @@ void show(const DiskInspection& seen) {
   list("Files of another store: ignored, and counted against the capacity", seen.foreign);
   list("Unreadable segments: the next start removes them", seen.unreadable);
   if (seen.found.torn_entries > 0) {
-    fmt::print(
-        "\n{} torn ({}): being written when the process was killed or the power failed\n",
-        plural(seen.found.torn_entries, "entry", "entries"), readable(seen.found.torn_bytes));
+    fmt::print("\n{} torn ({}): being written when the process was killed or the power failed\n",
+               plural(seen.found.torn_entries, "entry", "entries"),
+               readable(seen.found.torn_bytes));
   }
   fmt::print("\nThis inspection read {}.\n", readable(seen.found.bytes_read));
 }
@@ -202,8 +202,7 @@ ExitCode purge(const DiskArgs& args) {
   const std::vector<std::string> own = inspector->own_files();
   if (!args.yes) {
     fmt::print(
-        stderr,
-        "afterimage disk: nothing was removed. Add --yes to delete {} ({}, {}) from '{}'\n",
+        stderr, "afterimage disk: nothing was removed. Add --yes to delete {} ({}, {}) from '{}'\n",
         plural(own.size(), "file", "files"), plural(seen.found.entries.value(), "entry", "entries"),
         readable(seen.used), args.folder);
     return ExitCode::kUsageError;
@@ -238,8 +237,8 @@ CLI::App* add(CLI::App& verb, const char* name, const char* help, DiskArgs& args
 
 void add_disk(CLI::App& program, World& /*world*/, ExitCode& code) {
   auto args = std::make_shared<DiskArgs>();
-  CLI::App* verb = program.add_subcommand(
-      "disk", "Inspect, verify or purge the folder of a disk tier");
+  CLI::App* verb =
+      program.add_subcommand("disk", "Inspect, verify or purge the folder of a disk tier");
   verb->require_subcommand(1);
   verb->footer(
       "A folder belongs to one process at a time: while another process uses it, all three exit "
@@ -250,10 +249,10 @@ void add_disk(CLI::App& program, World& /*world*/, ExitCode& code) {
       "  afterimage disk inspect /var/cache/afterimage\n"
       "  afterimage disk verify /var/cache/afterimage\n"
       "  afterimage disk purge /var/cache/afterimage --yes");
-  CLI::App* inspect_verb =
-      add(*verb, "inspect", "Show entries by class, segments, and what the next start would "
-                            "repair",
-          *args);
+  CLI::App* inspect_verb = add(*verb, "inspect",
+                               "Show entries by class, segments, and what the next start would "
+                               "repair",
+                               *args);
   inspect_verb->footer(
       "Read-only: reports what the next start would repair or remove. Entries are counted from "
       "the\n"
@@ -266,8 +265,7 @@ void add_disk(CLI::App& program, World& /*world*/, ExitCode& code) {
       "  afterimage disk inspect /var/cache/afterimage\n"
       "  afterimage disk inspect /var/cache/afterimage --json | jq .classes");
   inspect_verb->callback([args, &code] { code = inspect(*args); });
-  CLI::App* verify_verb =
-      add(*verb, "verify", "Read every entry and verify its checksums", *args);
+  CLI::App* verify_verb = add(*verb, "verify", "Read every entry and verify its checksums", *args);
   verify_verb->footer(
       "Read-only. Exit code 1 if an entry is damaged or unreadable. The cache never serves a "
       "damaged entry\n"

@@ -30,8 +30,9 @@ Result<LlamaAdapter> read_adapter(const std::string& text) {
   const char* const end = text.data() + text.size();
   const auto read = std::from_chars(text.data() + equals + 1, end, adapter.scale);
   if (read.ec == std::errc() && read.ptr == end) return adapter;
-  return fail(ErrorCode::kInvalidArgument,
-              fmt::format("--adapter '{}': expected a number after '=', as in lora.gguf=0.5", text));
+  return fail(
+      ErrorCode::kInvalidArgument,
+      fmt::format("--adapter '{}': expected a number after '=', as in lora.gguf=0.5", text));
 }
 
 void draw_loading(std::string_view what, float share) {
@@ -81,14 +82,20 @@ void add_engine_options(CLI::App& verb, EngineArgs& args) {
       ->check(CLI::IsMember({"tiny", "small"}))
       ->capture_default_str();
   group->add_option("--model", args.llama.model, "llama: the model file")->type_name("GGUF");
-  group->add_option("--mmproj", args.llama.mmproj, "llama: the model's encoder for images and "
-                                                   "audio")
+  group
+      ->add_option("--mmproj", args.llama.mmproj,
+                   "llama: the model's encoder for images and "
+                   "audio")
       ->type_name("GGUF");
-  group->add_option("--adapter", args.adapters, "llama: a LoRA adapter; append =SCALE for a "
-                                                "scale other than 1")
+  group
+      ->add_option("--adapter", args.adapters,
+                   "llama: a LoRA adapter; append =SCALE for a "
+                   "scale other than 1")
       ->type_name("GGUF");
-  group->add_option("--context", args.context, "llama: tokens per request, prompt and answer "
-                                               "together")
+  group
+      ->add_option("--context", args.context,
+                   "llama: tokens per request, prompt and answer "
+                   "together")
       ->capture_default_str()
       ->type_name("N");
   group

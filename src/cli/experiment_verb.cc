@@ -250,8 +250,9 @@ void add_cache_settings(CLI::App& verb, ExperimentArgs& args) {
   add_setting(verb, args, "--temperature", "temperature", spec.temperature,
               "Sampling temperature; above 0 nothing is cached or served")
       ->default_str("0");
-  add_setting(verb, args, "--max-tokens", "max_tokens", spec.max_tokens, "Maximum answer length; "
-                                                                         "part of the cache scope")
+  add_setting(verb, args, "--max-tokens", "max_tokens", spec.max_tokens,
+              "Maximum answer length; "
+              "part of the cache scope")
       ->default_str("64");
   args.mode_option = verb.add_option("--cache-mode", args.cache_mode,
                                      "dry-run: matches are counted but not served")
@@ -265,11 +266,13 @@ void add_data_settings(CLI::App& verb, ExperimentArgs& args) {
   add_setting(verb, args, "--dataset-config", "dataset_config", spec.dataset_config,
               "GQA: name of the questions file")
       ->default_str("val_balanced_instructions");
-  add_setting(verb, args, "--split", "split", spec.split, "Split and slice: val, val[:100], "
-                                                          "val[10%:20%]")
+  add_setting(verb, args, "--split", "split", spec.split,
+              "Split and slice: val, val[:100], "
+              "val[10%:20%]")
       ->default_str("val");
-  add_setting(verb, args, "--max-samples", "max_samples", spec.max_samples, "Maximum number of "
-                                                                            "samples; -1: all")
+  add_setting(verb, args, "--max-samples", "max_samples", spec.max_samples,
+              "Maximum number of "
+              "samples; -1: all")
       ->default_str("128")
       ->type_name("N");
   add_setting(verb, args, "--shuffle-seed", "shuffle_seed", spec.shuffle_seed,
@@ -278,7 +281,8 @@ void add_data_settings(CLI::App& verb, ExperimentArgs& args) {
       ->type_name("N");
   verb.add_option("--llava-data-url", args.url, "Nothing is fetched: --data names the file")
       ->check([](const std::string&) {
-        return std::string("nothing is fetched: download the file yourself and pass it with --data");
+        return std::string(
+            "nothing is fetched: download the file yourself and pass it with --data");
       })
       ->type_name("URL")
       ->group("");
@@ -289,8 +293,9 @@ void add_data_settings(CLI::App& verb, ExperimentArgs& args) {
 }
 
 void add_report_flags(CLI::App& verb, ExperimentArgs& args) {
-  add_setting(verb, args, "--experiment-name", "name", args.spec.name, "Name of the experiment "
-                                                                       "in logs")
+  add_setting(verb, args, "--experiment-name", "name", args.spec.name,
+              "Name of the experiment "
+              "in logs")
       ->default_str("experiment");
   verb.add_option("--report-limit", args.report_limit, "Number of samples shown at the end")
       ->capture_default_str()
@@ -299,9 +304,11 @@ void add_report_flags(CLI::App& verb, ExperimentArgs& args) {
                   "Write one row per sample; auto: "
                   "experiment_logs/<time>-<data>-<key>-<model>.csv")
       ->type_name("FILE");
-  verb.add_option("--samples-jsonl", args.samples_jsonl, "Write one JSON object per sample")->type_name("FILE");
-  verb.add_option("--summary-log", args.summary_log, "Append one summary row, in the format of "
-                                                     "sweep's log")
+  verb.add_option("--samples-jsonl", args.samples_jsonl, "Write one JSON object per sample")
+      ->type_name("FILE");
+  verb.add_option("--summary-log", args.summary_log,
+                  "Append one summary row, in the format of "
+                  "sweep's log")
       ->type_name("FILE");
 }
 
@@ -309,9 +316,9 @@ void add_report_flags(CLI::App& verb, ExperimentArgs& args) {
 void add_engine_settings(CLI::App& verb, ExperimentArgs& args) {
   ExperimentSpec& spec = args.spec;
   const auto only_recorded = [](CLI::Option* option) { option->group("Recorded only"); };
-  only_recorded(
-      add_setting(verb, args, "--model", "model", spec.model, "Model name, part of the cache "
-                                                              "scope; the model is not run"));
+  only_recorded(add_setting(verb, args, "--model", "model", spec.model,
+                            "Model name, part of the cache "
+                            "scope; the model is not run"));
   only_recorded(add_setting(verb, args, "--tensor-parallel-size", "tensor_parallel_size",
                             spec.tensor_parallel_size, ""));
   only_recorded(add_switch(verb, args, "--trust-remote-code", "trust_remote_code", true, ""));
@@ -354,8 +361,9 @@ void add_experiment(CLI::App& program, World& world, ExitCode& code) {
   verb->add_option("--seed", args->data.seed, "Random seed of the generated questions")
       ->capture_default_str()
       ->type_name("N");
-  verb->add_option("--serve", args->serve, "The loosest match level that may serve generated "
-                                           "questions")
+  verb->add_option("--serve", args->serve,
+                   "The loosest match level that may serve generated "
+                   "questions")
       ->check(CLI::IsMember({"exact", "canonical", "near"}))
       ->capture_default_str();
   verb->add_flag("--json", args->json, "Print JSON instead of text");

@@ -65,12 +65,15 @@ void add_explain(CLI::App& program, World& world, ExitCode& code) {
   verb->add_option("--request", args->request, "The id of the request to explain")
       ->required()
       ->type_name("ID");
-  verb->add_option("--images", args->images, "Your own photos instead of the workload's images, "
-                                             "as for run")->type_name("DIR");
+  verb->add_option("--images", args->images,
+                   "Your own photos instead of the workload's images, "
+                   "as for run")
+      ->type_name("DIR");
   verb->add_option("--json", args->json, "Write the explanation as JSON; - for standard output")
       ->type_name("FILE");
-  verb->add_option("--budget", args->budget, "Memory budget for everything cached, e.g. 64MiB or "
-                                             "4GiB")
+  verb->add_option("--budget", args->budget,
+                   "Memory budget for everything cached, e.g. 64MiB or "
+                   "4GiB")
       ->transform(CLI::AsSizeValue(false))
       ->default_str("4GiB")
       ->type_name("SIZE");

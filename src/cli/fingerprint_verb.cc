@@ -34,7 +34,8 @@ struct FileIdentity {
 
 /// The modality follows from the file: a folder or a file of several frames is a video, WAV and
 /// FLAC are audio, the rest are images.
-Result<FileIdentity> identify_file(const std::string& path, const FingerprintArgs& args, const Files& files) {
+Result<FileIdentity> identify_file(const std::string& path, const FingerprintArgs& args,
+                                   const Files& files) {
   const MediaLimits limits;
   FileIdentity identity{.file = path, .item = {.name = path}};
   if (files.is_folder(path)) {
@@ -42,10 +43,12 @@ Result<FileIdentity> identify_file(const std::string& path, const FingerprintArg
     for (const std::string& name : names) {
       AFI_TRY(std::vector<std::byte> bytes,
               files.read(fmt::format("{}/{}", path, name), limits.max_file));
-      identity.item.files.push_back(std::make_shared<const std::vector<std::byte>>(std::move(bytes)));
+      identity.item.files.push_back(
+          std::make_shared<const std::vector<std::byte>>(std::move(bytes)));
     }
     if (names.empty())
-      return fail(ErrorCode::kNotFound, fmt::format("'{}' is an empty folder: expected the frames of a video", path));
+      return fail(ErrorCode::kNotFound,
+                  fmt::format("'{}' is an empty folder: expected the frames of a video", path));
     identity.item.modality = Modality::kVideo;
     identity.item.frame_rate_mhz = 1'000;
   } else {
@@ -59,7 +62,8 @@ Result<FileIdentity> identify_file(const std::string& path, const FingerprintArg
     identity.item.files.push_back(std::make_shared<const std::vector<std::byte>>(std::move(bytes)));
   }
   auto info = probe(identity.item, limits);
-  const bool still = identity.item.files.size() == 1 && identity.item.modality == Modality::kVideo &&
+  const bool still = identity.item.files.size() == 1 &&
+                     identity.item.modality == Modality::kVideo &&
                      (!info.has_value() || info->frames == 1);
   if (still) {
     identity.item.modality = Modality::kImage;
@@ -70,15 +74,15 @@ Result<FileIdentity> identify_file(const std::string& path, const FingerprintArg
   if (args.decoded && identity.item.modality == Modality::kImage) {
     AFI_TRY(const Image image, decode_image(identity.item, limits));
     identity.decoded = decoded_digest(Pixels{.width = image.width,
-                                          .height = image.height,
-                                          .format = "rgb",
-                                          .data = std::as_bytes(std::span(image.rgb))})
-                        .hex();
+                                             .height = image.height,
+                                             .format = "rgb",
+                                             .data = std::as_bytes(std::span(image.rgb))})
+                           .hex();
   } else if (args.decoded && identity.item.modality == Modality::kAudio) {
     AFI_TRY(const Samples samples, decode_audio(identity.item, limits));
     identity.decoded = decoded_digest(AudioSamples{.sample_rate_hz = samples.sample_rate_hz,
-                                                .data = std::as_bytes(std::span(samples.mono))})
-                        .hex();
+                                                   .data = std::as_bytes(std::span(samples.mono))})
+                           .hex();
   }
   return identity;
 }
@@ -142,8 +146,10 @@ ExitCode run(const FingerprintArgs& args, const World& world) {
     fmt::print("{}\n", all.dump(2, ' ', false, Json::error_handler_t::replace));
   } else {
     fmt::print(
-        "\nA cache key also includes the preprocessing (size, frames, sample rate, dtype, options), the\n"
-        "model and its weights epoch, encoder, adapter, chat template and KV dtype, and the tenant,\n"
+        "\nA cache key also includes the preprocessing (size, frames, sample rate, dtype, "
+        "options), the\n"
+        "model and its weights epoch, encoder, adapter, chat template and KV dtype, and the "
+        "tenant,\n"
         "under the tenant's salt. Changing any of them changes the key.\n");
   }
   return code;
@@ -154,8 +160,7 @@ ExitCode run(const FingerprintArgs& args, const World& world) {
 void add_fingerprint(CLI::App& program, World& world, ExitCode& code) {
   auto args = std::make_shared<FingerprintArgs>();
   CLI::App* verb = program.add_subcommand(
-      "fingerprint",
-      "Print the identity of media files: digest, modality, format and size");
+      "fingerprint", "Print the identity of media files: digest, modality, format and size");
   verb->add_option("files", args->files,
                    "Images, audio or video files; a folder is a video of its files, 1 frame per "
                    "second")

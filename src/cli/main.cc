@@ -50,7 +50,8 @@ int run_program(int argc, char** argv) {
   add_sweep(program, world, code);
   add_pairs(program, world, code);
   add_disk(program, world, code);
-  if (argc > 1 && rejects_unknown_verb(program, argv[1])) return static_cast<int>(ExitCode::kUsageError);
+  if (argc > 1 && rejects_unknown_verb(program, argv[1]))
+    return static_cast<int>(ExitCode::kUsageError);
   try {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

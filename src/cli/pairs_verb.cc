@@ -86,15 +86,15 @@ void add_pairs(CLI::App& program, World& world, ExitCode& code) {
       "pairs",
       "Measure precision and coverage of the answer cache's text matching (exact, canonical,\n"
       "near) on labelled pairs of questions");
-  verb->add_option("file", args->file,
-                   R"(Pairs, one JSON object per line: {"a": text, "b": text, "duplicate": true or false})")
+  verb->add_option(
+          "file", args->file,
+          R"(Pairs, one JSON object per line: {"a": text, "b": text, "duplicate": true or false})")
       ->required()
       ->type_name("FILE");
   verb->add_option("--show", args->show, "Quote up to N matches that contradict their label")
       ->type_name("N");
-  verb->add_flag(
-      "--curve", args->curve,
-      "Also print precision and coverage of embedding similarity, by threshold");
+  verb->add_flag("--curve", args->curve,
+                 "Also print precision and coverage of embedding similarity, by threshold");
   verb->add_option("--report", args->report, "Write that curve as an HTML page")
       ->type_name("OUT.html");
   verb->add_option("--embeddings", args->embeddings,
@@ -102,7 +102,8 @@ void add_pairs(CLI::App& program, World& world, ExitCode& code) {
                    "as\n"
                    "http://localhost:8000/v1/embeddings")
       ->type_name("URL");
-  verb->add_option("--embeddings-model", args->model, "The model name that the endpoint expects")->type_name("NAME");
+  verb->add_option("--embeddings-model", args->model, "The model name that the endpoint expects")
+      ->type_name("NAME");
   verb->add_flag("--json", args->json, "Print JSON instead of text (text matching only)");
   verb->footer(
       "Examples:\n"

@@ -46,8 +46,9 @@ void add_pressure(CLI::App& program, World& world, ExitCode& code) {
       "pressure",
       "Run a memory-pressure script through the governor in simulated time, beside the rules of\n"
       "the original VRAMAwareCache, and check the script's expectations");
-  verb->add_option("--script", args->script, "The script (format: "
-                                             "docs/formats/pressure-script.md)")
+  verb->add_option("--script", args->script,
+                   "The script (format: "
+                   "docs/formats/pressure-script.md)")
       ->required()
       ->type_name("FILE");
   verb->add_flag("--json", args->json, "Print JSON instead of text");

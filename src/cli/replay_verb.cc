@@ -50,10 +50,12 @@ Result<ReplayCapacity> parse_capacity(const std::string& text, std::uint32_t dis
   const bool part = unit == "%";
   if (end == text.c_str() || !(part || unit.empty()) || !(number > 0 && number <= 1e12) ||
       (part && number > 100) || (!part && number != std::floor(number))) {
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("\"{}\" is not a capacity: expected a percentage of the trace's distinct blocks (5%) "
-                            "or a number of blocks (20000)",
-                            text));
+    return fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format(
+            "\"{}\" is not a capacity: expected a percentage of the trace's distinct blocks (5%) "
+            "or a number of blocks (20000)",
+            text));
   }
   const double blocks = part ? number / 100 * distinct_blocks : number;
   return ReplayCapacity{
@@ -205,8 +207,9 @@ void add_replay(CLI::App& program, World& world, ExitCode& code) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str()
       ->type_name("N");
-  verb->add_option("--kv-bytes", args->kv_bytes, "KV size of one token; used to compute the "
-                                                 "bytes moved")
+  verb->add_option("--kv-bytes", args->kv_bytes,
+                   "KV size of one token; used to compute the "
+                   "bytes moved")
       ->transform(CLI::AsSizeValue(false))
       ->default_str("128KiB")
       ->type_name("SIZE");

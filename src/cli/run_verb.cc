@@ -50,15 +50,15 @@ ExitCode usage_error(const Error& error) {
 }
 
 /// A store that cannot be used costs hits and nothing else: the run goes on without it.
-Result<std::unique_ptr<Stores>> open_stores(const RunArgs& call, World& world) {
-  StoresOptions options{.disk = call.disk,
-                        .disk_capacity = Bytes(call.disk_budget),
-                        .secret_file = call.remote.secret_file,
-                        .encrypt_key_file = call.encrypt_key_file};
-  if (!call.remote.url.empty()) {
-    AFI_TRY(const Duration ttl, parse_duration(call.remote.ttl));
+Result<std::unique_ptr<Stores>> open_stores(const RunArgs& args, World& world) {
+  StoresOptions options{.disk = args.disk,
+                        .disk_capacity = Bytes(args.disk_budget),
+                        .secret_file = args.remote.secret_file,
+                        .encrypt_key_file = args.encrypt_key_file};
+  if (!args.remote.url.empty()) {
+    AFI_TRY(const Duration ttl, parse_duration(args.remote.ttl));
     options.remote =
-        SharedStoreOptions{.url = call.remote.url,
+        SharedStoreOptions{.url = args.remote.url,
                            .password = environment(RemoteSettings().password_env).value_or(""),
                            .ttl = ttl,
                            .put_timeout = std::chrono::seconds(2)};
@@ -99,8 +99,8 @@ Result<RunReport> work(const RunArgs& args, World& world) {
                                .policy = args.policy,
                                .weigh_loads = !args.load_always,
                                .pressure = {.gauge = std::move(gauge)}},
-                     .record = !call.record.empty()};
-  AFI_TRY(const auto stores, open_stores(call, world));
+                     .record = !args.record.empty()};
+  AFI_TRY(const auto stores, open_stores(args, world));
   options.disk = stores->disk();
   options.remote = stores->remote();
   options.secret = stores->secret();
@@ -153,8 +153,9 @@ void add_run(CLI::App& program, World& world, ExitCode& code) {
   verb->add_option("--record", args->record,
                    "Write a trace for replay: lengths and repetitions only, no content")
       ->type_name("FILE");
-  verb->add_option("--budget", args->budget, "Memory budget for everything cached, e.g. 64MiB or "
-                                             "4GiB")
+  verb->add_option("--budget", args->budget,
+                   "Memory budget for everything cached, e.g. 64MiB or "
+                   "4GiB")
       ->transform(CLI::AsSizeValue(false))
       ->default_str("4GiB")
       ->type_name("SIZE");

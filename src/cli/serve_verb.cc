@@ -57,9 +57,9 @@ Result<Settings> settings_of(const ServeArgs& args, const Files& files) {
   if (!args.upstream.empty()) settings.upstream.url = args.upstream;
   if (args.engine.engine == "llama") {
     if (!settings.upstream.url.empty()) {
-      return fail(ErrorCode::kInvalidArgument,
-                  "--engine llama and the upstream '" + settings.upstream.url +
-                      "' exclude each other: remove one of them");
+      return fail(ErrorCode::kInvalidArgument, "--engine llama and the upstream '" +
+                                                   settings.upstream.url +
+                                                   "' exclude each other: remove one of them");
     }
     if (settings.engine.model == EngineSettings().model) {
       settings.engine.model = std::filesystem::path(args.engine.llama.model).stem().string();
@@ -147,12 +147,13 @@ ExitCode serve_requests(const ServeArgs& args, World& world) {
   auto service = Service::start(std::move(options), world.clock, wall_clock);
   if (!service.has_value()) {
     const bool is_usage_error = service.error().code == ErrorCode::kInvalidArgument;
-    return report_error(service.error(), is_usage_error ? ExitCode::kUsageError : ExitCode::kProblem);
+    return report_error(service.error(),
+                        is_usage_error ? ExitCode::kUsageError : ExitCode::kProblem);
   }
   const std::string name(settings->upstream.url.empty() ? args.engine.name()
                                                         : settings->upstream.url);
-  fmt::print("listening on {}/v1, backend: {}\n", address_of(settings->listen.address, (*service)->port()),
-             name);
+  fmt::print("listening on {}/v1, backend: {}\n",
+             address_of(settings->listen.address, (*service)->port()), name);
   fmt::print("admin: {}/ (dashboard and metrics)\n",
              address_of(settings->admin.address, (*service)->admin_port()));
   std::fflush(stdout);
@@ -167,14 +168,17 @@ void add_serve(CLI::App& program, World& world, ExitCode& code) {
       "serve",
       "Serve the OpenAI API and cache what it answers; an upstream (vLLM, SGLang, llama-server,\n"
       "Ollama, …) or the built-in engine answers cache misses");
-  verb->add_option("--upstream", args->upstream, "OpenAI-compatible server that answers cache "
-                                                 "misses; default: the built-in engine")
+  verb->add_option("--upstream", args->upstream,
+                   "OpenAI-compatible server that answers cache "
+                   "misses; default: the built-in engine")
       ->type_name("URL");
   add_engine_options(*verb, args->engine);
   add_remote_options(*verb, args->remote);
-  verb->add_option("--config", args->config, "Settings file; --print-config prints one")->type_name("FILE");
-  verb->add_option("--port", args->port, "Port for clients, instead of listen.port (8080); 0: "
-                                         "any free port")
+  verb->add_option("--config", args->config, "Settings file; --print-config prints one")
+      ->type_name("FILE");
+  verb->add_option("--port", args->port,
+                   "Port for clients, instead of listen.port (8080); 0: "
+                   "any free port")
       ->check(CLI::Range(0, 65535))
       ->type_name("N");
   verb->add_option("--admin-port", args->admin_port,

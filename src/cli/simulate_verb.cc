@@ -76,8 +76,9 @@ Result<void> read_image_tokens(const std::string& text, TrafficOptions& traffic)
   const int read = std::sscanf(text.c_str(), "%u-%u%c", &least, &most, &more);
   if (read == 1 && text.find_first_not_of("0123456789") == std::string::npos) most = least;
   if (least == 0 || most < least || read > 2) {
-    return fail(ErrorCode::kInvalidArgument,
-                "--image-tokens \"" + text + "\": expected a number or a range of tokens, 576 or 256-1280");
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "--image-tokens \"" + text + "\": expected a number or a range of tokens, 576 or 256-1280");
   }
   traffic.least_image_tokens = least;
   traffic.most_image_tokens = most;
@@ -175,7 +176,7 @@ class SharedProgress {
 };
 
 Result<SimulationResult> simulate_one(const ClusterOptions& options, const SimulateArgs& args,
-                              const Trace* trace, const SimulationProgress& progress) {
+                                      const Trace* trace, const SimulationProgress& progress) {
   std::unique_ptr<Traffic> traffic;
   if (trace != nullptr) {
     traffic = traced_traffic(*trace);
@@ -211,8 +212,9 @@ Result<SimulationReport> simulate_all(SimulateArgs& args, const Trace* trace) {
     report.traffic = fmt::format("{}: {} requests", args.trace, trace->requests.size());
   } else {
     args.traffic.rate = args.rate;
-    report.traffic = fmt::format("generated traffic: {} requests, {:g} per second and node, {} images",
-                                 args.traffic.requests, args.rate, args.traffic.images);
+    report.traffic =
+        fmt::format("generated traffic: {} requests, {:g} per second and node, {} images",
+                    args.traffic.requests, args.rate, args.traffic.images);
     report.assumptions = assumptions(args.traffic);
   }
   const bool disturbed = args.lose_shard.has_value() || args.add_shard.has_value();
@@ -294,13 +296,15 @@ void add_cluster(CLI::App* verb, SimulateArgs& args) {
       ->delimiter(',')
       ->default_str("1,10")
       ->type_name("N,…");
-  verb->add_option("--shards", args.shards, "Shards of the remote tier; 0: no remote tier; a "
-                                            "list is compared")
+  verb->add_option("--shards", args.shards,
+                   "Shards of the remote tier; 0: no remote tier; a "
+                   "list is compared")
       ->delimiter(',')
       ->default_str("4")
       ->type_name("N,…");
-  verb->add_option("--policy", args.policies, "Eviction policy of a node's memory; a list is "
-                                              "compared")
+  verb->add_option("--policy", args.policies,
+                   "Eviction policy of a node's memory; a list is "
+                   "compared")
       ->delimiter(',')
       ->default_str(NodeOptions().policy)
       ->type_name("NAME,…");
@@ -311,13 +315,15 @@ void add_cluster(CLI::App* verb, SimulateArgs& args) {
       ->default_str("affinity")
       ->type_name("NAME,…");
   add(verb, "--warm-up", args.warm_up,
-      "Percentage of requests, from the first, that warm the caches and are not counted", "PERCENT");
+      "Percentage of requests, from the first, that warm the caches and are not counted",
+      "PERCENT");
 }
 
 void add_traffic(CLI::App* verb, SimulateArgs& args) {
   verb->option_defaults()->group("Traffic");
   TrafficOptions& t = args.traffic;
-  add(verb, "--trace", args.trace, "Trace to play, plain or gzipped, instead of generated traffic", "FILE");
+  add(verb, "--trace", args.trace, "Trace to play, plain or gzipped, instead of generated traffic",
+      "FILE");
   add(verb, "--requests", t.requests, "Number of requests", "N");
   add(verb, "--images", t.images, "Number of distinct images", "N");
   add(verb, "--skew", t.skew, "Zipf exponent of the images' popularity; 0: uniform", "S");
@@ -326,12 +332,15 @@ void add_traffic(CLI::App* verb, SimulateArgs& args) {
   add(verb, "--agents", t.agents, "Agents that share a task's images", "N");
   add(verb, "--turns", t.turns, "Turns per session, on average", "N");
   add(verb, "--think", args.think, "Seconds between two turns of a session, on average", "S");
-  add(verb, "--image-tokens", args.image_tokens, "Tokens per image: a number, or a range MIN-MAX", "N-N");
+  add(verb, "--image-tokens", args.image_tokens, "Tokens per image: a number, or a range MIN-MAX",
+      "N-N");
   add(verb, "--instruction-tokens", t.instruction_tokens,
       "Tokens of the instructions that all prompts of an agent begin with", "N");
   add(verb, "--question-tokens", t.question_tokens, "Tokens per question", "N");
-  add(verb, "--answer-tokens", t.answer_tokens, "Tokens per answer, which the next prompt "
-                                                "includes", "N");
+  add(verb, "--answer-tokens", t.answer_tokens,
+      "Tokens per answer, which the next prompt "
+      "includes",
+      "N");
   add(verb, "--seed", t.seed, "Random seed of the generated traffic", "N");
 }
 
@@ -340,7 +349,8 @@ void add_nodes(CLI::App* verb, SimulateArgs& args) {
   NodeOptions& node = args.cluster.node;
   add_size(verb, "--memory", args.memory, "Memory per node, for encoder outputs and KV", "32GiB");
   add_size(verb, "--disk", args.disk, "Disk per node; 0: no disk tier", "1TiB");
-  add_size(verb, "--segment", args.segment, "Disk segment size, the unit of eviction on disk", "256MiB");
+  add_size(verb, "--segment", args.segment, "Disk segment size, the unit of eviction on disk",
+           "256MiB");
   add(verb, "--engines", node.engines, "Engines per node; each runs one task at a time", "N");
   add(verb, "--encode-rate", node.encode_rate, "Image tokens that an engine encodes per second",
       "N");
@@ -348,12 +358,17 @@ void add_nodes(CLI::App* verb, SimulateArgs& args) {
       "Tokens that an engine prefills per second, early in a prompt", "N");
   add_size(verb, "--encoder-bytes", args.encoder_bytes, "Bytes of encoder output per token",
            "8KiB");
-  add_size(verb, "--kv-bytes", args.kv_bytes, "Bytes of KV per token; 0: KV is not cached", "128KiB");
-  add_size(verb, "--disk-read", args.disk_read, "Disk read bandwidth, bytes per second", "3000000000");
-  add_size(verb, "--disk-write", args.disk_write, "Disk write bandwidth, bytes per second", "1500000000");
+  add_size(verb, "--kv-bytes", args.kv_bytes, "Bytes of KV per token; 0: KV is not cached",
+           "128KiB");
+  add_size(verb, "--disk-read", args.disk_read, "Disk read bandwidth, bytes per second",
+           "3000000000");
+  add_size(verb, "--disk-write", args.disk_write, "Disk write bandwidth, bytes per second",
+           "1500000000");
   add(verb, "--disk-latency", args.disk_latency, "Latency of a disk read, milliseconds", "MS");
-  add(verb, "--network", args.network, "Bandwidth per node and direction, Gbit/s; 0: no remote "
-                                       "tier", "GBIT");
+  add(verb, "--network", args.network,
+      "Bandwidth per node and direction, Gbit/s; 0: no remote "
+      "tier",
+      "GBIT");
   verb->add_flag("--load-always", args.load_always,
                  "Load cached entries even where computing them is expected to be faster");
 }
@@ -361,7 +376,8 @@ void add_nodes(CLI::App* verb, SimulateArgs& args) {
 void add_remote(CLI::App* verb, SimulateArgs& args) {
   verb->option_defaults()->group("Remote");
   add_size(verb, "--shard-memory", args.shard_memory, "Memory per shard", "256GiB");
-  add(verb, "--shard-network", args.shard_network, "Bandwidth per shard and direction, Gbit/s", "GBIT");
+  add(verb, "--shard-network", args.shard_network, "Bandwidth per shard and direction, Gbit/s",
+      "GBIT");
   add(verb, "--round-trip", args.round_trip, "Round trip to a shard, milliseconds", "MS");
   verb->add_flag("--no-leases", args.no_leases,
                  "Without leases: nodes do not wait for what another node is encoding");
@@ -370,11 +386,13 @@ void add_remote(CLI::App* verb, SimulateArgs& args) {
                    "an\n"
                    "undisturbed run")
       ->type_name("PERCENT");
-  add(verb, "--replaced-after", args.replaced_after, "Seconds until an empty shard replaces the "
-                                                     "lost one",
+  add(verb, "--replaced-after", args.replaced_after,
+      "Seconds until an empty shard replaces the "
+      "lost one",
       "S");
-  verb->add_option("--add-shard", args.add_shard, "Add a shard after this percentage of the "
-                                                  "requests, and compare likewise")
+  verb->add_option("--add-shard", args.add_shard,
+                   "Add a shard after this percentage of the "
+                   "requests, and compare likewise")
       ->type_name("PERCENT");
 }
 
@@ -398,8 +416,7 @@ void add_simulate(CLI::App& program, World& world, ExitCode& code) {
                    "The results do not depend on it")
       ->default_str("0")
       ->type_name("N");
-  verb->add_option("--config", args->config, "Settings file; flags override it")
-      ->type_name("FILE");
+  verb->add_option("--config", args->config, "Settings file; flags override it")->type_name("FILE");
   verb->add_flag("--print-config", args->print_config,
                  "Print all settings with their values, and exit");
   verb->add_option("--json", args->json, "Write the results as JSON; - for standard output")

@@ -59,7 +59,7 @@ SweepProgress make_progress() {
   progress.timestamp = utc_timestamp;
   if (!on_terminal) return progress;
   progress.progress = [](std::string_view experiment, std::size_t sample, std::size_t of,
-                     std::size_t done, std::size_t experiments, Duration left) {
+                         std::size_t done, std::size_t experiments, Duration left) {
     if (sample % 16 != 0 && sample != of) return;
     constexpr std::size_t kWidth = 30;
     const std::size_t filled = kWidth * (done * of + sample) / (experiments * of);
@@ -107,8 +107,9 @@ void add_sweep(CLI::App& program, World& world, ExitCode& code) {
                    R"([{experiment}, …] or {"defaults": {…}, "experiments": [{…}, …]})")
       ->required()
       ->type_name("FILE");
-  verb->add_option("--log-file", args->options.log_file, "Log to append to, one row per "
-                                                         "experiment")
+  verb->add_option("--log-file", args->options.log_file,
+                   "Log to append to, one row per "
+                   "experiment")
       ->capture_default_str()
       ->type_name("CSV");
   verb->add_option("--samples-dir", args->options.samples_dir,
@@ -116,15 +117,17 @@ void add_sweep(CLI::App& program, World& world, ExitCode& code) {
       ->type_name("DIR");
   verb->add_flag("--resume", args->options.resume,
                  "Skip experiments that the log holds with the same settings and data");
-  verb->add_option("--cache-mode", args->cache_mode,
-                   "dry-run: matches are counted but not served")
+  verb->add_option("--cache-mode", args->cache_mode, "dry-run: matches are counted but not served")
       ->check(CLI::IsMember({"dry-run", "live"}))
       ->capture_default_str();
-  verb->add_flag("--purge-cache-between-runs", args->options.purge,
-                 "Before each experiment, empty those of its cache folders marked with .afterimage-cache");
-  verb->add_option("--report", args->report, "Write an HTML page with the plots")->type_name("OUT.html");
+  verb->add_flag(
+      "--purge-cache-between-runs", args->options.purge,
+      "Before each experiment, empty those of its cache folders marked with .afterimage-cache");
+  verb->add_option("--report", args->report, "Write an HTML page with the plots")
+      ->type_name("OUT.html");
   add_data_flags(*verb, args->data);
-  verb->add_option("--questions", args->data.questions, "Number of questions in the data set \"generated\"")
+  verb->add_option("--questions", args->data.questions,
+                   "Number of questions in the data set \"generated\"")
       ->capture_default_str()
       ->type_name("N");
   verb->add_option("--seed", args->data.seed, "Random seed of the data set \"generated\"")

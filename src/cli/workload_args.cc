@@ -20,7 +20,8 @@ Result<Workload> load_workload(const std::string& path, const std::string& image
             return loader.load(reference);
           }));
   if (workload.requests.empty() && workload.rejected.empty()) {
-    return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' holds no requests: expected one JSON object per line", path));
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("'{}' holds no requests: expected one JSON object per line", path));
   }
   for (const auto& [name, photo] : loader.stand_ins()) {
     fmt::print(stderr, "{} stands in for {}\n", photo, name);

@@ -90,7 +90,8 @@ class Clocks {
     Answers memory;
     memory.give(scope(1), "a timed question", {.ttl = ttl});
     memory.wall.set(kept + jump);
-    count(!memory.cached(scope(1), "a timed question").empty(), "the wall clock affects answers in memory");
+    count(!memory.cached(scope(1), "a timed question").empty(),
+          "the wall clock affects answers in memory");
     const Duration on = rng.chance(0.5) ? ttl - 1ns : ttl;
     memory.clock.advance(on);
     count(memory.cached(scope(1), "a timed question").empty() == (on >= ttl),
@@ -105,8 +106,10 @@ class Clocks {
     answers.give(scope(1), "what is on the left", {});
     answers.start();
     answers.tier.mix_up(answers.tier.first());
-    count(answers.restored(scope(2), "what is on the left").empty(), "an answer from another scope");
-    count(answers.restored(scope(1), "what is on the right").empty(), "an answer to another question");
+    count(answers.restored(scope(2), "what is on the left").empty(),
+          "an answer from another scope");
+    count(answers.restored(scope(1), "what is on the right").empty(),
+          "an answer to another question");
     answers.tier.mix_up({});
     // The entry put last is the alias under which a canonical form finds its question's answer.
     answers.tier.mix_up(answers.tier.last(), true);

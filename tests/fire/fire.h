@@ -23,11 +23,11 @@ using testing::Finding;
 /// The options of one run.
 struct FireRun {
   std::uint64_t seed = 1;
-  bool brief = false;        // seconds rather than minutes
-  std::string folder;        // on a disk; each row creates its own folder in it
-  std::string quick_folder;  // the same in memory if available, for rows that need no real disk
-  bool trace = false;        // print every step of one simulation
-  unsigned threads = 40;     // of the multi-threaded rows
+  bool brief = false;            // seconds rather than minutes
+  std::string folder;            // on a disk; each row creates its own folder in it
+  std::string quick_folder;      // the same in memory if available, for rows that need no real disk
+  bool trace = false;            // print every step of one simulation
+  unsigned threads = 40;         // of the multi-threaded rows
   std::uint64_t operations = 0;  // per thread; 0: the row's default
   const Clock& clock;
   std::function<void(std::uint64_t done, std::uint64_t of)> progress = nullptr;

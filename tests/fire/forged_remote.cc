@@ -110,8 +110,7 @@ const ReplyForgery kReplies[] = {
     {"a flipped bit of a chunk", true, true, changed<[](std::string& t) { t[9] ^= 1; }>},
     {"a longer chunk", true, true, changed<[](std::string& t) { t += 'x'; }>},
     {"a shorter chunk", true, true, changed<[](std::string& t) { t.pop_back(); }>},
-    {"a missing chunk", true, false,
-     [](const std::string&) -> std::string { return "$-1\r\n"; }},
+    {"a missing chunk", true, false, [](const std::string&) -> std::string { return "$-1\r\n"; }},
 };
 
 /// A server and one client of it.
@@ -273,11 +272,12 @@ class RemoteForger {
       return !party.tier->holds(tier_key(1));
     });
     // A duplicated reply is not the reply to the next command.
-    says("EXISTS", ":1\r\n:1\r\n", "a reply is taken for the next command's", [](RemoteParty& party) {
-      party.tier->probe(std::array{tier_key(1)});
-      party.tier->probe(std::array{tier_key(2)});
-      return party.tier->holds(tier_key(1)) && !party.tier->holds(tier_key(2));
-    });
+    says("EXISTS", ":1\r\n:1\r\n", "a reply is taken for the next command's",
+         [](RemoteParty& party) {
+           party.tier->probe(std::array{tier_key(1)});
+           party.tier->probe(std::array{tier_key(2)});
+           return party.tier->holds(tier_key(1)) && !party.tier->holds(tier_key(2));
+         });
   }
   /// A delayed reply may still arrive: the connection is not used for anything else.
   void a_late_answer() {

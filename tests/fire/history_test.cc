@@ -116,7 +116,8 @@ TEST(TierHistory, ReadsMayReturnTheOlderVersionUntilTheFlush) {
   history.put_returned(second, false, clock);
   EXPECT_TRUE(history.may_give(first.version, history.begin_read()));
   history.became_visible(flushed);
-  EXPECT_TRUE(history.may_give(first.version, history.begin_read())) << "the second put is still running";
+  EXPECT_TRUE(history.may_give(first.version, history.begin_read()))
+      << "the second put is still running";
   history.became_visible(history.taken());
   EXPECT_FALSE(history.may_give(first.version, history.begin_read()));
   EXPECT_TRUE(history.may_give(second.version, history.begin_read()));
@@ -130,7 +131,8 @@ TEST(TierHistory, AVersionOnceReadIsVisible) {
   const auto second = history.begin_write(clock);
   EXPECT_TRUE(history.may_give(second.version, history.begin_read())) << "its put is still running";
   EXPECT_FALSE(history.may_give(first.version, history.begin_read()));
-  EXPECT_FALSE(history.may_give(second.version + 1, history.begin_read())) << "that version was never put";
+  EXPECT_FALSE(history.may_give(second.version + 1, history.begin_read()))
+      << "that version was never put";
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ struct Party {
   }
   /// Acquires the lease within the timeout; returns how long it took.
   std::optional<std::pair<LeaseService::Claim, Duration>> acquire(std::uint64_t n,
-                                                                   Duration timeout) {
+                                                                  Duration timeout) {
     const Duration began = clock.now();
     while (clock.now() - began < timeout) {
       auto claim = leases.claim(tier_key(n));
@@ -95,7 +95,8 @@ class LeaseStories {
     for (std::uint64_t n = 0; n < run_.of(30, 6); ++n) {
       auto claim = one.leases.claim(tier_key(n));
       count(claim.status == LeaseStatus::kOurs, "a free lease is not granted");
-      count(other.leases.claim(tier_key(n)).status == LeaseStatus::kTheirs, "two parties hold one lease");
+      count(other.leases.claim(tier_key(n)).status == LeaseStatus::kTheirs,
+            "two parties hold one lease");
       static_cast<void>(one.put(n, 2'500'000));
       claim.lease.reset();
       const auto theirs = other.acquire(n, 10s);
@@ -113,7 +114,8 @@ class LeaseStories {
       kept = other.leases.claim(tier_key(100)).status == LeaseStatus::kTheirs;
       std::this_thread::sleep_for(10ms);
     }
-    count(kept && one.leases.stats().expired == 0, "a holder that works longer than one term loses its lease");
+    count(kept && one.leases.stats().expired == 0,
+          "a holder that works longer than one term loses its lease");
   }
   /// A late holder neither renews nor releases a lease that another party holds by then, even if it
   /// changes hands between the holder's check and its write.
@@ -182,7 +184,7 @@ class LeaseStories {
       return {words[0] == "EXEC" ? "*-1\r\n" : honest};
     });
     Party party(server.address(), 60s);
-    party.leases.claim(tier_key(1)).turn.reset();
+    party.leases.claim(tier_key(1)).lease.reset();
     count(party.leases.stats().expired == 1, "a release that failed is reported as done");
   }
 
@@ -294,8 +296,8 @@ class LeaseStories {
       count(item.wrong == 0 && seen != false, what + " has wrong bytes");
       count(item.together <= 1, what + " had two live holders at once");
       const Duration longest(item.longest.load());
-      count(longest <= kMost,
-            fmt::format("{}: a process waited {} ms, of {} allowed", what, longest / 1ms, kMost / 1ms));
+      count(longest <= kMost, fmt::format("{}: a process waited {} ms, of {} allowed", what,
+                                          longest / 1ms, kMost / 1ms));
     }
   }
   void wait(const auto& until, const std::string& what) {

@@ -44,11 +44,13 @@ std::string kinds_text() {
   std::string text = "Kinds of fault (KIND):\n";
   for (const Row& row : rows()) text += fmt::format("  {:<13} {}\n", row.kind, row.what);
   return text +
-         "\nA row that fails prints the --seed that reproduces it; the simulation prints the seed of the\n"
+         "\nA row that fails prints the --seed that reproduces it; the simulation prints the seed "
+         "of the\n"
          "failing run. Exit codes: 0 every row passed, 1 a row failed, 2 usage "
          "error.\n\nExamples:\n"
          "  afterimage_fire                        run all rows in full and print the table\n"
-         "  afterimage_fire --brief --proof        does a row fail for each guard that is disabled?\n"
+         "  afterimage_fire --brief --proof        does a row fail for each guard that is "
+         "disabled?\n"
          "  afterimage_fire --only simulation --seed 77\n"
          "  afterimage_fire --only history --threads 40 --operations 1000000\n"
          "  afterimage_fire --soak 3600            everything for an hour; is memory flat?";
@@ -174,7 +176,8 @@ int run_program(int argc, char** argv) {
       "--proof", call.proof,
       "Disable each guard in turn, and check that a row (one of --only) fails; the rows "
       "themselves are run with --markdown only");
-  program.add_option("--guard", call.guard, "With --proof: only guards whose names begin with NAME")
+  program
+      .add_option("--guard", call.guard, "With --proof: only guards whose names begin with NAME")
       ->type_name("NAME")
       ->needs(proof);
   program.add_flag("--guards", call.guards, "List all guards, and exit");
@@ -184,11 +187,14 @@ int run_program(int argc, char** argv) {
   program.add_option("--threads", call.threads, "Threads of the multi-threaded rows")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));
-  program.add_option("--operations", call.operations, "Operations per thread; 0: the row's default")
+  program
+      .add_option("--operations", call.operations, "Operations per thread; 0: the row's default")
       ->capture_default_str();
   program.add_option("--soak", call.soak, "Run everything, mixed, for that long, and watch memory")
       ->type_name("SECONDS");
-  program.add_option("--folder", call.folder, "Create the test folder in this one, on the disk to test")
+  program
+      .add_option("--folder", call.folder,
+                  "Create the test folder in this one, on the disk to test")
       ->capture_default_str()
       ->check(CLI::ExistingDirectory);
   program.add_flag("--trace", call.trace,

@@ -200,7 +200,8 @@ void TcpProxy::State::run() {
       close_all(true);
     }
     std::erase_if(connections, [](const Connection& connection) {
-      const bool done = connection.over || (connection.directions[0].shut && connection.directions[1].shut);
+      const bool done =
+          connection.over || (connection.directions[0].shut && connection.directions[1].shut);
       if (done) {
         ::close(connection.directions[0].from);
         ::close(connection.directions[0].to);

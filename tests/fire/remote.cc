@@ -182,7 +182,8 @@ Tally run_network(const FireRun& run) {
     for (std::uint64_t n = 0; n < kEntries; ++n) static_cast<void>(load.put(n));
     return load.flush();
   };
-  tally.expect(load.serves(100, 20s, "before any fault") && fill(), "it does not serve before any fault");
+  tally.expect(load.serves(100, 20s, "before any fault") && fill(),
+               "it does not serve before any fault");
   static constexpr std::array kMoods = {std::pair{Mood::kDelays, std::uint64_t{40}},
                                         std::pair{Mood::kDelays, std::uint64_t{2'000}},
                                         std::pair{Mood::kSwallows, std::uint64_t{0}},
@@ -224,7 +225,8 @@ Tally run_cluster(const FireRun& run) {
   Tally tally;
   const std::uint64_t kills = run.of(20, 0);
   if (kills == 0 || !testing::redis_is_installed()) {
-    tally.notes.emplace_back(kills == 0 ? "not in brief" : "skipped: redis-server is not installed");
+    tally.notes.emplace_back(kills == 0 ? "not in brief"
+                                        : "skipped: redis-server is not installed");
     return tally;
   }
   // The settings that docs/remote.md recommends.

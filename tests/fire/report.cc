@@ -105,12 +105,10 @@ std::string as_table(const Matrix& matrix) {
                   ? fmt::format("  {:<26} NOBODY NOTICED {}\n", guard.guard, guard.how)
                   : fmt::format("  {:<26} {:<12} {}\n", guard.guard, guard.caught_by, guard.how);
     }
-    text += fmt::format("{} of {} disabled guards were noticed\n", caught,
-                        matrix.guards.size());
+    text += fmt::format("{} of {} disabled guards were noticed\n", caught, matrix.guards.size());
   }
-  text +=
-      fmt::format("seed {}, {}, {}: {}\n", matrix.seed, matrix.brief ? "in brief" : "in full",
-                  time_text(matrix.took), matrix.fine() ? "every row passed" : "A ROW FAILED");
+  text += fmt::format("seed {}, {}, {}: {}\n", matrix.seed, matrix.brief ? "in brief" : "in full",
+                      time_text(matrix.took), matrix.fine() ? "every row passed" : "A ROW FAILED");
   return text;
 }
 

@@ -33,8 +33,9 @@ Tally run_simulation(const FireRun& run) {
     run.tell(n + 1, seeds);
   }
   faults = std::exchange(tally.detected, tally.injected);
-  tally.notes.push_back(std::to_string(faults) + " faults in " + std::to_string(seeds) +
-                        " runs, each followed by a run without faults until everything is found again");
+  tally.notes.push_back(
+      std::to_string(faults) + " faults in " + std::to_string(seeds) +
+      " runs, each followed by a run without faults until everything is found again");
   return tally;
 }
 

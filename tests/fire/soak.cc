@@ -186,7 +186,8 @@ bool begin_with_a_plain_heap() {
 }  // namespace
 
 bool soak(const FireRun& run, Duration duration) {
-  if (!begin_with_a_plain_heap()) fmt::print("the allocator's per-thread caches could not be disabled\n");
+  if (!begin_with_a_plain_heap())
+    fmt::print("the allocator's per-thread caches could not be disabled\n");
   LongLife life(run);
   if (!life.open()) {
     fmt::print("cannot use the folder\n");

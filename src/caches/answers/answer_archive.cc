@@ -38,10 +38,10 @@ Invalidation invalidation_of(const Question& question) {
 
 Invalidation invalidation_of(const AnswerFilter& filter, WallTime now) {
   Invalidation invalidation{.space = filter.space,
-                       .scope = filter.scope,
-                       .tag = filter.tag,
-                       .owner = filter.owner,
-                       .words = filter.words};
+                            .scope = filter.scope,
+                            .tag = filter.tag,
+                            .owner = filter.owner,
+                            .words = filter.words};
   if (filter.older_than.has_value()) invalidation.kept_before = before(now, *filter.older_than);
   return invalidation;
 }

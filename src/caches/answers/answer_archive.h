@@ -199,7 +199,7 @@ class AnswerArchive {
   /// comes first and rejects the answer, or comes after and erases it.
   mutable Mutex mutex_;
   InvalidationList invalidations_ AFI_GUARDED_BY(mutex_);
-  Secret names_ AFI_GUARDED_BY(mutex_);  // keys are derived from it
+  Secret names_ AFI_GUARDED_BY(mutex_);                            // keys are derived from it
   Duration lease_until_ AFI_GUARDED_BY(mutex_) = Duration::max();  // for serving answers
   std::uint64_t changes_ AFI_GUARDED_BY(mutex_) = 0;               // erasures begun or finished
   /// Answers recently erased one by one, with the value of changes_ when that began.

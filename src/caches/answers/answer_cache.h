@@ -51,8 +51,8 @@ struct AnswerCacheStats {
   std::uint64_t evictions = 0;
   std::uint64_t evicted_for_quota = 0;  // part of evictions
   std::uint64_t expired = 0;
-  std::uint64_t erased = 0;   // by erase(), or replaced
-  std::uint64_t damaged = 0;  // found and removed
+  std::uint64_t erased = 0;           // by erase(), or replaced
+  std::uint64_t damaged = 0;          // found and removed
   std::uint64_t refused_no_room = 0;  // did not fit the budget
   std::uint64_t refused_over_quota = 0;
   std::uint64_t unpinned = 0;     // because the budget shrank

@@ -30,9 +30,9 @@ struct AnswerEntry {
   Duration age{0};
   /// Until expiry. 0: expired, not removed yet; absent: no expiry.
   std::optional<Duration> left = std::nullopt;
-  Bytes bytes;                                  // as charged
-  std::uint64_t uses = 0;                       // times served
-  Duration cost{0};                             // saved by each use
+  Bytes bytes;             // as charged
+  std::uint64_t uses = 0;  // times served
+  Duration cost{0};        // saved by each use
   std::vector<std::string> tags;
   bool pinned = false;
   TenantId owner;

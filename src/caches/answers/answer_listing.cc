@@ -15,7 +15,7 @@ namespace {
 
 /// Work done per lock hold, in visited entries.
 constexpr std::size_t kSlice = 512;
-constexpr std::size_t kWorkOfMatch = 8;       // to copy or remove a match
+constexpr std::size_t kWorkOfMatch = 8;     // to copy or remove a match
 constexpr std::size_t kBytesPerWork = 512;  // question bytes searched or copied
 
 /// The mutex is not fair: a waiting thread gets it only if it is free when the thread wakes up.

@@ -64,7 +64,7 @@ LeaseService::Claim AnswerArchive::claim(const Question& question, std::string_v
       .text("form", form)
       .text("question", question.text());
   const TierKey lease{.entry_class = EntryClass::kAnswer,
-                     .bytes = hmac_sha256(now.names_, fields.message())};
+                      .bytes = hmac_sha256(now.names_, fields.message())};
   return parts_.turns->claim(lease, key_of(now.names_, scope, TextRung::kExact, question.text()));
 }
 

@@ -157,10 +157,10 @@ TEST(SharedAnswers, AnAnswerFoundInMemoryIsServedUnderItsLeaseOnly) {
   ASSERT_TRUE(two.one.put("q", "a").has_value());
   EXPECT_EQ(two.other.ask("q"), "a");
   EXPECT_EQ(two.other.ask("q",
-                            [&] {
-                              ASSERT_TRUE(two.one.erase("q"));
-                              two.refresh();
-                            }),
+                          [&] {
+                            ASSERT_TRUE(two.one.erase("q"));
+                            two.refresh();
+                          }),
             "")
       << "although it has read the list since";
 }

@@ -34,7 +34,7 @@ struct ScopeMessage {
 /// The context of a question. Questions are compared only within one scope; scopes are equal or
 /// not, never similar.
 struct Scope {
-  NamespaceId inputs;  // Namespace::prefix_root: how media are preprocessed
+  NamespaceId inputs;                  // Namespace::prefix_root: how media are preprocessed
   std::vector<ScopeMessage> messages;  // all, from the system prompt to the question
   std::string tools;                   // canonical JSON, with tool_choice; empty: none
   std::string response_format;         // canonical JSON; empty: none

@@ -145,7 +145,9 @@ Result<Pin> EncodeOnce::store(const EncoderKey& key, const TensorViews& views,
     const MutexLock lock(mutex_);
     if (blocked_) {
       ++stats_.blocked;
-      return afterimage::fail(ErrorCode::kUnavailable, "the encoder output is not cached: admission is blocked while memory is short");
+      return afterimage::fail(
+          ErrorCode::kUnavailable,
+          "the encoder output is not cached: admission is blocked while memory is short");
     }
   }
   if (options_.shared != nullptr) options_.shared->make_room(needed);
@@ -223,7 +225,9 @@ Result<std::variant<Embeddings, FlightLeader>> EncodeOnce::wait(
         return Outcome(FlightLeader(*this, flight, agent));
       case Flight::State::kLed:  // another waiter took over, or `stop` was requested
         if (!stop.stop_requested()) continue;
-        return afterimage::fail(ErrorCode::kCancelled, "the request was cancelled while it waited for another request's encode");
+        return afterimage::fail(
+            ErrorCode::kCancelled,
+            "the request was cancelled while it waited for another request's encode");
     }
   }
 }

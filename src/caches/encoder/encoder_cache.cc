@@ -33,8 +33,8 @@ struct alignas(16) Slot {
   std::uint32_t generation = 0;
   std::uint32_t pins = 0;
   AgentId last_agent = kNoAgent;
-  bool resident = false;  // findable; an erased entry that is still pinned is not
-  bool parked = false;    // the policy excludes it from eviction while it is pinned
+  bool resident = false;     // findable; an erased entry that is still pinned is not
+  bool parked = false;       // the policy excludes it from eviction while it is pinned
   bool in_policy = false;    // inserted into the policy
   bool use_pending = false;  // used, and not yet reported to the policy
 };
@@ -193,7 +193,8 @@ Result<void> EncoderCache::State::evict_for(Bytes bytes, std::optional<SlotId> r
   if (replaced.has_value() && at(*replaced).pins == 0) freed = at(*replaced).bytes;
   std::vector<SlotId> victims;
   // The replaced entry must not be chosen as a victim: its bytes are counted already.
-  const bool hide_replaced = replaced.has_value() && at(*replaced).in_policy && !at(*replaced).parked;
+  const bool hide_replaced =
+      replaced.has_value() && at(*replaced).in_policy && !at(*replaced).parked;
   if (hide_replaced) options.policy->park(*replaced);
   std::optional<Error> refused;
   const auto fits = [&] {
@@ -239,7 +240,8 @@ EncoderCache::~EncoderCache() {
 Result<std::unique_ptr<EncoderCache>> EncoderCache::create(EncoderCacheOptions options,
                                                            MemoryBudget& budget) {
   if (options.max_entries.value() == 0) {
-    return fail(ErrorCode::kInvalidArgument, "max_entries of an encoder cache is 0; it must be at least 1");
+    return fail(ErrorCode::kInvalidArgument,
+                "max_entries of an encoder cache is 0; it must be at least 1");
   }
   if (options.policy == nullptr) {
     AFI_TRY(options.policy, make_policy(policy_names().front()));

@@ -254,7 +254,8 @@ TEST(EncoderCache, ReportsARequestsUsesTogether) {
   options.policy = std::make_unique<testing::RecordingPolicy>(log);
   Fixture f(100, std::move(options));
   ASSERT_TRUE(f.put(1, 1));
-  EXPECT_THAT(log->take(), ElementsAre("insert a")) << "outside any request: reported with its last pin";
+  EXPECT_THAT(log->take(), ElementsAre("insert a"))
+      << "outside any request: reported with its last pin";
   {
     const Pin old = f.cache->find(key(1)).value();
     const Pin fresh = f.cache->insert(key(2), Rows(3).views, {.cost = Duration(7)}).value();

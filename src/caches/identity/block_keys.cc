@@ -131,8 +131,7 @@ Result<std::vector<BlockKey>> BlockChain::keys_of_ends(const Sequence& sequence,
   if (first.value() == 0 || first > last || last.value() > sequence.tokens.size()) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("prefixes of {} to {} tokens do not exist in a sequence of {} tokens",
-                            first.value(),
-                            last.value(), sequence.tokens.size()));
+                            first.value(), last.value(), sequence.tokens.size()));
   }
   const std::size_t block = (first.value() - 1) / size;
   if ((last.value() - 1) / size != block || keys.size() < block) {

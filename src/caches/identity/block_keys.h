@@ -22,7 +22,7 @@ using BlockKey = Digest<struct BlockKeyTag>;
 /// What all blocks of one engine have in common, besides the namespace.
 struct BlockScope {
   TokenCount block_tokens{16};
-  KvLayout layout;            // of the engine that wrote the rows
+  KvLayout layout;  // of the engine that wrote the rows
   /// Name and version of the preprocessing that turns media into rows: two recipes may produce the
   /// same number of rows for an image, with different values.
   std::string preprocessing;

@@ -61,10 +61,10 @@ void write_invalidation(FieldWriter& fields, const Invalidation& invalidation) {
 Invalidation read_invalidation(FieldReader& fields) {
   Invalidation invalidation;
   invalidation.number = fields.number("erasure");
-  invalidation.space = read_optional(fields, "spaces",
-                                [&] { return NamespaceId{fields.bytes<kDigestBytes>("space")}; });
+  invalidation.space = read_optional(
+      fields, "spaces", [&] { return NamespaceId{fields.bytes<kDigestBytes>("space")}; });
   invalidation.scope = read_optional(fields, "scopes",
-                                [&] { return ScopeKey{fields.bytes<kDigestBytes>("scope")}; });
+                                     [&] { return ScopeKey{fields.bytes<kDigestBytes>("scope")}; });
   invalidation.question =
       read_optional(fields, "questions", [&] { return fields.text("question"); });
   invalidation.tag = fields.text("tag");

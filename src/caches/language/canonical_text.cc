@@ -264,8 +264,7 @@ void drop_last_mark(Words& words) {
     return;
   } else if (asks_only(last.tail)) {
     last.tail.clear();
-  } else if (asks_only(last.core) && words[words.size() - 2].bare() &&
-             words.size() > kMinWords) {
+  } else if (asks_only(last.core) && words[words.size() - 2].bare() && words.size() > kMinWords) {
     words.pop_back();
   } else {
     last.core.resize(last.core.size() - plain_marks(last));
@@ -365,8 +364,8 @@ void expand_is(Words& words) {
 
 /// "What are some good books" asks for good books.
 void drop_some(Words& words) {
-  if (words.size() <= kMinWords + 1 || core_at(words, 0) != "what" ||
-      core_at(words, 1) != "are" || core_at(words, 2) != "some") {
+  if (words.size() <= kMinWords + 1 || core_at(words, 0) != "what" || core_at(words, 1) != "are" ||
+      core_at(words, 2) != "some") {
     return;
   }
   if (!words[0].bare() || !words[1].bare() || !words[2].bare()) return;

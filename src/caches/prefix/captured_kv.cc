@@ -75,9 +75,9 @@ bool keeps_snapshots(const KvLayout& layout) {
 
 Result<void> check_prompt(const Sequence& sequence) {
   if (sequence.tokens.size() > kMaxTokens) {
-    return fail(ErrorCode::kInvalidArgument,
-                "the sequence has " + std::to_string(sequence.tokens.size()) +
-                    " tokens; the limit is 2^31");
+    return fail(ErrorCode::kInvalidArgument, "the sequence has " +
+                                                 std::to_string(sequence.tokens.size()) +
+                                                 " tokens; the limit is 2^31");
   }
   return check_sequence(sequence);
 }

@@ -128,8 +128,7 @@ TEST(PrefixCache, AWindowThatHasNotRolledServesEveryBranch) {
   ASSERT_TRUE(f.put(space(1), layout, sequence, 39, {39}).has_value());
   Sequence other = sequence;
   other.tokens[20] = TokenId(5);
-  ASSERT_TRUE(
-      f.put(space(1), layout, other, 39).has_value());  // splits the node, adds no snapshot
+  ASSERT_TRUE(f.put(space(1), layout, other, 39).has_value());  // splits the node, adds no snapshot
   Sequence third = sequence;
   third.tokens[20] = TokenId(6);
   EXPECT_EQ(f.resume(space(1), layout, third), 20U);

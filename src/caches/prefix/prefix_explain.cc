@@ -86,8 +86,7 @@ std::string to_string(const PrefixExplanation& e) {
     text += "not further because " + reason(e.point.limit, binding) + ".\n";
   }
   if (e.point.with_snapshot.has_value()) {
-    text +=
-        "would have resumed at " + tokens(*e.point.with_snapshot) + " with a snapshot there.\n";
+    text += "would have resumed at " + tokens(*e.point.with_snapshot) + " with a snapshot there.\n";
   }
   for (std::size_t g = 0; g < e.point.groups.size(); ++g) {
     text += group(g) + " alone: " + tokens(e.point.groups[g].alone) + ", because " +

@@ -95,9 +95,8 @@ Result<void> PrefixCache::reserve(Draft& draft) {
 
 Result<void> PrefixCache::fill(Draft& draft, const KvLayout& layout, const CapturedKv& kv) {
   for (Draft::Part& part : draft.pieces_) {
-    AFI_TRY(part.payload,
-            Payload::copy_of(row_views(layout, kv, part.at, part.rows),
-                             std::move(part.reservation)));
+    AFI_TRY(part.payload, Payload::copy_of(row_views(layout, kv, part.at, part.rows),
+                                           std::move(part.reservation)));
   }
   for (Draft::Part& part : draft.snapshots_) {
     AFI_TRY(part.payload, Payload::copy_of(snapshot_views(layout, kv.snapshots[part.snapshot]),

@@ -127,8 +127,7 @@ TEST(Seed004, B9_AnEntryIsChargedItsOwnBytesAndPinsNoForeignBuffer) {
   const Sequence prompt = text_of(100);
   const Capture batch(space(1), kFullOnly, prompt, 100);
   ASSERT_EQ(f.cache->insert(space(1), kFullOnly, prompt, batch.kv)->bytes, Bytes(832));
-  const std::span<const std::byte> buffer =
-      batch.kv.rows[0];  // the engine reuses this buffer
+  const std::span<const std::byte> buffer = batch.kv.rows[0];  // the engine reuses this buffer
   std::memset(const_cast<std::byte*>(buffer.data()), 0xEE, buffer.size());  // NOLINT
   EXPECT_EQ(f.budget.used(), Bytes(832)) << "100 rows of 8 bytes, rounded up to 64";
   EXPECT_EQ(f.resume(prompt), 99U);

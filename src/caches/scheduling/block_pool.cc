@@ -62,10 +62,9 @@ Result<BlockPool> BlockPool::open(const BlockPoolOptions& options) {
                     options.blocks, options.block_tokens.value(), options.groups));
   }
   if (options.blocks >= kNone) {
-    return fail(
-        ErrorCode::kLimitExceeded,
-        fmt::format("a block pool of {} blocks: the number must be below {}", options.blocks,
-                    kNone));
+    return fail(ErrorCode::kLimitExceeded,
+                fmt::format("a block pool of {} blocks: the number must be below {}",
+                            options.blocks, kNone));
   }
   return BlockPool(options);
 }
@@ -122,8 +121,8 @@ Result<void> BlockPool::share(std::span<const BlockId> blocks) {
 
 Result<std::vector<BlockId>> BlockPool::allocate(std::size_t count) {
   if (count > free_) {
-    return fail(ErrorCode::kNoSpace,
-                fmt::format("cannot allocate {} blocks: {} of {} are free", count, free_, blocks()));
+    return fail(ErrorCode::kNoSpace, fmt::format("cannot allocate {} blocks: {} of {} are free",
+                                                 count, free_, blocks()));
   }
   std::vector<BlockId> allocated;
   allocated.reserve(count);

@@ -220,7 +220,8 @@ TEST(BlockPool, MisuseIsAnErrorAndChangesNothing) {
   EXPECT_EQ(pool.references(BlockId(3)), std::nullopt);
 
   ASSERT_TRUE(pool.publish(BlockId(0), key(1)).value());
-  EXPECT_TRUE(pool.publish(BlockId(0), key(1)).value()) << "publishing the same key again is allowed";
+  EXPECT_TRUE(pool.publish(BlockId(0), key(1)).value())
+      << "publishing the same key again is allowed";
   EXPECT_EQ(code(pool.publish(BlockId(0), key(2))), kBad);
   for (const auto& spans : {std::vector{span(3, 3, true)}, std::vector{span(3, 9, true)},
                             std::vector{span(3, 5, true), span(4, 6, true)}}) {

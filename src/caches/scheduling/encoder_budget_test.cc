@@ -98,8 +98,7 @@ TEST(EncoderBudget, AnOversizedItemGetsAdviceOnWhatToSet) {
   const auto answer = check_item_size("image", n(6042), request, budget);
   ASSERT_FALSE(answer.has_value());
   EXPECT_EQ(answer.error().code, ErrorCode::kLimitExceeded);
-  for (const char* part :
-       {"set encoder_cache_size to at least 6042", "now 4800", "smaller"}) {
+  for (const char* part : {"set encoder_cache_size to at least 6042", "now 4800", "smaller"}) {
     EXPECT_TRUE(mentions(answer.error().message, part)) << answer.error().message;
   }
 }

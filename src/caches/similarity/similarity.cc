@@ -260,10 +260,8 @@ Result<void> SimilarityRung::insert(const Question& question, std::span<const Ve
     partition.entry_of.emplace_back();
   }
   const std::uint32_t number = partition.next_entry++;
-  Entry entry{.question = question.text(),
-              .rows = {},
-              .evidence = {},
-              .reservation = *std::move(reserved)};
+  Entry entry{
+      .question = question.text(), .rows = {}, .evidence = {}, .reservation = *std::move(reserved)};
   for (std::size_t layer = 0; layer < vectors.size(); ++layer) {
     std::optional<RowId>& row = entry.rows.emplace_back();
     if (!has_features(vectors[layer])) continue;  // cannot be found by this layer

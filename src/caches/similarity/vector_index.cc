@@ -128,8 +128,7 @@ Result<void> check_vector(std::span<const float> vector, std::size_t dimensions)
   if (vector.size() != dimensions) {
     return fail(ErrorCode::kInvalidArgument,
                 "the vector has " + std::to_string(vector.size()) + " dimensions, expected " +
-                    std::to_string(dimensions) +
-                    ": check the embedder and the layer's dimensions");
+                    std::to_string(dimensions) + ": check the embedder and the layer's dimensions");
   }
   const float length = std::sqrt(dot_product()(vector.data(), vector.data(), vector.size()));
   if (length == 0.0F || std::abs(length - 1.0F) <= kLengthTolerance) return {};

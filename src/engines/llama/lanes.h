@@ -14,7 +14,7 @@ namespace afterimage {
 
 /// The tokens whose rows a lane's sequence still holds from its previous request.
 struct HeldRows {
-  Sequence prompt;  // including the answer tokens that were fed back
+  Sequence prompt;                  // including the answer tokens that were fed back
   std::vector<std::int32_t> after;  // the position after each token; empty: nothing is held
 
   /// Whether the rows of the first `covered` tokens of `asked` are the first rows held. Media

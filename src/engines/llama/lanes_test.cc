@@ -90,7 +90,8 @@ TEST(Lanes, LendsAMatchingLaneElseTheLongestFree) {
   EXPECT_EQ(Held(lanes, words(8), 5).lane.sequence(), 2) << "no lane holds that many tokens";
   const Held holder(lanes, words(8), 4);
   EXPECT_EQ(holder.lane.sequence(), 0);
-  EXPECT_EQ(Held(lanes, words(8), 4).lane.sequence(), 1) << "the match is in use: the longest free lane";
+  EXPECT_EQ(Held(lanes, words(8), 4).lane.sequence(), 1)
+      << "the match is in use: the longest free lane";
 }
 
 TEST(Lanes, LendsEachLaneOnceInOrder) {

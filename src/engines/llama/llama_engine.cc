@@ -93,8 +93,8 @@ Result<void> check_options(const LlamaOptions& options) {
                                                  std::to_string(options.context.value()));
   }
   if (options.batch.value() < 32 || options.batch.value() > 65'536) {
-    return fail(ErrorCode::kInvalidArgument,
-                "the batch must be 32 to 65,536 tokens, not " + std::to_string(options.batch.value()));
+    return fail(ErrorCode::kInvalidArgument, "the batch must be 32 to 65,536 tokens, not " +
+                                                 std::to_string(options.batch.value()));
   }
   return {};
 }
@@ -241,7 +241,8 @@ Result<Sequence> LlamaEngine::prepare(const Request& request,
       continue;
     }
     if (piece.item != sequence.spans.size()) {
-      return fail(ErrorCode::kUnsupported, "this model reorders media items, which is not supported");
+      return fail(ErrorCode::kUnsupported,
+                  "this model reorders media items, which is not supported");
     }
     const TokenCount length = length_of(piece.parts);
     sequence.spans.push_back(

@@ -352,7 +352,8 @@ TEST(LlamaEngine, RejectsMissingTilesAndInvalidTokensBetweenThem) {
     const auto own = left.first(length_of(part).value() * output[0].shape[1] * sizeof(float));
     left = left.subspan(own.size());
     const bool zeros = std::ranges::count(own, std::byte{0}) == std::ssize(own);
-    EXPECT_EQ(zeros, std::holds_alternative<SpanText>(part)) << "text parts have zero rows, tiles do not";
+    EXPECT_EQ(zeros, std::holds_alternative<SpanText>(part))
+        << "text parts have zero rows, tiles do not";
     if (std::holds_alternative<SpanText>(part)) continue;
     ++media;
     tiles.emplace(own.begin(), own.end());

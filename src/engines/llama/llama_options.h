@@ -21,13 +21,13 @@ struct LlamaAdapter {
 
 /// What to load and how to run it.
 struct LlamaOptions {
-  std::string model;  // path of a GGUF file; of a split model, its first part
+  std::string model;   // path of a GGUF file; of a split model, its first part
   std::string mmproj;  // path of the media encoder and projector (GGUF); empty: text only
   std::vector<LlamaAdapter> adapters;
   TokenCount context{8'192};  // tokens per request: prompt and answer
-  std::uint32_t lanes = 2;  // concurrent requests; each reserves the memory of a context
-  TokenCount batch{512};  // tokens computed per call
-  int gpu_layers = -1;  // layers on the GPU, if the build supports one; -1: all; 0: none
+  std::uint32_t lanes = 2;    // concurrent requests; each reserves the memory of a context
+  TokenCount batch{512};      // tokens computed per call
+  int gpu_layers = -1;        // layers on the GPU, if the build supports one; -1: all; 0: none
   std::uint32_t threads = 0;  // 0: one per core
   /// Type of the K cache (the next field: V): f32, f16, bf16, q8_0, q5_1, ….
   std::string keys = "f16";

@@ -59,7 +59,8 @@ Result<void> check_llama_prompt(const LoadedModel& model, TokenCount context,
     return fail(ErrorCode::kLimitExceeded,
                 "a prompt of " + std::to_string(size) + " tokens and up to " +
                     std::to_string(max_tokens.value()) + " more do not fit the context of " +
-                    std::to_string(context.value()) + ": shorten the request or raise the context size");
+                    std::to_string(context.value()) +
+                    ": shorten the request or raise the context size");
   }
   if (size == 0 || (!prompt.spans.empty() && prompt.spans.back().end().value() == size)) {
     return fail(ErrorCode::kInvalidArgument, "a prompt must end with text, not with a media item");
@@ -81,8 +82,9 @@ Result<void> check_llama_prompt(const LoadedModel& model, TokenCount context,
     const std::uint32_t end = last ? size_of_prompt(prompt) : prompt.spans[i].offset.value();
     for (; at < end; ++at) {
       if (model.is_in_vocabulary(prompt.tokens[at])) continue;
-      return fail(ErrorCode::kInvalidArgument,
-                  "token " + std::to_string(at) + " of the prompt is not in the model's vocabulary");
+      return fail(
+          ErrorCode::kInvalidArgument,
+          "token " + std::to_string(at) + " of the prompt is not in the model's vocabulary");
     }
     if (last) break;
     at = prompt.spans[i].end().value();

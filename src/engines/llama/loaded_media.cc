@@ -181,7 +181,7 @@ Result<OwnedChunks> LoadedModel::Parts::tokenize(const std::string& text,
       .text = text.data(), .text_len = text.size(), .add_special = true, .parse_special = true};
   if (mtmd_tokenize(media.get(), chunks.get(), &input, pointers.data(), pointers.size()) != 0) {
     return library_error(ErrorCode::kInvalidArgument,
-                              "a media item cannot be preprocessed for the model");
+                         "a media item cannot be preprocessed for the model");
   }
   return chunks;
 }
@@ -198,8 +198,7 @@ Result<std::vector<PromptPiece>> LoadedModel::tokenize(const std::string& text,
   const auto count = llama_tokenize(parts_->vocabulary, text.data(), size,
                                     reinterpret_cast<llama_token*>(tokens.data()),
                                     static_cast<std::int32_t>(tokens.size()), true, true);
-  if (count < 0)
-    return library_error(ErrorCode::kInvalidArgument, "the text cannot be tokenized");
+  if (count < 0) return library_error(ErrorCode::kInvalidArgument, "the text cannot be tokenized");
   tokens.resize(static_cast<std::size_t>(count));
   return std::vector<PromptPiece>{{.item = PromptPiece::kText, .parts = {std::move(tokens)}}};
 }
@@ -222,7 +221,8 @@ void LoadedModel::encode(std::span<const MediaInput> inputs,
   std::size_t delivered = 0;  // items before this one were passed to on_encoded
   const auto deliver_until = [&](std::size_t item) {
     std::vector<EncodedInput> together;
-    for (; delivered < item; ++delivered) together.push_back({delivered, std::move(encoded[delivered])});
+    for (; delivered < item; ++delivered)
+      together.push_back({delivered, std::move(encoded[delivered])});
     if (!together.empty()) on_encoded(std::move(together));
   };
   for (std::size_t done = 0; done < waiting.size();) {
@@ -244,8 +244,7 @@ Result<LoadedModel::Position> LoadedModel::append(SequenceId sequence, const Spa
   const auto length = static_cast<std::uint32_t>(media.length.value());
   if (chunk == nullptr || mtmd_input_chunk_get_n_tokens(chunk.get()) != length ||
       rows.size() != std::uint64_t{length} * parts_->facts.row_width) {
-    return library_error(ErrorCode::kCorruption,
-                              "the embeddings do not match their span parts");
+    return library_error(ErrorCode::kCorruption, "the embeddings do not match their span parts");
   }
   const bool whole = mtmd_decode_use_non_causal(parts_->media.get(), chunk.get());
   if (whole && length > parts_->batch) {

@@ -46,8 +46,8 @@ std::string file_start(const std::string& path) {
 Result<void> check_gguf(const std::string& path, std::string_view what) {
   const std::string start = file_start(path);
   if (start.empty()) {
-    return fail(ErrorCode::kNotFound,
-                "cannot read the " + std::string(what) + " '" + path + "': pass the path of a GGUF file");
+    return fail(ErrorCode::kNotFound, "cannot read the " + std::string(what) + " '" + path +
+                                          "': pass the path of a GGUF file");
   }
   if (start == "GGUF") return {};
   return fail(ErrorCode::kCorruption,
@@ -59,8 +59,7 @@ Result<void> check_gguf(const std::string& path, std::string_view what) {
 Result<void> check_whole(const std::string& path) {
   const Owned<gguf_context, gguf_free> file(
       gguf_init_from_file(path.c_str(), {.no_alloc = true, .ctx = nullptr}));
-  if (file == nullptr)
-    return library_error(ErrorCode::kCorruption, "cannot read '" + path + "'");
+  if (file == nullptr) return library_error(ErrorCode::kCorruption, "cannot read '" + path + "'");
   const std::uint64_t begin = gguf_get_data_offset(file.get());
   std::uint64_t end = begin;
   for (std::int64_t i = 0; i < gguf_get_n_tensors(file.get()); ++i) {
@@ -179,8 +178,7 @@ Result<void> LoadedModel::Parts::load_weights(const LlamaOptions& options) {
   AFI_TRY_VOID(check_gguf(options.model, "model"));
   model.reset(llama_model_load_from_file(options.model.c_str(), model_params(options)));
   if (model == nullptr) {
-    return library_error(ErrorCode::kCorruption,
-                              "cannot load the model '" + options.model + "'");
+    return library_error(ErrorCode::kCorruption, "cannot load the model '" + options.model + "'");
   }
   if (llama_model_has_encoder(model.get()) || !llama_model_has_decoder(model.get()) ||
       llama_model_is_diffusion(model.get())) {
@@ -193,7 +191,7 @@ Result<void> LoadedModel::Parts::load_weights(const LlamaOptions& options) {
     adapters.emplace_back(llama_adapter_lora_init(model.get(), adapter.path.c_str()));
     if (adapters.back() == nullptr) {
       return library_error(ErrorCode::kCorruption,
-                                "cannot load the adapter '" + adapter.path + "'");
+                           "cannot load the adapter '" + adapter.path + "'");
     }
   }
   vocabulary = llama_model_get_vocab(model.get());
@@ -223,8 +221,8 @@ Result<void> LoadedModel::Parts::load_media(const LlamaOptions& options) {
   media.reset(mtmd_init_from_file(options.mmproj.c_str(), model.get(), params));
   if (media != nullptr) return {};
   return library_error(ErrorCode::kInvalidArgument, "cannot load the media encoder '" +
-                                                             options.mmproj + "' for the model '" +
-                                                             options.model + "'");
+                                                        options.mmproj + "' for the model '" +
+                                                        options.model + "'");
 }
 
 Result<void> LoadedModel::Parts::make_context(const LlamaOptions& options) {
@@ -236,9 +234,9 @@ Result<void> LoadedModel::Parts::make_context(const LlamaOptions& options) {
   context.reset(llama_init_from_model(model.get(), params));
   if (context == nullptr) {
     return library_error(ErrorCode::kUnavailable,
-                              "cannot allocate memory for " + std::to_string(options.lanes) +
-                                  " requests of " + std::to_string(options.context.value()) +
-                                  " tokens; reduce the context size or the lanes");
+                         "cannot allocate memory for " + std::to_string(options.lanes) +
+                             " requests of " + std::to_string(options.context.value()) +
+                             " tokens; reduce the context size or the lanes");
   }
   std::vector<llama_adapter_lora*> chosen;
   std::vector<float> scales;
@@ -280,7 +278,8 @@ Result<std::string> LoadedModel::apply_template(std::span<const ChatTurn> turns)
   std::vector<llama_chat_message> messages;
   for (const ChatTurn& turn : turns) {
     if (turn.text.contains('\0')) {
-      return fail(ErrorCode::kInvalidArgument, "a message contains a zero byte, which is not allowed");
+      return fail(ErrorCode::kInvalidArgument,
+                  "a message contains a zero byte, which is not allowed");
     }
     messages.push_back({turn.role.c_str(), turn.text.c_str()});
   }
@@ -390,7 +389,7 @@ Result<void> LoadedModel::restore(SequenceId sequence, std::span<const std::byte
     // Part of the state may already have been restored.
     llama_memory_seq_rm(llama_get_memory(context), sequence, -1, -1);
     return library_error(ErrorCode::kCorruption, "the model rejected a state of " +
-                                                          std::to_string(saved.size()) + " bytes");
+                                                     std::to_string(saved.size()) + " bytes");
   });
 }
 

@@ -43,7 +43,7 @@ struct MediaInput {
   std::uint32_t width = 0;
   std::uint32_t height = 0;
   std::span<const std::uint8_t> rgb{};  // empty: dimensions only
-  std::span<const std::byte> sound{};  // the file's bytes: the library decodes and resamples them
+  std::span<const std::byte> sound{};   // the file's bytes: the library decodes and resamples them
   bool dimensions_only = true;
 };
 
@@ -67,14 +67,14 @@ struct EncodedInput {
 
 /// Properties of the model as the library reports them.
 struct ModelFacts {
-  std::string library;  // its version and the CPU features it uses
-  std::string architecture;         // "qwen3vl"
-  std::uint32_t row_width = 0;      // floats of one embedding, deepstack planes included
-  TokenCount window{};  // of sliding layers; 0: the model has none
-  bool recurrent = false;  // recurrent layers only
-  bool hybrid = false;  // attention and recurrent layers
-  bool uses_mrope = false;  // positions are not token counts (M-RoPE)
-  bool exact = false;               // see LlamaOptions::exact
+  std::string library;          // its version and the CPU features it uses
+  std::string architecture;     // "qwen3vl"
+  std::uint32_t row_width = 0;  // floats of one embedding, deepstack planes included
+  TokenCount window{};          // of sliding layers; 0: the model has none
+  bool recurrent = false;       // recurrent layers only
+  bool hybrid = false;          // attention and recurrent layers
+  bool uses_mrope = false;      // positions are not token counts (M-RoPE)
+  bool exact = false;           // see LlamaOptions::exact
   bool fused_attention = false;
 };
 

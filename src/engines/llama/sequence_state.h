@@ -34,10 +34,10 @@ struct StateSection {
   std::uint32_t streams = 1;  // only the sequence's own stream holds cells
   /// Cell metadata: position, and with M-RoPE the place inside the image.
   std::size_t cell_meta_bytes = 4;
-  bool transposed = false;  // values stored element by element instead of row by row
-  std::vector<std::uint32_t> key_rows;  // bytes per token, layer by layer
+  bool transposed = false;                // values stored element by element instead of row by row
+  std::vector<std::uint32_t> key_rows;    // bytes per token, layer by layer
   std::vector<std::uint32_t> value_rows;  // the same
-  std::vector<std::int32_t> key_types;  // in the library's numbering
+  std::vector<std::int32_t> key_types;    // in the library's numbering
   std::vector<std::int32_t> value_types;
   std::uint32_t value_element = 0;  // transposed: bytes of one element
   // recurrent

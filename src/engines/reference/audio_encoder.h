@@ -14,7 +14,7 @@ namespace afterimage {
 
 inline constexpr std::size_t kAudioWindow = 400;  // samples: 25 ms
 inline constexpr std::size_t kAudioHop = 160;     // samples: 10 ms
-inline constexpr std::size_t kAudioBands = 64;  // from 60 Hz to 7.6 kHz, evenly spaced in pitch
+inline constexpr std::size_t kAudioBands = 64;    // from 60 Hz to 7.6 kHz, evenly spaced in pitch
 inline constexpr std::size_t kFramesPerEmbedding = 8;
 
 /// Linear interpolation to 16 kHz. No anti-aliasing filter.

@@ -37,7 +37,7 @@ struct RecurrentStep {
   const float* admit_bias;
   const float* decay;  // negative: log of the factor kept when the forget gate is fully open
   float* state;        // in and out
-  float* out;  // a copy of the new state
+  float* out;          // a copy of the new state
 };
 
 /// The hot loops, compiled once per instruction set.

@@ -35,7 +35,7 @@ inline constexpr std::uint32_t kSamplesPerEmbedding = 1'280;  // 80 ms
 struct MediaPlan {
   CellGrid grid;                      // image and video
   std::vector<std::uint32_t> frames;  // video
-  TokenCount embeddings{};  // for the whole item: the length of its span
+  TokenCount embeddings{};            // for the whole item: the length of its span
 };
 
 /// kCorruption: the headers claim an item without pixels, frames or samples.

@@ -61,7 +61,7 @@ struct VisionOptions {
   std::uint32_t patch = 0;             // pixels along one side of a patch
   std::uint32_t max_cells = 0;         // along the longer side of an image
   std::uint32_t max_frame_cells = 0;   // along the longer side of a video's frame
-  std::uint32_t max_frames = 0;  // per video, evenly sampled
+  std::uint32_t max_frames = 0;        // per video, evenly sampled
   std::uint32_t deepstack_planes = 0;  // extra tensors for the decoder's first layers; at most 4
 };
 

@@ -172,8 +172,8 @@ Result<Generation> ReferenceEngine::run(const Sequence& prompt,
   if (total > mine.max_context.value()) {
     return fail(ErrorCode::kLimitExceeded,
                 "a prompt of " + std::to_string(prompt.tokens.size()) + " tokens and up to " +
-                    std::to_string(options.max_tokens.value()) + " more do not fit the context of " +
-                    std::to_string(mine.max_context.value()));
+                    std::to_string(options.max_tokens.value()) +
+                    " more do not fit the context of " + std::to_string(mine.max_context.value()));
   }
   const Duration start = model_->clock.now();
   Generation result;

@@ -160,8 +160,7 @@ struct HttpCallHandle::State : std::enable_shared_from_this<HttpCallHandle::Stat
   void end_with(ErrorCode code, std::string why) {
     alarm.cancel();
     if (overdue) {
-      return listener->on_error(
-          {ErrorCode::kUnavailable, call.url.host + ": no response in time"});
+      return listener->on_error({ErrorCode::kUnavailable, call.url.host + ": no response in time"});
     }
     listener->on_error({code, cancelled ? "the call was cancelled" : std::move(why)});
   }
@@ -279,14 +278,15 @@ Awaitable<std::optional<Error>> HttpCaller::State::resolve(Call& call,
   };
   const auto resolution = std::make_shared<Resolution>();
   const auto resolver = std::make_shared<Resolver>(call.executor);
-  resolver->async_resolve(
-      call.call.url.host, call.call.url.port,
-      [resolution, resolver, weak_call = call.weak_from_this()](Failure failed, const auto& results) {
-        resolution->done = true;
-        resolution->error = failed;
-        for (const auto& entry : results) resolution->endpoints.push_back(entry.endpoint());
-        if (const auto waiting = weak_call.lock()) waiting->event.cancel();
-      });
+  resolver->async_resolve(call.call.url.host, call.call.url.port,
+                          [resolution, resolver, weak_call = call.weak_from_this()](
+                              Failure failed, const auto& results) {
+                            resolution->done = true;
+                            resolution->error = failed;
+                            for (const auto& entry : results)
+                              resolution->endpoints.push_back(entry.endpoint());
+                            if (const auto waiting = weak_call.lock()) waiting->event.cancel();
+                          });
   call.event.expires_after(
       std::chrono::duration_cast<std::chrono::nanoseconds>(call.call.connect_timeout));
   if (!resolution->done && !call.cancelled) co_await call.event.async_wait(kQuiet);
@@ -338,7 +338,7 @@ Awaitable<std::optional<Error>> HttpCaller::State::secure(Call& call) {
 }
 
 Awaitable<HttpCaller::State::ExchangeResult> HttpCaller::State::exchange(Call& call,
-                                                               const std::string& head) {
+                                                                         const std::string& head) {
   std::string_view body = call.call.body == nullptr ? std::string_view() : *call.call.body;
   std::string_view first = head;
   while (!first.empty() || !body.empty()) {
@@ -349,7 +349,7 @@ Awaitable<HttpCaller::State::ExchangeResult> HttpCaller::State::exchange(Call& c
     // A server may respond and close before it has read the whole request: read the response.
     if (error && error != asio::error::broken_pipe && error != asio::error::connection_reset) {
       co_return ExchangeResult{.error = broken_off(call.call, error),
-                     .late = error == net::beast::error::timeout};
+                               .late = error == net::beast::error::timeout};
     }
     if (error) break;
     first = {};
@@ -448,7 +448,8 @@ Awaitable<void> HttpCaller::State::run(std::shared_ptr<Call> call, unsigned thre
     // server has the request, and a retry would send it twice.
     again = result.error.has_value() && kept && !result.began && !result.late;
     if (again) continue;
-    if (result.error.has_value()) co_return call->end_with(result.error->code, result.error->message);
+    if (result.error.has_value())
+      co_return call->end_with(result.error->code, result.error->message);
     if (result.keep) keep(*call, thread);
     call->alarm.cancel();
     call->listener->on_end();

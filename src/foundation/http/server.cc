@@ -20,7 +20,9 @@ using net::kQuiet;
 
 }  // namespace
 
-void Responder::reply(HttpReply reply) const { pending_->exchange->send_reply(std::move(reply), false); }
+void Responder::reply(HttpReply reply) const {
+  pending_->exchange->send_reply(std::move(reply), false);
+}
 
 void Responder::on_disconnect(std::function<void()> gone) const {
   Exchange& exchange = *pending_->exchange;

@@ -83,7 +83,9 @@ TEST(HttpServer, ReadsChunkedBodiesInPiecesOfOneByte) {
 
 TEST(HttpServer, RepliesMayComeLaterFromAnotherThread) {
   std::promise<Responder> responder_promise;
-  Served served([&](const auto& /*request*/, Responder responder) { responder_promise.set_value(responder); });
+  Served served([&](const auto& /*request*/, Responder responder) {
+    responder_promise.set_value(responder);
+  });
   RawClient client(served.port());
   client.send(kGet);
   const Responder responder = responder_promise.get_future().get();
@@ -391,7 +393,9 @@ TEST(HttpServer, Http10ClientsGetABodyEndedByClose) {
 
 TEST(HttpServer, DrainFinishesRequestsAndAcceptsNoMore) {
   std::promise<Responder> responder_promise;
-  Served served([&](const auto& /*request*/, Responder responder) { responder_promise.set_value(responder); });
+  Served served([&](const auto& /*request*/, Responder responder) {
+    responder_promise.set_value(responder);
+  });
   RawClient idle(served.port());
   RawClient busy(served.port());
   busy.send(kGet);

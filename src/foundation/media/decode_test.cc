@@ -198,8 +198,7 @@ TEST(Decode, AppliesTheSameLimitsAsProbe) {
 
 TEST(Decode, DecodesOnlyAsTheGivenModality) {
   const MediaItem image = media_item(Modality::kImage, make_webp(make_picture(4, 4)), "cat");
-  EXPECT_EQ(decode_video(image).error().message,
-            "cat: declared as image, but decoded as video");
+  EXPECT_EQ(decode_video(image).error().message, "cat: declared as image, but decoded as video");
   EXPECT_EQ(decode_audio(image).error().code, ErrorCode::kInvalidArgument);
 }
 

@@ -197,9 +197,10 @@ TEST(Probe, RefusesForgedAndBrokenHeaders) {
 
 TEST(Probe, AMessageAboutALimitSaysWhatWasFoundAndWhatIsAllowed) {
   const auto info = probe(image_of(png_claiming(60'000, 50'000)));
-  EXPECT_EQ(info.error().message,
-            "cat.jpg: a PNG of 60000x50000 pixels; at most 16384 per side and 64000000 in total are "
-            "allowed");
+  EXPECT_EQ(
+      info.error().message,
+      "cat.jpg: a PNG of 60000x50000 pixels; at most 16384 per side and 64000000 in total are "
+      "allowed");
 }
 
 TEST(ProbeLimits, HoldExactlyAtTheBorder) {

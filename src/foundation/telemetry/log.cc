@@ -187,11 +187,11 @@ struct Log::State {
   Mutex mutex;
   Condition changed;
   std::deque<std::string> queue AFI_GUARDED_BY(mutex);
-  std::uint64_t accepted AFI_GUARDED_BY(mutex) = 0;  // lines accepted into the queue
-  std::uint64_t completed AFI_GUARDED_BY(mutex) = 0;   // of those: written or lost
+  std::uint64_t accepted AFI_GUARDED_BY(mutex) = 0;   // lines accepted into the queue
+  std::uint64_t completed AFI_GUARDED_BY(mutex) = 0;  // of those: written or lost
   std::uint64_t lost AFI_GUARDED_BY(mutex) = 0;
   std::uint64_t reported AFI_GUARDED_BY(mutex) = 0;  // of the lost lines: already reported
-  bool sink_works AFI_GUARDED_BY(mutex) = true;  // the last write succeeded
+  bool sink_works AFI_GUARDED_BY(mutex) = true;      // the last write succeeded
   bool closing AFI_GUARDED_BY(mutex) = false;
   std::thread thread;  // last: it uses all of the above
 };

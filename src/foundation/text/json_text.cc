@@ -177,8 +177,8 @@ class JsonWalk {
     std::ranges::sort(keys_);
     const auto twice = std::ranges::adjacent_find(keys_);
     if (twice == keys_.end()) return {};
-    return fail(ErrorCode::kInvalidArgument, "an object has the key \"" + std::string(*twice) +
-                                                 "\" twice, which is ambiguous");
+    return fail(ErrorCode::kInvalidArgument,
+                "an object has the key \"" + std::string(*twice) + "\" twice, which is ambiguous");
   }
 
   Result<std::string_view> take_string() {

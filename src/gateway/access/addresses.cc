@@ -104,8 +104,8 @@ bool is_public6(const Address6& address) {
 
 Result<void> check_spelling(std::string_view address) {
   if (address.size() > kMaxAddressBytes) {
-    return refuse_address(fmt::format("the address has {} bytes; the limit is {}", address.size(),
-                                      kMaxAddressBytes));
+    return refuse_address(
+        fmt::format("the address has {} bytes; the limit is {}", address.size(), kMaxAddressBytes));
   }
   const bool plain =
       std::ranges::all_of(address, [](char c) { return c > ' ' && c < 0x7F && c != '\\'; });

@@ -28,7 +28,7 @@ constexpr std::size_t kMaxNameLength = 128;  // of a namespace or a tag
 constexpr std::size_t kMaxTags = 32;
 
 std::unexpected<Error> invalid_header(std::string_view header, std::string_view value,
-                                    std::string_view expected) {
+                                      std::string_view expected) {
   return fail(ErrorCode::kInvalidArgument,
               fmt::format("{}: '{}' is not {}", header, value.substr(0, kMaxNameLength), expected));
 }
@@ -104,7 +104,7 @@ struct ParsedDirectives {
   bool has_cache_control = false;
   bool pragma_no_cache = false;
   std::optional<std::string> name_space;  // X-Afterimage-Namespace
-  std::optional<Duration> other_ttl;  // from other gateways' headers
+  std::optional<Duration> other_ttl;      // from other gateways' headers
   std::vector<std::string> other_name_spaces;
 };
 
@@ -165,7 +165,7 @@ void apply_directive(const Directive& directive, CacheDirectives& directives) {
   } else if (name == "max-age" || name == "s-maxage") {
     // s-maxage is defined for responses only; clients that send it mean the age of a cached answer.
     lower_to(directives.max_age,
-               parse_seconds(directive.argument.value_or("")).value_or(seconds(0)));
+             parse_seconds(directive.argument.value_or("")).value_or(seconds(0)));
   } else if (name == "min-fresh") {
     const auto fresh = parse_seconds(directive.argument.value_or(""));
     if (fresh.has_value()) raise_to(directives.min_fresh, *fresh);
@@ -234,7 +234,7 @@ Result<void> read_ttl(std::string_view value, ParsedDirectives& parsed) {
 Result<void> read_name_space(std::string_view value, ParsedDirectives& parsed) {
   if (!is_name(value)) {
     return invalid_header(kNamespaceHeader, value,
-                        "1 to 128 letters, digits and characters of ._-:/@+=");
+                          "1 to 128 letters, digits and characters of ._-:/@+=");
   }
   if (parsed.name_space.has_value() && *parsed.name_space != value) {
     return invalid_header(kNamespaceHeader, value, "the only namespace of this request: send one");
@@ -251,8 +251,8 @@ Result<void> read_tags(std::string_view list, ParsedDirectives& parsed) {
     const bool visible = std::ranges::all_of(tag, [](char c) { return c > ' ' && c < 0x7F; });
     if (!visible || tag.size() > kMaxNameLength || tags.size() == kMaxTags) {
       return invalid_header(kTagsHeader, tag,
-                          "one of at most 32 names of 1 to 128 visible ASCII characters, "
-                          "separated by commas");
+                            "one of at most 32 names of 1 to 128 visible ASCII characters, "
+                            "separated by commas");
     }
     tags.emplace_back(tag);
   }

@@ -189,7 +189,8 @@ Result<std::string_view> key_of(std::optional<std::string_view> authorization,
   const std::string_view bearer = credential_of(authorization.value_or(""));
   const std::string_view other = api_key.value_or("");
   if (!bearer.empty() && !other.empty() && bearer != other) {
-    return refuse_key("the request has two different API keys: send Authorization or api-key, not both");
+    return refuse_key(
+        "the request has two different API keys: send Authorization or api-key, not both");
   }
   const std::string_view key = bearer.empty() ? other : bearer;
   const bool is_bearer = authorization.has_value() && bearer.size() < authorization->size();
@@ -257,10 +258,9 @@ Result<void> Tenants::State::list(const TenantSettings& settings) {
 Result<Tenant> Tenants::State::admit(ListedTenant& tenant, std::string_view name_space) const {
   if (tenant.quota.has_value()) {
     if (const auto wait = tenant.quota->take(clock.now()); wait.has_value()) {
-      return fail(
-          ErrorCode::kLimitExceeded,
-          fmt::format("tenant {} has used up its request quota; retry in {} s",
-                      tenant.name, std::chrono::ceil<std::chrono::seconds>(*wait).count()));
+      return fail(ErrorCode::kLimitExceeded,
+                  fmt::format("tenant {} has used up its request quota; retry in {} s", tenant.name,
+                              std::chrono::ceil<std::chrono::seconds>(*wait).count()));
     }
   }
   return Tenant{.name = tenant.name,
@@ -287,7 +287,8 @@ Result<Tenant> Tenants::identify(std::optional<std::string_view> authorization,
                                  std::string_view name_space) {
   AFI_TRY(const std::string_view key, key_of(authorization, api_key));
   if (key.empty()) {
-    if (state_->refuse_unknown) return refuse_key("this server requires an API key: send Authorization: Bearer KEY");
+    if (state_->refuse_unknown)
+      return refuse_key("this server requires an API key: send Authorization: Bearer KEY");
     return Tenant{
         .name = "anonymous", .keeps_in = tenant_id("anonymous", "", name_space), .shares = true};
   }

@@ -43,7 +43,7 @@ TenantSettings tenant(const std::string& name, const std::string& key) {
 
 struct TenantsFixture {
   explicit TenantsFixture(std::vector<TenantSettings> listed = {}, std::string unknown = "each",
-                 Secret root = secret(1)) {
+                          Secret root = secret(1)) {
     TenancySettings settings;
     settings.tenants = std::move(listed);
     settings.unknown_keys = std::move(unknown);
@@ -170,7 +170,8 @@ TEST(Tenants, NamesOfUnknownKeysRevealNothing) {
   EXPECT_FALSE(one.keeps_in.text().contains(digest));
   EXPECT_TRUE(one.keeps_in.text().contains(one.name.substr(4)));
   TenantsFixture elsewhere({}, "each", secret(2));
-  EXPECT_NE(elsewhere.identify("sk-guess-me")->name, one.name) << "another installation, another name";
+  EXPECT_NE(elsewhere.identify("sk-guess-me")->name, one.name)
+      << "another installation, another name";
   EXPECT_NE(elsewhere.namespace_of("sk-guess-me"), one.keeps_in.text());
 }
 
@@ -279,8 +280,7 @@ TEST(TenantQuota, RefillsEvenly) {
   const auto refused = fixture.identify("sk-1");
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, ErrorCode::kLimitExceeded);
-  EXPECT_EQ(refused.error().message,
-            "tenant acme has used up its request quota; retry in 15 s");
+  EXPECT_EQ(refused.error().message, "tenant acme has used up its request quota; retry in 15 s");
   EXPECT_TRUE(fixture.identify("sk-2").has_value()) << "each tenant has its own quota";
   fixture.clock.advance(15s - 1ns);
   EXPECT_FALSE(fixture.identify("sk-1").has_value());
@@ -289,7 +289,8 @@ TEST(TenantQuota, RefillsEvenly) {
   EXPECT_FALSE(fixture.identify("sk-1").has_value());
   fixture.clock.advance(1h);
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(fixture.identify("sk-1").has_value()) << i;
-  EXPECT_FALSE(fixture.identify("sk-1").has_value()) << "unused requests do not accumulate beyond the burst";
+  EXPECT_FALSE(fixture.identify("sk-1").has_value())
+      << "unused requests do not accumulate beyond the burst";
 }
 
 TEST(TenantQuota, SupportsLessThanOneRequestPerMinute) {
@@ -338,7 +339,8 @@ TEST(TenantQuotaProperty, AgreesWithATokenBucket) {
     for (int step = 0; step < 300; ++step) {
       ASSERT_EQ(fixture.identify("k").has_value(), model.take()) << "step " << step;
       const Duration wait(static_cast<Duration::rep>(
-          rng.chance(0.5) ? 0 : rng.below(static_cast<std::uint64_t>(2 * model.per_token.count()))));
+          rng.chance(0.5) ? 0
+                          : rng.below(static_cast<std::uint64_t>(2 * model.per_token.count()))));
       fixture.clock.advance(wait);
       model.wait(wait);
     }

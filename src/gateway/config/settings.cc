@@ -134,7 +134,8 @@ void SettingsReader::read_tenants(const toml::node& node, std::uint64_t line) {
   const toml::array* tenants = node.as_array();
   const auto is_tenant = [](const toml::node& item) { return item.is_table(); };
   if (tenants == nullptr || !std::all_of(tenants->begin(), tenants->end(), is_tenant)) {
-    complain_at(line, kTenantsKey, "write [[tenancy.tenants]] for each tenant, then its keys below it");
+    complain_at(line, kTenantsKey,
+                "write [[tenancy.tenants]] for each tenant, then its keys below it");
     return;
   }
   for (const toml::node& item : *tenants) {
@@ -184,10 +185,11 @@ void check_servers(SettingsReader& reader) {
   const ListenSettings& listen = settings.listen;
   const AdminSettings& admin = settings.admin;
   if (!is_loopback(admin.address) && admin.token.empty()) {
-    reader.complain("admin.address",
-                    fmt::format("'{}' is reachable from other machines: set admin.token as well, or "
-                                "write 127.0.0.1",
-                                admin.address));
+    reader.complain(
+        "admin.address",
+        fmt::format("'{}' is reachable from other machines: set admin.token as well, or "
+                    "write 127.0.0.1",
+                    admin.address));
   }
   if (listen.port != 0 && listen.port == admin.port &&
       share_an_address(listen.address, admin.address)) {
@@ -199,7 +201,8 @@ void check_servers(SettingsReader& reader) {
   if (upstream.has_value() && upstream->port == std::to_string(listen.port) &&
       (upstream->host == listen.address || is_loopback(upstream->host)) &&
       share_an_address(upstream->host, listen.address)) {
-    reader.complain("upstream.url", "this server itself listens at this address: name the model server");
+    reader.complain("upstream.url",
+                    "this server itself listens at this address: name the model server");
   }
 }
 

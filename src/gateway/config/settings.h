@@ -136,9 +136,9 @@ struct LogSettings {
 /// variables; a key in clear is in memory only while it is hashed.
 struct TenantSettings {
   std::string name;
-  std::vector<std::string> key_sha256;  // SHA-256 of its API keys: 64 hex digits each
-  std::vector<std::string> key_env;     // environment variables that hold its API keys
-  std::string group;                    // tenants of a group share their cached content
+  std::vector<std::string> key_sha256;            // SHA-256 of its API keys: 64 hex digits each
+  std::vector<std::string> key_env;               // environment variables that hold its API keys
+  std::string group;                              // tenants of a group share their cached content
   std::optional<Bytes> max_bytes = std::nullopt;  // of its cached content
   std::optional<std::uint64_t> max_entries = std::nullopt;
   std::optional<double> requests_per_minute = std::nullopt;

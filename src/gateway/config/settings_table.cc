@@ -76,8 +76,8 @@ Result<void> read_value(const toml::node& node, Number& value) {
   const toml::value<std::int64_t>* number = node.as_integer();
   if (number == nullptr) return wrong_type(node, "a whole number, such as 64");
   if (!std::in_range<Number>(number->get())) {
-    return invalid_value(
-        fmt::format("{} is not between 0 and {}", number->get(), std::numeric_limits<Number>::max()));
+    return invalid_value(fmt::format("{} is not between 0 and {}", number->get(),
+                                     std::numeric_limits<Number>::max()));
   }
   value = static_cast<Number>(number->get());
   return {};
@@ -110,7 +110,8 @@ Result<void> read_value(const toml::node& node, TextRung& value) {
     value = rung;
     return {};
   }
-  return invalid_value(fmt::format(R"('{}' is not a match level: write "exact", "canonical" or "near")", name));
+  return invalid_value(
+      fmt::format(R"('{}' is not a match level: write "exact", "canonical" or "near")", name));
 }
 
 Result<void> read_value(const toml::node& node, std::vector<std::string>& value) {
@@ -181,8 +182,8 @@ auto between(Value least, Value most) {
   return [least, most](const Value& value) -> Result<void> {
     // Written so that NaN is out of range.
     if (value >= least && value <= most) return {};
-    return invalid_value(fmt::format("{} is not between {} and {}", *print_value(value), *print_value(least),
-                             *print_value(most)));
+    return invalid_value(fmt::format("{} is not between {} and {}", *print_value(value),
+                                     *print_value(least), *print_value(most)));
   };
 }
 
@@ -269,13 +270,15 @@ Result<void> check_name(const std::string& word) {
     return ascii::is_letter(c) || ascii::is_digit(c) || c == '.' || c == '_' || c == '-';
   });
   if (plain && !word.empty() && word.size() <= kLongest) return {};
-  return invalid_value(fmt::format("'{}' is not a name: use 1 to 64 letters, digits, '.', '_' and '-'", word));
+  return invalid_value(
+      fmt::format("'{}' is not a name: use 1 to 64 letters, digits, '.', '_' and '-'", word));
 }
 
 Result<void> check_tenant_name(const std::string& name) {
   AFI_TRY_VOID(check_name(name));
   if (name != "anonymous" && !name.starts_with("key-")) return {};
-  return invalid_value(fmt::format("'{}' is reserved for tenants that are not listed: choose another name", name));
+  return invalid_value(
+      fmt::format("'{}' is reserved for tenants that are not listed: choose another name", name));
 }
 
 Result<void> check_key_digest(const std::string& digest) {
@@ -440,7 +443,8 @@ void add_answers(std::vector<Setting<Settings>>& table) {
       kAtStart, memory(&MemorySettings::encrypt_key_env), or_empty(check_variable));
 
   add({"memory.governor",
-       "Shrink caches under memory pressure: auto, or a cgroup folder; empty: the budget is fixed."},
+       "Shrink caches under memory pressure: auto, or a cgroup folder; empty: the budget is "
+       "fixed."},
       kAtStart, memory(&MemorySettings::governor), AnyValue());
 
   const auto remote = [](auto member) { return at(&Settings::remote, member); };
@@ -463,11 +467,11 @@ void add_answers(std::vector<Setting<Settings>>& table) {
   add({"answers.max_match",
        "Loosest match to serve: exact, canonical or near; a request may ask for a stricter one."},
       kAtReload, answers(&AnswerSettings::max_match), AnyValue());
-  add({"answers.ttl",
-       "Time to live of an answer if the request sets none; unset: no expiry.", "\"24 h\""},
+  add({"answers.ttl", "Time to live of an answer if the request sets none; unset: no expiry.",
+       "\"24 h\""},
       kAtReload, answers(&AnswerSettings::ttl), kTtlRange);
-  add({"answers.max_ttl",
-       "Longest time to live that a request may set; unset: no limit.", "\"7 d\""},
+  add({"answers.max_ttl", "Longest time to live that a request may set; unset: no limit.",
+       "\"7 d\""},
       kAtReload, answers(&AnswerSettings::max_ttl), kTtlRange);
   add({"answers.assume_greedy_when_unset",
        "Serve exact matches to requests that set neither temperature nor seed."},
@@ -544,8 +548,8 @@ void add_limits(std::vector<Setting<Settings>>& table) {
 }
 
 void add_log_and_tenancy(std::vector<Setting<Settings>>& table) {
-  table.push_back(setting(Text{"log.level", "Log level: debug, info, warn, error or off."}, kAtReload,
-                          at(&Settings::log, &LogSettings::level),
+  table.push_back(setting(Text{"log.level", "Log level: debug, info, warn, error or off."},
+                          kAtReload, at(&Settings::log, &LogSettings::level),
                           one_of({"debug", "info", "warn", "error", "off"})));
   table.push_back(setting(Text{"log.requests", "Log one line per request."}, kAtReload,
                           at(&Settings::log, &LogSettings::requests)));
@@ -572,20 +576,19 @@ std::vector<Setting<TenantSettings>> make_tenant_table() {
   };
   add({"name", "Name of the tenant in logs, metrics and the admin API.", "\"acme\""},
       &TenantSettings::name, check_tenant_name);
-  add({"key_sha256",
-       "SHA-256 of its API keys, as printed by `printf %s KEY | sha256sum`.",
+  add({"key_sha256", "SHA-256 of its API keys, as printed by `printf %s KEY | sha256sum`.",
        "[\"64 hex digits\"]"},
       &TenantSettings::key_sha256, each(check_key_digest));
   add({"key_env", "Environment variables that hold its API keys.", "[\"ACME_KEY\"]"},
       &TenantSettings::key_env, each(check_variable));
-  add({"group",
-       "Tenants of one group share their cached content; unset: not shared.", "\"public\""},
+  add({"group", "Tenants of one group share their cached content; unset: not shared.",
+       "\"public\""},
       &TenantSettings::group, or_empty(check_name));
-  add({"max_bytes",
-       "Maximum size of its cached content; unset: no limit of its own.", "\"512 MiB\""},
+  add({"max_bytes", "Maximum size of its cached content; unset: no limit of its own.",
+       "\"512 MiB\""},
       &TenantSettings::max_bytes, between(0_B, Bytes(1ULL << 60U)));
-  add({"max_entries",
-       "Maximum number of its cached entries; unset: no limit of its own.", "100000"},
+  add({"max_entries", "Maximum number of its cached entries; unset: no limit of its own.",
+       "100000"},
       &TenantSettings::max_entries, between<std::uint64_t>(0, 1ULL << 40U));
   add({"requests_per_minute",
        "Request quota; requests beyond it are refused with 429; unset: no quota.", "600"},

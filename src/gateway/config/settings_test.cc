@@ -126,12 +126,16 @@ TEST(Settings, ErrorsNameFileLineAndKey) {
        "log.level: 'verbose' is not one of debug, info, warn, error, off"},
       {"[memory]\npolicy = \"best\"", "memory.policy: 'best' is not one of worth, "},
       {"[memory]\nbudget = \"4 gigs\"", "memory.budget: '4 gigs' is not a whole number and B"},
-      {"[memory]\ndisk = \"cache\"", "memory.disk: 'cache' is not an absolute path: begin it with /"},
+      {"[memory]\ndisk = \"cache\"",
+       "memory.disk: 'cache' is not an absolute path: begin it with /"},
       {"[answers]\nmax_match = \"semantic\"",
        "answers.max_match: 'semantic' is not a match level: write \"exact\""},
-      {"[answers]\nverify_sample_rate = 1.01", "answers.verify_sample_rate: 1.01 is not between 0 and 1"},
-      {"[answers]\nverify_sample_rate = -0.01", "answers.verify_sample_rate: -0.01 is not between 0 and 1"},
-      {"[answers]\nverify_sample_rate = nan", "answers.verify_sample_rate: nan is not between 0 and 1"},
+      {"[answers]\nverify_sample_rate = 1.01",
+       "answers.verify_sample_rate: 1.01 is not between 0 and 1"},
+      {"[answers]\nverify_sample_rate = -0.01",
+       "answers.verify_sample_rate: -0.01 is not between 0 and 1"},
+      {"[answers]\nverify_sample_rate = nan",
+       "answers.verify_sample_rate: nan is not between 0 and 1"},
       {"[media]\nhosts = \"a.org\"", "media.hosts: this is a string; write a list of strings"},
       {"[media]\nhosts = [1]", "media.hosts: this is a number; write a string"},
       {"[media]\nhosts = [\"http://a.org/\"]",
@@ -141,7 +145,8 @@ TEST(Settings, ErrorsNameFileLineAndKey) {
       {"[media]\nhosts = [\"a.org:0\"]", "media.hosts: 'a.org:0' is not a host pattern"},
       {"[media]\nfolders = [\"pictures\"]", "media.folders: 'pictures' is not an absolute path"},
       {"[media]\nfolders = [\"//\"]", "media.folders: '/' would allow every file"},
-      {"[remote]\nurl = \"redis://user:hush@a\"", "remote.url: a redis:// URL must not contain a password"},
+      {"[remote]\nurl = \"redis://user:hush@a\"",
+       "remote.url: a redis:// URL must not contain a password"},
       {"[remote]\nurl = \"http://a\"", "remote.url: not a redis:// URL"},
       {"[admin]\nhosts = [\"a b\"]", "admin.hosts: 'a b' is not a host name"},
       {"[admin]\ntoken = \"short\"", "admin.token: a token must have 16 to 1024 visible"},
@@ -159,13 +164,16 @@ TEST(Settings, ErrorsNameFileLineAndKey) {
       {"[limits]\nidle_timeout = \"0 s\"", "limits.idle_timeout: \"0 s\" is not between \"1 ms\""},
       {"[tenancy]\nunknown_keys = \"allow\"", "'allow' is not one of each, refuse"},
       {"[tenancy]\ntenants = 3", "a.toml:2: tenancy.tenants: write [[tenancy.tenants]] for each"},
-      {"[[tenancy.tenants]]\nname = \"key-1\"", "a.toml:2: tenancy.tenants.name: 'key-1' is reserved"},
+      {"[[tenancy.tenants]]\nname = \"key-1\"",
+       "a.toml:2: tenancy.tenants.name: 'key-1' is reserved"},
       {"[[tenancy.tenants]]\nname = \"anonymous\"", "'anonymous' is reserved for tenants"},
       {"[[tenancy.tenants]]\nname = \"a b\"", "'a b' is not a name: use 1 to 64 letters"},
       {"[[tenancy.tenants]]\nname = \"a\"\nkey_sha256 = [\"sk-secret\"]",
        "a.toml:3: tenancy.tenants.key_sha256: this is not the SHA-256 of a key"},
-      {"[[tenancy.tenants]]\nname = \"a\"\nkey_env = [\"A=B\"]", "'A=B' is not the name of an environ"},
-      {"[[tenancy.tenants]]\nname = \"a\"\nrequests_per_minute = 0", "0 is not between 0.001 and 1"},
+      {"[[tenancy.tenants]]\nname = \"a\"\nkey_env = [\"A=B\"]",
+       "'A=B' is not the name of an environ"},
+      {"[[tenancy.tenants]]\nname = \"a\"\nrequests_per_minute = 0",
+       "0 is not between 0.001 and 1"},
       {"[[tenancy.tenants]]\nnam = \"a\"",
        "tenants.nam: unknown key; the nearest known key is name"},
   };
@@ -201,21 +209,24 @@ TEST(Settings, RefusesSettingsThatConflict) {
       {"[admin]\naddress = \"10.0.0.1\"", "a.toml:2: admin.address: '10.0.0.1' is reachable"},
       {"[admin]\nport = 8080", "a.toml:2: admin.port: 8080 is also listen.port"},
       {"[listen]\nport = 8081", "a.toml: admin.port: 8081 is also listen.port"},
-      {"[listen]\nport = 8081\naddress = \"0.0.0.0\"", "a.toml: admin.port: 8081 is also listen.port"},
+      {"[listen]\nport = 8081\naddress = \"0.0.0.0\"",
+       "a.toml: admin.port: 8081 is also listen.port"},
       {"[upstream]\nurl = \"http://localhost:8080\"", "a.toml:2: upstream.url: this server itself"},
       {"[upstream]\nurl = \"http://127.0.0.1:8080/v1\"", "this server itself listens"},
       {"[answers]\nttl = \"2 h\"\nmax_ttl = \"1 h\"", "a.toml:2: answers.ttl: it exceeds "},
       {"[memory]\nbudget = \"2 MiB\"", "a.toml: answers.max_answer: it exceeds memory.budget"},
       {"[limits]\nbody = \"2 GiB\"", "a.toml:2: limits.body: it exceeds limits.bodies"},
       {"[tenancy]\nunknown_keys = \"refuse\"", "a.toml:2: tenancy.unknown_keys: without [[ten"},
-      {"[[tenancy.tenants]]\nkey_env = [\"A\"]", "a.toml:1: tenancy.tenants.name: the tenant has no name"},
+      {"[[tenancy.tenants]]\nkey_env = [\"A\"]",
+       "a.toml:1: tenancy.tenants.name: the tenant has no name"},
       {"[[tenancy.tenants]]\nname = \"a\"",
        "a.toml:1: tenancy.tenants.key_sha256: tenant a has no"},
       {acme + acme, "a.toml:4: tenancy.tenants.name: two tenants are named acme"},
       {acme + acme, "key_sha256: '" + kDigest + "' is already a key of tenant acme"},
       {acme + "[[tenancy.tenants]]\nname = \"b\"\nkey_sha256 = [\"" + std::string(64, 'A') + "\"]",
        "is already a key of tenant acme"},
-      {"[[tenancy.tenants]]\nname = \"a\"\nkey_env = [\"A\", \"A\"]", "'A' is already a key of tenant a"},
+      {"[[tenancy.tenants]]\nname = \"a\"\nkey_env = [\"A\", \"A\"]",
+       "'A' is already a key of tenant a"},
   };
   for (const auto& c : kCases) {
     EXPECT_TRUE(complaint(c.toml).contains(c.expected)) << c.toml << "\n  " << complaint(c.toml);
@@ -237,7 +248,8 @@ TEST(Settings, AcceptsSettingsThatDoNotConflict) {
 }
 
 TEST(Settings, RefusesHostileFiles) {
-  EXPECT_TRUE(complaint(std::string((1U << 20U) + 1, '#')).contains("the limit for settings is 1048576"));
+  EXPECT_TRUE(
+      complaint(std::string((1U << 20U) + 1, '#')).contains("the limit for settings is 1048576"));
   EXPECT_TRUE(complaint("a = \"\xff\"").contains("not valid TOML"));
   EXPECT_TRUE(complaint("a = " + std::string(100'000, '[')).contains("not valid TOML"));
   EXPECT_TRUE(complaint("[upstream]\nepoch = \"a\\u0000b\"").contains("must not contain NUL"));

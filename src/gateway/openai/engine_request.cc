@@ -85,9 +85,9 @@ class EngineReading {
       for (const JsonValue message : root["messages"]) AFI_TRY_VOID(read_message(message));
     }
     if (next_media_ != media_.size()) {
-      return fail(ErrorCode::kInvalidArgument, "the request contains " + std::to_string(next_media_) +
-                                                   " media items, but " +
-                                                   std::to_string(media_.size()) + " were passed");
+      return fail(ErrorCode::kInvalidArgument,
+                  "the request contains " + std::to_string(next_media_) + " media items, but " +
+                      std::to_string(media_.size()) + " were passed");
     }
     return std::move(request_);
   }
@@ -180,7 +180,8 @@ class EngineReading {
 Result<Request> engine_request(ApiOperation operation, std::string_view body,
                                std::span<const ApiMedia> media) {
   if (operation == ApiOperation::kEmbedding) {
-    return fail(ErrorCode::kUnsupported, "the built-in engine does not support embeddings: set upstream.url");
+    return fail(ErrorCode::kUnsupported,
+                "the built-in engine does not support embeddings: set upstream.url");
   }
   // Malformed requests get the error messages of read_api_request().
   AFI_TRY_VOID(read_api_request(operation, body));

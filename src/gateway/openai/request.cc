@@ -57,7 +57,8 @@ Result<bool> truth(const JsonValue& value, std::string_view field) {
 Result<std::optional<double>> seconds(const JsonValue& value, std::string_view field) {
   if (value.is_none()) return std::nullopt;
   const std::optional<double> number = value.number();
-  if (!number.has_value() || *number < 0) return wrong(field, "must be a number of seconds, 0 or more");
+  if (!number.has_value() || *number < 0)
+    return wrong(field, "must be a number of seconds, 0 or more");
   return number;
 }
 
@@ -241,7 +242,8 @@ class Reading {
     const JsonValue url = value.is(JsonKind::kString) ? value : value[url_field];
     const std::string url_name =
         value.is(JsonKind::kString) ? name : name + "." + std::string(url_field);
-    if (!url.is(JsonKind::kString) || url.text().empty()) return wrong(url_name, "must be a non-empty string");
+    if (!url.is(JsonKind::kString) || url.text().empty())
+      return wrong(url_name, "must be a non-empty string");
 
     ApiMedia media{
         .modality = field.modality, .begin = url.begin_offset(), .end = url.end_offset()};
@@ -331,7 +333,8 @@ class Reading {
     }
     const JsonValue temperature = root_["temperature"];
     facts.temperature = temperature.number();
-    if (!temperature.is_none() && !facts.temperature) return wrong("temperature", "must be a number");
+    if (!temperature.is_none() && !facts.temperature)
+      return wrong("temperature", "must be a number");
     const JsonValue seed = root_["seed"];
     facts.seeded = seed.is(JsonKind::kNumber);
     if (!seed.is_none() && !facts.seeded) return wrong("seed", "must be a number");

@@ -134,7 +134,8 @@ Result<void> StreamFold::add_choice_field(const JsonValue& field, Choice& choice
 }
 
 Result<void> StreamFold::add_delta(const JsonValue& delta, Choice& choice) {
-  if (!delta.is_none() && !delta.is(JsonKind::kObject)) return no_event("has a delta that is not an object");
+  if (!delta.is_none() && !delta.is(JsonKind::kObject))
+    return no_event("has a delta that is not an object");
   for (const JsonValue field : delta) {
     const std::string_view name = field.key();
     if (name == "role") {

@@ -67,8 +67,7 @@ struct StreamRecorder::State {
     parts.events = {};
   }
   std::string too_large() const {
-    return "the stream is larger than " + std::to_string(limit) +
-           " bytes, the limit for recording";
+    return "the stream is larger than " + std::to_string(limit) + " bytes, the limit for recording";
   }
 
   Result<RecordParts> finished() const {

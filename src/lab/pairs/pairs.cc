@@ -135,8 +135,9 @@ std::string to_table(const PairsReport& report, const QuestionPairs& pairs, std:
   row("together", safe);
   for (std::size_t i = 0; i < std::min(shown, safe.wrong.size()); ++i) {
     const QuestionPair& pair = pairs.pairs[safe.wrong[i]];
-    out += fmt::format("{}  {}\n  {}\n", i == 0 ? "\nMatched, but not labelled as duplicates:\n" : "\n",
-                       pair.a, pair.b);
+    out +=
+        fmt::format("{}  {}\n  {}\n",
+                    i == 0 ? "\nMatched, but not labelled as duplicates:\n" : "\n", pair.a, pair.b);
   }
   return out;
 }

@@ -40,7 +40,7 @@ Result<QuestionPairs> read_pairs(const std::string& path, const Files& files);
 /// The pairs that a rung matches and no stricter rung does.
 struct RungVerdict {
   std::uint64_t matched = 0;
-  std::uint64_t duplicates = 0;  // of those, labelled as duplicates
+  std::uint64_t duplicates = 0;    // of those, labelled as duplicates
   std::vector<std::size_t> wrong;  // the others, as indices into the pairs
 
   RungVerdict& operator+=(const RungVerdict& other);

@@ -47,7 +47,7 @@ void count(PairsCurve& curve, const QuestionPair& pair, float similarity) {
 
 std::string_view to_string(MatchCondition judge) {
   constexpr std::array<std::string_view, kMatchConditions> kNames{"vectors alone", "no veto",
-                                                              "same words"};
+                                                                  "same words"};
   return kNames[static_cast<std::size_t>(judge)];
 }
 
@@ -104,10 +104,10 @@ std::string to_html(std::span<const PairsCurve> curves, const PairsReport& repor
   const RungVerdict safe = report.safe();
   const double precision = proportion(safe.duplicates, safe.matched).value;
   Page page("Precision and coverage of similarity matches",
-            fmt::format(
-                "{} labelled pairs. The rungs without a model match {:.2f} % of them, and "
-                "{:.1f} % of these matches are labelled as duplicates. The other pairs:",
-                report.pairs, 100 * proportion(safe.matched, report.pairs).value, 100 * precision));
+            fmt::format("{} labelled pairs. The rungs without a model match {:.2f} % of them, and "
+                        "{:.1f} % of these matches are labelled as duplicates. The other pairs:",
+                        report.pairs, 100 * proportion(safe.matched, report.pairs).value,
+                        100 * precision));
   std::vector<Chart> charts;
   for (const PairsCurve& curve : curves) {
     Chart chart{
@@ -117,7 +117,8 @@ std::string to_html(std::span<const PairsCurve> curves, const PairsReport& repor
         .y = {.name = "precision", .unit = ChartUnit::kPercent},
         .lines = {}};
     for (std::size_t judge = 0; judge < kMatchConditions; ++judge) {
-      ChartLine line{.name = std::string(to_string(static_cast<MatchCondition>(judge))), .points = {}};
+      ChartLine line{.name = std::string(to_string(static_cast<MatchCondition>(judge))),
+                     .points = {}};
       for (const CurvePoint& point : curve.points[judge]) {
         if (point.matched < 10) continue;  // too few matches for a precision
         const double right = proportion(point.duplicates, point.matched).value;

@@ -226,7 +226,8 @@ class Simulation {
   }
 
   void finish() {
-    if (reserve_dented_since_.has_value()) report_.releases.push_back(now_ - *reserve_dented_since_);
+    if (reserve_dented_since_.has_value())
+      report_.releases.push_back(now_ - *reserve_dented_since_);
     std::ranges::sort(report_.releases);
     report_.entries = cache_->entries();
     report_.open = cache_->open();

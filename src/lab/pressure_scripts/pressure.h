@@ -35,18 +35,18 @@ struct PressureReport {
   PressureRules rules = PressureRules::kGovernor;
   Duration ran{0};
   std::uint64_t requests = 0;
-  std::uint64_t hits = 0;  // in the governed memory
+  std::uint64_t hits = 0;        // in the governed memory
   std::uint64_t hits_below = 0;  // loaded from the tier below
-  std::uint64_t refused = 0;  // computed and not cached: admission blocked, or no space
-  std::uint64_t oom = 0;  // times at which more memory was used than exists
+  std::uint64_t refused = 0;     // computed and not cached: admission blocked, or no space
+  std::uint64_t oom = 0;         // times at which more memory was used than exists
   std::uint64_t violations = 0;  // checks at which the cache held more than its current budget
   std::vector<ModeChange> changes;
   std::array<Duration, kPressureModes> time_in_mode{};
   std::vector<Duration> releases;  // how long other users held part of the reserve, shortest first
-  Bytes peak;  // of the cache
-  Bytes copied;  // to the tier below
-  std::uint64_t entries = 0;  // cached at the end
-  bool open = true;  // whether admission is open at the end
+  Bytes peak;                      // of the cache
+  Bytes copied;                    // to the tier below
+  std::uint64_t entries = 0;       // cached at the end
+  bool open = true;                // whether admission is open at the end
   std::vector<ExpectationOutcome> expectations;
 
   [[nodiscard]] double hit_rate() const;

@@ -159,7 +159,8 @@ Result<void> read_governor(LineTokens& words, PressureScript& script) {
        }},
       {"modes",
        [&](auto word) -> Result<void> {
-         if (word != "seed" && word != "headroom") return wrong("modes must be 'headroom' or 'seed'");
+         if (word != "seed" && word != "headroom")
+           return wrong("modes must be 'headroom' or 'seed'");
          governor.ladder = word == "seed" ? LadderOptions::seed() : LadderOptions::headroom();
          return {};
        }},
@@ -171,8 +172,8 @@ Result<void> read_governor(LineTokens& words, PressureScript& script) {
   const std::string_view name = words.next();
   const auto setting = settings.find(name);
   if (setting == settings.end()) {
-    return wrong(
-        fmt::format("governor has no '{}'; expected cap, reserve, tick, horizon, modes or idle", name));
+    return wrong(fmt::format(
+        "governor has no '{}'; expected cap, reserve, tick, horizon, modes or idle", name));
   }
   return setting->second(words.next());
 }

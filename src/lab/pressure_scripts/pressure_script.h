@@ -17,11 +17,11 @@ namespace afterimage {
 struct PressureEvent {
   enum class Kind : unsigned char {
     kExternal,  // other users hold `bytes`, reached linearly over `lasts`
-    kHover,  // other users hold `bytes` ± `spread`, changed every `every`, for `lasts`
+    kHover,     // other users hold `bytes` ± `spread`, changed every `every`, for `lasts`
     kAllocate,  // the engine allocates `bytes` and frees them after `lasts`
-    kFreeze,  // the gauge repeats its last value for `lasts`
-    kSilence,  // the gauge returns nothing for `lasts`
-    kStall,  // copies to the tier below stop for `lasts`
+    kFreeze,    // the gauge repeats its last value for `lasts`
+    kSilence,   // the gauge returns nothing for `lasts`
+    kStall,     // copies to the tier below stop for `lasts`
   };
   Kind kind = Kind::kExternal;
   Duration at{0};

@@ -264,11 +264,11 @@ Result<void> check(const ReplayOptions& options) {
                 "capacity \"" + capacity.name + "\" is less than one block");
   }
   if (!is_part(options.warm_up) || !is_part(options.hint_error.value_or(0))) {
-    return fail(ErrorCode::kInvalidArgument,
-                "the warm-up and the hint error must be from 0 to 1");
+    return fail(ErrorCode::kInvalidArgument, "the warm-up and the hint error must be from 0 to 1");
   }
   if (!(options.tokens_per_second > 0) || !(options.attention_tokens > 0)) {
-    return fail(ErrorCode::kInvalidArgument, "tokens_per_second and attention_tokens must be above 0");
+    return fail(ErrorCode::kInvalidArgument,
+                "tokens_per_second and attention_tokens must be above 0");
   }
   for (const std::string& policy : options.policies) {
     if (std::ranges::find(names(), policy) != names().end()) continue;

@@ -20,7 +20,7 @@ namespace afterimage {
 /// The size of a replayed cache. Encoder outputs have a separate store, sized to the same share of
 /// the trace's distinct items, counted in tokens.
 struct ReplayCapacity {
-  std::string name;  // as the caller spelled it, for the results: "5%", "20000"
+  std::string name;          // as the caller spelled it, for the results: "5%", "20000"
   std::uint64_t blocks = 0;  // at least 1
 };
 
@@ -51,13 +51,13 @@ struct ReplayResult {
   double token_hit_ratio = 0;      // hit tokens ÷ input tokens
   double compute_saved_ratio = 0;  // prefill seconds not spent ÷ those without a cache
   double seconds_saved = 0;        // of prefill and of encoding
-  std::uint64_t hits = 0;  // blocks found in the cache
-  std::uint64_t below_hits = 0;  // blocks found only in the tier below
+  std::uint64_t hits = 0;          // blocks found in the cache
+  std::uint64_t below_hits = 0;    // blocks found only in the tier below
   std::uint64_t misses = 0;
   std::uint64_t evictions = 0;
-  Bytes bytes_read;  // KV that hits move to the engine, from either tier
+  Bytes bytes_read;     // KV that hits move to the engine, from either tier
   Bytes bytes_written;  // KV inserted into the cache
-  Bytes below_read;  // KV read from the tier below
+  Bytes below_read;     // KV read from the tier below
   Bytes below_written;
   std::uint64_t item_hits = 0;  // media items outside the prefix that was hit
   std::uint64_t item_misses = 0;

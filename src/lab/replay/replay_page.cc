@@ -109,8 +109,8 @@ class Plot {
           R"(<circle class="dot" cx="{:.1f}" cy="{:.1f}" r="3.2"><title>{} at {}: {:.1f} % missed</title></circle>)",
           x(*point), y(ratio), html_text(policy), html_text(point->capacity), 100 * ratio);
     }
-    out +=
-        fmt::format("<g class=\"{}\"><path d=\"{}\"/>{}</g>", css_class(report_, policy), path, dots);
+    out += fmt::format("<g class=\"{}\"><path d=\"{}\"/>{}</g>", css_class(report_, policy), path,
+                       dots);
   }
 
   const ReplayReport& report_;

@@ -231,7 +231,8 @@ std::string to_table(const ReplayReport& report) {
     });
   }
   out +=
-      "\nsizes in % of the distinct blocks · * best policy · +n %: share of the gap from lru to min "
+      "\nsizes in % of the distinct blocks · * best policy · +n %: share of the gap from lru to "
+      "min "
       "closed\n";
   for (const RejectedLine& line : report.rejected) {
     out += fmt::format("line {} was not replayed: {}\n", line.number, line.error.message);

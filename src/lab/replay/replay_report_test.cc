@@ -77,7 +77,8 @@ TEST(ReplayReport, CountsMediaReusedByPrefixOrEncoderCache) {
                        {{.policy = "lru", .capacity = "1%", .item_hits = 2, .item_misses = 1}});
   EXPECT_DOUBLE_EQ(r.media_reused(r.results[0]), 5.0 / 6);
   EXPECT_NE(to_table(r).find("media reused %"), std::string::npos);
-  EXPECT_EQ(to_table(report()).find("media reused %"), std::string::npos) << "the trace has no media";
+  EXPECT_EQ(to_table(report()).find("media reused %"), std::string::npos)
+      << "the trace has no media";
 }
 
 TEST(ReplayReport, JsonHasTheDocumentedNames) {

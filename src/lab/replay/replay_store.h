@@ -27,7 +27,7 @@ class ReplayStore {
     std::uint32_t next_use = kNever;
     std::uint64_t size = 1;
     std::optional<std::uint32_t> parent;  // id of the preceding block
-    EntryFacts facts;  // without key and parent, which the store fills in
+    EntryFacts facts;                     // without key and parent, which the store fills in
   };
 
   explicit ReplayStore(std::uint32_t ids) : things_(ids) {}

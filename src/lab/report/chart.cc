@@ -139,7 +139,8 @@ class Sheet {
           html_text(line.name + ": " + point.note));
     }
     if (path.empty()) return;
-    out += fmt::format("<g class=\"{}\"><path d=\"{}\"/>{}</g>", css_class(chart_, index), path, dots);
+    out +=
+        fmt::format("<g class=\"{}\"><path d=\"{}\"/>{}</g>", css_class(chart_, index), path, dots);
   }
 
   const Chart& chart_;

@@ -18,7 +18,7 @@ struct ChartPoint {
 struct ChartLine {
   std::string name;
   std::vector<ChartPoint> points;  // in drawing order
-  bool bound = false;  // dashed: a bound, not a measurement
+  bool bound = false;              // dashed: a bound, not a measurement
 };
 
 /// How values on an axis are formatted.

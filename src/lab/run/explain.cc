@@ -21,15 +21,16 @@ struct PreparedRequest {
   NamespaceId root;
 };
 
-Result<PreparedRequest> prepare_request(const Request& request, const Engine& engine, const Reuse& reuse) {
+Result<PreparedRequest> prepare_request(const Request& request, const Engine& engine,
+                                        const Reuse& reuse) {
   const Recipes recipes = recipes_of(engine);
   AFI_TRY(const Namespace space, reuse.space(engine.identity(), request.tenant));
   Fingerprint prints = fingerprint(media_of(request), space, recipes);
   AFI_TRY(Sequence prompt, engine.prepare(request, prints.contents));
   return PreparedRequest{.request = &request,
-               .prints = std::move(prints),
-               .prompt = std::move(prompt),
-               .root = space.prefix_root(recipes.image, recipes.audio, recipes.video)};
+                         .prints = std::move(prints),
+                         .prompt = std::move(prompt),
+                         .root = space.prefix_root(recipes.image, recipes.audio, recipes.video)};
 }
 
 /// Number of leading tokens that two prompts share. Different media diverge at the span's start.
@@ -98,7 +99,8 @@ std::string quoted_before(const std::vector<Piece>& pieces, std::size_t at) {
   return text;
 }
 
-std::optional<DivergenceQuote> divergence_quote(const PreparedRequest& asked, const PreparedRequest& cached) {
+std::optional<DivergenceQuote> divergence_quote(const PreparedRequest& asked,
+                                                const PreparedRequest& cached) {
   const std::vector<Piece> here = pieces_of(asked);
   const std::vector<Piece> there = pieces_of(cached);
   const auto [in_here, in_there] =
@@ -115,16 +117,17 @@ std::optional<DivergenceQuote> divergence_quote(const PreparedRequest& asked, co
   const std::vector<Piece>& longer = ends ? there : here;
   const std::size_t message = longer[at].message;
   return DivergenceQuote{.message = message + 1,
-                      .whole_message = longer[at].identity.starts_with("role "),
-                      .role = (ends ? cached : asked).request->messages[message].role,
-                      .before = quoted_before(longer, at),
-                      .asked = ends ? "" : quoted_from(here, at),
-                      .cached = other == there.size() ? "" : quoted_from(there, other),
-                      .asked_ends = ends,
-                      .cached_ends = other == there.size()};
+                         .whole_message = longer[at].identity.starts_with("role "),
+                         .role = (ends ? cached : asked).request->messages[message].role,
+                         .before = quoted_before(longer, at),
+                         .asked = ends ? "" : quoted_from(here, at),
+                         .cached = other == there.size() ? "" : quoted_from(there, other),
+                         .asked_ends = ends,
+                         .cached_ends = other == there.size()};
 }
 
-std::optional<ClosestRequest> closest(const PreparedRequest& asked, const std::vector<PreparedRequest>& earlier) {
+std::optional<ClosestRequest> closest(const PreparedRequest& asked,
+                                      const std::vector<PreparedRequest>& earlier) {
   const PreparedRequest* best = nullptr;
   TokenCount most{};
   for (const PreparedRequest& prepared : earlier) {
@@ -135,17 +138,19 @@ std::optional<ClosestRequest> closest(const PreparedRequest& asked, const std::v
     most = shared;
   }
   if (best == nullptr) return std::nullopt;
-  return ClosestRequest{.id = best->request->id.text(),
-                       .shared = most,
-                       .length = TokenCount(static_cast<std::uint32_t>(best->prompt.tokens.size())),
-                       .quote = divergence_quote(asked, *best)};
+  return ClosestRequest{
+      .id = best->request->id.text(),
+      .shared = most,
+      .length = TokenCount(static_cast<std::uint32_t>(best->prompt.tokens.size())),
+      .quote = divergence_quote(asked, *best)};
 }
 
 std::vector<ExplainedMedia> explained_media(const PreparedRequest& asked, const Served& served,
                                             const std::vector<PreparedRequest>& earlier) {
   std::map<EncoderKey, std::string> first;
   for (const PreparedRequest& prepared : earlier) {
-    for (const EncoderKey& key : prepared.prints.keys) first.emplace(key, prepared.request->id.text());
+    for (const EncoderKey& key : prepared.prints.keys)
+      first.emplace(key, prepared.request->id.text());
   }
   std::vector<ExplainedMedia> all;
   const auto media = media_of(*asked.request);
@@ -218,16 +223,17 @@ Result<RequestExplanation> explain_request(const Workload& workload, const Reque
   const auto asked = std::ranges::find(workload.requests, id, &Request::id);
   if (asked == workload.requests.end()) return no_such_request(workload, id.text());
   if (engine.kv_layout() == nullptr) {
-    return fail(ErrorCode::kUnsupported, "this engine does not expose its KV, so nothing is resumed");
+    return fail(ErrorCode::kUnsupported,
+                "this engine does not expose its KV, so nothing is resumed");
   }
   AFI_TRY(const auto reuse, fresh_reuse(options, clock));
   const auto before = static_cast<std::size_t>(asked - workload.requests.begin());
   RequestExplanation explanation{.id = id.text(),
-                          .tenant = asked->tenant.text(),
-                          .place = before + 1,
-                          .of = workload.requests.size(),
-                          .layout = *engine.kv_layout(),
-                          .budget = options.budget};
+                                 .tenant = asked->tenant.text(),
+                                 .place = before + 1,
+                                 .of = workload.requests.size(),
+                                 .layout = *engine.kv_layout(),
+                                 .budget = options.budget};
   const GenerateOptions one_token{.max_tokens = TokenCount(1)};  // only prompts are cached
   std::vector<PreparedRequest> earlier;
   for (std::size_t i = 0; i < before; ++i) {

@@ -23,12 +23,12 @@ namespace afterimage {
 
 /// Where two prompts diverge, with the text around that point.
 struct DivergenceQuote {
-  std::size_t message = 0;    // from 1
+  std::size_t message = 0;     // from 1
   bool whole_message = false;  // the whole message differs
   Role role = Role::kUser;
-  std::string before;  // the end of the shared part; media as [image NAME], roles as <user>
-  std::string asked;  // this request's continuation; empty: the message ends here
-  std::string cached;  // the earlier request's continuation; likewise
+  std::string before;       // the end of the shared part; media as [image NAME], roles as <user>
+  std::string asked;        // this request's continuation; empty: the message ends here
+  std::string cached;       // the earlier request's continuation; likewise
   bool asked_ends = false;  // this request ends here
   bool cached_ends = false;
 };
@@ -37,8 +37,8 @@ struct DivergenceQuote {
 /// several do.
 struct ClosestRequest {
   std::string id;
-  TokenCount shared{};  // shared leading tokens, including media
-  TokenCount length{};  // of its whole prompt
+  TokenCount shared{};                   // shared leading tokens, including media
+  TokenCount length{};                   // of its whole prompt
   std::optional<DivergenceQuote> quote;  // none: the prompts are equal
 };
 
@@ -56,16 +56,16 @@ struct RequestExplanation {
   std::string id;
   std::string tenant;
   std::size_t place = 0;  // position in the workload, from 1
-  std::size_t of = 0;  // total number of requests
+  std::size_t of = 0;     // total number of requests
   /// Earlier requests that failed; they left nothing in the cache.
   std::vector<FailedRequest> failed;
-  PrefixExplanation prefix;  // before the request was served
-  KvLayout layout;                    // of the engine
+  PrefixExplanation prefix;   // before the request was served
+  KvLayout layout;            // of the engine
   TokenCount resumed_from{};  // actual resume point
   bool restore_failed = false;
   std::vector<ExplainedMedia> media;
   std::optional<ClosestRequest> closest;  // none: no earlier request of this tenant was served
-  std::uint64_t evictions = 0;  // KV evictions before this request
+  std::uint64_t evictions = 0;            // KV evictions before this request
   Bytes budget;
 
   [[nodiscard]] TokenCount computed() const { return prefix.length - resumed_from; }

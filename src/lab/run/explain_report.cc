@@ -28,7 +28,8 @@ void add_opening(std::string& out, const RequestExplanation& e) {
                                     e.place == 2 ? "one" : std::to_string(e.place - 1),
                                     e.place == 2 ? "was" : "were");
   for (const FailedRequest& failed : e.failed) {
-    out += fmt::format("{} failed and left nothing in the cache: {}\n", on_one_line(failed.id), failed.error);
+    out += fmt::format("{} failed and left nothing in the cache: {}\n", on_one_line(failed.id),
+                       failed.error);
   }
   const auto percent = 100 * std::uint64_t{e.resumed_from.value()} /
                        std::max<std::uint64_t>(e.prefix.length.value(), 1);
@@ -41,9 +42,9 @@ void add_opening(std::string& out, const RequestExplanation& e) {
 }
 
 void add_words(std::string& out, const DivergenceQuote& quote, std::string_view other) {
-  out +=
-      fmt::format("The prompts diverge {} message {} ({}):\n", quote.whole_message ? "at the start of" : "in",
-                  quote.message, to_string(quote.role));
+  out += fmt::format("The prompts diverge {} message {} ({}):\n",
+                     quote.whole_message ? "at the start of" : "in", quote.message,
+                     to_string(quote.role));
   const auto line = [&](std::string_view who, const std::string& text, bool ends) {
     out +=
         fmt::format("  {:<{}}  {}\n", who, std::max<std::size_t>(other.size(), 12),
@@ -70,10 +71,11 @@ void add_shared(std::string& out, const RequestExplanation& e) {
   if (!closest.quote.has_value()) {
     out += fmt::format("Its whole prompt is the same as that of {}.\n", other);
   } else {
-    out += fmt::format(
-        "Its first {} are those of {}, {}.\n", plural(closest.shared.value(), "token"), other,
-        closest.shared == closest.length ? "all of that prompt"
-                                       : fmt::format("whose prompt has {}", closest.length.value()));
+    out += fmt::format("Its first {} are those of {}, {}.\n",
+                       plural(closest.shared.value(), "token"), other,
+                       closest.shared == closest.length
+                           ? "all of that prompt"
+                           : fmt::format("whose prompt has {}", closest.length.value()));
     add_words(out, *closest.quote, other);
   }
   if (e.prefix.matched < closest.shared) {
@@ -90,7 +92,8 @@ std::string name_of(const LayerGroup& group) {
 }
 
 /// What a layer group needs to resume, and why it cannot resume later.
-std::string limit_reason(const GroupVerdict& verdict, const LayerGroup& group, const KvLayout& layout) {
+std::string limit_reason(const GroupVerdict& verdict, const LayerGroup& group,
+                         const KvLayout& layout) {
   switch (verdict.limit) {
     case ResumeLimit::kPromptEnd:
       return "the last token is always computed: its logits choose the answer's first token";
@@ -155,10 +158,10 @@ void add_resume(std::string& out, const RequestExplanation& e) {
                              point.limit == ResumeLimit::kWindow ||
                              point.limit == ResumeLimit::kState;
   out += "Each kind of layer caches other state, and all of them must resume at the same token.\n";
-  out += fmt::format(
-      "Here {} (reason: {}):\n",
-      groups_decide ? "the " + limiting_kinds(e.prefix) + " layers set the limit" : "no layer sets the limit",
-      to_string(point.limit));
+  out += fmt::format("Here {} (reason: {}):\n",
+                     groups_decide ? "the " + limiting_kinds(e.prefix) + " layers set the limit"
+                                   : "no layer sets the limit",
+                     to_string(point.limit));
   add_groups(out, e);
   out += "\n";
   if (point.with_snapshot.has_value()) {
@@ -172,9 +175,8 @@ void add_resume(std::string& out, const RequestExplanation& e) {
         "resumes there,\nafter media, and one token before its end.\n";
   }
   if (e.evictions > 0) {
-    out += fmt::format(
-        "The budget of {} is too small: {} of KV had been evicted (see --budget).\n",
-        readable(e.budget), plural(e.evictions, "piece"));
+    out += fmt::format("The budget of {} is too small: {} of KV had been evicted (see --budget).\n",
+                       readable(e.budget), plural(e.evictions, "piece"));
   }
 }
 
@@ -183,8 +185,7 @@ std::string media_outcome(const ExplainedMedia& item) {
     case MediaSource::kCovered:
       return "lies in the reused prefix: needs no encoder";
     case MediaSource::kReused:
-      return "encoder output reused; first encoded for " +
-             on_one_line(item.first_asked_by);
+      return "encoder output reused; first encoded for " + on_one_line(item.first_asked_by);
     case MediaSource::kRepeated:
       return "also occurs earlier in this request: one output serves both";
     case MediaSource::kAwaited:

@@ -23,11 +23,11 @@ namespace afterimage {
 struct RunOptions {
   std::string engine_name = "reference";  // for the report
   GenerateOptions generate;
-  ReuseOptions reuse;  // its tier, if any, is used in the last pass only
+  ReuseOptions reuse;            // its tier, if any, is used in the last pass only
   const Tier* disk = nullptr;    // of the tier: for the report
   const Tier* remote = nullptr;  // likewise
   std::optional<Secret> secret;  // the installation's secret; none: a random one for this run
-  bool record = false;  // fill RunReport::trace
+  bool record = false;           // fill RunReport::trace
 };
 
 /// One media item of one request, in the pass with reuse.
@@ -44,8 +44,8 @@ struct RequestReport {
   std::vector<MediaReport> media;
   TokenCount prompt_tokens{};
   TokenCount resumed_from{};  // prompt tokens whose KV was restored
-  std::string text;  // the engine's answer, with reuse
-  bool identical = false;  // tokens and all logits, bit for bit
+  std::string text;           // the engine's answer, with reuse
+  bool identical = false;     // tokens and all logits, bit for bit
   Duration cold_ttft{0};
   Duration warm_ttft{0};
 };
@@ -63,7 +63,7 @@ struct PassReport {
   std::uint64_t prefilled = 0;  // prompt tokens computed
   Duration encoding{0};
   Duration total{0};
-  std::vector<Duration> ttft;  // of each answered request, in order
+  std::vector<Duration> ttft;     // of each answered request, in order
   std::vector<Duration> arrived;  // arrival of every request, since the start of the pass
 
   /// Nearest-rank percentile; 0 if nothing was answered.
@@ -76,7 +76,7 @@ struct RunReport {
   std::vector<RequestReport> requests;  // answered in all passes
   std::vector<FailedRequest> failed;
   std::vector<RejectedLine> rejected;
-  std::uint64_t media_items = 0;       // occurrences in the answered requests
+  std::uint64_t media_items = 0;     // occurrences in the answered requests
   std::uint64_t distinct_media = 0;  // distinct keys among them: content, preprocessing, tenant
   /// Requests whose cached KV could not be restored and was recomputed.
   std::uint64_t restore_failures = 0;
@@ -84,15 +84,15 @@ struct RunReport {
   std::uint64_t agents = 0;
   PassReport cold;         // without reuse
   PassReport encode_once;  // encoder outputs reused, from an empty cache
-  PassReport warm;  // encoder outputs and KV reused, from an empty cache
+  PassReport warm;         // encoder outputs and KV reused, from an empty cache
   ReuseStats reuse;
-  std::optional<TierStats> disk_before;  // with a disk only
-  std::optional<TierStats> disk_after;  // after all writes
+  std::optional<TierStats> disk_before;    // with a disk only
+  std::optional<TierStats> disk_after;     // after all writes
   std::optional<TierStats> remote_before;  // with a remote tier only
   std::optional<TierStats> remote_after;
   std::string most_shared;  // the item that most agents asked about; empty if no item is shared
   std::uint64_t most_shared_by = 0;  // number of those agents
-  Trace trace;  // of the answered requests, as in the last pass; if requested
+  Trace trace;                       // of the answered requests, as in the last pass; if requested
 
   /// False if nothing was answered, because nothing was compared.
   [[nodiscard]] bool outputs_identical() const;

@@ -121,16 +121,15 @@ void add_disk(std::string& out, const RunReport& report) {
                   plural(encoder.kept + prefix.kept, "entry", "entries"), readable(after.used),
                   readable(after.capacity));
   if (encoder.declined + prefix.declined > 0) {
-    out += fmt::format("disk: {} and KV of {} recomputed, which was expected to be faster than loading\n",
-                       plural(encoder.declined, "encoder output"),
-                       plural(prefix.tokens_declined, "token"));
+    out += fmt::format(
+        "disk: {} and KV of {} recomputed, which was expected to be faster than loading\n",
+        plural(encoder.declined, "encoder output"), plural(prefix.tokens_declined, "token"));
   }
   const std::uint64_t lost = encoder.refused + prefix.refused;
   if (lost > 0) out += fmt::format("disk: {} rejected\n", plural(lost, "entry", "entries"));
   const std::uint64_t failed = encoder.failed + prefix.failed;
   if (failed > 0) {
-    out += fmt::format(
-        "disk: {} loads failed; computed instead\n", failed);
+    out += fmt::format("disk: {} loads failed; computed instead\n", failed);
   }
   if (!after.degraded_reason.empty()) out += fmt::format("disk: {}\n", after.degraded_reason);
 }
@@ -146,8 +145,9 @@ std::string governed(const ReuseStats& stats) {
   return fmt::format(
       "governor: {} of {}, read {} · peak {} cached, lowest budget {}, {} released, "
       "{} refused\n",
-      controller.gauge, readable(controller.memory), plural(controller.ticks, "time"), readable(stats.peak),
-      readable(controller.lowest_budget), readable(controller.given_back), refused_total(stats));
+      controller.gauge, readable(controller.memory), plural(controller.ticks, "time"),
+      readable(stats.peak), readable(controller.lowest_budget), readable(controller.given_back),
+      refused_total(stats));
 }
 
 void add_outcome(std::string& out, const RunReport& report) {

@@ -242,7 +242,8 @@ TEST(Run, CountsFailedRestores) {
   EXPECT_TRUE(refused.fine()) << "the answers are still right";
   EXPECT_EQ(refused.restore_failures, 2U);
   EXPECT_EQ(nlohmann::json::parse(to_json(refused)).at("restore_failures"), 2);
-  EXPECT_NE(to_table(refused).find("cached KV could not be restored for 2 requests"), std::string::npos);
+  EXPECT_NE(to_table(refused).find("cached KV could not be restored for 2 requests"),
+            std::string::npos);
 
   const RunReport smooth = f.run(workload, *f.engine);
   EXPECT_EQ(nlohmann::json::parse(to_json(smooth)).at("restore_failures"), 0);

@@ -18,12 +18,11 @@ std::vector<std::string> assumptions(const ClusterOptions& options) {
   const NodeOptions& node = options.node;
   const RemoteOptions& remote = options.remote;
   std::vector<std::string> lines;
-  lines.push_back(fmt::format(
-      "node: {} engine(s), each encodes {:g} image tokens/s or prefills {:g} tokens/s "
-      "(half that rate at position {:g}), one item at a time; decoding is not modelled",
-      node.engines, node.encode_rate, node.prefill_rate, node.attention_tokens));
-  lines.push_back(fmt::format("encoder output {} per token, KV {}",
-                              readable(node.encoder_bytes),
+  lines.push_back(
+      fmt::format("node: {} engine(s), each encodes {:g} image tokens/s or prefills {:g} tokens/s "
+                  "(half that rate at position {:g}), one item at a time; decoding is not modelled",
+                  node.engines, node.encode_rate, node.prefill_rate, node.attention_tokens));
+  lines.push_back(fmt::format("encoder output {} per token, KV {}", readable(node.encoder_bytes),
                               node.kv_bytes == 0_B ? "not cached" : readable(node.kv_bytes)));
   lines.push_back(fmt::format("memory {} per node, policy {}, network {} each way",
                               readable(node.memory), node.policy, gigabits(node.network)));
@@ -37,11 +36,12 @@ std::vector<std::string> assumptions(const ClusterOptions& options) {
   lines.push_back(
       remote.shards == 0
           ? std::string("no remote tier")
-          : fmt::format("shard: {}, policy {}, network {} each way, {:g} ms round trip; nodes write new "
-                        "entries through; nodes {} each other's encoding",
-                        readable(remote.memory), remote.policy, gigabits(remote.network),
-                        to_milliseconds(remote.round_trip),
-                        remote.leases ? "wait for" : "do not wait for"));
+          : fmt::format(
+                "shard: {}, policy {}, network {} each way, {:g} ms round trip; nodes write new "
+                "entries through; nodes {} each other's encoding",
+                readable(remote.memory), remote.policy, gigabits(remote.network),
+                to_milliseconds(remote.round_trip),
+                remote.leases ? "wait for" : "do not wait for"));
   lines.push_back(node.measured_loads
                       ? "entries are loaded only if loading is expected to be faster than computing"
                       : "available entries are always loaded");
@@ -52,8 +52,8 @@ std::vector<std::string> assumptions(const ClusterOptions& options) {
 }
 
 std::vector<std::string> assumptions(const TrafficOptions& t) {
-  return {fmt::format("{} images of {} to {} tokens, Zipf popularity with exponent {:g}",
-                      t.images, t.least_image_tokens, t.most_image_tokens, t.skew),
+  return {fmt::format("{} images of {} to {} tokens, Zipf popularity with exponent {:g}", t.images,
+                      t.least_image_tokens, t.most_image_tokens, t.skew),
           fmt::format("each task: {} image(s), {} agent(s), each in a session of {:g} turns on "
                       "average, {:g} s apart",
                       t.images_per_task, t.agents, t.turns, to_milliseconds(t.think) / 1e3),

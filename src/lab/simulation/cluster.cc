@@ -28,7 +28,8 @@ Result<void> check(const NodeOptions& node) {
   for (const auto& [name, rate] : rates) {
     if (!(rate > 0)) return wrong(std::string("the ") + name + " must be above 0");
   }
-  if (node.encoder_bytes == 0_B) return wrong("the bytes per token of an encoder output must be above 0");
+  if (node.encoder_bytes == 0_B)
+    return wrong("the bytes per token of an encoder output must be above 0");
   if (node.disk == 0_B) return {};
   if (!(node.disk_read > 0) || !(node.disk_write > 0)) {
     return wrong("the disk rates must be above 0; for no disk, set its size to 0");
@@ -42,7 +43,8 @@ Result<void> check(const NodeOptions& node) {
 Result<void> check(const RemoteOptions& remote) {
   AFI_TRY_VOID(make_policy(remote.policy));
   if (remote.shards > kMost) return wrong("at most 10000 shards");
-  if (!(remote.network >= 0)) return wrong("the network rate of a shard must be 0 or more bytes a second");
+  if (!(remote.network >= 0))
+    return wrong("the network rate of a shard must be 0 or more bytes a second");
   for (const auto& at : {remote.lose_at, remote.add_at}) {
     if (!at.has_value()) continue;
     if (!is_share(*at))
@@ -80,8 +82,10 @@ Result<void> check(const ClusterOptions& options) {
   if (options.nodes < 1 || options.nodes > kMost) {
     return wrong("the number of nodes must be 1 to 10000, not " + std::to_string(options.nodes));
   }
-  if (!is_share(options.warm_up)) return wrong("the warm-up is a share of the requests: at least 0, below 1");
-  if (!(options.node.network >= 0)) return wrong("the network rate of a node must be 0 or more bytes a second");
+  if (!is_share(options.warm_up))
+    return wrong("the warm-up is a share of the requests: at least 0, below 1");
+  if (!(options.node.network >= 0))
+    return wrong("the network rate of a node must be 0 or more bytes a second");
   AFI_TRY_VOID(check(options.node));
   return check(options.remote);
 }

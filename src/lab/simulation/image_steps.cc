@@ -108,7 +108,8 @@ void SimulationRun::image_loaded(Index at, Index image) {
   SimulatedNode& here = node(state);
   const TrafficImage& asked = state.request.images[image];
   const ImageState& image_state = state.images[image];
-  here.choices.loaded(image_state.load.bytes, image_state.load.took, image_state.choice, image_state.load.place);
+  here.choices.loaded(image_state.load.bytes, image_state.load.took, image_state.choice,
+                      image_state.load.place);
   here.choices.learn(EntryClass::kEncoderOutput, image_state.load.bytes, encoding(asked));
   if (image_state.load.place == kRemote) write_to_disk(here, asked.key, image_state.load.bytes);
   here.encoder.begin_request(facts(state));

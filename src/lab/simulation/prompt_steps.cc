@@ -21,7 +21,7 @@ Duration SimulationRun::prefilling(std::uint32_t first, std::uint32_t tokens) co
   // The mean position suffices, because the cost is linear in the position.
   const double at = first + tokens / 2.0;
   return from_seconds(tokens * (1 + at / options_.node.attention_tokens) /
-                    options_.node.prefill_rate);
+                      options_.node.prefill_rate);
 }
 
 RequestFacts SimulationRun::facts(const RequestState& state) const {
@@ -36,7 +36,8 @@ void SimulationRun::arrive(Index at) {
   std::uint64_t by = state.number;
   if (options_.routing == Routing::kAffinity) by = mixed_key(1, request.session);
   if (options_.routing == Routing::kImage) {
-    by = request.images.empty() ? mixed_key(1, request.session) : mixed_key(2, request.images[0].key);
+    by = request.images.empty() ? mixed_key(1, request.session)
+                                : mixed_key(2, request.images[0].key);
   }
   state.node = static_cast<Index>(by % nodes_.size());
   state.images.resize(request.images.size());
@@ -86,7 +87,7 @@ void SimulationRun::load_prefix(Index at) {
   state.declined = steps.size() - state.choice.steps;
   // One remote look-up covers all pieces that the disk does not have.
   const std::size_t asked = state.in_memory + static_cast<std::size_t>(std::ranges::count(
-                                                   steps, kDisk, &LoadStep::place));
+                                                  steps, kDisk, &LoadStep::place));
   const bool asks =
       reaches_remote() && asked < pieces.size() && remote_.shard_of(pieces[asked].key) != nullptr;
   const Duration ready = asks ? now() + options_.remote.round_trip : now();
@@ -179,7 +180,7 @@ void SimulationRun::prefill(Index at) {
   here.encoder.begin_request(facts(state));
   for (std::size_t i = 0; i < state.images.size(); ++i) {
     const bool found = state.images[i].needed && (state.images[i].from == From::kMemory ||
-                                                   state.images[i].from == From::kAwaited);
+                                                  state.images[i].from == From::kAwaited);
     const std::uint64_t key = state.request.images[i].key;
     if (found && here.encoder.holds(key)) here.encoder.touch(key);
   }

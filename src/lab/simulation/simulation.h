@@ -19,9 +19,9 @@ namespace afterimage {
 struct ImageCounts {
   std::uint64_t covered = 0;  // not needed: the image lies in a cached prefix
   std::uint64_t lookups = 0;
-  std::uint64_t memory = 0;  // in the node's own memory
+  std::uint64_t memory = 0;   // in the node's own memory
   std::uint64_t awaited = 0;  // another request of the node was already encoding or loading it
-  std::uint64_t disk = 0;  // on the node's own disk
+  std::uint64_t disk = 0;     // on the node's own disk
   std::uint64_t remote = 0;
   std::uint64_t computed = 0;
   std::uint64_t declined = 0;  // of those computed, available in a tier but slower to load
@@ -58,7 +58,7 @@ struct SimulationWindow {
   Duration until{0};
   std::uint64_t requests = 0;
   std::uint64_t images = 0;         // looked up or covered
-  std::uint64_t images_saved = 0;  // of those, not encoded
+  std::uint64_t images_saved = 0;   // of those, not encoded
   std::uint64_t images_remote = 0;  // of those saved, from the remote tier
   double compute_seconds = 0;
   Duration latest{0};  // the longest time to first token in this window
@@ -72,15 +72,15 @@ struct SimulationWindow {
 struct SimulationResult {
   ClusterOptions options;
   std::uint64_t requests = 0;  // counted: after the warm-up
-  Duration span{0};  // simulated time that is counted
+  Duration span{0};            // simulated time that is counted
   ImageCounts images;
   KvCounts kv;
   ByteCounts bytes;
   LatencyCounts first_token;
-  double compute_seconds = 0;  // seconds of encoding and prefill
+  double compute_seconds = 0;        // seconds of encoding and prefill
   double compute_seconds_saved = 0;  // compared with the same requests without a cache
-  double engines_busy = 0;  // share of the time, all engines together
-  double busiest_shard_link = 0;  // share of the time, the busier direction
+  double engines_busy = 0;           // share of the time, all engines together
+  double busiest_shard_link = 0;     // share of the time, the busier direction
   double busiest_node_link = 0;
   double busiest_disk = 0;
   Bytes node_memory;  // the peak of the fullest node

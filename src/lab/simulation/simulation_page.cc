@@ -26,12 +26,12 @@ Chart by_cluster(const SimulationReport& report, std::string title, std::string 
       std::ranges::is_sorted(report.clusters, std::less(),
                              [](const auto& c) { return c.result.options.nodes; }) &&
       report.clusters.front().result.options.nodes < report.clusters.back().result.options.nodes;
-  Chart chart{.title = std::move(title),
-              .caption = std::move(caption),
-              .x = {.name = by_nodes ? "nodes" : "cluster, in table order",
-                    .unit = ChartUnit::kNumber},
-              .y = std::move(axis),
-              .lines = {}};
+  Chart chart{
+      .title = std::move(title),
+      .caption = std::move(caption),
+      .x = {.name = by_nodes ? "nodes" : "cluster, in table order", .unit = ChartUnit::kNumber},
+      .y = std::move(axis),
+      .lines = {}};
   for (const Curve& curve : curves) {
     ChartLine line{.name = curve.name, .points = {}};
     for (std::size_t i = 0; i < report.clusters.size(); ++i) {
@@ -125,8 +125,7 @@ std::string summary_line(const SimulatedCluster& cluster) {
 
 std::string to_html(const SimulationReport& report) {
   Page page("Cluster simulation", report.traffic);
-  for (const SimulatedCluster& cluster : report.clusters)
-    page.add_paragraph(summary_line(cluster));
+  for (const SimulatedCluster& cluster : report.clusters) page.add_paragraph(summary_line(cluster));
   if (report.clusters.size() > 1) {
     const Chart where[] = {
         by_cluster(report, "Source of images", "share of all images",
@@ -145,7 +144,8 @@ std::string to_html(const SimulationReport& report) {
                 [](const SimulationWindow& window) {
                   return 1e3 * window.compute_seconds / static_cast<double>(window.requests);
                 }),
-      over_time(report, "Slowest first token", "the longest time to first token in each part of the run",
+      over_time(report, "Slowest first token",
+                "the longest time to first token in each part of the run",
                 {.name = "time", .unit = ChartUnit::kMilliseconds},
                 [](const SimulationWindow& window) { return to_milliseconds(window.latest); })};
   page.add_charts(charts);

@@ -224,7 +224,8 @@ Disturbance disturbance(const SimulatedCluster& cluster) {
   // The event happened in the first window in which the two runs differ.
   std::size_t first_difference = 0;
   while (first_difference < with.windows.size() &&
-         with.windows[first_difference].images_saved == without.windows[first_difference].images_saved) {
+         with.windows[first_difference].images_saved ==
+             without.windows[first_difference].images_saved) {
     ++first_difference;
   }
   cost.images_saved_worst = 1;

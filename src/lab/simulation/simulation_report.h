@@ -21,7 +21,7 @@ struct SimulatedCluster {
 
 /// What was simulated: the traffic and all clusters.
 struct SimulationReport {
-  std::string traffic;  // one line: generated, or a trace's name
+  std::string traffic;                   // one line: generated, or a trace's name
   std::vector<std::string> assumptions;  // about the traffic, one line each
   std::vector<SimulatedCluster> clusters;
 };
@@ -32,10 +32,10 @@ std::vector<std::string> assumptions(const TrafficOptions& options);
 
 /// The effect of a lost or added shard, compared with the same run without that event.
 struct Disturbance {
-  double images_saved_before = 0;  // shares of all images
-  double images_saved_worst = 0;  // in the worst window after the event
+  double images_saved_before = 0;    // shares of all images
+  double images_saved_worst = 0;     // in the worst window after the event
   std::int64_t images_computed = 0;  // additional to the undisturbed run
-  double compute_seconds = 0;  // additional to the undisturbed run
+  double compute_seconds = 0;        // additional to the undisturbed run
 };
 Disturbance disturbance(const SimulatedCluster& cluster);
 

@@ -28,18 +28,18 @@ class SimulationRun {
 
   enum class EventKind : unsigned char {
     kPrefixLoaded,  // a request's KV is loaded and the images it needs are known
-    kImageLoaded,  // one of its images was loaded
-    kImageMissed,  // the remote tier lacks the image
-    kEncoded,  // everything it had to encode is encoded
-    kPrefilled,  // its first token is out
-    kStored,  // a transfer to the remote tier arrived
+    kImageLoaded,   // one of its images was loaded
+    kImageMissed,   // the remote tier lacks the image
+    kEncoded,       // everything it had to encode is encoded
+    kPrefilled,     // its first token is out
+    kStored,        // a transfer to the remote tier arrived
     kShardReplaced,
   };
   struct Event {
     Duration at{0};
     std::uint64_t number = 0;  // ties are broken by order of scheduling
     EventKind what = EventKind::kPrefilled;
-    Index of = 0;  // a request or a transfer
+    Index of = 0;     // a request or a transfer
     Index image = 0;  // index in the request
   };
   struct Later {
@@ -77,12 +77,12 @@ class SimulationRun {
     bool waited = false;  // waited for another request's prefix
     Index node = 0;
     std::size_t in_memory = 0;  // pieces of the prompt found in memory, from the first
-    std::size_t declined = 0;  // pieces available in a tier but computed
-    LoadChoice choice;  // for the pieces after those in memory
-    std::vector<Load> loads;  // loads of those pieces, from the first
+    std::size_t declined = 0;   // pieces available in a tier but computed
+    LoadChoice choice;          // for the pieces after those in memory
+    std::vector<Load> loads;    // loads of those pieces, from the first
     std::uint32_t covered = 0;  // tokens covered by all of these
     std::vector<ImageState> images;
-    Index pending_own = 0;  // loads and look-ups that must finish before encoding starts
+    Index pending_own = 0;     // loads and look-ups that must finish before encoding starts
     Index pending_others = 0;  // images that other requests are computing or loading
     bool encodes = false;
     bool prefills = false;
@@ -172,7 +172,7 @@ class SimulationRun {
   boost::unordered_flat_map<std::uint64_t, std::vector<std::pair<Index, Index>>> leases_;
 
   std::uint64_t answered_ = 0;
-  std::uint64_t warm_ = 0;  // requests that are not counted
+  std::uint64_t warm_ = 0;    // requests that are not counted
   std::uint64_t window_ = 1;  // requests per window
   Duration counted_from_{0};
   ByteCounts before_;  // at the start of counting

@@ -44,10 +44,10 @@ class SimulationSettingsReader {
       const bool is_section = std::ranges::count(known_, section, section_of_key) > 0;
       if (!is_section) {
         add_problem(name.source().begin.line, section,
-                 "unknown section; the sections are" + sections());
+                    "unknown section; the sections are" + sections());
       } else if (!node.is_table()) {
         add_problem(name.source().begin.line, section,
-                 fmt::format("this is a section: write [{}] with its keys below it", section));
+                    fmt::format("this is a section: write [{}] with its keys below it", section));
       } else {
         read_section(section, *node.as_table());
       }
@@ -90,7 +90,7 @@ class SimulationSettingsReader {
       settings_.push_back(std::move(setting));
     } else {
       add_problem(setting.line, setting.key,
-               "expected a string, a finite number, true or false, or a list of these");
+                  "expected a string, a finite number, true or false, or a list of these");
     }
   }
 

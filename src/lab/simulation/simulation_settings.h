@@ -14,7 +14,7 @@ namespace afterimage {
 
 /// One setting of a file, equivalent to the flag of the same name.
 struct SimulationSetting {
-  std::string key;  // "node.memory": section and name
+  std::string key;                  // "node.memory": section and name
   std::vector<std::string> values;  // as text; several if it is a list
   bool list = false;
   std::uint64_t line = 0;  // in the file

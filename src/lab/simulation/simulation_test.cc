@@ -124,7 +124,8 @@ TEST(SegmentShelf, EvictsWholeSegmentsLeastRecentlyReadFirst) {
   EXPECT_TRUE(disk.append(12, size));
   for (std::uint64_t key = 0; key < 13; ++key) EXPECT_EQ(disk.holds(key), key / 4 != 1) << key;
   EXPECT_EQ(disk.evictions(), 4U);
-  EXPECT_EQ(disk.used(), Bytes((3 * 64 - 2 * 4) * 4096)) << "closed segments count at their actual size";
+  EXPECT_EQ(disk.used(), Bytes((3 * 64 - 2 * 4) * 4096))
+      << "closed segments count at their actual size";
   EXPECT_FALSE(disk.append(99, Bytes(65 * 4096))) << "larger than a segment";
 }
 
@@ -393,7 +394,8 @@ TEST(Simulation, AnAddedShardCostsHitsTemporarily) {
   TrafficOptions traffic = single_images();
   traffic.skew = 0;
   const SimulationResult r = run(options, traffic);
-  EXPECT_NEAR(static_cast<double>(r.images.computed), 250, 60) << "a quarter of the keys move to the new shard";
+  EXPECT_NEAR(static_cast<double>(r.images.computed), 250, 60)
+      << "a quarter of the keys move to the new shard";
 }
 
 /// Simulates one process with a trace about one image, in blocks of 100 tokens.

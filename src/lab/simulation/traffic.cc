@@ -201,8 +201,9 @@ class TracedTraffic final : public Traffic {
       cut(media.offset, mixed_key(cuts.before, mixed_key(kTraceGap, media.offset)), cuts, request);
       const std::uint32_t behind = media.offset + trace_.items[media.item].tokens;
       if (behind >= end) return;
-      cut(behind, mixed_key(cuts.before, mixed_key(kTraceMedia, mixed_key(media.item, media.offset))),
-          cuts, request);
+      cut(behind,
+          mixed_key(cuts.before, mixed_key(kTraceMedia, mixed_key(media.item, media.offset))), cuts,
+          request);
     }
   }
 
@@ -223,8 +224,10 @@ Result<std::unique_ptr<Traffic>> generated_traffic(const TrafficOptions& options
   }
   if (!(options.skew >= 0 && options.skew <= 5)) return wrong("the skew must be 0 to 5");
   if (!(options.rate > 0)) return wrong("the rate of requests must be above 0");
-  if (!(options.turns >= 1 && options.turns <= 100)) return wrong("the turns per session must be 1 to 100");
-  if (options.agents < 1 || options.agents > 1'000) return wrong("the agents per task must be 1 to 1000");
+  if (!(options.turns >= 1 && options.turns <= 100))
+    return wrong("the turns per session must be 1 to 100");
+  if (options.agents < 1 || options.agents > 1'000)
+    return wrong("the agents per task must be 1 to 1000");
   if (options.images_per_task > 1'000) return wrong("the images per task must be at most 1000");
   if (options.question_tokens < 1) return wrong("a question needs at least one token");
   if (options.least_image_tokens < 1 || options.least_image_tokens > options.most_image_tokens) {

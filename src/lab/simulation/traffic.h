@@ -23,13 +23,13 @@ struct TrafficImage {
   std::uint64_t key = 0;
   std::uint32_t tokens = 0;
   std::uint32_t offset = 0;  // its first token in the prompt
-  Duration encode{0};  // time to encode it; 0: derived from its tokens
+  Duration encode{0};        // time to encode it; 0: derived from its tokens
 };
 
 struct SimulatedRequest {
   std::uint64_t session = 0;
-  std::uint32_t input_tokens = 0;  // at least the sum of the pieces
-  RequestFacts facts;  // `now` is the arrival time
+  std::uint32_t input_tokens = 0;    // at least the sum of the pieces
+  RequestFacts facts;                // `now` is the arrival time
   std::vector<TrafficPiece> prompt;  // from its first token on
   std::vector<TrafficImage> images;  // in order of offset
 };
@@ -52,12 +52,12 @@ class Traffic {
 struct TrafficOptions {
   std::uint64_t requests = 100'000;
   std::uint64_t images = 20'000;  // distinct images
-  double skew = 0.9;  // Zipf exponent of their popularity; 0: uniform
-  double rate = 6;  // requests a second, all nodes together
+  double skew = 0.9;              // Zipf exponent of their popularity; 0: uniform
+  double rate = 6;                // requests a second, all nodes together
   std::uint32_t images_per_task = 1;
-  std::uint32_t agents = 2;  // per task
-  double turns = 3;  // per session, on average; geometric
-  Duration think{20'000'000'000};  // average time from an answer's start to the next turn
+  std::uint32_t agents = 2;                // per task
+  double turns = 3;                        // per session, on average; geometric
+  Duration think{20'000'000'000};          // average time from an answer's start to the next turn
   std::uint32_t least_image_tokens = 256;  // sizes are log-uniform
   std::uint32_t most_image_tokens = 1'280;
   std::uint32_t instruction_tokens = 300;

@@ -46,7 +46,8 @@ Result<Duration> time_field(const Json& object, const char* name, double millise
   if (it == object.end()) return malformed(fmt::format("\"{}\" is missing", name));
   const double value = it->is_number() ? it->get<double>() * milliseconds_per_unit : -1;
   if (!(value >= 0 && value <= kMaxMilliseconds)) {
-    return malformed(fmt::format("\"{}\" must be a time from 0 to {:.0e} ms", name, kMaxMilliseconds));
+    return malformed(
+        fmt::format("\"{}\" must be a time from 0 to {:.0e} ms", name, kMaxMilliseconds));
   }
   return std::chrono::microseconds(std::llround(value * 1e3));
 }
@@ -113,14 +114,16 @@ Result<NamedMedia> parse_media(const Json& json, std::uint32_t input_tokens) {
 
 Result<std::vector<std::uint64_t>> parse_blocks(const Json& json, std::uint64_t most) {
   const auto it = json.find("hash_ids");
-  if (it == json.end() || !it->is_array()) return malformed("\"hash_ids\" is missing or not a list");
+  if (it == json.end() || !it->is_array())
+    return malformed("\"hash_ids\" is missing or not a list");
   if (it->size() > most) {
     return malformed(fmt::format("\"hash_ids\" has {} blocks; the input has {}", it->size(), most));
   }
   std::vector<std::uint64_t> blocks;
   blocks.reserve(it->size());
   for (const Json& id : *it) {
-    if (!id.is_number_unsigned()) return malformed("an entry of \"hash_ids\" is not a whole number");
+    if (!id.is_number_unsigned())
+      return malformed("an entry of \"hash_ids\" is not a whole number");
     blocks.push_back(id.get<std::uint64_t>());
   }
   return blocks;

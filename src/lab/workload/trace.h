@@ -29,7 +29,7 @@ struct TraceItem {
   Modality modality = Modality::kImage;
   ContentDigest content;
   std::uint32_t tokens = 0;  // rows of the encoder's output
-  Duration encode{0};  // time that encoding took
+  Duration encode{0};        // time that encoding took
 };
 
 /// The place of an item in a prompt.
@@ -41,7 +41,7 @@ struct TraceMedia {
 inline constexpr std::uint32_t kNoSession = std::numeric_limits<std::uint32_t>::max();
 
 struct TraceRequest {
-  Duration at{0};  // arrival, relative to the trace's own zero
+  Duration at{0};                   // arrival, relative to the trace's own zero
   std::uint32_t input_tokens = 0;   // at least 1
   std::uint32_t output_tokens = 0;  // 0: unknown
   std::uint32_t session = kNoSession;

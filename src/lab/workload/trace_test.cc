@@ -187,7 +187,8 @@ TEST(Trace, RejectsABadLineByNumberAndReadsTheOthers) {
        R"({"timestamp":0,"input_length":1,"output_length":1,"hash_ids":[],"kind":"ghost"})",
        "one of unknown, human, tool_result"},
       {"media that are no list",
-       R"({"timestamp":0,"input_length":1,"output_length":1,"hash_ids":[],"media":1})", "not a list"},
+       R"({"timestamp":0,"input_length":1,"output_length":1,"hash_ids":[],"media":1})",
+       "not a list"},
       {"media beyond the input",
        R"({"timestamp":0,"input_length":9,"output_length":1,"hash_ids":[],"media":[{"digest":)"
        R"("2ba97c5bebeeb95159325f2cecc1a9e76ccced60bf246ec2ca73886756bdf77e",)"

@@ -72,7 +72,7 @@ Result<void> WorkflowGraph::check_acyclic() const {
   if (free.size() == steps_.size()) return {};
   const auto stuck = std::ranges::find_if(pending, [](std::size_t n) { return n > 0; });
   return invalid("step '" + steps_[static_cast<std::size_t>(stuck - pending.begin())].name +
-               "' depends on itself in a cycle; make the way back a jump");
+                 "' depends on itself in a cycle; make the way back a jump");
 }
 
 Result<void> WorkflowGraph::done(std::string_view name) {

@@ -126,7 +126,8 @@ void Worth::split(SlotId lower, const EntryFacts& of_lower, SlotId upper,
   above.past.deeper += below.past.bytes;
   run.alive_bytes += static_cast<double>(below.past.bytes) + above.past.bytes - before;
   ++run.alive;
-  below.parked ? link_entry(upper.index, /*deepest=*/true) : link_entry_behind(upper.index, lower.index);
+  below.parked ? link_entry(upper.index, /*deepest=*/true)
+               : link_entry_behind(upper.index, lower.index);
 }
 
 void Worth::erase(SlotId slot, RemovalReason /*why*/) {

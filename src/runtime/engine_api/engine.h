@@ -38,14 +38,14 @@ struct Completion {
   bool ended = false;  // true: the model finished; false: max_tokens cut it off
   LogitsDigest logits;
   Duration first_token_after{0};  // from the start of generate()
-  TokenCount prefilled{};  // prompt tokens computed in this run
-  TokenCount resumed_from{};  // prompt tokens before those, whose KV was restored
+  TokenCount prefilled{};         // prompt tokens computed in this run
+  TokenCount resumed_from{};      // prompt tokens before those, whose KV was restored
 };
 
 /// KV input and output of one run.
 struct KvUse {
   const KvState* resume_from = nullptr;  // nullptr: start cold
-  KvWanted wanted;  // default: nothing is captured
+  KvWanted wanted;                       // default: nothing is captured
   /// Called once per run with the captured KV. If everything in `wanted` lies within the prompt, an
   /// engine that can calls it as soon as prefill has finished and the first token is out, so that
   /// requests waiting for this prefix do not wait for the whole answer. Otherwise it is called at

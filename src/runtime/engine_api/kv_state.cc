@@ -78,7 +78,8 @@ Result<void> check_snapshot(const KvSnapshot& snapshot, TokenCount at, const KvL
   const std::string what = "the engine's snapshot at " + number(at);
   if (snapshot.at != at || snapshot.groups.size() != layout.groups.size()) {
     return fail(ErrorCode::kCorruption, what + " is at " + number(snapshot.at) + " and has " +
-                                            number(snapshot.groups.size()) + " groups; the layout has " +
+                                            number(snapshot.groups.size()) +
+                                            " groups; the layout has " +
                                             number(layout.groups.size()));
   }
   for (std::size_t i = 0; i < layout.groups.size(); ++i) {
@@ -134,8 +135,8 @@ Bytes row_size(const LayerGroup& group) {
 Result<void> check_state(const KvState& state, const KvLayout& layout, const KvOrigin& origin,
                          const Sequence& prompt) {
   if (state.origin != origin) {
-    return fail(ErrorCode::kInvalidArgument,
-                "a state of origin " + state.origin.hex() + "; this engine's origin is " + origin.hex());
+    return fail(ErrorCode::kInvalidArgument, "a state of origin " + state.origin.hex() +
+                                                 "; this engine's origin is " + origin.hex());
   }
   if (state.covered.value() == 0 || state.covered.value() >= prompt.tokens.size()) {
     return fail(ErrorCode::kInvalidArgument,
@@ -197,9 +198,9 @@ Result<void> check_capture(const KvCapture& capture, const KvWanted& wanted,
                 "of " + number(capture.covered) + " covered tokens, the engine captured rows [" +
                     number(capture.rows_from) + ", " + number(capture.rows_to) + ") of " +
                     number(capture.rows.size()) + " groups and " +
-                    number(capture.snapshots.size()) + " snapshots; requested were [" + number(from) +
-                    ", " + number(to) + ") of " + number(layout.groups.size()) + " and " +
-                    number(wanted.snapshots.size()));
+                    number(capture.snapshots.size()) + " snapshots; requested were [" +
+                    number(from) + ", " + number(to) + ") of " + number(layout.groups.size()) +
+                    " and " + number(wanted.snapshots.size()));
   }
   for (std::size_t i = 0; i < layout.groups.size(); ++i) {
     const std::uint64_t rows = is_full(layout.groups[i]) ? (to - from).value() : 0;

@@ -224,7 +224,8 @@ TEST(GenerateFrom, ChecksTheEnginesReport) {
   const Owned from;
   const KvLayout expected_layout = layout();
   const KvUse use{.resume_from = &from.state};
-  const auto fine = ScriptedEngine(&expected_layout, consistent_report()).generate_from(prompt(), {}, {}, use);
+  const auto fine =
+      ScriptedEngine(&expected_layout, consistent_report()).generate_from(prompt(), {}, {}, use);
   ASSERT_TRUE(fine.has_value()) << to_string(fine.error());
   EXPECT_EQ(fine->kv.origin, from.state.origin);
   const std::function<void(Generation&)> kFaults[] = {
@@ -237,7 +238,8 @@ TEST(GenerateFrom, ChecksTheEnginesReport) {
   for (const auto& change : kFaults) {
     Generation report = consistent_report();
     change(report);
-    const auto refused = ScriptedEngine(&expected_layout, report).generate_from(prompt(), {}, {}, use);
+    const auto refused =
+        ScriptedEngine(&expected_layout, report).generate_from(prompt(), {}, {}, use);
     ASSERT_FALSE(refused.has_value());
     EXPECT_EQ(refused.error().code, ErrorCode::kCorruption);
   }

@@ -218,7 +218,8 @@ Result<std::unique_ptr<BlockFolder>> open_block_folder(const std::string& path,
     return disk_refused("create the folder", path, errno);
   }
   AFI_TRY(const auto folder, open_folder(path));
-  AFI_TRY(const auto lock, lock_folder(*folder, O_RDWR | O_CREAT, "use a separate folder for each process"));
+  AFI_TRY(const auto lock,
+          lock_folder(*folder, O_RDWR | O_CREAT, "use a separate folder for each process"));
   std::shared_ptr<BlockIo> io = backend == DiskBackend::kBest ? make_uring_io() : nullptr;
   if (io == nullptr) io = make_thread_io();
   return std::make_unique<SystemBlockFolder>(std::move(io), folder, lock, O_RDWR);

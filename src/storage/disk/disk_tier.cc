@@ -146,7 +146,8 @@ struct DiskTier::State {
     const MutexLock lock(mutex);
     if (writes.lets_through(clock.now())) return {};
     ++stats.refused;
-    return fail(ErrorCode::kUnavailable, "the disk tier is not writing after a failure: " + degraded_reason);
+    return fail(ErrorCode::kUnavailable,
+                "the disk tier is not writing after a failure: " + degraded_reason);
   }
 };
 

@@ -42,7 +42,8 @@ Result<void> DiskInspector::inspect() {
   AFI_TRY(names_, folder_->list());
   if (!std::ranges::binary_search(names_, kStoreName)) {
     return fail(ErrorCode::kNotFound,
-                fmt::format("there is no disk tier in '{}': it has no file {}", folder_->path(), kStoreName));
+                fmt::format("there is no disk tier in '{}': it has no file {}", folder_->path(),
+                            kStoreName));
   }
   AFI_TRY(const std::optional<DiskId> store, read_store_id());
   if (store) inspection_.store = hex(*store);
@@ -70,7 +71,7 @@ Result<std::optional<DiskId>> DiskInspector::read_store_id() {
 }
 
 Result<void> DiskInspector::inspect_segment(const std::string& name, std::uint64_t number,
-                                    const DiskId& store) {
+                                            const DiskId& store) {
   const auto file = folder_->open(name);
   const auto size = file ? (*file)->size() : Result<std::uint64_t>(std::unexpected(file.error()));
   const auto found =

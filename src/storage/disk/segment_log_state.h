@@ -48,7 +48,8 @@ struct SegmentLog::State {
   // Opening.
   Result<void> recover() AFI_REQUIRES(writer_mutex);
   Result<void> recover_name(bool known) AFI_REQUIRES(writer_mutex);
-  Result<void> recover_segment(const std::string& name, std::uint64_t number) AFI_REQUIRES(writer_mutex);
+  Result<void> recover_segment(const std::string& name, std::uint64_t number)
+      AFI_REQUIRES(writer_mutex);
   Result<void> recover_cap() AFI_REQUIRES(writer_mutex);
   void reseal(Segment& segment, const FoundSegment& found) AFI_REQUIRES(writer_mutex);
 
@@ -60,10 +61,12 @@ struct SegmentLog::State {
   Result<bool> wait_for_batches(std::size_t needed, Duration timeout) AFI_REQUIRES(writer_mutex);
   [[nodiscard]] std::size_t buffers() const AFI_REQUIRES(writer_mutex);
   void trim() AFI_REQUIRES(writer_mutex);
-  Result<void> append(RecordHeader& header, std::span<const std::byte> value) AFI_REQUIRES(writer_mutex);
+  Result<void> append(RecordHeader& header, std::span<const std::byte> value)
+      AFI_REQUIRES(writer_mutex);
   Result<void> make_space(std::uint32_t blocks) AFI_REQUIRES(writer_mutex);
   Result<void> begin_segment() AFI_REQUIRES(writer_mutex);
-  Result<std::shared_ptr<BlockFile>> create_evicting(const std::string& name) AFI_REQUIRES(writer_mutex);
+  Result<std::shared_ptr<BlockFile>> create_evicting(const std::string& name)
+      AFI_REQUIRES(writer_mutex);
   Result<void> seal() AFI_REQUIRES(writer_mutex);
   Result<void> stage(std::span<const std::byte> bytes) AFI_REQUIRES(writer_mutex);
   Result<void> begin_batch() AFI_REQUIRES(writer_mutex);
@@ -85,8 +88,10 @@ struct SegmentLog::State {
   Result<void> evict() AFI_REQUIRES(writer_mutex);
   Result<void> drop(const std::shared_ptr<Segment>& segment) AFI_REQUIRES(writer_mutex);
   Result<void> drop_doomed() AFI_REQUIRES(writer_mutex);
-  bool mark_dead(const TierKey& key, std::optional<std::uint64_t> sequence) AFI_REQUIRES(writer_mutex);
-  void no_longer_pending(LogEntry& entry, LogEntry::State state) AFI_REQUIRES(writer_mutex, index_mutex);
+  bool mark_dead(const TierKey& key, std::optional<std::uint64_t> sequence)
+      AFI_REQUIRES(writer_mutex);
+  void no_longer_pending(LogEntry& entry, LogEntry::State state)
+      AFI_REQUIRES(writer_mutex, index_mutex);
 
   const std::unique_ptr<BlockFolder> folder;
   const SegmentLogOptions options;
@@ -98,8 +103,9 @@ struct SegmentLog::State {
   // Lock `writer_mutex` before `index_mutex`. An entry's state changes only under both.
   mutable TimedMutex writer_mutex;
   std::shared_ptr<Segment> active AFI_GUARDED_BY(writer_mutex);
-  std::uint64_t offset AFI_GUARDED_BY(writer_mutex) = 0;  // next write position in the active segment
-  Batch batch AFI_GUARDED_BY(writer_mutex);               // being filled
+  std::uint64_t offset AFI_GUARDED_BY(writer_mutex) =
+      0;                                     // next write position in the active segment
+  Batch batch AFI_GUARDED_BY(writer_mutex);  // being filled
   std::deque<Batch> in_flight AFI_GUARDED_BY(writer_mutex);
   std::vector<std::shared_ptr<AlignedBytes>> spare AFI_GUARDED_BY(writer_mutex);
   std::deque<Sync> syncs AFI_GUARDED_BY(writer_mutex);

@@ -65,7 +65,8 @@ Result<Secret> store_secret(const std::string& folder) {
   const std::string path = folder + "/secret";
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd >= 0) {
-    return read_secret(fd, path, "empty the folder: without the secret no entry in it can be found");
+    return read_secret(fd, path,
+                       "empty the folder: without the secret no entry in it can be found");
   }
   if (errno != ENOENT) return disk_refused("open", path, errno);
   return make_secret(folder, path);

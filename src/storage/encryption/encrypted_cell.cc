@@ -16,8 +16,9 @@ Result<std::optional<SharedCell::Value>> EncryptedCell::read() {
       encrypted.size() < kEncryptionHeader ? 0 : encrypted.size() - kEncryptionHeader);
   const OpenedEntry entry = open_entry(keys_, place_, encrypted, opened);
   if (entry.state == SealState::kOtherKey) {
-    return fail(ErrorCode::kUnavailable,
-                "the shared value is encrypted under another key: add that key to the list of keys");
+    return fail(
+        ErrorCode::kUnavailable,
+        "the shared value is encrypted under another key: add that key to the list of keys");
   }
   if (entry.state == SealState::kOpened) {
     found->bytes.assign(opened.begin() + static_cast<std::ptrdiff_t>(entry.bytes_begin),

@@ -46,7 +46,8 @@ TEST(EncryptedCell, DistinguishesAnotherKeyFromDamage) {
   SimulatedCell raw(servers);
   ASSERT_TRUE(EncryptedCell(raw, kPlace, key_of("1")).replace(std::nullopt, kContent).value());
   EXPECT_EQ(EncryptedCell(raw, kPlace, key_of("2")).read().error().code, ErrorCode::kUnavailable);
-  EXPECT_TRUE(EncryptedCell(raw, kPlace, key_of("21")).read().has_value()) << "the old key still decrypts during rotation";
+  EXPECT_TRUE(EncryptedCell(raw, kPlace, key_of("21")).read().has_value())
+      << "the old key still decrypts during rotation";
   const std::string good = *servers.master;
   for (const std::string& bad : {good + "x", good.substr(1), std::string(kText), std::string()}) {
     servers.master = bad;

@@ -60,9 +60,9 @@ TEST_F(EncryptedEntry, EveryFlippedBitIsDetected) {
     EXPECT_NE(state_of(tier_key(1), other), SealState::kOpened) << bit;
   }
   for (std::size_t size = 0; size < encrypted.size(); ++size) {
-    EXPECT_NE(
-        state_of(tier_key(1), Ciphertext(encrypted.begin(), encrypted.begin() + static_cast<long>(size))),
-        SealState::kOpened);
+    EXPECT_NE(state_of(tier_key(1),
+                       Ciphertext(encrypted.begin(), encrypted.begin() + static_cast<long>(size))),
+              SealState::kOpened);
   }
   Ciphertext longer = encrypted;
   longer.push_back(std::byte{0});

@@ -33,7 +33,8 @@ Result<std::vector<std::byte>> EncryptedFiles::read(const std::string& path, Byt
     case SealState::kNotEncrypted:
       return fail(ErrorCode::kCorruption, fmt::format("'{}' is not encrypted", path));
     case SealState::kDamaged:
-      return fail(ErrorCode::kCorruption, fmt::format("'{}' is damaged: it failed authentication", path));
+      return fail(ErrorCode::kCorruption,
+                  fmt::format("'{}' is damaged: it failed authentication", path));
   }
   opened.erase(opened.begin(), opened.begin() + static_cast<std::ptrdiff_t>(entry.bytes_begin));
   return opened;
@@ -47,7 +48,8 @@ Result<void> EncryptedFiles::replace(const std::string& path, std::span<const st
 
 Result<void> EncryptedFiles::append(const std::string& path,
                                     std::span<const std::byte> /*content*/) {
-  return fail(ErrorCode::kUnsupported, fmt::format("'{}' is encrypted and cannot be appended to", path));
+  return fail(ErrorCode::kUnsupported,
+              fmt::format("'{}' is encrypted and cannot be appended to", path));
 }
 
 }  // namespace afterimage

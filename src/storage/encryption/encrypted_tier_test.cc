@@ -137,7 +137,8 @@ TEST_F(EncryptedTierTest, TheWrongKeyMissesEverythingAndReportsWhy) {
   EXPECT_FALSE(holds(wrong, 1));
   EXPECT_FALSE(holds(wrong, 2));
   EXPECT_EQ(wrong.stats().damaged, 2U);
-  EXPECT_THAT(wrong.stats().degraded_reason, HasSubstr("2 entries are encrypted under another key"));
+  EXPECT_THAT(wrong.stats().degraded_reason,
+              HasSubstr("2 entries are encrypted under another key"));
   // If the key was wrong by mistake, nothing is lost.
   EncryptedTier right(host, keys_of("1"), memory);
   EXPECT_TRUE(holds(right, 1));

@@ -100,8 +100,9 @@ Result<EncryptionKeys> EncryptionKeys::read(const std::string& path) {
   if (::fstat(file.fd(), &status) != 0) return refused(path, errno);
   if (!S_ISREG(status.st_mode)) return refused(path, EINVAL);
   if ((status.st_mode & 077) != 0) {
-    return fail(ErrorCode::kUnavailable,
-                fmt::format("users other than the owner can read the keys in '{}': chmod 600", path));
+    return fail(
+        ErrorCode::kUnavailable,
+        fmt::format("users other than the owner can read the keys in '{}': chmod 600", path));
   }
   std::array<char, kLongestFile> text{};
   std::size_t size = 0;

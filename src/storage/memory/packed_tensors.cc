@@ -44,8 +44,9 @@ Result<TensorViews> unpack(const TierEntry& entry) {
     at += ends_it ? room : Payload::padded(size.value());
   }
   if (at != entry.bytes.size()) {
-    return fail(ErrorCode::kCorruption,
-                fmt::format("an entry has {} bytes, but its tensors have {}", entry.bytes.size(), at));
+    return fail(
+        ErrorCode::kCorruption,
+        fmt::format("an entry has {} bytes, but its tensors have {}", entry.bytes.size(), at));
   }
   return views;
 }

@@ -28,7 +28,8 @@ Bytes Payload::bytes_needed(std::span<const TensorView> tensors) {
 Result<Payload> Payload::copy_of(std::span<const TensorView> tensors, Reservation room) {
   const Bytes needed = bytes_needed(tensors);
   if (room.bytes() != needed) {
-    return fail(ErrorCode::kNoSpace, std::to_string(needed.value()) + " bytes are needed, but the reservation has " +
+    return fail(ErrorCode::kNoSpace, std::to_string(needed.value()) +
+                                         " bytes are needed, but the reservation has " +
                                          std::to_string(room.bytes().value()));
   }
   Payload payload;

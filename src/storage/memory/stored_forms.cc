@@ -40,8 +40,10 @@ Result<std::vector<TensorSpec>> read_forms(std::span<const std::byte> bytes, std
     const auto dtype = std::to_integer<std::uint8_t>(bytes[0]);
     const auto rank = std::to_integer<std::uint8_t>(bytes[1]);
     bytes = bytes.subspan(kWord);
-    if (dtype == 0 || dtype > static_cast<std::uint8_t>(DType::kI64)) return invalid_specs("an unknown dtype");
-    if (rank > Shape::kMaxRank || bytes.size() < kWord * rank) return invalid_specs("an invalid tensor rank");
+    if (dtype == 0 || dtype > static_cast<std::uint8_t>(DType::kI64))
+      return invalid_specs("an unknown dtype");
+    if (rank > Shape::kMaxRank || bytes.size() < kWord * rank)
+      return invalid_specs("an invalid tensor rank");
     std::array<std::uint64_t, Shape::kMaxRank> extents{};
     if (rank > 0) std::memcpy(extents.data(), bytes.data(), kWord * rank);
     bytes = bytes.subspan(kWord * rank);

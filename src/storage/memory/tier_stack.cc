@@ -49,7 +49,7 @@ std::uint64_t TierStack::erasures(const TierKey& key) {
 }
 
 void TierStack::promote(std::size_t tier, const TierKey& key, const TierEntry& entry,
-                         std::uint64_t erasures) {
+                        std::uint64_t erasures) {
   Stripe& stripe = stripe_of(key);
   const MutexLock lock(stripe.mutex);
   // Otherwise an entry erased during the read would come back.
@@ -59,7 +59,8 @@ void TierStack::promote(std::size_t tier, const TierKey& key, const TierEntry& e
   }
 }
 
-Result<std::optional<TierEntry>> TierStack::find_and_promote(const TierKey& key, MemoryBudget& room) {
+Result<std::optional<TierEntry>> TierStack::find_and_promote(const TierKey& key,
+                                                             MemoryBudget& room) {
   Result<std::optional<TierEntry>> refused = std::nullopt;
   const std::uint64_t before = erasures(key);
   for (std::size_t i = 0; i < tiers_.size(); ++i) {

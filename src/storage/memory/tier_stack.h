@@ -53,7 +53,7 @@ class TierStack final : public Tier {
   Result<std::optional<TierEntry>> find_and_promote(const TierKey& key, MemoryBudget& room);
   /// Puts the entry into the tiers nearer than `tier`, unless something was erased since.
   void promote(std::size_t tier, const TierKey& key, const TierEntry& entry,
-                std::uint64_t erasures);
+               std::uint64_t erasures);
   void count(const Result<std::optional<TierEntry>>& found);
   [[nodiscard]] std::uint64_t erasures(const TierKey& key);
 

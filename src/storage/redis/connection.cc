@@ -36,7 +36,8 @@ Result<std::unique_ptr<RespConnection>> RespConnection::connect(const std::strin
   const int fd =
       ::socket(to.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
   if (fd < 0) {
-    return fail(ErrorCode::kUnavailable, name + ": cannot create a socket: " + std::strerror(errno));
+    return fail(ErrorCode::kUnavailable,
+                name + ": cannot create a socket: " + std::strerror(errno));
   }
   std::unique_ptr<RespConnection> connection(new RespConnection(name, fd, clock));
   const int on = 1;
@@ -153,7 +154,8 @@ Result<void> RespConnection::read_bytes(std::span<std::byte> into, Duration dead
     const ssize_t got = ::recv(fd_, into.data(), into.size(), 0);
     if (got > 0) {
       into = into.subspan(static_cast<std::size_t>(got));
-      if (!into.empty() && clock_.now() >= deadline) return mark_lost("the server did not answer in time");
+      if (!into.empty() && clock_.now() >= deadline)
+        return mark_lost("the server did not answer in time");
       continue;
     }
     if (got == 0) return mark_lost("the server closed the connection");

@@ -67,8 +67,10 @@ void RemoteCluster::run() {
       const MutexLock lock(mutex_);
       const bool well = degraded_reason_.empty();
       // Requests that arrive during this pause share the next refresh.
-      changed_.wait_for(mutex_, well && refreshes_while_lost < kQuickRefreshes ? kRefreshPause : kFailedRefreshPause,
-                        [this] { return stopping_; });
+      changed_.wait_for(
+          mutex_,
+          well && refreshes_while_lost < kQuickRefreshes ? kRefreshPause : kFailedRefreshPause,
+          [this] { return stopping_; });
       changed_.wait_for(mutex_, well && !lost ? servers_.refresh_interval : Duration(0),
                         [this] { return stopping_ || refresh_requested_; });
       if (stopping_) return;
@@ -179,7 +181,8 @@ Result<std::shared_ptr<RemoteNode>> RemoteCluster::find_or_add_node(const Remote
     const MutexLock lock(mutex_);
     if (const auto known = nodes_.find(address); known != nodes_.end()) return known->second;
     if (nodes_.size() >= kMaxNodes) {
-      return fail(ErrorCode::kUnavailable, "the cluster names more than " + std::to_string(kMaxNodes) + " servers");
+      return fail(ErrorCode::kUnavailable,
+                  "the cluster names more than " + std::to_string(kMaxNodes) + " servers");
     }
   }
   AFI_TRY(const SocketAddress at, resolve(address));
@@ -201,11 +204,13 @@ std::shared_ptr<RemoteNode> RemoteCluster::owner(std::string_view key) const {
   return place == kNoOwner ? nullptr : known->nodes[place];
 }
 
-Result<void> RemoteCluster::call(std::string_view key, const CallOptions& options, const Exchange& exchange) {
+Result<void> RemoteCluster::call(std::string_view key, const CallOptions& options,
+                                 const Exchange& exchange) {
   auto node = owner(key);
   if (node == nullptr) {
     request_refresh();
-    return fail(ErrorCode::kUnavailable, "no server owns the key's slot: " + stats().degraded_reason);
+    return fail(ErrorCode::kUnavailable,
+                "no server owns the key's slot: " + stats().degraded_reason);
   }
   std::string refusal;
   bool asking = false;

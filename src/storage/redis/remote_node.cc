@@ -45,7 +45,8 @@ Result<std::unique_ptr<RespConnection>> RemoteNode::acquire(RemoteLane which, Du
   Lane& lane = lane_of(which);
   const auto free = [&lane] { return !lane.idle.empty() || lane.open < lane.most; };
   if (!changed_.wait_for(mutex_, deadline - clock_.now(), free)) {
-    return fail(ErrorCode::kUnavailable, name_ + ": all connections stayed busy until the deadline");
+    return fail(ErrorCode::kUnavailable,
+                name_ + ": all connections stayed busy until the deadline");
   }
   while (!lane.idle.empty()) {
     auto connection = std::move(lane.idle.back());
@@ -82,7 +83,8 @@ void RemoteNode::record(bool succeeded, const std::string& degraded_reason) {
   }
 }
 
-Result<void> RemoteNode::call(RemoteLane which, Duration time, bool ignore_breaker, const Exchange& exchange) {
+Result<void> RemoteNode::call(RemoteLane which, Duration time, bool ignore_breaker,
+                              const Exchange& exchange) {
   const Duration deadline = clock_.now() + servers_.connect_timeout + time;
   {
     const MutexLock lock(mutex_);
@@ -104,7 +106,8 @@ Result<void> RemoteNode::call(RemoteLane which, Duration time, bool ignore_break
   if (!reply.has_value() && !lost) (*connection)->abandon();  // a reply may be half-read
   release(which, *std::move(connection));
   if (lost || (reply.has_value() && !*reply)) {
-    record(false, reply.has_value() ? name_ + ": the server cannot serve now" : reply.error().message);
+    record(false,
+           reply.has_value() ? name_ + ": the server cannot serve now" : reply.error().message);
   } else {
     record(true, {});
   }

@@ -61,14 +61,16 @@ class ValueReader {
  private:
   Result<bool> read_bulk(RespValue& value, const RespHead& head) {
     const auto size = static_cast<std::size_t>(head.number);
-    if (size > limits_.bytes.value()) return malformed("a bulk of " + std::to_string(size) + " bytes exceeds the limit");
+    if (size > limits_.bytes.value())
+      return malformed("a bulk of " + std::to_string(size) + " bytes exceeds the limit");
     const std::string_view rest = bytes_.substr(at_);
     if (rest.size() < size + kEnd.size()) {
       const std::string_view end = rest.substr(std::min(size, rest.size()));
       if (!kEnd.starts_with(end)) return malformed("a bulk is longer than its length");
       return false;
     }
-    if (rest.substr(size, kEnd.size()) != kEnd) return malformed("a bulk is longer than its length");
+    if (rest.substr(size, kEnd.size()) != kEnd)
+      return malformed("a bulk is longer than its length");
     value.text = rest.substr(0, size);
     at_ += size + kEnd.size();
     return true;

@@ -34,7 +34,8 @@ Result<std::uint16_t> slot_number(const RespValue& value) {
 
 /// [host, port, id, …]
 Result<RemoteAddress> server_of(const RespValue& value, const RemoteAddress& asked) {
-  if (value.kind != RespKind::kList || value.items.size() < 2) return bad_slot_table("a server is not a list of host and port");
+  if (value.kind != RespKind::kList || value.items.size() < 2)
+    return bad_slot_table("a server is not a list of host and port");
   const RespValue& host = value.items[0];
   const RespValue& port = value.items[1];
   if (port.kind != RespKind::kNumber || port.number < 1 || port.number > 65535) {
@@ -75,7 +76,8 @@ Result<std::vector<SlotRange>> slot_ranges(const RespValue& answer, const Remote
   std::vector<SlotRange> ranges;
   std::bitset<kSlots> known;
   for (const RespValue& item : answer.items) {
-    if (item.kind != RespKind::kList || item.items.size() < 3) return bad_slot_table("a range has fewer than three fields");
+    if (item.kind != RespKind::kList || item.items.size() < 3)
+      return bad_slot_table("a range has fewer than three fields");
     SlotRange range;
     AFI_TRY(range.first, slot_number(item.items[0]));
     AFI_TRY(range.last, slot_number(item.items[1]));

@@ -36,7 +36,7 @@ struct RedisLeases::State {
   /// Runs `command` in a transaction if the lease still holds our token. False: it does not, and
   /// nothing was done.
   Result<bool> run_if_held(const std::string& name, const std::string& token,
-                       std::initializer_list<std::string_view> command);
+                           std::initializer_list<std::string_view> command);
   void run();
   void renew();
   void release(const std::string& token);
@@ -83,12 +83,13 @@ RedisLeases::~RedisLeases() {
 }
 
 Result<bool> RedisLeases::State::run_if_held(const std::string& name, const std::string& token,
-                                         std::initializer_list<std::string_view> command) {
+                                             std::initializer_list<std::string_view> command) {
   bool ours = false;
   AFI_TRY_VOID(tier.cluster().call(
       name, {.lane = RemoteLane::kControl, .time = 5 * tier.cluster().servers().timeout},
       [&](RespConnection& connection, Duration deadline, std::string& refusal) -> Result<void> {
-        const auto send_command = [&](std::initializer_list<std::string_view> parts) -> Result<RespValue> {
+        const auto send_command =
+            [&](std::initializer_list<std::string_view> parts) -> Result<RespValue> {
           auto reply = connection.ask(parts, deadline);
           if (reply.has_value() && reply->kind == RespKind::kError) {
             // The connection may still have a WATCH or MULTI open; do not reuse it.

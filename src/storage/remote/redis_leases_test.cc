@@ -42,7 +42,8 @@ class RedisLeasesOnAServer : public ::testing::Test {
   }
   /// Polls until `process` holds the lease; aborts after a minute.
   static bool wait_for_lease(Process& process, std::uint64_t n) {
-    testing::wait_until([&] { return process.leases.claim(tier_key(n)).status == LeaseStatus::kOurs; });
+    testing::wait_until(
+        [&] { return process.leases.claim(tier_key(n)).status == LeaseStatus::kOurs; });
     return true;
   }
   std::unique_ptr<RedisServer> server;

@@ -30,7 +30,8 @@ class RemoteCell::Session {
 
   std::unexpected<Error> unexpected_reply() {
     connection_.abandon();
-    return fail(ErrorCode::kUnavailable, connection_.name() + ": unexpected reply to a command on a shared cell");
+    return fail(ErrorCode::kUnavailable,
+                connection_.name() + ": unexpected reply to a command on a shared cell");
   }
 
   /// The whole value. nullopt: there is none, or the server sent an error reply.
@@ -48,8 +49,8 @@ class RemoteCell::Session {
     if (head.kind != RespKind::kBulk) return unexpected_reply();
     if (head.number > static_cast<std::int64_t>(kMostBytes)) {
       connection_.abandon();
-      return fail(ErrorCode::kUnavailable, connection_.name() +
-                                               ": the key holds a value too large for a shared cell");
+      return fail(ErrorCode::kUnavailable,
+                  connection_.name() + ": the key holds a value too large for a shared cell");
     }
     std::string value(static_cast<std::size_t>(head.number), '\0');
     AFI_TRY_VOID(connection_.read_bytes(std::as_writable_bytes(std::span(value)), deadline_));
@@ -110,7 +111,8 @@ Result<std::optional<SharedCell::Value>> RemoteCell::read() {
   }));
   if (!all_acknowledged) {
     cluster_.request_refresh();
-    return fail(ErrorCode::kUnavailable, "reading a shared cell: not every replica acknowledged; check the replicas");
+    return fail(ErrorCode::kUnavailable,
+                "reading a shared cell: not every replica acknowledged; check the replicas");
   }
   if (!found.has_value()) return std::nullopt;
   const auto bytes = std::as_bytes(std::span(*found));
@@ -147,7 +149,8 @@ Result<bool> RemoteCell::replace(const std::optional<std::string>& expected,
     if (server.refused()) return {};
     if (reply.kind == RespKind::kNil) return {};  // another process replaced it after WATCH
     const RespValue ok{.kind = RespKind::kText, .text = "OK", .number = 0, .items = {}};
-    if (reply.kind != RespKind::kList || reply.items != std::vector{ok}) return server.unexpected_reply();
+    if (reply.kind != RespKind::kList || reply.items != std::vector{ok})
+      return server.unexpected_reply();
     done = true;
     AFI_TRY(all_acknowledged, server.all_acknowledged(replicas, cluster_.servers().timeout));
     return {};

@@ -212,7 +212,8 @@ Result<bool> RemoteEntries::get(const std::string& name, Duration time, const On
           refusal = std::move(head.text);
           return {};
         }
-        if (!AFI_GUARD("remote.get.reply", head.kind == RespKind::kBulk)) return unexpected_reply(connection);
+        if (!AFI_GUARD("remote.get.reply", head.kind == RespKind::kBulk))
+          return unexpected_reply(connection);
         AFI_TRY_VOID(on_bulk(connection, head, deadline));
         exists = true;
         return {};
@@ -240,7 +241,8 @@ Result<RemoteEntries::Fetched> RemoteEntries::read_manifest(RespConnection& conn
     return unexpected_reply(connection);
   }
   const std::uint64_t inline_bytes = manifest->value_is_inline() ? manifest->value_bytes : 0;
-  if (!AFI_GUARD("remote.value.length", all - *size == inline_bytes)) return unexpected_reply(connection);
+  if (!AFI_GUARD("remote.value.length", all - *size == inline_bytes))
+    return unexpected_reply(connection);
   deadline += servers_.time_for(Bytes(inline_bytes)) - servers_.timeout;
   Fetched fetched{.manifest = *std::move(manifest), .value = nullptr};
   AFI_TRY(fetched.value, AlignedBytes::create(fetched.manifest.value_bytes, budget));
@@ -251,7 +253,8 @@ Result<RemoteEntries::Fetched> RemoteEntries::read_manifest(RespConnection& conn
 
 Result<bool> RemoteEntries::fetch_chunk(const Fetched& fetched, std::size_t chunk, Duration until) {
   const Duration left = until - clock_.now();
-  if (left <= Duration(0)) return fail(ErrorCode::kUnavailable, "fetching an entry's chunks exceeded its deadline");
+  if (left <= Duration(0))
+    return fail(ErrorCode::kUnavailable, "fetching an entry's chunks exceeded its deadline");
   const auto into = fetched.manifest.chunk_of(fetched.value->bytes(), chunk);
   const std::string name = chunk_name(fetched.manifest.write, chunk);
   AFI_TRY(
@@ -291,12 +294,13 @@ Result<std::optional<RemoteEntries::Fetched>> RemoteEntries::find(const TierKey&
                                                                   MemoryBudget& budget) {
   const std::string name = manifest_name(key);
   Fetched fetched;
-  AFI_TRY(const bool exists, get(name, servers_.timeout,
-                                [&](RespConnection& connection, const RespHead& head,
-                                    Duration deadline) -> Result<void> {
-                                  AFI_TRY(fetched, read_manifest(connection, head, budget, deadline));
-                                  return {};
-                                }));
+  AFI_TRY(
+      const bool exists,
+      get(name, servers_.timeout,
+          [&](RespConnection& connection, const RespHead& head, Duration deadline) -> Result<void> {
+            AFI_TRY(fetched, read_manifest(connection, head, budget, deadline));
+            return {};
+          }));
   if (!exists) return std::nullopt;
   const RemoteManifest& manifest = fetched.manifest;
   if (!AFI_GUARD("remote.key", manifest.key == key)) {
@@ -408,12 +412,14 @@ Result<bool> RemoteEntries::erase(const TierKey& key) {
         if (replicas == 0 || !refusal.empty()) return {};
         // A replica without the deletion would bring the entry back when it takes over.
         const auto timeout = std::chrono::ceil<std::chrono::milliseconds>(servers_.timeout);
-        AFI_TRY(const std::int64_t acknowledged, number(connection,
-                                                 connection.ask({"WAIT", std::to_string(replicas),
-                                                                 std::to_string(timeout.count())},
-                                                                deadline),
-                                                 refusal));
-        all_acknowledged = AFI_GUARD("remote.erase.copies", acknowledged >= static_cast<std::int64_t>(replicas));
+        AFI_TRY(const std::int64_t acknowledged,
+                number(connection,
+                       connection.ask(
+                           {"WAIT", std::to_string(replicas), std::to_string(timeout.count())},
+                           deadline),
+                       refusal));
+        all_acknowledged =
+            AFI_GUARD("remote.erase.copies", acknowledged >= static_cast<std::int64_t>(replicas));
         return {};
       });
   if (chunked.has_value() && AFI_GUARD("remote.erased.key", chunked->key == key)) {
@@ -422,8 +428,9 @@ Result<bool> RemoteEntries::erase(const TierKey& key) {
   AFI_TRY_VOID(done);
   if (all_acknowledged) return was_there;
   return fail(ErrorCode::kUnavailable,
-              name + ": not every replica acknowledged the deletion: until its time to live ends, "
-                     "the entry may come back if such a replica takes over; erase it again");
+              name +
+                  ": not every replica acknowledged the deletion: until its time to live ends, "
+                  "the entry may come back if such a replica takes over; erase it again");
 }
 
 Duration RemoteEntries::longest_fetch(Bytes value) const {

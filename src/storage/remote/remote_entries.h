@@ -70,8 +70,8 @@ class RemoteEntries {
   /// Runs `verb` on each name in one round trip and returns the integer replies; nullopt for an
   /// error reply. All names must belong to one server.
   Result<std::vector<std::optional<std::int64_t>>> batch(std::string_view verb,
-                                                           std::span<const std::string> names,
-                                                           RemoteLane lane);
+                                                         std::span<const std::string> names,
+                                                         RemoteLane lane);
   Result<void> send_chunks(RemoteManifest& manifest, std::span<const std::byte> value);
   void drop_chunks(const RemoteManifest& manifest);
   Result<Fetched> read_manifest(RespConnection& connection, const RespHead& head,

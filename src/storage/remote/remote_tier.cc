@@ -107,11 +107,11 @@ Result<void> RemoteTier::put(const TierKey& key, const EntryMeta& meta,
   };
   const Bytes most = std::min(s.options.largest, s.memory.capacity());
   if (Bytes(bytes.size()) > most || meta.form_bytes() > EntryMeta::kMaxFormBytes) {
-    return refuse({ErrorCode::kLimitExceeded,
-                   "an entry of " + std::to_string(bytes.size()) + " bytes and " +
-                       std::to_string(meta.tensors.size()) +
-                       " tensors exceeds the limit of the remote tier"},
-                  false);
+    return refuse(
+        {ErrorCode::kLimitExceeded, "an entry of " + std::to_string(bytes.size()) + " bytes and " +
+                                        std::to_string(meta.tensors.size()) +
+                                        " tensors exceeds the limit of the remote tier"},
+        false);
   }
   const Duration until = s.clock.now() + s.options.put_timeout;
   Result<std::shared_ptr<AlignedBytes>> copy = nullptr;
@@ -173,7 +173,8 @@ std::vector<Result<std::optional<TierEntry>>> RemoteTier::get_all(std::span<cons
 void RemoteTier::State::exist(std::span<const TierKey> keys) {
   const auto exist_results = entries.exist(keys);
   if (!exist_results.has_value()) failed(exist_results.error());
-  for (std::size_t i = 0; i < keys.size(); ++i) note(keys[i], exist_results.has_value() && (*exist_results)[i]);
+  for (std::size_t i = 0; i < keys.size(); ++i)
+    note(keys[i], exist_results.has_value() && (*exist_results)[i]);
 }
 
 void RemoteTier::probe(std::span<const TierKey> keys) {
@@ -190,11 +191,11 @@ void RemoteTier::probe(std::span<const TierKey> keys) {
   std::vector<std::span<const TierKey>> batches;
   for (const auto& [server, server_keys] : by_server) {
     for (std::size_t at = 0; at < server_keys.size(); at += kMaxKeysPerCall) {
-      batches.push_back(std::span(server_keys).subspan(at, std::min(kMaxKeysPerCall, server_keys.size() - at)));
+      batches.push_back(
+          std::span(server_keys).subspan(at, std::min(kMaxKeysPerCall, server_keys.size() - at)));
     }
   }
-  state_->entries.parallel_for(batches.size(),
-                               [&](std::size_t i) { state_->exist(batches[i]); });
+  state_->entries.parallel_for(batches.size(), [&](std::size_t i) { state_->exist(batches[i]); });
 }
 
 void RemoteTier::invalidate_negative(std::span<const TierKey> keys) {
@@ -209,10 +210,10 @@ Result<void> RemoteTier::erase(const TierKey& key) {
   State& s = *state_;
   const bool was_pending = s.queue.has(key);
   // A write that is being sent ends by its own deadlines.
-  Result<bool> erased =
-      s.queue.cancel(key, s.options.flush_timeout)
-          ? s.entries.erase(key)
-          : fail(ErrorCode::kUnavailable, "erase: a pending write of the entry did not finish in time");
+  Result<bool> erased = s.queue.cancel(key, s.options.flush_timeout)
+                            ? s.entries.erase(key)
+                            : fail(ErrorCode::kUnavailable,
+                                   "erase: a pending write of the entry did not finish in time");
   s.note(key, false);
   if (!erased.has_value()) {
     s.failed(erased.error());
@@ -226,7 +227,8 @@ Result<void> RemoteTier::erase(const TierKey& key) {
 Result<void> RemoteTier::flush() {
   State& s = *state_;
   if (!s.queue.drain(s.options.flush_timeout)) {
-    return fail(ErrorCode::kUnavailable, "flush: writes were still pending when the flush timeout ended");
+    return fail(ErrorCode::kUnavailable,
+                "flush: writes were still pending when the flush timeout ended");
   }
   const std::uint64_t lost = s.queue.lost();
   const MutexLock lock(s.mutex);

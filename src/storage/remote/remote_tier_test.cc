@@ -55,8 +55,8 @@ std::shared_ptr<Tier> make_clustered(Bytes capacity) {
   for (std::size_t i = 0; i < kCluster->size(); ++i) kCluster->server(i).ask({"FLUSHALL"});
   const std::shared_ptr<Fixture> fixture(new Fixture{.memory = MemoryBudget(capacity)});
   fixture->tier = RemoteTier::open(patient_options({kCluster->server(0).address()}),
-                                    fixture->memory, fixture->clock)
-                       .value();
+                                   fixture->memory, fixture->clock)
+                      .value();
   EXPECT_TRUE(fixture->tier->cluster().stats().is_cluster);
   return {fixture, fixture->tier.get()};
 }
