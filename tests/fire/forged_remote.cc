@@ -121,7 +121,7 @@ struct RemoteParty {
                     .connect_timeout = 2s,
                     .timeout = 2s,
                     .connections = 1,
-                    .breaker = {.failures = 1, .open_duration = 1ms, .few = 0ms, .some = 0ms}},
+                    .breaker = {.failure_threshold = 1, .open_duration = 1ms, .ramp_tenth = 0ms, .ramp_third = 0ms}},
         .chunk = kChunk,
         .largest = kLargest,
         .flush_timeout = 20s,

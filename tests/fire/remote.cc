@@ -174,7 +174,7 @@ Tally run_network(const FireRun& run) {
   TcpProxy proxy(server.address().port);
   RemoteTierOptions options = options_for({{.host = "127.0.0.1", .port = proxy.port()}});
   // Long enough to be reached, short enough not to dominate the row.
-  options.servers.breaker = {.open_duration = 1s, .few = 200ms, .some = 200ms};
+  options.servers.breaker = {.open_duration = 1s, .ramp_tenth = 200ms, .ramp_third = 200ms};
   RemoteLoad load(run, tally, std::move(options));
   Rng rng(run.seed);
   constexpr std::uint64_t kEntries = 16;

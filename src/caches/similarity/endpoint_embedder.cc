@@ -69,7 +69,10 @@ Result<std::vector<Vector>> parse_embeddings(std::string_view body, std::size_t 
 }
 
 EndpointEmbedder::EndpointEmbedder(EndpointOptions options, const Clock& clock)
-    : options_(std::move(options)), clock_(clock) {}
+    : options_(std::move(options)),
+      clock_(clock),
+      breaker_(
+          CircuitBreakerOptions::in_a_row(options_.failure_threshold, options_.open_duration)) {}
 
 Result<std::unique_ptr<EndpointEmbedder>> EndpointEmbedder::create(EndpointOptions options,
                                                                    const Clock& clock) {
@@ -107,16 +110,19 @@ Result<std::vector<Vector>> EndpointEmbedder::call(std::span<const std::string_v
                                                    Duration deadline) {
   {
     const MutexLock lock(mutex_);
-    if (failures_ >= options_.failure_threshold && clock_.now() < open_until_) {
+    if (!breaker_.try_acquire(clock_.now())) {
       return fail(ErrorCode::kUnavailable, "the embeddings server failed " +
-                                               std::to_string(failures_) +
+                                               std::to_string(options_.failure_threshold) +
                                                " times in a row; calls are rejected for a while");
     }
   }
   auto vectors = ask(texts, deadline);
   const MutexLock lock(mutex_);
-  failures_ = vectors.has_value() ? 0 : failures_ + 1;
-  if (!vectors.has_value()) open_until_ = clock_.now() + options_.open_duration;
+  if (vectors.has_value()) {
+    breaker_.succeeded(clock_.now());
+  } else {
+    breaker_.failed(clock_.now());
+  }
   return vectors;
 }
 

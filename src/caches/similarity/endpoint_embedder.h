@@ -9,6 +9,7 @@
 #include "foundation/http/url.h"
 #include "foundation/platform/clock.h"
 #include "foundation/platform/mutex.h"
+#include "storage/memory/circuit_breaker.h"
 
 namespace afterimage {
 
@@ -50,8 +51,7 @@ class EndpointEmbedder final : public Embedder {
   std::string name_;
   std::size_t dimensions_ = 0;  // 0: unknown yet
   Mutex mutex_;
-  unsigned failures_ AFI_GUARDED_BY(mutex_) = 0;  // consecutive
-  Duration open_until_ AFI_GUARDED_BY(mutex_){0};
+  CircuitBreaker breaker_ AFI_GUARDED_BY(mutex_);
 };
 
 /// The vectors of a /v1/embeddings response, in the order of the request whatever the order of the

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "afterimage/result.h"
+#include "engines/llama/control_tokens.h"
 #include "engines/llama/loaded_model.h"
 #include "engines/llama/own_thread.h"
 
@@ -64,6 +65,8 @@ struct LoadedModel::Parts {
   const llama_vocab* vocabulary = nullptr;
   ModelFacts facts;
   std::string marker;
+  std::string separator;  // see ControlTokens
+  ControlTokens control_tokens{{}};
   std::string chat_template;
   std::uint32_t batch = 0;
   mutable OwnThread computing;  // runs every call that touches the context
@@ -75,7 +78,12 @@ struct LoadedModel::Parts {
   /// kUnsupported: an image's positions depend on the images before it.
   [[nodiscard]] Result<void> check_media() const;
   [[nodiscard]] Result<OwnedChunks> tokenize(const std::string& text,
-                                             std::span<const MediaInput> inputs) const;
+                                             std::span<const MediaInput> inputs,
+                                             bool add_special = true) const;
+  /// `first`: with the tokens that the model puts before every text.
+  [[nodiscard]] Result<std::vector<PromptPiece>> pieces(const std::string& text,
+                                                        std::span<const MediaInput> inputs,
+                                                        bool first) const;
 };
 
 }  // namespace afterimage

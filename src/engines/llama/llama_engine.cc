@@ -228,6 +228,7 @@ Result<Sequence> LlamaEngine::prepare(const Request& request,
       const auto* const text = std::get_if<std::string>(&part);
       turn.text += text != nullptr ? *text : parts_->model->marker();
     }
+    turn.text = parts_->model->without_control_tokens(turn.text);
   }
   AFI_TRY(const std::string text, parts_->model->apply_template(turns));
   AFI_TRY(const auto pieces, parts_->model->tokenize(text, inputs));

@@ -168,7 +168,8 @@ Result<void> LoadedModel::Parts::check_media() const {
 }
 
 Result<OwnedChunks> LoadedModel::Parts::tokenize(const std::string& text,
-                                                 std::span<const MediaInput> inputs) const {
+                                                 std::span<const MediaInput> inputs,
+                                                 bool add_special) const {
   std::vector<OwnedBitmap> bitmaps;
   std::vector<const mtmd_bitmap*> pointers;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -177,8 +178,10 @@ Result<OwnedChunks> LoadedModel::Parts::tokenize(const std::string& text,
     bitmaps.push_back(std::move(bitmap));
   }
   OwnedChunks chunks(mtmd_input_chunks_init());
-  const mtmd_input_text input{
-      .text = text.data(), .text_len = text.size(), .add_special = true, .parse_special = true};
+  const mtmd_input_text input{.text = text.data(),
+                              .text_len = text.size(),
+                              .add_special = add_special,
+                              .parse_special = true};
   if (mtmd_tokenize(media.get(), chunks.get(), &input, pointers.data(), pointers.size()) != 0) {
     return library_error(ErrorCode::kInvalidArgument,
                          "a media item cannot be preprocessed for the model");
@@ -189,15 +192,41 @@ Result<OwnedChunks> LoadedModel::Parts::tokenize(const std::string& text,
 Result<std::vector<PromptPiece>> LoadedModel::tokenize(const std::string& text,
                                                        std::span<const MediaInput> media) const {
   clear_library_log();
-  if (parts_->media != nullptr) {
-    AFI_TRY(const OwnedChunks chunks, parts_->tokenize(text, media));
+  const auto parts = split_at(parts_->separator, text);
+  if (parts.size() > 1 && llama_vocab_get_add_eos(parts_->vocabulary)) {
+    return fail(ErrorCode::kUnsupported,
+                "a message spells a control token, and this model ends every text with one");
+  }
+  std::vector<PromptPiece> pieces;
+  std::size_t items = 0;  // in the parts before
+  for (const std::string_view part : parts) {
+    const bool first = part.data() == parts.front().data();
+    std::size_t here = 0;
+    for (std::size_t at = 0; (at = part.find(parts_->marker, at)) != std::string_view::npos; ++at) {
+      ++here;
+    }
+    AFI_TRY(auto more, parts_->pieces(std::string(part), media.subspan(items, here), first));
+    for (PromptPiece& piece : more) {
+      if (piece.item != PromptPiece::kText) piece.item += items;
+      pieces.push_back(std::move(piece));
+    }
+    items += here;
+  }
+  return pieces;
+}
+
+Result<std::vector<PromptPiece>> LoadedModel::Parts::pieces(const std::string& text,
+                                                            std::span<const MediaInput> inputs,
+                                                            bool first) const {
+  if (media != nullptr) {
+    AFI_TRY(const OwnedChunks chunks, tokenize(text, inputs, first));
     return pieces_of(chunks.get());
   }
   const auto size = static_cast<std::int32_t>(text.size());
   SpanText tokens(text.size() + 2);  // a token is at least one byte; two may be added
-  const auto count = llama_tokenize(parts_->vocabulary, text.data(), size,
-                                    reinterpret_cast<llama_token*>(tokens.data()),
-                                    static_cast<std::int32_t>(tokens.size()), true, true);
+  const auto count =
+      llama_tokenize(vocabulary, text.data(), size, reinterpret_cast<llama_token*>(tokens.data()),
+                     static_cast<std::int32_t>(tokens.size()), first, true);
   if (count < 0) return library_error(ErrorCode::kInvalidArgument, "the text cannot be tokenized");
   tokens.resize(static_cast<std::size_t>(count));
   return std::vector<PromptPiece>{{.item = PromptPiece::kText, .parts = {std::move(tokens)}}};

@@ -195,6 +195,14 @@ Result<void> LoadedModel::Parts::load_weights(const LlamaOptions& options) {
     }
   }
   vocabulary = llama_model_get_vocab(model.get());
+  std::vector<std::string> spellings;
+  for (llama_token token = 0; token < llama_vocab_n_tokens(vocabulary); ++token) {
+    // These are the tokens that llama_tokenize finds in a text only if parse_special is set.
+    constexpr int kParsed = LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_UNKNOWN;
+    if ((llama_vocab_get_attr(vocabulary, token) & kParsed) == 0) continue;
+    spellings.emplace_back(llama_vocab_get_text(vocabulary, token));
+  }
+  control_tokens = ControlTokens(std::move(spellings));
   const char* const own = llama_model_chat_template(model.get(), nullptr);
   chat_template = !options.chat_template.empty() ? options.chat_template
                   : own != nullptr               ? own
@@ -205,6 +213,7 @@ Result<void> LoadedModel::Parts::load_weights(const LlamaOptions& options) {
 Result<void> LoadedModel::Parts::load_media(const LlamaOptions& options) {
   AFI_TRY(const auto chance, random_secret());
   marker = "<media-" + to_hex(chance) + ">";
+  separator = "<break-" + to_hex(chance) + ">";
   if (options.mmproj.empty()) return {};
   AFI_TRY_VOID(check_gguf(options.mmproj, "media encoder"));
   AFI_TRY_VOID(check_whole(options.mmproj));
@@ -265,6 +274,9 @@ Result<void> LoadedModel::Parts::make_context(const LlamaOptions& options) {
 
 const ModelFacts& LoadedModel::facts() const { return parts_->facts; }
 const std::string& LoadedModel::marker() const { return parts_->marker; }
+std::string LoadedModel::without_control_tokens(std::string_view text) const {
+  return parts_->control_tokens.broken_by(parts_->separator, text);
+}
 const std::string& LoadedModel::chat_template() const { return parts_->chat_template; }
 
 bool LoadedModel::supports(Modality modality) const {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "afterimage/ids.h"
@@ -92,6 +93,9 @@ class LoadedModel {
   [[nodiscard]] bool supports(Modality modality) const;
   /// Stands for one media item in a text. Random, so that no user's text contains it.
   [[nodiscard]] const std::string& marker() const;
+  /// A message's text so that no part of it becomes a control token: tokenize() understands the
+  /// breaks. Text that spells none is returned as it is.
+  [[nodiscard]] std::string without_control_tokens(std::string_view text) const;
   /// The source text of the chat template: part of the model's identity.
   [[nodiscard]] const std::string& chat_template() const;
 

@@ -8,37 +8,10 @@
 
 #include "foundation/platform/fault_points.h"
 #include "foundation/platform/mutex.h"
+#include "storage/memory/circuit_breaker.h"
 
 namespace afterimage {
 namespace {
-
-/// Circuit breaker: opens after too many failures, rejects calls for a while, then allows one
-/// probe.
-class Breaker {
- public:
-  Breaker(std::uint32_t failure_threshold, Duration open_duration)
-      : failure_threshold_(failure_threshold), open_duration_(open_duration) {}
-
-  [[nodiscard]] bool lets_through(Duration now) {
-    if (!broken()) return true;
-    if (!AFI_GUARD("tier.rest", !rests(now))) return false;
-    until_ = now + open_duration_;  // other calls wait for this probe's result
-    return true;
-  }
-  void succeeded() { failures_ = 0; }
-  void failed(Duration now) {
-    ++failures_;
-    until_ = now + open_duration_;
-  }
-  [[nodiscard]] bool broken() const { return failures_ >= failure_threshold_; }
-  [[nodiscard]] bool rests(Duration now) const { return broken() && now < until_; }
-
- private:
-  std::uint32_t failure_threshold_;
-  Duration open_duration_;
-  std::uint32_t failures_ = 0;
-  Duration until_{0};
-};
 
 /// Runs long work on its own thread, on request.
 class Housekeeper {
@@ -100,8 +73,9 @@ struct DiskTier::State {
       : log(std::move(its_log)),
         options(its_options),
         clock(its_clock),
-        reads(its_options.failure_threshold, its_options.open_duration),
-        writes(1, its_options.open_duration) {
+        reads(CircuitBreakerOptions::in_a_row(its_options.failure_threshold,
+                                              its_options.open_duration)),
+        writes(CircuitBreakerOptions::in_a_row(1, its_options.open_duration)) {
     if (options.own_thread) housekeeper.emplace([this] { catch_up(); });
   }
 
@@ -110,15 +84,15 @@ struct DiskTier::State {
   const Clock& clock;
 
   Mutex mutex;
-  Breaker reads AFI_GUARDED_BY(mutex);
-  Breaker writes AFI_GUARDED_BY(mutex);
+  CircuitBreaker reads AFI_GUARDED_BY(mutex);
+  CircuitBreaker writes AFI_GUARDED_BY(mutex);
   TierStats stats AFI_GUARDED_BY(mutex);
   std::string degraded_reason AFI_GUARDED_BY(mutex);
   bool behind AFI_GUARDED_BY(mutex) = false;  // the last put found the batches full
 
   std::optional<Housekeeper> housekeeper;  // last: destroyed first
 
-  void failed(Breaker& breaker, const Error& error) AFI_REQUIRES(mutex) {
+  void failed(CircuitBreaker& breaker, const Error& error) AFI_REQUIRES(mutex) {
     breaker.failed(clock.now());
     ++stats.failures;
     degraded_reason = error.message;
@@ -127,7 +101,7 @@ struct DiskTier::State {
   Result<void> record_write(const Result<void>& done) {
     const MutexLock lock(mutex);
     if (done) {
-      writes.succeeded();
+      writes.succeeded(clock.now());
     } else if (is_disk_failure(done.error())) {
       failed(writes, done.error());
     }
@@ -138,13 +112,13 @@ struct DiskTier::State {
     if (!log->wants_commit()) return;
     {
       const MutexLock lock(mutex);
-      if (writes.rests(clock.now())) return;
+      if (writes.is_rejecting(clock.now())) return;
     }
     static_cast<void>(record_write(log->commit()));
   }
   Result<void> may_write() {
     const MutexLock lock(mutex);
-    if (writes.lets_through(clock.now())) return {};
+    if (AFI_GUARD("tier.rest", writes.try_acquire(clock.now()))) return {};
     ++stats.refused;
     return fail(ErrorCode::kUnavailable,
                 "the disk tier is not writing after a failure: " + degraded_reason);
@@ -184,7 +158,7 @@ Result<void> DiskTier::put(const TierKey& key, const EntryMeta& meta,
     return std::unexpected(taken.error());
   }
   if (!*taken) return fail(ErrorCode::kUnavailable, kBehind);
-  state_->writes.succeeded();
+  state_->writes.succeeded(state_->clock.now());
   return {};
 }
 
@@ -193,7 +167,7 @@ Result<std::optional<TierEntry>> DiskTier::get(const TierKey& key, MemoryBudget&
   const bool there = state_->log->contains(key);
   {
     const MutexLock lock(state_->mutex);
-    if (!there || !state_->reads.lets_through(state_->clock.now())) {
+    if (!there || !AFI_GUARD("tier.rest", state_->reads.try_acquire(state_->clock.now()))) {
       ++state_->stats.misses;
       return std::nullopt;
     }
@@ -202,7 +176,7 @@ Result<std::optional<TierEntry>> DiskTier::get(const TierKey& key, MemoryBudget&
   const MutexLock lock(state_->mutex);
   if (!found && found.error().code == ErrorCode::kNoSpace) return found;
   if (!found) state_->failed(state_->reads, found.error());
-  if (found) state_->reads.succeeded();  // even if the entry was damaged
+  if (found) state_->reads.succeeded(state_->clock.now());  // even if the entry was damaged
   if (!found || !*found) {
     ++state_->stats.misses;
     return std::nullopt;
@@ -244,7 +218,7 @@ TierStats DiskTier::stats() const {
   stats.used = log.used;
   stats.capacity = state_->options.log.capacity;
   if (state_->behind) stats.degraded_reason = kBehind;
-  if (state_->reads.broken() || state_->writes.broken())
+  if (state_->reads.is_open() || state_->writes.is_open())
     stats.degraded_reason = state_->degraded_reason;
   return stats;
 }

@@ -10,15 +10,28 @@
 namespace afterimage {
 
 struct CircuitBreakerOptions {
-  std::uint32_t failures = 5;                        // opens after so many failures
-  Duration within = std::chrono::seconds(10);        // within this time
+  std::uint32_t failure_threshold = 5;               // opens after so many failures …
+  Duration window = std::chrono::seconds(10);        // … within this time
   Duration open_duration = std::chrono::seconds(5);  // stays open so long, then allows one probe
-  Duration few = std::chrono::seconds(1);            // after a good probe: one of ten calls so long
-  Duration some = std::chrono::seconds(2);           // then one of three calls so long, then all
+  Duration ramp_tenth = std::chrono::seconds(1);     // after a good probe: one call of ten so long
+  Duration ramp_third = std::chrono::seconds(2);     // then one of three so long, then all
+
+  /// Counts failures in a row, however long that takes, and closes at any success: for a device
+  /// with one user, which needs no ramp.
+  static constexpr CircuitBreakerOptions in_a_row(std::uint32_t failures, Duration open_duration) {
+    return {.failure_threshold = failures,
+            .window = Duration::max(),
+            .open_duration = open_duration,
+            .ramp_tenth = Duration(0),
+            .ramp_third = Duration(0),
+            .success_resets = true};
+  }
+  bool success_resets = false;  // see in_a_row()
 };
 
-/// Stops calls to a failing server, and after it recovers lets them through in growing shares, so
-/// that the server is not overloaded by every waiting client at once.
+/// Rejects calls to something that fails, lets one probe through after a while, and after a good
+/// probe admits calls in growing shares, so that waiting clients do not overload a server that has
+/// just recovered. The one circuit breaker of this project: servers, the disk, embedding endpoints.
 ///
 /// Threads  Not thread-safe: its owner holds a lock. The caller supplies the time.
 class CircuitBreaker {
@@ -26,13 +39,13 @@ class CircuitBreaker {
   explicit CircuitBreaker(const CircuitBreakerOptions& options) : options_(options) {}
 
   /// Whether this call may proceed. After `open_duration`, true for one probe.
-  [[nodiscard]] bool lets_through(Duration now);
+  [[nodiscard]] bool try_acquire(Duration now);
   void succeeded(Duration now);
   void failed(Duration now);
 
   /// Open, and the next probe is not due yet.
-  [[nodiscard]] bool rests(Duration now) const { return open_ && now < until_; }
-  [[nodiscard]] bool open() const { return open_; }
+  [[nodiscard]] bool is_rejecting(Duration now) const { return open_ && now < until_; }
+  [[nodiscard]] bool is_open() const { return open_; }
   [[nodiscard]] std::uint64_t times_opened() const { return times_opened_; }
 
  private:
@@ -40,10 +53,10 @@ class CircuitBreaker {
   std::deque<Duration> failures_;
   bool open_ = false;
   bool probing_ = false;
-  bool returning_ = false;
-  Duration until_{0};     // end of the open state; while probing, when another probe may start
-  Duration returned_{0};  // when the ramp began
-  std::uint64_t asked_ = 0;
+  bool ramping_ = false;
+  Duration until_{0};      // end of the open state; while probing, when another probe may start
+  Duration recovered_{0};  // when the ramp began
+  std::uint64_t ramp_calls_ = 0;
   std::uint64_t times_opened_ = 0;
 };
 

@@ -40,7 +40,7 @@ class RemoteClusterTest : public ::testing::Test {
     RemoteTierOptions options = patient_options(cluster.addresses());
     options.servers.connect_timeout = 200ms;
     options.servers.timeout = 50ms;
-    options.servers.breaker = {.open_duration = 200ms, .few = 10ms, .some = 10ms};
+    options.servers.breaker = {.open_duration = 200ms, .ramp_tenth = 10ms, .ramp_third = 10ms};
     options.known_absent = Duration(0);
     return options;
   }

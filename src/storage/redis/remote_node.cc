@@ -88,7 +88,7 @@ Result<void> RemoteNode::call(RemoteLane which, Duration time, bool ignore_break
   const Duration deadline = clock_.now() + servers_.connect_timeout + time;
   {
     const MutexLock lock(mutex_);
-    if (!breaker_.lets_through(clock_.now()) && !ignore_breaker) {
+    if (!breaker_.try_acquire(clock_.now()) && !ignore_breaker) {
       return fail(ErrorCode::kUnavailable, "circuit breaker open after: " + degraded_reason_);
     }
   }
@@ -117,7 +117,7 @@ Result<void> RemoteNode::call(RemoteLane which, Duration time, bool ignore_break
 
 bool RemoteNode::circuit_open() const {
   const MutexLock lock(mutex_);
-  return breaker_.rests(clock_.now());
+  return breaker_.is_rejecting(clock_.now());
 }
 
 bool RemoteNode::failing() const {

@@ -103,7 +103,7 @@ class HostileServer : public ::testing::TestWithParam<Hostility> {
                         .connect_timeout = 200ms,
                         .timeout = 50ms,
                         // Keep calling: with the defaults the breaker opens after five failures.
-                        .breaker = {.open_duration = 10ms, .few = 0ms, .some = 0ms}},
+                        .breaker = {.open_duration = 10ms, .ramp_tenth = 0ms, .ramp_third = 0ms}},
             .chunk = 2_KiB,
             .flush_timeout = 20s,
             .known_absent = 0ms};

@@ -199,7 +199,7 @@ TEST_P(HostileCell, FailsInTimeAndRecovers) {
   const CellLie& lie = GetParam();
   ScriptedServer server;
   RemoteTierOptions options{.servers = {.seeds = {server.address()}}};
-  options.servers.breaker.failures = 1000;
+  options.servers.breaker.failure_threshold = 1000;
   CellUser user(std::move(options));
   const auto well = [](const ScriptedServer::Words& command, const std::string& honest) -> Said {
     if (command[0] == "PEXPIRE") return {":1\r\n"};

@@ -327,7 +327,7 @@ TEST_F(RemoteTierAlone, MissesInTimeOnAStoppedServerAndThenAtOnce) {
 TEST_F(RemoteTierAlone, UsesARestartedServerAgain) {
   RemoteTierOptions options = patient_options({server->address()});
   options.servers.breaker.open_duration = std::chrono::milliseconds(50);
-  options.servers.breaker.few = options.servers.breaker.some = Duration(0);
+  options.servers.breaker.ramp_tenth = options.servers.breaker.ramp_third = Duration(0);
   options.known_absent = Duration(0);
   const auto tier = RemoteTier::open(options, memory, clock).value();
   put(*tier, 1, 1'000);
