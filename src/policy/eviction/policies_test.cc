@@ -251,7 +251,7 @@ TEST(QueueFloor, CountsTheEntriesOfRequestsInFlight) {
 
 // Q7: a margin of 15 % was exceeded in 8 % of all moments with one request in flight, in 24 % with
 // five, in 6 % with a hundred. What is needed for one in a thousand:
-TEST(QueueFloor, q7_the_margin_is_of_the_size_of_the_chance) {
+TEST(QueueFloor, q7_the_margin_follows_the_poisson_quantile) {
   const struct {
     double requests;
     double times;

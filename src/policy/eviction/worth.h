@@ -173,8 +173,7 @@ class Worth final : public EvictionPolicy {
   std::vector<Rank> order_;
   std::vector<Index> unordered_;
 
-  boost::unordered_flat_map<std::uint64_t, Ghost>
-      ghosts_;  // evicted entries by key; some are forgotten
+  boost::unordered_flat_map<std::uint64_t, Ghost> ghosts_;    // evicted entries by key
   std::deque<std::pair<Index, std::uint32_t>> memory_order_;  // runs and their serials
   std::uint64_t remembered_ = 0;
 

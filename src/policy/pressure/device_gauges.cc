@@ -15,7 +15,7 @@ std::unexpected<Error> unavailable(std::string message) {
   return fail(ErrorCode::kUnavailable, std::move(message));
 }
 
-/// A library that may not be there; closed at the end.
+/// A shared library loaded at run time; closed by the destructor.
 class Library {
  public:
   static Result<Library> open(const std::string& name) {
@@ -38,7 +38,7 @@ class Library {
     function = reinterpret_cast<Function*>(::dlsym(handle_, symbol));
     if (function != nullptr) return {};
     return unavailable(
-        fmt::format("'{}' has no {}: it is too old or not what it is called", name_, symbol));
+        fmt::format("'{}' has no function {}: it is too old, or another library", name_, symbol));
   }
 
  private:
@@ -97,13 +97,13 @@ Result<GaugeReading> NvmlGauge::read() {
   NvmlMemory memory{};
   memory.version = kNvmlMemoryVersion;
   if (const int code = calls_->memory(device_, &memory); code != 0) {
-    return unavailable(fmt::format("NVML gives no memory information (code {})", code));
+    return unavailable(fmt::format("NVML cannot read the memory information (code {})", code));
   }
-  // Drivers differ in whether `used` includes what they reserve; `free` is the same in all.
+  // Drivers differ in whether `used` includes their own reserve; `free` means the same in all.
   const Bytes total(memory.total - std::min(memory.reserved, memory.total));
   if (Bytes(memory.free) > total) {
     return fail(ErrorCode::kCorruption,
-                fmt::format("NVML shows {} of {} bytes free", memory.free, total.value()));
+                fmt::format("NVML reports {} of {} bytes free, which cannot be", memory.free, total.value()));
   }
   return checked({.total = total, .used = total - Bytes(memory.free)}, name());
 }
@@ -145,7 +145,7 @@ Result<GaugeReading> RocmGauge::read() {
   if (code == 0) code = calls_->used(device_, kRocmVram, &used);
   if (code != 0) {
     return unavailable(
-        fmt::format("ROCm SMI gives no memory of device {} (code {})", device_, code));
+        fmt::format("ROCm SMI cannot read the memory of device {} (code {})", device_, code));
   }
   return checked({.total = Bytes(total), .used = Bytes(used)}, name());
 }

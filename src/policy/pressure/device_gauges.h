@@ -10,11 +10,11 @@
 
 namespace afterimage {
 
-/// The memory of an NVIDIA GPU, through NVML, which is looked for at run time: nothing of it is
-/// needed to build or to link. What the driver reserves for itself belongs to nobody's total.
+/// The memory of an NVIDIA GPU, read through NVML, which is loaded at run time: it is not needed to
+/// build or link. Memory that the driver reserves for itself is not part of the total.
 ///
-/// Errors   open: kUnavailable where there is no library, no driver or no such device; the message
-///          says which. read: kUnavailable when the driver refuses.
+/// Errors   open: kUnavailable: no library, no driver or no such device; the message says which.
+///          read: kUnavailable: the driver returned an error.
 /// Source   NVML API reference, nvmlDeviceGetMemoryInfo_v2.
 class NvmlGauge final : public PressureGauge {
  public:
@@ -31,8 +31,9 @@ class NvmlGauge final : public PressureGauge {
   void* device_;
 };
 
-/// The memory of an AMD GPU, through ROCm SMI, likewise.
+/// The memory of an AMD GPU, read through ROCm SMI, which is also loaded at run time.
 ///
+/// Errors   As NvmlGauge.
 /// Source   rocm_smi.h: rsmi_dev_memory_total_get, rsmi_dev_memory_usage_get.
 class RocmGauge final : public PressureGauge {
  public:

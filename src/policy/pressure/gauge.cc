@@ -9,19 +9,19 @@ namespace afterimage {
 Result<GaugeReading> checked(const GaugeReading& reading, std::string_view gauge) {
   if (reading.total == 0_B || reading.used > reading.total) {
     return fail(ErrorCode::kCorruption,
-                fmt::format("the {} gauge shows {} of {} bytes used: not a reading to act on",
+                fmt::format("the {} gauge reports {} of {} bytes used: the reading is ignored",
                             gauge, reading.used.value(), reading.total.value()));
   }
   if (!(reading.stall >= 0 && reading.stall <= 1)) {
     return fail(ErrorCode::kCorruption,
-                fmt::format("the {} gauge shows a stall of {}, which is no share of time", gauge,
+                fmt::format("the {} gauge reports a stall of {}, which must be from 0 to 1", gauge,
                             reading.stall));
   }
   return reading;
 }
 
 Result<void> take_reading(PressureGauge& gauge, const Clock& clock, GovernorInputs& inputs) {
-  // Before the reading: a gauge that hangs gives an old sample, not a fresh one.
+  // Taken before the reading, so that the sample of a gauge that hangs counts as old.
   const Duration taken_at = clock.now();
   const auto reading = gauge.read();
   inputs.now = clock.now();

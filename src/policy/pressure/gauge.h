@@ -14,19 +14,19 @@
 
 namespace afterimage {
 
-/// What a gauge shows.
+/// One reading of a gauge.
 struct GaugeReading {
   Bytes total;
-  Bytes used;        // by anybody, ourselves included; at most total
+  Bytes used;        // by all programs, ourselves included; at most total
   double stall = 0;  // share of the last seconds in which work waited for memory; 0: not measured
 };
 
-/// Reads how full a memory is. An extension point: one class a source, held to
+/// Measures how full a memory is. An extension point: one class per source; every gauge must pass
 /// tests/testing/gauge_conformance.h.
 ///
-/// Errors   kUnavailable: the source is not there, or does not answer now; kCorruption: it answers
-///          nonsense. A gauge never makes up a number: who reads it fails closed.
-/// Cost     Microseconds to a millisecond: read it on a thread that may wait, not under a lock.
+/// Errors   kUnavailable: the source does not exist or cannot be read now; kCorruption: its numbers
+///          contradict each other. A gauge never makes up a number: the governor fails closed.
+/// Cost     Microseconds to a millisecond: read it on a thread that may block, not under a lock.
 /// Threads  One at a time.
 class PressureGauge {
  public:
@@ -35,16 +35,16 @@ class PressureGauge {
   virtual Result<GaugeReading> read() = 0;
 };
 
-/// Fails with kCorruption if the numbers cannot be: no memory at all, more used than there is, a
-/// stall that is no share.
+/// kCorruption: impossible numbers: no memory, more used than the total, or a stall that is not
+/// between 0 and 1.
 Result<GaugeReading> checked(const GaugeReading& reading, std::string_view gauge);
 
-/// Reads the gauge for the governor: sets `now`, `sample` and `stall`, with inputs.ledger.used as
-/// what is ours of the bytes it shows. A gauge that fails leaves no sample, and its Error is
-/// returned for the log; stepping goes on without.
+/// Reads the gauge for the governor: sets `now`, `sample` and `stall`, and takes inputs.ledger.used
+/// as our share of the bytes in use. If the gauge fails, there is no sample and its Error is
+/// returned for the log; the governor can still step.
 Result<void> take_reading(PressureGauge& gauge, const Clock& clock, GovernorInputs& inputs);
 
-/// Shows what it was told, in order, and the last of it for ever; for tests and drills.
+/// Returns the given readings in order, and then repeats the last one; for tests and drills.
 class ScriptedGauge final : public PressureGauge {
  public:
   explicit ScriptedGauge(std::deque<Result<GaugeReading>> readings)
@@ -56,7 +56,7 @@ class ScriptedGauge final : public PressureGauge {
   std::deque<Result<GaugeReading>> readings_;
 };
 
-/// The engine's own word: it knows its pools better than any driver does.
+/// Readings from the engine, which knows its own memory pools better than the driver.
 class EngineGauge final : public PressureGauge {
  public:
   explicit EngineGauge(std::function<Result<GaugeReading>()> ask) : ask_(std::move(ask)) {}

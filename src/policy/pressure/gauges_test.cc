@@ -63,7 +63,7 @@ Result<GaugeReading> cgroup(std::string current, std::string high, std::string m
       .read();
 }
 
-TEST(ProcGauge, ReadsWhatIsAvailableAndHowLongWorkStoodStill) {
+TEST(ProcGauge, ReadsAvailableMemoryAndStalls) {
   const auto reading = proc(kMeminfo).value();
   EXPECT_EQ(reading.total, Bytes(16'384'000ULL * 1024));
   EXPECT_EQ(reading.used, Bytes(12'288'000ULL * 1024));
@@ -85,15 +85,15 @@ TEST(ProcGauge, NonsenseIsNoReading) {
   }
 }
 
-TEST(CgroupGauge, TheLowerLimitCountsAndWhatTheKernelCanDropDoesNot) {
+TEST(CgroupGauge, UsesTheLowerLimitAndIgnoresDroppablePages) {
   EXPECT_EQ(cgroup("500\n", "800\n", "1000\n")->total, 800_B);
   EXPECT_EQ(cgroup("500\n", "max\n", "1000\n")->total, 1000_B);
   EXPECT_EQ(cgroup("500\n", "max\n", "1000\n")->used, 400_B);
-  EXPECT_EQ(cgroup("1200\n", "800\n", "max\n")->used, 800_B) << "above high for a while";
-  EXPECT_EQ(cgroup("50\n", "800\n", "max\n")->used, 0_B) << "read one after the other";
+  EXPECT_EQ(cgroup("1200\n", "800\n", "max\n")->used, 800_B) << "use may exceed high for a while";
+  EXPECT_EQ(cgroup("50\n", "800\n", "max\n")->used, 0_B) << "the files are not read atomically";
 }
 
-TEST(CgroupGauge, WithoutALimitItSaysSo) {
+TEST(CgroupGauge, FailsWithoutALimit) {
   const auto reading = cgroup("500\n", "max\n", "max\n");
   EXPECT_EQ(reading.error().code, ErrorCode::kUnavailable);
   EXPECT_NE(reading.error().message.find("no limit"), std::string::npos);
@@ -118,7 +118,7 @@ TEST(CgroupV1Gauge, ReadsUsageAgainstTheLimit) {
   const std::string stat = "inactive_file 1\ntotal_inactive_file 100\n";
   EXPECT_EQ(read("500\n", "800\n", stat)->total, 800_B);
   EXPECT_EQ(read("500\n", "800\n", stat)->used, 400_B);
-  EXPECT_EQ(read("50\n", "800\n", stat)->used, 0_B) << "read one after the other";
+  EXPECT_EQ(read("50\n", "800\n", stat)->used, 0_B) << "the files are not read atomically";
   EXPECT_EQ(read("1200\n", "800\n", stat)->used, 800_B);
   EXPECT_EQ(read("500\n", "9223372036854771712\n", stat).error().code, ErrorCode::kUnavailable);
   for (const char* wrong : {"", "max\n", "8x\n", "0\n"}) {
@@ -151,7 +151,7 @@ struct HostFiles {
   MemoryFiles files;
 };
 
-TEST(OpenHostGauge, TheSmallestLimitThatBindsUs) {
+TEST(OpenHostGauge, ChoosesTheSmallestLimit) {
   const struct {
     const char* name;
     std::function<void(HostFiles&)> machine;
@@ -205,7 +205,7 @@ TEST(OpenHostGauge, TheSmallestLimitThatBindsUs) {
   EXPECT_EQ(open_host_gauge(MemoryFiles(), "/r").error().code, ErrorCode::kUnavailable);
 }
 
-TEST(OpenGroupGauge, AFolderThatIsNoGroupIsNamed) {
+TEST(OpenGroupGauge, NamesAFolderThatIsNotAGroup) {
   HostFiles host;
   host.group("/g", "5000");
   EXPECT_EQ((*open_group_gauge(host.files, "/r/g"))->name(), "cgroup");
@@ -214,7 +214,7 @@ TEST(OpenGroupGauge, AFolderThatIsNoGroupIsNamed) {
   EXPECT_NE(wrong.error().message.find("'/r/h'"), std::string::npos);
 }
 
-// The files of /proc tell no size: a gauge that believed it would read nothing, for ever.
+// Files under /proc report a size of 0: a gauge that relied on it would read nothing.
 TEST(OpenHostGauge, ThisMachinesOwn) {
   const SystemFiles files;
   const auto gauge = open_host_gauge(files);
@@ -225,17 +225,17 @@ TEST(OpenHostGauge, ThisMachinesOwn) {
   EXPECT_GT(reading->used, 0_B);
 }
 
-TEST(DeviceGauges, AbsentLibrariesAreFineAndTyped) {
+TEST(DeviceGauges, MissingLibrariesAreAnError) {
   const auto nvml = NvmlGauge::open(0, "libno-such-nvml.so.1");
   EXPECT_EQ(nvml.error().code, ErrorCode::kUnavailable);
   EXPECT_NE(nvml.error().message.find("libno-such-nvml.so.1"), std::string::npos);
   EXPECT_EQ(RocmGauge::open(0, "libno-such-rocm.so").error().code, ErrorCode::kUnavailable);
-  // A library that is there but is something else.
+  // A library that exists but is another one.
   EXPECT_NE(NvmlGauge::open(0, "libc.so.6").error().message.find("nvmlInit_v2"), std::string::npos);
   EXPECT_NE(RocmGauge::open(0, "libc.so.6").error().message.find("rsmi_init"), std::string::npos);
 }
 
-// Where there is a GPU it is read; where there is none, that is said.
+// Reads the GPU if there is one, and otherwise expects an error that says so.
 TEST(DeviceGauges, ThisMachinesOwn) {
   const auto check = [](auto gauge) {
     if (!gauge.has_value()) {
@@ -250,7 +250,7 @@ TEST(DeviceGauges, ThisMachinesOwn) {
   check(RocmGauge::open(0));
 }
 
-TEST(TakeReading, TheTimeIsThatBeforeTheReading) {
+TEST(TakeReading, TakesTheTimeBeforeTheReading) {
   ManualClock clock;
   EngineGauge slow([&]() -> Result<GaugeReading> {
     clock.advance(3s);

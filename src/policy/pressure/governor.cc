@@ -20,17 +20,17 @@ double seconds(Duration d) { return Seconds(d).count(); }
 
 Bytes plus(Bytes a, Bytes b) { return b > Bytes::max() - a ? Bytes::max() : a + b; }
 
-/// Rounded up, so that a need is never underestimated; at most what Bytes can hold.
+/// Rounds up, so that a need is never underestimated, and clamps to the range of Bytes.
 Bytes to_bytes(double value) {
   if (!(value > 0)) return 0_B;
   constexpr double kLargest = 9.0e18;
   return Bytes(static_cast<Bytes::rep>(std::ceil(std::min(value, kLargest))));
 }
 
-/// Gauges count in pages and sample a moment after our ledger: this much is no lie.
+/// Allowed disagreement: gauges count in pages and are read a moment after our ledger.
 Bytes tolerance(Bytes total) { return std::max(64_MiB, Bytes(total.value() / 100)); }
 
-GaugeTrust judge(const GovernorState& state, const GovernorInputs& inputs,
+GaugeTrust check_trust(const GovernorState& state, const GovernorInputs& inputs,
                  const GovernorOptions& options) {
   const auto& sample = inputs.sample;
   if (!sample.has_value()) {
@@ -52,12 +52,12 @@ GaugeTrust judge(const GovernorState& state, const GovernorInputs& inputs,
   return GaugeTrust::kTrusted;
 }
 
-/// What others hold and how fast they grow.
-void learn(GovernorState& state, const MemorySample& sample, const GovernorOptions& options) {
+/// Updates the external use and its growth rate.
+void update_external(GovernorState& state, const MemorySample& sample, const GovernorOptions& options) {
   if (state.last.has_value() && state.last->taken_at == sample.taken_at) return;
   const Bytes external = sub_sat(sample.used, sample.ours);
   if (state.last.has_value() && sample.taken_at > state.last->taken_at) {
-    // A leaky sum over the horizon: a ramp shows its slope, a jump counts once more and fades.
+    // A leaky sum over the horizon: a ramp shows its slope; a jump counts once more and decays.
     const double dt = seconds(sample.taken_at - state.last->taken_at);
     const double horizon = seconds(options.horizon);
     state.growth = state.growth * std::exp(-dt / horizon) +
@@ -69,8 +69,8 @@ void learn(GovernorState& state, const MemorySample& sample, const GovernorOptio
   state.last = sample;
 }
 
-/// Others' bytes after another `ahead`, if they go on as they did. Without new readings they are
-/// taken to have gone on meanwhile, for a while.
+/// External use extrapolated to `ahead` from now. Without new readings, growth is assumed to
+/// continue for up to ten horizons.
 Bytes expected_external(const GovernorState& state, Duration now, Duration ahead,
                         const GovernorOptions& options) {
   const Duration age = state.last.has_value() ? now - state.last->taken_at : Duration(0);
@@ -78,15 +78,14 @@ Bytes expected_external(const GovernorState& state, Duration now, Duration ahead
   return plus(state.external, to_bytes(state.growth * seconds(ahead)));
 }
 
-/// The two lines: beyond `budget` nothing may stay, beyond `target` nothing new comes in. What
-/// others may take before we have reacted is the reserve between them, so only the target looks
-/// ahead: a guess about the future costs clean entries and no others.
-struct Lines {
+/// Nothing may stay beyond `budget`, and nothing new is admitted beyond `target`. The reserve lies
+/// between them. Only the target extrapolates: a wrong guess costs clean entries and no others.
+struct Limits {
   Bytes budget;
   Bytes target;
 };
 
-Lines draw_lines(const GovernorState& state, const GovernorInputs& inputs,
+Limits compute_limits(const GovernorState& state, const GovernorInputs& inputs,
                  const GovernorOptions& options) {
   if (!state.last.has_value()) return {.budget = options.blind(), .target = options.blind()};
   const Bytes claimed = plus(inputs.planned, inputs.refused);
@@ -95,16 +94,16 @@ Lines draw_lines(const GovernorState& state, const GovernorInputs& inputs,
                    plus(claimed, expected_external(state, inputs.now, ahead, options)));
   };
   const Bytes soon = sub_sat(left_over(options.horizon), options.reserve);
-  Lines lines{.budget = std::min(options.cap, left_over(Duration(0))),
+  Limits limits{.budget = std::min(options.cap, left_over(Duration(0))),
               .target = std::min(options.cap, soon)};
   if (state.trust != GaugeTrust::kTrusted) {
-    lines.target = std::min({lines.target, options.blind(), state.target.value_or(Bytes::max())});
-  } else if (state.target.has_value() && lines.target > *state.target) {
+    limits.target = std::min({limits.target, options.blind(), state.target.value_or(Bytes::max())});
+  } else if (state.target.has_value() && limits.target > *state.target) {
     const double dt = seconds(std::max(inputs.now - state.stepped_at, Duration(0)));
     const double step = options.regrow_per_second * static_cast<double>(options.cap.value()) * dt;
-    lines.target = std::min(lines.target, plus(*state.target, to_bytes(step)));
+    limits.target = std::min(limits.target, plus(*state.target, to_bytes(step)));
   }
-  return lines;
+  return limits;
 }
 
 double stress_of(const GovernorState& state, const GovernorInputs& inputs, Bytes expected,
@@ -122,8 +121,8 @@ double stress_of(const GovernorState& state, const GovernorInputs& inputs, Bytes
   return static_cast<double>(need.value()) / static_cast<double>(headroom.value());
 }
 
-/// The least stress that what we know beside the numbers allows for.
-double least_stress(GaugeTrust trust, const GovernorInputs& inputs,
+/// The lower bound on stress from failed allocations, stalls and an untrusted gauge.
+double min_stress(GaugeTrust trust, const GovernorInputs& inputs,
                     const GovernorOptions& options) {
   const auto border = [&](PressureMode mode) {
     return options.ladder.borders[static_cast<std::size_t>(mode) - 1].enter;
@@ -134,7 +133,7 @@ double least_stress(GaugeTrust trust, const GovernorInputs& inputs,
   return 0;
 }
 
-/// The shortest of those that hold in `mode` or a milder one: the ladder is monotone.
+/// The shortest limit of `mode` and all milder modes, so that limits are monotone.
 std::optional<Duration> idle_limit(PressureMode mode, const IdleLimits& idle) {
   std::optional<Duration> shortest = idle.relaxed;
   const auto also = [&](std::optional<Duration> limit) {
@@ -145,8 +144,8 @@ std::optional<Duration> idle_limit(PressureMode mode, const IdleLimits& idle) {
   return shortest;
 }
 
-/// Which bytes leave, and which get a copy below so that they can leave soon.
-void share_out(GovernorActions& actions, const GovernorInputs& inputs, bool keep_clean,
+/// Decides how many bytes to evict, and how many to copy below so that they can be evicted soon.
+void plan_releases(GovernorActions& actions, const GovernorInputs& inputs, bool keep_clean,
                const GovernorOptions& options) {
   const LedgerView& ledger = inputs.ledger;
   AFI_CHECK(plus(ledger.clean, ledger.cleaning) <= ledger.used);
@@ -155,9 +154,9 @@ void share_out(GovernorActions& actions, const GovernorInputs& inputs, bool keep
   actions.drop = sub_sat(ledger.used - actions.release, actions.budget);
   const Bytes missing = sub_sat(deficit, plus(actions.release, actions.drop));
   const Bytes wanted = plus(missing, keep_clean ? options.clean_wanted() : 0_B);
-  const Bytes there = plus(ledger.clean - actions.release, ledger.cleaning);
+  const Bytes prepared = plus(ledger.clean - actions.release, ledger.cleaning);
   const Bytes at_once = to_bytes(options.clean_bytes_per_second * seconds(options.tick));
-  actions.clean = std::min(sub_sat(wanted, there), sub_sat(at_once, ledger.cleaning));
+  actions.clean = std::min(sub_sat(wanted, prepared), sub_sat(at_once, ledger.cleaning));
   const bool busy = deficit > 0_B;
   actions.next_step = busy ? options.busy_tick : options.tick;
 }
@@ -177,23 +176,23 @@ IdleLimits IdleLimits::seed() {
 }
 
 Result<void> check(const GovernorOptions& options) {
-  const auto wrong = [](std::string message) {
+  const auto invalid = [](std::string message) {
     return fail(ErrorCode::kInvalidArgument, "governor: " + std::move(message));
   };
-  if (options.cap == 0_B) return wrong("the cap is 0; give the bytes that may be held");
+  if (options.cap == 0_B) return invalid("the cap is 0; set the most bytes that the cache may hold");
   if (options.reserve == 0_B) {
-    return wrong("the reserve is 0; give what others may take before the governor has reacted");
+    return invalid("the reserve is 0; set the bytes to keep free until the governor can react");
   }
   if (options.blind() > options.cap) {
-    return wrong(fmt::format("the blind cap of {} bytes is above the cap of {}",
+    return invalid(fmt::format("the blind cap of {} bytes is above the cap of {}",
                              options.blind().value(), options.cap.value()));
   }
   for (const Duration d : {options.horizon, options.stale_after, options.tick, options.busy_tick}) {
-    if (d <= Duration(0)) return wrong("horizon, stale_after, tick and busy_tick are positive");
+    if (d <= Duration(0)) return invalid("horizon, stale_after, tick and busy_tick must be positive");
   }
   for (const double rate :
        {options.regrow_per_second, options.clean_bytes_per_second, options.stall_limit}) {
-    if (!(rate > 0) || !std::isfinite(rate)) return wrong("rates and limits are positive numbers");
+    if (!(rate > 0) || !std::isfinite(rate)) return invalid("rates and limits must be positive numbers");
   }
   return check(options.ladder);
 }
@@ -201,15 +200,15 @@ Result<void> check(const GovernorOptions& options) {
 GovernorStep step(const GovernorState& state, const GovernorInputs& inputs,
                   const GovernorOptions& options) {
   GovernorStep next{.state = state, .actions = {}};
-  next.state.trust = judge(state, inputs, options);
+  next.state.trust = check_trust(state, inputs, options);
   if (next.state.trust == GaugeTrust::kTrusted && inputs.sample)
-    learn(next.state, *inputs.sample, options);
-  const Lines lines = draw_lines(next.state, inputs, options);
+    update_external(next.state, *inputs.sample, options);
+  const Limits limits = compute_limits(next.state, inputs, options);
   const Bytes expected = expected_external(next.state, inputs.now, options.horizon, options);
   const double stress = std::max(stress_of(next.state, inputs, expected, options),
-                                 least_stress(next.state.trust, inputs, options));
+                                 min_stress(next.state.trust, inputs, options));
   next.state.ladder = climb(state.ladder, stress, inputs.now, options.ladder);
-  next.state.target = lines.target;
+  next.state.target = limits.target;
   next.state.stepped_at = inputs.now;
 
   GovernorActions& actions = next.actions;
@@ -217,10 +216,10 @@ GovernorStep step(const GovernorState& state, const GovernorInputs& inputs,
   actions.trust = next.state.trust;
   actions.admission =
       actions.mode == PressureMode::kEmergency ? Admission::kBlocked : Admission::kOpen;
-  actions.budget = lines.budget;
-  actions.target = std::min(lines.target, lines.budget);
-  const bool plenty = actions.mode == PressureMode::kRelaxed;
-  share_out(actions, inputs, !plenty, options);
+  actions.budget = limits.budget;
+  actions.target = std::min(limits.target, limits.budget);
+  const bool relaxed = actions.mode == PressureMode::kRelaxed;
+  plan_releases(actions, inputs, !relaxed, options);
   actions.speculate = actions.mode <= PressureMode::kNormal && inputs.ledger.used < actions.target;
   actions.expire_idle = idle_limit(actions.mode, options.idle);
   if (actions.mode >= PressureMode::kCritical) actions.offload_idle = options.idle.offload;

@@ -11,49 +11,49 @@
 
 namespace afterimage {
 
-/// One reading of a memory: how much there is and how much anybody uses, ourselves included.
+/// One sample of a memory: its size and its use by all programs, ourselves included.
 struct MemorySample {
-  Duration taken_at{0};  // on the clock of whoever steps the governor
+  Duration taken_at{0};  // on the clock of the caller of step()
   Bytes total;
   Bytes used;
-  Bytes ours;  // what of `used` is our own, from our ledger at that moment: the rest is others'
+  Bytes ours;  // our own part of `used`, from our ledger at that moment; the rest is external
   bool operator==(const MemorySample&) const = default;
 };
 
-/// What our own ledger says, exactly.
+/// Exact figures of our own ledger.
 struct LedgerView {
   Bytes used;      // committed, reserved and in flight, together
-  Bytes clean;     // of these: unpinned, with an intact copy below, so that they leave for free
+  Bytes clean;     // of these: unpinned, with an intact copy below, so that releasing is free
   Bytes cleaning;  // of these: their copy is being made
 };
 
-/// How long an entry may go unused; nullopt: for ever. Looked at in every step.
+/// How long an entry may stay unused; nullopt: for ever. Applied in every step.
 struct IdleLimits {
   std::optional<Duration> relaxed;
-  std::optional<Duration> normal;  // in kPressure and kCritical too
+  std::optional<Duration> normal;  // also in kPressure and kCritical
   std::optional<Duration> emergency;
-  std::optional<Duration> offload;  // in kCritical and worse: idle entries move down
+  std::optional<Duration> offload;  // in kCritical and worse: idle entries are offloaded
 
-  /// Ten minutes, 120 s, 30 s, 30 s: as the first VRAMAwareCache documents them.
+  /// Ten minutes, 120 s, 30 s, 30 s, as documented for the original VRAMAwareCache.
   static IdleLimits seed();
 };
 
-/// Units    Bytes of the governed memory; times on the caller's clock.
+/// Unit     Bytes of the governed memory; times on the caller's clock.
 struct GovernorOptions {
-  Bytes cap;      // ours at most, however much is free
-  Bytes reserve;  // to stay free beside what is soon needed: what others may take before we react
-  /// The target's limit while no gauge can be believed, and all we may hold before the first
+  Bytes cap;      // most we may hold, however much is free
+  Bytes reserve;  // kept free for external allocations before the governor can react
+  /// Limit of the target while the gauge is not trusted, and of everything we hold before the first
   /// reading; nullopt: half the cap.
   std::optional<Bytes> blind_cap;
-  /// Kept with a copy below once memory is no longer plentiful; nullopt: as much as the reserve.
+  /// Bytes that get a copy below once the mode is no longer relaxed; nullopt: the reserve.
   std::optional<Bytes> clean_target;
   Duration horizon = std::chrono::milliseconds(150);  // detection plus action
   Duration stale_after = std::chrono::milliseconds(150);
   Duration tick = std::chrono::milliseconds(50);
   Duration busy_tick = std::chrono::milliseconds(5);
-  double regrow_per_second = 0.05;        // of the cap: taken back slowly, given at once
-  double clean_bytes_per_second = 4.0e9;  // what cleaning may cost the way down
-  double stall_limit = 0.10;              // share of time lost to memory stalls (PSI) that counts
+  double regrow_per_second = 0.05;        // share of the cap by which the target may grow
+  double clean_bytes_per_second = 4.0e9;  // bandwidth limit for copies below
+  double stall_limit = 0.10;              // memory stall share (PSI) that counts as pressure
   LadderOptions ladder = LadderOptions::headroom();
   IdleLimits idle;
 
@@ -61,56 +61,56 @@ struct GovernorOptions {
   [[nodiscard]] Bytes clean_wanted() const { return clean_target.value_or(reserve); }
 };
 
-/// kInvalidArgument: no cap, no reserve, a blind cap above the cap, times that are not positive, a
-/// rate that is not a rate, or a ladder that is none.
+/// kInvalidArgument: no cap, no reserve, a blind cap above the cap, times or rates that are not
+/// positive, or an invalid ladder.
 Result<void> check(const GovernorOptions& options);
 
 struct GovernorInputs {
   Duration now{0};
   LedgerView ledger;
-  /// The newest reading there is; nullopt: none could be had.
+  /// The newest reading; nullopt: the gauge could not be read.
   std::optional<MemorySample> sample;
-  Bytes planned;     // announced by the engine for the next moments
-  Bytes refused;     // an allocation that has just failed for want of so many bytes
-  double stall = 0;  // share of the last moments that work stood still for want of memory
+  Bytes planned;     // allocations that the engine has announced
+  Bytes refused;     // size of an allocation that has just failed
+  double stall = 0;  // share of recent time in which work stalled for lack of memory
 };
 
-/// What may be believed of the gauge. Everything but kTrusted fails closed.
+/// Whether the gauge is trusted. Everything but kTrusted fails closed.
 enum class GaugeTrust : unsigned char {
-  kNone,  // there has never been a reading
+  kNone,  // no reading yet
   kTrusted,
   kStale,      // no new reading for too long
-  kNonsense,   // nothing in all, more used than there is, or taken in the future
-  kFrozen,     // the same number again and again, although we have moved
+  kNonsense,   // a total of 0, more used than the total, or a time in the future
+  kFrozen,     // the same number repeatedly, although our own use has changed
   kDisagrees,  // fewer bytes used than we alone hold
 };
 std::string_view to_string(GaugeTrust trust);
 
-/// A value: serialise it, copy it, start again from it.
+/// The governor's state: a plain value that can be serialised, copied and restored.
 struct GovernorState {
   LadderState ladder;
   GaugeTrust trust = GaugeTrust::kNone;
-  std::optional<MemorySample> last;   // believed last
-  std::optional<MemorySample> still;  // since then the gauge has shown the same number
-  Bytes external;                     // others' bytes, as of `last`
-  double growth = 0;                  // of others' bytes, per second; never negative
+  std::optional<MemorySample> last;   // the last trusted sample
+  std::optional<MemorySample> still;  // the first sample with the current `used`
+  Bytes external;                     // bytes used by other programs, as of `last`
+  double growth = 0;                  // of external bytes, per second; never negative
   std::optional<Bytes> target;        // as of the last step
   Duration stepped_at{0};
 };
 
 enum class Admission : unsigned char { kOpen, kBlocked };
 
-/// What to do now. Deletes, and replacing an entry by a smaller one, are always allowed.
+/// What to do now. Erasing, and replacing an entry by a smaller one, are always allowed.
 struct GovernorActions {
   PressureMode mode = PressureMode::kRelaxed;
   GaugeTrust trust = GaugeTrust::kNone;
   Admission admission = Admission::kOpen;
-  bool speculate = true;  // prefetch, warming, compaction: the first thing to stop
-  Bytes budget;           // hard: nothing of ours may be beyond it when the actions are done
-  Bytes target;           // newcomers are let in up to here; the reserve lies between the two
-  Bytes release;          // of clean entries, now: no bytes move
-  Bytes drop;             // of other entries, now: the clean ones are not enough
-  Bytes clean;            // to copy below, in the background
+  bool speculate = true;  // prefetch, warming and compaction are allowed; stopped first
+  Bytes budget;           // hard limit on our use once the actions are done
+  Bytes target;           // new entries are admitted up to here; below the budget by the reserve
+  Bytes release;          // clean entries to evict now: no bytes move
+  Bytes drop;             // other entries to evict now, beyond the clean ones
+  Bytes clean;            // entries to copy below in the background
   std::optional<Duration> expire_idle;
   std::optional<Duration> offload_idle;
   Duration next_step{0};  // from now
@@ -121,18 +121,17 @@ struct GovernorStep {
   GovernorActions actions;
 };
 
-/// Decides what leaves, from what is missing: others' bytes = used − ours, extrapolated over the
-/// time that detection and action take; what they leave over, less a reserve, is ours. Whatever we
-/// hold beyond leaves at once if it is clean, and is copied below or dropped otherwise.
+/// Decides how much to evict from the missing bytes. External use = used − ours, extrapolated over
+/// the time that detection and action take; the rest of the memory, less a reserve, is ours. What
+/// we hold beyond that is evicted at once if it is clean, and copied below or dropped otherwise.
 ///
-/// Shape    Pure: no clock, no memory of its own, no allocation. The same inputs give the same
-///          actions.
-/// Promises After the actions, ours ≤ budget (as far as it is not pinned). More missing bytes never
-///          mean fewer that leave. A gauge that cannot be believed never makes a budget grow.
-///          Calm opens admission again.
+/// Shape    Pure: no clock, no hidden state, no allocation. The same inputs give the same actions.
+/// Promises After the actions, ours ≤ budget, except for pinned entries. More missing bytes never
+///          evict less. An untrusted gauge never makes the budget grow. Admission opens again when
+///          pressure ends.
 /// Cost     O(1); bench/governor_bench.cc.
 /// Threads  Any; values only.
-/// Source   src/pressure/DESIGN.md.
+/// Source   src/policy/pressure/DESIGN.md.
 GovernorStep step(const GovernorState& state, const GovernorInputs& inputs,
                   const GovernorOptions& options);
 

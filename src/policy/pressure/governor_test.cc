@@ -19,7 +19,7 @@ constexpr Bytes kTotal = 16_GiB;
 
 GovernorOptions options() { return {.cap = 12_GiB, .reserve = 1_GiB}; }
 
-/// A gauge that tells the truth about `external` and what we hold.
+/// Inputs from a correct gauge: `external` plus what we hold.
 GovernorInputs truth(Duration now, Bytes external, LedgerView ledger) {
   return {
       .now = now,
@@ -28,7 +28,7 @@ GovernorInputs truth(Duration now, Bytes external, LedgerView ledger) {
           .taken_at = now, .total = kTotal, .used = external + ledger.used, .ours = ledger.used}};
 }
 
-/// The state after a while of this.
+/// The state after stepping with these inputs for a while.
 GovernorState settled(Bytes external, LedgerView ledger, Duration until = 60s) {
   GovernorState state;
   for (Duration now = 0s; now <= until; now += 50ms) {
@@ -37,7 +37,7 @@ GovernorState settled(Bytes external, LedgerView ledger, Duration until = 60s) {
   return state;
 }
 
-TEST(Governor, WhatOthersLeaveOverLessTheReserveIsOurs) {
+TEST(Governor, TheTargetIsTheFreeMemoryLessTheReserve) {
   const struct {
     const char* name;
     Bytes external;
@@ -57,18 +57,18 @@ TEST(Governor, WhatOthersLeaveOverLessTheReserveIsOurs) {
   }
 }
 
-TEST(Governor, OurOwnBytesAreNoPressure) {
+TEST(Governor, OurOwnBytesAreNotPressure) {
   const GovernorState empty = settled(2_GiB, {});
   const GovernorState full = settled(2_GiB, {.used = 12_GiB, .clean = 1_GiB, .cleaning = {}});
   EXPECT_EQ(empty.external, full.external);
   EXPECT_EQ(empty.target, full.target);
 }
 
-TEST(Governor, TheDeficitLeavesFromTheCleanFirstThenIsCopiedThenIsDropped) {
+TEST(Governor, TheDeficitIsReleasedThenCopiedThenDropped) {
   const GovernorState state = settled(4_GiB, {.used = 11_GiB, .clean = 1_GiB, .cleaning = {}});
   const auto missing = [&](Bytes external, Bytes clean) {
     GovernorState still = state;
-    still.external = external;  // as if it had been there before: no slope
+    still.external = external;  // as if it had been constant: no slope
     still.last->used = external + 11_GiB;
     return step(still, truth(60s, external, {.used = 11_GiB, .clean = clean, .cleaning = {}}),
                 options())
@@ -77,7 +77,7 @@ TEST(Governor, TheDeficitLeavesFromTheCleanFirstThenIsCopiedThenIsDropped) {
   const auto covered = missing(4_GiB + 512_MiB, 1_GiB);
   EXPECT_EQ(covered.release, 512_MiB);
   EXPECT_EQ(covered.drop, 0_B);
-  const auto beyond = missing(4_GiB + 768_MiB, 256_MiB);  // the reserve pays, for a moment
+  const auto beyond = missing(4_GiB + 768_MiB, 256_MiB);  // the reserve covers it for a moment
   EXPECT_EQ(beyond.release, 256_MiB);
   EXPECT_EQ(beyond.drop, 0_B);
   EXPECT_GT(beyond.clean, 0_B);
@@ -88,18 +88,18 @@ TEST(Governor, TheDeficitLeavesFromTheCleanFirstThenIsCopiedThenIsDropped) {
   EXPECT_EQ(actions.drop, 11_GiB - 256_MiB - 9_GiB);
 }
 
-TEST(Governor, ARampIsActedOnBeforeItArrives) {
+TEST(Governor, ActsOnARampBeforeItArrives) {
   const LedgerView ledger{.used = 10_GiB, .clean = 1_GiB, .cleaning = {}};
   const GovernorState state = settled(4_GiB, ledger);
   const auto actions = step(state, truth(60s + 100ms, 5_GiB, ledger), options()).actions;
-  EXPECT_EQ(actions.target, 9_GiB) << "5 GiB now, one more soon, one in reserve";
-  EXPECT_EQ(actions.budget, 11_GiB) << "what is only expected costs nothing but clean entries";
+  EXPECT_EQ(actions.target, 9_GiB) << "5 GiB now, one more expected, one in reserve";
+  EXPECT_EQ(actions.budget, 11_GiB) << "expected growth costs only clean entries";
   EXPECT_EQ(actions.drop, 0_B);
   EXPECT_EQ(actions.release, 1_GiB);
   EXPECT_FALSE(actions.speculate);
 }
 
-TEST(Governor, GivenAtOnceTakenBackSlowly) {
+TEST(Governor, ShrinksAtOnceAndRegrowsSlowly) {
   GovernorState state = settled(10_GiB, {});
   const auto first = step(state, truth(60s + 50ms, 2_GiB, {}), options());
   EXPECT_LT(first.actions.target, 6_GiB) << "5 % of the cap a second";
@@ -110,7 +110,7 @@ TEST(Governor, GivenAtOnceTakenBackSlowly) {
   EXPECT_EQ(state.target, 12_GiB);
 }
 
-TEST(Governor, AFailedAllocationIsAnEmergencyAndIsMadeRoomFor) {
+TEST(Governor, AFailedAllocationIsAnEmergencyAndFreesItsSize) {
   const GovernorState state = settled(4_GiB, {.used = 11_GiB, .clean = 2_GiB, .cleaning = {}});
   GovernorInputs inputs = truth(60s, 4_GiB, {.used = 11_GiB, .clean = 2_GiB, .cleaning = {}});
   inputs.refused = 3_GiB;
@@ -130,9 +130,8 @@ TEST(Governor, StallsAndAnnouncedAllocationsCount) {
   EXPECT_EQ(step({}, inputs, options()).actions.target, 6_GiB);
 }
 
-// --- sensors fail closed ------------------------------------------------------------------------
 
-TEST(Governor, m10_no_gauge_is_not_no_pressure) {
+TEST(Governor, m10_a_missing_gauge_is_not_calm) {
   const auto actions = step({}, {.now = 0s}, options()).actions;
   EXPECT_EQ(actions.trust, GaugeTrust::kNone);
   EXPECT_EQ(actions.budget, 6_GiB) << "half the cap";
@@ -140,7 +139,7 @@ TEST(Governor, m10_no_gauge_is_not_no_pressure) {
   EXPECT_FALSE(actions.speculate);
 }
 
-TEST(Governor, ReadingsThatCannotBeAreNotBelieved) {
+TEST(Governor, ImpossibleReadingsAreNotTrusted) {
   const GovernorState state = settled(2_GiB, {.used = 4_GiB, .clean = {}, .cleaning = {}}, 10s);
   const Duration now = 10s + 50ms;
   const struct {
@@ -171,7 +170,7 @@ TEST(Governor, ASilentGaugeEndsInTheBlindCapButCostsOnlyCleanEntries) {
   const LedgerView ledger{.used = 10_GiB, .clean = 1_GiB, .cleaning = {}};
   const GovernorState state = settled(1_GiB, ledger);
   const GovernorStep missed = step(state, {.now = 60s + 50ms, .ledger = ledger}, options());
-  EXPECT_EQ(missed.actions.trust, GaugeTrust::kTrusted) << "one reading may be missed";
+  EXPECT_EQ(missed.actions.trust, GaugeTrust::kTrusted) << "one missed reading is tolerated";
   EXPECT_EQ(missed.actions.target, 12_GiB);
   const auto blind = step(missed.state, {.now = 60s + 200ms, .ledger = ledger}, options()).actions;
   EXPECT_EQ(blind.trust, GaugeTrust::kStale);
@@ -198,7 +197,7 @@ TEST(Governor, WithoutAGaugeTheBudgetNeverGrows) {
   });
 }
 
-TEST(Governor, ARampThatWasUnderWayGoesOnWhileTheGaugeIsSilent) {
+TEST(Governor, ARampContinuesWhileTheGaugeIsSilent) {
   GovernorState state = settled(8_GiB, {});
   state = step(state, truth(60s + 50ms, 8_GiB + 512_MiB, {}), options()).state;
   const Bytes before = step(state, {.now = 60s + 100ms}, options()).actions.budget;
@@ -206,10 +205,9 @@ TEST(Governor, ARampThatWasUnderWayGoesOnWhileTheGaugeIsSilent) {
   EXPECT_LT(after, before);
 }
 
-// --- the modes ---------------------------------------------------------------------------------
 
 TEST(Governor, m6_the_ladder_is_monotone) {
-  // More held by others never means that more of ours may stay, or that a milder mode holds.
+  // More external use never allows us more bytes or a milder mode.
   for_each_seed(200, [](Rng& rng) {
     const Bytes used(rng.below((12_GiB).value()) + 1);
     const LedgerView ledger{.used = used, .clean = Bytes(rng.below(used.value())), .cleaning = {}};
@@ -254,7 +252,7 @@ TEST(Governor, TheSeedsThresholdsAndIdleLimitsCanBeChosen) {
 }
 
 // M15: thresholds that are fractions mean 320 MB on one card and 7.7 GB on another.
-TEST(Governor, m15_the_modes_measure_bytes_of_need_not_fractions_of_the_card) {
+TEST(Governor, m15_modes_compare_bytes_of_need_with_headroom) {
   const auto mode_of = [](Bytes total) {
     GovernorInputs inputs = truth(0s, 0_B, {});
     inputs.sample->total = total;
@@ -302,10 +300,8 @@ TEST(Governor, m12_the_block_is_never_stuck) {
   });
 }
 
-// --- what the first QueueingController got wrong ------------------------------------------------
-
-// Q1: asked twice within 100 ms, it wanted 156 blocks evicted and then none.
-TEST(Governor, q1_the_second_look_demands_what_the_first_did) {
+// Q1: called twice within 100 ms, the original QueueingController evicted 156 blocks and then none.
+TEST(Governor, q1_a_second_step_demands_the_same) {
   const LedgerView ledger{.used = 6_GiB, .clean = 5_GiB, .cleaning = {}};
   const GovernorStep first = step({}, truth(0s, 10_GiB, ledger), options());
   const GovernorStep second = step(first.state, truth(1ms, 10_GiB, ledger), options());
@@ -313,7 +309,7 @@ TEST(Governor, q1_the_second_look_demands_what_the_first_did) {
   EXPECT_EQ(second.actions.release, 1_GiB);
 }
 
-// Q2: load was cut off at .9999, so that twenty times too much was stable while blocks were free.
+// Q2: load was clamped to .9999, so that a twentyfold overload was stable while blocks were free.
 TEST(Governor, q2_overload_is_an_emergency_however_much_is_free) {
   GovernorInputs inputs = truth(0s, 0_B, {});
   inputs.planned = Bytes(20 * kTotal.value());
@@ -322,7 +318,7 @@ TEST(Governor, q2_overload_is_an_emergency_however_much_is_free) {
   EXPECT_EQ(actions.target, 0_B);
 }
 
-// Q3: it asked for 166 blocks of a pool of 100.
+// Q3: it evicted 166 blocks of a pool of 100.
 TEST(GovernorProperty, q3_never_asks_for_more_than_there_is) {
   for_each_seed(300, [](Rng& rng) {
     GovernorState state;
@@ -342,18 +338,18 @@ TEST(GovernorProperty, q3_never_asks_for_more_than_there_is) {
   });
 }
 
-// Q4: the rate of arrivals was learnt at arrivals only, and an hour after the last it still stood.
+// Q4: the arrival rate was updated at arrivals only, and was unchanged an hour after the last one.
 TEST(Governor, q4_growth_that_stopped_is_forgotten) {
   GovernorState state = settled(2_GiB, {});
   state = step(state, truth(60s + 50ms, 6_GiB, {}), options()).state;
-  EXPECT_LT(*state.target, 6_GiB) << "as much again is expected";
+  EXPECT_LT(*state.target, 6_GiB) << "the same growth again is expected";
   for (Duration now = 60s + 100ms; now < 62s; now += 50ms) {
     state = step(state, truth(now, 6_GiB, {}), options()).state;
   }
   EXPECT_LT(state.growth, 1e6);
 }
 
-// Q5: a mean over all that ever was: after a long calm, a new regime was not seen.
+// Q5: it averaged over its whole life: after a long calm, a change was not noticed.
 TEST(Governor, q5_a_long_past_does_not_outweigh_the_last_moment) {
   const auto target_after = [](Duration calm) {
     const GovernorState state = settled(6_GiB, {}, calm);
@@ -363,7 +359,7 @@ TEST(Governor, q5_a_long_past_does_not_outweigh_the_last_moment) {
   EXPECT_EQ(target_after(1h), 7_GiB);
 }
 
-// Q8: each arrival copied a list of all arrivals of a minute. A step remembers numbers only.
+// Q8: each arrival copied a list of all arrivals of the last minute. The state holds only numbers.
 static_assert(std::is_trivially_copyable_v<GovernorState> && sizeof(GovernorState) < 512,
               "q8: the state does not grow with what it has seen");
 

@@ -15,9 +15,9 @@ namespace afterimage {
 namespace {
 
 constexpr Bytes kLongestFile = 1_MiB;
-constexpr Bytes kNoLimitV1{std::uint64_t{1} << 62};  // "none" is the largest multiple of a page
+constexpr Bytes kNoLimitV1{std::uint64_t{1} << 62};  // above any real limit
 
-/// Why a file under /proc cannot be read is not our affair: the source is not there.
+/// Any failure to read a file under /proc means that the source is unavailable.
 Result<std::string> text_of(const Files& files, const std::string& path) {
   const auto bytes = files.read(path, kLongestFile);
   if (!bytes.has_value()) return fail(ErrorCode::kUnavailable, bytes.error().message);
@@ -35,7 +35,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-/// All of `word`, and nothing else.
+/// Parses the whole of `word` as a number.
 template <typename Number>
 std::optional<Number> parsed(std::string_view word) {
   Number value{};
@@ -44,7 +44,7 @@ std::optional<Number> parsed(std::string_view word) {
   return value;
 }
 
-/// What stands between `label`, at the start of a line, and the line's end.
+/// The rest of the line that begins with `label`.
 std::optional<std::string_view> after(std::string_view text, std::string_view label) {
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
@@ -63,7 +63,7 @@ Result<Bytes> kib_field(const std::string& text, std::string_view label, const s
   return Bytes(*kib * 1024);
 }
 
-/// A file with one number; "max" is nullopt.
+/// Reads a file with one number; nullopt for "max".
 Result<std::optional<Bytes>> limit_in(const Files& files, const std::string& path) {
   AFI_TRY(const std::string text, text_of(files, path));
   if (trimmed(text) == "max") return std::nullopt;
@@ -72,7 +72,7 @@ Result<std::optional<Bytes>> limit_in(const Files& files, const std::string& pat
   return Bytes(*value);
 }
 
-/// What the kernel can drop at once, under `label` of a memory.stat.
+/// Bytes that the kernel can drop at once: the field `label` of a memory.stat.
 Result<Bytes> droppable_in(const Files& files, const std::string& path, std::string_view label) {
   AFI_TRY(const std::string stat, text_of(files, path));
   const auto inactive = after(stat, label);
@@ -83,10 +83,10 @@ Result<Bytes> droppable_in(const Files& files, const std::string& path, std::str
 
 std::unexpected<Error> no_limit(const std::string& group) {
   return fail(ErrorCode::kUnavailable,
-              fmt::format("the group '{}' has no limit: read the machine's memory instead", group));
+              fmt::format("the control group '{}' has no limit: use the machine's memory instead", group));
 }
 
-/// The share of the last ten seconds in which some task waited. A kernel without it measures none.
+/// The share of the last ten seconds in which some task stalled; 0 on a kernel without PSI.
 Result<double> stall_in(const Files& files, const std::string& path) {
   const auto text = text_of(files, path);
   if (!text.has_value()) return 0.0;
@@ -99,8 +99,8 @@ Result<double> stall_in(const Files& files, const std::string& path) {
   return *percent / 100;
 }
 
-/// The folders under `mount` that /proc/self/cgroup names for memory, and all that they lie in.
-/// Inside a container the names are the host's, and only the mount itself may be there.
+/// The folders under `mount` that /proc/self/cgroup names for memory, and their parents. Inside a
+/// container the names are the host's, and only the mount itself may exist.
 std::vector<std::string> groups_in(std::string_view lines, const std::string& mount) {
   std::vector<std::string> folders;
   while (!lines.empty()) {
@@ -138,7 +138,7 @@ Result<GaugeReading> ProcGauge::read() {
   AFI_TRY(const std::string text, text_of(files_, path));
   AFI_TRY(const Bytes total, kib_field(text, "MemTotal:", path));
   AFI_TRY(const Bytes available, kib_field(text, "MemAvailable:", path));
-  if (available > total) return nonsense(path, "less available than there is");
+  if (available > total) return nonsense(path, "a MemAvailable of at most MemTotal");
   AFI_TRY(const double stall, stall_in(files_, proc_ + "/pressure/memory"));
   return checked({.total = total, .used = total - available, .stall = stall}, name());
 }
@@ -154,7 +154,7 @@ Result<GaugeReading> CgroupGauge::read() {
   const Bytes total = std::min(high.value_or(Bytes::max()), max.value_or(Bytes::max()));
   if (total == Bytes::max()) return no_limit(group_);
   AFI_TRY(const Bytes droppable, droppable_in(files_, group_ + "/memory.stat", "inactive_file "));
-  // The two files are read one after the other; and `current` may be above `high` for a while.
+  // The two files are not read atomically, and `current` may exceed `high` for a while.
   const Bytes in_use = *current - std::min(*current, droppable);
   AFI_TRY(const double stall, stall_in(files_, group_ + "/memory.pressure"));
   return checked({.total = total, .used = std::min(in_use, total), .stall = stall}, name());

@@ -11,7 +11,7 @@
 namespace afterimage {
 
 /// The machine's memory: MemTotal and MemAvailable of /proc/meminfo, stalls of
-/// /proc/pressure/memory. Wrong inside a container with a limit of its own: there, CgroupGauge.
+/// /proc/pressure/memory. Wrong inside a container with a memory limit: use CgroupGauge there.
 ///
 /// Source   proc(5); Documentation/accounting/psi.rst.
 class ProcGauge final : public PressureGauge {
@@ -27,10 +27,10 @@ class ProcGauge final : public PressureGauge {
 };
 
 /// The memory of a control group, version 2: memory.current against memory.high or memory.max,
-/// whichever is less, and memory.pressure. What the kernel can drop at once (the page cache that
-/// nobody uses, inactive_file in memory.stat) does not count as used.
+/// whichever is less, and memory.pressure. Memory that the kernel can drop at once (unused page
+/// cache, inactive_file in memory.stat) does not count as used.
 ///
-/// Errors   kUnavailable also when the group has no limit: then the machine's memory is the limit.
+/// Errors   kUnavailable also when the group has no limit: the machine's memory is the limit then.
 /// Source   Documentation/admin-guide/cgroup-v2.rst.
 class CgroupGauge final : public PressureGauge {
  public:
@@ -43,8 +43,8 @@ class CgroupGauge final : public PressureGauge {
   std::string group_;
 };
 
-/// The same of version 1: memory.usage_in_bytes against memory.limit_in_bytes, less
-/// total_inactive_file of memory.stat. Stalls are not measured by group.
+/// The same for version 1: memory.usage_in_bytes against memory.limit_in_bytes, less
+/// total_inactive_file of memory.stat. Stalls are not measured per group.
 ///
 /// Source   Documentation/admin-guide/cgroup-v1/memory.rst.
 class CgroupV1Gauge final : public PressureGauge {
@@ -58,16 +58,16 @@ class CgroupV1Gauge final : public PressureGauge {
   std::string group_;
 };
 
-/// The memory that this process lives in: of its control groups (/proc/self/cgroup, and those that
-/// they lie in) the one with the smallest limit, or the machine if none has a smaller. Looked for
-/// once; a limit that changes later is followed, a move to another group is not.
+/// Opens the gauge of the memory that limits this process: of its control groups
+/// (/proc/self/cgroup, and their parents) the one with the smallest limit, or the machine if none
+/// has a smaller one. The group is chosen once; later changes of its limit are seen, a move to
+/// another group is not. `root` is prepended to all paths, for tests.
 ///
 /// Errors   kUnavailable: nothing can be read.
-/// `root` is put before the paths, for tests.
 Result<std::unique_ptr<PressureGauge>> open_host_gauge(const Files& files,
                                                        const std::string& root = "");
-/// The control group in a folder, of whichever version. kUnavailable: there is none, or it has no
-/// limit.
+/// Opens the gauge of the control group in a folder, version 1 or 2. kUnavailable: it is not a
+/// control group, or it has no limit.
 Result<std::unique_ptr<PressureGauge>> open_group_gauge(const Files& files,
                                                         const std::string& folder);
 

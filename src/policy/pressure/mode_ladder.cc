@@ -50,7 +50,7 @@ Result<void> check(const LadderOptions& options) {
   double below = 0;
   for (std::size_t mode = 1; mode < kPressureModes; ++mode) {
     const ModeBorder& border = border_of(mode, options);
-    // Written so that an undefined number fails too.
+    // Written so that NaN fails, too.
     if (!(border.leave > 0 && border.leave < border.enter && border.enter > below)) {
       return fail(ErrorCode::kInvalidArgument,
                   fmt::format("mode {} is entered at {} and left below {}: give borders that rise "
@@ -61,7 +61,7 @@ Result<void> check(const LadderOptions& options) {
   }
   if (options.dwell <= Duration(0) || options.longest_dwell < options.dwell) {
     return fail(ErrorCode::kInvalidArgument,
-                "the dwell of a mode is positive and at most the longest dwell");
+                "the dwell of a mode must be positive and at most the longest dwell");
   }
   return {};
 }

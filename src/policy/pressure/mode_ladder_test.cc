@@ -46,7 +46,7 @@ TEST(ModeLadder, GoesUpAtOnceAndDownOneStepPerDwell) {
   state = climb(state, 0.1, 3s, kSeed);
   EXPECT_EQ(state.mode, PressureMode::kCritical);
   state = climb(state, 0.1, 3s + 1ns, kSeed);
-  EXPECT_EQ(state.mode, PressureMode::kCritical) << "one step a dwell";
+  EXPECT_EQ(state.mode, PressureMode::kCritical) << "one mode per dwell";
 }
 
 TEST(ModeLadder, CalmMustLast) {
@@ -77,10 +77,10 @@ TEST(ModeLadder, AModeEnteredAgainSoonIsLeftLater) {
   EXPECT_GE(waited, 4s);
   for (int i = 0; i < 5; ++i) out_and_in();
   EXPECT_GE(waited, 30s);
-  EXPECT_LE(waited, 31s) << "the longest dwell is the longest";
+  EXPECT_LE(waited, 31s) << "the dwell is bounded by longest_dwell";
 }
 
-// M8 of the first VRAMAwareCache: ± 0.0001 around .85 ran the policy 40 times.
+// M8 of the original VRAMAwareCache: ± 0.0001 around .85 ran the policy 40 times.
 TEST(ModeLadder, m8_hover_makes_one_transition) {
   for_each_seed(50, [](Rng& rng) {
     LadderState state = climb({}, 0.80, 0s, kSeed);

@@ -21,7 +21,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// What an owner of bytes does with the books: one payload above, one below, two budgets.
+/// An owner of bytes that follows a ResidencyTable: payloads above and below, two budgets.
 class Shelf {
  public:
   explicit Shelf(Bytes above) : above_(above) {
@@ -54,7 +54,7 @@ class Shelf {
     settle();
   }
 
-  /// Fetches it back if need be.
+  /// Promotes the entry if needed.
   std::uint32_t read(SlotId slot, Duration now) {
     const bool fetch = residents_->place(slot) == Place::kBelow;
     if (fetch) {
@@ -100,7 +100,7 @@ class Shelf {
   std::map<SlotId, Held> payloads_;
 };
 
-// M6: the first VRAMAwareCache set a flag, moved nothing and freed nothing.
+// M6: the original VRAMAwareCache set a flag, moved nothing and freed nothing.
 TEST(Offload, m6_bytes_leave_in_critical_and_come_back_the_same) {
   Shelf shelf(8_MiB);
   std::vector<SlotId> slots;
@@ -127,7 +127,7 @@ TEST(Offload, m6_bytes_leave_in_critical_and_come_back_the_same) {
   shelf.check();
 }
 
-// The seed's workflow_aware: reachable, farthest first, and no more than is missing.
+// The seed's workflow_aware mode: reachable, farthest first, and no more than is missing.
 TEST(Offload, m5_workflow_aware_frees_what_is_missing_from_the_farthest_agent) {
   HintedPolicy* hints = nullptr;
   const auto all = ResidencyTable::create({}, 4_MiB, [&] {

@@ -21,27 +21,27 @@
 namespace afterimage {
 
 struct PressureOptions {
-  /// Nobody else reads it while it is watched. nullptr: nobody governs, and the budget stands.
+  /// Read only by the controller while it lives. nullptr: no controller; the budget is constant.
   std::shared_ptr<PressureGauge> gauge;
-  /// `cap` is the budget's capacity, whatever stands here; a reserve of 0 is a sixteenth of the
-  /// memory that the gauge shows at the start.
+  /// `cap` is ignored: the budget's capacity is used. A reserve of 0 means a sixteenth of the
+  /// memory that the gauge reports at the start.
   GovernorOptions governor;
-  /// Ticks on a thread of its own; false: whoever owns the keeper calls tick().
+  /// Ticks on a thread of its own; false: the owner calls tick().
   bool own_thread = true;
-  /// Hands back what the allocator keeps of memory that was freed.
+  /// Returns freed memory from the allocator to the system.
   void (*return_memory)() = &return_free_memory;
 };
 
-/// One time that the caches gave something back.
+/// One release of memory by the caches.
 struct GaveBack {
-  Duration at{0};    // on the keeper's clock: when the gauge had been read
-  Duration took{0};  // until the bytes were gone
+  Duration at{0};    // when the gauge had been read, on the controller's clock
+  Duration took{0};  // until the bytes were freed
   Bytes bytes;
-  Bytes left;    // held after it
-  Bytes budget;  // that it was to get below
+  Bytes left;    // still held afterwards
+  Bytes budget;  // the budget to get below
 };
 
-/// Every counter is of the keeper's whole life.
+/// Counters cover the controller's whole life.
 struct PressureControllerStats {
   std::string gauge;  // its name
   std::uint64_t ticks = 0;
@@ -50,76 +50,76 @@ struct PressureControllerStats {
   std::uint64_t blocked_ticks = 0;  // in which admission was blocked
   PressureMode mode = PressureMode::kRelaxed;
   GaugeTrust trust = GaugeTrust::kNone;
-  Bytes memory;         // all there is, as last read; 0: never read
-  Bytes external;       // of it, others'
+  Bytes memory;         // total, as last read; 0: never read
+  Bytes external;       // used by other programs
   Bytes budget;         // as of the last tick
-  Bytes lowest_budget;  // ever
-  Bytes given_back;     // evicted for others' sake
+  Bytes lowest_budget;  // so far
+  Bytes given_back;     // evicted because of external use
   Duration longest_tick{0};
   std::vector<GaveBack> releases;  // the first thousand
 };
 
-/// Watches a memory and keeps the caches within what others leave over of it: reads the gauge, asks
-/// the governor, sets the budget, has the caches obey, and opens or blocks their admission.
+/// Keeps the caches within the memory that other programs leave free: each tick reads the gauge,
+/// steps the governor, sets the caches' budget, makes them evict to it, and blocks or unblocks
+/// their admission.
 ///
-/// What is cached here has no copy below, but all of it can be computed again: whatever is not in
-/// use leaves as soon as others need the room or the reserve, and counts as headroom. What did not
-/// leave when it had to is in use, and counts as none until it left. What the governor only
-/// expects, from growth or from a gauge that went silent, lets nothing grow and costs no entry.
+/// These caches have no copies below, but all entries can be computed again. So every unpinned
+/// entry is evicted as soon as others need the space or the reserve, and counts as headroom. Bytes
+/// that stayed when they had to be evicted are pinned, and do not count as headroom until they are
+/// gone. The governor's extrapolations (growth, a silent gauge) stop growth but evict nothing.
 ///
-/// While memory is short, what the process has freed, whoever held it, is handed back to the system
-/// again and again: a heap full of holes grows by as much as the caches gave.
+/// While memory is short, the process regularly returns freed memory to the system; otherwise a
+/// fragmented heap would keep what the caches evicted.
 ///
-/// Promises After a tick, used ≤ budget, but for what is pinned. A gauge that fails, freezes or
-/// lies
-///          makes nothing grow. What is blocked opens again in calm.
-/// Threads  Any. Ticks exclude each other; neither a gauge that hangs nor a long release keeps
-///          stats() waiting, nor any request longer than one slice of a release.
-/// Cost     A reading (tens of microseconds for /proc), a step, what the evictions cost, and, while
-///          memory is short, four walks over the heap a second.
-/// Source   src/reuse/DESIGN.md, "Under pressure".
+/// Promises After a tick, used ≤ budget, except for pinned entries. A gauge that fails, freezes or
+///          reports wrong numbers makes nothing grow. Admission opens again when pressure ends.
+/// Threads  Any. Ticks exclude each other. Neither a gauge that hangs nor a long release blocks
+///          stats(), and no request waits longer than one slice of a release.
+/// Cost     A reading (tens of microseconds for /proc), a governor step, the evictions, and, while
+///          memory is short, four walks over the heap per second.
+/// Source   src/policy/pressure/DESIGN.md, "PressureController".
 class PressureController {
  public:
-  /// `caches` and the clock outlive the keeper. Ticks once.
-  /// kInvalidArgument: no gauge, or options that make no governor; kUnavailable: a reserve was to
-  /// be measured and the gauge cannot be read.
+  /// Ticks once before it returns. `caches` and the clock outlive the controller.
+  /// kInvalidArgument: no gauge, or invalid governor options; kUnavailable: the reserve is to be
+  /// measured and the gauge cannot be read.
   static Result<std::unique_ptr<PressureController>> create(const PressureOptions& options,
                                                             SharedBudget& caches,
                                                             const Clock& clock);
-  /// Stops the thread; the budget stays as it was last set.
+  /// Stops the thread; the budget keeps its last value.
   ~PressureController();
   PressureController(const PressureController&) = delete;
   PressureController& operator=(const PressureController&) = delete;
 
-  /// Looks and acts, once. `refused`: an allocation of so many bytes has just failed for want of
-  /// memory; when tick returns, as much has been made free as can be. Returns what was decided.
+  /// Reads the gauge and acts once. `refused`: size of an allocation that has just failed; as much
+  /// as possible of it is free when tick() returns. Returns the governor's actions.
   GovernorActions tick(Bytes refused = 0_B);
 
   [[nodiscard]] PressureControllerStats stats() const;
 
  private:
   PressureController(const PressureOptions& options, SharedBudget& caches, const Clock& clock);
-  void note(const GovernorActions& actions, const GaveBack& release, bool read)
-      AFI_REQUIRES(ticking_);
+  void record(const GovernorActions& actions, const GaveBack& release, bool read)
+      AFI_REQUIRES(tick_mutex_);
   void run(const std::stop_token& stop);
 
   const std::shared_ptr<PressureGauge> gauge_;
   const GovernorOptions options_;
-  const Bytes cap_;  // the budget's capacity when we came
+  const Bytes cap_;  // the budget's capacity at creation
   SharedBudget& caches_;
   MemoryBudget& budget_;  // of the caches
   const Clock& clock_;
   void (*const return_memory_)();
 
-  Mutex ticking_;
-  GovernorState state_ AFI_GUARDED_BY(ticking_);
-  Bytes in_use_ AFI_GUARDED_BY(ticking_);  // did not leave when it had to
-  Duration returned_at_ AFI_GUARDED_BY(ticking_){0};
+  Mutex tick_mutex_;
+  GovernorState state_ AFI_GUARDED_BY(tick_mutex_);
+  Bytes in_use_ AFI_GUARDED_BY(tick_mutex_);  // bytes that could not be evicted
+  Duration returned_at_ AFI_GUARDED_BY(tick_mutex_){0};
 
   mutable Mutex stats_mutex_;
   PressureControllerStats stats_ AFI_GUARDED_BY(stats_mutex_);
 
-  Mutex waiting_;
+  Mutex wait_mutex_;
   TimedCondition woken_;
   std::jthread thread_;  // last: it uses all of the above
 };

@@ -12,31 +12,31 @@ namespace afterimage {
 Result<std::unique_ptr<ResidencyTable>> ResidencyTable::create(ResidencyTableOptions options,
                                                                Bytes budget,
                                                                const MakePolicy& make_policy) {
-  if (budget == 0_B) return fail(ErrorCode::kInvalidArgument, "residents: the budget is 0 bytes");
-  std::unique_ptr<ResidencyTable> made(new ResidencyTable(std::move(options), budget));
-  made->groups_.push_back(
-      {.policy = make_policy(), .minimum = {}, .used = {}, .pinned = {}, .leaving = {}});
+  if (budget == 0_B) return fail(ErrorCode::kInvalidArgument, "residency table: the budget is 0 bytes; set a positive budget");
+  std::unique_ptr<ResidencyTable> table(new ResidencyTable(std::move(options), budget));
+  table->groups_.push_back(
+      {.policy = make_policy(), .minimum = {}, .used = {}, .pinned = {}, .evicting = {}});
   Bytes left = budget;
-  for (const TenantShare& share : made->options_.shares) {
-    const auto group = static_cast<std::uint32_t>(made->groups_.size());
-    if (!made->group_by_tenant_.emplace(share.tenant, group).second) {
+  for (const TenantShare& share : table->options_.shares) {
+    const auto group = static_cast<std::uint32_t>(table->groups_.size());
+    if (!table->group_by_tenant_.emplace(share.tenant, group).second) {
       return fail(ErrorCode::kInvalidArgument,
-                  fmt::format("tenant '{}' has two shares", share.tenant.text()));
+                  fmt::format("tenant '{}' has two shares; give it one", share.tenant.text()));
     }
     if (share.minimum > left) {
       return fail(ErrorCode::kInvalidArgument,
                   fmt::format("the tenants' shares exceed the budget of {} bytes at tenant '{}': "
-                              "promise less",
+                              "lower them",
                               budget.value(), share.tenant.text()));
     }
     left -= share.minimum;
-    made->groups_.push_back({.policy = make_policy(),
+    table->groups_.push_back({.policy = make_policy(),
                              .minimum = share.minimum,
                              .used = {},
                              .pinned = {},
-                             .leaving = {}});
+                             .evicting = {}});
   }
-  return made;
+  return table;
 }
 
 SlotId ResidencyTable::id_of(std::uint32_t index) const {
@@ -69,7 +69,7 @@ Bytes ResidencyTable::used_by(const TenantId& tenant) const {
   return groups_[group_of(tenant)].used;
 }
 
-/// What is promised, as far as the target still holds all promises together.
+/// The group's share, reduced in proportion if the target is below all shares together.
 Bytes ResidencyTable::share_of(const Group& group) const {
   Bytes promised;
   for (const Group& each : groups_) promised += each.minimum;
@@ -78,13 +78,12 @@ Bytes ResidencyTable::share_of(const Group& group) const {
   return Bytes(static_cast<Bytes::rep>(part * static_cast<double>(group.minimum.value())));
 }
 
-// --- coming -----------------------------------------------------------------------------------
 
 Result<SlotId> ResidencyTable::admit(const ResidentFacts& facts, Duration now) {
   if (blocked_) {
     return fail(ErrorCode::kUnavailable,
-                "memory is in an emergency and nothing new is kept: serve it uncached, and try "
-                "again when the governor admits");
+                "admission is blocked in a memory emergency: serve the entry uncached, and try "
+                "again when the governor opens admission");
   }
   const std::uint32_t group = group_of(facts.tenant);
   AFI_TRY_VOID(make_room(facts.bytes, facts.tokens, group));
@@ -103,14 +102,14 @@ Result<SlotId> ResidencyTable::admit(const ResidentFacts& facts, Duration now) {
   entry.facts = facts;
   entry.group = group;
   entry.live = true;
-  go_above(index, now);
+  move_above(index, now);
   return id_of(index);
 }
 
 Result<void> ResidencyTable::replace(SlotId slot, Bytes bytes, std::uint64_t tokens, Duration now) {
   Entry& entry = find(slot);
   if (entry.pins > 0) {
-    return fail(ErrorCode::kNoSpace, "the entry is in use: replace it when its pins are gone");
+    return fail(ErrorCode::kNoSpace, "the entry is pinned: replace it when its pins are released");
   }
   const bool above = entry.above;
   const Bytes old_bytes = above ? entry.facts.bytes : 0_B;
@@ -118,24 +117,24 @@ Result<void> ResidencyTable::replace(SlotId slot, Bytes bytes, std::uint64_t tok
   const bool grows = bytes > old_bytes || tokens > old_tokens;
   if (grows && blocked_) {
     return fail(ErrorCode::kUnavailable,
-                "memory is in an emergency: the entry may shrink but not grow");
+                "admission is blocked in a memory emergency: the entry may shrink but not grow");
   }
   if (grows) {
     if (above) pin(slot);  // it must not be its own victim
-    const auto room = make_room(sub_sat(bytes, old_bytes),
+    const auto space = make_room(sub_sat(bytes, old_bytes),
                                 tokens > old_tokens ? tokens - old_tokens : 0, entry.group);
     if (above) unpin(slot);
-    AFI_TRY_VOID(room);
+    AFI_TRY_VOID(space);
   }
   if (above) {
-    leave_above(slot.index, RemovalReason::kErased);
+    remove_above(slot.index, RemovalReason::kErased);
   } else {
     below_order_.erase(entry.in_use_order);
   }
-  forget_copy(entry);
+  drop_copy(entry);
   entry.facts.bytes = bytes;
   entry.facts.tokens = tokens;
-  go_above(slot.index, now);
+  move_above(slot.index, now);
   moves_.push_back({.slot = slot, .now = Place::kAbove});
   return {};
 }
@@ -145,40 +144,40 @@ Result<void> ResidencyTable::promote(SlotId slot, Duration now) {
   if (entry.above) return {};
   if (blocked_) {
     return fail(ErrorCode::kUnavailable,
-                "memory is in an emergency: serve the entry from below, it stays there");
+                "admission is blocked in a memory emergency: serve the entry from below");
   }
   AFI_TRY_VOID(make_room(entry.facts.bytes, entry.facts.tokens, entry.group));
   below_order_.erase(entry.in_use_order);
-  go_above(slot.index, now);
+  move_above(slot.index, now);
   moves_.push_back({.slot = slot, .now = Place::kAboveCopy});
   return {};
 }
 
-/// Nobody is evicted for what cannot fit anyway.
-Result<void> ResidencyTable::check_room(Bytes extra, std::uint64_t extra_tokens,
+/// Checked first, so that nothing is evicted for an entry that cannot fit.
+Result<void> ResidencyTable::check_space(Bytes extra, std::uint64_t extra_tokens,
                                         std::uint32_t group) const {
   const auto refuse = [&](std::string_view why) {
     return fail(ErrorCode::kNoSpace,
-                fmt::format("no room for {} bytes and {} tokens: {}; {} of {} bytes are used",
+                fmt::format("no space for {} bytes and {} tokens: {}; {} of {} bytes are used",
                             extra.value(), extra_tokens, why, used_.value(), target_.value()));
   };
-  if (extra > target_) return refuse("larger than the budget in force");
+  if (extra > target_) return refuse("larger than the current target");
   if (options_.token_budget != 0 && extra_tokens > options_.token_budget) {
     return refuse(fmt::format("more tokens than the budget of {}", options_.token_budget));
   }
-  Bytes stays;
+  Bytes unavailable;
   for (std::uint32_t i = 0; i < groups_.size(); ++i) {
     const Group& each = groups_[i];
-    const Bytes kept = i == group ? 0_B : std::min(each.used, share_of(each));
-    stays += std::max(each.pinned, kept);
+    const Bytes protected_bytes = i == group ? 0_B : std::min(each.used, share_of(each));
+    unavailable += std::max(each.pinned, protected_bytes);
   }
-  if (stays > sub_sat(target_, extra)) return refuse("the rest is in use or promised to others");
+  if (unavailable > sub_sat(target_, extra)) return refuse("the rest is pinned or belongs to other tenants' shares");
   return {};
 }
 
 Result<void> ResidencyTable::make_room(Bytes extra, std::uint64_t extra_tokens,
                                        std::uint32_t group) {
-  AFI_TRY_VOID(check_room(extra, extra_tokens, group));
+  AFI_TRY_VOID(check_space(extra, extra_tokens, group));
   const auto fits = [&] {
     return used_ <= sub_sat(target_, extra) &&
            (options_.token_budget == 0 || tokens_ <= options_.token_budget - extra_tokens);
@@ -186,50 +185,49 @@ Result<void> ResidencyTable::make_room(Bytes extra, std::uint64_t extra_tokens,
   while (!fits()) {
     if (!evict_one(group, true)) {
       return fail(ErrorCode::kNoSpace,
-                  "what could leave has left; the rest is in use, or too "
-                  "large to leave without breaking a tenant's share");
+                  "no space: everything evictable has been evicted; the rest is pinned, or "
+                  "evicting it would break a tenant's share");
     }
   }
   return {};
 }
 
-// --- going ------------------------------------------------------------------------------------
 
-bool ResidencyTable::may_take(const Entry& entry, std::optional<std::uint32_t> for_group) const {
+bool ResidencyTable::may_evict(const Entry& entry, std::optional<std::uint32_t> for_group) const {
   if (for_group == entry.group) return true;
   const Group& group = groups_[entry.group];
   return group.used - entry.facts.bytes >= share_of(group);
 }
 
-/// Releases the first of the ready ones that may go.
+/// Releases the first ready entry that may be evicted.
 bool ResidencyTable::release_one(std::optional<std::uint32_t> for_group, bool respect_shares) {
   for (const std::uint32_t index : ready_) {
-    if (respect_shares && !may_take(entries_[index], for_group)) continue;
-    go_below(index);
+    if (respect_shares && !may_evict(entries_[index], for_group)) continue;
+    move_below(index);
     return true;
   }
   return false;
 }
 
-/// The victim of the group furthest above its share. `beyond_leaving`: what is already on its way
-/// out counts as gone, so that the reserve holds only what may really leave.
+/// The victim of the group furthest above its share. `after_evicting`: entries already chosen for
+/// eviction count as gone, so that the reserve holds only entries that may be evicted.
 std::optional<std::uint32_t> ResidencyTable::next_victim(std::optional<std::uint32_t> for_group,
-                                                         bool respect_shares, bool beyond_leaving) {
+                                                         bool respect_shares, bool after_evicting) {
   std::optional<std::uint32_t> best;
-  Bytes furthest;
+  Bytes most_over;
   for (std::uint32_t i = 0; i < groups_.size(); ++i) {
     Group& group = groups_[i];
     const auto victim = group.policy->victim();
     if (!victim.has_value()) continue;
     const Bytes share = share_of(group);
-    const Bytes held = beyond_leaving ? group.used - group.leaving : group.used;
+    const Bytes held = after_evicting ? group.used - group.evicting : group.used;
     const bool own = for_group == i;
     const Bytes bytes = entries_[victim->index].facts.bytes;
     if (respect_shares && !own && sub_sat(held, bytes) < share) continue;
     const Bytes over = sub_sat(held, share);
-    if (!best.has_value() || over > furthest) {
+    if (!best.has_value() || over > most_over) {
       best = victim->index;
-      furthest = over;
+      most_over = over;
     }
   }
   return best;
@@ -240,17 +238,17 @@ bool ResidencyTable::evict_one(std::optional<std::uint32_t> for_group, bool resp
   const auto victim = next_victim(for_group, respect_shares, false);
   if (victim.has_value()) {
     if (entries_[*victim].copied) {
-      go_below(*victim);
+      move_below(*victim);
     } else {
       remove(*victim, RemovalReason::kEvicted);
     }
     return true;
   }
-  // Only what is being copied is left to take: the copy is then in vain.
+  // Only entries that are being copied are left; their copies are abandoned.
   for (const std::uint32_t index : by_use_) {
     const Entry& entry = entries_[index];
     if (!entry.cleaning || entry.pins > 0) continue;
-    if (respect_shares && !may_take(entry, for_group)) continue;
+    if (respect_shares && !may_evict(entry, for_group)) continue;
     remove(index, RemovalReason::kEvicted);
     return true;
   }
@@ -287,11 +285,11 @@ Obeyed ResidencyTable::obey(const GovernorActions& actions, Duration now,
     for (auto it = by_use_.begin(); it != by_use_.end() && idle_for(*it) > *actions.offload_idle;) {
       const std::uint32_t index = *it++;
       if (entries_[index].pins > 0 || entries_[index].cleaning) continue;
-      if (!may_take(entries_[index], {})) continue;
-      if (!entries_[index].leaving && !start_clean(index, orders)) break;
+      if (!may_evict(entries_[index], {})) continue;
+      if (!entries_[index].evicting && !start_clean(index, orders)) break;
       if (!entries_[index].copied) continue;
       done.released += entries_[index].facts.bytes;
-      go_below(index);
+      move_below(index);
     }
   }
   for (Bytes ordered; ordered < actions.clean;) {
@@ -302,7 +300,6 @@ Obeyed ResidencyTable::obey(const GovernorActions& actions, Duration now,
   return done;
 }
 
-// --- copies below -----------------------------------------------------------------------------
 
 bool ResidencyTable::make_room_below(Bytes bytes) {
   if (bytes > options_.below) return false;
@@ -321,20 +318,20 @@ bool ResidencyTable::start_clean(std::uint32_t index, std::vector<CleanOrder>& o
     entry.cleaning = true;
     orders.push_back({.slot = id_of(index), .bytes = entry.facts.bytes});
   }
-  set_leaving(index, true);
+  set_evicting(index, true);
   return true;
 }
 
 void ResidencyTable::finish_clean(SlotId slot, bool copied) {
   if (!is_live(slot) || !entries_[slot.index].cleaning) return;
   Entry& entry = entries_[slot.index];
-  const bool leaving = entry.leaving;
-  set_leaving(slot.index, false);
+  const bool evicting = entry.evicting;
+  set_evicting(slot.index, false);
   if (copied) {
     entry.cleaning = false;
     entry.copied = true;
     moves_.push_back({.slot = slot, .now = Place::kAboveCopy});
-    if (leaving) set_leaving(slot.index, true);
+    if (evicting) set_evicting(slot.index, true);
   } else {
     stop_cleaning(entry);
   }
@@ -346,19 +343,18 @@ void ResidencyTable::stop_cleaning(Entry& entry) {
   below_ -= entry.facts.bytes;
 }
 
-void ResidencyTable::forget_copy(Entry& entry) {
+void ResidencyTable::drop_copy(Entry& entry) {
   if (!entry.copied) return;
   entry.copied = false;
   below_ -= entry.facts.bytes;
 }
 
-// --- one entry --------------------------------------------------------------------------------
 
 void ResidencyTable::touch(SlotId slot, Duration now) {
   Entry& entry = find(slot);
   entry.last_use = now;
   if (!entry.above) return;
-  set_leaving(slot.index, false);
+  set_evicting(slot.index, false);
   groups_[entry.group].policy->touch(slot);
   by_use_.splice(by_use_.end(), by_use_, entry.in_use_order);
 }
@@ -372,9 +368,9 @@ void ResidencyTable::pin(SlotId slot) {
   Entry& entry = find(slot);
   AFI_CHECK(entry.above);
   if (entry.pins++ > 0) return;
-  set_leaving(slot.index, false);
+  set_evicting(slot.index, false);
   groups_[entry.group].pinned += entry.facts.bytes;
-  settle(slot.index);
+  update_parked(slot.index);
 }
 
 void ResidencyTable::unpin(SlotId slot) {
@@ -382,10 +378,10 @@ void ResidencyTable::unpin(SlotId slot) {
   AFI_CHECK(entry.pins > 0);
   if (--entry.pins > 0) return;
   groups_[entry.group].pinned -= entry.facts.bytes;
-  settle(slot.index);
+  update_parked(slot.index);
 }
 
-void ResidencyTable::go_above(std::uint32_t index, Duration now) {
+void ResidencyTable::move_above(std::uint32_t index, Duration now) {
   Entry& entry = entries_[index];
   Group& group = groups_[entry.group];
   entry.above = true;
@@ -397,15 +393,15 @@ void ResidencyTable::go_above(std::uint32_t index, Duration now) {
   ++above_;
   group.used += entry.facts.bytes;
   group.policy->insert(id_of(index), {.bytes = entry.facts.bytes, .cost = entry.facts.cost});
-  settle(index);
+  update_parked(index);
 }
 
-/// What remains is below, if it has a copy, or nothing.
-void ResidencyTable::leave_above(std::uint32_t index, RemovalReason why) {
+/// Takes an entry out of the governed memory; its copy below, if any, remains.
+void ResidencyTable::remove_above(std::uint32_t index, RemovalReason why) {
   Entry& entry = entries_[index];
   Group& group = groups_[entry.group];
   AFI_CHECK(entry.pins == 0);
-  set_leaving(index, false);
+  set_evicting(index, false);
   stop_cleaning(entry);
   group.policy->erase(id_of(index), why);
   by_use_.erase(entry.in_use_order);
@@ -417,9 +413,9 @@ void ResidencyTable::leave_above(std::uint32_t index, RemovalReason why) {
   group.used -= entry.facts.bytes;
 }
 
-/// Leaves without a byte moved: the copy is there already.
-void ResidencyTable::go_below(std::uint32_t index) {
-  leave_above(index, RemovalReason::kEvicted);
+/// Releases an entry without moving a byte, because its copy exists already.
+void ResidencyTable::move_below(std::uint32_t index) {
+  remove_above(index, RemovalReason::kEvicted);
   entries_[index].in_use_order = below_order_.insert(below_order_.end(), index);
   moves_.push_back({.slot = id_of(index), .now = Place::kBelow});
 }
@@ -427,25 +423,25 @@ void ResidencyTable::go_below(std::uint32_t index) {
 void ResidencyTable::remove(std::uint32_t index, RemovalReason why) {
   Entry& entry = entries_[index];
   if (entry.above) {
-    leave_above(index, why);
+    remove_above(index, why);
   } else {
     below_order_.erase(entry.in_use_order);
   }
-  forget_copy(entry);
+  drop_copy(entry);
   moves_.push_back({.slot = id_of(index), .now = Place::kGone});
   entry.live = false;
   ++entry.generation;
   free_.push_back(index);
 }
 
-void ResidencyTable::set_leaving(std::uint32_t index, bool leaving) {
+void ResidencyTable::set_evicting(std::uint32_t index, bool evicting) {
   Entry& entry = entries_[index];
-  if (entry.leaving == leaving) return;
-  entry.leaving = leaving;
+  if (entry.evicting == evicting) return;
+  entry.evicting = evicting;
   const Bytes bytes = entry.facts.bytes;
   Group& group = groups_[entry.group];
-  if (leaving) {
-    group.leaving += bytes;
+  if (evicting) {
+    group.evicting += bytes;
     if (entry.copied) {
       entry.in_ready = ready_.insert(ready_.end(), index);
       clean_ += bytes;
@@ -453,7 +449,7 @@ void ResidencyTable::set_leaving(std::uint32_t index, bool leaving) {
       cleaning_ += bytes;
     }
   } else {
-    group.leaving -= bytes;
+    group.evicting -= bytes;
     if (entry.copied) {
       ready_.erase(entry.in_ready);
       clean_ -= bytes;
@@ -461,13 +457,13 @@ void ResidencyTable::set_leaving(std::uint32_t index, bool leaving) {
       cleaning_ -= bytes;
     }
   }
-  settle(index);
+  update_parked(index);
 }
 
-/// The policy never names what is pinned or on its way out.
-void ResidencyTable::settle(std::uint32_t index) {
+/// Parks pinned and evicting entries, so that the policy never chooses them.
+void ResidencyTable::update_parked(std::uint32_t index) {
   Entry& entry = entries_[index];
-  const bool parked = entry.pins > 0 || entry.leaving;
+  const bool parked = entry.pins > 0 || entry.evicting;
   if (parked == entry.parked) return;
   entry.parked = parked;
   EvictionPolicy& policy = *groups_[entry.group].policy;
@@ -487,7 +483,7 @@ void ResidencyTable::check_invariants() const {
     if (!entry.live) continue;
     AFI_CHECK(entry.above || entry.copied);
     AFI_CHECK(!(entry.copied && entry.cleaning));
-    AFI_CHECK(!entry.leaving || (entry.above && entry.pins == 0 && entry.parked));
+    AFI_CHECK(!entry.evicting || (entry.above && entry.pins == 0 && entry.parked));
     if (entry.copied || entry.cleaning) below += entry.facts.bytes;
     if (!entry.above) continue;
     ++above;
@@ -495,7 +491,7 @@ void ResidencyTable::check_invariants() const {
     tokens += entry.facts.tokens;
     by_group[entry.group] += entry.facts.bytes;
     if (entry.pins > 0) pinned[entry.group] += entry.facts.bytes;
-    if (entry.leaving) (entry.copied ? clean : cleaning) += entry.facts.bytes;
+    if (entry.evicting) (entry.copied ? clean : cleaning) += entry.facts.bytes;
   }
   AFI_CHECK(used == used_ && clean == clean_ && cleaning == cleaning_ && below == below_);
   AFI_CHECK(tokens == tokens_ && above == above_ && above == by_use_.size());

@@ -19,8 +19,8 @@ namespace afterimage {
 
 using MakePolicy = std::function<std::unique_ptr<EvictionPolicy>()>;
 
-/// Bytes that the pressure of others never takes from a tenant, as long as all such promises
-/// together fit into the budget; below that they shrink in proportion. Never beats the budget.
+/// Bytes of a tenant that others' entries and external pressure never evict, while all shares
+/// together fit into the budget; with a smaller budget, shares shrink in proportion.
 struct TenantShare {
   TenantId tenant;
   Bytes minimum;
@@ -28,7 +28,7 @@ struct TenantShare {
 
 struct ResidencyTableOptions {
   std::uint64_t token_budget = 0;  // of all entries above; 0: tokens are not limited
-  Bytes below;                     // room for copies below; 0: nothing can be offloaded
+  Bytes below;                     // capacity for copies below; 0: nothing can be offloaded
   std::vector<TenantShare> shares;
 };
 
@@ -40,45 +40,48 @@ struct ResidentFacts {
 };
 
 enum class Place : unsigned char {
-  kAbove,      // in the governed memory, nowhere else
-  kAboveCopy,  // there, with an intact copy below
+  kAbove,      // only in the governed memory
+  kAboveCopy,  // in the governed memory, with an intact copy below
   kBelow,      // only below
   kGone,
 };
 
-/// An entry that changed place: its owner frees what is no longer there.
+/// An entry that moved: its owner frees the bytes in the place that it left.
 struct Move {
   SlotId slot;
   Place now = Place::kGone;
 };
 
-/// A copy to be made below. The room for it is reserved; finish_clean() says how it went.
+/// A copy to be made below. Its space is reserved; report the outcome with finish_clean().
 struct CleanOrder {
   SlotId slot;
   Bytes bytes;
 };
 
 struct Obeyed {
-  Bytes released;  // left without a byte moved: their copies below remain
-  Bytes dropped;   // left for good
+  Bytes released;  // evicted without moving a byte: their copies below remain
+  Bytes dropped;   // evicted for good
   Bytes short_by;  // still beyond the budget: pinned, or being copied
   std::uint64_t expired = 0;
 };
 
-/// Who is where, above (the governed memory) and below (where copies go), and who leaves next.
-/// Books only: the bytes are the owner's, who is told by moves() and moves them.
+/// Tracks which entries are above (in the governed memory) and below (copies in the next tier), and
+/// decides which to evict. Bookkeeping only: the owner holds the bytes and moves them as moves()
+/// says.
 ///
-/// A reserve of entries with copies below is kept ready in the order in which the policy would
-/// evict; releasing them moves no byte, and one that is used in time comes back without a copy
-/// being wasted. Each tenant with a share has a policy of its own, all others have one together;
-/// the victim comes from whoever is furthest above their share.
+/// A reserve of entries with copies below is kept ready in eviction order. Releasing them moves no
+/// byte; an entry that is used in time leaves the reserve and keeps its copy. Each tenant with a
+/// share has a policy of its own, all other tenants have one together; the victim comes from the
+/// tenant that is furthest above its share.
 ///
-/// Errors   kNoSpace: larger than what could be made free (then nobody is evicted), or what is left
-///          is pinned; kUnavailable: blocked, come back later. What is refused is served uncached.
+/// Errors   kNoSpace: larger than what could be freed (then nothing is evicted), or the rest is
+///          pinned; kUnavailable: admission is blocked, try again later. Refused entries are served
+///          uncached.
 /// Promises used() ≤ target after admit, replace and promote. Pinned entries stay. Erasing, and
-///          replacing by something smaller, always work. Books balance after every call.
+///          replacing by something smaller, always work. The totals are consistent after every
+///          call.
 /// Threads  Not thread-safe: one owner.
-/// Cost     O(log n) a call and a victim, plus one step for each tenant with a share.
+/// Cost     O(log n) per call and per victim, plus one step for each tenant with a share.
 class ResidencyTable {
  public:
   /// kInvalidArgument: no budget, shares that together exceed it, or a tenant named twice.
@@ -88,23 +91,23 @@ class ResidencyTable {
   ResidencyTable& operator=(const ResidencyTable&) = delete;
 
   Result<SlotId> admit(const ResidentFacts& facts, Duration now);
-  /// New content under the same slot; the copy below, if any, is worthless and gone.
+  /// Replaces the content of a slot; the copy below, if any, is dropped.
   Result<void> replace(SlotId slot, Bytes bytes, std::uint64_t tokens, Duration now);
-  /// Brings an entry back from below; its copy stays there. Nothing to do for one that is above.
+  /// Promotes an entry from below; its copy stays there. No effect on an entry that is above.
   Result<void> promote(SlotId slot, Duration now);
   void touch(SlotId slot, Duration now);
   void erase(SlotId slot);
-  /// Only what is above can be pinned.
+  /// Only entries that are above can be pinned.
   void pin(SlotId slot);
   void unpin(SlotId slot);
 
-  /// Does what the governor says: first what has been idle too long, then what is to leave.
-  /// New copies to be made are appended to `orders`.
+  /// Applies the governor's actions: expires idle entries, then evicts. Appends new copies to be
+  /// made to `orders`.
   Obeyed obey(const GovernorActions& actions, Duration now, std::vector<CleanOrder>& orders);
-  /// `slot` may be gone or replaced by now: then nothing happens.
+  /// Reports the outcome of a copy. No effect if `slot` has been erased or replaced since.
   void finish_clean(SlotId slot, bool copied);
 
-  /// What changed place since the last call.
+  /// Entries that moved since the last call.
   [[nodiscard]] std::vector<Move> moves() { return std::exchange(moves_, {}); }
 
   [[nodiscard]] LedgerView ledger() const {
@@ -117,7 +120,7 @@ class ResidencyTable {
   [[nodiscard]] Bytes used_by(const TenantId& tenant) const;
   [[nodiscard]] bool is_live(SlotId slot) const;
   [[nodiscard]] Place place(SlotId slot) const;
-  /// Recounts everything; aborts where the books disagree. O(n).
+  /// Recounts everything and aborts on a disagreement. O(n).
   void check_invariants() const;
 
  private:
@@ -129,8 +132,8 @@ class ResidencyTable {
     bool live = false;
     bool above = false;
     bool copied = false;    // an intact copy is below
-    bool cleaning = false;  // a copy is being made; its room below is taken
-    bool leaving = false;   // chosen to leave: parked, and in ready_ once it is copied
+    bool cleaning = false;  // a copy is being made; its space below is reserved
+    bool evicting = false;  // chosen for eviction: parked, and in ready_ once it is copied
     bool parked = false;
     Duration last_use{0};
     std::list<std::uint32_t>::iterator in_use_order;  // above: by_use_, below: below_order_
@@ -141,7 +144,7 @@ class ResidencyTable {
     Bytes minimum;
     Bytes used;
     Bytes pinned;
-    Bytes leaving;
+    Bytes evicting;
   };
 
   ResidencyTable(ResidencyTableOptions options, Bytes budget)
@@ -152,23 +155,23 @@ class ResidencyTable {
   [[nodiscard]] std::uint32_t group_of(const TenantId& tenant) const;
   [[nodiscard]] Bytes share_of(const Group& group) const;
 
-  Result<void> check_room(Bytes extra, std::uint64_t extra_tokens, std::uint32_t group) const;
+  Result<void> check_space(Bytes extra, std::uint64_t extra_tokens, std::uint32_t group) const;
   Result<void> make_room(Bytes extra, std::uint64_t extra_tokens, std::uint32_t group);
   bool evict_one(std::optional<std::uint32_t> for_group, bool respect_shares);
-  [[nodiscard]] bool may_take(const Entry& entry, std::optional<std::uint32_t> for_group) const;
+  [[nodiscard]] bool may_evict(const Entry& entry, std::optional<std::uint32_t> for_group) const;
   std::optional<std::uint32_t> next_victim(std::optional<std::uint32_t> for_group,
-                                           bool respect_shares, bool beyond_leaving);
+                                           bool respect_shares, bool after_evicting);
   bool release_one(std::optional<std::uint32_t> for_group, bool respect_shares);
   bool start_clean(std::uint32_t index, std::vector<CleanOrder>& orders);
   bool make_room_below(Bytes bytes);
 
-  void go_above(std::uint32_t index, Duration now);
-  void go_below(std::uint32_t index);
-  void leave_above(std::uint32_t index, RemovalReason why);
+  void move_above(std::uint32_t index, Duration now);
+  void move_below(std::uint32_t index);
+  void remove_above(std::uint32_t index, RemovalReason why);
   void remove(std::uint32_t index, RemovalReason why);
-  void forget_copy(Entry& entry);
-  void set_leaving(std::uint32_t index, bool leaving);
-  void settle(std::uint32_t index);
+  void drop_copy(Entry& entry);
+  void set_evicting(std::uint32_t index, bool evicting);
+  void update_parked(std::uint32_t index);
   void stop_cleaning(Entry& entry);
 
   ResidencyTableOptions options_;
@@ -176,15 +179,15 @@ class ResidencyTable {
   bool blocked_ = false;
   std::vector<Entry> entries_;
   std::vector<std::uint32_t> free_;
-  std::vector<Group> groups_;  // [0]: everybody without a share
+  std::vector<Group> groups_;  // [0]: all tenants without a share
   std::unordered_map<TenantId, std::uint32_t> group_by_tenant_;
-  std::list<std::uint32_t> by_use_;       // above, the one unused for longest first
-  std::list<std::uint32_t> ready_;        // copied and leaving, first to leave first
+  std::list<std::uint32_t> by_use_;       // above, least recently used first
+  std::list<std::uint32_t> ready_;        // copied and evicting, in order of eviction
   std::list<std::uint32_t> below_order_;  // only below, oldest first
   std::vector<Move> moves_;
   Bytes used_;
   Bytes clean_;     // in ready_
-  Bytes cleaning_;  // above, leaving, copy under way
+  Bytes cleaning_;  // above, evicting, copy under way
   Bytes below_;
   std::uint64_t tokens_ = 0;
   std::size_t above_ = 0;

@@ -39,7 +39,7 @@ Obeyed obey(ResidencyTable& all, const GovernorActions& actions, Duration now = 
   return done;
 }
 
-TEST(ResidencyTable, NewcomersMakeRoomOldestFirst) {
+TEST(ResidencyTable, NewEntriesEvictTheOldestFirst) {
   const auto all = residents(3_MiB);
   const SlotId first = admit(*all, 1_MiB);
   const SlotId second = admit(*all, 1_MiB);
@@ -51,7 +51,7 @@ TEST(ResidencyTable, NewcomersMakeRoomOldestFirst) {
   EXPECT_EQ(all->used(), 3_MiB);
 }
 
-// M1: under steady pressure 10, 100 or 1000 inserts into the first VRAMAwareCache left none.
+// M1: under steady pressure 10, 100 or 1000 inserts into the original VRAMAwareCache left none.
 TEST(ResidencyTable, m1_steady_pressure_leaves_what_fits) {
   for (const int inserts : {10, 100, 1000}) {
     const auto all = residents(64_MiB);
@@ -66,8 +66,8 @@ TEST(ResidencyTable, m1_steady_pressure_leaves_what_fits) {
   }
 }
 
-// M2: set() said true and the entry was gone already.
-TEST(ResidencyTable, m2_what_was_admitted_is_there) {
+// M2: set() returned true although the entry was gone already.
+TEST(ResidencyTable, m2_an_admitted_entry_is_resident) {
   const auto all = residents(4_MiB);
   for (int i = 0; i < 100; ++i) {
     const SlotId slot = admit(*all, 1_MiB, i * 1ms);
@@ -87,7 +87,7 @@ TEST(ResidencyTable, m3_the_token_budget_holds) {
   EXPECT_EQ(all->entries_above(), 3U);
   const auto refused = all->admit({.bytes = 1_KiB, .tokens = 11}, 1s);
   EXPECT_EQ(refused.error().code, ErrorCode::kNoSpace);
-  EXPECT_EQ(all->entries_above(), 3U) << "nobody left for what cannot fit";
+  EXPECT_EQ(all->entries_above(), 3U) << "nothing is evicted for an entry that cannot fit";
 }
 
 // M4: the heap kept an entry for each overwrite, values and all.
@@ -162,10 +162,10 @@ TEST(ResidencyTable, m11_shrinking_and_erasing_work_in_an_emergency) {
   EXPECT_EQ(all->used(), 1_MiB);
   all->erase(slot);
   obey(*all, open(10_MiB));
-  EXPECT_TRUE(all->admit({.bytes = 1_MiB}, 0s).has_value()) << "calm opens the door again";
+  EXPECT_TRUE(all->admit({.bytes = 1_MiB}, 0s).has_value()) << "admission opens again when pressure ends";
 }
 
-// M17: 25 % of the entries left, however many bytes were missing.
+// M17: 25 % of the entries were evicted, however many bytes were missing.
 TEST(ResidencyTable, m17_what_is_missing_leaves_and_no_more) {
   const auto all = residents(100_MiB);
   for (int i = 0; i < 100; ++i) admit(*all, 1_MiB, i * 1ms);
@@ -185,11 +185,11 @@ TEST(ResidencyTable, m18_victims_go_below_and_pinned_ones_stay) {
   EXPECT_EQ(all->place(first), Place::kAbove);
   EXPECT_EQ(all->place(second), Place::kBelow);
   EXPECT_EQ(done.released, 1_MiB);
-  EXPECT_EQ(done.short_by, 1_MiB) << "said, not spun on";
+  EXPECT_EQ(done.short_by, 1_MiB) << "reported instead of looping";
 }
 
-// V3 and V6 of the first VisualKVCache: a floor that loops for ever, a floor above the budget.
-TEST(ResidencyTable, v3_v6_shares_never_beat_the_budget) {
+// V3 and V6 of the original VisualKVCache: a floor that loops for ever, a floor above the budget.
+TEST(ResidencyTable, v3_v6_shares_never_exceed_the_budget) {
   const auto all = residents(8_MiB, {.below = 0_B, .shares = {{TenantId("a"), 8_MiB}}});
   for (int i = 0; i < 8; ++i) admit(*all, 1_MiB, 0s, "a");
   EXPECT_EQ(all->admit({.bytes = 1_MiB, .tenant = TenantId("b")}, 0s).error().code,
@@ -199,16 +199,16 @@ TEST(ResidencyTable, v3_v6_shares_never_beat_the_budget) {
   EXPECT_EQ(done.short_by, 0_B);
 }
 
-// V4: an object larger than the whole budget flushed everything.
-TEST(ResidencyTable, v4_an_oversized_newcomer_evicts_nobody) {
+// V4: an object larger than the whole budget evicted everything.
+TEST(ResidencyTable, v4_an_oversized_entry_evicts_nothing) {
   const auto all = residents(4_MiB);
   for (int i = 0; i < 4; ++i) admit(*all, 1_MiB);
   EXPECT_EQ(all->admit({.bytes = 5_MiB}, 0s).error().code, ErrorCode::kNoSpace);
   EXPECT_EQ(all->entries_above(), 4U);
 }
 
-// V5: rewriting a key of a full cache evicted an innocent entry.
-TEST(ResidencyTable, v5_an_overwrite_evicts_no_innocents) {
+// V5: rewriting a key of a full cache evicted an unrelated entry.
+TEST(ResidencyTable, v5_an_overwrite_evicts_no_other_entry) {
   const auto all = residents(4_MiB);
   std::vector<SlotId> slots;
   for (int i = 0; i < 4; ++i) slots.push_back(admit(*all, 1_MiB));
@@ -216,7 +216,7 @@ TEST(ResidencyTable, v5_an_overwrite_evicts_no_innocents) {
   for (const SlotId slot : slots) EXPECT_TRUE(all->is_live(slot));
 }
 
-TEST(ResidencyTable, ATenantKeepsItsShareWhateverOthersDo) {
+TEST(ResidencyTable, ATenantKeepsItsShare) {
   const auto all = residents(8_MiB, {.below = 1_GiB, .shares = {{TenantId("quiet"), 3_MiB}}});
   for (int i = 0; i < 5; ++i) admit(*all, 1_MiB, 0s, "quiet");
   for (int i = 0; i < 50; ++i) {
@@ -227,7 +227,7 @@ TEST(ResidencyTable, ATenantKeepsItsShareWhateverOthersDo) {
   EXPECT_EQ(all->used_by(TenantId("quiet")), 3_MiB);
 }
 
-TEST(ResidencyTable, WhatIsPromisedIsNeitherMadeReadyNorReleased) {
+TEST(ResidencyTable, SharesAreNeitherCleanedNorReleased) {
   const auto all = residents(8_MiB, {.below = 1_GiB, .shares = {{TenantId("quiet"), 3_MiB}}});
   std::vector<SlotId> quiet;
   for (int i = 0; i < 5; ++i) quiet.push_back(admit(*all, 1_MiB, i * 1ms, "quiet"));
@@ -237,7 +237,7 @@ TEST(ResidencyTable, WhatIsPromisedIsNeitherMadeReadyNorReleased) {
   all->erase(quiet[3]);
   all->erase(quiet[4]);
   obey(*all, {.budget = 8_MiB, .target = 4_MiB, .release = 2_MiB});
-  EXPECT_EQ(all->used_by(TenantId("quiet")), 3_MiB) << "meanwhile those two are promised too";
+  EXPECT_EQ(all->used_by(TenantId("quiet")), 3_MiB) << "those two are protected by the share now";
 }
 
 TEST(ResidencyTable, SharesMustFitAndBeNamedOnce) {
@@ -249,7 +249,7 @@ TEST(ResidencyTable, SharesMustFitAndBeNamedOnce) {
   EXPECT_EQ(twice.error().code, ErrorCode::kInvalidArgument);
 }
 
-TEST(ResidencyTable, WhatIsUsedWhileReadyToLeaveStays) {
+TEST(ResidencyTable, AnEntryUsedWhileReadyStays) {
   const auto all = residents(4_MiB);
   const SlotId slot = admit(*all, 1_MiB);
   const SlotId other = admit(*all, 1_MiB);
@@ -262,14 +262,14 @@ TEST(ResidencyTable, WhatIsUsedWhileReadyToLeaveStays) {
   EXPECT_EQ(all->place(other), Place::kBelow);
 }
 
-TEST(ResidencyTable, ACopyThatComesTooLateOrFailsHarmsNobody) {
+TEST(ResidencyTable, ALateOrFailedCopyIsHarmless) {
   const auto all = residents(4_MiB);
   const SlotId gone = admit(*all, 1_MiB);
   const SlotId failed = admit(*all, 1_MiB);
   std::vector<CleanOrder> orders;
   all->obey({.budget = 4_MiB, .target = 4_MiB, .clean = 2_MiB}, 0s, orders);
   ASSERT_EQ(orders.size(), 2U);
-  EXPECT_EQ(all->below(), 2_MiB) << "the room is reserved before the bytes are there";
+  EXPECT_EQ(all->below(), 2_MiB) << "space is reserved before the bytes are copied";
   all->erase(gone);
   all->finish_clean(gone, true);
   all->finish_clean(failed, false);
@@ -278,7 +278,7 @@ TEST(ResidencyTable, ACopyThatComesTooLateOrFailsHarmsNobody) {
   all->check_invariants();
 }
 
-TEST(ResidencyTable, BelowIsBoundedTooAndTheOldestCopyLeaves) {
+TEST(ResidencyTable, BelowIsBoundedAndDropsTheOldestCopy) {
   const auto all = residents(8_MiB, {.below = 2_MiB});
   std::vector<SlotId> slots;
   for (int i = 0; i < 4; ++i) slots.push_back(admit(*all, 1_MiB, i * 1ms));
@@ -292,8 +292,8 @@ TEST(ResidencyTable, BelowIsBoundedTooAndTheOldestCopyLeaves) {
   EXPECT_EQ(all->below(), 2_MiB);
 }
 
-/// Everything that can happen, in any order: the books balance, the budget holds, shares hold.
-TEST(ResidencyTableProperty, TheBudgetHoldsWhateverHappens) {
+/// All operations in random order: totals are consistent, the budget holds, shares hold.
+TEST(ResidencyTableProperty, TheBudgetAlwaysHolds) {
   for_each_seed(60, [](Rng& rng) {
     const Bytes kBudget = 64_MiB;
     const auto all =
@@ -363,7 +363,7 @@ TEST(ResidencyTableProperty, TheBudgetHoldsWhateverHappens) {
           target = actions.target;
           ASSERT_EQ(all->used() > actions.budget, done.short_by > 0_B);
           if (done.short_by > 0_B) {
-            ASSERT_FALSE(pins.empty()) << "only pins keep bytes";
+            ASSERT_FALSE(pins.empty()) << "only pinned bytes may stay";
           }
           if (actions.target >= 12_MiB && !actions.expire_idle && done.dropped == 0_B) {
             ASSERT_GE(all->used_by(tenants[0]), std::min(held_a, 8_MiB));
