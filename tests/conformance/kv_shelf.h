@@ -52,6 +52,7 @@ class KvShelf {
 
   /// The latest capture at `at`, which must have been requested as a snapshot. Views into this
   /// object.
+  [[nodiscard]] KvState state(TokenCount at) const {
     const auto snapshot = std::find_if(snapshots_.rbegin(), snapshots_.rend(),
                                        [at](const KvSnapshot& s) { return s.at == at; });
     AFI_CHECK(snapshot != snapshots_.rend());
