@@ -169,7 +169,7 @@ class FakeDisk {
   int waiters_ = 0;  // under mutex_
 };
 
-/// An operation that completes when the disk goes on.
+/// An operation that completes after go_on().
 class StandingTransfer final : public Transfer {
  public:
   StandingTransfer(FakeDisk& disk, std::size_t size) : disk_(disk), size_(size) {}

@@ -68,7 +68,7 @@ class Model {
     const std::scoped_lock lock(mutex_);
     answer_ = std::move(answer);
   }
-  /// Holds the next `requests`: whoever takes them from `wait_held` replies to them.
+  /// Holds the next `requests`: the test takes them from `wait_held` and replies.
   void hold(int requests) {
     const std::scoped_lock lock(mutex_);
     hold_ = requests;
