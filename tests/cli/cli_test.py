@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""The program as people meet it: help texts, the main job, and everything that can be wrong with a call."""
+"""End-to-end tests of the program: help texts, every verb, and usage errors."""
 import csv
 import fcntl
 import gzip
@@ -30,7 +30,7 @@ def call(*arguments, cwd=None):
 
 
 def png(width, height, rgb=(200, 30, 30), claimed=None):
-    """A plain picture; `claimed` writes another size into the header than the body has."""
+    """A single-colour PNG; `claimed` writes a different size into the header than the body has."""
     def chunk(kind, body):
         return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
     rows = b"".join(b"\0" + bytes(rgb) * width for _ in range(height))
@@ -54,7 +54,7 @@ TEXT = {"type": "text", "text": "What is this?"}
 
 
 class Folder(unittest.TestCase):
-    """A fresh folder with a good picture in it."""
+    """A fresh folder with a valid image in it."""
 
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="afterimage-cli-"))
@@ -77,19 +77,19 @@ class Folder(unittest.TestCase):
 
 
 class Help(unittest.TestCase):
-    def test_help_texts_are_the_ones_we_agreed_on(self):
+    def test_help_texts_match_the_snapshots(self):
         for verb in ["", "run", "serve", "explain", "replay", "pressure", "experiment", "sweep", "pairs", "fingerprint",
                      "disk", "disk inspect", "disk verify", "disk purge"]:
             shown = call(*verb.split(), "--help")
             self.assertEqual(shown.returncode, 0)
             golden = SOURCE / "tests" / "cli" / "help" / f"{verb.replace(' ', '_') or 'afterimage'}.txt"
-            self.assertEqual(shown.stdout, golden.read_text(), f"if this is meant: make docs ({golden.name})")
+            self.assertEqual(shown.stdout, golden.read_text(), f"if the change is intended: make docs ({golden.name})")
 
     def test_version(self):
         shown = call("--version")
         self.assertEqual((shown.returncode, shown.stdout), (0, "afterimage 0.1.0\n"))
 
-    def test_wrong_calls_exit_2_and_say_why(self):
+    def test_usage_errors_exit_2_and_say_why(self):
         for arguments, said in [([], "subcommand"), (["walk"], "walk"), (["run"], "--workload"),
                                 (["explain", "--workload", "w"], "--request"),
                                 (["run", "--workload", "w", "--size", "huge"], "huge"),
@@ -121,7 +121,7 @@ class MainJob(unittest.TestCase):
         self.assertEqual(report["encoder_calls"], {"cold": len(parts), "encode_once": len(names), "warm": len(names)})
         for answer in report["per_request"]:
             if not answer["id"].endswith("-1"):
-                self.assertGreater(answer["resumed_from"], 0, f"{answer['id']} goes on with a conversation")
+                self.assertGreater(answer["resumed_from"], 0, f"{answer['id']} continues a conversation")
         self.assertIs(report["outputs_identical"], True)
         for run in ["cold", "warm"]:
             self.assertGreater(report["ttft_ms"][run]["p50"], 0)
@@ -130,7 +130,7 @@ class MainJob(unittest.TestCase):
             "visual_cache_hits", "visual_cache_misses", "visual_cache_hit_rate",
             "visual_vram_saved_bytes", "visual_cache_entries", "dp_mode_recommendations"})
 
-    def test_fingerprint_is_what_sha256_says(self):
+    def test_fingerprint_equals_sha256(self):
         for name in ["mug.jpg", "bar_chart.png", "clock.webp", "jingle.wav"]:
             file = EXAMPLES / "media" / name
             done = call("fingerprint", "--json", file)
@@ -141,7 +141,7 @@ class MainJob(unittest.TestCase):
 
 
 class SimulateSettings(Folder):
-    def test_what_is_printed_is_read_again_and_the_call_comes_first(self):
+    def test_printed_settings_round_trip_and_flags_override_them(self):
         with tempfile.TemporaryDirectory() as name:
             file = pathlib.Path(name) / "cluster.toml"
             file.write_text(call("simulate", "--print-config").stdout)
@@ -156,14 +156,14 @@ class SimulateSettings(Folder):
             self.assertIn("cluster.toml:2: node.engines: ", refused.stderr)
 
     def settings(self, text, *more):
-        """What is printed after a file of settings and a call, by key; and how the call went."""
+        """The printed settings for a settings file and flags, by key; and the completed process."""
         with tempfile.TemporaryDirectory() as name:
             file = pathlib.Path(name) / "cluster.toml"
             file.write_text(text)
             done = call("simulate", "--config", str(file), *more, "--print-config")
         return {line.split(" = ")[0]: line.split(" = ")[1] for line in done.stdout.splitlines() if " = " in line}, done
 
-    def test_flags_and_lists_and_what_is_not_set(self):
+    def test_flags_lists_and_unset_settings(self):
         for text, more, always, leases in [("", [], "false", "false"),
                                            ("[node]\nload_always = true\n", [], "true", "false"),
                                            ("[node]\nload_always = false\n", [], "false", "false"),
@@ -180,7 +180,7 @@ class SimulateSettings(Folder):
         shown, _ = self.settings("[cluster]\nnodes = [3, 4]\n", "--nodes", "5,6")
         self.assertEqual(shown["nodes"], "[5, 6]")
 
-    def test_all_that_is_wrong_in_a_file_is_told_and_exits_2(self):
+    def test_all_problems_of_a_settings_file_are_reported(self):
         for text, said in [("[node]\nengines = -1\n[traffic]\nturns = 'x'\n", ["2: node.engines: ", "4: traffic.turns: "]),
                            ("[cluster]\nnodes = 'many'\n", ["2: cluster.nodes: "]),
                            ("[traffic]\nrequests = [1, 2]\n", ["2: traffic.requests: "]),
@@ -195,7 +195,7 @@ class SimulateSettings(Folder):
 
 
 class RunDisk(Folder):
-    """run --disk DIR: what one process computed, the next one loads."""
+    """run --disk DIR: a later process loads what an earlier one computed."""
 
     def run_over(self, disk, *more):
         self.write("other.png", png(64, 48, (30, 30, 200)))
@@ -218,7 +218,7 @@ class RunDisk(Folder):
         self.assertEqual(warm["disk"]["kv_entries_kept"] + warm["disk"]["encoder_outputs_kept"], 0)
         self.assertEqual([(disk / "secret").stat().st_size, (disk / "secret").stat().st_mode & 0o777], [32, 0o600])
 
-    def test_bytes_that_changed_on_disk_are_computed_again_and_never_served(self):
+    def test_damaged_entries_are_recomputed_and_never_served(self):
         disk = self.folder / "kept"
         self.run_over(disk)
         for segment in disk.glob("segment-*.afi"):
@@ -229,9 +229,9 @@ class RunDisk(Folder):
         _, report = self.run_over(disk)
         self.assertEqual(report["encoder_calls"]["warm"], 2)
         _, report = self.run_over(disk)
-        self.assertEqual(report["encoder_calls"]["warm"], 0, "what was computed again was kept again")
+        self.assertEqual(report["encoder_calls"]["warm"], 0, "recomputed entries were stored again")
 
-    def test_processes_that_were_killed_leave_nothing_wrong(self):
+    def test_killed_processes_leave_a_consistent_disk(self):
         disk = self.folder / "kept"
         self.run_over(self.folder / "elsewhere")  # writes the workload
         kills = 0
@@ -246,9 +246,9 @@ class RunDisk(Folder):
                 process.wait()
                 kills += 1
         self.assertGreater(kills, 0)
-        self.run_over(disk)  # says whether every bit is as without reuse
+        self.run_over(disk)  # checks that outputs equal those without reuse
 
-    def test_with_a_key_the_disk_is_read_by_who_has_it(self):
+    def test_an_encrypted_disk_needs_its_key(self):
         disk, keys = self.folder / "kept", self.folder / "keys"
         keys.write_text("1" * 64 + "\n")
         keys.chmod(0o600)
@@ -264,10 +264,10 @@ class RunDisk(Folder):
         self.assertIn("encrypted under another key", done.stdout)
         keys.chmod(0o644)
         done, _ = self.run_tiny(request("a", TEXT), more=("--disk", disk, *sealed))
-        self.assertEqual(done.returncode, 2, "nothing is kept in the clear that was to be sealed")
+        self.assertEqual(done.returncode, 2, "entries are never stored in the clear if they were to be encrypted")
         self.assertIn("chmod 600", done.stderr)
 
-    def test_another_secret_finds_nothing(self):
+    def test_another_secret_misses(self):
         disk = self.folder / "kept"
         self.run_over(disk)
         (disk / "secret").unlink()
@@ -275,7 +275,7 @@ class RunDisk(Folder):
         self.assertEqual(report["encoder_calls"]["warm"], 2)
         self.assertGreater(report["disk"]["entries_before"], 0)
 
-    def test_a_folder_that_cannot_be_used_is_named_and_the_work_goes_on(self):
+    def test_an_unusable_folder_is_reported_and_the_run_continues(self):
         good = self.folder / "kept"
         self.run_over(good)
         held = os.open(good / "lock", os.O_RDWR)
@@ -293,7 +293,7 @@ class RunDisk(Folder):
             self.assertIsNone(report["disk"])
             self.assertEqual(report["encoder_calls"]["warm"], 2)
 
-    def test_a_small_disk_keeps_what_it_can(self):
+    def test_a_small_disk_stays_within_its_budget(self):
         disk = self.folder / "kept"
         _, report = self.run_over(disk, "--disk-budget", "1MiB")
         self.assertLessEqual(report["disk"]["bytes"], 1 << 20)
@@ -302,7 +302,7 @@ class RunDisk(Folder):
 
 
 class Governor(Folder):
-    """Memory that others use too, as the files of a control group tell it."""
+    """Memory pressure, simulated by the files of a control group."""
 
     def governed(self, current):
         for name, text in {"memory.current": current, "memory.high": "max", "memory.max": 64 << 20,
@@ -311,14 +311,14 @@ class Governor(Folder):
         lines = [request(f"r{i}", image("good.png"), TEXT) for i in range(4)]
         return self.run_tiny(*lines, more=("--governor", self.folder))
 
-    def test_with_plenty_all_is_kept(self):
+    def test_without_pressure_everything_is_cached(self):
         done, report = self.governed(8 << 20)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("governor: cgroup of 64.0 MiB", done.stdout)
         self.assertEqual(report["encoder_calls"]["warm"], 1)
         self.assertEqual(report["governor"]["given_back_bytes"], 0)
 
-    def test_with_nothing_left_nothing_is_kept_and_the_answers_are_the_same(self):
+    def test_without_memory_nothing_is_cached_and_answers_are_equal(self):
         done, report = self.governed(64 << 20)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIs(report["outputs_identical"], True)
@@ -329,12 +329,12 @@ class Governor(Folder):
 
 
 class Explain(Folder):
-    """Why one request resumed where it did, asked as people ask."""
+    """explain: why one request resumed where it did."""
 
     def explain(self, name, *lines, more=()):
         return call("explain", "--size", "tiny", "--workload", self.workload(*lines), "--request", name, *more)
 
-    def test_the_next_turn_of_the_example_names_the_turn_before_and_quotes_it(self):
+    def test_explains_the_next_turn_by_the_previous_one(self):
         arguments = ["explain", "--size", "tiny", "--workload", EXAMPLES / "agents.jsonl", "--request", "designer-poster-2"]
         done = call(*arguments)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
@@ -346,7 +346,7 @@ class Explain(Folder):
             out = pathlib.Path(folder) / "run.json"
             call("run", "--size", "tiny", "--max-tokens", "1", "--workload", EXAMPLES / "agents.jsonl", "--json", out)
             ran = {r["id"]: r for r in json.loads(out.read_text())["per_request"]}["designer-poster-2"]
-        self.assertEqual(told["resumed_from"], ran["resumed_from"], "what run did is what is explained")
+        self.assertEqual(told["resumed_from"], ran["resumed_from"], "explain reports what run did")
         self.assertEqual([m["source"] for m in told["media"]], [m["source"] for m in ran["media"]])
 
     def test_before_the_first_request_nothing_was_cached(self):
@@ -354,19 +354,19 @@ class Explain(Folder):
         self.assertEqual(done.returncode, 0)
         self.assertIn("Nothing was cached yet: it is the first request.", done.stdout)
 
-    def test_an_unknown_id_names_those_that_are_near(self):
+    def test_an_unknown_id_suggests_similar_ids(self):
         done = self.explain("analist-1", request("analyst-1", TEXT), request("planner", TEXT))
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn('no request "analist-1"', done.stderr)
         self.assertIn('"analyst-1"', done.stderr)
 
-    def test_of_two_with_one_id_the_first_is_explained_and_the_other_named(self):
+    def test_a_duplicate_id_explains_the_first_and_reports_the_second(self):
         done = self.explain("a", request("a", TEXT), request("a", image("good.png")))
         self.assertEqual(done.returncode, 0)
         self.assertIn("a is request 1 of 1", done.stdout)
         self.assertIn('line 2 was not served: id "a" is already used on line 1', done.stderr)
 
-    def test_lines_that_are_no_requests_are_named(self):
+    def test_invalid_lines_are_reported(self):
         done = self.explain("b", "{", request("b", TEXT))
         self.assertEqual(done.returncode, 0)
         self.assertIn("line 1 was not served: not JSON", done.stderr)
@@ -380,7 +380,7 @@ class Explain(Folder):
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertIn("bad.png", done.stderr)
 
-    def test_a_workload_that_is_not_there(self):
+    def test_a_missing_workload(self):
         done = call("explain", "--workload", "no/such.jsonl", "--request", "a")
         self.assertEqual(done.returncode, 2)
         self.assertIn("no/such.jsonl", done.stderr)
@@ -388,14 +388,14 @@ class Explain(Folder):
         self.assertEqual(done.returncode, 2)
         self.assertIn("holds no requests", done.stderr)
 
-    def test_unwritable_output_is_said_before_the_work(self):
+    def test_unwritable_output_is_reported_before_the_work(self):
         done = self.explain("a", request("a", TEXT), more=["--json", "/no/such/folder/out.json"])
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn("/no/such/folder/out.json", done.stderr)
 
 
 class Experiment(unittest.TestCase):
-    def test_of_the_generated_questions_no_trap_is_served(self):
+    def test_no_trap_among_generated_questions_is_served(self):
         done = call("experiment", "--questions", "2000", "--seed", "5", "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
         report = json.loads(done.stdout)
@@ -408,7 +408,7 @@ class Experiment(unittest.TestCase):
 
 
 class GqaExperiment(Folder):
-    """experiment on data sets that stand in files, and on the six synthetic questions."""
+    """experiment on data sets in files, and on the six synthetic questions."""
 
     @classmethod
     def setUpClass(cls):
@@ -417,7 +417,7 @@ class GqaExperiment(Folder):
         done = call("experiment", "--write-gqa", cls.data, "--questions", "1000")
         assert done.returncode == 0, done.stderr
 
-    def test_the_synthetic_set_prints_the_summary_of_the_first_semantic_cache(self):
+    def test_the_synthetic_set_prints_the_original_summary(self):
         done = call("experiment", "--preset", "internvl3.5-2b", "--dataset", "synthetic", "--cache-mode", "live")
         self.assertEqual(done.returncode, 0, done.stderr)
         line = re.compile(r"\[synthetic-embedding-2\] hit \(embedding:prompt\) \| latency=\d+\.\d{3}s \| answer match=True")
@@ -428,7 +428,7 @@ class GqaExperiment(Folder):
             self.assertIn(said, done.stdout)
         self.assertEqual(done.stderr, "")
 
-    def test_what_is_written_as_gqa_is_asked_with_its_pictures(self):
+    def test_a_written_gqa_data_set_runs_with_its_images(self):
         table, lines, summary = (self.folder / name for name in ["t.csv", "s.jsonl", "all.csv"])
         for _ in range(2):
             done = call("experiment", "--dataset", "gqa", "--data", self.data, "--max-samples", "100", "--cache-mode", "live",
@@ -449,14 +449,14 @@ class GqaExperiment(Folder):
         self.assertEqual(both[0]["data_hash"], both[1]["data_hash"])
         self.assertRegex(both[0]["timestamp"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
 
-    def test_wrong_answers_that_were_served_are_exit_code_1(self):
+    def test_served_wrong_answers_exit_1(self):
         done = call("experiment", "--dataset", "gqa", "--data", self.data, "--chunk-source", "image", "--cache-mode", "live", "--json")
         self.assertEqual(done.returncode, 1, done.stderr)
         report = json.loads(done.stdout)
         self.assertGreater(report["wrong_served"], 0)
         self.assertEqual(report["served"], report["cache_hits"])
 
-    def test_flags_come_before_the_preset_also_when_they_say_the_default(self):
+    def test_flags_override_the_preset_even_with_the_default(self):
         done = call("experiment", "--dataset", "synthetic", "--preset", "qwen3-vl-2b", "--embedding-hook", "none", "--json",
                     "--prompt-template", "<image>\nOne line\n{question}")
         report = json.loads(done.stdout)
@@ -474,7 +474,7 @@ class GqaExperiment(Folder):
                                   env={**os.environ, name: str(self.data / "images")})
             self.assertIn("Images attached: 20 of 20", done.stdout, name)
 
-    def test_wrong_calls_exit_2_and_say_why(self):
+    def test_usage_errors_exit_2_and_say_why(self):
         for arguments, said in [(["--dataset", "gqa"], "--data"), (["--dataset", "gqa", "--data", "no/such.json"], "no/such.json"),
                                 (["--dataset", "gqa", "--data", self.folder], "val_balanced_questions.json"),
                                 (["--dataset", "synthetic", "--embedding-layer", "prompt"], "NAME:DIMENSIONS"),
@@ -489,7 +489,7 @@ class GqaExperiment(Folder):
 
 
 class Sweep(Folder):
-    """The 32 runs of the ablation, and what becomes of them when the process is killed."""
+    """The 32 runs of the ablation, also when the process is killed."""
 
     def setUp(self):
         super().setUp()
@@ -528,7 +528,7 @@ class Sweep(Folder):
         self.assertIn("[skip] Experiment 'qwen-exact-only' already logged.", again.stdout)
         self.assertIn("0 experiments run, 32 skipped, 0 failed", again.stdout)
 
-    def test_killed_at_any_moment_it_goes_on_without_a_lost_or_doubled_row(self):
+    def test_a_killed_sweep_resumes_without_lost_or_duplicate_rows(self):
         random.seed(os.environ.get("AFTERIMAGE_TEST_SEED", "5"))
         for _ in range(6):
             process = subprocess.Popen([PROGRAM, *map(str, self.arguments("--resume"))], cwd=self.folder, stdout=subprocess.DEVNULL)
@@ -545,7 +545,7 @@ class Sweep(Folder):
             lines = (self.folder / "samples" / f"{row['experiment']}.jsonl").read_text().splitlines()
             self.assertEqual(len([json.loads(line) for line in lines]), int(row["total_prompts"]))
 
-    def test_a_torn_row_is_cut_off(self):
+    def test_a_torn_row_is_truncated(self):
         log = self.folder / "log.csv"
         one = self.folder / "one.json"
         one.write_text(json.dumps([{"name": "a", "model": "m", "max_samples": 5}]))
@@ -557,7 +557,7 @@ class Sweep(Folder):
         self.assertIn("1 experiments run", done.stdout)
         self.assertEqual(len(self.rows()), 1)
 
-    def test_wrong_calls_exit_2_and_nothing_is_run(self):
+    def test_usage_errors_exit_2_and_run_nothing(self):
         (self.folder / "log.csv").write_text("some,other,columns\r\n")
         done = call(*self.arguments(), cwd=self.folder)
         self.assertEqual(done.returncode, 2)
@@ -568,7 +568,7 @@ class Sweep(Folder):
         self.assertEqual(done.returncode, 2)
         self.assertIn("treshold", done.stderr)
 
-    def test_a_folder_that_is_not_ours_is_not_purged(self):
+    def test_an_unmarked_folder_is_not_purged(self):
         theirs = self.folder / "theirs"
         theirs.mkdir()
         (theirs / "thesis.txt").write_text("years of work")
@@ -581,7 +581,7 @@ class Sweep(Folder):
 
 
 class Pairs(Folder):
-    def test_labelled_pairs_are_held_against_the_rungs(self):
+    def test_precision_and_coverage_of_labelled_pairs(self):
         path = self.folder / "pairs.jsonl"
         path.write_text('{"a": "What is  a cat?", "b": "what is a cat", "duplicate": true}\n'
                         '{"a": "Where can I buy lamps?", "b": "Where can I buy lamp?", "duplicate": false}\n'
@@ -594,7 +594,7 @@ class Pairs(Folder):
         self.assertAlmostEqual(report["safe"]["coverage"], 2 / 3)
         self.assertIn("Where can I buy lamp?", call("pairs", path, "--show", "5").stdout)
 
-    def test_what_is_no_pair_is_named(self):
+    def test_invalid_pairs_are_reported(self):
         path = self.folder / "pairs.jsonl"
         path.write_text('{"a": "x", "b": "y", "duplicate": true}\n{"a": "x"}\n')
         done = call("pairs", path)
@@ -612,7 +612,7 @@ class Pressure(Folder):
         self.write("s.txt", text.encode())
         return self.folder / "s.txt"
 
-    def test_the_example_scripts_are_met_and_the_seeds_rules_fail_where_they_should(self):
+    def test_the_governor_meets_the_example_scripts_and_the_seed_fails(self):
         seeds = {}
         for script in sorted((EXAMPLES / "pressure").glob("*.txt")):
             done = call("pressure", "--script", script, "--json")
@@ -624,15 +624,15 @@ class Pressure(Folder):
             seeds[script.stem] = report["seed"]
         self.assertGreater(seeds["bursts"]["oom"], 0)
         self.assertGreater(seeds["hover"]["transitions"], 20, "flaps")
-        self.assertEqual(seeds["hog"]["entries"], 0, "nothing left under steady pressure")
-        self.assertFalse(seeds["sticky"]["admission_open"], "a block that sticks")
+        self.assertEqual(seeds["hog"]["entries"], 0, "everything evicted under steady pressure")
+        self.assertFalse(seeds["sticky"]["admission_open"], "admission stays closed")
 
-    def test_an_expectation_that_is_not_met_exits_1(self):
+    def test_a_missed_expectation_exits_1(self):
         done = call("pressure", "--script", self.script("run 1s\nexpect entries >= 1000000\n"))
         self.assertEqual(done.returncode, 1)
         self.assertIn("NOT MET  expect entries >= 1000000", done.stdout)
 
-    def test_wrong_scripts_exit_2_and_say_where(self):
+    def test_invalid_scripts_exit_2_with_the_line(self):
         for text, said in [("run 1s\nmemory lots", "line 2"), ("governor cap 0B", "the cap is 0")]:
             done = call("pressure", "--script", self.script(text))
             self.assertEqual(done.returncode, 2)
@@ -642,7 +642,7 @@ class Pressure(Folder):
 
 
 class Photos(Folder):
-    def test_photos_stand_in_for_the_images_of_a_workload(self):
+    def test_photos_replace_the_images_of_a_workload(self):
         photos = self.folder / "photos"
         photos.mkdir()
         for n in range(3):
@@ -654,7 +654,7 @@ class Photos(Folder):
         self.assertEqual(report["distinct_media"], 2)
         self.assertIn("0.png stands in for x.png", done.stderr)
 
-    def test_names_that_are_in_the_folder_are_taken_from_there(self):
+    def test_names_are_looked_up_in_the_folder(self):
         photos = self.folder / "photos"
         photos.mkdir()
         (photos / "x.png").write_bytes(png(40, 30))
@@ -664,7 +664,7 @@ class Photos(Folder):
         self.assertEqual(report["requests"], 1)
         self.assertIn("'y.png' is not in", report["problems"][0]["error"])
 
-    def test_a_folder_without_pictures_is_said(self):
+    def test_a_folder_without_images_is_an_error(self):
         empty = self.folder / "empty"
         empty.mkdir()
         done, _ = self.run_tiny(request("a", image("good.png"), TEXT), more=["--images", empty])
@@ -673,7 +673,7 @@ class Photos(Folder):
 
 
 class BadInput(Folder):
-    """One bad request among good ones: it is named, the others run, the exit code is 1."""
+    """One bad request among good ones: it is reported, the others run, the exit code is 1."""
 
     def check(self, bad, said):
         good = request("good", image("good.png"), TEXT)
@@ -689,23 +689,23 @@ class BadInput(Folder):
     def test_missing_file(self):
         self.check(request("bad", image("gone.png"), TEXT), "gone.png")
 
-    def test_malformed_json_is_told_by_line(self):
+    def test_malformed_json_is_reported_with_its_line(self):
         self.assertEqual(self.check('{"id": "bad", "messages": [', "not JSON")["line"], 2)
 
-    def test_fields_of_the_wrong_kind(self):
+    def test_fields_of_the_wrong_type(self):
         self.check({"id": 7, "messages": []}, '"id" of the line is number')
         self.check({"id": "bad"}, '"messages"')
         self.check(request("bad", {"type": "hologram"}), "hologram")
         self.check({"id": "bad", "messages": [{"role": "wizard", "content": "x"}]}, "wizard")
 
-    def test_an_id_that_stands_twice(self):
-        self.check(request("good", TEXT), "is already used on line 1")
+    def test_a_duplicate_id(self):
+        self.check(request("good", TEXT), "stands on line 1 already")
 
     def test_empty_file(self):
         self.write("bad.png", b"")
         self.check(request("bad", image("bad.png"), TEXT), "bad.png")
 
-    def test_truncated_picture(self):
+    def test_truncated_image(self):
         whole = (EXAMPLES / "media" / "mug.jpg").read_bytes()
         self.write("bad.jpg", whole[:len(whole) // 2])
         self.check(request("bad", image("bad.jpg"), TEXT), "bad.jpg")
@@ -714,20 +714,20 @@ class BadInput(Folder):
         self.write("cut.png", png(64, 48)[:-30])
         self.check(request("bad", image("cut.png"), TEXT), "cut.png")
 
-    def test_a_picture_that_claims_to_be_enormous(self):
+    def test_an_image_that_claims_a_huge_size(self):
         self.write("bad.png", png(4, 4, claimed=(60_000, 60_000)))
         self.check(request("bad", image("bad.png"), TEXT), "60000")
 
-    def test_a_picture_that_claims_more_than_it_has(self):
+    def test_an_image_that_claims_more_pixels_than_it_has(self):
         self.write("bad.png", png(4, 4, claimed=(400, 400)))
         self.check(request("bad", image("bad.png"), TEXT), "bad.png")
 
-    def test_lying_sound(self):
+    def test_truncated_audio(self):
         whole = (EXAMPLES / "media" / "jingle.wav").read_bytes()
         self.write("bad.wav", whole[:1000])
         self.check(request("bad", audio("bad.wav"), TEXT), "bad.wav")
 
-    def test_wrong_type(self):
+    def test_mismatched_media_type(self):
         self.check(request("bad", audio("good.png"), TEXT), "declared as \"wav\" but its bytes are PNG")
         self.write("page.png", b"<!DOCTYPE html><html></html>")
         self.check(request("bad", image("page.png"), TEXT), "page.png")
@@ -738,25 +738,25 @@ class BadInput(Folder):
     def test_urls_are_not_fetched(self):
         self.check(request("bad", image("https://example.org/x.png"), TEXT), "not fetched")
 
-    def test_data_urls_are_pictures_too(self):
+    def test_data_urls_are_images(self):
         import base64
         url = "data:image/png;base64," + base64.b64encode(png(32, 32)).decode()
         done, report = self.run_tiny(request("a", image(url), TEXT), request("b", image(url), TEXT))
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertEqual(report["encoder_calls"], {"cold": 2, "encode_once": 1, "warm": 1})
 
-    def test_unwritable_output_is_said_before_the_work(self):
+    def test_unwritable_output_is_reported_before_the_work(self):
         done = call("run", "--size", "tiny", "--workload", self.workload(request("a", TEXT)), "--json", "/no/such/folder/out.json")
         self.assertEqual(done.returncode, 2)
         self.assertIn("/no/such/folder/out.json", done.stderr)
         self.assertEqual(done.stdout, "")
 
-    def test_an_empty_workload_is_said(self):
+    def test_an_empty_workload_is_an_error(self):
         done, _ = self.run_tiny("")
         self.assertEqual(done.returncode, 2)
         self.assertIn("holds no requests", done.stderr)
 
-    def test_a_budget_smaller_than_one_item_serves_it_uncached_and_says_so(self):
+    def test_a_budget_below_one_item_serves_it_uncached(self):
         done, report = self.run_tiny(request("a", image("good.png"), TEXT), request("b", image("good.png"), TEXT),
                                      more=["--budget", "64b"])
         self.assertEqual(done.returncode, 0)
@@ -772,7 +772,7 @@ class BadInput(Folder):
         self.assertEqual(report["encoder_calls"], {"cold": 3, "encode_once": 2, "warm": 2})
         self.assertEqual(report["distinct_media"], 2)
 
-    def test_fingerprint_of_a_bad_file_goes_on_with_the_others(self):
+    def test_fingerprint_continues_after_a_bad_file(self):
         self.write("bad.png", b"")
         done = call("fingerprint", "--json", self.folder / "bad.png", self.folder / "good.png")
         self.assertEqual(done.returncode, 1)
@@ -782,7 +782,7 @@ class BadInput(Folder):
 
 
 class Replay(Folder):
-    """Four requests of whole blocks: twice the same, something else, and the first again."""
+    """Four requests of whole blocks: two identical ones, a different one, and the first again."""
     CHAINS = [[1, 2], [1, 2], [3, 4], [1, 2]]
 
     def trace(self, name="t.jsonl", lines=None, pack=bytes):
@@ -797,25 +797,25 @@ class Replay(Folder):
         self.assertEqual(done.returncode, 0, done.stderr)
         return {(r["policy"], r["capacity"]): r for r in json.loads(done.stdout)["results"]}
 
-    def test_policies_stand_between_their_bounds(self):
+    def test_policies_are_within_their_bounds(self):
         results = self.replay(self.trace(), "--policy", "lru")
         self.assertEqual([key[0] for key in results], ["lru", "min", "infinite"])
         self.assertEqual([r["token_hit_ratio"] for r in results.values()], [0.25, 0.5, 0.5])
         self.assertEqual(results["lru", "2"]["gap_closed"], 0)
 
-    def test_gzip_is_read_as_it_is(self):
+    def test_gzipped_traces_are_read(self):
         packed = self.replay(self.trace("t.jsonl.gz", pack=gzip.compress))
         plain = self.replay(self.trace())
         self.assertEqual([r["token_hit_ratio"] for r in packed.values()], [r["token_hit_ratio"] for r in plain.values()])
 
-    def test_a_bad_line_is_named_and_the_others_are_replayed(self):
+    def test_a_bad_line_is_reported_and_the_others_are_replayed(self):
         lines = self.trace().read_text().split("\n")
         done = call("replay", "--trace", self.trace(lines=lines[:2] + ["{}"] + lines[2:]), "--capacity", "2")
         self.assertEqual(done.returncode, 1)
         self.assertIn("line 3 was not replayed: \"timestamp\" is missing", done.stdout)
         self.assertIn("4 requests", done.stdout)
 
-    def test_wrong_calls_are_said_and_nothing_is_written(self):
+    def test_usage_errors_write_nothing(self):
         trace, out = self.trace(), self.folder / "out.json"
         for more, said in [(["--policy", "oracle"], "\"oracle\"; there are"),
                            (["--capacity", "5%%"], "\"5%%\" is not a capacity"),
@@ -831,7 +831,7 @@ class Replay(Folder):
             self.assertIn(said, done.stderr, more)
             self.assertFalse(out.exists(), more)
 
-    def test_the_report_is_one_page_that_fetches_nothing(self):
+    def test_the_report_is_one_self_contained_page(self):
         page = self.folder / "curves.html"
         done = call("replay", "--trace", self.trace(), "--report", page)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
@@ -839,14 +839,14 @@ class Replay(Folder):
         self.assertNotIn("http", page.read_text())
         self.assertEqual([p.name for p in self.folder.iterdir() if "tmp" in p.name], [])
 
-    def test_hints_repeat_by_seed_and_change_nothing_for_who_does_not_listen(self):
+    def test_hints_are_deterministic_and_do_not_affect_policies_that_ignore_them(self):
         trace = self.trace()
         with_hints = self.replay(trace, "--hint-error", "0.1", "--seed", "3")
         for key, result in self.replay(trace).items():
             if key[0] in ("lru", "min", "infinite"):
                 self.assertEqual(with_hints[key]["token_hit_ratio"], result["token_hit_ratio"])
 
-    def test_what_run_records_can_be_replayed_and_says_nothing_of_what_was_said(self):
+    def test_recorded_traces_replay_and_contain_no_content(self):
         recorded = self.folder / "recorded.jsonl"
         said = {"type": "text", "text": "the password is swordfish " * 20}
         done, _ = self.run_tiny(*[request(f"r{i}", image("good.png"), said, agent="otto") for i in range(3)],
@@ -859,7 +859,7 @@ class Replay(Folder):
         infinite = self.replay(recorded)["infinite", "2"]
         self.assertGreater(infinite["token_hit_ratio"], 0.5)
 
-    def test_the_invented_trace_is_the_same_for_a_seed_and_its_media_come_back(self):
+    def test_the_generated_trace_is_deterministic_and_repeats_media(self):
         make = [sys.executable, EXAMPLES / "make_trace.py", "--requests", "300", "--seed"]
         one, again, two = (subprocess.run([*make, seed], capture_output=True, check=True).stdout for seed in "112")
         self.assertEqual(one, again)
@@ -904,7 +904,7 @@ class DiskVerb(Folder):
         self.assertIn("50 entries in 3 segments", done.stdout)
         self.assertIn("encoder_output", done.stdout)
 
-    def test_after_a_sudden_end_it_says_what_is_torn(self):
+    def test_inspect_reports_torn_entries_after_a_crash(self):
         self.make(50, "die")
         last = sorted(self.store.glob("segment-*"))[-1]
         content = bytearray(last.read_bytes())
@@ -914,9 +914,9 @@ class DiskVerb(Folder):
         seen = self.asked("inspect", self.store)
         self.assertEqual((seen["entries"], seen["torn_entries"], seen["unsealed_segments"]), (49, 1, 1))
         self.assertIn("1 entry torn (9.8 KiB)", call("disk", "inspect", self.store).stdout)
-        self.assertEqual(self.asked("verify", self.store)["torn"], 1, "and that is no damage")
+        self.assertEqual(self.asked("verify", self.store)["torn"], 1, "a torn entry is not damage")
 
-    def test_verify_finds_a_flipped_bit_and_says_where(self):
+    def test_verify_finds_a_flipped_bit_and_its_position(self):
         self.make(50)
         self.assertEqual(self.asked("verify", self.store)["intact"], 50)
         first = min(self.store.glob("segment-*"))
@@ -931,7 +931,7 @@ class DiskVerb(Folder):
         self.assertIn(f"{first.name} at 4096", done.stdout)
         self.assertEqual(first.read_bytes(), content, "verify repairs nothing")
 
-    def test_purge_asks_first_and_removes_nothing_foreign(self):
+    def test_purge_needs_yes_and_keeps_foreign_files(self):
         self.make(50)
         (self.store / "holiday.jpg").write_bytes(b"mine")
         (self.store / "segment-00000000000000ff.afi").write_bytes(b"another store's " * 512)
@@ -947,7 +947,7 @@ class DiskVerb(Folder):
         self.assertEqual(done["left_alone"], ["segment-00000000000000ff.afi"])
         self.assertEqual(len(done["removed"]), len(before) - 2)
 
-    def test_a_folder_in_use_or_without_a_store_is_refused_and_left_as_it_is(self):
+    def test_a_folder_in_use_or_without_a_store_is_refused_unchanged(self):
         holder = subprocess.Popen([os.environ["AFTERIMAGE_MAKE_STORE"], self.store, "5", "hold"],
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.addCleanup(holder.wait)

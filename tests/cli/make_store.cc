@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// A disk tier's folder for tests of the program.
+// Creates a disk tier's folder for tests of the program.
 //
 //   make_store DIR ENTRIES          and closes it
-//   make_store DIR ENTRIES die      and ends without a word
-//   make_store DIR ENTRIES hold     and keeps it in use until its standard input ends
+//   make_store DIR ENTRIES die      and exits without closing it
+//   make_store DIR ENTRIES hold     and keeps it open until standard input ends
 #include <unistd.h>
 
 #include <cstdio>

@@ -19,8 +19,9 @@
 #include "storage/memory/budget.h"
 #include "testing/seeds.h"
 
-/// What every Engine that shows its KV promises: cold = resumed, bit for bit, and a state that is
-/// not its own is refused without effect. To hold your own to it (link afterimage_testing_media):
+/// What every Engine that exposes its KV guarantees: cold = resumed, bit for bit, and a foreign
+/// state is refused without effect. To run the suite on your own engine (link
+/// afterimage_testing_media):
 ///
 ///   INSTANTIATE_TEST_SUITE_P(Mine, EngineConformance, ::testing::Values(EngineUnderTest{"mine",
 ///   …}));
@@ -46,7 +47,7 @@ class EngineConformance : public ::testing::TestWithParam<EngineUnderTest> {
   [[nodiscard]] std::vector<TokenCount> points_of(const EnginePrompt& prompt) const {
     return legal_points(layout(), prompt.sequence);
   }
-  /// Long enough that the widest window has been left behind.
+  /// Long enough to exceed the widest window.
   [[nodiscard]] EnginePrompt long_prompt() const {
     std::uint32_t window = 0;
     for (const LayerGroup& group : layout().groups) {
@@ -70,13 +71,13 @@ class EngineConformance : public ::testing::TestWithParam<EngineUnderTest> {
   Rng rng{1};
 };
 
-TEST_P(EngineConformance, ItsLayoutIsOne) {
+TEST_P(EngineConformance, TheLayoutIsValid) {
   const auto checked = check_layout(layout());
   EXPECT_TRUE(checked.has_value()) << to_string(checked.error());
   EXPECT_EQ(engine.kv_layout(), engine.kv_layout());
 }
 
-// Segment borders, window edges, both edges of every span, len - 1: no point is left out.
+// Segment boundaries, window edges, both edges of every span, len - 1: no point is skipped.
 TEST_P(EngineConformance, ResumesAtEveryPoint) {
   const EnginePrompt prompt = long_prompt();
   EXPECT_EQ(first_difference(engine, prompt, points_of(prompt), rng), "");
@@ -88,8 +89,8 @@ TEST_P(EngineConformance, ResumesAtEveryPointAroundUnsplittableMedia) {
   EXPECT_EQ(first_difference(engine, prompt, points_of(prompt), rng), "");
 }
 
-// One before, at and one behind both edges of every image, sound and film. A subset of the above,
-// by name.
+// One before, at and one after both edges of every image, audio clip and video. A named subset of
+// the above.
 TEST_P(EngineConformance, ResumesAroundBothEdgesOfEveryMediaItem) {
   const EnginePrompt prompt = long_prompt();
   const auto legal = points_of(prompt);
@@ -113,7 +114,7 @@ TEST_P(EngineConformance, ShortPromptsResumeToo) {
   EXPECT_EQ(first_difference(engine, prompt, points_of(prompt), rng), "");
 }
 
-TEST_P(EngineConformance, AnExactRepeatComputesWhatIsLeftBehindTheLastPoint) {
+TEST_P(EngineConformance, AnExactRepeatComputesOnlyTheTokensAfterTheLastPoint) {
   const EnginePrompt prompt = long_prompt();
   const TokenCount last = points_of(prompt).back();
   const auto first = ColdRun::of(engine, prompt, {last});
@@ -149,7 +150,7 @@ TEST_P(EngineConformance, SegmentsOfDifferentRunsFitTogether) {
   }
 }
 
-TEST_P(EngineConformance, AConversationGoesOnFromEveryTurn) {
+TEST_P(EngineConformance, AConversationResumesFromEveryTurn) {
   EnginePrompt prompt = long_prompt();
   KvUse use{.resume_from = nullptr, .wanted = all_of({points_of(prompt).back()})};
   KvShelf shelf;
@@ -162,8 +163,8 @@ TEST_P(EngineConformance, AConversationGoesOnFromEveryTurn) {
     const EnginePrompt next = prompts.random(rng);
     EnginePrompt longer = continued(prompt, now->completion.tokens, next);
     TokenCount at = now->kv.snapshots.back().at;
-    // Random weights may say what no prompt may contain; then the answer is not part of the next
-    // one.
+    // Random weights may generate text that no prompt may contain; the answer is then left out of
+    // the next prompt.
     if (!engine.generate(longer.sequence, longer.embeddings, kFewTokens).has_value()) {
       longer = continued(prompt, {}, next);
       at = now->kv.snapshots.front().at;
@@ -204,7 +205,7 @@ TEST_P(EngineConformance, ForksShareNothing) {
       "");
 }
 
-/// A prefix cache that knows one prompt, with a snapshot at `at` if the layout needs one.
+/// A prefix cache with one prompt, and a snapshot at `at` if the layout needs one.
 struct KnownPrompt {
   KnownPrompt(const Engine& engine, const EnginePrompt& prompt, TokenCount at) {
     const KvLayout& layout = *engine.kv_layout();
@@ -224,7 +225,7 @@ struct KnownPrompt {
   std::unique_ptr<PrefixCache> cache = PrefixCache::create({}, budget).value();
 };
 
-// What a plan holds is there when the engine comes for it, however much was evicted meanwhile.
+// A plan pins its entries, so the engine finds them despite evictions in between.
 TEST_P(EngineConformance, AnEvictionBetweenMatchAndRestore) {
   const EnginePrompt prompt = long_prompt();
   const Completion expected = cold(prompt);
@@ -236,7 +237,7 @@ TEST_P(EngineConformance, AnEvictionBetweenMatchAndRestore) {
       ASSERT_GE(held.resume(), points[p]);
       known.cache->evict_bytes(known.budget.capacity());
       known.cache->erase(known.space);
-      EXPECT_FALSE(known.cache->match(known.space, prompt.sequence)->holds()) << "it is erased";
+      EXPECT_FALSE(known.cache->match(known.space, prompt.sequence)->holds()) << "it is erased from the index";
       const CachedKv cached = known.cache->kv(held);
       const auto state = state_of(cached, layout(), kv_origin(engine.identity(), layout()));
       ASSERT_TRUE(state.has_value()) << to_string(state.error());
@@ -245,16 +246,16 @@ TEST_P(EngineConformance, AnEvictionBetweenMatchAndRestore) {
       ASSERT_TRUE(resumed.has_value()) << to_string(resumed.error());
       ASSERT_EQ(difference(expected, resumed->completion), "");
     }
-    EXPECT_EQ(known.budget.used(), Bytes(0)) << "the last holder let go";
+    EXPECT_EQ(known.budget.used(), Bytes(0)) << "the last pin was released";
     known.cache->check_invariants();
   }
 }
 
-// What nobody held is a miss, never half a hit.
-TEST_P(EngineConformance, AnEvictionOfWhatNobodyHoldsIsAMiss) {
+// An unpinned entry is a miss after an eviction, never half a hit.
+TEST_P(EngineConformance, AnEvictedUnpinnedEntryIsAMiss) {
   const EnginePrompt prompt = long_prompt();
   KnownPrompt known(engine, prompt, points_of(prompt).back());
-  ASSERT_TRUE(known.cache->match(known.space, prompt.sequence)->holds());  // and is let go of
+  ASSERT_TRUE(known.cache->match(known.space, prompt.sequence)->holds());  // unpinned at once
   known.cache->evict_bytes(known.budget.capacity());
   const PrefixMatch match = known.cache->match(known.space, prompt.sequence).value();
   EXPECT_FALSE(match.holds());
@@ -262,7 +263,7 @@ TEST_P(EngineConformance, AnEvictionOfWhatNobodyHoldsIsAMiss) {
   EXPECT_EQ(known.budget.used(), Bytes(0));
 }
 
-TEST_P(EngineConformance, WhatOthersWaitForIsHandedOutOnceAndIsTheSame) {
+TEST_P(EngineConformance, OnCapturedRunsOnceWithTheFinalCapture) {
   const EnginePrompt prompt = long_prompt();
   const KvWanted wanted{.rows_to = prompt.size(), .snapshots = {points_of(prompt).back()}};
   int times = 0;
@@ -279,7 +280,7 @@ TEST_P(EngineConformance, WhatOthersWaitForIsHandedOutOnceAndIsTheSame) {
   EXPECT_EQ(difference(made->completion, cold(prompt)), "");
 }
 
-TEST_P(EngineConformance, ItsTextGrowsToTheWholeAnswer) {
+TEST_P(EngineConformance, StreamedTextGrowsToTheFullAnswer) {
   const EnginePrompt prompt = prompts.everything();
   std::string told;
   GenerateOptions options{.max_tokens = TokenCount(12), .on_text = [&](std::string_view more) {
@@ -294,7 +295,7 @@ TEST_P(EngineConformance, ItsTextGrowsToTheWholeAnswer) {
             "");
 }
 
-TEST_P(EngineConformance, WhoWantsNoMoreEndsTheRunAndNothingElse) {
+TEST_P(EngineConformance, CancellingEndsOnlyThatRun) {
   const EnginePrompt prompt = long_prompt();
   const Completion expected = cold(prompt);
   const TokenCount at = points_of(prompt).back();
@@ -312,8 +313,8 @@ TEST_P(EngineConformance, WhoWantsNoMoreEndsTheRunAndNothingElse) {
   EXPECT_EQ(difference(expected, resumed->completion), "");
 }
 
-TEST_P(EngineConformance, EmbeddingsThatAreStillNeededMustBeThere) {
-  if (prompts.media() == 0) GTEST_SKIP() << "this engine takes no media";
+TEST_P(EngineConformance, MissingEmbeddingsAreRefused) {
+  if (prompts.media() == 0) GTEST_SKIP() << "this engine supports no media";
   const EnginePrompt prompt = prompts.everything();
   const auto cold_run = ColdRun::of(engine, prompt, points_of(prompt));
   ASSERT_TRUE(cold_run.has_value()) << to_string(cold_run.error());
@@ -327,21 +328,21 @@ TEST_P(EngineConformance, EmbeddingsThatAreStillNeededMustBeThere) {
   }
 }
 
-TEST_P(EngineConformance, WishesThatNoRunCanFulfilAreRefused) {
+TEST_P(EngineConformance, ImpossibleCaptureRequestsAreRefused) {
   EnginePrompt prompt = prompts.everything();
   for (MediaSpan& span : prompt.sequence.spans) span.splittable = false;
   const auto points = points_of(prompt);
   const TokenCount length = prompt.size();
   const TokenCount one(1);
   std::vector<std::pair<std::string, KvWanted>> cases = {
-      {"rows that end before they begin", {.rows_from = length, .rows_to = one}},
-      {"rows behind the prompt", {.rows_to = length + one}},
-      {"rows from behind the prompt", {.rows_from = length + one, .rows_to = kEndOfRun}},
+      {"rows that end before they start", {.rows_from = length, .rows_to = one}},
+      {"rows beyond the prompt", {.rows_to = length + one}},
+      {"rows that start beyond the prompt", {.rows_from = length + one, .rows_to = kEndOfRun}},
       {"a snapshot of nothing", {.snapshots = {TokenCount(0)}}},
-      {"a snapshot behind the prompt", {.snapshots = {length + one}}},
+      {"a snapshot beyond the prompt", {.snapshots = {length + one}}},
       {"one snapshot twice", {.snapshots = {points[0], points[0]}}},
       {"snapshots out of order", {.snapshots = {points[1], points[0]}}},
-      {"a snapshot behind the end", {.snapshots = {kEndOfRun, points[0]}}}};
+      {"a snapshot after the end", {.snapshots = {kEndOfRun, points[0]}}}};
   for (const MediaSpan& span : prompt.sequence.spans) {
     if (span.length > one) cases.push_back({"inside", {.snapshots = {span.offset + one}}});
   }
@@ -354,7 +355,7 @@ TEST_P(EngineConformance, WishesThatNoRunCanFulfilAreRefused) {
                  {.resume_from = &state, .wanted = {.snapshots = {points[0]}}});
 }
 
-TEST_P(EngineConformance, AStateOfAnotherOriginIsRefused) {
+TEST_P(EngineConformance, AForeignStateIsRefused) {
   const EnginePrompt prompt = prompts.of({"whose is this?"});
   const TokenCount at = points_of(prompt).back();
   const auto mine = ColdRun::of(engine, prompt, {at});
@@ -372,7 +373,7 @@ TEST_P(EngineConformance, AStateOfAnotherOriginIsRefused) {
     state = theirs->shelf.state(at);
     expect_refused("a stranger's", prompt, {.resume_from = &state});
   }
-  EXPECT_EQ(difference(mine->completion, cold(prompt)), "") << "a refusal had an effect";
+  EXPECT_EQ(difference(mine->completion, cold(prompt)), "") << "the refusal had an effect";
 }
 
 TEST_P(EngineConformance, ADamagedStateIsRefusedWithoutEffect) {
@@ -396,7 +397,7 @@ TEST_P(EngineConformance, ADamagedStateIsRefusedWithoutEffect) {
   EXPECT_EQ(difference(cold_run->completion, cold(prompt)), "");
 }
 
-TEST_P(EngineConformance, AStateThatDoesNotEndWithinThePromptOrEndsInsideMediaIsRefused) {
+TEST_P(EngineConformance, AStateThatEndsBeyondThePromptOrInsideMediaIsRefused) {
   EnginePrompt prompt = prompts.everything();
   const auto points = points_of(prompt);
   const auto cold_run = ColdRun::of(engine, prompt, points);

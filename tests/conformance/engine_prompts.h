@@ -14,10 +14,10 @@
 #include "runtime/engine_api/engine.h"
 #include "testing/media_files.h"
 
-/// Prompts for any engine: text, and pictures, sounds and films as far as it takes them.
+/// Prompts for any engine: text, and the media that it supports.
 namespace afterimage::testing {
 
-/// Embeddings are views into the PromptMaker that made it.
+/// Embeddings are views into the PromptMaker that created it.
 struct EnginePrompt {
   Sequence sequence;
   std::vector<TensorViews> embeddings;
@@ -27,7 +27,7 @@ struct EnginePrompt {
   }
 };
 
-/// `head`, then `answer`, then `tail`: a conversation that goes on.
+/// A conversation of `head`, `answer` and `tail`.
 inline EnginePrompt continued(EnginePrompt head, std::span<const TokenId> answer,
                               const EnginePrompt& tail) {
   auto& tokens = head.sequence.tokens;
@@ -42,8 +42,7 @@ inline EnginePrompt continued(EnginePrompt head, std::span<const TokenId> answer
   return head;
 }
 
-/// `prompt` as it is offered with a state of `covered` tokens: without embeddings that nobody
-/// needs.
+/// `prompt` as presented together with a state of `covered` tokens: without unneeded embeddings.
 inline EnginePrompt without_covered_embeddings(EnginePrompt prompt, TokenCount covered) {
   for (std::size_t i = 0; i < prompt.embeddings.size(); ++i) {
     if (prompt.sequence.spans[i].end() <= covered) prompt.embeddings[i].clear();
@@ -68,7 +67,7 @@ class PromptMaker {
   PromptMaker(const PromptMaker&) = delete;
   PromptMaker& operator=(const PromptMaker&) = delete;
 
-  /// Media items that this engine takes.
+  /// Media items that this engine supports.
   [[nodiscard]] std::size_t media() const { return media_.size(); }
 
   [[nodiscard]] EnginePrompt of(const std::vector<Part>& parts) const {
@@ -91,12 +90,12 @@ class PromptMaker {
     return prompt;
   }
 
-  /// Every media item with text between, and as much text behind as `length` tokens need.
+  /// Every media item with text in between, then text up to `length` tokens.
   [[nodiscard]] EnginePrompt everything(std::size_t length = 0) const {
     std::vector<Part> parts{"Compare "};
     for (std::size_t i = 0; i < media(); ++i) {
       parts.emplace_back(i);
-      if (i % 2 == 0) parts.emplace_back("and");  // and some that touch
+      if (i % 2 == 0) parts.emplace_back("and");  // some media are adjacent
     }
     EnginePrompt prompt = of(parts);
     while (prompt.size().value() < length) {

@@ -9,10 +9,10 @@
 #include "conformance/kv_shelf.h"
 #include "runtime/engine_api/kv_state.h"
 
-/// States that no engine may believe.
+/// States that every engine must refuse.
 namespace afterimage::testing {
 
-/// A way to spoil a state. `group` is one that has rows or a state.
+/// A way to damage a state. `group` is one that has rows or a state.
 struct Damage {
   const char* name;
   std::function<void(KvState&, std::size_t group)> apply;

@@ -12,10 +12,10 @@
 #include "foundation/platform/random.h"
 #include "runtime/engine_api/engine.h"
 
-/// The plainest prefix cache there is: one conversation's captures, and states made of them.
+/// The simplest prefix cache: one conversation's captures, and states made of them.
 namespace afterimage::testing {
 
-/// `count` rows from `first` on. Requires a tensor of rows that has them.
+/// `count` rows from `first` on. The tensor of rows must contain them.
 inline TensorView rows_of(const TensorView& rows, std::uint64_t first, std::uint64_t count) {
   const std::uint64_t size = rows.shape()[1];
   return TensorView::over(rows.dtype(), {count, size},
@@ -23,7 +23,7 @@ inline TensorView rows_of(const TensorView& rows, std::uint64_t first, std::uint
       .value();
 }
 
-/// The same rows in other slices, at most `longest` each.
+/// The same rows in slices of at most `longest` each.
 inline TensorViews recut(const TensorViews& slices, std::uint64_t longest, Rng& rng) {
   TensorViews result;
   for (const TensorView& slice : slices) {
@@ -39,7 +39,7 @@ inline TensorViews recut(const TensorViews& slices, std::uint64_t longest, Rng& 
 
 class KvShelf {
  public:
-  /// Rows of [capture.rows_from, capture.rows_to) replace all that was held from there on.
+  /// Rows of [capture.rows_from, capture.rows_to) replace all stored rows from there on.
   void add(KvCapture capture) {
     while (!pieces_.empty() && pieces_.back().from >= capture.rows_from) pieces_.pop_back();
     if (!pieces_.empty()) pieces_.back().to = std::min(pieces_.back().to, capture.rows_from);
@@ -50,8 +50,8 @@ class KvShelf {
     for (KvSnapshot& snapshot : capture.snapshots) snapshots_.push_back(std::move(snapshot));
   }
 
-  /// What was captured last at `at`, which must have been wanted as a snapshot. Views into this
-  /// shelf.
+  /// The latest capture at `at`, which must have been requested as a snapshot. Views into this
+  /// object.
   [[nodiscard]] KvState state(TokenCount at) const {
     const auto snapshot = std::find_if(snapshots_.rbegin(), snapshots_.rend(),
                                        [at](const KvSnapshot& s) { return s.at == at; });
@@ -77,11 +77,11 @@ class KvShelf {
   };
 
   KvOrigin origin_{};
-  std::vector<Piece> pieces_;  // one after the other, from 0
+  std::vector<Piece> pieces_;  // contiguous, from 0
   std::vector<KvSnapshot> snapshots_;
 };
 
-/// Where a run of `prompt` may be resumed and captured, len - 1 included.
+/// Where a run of `prompt` may be resumed and captured, including len - 1.
 inline std::vector<TokenCount> legal_points(const KvLayout& layout, const Sequence& prompt) {
   std::vector<TokenCount> points;
   const auto step = layout.alignment.value();
@@ -94,7 +94,7 @@ inline std::vector<TokenCount> legal_points(const KvLayout& layout, const Sequen
   return points;
 }
 
-/// Everything that a cache could want: all rows, snapshots at `points` and at the end.
+/// Requests everything a cache could store: all rows, snapshots at `points` and at the end.
 inline KvWanted all_of(std::vector<TokenCount> points) {
   points.push_back(kEndOfRun);
   return {.rows_from = TokenCount(0), .rows_to = kEndOfRun, .snapshots = std::move(points)};

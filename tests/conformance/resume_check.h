@@ -11,7 +11,7 @@
 #include "conformance/kv_shelf.h"
 #include "runtime/engine_api/engine.h"
 
-/// Compares runs of an engine. Answers are "" or what differs, in words.
+/// Compares runs of an engine. Returns "" or a description of the difference.
 namespace afterimage::testing {
 
 inline const GenerateOptions kFewTokens{.max_tokens = TokenCount(3), .on_text = {}};
@@ -36,7 +36,7 @@ inline std::string difference(const std::vector<Tensor>& a, const std::vector<Te
   return "";
 }
 
-/// `part` was captured in a run from `from`, `whole` in a cold run with the same wishes.
+/// `part` was captured in a run from `from`, `whole` in a cold run with the same requests.
 inline std::string difference(const KvCapture& whole, const KvCapture& part, TokenCount from) {
   if (whole.covered != part.covered) return "another covered length";
   if (auto found = difference(whole.rows, part.rows); !found.empty()) return "rows: " + found;
@@ -52,7 +52,7 @@ inline std::string difference(const KvCapture& whole, const KvCapture& part, Tok
   return "";
 }
 
-/// A prompt run cold, and everything that a cache could keep of it.
+/// A cold run of a prompt, and everything that a cache could store of it.
 struct ColdRun {
   static Result<ColdRun> of(const Engine& engine, const EnginePrompt& prompt,
                             const std::vector<TokenCount>& points) {
@@ -68,8 +68,8 @@ struct ColdRun {
   KvShelf shelf;
 };
 
-/// What a run resumed at `at` gives otherwise than `cold`, whose snapshots were taken at `points`.
-/// The state arrives in random slices; half of the time what the resumed run captures is compared
+/// How a run resumed at `at` differs from `cold`, whose snapshots were taken at `points`. The state
+/// is passed in random slices; in half of the cases the captures of the resumed run are compared,
 /// too.
 inline std::string resumed_difference(const Engine& engine, const EnginePrompt& prompt,
                                       const ColdRun& cold, const std::vector<TokenCount>& points,
@@ -93,8 +93,8 @@ inline std::string resumed_difference(const Engine& engine, const EnginePrompt& 
          std::to_string(prompt.size().value()) + ": " + found;
 }
 
-/// Runs `prompt` cold and resumed at each of `points`, which are legal and in order. The first
-/// difference.
+/// Runs `prompt` cold and resumed at each of `points`, which are legal and in order. Returns the
+/// first difference.
 inline std::string first_difference(const Engine& engine, const EnginePrompt& prompt,
                                     const std::vector<TokenCount>& points, Rng& rng) {
   const auto plain = engine.generate(prompt.sequence, prompt.embeddings, kFewTokens);

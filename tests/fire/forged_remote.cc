@@ -355,7 +355,7 @@ class RemoteForger {
       return {words[0] == verb && !std::exchange(said, true) ? answer : honest};
     });
     count(refused(party), what);
-    count(said, "nobody asks " + verb);
+    count(said, "the script never sees a " + verb);
   }
   /// A server whose circuit opened is tried again before long.
   static bool serves_again(RemoteParty& party, std::uint64_t n, std::size_t size) {

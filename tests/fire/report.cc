@@ -102,7 +102,7 @@ std::string as_table(const Matrix& matrix) {
     for (const GuardResult& guard : matrix.guards) {
       caught += guard.caught_by.empty() ? 0 : 1;
       text += guard.caught_by.empty()
-                  ? fmt::format("  {:<26} NOBODY NOTICED {}\n", guard.guard, guard.how)
+                  ? fmt::format("  {:<26} NOT NOTICED {}\n", guard.guard, guard.how)
                   : fmt::format("  {:<26} {:<12} {}\n", guard.guard, guard.caught_by, guard.how);
     }
     text += fmt::format("{} of {} disabled guards were noticed\n", caught, matrix.guards.size());
@@ -168,7 +168,7 @@ std::string as_markdown(const Matrix& matrix) {
     text += "\nEach guard disabled:\n\n| guard | noticed by | how |\n|---|---|---|\n";
     for (const GuardResult& guard : matrix.guards) {
       text += fmt::format("| `{}` | {} | {} |\n", guard.guard,
-                          guard.caught_by.empty() ? "**nobody**" : guard.caught_by, guard.how);
+                          guard.caught_by.empty() ? "**none**" : guard.caught_by, guard.how);
     }
   }
   return text;

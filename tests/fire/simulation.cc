@@ -24,7 +24,7 @@ Tally run_simulation(const FireRun& run) {
     const std::uint64_t seed = run.seed + n;
     const std::uint64_t digest = live_once(seed, tally, run.trace);
     ++tally.injected;
-    // Whoever debugs a failing seed relies on it repeating exactly.
+    // Debugging a failing seed relies on exact repetition.
     if (n % 50 == 0) {
       Tally again;
       tally.expect(live_once(seed, again) == digest,

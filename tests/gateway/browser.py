@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""A headless Chromium, driven over the W3C WebDriver protocol with nothing but the standard library."""
+"""A headless Chromium, driven over the W3C WebDriver protocol with the standard library only."""
 import base64
 import json
 import pathlib
@@ -16,11 +16,11 @@ ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
          "--disable-component-update", "--disable-sync", "--disable-extensions", "--disable-dev-shm-usage", "--hide-scrollbars",
          "--disable-default-apps", "--no-default-browser-check", "--mute-audio"]
-LOCAL = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy of the environment knows no loopback
+LOCAL = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy from the environment does not apply to loopback
 
 
 def missing():
-    """The names of what is not installed."""
+    """Names of the programs that are missing."""
     return [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
 
 
@@ -35,7 +35,7 @@ class BrowserError(Exception):
 
 
 class Browser:
-    """One window. Ends the driver and its browser when it is left."""
+    """One window. Leaving the context ends the driver and its browser."""
 
     def __init__(self, dark=False, reduced_motion=False):
         self.profile = tempfile.mkdtemp(prefix="afterimage-browser-")
@@ -89,7 +89,7 @@ class Browser:
     def devtools(self, command, **parameters):
         return self.ask("POST", "/goog/cdp/execute", {"cmd": command, "params": parameters})
 
-    # What a person does.
+    # User actions.
 
     def open(self, address):
         self.ask("POST", "/url", {"url": address})
@@ -108,18 +108,18 @@ class Browser:
 
     def click(self, selector):
         element = self.find(selector)
-        self.run("arguments[0].scrollIntoView({block: 'center'})", {ELEMENT: element})  # not below what sticks to the top
+        self.run("arguments[0].scrollIntoView({block: 'center'})", {ELEMENT: element})  # not below the sticky header
         self.ask("POST", f"/element/{element}/click", {})
 
     def type(self, selector, text):
         self.ask("POST", f"/element/{self.find(selector)}/value", {"text": text})
 
     def press(self, *keys):
-        """Keys go to whatever has the focus."""
+        """Sends keys to the focused element."""
         actions = [a for key in keys for a in ({"type": "keyDown", "value": key}, {"type": "keyUp", "value": key})]
         self.ask("POST", "/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": actions}]})
 
-    # What a person sees.
+    # What the user sees.
 
     def text(self, selector):
         return self.ask("GET", f"/element/{self.find(selector)}/text")
@@ -132,7 +132,7 @@ class Browser:
         return self.ask("POST", "/execute/sync", {"script": script, "args": list(arguments)})
 
     def complaints(self):
-        """What the page's console says since it was last asked: errors, and breaches of its security policy."""
+        """The page's console errors and security-policy violations since the last call."""
         return [entry["message"] for entry in self.ask("POST", "/se/log", {"type": "browser"}) if entry["level"] == "SEVERE"]
 
     def screenshot(self, path, full=False):
@@ -144,7 +144,7 @@ class Browser:
         pathlib.Path(path).write_bytes(base64.b64decode(image))
 
     def wait(self, condition, what, limit=15):
-        """Asks again until `condition` holds: a page has no other way to say that it is done."""
+        """Polls until `condition` holds, because a page cannot notify the test."""
         end = time.monotonic() + limit
         while True:
             found = condition()

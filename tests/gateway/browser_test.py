@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""The dashboard in a real browser: its numbers, its explanations, its buttons; on a phone, in the dark, by keyboard. Without
-AFTERIMAGE_PROGRAM it is the fake's; screenshots are kept in AFTERIMAGE_SCREENSHOTS."""
+"""The dashboard in a real browser: numbers, explanations, buttons; on a phone, in dark mode, by keyboard. Without
+AFTERIMAGE_PROGRAM it tests the fake admin server; screenshots are stored in AFTERIMAGE_SCREENSHOTS."""
 import os
 import pathlib
 import re
@@ -24,14 +24,14 @@ def setUpModule():
 
 
 class Source(unittest.TestCase):
-    """What can be told from the page's text."""
+    """Checks of the page's source text."""
 
-    def test_needs_nothing_from_elsewhere(self):
+    def test_page_loads_nothing_external(self):
         addresses = set(re.findall(r"https?://[^\s'\"<>)]+", PAGE))
         self.assertEqual(addresses, {"http://www.w3.org/2000/svg"})
         self.assertNotRegex(PAGE, r"<(script|img|iframe|object|embed)[^>]*\ssrc=|@import|url\(")
 
-    def test_text_only_ever_becomes_text(self):
+    def test_data_is_inserted_as_text(self):
         self.assertNotRegex(PAGE, r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|createContextualFragment|DOMParser|eval\(|new Function|srcdoc")
 
     def test_its_security_policy_can_be_strict(self):
@@ -44,7 +44,7 @@ class Source(unittest.TestCase):
 
 
 class Page(unittest.TestCase):
-    """One gateway with known traffic and one window, for all tests that only look."""
+    """One gateway with known traffic and one window, for all read-only tests."""
 
     @classmethod
     def setUpClass(cls):
@@ -60,7 +60,7 @@ class Page(unittest.TestCase):
         self.wait_for_numbers()
 
     def tearDown(self):
-        self.assertEqual(self.window.complaints(), [], "the console complains")
+        self.assertEqual(self.window.complaints(), [], "the console reports errors")
 
     def wait_for_numbers(self):
         self.window.wait(lambda: len(self.window.all("#decision-rows tr")) >= 12, "twelve decisions")
@@ -80,7 +80,7 @@ class Page(unittest.TestCase):
         w.press(ENTER)
         w.wait(lambda: self.opened() and w.all("#sheet .facts"), "an explanation")
 
-    def test_numbers_are_those_of_the_metrics(self):
+    def test_numbers_equal_the_metrics(self):
         g, w = self.gateway, self.window
         self.assertEqual(self.stat("#reuse", "total"), 12)
         self.assertEqual(g.total("afterimage_requests_total", operation="chat"), 12)
@@ -88,13 +88,13 @@ class Page(unittest.TestCase):
             self.assertEqual(self.stat(f"[data-outcome={outcome}][data-value]"), g.total("afterimage_requests_total", outcome=outcome), outcome)
         for rung in ("text:exact", "text:canonical"):
             self.assertEqual(self.stat(f"[data-rung='{rung}']", "served"), g.total("afterimage_answers_lookups_total", rung=rung, verdict="served"), rung)
-            self.assertEqual(self.shown(f"[data-rung='{rung}'] td:last-child"), self.stat(f"[data-rung='{rung}']", "served"), "what is seen")
+            self.assertEqual(self.shown(f"[data-rung='{rung}'] td:last-child"), self.stat(f"[data-rung='{rung}']", "served"), "the visible number")
         self.assertEqual(self.stat("[data-rung='text:exact']", "served"), 4)
         self.assertEqual(self.stat("[data-rung='text:canonical']", "served"), 1)
         self.assertAlmostEqual(self.stat("#saved-time"), g.total("afterimage_saved_seconds_total"), places=3)
         self.assertEqual(self.stat("#saved-prompt"), g.total("afterimage_saved_tokens_total", kind="prompt"))
         self.assertEqual(self.stat("#saved-output"), g.total("afterimage_saved_tokens_total", kind="output"))
-        self.assertEqual(self.shown("#saved-output"), self.stat("#saved-output"), "what is seen")
+        self.assertEqual(self.shown("#saved-output"), self.stat("#saved-output"), "the visible number")
         self.assertEqual(w.text("[data-outcome=miss][data-value]"), "6 asked the model")
         self.assertEqual(self.stat("#memory-used"), g.total("afterimage_memory_used_bytes"))
         self.assertEqual(self.stat("#unsafe-rate", "checked"), g.total("afterimage_unsafe_checked_total"))
@@ -151,12 +151,12 @@ class Page(unittest.TestCase):
         w.click("#sheet button[type=submit]")
         w.wait(lambda: w.all("#sheet .ladder li"), "an explanation")
         self.assertIn("Found, and served", w.text("#sheet-body"))
-        self.assertEqual(g.total("afterimage_requests_total"), 12, "nothing is counted")
+        self.assertEqual(g.total("afterimage_requests_total"), 12, "an explanation is not counted")
         w.press(ESCAPE)
         w.click("#try")
         w.run("document.querySelector('#sheet textarea').value = '{'")
         w.click("#sheet button[type=submit]")
-        w.wait(lambda: w.all("#sheet .notice"), "what is wrong")
+        w.wait(lambda: w.all("#sheet .notice"), "the error notice")
         self.assertIn("The body is not JSON", w.text("#sheet .notice"))
 
     def test_decisions_can_be_filtered(self):
@@ -179,14 +179,14 @@ class Page(unittest.TestCase):
         w.press(ESCAPE)
         self.assertFalse(self.opened(), "Esc closes")
         self.assertEqual(w.run("return document.activeElement.dataset.decision"), chosen, "and the focus is where it was")
-        metadata = "const e = document.activeElement; const s = getComputedStyle(e.closest('tr') ?? e); return [s.outlineStyle, parseFloat(s.outlineWidth) >= 2]"
-        self.assertEqual(w.run(metadata), ["solid", True], "the focus is seen")
+        focus_style = "const e = document.activeElement; const s = getComputedStyle(e.closest('tr') ?? e); return [s.outlineStyle, parseFloat(s.outlineWidth) >= 2]"
+        self.assertEqual(w.run(focus_style), ["solid", True], "the focus is visible")
         w.run("document.getElementById('tab-decisions').focus()")
         w.press(RIGHT)
         self.assertEqual(w.run("return [document.activeElement.id, document.getElementById('entries').hidden]"), ["tab-entries", False])
-        self.assertEqual(w.run(metadata), ["solid", True])
+        self.assertEqual(w.run(focus_style), ["solid", True])
 
-    def test_everything_that_is_pressed_or_filled_has_a_name(self):
+    def test_every_control_has_an_accessible_name(self):
         w = self.window
         for open_it in (None, "#tab-entries", "#invalidate"):
             if open_it:
@@ -207,17 +207,17 @@ class Page(unittest.TestCase):
             self.assertLessEqual(w.run("return document.documentElement.scrollWidth"), 360, tab)
             wide = w.run("""return [...document.querySelectorAll('main *')].filter((e) => e.getClientRects().length && e.getBoundingClientRect().right > 361
               && !e.closest('.away')).map((e) => e.outerHTML.slice(0, 120))""")
-            self.assertEqual(wide, [], f"{tab}: hangs over the edge")
+            self.assertEqual(wide, [], f"{tab}: overflows the screen")
         w.click("#tab-decisions")
         small = w.run("return [...document.querySelectorAll('main button:not(.explain), header button')].filter((e) => e.offsetHeight && e.offsetHeight < 32).map((e) => e.id)")
-        self.assertEqual(small, [], "too small for a finger")
+        self.assertEqual(small, [], "too small to tap")
         w.run("scrollTo(0, 0)")
         w.screenshot(SHOTS / "phone.png")
         self.explain("hit")
         self.assertLessEqual(w.run("return document.getElementById('sheet').getBoundingClientRect().right"), 360)
         w.screenshot(SHOTS / "phone-explain.png")
 
-    def test_is_readable_in_light_and_in_the_dark(self):
+    def test_contrast_in_light_and_dark_mode(self):
         w = self.window
         for dark in (False, True):
             w.features(dark=dark)
@@ -227,7 +227,7 @@ class Page(unittest.TestCase):
                 self.assertGreaterEqual(contrast(*w.run(COLOURS, selector)), 4.5, f"{selector}, {'dark' if dark else 'light'}")
         w.screenshot(SHOTS / "dark.png")
 
-    def test_stands_still_for_who_asks_for_it(self):
+    def test_respects_reduced_motion(self):
         w = self.window
         w.devtools("Emulation.setEmulatedMedia", features=[{"name": "prefers-reduced-motion", "value": "reduce"}])
         w.run("document.querySelector('#decision-rows tr').classList.add('fresh')")
@@ -255,7 +255,7 @@ def contrast(one, other):
 
 
 class Deeds(unittest.TestCase):
-    """What changes the gateway has one of its own each."""
+    """Actions that change the gateway; each test has its own."""
 
     def start(self, token=""):
         gateway = self.enterContext(Gateway(token))
@@ -268,7 +268,7 @@ class Deeds(unittest.TestCase):
     def numbers(self, window):
         window.wait(lambda: len(window.all("#decision-rows tr")) >= 12, "twelve decisions")
 
-    def test_invalidates_after_it_showed_what_would_go(self):
+    def test_invalidation_previews_before_it_removes(self):
         g, w = self.start()
         self.numbers(w)
         w.click("#tab-entries")
@@ -277,26 +277,26 @@ class Deeds(unittest.TestCase):
         w.wait(lambda: len(w.all("#entry-rows tr")) == 1, "one entry")
         self.assertIn("1 of 1 entry", w.text("#entry-count"))
         w.click("#entry-rows button[aria-label^='Remove']")
-        w.wait(lambda: w.visible("#would"), "what would go")
+        w.wait(lambda: w.visible("#would"), "the preview")
         self.assertIn("Would remove 1 entry", w.text("#would"))
         self.assertIn("How many chairs are there?", w.text("#sheet .examples"))
         self.assertEqual(g.api("stats")["answers"]["entries"], 6, "nothing is gone yet")
-        self.assertEqual(w.run("return document.activeElement.textContent"), "Keep them", "not by a hasty Enter")
+        self.assertEqual(w.run("return document.activeElement.textContent"), "Keep them", "the safe choice has the focus")
         w.screenshot(SHOTS / "invalidate.png")
         w.click("#confirm")
-        w.wait(lambda: g.api("stats")["answers"]["entries"] == 5, "it is gone")
-        w.wait(lambda: w.visible("#no-entries"), "and from the list")
+        w.wait(lambda: g.api("stats")["answers"]["entries"] == 5, "the entry is removed")
+        w.wait(lambda: w.visible("#no-entries"), "and disappears from the list")
 
         w.click("#invalidate")
         w.run("const k = document.getElementById('kind'); k.value = 'all'; k.dispatchEvent(new Event('change'))")
         w.click("#sheet button[type=submit]")
-        w.wait(lambda: w.visible("#would"), "what would go")
+        w.wait(lambda: w.visible("#would"), "the preview")
         self.assertIn("Would remove 5 entries", w.text("#would"))
         w.press(ESCAPE)
         self.assertEqual(g.api("stats")["answers"]["entries"], 5, "Esc does nothing")
         self.assertEqual(g.total("afterimage_answers_entries"), 5)
 
-    def test_numbers_change_while_it_is_open(self):
+    def test_numbers_update_while_the_page_is_open(self):
         g, w = self.start()
         self.numbers(w)
         newest = "return document.querySelector('.explain').dataset.decision"
@@ -312,25 +312,25 @@ class Deeds(unittest.TestCase):
         w.wait(lambda: len(w.all("#entry-rows tr")) == 6, "six entries")
         w.click("#entry-rows button[aria-pressed]")
         w.wait(lambda: sum(e["pinned"] for e in g.api("entries")["entries"]) == 1, "one is pinned")
-        w.wait(lambda: w.run("return document.querySelector('#entry-rows button[aria-pressed]').ariaPressed") == "true", "it says so")
+        w.wait(lambda: w.run("return document.querySelector('#entry-rows button[aria-pressed]').ariaPressed") == "true", "the button shows it")
 
     def test_asks_for_the_token(self):
         g, w = self.start(token="a-token-of-16-bytes")
-        w.wait(lambda: w.visible("#token"), "the question for it")
+        w.wait(lambda: w.visible("#token"), "the prompt for the token")
         w.press(ESCAPE, ESCAPE)
-        self.assertTrue(w.visible("#token"), "without it there is nothing to see")
+        self.assertTrue(w.visible("#token"), "without the token nothing is shown")
         self.assertEqual(len(w.all("#decision-rows tr")), 0)
         w.type("#token", "wrong" + ENTER)
-        w.wait(lambda: w.visible("#token") and "refused" in w.text("#sheet-body"), "it is refused")
+        w.wait(lambda: w.visible("#token") and "refused" in w.text("#sheet-body"), "the token is refused")
         w.type("#token", "a-token-of-16-bytes" + ENTER)
         self.numbers(w)
         self.assertEqual(w.run("return [Object.values(sessionStorage), localStorage.length, document.cookie]"), [["a-token-of-16-bytes"], 0, ""])
         w.open(g.admin + "/")
         self.numbers(w)
         w.click("#forget")
-        w.wait(lambda: w.visible("#token"), "the question again")
+        w.wait(lambda: w.visible("#token"), "the prompt again")
 
-    def test_says_when_the_server_is_gone(self):
+    def test_shows_when_the_server_is_unreachable(self):
         g, w = self.start()
         self.numbers(w)
         self.assertFalse(w.visible("#unreachable"))
@@ -341,7 +341,7 @@ class Deeds(unittest.TestCase):
         self.assertEqual(w.run("return document.getElementById('reuse').dataset.total"), "12", "the last numbers stay")
         w.screenshot(SHOTS / "unreachable.png")
 
-    def test_drains_when_that_is_meant(self):
+    def test_drains_after_confirmation(self):
         g, w = self.start()
         self.numbers(w)
         w.click("#drain")
@@ -350,7 +350,7 @@ class Deeds(unittest.TestCase):
         self.assertFalse(g.api("stats")["draining"])
         w.click("#drain")
         w.click("#confirm")
-        # A gateway with nothing left to do ends at once; then the page says that.
+        # A gateway without running requests ends at once; then the page says so.
         w.wait(lambda: w.text("#state") in ("draining", "unreachable"), "it drains")
 
 

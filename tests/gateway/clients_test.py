@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""The official clients of the OpenAI API, Python and Node, unmodified, with nothing but their base URL set.
+"""The official OpenAI clients for Python and Node, unmodified, with only their base URL set.
 
-Every call is made twice: the second is a hit, and gives what the first gave, but for id and created."""
+Every call is made twice: the second is a hit and returns the same as the first, except id and created."""
 import base64
 import contextlib
 import json
@@ -26,7 +26,7 @@ TOOLS = [{"type": "function", "function": {"name": name, "parameters": {"type": 
 
 
 def picture(seed, side=32):
-    """A PNG of colours that `seed` says, as a data URL."""
+    """A PNG as a data URL, with colours that depend on `seed`."""
     rows = b"".join(b"\0" + bytes((seed * 31 + x * y * channel) % 256 for x in range(side) for channel in (1, 2, 3))
                     for y in range(side))
 
@@ -38,7 +38,7 @@ def picture(seed, side=32):
 
 
 def timeless(given):
-    """Without what is new each time."""
+    """The response without the fields that differ each time."""
     if isinstance(given, list):
         return [timeless(one) for one in given]
     assert given.get("id") is None or given["id"], given
@@ -61,7 +61,7 @@ class OpenAiTestCase(GatewayTestCase):
         return client
 
     def twice(self, method, first="MISS", second="HIT", **asked):
-        """What both calls gave, which is the same; ids are not."""
+        """The common result of both calls; their ids differ."""
         given, ids = [], []
         for expected in (first, second):
             raw = method.with_raw_response.create(**asked)
@@ -84,7 +84,7 @@ class OpenAiTestCase(GatewayTestCase):
 
 
 class PythonClient(OpenAiTestCase):
-    """In front of a server."""
+    """In front of an upstream."""
 
     def test_chat(self):
         before = self.mock.count()
@@ -103,14 +103,14 @@ class PythonClient(OpenAiTestCase):
         self.assertEqual(events[-1]["choices"][0]["finish_reason"], "stop")
         self.assertGreater(len(events), 8)
 
-    def test_stream_says_usage_only_if_it_is_asked_for(self):
+    def test_streams_include_usage_only_on_request(self):
         plain = self.chat("What does it cost?", stream=True)
         self.assertTrue(all(event["usage"] is None for event in plain))
         told = self.chat("What does it cost, exactly?", stream=True, stream_options={"include_usage": True})
         self.assertEqual(told[-1]["choices"], [])
         self.assertGreater(told[-1]["usage"]["completion_tokens"], 0)
 
-    def test_what_came_whole_is_served_as_a_stream(self):
+    def test_a_cached_whole_answer_is_served_as_a_stream(self):
         whole = self.chat("Whole or in pieces?")
         raw = self.client.chat.completions.with_raw_response.create(
             model=self.MODEL, temperature=0, max_tokens=8, stream=True, messages=[{"role": "user", "content": "Whole or in pieces?"}])
@@ -179,7 +179,7 @@ class PythonClient(OpenAiTestCase):
     def test_json_without_content_length(self):
         self.chat("In chunks? #chunked")
 
-    def test_a_system_prompt_makes_another_question(self):
+    def test_a_different_system_prompt_misses(self):
         def asked(system):
             return self.twice(self.client.chat.completions, model=self.MODEL, temperature=0, messages=[
                 {"role": "system", "content": system}, {"role": "user", "content": "Who are you?"}])
@@ -205,7 +205,7 @@ class PythonClient(OpenAiTestCase):
     def test_a_random_answer_is_never_reused(self):
         self.chat("Surprise me.", temperature=1.0, first="BYPASS", second="BYPASS")
 
-    def test_headers_of_ours_through_the_librarys_options(self):
+    def test_cache_headers_through_the_librarys_options(self):
         def asked(**headers):
             return self.client.chat.completions.with_raw_response.create(
                 model=self.MODEL, temperature=0, messages=[{"role": "user", "content": "With headers."}], extra_headers=headers).headers
@@ -221,7 +221,7 @@ class PythonClient(OpenAiTestCase):
             asked(**{"X-Afterimage-Cache": "perhaps"})
         self.assertIn("canonical", str(raised.exception))
 
-    # Errors are the library's own classes, with what the server said in them.
+    # Errors are the library's own classes, with the upstream's message.
 
     def fails(self, kind, status, call):
         with self.assertRaises(kind) as raised:
@@ -239,7 +239,7 @@ class PythonClient(OpenAiTestCase):
                         model=self.MODEL, temperature=0, stream=stream, messages=[{"role": "user", "content": f"#status={status}"}]))
                     self.assertEqual(failed.code, f"mock_{status}")
 
-    def test_an_error_is_not_kept(self):
+    def test_errors_are_not_cached(self):
         before = self.mock.count("#status=404")
         for _ in range(2):
             self.fails(openai.NotFoundError, 404, lambda: self.client.chat.completions.create(
@@ -257,14 +257,14 @@ class PythonClient(OpenAiTestCase):
         with contextlib.closing(nowhere):
             self.fails(openai.NotFoundError, 404, nowhere.models.list)
 
-    def test_retries_of_the_library_fare_better(self):
+    def test_the_librarys_retries_work(self):
         self.mock.gates["tired"].clear()
         with self.assertRaises(openai.RateLimitError):
             self.client.with_options(max_retries=1).chat.completions.create(
                 model=self.MODEL, temperature=0, messages=[{"role": "user", "content": "#status=429 again and again"}])
         self.assertEqual(self.mock.count("again and again"), 2)
 
-    def test_a_stream_that_breaks_off(self):
+    def test_a_stream_that_ends_early(self):
         for order in ("#die=4", "#close=4", "#error-event"):
             with self.subTest(order):
                 with self.assertRaises(openai.APIError):
@@ -272,7 +272,7 @@ class PythonClient(OpenAiTestCase):
                                                                  messages=[{"role": "user", "content": order}]):
                         pass
 
-    def test_a_client_that_does_not_wait(self):
+    def test_a_client_that_times_out(self):
         with self.assertRaises(openai.APITimeoutError):
             self.client.with_options(timeout=0.3).chat.completions.create(
                 model=self.MODEL, temperature=0, messages=[{"role": "user", "content": "#hang for a client in a hurry"}])
@@ -329,7 +329,7 @@ class PythonClientWithoutServer(OpenAiTestCase):
     def tearDown(self):
         pass
 
-    def test_nobody_there(self):
+    def test_no_upstream(self):
         for stream in (False, True):
             with self.assertRaises(openai.InternalServerError) as raised:
                 self.client.chat.completions.create(model="m", temperature=0, stream=stream,
@@ -341,7 +341,7 @@ class PythonClientWithTooMuch(OpenAiTestCase):
     SETTINGS = {"limits": {"body": "1 MiB", "threads": 2}}
 
     def test_a_question_that_is_too_large(self):
-        """By little or by much: what it is told is why, and not that a connection broke."""
+        """Slightly or far too large: the client must receive the reason instead of a broken connection."""
         for size in (1 << 20, 3 << 20, 32 << 20):
             with self.subTest(size=size):
                 with self.assertRaises(openai.APIStatusError) as raised:
@@ -350,7 +350,7 @@ class PythonClientWithTooMuch(OpenAiTestCase):
 
 
 class PythonClientAndBuiltInEngine(OpenAiTestCase):
-    """No server behind it."""
+    """With the built-in engine, without an upstream."""
 
     MODEL = "afterimage-reference"
 
@@ -366,7 +366,7 @@ class PythonClientAndBuiltInEngine(OpenAiTestCase):
         events = self.chat("What is it, now in pieces?".replace("now ", ""), stream=True)
         self.assertIn(events[-1]["choices"][0]["finish_reason"], ("stop", "length"))
 
-    def test_the_same_whole_and_as_a_stream(self):
+    def test_whole_and_streamed_answers_are_equal(self):
         whole = self.chat("Once whole, once not.")["choices"][0]["message"]["content"]
         refreshed = self.client.chat.completions.create(
             model=self.MODEL, temperature=0, max_tokens=8, stream=True, extra_headers={"Cache-Control": "no-cache"},
@@ -403,7 +403,7 @@ class PythonClientAndBuiltInEngine(OpenAiTestCase):
 
 
 class NodeClient(OpenAiTestCase):
-    """Both in front of a server and of the built-in engine: what every_call.mjs prints is judged here."""
+    """In front of an upstream and of the built-in engine; checks the output of every_call.mjs."""
 
     def run_node(self, gateway, model):
         done = subprocess.run(["node", str(HERE / "clients/every_call.mjs"), gateway.base_url, model, picture(9)],

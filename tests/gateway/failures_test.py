@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""What fails around the gateway: clients that leave, servers that break, folders that cannot be written, signals.
+"""Failures around the gateway: clients that leave, upstreams that break, unwritable folders, signals.
 
-Whoever waits is told by gates of the server and by counters of the gateway, not by the clock."""
+Tests wait for gates of the mock upstream and counters of the gateway, never for the clock."""
 import http.client
 import json
 import os
@@ -25,7 +25,7 @@ TOGETHER = 200
 
 
 def at_once(count, call):
-    """What `count` threads that call it give, in the order in which they were done; None, where one failed."""
+    """Results of `count` concurrent calls, in order of completion; None for a failed one."""
     found, lock = [], threading.Lock()
 
     def run(number):
@@ -48,13 +48,13 @@ class OneAnswerForMany(GatewayTestCase):
         return f"{self.id()} #gate={self.id()} {orders}"
 
     def in_flight(self, count):
-        """Besides whoever asks for the counter, which is the operators' port."""
+        """The number of requests in flight, without the one to the admin port that reads it."""
         self.gateway.wait_for(lambda: self.gateway.metric("afterimage_requests_in_flight") == count, f"{count} in flight")
 
     def open_gate(self):
         self.mock.gates[self.id()].set()
 
-    def test_200_who_stream_the_same_ask_the_server_once(self):
+    def test_200_identical_streams_call_the_upstream_once(self):
         streams = at_once(TOGETHER, lambda _: self.gateway.start_stream(self.question()))
         self.assertEqual(self.mock.count(self.id()), 1)
         self.assertEqual(sorted(stream.cache for stream in streams), ["HIT"] * (TOGETHER - 1) + ["MISS"])
@@ -67,7 +67,7 @@ class OneAnswerForMany(GatewayTestCase):
         self.assertEqual(self.mock.count(self.id()), 1)
         self.assertEqual(self.gateway.ask(self.question(), stream=True).cache, "HIT")
 
-    def test_many_who_want_it_whole_ask_the_server_once(self):
+    def test_identical_requests_call_the_upstream_once(self):
         replies = []
         asking = threading.Thread(target=lambda: replies.extend(at_once(50, lambda _: self.gateway.ask(self.question()))))
         asking.start()
@@ -78,7 +78,7 @@ class OneAnswerForMany(GatewayTestCase):
         self.assertEqual(len({reply.body for reply in replies}), 1)
         self.assertEqual(self.mock.count(self.id()), 1)
 
-    def test_who_asked_first_leaves_and_the_others_get_it_all(self):
+    def test_the_first_client_leaves_and_the_others_get_everything(self):
         left = self.mock.left
         leader = self.gateway.start_stream(self.question())
         self.assertEqual(leader.cache, "MISS")
@@ -92,7 +92,7 @@ class OneAnswerForMany(GatewayTestCase):
         self.assertEqual(self.mock.left, left)
         self.assertEqual(self.gateway.ask(self.question(), stream=True).cache, "HIT")
 
-    def test_all_leave_so_the_server_is_told_and_nothing_is_kept(self):
+    def test_when_all_clients_leave_the_upstream_call_is_cancelled(self):
         left = self.mock.left
         streams = [self.gateway.start_stream(self.question()) for _ in range(5)]
         for stream in streams:
@@ -103,7 +103,7 @@ class OneAnswerForMany(GatewayTestCase):
         self.assertEqual((again.status, again.cache), (200, "MISS"))
         self.assertEqual(self.mock.count(self.id()), 2)
 
-    def test_who_waits_for_a_whole_answer_leaves_so_the_server_is_told(self):
+    def test_a_leaving_client_cancels_its_unstreamed_call(self):
         left, calls = self.mock.left, len(self.mock.calls)
         with self.gateway.connect() as client:
             body = json.dumps(chat(self.question())).encode()
@@ -113,8 +113,8 @@ class OneAnswerForMany(GatewayTestCase):
         self.open_gate()
         self.assertEqual(self.gateway.ask(self.question()).cache, "MISS")
 
-    def test_who_leaves_at_the_last_event_has_heard_it_all(self):
-        """As the official clients do: they close at [DONE], before the body has ended."""
+    def test_a_client_that_leaves_at_the_last_event_is_complete(self):
+        """The official clients do so: they close at [DONE], before the body has ended."""
         question, left = f"{self.id()} #late-end={self.id()}", self.mock.left
         first = self.gateway.start_stream(question)
         while b"[DONE]" not in first.response.readline():
@@ -125,13 +125,13 @@ class OneAnswerForMany(GatewayTestCase):
         self.assertEqual(self.gateway.ask(question, stream=True).cache, "HIT")
         self.assertEqual((self.mock.count(self.id()), self.mock.left), (1, left))
 
-    def test_one_who_comes_late_gets_the_beginning_too(self):
+    def test_a_late_client_gets_the_beginning_too(self):
         first = self.gateway.start_stream(self.question())
         late = self.gateway.start_stream(self.question())
         self.open_gate()
         self.assertEqual(first.finish().body, late.finish().body)
 
-    def test_a_stream_and_a_whole_answer_are_not_mixed_up(self):
+    def test_concurrent_stream_and_whole_answer_are_equal(self):
         stream = self.gateway.start_stream(self.question())
         whole = []
         asking = threading.Thread(target=lambda: whole.append(self.gateway.ask(self.question())))
@@ -141,7 +141,7 @@ class OneAnswerForMany(GatewayTestCase):
         asking.join()
         self.assertEqual(whole[0].content, text_of(stream.finish().events))
 
-    def test_the_first_is_refused_and_the_next_one_takes_over(self):
+    def test_the_next_client_takes_over_when_the_first_is_refused(self):
         for status in (401, 429, 500):
             with self.subTest(status=status):
                 question = f"{self.id()} #once #slow-status={self.id()}-{status},{status}"
@@ -154,7 +154,7 @@ class OneAnswerForMany(GatewayTestCase):
                 self.assertEqual(sorted(reply.status for reply in replies), sorted([status] + [200] * 9))
                 self.assertEqual(self.mock.count(question), 2)
 
-    def test_the_server_breaks_off_and_everybody_is_told(self):
+    def test_every_client_learns_that_the_upstream_failed(self):
         question = self.question("#die=4")
         streams = at_once(10, lambda _: self.gateway.start_stream(question))
         self.open_gate()
@@ -181,7 +181,7 @@ class ServerThatBreaks(GatewayTestCase):
         finally:
             self.mock.behaves = False
 
-    def test_streams_that_do_not_end_as_they_should_are_not_kept(self):
+    def test_incomplete_streams_are_not_cached(self):
         for order in ("#die=3", "#close=3", "#hang=3", "#error-event", "#no-done", "#unfinished", "#malformed"):
             with self.subTest(order):
                 question = f"{self.id()} {order}"
@@ -189,7 +189,7 @@ class ServerThatBreaks(GatewayTestCase):
                 self.assertEqual(self.behaving(question, True).cache, "MISS")
                 self.assertEqual(self.behaving(question, True).cache, "HIT")
 
-    def test_whole_answers_that_do_not_end_as_they_should_are_not_kept(self):
+    def test_incomplete_answers_are_not_cached(self):
         for order, status in (("#die=0", 502), ("#short", 502), ("#malformed", 200), ("#hang", 504)):
             with self.subTest(order):
                 question = f"{self.id()} {order}"
@@ -200,8 +200,8 @@ class ServerThatBreaks(GatewayTestCase):
                 self.assertEqual(self.behaving(question, False).cache, "MISS")
                 self.assertEqual(self.behaving(question, False).cache, "HIT")
 
-    def test_a_hanging_server_is_given_up(self):
-        """And is not asked a second time, though the connection had served before."""
+    def test_a_hanging_upstream_times_out(self):
+        """It is not called a second time, although the connection had worked before."""
         for stream in (False, True):
             self.gateway.ask(f"{self.id()} before {stream}", stream)
             self.assert_error(self.gateway.ask(f"{self.id()} #hang {stream}", stream), 504, "upstream_timeout")
@@ -212,7 +212,7 @@ class ServerThatBreaks(GatewayTestCase):
         self.assertEqual(json.loads(events[-1])["error"]["code"], "answer_broke_off")
         self.assertEqual(len(events), 4)
 
-    def test_a_huge_answer_is_passed_on_and_not_kept(self):
+    def test_a_huge_answer_is_forwarded_and_not_cached(self):
         for stream in (False, True):
             with self.subTest(stream=stream):
                 for _ in range(2):
@@ -223,7 +223,7 @@ class ServerThatBreaks(GatewayTestCase):
 
 
 class ServerThatIsKilled(unittest.TestCase):
-    """A process of its own, ended without a word."""
+    """A mock upstream in its own process, which is killed."""
 
     def start(self, port):
         server = subprocess.Popen([sys.executable, str(HERE / "mock_model.py"), "--port", str(port)], stdout=subprocess.PIPE, text=True)
@@ -251,7 +251,7 @@ class ServerThatIsKilled(unittest.TestCase):
 
 
 class FoldersThatFail(unittest.TestCase):
-    """The cache's trouble is not the clients'."""
+    """Cache failures must not fail requests."""
 
     def questions(self, gateway, count=4, **more):
         for number in range(count):
@@ -266,7 +266,7 @@ class FoldersThatFail(unittest.TestCase):
         self.addCleanup(made.cleanup)
         return pathlib.Path(made.name)
 
-    def test_a_folder_that_cannot_be_made(self):
+    def test_a_folder_that_cannot_be_created(self):
         with GatewayProcess(self.settings("/proc/sys/afterimage")) as gateway:
             self.questions(gateway)
             self.assertIn("disk_not_used", "".join(gateway.said))
@@ -278,11 +278,11 @@ class FoldersThatFail(unittest.TestCase):
             self.questions(gateway)
         self.assertEqual(taken.read_text(), "mine")
 
-    def test_a_folder_without_a_right_to_write(self):
+    def test_a_folder_without_write_permission(self):
         folder = self.folder()
         os.chmod(folder, 0o555)
         if os.getuid() == 0:
-            # Who may do everything gives up that he may.
+            # A user with all permissions drops that one.
             wrapper = ["setpriv", "--bounding-set=-dac_override,-dac_read_search,-fowner", "--inh-caps=-all"]
             os.chown(folder, 65534, 65534)
         else:
@@ -292,7 +292,7 @@ class FoldersThatFail(unittest.TestCase):
             self.assertIn("disk_not_used", "".join(gateway.said))
 
     def test_a_disk_that_is_full(self):
-        """Files may not grow beyond what one segment needs: every write fails at some point."""
+        """Files cannot grow beyond what one segment needs, so every write fails at some point."""
         def limit():
             resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
         folder = self.folder()
@@ -306,7 +306,7 @@ class FoldersThatFail(unittest.TestCase):
         folder = self.folder()
         mount = ["unshare", "--mount", "sh", "-c", f'mount -t tmpfs -o size=4m none "{folder}" && exec "$@"', "sh"]
         if subprocess.run([*mount, "true"], capture_output=True, check=False).returncode != 0:
-            self.skipTest("only one who may mount can make a small disk")
+            self.skipTest("a small disk needs the permission to mount")
         with MockModel() as mock:
             settings = self.settings(folder)
             settings["upstream"] = {"url": mock.url}
@@ -320,7 +320,7 @@ class FoldersThatFail(unittest.TestCase):
             reply = gateway.ask(f"Large {number} #huge={512 << 10}")
             self.assertEqual((reply.status, len(reply.content)), (200, 512 << 10))
 
-    def test_a_folder_that_is_taken_away(self):
+    def test_a_folder_that_is_removed(self):
         folder = self.folder() / "disk"
         with GatewayProcess(self.settings(folder)) as gateway:
             self.questions(gateway)
@@ -341,7 +341,7 @@ class FoldersThatFail(unittest.TestCase):
                 finally:
                     getattr(gateway, end)()
 
-    def test_torn_files_are_no_answers(self):
+    def test_torn_files_are_never_served(self):
         folder = self.folder() / "disk"
         with MockModel() as mock:
             settings = self.settings(folder)
@@ -368,13 +368,13 @@ class Signals(unittest.TestCase):
     def gateway(self, **settings):
         return GatewayProcess({"upstream": {"url": self.mock.url}, **settings})
 
-    def test_term_finishes_what_was_begun(self):
+    def test_sigterm_finishes_running_requests(self):
         gateway = self.gateway()
         stream = gateway.start_stream("What is it? #gate=drain")
         self.assertEqual(gateway.request("GET", "/ready").status, 200)
         gateway.process.send_signal(signal.SIGTERM)
         gateway.wait_for_line("finishing running requests")
-        gateway.wait_for(lambda: gateway.request("GET", "/ready", port=gateway.admin_port).status == 503, "not ready any more")
+        gateway.wait_for(lambda: gateway.request("GET", "/ready", port=gateway.admin_port).status == 503, "no longer ready")
         gateway.wait_for(lambda: not self.takes_connections(gateway), "no new clients")
         self.mock.gates["drain"].set()
         self.assertEqual(stream.finish().events[-1], "[DONE]")
@@ -387,7 +387,7 @@ class Signals(unittest.TestCase):
         except ConnectionRefusedError:
             return False
 
-    def test_drain_has_an_end(self):
+    def test_draining_is_bounded(self):
         gateway = self.gateway(limits={"drain": "1 s"})
         stream = gateway.start_stream("What is it? #gate=never")
         self.assertEqual(gateway.terminate(), 1)
@@ -399,7 +399,7 @@ class Signals(unittest.TestCase):
         self.assertEqual(gateway.admin("POST", "/admin/api/drain", {}).status, 200)
         self.assertEqual(gateway.ended(), 0)
 
-    def test_hup_reads_the_settings_again(self):
+    def test_sighup_reloads_the_settings(self):
         with self.gateway() as gateway:
             self.assertEqual(gateway.ask("How long?").cache, "MISS")
             self.assertNotIn("ttl", gateway.ask("How long?").headers["Cache-Status"])
@@ -411,7 +411,7 @@ class Signals(unittest.TestCase):
             done = gateway.admin("POST", "/admin/api/reload", {}).json
             self.assertEqual((done["applied"], done["needs_restart"]), ([], ["memory.budget"]))
 
-    def test_hup_with_a_file_that_is_wrong_changes_nothing(self):
+    def test_sighup_with_an_invalid_file_changes_nothing(self):
         with self.gateway(answers={"ttl": "1 h"}) as gateway:
             gateway.config.write_text("[answers]\nttl = 7\nwhat = 1\n")
             gateway.process.send_signal(signal.SIGHUP)
@@ -420,7 +420,7 @@ class Signals(unittest.TestCase):
             gateway.ask("Still an hour?")
             self.assertIn("ttl=3", gateway.ask("Still an hour?").headers["Cache-Status"])
 
-    def test_a_wrong_file_is_told_with_its_line(self):
+    def test_an_invalid_file_is_reported_with_its_line(self):
         with self.assertRaises(AssertionError) as raised:
             self.gateway(answers={"serv": "exact"})
         self.assertRegex(str(raised.exception), r"afterimage\.toml:\d+: .*answers\.serv\b")

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""A gateway of a few hundred lines that says what docs/formats/admin.md promises: the dashboard is developed and tested
-against it. It answers every question itself, keeps the answers, and serves them again for the same words.
+"""A small fake gateway that implements docs/formats/admin.md, for developing and testing the dashboard. It answers every
+question itself, caches the answers, and serves them again for the same text.
 
     tests/gateway/fake_admin.py [--traffic] [--token TOKEN] [--port 0] [--admin-port 0]
 
---traffic makes up clients, so that the page has something to show.
+--traffic generates clients, so that the page shows numbers.
 """
 import argparse
 import collections
@@ -52,7 +52,7 @@ FORMS = {"text:exact": str, "text:canonical": canonical, "text:near": near}
 
 
 class Gateway:
-    """All there is, under one lock."""
+    """The complete state, under one lock."""
 
     def __init__(self):
         self.lock = threading.Lock()
@@ -72,7 +72,7 @@ class Gateway:
         self.mode = "relaxed"
         self.peak = 0
 
-    # What a request meets.
+    # The request path.
 
     def look_up(self, tenant, model, question, ceiling="text:near"):
         ladder, found = [], None
@@ -89,7 +89,7 @@ class Gateway:
         return ladder, found
 
     def ask(self, tenant, model, question, operation="chat", outcome=None, cost=None, media=(), tags=(), ceiling="text:near"):
-        """Outcome of one request; counted and remembered."""
+        """Runs one request, counts it, records the decision and returns the outcome."""
         with self.lock:
             ladder, found = ([], None) if outcome in ("bypass", "error", "joined") else self.look_up(tenant, model, question, ceiling)
             outcome = outcome or ("hit" if found else "miss")
@@ -153,7 +153,7 @@ class Gateway:
                 {"tier": "remote", "entries": 5 * n, "bytes": 3 << 20, "capacity": 64 << 20, "hits": n // 5, "misses": n,
                  "degraded_reason": "10.0.0.6:6379 does not answer", **quiet}]
 
-    # What the admin port says.
+    # The admin API.
 
     def by_outcome(self):
         sums = collections.Counter({outcome: 0 for outcome in OUTCOMES})
@@ -197,7 +197,7 @@ class Gateway:
         for d in self.decisions:
             if d["id"] == number:
                 return d
-        raise Refused(404, f"There is no decision {number}, or it is too long ago.")
+        raise Refused(404, f"There is no decision {number}, or it is too old.")
 
     def shown(self, e):
         age = time.time() - e["at"]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""The program under test, with settings of the test's own, and plain HTTP to it."""
+"""Runs the program under test with a test's settings, and sends it plain HTTP."""
 import contextlib
 import http.client
 import json
@@ -18,12 +18,12 @@ import unittest
 
 PROGRAM = os.environ.get("AFTERIMAGE_PROGRAM", "")
 ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)")
-PATIENCE = 60  # seconds until a test that waits gives up; nothing is decided by it
+PATIENCE = 60  # seconds until a waiting test fails; no result depends on it
 CHAT = "/v1/chat/completions"
 
 
 def toml(settings):
-    """Of {section: {key: value}}; "tenants" are [[tenancy.tenants]], and "" stands above all sections."""
+    """TOML of {section: {key: value}}; "tenants" becomes [[tenancy.tenants]], and "" comes before all sections."""
     lines = [f"{key} = {json.dumps(value)}" for key, value in settings.get("", {}).items()]
     for section, keys in settings.items():
         if section == "":
@@ -48,13 +48,13 @@ def merged(*many):
 
 
 class GatewayProcess:
-    """`afterimage serve`, until it is left."""
+    """`afterimage serve`, until the context is left."""
 
     BASE = {"listen": {"port": 0}, "admin": {"port": 0}, "answers": {"verify_sample_rate": 0}, "limits": {"threads": 2}}
 
     def __init__(self, settings=None, wrapper=(), environment=None, **popen):
         if not PROGRAM:
-            raise AssertionError("AFTERIMAGE_PROGRAM is not set: it names the program to test")
+            raise AssertionError("AFTERIMAGE_PROGRAM is not set: set it to the program to test")
         self.folder = tempfile.TemporaryDirectory(prefix="afterimage-gateway-")
         self.config = pathlib.Path(self.folder.name, "afterimage.toml")
         self.configure(settings or {})
@@ -81,7 +81,7 @@ class GatewayProcess:
         self.lines.put(None)
 
     def wait_for_line(self, words):
-        """The port in it, or else the line."""
+        """The port in the line, or the line if it has none."""
         while True:
             line = self.lines.get(timeout=PATIENCE)
             if line is None:
@@ -101,7 +101,7 @@ class GatewayProcess:
         self.terminate()
 
     def terminate(self):
-        """Its exit code."""
+        """Ends the program and returns its exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         return self.ended()
@@ -118,14 +118,14 @@ class GatewayProcess:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-            raise AssertionError("it did not end when it was told to: " + "".join(self.said[-20:])) from None
+            raise AssertionError("it did not end after SIGTERM: " + "".join(self.said[-20:])) from None
         finally:
             self.reader.join(10)
             self.process.stdout.close()
             self.folder.cleanup()
         said = "".join(self.said)
         if "Sanitizer" in said or "runtime error:" in said or code not in (0, 1, -signal.SIGKILL):
-            raise AssertionError(f"it ended with {code} and said:\n{said}")
+            raise AssertionError(f"it ended with {code} and printed:\n{said}")
         return code
 
     def connect(self, timeout=PATIENCE, port=None):
@@ -148,7 +148,7 @@ class GatewayProcess:
         return self.post(chat(question, stream), timeout=timeout, **headers)
 
     def start_stream(self, question, **headers):
-        """A stream of which the head and the first event are there; the rest may take its time."""
+        """A stream whose head and first event have arrived; the rest may take its time."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         headers = {name.replace("_", "-"): value for name, value in headers.items()}
         connection.request("POST", CHAT, json.dumps(chat(question, True)), {"Content-Type": "application/json", **headers})
@@ -160,7 +160,7 @@ class GatewayProcess:
         return self.request(method, path, data, {"Content-Type": "application/json", **headers}, port=self.admin_port)
 
     def metric(self, name, **labels):
-        """The sum over the series that have these labels."""
+        """The sum over the series with these labels."""
         total = 0.0
         for line in self.request("GET", "/metrics", port=self.admin_port).text.splitlines():
             found = re.fullmatch(r"(\w+)(?:\{(.*)\})? (\S+)", line)
@@ -169,11 +169,11 @@ class GatewayProcess:
         return total
 
     def wait_for(self, holds, what):
-        """Something that only asking again tells."""
+        """Polls for a condition that cannot be awaited."""
         ends = time.monotonic() + PATIENCE
         while not holds():
             if time.monotonic() > ends:
-                raise AssertionError(f"waited in vain: {what}")
+                raise AssertionError(f"timed out waiting for: {what}")
             time.sleep(0.01)
 
 
@@ -207,7 +207,7 @@ class Reply:
 
 
 class Stream:
-    """A stream under way; finish() gives all of it."""
+    """A running stream; finish() returns all of it."""
 
     def __init__(self, connection):
         self.connection = connection
@@ -238,7 +238,7 @@ def chat(question, stream=False, model="mock-small", **more):
 
 
 def events_of(body):
-    """What stands after "data: ", one an event."""
+    """The data of each event."""
     return [line.removeprefix("data: ") for line in body.decode().split("\n") if line.startswith("data: ")]
 
 
@@ -248,7 +248,7 @@ def text_of(events):
 
 
 class GatewayTestCase(unittest.TestCase):
-    """One gateway for all tests of the class; after each of them it must still answer, and in time."""
+    """One gateway for all tests of the class; after each test it must still answer, and in time."""
 
     SETTINGS = {}
     IN_TIME = 10.0
@@ -279,7 +279,7 @@ class GatewayTestCase(unittest.TestCase):
         self.assertLess(time.monotonic() - began, self.IN_TIME)
 
     def assert_error(self, reply, status, code=None):
-        """In the shape of the API, so that every client can tell what is wrong."""
+        """Checks the error's status and that it has the API's form, so that every client can parse it."""
         self.assertEqual(reply.status, status, reply.body)
         error = reply.json["error"]
         self.assertTrue(error["message"])

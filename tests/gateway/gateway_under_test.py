@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""The gateway that a test talks to: `AFTERIMAGE_PROGRAM serve`, or the fake if that is not set."""
+"""The gateway under test: `AFTERIMAGE_PROGRAM serve`, or the fake if that is not set."""
 import json
 import os
 import pathlib
@@ -34,7 +34,7 @@ ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
 
 
 class Gateway:
-    """Runs until it is left. `front` and `admin` are addresses without a slash at the end."""
+    """Runs until the context is left. `front` and `admin` are addresses without a trailing slash."""
 
     def __init__(self, token=""):
         self.token = token
@@ -61,7 +61,7 @@ class Gateway:
         self.lines.put(None)
 
     def addresses(self):
-        """Both are printed when it starts; a line that holds an address and "admin" is the admin port's."""
+        """Both addresses are printed at the start; a line with an address and "admin" has the admin port's."""
         front = admin = None
         said = []
         while front is None or admin is None:
@@ -104,7 +104,7 @@ class Gateway:
         return LOCAL.open(urllib.request.Request(address, data=data, headers=headers), timeout=30)
 
     def ask(self, question, model="afterimage-reference", **headers):
-        """One question to the model, at temperature 0."""
+        """One question at temperature 0."""
         body = {"model": model, "temperature": 0, "max_tokens": 8, "messages": [{"role": "user", "content": question}]}
         with self.open(self.front + "/v1/chat/completions", body, **headers) as response:
             return json.load(response)
@@ -118,7 +118,7 @@ class Gateway:
             return response.read().decode()
 
     def metrics(self):
-        """{(name, frozenset of labels): value} of the text format, for names and labels as ours are."""
+        """{(name, frozenset of labels): value} of the metrics in text format."""
         found = {}
         for line in self.metrics_text().splitlines():
             if line and not line.startswith("#"):
@@ -127,12 +127,12 @@ class Gateway:
         return found
 
     def total(self, name, **labels):
-        """The sum over the series that have these labels."""
+        """The sum over the series with these labels."""
         return sum(value for (n, has), value in self.metrics().items() if n == name and set(labels.items()) <= has)
 
 
 def traffic(gateway):
-    """What the tests count on: 12 requests, of them 6 misses, 4 hits for the same words, 1 for how they are typed, 1 bypass."""
+    """The traffic that the tests expect: 12 requests, of which 6 miss, 4 hit exactly, 1 hits a canonical form, 1 bypasses."""
     questions = ["What is on the table?", "Who is shown here?", "Read the text.", "How many chairs are there?",
                  "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>", "Which date is given?"]
     for question in questions:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""What those try who wish the gateway ill. After each attack it must answer others as before, and in time."""
+"""Attacks on the gateway. After each attack it must answer other clients as before, and in time."""
 import contextlib
 import http.client
 import http.server
@@ -32,7 +32,7 @@ def ask_bytes(question, **more):
 
 class HostileTestCase(GatewayTestCase):
     def replies(self, sent, timeout=20):
-        """(status, body) of everything that is answered to these bytes, until the connection is closed or says no more."""
+        """(status, body) of all replies to these bytes, until the connection is closed or silent."""
         got = b""
         with self.gateway.connect(timeout) as client:
             with contextlib.suppress(ConnectionError):
@@ -52,7 +52,7 @@ class HostileTestCase(GatewayTestCase):
         return found
 
     def refused(self, sent, *statuses):
-        """Is answered once, with one of these, and what follows on the connection is not read as a request."""
+        """Expects one reply, with one of these statuses, and that the following bytes are not read as a request."""
         calls = len(self.mock.calls)
         replies = self.replies(sent)
         self.assertEqual(len(replies), 1, replies)
@@ -67,7 +67,7 @@ class SlowAndLarge(HostileTestCase):
     SETTINGS = {"limits": {"header_timeout": "1 s", "body_timeout": "1 s", "write_timeout": "1 s", "body": "8 MiB", "threads": 2}}
 
     def dribble(self, begin, count=40):
-        """A byte now and then on many connections: each is ended by the gateway, with 408."""
+        """Sends single bytes slowly on many connections; the gateway must end each with 408."""
         clients = [self.gateway.connect() for _ in range(count)]
         ends = time.monotonic() + PATIENCE
         try:
@@ -109,7 +109,7 @@ class SlowAndLarge(HostileTestCase):
             client.sendall(b"POST /v1/chat/completions HTTP/1.1\r\n" + HOST + b"Content-Length: 1073741824\r\n\r\n{")
             self.assertEqual(client.recv(4096)[9:12], b"413")
 
-    def test_a_body_of_1_gb_that_asks_first(self):
+    def test_a_body_of_1_gb_with_expect_continue(self):
         with self.gateway.connect() as client:
             client.sendall(b"POST /v1/chat/completions HTTP/1.1\r\n" + HOST +
                            b"Expect: 100-continue\r\nContent-Length: 1073741824\r\n\r\n")
@@ -130,11 +130,11 @@ class SlowAndLarge(HostileTestCase):
         self.assertLess(self.resident() - before, 256 << 20)
 
     def resident(self):
-        """Bytes of memory that the program holds."""
+        """Resident memory of the program in bytes."""
         pages = int(pathlib.Path(f"/proc/{self.gateway.process.pid}/statm").read_text().split()[1])
         return pages * resource.getpagesize()
 
-    def test_a_body_that_is_a_little_too_large_is_told_so(self):
+    def test_a_slightly_oversized_body_gets_an_error(self):
         replies = self.replies(post(b" " * (9 << 20)))
         self.assertEqual(replies[0][0], 413)
         self.assertIn("larger", json.loads(replies[0][1])["error"]["message"])
@@ -155,8 +155,8 @@ class SlowAndLarge(HostileTestCase):
                                b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n" + trailers + b"\r\n")
         self.assertIn(replies[0][0] if replies else 431, (400, 431))
 
-    def test_clients_that_never_read(self):
-        """Each is given up after limits.write_timeout; the server is told by and by, and others are not slowed."""
+    def test_clients_that_never_read_are_closed(self):
+        """Each is closed after limits.write_timeout; the upstream is cancelled, and other clients are not slowed."""
         clients = []
         for number in range(20):
             client = socket.socket()
@@ -168,7 +168,7 @@ class SlowAndLarge(HostileTestCase):
         reads = self.gateway.ask(f"#huge={12 << 20} #pieces=200 0", stream=True)
         self.assertEqual(len(text_of(reads.events)), 12 << 20)
         self.assert_serves(self.gateway)
-        self.gateway.wait_for(lambda: self.gateway.metric("afterimage_requests_in_flight") == 0, "those who never read are given up")
+        self.gateway.wait_for(lambda: self.gateway.metric("afterimage_requests_in_flight") == 0, "clients that never read are closed")
         for client in clients:
             client.close()
 
@@ -184,7 +184,7 @@ class SlowAndLarge(HostileTestCase):
             client.sendall(post(ask_bytes(question)) * 3)
             clients.append(client)
         self.assert_serves(self.gateway)
-        self.gateway.wait_for(lambda: self.gateway.metric("afterimage_connections") <= 2, "those who never read are given up")
+        self.gateway.wait_for(lambda: self.gateway.metric("afterimage_connections") <= 2, "clients that never read are closed")
         for client in clients:
             client.close()
 
@@ -202,11 +202,11 @@ class ManyConnections(HostileTestCase):
         self.assertEqual(first.recv(4096)[9:12], b"200")
         for client in clients:
             client.close()
-        self.gateway.wait_for(lambda: self.gateway.metric("afterimage_connections") == 0, "they are gone")
+        self.gateway.wait_for(lambda: self.gateway.metric("afterimage_connections") == 0, "the connections are closed")
 
     def test_without_a_file_descriptor_left(self):
         if b"__ubsan_handle" in pathlib.Path(PROGRAM).read_bytes():
-            self.skipTest("the sanitizer looks at objects through a pipe, and takes them for none if it gets no descriptor")
+            self.skipTest("the sanitizer inspects objects through a pipe, which fails without a free descriptor")
 
         def limit():
             resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
@@ -238,21 +238,21 @@ class Bodies(HostileTestCase):
         self.assertNotEqual(reply.cache, "HIT")
         return reply
 
-    def test_bytes_that_are_no_utf8(self):
+    def test_bodies_with_invalid_utf8(self):
         for bad in (b"\xff\xfe", b"\xc0\xaf", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe2\x82"):
             body = ask_bytes("What is @?").replace(b"@", bad)
             for _ in range(2):
                 self.passes_or_fails(body)
 
-    def test_json_10000_deep(self):
+    def test_json_nested_10000_deep(self):
         for deep in (b"[" * 10000 + b"]" * 10000, b'{"a":' * 10000 + b"1" + b"}" * 10000, b"[" * 10000):
             for body in (deep, ask_bytes("Deep?")[:-1] + b', "metadata": ' + deep + b"}",
                          b'{"model": "mock-small", "messages": ' + deep + b"}"):
                 for _ in range(2):
                     self.passes_or_fails(body)
 
-    def test_one_key_twice(self):
-        """Servers differ in which of them they read: neither answer may be taken for the other's."""
+    def test_duplicate_keys_bypass_the_cache(self):
+        """Upstreams differ in which duplicate they use, so such a request must never share an answer."""
         one, two = f"{self.id()} one", f"{self.id()} two"
         plain = json.dumps(dict(chat(one), stream=False)).encode()
         for key, other in (("messages", chat(two)["messages"]), ("model", "mock-large"), ("temperature", 1.5), ("stream", True)):
@@ -265,7 +265,7 @@ class Bodies(HostileTestCase):
             for _ in range(2):
                 self.assertEqual(self.gateway.ask(question).content, answer_text(question, [], "mock-small"))
 
-    def test_one_key_twice_in_a_message(self):
+    def test_duplicate_keys_in_a_message_bypass_the_cache(self):
         one, two = f"{self.id()} one", f"{self.id()} two"
         body = ('{"model": "mock-small", "temperature": 0, "messages": [{"role": "user", "content": "%s", "content": "%s"}]}'
                 % (one, two)).encode()
@@ -283,12 +283,12 @@ class Bodies(HostileTestCase):
         for question in (one, two):
             self.assertEqual(self.gateway.ask(question).content, answer_text(question, [], "mock-small"))
 
-    def test_numbers_that_are_none(self):
+    def test_invalid_numbers(self):
         for number in (b"1e999", b"-0", b"NaN", b"Infinity", b"1" * 5000, b"0." + b"1" * 5000, b"1e-99999", b"01", b".5"):
             for key in (b"temperature", b"max_tokens", b"n", b"seed", b"top_p"):
                 self.passes_or_fails(b'{"%s": %s, ' % (key, number) + ask_bytes("What number?").replace(b'"temperature": 0, ', b"")[1:])
 
-    def test_bodies_that_are_no_question(self):
+    def test_bodies_without_a_question(self):
         for body in (b"", b"null", b"[]", b"{}", b"7", b'"text"', b"{", b"\0" * 100, b"\xef\xbb\xbf{}", b'{"messages": 7}',
                      b'{"model": "mock-small", "messages": [7]}', b'{"model": "mock-small", "messages": [{"content": {}}]}',
                      b'{"model": ["mock-small"], "messages": []}', ask_bytes("x") + b"x", ask_bytes("x") * 2):
@@ -299,7 +299,7 @@ class Bodies(HostileTestCase):
         body["messages"] = body["messages"] * 100_000
         self.passes_or_fails(json.dumps(body).encode())
 
-    def test_data_urls_that_are_none(self):
+    def test_invalid_data_urls(self):
         for url in ("data:", "data:,", "data:image/png;base64,", "data:image/png;base64,!!!!", "data:image/png;base64,AAA",
                     "data:image/png;base64,A===", "data:image/png,%zz", "data:" + "a" * 100000, "DATA:image/png;base64,AAAA"):
             content = [{"type": "text", "text": "?"}, {"type": "image_url", "image_url": {"url": url}}]
@@ -308,7 +308,7 @@ class Bodies(HostileTestCase):
             for reply in (first, second):
                 self.assertIn(reply.status, (200, 400), url[:100])
 
-    def test_the_built_in_engine_refuses_them_in_words(self):
+    def test_the_built_in_engine_rejects_them_with_a_message(self):
         with GatewayProcess() as gateway:
             for body in (b"", b"[" * 10000, ask_bytes("?").replace(b"?", b"\xff"), b'{"messages": 7}', b"{}",
                          ask_bytes("?", max_tokens="many"), ask_bytes("?", n=1000000), ask_bytes("?", stop=["x"])):
@@ -317,7 +317,7 @@ class Bodies(HostileTestCase):
 
 
 class Paths(HostileTestCase):
-    def test_paths_that_mean_two_things(self):
+    def test_ambiguous_paths(self):
         for path in ("/v1/../admin/api/stats", "/v1/%2e%2e/secret", "/v1/%2E%2E%2Fsecret", "//v1/models", "/v1//models",
                      "/v1/./models", "/v1/models/..", "/v1/models/.", "/v1\\..\\secret", "/v1/%63hat/completions",
                      "/v1/chat/completions%00", "/v1/models%0d%0aX-Evil:%201", "/v1/<script>", "/v1/mod els", "/v1/mod\tels",
@@ -346,7 +346,7 @@ class Paths(HostileTestCase):
         self.assertEqual(self.gateway.post(body, CHAT + "?api-version=2").cache, "MISS")
         self.assertEqual(self.gateway.post(body).cache, "MISS")
 
-    def test_what_goes_on_to_the_server_is_what_was_sent(self):
+    def test_the_upstream_receives_the_body_unchanged(self):
         body = json.dumps(chat("As it is?"), indent=3).encode()
         calls = len(self.mock.calls)
         self.gateway.post(body, traceparent="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", X_Afterimage_TTL="60",
@@ -360,7 +360,7 @@ class Paths(HostileTestCase):
 
 
 class Smuggling(HostileTestCase):
-    """Nothing that one request holds is ever read as another."""
+    """No part of one request may be read as another request."""
 
     INNER = b"GET /v1/smuggled HTTP/1.1\r\n" + HOST + b"\r\n"
 
@@ -371,7 +371,7 @@ class Smuggling(HostileTestCase):
         self.assertLessEqual(len(replies), 1, replies)
         return [status for status, _ in replies]
 
-    def test_length_and_chunks(self):
+    def test_length_together_with_chunks(self):
         for headers in (b"Content-Length: 6\r\nTransfer-Encoding: chunked\r\n", b"Transfer-Encoding: chunked\r\nContent-Length: 6\r\n"):
             self.assertEqual(self.attack(headers, b"0\r\n\r\n" + self.INNER), [400])
 
@@ -380,7 +380,7 @@ class Smuggling(HostileTestCase):
                         b"Content-Length: 0, %d\r\n"):
             self.assertEqual(self.attack(headers % len(self.INNER), self.INNER), [400])
 
-    def test_lengths_that_are_none(self):
+    def test_invalid_lengths(self):
         for length in (b"+0", b"-1", b"0x10", b"1e1", b"0 0", b"99999999999999999999999", b"", b"\x0b0", b"0;", b"\xd9\xa0"):
             with self.subTest(length):
                 self.assertIn(self.attack(b"Content-Length: " + length + b"\r\n", self.INNER), ([400], [413]))
@@ -391,12 +391,12 @@ class Smuggling(HostileTestCase):
             with self.subTest(coding):
                 self.assertIn(self.attack(b"Transfer-Encoding: " + coding + b"\r\n", b"0\r\n\r\n" + self.INNER), ([400], [501]))
 
-    def test_codings_said_twice(self):
+    def test_repeated_codings(self):
         for headers in (b"Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n",
                         b"Transfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n"):
             self.assertIn(self.attack(headers, b"0\r\n\r\n" + self.INNER), ([400], [501]))
 
-    def test_names_that_are_nearly_those(self):
+    def test_header_names_that_look_alike(self):
         for headers in (b"Transfer-Encoding : chunked\r\n", b" Transfer-Encoding: chunked\r\n", b"Transfer\0-Encoding: chunked\r\n",
                         b"Content-Length\t: 5\r\n", b"Content Length: 5\r\n", b"X: y\rContent-Length: 5\r\n", b": no name\r\n"):
             with self.subTest(headers):
@@ -408,7 +408,7 @@ class Smuggling(HostileTestCase):
                 statuses = self.attack(headers, b"0\r\n\r\n" + self.INNER)
                 self.assertTrue(set(statuses) <= {400, 501}, statuses)
 
-    def test_chunks_that_are_none(self):
+    def test_invalid_chunks(self):
         for chunks in (b"0x5\r\nhello\r\n0\r\n\r\n", b"-1\r\n\r\n", b"fffffffffffffffff\r\n", b"5\r\nhelloX0\r\n\r\n",
                        b"5\nhello\n0\n\n", b" 5\r\nhello\r\n0\r\n\r\n", b"\r\n0\r\n\r\n", b"g\r\n"):
             with self.subTest(chunks):
@@ -434,7 +434,7 @@ class Smuggling(HostileTestCase):
             self.assertEqual(json.loads(body)["choices"][0]["message"]["content"],
                              answer_text(f"{self.id()} {number}", [], "mock-small"))
 
-    def test_an_answer_cannot_be_split_by_what_a_client_says(self):
+    def test_a_client_cannot_split_a_response(self):
         for value in (b"a\r\nX-Evil: 1", b"a\rX-Evil: 1", b"a\nX-Evil: 1", b"a\0b", b"\xff\xfe", b"a" * 5000):
             with self.gateway.connect() as client:
                 client.sendall(post(ask_bytes("Split?"), extra=b"X-Request-Id: " + value + b"\r\n"))
@@ -444,7 +444,7 @@ class Smuggling(HostileTestCase):
 
 
 class ServersThatTalkNonsense(HostileTestCase):
-    """Is passed on as it is, never kept, and nobody else notices."""
+    """Such answers are passed on, never cached, and affect no other client."""
 
     def passed_on(self, order, nonsense):
         other = self.gateway.start_stream(f"{self.id()} meanwhile #gate={self.id()}")
@@ -455,22 +455,22 @@ class ServersThatTalkNonsense(HostileTestCase):
         self.mock.gates[self.id()].set()
         self.assertEqual(text_of(other.finish().events), answer_text(f"{self.id()} meanwhile #gate={self.id()}", [], "mock-small"))
 
-    def test_events_that_are_no_json(self):
+    def test_events_with_invalid_json(self):
         self.passed_on("#malformed", b'{"id": "broken", "choices": [{"delta": \n')
 
-    def test_events_of_another_name(self):
+    def test_events_with_an_unknown_name(self):
         self.passed_on("#stray", b"event: surprise\n")
 
-    def test_events_that_are_no_utf8(self):
+    def test_events_with_invalid_utf8(self):
         self.passed_on("#utf8", b"\xff\xfe\x80")
 
-    def test_a_whole_answer_that_is_no_utf8(self):
+    def test_an_answer_with_invalid_utf8(self):
         for _ in range(2):
             reply = self.gateway.ask(f"{self.id()} #utf8")
             self.assertEqual((reply.status, reply.cache), (200, "MISS"))
             self.assertIn(b"\xff\xfe", reply.body)
 
-    def test_servers_that_speak_no_http(self):
+    def test_upstreams_that_do_not_speak_http(self):
         answers = (b"\0" * 100, b"SSH-2.0-OpenSSH\r\n", b"HTTP/1.1 200\r\n", b"HTTP/1.1 999999 Odd\r\n\r\n",
                    b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
                    b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
@@ -483,12 +483,12 @@ class ServersThatTalkNonsense(HostileTestCase):
                     try:
                         reply = gateway.ask(f"Nonsense {number}")
                     except http.client.HTTPException:
-                        self.assertIn(b"200 OK\r\nTransfer-Encoding", answer)  # its head was as it should be
+                        self.assertIn(b"200 OK\r\nTransfer-Encoding", answer)  # its head was valid
                         continue
                     self.assertIn(reply.status, (502, 504), reply.body)
                     self.assert_error(reply, reply.status)
 
-    def test_headers_of_the_server_do_not_fool_the_client(self):
+    def test_cache_headers_of_the_upstream_are_not_passed_on(self):
         body = b'{"id": "x", "choices": []}'
         with RawServer() as server, GatewayProcess({"upstream": {"url": server.url}}) as gateway:
             server.answer = (b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nX-Cache: HIT\r\nAge: 77\r\nX-Cache-Source: evil\r\n"
@@ -502,7 +502,7 @@ class ServersThatTalkNonsense(HostileTestCase):
 
 
 class RawServer:
-    """Sends `answer` to whoever connects, and closes."""
+    """Sends `answer` on every connection, then closes it."""
 
     def __init__(self):
         self.answer = b""
@@ -533,7 +533,7 @@ class RawServer:
 
 
 class Canary:
-    """Whoever asks it was fooled; it redirects to where `path` says."""
+    """A request to it means that the gateway was tricked; it redirects to where `path` says."""
 
     def __init__(self, address="127.0.0.1"):
         self.paths = []
@@ -580,7 +580,7 @@ def shown(url, kind="image_url"):
 
 
 class ForgedRequests(HostileTestCase):
-    """The gateway fetches nothing that its settings do not name, whoever asks and by whatever detour."""
+    """The gateway fetches only what its settings list, for every client and over every detour."""
 
     @classmethod
     def start(cls):
@@ -608,8 +608,8 @@ class ForgedRequests(HostileTestCase):
         self.canary.paths.clear()
 
     def is_not_fetched(self, *urls, kinds=("image_url", "video_url")):
-        """In front of the built-in engine it is refused. A server may be handed what the gateway does not touch; then nothing is
-        kept, since nobody knows what lies there."""
+        """The built-in engine refuses such media. An upstream may receive what the gateway does not fetch; then nothing is
+        cached, because the content is unknown."""
         for url in urls:
             for kind in kinds:
                 with self.subTest(url=url, kind=kind):
@@ -628,10 +628,10 @@ class ForgedRequests(HostileTestCase):
             "[::ffff:127.0.0.1]", "[0:0:0:0:0:ffff:7f00:1]", "127.0.0.2")))
 
     def test_names_that_resolve_to_loopback(self):
-        """They stand in media.hosts, and still lead nowhere that is private."""
+        """They are listed in media.hosts, and still must not lead to private addresses."""
         self.is_not_fetched(*(f"http://{name}:{self.canary.port}/x" for name in self.names))
 
-    def test_names_that_are_nearly_allowed(self):
+    def test_host_names_that_resemble_an_allowed_one(self):
         port = self.canary.port
         self.is_not_fetched(f"http://images.example@127.0.0.1:{port}/x", f"http://127.0.0.1:{port}#images.example",
                             f"http://127.0.0.1:{port}?images.example/", f"http://127.0.0.1:{port}\\@images.example/", f"http://images.example:{port}@localhost/x",
@@ -639,7 +639,7 @@ class ForgedRequests(HostileTestCase):
                             f"http://images.example.127.0.0.1.nip.example:{port}/", f" http://127.0.0.1:{port}/x", f"ht\ntp://127.0.0.1:{port}/x",
                             f"http://127.0.0.1:{port}\r\nX: y/x", f"http://images.example%2f@127.0.0.1:{port}/", f"http://localhost:{port}%00.images.example/")
 
-    def test_metadata_of_clouds(self):
+    def test_cloud_metadata_services(self):
         self.is_not_fetched("http://169.254.169.254/latest/meta-data/", "http://[fd00:ec2::254]/latest/", "http://metadata.google.internal/",
                             "http://0xa9fea9fe/", "http://2852039166/", "http://[::ffff:169.254.169.254]/")
 
@@ -673,7 +673,7 @@ class ForgedRequests(HostileTestCase):
         self.assertEqual(self.canary.paths, [])
 
     def test_redirects(self):
-        """From a host that is allowed, even where private addresses are."""
+        """From an allowed host, even where private addresses are allowed."""
         port = self.canary.port
         with Canary("127.0.0.1") as other:
             for target in (f"http://127.0.0.1:{other.port}/x", f"http://localhost:{port}/x", f"http://[::1]:{port}/x",
@@ -690,7 +690,7 @@ class ForgedRequests(HostileTestCase):
         self.assert_error(self.trusting.post(shown(f"http://127.0.0.1:{self.canary.port}{path}")), 400)
         self.assertEqual(len(self.canary.paths), 3)
 
-    def test_what_is_allowed_is_fetched_and_known_by_content(self):
+    def test_allowed_media_are_fetched_and_identified_by_content(self):
         first = self.trusting.post(shown(f"http://127.0.0.1:{self.canary.port}/a"))
         second = self.trusting.post(shown(f"http://127.0.0.1:{self.canary.port}/b"))
         self.assertEqual((first.cache, second.cache), ("MISS", "HIT"))
@@ -699,7 +699,7 @@ class ForgedRequests(HostileTestCase):
     def test_files_that_are_too_large(self):
         self.assert_error(self.trusting.post(shown(f"http://127.0.0.1:{self.canary.port}/huge")), 400)
 
-    def test_servers_of_media_that_never_answer(self):
+    def test_media_servers_that_never_reply(self):
         with socket.create_server(("127.0.0.1", 0)) as silent:
             port = silent.getsockname()[1]
             with GatewayProcess({"upstream": {"url": self.mock.url}, "media": {
@@ -725,14 +725,14 @@ class OtherTenants(HostileTestCase):
             headers["Authorization"] = f"Bearer {key}"
         return self.gateway.ask(question or self.id(), **headers)
 
-    def test_what_one_asked_is_a_miss_for_the_other(self):
+    def test_another_tenants_question_is_a_miss(self):
         self.assertEqual([self.ask("a").cache, self.ask("a").cache], ["MISS", "HIT"])
         for other in ("b", None, "A", "aa"):
             self.assertEqual(self.ask(other).cache, "MISS", other)
             self.assertEqual(self.ask(other).cache, "HIT", other)
         self.assertEqual(self.mock.count(self.id()), 5)
 
-    def test_nobody_joins_the_answer_of_another(self):
+    def test_tenants_do_not_coalesce(self):
         question = f"{self.id()} #gate={self.id()}"
         streams = [self.gateway.start_stream(question, Authorization=f"Bearer {key}") for key in ("a", "b")]
         self.assertEqual([stream.cache for stream in streams], ["MISS", "MISS"])
@@ -741,14 +741,14 @@ class OtherTenants(HostileTestCase):
             stream.finish()
         self.assertEqual(self.mock.count(self.id()), 2)
 
-    def test_naming_anothers_namespace(self):
+    def test_naming_another_tenants_namespace(self):
         self.ask("a", X_Afterimage_Namespace="team")
         for guess in ("team", "a", "key-a", "tenant:a", "../a", "a/team", "open", "group:open"):
             self.assertEqual(self.ask("b", X_Afterimage_Namespace=guess).cache, "MISS", guess)
         self.assertEqual(self.ask("a", X_Afterimage_Namespace="team").cache, "HIT")
         self.assertEqual(self.ask("a").cache, "MISS")
 
-    def test_asking_only_whether_it_is_kept(self):
+    def test_only_if_cached_reveals_nothing_about_others(self):
         self.ask("a")
         self.assert_error(self.ask("b", Cache_Control="only-if-cached"), 504)
         self.assertEqual(self.ask("a", Cache_Control="only-if-cached").status, 200)
@@ -762,7 +762,7 @@ class OtherTenants(HostileTestCase):
         never = chat(f"{self.id()} not kept", cache={"namespace": "a", "no-store": True})
         self.assertEqual([self.gateway.post(never, Authorization="Bearer b").cache for _ in range(2)], ["MISS", "MISS"])
 
-    def test_a_group_shares_and_nobody_else(self):
+    def test_only_a_groups_tenants_share(self):
         self.assertEqual(self.ask("red-key").cache, "MISS")
         self.assertEqual(self.ask("blue-key").cache, "HIT")
         self.assertEqual(self.ask("open").cache, "MISS")
@@ -774,13 +774,13 @@ class OtherTenants(HostileTestCase):
             self.assert_error(reply, 401)
         self.assertEqual(self.replies(post(ask_bytes(self.id()), extra=b"Authorization: Bearer b\r\nAuthorization: Bearer a\r\n"))[0][0], 401)
 
-    def test_one_who_fills_the_cache_does_not_push_others_out(self):
+    def test_one_tenant_cannot_evict_anothers_answers(self):
         self.ask("a")
         for number in range(30):
             self.ask("small-key", f"{self.id()} {number}")
         self.assertEqual(self.ask("a").cache, "HIT")
 
-    def test_the_answer_tells_nothing_about_the_key_of_others(self):
+    def test_responses_reveal_nothing_about_other_keys(self):
         self.ask("secret-of-a")
         said = str(self.ask("b").headers) + self.gateway.request("GET", "/metrics", port=self.gateway.admin_port).text
         self.assertNotIn("secret-of-a", said)
@@ -803,15 +803,15 @@ class Operators(HostileTestCase):
                 self.assertEqual(self.admin("POST", path, {}, token=token).status, 401)
         self.assertEqual(self.admin("GET", "/admin/api/stats").status, 200)
 
-    def test_the_page_holds_nothing_without_the_token(self):
-        self.gateway.ask("A secret question of somebody")
+    def test_the_page_contains_no_data_without_the_token(self):
+        self.gateway.ask("A secret question")
         page = self.admin("GET", "/", token=None)
         self.assertEqual(page.status, 200)
         self.assertNotIn(b"secret question", page.body)
         self.assertNotIn(b"only-for-operators", page.body)
         self.assertIn("default-src 'none'", page.headers["Content-Security-Policy"])
 
-    def test_names_that_were_bound_to_our_address(self):
+    def test_dns_rebinding(self):
         for host in ("evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "evil.example:80", "[::1].evil", "", "127.evil.example"):
             for method, path in (("GET", "/"), ("GET", "/admin/api/stats"), ("POST", "/admin/api/reload")):
                 with self.subTest(host=host, path=path):
@@ -819,7 +819,7 @@ class Operators(HostileTestCase):
         for host in ("localhost", "127.0.0.1:1", "[::1]:80"):
             self.assertEqual(self.admin("GET", "/admin/api/stats", Host=host).status, 200)
 
-    def test_forms_and_scripts_of_other_sites(self):
+    def test_cross_site_requests(self):
         for kind in ("application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/plain", "text/plain; application/json"):
             self.assertEqual(self.admin("POST", "/admin/api/reload", {}, Content_Type=kind).status, 415)
         asked = self.admin("OPTIONS", "/admin/api/drain", token=None, Origin="http://evil.example",
@@ -828,13 +828,13 @@ class Operators(HostileTestCase):
         for reply in (asked, self.admin("GET", "/admin/api/stats", Origin="http://evil.example")):
             self.assertEqual([name for name in reply.headers if name.lower().startswith("access-control")], [])
 
-    def test_words_of_a_question_are_not_a_script(self):
+    def test_questions_are_escaped_in_the_page(self):
         self.gateway.ask("<script>alert(1)</script>")
         reply = self.admin("GET", "/admin/api/decisions")
         self.assertTrue(reply.headers["Content-Type"].startswith("application/json"))
         self.assertEqual(reply.headers["X-Content-Type-Options"], "nosniff")
 
-    def test_bodies_that_are_no_command(self):
+    def test_invalid_commands(self):
         for body in (b"", b"[]", b"{", b"[" * 10000, b'{"older_than_s": "x"}', b'{"older_than_s": 1e999}', b'{"entry": -1}',
                      b'{"entry": "99999999999999999999999"}', b'{"tag": ["x"]}', b'{"tag": ""}', b"\xff"):
             for path in ("invalidate", "pin", "explain"):
@@ -842,7 +842,7 @@ class Operators(HostileTestCase):
                     "Content-Type": "application/json", "Authorization": "Bearer only-for-operators"}, port=self.gateway.admin_port)
                 self.assertIn(reply.status, (400, 404), (path, body, reply.body))
 
-    def test_queries_that_are_none(self):
+    def test_invalid_queries(self):
         for query in ("limit=-1", "limit=99999999999999999999", "limit=x", "%zz=%", "after=%00", "=&=&", "a" * 10000, "offset=18446744073709551615"):
             for path in ("entries", "decisions", "decisions/18446744073709551616", "decisions/-1", "decisions/../stats"):
                 self.assertIn(self.admin("GET", f"/admin/api/{path}?{query}").status, (200, 400, 404))

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Installs the official clients of the OpenAI API, pinned, into a folder: install_clients.py FOLDER.
+"""Installs pinned versions of the official OpenAI clients into a folder: install_clients.py FOLDER.
 
-Does nothing if they are there already. The tests that need them fail without them: a gateway whose clients were not tried
-is not tested."""
+Does nothing if they are installed. Tests that need them fail without them, because a gateway without tested clients is
+not tested."""
 import pathlib
 import shutil
 import subprocess
@@ -17,19 +17,19 @@ def run(what, *command, **how):
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=240, **how)
     except FileNotFoundError:
-        sys.exit(f"install_clients.py: there is no {command[0]}; scripts/install-deps.sh test installs it")
+        sys.exit(f"install_clients.py: {command[0]} is not installed; run scripts/install-deps.sh test")
     except subprocess.TimeoutExpired:
-        sys.exit(f"install_clients.py: {what} took more than 240 s. Is the package registry reachable from here? Then try again")
+        sys.exit(f"install_clients.py: {what} took more than 240 s. Check that the package registry is reachable, then try again")
     if done.returncode != 0:
         sys.exit(f"install_clients.py: {what} failed:\n{done.stdout}\n"
-                 "The clients come from PyPI and npm. If this machine cannot reach them, let pip and npm know of a mirror "
-                 "(PIP_INDEX_URL, npm config set registry), or leave these tests out: ctest -LE clients")
+                 "The clients come from PyPI and npm. If this machine cannot reach them, configure a mirror for pip and npm "
+                 "(PIP_INDEX_URL, npm config set registry), or skip these tests: ctest -LE clients")
 
 
 def install_python(folder):
-    # In place of one that an interrupted call left behind.
+    # Replaces a folder that an interrupted run left behind.
     shutil.rmtree(folder, ignore_errors=True)
-    run("making a virtual environment (package python3-venv)", sys.executable, "-m", "venv", str(folder))
+    run("creating a virtual environment (package python3-venv)", sys.executable, "-m", "venv", str(folder))
     run("installing the Python client", str(folder / "bin/python"), "-m", "pip", "install", "--quiet",
         "--disable-pip-version-check", "-r", str(PINNED / "requirements.txt"))
 

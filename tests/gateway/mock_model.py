@@ -1,26 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""A model's server for tests: the OpenAI API, answers that depend on nothing but the question, and every misbehaviour on demand.
+"""A mock model server for tests: the OpenAI API, deterministic answers, and every misbehaviour on demand.
 
-The answer is a function of (question, digests of the images, model). What else the server does stands in the question, as
-words that begin with "#", so that each request carries its own orders:
+The answer is a function of (question, digests of the images, model). The question can contain commands for the server,
+as words that begin with "#":
 
   #wait=S         seconds before the head          #pace=S      seconds between two events
-  #gate=NAME      stop after the first event, or before a whole answer, until gates[NAME] is opened
+  #gate=NAME      stop after the first event, or before a whole answer, until gates[NAME] opens
   #status=N       answer with this error           #slow-status=NAME,N   the same, once gates[NAME] is opened
   #die=N          reset the connection after N events; #close=N: close it there; #hang=N: send no more
-  #hang           take the request and say nothing
+    #hang           accept the request and send nothing
   #late-end=NAME  after [DONE], wait for gates[NAME] to end the body
-  #malformed      an event that is no JSON         #utf8        an event with bytes that are no UTF-8
-  #stray          lines that are no events, and an event of another name
+  #malformed      an event with invalid JSON         #utf8        an event with invalid UTF-8
+    #stray          lines that are not events, and an event of an unknown name
   #error-event    an error instead of the rest     #no-done     end without [DONE]
   #unfinished     end without a finish reason      #huge=N      an answer of N bytes
-  #once           all of it only for whoever asks first
+    #once           all of this only for the first request with this question
   #pieces=N       of the text, when streamed       #chunked     a whole answer without Content-Length
-  #short          Content-Length of more than is sent
+    #short          a Content-Length larger than the body
   #reason         reasoning before the text        #refuse      a refusal instead of the text
 
-GET /calls tells how many requests came, POST /gates/NAME opens a gate, for those who run it as a program of its own:
+GET /calls returns the number of requests, POST /gates/NAME opens a gate, when it runs as a program:
 
   python3 mock_model.py --port 8000
 """
@@ -43,7 +43,7 @@ MODELS = ["mock-small", "mock-large", "mock-embed"]
 
 
 class ClientLeft(Exception):
-    """Whoever asked does not want the answer any more."""
+    """The client has closed the connection."""
 
 
 class Gates(dict):
@@ -52,13 +52,13 @@ class Gates(dict):
 
 
 class MockModel:
-    """Serves from a thread until it is left. `url` has no slash at the end."""
+    """Serves from a thread until the context is left. `url` has no trailing slash."""
 
     def __init__(self, port=0, key=None):
-        self.key = key  # asked of everyone, if there is one
+        self.key = key  # required from every client, if set
         self.calls = []  # (method, path, headers, body)
-        self.behaves = False  # then no order is obeyed
-        self.left = 0  # answers that nobody wanted any more
+        self.behaves = False  # then no command is obeyed
+        self.left = 0  # answers whose client left
         self.gates = Gates()
         self.changed = threading.Condition()
         self.stopped = threading.Event()
@@ -81,7 +81,7 @@ class MockModel:
         self.stop()
 
     def stop(self):
-        """Nobody is listened to any more, and what is on its way breaks off."""
+        """Stops listening and breaks off running replies."""
         if self.stopped.is_set():
             return
         self.stopped.set()
@@ -102,10 +102,10 @@ class MockModel:
             return sum(1 for call in self.calls if call[1] != "/calls" and containing in call[3].decode(errors="replace"))
 
     def wait_for(self, holds, seconds=30):
-        """Until it holds, which is looked at whenever something happened here."""
+        """Waits until the condition holds; checks it whenever something happens here."""
         with self.changed:
             if not self.changed.wait_for(holds, seconds):
-                raise AssertionError(f"waited {seconds} s in vain; {len(self.calls)} calls came, {self.left} were left")
+                raise AssertionError(f"timed out after {seconds} s; {len(self.calls)} calls came, {self.left} clients left")
 
     def note(self, call):
         with self.changed:
@@ -124,17 +124,17 @@ class Server(http.server.ThreadingHTTPServer):
     block_on_close = False
 
     def handle_error(self, request, client_address):
-        pass  # clients of a test leave as they please
+        pass  # clients of tests may disconnect at any time
 
 
 def reset(connection):
-    """As if the process had been killed: RST, not an orderly end."""
+    """Resets the connection (RST), as if the process had been killed."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     os.close(connection.detach())
 
 
 def said(body):
-    """(question, digests of what comes with it) of any of the operations."""
+    """(question, digests of its media) of any operation."""
     if "messages" not in body:
         return json.dumps(body.get("prompt", body.get("input", "")), ensure_ascii=False).strip('"'), []
     texts, digests = [], []
@@ -153,7 +153,7 @@ def said(body):
 
 
 def answer_text(question, digests, model, choice=0):
-    """What the model says; a test can say it, too."""
+    """The model's text, which tests compute, too."""
     name = hashlib.sha256("\0".join([model, question, *digests]).encode()).hexdigest()[:16]
     text = f"Answer {name} has été 漢字 🎉 and {len(digests)} pictures."
     return text if choice == 0 else f"{text} Choice {choice}."
@@ -258,7 +258,7 @@ class Answers(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
             reset(self.connection)
 
-    # Waiting, while it is noticed that nobody waits for us.
+    # Waits, and notices if the client leaves.
     def wait_at(self, gate):
         while not gate.wait(0.01):
             if self.mock.stopped.is_set() or self.has_left():
@@ -280,7 +280,7 @@ class Answers(http.server.BaseHTTPRequestHandler):
 
     def error(self, status, code=None):
         kinds = {400: "invalid_request_error", 401: "authentication_error", 404: "invalid_request_error", 429: "rate_limit_error"}
-        body = {"error": {"message": f"the model's server says {status}", "type": kinds.get(status, "server_error"),
+        body = {"error": {"message": f"the mock server returns {status}", "type": kinds.get(status, "server_error"),
                           "param": None, "code": code or f"mock_{status}"}}
         self.whole(status, body, [("Retry-After", "0")] if status in (429, 503) else [])
 
@@ -316,7 +316,7 @@ class Answers(http.server.BaseHTTPRequestHandler):
         return {"prompt_tokens": asked, "completion_tokens": told, "total_tokens": asked + told}
 
     def frame(self, kind, choices, **more):
-        """`created` and `id` differ from call to call, as they do where models live."""
+        """`created` and `id` differ from call to call, as in real servers."""
         return {"id": f"{kind}-{hashlib.sha256(str((time.time(), id(self))).encode()).hexdigest()[:24]}",
                 "object": kind, "created": int(time.time()), "model": self.body["model"], "choices": choices,
                 "system_fingerprint": "fp_mock", "x_unknown": {"kept": [1, 2.50, "é"]}, **more}
@@ -352,7 +352,7 @@ class Answers(http.server.BaseHTTPRequestHandler):
         return [text[at:at + size] for at in range(0, len(text), size)]
 
     def deltas(self, operation, n, text):
-        """(what the choice holds besides its index and its end) one after the other."""
+        """(the fields of a choice besides its index and end), in order."""
         pieces = self.pieces(text)
         if operation == "text":
             return [{"text": piece, "logprobs": None} for piece in pieces]
@@ -472,7 +472,7 @@ def token(piece):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--key", help="ask everyone for it")
+    parser.add_argument("--key", help="require this key from every client")
     call = parser.parse_args()
     with MockModel(call.port, call.key) as model:
         print(f"{model.url}/v1", flush=True)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Metrics, rules and deployment files, by the programs that read them: promtool, Prometheus, systemd-analyze."""
+"""Metrics, rules and deployment files, checked by the programs that read them: promtool, Prometheus, systemd-analyze."""
 import json
 import pathlib
 import re
@@ -22,7 +22,7 @@ OURS, _, OLD = DOCUMENT.partition("## Names of other systems")
 NAME = re.compile(r"^\| `([a-z0-9_]+)` \| (counter|gauge|histogram) \|", re.M)
 DOCUMENTED = dict(NAME.findall(OURS))
 OLD_NAMES = set(re.findall(r"^\| `([a-z_]+)` \|", OLD.partition("What is not served")[0], re.M))
-# Not known yet, or with a label that nothing has yet.
+# Not known in advance, or without label values yet.
 ABSENT_AT_FIRST = {"afterimage_unsafe_rate_upper95", "visual_cache_hit_rate", "afterimage_rejected_total", "afterimage_upstream_requests_total", "afterimage_upstream_errors_total"}
 
 
@@ -36,7 +36,7 @@ def run(*command, cwd=None, text=None):
 
 
 def names_in(expression):
-    """The metrics that a PromQL expression reads, without what histograms append."""
+    """The metrics in a PromQL expression, without histogram suffixes."""
     found = set(re.findall(r"\b(?:afterimage|process|visual)_[a-z0-9_]+", expression))
     return {re.sub(r"_(bucket|sum|count)$", "", name) if name not in DOCUMENTED else name for name in found}
 
@@ -49,24 +49,24 @@ class Metrics(unittest.TestCase):
         cls.text = cls.gateway.metrics_text()
 
     @needs("promtool")
-    def test_promtool_finds_nothing_to_complain_of(self):
+    def test_promtool_finds_no_problems(self):
         self.assertEqual(run("promtool", "check", "metrics", text=self.text), (0, ""))
 
-    def test_what_is_documented_is_what_there_is(self):
+    def test_documented_metrics_match_the_served_ones(self):
         served = dict(re.findall(r"^# TYPE (\S+) (\S+)$", self.text, re.M))
         expected = {**DOCUMENTED, **{name: "untyped" for name in OLD_NAMES}}
         self.assertEqual({n: k for n, k in served.items() if n not in ABSENT_AT_FIRST}, {n: k for n, k in expected.items() if n not in ABSENT_AT_FIRST})
 
-    def test_counts_what_was_asked(self):
+    def test_counts_requests_by_outcome(self):
         g = self.gateway
         self.assertEqual(g.total("afterimage_requests_total"), 12)
         self.assertEqual(g.total("afterimage_requests_total", outcome="hit", operation="chat", code="200"), 5)
         self.assertEqual(g.total("afterimage_request_duration_seconds_count", outcome="miss"), 6)
         self.assertEqual(g.total("afterimage_answers_entries"), 6)
         self.assertEqual(g.total("afterimage_tenant_requests_total"), 12)
-        self.assertEqual(g.total("afterimage_pressure_mode"), 1, "one mode holds")
+        self.assertEqual(g.total("afterimage_pressure_mode"), 1, "exactly one mode is set")
 
-    def test_a_tenants_name_cannot_spoil_the_scrape(self):
+    def test_tenant_names_are_escaped_in_labels(self):
         with Gateway() as gateway:
             gateway.ask("What is this?", Authorization="Bearer a\"b\\c")
             self.assertEqual(run("promtool", "check", "metrics", text=gateway.metrics_text()) if shutil.which("promtool") else (0, ""), (0, ""))
@@ -123,51 +123,51 @@ class Rules(unittest.TestCase):
         self.assertEqual(len(re.findall(r"\d+ rules found", said)), 2, said)
 
     @needs("promtool")
-    def test_each_alert_fires_when_it_should_and_not_when_it_should_not(self):
+    def test_each_alert_has_firing_and_silent_cases(self):
         code, said = run("promtool", "test", "rules", "alerts_test.yml", cwd=PROMETHEUS)
         self.assertEqual(code, 0, said)
         alerts = set(re.findall(r"- alert: (\w+)", (PROMETHEUS / "alerts.yml").read_text()))
         tested = (PROMETHEUS / "alerts_test.yml").read_text()
         for alert in alerts:
-            self.assertRegex(tested, rf"alertname: {alert}, exp_alerts: \[\]", "is shown to keep quiet")
-            self.assertRegex(tested, rf"alertname: {alert}\n +exp_alerts:\s+(\[|- )\{{", "is shown to fire")
+            self.assertRegex(tested, rf"alertname: {alert}, exp_alerts: \[\]", "has a silent test case")
+            self.assertRegex(tested, rf"alertname: {alert}\n +exp_alerts:\s+(\[|- )\{{", "has a firing test case")
 
-    def test_rules_name_only_metrics_that_there_are(self):
+    def test_rules_use_existing_metrics(self):
         for file in ("alerts.yml", "aliases.yml"):
             expressions = "\n".join(line for line in (PROMETHEUS / file).read_text().splitlines() if not line.lstrip().startswith(("#", "- name", "- record", "- alert", "summary")))
             self.assertEqual(names_in(expressions) - set(DOCUMENTED), set(), file)
 
 
 class Grafana(unittest.TestCase):
-    join_or_start = json.loads((DEPLOY / "grafana/afterimage.json").read_text())
+    dashboard = json.loads((DEPLOY / "grafana/afterimage.json").read_text())
 
     def expressions(self):
-        return [target["expr"] for panel in self.join_or_start["panels"] for target in panel["targets"]]
+        return [target["expr"] for panel in self.dashboard["panels"] for target in panel["targets"]]
 
-    def test_panels_name_only_metrics_that_there_are(self):
+    def test_panels_use_existing_metrics(self):
         for expression in self.expressions():
             self.assertTrue(names_in(expression), expression)
             self.assertEqual(names_in(expression) - set(DOCUMENTED), set(), expression)
 
     @needs("promtool")
-    def test_panels_ask_what_prometheus_understands(self):
+    def test_panel_queries_are_valid(self):
         filled = [e.replace("$__rate_interval", "5m").replace("$job", "afterimage").replace("$instance", ".*") for e in self.expressions()]
         rules = {"groups": [{"name": "panels", "rules": [{"record": f"panel:{i}", "expr": e} for i, e in enumerate(filled)]}]}
         with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
-            json.dump(rules, file)  # JSON is YAML
+            json.dump(rules, file)  # JSON is valid YAML
             file.flush()
             code, said = run("promtool", "check", "rules", file.name)
             self.assertEqual(code, 0, said)
 
     def test_panels_do_not_overlap(self):
         taken = set()
-        for panel in self.join_or_start["panels"]:
+        for panel in self.dashboard["panels"]:
             p = panel["gridPos"]
             cells = {(x, y) for x in range(p["x"], p["x"] + p["w"]) for y in range(p["y"], p["y"] + p["h"])}
             self.assertFalse(cells & taken, panel["title"])
             self.assertLessEqual(p["x"] + p["w"], 24)
             taken |= cells
-        self.assertEqual(len({panel["id"] for panel in self.join_or_start["panels"]}), len(self.join_or_start["panels"]))
+        self.assertEqual(len({panel["id"] for panel in self.dashboard["panels"]}), len(self.dashboard["panels"]))
 
 
 class Deployment(unittest.TestCase):
@@ -188,7 +188,7 @@ class Deployment(unittest.TestCase):
         drain = int(re.search(r"Duration drain = std::chrono::seconds\((\d+)\)", (SOURCE / "src/gateway/config/settings.h").read_text())[1])
         self.assertGreater(int(re.search(r"TimeoutStopSec=(\d+)", self.UNIT)[1]), drain)
 
-    def test_the_image_runs_as_nobody_in_particular(self):
+    def test_the_image_runs_as_an_unprivileged_user(self):
         last_stage = self.IMAGE.rpartition("\nFROM ")[2]
         self.assertRegex(last_stage, r"\nUSER [1-9]\d*:[1-9]\d*\n")
         self.assertLess(last_stage.index("\nUSER "), last_stage.index("\nENTRYPOINT "))
@@ -207,14 +207,14 @@ class Deployment(unittest.TestCase):
             self.assertEqual(code, 0, said)
 
     @needs("bash")
-    def test_the_images_health_check_tells_good_from_bad(self):
+    def test_the_images_health_check(self):
         words = json.loads(re.search(r"HEALTHCHECK .* CMD (\[.*\])", self.IMAGE)[1])
         with Gateway() as gateway:
             here = [word.replace("127.0.0.1/8080", "127.0.0.1/" + gateway.front.rpartition(":")[2]) for word in words]
             elsewhere = [word.replace("/health", "/nothing-is-here") for word in here]
             self.assertEqual(run(*here)[0], 0)
             self.assertNotEqual(run(*elsewhere)[0], 0)
-        self.assertNotEqual(run(*here)[0], 0, "the server is gone")
+        self.assertNotEqual(run(*here)[0], 0, "the server has ended")
 
 
 if __name__ == "__main__":

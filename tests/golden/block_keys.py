@@ -3,8 +3,8 @@
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
 """Prints the golden vectors of src/caches/identity/block_keys, computed from docs/formats/block-keys.md alone.
 
-An independent second implementation: it shares no code with the C++ one. The numbers it prints stand
-in src/caches/identity/block_keys_test.cc; they may never change for a released version.
+An independent second implementation that shares no code with the C++ one. src/caches/identity/block_keys_test.cc
+contains its output, which may never change for a released version.
 """
 import hashlib
 import hmac

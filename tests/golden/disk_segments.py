@@ -3,9 +3,9 @@
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
 """Prints the golden vectors of src/storage/disk/segment_format, computed from docs/formats/segment.md alone.
 
-An independent second implementation, XXH3 included (after its specification, doc/xxhash_spec.md of xxHash):
-it shares no code with the C++ one. The bytes it prints stand in src/storage/disk/segment_format_test.cc; they may
-never change for a released version.
+An independent second implementation, XXH3 included (from its specification, doc/xxhash_spec.md of xxHash), that
+shares no code with the C++ one. src/storage/disk/segment_format_test.cc contains its output, which may never change
+for a released version.
 """
 import struct
 
@@ -42,7 +42,7 @@ def mix16(data, at, secret_at):
 
 
 def accumulate(data):
-    """The eight sums of an input of more than 240 bytes."""
+    """The eight accumulators for an input of more than 240 bytes."""
     sums = [P32[2], P64[0], P64[1], P64[2], P64[3], P32[1], P64[4], P32[0]]
 
     def stripe(at, secret_at):

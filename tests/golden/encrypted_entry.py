@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Prints the golden vectors of src/seal, computed from docs/formats/encrypted-entry.md alone.
+"""Prints the golden vectors of src/storage/encryption, computed from docs/formats/encrypted-entry.md alone.
 
-Shares no code with the C++ one; AES-GCM is that of the package `cryptography` (python3-cryptography). What it
-prints stands in src/seal/*_test.cc and may never change for a released version.
+Shares no code with the C++ one; AES-GCM comes from the package `cryptography` (python3-cryptography). The tests in
+src/storage/encryption contain its output, which may never change for a released version.
 """
 import hmac
 import struct

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Prints the golden vectors of src/identity and of KV origins, computed from docs/formats/keys.md alone.
+"""Prints the golden vectors of src/caches/identity and of KV origins, computed from docs/formats/keys.md alone.
 
-An independent second implementation: it shares no code with the C++ one. The numbers it prints stand
-in src/caches/identity/keys_test.cc, content_test.cc, src/caches/answers/scope_test.cc and src/runtime/engine_api/kv_state_test.cc; they may
-never change for a released version.
+An independent second implementation that shares no code with the C++ one. Its output is in
+src/caches/identity/keys_test.cc and content_test.cc, src/caches/answers/scope_test.cc and
+src/runtime/engine_api/kv_state_test.cc, and may never change for a released version.
 """
 import hashlib
 import hmac

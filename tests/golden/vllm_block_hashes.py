@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Prints the golden vectors of src/caches/scheduling/vllm_block_keys, by docs/formats/block-keys.md alone.
+"""Prints the golden vectors of src/caches/scheduling/vllm_block_keys, computed from docs/formats/block-keys.md alone.
 
-Shares no code with the C++ one, nor with vLLM. Where Python has cbor2, the encoder that vLLM uses, it
-also checks that every message comes out the same from that; it is not needed.
+Shares no code with the C++ one, nor with vLLM. If Python has cbor2, the encoder that vLLM uses, it also checks
+every message against cbor2, which is optional.
 """
 import hashlib
 
@@ -82,7 +82,7 @@ CASES = {
             "embeds": (bytes(range(80)), 4)},
 }
 
-# What vLLM itself gave for these, as published with tests of routers that follow it.
+# Vectors of vLLM itself, published with the tests of routers that follow it.
 RECORDED = [
     ("none hash", sha256_cbor("vllm-none-hash"),
      "9bd96a485ad84efdafb72ee48a1d7a69bcead0f8f0433173941b276b9581eef0"),

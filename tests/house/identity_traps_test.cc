@@ -17,8 +17,8 @@
 #include "foundation/media/probe.h"
 #include "testing/media_files.h"
 
-// Pictures that other systems took for one another, as real files: by their bytes (content digest)
-// and, where an engine only ever sees pixels, by what was decoded (decoded digest).
+// Images that other systems confused, as real files: by their bytes (content digest) and, where an
+// engine sees only pixels, by their decoded content (decoded digest).
 namespace afterimage {
 namespace {
 
@@ -69,10 +69,10 @@ TEST(IdentityTraps, ExifOrientation) {
   const FileContent turned = testing::make_jpeg(picture, 90, 6);
   expect_different(upright, turned);
   const MediaInfo info = probe(media_item(Modality::kImage, turned)).value();
-  EXPECT_EQ(info.width, 16U) << "a picture turned by a quarter is as wide as it was high";
+  EXPECT_EQ(info.width, 16U) << "an image rotated by 90 degrees is as wide as it was high";
 }
 
-TEST(IdentityTraps, V15_TheSamePixelsInTwoFilesHaveTwoContentDigestsAndOneDecodedDigest) {
+TEST(IdentityTraps, SamePixelsInTwoFormatsShareTheDecodedDigestOnly) {
   const Image picture = testing::make_picture(24, 16);
   const FileContent jpeg = testing::make_jpeg(picture, 90);
   const Image as_decoded = decode_image(media_item(Modality::kImage, jpeg)).value();
@@ -99,12 +99,12 @@ TEST(IdentityTraps, SampleRate) {
     return decoded_digest(AudioSamples{.sample_rate_hz = samples.sample_rate_hz,
                                        .data = std::as_bytes(std::span(samples.mono))});
   };
-  EXPECT_NE(digest(slow), digest(fast)) << "the same samples, played at another speed";
+  EXPECT_NE(digest(slow), digest(fast)) << "the same samples at another speed";
 }
 
-// Identities of sixteen bits: of 5,000 pictures some 170 pairs are one, and of 64 bits none is.
-// Ours are compared here by every 64 of their 256 bits.
-TEST(IdentityTraps, NoTwoOfFiveThousandPicturesMeetInAnyPartOfTheirKeys) {
+// With 16-bit identities, about 170 pairs of 5,000 images collide; with 64-bit ones, none do. Each
+// 64-bit part of our 256-bit keys is compared here.
+TEST(IdentityTraps, FiveThousandImagesHaveDistinctKeyParts) {
   const Namespace space = Namespace::of(kModel, TenantId("a"), kRoot).value();
   std::array<std::set<std::uint64_t>, 4> parts;
   std::set<std::uint16_t> sixteen;
@@ -125,11 +125,11 @@ TEST(IdentityTraps, NoTwoOfFiveThousandPicturesMeetInAnyPartOfTheirKeys) {
     sixteen.insert(half);
   }
   for (const auto& part : parts) EXPECT_EQ(part.size(), kPictures);
-  EXPECT_LT(sixteen.size(), kPictures - 50) << "sixteen bits would not have been enough";
+  EXPECT_LT(sixteen.size(), kPictures - 50) << "16 bits would not have been enough";
 }
 
-// CVE-2025-46722: the bytes of the pixels alone, without their shape, format or type.
-TEST(IdentityTraps, TheSameBytesInAnotherShapeFormatOrTypeAreAnotherPicture) {
+// CVE-2025-46722: hashing only the bytes of the pixels, without shape, format or dtype.
+TEST(IdentityTraps, SameBytesWithAnotherShapeFormatOrTypeDiffer) {
   const std::vector<std::byte> data(3 * 30 * 100, std::byte{7});
   const Pixels one{.width = 30, .height = 100, .format = "rgb", .data = data};
   std::set<DecodedDigest> all{decoded_digest(one)};
@@ -147,8 +147,8 @@ TEST(IdentityTraps, TheSameBytesInAnotherShapeFormatOrTypeAreAnotherPicture) {
   EXPECT_EQ(all.size(), 7U);
 }
 
-// Hashing the first 64 KiB, or the first thousand characters, of a file.
-TEST(IdentityTraps, TwoFilesThatBeginAlikeAreTwo) {
+// Hashing only the first 64 KiB, or the first thousand characters, of a file.
+TEST(IdentityTraps, FilesWithACommonPrefixDiffer) {
   for (const std::size_t same : {1'000U, 65'536U, 1'048'576U}) {
     std::vector<std::byte> one(same + 1, std::byte{1});
     std::vector<std::byte> other = one;
@@ -161,7 +161,7 @@ TEST(IdentityTraps, TwoFilesThatBeginAlikeAreTwo) {
   }
 }
 
-TEST(IdentityTraps, OnePictureHasAKeyForEachModelAdapterTenantAndInstallation) {
+TEST(IdentityTraps, KeysDifferByModelAdapterTenantAndInstallation) {
   const MediaItem item =
       media_item(Modality::kImage, testing::make_png(testing::make_plain(8, 8, 1, 2, 3)));
   const ContentDigest digest = content_digest(item);

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""One word, one meaning: a type's name stands for one type in the whole house.
+"""Every type has a name of its own, because all rooms share one namespace.
 
-Two types of one name in one namespace are one to the linker, which takes whichever it meets first: the
-program then copies the one with the other's code. Nothing says so before it crashes.
+Two types with the same name in one namespace violate the one-definition rule: the linker keeps one of them, and the
+program handles objects of the one with code of the other. No tool reports it before it crashes.
 """
 import collections
 import pathlib
@@ -21,11 +21,11 @@ def types_of(text):
 
 
 class OneName(unittest.TestCase):
-    def test_what_is_looked_for_is_found(self):
+    def test_patterns_match_what_they_should(self):
         text = "struct A {\n};\nnamespace {\nclass B {\n};\n}  // namespace\nclass C final : public D {\n};\n"
         self.assertEqual(types_of(text), ["A", "C"])
 
-    def test_every_type_has_a_name_of_its_own(self):
+    def test_every_type_name_is_unique(self):
         where = collections.defaultdict(list)
         for folder in ("include", "src"):
             for path in sorted((ROOT / folder).rglob("*")):

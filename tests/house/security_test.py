@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""SECURITY.md names the test of each claim: they are there. And nothing here runs what it reads."""
+"""Checks that the tests named in SECURITY.md exist, and that no Python code executes data that it reads."""
 import fnmatch
 import pathlib
 import re
@@ -14,14 +14,14 @@ PYTHON_TEST = re.compile(r"^\s*def (test_\w+)\(", re.MULTILINE)
 FUZZ = re.compile(r"^afterimage_fuzz\((\w+) ", re.MULTILINE)
 NAMED = re.compile(r"`((?:[A-Z]\w+\.[\w*]+)|(?:test_\w+)|(?:fuzz:\w+)|(?:house:\w+))`")
 
-# What turns bytes into code or into objects of their choice. `re.compile` and the like are none.
-RUNS_WHAT_IT_READS = re.compile(
+# Calls that turn bytes into code or arbitrary objects; not `re.compile` and the like.
+EXECUTES_DATA = re.compile(
     r"\b(?:pickle|cPickle|dill|cloudpickle|marshal|shelve|joblib|jsonpickle)\b\s*(?:\.|import)|"
     r"\bimport (?:pickle|marshal|shelve|dill|cloudpickle)\b|torch\.load\(|yaml\.load\(|allow_pickle=True|"
     r"(?<![\w.])eval\(|(?<![\w.])exec\(")
 
-# vLLM sends its own plumbing between its processes so; the test makes what it reads.
-MAKES_WHAT_IT_READS = {"python/tests/test_vllm_ec_connector.py"}
+# vLLM's processes exchange their own metadata this way; the test creates what it reads.
+READS_ITS_OWN_DATA = {"python/tests/test_vllm_ec_connector.py"}
 
 
 def files(*suffixes):
@@ -43,30 +43,30 @@ def known_tests():
 
 
 class Security(unittest.TestCase):
-    def test_every_test_that_is_named_exists(self):
+    def test_every_named_test_exists(self):
         named = NAMED.findall((ROOT / "SECURITY.md").read_text())
         self.assertGreater(len(named), 40)
         known = known_tests()
         missing = [name for name in named if not fnmatch.filter(known, name)]
-        self.assertEqual(missing, [], "SECURITY.md claims what no test shows")
+        self.assertEqual(missing, [], "SECURITY.md names tests that do not exist")
 
-    def test_nothing_runs_what_it_reads(self):
+    def test_no_code_executes_data(self):
         found = []
         for path in files(".py"):
             name = str(path.relative_to(ROOT))
-            if path.name == "security_test.py" or name in MAKES_WHAT_IT_READS:
+            if path.name == "security_test.py" or name in READS_ITS_OWN_DATA:
                 continue
             for number, line in enumerate(path.read_text().splitlines(), 1):
                 code = line.split("#")[0]
-                if RUNS_WHAT_IT_READS.search(code):
+                if EXECUTES_DATA.search(code):
                     found.append(f"{name}:{number}: {line.strip()}")
         self.assertEqual(found, [])
 
-    def test_what_is_looked_for_is_found(self):
+    def test_patterns_match_what_they_should(self):
         for text in ("import pickle", "pickle.loads(x)", "torch.load(p)", "x = eval(text)", "np.load(p, allow_pickle=True)"):
-            self.assertRegex(text, RUNS_WHAT_IT_READS)
+            self.assertRegex(text, EXECUTES_DATA)
         for text in ("re.compile(x)", "model.eval()", "self.exec(x)", "retrieval(x)"):
-            self.assertNotRegex(text, RUNS_WHAT_IT_READS)
+            self.assertNotRegex(text, EXECUTES_DATA)
 
 
 if __name__ == "__main__":

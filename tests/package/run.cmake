@@ -1,4 +1,4 @@
-# Installs this build into a fresh prefix, builds the consumer against nothing but that, and runs it.
+# Installs this build into a fresh prefix, builds the consumer against that alone, and runs it.
 file(REMOVE_RECURSE ${WORK})
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE code OUTPUT_VARIABLE out ERROR_VARIABLE out)

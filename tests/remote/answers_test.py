@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Two gateways before one model, and one set of servers: what one was asked the other answers, and what one erases is gone."""
+"""Two gateways with one upstream and shared servers: they serve each other's answers, and erasures reach both."""
 import concurrent.futures
 import http.client
 import itertools
@@ -25,7 +25,7 @@ RULES = ["on", ">a password", "resetkeys", "~afi1:*", "resetchannels", "-@all", 
 class Answers(unittest.TestCase):
     def setUp(self):
         if not redis_cluster.installed():
-            self.skipTest("there is no redis-server: scripts/install-deps.sh test")
+            self.skipTest("redis-server is not installed: run scripts/install-deps.sh test")
         self.folder = self.enterContext(tempfile.TemporaryDirectory(prefix="afterimage-answers-"))
         self.secret = str(redis_cluster.secret_file(pathlib.Path(self.folder)))
         self.mock = self.enterContext(MockModel())
@@ -45,7 +45,7 @@ class Answers(unittest.TestCase):
     def erase(self, gateway, **what):
         return gateway.admin("POST", INVALIDATE, {**what, "dry_run": False})
 
-    def test_what_one_was_asked_the_other_answers(self):
+    def test_gateways_serve_each_others_answers(self):
         for masters, more in [(0, {}), (3, {"replicas": 1})]:
             with self.subTest(masters=masters), redis_cluster.Servers(masters=masters, **more) as servers:
                 one, other = self.start(servers.url), self.start(servers.url)
@@ -69,7 +69,7 @@ class Answers(unittest.TestCase):
                 self.assertEqual(self.mock.count(question), 2)
                 self.assertEqual(other.metric("afterimage_invalidations_applied_total"), 1)
 
-    def test_one_answer_that_is_erased_is_gone_at_the_other(self):
+    def test_an_answer_erased_at_one_gateway_is_gone_at_the_other(self):
         with redis_cluster.Servers() as servers:
             one, other = self.start(servers.url), self.start(servers.url)
             for question in ("The first?", "The second?"):
@@ -81,7 +81,7 @@ class Answers(unittest.TestCase):
             self.assertEqual(other.ask("The first?").cache, "MISS")
             self.assertEqual(other.ask("The second?").cache, "HIT")
 
-    def test_servers_that_are_killed_cost_hits_and_nothing_else(self):
+    def test_killed_servers_only_cost_hits(self):
         with redis_cluster.Servers() as servers:
             one, other = self.start(servers.url), self.start(servers.url)
             one.ask("What is kept?")
@@ -98,8 +98,8 @@ class Answers(unittest.TestCase):
             servers[0].start()
             self.may_give(one)
             self.may_give(other)
-            self.assertEqual(other.ask("What is kept?").cache, "MISS", "with the list all before it is lost")
-            # A server that failed is left alone for a while: what is put or asked meanwhile is missed.
+            self.assertEqual(other.ask("What is kept?").cache, "MISS", "losing the invalidation log invalidates all earlier answers")
+            # A failed server is not used for a while: puts and gets for it miss meanwhile.
             numbers = itertools.count()
 
             def shared_again():
@@ -110,7 +110,7 @@ class Answers(unittest.TestCase):
             self.assertEqual(self.erase(one, all=True).status, 200)
             self.assertEqual(other.ask(self.question).cache, "MISS")
 
-    def test_sealed_with_a_disk_as_a_user_who_may_little(self):
+    def test_encrypted_with_a_disk_and_a_restricted_user(self):
         with redis_cluster.Servers() as servers:
             servers[0].ask("ACL", "SETUSER", "afterimage", *RULES)
             url = servers.url.replace("redis://", "redis://afterimage@")
@@ -139,7 +139,7 @@ class Answers(unittest.TestCase):
     def turns(self, servers):
         return len(servers.keys("afi1:t:4:*"))
 
-    def test_one_question_asked_of_both_at_once_is_asked_once(self):
+    def test_a_concurrent_question_to_both_gateways_calls_the_model_once(self):
         with redis_cluster.Servers() as servers, concurrent.futures.ThreadPoolExecutor(2) as pool:
             gateways = [self.start(servers.url), self.start(servers.url)]
             for gateway in gateways:
@@ -157,9 +157,9 @@ class Answers(unittest.TestCase):
                 self.assertTrue(said[0])
             self.assertEqual(sum(gateway.metric("afterimage_answer_turns_total", by="others") for gateway in gateways), 8)
             self.assertEqual(sum(gateway.metric("afterimage_answer_turns_total", by="us") for gateway in gateways), 8)
-            redis_cluster.wait_until(lambda: self.turns(servers) == 0, "every turn is given back")
+            redis_cluster.wait_until(lambda: self.turns(servers) == 0, "every lease is released")
 
-    def test_who_is_killed_while_it_asks_is_taken_over_from(self):
+    def test_a_gateway_takes_over_from_a_killed_lease_holder(self):
         with redis_cluster.Servers() as servers, concurrent.futures.ThreadPoolExecutor(2) as pool:
             one, other = self.start(servers.url), self.start(servers.url)
             self.may_give(one)
@@ -175,10 +175,10 @@ class Answers(unittest.TestCase):
             reply = found.result()
             self.assertEqual((reply.status, reply.cache), (200, "MISS"))
             self.assertEqual(self.mock.count(question), 2)
-            self.assertEqual(other.metric("afterimage_answer_turns_total", by="us"), 1, "in its turn, and not since it waited for too long")
-            redis_cluster.wait_until(lambda: self.turns(servers) == 0, "every turn is given back")
+            self.assertEqual(other.metric("afterimage_answer_turns_total", by="us"), 1, "under its lease, not because of a timeout")
+            redis_cluster.wait_until(lambda: self.turns(servers) == 0, "every lease is released")
 
-    def test_a_gateway_that_is_told_to_end_gives_its_turn_back(self):
+    def test_a_draining_gateway_releases_its_lease(self):
         with redis_cluster.Servers() as servers, concurrent.futures.ThreadPoolExecutor(2) as pool:
             quick = {"limits": {"drain": "0 s"}}
             one, other = self.start(servers.url, quick), self.start(servers.url, quick)
@@ -195,7 +195,7 @@ class Answers(unittest.TestCase):
             self.assertEqual(self.turns(servers), 0)
             self.assertEqual(self.mock.count(question), 1)
 
-    def test_under_another_secret_nothing_is_found(self):
+    def test_another_secret_finds_no_entries(self):
         with redis_cluster.Servers() as servers:
             one = self.start(servers.url)
             one.ask("Whose is it?")

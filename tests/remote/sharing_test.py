@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Two processes, one set of servers: what one has encoded, the other never encodes."""
+"""Two processes that share servers: an item that one has encoded, the other never encodes."""
 import json
 import os
 import pathlib
@@ -26,7 +26,7 @@ PICTURES = ["mug.jpg", "street.webp", "floor_plan.png", "dashboard.webp"]
 class Sharing(unittest.TestCase):
     def setUp(self):
         if not redis_cluster.installed():
-            self.skipTest("there is no redis-server: scripts/install-deps.sh test")
+            self.skipTest("redis-server is not installed: run scripts/install-deps.sh test")
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="afterimage-sharing-")))
         self.secret = redis_cluster.secret_file(self.folder)
 
@@ -58,7 +58,7 @@ class Sharing(unittest.TestCase):
     def encoded(self, report):
         return report["encoder_calls"]["warm"]
 
-    def test_what_one_has_encoded_the_next_finds(self):
+    def test_a_later_process_reuses_what_another_encoded(self):
         for masters in (0, 3):
             with self.subTest(masters=masters), redis_cluster.Servers(masters=masters) as servers:
                 first, said, _ = self.run_once("first", url=servers.url)
@@ -70,22 +70,22 @@ class Sharing(unittest.TestCase):
                 self.assertEqual(second["remote"]["degraded_reason"], "")
                 self.assertEqual([a["text"] for a in first["per_request"]], [b["text"] for b in second["per_request"]])
 
-    def test_at_the_same_time_each_picture_is_encoded_by_one_of_them(self):
+    def test_concurrent_processes_encode_each_image_once(self):
         with redis_cluster.Servers(masters=3) as servers:
             both = [self.begin(name, url=servers.url) for name in ("one", "other")]
             reports = [self.end(*each)[0] for each in both]
             self.assertEqual(sum(self.encoded(report) for report in reports), len(PICTURES))
 
-    def test_at_the_same_time_each_prompt_is_prefilled_by_one_of_them(self):
+    def test_concurrent_processes_prefill_each_prompt_once(self):
         with redis_cluster.Servers(masters=3) as servers:
             both = [self.begin(name, url=servers.url, words=" More words." * 50) for name in ("one", "other")]
             reports = [self.end(*each)[0] for each in both]
         computed = [report["prompt_tokens_computed"] for report in reports]
         alone = computed[0]["cold"]
-        self.assertGreater(alone, 128 * len(PICTURES), "prompts that have a whole block")
+        self.assertGreater(alone, 128 * len(PICTURES), "prompts with a whole block")
         self.assertLess(sum(of["warm"] for of in computed), 1.3 * alone, computed)
 
-    def test_under_another_secret_nothing_is_found(self):
+    def test_another_secret_finds_no_entries(self):
         with redis_cluster.Servers() as servers:
             self.run_once("first", url=servers.url)
             os.unlink(self.secret)
@@ -93,20 +93,20 @@ class Sharing(unittest.TestCase):
             second, _, _ = self.run_once("second", url=servers.url)
             self.assertEqual(self.encoded(second), len(PICTURES))
 
-    def test_servers_that_are_gone_cost_reuse_and_nothing_else(self):
+    def test_unreachable_servers_only_cost_reuse(self):
         with redis_cluster.Servers() as servers:
             self.run_once("first", url=servers.url)
             servers[0].stop()
             report, said, stderr = self.run_once("second", url=servers.url)
             self.assertEqual(self.encoded(report), len(PICTURES))
-            self.assertIn("--remote does not answer", stderr)
+            self.assertIn("--remote is unreachable", stderr)
             self.assertRegex(said, r"remote: .*did not answer in time")
             servers[0].go_on()
 
-    def test_a_process_that_is_killed_while_it_encodes_is_taken_over_from(self):
+    def test_a_process_takes_over_from_a_killed_encoder(self):
         with redis_cluster.Servers() as servers:
             process, out = self.begin("killed", url=servers.url)
-            redis_cluster.wait_until(lambda: servers.keys("afi1:t:*") or process.poll() is not None, "it takes a turn")
+            redis_cluster.wait_until(lambda: servers.keys("afi1:t:*") or process.poll() is not None, "it takes a lease")
             process.send_signal(signal.SIGKILL)
             process.communicate()
             report, _, _ = self.run_once("second", url=servers.url)
@@ -129,7 +129,7 @@ class Sharing(unittest.TestCase):
                 _, _, stderr = self.run_once("wrong", url=url, environment={"AFTERIMAGE_REMOTE_PASSWORD": "another"})
                 self.assertIn("authentication failed", stderr)
 
-    def test_wrong_calls_exit_2_and_say_what_to_do(self):
+    def test_usage_errors_exit_2_and_say_what_to_do(self):
         secret = ["--secret-file", self.secret]
         open_to_all = self.folder / "open"
         open_to_all.write_bytes(bytes(32))
@@ -157,7 +157,7 @@ class Gateways(unittest.TestCase):
 
     def setUp(self):
         if not redis_cluster.installed():
-            self.skipTest("there is no redis-server: scripts/install-deps.sh test")
+            self.skipTest("redis-server is not installed: run scripts/install-deps.sh test")
         self.folder = self.enterContext(tempfile.TemporaryDirectory(prefix="afterimage-sharing-"))
         self.secret = redis_cluster.secret_file(self.folder)
 
@@ -178,7 +178,7 @@ class Gateways(unittest.TestCase):
         return ports
 
     def ask(self, ports, text):
-        """The words come first, so that no prompt begins like another, and the picture itself is needed."""
+        """The text comes first, so that no two prompts share a prefix, and the image's encoding is needed."""
         import base64
         picture = base64.b64encode((MEDIA / "mug.jpg").read_bytes()).decode()
         body = {"model": "m", "temperature": 0, "max_tokens": 4, "messages": [{"role": "user", "content": [
@@ -193,7 +193,7 @@ class Gateways(unittest.TestCase):
             found = re.search(rf"^{re.escape(name)} (\S+)$", reply.read().decode(), re.M)
         return float(found[1])
 
-    def test_one_has_seen_the_picture_and_the_other_does_not_encode_it(self):
+    def test_the_second_gateway_does_not_encode_the_image(self):
         with redis_cluster.Servers() as servers:
             one, other = self.start(servers.url), self.start(servers.url)
             self.ask(one, "What is this?")

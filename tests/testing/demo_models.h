@@ -7,8 +7,8 @@
 
 #include "engines/llama/llama_options.h"
 
-/// The models that scripts/make-demo-models.py writes: real architectures, random weights. `make
-/// test` writes them where the build expects them; without them tests fail, and say so.
+/// The models that scripts/make-demo-models.py generates: real architectures, random weights. `make
+/// test` writes them where the build expects them; without them tests fail with a message.
 namespace afterimage::testing {
 
 inline LlamaOptions demo_options(const std::string& name) {

@@ -17,32 +17,32 @@
 #include "foundation/platform/timed_condition.h"
 #include "storage/block_io/block_files.h"
 
-/// A folder of blocks in memory that fails or stands still on command, and forgets what was not
-/// synced when the power fails.
+/// An in-memory block folder that fails or hangs on command, and loses unsynced writes when the
+/// power fails.
 namespace afterimage::testing {
 
 enum class DiskFault : std::uint8_t {
   kNone,
-  kCrash,        // this operation is half done at most, and all later ones fail until reboot()
+  kCrash,        // this operation is at most half done, and all later ones fail until reboot()
   kError,        // EIO
   kFull,         // ENOSPC
-  kHang,         // never done: as when patience ends
-  kShortRead,    // half of what was asked for; of other operations an EIO
-  kMisdirected,  // a read of another place; of other operations an EIO
-  kStray,        // a write of more than a block that goes to another place, and is told to be done
+  kHang,         // never completes, like a timed-out operation
+  kShortRead,    // half of the requested bytes; EIO for other operations
+  kMisdirected,  // a read from another place; EIO for other operations
+  kStray,        // a write of more than a block goes elsewhere and reports success
 };
 
 /// What survives a reboot.
 class FakeDisk {
  public:
   struct File {
-    std::vector<std::byte> content;  // as a reader sees it
+    std::vector<std::byte> content;  // what a reader sees
     std::vector<std::byte> durable;
     std::vector<std::pair<std::uint64_t, std::vector<std::byte>>> unsynced;
-    bool named = false;  // its name would survive
+    bool named = false;  // the name survives a reboot
   };
 
-  /// Fails `count` operations, beginning with the n-th from now (1 is the next).
+  /// Fails `count` operations, starting with the n-th from now (1 is the next).
   void fail(DiskFault fault, std::uint64_t n, std::uint64_t count = 1) {
     fault_ = fault;
     first_ = operations_ + n;
@@ -57,13 +57,13 @@ class FakeDisk {
     return total;
   }
 
-  /// Writes and syncs that begin from now on are not done before go_on(). Waits for them end at
-  /// once, as if their patience had passed, or with `hold` only at go_on(), as if it never did.
+  /// Writes and syncs that start from now on complete only after go_on(). Waits for them time out
+  /// at once, or, with `hold`, block until go_on().
   void stand_still(bool hold = false) {
     stands_ = true;
     holds_ = hold;
   }
-  /// The same for reads, too, and waits last as long as their patience does.
+  /// Like hang(), for reads, too; waits take their full timeout.
   void hang() {
     stands_ = hangs_ = true;
     holds_ = false;
@@ -78,14 +78,14 @@ class FakeDisk {
     passed_.notify_all();
   }
   [[nodiscard]] bool stands() const { return stands_; }
-  /// Returns once somebody waits for a disk that holds.
+  /// Returns once a thread waits for a disk that holds.
   void await_waiter() {
     const MutexLock lock(mutex_);
     while (waiters_ == 0) changed_.wait(mutex_);
   }
-  /// The longest that anybody was ready to wait for a write or sync while the disk stood still.
+  /// The longest timeout of a wait for a write or sync while the disk hung.
   [[nodiscard]] Duration longest_timeout() const { return longest_; }
-  /// Whether it went on.
+  /// Whether go_on() was called.
   bool wait_for_it(Duration timeout) {
     const MutexLock lock(mutex_);
     if (!stands_) return true;
@@ -99,12 +99,12 @@ class FakeDisk {
     return true;
   }
 
-  /// The process ended, the power did not: all that was written is there.
+  /// The process ended but the power did not: all written data is there.
   void restart() {
     crashed_ = false;
     fault_ = DiskFault::kNone;
   }
-  /// Power comes back: of the unsynced writes any may have reached the disk, whole or in part.
+  /// Power returns: any subset of the unsynced writes may have reached the disk, whole or in part.
   void reboot(Rng& rng) {
     crashed_ = false;
     fault_ = DiskFault::kNone;
@@ -169,13 +169,13 @@ class FakeDisk {
   int waiters_ = 0;  // under mutex_
 };
 
-/// One that is done when the disk goes on.
+/// An operation that completes after go_on().
 class StandingTransfer final : public Transfer {
  public:
   StandingTransfer(FakeDisk& disk, std::size_t size) : disk_(disk), size_(size) {}
   Result<std::size_t> wait(Duration timeout) override {
     if (disk_.wait_for_it(timeout)) return size_;
-    return fail(ErrorCode::kCancelled, "the fake disk stands still");
+    return fail(ErrorCode::kCancelled, "the fake disk hangs");
   }
   bool done() override { return !disk_.stands(); }
 
@@ -252,7 +252,7 @@ class FakeBlockFile final : public BlockFile {
   }
   Result<void> truncate(std::uint64_t size) override {
     if (const auto error = error_of(disk_.next())) return std::unexpected(*error);
-    file_->content.resize(size);  // durable keeps its length until a sync
+    file_->content.resize(size);  // the durable copy keeps its length until a sync
     return {};
   }
   void discard(std::uint64_t offset, std::uint64_t size) override {

@@ -6,8 +6,8 @@
 
 namespace afterimage::testing {
 
-/// A record's header that says something else than it should, and is given a good checksum: no read
-/// may take it for what the index asks for.
+/// A falsified record header with a valid checksum: no read may accept it for the entry in the
+/// index.
 struct Forgery {
   const char* name;
   void (*change)(RecordHeader&);

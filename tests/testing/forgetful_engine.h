@@ -9,8 +9,8 @@
 
 namespace afterimage::testing {
 
-/// An engine of one lane that computes something else before it resumes: what it resumes from is
-/// then what it is given, and never what its lane still holds.
+/// A single-lane engine that computes something else before it resumes, so that a resumed run uses
+/// the state it is given and never what the lane still holds.
 class ForgetfulEngine : public ForwardingEngine {
  public:
   explicit ForgetfulEngine(std::unique_ptr<const Engine> engine)

@@ -6,7 +6,7 @@
 
 namespace afterimage::testing {
 
-/// Another engine, untouched: a test overrides the one call whose fault it is about.
+/// Forwards to another engine; a test overrides the call that it wants to fail.
 class ForwardingEngine : public Engine {
  public:
   explicit ForwardingEngine(const Engine& good) : good_(good) {}

@@ -10,7 +10,7 @@
 
 #include "policy/pressure/gauge.h"
 
-/// What every PressureGauge promises, whatever it reads. To hold your own to it:
+/// What every PressureGauge guarantees. To run the suite on your own implementation:
 ///
 ///   const GaugeFactory kMine{"mine", [] { return make_working(); }, [] { return make_broken(); }};
 ///   INSTANTIATE_TEST_SUITE_P(Mine, GaugeConformance, ::testing::Values(kMine));
@@ -18,13 +18,13 @@ namespace afterimage::testing {
 
 struct GaugeFactory {
   std::string name;
-  std::function<std::unique_ptr<PressureGauge>()> working;  // whose source is there
-  std::function<std::unique_ptr<PressureGauge>()> broken;   // whose source is not, or lies
+  std::function<std::unique_ptr<PressureGauge>()> working;  // its source exists
+  std::function<std::unique_ptr<PressureGauge>()> broken;   // its source is missing or invalid
 };
 
 class GaugeConformance : public ::testing::TestWithParam<GaugeFactory> {};
 
-TEST_P(GaugeConformance, AReadingCanBe) {
+TEST_P(GaugeConformance, ReadingsArePlausible) {
   const auto gauge = GetParam().working();
   for (int i = 0; i < 3; ++i) {
     const auto reading = gauge->read();
@@ -36,11 +36,11 @@ TEST_P(GaugeConformance, AReadingCanBe) {
   }
 }
 
-TEST_P(GaugeConformance, ABrokenSourceIsAnErrorThatSaysSo) {
+TEST_P(GaugeConformance, ABrokenSourceIsAnErrorWithItsName) {
   const auto gauge = GetParam().broken();
   for (int i = 0; i < 3; ++i) {
     const auto reading = gauge->read();
-    ASSERT_FALSE(reading.has_value()) << "a number was made up";
+    ASSERT_FALSE(reading.has_value()) << "the gauge invented a reading";
     EXPECT_TRUE(reading.error().code == ErrorCode::kUnavailable ||
                 reading.error().code == ErrorCode::kCorruption);
     EXPECT_FALSE(reading.error().message.empty());
@@ -58,7 +58,7 @@ TEST_P(GaugeConformance, ABrokenSourceClosesTheGovernor) {
   EXPECT_LE(actions.budget, 512_MiB);
 }
 
-TEST_P(GaugeConformance, ItHasAName) { EXPECT_FALSE(GetParam().working()->name().empty()); }
+TEST_P(GaugeConformance, HasAName) { EXPECT_FALSE(GetParam().working()->name().empty()); }
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GaugeConformance);
 

@@ -15,9 +15,9 @@
 
 namespace afterimage::testing {
 
-/// Turns of several processes, in one, as a test wants them to be.
+/// A lease service for several simulated processes, controlled by a test.
 ///
-/// Threads  Any; what a test sets is set before they are used.
+/// Threads  Any; set everything up before concurrent use.
 class LeasesInMemory final : public LeaseService {
  public:
   using LeaseService::claim;
@@ -38,7 +38,7 @@ class LeasesInMemory final : public LeaseService {
     std::this_thread::yield();
     return attempt < timeout && !stop.stop_requested();
   }
-  /// Their holders are gone, and their time is over.
+  /// Expires leases whose holders are gone.
   void expire() {
     const MutexLock lock(mutex_);
     held_.clear();
@@ -55,7 +55,7 @@ class LeasesInMemory final : public LeaseService {
   std::uint32_t timeout = 100'000;
   std::function<void(std::uint32_t attempt)> meanwhile;
   std::function<void()> before_claim;
-  /// A turn is given back to make what is put under `entry`; nobody else has it yet.
+  /// When a lease is released, the entry is put under `entry`; no other process has it yet.
   std::function<void(const TierKey& entry)> before_giving_back;
 
  private:

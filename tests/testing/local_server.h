@@ -6,13 +6,13 @@
 #include <memory>
 #include <string>
 
-/// A server on this machine, for tests of whoever asks one. Link afterimage_testing_http.
+/// A server on this machine for tests of HTTP clients. Link afterimage_testing_http.
 namespace afterimage::testing {
 
-/// Takes one connection after the other on a free port of 127.0.0.1, reads one request of HTTP
-/// from each, and writes what `answer` makes of its head and body: raw bytes, so that it can be
-/// torn or wrong. An empty answer: nothing is written, and the connection stays open until the
-/// server goes.
+/// Accepts one connection after the other on a free port of 127.0.0.1, reads one HTTP request from
+/// each, and writes the raw bytes that `answer` returns for its head and body, so that they can be
+/// torn or invalid. An empty answer writes nothing and keeps the connection open until the server
+/// is destroyed.
 class LocalServer {
  public:
   using Answer = std::function<std::string(const std::string& head, const std::string& body)>;
@@ -28,7 +28,7 @@ class LocalServer {
   std::unique_ptr<State> state_;
 };
 
-/// "HTTP/1.1 200 OK", the length, and the body.
+/// "HTTP/1.1 200 OK" with the length and the body.
 std::string http_answer(const std::string& body, unsigned status = 200);
 
 }  // namespace afterimage::testing

@@ -14,8 +14,8 @@
 
 namespace afterimage::testing {
 
-/// Random operations on a log over a FakeDisk, which may fail at any of them, and what an oracle
-/// says of the answers.
+/// Random operations on a segment log over a FakeDisk that may fail at any of them, judged by a
+/// TierOracle.
 class LogStory {
  public:
   static constexpr std::size_t kKeys = 10;
@@ -24,12 +24,12 @@ class LogStory {
 
   LogStory(Rng rng, Bytes capacity) : rng_(rng), capacity_(capacity) {}
 
-  /// False: the disk would not let it.
+  /// False: the disk failed.
   bool open() {
     auto opened =
         SegmentLog::open(std::make_unique<FakeBlockFolder>(disk), small_log(capacity_), memory_);
     if (!opened) {
-      // To obey a cap it may have evicted before it failed, and had nobody to tell.
+      // It may have evicted to keep its capacity before it failed, without being able to report it.
       if (capacity_ < 1_MiB) oracle.all_left();
       return false;
     }
@@ -76,8 +76,8 @@ class LogStory {
     notice();
     if (found) note(n, oracle.judge(n, *found, false));
   }
-  /// Ends the process in order. A log that closes while its disk refuses gives up the segments that
-  /// it cannot make safe, and has nobody left to tell.
+  /// Closes the log in order. A log that closes while its disk fails drops the segments that it
+  /// cannot make durable, and can no longer report it.
   void close() {
     const bool safe = log->commit().has_value();
     notice();
@@ -89,18 +89,18 @@ class LogStory {
     log.reset();
     oracle.process_ended();
   }
-  /// Ends the process without a word, and the power too.
+  /// Kills the process and cuts the power.
   void crash() {
     if (!disk.crashed()) disk.fail(DiskFault::kCrash, 1);
     log.reset();
     disk.reboot(rng_);
     oracle.process_ended();
   }
-  /// Without faults: what is found is right, and unless something was left out, all that was safe.
-  /// False: it does not even open.
+  /// Without faults: every hit is right, and everything durable is found unless something was
+  /// dropped. False: the log does not open.
   bool reopen(bool nothing_lost) {
     if (!open()) {
-      broken.emplace_back("it does not open again");
+      broken.emplace_back("the log does not open again");
       return false;
     }
     log->check_invariants();
@@ -113,12 +113,12 @@ class LogStory {
   [[nodiscard]] bool fine() const { return broken.empty(); }
 
   FakeDisk disk;
-  std::vector<std::string> broken;  // promises, in words
-  std::uint64_t wrong = 0;          // of those, answers that must not be given
-  std::uint64_t lost = 0;           // and what was not there
+  std::vector<std::string> broken;  // broken guarantees, in words
+  std::uint64_t wrong = 0;          // wrong results among them
+  std::uint64_t lost = 0;           // lost entries among them
 
  private:
-  MemoryBudget memory_{4_MiB};  // outlive the log
+  MemoryBudget memory_{4_MiB};  // outlives the log
   MemoryBudget room_{4_MiB};
 
  public:
@@ -130,7 +130,7 @@ class LogStory {
     ++(finding == Finding::kLost ? lost : wrong);
     broken.push_back("key " + std::to_string(n) + ": " + std::string(to_string(finding)));
   }
-  /// What was on its way when a write failed is gone: the value before it may be found again.
+  /// Entries that were being written when a write failed are gone: the version before may be found.
   void notice() {
     const SegmentLogStats stats = log->stats();
     const bool left = stats.lost != seen_.lost || stats.evicted != seen_.evicted ||

@@ -10,26 +10,27 @@
 #include "afterimage/media.h"
 #include "foundation/media/decode.h"
 
-/// Media files made in memory with the libraries that read them. Link afterimage_testing_media.
-/// What cannot be encoded is a mistake in the test and ends the process.
+/// Media files generated in memory by the libraries that also read them. Link
+/// afterimage_testing_media. An encoding error is a bug in the test and ends the process.
 namespace afterimage::testing {
 
 using FileContent = std::vector<std::byte>;
 
-/// A picture in which no two neighbours are alike and no direction looks like another.
+/// An image in which neighbouring pixels differ and no two orientations look alike.
 Image make_picture(std::uint32_t width, std::uint32_t height, std::uint32_t seed = 1);
 Image make_plain(std::uint32_t width, std::uint32_t height, std::uint8_t red, std::uint8_t green,
                  std::uint8_t blue);
 
-/// The item that a caller would make of these files.
+/// A media item of these files.
 MediaItem media_item(Modality modality, FileContent file, std::string name = "item");
 MediaItem folder_item(std::vector<FileContent> files, std::uint32_t frame_rate_mhz,
                       std::string name = "folder");
 
-/// A TIFF structure that says only how the picture is to be turned.
+/// A TIFF structure that holds only the orientation.
 FileContent make_exif(std::uint32_t orientation, bool big_endian = false);
 
-/// PNG as stored. `rows` holds height × ceil(bits of a row / 8) bytes, 16-bit samples big-endian.
+/// A PNG with explicit layout. `rows` holds height × ceil(row bits / 8) bytes, 16-bit samples
+/// big-endian.
 struct PngContent {
   std::uint32_t width = 0;
   std::uint32_t height = 0;
@@ -50,7 +51,8 @@ FileContent make_png_palette(std::uint32_t width, std::uint32_t height,
                              const std::vector<std::uint8_t>& palette,
                              const std::vector<std::uint8_t>& palette_alpha = {});
 
-/// JPEG as stored: `samples` interleaves 1 (grey), 3 (RGB) or 4 (inverted CMYK) channels.
+/// A JPEG with explicit layout: `samples` interleaves 1 (grey), 3 (RGB) or 4 (inverted CMYK)
+/// channels.
 struct JpegContent {
   std::uint32_t width = 0;
   std::uint32_t height = 0;
@@ -58,7 +60,7 @@ struct JpegContent {
   std::vector<std::uint8_t> samples;
   int quality = 90;
   bool progressive = false;
-  bool separate_scans = false;  // one for each channel
+  bool separate_scans = false;  // one per channel
   bool arithmetic = false;
   int restart_rows = 0;                // 0: no restart markers
   std::uint32_t exif_orientation = 0;  // 0: no EXIF
@@ -66,14 +68,14 @@ struct JpegContent {
 FileContent make_jpeg(const JpegContent& content);
 FileContent make_jpeg(const Image& image, int quality = 90, std::uint32_t exif_orientation = 0);
 
-/// Lossless, so that a decoder gives back exactly these pixels.
+/// Lossless, so that decoding gives exactly these pixels.
 FileContent make_webp(const Image& image);
 FileContent make_webp_rgba(std::uint32_t width, std::uint32_t height,
                            const std::vector<std::uint8_t>& rgba);
 FileContent make_webp_lossy(const Image& image, float quality);
 /// Lossless with an EXIF chunk.
 FileContent make_webp_exif(const Image& image, std::uint32_t exif_orientation);
-/// Every frame covers the canvas and replaces what was there.
+/// Every frame covers the canvas and replaces the previous one.
 FileContent make_webp_animation(const std::vector<Image>& frames, std::uint32_t delay_ms);
 
 struct GifFrame {

@@ -14,7 +14,7 @@
 #include "policy/eviction/eviction_policy.h"
 #include "testing/seeds.h"
 
-/// What every EvictionPolicy promises, whatever its idea of worth. To hold your own to it:
+/// What every EvictionPolicy guarantees. To run the suite on your own implementation:
 ///
 ///   const PolicyFactory kMine{"mine", [] { return std::make_unique<Mine>(); }};
 ///   INSTANTIATE_TEST_SUITE_P(Mine, PolicyConformance, ::testing::Values(kMine));
@@ -35,20 +35,20 @@ class PolicyConformance : public ::testing::TestWithParam<PolicyFactory> {
   std::unique_ptr<EvictionPolicy> policy = GetParam().make();
 };
 
-TEST_P(PolicyConformance, AnEmptyOneNamesNobody) { EXPECT_EQ(policy->victim(), std::nullopt); }
+TEST_P(PolicyConformance, AnEmptyPolicyHasNoVictim) { EXPECT_EQ(policy->victim(), std::nullopt); }
 
-TEST_P(PolicyConformance, AskingChangesNothing) {
+TEST_P(PolicyConformance, VictimHasNoSideEffects) {
   for (std::uint32_t i = 0; i < 10; ++i) policy->insert(slot(i), facts());
   const auto first = policy->victim();
   ASSERT_TRUE(first.has_value());
   EXPECT_EQ(policy->victim(), first);
 }
 
-TEST_P(PolicyConformance, ParkedEntriesAreNeverNamed) {
+TEST_P(PolicyConformance, ParkedEntriesAreNeverVictims) {
   for (std::uint32_t i = 0; i < 3; ++i) policy->insert(slot(i), facts());
   std::set<SlotId> parked;
   while (const auto victim = policy->victim()) {
-    EXPECT_TRUE(parked.insert(*victim).second) << "named although it is parked";
+    EXPECT_TRUE(parked.insert(*victim).second) << "chosen although it is parked";
     policy->park(*victim);
   }
   EXPECT_EQ(parked.size(), 3U);
@@ -65,7 +65,7 @@ TEST_P(PolicyConformance, AParkedEntryCanBeTouchedAndErased) {
   EXPECT_EQ(policy->victim(), std::nullopt);
 }
 
-TEST_P(PolicyConformance, ASlotThatIsUsedAgainIsANewEntry) {
+TEST_P(PolicyConformance, AReusedSlotIsANewEntry) {
   policy->insert(slot(0, 0), facts());
   policy->touch(slot(0, 0));
   policy->erase(slot(0, 0), RemovalReason::kErased);
@@ -73,7 +73,7 @@ TEST_P(PolicyConformance, ASlotThatIsUsedAgainIsANewEntry) {
   EXPECT_EQ(policy->victim(), slot(0, 1));
 }
 
-TEST_P(PolicyConformance, AnEntryThatIsCutIsTwo) {
+TEST_P(PolicyConformance, ASplitEntryIsTwoEntries) {
   for (const bool parked : {false, true}) {
     const auto tested = GetParam().make();
     for (std::uint32_t i = 0; i < 3; ++i) tested->insert(slot(i), facts());
@@ -94,10 +94,10 @@ TEST_P(PolicyConformance, AnEntryThatIsCutIsTwo) {
   }
 }
 
-TEST_P(PolicyConformance, EveryEntryIsNamedOnceAndOnlyOnce) {
+TEST_P(PolicyConformance, EveryEntryIsTheVictimExactlyOnce) {
   for_each_seed(50, [](Rng& rng) {
     const auto tested = GetParam().make();
-    std::map<SlotId, bool> live;  // and whether it is parked
+    std::map<SlotId, bool> live;  // value: whether it is parked
     std::uint32_t generation = 0;
     for (int step = 0; step < 400; ++step) {
       const SlotId some = slot(static_cast<std::uint32_t>(rng.below(16)), 0);
@@ -164,12 +164,13 @@ TEST_P(PolicyConformance, TheSameCallsGiveTheSameVictims) {
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(PolicyConformance);
 
-/// What a policy promises besides, if its owner tells it what entries stand on: leaves leave first.
+/// Additional guarantees if the owner declares which entry builds on which: leaves are evicted
+/// first.
 class PrefixConformance : public PolicyConformance {};
 
-// Requests through a random tree, whatever is resident beforehand; the present one's are pinned
-// half of the time.
-TEST_P(PrefixConformance, NobodyLeavesBeforeThoseWhoStandOnIt) {
+// Requests through a random tree with random resident entries; in half of the cases the current
+// request's entries are pinned.
+TEST_P(PrefixConformance, DescendantsAreEvictedBeforeTheirAncestor) {
   for_each_seed(30, [](Rng& rng) {
     const auto tested = GetParam().make();
     constexpr std::uint32_t kBlocks = 200;
@@ -179,7 +180,7 @@ TEST_P(PrefixConformance, NobodyLeavesBeforeThoseWhoStandOnIt) {
       tested->begin_request({.now = Duration(std::chrono::seconds(request)),
                              .stop = static_cast<StopReason>(rng.below(4))});
       std::set<std::uint32_t> path;
-      // A block's parent is fixed: half its number. Block 1 is the only root.
+      // A block's parent is its number halved. Block 1 is the only root.
       for (auto block = static_cast<std::uint32_t>(rng.below(kBlocks - 1)) + 1; block > 0;
            block /= 2) {
         path.insert(block);
@@ -202,7 +203,7 @@ TEST_P(PrefixConformance, NobodyLeavesBeforeThoseWhoStandOnIt) {
         const auto victim = tested->victim();
         ASSERT_TRUE(victim.has_value());
         if (pinned && path.contains(victim->index)) {
-          ASSERT_TRUE(parked.insert(*victim).second) << "named although it is parked";
+          ASSERT_TRUE(parked.insert(*victim).second) << "chosen although it is parked";
           tested->park(*victim);
           continue;
         }
@@ -218,7 +219,7 @@ TEST_P(PrefixConformance, NobodyLeavesBeforeThoseWhoStandOnIt) {
   });
 }
 
-TEST_P(PrefixConformance, WhatStandsBeforeACutIsStoodOn) {
+TEST_P(PrefixConformance, TheFirstPartOfASplitEntryIsAnAncestor) {
   const auto tested = GetParam().make();
   const auto standing_on = [](std::optional<SlotId> parent) {
     EntryFacts entry = facts();

@@ -8,8 +8,8 @@
 
 namespace afterimage::testing {
 
-/// A client that sends whatever a test has it send, also what no HTTP library would.
-/// Every read ends after ten seconds, so that a test fails and does not hang.
+/// A client that sends any bytes, also those that no HTTP library would send. Every read times out
+/// after ten seconds, so that a test fails instead of hanging.
 class RawClient {
  public:
   explicit RawClient(std::uint16_t port);
@@ -19,12 +19,12 @@ class RawClient {
 
   /// False: the server has closed the connection.
   bool send(std::string_view bytes) const;
-  /// Reads on until all that came, since the beginning, contains `text`; whether it does.
+  /// Reads until everything received since the start contains `text`; returns whether it does.
   bool read_until(std::string_view text);
-  /// Everything that came until the server closed.
+  /// Everything received until the server closed.
   const std::string& read_all();
   [[nodiscard]] const std::string& received() const { return received_; }
-  /// Whether the server has closed the connection; waits until it has.
+  /// Waits until the server closes the connection; returns whether it did.
   bool closed();
   void close();
 

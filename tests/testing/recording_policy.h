@@ -12,7 +12,7 @@
 
 namespace afterimage::testing {
 
-/// An LRU that writes down what it hears. Slots are called by the order in which they came.
+/// An LRU policy that records its calls. Slots are named in order of insertion.
 class RecordingPolicy final : public EvictionPolicy {
  public:
   struct Log {

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Servers of Redis or Valkey on this machine, alone or as a cluster, for tests and drills.
+"""Redis or Valkey servers on this machine, standalone or as a cluster, for tests and drills.
 
-    with Servers(masters=3, replicas=1) as servers:       # or Servers() for one alone
+    with Servers(masters=3, replicas=1) as servers:       # or Servers() for a standalone server
         servers.url                                       # redis://127.0.0.1:…,…
         servers[0].kill(); servers[0].stop(); servers[0].go_on(); servers[0].start()
 
-They keep nothing on disk, listen on ports that were free, and die with the process that started them.
+They store nothing on disk, listen on free ports, and end with the process that started them.
 """
 import contextlib
 import os
@@ -43,11 +43,11 @@ def wait_until(done, what):
 
 
 class Reply(Exception):
-    """An error, in the server's words."""
+    """An error reply of the server."""
 
 
 class Client:
-    """One connection; ask() waits for the answer."""
+    """One connection; ask() waits for the reply."""
 
     def __init__(self, host, port, timeout=PATIENCE):
         self.socket = socket.create_connection((host, port), timeout)
@@ -91,7 +91,7 @@ class Server:
         self.start()
 
     def start(self):
-        """Empty, on the same port as before."""
+        """Starts it empty, on the same port as before."""
         os.makedirs(self.folder, exist_ok=True)
         self.process = subprocess.Popen(
             ["setpriv", "--pdeathsig", "KILL", *self.wrapper, installed(), "--port", str(self.port), "--bind", self.host,
@@ -110,7 +110,7 @@ class Server:
         self.process.wait()
 
     def stop(self):
-        """It keeps its connections, and answers nobody."""
+        """Stops replying; connections stay open."""
         self.process.send_signal(signal.SIGSTOP)
 
     def go_on(self):
@@ -118,7 +118,7 @@ class Server:
 
 
 class Servers:
-    """`masters` 0: one alone. Otherwise a cluster whose replicas have caught up."""
+    """`masters` 0: one standalone server. Otherwise a cluster whose replicas have caught up."""
 
     def __init__(self, masters=0, replicas=0, node_timeout=1000, options=()):
         self.masters, self.replicas = masters, replicas
@@ -150,7 +150,7 @@ class Servers:
         return "redis://" + ",".join(f"{server.host}:{server.port}" for server in self.all)
 
     def keys(self, pattern="*"):
-        """Of all masters that answer, and of the others none."""
+        """The keys of all masters that reply; none of the others."""
         found = set()
         for server in self.all:
             with contextlib.suppress(OSError, Reply):
@@ -167,12 +167,12 @@ class Servers:
 
 
 def form_cluster(servers, masters):
-    """Of servers that run with --cluster-enabled: the first `masters` share the slots, the others are their replicas."""
+    """Of servers with --cluster-enabled, the first `masters` share the slots; the others are their replicas."""
     for i, server in enumerate(servers[:masters]):
         server.ask("CLUSTER", "ADDSLOTSRANGE", SLOTS * i // masters, SLOTS * (i + 1) // masters - 1)
     first = servers[0]
     for server in servers[1:]:
-        # The port of the bus may be another than the usual one: CLUSTER NODES says which.
+        # The bus port may differ from the default; CLUSTER NODES reports it.
         bus = server.ask("CLUSTER", "NODES").decode().split("@")[1].split(",")[0].split(" ")[0]
         first.ask("CLUSTER", "MEET", server.host, server.port, bus)
     info = lambda server: server.ask("CLUSTER", "INFO").decode()
@@ -187,13 +187,13 @@ def form_cluster(servers, masters):
         wait_until(follows, "a replica knows its master")
         wait_until(lambda: "master_link_status:up" in server.ask("INFO", "replication").decode(), "a replica has caught up")
     for server in servers:
-        wait_until(lambda: "cluster_state:ok" in info(server) and f"cluster_slots_assigned:{SLOTS}" in info(server), "the cluster is well")
+        wait_until(lambda: "cluster_state:ok" in info(server) and f"cluster_slots_assigned:{SLOTS}" in info(server), "the cluster is healthy")
     copies = len(servers) // masters - 1
     wait_until(lambda: all(len(item) == 3 + copies for item in first.ask("CLUSTER", "SLOTS")), "replicas are in the table")
 
 
 def secret_file(folder):
-    """For processes that share."""
+    """A random secret file for processes that share."""
     path = os.path.join(folder, "secret")
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(random.randbytes(32))

@@ -9,8 +9,8 @@
 
 namespace afterimage::testing {
 
-/// One process's way to a tier into which others put, too: what was not there when it was found out
-/// is not asked for again, until it is to be forgotten. As the remote tier does for two seconds.
+/// One process's view of a tier that others also write to: a probed absent key is not requested
+/// again until invalidate_negative(), as in the remote tier for two seconds.
 ///
 /// Threads  Any.
 class RememberingTier final : public Tier {
@@ -44,7 +44,7 @@ class RememberingTier final : public Tier {
     for (const TierKey& key : keys) absent_.erase(key);
     forgotten_ += keys.size();
   }
-  /// Keys that were to be forgotten, there or not.
+  /// Keys whose negative result was invalidated, present or not.
   [[nodiscard]] std::size_t forgotten() const {
     const MutexLock lock(mutex_);
     return forgotten_;

@@ -22,7 +22,7 @@ namespace afterimage::testing {
 
 using nlohmann::json;
 
-/// A model's server that says what a test has it say, and counts.
+/// A model server that replies as the test says and counts requests.
 class Model {
  public:
   using Answer = std::function<void(const HttpRequest&, const Responder&)>;
@@ -68,12 +68,12 @@ class Model {
     const std::scoped_lock lock(mutex_);
     answer_ = std::move(answer);
   }
-  /// The next `requests` are not answered: whoever takes them from `wait_held` answers.
+  /// Holds the next `requests`: the test takes them from `wait_held` and replies.
   void hold(int requests) {
     const std::scoped_lock lock(mutex_);
     hold_ = requests;
   }
-  /// Waits until so many are held, and gives them.
+  /// Waits until that many requests are held, and returns them.
   std::vector<Responder> wait_held(std::size_t requests) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return held_.size() >= requests; });
@@ -128,7 +128,7 @@ struct Said {
   unsigned status = 0;
   std::string head;
   std::string body;
-  /// Of a header, by its lower-case name; empty: absent.
+  /// The value of a header by its lower-case name; empty: absent.
   [[nodiscard]] std::string header(const std::string& name) const {
     const auto at = head.find("\r\n" + name + ": ");
     if (at == std::string::npos) return "";
@@ -170,7 +170,7 @@ inline std::string question(const std::string& words, const std::string& more = 
          more + "}";
 }
 
-/// The whole server before a model of the test's.
+/// The whole gateway in front of the test's model server.
 struct Running {
   explicit Running(const std::string& toml = "", const std::string& upstream = "") {
     const std::string url = upstream.empty() ? model.url() : upstream;

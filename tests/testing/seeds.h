@@ -13,8 +13,8 @@
 
 namespace afterimage::testing {
 
-/// Runs `body` with seeds 1 … count, stopping at the first failure and printing the line that
-/// replays it. AFTERIMAGE_TEST_SEED=n runs seed n only.
+/// Runs `body` with seeds 1 … count, and stops at the first failure with the line that replays it.
+/// AFTERIMAGE_TEST_SEED=n runs seed n only.
 inline void for_each_seed(std::uint64_t count, const std::function<void(Rng&)>& body) {
   std::uint64_t first = 1;
   std::uint64_t last = count;

@@ -11,16 +11,16 @@
 
 #include "storage/memory/shared_cell.h"
 
-/// Servers that keep one shared value, as a test wants them to be. One thread.
+/// Servers that hold one shared value, controlled by a test. One thread.
 namespace afterimage::testing {
 
-/// A master and a replica. What is replaced is on both before anybody hears that it is.
+/// A master and a replica. A replacement is on both before the caller is told of it.
 struct SimulatedServers {
   std::optional<std::string> master;
   std::optional<std::string> replica;
-  bool replicates = true;  // false: the replica does not answer, and has what it had
+  bool replicates = true;  // false: the replica does not reply and keeps its old value
 
-  /// The replica takes over, and has a replica of its own.
+  /// The replica is promoted and gets a replica of its own.
   void fail_over() {
     master = replica;
     replicates = true;
@@ -31,7 +31,7 @@ struct SimulatedServers {
   }
 };
 
-/// One process's way to them.
+/// One process's connection to them.
 class SimulatedCell final : public SharedCell {
  public:
   explicit SimulatedCell(SimulatedServers& servers) : servers_(servers) {}
@@ -39,9 +39,9 @@ class SimulatedCell final : public SharedCell {
   Result<std::optional<Value>> read() override {
     ++reads;
     if (before_reading) std::exchange(before_reading, nullptr)();
-    if (unreachable) return fail(ErrorCode::kUnavailable, "no way to the servers");
+    if (unreachable) return fail(ErrorCode::kUnavailable, "the servers are unreachable");
     const auto found = servers_.master;
-    // On its way back, while others go on.
+    // Before the reply arrives, other processes continue.
     if (after_reading) std::exchange(after_reading, nullptr)();
     if (found.has_value() && !confirmed()) return unheard();
     if (!found.has_value()) return std::nullopt;
@@ -51,29 +51,29 @@ class SimulatedCell final : public SharedCell {
   Result<bool> replace(const std::optional<std::string>& expected,
                        std::span<const std::byte> next) override {
     if (before_replacing) std::exchange(before_replacing, nullptr)();
-    if (unreachable) return fail(ErrorCode::kUnavailable, "no way to the servers");
+    if (unreachable) return fail(ErrorCode::kUnavailable, "the servers are unreachable");
     if (servers_.master != expected) return false;
     servers_.master = std::string(reinterpret_cast<const char*>(next.data()), next.size());
-    if (answer_is_lost) return fail(ErrorCode::kUnavailable, "nobody knows what became of it");
+    if (answer_is_lost) return fail(ErrorCode::kUnavailable, "the reply was lost");
     if (!confirmed()) return unheard();
     return true;
   }
 
   bool unreachable = false;
-  bool answer_is_lost = false;  // of replace()
+  bool answer_is_lost = false;  // to replace()
   std::function<void()> before_reading;
   std::function<void()> after_reading;
   std::function<void()> before_replacing;
   std::atomic<int> reads = 0;
 
  private:
-  /// The replica has all that the master has.
+  /// The replica has everything that the master has.
   [[nodiscard]] bool confirmed() {
     if (servers_.replicates) servers_.replica = servers_.master;
     return servers_.replicates;
   }
   static std::unexpected<Error> unheard() {
-    return fail(ErrorCode::kUnavailable, "not every copy has heard");
+    return fail(ErrorCode::kUnavailable, "not every replica has confirmed");
   }
 
   SimulatedServers& servers_;

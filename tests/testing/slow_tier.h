@@ -10,7 +10,7 @@
 
 namespace afterimage::testing {
 
-/// Another tier as if it stood far away: a get takes time by the clock that it moves.
+/// A tier as if it were far away: a get advances the clock.
 ///
 /// Threads  One, because of the clock.
 class SlowTier final : public Tier {
@@ -19,10 +19,10 @@ class SlowTier final : public Tier {
 
   Duration latency{0};
   Duration per_kib{0};
-  bool says_nothing = false;  // of its entries, without a get
+  bool says_nothing = false;  // metadata() returns nothing
   bool fails = false;
   std::uint64_t gets = 0;
-  std::vector<TierKey> forgotten;  // that were absent
+  std::vector<TierKey> forgotten;  // negative results that were invalidated
   TierKey last_put;
 
   Result<void> put(const TierKey& key, const EntryMeta& meta,
@@ -35,7 +35,7 @@ class SlowTier final : public Tier {
     auto entry = inner_.get(key, room);
     const std::size_t size = entry && *entry ? (**entry).bytes.size() : 0;
     clock_.advance(latency + per_kib * size / 1024);
-    if (fails) return fail(ErrorCode::kUnavailable, "the far side does not answer");
+    if (fails) return fail(ErrorCode::kUnavailable, "the server does not reply");
     return entry;
   }
   Result<void> erase(const TierKey& key) override { return inner_.erase(key); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-/// A folder of one test's own: tests run side by side, so that no two may share a path.
+/// A folder per test: tests run in parallel, so no two may share a path.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,12 +11,12 @@
 
 namespace afterimage::testing {
 
-/// A new folder that is removed, with all that is in it, at the end of the scope.
+/// A new folder that is removed with its content at the end of the scope.
 class TemporaryFolder {
  public:
   TemporaryFolder()
       : path_((std::filesystem::temp_directory_path() / "afterimage-test-XXXXXX").string()) {
-    if (::mkdtemp(path_.data()) == nullptr) ADD_FAILURE() << "cannot make a folder as " << path_;
+    if (::mkdtemp(path_.data()) == nullptr) ADD_FAILURE() << "cannot create a folder from the template " << path_;
   }
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;

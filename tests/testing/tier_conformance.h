@@ -16,7 +16,7 @@
 #include "testing/seeds.h"
 #include "testing/tier_entries.h"
 
-/// What every Tier promises, wherever its bytes lie. To hold your own to it:
+/// What every Tier guarantees. To run the suite on your own implementation:
 ///
 ///   const TierFactory kMine{"mine", [](Bytes capacity) { return make_mine(capacity); }};
 ///   INSTANTIATE_TEST_SUITE_P(Mine, TierConformance, ::testing::Values(kMine));
@@ -24,9 +24,9 @@ namespace afterimage::testing {
 
 struct TierFactory {
   std::string name;
-  /// An empty tier of about this capacity. What it stands on dies with the pointer.
+  /// An empty tier of about this capacity. Everything it uses lives as long as the pointer.
   std::function<std::shared_ptr<Tier>(Bytes)> make;
-  /// False: whoever keeps the entries evicts them by himself, and the tier does not hear of it.
+  /// False: the store behind the tier evicts entries without telling the tier.
   bool evicts = true;
 };
 
@@ -36,7 +36,7 @@ class TierConformance : public ::testing::TestWithParam<TierFactory> {
     const auto done = tier->put(tier_key(n), meta, tier_bytes(n, size));
     ASSERT_TRUE(done.has_value()) << to_string(done.error());
   }
-  /// Flushes first: some tiers show an entry only then.
+  /// Flushes first, because some tiers make an entry visible only then.
   std::optional<TierEntry> get(const TierKey& key) {
     EXPECT_TRUE(tier->flush().has_value());
     auto found = tier->get(key, room);
@@ -58,7 +58,7 @@ TEST_P(TierConformance, AMissIsANormalAnswer) {
   EXPECT_EQ(tier->stats().misses, 1U);
 }
 
-TEST_P(TierConformance, WhatWasPutComesBackToTheByte) {
+TEST_P(TierConformance, ReturnsEntriesByteForByte) {
   std::uint64_t n = 0;
   for (const std::size_t size :
        {0U, 1U, 63U, 64U, 3'900U, 4'095U, 4'096U, 4'097U, 65'536U, 1'048'577U}) {
@@ -73,8 +73,8 @@ TEST_P(TierConformance, WhatWasPutComesBackToTheByte) {
   }
 }
 
-// Or who keeps content by its name would put it again.
-TEST_P(TierConformance, WhatWasPutIsThereOrOnItsWay) {
+// Otherwise content stored by its name would be put again.
+TEST_P(TierConformance, APutEntryIsStoredOrPending) {
   EXPECT_FALSE(tier->is_pending(tier_key(1)));
   ASSERT_TRUE(tier->put(tier_key(1), {}, tier_bytes(1, 5'000)).has_value());
   EXPECT_TRUE(tier->is_pending(tier_key(1)) || tier->may_contain(tier_key(1)));
@@ -83,12 +83,12 @@ TEST_P(TierConformance, WhatWasPutIsThereOrOnItsWay) {
   EXPECT_FALSE(tier->is_pending(tier_key(1)));
 }
 
-TEST_P(TierConformance, WhatItSaysOfAnEntryWithoutALoadIsNearlySo) {
+TEST_P(TierConformance, MetadataMatchesTheEntry) {
   EXPECT_FALSE(tier->metadata(tier_key(1)).has_value());
   put(1, 50'000, {.tensors = {}, .cost = Duration(12'345)});
   ASSERT_TRUE(tier->flush().has_value());
   const auto metadata = tier->metadata(tier_key(1));
-  if (!metadata.has_value()) return;  // it need not know
+  if (!metadata.has_value()) return;  // optional for a tier
   EXPECT_GE(metadata->bytes, Bytes(50'000));
   EXPECT_LE(metadata->bytes, Bytes(2 * 50'000));
   EXPECT_TRUE(metadata->cost == Duration(12'345) || metadata->cost == Duration(0));
@@ -96,7 +96,7 @@ TEST_P(TierConformance, WhatItSaysOfAnEntryWithoutALoadIsNearlySo) {
   EXPECT_FALSE(tier->metadata(tier_key(1)).has_value());
 }
 
-TEST_P(TierConformance, ItIsACopyBothWays) {
+TEST_P(TierConformance, CopiesOnPutAndOnGet) {
   std::vector<std::byte> mine = tier_bytes(1, 5'000);
   ASSERT_TRUE(tier->put(tier_key(1), {}, mine).has_value());
   mine[0] ^= std::byte{1};
@@ -115,7 +115,7 @@ TEST_P(TierConformance, PuttingAgainReplaces) {
   EXPECT_EQ(tier->stats().entries, EntryCount(1));
 }
 
-TEST_P(TierConformance, EveryBitOfTheKeyAndItsClassCount) {
+TEST_P(TierConformance, EveryBitOfTheKeyAndItsClassMatters) {
   put(1, 100);
   for (std::size_t bit = 0; bit < 256; ++bit) {
     TierKey other = tier_key(1);
@@ -126,11 +126,11 @@ TEST_P(TierConformance, EveryBitOfTheKeyAndItsClassCount) {
   EXPECT_TRUE(holds(1, 100));
 }
 
-TEST_P(TierConformance, WhatWasErasedIsGoneUntilItIsPutAgain) {
+TEST_P(TierConformance, AnErasedEntryIsGoneUntilItIsPutAgain) {
   put(1, 100);
   put(2, 100);
   ASSERT_TRUE(tier->erase(tier_key(1)).has_value());
-  EXPECT_TRUE(tier->erase(tier_key(3)).has_value()) << "nothing to erase";
+  EXPECT_TRUE(tier->erase(tier_key(3)).has_value()) << "erasing a missing entry succeeds";
   EXPECT_EQ(get(tier_key(1)), std::nullopt);
   EXPECT_TRUE(holds(2, 100));
   EXPECT_EQ(tier->stats().erased, 1U);
@@ -138,7 +138,7 @@ TEST_P(TierConformance, WhatWasErasedIsGoneUntilItIsPutAgain) {
   EXPECT_TRUE(holds(1, 200));
 }
 
-TEST_P(TierConformance, WithoutRoomForTheCopyTheEntryStays) {
+TEST_P(TierConformance, WithoutMemoryForTheCopyTheEntryStays) {
   put(1, 100'000);
   ASSERT_TRUE(tier->flush().has_value());
   MemoryBudget narrow(1_KiB);
@@ -148,7 +148,7 @@ TEST_P(TierConformance, WithoutRoomForTheCopyTheEntryStays) {
   EXPECT_TRUE(holds(1, 100'000));
 }
 
-TEST_P(TierConformance, WhatCanNeverFitIsRefusedAndCostsNobody) {
+TEST_P(TierConformance, AnOversizedEntryIsRefusedAndEvictsNothing) {
   put(1, 100);
   const auto refused = tier->put(tier_key(2), {}, tier_bytes(2, 17 << 20U));
   ASSERT_FALSE(refused.has_value());
@@ -160,7 +160,7 @@ TEST_P(TierConformance, WhatCanNeverFitIsRefusedAndCostsNobody) {
   EXPECT_EQ(tier->stats().refused, 2U);
 }
 
-TEST_P(TierConformance, TheCapHoldsAndTheNewestIsThere) {
+TEST_P(TierConformance, KeepsWithinCapacityAndHoldsTheNewest) {
   constexpr std::size_t kSize = 300'000;
   for (std::uint64_t n = 1; n <= 200; ++n) {
     put(n, kSize);
@@ -174,7 +174,7 @@ TEST_P(TierConformance, TheCapHoldsAndTheNewestIsThere) {
   const TierStats stats = tier->stats();
   EXPECT_GT(stats.evicted, 100U);
   EXPECT_EQ(stats.entries.value() + stats.evicted, 200U);
-  // A tier that keeps next to nothing would pass all of the above.
+  // A tier that stores next to nothing would pass all of the above.
   EXPECT_GT(stats.entries.value() * kSize, (16U << 20U) / 2);
 }
 
@@ -244,7 +244,7 @@ TEST_P(TierConformance, ManyThreadsNeverSeeWrongBytes) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(tier->stats().damaged, 0U);
-  EXPECT_EQ(room.used(), 0_B) << "every copy gave its room back";
+  EXPECT_EQ(room.used(), 0_B) << "every copy's memory was released";
 }
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(TierConformance);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-/// Keys and values that tests make again instead of keeping.
+/// Keys and values that tests regenerate instead of storing.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ inline TierKey tier_key(std::uint64_t n, EntryClass entry_class = EntryClass::kE
   return key;
 }
 
-/// Bytes that can be told from any other (seed, size), so that no copy of them need be kept.
+/// Bytes that differ for every (seed, size), so that no copy has to be stored.
 inline std::vector<std::byte> tier_bytes(std::uint64_t seed, std::size_t size) {
   std::vector<std::uint64_t> words(size / 8 + 1);
   std::uint64_t word = Rng(seed ^ (size << 32U)).next();

@@ -13,27 +13,26 @@
 #include "storage/memory/tier.h"
 #include "testing/tier_entries.h"
 
-/// What a tier may answer, known without keeping a byte of what was put: values are made again from
-/// (seed, key, version).
+/// Judges a tier's results without storing values: they are regenerated from (seed, key, version).
 namespace afterimage::testing {
 
-/// Of one key. Plain words that can stand in memory shared with a process that is killed: whoever
-/// operates writes before and after each operation what may be, and what must be.
+/// State of one key, in plain words that can be in memory shared with a process that is killed. It
+/// is updated before and after each operation with what may be found and what must be.
 struct KeyState {
-  std::atomic<std::uint32_t> given{0};      // version numbers handed out
-  std::atomic<std::uint32_t> attempted{0};  // the last that may be there
-  std::atomic<std::uint32_t> gone{0};       // none up to this one may ever be found again
-  std::atomic<std::uint32_t> newest{0};     // taken in and on its way, as far as is known; 0: none
-  std::atomic<std::uint32_t> certain{0};    // must be there, or a later one; 0: nothing must
-  std::atomic<std::uint32_t> seen{0};       // the newest that was read in this life
+  std::atomic<std::uint32_t> given{0};      // version numbers assigned
+  std::atomic<std::uint32_t> attempted{0};  // the newest that may be found
+  std::atomic<std::uint32_t> gone{0};       // no version up to this one may be found again
+  std::atomic<std::uint32_t> newest{0};     // accepted and pending, as far as known; 0: none
+  std::atomic<std::uint32_t> certain{0};    // this or a newer version must be found; 0: none must
+  std::atomic<std::uint32_t> seen{0};       // the newest that was read since the last restart
 };
 
 enum class Finding : std::uint8_t {
   kFine,
-  kWrongBytes,  // never put under this key, or with another form or cost
-  kCameBack,    // was erased, or replaced by one that was safe
-  kOlder,       // than one that was read before
-  kLost,        // was safe, and is not there
+  kWrongBytes,  // never put under this key, or with another spec or cost
+  kCameBack,    // erased, or replaced by a durable version
+  kOlder,       // older than a version read before
+  kLost,        // durable, but not found
 };
 
 inline std::string_view to_string(Finding finding) {
@@ -55,7 +54,7 @@ inline std::string_view to_string(Finding finding) {
 /// Threads  One at a time.
 class TierOracle {
  public:
-  /// `keys` and `sizes`, of which each value's length is one, outlive it.
+  /// `keys` and `sizes` outlive it; each value has one of the sizes.
   TierOracle(std::span<KeyState> keys, std::span<const std::size_t> sizes, std::uint64_t seed)
       : keys_(keys), sizes_(sizes), seed_(seed) {}
 
@@ -72,7 +71,7 @@ class TierOracle {
             .cost = Duration(1 + mixed(n, version) % 1'000'000'000)};
   }
 
-  /// A version to put.
+  /// The next version to put.
   std::uint32_t begin_put(std::size_t n) {
     KeyState& key = keys_[n];
     key.attempted = ++key.given;
@@ -84,7 +83,7 @@ class TierOracle {
     keys_[n].newest = 0;
   }
   void erase_done(std::size_t n) { keys_[n].gone = keys_[n].given.load(); }
-  /// All that was on its way is safe, and what it replaced is gone.
+  /// Everything pending is durable, and the versions it replaced are gone.
   void flushed() {
     for (KeyState& key : keys_) {
       if (key.newest == 0) continue;
@@ -93,22 +92,22 @@ class TierOracle {
       key.attempted = key.newest.load();
     }
   }
-  /// Something that was on its way is gone, nobody knows what.
+  /// Some pending entry is lost, and it is unknown which.
   void lost_on_the_way() {
     for (KeyState& key : keys_) key.newest = 0;
   }
-  /// Something had to leave, and was counted. What is still there, and what is on its way?
+  /// An entry was evicted and counted. Checks what is still stored and what is pending.
   void some_left(const auto& is_there, const auto& is_awaited) {
     for (std::size_t n = 0; n < keys_.size(); ++n) {
       KeyState& state = keys_[n];
       if (state.certain == 0 && state.newest == 0) continue;
       const bool there = is_there(key(n));
-      // What is there may be a newer one that is not yet safe.
+      // What is found may be a newer version that is not durable yet.
       if (!there || state.attempted != state.certain) state.certain = 0;
       if (!there && !is_awaited(key(n))) state.newest = 0;
     }
   }
-  /// Anything may have.
+  /// Any entry may have been evicted.
   void all_left() {
     for (KeyState& state : keys_) state.certain = state.newest = 0;
   }
@@ -117,7 +116,7 @@ class TierOracle {
     for (KeyState& key : keys_) key.seen = 0;
   }
 
-  /// What an answer means. `complete`: nothing stands in the way of finding what is there.
+  /// Judges one result. `complete`: nothing prevents the tier from finding a stored entry.
   Finding judge(std::size_t n, const std::optional<TierEntry>& found, bool complete) {
     version_ = 0;
     KeyState& key = keys_[n];
@@ -132,7 +131,7 @@ class TierOracle {
     }
     return Finding::kWrongBytes;
   }
-  /// Judges what a restart found, and takes it for what is there from now on.
+  /// Judges a result after a restart, and takes it as the stored state from now on.
   Finding settle(std::size_t n, const std::optional<TierEntry>& found, bool complete) {
     const Finding finding = judge(n, found, complete);
     KeyState& key = keys_[n];
@@ -141,7 +140,7 @@ class TierOracle {
     if (version_ != 0) key.attempted = version_;
     return finding;
   }
-  /// Whether somebody may rely on finding something.
+  /// Whether a hit is guaranteed.
   [[nodiscard]] bool expects(std::size_t n) const { return keys_[n].certain != 0; }
 
  private:
@@ -156,7 +155,7 @@ class TierOracle {
   std::span<KeyState> keys_;
   std::span<const std::size_t> sizes_;
   std::uint64_t seed_;
-  std::uint32_t version_ = 0;  // that was judged last
+  std::uint32_t version_ = 0;  // the version that was judged last
 };
 
 }  // namespace afterimage::testing

@@ -9,7 +9,7 @@
 
 namespace afterimage::testing {
 
-/// The built-in engine, as small as it gets. `clock` outlives it.
+/// The smallest reference engine. `clock` outlives it.
 inline std::unique_ptr<ReferenceEngine> tiny_engine(const Clock& clock) {
   ReferenceOptions tiny = ReferenceOptions::tiny();
   tiny.clock = &clock;

@@ -11,8 +11,8 @@
 
 #include "afterimage/kv_layout.h"
 
-/// Sequences as llama.cpp writes them (see sequence_state.h), made by hand from the format's
-/// description, without the code that is tested.
+/// Sequence states as llama.cpp writes them (see sequence_state.h), made by hand from the format's
+/// description, without the code under test.
 namespace afterimage::testing {
 
 using WrittenBytes = std::vector<std::byte>;
@@ -27,15 +27,15 @@ struct WrittenMemory {
   KvKind kind = KvKind::kFull;
   std::uint32_t streams = 1;
   std::uint32_t own_stream = 0;
-  bool pictures = false;  // cells say where in a picture they stand
+  bool pictures = false;  // cells hold positions within an image
   bool transposed = false;
-  std::vector<std::uint32_t> key_rows{8, 12};  // bytes a token
+  std::vector<std::uint32_t> key_rows{8, 12};  // bytes per token
   std::vector<std::uint32_t> value_rows{4, 8};
   std::uint32_t element = 2;
-  std::vector<std::int32_t> positions;  // of its cells; recurrent: of its last token alone
-  std::size_t state_bytes = 24;         // recurrent: behind the three numbers that begin it
+  std::vector<std::int32_t> positions;  // of its cells; recurrent: of its last token only
+  std::size_t state_bytes = 24;         // recurrent: bytes after its three leading numbers
 
-  /// One byte of a layer's key (`part` 0) or value (1) at a position: unlike its neighbours.
+  /// One byte of a layer's key (`part` 0) or value (1) at a position; differs from its neighbours.
   [[nodiscard]] static std::byte content(int part, std::size_t layer, std::int32_t position,
                                          std::size_t i) {
     std::uint64_t mixed = static_cast<std::uint64_t>(position) * 31 + i * 7 + layer * 101 +
@@ -44,7 +44,7 @@ struct WrittenMemory {
     return static_cast<std::byte>(mixed >> 56U);
   }
 
-  /// What stands for the cell of `position`: its place, its keys, its values.
+  /// The bytes of the cell at `position`: its position, keys and values.
   [[nodiscard]] WrittenBytes row(std::int32_t position) const {
     WrittenBytes row;
     append_number(position, row);
@@ -65,8 +65,7 @@ struct WrittenMemory {
   }
 };
 
-/// A written sequence, and which of its bytes follow from the format: whoever reads must look at
-/// those.
+/// A written sequence, and which of its bytes the format fixes: a reader must check those.
 class WrittenSequence {
  public:
   static constexpr std::uint32_t kMagic = 0xaf143cd8;
@@ -74,7 +73,7 @@ class WrittenSequence {
   /// With `partial`, full memories are left out.
   explicit WrittenSequence(const std::vector<WrittenMemory>& memories, bool partial = false) {
     fixed(kMagic);
-    free(std::int32_t{0});  // which sequence
+    free(std::int32_t{0});  // the sequence id
     for (const WrittenMemory& memory : memories) {
       if (memory.kind == KvKind::kRecurrent) {
         put_state(memory);
@@ -116,7 +115,7 @@ class WrittenSequence {
         WrittenMemory::put_place(position, bytes_);
         fixed_.resize(bytes_.size(), false);
       }
-      free(std::int32_t{0});  // which
+      free(std::int32_t{0});  // its id
     }
     fixed(std::uint32_t{memory.transposed});
     fixed(static_cast<std::uint32_t>(memory.key_rows.size()));
@@ -166,14 +165,14 @@ class WrittenSequence {
   std::vector<bool> fixed_;
 };
 
-/// Positions first, first + 1, … of `count` cells.
+/// The positions first, first + 1, … of `count` cells.
 inline std::vector<std::int32_t> positions_from(std::int32_t first, std::int32_t count) {
   std::vector<std::int32_t> positions;
   for (std::int32_t i = 0; i < count; ++i) positions.push_back(first + i);
   return positions;
 }
 
-/// Models as far as their memory goes, `tokens` tokens long; window: of those that have one.
+/// Models, described by their memories, `tokens` tokens long; window: for sliding memories.
 inline std::vector<std::pair<const char*, std::vector<WrittenMemory>>> written_models(
     std::int32_t tokens, std::int32_t window) {
   const std::int32_t seen = std::min(tokens, window);
@@ -182,7 +181,7 @@ inline std::vector<std::pair<const char*, std::vector<WrittenMemory>>> written_m
   transposed.transposed = true;
   WrittenMemory pictures = transposed;
   pictures.pictures = true;
-  WrittenMemory quantised = full;  // rows of blocks, not of elements
+  WrittenMemory quantised = full;  // rows of blocks instead of elements
   quantised.key_rows = {34, 18};
   quantised.value_rows = {18, 34};
   WrittenMemory floats = transposed;

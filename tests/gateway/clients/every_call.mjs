@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 //
-// What a program that uses the official Node client does: each call twice. Prints, as JSON, for each call what it gave and
-// what X-Cache said; for each error its class, status and code. clients_test.py judges.
+// Uses the official Node client like an application: each call twice. Prints JSON with the result and X-Cache of each
+// call, and the class, status and code of each error. clients_test.py checks it.
 //
 //   node every_call.mjs BASE_URL MODEL PICTURE     AFTERIMAGE_CLIENTS: the folder of install_clients.py
 import { createRequire } from 'node:module';
