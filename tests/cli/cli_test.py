@@ -575,8 +575,8 @@ class Sweep(Folder):
         self.write("one.json", json.dumps([{"name": "a", "model": "m", "max_samples": 5, "cache_dir": str(theirs), "fusion_cache_dir": "/"}]).encode())
         done = call("sweep", "--specs", self.folder / "one.json", "--data", self.data, "--purge-cache-between-runs", cwd=self.folder)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("does not carry our mark", done.stdout)
-        self.assertIn("'/' is no cache folder", done.stdout)
+        self.assertIn("has no marker file", done.stdout)
+        self.assertIn("'/' cannot be a cache folder", done.stdout)
         self.assertEqual((theirs / "thesis.txt").read_text(), "years of work")
 
 

@@ -8,14 +8,14 @@
 namespace afterimage {
 namespace {
 
-constexpr std::size_t kTextDimensions = 384;  // of the sentence encoder that it stands in for
+constexpr std::size_t kTextDimensions = 384;  // as in the sentence encoder that it replaces
 
 SimilarityMode mode_of(const ExperimentSpec& spec) {
   if (spec.similarity == "watch") return SimilarityMode::kWatch;
   return spec.similarity == "learned" ? SimilarityMode::kLearned : SimilarityMode::kThreshold;
 }
 
-/// The technique that a layer's status is noted under.
+/// The technique name of a layer.
 std::string technique_of(const SimilarityLayer& layer) {
   return layer.name == "text" ? "semantic_text" : layer.name;
 }
@@ -80,7 +80,7 @@ Result<SimilarityRungs::Rung> SimilarityRungs::latent_rung(const ExperimentSpec&
   return latent;
 }
 
-Result<std::optional<LikeAnswer>> SimilarityRungs::ask(Rung& rung, const Question& question,
+Result<std::optional<SimilarAnswer>> SimilarityRungs::ask(Rung& rung, const Question& question,
                                                        const SampleToEmbed& sample,
                                                        Techniques& techniques) {
   AFI_TRY(rung.vectors, rung.makes->of(sample));
@@ -92,19 +92,19 @@ Result<std::optional<LikeAnswer>> SimilarityRungs::ask(Rung& rung, const Questio
   const Proposal& proposal = rung.found->proposals[*rung.found->judged];
   const auto least = std::ranges::min_element(proposal.similarity);
   const auto layer = static_cast<std::size_t>(least - proposal.similarity.begin());
-  return LikeAnswer{.answer = *rung.found->answer,
+  return SimilarAnswer{.answer = *rung.found->answer,
                     .source = rung.rung->layers()[layer].name,
                     .candidate = proposal.candidate,
                     .score = *least};
 }
 
-Result<std::optional<LikeAnswer>> SimilarityRungs::find(const Question& question,
+Result<std::optional<SimilarAnswer>> SimilarityRungs::find(const Question& question,
                                                         const Sample& sample,
                                                         const std::string& prompt,
                                                         Techniques& techniques) {
   for (Rung& rung : rungs_) rung.found.reset();
   for (Rung& rung : rungs_) {
-    AFI_TRY(std::optional<LikeAnswer> answer,
+    AFI_TRY(std::optional<SimilarAnswer> answer,
             ask(rung, question, {sample, prompt, question.text()}, techniques));
     if (answer.has_value()) return answer;
   }
