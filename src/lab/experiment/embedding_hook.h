@@ -7,20 +7,10 @@
 /* The interface of a shared library for --embedding-hook PATH.so:SYMBOL.
  *
  * SYMBOL is a function of the type below. Before the first sample it is called with NULL for sample
- * and vector and must return the number of floats of each layer, or 0 if it does not make the layer.
- * Then it is called for one sample and layer at a time, never concurrently. It writes that many
- * floats, a vector of any length but zero, and returns their number, or 0 if the sample has no
+ * and vector and must return the number of floats of each layer, or 0 if it does not make the
+ * layer. Then it is called for one sample and layer at a time, never concurrently. It writes that
+ * many floats, a vector of any length but zero, and returns their number, or 0 if the sample has no
  * vector. It must not keep any pointer that it is passed. */
-#pragma once
-
-#include <stddef.h> /* NOLINT: this header is C's, too */
-
-/* What a shared library offers so that --embedding-hook PATH.so:SYMBOL finds its vectors.
- *
- * SYMBOL names a function of the type below. Before the first sample it is asked, with no sample
- * and no vector, how many floats each layer has; 0: it makes no such layer. Then, a sample and
- * layer at a time and never two at once, it writes that many floats, of any length but zero, and
- * answers with their number; 0: this sample has none. It keeps no pointer that it was given. */
 #ifdef __cplusplus
 extern "C" {
 #endif
