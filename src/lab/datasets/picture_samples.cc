@@ -79,7 +79,7 @@ class PictureCache {
   Result<FileBytes> of(std::size_t scene, bool reencoded) {
     FileBytes& result = drawn_[{scene, reencoded}];
     if (result == nullptr) {
-      AFI_TRY(std::vector<std::byte> file, drawn(set_.scenes[scene], reencoded));
+      AFI_TRY(std::vector<std::byte> file, draw_scene(set_.scenes[scene], reencoded));
       result = std::make_shared<const std::vector<std::byte>>(std::move(file));
     }
     return result;

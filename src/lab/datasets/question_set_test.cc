@@ -69,11 +69,11 @@ TEST(Scenes, DrawsAnImageAndTheSamePixelsInAnotherFile) {
   Rng rng(1);
   const Scene scene = make_scene(0, rng);
   const Scene other = make_scene(1, rng);
-  const auto plain = drawn(scene).value();
-  const auto opaque = drawn(scene, /*opaque=*/true).value();
+  const auto plain = draw_scene(scene).value();
+  const auto opaque = draw_scene(scene, /*opaque=*/true).value();
   EXPECT_NE(plain, opaque);
-  EXPECT_NE(plain, drawn(other).value());
-  EXPECT_EQ(plain, drawn(scene).value());
+  EXPECT_NE(plain, draw_scene(other).value());
+  EXPECT_EQ(plain, draw_scene(scene).value());
 }
 
 TEST(Scenes, TheOracleAnswersFromTheGraph) {

@@ -69,12 +69,12 @@ struct SceneProgram {
 [[nodiscard]] std::string true_answer(const Scene& scene, const SceneProgram& program);
 
 /// Describes the scene in words, including everything that can be asked.
-[[nodiscard]] std::string told(const Scene& scene);
+[[nodiscard]] std::string describe_scene(const Scene& scene);
 
 /// The scene as a 96 x 96 PNG: a patch in its color for each thing, all other facts as marks, so
 /// that different scenes have different pixels. `opaque` gives the same pixels in another file.
 ///
 /// Errors   kUnavailable: an error of libpng.
-[[nodiscard]] Result<std::vector<std::byte>> drawn(const Scene& scene, bool opaque = false);
+[[nodiscard]] Result<std::vector<std::byte>> draw_scene(const Scene& scene, bool opaque = false);
 
 }  // namespace afterimage

@@ -37,7 +37,7 @@ struct Pictures {
 };
 
 Result<MediaItem> picture(const Scene& scene, bool opaque) {
-  AFI_TRY(std::vector<std::byte> file, drawn(scene, opaque));
+  AFI_TRY(std::vector<std::byte> file, draw_scene(scene, opaque));
   return MediaItem{.modality = Modality::kImage,
                    .files = {std::make_shared<const std::vector<std::byte>>(std::move(file))},
                    .name = scene.id};
@@ -83,7 +83,7 @@ class Neighbours {
     rung_->learn(question, asked.found, said);
     return rung_->insert(question, asked.vectors);
   }
-  [[nodiscard]] SimilarityTally told() const {
+  [[nodiscard]] SimilarityTally tally() const {
     SimilarityTally told = tally;
     told.learned = rung_->stats().learned;
     return told;
@@ -149,7 +149,7 @@ class Trial {
     Request request;
     request.messages.push_back(
         {.role = Role::kSystem,
-         .parts = {scene.drawn ? std::string("Answer in one word.") : told(scene)}});
+         .parts = {scene.drawn ? std::string("Answer in one word.") : describe_scene(scene)}});
     if (asked.setting == Setting::kHistory) {
       request.messages.push_back(
           {.role = Role::kUser, .parts = {std::string("Answer in capitals from now on.")}});
@@ -316,7 +316,7 @@ Result<TrialReport> run_trial(const QuestionSet& set, const TrialRules& rules, c
   Trial trial(set, rules, std::move(space), front, neighbours ? &*neighbours : nullptr);
   for (const SetQuestion& question : set.questions) AFI_TRY_VOID(trial.ask(question));
   TrialReport report = std::move(trial).report();
-  if (neighbours.has_value()) report.similarity = neighbours->told();
+  if (neighbours.has_value()) report.similarity = neighbours->tally();
   return report;
 }
 

@@ -79,7 +79,7 @@ class Runner {
                                           : Decision::kMissed;
     if (given.has_value()) result.is_wrong = differs(*given, sample, result.prompt);
     if (!served) similarity_.learn(question, *answer);
-    if (!given.has_value() && is_cacheable()) keep(question, *answer, result);
+    if (!given.has_value() && is_cacheable()) insert_answer(question, *answer, result);
     return result;
   }
 
@@ -151,7 +151,7 @@ class Runner {
     return truth.has_value() && truth->text != given.text;
   }
 
-  void keep(Question& question, const Answer& answer, SampleResult& result) {
+  void insert_answer(Question& question, const Answer& answer, SampleResult& result) {
     Result<void> kept = cache_.insert(question, answer, {.cost = result.latency});
     if (kept.has_value()) kept = similarity_.insert(question);
     if (!kept.has_value()) result.error = kept.error().message;

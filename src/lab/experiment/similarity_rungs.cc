@@ -63,7 +63,7 @@ Result<SimilarityRungs::Rung> SimilarityRungs::text_rung(const ExperimentSpec& s
   if (!spec.enable_semantic_text_cache) return text;
   const LayerSpec layer{
       .name = "text", .dimensions = kTextDimensions, .threshold = spec.similarity_threshold};
-  AFI_TRY(text.makes, key_vectors(layer));
+  AFI_TRY(text.layer_vectors, key_vectors(layer));
   AFI_TRY(text.rung, make_rung(spec, {layer}, "", cache, budget, clock));
   return text;
 }
@@ -74,16 +74,16 @@ Result<SimilarityRungs::Rung> SimilarityRungs::latent_rung(const ExperimentSpec&
                                                            const ImageRoots& images) {
   Rung latent;
   if (spec.layers.empty() || spec.hook.is_none()) return latent;
-  AFI_TRY(latent.makes, hook_vectors(spec, images));
-  if (latent.makes == nullptr) return latent;
-  AFI_TRY(latent.rung, make_rung(spec, latent.makes->layers(), "embedding:", cache, budget, clock));
+  AFI_TRY(latent.layer_vectors, hook_vectors(spec, images));
+  if (latent.layer_vectors == nullptr) return latent;
+  AFI_TRY(latent.rung, make_rung(spec, latent.layer_vectors->layers(), "embedding:", cache, budget, clock));
   return latent;
 }
 
 Result<std::optional<SimilarAnswer>> SimilarityRungs::ask(Rung& rung, const Question& question,
                                                        const SampleToEmbed& sample,
                                                        Techniques& techniques) {
-  AFI_TRY(rung.vectors, rung.makes->of(sample));
+  AFI_TRY(rung.vectors, rung.layer_vectors->of(sample));
   AFI_TRY(rung.found, rung.rung->find(question, rung.vectors));
   if (std::ranges::any_of(rung.vectors, &Vector::empty)) return std::nullopt;  // skipped
   note(techniques, *rung.rung,

@@ -52,7 +52,7 @@ class SimilarityRungs {
   /// One rung, with its results for the last look-up.
   struct Rung {
     std::unique_ptr<SimilarityRung> rung;
-    std::unique_ptr<LayerVectors> makes;
+    std::unique_ptr<LayerVectors> layer_vectors;
     std::vector<Vector> vectors;
     std::optional<SimilarityLookup> found;
   };
