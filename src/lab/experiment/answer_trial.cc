@@ -83,10 +83,10 @@ class Neighbours {
     rung_->learn(question, asked.found, said);
     return rung_->insert(question, asked.vectors);
   }
-  [[nodiscard]] SimilarityTally tally() const {
-    SimilarityTally told = tally;
-    told.learned = rung_->stats().learned;
-    return told;
+  [[nodiscard]] SimilarityTally snapshot() const {
+    SimilarityTally result = tally;
+    result.learned = rung_->stats().learned;
+    return result;
   }
 
   SimilarityTally tally;
@@ -316,7 +316,7 @@ Result<TrialReport> run_trial(const QuestionSet& set, const TrialRules& rules, c
   Trial trial(set, rules, std::move(space), front, neighbours ? &*neighbours : nullptr);
   for (const SetQuestion& question : set.questions) AFI_TRY_VOID(trial.ask(question));
   TrialReport report = std::move(trial).report();
-  if (neighbours.has_value()) report.similarity = neighbours->tally();
+  if (neighbours.has_value()) report.similarity = neighbours->snapshot();
   return report;
 }
 
