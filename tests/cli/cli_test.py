@@ -817,11 +817,11 @@ class Replay(Folder):
 
     def test_wrong_calls_are_said_and_nothing_is_written(self):
         trace, out = self.trace(), self.folder / "out.json"
-        for more, said in [(["--policy", "oracle"], "\"oracle\"; there are"),
+        for more, said in [(["--policy", "oracle"], "\"oracle\"; choose from"),
                            (["--capacity", "5%%"], "\"5%%\" is no capacity"),
                            (["--capacity", "0"], "\"0\" is no capacity"),
                            (["--capacity", "2.5"], "\"2.5\" is no capacity"),
-                           (["--format", "qwen"], "there are no requests; line 1"),
+                           (["--format", "qwen"], "the file has no requests; line 1"),
                            (["--hint-error", "2"], "--hint-error"),
                            (["--report", "/no/such/folder/o.html"], "/no/such/folder/o.html"),
                            (["--trace", self.folder / "absent"], "absent"),
