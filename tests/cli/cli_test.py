@@ -575,8 +575,8 @@ class Sweep(Folder):
         self.write("one.json", json.dumps([{"name": "a", "model": "m", "max_samples": 5, "cache_dir": str(theirs), "fusion_cache_dir": "/"}]).encode())
         done = call("sweep", "--specs", self.folder / "one.json", "--data", self.data, "--purge-cache-between-runs", cwd=self.folder)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("does not carry our mark", done.stdout)
-        self.assertIn("'/' is no cache folder", done.stdout)
+        self.assertIn("has no marker file", done.stdout)
+        self.assertIn("'/' cannot be a cache folder", done.stdout)
         self.assertEqual((theirs / "thesis.txt").read_text(), "years of work")
 
 
@@ -817,11 +817,11 @@ class Replay(Folder):
 
     def test_usage_errors_write_nothing(self):
         trace, out = self.trace(), self.folder / "out.json"
-        for more, said in [(["--policy", "oracle"], "\"oracle\"; there are"),
+        for more, said in [(["--policy", "oracle"], "\"oracle\"; choose from"),
                            (["--capacity", "5%%"], "\"5%%\" is not a capacity"),
                            (["--capacity", "0"], "\"0\" is not a capacity"),
                            (["--capacity", "2.5"], "\"2.5\" is not a capacity"),
-                           (["--format", "qwen"], "there are no requests; line 1"),
+                           (["--format", "qwen"], "the file has no requests; line 1"),
                            (["--hint-error", "2"], "--hint-error"),
                            (["--report", "/no/such/folder/o.html"], "/no/such/folder/o.html"),
                            (["--trace", self.folder / "absent"], "absent"),

@@ -63,10 +63,10 @@ class Sharing(unittest.TestCase):
             with self.subTest(masters=masters), redis_cluster.Servers(masters=masters) as servers:
                 first, said, _ = self.run_once("first", url=servers.url)
                 self.assertEqual(self.encoded(first), len(PICTURES))
-                self.assertIn("remote: found 0 entries", said)
+                self.assertIn("remote: 0 entries hit", said)
                 second, said, _ = self.run_once("second", url=servers.url)
                 self.assertEqual(self.encoded(second), 0)
-                self.assertRegex(said, r"remote: found [1-9]")
+                self.assertRegex(said, r"remote: [1-9]\d* entr(y|ies) hit")
                 self.assertEqual(second["remote"]["degraded_reason"], "")
                 self.assertEqual([a["text"] for a in first["per_request"]], [b["text"] for b in second["per_request"]])
 

@@ -55,12 +55,12 @@ class Lanes {
   Lane borrow(const Sequence& asked = {}, TokenCount covered = {}) {
     std::unique_lock lock(mutex_);
     is_free_.wait(lock, [this] { return !free_.empty(); });
-    auto lent = std::ranges::find_if(free_, [&](std::int32_t sequence) {
+    auto lane = std::ranges::find_if(free_, [&](std::int32_t sequence) {
       return held_[static_cast<std::size_t>(sequence)].begins_with(asked, covered);
     });
-    if (lent == free_.end()) lent = free_.begin();
-    const std::int32_t sequence = *lent;
-    free_.erase(lent);
+    if (lane == free_.end()) lane = free_.begin();
+    const std::int32_t sequence = *lane;
+    free_.erase(lane);
     return {*this, sequence};
   }
 

@@ -14,10 +14,11 @@ namespace afterimage {
 /// file. On top of llama.cpp, encoder outputs and KV can be captured and restored, so that neither
 /// is computed twice, also across restarts.
 ///
-/// Models   Any GGUF model that the linked llama.cpp loads is run. KV is reused only if the library
-///          writes the model's sequence state in a layout that sequence_state.h can parse;
-///          otherwise kv_layout() is nullptr, description() gives the reason, and only encoder
-///          outputs are reused. Bit-exact reuse holds on CPU only: see exact().
+/// Models   Decoder models in GGUF that the linked llama.cpp loads, with a chat template that it
+///          has built in. KV is reused only if the library writes the model's sequence state in a
+///          layout that sequence_state.h can parse; otherwise kv_layout() is nullptr, description()
+///          gives the reason, and only encoder outputs are reused. Reuse is bit-exact on CPU only:
+///          see exact().
 /// Media    Images and audio. A video is kUnsupported. Spans are not splittable: an image's rows
 ///          are reused as a whole or not at all.
 /// Greedy   Always the most likely token; ties go to the lowest token id.

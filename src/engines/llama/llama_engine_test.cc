@@ -110,9 +110,9 @@ TEST(LlamaEngine, RejectsAPromptLargerThanTheContextWithBothNumbers) {
   const auto served = answer(*engine, request, 3);
   ASSERT_FALSE(served.has_value());
   expect_error(served.error(), ErrorCode::kLimitExceeded, {std::to_string(size), "3 more", "256"});
-  const auto wished = answer(*engine, asks({std::string("river")}), 4'000'000'000U);
-  ASSERT_FALSE(wished.has_value());
-  expect_error(wished.error(), ErrorCode::kLimitExceeded, {"4000000000 more"});
+  const auto too_long = answer(*engine, asks({std::string("river")}), 4'000'000'000U);
+  ASSERT_FALSE(too_long.has_value());
+  expect_error(too_long.error(), ErrorCode::kLimitExceeded, {"4000000000 more"});
 
   const auto seen = answer(*engine, asks({picture(800, 600), std::string("What?")}));
   ASSERT_FALSE(seen.has_value());

@@ -119,7 +119,7 @@ Result<Generation> LlamaRun::generate(const GenerateOptions& options) && {
   AFI_TRY_VOID(start());
   AFI_TRY_VOID(prefill());
   AFI_TRY_VOID(decode(options));
-  keep();
+  hold_rows();
   result_.completion.first_token_after -= began;
   return std::move(result_);
 }
@@ -155,12 +155,12 @@ Result<void> LlamaRun::resume(const KvState& state) {
 /// Keeps the rows in the lane for the next request. Not with sliding windows or recurrent states,
 /// which cannot be truncated, and not after a restore: only rows that the model computed in this
 /// sequence are certain to be right.
-void LlamaRun::keep() {
+void LlamaRun::hold_rows() {
   if (kv_ == nullptr || !kv_->has_only_full_groups() || restored_) return;
   held_.prompt = prompt_;
-  const auto& said = result_.completion.tokens;
+  const auto& answer_tokens = result_.completion.tokens;
   const auto fed_back = static_cast<std::ptrdiff_t>(covered() - size_of_prompt(prompt_));
-  held_.prompt.tokens.insert(held_.prompt.tokens.end(), said.begin(), said.begin() + fed_back);
+  held_.prompt.tokens.insert(held_.prompt.tokens.end(), answer_tokens.begin(), answer_tokens.begin() + fed_back);
   held_.after = std::move(after_);
 }
 
@@ -241,7 +241,7 @@ Result<void> LlamaRun::append_media(std::size_t span) {
   return {};
 }
 
-Result<void> LlamaRun::say(std::string text, const GenerateOptions& options) {
+Result<void> LlamaRun::emit_text(std::string text, const GenerateOptions& options) {
   result_.completion.text += text;
   if (text.empty() || !options.on_text || options.on_text(text)) return {};
   return fail(ErrorCode::kCancelled, "the client cancelled the answer");
@@ -266,7 +266,7 @@ Result<void> LlamaRun::decode(const GenerateOptions& options) {
     if (is_first) completion.first_token_after = clock_.now();
     // Emitted first: the client does not wait for hashing and capturing.
     const auto emitted =
-        completion.ended ? Result<void>() : say(pieces.add(model_.bytes_of(next)), options);
+        completion.ended ? Result<void>() : emit_text(pieces.add(model_.bytes_of(next)), options);
     hasher.add(logits_);
     if (is_first && within_prompt(use_.wanted)) {
       AFI_TRY_VOID(capture());
@@ -281,7 +281,7 @@ Result<void> LlamaRun::decode(const GenerateOptions& options) {
     }));
     after_.push_back(at + 1);
   }
-  AFI_TRY_VOID(say(pieces.finish(), options));
+  AFI_TRY_VOID(emit_text(pieces.finish(), options));
   completion.logits = std::move(hasher).finish();
   if (!captured) {
     AFI_TRY_VOID(capture());

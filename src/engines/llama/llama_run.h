@@ -32,12 +32,12 @@ class LlamaRun {
  private:
   Result<void> start();
   Result<void> resume(const KvState& state);
-  void keep();
+  void hold_rows();
   Result<void> prefill();
   Result<void> append_text(std::uint32_t until);
   Result<void> append_media(std::size_t span);
   Result<void> decode(const GenerateOptions& options);
-  Result<void> say(std::string text, const GenerateOptions& options);
+  Result<void> emit_text(std::string text, const GenerateOptions& options);
   Result<void> take_snapshot();
   Result<void> capture();
   [[nodiscard]] std::uint32_t covered() const { return static_cast<std::uint32_t>(after_.size()); }

@@ -11,7 +11,7 @@
 namespace afterimage {
 namespace {
 
-/// The next code point and how many bytes it has; bytes that are not UTF-8 stand for themselves.
+/// The next code point and its number of bytes; bytes that are not UTF-8 count as themselves.
 std::pair<std::uint32_t, std::size_t> code_point(std::string_view text) {
   const auto byte = [&](std::size_t i) -> std::uint32_t {
     return static_cast<unsigned char>(text[i]);
@@ -31,7 +31,7 @@ bool within(std::uint32_t point, std::uint32_t first, std::uint32_t last) {
   return point >= first && point <= last;
 }
 
-std::uint32_t lowered(std::uint32_t point) {
+std::uint32_t to_lower(std::uint32_t point) {
   if (within(point, 'A', 'Z') || within(point, 0x0410, 0x042F)) return point + 32;
   if ((within(point, 0xC0, 0xDE) && point != 0xD7) || within(point, 0x0391, 0x03A9)) {
     return point + 32;
@@ -39,7 +39,7 @@ std::uint32_t lowered(std::uint32_t point) {
   return within(point, 0x0400, 0x040F) ? point + 80 : point;
 }
 
-/// Letters and digits; of other scripts whatever is not among the blocks of punctuation.
+/// Letters and digits; in other scripts everything outside the punctuation blocks.
 bool is_of_word(std::uint32_t point) {
   if (point < 0x80) {
     return within(point, 'a', 'z') || within(point, 'A', 'Z') || within(point, '0', '9');
@@ -49,7 +49,7 @@ bool is_of_word(std::uint32_t point) {
          !within(point, 0xFF1A, 0xFF20);
 }
 
-/// Han, Kana, Thai, Lao, Khmer and Burmese: nothing stands between their words.
+/// Han, Kana, Thai, Lao, Khmer and Burmese: scripts without spaces between words.
 bool is_unspaced(std::uint32_t point) {
   return within(point, 0x3040, 0x30FF) || within(point, 0x3400, 0x9FFF) ||
          within(point, 0xF900, 0xFAFF) || within(point, 0x20000, 0x3FFFF) ||
@@ -61,18 +61,18 @@ using Word = std::vector<std::uint32_t>;
 
 std::vector<Word> words_of(std::string_view text) {
   std::vector<Word> words;
-  bool goes_on = false;
+  bool in_word = false;
   while (!text.empty()) {
     const auto [point, size] = code_point(text);
     text.remove_prefix(size);
-    if (goes_on && (point == '+' || point == '#')) {
+    if (in_word && (point == '+' || point == '#')) {
       words.back().push_back(point);
     } else if (!is_of_word(point)) {
-      goes_on = false;
+      in_word = false;
     } else {
-      if (!goes_on || is_unspaced(point)) words.emplace_back();
-      words.back().push_back(lowered(point));
-      goes_on = !is_unspaced(point);
+      if (!in_word || is_unspaced(point)) words.emplace_back();
+      words.back().push_back(to_lower(point));
+      in_word = !is_unspaced(point);
     }
   }
   return words;

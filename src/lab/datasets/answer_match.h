@@ -7,13 +7,14 @@
 
 namespace afterimage {
 
-/// Whether the words of `reference` stand in `output`, together and in order. nullopt: there is no
-/// reference, and nothing to be right about.
+/// Whether the words of `reference` occur in `output`, contiguous and in order. nullopt: there is
+/// no reference.
 ///
-/// Words    Runs of letters and digits of any script, whatever the case (of Latin, Greek and
-///          Cyrillic letters), with a + or # behind them: "no" is not in "know", nor C in C++. Of
-///          scripts that are written without spaces every character is a word.
-/// Threads  Any. Cost  Linear in the output, times the words of the reference.
+/// Words    Runs of letters and digits of any script, case-insensitive (Latin, Greek and Cyrillic),
+///          with a trailing + or # included: "no" is not in "know", nor C in C++. In scripts
+///          without spaces every character is a word.
+/// Threads  Any.
+/// Cost     Linear in the output, times the words of the reference.
 [[nodiscard]] std::optional<bool> answer_matches(std::string_view output,
                                                  std::string_view reference);
 

@@ -8,29 +8,29 @@
 namespace afterimage {
 namespace {
 
-/// The length of "(722332)", "(-)" or "(1,2)", by which GQA tells the things of a picture apart; 0:
-/// none stands here. "not(white)" is another matter.
+/// The length of an object id at the start of `text`: "(722332)", "(-)" or "(1,2)" in GQA. 0: no
+/// id. "not(white)" is not an id.
 std::size_t id_at(std::string_view text) {
   if (!text.starts_with('(')) return 0;
   const std::size_t end = text.find_first_not_of("0123456789,- ", 1);
   return end != std::string_view::npos && end > 1 && text[end] == ')' ? end + 1 : 0;
 }
 
-/// Without ids, and without spaces that are then too many.
+/// Removes object ids and the superfluous spaces.
 std::string without_ids(std::string_view text) {
-  std::string kept;
+  std::string result;
   while (!text.empty()) {
     if (const std::size_t id = id_at(text); id > 0) {
       text.remove_prefix(id);
       continue;
     }
     const bool space = std::string_view(" \t\r\n").contains(text.front());
-    if (!space) kept += text.front();
-    if (space && !kept.empty() && kept.back() != ' ') kept += ' ';
+    if (!space) result += text.front();
+    if (space && !result.empty() && result.back() != ' ') result += ' ';
     text.remove_prefix(1);
   }
-  while (kept.ends_with(' ')) kept.pop_back();
-  return kept;
+  while (result.ends_with(' ')) result.pop_back();
+  return result;
 }
 
 std::string joined(const std::string& a, const std::string& b, std::string_view between) {

@@ -11,7 +11,7 @@
 
 namespace afterimage {
 
-/// Which text of a sample its answer is kept and looked up under.
+/// Which text of a sample is the cache key of its answer.
 enum class ChunkSource : unsigned char { kQuestion, kSemantic, kAnswer, kGroup, kImage, kCombined };
 inline constexpr std::array kChunkSources{ChunkSource::kQuestion, ChunkSource::kSemantic,
                                           ChunkSource::kAnswer,   ChunkSource::kGroup,
@@ -21,14 +21,14 @@ std::string_view to_string(ChunkSource source);
 std::optional<ChunkSource> chunk_source_named(std::string_view name);
 
 /// question  The question itself.
-/// semantic  The question's program, without the ids of objects in parentheses.
-/// answer    The full answer, or the short one. It is what is asked for: a bound, not a cache.
+/// semantic  The question's program, without object ids in parentheses.
+/// answer    The full answer, or the short one. This is the expected output: a bound, not a cache.
 /// group     The global and the local group.
-/// image     "image-<id>": whatever is asked of a picture is one question.
+/// image     "image-<id>": all questions about an image share one key.
 /// combined  The program and the groups.
 ///
-/// What is empty falls back to the question; Sample::chunk_override comes before all of them.
-/// Threads  Any.
+/// Empty text falls back to the question; Sample::chunk_override takes precedence over all.
+/// Threads   Any.
 [[nodiscard]] std::string chunk_text(const Sample& sample, ChunkSource source);
 
 /// "select:lamp | query:color".

@@ -39,20 +39,20 @@ Result<Records> read_records(std::string_view json, const TakeRecord& take) {
       read.rejected.push_back({.id = id.empty() ? fmt::format("record {}", number) : id,
                                .error = std::move(sample).error()});
     }
-    return false;  // the record is forgotten: files of these are larger than memory likes
+    return false;  // drop the record: such files can be larger than memory
   };
   const Json whole = Json::parse(json, callback, /*allow_exceptions=*/false);
-  if (whole.is_discarded()) return malformed("this is no JSON, or its end is missing");
-  if (!whole.is_structured()) return malformed("this is neither an object of records nor a list");
+  if (whole.is_discarded()) return malformed("this is not JSON, or it is truncated");
+  if (!whole.is_structured()) return malformed("this is neither an object nor a list of records");
   return read;
 }
 
-/// What stands under a name, as text: empty if it is absent or null; a number as it is written.
+/// A field as text: empty if it is absent or null; a number as it is written.
 Result<std::string> text_field(const Json& record, const char* name) {
   const auto it = record.find(name);
   if (it == record.end() || it->is_null()) return "";
   if (it->is_number()) return it->dump();
-  if (!it->is_string()) return malformed(fmt::format("\"{}\" is no text", name));
+  if (!it->is_string()) return malformed(fmt::format("\"{}\" is not text", name));
   return it->get<std::string>();
 }
 
@@ -61,14 +61,14 @@ const Json* object_field(const Json& record, const char* name) {
   return it != record.end() && it->is_object() ? &*it : nullptr;
 }
 
-void note_pictures(const Json& record, Sample& sample) {
+void collect_image_names(const Json& record, Sample& sample) {
   for (const char* name : {"image_path", "image", "path"}) {
     const auto it = record.find(name);
     if (it != record.end() && it->is_string()) sample.image_names.push_back(it->get<std::string>());
   }
 }
 
-/// The name that the record stands under, or its own.
+/// The record's key, or its own id.
 Result<std::string> id_of(const std::string& key, const Json& record) {
   return key.empty() ? text_field(record, "id") : Result<std::string>(key);
 }
@@ -77,7 +77,7 @@ Result<void> read_semantic(const Json& record, Sample& sample) {
   const auto it = record.find("semantic");
   if (it == record.end() || !it->is_array()) return {};
   for (const Json& step : *it) {
-    if (!step.is_object()) return malformed("\"semantic\" is no list of operations");
+    if (!step.is_object()) return malformed("\"semantic\" is not a list of operations");
     SemanticStep read;
     AFI_TRY(read.operation, text_field(step, "operation"));
     AFI_TRY(read.argument, text_field(step, "argument"));
@@ -90,7 +90,7 @@ Result<Sample> gqa_sample(const std::string& id, const Json& record) {
   Sample sample;
   AFI_TRY(sample.dataset_id, id_of(id, record));
   AFI_TRY(sample.question, text_field(record, "question"));
-  if (sample.question.empty()) return malformed("there is no \"question\"");
+  if (sample.question.empty()) return malformed("\"question\" is missing");
   AFI_TRY(sample.image_id, text_field(record, "imageId"));
   AFI_TRY(sample.answer, text_field(record, "answer"));
   AFI_TRY(sample.full_answer, text_field(record, "fullAnswer"));
@@ -101,11 +101,11 @@ Result<Sample> gqa_sample(const std::string& id, const Json& record) {
     AFI_TRY(sample.local_group, text_field(*groups, "local"));
   }
   AFI_TRY_VOID(read_semantic(record, sample));
-  note_pictures(record, sample);
+  collect_image_names(record, sample);
   if (const Json* more = object_field(record, "metadata"); more != nullptr) {
-    note_pictures(*more, sample);
+    collect_image_names(*more, sample);
     if (const Json* extra = object_field(*more, "extra"); extra != nullptr) {
-      note_pictures(*extra, sample);
+      collect_image_names(*extra, sample);
     }
     AFI_TRY(sample.expected_hit, text_field(*more, "expected_hit"));
     sample.metadata = more->dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -113,20 +113,20 @@ Result<Sample> gqa_sample(const std::string& id, const Json& record) {
   return sample;
 }
 
-/// A turn of a LLaVA conversation, if it is of whom it should be.
+/// The text of a turn of a LLaVA conversation, which must be from `from`.
 Result<std::string> turn(const Json& conversations, std::size_t index, std::string_view from) {
   if (conversations.size() <= index || !conversations[index].is_object()) {
-    return malformed(fmt::format("the conversation has no turn of \"{}\"", from));
+    return malformed(fmt::format("the conversation has no turn from \"{}\"", from));
   }
   AFI_TRY(const std::string speaker, text_field(conversations[index], "from"));
   if (speaker != from) {
     return malformed(
-        fmt::format("turn {} is of \"{}\" and not of \"{}\"", index + 1, speaker, from));
+        fmt::format("turn {} is from \"{}\", not from \"{}\"", index + 1, speaker, from));
   }
   return text_field(conversations[index], "value");
 }
 
-/// The mark where the picture stands says nothing of what is asked.
+/// Removes the image placeholder, which is not part of the question.
 std::string without_picture_mark(std::string text) {
   constexpr std::string_view kMark = "<image>";
   if (const auto at = text.find(kMark); at != std::string::npos) text.erase(at, kMark.size());
@@ -140,21 +140,21 @@ Result<Sample> llava_sample(const std::string& id, const Json& record) {
   AFI_TRY(sample.dataset_id, id_of(id, record));
   const auto conversations = record.find("conversations");
   if (conversations == record.end() || !conversations->is_array()) {
-    return malformed("there is no list \"conversations\"");
+    return malformed("\"conversations\" is missing or not a list");
   }
   AFI_TRY(const std::string asked, turn(*conversations, 0, "human"));
   AFI_TRY(sample.answer, turn(*conversations, 1, "gpt"));
   sample.question = without_picture_mark(asked);
-  if (sample.question.empty()) return malformed("the first turn asks nothing");
+  if (sample.question.empty()) return malformed("the first turn is empty");
   sample.full_answer = sample.answer;
-  note_pictures(record, sample);
-  if (!sample.image_names.empty()) {  // COCO's name without its ending
+  collect_image_names(record, sample);
+  if (!sample.image_names.empty()) {  // COCO's name without its extension
     sample.image_id = sample.image_names.front().substr(0, sample.image_names.front().rfind('.'));
   }
   return sample;
 }
 
-/// The file names under which a configuration of GQA is published.
+/// The published file names of a GQA configuration.
 std::vector<std::string> gqa_stems(const std::string& config) {
   std::vector<std::string> stems{config};
   constexpr std::string_view kHosted = "_instructions";
@@ -184,9 +184,9 @@ std::vector<std::string> shards(const std::string& folder, const std::string& st
 }
 
 constexpr const char* kNotFetched =
-    "Nothing is fetched: put the data set on this machine and name its file or folder with --data";
+    "Nothing is fetched: put the data set on this machine and pass its file or folder with --data";
 
-/// Where the records are: the file itself, or what is in the folder under the names that are usual.
+/// The files with the records: the given file, or the files with the usual names in the folder.
 Result<std::vector<std::string>> record_files(const DatasetOptions& options, const Files& files) {
   if (options.data.empty()) {
     return fail(ErrorCode::kNotFound,
@@ -229,7 +229,7 @@ Result<Dataset> read_dataset(const DatasetOptions& options, const Files& files) 
   return dataset;
 }
 
-Result<Dataset> bring(const DatasetOptions& options, const Files& files) {
+Result<Dataset> read_or_make(const DatasetOptions& options, const Files& files) {
   if (options.kind == DatasetKind::kSynthetic) {
     AFI_TRY(std::vector<Sample> samples, synthetic_samples());
     return Dataset{.label = "synthetic", .samples = std::move(samples)};
@@ -275,7 +275,7 @@ Result<void> read_bound(std::string_view text, std::optional<std::int64_t>& valu
   const std::int64_t limit = percent ? 100 : 1'000'000'000'000;
   if (error != std::errc() || end != text.data() + text.size() || number > limit ||
       number < -limit) {
-    return malformed(fmt::format("\"{}\" is no number of samples", text));
+    return malformed(fmt::format("\"{}\" is not a number of samples", text));
   }
   value = number;
   return {};
@@ -307,7 +307,7 @@ Result<SplitSlice> parse_split(std::string_view text) {
   if (open == text.size()) return slice;
   const std::size_t colon = text.find(':', open);
   if (!text.ends_with(']') || colon == std::string_view::npos) {
-    return malformed(fmt::format("\"{}\" is no split: say val, val[:100] or val[10%:20%]", text));
+    return malformed(fmt::format("\"{}\" is not a split: use val, val[:100] or val[10%:20%]", text));
   }
   AFI_TRY_VOID(
       read_bound(text.substr(open + 1, colon - open - 1), slice.from, slice.from_is_percent));
@@ -318,7 +318,7 @@ Result<SplitSlice> parse_split(std::string_view text) {
 
 Result<Dataset> load_dataset(const DatasetOptions& options, const Files& files) {
   AFI_TRY(const SplitSlice slice, parse_split(options.split));
-  AFI_TRY(Dataset dataset, bring(options, files));
+  AFI_TRY(Dataset dataset, read_or_make(options, files));
   const bool in_order = options.kind == DatasetKind::kSynthetic || options.shuffle_seed < 0;
   if (options.kind != DatasetKind::kSynthetic) take_slice(dataset.samples, slice);
   if (!in_order) shuffle(dataset.samples, static_cast<std::uint64_t>(options.shuffle_seed));

@@ -19,7 +19,7 @@ enum class DatasetKind : unsigned char { kGqa, kLlava, kVideoFrames, kSynthetic,
 std::string_view to_string(DatasetKind kind);
 std::optional<DatasetKind> dataset_named(std::string_view name);
 
-/// A record that is not what it should be; the others are used.
+/// An invalid record; the others are used.
 struct RejectedRecord {
   std::string id;
   Error error;
@@ -30,19 +30,20 @@ struct Records {
   std::vector<RejectedRecord> rejected;
 };
 
-/// GQA as it is published: one object whose names are the questions' ids, each with question,
+/// Parses GQA in its published form: an object keyed by question id, with records of question,
 /// imageId, answer, fullAnswer, groups {global, local}, semantic [{operation, argument}] and
-/// semanticStr. A list of such records with an id does as well; that is what video frames are
-/// described by.
+/// semanticStr. Also accepts a list of such records with an id, the form of the video-frames data
+/// set.
 ///
-/// Errors   kInvalidArgument: no JSON, or neither an object nor a list.
-/// Threads  Any. Cost  Linear; one record at a time is held as JSON.
+/// Errors   kInvalidArgument: not JSON, or neither an object nor a list.
+/// Threads  Any.
+/// Cost     Linear; one record at a time is held as JSON.
 Result<Records> parse_gqa(std::string_view json);
-/// LLaVA's instructions: a list of {id, image, conversations: [{from, value}]}. The first question
-/// and its answer are taken; what follows them hangs on what was said before.
+/// Parses LLaVA's instructions: a list of {id, image, conversations: [{from, value}]}. Takes only
+/// the first question and its answer; later turns depend on earlier ones.
 Result<Records> parse_llava(std::string_view json);
 
-/// Which part of a split is meant: "val", "val[:100]", "val[10%:20%]".
+/// A slice of a split: "val", "val[:100]", "val[10%:20%]".
 struct SplitSlice {
   std::string name;
   std::optional<std::int64_t> from, to;  // negative: counted from the end
@@ -52,32 +53,33 @@ Result<SplitSlice> parse_split(std::string_view text);
 
 struct DatasetOptions {
   DatasetKind kind = DatasetKind::kGqa;
-  std::string data;  // the file with the records, or the folder with it; not for what is made here
+  std::string data;  // file or folder with the records; unused for generated data
   std::string config = "val_balanced_instructions";  // GQA: which of its files
   std::string split = "val";
   std::int64_t max_samples = 128;  // -1: all
-  std::int64_t shuffle_seed = 7;   // negative: as they come
-  std::size_t questions = 1'000;   // generated: of how many those about pictures are taken
+  std::int64_t shuffle_seed = 7;  // negative: file order
+  /// Generated: size of the question set, from which image questions are taken.
+  std::size_t questions = 1'000;
   std::uint64_t seed = 1;          // generated
 };
 
 struct Dataset {
-  std::string label;  // for a person: what was read, and from where
+  std::string label;  // human-readable: what was read and from where
   std::vector<Sample> samples;
   std::vector<RejectedRecord> rejected;
 };
 
-/// Reads or makes the samples, takes the split's slice, shuffles, and keeps the first max_samples,
-/// in this order. Nothing is ever fetched. The shuffle is ours, the same on every machine, and not
-/// that of other tools for the same seed.
+/// Reads or generates the samples, takes the split's slice, shuffles, and takes the first
+/// max_samples, in this order. Nothing is fetched. The shuffle is deterministic on every machine
+/// and differs from other tools' shuffle for the same seed.
 ///
-/// Errors   kNotFound: no such file, with the names that were tried and what to do; what parsing
-///          says; kInvalidArgument: a split that is none, no sample left.
+/// Errors   kNotFound: no such file, with the names that were tried; parsing errors;
+///          kInvalidArgument: an invalid split, or no sample left.
 Result<Dataset> load_dataset(const DatasetOptions& options, const Files& files);
 
-/// Six questions in pairs about one picture each, a pair for one technique: the same key; other
-/// words, and a key with other marks at its end; the same words, and keys that share nothing.
-/// expected_hit says what the second of a pair is for.
+/// Six questions in pairs about one image each, one pair per technique: equal keys; other words
+/// with keys that differ in final punctuation; equal words with unrelated keys. expected_hit names
+/// the technique for the second of each pair.
 Result<std::vector<Sample>> synthetic_samples();
 
 }  // namespace afterimage

@@ -37,7 +37,7 @@ std::vector<Sample> pictures(std::size_t questions = 400) {
       .value();
 }
 
-TEST(Dataset, ReadsGqaAsItIsPublished) {
+TEST(Dataset, ReadsPublishedGqa) {
   const Records read = parse_gqa(kGqa).value();
   ASSERT_EQ(read.samples.size(), 1U);
   const Sample& sample = read.samples[0];
@@ -52,7 +52,7 @@ TEST(Dataset, ReadsGqaAsItIsPublished) {
   EXPECT_EQ(program_text(sample), "select:wall (722332) | filter color:white");
 }
 
-TEST(Dataset, ABadRecordIsNamedAndTheOthersAreRead) {
+TEST(Dataset, NamesABadRecordAndReadsTheOthers) {
   const Records read = parse_gqa(kGqa).value();
   ASSERT_EQ(read.rejected.size(), 2U);
   EXPECT_EQ(read.rejected[0].id, "2");
@@ -60,7 +60,7 @@ TEST(Dataset, ABadRecordIsNamedAndTheOthersAreRead) {
   EXPECT_NE(read.rejected[1].error.message.find("answer"), std::string::npos);
 }
 
-TEST(Dataset, WhatIsNoJsonIsSaid) {
+TEST(Dataset, RejectsInvalidJson) {
   for (const char* text : {"", "{", "[{\"id\": 1}", "7", "\"text\""}) {
     EXPECT_FALSE(parse_gqa(text).has_value()) << text;
     EXPECT_FALSE(parse_llava(text).has_value()) << text;
@@ -106,10 +106,10 @@ TEST(Dataset, FindsTheFileOfAConfigurationAndItsShards) {
   options.config = "train_all_instructions";
   const Dataset sharded = load_dataset(options, files).value();
   ASSERT_EQ(sharded.samples.size(), 2U);
-  EXPECT_EQ(sharded.samples[0].dataset_id, "b") << "2 comes before 10";
+  EXPECT_EQ(sharded.samples[0].dataset_id, "b") << "2 sorts before 10";
 }
 
-TEST(Dataset, NothingIsFetchedAndItSaysWhatToDo) {
+TEST(Dataset, FetchesNothingAndSaysWhatToDo) {
   const MemoryFiles files;
   const auto nowhere = load_dataset({}, files);
   ASSERT_FALSE(nowhere.has_value());
@@ -146,7 +146,7 @@ TEST(Dataset, SplitsMayBeSliced) {
   }
 }
 
-TEST(Dataset, IsShuffledTheSameForASeedAndOtherwiseAnother) {
+TEST(Dataset, ShuffleIsDeterministicForItsSeed) {
   const MemoryFiles files;
   const auto ids = [&](std::int64_t seed) {
     std::string all;
@@ -169,12 +169,12 @@ TEST(Dataset, TheSyntheticSetHasAPairForEachTechnique) {
     EXPECT_EQ(samples[i].image, samples[i + 1].image);
   }
   EXPECT_EQ(samples[0].chunk_override, samples[1].chunk_override);
-  EXPECT_NE(samples[2].question, samples[3].question) << "else a layer of prompts would decide";
+  EXPECT_NE(samples[2].question, samples[3].question) << "otherwise a prompt layer would decide";
   EXPECT_EQ(samples[4].question, samples[5].question);
   EXPECT_NE(samples[4].chunk_override, samples[5].chunk_override);
 }
 
-TEST(PictureSamples, WhatIsWrittenAsGqaIsReadAsTheSame) {
+TEST(PictureSamples, GqaRoundTrips) {
   MemoryFiles files;
   const std::vector<Sample> samples = pictures();
   ASSERT_GT(samples.size(), 100U);
@@ -197,7 +197,7 @@ TEST(PictureSamples, WhatIsWrittenAsGqaIsReadAsTheSame) {
   }
 }
 
-TEST(PictureSamples, TheSameOfAPictureHasOneProgramAndOneAnswer) {
+TEST(PictureSamples, EqualMeaningGivesEqualProgramAndAnswer) {
   std::map<std::pair<std::string, std::string>, std::string> answers;
   for (const Sample& sample : pictures(3000)) {
     const auto [it, fresh] = answers.emplace(
@@ -206,7 +206,7 @@ TEST(PictureSamples, TheSameOfAPictureHasOneProgramAndOneAnswer) {
   }
 }
 
-TEST(ChunkSource, EachTakesItsOwnPart) {
+TEST(ChunkSource, EachUsesItsOwnField) {
   Sample sample{.image_id = "7",
                 .question = "Is it?",
                 .answer = "yes",
@@ -233,8 +233,8 @@ TEST(ChunkSource, EachTakesItsOwnPart) {
   for (const ChunkSource source : kChunkSources) EXPECT_EQ(chunk_text(bare, source), "Is it?");
 }
 
-// Whatever stood in parentheses was dropped, so that these two were one question.
-TEST(ChunkSource, WhatStandsInParenthesesAndIsNoIdStays) {
+// Regression: all text in parentheses was dropped, so these two shared one key.
+TEST(ChunkSource, KeepsParenthesesThatAreNotIds) {
   const Sample white{.semantic_str = "select: thing (7)->filter color: not(white) [0]"};
   const Sample blue{.semantic_str = "select: thing (7)->filter color: not(blue) [0]"};
   EXPECT_EQ(chunk_text(white, ChunkSource::kSemantic),
@@ -244,7 +244,7 @@ TEST(ChunkSource, WhatStandsInParenthesesAndIsNoIdStays) {
   EXPECT_EQ(chunk_text(open, ChunkSource::kSemantic), "select: thing (7");
 }
 
-TEST(Prompt, PlaceholdersAreFilledInAndUnknownOnesAreEmpty) {
+TEST(Prompt, FillsPlaceholdersAndEmptiesUnknownOnes) {
   const Sample sample{.dataset_id = "1", .image_id = "7", .question = "Is {it} so?", .answer = "y"};
   const struct {
     const char* given;
@@ -258,7 +258,7 @@ TEST(Prompt, PlaceholdersAreFilledInAndUnknownOnesAreEmpty) {
   for (const auto& c : kCases) EXPECT_EQ(render_prompt(c.given, sample), c.expected);
 }
 
-TEST(AnswerMatch, WordsMatchWords) {
+TEST(AnswerMatch, MatchesWholeWords) {
   const struct {
     const char* output;
     const char* reference;
@@ -281,19 +281,19 @@ TEST(AnswerMatch, WordsMatchWords) {
   EXPECT_EQ(answer_matches("?", "?"), true);
 }
 
-// The answer was sought anywhere in the output, and a reference in another script was none.
-TEST(Seed002, s21_NoIsNotInKnow) {
+// Regression: substring search, and references in other scripts were ignored.
+TEST(Seed002, s21_NoDoesNotMatchKnow) {
   EXPECT_EQ(answer_matches("I do not know.", "no"), false);
   EXPECT_EQ(answer_matches("no", "know"), false);
   EXPECT_EQ(answer_matches("图中有三只猫。", "三只猫"), true);
   EXPECT_EQ(answer_matches("图中有三只猫。", "两只猫"), false);
   EXPECT_EQ(answer_matches("Это КРАСНЫЙ дом", "красный"), true);
-  EXPECT_EQ(answer_matches("Ήταν ΚΌΚΚΙΝΟ", "κόκκινο"), false) << "accents fold in no table here";
+  EXPECT_EQ(answer_matches("Ήταν ΚΌΚΚΙΝΟ", "κόκκινο"), false) << "accents are not folded";
   EXPECT_EQ(answer_matches("ÉTÉ", "été"), true);
 }
 
-// A template of several lines was cut at its first: nobody was asked anything.
-TEST(Seed002, s23_TemplatesOfSeveralLinesSurviveAndAskTheQuestion) {
+// Regression: a template of several lines was truncated to its first, so no question was asked.
+TEST(Seed002, s23_MultiLineTemplatesAskTheQuestion) {
   const Sample sample{.image_id = "7", .question = "Is it?"};
   EXPECT_EQ(render_prompt("<image>\nImage ID: {image_id}\nQuestion: {question}\nAnswer:", sample),
             "<image>\nImage ID: 7\nQuestion: Is it?\nAnswer:");
@@ -303,8 +303,8 @@ TEST(Seed002, s23_TemplatesOfSeveralLinesSurviveAndAskTheQuestion) {
   EXPECT_NE(cut.error().message.find("{question}"), std::string::npos);
 }
 
-// Any path that the data set named was opened, however large.
-TEST(Seed002, s27_PicturesAreOpenedBelowTheRootsOnlyAndUpToALimit) {
+// Regression: any path named by the data set was opened, however large.
+TEST(Seed002, s27_OpensImagesOnlyBelowTheRootsAndUpToALimit) {
   MemoryFiles files;
   const std::vector<Sample> samples = pictures(20);
   const std::string picture(reinterpret_cast<const char*>(samples[0].image->data()),
@@ -332,8 +332,8 @@ TEST(Seed002, s27_PicturesAreOpenedBelowTheRootsOnlyAndUpToALimit) {
   EXPECT_EQ(small.find({.image_names = {"a.png"}}).error().code, ErrorCode::kLimitExceeded);
 }
 
-// The picture was not attached, and only the hit rate was looked at.
-TEST(Seed002, s24_MissingPicturesAreCountedAndSaid) {
+// Regression: missing images went unnoticed.
+TEST(Seed002, s24_CountsAndReportsMissingImages) {
   const MemoryFiles files;
   std::vector<Sample> samples = pictures(40);
   const std::size_t all = samples.size();

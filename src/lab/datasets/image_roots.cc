@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Where `name` leads from `root`; nullopt: out of it.
+/// Resolves `name` below `root`; nullopt: it leads outside.
 std::optional<std::string> below(const std::string& root, const std::string& name) {
   if (name.empty() || name.find('\0') != std::string::npos) return std::nullopt;
   const fs::path base = fs::path(root).lexically_normal();
@@ -68,13 +68,13 @@ Result<ImageRoots::Found> ImageRoots::find(const Sample& sample) const {
     }
     if (leads_out && !roots_.empty() && !refused.has_value()) {
       refused = Error{ErrorCode::kInvalidArgument,
-                      fmt::format("'{}' leads out of the image roots and is not opened", name)};
+                      fmt::format("'{}' leads outside the image roots and is not opened", name)};
     }
   }
   if (refused.has_value()) return std::unexpected(*refused);
   return fail(ErrorCode::kNotFound,
-              fmt::format("there is no picture \"{}\" below {}", sample.image_id,
-                          roots_.empty() ? "any root: name one with --gqa-image-dir, or set "
+              fmt::format("no image \"{}\" below {}", sample.image_id,
+                          roots_.empty() ? "any root: pass one with --gqa-image-dir, or set "
                                            "SEMANTIC_CACHE_IMAGE_ROOT"
                                          : fmt::format("'{}'", fmt::join(roots_, "', '"))));
 }
@@ -87,7 +87,7 @@ Result<FileBytes> ImageRoots::bytes_of(const Sample& sample) const {
 
 AttachedImages attach_images(std::span<Sample> samples, const ImageRoots& roots) {
   AttachedImages images;
-  std::map<std::string, std::pair<std::string, ContentDigest>> known;  // by the names to look for
+  std::map<std::string, std::pair<std::string, ContentDigest>> known;  // by candidate names
   for (Sample& sample : samples) {
     if (sample.image != nullptr) {
       sample.content = content_digest(still(sample.image, sample.image_id));

@@ -14,28 +14,27 @@
 
 namespace afterimage {
 
-/// Folders below which pictures are looked for, in order.
+/// Folders below which images are searched, in order.
 ///
-/// Names     What the data set names, below each root; then <id>.jpg, .jpeg, .png, and
-///           <first three characters of id>/<id> with these endings.
-/// Safety    A name is data of a stranger: what leads out of all roots is not opened, and neither
-/// is
-///           what is larger than the limit. What was found must be a picture. Links below a root
-///           are its owner's, and are followed.
-/// Threads   Any.
+/// Names    The names from the data set, below each root; then <id>.jpg, .jpeg, .png, and <first
+///          three characters of id>/<id> with these extensions.
+/// Safety   Names are untrusted: paths outside the roots and files above the size limit are not
+///          opened, and the file must be an image. Symbolic links below a root are the operator's
+///          and are followed.
+/// Threads  Any.
 class ImageRoots {
  public:
-  /// `files` outlives them.
+  /// `files` outlives this object.
   ImageRoots(std::vector<std::string> roots, const Files& files, MediaLimits limits = {});
 
   struct Found {
     std::string path;
     FileBytes bytes;
   };
-  /// kNotFound: there is none; kInvalidArgument: its names lead out of the roots, or it is no
-  /// picture; kLimitExceeded.
+  /// kNotFound: not found; kInvalidArgument: its names lead outside the roots, or the file is not
+  /// an image; kLimitExceeded.
   [[nodiscard]] Result<Found> find(const Sample& sample) const;
-  /// The picture once more, from where it was found.
+  /// Reads the image again from where it was found.
   [[nodiscard]] Result<FileBytes> bytes_of(const Sample& sample) const;
 
   [[nodiscard]] const std::vector<std::string>& roots() const { return roots_; }
@@ -46,14 +45,14 @@ class ImageRoots {
   MediaLimits limits_;
 };
 
-/// What became of the pictures that samples name.
+/// Counts of images found and missing.
 struct AttachedImages {
   std::size_t attached = 0;
-  std::size_t missing = 0;    // named, and not there
-  std::string first_missing;  // why, of the first
+  std::size_t missing = 0;  // named but not found
+  std::string first_missing;  // reason for the first of those
 };
 
-/// Finds each sample's picture and notes its digest. A sample without one is asked without.
+/// Finds each sample's image and stores its digest. A sample without an image is used without one.
 AttachedImages attach_images(std::span<Sample> samples, const ImageRoots& roots);
 
 }  // namespace afterimage

@@ -15,7 +15,7 @@ namespace {
 
 using SceneJson = nlohmann::ordered_json;
 
-/// Things are named as in GQA, with an id in parentheses: here their place.
+/// GQA's notation of an object: its name and an id in parentheses, here its place.
 std::string with_id(const Scene& scene, const std::string& name) {
   for (const SceneThing& thing : scene.things) {
     if (thing.name == name) return fmt::format("{} ({})", name, thing.place);
@@ -67,22 +67,22 @@ std::string joined_steps(const std::vector<SemanticStep>& steps) {
   return text;
 }
 
-/// What kind of thing is asked, and of what: the two groups of GQA.
+/// GQA's groups of a question: what is asked, and about what.
 std::string local_group(const SceneProgram& program) {
   return fmt::format("{:02}-{}", static_cast<unsigned>(program.query), program.a);
 }
 
-class Pictures96 {
+class PictureCache {
  public:
-  explicit Pictures96(const QuestionSet& set) : set_(set) {}
+  explicit PictureCache(const QuestionSet& set) : set_(set) {}
 
   Result<FileBytes> of(std::size_t scene, bool reencoded) {
-    FileBytes& kept = drawn_[{scene, reencoded}];
-    if (kept == nullptr) {
-      AFI_TRY(std::vector<std::byte> file, drawn(set_.scenes[scene], reencoded));
-      kept = std::make_shared<const std::vector<std::byte>>(std::move(file));
+    FileBytes& result = drawn_[{scene, reencoded}];
+    if (result == nullptr) {
+      AFI_TRY(std::vector<std::byte> file, draw_scene(set_.scenes[scene], reencoded));
+      result = std::make_shared<const std::vector<std::byte>>(std::move(file));
     }
-    return kept;
+    return result;
   }
 
  private:
@@ -130,7 +130,7 @@ SceneJson record_of(const Sample& sample) {
 }  // namespace
 
 Result<std::vector<Sample>> picture_samples(const QuestionSet& set) {
-  Pictures96 pictures(set);
+  PictureCache pictures(set);
   std::vector<Sample> samples;
   for (std::size_t i = 0; i < set.questions.size(); ++i) {
     const SetQuestion& asked = set.questions[i];
@@ -146,7 +146,7 @@ Result<std::vector<Sample>> picture_samples(const QuestionSet& set) {
 
 Result<void> write_gqa(const std::string& folder, std::span<const Sample> samples, Files& files) {
   AFI_TRY_VOID(files.make_folder(folder + "/images"));
-  // Record by record: an object that keeps its order looks at all its names for each new one.
+  // Record by record, because inserting into an ordered JSON object is linear.
   std::string text;
   std::map<std::string, FileBytes> pictures;
   for (const Sample& sample : samples) {
@@ -163,10 +163,10 @@ Result<void> write_gqa(const std::string& folder, std::span<const Sample> sample
 
 Result<std::vector<Sample>> synthetic_samples() {
   const QuestionSet set = make_question_set({.questions = 1, .scenes = 6, .seed = 2});
-  Pictures96 pictures(set);
+  PictureCache pictures(set);
   const struct {
     const char* id;
-    std::size_t scene;  // drawn ones have even numbers
+    std::size_t scene;  // even numbers are drawn scenes
     const char* key;
     const char* question;
     const char* answer;

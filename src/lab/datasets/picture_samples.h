@@ -14,13 +14,12 @@
 
 namespace afterimage {
 
-/// The questions of a set that are about pictures and stand alone, as samples with their programs,
-/// groups, true answers and pictures. What is told, follows other messages or offers tools has no
-/// form in a data set of questions and pictures. metadata says how a question is put ("wording")
-/// and what it is a trap for ("trap").
+/// The self-contained image questions of a set, as samples with programs, groups, true answers and
+/// images. Questions about told scenes, with a history or with tools are left out, because
+/// GQA-style data sets cannot represent them. metadata holds the "wording" and the "trap".
 Result<std::vector<Sample>> picture_samples(const QuestionSet& set);
 
-/// Writes samples as GQA is published: <folder>/val_balanced_questions.json, and their pictures as
+/// Writes samples in GQA's published form: <folder>/val_balanced_questions.json, and images as
 /// <folder>/images/<id>.png.
 Result<void> write_gqa(const std::string& folder, std::span<const Sample> samples, Files& files);
 

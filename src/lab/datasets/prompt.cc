@@ -29,7 +29,7 @@ std::string value_of(std::string_view name, const Sample& sample) {
   return "";
 }
 
-/// A name as it stands between braces: letters and marks that are none of a template's own.
+/// Whether the text between braces is a placeholder name.
 bool is_name(std::string_view text) {
   return text.find_first_of("{\n\"' ") == std::string_view::npos;
 }
@@ -82,8 +82,8 @@ Result<void> check_template(std::string_view prompt_template) {
     if (std::holds_alternative<QuestionPlace>(part)) return {};
   }
   return malformed(
-      "the prompt template has no {question}: every sample would be asked the same, and none its "
-      "own question");
+      "the prompt template has no {question}, so all samples would get the same prompt without "
+      "their question");
 }
 
 }  // namespace afterimage

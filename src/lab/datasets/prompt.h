@@ -12,22 +12,22 @@
 
 namespace afterimage {
 
-/// A prompt with the places of {question} left open: what is the same for all that is asked of one
-/// sample's picture.
+/// A prompt split at {question}; the other parts are the same for all questions about a sample's
+/// image.
 struct QuestionPlace {};
 using PromptPart = std::variant<std::string, QuestionPlace>;
 
-/// Fills a template in: {question}, {image_id}, {answer}, {full_answer}, {global_group},
-/// {local_group}, {semantic_str}, {semantic_program}, {dataset_id}; other names are empty. "{{" and
-/// "}}" are braces, and so is one that closes nothing. Line breaks stay.
+/// Expands a template: {question}, {image_id}, {answer}, {full_answer}, {global_group},
+/// {local_group}, {semantic_str}, {semantic_program}, {dataset_id}; unknown names expand to
+/// nothing. "{{" and "}}" are literal braces, as is an unmatched one. Line breaks are preserved.
 ///
 /// Threads  Any.
 [[nodiscard]] std::vector<PromptPart> prompt_parts(std::string_view prompt_template,
                                                    const Sample& sample);
-/// The whole prompt, without white space around it.
+/// The whole prompt, trimmed.
 [[nodiscard]] std::string render_prompt(std::string_view prompt_template, const Sample& sample);
 
-/// kInvalidArgument: a template without {question} asks every sample the same nothing.
+/// kInvalidArgument: a template without {question}.
 Result<void> check_template(std::string_view prompt_template);
 
 }  // namespace afterimage

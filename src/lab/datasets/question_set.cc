@@ -15,10 +15,10 @@
 namespace afterimage {
 namespace {
 
-/// One program in words: as it is first put, and in other ways that ask the same.
+/// The wordings of one program: the first one, and alternatives with the same meaning.
 struct Phrases {
   std::string plain;
-  std::string worded;     // an article, a plural, a courtesy away; empty: there is no such way
+  std::string worded;     // differs by an article, a plural or a courtesy; empty: none
   std::string rephrased;  // likewise
 };
 
@@ -73,7 +73,7 @@ Phrases phrases(const SceneProgram& program) {
   AFI_CHECK(false);
 }
 
-/// One of the ways in which people type the same.
+/// A random variation in spacing, punctuation or capitals.
 std::string typed(std::string text, Rng& rng) {
   switch (rng.below(5)) {
     case 0:
@@ -93,7 +93,7 @@ std::string typed(std::string text, Rng& rng) {
   }
 }
 
-/// A twin of a program: words nearly the same, answer another thing.
+/// A trap for a program: nearly the same words, another meaning.
 struct Twin {
   Trap trap = Trap::kNone;
   SceneProgram program;
@@ -222,7 +222,7 @@ class Maker {
     set_.questions.push_back(std::move(question));
   }
 
-  /// Words for a question: the plain ones when it is new, any of them when it was asked before.
+  /// Words a question: plainly if it is new, in any wording if it was asked before.
   void put(SetQuestion& question) {
     const Phrases ways = phrases(question.program);
     question.text = ways.plain;
@@ -262,28 +262,28 @@ class Maker {
         const Twin twin = twin_of(set_.scenes[last.scene], last.program, rng_);
         question.trap = twin.trap;
         question.program = twin.program;
-        question.text = words_like(last, twin.program);
+        question.text = worded_like(last, twin.program);
         break;
       }
     }
-    // What is told is in no other file: asked so, it would be the same request under another name.
+    // A scene told in text has no image file to re-encode: the request would be unchanged.
     if (question.setting == Setting::kReencoded && !set_.scenes[question.scene].drawn) {
       question.setting = Setting::kPlain;
     }
-    // What was asked before is no trap: it may be served.
+    // A question asked before is not a trap: it may be served.
     if (!asked_.emplace(question.scene, question.program, question.setting).second) return;
     set_.questions.push_back(std::move(question));
   }
 
-  /// A trap is put as its twin was: plainly, or in the same other words.
-  static std::string words_like(const SetQuestion& last, const SceneProgram& program) {
+  /// Words a trap like the question it resembles: plainly, or in the same alternative wording.
+  static std::string worded_like(const SetQuestion& last, const SceneProgram& program) {
     const Phrases ways = phrases(program);
     if (last.wording == Wording::kRephrased) return ways.rephrased;
     if (last.wording == Wording::kWorded && !ways.worded.empty()) return ways.worded;
     return ways.plain;
   }
 
-  /// A scene of which the same can be asked, and which looks the same to whoever reads only words.
+  /// Another scene about which the same can be asked, with the same request text.
   std::size_t other_scene_with(const SetQuestion& last) {
     const auto has = [](const Scene& scene, const std::string& name) {
       return name.empty() ||

@@ -13,10 +13,10 @@
 
 namespace afterimage {
 
-/// Why a question that looks like an earlier one is another. Each is asked right after its twin.
+/// How a question differs from the similar one asked just before it.
 enum class Trap : unsigned char {
   kNone,
-  kOtherScene,  // the same words about another picture or document
+  kOtherScene,  // the same words about another image or document
   kNegation,
   kAntonym,
   kNumber,
@@ -26,25 +26,25 @@ enum class Trap : unsigned char {
   kSymbols,
   kCjk,
   kReencoded,  // the same pixels in another file
-  kHistory,    // an earlier message asks for another form of answer
-  kTools,      // tools are offered
+  kHistory,  // an earlier message requests another answer format
+  kTools,  // tools are offered
 };
 inline constexpr std::size_t kTraps = 13;
 /// "none", "other scene", "negation", …
 std::string_view to_string(Trap trap);
 
-/// How a question was put, beside one that asked the same of the same scene before.
+/// How a question is worded, relative to an earlier one with the same meaning about the same scene.
 enum class Wording : unsigned char {
-  kFirst,     // nobody asked it before
+  kFirst,  // not asked before
   kSame,      // byte for byte
-  kTyped,     // typed otherwise: spaces, marks, capitals, contractions
-  kWorded,    // an article, a plural, a courtesy more or less
-  kRephrased  // in words of its own
+  kTyped,  // spacing, punctuation, capitals or contractions differ
+  kWorded,  // an article, a plural or a courtesy differs
+  kRephrased  // rephrased
 };
 inline constexpr std::size_t kWordings = 5;
 std::string_view to_string(Wording wording);
 
-/// What else is in the request.
+/// Other contents of the request.
 enum class Setting : unsigned char { kPlain, kReencoded, kHistory, kTools };
 
 struct SetQuestion {
@@ -56,23 +56,23 @@ struct SetQuestion {
   Trap trap = Trap::kNone;
 };
 
-/// Questions of which every answer is known, in the order in which they are asked.
+/// Questions with known answers, in order.
 struct QuestionSet {
   std::vector<Scene> scenes;
   std::vector<SetQuestion> questions;
 
-  /// The settings change what is said: in capitals (history), as JSON (tools).
+  /// The true answer. Settings change its format: capitals (history), JSON (tools).
   [[nodiscard]] std::string truth(const SetQuestion& question) const;
 };
 
 struct QuestionSetOptions {
   std::size_t questions = 12'000;
   std::size_t scenes = 400;
-  double traps = 0.2;  // of all questions
+  double traps = 0.2;  // share of all questions
   std::uint64_t seed = 1;
 };
 
-/// The same set for the same options, on every machine. Popular scenes are asked about more often.
+/// Deterministic on every machine for equal options. Popular scenes are asked about more often.
 [[nodiscard]] QuestionSet make_question_set(const QuestionSetOptions& options);
 
 }  // namespace afterimage

@@ -16,7 +16,7 @@ const QuestionSet& questions() {
   return set;
 }
 
-TEST(QuestionSet, IsTheSameForItsSeedAndOtherwiseAnother) {
+TEST(QuestionSet, IsDeterministicForItsSeed) {
   const QuestionSet again =
       make_question_set({.questions = 3000, .scenes = 100, .traps = 0.25, .seed = 3});
   ASSERT_EQ(again.questions.size(), 3000U);
@@ -28,7 +28,7 @@ TEST(QuestionSet, IsTheSameForItsSeedAndOtherwiseAnother) {
   EXPECT_NE(other.questions[0].text, questions().questions[0].text);
 }
 
-TEST(QuestionSet, ATrapIsAskedRightBehindAQuestionThatItIsNot) {
+TEST(QuestionSet, TrapsFollowTheQuestionTheyResemble) {
   for (std::size_t i = 0; i < questions().questions.size(); ++i) {
     const SetQuestion& trap = questions().questions[i];
     if (trap.trap == Trap::kNone) continue;
@@ -43,8 +43,8 @@ TEST(QuestionSet, ATrapIsAskedRightBehindAQuestionThatItIsNot) {
   }
 }
 
-// A told scene in another file is the same request: it would count as a trap that was served.
-TEST(QuestionSet, OnlyPicturesAreInOtherFiles) {
+// A scene told in text has no image file to re-encode; such a trap would be the unchanged request.
+TEST(QuestionSet, OnlyDrawnScenesAreReencoded) {
   std::size_t other_files = 0;
   for (const SetQuestion& question : questions().questions) {
     if (question.setting != Setting::kReencoded) continue;
@@ -65,18 +65,18 @@ TEST(QuestionSet, EverySettingChangesTheAnswer) {
   }
 }
 
-TEST(Scenes, ADrawingIsAPictureAndTheSamePixelsMakeAnotherFile) {
+TEST(Scenes, DrawsAnImageAndTheSamePixelsInAnotherFile) {
   Rng rng(1);
   const Scene scene = make_scene(0, rng);
   const Scene other = make_scene(1, rng);
-  const auto plain = drawn(scene).value();
-  const auto opaque = drawn(scene, /*opaque=*/true).value();
+  const auto plain = draw_scene(scene).value();
+  const auto opaque = draw_scene(scene, /*opaque=*/true).value();
   EXPECT_NE(plain, opaque);
-  EXPECT_NE(plain, drawn(other).value());
-  EXPECT_EQ(plain, drawn(scene).value());
+  EXPECT_NE(plain, draw_scene(other).value());
+  EXPECT_EQ(plain, draw_scene(scene).value());
 }
 
-TEST(Scenes, TheOracleLooksAtTheGraph) {
+TEST(Scenes, TheOracleAnswersFromTheGraph) {
   Rng rng(1);
   Scene scene = make_scene(0, rng);
   scene.things = {

@@ -41,7 +41,7 @@ constexpr unsigned kThings = 6;
 constexpr unsigned kSide = 96;
 constexpr unsigned kPatch = 16;
 
-/// `count` different ones.
+/// Draws `count` distinct elements.
 template <std::size_t N>
 std::vector<std::string> pick(const std::array<std::string_view, N>& from, std::size_t count,
                               Rng& rng) {
@@ -84,8 +84,8 @@ std::vector<std::uint8_t> pixels_of(const Scene& scene) {
       fill(pixels, one.place * kPatch, kPatch / 2 * copy, 2 + one.size, color->rgb);
     }
   }
-  // Materials and what people hold have no colour: a bar of marks stands for them.
-  const std::string text = told(scene);
+  // Facts without a colour (materials, held things) are drawn as a bar of marks.
+  const std::string text = describe_scene(scene);
   const auto digest = sha256(std::as_bytes(std::span(text)));
   for (unsigned i = 0; i < kSide / 8; ++i) {
     const auto mark = std::to_integer<std::uint8_t>(digest[i]);
@@ -158,7 +158,7 @@ std::string true_answer(const Scene& scene, const SceneProgram& program) {
   AFI_CHECK(false);
 }
 
-std::string told(const Scene& scene) {
+std::string describe_scene(const Scene& scene) {
   std::string text = fmt::format("This is {}. From left to right there are", scene.id);
   for (const SceneThing& one : scene.things) {
     text += fmt::format(" {} {} {} of {} and size {};", one.count, one.color, one.name,
@@ -171,7 +171,7 @@ std::string told(const Scene& scene) {
                     scene.year_of_csharp, scene.cats, scene.dogs);
 }
 
-Result<std::vector<std::byte>> drawn(const Scene& scene, bool opaque) {
+Result<std::vector<std::byte>> draw_scene(const Scene& scene, bool opaque) {
   std::vector<std::uint8_t> pixels = pixels_of(scene);
   png_image image{};
   image.version = PNG_IMAGE_VERSION;
@@ -188,7 +188,7 @@ Result<std::vector<std::byte>> drawn(const Scene& scene, bool opaque) {
   }
   png_alloc_size_t size = 0;
   std::vector<std::byte> file;
-  for (const bool write : {false, true}) {  // how large, and then
+  for (const bool write : {false, true}) {  // first pass: size; second pass: write
     file.resize(size);
     if (png_image_write_to_memory(&image, write ? file.data() : nullptr, &size, 0, pixels.data(), 0,
                                   nullptr) == 0) {

@@ -12,24 +12,24 @@
 
 namespace afterimage {
 
-/// Things of one name in a scene, all alike.
+/// Things with one name in a scene, all alike.
 struct SceneThing {
-  std::string name;  // one of its kind in a scene: "lamp"
+  std::string name;  // unique in a scene: "lamp"
   std::string color;
   std::string material;
   unsigned count = 1;
-  unsigned size = 1;   // no two in a scene are of the same size
-  unsigned place = 0;  // from left to right; no two stand in the same place
+  unsigned size = 1;  // unique in a scene
+  unsigned place = 0;  // from left to right, unique in a scene
 };
 
-/// What there is to be asked about: a scene graph of which everything is known. Some are drawn,
-/// some only told.
+/// A scene graph from which every question can be answered. Some scenes are drawn as images, others
+/// are only described in text.
 struct Scene {
   std::string id;
   bool drawn = false;
   std::vector<SceneThing> things;
-  std::string he_holds;   // the name of something that is not among the things
-  std::string she_holds;  // another
+  std::string he_holds;  // a thing that is not in `things`
+  std::string she_holds;  // another such thing
   unsigned year_of_c = 0;
   unsigned year_of_cpp = 0;
   unsigned year_of_csharp = 0;
@@ -39,7 +39,7 @@ struct Scene {
 
 [[nodiscard]] Scene make_scene(std::size_t number, Rng& rng);
 
-/// What a question asks, as it is computed; the words may differ.
+/// What a question asks, independent of its wording.
 enum class SceneQuery : unsigned char {
   kColor,     // of the thing `a`
   kMaterial,  // of the thing `a`
@@ -65,15 +65,16 @@ struct SceneProgram {
   auto operator<=>(const SceneProgram&) const = default;
 };
 
-/// The true answer, by looking at the graph: this is the engine that never errs.
+/// The true answer, computed from the graph.
 [[nodiscard]] std::string true_answer(const Scene& scene, const SceneProgram& program);
 
-/// The scene in words, everything that can be asked included.
-[[nodiscard]] std::string told(const Scene& scene);
+/// Describes the scene in words, including everything that can be asked.
+[[nodiscard]] std::string describe_scene(const Scene& scene);
 
-/// The scene as a PNG of 96 x 96: a patch of its color for each thing, and the rest as marks, so
-/// that scenes which differ look different. `opaque` gives the same pixels in another file.
-/// Errors  kUnavailable: libpng's.
-[[nodiscard]] Result<std::vector<std::byte>> drawn(const Scene& scene, bool opaque = false);
+/// The scene as a 96 x 96 PNG: a patch in its color for each thing, all other facts as marks, so
+/// that different scenes have different pixels. `opaque` gives the same pixels in another file.
+///
+/// Errors   kUnavailable: an error of libpng.
+[[nodiscard]] Result<std::vector<std::byte>> draw_scene(const Scene& scene, bool opaque = false);
 
 }  // namespace afterimage

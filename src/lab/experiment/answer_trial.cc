@@ -25,10 +25,10 @@ using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::size_t kRemembered = 100;
 constexpr float kNearest =
-    0.5F;  // farther neighbours are not looked at; evidence decides on the others
+    0.5F;  // less similar neighbours are ignored; evidence decides on the others
 constexpr const char* kTools = R"([{"type":"function","function":{"name":"look_closer"}}])";
 
-/// The pictures of a scene: as it is, and in another file.
+/// The image of a scene, and the same pixels in another file.
 struct Pictures {
   MediaItem plain;
   MediaItem reencoded;
@@ -37,7 +37,7 @@ struct Pictures {
 };
 
 Result<MediaItem> picture(const Scene& scene, bool opaque) {
-  AFI_TRY(std::vector<std::byte> file, drawn(scene, opaque));
+  AFI_TRY(std::vector<std::byte> file, draw_scene(scene, opaque));
   return MediaItem{.modality = Modality::kImage,
                    .files = {std::make_shared<const std::vector<std::byte>>(std::move(file))},
                    .name = scene.id};
@@ -52,7 +52,7 @@ Result<Pictures> pictures_of(const Scene& scene) {
   return both;
 }
 
-/// What was asked, whatever the words.
+/// The meaning of a question, independent of its wording.
 using Meaning = std::tuple<std::size_t, SceneProgram, Setting>;
 
 struct Case {
@@ -67,7 +67,7 @@ struct BackendRequest {
   std::vector<Vector> vectors;
 };
 
-/// The rung of likeness, with the vectors that are built in.
+/// The similarity rung with the built-in vectors.
 class Neighbours {
  public:
   Neighbours(std::unique_ptr<SimilarityRung> rung, HashedNgrams embedder)
@@ -83,10 +83,10 @@ class Neighbours {
     rung_->learn(question, asked.found, said);
     return rung_->insert(question, asked.vectors);
   }
-  [[nodiscard]] SimilarityTally told() const {
-    SimilarityTally told = tally;
-    told.learned = rung_->stats().learned;
-    return told;
+  [[nodiscard]] SimilarityTally snapshot() const {
+    SimilarityTally result = tally;
+    result.learned = rung_->stats().learned;
+    return result;
   }
 
   SimilarityTally tally;
@@ -120,18 +120,18 @@ class Trial {
     if (limit < ReuseLimit::kText) rules.serve = TextRung::kExact;
     AnswerOnce::Claim claim = front_.claim(question, rules);
     if (const auto* found = std::get_if<AnswerLookup>(&claim)) {
-      note_rung(here, *found);
+      record_rung(here, *found);
       return {};
     }
-    AFI_CHECK(std::holds_alternative<AnswerLeader>(claim));  // nobody else asks
-    auto turn = std::get<AnswerLeader>(std::move(claim));
+    AFI_CHECK(std::holds_alternative<AnswerLeader>(claim));  // there are no concurrent requests
+    auto leader = std::get<AnswerLeader>(std::move(claim));
     std::optional<BackendRequest> near;
     if (neighbours_ != nullptr && limit == ReuseLimit::kSimilarity) {
       AFI_TRY(near, neighbours_->ask(question, rules));
-      note_neighbour(here, near->found);
+      record_neighbour(here, near->found);
       if (near->found.answer.has_value()) return {};
     }
-    return ask_engine(here, question, std::move(turn), near);
+    return ask_engine(here, question, std::move(leader), near);
   }
 
   TrialReport report() && { return std::move(report_); }
@@ -143,13 +143,13 @@ class Trial {
     return &pictures_.emplace(scene, std::move(both)).first->second;
   }
 
-  /// The way of a request, from its messages to its scope.
+  /// Builds the request of a question and derives its scope.
   Result<Scope> scope_of(const SetQuestion& asked) {
     const Scene& scene = set_.scenes[asked.scene];
     Request request;
     request.messages.push_back(
         {.role = Role::kSystem,
-         .parts = {scene.drawn ? std::string("Answer in one word.") : told(scene)}});
+         .parts = {scene.drawn ? std::string("Answer in one word.") : describe_scene(scene)}});
     if (asked.setting == Setting::kHistory) {
       request.messages.push_back(
           {.role = Role::kUser, .parts = {std::string("Answer in capitals from now on.")}});
@@ -174,12 +174,12 @@ class Trial {
                  .other = {}};
   }
 
-  Result<void> ask_engine(const Case& here, Question& question, AnswerLeader turn,
+  Result<void> ask_engine(const Case& here, Question& question, AnswerLeader leader,
                           const std::optional<BackendRequest>& near) {
     ++report_.engine_calls;
     origins_.insert_or_assign({here.scope, here.asked.text}, here.meaning);
     const Answer said{.text = here.truth, .finish_reason = "stop", .model = "oracle"};
-    AFI_TRY_VOID(std::move(turn).publish(said, {}));
+    AFI_TRY_VOID(std::move(leader).publish(said, {}));
     return near.has_value() ? neighbours_->tell(question, *near, said) : Result<void>{};
   }
 
@@ -188,7 +188,7 @@ class Trial {
                                      : report_.wordings[static_cast<std::size_t>(asked.wording)];
   }
 
-  /// Whether what was served is not true, or was said to another question. That goes on the list.
+  /// Whether the served answer is not true or belongs to another question. Lists it if so.
   bool is_unsafe(const Case& here, const std::string& candidate, const Answer& given) {
     const auto origin = origins_.find({here.scope, candidate});
     const bool other = origin == origins_.end() || origin->second != here.meaning;
@@ -203,18 +203,18 @@ class Trial {
     return true;
   }
 
-  void note_rung(const Case& here, const AnswerLookup& found) {
+  void record_rung(const Case& here, const AnswerLookup& found) {
     const MatchStep& step = found.steps.back();
     RungTally& rung = report_.rungs[static_cast<std::size_t>(step.rung)];
     const bool unsafe = is_unsafe(here, step.candidate, *found.answer);
     ++rung.served;
     rung.wrong += found.answer->text != here.truth ? 1 : 0;
     report_.unsafe += unsafe ? 1 : 0;
-    // A trap that gets its own answer back is none.
+    // A trap that gets its own answer counts as a normal hit.
     tally_of(here.asked).served += here.asked.trap == Trap::kNone || unsafe ? 1 : 0;
   }
 
-  void note_neighbour(const Case& here, const SimilarityLookup& found) {
+  void record_neighbour(const Case& here, const SimilarityLookup& found) {
     SimilarityTally& tally = neighbours_->tally;
     for (const Proposal& proposal : found.proposals) tally.vetoed += !proposal.vetoes.empty();
     if (!found.judged.has_value()) return;
@@ -237,7 +237,8 @@ class Trial {
   AnswerOnce& front_;
   Neighbours* neighbours_;
   std::map<std::size_t, Pictures> pictures_;
-  std::map<std::pair<ScopeKey, std::string>, Meaning> origins_;  // whose answer is kept
+  // The question of each cached answer.
+  std::map<std::pair<ScopeKey, std::string>, Meaning> origins_;
   TrialReport report_;
 };
 
@@ -252,13 +253,13 @@ std::string similarity_row(const SimilarityTally& tally, std::uint64_t questions
   std::string out = fmt::format("{:<22}{:>9}{:>9}{:>9}   {}\n", "text", tally.served,
                                 percent(tally.served, questions), tally.unsafe, most);
   out += fmt::format(
-      "\ntext, by likeness ({}): {} neighbours had something against them; {} were not served for\n"
-      "want of evidence, or to go on learning; of {} that were compared with what the engine said\n"
+      "\ntext, by similarity ({}): {} neighbours were vetoed; {} were not served for lack of\n"
+      "evidence or to keep learning; of {} compared with the engine's answer,\n"
       "{} were right; {} traps were served\n",
       to_string(tally.mode), tally.vetoed, tally.unsure, tally.learned.seen(), tally.learned.right,
       tally.traps_served);
   if (tally.served == 0) return out;
-  out += fmt::format("unsafe {:.2f} %, with 95 % from {:.2f} to {:.2f} %; {:.2f} % are allowed{}\n",
+  out += fmt::format("unsafe {:.2f} % (95 % interval {:.2f} to {:.2f} %); budget {:.2f} %{}\n",
                      100 * unsafe.value, 100 * unsafe.low, 100 * unsafe.high,
                      100 * tally.error_budget, tally.in_budget() ? "" : ": OVER BUDGET");
   return out;
@@ -315,13 +316,13 @@ Result<TrialReport> run_trial(const QuestionSet& set, const TrialRules& rules, c
   Trial trial(set, rules, std::move(space), front, neighbours ? &*neighbours : nullptr);
   for (const SetQuestion& question : set.questions) AFI_TRY_VOID(trial.ask(question));
   TrialReport report = std::move(trial).report();
-  if (neighbours.has_value()) report.similarity = neighbours->told();
+  if (neighbours.has_value()) report.similarity = neighbours->snapshot();
   return report;
 }
 
 std::string to_table(const TrialReport& report) {
   std::string out =
-      fmt::format("{} questions, the engine was asked {} times\n\n{:<22}{:>9}{:>9}{:>9}   {}\n",
+      fmt::format("{} questions, {} engine calls\n\n{:<22}{:>9}{:>9}{:>9}   {}\n",
                   report.questions, report.engine_calls, "", "served", "of all", "wrong",
                   "wrong at most (95 %)");
   for (const TextRung rung : kTextRungs) {
@@ -331,7 +332,7 @@ std::string to_table(const TrialReport& report) {
                        100 * proportion(tally.wrong, tally.served).high);
   }
   if (report.similarity.has_value()) out += similarity_row(*report.similarity, report.questions);
-  out += fmt::format("\n{:<22}{:>9}{:>9}\n", "asked before, and now", "asked", "served");
+  out += fmt::format("\n{:<22}{:>9}{:>9}\n", "wording of a repeat", "asked", "served");
   for (std::size_t i = 1; i < kWordings; ++i) {
     const Tally& tally = report.wordings[i];
     out += fmt::format("{:<22}{:>9}{:>9}\n", to_string(static_cast<Wording>(i)), tally.asked,
@@ -344,7 +345,7 @@ std::string to_table(const TrialReport& report) {
                        tally.served);
   }
   const Tally all = report.all_traps();
-  out += fmt::format("{:<22}{:>9}{:>9}\n", "together", all.asked, all.served);
+  out += fmt::format("{:<22}{:>9}{:>9}\n", "total", all.asked, all.served);
   for (const WrongReuse& wrong : report.wrong) {
     out +=
         fmt::format("\n{}: {}\n  was served the answer to: {}\n  {} (true: {})\n",

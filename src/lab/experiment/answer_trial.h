@@ -19,7 +19,7 @@ namespace afterimage {
 
 struct Tally {
   std::uint64_t asked = 0;
-  std::uint64_t served = 0;  // from what was kept
+  std::uint64_t served = 0;  // from the cache
 };
 
 struct RungTally {
@@ -27,41 +27,41 @@ struct RungTally {
   std::uint64_t wrong = 0;  // of those, not the true answer
 };
 
-/// Something served that should not have been.
+/// An answer served by mistake.
 struct WrongReuse {
   std::string asked;
-  std::string candidate;  // whose answer it got
+  std::string candidate;  // the question whose answer was served
   std::string given;
   std::string truth;
   Trap trap = Trap::kNone;
 };
 
-/// What neighbours by likeness did, after the rungs of text had found nothing.
+/// What similarity matching did after the text rungs had missed.
 struct SimilarityTally {
   SimilarityMode mode = SimilarityMode::kWatch;
-  double error_budget = 0.0;  // of what is served, so much may be unsafe
+  double error_budget = 0.0;  // allowed unsafe share of served answers
   std::uint64_t served = 0;
-  std::uint64_t unsafe = 0;  // of those: not the true answer, or that of another question
+  std::uint64_t unsafe = 0;  // of those: not the true answer, or the answer to another question
   std::uint64_t traps_served = 0;
-  std::uint64_t unsure = 0;    // a neighbour was there, and not served
-  std::uint64_t explored = 0;  // of those, it might have been
-  std::uint64_t vetoed = 0;    // neighbours that something spoke against
-  Evidence learned;            // what came of comparing
+  std::uint64_t unsure = 0;  // a neighbour was found but not served
+  std::uint64_t explored = 0;  // of those, could have been served
+  std::uint64_t vetoed = 0;  // neighbours rejected by a veto
+  Evidence learned;  // results of comparing neighbours with the engine's answers
 
-  /// What is measured is in its budget, as far as can be told.
+  /// Whether the measured unsafe share is within the budget, statistically.
   [[nodiscard]] bool in_budget() const;
 };
 
-/// What a set of questions met in the answer cache.
+/// Results of a question set against the answer cache.
 struct TrialReport {
   std::uint64_t questions = 0;
   std::uint64_t engine_calls = 0;
   std::array<RungTally, kTextRungs.size()> rungs;
-  std::array<Tally, kWordings> wordings;  // of what is no trap
-  /// Served: by an answer to anything but the same question of the same request, right or not.
+  std::array<Tally, kWordings> wordings;  // questions that are no trap
+  /// served: by an answer to anything but the same question in the same request, right or wrong
   std::array<Tally, kTraps> traps;
-  std::uint64_t unsafe = 0;       // of the rungs: served to anything but its question, or not true
-  std::vector<WrongReuse> wrong;  // of all that is unsafe, the first hundred
+  std::uint64_t unsafe = 0;  // by text rungs: the answer to another question, or not true
+  std::vector<WrongReuse> wrong;  // the first hundred unsafe answers
   std::optional<SimilarityTally> similarity;
 
   [[nodiscard]] Tally all_traps() const;
@@ -69,18 +69,20 @@ struct TrialReport {
 
 struct TrialRules {
   LookupRules text;
-  std::optional<SimilarityMode> similarity = SimilarityMode::kLearned;  // absent: not looked at
+  /// Absent: no similarity matching.
+  std::optional<SimilarityMode> similarity = SimilarityMode::kLearned;
   AcceptanceOptions acceptance;
 };
 
-/// Asks every question of the set in order, through scopes, the answer cache and its neighbours as
-/// a server would, of an engine that always tells the truth. So whatever is wrong is reuse's.
+/// Asks every question of the set in order, through scopes, the answer cache and similarity
+/// matching as a server would, with an engine that always answers correctly. So every wrong answer
+/// is caused by reuse.
 ///
-/// Errors   Of drawing and of the cache.
+/// Errors   Those of drawing images and of the cache.
 Result<TrialReport> run_trial(const QuestionSet& set, const TrialRules& rules, const Clock& clock);
 
-/// For a person, and for programs: {"questions", "engine_calls", "rungs": [{"rung", "served",
-/// "wrong", "wrong_95": [low, high]}], "likeness": {"mode", "served", "unsafe", "unsafe_95",
+/// Human- and machine-readable: {"questions", "engine_calls", "rungs": [{"rung", "served", "wrong",
+/// "wrong_95": [low, high]}], "similarity": {"mode", "served", "unsafe", "unsafe_95",
 /// "error_budget", …} or null, "wordings": […], "traps": [{"trap", "asked", "served"}], "unsafe"}.
 std::string to_table(const TrialReport& report);
 std::string to_json(const TrialReport& report);

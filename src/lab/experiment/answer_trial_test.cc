@@ -26,7 +26,7 @@ std::uint64_t served_at(const TrialReport& report, TextRung rung) {
   return report.rungs[static_cast<std::size_t>(rung)].served;
 }
 
-// Shows 1 of the answer cache; the program asks 12,000 of them.
+// Shows 1 of the answer cache; the program uses 12,000 questions.
 TEST(AnswerTrial, NoTrapIsServedAndNothingServedIsWrong) {
   const TrialReport report = trial({});
   EXPECT_EQ(report.unsafe, 0U);
@@ -37,7 +37,7 @@ TEST(AnswerTrial, NoTrapIsServedAndNothingServedIsWrong) {
   for (const WrongReuse& wrong : report.wrong) ADD_FAILURE() << wrong.asked << wrong.candidate;
 }
 
-TEST(AnswerTrial, EachRungServesWhatItIsFor) {
+TEST(AnswerTrial, EachRungServesItsKindOfRewording) {
   const TrialReport report = trial({});
   EXPECT_GT(served_at(report, TextRung::kExact), 200U);
   EXPECT_GT(served_at(report, TextRung::kCanonical), 30U);
@@ -57,37 +57,37 @@ TEST(AnswerTrial, StricterRulesServeLess) {
   EXPECT_GT(exact.engine_calls, trial({}).engine_calls);
 }
 
-// A looser budget, so that a small set has evidence enough.
-TEST(AnswerTrial, NeighboursAreServedOnceTheyAreKnownToBeRightAndStayInTheirBudget) {
+// A looser budget, so that a small set provides enough evidence.
+TEST(AnswerTrial, ServesNeighboursAfterEvidenceAndWithinTheBudget) {
   const TrialReport learned = trial({.acceptance = {.error_budget = 0.2}});
   ASSERT_TRUE(learned.similarity.has_value());
   EXPECT_GT(learned.similarity->served, 10U);
   EXPECT_TRUE(learned.similarity->in_budget());
   EXPECT_EQ(learned.similarity->unsafe, 0U);
-  EXPECT_GT(learned.similarity->learned.wrong, 100U);  // of opposites and the like, there are many
+  EXPECT_GT(learned.similarity->learned.wrong, 100U);  // many are opposites and similar
   EXPECT_EQ(learned.unsafe, 0U);
   const TrialReport without = trial({.similarity = std::nullopt});
   EXPECT_FALSE(without.similarity.has_value());
   EXPECT_GT(without.engine_calls, learned.engine_calls);
 }
 
-TEST(AnswerTrial, AFixedThresholdIsSeenToBeWrong) {
+TEST(AnswerTrial, AFixedThresholdServesWrongAnswers) {
   const TrialReport fixed = trial({.similarity = SimilarityMode::kThreshold});
   EXPECT_GT(fixed.similarity->unsafe, 100U);
   EXPECT_FALSE(fixed.similarity->in_budget());
   EXPECT_GT(fixed.similarity->traps_served, 5U);
-  EXPECT_EQ(fixed.unsafe, 0U);  // the rungs of text are not to blame
-  // Of another picture: never, however low the threshold.
+  EXPECT_EQ(fixed.unsafe, 0U);  // the text rungs are not the cause
+  // Never the answer about another image, however low the threshold.
   EXPECT_EQ(fixed.traps[static_cast<std::size_t>(Trap::kOtherScene)].served, 0U);
 }
 
-TEST(AnswerTrial, TheReportForProgramsHasTheAgreedNames) {
+TEST(AnswerTrial, JsonHasTheDocumentedNames) {
   const auto json = nlohmann::json::parse(to_json(trial({})));
   EXPECT_EQ(json["questions"], 3000);
   EXPECT_EQ(json["unsafe"], 0);
   EXPECT_EQ(json["rungs"][1]["rung"], "text:canonical");
   EXPECT_EQ(json["rungs"][1]["wrong"], 0);
-  EXPECT_GT(json["rungs"][1]["wrong_95"][1], 0.0) << "of few not much is known";
+  EXPECT_GT(json["rungs"][1]["wrong_95"][1], 0.0) << "a small sample has a wide interval";
   EXPECT_EQ(json["similarity"]["mode"], "learned");
   EXPECT_EQ(json["similarity"]["in_budget"], true);
   EXPECT_EQ(json["traps"].size(), kTraps - 1);

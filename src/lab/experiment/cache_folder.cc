@@ -22,7 +22,7 @@ bool is_root(const std::string& path) {
 
 Result<void> refuse_root(const std::string& path) {
   if (!path.empty() && !is_root(path)) return {};
-  return malformed(fmt::format("'{}' is no cache folder: everything would be in it", path));
+  return malformed(fmt::format("'{}' cannot be a cache folder: it is the root of the file system", path));
 }
 
 bool has_mark(const std::string& path, const Files& files) {
@@ -40,7 +40,7 @@ Result<void> make_cache_folder(const std::string& path, Files& files) {
     AFI_TRY(const std::vector<std::string> names, files.list(path));
     if (!names.empty()) {
       return malformed(fmt::format(
-          "'{}' holds files and does not carry our mark ({}): name another cache folder", path,
+          "'{}' is not empty and has no marker file ({}): choose another cache folder", path,
           kCacheSentinel));
     }
   }
@@ -53,7 +53,7 @@ Result<bool> purge_cache_folder(const std::string& path, Files& files) {
   if (!files.is_folder(path)) return false;
   if (!has_mark(path, files)) {
     return malformed(fmt::format(
-        "'{}' is not purged: it does not carry our mark ({}), so what is in it is not ours", path,
+        "'{}' is not purged: it has no marker file ({}), so it is not a cache of afterimage", path,
         kCacheSentinel));
   }
   AFI_TRY_VOID(files.empty_folder(path, kCacheSentinel));

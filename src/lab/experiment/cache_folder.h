@@ -9,19 +9,19 @@
 
 namespace afterimage {
 
-/// The file that says that a folder is ours, and that what is in it may be removed.
+/// Marker file: this folder is an Afterimage cache and its contents may be removed.
 inline constexpr const char* kCacheSentinel = ".afterimage-cache";
 
-/// Makes a cache folder and marks it as ours. A folder that is there and not empty, and was not
-/// marked, is somebody else's.
+/// Creates a cache folder and its marker. An existing folder that is not empty and has no marker is
+/// not taken over.
 ///
-/// Errors   kInvalidArgument: it is somebody else's, or the root of the file system; kUnavailable.
+/// Errors   kInvalidArgument: a folder without the marker that is not empty, or the root of the
+///          file system; kUnavailable.
 Result<void> make_cache_folder(const std::string& path, Files& files);
 
-/// Removes all that is in a cache folder but the mark. False: there is no such folder.
+/// Removes everything in a cache folder except the marker. False: the folder does not exist.
 ///
-/// Errors   kInvalidArgument: it carries no mark, or is the root of the file system; nothing was
-///          removed.
+/// Errors   kInvalidArgument: no marker, or the root of the file system; nothing was removed.
 Result<bool> purge_cache_folder(const std::string& path, Files& files);
 
 }  // namespace afterimage

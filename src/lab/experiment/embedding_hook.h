@@ -4,12 +4,13 @@
 
 #include <stddef.h> /* NOLINT: this header is C's, too */
 
-/* What a shared library offers so that --embedding-hook PATH.so:SYMBOL finds its vectors.
+/* The interface of a shared library for --embedding-hook PATH.so:SYMBOL.
  *
- * SYMBOL names a function of the type below. Before the first sample it is asked, with no sample
- * and no vector, how many floats each layer has; 0: it makes no such layer. Then, a sample and
- * layer at a time and never two at once, it writes that many floats, of any length but zero, and
- * answers with their number; 0: this sample has none. It keeps no pointer that it was given. */
+ * SYMBOL is a function of the type below. Before the first sample it is called with NULL for sample
+ * and vector and must return the number of floats of each layer, or 0 if it does not make the
+ * layer. Then it is called for one sample and layer at a time, never concurrently. It writes that
+ * many floats, a vector of any length but zero, and returns their number, or 0 if the sample has no
+ * vector. It must not keep any pointer that it is passed. */
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -19,7 +20,7 @@ struct afterimage_hook_sample {
   const char* image_id;
   const char* question;
   const char* prompt;
-  const unsigned char* image; /* the bytes of its file; NULL: there is none */
+  const unsigned char* image; /* the file's bytes; NULL: no image */
   size_t image_size;
 };
 

@@ -23,7 +23,7 @@ namespace {
 constexpr Bytes kCacheBudget = 4_GiB;
 constexpr std::size_t kTopKeys = 5;
 
-/// The seed's name of the technique at each rung of text.
+/// The first semantic cache's name for the technique of each text rung.
 std::string_view technique_of(TextRung rung) {
   constexpr std::array<std::string_view, kTextRungs.size()> kNames{"exact_text", "canonical_text",
                                                                    "near_text"};
@@ -79,14 +79,14 @@ class Runner {
                                           : Decision::kMissed;
     if (given.has_value()) result.is_wrong = differs(*given, sample, result.prompt);
     if (!served) similarity_.learn(question, *answer);
-    if (!given.has_value() && is_cacheable()) keep(question, *answer, result);
+    if (!given.has_value() && is_cacheable()) insert_answer(question, *answer, result);
     return result;
   }
 
  private:
   [[nodiscard]] bool is_cacheable() const { return spec_.temperature == 0; }
 
-  /// Everything but the words that are asked.
+  /// The scope: everything but the question itself.
   ScopeId scope_of(const Sample& sample) const {
     ScopeMessage message{.role = Role::kUser, .parts = {}};
     if (sample.content.has_value()) {
@@ -109,12 +109,12 @@ class Runner {
                           sample.image_id.empty() ? sample.image_names.front() : sample.image_id);
     }
     ScopeId id = identify(scope, space_);
-    // It is about a picture all the same: articles and plurals may be what is asked of it.
+    // It is still a question about an image, where articles and plurals may matter.
     if (is_missing) id.loosest = std::min(id.loosest, TextRung::kCanonical);
     return id;
   }
 
-  /// Down the ladder, until something that is kept may stand for the sample.
+  /// Looks up rung by rung until a cached answer matches the sample.
   std::optional<Answer> decide(Question& question, const Sample& sample, SampleResult& result) {
     if (!is_cacheable()) return std::nullopt;
     if (spec_.enable_exact_text_cache) {
@@ -144,14 +144,14 @@ class Runner {
     return std::move((*like)->answer);
   }
 
-  /// Whether the engine would have said something else. Asked of the oracle it costs nothing.
+  /// Whether the engine's answer differs. The oracle answers at no cost.
   bool differs(const Answer& given, const Sample& sample, const std::string& prompt) {
     OracleEngine oracle;
     const Result<Answer> truth = oracle.answer(sample, prompt);
     return truth.has_value() && truth->text != given.text;
   }
 
-  void keep(Question& question, const Answer& answer, SampleResult& result) {
+  void insert_answer(Question& question, const Answer& answer, SampleResult& result) {
     Result<void> kept = cache_.insert(question, answer, {.cost = result.latency});
     if (kept.has_value()) kept = similarity_.insert(question);
     if (!kept.has_value()) result.error = kept.error().message;
@@ -235,25 +235,25 @@ KeyUse key_use(std::span<const Sample> samples, ChunkSource source) {
 
 std::vector<std::string> remarks_on(const ExperimentSpec& spec, CacheMode mode) {
   std::vector<std::string> remarks{fmt::format(
-      "the oracle answers, with the data set's own answers: {} is not run", spec.model)};
+      "answers come from the data set (oracle): {} is not run", spec.model)};
   if (mode == CacheMode::kDryRun) {
-    remarks.emplace_back("a dry run: what matches is counted, and the engine answers all the same");
+    remarks.emplace_back("dry run: matches are counted, and the engine answers every time");
   }
   if (spec.temperature > 0) {
     remarks.push_back(
-        fmt::format("temperature {}: answers are a matter of chance, so none is kept or served",
+        fmt::format("temperature {}: answers are random, so none is cached or served",
                     spec.temperature));
   }
   if (spec.source == ChunkSource::kAnswer) {
-    remarks.emplace_back("the key is the answer itself: this is a bound, not a cache");
+    remarks.emplace_back("the key is the answer itself: the results are a bound, not a cache");
   }
   if (spec.enable_fusion_cache) {
     remarks.emplace_back(
-        "there is no fusion provider: no tensors are captured, and fusion serves nothing");
+        "no fusion provider: no tensors are captured, and fusion serves nothing");
   }
   if (spec.enable_semantic_text_cache) {
     remarks.push_back(fmt::format(
-        "hashed n-grams of 384 dimensions stand in for {}: their similarities are others",
+        "hashed n-grams of 384 dimensions replace {}: similarities differ from it",
         spec.index_encoder));
   }
   for (const std::string& layer : layers_without_vectors(spec)) {

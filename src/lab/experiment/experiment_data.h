@@ -15,15 +15,15 @@
 
 namespace afterimage {
 
-/// Where samples and pictures come from, besides what a spec says.
+/// Sources of samples and images that are not part of a spec.
 struct DataPlaces {
-  std::string data;                      // for specs that name no data
-  std::vector<std::string> image_roots;  // in order
-  std::size_t questions = 1'000;         // of the generated data set
+  std::string data;  // for specs that name no data
+  std::vector<std::string> image_roots;  // in order of search
+  std::size_t questions = 1'000;  // size of the generated data set
   std::uint64_t seed = 1;
 };
 
-/// What an experiment asks: samples with their pictures found, in the order of asking.
+/// The samples of an experiment with their images, in order.
 struct ExperimentData {
   Dataset dataset;
   ImageRoots roots;
@@ -31,10 +31,10 @@ struct ExperimentData {
   std::string hash;
 };
 
-/// Reads the samples of a spec and looks for their pictures below the roots, then in the folder
-/// "images" beside the records, then beside the records themselves.
+/// Reads the samples of a spec and searches their images below the roots, then in the folder
+/// "images" beside the records, then beside the records.
 ///
-/// Errors   As load_dataset. A picture that is not there is counted and no error.
+/// Errors   Those of load_dataset(). A missing image is counted and is not an error.
 Result<ExperimentData> load_experiment_data(const ExperimentSpec& spec, const DataPlaces& places,
                                             const Files& files);
 

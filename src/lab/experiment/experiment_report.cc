@@ -51,7 +51,7 @@ double share(std::uint64_t part, std::uint64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-/// Data from outside on a line of its own: nothing in it breaks the line or moves the cursor.
+/// Untrusted text on one line: line breaks and control characters are replaced.
 std::string one_line(std::string_view text, std::size_t at_most) {
   std::string line;
   for (const char c : text) {
@@ -89,7 +89,7 @@ ReportJson techniques_json(const SampleResult& result) {
   return all;
 }
 
-/// How many of each source, as JSON.
+/// Counts by source, as JSON.
 ReportJson breakdown(const ExperimentTotals& totals) {
   ReportJson all = ReportJson::object();
   for (const auto& [source, count] : totals.sources) all[source] = count.count;
@@ -127,7 +127,7 @@ std::string start_text(std::string_view label, const KeyUse& use, const Attached
   }
   out += fmt::format("Images attached: {} of {}\n", images.attached, use.prompts);
   if (images.missing > 0) {
-    out += fmt::format("[warn] {} samples are asked without their picture; the first: {}\n",
+    out += fmt::format("[warn] {} samples are asked without their image; the first: {}\n",
                        images.missing, one_line(images.first_missing, 400));
   }
   for (const std::string& remark : remarks) out += fmt::format("[info] {}\n", remark);
@@ -149,7 +149,7 @@ std::string sample_line(const Sample& sample, const SampleResult& result, std::s
       "[{}] {} ({}) | latency={:.3f}s | answer match={} | {}/{} | {:.0f} us | {}",
       one_line(sample.dataset_id, 80), decided, result.source.empty() ? "none" : result.source,
       seconds(result.latency), python(result.is_correct), result.sample + 1, of,
-      1e6 * seconds(result.latency), techniques.empty() ? "nothing looked up" : techniques);
+      1e6 * seconds(result.latency), techniques.empty() ? "no look-up" : techniques);
   if (result.is_wrong) line += " | WRONG";
   if (!result.error.empty()) line += " | " + one_line(result.error, 400);
   return line + "\n";

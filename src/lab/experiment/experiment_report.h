@@ -12,31 +12,30 @@
 
 namespace afterimage {
 
-/// What is said before the first sample: what was loaded, how often keys repeat, and what one
-/// should know.
+/// The text before the first sample: what was loaded, how often keys repeat, and the remarks.
 std::string start_text(std::string_view label, const KeyUse& use, const AttachedImages& images,
                        std::span<const std::string> remarks);
 
-/// "[05515938] hit (embedding:prompt) | latency=0.032s | answer match=True", and then what the
-/// first semantic cache did not say: the sample's number, microseconds, what each technique made of
-/// it. In a dry run it is a match and no hit.
+/// "[05515938] hit (embedding:prompt) | latency=0.032s | answer match=True", followed by what the
+/// first semantic cache did not print: the sample's number, microseconds, the result of each
+/// technique. In a dry run it says match instead of hit.
 std::string sample_line(const Sample& sample, const SampleResult& result, std::size_t of);
 
-/// Hits, misses, latencies, the share of right answers, sources, techniques, and what was wrong.
+/// Hits, misses, latencies, share of right answers, sources, techniques, wrong answers.
 std::string summary_text(const ExperimentReport& report, CacheMode mode);
 
 /// Up to `limit` samples with their prompts and answers.
 std::string outputs_text(std::span<const Sample> samples, const ExperimentReport& report,
                          std::size_t limit);
 
-/// A table with one row a sample; the columns of the first semantic cache come first.
+/// A CSV table with one row per sample; the columns of the first semantic cache come first.
 CsvRow sample_columns();
 CsvRow sample_cells(const Sample& sample, const SampleResult& result);
 
-/// The same as one JSON object a line.
+/// The same as JSON, one object per line.
 std::string samples_jsonl(std::span<const Sample> samples, const ExperimentReport& report);
 
-/// A table with one row an experiment; the columns of the first semantic cache come first.
+/// A CSV table with one row per experiment; the columns of the first semantic cache come first.
 CsvRow sweep_columns();
 struct SweepRow {
   const ExperimentSpec& spec;
@@ -48,7 +47,7 @@ struct SweepRow {
 };
 CsvRow sweep_cells(const SweepRow& row);
 
-/// For programs: settings, totals, sources, techniques.
+/// Machine-readable: settings, totals, sources, techniques.
 std::string to_json(const SweepRow& row);
 
 }  // namespace afterimage

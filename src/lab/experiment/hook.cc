@@ -36,13 +36,13 @@ Result<HookChoice> parse_hook(std::string_view name) {
   if (name.find_first_of(".:") != std::string_view::npos) {
     return fail(
         ErrorCode::kUnsupported,
-        fmt::format("the hook \"{}\" would be Python's, and none is run here: give a shared "
+        fmt::format("the hook \"{}\" is a Python hook, which is not supported: pass a shared "
                     "library as PATH.so:SYMBOL",
                     name));
   }
   return fail(ErrorCode::kInvalidArgument,
-              fmt::format("there is no hook \"{}\"; there are none, prompt, vision, prompt_vision "
-                          "and PATH.so:SYMBOL",
+              fmt::format("unknown hook \"{}\"; choose none, prompt, vision, prompt_vision "
+                          "or PATH.so:SYMBOL",
                           name));
 }
 

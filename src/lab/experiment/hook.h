@@ -9,19 +9,19 @@
 
 namespace afterimage {
 
-/// Which vectors are made of a sample for the latent layers.
+/// Which vectors are made for the latent layers.
 struct HookChoice {
   bool prompt = false;  // of the question, for the layer "prompt"
-  bool vision = false;  // of the picture, for the layer "vision"
-  std::string library;  // a shared library that makes them instead; empty: none
-  std::string symbol;   // its entry
+  bool vision = false;  // of the image, for the layer "vision"
+  std::string library;  // a shared library that makes the vectors; empty: none
+  std::string symbol;  // its entry point
 
   [[nodiscard]] bool is_none() const { return !prompt && !vision && library.empty(); }
   bool operator==(const HookChoice&) const = default;
 };
 
-/// none or disable; prompt; vision, image or image_id; prompt_vision, prompt+vision, prompt-image
-/// or prompt_image; PATH.so:SYMBOL.
+/// Parses none or disable; prompt; vision, image or image_id; prompt_vision, prompt+vision,
+/// prompt-image or prompt_image; PATH.so:SYMBOL.
 ///
 /// Errors   kUnsupported: the dotted path of a Python hook; kInvalidArgument: any other name.
 Result<HookChoice> parse_hook(std::string_view name);

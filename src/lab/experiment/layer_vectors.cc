@@ -24,11 +24,11 @@ class BuiltInVectors final : public LayerVectors {
  public:
   BuiltInVectors(std::vector<LayerSpec> layers, std::vector<BuiltInLayer> makes,
                  const ImageRoots* images)
-      : LayerVectors(std::move(layers)), makes_(std::move(makes)), images_(images) {}
+      : LayerVectors(std::move(layers)), layers_made_(std::move(makes)), images_(images) {}
 
   Result<std::vector<Vector>> of(const SampleToEmbed& sample) override {
     std::vector<Vector> vectors;
-    for (const BuiltInLayer& layer : makes_) {
+    for (const BuiltInLayer& layer : layers_made_) {
       AFI_TRY(Vector vector, one(layer, sample));
       vectors.push_back(std::move(vector));
     }
@@ -46,7 +46,7 @@ class BuiltInVectors final : public LayerVectors {
     return layer.embedder->embed_one(std::span<const std::byte>(*bytes));
   }
 
-  std::vector<BuiltInLayer> makes_;
+  std::vector<BuiltInLayer> layers_made_;
   const ImageRoots* images_;
 };
 
@@ -95,7 +95,7 @@ Result<std::unique_ptr<LayerVectors>> hook_vectors(const ExperimentSpec& spec,
 
 std::vector<std::string> layers_without_vectors(const ExperimentSpec& spec) {
   std::vector<std::string> without;
-  if (!spec.hook.library.empty()) return without;  // only the library knows
+  if (!spec.hook.library.empty()) return without;  // only the library knows its layers
   for (const LayerSpec& layer : spec.layers) {
     if (!makes(spec.hook, layer)) without.push_back(layer.name);
   }

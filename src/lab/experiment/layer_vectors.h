@@ -14,7 +14,7 @@
 
 namespace afterimage {
 
-/// What vectors are made of.
+/// The inputs of the embedders.
 struct SampleToEmbed {
   const Sample& sample;
   const std::string& prompt;
@@ -23,17 +23,17 @@ struct SampleToEmbed {
 
 /// Makes the vectors of a rung's layers.
 ///
-/// prompt   Of the question alone. Not of the rendered prompt: most of that is the template, which
-///          makes all questions alike.
-/// vision   Of the picture's pixels; none if there is no picture.
+/// prompt   Of the question alone, not of the rendered prompt: the template would make all prompts
+///          similar.
+/// vision   Of the image's pixels; none without an image.
 /// text     Of the key.
 /// Threads  One at a time.
 class LayerVectors {
  public:
   virtual ~LayerVectors() = default;
-  /// The layers that it has vectors for, in order.
+  /// The layers it makes vectors for, in order.
   [[nodiscard]] const std::vector<LayerSpec>& layers() const { return layers_; }
-  /// One a layer; empty where there is none.
+  /// One vector per layer; empty where there is none.
   virtual Result<std::vector<Vector>> of(const SampleToEmbed& sample) = 0;
 
  protected:
@@ -43,18 +43,18 @@ class LayerVectors {
   std::vector<LayerSpec> layers_;
 };
 
-/// For the key of a sample: hashed n-grams.
+/// For a sample's key: hashed n-grams.
 Result<std::unique_ptr<LayerVectors>> key_vectors(const LayerSpec& layer);
 
-/// For the latent layers of a spec, of its hook. Layers that the hook does not make are left out;
-/// none left: nullptr. `images` outlives them.
+/// For the latent layers of a spec, made by its hook. Layers that the hook does not make are left
+/// out; nullptr if none remain. `images` outlives the result.
 ///
-/// Errors   kInvalidArgument: the hook's vectors have other dimensions than the layer says;
-///          kUnavailable: a library that cannot be loaded, or has no such symbol.
+/// Errors   kInvalidArgument: the hook's vectors have other dimensions than the layer;
+///          kUnavailable: a library that cannot be loaded or lacks the symbol.
 Result<std::unique_ptr<LayerVectors>> hook_vectors(const ExperimentSpec& spec,
                                                    const ImageRoots& images);
 
-/// Names of layers that a spec has and its hook does not make.
+/// Names of the layers of a spec that its hook does not make.
 [[nodiscard]] std::vector<std::string> layers_without_vectors(const ExperimentSpec& spec);
 
 }  // namespace afterimage

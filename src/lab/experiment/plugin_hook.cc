@@ -19,13 +19,13 @@ struct CloseLibrary {
 };
 using Library = std::unique_ptr<void, CloseLibrary>;
 
-/// The loader's own words on what went wrong last.
-std::string loader_says() {
+/// The dynamic loader's last error message.
+std::string loader_error() {
   const char* words = ::dlerror();
-  return words == nullptr ? "no reason was given" : words;
+  return words == nullptr ? "no reason given" : words;
 }
 
-/// To length 1; false: it has none, or is no number.
+/// Scales to length 1; false: its length is zero or not finite.
 bool normalise(Vector& vector) {
   double square = 0;
   for (const float x : vector) square += static_cast<double>(x) * x;
@@ -80,14 +80,14 @@ Result<std::unique_ptr<LayerVectors>> plugin_vectors(const ExperimentSpec& spec,
   Library library(::dlopen(spec.hook.library.c_str(), RTLD_NOW | RTLD_LOCAL));
   if (library == nullptr) {
     return fail(ErrorCode::kUnavailable,
-                fmt::format("cannot load the hook '{}': {}", spec.hook.library, loader_says()));
+                fmt::format("cannot load the hook '{}': {}", spec.hook.library, loader_error()));
   }
   const auto hook =
       reinterpret_cast<afterimage_embedding_hook>(::dlsym(library.get(), spec.hook.symbol.c_str()));
   if (hook == nullptr) {
     return fail(ErrorCode::kUnavailable,
                 fmt::format("'{}' has no hook \"{}\": {}", spec.hook.library, spec.hook.symbol,
-                            loader_says()));
+                            loader_error()));
   }
   std::vector<LayerSpec> layers;
   for (const LayerSpec& layer : spec.layers) {

@@ -8,10 +8,10 @@
 
 namespace afterimage {
 
-/// The vectors of a shared library: embedding_hook.h. It runs in this process and is trusted like
-/// it.
+/// Vectors made by a shared library: embedding_hook.h. It runs in this process and is fully
+/// trusted.
 ///
-/// Errors   kUnavailable: it cannot be loaded, or has no such symbol; kInvalidArgument: a layer has
+/// Errors   kUnavailable: it cannot be loaded or lacks the symbol; kInvalidArgument: a layer has
 ///          other dimensions than the spec says.
 Result<std::unique_ptr<LayerVectors>> plugin_vectors(const ExperimentSpec& spec,
                                                      const ImageRoots& images);

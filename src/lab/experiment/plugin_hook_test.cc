@@ -29,7 +29,7 @@ Result<ExperimentReport> run_with(const std::string& layer, const std::string& h
   return run_experiment(*spec, CacheMode::kLive, samples, {roots, clock, engine});
 }
 
-TEST(PluginHook, ALibrarysVectorsAreCompared) {
+TEST(PluginHook, ComparesALibrarysVectors) {
   const ExperimentReport report =
       run_with("letters:26:0.6", std::string(kLibrary) + ":letters").value();
   EXPECT_EQ(report.samples[0].decision, Decision::kMissed);
@@ -37,14 +37,14 @@ TEST(PluginHook, ALibrarysVectorsAreCompared) {
   EXPECT_EQ(report.samples[2].decision, Decision::kMissed);
 }
 
-TEST(PluginHook, ASampleWithoutAVectorIsSkipped) {
+TEST(PluginHook, SkipsASampleWithoutAVector) {
   const ExperimentReport report =
       run_with("silent:1:0.1", std::string(kLibrary) + ":letters").value();
   EXPECT_EQ(report.totals.served, 0U);
   EXPECT_EQ(report.totals.techniques.at("embedding:silent").at(TechniqueStatus::kSkip), 3U);
 }
 
-TEST(PluginHook, WhatDoesNotFitIsSaidBeforeTheFirstSample) {
+TEST(PluginHook, ReportsMismatchesBeforeTheFirstSample) {
   const auto dimensions = run_with("letters:27", std::string(kLibrary) + ":letters");
   ASSERT_FALSE(dimensions.has_value());
   EXPECT_THAT(dimensions.error().message, HasSubstr("26"));
@@ -57,7 +57,7 @@ TEST(PluginHook, WhatDoesNotFitIsSaidBeforeTheFirstSample) {
   EXPECT_EQ(run_with("other:9", std::string(kLibrary) + ":letters").value().totals.served, 0U);
 }
 
-TEST(Hook, NamesAreThoseOfTheFirstSemanticCache) {
+TEST(Hook, AcceptsTheNamesOfTheFirstSemanticCache) {
   for (const char* name : {"none", "disable", ""}) EXPECT_TRUE(parse_hook(name)->is_none()) << name;
   EXPECT_EQ(parse_hook("prompt").value(), (HookChoice{.prompt = true}));
   for (const char* name : {"vision", "image", "image_id"}) {

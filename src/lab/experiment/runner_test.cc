@@ -13,7 +13,7 @@
 namespace afterimage {
 namespace {
 
-/// Answers as the oracle does, takes its time, counts, and fails where it is told to.
+/// An oracle that takes time, counts calls, and fails at a given sample.
 class SlowEngine final : public SampleEngine {
  public:
   explicit SlowEngine(ManualClock& clock) : clock_(clock) {}
@@ -48,7 +48,7 @@ struct Bench {
 
 FileBytes picture(std::size_t number) {
   Rng rng(number);
-  return std::make_shared<const std::vector<std::byte>>(drawn(make_scene(2 * number, rng)).value());
+  return std::make_shared<const std::vector<std::byte>>(draw_scene(make_scene(2 * number, rng)).value());
 }
 
 Sample about(std::size_t picture_number, const std::string& id, const std::string& question,
@@ -78,7 +78,7 @@ std::string status(const SampleResult& result, const std::string& technique) {
   return "none";
 }
 
-TEST(Runner, WhatWasAnsweredIsServedWithoutTheEngine) {
+TEST(Runner, ServesACachedAnswerWithoutTheEngine) {
   Bench bench;
   const ExperimentReport report = bench.run(kByQuestion, twice()).value();
   EXPECT_EQ(bench.engine.asked, 1U);
@@ -94,7 +94,7 @@ TEST(Runner, WhatWasAnsweredIsServedWithoutTheEngine) {
   EXPECT_EQ(report.totals.missed, 1U);
 }
 
-TEST(Runner, TheLineIsThatOfTheFirstSemanticCache) {
+TEST(Runner, SampleLineMatchesTheFirstSemanticCache) {
   Bench bench;
   const ExperimentReport report = bench.run(kByQuestion, twice()).value();
   EXPECT_TRUE(sample_line(bench.asked[0], report.samples[0], 2)
@@ -107,7 +107,7 @@ TEST(Runner, TheLineIsThatOfTheFirstSemanticCache) {
   EXPECT_EQ(sample_line(hostile, report.samples[1], 2).find('\033'), std::string::npos);
 }
 
-TEST(Runner, TheSyntheticSetIsDecidedByTheTechniquesThatItExpects) {
+TEST(Runner, SyntheticSetIsDecidedByTheExpectedTechniques) {
   Bench bench;
   const ExperimentReport report =
       bench.run(R"(, "preset": "internvl3.5-2b")", synthetic_samples().value()).value();
@@ -117,7 +117,7 @@ TEST(Runner, TheSyntheticSetIsDecidedByTheTechniquesThatItExpects) {
   EXPECT_EQ(report.totals.wrong_served, 0U);
 }
 
-TEST(Runner, SimilarityOfKeysServesAboveItsThresholdOnly) {
+TEST(Runner, KeySimilarityServesOnlyAboveItsThreshold) {
   const std::vector<Sample> samples{about(1, "a", "Which color does the old lamp have?", "red"),
                                     about(1, "b", "Which color has the old lamp?", "red")};
   const auto served = [&](const std::string& threshold) {
@@ -132,7 +132,7 @@ TEST(Runner, SimilarityOfKeysServesAboveItsThresholdOnly) {
   EXPECT_EQ(served("0.99"), 0U);
 }
 
-TEST(Runner, TheSummaryForPeopleAndTheTablesForProgramsSayTheSame) {
+TEST(Runner, SummaryAndTablesAgree) {
   Bench bench;
   const ExperimentReport report = bench.run(kByQuestion, twice()).value();
   const std::string summary = summary_text(report, CacheMode::kLive);
@@ -157,7 +157,7 @@ TEST(Runner, TheSummaryForPeopleAndTheTablesForProgramsSayTheSame) {
   EXPECT_EQ(sample_columns().size(), sample_cells(bench.asked[0], report.samples[0]).size());
 }
 
-TEST(Runner, AboveTemperatureZeroNothingIsKeptOrServed) {
+TEST(Runner, NothingIsCachedOrServedAboveTemperatureZero) {
   Bench bench;
   const ExperimentReport report =
       bench.run(std::string(kByQuestion) + R"(, "temperature": 0.7)", twice()).value();
@@ -166,7 +166,7 @@ TEST(Runner, AboveTemperatureZeroNothingIsKeptOrServed) {
   EXPECT_EQ(status(report.samples[1], "exact_text"), "skip");
 }
 
-// A dry run counted what matched as hits, and the time of the model as the time of hits.
+// Regression: a dry run counted matches as hits, and the model's time as the time of hits.
 TEST(Seed002, s06_ADryRunServesNothingAndCountsNoHits) {
   Bench bench;
   const ExperimentReport report = bench.run(kByQuestion, twice(), CacheMode::kDryRun).value();
@@ -180,9 +180,9 @@ TEST(Seed002, s06_ADryRunServesNothingAndCountsNoHits) {
             std::string::npos);
 }
 
-// The prompt's vector was of the rendered prompt: most of it was the template, which is
-// everybody's.
-TEST(Seed002, s09_TheTemplateIsNotInTheVectorOfThePrompt) {
+// Regression: the prompt's vector was made from the rendered prompt, most of which is the shared
+// template.
+TEST(Seed002, s09_PromptVectorExcludesTheTemplate) {
   const std::vector<Sample> samples{about(1, "a", "Is it day?", "yes"),
                                     about(1, "b", "How many kettles stand there?", "3")};
   std::string words;
@@ -199,8 +199,8 @@ TEST(Seed002, s09_TheTemplateIsNotInTheVectorOfThePrompt) {
   EXPECT_EQ(again.run(kByPrompt, twice()).value().samples[1].source, "embedding:prompt");
 }
 
-// The same words about another picture, to another model, in another template were one question.
-TEST(Seed002, s10_TheSameWordsInAnotherScopeAreAskedAgain) {
+// Regression: equal words about another image, for another model or template shared one answer.
+TEST(Seed002, s10_EqualWordsInAnotherScopeMiss) {
   const Sample first = about(1, "a", "Is the cap on the bottle?", "yes");
   Sample other = about(2, "b", "Is the cap on the bottle?", "no");
   for (const char* settings : {kByQuestion, kByPrompt}) {
@@ -210,7 +210,7 @@ TEST(Seed002, s10_TheSameWordsInAnotherScopeAreAskedAgain) {
     EXPECT_EQ(report.totals.correct, 2U);
   }
   other.image = first.image;
-  Bench named;  // one picture under two names, where the name is in the prompt
+  Bench named;  // one image under two names that occur in the prompt
   const ExperimentReport report =
       named
           .run(R"(, "chunk_source": "question", "enable_semantic_text_cache": false,
@@ -220,8 +220,8 @@ TEST(Seed002, s10_TheSameWordsInAnotherScopeAreAskedAgain) {
   EXPECT_EQ(report.totals.served, 0U);
 }
 
-// "Fusion only" ran as "exact only" under another name, and nobody could tell.
-TEST(Seed002, s11_FusionWithoutAProviderSaysSoAndServesNothing) {
+// Regression: "fusion only" silently ran as "exact only".
+TEST(Seed002, s11_FusionWithoutAProviderIsReportedAndServesNothing) {
   Bench bench;
   const ExperimentReport report =
       bench.run(std::string(kByQuestion) + R"(, "enable_fusion_cache": true)", twice()).value();
@@ -236,8 +236,8 @@ TEST(Seed002, s11_FusionWithoutAProviderSaysSoAndServesNothing) {
   EXPECT_TRUE(said);
 }
 
-// Entries were made before there was an answer, and stayed when there was none.
-TEST(Seed002, s12_AnAnswerIsKeptWhenItIsThereAndNotBefore) {
+// Regression: entries were inserted before the answer existed and stayed if there was none.
+TEST(Seed002, s12_InsertsAnAnswerOnlyOnceItExists) {
   Bench bench;
   bench.engine.fails_at = "a";
   std::vector<Sample> samples = twice();
@@ -246,13 +246,13 @@ TEST(Seed002, s12_AnAnswerIsKeptWhenItIsThereAndNotBefore) {
   const ExperimentReport report = bench.run(kByQuestion, samples).value();
   EXPECT_EQ(report.samples[0].decision, Decision::kFailed);
   EXPECT_EQ(report.samples[0].error, "the model is gone");
-  EXPECT_EQ(report.samples[1].decision, Decision::kMissed) << "nothing was kept of what failed";
+  EXPECT_EQ(report.samples[1].decision, Decision::kMissed) << "a failed answer is not cached";
   EXPECT_EQ(report.samples[2].decision, Decision::kServed);
   EXPECT_EQ(report.totals.failed, 1U);
 }
 
-// A vector of other dimensions was an exception in the middle of the run.
-TEST(Seed002, s17_LayersThatCannotFitAreSaidBeforeTheFirstSample) {
+// Regression: a vector of other dimensions threw an exception in the middle of the run.
+TEST(Seed002, s17_ReportsMismatchedLayersBeforeTheFirstSample) {
   Bench bench;
   const auto report =
       bench.run(R"(, "embedding_layers": ["prompt:3:0.8"], "embedding_hook": "prompt")", twice());
@@ -261,8 +261,8 @@ TEST(Seed002, s17_LayersThatCannotFitAreSaidBeforeTheFirstSample) {
   EXPECT_EQ(bench.engine.asked, 0U);
 }
 
-// Nobody noticed that the picture was not attached.
-TEST(Seed002, s24_WithoutItsPictureAQuestionIsStillNoOtherPicturesQuestion) {
+// Regression: a missing image went unnoticed.
+TEST(Seed002, s24_AQuestionWithoutItsImageSharesNoOtherImagesAnswer) {
   std::vector<Sample> samples = twice();
   samples[1].image_id = "p2";
   samples[1].answer = "no";
@@ -273,11 +273,11 @@ TEST(Seed002, s24_WithoutItsPictureAQuestionIsStillNoOtherPicturesQuestion) {
   const std::string start = start_text("x", key_use(bench.asked, ChunkSource::kQuestion),
                                        attach_images(bench.asked, bench.roots), {});
   EXPECT_NE(start.find("Images attached: 0 of 2"), std::string::npos) << start;
-  EXPECT_NE(start.find("[warn] 2 samples are asked without their picture"), std::string::npos);
+  EXPECT_NE(start.find("[warn] 2 samples are asked without their image"), std::string::npos);
 }
 
-// Only hits of latent layers were checked for the picture, not those of text.
-TEST(Seed002, s25_NoRungServesTheAnswerAboutAnotherPicture) {
+// Regression: only hits of latent layers were checked for the image, not text hits.
+TEST(Seed002, s25_NoRungServesAnAnswerAboutAnotherImage) {
   const std::vector<Sample> samples{about(1, "a", "Which color does the old lamp have?", "red"),
                                     about(2, "b", "Which color does the old lamp have?", "blue"),
                                     about(2, "c", "which color does the old lamp have", "blue"),
@@ -291,12 +291,12 @@ TEST(Seed002, s25_NoRungServesTheAnswerAboutAnotherPicture) {
                samples)
           .value();
   EXPECT_EQ(report.totals.wrong_served, 0U);
-  EXPECT_EQ(report.totals.served, 1U) << "the third, about the same picture as the second";
+  EXPECT_EQ(report.totals.served, 1U) << "the third, about the same image as the second";
   EXPECT_EQ(report.samples[2].decision, Decision::kServed);
 }
 
-// Whatever is wrong is counted: here the key gives no picture of what is asked.
-TEST(Runner, WrongReuseIsCountedByItsSource) {
+// Wrong reuse is counted: here the key says nothing about the question.
+TEST(Runner, CountsWrongReuseBySource) {
   const std::vector<Sample> samples{about(1, "a", "Is it day?", "yes"),
                                     about(1, "b", "How many dogs are there?", "3")};
   for (const CacheMode mode : {CacheMode::kLive, CacheMode::kDryRun}) {
@@ -313,7 +313,7 @@ TEST(Runner, WrongReuseIsCountedByItsSource) {
   }
 }
 
-TEST(Runner, LayersThatTheHookDoesNotMakeAreSkippedAndSaid) {
+TEST(Runner, SkipsAndReportsLayersTheHookDoesNotMake) {
   Bench bench;
   const std::string settings = R"(, "chunk_source": "question", "enable_exact_text_cache": false,
       "enable_semantic_text_cache": false,

@@ -8,14 +8,14 @@
 namespace afterimage {
 namespace {
 
-constexpr std::size_t kTextDimensions = 384;  // of the sentence encoder that it stands in for
+constexpr std::size_t kTextDimensions = 384;  // as in the sentence encoder that it replaces
 
 SimilarityMode mode_of(const ExperimentSpec& spec) {
   if (spec.similarity == "watch") return SimilarityMode::kWatch;
   return spec.similarity == "learned" ? SimilarityMode::kLearned : SimilarityMode::kThreshold;
 }
 
-/// The technique that a layer's status is noted under.
+/// The technique name of a layer.
 std::string technique_of(const SimilarityLayer& layer) {
   return layer.name == "text" ? "semantic_text" : layer.name;
 }
@@ -63,7 +63,7 @@ Result<SimilarityRungs::Rung> SimilarityRungs::text_rung(const ExperimentSpec& s
   if (!spec.enable_semantic_text_cache) return text;
   const LayerSpec layer{
       .name = "text", .dimensions = kTextDimensions, .threshold = spec.similarity_threshold};
-  AFI_TRY(text.makes, key_vectors(layer));
+  AFI_TRY(text.layer_vectors, key_vectors(layer));
   AFI_TRY(text.rung, make_rung(spec, {layer}, "", cache, budget, clock));
   return text;
 }
@@ -74,16 +74,16 @@ Result<SimilarityRungs::Rung> SimilarityRungs::latent_rung(const ExperimentSpec&
                                                            const ImageRoots& images) {
   Rung latent;
   if (spec.layers.empty() || spec.hook.is_none()) return latent;
-  AFI_TRY(latent.makes, hook_vectors(spec, images));
-  if (latent.makes == nullptr) return latent;
-  AFI_TRY(latent.rung, make_rung(spec, latent.makes->layers(), "embedding:", cache, budget, clock));
+  AFI_TRY(latent.layer_vectors, hook_vectors(spec, images));
+  if (latent.layer_vectors == nullptr) return latent;
+  AFI_TRY(latent.rung, make_rung(spec, latent.layer_vectors->layers(), "embedding:", cache, budget, clock));
   return latent;
 }
 
-Result<std::optional<LikeAnswer>> SimilarityRungs::ask(Rung& rung, const Question& question,
+Result<std::optional<SimilarAnswer>> SimilarityRungs::ask(Rung& rung, const Question& question,
                                                        const SampleToEmbed& sample,
                                                        Techniques& techniques) {
-  AFI_TRY(rung.vectors, rung.makes->of(sample));
+  AFI_TRY(rung.vectors, rung.layer_vectors->of(sample));
   AFI_TRY(rung.found, rung.rung->find(question, rung.vectors));
   if (std::ranges::any_of(rung.vectors, &Vector::empty)) return std::nullopt;  // skipped
   note(techniques, *rung.rung,
@@ -92,19 +92,19 @@ Result<std::optional<LikeAnswer>> SimilarityRungs::ask(Rung& rung, const Questio
   const Proposal& proposal = rung.found->proposals[*rung.found->judged];
   const auto least = std::ranges::min_element(proposal.similarity);
   const auto layer = static_cast<std::size_t>(least - proposal.similarity.begin());
-  return LikeAnswer{.answer = *rung.found->answer,
+  return SimilarAnswer{.answer = *rung.found->answer,
                     .source = rung.rung->layers()[layer].name,
                     .candidate = proposal.candidate,
                     .score = *least};
 }
 
-Result<std::optional<LikeAnswer>> SimilarityRungs::find(const Question& question,
+Result<std::optional<SimilarAnswer>> SimilarityRungs::find(const Question& question,
                                                         const Sample& sample,
                                                         const std::string& prompt,
                                                         Techniques& techniques) {
   for (Rung& rung : rungs_) rung.found.reset();
   for (Rung& rung : rungs_) {
-    AFI_TRY(std::optional<LikeAnswer> answer,
+    AFI_TRY(std::optional<SimilarAnswer> answer,
             ask(rung, question, {sample, prompt, question.text()}, techniques));
     if (answer.has_value()) return answer;
   }

@@ -17,43 +17,42 @@
 
 namespace afterimage {
 
-/// What a rung found that may stand for an answer.
-struct LikeAnswer {
+/// A cached answer found by similarity.
+struct SimilarAnswer {
   Answer answer;
-  std::string source;     // "text"; "embedding:prompt": the layer that finds it least alike
-  std::string candidate;  // the key it was kept under
-  double score = 0;       // cosine, in that layer
+  std::string source;  // "text"; "embedding:prompt": the layer with the lowest score
+  std::string candidate;  // key of the cached answer
+  double score = 0;  // cosine similarity in that layer
 };
 
-/// The rungs behind those of text, as an experiment asks for them: likeness of latent layers, all
-/// of which have to agree on one candidate, and then of keys. Candidates are of the question's
-/// scope.
+/// The rungs after the text rungs: similarity of latent layers, which must all agree on one
+/// candidate, then similarity of keys. Candidates are from the question's scope.
 ///
-/// Threads  One at a time, one sample after the other: insert and learn are about the sample that
-///          was looked up last.
+/// Threads  One at a time, one sample after the other: insert() and learn() refer to the last
+///          look-up.
 class SimilarityRungs {
  public:
   /// `cache`, `budget`, `clock` and `images` outlive the rungs.
   ///
-  /// Errors   kInvalidArgument: a layer whose vectors have other dimensions than it says.
+  /// Errors   kInvalidArgument: a layer's vectors have other dimensions than it says.
   static Result<std::unique_ptr<SimilarityRungs>> create(const ExperimentSpec& spec,
                                                          AnswerCache& cache, MemoryBudget& budget,
                                                          const Clock& clock,
                                                          const ImageRoots& images);
 
-  /// Notes in `techniques` what each layer made of it. nullopt: nothing is like enough.
-  Result<std::optional<LikeAnswer>> find(const Question& question, const Sample& sample,
+  /// Adds each layer's result to `techniques`. nullopt: nothing is similar enough.
+  Result<std::optional<SimilarAnswer>> find(const Question& question, const Sample& sample,
                                          const std::string& prompt, Techniques& techniques);
-  /// After the answer has been kept.
+  /// Call after the answer was inserted.
   Result<void> insert(const Question& question);
-  /// What the engine said in the end.
+  /// Compares the candidates of the last look-up with the engine's answer.
   void learn(const Question& question, const Answer& truth);
 
  private:
-  /// One rung, with what it made of the sample that was looked up last.
+  /// One rung, with its results for the last look-up.
   struct Rung {
     std::unique_ptr<SimilarityRung> rung;
-    std::unique_ptr<LayerVectors> makes;
+    std::unique_ptr<LayerVectors> layer_vectors;
     std::vector<Vector> vectors;
     std::optional<SimilarityLookup> found;
   };
@@ -63,10 +62,10 @@ class SimilarityRungs {
   static Result<Rung> latent_rung(const ExperimentSpec& spec, AnswerCache& cache,
                                   MemoryBudget& budget, const Clock& clock,
                                   const ImageRoots& images);
-  static Result<std::optional<LikeAnswer>> ask(Rung& rung, const Question& question,
+  static Result<std::optional<SimilarAnswer>> ask(Rung& rung, const Question& question,
                                                const SampleToEmbed& sample, Techniques& techniques);
 
-  std::vector<Rung> rungs_;  // in the order in which they are asked
+  std::vector<Rung> rungs_;  // in order of look-up
 };
 
 }  // namespace afterimage

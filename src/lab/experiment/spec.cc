@@ -57,10 +57,10 @@ SettingJson settings_of(const Preset& preset) {
           {"max_tokens", 64}};
 }
 
-/// A field of a spec: how it is read from JSON, and what it is in JSON.
+/// A field of a spec with its conversions from and to JSON.
 struct SpecField {
   std::string_view name;
-  std::function<bool(const SettingJson&, ExperimentSpec&)> read;  // false: of another kind
+  std::function<bool(const SettingJson&, ExperimentSpec&)> read;  // false: wrong type
   std::function<SettingJson(const ExperimentSpec&)> write;
   const char* kind;
 };
@@ -98,7 +98,7 @@ const char* kind_of(const std::string& /*value*/) { return "text"; }
 const char* kind_of(bool /*value*/) { return "true or false"; }
 const char* kind_of(std::int64_t /*value*/) { return "a whole number"; }
 const char* kind_of(double /*value*/) { return "a number"; }
-const char* kind_of(const std::vector<std::string>& /*value*/) { return "a list of texts"; }
+const char* kind_of(const std::vector<std::string>& /*value*/) { return "a list of strings"; }
 template <typename T>
 const char* kind_of(const std::optional<T>& /*value*/) {
   return kind_of(T());
@@ -164,15 +164,15 @@ const SpecField* spec_field_named(std::string_view name) {
   return it == spec_fields().end() ? nullptr : &*it;
 }
 
-/// null is what nobody said.
+/// null means: not set.
 Result<void> apply_settings(const SettingJson& settings, ExperimentSpec& spec) {
   for (const auto& [name, value] : settings.items()) {
     const SpecField* known = spec_field_named(name);
     if (known == nullptr) {
-      return malformed(fmt::format("there is no setting \"{}\"", name));
+      return malformed(fmt::format("unknown setting \"{}\"", name));
     }
     if (!value.is_null() && !known->read(value, spec)) {
-      return malformed(fmt::format("\"{}\" is to be {}", name, known->kind));
+      return malformed(fmt::format("\"{}\" must be {}", name, known->kind));
     }
   }
   return {};
@@ -186,11 +186,11 @@ Result<void> check_ranges(const ExperimentSpec& spec) {
     bool fine;
     const char* say;
   } kChecks[] = {
-      {"max_samples", spec.max_samples >= -1 && spec.max_samples != 0, "-1 for all, or 1 and more"},
+      {"max_samples", spec.max_samples >= -1 && spec.max_samples != 0, "-1 for all, or at least 1"},
       {"similarity_threshold", in_range(spec.similarity_threshold, -1, 1), "from -1 to 1"},
-      {"temperature", in_range(spec.temperature, 0, 100), "0 and more"},
-      {"max_tokens", spec.max_tokens >= 1, "1 and more"},
-      {"tensor_parallel_size", spec.tensor_parallel_size >= 1, "1 and more"},
+      {"temperature", in_range(spec.temperature, 0, 100), "at least 0"},
+      {"max_tokens", spec.max_tokens >= 1, "at least 1"},
+      {"tensor_parallel_size", spec.tensor_parallel_size >= 1, "at least 1"},
       {"gpu_memory_utilization", in_range(spec.gpu_memory_utilization, 0, 1), "from 0 to 1"},
       {"dataset", dataset_named(spec.dataset).has_value(),
        "gqa, llava150k, video_frames, synthetic or generated"},
@@ -200,12 +200,12 @@ Result<void> check_ranges(const ExperimentSpec& spec) {
       {"chunk_source", chunk_source_named(spec.chunk_source).has_value(),
        "question, semantic, answer, group, image or combined"}};
   for (const auto& check : kChecks) {
-    if (!check.fine) return malformed(fmt::format("\"{}\" is to be {}", check.name, check.say));
+    if (!check.fine) return malformed(fmt::format("\"{}\" must be {}", check.name, check.say));
   }
   return {};
 }
 
-/// The name names a file of samples, too.
+/// The name is also the name of a samples file.
 Result<void> check_name(const std::string& name) {
   const bool is_file_name =
       !name.empty() && name.size() <= 200 && !name.starts_with('.') &&
@@ -220,9 +220,9 @@ Result<void> check_name(const std::string& name) {
                                      name));
 }
 
-Result<void> understand(ExperimentSpec& spec) {
+Result<void> resolve(ExperimentSpec& spec) {
   AFI_TRY_VOID(check_name(spec.name));
-  if (spec.model.empty()) return malformed("there is no \"model\" and no \"preset\" that has one");
+  if (spec.model.empty()) return malformed("\"model\" is missing, and there is no \"preset\" that sets it");
   if (spec.prompt_template.empty()) spec.prompt_template = kGqaTemplate;
   AFI_TRY_VOID(check_ranges(spec));
   AFI_TRY_VOID(check_template(spec.prompt_template));
@@ -231,7 +231,7 @@ Result<void> understand(ExperimentSpec& spec) {
   for (const std::string& text : spec.embedding_layers) {
     AFI_TRY(LayerSpec layer, parse_layer(text));
     if (!names.insert(layer.name).second) {
-      return malformed(fmt::format("the layer \"{}\" is there twice", layer.name));
+      return malformed(fmt::format("the layer \"{}\" occurs twice", layer.name));
     }
     spec.layers.push_back(std::move(layer));
   }
@@ -245,7 +245,7 @@ Result<const Preset*> preset_of(const SettingJson& settings) {
   const std::string name = it->is_string() ? it->get<std::string>() : it->dump();
   const auto* const preset = std::ranges::find(kPresets, name, &Preset::name);
   if (preset == kPresets.end()) {
-    return malformed(fmt::format("there is no preset \"{}\"; there are {}", name,
+    return malformed(fmt::format("unknown preset \"{}\"; choose from {}", name,
                                  fmt::join(preset_names(), ", ")));
   }
   return preset;
@@ -259,7 +259,7 @@ Result<ExperimentSpec> merged(const SettingJson& defaults, const SettingJson& ro
   AFI_TRY_VOID(apply_settings(defaults, spec));
   if (preset != nullptr) AFI_TRY_VOID(apply_settings(settings_of(*preset), spec));
   AFI_TRY_VOID(apply_settings(row, spec));
-  AFI_TRY_VOID(understand(spec));
+  AFI_TRY_VOID(resolve(spec));
   return spec;
 }
 
@@ -292,7 +292,7 @@ Result<LayerSpec> parse_layer(std::string_view text) {
       (has_threshold && !parse_number(text.substr(second + 1), layer.threshold)) ||
       !in_range(layer.threshold, -1, 1)) {
     return malformed(fmt::format(
-        "\"{}\" is no layer: say NAME:DIMENSIONS or NAME:DIMENSIONS:THRESHOLD, with up to {} "
+        "\"{}\" is not a layer: use NAME:DIMENSIONS or NAME:DIMENSIONS:THRESHOLD, with up to {} "
         "dimensions and a threshold from -1 to 1",
         text, kMost));
   }
@@ -314,13 +314,13 @@ std::vector<std::string_view> preset_names() {
 
 Result<ExperimentSpec> make_spec(std::string_view settings_json) {
   const SettingJson settings = SettingJson::parse(settings_json, nullptr, false);
-  if (!settings.is_object()) return malformed("the settings are no JSON object");
+  if (!settings.is_object()) return malformed("the settings are not a JSON object");
   return merged(SettingJson::object(), settings);
 }
 
 Result<std::vector<ExperimentSpec>> parse_specs(std::string_view json) {
   const SettingJson whole = SettingJson::parse(json, nullptr, /*allow_exceptions=*/false);
-  if (whole.is_discarded()) return malformed("this is no JSON");
+  if (whole.is_discarded()) return malformed("this is not JSON");
   SettingJson defaults = SettingJson::object();
   SettingJson rows = whole;
   if (whole.is_object()) {
@@ -336,11 +336,11 @@ Result<std::vector<ExperimentSpec>> parse_specs(std::string_view json) {
   for (const SettingJson& row : rows) {
     const std::string which = row.is_object() ? named(row, specs.size() + 1)
                                               : fmt::format("experiment {}", specs.size() + 1);
-    if (!row.is_object()) return malformed(which + " is no object of settings");
+    if (!row.is_object()) return malformed(which + " is not an object of settings");
     auto spec = merged(defaults, row);
     if (!spec.has_value()) return malformed(which + ": " + spec.error().message);
     if (!names.insert(spec->name).second) {
-      return malformed(fmt::format("there are two experiments \"{}\"", spec->name));
+      return malformed(fmt::format("two experiments are named \"{}\"", spec->name));
     }
     specs.push_back(*std::move(spec));
   }
@@ -351,7 +351,7 @@ Result<std::vector<ExperimentSpec>> parse_specs(std::string_view json) {
 std::string spec_hash(const ExperimentSpec& spec, CacheMode mode) {
   SettingJson all{{"format", "afterimage/experiment/1"}, {"cache_mode", to_string(mode)}};
   for (const SpecField& one : spec_fields()) {
-    // The name is beside the hash, and where the data lie or what was noted changes nothing.
+    // The name is compared separately; the place of the data and notes do not change results.
     if (one.name == "name" || one.name == "notes" || one.name == "data") continue;
     all[std::string(one.name)] = one.write(spec);
   }

@@ -15,7 +15,7 @@
 
 namespace afterimage {
 
-/// A latent layer: which vectors of a hook are compared, and how alike they must be.
+/// A latent layer: which vectors of a hook are compared, and the similarity required.
 struct LayerSpec {
   std::string name;
   std::size_t dimensions = 0;
@@ -27,26 +27,26 @@ struct LayerSpec {
 Result<LayerSpec> parse_layer(std::string_view text);
 
 enum class CacheMode : unsigned char {
-  kDryRun,  // the cache decides, and the engine answers all the same: what matches is not served
-  kLive,    // what the cache decides is served
+  kDryRun,  // the cache decides but the engine always answers; matches are counted, not served
+  kLive,  // matches are served
 };
 /// "dry-run", "live".
 std::string_view to_string(CacheMode mode);
 std::optional<CacheMode> cache_mode_named(std::string_view name);
 
-/// One experiment. The names of the fields are those of spec files and of the sweep's columns.
-/// What is of an engine's business (tensor_parallel_size and its like) is read and recorded.
+/// One experiment. Field names are those of spec files and of the sweep's columns. Engine settings
+/// (tensor_parallel_size and similar) are read and recorded only.
 struct ExperimentSpec {
   std::string name;
   std::string model;
   std::string dataset = "gqa";
-  std::string data;  // file or folder of the data set; empty: as the caller says
+  std::string data;  // file or folder of the data set; empty: from the caller
   std::string dataset_config = "val_balanced_instructions";
   std::string split = "val";
   std::int64_t max_samples = 128;  // -1: all
-  std::int64_t shuffle_seed = 7;   // negative: none
+  std::int64_t shuffle_seed = 7;  // negative: no shuffle
   std::string chunk_source = "semantic";
-  std::string prompt_template;  // with {question}
+  std::string prompt_template;  // must contain {question}
   double similarity_threshold = 0.8;
   std::vector<std::string> embedding_layers;
   std::string embedding_hook = "none";
@@ -67,10 +67,10 @@ struct ExperimentSpec {
   std::string index_encoder_device = "cuda";
   bool enable_exact_text_cache = true;
   std::optional<double> cache_max_size_gb;
-  std::string similarity = "threshold";  // how the rungs of similarity decide: watch, learned
-  bool vetoes = true;                    // whether words that differ may speak against a neighbour
+  std::string similarity = "threshold";  // threshold, watch or learned
+  bool vetoes = true;  // whether differing words may veto a neighbour
 
-  // What some of them mean; filled in by whoever makes a spec.
+  // Derived fields, filled in when a spec is made.
   ChunkSource source = ChunkSource::kSemantic;
   std::vector<LayerSpec> layers;
   HookChoice hook;
@@ -79,23 +79,23 @@ struct ExperimentSpec {
 /// "qwen3-vl-2b", "internvl3.5-2b".
 [[nodiscard]] std::vector<std::string_view> preset_names();
 
-/// One experiment of settings in JSON: {"name": …, "preset": …, …}. What a setting does not say is
-/// the preset's, and what neither says is the default; a setting that says the default is said.
+/// Parses one experiment from JSON settings: {"name": …, "preset": …, …}. A missing setting takes
+/// the preset's value, then the default; a setting that states the default overrides the preset.
 ///
-/// Errors   kInvalidArgument: a name that nobody knows, a value of another kind or out of range, no
-///          name, no model, a name that is no file's name.
+/// Errors   kInvalidArgument: an unknown name, a value of the wrong type or out of range, no name,
+///          no model, a name that cannot be a file name.
 /// Threads  Any.
 Result<ExperimentSpec> make_spec(std::string_view settings_json);
 
-/// A sweep: [{…}, …] or {"defaults": {…}, "experiments": [{…}, …]}. Defaults, then the preset
-/// (the row's rather than that of the defaults), then the row. No two have one name.
+/// Parses a sweep: [{…}, …] or {"defaults": {…}, "experiments": [{…}, …]}. Order: defaults, then
+/// the preset (the row's rather than the defaults'), then the row. Names must be unique.
 Result<std::vector<ExperimentSpec>> parse_specs(std::string_view json);
 
-/// SHA-256, in hexadecimal digits, of all settings that may change what comes out, and of the mode.
+/// SHA-256, in hexadecimal digits, of all settings that may change the results, and of the mode.
 [[nodiscard]] std::string spec_hash(const ExperimentSpec& spec, CacheMode mode);
 
-/// A setting as a cell of the sweep's table: layers with commas, line breaks as \n, True and False.
-/// Requires a name of a setting.
+/// A setting as a CSV cell: layers joined by commas, line breaks as \n, booleans as True and False.
+/// Requires the name of a setting.
 [[nodiscard]] std::string setting_text(const ExperimentSpec& spec, std::string_view name);
 
 }  // namespace afterimage

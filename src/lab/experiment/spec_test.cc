@@ -11,7 +11,7 @@
 namespace afterimage {
 namespace {
 
-// The example of the first semantic cache's own description, as it stands there.
+// The example from the first semantic cache's documentation, verbatim.
 constexpr const char* kExample = R"({
   "defaults": {"dataset_config": "val_balanced_instructions", "split": "val",
                "max_samples": 128, "chunk_source": "semantic"},
@@ -28,7 +28,7 @@ std::string why(std::string_view json) {
   return specs.has_value() ? "" : specs.error().message;
 }
 
-TEST(Spec, TheExampleOfTheFirstSemanticCacheIsReadAsItStands) {
+TEST(Spec, ReadsTheFirstSemanticCachesExample) {
   const auto specs = parse_specs(kExample).value();
   ASSERT_EQ(specs.size(), 3U);
   EXPECT_EQ(specs[0].model, "facebook/opt-125m");
@@ -42,31 +42,31 @@ TEST(Spec, TheExampleOfTheFirstSemanticCacheIsReadAsItStands) {
   EXPECT_TRUE(specs[2].prompt_template.starts_with("<image>\n"));
 }
 
-TEST(Spec, DefaultsComeBeforeThePresetAndThePresetBeforeTheRow) {
+TEST(Spec, RowOverridesPresetOverridesDefaults) {
   const auto specs = parse_specs(R"({"defaults": {"preset": "qwen3-vl-2b", "max_tokens": 7,
       "split": "testdev", "similarity_threshold": 0.1},
     "experiments": [{"name": "a"}, {"name": "b", "preset": "internvl3.5-2b"},
       {"name": "c", "similarity_threshold": 0.5}, {"name": "d", "split": null}]})")
                          .value();
-  EXPECT_EQ(specs[0].max_tokens, 64) << "the preset's";
-  EXPECT_EQ(specs[0].split, "testdev") << "of which the preset says nothing";
+  EXPECT_EQ(specs[0].max_tokens, 64) << "from the preset";
+  EXPECT_EQ(specs[0].split, "testdev") << "not set by the preset";
   EXPECT_EQ(specs[0].similarity_threshold, 0.82);
   EXPECT_EQ(specs[1].model, "OpenGVLab/InternVL3_5-2B-Instruct");
   EXPECT_EQ(specs[1].similarity_threshold, 0.8);
   EXPECT_EQ(specs[2].similarity_threshold, 0.5);
-  EXPECT_EQ(specs[3].split, "testdev") << "null is what nobody said";
+  EXPECT_EQ(specs[3].split, "testdev") << "null means not set";
 }
 
-TEST(Spec, AListWillDo) {
+TEST(Spec, AcceptsAPlainList) {
   EXPECT_EQ(parse_specs(R"([{"name": "a", "model": "m"}])").value().size(), 1U);
 }
 
-TEST(Spec, WhatIsWrongIsNamed) {
+TEST(Spec, NamesTheInvalidSetting) {
   const struct {
     const char* json;
     const char* says;
   } kCases[] = {
-      {"{", "no JSON"},
+      {"{", "not JSON"},
       {"7", "list of experiments"},
       {"[]", "no experiment"},
       {R"({"experiments": 7})", "list of experiments"},
@@ -88,7 +88,7 @@ TEST(Spec, WhatIsWrongIsNamed) {
   for (const auto& c : kCases) EXPECT_NE(why(c.json).find(c.says), std::string::npos) << c.json;
 }
 
-TEST(Spec, LayersHaveANameDimensionsAndMaybeAThreshold) {
+TEST(Spec, ParsesLayers) {
   EXPECT_EQ(parse_layer("vision:1024:0.9"), (LayerSpec{"vision", 1024, 0.9}));
   EXPECT_EQ(parse_layer("prompt:384"), (LayerSpec{"prompt", 384, 0.85}));
   for (const char* text : {"", "prompt", "prompt:", ":384", "prompt:0", "prompt:x", "prompt:384:",
@@ -97,7 +97,7 @@ TEST(Spec, LayersHaveANameDimensionsAndMaybeAThreshold) {
   }
 }
 
-TEST(Spec, TheHashIsOfWhatChangesTheOutcome) {
+TEST(Spec, HashCoversExactlyWhatChangesTheResults) {
   const auto hash = [](const std::string& more, CacheMode mode = CacheMode::kDryRun) {
     const auto spec = make_spec(R"({"name": "a", "model": "m")" + more + "}");
     return spec_hash(spec.value(), mode);
@@ -111,7 +111,7 @@ TEST(Spec, TheHashIsOfWhatChangesTheOutcome) {
   EXPECT_NE(hash(""), hash("", CacheMode::kLive));
 }
 
-TEST(Spec, SettingsAreWrittenAsTheFirstSemanticCacheWroteThem) {
+TEST(Spec, WritesSettingsLikeTheFirstSemanticCache) {
   const auto spec = make_spec(R"({"name": "a", "preset": "internvl3.5-2b"})").value();
   EXPECT_EQ(setting_text(spec, "embedding_layers"), "prompt:384:0.8,vision:512:0.82");
   EXPECT_EQ(setting_text(spec, "trust_remote_code"), "True");
@@ -120,8 +120,9 @@ TEST(Spec, SettingsAreWrittenAsTheFirstSemanticCacheWroteThem) {
   EXPECT_TRUE(setting_text(spec, "prompt_template").starts_with("<image>\\nYou are"));
 }
 
-// Whether a flag was given was guessed from its value: who asked for the default got the preset's.
-TEST(Seed002, s18_WhoSaysTheDefaultIsHeard) {
+// Regression: whether a flag was given was guessed from its value, so a flag with the default value
+// was overridden by the preset.
+TEST(Seed002, s18_AnExplicitDefaultOverridesThePreset) {
   const auto spec = make_spec(R"({"name": "a", "preset": "qwen3-vl-2b", "similarity_threshold": 0.8,
                     "embedding_hook": "none", "trust_remote_code": false})")
                         .value();

@@ -16,7 +16,7 @@
 namespace afterimage {
 namespace {
 
-/// What two experiments ask is the same if all of this is.
+/// Two experiments use the same samples if their keys are equal.
 std::string data_key(const ExperimentSpec& spec) {
   return fmt::format("{}\n{}\n{}\n{}\n{}\n{}", spec.dataset, spec.data, spec.dataset_config,
                      spec.split, spec.max_samples, spec.shuffle_seed);
@@ -24,12 +24,12 @@ std::string data_key(const ExperimentSpec& spec) {
 
 class Sweep {
  public:
-  Sweep(const SweepOptions& options, Files& files, const Clock& clock, const SweepProgress& voice,
+  Sweep(const SweepOptions& options, Files& files, const Clock& clock, const SweepProgress& progress,
         CsvLog log, std::size_t experiments)
       : options_(options),
         files_(files),
         clock_(clock),
-        voice_(voice),
+        progress_(progress),
         log_(std::move(log)),
         experiments_(experiments) {}
 
@@ -37,7 +37,7 @@ class Sweep {
     const auto done = run_or_skip(spec);
     if (!done.has_value()) {
       ++outcome_.failed;
-      voice_.say(fmt::format("[failed] {}: {}", spec.name, done.error().message));
+      progress_.say(fmt::format("[failed] {}: {}", spec.name, done.error().message));
     }
     ++done_;
   }
@@ -55,8 +55,7 @@ class Sweep {
   }
 
  private:
-  /// Whether the log has this experiment; under its name with another spec or other data it has
-  /// not.
+  /// Whether the log has this experiment with the same spec and data.
   bool is_logged(const ExperimentSpec& spec, const std::string& hash) {
     const std::string settings = spec_hash(spec, options_.mode);
     bool under_name = false;
@@ -68,8 +67,8 @@ class Sweep {
       }
     }
     if (under_name) {
-      voice_.say(fmt::format(
-          "[again] Experiment '{}' is logged with other settings or other data: it runs again.",
+      progress_.say(fmt::format(
+          "[again] Experiment '{}' was logged with other settings or data: it runs again.",
           spec.name));
     }
     return false;
@@ -78,11 +77,11 @@ class Sweep {
   Result<const ExperimentData*> data_of(const ExperimentSpec& spec) {
     std::string key = data_key(spec);
     if (data_.has_value() && data_key_ == key) return &*data_;
-    data_.reset();  // before the next is there: two of them may be more than there is room for
+    data_.reset();  // first free the old data set: two may not fit into memory
     AFI_TRY(data_, load_experiment_data(spec, options_.places, files_));
     data_key_ = std::move(key);
     for (std::size_t i = 0; i < std::min<std::size_t>(data_->dataset.rejected.size(), 1); ++i) {
-      voice_.say(fmt::format("[warn] {} records are no samples; the first, {}: {}",
+      progress_.say(fmt::format("[warn] {} records are invalid; the first, {}: {}",
                              data_->dataset.rejected.size(), data_->dataset.rejected[i].id,
                              data_->dataset.rejected[i].error.message));
     }
@@ -97,7 +96,7 @@ class Sweep {
         if (!purged.has_value()) made = std::unexpected(purged.error());
       }
       if (!made.has_value() && refused_.insert(folder).second) {
-        voice_.say("[warn] " + made.error().message);
+        progress_.say("[warn] " + made.error().message);
       }
     }
   }
@@ -106,14 +105,14 @@ class Sweep {
     AFI_TRY(const ExperimentData* data, data_of(spec));
     if (options_.resume && is_logged(spec, data->hash)) {
       ++outcome_.skipped;
-      voice_.say(fmt::format("[skip] Experiment '{}' already logged.", spec.name));
+      progress_.say(fmt::format("[skip] Experiment '{}' already logged.", spec.name));
       return {};
     }
-    voice_.say(fmt::format("=== Running experiment: {} ===", spec.name));
+    progress_.say(fmt::format("=== Running experiment: {} ===", spec.name));
     if (options_.purge) purge(spec);
     say_remarks(spec, *data);
     AFI_TRY(const ExperimentReport report, ask(spec, *data));
-    const SweepRow row{spec, options_.mode, report, data->images, voice_.timestamp(), data->hash};
+    const SweepRow row{spec, options_.mode, report, data->images, progress_.timestamp(), data->hash};
     AFI_TRY_VOID(write_samples(spec, *data, report));
     AFI_TRY_VOID(log_.append(sweep_cells(row)));
     ++outcome_.ran;
@@ -121,15 +120,15 @@ class Sweep {
     return {};
   }
 
-  /// Each remark is said once a sweep.
+  /// Prints each remark once per sweep.
   void say_remarks(const ExperimentSpec& spec, const ExperimentData& data) {
     std::vector<std::string> remarks = remarks_on(spec, options_.mode);
     if (data.images.missing > 0) {
-      remarks.push_back(fmt::format("{} samples are asked without their picture; the first: {}",
+      remarks.push_back(fmt::format("{} samples are asked without their image; the first: {}",
                                     data.images.missing, data.images.first_missing));
     }
     for (const std::string& remark : remarks) {
-      if (said_.insert(remark).second) voice_.say("[info] " + remark);
+      if (remarked_.insert(remark).second) progress_.say("[info] " + remark);
     }
   }
 
@@ -139,14 +138,14 @@ class Sweep {
     return run_experiment(spec, options_.mode, samples, {data.roots, clock_, oracle},
                           [&](const Sample& /*sample*/, const SampleResult& result) {
                             ++samples_done_;
-                            if (!voice_.progress) return;
-                            voice_.progress(spec.name, result.sample + 1, samples.size(), done_,
+                            if (!progress_.progress) return;
+                            progress_.progress(spec.name, result.sample + 1, samples.size(), done_,
                                             experiments_, left(result.sample + 1, samples.size()));
                           });
   }
 
-  /// As if what is left took as long as what was done: samples of the experiments to come are
-  /// taken to be as many as here.
+  /// Estimates the remaining time from the average so far, assuming that later experiments have as
+  /// many samples as this one.
   Duration left(std::size_t sample, std::size_t of) const {
     const double to_do = static_cast<double>((experiments_ - done_) * of - sample);
     const double so_far = static_cast<double>((clock_.now() - began_).count());
@@ -181,13 +180,13 @@ class Sweep {
       line += fmt::format(" served wrong={}", totals.wrong_served);
     }
     if (totals.failed > 0) line += fmt::format(" without an answer={}", totals.failed);
-    voice_.say(line);
+    progress_.say(line);
   }
 
   const SweepOptions& options_;
   Files& files_;
   const Clock& clock_;
-  const SweepProgress& voice_;
+  const SweepProgress& progress_;
   CsvLog log_;
   std::size_t experiments_;
   std::size_t done_ = 0;
@@ -196,18 +195,18 @@ class Sweep {
   std::optional<ExperimentData> data_;
   std::string data_key_;
   std::set<std::string> refused_;
-  std::set<std::string> said_;
+  std::set<std::string> remarked_;
   SweepOutcome outcome_;
 };
 
 }  // namespace
 
 Result<SweepOutcome> run_sweep(std::span<const ExperimentSpec> specs, const SweepOptions& options,
-                               Files& files, const Clock& clock, const SweepProgress& voice) {
+                               Files& files, const Clock& clock, const SweepProgress& progress) {
   AFI_TRY(CsvLog log, CsvLog::open(options.log_file, sweep_columns(), files));
   AFI_TRY_VOID(files.check_replaceable(options.log_file));
   if (!options.samples_dir.empty()) AFI_TRY_VOID(files.make_folder(options.samples_dir));
-  Sweep sweep(options, files, clock, voice, std::move(log), specs.size());
+  Sweep sweep(options, files, clock, progress, std::move(log), specs.size());
   for (const ExperimentSpec& spec : specs) sweep.run(spec);
   return std::move(sweep).outcome(specs);
 }

@@ -20,17 +20,17 @@ namespace afterimage {
 
 struct SweepOptions {
   std::string log_file = "experiment_logs.csv";
-  std::string samples_dir;  // <samples_dir>/<name>.jsonl; empty: no samples are written
-  bool resume = false;      // what is in the log with the same spec and data is not run again
-  bool purge = false;       // cache folders that carry our mark are emptied before each run
+  std::string samples_dir;  // <samples_dir>/<name>.jsonl; empty: samples are not written
+  bool resume = false;  // skip experiments already logged with the same spec and data
+  bool purge = false;  // empty marked cache folders before each run
   CacheMode mode = CacheMode::kDryRun;
   DataPlaces places;
 };
 
-/// What a sweep says while it runs.
+/// Progress output of a sweep.
 struct SweepProgress {
   std::function<void(const std::string& line)> say;
-  /// Samples done of the experiment that runs, experiments done, and how long the rest may take.
+  /// Samples done in the current experiment, experiments done, and the estimated time left.
   std::function<void(std::string_view experiment, std::size_t sample, std::size_t of,
                      std::size_t done, std::size_t experiments, Duration left)>
       progress;
@@ -40,19 +40,19 @@ struct SweepProgress {
 struct SweepOutcome {
   std::size_t ran = 0;
   std::size_t skipped = 0;
-  std::size_t failed = 0;    // said by the voice
-  std::vector<CsvRow> rows;  // of the log, of this sweep's experiments, the last of each name
+  std::size_t failed = 0;  // reported through `say`
+  std::vector<CsvRow> rows;  // log rows of this sweep's experiments, the last of each name
 };
 
-/// One experiment after the other, each from empty caches. Of each, the samples are on the disk
-/// under their name before its row is in the log, and the row is there as a whole or not at all; so
-/// whatever ends the process, the next one with `resume` runs what has no row and nothing else.
+/// Runs the experiments in order, each with empty caches. An experiment's samples are durable under
+/// their final name before its row is appended to the log, and a row is written completely or not
+/// at all; so after a crash, a run with `resume` executes exactly the experiments without a row.
 ///
-/// Resume   By name, spec_hash and data_hash: an experiment that was edited, or whose data were,
-///          runs again.
-/// Errors   The log has other columns, or cannot be written; nothing was run. What is wrong with
-///          one experiment is said and counted, and the others run.
+/// Resume   By name, spec_hash and data_hash: an experiment with edited settings or data runs
+///          again.
+/// Errors   The log has other columns or cannot be written; nothing was run. The error of one
+///          experiment is reported and counted, and the others run.
 Result<SweepOutcome> run_sweep(std::span<const ExperimentSpec> specs, const SweepOptions& options,
-                               Files& files, const Clock& clock, const SweepProgress& voice);
+                               Files& files, const Clock& clock, const SweepProgress& progress);
 
 }  // namespace afterimage

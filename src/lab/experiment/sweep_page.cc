@@ -21,7 +21,7 @@
 namespace afterimage {
 namespace {
 
-/// A row of the log, by the names of its columns.
+/// A row of the log, accessed by column name.
 class LoggedRun {
  public:
   explicit LoggedRun(const CsvRow& row) {
@@ -43,14 +43,14 @@ class LoggedRun {
   }
   [[nodiscard]] double matched() const { return number("served") + number("matched_not_used"); }
   [[nodiscard]] double wrong() const { return number("wrong_served") + number("wrong_matched"); }
-  /// Of what was matched; nothing matched, nothing wrong.
+  /// Share of matches that are wrong; 0 without matches.
   [[nodiscard]] double wrong_rate() const { return matched() > 0 ? wrong() / matched() : 0; }
 
  private:
   std::map<std::string, std::string> cells_;
 };
 
-/// Where a run belongs: with its threshold on the curve of its kind.
+/// The curve to which a run belongs, and its threshold.
 std::optional<std::pair<std::string, double>> curve_of(const LoggedRun& run) {
   const std::string model = run.text("preset").empty() ? run.text("model") : run.text("preset");
   std::vector<LayerSpec> layers;
@@ -73,7 +73,7 @@ std::optional<std::pair<std::string, double>> curve_of(const LoggedRun& run) {
 
 using RunMeasure = std::function<std::optional<double>(const LoggedRun&)>;
 
-/// A line a kind of runs, over its thresholds; runs that the measure says nothing of are left out.
+/// One line per kind of run, over its thresholds; runs without this measure are left out.
 std::vector<ChartLine> lines_of(std::span<const LoggedRun> runs, const RunMeasure& measure) {
   std::map<std::string, ChartLine> lines;
   for (const LoggedRun& run : runs) {
@@ -96,13 +96,13 @@ std::vector<Chart> share_charts(std::span<const LoggedRun> runs) {
   const ChartAxis threshold{.name = "threshold of the first layer"};
   const ChartAxis percent{.name = "", .unit = ChartUnit::kPercent};
   return {{.title = "Matched",
-           .caption = "of all prompts: served or, in a dry run, found to stand for an answer",
+           .caption = "share of all prompts: served or, in a dry run, matched",
            .x = threshold,
            .y = percent,
            .lines = lines_of(
                runs, [](const LoggedRun& run) { return std::optional(run.number("match_rate")); })},
           {.title = "Wrong",
-           .caption = "of what was matched",
+           .caption = "share of the matches",
            .x = threshold,
            .y = percent,
            .lines = lines_of(
@@ -130,13 +130,13 @@ std::vector<std::string> sources_of(std::span<const LoggedRun> runs) {
   return names;
 }
 
-/// One line a rung, over the runs in their order.
+/// One line per rung, over the runs in order.
 Chart latency_chart(std::span<const LoggedRun> runs) {
   Chart chart{.title = "Latency by rung",
               .caption =
                   "from the look-up to the answer; the engine is an oracle that takes no "
-                  "time, so its line is what looking in vain takes",
-              .x = {.name = "experiment, in the order of the log"},
+                  "time, so its line shows the cost of a miss",
+              .x = {.name = "experiment, in log order"},
               .y = {.name = "", .unit = ChartUnit::kMilliseconds},
               .lines = {}};
   for (const std::string& source : sources_of(runs)) {
@@ -177,11 +177,11 @@ std::string sweep_page(std::span<const CsvRow> rows) {
   for (const CsvRow& row : rows) runs.emplace_back(row);
   Page page(
       fmt::format("{} experiments", runs.size()),
-      "The oracle answers with the data set's own answers, no model is run: whatever is wrong "
-      "is reuse's.");
+      "Answers come from the data set (oracle), no model is run: every wrong answer "
+      "is caused by reuse.");
   page.add_charts(share_charts(runs));
   page.add_charts(std::vector{latency_chart(runs)});
-  page.add_heading("All of them");
+  page.add_heading("All experiments");
   page.add_table(run_table(runs));
   return page.html();
 }

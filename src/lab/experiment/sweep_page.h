@@ -9,8 +9,8 @@
 
 namespace afterimage {
 
-/// One page on a sweep: how much is matched and how much of that is wrong, over the thresholds;
-/// what each rung took; and all rows. No script, nothing fetched.
+/// An HTML page about a sweep: match rate and wrong rate over the thresholds, the latency of each
+/// rung, and all rows. Self-contained, no scripts.
 std::string sweep_page(std::span<const CsvRow> rows);
 
 }  // namespace afterimage

@@ -20,8 +20,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// Fails every write from the n-th on, as if the process had ended there; the n-th append leaves a
-/// part.
+/// Fails every write from the n-th on, as if the process had ended there; the n-th append is
+/// partial.
 class DyingFiles final : public Files {
  public:
   explicit DyingFiles(Files& inner, std::size_t lives) : inner_(inner), lives_(lives) {}
@@ -77,10 +77,10 @@ struct SweepBench {
     options.log_file = "log.csv";
     options.samples_dir = "samples";
     options.places.questions = 200;
-    const SweepProgress voice{.say = [this](const std::string& line) { said += line + "\n"; },
+    const SweepProgress progress{.say = [this](const std::string& line) { said += line + "\n"; },
                               .progress = {},
                               .timestamp = [] { return std::string("2026-11-22T08:00:00Z"); }};
-    return run_sweep(specs, options, over, clock, voice);
+    return run_sweep(specs, options, over, clock, progress);
   }
   std::string text(const std::string& path) {
     const auto content = files.read(path, 1_MiB);
@@ -105,7 +105,7 @@ std::string three(const std::string& more = "") {
              {"name": "three", "prompt_template": "A, \"B\"\n{question}"}]})";
 }
 
-TEST(Csv, CellsSurviveWhateverIsInThem) {
+TEST(Csv, AnyCellRoundTrips) {
   const CsvRow row{"plain", "", "a,b", "say \"hi\"", "two\nlines", "cr\r\nlf", " space ", "é"};
   const CsvRecords read = parse_csv(csv_record(row));
   ASSERT_EQ(read.rows.size(), 1U);
@@ -113,7 +113,7 @@ TEST(Csv, CellsSurviveWhateverIsInThem) {
   EXPECT_EQ(csv_record(std::vector<std::string>{"a\"b", "c"}), "\"a\"\"b\",c\r\n");
 }
 
-TEST(Csv, ATornTailIsNoRow) {
+TEST(Csv, DropsAPartialLastRow) {
   const std::string whole = csv_record(CsvRow{"a", "b\nc"}) + csv_record(CsvRow{"d", "e,f"});
   for (std::size_t size = 0; size <= whole.size(); ++size) {
     const CsvRecords read = parse_csv(std::string_view(whole).substr(0, size));
@@ -122,7 +122,7 @@ TEST(Csv, ATornTailIsNoRow) {
   }
 }
 
-TEST(CsvLog, AppendsToWhatIsThere) {
+TEST(CsvLog, AppendsToAnExistingLog) {
   MemoryFiles files;
   for (int i = 0; i < 3; ++i) {
     CsvLog log = CsvLog::open("x.csv", {"a", "b"}, files).value();
@@ -132,8 +132,9 @@ TEST(CsvLog, AppendsToWhatIsThere) {
   EXPECT_EQ(CsvLog::open("x.csv", {"a", "b"}, files).value().rows().back(), (CsvRow{"2", "x"}));
 }
 
-// Rows were appended whatever columns the file had, so that they shifted between versions.
-TEST(Seed002, s20_ALogWithOtherColumnsIsLeftAlone) {
+// Regression: rows were appended whatever columns the file had, so columns shifted between
+// versions.
+TEST(Seed002, s20_RefusesALogWithOtherColumns) {
   SweepBench bench;
   const std::string old = "timestamp,experiment,model\r\n2024,x,y\r\n";
   ASSERT_TRUE(bench.files.replace("log.csv", std::as_bytes(std::span(old))).has_value());
@@ -147,7 +148,7 @@ TEST(Seed002, s20_ALogWithOtherColumnsIsLeftAlone) {
   EXPECT_EQ(bench.text("log.csv"), other);
 }
 
-TEST(Sweep, WritesARowAndSamplesForEach) {
+TEST(Sweep, WritesARowAndSamplesForEachExperiment) {
   SweepBench bench;
   const SweepOutcome outcome = bench.run(three()).value();
   EXPECT_EQ(outcome.ran, 3U);
@@ -158,12 +159,12 @@ TEST(Sweep, WritesARowAndSamplesForEach) {
   }
   const CsvRecords log = parse_csv(bench.text("log.csv"));
   EXPECT_EQ(log.rows[0], sweep_columns());
-  EXPECT_EQ(log.rows[3][8], "A, \"B\"\\n{question}") << "the template, its line break as \\n";
+  EXPECT_EQ(log.rows[3][8], "A, \"B\"\\n{question}") << "the template with its line break as \\n";
   EXPECT_THAT(bench.said, HasSubstr("=== Running experiment: one ===\n"));
   EXPECT_THAT(bench.said, HasSubstr("[done] one: prompts=30 hits=0 (0.0%) accuracy=1.000"));
 }
 
-TEST(Sweep, TheFirstColumnsAreThoseOfTheFirstSemanticCache) {
+TEST(Sweep, FirstColumnsMatchTheFirstSemanticCache) {
   std::vector<std::string> columns = sweep_columns();
   columns.resize(34);
   const std::vector<std::string> seed{"timestamp",
@@ -203,20 +204,20 @@ TEST(Sweep, TheFirstColumnsAreThoseOfTheFirstSemanticCache) {
   EXPECT_EQ(columns, seed);
 }
 
-TEST(Sweep, ResumeSkipsWhatIsLogged) {
+TEST(Sweep, ResumeSkipsLoggedExperiments) {
   SweepBench bench;
   ASSERT_TRUE(bench.run(three()).has_value());
   const std::string log = bench.text("log.csv");
   const SweepOutcome again = bench.run(three(), {.resume = true}).value();
   EXPECT_EQ(again.skipped, 3U);
-  EXPECT_EQ(again.rows.size(), 3U) << "the report is of all of them";
+  EXPECT_EQ(again.rows.size(), 3U) << "the report covers all of them";
   EXPECT_EQ(bench.text("log.csv"), log);
   EXPECT_THAT(bench.said, HasSubstr("[skip] Experiment 'one' already logged.\n"));
 }
 
-// What was logged was known by its name alone: an edited experiment was skipped. And the row was
-// written before the samples.
-TEST(Seed002, s19_WhatWasEditedRunsAgain) {
+// Regression: logged experiments were identified by name alone, so an edited one was skipped, and
+// the row was written before the samples.
+TEST(Seed002, s19_AnEditedExperimentRunsAgain) {
   SweepBench bench;
   ASSERT_TRUE(bench.run(three()).has_value());
   const SweepOutcome edited =
@@ -228,10 +229,10 @@ TEST(Seed002, s19_WhatWasEditedRunsAgain) {
   EXPECT_EQ(bench.run(three(), other_data).value().ran, 3U);
   EXPECT_EQ(bench.run(three(), {.resume = true}).value().skipped, 3U);
   const SweepOptions live{.resume = true, .mode = CacheMode::kLive};
-  EXPECT_EQ(bench.run(three(), live).value().ran, 3U) << "a dry run says nothing of a live one";
+  EXPECT_EQ(bench.run(three(), live).value().ran, 3U) << "a dry run does not count as a live run";
 }
 
-TEST(Seed002, s19_WherevertheProcessEndsNothingIsLostOrThereTwice) {
+TEST(Seed002, s19_ACrashAnywhereLosesOrDuplicatesNothing) {
   SweepBench whole;
   ASSERT_TRUE(whole.run(three()).has_value());
   for (std::size_t lives = 0; lives < 7; ++lives) {
@@ -239,7 +240,7 @@ TEST(Seed002, s19_WherevertheProcessEndsNothingIsLostOrThereTwice) {
     DyingFiles dying(bench.files, lives);
     (void)bench.run_over(dying, three());
     for (const std::string& name : bench.names()) {
-      EXPECT_NE(bench.text("samples/" + name + ".jsonl"), "") << "a row stands for its samples";
+      EXPECT_NE(bench.text("samples/" + name + ".jsonl"), "") << "a row implies its samples";
     }
     ASSERT_TRUE(bench.run(three(), {.resume = true}).has_value()) << lives;
     std::vector<std::string> names = bench.names();
@@ -247,38 +248,39 @@ TEST(Seed002, s19_WherevertheProcessEndsNothingIsLostOrThereTwice) {
     EXPECT_EQ(names, (std::vector<std::string>{"one", "three", "two"})) << lives;
     EXPECT_EQ(bench.text("samples/two.jsonl"), whole.text("samples/two.jsonl"));
     const auto again = bench.run(three(), {.resume = true});
-    ASSERT_TRUE(again.has_value()) << lives << ": a row is not whole: " << again.error().message;
+    ASSERT_TRUE(again.has_value()) << lives << ": an incomplete row: " << again.error().message;
     EXPECT_EQ(again->skipped, 3U) << lives;
   }
 }
 
-// The guard compared a path with a text and let everything pass: "/" would have been removed.
-TEST(Seed002, s15_OnlyFoldersThatCarryOurMarkArePurged) {
+// Regression: the guard compared a path with a string and never matched: "/" would have been
+// removed.
+TEST(Seed002, s15_PurgesOnlyMarkedFolders) {
   const testing::TemporaryFolder folder;
   SystemFiles files;
   const std::string theirs = folder.file("theirs");
   ASSERT_TRUE(files.make_folder(theirs).has_value());
   ASSERT_TRUE(files.replace(theirs + "/thesis.txt", {}).has_value());
   EXPECT_FALSE(purge_cache_folder(theirs, files).has_value());
-  EXPECT_FALSE(make_cache_folder(theirs, files).has_value()) << "nor is it made ours";
+  EXPECT_FALSE(make_cache_folder(theirs, files).has_value()) << "and it is not taken over";
   EXPECT_TRUE(std::filesystem::exists(theirs + "/thesis.txt"));
   for (const char* root : {"/", "//", "/.", "/usr/..", ""}) {
     const auto purged = purge_cache_folder(root, files);
     ASSERT_FALSE(purged.has_value()) << root;
-    EXPECT_THAT(purged.error().message, HasSubstr("everything")) << root;
+    EXPECT_THAT(purged.error().message, HasSubstr("root of the file system")) << root;
   }
   const std::string ours = folder.file("ours");
-  EXPECT_FALSE(purge_cache_folder(ours, files).value()) << "there is none";
+  EXPECT_FALSE(purge_cache_folder(ours, files).value()) << "no such folder";
   ASSERT_TRUE(make_cache_folder(ours, files).has_value());
   ASSERT_TRUE(files.make_folder(ours + "/deep").has_value());
   ASSERT_TRUE(files.replace(ours + "/deep/x", {}).has_value());
   EXPECT_TRUE(purge_cache_folder(ours, files).value());
   EXPECT_FALSE(std::filesystem::exists(ours + "/deep"));
-  EXPECT_TRUE(purge_cache_folder(ours, files).value()) << "the mark stays";
+  EXPECT_TRUE(purge_cache_folder(ours, files).value()) << "the marker stays";
 }
 
-// One experiment that cannot run ended the sweep.
-TEST(Seed002, s17_AnExperimentThatCannotRunIsSaidAndTheOthersRun) {
+// Regression: one experiment that cannot run ended the sweep.
+TEST(Seed002, s17_AFailedExperimentIsReportedAndTheOthersRun) {
   SweepBench bench;
   const SweepOutcome outcome =
       bench
@@ -294,14 +296,14 @@ TEST(Seed002, s17_AnExperimentThatCannotRunIsSaidAndTheOthersRun) {
   EXPECT_THAT(bench.said, HasSubstr("--data"));
 }
 
-// Times were written without saying of where.
-TEST(Seed002, s28_TimesAreOfTheWholeWorld) {
+// Regression: times were written without a time zone.
+TEST(Seed002, s28_TimestampsAreUtc) {
   SweepBench bench;
   ASSERT_TRUE(bench.run(three()).has_value());
   EXPECT_EQ(parse_csv(bench.text("log.csv")).rows[1][0], "2026-11-22T08:00:00Z");
 }
 
-TEST(SweepPage, ShowsTheCurvesAndFetchesNothing) {
+TEST(SweepPage, DrawsTheCurvesAndFetchesNothing) {
   SweepBench bench;
   const SweepOutcome outcome =
       bench

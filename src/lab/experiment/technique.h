@@ -8,14 +8,13 @@
 
 namespace afterimage {
 
-/// What a technique made of a sample: it decided, it looked in vain, or it was not asked.
+/// The result of a technique for a sample: it decided, it missed, or it was not used.
 enum class TechniqueStatus : unsigned char { kSkip, kMiss, kHit };
 /// "skip", "miss", "hit".
 std::string_view to_string(TechniqueStatus status);
 
 /// Techniques have the names of the first semantic cache (kv_cache, exact_text, semantic_text,
-/// embedding:<layer>), and those that it did not have come behind them (canonical_text, near_text,
-/// fusion).
+/// embedding:<layer>), followed by those it did not have (canonical_text, near_text, fusion).
 struct Technique {
   std::string name;
   TechniqueStatus status = TechniqueStatus::kSkip;

@@ -162,9 +162,9 @@ class SeedCache final : public SimulatedCache {
     std::vector<std::pair<std::uint64_t, std::uint32_t>> order;
     for (const auto& [object, entry] : store_) order.emplace_back(entry.uses, object);
     if (order.empty()) return;
-    const std::size_t leave = std::max<std::size_t>(1, order.size() / 4);
-    std::ranges::nth_element(order, order.begin() + static_cast<std::ptrdiff_t>(leave - 1));
-    for (std::size_t i = 0; i < leave; ++i) store_.erase(order[i].second);
+    const std::size_t quarter = std::max<std::size_t>(1, order.size() / 4);
+    std::ranges::nth_element(order, order.begin() + static_cast<std::ptrdiff_t>(quarter - 1));
+    for (std::size_t i = 0; i < quarter; ++i) store_.erase(order[i].second);
   }
 
   Bytes size_;

@@ -50,7 +50,7 @@ TEST(ReplayReport, TheTableDescribesTheTraceAndMarksTheBestPolicy) {
   EXPECT_EQ(to_table(report("talk.jsonl")),
             R"(talk.jsonl
 2 requests in 59 min · 1,900 input tokens · 1,234 distinct blocks of 512
-one hint a request (goes on / ends), wrong 10 % of the time
+one hint per request (goes on / ends), wrong 10 % of the time
 
 token hits %         1%             50%
 lru                10.0            60.0*
@@ -64,7 +64,7 @@ mine               13.0*  +40 %    27.5
 min                25.0            30.0
 infinite           30.0            30.0
 
-sizes in % are of the distinct blocks · * the best · +n % of the gap from lru to min closed
+sizes in % of the distinct blocks · * best policy · +n %: share of the gap from lru to min closed
 line 7 was not replayed: not JSON
 )");
 }

@@ -30,32 +30,32 @@ class ReplayStore {
     EntryFacts facts;                     // without key and parent, which the store fills in
   };
 
-  explicit ReplayStore(std::uint32_t ids) : things_(ids) {}
+  explicit ReplayStore(std::uint32_t ids) : entries_(ids) {}
   virtual ~ReplayStore() = default;
 
-  [[nodiscard]] bool holds(std::uint32_t id) const { return things_[id].present; }
+  [[nodiscard]] bool holds(std::uint32_t id) const { return entries_[id].present; }
   [[nodiscard]] std::uint64_t evictions() const { return evictions_; }
 
   virtual void begin_request(const RequestFacts& /*facts*/) {}
   /// Records a use; a request's uses come deepest first.
-  virtual void use(const Use& use) { hold(use); }
+  virtual void use(const Use& use) { insert(use); }
   /// Evicts until at most `capacity` is held.
   virtual void settle(std::uint64_t /*capacity*/) {}
 
  protected:
-  struct Thing {
+  struct StoredEntry {
     std::uint64_t size = 0;
     std::uint32_t generation = 0;
     bool present = false;
   };
   [[nodiscard]] std::uint64_t held() const { return held_; }
-  [[nodiscard]] const Thing& thing(std::uint32_t id) const { return things_[id]; }
+  [[nodiscard]] const StoredEntry& entry(std::uint32_t id) const { return entries_[id]; }
   /// False: already present.
-  bool hold(const Use& use);
-  void drop(std::uint32_t id);
+  bool insert(const Use& use);
+  void erase(std::uint32_t id);
 
  private:
-  std::vector<Thing> things_;  // by id
+  std::vector<StoredEntry> entries_;  // by id
   std::uint64_t held_ = 0;
   std::uint64_t evictions_ = 0;
 };

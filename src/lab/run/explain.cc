@@ -99,31 +99,30 @@ std::string quoted_before(const std::vector<Piece>& pieces, std::size_t at) {
   return text;
 }
 
-std::optional<DivergenceQuote> divergence_quote(const PreparedRequest& asked,
-                                                const PreparedRequest& cached) {
-  const std::vector<Piece> here = pieces_of(asked);
-  const std::vector<Piece> there = pieces_of(cached);
+std::optional<DivergenceQuote> divergence_quote(const PreparedRequest& asked, const PreparedRequest& cached) {
+  const std::vector<Piece> asked_pieces = pieces_of(asked);
+  const std::vector<Piece> cached_pieces = pieces_of(cached);
   const auto [in_here, in_there] =
-      std::ranges::mismatch(here, there, {}, &Piece::identity, &Piece::identity);
-  if (in_here == here.end() && in_there == there.end()) return std::nullopt;
-  auto at = static_cast<std::size_t>(in_here - here.begin());
-  auto other = static_cast<std::size_t>(in_there - there.begin());
+      std::ranges::mismatch(asked_pieces, cached_pieces, {}, &Piece::identity, &Piece::identity);
+  if (in_here == asked_pieces.end() && in_there == cached_pieces.end()) return std::nullopt;
+  auto at = static_cast<std::size_t>(in_here - asked_pieces.begin());
+  auto other = static_cast<std::size_t>(in_there - cached_pieces.begin());
   // Two characters may begin with the same bytes: quote whole characters.
-  while (at > 0 && at < here.size() && continues_character(here[at].shown[0])) {
+  while (at > 0 && at < asked_pieces.size() && continues_character(asked_pieces[at].shown[0])) {
     --at;
     --other;
   }
-  const bool ends = at == here.size();
-  const std::vector<Piece>& longer = ends ? there : here;
+  const bool ends = at == asked_pieces.size();
+  const std::vector<Piece>& longer = ends ? cached_pieces : asked_pieces;
   const std::size_t message = longer[at].message;
   return DivergenceQuote{.message = message + 1,
-                         .whole_message = longer[at].identity.starts_with("role "),
-                         .role = (ends ? cached : asked).request->messages[message].role,
-                         .before = quoted_before(longer, at),
-                         .asked = ends ? "" : quoted_from(here, at),
-                         .cached = other == there.size() ? "" : quoted_from(there, other),
-                         .asked_ends = ends,
-                         .cached_ends = other == there.size()};
+                      .whole_message = longer[at].identity.starts_with("role "),
+                      .role = (ends ? cached : asked).request->messages[message].role,
+                      .before = quoted_before(longer, at),
+                      .asked = ends ? "" : quoted_from(asked_pieces, at),
+                      .cached = other == cached_pieces.size() ? "" : quoted_from(cached_pieces, other),
+                      .asked_ends = ends,
+                      .cached_ends = other == cached_pieces.size()};
 }
 
 std::optional<ClosestRequest> closest(const PreparedRequest& asked,

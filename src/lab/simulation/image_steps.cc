@@ -15,21 +15,21 @@ Duration SimulationRun::encoding(const TrafficImage& image) const {
 
 void SimulationRun::look_up_image(Index at, Index image) {
   RequestState& state = requests_[at];
-  SimulatedNode& here = node(state);
-  const TrafficImage& asked = state.request.images[image];
+  SimulatedNode& sim_node = node(state);
+  const TrafficImage& wanted_image = state.request.images[image];
   ImageState& image_state = state.images[image];
   image_state.stage = Stage::kAvailable;
-  if (asked.offset + asked.tokens <= state.covered) return;
+  if (wanted_image.offset + wanted_image.tokens <= state.covered) return;
   image_state.needed = true;
-  if (here.encoder.holds(asked.key)) return;
+  if (sim_node.encoder.holds(wanted_image.key)) return;
   image_state.stage = Stage::kLookingUp;
-  if (const auto other = here.flights.find(asked.key); other != here.flights.end()) {
+  if (const auto other = sim_node.flights.find(wanted_image.key); other != sim_node.flights.end()) {
     image_state.from = From::kAwaited;
     ++state.pending_others;
     flights_[other->second].waiting.emplace_back(at, image);
     return;
   }
-  start_flight(here, asked.key);
+  start_flight(sim_node, wanted_image.key);
   if (load_image_from_disk(at, image)) return;
   if (!image_state.declined && look_up_remote(at, image)) return;
   image_state.from = From::kComputed;
@@ -38,21 +38,21 @@ void SimulationRun::look_up_image(Index at, Index image) {
 
 bool SimulationRun::load_image_from_disk(Index at, Index image) {
   RequestState& state = requests_[at];
-  SimulatedNode& here = node(state);
-  const TrafficImage& asked = state.request.images[image];
-  if (!here.disk.has_value() || !here.disk->holds(asked.key)) return false;
+  SimulatedNode& sim_node = node(state);
+  const TrafficImage& wanted_image = state.request.images[image];
+  if (!sim_node.disk.has_value() || !sim_node.disk->holds(wanted_image.key)) return false;
   const EntryMetadata metadata{
-      .bytes = image_bytes(asked), .cost = encoding(asked), .place = kDisk};
+      .bytes = image_bytes(wanted_image), .cost = encoding(wanted_image), .place = kDisk};
   LoadChoice choice{.steps = 1};
   if (weighs_loads()) {
-    choice = here.choices.choose(here.choices.step_of(EntryClass::kEncoderOutput, metadata));
+    choice = sim_node.choices.choose(sim_node.choices.step_of(EntryClass::kEncoderOutput, metadata));
   }
   ImageState& image_state = state.images[image];
   image_state.choice = choice;
   image_state.declined = choice.steps == 0;
   if (image_state.declined) return false;
-  here.disk->read(asked.key);
-  const Duration done = here.disk_out.pass(now() + options_.node.disk_latency, metadata.bytes);
+  sim_node.disk->read(wanted_image.key);
+  const Duration done = sim_node.disk_out.pass(now() + options_.node.disk_latency, metadata.bytes);
   image_state.from = From::kDisk;
   image_state.load = {.bytes = metadata.bytes, .took = done - now(), .place = kDisk};
   ++state.pending_own;
@@ -62,25 +62,25 @@ bool SimulationRun::load_image_from_disk(Index at, Index image) {
 
 bool SimulationRun::look_up_remote(Index at, Index image) {
   RequestState& state = requests_[at];
-  SimulatedNode& here = node(state);
-  const TrafficImage& asked = state.request.images[image];
+  SimulatedNode& sim_node = node(state);
+  const TrafficImage& wanted_image = state.request.images[image];
   if (!reaches_remote()) return false;
-  RemoteShards::Shard* const shard = remote_.shard_of(asked.key);
+  RemoteShards::Shard* const shard = remote_.shard_of(wanted_image.key);
   if (shard == nullptr) return false;
   LoadChoice choice{.steps = 1};
   if (weighs_loads()) {
     // The size is unknown: the shard may or may not have the entry.
     const EntryMetadata metadata{.bytes = {}, .place = kRemote};
-    choice = here.choices.choose(here.choices.step_of(EntryClass::kEncoderOutput, metadata));
+    choice = sim_node.choices.choose(sim_node.choices.step_of(EntryClass::kEncoderOutput, metadata));
   }
   ImageState& image_state = state.images[image];
   if (choice.steps == 0) {
-    image_state.declined = shard->shelf.holds(asked.key);
+    image_state.declined = shard->shelf.holds(wanted_image.key);
     return false;
   }
   image_state.choice = choice;
   ++state.pending_own;
-  if (shard->shelf.holds(asked.key)) {
+  if (shard->shelf.holds(wanted_image.key)) {
     load_image_from_remote(at, image);
   } else {
     schedule(now() + options_.remote.round_trip, EventKind::kImageMissed, at, image);
@@ -91,10 +91,10 @@ bool SimulationRun::look_up_remote(Index at, Index image) {
 /// Requires that the shard has the image.
 void SimulationRun::load_image_from_remote(Index at, Index image) {
   RequestState& state = requests_[at];
-  const TrafficImage& asked = state.request.images[image];
-  RemoteShards::Shard& shard = *remote_.shard_of(asked.key);
-  shard.shelf.touch(asked.key);
-  const Bytes bytes = image_bytes(asked);
+  const TrafficImage& wanted_image = state.request.images[image];
+  RemoteShards::Shard& shard = *remote_.shard_of(wanted_image.key);
+  shard.shelf.touch(wanted_image.key);
+  const Bytes bytes = image_bytes(wanted_image);
   const Duration done =
       pass(shard.out, node(state).net_in, now() + options_.remote.round_trip, bytes);
   ImageState& image_state = state.images[image];
@@ -105,15 +105,14 @@ void SimulationRun::load_image_from_remote(Index at, Index image) {
 
 void SimulationRun::image_loaded(Index at, Index image) {
   RequestState& state = requests_[at];
-  SimulatedNode& here = node(state);
-  const TrafficImage& asked = state.request.images[image];
+  SimulatedNode& sim_node = node(state);
+  const TrafficImage& wanted_image = state.request.images[image];
   const ImageState& image_state = state.images[image];
-  here.choices.loaded(image_state.load.bytes, image_state.load.took, image_state.choice,
-                      image_state.load.place);
-  here.choices.learn(EntryClass::kEncoderOutput, image_state.load.bytes, encoding(asked));
-  if (image_state.load.place == kRemote) write_to_disk(here, asked.key, image_state.load.bytes);
-  here.encoder.begin_request(facts(state));
-  here.encoder.insert({.key = asked.key, .bytes = image_state.load.bytes, .cost = encoding(asked)});
+  sim_node.choices.loaded(image_state.load.bytes, image_state.load.took, image_state.choice, image_state.load.place);
+  sim_node.choices.learn(EntryClass::kEncoderOutput, image_state.load.bytes, encoding(wanted_image));
+  if (image_state.load.place == kRemote) write_to_disk(sim_node, wanted_image.key, image_state.load.bytes);
+  sim_node.encoder.begin_request(facts(state));
+  sim_node.encoder.insert({.key = wanted_image.key, .bytes = image_state.load.bytes, .cost = encoding(wanted_image)});
   --state.pending_own;
   image_available(at, image);
   proceed(at);
@@ -152,21 +151,21 @@ void SimulationRun::image_available(Index at, Index image) {
 
 void SimulationRun::encoded(Index at) {
   RequestState& state = requests_[at];
-  SimulatedNode& here = node(state);
+  SimulatedNode& sim_node = node(state);
   state.encodes = false;
-  here.encoder.begin_request(facts(state));
-  std::vector<ShelfEntry> made;
+  sim_node.encoder.begin_request(facts(state));
+  std::vector<ShelfEntry> new_entries;
   std::vector<Index> images;
   for (Index i = 0; i < state.images.size(); ++i) {
     if (state.images[i].stage != Stage::kEncoding) continue;
     const TrafficImage& image = state.request.images[i];
-    made.push_back({.key = image.key, .bytes = image_bytes(image), .cost = encoding(image)});
+    new_entries.push_back({.key = image.key, .bytes = image_bytes(image), .cost = encoding(image)});
     images.push_back(i);
-    here.encoder.insert(made.back());
-    here.choices.learn(EntryClass::kEncoderOutput, made.back().bytes, made.back().cost);
-    write_to_disk(here, image.key, made.back().bytes);
+    sim_node.encoder.insert(new_entries.back());
+    sim_node.choices.learn(EntryClass::kEncoderOutput, new_entries.back().bytes, new_entries.back().cost);
+    write_to_disk(sim_node, image.key, new_entries.back().bytes);
   }
-  send(state.node, std::move(made), facts(state));
+  send(state.node, std::move(new_entries), facts(state));
   for (const Index image : images) image_available(at, image);
   proceed(at);
 }

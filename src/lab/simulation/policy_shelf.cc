@@ -11,8 +11,8 @@ namespace afterimage {
 void PolicyShelf::touch(std::uint64_t key) { policy_->touch(slot(places_.at(key))); }
 
 bool PolicyShelf::insert(const ShelfEntry& entry) {
-  if (const auto here = places_.find(entry.key); here != places_.end()) {
-    policy_->touch(slot(here->second));
+  if (const auto present = places_.find(entry.key); present != places_.end()) {
+    policy_->touch(slot(present->second));
     return false;
   }
   auto room = reserve(entry.bytes);
@@ -23,32 +23,32 @@ bool PolicyShelf::insert(const ShelfEntry& entry) {
 }
 
 std::size_t PolicyShelf::insert_chain(std::span<const ShelfEntry> chain) {
-  std::size_t here = 0;
-  while (here < chain.size() && holds(chain[here].key)) ++here;
+  std::size_t present = 0;
+  while (present < chain.size() && holds(chain[present].key)) ++present;
   // Parked: the pieces that the new ones extend must not be evicted to make space for them.
-  for (std::size_t i = 0; i < here; ++i) policy_->park(slot(places_.at(chain[i].key)));
-  std::size_t end = here;
-  std::vector<std::uint32_t> newcomers;
+  for (std::size_t i = 0; i < present; ++i) policy_->park(slot(places_.at(chain[i].key)));
+  std::size_t end = present;
+  std::vector<std::uint32_t> new_slots;
   for (; end < chain.size(); ++end) {
     auto room = reserve(chain[end].bytes);
     if (!room.has_value()) break;
-    newcomers.push_back(add_entry(chain[end].key, *std::move(room)));
+    new_slots.push_back(add_entry(chain[end].key, *std::move(room)));
   }
-  for (std::size_t i = end; i-- > here;) {
+  for (std::size_t i = end; i-- > present;) {
     const std::uint32_t parent = i == 0     ? 0
-                                 : i > here ? newcomers[i - here - 1]
+                                 : i > present ? new_slots[i - present - 1]
                                             : places_.at(chain[i - 1].key);
-    policy_->insert(slot(newcomers[i - here]),
+    policy_->insert(slot(new_slots[i - present]),
                     {.bytes = chain[i].bytes,
                      .cost = chain[i].cost,
                      .key = chain[i].key,
                      .parent = i == 0 ? std::nullopt : std::optional(slot(parent))});
   }
-  for (std::size_t i = here; i-- > 0;) {
+  for (std::size_t i = present; i-- > 0;) {
     policy_->unpark(slot(places_.at(chain[i].key)));
     policy_->touch(slot(places_.at(chain[i].key)));
   }
-  return end - here;
+  return end - present;
 }
 
 void PolicyShelf::clear() {
@@ -102,16 +102,16 @@ std::optional<NextToLeave> PolicyShelf::eviction_candidate() {
 }
 
 Bytes PolicyShelf::evict_bytes(Bytes wanted) {
-  Bytes gone;
-  while (gone < wanted) {
+  Bytes freed;
+  while (freed < wanted) {
     const auto victim = policy_->victim();
     if (!victim.has_value()) break;
-    gone += slots_[victim->index].room.bytes();
+    freed += slots_[victim->index].room.bytes();
     policy_->erase(*victim, RemovalReason::kEvicted);
     remove(*victim);
     ++evictions_;
   }
-  return gone;
+  return freed;
 }
 
 void PolicyShelf::check_invariants() const {

@@ -47,20 +47,20 @@ void SimulationRun::arrive(Index at) {
 /// Waits for another request's prefill if that pays, by the same rule as PrefillOnce.
 bool SimulationRun::wait_for_prefix(Index at) {
   RequestState& state = requests_[at];
-  SimulatedNode& here = node(state);
+  SimulatedNode& sim_node = node(state);
   const auto& pieces = state.request.prompt;
   state.in_memory = 0;
   if (!keeps_kv()) return false;
   std::uint32_t matched = 0;
-  while (state.in_memory < pieces.size() && here.kv.holds(pieces[state.in_memory].key)) {
+  while (state.in_memory < pieces.size() && sim_node.kv.holds(pieces[state.in_memory].key)) {
     matched += pieces[state.in_memory++].tokens;
   }
   if (state.waited || state.in_memory == pieces.size()) return false;
-  const auto flight = here.flights.find(pieces[state.in_memory].key);
-  if (flight == here.flights.end()) return false;
+  const auto flight = sim_node.flights.find(pieces[state.in_memory].key);
+  if (flight == sim_node.flights.end()) return false;
   std::uint32_t promised = 0;
   for (std::size_t i = state.in_memory; i < pieces.size(); ++i) {
-    if (!here.flights.contains(pieces[i].key)) break;
+    if (!sim_node.flights.contains(pieces[i].key)) break;
     promised += pieces[i].tokens;
   }
   if (promised < kMinTokensToWaitFor || 2 * promised < state.request.input_tokens - matched) {
@@ -73,24 +73,24 @@ bool SimulationRun::wait_for_prefix(Index at) {
 
 void SimulationRun::load_prefix(Index at) {
   RequestState& state = requests_[at];
-  SimulatedNode& here = node(state);
+  SimulatedNode& sim_node = node(state);
   const auto& pieces = state.request.prompt;
   if (!keeps_kv() || state.in_memory == pieces.size()) return prefix_loaded(at);
   for (std::size_t i = state.in_memory; i < pieces.size(); ++i) {
-    if (here.flights.contains(pieces[i].key)) continue;
-    start_flight(here, pieces[i].key);
+    if (sim_node.flights.contains(pieces[i].key)) continue;
+    start_flight(sim_node, pieces[i].key);
     state.flight_keys.push_back(pieces[i].key);
   }
   const std::vector<LoadStep> steps = steps_of(state);
   state.choice.steps = steps.size();
-  if (weighs_loads() && !steps.empty()) state.choice = here.choices.choose(steps);
+  if (weighs_loads() && !steps.empty()) state.choice = sim_node.choices.choose(steps);
   state.declined = steps.size() - state.choice.steps;
   // One remote look-up covers all pieces that the disk does not have.
-  const std::size_t asked = state.in_memory + static_cast<std::size_t>(std::ranges::count(
-                                                  steps, kDisk, &LoadStep::place));
-  const bool asks =
-      reaches_remote() && asked < pieces.size() && remote_.shard_of(pieces[asked].key) != nullptr;
-  const Duration ready = asks ? now() + options_.remote.round_trip : now();
+  const std::size_t first_remote = state.in_memory + static_cast<std::size_t>(std::ranges::count(
+                                                   steps, kDisk, &LoadStep::place));
+  const bool asks_remote =
+      reaches_remote() && first_remote < pieces.size() && remote_.shard_of(pieces[first_remote].key) != nullptr;
+  const Duration ready = asks_remote ? now() + options_.remote.round_trip : now();
   const Duration done = load_steps(state, std::span(steps).first(state.choice.steps), ready);
   if (done == now()) return prefix_loaded(at);
   schedule(done, EventKind::kPrefixLoaded, at);
@@ -98,18 +98,18 @@ void SimulationRun::load_prefix(Index at) {
 
 /// The pieces after those in memory, as far as some tier has them.
 std::vector<LoadStep> SimulationRun::steps_of(const RequestState& state) {
-  SimulatedNode& here = node(state);
+  SimulatedNode& sim_node = node(state);
   const auto& pieces = state.request.prompt;
   std::vector<LoadStep> steps;
   for (std::size_t i = state.in_memory; i < pieces.size(); ++i) {
     const std::uint64_t key = pieces[i].key;
-    const bool on_disk = here.disk.has_value() && here.disk->holds(key);
+    const bool on_disk = sim_node.disk.has_value() && sim_node.disk->holds(key);
     RemoteShards::Shard* const shard =
         on_disk || !reaches_remote() ? nullptr : remote_.shard_of(key);
     if (!on_disk && (shard == nullptr || !shard->shelf.holds(key))) break;
     const Bytes bytes = kv_bytes(pieces[i].tokens);
     steps.push_back({.bytes = bytes,
-                     .cost = here.choices.cost_of(EntryClass::kPrefixKv, bytes),
+                     .cost = sim_node.choices.cost_of(EntryClass::kPrefixKv, bytes),
                      .place = on_disk ? kDisk : kRemote});
   }
   return steps;
@@ -117,17 +117,17 @@ std::vector<LoadStep> SimulationRun::steps_of(const RequestState& state) {
 
 Duration SimulationRun::load_steps(RequestState& state, std::span<const LoadStep> steps,
                                    Duration ready) {
-  SimulatedNode& here = node(state);
+  SimulatedNode& sim_node = node(state);
   Duration before = now();
   for (const LoadStep& step : steps) {
     const std::uint64_t key = state.request.prompt[state.in_memory + state.loads.size()].key;
     if (step.place == kDisk) {
-      here.disk->read(key);
-      ready = here.disk_out.pass(ready + options_.node.disk_latency, step.bytes);
+      sim_node.disk->read(key);
+      ready = sim_node.disk_out.pass(ready + options_.node.disk_latency, step.bytes);
     } else {
       RemoteShards::Shard& shard = *remote_.shard_of(key);
       shard.shelf.touch(key);
-      ready = pass(shard.out, here.net_in, ready, step.bytes);
+      ready = pass(shard.out, sim_node.net_in, ready, step.bytes);
     }
     state.loads.push_back({.bytes = step.bytes, .took = ready - before, .place = step.place});
     before = ready;
@@ -136,21 +136,21 @@ Duration SimulationRun::load_steps(RequestState& state, std::span<const LoadStep
 }
 
 void SimulationRun::note_loads(RequestState& state) {
-  SimulatedNode& here = node(state);
+  SimulatedNode& sim_node = node(state);
   std::size_t piece = state.in_memory;
   for (const Load& load : state.loads) {
     const TrafficPiece& loaded = state.request.prompt[piece++];
-    here.choices.loaded(load.bytes, load.took, state.choice, load.place);
-    here.choices.learn(EntryClass::kPrefixKv, load.bytes, prefilling(0, loaded.tokens));
-    if (load.place == kRemote) write_to_disk(here, loaded.key, load.bytes);
+    sim_node.choices.loaded(load.bytes, load.took, state.choice, load.place);
+    sim_node.choices.learn(EntryClass::kPrefixKv, load.bytes, prefilling(0, loaded.tokens));
+    if (load.place == kRemote) write_to_disk(sim_node, loaded.key, load.bytes);
   }
 }
 
 void SimulationRun::prefix_loaded(Index at) {
   RequestState& state = requests_[at];
   note_loads(state);
-  const std::size_t there = state.in_memory + state.loads.size();
-  for (std::size_t i = 0; i < there; ++i) state.covered += state.request.prompt[i].tokens;
+  const std::size_t available = state.in_memory + state.loads.size();
+  for (std::size_t i = 0; i < available; ++i) state.covered += state.request.prompt[i].tokens;
   for (Index i = 0; i < requests_[at].images.size(); ++i) look_up_image(at, i);
   proceed(at);
 }
@@ -175,20 +175,20 @@ void SimulationRun::proceed(Index at) {
 
 void SimulationRun::prefill(Index at) {
   RequestState& state = requests_[at];
-  SimulatedNode& here = node(state);
+  SimulatedNode& sim_node = node(state);
   state.prefills = true;
-  here.encoder.begin_request(facts(state));
+  sim_node.encoder.begin_request(facts(state));
   for (std::size_t i = 0; i < state.images.size(); ++i) {
     const bool found = state.images[i].needed && (state.images[i].from == From::kMemory ||
                                                   state.images[i].from == From::kAwaited);
     const std::uint64_t key = state.request.images[i].key;
-    if (found && here.encoder.holds(key)) here.encoder.touch(key);
+    if (found && sim_node.encoder.holds(key)) sim_node.encoder.touch(key);
   }
   // If the whole prompt is cached, its last token is still computed.
   const std::uint32_t first = std::min(state.covered, state.request.input_tokens - 1);
   const Duration takes = prefilling(first, state.request.input_tokens - first);
   state.computing += takes;
-  schedule(here.work(now(), takes), EventKind::kPrefilled, at);
+  schedule(sim_node.work(now(), takes), EventKind::kPrefilled, at);
 }
 
 void SimulationRun::prefilled(Index at) {
@@ -206,7 +206,7 @@ void SimulationRun::prefilled(Index at) {
 
 void SimulationRun::store_prompt(RequestState& state) {
   if (!keeps_kv()) return;
-  SimulatedNode& here = node(state);
+  SimulatedNode& sim_node = node(state);
   const auto& pieces = state.request.prompt;
   std::vector<ShelfEntry> chain;
   for (const TrafficPiece& piece : pieces) {
@@ -214,16 +214,16 @@ void SimulationRun::store_prompt(RequestState& state) {
                      .bytes = kv_bytes(piece.tokens),
                      .cost = from_seconds(piece.tokens / options_.node.prefill_rate)});
   }
-  here.kv.begin_request(facts(state));
-  here.kv.insert_chain(chain);
-  const std::size_t there = state.in_memory + state.loads.size();
-  std::vector<ShelfEntry> made(chain.begin() + static_cast<std::ptrdiff_t>(there), chain.end());
+  sim_node.kv.begin_request(facts(state));
+  sim_node.kv.insert_chain(chain);
+  const std::size_t available = state.in_memory + state.loads.size();
+  std::vector<ShelfEntry> new_entries(chain.begin() + static_cast<std::ptrdiff_t>(available), chain.end());
   std::uint32_t tokens = 0;
-  for (std::size_t i = there; i < pieces.size(); ++i) tokens += pieces[i].tokens;
+  for (std::size_t i = available; i < pieces.size(); ++i) tokens += pieces[i].tokens;
   const Duration took = prefilling(state.covered, tokens);
-  here.choices.learn(EntryClass::kPrefixKv, kv_bytes(tokens), took);
-  for (const ShelfEntry& entry : made) write_to_disk(here, entry.key, entry.bytes);
-  send(state.node, std::move(made), facts(state));
+  sim_node.choices.learn(EntryClass::kPrefixKv, kv_bytes(tokens), took);
+  for (const ShelfEntry& entry : new_entries) write_to_disk(sim_node, entry.key, entry.bytes);
+  send(state.node, std::move(new_entries), facts(state));
 }
 
 }  // namespace afterimage

@@ -213,18 +213,18 @@ void SimulationRun::count(const RequestState& state) {
 
   KvCounts& kv = result_.kv;
   const auto& pieces = state.request.prompt;
-  std::uint64_t there = 0;
-  for (std::size_t i = 0; i < state.in_memory; ++i) there += pieces[i].tokens;
-  kv.memory += there;
+  std::uint64_t cached_tokens = 0;
+  for (std::size_t i = 0; i < state.in_memory; ++i) cached_tokens += pieces[i].tokens;
+  kv.memory += cached_tokens;
   std::size_t next = state.in_memory;
   for (const Load& load : state.loads) {
     const std::uint32_t tokens = pieces[next++].tokens;
     (load.place == kDisk ? kv.disk : kv.remote) += tokens;
-    there += tokens;
+    cached_tokens += tokens;
   }
   for (std::size_t i = 0; i < state.declined; ++i) kv.declined += pieces[next++].tokens;
   kv.input += state.request.input_tokens;
-  kv.computed += state.request.input_tokens - there;
+  kv.computed += state.request.input_tokens - cached_tokens;
 }
 
 ByteCounts SimulationRun::bytes() const {

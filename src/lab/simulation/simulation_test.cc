@@ -468,7 +468,7 @@ TEST(Simulation, RejectsInvalidOptionsWithTheReason) {
     std::function<void(ClusterOptions&)> make;
     const char* says;
   } kCases[] = {
-      {"no nodes", [](auto& o) { o.nodes = 0; }, "1 to 10000 nodes"},
+      {"no nodes", [](auto& o) { o.nodes = 0; }, "1 to 10000, not"},
       {"a policy", [](auto& o) { o.node.policy = "best"; }, "lru"},
       {"a shard's policy", [](auto& o) { o.remote.policy = "best"; }, "lru"},
       {"warm-up", [](auto& o) { o.warm_up = 1; }, "warm-up"},
