@@ -237,7 +237,8 @@ TEST_P(EngineConformance, AnEvictionBetweenMatchAndRestore) {
       ASSERT_GE(held.resume(), points[p]);
       known.cache->evict_bytes(known.budget.capacity());
       known.cache->erase(known.space);
-      EXPECT_FALSE(known.cache->match(known.space, prompt.sequence)->holds()) << "it is erased from the index";
+      EXPECT_FALSE(known.cache->match(known.space, prompt.sequence)->holds())
+          << "it is erased from the index";
       const CachedKv cached = known.cache->kv(held);
       const auto state = state_of(cached, layout(), kv_origin(engine.identity(), layout()));
       ASSERT_TRUE(state.has_value()) << to_string(state.error());

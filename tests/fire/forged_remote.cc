@@ -116,17 +116,19 @@ const ReplyForgery kReplies[] = {
 /// A server and one client of it.
 struct RemoteParty {
   explicit RemoteParty(ScriptedServer& server) {
-    RemoteTierOptions options{
-        .servers = {.seeds = {server.address()},
-                    .connect_timeout = 2s,
-                    .timeout = 2s,
-                    .connections = 1,
-                    .breaker = {.failure_threshold = 1, .open_duration = 1ms, .ramp_tenth = 0ms, .ramp_third = 0ms}},
-        .chunk = kChunk,
-        .largest = kLargest,
-        .flush_timeout = 20s,
-        .senders = 1,
-        .known_absent = 0ms};
+    RemoteTierOptions options{.servers = {.seeds = {server.address()},
+                                          .connect_timeout = 2s,
+                                          .timeout = 2s,
+                                          .connections = 1,
+                                          .breaker = {.failure_threshold = 1,
+                                                      .open_duration = 1ms,
+                                                      .ramp_tenth = 0ms,
+                                                      .ramp_third = 0ms}},
+                              .chunk = kChunk,
+                              .largest = kLargest,
+                              .flush_timeout = 20s,
+                              .senders = 1,
+                              .known_absent = 0ms};
     tier = RemoteTier::open(std::move(options), memory, clock).value();
   }
   bool put(std::uint64_t n, std::size_t size, std::uint64_t version = 0) const {

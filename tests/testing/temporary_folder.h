@@ -16,7 +16,8 @@ class TemporaryFolder {
  public:
   TemporaryFolder()
       : path_((std::filesystem::temp_directory_path() / "afterimage-test-XXXXXX").string()) {
-    if (::mkdtemp(path_.data()) == nullptr) ADD_FAILURE() << "cannot create a folder from the template " << path_;
+    if (::mkdtemp(path_.data()) == nullptr)
+      ADD_FAILURE() << "cannot create a folder from the template " << path_;
   }
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;

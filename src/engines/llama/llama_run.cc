@@ -160,7 +160,8 @@ void LlamaRun::hold_rows() {
   held_.prompt = prompt_;
   const auto& answer_tokens = result_.completion.tokens;
   const auto fed_back = static_cast<std::ptrdiff_t>(covered() - size_of_prompt(prompt_));
-  held_.prompt.tokens.insert(held_.prompt.tokens.end(), answer_tokens.begin(), answer_tokens.begin() + fed_back);
+  held_.prompt.tokens.insert(held_.prompt.tokens.end(), answer_tokens.begin(),
+                             answer_tokens.begin() + fed_back);
   held_.after = std::move(after_);
 }
 

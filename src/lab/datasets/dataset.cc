@@ -307,7 +307,8 @@ Result<SplitSlice> parse_split(std::string_view text) {
   if (open == text.size()) return slice;
   const std::size_t colon = text.find(':', open);
   if (!text.ends_with(']') || colon == std::string_view::npos) {
-    return malformed(fmt::format("\"{}\" is not a split: use val, val[:100] or val[10%:20%]", text));
+    return malformed(
+        fmt::format("\"{}\" is not a split: use val, val[:100] or val[10%:20%]", text));
   }
   AFI_TRY_VOID(
       read_bound(text.substr(open + 1, colon - open - 1), slice.from, slice.from_is_percent));

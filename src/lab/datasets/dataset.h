@@ -57,10 +57,10 @@ struct DatasetOptions {
   std::string config = "val_balanced_instructions";  // GQA: which of its files
   std::string split = "val";
   std::int64_t max_samples = 128;  // -1: all
-  std::int64_t shuffle_seed = 7;  // negative: file order
+  std::int64_t shuffle_seed = 7;   // negative: file order
   /// Generated: size of the question set, from which image questions are taken.
   std::size_t questions = 1'000;
-  std::uint64_t seed = 1;          // generated
+  std::uint64_t seed = 1;  // generated
 };
 
 struct Dataset {

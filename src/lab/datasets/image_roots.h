@@ -48,7 +48,7 @@ class ImageRoots {
 /// Counts of images found and missing.
 struct AttachedImages {
   std::size_t attached = 0;
-  std::size_t missing = 0;  // named but not found
+  std::size_t missing = 0;    // named but not found
   std::string first_missing;  // reason for the first of those
 };
 

@@ -26,8 +26,8 @@ enum class Trap : unsigned char {
   kSymbols,
   kCjk,
   kReencoded,  // the same pixels in another file
-  kHistory,  // an earlier message requests another answer format
-  kTools,  // tools are offered
+  kHistory,    // an earlier message requests another answer format
+  kTools,      // tools are offered
 };
 inline constexpr std::size_t kTraps = 13;
 /// "none", "other scene", "negation", …
@@ -35,10 +35,10 @@ std::string_view to_string(Trap trap);
 
 /// How a question is worded, relative to an earlier one with the same meaning about the same scene.
 enum class Wording : unsigned char {
-  kFirst,  // not asked before
+  kFirst,     // not asked before
   kSame,      // byte for byte
-  kTyped,  // spacing, punctuation, capitals or contractions differ
-  kWorded,  // an article, a plural or a courtesy differs
+  kTyped,     // spacing, punctuation, capitals or contractions differ
+  kWorded,    // an article, a plural or a courtesy differs
   kRephrased  // rephrased
 };
 inline constexpr std::size_t kWordings = 5;

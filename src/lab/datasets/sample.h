@@ -29,14 +29,14 @@ struct Sample {
   std::string local_group;
   std::string semantic_str;
   std::vector<SemanticStep> semantic;
-  std::string chunk_override;  // the cache key, overriding the chunk source
-  std::string expected_hit;  // the technique expected to hit: "semantic_text"
+  std::string chunk_override;   // the cache key, overriding the chunk source
+  std::string expected_hit;     // the technique expected to hit: "semantic_text"
   std::string metadata = "{}";  // all other fields of the record, as JSON
 
   /// Candidate image names from the data set, searched below the image roots only.
   std::vector<std::string> image_names;
-  std::string image_path;  // where the image was found
-  FileBytes image;  // its bytes, if it is not in a file
+  std::string image_path;                // where the image was found
+  FileBytes image;                       // its bytes, if it is not in a file
   std::optional<ContentDigest> content;  // absent: no image is attached
 
   [[nodiscard]] bool names_picture() const { return !image_id.empty() || !image_names.empty(); }

@@ -18,7 +18,7 @@ struct SceneThing {
   std::string color;
   std::string material;
   unsigned count = 1;
-  unsigned size = 1;  // unique in a scene
+  unsigned size = 1;   // unique in a scene
   unsigned place = 0;  // from left to right, unique in a scene
 };
 
@@ -28,7 +28,7 @@ struct Scene {
   std::string id;
   bool drawn = false;
   std::vector<SceneThing> things;
-  std::string he_holds;  // a thing that is not in `things`
+  std::string he_holds;   // a thing that is not in `things`
   std::string she_holds;  // another such thing
   unsigned year_of_c = 0;
   unsigned year_of_cpp = 0;

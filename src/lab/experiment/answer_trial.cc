@@ -322,9 +322,8 @@ Result<TrialReport> run_trial(const QuestionSet& set, const TrialRules& rules, c
 
 std::string to_table(const TrialReport& report) {
   std::string out =
-      fmt::format("{} questions, {} engine calls\n\n{:<22}{:>9}{:>9}{:>9}   {}\n",
-                  report.questions, report.engine_calls, "", "served", "of all", "wrong",
-                  "wrong at most (95 %)");
+      fmt::format("{} questions, {} engine calls\n\n{:<22}{:>9}{:>9}{:>9}   {}\n", report.questions,
+                  report.engine_calls, "", "served", "of all", "wrong", "wrong at most (95 %)");
   for (const TextRung rung : kTextRungs) {
     const RungTally& tally = report.rungs[static_cast<std::size_t>(rung)];
     out += fmt::format("{:<22}{:>9}{:>9}{:>9}   {:.3f} %\n", to_string(rung), tally.served,

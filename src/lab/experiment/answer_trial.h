@@ -43,10 +43,10 @@ struct SimilarityTally {
   std::uint64_t served = 0;
   std::uint64_t unsafe = 0;  // of those: not the true answer, or the answer to another question
   std::uint64_t traps_served = 0;
-  std::uint64_t unsure = 0;  // a neighbour was found but not served
+  std::uint64_t unsure = 0;    // a neighbour was found but not served
   std::uint64_t explored = 0;  // of those, could have been served
-  std::uint64_t vetoed = 0;  // neighbours rejected by a veto
-  Evidence learned;  // results of comparing neighbours with the engine's answers
+  std::uint64_t vetoed = 0;    // neighbours rejected by a veto
+  Evidence learned;            // results of comparing neighbours with the engine's answers
 
   /// Whether the measured unsafe share is within the budget, statistically.
   [[nodiscard]] bool in_budget() const;
@@ -60,7 +60,7 @@ struct TrialReport {
   std::array<Tally, kWordings> wordings;  // questions that are no trap
   /// served: by an answer to anything but the same question in the same request, right or wrong
   std::array<Tally, kTraps> traps;
-  std::uint64_t unsafe = 0;  // by text rungs: the answer to another question, or not true
+  std::uint64_t unsafe = 0;       // by text rungs: the answer to another question, or not true
   std::vector<WrongReuse> wrong;  // the first hundred unsafe answers
   std::optional<SimilarityTally> similarity;
 

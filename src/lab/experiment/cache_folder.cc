@@ -22,7 +22,8 @@ bool is_root(const std::string& path) {
 
 Result<void> refuse_root(const std::string& path) {
   if (!path.empty() && !is_root(path)) return {};
-  return malformed(fmt::format("'{}' cannot be a cache folder: it is the root of the file system", path));
+  return malformed(
+      fmt::format("'{}' cannot be a cache folder: it is the root of the file system", path));
 }
 
 bool has_mark(const std::string& path, const Files& files) {
@@ -39,9 +40,9 @@ Result<void> make_cache_folder(const std::string& path, Files& files) {
   if (files.is_folder(path)) {
     AFI_TRY(const std::vector<std::string> names, files.list(path));
     if (!names.empty()) {
-      return malformed(fmt::format(
-          "'{}' is not empty and has no marker file ({}): choose another cache folder", path,
-          kCacheSentinel));
+      return malformed(
+          fmt::format("'{}' is not empty and has no marker file ({}): choose another cache folder",
+                      path, kCacheSentinel));
     }
   }
   AFI_TRY_VOID(files.make_folder(path));

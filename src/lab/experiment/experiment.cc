@@ -234,27 +234,25 @@ KeyUse key_use(std::span<const Sample> samples, ChunkSource source) {
 }
 
 std::vector<std::string> remarks_on(const ExperimentSpec& spec, CacheMode mode) {
-  std::vector<std::string> remarks{fmt::format(
-      "answers come from the data set (oracle): {} is not run", spec.model)};
+  std::vector<std::string> remarks{
+      fmt::format("answers come from the data set (oracle): {} is not run", spec.model)};
   if (mode == CacheMode::kDryRun) {
     remarks.emplace_back("dry run: matches are counted, and the engine answers every time");
   }
   if (spec.temperature > 0) {
-    remarks.push_back(
-        fmt::format("temperature {}: answers are random, so none is cached or served",
-                    spec.temperature));
+    remarks.push_back(fmt::format("temperature {}: answers are random, so none is cached or served",
+                                  spec.temperature));
   }
   if (spec.source == ChunkSource::kAnswer) {
     remarks.emplace_back("the key is the answer itself: the results are a bound, not a cache");
   }
   if (spec.enable_fusion_cache) {
-    remarks.emplace_back(
-        "no fusion provider: no tensors are captured, and fusion serves nothing");
+    remarks.emplace_back("no fusion provider: no tensors are captured, and fusion serves nothing");
   }
   if (spec.enable_semantic_text_cache) {
-    remarks.push_back(fmt::format(
-        "hashed n-grams of 384 dimensions replace {}: similarities differ from it",
-        spec.index_encoder));
+    remarks.push_back(
+        fmt::format("hashed n-grams of 384 dimensions replace {}: similarities differ from it",
+                    spec.index_encoder));
   }
   for (const std::string& layer : layers_without_vectors(spec)) {
     remarks.push_back(

@@ -37,10 +37,10 @@ class OracleEngine final : public SampleEngine {
 
 /// The outcome of a sample.
 enum class Decision : unsigned char {
-  kServed,  // from the cache, without asking the engine
+  kServed,   // from the cache, without asking the engine
   kMatched,  // a cached answer matched and the engine answered anyway: a dry run
   kMissed,   // the engine answered
-  kFailed,  // the engine failed; nothing was cached
+  kFailed,   // the engine failed; nothing was cached
 };
 
 struct SampleResult {
@@ -48,10 +48,10 @@ struct SampleResult {
   std::string prompt;
   std::string chunk_text;
   Decision decision = Decision::kMissed;
-  std::string source;  // of the match: "text:exact", "embedding:prompt", …
+  std::string source;     // of the match: "text:exact", "embedding:prompt", …
   std::string candidate;  // key of the cached answer
-  double score = 0;  // 1: the same words
-  Duration latency{0};  // from look-up to answer
+  double score = 0;       // 1: the same words
+  Duration latency{0};    // from look-up to answer
   std::string response;
   std::string error;  // why there is no response
   std::optional<bool> is_correct;
@@ -73,13 +73,13 @@ struct ExperimentTotals {
   std::uint64_t failed = 0;
   std::uint64_t wrong_served = 0;
   std::uint64_t wrong_matched = 0;  // would have been wrong if served
-  std::uint64_t judged = 0;  // samples with a reference
+  std::uint64_t judged = 0;         // samples with a reference
   std::uint64_t correct = 0;
   Duration latency{0};  // sums
   Duration latency_served{0};
   Duration latency_other{0};
-  std::uint64_t expected = 0;  // samples that name the technique they test
-  std::uint64_t expected_met = 0;  // of those, decided by that technique
+  std::uint64_t expected = 0;                   // samples that name the technique they test
+  std::uint64_t expected_met = 0;               // of those, decided by that technique
   std::map<std::string, SourceTotals> sources;  // by source of served or matched answers
   std::map<std::string, std::map<TechniqueStatus, std::uint64_t>> techniques;
   std::vector<std::string> technique_order;
@@ -99,7 +99,7 @@ struct ExperimentReport {
 struct KeyUse {
   std::size_t prompts = 0;
   std::size_t keys = 0;
-  std::size_t repeated = 0;  // keys of at least two prompts
+  std::size_t repeated = 0;                              // keys of at least two prompts
   std::vector<std::pair<std::string, std::size_t>> top;  // at most five, most frequent first
 };
 [[nodiscard]] KeyUse key_use(std::span<const Sample> samples, ChunkSource source);

@@ -17,9 +17,9 @@ namespace afterimage {
 
 /// Sources of samples and images that are not part of a spec.
 struct DataPlaces {
-  std::string data;  // for specs that name no data
+  std::string data;                      // for specs that name no data
   std::vector<std::string> image_roots;  // in order of search
-  std::size_t questions = 1'000;  // size of the generated data set
+  std::size_t questions = 1'000;         // size of the generated data set
   std::uint64_t seed = 1;
 };
 

@@ -14,7 +14,7 @@ struct HookChoice {
   bool prompt = false;  // of the question, for the layer "prompt"
   bool vision = false;  // of the image, for the layer "vision"
   std::string library;  // a shared library that makes the vectors; empty: none
-  std::string symbol;  // its entry point
+  std::string symbol;   // its entry point
 
   [[nodiscard]] bool is_none() const { return !prompt && !vision && library.empty(); }
   bool operator==(const HookChoice&) const = default;

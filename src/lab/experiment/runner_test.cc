@@ -48,7 +48,8 @@ struct Bench {
 
 FileBytes picture(std::size_t number) {
   Rng rng(number);
-  return std::make_shared<const std::vector<std::byte>>(draw_scene(make_scene(2 * number, rng)).value());
+  return std::make_shared<const std::vector<std::byte>>(
+      draw_scene(make_scene(2 * number, rng)).value());
 }
 
 Sample about(std::size_t picture_number, const std::string& id, const std::string& question,

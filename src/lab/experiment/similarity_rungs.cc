@@ -76,13 +76,14 @@ Result<SimilarityRungs::Rung> SimilarityRungs::latent_rung(const ExperimentSpec&
   if (spec.layers.empty() || spec.hook.is_none()) return latent;
   AFI_TRY(latent.layer_vectors, hook_vectors(spec, images));
   if (latent.layer_vectors == nullptr) return latent;
-  AFI_TRY(latent.rung, make_rung(spec, latent.layer_vectors->layers(), "embedding:", cache, budget, clock));
+  AFI_TRY(latent.rung,
+          make_rung(spec, latent.layer_vectors->layers(), "embedding:", cache, budget, clock));
   return latent;
 }
 
 Result<std::optional<SimilarAnswer>> SimilarityRungs::ask(Rung& rung, const Question& question,
-                                                       const SampleToEmbed& sample,
-                                                       Techniques& techniques) {
+                                                          const SampleToEmbed& sample,
+                                                          Techniques& techniques) {
   AFI_TRY(rung.vectors, rung.layer_vectors->of(sample));
   AFI_TRY(rung.found, rung.rung->find(question, rung.vectors));
   if (std::ranges::any_of(rung.vectors, &Vector::empty)) return std::nullopt;  // skipped
@@ -93,15 +94,15 @@ Result<std::optional<SimilarAnswer>> SimilarityRungs::ask(Rung& rung, const Ques
   const auto least = std::ranges::min_element(proposal.similarity);
   const auto layer = static_cast<std::size_t>(least - proposal.similarity.begin());
   return SimilarAnswer{.answer = *rung.found->answer,
-                    .source = rung.rung->layers()[layer].name,
-                    .candidate = proposal.candidate,
-                    .score = *least};
+                       .source = rung.rung->layers()[layer].name,
+                       .candidate = proposal.candidate,
+                       .score = *least};
 }
 
 Result<std::optional<SimilarAnswer>> SimilarityRungs::find(const Question& question,
-                                                        const Sample& sample,
-                                                        const std::string& prompt,
-                                                        Techniques& techniques) {
+                                                           const Sample& sample,
+                                                           const std::string& prompt,
+                                                           Techniques& techniques) {
   for (Rung& rung : rungs_) rung.found.reset();
   for (Rung& rung : rungs_) {
     AFI_TRY(std::optional<SimilarAnswer> answer,

@@ -20,9 +20,9 @@ namespace afterimage {
 /// A cached answer found by similarity.
 struct SimilarAnswer {
   Answer answer;
-  std::string source;  // "text"; "embedding:prompt": the layer with the lowest score
+  std::string source;     // "text"; "embedding:prompt": the layer with the lowest score
   std::string candidate;  // key of the cached answer
-  double score = 0;  // cosine similarity in that layer
+  double score = 0;       // cosine similarity in that layer
 };
 
 /// The rungs after the text rungs: similarity of latent layers, which must all agree on one
@@ -42,7 +42,7 @@ class SimilarityRungs {
 
   /// Adds each layer's result to `techniques`. nullopt: nothing is similar enough.
   Result<std::optional<SimilarAnswer>> find(const Question& question, const Sample& sample,
-                                         const std::string& prompt, Techniques& techniques);
+                                            const std::string& prompt, Techniques& techniques);
   /// Call after the answer was inserted.
   Result<void> insert(const Question& question);
   /// Compares the candidates of the last look-up with the engine's answer.
@@ -63,7 +63,8 @@ class SimilarityRungs {
                                   MemoryBudget& budget, const Clock& clock,
                                   const ImageRoots& images);
   static Result<std::optional<SimilarAnswer>> ask(Rung& rung, const Question& question,
-                                               const SampleToEmbed& sample, Techniques& techniques);
+                                                  const SampleToEmbed& sample,
+                                                  Techniques& techniques);
 
   std::vector<Rung> rungs_;  // in order of look-up
 };

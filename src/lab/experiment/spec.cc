@@ -222,7 +222,8 @@ Result<void> check_name(const std::string& name) {
 
 Result<void> resolve(ExperimentSpec& spec) {
   AFI_TRY_VOID(check_name(spec.name));
-  if (spec.model.empty()) return malformed("\"model\" is missing, and there is no \"preset\" that sets it");
+  if (spec.model.empty())
+    return malformed("\"model\" is missing, and there is no \"preset\" that sets it");
   if (spec.prompt_template.empty()) spec.prompt_template = kGqaTemplate;
   AFI_TRY_VOID(check_ranges(spec));
   AFI_TRY_VOID(check_template(spec.prompt_template));

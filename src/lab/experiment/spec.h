@@ -28,7 +28,7 @@ Result<LayerSpec> parse_layer(std::string_view text);
 
 enum class CacheMode : unsigned char {
   kDryRun,  // the cache decides but the engine always answers; matches are counted, not served
-  kLive,  // matches are served
+  kLive,    // matches are served
 };
 /// "dry-run", "live".
 std::string_view to_string(CacheMode mode);
@@ -44,7 +44,7 @@ struct ExperimentSpec {
   std::string dataset_config = "val_balanced_instructions";
   std::string split = "val";
   std::int64_t max_samples = 128;  // -1: all
-  std::int64_t shuffle_seed = 7;  // negative: no shuffle
+  std::int64_t shuffle_seed = 7;   // negative: no shuffle
   std::string chunk_source = "semantic";
   std::string prompt_template;  // must contain {question}
   double similarity_threshold = 0.8;
@@ -68,7 +68,7 @@ struct ExperimentSpec {
   bool enable_exact_text_cache = true;
   std::optional<double> cache_max_size_gb;
   std::string similarity = "threshold";  // threshold, watch or learned
-  bool vetoes = true;  // whether differing words may veto a neighbour
+  bool vetoes = true;                    // whether differing words may veto a neighbour
 
   // Derived fields, filled in when a spec is made.
   ChunkSource source = ChunkSource::kSemantic;

@@ -24,8 +24,8 @@ std::string data_key(const ExperimentSpec& spec) {
 
 class Sweep {
  public:
-  Sweep(const SweepOptions& options, Files& files, const Clock& clock, const SweepProgress& progress,
-        CsvLog log, std::size_t experiments)
+  Sweep(const SweepOptions& options, Files& files, const Clock& clock,
+        const SweepProgress& progress, CsvLog log, std::size_t experiments)
       : options_(options),
         files_(files),
         clock_(clock),
@@ -82,8 +82,8 @@ class Sweep {
     data_key_ = std::move(key);
     for (std::size_t i = 0; i < std::min<std::size_t>(data_->dataset.rejected.size(), 1); ++i) {
       progress_.say(fmt::format("[warn] {} records are invalid; the first, {}: {}",
-                             data_->dataset.rejected.size(), data_->dataset.rejected[i].id,
-                             data_->dataset.rejected[i].error.message));
+                                data_->dataset.rejected.size(), data_->dataset.rejected[i].id,
+                                data_->dataset.rejected[i].error.message));
     }
     return &*data_;
   }
@@ -112,7 +112,8 @@ class Sweep {
     if (options_.purge) purge(spec);
     say_remarks(spec, *data);
     AFI_TRY(const ExperimentReport report, ask(spec, *data));
-    const SweepRow row{spec, options_.mode, report, data->images, progress_.timestamp(), data->hash};
+    const SweepRow row{spec,         options_.mode,         report,
+                       data->images, progress_.timestamp(), data->hash};
     AFI_TRY_VOID(write_samples(spec, *data, report));
     AFI_TRY_VOID(log_.append(sweep_cells(row)));
     ++outcome_.ran;
@@ -140,7 +141,8 @@ class Sweep {
                             ++samples_done_;
                             if (!progress_.progress) return;
                             progress_.progress(spec.name, result.sample + 1, samples.size(), done_,
-                                            experiments_, left(result.sample + 1, samples.size()));
+                                               experiments_,
+                                               left(result.sample + 1, samples.size()));
                           });
   }
 

@@ -21,8 +21,8 @@ namespace afterimage {
 struct SweepOptions {
   std::string log_file = "experiment_logs.csv";
   std::string samples_dir;  // <samples_dir>/<name>.jsonl; empty: samples are not written
-  bool resume = false;  // skip experiments already logged with the same spec and data
-  bool purge = false;  // empty marked cache folders before each run
+  bool resume = false;      // skip experiments already logged with the same spec and data
+  bool purge = false;       // empty marked cache folders before each run
   CacheMode mode = CacheMode::kDryRun;
   DataPlaces places;
 };
@@ -40,7 +40,7 @@ struct SweepProgress {
 struct SweepOutcome {
   std::size_t ran = 0;
   std::size_t skipped = 0;
-  std::size_t failed = 0;  // reported through `say`
+  std::size_t failed = 0;    // reported through `say`
   std::vector<CsvRow> rows;  // log rows of this sweep's experiments, the last of each name
 };
 

@@ -175,10 +175,9 @@ std::vector<std::vector<std::string>> run_table(std::span<const LoggedRun> runs)
 std::string sweep_page(std::span<const CsvRow> rows) {
   std::vector<LoggedRun> runs;
   for (const CsvRow& row : rows) runs.emplace_back(row);
-  Page page(
-      fmt::format("{} experiments", runs.size()),
-      "Answers come from the data set (oracle), no model is run: every wrong answer "
-      "is caused by reuse.");
+  Page page(fmt::format("{} experiments", runs.size()),
+            "Answers come from the data set (oracle), no model is run: every wrong answer "
+            "is caused by reuse.");
   page.add_charts(share_charts(runs));
   page.add_charts(std::vector{latency_chart(runs)});
   page.add_heading("All experiments");

@@ -78,8 +78,8 @@ struct SweepBench {
     options.samples_dir = "samples";
     options.places.questions = 200;
     const SweepProgress progress{.say = [this](const std::string& line) { said += line + "\n"; },
-                              .progress = {},
-                              .timestamp = [] { return std::string("2026-11-22T08:00:00Z"); }};
+                                 .progress = {},
+                                 .timestamp = [] { return std::string("2026-11-22T08:00:00Z"); }};
     return run_sweep(specs, options, over, clock, progress);
   }
   std::string text(const std::string& path) {

@@ -99,7 +99,8 @@ std::string quoted_before(const std::vector<Piece>& pieces, std::size_t at) {
   return text;
 }
 
-std::optional<DivergenceQuote> divergence_quote(const PreparedRequest& asked, const PreparedRequest& cached) {
+std::optional<DivergenceQuote> divergence_quote(const PreparedRequest& asked,
+                                                const PreparedRequest& cached) {
   const std::vector<Piece> asked_pieces = pieces_of(asked);
   const std::vector<Piece> cached_pieces = pieces_of(cached);
   const auto [in_here, in_there] =
@@ -115,14 +116,15 @@ std::optional<DivergenceQuote> divergence_quote(const PreparedRequest& asked, co
   const bool ends = at == asked_pieces.size();
   const std::vector<Piece>& longer = ends ? cached_pieces : asked_pieces;
   const std::size_t message = longer[at].message;
-  return DivergenceQuote{.message = message + 1,
-                      .whole_message = longer[at].identity.starts_with("role "),
-                      .role = (ends ? cached : asked).request->messages[message].role,
-                      .before = quoted_before(longer, at),
-                      .asked = ends ? "" : quoted_from(asked_pieces, at),
-                      .cached = other == cached_pieces.size() ? "" : quoted_from(cached_pieces, other),
-                      .asked_ends = ends,
-                      .cached_ends = other == cached_pieces.size()};
+  return DivergenceQuote{
+      .message = message + 1,
+      .whole_message = longer[at].identity.starts_with("role "),
+      .role = (ends ? cached : asked).request->messages[message].role,
+      .before = quoted_before(longer, at),
+      .asked = ends ? "" : quoted_from(asked_pieces, at),
+      .cached = other == cached_pieces.size() ? "" : quoted_from(cached_pieces, other),
+      .asked_ends = ends,
+      .cached_ends = other == cached_pieces.size()};
 }
 
 std::optional<ClosestRequest> closest(const PreparedRequest& asked,

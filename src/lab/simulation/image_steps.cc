@@ -45,7 +45,8 @@ bool SimulationRun::load_image_from_disk(Index at, Index image) {
       .bytes = image_bytes(wanted_image), .cost = encoding(wanted_image), .place = kDisk};
   LoadChoice choice{.steps = 1};
   if (weighs_loads()) {
-    choice = sim_node.choices.choose(sim_node.choices.step_of(EntryClass::kEncoderOutput, metadata));
+    choice =
+        sim_node.choices.choose(sim_node.choices.step_of(EntryClass::kEncoderOutput, metadata));
   }
   ImageState& image_state = state.images[image];
   image_state.choice = choice;
@@ -71,7 +72,8 @@ bool SimulationRun::look_up_remote(Index at, Index image) {
   if (weighs_loads()) {
     // The size is unknown: the shard may or may not have the entry.
     const EntryMetadata metadata{.bytes = {}, .place = kRemote};
-    choice = sim_node.choices.choose(sim_node.choices.step_of(EntryClass::kEncoderOutput, metadata));
+    choice =
+        sim_node.choices.choose(sim_node.choices.step_of(EntryClass::kEncoderOutput, metadata));
   }
   ImageState& image_state = state.images[image];
   if (choice.steps == 0) {
@@ -108,11 +110,15 @@ void SimulationRun::image_loaded(Index at, Index image) {
   SimulatedNode& sim_node = node(state);
   const TrafficImage& wanted_image = state.request.images[image];
   const ImageState& image_state = state.images[image];
-  sim_node.choices.loaded(image_state.load.bytes, image_state.load.took, image_state.choice, image_state.load.place);
-  sim_node.choices.learn(EntryClass::kEncoderOutput, image_state.load.bytes, encoding(wanted_image));
-  if (image_state.load.place == kRemote) write_to_disk(sim_node, wanted_image.key, image_state.load.bytes);
+  sim_node.choices.loaded(image_state.load.bytes, image_state.load.took, image_state.choice,
+                          image_state.load.place);
+  sim_node.choices.learn(EntryClass::kEncoderOutput, image_state.load.bytes,
+                         encoding(wanted_image));
+  if (image_state.load.place == kRemote)
+    write_to_disk(sim_node, wanted_image.key, image_state.load.bytes);
   sim_node.encoder.begin_request(facts(state));
-  sim_node.encoder.insert({.key = wanted_image.key, .bytes = image_state.load.bytes, .cost = encoding(wanted_image)});
+  sim_node.encoder.insert(
+      {.key = wanted_image.key, .bytes = image_state.load.bytes, .cost = encoding(wanted_image)});
   --state.pending_own;
   image_available(at, image);
   proceed(at);
@@ -162,7 +168,8 @@ void SimulationRun::encoded(Index at) {
     new_entries.push_back({.key = image.key, .bytes = image_bytes(image), .cost = encoding(image)});
     images.push_back(i);
     sim_node.encoder.insert(new_entries.back());
-    sim_node.choices.learn(EntryClass::kEncoderOutput, new_entries.back().bytes, new_entries.back().cost);
+    sim_node.choices.learn(EntryClass::kEncoderOutput, new_entries.back().bytes,
+                           new_entries.back().cost);
     write_to_disk(sim_node, image.key, new_entries.back().bytes);
   }
   send(state.node, std::move(new_entries), facts(state));

@@ -35,9 +35,9 @@ std::size_t PolicyShelf::insert_chain(std::span<const ShelfEntry> chain) {
     new_slots.push_back(add_entry(chain[end].key, *std::move(room)));
   }
   for (std::size_t i = end; i-- > present;) {
-    const std::uint32_t parent = i == 0     ? 0
+    const std::uint32_t parent = i == 0        ? 0
                                  : i > present ? new_slots[i - present - 1]
-                                            : places_.at(chain[i - 1].key);
+                                               : places_.at(chain[i - 1].key);
     policy_->insert(slot(new_slots[i - present]),
                     {.bytes = chain[i].bytes,
                      .cost = chain[i].cost,

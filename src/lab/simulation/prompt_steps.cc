@@ -87,9 +87,9 @@ void SimulationRun::load_prefix(Index at) {
   state.declined = steps.size() - state.choice.steps;
   // One remote look-up covers all pieces that the disk does not have.
   const std::size_t first_remote = state.in_memory + static_cast<std::size_t>(std::ranges::count(
-                                                   steps, kDisk, &LoadStep::place));
-  const bool asks_remote =
-      reaches_remote() && first_remote < pieces.size() && remote_.shard_of(pieces[first_remote].key) != nullptr;
+                                                         steps, kDisk, &LoadStep::place));
+  const bool asks_remote = reaches_remote() && first_remote < pieces.size() &&
+                           remote_.shard_of(pieces[first_remote].key) != nullptr;
   const Duration ready = asks_remote ? now() + options_.remote.round_trip : now();
   const Duration done = load_steps(state, std::span(steps).first(state.choice.steps), ready);
   if (done == now()) return prefix_loaded(at);
@@ -217,7 +217,8 @@ void SimulationRun::store_prompt(RequestState& state) {
   sim_node.kv.begin_request(facts(state));
   sim_node.kv.insert_chain(chain);
   const std::size_t available = state.in_memory + state.loads.size();
-  std::vector<ShelfEntry> new_entries(chain.begin() + static_cast<std::ptrdiff_t>(available), chain.end());
+  std::vector<ShelfEntry> new_entries(chain.begin() + static_cast<std::ptrdiff_t>(available),
+                                      chain.end());
   std::uint32_t tokens = 0;
   for (std::size_t i = available; i < pieces.size(); ++i) tokens += pieces[i].tokens;
   const Duration took = prefilling(state.covered, tokens);

@@ -103,7 +103,8 @@ Result<GaugeReading> NvmlGauge::read() {
   const Bytes total(memory.total - std::min(memory.reserved, memory.total));
   if (Bytes(memory.free) > total) {
     return fail(ErrorCode::kCorruption,
-                fmt::format("NVML reports {} of {} bytes free, which cannot be", memory.free, total.value()));
+                fmt::format("NVML reports {} of {} bytes free, which cannot be", memory.free,
+                            total.value()));
   }
   return checked({.total = total, .used = total - Bytes(memory.free)}, name());
 }

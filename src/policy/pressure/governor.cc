@@ -31,7 +31,7 @@ Bytes to_bytes(double value) {
 Bytes tolerance(Bytes total) { return std::max(64_MiB, Bytes(total.value() / 100)); }
 
 GaugeTrust check_trust(const GovernorState& state, const GovernorInputs& inputs,
-                 const GovernorOptions& options) {
+                       const GovernorOptions& options) {
   const auto& sample = inputs.sample;
   if (!sample.has_value()) {
     if (!state.last.has_value()) return GaugeTrust::kNone;
@@ -53,7 +53,8 @@ GaugeTrust check_trust(const GovernorState& state, const GovernorInputs& inputs,
 }
 
 /// Updates the external use and its growth rate.
-void update_external(GovernorState& state, const MemorySample& sample, const GovernorOptions& options) {
+void update_external(GovernorState& state, const MemorySample& sample,
+                     const GovernorOptions& options) {
   if (state.last.has_value() && state.last->taken_at == sample.taken_at) return;
   const Bytes external = sub_sat(sample.used, sample.ours);
   if (state.last.has_value() && sample.taken_at > state.last->taken_at) {
@@ -86,7 +87,7 @@ struct Limits {
 };
 
 Limits compute_limits(const GovernorState& state, const GovernorInputs& inputs,
-                 const GovernorOptions& options) {
+                      const GovernorOptions& options) {
   if (!state.last.has_value()) return {.budget = options.blind(), .target = options.blind()};
   const Bytes claimed = plus(inputs.planned, inputs.refused);
   const auto left_over = [&](Duration ahead) {
@@ -95,7 +96,7 @@ Limits compute_limits(const GovernorState& state, const GovernorInputs& inputs,
   };
   const Bytes soon = sub_sat(left_over(options.horizon), options.reserve);
   Limits limits{.budget = std::min(options.cap, left_over(Duration(0))),
-              .target = std::min(options.cap, soon)};
+                .target = std::min(options.cap, soon)};
   if (state.trust != GaugeTrust::kTrusted) {
     limits.target = std::min({limits.target, options.blind(), state.target.value_or(Bytes::max())});
   } else if (state.target.has_value() && limits.target > *state.target) {
@@ -122,8 +123,7 @@ double stress_of(const GovernorState& state, const GovernorInputs& inputs, Bytes
 }
 
 /// The lower bound on stress from failed allocations, stalls and an untrusted gauge.
-double min_stress(GaugeTrust trust, const GovernorInputs& inputs,
-                    const GovernorOptions& options) {
+double min_stress(GaugeTrust trust, const GovernorInputs& inputs, const GovernorOptions& options) {
   const auto border = [&](PressureMode mode) {
     return options.ladder.borders[static_cast<std::size_t>(mode) - 1].enter;
   };
@@ -146,7 +146,7 @@ std::optional<Duration> idle_limit(PressureMode mode, const IdleLimits& idle) {
 
 /// Decides how many bytes to evict, and how many to copy below so that they can be evicted soon.
 void plan_releases(GovernorActions& actions, const GovernorInputs& inputs, bool keep_clean,
-               const GovernorOptions& options) {
+                   const GovernorOptions& options) {
   const LedgerView& ledger = inputs.ledger;
   AFI_CHECK(plus(ledger.clean, ledger.cleaning) <= ledger.used);
   const Bytes deficit = sub_sat(ledger.used, actions.target);
@@ -179,20 +179,23 @@ Result<void> check(const GovernorOptions& options) {
   const auto invalid = [](std::string message) {
     return fail(ErrorCode::kInvalidArgument, "governor: " + std::move(message));
   };
-  if (options.cap == 0_B) return invalid("the cap is 0; set the most bytes that the cache may hold");
+  if (options.cap == 0_B)
+    return invalid("the cap is 0; set the most bytes that the cache may hold");
   if (options.reserve == 0_B) {
     return invalid("the reserve is 0; set the bytes to keep free until the governor can react");
   }
   if (options.blind() > options.cap) {
     return invalid(fmt::format("the blind cap of {} bytes is above the cap of {}",
-                             options.blind().value(), options.cap.value()));
+                               options.blind().value(), options.cap.value()));
   }
   for (const Duration d : {options.horizon, options.stale_after, options.tick, options.busy_tick}) {
-    if (d <= Duration(0)) return invalid("horizon, stale_after, tick and busy_tick must be positive");
+    if (d <= Duration(0))
+      return invalid("horizon, stale_after, tick and busy_tick must be positive");
   }
   for (const double rate :
        {options.regrow_per_second, options.clean_bytes_per_second, options.stall_limit}) {
-    if (!(rate > 0) || !std::isfinite(rate)) return invalid("rates and limits must be positive numbers");
+    if (!(rate > 0) || !std::isfinite(rate))
+      return invalid("rates and limits must be positive numbers");
   }
   return check(options.ladder);
 }

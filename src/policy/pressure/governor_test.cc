@@ -130,7 +130,6 @@ TEST(Governor, StallsAndAnnouncedAllocationsCount) {
   EXPECT_EQ(step({}, inputs, options()).actions.target, 6_GiB);
 }
 
-
 TEST(Governor, m10_a_missing_gauge_is_not_calm) {
   const auto actions = step({}, {.now = 0s}, options()).actions;
   EXPECT_EQ(actions.trust, GaugeTrust::kNone);
@@ -204,7 +203,6 @@ TEST(Governor, ARampContinuesWhileTheGaugeIsSilent) {
   const Bytes after = step(state, {.now = 60s + 400ms}, options()).actions.budget;
   EXPECT_LT(after, before);
 }
-
 
 TEST(Governor, m6_the_ladder_is_monotone) {
   // More external use never allows us more bytes or a milder mode.

@@ -82,8 +82,9 @@ Result<Bytes> droppable_in(const Files& files, const std::string& path, std::str
 }
 
 std::unexpected<Error> no_limit(const std::string& group) {
-  return fail(ErrorCode::kUnavailable,
-              fmt::format("the control group '{}' has no limit: use the machine's memory instead", group));
+  return fail(
+      ErrorCode::kUnavailable,
+      fmt::format("the control group '{}' has no limit: use the machine's memory instead", group));
 }
 
 /// The share of the last ten seconds in which some task stalled; 0 on a kernel without PSI.

@@ -54,8 +54,8 @@ Result<void> check(const LadderOptions& options);
 /// The state of a ladder: a plain value that can be copied, compared and restored.
 struct LadderState {
   PressureMode mode = PressureMode::kRelaxed;
-  std::optional<Duration> calm_since;            // when stress fell below `leave`
-  std::array<Duration, kPressureModes> dwell{};  // of each mode; 0: as configured
+  std::optional<Duration> calm_since;                          // when stress fell below `leave`
+  std::array<Duration, kPressureModes> dwell{};                // of each mode; 0: as configured
   std::array<std::optional<Duration>, kPressureModes> left{};  // when it was last left downwards
   bool operator==(const LadderState&) const = default;
 };

@@ -33,12 +33,14 @@ PressureController::PressureController(const PressureOptions& options, SharedBud
 Result<std::unique_ptr<PressureController>> PressureController::create(
     const PressureOptions& options, SharedBudget& caches, const Clock& clock) {
   if (options.gauge == nullptr) {
-    return fail(ErrorCode::kInvalidArgument, "a pressure controller needs a gauge: set PressureOptions::gauge");
+    return fail(ErrorCode::kInvalidArgument,
+                "a pressure controller needs a gauge: set PressureOptions::gauge");
   }
   PressureOptions chosen = options;
   if (chosen.governor.reserve == 0_B) {
     AFI_TRY(const GaugeReading shown, chosen.gauge->read());
-    chosen.governor.reserve = Bytes(std::max<Bytes::rep>(shown.total.value() / kDefaultReserveDivisor, 1));
+    chosen.governor.reserve =
+        Bytes(std::max<Bytes::rep>(shown.total.value() / kDefaultReserveDivisor, 1));
   }
   // The governor subtracts the reserve from the cap. Raise its cap by the reserve, so that the
   // reserve limits our share of free memory and not the configured budget.
@@ -89,7 +91,8 @@ GovernorActions PressureController::tick(Bytes refused) {
   return next.actions;
 }
 
-void PressureController::record(const GovernorActions& actions, const GaveBack& release, bool read) {
+void PressureController::record(const GovernorActions& actions, const GaveBack& release,
+                                bool read) {
   const MutexLock lock(stats_mutex_);
   ++stats_.ticks;
   stats_.failed_readings += read ? 0 : 1;

@@ -12,7 +12,9 @@ namespace afterimage {
 Result<std::unique_ptr<ResidencyTable>> ResidencyTable::create(ResidencyTableOptions options,
                                                                Bytes budget,
                                                                const MakePolicy& make_policy) {
-  if (budget == 0_B) return fail(ErrorCode::kInvalidArgument, "residency table: the budget is 0 bytes; set a positive budget");
+  if (budget == 0_B)
+    return fail(ErrorCode::kInvalidArgument,
+                "residency table: the budget is 0 bytes; set a positive budget");
   std::unique_ptr<ResidencyTable> table(new ResidencyTable(std::move(options), budget));
   table->groups_.push_back(
       {.policy = make_policy(), .minimum = {}, .used = {}, .pinned = {}, .evicting = {}});
@@ -31,10 +33,10 @@ Result<std::unique_ptr<ResidencyTable>> ResidencyTable::create(ResidencyTableOpt
     }
     left -= share.minimum;
     table->groups_.push_back({.policy = make_policy(),
-                             .minimum = share.minimum,
-                             .used = {},
-                             .pinned = {},
-                             .evicting = {}});
+                              .minimum = share.minimum,
+                              .used = {},
+                              .pinned = {},
+                              .evicting = {}});
   }
   return table;
 }
@@ -77,7 +79,6 @@ Bytes ResidencyTable::share_of(const Group& group) const {
   const double part = static_cast<double>(target_.value()) / static_cast<double>(promised.value());
   return Bytes(static_cast<Bytes::rep>(part * static_cast<double>(group.minimum.value())));
 }
-
 
 Result<SlotId> ResidencyTable::admit(const ResidentFacts& facts, Duration now) {
   if (blocked_) {
@@ -122,7 +123,7 @@ Result<void> ResidencyTable::replace(SlotId slot, Bytes bytes, std::uint64_t tok
   if (grows) {
     if (above) pin(slot);  // it must not be its own victim
     const auto space = make_room(sub_sat(bytes, old_bytes),
-                                tokens > old_tokens ? tokens - old_tokens : 0, entry.group);
+                                 tokens > old_tokens ? tokens - old_tokens : 0, entry.group);
     if (above) unpin(slot);
     AFI_TRY_VOID(space);
   }
@@ -155,7 +156,7 @@ Result<void> ResidencyTable::promote(SlotId slot, Duration now) {
 
 /// Checked first, so that nothing is evicted for an entry that cannot fit.
 Result<void> ResidencyTable::check_space(Bytes extra, std::uint64_t extra_tokens,
-                                        std::uint32_t group) const {
+                                         std::uint32_t group) const {
   const auto refuse = [&](std::string_view why) {
     return fail(ErrorCode::kNoSpace,
                 fmt::format("no space for {} bytes and {} tokens: {}; {} of {} bytes are used",
@@ -171,7 +172,8 @@ Result<void> ResidencyTable::check_space(Bytes extra, std::uint64_t extra_tokens
     const Bytes protected_bytes = i == group ? 0_B : std::min(each.used, share_of(each));
     unavailable += std::max(each.pinned, protected_bytes);
   }
-  if (unavailable > sub_sat(target_, extra)) return refuse("the rest is pinned or belongs to other tenants' shares");
+  if (unavailable > sub_sat(target_, extra))
+    return refuse("the rest is pinned or belongs to other tenants' shares");
   return {};
 }
 
@@ -191,7 +193,6 @@ Result<void> ResidencyTable::make_room(Bytes extra, std::uint64_t extra_tokens,
   }
   return {};
 }
-
 
 bool ResidencyTable::may_evict(const Entry& entry, std::optional<std::uint32_t> for_group) const {
   if (for_group == entry.group) return true;
@@ -300,7 +301,6 @@ Obeyed ResidencyTable::obey(const GovernorActions& actions, Duration now,
   return done;
 }
 
-
 bool ResidencyTable::make_room_below(Bytes bytes) {
   if (bytes > options_.below) return false;
   while (below_ > options_.below - bytes) {
@@ -348,7 +348,6 @@ void ResidencyTable::drop_copy(Entry& entry) {
   entry.copied = false;
   below_ -= entry.facts.bytes;
 }
-
 
 void ResidencyTable::touch(SlotId slot, Duration now) {
   Entry& entry = find(slot);

@@ -162,7 +162,8 @@ TEST(ResidencyTable, m11_shrinking_and_erasing_work_in_an_emergency) {
   EXPECT_EQ(all->used(), 1_MiB);
   all->erase(slot);
   obey(*all, open(10_MiB));
-  EXPECT_TRUE(all->admit({.bytes = 1_MiB}, 0s).has_value()) << "admission opens again when pressure ends";
+  EXPECT_TRUE(all->admit({.bytes = 1_MiB}, 0s).has_value())
+      << "admission opens again when pressure ends";
 }
 
 // M17: 25 % of the entries were evicted, however many bytes were missing.
