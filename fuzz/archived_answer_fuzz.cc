@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// Any bytes give an archived answer, an invalidation log or an error; what was read is written
+// Any bytes give an archived answer, an invalidation log or an error; a parsed one is written
 // back unchanged. The checksum of a log is corrected, so that the code behind it is reached.
 #include <algorithm>
 #include <cstdint>

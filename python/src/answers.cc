@@ -323,7 +323,7 @@ void bind_answers(nb::module_& module) {
                      "offers_tools: bool = False, has_tool_results: bool = False) -> tuple[str, "
                      "str]"),
              "The loosest match level a request may be served from (nothing, exact, text, "
-             "likeness), and why.");
+             "similarity), and why.");
 }
 
 }  // namespace afterimage::python

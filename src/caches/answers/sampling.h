@@ -15,7 +15,7 @@ enum class ReuseLimit : unsigned char {
   kText,        // all text rungs
   kSimilarity,  // similar questions, too
 };
-/// "nothing", "exact", "text", "likeness".
+/// "nothing", "exact", "text", "similarity".
 std::string_view to_string(ReuseLimit limit);
 
 /// The parameters of a request that decide whether its answer can be reused.

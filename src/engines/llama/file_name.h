@@ -16,7 +16,7 @@ std::vector<std::string> files_of(const std::string& path);
 /// Content-based name of a model: a digest over all bytes of its file, or of all its parts
 /// ("x-00001-of-00003.gguf"). The same weights under another file name get the same name; different
 /// weights under the same file name do not. Reads every byte. It guards against mistakes, not
-/// against forgery: whoever can write the operator's model files is trusted.
+/// against forgery: anyone who can write the operator's model files is trusted.
 ///
 /// Errors   kNotFound, kUnavailable: a file cannot be read.
 Result<std::string> content_name(const std::string& path);

@@ -21,7 +21,7 @@ struct Script final : LeaseService {
   bool wait(std::uint32_t attempt, const std::stop_token& /*stop*/) override {
     calls += 'w';
     if (on_wait) on_wait();
-    return attempt < patience;
+    return attempt < max_waits;
   }
   Claim claim_next() {
     calls += 'c';
@@ -48,7 +48,7 @@ struct Script final : LeaseService {
   LeaseLoop loop;
   std::vector<LeaseStatus> claims;
   std::vector<Found> looks;
-  std::uint32_t patience = 10;
+  std::uint32_t max_waits = 10;
   std::function<void()> on_wait;
   std::string calls;
 };
@@ -103,7 +103,7 @@ TEST(LeaseLoop, RunContinuesAStepThatSaidWait) {
 TEST(LeaseLoop, ComputesWithoutALeaseAfterTheLongestWait) {
   Script by_service;
   by_service.claims.assign(20, LeaseStatus::kTheirs);
-  by_service.patience = 2;
+  by_service.max_waits = 2;
   EXPECT_EQ(by_service.run(), Next::kCompute);
   EXPECT_EQ(by_service.calls, "cwlcwlcw");
 
