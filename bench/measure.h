@@ -9,8 +9,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "afterimage/clock.h"
 #include "afterimage/result.h"
-#include "foundation/platform/clock.h"
 
 /// What benchmarks need that are not Google Benchmark's: work that must succeed, and its time. What
 /// fails is said on standard error, and the process ends with 1.

@@ -46,6 +46,8 @@ using EncoderKey = Digest<struct EncoderKeyTag>;
 /// Names everything besides the sequence that changes KV: model, weights, adapter, template, dtype,
 /// preprocessing, tenant. The root of one tree of prefixes.
 using NamespaceId = Digest<struct NamespaceIdTag>;
+/// Identifies everything besides the question's own words that changes an answer.
+using ScopeKey = Digest<struct ScopeKeyTag>;
 
 /// Hash for maps keyed by a digest: SHA-256 output is uniform already, so eight bytes of it serve.
 /// Equality still compares all 256 bits.

@@ -18,6 +18,13 @@ enum class TokenId : std::int32_t {};
 enum class AgentId : std::uint32_t {};
 inline constexpr AgentId kNoAgent = AgentId(0xFFFFFFFFU);
 
+/// One place in a cache's table. The generation tells a place from its earlier tenants.
+struct SlotId {
+  std::uint32_t index = 0;
+  std::uint32_t generation = 0;
+  auto operator<=>(const SlotId&) const = default;
+};
+
 /// A name that cannot be mistaken for another kind of name.
 template <typename Tag>
 class Name {

@@ -12,12 +12,12 @@
 #include <vector>
 
 #include "afterimage/digest.h"
+#include "afterimage/identity.h"
 #include "afterimage/media.h"
 #include "afterimage/model.h"
 #include "afterimage/result.h"
 #include "afterimage/tensor.h"
-#include "caches/identity/keys.h"
-#include "storage/memory/tier.h"
+#include "afterimage/tier.h"
 
 /// What the bindings of all rooms share: errors, and tensors on their way in and out.
 ///

@@ -6,8 +6,8 @@
 
 #include <cstring>
 
+#include "afterimage/identity.h"
 #include "bindings.h"
-#include "caches/identity/content.h"
 #include "caches/identity/fields.h"
 #include "foundation/crypto/sha256.h"
 

@@ -9,6 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "afterimage/disk_tier.h"
+#include "afterimage/encrypted_tier.h"
+#include "afterimage/eviction_policy.h"
+#include "afterimage/host_tier.h"
+#include "afterimage/secret.h"
+#include "afterimage/shared_store.h"
 #include "cli/engine_args.h"
 #include "cli/remote_args.h"
 #include "cli/verbs.h"
@@ -19,13 +25,7 @@
 #include "lab/run/run.h"
 #include "lab/run/run_report.h"
 #include "lab/workload/trace.h"
-#include "policy/eviction/policies.h"
 #include "policy/pressure/linux_gauges.h"
-#include "storage/disk/disk_tier.h"
-#include "storage/disk/store_secret.h"
-#include "storage/encryption/encrypted_tier.h"
-#include "storage/memory/tier_stack.h"
-#include "storage/remote/shared_store.h"
 
 namespace afterimage {
 namespace {
@@ -159,7 +159,7 @@ Result<RunReport> work(const RunArgs& call, World& world) {
     tiers.push_back(encrypted_remote.has_value() ? static_cast<Tier*>(&*encrypted_remote)
                                                  : &remote->tier());
     options.remote = tiers.back();
-    options.reuse.leases = &remote->turns();
+    options.reuse.leases = &remote->leases();
   }
   if (!call.remote.secret_file.empty()) {
     AFI_TRY(options.secret, secret_in_file(call.remote.secret_file));

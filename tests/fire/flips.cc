@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 // Bits that changed where they lay: on a disk, each alone and several together, and in memory.
+#include "afterimage/host_tier.h"
 #include "caches/invalidation/invalidations.h"
 #include "fire/golden_segment.h"
-#include "storage/memory/host_tier.h"
 
 namespace afterimage::fire {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 // Sealed entries that were changed, moved to another's place, or sealed by somebody else.
+#include "afterimage/encrypted_tier.h"
+#include "afterimage/host_tier.h"
 #include "fire/forged_remote.h"
-#include "storage/encryption/encrypted_tier.h"
-#include "storage/memory/host_tier.h"
 
 namespace afterimage::fire {
 namespace {

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "fire/tier_life.h"
 
-#include "storage/disk/store_secret.h"
+#include "afterimage/secret.h"
 
 namespace afterimage::fire {
 

@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "policy/pressure/gauge.h"
+#include "afterimage/pressure_gauge.h"
 
 /// What every PressureGauge promises, whatever it reads. To hold your own to it:
 ///

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "storage/memory/tier.h"
+#include "afterimage/tier.h"
 #include "testing/tier_entries.h"
 
 /// What a tier may answer, known without keeping a byte of what was put: values are made again from

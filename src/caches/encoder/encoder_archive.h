@@ -7,24 +7,16 @@
 #include <span>
 
 #include "afterimage/digest.h"
+#include "afterimage/encoder_cache.h"
+#include "afterimage/memory_budget.h"
 #include "afterimage/tensor.h"
+#include "afterimage/tier.h"
 #include "afterimage/units.h"
-#include "caches/encoder/encoder_cache.h"
 #include "foundation/platform/mutex.h"
-#include "storage/memory/budget.h"
 #include "storage/memory/load_or_compute.h"
 #include "storage/memory/put_once.h"
-#include "storage/memory/tier.h"
 
 namespace afterimage {
-
-struct EncoderArchiveStats {
-  std::uint64_t kept = 0;      // outputs that the tier took in
-  std::uint64_t refused = 0;   // and those that it did not
-  std::uint64_t loaded = 0;    // outputs that came back instead of being encoded
-  std::uint64_t failed = 0;    // that were there and could not be read, or had no room to be
-  std::uint64_t declined = 0;  // that were there and are expected to be encoded sooner
-};
 
 /// Encoder outputs in a tier below memory: kept when they are made, so that to evict one from
 /// memory moves no byte, and found again by whoever would encode otherwise, also in a later

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "caches/identity/content.h"
+#include "afterimage/identity.h"
 
 #include "afterimage/check.h"
 #include "caches/identity/fields.h"

@@ -8,18 +8,18 @@
 #include <stop_token>
 #include <vector>
 
+#include "afterimage/block_keys.h"
 #include "afterimage/digest.h"
+#include "afterimage/identity.h"
+#include "afterimage/memory_budget.h"
+#include "afterimage/prefix_cache.h"
 #include "afterimage/result.h"
 #include "afterimage/sequence.h"
+#include "afterimage/tier.h"
 #include "afterimage/units.h"
-#include "caches/identity/block_keys.h"
-#include "caches/identity/keys.h"
-#include "caches/prefix/prefix_cache.h"
 #include "foundation/platform/mutex.h"
-#include "storage/memory/budget.h"
 #include "storage/memory/load_or_compute.h"
 #include "storage/memory/put_once.h"
-#include "storage/memory/tier.h"
 
 namespace afterimage {
 
@@ -56,16 +56,6 @@ struct PrefillLease {
                  // part later have in common
   TierKey last;  // what is put last
   Duration longest_wait{0};  // for another who makes it; 0: nobody knows what computing takes
-};
-
-struct PrefixArchiveStats {
-  std::uint64_t kept = 0;             // blocks of rows and snapshots that the tier took in
-  std::uint64_t refused = 0;          // and those that it did not
-  std::uint64_t promoted = 0;         // prompts that could go on further for what was loaded
-  std::uint64_t tokens_loaded = 0;    // positions whose rows came back
-  std::uint64_t failed = 0;           // prompts of which something was there and could not be had
-  std::uint64_t declined = 0;         // prompts of which something was there to be computed sooner
-  std::uint64_t tokens_declined = 0;  // positions of those
 };
 
 /// KV in a tier below memory: kept when it is made, so that to evict it from memory moves no byte,

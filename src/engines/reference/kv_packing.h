@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <vector>
 
+#include "afterimage/engine.h"
+#include "afterimage/reference_engine.h"
 #include "engines/reference/decoder_state.h"
-#include "engines/reference/options.h"
-#include "runtime/engine_api/kv_state.h"
 
 namespace afterimage {
 

@@ -8,11 +8,9 @@
 #include <span>
 
 #include "afterimage/digest.h"
+#include "afterimage/secret.h"
 
 namespace afterimage {
-
-/// 32 bytes that outsiders do not know. Equality of keys says nothing without it.
-using Secret = std::array<std::byte, 32>;
 
 /// SHA-256 of one buffer, at the speed of OpenSSL.
 std::array<std::byte, kDigestBytes> sha256(std::span<const std::byte> bytes);

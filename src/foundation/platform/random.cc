@@ -40,7 +40,7 @@ Rng Rng::split(std::uint64_t label) const {
   return Rng(mixed.next());
 }
 
-Result<std::array<std::byte, 32>> random_secret() {
+Result<Secret> random_secret() {
   std::array<std::byte, 32> secret{};
   if (::getrandom(secret.data(), secret.size(), 0) != static_cast<ssize_t>(secret.size())) {
     return fail(ErrorCode::kUnavailable, "the operating system gives no random bytes");

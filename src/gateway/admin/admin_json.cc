@@ -9,8 +9,8 @@
 #include <cmath>
 #include <map>
 
+#include "afterimage/governor.h"
 #include "gateway/proxy/durations.h"
-#include "policy/pressure/mode_ladder.h"
 
 namespace afterimage {
 namespace {

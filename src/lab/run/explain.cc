@@ -232,7 +232,7 @@ Result<RequestExplanation> explain_request(const Workload& workload, const Reque
   std::vector<Known> earlier;
   for (std::size_t i = 0; i < before; ++i) {
     const Request& request = workload.requests[i];
-    const auto served = serve(request, engine, *reuse, clock, one_token);
+    const auto served = serve(request, engine, *reuse, one_token);
     if (served.has_value()) {
       AFI_TRY(Known known, know(request, engine, *reuse));
       earlier.push_back(std::move(known));
@@ -244,7 +244,7 @@ Result<RequestExplanation> explain_request(const Workload& workload, const Reque
   AFI_TRY(const Known known, know(*asked, engine, *reuse));
   told.evictions = reuse->stats().prefix.evictions;
   AFI_TRY(told.prefix, reuse->prefix()->explain(known.root, known.prompt));
-  AFI_TRY(const Served served, serve(*asked, engine, *reuse, clock, one_token));
+  AFI_TRY(const Served served, serve(*asked, engine, *reuse, one_token));
   told.resumed_from = served.completion.resumed_from;
   told.restore_failed = served.restore_failed;
   told.media = explained_media(known, served, earlier);

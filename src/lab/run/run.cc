@@ -149,7 +149,7 @@ Result<Answers> reusing_pass(const Workload& workload, const Engine& engine,
   AFI_TRY_VOID(reuse->space(engine.identity(), TenantId()));
   Answers answers = run_pass(workload, prefixes ? "prefill once" : "encode once", progress, clock,
                              pass, [&](const Request& request) {
-                               return serve(request, engine, *reuse, clock, options.generate);
+                               return serve(request, engine, *reuse, options.generate);
                              });
   stats = reuse->stats();
   return answers;

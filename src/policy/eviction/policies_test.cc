@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "policy/eviction/policies.h"
+#include "afterimage/eviction_policy.h"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,6 @@
 #include "policy/eviction/lru.h"
 #include "policy/eviction/s3_fifo.h"
 #include "policy/eviction/sieve.h"
-#include "policy/eviction/stability_floor.h"
 #include "policy/eviction/w_tiny_lfu.h"
 #include "testing/policy_conformance.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "policy/eviction/stability_floor.h"
+#include "afterimage/eviction_policy.h"
 
 #include <cmath>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "policy/pressure/device_gauges.h"
+#include "afterimage/pressure_gauge.h"
 
 #include <dlfcn.h>
 #include <fmt/format.h>

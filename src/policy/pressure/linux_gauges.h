@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "afterimage/pressure_gauge.h"
 #include "foundation/platform/files.h"
-#include "policy/pressure/gauge.h"
 
 namespace afterimage {
 
@@ -58,16 +58,9 @@ class CgroupV1Gauge final : public PressureGauge {
   std::string group_;
 };
 
-/// The memory that this process lives in: of its control groups (/proc/self/cgroup, and those that
-/// they lie in) the one with the smallest limit, or the machine if none has a smaller. Looked for
-/// once; a limit that changes later is followed, a move to another group is not.
-///
-/// Errors   kUnavailable: nothing can be read.
-/// `root` is put before the paths, for tests.
+/// open_host_gauge() of other files, for tests; `root` is put before the paths.
 Result<std::unique_ptr<PressureGauge>> open_host_gauge(const Files& files,
                                                        const std::string& root = "");
-/// The control group in a folder, of whichever version. kUnavailable: there is none, or it has no
-/// limit.
 Result<std::unique_ptr<PressureGauge>> open_group_gauge(const Files& files,
                                                         const std::string& folder);
 

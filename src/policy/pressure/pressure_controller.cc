@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "policy/pressure/pressure_controller.h"
+#include "afterimage/pressure_controller.h"
 
 #include <algorithm>
+#include <stop_token>
+#include <thread>
 #include <utility>
+
+#include "foundation/platform/heap.h"
+#include "foundation/platform/mutex.h"
+#include "foundation/platform/timed_condition.h"
 
 namespace afterimage {
 namespace {
@@ -17,18 +23,45 @@ constexpr std::uint64_t kDefaultReserve = 16;  // this part of the memory
 
 }  // namespace
 
-PressureController::PressureController(const PressureOptions& options, SharedBudget& caches,
-                                       const Clock& clock)
-    : gauge_(options.gauge),
-      options_(options.governor),
-      cap_(caches.budget().capacity()),
-      caches_(caches),
-      budget_(caches.budget()),
-      clock_(clock),
-      return_memory_(options.return_memory) {
-  stats_.gauge = gauge_->name();
-  stats_.lowest_budget = cap_;
-}
+struct PressureController::State {
+  State(const PressureOptions& chosen, SharedBudget& its_caches, const Clock& its_clock)
+      : gauge(chosen.gauge),
+        options(chosen.governor),
+        cap(its_caches.budget().capacity()),
+        caches(its_caches),
+        budget(its_caches.budget()),
+        clock(its_clock),
+        return_memory(chosen.return_memory != nullptr ? chosen.return_memory
+                                                      : &return_free_memory) {
+    stats.gauge = gauge->name();
+    stats.lowest_budget = cap;
+  }
+
+  void note(const GovernorActions& actions, const GaveBack& release, bool read)
+      AFI_REQUIRES(ticking);
+
+  const std::shared_ptr<PressureGauge> gauge;
+  const GovernorOptions options;
+  const Bytes cap;  // the budget's capacity when we came
+  SharedBudget& caches;
+  MemoryBudget& budget;  // of the caches
+  const Clock& clock;
+  void (*const return_memory)();
+
+  Mutex ticking;
+  GovernorState governed AFI_GUARDED_BY(ticking);
+  Bytes in_use AFI_GUARDED_BY(ticking);  // did not leave when it had to
+  Duration returned_at AFI_GUARDED_BY(ticking){0};
+
+  mutable Mutex stats_mutex;
+  PressureControllerStats stats AFI_GUARDED_BY(stats_mutex);
+
+  Mutex waiting;
+  TimedCondition woken;
+  std::jthread thread;  // last: it uses all of the above
+};
+
+PressureController::PressureController(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 Result<std::unique_ptr<PressureController>> PressureController::create(
     const PressureOptions& options, SharedBudget& caches, const Clock& clock) {
@@ -46,81 +79,84 @@ Result<std::unique_ptr<PressureController>> PressureController::create(
   chosen.governor.cap = cap + std::min(chosen.governor.reserve, Bytes::max() - cap);
   if (!chosen.governor.blind_cap.has_value()) chosen.governor.blind_cap = Bytes(cap.value() / 2);
   AFI_TRY_VOID(check(chosen.governor));
-  std::unique_ptr<PressureController> keeper(new PressureController(chosen, caches, clock));
+  std::unique_ptr<PressureController> keeper(
+      new PressureController(std::make_unique<State>(chosen, caches, clock)));
   keeper->tick();
   if (options.own_thread) {
-    keeper->thread_ =
+    keeper->state_->thread =
         std::jthread([it = keeper.get()](const std::stop_token& stop) { it->run(stop); });
   }
   return keeper;
 }
 
-PressureController::~PressureController() = default;
+PressureController::~PressureController() {
+  state_->thread = {};  // joins it, while everything that it uses is still there
+}
 
 GovernorActions PressureController::tick(Bytes refused) {
-  const MutexLock lock(ticking_);
-  const Bytes used = budget_.used();
-  GovernorInputs inputs{.ledger = {.used = used, .clean = sub_sat(used, in_use_), .cleaning = {}},
+  const MutexLock lock(state_->ticking);
+  const Bytes used = state_->budget.used();
+  GovernorInputs inputs{.ledger = {.used = used, .clean = sub_sat(used, state_->in_use), .cleaning = {}},
                         .refused = refused};
-  const bool read = take_reading(*gauge_, clock_, inputs).has_value();
-  GovernorStep next = step(state_, inputs, options_);
-  state_ = std::move(next.state);
+  const bool read = take_reading(*state_->gauge, state_->clock, inputs).has_value();
+  GovernorStep next = step(state_->governed, inputs, state_->options);
+  state_->governed = std::move(next.state);
   // Blocked before room is made, so that nobody takes it; opened after.
   const bool blocked = next.actions.admission == Admission::kBlocked;
-  if (blocked) caches_.block_admission(true);
+  if (blocked) state_->caches.block_admission(true);
   // A guess about the future keeps newcomers out and costs nobody who is there: nothing here has a
   // copy below. So what others leave over, less the reserve, may stay, and does not grow.
-  const Bytes left_over = sub_sat(next.actions.budget, options_.reserve);
+  const Bytes left_over = sub_sat(next.actions.budget, state_->options.reserve);
   const Bytes budget =
-      std::min(cap_, std::max(next.actions.target, std::min(left_over, budget_.capacity())));
-  budget_.set_capacity(budget);
-  GaveBack release{.at = inputs.now, .bytes = caches_.obey(), .budget = budget};
+      std::min(state_->cap, std::max(next.actions.target, std::min(left_over, state_->budget.capacity())));
+  state_->budget.set_capacity(budget);
+  GaveBack release{.at = inputs.now, .bytes = state_->caches.obey(), .budget = budget};
   const bool again =
-      next.actions.mode >= PressureMode::kCritical && inputs.now - returned_at_ >= kReturnAgain;
+      next.actions.mode >= PressureMode::kCritical && inputs.now - state_->returned_at >= kReturnAgain;
   if (release.bytes >= kWorthReturning || again) {
-    return_memory_();
-    returned_at_ = inputs.now;
+    state_->return_memory();
+    state_->returned_at = inputs.now;
   }
-  release.left = budget_.used();
-  in_use_ = release.left > release.budget ? release.left : 0_B;
-  if (!blocked) caches_.block_admission(false);
-  release.took = clock_.now() - inputs.now;
-  note(next.actions, release, read);
+  release.left = state_->budget.used();
+  state_->in_use = release.left > release.budget ? release.left : 0_B;
+  if (!blocked) state_->caches.block_admission(false);
+  release.took = state_->clock.now() - inputs.now;
+  state_->note(next.actions, release, read);
   return next.actions;
 }
 
-void PressureController::note(const GovernorActions& actions, const GaveBack& release, bool read) {
-  const MutexLock lock(stats_mutex_);
-  ++stats_.ticks;
-  stats_.failed_readings += read ? 0 : 1;
-  stats_.transitions += stats_.mode == actions.mode ? 0 : 1;
-  stats_.blocked_ticks += actions.admission == Admission::kBlocked ? 1 : 0;
-  stats_.mode = actions.mode;
-  stats_.trust = actions.trust;
-  if (state_.last.has_value()) stats_.memory = state_.last->total;
-  stats_.external = state_.external;
-  stats_.budget = release.budget;
-  stats_.lowest_budget = std::min(stats_.lowest_budget, release.budget);
-  stats_.longest_tick = std::max(stats_.longest_tick, release.took);
+void PressureController::State::note(const GovernorActions& actions, const GaveBack& release, bool read) {
+  const MutexLock lock(stats_mutex);
+  ++stats.ticks;
+  stats.failed_readings += read ? 0 : 1;
+  stats.transitions += stats.mode == actions.mode ? 0 : 1;
+  stats.blocked_ticks += actions.admission == Admission::kBlocked ? 1 : 0;
+  stats.mode = actions.mode;
+  stats.trust = actions.trust;
+  if (governed.last.has_value()) stats.memory = governed.last->total;
+  stats.external = governed.external;
+  stats.budget = release.budget;
+  stats.lowest_budget = std::min(stats.lowest_budget, release.budget);
+  stats.longest_tick = std::max(stats.longest_tick, release.took);
   if (release.bytes == 0_B) return;
-  stats_.given_back += release.bytes;
-  if (stats_.releases.size() < kRememberedReleases) stats_.releases.push_back(release);
+  stats.given_back += release.bytes;
+  if (stats.releases.size() < kRememberedReleases) stats.releases.push_back(release);
 }
 
 PressureControllerStats PressureController::stats() const {
-  const MutexLock lock(stats_mutex_);
-  return stats_;
+  const MutexLock lock(state_->stats_mutex);
+  return state_->stats;
 }
 
 void PressureController::run(const std::stop_token& stop) {
   const std::stop_callback wake(stop, [&] {
-    const MutexLock lock(waiting_);
-    woken_.notify_all();
+    const MutexLock lock(state_->waiting);
+    state_->woken.notify_all();
   });
   while (!stop.stop_requested()) {
     const Duration pause = tick().next_step;
-    const MutexLock lock(waiting_);
-    woken_.wait_for(waiting_, pause, [&] { return stop.stop_requested(); });
+    const MutexLock lock(state_->waiting);
+    state_->woken.wait_for(state_->waiting, pause, [&] { return stop.stop_requested(); });
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "runtime/engine_api/kv_state.h"
+#include "afterimage/engine.h"
 
 #include <algorithm>
 #include <string>

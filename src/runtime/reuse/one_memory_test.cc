@@ -7,8 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "afterimage/reuse.h"
 #include "caches/prefix/testing/kv_world.h"
-#include "runtime/reuse/reuse.h"
 
 namespace afterimage {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "policy/pressure/pressure_controller.h"
+#include "afterimage/pressure_controller.h"
 
 #include <gtest/gtest.h>
 
@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "afterimage/reuse.h"
 #include "caches/prefix/testing/kv_world.h"
-#include "runtime/reuse/reuse.h"
 #include "testing/seeds.h"
 
 namespace afterimage {

@@ -9,9 +9,10 @@
 #include <string_view>
 #include <vector>
 
+#include "afterimage/disk_tier.h"
+#include "afterimage/memory_budget.h"
 #include "afterimage/result.h"
 #include "afterimage/units.h"
-#include "storage/memory/aligned_bytes.h"
 
 /// A folder of files that are read and written in blocks of 4 KiB, past the page cache where the
 /// system lets us: what the segment log asks of the outside world, replaceable in tests.
@@ -66,11 +67,6 @@ class BlockFolder {
   [[nodiscard]] virtual std::string path() const = 0;
   /// "io_uring, direct", "threads, buffered", …
   [[nodiscard]] virtual std::string backend() const = 0;
-};
-
-enum class DiskBackend : std::uint8_t {
-  kBest,     // io_uring where the kernel lets us, threads elsewhere
-  kThreads,  // pread and pwrite on threads of our own
 };
 
 /// The machine's own. Makes the folder (mode 0700) if only its last part is missing, and locks it:

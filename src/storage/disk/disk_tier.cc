@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "storage/disk/disk_tier.h"
+#include "afterimage/disk_tier.h"
 
 #include <functional>
 #include <optional>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 // The tier on the machine's own disk: processes that are killed, files that are damaged.
-#include "storage/disk/disk_tier.h"
+#include "afterimage/disk_tier.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

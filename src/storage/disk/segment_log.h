@@ -8,25 +8,12 @@
 #include <span>
 #include <string>
 
+#include "afterimage/disk_tier.h"
 #include "afterimage/result.h"
+#include "afterimage/tier.h"
 #include "storage/block_io/block_files.h"
-#include "storage/memory/tier.h"
 
 namespace afterimage {
-
-struct SegmentLogOptions {
-  Bytes capacity = 1_GiB;       // hard cap on all segments, as they lie on disk
-  Bytes segment_bytes;          // 0: an eighth of the capacity, at most 256 MiB
-  Bytes batch_bytes = 2_MiB;    // one write; so large that it is on a huge page
-  std::uint32_t batches = 8;    // writes in flight at most; their memory is batches x batch_bytes
-  Bytes commit_bytes = 64_MiB;  // a sync is started after so many
-  Bytes idle_bytes = 16_MiB;    // memory of past reads kept for the next, at most
-  Duration read_timeout = std::chrono::milliseconds(250);
-  Duration write_timeout = std::chrono::seconds(10);  // for a write or a sync
-  /// For an append's turn and for room in the batches; then it is refused. At least write_timeout:
-  /// appends wait as commits do, for tools and benchmarks that have nothing else to do.
-  Duration append_timeout = std::chrono::milliseconds(10);
-};
 
 /// What was found on disk when the log was opened.
 struct DiskRecovery {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "storage/disk/store_secret.h"
+#include "afterimage/secret.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

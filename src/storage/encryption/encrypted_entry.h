@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <span>
 
+#include "afterimage/encrypted_tier.h"
 #include "afterimage/result.h"
-#include "storage/encryption/encryption_keys.h"
-#include "storage/memory/tier.h"
+#include "afterimage/tier.h"
 
 /// An entry as bytes that tell nothing without the key, and that nobody can make or change without
 /// it: AES-256-GCM. No I/O.

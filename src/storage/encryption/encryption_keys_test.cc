@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "storage/encryption/encryption_keys.h"
+#include "afterimage/encrypted_tier.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

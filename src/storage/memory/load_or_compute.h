@@ -11,11 +11,11 @@
 #include <string_view>
 #include <vector>
 
+#include "afterimage/clock.h"
+#include "afterimage/tier.h"
 #include "afterimage/units.h"
-#include "foundation/platform/clock.h"
 #include "foundation/platform/mutex.h"
 #include "storage/memory/load_rate.h"
-#include "storage/memory/tier.h"
 
 namespace afterimage {
 
@@ -54,21 +54,6 @@ struct LoadOrComputeOptions {
   /// A tier that is avoided is tried again as soon as what a try is expected to lose is this part
   /// of the time since the last. A try that loses nothing is followed by the next at once.
   double probing = 1.0 / 32;
-};
-
-/// Every counter is of the object's whole life.
-struct LoadOrComputeStats {
-  /// Places in a stack that are told apart; what is farther counts as the last.
-  static constexpr std::size_t kPlaces = 4;
-
-  std::uint64_t declined = 0;  // decisions to compute, at least in part, what could be loaded
-  std::uint64_t probes = 0;
-  struct Place {
-    std::uint64_t loads = 0;  // measured
-    Duration latency{0};      // these two as estimated now
-    double seconds_per_byte = 0;
-  };
-  std::array<Place, kPlaces> places{};
 };
 
 /// Whether what a tier holds should be loaded or computed again, whichever is expected to take

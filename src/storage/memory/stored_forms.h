@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "afterimage/result.h"
-#include "storage/memory/tier.h"
+#include "afterimage/tier.h"
 
 /// The forms of an entry's tensors as bytes, for whatever format stores them: a byte each for dtype
 /// and rank, six of zero, and eight for each extent, little-endian.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "storage/memory/tier_stack.h"
+#include "afterimage/host_tier.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,6 @@
 #include <array>
 #include <functional>
 
-#include "storage/memory/host_tier.h"
 #include "testing/slow_tier.h"
 #include "testing/tier_entries.h"
 

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "afterimage/result.h"
+#include "afterimage/tier.h"
 #include "afterimage/units.h"
 #include "storage/memory/checksum.h"
-#include "storage/memory/tier.h"
 
 /// What stands on a server for an entry: names and bytes. Pure encoding and decoding, no I/O.
 ///

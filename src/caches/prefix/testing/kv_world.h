@@ -9,7 +9,7 @@
 #include <list>
 #include <vector>
 
-#include "caches/prefix/prefix_cache.h"
+#include "afterimage/prefix_cache.h"
 
 /// KV that knows where it comes from: every row and state is a function of the namespace and of all
 /// that stands before it, so that one byte of somebody else's KV is seen.
