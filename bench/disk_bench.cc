@@ -21,6 +21,7 @@
 #include "afterimage/host_tier.h"
 #include "foundation/platform/random.h"
 #include "measure.h"
+#include "storage/disk/segment_log.h"
 #if defined(AFTERIMAGE_BENCH_ROCKSDB)
 #include <rocksdb/db.h>
 #endif

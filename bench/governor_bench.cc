@@ -15,6 +15,7 @@
 #include "afterimage/check.h"
 #include "afterimage/governor.h"
 #include "afterimage/reuse.h"
+#include "afterimage/reuse_stats.h"
 #include "foundation/platform/random.h"
 #include "policy/eviction/lfu.h"
 #include "policy/pressure/linux_gauges.h"

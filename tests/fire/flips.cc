@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 // Bits that changed where they lay: on a disk, each alone and several together, and in memory.
 #include "afterimage/host_tier.h"
+#include "afterimage/secret.h"
 #include "caches/invalidation/invalidations.h"
 #include "fire/golden_segment.h"
 

@@ -4,6 +4,7 @@
 #include "afterimage/encrypted_tier.h"
 #include "afterimage/host_tier.h"
 #include "fire/forged_remote.h"
+#include "storage/encryption/encrypted_entry.h"
 
 namespace afterimage::fire {
 namespace {

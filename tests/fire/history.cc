@@ -6,6 +6,7 @@
 #include "fire/child.h"
 #include "fire/fire.h"
 #include "fire/tier_history.h"
+#include "storage/disk/segment_log.h"
 
 namespace afterimage::fire {
 

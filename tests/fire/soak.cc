@@ -23,6 +23,7 @@
 #include "fire/child.h"
 #include "fire/matrix.h"
 #include "foundation/platform/heap.h"
+#include "storage/disk/segment_log.h"
 
 namespace afterimage::fire {
 namespace {

@@ -3,6 +3,7 @@
 #include "fire/tier_life.h"
 
 #include "afterimage/secret.h"
+#include "storage/disk/segment_log.h"
 
 namespace afterimage::fire {
 

@@ -12,6 +12,7 @@
 
 #include "caches/identity/fields.h"
 #include "caches/identity/span_walk.h"
+#include "foundation/crypto/sha256.h"
 
 namespace afterimage {
 namespace {

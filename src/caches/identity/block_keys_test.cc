@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "foundation/crypto/sha256.h"
+
 namespace afterimage {
 namespace {
 

@@ -3,6 +3,7 @@
 #include "afterimage/identity.h"
 
 #include "caches/identity/fields.h"
+#include "foundation/crypto/sha256.h"
 
 namespace afterimage {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <utility>
 
+#include "afterimage/secret.h"
 #include "caches/identity/fields.h"
-#include "foundation/platform/random.h"
 
 namespace afterimage {
 namespace {

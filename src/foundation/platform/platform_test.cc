@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "afterimage/clock.h"
+#include "afterimage/secret.h"
 #include "foundation/platform/atomic_snapshot.h"
 #include "foundation/platform/environment.h"
 #include "foundation/platform/files.h"

@@ -8,6 +8,7 @@
 #include <numbers>
 
 #include "afterimage/check.h"
+#include "afterimage/secret.h"
 
 namespace afterimage {
 

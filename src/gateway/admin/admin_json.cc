@@ -10,6 +10,7 @@
 #include <map>
 
 #include "afterimage/governor.h"
+#include "afterimage/reuse_stats.h"
 #include "gateway/proxy/durations.h"
 
 namespace afterimage {

@@ -4,6 +4,7 @@
 
 #include "afterimage/encoder_cache.h"
 #include "afterimage/governor.h"
+#include "afterimage/reuse_stats.h"
 #include "gateway/admin/admin.h"
 #include "gateway/admin/admin_json.h"
 #include "gateway/proxy/durations.h"

@@ -6,6 +6,8 @@
 #include "afterimage/shared_store.h"
 #include "caches/answers/answer_archive.h"
 #include "gateway/admin/admin.h"
+#include "storage/remote/redis_leases.h"
+#include "storage/remote/remote_tier.h"
 
 namespace afterimage {
 namespace {

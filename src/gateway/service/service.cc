@@ -15,12 +15,12 @@
 #include "caches/invalidation/invalidation_poller.h"
 #include "foundation/platform/environment.h"
 #include "foundation/platform/files.h"
-#include "foundation/platform/random.h"
 #include "gateway/proxy/engine_backend.h"
 #include "gateway/proxy/upstream.h"
 #include "policy/pressure/linux_gauges.h"
 #include "storage/encryption/encrypted_cell.h"
 #include "storage/encryption/encrypted_files.h"
+#include "storage/remote/redis_leases.h"
 #include "storage/remote/remote_cell.h"
 
 namespace afterimage {

@@ -8,7 +8,7 @@
 #include <map>
 #include <numeric>
 
-#include "foundation/platform/random.h"
+#include "afterimage/secret.h"
 
 namespace afterimage {
 namespace {

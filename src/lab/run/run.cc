@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-#include "foundation/platform/random.h"
+#include "afterimage/secret.h"
 #include "lab/run/trace_recorder.h"
 
 namespace afterimage {

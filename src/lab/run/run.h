@@ -13,6 +13,7 @@
 #include "afterimage/engine.h"
 #include "afterimage/result.h"
 #include "afterimage/reuse.h"
+#include "afterimage/reuse_stats.h"
 #include "afterimage/serve.h"
 #include "afterimage/tier.h"
 #include "lab/workload/trace.h"

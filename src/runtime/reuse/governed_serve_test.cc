@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "afterimage/reference_engine.h"
+#include "afterimage/reuse_stats.h"
 #include "afterimage/serve.h"
 #include "testing/forwarding_engine.h"
 #include "testing/media_files.h"

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "afterimage/reuse.h"
+#include "afterimage/reuse_stats.h"
 #include "caches/prefix/testing/kv_world.h"
 
 namespace afterimage {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "afterimage/reuse.h"
+#include "afterimage/reuse_stats.h"
 #include "caches/prefix/testing/kv_world.h"
 #include "testing/seeds.h"
 

@@ -8,6 +8,7 @@
 
 #include "afterimage/memory_budget.h"
 #include "afterimage/reuse_stats.h"
+#include "afterimage/secret.h"
 #include "caches/encoder/encoder_archive.h"
 #include "caches/prefix/prefix_archive.h"
 #include "foundation/platform/mutex.h"

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "afterimage/host_tier.h"
+#include "afterimage/reuse_stats.h"
 #include "runtime/reuse/testing/media.h"
 #include "testing/slow_tier.h"
 

@@ -11,6 +11,7 @@
 
 #include "afterimage/host_tier.h"
 #include "afterimage/reference_engine.h"
+#include "afterimage/reuse_stats.h"
 #include "foundation/platform/random.h"
 #include "testing/forwarding_engine.h"
 #include "testing/media_files.h"

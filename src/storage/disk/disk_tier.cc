@@ -8,6 +8,8 @@
 
 #include "foundation/platform/fault_points.h"
 #include "foundation/platform/mutex.h"
+#include "storage/block_io/block_files.h"
+#include "storage/disk/segment_log.h"
 
 namespace afterimage {
 namespace {

@@ -15,6 +15,7 @@
 #include <fstream>
 
 #include "storage/disk/segment_format.h"
+#include "storage/disk/segment_log.h"
 #include "testing/temporary_folder.h"
 #include "testing/tier_conformance.h"
 

@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include "afterimage/digest.h"
+#include "foundation/crypto/sha256.h"
 #include "foundation/platform/environment.h"
 #include "foundation/platform/fault_points.h"
 
