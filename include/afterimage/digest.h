@@ -41,7 +41,7 @@ struct Digest {
 using ContentDigest = Digest<struct ContentDigestTag>;
 /// SHA-256 of decoded pixels or samples together with their shape, format and dtype.
 using DecodedDigest = Digest<struct DecodedDigestTag>;
-/// Names one encoder output: content, preprocessing, encoder, weights and tenant (identity/keys.h).
+/// Names one encoder output: content, preprocessing, encoder, weights and tenant (identity.h).
 using EncoderKey = Digest<struct EncoderKeyTag>;
 /// Names everything besides the sequence that changes KV: model, weights, adapter, template, dtype,
 /// preprocessing, tenant. The root of one tree of prefixes.

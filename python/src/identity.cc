@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "afterimage/identity.h"
+
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 
 #include <cstring>
 
-#include "afterimage/identity.h"
 #include "bindings.h"
 #include "caches/identity/fields.h"
 #include "foundation/crypto/sha256.h"

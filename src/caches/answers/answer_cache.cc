@@ -58,7 +58,8 @@ AnswerLookup AnswerCache::find(Question& question, const LookupRules& rules) {
       [&](const AnswerFormKey& key, const LookupRules& allowed, AnswerLookup& found) {
         const MutexLock lock(locked_->mutex);
         State& state = locked_->state;
-        const Duration now = locked_->clock.now();  // under the lock: what the policy hears never falls
+        const Duration now =
+            locked_->clock.now();  // under the lock: what the policy hears never falls
         const State::Match match = state.match(key, now, allowed);
         state.describe(match, now, found.steps.back());
         if (match.verdict == Verdict::kServed) state.give(match, now, found);
@@ -119,7 +120,8 @@ void AnswerCache::remove_observer(AnswerObserver& observer) {
 void AnswerCache::retract_hit(const AnswerLookup& served) {
   if (!served.answer.has_value() || served.steps.back().verdict != Verdict::kServed) return;
   const MutexLock lock(locked_->mutex);
-  RungStats& counts = locked_->state.stats.rungs[static_cast<std::size_t>(served.steps.back().rung)];
+  RungStats& counts =
+      locked_->state.stats.rungs[static_cast<std::size_t>(served.steps.back().rung)];
   --counts.served;
   ++counts.matched_not_used;
   locked_->state.stats.answer_time_saved -= served.saved;
@@ -167,7 +169,8 @@ bool AnswerCache::erase(Question& question) {
 EntryCount AnswerCache::expire() {
   const MutexLock lock(locked_->mutex);
   EntryCount left;
-  for (const Duration now = locked_->clock.now(); locked_->state.expire_one(now);) left += EntryCount(1);
+  for (const Duration now = locked_->clock.now(); locked_->state.expire_one(now);)
+    left += EntryCount(1);
   return left;
 }
 
@@ -184,7 +187,8 @@ Bytes AnswerCache::trim_to_budget() {
   const MemoryBudget& budget = locked_->state.budget;
   const Bytes before = locked_->state.stats.resident;
   locked_->state.obey_pin_limit();
-  while (budget.used() > budget.capacity() && locked_->state.evict_one(locked_->clock.now())) continue;
+  while (budget.used() > budget.capacity() && locked_->state.evict_one(locked_->clock.now()))
+    continue;
   return before - locked_->state.stats.resident;
 }
 
@@ -204,7 +208,10 @@ void AnswerCache::block_admission(bool blocked) {
 std::span<const std::byte> AnswerCache::kept_bytes(Question& question) const {
   const AnswerFormKey key = AnswerFormKey::exact(question);
   const MutexLock lock(locked_->mutex);
-  return locked_->state.slots.at(locked_->state.forms.find(key).value()).payload->tensors().front().bytes();
+  return locked_->state.slots.at(locked_->state.forms.find(key).value())
+      .payload->tensors()
+      .front()
+      .bytes();
 }
 
 AnswerCacheStats AnswerCache::stats() const {

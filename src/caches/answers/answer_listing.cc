@@ -132,8 +132,9 @@ Result<bool> AnswerCache::pin(AnswerEntryId entry, bool pinned) {
 AnswerUsage AnswerCache::owner_usage(const TenantId& owner) const {
   const MutexLock lock(locked_->mutex);
   const auto found = locked_->state.owners.find(owner);
-  return found == locked_->state.owners.end() ? AnswerUsage{.owner = owner, .kept = {}, .pinned = {}}
-                                       : usage_of(*found);
+  return found == locked_->state.owners.end()
+             ? AnswerUsage{.owner = owner, .kept = {}, .pinned = {}}
+             : usage_of(*found);
 }
 
 std::vector<AnswerUsage> AnswerCache::owner_usages() const {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/identity.h"
-
 #include <gtest/gtest.h>
+
+#include "afterimage/identity.h"
 
 namespace afterimage {
 namespace {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "afterimage/identity.h"
-
 #include "caches/identity/fields.h"
 #include "foundation/crypto/sha256.h"
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/identity.h"
-
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <set>
 
+#include "afterimage/identity.h"
 #include "caches/identity/fields.h"
 
 namespace afterimage {

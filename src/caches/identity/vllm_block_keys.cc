@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/block_keys.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "caches/identity/span_walk.h"
+#include "afterimage/block_keys.h"
 #include "caches/identity/cbor.h"
+#include "caches/identity/span_walk.h"
 #include "foundation/crypto/sha256.h"
 
 namespace afterimage {

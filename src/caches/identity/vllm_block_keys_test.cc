@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/block_keys.h"
-
 #include <gtest/gtest.h>
 
 #include <map>
@@ -9,6 +7,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "afterimage/block_keys.h"
 
 namespace afterimage {
 namespace {

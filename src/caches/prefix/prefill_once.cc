@@ -195,7 +195,8 @@ PrefillOnce::State::Company PrefillOnce::State::company(const PrefillRequest& as
   return company;
 }
 
-Result<bool> PrefillOnce::State::worth_waiting(const PrefillRequest& asked, TokenCount promised) const {
+Result<bool> PrefillOnce::State::worth_waiting(const PrefillRequest& asked,
+                                               TokenCount promised) const {
   if (promised < options.worth_waiting) return false;
   // Not a match: who waits is counted when he comes back.
   AFI_TRY(const PrefixExplanation now, cache.explain(asked.space, *asked.prompt));
@@ -205,7 +206,7 @@ Result<bool> PrefillOnce::State::worth_waiting(const PrefillRequest& asked, Toke
 }
 
 Result<PrefillLeader> PrefillOnce::State::begin(PrefillOnce& front, const PrefillRequest& asked,
-                                                  TokenCount parted) {
+                                                TokenCount parted) {
   AFI_TRY(PrefixMatch match, cache.match(asked.space, *asked.prompt, asked.facts));
   if (match.holds()) {
     match = PrefixMatch::handed_over(std::move(match), front);

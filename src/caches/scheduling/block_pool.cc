@@ -151,7 +151,7 @@ Result<BlockMatch> BlockPool::match(const BlockQuery& query) const {
 
 /// Appends the blocks of each position, up to the first that some group lacks.
 std::size_t BlockPool::State::resident_blocks(std::span<const BlockKey> keys, std::size_t limit,
-                                       std::vector<BlockId>& found) const {
+                                              std::vector<BlockId>& found) const {
   for (std::size_t position = 0; position < limit; ++position) {
     for (std::uint32_t group = 0; group < groups; ++group) {
       const auto twins = by_key.find(GroupKey{keys[position], KvGroup(group)});
@@ -179,8 +179,8 @@ Result<void> BlockPool::share(std::span<const BlockId> blocks) {
 
 Result<std::vector<BlockId>> BlockPool::allocate(std::size_t count) {
   if (count > state_->free) {
-    return fail(ErrorCode::kNoSpace,
-                fmt::format("{} blocks are asked for; {} of {} are free", count, state_->free, blocks()));
+    return fail(ErrorCode::kNoSpace, fmt::format("{} blocks are asked for; {} of {} are free",
+                                                 count, state_->free, blocks()));
   }
   std::vector<BlockId> allocated;
   allocated.reserve(count);
@@ -197,8 +197,9 @@ Result<std::vector<BlockId>> BlockPool::allocate(std::size_t count) {
 Result<bool> BlockPool::publish(BlockId id, const BlockKey& key, KvGroup group) {
   AFI_TRY(const Index index, state_->held(id));
   if (std::to_underlying(group) >= state_->groups) {
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("group {} of a pool of {} groups", std::to_underlying(group), state_->groups));
+    return fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("group {} of a pool of {} groups", std::to_underlying(group), state_->groups));
   }
   Block& block = state_->blocks[index];
   if (block.stale) return false;
@@ -211,7 +212,8 @@ Result<bool> BlockPool::publish(BlockId id, const BlockKey& key, KvGroup group) 
                     index, block.key.key.hex(), std::to_underlying(block.key.group), key.hex(),
                     std::to_underlying(group)));
   }
-  const auto [twins, first] = state_->by_key.try_emplace(wanted, Twins{.first = index, .last = index});
+  const auto [twins, first] =
+      state_->by_key.try_emplace(wanted, Twins{.first = index, .last = index});
   if (!first) {
     block.previous_twin = twins->second.last;
     state_->blocks[block.previous_twin].next_twin = index;
@@ -226,7 +228,8 @@ Result<bool> BlockPool::publish(BlockId id, const BlockKey& key, KvGroup group) 
 Result<void> BlockPool::release(std::span<const BlockId> blocks) {
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     if (const auto found = state_->held(blocks[i]); !found) {
-      for (const BlockId taken : blocks.first(i)) ++state_->blocks[std::to_underlying(taken)].references;
+      for (const BlockId taken : blocks.first(i))
+        ++state_->blocks[std::to_underlying(taken)].references;
       return std::unexpected(found.error());
     }
     --state_->blocks[std::to_underlying(blocks[i])].references;
@@ -238,7 +241,8 @@ Result<void> BlockPool::release(std::span<const BlockId> blocks) {
     if (block.references > 0 || linked) continue;
     block.stale = false;
     // Nothing can be found in a block without a key, so nothing is lost with it.
-    state_->link_free(index, block.published ? state_->sentinel() : state_->blocks[state_->sentinel()].next_free);
+    state_->link_free(
+        index, block.published ? state_->sentinel() : state_->blocks[state_->sentinel()].next_free);
   }
   return {};
 }
@@ -283,8 +287,9 @@ Result<Index> BlockPool::State::held(BlockId id) const {
   const Index index = std::to_underlying(id);
   if (index < sentinel() && blocks[index].references > 0) return index;
   return fail(ErrorCode::kInvalidArgument,
-              index < sentinel() ? fmt::format("block {} is held by nobody", index)
-                               : fmt::format("block {} of a pool of {} blocks", index, sentinel()));
+              index < sentinel()
+                  ? fmt::format("block {} is held by nobody", index)
+                  : fmt::format("block {} of a pool of {} blocks", index, sentinel()));
 }
 
 void BlockPool::State::link_free(Index index, Index before) {
@@ -333,12 +338,14 @@ void BlockPool::check_invariants() const {
     published += block.published ? 1U : 0U;
     AFI_CHECK(!block.stale || (block.references > 0 && !block.published));
   }
-  AFI_CHECK(free == state_->free && free_order().size() == state_->free && published == state_->published);
+  AFI_CHECK(free == state_->free && free_order().size() == state_->free &&
+            published == state_->published);
 
   std::size_t found = 0;
   for (const auto& [key, twins] : state_->by_key) {
     Index previous = kNone;
-    for (Index i = twins.first; i != kNone; previous = std::exchange(i, state_->blocks[i].next_twin)) {
+    for (Index i = twins.first; i != kNone;
+         previous = std::exchange(i, state_->blocks[i].next_twin)) {
       AFI_CHECK(state_->blocks[i].published && state_->blocks[i].key == key &&
                 state_->blocks[i].previous_twin == previous);
       ++found;

@@ -50,8 +50,7 @@ struct EncoderLedger::State {
   std::vector<ItemId> freed;
 };
 
-EncoderLedger::EncoderLedger(EmbeddingCount capacity)
-    : state_(std::make_unique<State>(capacity)) {}
+EncoderLedger::EncoderLedger(EmbeddingCount capacity) : state_(std::make_unique<State>(capacity)) {}
 
 EncoderLedger::~EncoderLedger() = default;
 
@@ -97,7 +96,8 @@ Result<void> EncoderLedger::allocate(const RequestId& request, InputIndex input,
                 fmt::format("item '{}' of request '{}' needs {} embeddings; {} of {} are free and "
                             "{} more could be made free first",
                             item.text(), request.text(), size.value(), state_->free.value(),
-                            state_->capacity.value(), (state_->freeable_embeddings - state_->free).value()));
+                            state_->capacity.value(),
+                            (state_->freeable_embeddings - state_->free).value()));
   }
   auto& [key, entry] = *state_->entries.try_emplace(item, size).first;
   entry.item = &key;
@@ -137,7 +137,8 @@ bool EncoderLedger::release(const RequestId& request, InputIndex input) {
 std::size_t EncoderLedger::release_all(const RequestId& request) {
   const auto holder = state_->requests.find(request);
   if (holder == state_->requests.end()) return 0;
-  std::vector<std::pair<InputIndex, State::Entry*>> records(holder->second.begin(), holder->second.end());
+  std::vector<std::pair<InputIndex, State::Entry*>> records(holder->second.begin(),
+                                                            holder->second.end());
   std::ranges::sort(records, {}, &std::pair<InputIndex, State::Entry*>::first);
   for (const auto& [input, entry] : records) state_->let_go(holder->second, *entry);
   state_->requests.erase(holder);
@@ -168,7 +169,8 @@ void EncoderLedger::State::evict_oldest() {
 std::vector<ItemId> EncoderLedger::drain_freed() {
   // A worker drops before it encodes. What was evicted and allocated again in one step would be
   // dropped under the request that waits for it.
-  std::erase_if(state_->freed, [this](const ItemId& item) { return state_->entries.contains(item); });
+  std::erase_if(state_->freed,
+                [this](const ItemId& item) { return state_->entries.contains(item); });
   return std::exchange(state_->freed, {});
 }
 
@@ -211,7 +213,8 @@ std::vector<SizedItem> EncoderLedger::freeable() const {
 }
 
 void EncoderLedger::check_invariants() const {
-  AFI_CHECK(state_->free <= state_->freeable_embeddings && state_->freeable_embeddings <= state_->capacity);
+  AFI_CHECK(state_->free <= state_->freeable_embeddings &&
+            state_->freeable_embeddings <= state_->capacity);
 
   EmbeddingCount charged{};
   std::size_t references = 0;

@@ -100,7 +100,7 @@ struct SimilarityStats {
 ///   AnswerCache::find -> nothing -> SimilarityRung::find -> nothing -> the model
 ///     -> AnswerCache::insert -> SimilarityRung::insert, learn
 ///
-/// Only for requests that may be served another's answer: see sampling.h.
+/// Only for requests that may be served another's answer: see question.h.
 ///
 /// Unit     Bytes of vectors, links and words, charged to the budget. Without room a question is
 ///          not found by likeness.

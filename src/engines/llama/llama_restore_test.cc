@@ -285,8 +285,7 @@ TEST(LlamaRestore, KvOfAnotherModelOrOtherOptionsIsNeverResumed) {
     EXPECT_GT(serving.ask(*engine, conversation(name, 1)).completion.resumed_from, TokenCount(0));
     for (const Variant& other : others_of(name)) {
       const auto stranger = load(other.options);
-      const auto cold =
-          serve(conversation(name, 1), *stranger, *serving.reuse, serving.options);
+      const auto cold = serve(conversation(name, 1), *stranger, *serving.reuse, serving.options);
       ASSERT_TRUE(cold.has_value()) << other.name << ": " << to_string(cold.error());
       EXPECT_EQ(cold->completion.resumed_from, TokenCount(0)) << name << ": " << other.name;
       EXPECT_FALSE(cold->restore_failed);
@@ -472,7 +471,8 @@ TEST(LlamaRestore, ThreadsGetTheAnswersThatTheyWouldGetAlone) {
         threads.emplace_back([&, thread] {
           for (std::uint32_t i = 0; i < 4; ++i) {
             const std::uint32_t n = (thread + i) % 3;
-            const auto served = serve(conversation(name, 1, n + 1), *engine, *serving.reuse, serving.options);
+            const auto served =
+                serve(conversation(name, 1, n + 1), *engine, *serving.reuse, serving.options);
             found[thread] += served.has_value()
                                  ? difference(alone[n].completion, served->completion)
                                  : to_string(served.error());

@@ -11,7 +11,7 @@
 
 namespace afterimage {
 
-/// A decoder's state as the rows and states of engine/kv_state.h, and back.
+/// A decoder's state as the rows and states of afterimage/engine.h, and back.
 ///
 /// Shape    A group is all layers of one kind and window, or all that share with one group,
 /// wherever

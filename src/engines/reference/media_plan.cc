@@ -9,7 +9,7 @@ namespace afterimage {
 namespace {
 
 Result<PreprocessPlan> plan_frames(const MediaInfo& info, const VisionOptions& vision,
-                              std::uint32_t max_cells, std::uint32_t max_frames) {
+                                   std::uint32_t max_cells, std::uint32_t max_frames) {
   if (info.width == 0 || info.height == 0 || info.frames == 0) {
     return fail(ErrorCode::kCorruption, "the header claims " + std::to_string(info.frames) +
                                             " frames of " + std::to_string(info.width) + " x " +
@@ -63,7 +63,7 @@ std::vector<std::uint32_t> sampled_frames(std::uint32_t frames, std::uint32_t ma
 }
 
 Result<PreprocessPlan> plan_media(Modality modality, const MediaInfo& info,
-                             const ReferenceOptions& options) {
+                                  const ReferenceOptions& options) {
   const VisionOptions& vision = options.vision;
   switch (modality) {
     case Modality::kImage:

@@ -40,6 +40,6 @@ struct PreprocessPlan {
 
 /// kCorruption if the headers claim an item without pixels, frames or samples.
 Result<PreprocessPlan> plan_media(Modality modality, const MediaInfo& info,
-                             const ReferenceOptions& options);
+                                  const ReferenceOptions& options);
 
 }  // namespace afterimage

@@ -263,7 +263,8 @@ Result<void> Service::State::share_answers(const Secret& root) {
     list = encrypted_cell.get();
   }
   shared_erasures = std::make_unique<InvalidationLog>(*list, root);
-  answer_turns = std::make_unique<RedisLeases>(remote->remote_tier(), RedisLeasesOptions{.lease = kTurn});
+  answer_turns =
+      std::make_unique<RedisLeases>(remote->remote_tier(), RedisLeasesOptions{.lease = kTurn});
   Files& lists = encrypted_files != nullptr ? static_cast<Files&>(*encrypted_files) : files;
   const std::string file = disk == nullptr ? "" : memory.disk + "/answers-erased";
   AFI_TRY(archive, AnswerArchive::open({.tier = *answers,

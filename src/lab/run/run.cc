@@ -147,10 +147,9 @@ Result<Answers> reusing_pass(const Workload& workload, const Engine& engine,
   }
   AFI_TRY(const auto reuse, Reuse::create(reuse_options, root, clock));
   AFI_TRY_VOID(reuse->space(engine.identity(), TenantId()));
-  Answers answers = run_pass(workload, prefixes ? "prefill once" : "encode once", progress, clock,
-                             pass, [&](const Request& request) {
-                               return serve(request, engine, *reuse, options.generate);
-                             });
+  Answers answers = run_pass(
+      workload, prefixes ? "prefill once" : "encode once", progress, clock, pass,
+      [&](const Request& request) { return serve(request, engine, *reuse, options.generate); });
   stats = reuse->stats();
   return answers;
 }

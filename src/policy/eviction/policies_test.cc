@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/eviction_policy.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <deque>
 
+#include "afterimage/eviction_policy.h"
 #include "policy/eviction/arc.h"
 #include "policy/eviction/fifo.h"
 #include "policy/eviction/gdsf.h"

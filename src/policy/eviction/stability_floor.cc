@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/eviction_policy.h"
-
 #include <cmath>
+
+#include "afterimage/eviction_policy.h"
 
 namespace afterimage {
 namespace {

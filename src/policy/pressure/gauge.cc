@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/pressure_gauge.h"
-
 #include <fmt/format.h>
+
+#include "afterimage/pressure_gauge.h"
 
 namespace afterimage {
 

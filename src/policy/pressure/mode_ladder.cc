@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/governor.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
+
+#include "afterimage/governor.h"
 
 namespace afterimage {
 namespace {

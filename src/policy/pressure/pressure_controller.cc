@@ -96,8 +96,9 @@ PressureController::~PressureController() {
 GovernorActions PressureController::tick(Bytes refused) {
   const MutexLock lock(state_->ticking);
   const Bytes used = state_->budget.used();
-  GovernorInputs inputs{.ledger = {.used = used, .clean = sub_sat(used, state_->in_use), .cleaning = {}},
-                        .refused = refused};
+  GovernorInputs inputs{
+      .ledger = {.used = used, .clean = sub_sat(used, state_->in_use), .cleaning = {}},
+      .refused = refused};
   const bool read = take_reading(*state_->gauge, state_->clock, inputs).has_value();
   GovernorStep next = step(state_->governed, inputs, state_->options);
   state_->governed = std::move(next.state);
@@ -107,12 +108,12 @@ GovernorActions PressureController::tick(Bytes refused) {
   // A guess about the future keeps newcomers out and costs nobody who is there: nothing here has a
   // copy below. So what others leave over, less the reserve, may stay, and does not grow.
   const Bytes left_over = sub_sat(next.actions.budget, state_->options.reserve);
-  const Bytes budget =
-      std::min(state_->cap, std::max(next.actions.target, std::min(left_over, state_->budget.capacity())));
+  const Bytes budget = std::min(
+      state_->cap, std::max(next.actions.target, std::min(left_over, state_->budget.capacity())));
   state_->budget.set_capacity(budget);
   GaveBack release{.at = inputs.now, .bytes = state_->caches.obey(), .budget = budget};
-  const bool again =
-      next.actions.mode >= PressureMode::kCritical && inputs.now - state_->returned_at >= kReturnAgain;
+  const bool again = next.actions.mode >= PressureMode::kCritical &&
+                     inputs.now - state_->returned_at >= kReturnAgain;
   if (release.bytes >= kWorthReturning || again) {
     state_->return_memory();
     state_->returned_at = inputs.now;
@@ -125,7 +126,8 @@ GovernorActions PressureController::tick(Bytes refused) {
   return next.actions;
 }
 
-void PressureController::State::note(const GovernorActions& actions, const GaveBack& release, bool read) {
+void PressureController::State::note(const GovernorActions& actions, const GaveBack& release,
+                                     bool read) {
   const MutexLock lock(stats_mutex);
   ++stats.ticks;
   stats.failed_readings += read ? 0 : 1;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/engine.h"
-
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <set>
 #include <string>
+
+#include "afterimage/engine.h"
 
 namespace afterimage {
 namespace {

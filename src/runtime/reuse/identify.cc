@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/plan.h"
-
 #include <string>
 #include <utility>
 
+#include "afterimage/plan.h"
 #include "afterimage/question.h"
 
 namespace afterimage {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/plan.h"
-
 #include <utility>
 
 #include "afterimage/check.h"
+#include "afterimage/plan.h"
 #include "runtime/reuse/media_plan_state.h"
 
 namespace afterimage {
@@ -88,8 +87,8 @@ Result<LeaseLoop::Found> MediaPlan::State::load_again(Item& item) {
 void MediaPlan::State::publish_loaded(Item& item, std::optional<EncoderArchive::Loaded> loaded) {
   if (!loaded.has_value()) return;
   FlightLeader leader = std::get<FlightLeader>(*std::move(item.claim));
-  const EncoderEntryFacts facts{.modality = item.modality, .cost = loaded->cost};
-  auto embeddings = std::move(leader).publish(std::move(loaded->output), facts);
+  auto embeddings = std::move(leader).publish(std::move(loaded->output),
+                                              {.modality = item.modality, .cost = loaded->cost});
   AFI_CHECK(embeddings.has_value());  // its tensors were views of such a size before
   item.source = MediaSource::kLoaded;
   item.claim = *std::move(embeddings);

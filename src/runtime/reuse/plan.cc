@@ -137,8 +137,10 @@ Result<void> Plan::add_prefix(const Sequence& prompt, const KvLayout& layout,
     const RequestIdentity& identity = *state_->identity;
     AFI_TRY(state_->archived, ArchivedPrompt::of(identity.space, identity.root, layout, prompt));
   }
-  const PrefillRequest request{
-      .space = state_->identity->root, .layout = &layout, .prompt = &prompt, .facts = state_->facts};
+  const PrefillRequest request{.space = state_->identity->root,
+                               .layout = &layout,
+                               .prompt = &prompt,
+                               .facts = state_->facts};
   AFI_TRY(PrefillLeader leader, state_->reuse->prefix()->wait_and_lead(request, stop));
   state_->leader = std::move(leader);
   AFI_TRY_VOID(state_->load_prefix(PrefixArchive::Look::kOnce, stop));
@@ -226,8 +228,8 @@ void Plan::restart() {
 void Plan::add_media(const Sequence& prompt) {
   const std::size_t covered = prompt.spans.size() - media_to_encode(prompt.spans, resume()).size();
   const RequestIdentity& identity = *state_->identity;
-  state_->media = state_->reuse->plan_media(identity.prints, identity.request->agent, covered,
-                                            state_->facts);
+  state_->media =
+      state_->reuse->plan_media(identity.prints, identity.request->agent, covered, state_->facts);
 }
 
 }  // namespace afterimage

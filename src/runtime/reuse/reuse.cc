@@ -166,21 +166,23 @@ MediaPlan Reuse::plan_media(const Fingerprint& prints, const std::string& agent,
 
 ReuseStats Reuse::stats() const {
   const State& state = *state_;
-  return {.encoder = state.front->cache_stats(),
-          .encodes = state.front->stats(),
-          .prefix = state.prefill == nullptr ? PrefixCacheStats() : state.prefill->cache_stats(),
-          .prefills = state.prefill == nullptr ? PrefillOnceStats() : state.prefill->stats(),
-          .answers = state.answer_cache == nullptr ? AnswerCacheStats() : state.answer_cache->stats(),
-          .answering = state.answer_once == nullptr ? AnswerOnceStats() : state.answer_once->stats(),
-          .encoder_archive =
-              state.encoder_archive == nullptr ? EncoderArchiveStats() : state.encoder_archive->stats(),
-          .prefix_archive =
-              state.prefix_archive == nullptr ? PrefixArchiveStats() : state.prefix_archive->stats(),
-          .loads = state.load_or_compute == nullptr ? LoadOrComputeStats() : state.load_or_compute->stats(),
-          .governed = state.pressure == nullptr ? std::nullopt : std::optional(state.pressure->stats()),
-          .budget = state.budget.capacity() + state.transfer.capacity(),
-          .used = state.budget.used() + state.transfer.used(),
-          .peak = state.budget.peak() + state.transfer.peak()};
+  return {
+      .encoder = state.front->cache_stats(),
+      .encodes = state.front->stats(),
+      .prefix = state.prefill == nullptr ? PrefixCacheStats() : state.prefill->cache_stats(),
+      .prefills = state.prefill == nullptr ? PrefillOnceStats() : state.prefill->stats(),
+      .answers = state.answer_cache == nullptr ? AnswerCacheStats() : state.answer_cache->stats(),
+      .answering = state.answer_once == nullptr ? AnswerOnceStats() : state.answer_once->stats(),
+      .encoder_archive =
+          state.encoder_archive == nullptr ? EncoderArchiveStats() : state.encoder_archive->stats(),
+      .prefix_archive =
+          state.prefix_archive == nullptr ? PrefixArchiveStats() : state.prefix_archive->stats(),
+      .loads =
+          state.load_or_compute == nullptr ? LoadOrComputeStats() : state.load_or_compute->stats(),
+      .governed = state.pressure == nullptr ? std::nullopt : std::optional(state.pressure->stats()),
+      .budget = state.budget.capacity() + state.transfer.capacity(),
+      .used = state.budget.used() + state.transfer.used(),
+      .peak = state.budget.peak() + state.transfer.peak()};
 }
 
 AgentId Reuse::State::agent_id(const std::string& agent) {

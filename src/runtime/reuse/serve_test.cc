@@ -148,8 +148,7 @@ TEST(Serve, ThreadsOverOneTierGetTheAnswersThatTheyWouldGetAlone) {
       threads.emplace_back([&, thread] {
         for (std::uint32_t i = 0; i < 6; ++i) {
           const std::uint32_t picture = 1 + (thread + i) % 3;
-          const auto served =
-              serve(f.conversation(picture, 1), *f.engine, *f.reuse, f.options);
+          const auto served = serve(f.conversation(picture, 1), *f.engine, *f.reuse, f.options);
           const Served& expected = alone[picture - 1];
           if (!served.has_value() || served->completion.logits != expected.completion.logits ||
               served->completion.tokens != expected.completion.tokens) {
@@ -307,8 +306,7 @@ std::vector<Result<Served>> at_once(unsigned count, const Fixture& f, const Engi
   std::vector<Result<Served>> served(count, fail(ErrorCode::kUnavailable, "not asked"));
   std::vector<std::jthread> callers;
   for (unsigned t = 0; t < count; ++t) {
-    callers.emplace_back(
-        [&, t] { served[t] = serve(request, engine, *f.reuse, f.options); });
+    callers.emplace_back([&, t] { served[t] = serve(request, engine, *f.reuse, f.options); });
   }
   callers.clear();
   return served;
@@ -412,8 +410,7 @@ TEST(Serve, WhatAPlanHoldsIsThereHoweverMuchIsEvictedBeforeTheRestore) {
   const Fixture f;
   const Request request = f.conversation(1, 1);
   const Served first = f.ask(request);
-  const Served again =
-      serve(request, Evicting(*f.engine, *f.reuse), *f.reuse, f.options).value();
+  const Served again = serve(request, Evicting(*f.engine, *f.reuse), *f.reuse, f.options).value();
   EXPECT_GT(again.completion.resumed_from, TokenCount(0));
   EXPECT_FALSE(again.restore_failed);
   EXPECT_EQ(again.completion.logits, first.completion.logits);
@@ -452,8 +449,7 @@ TEST(Serve, ManyRequestsThatShareMediaAndPrefixesNeverWaitForEachOther) {
         std::stop_source stop;
         if (rng.chance(0.1)) stop.request_stop();
         if (rng.chance(0.2)) f.reuse->prefix()->evict_bytes(1_MiB);
-        const auto served =
-            serve(requests[n], engine, *f.reuse, f.options, stop.get_token());
+        const auto served = serve(requests[n], engine, *f.reuse, f.options, stop.get_token());
         if (served.has_value() && served->completion.logits != expected[n]) ++wrong;
       }
     });
@@ -484,9 +480,7 @@ struct AnswerFixture : Fixture {
   AnswerFixture() {
     reuse = Reuse::create({.budget = 4_GiB, .answers = AnswerReuse{}}, Secret{}, clock).value();
   }
-  Served get(const Request& request) {
-    return serve(request, talker, *reuse, options).value();
-  }
+  Served get(const Request& request) { return serve(request, talker, *reuse, options).value(); }
   static Request about(std::uint32_t picture, std::string words) {
     Request request = conversation(picture, 0);
     request.messages.back().parts.back() = std::move(words);

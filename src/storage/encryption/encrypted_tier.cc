@@ -69,8 +69,8 @@ Result<void> EncryptedTier::put(const TierKey& key, const EntryMeta& meta,
                                 std::span<const std::byte> bytes) {
   if (meta.form_bytes() > EntryMeta::kMaxFormBytes) {
     return state_->refuse(ErrorCode::kLimitExceeded,
-                  fmt::format("{} bytes of forms; at most {} can be kept", meta.form_bytes(),
-                              EntryMeta::kMaxFormBytes));
+                          fmt::format("{} bytes of forms; at most {} can be kept",
+                                      meta.form_bytes(), EntryMeta::kMaxFormBytes));
   }
   const auto sealed = AlignedBytes::create(encrypted_size(meta, bytes.size()), state_->memory);
   if (!sealed.has_value()) return state_->refuse(sealed.error().code, sealed.error().message);
@@ -101,8 +101,9 @@ std::vector<Result<std::optional<TierEntry>>> EncryptedTier::get_all(std::span<c
   return all;
 }
 
-Result<std::optional<TierEntry>> EncryptedTier::State::open(const TierKey& key, const TierEntry& sealed,
-                                                     MemoryBudget& room) {
+Result<std::optional<TierEntry>> EncryptedTier::State::open(const TierKey& key,
+                                                            const TierEntry& sealed,
+                                                            MemoryBudget& room) {
   const std::size_t size = sealed.bytes.size();
   const auto opened =
       AlignedBytes::create(size < kEncryptionHeader ? 0 : size - kEncryptionHeader, room);
@@ -145,7 +146,9 @@ bool EncryptedTier::may_contain(const TierKey& key) const {
   return state_->tier.may_contain(key) && !state_->is_foreign(key);
 }
 
-bool EncryptedTier::holds(const TierKey& key) const { return state_->tier.holds(key) && !state_->is_foreign(key); }
+bool EncryptedTier::holds(const TierKey& key) const {
+  return state_->tier.holds(key) && !state_->is_foreign(key);
+}
 
 std::optional<EntryMetadata> EncryptedTier::metadata(const TierKey& key) const {
   if (state_->is_foreign(key)) return std::nullopt;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/memory_budget.h"
-
 #include <algorithm>
+
+#include "afterimage/memory_budget.h"
 
 namespace afterimage {
 namespace {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/memory_budget.h"
-
 #include <gtest/gtest.h>
 
 #include <deque>
 #include <utility>
 
+#include "afterimage/memory_budget.h"
 #include "policy/eviction/worth.h"
 
 namespace afterimage {

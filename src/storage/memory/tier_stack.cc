@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/host_tier.h"
-
 #include <algorithm>
 #include <array>
 #include <utility>
 
 #include "afterimage/check.h"
+#include "afterimage/host_tier.h"
 #include "foundation/platform/mutex.h"
 
 namespace afterimage {
@@ -52,7 +51,8 @@ Result<void> TierStack::put(const TierKey& key, const EntryMeta& meta,
   }
   for (Tier* const tier : state_->tiers) {
     const auto done = tier->put(key, meta, bytes);
-    if (!done.has_value() && state_->keys == Keys::kAreReplaced) static_cast<void>(tier->erase(key));
+    if (!done.has_value() && state_->keys == Keys::kAreReplaced)
+      static_cast<void>(tier->erase(key));
     taken |= done.has_value();
     if (!done.has_value() && refused.has_value()) refused = done;
   }
@@ -156,7 +156,8 @@ Result<void> TierStack::flush() {
 }
 
 bool TierStack::may_contain(const TierKey& key) const {
-  return std::ranges::any_of(state_->tiers, [&](const Tier* tier) { return tier->may_contain(key); });
+  return std::ranges::any_of(state_->tiers,
+                             [&](const Tier* tier) { return tier->may_contain(key); });
 }
 
 bool TierStack::holds(const TierKey& key) const {
@@ -177,7 +178,8 @@ void TierStack::invalidate_negative(std::span<const TierKey> keys) {
 }
 
 bool TierStack::is_pending(const TierKey& key) const {
-  return std::ranges::any_of(state_->tiers, [&](const Tier* tier) { return tier->is_pending(key); });
+  return std::ranges::any_of(state_->tiers,
+                             [&](const Tier* tier) { return tier->is_pending(key); });
 }
 
 std::optional<EntryMetadata> TierStack::metadata(const TierKey& key) const {
