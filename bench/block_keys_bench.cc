@@ -10,10 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "afterimage/block_keys.h"
+#include "afterimage/block_pool.h"
 #include "afterimage/check.h"
-#include "caches/identity/block_keys.h"
-#include "caches/scheduling/block_pool.h"
-#include "caches/scheduling/vllm_block_keys.h"
 #include "foundation/platform/random.h"
 #include "xxh_x86dispatch.h"
 

@@ -8,7 +8,7 @@
 #include <array>
 #include <vector>
 
-#include "caches/identity/content.h"
+#include "afterimage/identity.h"
 #include "foundation/platform/random.h"
 
 namespace afterimage {

@@ -17,10 +17,11 @@
 #include <string>
 #include <vector>
 
+#include "afterimage/disk_tier.h"
+#include "afterimage/host_tier.h"
 #include "foundation/platform/random.h"
 #include "measure.h"
-#include "storage/disk/disk_tier.h"
-#include "storage/memory/host_tier.h"
+#include "storage/disk/segment_log.h"
 #if defined(AFTERIMAGE_BENCH_ROCKSDB)
 #include <rocksdb/db.h>
 #endif

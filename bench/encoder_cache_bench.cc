@@ -9,8 +9,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "caches/encoder/encode_once.h"
-#include "caches/encoder/encoder_cache.h"
+#include "afterimage/encode_once.h"
+#include "afterimage/encoder_cache.h"
 #include "foundation/platform/random.h"
 #include "policy/eviction/lru.h"
 

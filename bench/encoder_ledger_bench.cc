@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "afterimage/check.h"
-#include "caches/scheduling/encoder_ledger.h"
+#include "afterimage/encoder_ledger.h"
 
 namespace afterimage {
 namespace {

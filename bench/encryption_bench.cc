@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "afterimage/check.h"
-#include "foundation/platform/clock.h"
-#include "storage/disk/disk_tier.h"
-#include "storage/encryption/encrypted_tier.h"
-#include "storage/memory/host_tier.h"
+#include "afterimage/clock.h"
+#include "afterimage/disk_tier.h"
+#include "afterimage/encrypted_tier.h"
+#include "afterimage/host_tier.h"
 
 namespace afterimage {
 namespace {

@@ -13,12 +13,13 @@
 #include <vector>
 
 #include "afterimage/check.h"
+#include "afterimage/governor.h"
+#include "afterimage/reuse.h"
+#include "afterimage/reuse_stats.h"
 #include "foundation/platform/random.h"
 #include "policy/eviction/lfu.h"
-#include "policy/pressure/governor.h"
 #include "policy/pressure/linux_gauges.h"
 #include "policy/pressure/residency_table.h"
-#include "runtime/reuse/reuse.h"
 
 namespace afterimage {
 namespace {

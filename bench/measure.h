@@ -9,8 +9,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "afterimage/clock.h"
 #include "afterimage/result.h"
-#include "foundation/platform/clock.h"
 
 /// Shared by the benchmarks that do not use Google Benchmark: checked operations and timing. A
 /// failure prints to standard error and exits with 1.

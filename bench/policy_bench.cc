@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "afterimage/eviction_policy.h"
 #include "foundation/platform/random.h"
-#include "policy/eviction/policies.h"
 
 namespace afterimage {
 namespace {

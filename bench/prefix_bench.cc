@@ -19,7 +19,7 @@
 #include <memory>
 #include <vector>
 
-#include "caches/prefix/prefill_once.h"
+#include "afterimage/prefill_once.h"
 #include "foundation/platform/random.h"
 #include "policy/eviction/lru.h"
 #include "policy/eviction/worth.h"

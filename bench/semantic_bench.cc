@@ -13,12 +13,12 @@
 #include <thread>
 #include <vector>
 
+#include "afterimage/answer_cache.h"
 #include "afterimage/check.h"
-#include "caches/answers/answer_cache.h"
+#include "afterimage/clock.h"
 #include "caches/similarity/dot.h"
 #include "caches/similarity/similarity.h"
 #include "caches/similarity/vector_index.h"
-#include "foundation/platform/clock.h"
 #include "foundation/platform/random.h"
 
 namespace afterimage {

@@ -8,7 +8,15 @@ target_link_libraries(afterimage INTERFACE ${rooms})
 
 install(TARGETS afterimage ${rooms} EXPORT afterimageTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+# The umbrella header is above all rooms.
+afterimage_link("${PROJECT_SOURCE_DIR}/include/afterimage/afterimage.h"
+                "${PROJECT_BINARY_DIR}/rooms/afterimage/afterimage" afterimage.h)
+target_include_directories(
+  afterimage INTERFACE "$<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/rooms/afterimage>")
+set_property(GLOBAL APPEND PROPERTY AFTERIMAGE_PUBLIC_HEADERS afterimage.h)
+
 get_property(headers GLOBAL PROPERTY AFTERIMAGE_PUBLIC_HEADERS)
+list(REMOVE_DUPLICATES headers)
 list(TRANSFORM headers PREPEND ${PROJECT_SOURCE_DIR}/include/afterimage/)
 install(FILES ${headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/afterimage)
 install(EXPORT afterimageTargets NAMESPACE afterimage::

@@ -5,9 +5,8 @@
 #include <cstdio>
 #include <memory>
 
-#include "caches/encoder/encode_once.h"
-#include "caches/identity/content.h"
-#include "caches/identity/keys.h"
+#include "afterimage/encode_once.h"
+#include "afterimage/identity.h"
 
 using namespace afterimage;
 

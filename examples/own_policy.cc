@@ -7,7 +7,7 @@
 #include <deque>
 #include <set>
 
-#include "caches/encoder/encoder_cache.h"
+#include "afterimage/encoder_cache.h"
 
 using namespace afterimage;
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "afterimage/canonical_text.h"
 #include "afterimage/check.h"
-#include "caches/language/canonical_text.h"
 
 using namespace afterimage;
 

@@ -16,6 +16,7 @@
 
 #include "afterimage/check.h"
 #include "afterimage/digest.h"
+#include "afterimage/secret.h"
 #include "foundation/platform/random.h"
 #include "fuzz_input.h"
 #include "gateway/service/service.h"

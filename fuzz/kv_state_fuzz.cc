@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "afterimage/check.h"
+#include "afterimage/engine.h"
 #include "fuzz_input.h"
-#include "runtime/engine_api/kv_state.h"
 
 using namespace afterimage;
 

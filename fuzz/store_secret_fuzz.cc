@@ -16,8 +16,8 @@
 
 #include "afterimage/check.h"
 #include "afterimage/digest.h"
+#include "afterimage/secret.h"
 #include "fuzz_input.h"
-#include "storage/disk/store_secret.h"
 
 using namespace afterimage;
 

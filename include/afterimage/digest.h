@@ -41,12 +41,13 @@ struct Digest {
 using ContentDigest = Digest<struct ContentDigestTag>;
 /// SHA-256 of decoded pixels or samples together with their shape, format and dtype.
 using DecodedDigest = Digest<struct DecodedDigestTag>;
-/// Key of one encoder output: content, preprocessing, encoder, weights and tenant
-/// (caches/identity/keys.h).
+/// Key of one encoder output: content, preprocessing, encoder, weights and tenant (identity.h).
 using EncoderKey = Digest<struct EncoderKeyTag>;
 /// Identifies everything besides the token sequence that changes KV: model, weights, adapter, chat
 /// template, dtype, preprocessing, tenant. The root of one prefix tree.
 using NamespaceId = Digest<struct NamespaceIdTag>;
+/// Identifies everything besides the question's own words that changes an answer.
+using ScopeKey = Digest<struct ScopeKeyTag>;
 
 /// Hash for maps keyed by a digest. SHA-256 output is already uniform, so the hash is its first
 /// eight bytes; equality still compares all 256 bits.

@@ -18,6 +18,14 @@ enum class TokenId : std::int32_t {};
 enum class AgentId : std::uint32_t {};
 inline constexpr AgentId kNoAgent = AgentId(0xFFFFFFFFU);
 
+/// One slot of a cache's table. The generation distinguishes it from earlier uses of the same
+/// index.
+struct SlotId {
+  std::uint32_t index = 0;
+  std::uint32_t generation = 0;
+  auto operator<=>(const SlotId&) const = default;
+};
+
 /// A string with a type of its own, so that different kinds of names cannot be mixed up.
 template <typename Tag>
 class Name {

@@ -6,11 +6,11 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
+#include "afterimage/answer_once.h"
+#include "afterimage/clock.h"
+#include "afterimage/eviction_policy.h"
+#include "afterimage/question.h"
 #include "bindings.h"
-#include "caches/answers/answer_once.h"
-#include "caches/answers/sampling.h"
-#include "foundation/platform/clock.h"
-#include "policy/eviction/policies.h"
 
 namespace afterimage::python {
 

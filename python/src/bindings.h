@@ -12,12 +12,12 @@
 #include <vector>
 
 #include "afterimage/digest.h"
+#include "afterimage/identity.h"
 #include "afterimage/media.h"
 #include "afterimage/model.h"
 #include "afterimage/result.h"
 #include "afterimage/tensor.h"
-#include "caches/identity/keys.h"
-#include "storage/memory/tier.h"
+#include "afterimage/tier.h"
 
 /// Shared by all bindings: errors, and tensors in and out.
 ///

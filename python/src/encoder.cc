@@ -9,12 +9,12 @@
 #include <optional>
 #include <stop_token>
 
+#include "afterimage/clock.h"
+#include "afterimage/disk_tier.h"
+#include "afterimage/encode_once.h"
+#include "afterimage/eviction_policy.h"
 #include "bindings.h"
-#include "caches/encoder/encode_once.h"
 #include "caches/encoder/encoder_archive.h"
-#include "foundation/platform/clock.h"
-#include "policy/eviction/policies.h"
-#include "storage/disk/disk_tier.h"
 
 namespace afterimage::python {
 

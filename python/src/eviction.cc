@@ -4,8 +4,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "afterimage/eviction_policy.h"
 #include "bindings.h"
-#include "policy/eviction/policies.h"
 
 namespace afterimage::python {
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "afterimage/identity.h"
+
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
@@ -7,7 +9,6 @@
 #include <cstring>
 
 #include "bindings.h"
-#include "caches/identity/content.h"
 #include "caches/identity/fields.h"
 #include "foundation/crypto/sha256.h"
 

@@ -8,9 +8,8 @@
 #include <optional>
 #include <set>
 
+#include "afterimage/encoder_ledger.h"
 #include "bindings.h"
-#include "caches/scheduling/encoder_decoder_ledger.h"
-#include "caches/scheduling/encoder_ledger.h"
 
 namespace afterimage::python {
 

@@ -7,9 +7,9 @@
 
 #include <cstring>
 
+#include "afterimage/eviction_policy.h"
+#include "afterimage/prefill_once.h"
 #include "bindings.h"
-#include "caches/prefix/prefill_once.h"
-#include "policy/eviction/policies.h"
 
 namespace afterimage::python {
 

@@ -3,10 +3,10 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include "afterimage/clock.h"
+#include "afterimage/governor.h"
 #include "bindings.h"
-#include "foundation/platform/clock.h"
 #include "foundation/platform/files.h"
-#include "policy/pressure/governor.h"
 #include "policy/pressure/linux_gauges.h"
 
 namespace afterimage::python {

@@ -7,8 +7,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "afterimage/clock.h"
 #include "bindings.h"
-#include "foundation/platform/clock.h"
 #include "foundation/platform/files.h"
 #include "lab/workload/trace.h"
 

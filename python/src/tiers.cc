@@ -7,14 +7,14 @@
 #include <chrono>
 #include <cstring>
 
+#include "afterimage/clock.h"
+#include "afterimage/disk_tier.h"
+#include "afterimage/encrypted_tier.h"
+#include "afterimage/host_tier.h"
+#include "afterimage/shared_store.h"
 #include "bindings.h"
-#include "foundation/platform/clock.h"
-#include "storage/disk/disk_tier.h"
-#include "storage/encryption/encrypted_tier.h"
 #include "storage/memory/checksum.h"
 #include "storage/memory/packed_tensors.h"
-#include "storage/memory/tier_stack.h"
-#include "storage/remote/shared_store.h"
 
 namespace afterimage::python {
 

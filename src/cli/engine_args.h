@@ -6,10 +6,10 @@
 #include <memory>
 #include <string>
 
+#include "afterimage/clock.h"
+#include "afterimage/engine.h"
 #include "afterimage/result.h"
 #include "engines/llama/llama_options.h"
-#include "foundation/platform/clock.h"
-#include "runtime/engine_api/engine.h"
 
 /// The engine options that several verbs share.
 namespace afterimage {

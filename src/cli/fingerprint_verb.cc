@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "caches/identity/content.h"
+#include "afterimage/identity.h"
 #include "cli/verbs.h"
 #include "foundation/media/decode.h"
 #include "foundation/media/probe.h"

@@ -9,6 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "afterimage/disk_tier.h"
+#include "afterimage/encrypted_tier.h"
+#include "afterimage/eviction_policy.h"
+#include "afterimage/host_tier.h"
+#include "afterimage/secret.h"
+#include "afterimage/shared_store.h"
 #include "cli/engine_args.h"
 #include "cli/remote_args.h"
 #include "cli/verbs.h"
@@ -19,7 +25,6 @@
 #include "lab/run/run.h"
 #include "lab/run/run_report.h"
 #include "lab/workload/trace.h"
-#include "policy/eviction/policies.h"
 #include "policy/pressure/linux_gauges.h"
 #include "storage/stores/stores.h"
 

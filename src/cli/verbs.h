@@ -4,7 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "foundation/platform/clock.h"
+#include "afterimage/clock.h"
 #include "foundation/platform/files.h"
 
 namespace afterimage {

@@ -10,7 +10,7 @@
 #include <cstdio>
 #include <string>
 
-#include "storage/disk/disk_tier.h"
+#include "afterimage/disk_tier.h"
 #include "testing/tier_entries.h"
 
 using namespace afterimage;

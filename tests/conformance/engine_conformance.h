@@ -11,12 +11,12 @@
 #include <thread>
 #include <vector>
 
-#include "caches/prefix/prefix_cache.h"
+#include "afterimage/engine.h"
+#include "afterimage/memory_budget.h"
+#include "afterimage/prefix_cache.h"
 #include "conformance/kv_damage.h"
 #include "conformance/resume_check.h"
-#include "runtime/engine_api/engine.h"
 #include "runtime/reuse/kv_exchange.h"
-#include "storage/memory/budget.h"
 #include "testing/seeds.h"
 
 /// What every Engine that exposes its KV guarantees: cold = resumed, bit for bit, and a foreign

@@ -10,8 +10,8 @@
 #include <variant>
 #include <vector>
 
+#include "afterimage/engine.h"
 #include "foundation/platform/random.h"
-#include "runtime/engine_api/engine.h"
 #include "testing/media_files.h"
 
 /// Prompts for any engine: text, and the media that it supports.

@@ -6,8 +6,8 @@
 #include <functional>
 #include <vector>
 
+#include "afterimage/engine.h"
 #include "conformance/kv_shelf.h"
-#include "runtime/engine_api/kv_state.h"
 
 /// States that every engine must refuse.
 namespace afterimage::testing {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "afterimage/check.h"
+#include "afterimage/engine.h"
 #include "foundation/platform/random.h"
-#include "runtime/engine_api/engine.h"
 
 /// The simplest prefix cache: one conversation's captures, and states made of them.
 namespace afterimage::testing {

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "afterimage/engine.h"
 #include "conformance/engine_prompts.h"
 #include "conformance/kv_shelf.h"
-#include "runtime/engine_api/engine.h"
 
 /// Compares runs of an engine. Returns "" or a description of the difference.
 namespace afterimage::testing {

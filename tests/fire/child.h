@@ -10,7 +10,7 @@
 #include <span>
 #include <string>
 
-#include "foundation/platform/clock.h"
+#include "afterimage/clock.h"
 
 namespace afterimage::fire {
 

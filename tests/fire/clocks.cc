@@ -4,9 +4,9 @@
 // belong to another key or were erased.
 #include <fmt/format.h>
 
+#include "afterimage/host_tier.h"
 #include "caches/answers/testing/archive_machine.h"
 #include "fire/fire.h"
-#include "storage/memory/host_tier.h"
 
 namespace afterimage::fire {
 namespace {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "foundation/platform/clock.h"
+#include "afterimage/clock.h"
 #include "foundation/platform/random.h"
 #include "testing/tier_oracle.h"
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 // Encrypted entries that were changed, moved to another key, or encrypted under another key.
+#include "afterimage/encrypted_tier.h"
+#include "afterimage/host_tier.h"
 #include "fire/forged_remote.h"
-#include "storage/encryption/encrypted_tier.h"
-#include "storage/memory/host_tier.h"
+#include "storage/encryption/encrypted_entry.h"
 
 namespace afterimage::fire {
 namespace {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 // Many threads on one tier; checks that some order of the operations explains every read.
+#include "afterimage/disk_tier.h"
+#include "afterimage/host_tier.h"
 #include "fire/child.h"
 #include "fire/fire.h"
 #include "fire/tier_history.h"
-#include "storage/disk/disk_tier.h"
-#include "storage/memory/host_tier.h"
+#include "storage/disk/segment_log.h"
 
 namespace afterimage::fire {
 

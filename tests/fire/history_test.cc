@@ -6,8 +6,8 @@
 #include <functional>
 #include <map>
 
+#include "afterimage/host_tier.h"
 #include "fire/tier_history.h"
-#include "storage/memory/host_tier.h"
 
 namespace afterimage::fire {
 namespace {

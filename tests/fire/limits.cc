@@ -11,11 +11,11 @@
 #include <fstream>
 #include <new>
 
+#include "afterimage/disk_tier.h"
+#include "afterimage/host_tier.h"
 #include "fire/child.h"
 #include "fire/fire.h"
-#include "storage/disk/disk_tier.h"
 #include "storage/disk/testing/small_log.h"
-#include "storage/memory/host_tier.h"
 #include "testing/log_story.h"
 
 namespace afterimage::fire {

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "afterimage/check.h"
-#include "foundation/platform/clock.h"
+#include "afterimage/clock.h"
 
 namespace afterimage::fire {
 namespace {

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "afterimage/disk_tier.h"
+#include "afterimage/host_tier.h"
 #include "caches/answers/answer_archive.h"
 #include "fire/fire.h"
-#include "storage/disk/disk_tier.h"
-#include "storage/memory/host_tier.h"
 #include "testing/fake_block_folder.h"
 
 namespace afterimage::fire {

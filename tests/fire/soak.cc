@@ -18,11 +18,12 @@
 #include <thread>
 #include <vector>
 
+#include "afterimage/disk_tier.h"
+#include "afterimage/host_tier.h"
 #include "fire/child.h"
 #include "fire/matrix.h"
 #include "foundation/platform/heap.h"
-#include "storage/disk/disk_tier.h"
-#include "storage/memory/host_tier.h"
+#include "storage/disk/segment_log.h"
 
 namespace afterimage::fire {
 namespace {

@@ -9,10 +9,10 @@
 #include <thread>
 #include <vector>
 
+#include "afterimage/memory_budget.h"
+#include "afterimage/tier.h"
 #include "fire/fire.h"
 #include "foundation/platform/mutex.h"
-#include "storage/memory/budget.h"
-#include "storage/memory/tier.h"
 
 namespace afterimage::fire {
 

@@ -2,7 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "fire/tier_life.h"
 
-#include "storage/disk/store_secret.h"
+#include "afterimage/secret.h"
+#include "storage/disk/segment_log.h"
 
 namespace afterimage::fire {
 

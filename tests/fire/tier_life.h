@@ -7,9 +7,9 @@
 #include <memory>
 #include <string>
 
+#include "afterimage/disk_tier.h"
 #include "fire/child.h"
 #include "fire/fire.h"
-#include "storage/disk/disk_tier.h"
 
 namespace afterimage::fire {
 

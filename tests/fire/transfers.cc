@@ -3,10 +3,10 @@
 // Misdirected and partial transfers.
 #include <cerrno>
 
+#include "afterimage/disk_tier.h"
 #include "fire/child.h"
 #include "fire/fire.h"
 #include "foundation/platform/fault_points.h"
-#include "storage/disk/disk_tier.h"
 #include "testing/log_story.h"
 
 namespace afterimage::fire {

@@ -11,8 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "caches/identity/content.h"
-#include "caches/identity/keys.h"
+#include "afterimage/identity.h"
 #include "foundation/media/decode.h"
 #include "foundation/media/probe.h"
 #include "testing/media_files.h"

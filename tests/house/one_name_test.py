@@ -13,7 +13,7 @@ import unittest
 
 ROOT = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else pathlib.Path(__file__).parents[2])
 UNNAMED = re.compile(r"^namespace \{.*?^\}  // namespace$", re.DOTALL | re.MULTILINE)
-TYPE = re.compile(r"^(?:struct|class)\s+(?:AFI_\w+\(.*?\)\)?\s+)?(\w+)\s*(?:final\s*)?(?::[^:{;]*)?\{", re.MULTILINE)
+TYPE = re.compile(r"^(?:struct|class)\s+(?:AFI_\w+\(.*?\)\)?\s+|\[\[nodiscard\]\]\s+)?(\w+)\s*(?:final\s*)?(?::[^:{;]*)?\{", re.MULTILINE)
 
 
 def types_of(text):

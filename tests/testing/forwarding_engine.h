@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
-#include "runtime/engine_api/engine.h"
+#include "afterimage/engine.h"
 
 namespace afterimage::testing {
 

@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "policy/pressure/gauge.h"
+#include "afterimage/pressure_gauge.h"
 
 /// What every PressureGauge guarantees. To run the suite on your own implementation:
 ///

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "policy/eviction/eviction_policy.h"
+#include "afterimage/eviction_policy.h"
 #include "testing/seeds.h"
 
 /// What every EvictionPolicy guarantees. To run the suite on your own implementation:

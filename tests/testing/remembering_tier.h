@@ -4,8 +4,8 @@
 
 #include <set>
 
+#include "afterimage/tier.h"
 #include "foundation/platform/mutex.h"
-#include "storage/memory/tier.h"
 
 namespace afterimage::testing {
 

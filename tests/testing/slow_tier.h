@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "foundation/platform/clock.h"
-#include "storage/memory/tier.h"
+#include "afterimage/clock.h"
+#include "afterimage/tier.h"
 
 namespace afterimage::testing {
 

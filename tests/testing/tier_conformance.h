@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "storage/memory/tier.h"
+#include "afterimage/tier.h"
 #include "testing/seeds.h"
 #include "testing/tier_entries.h"
 

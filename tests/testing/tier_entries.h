@@ -7,8 +7,8 @@
 #include <cstring>
 #include <vector>
 
+#include "afterimage/tier.h"
 #include "foundation/platform/random.h"
-#include "storage/memory/tier.h"
 
 namespace afterimage::testing {
 

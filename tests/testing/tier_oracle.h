@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "storage/memory/tier.h"
+#include "afterimage/tier.h"
 #include "testing/tier_entries.h"
 
 /// Judges a tier's results without storing values: they are regenerated from (seed, key, version).

@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "engines/reference/reference_engine.h"
+#include "afterimage/reference_engine.h"
 
 namespace afterimage::testing {
 

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "afterimage/secret.h"
 #include "caches/identity/fields.h"
 #include "foundation/platform/fault_points.h"
-#include "foundation/platform/random.h"
 
 namespace afterimage {
 namespace {

@@ -12,18 +12,18 @@
 #include <string_view>
 #include <utility>
 
+#include "afterimage/answer_cache.h"
+#include "afterimage/clock.h"
+#include "afterimage/memory_budget.h"
 #include "afterimage/result.h"
+#include "afterimage/tier.h"
 #include "afterimage/units.h"
-#include "caches/answers/answer_cache.h"
 #include "caches/answers/archived_answer.h"
 #include "caches/invalidation/invalidation_log.h"
 #include "caches/invalidation/invalidations.h"
-#include "foundation/platform/clock.h"
 #include "foundation/platform/files.h"
 #include "foundation/platform/mutex.h"
-#include "storage/memory/budget.h"
 #include "storage/memory/lease_service.h"
-#include "storage/memory/tier.h"
 
 namespace afterimage {
 

@@ -9,9 +9,9 @@
 #include <thread>
 #include <vector>
 
+#include "afterimage/host_tier.h"
 #include "caches/answers/testing/archive_machine.h"
 #include "caches/answers/testing/filters.h"
-#include "storage/memory/host_tier.h"
 #include "testing/seeds.h"
 
 namespace afterimage {

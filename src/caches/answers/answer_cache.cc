@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "caches/answers/answer_cache.h"
+#include "afterimage/answer_cache.h"
 
 #include <algorithm>
 #include <span>
 #include <utility>
 
 #include "afterimage/check.h"
+#include "afterimage/eviction_policy.h"
+#include "afterimage/payload.h"
 #include "caches/answers/answer_cache_state.h"
-#include "policy/eviction/policies.h"
-#include "storage/memory/payload.h"
 
 namespace afterimage {
 namespace {
@@ -36,8 +36,7 @@ AnswerLookup look_up_rungs(Question& question, const LookupRules& requested, con
 
 }  // namespace
 
-AnswerCache::AnswerCache(std::unique_ptr<State> state, const Clock& clock)
-    : clock_(clock), state_(std::move(state)) {}
+AnswerCache::AnswerCache(std::unique_ptr<Locked> locked) : locked_(std::move(locked)) {}
 
 AnswerCache::~AnswerCache() = default;
 
@@ -50,16 +49,17 @@ Result<std::unique_ptr<AnswerCache>> AnswerCache::create(AnswerCacheOptions opti
     AFI_TRY(options.policy, make_policy(policy_names().front()));
   }
   return std::unique_ptr<AnswerCache>(
-      new AnswerCache(std::make_unique<State>(std::move(options), budget), clock));
+      new AnswerCache(std::make_unique<Locked>(std::move(options), budget, clock)));
 }
 
 AnswerLookup AnswerCache::find(Question& question, const LookupRules& rules) {
   return look_up_rungs(
-      question, rules, clock_,
+      question, rules, locked_->clock,
       [&](const AnswerFormKey& key, const LookupRules& allowed, AnswerLookup& found) {
-        const MutexLock lock(mutex_);
-        State& state = *state_;
-        const Duration now = clock_.now();  // under the lock, so that the policy sees time ascend
+        const MutexLock lock(locked_->mutex);
+        State& state = locked_->state;
+        // Read under the lock, so that the policy sees time ascend.
+        const Duration now = locked_->clock.now();
         const State::Match match = state.match(key, now, allowed);
         state.describe(match, now, found.steps.back());
         if (match.verdict == Verdict::kServed) state.copy_answer(match, now, found);
@@ -71,14 +71,14 @@ AnswerLookup AnswerCache::find(Question& question, const LookupRules& rules) {
 AnswerLookup AnswerCache::peek(Question& question, const LookupRules& rules) const {
   std::vector<std::uint32_t> gone;  // what find() would have removed on an earlier rung
   return look_up_rungs(
-      question, rules, clock_,
+      question, rules, locked_->clock,
       [&](const AnswerFormKey& key, const LookupRules& allowed, AnswerLookup& found) {
-        const MutexLock lock(mutex_);
-        const Duration now = clock_.now();
-        const State::Match match = state_->match(key, now, allowed);
+        const MutexLock lock(locked_->mutex);
+        const Duration now = locked_->clock.now();
+        const State::Match match = locked_->state.match(key, now, allowed);
         if (match.place.has_value() && std::ranges::count(gone, *match.place) > 0) return;
-        state_->describe(match, now, found.steps.back());
-        if (match.verdict == Verdict::kServed) state_->copy_answer(match, now, found);
+        locked_->state.describe(match, now, found.steps.back());
+        if (match.verdict == Verdict::kServed) locked_->state.copy_answer(match, now, found);
         if (match.verdict == Verdict::kExpired || match.verdict == Verdict::kDamaged) {
           gone.push_back(*match.place);
         }
@@ -86,14 +86,14 @@ AnswerLookup AnswerCache::peek(Question& question, const LookupRules& rules) con
 }
 
 AnswerLookup AnswerCache::answer_to(Question& candidate, const LookupRules& rules, bool serve) {
-  const Duration began = clock_.now();
+  const Duration began = locked_->clock.now();
   const AnswerFormKey key = AnswerFormKey::exact(candidate);
   AnswerLookup found;
   MatchStep& step = found.steps.emplace_back();
   {
-    const MutexLock lock(mutex_);
-    State& state = *state_;
-    const Duration now = clock_.now();
+    const MutexLock lock(locked_->mutex);
+    State& state = locked_->state;
+    const Duration now = locked_->clock.now();
     const State::Match match = state.match(key, now, rules);
     state.describe(match, now, step);
     if (match.verdict == Verdict::kServed) state.copy_answer(match, now, found);
@@ -103,27 +103,28 @@ AnswerLookup AnswerCache::answer_to(Question& candidate, const LookupRules& rule
     step.verdict = Verdict::kNotAllowed;
     found.saved = Duration(0);
   }
-  step.took = clock_.now() - began;
+  step.took = locked_->clock.now() - began;
   return found;
 }
 
 void AnswerCache::add_observer(AnswerObserver& observer) {
-  const MutexLock lock(mutex_);
-  state_->observers.push_back(&observer);
+  const MutexLock lock(locked_->mutex);
+  locked_->state.observers.push_back(&observer);
 }
 
 void AnswerCache::remove_observer(AnswerObserver& observer) {
-  const MutexLock lock(mutex_);
-  std::erase(state_->observers, &observer);
+  const MutexLock lock(locked_->mutex);
+  std::erase(locked_->state.observers, &observer);
 }
 
 void AnswerCache::retract_hit(const AnswerLookup& served) {
   if (!served.answer.has_value() || served.steps.back().verdict != Verdict::kServed) return;
-  const MutexLock lock(mutex_);
-  RungStats& counts = state_->stats.rungs[static_cast<std::size_t>(served.steps.back().rung)];
+  const MutexLock lock(locked_->mutex);
+  RungStats& counts =
+      locked_->state.stats.rungs[static_cast<std::size_t>(served.steps.back().rung)];
   --counts.served;
   ++counts.matched_not_used;
-  state_->stats.answer_time_saved -= served.saved;
+  locked_->state.stats.answer_time_saved -= served.saved;
 }
 
 Result<void> AnswerCache::insert(Question& question, const Answer& answer,
@@ -137,87 +138,92 @@ Result<void> AnswerCache::insert(Question& question, const Answer& answer,
   Bytes own;  // what evictions for the owner's quota free
   SharedBudget* shared = nullptr;
   {
-    const MutexLock lock(mutex_);
-    if (state_->blocked) {
-      ++state_->stats.blocked;
+    const MutexLock lock(locked_->mutex);
+    if (locked_->state.blocked) {
+      ++locked_->state.stats.blocked;
       return fail(ErrorCode::kUnavailable, "admission is blocked: memory is short");
     }
-    if (state_->has_newer(exact, clock_.now() - facts.age)) return {};
-    AFI_TRY(own, state_->admit(exact, needed, facts));
-    shared = state_->options.shared;
+    if (locked_->state.has_newer(exact, locked_->clock.now() - facts.age)) return {};
+    AFI_TRY(own, locked_->state.admit(exact, needed, facts));
+    shared = locked_->state.options.shared;
   }
   if (shared != nullptr && own < needed) shared->make_room(sub_sat(needed, own));
   Reservation reservation;
   {
-    const MutexLock lock(mutex_);
-    AFI_TRY(reservation, state_->reserve(exact, needed, facts, clock_.now()));
+    const MutexLock lock(locked_->mutex);
+    AFI_TRY(reservation, locked_->state.reserve(exact, needed, facts, locked_->clock.now()));
   }
   AFI_TRY(Payload payload, Payload::copy_of(views, std::move(reservation)));
-  const MutexLock lock(mutex_);
-  return state_->store(question, draft, std::move(payload), facts, clock_.now());
+  const MutexLock lock(locked_->mutex);
+  return locked_->state.store(question, draft, std::move(payload), facts, locked_->clock.now());
 }
 
 bool AnswerCache::erase(Question& question) {
   const AnswerFormKey key = AnswerFormKey::exact(question);
-  const MutexLock lock(mutex_);
-  const auto place = state_->forms.find(key);
-  if (place.has_value()) state_->erase(*place);
+  const MutexLock lock(locked_->mutex);
+  const auto place = locked_->state.forms.find(key);
+  if (place.has_value()) locked_->state.erase(*place);
   return place.has_value();
 }
 
 EntryCount AnswerCache::expire() {
-  const MutexLock lock(mutex_);
+  const MutexLock lock(locked_->mutex);
   EntryCount expired;
-  for (const Duration now = clock_.now(); state_->expire_one(now);) expired += EntryCount(1);
+  for (const Duration now = locked_->clock.now(); locked_->state.expire_one(now);)
+    expired += EntryCount(1);
   return expired;
 }
 
 Bytes AnswerCache::evict_bytes(Bytes wanted) {
-  const MutexLock lock(mutex_);
-  const Bytes& resident = state_->stats.resident;
+  const MutexLock lock(locked_->mutex);
+  const Bytes& resident = locked_->state.stats.resident;
   const Bytes before = resident;
-  while (before - resident < wanted && state_->evict_one(clock_.now())) continue;
+  while (before - resident < wanted && locked_->state.evict_one(locked_->clock.now())) continue;
   return before - resident;
 }
 
 Bytes AnswerCache::trim_to_budget() {
-  const MutexLock lock(mutex_);
-  const MemoryBudget& budget = state_->budget;
-  const Bytes before = state_->stats.resident;
-  state_->enforce_pin_limit();
-  while (budget.used() > budget.capacity() && state_->evict_one(clock_.now())) continue;
-  return before - state_->stats.resident;
+  const MutexLock lock(locked_->mutex);
+  const MemoryBudget& budget = locked_->state.budget;
+  const Bytes before = locked_->state.stats.resident;
+  locked_->state.enforce_pin_limit();
+  while (budget.used() > budget.capacity() && locked_->state.evict_one(locked_->clock.now()))
+    continue;
+  return before - locked_->state.stats.resident;
 }
 
 std::optional<NextToLeave> AnswerCache::eviction_candidate() {
-  const MutexLock lock(mutex_);
-  state_->report_uses();
-  if (!state_->options.policy->victim().has_value()) return std::nullopt;
-  return NextToLeave{.resident = state_->stats.resident,
-                     .worth = state_->options.policy->victim_worth()};
+  const MutexLock lock(locked_->mutex);
+  locked_->state.report_uses();
+  if (!locked_->state.options.policy->victim().has_value()) return std::nullopt;
+  return NextToLeave{.resident = locked_->state.stats.resident,
+                     .worth = locked_->state.options.policy->victim_worth()};
 }
 
 void AnswerCache::block_admission(bool blocked) {
-  const MutexLock lock(mutex_);
-  state_->blocked = blocked;
+  const MutexLock lock(locked_->mutex);
+  locked_->state.blocked = blocked;
 }
 
 std::span<const std::byte> AnswerCache::stored_bytes(Question& question) const {
   const AnswerFormKey key = AnswerFormKey::exact(question);
-  const MutexLock lock(mutex_);
-  return state_->slots.at(state_->forms.find(key).value()).payload->tensors().front().bytes();
+  const MutexLock lock(locked_->mutex);
+  return locked_->state.slots.at(locked_->state.forms.find(key).value())
+      .payload->tensors()
+      .front()
+      .bytes();
 }
 
 AnswerCacheStats AnswerCache::stats() const {
-  const MutexLock lock(mutex_);
-  AnswerCacheStats stats = state_->stats;
-  stats.owners = EntryCount(state_->owners.size());
+  const MutexLock lock(locked_->mutex);
+  AnswerCacheStats stats = locked_->state.stats;
+  stats.owners = EntryCount(locked_->state.owners.size());
   return stats;
 }
 
 void AnswerCache::check_invariants() const {
-  const MutexLock lock(mutex_);
-  state_->check_invariants();
+  const MutexLock lock(locked_->mutex);
+  locked_->state.check_invariants();
 }
 
 }  // namespace afterimage

@@ -10,8 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "caches/answers/answer_cache.h"
+#include "afterimage/answer_cache.h"
 #include "caches/answers/answer_forms.h"
+#include "foundation/platform/mutex.h"
 
 namespace afterimage {
 
@@ -93,6 +94,16 @@ struct AnswerCache::State {
   [[nodiscard]] const AnswerSlot* replaced(const AnswerFormKey& exact) const;
   void add_to_owner(std::uint32_t place, const TenantId& owner);
   void remove_from_owner(AnswerSlot& slot, std::uint32_t place);
+};
+
+/// The state and its lock.
+struct AnswerCache::Locked {
+  Locked(AnswerCacheOptions options, MemoryBudget& budget, const Clock& its_clock)
+      : clock(its_clock), state(std::move(options), budget) {}
+
+  mutable Mutex mutex;
+  const Clock& clock;
+  State state AFI_GUARDED_BY(mutex);
 };
 
 }  // namespace afterimage

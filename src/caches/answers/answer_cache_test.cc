@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "caches/answers/answer_cache.h"
+#include "afterimage/answer_cache.h"
 
 #include <gtest/gtest.h>
 

@@ -15,9 +15,9 @@
 #include <utility>
 #include <vector>
 
+#include "afterimage/answer_cache.h"
+#include "afterimage/payload.h"
 #include "afterimage/result.h"
-#include "caches/answers/answer_cache.h"
-#include "storage/memory/payload.h"
 
 namespace afterimage {
 

@@ -68,10 +68,10 @@ void AnswerCache::visit(const AnswerFilter& filter, AnswerEntryId after, const V
   AnswerEntryId last = filter.entry.value_or(AnswerEntryId{UINT64_MAX});
   if (filter.entry.has_value() && last.value > 0) after = std::max(after, {last.value - 1});
   for (;; let_waiters_in()) {
-    const MutexLock lock(mutex_);
-    State& state = *state_;
+    const MutexLock lock(locked_->mutex);
+    State& state = locked_->state;
     last = std::min(last, AnswerEntryId{state.last_id});
-    const Duration now = clock_.now();
+    const Duration now = locked_->clock.now();
     auto next = state.by_id.upper_bound(after);
     const auto has_next = [&] { return next != state.by_id.end() && next->first <= last; };
     for (std::size_t work = 0; has_next() && work < kSlice; ++work) {
@@ -118,29 +118,30 @@ std::vector<AnswerEntry> AnswerCache::entries(const AnswerFilter& filter, std::s
 }
 
 Result<bool> AnswerCache::pin(AnswerEntryId entry, bool pinned) {
-  const MutexLock lock(mutex_);
-  const auto found = state_->by_id.find(entry);
-  if (found == state_->by_id.end()) return false;
+  const MutexLock lock(locked_->mutex);
+  const auto found = locked_->state.by_id.find(entry);
+  if (found == locked_->state.by_id.end()) return false;
   if (pinned) {
-    AFI_TRY_VOID(state_->pin(found->second));
+    AFI_TRY_VOID(locked_->state.pin(found->second));
   } else {
-    state_->unpin(found->second);
+    locked_->state.unpin(found->second);
   }
   return true;
 }
 
 AnswerUsage AnswerCache::owner_usage(const TenantId& owner) const {
-  const MutexLock lock(mutex_);
-  const auto found = state_->owners.find(owner);
-  return found == state_->owners.end() ? AnswerUsage{.owner = owner, .kept = {}, .pinned = {}}
-                                       : usage_of(*found);
+  const MutexLock lock(locked_->mutex);
+  const auto found = locked_->state.owners.find(owner);
+  return found == locked_->state.owners.end()
+             ? AnswerUsage{.owner = owner, .kept = {}, .pinned = {}}
+             : usage_of(*found);
 }
 
 std::vector<AnswerUsage> AnswerCache::owner_usages() const {
   std::vector<AnswerUsage> usages;
   for (;; let_waiters_in()) {
-    const MutexLock lock(mutex_);
-    const AnswerOwners& owners = state_->owners;
+    const MutexLock lock(locked_->mutex);
+    const AnswerOwners& owners = locked_->state.owners;
     auto next = usages.empty() ? owners.begin() : owners.upper_bound(usages.back().owner);
     for (std::size_t work = 0; next != owners.end() && work < kSlice; ++work, ++next) {
       usages.push_back(usage_of(*next));

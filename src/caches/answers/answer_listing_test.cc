@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "caches/answers/answer_cache.h"
+#include "afterimage/answer_cache.h"
 #include "caches/answers/testing/kept_answers.h"
 #include "testing/seeds.h"
 

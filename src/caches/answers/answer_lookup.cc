@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "caches/answers/answer_lookup.h"
+#include "afterimage/answer.h"
 
 namespace afterimage {
 

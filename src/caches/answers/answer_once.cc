@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "caches/answers/answer_once.h"
+#include "afterimage/answer_once.h"
 
 #include <algorithm>
 #include <compare>
@@ -11,6 +11,7 @@
 
 #include "afterimage/check.h"
 #include "foundation/platform/flight.h"
+#include "foundation/platform/mutex.h"
 
 namespace afterimage {
 /// Ordered, because few flights exist at a time.
@@ -56,14 +57,21 @@ struct AnswerFlight : Flight {
   std::optional<Duration> ttl;
 };
 
-struct AnswerOnce::Flights {
-  void forget(const AnswerFlight& flight) {
+struct AnswerOnce::State {
+  State(AnswerCache& its_cache, const Clock& its_clock) : clock(its_clock), cache(its_cache) {}
+
+  void abandon(AnswerFlight& flight) AFI_REQUIRES(mutex);
+  void forget(const AnswerFlight& flight) AFI_REQUIRES(mutex) {
     for (const AnswerFlightKey& key : flight.keys) by_key.erase(key);
     ++ended;
   }
 
-  std::map<AnswerFlightKey, std::shared_ptr<AnswerFlight>> by_key;
-  std::uint64_t ended = 0;  // flights that have ended
+  mutable Mutex mutex;
+  const Clock& clock;
+  AnswerCache& cache;
+  std::map<AnswerFlightKey, std::shared_ptr<AnswerFlight>> by_key AFI_GUARDED_BY(mutex);
+  std::uint64_t ended AFI_GUARDED_BY(mutex) = 0;  // flights that have ended
+  AnswerOnceStats stats AFI_GUARDED_BY(mutex);
 };
 
 AnswerLeader::AnswerLeader(AnswerOnce& front, std::shared_ptr<AnswerFlight> flight,
@@ -89,8 +97,8 @@ AnswerLeader& AnswerLeader::operator=(AnswerLeader other) noexcept {
 
 AnswerLeader::~AnswerLeader() {
   if (flight_ == nullptr) return;
-  const MutexLock lock(front_->mutex_);
-  front_->abandon(*flight_);
+  const MutexLock lock(front_->state_->mutex);
+  front_->state_->abandon(*flight_);
 }
 
 Result<bool> AnswerLeader::publish(const Answer& answer, const AnswerFacts& facts) && {
@@ -110,7 +118,7 @@ AnswerWaiter::AnswerWaiter(AnswerOnce& front, std::shared_ptr<AnswerFlight> flig
       question_(std::move(question)),
       admits_(std::move(admits)),
       looked_(std::move(looked)),
-      began_(front.clock_.now()) {}
+      began_(front.state_->clock.now()) {}
 
 AnswerWaiter::AnswerWaiter(AnswerWaiter&& other) noexcept
     : front_(other.front_),
@@ -141,47 +149,47 @@ Result<std::variant<AnswerLookup, AnswerLeader>> AnswerWaiter::wait(
 }
 
 AnswerOnce::AnswerOnce(AnswerCache& cache, const Clock& clock)
-    : clock_(clock), cache_(cache), flights_(std::make_unique<Flights>()) {}
+    : state_(std::make_unique<State>(cache, clock)) {}
 
-AnswerOnce::~AnswerOnce() { AFI_CHECK(flights_->by_key.empty()); }
+AnswerOnce::~AnswerOnce() { AFI_CHECK(state_->by_key.empty()); }
 
 AnswerOnce::Claim AnswerOnce::claim(Question& question, const LookupRules& rules) {
   std::uint64_t ended = 0;
   {
-    const MutexLock lock(mutex_);
-    ended = flights_->ended;
+    const MutexLock lock(state_->mutex);
+    ended = state_->ended;
   }
-  AnswerLookup looked = cache_.find(question, rules);
+  AnswerLookup looked = state_->cache.find(question, rules);
   if (looked.answer.has_value()) return looked;
   Keys admits = keys_of(question);
   const Keys keys = admits;
   std::erase_if(
       admits, [&](const AnswerFlightKey& key) { return key.rung > question.ceiling(rules.serve); });
 
-  const MutexLock lock(mutex_);
+  const MutexLock lock(state_->mutex);
   for (const AnswerFlightKey& key : admits) {
-    const auto it = flights_->by_key.find(key);
-    if (it == flights_->by_key.end()) continue;
+    const auto it = state_->by_key.find(key);
+    if (it == state_->by_key.end()) continue;
     const std::shared_ptr<AnswerFlight> flight = it->second;
     if (flight->take_over()) {
       flight->set_leader(question);
-      ++stats_.taken_over;
+      ++state_->stats.taken_over;
       return AnswerLeader(*this, flight, question, std::move(looked.steps));
     }
     flight->join();
-    ++stats_.followed;
+    ++state_->stats.followed;
     return AnswerWaiter(*this, flight, question, std::move(admits), std::move(looked));
   }
-  if (flights_->ended != ended) {  // the answer may have been cached between look-up and lock
-    looked = cache_.find(question, rules);
+  if (state_->ended != ended) {  // the answer may have been cached between look-up and lock
+    looked = state_->cache.find(question, rules);
     if (looked.answer.has_value()) return looked;
   }
   auto flight = std::make_shared<AnswerFlight>();
   flight->set_leader(question);
   for (const AnswerFlightKey& key : keys) {
-    if (flights_->by_key.try_emplace(key, flight).second) flight->keys.push_back(key);
+    if (state_->by_key.try_emplace(key, flight).second) flight->keys.push_back(key);
   }
-  ++stats_.led;
+  ++state_->stats.led;
   return AnswerLeader(*this, std::move(flight), question, std::move(looked.steps));
 }
 
@@ -190,8 +198,8 @@ Result<std::variant<AnswerLookup, AnswerLeader>> AnswerOnce::wait(AnswerWaiter w
   using Outcome = std::variant<AnswerLookup, AnswerLeader>;
   AnswerFlight& flight = *waiter.flight_;
   while (true) {
-    flight.wait(mutex_, stop);
-    const MutexLock lock(mutex_);
+    flight.wait(state_->mutex, stop);
+    const MutexLock lock(state_->mutex);
     switch (flight.state()) {
       case Flight::State::kLanded: {
         AnswerLookup& looked = waiter.looked_;
@@ -203,8 +211,8 @@ Result<std::variant<AnswerLookup, AnswerLeader>> AnswerOnce::wait(AnswerWaiter w
         looked.steps.push_back({.rung = same->rung,
                                 .verdict = Verdict::kJoined,
                                 .candidate = flight.question,
-                                .took = clock_.now() - waiter.began_});
-        ++stats_.joined;
+                                .took = state_->clock.now() - waiter.began_});
+        ++state_->stats.joined;
         return Outcome(std::move(looked));
       }
       case Flight::State::kFailed:
@@ -212,7 +220,7 @@ Result<std::variant<AnswerLookup, AnswerLeader>> AnswerOnce::wait(AnswerWaiter w
       case Flight::State::kOrphaned:
         AFI_CHECK(flight.take_over());
         flight.set_leader(waiter.question_);
-        ++stats_.taken_over;
+        ++state_->stats.taken_over;
         return Outcome(AnswerLeader(*this, waiter.flight_, std::move(waiter.question_),
                                     std::move(waiter.looked_.steps)));
       case Flight::State::kLed:  // another waiter took over, or `stop`
@@ -224,52 +232,52 @@ Result<std::variant<AnswerLookup, AnswerLeader>> AnswerOnce::wait(AnswerWaiter w
 
 Result<bool> AnswerOnce::publish(AnswerFlight& flight, Question& question, const Answer& answer,
                                  const AnswerFacts& facts) {
-  const auto kept = cache_.insert(question, answer, facts);
-  const MutexLock lock(mutex_);
+  const auto kept = state_->cache.insert(question, answer, facts);
+  const MutexLock lock(state_->mutex);
   const bool no_room = !kept.has_value() && (kept.error().code == ErrorCode::kNoSpace ||
                                              kept.error().code == ErrorCode::kUnavailable);
   if (!kept.has_value() && !no_room) {
-    abandon(flight);
+    state_->abandon(flight);
     return std::unexpected(kept.error());
   }
   flight.answer = std::make_shared<const Answer>(answer);
   flight.cost = facts.cost;
   flight.ttl = facts.ttl;
-  flights_->forget(flight);
+  state_->forget(flight);
   flight.land();
-  if (!kept.has_value()) ++stats_.unkept;
+  if (!kept.has_value()) ++state_->stats.unkept;
   return kept.has_value();
 }
 
 void AnswerOnce::fail(AnswerFlight& flight, const Error& error) {
-  const MutexLock lock(mutex_);
-  if (!is_permanent(error.code)) return abandon(flight);
-  flights_->forget(flight);
+  const MutexLock lock(state_->mutex);
+  if (!is_permanent(error.code)) return state_->abandon(flight);
+  state_->forget(flight);
   flight.fail(error);
 }
 
-void AnswerOnce::abandon(AnswerFlight& flight) {
+void AnswerOnce::State::abandon(AnswerFlight& flight) {
   if (flight.awaited()) return flight.orphan();
-  flights_->forget(flight);
+  forget(flight);
 }
 
 void AnswerOnce::leave(AnswerFlight& flight) {
-  const MutexLock lock(mutex_);
-  if (flight.leave() && flight.state() == Flight::State::kOrphaned) flights_->forget(flight);
+  const MutexLock lock(state_->mutex);
+  if (flight.leave() && flight.state() == Flight::State::kOrphaned) state_->forget(flight);
 }
 
 Result<AnswerLookup> AnswerOnce::get_or_answer(Question& question, const LookupRules& rules,
                                                const Generate& generate,
                                                const std::stop_token& stop) {
   const auto lead = [&](AnswerLeader leader) -> Result<AnswerLookup> {
-    const Duration began = clock_.now();
+    const Duration began = state_->clock.now();
     AnswerLookup own{.answer = std::nullopt, .steps = leader.looked()};
     auto generated = generate();
     if (!generated.has_value()) {
       std::move(leader).fail(generated.error());
       return std::unexpected(generated.error());
     }
-    generated->facts.cost = clock_.now() - began;
+    generated->facts.cost = state_->clock.now() - began;
     if (is_whole(generated->answer)) {
       AFI_TRY([[maybe_unused]] const bool kept,
               std::move(leader).publish(generated->answer, generated->facts));
@@ -289,8 +297,8 @@ Result<AnswerLookup> AnswerOnce::get_or_answer(Question& question, const LookupR
 }
 
 AnswerOnceStats AnswerOnce::stats() const {
-  const MutexLock lock(mutex_);
-  return stats_;
+  const MutexLock lock(state_->mutex);
+  return state_->stats;
 }
 
 }  // namespace afterimage

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "caches/answers/answer_record.h"
-
+#include "afterimage/answer.h"
 #include "caches/identity/field_reader.h"
 #include "caches/identity/fields.h"
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "caches/answers/answer_record.h"
-
 #include <gtest/gtest.h>
 
+#include "afterimage/answer.h"
 #include "testing/seeds.h"
 
 namespace afterimage {

@@ -8,11 +8,11 @@
 #include <functional>
 #include <thread>
 
+#include "afterimage/host_tier.h"
 #include "caches/answers/answer_archive.h"
 #include "caches/answers/testing/answering_fleet.h"
 #include "foundation/platform/mutex.h"
 #include "foundation/platform/random.h"
-#include "storage/memory/host_tier.h"
 
 namespace afterimage {
 namespace {

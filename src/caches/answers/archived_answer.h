@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "afterimage/answer.h"
+#include "afterimage/clock.h"
 #include "afterimage/ids.h"
+#include "afterimage/question.h"
 #include "afterimage/result.h"
 #include "afterimage/units.h"
-#include "caches/answers/answer_record.h"
-#include "caches/answers/scope.h"
 #include "caches/invalidation/invalidations.h"
-#include "foundation/platform/clock.h"
 
 namespace afterimage {
 

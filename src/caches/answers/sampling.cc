@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "caches/answers/sampling.h"
-
 #include <algorithm>
 #include <array>
 #include <string>
 
+#include "afterimage/question.h"
 #include "foundation/text/ascii.h"
 
 namespace afterimage {

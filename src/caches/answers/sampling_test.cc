@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "caches/answers/sampling.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
+
+#include "afterimage/question.h"
 
 namespace afterimage {
 namespace {

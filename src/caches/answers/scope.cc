@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "caches/answers/scope.h"
-
 #include <algorithm>
 #include <utility>
 
+#include "afterimage/question.h"
 #include "caches/identity/fields.h"
 
 namespace afterimage {

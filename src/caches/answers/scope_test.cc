@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "caches/answers/scope.h"
-
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <memory>
 #include <set>
+
+#include "afterimage/question.h"
 
 namespace afterimage {
 namespace {

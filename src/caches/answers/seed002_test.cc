@@ -6,7 +6,7 @@
 
 #include <thread>
 
-#include "caches/answers/answer_once.h"
+#include "afterimage/answer_once.h"
 #include "caches/answers/testing/questions.h"
 
 namespace afterimage {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "caches/encoder/encode_once.h"
+#include "afterimage/encode_once.h"
 
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <utility>
 
 #include "afterimage/check.h"
 #include "foundation/platform/flight.h"
+#include "foundation/platform/mutex.h"
 
 namespace afterimage {
 
@@ -19,8 +20,19 @@ struct EncoderFlight : Flight {
   std::shared_ptr<const EncoderOutput> uncached;
 };
 
-struct EncodeOnce::Flights {
-  boost::unordered_flat_map<EncoderKey, std::shared_ptr<EncoderFlight>, DigestHash> by_key;
+struct EncodeOnce::State {
+  State(EncoderCache& its_cache, const Clock& its_clock, EncodeOnceOptions its_options)
+      : clock(its_clock), options(its_options), cache(its_cache) {}
+  void abandon(EncoderFlight& flight) AFI_REQUIRES(mutex);
+
+  mutable Mutex mutex;
+  const Clock& clock;
+  const EncodeOnceOptions options;
+  EncoderCache& cache AFI_GUARDED_BY(mutex);
+  boost::unordered_flat_map<EncoderKey, std::shared_ptr<EncoderFlight>, DigestHash> by_key
+      AFI_GUARDED_BY(mutex);
+  EncodeOnceStats stats AFI_GUARDED_BY(mutex);
+  bool blocked AFI_GUARDED_BY(mutex) = false;
 };
 
 std::span<const TensorView> Embeddings::tensors() const {
@@ -40,8 +52,8 @@ FlightLeader& FlightLeader::operator=(FlightLeader other) noexcept {
 
 FlightLeader::~FlightLeader() {
   if (flight_ == nullptr) return;
-  const MutexLock lock(front_->mutex_);
-  front_->abandon(*flight_);
+  const MutexLock lock(front_->state_->mutex);
+  front_->state_->abandon(*flight_);
 }
 
 Result<Embeddings> FlightLeader::publish(EncoderOutput output, const EncoderEntryFacts& facts) && {
@@ -77,29 +89,29 @@ Result<std::variant<Embeddings, FlightLeader>> FlightWaiter::wait(std::stop_toke
 }
 
 EncodeOnce::EncodeOnce(EncoderCache& cache, const Clock& clock, EncodeOnceOptions options)
-    : clock_(clock), options_(options), cache_(cache), flights_(std::make_unique<Flights>()) {}
+    : state_(std::make_unique<State>(cache, clock, options)) {}
 
-EncodeOnce::~EncodeOnce() { AFI_CHECK(flights_->by_key.empty()); }
+EncodeOnce::~EncodeOnce() { AFI_CHECK(state_->by_key.empty()); }
 
 EncodeOnce::Claim EncodeOnce::claim(const EncoderKey& key, AgentId agent) {
   if (auto found = find_intact(key, agent)) return *std::move(found);
-  const MutexLock lock(mutex_);
+  const MutexLock lock(state_->mutex);
   // Check again: it may have been published since the lock was released.
-  if (const auto info = cache_.info(key); info.has_value()) {
-    if (auto pin = cache_.find(key, agent)) return hold(*std::move(pin));
+  if (const auto info = state_->cache.info(key); info.has_value()) {
+    if (auto pin = state_->cache.find(key, agent)) return hold(*std::move(pin));
   }
-  auto& flight = flights_->by_key[key];
+  auto& flight = state_->by_key[key];
   if (flight == nullptr) {
     flight = std::make_shared<EncoderFlight>(key);
-    ++stats_.led;
+    ++state_->stats.led;
     return FlightLeader(*this, flight, agent);
   }
   if (flight->take_over()) {
-    ++stats_.taken_over;
+    ++state_->stats.taken_over;
     return FlightLeader(*this, flight, agent);
   }
   flight->join();
-  ++stats_.followed;
+  ++state_->stats.followed;
   return FlightWaiter(*this, flight, agent);
 }
 
@@ -109,23 +121,23 @@ void EncodeOnce::note_request(const RequestFacts& facts, std::span<const Embeddi
     if (const Pin* pin = std::get_if<Pin>(&embeddings->held_)) slots.push_back(pin->slot());
   }
   if (slots.empty()) return;
-  const MutexLock lock(mutex_);
-  cache_.note_request(facts, slots);
+  const MutexLock lock(state_->mutex);
+  state_->cache.note_request(facts, slots);
 }
 
 std::optional<Embeddings> EncodeOnce::find_intact(const EncoderKey& key, AgentId agent) {
   std::optional<Embeddings> found;
   {
-    const MutexLock lock(mutex_);
-    if (auto pin = cache_.find(key, agent)) found = hold(*std::move(pin));
+    const MutexLock lock(state_->mutex);
+    if (auto pin = state_->cache.find(key, agent)) found = hold(*std::move(pin));
   }
-  if (!found.has_value() || !options_.verify_hits) return found;
+  if (!found.has_value() || !state_->options.verify_hits) return found;
   const Pin& pin = std::get<Pin>(found->held_);
   if (pin->intact()) return found;
   {
-    const MutexLock lock(mutex_);
-    ++stats_.corrupt;
-    cache_.discard_damaged(pin.slot());
+    const MutexLock lock(state_->mutex);
+    ++state_->stats.corrupt;
+    state_->cache.discard_damaged(pin.slot());
   }
   return std::nullopt;  // releases the pin on the damaged entry
 }
@@ -134,31 +146,31 @@ std::optional<Embeddings> EncodeOnce::find_intact(const EncoderKey& key, AgentId
 Embeddings EncodeOnce::hold(Pin pin) { return Embeddings(Pin::handed_over(std::move(pin), *this)); }
 
 void EncodeOnce::unpin(SlotId slot) {
-  const MutexLock lock(mutex_);
-  cache_.unpin(slot);
+  const MutexLock lock(state_->mutex);
+  state_->cache.unpin(slot);
 }
 
 Result<Pin> EncodeOnce::store(const EncoderKey& key, const TensorViews& views,
                               const EncoderEntryFacts& facts, AgentId agent) {
   const Bytes needed = Payload::bytes_needed(views);
   {
-    const MutexLock lock(mutex_);
-    if (blocked_) {
-      ++stats_.blocked;
+    const MutexLock lock(state_->mutex);
+    if (state_->blocked) {
+      ++state_->stats.blocked;
       return afterimage::fail(
           ErrorCode::kUnavailable,
           "the encoder output is not cached: admission is blocked while memory is short");
     }
   }
-  if (options_.shared != nullptr) options_.shared->make_room(needed);
+  if (state_->options.shared != nullptr) state_->options.shared->make_room(needed);
   Reservation reservation;
   {
-    const MutexLock lock(mutex_);
-    AFI_TRY(reservation, cache_.make_room(needed));
+    const MutexLock lock(state_->mutex);
+    AFI_TRY(reservation, state_->cache.make_room(needed));
   }
   AFI_TRY(Payload payload, Payload::copy_of(views, std::move(reservation)));
-  const MutexLock lock(mutex_);
-  AFI_TRY(Pin pin, cache_.insert(key, std::move(payload), facts, agent));
+  const MutexLock lock(state_->mutex);
+  AFI_TRY(Pin pin, state_->cache.insert(key, std::move(payload), facts, agent));
   return Pin::handed_over(std::move(pin), *this);
 }
 
@@ -170,35 +182,35 @@ Result<Embeddings> EncodeOnce::publish(EncoderFlight& flight, EncoderOutput outp
     return std::unexpected(views.error());
   }
   auto pin = store(flight.key, *views, facts, agent);
-  const MutexLock lock(mutex_);
-  flights_->by_key.erase(flight.key);
+  const MutexLock lock(state_->mutex);
+  state_->by_key.erase(flight.key);
   flight.land();
   if (pin.has_value()) {
-    if (flight.awaited()) flight.kept = cache_.pin_again(pin->slot());
+    if (flight.awaited()) flight.kept = state_->cache.pin_again(pin->slot());
     return Embeddings(*std::move(pin));
   }
-  ++stats_.uncached;
+  ++state_->stats.uncached;
   flight.uncached = std::make_shared<const EncoderOutput>(std::move(output));
   return Embeddings(Embeddings::Uncached{flight.uncached, views_of(*flight.uncached).value()});
 }
 
 void EncodeOnce::fail(EncoderFlight& flight, const Error& error) {
-  const MutexLock lock(mutex_);
-  if (!is_permanent(error.code)) return abandon(flight);
-  flights_->by_key.erase(flight.key);
+  const MutexLock lock(state_->mutex);
+  if (!is_permanent(error.code)) return state_->abandon(flight);
+  state_->by_key.erase(flight.key);
   flight.fail(error);
 }
 
-void EncodeOnce::abandon(EncoderFlight& flight) {
+void EncodeOnce::State::abandon(EncoderFlight& flight) {
   if (flight.awaited()) return flight.orphan();
-  flights_->by_key.erase(flight.key);
+  by_key.erase(flight.key);
 }
 
 void EncodeOnce::leave(EncoderFlight& flight) {
-  const MutexLock lock(mutex_);
+  const MutexLock lock(state_->mutex);
   if (!flight.leave()) return;
   flight.kept.reset();
-  if (flight.state() == Flight::State::kOrphaned) flights_->by_key.erase(flight.key);
+  if (flight.state() == Flight::State::kOrphaned) state_->by_key.erase(flight.key);
 }
 
 Result<std::variant<Embeddings, FlightLeader>> EncodeOnce::wait(
@@ -208,20 +220,20 @@ Result<std::variant<Embeddings, FlightLeader>> EncodeOnce::wait(
   const auto leaves = [this](EncoderFlight* waited) { leave(*waited); };
   const std::unique_ptr<EncoderFlight, decltype(leaves)> membership(flight.get(), leaves);
   while (true) {
-    flight->wait(mutex_, stop);
-    const MutexLock lock(mutex_);
+    flight->wait(state_->mutex, stop);
+    const MutexLock lock(state_->mutex);
     switch (flight->state()) {
       case Flight::State::kLanded:
         if (flight->uncached != nullptr) {
           return Outcome(Embeddings(
               Embeddings::Uncached{flight->uncached, views_of(*flight->uncached).value()}));
         }
-        return Outcome(hold(cache_.hit(flight->kept->slot(), agent)));
+        return Outcome(hold(state_->cache.hit(flight->kept->slot(), agent)));
       case Flight::State::kFailed:
         return std::unexpected(flight->error());
       case Flight::State::kOrphaned:
         AFI_CHECK(flight->take_over());
-        ++stats_.taken_over;
+        ++state_->stats.taken_over;
         return Outcome(FlightLeader(*this, flight, agent));
       case Flight::State::kLed:  // another waiter took over, or `stop` was requested
         if (!stop.stop_requested()) continue;
@@ -236,13 +248,13 @@ Result<Embeddings> EncodeOnce::get_or_encode(const EncoderKey& key, Modality mod
                                              const Encode& encode, AgentId agent,
                                              std::stop_token stop) {
   const auto lead = [&](FlightLeader leader) -> Result<Embeddings> {
-    const Duration began = clock_.now();
+    const Duration began = state_->clock.now();
     auto output = encode();
     if (!output.has_value()) {
       std::move(leader).fail(output.error());
       return std::unexpected(output.error());
     }
-    const EncoderEntryFacts facts{.modality = modality, .cost = clock_.now() - began};
+    const EncoderEntryFacts facts{.modality = modality, .cost = state_->clock.now() - began};
     return std::move(leader).publish(*std::move(output), facts);
   };
   Claim claimed = claim(key, agent);
@@ -254,53 +266,53 @@ Result<Embeddings> EncodeOnce::get_or_encode(const EncoderKey& key, Modality mod
 }
 
 bool EncodeOnce::erase(const EncoderKey& key) {
-  const MutexLock lock(mutex_);
-  return cache_.erase(key);
+  const MutexLock lock(state_->mutex);
+  return state_->cache.erase(key);
 }
 
 void EncodeOnce::clear() {
-  const MutexLock lock(mutex_);
-  cache_.clear();
+  const MutexLock lock(state_->mutex);
+  state_->cache.clear();
 }
 
 std::optional<NextToLeave> EncodeOnce::eviction_candidate() {
-  const MutexLock lock(mutex_);
-  return cache_.eviction_candidate();
+  const MutexLock lock(state_->mutex);
+  return state_->cache.eviction_candidate();
 }
 
 Bytes EncodeOnce::evict_bytes(Bytes wanted) {
-  const MutexLock lock(mutex_);
-  return cache_.evict_bytes(wanted);
+  const MutexLock lock(state_->mutex);
+  return state_->cache.evict_bytes(wanted);
 }
 
 Bytes EncodeOnce::trim_to_budget() {
-  const MutexLock lock(mutex_);
-  return cache_.trim_to_budget();
+  const MutexLock lock(state_->mutex);
+  return state_->cache.trim_to_budget();
 }
 
 void EncodeOnce::block_admission(bool blocked) {
-  const MutexLock lock(mutex_);
-  blocked_ = blocked;
+  const MutexLock lock(state_->mutex);
+  state_->blocked = blocked;
 }
 
 std::optional<EncoderEntryInfo> EncodeOnce::info(const EncoderKey& key) const {
-  const MutexLock lock(mutex_);
-  return cache_.info(key);
+  const MutexLock lock(state_->mutex);
+  return state_->cache.info(key);
 }
 
 EncoderCacheStats EncodeOnce::cache_stats() const {
-  const MutexLock lock(mutex_);
-  return cache_.stats();
+  const MutexLock lock(state_->mutex);
+  return state_->cache.stats();
 }
 
 EncodeOnceStats EncodeOnce::stats() const {
-  const MutexLock lock(mutex_);
-  return stats_;
+  const MutexLock lock(state_->mutex);
+  return state_->stats;
 }
 
 void EncodeOnce::check_invariants() const {
-  const MutexLock lock(mutex_);
-  cache_.check_invariants();
+  const MutexLock lock(state_->mutex);
+  state_->cache.check_invariants();
 }
 
 }  // namespace afterimage

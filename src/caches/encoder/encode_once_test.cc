@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "caches/encoder/encode_once.h"
+#include "afterimage/encode_once.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -7,24 +7,16 @@
 #include <span>
 
 #include "afterimage/digest.h"
+#include "afterimage/encoder_cache.h"
+#include "afterimage/memory_budget.h"
 #include "afterimage/tensor.h"
+#include "afterimage/tier.h"
 #include "afterimage/units.h"
-#include "caches/encoder/encoder_cache.h"
 #include "foundation/platform/mutex.h"
-#include "storage/memory/budget.h"
 #include "storage/memory/load_or_compute.h"
 #include "storage/memory/put_once.h"
-#include "storage/memory/tier.h"
 
 namespace afterimage {
-
-struct EncoderArchiveStats {
-  std::uint64_t kept = 0;      // outputs that the tier accepted
-  std::uint64_t refused = 0;   // outputs that the tier refused
-  std::uint64_t loaded = 0;    // outputs loaded instead of encoded
-  std::uint64_t failed = 0;    // stored outputs that could not be read, or found no memory
-  std::uint64_t declined = 0;  // stored outputs that are expected to be encoded faster than loaded
-};
 
 /// Encoder outputs in a tier below memory. Outputs are stored when they are encoded, so evicting
 /// one from memory moves no bytes. They are loaded on a later miss, also in another process.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "caches/encoder/encoder_cache.h"
+#include "afterimage/encoder_cache.h"
 
 #include <algorithm>
 #include <array>
@@ -8,8 +8,8 @@
 #include <string>
 
 #include "afterimage/check.h"
+#include "afterimage/eviction_policy.h"
 #include "foundation/platform/huge_pages.h"
-#include "policy/eviction/policies.h"
 
 namespace afterimage {
 namespace {

@@ -6,7 +6,7 @@
 #include <list>
 #include <map>
 
-#include "caches/encoder/encoder_cache.h"
+#include "afterimage/encoder_cache.h"
 #include "policy/eviction/lru.h"
 #include "testing/seeds.h"
 

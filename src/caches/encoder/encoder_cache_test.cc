@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "caches/encoder/encoder_cache.h"
+#include "afterimage/encoder_cache.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "caches/identity/block_keys.h"
+#include "afterimage/block_keys.h"
 
 #include <fmt/format.h>
 
@@ -12,6 +12,7 @@
 
 #include "caches/identity/fields.h"
 #include "caches/identity/span_walk.h"
+#include "foundation/crypto/sha256.h"
 
 namespace afterimage {
 namespace {

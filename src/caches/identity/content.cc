@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "caches/identity/content.h"
-
 #include "afterimage/check.h"
+#include "afterimage/identity.h"
 #include "caches/identity/fields.h"
 #include "foundation/crypto/sha256.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "caches/identity/content.h"
-
 #include <gtest/gtest.h>
+
+#include "afterimage/identity.h"
 
 namespace afterimage {
 namespace {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "caches/identity/fingerprint.h"
-
-#include "caches/identity/content.h"
+#include "afterimage/identity.h"
 
 namespace afterimage {
 

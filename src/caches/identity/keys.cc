@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "caches/identity/keys.h"
-
+#include "afterimage/identity.h"
 #include "caches/identity/fields.h"
+#include "foundation/crypto/sha256.h"
 
 namespace afterimage {
 namespace {

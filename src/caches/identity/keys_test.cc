@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "caches/identity/keys.h"
-
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <set>
 
-#include "caches/identity/content.h"
+#include "afterimage/identity.h"
 #include "caches/identity/fields.h"
 
 namespace afterimage {

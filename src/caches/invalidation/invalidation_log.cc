@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "afterimage/secret.h"
 #include "caches/identity/fields.h"
-#include "foundation/platform/random.h"
 
 namespace afterimage {
 namespace {

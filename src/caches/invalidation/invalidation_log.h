@@ -6,10 +6,10 @@
 #include <optional>
 #include <set>
 
+#include "afterimage/clock.h"
 #include "afterimage/result.h"
 #include "caches/invalidation/invalidations.h"
 #include "foundation/crypto/sha256.h"
-#include "foundation/platform/clock.h"
 #include "storage/memory/shared_cell.h"
 
 namespace afterimage {

@@ -5,8 +5,8 @@
 #include <functional>
 #include <thread>
 
+#include "afterimage/clock.h"
 #include "caches/invalidation/invalidation_log.h"
-#include "foundation/platform/clock.h"
 #include "foundation/platform/mutex.h"
 #include "foundation/platform/timed_condition.h"
 

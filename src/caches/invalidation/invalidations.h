@@ -10,12 +10,12 @@
 #include <string_view>
 #include <vector>
 
+#include "afterimage/clock.h"
+#include "afterimage/digest.h"
+#include "afterimage/identity.h"
 #include "afterimage/ids.h"
 #include "afterimage/result.h"
-#include "caches/identity/keys.h"
-#include "caches/identity/scope_key.h"
 #include "foundation/crypto/sha256.h"
-#include "foundation/platform/clock.h"
 
 namespace afterimage {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "caches/language/canonical_text.h"
+#include "afterimage/canonical_text.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
-#include "caches/prefix/prefix_cache.h"
+#include "afterimage/prefix_cache.h"
 
 namespace afterimage {
 

@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "afterimage/prefill_once.h"
 #include "caches/prefix/policy_keys.h"
-#include "caches/prefix/prefill_once.h"
 #include "caches/prefix/testing/kv_world.h"
 #include "testing/recording_policy.h"
 

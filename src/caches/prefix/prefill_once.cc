@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "caches/prefix/prefill_once.h"
+#include "afterimage/prefill_once.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "afterimage/check.h"
+#include "afterimage/resume_point.h"
 #include "caches/prefix/captured_kv.h"
-#include "caches/prefix/resume_point.h"
+#include "foundation/platform/mutex.h"
 
 namespace afterimage {
 
@@ -47,6 +48,31 @@ TokenCount promised_resume(const PrefillFlight& flight, const PrefillRequest& re
 }
 
 }  // namespace
+
+struct PrefillOnce::State {
+  State(PrefixCache& its_cache, PrefillOnceOptions its_options)
+      : options(its_options), cache(its_cache) {}
+
+  /// The flights that a request could use.
+  struct InFlight {
+    std::shared_ptr<PrefillFlight> flight;  // the one with the longest promised resume point
+    TokenCount promised{};
+    TokenCount branch_point{};  // where the request diverges from the flight closest to it
+  };
+  [[nodiscard]] InFlight find_in_flight(const PrefillRequest& request) const AFI_REQUIRES(mutex);
+  [[nodiscard]] Result<bool> worth_waiting(const PrefillRequest& request, TokenCount promised) const
+      AFI_REQUIRES(mutex);
+  Result<PrefillLeader> begin(PrefillOnce& front, const PrefillRequest& request,
+                              TokenCount branch_point) AFI_REQUIRES(mutex);
+
+  mutable Mutex mutex;
+  const PrefillOnceOptions options;
+  PrefixCache& cache AFI_GUARDED_BY(mutex);
+  std::uint64_t held AFI_GUARDED_BY(mutex) = 0;
+  std::vector<std::shared_ptr<PrefillFlight>> flights AFI_GUARDED_BY(mutex);  // in starting order
+  PrefillOnceStats stats AFI_GUARDED_BY(mutex);
+  bool blocked AFI_GUARDED_BY(mutex) = false;
+};
 
 PrefillLeader::PrefillLeader(PrefillOnce& front, const PrefillRequest& request, PrefixMatch match,
                              TokenCount branch_point, std::vector<TokenCount> snapshots,
@@ -105,13 +131,13 @@ Result<bool> PrefillWaiter::wait(const std::stop_token& stop) && {
 }
 
 PrefillOnce::PrefillOnce(PrefixCache& cache, PrefillOnceOptions options)
-    : options_(options), cache_(cache) {
+    : state_(std::make_unique<State>(cache, options)) {
   AFI_CHECK(options.worth_waiting > TokenCount(0));
 }
 
 PrefillOnce::~PrefillOnce() {
-  const MutexLock lock(mutex_);
-  AFI_CHECK(held_ == 0 && flights_.empty());
+  const MutexLock lock(state_->mutex);
+  AFI_CHECK(state_->held == 0 && state_->flights.empty());
 }
 
 Result<PrefillOnce::Claim> PrefillOnce::claim(const PrefillRequest& request) {
@@ -140,26 +166,27 @@ Result<PrefillOnce::Claim> PrefillOnce::claim(const PrefillRequest& request, boo
     std::optional<PrefillLeader> leader;
     std::vector<const Payload*> payloads;
     {
-      const MutexLock lock(mutex_);
-      const InFlight found = find_in_flight(request);
+      const MutexLock lock(state_->mutex);
+      const State::InFlight found = state_->find_in_flight(request);
       if (may_wait) {
-        AFI_TRY(const bool waits, worth_waiting(request, found.promised));
+        AFI_TRY(const bool waits, state_->worth_waiting(request, found.promised));
         if (waits) {
-          ++stats_.followed;
+          ++state_->stats.followed;
           return Claim(PrefillWaiter(*this, found.flight, found.promised));
         }
       }
-      AFI_TRY(leader, begin(request, found.branch_point));
-      if (options_.verify_hits) payloads = cache_.payloads(leader->match_);
+      AFI_TRY(leader, state_->begin(*this, request, found.branch_point));
+      if (state_->options.verify_hits) payloads = state_->cache.payloads(leader->match_);
     }
     if (!drop_if_damaged(leader->match_, payloads)) return Claim(*std::move(leader));
   }
 }
 
-PrefillOnce::InFlight PrefillOnce::find_in_flight(const PrefillRequest& request) const {
+PrefillOnce::State::InFlight PrefillOnce::State::find_in_flight(
+    const PrefillRequest& request) const {
   InFlight best;
   if (request.prompt->tokens.empty()) return best;
-  for (const std::shared_ptr<PrefillFlight>& flight : flights_) {
+  for (const std::shared_ptr<PrefillFlight>& flight : flights) {
     if (flight->request.space != request.space) continue;
     const TokenCount common = common_prefix(*flight->request.prompt, *request.prompt);
     best.branch_point = std::max(best.branch_point, common);
@@ -171,54 +198,56 @@ PrefillOnce::InFlight PrefillOnce::find_in_flight(const PrefillRequest& request)
   return best;
 }
 
-Result<bool> PrefillOnce::worth_waiting(const PrefillRequest& request, TokenCount promised) const {
-  if (promised < options_.worth_waiting) return false;
+Result<bool> PrefillOnce::State::worth_waiting(const PrefillRequest& request,
+                                               TokenCount promised) const {
+  if (promised < options.worth_waiting) return false;
   // explain, not match: a waiter is counted when it comes back to lead.
-  AFI_TRY(const PrefixExplanation now, cache_.explain(request.space, *request.prompt));
+  AFI_TRY(const PrefixExplanation now, cache.explain(request.space, *request.prompt));
   const TokenCount resume = now.point.length;
-  if (promised < resume + options_.worth_waiting) return false;
+  if (promised < resume + options.worth_waiting) return false;
   return promised - resume >= now.length - promised;
 }
 
-Result<PrefillLeader> PrefillOnce::begin(const PrefillRequest& request, TokenCount branch_point) {
-  AFI_TRY(PrefixMatch match, cache_.match(request.space, *request.prompt, request.facts));
+Result<PrefillLeader> PrefillOnce::State::begin(PrefillOnce& front, const PrefillRequest& request,
+                                                TokenCount branch_point) {
+  AFI_TRY(PrefixMatch match, cache.match(request.space, *request.prompt, request.facts));
   if (match.holds()) {
-    match = PrefixMatch::handed_over(std::move(match), *this);
-    ++held_;
+    match = PrefixMatch::handed_over(std::move(match), front);
+    ++held;
   }
   branch_point = std::max(branch_point, match.matched());
   auto snapshots =
       snapshot_positions(*request.layout, *request.prompt, branch_point, match.resume());
   std::shared_ptr<PrefillFlight> flight;
   const TokenCount length(static_cast<std::uint32_t>(request.prompt->tokens.size()));
-  if (length - match.resume() > options_.worth_waiting) {
+  if (length - match.resume() > options.worth_waiting) {
     flight = std::make_shared<PrefillFlight>(request, snapshots);
-    flights_.push_back(flight);
-    ++stats_.led;
+    flights.push_back(flight);
+    ++stats.led;
   }
-  return PrefillLeader(*this, request, std::move(match), branch_point, std::move(snapshots),
+  return PrefillLeader(front, request, std::move(match), branch_point, std::move(snapshots),
                        std::move(flight));
 }
 
 void PrefillOnce::finish(PrefillFlight& flight, PrefillOutcome outcome) {
-  const MutexLock lock(mutex_);
-  if (outcome == PrefillOutcome::kAbandoned) ++stats_.left;
-  std::erase_if(flights_, [&](const auto& other) { return other.get() == &flight; });
+  const MutexLock lock(state_->mutex);
+  if (outcome == PrefillOutcome::kAbandoned) ++state_->stats.left;
+  std::erase_if(state_->flights, [&](const auto& other) { return other.get() == &flight; });
   flight.outcome = outcome;
   flight.done.notify_all();
 }
 
 Result<bool> PrefillOnce::wait(PrefillFlight& flight, const std::stop_token& stop) {
   const std::stop_callback wake(stop, [&] {
-    const MutexLock lock(mutex_);
+    const MutexLock lock(state_->mutex);
     flight.done.notify_all();
   });
-  const MutexLock lock(mutex_);
+  const MutexLock lock(state_->mutex);
   while (flight.outcome == PrefillOutcome::kInFlight) {
     if (stop.stop_requested()) {
       return afterimage::fail(ErrorCode::kCancelled, "the request was cancelled while it waited");
     }
-    flight.done.wait(mutex_);
+    flight.done.wait(state_->mutex);
   }
   return flight.outcome == PrefillOutcome::kAbandoned;
 }
@@ -229,12 +258,12 @@ Result<PrefixMatch> PrefillOnce::match(const NamespaceId& space, const Sequence&
     std::optional<PrefixMatch> found;
     std::vector<const Payload*> payloads;
     {
-      const MutexLock lock(mutex_);
-      AFI_TRY(PrefixMatch match, cache_.match(space, prompt, facts));
+      const MutexLock lock(state_->mutex);
+      AFI_TRY(PrefixMatch match, state_->cache.match(space, prompt, facts));
       if (!match.holds()) return match;
-      if (options_.verify_hits) payloads = cache_.payloads(match);
+      if (state_->options.verify_hits) payloads = state_->cache.payloads(match);
       found = PrefixMatch::handed_over(std::move(match), *this);
-      ++held_;
+      ++state_->held;
     }
     if (!drop_if_damaged(*found, payloads)) return *std::move(found);
   }
@@ -243,15 +272,15 @@ Result<PrefixMatch> PrefillOnce::match(const NamespaceId& space, const Sequence&
 bool PrefillOnce::drop_if_damaged(PrefixMatch& match, const std::vector<const Payload*>& payloads) {
   const auto damaged = std::ranges::find_if_not(payloads, &Payload::intact);
   if (damaged == payloads.end()) return false;
-  const MutexLock lock(mutex_);
-  cache_.discard_damaged(match, *damaged);
+  const MutexLock lock(state_->mutex);
+  state_->cache.discard_damaged(match, *damaged);
   match.mark_reported();  // the next match reports the request
   return true;
 }
 
 CachedKv PrefillOnce::kv(const PrefixMatch& match) const {
-  const MutexLock lock(mutex_);
-  return cache_.kv(match);
+  const MutexLock lock(state_->mutex);
+  return state_->cache.kv(match);
 }
 
 Result<PrefixInsertion> PrefillOnce::insert(const NamespaceId& space, const KvLayout& layout,
@@ -259,85 +288,85 @@ Result<PrefixInsertion> PrefillOnce::insert(const NamespaceId& space, const KvLa
                                             PrefixMatch* from) {
   std::optional<PrefixCache::Draft> draft;
   {
-    const MutexLock lock(mutex_);
-    if (blocked_) {
-      ++stats_.blocked;
+    const MutexLock lock(state_->mutex);
+    if (state_->blocked) {
+      ++state_->stats.blocked;
       return afterimage::fail(ErrorCode::kUnavailable, "admission is blocked: memory is short");
     }
-    AFI_TRY(draft, cache_.draft(space, layout, sequence, kv));
+    AFI_TRY(draft, state_->cache.draft(space, layout, sequence, kv));
   }
-  if (options_.shared != nullptr) options_.shared->make_room(draft->bytes());
+  if (state_->options.shared != nullptr) state_->options.shared->make_room(draft->bytes());
   Result<void> ready;
   {
-    const MutexLock lock(mutex_);
-    ready = cache_.reserve(*draft);
+    const MutexLock lock(state_->mutex);
+    ready = state_->cache.reserve(*draft);
   }
   if (ready.has_value()) ready = PrefixCache::fill(*draft, layout, kv);
-  const MutexLock lock(mutex_);
+  const MutexLock lock(state_->mutex);
   if (!ready.has_value()) {
     draft.reset();  // under the lock: it unpins a prefix
     return std::unexpected(ready.error());
   }
   PrefixCache::Draft full = *std::move(draft);
   draft.reset();
-  return cache_.commit(std::move(full), space, layout, sequence, from);
+  return state_->cache.commit(std::move(full), space, layout, sequence, from);
 }
 
 Result<PrefixExplanation> PrefillOnce::explain(const NamespaceId& space,
                                                const Sequence& prompt) const {
-  const MutexLock lock(mutex_);
-  return cache_.explain(space, prompt);
+  const MutexLock lock(state_->mutex);
+  return state_->cache.explain(space, prompt);
 }
 
 bool PrefillOnce::erase(const NamespaceId& space) {
-  const MutexLock lock(mutex_);
-  return cache_.erase(space);
+  const MutexLock lock(state_->mutex);
+  return state_->cache.erase(space);
 }
 
 void PrefillOnce::clear() {
-  const MutexLock lock(mutex_);
-  cache_.clear();
+  const MutexLock lock(state_->mutex);
+  state_->cache.clear();
 }
 
 std::optional<NextToLeave> PrefillOnce::eviction_candidate() {
-  const MutexLock lock(mutex_);
-  return cache_.eviction_candidate();
+  const MutexLock lock(state_->mutex);
+  return state_->cache.eviction_candidate();
 }
 
 Bytes PrefillOnce::evict_bytes(Bytes wanted) {
-  const MutexLock lock(mutex_);
-  return cache_.evict_bytes(wanted);
+  const MutexLock lock(state_->mutex);
+  return state_->cache.evict_bytes(wanted);
 }
 
 Bytes PrefillOnce::trim_to_budget() {
-  const MutexLock lock(mutex_);
-  return cache_.trim_to_budget();
+  const MutexLock lock(state_->mutex);
+  return state_->cache.trim_to_budget();
 }
 
 void PrefillOnce::block_admission(bool blocked) {
-  const MutexLock lock(mutex_);
-  blocked_ = blocked;
+  const MutexLock lock(state_->mutex);
+  state_->blocked = blocked;
 }
 
 PrefixCacheStats PrefillOnce::cache_stats() const {
-  const MutexLock lock(mutex_);
-  return cache_.stats();
+  const MutexLock lock(state_->mutex);
+  return state_->cache.stats();
 }
 
 PrefillOnceStats PrefillOnce::stats() const {
-  const MutexLock lock(mutex_);
-  return stats_;
+  const MutexLock lock(state_->mutex);
+  return state_->stats;
 }
 
 void PrefillOnce::check_invariants() const {
-  const MutexLock lock(mutex_);
-  cache_.check_invariants();
+  const MutexLock lock(state_->mutex);
+  state_->cache.check_invariants();
 }
 
 void PrefillOnce::release(const PrefixHold& hold, const RequestFacts* request) {
-  const MutexLock lock(mutex_);
-  --held_;
-  cache_.release(hold, request);
+  const MutexLock lock(state_->mutex);
+  --state_->held;
+  state_->cache.release(hold, request);
 }
 
 }  // namespace afterimage

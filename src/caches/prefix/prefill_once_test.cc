@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "caches/prefix/prefill_once.h"
+#include "afterimage/prefill_once.h"
 
 #include <gtest/gtest.h>
 

@@ -8,18 +8,18 @@
 #include <stop_token>
 #include <vector>
 
+#include "afterimage/block_keys.h"
 #include "afterimage/digest.h"
+#include "afterimage/identity.h"
+#include "afterimage/memory_budget.h"
+#include "afterimage/prefix_cache.h"
 #include "afterimage/result.h"
 #include "afterimage/sequence.h"
+#include "afterimage/tier.h"
 #include "afterimage/units.h"
-#include "caches/identity/block_keys.h"
-#include "caches/identity/keys.h"
-#include "caches/prefix/prefix_cache.h"
 #include "foundation/platform/mutex.h"
-#include "storage/memory/budget.h"
 #include "storage/memory/load_or_compute.h"
 #include "storage/memory/put_once.h"
-#include "storage/memory/tier.h"
 
 namespace afterimage {
 
@@ -55,16 +55,6 @@ struct PrefillLease {
   TierKey turn;  // the lease's key: the first missing block, which prompts that diverge later share
   TierKey last;  // the entry that the leader writes last
   Duration longest_wait{0};  // for the leader's result; 0: the cost of computing is unknown
-};
-
-struct PrefixArchiveStats {
-  std::uint64_t kept = 0;             // blocks of rows and snapshots that the tier accepted
-  std::uint64_t refused = 0;          // blocks of rows and snapshots that it rejected
-  std::uint64_t promoted = 0;         // prompts that resumed further thanks to loaded KV
-  std::uint64_t tokens_loaded = 0;    // positions whose rows were loaded
-  std::uint64_t failed = 0;           // prompts with KV in the tier that could not be loaded
-  std::uint64_t declined = 0;         // prompts with KV in the tier that was cheaper to compute
-  std::uint64_t tokens_declined = 0;  // positions of those
 };
 
 /// KV in a tier below memory. KV is written when it is computed, so that evicting it from memory

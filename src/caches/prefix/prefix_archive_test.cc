@@ -6,10 +6,10 @@
 
 #include <array>
 
-#include "caches/prefix/resume_point.h"
+#include "afterimage/host_tier.h"
+#include "afterimage/resume_point.h"
 #include "caches/prefix/testing/kv_world.h"
 #include "foundation/platform/random.h"
-#include "storage/memory/host_tier.h"
 #include "testing/seeds.h"
 #include "testing/slow_tier.h"
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "caches/prefix/prefix_cache.h"
+#include "afterimage/prefix_cache.h"
 
 #include <algorithm>
 #include <string>
 #include <utility>
 
 #include "afterimage/check.h"
+#include "afterimage/eviction_policy.h"
 #include "caches/prefix/captured_kv.h"
 #include "caches/prefix/prefix_cache_state.h"
-#include "policy/eviction/policies.h"
 
 namespace afterimage {
 Result<void> PrefixCache::State::check_layout_of(const NamespaceId& id,

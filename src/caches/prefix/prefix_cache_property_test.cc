@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "caches/prefix/prefix_cache.h"
+#include "afterimage/prefix_cache.h"
 #include "caches/prefix/testing/kv_world.h"
 #include "testing/seeds.h"
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "caches/prefix/prefix_cache.h"
+#include "afterimage/prefix_cache.h"
 #include "caches/prefix/prefix_entries.h"
 #include "caches/prefix/prefix_lookup.h"
 

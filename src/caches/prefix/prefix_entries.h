@@ -9,14 +9,12 @@
 #include <span>
 #include <vector>
 
-#include "caches/prefix/prefix_match.h"
+#include "afterimage/eviction_policy.h"
+#include "afterimage/memory_budget.h"
+#include "afterimage/payload.h"
+#include "afterimage/prefix_cache.h"
 #include "caches/prefix/prefix_tree.h"
 #include "foundation/platform/huge_pages.h"
-#include "policy/eviction/eviction_policy.h"
-#include "policy/eviction/shared_budget.h"
-#include "storage/memory/budget.h"
-#include "storage/memory/payload.h"
-#include "storage/memory/pin.h"
 
 namespace afterimage {
 

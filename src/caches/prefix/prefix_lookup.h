@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "afterimage/kv_layout.h"
+#include "afterimage/resume_point.h"
 #include "caches/prefix/prefix_entries.h"
-#include "caches/prefix/resume_point.h"
 
 namespace afterimage {
 

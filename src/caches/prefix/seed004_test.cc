@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "caches/prefix/prefill_once.h"
-#include "caches/prefix/prefix_cache.h"
+#include "afterimage/prefill_once.h"
+#include "afterimage/prefix_cache.h"
 #include "caches/prefix/prefix_tree.h"
 #include "caches/prefix/testing/kv_world.h"
 

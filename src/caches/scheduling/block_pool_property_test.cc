@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "caches/scheduling/block_pool.h"
+#include "afterimage/block_pool.h"
 #include "testing/seeds.h"
 
 namespace afterimage {

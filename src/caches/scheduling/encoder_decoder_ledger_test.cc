@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "caches/scheduling/encoder_decoder_ledger.h"
-
 #include <gtest/gtest.h>
+
+#include "afterimage/encoder_ledger.h"
 
 namespace afterimage {
 namespace {

@@ -1,147 +1,195 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "caches/scheduling/encoder_ledger.h"
+#include "afterimage/encoder_ledger.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/intrusive/list.hpp>
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <unordered_map>
 #include <utility>
 
 #include "afterimage/check.h"
 
 namespace afterimage {
 
-EncoderLedger::EncoderLedger(EmbeddingCount capacity)
-    : capacity_(capacity), free_(capacity), freeable_embeddings_(capacity) {}
+struct EncoderLedger::State {
+  explicit State(EmbeddingCount size) : capacity(size), free(size), freeable_embeddings(size) {}
+
+  struct Entry;
+  using Holding = boost::unordered_flat_map<InputIndex, Entry*>;  // one request's inputs
+  struct Entry : boost::intrusive::list_base_hook<> {
+    explicit Entry(EmbeddingCount entry_size) : size(entry_size) {}
+    EmbeddingCount size;
+    const ItemId* item = nullptr;  // the entry's own key in entries
+    // Number of inputs per request that reference it. Empty: linked in freeable.
+    boost::unordered_flat_map<const Holding*, std::uint32_t> places;
+  };
+
+  // Deliberately not noexcept: libstdc++ then caches each name's hash in its node, and does not
+  // rehash the other nodes of a bucket at every look-up.
+  struct KeptHash {
+    template <typename Tag>
+    std::size_t operator()(const Name<Tag>& name) const {
+      return std::hash<Name<Tag>>{}(name);
+    }
+  };
+
+  void hold(const RequestId& request, InputIndex input, Entry& entry);
+  void drop_reference(const Holding& holding, Entry& entry);
+  void evict_oldest();
+
+  EmbeddingCount capacity;
+  EmbeddingCount free;
+  EmbeddingCount freeable_embeddings;
+  // Both maps have stable nodes: entries and holdings point at each other.
+  std::unordered_map<ItemId, Entry, KeptHash> entries;
+  std::unordered_map<RequestId, Holding, KeptHash> requests;
+  boost::intrusive::list<Entry> freeable;  // oldest first; declared after the entries it links
+  std::vector<ItemId> freed;
+};
+
+EncoderLedger::EncoderLedger(EmbeddingCount capacity) : state_(std::make_unique<State>(capacity)) {}
+
+EncoderLedger::~EncoderLedger() = default;
+
+EmbeddingCount EncoderLedger::capacity() const { return state_->capacity; }
+EmbeddingCount EncoderLedger::free_embeddings() const { return state_->free; }
+EmbeddingCount EncoderLedger::freeable_embeddings() const { return state_->freeable_embeddings; }
+const std::vector<ItemId>& EncoderLedger::freed() const { return state_->freed; }
 
 bool EncoderLedger::take(const RequestId& request, InputIndex input, const ItemId& item) {
-  const auto found = entries_.find(item);
-  if (found == entries_.end()) return false;
-  hold(request, input, found->second);
+  const auto found = state_->entries.find(item);
+  if (found == state_->entries.end()) return false;
+  state_->hold(request, input, found->second);
   return true;
 }
 
 bool EncoderLedger::fits(const EncoderDemand& demand) const {
   // Do not add size and scheduled: both come from outside, and the sum may overflow.
-  return demand.size <= demand.compute_left && demand.scheduled <= freeable_embeddings_ &&
-         demand.size <= freeable_embeddings_ - demand.scheduled;
+  return demand.size <= demand.compute_left && demand.scheduled <= state_->freeable_embeddings &&
+         demand.size <= state_->freeable_embeddings - demand.scheduled;
 }
 
 bool EncoderLedger::make_room(const EncoderDemand& demand) {
   if (!fits(demand)) return false;
-  while (free_ < demand.size + demand.scheduled) evict_oldest();
+  while (state_->free < demand.size + demand.scheduled) state_->evict_oldest();
   return true;
 }
 
 Result<void> EncoderLedger::allocate(const RequestId& request, InputIndex input, const ItemId& item,
                                      EmbeddingCount size) {
-  if (const auto found = entries_.find(item); found != entries_.end()) {
+  if (const auto found = state_->entries.find(item); found != state_->entries.end()) {
     if (found->second.size != size) {
       return fail(
           ErrorCode::kInvalidArgument,
           fmt::format("item '{}' of request '{}' has {} embeddings, but the resident item has {}",
                       item.text(), request.text(), size.value(), found->second.size.value()));
     }
-    hold(request, input, found->second);
+    state_->hold(request, input, found->second);
     return {};
   }
-  if (size > free_) {
+  if (size > state_->free) {
     return fail(ErrorCode::kNoSpace,
                 fmt::format("item '{}' of request '{}' needs {} embeddings; {} of {} are free and "
                             "{} more could be evicted first",
-                            item.text(), request.text(), size.value(), free_.value(),
-                            capacity_.value(), (freeable_embeddings_ - free_).value()));
+                            item.text(), request.text(), size.value(), state_->free.value(),
+                            state_->capacity.value(),
+                            (state_->freeable_embeddings - state_->free).value()));
   }
-  auto& [key, entry] = *entries_.try_emplace(item, size).first;
+  auto& [key, entry] = *state_->entries.try_emplace(item, size).first;
   entry.item = &key;
   // Charged but not referenced yet: the entry counts as freeable until hold() references it.
-  free_ -= size;
-  freeable_.push_back(entry);
-  hold(request, input, entry);
+  state_->free -= size;
+  state_->freeable.push_back(entry);
+  state_->hold(request, input, entry);
   return {};
 }
 
-void EncoderLedger::hold(const RequestId& request, InputIndex input, Entry& entry) {
-  Holding& holding = requests_[request];
+void EncoderLedger::State::hold(const RequestId& request, InputIndex input, Entry& entry) {
+  Holding& holding = requests[request];
   const auto [record, added] = holding.try_emplace(input, &entry);
   if (!added) {
     if (record->second == &entry) return;
     drop_reference(holding, *std::exchange(record->second, &entry));
   }
   if (entry.places.empty()) {
-    freeable_.erase(freeable_.iterator_to(entry));
-    freeable_embeddings_ -= entry.size;
+    freeable.erase(freeable.iterator_to(entry));
+    freeable_embeddings -= entry.size;
   }
   ++entry.places[&holding];
 }
 
 bool EncoderLedger::release(const RequestId& request, InputIndex input) {
-  const auto holder = requests_.find(request);
-  if (holder == requests_.end()) return false;
-  Holding& holding = holder->second;
+  const auto holder = state_->requests.find(request);
+  if (holder == state_->requests.end()) return false;
+  State::Holding& holding = holder->second;
   const auto record = holding.find(input);
   if (record == holding.end()) return false;
-  drop_reference(holding, *record->second);
+  state_->drop_reference(holding, *record->second);
   holding.erase(record);
-  if (holding.empty()) requests_.erase(holder);
+  if (holding.empty()) state_->requests.erase(holder);
   return true;
 }
 
 std::size_t EncoderLedger::release_all(const RequestId& request) {
-  const auto holder = requests_.find(request);
-  if (holder == requests_.end()) return 0;
-  std::vector<std::pair<InputIndex, Entry*>> records(holder->second.begin(), holder->second.end());
-  std::ranges::sort(records, {}, &std::pair<InputIndex, Entry*>::first);
-  for (const auto& [input, entry] : records) drop_reference(holder->second, *entry);
-  requests_.erase(holder);
+  const auto holder = state_->requests.find(request);
+  if (holder == state_->requests.end()) return 0;
+  std::vector<std::pair<InputIndex, State::Entry*>> records(holder->second.begin(),
+                                                            holder->second.end());
+  std::ranges::sort(records, {}, &std::pair<InputIndex, State::Entry*>::first);
+  for (const auto& [input, entry] : records) state_->drop_reference(holder->second, *entry);
+  state_->requests.erase(holder);
   return records.size();
 }
 
-void EncoderLedger::drop_reference(const Holding& holding, Entry& entry) {
+void EncoderLedger::State::drop_reference(const Holding& holding, Entry& entry) {
   const auto place = entry.places.find(&holding);
   AFI_CHECK(place != entry.places.end());
   // Another input of the request still needs the item; evicting it now would encode it twice.
   if (--place->second > 0) return;
   entry.places.erase(place);
   if (!entry.places.empty()) return;
-  freeable_.push_back(entry);
-  freeable_embeddings_ += entry.size;
+  freeable.push_back(entry);
+  freeable_embeddings += entry.size;
 }
 
-void EncoderLedger::evict_oldest() {
-  AFI_CHECK(!freeable_.empty());
-  Entry& oldest = freeable_.front();
+void EncoderLedger::State::evict_oldest() {
+  AFI_CHECK(!freeable.empty());
+  Entry& oldest = freeable.front();
   AFI_CHECK(oldest.places.empty());
-  freeable_.pop_front();
-  free_ += oldest.size;
-  auto node = entries_.extract(*oldest.item);
-  freed_.push_back(std::move(node.key()));
+  freeable.pop_front();
+  free += oldest.size;
+  auto node = entries.extract(*oldest.item);
+  freed.push_back(std::move(node.key()));
 }
 
 std::vector<ItemId> EncoderLedger::drain_freed() {
   // A worker drops items before it encodes. An item that was evicted and allocated again in one
   // step must not be dropped: a request waits for it.
-  std::erase_if(freed_, [this](const ItemId& item) { return entries_.contains(item); });
-  return std::exchange(freed_, {});
+  std::erase_if(state_->freed,
+                [this](const ItemId& item) { return state_->entries.contains(item); });
+  return std::exchange(state_->freed, {});
 }
 
 void EncoderLedger::reset() {
-  freeable_.clear();
-  requests_.clear();
-  entries_.clear();
-  freed_.clear();
-  free_ = freeable_embeddings_ = capacity_;
+  state_->freeable.clear();
+  state_->requests.clear();
+  state_->entries.clear();
+  state_->freed.clear();
+  state_->free = state_->freeable_embeddings = state_->capacity;
 }
 
 std::optional<EmbeddingCount> EncoderLedger::size_of(const ItemId& item) const {
-  const auto it = entries_.find(item);
-  return it == entries_.end() ? std::nullopt : std::optional(it->second.size);
+  const auto it = state_->entries.find(item);
+  return it == state_->entries.end() ? std::nullopt : std::optional(it->second.size);
 }
 
 std::vector<InputIndex> EncoderLedger::inputs_of(const RequestId& request) const {
   std::vector<InputIndex> inputs;
-  const auto holder = requests_.find(request);
-  if (holder == requests_.end()) return inputs;
+  const auto holder = state_->requests.find(request);
+  if (holder == state_->requests.end()) return inputs;
   inputs.reserve(holder->second.size());
   for (const auto& [input, entry] : holder->second) inputs.push_back(input);
   std::ranges::sort(inputs);
@@ -150,8 +198,8 @@ std::vector<InputIndex> EncoderLedger::inputs_of(const RequestId& request) const
 
 std::map<ItemId, std::set<RequestId>> EncoderLedger::references() const {
   std::map<ItemId, std::set<RequestId>> result;
-  for (const auto& [item, entry] : entries_) result.try_emplace(item);
-  for (const auto& [request, holding] : requests_) {
+  for (const auto& [item, entry] : state_->entries) result.try_emplace(item);
+  for (const auto& [request, holding] : state_->requests) {
     for (const auto& [input, entry] : holding) result[*entry->item].insert(request);
   }
   return result;
@@ -159,35 +207,36 @@ std::map<ItemId, std::set<RequestId>> EncoderLedger::references() const {
 
 std::vector<SizedItem> EncoderLedger::freeable() const {
   std::vector<SizedItem> result;
-  for (const Entry& entry : freeable_) result.push_back({*entry.item, entry.size});
+  for (const State::Entry& entry : state_->freeable) result.push_back({*entry.item, entry.size});
   return result;
 }
 
 void EncoderLedger::check_invariants() const {
-  AFI_CHECK(free_ <= freeable_embeddings_ && freeable_embeddings_ <= capacity_);
+  AFI_CHECK(state_->free <= state_->freeable_embeddings &&
+            state_->freeable_embeddings <= state_->capacity);
 
   EmbeddingCount charged{};
   std::size_t references = 0;
-  for (const auto& [item, entry] : entries_) {
+  for (const auto& [item, entry] : state_->entries) {
     AFI_CHECK(entry.item == &item);
     AFI_CHECK(entry.is_linked() == entry.places.empty());
     charged += entry.size;
     references += entry.places.size();
   }
-  AFI_CHECK(charged == capacity_ - free_);
+  AFI_CHECK(charged == state_->capacity - state_->free);
 
   EmbeddingCount unreferenced{};
-  for (const Entry& entry : freeable_) unreferenced += entry.size;
-  AFI_CHECK(unreferenced == freeable_embeddings_ - free_);
+  for (const State::Entry& entry : state_->freeable) unreferenced += entry.size;
+  AFI_CHECK(unreferenced == state_->freeable_embeddings - state_->free);
 
   // Every input is counted by its entry, and no entry counts an input that does not exist.
-  for (const auto& [request, holding] : requests_) {
+  for (const auto& [request, holding] : state_->requests) {
     AFI_CHECK(!holding.empty());
-    std::map<const Entry*, std::uint32_t> places;
+    std::map<const State::Entry*, std::uint32_t> places;
     for (const auto& [input, entry] : holding) ++places[entry];
     for (const auto& [entry, count] : places) {
-      const auto found = entries_.find(*entry->item);
-      AFI_CHECK(found != entries_.end() && &found->second == entry);
+      const auto found = state_->entries.find(*entry->item);
+      AFI_CHECK(found != state_->entries.end() && &found->second == entry);
       const auto place = entry->places.find(&holding);
       AFI_CHECK(place != entry->places.end() && place->second == count);
     }

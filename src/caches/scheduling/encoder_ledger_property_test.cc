@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "caches/scheduling/encoder_ledger.h"
+#include "afterimage/encoder_ledger.h"
 #include "testing/seeds.h"
 
 namespace afterimage {

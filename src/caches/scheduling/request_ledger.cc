@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "caches/scheduling/request_ledger.h"
-
 #include <fmt/format.h>
 
 #include <utility>
 
 #include "afterimage/check.h"
+#include "afterimage/encoder_ledger.h"
 
 namespace afterimage {
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "caches/scheduling/request_ledger.h"
-
 #include <gtest/gtest.h>
 
 #include <utility>
 
+#include "afterimage/encoder_ledger.h"
 #include "testing/seeds.h"
 
 namespace afterimage {

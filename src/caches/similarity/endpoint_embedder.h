@@ -4,10 +4,10 @@
 
 #include <memory>
 
+#include "afterimage/clock.h"
 #include "caches/similarity/embedder.h"
 #include "foundation/http/client.h"
 #include "foundation/http/url.h"
-#include "foundation/platform/clock.h"
 #include "foundation/platform/mutex.h"
 #include "storage/memory/circuit_breaker.h"
 

@@ -2,8 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include "afterimage/media.h"
 #include "caches/similarity/embedder.h"
-#include "foundation/media/limits.h"
 
 namespace afterimage {
 

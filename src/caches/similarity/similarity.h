@@ -9,14 +9,14 @@
 #include <string>
 #include <vector>
 
+#include "afterimage/answer_cache.h"
+#include "afterimage/clock.h"
+#include "afterimage/memory_budget.h"
 #include "afterimage/result.h"
-#include "caches/answers/answer_cache.h"
 #include "caches/language/vetoes.h"
 #include "caches/similarity/acceptance.h"
 #include "caches/similarity/embedder.h"
-#include "foundation/platform/clock.h"
 #include "foundation/platform/mutex.h"
-#include "storage/memory/budget.h"
 
 namespace afterimage {
 
@@ -100,7 +100,7 @@ struct SimilarityStats {
 ///   AnswerCache::find -> miss -> SimilarityRung::find -> miss -> the model
 ///     -> AnswerCache::insert -> SimilarityRung::insert, learn
 ///
-/// Use it only for requests whose sampling allows it: see sampling.h.
+/// Use it only for requests whose sampling allows it: see question.h.
 ///
 /// Unit     Bytes of vectors, links and texts, charged to the budget. A question that does not fit
 ///          is not found by similarity.

@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "afterimage/engine.h"
 #include "engines/llama/llama_options.h"
-#include "runtime/engine_api/engine.h"
 
 namespace afterimage {
 

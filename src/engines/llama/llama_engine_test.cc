@@ -15,10 +15,10 @@
 #include <thread>
 #include <vector>
 
+#include "afterimage/serve.h"
 #include "engines/llama/loaded_model.h"
 #include "engines/llama/span_parts.h"
 #include "foundation/platform/files.h"
-#include "runtime/reuse/serve.h"
 #include "testing/demo_models.h"
 #include "testing/media_files.h"
 #include "testing/small_gguf.h"

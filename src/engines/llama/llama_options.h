@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "afterimage/clock.h"
+#include "afterimage/media.h"
 #include "afterimage/units.h"
-#include "foundation/media/limits.h"
-#include "foundation/platform/clock.h"
 
 namespace afterimage {
 

@@ -13,11 +13,11 @@
 #include <thread>
 #include <vector>
 
+#include "afterimage/disk_tier.h"
+#include "afterimage/serve.h"
 #include "conformance/resume_check.h"
 #include "engines/llama/llama_engine.h"
 #include "foundation/platform/files.h"
-#include "runtime/reuse/serve.h"
-#include "storage/disk/disk_tier.h"
 #include "testing/demo_models.h"
 #include "testing/forgetful_engine.h"
 #include "testing/small_gguf.h"
@@ -242,7 +242,7 @@ struct Serving {
         .value();
   }
   [[nodiscard]] Served ask(const Engine& engine, const Request& request) const {
-    auto served = serve(request, engine, *reuse, clock, options);
+    auto served = serve(request, engine, *reuse, options);
     if (!served.has_value()) {
       ADD_FAILURE() << to_string(served.error());
       return {};
@@ -286,8 +286,7 @@ TEST(LlamaRestore, NeverResumesKvOfAnotherModelOrOtherOptions) {
     EXPECT_GT(serving.ask(*engine, conversation(name, 1)).completion.resumed_from, TokenCount(0));
     for (const Variant& other : others_of(name)) {
       const auto stranger = load(other.options);
-      const auto cold =
-          serve(conversation(name, 1), *stranger, *serving.reuse, serving.clock, serving.options);
+      const auto cold = serve(conversation(name, 1), *stranger, *serving.reuse, serving.options);
       ASSERT_TRUE(cold.has_value()) << other.name << ": " << to_string(cold.error());
       EXPECT_EQ(cold->completion.resumed_from, TokenCount(0)) << name << ": " << other.name;
       EXPECT_FALSE(cold->restore_failed);
@@ -473,8 +472,8 @@ TEST(LlamaRestore, ConcurrentRequestsGetTheSameAnswersAsAlone) {
         threads.emplace_back([&, thread] {
           for (std::uint32_t i = 0; i < 4; ++i) {
             const std::uint32_t n = (thread + i) % 3;
-            const auto served = serve(conversation(name, 1, n + 1), *engine, *serving.reuse,
-                                      serving.clock, serving.options);
+            const auto served =
+                serve(conversation(name, 1, n + 1), *engine, *serving.reuse, serving.options);
             found[thread] += served.has_value()
                                  ? difference(alone[n].completion, served->completion)
                                  : to_string(served.error());
@@ -498,7 +497,7 @@ TEST(LlamaRestore, FastRunsGiveTheSameTextResumedOrNotOnTheDemoModels) {
     ASSERT_NE(engine->kv_layout(), nullptr) << engine->description();
     for (int turns = 0; turns < 3; ++turns) {
       const Request request = conversation(name, turns);
-      const auto served = serve(request, *engine, *serving.reuse, serving.clock, serving.options);
+      const auto served = serve(request, *engine, *serving.reuse, serving.options);
       ASSERT_TRUE(served.has_value()) << to_string(served.error());
       const auto cold = serve_without_reuse(request, *engine, serving.clock, serving.options);
       EXPECT_EQ(served->completion.text, cold->completion.text) << name << " " << turns;

@@ -5,11 +5,11 @@
 #include <span>
 #include <vector>
 
+#include "afterimage/clock.h"
+#include "afterimage/engine.h"
 #include "engines/llama/lanes.h"
 #include "engines/llama/loaded_model.h"
 #include "engines/llama/sequence_rows.h"
-#include "foundation/platform/clock.h"
-#include "runtime/engine_api/engine.h"
 
 namespace afterimage {
 

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "afterimage/digest.h"
+#include "afterimage/secret.h"
 #include "engines/llama/library.h"
-#include "foundation/platform/random.h"
 
 namespace afterimage {
 namespace {

@@ -7,10 +7,10 @@
 #include <span>
 #include <vector>
 
+#include "afterimage/engine.h"
 #include "afterimage/kv_layout.h"
 #include "afterimage/result.h"
 #include "engines/llama/sequence_state.h"
-#include "runtime/engine_api/kv_state.h"
 
 namespace afterimage {
 

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "afterimage/ids.h"
+#include "afterimage/reference_engine.h"
 #include "engines/reference/decoder_state.h"
 #include "engines/reference/matrix.h"
-#include "engines/reference/options.h"
 
 namespace afterimage {
 

@@ -4,8 +4,8 @@
 
 #include "afterimage/media.h"
 #include "afterimage/model.h"
+#include "afterimage/reference_engine.h"
 #include "engines/reference/kernel_table.h"
-#include "engines/reference/options.h"
 
 namespace afterimage {
 

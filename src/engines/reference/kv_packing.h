@@ -5,13 +5,13 @@
 #include <cstddef>
 #include <vector>
 
+#include "afterimage/engine.h"
+#include "afterimage/reference_engine.h"
 #include "engines/reference/decoder_state.h"
-#include "engines/reference/options.h"
-#include "runtime/engine_api/kv_state.h"
 
 namespace afterimage {
 
-/// Converts a decoder's state to the rows and states of runtime/engine_api/kv_state.h and back.
+/// Converts a decoder's state to the rows and states of afterimage/engine.h and back.
 ///
 /// Shape    A group is all layers of one kind and window, or all that share with one group,
 ///          wherever they are in the stack. A row is its layers' rows in order: keys, then values,

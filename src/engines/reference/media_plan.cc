@@ -8,14 +8,14 @@
 namespace afterimage {
 namespace {
 
-Result<MediaPlan> plan_frames(const MediaInfo& info, const VisionOptions& vision,
-                              std::uint32_t max_cells, std::uint32_t max_frames) {
+Result<PreprocessPlan> plan_frames(const MediaInfo& info, const VisionOptions& vision,
+                                   std::uint32_t max_cells, std::uint32_t max_frames) {
   if (info.width == 0 || info.height == 0 || info.frames == 0) {
     return fail(ErrorCode::kCorruption, "the header claims " + std::to_string(info.frames) +
                                             " frames of " + std::to_string(info.width) + " x " +
                                             std::to_string(info.height) + " pixels");
   }
-  MediaPlan plan;
+  PreprocessPlan plan;
   plan.grid = cell_grid(info.width, info.height, 2 * vision.patch, max_cells);
   plan.frames = sampled_frames(info.frames, max_frames);
   plan.embeddings = TokenCount(plan.grid.columns * plan.grid.rows *
@@ -23,7 +23,7 @@ Result<MediaPlan> plan_frames(const MediaInfo& info, const VisionOptions& vision
   return plan;
 }
 
-Result<MediaPlan> plan_audio(const MediaInfo& info, const AudioOptions& audio) {
+Result<PreprocessPlan> plan_audio(const MediaInfo& info, const AudioOptions& audio) {
   if (info.samples == 0 || info.sample_rate_hz == 0) {
     return fail(ErrorCode::kCorruption, "the header claims " + std::to_string(info.samples) +
                                             " samples at " + std::to_string(info.sample_rate_hz) +
@@ -31,7 +31,7 @@ Result<MediaPlan> plan_audio(const MediaInfo& info, const AudioOptions& audio) {
   }
   const std::uint64_t samples = info.samples * kAudioRateHz / info.sample_rate_hz;
   const std::uint64_t embeddings = (samples + kSamplesPerEmbedding - 1) / kSamplesPerEmbedding;
-  MediaPlan plan;
+  PreprocessPlan plan;
   plan.embeddings = TokenCount(
       static_cast<std::uint32_t>(std::clamp<std::uint64_t>(embeddings, 1, audio.max_embeddings)));
   return plan;
@@ -62,8 +62,8 @@ std::vector<std::uint32_t> sampled_frames(std::uint32_t frames, std::uint32_t ma
   return chosen;
 }
 
-Result<MediaPlan> plan_media(Modality modality, const MediaInfo& info,
-                             const ReferenceOptions& options) {
+Result<PreprocessPlan> plan_media(Modality modality, const MediaInfo& info,
+                                  const ReferenceOptions& options) {
   const VisionOptions& vision = options.vision;
   switch (modality) {
     case Modality::kImage:

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "afterimage/media.h"
+#include "afterimage/reference_engine.h"
 #include "afterimage/result.h"
 #include "afterimage/units.h"
-#include "engines/reference/options.h"
 #include "foundation/media/probe.h"
 
 namespace afterimage {
@@ -32,14 +32,14 @@ inline constexpr std::uint32_t kAudioRateHz = 16'000;
 inline constexpr std::uint32_t kSamplesPerEmbedding = 1'280;  // 80 ms
 
 /// What the encoder produces for one item, derived from the item's headers alone.
-struct MediaPlan {
+struct PreprocessPlan {
   CellGrid grid;                      // image and video
   std::vector<std::uint32_t> frames;  // video
   TokenCount embeddings{};            // for the whole item: the length of its span
 };
 
 /// kCorruption: the headers claim an item without pixels, frames or samples.
-Result<MediaPlan> plan_media(Modality modality, const MediaInfo& info,
-                             const ReferenceOptions& options);
+Result<PreprocessPlan> plan_media(Modality modality, const MediaInfo& info,
+                                  const ReferenceOptions& options);
 
 }  // namespace afterimage

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "engines/reference/options.h"
-
 #include <cstddef>
 #include <string_view>
+
+#include "afterimage/reference_engine.h"
 
 namespace afterimage {
 namespace {

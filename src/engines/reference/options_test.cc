@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "engines/reference/options.h"
-
 #include <gtest/gtest.h>
 
 #include <functional>
+
+#include "afterimage/reference_engine.h"
 
 namespace afterimage {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "engines/reference/reference_engine.h"
+#include "afterimage/reference_engine.h"
 
 #include <algorithm>
 #include <cstring>
@@ -46,7 +46,7 @@ std::span<const TokenId> without_eos(std::span<const TokenId> tokens) {
   return ended ? tokens.first(tokens.size() - 1) : tokens;
 }
 
-Result<MediaPlan> plan_of(const MediaItem& item, const ReferenceOptions& options) {
+Result<PreprocessPlan> plan_of(const MediaItem& item, const ReferenceOptions& options) {
   AFI_TRY(const MediaInfo info, probe(item, options.limits));
   auto plan = plan_media(item.modality, info, options);
   if (!plan) return fail(plan.error().code, item.name + ": " + plan.error().message);
@@ -109,14 +109,14 @@ Result<Sequence> ReferenceEngine::prepare(const Request& request,
   }
   std::vector<PlacedMedia> placed;
   for (std::size_t i = 0; i < items.size(); ++i) {
-    AFI_TRY(const MediaPlan plan, plan_of(*items[i], model_->options));
+    AFI_TRY(const PreprocessPlan plan, plan_of(*items[i], model_->options));
     placed.push_back({.content = contents[i], .length = plan.embeddings});
   }
   return chat_sequence(request, placed);
 }
 
 Result<EncoderOutput> ReferenceEngine::encode(const MediaItem& item) const {
-  AFI_TRY(const MediaPlan plan, plan_of(item, model_->options));
+  AFI_TRY(const PreprocessPlan plan, plan_of(item, model_->options));
   const MediaLimits& limits = model_->options.limits;
   if (item.modality == Modality::kAudio) {
     AFI_TRY(const Samples samples, decode_audio(item, limits));

@@ -8,11 +8,9 @@
 #include <span>
 
 #include "afterimage/digest.h"
+#include "afterimage/secret.h"
 
 namespace afterimage {
-
-/// 32 secret bytes. Keys are derived under it, so that outsiders learn nothing from equal keys.
-using Secret = std::array<std::byte, 32>;
 
 /// SHA-256 of one buffer.
 std::array<std::byte, kDigestBytes> sha256(std::span<const std::byte> bytes);

@@ -22,8 +22,8 @@
 #include <optional>
 #include <vector>
 
+#include "afterimage/clock.h"
 #include "foundation/http/io_threads_impl.h"
-#include "foundation/platform/clock.h"
 
 namespace afterimage {
 namespace {

@@ -8,7 +8,6 @@
 #include "afterimage/media.h"
 #include "afterimage/result.h"
 #include "afterimage/units.h"
-#include "foundation/media/limits.h"
 
 namespace afterimage {
 

@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
+#include "afterimage/media.h"
 #include "afterimage/result.h"
 #include "foundation/media/decode.h"
-#include "foundation/media/limits.h"
 #include "foundation/media/probe.h"
 
 /// Private to this room: one header reader and one decoder per format. Nothing here is installed.

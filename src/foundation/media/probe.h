@@ -9,7 +9,6 @@
 
 #include "afterimage/media.h"
 #include "afterimage/result.h"
-#include "foundation/media/limits.h"
 
 namespace afterimage {
 

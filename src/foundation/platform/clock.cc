@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "foundation/platform/clock.h"
+#include "afterimage/clock.h"
 
 #include <fmt/format.h>
 

@@ -11,8 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "afterimage/clock.h"
+#include "afterimage/secret.h"
 #include "foundation/platform/atomic_snapshot.h"
-#include "foundation/platform/clock.h"
 #include "foundation/platform/environment.h"
 #include "foundation/platform/files.h"
 #include "foundation/platform/random.h"

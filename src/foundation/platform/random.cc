@@ -8,6 +8,7 @@
 #include <numbers>
 
 #include "afterimage/check.h"
+#include "afterimage/secret.h"
 
 namespace afterimage {
 
@@ -40,7 +41,7 @@ Rng Rng::split(std::uint64_t label) const {
   return Rng(mixed.next());
 }
 
-Result<std::array<std::byte, 32>> random_secret() {
+Result<Secret> random_secret() {
   std::array<std::byte, 32> secret{};
   if (::getrandom(secret.data(), secret.size(), 0) != static_cast<ssize_t>(secret.size())) {
     return fail(ErrorCode::kUnavailable, "the operating system provided no random bytes");

@@ -39,7 +39,4 @@ class Rng {
   std::uint64_t state_;
 };
 
-/// 32 unpredictable bytes from the operating system, for salts and secrets.
-Result<std::array<std::byte, 32>> random_secret();
-
 }  // namespace afterimage

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <variant>
 
-#include "foundation/platform/clock.h"
+#include "afterimage/clock.h"
 
 namespace afterimage {
 

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "afterimage/canonical_text.h"
 #include "afterimage/result.h"
 #include "afterimage/units.h"
-#include "caches/language/canonical_text.h"
 #include "foundation/http/headers.h"
 #include "gateway/openai/request.h"
 

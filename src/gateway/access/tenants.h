@@ -7,10 +7,10 @@
 #include <string>
 #include <string_view>
 
+#include "afterimage/clock.h"
 #include "afterimage/ids.h"
 #include "afterimage/result.h"
 #include "foundation/crypto/sha256.h"
-#include "foundation/platform/clock.h"
 #include "gateway/config/settings.h"
 
 namespace afterimage {

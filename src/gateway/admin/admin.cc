@@ -10,7 +10,7 @@
 #include <array>
 #include <charconv>
 
-#include "foundation/platform/random.h"
+#include "afterimage/secret.h"
 #include "gateway/admin/admin_json.h"
 
 namespace afterimage {

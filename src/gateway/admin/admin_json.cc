@@ -9,8 +9,9 @@
 #include <cmath>
 #include <map>
 
+#include "afterimage/governor.h"
+#include "afterimage/reuse_stats.h"
 #include "gateway/proxy/durations.h"
-#include "policy/pressure/mode_ladder.h"
 
 namespace afterimage {
 namespace {

@@ -8,9 +8,9 @@
 #include <string_view>
 
 #include "afterimage/result.h"
+#include "afterimage/tier.h"
 #include "gateway/proxy/decisions.h"
 #include "gateway/proxy/gateway.h"
-#include "storage/memory/tier.h"
 
 namespace afterimage {
 

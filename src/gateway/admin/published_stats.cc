@@ -2,11 +2,12 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include <array>
 
-#include "caches/encoder/encoder_cache.h"
+#include "afterimage/encoder_cache.h"
+#include "afterimage/governor.h"
+#include "afterimage/reuse_stats.h"
 #include "gateway/admin/admin.h"
 #include "gateway/admin/admin_json.h"
 #include "gateway/proxy/durations.h"
-#include "policy/pressure/mode_ladder.h"
 
 namespace afterimage {
 namespace {

@@ -3,9 +3,11 @@
 #include <functional>
 #include <string>
 
+#include "afterimage/shared_store.h"
 #include "caches/answers/answer_archive.h"
 #include "gateway/admin/admin.h"
-#include "storage/remote/shared_store.h"
+#include "storage/remote/redis_leases.h"
+#include "storage/remote/remote_tier.h"
 
 namespace afterimage {
 namespace {
@@ -87,8 +89,8 @@ void publish_tiers(Metrics& metrics, const Tier* disk, const SharedStore* remote
   metrics.on_scrape([disk, remote, archive](MetricsWriter& out) {
     write_tier(out, "disk", disk == nullptr ? TierStats() : disk->stats());
     write_tier(out, "remote", remote == nullptr ? TierStats() : remote->tier().stats());
-    write_remote(out, remote == nullptr ? RemoteTierStats() : remote->tier().remote_stats(),
-                 remote == nullptr ? RedisLeasesStats() : remote->turns().stats());
+    write_remote(out, remote == nullptr ? RemoteTierStats() : remote->remote_tier().remote_stats(),
+                 remote == nullptr ? RedisLeasesStats() : remote->redis_leases().stats());
     write_archive(out, archive == nullptr ? AnswerArchiveStats() : archive->stats());
   });
 }

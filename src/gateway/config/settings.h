@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#include "afterimage/canonical_text.h"
 #include "afterimage/result.h"
 #include "afterimage/units.h"
-#include "caches/language/canonical_text.h"
 
 namespace afterimage {
 

@@ -15,10 +15,10 @@
 #include <utility>
 #include <vector>
 
+#include "afterimage/eviction_policy.h"
 #include "foundation/text/ascii.h"
 #include "foundation/text/quantities.h"
 #include "gateway/config/host_pattern.h"
-#include "policy/eviction/policies.h"
 #include "storage/redis/remote_address.h"
 
 namespace afterimage {

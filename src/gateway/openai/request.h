@@ -11,12 +11,11 @@
 #include <vector>
 
 #include "afterimage/digest.h"
+#include "afterimage/identity.h"
 #include "afterimage/media.h"
+#include "afterimage/question.h"
 #include "afterimage/request.h"
 #include "afterimage/result.h"
-#include "caches/answers/sampling.h"
-#include "caches/answers/scope.h"
-#include "caches/identity/keys.h"
 
 namespace afterimage {
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "afterimage/answer.h"
+#include "afterimage/clock.h"
 #include "afterimage/units.h"
-#include "caches/answers/answer_lookup.h"
-#include "foundation/platform/clock.h"
 #include "foundation/platform/mutex.h"
 #include "gateway/access/cache_control.h"
 

@@ -5,9 +5,9 @@
 #include <stop_token>
 #include <utility>
 
+#include "afterimage/serve.h"
 #include "gateway/openai/live_events.h"
 #include "gateway/openai/record.h"
-#include "runtime/reuse/serve.h"
 
 namespace afterimage {
 namespace {
@@ -48,11 +48,10 @@ unsigned status_of(ErrorCode code) {
 }  // namespace
 
 EngineBackend::EngineBackend(const EngineSettings& settings, const Engine& engine, Reuse& reuse,
-                             const Clock& clock, IdGenerator& ids, unsigned threads)
+                             IdGenerator& ids, unsigned threads)
     : settings_(settings),
       engine_(engine),
       reuse_(reuse),
-      clock_(clock),
       stamps_(ids),
       workers_(threads, kWaiting) {}
 
@@ -103,7 +102,7 @@ void EngineBackend::answer(const BackendRequest& asked, HttpListener& listener,
       return !stop.stop_requested();
     };
   }
-  const auto served = serve(*request, engine_, reuse_, clock_, options, stop);
+  const auto served = serve(*request, engine_, reuse_, options, stop);
   if (!served.has_value()) {
     // Who was told a part cannot be told an error any more but by the stream's sudden end.
     if (begun || served.error().code == ErrorCode::kCancelled) {

@@ -2,13 +2,13 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
-#include "foundation/platform/clock.h"
+#include "afterimage/clock.h"
+#include "afterimage/engine.h"
+#include "afterimage/reuse.h"
 #include "foundation/platform/workers.h"
 #include "gateway/config/settings.h"
 #include "gateway/proxy/backend.h"
 #include "gateway/proxy/id_generator.h"
-#include "runtime/engine_api/engine.h"
-#include "runtime/reuse/reuse.h"
 
 namespace afterimage {
 
@@ -21,7 +21,7 @@ class EngineBackend final : public Backend {
  public:
   /// Everything outlives it.
   EngineBackend(const EngineSettings& settings, const Engine& engine, Reuse& reuse,
-                const Clock& clock, IdGenerator& ids, unsigned threads);
+                IdGenerator& ids, unsigned threads);
 
   [[nodiscard]] std::string_view kind() const override { return "built-in"; }
   [[nodiscard]] std::string name() const override { return settings_.model; }
@@ -36,7 +36,6 @@ class EngineBackend final : public Backend {
   EngineSettings settings_;
   const Engine& engine_;
   Reuse& reuse_;
-  const Clock& clock_;
   IdGenerator& stamps_;
   Workers workers_;
 };

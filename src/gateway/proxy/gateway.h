@@ -7,11 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "afterimage/clock.h"
+#include "afterimage/reuse.h"
 #include "caches/answers/answer_archive.h"
 #include "foundation/http/caller.h"
 #include "foundation/http/server.h"
 #include "foundation/platform/atomic_snapshot.h"
-#include "foundation/platform/clock.h"
 #include "foundation/platform/random.h"
 #include "foundation/platform/workers.h"
 #include "foundation/telemetry/log.h"
@@ -24,7 +25,6 @@
 #include "gateway/proxy/id_generator.h"
 #include "gateway/proxy/shared_responses.h"
 #include "gateway/proxy/spaces.h"
-#include "runtime/reuse/reuse.h"
 
 namespace afterimage {
 

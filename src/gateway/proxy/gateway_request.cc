@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "caches/identity/content.h"
+#include "afterimage/identity.h"
 #include "gateway/proxy/media_fetch.h"
 
 namespace afterimage {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "caches/answers/answer_cache.h"
+#include "afterimage/answer_cache.h"
 #include "gateway/access/cache_control.h"
 #include "gateway/openai/record.h"
 #include "gateway/openai/request.h"

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 
+#include "afterimage/secret.h"
 #include "foundation/platform/random.h"
 
 namespace afterimage {

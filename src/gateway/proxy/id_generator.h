@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "foundation/platform/clock.h"
+#include "afterimage/clock.h"
 #include "gateway/openai/record.h"
 
 namespace afterimage {

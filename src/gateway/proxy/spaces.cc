@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "gateway/proxy/spaces.h"
 
-#include "caches/answers/scope.h"
+#include "afterimage/question.h"
 
 namespace afterimage {
 namespace {

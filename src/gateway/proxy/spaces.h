@@ -6,10 +6,10 @@
 #include <memory>
 #include <string>
 
+#include "afterimage/identity.h"
 #include "afterimage/ids.h"
 #include "afterimage/model.h"
 #include "afterimage/result.h"
-#include "caches/identity/keys.h"
 #include "foundation/platform/mutex.h"
 
 namespace afterimage {

@@ -6,22 +6,22 @@
 #include <optional>
 #include <thread>
 
+#include "afterimage/disk_tier.h"
+#include "afterimage/encrypted_tier.h"
+#include "afterimage/host_tier.h"
+#include "afterimage/secret.h"
+#include "afterimage/shared_store.h"
 #include "caches/identity/fields.h"
 #include "caches/invalidation/invalidation_poller.h"
 #include "foundation/platform/environment.h"
 #include "foundation/platform/files.h"
-#include "foundation/platform/random.h"
 #include "gateway/proxy/engine_backend.h"
 #include "gateway/proxy/upstream.h"
 #include "policy/pressure/linux_gauges.h"
-#include "storage/disk/disk_tier.h"
-#include "storage/disk/store_secret.h"
 #include "storage/encryption/encrypted_cell.h"
 #include "storage/encryption/encrypted_files.h"
-#include "storage/encryption/encrypted_tier.h"
-#include "storage/memory/tier_stack.h"
+#include "storage/remote/redis_leases.h"
 #include "storage/remote/remote_cell.h"
-#include "storage/remote/shared_store.h"
 
 namespace afterimage {
 namespace {
@@ -256,14 +256,15 @@ Result<void> Service::State::share_answers(const Secret& root) {
                       .bytes = hmac_sha256(root, fields.message())};
   // What was kept is over before its list is.
   const Duration ttl = std::max<Duration>(2 * options.settings.remote.ttl, std::chrono::hours(1));
-  cell = std::make_unique<RemoteCell>(remote->tier(), place.bytes, ttl);
+  cell = std::make_unique<RemoteCell>(remote->remote_tier(), place.bytes, ttl);
   SharedCell* list = cell.get();
   if (keys.has_value()) {
     encrypted_cell = std::make_unique<EncryptedCell>(*cell, place, *std::move(keys));
     list = encrypted_cell.get();
   }
   shared_erasures = std::make_unique<InvalidationLog>(*list, root);
-  answer_turns = std::make_unique<RedisLeases>(remote->tier(), RedisLeasesOptions{.lease = kTurn});
+  answer_turns =
+      std::make_unique<RedisLeases>(remote->remote_tier(), RedisLeasesOptions{.lease = kTurn});
   Files& lists = encrypted_files != nullptr ? static_cast<Files&>(*encrypted_files) : files;
   const std::string file = disk == nullptr ? "" : memory.disk + "/answers-erased";
   AFI_TRY(archive, AnswerArchive::open({.tier = *answers,
@@ -311,7 +312,7 @@ Result<void> Service::State::start() {
   ReuseOptions kept{.budget = settings.memory.budget,
                     .policy = settings.memory.policy,
                     .tier = tiers.get(),
-                    .leases = remote == nullptr ? nullptr : &remote->turns()};
+                    .leases = remote == nullptr ? nullptr : &remote->leases()};
   // Also while answers.enabled is false: it may be said otherwise when the settings are read again.
   kept.answers = AnswerReuse{.rules = {}, .ttl = settings.answers.ttl, .in_serve = false};
   AFI_TRY(kept.pressure.gauge, gauge_of(settings.memory.governor, files));
@@ -328,7 +329,7 @@ Result<void> Service::State::start() {
     AFI_TRY(const std::string key, upstream_key(settings.upstream));
     AFI_TRY(backend, Upstream::create(settings.upstream, key, *caller));
   } else {
-    backend = std::make_unique<EngineBackend>(settings.engine, *options.engine, *reuse, clock, ids,
+    backend = std::make_unique<EngineBackend>(settings.engine, *options.engine, *reuse, ids,
                                               threads_of(settings.limits));
   }
   AFI_TRY(gateway, Gateway::create(settings, {.backend = *backend,

@@ -7,12 +7,12 @@
 #include <memory>
 #include <string>
 
+#include "afterimage/clock.h"
+#include "afterimage/engine.h"
 #include "afterimage/result.h"
-#include "foundation/platform/clock.h"
 #include "foundation/telemetry/log.h"
 #include "gateway/admin/admin.h"
 #include "gateway/config/settings.h"
-#include "runtime/engine_api/engine.h"
 
 namespace afterimage {
 

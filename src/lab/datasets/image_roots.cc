@@ -10,7 +10,7 @@
 #include <optional>
 #include <utility>
 
-#include "caches/identity/content.h"
+#include "afterimage/identity.h"
 #include "foundation/media/probe.h"
 #include "foundation/text/json_lines.h"
 

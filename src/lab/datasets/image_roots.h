@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "afterimage/media.h"
 #include "afterimage/result.h"
-#include "foundation/media/limits.h"
 #include "foundation/platform/files.h"
 #include "lab/datasets/sample.h"
 

@@ -10,11 +10,10 @@
 #include <tuple>
 #include <utility>
 
+#include "afterimage/answer_once.h"
 #include "afterimage/check.h"
-#include "caches/answers/answer_once.h"
-#include "caches/answers/sampling.h"
-#include "caches/answers/scope.h"
-#include "caches/identity/content.h"
+#include "afterimage/identity.h"
+#include "afterimage/question.h"
 #include "caches/similarity/hashed_ngrams.h"
 #include "lab/pairs/pairs.h"
 

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "afterimage/answer_cache.h"
+#include "afterimage/clock.h"
 #include "afterimage/result.h"
-#include "caches/answers/answer_cache.h"
 #include "caches/similarity/similarity.h"
-#include "foundation/platform/clock.h"
 #include "lab/datasets/question_set.h"
 
 namespace afterimage {

@@ -9,9 +9,9 @@
 #include <unordered_map>
 #include <utility>
 
-#include "caches/answers/scope.h"
+#include "afterimage/identity.h"
+#include "afterimage/question.h"
 #include "caches/identity/fields.h"
-#include "caches/identity/keys.h"
 #include "foundation/crypto/sha256.h"
 #include "lab/datasets/answer_match.h"
 #include "lab/datasets/prompt.h"

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "afterimage/answer.h"
+#include "afterimage/clock.h"
 #include "afterimage/result.h"
-#include "caches/answers/answer_record.h"
-#include "foundation/platform/clock.h"
 #include "lab/datasets/image_roots.h"
 #include "lab/datasets/sample.h"
 #include "lab/experiment/spec.h"

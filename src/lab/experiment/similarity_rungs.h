@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "afterimage/clock.h"
+#include "afterimage/memory_budget.h"
 #include "caches/similarity/similarity.h"
-#include "foundation/platform/clock.h"
 #include "lab/datasets/sample.h"
 #include "lab/experiment/layer_vectors.h"
 #include "lab/experiment/spec.h"
 #include "lab/experiment/technique.h"
-#include "storage/memory/budget.h"
 
 namespace afterimage {
 

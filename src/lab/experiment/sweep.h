@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "afterimage/clock.h"
 #include "afterimage/result.h"
-#include "foundation/platform/clock.h"
 #include "foundation/platform/files.h"
 #include "foundation/text/csv.h"
 #include "lab/experiment/experiment_data.h"

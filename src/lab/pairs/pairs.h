@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "afterimage/canonical_text.h"
 #include "afterimage/result.h"
-#include "caches/language/canonical_text.h"
 #include "foundation/platform/files.h"
 #include "foundation/text/json_lines.h"
 

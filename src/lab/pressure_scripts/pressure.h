@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "afterimage/governor.h"
 #include "lab/pressure_scripts/pressure_script.h"
-#include "policy/pressure/mode_ladder.h"
 
 namespace afterimage {
 

@@ -6,8 +6,8 @@
 #include <memory>
 #include <optional>
 
+#include "afterimage/governor.h"
 #include "lab/pressure_scripts/pressure_script.h"
-#include "policy/pressure/governor.h"
 
 namespace afterimage {
 

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "afterimage/governor.h"
 #include "afterimage/result.h"
 #include "afterimage/units.h"
-#include "policy/pressure/governor.h"
 
 namespace afterimage {
 

@@ -7,8 +7,8 @@
 #include <memory>
 #include <utility>
 
+#include "afterimage/eviction_policy.h"
 #include "lab/replay/replay_store.h"
-#include "policy/eviction/policies.h"
 
 namespace afterimage {
 namespace {

@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
+#include "afterimage/clock.h"
 #include "afterimage/result.h"
 #include "afterimage/units.h"
-#include "foundation/platform/clock.h"
 #include "lab/workload/trace.h"
 
 namespace afterimage {

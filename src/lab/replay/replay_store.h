@@ -10,7 +10,7 @@
 #include <tuple>
 #include <vector>
 
-#include "policy/eviction/eviction_policy.h"
+#include "afterimage/eviction_policy.h"
 
 namespace afterimage {
 

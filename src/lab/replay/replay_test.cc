@@ -11,8 +11,8 @@
 #include <set>
 #include <utility>
 
-#include "caches/prefix/prefix_cache.h"
-#include "policy/eviction/policies.h"
+#include "afterimage/eviction_policy.h"
+#include "afterimage/prefix_cache.h"
 #include "testing/seeds.h"
 
 namespace afterimage {

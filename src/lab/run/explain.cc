@@ -8,7 +8,7 @@
 #include <map>
 #include <numeric>
 
-#include "foundation/platform/random.h"
+#include "afterimage/secret.h"
 
 namespace afterimage {
 namespace {
@@ -239,7 +239,7 @@ Result<RequestExplanation> explain_request(const Workload& workload, const Reque
   std::vector<PreparedRequest> earlier;
   for (std::size_t i = 0; i < before; ++i) {
     const Request& request = workload.requests[i];
-    const auto served = serve(request, engine, *reuse, clock, one_token);
+    const auto served = serve(request, engine, *reuse, one_token);
     if (served.has_value()) {
       AFI_TRY(PreparedRequest prepared, prepare_request(request, engine, *reuse));
       earlier.push_back(std::move(prepared));
@@ -251,7 +251,7 @@ Result<RequestExplanation> explain_request(const Workload& workload, const Reque
   AFI_TRY(const PreparedRequest prepared, prepare_request(*asked, engine, *reuse));
   explanation.evictions = reuse->stats().prefix.evictions;
   AFI_TRY(explanation.prefix, reuse->prefix()->explain(prepared.root, prepared.prompt));
-  AFI_TRY(const Served served, serve(*asked, engine, *reuse, clock, one_token));
+  AFI_TRY(const Served served, serve(*asked, engine, *reuse, one_token));
   explanation.resumed_from = served.completion.resumed_from;
   explanation.restore_failed = served.restore_failed;
   explanation.media = explained_media(prepared, served, earlier);

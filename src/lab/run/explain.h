@@ -7,17 +7,17 @@
 #include <string>
 #include <vector>
 
+#include "afterimage/clock.h"
+#include "afterimage/engine.h"
 #include "afterimage/ids.h"
 #include "afterimage/kv_layout.h"
 #include "afterimage/media.h"
+#include "afterimage/prefix_cache.h"
 #include "afterimage/result.h"
+#include "afterimage/reuse.h"
 #include "afterimage/units.h"
-#include "caches/prefix/prefix_cache.h"
-#include "foundation/platform/clock.h"
 #include "lab/run/run.h"
 #include "lab/workload/workload.h"
-#include "runtime/engine_api/engine.h"
-#include "runtime/reuse/reuse.h"
 
 namespace afterimage {
 

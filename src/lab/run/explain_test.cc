@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engines/reference/reference_engine.h"
+#include "afterimage/reference_engine.h"
 #include "testing/forwarding_engine.h"
 #include "testing/media_files.h"
 #include "testing/tiny_engine.h"

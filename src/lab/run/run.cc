@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-#include "foundation/platform/random.h"
+#include "afterimage/secret.h"
 #include "lab/run/trace_recorder.h"
 
 namespace afterimage {
@@ -147,10 +147,9 @@ Result<Answers> reusing_pass(const Workload& workload, const Engine& engine,
   }
   AFI_TRY(const auto reuse, Reuse::create(reuse_options, root, clock));
   AFI_TRY_VOID(reuse->space(engine.identity(), TenantId()));
-  Answers answers = run_pass(workload, prefixes ? "prefill once" : "encode once", progress, clock,
-                             pass, [&](const Request& request) {
-                               return serve(request, engine, *reuse, clock, options.generate);
-                             });
+  Answers answers = run_pass(
+      workload, prefixes ? "prefill once" : "encode once", progress, clock, pass,
+      [&](const Request& request) { return serve(request, engine, *reuse, options.generate); });
   stats = reuse->stats();
   return answers;
 }

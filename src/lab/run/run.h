@@ -9,14 +9,15 @@
 #include <string>
 #include <vector>
 
+#include "afterimage/clock.h"
+#include "afterimage/engine.h"
 #include "afterimage/result.h"
-#include "foundation/platform/clock.h"
+#include "afterimage/reuse.h"
+#include "afterimage/reuse_stats.h"
+#include "afterimage/serve.h"
+#include "afterimage/tier.h"
 #include "lab/workload/trace.h"
 #include "lab/workload/workload.h"
-#include "runtime/engine_api/engine.h"
-#include "runtime/reuse/reuse.h"
-#include "runtime/reuse/serve.h"
-#include "storage/memory/tier.h"
 
 namespace afterimage {
 

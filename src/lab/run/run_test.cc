@@ -6,10 +6,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engines/reference/reference_engine.h"
+#include "afterimage/host_tier.h"
+#include "afterimage/reference_engine.h"
 #include "foundation/text/quantities.h"
 #include "lab/run/run_report.h"
-#include "storage/memory/host_tier.h"
 #include "testing/forwarding_engine.h"
 #include "testing/media_files.h"
 #include "testing/tiny_engine.h"

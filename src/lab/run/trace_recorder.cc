@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "lab/run/trace_recorder.h"
 
-#include "foundation/platform/random.h"
+#include "afterimage/secret.h"
 
 namespace afterimage {
 Result<TraceRecorder> TraceRecorder::open() {

@@ -7,13 +7,13 @@
 #include <string>
 #include <utility>
 
+#include "afterimage/block_keys.h"
+#include "afterimage/engine.h"
+#include "afterimage/identity.h"
 #include "afterimage/request.h"
 #include "afterimage/result.h"
-#include "caches/identity/block_keys.h"
-#include "caches/identity/keys.h"
+#include "afterimage/serve.h"
 #include "lab/workload/trace.h"
-#include "runtime/engine_api/engine.h"
-#include "runtime/reuse/serve.h"
 
 namespace afterimage {
 

@@ -5,7 +5,7 @@
 #include <array>
 #include <utility>
 
-#include "policy/eviction/policies.h"
+#include "afterimage/eviction_policy.h"
 
 namespace afterimage {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "policy/eviction/policies.h"
+#include "afterimage/eviction_policy.h"
 
 namespace afterimage {
 

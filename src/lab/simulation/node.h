@@ -8,11 +8,11 @@
 #include <optional>
 #include <vector>
 
+#include "afterimage/memory_budget.h"
 #include "lab/simulation/cluster.h"
 #include "lab/simulation/pipe.h"
 #include "lab/simulation/policy_shelf.h"
 #include "lab/simulation/segment_shelf.h"
-#include "policy/eviction/shared_budget.h"
 #include "storage/memory/load_or_compute.h"
 
 namespace afterimage {

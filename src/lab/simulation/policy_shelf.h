@@ -8,9 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "policy/eviction/eviction_policy.h"
-#include "policy/eviction/shared_budget.h"
-#include "storage/memory/budget.h"
+#include "afterimage/eviction_policy.h"
+#include "afterimage/memory_budget.h"
 
 namespace afterimage {
 

@@ -2,8 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "lab/simulation/remote_shards.h"
 
+#include "afterimage/eviction_policy.h"
 #include "lab/simulation/traffic.h"
-#include "policy/eviction/policies.h"
 
 namespace afterimage {
 

@@ -8,7 +8,7 @@
 #include <tuple>
 #include <vector>
 
-#include "foundation/platform/clock.h"
+#include "afterimage/clock.h"
 #include "lab/simulation/node.h"
 #include "lab/simulation/remote_shards.h"
 #include "lab/simulation/simulation.h"

@@ -9,11 +9,11 @@
 #include <numeric>
 #include <string>
 
+#include "afterimage/eviction_policy.h"
 #include "lab/simulation/policy_shelf.h"
 #include "lab/simulation/remote_shards.h"
 #include "lab/simulation/segment_shelf.h"
 #include "lab/simulation/zipf.h"
-#include "policy/eviction/policies.h"
 #include "testing/seeds.h"
 
 namespace afterimage {

@@ -6,10 +6,10 @@
 #include <memory>
 #include <vector>
 
+#include "afterimage/eviction_policy.h"
 #include "afterimage/result.h"
 #include "afterimage/units.h"
 #include "lab/workload/trace.h"
-#include "policy/eviction/request_facts.h"
 
 namespace afterimage {
 

@@ -12,12 +12,12 @@
 #include <vector>
 
 #include "afterimage/digest.h"
+#include "afterimage/eviction_policy.h"
 #include "afterimage/media.h"
 #include "afterimage/result.h"
 #include "afterimage/units.h"
 #include "foundation/platform/files.h"
 #include "lab/workload/workload.h"
-#include "policy/eviction/request_facts.h"
 
 namespace afterimage {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "afterimage/check.h"
+#include "afterimage/payload.h"
 #include "foundation/platform/huge_pages.h"
-#include "storage/memory/pin.h"
 
 namespace afterimage {
 

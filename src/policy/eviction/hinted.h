@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "policy/eviction/eviction_policy.h"
+#include "afterimage/eviction_policy.h"
 #include "policy/eviction/workflow_graph.h"
 
 namespace afterimage {

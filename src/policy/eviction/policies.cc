@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "policy/eviction/policies.h"
-
 #include <algorithm>
 #include <array>
 #include <string>
 
+#include "afterimage/eviction_policy.h"
 #include "policy/eviction/arc.h"
 #include "policy/eviction/fifo.h"
 #include "policy/eviction/gdsf.h"

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "policy/eviction/policies.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <deque>
 
+#include "afterimage/eviction_policy.h"
 #include "policy/eviction/arc.h"
 #include "policy/eviction/fifo.h"
 #include "policy/eviction/gdsf.h"
@@ -15,7 +14,6 @@
 #include "policy/eviction/lru.h"
 #include "policy/eviction/s3_fifo.h"
 #include "policy/eviction/sieve.h"
-#include "policy/eviction/stability_floor.h"
 #include "policy/eviction/w_tiny_lfu.h"
 #include "testing/policy_conformance.h"
 

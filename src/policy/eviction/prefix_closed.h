@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "afterimage/check.h"
+#include "afterimage/eviction_policy.h"
 #include "foundation/platform/huge_pages.h"
-#include "policy/eviction/eviction_policy.h"
 
 namespace afterimage {
 

@@ -2,8 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include "afterimage/eviction_policy.h"
 #include "policy/eviction/entry_queues.h"
-#include "policy/eviction/eviction_policy.h"
 
 namespace afterimage {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "policy/eviction/stability_floor.h"
-
 #include <cmath>
+
+#include "afterimage/eviction_policy.h"
 
 namespace afterimage {
 namespace {

@@ -6,8 +6,8 @@
 #include <limits>
 #include <vector>
 
+#include "afterimage/eviction_policy.h"
 #include "policy/eviction/entry_queues.h"
-#include "policy/eviction/eviction_policy.h"
 
 namespace afterimage {
 

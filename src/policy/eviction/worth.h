@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "afterimage/eviction_policy.h"
 #include "foundation/platform/huge_pages.h"
-#include "policy/eviction/eviction_policy.h"
 #include "policy/eviction/reuse_model.h"
 #include "policy/eviction/run_ages.h"
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "policy/pressure/device_gauges.h"
-
 #include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
+
+#include "afterimage/pressure_gauge.h"
 
 namespace afterimage {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "policy/pressure/gauge.h"
-
 #include <fmt/format.h>
+
+#include "afterimage/pressure_gauge.h"
 
 namespace afterimage {
 

@@ -9,8 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "policy/pressure/device_gauges.h"
-#include "policy/pressure/gauge.h"
+#include "afterimage/pressure_gauge.h"
 #include "policy/pressure/linux_gauges.h"
 #include "testing/gauge_conformance.h"
 

@@ -205,4 +205,19 @@ Result<std::unique_ptr<PressureGauge>> open_host_gauge(const Files& files,
   return tightest;
 }
 
+namespace {
+
+const Files& system_files() {
+  static const SystemFiles kFiles;
+  return kFiles;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<PressureGauge>> open_host_gauge() { return open_host_gauge(system_files()); }
+
+Result<std::unique_ptr<PressureGauge>> open_group_gauge(const std::string& folder) {
+  return open_group_gauge(system_files(), folder);
+}
+
 }  // namespace afterimage

@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "afterimage/pressure_gauge.h"
 #include "foundation/platform/files.h"
-#include "policy/pressure/gauge.h"
 
 namespace afterimage {
 
@@ -58,16 +58,10 @@ class CgroupV1Gauge final : public PressureGauge {
   std::string group_;
 };
 
-/// Opens the gauge of the memory that limits this process: of its control groups
-/// (/proc/self/cgroup, and their parents) the one with the smallest limit, or the machine if none
-/// has a smaller one. The group is chosen once; later changes of its limit are seen, a move to
-/// another group is not. `root` is prepended to all paths, for tests.
-///
-/// Errors   kUnavailable: nothing can be read.
+/// open_host_gauge() that reads through `files`; `root` is prepended to all paths, for tests.
 Result<std::unique_ptr<PressureGauge>> open_host_gauge(const Files& files,
                                                        const std::string& root = "");
-/// Opens the gauge of the control group in a folder, version 1 or 2. kUnavailable: it is not a
-/// control group, or it has no limit.
+/// open_group_gauge() that reads through `files`.
 Result<std::unique_ptr<PressureGauge>> open_group_gauge(const Files& files,
                                                         const std::string& folder);
 

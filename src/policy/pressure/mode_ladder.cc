@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "policy/pressure/mode_ladder.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
+
+#include "afterimage/governor.h"
 
 namespace afterimage {
 namespace {

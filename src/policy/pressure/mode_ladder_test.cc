@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "policy/pressure/mode_ladder.h"
-
 #include <gtest/gtest.h>
 
 #include <limits>
 
+#include "afterimage/governor.h"
 #include "testing/seeds.h"
 
 namespace afterimage {

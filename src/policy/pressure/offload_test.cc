@@ -8,13 +8,13 @@
 #include <optional>
 #include <vector>
 
+#include "afterimage/governor.h"
+#include "afterimage/memory_budget.h"
+#include "afterimage/payload.h"
 #include "policy/eviction/hinted.h"
 #include "policy/eviction/lru.h"
 #include "policy/eviction/workflow_graph.h"
-#include "policy/pressure/governor.h"
 #include "policy/pressure/residency_table.h"
-#include "storage/memory/budget.h"
-#include "storage/memory/payload.h"
 
 namespace afterimage {
 namespace {

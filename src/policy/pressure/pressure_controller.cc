@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "policy/pressure/pressure_controller.h"
+#include "afterimage/pressure_controller.h"
 
 #include <algorithm>
+#include <stop_token>
+#include <thread>
 #include <utility>
+
+#include "foundation/platform/heap.h"
+#include "foundation/platform/mutex.h"
+#include "foundation/platform/timed_condition.h"
 
 namespace afterimage {
 namespace {
@@ -17,18 +23,45 @@ constexpr std::uint64_t kDefaultReserveDivisor = 16;  // the reserve is the memo
 
 }  // namespace
 
-PressureController::PressureController(const PressureOptions& options, SharedBudget& caches,
-                                       const Clock& clock)
-    : gauge_(options.gauge),
-      options_(options.governor),
-      cap_(caches.budget().capacity()),
-      caches_(caches),
-      budget_(caches.budget()),
-      clock_(clock),
-      return_memory_(options.return_memory) {
-  stats_.gauge = gauge_->name();
-  stats_.lowest_budget = cap_;
-}
+struct PressureController::State {
+  State(const PressureOptions& chosen, SharedBudget& shared, const Clock& controller_clock)
+      : gauge(chosen.gauge),
+        options(chosen.governor),
+        cap(shared.budget().capacity()),
+        caches(shared),
+        budget(shared.budget()),
+        clock(controller_clock),
+        return_memory(chosen.return_memory != nullptr ? chosen.return_memory
+                                                      : &return_free_memory) {
+    stats.gauge = gauge->name();
+    stats.lowest_budget = cap;
+  }
+
+  void record(const GovernorActions& actions, const GaveBack& release, bool read)
+      AFI_REQUIRES(tick_mutex);
+
+  const std::shared_ptr<PressureGauge> gauge;
+  const GovernorOptions options;
+  const Bytes cap;  // the budget's capacity at creation
+  SharedBudget& caches;
+  MemoryBudget& budget;  // of the caches
+  const Clock& clock;
+  void (*const return_memory)();
+
+  Mutex tick_mutex;
+  GovernorState governed AFI_GUARDED_BY(tick_mutex);
+  Bytes in_use AFI_GUARDED_BY(tick_mutex);  // bytes that could not be evicted
+  Duration returned_at AFI_GUARDED_BY(tick_mutex){0};
+
+  mutable Mutex stats_mutex;
+  PressureControllerStats stats AFI_GUARDED_BY(stats_mutex);
+
+  Mutex wait_mutex;
+  TimedCondition woken;
+  std::jthread thread;  // last: it uses all of the above
+};
+
+PressureController::PressureController(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 Result<std::unique_ptr<PressureController>> PressureController::create(
     const PressureOptions& options, SharedBudget& caches, const Clock& clock) {
@@ -48,82 +81,87 @@ Result<std::unique_ptr<PressureController>> PressureController::create(
   chosen.governor.cap = cap + std::min(chosen.governor.reserve, Bytes::max() - cap);
   if (!chosen.governor.blind_cap.has_value()) chosen.governor.blind_cap = Bytes(cap.value() / 2);
   AFI_TRY_VOID(check(chosen.governor));
-  std::unique_ptr<PressureController> controller(new PressureController(chosen, caches, clock));
+  std::unique_ptr<PressureController> controller(
+      new PressureController(std::make_unique<State>(chosen, caches, clock)));
   controller->tick();
   if (options.own_thread) {
-    controller->thread_ =
+    controller->state_->thread =
         std::jthread([it = controller.get()](const std::stop_token& stop) { it->run(stop); });
   }
   return controller;
 }
 
-PressureController::~PressureController() = default;
+PressureController::~PressureController() {
+  state_->thread = {};  // joins the thread while everything it uses still exists
+}
 
 GovernorActions PressureController::tick(Bytes refused) {
-  const MutexLock lock(tick_mutex_);
-  const Bytes used = budget_.used();
-  GovernorInputs inputs{.ledger = {.used = used, .clean = sub_sat(used, in_use_), .cleaning = {}},
-                        .refused = refused};
-  const bool read = take_reading(*gauge_, clock_, inputs).has_value();
-  GovernorStep next = step(state_, inputs, options_);
-  state_ = std::move(next.state);
+  const MutexLock lock(state_->tick_mutex);
+  const Bytes used = state_->budget.used();
+  GovernorInputs inputs{
+      .ledger = {.used = used, .clean = sub_sat(used, state_->in_use), .cleaning = {}},
+      .refused = refused};
+  const bool read = take_reading(*state_->gauge, state_->clock, inputs).has_value();
+  GovernorStep next = step(state_->governed, inputs, state_->options);
+  state_->governed = std::move(next.state);
   // Block before evicting, so that nothing takes the freed space; unblock afterwards.
   const bool blocked = next.actions.admission == Admission::kBlocked;
-  if (blocked) caches_.block_admission(true);
+  if (blocked) state_->caches.block_admission(true);
   // The governor's extrapolation stops growth but evicts nothing, because these entries have no
   // copy below. So what fits into the memory unused by others, less the reserve, may stay.
-  const Bytes unused_by_others = sub_sat(next.actions.budget, options_.reserve);
-  const Bytes budget =
-      std::min(cap_, std::max(next.actions.target, std::min(unused_by_others, budget_.capacity())));
-  budget_.set_capacity(budget);
-  GaveBack release{.at = inputs.now, .bytes = caches_.obey(), .budget = budget};
-  const bool again =
-      next.actions.mode >= PressureMode::kCritical && inputs.now - returned_at_ >= kReturnInterval;
+  const Bytes unused_by_others = sub_sat(next.actions.budget, state_->options.reserve);
+  const Bytes budget = std::min(
+      state_->cap,
+      std::max(next.actions.target, std::min(unused_by_others, state_->budget.capacity())));
+  state_->budget.set_capacity(budget);
+  GaveBack release{.at = inputs.now, .bytes = state_->caches.obey(), .budget = budget};
+  const bool again = next.actions.mode >= PressureMode::kCritical &&
+                     inputs.now - state_->returned_at >= kReturnInterval;
   if (release.bytes >= kMinReturnedBytes || again) {
-    return_memory_();
-    returned_at_ = inputs.now;
+    state_->return_memory();
+    state_->returned_at = inputs.now;
   }
-  release.left = budget_.used();
-  in_use_ = release.left > release.budget ? release.left : 0_B;
-  if (!blocked) caches_.block_admission(false);
-  release.took = clock_.now() - inputs.now;
-  record(next.actions, release, read);
+  release.left = state_->budget.used();
+  state_->in_use = release.left > release.budget ? release.left : 0_B;
+  if (!blocked) state_->caches.block_admission(false);
+  release.took = state_->clock.now() - inputs.now;
+  state_->record(next.actions, release, read);
   return next.actions;
 }
 
-void PressureController::record(const GovernorActions& actions, const GaveBack& release,
-                                bool read) {
-  const MutexLock lock(stats_mutex_);
-  ++stats_.ticks;
-  stats_.failed_readings += read ? 0 : 1;
-  stats_.transitions += stats_.mode == actions.mode ? 0 : 1;
-  stats_.blocked_ticks += actions.admission == Admission::kBlocked ? 1 : 0;
-  stats_.mode = actions.mode;
-  stats_.trust = actions.trust;
-  if (state_.last.has_value()) stats_.memory = state_.last->total;
-  stats_.external = state_.external;
-  stats_.budget = release.budget;
-  stats_.lowest_budget = std::min(stats_.lowest_budget, release.budget);
-  stats_.longest_tick = std::max(stats_.longest_tick, release.took);
+void PressureController::State::record(const GovernorActions& actions, const GaveBack& release,
+                                       bool read) {
+  const MutexLock lock(stats_mutex);
+  ++stats.ticks;
+  stats.failed_readings += read ? 0 : 1;
+  stats.transitions += stats.mode == actions.mode ? 0 : 1;
+  stats.blocked_ticks += actions.admission == Admission::kBlocked ? 1 : 0;
+  stats.mode = actions.mode;
+  stats.trust = actions.trust;
+  if (governed.last.has_value()) stats.memory = governed.last->total;
+  stats.external = governed.external;
+  stats.budget = release.budget;
+  stats.lowest_budget = std::min(stats.lowest_budget, release.budget);
+  stats.longest_tick = std::max(stats.longest_tick, release.took);
   if (release.bytes == 0_B) return;
-  stats_.given_back += release.bytes;
-  if (stats_.releases.size() < kMaxReleases) stats_.releases.push_back(release);
+  stats.given_back += release.bytes;
+  if (stats.releases.size() < kMaxReleases) stats.releases.push_back(release);
 }
 
 PressureControllerStats PressureController::stats() const {
-  const MutexLock lock(stats_mutex_);
-  return stats_;
+  const MutexLock lock(state_->stats_mutex);
+  return state_->stats;
 }
 
 void PressureController::run(const std::stop_token& stop) {
   const std::stop_callback wake(stop, [&] {
-    const MutexLock lock(wait_mutex_);
-    woken_.notify_all();
+    const MutexLock lock(state_->wait_mutex);
+    state_->woken.notify_all();
   });
   while (!stop.stop_requested()) {
     const Duration pause = tick().next_step;
-    const MutexLock lock(wait_mutex_);
-    woken_.wait_for(wait_mutex_, pause, [&] { return stop.stop_requested(); });
+    const MutexLock lock(state_->wait_mutex);
+    state_->woken.wait_for(state_->wait_mutex, pause, [&] { return stop.stop_requested(); });
   }
 }
 

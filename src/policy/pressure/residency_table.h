@@ -11,9 +11,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "afterimage/eviction_policy.h"
+#include "afterimage/governor.h"
 #include "afterimage/ids.h"
-#include "policy/eviction/eviction_policy.h"
-#include "policy/pressure/governor.h"
 
 namespace afterimage {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "runtime/engine_api/engine.h"
+#include "afterimage/engine.h"
 
 #include <gtest/gtest.h>
 

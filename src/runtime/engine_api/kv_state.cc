@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "runtime/engine_api/kv_state.h"
-
 #include <algorithm>
 #include <string>
 
+#include "afterimage/engine.h"
 #include "caches/identity/fields.h"
 #include "foundation/crypto/sha256.h"
 

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "runtime/engine_api/kv_state.h"
-
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <set>
 #include <string>
 
-#include "runtime/engine_api/engine.h"
+#include "afterimage/engine.h"
 
 namespace afterimage {
 namespace {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <span>
 
-#include "runtime/engine_api/engine.h"
+#include "afterimage/engine.h"
 
 struct evp_md_ctx_st;  // OpenSSL's
 

@@ -9,8 +9,9 @@
 #include <thread>
 #include <vector>
 
-#include "engines/reference/reference_engine.h"
-#include "runtime/reuse/serve.h"
+#include "afterimage/reference_engine.h"
+#include "afterimage/reuse_stats.h"
+#include "afterimage/serve.h"
 #include "testing/forwarding_engine.h"
 #include "testing/media_files.h"
 #include "testing/seeds.h"
@@ -126,7 +127,7 @@ TEST(GovernedServeProperty, AnswersStayTheSameUnderAnyPressure) {
     for (int i = 0; i < 40; ++i) {
       disturb();
       const std::size_t n = rng.below(all.requests.size());
-      const auto served = serve(all.requests[n], engine, *governed.reuse, clock, all.options);
+      const auto served = serve(all.requests[n], engine, *governed.reuse, all.options);
       ASSERT_TRUE(all.same(n, served)) << "request " << n << ", step " << i;
       ASSERT_FALSE(served->restore_failed);
       governed.reuse->encoder().check_invariants();
@@ -157,8 +158,7 @@ TEST(GovernedServe, ConcurrentRequestsStayRightWhileTheGovernorEvicts) {
         Rng rng(t);
         for (int i = 0; i < 60; ++i) {
           const std::size_t n = rng.below(all.requests.size());
-          if (!all.same(n, serve(all.requests[n], *all.engine, *governed.reuse, all.clock,
-                                 all.options))) {
+          if (!all.same(n, serve(all.requests[n], *all.engine, *governed.reuse, all.options))) {
             ++wrong;
           }
         }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "runtime/reuse/identify.h"
-
 #include <string>
 #include <utility>
 
-#include "caches/answers/scope.h"
+#include "afterimage/plan.h"
+#include "afterimage/question.h"
 
 namespace afterimage {
 namespace {

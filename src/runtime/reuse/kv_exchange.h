@@ -4,12 +4,11 @@
 
 #include <vector>
 
+#include "afterimage/engine.h"
 #include "afterimage/kv_layout.h"
+#include "afterimage/prefix_cache.h"
 #include "afterimage/result.h"
 #include "afterimage/sequence.h"
-#include "caches/prefix/prefix_cache.h"
-#include "caches/prefix/prefix_match.h"
-#include "runtime/engine_api/kv_state.h"
 
 /// KV between the prefix cache and an engine: views in one's words as views in the other's. No
 /// bytes move.

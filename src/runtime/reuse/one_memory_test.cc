@@ -7,8 +7,9 @@
 #include <thread>
 #include <vector>
 
+#include "afterimage/reuse.h"
+#include "afterimage/reuse_stats.h"
 #include "caches/prefix/testing/kv_world.h"
-#include "runtime/reuse/reuse.h"
 
 namespace afterimage {
 namespace {

@@ -1,56 +1,110 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "runtime/reuse/plan.h"
+#include "afterimage/plan.h"
 
+#include <memory>
+#include <optional>
 #include <utility>
 
-#include "caches/prefix/resume_point.h"
+#include "afterimage/answer_once.h"
+#include "afterimage/prefill_once.h"
+#include "afterimage/resume_point.h"
+#include "afterimage/reuse.h"
+#include "caches/prefix/prefix_archive.h"
 #include "runtime/reuse/kv_exchange.h"
-#include "runtime/reuse/reuse.h"
+#include "storage/memory/lease_loop.h"
+#include "storage/memory/lease_service.h"
 
 namespace afterimage {
 
+struct Plan::State {
+  State(Reuse& its_reuse, const RequestIdentity& its_identity, const RequestFacts& its_facts)
+      : reuse(&its_reuse), identity(&its_identity), facts(its_facts) {}
+
+  Result<void> add_answer(const std::stop_token& stop);
+  Result<void> load_prefix(PrefixArchive::Look look, const std::stop_token& stop);
+  Result<void> lease_prefix(const std::stop_token& stop);
+  void commit_prefix(const KvCapture& kv);
+  [[nodiscard]] TokenCount resume() const;
+
+  Reuse* reuse;
+  const RequestIdentity* identity;
+  RequestFacts facts;
+
+  AnswerLookup lookup;
+  std::optional<AnswerLeader> answer_leader;
+  Duration answer_began{0};
+
+  const Sequence* prompt = nullptr;
+  const KvLayout* layout = nullptr;
+  std::optional<ArchivedPrompt> archived;  // nullopt: KV is cached in memory only
+  std::optional<PrefillLeader> leader;
+  std::unique_ptr<Lease> lease;  // nullptr: no other process waits for this prefix
+  KvState resume_state;
+  Duration prefill_began{0};
+
+  std::optional<MediaPlan> media;
+};
+
+Plan::Plan(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+Plan::Plan(Plan&& other) noexcept = default;
+Plan& Plan::operator=(Plan&& other) noexcept = default;
+Plan::~Plan() = default;
+
+Result<Plan> Reuse::plan(const RequestIdentity& identity, const RequestFacts& facts,
+                         const std::stop_token& stop) {
+  auto state = std::make_unique<Plan::State>(*this, identity, facts);
+  AFI_TRY_VOID(state->add_answer(stop));
+  return Plan(std::move(state));
+}
+
+bool Plan::is_answered() const { return state_->lookup.answer.has_value(); }
+const AnswerLookup& Plan::answer() const { return state_->lookup; }
+bool Plan::has_prefix() const { return state_->leader.has_value(); }
+MediaPlan& Plan::media() { return *state_->media; }
+
 // The answer.
 
-Result<void> Plan::add_answer(const std::stop_token& stop) {
-  if (reuse_->answers() == nullptr || !identity_->question.has_value()) return {};
-  Question question = *identity_->question;
-  const LookupRules& rules = reuse_->answer_options().rules;
-  const auto lead = [&](AnswerLeader leader) {
-    lookup_.steps = leader.looked();
-    answer_leader_ = std::move(leader);
-    answer_began_ = reuse_->clock().now();
+Result<void> Plan::State::add_answer(const std::stop_token& stop) {
+  if (reuse->answers() == nullptr || !identity->question.has_value()) return {};
+  Question question = *identity->question;
+  const LookupRules& rules = reuse->answer_options().rules;
+  const auto lead = [&](AnswerLeader mine) {
+    lookup.steps = mine.looked();
+    answer_leader = std::move(mine);
+    answer_began = reuse->clock().now();
   };
   for (;;) {
-    AnswerOnce::Claim claim = reuse_->answers()->claim(question, rules);
+    AnswerOnce::Claim claim = reuse->answers()->claim(question, rules);
     if (auto* found = std::get_if<AnswerLookup>(&claim)) {
-      lookup_ = std::move(*found);
+      lookup = std::move(*found);
       return {};
     }
-    if (auto* leader = std::get_if<AnswerLeader>(&claim)) {
-      lead(std::move(*leader));
+    if (auto* mine = std::get_if<AnswerLeader>(&claim)) {
+      lead(std::move(*mine));
       return {};
     }
     AFI_TRY(auto waited, std::get<AnswerWaiter>(std::move(claim)).wait(stop));
-    if (auto* leader = std::get_if<AnswerLeader>(&waited)) {
-      lead(std::move(*leader));
+    if (auto* mine = std::get_if<AnswerLeader>(&waited)) {
+      lead(std::move(*mine));
       return {};
     }
     // Without an answer, another question's leader took over, and its answer is not for this one.
     AnswerLookup& found = std::get<AnswerLookup>(waited);
     if (!found.answer.has_value()) continue;
-    lookup_ = std::move(found);
+    lookup = std::move(found);
     return {};
   }
 }
 
 Result<void> Plan::publish(const Completion& completion, const std::string& model) {
   // Unpins first, so that the answer can take the space of what was needed to compute it.
-  media_.reset();
-  leader_.reset();
-  lease_.reset();
-  if (!answer_leader_.has_value()) return {};
-  AnswerLeader leader = *std::exchange(answer_leader_, std::nullopt);
+  state_->media.reset();
+  state_->leader.reset();
+  state_->lease.reset();
+  if (!state_->answer_leader.has_value()) return {};
+  AnswerLeader leader = *std::exchange(state_->answer_leader, std::nullopt);
   const Answer answer{
       .text = completion.text,
       .finish_reason = completion.ended ? "stop" : "length",
@@ -59,16 +113,16 @@ Result<void> Plan::publish(const Completion& completion, const std::string& mode
       .output_tokens = TokenCount(static_cast<std::uint32_t>(completion.tokens.size()))};
   // A truncated answer is this request's alone: dropping the lead lets a waiter ask for itself.
   if (!is_whole(answer)) return {};
-  const AnswerFacts facts{.cost = reuse_->clock().now() - answer_began_,
-                          .ttl = reuse_->answer_options().ttl};
+  const AnswerFacts facts{.cost = state_->reuse->clock().now() - state_->answer_began,
+                          .ttl = state_->reuse->answer_options().ttl};
   AFI_TRY_VOID(std::move(leader).publish(answer, facts));
   return {};
 }
 
 void Plan::fail(const Error& error) {
-  if (leader_.has_value() && error.code != ErrorCode::kCancelled) leader_->fail();
-  if (!answer_leader_.has_value()) return;
-  AnswerLeader leader = *std::exchange(answer_leader_, std::nullopt);
+  if (state_->leader.has_value() && error.code != ErrorCode::kCancelled) state_->leader->fail();
+  if (!state_->answer_leader.has_value()) return;
+  AnswerLeader leader = *std::exchange(state_->answer_leader, std::nullopt);
   std::move(leader).fail(error);
 }
 
@@ -76,43 +130,46 @@ void Plan::fail(const Error& error) {
 
 Result<void> Plan::add_prefix(const Sequence& prompt, const KvLayout& layout,
                               const std::stop_token& stop) {
-  if (reuse_->prefix() == nullptr) return {};
-  prompt_ = &prompt;
-  layout_ = &layout;
-  if (reuse_->prefix_archive() != nullptr) {
-    AFI_TRY(archived_, ArchivedPrompt::of(identity_->space, identity_->root, layout, prompt));
+  if (state_->reuse->prefix() == nullptr) return {};
+  state_->prompt = &prompt;
+  state_->layout = &layout;
+  if (state_->reuse->prefix_archive() != nullptr) {
+    const RequestIdentity& identity = *state_->identity;
+    AFI_TRY(state_->archived, ArchivedPrompt::of(identity.space, identity.root, layout, prompt));
   }
-  const PrefillRequest request{
-      .space = identity_->root, .layout = layout_, .prompt = prompt_, .facts = facts_};
-  AFI_TRY(PrefillLeader leader, reuse_->prefix()->wait_and_lead(request, stop));
-  leader_ = std::move(leader);
-  AFI_TRY_VOID(load_prefix(PrefixArchive::Look::kOnce, stop));
-  return lease_prefix(stop);
+  const PrefillRequest request{.space = state_->identity->root,
+                               .layout = &layout,
+                               .prompt = &prompt,
+                               .facts = state_->facts};
+  AFI_TRY(PrefillLeader leader, state_->reuse->prefix()->wait_and_lead(request, stop));
+  state_->leader = std::move(leader);
+  AFI_TRY_VOID(state_->load_prefix(PrefixArchive::Look::kOnce, stop));
+  return state_->lease_prefix(stop);
 }
 
 /// Promotes the part of the prompt that the tier has and memory lacks.
-Result<void> Plan::load_prefix(PrefixArchive::Look look, const std::stop_token& stop) {
-  if (!archived_.has_value()) return {};
-  PrefixMatch own(TokenCount(0), facts_);  // matches nothing: it says whose insertion this is
-  const bool loaded = reuse_->prefix_archive()->promote(
-      *archived_, leader_->match().matched(), resume(),
+Result<void> Plan::State::load_prefix(PrefixArchive::Look look, const std::stop_token& stop) {
+  if (!archived.has_value()) return {};
+  PrefixMatch own(TokenCount(0), facts);  // matches nothing: it says whose insertion this is
+  const bool loaded = reuse->prefix_archive()->promote(
+      *archived, leader->match().matched(), resume(),
       [&](const CapturedKv& kv) -> Result<void> {
-        AFI_TRY_VOID(reuse_->prefix()->insert(identity_->root, *layout_, *prompt_, kv, &own));
+        AFI_TRY_VOID(reuse->prefix()->insert(identity->root, *layout, *prompt, kv, &own));
         return {};
       },
       stop, look);
-  return loaded ? leader_->look_again() : Result<void>();
+  return loaded ? leader->look_again() : Result<void>();
 }
 
 /// Of the processes that lack the same block one prefills it; the others wait, load it, and compute
 /// what follows where their prompts part.
-Result<void> Plan::lease_prefix(const std::stop_token& stop) {
-  LeaseService* const leases = reuse_->leases();
-  if (!archived_.has_value() || leases == nullptr) return {};
-  const Duration began = reuse_->clock().now();
+Result<void> Plan::State::lease_prefix(const std::stop_token& stop) {
+  LeaseService* const leases = reuse->leases();
+  if (!archived.has_value() || leases == nullptr) return {};
+  const Duration began = reuse->clock().now();
   Duration longest_wait{0};
   const auto claim = [&]() -> LeaseService::Claim {
-    const auto wanted = reuse_->prefix_archive()->duty(*archived_, resume(), leader_->snapshots());
+    const auto wanted = reuse->prefix_archive()->duty(*archived, resume(), leader->snapshots());
     if (!wanted.has_value()) return {};
     longest_wait = wanted->longest_wait;
     return leases->claim(wanted->turn, wanted->last);
@@ -123,52 +180,56 @@ Result<void> Plan::lease_prefix(const std::stop_token& stop) {
     return resume() == before ? LeaseLoop::Found::kNothing : LeaseLoop::Found::kSome;
   };
   const auto may_wait = [&] {
-    return longest_wait <= Duration(0) || reuse_->clock().now() - began <= longest_wait;
+    return longest_wait <= Duration(0) || reuse->clock().now() - began <= longest_wait;
   };
   LeaseLoop loop;
   AFI_TRY_VOID(loop.run(*leases, claim, look, stop, may_wait));
-  lease_ = loop.take_lease();
+  lease = loop.take_lease();
   return {};
 }
 
-TokenCount Plan::resume() const {
-  return leader_.has_value() ? leader_->match().resume() : TokenCount(0);
+TokenCount Plan::State::resume() const {
+  return leader.has_value() ? leader->match().resume() : TokenCount(0);
 }
+
+TokenCount Plan::resume() const { return state_->resume(); }
 
 Result<KvUse> Plan::kv_use(const KvOrigin& origin) {
   KvUse use;
   if (resume().value() > 0) {
-    const CachedKv cached = reuse_->prefix()->kv(leader_->match());
-    AFI_TRY(resume_state_, state_of(cached, *layout_, origin));
-    use.resume_from = &resume_state_;
+    const CachedKv cached = state_->reuse->prefix()->kv(state_->leader->match());
+    AFI_TRY(state_->resume_state, state_of(cached, *state_->layout, origin));
+    use.resume_from = &state_->resume_state;
   }
   use.wanted = {
-      .rows_from = archived_.has_value() ? PrefixArchive::capture_from(resume()) : resume(),
-      .rows_to = TokenCount(static_cast<std::uint32_t>(prompt_->tokens.size())),
-      .snapshots = leader_->snapshots()};
-  prefill_began_ = reuse_->clock().now();
-  use.on_captured = [this](const KvCapture& kv) { commit_prefix(kv); };
+      .rows_from = state_->archived.has_value() ? PrefixArchive::capture_from(resume()) : resume(),
+      .rows_to = TokenCount(static_cast<std::uint32_t>(state_->prompt->tokens.size())),
+      .snapshots = state_->leader->snapshots()};
+  state_->prefill_began = state_->reuse->clock().now();
+  use.on_captured = [state = state_.get()](const KvCapture& kv) { state->commit_prefix(kv); };
   return use;
 }
 
-void Plan::commit_prefix(const KvCapture& kv) {
-  const CapturedKv captured = captured_of(kv, reuse_->clock().now() - prefill_began_);
+void Plan::State::commit_prefix(const KvCapture& kv) {
+  const CapturedKv captured = captured_of(kv, reuse->clock().now() - prefill_began);
   // KV that does not fit is not cached; the request is served all the same.
-  static_cast<void>(leader_->commit(captured));
-  if (archived_.has_value()) reuse_->prefix_archive()->keep(*archived_, captured);
-  lease_.reset();  // only after the KV is on its way to the tier
+  static_cast<void>(leader->commit(captured));
+  if (archived.has_value()) reuse->prefix_archive()->keep(*archived, captured);
+  lease.reset();  // only after the KV is on its way to the tier
 }
 
 void Plan::restart() {
-  leader_->start_over();
-  media_.reset();
+  state_->leader->start_over();
+  state_->media.reset();
 }
 
 // The media.
 
 void Plan::add_media(const Sequence& prompt) {
   const std::size_t covered = prompt.spans.size() - media_to_encode(prompt.spans, resume()).size();
-  media_ = reuse_->plan_media(identity_->prints, identity_->request->agent, covered, facts_);
+  const RequestIdentity& identity = *state_->identity;
+  state_->media =
+      state_->reuse->plan_media(identity.prints, identity.request->agent, covered, state_->facts);
 }
 
 }  // namespace afterimage

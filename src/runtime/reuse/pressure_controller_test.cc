@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "policy/pressure/pressure_controller.h"
+#include "afterimage/pressure_controller.h"
 
 #include <gtest/gtest.h>
 
@@ -11,8 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "afterimage/reuse.h"
+#include "afterimage/reuse_stats.h"
 #include "caches/prefix/testing/kv_world.h"
-#include "runtime/reuse/reuse.h"
 #include "testing/seeds.h"
 
 namespace afterimage {

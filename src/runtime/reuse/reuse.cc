@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "runtime/reuse/reuse.h"
+#include "afterimage/reuse.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
-#include "policy/eviction/policies.h"
+#include "afterimage/memory_budget.h"
+#include "afterimage/reuse_stats.h"
+#include "afterimage/secret.h"
+#include "caches/encoder/encoder_archive.h"
+#include "caches/prefix/prefix_archive.h"
+#include "foundation/platform/mutex.h"
+#include "runtime/reuse/media_plan_state.h"
+#include "storage/memory/load_or_compute.h"
 
 namespace afterimage {
 namespace {
@@ -20,74 +28,119 @@ Bytes transfer_bytes(const ReuseOptions& options) {
 
 }  // namespace
 
-Reuse::Reuse(const ReuseOptions& options, const Secret& root, const Clock& clock)
-    : root_(root),
-      clock_(clock),
-      leases_(options.leases),
-      transfer_(transfer_bytes(options)),
-      budget_(options.budget - transfer_bytes(options)) {
-  if (options.tier == nullptr) return;
-  if (options.weigh_loads) load_or_compute_ = std::make_unique<LoadOrCompute>(clock);
-  LoadOrCompute* const quicker = load_or_compute_.get();
-  encoder_archive_ = std::make_unique<EncoderArchive>(*options.tier, transfer_, quicker);
-  if (options.prefixes) {
-    prefix_archive_ = std::make_unique<PrefixArchive>(*options.tier, transfer_, quicker);
+struct Reuse::State {
+  State(const ReuseOptions& options, const Secret& its_root, const Clock& its_clock)
+      : root(its_root),
+        clock(its_clock),
+        leases(options.leases),
+        transfer(transfer_bytes(options)),
+        budget(options.budget - transfer_bytes(options)) {
+    if (options.tier == nullptr) return;
+    if (options.weigh_loads) load_or_compute = std::make_unique<LoadOrCompute>(clock);
+    LoadOrCompute* const quicker = load_or_compute.get();
+    encoder_archive = std::make_unique<EncoderArchive>(*options.tier, transfer, quicker);
+    if (options.prefixes) {
+      prefix_archive = std::make_unique<PrefixArchive>(*options.tier, transfer, quicker);
+    }
   }
+  AgentId agent_id(const std::string& agent);
+
+  Secret root;
+  const Clock& clock;
+  LeaseService* leases;
+  MemoryBudget transfer;  // of what is between the tier and the caches
+  MemoryBudget budget;
+  SharedBudget shared{budget};
+  std::unique_ptr<LoadOrCompute> load_or_compute;  // nullptr: what is there is loaded
+  std::unique_ptr<EncoderArchive> encoder_archive;
+  std::unique_ptr<PrefixArchive> prefix_archive;
+  std::unique_ptr<EncoderCache> cache;
+  std::unique_ptr<PrefixCache> prefixes;
+  std::unique_ptr<PrefillOnce> prefill;
+  std::optional<AnswerReuse> answer_options;
+  std::unique_ptr<AnswerCache> answer_cache;
+  std::unique_ptr<AnswerOnce> answer_once;
+  std::unique_ptr<EncodeOnce> front;  // after the caches: fronts go before what they stand before
+  Mutex agents_mutex;
+  std::map<std::string, AgentId> agents AFI_GUARDED_BY(agents_mutex);
+  std::unique_ptr<PressureController> pressure;  // last: its thread uses the caches
+};
+
+Reuse::Reuse(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+Reuse::~Reuse() = default;
+
+EncodeOnce& Reuse::encoder() { return *state_->front; }
+PrefillOnce* Reuse::prefix() { return state_->prefill.get(); }
+AnswerOnce* Reuse::answers() { return state_->answer_once.get(); }
+AnswerCache* Reuse::answer_cache() { return state_->answer_cache.get(); }
+const AnswerReuse& Reuse::answer_options() const { return *state_->answer_options; }
+PressureController* Reuse::pressure() { return state_->pressure.get(); }
+const Secret& Reuse::secret() const { return state_->root; }
+const Clock& Reuse::clock() const { return state_->clock; }
+PrefixArchive* Reuse::prefix_archive() { return state_->prefix_archive.get(); }
+LeaseService* Reuse::leases() { return state_->leases; }
+
+Result<Namespace> Reuse::space(const ModelIdentity& model, const TenantId& tenant) const {
+  return Namespace::of(model, tenant, state_->root);
+}
+
+Result<std::unique_ptr<Reuse>> Reuse::create(const ReuseOptions& options) {
+  AFI_TRY(const Secret root, random_secret());
+  return create(options, root);
+}
+
+Result<std::unique_ptr<Reuse>> Reuse::create(const ReuseOptions& options, const Secret& root) {
+  static const SystemClock kClock;
+  return create(options, root, kClock);
 }
 
 Result<std::unique_ptr<Reuse>> Reuse::create(const ReuseOptions& options, const Secret& root,
                                              const Clock& clock) {
-  std::unique_ptr<Reuse> reuse(new Reuse(options, root, clock));
+  auto state = std::make_unique<State>(options, root, clock);
   EncoderCacheOptions cache_options;
   cache_options.max_entries = options.max_encoder_entries;
   AFI_TRY(cache_options.policy, make_policy(options.policy));
-  AFI_TRY(reuse->cache_, EncoderCache::create(std::move(cache_options), reuse->budget_));
-  reuse->front_ = std::make_unique<EncodeOnce>(
-      *reuse->cache_, clock,
-      EncodeOnceOptions{.verify_hits = options.verify_hits, .shared = &reuse->shared_});
-  reuse->shared_.join(*reuse->front_);
+  AFI_TRY(state->cache, EncoderCache::create(std::move(cache_options), state->budget));
+  state->front = std::make_unique<EncodeOnce>(
+      *state->cache, clock,
+      EncodeOnceOptions{.verify_hits = options.verify_hits, .shared = &state->shared});
+  state->shared.join(*state->front);
   if (options.prefixes) {
     PrefixCacheOptions prefix_options;
     prefix_options.max_sequences = options.max_sequences;
     AFI_TRY(prefix_options.policy, make_policy(options.policy));
-    AFI_TRY(reuse->prefixes_, PrefixCache::create(std::move(prefix_options), reuse->budget_));
-    reuse->prefill_ = std::make_unique<PrefillOnce>(
-        *reuse->prefixes_,
-        PrefillOnceOptions{.verify_hits = options.verify_hits, .shared = &reuse->shared_});
-    reuse->shared_.join(*reuse->prefill_);
+    AFI_TRY(state->prefixes, PrefixCache::create(std::move(prefix_options), state->budget));
+    state->prefill = std::make_unique<PrefillOnce>(
+        *state->prefixes,
+        PrefillOnceOptions{.verify_hits = options.verify_hits, .shared = &state->shared});
+    state->shared.join(*state->prefill);
   }
   if (options.answers.has_value()) {
-    reuse->answer_options_ = options.answers;
+    state->answer_options = options.answers;
     AnswerCacheOptions answer_options{
-        .max_entries = options.answers->max_entries, .policy = nullptr, .shared = &reuse->shared_};
+        .max_entries = options.answers->max_entries, .policy = nullptr, .shared = &state->shared};
     AFI_TRY(answer_options.policy, make_policy(options.policy));
-    AFI_TRY(reuse->answer_cache_,
-            AnswerCache::create(std::move(answer_options), reuse->budget_, clock));
+    AFI_TRY(state->answer_cache,
+            AnswerCache::create(std::move(answer_options), state->budget, clock));
     if (options.answers->in_serve) {
-      reuse->answer_once_ = std::make_unique<AnswerOnce>(*reuse->answer_cache_, clock);
+      state->answer_once = std::make_unique<AnswerOnce>(*state->answer_cache, clock);
     }
-    reuse->shared_.join(*reuse->answer_cache_);
+    state->shared.join(*state->answer_cache);
   }
   if (options.pressure.gauge != nullptr) {
-    AFI_TRY(reuse->pressure_, PressureController::create(options.pressure, reuse->shared_, clock));
+    AFI_TRY(state->pressure, PressureController::create(options.pressure, state->shared, clock));
   }
-  return reuse;
-}
-
-Result<Plan> Reuse::plan(const RequestIdentity& identity, const RequestFacts& facts,
-                         const std::stop_token& stop) {
-  Plan plan(*this, identity, facts);
-  AFI_TRY_VOID(plan.add_answer(stop));
-  return plan;
+  return std::unique_ptr<Reuse>(new Reuse(std::move(state)));
 }
 
 MediaPlan Reuse::plan_media(const Fingerprint& prints, const std::string& agent,
                             std::size_t covered, const RequestFacts& facts) {
-  const AgentId requester = agent_id(agent);
-  std::vector<MediaPlan::Item> items;
+  const AgentId requester = state_->agent_id(agent);
+  std::vector<MediaPlan::State::Item> items;
   items.reserve(prints.keys.size());
   for (std::size_t i = 0; i < prints.keys.size(); ++i) {
-    MediaPlan::Item item;
+    MediaPlan::State::Item item;
     item.modality = prints.modalities[i];
     item.key = prints.keys[i];
     if (i < covered) {
@@ -100,41 +153,45 @@ MediaPlan Reuse::plan_media(const Fingerprint& prints, const std::string& agent,
                                  prints.keys.end(), prints.keys[i]);
     item.same_as = static_cast<std::size_t>(first - prints.keys.begin());
     // Only the first of equal items claims, so that a request never waits for itself.
-    if (item.same_as == i) item.claim = front_->claim(prints.keys[i], requester);
+    if (item.same_as == i) item.claim = state_->front->claim(prints.keys[i], requester);
     items.push_back(std::move(item));
   }
-  MediaPlan plan(*front_, encoder_archive_.get(), leases_, facts, std::move(items));
-  for (MediaPlan::Item& item : plan.items_) {
-    if (item.claim.has_value()) plan.load(item);
+  auto plan = std::make_unique<MediaPlan::State>(*state_->front, state_->encoder_archive.get(),
+                                                 state_->leases, facts, std::move(items));
+  for (MediaPlan::State::Item& item : plan->items) {
+    if (item.claim.has_value()) plan->load(item);
   }
-  return plan;
+  return MediaPlan(std::move(plan));
 }
 
 ReuseStats Reuse::stats() const {
-  return {.encoder = front_->cache_stats(),
-          .encodes = front_->stats(),
-          .prefix = prefill_ == nullptr ? PrefixCacheStats() : prefill_->cache_stats(),
-          .prefills = prefill_ == nullptr ? PrefillOnceStats() : prefill_->stats(),
-          .answers = answer_cache_ == nullptr ? AnswerCacheStats() : answer_cache_->stats(),
-          .answering = answer_once_ == nullptr ? AnswerOnceStats() : answer_once_->stats(),
-          .encoder_archive =
-              encoder_archive_ == nullptr ? EncoderArchiveStats() : encoder_archive_->stats(),
-          .prefix_archive =
-              prefix_archive_ == nullptr ? PrefixArchiveStats() : prefix_archive_->stats(),
-          .loads = load_or_compute_ == nullptr ? LoadOrComputeStats() : load_or_compute_->stats(),
-          .governed = pressure_ == nullptr ? std::nullopt : std::optional(pressure_->stats()),
-          .budget = budget_.capacity() + transfer_.capacity(),
-          .used = budget_.used() + transfer_.used(),
-          .peak = budget_.peak() + transfer_.peak()};
+  const State& state = *state_;
+  return {
+      .encoder = state.front->cache_stats(),
+      .encodes = state.front->stats(),
+      .prefix = state.prefill == nullptr ? PrefixCacheStats() : state.prefill->cache_stats(),
+      .prefills = state.prefill == nullptr ? PrefillOnceStats() : state.prefill->stats(),
+      .answers = state.answer_cache == nullptr ? AnswerCacheStats() : state.answer_cache->stats(),
+      .answering = state.answer_once == nullptr ? AnswerOnceStats() : state.answer_once->stats(),
+      .encoder_archive =
+          state.encoder_archive == nullptr ? EncoderArchiveStats() : state.encoder_archive->stats(),
+      .prefix_archive =
+          state.prefix_archive == nullptr ? PrefixArchiveStats() : state.prefix_archive->stats(),
+      .loads =
+          state.load_or_compute == nullptr ? LoadOrComputeStats() : state.load_or_compute->stats(),
+      .governed = state.pressure == nullptr ? std::nullopt : std::optional(state.pressure->stats()),
+      .budget = state.budget.capacity() + state.transfer.capacity(),
+      .used = state.budget.used() + state.transfer.used(),
+      .peak = state.budget.peak() + state.transfer.peak()};
 }
 
-AgentId Reuse::agent_id(const std::string& agent) {
+AgentId Reuse::State::agent_id(const std::string& agent) {
   if (agent.empty()) return kNoAgent;
-  const MutexLock lock(agents_mutex_);
-  if (const auto it = agents_.find(agent); it != agents_.end()) return it->second;
-  if (agents_.size() >= kMaxNamedAgents) return kNoAgent;
-  const auto id = static_cast<AgentId>(agents_.size());
-  agents_.emplace(agent, id);
+  const MutexLock lock(agents_mutex);
+  if (const auto it = agents.find(agent); it != agents.end()) return it->second;
+  if (agents.size() >= kMaxNamedAgents) return kNoAgent;
+  const auto id = static_cast<AgentId>(agents.size());
+  agents.emplace(agent, id);
   return id;
 }
 

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "runtime/reuse/reuse.h"
+#include "afterimage/reuse.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <thread>
 
+#include "afterimage/host_tier.h"
+#include "afterimage/reuse_stats.h"
 #include "runtime/reuse/testing/media.h"
-#include "storage/memory/host_tier.h"
 #include "testing/slow_tier.h"
 
 namespace afterimage {

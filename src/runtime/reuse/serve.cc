@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "runtime/reuse/serve.h"
+#include "afterimage/serve.h"
 
 #include <algorithm>
 #include <functional>
 #include <optional>
 #include <utility>
 
-#include "runtime/reuse/identify.h"
-#include "runtime/reuse/plan.h"
+#include "afterimage/plan.h"
 
 namespace afterimage {
 namespace {
@@ -148,8 +147,9 @@ Served served_from_cache(const AnswerLookup& found, std::size_t media_items) {
 
 }  // namespace
 
-Result<Served> serve(const Request& request, const Engine& engine, Reuse& reuse, const Clock& clock,
+Result<Served> serve(const Request& request, const Engine& engine, Reuse& reuse,
                      const GenerateOptions& options, std::stop_token stop) {
+  const Clock& clock = reuse.clock();
   const Duration arrived = clock.now();
   AFI_TRY(RequestIdentity identity, identify(request, engine, reuse.secret(), options));
   const RequestFacts facts{

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "runtime/reuse/serve.h"
+#include "afterimage/serve.h"
 
 #include <gtest/gtest.h>
 
@@ -9,9 +9,10 @@
 #include <functional>
 #include <thread>
 
-#include "engines/reference/reference_engine.h"
+#include "afterimage/host_tier.h"
+#include "afterimage/reference_engine.h"
+#include "afterimage/reuse_stats.h"
 #include "foundation/platform/random.h"
-#include "storage/memory/host_tier.h"
 #include "testing/forwarding_engine.h"
 #include "testing/media_files.h"
 #include "testing/tiny_engine.h"
@@ -49,7 +50,7 @@ struct Fixture {
         .value();
   }
   [[nodiscard]] Served ask(const Request& request) const {
-    auto served = serve(request, *engine, *reuse, clock, options);
+    auto served = serve(request, *engine, *reuse, options);
     EXPECT_TRUE(served.has_value());
     const Served cold = serve_without_reuse(request, *engine, clock, options).value();
     EXPECT_EQ(served->completion.tokens, cold.completion.tokens);
@@ -147,8 +148,7 @@ TEST(Serve, ThreadsOverOneTierGetTheAnswersOfASingleThread) {
       threads.emplace_back([&, thread] {
         for (std::uint32_t i = 0; i < 6; ++i) {
           const std::uint32_t picture = 1 + (thread + i) % 3;
-          const auto served =
-              serve(f.conversation(picture, 1), *f.engine, *f.reuse, f.clock, f.options);
+          const auto served = serve(f.conversation(picture, 1), *f.engine, *f.reuse, f.options);
           const Served& expected = alone[picture - 1];
           if (!served.has_value() || served->completion.logits != expected.completion.logits ||
               served->completion.tokens != expected.completion.tokens) {
@@ -214,7 +214,7 @@ TEST(Serve, ConversationHintsDecideWhichKvIsEvictedFirst) {
       Request request{.tenant = TenantId(tenant), .conversation = hint};
       request.messages.push_back(says(Role::kUser, "Tell me."));
       const GenerateOptions one{.max_tokens = TokenCount(1)};
-      return serve(request, engine, *reuse, clock, one).value().completion.resumed_from;
+      return serve(request, engine, *reuse, one).value().completion.resumed_from;
     };
     const auto goes_on = honest ? ContinuationHint::kGoesOn : ContinuationHint::kEnds;
     const auto ends = honest ? ContinuationHint::kEnds : ContinuationHint::kGoesOn;
@@ -270,8 +270,8 @@ TEST(Serve, RestartsFromTheBeginningAfterAFailedRestore) {
   const Fixture f;
   const ForgetfulEngine forgetful(*f.engine);
   const Request request = f.conversation(1, 1);
-  const Served first = serve(request, forgetful, *f.reuse, f.clock, f.options).value();
-  const Served again = serve(request, forgetful, *f.reuse, f.clock, f.options).value();
+  const Served first = serve(request, forgetful, *f.reuse, f.options).value();
+  const Served again = serve(request, forgetful, *f.reuse, f.options).value();
   EXPECT_TRUE(again.restore_failed);
   EXPECT_EQ(again.completion.resumed_from, TokenCount(0));
   EXPECT_EQ(again.completion.logits, first.completion.logits);
@@ -306,8 +306,7 @@ std::vector<Result<Served>> at_once(unsigned count, const Fixture& f, const Engi
   std::vector<Result<Served>> served(count, fail(ErrorCode::kUnavailable, "not asked"));
   std::vector<std::jthread> callers;
   for (unsigned t = 0; t < count; ++t) {
-    callers.emplace_back(
-        [&, t] { served[t] = serve(request, engine, *f.reuse, f.clock, f.options); });
+    callers.emplace_back([&, t] { served[t] = serve(request, engine, *f.reuse, f.options); });
   }
   callers.clear();
   return served;
@@ -388,7 +387,7 @@ TEST(Serve, SharesAPrefixWhileItsAnswerIsStillGenerated) {
   const Request request = f.conversation(1, 1);
   TokenCount resumed{};
   const Slow slow(*f.engine, [&] { resumed = f.ask(request).completion.resumed_from; });
-  const Served first = serve(request, slow, *f.reuse, f.clock, f.options).value();
+  const Served first = serve(request, slow, *f.reuse, f.options).value();
   EXPECT_EQ(resumed, first.completion.prefilled - TokenCount(1));
 }
 
@@ -411,8 +410,7 @@ TEST(Serve, PinnedKvSurvivesEvictionBeforeTheRestore) {
   const Fixture f;
   const Request request = f.conversation(1, 1);
   const Served first = f.ask(request);
-  const Served again =
-      serve(request, Evicting(*f.engine, *f.reuse), *f.reuse, f.clock, f.options).value();
+  const Served again = serve(request, Evicting(*f.engine, *f.reuse), *f.reuse, f.options).value();
   EXPECT_GT(again.completion.resumed_from, TokenCount(0));
   EXPECT_FALSE(again.restore_failed);
   EXPECT_EQ(again.completion.logits, first.completion.logits);
@@ -451,8 +449,7 @@ TEST(Serve, ConcurrentRequestsThatShareMediaAndPrefixesNeverDeadlock) {
         std::stop_source stop;
         if (rng.chance(0.1)) stop.request_stop();
         if (rng.chance(0.2)) f.reuse->prefix()->evict_bytes(1_MiB);
-        const auto served =
-            serve(requests[n], engine, *f.reuse, f.clock, f.options, stop.get_token());
+        const auto served = serve(requests[n], engine, *f.reuse, f.options, stop.get_token());
         if (served.has_value() && served->completion.logits != expected[n]) ++wrong;
       }
     });
@@ -483,9 +480,7 @@ struct AnswerFixture : Fixture {
   AnswerFixture() {
     reuse = Reuse::create({.budget = 4_GiB, .answers = AnswerReuse{}}, Secret{}, clock).value();
   }
-  Served get(const Request& request) {
-    return serve(request, talker, *reuse, clock, options).value();
-  }
+  Served get(const Request& request) { return serve(request, talker, *reuse, options).value(); }
   static Request about(std::uint32_t picture, std::string words) {
     Request request = conversation(picture, 0);
     request.messages.back().parts.back() = std::move(words);

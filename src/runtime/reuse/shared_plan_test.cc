@@ -8,9 +8,9 @@
 #include <optional>
 #include <thread>
 
-#include "runtime/reuse/reuse.h"
+#include "afterimage/host_tier.h"
+#include "afterimage/reuse.h"
 #include "runtime/reuse/testing/media.h"
-#include "storage/memory/host_tier.h"
 #include "testing/leases_in_memory.h"
 
 namespace afterimage {

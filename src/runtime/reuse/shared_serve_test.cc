@@ -7,9 +7,10 @@
 #include <functional>
 #include <thread>
 
-#include "engines/reference/reference_engine.h"
-#include "runtime/reuse/serve.h"
-#include "storage/memory/host_tier.h"
+#include "afterimage/host_tier.h"
+#include "afterimage/reference_engine.h"
+#include "afterimage/serve.h"
+#include "caches/prefix/prefix_archive.h"
 #include "testing/forwarding_engine.h"
 #include "testing/leases_in_memory.h"
 #include "testing/media_files.h"
@@ -53,7 +54,7 @@ class SharedServe : public ::testing::Test {
                               Secret{}, world.clock)
                     .value()) {}
     [[nodiscard]] Result<Served> serve(const Request& request, std::stop_token stop = {}) const {
-      return afterimage::serve(request, engine, *reuse, world.clock, world.options, stop);
+      return afterimage::serve(request, engine, *reuse, world.options, stop);
     }
     /// The same, and nothing but that, whatever was reused.
     [[nodiscard]] Served ask(const Request& request) const {

@@ -9,9 +9,10 @@
 #include <string_view>
 #include <vector>
 
+#include "afterimage/disk_tier.h"
+#include "afterimage/memory_budget.h"
 #include "afterimage/result.h"
 #include "afterimage/units.h"
-#include "storage/memory/aligned_bytes.h"
 
 /// Files read and written in blocks of 4 KiB, bypassing the page cache where the system allows.
 /// This is the segment log's interface to the disk; tests replace it with a fake.
@@ -70,11 +71,6 @@ class BlockFolder {
   [[nodiscard]] virtual std::string path() const = 0;
   /// "io_uring, direct", "threads, buffered", …
   [[nodiscard]] virtual std::string backend() const = 0;
-};
-
-enum class DiskBackend : std::uint8_t {
-  kBest,     // io_uring where the kernel allows it, threads elsewhere
-  kThreads,  // pread and pwrite on internal threads
 };
 
 /// Opens a folder on this machine. Creates it (mode 0700) if only its last part is missing, and

@@ -5,8 +5,8 @@
 #include <deque>
 #include <memory>
 
+#include "afterimage/memory_budget.h"
 #include "foundation/platform/mutex.h"
-#include "storage/memory/aligned_bytes.h"
 
 namespace afterimage {
 

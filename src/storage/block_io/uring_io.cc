@@ -6,7 +6,7 @@
 #include <cerrno>
 
 #include "afterimage/check.h"
-#include "foundation/platform/clock.h"
+#include "afterimage/clock.h"
 #include "foundation/platform/mutex.h"
 #include "foundation/platform/timed_condition.h"
 #include "storage/block_io/block_io.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "storage/disk/disk_tier.h"
+#include "afterimage/disk_tier.h"
 
 #include <functional>
 #include <optional>
@@ -8,6 +8,8 @@
 
 #include "foundation/platform/fault_points.h"
 #include "foundation/platform/mutex.h"
+#include "storage/block_io/block_files.h"
+#include "storage/disk/segment_log.h"
 #include "storage/memory/circuit_breaker.h"
 
 namespace afterimage {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 // The tier on a real file system: killed processes, damaged files.
-#include "storage/disk/disk_tier.h"
+#include "afterimage/disk_tier.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -15,6 +15,7 @@
 #include <fstream>
 
 #include "storage/disk/segment_format.h"
+#include "storage/disk/segment_log.h"
 #include "testing/temporary_folder.h"
 #include "testing/tier_conformance.h"
 

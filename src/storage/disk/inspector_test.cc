@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "storage/disk/disk_tier.h"
+#include "afterimage/disk_tier.h"
 #include "testing/fake_block_folder.h"
 #include "testing/temporary_folder.h"
 #include "testing/tier_entries.h"

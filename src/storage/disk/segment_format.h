@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "afterimage/result.h"
+#include "afterimage/tier.h"
 #include "storage/memory/checksum.h"
-#include "storage/memory/tier.h"
 
 /// The byte format of a segment: pure encoding and decoding, no I/O.
 ///

@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "afterimage/check.h"
-#include "foundation/platform/clock.h"
+#include "afterimage/clock.h"
 #include "foundation/platform/fault_points.h"
 #include "storage/disk/segment_log_state.h"
 

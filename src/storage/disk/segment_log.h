@@ -8,26 +8,12 @@
 #include <span>
 #include <string>
 
+#include "afterimage/disk_tier.h"
 #include "afterimage/result.h"
+#include "afterimage/tier.h"
 #include "storage/block_io/block_files.h"
-#include "storage/memory/tier.h"
 
 namespace afterimage {
-
-struct SegmentLogOptions {
-  Bytes capacity = 1_GiB;       // hard cap on all segments, by their size on disk
-  Bytes segment_bytes;          // 0: an eighth of the capacity, at most 256 MiB
-  Bytes batch_bytes = 2_MiB;    // size of one write; the default is one huge page
-  std::uint32_t batches = 8;    // most writes in flight; they use batches x batch_bytes of memory
-  Bytes commit_bytes = 64_MiB;  // a sync is started after so many bytes
-  Bytes idle_bytes = 16_MiB;    // most memory of idle read buffers
-  Duration read_timeout = std::chrono::milliseconds(250);
-  Duration write_timeout = std::chrono::seconds(10);  // for a write or a sync
-  /// How long an append may wait for the writer lock and for space in the batches before it is
-  /// refused. If it is at least write_timeout, appends wait as long as commits do: for tools and
-  /// benchmarks that have nothing else to do.
-  Duration append_timeout = std::chrono::milliseconds(10);
-};
 
 /// What was found on disk when the log was opened.
 struct DiskRecovery {

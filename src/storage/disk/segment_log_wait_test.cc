@@ -5,7 +5,7 @@
 
 #include <thread>
 
-#include "storage/disk/disk_tier.h"
+#include "afterimage/disk_tier.h"
 #include "storage/disk/segment_format.h"
 #include "storage/disk/segment_log.h"
 #include "storage/disk/testing/small_log.h"

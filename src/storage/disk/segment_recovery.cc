@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "afterimage/check.h"
+#include "afterimage/secret.h"
 #include "foundation/platform/fault_points.h"
-#include "foundation/platform/random.h"
 #include "storage/disk/segment_log_state.h"
 
 namespace afterimage {

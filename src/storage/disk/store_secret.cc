@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "storage/disk/store_secret.h"
-
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -10,14 +8,12 @@
 #include <cerrno>
 #include <string_view>
 
+#include "afterimage/secret.h"
 #include "foundation/platform/fault_points.h"
-#include "foundation/platform/random.h"
 #include "storage/block_io/block_io.h"
 
 namespace afterimage {
 namespace {
-
-using Secret = std::array<std::byte, 32>;
 
 Result<Secret> read_secret(int fd, const std::string& path, std::string_view if_lost) {
   const OpenFile file(fd, path);

@@ -7,9 +7,9 @@
 #include <string>
 #include <utility>
 
-#include "storage/encryption/encryption_keys.h"
+#include "afterimage/encrypted_tier.h"
+#include "afterimage/tier.h"
 #include "storage/memory/shared_cell.h"
-#include "storage/memory/tier.h"
 
 namespace afterimage {
 

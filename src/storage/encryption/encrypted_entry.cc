@@ -14,8 +14,8 @@
 #include <string_view>
 
 #include "afterimage/check.h"
+#include "afterimage/secret.h"
 #include "foundation/platform/fault_points.h"
-#include "foundation/platform/random.h"
 
 namespace afterimage {
 namespace {

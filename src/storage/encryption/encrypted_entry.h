@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <span>
 
+#include "afterimage/encrypted_tier.h"
 #include "afterimage/result.h"
-#include "storage/encryption/encryption_keys.h"
-#include "storage/memory/tier.h"
+#include "afterimage/tier.h"
 
 /// Encrypts and authenticates one entry with AES-256-GCM: without the key it can be neither read,
 /// forged nor changed. No I/O.

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "foundation/crypto/sha256.h"
 #include "storage/encryption/encrypted_entry.h"
 
 namespace afterimage {

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "afterimage/encrypted_tier.h"
 #include "foundation/platform/files.h"
-#include "storage/encryption/encryption_keys.h"
 
 namespace afterimage {
 

@@ -1,70 +1,121 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "storage/encryption/encrypted_tier.h"
+#include "afterimage/encrypted_tier.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <unordered_set>
 #include <utility>
+
+#include "foundation/platform/mutex.h"
+#include "storage/encryption/encrypted_entry.h"
 
 namespace afterimage {
 
-std::unexpected<Error> EncryptedTier::refuse(ErrorCode code, std::string message) {
-  const MutexLock lock(mutex_);
-  ++refused_;
+struct EncryptedTier::State {
+  State(Tier& its_tier, EncryptionKeys its_keys, MemoryBudget& its_memory)
+      : tier(its_tier), keys(std::move(its_keys)), memory(its_memory) {}
+
+  /// Most foreign entries (other key, or not encrypted) to remember; beyond, they are read again.
+  static constexpr std::size_t kMostForeign = 65'536;
+  std::unexpected<Error> refuse(ErrorCode code, std::string message);
+  Result<std::optional<TierEntry>> open(const TierKey& key, const TierEntry& encrypted,
+                                        MemoryBudget& room);
+  void record_unopened(const TierKey& key, SealState state);
+  [[nodiscard]] bool is_foreign(const TierKey& key) const;
+
+  Tier& tier;
+  const EncryptionKeys keys;
+  MemoryBudget& memory;
+  mutable Mutex mutex;
+  std::uint64_t refused AFI_GUARDED_BY(mutex) = 0;       // puts refused before the wrapped tier
+  std::uint64_t unopened AFI_GUARDED_BY(mutex) = 0;      // hits there that are misses here
+  std::uint64_t without_room AFI_GUARDED_BY(mutex) = 0;  // gets for which there was no memory
+  std::uint64_t removed AFI_GUARDED_BY(mutex) = 0;       // damaged entries removed by this tier
+  std::uint64_t other_key AFI_GUARDED_BY(mutex) = 0;     // of the unopened ones
+  std::uint64_t not_encrypted AFI_GUARDED_BY(mutex) = 0;
+  std::unordered_set<TierKey, TierKeyHash> foreign AFI_GUARDED_BY(mutex);
+};
+
+EncryptedTier::EncryptedTier(Tier& tier, EncryptionKeys keys, MemoryBudget& memory)
+    : state_(std::make_unique<State>(tier, std::move(keys), memory)) {}
+
+EncryptedTier::~EncryptedTier() = default;
+
+Result<void> EncryptedTier::erase(const TierKey& key) { return state_->tier.erase(key); }
+
+Result<void> EncryptedTier::flush() { return state_->tier.flush(); }
+
+void EncryptedTier::probe(std::span<const TierKey> keys) { state_->tier.probe(keys); }
+
+void EncryptedTier::invalidate_negative(std::span<const TierKey> keys) {
+  state_->tier.invalidate_negative(keys);
+}
+
+std::size_t EncryptedTier::places() const { return state_->tier.places(); }
+
+bool EncryptedTier::is_pending(const TierKey& key) const { return state_->tier.is_pending(key); }
+
+std::unexpected<Error> EncryptedTier::State::refuse(ErrorCode code, std::string message) {
+  const MutexLock lock(mutex);
+  ++refused;
   return fail(code, std::move(message));
 }
 
 Result<void> EncryptedTier::put(const TierKey& key, const EntryMeta& meta,
                                 std::span<const std::byte> bytes) {
   if (meta.form_bytes() > EntryMeta::kMaxFormBytes) {
-    return refuse(ErrorCode::kLimitExceeded,
-                  fmt::format("{} bytes of tensor specs; at most {} are allowed", meta.form_bytes(),
-                              EntryMeta::kMaxFormBytes));
+    return state_->refuse(ErrorCode::kLimitExceeded,
+                          fmt::format("{} bytes of tensor specs; at most {} are allowed",
+                                      meta.form_bytes(), EntryMeta::kMaxFormBytes));
   }
-  const auto encrypted = AlignedBytes::create(encrypted_size(meta, bytes.size()), memory_);
-  if (!encrypted.has_value()) return refuse(encrypted.error().code, encrypted.error().message);
-  const auto done = encrypt_entry(keys_, key, meta, bytes, (*encrypted)->bytes());
-  if (!done.has_value()) return refuse(done.error().code, done.error().message);
+  const auto encrypted = AlignedBytes::create(encrypted_size(meta, bytes.size()), state_->memory);
+  if (!encrypted.has_value()) {
+    return state_->refuse(encrypted.error().code, encrypted.error().message);
+  }
+  const auto done = encrypt_entry(state_->keys, key, meta, bytes, (*encrypted)->bytes());
+  if (!done.has_value()) return state_->refuse(done.error().code, done.error().message);
   // Specs and cost are encrypted. The cost is also stored in the clear for load-or-compute
   // decisions.
-  AFI_TRY_VOID(tier_.put(key, {.cost = meta.cost}, (*encrypted)->bytes()));
-  const MutexLock lock(mutex_);
-  foreign_.erase(key);
+  AFI_TRY_VOID(state_->tier.put(key, {.cost = meta.cost}, (*encrypted)->bytes()));
+  const MutexLock lock(state_->mutex);
+  state_->foreign.erase(key);
   return {};
 }
 
 Result<std::optional<TierEntry>> EncryptedTier::get(const TierKey& key, MemoryBudget& room) {
-  AFI_TRY(const std::optional<TierEntry> encrypted, tier_.get(key, room));
+  AFI_TRY(const std::optional<TierEntry> encrypted, state_->tier.get(key, room));
   if (!encrypted.has_value()) return std::nullopt;
-  return open(key, *encrypted, room);
+  return state_->open(key, *encrypted, room);
 }
 
 std::vector<Result<std::optional<TierEntry>>> EncryptedTier::get_all(std::span<const TierKey> keys,
                                                                      MemoryBudget& room) {
-  auto all = tier_.get_all(keys, room);
+  auto all = state_->tier.get_all(keys, room);
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (!all[i].has_value() || !all[i]->has_value()) continue;
     // Frees each encrypted copy before the next entry is decrypted.
     const TierEntry encrypted = **std::exchange(all[i], std::optional<TierEntry>());
-    all[i] = open(keys[i], encrypted, room);
+    all[i] = state_->open(keys[i], encrypted, room);
   }
   return all;
 }
 
-Result<std::optional<TierEntry>> EncryptedTier::open(const TierKey& key, const TierEntry& encrypted,
-                                                     MemoryBudget& room) {
+Result<std::optional<TierEntry>> EncryptedTier::State::open(const TierKey& key,
+                                                            const TierEntry& encrypted,
+                                                            MemoryBudget& room) {
   const std::size_t size = encrypted.bytes.size();
   const auto opened =
       AlignedBytes::create(size < kEncryptionHeader ? 0 : size - kEncryptionHeader, room);
   if (!opened.has_value()) {
-    const MutexLock lock(mutex_);
-    ++without_room_;
+    const MutexLock lock(mutex);
+    ++without_room;
     return std::unexpected(opened.error());
   }
-  OpenedEntry entry = open_entry(keys_, key, encrypted.bytes, (*opened)->bytes());
+  OpenedEntry entry = open_entry(keys, key, encrypted.bytes, (*opened)->bytes());
   if (entry.state != SealState::kOpened) {
     record_unopened(key, entry.state);
     return std::nullopt;
@@ -74,55 +125,57 @@ Result<std::optional<TierEntry>> EncryptedTier::open(const TierKey& key, const T
                    .memory = *opened};
 }
 
-void EncryptedTier::record_unopened(const TierKey& key, SealState state) {
-  if (state == SealState::kDamaged) static_cast<void>(tier_.erase(key));
-  const bool replaced = tier_.is_pending(key);
-  const MutexLock lock(mutex_);
-  ++unopened_;
+void EncryptedTier::State::record_unopened(const TierKey& key, SealState state) {
+  if (state == SealState::kDamaged) static_cast<void>(tier.erase(key));
+  const bool replaced = tier.is_pending(key);
+  const MutexLock lock(mutex);
+  ++unopened;
   if (state == SealState::kDamaged) {
-    ++removed_;
+    ++removed;
     return;
   }
-  ++(state == SealState::kOtherKey ? other_key_ : not_encrypted_);
+  ++(state == SealState::kOtherKey ? other_key : not_encrypted);
   if (replaced) return;
-  if (foreign_.size() >= kMostForeign) foreign_.clear();
-  foreign_.insert(key);
+  if (foreign.size() >= kMostForeign) foreign.clear();
+  foreign.insert(key);
 }
 
-bool EncryptedTier::is_foreign(const TierKey& key) const {
-  const MutexLock lock(mutex_);
-  return foreign_.contains(key);
+bool EncryptedTier::State::is_foreign(const TierKey& key) const {
+  const MutexLock lock(mutex);
+  return foreign.contains(key);
 }
 
 bool EncryptedTier::may_contain(const TierKey& key) const {
-  return tier_.may_contain(key) && !is_foreign(key);
+  return state_->tier.may_contain(key) && !state_->is_foreign(key);
 }
 
-bool EncryptedTier::holds(const TierKey& key) const { return tier_.holds(key) && !is_foreign(key); }
+bool EncryptedTier::holds(const TierKey& key) const {
+  return state_->tier.holds(key) && !state_->is_foreign(key);
+}
 
 std::optional<EntryMetadata> EncryptedTier::metadata(const TierKey& key) const {
-  if (is_foreign(key)) return std::nullopt;
-  return tier_.metadata(key);
+  if (state_->is_foreign(key)) return std::nullopt;
+  return state_->tier.metadata(key);
 }
 
 TierStats EncryptedTier::stats() const {
-  TierStats stats = tier_.stats();
-  const MutexLock lock(mutex_);
-  stats.refused += refused_;
-  stats.hits -= std::min(stats.hits, unopened_ + without_room_);
-  stats.misses += unopened_;
-  stats.damaged += unopened_;
-  stats.erased -= std::min(stats.erased, removed_);
-  if (stats.degraded_reason.empty() && other_key_ > 0) {
+  TierStats stats = state_->tier.stats();
+  const MutexLock lock(state_->mutex);
+  stats.refused += state_->refused;
+  stats.hits -= std::min(stats.hits, state_->unopened + state_->without_room);
+  stats.misses += state_->unopened;
+  stats.damaged += state_->unopened;
+  stats.erased -= std::min(stats.erased, state_->removed);
+  if (stats.degraded_reason.empty() && state_->other_key > 0) {
     stats.degraded_reason = fmt::format(
         "{} entries are encrypted under another key and cannot be read: if it is an old key, add "
         "it to the list of keys; otherwise they are replaced over time",
-        other_key_);
-  } else if (stats.degraded_reason.empty() && not_encrypted_ > 0) {
+        state_->other_key);
+  } else if (stats.degraded_reason.empty() && state_->not_encrypted > 0) {
     stats.degraded_reason = fmt::format(
         "{} entries were stored before encryption was enabled and are not read: purge the folder "
         "if their plaintext must not stay on disk",
-        not_encrypted_);
+        state_->not_encrypted);
   }
   return stats;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "storage/encryption/encrypted_tier.h"
+#include "afterimage/encrypted_tier.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,11 +11,10 @@
 #include <fstream>
 #include <iterator>
 
-#include "foundation/platform/clock.h"
-#include "storage/disk/disk_tier.h"
-#include "storage/memory/host_tier.h"
+#include "afterimage/clock.h"
+#include "afterimage/disk_tier.h"
+#include "afterimage/host_tier.h"
 #include "storage/memory/put_once.h"
-#include "storage/memory/tier_stack.h"
 #include "testing/slow_tier.h"
 #include "testing/temporary_folder.h"
 #include "testing/tier_conformance.h"

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "storage/encryption/encryption_keys.h"
-
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <openssl/crypto.h>
@@ -14,6 +12,8 @@
 #include <system_error>
 
 #include "afterimage/digest.h"
+#include "afterimage/encrypted_tier.h"
+#include "foundation/crypto/sha256.h"
 #include "foundation/platform/environment.h"
 #include "foundation/platform/fault_points.h"
 

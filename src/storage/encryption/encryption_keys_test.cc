@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "storage/encryption/encryption_keys.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -10,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "afterimage/encrypted_tier.h"
 #include "testing/temporary_folder.h"
 #include "testing/tier_entries.h"
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "storage/memory/budget.h"
-
 #include <string>
 
+#include "afterimage/memory_budget.h"
 #include "foundation/platform/fault_points.h"
 
 namespace afterimage {

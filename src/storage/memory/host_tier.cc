@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "storage/memory/host_tier.h"
+#include "afterimage/host_tier.h"
 
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <cstring>

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "storage/memory/host_tier.h"
+#include "afterimage/host_tier.h"
 
 #include <gtest/gtest.h>
 
-#include "storage/memory/tier_stack.h"
 #include "testing/tier_conformance.h"
 
 namespace afterimage {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <stop_token>
 
-#include "storage/memory/tier.h"
+#include "afterimage/tier.h"
 
 namespace afterimage {
 

@@ -11,11 +11,11 @@
 #include <string_view>
 #include <vector>
 
+#include "afterimage/clock.h"
+#include "afterimage/tier.h"
 #include "afterimage/units.h"
-#include "foundation/platform/clock.h"
 #include "foundation/platform/mutex.h"
 #include "storage/memory/load_rate.h"
-#include "storage/memory/tier.h"
 
 namespace afterimage {
 
@@ -55,21 +55,6 @@ struct LoadOrComputeOptions {
   /// A tier that is avoided is probed as soon as the expected loss of a probe is at most this share
   /// of the time since the last probe. A probe that loses nothing is followed by the next at once.
   double probing = 1.0 / 32;
-};
-
-/// Counters cover the object's whole life.
-struct LoadOrComputeStats {
-  /// Tiers of a stack with a rate of their own; farther tiers count as the last.
-  static constexpr std::size_t kPlaces = 4;
-
-  std::uint64_t declined = 0;  // decisions to compute, at least in part, what could be loaded
-  std::uint64_t probes = 0;
-  struct Place {
-    std::uint64_t loads = 0;  // measured
-    Duration latency{0};      // current estimate, as is seconds_per_byte
-    double seconds_per_byte = 0;
-  };
-  std::array<Place, kPlaces> places{};
 };
 
 /// Decides whether to load an entry from a tier or to compute it again, whichever is expected to be

@@ -8,8 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "storage/memory/host_tier.h"
-#include "storage/memory/tier_stack.h"
+#include "afterimage/host_tier.h"
 #include "testing/seeds.h"
 #include "testing/slow_tier.h"
 #include "testing/tier_entries.h"

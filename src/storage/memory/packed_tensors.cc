@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "storage/memory/payload.h"
+#include "afterimage/payload.h"
 
 namespace afterimage {
 

@@ -8,7 +8,7 @@
 
 #include "afterimage/result.h"
 #include "afterimage/tensor.h"
-#include "storage/memory/tier.h"
+#include "afterimage/tier.h"
 
 namespace afterimage {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "storage/memory/payload.h"
+#include "afterimage/payload.h"
 
 #include <algorithm>
 #include <array>

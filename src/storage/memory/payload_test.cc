@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "storage/memory/payload.h"
+#include "afterimage/payload.h"
 
 #include <gtest/gtest.h>
 
 #include <bit>
 #include <cstring>
 
-#include "storage/memory/pin.h"
 #include "testing/seeds.h"
 
 namespace afterimage {

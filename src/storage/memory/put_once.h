@@ -6,8 +6,8 @@
 #include <unordered_set>
 
 #include "afterimage/tensor.h"
+#include "afterimage/tier.h"
 #include "foundation/platform/mutex.h"
-#include "storage/memory/tier.h"
 
 namespace afterimage {
 

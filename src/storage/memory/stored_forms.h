@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "afterimage/result.h"
-#include "storage/memory/tier.h"
+#include "afterimage/tier.h"
 
 /// The specs (dtype and shape) of an entry's tensors as bytes, for every format that stores them: a
 /// byte each for dtype and rank, six zero bytes, and eight bytes per extent, little-endian.

@@ -1,61 +1,87 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "storage/memory/tier_stack.h"
-
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "afterimage/check.h"
+#include "afterimage/host_tier.h"
+#include "foundation/platform/mutex.h"
 
 namespace afterimage {
 
+struct TierStack::State {
+  State(std::vector<Tier*> nearest_first, Keys its_keys)
+      : tiers(std::move(nearest_first)), keys(its_keys) {}
+
+  /// Keys that share a stripe are promoted one at a time. Locked before any tier is called.
+  struct Stripe {
+    Mutex mutex;
+    std::uint64_t erasures AFI_GUARDED_BY(mutex) = 0;  // and replacements
+  };
+  [[nodiscard]] Stripe& stripe_of(const TierKey& key) {
+    return stripes[TierKeyHash()(key) % stripes.size()];
+  }
+
+  const std::vector<Tier*> tiers;
+  const Keys keys;
+  std::array<Stripe, 16> stripes;
+  mutable Mutex mutex;
+  TierStats stats AFI_GUARDED_BY(mutex);
+};
+
 TierStack::TierStack(std::vector<Tier*> nearest_first, Keys keys)
-    : tiers_(std::move(nearest_first)), keys_(keys) {
-  AFI_CHECK(!tiers_.empty());
+    : state_(std::make_unique<State>(std::move(nearest_first), keys)) {
+  AFI_CHECK(!state_->tiers.empty());
 }
+
+TierStack::~TierStack() = default;
+
+std::size_t TierStack::places() const { return state_->tiers.size(); }
 
 Result<void> TierStack::put(const TierKey& key, const EntryMeta& meta,
                             std::span<const std::byte> bytes) {
   Result<void> refused;
   bool taken = false;
-  if (keys_ == Keys::kAreReplaced) {
+  if (state_->keys == Keys::kAreReplaced) {
     // A concurrent read from a farther tier returns the old value and must not promote it.
-    Stripe& stripe = stripe_of(key);
+    State::Stripe& stripe = state_->stripe_of(key);
     const MutexLock lock(stripe.mutex);
     ++stripe.erasures;
   }
-  for (Tier* const tier : tiers_) {
+  for (Tier* const tier : state_->tiers) {
     const auto done = tier->put(key, meta, bytes);
-    if (!done.has_value() && keys_ == Keys::kAreReplaced) static_cast<void>(tier->erase(key));
+    if (!done.has_value() && state_->keys == Keys::kAreReplaced)
+      static_cast<void>(tier->erase(key));
     taken |= done.has_value();
     if (!done.has_value() && refused.has_value()) refused = done;
   }
-  const MutexLock lock(mutex_);
-  ++(taken ? stats_.puts : stats_.refused);
+  const MutexLock lock(state_->mutex);
+  ++(taken ? state_->stats.puts : state_->stats.refused);
   return taken ? Result<void>() : refused;
 }
 
 void TierStack::count(const Result<std::optional<TierEntry>>& found) {
   // A get that failed for lack of memory is neither a hit nor a miss.
   if (!found.has_value()) return;
-  const MutexLock lock(mutex_);
-  ++(found->has_value() ? stats_.hits : stats_.misses);
+  const MutexLock lock(state_->mutex);
+  ++(found->has_value() ? state_->stats.hits : state_->stats.misses);
 }
 
 std::uint64_t TierStack::erasures(const TierKey& key) {
-  Stripe& stripe = stripe_of(key);
+  State::Stripe& stripe = state_->stripe_of(key);
   const MutexLock lock(stripe.mutex);
   return stripe.erasures;
 }
 
 void TierStack::promote(std::size_t tier, const TierKey& key, const TierEntry& entry,
                         std::uint64_t erasures) {
-  Stripe& stripe = stripe_of(key);
+  State::Stripe& stripe = state_->stripe_of(key);
   const MutexLock lock(stripe.mutex);
   // Otherwise an entry erased during the read would come back.
   if (stripe.erasures != erasures) return;
   for (std::size_t nearer = 0; nearer < tier; ++nearer) {
-    static_cast<void>(tiers_[nearer]->put(key, entry.meta, entry.bytes));
+    static_cast<void>(state_->tiers[nearer]->put(key, entry.meta, entry.bytes));
   }
 }
 
@@ -63,8 +89,8 @@ Result<std::optional<TierEntry>> TierStack::find_and_promote(const TierKey& key,
                                                              MemoryBudget& room) {
   Result<std::optional<TierEntry>> refused = std::nullopt;
   const std::uint64_t before = erasures(key);
-  for (std::size_t i = 0; i < tiers_.size(); ++i) {
-    auto found = tiers_[i]->get(key, room);
+  for (std::size_t i = 0; i < state_->tiers.size(); ++i) {
+    auto found = state_->tiers[i]->get(key, room);
     if (!found.has_value()) refused = std::move(found);
     if (!found.has_value() || !found->has_value()) continue;
     promote(i, key, **found, before);
@@ -81,8 +107,8 @@ Result<std::optional<TierEntry>> TierStack::get(const TierKey& key, MemoryBudget
 
 std::vector<Result<std::optional<TierEntry>>> TierStack::get_all(std::span<const TierKey> keys,
                                                                  MemoryBudget& room) {
-  std::vector<Result<std::optional<TierEntry>>> all = tiers_.front()->get_all(keys, room);
-  for (std::size_t tier = 1; tier < tiers_.size(); ++tier) {
+  std::vector<Result<std::optional<TierEntry>>> all = state_->tiers.front()->get_all(keys, room);
+  for (std::size_t tier = 1; tier < state_->tiers.size(); ++tier) {
     std::vector<TierKey> missing;
     std::vector<std::size_t> places;
     std::vector<std::uint64_t> before;
@@ -93,7 +119,7 @@ std::vector<Result<std::optional<TierEntry>>> TierStack::get_all(std::span<const
       before.push_back(erasures(keys[i]));
     }
     if (missing.empty()) break;
-    auto found = tiers_[tier]->get_all(missing, room);
+    auto found = state_->tiers[tier]->get_all(missing, room);
     for (std::size_t i = 0; i < found.size(); ++i) {
       if (found[i].has_value() && !found[i]->has_value()) continue;
       if (found[i].has_value()) promote(tier, missing[i], **found[i], before[i]);
@@ -107,23 +133,23 @@ std::vector<Result<std::optional<TierEntry>>> TierStack::get_all(std::span<const
 Result<void> TierStack::erase(const TierKey& key) {
   Result<void> refused;
   {
-    Stripe& stripe = stripe_of(key);
+    State::Stripe& stripe = state_->stripe_of(key);
     const MutexLock lock(stripe.mutex);
     ++stripe.erasures;
   }
   const bool was_there = is_pending(key) || may_contain(key);
-  for (Tier* const tier : tiers_) {
+  for (Tier* const tier : state_->tiers) {
     const auto done = tier->erase(key);
     if (!done.has_value() && refused.has_value()) refused = done;
   }
-  const MutexLock lock(mutex_);
-  if (refused.has_value() && was_there) ++stats_.erased;
+  const MutexLock lock(state_->mutex);
+  if (refused.has_value() && was_there) ++state_->stats.erased;
   return refused;
 }
 
 Result<void> TierStack::flush() {
   Result<void> refused;
-  for (Tier* const tier : tiers_) {
+  for (Tier* const tier : state_->tiers) {
     const auto done = tier->flush();
     if (!done.has_value() && refused.has_value()) refused = done;
   }
@@ -131,16 +157,17 @@ Result<void> TierStack::flush() {
 }
 
 bool TierStack::may_contain(const TierKey& key) const {
-  return std::ranges::any_of(tiers_, [&](const Tier* tier) { return tier->may_contain(key); });
+  return std::ranges::any_of(state_->tiers,
+                             [&](const Tier* tier) { return tier->may_contain(key); });
 }
 
 bool TierStack::holds(const TierKey& key) const {
-  return std::ranges::all_of(tiers_, [&](const Tier* tier) { return tier->holds(key); });
+  return std::ranges::all_of(state_->tiers, [&](const Tier* tier) { return tier->holds(key); });
 }
 
 void TierStack::probe(std::span<const TierKey> keys) {
   std::vector<TierKey> unknown(keys.begin(), keys.end());
-  for (Tier* const tier : tiers_) {
+  for (Tier* const tier : state_->tiers) {
     if (unknown.empty()) return;
     tier->probe(unknown);
     std::erase_if(unknown, [&](const TierKey& key) { return tier->holds(key); });
@@ -148,17 +175,18 @@ void TierStack::probe(std::span<const TierKey> keys) {
 }
 
 void TierStack::invalidate_negative(std::span<const TierKey> keys) {
-  for (Tier* const tier : tiers_) tier->invalidate_negative(keys);
+  for (Tier* const tier : state_->tiers) tier->invalidate_negative(keys);
 }
 
 bool TierStack::is_pending(const TierKey& key) const {
-  return std::ranges::any_of(tiers_, [&](const Tier* tier) { return tier->is_pending(key); });
+  return std::ranges::any_of(state_->tiers,
+                             [&](const Tier* tier) { return tier->is_pending(key); });
 }
 
 std::optional<EntryMetadata> TierStack::metadata(const TierKey& key) const {
-  for (std::size_t i = 0; i < tiers_.size(); ++i) {
-    if (!tiers_[i]->may_contain(key)) continue;
-    EntryMetadata metadata = tiers_[i]->metadata(key).value_or(EntryMetadata());
+  for (std::size_t i = 0; i < state_->tiers.size(); ++i) {
+    if (!state_->tiers[i]->may_contain(key)) continue;
+    EntryMetadata metadata = state_->tiers[i]->metadata(key).value_or(EntryMetadata());
     metadata.place = i;
     return metadata;
   }
@@ -166,17 +194,17 @@ std::optional<EntryMetadata> TierStack::metadata(const TierKey& key) const {
 }
 
 TierStats TierStack::stats() const {
-  const TierStats nearest = tiers_.front()->stats();
+  const TierStats nearest = state_->tiers.front()->stats();
   TierStats stats;
   {
-    const MutexLock lock(mutex_);
-    stats = stats_;
+    const MutexLock lock(state_->mutex);
+    stats = state_->stats;
   }
   stats.entries = nearest.entries;
   stats.used = nearest.used;
   stats.capacity = nearest.capacity;
   stats.evicted = nearest.evicted;
-  for (const Tier* const tier : tiers_) {
+  for (const Tier* const tier : state_->tiers) {
     const TierStats one = tier->stats();
     stats.damaged += one.damaged;
     stats.failures += one.failures;

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "storage/memory/tier_stack.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
 #include <functional>
 
-#include "storage/memory/host_tier.h"
+#include "afterimage/host_tier.h"
 #include "testing/slow_tier.h"
 #include "testing/tier_entries.h"
 

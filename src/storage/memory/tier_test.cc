@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "storage/memory/tier.h"
+#include "afterimage/tier.h"
 
 #include <gtest/gtest.h>
 

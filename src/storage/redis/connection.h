@@ -9,9 +9,9 @@
 #include <string>
 #include <string_view>
 
+#include "afterimage/clock.h"
 #include "afterimage/result.h"
 #include "afterimage/units.h"
-#include "foundation/platform/clock.h"
 #include "storage/redis/remote_address.h"
 #include "storage/redis/resp.h"
 

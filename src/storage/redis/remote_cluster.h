@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "foundation/platform/clock.h"
+#include "afterimage/clock.h"
 #include "foundation/platform/mutex.h"
 #include "foundation/platform/timed_condition.h"
 #include "storage/redis/remote_node.h"

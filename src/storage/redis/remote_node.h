@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "foundation/platform/clock.h"
+#include "afterimage/clock.h"
 #include "foundation/platform/mutex.h"
 #include "foundation/platform/timed_condition.h"
 #include "storage/memory/circuit_breaker.h"

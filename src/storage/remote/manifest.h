@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "afterimage/result.h"
+#include "afterimage/tier.h"
 #include "afterimage/units.h"
 #include "storage/memory/checksum.h"
-#include "storage/memory/tier.h"
 
 /// The manifest of a remote entry: key names on the server, encoding and decoding. No I/O.
 ///

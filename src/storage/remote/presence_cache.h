@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <optional>
 
+#include "afterimage/tier.h"
 #include "afterimage/units.h"
-#include "storage/memory/tier.h"
 
 namespace afterimage {
 

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "afterimage/digest.h"
+#include "afterimage/secret.h"
 #include "foundation/platform/fault_points.h"
 #include "foundation/platform/mutex.h"
-#include "foundation/platform/random.h"
 #include "foundation/platform/timed_condition.h"
 #include "storage/remote/manifest.h"
 

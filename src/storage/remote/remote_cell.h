@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-#include "foundation/platform/clock.h"
+#include "afterimage/clock.h"
 #include "storage/memory/shared_cell.h"
 #include "storage/remote/remote_tier.h"
 

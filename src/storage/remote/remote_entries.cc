@@ -7,9 +7,9 @@
 #include <map>
 #include <utility>
 
+#include "afterimage/secret.h"
 #include "foundation/platform/fault_points.h"
 #include "foundation/platform/mutex.h"
-#include "foundation/platform/random.h"
 #include "storage/memory/checksum.h"
 #include "storage/redis/parallel_for.h"
 

@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "afterimage/clock.h"
 #include "afterimage/result.h"
-#include "foundation/platform/clock.h"
+#include "afterimage/tier.h"
 #include "foundation/platform/workers.h"
-#include "storage/memory/tier.h"
 #include "storage/redis/remote_cluster.h"
 #include "storage/remote/manifest.h"
 

@@ -5,8 +5,8 @@
 #include <functional>
 #include <memory>
 
-#include "foundation/platform/clock.h"
-#include "storage/memory/tier.h"
+#include "afterimage/clock.h"
+#include "afterimage/tier.h"
 #include "storage/redis/remote_cluster.h"
 #include "storage/redis/remote_options.h"
 

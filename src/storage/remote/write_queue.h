@@ -11,11 +11,11 @@
 #include <thread>
 #include <vector>
 
+#include "afterimage/memory_budget.h"
 #include "afterimage/result.h"
+#include "afterimage/tier.h"
 #include "foundation/platform/mutex.h"
 #include "foundation/platform/timed_condition.h"
-#include "storage/memory/aligned_bytes.h"
-#include "storage/memory/tier.h"
 
 namespace afterimage {
 

@@ -5,12 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "afterimage/host_tier.h"
+#include "afterimage/memory_budget.h"
 #include "foundation/platform/random.h"
-#include "storage/disk/store_secret.h"
 #include "storage/encryption/encrypted_files.h"
-#include "storage/encryption/encrypted_tier.h"
-#include "storage/memory/budget.h"
-#include "storage/memory/tier_stack.h"
 
 namespace afterimage {
 namespace {
@@ -164,7 +162,7 @@ Tier* Stores::replaceable_tier() const { return state_->replaceable_tier.get(); 
 Tier* Stores::disk() const { return state_->disk_entries; }
 Tier* Stores::remote() const { return state_->remote_entries; }
 LeaseService* Stores::leases() const {
-  return state_->remote == nullptr ? nullptr : &state_->remote->turns();
+  return state_->remote == nullptr ? nullptr : &state_->remote->leases();
 }
 const DiskTier* Stores::disk_tier() const { return state_->disk.get(); }
 SharedStore* Stores::shared_store() const { return state_->remote.get(); }

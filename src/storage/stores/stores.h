@@ -8,16 +8,15 @@
 #include <string>
 #include <string_view>
 
+#include "afterimage/clock.h"
+#include "afterimage/disk_tier.h"
+#include "afterimage/encrypted_tier.h"
 #include "afterimage/result.h"
+#include "afterimage/secret.h"
+#include "afterimage/shared_store.h"
+#include "afterimage/tier.h"
 #include "afterimage/units.h"
-#include "foundation/crypto/sha256.h"
-#include "foundation/platform/clock.h"
 #include "foundation/platform/files.h"
-#include "storage/disk/disk_tier.h"
-#include "storage/encryption/encryption_keys.h"
-#include "storage/memory/lease_service.h"
-#include "storage/memory/tier.h"
-#include "storage/remote/shared_store.h"
 
 namespace afterimage {
 

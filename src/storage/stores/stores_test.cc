@@ -11,7 +11,6 @@
 #include <fstream>
 #include <iterator>
 
-#include "storage/memory/budget.h"
 #include "testing/temporary_folder.h"
 #include "testing/tier_entries.h"
 

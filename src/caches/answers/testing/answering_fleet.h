@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "afterimage/clock.h"
+#include "afterimage/host_tier.h"
 #include "caches/answers/answer_archive.h"
 #include "caches/answers/testing/questions.h"
-#include "foundation/platform/clock.h"
 #include "foundation/platform/files.h"
-#include "storage/memory/host_tier.h"
 #include "testing/simulated_cell.h"
 
 /// Simulated processes that share answers, in one thread and on one manual clock.

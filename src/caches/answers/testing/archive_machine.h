@@ -6,11 +6,11 @@
 #include <memory>
 #include <string>
 
+#include "afterimage/answer_cache.h"
+#include "afterimage/clock.h"
+#include "afterimage/memory_budget.h"
 #include "caches/answers/answer_archive.h"
-#include "caches/answers/answer_cache.h"
 #include "caches/answers/testing/questions.h"
-#include "foundation/platform/clock.h"
-#include "storage/memory/budget.h"
 
 namespace afterimage::testing {
 

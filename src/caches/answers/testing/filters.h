@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "caches/answers/answer_cache.h"
+#include "afterimage/answer_cache.h"
 #include "caches/answers/testing/questions.h"
 
 namespace afterimage::testing {

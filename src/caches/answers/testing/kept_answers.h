@@ -7,10 +7,10 @@
 #include <string>
 #include <utility>
 
-#include "caches/answers/answer_cache.h"
+#include "afterimage/answer_cache.h"
+#include "afterimage/clock.h"
+#include "afterimage/memory_budget.h"
 #include "caches/answers/testing/questions.h"
-#include "foundation/platform/clock.h"
-#include "storage/memory/budget.h"
 
 namespace afterimage::testing {
 

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <string>
 
-#include "caches/answers/answer_record.h"
-#include "caches/answers/scope.h"
+#include "afterimage/answer.h"
+#include "afterimage/question.h"
 
 namespace afterimage::testing {
 

@@ -9,7 +9,7 @@
 #include <list>
 #include <vector>
 
-#include "caches/prefix/prefix_cache.h"
+#include "afterimage/prefix_cache.h"
 
 /// Self-identifying KV: every row and state is a function of the namespace and of everything before
 /// it, so that a single byte of another sequence's KV is detected.

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "afterimage/host_tier.h"
 #include "caches/invalidation/invalidation_log.h"
 #include "gateway/proxy/gateway.h"
-#include "storage/memory/host_tier.h"
 #include "testing/leases_in_memory.h"
 #include "testing/running_gateway.h"
 #include "testing/simulated_cell.h"

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/reuse/reuse.h"
+#include "afterimage/reuse.h"
 
 namespace afterimage::testing {
 

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "afterimage/digest.h"
+#include "afterimage/eviction_policy.h"
+#include "afterimage/ids.h"
+#include "afterimage/media.h"
+#include "afterimage/memory_budget.h"
+#include "afterimage/payload.h"
+#include "afterimage/result.h"
+#include "afterimage/tensor.h"
+#include "afterimage/units.h"
+
+namespace afterimage {
+
+struct EncoderCacheOptions {
+  EntryCount max_entries = EntryCount(1'000'000);  // at least 1
+  std::unique_ptr<EvictionPolicy> policy;          // nullptr: worth
+  std::shared_ptr<const StabilityFloor> floor;     // nullptr: none
+};
+
+/// Metadata of an entry.
+struct EncoderEntryFacts {
+  Modality modality = Modality::kImage;
+  Duration cost{0};  // time that encoding took, which each hit saves
+};
+
+/// A request that misses, waits for another request's encode and is then served counts as one miss
+/// and one hit. Counters cover the cache's whole life; clear() does not reset them.
+struct EncoderCacheStats {
+  std::uint64_t hits = 0;
+  std::uint64_t misses = 0;
+  std::uint64_t insertions = 0;
+  std::uint64_t evictions = 0;
+  std::uint64_t refused_oversize = 0;  // larger than the whole budget
+  std::uint64_t refused_in_use = 0;    // all candidates are pinned, or others hold the budget
+  std::uint64_t refused_by_floor = 0;  // would have evicted below the floor
+  Bytes bytes_reused;                  // sum over hits of the entry's size
+  Duration encode_time_saved{0};       // sum over hits of the entry's cost
+  EntryCount entries;                  // resident now
+  Bytes resident;                      // bytes of the resident entries
+};
+
+/// Traffic between the cache and the tier below it.
+struct EncoderArchiveStats {
+  std::uint64_t kept = 0;      // outputs that the tier accepted
+  std::uint64_t refused = 0;   // outputs that the tier refused
+  std::uint64_t loaded = 0;    // outputs loaded instead of encoded
+  std::uint64_t failed = 0;    // stored outputs that could not be read, or found no memory
+  std::uint64_t declined = 0;  // stored outputs that are expected to be encoded faster than loaded
+};
+
+/// The stats under the six names of the original VisualKVCache, in its order.
+std::vector<std::pair<std::string_view, double>> seed_named_stats(
+    const EncoderCacheStats& stats, std::uint64_t dp_mode_recommendations);
+
+/// State of one entry.
+struct EncoderEntryInfo {
+  EncoderEntryFacts facts;
+  Bytes bytes;
+  std::uint64_t access_count = 0;  // hits since it was inserted
+  std::uint64_t agents = 0;        // distinct agents that stored or found it; counted up to 1,024
+  std::uint32_t pins = 0;
+};
+
+/// Encoder outputs (image, audio, video), keyed by the encoded content and the encoder.
+///
+/// Shape    One tensor or several (deepstack planes); each entry has its own dtype and shape.
+/// Unit     Bytes, charged to a MemoryBudget that other caches may share; and a count of entries.
+/// Uses     An entry counts as used when note_request() reports it, or else when its last pin is
+///          released: then outside any request. The policy learns of new entries at the same time.
+/// Errors   kNoSpace: larger than the budget, or all candidates are pinned, or the floor forbids
+///          it. A refused insert evicts nothing and changes nothing; the item is served uncached.
+///          (Exception: entries are evicted in vain if the machine itself has no memory, or another
+///          cache takes the freed space first.)
+/// Threads  Not thread-safe: one owner. EncodeOnce wraps it for many threads.
+/// Cost     find O(1): one look-up and three writes, however many entries. insert O(log n)
+///          amortised.
+/// Source   src/caches/encoder/DESIGN.md.
+class EncoderCache final : public PinOwner {
+ public:
+  /// `budget` outlives the cache. kInvalidArgument: max_entries is 0.
+  static Result<std::unique_ptr<EncoderCache>> create(EncoderCacheOptions options,
+                                                      MemoryBudget& budget);
+  /// Requires that no pin is left.
+  ~EncoderCache();
+  EncoderCache(const EncoderCache&) = delete;
+  EncoderCache& operator=(const EncoderCache&) = delete;
+
+  /// Pins the entry if it is resident and counts a hit; otherwise counts a miss.
+  [[nodiscard]] std::optional<Pin> find(const EncoderKey& key, AgentId agent = kNoAgent);
+
+  /// Copies `tensors` in, evicting until they fit. An entry under the same key is replaced: its
+  /// bytes count as free, and its pins keep the old bytes alive.
+  [[nodiscard]] Result<Pin> insert(const EncoderKey& key, std::span<const TensorView> tensors,
+                                   const EncoderEntryFacts& facts, AgentId agent = kNoAgent);
+
+  /// insert() in two steps, so that the caller can copy between them without holding its lock.
+  /// Step 1: reserves space for `bytes` and one more entry, evicting if needed.
+  [[nodiscard]] Result<Reservation> make_room(Bytes bytes);
+  /// Step 2: inserts the payload. Evicts only if the count of entries is at its limit or the budget
+  /// has shrunk in between.
+  [[nodiscard]] Result<Pin> insert(const EncoderKey& key, Payload payload,
+                                   const EncoderEntryFacts& facts, AgentId agent = kNoAgent);
+
+  /// A second pin on an entry that is pinned already; not counted as a hit.
+  [[nodiscard]] Pin pin_again(SlotId slot);
+  /// The same, counted as a hit of `agent`.
+  [[nodiscard]] Pin hit(SlotId slot, AgentId agent);
+  /// Removes a damaged entry and takes back the hit that it was counted as.
+  void discard_damaged(SlotId slot);
+
+  /// Reports the entries that one request used to the policy, the last first. All must be pinned.
+  void note_request(const RequestFacts& facts, std::span<const SlotId> used);
+
+  /// Removes an entry; its bytes are freed with its last pin. False if there is none.
+  bool erase(const EncoderKey& key);
+  void clear();
+
+  /// nullopt: all entries are pinned, or the floor forbids eviction.
+  [[nodiscard]] std::optional<NextToLeave> eviction_candidate();
+  /// Evicts until at least `wanted` bytes are freed or the floor is reached. Returns the bytes
+  /// freed.
+  Bytes evict_bytes(Bytes wanted);
+  /// Evicts until the budget's use is within its capacity, regardless of the floor: for a budget
+  /// that has shrunk. Returns the bytes freed.
+  Bytes trim_to_budget();
+
+  [[nodiscard]] std::optional<EncoderEntryInfo> info(const EncoderKey& key) const;
+  [[nodiscard]] EncoderCacheStats stats() const;
+  /// Recounts everything from the entries and aborts on a disagreement. O(n): for tests and
+  /// fuzzers.
+  void check_invariants() const;
+
+  void unpin(SlotId slot) override;
+
+ private:
+  struct State;
+  explicit EncoderCache(std::unique_ptr<State> state);
+
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace afterimage

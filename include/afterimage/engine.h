@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "afterimage/digest.h"
+#include "afterimage/kv_layout.h"
+#include "afterimage/media.h"
+#include "afterimage/model.h"
+#include "afterimage/request.h"
+#include "afterimage/result.h"
+#include "afterimage/sequence.h"
+#include "afterimage/tensor.h"
+#include "afterimage/units.h"
+
+namespace afterimage {
+
+/// The KV and recurrent state of a prefix, as it is moved into and out of an engine.
+///
+/// Shape    Opaque bytes, u8: [tokens, row_bytes] for full and sliding groups, [1, state_bytes] for
+///          recurrent ones; a shared group is empty. The contents of a row are defined by the
+///          engine and must not depend on where the row was computed or how the prompt was cut.
+/// Unit     Positions count from the start of the sequence; one row per token.
+/// Errors   kInvalidArgument: not for this engine, prompt or position; kCorruption: the size
+///          differs from what the layout requires. Checksums are the job of whoever stores the
+///          bytes.
+/// Threads  Values and views; the owner of the bytes must not change them while a call reads them.
+
+/// Identifies what produced a state: model, weights, encoder, adapter, template, KV dtype and
+/// layout. A state of another origin is never restored, even if its sizes match.
+using KvOrigin = Digest<struct KvOriginTag>;
+KvOrigin kv_origin(const ModelIdentity& identity, const KvLayout& layout);
+
+/// Number of rows of `group` in a state that covers `covered` tokens: all of them (full), the last
+/// window (sliding), one (recurrent) or none (shared).
+std::uint64_t rows_at(const LayerGroup& group, TokenCount covered);
+/// Bytes per row of `group`.
+Bytes row_size(const LayerGroup& group);
+
+/// The state to resume from. groups[i] belongs to layout.groups[i]: its rows in order of position,
+/// in any number of slices, together exactly rows_at(group, covered).
+struct KvState {
+  KvOrigin origin{};
+  TokenCount covered{};
+  std::vector<TensorViews> groups;
+};
+
+/// As a position: the end of the run, rounded down to the layout's alignment.
+inline constexpr TokenCount kEndOfRun = TokenCount::max();
+
+/// What to capture from a run.
+struct KvWanted {
+  TokenCount rows_from{};  // rows [rows_from, rows_to) of full groups, after the run
+  TokenCount rows_to{};    // at most the prompt's length, or kEndOfRun
+  /// Strictly increasing; each is at or after the resume point and at most the prompt's length.
+  /// kEndOfRun may be the last. The engine stops prefill at each of them, so that the captured
+  /// state is exactly the one at that position.
+  std::vector<TokenCount> snapshots;
+};
+
+/// Whether everything in `wanted` is available once the prompt has been prefilled.
+bool within_prompt(const KvWanted& wanted);
+
+/// State that full groups do not hold: window rows and recurrent states as they were after `at`
+/// tokens.
+struct KvSnapshot {
+  TokenCount at{};
+  std::vector<Tensor> groups;  // one per group; empty for full and shared groups
+};
+
+struct KvCapture {
+  KvOrigin origin{};
+  TokenCount covered{};  // at the end of the run: the prompt and the answer tokens fed back
+  TokenCount rows_from{};
+  TokenCount rows_to{};
+  std::vector<Tensor> rows;  // one per group; empty for all but full groups
+  std::vector<KvSnapshot> snapshots;
+};
+
+/// Checks that `prompt`, which check_sequence() accepts, can resume from `state`.
+///
+/// Errors   kInvalidArgument: another origin; it covers nothing, or not less than the prompt (at
+///          least one token must remain to be computed); it ends inside an unsplittable span or off
+///          the alignment. kCorruption, naming the group: rows are missing, too many or of the
+///          wrong kind.
+Result<void> check_state(const KvState& state, const KvLayout& layout, const KvOrigin& origin,
+                         const Sequence& prompt);
+
+/// kInvalidArgument if a run of `prompt` from `resumed_from` cannot capture `wanted`.
+Result<void> check_wanted(const KvWanted& wanted, const KvLayout& layout, const Sequence& prompt,
+                          TokenCount resumed_from);
+
+/// kCorruption if the engine's capture does not match `wanted`: fewer rows, or another position.
+Result<void> check_capture(const KvCapture& capture, const KvWanted& wanted,
+                           const KvLayout& layout);
+
+/// SHA-256 over the logits of every generated position, byte for byte. Equal digests mean equal
+/// computation.
+using LogitsDigest = Digest<struct LogitsDigestTag>;
+
+struct GenerateOptions {
+  TokenCount max_tokens{16};
+  /// Called on the calling thread with each new piece of the answer, in whole characters; the
+  /// pieces together are Completion::text. Returning false stops the run with kCancelled. Pieces
+  /// already passed to the callback stay valid.
+  std::function<bool(std::string_view)> on_text;
+};
+
+struct Completion {
+  std::vector<TokenId> tokens;
+  std::string text;
+  bool ended = false;  // true: the model finished; false: max_tokens cut it off
+  LogitsDigest logits;
+  Duration first_token_after{0};  // from the start of generate()
+  TokenCount prefilled{};         // prompt tokens computed in this run
+  TokenCount resumed_from{};      // prompt tokens before those, whose KV was restored
+};
+
+/// KV input and output of one run.
+struct KvUse {
+  const KvState* resume_from = nullptr;  // nullptr: start cold
+  KvWanted wanted;                       // default: nothing is captured
+  /// Called once per run with the captured KV. If everything in `wanted` lies within the prompt, an
+  /// engine that can calls it as soon as prefill has finished and the first token is out, so that
+  /// requests waiting for this prefix do not wait for the whole answer. Otherwise it is called at
+  /// the end of the run. The callback must not change the capture.
+  std::function<void(KvCapture&)> on_captured;
+};
+
+/// A completion and the KV captured from it.
+struct Generation {
+  Completion completion;
+  KvCapture kv;
+};
+
+/// The result of encoding one of several items.
+struct Encoded {
+  std::size_t item = 0;  // index of the item in the call
+  Result<EncoderOutput> output;
+};
+
+/// The interface of an inference engine. One object is one loaded model. An engine that exposes its
+/// KV overrides kv_layout() and run(), and must pass tests/conformance/engine_conformance.h: a
+/// resumed run equals a cold run, bit for bit.
+///
+/// Errors   Those of the media component for bad files; kUnsupported for a modality the model
+///          lacks.
+/// Threads  const calls may run concurrently.
+class Engine {
+ public:
+  virtual ~Engine() = default;
+
+  [[nodiscard]] virtual const ModelIdentity& identity() const = 0;
+  /// How this engine preprocesses media of this modality before encoding. Part of every encoder
+  /// key.
+  [[nodiscard]] virtual PreprocessRecipe recipe(Modality modality) const = 0;
+
+  /// Tokenizes text and turns media into spans of placeholders. `contents` are the digests of the
+  /// request's media in order of appearance. Reads the headers of media files; decodes nothing.
+  virtual Result<Sequence> prepare(const Request& request,
+                                   std::span<const ContentDigest> contents) const = 0;
+
+  /// Decodes, preprocesses and encodes one item: the expensive step that a hit avoids.
+  /// Shape    tensors[0] is [span length, hidden size].
+  virtual Result<EncoderOutput> encode(const MediaItem& item) const = 0;
+  /// Same results as encode() for each item, bit for bit. An engine that can encode several items
+  /// at once passes them to `on_encoded` together; otherwise each item is passed as soon as it is
+  /// ready.
+  virtual void encode_all(std::span<const MediaItem* const> items,
+                          const std::function<void(std::vector<Encoded>)>& on_encoded) const;
+
+  /// Prefills `prompt`, then decodes greedily. `embeddings[i]` belongs to prompt.spans[i].
+  /// kInvalidArgument: a tensor's shape does not match its span.
+  virtual Result<Completion> generate(const Sequence& prompt,
+                                      std::span<const TensorViews> embeddings,
+                                      const GenerateOptions& options) const = 0;
+
+  /// The layout of this model's KV; nullptr if the engine does not expose it. Constant per engine.
+  [[nodiscard]] virtual const KvLayout* kv_layout() const { return nullptr; }
+
+  /// generate() that resumes from cached KV and captures KV. Tokens and logits are the same; only
+  /// what follows `use.resume_from` is computed, and what `use.wanted` names is captured. Spans
+  /// that end at or before the resume point need no embeddings. The engine keeps no reference to
+  /// the state, and an error changes nothing.
+  ///
+  /// Errors   kUnsupported: no KV layout; those of check_state(), check_wanted() and generate();
+  ///          kCorruption: the engine's result does not match the request.
+  [[nodiscard]] Result<Generation> generate_from(const Sequence& prompt,
+                                                 std::span<const TensorViews> embeddings,
+                                                 const GenerateOptions& options,
+                                                 const KvUse& use) const;
+
+ protected:
+  /// Implements generate_from(): called after `use` has been validated; the result is validated
+  /// afterwards. Restores into a sequence of its own and clears that sequence on failure. Need not
+  /// fill kv.origin or call use.on_captured.
+  virtual Result<Generation> run(const Sequence& prompt, std::span<const TensorViews> embeddings,
+                                 const GenerateOptions& options, const KvUse& use) const;
+};
+
+/// The request's media items in order of appearance. Valid while the request lives.
+std::vector<const MediaItem*> media_of(const Request& request);
+
+}  // namespace afterimage

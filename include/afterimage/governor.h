@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+#include "afterimage/result.h"
+#include "afterimage/units.h"
+
+namespace afterimage {
+
+/// How scarce memory is, mildest first. The numbers 0 … 4 are those of the original
+/// VRAMAwareCache. A mode is a label: the missing bytes decide how many bytes are evicted.
+enum class PressureMode : unsigned char { kRelaxed, kNormal, kPressure, kCritical, kEmergency };
+inline constexpr std::size_t kPressureModes = 5;
+
+/// "relaxed", "normal", "pressure", "critical", "emergency".
+std::string_view to_string(PressureMode mode);
+
+/// What a mode ladder measures; larger is worse.
+enum class StressScale : unsigned char {
+  kNeedOverHeadroom,  // bytes needed soon ÷ bytes free or releasable at once
+  kUsedFraction,      // used bytes ÷ total, as in the original VRAMAwareCache
+};
+
+/// Thresholds of one mode: entered at `enter` and above, left below `leave`.
+struct ModeBorder {
+  double enter = 0;
+  double leave = 0;
+};
+
+/// Shape    borders[i] belongs to mode i + 1; kRelaxed has none.
+struct LadderOptions {
+  StressScale scale = StressScale::kNeedOverHeadroom;
+  std::array<ModeBorder, kPressureModes - 1> borders;
+  Duration dwell = std::chrono::seconds(2);  // required calm before each step down
+  Duration longest_dwell = std::chrono::seconds(30);
+  /// A mode that is entered again within this time doubles its dwell.
+  Duration relapse = std::chrono::seconds(60);
+
+  /// Headroom of 3, 1.5, 1 and 0.5 times the need; left at 3.5, 1.8, 1.2 and 0.7.
+  static LadderOptions headroom();
+  /// 70, 85, 92 and 96 % of all memory used; left one point lower.
+  static LadderOptions seed();
+};
+
+/// kInvalidArgument: thresholds that do not rise from mode to mode, or a `leave` that is not below
+/// its `enter`; a dwell that is not positive or above the longest dwell.
+Result<void> check(const LadderOptions& options);
+
+/// The state of a ladder: a plain value that can be copied, compared and restored.
+struct LadderState {
+  PressureMode mode = PressureMode::kRelaxed;
+  std::optional<Duration> calm_since;                          // when stress fell below `leave`
+  std::array<Duration, kPressureModes> dwell{};                // of each mode; 0: as configured
+  std::array<std::optional<Duration>, kPressureModes> left{};  // when it was last left downwards
+  bool operator==(const LadderState&) const = default;
+};
+
+/// The next state for `stress` at `now`. It goes up at once, by several modes if needed, and down
+/// one mode at a time, each after `dwell` of calm. So noise narrower than the gap between `enter`
+/// and `leave` causes at most one transition, and calm always leads back to kRelaxed.
+LadderState climb(const LadderState& state, double stress, Duration now,
+                  const LadderOptions& options);
+
+/// One sample of a memory: its size and its use by all programs, ourselves included.
+struct MemorySample {
+  Duration taken_at{0};  // on the clock of the caller of step()
+  Bytes total;
+  Bytes used;
+  Bytes ours;  // our own part of `used`, from our ledger at that moment; the rest is external
+  bool operator==(const MemorySample&) const = default;
+};
+
+/// Exact figures of our own ledger.
+struct LedgerView {
+  Bytes used;      // committed, reserved and in flight, together
+  Bytes clean;     // of these: unpinned, with an intact copy below, so that releasing is free
+  Bytes cleaning;  // of these: their copy is being made
+};
+
+/// How long an entry may stay unused; nullopt: for ever. Applied in every step.
+struct IdleLimits {
+  std::optional<Duration> relaxed;
+  std::optional<Duration> normal;  // also in kPressure and kCritical
+  std::optional<Duration> emergency;
+  std::optional<Duration> offload;  // in kCritical and worse: idle entries are offloaded
+
+  /// Ten minutes, 120 s, 30 s, 30 s, as documented for the original VRAMAwareCache.
+  static IdleLimits seed();
+};
+
+/// Unit     Bytes of the governed memory; times on the caller's clock.
+struct GovernorOptions {
+  Bytes cap;      // most we may hold, however much is free
+  Bytes reserve;  // kept free for external allocations before the governor can react
+  /// Limit of the target while the gauge is not trusted, and of everything we hold before the first
+  /// reading; nullopt: half the cap.
+  std::optional<Bytes> blind_cap;
+  /// Bytes that get a copy below once the mode is no longer relaxed; nullopt: the reserve.
+  std::optional<Bytes> clean_target;
+  Duration horizon = std::chrono::milliseconds(150);  // detection plus action
+  Duration stale_after = std::chrono::milliseconds(150);
+  Duration tick = std::chrono::milliseconds(50);
+  Duration busy_tick = std::chrono::milliseconds(5);
+  double regrow_per_second = 0.05;        // share of the cap by which the target may grow
+  double clean_bytes_per_second = 4.0e9;  // bandwidth limit for copies below
+  double stall_limit = 0.10;              // memory stall share (PSI) that counts as pressure
+  LadderOptions ladder = LadderOptions::headroom();
+  IdleLimits idle;
+
+  [[nodiscard]] Bytes blind() const { return blind_cap.value_or(Bytes(cap.value() / 2)); }
+  [[nodiscard]] Bytes clean_wanted() const { return clean_target.value_or(reserve); }
+};
+
+/// kInvalidArgument: no cap, no reserve, a blind cap above the cap, times or rates that are not
+/// positive, or an invalid ladder.
+Result<void> check(const GovernorOptions& options);
+
+struct GovernorInputs {
+  Duration now{0};
+  LedgerView ledger;
+  /// The newest reading; nullopt: the gauge could not be read.
+  std::optional<MemorySample> sample;
+  Bytes planned;     // allocations that the engine has announced
+  Bytes refused;     // size of an allocation that has just failed
+  double stall = 0;  // share of recent time in which work stalled for lack of memory
+};
+
+/// Whether the gauge is trusted. Everything but kTrusted fails closed.
+enum class GaugeTrust : unsigned char {
+  kNone,  // no reading yet
+  kTrusted,
+  kStale,      // no new reading for too long
+  kNonsense,   // a total of 0, more used than the total, or a time in the future
+  kFrozen,     // the same number repeatedly, although our own use has changed
+  kDisagrees,  // fewer bytes used than we alone hold
+};
+std::string_view to_string(GaugeTrust trust);
+
+/// The governor's state: a plain value that can be serialised, copied and restored.
+struct GovernorState {
+  LadderState ladder;
+  GaugeTrust trust = GaugeTrust::kNone;
+  std::optional<MemorySample> last;   // the last trusted sample
+  std::optional<MemorySample> still;  // the first sample with the current `used`
+  Bytes external;                     // bytes used by other programs, as of `last`
+  double growth = 0;                  // of external bytes, per second; never negative
+  std::optional<Bytes> target;        // as of the last step
+  Duration stepped_at{0};
+};
+
+enum class Admission : unsigned char { kOpen, kBlocked };
+
+/// What to do now. Erasing, and replacing an entry by a smaller one, are always allowed.
+struct GovernorActions {
+  PressureMode mode = PressureMode::kRelaxed;
+  GaugeTrust trust = GaugeTrust::kNone;
+  Admission admission = Admission::kOpen;
+  bool speculate = true;  // prefetch, warming and compaction are allowed; stopped first
+  Bytes budget;           // hard limit on our use once the actions are done
+  Bytes target;           // new entries are admitted up to here; below the budget by the reserve
+  Bytes release;          // clean entries to evict now: no bytes move
+  Bytes drop;             // other entries to evict now, beyond the clean ones
+  Bytes clean;            // entries to copy below in the background
+  std::optional<Duration> expire_idle;
+  std::optional<Duration> offload_idle;
+  Duration next_step{0};  // from now
+};
+
+struct GovernorStep {
+  GovernorState state;
+  GovernorActions actions;
+};
+
+/// Decides how much to evict from the missing bytes. External use = used − ours, extrapolated over
+/// the time that detection and action take; the rest of the memory, less a reserve, is ours. What
+/// we hold beyond that is evicted at once if it is clean, and copied below or dropped otherwise.
+///
+/// Shape    Pure: no clock, no hidden state, no allocation. The same inputs give the same actions.
+/// Promises After the actions, ours ≤ budget, except for pinned entries. More missing bytes never
+///          evict less. An untrusted gauge never makes the budget grow. Admission opens again when
+///          pressure ends.
+/// Cost     O(1); bench/governor_bench.cc.
+/// Threads  Any; values only.
+/// Source   src/policy/pressure/DESIGN.md.
+GovernorStep step(const GovernorState& state, const GovernorInputs& inputs,
+                  const GovernorOptions& options);
+
+}  // namespace afterimage

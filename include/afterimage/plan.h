@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "afterimage/answer.h"
+#include "afterimage/engine.h"
+#include "afterimage/eviction_policy.h"
+#include "afterimage/identity.h"
+#include "afterimage/kv_layout.h"
+#include "afterimage/question.h"
+#include "afterimage/request.h"
+#include "afterimage/result.h"
+#include "afterimage/secret.h"
+#include "afterimage/sequence.h"
+#include "afterimage/tensor.h"
+#include "afterimage/units.h"
+
+namespace afterimage {
+
+class Reuse;
+
+/// Everything that identifies one request, derived once. Refers to the request, which outlives it.
+struct RequestIdentity {
+  const Request* request;
+  std::vector<const MediaItem*> media;  // in order of appearance
+  Fingerprint prints;
+  Namespace space;
+  NamespaceId root;                  // of its KV prefixes
+  std::optional<Question> question;  // nullopt: the request asks nothing that could be looked up
+};
+
+/// Hashes every media item whose digest the request does not already carry.
+///
+/// Errors   kInvalidArgument: the engine does not name its model.
+/// Threads  Any.
+Result<RequestIdentity> identify(const Request& request, const Engine& engine, const Secret& root,
+                                 const GenerateOptions& options);
+
+/// Who wrote the last message.
+TurnKind turn_kind(const Request& request);
+
+/// How the engine preprocesses each modality before encoding.
+Recipes recipes_of(const Engine& engine);
+
+/// Where the embeddings of one media item of a request came from.
+enum class MediaSource : unsigned char {
+  kCovered,   // none are needed: the item lies in the resumed prefix
+  kReused,    // the cache had them
+  kRepeated,  // the same item stands earlier in this request
+  kAwaited,   // another request was encoding the item
+  kEncoded,   // this request encoded it, and the cache stored it
+  kUncached,  // this request encoded it, and it does not fit the budget
+  kLoaded,    // the tier below memory had them, or another process stored them there meanwhile
+  kDeclined,  // the tier had them, but encoding the item again was expected to be quicker
+};
+/// "covered", "reused", "repeated", "awaited", "encoded", "uncached", "loaded", "declined".
+std::string_view to_string(MediaSource source);
+
+/// The encoder outputs that one request needs: what it found, and what remains to be encoded.
+/// Move-only. Dropping it releases every pin, lead and lease, so that waiting requests go on
+/// without this one.
+///
+///   MediaPlan plan = reuse.plan_media(prints, agent);
+///   for (;;) {
+///     // Publish before waiting: others may be waiting for these.
+///     for (item : plan.to_encode()) plan.commit(item, encode(item), cost);
+///     AFI_TRY(const bool done, plan.await(stop));
+///     if (done) break;  // else a leader gave up, and the lead passed to this request
+///   }
+///   engine.generate(prompt, plan.embeddings());
+///
+/// Threads  One request's thread at a time.
+class [[nodiscard]] MediaPlan {
+ public:
+  MediaPlan(MediaPlan&& other) noexcept;
+  MediaPlan& operator=(MediaPlan&& other) noexcept;
+  ~MediaPlan();
+
+  /// Media items, by position in the request, that this request has to encode now.
+  [[nodiscard]] std::vector<std::size_t> to_encode() const;
+
+  /// The only step that adds content: hands an output to the cache and to every waiter. `item` is
+  /// one of to_encode(). `cost` is how long encoding took.
+  Result<void> commit(std::size_t item, EncoderOutput output, Duration cost);
+  /// `item` could not be encoded.
+  void fail(std::size_t item, const Error& error);
+
+  /// Blocks until every output that other requests or processes are encoding is there. True: all
+  /// outputs are there, and the eviction policy has recorded this request's use of them. False:
+  /// another leader gave up, and to_encode() is no longer empty.
+  Result<bool> await(std::stop_token stop = {});
+
+  /// One list of tensors a media item, in order of appearance; valid while the plan lives. Empty
+  /// for items that the resumed prefix covers. Requires that nothing is left to encode or to await.
+  [[nodiscard]] std::vector<TensorViews> embeddings() const;
+
+  /// One element a media item. Requires that every output is there.
+  [[nodiscard]] std::vector<MediaSource> sources() const;
+
+ private:
+  friend class Reuse;
+  struct State;
+  explicit MediaPlan(std::unique_ptr<State> state);
+
+  std::unique_ptr<State> state_;
+};
+
+/// What one request found in every cache, and what remains to be computed. Three rungs, the cheapest
+/// first: a cached answer; else the longest KV prefix that every layer group can resume; else
+/// encoder outputs for the media that the prefix does not cover.
+///
+///   AFI_TRY(Plan plan, reuse.plan(identity, facts, stop));  // the answer, if there is one
+///   if (!plan.is_answered()) {
+///     AFI_TRY_VOID(plan.add_prefix(prompt, layout, stop));  // where to resume
+///     plan.add_media(prompt);                               // pins, and what to encode
+///     // … encode and commit what plan.media() lacks …
+///     engine.generate_from(prompt, plan.media().embeddings(), options, plan.kv_use(origin));
+///   }
+///   plan.publish(completion, model);                        // or plan.fail(error)
+///
+/// Waiting  For answers, then prefixes, then encoder outputs, and never while holding what a request
+///          on an earlier rung waits for: no two requests ever wait for each other.
+/// Errors   Those of the request waited for, if they would meet every request; kCancelled: `stop`.
+///          A cache or tier that fails is a miss.
+/// Threads  One request's thread at a time. Dropping it releases every pin, lead and lease, and waiting requests go on without this one.
+class [[nodiscard]] Plan {
+ public:
+  Plan(Plan&& other) noexcept;
+  Plan& operator=(Plan&& other) noexcept;
+  ~Plan();
+
+  /// Nothing is left to compute.
+  [[nodiscard]] bool is_answered() const;
+  /// Every rung that was looked up, and its answer if is_answered(). No steps: the answer cache is
+  /// off, or the request asks no question.
+  [[nodiscard]] const AnswerLookup& answer() const;
+
+  /// Finds where to resume. Waits for a request, here or in another process, that is prefilling
+  /// what this one needs. `prompt` and `layout` outlive the plan. Does nothing if prefixes are off.
+  Result<void> add_prefix(const Sequence& prompt, const KvLayout& layout,
+                          const std::stop_token& stop);
+  [[nodiscard]] bool has_prefix() const;
+  /// Tokens that the engine restores; 0: it starts cold.
+  [[nodiscard]] TokenCount resume() const;
+  /// Requires has_prefix(). What the engine restores, and what it captures for the cache, which is
+  /// committed as soon as the engine hands it out. Valid while the plan lives.
+  Result<KvUse> kv_use(const KvOrigin& origin);
+  /// The cached KV could not be restored: the prompt will be computed from its start. Call
+  /// add_media() again.
+  void restart();
+
+  /// Pins or claims the encoder output of every item that the prefix does not cover.
+  void add_media(const Sequence& prompt);
+  /// Requires add_media().
+  [[nodiscard]] MediaPlan& media();
+
+  /// Stores the answer, if the model ended it, and hands it to every waiter.
+  Result<void> publish(const Completion& completion, const std::string& model);
+  /// The request failed. Waiters get an error that would meet them too; after any other, one of
+  /// them takes over.
+  void fail(const Error& error);
+
+ private:
+  friend class Reuse;
+  struct State;
+  explicit Plan(std::unique_ptr<State> state);
+
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace afterimage

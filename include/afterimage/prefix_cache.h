@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "afterimage/digest.h"
+#include "afterimage/eviction_policy.h"
+#include "afterimage/kv_layout.h"
+#include "afterimage/memory_budget.h"
+#include "afterimage/payload.h"
+#include "afterimage/result.h"
+#include "afterimage/resume_point.h"
+#include "afterimage/sequence.h"
+#include "afterimage/units.h"
+
+namespace afterimage {
+
+/// What a match pins: a node with everything above it, and optionally one snapshot.
+struct PrefixHold {
+  SlotId node;
+  std::optional<SlotId> snapshot;
+};
+
+/// Hands out matches and receives them when they are dropped.
+class PrefixOwner {
+ public:
+  /// Unpins. `request` is the request whose use the eviction policy has not seen yet, or nullptr.
+  virtual void release(const PrefixHold& hold, const RequestFacts* request) = 0;
+
+ protected:
+  ~PrefixOwner() = default;
+};
+
+/// How far a prompt can be resumed, and a pin on the KV for it. Move-only; dropping it unpins.
+/// A miss is a match with resume() == 0; it pins nothing.
+///
+/// Policy   A match belongs to one request. The eviction policy sees that request once: when its
+///          own KV is inserted with this match, or else when the match is dropped.
+/// Threads  As its owner says.
+class [[nodiscard]] PrefixMatch {
+ public:
+  explicit PrefixMatch(TokenCount matched, const RequestFacts& facts = {})
+      : matched_(matched), facts_(facts) {}
+  /// A pin that does not count as a use.
+  PrefixMatch(PrefixOwner& owner, const PrefixHold& hold, TokenCount matched)
+      : owner_(&owner), hold_(hold), matched_(matched) {}
+  PrefixMatch(PrefixOwner& owner, const PrefixHold& hold, TokenCount resume, TokenCount matched,
+              const RequestFacts& facts)
+      : owner_(&owner),
+        hold_(hold),
+        resume_(resume),
+        matched_(matched),
+        facts_(facts),
+        unreported_(true) {}
+  PrefixMatch(PrefixMatch&& other) noexcept
+      : owner_(std::exchange(other.owner_, nullptr)),
+        hold_(other.hold_),
+        resume_(std::exchange(other.resume_, TokenCount(0))),
+        matched_(other.matched_),
+        facts_(other.facts_),
+        unreported_(other.unreported_) {}
+  PrefixMatch& operator=(PrefixMatch other) noexcept {
+    std::swap(owner_, other.owner_);
+    std::swap(hold_, other.hold_);
+    std::swap(resume_, other.resume_);
+    std::swap(matched_, other.matched_);
+    std::swap(facts_, other.facts_);
+    std::swap(unreported_, other.unreported_);
+    return *this;
+  }
+  ~PrefixMatch() {
+    if (owner_ != nullptr) owner_->release(hold_, unreported_ ? &facts_ : nullptr);
+  }
+
+  /// The length at which an engine can resume: exactly this many tokens are restored.
+  [[nodiscard]] TokenCount resume() const { return resume_; }
+  /// Leading tokens that equal those of some cached sequence, resumable or not.
+  [[nodiscard]] TokenCount matched() const { return matched_; }
+  [[nodiscard]] bool holds() const { return owner_ != nullptr; }
+  /// Requires holds().
+  [[nodiscard]] const PrefixHold& hold() const { return hold_; }
+
+  [[nodiscard]] const RequestFacts& facts() const { return facts_; }
+  /// The policy has seen this use, or it does not count as one.
+  void mark_reported() { unreported_ = false; }
+
+  /// The same pin, released through `owner`: for a thread-safe front of the cache.
+  [[nodiscard]] static PrefixMatch handed_over(PrefixMatch match, PrefixOwner& owner) {
+    if (match.owner_ != nullptr) match.owner_ = &owner;
+    return match;
+  }
+
+ private:
+  PrefixOwner* owner_ = nullptr;  // outlives every match; its destructor checks that none is alive
+  PrefixHold hold_{};
+  TokenCount resume_{};
+  TokenCount matched_{};
+  RequestFacts facts_;
+  bool unreported_ = false;
+};
+
+/// Rows [first, first + count) of one group, as they were captured.
+struct RowSlice {
+  TokenCount first{};
+  TokenCount count{};
+  std::span<const std::byte> bytes;  // count × row_bytes
+};
+
+/// What one group needs to resume. The cache owns the bytes; they stay valid while the match lives.
+struct GroupKv {
+  std::vector<RowSlice> rows;  // full: [0, length); sliding: at least the last `window` of those
+  std::span<const std::byte> state;  // recurrent: after exactly `length` tokens
+};
+
+/// Everything an engine needs to resume at `length`, by layout group. Shared groups are empty.
+struct CachedKv {
+  TokenCount length{};
+  std::vector<GroupKv> groups;
+};
+
+struct PrefixCacheOptions {
+  /// Limit on resident leaf sequences: those that no other cached sequence extends. At least 1.
+  EntryCount max_sequences = EntryCount::max();
+  std::unique_ptr<EvictionPolicy> policy;  // nullptr: worth
+};
+
+/// The state of sliding and recurrent groups after exactly `at` tokens.
+struct CapturedSnapshot {
+  TokenCount at{};
+  /// One element per layout group. sliding: the last rows before `at`, at least min(at, window) of
+  /// them; more rows serve more lengths. recurrent: the state. full, shared: empty.
+  std::vector<std::span<const std::byte>> groups;
+};
+
+/// KV that an engine hands over for one sequence. The engine keeps ownership of the bytes.
+struct CapturedKv {
+  TokenCount covered{};    // tokens with KV; one less than the sequence if its last was sampled
+  TokenCount first_row{};  // earlier rows are omitted: they are cached and still pinned
+  /// One element per layout group. full: rows [first_row, covered), row_bytes each. Others: empty.
+  std::vector<std::span<const std::byte>> rows;
+  std::vector<CapturedSnapshot> snapshots;  // ascending by position; at most `covered`
+  Duration cost{0};                         // measured time to compute it
+};
+
+struct PrefixInsertion {
+  TokenCount had{};             // leading tokens that were already cached
+  TokenCount added{};           // tokens newly cached
+  std::uint64_t snapshots = 0;  // newly cached
+  Bytes bytes;                  // charged for the additions
+};
+
+/// Counters run over the cache's lifetime.
+struct PrefixCacheStats {
+  std::uint64_t hits = 0;  // matches with a resume point
+  std::uint64_t misses = 0;
+  std::uint64_t tokens_reused = 0;
+  std::uint64_t insertions = 0;
+  std::uint64_t refused = 0;    // insertions that did not fit
+  std::uint64_t evictions = 0;  // segments and snapshots
+  std::uint64_t damaged = 0;    // failed verification and removed
+  EntryCount sequences;         // leaf sequences resident now
+  EntryCount segments;          // resident now
+  EntryCount snapshots;
+  std::uint64_t tokens = 0;  // resident positions; shared prefixes count once
+  Bytes resident;
+};
+
+/// Traffic between the cache and the tier below it.
+struct PrefixArchiveStats {
+  std::uint64_t kept = 0;             // blocks of rows and snapshots that the tier accepted
+  std::uint64_t refused = 0;          // blocks of rows and snapshots that it rejected
+  std::uint64_t promoted = 0;         // prompts that resumed further thanks to loaded KV
+  std::uint64_t tokens_loaded = 0;    // positions whose rows were loaded
+  std::uint64_t failed = 0;           // prompts with KV in the tier that could not be loaded
+  std::uint64_t declined = 0;         // prompts with KV in the tier that was cheaper to compute
+  std::uint64_t tokens_declined = 0;  // positions of those
+};
+
+/// How a query diverges from the cached sequences.
+enum class Divergence : unsigned char {
+  kNothing,  // the whole query is cached
+  kUnknownNamespace,
+  kEndOfCache,  // the cached sequence ends here
+  kToken,       // the cached sequence continues with another token
+  kMedia,       // the cached media differs here: other item, none, or another offset
+};
+/// "nothing", "unknown_namespace", "end_of_cache", "token", "media".
+std::string_view to_string(Divergence divergence);
+
+/// Why a request resumes where it does. to_string() writes it for a person.
+struct PrefixExplanation {
+  TokenCount length{};
+  TokenCount matched{};
+  Divergence divergence = Divergence::kNothing;  // at position `matched`
+  std::optional<TokenId> asked;                  // the query's token at that position, if any
+  std::optional<std::size_t> span;               // the query's media item at that position, if any
+  ResumePoint point;
+  std::vector<KvKind> kinds;      // of the layout's groups
+  std::size_t media_covered = 0;  // media items of the query that need no encoder
+  std::size_t media = 0;
+};
+std::string to_string(const PrefixExplanation& explanation);
+
+/// KV cache keyed by token and media prefixes; finds the longest cached prefix of a prompt.
+///
+/// Shape    One radix tree per namespace; shared prefixes are stored once. Full groups: rows, split
+///          where sequences diverge. Sliding and recurrent groups: snapshots at positions that the
+///          engine chooses.
+/// Unit     Bytes, charged to a MemoryBudget that other caches may share, and a number of
+///          sequences. The index itself (about 4 bytes a token) is not charged.
+/// Errors   kInvalidArgument: a sequence, layout or capture that contradicts itself, or a layout
+///          other than the namespace's. kNoSpace: larger than the budget, or the rest is in use.
+///          kCorruption: bytes differ from what was stored. A call that fails changes nothing.
+/// Threads  Not thread-safe: one owner.
+/// Cost     match: one pass over the prompt and one step per branching point on its path, however
+///          many sequences are cached. insert: the same plus a copy of what is new.
+/// Source   src/caches/prefix/DESIGN.md.
+class PrefixCache final : public PrefixOwner {
+ public:
+  /// `budget` must outlive the cache. kInvalidArgument: max_sequences is 0.
+  static Result<std::unique_ptr<PrefixCache>> create(PrefixCacheOptions options,
+                                                     MemoryBudget& budget);
+  /// Requires that no match is alive.
+  ~PrefixCache();
+  PrefixCache(const PrefixCache&) = delete;
+  PrefixCache& operator=(const PrefixCache&) = delete;
+
+  /// Finds the longest legal resume point of `prompt` and pins it. kInvalidArgument: `prompt` is
+  /// malformed. `facts` describe the request, for the eviction policy.
+  [[nodiscard]] Result<PrefixMatch> match(const NamespaceId& space, const Sequence& prompt,
+                                          const RequestFacts& facts = {});
+
+  /// The KV to restore. Bytes stay valid while `match` lives. Requires match.holds().
+  [[nodiscard]] CachedKv kv(const PrefixMatch& match) const;
+  /// The payloads that kv() reads. Check them with Payload::intact before use; that needs no cache.
+  [[nodiscard]] std::vector<const Payload*> payloads(const PrefixMatch& match) const;
+  /// Checks those payloads. kCorruption: damaged ones and all that extends them are removed.
+  Result<void> verify(const PrefixMatch& match);
+  /// Removes `payload`, one of payloads(match), because it is damaged.
+  void discard_damaged(const PrefixMatch& match, const Payload* payload);
+
+  /// Copies in what is not cached yet of sequence[0, kv.covered), evicting until it fits. `from` is
+  /// the match of the same request, if any: the policy then sees one request, not two.
+  Result<PrefixInsertion> insert(const NamespaceId& space, const KvLayout& layout,
+                                 const Sequence& sequence, const CapturedKv& kv,
+                                 PrefixMatch* from = nullptr);
+
+  /// insert() in four steps, so that a caller with a lock can copy outside it and let other caches
+  /// free memory in between. Step 1: determine what is missing.
+  class Draft;
+  [[nodiscard]] Result<Draft> draft(const NamespaceId& space, const KvLayout& layout,
+                                    const Sequence& sequence, const CapturedKv& kv);
+  /// Step 2: reserve memory for it, evicting if need be.
+  [[nodiscard]] Result<void> reserve(Draft& draft);
+  /// Step 3: copy the bytes. Touches no cache state.
+  static Result<void> fill(Draft& draft, const KvLayout& layout, const CapturedKv& kv);
+  /// Step 4: add the entries. kNotFound: the prefix that the draft extends was found damaged and
+  /// removed meanwhile.
+  Result<PrefixInsertion> commit(Draft draft, const NamespaceId& space, const KvLayout& layout,
+                                 const Sequence& sequence, PrefixMatch* from = nullptr);
+
+  /// Explains where `prompt` would resume and why. Updates no counter and pins nothing.
+  [[nodiscard]] Result<PrefixExplanation> explain(const NamespaceId& space,
+                                                  const Sequence& prompt) const;
+
+  /// Invalidates everything in the namespace; pinned parts are freed when their last match is.
+  bool erase(const NamespaceId& space);
+  void clear();
+  /// nullopt: everything is in use.
+  [[nodiscard]] std::optional<NextToLeave> eviction_candidate();
+  /// Evicts until at least `wanted` bytes are free. Returns the bytes freed.
+  Bytes evict_bytes(Bytes wanted);
+  /// Evicts until the budget's use is within its capacity, after the capacity was lowered.
+  Bytes trim_to_budget();
+
+  [[nodiscard]] PrefixCacheStats stats() const;
+  /// Memory used by the index.
+  [[nodiscard]] Bytes index_bytes() const;
+  /// Recounts everything; aborts on any mismatch. O(n): for tests and fuzzers.
+  void check_invariants() const;
+
+  void release(const PrefixHold& hold, const RequestFacts* request) override;
+
+ private:
+  struct State;
+  explicit PrefixCache(std::unique_ptr<State> state);
+
+  std::unique_ptr<State> state_;
+};
+
+/// A pending insertion: its size, then its reservations, then its bytes. Move-only; dropping it
+/// releases the reservations and the pin on the prefix it extends.
+class [[nodiscard]] PrefixCache::Draft {
+ public:
+  [[nodiscard]] Bytes bytes() const;
+
+ private:
+  friend class PrefixCache;
+  struct Part {
+    Bytes bytes;
+    Reservation reservation;
+    std::optional<Payload> payload;
+    TokenCount at{};                // pieces: the first row; snapshots: the position
+    TokenCount rows{};              // pieces only
+    std::size_t snapshot = 0;       // snapshots: index in the capture
+    std::uint32_t serves_from = 0;  // snapshots: the shortest length that the windows serve
+  };
+  explicit Draft(PrefixMatch base) : base_(std::move(base)) {}
+
+  PrefixMatch base_;  // pins the prefix that the draft extends
+  TokenCount covered_{};
+  std::uint64_t ends_ = 0;  // leaf sequences that it adds
+  Duration cost_{0};
+  std::vector<Part> pieces_;
+  std::vector<Part> snapshots_;
+};
+
+}  // namespace afterimage

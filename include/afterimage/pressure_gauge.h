@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "afterimage/clock.h"
+#include "afterimage/governor.h"
+#include "afterimage/result.h"
+#include "afterimage/units.h"
+
+namespace afterimage {
+
+/// One reading of a gauge.
+struct GaugeReading {
+  Bytes total;
+  Bytes used;        // by all programs, ourselves included; at most total
+  double stall = 0;  // share of the last seconds in which work waited for memory; 0: not measured
+};
+
+/// Measures how full a memory is. An extension point: one class per source; every gauge must pass
+/// tests/testing/gauge_conformance.h.
+///
+/// Errors   kUnavailable: the source does not exist or cannot be read now; kCorruption: its numbers
+///          contradict each other. A gauge never makes up a number: the governor fails closed.
+/// Cost     Microseconds to a millisecond: read it on a thread that may block, not under a lock.
+/// Threads  One at a time.
+class PressureGauge {
+ public:
+  virtual ~PressureGauge() = default;
+  [[nodiscard]] virtual std::string_view name() const = 0;
+  virtual Result<GaugeReading> read() = 0;
+};
+
+/// kCorruption: impossible numbers: no memory, more used than the total, or a stall that is not
+/// between 0 and 1.
+Result<GaugeReading> checked(const GaugeReading& reading, std::string_view gauge);
+
+/// Reads the gauge for the governor: sets `now`, `sample` and `stall`, and takes inputs.ledger.used
+/// as our share of the bytes in use. If the gauge fails, there is no sample and its Error is
+/// returned for the log; the governor can still step.
+Result<void> take_reading(PressureGauge& gauge, const Clock& clock, GovernorInputs& inputs);
+
+/// Returns the given readings in order, and then repeats the last one; for tests and drills.
+class ScriptedGauge final : public PressureGauge {
+ public:
+  explicit ScriptedGauge(std::deque<Result<GaugeReading>> readings)
+      : readings_(std::move(readings)) {}
+  [[nodiscard]] std::string_view name() const override { return "scripted"; }
+  Result<GaugeReading> read() override;
+
+ private:
+  std::deque<Result<GaugeReading>> readings_;
+};
+
+/// Readings from the engine, which knows its own memory pools better than the driver.
+class EngineGauge final : public PressureGauge {
+ public:
+  explicit EngineGauge(std::function<Result<GaugeReading>()> ask) : ask_(std::move(ask)) {}
+  [[nodiscard]] std::string_view name() const override { return "engine"; }
+  Result<GaugeReading> read() override;
+
+ private:
+  std::function<Result<GaugeReading>()> ask_;
+};
+
+/// The memory of an NVIDIA GPU, read through NVML, which is loaded at run time: it is not needed to
+/// build or link. Memory that the driver reserves for itself is not part of the total.
+///
+/// Errors   open: kUnavailable: no library, no driver or no such device; the message says which.
+///          read: kUnavailable: the driver returned an error.
+/// Source   NVML API reference, nvmlDeviceGetMemoryInfo_v2.
+class NvmlGauge final : public PressureGauge {
+ public:
+  static Result<std::unique_ptr<NvmlGauge>> open(std::uint32_t device,
+                                                 const std::string& library = "libnvidia-ml.so.1");
+  ~NvmlGauge() override;
+  [[nodiscard]] std::string_view name() const override { return "nvml"; }
+  Result<GaugeReading> read() override;
+
+ private:
+  struct Calls;
+  NvmlGauge(std::unique_ptr<Calls> calls, void* device);
+  std::unique_ptr<Calls> calls_;
+  void* device_;
+};
+
+/// The memory of an AMD GPU, read through ROCm SMI, which is also loaded at run time.
+///
+/// Errors   As NvmlGauge.
+/// Source   rocm_smi.h: rsmi_dev_memory_total_get, rsmi_dev_memory_usage_get.
+class RocmGauge final : public PressureGauge {
+ public:
+  static Result<std::unique_ptr<RocmGauge>> open(std::uint32_t device,
+                                                 const std::string& library = "librocm_smi64.so");
+  ~RocmGauge() override;
+  [[nodiscard]] std::string_view name() const override { return "rocm"; }
+  Result<GaugeReading> read() override;
+
+ private:
+  struct Calls;
+  RocmGauge(std::unique_ptr<Calls> calls, std::uint32_t device);
+  std::unique_ptr<Calls> calls_;
+  std::uint32_t device_;
+};
+
+/// Opens the gauge of the memory that limits this process: of its control groups
+/// (/proc/self/cgroup, and their parents) the one with the smallest limit, or the machine if none
+/// has a smaller one. The group is chosen once; later changes of its limit are seen, a move to
+/// another group is not.
+///
+/// Errors   kUnavailable: nothing can be read.
+Result<std::unique_ptr<PressureGauge>> open_host_gauge();
+/// Opens the gauge of the control group in a folder, version 1 or 2. kUnavailable: it is not a
+/// control group, or it has no limit.
+Result<std::unique_ptr<PressureGauge>> open_group_gauge(const std::string& folder);
+
+}  // namespace afterimage

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+
+#include "afterimage/answer.h"
+#include "afterimage/clock.h"
+#include "afterimage/eviction_policy.h"
+#include "afterimage/identity.h"
+#include "afterimage/ids.h"
+#include "afterimage/model.h"
+#include "afterimage/plan.h"
+#include "afterimage/pressure_controller.h"
+#include "afterimage/result.h"
+#include "afterimage/secret.h"
+#include "afterimage/units.h"
+
+namespace afterimage {
+
+class AnswerCache;
+class AnswerOnce;
+class EncodeOnce;
+class LeaseService;
+class PrefillOnce;
+class PrefixArchive;
+class Tier;
+struct ReuseStats;
+
+/// How answers are cached and served.
+struct AnswerReuse {
+  LookupRules rules;  // how far a question may be from the one that was answered
+  std::optional<Duration> ttl = std::nullopt;  // absent: until evicted
+  EntryCount max_entries = EntryCount(1'000'000);
+  /// serve() looks answers up before it asks the engine. False: the caller has done so already.
+  bool in_serve = true;
+};
+
+struct ReuseOptions {
+  Bytes budget = 4_GiB;  // of all caches together
+  EntryCount max_encoder_entries = EntryCount(1'000'000);
+  std::string policy = "worth";  // eviction policy: one of policy_names()
+  bool verify_hits = true;       // recompute checksums at every hit
+  bool prefixes = true;          // cache KV: prefill once
+  EntryCount max_sequences = EntryCount(1'000'000);
+  /// Cache answers: answer once. nullopt: the engine answers every question.
+  std::optional<AnswerReuse> answers = std::nullopt;
+  /// A second copy of everything, found again after eviction or by a later process with the same
+  /// secret. Outlives the object. nullptr: memory only. An eighth of the budget, at most 256 MiB,
+  /// then pays for entries in transit.
+  Tier* tier = nullptr;
+  /// False: load from the tier even where computing is expected to be quicker.
+  bool weigh_loads = true;
+  /// Decides which process encodes and prefills what, if several store into the tier. Outlives the
+  /// object. nullptr: this is the only process.
+  LeaseService* leases = nullptr;
+  PressureOptions pressure;  // with a gauge, `budget` is an upper limit
+};
+
+/// Afterimage in one process: the caches, their one budget, and the plan of each request.
+///
+/// Errors   kInvalidArgument: options that make no cache, or an unknown policy; kUnavailable: see
+///          PressureController.
+/// Threads  Any.
+class Reuse {
+ public:
+  /// With a random secret: entries in a tier are not found again by another process.
+  static Result<std::unique_ptr<Reuse>> create(const ReuseOptions& options = {});
+  /// `root` is the installation's secret; every key depends on it. store_secret() and
+  /// secret_in_file() give one that outlives the process.
+  static Result<std::unique_ptr<Reuse>> create(const ReuseOptions& options, const Secret& root);
+  /// `clock` outlives the object.
+  static Result<std::unique_ptr<Reuse>> create(const ReuseOptions& options, const Secret& root,
+                                               const Clock& clock);
+  /// Nobody holds a plan any more.
+  ~Reuse();
+  Reuse(const Reuse&) = delete;
+  Reuse& operator=(const Reuse&) = delete;
+
+  /// The namespace of one tenant under one model. kInvalidArgument: the model is not named.
+  [[nodiscard]] Result<Namespace> space(const ModelIdentity& model, const TenantId& tenant) const;
+
+  /// Plans one request: its answer at once, waiting for an identical request in flight; its prefix
+  /// and media when the plan is asked for them. `identity` outlives the plan.
+  Result<Plan> plan(const RequestIdentity& identity, const RequestFacts& facts,
+                    const std::stop_token& stop = {});
+
+  /// Plans media alone: looks every item up once, pins what is cached, and leads or joins the
+  /// encoding of the rest. `agent` names who asks, for the count of agents that share an entry;
+  /// empty: unknown. The first `covered` items lie in a resumed prefix: they are neither looked up
+  /// nor encoded. `facts` are for the eviction policy.
+  [[nodiscard]] MediaPlan plan_media(const Fingerprint& prints, const std::string& agent,
+                                     std::size_t covered = 0, const RequestFacts& facts = {});
+
+  [[nodiscard]] EncodeOnce& encoder();
+  /// nullptr: prefixes are off.
+  [[nodiscard]] PrefillOnce* prefix();
+  /// nullptr: answers are not cached, or not looked up by serve().
+  [[nodiscard]] AnswerOnce* answers();
+  /// nullptr: answers are not cached.
+  [[nodiscard]] AnswerCache* answer_cache();
+  /// Requires that answers are cached.
+  [[nodiscard]] const AnswerReuse& answer_options() const;
+  /// nullptr: no gauge was given.
+  [[nodiscard]] PressureController* pressure();
+  [[nodiscard]] const Secret& secret() const;
+  [[nodiscard]] const Clock& clock() const;
+  /// afterimage/reuse_stats.h
+  [[nodiscard]] ReuseStats stats() const;
+
+ private:
+  friend class Plan;
+  struct State;
+  explicit Reuse(std::unique_ptr<State> state);
+  /// nullptr: prefixes are off, or there is no tier.
+  [[nodiscard]] PrefixArchive* prefix_archive();
+  /// nullptr: no other process stores into the tier.
+  [[nodiscard]] LeaseService* leases();
+
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace afterimage

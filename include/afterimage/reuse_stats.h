@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <optional>
+
+#include "afterimage/answer_cache.h"
+#include "afterimage/answer_once.h"
+#include "afterimage/encode_once.h"
+#include "afterimage/encoder_cache.h"
+#include "afterimage/prefill_once.h"
+#include "afterimage/prefix_cache.h"
+#include "afterimage/pressure_controller.h"
+#include "afterimage/tier.h"
+#include "afterimage/units.h"
+
+namespace afterimage {
+
+/// Counters since the start.
+struct ReuseStats {
+  EncoderCacheStats encoder;
+  EncodeOnceStats encodes;
+  PrefixCacheStats prefix;
+  PrefillOnceStats prefills;
+  AnswerCacheStats answers;
+  AnswerOnceStats answering;
+  EncoderArchiveStats encoder_archive;
+  PrefixArchiveStats prefix_archive;
+  LoadOrComputeStats loads;                         // from the tier
+  std::optional<PressureControllerStats> governed;  // nullopt: no gauge was given
+  Bytes budget;
+  Bytes used;
+  Bytes peak;
+};
+
+}  // namespace afterimage

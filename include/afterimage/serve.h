@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <cstdint>
+#include <stop_token>
+#include <vector>
+
+#include "afterimage/clock.h"
+#include "afterimage/engine.h"
+#include "afterimage/identity.h"
+#include "afterimage/request.h"
+#include "afterimage/result.h"
+#include "afterimage/reuse.h"
+
+namespace afterimage {
+
+/// One served request, and what it took.
+struct Served {
+  Completion completion;
+  Fingerprint prints;                // of its media; empty without reuse
+  std::vector<MediaSource> sources;  // one a media item
+  std::uint64_t encoder_calls = 0;
+  std::vector<MatchStep> match_steps;  // of the answer cache; empty: it was not looked up
+  /// A cached answer, or that of an identical request in flight: no model ran, and the completion
+  /// has text but neither tokens nor logits.
+  bool answered = false;
+  bool restore_failed = false;      // the cached KV could not be restored; all of it was computed
+  Duration encoding{0};             // inside the encoder
+  std::vector<Duration> encodes;    // of it, each media item; only without reuse
+  Duration time_to_first_token{0};  // from arrival; includes identity, plan and waiting
+  Duration total{0};
+};
+
+/// The way of a request: identify → plan → compute what the plan lacks → commit → settle.
+///
+/// A request whose last message is not text of the user has no question, and is computed.
+/// The eviction policies see one request: its encoder outputs once all are there, its prefix once it
+/// is prefilled, both with the time of arrival, who asked and the client's hint. They do not see
+/// what only the answer tells (its length, why it ended).
+///
+/// Errors   Of the engine and of media decoding; requests that waited for an item which cannot be
+///          encoded get the same error. A full cache is no error: MediaSource::kUncached.
+/// Threads  Any.
+Result<Served> serve(const Request& request, const Engine& engine, Reuse& reuse,
+                     const GenerateOptions& options = {}, std::stop_token stop = {});
+
+/// The baseline that reuse is measured against: encodes every media item, every time.
+Result<Served> serve_without_reuse(const Request& request, const Engine& engine, const Clock& clock,
+                                   const GenerateOptions& options = {});
+
+}  // namespace afterimage
