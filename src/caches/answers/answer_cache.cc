@@ -94,7 +94,11 @@ AnswerLookup AnswerCache::answer_to(Question& candidate, const LookupRules& rule
     const MutexLock lock(mutex_);
     State& state = *state_;
     const Duration now = clock_.now();
-    const State::Match match = state.match(key, now, rules);
+    State::Match match = state.match(key, now, rules);
+    // Whoever asks has found these words by likeness, and other words get whole answers only.
+    if (match.verdict == Verdict::kServed && state.slots[*match.place].exact_only) {
+      match.verdict = Verdict::kNotAllowed;
+    }
     state.describe(match, now, step);
     if (match.verdict == Verdict::kServed) state.give(match, now, found);
     state.settle(match, serve, now, state.stats.proposed);
@@ -128,7 +132,7 @@ void AnswerCache::retract_hit(const AnswerLookup& served) {
 
 Result<void> AnswerCache::insert(Question& question, const Answer& answer,
                                  const AnswerFacts& facts) {
-  AFI_TRY(const AnswerDraft draft, AnswerDraft::of(question, answer, facts.tags));
+  AFI_TRY(const AnswerDraft draft, AnswerDraft::of(question, answer, facts));
   AFI_TRY(const TensorView view,
           TensorView::over(DType::kU8, Shape{draft.bytes.size()}, draft.bytes));
   const std::span<const TensorView> views(&view, 1);

@@ -34,6 +34,9 @@ struct AnswerFacts {
   TenantId owner = {};                 // for whom it is kept
   AnswerQuota quota = {};              // of that owner, with this answer
   Duration age{0};                     // of the answer already; its ttl is from now on all the same
+  /// Also keep an answer that is not whole, and serve it to the very same words only: what ended it
+  /// (max_tokens, the tools on offer) is part of the scope.
+  bool keep_partial = false;
 };
 
 /// Of one rung. Every look-up adds one to one of them, at every rung that it came to.
@@ -93,7 +96,7 @@ class AnswerObserver {
 ///          go of.
 /// Match    Scope and form are compared in full. Of entries whose forms are the same at a rung, the
 ///          newest stands for all.
-/// Errors   kInvalidArgument: an answer that is not whole, a tag with a zero byte. kNoSpace: larger
+/// Errors   kInvalidArgument: an answer that is not whole (unless keep_partial), a tag with a zero byte. kNoSpace: larger
 ///          than the quota, or than what others and pins leave of it or of the budget; nobody is
 ///          evicted for it. kUnavailable: admission is blocked.
 /// Threads  Any. One lock; folding happens outside of it. The bytes of an answer are checked and
@@ -123,7 +126,7 @@ class AnswerCache final : public BudgetClient {
 
   /// The answer to just these words, for whoever found by other means that they may ask the same.
   /// `serve`: it will be served, and counts as such; else it is looked at, and counts as matched
-  /// and not used. One step, under text:exact.
+  /// and not used. One step, under text:exact. An answer that is not whole is not allowed here.
   [[nodiscard]] AnswerLookup answer_to(Question& candidate, const LookupRules& rules, bool serve);
 
   /// `observer` hears of all that leaves until it is taken off.

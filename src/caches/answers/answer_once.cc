@@ -233,6 +233,9 @@ Result<bool> AnswerOnce::publish(AnswerFlight& flight, Question& question, const
     return std::unexpected(kept.error());
   }
   flight.answer = std::make_shared<const Answer>(answer);
+  if (!is_whole(answer)) {
+    std::erase_if(flight.forms, [](const auto& form) { return form.rung != TextRung::kExact; });
+  }
   flight.cost = facts.cost;
   flight.ttl = facts.ttl;
   flights_->forget(flight);
@@ -270,7 +273,7 @@ Result<AnswerLookup> AnswerOnce::get_or_answer(Question& question, const LookupR
       return std::unexpected(generated.error());
     }
     generated->facts.cost = clock_.now() - began;
-    if (is_whole(generated->answer)) {
+    if (is_whole(generated->answer) || generated->facts.keep_partial) {
       AFI_TRY([[maybe_unused]] const bool kept,
               std::move(turn).publish(generated->answer, generated->facts));
     }

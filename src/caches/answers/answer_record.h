@@ -24,8 +24,8 @@ struct Answer {
   bool operator==(const Answer&) const = default;
 };
 
-/// Whether the answer may be given to another: it is whole. What was cut off, filtered, or calls a
-/// tool may not.
+/// The model ended the answer by itself: it was not truncated or filtered, and calls no tool. Only
+/// whole answers are served to other wordings of the question (AnswerFacts::keep_partial).
 [[nodiscard]] bool is_whole(const Answer& answer);
 
 /// The one form in which an answer is kept: data only, nothing that anybody would execute.
