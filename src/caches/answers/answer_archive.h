@@ -114,7 +114,7 @@ class AnswerArchive {
   /// Of every answer that the cache kept, so that none comes back that was replaced.
   void keep(Question& question, const Answer& answer, const AnswerFacts& facts,
             const ReadLease& before);
-  /// Into the cache alone. kUnavailable: what was erased since, elsewhere, erases it, too.
+  /// Into the cache alone. kCancelled: what was erased since, elsewhere, erases it, too.
   Result<void> insert_into_cache(Question& question, const Answer& answer, const AnswerFacts& facts,
                                  const ReadLease& before);
   /// The whole of it: into the cache, and if that keeps it, into the archive.

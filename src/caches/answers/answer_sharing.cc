@@ -35,7 +35,7 @@ Result<void> AnswerArchive::insert_into_cache(Question& question, const Answer& 
   if (before.names_ == names_ && !erasures_.refuses(subject_of(archived))) {
     return parts_.cache.insert(question, answer, facts);
   }
-  return fail(ErrorCode::kUnavailable, "another process has erased such answers meanwhile");
+  return fail(ErrorCode::kCancelled, "another process has erased such answers meanwhile");
 }
 
 std::optional<AnswerLookup> AnswerArchive::restore_anew(const Question& question,

@@ -54,9 +54,8 @@ struct EncoderCacheStats {
   Bytes resident;                      // bytes of those
 };
 
-/// The stats under the six names of the seed system, in its order.
-std::vector<std::pair<std::string_view, double>> seed_named_stats(
-    const EncoderCacheStats& stats, std::uint64_t dp_mode_recommendations);
+/// The stats under the names of the seed system, in its order.
+std::vector<std::pair<std::string_view, double>> seed_named_stats(const EncoderCacheStats& stats);
 
 /// What is known of one entry.
 struct EncoderEntryInfo {

@@ -56,7 +56,7 @@ TEST(Admin, RemembersWhatItDecided) {
 TEST(Admin, SettingsThatAreReadAgainHoldFromThenOn) {
   Running running("[answers]\nenabled = true\n");
   running.chat(question("Q"));
-  running.text += "serve = \"exact\"\nttl = \"1 h\"\n";
+  running.text += "max_match = \"exact\"\nttl = \"1 h\"\n";
   running.text.replace(running.text.find("enabled = true"), 14, "enabled = false");
   const json done = running.admin("POST", "/admin/api/reload", "{}");
   EXPECT_THAT(done["applied"].dump(), HasSubstr("answers.enabled"));

@@ -80,9 +80,9 @@ struct AnswerSettings {
   TextRung max_match = TextRung::kCanonical;       // the loosest rung; a request may ask for less
   std::optional<Duration> ttl = std::nullopt;      // if a request does not say; absent: for ever
   std::optional<Duration> max_ttl = std::nullopt;  // a request may not ask for more
-  bool assume_greedy_when_unset = true;  // serve the very same words where no temperature is said
+  bool assume_greedy_when_unset = false;  // treat a request without a temperature as temperature 0
   bool tool_calls = false;           // keep answers that call tools; served to the same words only
-  bool cache_truncated = false;      // keep answers that max_tokens cut off
+  bool cache_truncated = true;       // keep answers that max_tokens truncated; served to the same words only
   bool finish_abandoned = false;     // all clients left: let the upstream finish, for the cache
   double verify_sample_rate = 0.01;  // of hits looser than exact: asked all the same, and compared
   Bytes max_answer = 4_MiB;          // larger ones are not kept

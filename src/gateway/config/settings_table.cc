@@ -452,12 +452,13 @@ void add_answers(std::vector<Setting<Settings>>& table) {
   add({"answers.max_ttl", "The longest that a request may ask for; unset: any.", "\"7 d\""},
       kAtReload, answers(&AnswerSettings::max_ttl), kLifetime);
   add({"answers.assume_greedy_when_unset",
-       "Serve the very same words where a request does not say its temperature."},
+       "Treat a request without a temperature as temperature 0, for the very same words."},
       kAtReload, answers(&AnswerSettings::assume_greedy_when_unset), AnyValue());
   add({"answers.tool_calls", "Keep answers that call tools; served to the same words only."},
       kAtReload, answers(&AnswerSettings::tool_calls), AnyValue());
-  add({"answers.cache_truncated", "Keep answers that max_tokens cut off."}, kAtReload,
-      answers(&AnswerSettings::cache_truncated), AnyValue());
+  add({"answers.cache_truncated",
+       "Keep answers that max_tokens truncated; served to the very same request only."},
+      kAtReload, answers(&AnswerSettings::cache_truncated), AnyValue());
   add({"answers.finish_abandoned", "Let the server finish for the cache when all clients left."},
       kAtReload, answers(&AnswerSettings::finish_abandoned), AnyValue());
   add({"answers.verify_sample_rate",

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -45,6 +46,13 @@ class Backend {
   [[nodiscard]] virtual ModelIdentity identity(const std::string& model) const = 0;
   /// Whether it takes what could not be read, and media by address.
   [[nodiscard]] virtual bool takes_anything() const = 0;
+  /// Whether it encodes and prefills through this process's caches.
+  [[nodiscard]] virtual bool uses_reuse() const { return false; }
+  /// The token limit of requests that name none, if it is known here: it is then part of their
+  /// identity. nullopt: the model's server decides.
+  [[nodiscard]] virtual std::optional<std::uint32_t> default_max_tokens() const {
+    return std::nullopt;
+  }
   /// `listener` hears an answer as a server of this API gives it.
   virtual BackendCall ask(BackendRequest asked, std::shared_ptr<HttpListener> listener) = 0;
 };

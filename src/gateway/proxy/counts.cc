@@ -69,6 +69,11 @@ Counts::Counts(Metrics& metrics)
                                      "Questions that other gateways might be asking, by who did",
                                      {{"by", by}}));
   }
+  for (std::size_t i = 1; i < kStoreResults; ++i) {
+    not_stored_.push_back(metrics.counter(
+        "afterimage_answers_not_stored_total", "Answers of the backend that were not stored",
+        {{"reason", std::string(to_string(static_cast<StoreResult>(i)))}}));
+  }
 }
 
 MetricCounter Counts::requests(const Decision& decision) {

@@ -59,6 +59,7 @@ class Counts {
   /// A served answer was compared with what the model says.
   void compared(bool same);
   void asked(AskedBy who) { turns_[static_cast<std::size_t>(who)].add(); }
+  void not_stored(StoreResult why) { not_stored_[static_cast<std::size_t>(why) - 1].add(); }
   void upstream_answered(unsigned status);
   void upstream_failed(std::string_view kind);
 
@@ -90,6 +91,7 @@ class Counts {
   MetricCounter saved_prompt_;
   MetricCounter saved_output_;
   std::vector<MetricCounter> turns_;  // by AskedBy
+  std::vector<MetricCounter> not_stored_;  // by StoreResult, without kStored
   Spread hits_;
   Spread misses_;
   std::array<std::atomic<std::uint64_t>, kOutcomes> outcomes_{};

@@ -27,6 +27,10 @@ class EngineBackend final : public Backend {
   [[nodiscard]] std::string name() const override { return settings_.model; }
   [[nodiscard]] ModelIdentity identity(const std::string& model) const override;
   [[nodiscard]] bool takes_anything() const override { return false; }
+  [[nodiscard]] bool uses_reuse() const override { return true; }
+  [[nodiscard]] std::optional<std::uint32_t> default_max_tokens() const override {
+    return settings_.max_tokens;
+  }
   BackendCall ask(BackendRequest asked, std::shared_ptr<HttpListener> listener) override;
 
  private:

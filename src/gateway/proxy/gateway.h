@@ -18,6 +18,7 @@
 #include "foundation/telemetry/metrics.h"
 #include "gateway/access/tenants.h"
 #include "gateway/config/settings.h"
+#include "gateway/proxy/answer_history.h"
 #include "gateway/proxy/backend.h"
 #include "gateway/proxy/counts.h"
 #include "gateway/proxy/decisions.h"
@@ -80,6 +81,7 @@ class Gateway {
   [[nodiscard]] const GatewayParts& parts() const { return parts_; }
   [[nodiscard]] Counts& counts() { return counts_; }
   [[nodiscard]] Decisions& decisions() { return decisions_; }
+  [[nodiscard]] AnswerHistory& history() { return history_; }
   [[nodiscard]] SharedResponses& broadcasts() { return broadcasts_; }
   [[nodiscard]] Spaces& spaces() { return spaces_; }
   /// Where bodies are read that take longer than others may wait.
@@ -105,6 +107,7 @@ class Gateway {
   AtomicSnapshot<ConfigSnapshot> config_;
   Counts counts_;
   Decisions decisions_;
+  AnswerHistory history_;
   SharedResponses broadcasts_;
   Spaces spaces_;
   std::atomic<bool> draining_ = false;

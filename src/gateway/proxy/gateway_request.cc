@@ -210,7 +210,9 @@ void GatewayRequest::look() {
   }
   if (found.answer.has_value()) {
     const auto record = ApiRecord::parse(found.answer->record);
-    if (record.has_value() && fits(*record)) return answer_from_cache(found, *record);
+    if (record.has_value() && fits(*record, found.steps.back().rung)) {
+      return answer_from_cache(found, *record);
+    }
     cache.retract_hit(found);
     decision_.why = "what is kept does not hold all that was asked for";
     return ask_the_model();
@@ -226,7 +228,9 @@ void GatewayRequest::look_below() {
     auto found = archive->restore(*self->question_, self->rules_, self->quota());
     if (!found.has_value()) return self->ask_the_model();
     const auto record = ApiRecord::parse(found->answer->record);
-    if (!record.has_value() || !self->fits(*record)) return self->ask_the_model();
+    if (!record.has_value() || !self->fits(*record, found->steps.back().rung)) {
+      return self->ask_the_model();
+    }
     self->decision_.ladder.push_back(found->steps.back());
     self->answer_from_cache(*found, *record);
   });
@@ -241,8 +245,15 @@ void GatewayRequest::ask_the_model() {
   }
   decision_.outcome = Outcome::kMiss;
   decision_.reason = "uri-miss";
-  if (decision_.why.empty()) decision_.why = "this was not asked before, or what was kept is gone";
+  if (decision_.why.empty()) explain_miss();
   join_or_start();
+}
+
+void GatewayRequest::explain_miss() {
+  auto [reason, why] = afterimage::explain_miss(
+      decision_.ladder, gateway_.history().find(*question_), gateway_.parts().clock.now());
+  decision_.miss = reason;
+  decision_.why = std::move(why);
 }
 
 bool GatewayRequest::identify_request() {
@@ -264,6 +275,11 @@ bool GatewayRequest::identify_request() {
   Scope scope = scope_of(*api_, contents, space_->inputs);
   scope.other["afterimage.operation"] = to_string(api_->operation);
   scope.other["afterimage.model"] = api_->model;
+  // What truncates an answer is part of what it is the answer to.
+  const auto limit = gateway_.parts().backend.default_max_tokens();
+  if (!api_->max_tokens.has_value() && limit.has_value()) {
+    scope.other["afterimage.max_tokens"] = std::to_string(*limit);
+  }
   // Azure's api-version, for one, changes what is answered.
   const std::size_t query = request_.target.find('?');
   if (query != std::string::npos) scope.other["afterimage.query"] = request_.target.substr(query);
@@ -293,6 +309,11 @@ void GatewayRequest::decide_limit() {
     facts.temperature = 0;
   }
   const bool timeless = api_->operation == ApiOperation::kEmbedding;
+  if (unstated && !settings.assume_greedy_when_unset) {
+    return none("no-temperature",
+                "the request names no temperature, and the server's own is seldom 0: send "
+                "temperature 0, or set answers.assume_greedy_when_unset");
+  }
   const Eligibility eligible = eligibility(facts, timeless ? "" : api_->question);
   if (eligible.limit == ReuseLimit::kNothing) {
     const bool time = !timeless && depends_on_time(api_->question);
@@ -312,7 +333,10 @@ void GatewayRequest::decide_limit() {
             .min_fresh = directives_.min_fresh};
 }
 
-bool GatewayRequest::fits(const ApiRecord& record) const {
+/// What is partial serves the very same words only, whatever wrote it down.
+bool GatewayRequest::fits(const ApiRecord& record, TextRung rung) const {
+  const bool is_whole = record.finish_reason() == "stop" && !record.calls_tools();
+  if (!is_whole && rung != TextRung::kExact) return false;
   return api_->stream ? record.can_be_streamed(api_->include_usage) : record.can_be_whole();
 }
 
@@ -397,9 +421,13 @@ Decision GatewayRequest::explain() {
   const bool hit = known && found.answer.has_value();
   decision_.outcome = hit ? Outcome::kHit : Outcome::kMiss;
   decision_.reason = hit ? "served" : "uri-miss";
-  decision_.why =
-      hit ? "the same was answered before" : "this was not asked before, or what was kept is gone";
-  if (!known && found.answer.has_value()) decision_.why = kNotKnown;
+  if (hit) {
+    decision_.why = "the same was answered before";
+  } else if (found.answer.has_value()) {
+    decision_.why = kNotKnown;
+  } else {
+    explain_miss();
+  }
   if (hit) decision_.rung = to_string(found.steps.back().rung);
   decision_.saved = found.saved;
   return decision_;
@@ -443,6 +471,10 @@ void GatewayRequest::over() {
   if (std::exchange(over_, true) || !responder_.has_value()) return;
   decision_.took = gateway_.parts().clock.now() - arrived_;
   if (decision_.first_byte == Duration(0)) decision_.first_byte = decision_.took;
+  {
+    const MutexLock lock(leaving_);
+    decision_.stored = stored_;
+  }
   gateway_.counts().ended(decision_);
   Log& log = gateway_.parts().log;
   if (config_->settings.log.requests && log.wants(LogLevel::kInfo)) {
@@ -455,10 +487,13 @@ void GatewayRequest::over() {
               {"outcome", to_string(decision_.outcome)},
               {"reason", decision_.reason},
               {"rung", decision_.rung},
+              {"stored", decision_.stored.has_value() ? to_string(*decision_.stored) : ""},
               {"status", static_cast<std::uint64_t>(decision_.status)},
               {"took_ms", std::chrono::duration<double, std::milli>(decision_.took).count()}});
   }
-  gateway_.decisions().add(decision_);  // whoever keeps the answer needs it, too
+  const MutexLock lock(leaving_);
+  decision_.stored = stored_;
+  decided_as_ = gateway_.decisions().add(decision_);  // keep() needs the decision, too
 }
 
 }  // namespace afterimage

@@ -68,11 +68,17 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   bool try_again(SharedResponse::Subscriber& seat);
   void client_left();
   [[nodiscard]] bool left();
-  /// `turn` goes when others can find what was kept, or nothing is.
-  void keep(const SharedResponse& broadcast, Result<ApiRecord> record, std::shared_ptr<Lease> turn);
-  [[nodiscard]] bool worth_keeping(const ApiRecord& record) const;
+  /// Stores the answer, unless something speaks against it, and says what became of it. `lease`
+  /// goes when others can find what was stored, or nothing is.
+  void keep(const SharedResponse& broadcast, Result<ApiRecord> record, std::shared_ptr<Lease> lease);
+  [[nodiscard]] StoreResult store(const SharedResponse& broadcast, Result<ApiRecord> record,
+                                  std::shared_ptr<Lease> lease, std::optional<Duration> ttl);
+  void set_stored(StoreResult stored);
+  [[nodiscard]] std::optional<Duration> ttl() const;
+  void explain_miss();
   void compare_later(const AnswerLookup& found, const ApiRecord& record);
-  [[nodiscard]] bool fits(const ApiRecord& record) const;
+  /// Whether what was found on this rung holds all that was asked for.
+  [[nodiscard]] bool fits(const ApiRecord& record, TextRung rung) const;
   [[nodiscard]] AnswerQuota quota() const;
   [[nodiscard]] std::string broadcast_key() const;
   [[nodiscard]] BackendRequest asked() const;
@@ -103,6 +109,8 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   Mutex leaving_;  // the client may leave at any moment
   bool left_ AFI_GUARDED_BY(leaving_) = false;
   std::shared_ptr<SharedResponse::Subscriber> seat_ AFI_GUARDED_BY(leaving_);
+  std::optional<StoreResult> stored_ AFI_GUARDED_BY(leaving_);
+  std::uint64_t decided_as_ AFI_GUARDED_BY(leaving_) = 0;  // the decision's id; 0: not over yet
   bool leads_ = false;
   /// Where the turn is while the model is asked: it goes with what is called when the answer lands.
   std::weak_ptr<std::shared_ptr<Lease>> turn_;

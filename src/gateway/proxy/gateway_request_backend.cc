@@ -174,7 +174,11 @@ void GatewayRequest::deliver(const std::shared_ptr<SharedResponse::Subscriber>& 
     default:
       break;
   }
-  report.stored = may_reuse_ && leads_ && broadcast.status() == 200 && !directives_.no_store;
+  if (broadcast.state() == SharedResponse::State::kWhole) {
+    // The headers of a stream leave before it is known.
+    const MutexLock lock(leaving_);
+    report.stored = leads_ && stored_ == StoreResult::kStored;
+  }
   if (!leads_ && decision_.outcome == Outcome::kMiss) {
     decision_.outcome = Outcome::kJoined;
     decision_.rung = to_string(TextRung::kExact);
@@ -197,48 +201,71 @@ void GatewayRequest::deliver(const std::shared_ptr<SharedResponse::Subscriber>& 
   reply(broadcast.status(), std::move(headers), SharedResponse::body(seat, last), report);
 }
 
-bool GatewayRequest::worth_keeping(const ApiRecord& record) const {
+std::optional<Duration> GatewayRequest::ttl() const {
   const AnswerSettings& settings = config_->settings.answers;
-  if (record.calls_tools()) return settings.tool_calls;
-  const std::string reason = record.finish_reason();
-  return reason == "stop" || (reason == "length" && settings.cache_truncated);
+  const std::optional<Duration> ttl = directives_.ttl.has_value() ? directives_.ttl : settings.ttl;
+  if (!settings.max_ttl.has_value()) return ttl;
+  return std::min(ttl.value_or(*settings.max_ttl), *settings.max_ttl);
 }
 
-/// On the thread of whoever answers, before anybody hears the end: the next one who asks finds it.
+/// On the backend's thread, before anybody reads the end: the next request finds the answer.
 void GatewayRequest::keep(const SharedResponse& broadcast, Result<ApiRecord> record,
-                          std::shared_ptr<Lease> turn) {
+                          std::shared_ptr<Lease> lease) {
   Counts& counts = gateway_.counts();
   const bool failed = !record.has_value() && broadcast.status() == 0;
   if (failed) {
     counts.upstream_failed(to_string(record.error().code));
   } else {
     counts.upstream_answered(broadcast.status());
+    if (!record.has_value() && broadcast.status() == 200) counts.upstream_failed("not_recorded");
   }
-  if (!may_reuse_ || directives_.no_store) return;
+  if (!may_reuse_) return;
+  const std::optional<Duration> lasts = ttl();
+  const StoreResult stored = store(broadcast, std::move(record), std::move(lease), lasts);
+  AnswerHistory::Entry entry{.result = stored};
+  if (lasts.has_value()) entry.expires = gateway_.parts().clock.now() + *lasts;
+  gateway_.history().record(*question_, entry, /*replaces=*/!directives_.no_cache);
+  set_stored(stored);
+}
+
+void GatewayRequest::set_stored(StoreResult stored) {
+  if (stored != StoreResult::kStored) gateway_.counts().not_stored(stored);
+  const MutexLock lock(leaving_);
+  stored_ = stored;
+  if (decided_as_ != 0) gateway_.decisions().set_stored(decided_as_, stored);
+}
+
+StoreResult GatewayRequest::store(const SharedResponse& broadcast, Result<ApiRecord> record,
+                                  std::shared_ptr<Lease> lease, std::optional<Duration> ttl) {
+  Log& log = gateway_.parts().log;
   if (!record.has_value()) {
-    if (broadcast.status() == 200) {
-      counts.upstream_failed("not_recorded");
-      gateway_.parts().log.warn("answer_not_kept", {{"request_id", decision_.request_id},
-                                                    {"why", record.error().message}});
+    const StoreResult why = result_without_record(record.error(), broadcast.status());
+    if (why == StoreResult::kNotRecorded || why == StoreResult::kTooLarge) {
+      log.warn("answer_not_stored", {{"request_id", decision_.request_id},
+                                     {"reason", to_string(why)},
+                                     {"why", record.error().message}});
     }
-    return;
+    return why;
   }
-  if (!worth_keeping(*record)) return;
+  if (directives_.no_store) return StoreResult::kNoStore;
   const AnswerSettings& settings = config_->settings.answers;
-  std::optional<Duration> ttl = directives_.ttl.has_value() ? directives_.ttl : settings.ttl;
-  if (settings.max_ttl.has_value())
-    ttl = std::min(ttl.value_or(*settings.max_ttl), *settings.max_ttl);
+  const bool limit_is_known = api_->max_tokens.has_value() ||
+                              gateway_.parts().backend.default_max_tokens().has_value();
+  const StoreResult may = what_may_be_stored(*record, {.tool_calls = settings.tool_calls,
+                                                       .cache_truncated = settings.cache_truncated,
+                                                       .limit_is_known = limit_is_known});
+  if (may != StoreResult::kStored) return may;
   AnswerFacts facts{.cost = gateway_.parts().clock.now() - asked_at_,
                     .ttl = ttl,
                     .tags = directives_.tags,
                     .owner = tenant_.keeps_in,
-                    .quota = quota()};
+                    .quota = quota(),
+                    .keep_partial = true};
   facts.tags.push_back("model:" + api_->model);
   facts.tags.push_back("tenant:" + tenant_.name);
   for (const DecidedMedia& media : decision_.media) facts.tags.push_back("media:" + media.digest);
-  // The record says itself how it ended, and whether that may be kept was decided above.
   const Answer answer{.text = {},
-                      .finish_reason = "stop",
+                      .finish_reason = record->calls_tools() ? "tool_calls" : record->finish_reason(),
                       .model = record->model(),
                       .prompt_tokens = record->prompt_tokens(),
                       .output_tokens = record->output_tokens(),
@@ -249,17 +276,19 @@ void GatewayRequest::keep(const SharedResponse& broadcast, Result<ApiRecord> rec
   const auto kept = archive == nullptr
                         ? gateway_.parts().reuse.answer_cache()->insert(question, answer, facts)
                         : archive->insert_into_cache(question, answer, facts, before);
-  if (kept.has_value() && archive != nullptr) {
+  if (!kept.has_value()) {
+    log.debug("answer_not_stored",
+              {{"request_id", decision_.request_id}, {"why", kept.error().message}});
+    return result_of_insert(kept.error());
+  }
+  if (archive != nullptr) {
     // What the disk is too slow for is kept in memory alone.
     static_cast<void>(gateway_.disk_workers().post(
-        [archive, question, answer, facts, before, turn = std::move(turn)]() mutable {
+        [archive, question, answer, facts, before, lease = std::move(lease)]() mutable {
           archive->keep(question, answer, facts, before);
         }));
   }
-  if (!kept.has_value()) {
-    gateway_.parts().log.debug(
-        "answer_not_kept", {{"request_id", decision_.request_id}, {"why", kept.error().message}});
-  }
+  return StoreResult::kStored;
 }
 
 /// A question that is only like the one that was answered: now and then the model is asked all the

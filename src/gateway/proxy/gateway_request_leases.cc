@@ -85,7 +85,7 @@ bool GatewayRequest::found_elsewhere(const std::shared_ptr<SharedResponse>& broa
   auto found = gateway_.parts().archive->restore_anew(*question_, rules_, quota());
   if (!found.has_value()) return false;
   auto record = ApiRecord::parse(found->answer->record);
-  if (!record.has_value() || !fits(*record)) return false;
+  if (!record.has_value() || !fits(*record, found->steps.back().rung)) return false;
   gateway_.counts().asked(AskedBy::kOthers);
   decision_.ladder.push_back(found->steps.back());
   elsewhere_ = Elsewhere{.found = *std::move(found), .record = *std::move(record)};

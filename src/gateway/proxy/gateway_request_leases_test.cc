@@ -147,7 +147,7 @@ TEST_F(Turns, WhatWasPutBeforeTheTurnWasOursIsNotAskedAgain) {
 TEST_F(Turns, ItIsWaitedNoLongerThanTheSettingSays) {
   for (const Duration timeout : {kDefault, Duration(3s)}) {
     GatewayWorld here;
-    const std::string toml = timeout == kDefault ? "" : "[answers]\nwait_for_others = \"3 s\"\n";
+    const std::string toml = timeout == kDefault ? "" : "[answers]\ncoalesce_timeout = \"3 s\"\n";
     SharingGateway one(here, toml);
     SharingGateway other(here, toml);
     Waiting first(one, question("Q"));
@@ -332,8 +332,8 @@ TEST_F(Turns, SomeTakeNone) {
     const char* toml;
     const char* headers;
   } kCases[] = {
-      {"waiting is off", "[answers]\nwait_for_others = \"0 s\"\n", ""},
-      {"who must not learn what others ask", "[answers]\nhit_floor = \"all\"\n", ""},
+      {"waiting is off", "[answers]\ncoalesce_timeout = \"0 s\"\n", ""},
+      {"who must not learn what others ask", "[answers]\ntiming_protection = \"all\"\n", ""},
       {"who wants a new answer", "", "Cache-Control: no-cache\r\n"},
       {"whose answer is not kept", "", "Cache-Control: no-store\r\n"},
       {"whom no answer is young enough for", "", "Cache-Control: max-age=0\r\n"},
