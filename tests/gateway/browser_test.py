@@ -183,12 +183,12 @@ class Page(unittest.TestCase):
         w.press(ESCAPE)
         self.assertFalse(self.opened(), "Esc closes")
         self.assertEqual(w.run("return document.activeElement.dataset.decision"), chosen, "and the focus is where it was")
-        metadata = "const e = document.activeElement; const s = getComputedStyle(e.closest('tr') ?? e); return [s.outlineStyle, parseFloat(s.outlineWidth) >= 2]"
-        self.assertEqual(w.run(metadata), ["solid", True], "the focus is seen")
+        outline = "const e = document.activeElement; const s = getComputedStyle(e.closest('tr') ?? e); return [s.outlineStyle, parseFloat(s.outlineWidth) >= 2]"
+        self.assertEqual(w.run(outline), ["solid", True], "the focus is seen")
         w.run("document.getElementById('tab-decisions').focus()")
         w.press(RIGHT)
         self.assertEqual(w.run("return [document.activeElement.id, document.getElementById('entries').hidden]"), ["tab-entries", False])
-        self.assertEqual(w.run(metadata), ["solid", True])
+        self.assertEqual(w.run(outline), ["solid", True])
 
     def test_everything_that_is_pressed_or_filled_has_a_name(self):
         w = self.window

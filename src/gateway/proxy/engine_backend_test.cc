@@ -5,8 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <string>
 
+#include "foundation/types/request_work.h"
 #include "gateway/proxy/testing/built_in_gateway.h"
 #include "testing/temporary_folder.h"
 
@@ -68,6 +70,38 @@ TEST(EngineBackend, TruncatedAnswersAreNotStoredWhereThatIsSwitchedOff) {
   EXPECT_EQ(last["miss"], "not_stored");
   EXPECT_THAT(gateway.metrics(),
               HasSubstr(R"(afterimage_answers_not_stored_total{reason="truncated"} 2)"));
+}
+
+// An image of 8 × 8 pixels.
+constexpr const char* kPicture =
+    "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAEUlEQVR4nGM4IaeBFTEMLQkAiE5DgcTIHLQAAAAASU"
+    "VORK5CYII=";
+
+// Each of these was done two or three times, and the answer's stream was parsed again.
+TEST(EngineBackend, ARequestIsParsedDecodedAndHashedOnce) {
+  const auto counts = [] {
+    const RequestWork& work = request_work();
+    return std::array<std::uint64_t, 4>{work.json_parses, work.base64_decodes, work.media_hashes,
+                                        work.event_parses};
+  };
+  for (const char* more : {"", R"(,"stream":true)",
+                           R"(,"stream":true,"stream_options":{"include_usage":true})"}) {
+    BuiltInGateway gateway;
+    const std::string body =
+        R"({"model":"m","temperature":0,"max_tokens":3,"messages":[{"role":"user","content":[)"
+        R"({"type":"text","text":"What is it?"},{"type":"image_url","image_url":{"url":")"
+        "data:image/png;base64," +
+        std::string(kPicture) + R"("}}]}])" + more + "}";
+    for (const char* outcome : {"MISS", "HIT"}) {
+      const auto before = counts();
+      const Said said = gateway.chat(body);
+      ASSERT_EQ(said.header("X-Cache"), outcome) << said.body;
+      std::array<std::uint64_t, 4> done = counts();
+      for (std::size_t i = 0; i < done.size(); ++i) done[i] -= before[i];
+      EXPECT_EQ(done, (std::array<std::uint64_t, 4>{1, 1, 1, 0}))
+          << outcome << more << ": JSON texts, base64 texts, hashed files, events";
+    }
+  }
 }
 
 TEST(EngineBackend, TheStatsSayWhatWasNotComputedAgain) {
