@@ -5,10 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "afterimage/digest.h"
 #include "afterimage/units.h"
 
 namespace afterimage {
@@ -32,6 +34,8 @@ struct MediaItem {
   /// Playing speed of a folder of frames, in frames per 1,000 seconds. 0: the file itself says.
   std::uint32_t frame_rate_mhz = 0;
   std::string name;  // for messages only: never part of an identity
+  /// The content digest of `files`, if it is known: whoever sets it has hashed these very bytes.
+  std::optional<ContentDigest> digest = std::nullopt;
 };
 
 /// Sum of the sizes of all files.

@@ -28,7 +28,7 @@ struct Fingerprint {
   std::vector<Modality> modalities;
 };
 
-/// Hashes every byte of every item. Pure; any thread.
+/// Hashes every byte of every item whose digest is not known. Pure; any thread.
 Fingerprint fingerprint(std::span<const MediaItem* const> media, const Namespace& space,
                         const Recipes& recipes);
 

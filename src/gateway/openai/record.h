@@ -39,6 +39,8 @@ class ApiRecord {
   /// From serialize(). kCorruption: not such bytes.
   [[nodiscard]] static Result<ApiRecord> parse(std::string_view bytes);
   [[nodiscard]] std::string serialize() const;
+  /// Of serialize().
+  [[nodiscard]] Bytes size() const;
 
   /// Whether it can be given as a stream, or whole. False, for instance: the stream did not say
   /// its usage, which a whole answer has; a delta has fields that nobody knows how to add up.
@@ -66,6 +68,7 @@ class ApiRecord {
   explicit ApiRecord(std::shared_ptr<const Content> content) : content_(std::move(content)) {}
   static Result<ApiRecord> of_bytes(std::string bytes);
   friend class StreamRecorder;
+  friend class LiveEvents;
 
   std::shared_ptr<const Content> content_;
 };

@@ -51,6 +51,7 @@ struct RecordParts {
 
   /// Adds the event. `cut` is the part of it that is new each time; absent: all of it is.
   void add_event(const JsonValue& event, const JsonValue& cut, bool is_usage);
+  void add_event(EventFrame frame, std::string inner, bool is_usage);
 };
 
 /// The text of `root` with gaps for its id, if it is a text that is not empty, and for its time of

@@ -11,6 +11,7 @@
 #include "afterimage/check.h"
 #include "foundation/text/data_url.h"
 #include "foundation/text/json_text.h"
+#include "gateway/openai/engine_limits.h"
 
 namespace afterimage {
 namespace {
@@ -108,6 +109,7 @@ class Reading {
       return wrong("model", "does not name a model");
     }
     request_.model = model.text();
+    for (const JsonValue field : root_) note(check_engine_takes_field(field));
     AFI_TRY_VOID(read_content());
     AFI_TRY_VOID(read_stream());
     AFI_TRY_VOID(read_cache());
@@ -117,6 +119,13 @@ class Reading {
   }
 
  private:
+  /// The first thing that the built-in engine would not do is remembered.
+  void note(Result<void> taken) {
+    if (!taken.has_value() && !request_.unsupported.has_value()) {
+      request_.unsupported = std::move(taken).error();
+    }
+  }
+
   std::string_view content_field() const {
     switch (request_.operation) {
       case ApiOperation::kChat:
@@ -141,6 +150,8 @@ class Reading {
     if (!content.is(JsonKind::kArray) || content.is_empty()) {
       return wrong(content_field(), "is neither a text nor an array of texts or tokens");
     }
+    note(check_engine_takes_prompts(content));
+    if (content.front().is(JsonKind::kString)) request_.single_prompt = content.front().text();
     request_.scope.other[pointer_to(content_field())] = canonical(content);
     return {};
   }
@@ -163,6 +174,7 @@ class Reading {
     const std::string name = "messages[" + std::to_string(request_.scope.messages.size()) + "]";
     const JsonValue role = message["role"];
     if (!role.is(JsonKind::kString)) return wrong(name + ".role", "is no text");
+    note(check_engine_takes_message(message, name));
     ScopeMessage& read = request_.scope.messages.emplace_back(Role::kUser);
     const bool is_known = place_role(role.text(), read);
     // What has no place of its own is kept as it is written.
@@ -214,6 +226,7 @@ class Reading {
   /// Places the part, and gives back as text what has no place.
   Result<std::string> read_part(const JsonValue& part, const std::string& name,
                                 ScopeMessage& message) {
+    note(check_engine_takes_part(part, name));
     const JsonValue type = part["type"];
     if (type.is(JsonKind::kString)) {
       if (type.text() == "text") {
@@ -244,7 +257,10 @@ class Reading {
     if (!url.is(JsonKind::kString) || url.text().empty()) return wrong(url_name, "is no text");
 
     ApiMedia media{
-        .modality = field.modality, .begin = url.begin_offset(), .end = url.end_offset()};
+        .modality = field.modality,
+        .name = name,
+        .begin = url.begin_offset(),
+        .end = url.end_offset()};
     const JsonValue asked = value[option];
     const bool is_placed = asked.is(JsonKind::kString);
     if (is_placed) media.options[std::string(option)] = asked.text();

@@ -34,7 +34,10 @@ struct ApiMedia {
   Modality modality = Modality::kImage;
   /// What a data URL or input_audio carries, decoded; nullptr: the part names an address.
   FileBytes bytes;
+  /// Of these bytes, once whoever identifies the request has hashed them.
+  std::optional<ContentDigest> digest = std::nullopt;
   std::string address;                         // as the request spells it; empty: it carries bytes
+  std::string name;  // "messages[1].content[0].image_url": for messages to people
   std::map<std::string, std::string> options;  // what is asked of it: detail, format, mime type, …
   /// Where the JSON string with the URL stands in the body, quotes included: who fetches an address
   /// puts a data URL in its place.
@@ -64,6 +67,11 @@ struct ApiRequest {
   SamplingFacts sampling;
   std::vector<ApiMedia> media;  // in order of appearance
   std::optional<ApiCacheDirectives> cache;
+  /// The first field that asks for what the built-in engine does not do, as an error for whoever
+  /// asked. Other servers may do it.
+  std::optional<Error> unsupported = std::nullopt;
+  /// Of a completion whose prompt is a list of one text; the list as a whole is then the question.
+  std::optional<std::string> single_prompt = std::nullopt;
 
   /// The user's words that are asked: the last text of the last message, the prompt of a
   /// completion, the input of an embedding. Empty: there are none to compare, and the request as a
@@ -78,7 +86,7 @@ struct ApiRequest {
 ///          one object, fields that every server refuses (no model, messages that are no array, …),
 ///          base64 that is none: the message names the field. What cannot be identified is not
 ///          cached.
-/// Cost     One pass over the body; data URLs are decoded once.
+/// Cost     One pass over the body; data URLs are decoded once. Nothing reads the body again.
 /// Threads  Any.
 [[nodiscard]] Result<ApiRequest> read_api_request(ApiOperation operation, std::string_view body);
 
@@ -87,12 +95,11 @@ struct ApiRequest {
 [[nodiscard]] Scope scope_of(const ApiRequest& request, std::span<const ContentDigest> contents,
                              const NamespaceId& inputs);
 
-/// The same request for an engine of this process: chat and completions. Every media item has
-/// bytes. kUnsupported, by name: what such an engine does not do (several choices, tools, a
-/// response format, log probabilities, a temperature other than 0, …), so that nothing is silently
-/// ignored.
-[[nodiscard]] Result<Request> engine_request(ApiOperation operation, std::string_view body,
-                                             std::span<const ApiMedia> media);
+/// The same request for an engine of this process: chat and completions. kInvalidArgument: a media
+/// item without bytes. kUnsupported, by name: what such an engine does not do (several choices,
+/// tools, a response format, log probabilities, a temperature other than 0, …), so that nothing is
+/// silently ignored.
+[[nodiscard]] Result<Request> engine_request(const ApiRequest& request);
 
 /// The body with data URLs where media[i] named an address and now carries bytes. Everything else
 /// is the same, byte for byte.

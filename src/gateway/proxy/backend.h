@@ -12,6 +12,7 @@
 #include "afterimage/model.h"
 #include "foundation/http/caller.h"
 #include "foundation/http/message.h"
+#include "gateway/openai/record.h"
 #include "gateway/openai/request.h"
 
 namespace afterimage {
@@ -25,6 +26,15 @@ struct BackendRequest {
   std::optional<ApiOperation> operation;      // nullopt: whatever else the API has
   std::shared_ptr<const ApiRequest> request;  // nullptr: it could not be read
   TenantId tenant;
+};
+
+/// Hears a backend's response: its bytes, as any server of this API sends them, or, from a backend
+/// of this process, those bytes and the record of the answer, so that nobody has to read them.
+class BackendListener : public HttpListener {
+ public:
+  /// Instead of on_head(): on_record() comes before the last bytes.
+  virtual void on_recorded_head(unsigned status, HttpHeaders headers) = 0;
+  virtual void on_record(ApiRecord record) = 0;
 };
 
 /// How an answer that is on its way is slowed, or not wanted any more.
@@ -53,8 +63,7 @@ class Backend {
   [[nodiscard]] virtual std::optional<std::uint32_t> default_max_tokens() const {
     return std::nullopt;
   }
-  /// `listener` hears an answer as a server of this API gives it.
-  virtual BackendCall ask(BackendRequest asked, std::shared_ptr<HttpListener> listener) = 0;
+  virtual BackendCall ask(BackendRequest request, std::shared_ptr<BackendListener> listener) = 0;
 };
 
 }  // namespace afterimage

@@ -49,6 +49,14 @@ std::string lowered(std::string_view name) {
   return lower;
 }
 
+/// Once for all who need the digests: the answer's identity, and the built-in engine.
+void hash_media(std::vector<ApiMedia>& media) {
+  for (ApiMedia& item : media) {
+    if (item.bytes == nullptr || item.digest.has_value()) continue;
+    item.digest = content_digest({.modality = item.modality, .files = {item.bytes}});
+  }
+}
+
 bool is_of_the_api(std::string_view header) {
   static constexpr std::string_view kPrefix = "openai-";
   return same_header(header.substr(0, kPrefix.size()), kPrefix);
@@ -139,6 +147,7 @@ void GatewayRequest::read() {
 
 Result<void> GatewayRequest::understand() {
   AFI_TRY(ApiRequest read, read_api_request(*operation_, *request_.body));
+  hash_media(read.media);
   api_ = std::make_shared<const ApiRequest>(std::move(read));
   decision_.model = api_->model;
   decision_.question = shown(api_->question);
@@ -181,6 +190,7 @@ void GatewayRequest::fetch() {
                       with_fetched_media(*self->request_.body, *fetched));
                   auto with = std::make_shared<ApiRequest>(*self->api_);
                   with->media = *std::move(fetched);
+                  hash_media(with->media);
                   self->api_ = std::move(with);
                   self->look();
                 });
@@ -260,7 +270,7 @@ bool GatewayRequest::identify_request() {
   std::vector<ContentDigest> contents;
   decision_.media.clear();
   for (const ApiMedia& media : api_->media) {
-    contents.push_back(content_digest({.modality = media.modality, .files = {media.bytes}}));
+    contents.push_back(*media.digest);
     decision_.media.push_back({.modality = media.modality,
                                .digest = contents.back().hex(),
                                .bytes = Bytes(media.bytes->size())});

@@ -51,8 +51,18 @@ void SharedResponse::on_head(unsigned status, HttpHeaders headers) {
   if (!gathers_) settle(State::kStreams);
 }
 
+void SharedResponse::on_recorded_head(unsigned status, HttpHeaders headers) {
+  recorder_.reset();
+  on_head(status, std::move(headers));
+}
+
+void SharedResponse::on_record(ApiRecord record) {
+  record_ = std::move(record);
+  land();
+}
+
 void SharedResponse::on_bytes(std::string_view bytes) {
-  bool said_all = false;
+  bool said_all = record_.has_value();
   if (events_ && recorder_.has_value()) {
     recorder_->feed(bytes);
     said_all = recorder_->done();
@@ -141,6 +151,10 @@ void SharedResponse::land() {
 Result<ApiRecord> SharedResponse::recorded() {
   if (!options_.record.has_value()) return fail(ErrorCode::kUnsupported, "nothing is made of it");
   if (status_ != 200) return fail(ErrorCode::kInvalidArgument, "it is an error");
+  if (record_.has_value()) {
+    if (record_->size() <= options_.max_record) return *record_;
+    return fail(ErrorCode::kLimitExceeded, "it is larger than is kept");
+  }
   if (events_) return recorder_->finish();
   const MutexLock lock(mutex_);
   if (bytes_.size() > options_.max_record.value() || !gathers_) {

@@ -26,7 +26,7 @@ namespace afterimage {
 /// so. Anything else is gathered, and given once it is whole.
 ///
 /// Threads  Any. Events of the listener one at a time.
-class SharedResponse final : public HttpListener,
+class SharedResponse final : public BackendListener,
                              public std::enable_shared_from_this<SharedResponse> {
  public:
   enum class State : unsigned char {
@@ -54,6 +54,8 @@ class SharedResponse final : public HttpListener,
       : options_(std::move(options)), recorder_(recorder(options_)) {}
 
   void on_head(unsigned status, HttpHeaders headers) override;
+  void on_recorded_head(unsigned status, HttpHeaders headers) override;
+  void on_record(ApiRecord record) override;
   void on_bytes(std::string_view bytes) override;
   void on_end() override;
   void on_error(const Error& error) override;
@@ -112,7 +114,9 @@ class SharedResponse final : public HttpListener,
   void wake_readers();
 
   Options options_;
-  std::optional<StreamRecorder> recorder_;  // the listener's alone
+  // The listener's alone:
+  std::optional<StreamRecorder> recorder_;  // nullopt: nobody records it, or the backend does
+  std::optional<ApiRecord> record_;         // the backend's
 
   mutable Mutex mutex_;
   State state_ AFI_GUARDED_BY(mutex_) = State::kWaiting;

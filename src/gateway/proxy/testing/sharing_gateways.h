@@ -37,7 +37,7 @@ class HeldModel final : public Backend {
             .chat_template = ""};
   }
   [[nodiscard]] bool takes_anything() const override { return true; }
-  BackendCall ask(BackendRequest /*asked*/, std::shared_ptr<HttpListener> listener) override {
+  BackendCall ask(BackendRequest /*asked*/, std::shared_ptr<BackendListener> listener) override {
     bool answers = false;
     {
       const std::scoped_lock lock(mutex_);
@@ -76,7 +76,7 @@ class HeldModel final : public Backend {
   void fail(std::size_t which) {
     listener(which)->on_error({ErrorCode::kUnavailable, "the model is gone"});
   }
-  std::shared_ptr<HttpListener> listener(std::size_t which) {
+  std::shared_ptr<BackendListener> listener(std::size_t which) {
     const std::scoped_lock lock(mutex_);
     return asked_.at(which);
   }
@@ -90,7 +90,7 @@ class HeldModel final : public Backend {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool at_once_ = false;
-  std::vector<std::shared_ptr<HttpListener>> asked_;
+  std::vector<std::shared_ptr<BackendListener>> asked_;
 };
 
 /// Servers' entries. A test may step in before one is put.
