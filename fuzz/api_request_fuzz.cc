@@ -32,7 +32,7 @@ void check(ApiOperation operation, std::string_view body) {
   if (!request.has_value()) return;
   AFI_CHECK(is_json(body));
   AFI_CHECK(with_fetched_media(body, request->media) == body);
-  static_cast<void>(engine_request(operation, body, request->media));
+  static_cast<void>(engine_request(*request));
   const std::vector<ContentDigest> contents(request->media.size());
   static_cast<void>(scope_of(*request, contents, {}));
   for (ApiMedia& media : request->media) {

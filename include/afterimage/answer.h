@@ -32,7 +32,8 @@ struct Answer {
   bool operator==(const Answer&) const = default;
 };
 
-/// Whether the answer is complete and may be reused: not truncated, not filtered, no tool call.
+/// Whether the model ended the answer by itself: not truncated, not filtered, no tool call. Only
+/// complete answers are served to other wordings of the question (AnswerFacts::keep_partial).
 [[nodiscard]] bool is_whole(const Answer& answer);
 
 /// The serialized form of an answer: data only, nothing executable.

@@ -30,6 +30,9 @@ struct AnswerFacts {
   TenantId owner = {};                 // charged for it
   AnswerQuota quota = {};              // the owner's, this answer included
   Duration age{0};                     // the answer's current age; does not shorten the ttl
+  /// Also cache an incomplete answer, and serve it to exact matches only: the limit that ended it
+  /// (max_tokens, the tools on offer) is part of the scope.
+  bool keep_partial = false;
 };
 
 /// Counters of one rung. Each look-up adds one at every rung that it reached.
@@ -88,7 +91,7 @@ class AnswerObserver {
 ///          the budget shrinks, the oldest entries are unpinned first.
 /// Match    Scope and form are compared in full. If several entries have the same form at a rung,
 ///          the newest is found.
-/// Errors   kInvalidArgument: an incomplete answer, a tag with a zero byte. kNoSpace: larger than
+/// Errors   kInvalidArgument: an incomplete answer without keep_partial, a tag with a zero byte. kNoSpace: larger than
 ///          the quota, or than what other caches and pins leave of it or of the budget; nothing is
 ///          evicted then. kUnavailable: admission is blocked.
 /// Threads  Any. One lock; forms are computed outside of it. An answer's bytes are verified and
@@ -116,7 +119,7 @@ class AnswerCache final : public BudgetClient {
 
   /// The answer to this exact text, for a caller that found the candidate by other means. `serve`:
   /// it will be served and counts as served; else it counts as matched_not_used. One step, under
-  /// text:exact.
+  /// text:exact. An incomplete answer is not allowed here.
   [[nodiscard]] AnswerLookup answer_to(Question& candidate, const LookupRules& rules, bool serve);
 
   /// `observer` is notified until it is removed.

@@ -59,9 +59,8 @@ struct EncoderArchiveStats {
   std::uint64_t declined = 0;  // stored outputs that are expected to be encoded faster than loaded
 };
 
-/// The stats under the six names of the original VisualKVCache, in its order.
-std::vector<std::pair<std::string_view, double>> seed_named_stats(
-    const EncoderCacheStats& stats, std::uint64_t dp_mode_recommendations);
+/// The stats under the names of the original VisualKVCache, in its order.
+std::vector<std::pair<std::string_view, double>> seed_named_stats(const EncoderCacheStats& stats);
 
 /// State of one entry.
 struct EncoderEntryInfo {

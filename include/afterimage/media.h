@@ -5,10 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "afterimage/digest.h"
 #include "afterimage/units.h"
 
 namespace afterimage {
@@ -35,6 +37,8 @@ struct MediaItem {
   /// Frame rate of a folder of frames, in frames per 1,000 seconds. 0: taken from the file itself.
   std::uint32_t frame_rate_mhz = 0;
   std::string name;  // for messages only: never part of a key
+  /// Content digest of `files`, if it is known. Only a caller that hashed these very bytes sets it.
+  std::optional<ContentDigest> digest = std::nullopt;
 };
 
 /// Sum of the sizes of all files.

@@ -128,7 +128,7 @@ class MainJob(unittest.TestCase):
             self.assertGreaterEqual(report["ttft_ms"][run]["p99"], report["ttft_ms"][run]["p50"])
         self.assertEqual(set(report["cache"]["seed_names"]), {
             "visual_cache_hits", "visual_cache_misses", "visual_cache_hit_rate",
-            "visual_vram_saved_bytes", "visual_cache_entries", "dp_mode_recommendations"})
+            "visual_vram_saved_bytes", "visual_cache_entries"})
 
     def test_fingerprint_equals_sha256(self):
         for name in ["mug.jpg", "bar_chart.png", "clock.webp", "jingle.wav"]:

@@ -3,6 +3,8 @@
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
 """The dashboard in a real browser: numbers, explanations, buttons; on a phone, in dark mode, by keyboard. Without
 AFTERIMAGE_PROGRAM it tests the fake admin server; screenshots are stored in AFTERIMAGE_SCREENSHOTS."""
+import base64
+import json
 import os
 import pathlib
 import re
@@ -95,6 +97,8 @@ class Page(unittest.TestCase):
         self.assertEqual(self.stat("#saved-prompt"), g.total("afterimage_saved_tokens_total", kind="prompt"))
         self.assertEqual(self.stat("#saved-output"), g.total("afterimage_saved_tokens_total", kind="output"))
         self.assertEqual(self.shown("#saved-output"), self.stat("#saved-output"), "the visible number")
+        self.assertEqual([w.text(f"#saved-{name}") for name in ("encodes", "encoding", "prefill", "prompts")], ["–"] * 4)
+        self.assertTrue(w.visible("#saved-elsewhere"))
         self.assertEqual(w.text("[data-outcome=miss][data-value]"), "6 asked the model")
         self.assertEqual(self.stat("#memory-used"), g.total("afterimage_memory_used_bytes"))
         self.assertEqual(self.stat("#unsafe-rate", "checked"), g.total("afterimage_unsafe_checked_total"))
@@ -147,7 +151,7 @@ class Page(unittest.TestCase):
         g, w = self.gateway, self.window
         w.click("#try")
         w.run("document.querySelector('#sheet textarea').value = arguments[0]",
-              '{"model":"afterimage-reference","temperature":0,"max_tokens":8,"messages":[{"role":"user","content":"Who is shown here?"}]}')
+              json.dumps({"model": g.model, "temperature": 0, "max_tokens": 8, "messages": [{"role": "user", "content": "Who is shown here?"}]}))
         w.click("#sheet button[type=submit]")
         w.wait(lambda: w.all("#sheet .ladder li"), "an explanation")
         self.assertIn("Found, and served", w.text("#sheet-body"))
@@ -252,6 +256,30 @@ def luminance(colour):
 def contrast(one, other):
     low, high = sorted((luminance(one), luminance(other)))
     return (high + 0.05) / (low + 0.05)
+
+
+@unittest.skipUnless(PROGRAM, "the fake has no engine")
+class BuiltInEngine(unittest.TestCase):
+    def test_shows_what_was_neither_encoded_nor_prefilled_again(self):
+        g = self.enterContext(Gateway(built_in=True))
+        picture = base64.b64encode((SOURCE / "examples/media/mug.jpg").read_bytes()).decode()
+        for words in ("What is it?", "What is it?", "Which colour has it?"):
+            g.ask([{"type": "image_url", "image_url": {"url": f"data:image/jpeg;base64,{picture}"}}, {"type": "text", "text": words}])
+        g.ask([{"type": "text", "text": "Look at this."}, {"type": "image_url", "image_url": {"url": f"data:image/jpeg;base64,{picture}"}}, {"type": "text", "text": "What is it?"}])
+        w = self.enterContext(browser.Browser())
+        w.resize(1360, 1000)
+        w.open(g.admin + "/")
+        w.wait(lambda: len(w.all("#decision-rows tr")) >= 4, "four decisions")
+        stat = lambda selector: float(w.run("return document.querySelector(arguments[0]).dataset.value", selector))
+        self.assertEqual(g.total("afterimage_requests_total", outcome="hit"), 1, "truncated by max_tokens, and served to the same request")
+        self.assertEqual(stat("#saved-encodes"), g.total("afterimage_encoder_hits_total") + g.total("afterimage_encoder_loaded_total"))
+        self.assertAlmostEqual(stat("#saved-encoding"), g.total("afterimage_encoder_saved_seconds_total"), places=6)
+        self.assertEqual(stat("#saved-prefill"), g.total("afterimage_prefix_tokens_reused_total"))
+        self.assertEqual(stat("#saved-prompts"), g.total("afterimage_prefix_hits_total"))
+        self.assertGreater(stat("#saved-encodes"), 0, "behind other words it is not part of the prefix")
+        self.assertGreater(stat("#saved-prefill"), 0, "two questions begin alike")
+        self.assertFalse(w.visible("#saved-elsewhere"))
+        w.screenshot(SHOTS / "built-in.png")
 
 
 class Deeds(unittest.TestCase):

@@ -184,8 +184,8 @@ class Gateway:
             "saved": {"seconds": self.saved["seconds"], "prompt_tokens": self.saved["prompt_tokens"], "output_tokens": self.saved["output_tokens"]},
             "latency_ms": {"hit": self.latency("hit"), "miss": self.latency("miss")},
             "memory": {"budget": BUDGET, "used": self.used(), "peak": self.peak, "mode": self.mode, "parts": self.parts()},
-            "tiers": self.tiers(),
-            "unsafe": {"checked": self.unsafe["checked"], "wrong": self.unsafe["wrong"], "rate": rate, "upper95": upper, "budget": 0.02},
+            "encoder": None, "prefix": None, "tiers": self.tiers(),
+            "unsafe": {"checked": self.unsafe["checked"], "wrong": self.unsafe["wrong"], "rate": rate, "upper95": upper, "budget": 0.01},
             "tenants": [{"name": name, "requests": sum(c[o] for o in OUTCOMES), "hits": c["hit"] + c["joined"], "bytes": kept[name]["bytes"],
                          "entries": kept[name]["entries"], "saved_s": c["saved_s"]} for name, c in self.tenants.items()]}
 
@@ -269,6 +269,8 @@ class Gateway:
             family(f"afterimage_answers_{what}_total", "counter", "Answers.", ({}, s["answers"][what]))
         family("afterimage_answers_damaged_total", "counter", "Damaged.", ({}, 0))
         family("afterimage_answers_refused_total", "counter", "Refused.", ({"reason": "no_room"}, 0), ({"reason": "blocked"}, 0))
+        family("afterimage_answers_not_stored_total", "counter", "Not stored.", *(({"reason": r}, 0) for r in (
+            "truncated", "tool_calls", "finish_reason", "no_store", "backend_error", "abandoned", "not_recorded", "too_large", "no_space", "blocked", "invalidated")))
         family("afterimage_saved_seconds_total", "counter", "Saved.", ({}, s["saved"]["seconds"]))
         family("afterimage_saved_tokens_total", "counter", "Saved.", ({"kind": "prompt"}, s["saved"]["prompt_tokens"]), ({"kind": "output"}, s["saved"]["output_tokens"]))
         for what in ("budget", "used", "peak"):
@@ -293,7 +295,7 @@ class Gateway:
         family("afterimage_unsafe_wrong_total", "counter", "Wrong.", ({}, self.unsafe["wrong"]))
         if s["unsafe"]["upper95"] is not None:
             family("afterimage_unsafe_rate_upper95", "gauge", "Bound.", ({}, s["unsafe"]["upper95"]))
-        family("afterimage_unsafe_rate_budget", "gauge", "Budget.", ({}, 0.02))
+        family("afterimage_unsafe_rate_budget", "gauge", "Budget.", ({}, 0.01))
         family("afterimage_upstream_requests_total", "counter", "Upstream.", ({"code": 200}, s["requests"]["by_outcome"]["miss"]))
         family("afterimage_upstream_errors_total", "counter", "Upstream.", ({"kind": "reset"}, s["requests"]["by_outcome"]["error"]))
         family("afterimage_connections", "gauge", "Connections.", ({}, 1))
@@ -301,7 +303,7 @@ class Gateway:
         family("afterimage_tenant_requests_total", "counter", "Requests.", *(({"tenant": t, "outcome": o}, c[o]) for t, c in self.tenants.items() for o in OUTCOMES))
         family("afterimage_tenants_folded", "gauge", "Folded.", ({}, 0))
         family("afterimage_log_lines_lost_total", "counter", "Lost.", ({}, 0))
-        for name in ("visual_cache_hits", "visual_cache_misses", "visual_vram_saved_bytes", "visual_cache_entries", "dp_mode_recommendations"):
+        for name in ("visual_cache_hits", "visual_cache_misses", "visual_vram_saved_bytes", "visual_cache_entries"):
             family(name, "untyped", "A name of old.", ({}, 0))
         return "\n".join(lines) + "\n"
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""The gateway under test: `AFTERIMAGE_PROGRAM serve`, or the fake if that is not set."""
+"""The gateway under test: `AFTERIMAGE_PROGRAM serve` in front of the mock model, or the fake if that is not set."""
 import json
 import os
 import pathlib
@@ -12,6 +12,8 @@ import tempfile
 import threading
 import urllib.error
 import urllib.request
+
+from mock_model import MockModel
 
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parents[1]
@@ -25,7 +27,6 @@ port = 0
 token = "{token}"
 [answers]
 max_match = "canonical"
-cache_truncated = true
 [memory]
 disk = "{folder}/kept"
 disk_size = "64 MiB"
@@ -36,12 +37,16 @@ ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
 class Gateway:
     """Runs until the context is left. `front` and `admin` are addresses without a trailing slash."""
 
-    def __init__(self, token=""):
+    def __init__(self, token="", built_in=False):
+        """`built_in`: the program answers with its own engine instead of the mock model."""
         self.token = token
+        self.mock = MockModel().__enter__() if PROGRAM and not built_in else None
+        self.model = "mock-small" if self.mock else "afterimage-reference"
         self.folder = tempfile.TemporaryDirectory(prefix="afterimage-gateway-")
         if PROGRAM:
             settings = pathlib.Path(self.folder.name, "afterimage.toml")
-            settings.write_text(SETTINGS.format(token=token, folder=self.folder.name))
+            settings.write_text(SETTINGS.format(token=token, folder=self.folder.name)
+                                + (f'[upstream]\nurl = "{self.mock.url}"\n' if self.mock else ""))
             command = [PROGRAM, "serve", "--config", str(settings)]
         else:
             command = [sys.executable, str(HERE / "fake_admin.py")] + (["--token", token] if token else [])
@@ -93,6 +98,8 @@ class Gateway:
                 self.process.wait()
         self.reader.join(timeout=10)
         self.process.stdout.close()
+        if self.mock:
+            self.mock.stop()
 
     def open(self, address, body=None, **headers):
         headers = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -103,9 +110,9 @@ class Gateway:
             headers["Content-Type"] = "application/json"
         return LOCAL.open(urllib.request.Request(address, data=data, headers=headers), timeout=30)
 
-    def ask(self, question, model="afterimage-reference", **headers):
+    def ask(self, question, **headers):
         """One question at temperature 0."""
-        body = {"model": model, "temperature": 0, "max_tokens": 8, "messages": [{"role": "user", "content": question}]}
+        body = {"model": self.model, "temperature": 0, "max_tokens": 8, "messages": [{"role": "user", "content": question}]}
         with self.open(self.front + "/v1/chat/completions", body, **headers) as response:
             return json.load(response)
 

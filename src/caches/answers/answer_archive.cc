@@ -144,11 +144,13 @@ void AnswerArchive::keep(Question& question, const Answer& answer, const AnswerF
   if (facts.ttl.has_value() && (now < WallTime() || *facts.ttl < WallTime::max() - now)) {
     archived.expires = now + *facts.ttl;
   }
-  const bool lasts = is_whole(answer) && facts.ttl.value_or(Duration::max()) > Duration(0);
+  const bool lasts =
+      (is_whole(answer) || facts.keep_partial) && facts.ttl.value_or(Duration::max()) > Duration(0);
   const TierKey exact =
       key_of(before_it.names_, question.scope(), TextRung::kExact, question.text());
   const bool kept = lasts && put(exact, archived, before_it);
   count(kept ? &AnswerArchiveStats::kept : &AnswerArchiveStats::refused);
+  if (kept && !is_whole(answer)) return;  // found by its own words only
   if (kept) return put_forms(question, facts.cost, before_it);
   // The answer that it replaced must not be restored instead.
   if (!parts_.tier.is_pending(exact) && !parts_.tier.may_contain(exact)) return;
@@ -223,6 +225,10 @@ std::optional<ArchivedAnswer> AnswerArchive::load(const ScopeId& scope, const st
   const auto entry = read(key_of(before.names_, scope, TextRung::kExact, words), hints);
   if (!entry.has_value()) return std::nullopt;
   auto archived = archived_answer_from(entry->bytes);
+  // The forms of a whole answer outlive it when a truncated one takes its place.
+  if (archived.has_value() && rung != TextRung::kExact && !is_whole(archived->answer)) {
+    return std::nullopt;
+  }
   if (archived.has_value() && AFI_GUARD("answer.scope", archived->scope == scope) &&
       AFI_GUARD("answer.words", archived->question == words) &&
       AFI_GUARD("answer.form", Question(scope, words).form(rung) == form)) {
@@ -272,7 +278,8 @@ std::optional<AnswerLookup> AnswerArchive::admit(ArchivedAnswer archived,
                                          .tags = std::move(archived.tags),
                                          .owner = archived.owner,
                                          .quota = quota,
-                                         .age = age}));
+                                         .age = age,
+                                         .keep_partial = true}));
   found.answer = std::move(archived.answer);
   return found;
 }

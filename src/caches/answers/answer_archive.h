@@ -117,7 +117,7 @@ class AnswerArchive {
   /// comes back.
   void keep(Question& question, const Answer& answer, const AnswerFacts& facts,
             const ReadLease& before);
-  /// Inserts into the cache only. kUnavailable: another process invalidated it since `before`.
+  /// Inserts into the cache only. kCancelled: another process invalidated it since `before`.
   Result<void> insert_into_cache(Question& question, const Answer& answer, const AnswerFacts& facts,
                                  const ReadLease& before);
   /// Inserts into the cache and, if that accepts the answer, archives it.

@@ -139,6 +139,24 @@ TEST(AnswerArchive, ALaterProcessRestoresTheAnswerWithItsMetadata) {
   EXPECT_EQ(m.archive->stats().restored, 1U);
 }
 
+TEST(AnswerArchive, ALaterProcessServesAPartialAnswerToItsOwnWordsOnly) {
+  Machine m;
+  // The forms of a whole answer are still in the tier when a truncated one takes its place.
+  ASSERT_TRUE(m.put(kWords, "whole").has_value());
+  Question asked(scope(1), kWords);
+  Answer cut = answer("half an");
+  cut.finish_reason = "length";
+  ASSERT_TRUE(m.archive->insert(asked, cut, {.keep_partial = true}).has_value());
+  m.start();
+  EXPECT_EQ(m.restored(kTypedElse), "");
+  EXPECT_EQ(m.restored(kSaidElse), "");
+  EXPECT_EQ(m.restored(kWords), "half an");
+  EXPECT_EQ(m.cached(kWords), "half an");
+  Question typed(scope(1), kTypedElse);
+  EXPECT_FALSE(m.cache->peek(typed).answer.has_value()) << "in memory, too";
+  EXPECT_EQ(m.archive->stats().failed, 0U);
+}
+
 TEST(AnswerArchive, RestoresOnlyWithinRulesAndScope) {
   Machine m;
   ASSERT_TRUE(m.put(kWords, "so").has_value());

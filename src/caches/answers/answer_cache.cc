@@ -94,7 +94,11 @@ AnswerLookup AnswerCache::answer_to(Question& candidate, const LookupRules& rule
     const MutexLock lock(locked_->mutex);
     State& state = locked_->state;
     const Duration now = locked_->clock.now();
-    const State::Match match = state.match(key, now, rules);
+    State::Match match = state.match(key, now, rules);
+    // The caller found this text by similarity, and other texts are served whole answers only.
+    if (match.verdict == Verdict::kServed && state.slots[*match.place].exact_only) {
+      match.verdict = Verdict::kNotAllowed;
+    }
     state.describe(match, now, step);
     if (match.verdict == Verdict::kServed) state.copy_answer(match, now, found);
     state.settle(match, serve, now, state.stats.proposed);
@@ -129,7 +133,7 @@ void AnswerCache::retract_hit(const AnswerLookup& served) {
 
 Result<void> AnswerCache::insert(Question& question, const Answer& answer,
                                  const AnswerFacts& facts) {
-  AFI_TRY(const AnswerDraft draft, AnswerDraft::of(question, answer, facts.tags));
+  AFI_TRY(const AnswerDraft draft, AnswerDraft::of(question, answer, facts));
   AFI_TRY(const TensorView view,
           TensorView::over(DType::kU8, Shape{draft.bytes.size()}, draft.bytes));
   const std::span<const TensorView> views(&view, 1);

@@ -241,6 +241,27 @@ TEST(AnswerCache, RejectsIncompleteAnswersAndBadTags) {
   EXPECT_EQ(f.cache->stats().insertions, 0U);
 }
 
+TEST(AnswerCache, ServesAPartialAnswerToItsOwnWordsOnly) {
+  Fixture f;
+  Question asked(scope(1), kAsked);
+  ASSERT_TRUE(f.cache->insert(asked, answer("whole"), {}).has_value());
+  ASSERT_TRUE(f.find(scope(1), kTyped).answer.has_value());
+  Answer cut = answer("half an");
+  cut.finish_reason = "length";
+  ASSERT_TRUE(f.cache->insert(asked, cut, {.keep_partial = true}).has_value());
+  EXPECT_EQ(f.find(scope(1), kAsked).answer, cut);
+  EXPECT_FALSE(f.find(scope(1), kTyped).answer.has_value());
+  EXPECT_FALSE(f.find(scope(1), kWorded).answer.has_value());
+  // Nor to words that were found to be alike by other means.
+  Question candidate(scope(1), kAsked);
+  const AnswerLookup proposed = f.cache->answer_to(candidate, {}, /*serve=*/true);
+  EXPECT_FALSE(proposed.answer.has_value());
+  EXPECT_EQ(proposed.steps.front().verdict, Verdict::kNotAllowed);
+  f.cache->check_invariants();
+  ASSERT_TRUE(f.cache->insert(asked, answer("whole"), {}).has_value());
+  EXPECT_TRUE(f.find(scope(1), kTyped).answer.has_value());
+}
+
 TEST(AnswerCache, EvictsForSpaceAndNeverExceedsTheBudget) {
   Fixture f(4_KiB);
   for (int i = 0; i < 200; ++i) {

@@ -29,19 +29,21 @@ void AnswerDraft::add(std::size_t part, std::span<const std::byte> more) {
 }
 
 Result<AnswerDraft> AnswerDraft::of(Question& question, const Answer& answer,
-                                    const std::vector<std::string>& tags) {
-  if (!is_whole(answer)) {
+                                    const AnswerFacts& facts) {
+  if (!is_whole(answer) && !facts.keep_partial) {
     return fail(ErrorCode::kInvalidArgument, "an answer that ended with \"" + answer.finish_reason +
                                                  "\" is incomplete and is not cached");
   }
   AnswerDraft draft;
+  draft.exact_only = !is_whole(answer);
   draft.add(AnswerParts::kRecord, to_record(answer));
   for (const TextRung rung : kTextRungs) {
-    const auto form = question.form(rung);
+    const bool listed = rung == TextRung::kExact || !draft.exact_only;
+    const auto form = listed ? question.form(rung) : std::nullopt;
     draft.add(AnswerParts::form(rung), std::as_bytes(std::span(form.value_or(""))));
   }
   std::string joined;
-  for (const std::string& tag : tags) {
+  for (const std::string& tag : facts.tags) {
     if (tag.contains('\0')) return fail(ErrorCode::kInvalidArgument, "a tag contains a zero byte");
     joined.append(tag).push_back('\0');
   }

@@ -37,10 +37,11 @@ struct AnswerParts {
 struct AnswerDraft {
   std::vector<std::byte> bytes;
   std::array<std::size_t, AnswerParts::kCount> ends{};
+  bool exact_only = false;  // the answer is not whole
 
-  /// kInvalidArgument: the answer is incomplete, or a tag has a zero byte.
-  static Result<AnswerDraft> of(Question& question, const Answer& answer,
-                                const std::vector<std::string>& tags);
+  /// kInvalidArgument: the answer may not be cached (see AnswerFacts::keep_partial), or a tag
+  /// contains a zero byte.
+  static Result<AnswerDraft> of(Question& question, const Answer& answer, const AnswerFacts& facts);
 
  private:
   void add(std::size_t part, std::span<const std::byte> more);
@@ -66,6 +67,7 @@ struct AnswerSlot {
   std::array<std::uint64_t, kTextRungs.size()> hashes{};
   std::array<bool, kTextRungs.size()> listed{};  // the index maps this form to this slot
   bool pinned = false;
+  bool exact_only = false;  // listed under its own words only
   std::uint32_t generation = 0;
   AnswerEntryId id;
   Duration stored{0};

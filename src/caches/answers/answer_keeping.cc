@@ -271,6 +271,7 @@ Result<void> AnswerCache::State::store(Question& question, const AnswerDraft& dr
   slot.scope = question.scope();
   slot.payload = std::move(payload);
   slot.ends = draft.ends;
+  slot.exact_only = draft.exact_only;
   slot.id = AnswerEntryId{++last_id};
   slot.stored = now - facts.age;
   slot.cost = facts.cost;
@@ -279,6 +280,7 @@ Result<void> AnswerCache::State::store(Question& question, const AnswerDraft& dr
     by_expiry.emplace(slot.expires, place);
   }
   for (const TextRung rung : kTextRungs) {
+    if (rung != TextRung::kExact && draft.exact_only) continue;
     const auto form = question.form(rung);
     if (form.has_value()) forms.list(place, AnswerFormKey::of(question.scope(), rung, *form));
   }
@@ -373,6 +375,7 @@ void AnswerCache::State::check_invariants() const {
     if (slot.expires != AnswerSlot::kNever) ++timed;
     AFI_CHECK(slot.expires == AnswerSlot::kNever || by_expiry.contains({slot.expires, place}));
     AFI_CHECK(slot.listed[static_cast<std::size_t>(TextRung::kExact)]);
+    AFI_CHECK(!slot.exact_only || std::ranges::count(slot.listed, true) == 1);
     for (const TextRung rung : kTextRungs) {
       if (!slot.listed[static_cast<std::size_t>(rung)]) continue;
       ++listings;

@@ -241,6 +241,9 @@ Result<bool> AnswerOnce::publish(AnswerFlight& flight, Question& question, const
     return std::unexpected(kept.error());
   }
   flight.answer = std::make_shared<const Answer>(answer);
+  if (!is_whole(answer)) {
+    std::erase_if(flight.forms, [](const auto& form) { return form.rung != TextRung::kExact; });
+  }
   flight.cost = facts.cost;
   flight.ttl = facts.ttl;
   state_->forget(flight);
@@ -278,7 +281,7 @@ Result<AnswerLookup> AnswerOnce::get_or_answer(Question& question, const LookupR
       return std::unexpected(generated.error());
     }
     generated->facts.cost = state_->clock.now() - began;
-    if (is_whole(generated->answer)) {
+    if (is_whole(generated->answer) || generated->facts.keep_partial) {
       AFI_TRY([[maybe_unused]] const bool kept,
               std::move(leader).publish(generated->answer, generated->facts));
     }

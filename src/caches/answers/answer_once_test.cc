@@ -214,6 +214,18 @@ TEST(AnswerOnce, NeitherCachesNorSharesAnIncompleteAnswer) {
   EXPECT_EQ(f.cache->stats().insertions, 0U);
 }
 
+TEST(AnswerOnce, APartialAnswerIsSharedWithItsOwnWordsOnly) {
+  Fixture f;
+  Answer cut = answer("half an");
+  cut.finish_reason = "length";
+  AnswerLeader lead = take<AnswerLeader>(f.claim(kAsked));
+  AnswerWaiter same = take<AnswerWaiter>(f.claim(kAsked));
+  AnswerWaiter alike = take<AnswerWaiter>(f.claim(kTyped));
+  EXPECT_TRUE(std::move(lead).publish(cut, {.keep_partial = true}).value());
+  EXPECT_EQ(std::get<AnswerLookup>(*std::move(same).wait()).answer, cut);
+  EXPECT_FALSE(std::get<AnswerLookup>(*std::move(alike).wait()).answer.has_value());
+}
+
 TEST(AnswerOnce, ReturnsAnIncompleteAnswerToItsOwnCaller) {
   Fixture f;
   Question question(scope(1), kAsked);

@@ -35,7 +35,7 @@ Result<void> AnswerArchive::insert_into_cache(Question& question, const Answer& 
   if (before.names_ == names_ && !invalidations_.refuses(subject_of(archived))) {
     return parts_.cache.insert(question, answer, facts);
   }
-  return fail(ErrorCode::kUnavailable,
+  return fail(ErrorCode::kCancelled,
               "not cached: another process invalidated such answers meanwhile");
 }
 

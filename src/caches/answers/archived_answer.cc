@@ -75,7 +75,6 @@ Result<ArchivedAnswer> archived_answer_from(std::span<const std::byte> bytes) {
   const std::string_view record = fields.value('B', "answer");
   if (!fields.is_done()) return not_valid(bytes, "an archived answer");
   AFI_TRY(archived.answer, from_record(std::as_bytes(std::span(record))));
-  if (!is_whole(archived.answer)) return not_valid(bytes, "a whole answer");
   return archived;
 }
 

@@ -36,7 +36,7 @@ struct ArchivedAnswer {
 
 /// Shape    The message of a FieldWriter, domain "afterimage/archived-answer/1":
 ///          docs/formats/keys.md.
-/// Errors   kCorruption: not such a message, byte for byte, or of an incomplete answer.
+/// Errors   kCorruption: not such a message, byte for byte.
 /// Threads  Any.
 [[nodiscard]] std::vector<std::byte> to_bytes(const ArchivedAnswer& archived);
 [[nodiscard]] Result<ArchivedAnswer> archived_answer_from(std::span<const std::byte> bytes);

@@ -451,16 +451,14 @@ void EncoderCache::check_invariants() const {
   AFI_CHECK(empty == state.free_places.size());
 }
 
-std::vector<std::pair<std::string_view, double>> seed_named_stats(
-    const EncoderCacheStats& stats, std::uint64_t dp_mode_recommendations) {
+std::vector<std::pair<std::string_view, double>> seed_named_stats(const EncoderCacheStats& stats) {
   const auto lookups = static_cast<double>(stats.hits + stats.misses);
   const auto hits = static_cast<double>(stats.hits);
   return {{"visual_cache_hits", hits},
           {"visual_cache_misses", static_cast<double>(stats.misses)},
           {"visual_cache_hit_rate", lookups > 0 ? hits / lookups : 0},
           {"visual_vram_saved_bytes", static_cast<double>(stats.bytes_reused.value())},
-          {"visual_cache_entries", static_cast<double>(stats.entries.value())},
-          {"dp_mode_recommendations", static_cast<double>(dp_mode_recommendations)}};
+          {"visual_cache_entries", static_cast<double>(stats.entries.value())}};
 }
 
 }  // namespace afterimage

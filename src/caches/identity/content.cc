@@ -4,6 +4,7 @@
 #include "afterimage/identity.h"
 #include "caches/identity/fields.h"
 #include "foundation/crypto/sha256.h"
+#include "foundation/types/request_work.h"
 
 namespace afterimage {
 namespace {
@@ -20,6 +21,7 @@ DecodedDigest digest_of(const FieldWriter& fields, std::span<const std::byte> da
 
 ContentDigest content_digest(const MediaItem& item) {
   AFI_CHECK(!item.files.empty());
+  for (std::size_t i = 0; i < item.files.size(); ++i) RequestWork::add(request_work().media_hashes);
   if (item.files.size() == 1) return ContentDigest{sha256(*item.files.front())};
   FieldWriter fields("afterimage/frames/1");
   fields.number("frame_rate_mhz", item.frame_rate_mhz).number("frames", item.files.size());

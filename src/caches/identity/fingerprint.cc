@@ -20,7 +20,7 @@ Fingerprint fingerprint(std::span<const MediaItem* const> media, const Namespace
                         const Recipes& recipes) {
   Fingerprint prints;
   for (const MediaItem* item : media) {
-    prints.contents.push_back(content_digest(*item));
+    prints.contents.push_back(item->digest.has_value() ? *item->digest : content_digest(*item));
     prints.keys.push_back(
         space.encoder_key(*item, prints.contents.back(), recipes.of(item->modality)));
     prints.modalities.push_back(item->modality);

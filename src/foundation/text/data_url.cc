@@ -8,6 +8,8 @@
 #include <cstring>
 #include <optional>
 
+#include "foundation/types/request_work.h"
+
 namespace afterimage {
 namespace {
 
@@ -80,6 +82,7 @@ std::unexpected<Error> no_base64(std::string_view why) {
 }  // namespace
 
 Result<std::vector<std::byte>> decode_base64(std::string_view text) {
+  RequestWork::add(request_work().base64_decodes);
   if (text.size() % 4 != 0) {
     return no_base64("its length of " + std::to_string(text.size()) + " is no multiple of four");
   }

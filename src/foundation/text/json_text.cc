@@ -10,6 +10,8 @@
 #include <limits>
 #include <utility>
 
+#include "foundation/types/request_work.h"
+
 namespace afterimage {
 namespace {
 
@@ -320,6 +322,7 @@ std::uint32_t JsonValue::count_or_zero() const {
 }
 
 Result<JsonValue> JsonReader::read(std::string_view text, unsigned kept_levels) {
+  RequestWork::add(request_work().json_parses);
   if (text.size() > std::numeric_limits<std::uint32_t>::max()) {
     return fail(ErrorCode::kInvalidArgument, "it is larger than 4 GiB");
   }

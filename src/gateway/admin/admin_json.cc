@@ -35,6 +35,22 @@ json latency(const Spread& spread) {
           {"p99", any ? json(milliseconds(spread.quantile(0.99))) : json()}};
 }
 
+/// What the built-in engine did not do again; null with an upstream, which does it by itself.
+json encoder_json(const Backend& backend, const ReuseStats& stats) {
+  if (!backend.uses_reuse()) return nullptr;
+  return {{"hits", stats.encoder.hits},
+          {"misses", stats.encoder.misses},
+          {"loaded", stats.encoder_archive.loaded},
+          {"saved_seconds", seconds(stats.encoder.encode_time_saved)}};
+}
+
+json prefix_json(const Backend& backend, const ReuseStats& stats) {
+  if (!backend.uses_reuse()) return nullptr;
+  return {{"hits", stats.prefix.hits},
+          {"misses", stats.prefix.misses},
+          {"tokens_reused", stats.prefix.tokens_reused}};
+}
+
 json memory(const ReuseStats& stats) {
   const std::string mode(stats.governed.has_value() ? to_string(stats.governed->mode) : "relaxed");
   json parts = json::array();
@@ -284,6 +300,8 @@ json stats_json(Gateway& gateway, Duration uptime, std::string_view version,
        {{"seconds", seconds(counts.saved)},
         {"prompt_tokens", counts.saved_prompt_tokens},
         {"output_tokens", counts.saved_output_tokens}}},
+      {"encoder", encoder_json(backend, reuse)},
+      {"prefix", prefix_json(backend, reuse)},
       {"latency_ms",
        {{"hit", latency(gateway.counts().hits())}, {"miss", latency(gateway.counts().misses())}}},
       {"memory", memory(reuse)},
@@ -300,20 +318,25 @@ json stats_json(Gateway& gateway, Duration uptime, std::string_view version,
 }
 
 json decision_json(const Decision& decision) {
-  return {{"id", decision.id},
-          {"at_ms",
-           std::chrono::floor<std::chrono::milliseconds>(decision.at).time_since_epoch().count()},
-          {"tenant", decision.tenant},
-          {"operation", decision.operation},
-          {"model", decision.model},
-          {"outcome", to_string(decision.outcome)},
-          {"rung", decision.rung},
-          {"reason", decision.reason},
-          {"took_ms", milliseconds(decision.took)},
-          {"saved_ms", milliseconds(decision.saved)},
-          {"status", decision.status},
-          {"request_id", decision.request_id},
-          {"question", decision.question}};
+  const bool is_stored = decision.stored == StoreResult::kStored;
+  return {
+      {"id", decision.id},
+      {"at_ms",
+       std::chrono::floor<std::chrono::milliseconds>(decision.at).time_since_epoch().count()},
+      {"tenant", decision.tenant},
+      {"operation", decision.operation},
+      {"model", decision.model},
+      {"outcome", to_string(decision.outcome)},
+      {"rung", decision.rung},
+      {"reason", decision.reason},
+      {"stored", decision.stored.has_value() ? json(is_stored) : json()},
+      {"not_stored", decision.stored.has_value() && !is_stored ? to_string(*decision.stored) : ""},
+      {"miss", decision.miss.has_value() ? to_string(*decision.miss) : ""},
+      {"took_ms", milliseconds(decision.took)},
+      {"saved_ms", milliseconds(decision.saved)},
+      {"status", decision.status},
+      {"request_id", decision.request_id},
+      {"question", decision.question}};
 }
 
 void add_explanation(json& into, const Decision& decision) {
@@ -336,6 +359,10 @@ void add_explanation(json& into, const Decision& decision) {
   into["media"] = std::move(media);
   into["scope"] = decision.scope;
   into["why"] = decision.why;
+  if (decision.stored.has_value() && decision.stored != StoreResult::kStored) {
+    into["why"] = decision.why + (decision.why.empty() ? "" : "; ") +
+                  "the answer was not stored: " + std::string(explain(*decision.stored));
+  }
 }
 
 Result<json> decisions_json(Gateway& gateway, std::string_view query) {
@@ -454,7 +481,8 @@ Result<json> explain(Gateway& gateway, const json& asked) {
   const Decision decision =
       gateway.explain(known->second, as_text(asked["body"]), std::move(headers));
   json said = decision_json(decision);
-  for (const char* absent : {"id", "at_ms", "status", "took_ms", "saved_ms", "request_id"}) {
+  for (const char* absent :
+       {"id", "at_ms", "status", "took_ms", "saved_ms", "request_id", "stored", "not_stored"}) {
     said.erase(absent);
   }
   add_explanation(said, decision);

@@ -67,7 +67,7 @@ void write_encoder(MetricsWriter& out, const EncoderCacheStats& encoder,
         number(encoder.evictions));
   total("afterimage_encoder_saved_seconds_total", "What encodings that were found had taken",
         seconds(encoder.encode_time_saved));
-  for (const auto& [name, value] : seed_named_stats(encoder, 0)) {
+  for (const auto& [name, value] : seed_named_stats(encoder)) {
     out.untyped(name, "A name that an earlier cache gave", {}, value);
   }
 }

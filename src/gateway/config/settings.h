@@ -80,10 +80,10 @@ struct AnswerSettings {
   TextRung max_match = TextRung::kCanonical;       // loosest match served; requests may tighten it
   std::optional<Duration> ttl = std::nullopt;      // for requests that set none; absent: no expiry
   std::optional<Duration> max_ttl = std::nullopt;  // upper limit of what a request may set
-  /// Requests that set neither temperature nor seed may get exact-match hits.
-  bool assume_greedy_when_unset = true;
+  /// Treat a request without a temperature as temperature 0, for exact matches.
+  bool assume_greedy_when_unset = false;
   bool tool_calls = false;           // cache answers with tool calls; exact matches only
-  bool cache_truncated = false;      // cache answers that max_tokens cut off
+  bool cache_truncated = true;       // cache answers that max_tokens truncated; exact matches only
   bool finish_abandoned = false;     // all clients left: finish the call and cache its answer
   double verify_sample_rate = 0.01;  // share of non-exact hits that are compared with the model
   Bytes max_answer = 4_MiB;          // larger answers are not cached

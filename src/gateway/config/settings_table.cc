@@ -474,13 +474,14 @@ void add_answers(std::vector<Setting<Settings>>& table) {
        "\"7 d\""},
       kAtReload, answers(&AnswerSettings::max_ttl), kTtlRange);
   add({"answers.assume_greedy_when_unset",
-       "Serve exact matches to requests that set neither temperature nor seed."},
+       "Treat a request without a temperature as temperature 0: serve exact matches to it."},
       kAtReload, answers(&AnswerSettings::assume_greedy_when_unset), AnyValue());
   add({"answers.tool_calls",
        "Cache answers with tool calls; they are served for exact matches only."},
       kAtReload, answers(&AnswerSettings::tool_calls), AnyValue());
-  add({"answers.cache_truncated", "Cache answers that max_tokens cut off."}, kAtReload,
-      answers(&AnswerSettings::cache_truncated), AnyValue());
+  add({"answers.cache_truncated",
+       "Cache answers that max_tokens truncated; they are served for exact matches only."},
+      kAtReload, answers(&AnswerSettings::cache_truncated), AnyValue());
   add({"answers.finish_abandoned",
        "Finish and cache an answer after all its clients left; false: cancel the call."},
       kAtReload, answers(&AnswerSettings::finish_abandoned), AnyValue());

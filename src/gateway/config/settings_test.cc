@@ -60,7 +60,7 @@ listen.port = 9000
 ttl = "24 h"
 max_match = "text:near"
 verify_sample_rate = 1
-cache_truncated = true
+cache_truncated = false
 max_answer = "1 MiB"
 [media]
 hosts = ["images.example.org", "*.example.net:8080"]
@@ -81,7 +81,7 @@ max_match = "exact"
   EXPECT_EQ(settings.answers.max_ttl, std::nullopt);
   EXPECT_EQ(settings.answers.max_match, TextRung::kNear);
   EXPECT_EQ(settings.answers.verify_sample_rate, 1.0);
-  EXPECT_TRUE(settings.answers.cache_truncated);
+  EXPECT_FALSE(settings.answers.cache_truncated);
   EXPECT_EQ(settings.answers.max_answer, 1_MiB);
   EXPECT_EQ(settings.media.hosts,
             (std::vector<std::string>{"images.example.org", "*.example.net:8080"}));
@@ -379,9 +379,9 @@ const std::map<std::string_view, std::string>& other_values() {
       {"answers.max_match", R"("near")"},
       {"answers.ttl", R"("1 h")"},
       {"answers.max_ttl", R"("1 h")"},
-      {"answers.assume_greedy_when_unset", "false"},
+      {"answers.assume_greedy_when_unset", "true"},
       {"answers.tool_calls", "true"},
-      {"answers.cache_truncated", "true"},
+      {"answers.cache_truncated", "false"},
       {"answers.finish_abandoned", "true"},
       {"answers.verify_sample_rate", "0.5"},
       {"answers.max_answer", R"("1 MiB")"},

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "foundation/types/request_work.h"
+
 namespace afterimage {
 namespace {
 
@@ -74,7 +76,10 @@ void EventStreamReader::read_line(std::string_view line, const Listener& listene
   }
   is_first_line_ = false;
   if (line.empty()) {
-    if (has_data_ && !is_event_cut_) listener(name_, data_);
+    if (has_data_ && !is_event_cut_) {
+      RequestWork::add(request_work().event_parses);
+      listener(name_, data_);
+    }
     name_.clear();
     data_.clear();
     has_data_ = is_event_cut_ = false;

@@ -2,76 +2,110 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "gateway/openai/live_events.h"
 
-#include <nlohmann/json.hpp>
+#include <limits>
 #include <utility>
 
 #include "afterimage/check.h"
+#include "foundation/text/json_text.h"
+#include "foundation/text/valid_text.h"
 
 namespace afterimage {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-std::string event_of(const Json& json) {
-  return "data: " + json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n\n";
+std::string json_text_of(std::string_view text) {
+  std::string json;
+  append_json_string(json, valid_text(text, std::numeric_limits<std::size_t>::max()));
+  return json;
 }
+
+std::string usage_of(const PlainAnswer& answer) {
+  const std::uint64_t prompt = answer.prompt_tokens.value();
+  const std::uint64_t output = answer.output_tokens.value();
+  return R"("usage":{"prompt_tokens":)" + std::to_string(prompt) + R"(,"completion_tokens":)" +
+         std::to_string(output) + R"(,"total_tokens":)" + std::to_string(prompt + output) + "}";
+}
+
+/// What follows the text of an event, up to its end. `finish_reason` is JSON.
+std::string closing(std::string_view finish_reason) {
+  return R"(,"logprobs":null,"finish_reason":)" + std::string(finish_reason) + "}]}";
+}
+
+std::string envelope(std::string_view id, std::string_view object, std::string_view created,
+                     std::string_view model) {
+  return R"({"id":)" + std::string(id) + R"(,"object":")" + std::string(object) +
+         R"(","created":)" + std::string(created) + R"(,"model":)" + std::string(model) +
+         R"(,"choices":[)";
+}
+
+constexpr std::string_view kIdMark(&kIdGap, 1);
+constexpr std::string_view kCreatedMark(&kCreatedGap, 1);
 
 }  // namespace
 
-LiveEvents::LiveEvents(ApiOperation operation, ApiStamp stamp, std::string model)
-    : operation_(operation), stamp_(std::move(stamp)), model_(std::move(model)) {
+LiveEvents::LiveEvents(ApiOperation operation, const ApiStamp& stamp, std::string_view model)
+    : model_(json_text_of(model)) {
   AFI_CHECK(operation != ApiOperation::kEmbedding);
+  parts_.operation = operation;
+  parts_.facts.model = model;
+  const std::string_view object = is_chat() ? "chat.completion.chunk" : "text_completion";
+  sent_ = envelope(json_text_of(stamp.id), object, std::to_string(stamp.created), model_);
+  kept_ = envelope(kIdMark, object, kCreatedMark, model_);
+  choice_ = is_chat() ? R"({"index":0,"delta":)" : R"({"index":0,"text":)";
 }
 
-std::string LiveEvents::event(std::string_view text, std::string_view finish_reason) const {
-  const bool is_chat = operation_ == ApiOperation::kChat;
-  Json choice{{"index", 0}};
-  if (is_chat) {
-    choice["delta"] = Json::object();
-    if (!text.empty()) choice["delta"]["content"] = text;
-  } else {
-    choice["text"] = text;
-  }
-  choice["logprobs"] = nullptr;
-  choice["finish_reason"] = finish_reason.empty() ? Json() : Json(finish_reason);
-  return event_of(around(Json::array({choice})));
-}
-
-nlohmann::ordered_json LiveEvents::around(nlohmann::ordered_json choices) const {
-  const bool is_chat = operation_ == ApiOperation::kChat;
-  return {{"id", stamp_.id},
-          {"object", is_chat ? "chat.completion.chunk" : "text_completion"},
-          {"created", stamp_.created},
-          {"model", model_},
-          {"choices", std::move(choices)}};
+std::string LiveEvents::event(std::string inner, const std::string& end) {
+  std::string said = "data: " + sent_ + choice_ + inner + end + "\n\n";
+  parts_.add_event({.before = kept_ + choice_, .after = end}, std::move(inner), false);
+  return said;
 }
 
 std::string LiveEvents::begin() {
-  if (begun_ || operation_ != ApiOperation::kChat) return "";
-  begun_ = true;
-  const Json role{{"role", "assistant"}, {"content", ""}, {"refusal", nullptr}};
-  return event_of(around(Json::array(
-      {{{"index", 0}, {"delta", role}, {"logprobs", nullptr}, {"finish_reason", nullptr}}})));
+  if (std::exchange(begun_, true) || !is_chat()) return "";
+  return event(R"({"role":"assistant","content":"","refusal":null})", closing("null"));
 }
 
 std::string LiveEvents::text(std::string_view more) {
   std::string events = begin();
-  return events.append(event(more, ""));
+  const std::string json = json_text_of(more);
+  return events.append(event(is_chat() ? R"({"content":)" + json + "}" : json, closing("null")));
 }
 
 std::string LiveEvents::end(const PlainAnswer& answer, bool include_usage) {
   std::string events = begin();
-  events.append(event("", answer.finish_reason));
-  if (include_usage) {
-    Json usage = around(Json::array());
-    const std::uint64_t prompt = answer.prompt_tokens.value();
-    const std::uint64_t output = answer.output_tokens.value();
-    usage["usage"] = {{"prompt_tokens", prompt},
-                      {"completion_tokens", output},
-                      {"total_tokens", prompt + output}};
-    events.append(event_of(usage));
-  }
+  const std::string finish = closing(json_text_of(answer.finish_reason));
+  events.append(event(is_chat() ? "{}" : R"("")", finish));
+  const std::string usage = usage_of(answer);
+  if (include_usage) events.append("data: " + sent_ + "]," + usage + "}\n\n");
+  parts_.add_event({.before = kept_ + "]," + usage + "}", .after = {}}, "", true);
+  parts_.can_say_usage = true;
+  parts_.facts.finish_reason = answer.finish_reason;
+  parts_.facts.prompt_tokens = answer.prompt_tokens.value();
+  parts_.facts.output_tokens = answer.output_tokens.value();
+  const std::string words = json_text_of(answer.text);
+  const std::string said = is_chat() ? R"({"index":0,"message":{"role":"assistant","content":)" +
+                                           words + R"(,"refusal":null})"
+                                     : choice_ + words;
+  parts_.whole =
+      envelope(kIdMark, is_chat() ? "chat.completion" : "text_completion", kCreatedMark, model_) +
+      said + finish;
+  parts_.whole.back() = ',';  // the answer goes on with its usage
+  parts_.whole.append(usage).append("}");
+  parts_.can_be_whole = true;
   return events.append("data: [DONE]\n\n");
+}
+
+ApiRecord LiveEvents::record() const {
+  auto record = ApiRecord::of_bytes(encode(parts_));
+  AFI_CHECK(record.has_value());
+  return *std::move(record);
+}
+
+ApiRecord record_of(ApiOperation operation, const PlainAnswer& answer) {
+  AFI_CHECK(!answer.finish_reason.empty());
+  LiveEvents events(operation, {}, answer.model);
+  if (!answer.text.empty()) static_cast<void>(events.text(answer.text));
+  static_cast<void>(events.end(answer, false));
+  return events.record();
 }
 
 }  // namespace afterimage

@@ -36,6 +36,27 @@ TEST(LiveEvents, FoldToTheCompleteResponse) {
   }
 }
 
+// Byte for byte: a reader of the record cannot tell whether the events were parsed.
+TEST(LiveEvents, RecordWhatARecorderReads) {
+  for (const ApiOperation operation : {ApiOperation::kChat, ApiOperation::kCompletion}) {
+    for (const auto& pieces : std::vector<std::vector<std::string>>{
+             {}, {"two words\n"}, {"two", " \"wor\"", "d\x01s\n", "\xFF"}}) {
+      PlainAnswer answer = kAnswer;
+      answer.text.clear();
+      for (const std::string& piece : pieces) answer.text += piece;
+      LiveEvents live(operation, kStamp, "a \"model\"");
+      StreamRecorder recorder(operation);
+      for (const std::string& piece : pieces) recorder.feed(live.text(piece));
+      recorder.feed(live.end(answer, true));
+      const auto read = recorder.finish();
+      ASSERT_TRUE(read.has_value()) << to_string(read.error());
+      EXPECT_EQ(live.record().body(kStamp), read->body(kStamp));
+      EXPECT_EQ(live.record().events(kStamp, true), read->events(kStamp, true));
+      EXPECT_EQ(live.record().serialize(), read->serialize());
+    }
+  }
+}
+
 TEST(LiveEvents, SupportAnEmptyAnswer) {
   const auto record = recorded(ApiOperation::kChat, {}, true);
   ASSERT_TRUE(record.has_value()) << to_string(record.error());

@@ -116,6 +116,7 @@ Result<ApiRecord> ApiRecord::of_body(ApiOperation operation, std::string_view js
 Result<ApiRecord> ApiRecord::parse(std::string_view bytes) { return of_bytes(std::string(bytes)); }
 
 std::string ApiRecord::serialize() const { return content_->bytes; }
+Bytes ApiRecord::size() const { return Bytes(content_->bytes.size()); }
 
 bool ApiRecord::can_be_whole() const { return content_->view.can_be_whole; }
 
@@ -189,34 +190,6 @@ std::string ApiRecord::text() const {
 std::string ApiRecord::model() const { return std::string(content_->view.model); }
 TokenCount ApiRecord::prompt_tokens() const { return TokenCount(content_->view.prompt_tokens); }
 TokenCount ApiRecord::output_tokens() const { return TokenCount(content_->view.output_tokens); }
-
-ApiRecord record_of(ApiOperation operation, const PlainAnswer& answer) {
-  AFI_CHECK(operation != ApiOperation::kEmbedding && !answer.finish_reason.empty());
-  const bool is_chat = operation == ApiOperation::kChat;
-  nlohmann::ordered_json choice{{"index", 0}};
-  if (is_chat) {
-    choice["message"] = {{"role", "assistant"}, {"content", answer.text}, {"refusal", nullptr}};
-  } else {
-    choice["text"] = answer.text;
-  }
-  choice["logprobs"] = nullptr;
-  choice["finish_reason"] = answer.finish_reason;
-  const std::uint64_t prompt = answer.prompt_tokens.value();
-  const std::uint64_t output = answer.output_tokens.value();
-  // The record replaces id and time with placeholders, so these values never appear.
-  const nlohmann::ordered_json whole{{"id", "none"},
-                                     {"object", is_chat ? "chat.completion" : "text_completion"},
-                                     {"created", 1},
-                                     {"model", answer.model},
-                                     {"choices", nlohmann::ordered_json::array({choice})},
-                                     {"usage",
-                                      {{"prompt_tokens", prompt},
-                                       {"completion_tokens", output},
-                                       {"total_tokens", prompt + output}}}};
-  auto record = ApiRecord::of_body(operation, dump(whole));
-  AFI_CHECK(record.has_value());
-  return *std::move(record);
-}
 
 std::string api_error(std::string_view message, std::string_view type, std::string_view code) {
   nlohmann::ordered_json error{{"message", message}, {"type", type}, {"param", nullptr}};

@@ -42,6 +42,8 @@ class ApiRecord {
   /// Reads the bytes that serialize() made. kCorruption: they are not a record.
   [[nodiscard]] static Result<ApiRecord> parse(std::string_view bytes);
   [[nodiscard]] std::string serialize() const;
+  /// Of serialize().
+  [[nodiscard]] Bytes size() const;
 
   /// Whether body() and events() are possible. Not possible, for example: the body of a stream
   /// without usage, which every complete response has, or of deltas with unknown fields that cannot
@@ -70,6 +72,7 @@ class ApiRecord {
   explicit ApiRecord(std::shared_ptr<const Content> content) : content_(std::move(content)) {}
   static Result<ApiRecord> of_bytes(std::string bytes);
   friend class StreamRecorder;
+  friend class LiveEvents;
 
   std::shared_ptr<const Content> content_;
 };

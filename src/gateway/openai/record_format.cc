@@ -184,6 +184,11 @@ void RecordParts::add_event(const JsonValue& event, const JsonValue& cut, bool i
   const std::size_t end = is_cut ? cut.end_offset() : event.end_offset();
   EventFrame frame{.before = on_one_line(cut_out(event, gaps, event.begin_offset(), begin)),
                    .after = on_one_line(cut_out(event, gaps, end, event.end_offset()))};
+  add_event(std::move(frame), is_cut ? on_one_line(std::string(cut.source())) : std::string(),
+            is_usage);
+}
+
+void RecordParts::add_event(EventFrame frame, std::string inner, bool is_usage) {
   // Search the newest frames only: they match most often, and the cost per event stays constant.
   constexpr std::size_t kSearched = 16;
   const std::size_t oldest = frames.size() - std::min(frames.size(), kSearched);
@@ -195,7 +200,7 @@ void RecordParts::add_event(const JsonValue& event, const JsonValue& cut, bool i
   }
   events.push_back({.frame = static_cast<std::uint32_t>(index - 1),
                     .is_usage = is_usage,
-                    .inner = is_cut ? on_one_line(std::string(cut.source())) : std::string()});
+                    .inner = std::move(inner)});
 }
 
 std::string with_gaps(const JsonValue& root) {

@@ -51,6 +51,7 @@ struct RecordParts {
 
   /// Adds an event. `cut` is the delta inside it; absent: all of it is frame.
   void add_event(const JsonValue& event, const JsonValue& cut, bool is_usage);
+  void add_event(EventFrame frame, std::string inner, bool is_usage);
 };
 
 /// The JSON text of `root` with placeholders for its id, if that is a non-empty string, and for its

@@ -11,6 +11,7 @@
 #include "afterimage/check.h"
 #include "foundation/text/data_url.h"
 #include "foundation/text/json_text.h"
+#include "gateway/openai/engine_limits.h"
 
 namespace afterimage {
 namespace {
@@ -109,6 +110,7 @@ class Reading {
       return wrong("model", "must be a non-empty string");
     }
     request_.model = model.text();
+    for (const JsonValue field : root_) note(check_engine_takes_field(field));
     AFI_TRY_VOID(read_content());
     AFI_TRY_VOID(read_stream());
     AFI_TRY_VOID(read_cache());
@@ -118,6 +120,13 @@ class Reading {
   }
 
  private:
+  /// The first thing that the built-in engine would not do is remembered.
+  void note(Result<void> taken) {
+    if (!taken.has_value() && !request_.unsupported.has_value()) {
+      request_.unsupported = std::move(taken).error();
+    }
+  }
+
   std::string_view content_field() const {
     switch (request_.operation) {
       case ApiOperation::kChat:
@@ -142,6 +151,8 @@ class Reading {
     if (!content.is(JsonKind::kArray) || content.is_empty()) {
       return wrong(content_field(), "must be a string or a non-empty array of strings or tokens");
     }
+    note(check_engine_takes_prompts(content));
+    if (content.front().is(JsonKind::kString)) request_.single_prompt = content.front().text();
     request_.scope.other[pointer_to(content_field())] = canonical(content);
     return {};
   }
@@ -164,6 +175,7 @@ class Reading {
     const std::string name = "messages[" + std::to_string(request_.scope.messages.size()) + "]";
     const JsonValue role = message["role"];
     if (!role.is(JsonKind::kString)) return wrong(name + ".role", "must be a string");
+    note(check_engine_takes_message(message, name));
     ScopeMessage& read = request_.scope.messages.emplace_back(Role::kUser);
     const bool is_known = place_role(role.text(), read);
     // Fields without a place of their own stay as canonical JSON.
@@ -215,6 +227,7 @@ class Reading {
   /// Adds the part to `message` and returns its unknown fields as canonical JSON.
   Result<std::string> read_part(const JsonValue& part, const std::string& name,
                                 ScopeMessage& message) {
+    note(check_engine_takes_part(part, name));
     const JsonValue type = part["type"];
     if (type.is(JsonKind::kString)) {
       if (type.text() == "text") {
@@ -245,8 +258,10 @@ class Reading {
     if (!url.is(JsonKind::kString) || url.text().empty())
       return wrong(url_name, "must be a non-empty string");
 
-    ApiMedia media{
-        .modality = field.modality, .begin = url.begin_offset(), .end = url.end_offset()};
+    ApiMedia media{.modality = field.modality,
+                   .name = name,
+                   .begin = url.begin_offset(),
+                   .end = url.end_offset()};
     const JsonValue asked = value[option];
     const bool is_placed = asked.is(JsonKind::kString);
     if (is_placed) media.options[std::string(option)] = asked.text();

@@ -33,7 +33,9 @@ struct ApiMedia {
   Modality modality = Modality::kImage;
   /// The decoded bytes of a data URL or of input_audio; nullptr: the part names an address.
   FileBytes bytes;
-  std::string address;                         // as in the request; empty: it carries bytes
+  std::optional<ContentDigest> digest = std::nullopt;  // of the bytes, once they were hashed
+  std::string address;                                 // as in the request; empty: it carries bytes
+  std::string name;                            // "messages[1].content[0].image_url": for messages
   std::map<std::string, std::string> options;  // detail, format, mime type, …
   /// The position of the URL's JSON string in the body, quotes included, where
   /// with_fetched_media() puts a data URL.
@@ -63,6 +65,11 @@ struct ApiRequest {
   SamplingFacts sampling;
   std::vector<ApiMedia> media;  // in order of appearance
   std::optional<ApiCacheDirectives> cache;
+  /// The first field that asks for what the built-in engine does not do, as an error for whoever
+  /// asked. Other servers may do it.
+  std::optional<Error> unsupported = std::nullopt;
+  /// Of a completion whose prompt is a list of one text; the list as a whole is then the question.
+  std::optional<std::string> single_prompt = std::nullopt;
 
   /// The question: the last text of the last message if that is the user's, the prompt of a
   /// completion, or the input of an embedding. Empty: the request has no such text, and only an
@@ -79,7 +86,7 @@ struct ApiRequest {
 ///          object, invalid base64, or a field that every server refuses (no model, messages that
 ///          are not an array, …); the message names the field. Such a request cannot be
 ///          identified, so it is not cached.
-/// Cost     One pass over the body; data URLs are decoded once.
+/// Cost     One pass over the body; data URLs are decoded once. Nothing parses the body again.
 /// Threads  Any.
 [[nodiscard]] Result<ApiRequest> read_api_request(ApiOperation operation, std::string_view body);
 
@@ -90,13 +97,11 @@ struct ApiRequest {
 
 /// Converts a chat or completion request for the built-in engine.
 ///
-/// Shape    `media` are those of the parsed request, all with bytes.
-/// Errors   kUnsupported, naming the field: embeddings, and options that the engine does not
-///          implement (several choices, tools, a response format, log probabilities, a temperature
-///          other than 0, …), so nothing is silently ignored. kInvalidArgument: read_api_request()
-///          refuses the body, or `media` do not match it.
-[[nodiscard]] Result<Request> engine_request(ApiOperation operation, std::string_view body,
-                                             std::span<const ApiMedia> media);
+/// Errors   kInvalidArgument: a media item without bytes. kUnsupported, naming the field:
+///          embeddings, and options that the engine does not implement (several choices, tools, a
+///          response format, log probabilities, a temperature other than 0, …), so nothing is
+///          silently ignored.
+[[nodiscard]] Result<Request> engine_request(const ApiRequest& request);
 
 /// The body with a data URL in place of every address whose media[i] now has bytes. Everything else
 /// stays the same, byte for byte.

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -11,6 +12,7 @@
 #include "afterimage/model.h"
 #include "foundation/http/caller.h"
 #include "foundation/http/message.h"
+#include "gateway/openai/record.h"
 #include "gateway/openai/request.h"
 
 namespace afterimage {
@@ -24,6 +26,15 @@ struct BackendRequest {
   std::optional<ApiOperation> operation;      // nullopt: whatever else the API has
   std::shared_ptr<const ApiRequest> request;  // nullptr: it could not be read
   TenantId tenant;
+};
+
+/// Hears a backend's response: its bytes, as any server of this API sends them, or, from a backend
+/// of this process, those bytes and the record of the answer, so that nobody has to read them.
+class BackendListener : public HttpListener {
+ public:
+  /// Instead of on_head(): on_record() comes before the last bytes.
+  virtual void on_recorded_head(unsigned status, HttpHeaders headers) = 0;
+  virtual void on_record(ApiRecord record) = 0;
 };
 
 /// How an answer that is on its way is slowed, or not wanted any more.
@@ -45,8 +56,14 @@ class Backend {
   [[nodiscard]] virtual ModelIdentity identity(const std::string& model) const = 0;
   /// Whether it takes what could not be read, and media by address.
   [[nodiscard]] virtual bool takes_anything() const = 0;
-  /// `listener` hears an answer as a server of this API gives it.
-  virtual BackendCall ask(BackendRequest asked, std::shared_ptr<HttpListener> listener) = 0;
+  /// Whether it encodes and prefills through this process's caches.
+  [[nodiscard]] virtual bool uses_reuse() const { return false; }
+  /// The token limit of requests that name none, if it is known here: it is then part of their
+  /// identity. nullopt: the model's server decides.
+  [[nodiscard]] virtual std::optional<std::uint32_t> default_max_tokens() const {
+    return std::nullopt;
+  }
+  virtual BackendCall ask(BackendRequest request, std::shared_ptr<BackendListener> listener) = 0;
 };
 
 }  // namespace afterimage

@@ -18,6 +18,12 @@ constexpr std::size_t kSteps = 4;  // buckets for each doubling, beginning at a 
 
 }  // namespace
 
+std::string_view to_string(LeaseOutcome outcome) {
+  constexpr std::array<std::string_view, kLeaseOutcomes> kNames{"acquired", "served_elsewhere",
+                                                                "timed_out", "unavailable"};
+  return kNames[static_cast<std::size_t>(outcome)];
+}
+
 void Spread::add(Duration took) {
   const double us = std::max(1.0, seconds(took) * 1e6);
   const auto bucket = static_cast<std::size_t>(std::log2(us) * kSteps);
@@ -64,10 +70,16 @@ Counts::Counts(Metrics& metrics)
                                          "From a request's arrival to its answer's first byte",
                                          labels, latency_buckets())});
   }
-  for (const char* by : {"us", "others", "both", "unknown"}) {
-    turns_.push_back(metrics.counter("afterimage_answer_turns_total",
-                                     "Questions that other gateways might be asking, by who did",
-                                     {{"by", by}}));
+  for (std::size_t i = 0; i < kLeaseOutcomes; ++i) {
+    leases_.push_back(
+        metrics.counter("afterimage_answer_leases_total",
+                        "Questions that other gateways might be asking, by who asked the model",
+                        {{"result", std::string(to_string(static_cast<LeaseOutcome>(i)))}}));
+  }
+  for (std::size_t i = 1; i < kStoreResults; ++i) {
+    not_stored_.push_back(metrics.counter(
+        "afterimage_answers_not_stored_total", "Answers of the backend that were not stored",
+        {{"reason", std::string(to_string(static_cast<StoreResult>(i)))}}));
   }
 }
 

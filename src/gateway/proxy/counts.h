@@ -40,13 +40,15 @@ struct TenantCounts {
 };
 
 /// What became of a question that other gateways may be asking, too.
-enum class AskedBy : unsigned char {
-  kUs,      // in its turn
-  kOthers,  // and their answer was found
-  kBoth,    // after it had been waited for as long as may be
-  kUnknown  // nobody knows: the servers did not tell whose turn it is
+enum class LeaseOutcome : unsigned char {
+  kAcquired,         // this gateway asked the backend
+  kServedElsewhere,  // another one did, and its answer was found
+  kTimedOut,         // another one did; this one waited for as long as it may, and then asked, too
+  kUnavailable       // the servers did not say who holds the lease; this gateway asked
 };
-inline constexpr std::size_t kAskedBys = 4;
+inline constexpr std::size_t kLeaseOutcomes = 4;
+/// "acquired", "served_elsewhere", "timed_out", "unavailable".
+std::string_view to_string(LeaseOutcome outcome);
 
 /// Everything that the gateway counts of requests, for its page and for Prometheus.
 /// Threads  Any.
@@ -58,7 +60,8 @@ class Counts {
   void ended(const Decision& decision);
   /// A served answer was compared with what the model says.
   void compared(bool same);
-  void asked(AskedBy who) { turns_[static_cast<std::size_t>(who)].add(); }
+  void leased(LeaseOutcome outcome) { leases_[static_cast<std::size_t>(outcome)].add(); }
+  void not_stored(StoreResult why) { not_stored_[static_cast<std::size_t>(why) - 1].add(); }
   void upstream_answered(unsigned status);
   void upstream_failed(std::string_view kind);
 
@@ -89,7 +92,8 @@ class Counts {
   MetricCounter saved_seconds_;
   MetricCounter saved_prompt_;
   MetricCounter saved_output_;
-  std::vector<MetricCounter> turns_;  // by AskedBy
+  std::vector<MetricCounter> leases_;      // by LeaseOutcome
+  std::vector<MetricCounter> not_stored_;  // by StoreResult, without kStored
   Spread hits_;
   Spread misses_;
   std::array<std::atomic<std::uint64_t>, kOutcomes> outcomes_{};

@@ -13,11 +13,18 @@ std::string_view to_string(Outcome outcome) {
   return kNames[static_cast<std::size_t>(outcome)];
 }
 
-void Decisions::add(Decision decision) {
+std::uint64_t Decisions::add(Decision decision) {
   const MutexLock lock(mutex_);
   decision.id = ++last_;
   if (kept_.size() >= keep_) kept_.pop_front();
   kept_.push_back(std::move(decision));
+  return last_;
+}
+
+void Decisions::set_stored(std::uint64_t id, StoreResult stored) {
+  const MutexLock lock(mutex_);
+  const std::uint64_t first = last_ - kept_.size();
+  if (id > first && id <= last_) kept_[static_cast<std::size_t>(id - first - 1)].stored = stored;
 }
 
 std::vector<Decision> Decisions::list(std::uint64_t after, std::size_t limit) const {

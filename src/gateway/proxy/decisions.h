@@ -13,6 +13,8 @@
 #include "afterimage/units.h"
 #include "foundation/platform/mutex.h"
 #include "gateway/access/cache_control.h"
+#include "gateway/proxy/answer_history.h"
+#include "gateway/proxy/store_result.h"
 
 namespace afterimage {
 
@@ -47,9 +49,11 @@ struct Decision {
   std::uint64_t saved_output_tokens = 0;
   unsigned status = 0;
   std::string request_id;
-  std::string trace_id;  // of W3C's traceparent, if it came with one
-  std::string question;  // its beginning
-  std::string scope;     // hex
+  std::string trace_id;                              // of W3C's traceparent, if it came with one
+  std::string question;                              // its beginning
+  std::string scope;                                 // hex
+  std::optional<StoreResult> stored = std::nullopt;  // absent: nothing was to be stored
+  std::optional<MissReason> miss = std::nullopt;     // why the look-up found nothing
   std::vector<MatchStep> ladder;
   std::vector<DecidedMedia> media;
 };
@@ -60,8 +64,10 @@ class Decisions {
  public:
   explicit Decisions(std::size_t keep = 1000) : keep_(keep) {}
 
-  /// Gives it its id: 1, 2, ….
-  void add(Decision decision);
+  /// Gives it its id, and returns it: 1, 2, ….
+  std::uint64_t add(Decision decision);
+  /// What became of the answer is known only after the decision was added: its client left early.
+  void set_stored(std::uint64_t id, StoreResult stored);
   /// At most `limit` of those that came after the one named `after`, the oldest first; of more, the
   /// newest.
   [[nodiscard]] std::vector<Decision> list(std::uint64_t after, std::size_t limit) const;

@@ -49,31 +49,27 @@ unsigned status_of(ErrorCode code) {
 
 EngineBackend::EngineBackend(const EngineSettings& settings, const Engine& engine, Reuse& reuse,
                              IdGenerator& ids, unsigned threads)
-    : settings_(settings),
-      engine_(engine),
-      reuse_(reuse),
-      stamps_(ids),
-      workers_(threads, kWaiting) {}
+    : settings_(settings), engine_(engine), reuse_(reuse), ids_(ids), workers_(threads, kWaiting) {}
 
 ModelIdentity EngineBackend::identity(const std::string& /*model*/) const {
   return engine_.identity();
 }
 
-BackendCall EngineBackend::ask(BackendRequest asked, std::shared_ptr<HttpListener> listener) {
-  if (asked.method == "GET" && asked.target == "/v1/models") {
+BackendCall EngineBackend::ask(BackendRequest request, std::shared_ptr<BackendListener> listener) {
+  if (request.method == "GET" && request.target == "/v1/models") {
     say(*listener, 200, "application/json",
         R"({"object":"list","data":[{"id":")" + settings_.model +
             R"(","object":"model","created":0,"owned_by":"afterimage"}]})");
     return {};
   }
-  if (!asked.operation.has_value() || *asked.operation == ApiOperation::kEmbedding ||
-      asked.request == nullptr) {
+  if (!request.operation.has_value() || *request.operation == ApiOperation::kEmbedding ||
+      request.request == nullptr) {
     refuse(*listener, 400, {ErrorCode::kUnsupported, "the built-in engine does not offer that"});
     return {};
   }
   auto stop = std::make_shared<std::stop_source>();
-  const bool taken = workers_.post([this, asked = std::move(asked), listener, stop] {
-    answer(asked, *listener, stop->get_token());
+  const bool taken = workers_.post([this, request = std::move(request), listener, stop] {
+    answer(request, *listener, stop->get_token());
   });
   if (!taken) {
     refuse(*listener, 503,
@@ -82,29 +78,29 @@ BackendCall EngineBackend::ask(BackendRequest asked, std::shared_ptr<HttpListene
   return {.cancel = [stop] { stop->request_stop(); }, .handle = {}};
 }
 
-void EngineBackend::answer(const BackendRequest& asked, HttpListener& listener,
+void EngineBackend::answer(const BackendRequest& request, BackendListener& listener,
                            const std::stop_token& stop) const {
   if (stop.stop_requested()) {
-    return listener.on_error({ErrorCode::kCancelled, "nobody wants it any more"});
+    return listener.on_error({ErrorCode::kCancelled, "all clients have left"});
   }
-  const ApiRequest& read = *asked.request;
-  auto request = engine_request(read.operation, *asked.body, read.media);
-  if (!request.has_value()) return refuse(listener, 400, request.error());
-  request->tenant = asked.tenant;
-  GenerateOptions options{.max_tokens = TokenCount(read.max_tokens.value_or(settings_.max_tokens)),
+  const ApiRequest& asked = *request.request;
+  auto prompt = engine_request(asked);
+  if (!prompt.has_value()) return refuse(listener, 400, prompt.error());
+  prompt->tenant = request.tenant;
+  GenerateOptions options{.max_tokens = TokenCount(asked.max_tokens.value_or(settings_.max_tokens)),
                           .on_text = {}};
-  LiveEvents events(read.operation, stamps_.answer(read.operation), read.model);
+  LiveEvents events(asked.operation, ids_.answer(asked.operation), asked.model);
   bool begun = false;
-  if (read.stream) {
+  if (asked.stream) {
     options.on_text = [&](std::string_view more) {
-      if (!std::exchange(begun, true)) listener.on_head(200, {{"Content-Type", kEvents}});
+      if (!std::exchange(begun, true)) listener.on_recorded_head(200, {{"Content-Type", kEvents}});
       listener.on_bytes(events.text(more));
       return !stop.stop_requested();
     };
   }
-  const auto served = serve(*request, engine_, reuse_, options, stop);
+  const auto served = serve(*prompt, engine_, reuse_, options, stop);
   if (!served.has_value()) {
-    // Who was told a part cannot be told an error any more but by the stream's sudden end.
+    // A response that has begun can only break off.
     if (begun || served.error().code == ErrorCode::kCancelled) {
       return listener.on_error(served.error());
     }
@@ -114,15 +110,23 @@ void EngineBackend::answer(const BackendRequest& asked, HttpListener& listener,
   const PlainAnswer answer{
       .text = said.text,
       .finish_reason = said.ended ? "stop" : "length",
-      .model = read.model,
+      .model = asked.model,
       .prompt_tokens = said.prefilled + said.resumed_from,
       .output_tokens = TokenCount(static_cast<std::uint32_t>(said.tokens.size()))};
-  if (!read.stream) {
-    return say(listener, 200, "application/json",
-               record_of(read.operation, answer).body(stamps_.answer(read.operation)));
+  // The record comes before the last bytes: whoever has read them finds the answer stored.
+  if (!asked.stream) {
+    const ApiRecord record = record_of(asked.operation, answer);
+    const std::string body = record.body(ids_.answer(asked.operation));
+    listener.on_recorded_head(200, {{"Content-Type", "application/json"},
+                                    {"Content-Length", std::to_string(body.size())}});
+    listener.on_record(record);
+    listener.on_bytes(body);
+    return listener.on_end();
   }
-  if (!begun) listener.on_head(200, {{"Content-Type", kEvents}});
-  listener.on_bytes(events.end(answer, read.include_usage));
+  if (!begun) listener.on_recorded_head(200, {{"Content-Type", kEvents}});
+  const std::string end = events.end(answer, asked.include_usage);
+  listener.on_record(events.record());
+  listener.on_bytes(end);
   listener.on_end();
 }
 

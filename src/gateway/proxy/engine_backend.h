@@ -27,16 +27,20 @@ class EngineBackend final : public Backend {
   [[nodiscard]] std::string name() const override { return settings_.model; }
   [[nodiscard]] ModelIdentity identity(const std::string& model) const override;
   [[nodiscard]] bool takes_anything() const override { return false; }
-  BackendCall ask(BackendRequest asked, std::shared_ptr<HttpListener> listener) override;
+  [[nodiscard]] bool uses_reuse() const override { return true; }
+  [[nodiscard]] std::optional<std::uint32_t> default_max_tokens() const override {
+    return settings_.max_tokens;
+  }
+  BackendCall ask(BackendRequest request, std::shared_ptr<BackendListener> listener) override;
 
  private:
-  void answer(const BackendRequest& asked, HttpListener& listener,
+  void answer(const BackendRequest& request, BackendListener& listener,
               const std::stop_token& stop) const;
 
   EngineSettings settings_;
   const Engine& engine_;
   Reuse& reuse_;
-  IdGenerator& stamps_;
+  IdGenerator& ids_;
   Workers workers_;
 };
 

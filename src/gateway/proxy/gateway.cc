@@ -17,7 +17,7 @@ constexpr unsigned kRemoteWorkers = 8;
 constexpr unsigned kErasers = 4;
 constexpr std::size_t kWaitingToErase = 256;
 constexpr std::size_t kWaitingForDisk = 1024;
-constexpr std::size_t kTurnsToGiveBack = 4096;
+constexpr std::size_t kLeasesToReturn = 4096;
 
 std::string_view path_of(std::string_view target) { return target.substr(0, target.find('?')); }
 
@@ -81,7 +81,7 @@ Gateway::Gateway(GatewayParts parts, std::shared_ptr<const ConfigSnapshot> confi
       readers_(parts.threads.count(), kWaitingBodies),
       disk_workers_(workers_for(parts.archive), kWaitingForDisk),
       erasers_(kErasers, kWaitingToErase),
-      givers_back_(std::make_shared<Workers>(1, kTurnsToGiveBack)) {}
+      lease_returners_(std::make_shared<Workers>(1, kLeasesToReturn)) {}
 
 Result<std::unique_ptr<Gateway>> Gateway::create(const Settings& settings, GatewayParts parts) {
   AFI_TRY(auto config, put_in_force(settings, parts));
@@ -107,8 +107,8 @@ void Gateway::forget(const Question& answered) {
   if (!posted) parts_.reuse.answer_cache()->erase(question);
 }
 
-std::shared_ptr<Lease> Gateway::hold(std::unique_ptr<Lease> turn) {
-  return {turn.release(), [workers = givers_back_](Lease* held) {
+std::shared_ptr<Lease> Gateway::hold(std::unique_ptr<Lease> lease) {
+  return {lease.release(), [workers = lease_returners_](Lease* held) {
             std::function<void()> give_back = [last = std::shared_ptr<Lease>(held)]() mutable {
               last.reset();
             };
@@ -121,7 +121,7 @@ void Gateway::stop() {
   readers_.stop();
   disk_workers_.stop();
   erasers_.stop();
-  givers_back_->stop();
+  lease_returners_->stop();
 }
 
 void Gateway::handle(HttpRequest request, Responder responder) {

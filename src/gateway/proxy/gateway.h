@@ -19,6 +19,7 @@
 #include "foundation/telemetry/metrics.h"
 #include "gateway/access/tenants.h"
 #include "gateway/config/settings.h"
+#include "gateway/proxy/answer_history.h"
 #include "gateway/proxy/backend.h"
 #include "gateway/proxy/counts.h"
 #include "gateway/proxy/decisions.h"
@@ -80,7 +81,8 @@ class Gateway {
   [[nodiscard]] const GatewayParts& parts() const { return parts_; }
   [[nodiscard]] Counts& counts() { return counts_; }
   [[nodiscard]] Decisions& decisions() { return decisions_; }
-  [[nodiscard]] SharedResponses& broadcasts() { return broadcasts_; }
+  [[nodiscard]] AnswerHistory& history() { return history_; }
+  [[nodiscard]] SharedResponses& responses() { return responses_; }
   [[nodiscard]] Spaces& spaces() { return spaces_; }
   /// Where bodies are read that take longer than others may wait.
   [[nodiscard]] Workers& readers() { return readers_; }
@@ -88,9 +90,9 @@ class Gateway {
   [[nodiscard]] Workers& disk_workers() { return disk_workers_; }
   /// Where an erasing is waited for: one that holds for other processes takes seconds.
   [[nodiscard]] Workers& erasers() { return erasers_; }
-  /// A turn that is given back once its last copy goes, whatever thread that is on: to tell the
-  /// servers takes time, and a thread of its own.
-  [[nodiscard]] std::shared_ptr<Lease> hold(std::unique_ptr<Lease> turn);
+  /// A lease that is given back when its last copy goes, on whatever thread: telling the servers
+  /// takes time, and has a thread of its own.
+  [[nodiscard]] std::shared_ptr<Lease> hold(std::unique_ptr<Lease> lease);
   /// An answer that turned out to be wrong leaves every place where it is kept. Returns at once.
   void forget(const Question& answered);
   /// Ends what runs on threads of the gateway's own.
@@ -105,14 +107,15 @@ class Gateway {
   AtomicSnapshot<ConfigSnapshot> config_;
   Counts counts_;
   Decisions decisions_;
-  SharedResponses broadcasts_;
+  AnswerHistory history_;
+  SharedResponses responses_;
   Spaces spaces_;
   std::atomic<bool> draining_ = false;
   std::atomic<std::uint64_t> chances_ = 0;
   Workers readers_;
   Workers disk_workers_;
   Workers erasers_;
-  std::shared_ptr<Workers> givers_back_;  // of turns; shared with those that are held
+  std::shared_ptr<Workers> lease_returners_;  // of turns; shared with those that are held
 };
 
 /// An answer of ours in the words of the API.

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "afterimage/answer_cache.h"
@@ -13,76 +14,122 @@
 #include "gateway/openai/record.h"
 #include "gateway/openai/request.h"
 #include "gateway/proxy/gateway.h"
+#include "gateway/proxy/request_stage.h"
+#include "storage/memory/lease_loop.h"
 
 namespace afterimage {
 
-/// One request's way through the gateway. It lives until it is answered.
-/// Threads  One step at a time, each on whatever thread the one before it ended.
+/// One request through the gateway, from its headers to the last byte of its response: a state
+/// machine (request_stage.h, drawn in DESIGN.md). Each stage has one handler, which says the next
+/// stage or suspends; whoever ends the wait calls resume(). It lives until it is responded to and
+/// its answer is stored.
+///
+/// Threads  One handler at a time, each on whatever thread the one before it ended. The client may
+///          leave at any moment, on any thread.
 class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest> {
  public:
-  /// `operation` nullopt: whatever else the API has; it is passed on and nothing is kept.
+  /// `operation` nullopt: whatever else the API has; it is forwarded and nothing is stored.
   GatewayRequest(Gateway& gateway, std::optional<ApiOperation> operation, HttpRequest request,
                  std::optional<Responder> responder);
 
   void begin();
-  /// Instead of begin(): as far as it is known without asking anybody.
+  /// Instead of begin(): what would become of the request, as far as is known without asking
+  /// anybody.
   Decision explain();
 
  private:
-  /// Who asks, and what he wishes. False: it is answered.
-  bool admit();
-  void read();
-  /// What the body says. An error: it cannot be read. It may be answered already: see over_.
-  Result<void> understand();
-  void fetch();
-  void look();
-  /// Memory has no answer; perhaps the disk has.
-  void look_below();
-  void ask_the_model();
+  /// Nothing: the handler has arranged for resume().
+  using Next = std::optional<RequestStage>;
+  struct Refusal {
+    unsigned status;
+    std::string message;
+    std::string_view type;
+    std::string_view code;
+  };
+
+  // gateway_request.cc: the machine, the client, the end.
+  void advance(RequestStage next);
+  /// Advances, and runs handlers until one suspends.
+  void resume(RequestStage next);
+  [[nodiscard]] Next handle(RequestStage stage);
+  Next on_received();
+  Next on_reading();
+  Next on_fetching_media();
+  Next on_done();
+  /// Who asks, and what the request says of caching.
+  [[nodiscard]] std::optional<Refusal> admit();
+  /// What the body says. An error: it cannot be read.
+  [[nodiscard]] Result<std::optional<Refusal>> read_body();
+  void media_fetched(Result<std::vector<ApiMedia>> fetched);
+  /// Nothing is reused: the backend gets the request as it came.
+  [[nodiscard]] Next forward();
+  void bypass(std::string_view reason, std::string why);
+  Next refuse(const Refusal& refusal);
+  /// Sends the head, and the body if it is at hand.
+  void reply(unsigned status, HttpHeaders headers, HttpBody body, const CacheReport& report);
+  void record_decision();
+  void client_left();
+  [[nodiscard]] bool has_left();
+
+  // gateway_request_lookup.cc: what is asked, and whether its answer is stored.
+  Next on_looking_up();
+  Next on_looking_up_archive();
   /// False: what cannot be identified is not reused.
   bool identify_request();
+  /// Whether answers may be reused, and how loosely they may match.
   void decide_limit();
-  void answer_from_cache(AnswerLookup& found, const ApiRecord& record);
+  /// There is nothing to serve: the backend is asked, unless the request forbids it.
+  Next look_up_failed();
+  void explain_miss();
+  void note_refresh();
+  Next respond_from_cache();
   /// Whether neither time nor headers may tell this client what others asked.
   [[nodiscard]] bool hides_hits() const;
-  /// How long an answer is held back that took `saved` when it was made.
-  [[nodiscard]] Duration held_back(Duration saved) const;
-  void join_or_start();
-  std::shared_ptr<SharedResponse> start(const std::string& key);
-  void ask(const std::shared_ptr<SharedResponse>& broadcast);
-  /// Of all gateways that may be asked the same one asks, and the others wait for its answer.
-  void ask_in_turn(const std::shared_ptr<SharedResponse>& broadcast);
-  [[nodiscard]] bool takes_turns() const;
-  /// What one broadcast serves: "whole", "stream" or "stream-usage".
-  [[nodiscard]] std::string_view form() const;
-  void claim_soon(const std::shared_ptr<SharedResponse>& broadcast);
-  void claim(const std::shared_ptr<SharedResponse>& broadcast);
-  void coalesce_timeout(const std::shared_ptr<SharedResponse>& broadcast);
-  /// False: nobody has put the answer, or it does not fit.
-  bool found_elsewhere(const std::shared_ptr<SharedResponse>& broadcast);
-  void call_off(SharedResponse& broadcast);
-  void look_again(SharedResponse::Subscriber& seat);
-  void pass_on();
-  void wait_for(const std::shared_ptr<SharedResponse::Subscriber>& seat, bool leads);
-  void deliver(const std::shared_ptr<SharedResponse::Subscriber>& seat);
-  bool try_again(SharedResponse::Subscriber& seat);
-  void client_left();
-  [[nodiscard]] bool left();
-  /// `turn` goes when others can find what was kept, or nothing is.
-  void keep(const SharedResponse& broadcast, Result<ApiRecord> record, std::shared_ptr<Lease> turn);
-  [[nodiscard]] bool worth_keeping(const ApiRecord& record) const;
-  void compare_later(const AnswerLookup& found, const ApiRecord& record);
-  [[nodiscard]] bool fits(const ApiRecord& record) const;
-  [[nodiscard]] AnswerQuota quota() const;
-  [[nodiscard]] std::string broadcast_key() const;
-  [[nodiscard]] BackendRequest asked() const;
+  /// How long a hit is delayed whose answer took `saved` to compute.
+  [[nodiscard]] Duration hit_delay(Duration saved) const;
+  /// Whether what was found on this rung holds all that was asked for.
+  [[nodiscard]] bool fits(const ApiRecord& record, TextRung rung) const;
+  /// Of a stored answer, if it fits.
+  bool take_found(AnswerLookup found);
 
-  void refresh();
-  void bypass(std::string_view reason, std::string why);
-  void refuse(unsigned status, std::string_view message, std::string_view type,
-              std::string_view code);
-  void reply(unsigned status, HttpHeaders headers, HttpBody body, const CacheReport& report);
-  void over();
+  // gateway_request_backend.cc: one call for all who ask the same.
+  Next on_joining();
+  Next on_waiting_for_backend();
+  Next on_responding();
+  void start_forwarding();
+  [[nodiscard]] std::shared_ptr<SharedResponse> start_response(const std::string& key);
+  /// The response has a head, a body or an error, or was abandoned.
+  void response_is_ready();
+  [[nodiscard]] bool may_retry();
+  Next respond_with_failure();
+  Next respond_from_backend();
+  void ask_backend(const std::shared_ptr<SharedResponse>& response);
+  void verify_later(const AnswerLookup& found, const ApiRecord& record);
+  [[nodiscard]] std::string coalescing_key() const;
+  [[nodiscard]] BackendRequest backend_request() const;
+  [[nodiscard]] SharedResponse& response() const { return subscriber_->response(); }
+  void subscribe(std::shared_ptr<SharedResponse::Subscriber> subscriber, bool leads);
+  void unsubscribe();
+
+  // gateway_request_leases.cc: one call for all gateways that share answers.
+  Next on_leasing();
+  [[nodiscard]] bool uses_leases() const;
+  /// What one response serves: "whole", "stream" or "stream-usage".
+  [[nodiscard]] std::string_view form() const;
+  [[nodiscard]] bool post_claim();
+  void claim_lease();
+  void wait_for_lease_holder();
+  void abandon_response();
+
+  // gateway_request_store.cc: what becomes of the answer.
+  /// Stores the answer, unless something speaks against it, and says what became of it. `lease`
+  /// goes when others can find what was stored, or nothing is.
+  void keep(const SharedResponse& response, Result<ApiRecord> record, std::shared_ptr<Lease> lease);
+  [[nodiscard]] StoreResult store(const SharedResponse& response, Result<ApiRecord> record,
+                                  std::shared_ptr<Lease> lease, std::optional<Duration> ttl);
+  void set_stored(StoreResult stored);
+  [[nodiscard]] std::optional<Duration> ttl() const;
+  [[nodiscard]] AnswerQuota quota() const;
 
   Gateway& gateway_;
   std::shared_ptr<const ConfigSnapshot> config_;
@@ -90,32 +137,40 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   HttpRequest request_;
   std::optional<Responder> responder_;
   Duration arrived_;
+  RequestStage stage_ = RequestStage::kReceived;
+  std::uint32_t restarts_ = 0;  // of the look-up or of the call
+
   Tenant tenant_;
   CacheDirectives directives_;
   std::shared_ptr<const ApiRequest> api_;
-  std::shared_ptr<const std::string> body_;  // as it is passed on
+  std::shared_ptr<const std::string> body_;  // as it is forwarded
   std::shared_ptr<const TenantSpace> space_;
   std::optional<Question> question_;
-  bool may_reuse_ = false;  // what others asked serves this one, and the other way round
+  bool may_reuse_ = false;  // its answer serves others, and theirs serve it
   LookupRules rules_;
-  std::uint64_t landed_ = 0;
-  Duration asked_at_{0};
-  Mutex leaving_;  // the client may leave at any moment
-  bool left_ AFI_GUARDED_BY(leaving_) = false;
-  std::shared_ptr<SharedResponse::Subscriber> seat_ AFI_GUARDED_BY(leaving_);
-  bool leads_ = false;
-  /// Where the turn is while the model is asked: it goes with what is called when the answer lands.
-  std::weak_ptr<std::shared_ptr<Lease>> turn_;
-  std::uint32_t waits_ = 0;        // for what others ask
-  bool joined_elsewhere_ = false;  // it waited, and others have answered meanwhile
-  struct Elsewhere {
-    AnswerLookup found;
+
+  struct Found {
+    AnswerLookup lookup;
     ApiRecord record;
   };
-  std::optional<Elsewhere> elsewhere_;
-  bool tried_again_ = false;
-  bool over_ = false;
+  std::optional<Found> found_;          // to be served instead of a response
+  std::uint64_t completed_before_ = 0;  // responses, when the cache was looked up
+  Duration asked_at_{0};                // the backend
+  bool leads_ = false;                  // the response that it subscribes to
+  LeaseLoop lease_loop_;
+  std::shared_ptr<Lease> lease_;     // while the backend is asked
+  bool answered_elsewhere_ = false;  // another gateway was waited for
+  bool retried_ = false;             // after a leader's failure
+  bool recorded_ = false;            // its decision
   Decision decision_;
+
+  Mutex mutex_;  // the client may leave, and the answer be stored, at any moment
+  bool left_ AFI_GUARDED_BY(mutex_) = false;
+  std::shared_ptr<SharedResponse::Subscriber> leaving_subscriber_ AFI_GUARDED_BY(mutex_);
+  std::optional<StoreResult> stored_ AFI_GUARDED_BY(mutex_);
+  std::uint64_t decided_as_ AFI_GUARDED_BY(mutex_) = 0;  // the decision's id; 0: not recorded yet
+
+  std::shared_ptr<SharedResponse::Subscriber> subscriber_;
 };
 
 }  // namespace afterimage

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// A request's way once nothing that is kept serves it: one asks for all, and what is said is kept.
-#include <algorithm>
+// One call of the backend for all requests that ask the same.
 #include <utility>
 
 #include "caches/language/same_answer.h"
@@ -11,15 +10,14 @@
 namespace afterimage {
 namespace {
 
-/// An answer of the model's server that says something of who asked, or of this moment: another who
-/// asks may fare better.
+/// A refusal that says something of who asked, or of this moment: another request may fare better.
 bool may_fare_better(unsigned status) {
   return status == 401 || status == 403 || status == 408 || status == 429 || status >= 500;
 }
 
 }  // namespace
 
-std::string GatewayRequest::broadcast_key() const {
+std::string GatewayRequest::coalescing_key() const {
   const ScopeId& scope = question_->scope();
   std::string key;
   key.reserve(question_->text().size() + 68);
@@ -31,65 +29,84 @@ std::string GatewayRequest::broadcast_key() const {
   key += api_->stream ? 's' : 'w';
   key += api_->include_usage ? 'u' : '-';
   key += directives_.no_cache ? 'n' : '-';
-  // Who joins another's answer has it sooner than who asks.
+  // Joining takes less time than asking, which would tell that somebody else asks the same.
   if (hides_hits()) key.append(std::to_string(tenant_.name.size())).append(":" + tenant_.name);
   return key + question_->text();
 }
 
-void GatewayRequest::join_or_start() {
-  const std::string key = broadcast_key();
-  std::shared_ptr<SharedResponse> started;
-  const auto boarded = gateway_.broadcasts().join_or_start(key, landed_, [&] {
-    started = start(key);
-    return started;
-  });
-  if (boarded.seat == nullptr) {
-    if (directives_.no_cache) {
-      landed_ = gateway_.broadcasts().landed();
-      return join_or_start();
-    }
-    return look();
+GatewayRequest::Next GatewayRequest::on_joining() {
+  const std::string key = coalescing_key();
+  if (restarts_ >= kMaxRestarts) {  // a call of its own cannot be interrupted by others
+    subscribe(start_response("")->join(), /*leads=*/true);
+    return RequestStage::kWaitingForBackend;
   }
-  wait_for(boarded.seat, boarded.leads);
-  if (started != nullptr) ask_in_turn(started);
+  // A refresh wants a new answer, whatever has completed meanwhile.
+  const auto before = directives_.no_cache ? std::nullopt : std::optional(completed_before_);
+  auto joined =
+      gateway_.responses().join_or_start(key, before, [&] { return start_response(key); });
+  if (joined.subscriber == nullptr) return RequestStage::kLookingUp;
+  subscribe(std::move(joined.subscriber), joined.leads);
+  return leads_ && uses_leases() ? RequestStage::kLeasing : RequestStage::kWaitingForBackend;
 }
 
-std::shared_ptr<SharedResponse> GatewayRequest::start(const std::string& key) {
+/// `key` is where others find it; empty: nobody else joins.
+std::shared_ptr<SharedResponse> GatewayRequest::start_response(const std::string& key) {
   const AnswerSettings& settings = config_->settings.answers;
-  const auto turn = std::make_shared<std::shared_ptr<Lease>>();
-  turn_ = turn;
   return std::make_shared<SharedResponse>(SharedResponse::Options{
       .record = *operation_,
       .max_record = settings.max_answer,
       .shared = true,
-      .landed =
-          [self = shared_from_this(), key, turn](const SharedResponse& broadcast,
-                                                 Result<ApiRecord> record) {
-            self->keep(broadcast, std::move(record), std::exchange(*turn, nullptr));
-            self->gateway_.broadcasts().remove(key, &broadcast);
+      .completed =
+          [self = shared_from_this(), key](const SharedResponse& response,
+                                           Result<ApiRecord> record) {
+            self->keep(response, std::move(record), std::exchange(self->lease_, nullptr));
+            if (!key.empty()) self->gateway_.responses().remove(key, &response);
           },
-      .abandoned = nullptr,
       .finish_abandoned = settings.finish_abandoned});
 }
 
-void GatewayRequest::pass_on() {
-  if (directives_.only_if_cached && operation_.has_value()) {
-    return refuse(504, "this is not reused: " + decision_.why, "cache_miss", "only_if_cached");
-  }
-  const auto broadcast = std::make_shared<SharedResponse>(SharedResponse::Options{
+void GatewayRequest::start_forwarding() {
+  const auto response = std::make_shared<SharedResponse>(SharedResponse::Options{
       .record = std::nullopt,
       .max_record = {},
       .shared = false,
-      .landed = [self = shared_from_this()](
-                    const SharedResponse& flew,
-                    const Result<ApiRecord>& record) { self->keep(flew, record, nullptr); },
-      .abandoned = nullptr,
+      .completed = [self = shared_from_this()](
+                       const SharedResponse& done,
+                       const Result<ApiRecord>& record) { self->keep(done, record, nullptr); },
       .finish_abandoned = false});
-  wait_for(broadcast->join(), true);
-  ask(broadcast);
+  subscribe(response->join(), /*leads=*/true);
 }
 
-BackendRequest GatewayRequest::asked() const {
+void GatewayRequest::subscribe(std::shared_ptr<SharedResponse::Subscriber> subscriber, bool leads) {
+  leads_ = leads;
+  subscriber_ = std::move(subscriber);
+  {
+    const MutexLock lock(mutex_);
+    leaving_subscriber_ = subscriber_;
+  }
+  if (has_left()) subscriber_->leave();
+}
+
+void GatewayRequest::unsubscribe() {
+  if (subscriber_ == nullptr) return;
+  subscriber_->leave();
+  {
+    const MutexLock lock(mutex_);
+    leaving_subscriber_.reset();
+  }
+  subscriber_.reset();
+}
+
+GatewayRequest::Next GatewayRequest::on_waiting_for_backend() {
+  const std::shared_ptr<SharedResponse> waited = response().shared_from_this();
+  const bool leads = leads_;
+  // From here on the request may be resumed on another thread.
+  waited->when_ready([self = shared_from_this()] { self->response_is_ready(); });
+  if (leads) ask_backend(waited);
+  return std::nullopt;
+}
+
+BackendRequest GatewayRequest::backend_request() const {
   HttpHeaders headers = request_.headers;
   headers.set("X-Request-Id", decision_.request_id);
   return {.method = request_.method,
@@ -101,187 +118,106 @@ BackendRequest GatewayRequest::asked() const {
           .tenant = tenant_.keeps_in};
 }
 
-void GatewayRequest::ask(const std::shared_ptr<SharedResponse>& broadcast) {
-  gateway_.broadcasts().remember(broadcast);
+void GatewayRequest::ask_backend(const std::shared_ptr<SharedResponse>& response) {
+  gateway_.responses().remember(response);
   asked_at_ = gateway_.parts().clock.now();
-  broadcast->controlled_by(gateway_.parts().backend.ask(asked(), broadcast));
+  response->controlled_by(gateway_.parts().backend.ask(backend_request(), response));
 }
 
-void GatewayRequest::wait_for(const std::shared_ptr<SharedResponse::Subscriber>& seat, bool leads) {
-  leads_ = leads;
-  {
-    const MutexLock lock(leaving_);
-    seat_ = seat;
+void GatewayRequest::response_is_ready() {
+  if (has_left()) return resume(RequestStage::kResponding);
+  if (response().state() == SharedResponse::State::kAbandoned) {
+    unsubscribe();
+    answered_elsewhere_ = true;
+    return resume(RequestStage::kLookingUp);
   }
-  if (left()) seat->leave();
-  seat->broadcast().when_ready([self = shared_from_this(), seat] { self->deliver(seat); });
+  if (!may_retry()) return resume(RequestStage::kResponding);
+  unsubscribe();
+  completed_before_ = gateway_.responses().completed();
+  resume(RequestStage::kJoining);
 }
 
-bool GatewayRequest::left() {
-  const MutexLock lock(leaving_);
-  return left_;
-}
-
-/// A client that leaves takes its part of the answer with it, and no other's.
-void GatewayRequest::client_left() {
-  std::shared_ptr<SharedResponse::Subscriber> seat;
-  {
-    const MutexLock lock(leaving_);
-    left_ = true;
-    seat = seat_;
-  }
-  if (seat != nullptr) seat->leave();
-}
-
-/// The one who asked failed, for a reason that may be its own: the next one asks for all the
-/// others.
-bool GatewayRequest::try_again(SharedResponse::Subscriber& seat) {
-  const SharedResponse& broadcast = seat.broadcast();
-  const bool failed = broadcast.state() == SharedResponse::State::kFailed;
-  const bool cancelled = failed && broadcast.error().code == ErrorCode::kCancelled;
-  if (leads_ || (tried_again_ && !cancelled)) return false;
-  if (!failed && !may_fare_better(broadcast.status())) return false;
-  tried_again_ |= !cancelled;
-  seat.leave();
-  landed_ = gateway_.broadcasts().landed();
-  join_or_start();
+/// The request that led failed, for a reason that may be its own: one of the others asks again.
+bool GatewayRequest::may_retry() {
+  const bool failed = response().state() == SharedResponse::State::kFailed;
+  const bool cancelled = failed && response().error().code == ErrorCode::kCancelled;
+  if (leads_ || (retried_ && !cancelled)) return false;
+  if (!failed && !may_fare_better(response().status())) return false;
+  if (!cancelled) retried_ = true;
   return true;
 }
 
-void GatewayRequest::deliver(const std::shared_ptr<SharedResponse::Subscriber>& seat) {
-  if (left()) {
+GatewayRequest::Next GatewayRequest::on_responding() {
+  if (found_.has_value()) return respond_from_cache();
+  if (has_left()) {
     decision_.status = 499;
     decision_.reason = "client-left";
-    return over();
+    return RequestStage::kDone;
   }
-  if (seat->broadcast().state() == SharedResponse::State::kCalledOff) return look_again(*seat);
-  if (try_again(*seat)) return;
-  SharedResponse& broadcast = seat->broadcast();
-  if (broadcast.state() == SharedResponse::State::kFailed) {
-    const bool late = broadcast.error().message.ends_with("in time");
-    decision_.reason = late ? "upstream-timeout" : "upstream-failed";
-    return refuse(late ? 504 : 502, broadcast.error().message, "upstream_error",
-                  late ? "upstream_timeout" : "upstream_failed");
-  }
+  return response().state() == SharedResponse::State::kFailed ? respond_with_failure()
+                                                              : respond_from_backend();
+}
+
+GatewayRequest::Next GatewayRequest::respond_with_failure() {
+  const Error& error = response().error();
+  const bool late = error.message.ends_with("in time");
+  decision_.reason = late ? "upstream-timeout" : "upstream-failed";
+  return refuse({late ? 504U : 502U, error.message, "upstream_error",
+                 late ? "upstream_timeout" : "upstream_failed"});
+}
+
+GatewayRequest::Next GatewayRequest::respond_from_backend() {
+  const SharedResponse& from = response();
+  const bool is_whole = from.state() == SharedResponse::State::kWhole;
   CacheReport report{.outcome = CacheOutcome::kMiss, .detail = decision_.reason};
-  switch (decision_.outcome) {
-    case Outcome::kBypass:
-      report.outcome = CacheOutcome::kBypass;
-      break;
-    case Outcome::kRefresh:
-      report.outcome = CacheOutcome::kRefresh;
-      break;
-    default:
-      break;
+  if (decision_.outcome == Outcome::kBypass) report.outcome = CacheOutcome::kBypass;
+  if (decision_.outcome == Outcome::kRefresh) report.outcome = CacheOutcome::kRefresh;
+  if (is_whole) {  // the headers of a stream leave before it is known
+    const MutexLock lock(mutex_);
+    report.stored = leads_ && stored_ == StoreResult::kStored;
   }
-  report.stored = may_reuse_ && leads_ && broadcast.status() == 200 && !directives_.no_store;
   if (!leads_ && decision_.outcome == Outcome::kMiss) {
     decision_.outcome = Outcome::kJoined;
     decision_.rung = to_string(TextRung::kExact);
     decision_.reason = "joined";
-    decision_.why = "somebody else was asking the same";
+    decision_.why = "another request was asking the same";
     report = {.outcome = CacheOutcome::kJoined, .detail = "joined", .stored = false};
   }
   decision_.first_byte = gateway_.parts().clock.now() - arrived_;
-  HttpHeaders headers = end_to_end(broadcast.headers());
+  HttpHeaders headers = end_to_end(from.headers());
   if (!leads_) headers.remove("set-cookie");  // it is the other client's
-  if (broadcast.state() == SharedResponse::State::kWhole) {
-    reply(broadcast.status(), std::move(headers), broadcast.whole(), report);
-    seat->leave();
-    return over();
+  if (is_whole) {
+    reply(from.status(), std::move(headers), from.whole(), report);
+    return RequestStage::kDone;
   }
-  const auto last = [self = shared_from_this(), seat] {
-    if (!seat->broadcast().complete()) self->decision_.reason = "cut-short";
-    self->over();
+  const auto last = [self = shared_from_this(), subscriber = subscriber_] {
+    if (!subscriber->response().complete()) self->decision_.reason = "cut-short";
+    self->resume(RequestStage::kDone);
   };
-  reply(broadcast.status(), std::move(headers), SharedResponse::body(seat, last), report);
+  reply(from.status(), std::move(headers), SharedResponse::body(subscriber_, last), report);
+  return std::nullopt;
 }
 
-bool GatewayRequest::worth_keeping(const ApiRecord& record) const {
-  const AnswerSettings& settings = config_->settings.answers;
-  if (record.calls_tools()) return settings.tool_calls;
-  const std::string reason = record.finish_reason();
-  return reason == "stop" || (reason == "length" && settings.cache_truncated);
-}
-
-/// On the thread of whoever answers, before anybody hears the end: the next one who asks finds it.
-void GatewayRequest::keep(const SharedResponse& broadcast, Result<ApiRecord> record,
-                          std::shared_ptr<Lease> turn) {
-  Counts& counts = gateway_.counts();
-  const bool failed = !record.has_value() && broadcast.status() == 0;
-  if (failed) {
-    counts.upstream_failed(to_string(record.error().code));
-  } else {
-    counts.upstream_answered(broadcast.status());
-  }
-  if (!may_reuse_ || directives_.no_store) return;
-  if (!record.has_value()) {
-    if (broadcast.status() == 200) {
-      counts.upstream_failed("not_recorded");
-      gateway_.parts().log.warn("answer_not_kept", {{"request_id", decision_.request_id},
-                                                    {"why", record.error().message}});
-    }
-    return;
-  }
-  if (!worth_keeping(*record)) return;
-  const AnswerSettings& settings = config_->settings.answers;
-  std::optional<Duration> ttl = directives_.ttl.has_value() ? directives_.ttl : settings.ttl;
-  if (settings.max_ttl.has_value())
-    ttl = std::min(ttl.value_or(*settings.max_ttl), *settings.max_ttl);
-  AnswerFacts facts{.cost = gateway_.parts().clock.now() - asked_at_,
-                    .ttl = ttl,
-                    .tags = directives_.tags,
-                    .owner = tenant_.keeps_in,
-                    .quota = quota()};
-  facts.tags.push_back("model:" + api_->model);
-  facts.tags.push_back("tenant:" + tenant_.name);
-  for (const DecidedMedia& media : decision_.media) facts.tags.push_back("media:" + media.digest);
-  // The record says itself how it ended, and whether that may be kept was decided above.
-  const Answer answer{.text = {},
-                      .finish_reason = "stop",
-                      .model = record->model(),
-                      .prompt_tokens = record->prompt_tokens(),
-                      .output_tokens = record->output_tokens(),
-                      .record = record->serialize()};
-  Question question = *question_;
-  AnswerArchive* const archive = gateway_.parts().archive;
-  const auto before = archive == nullptr ? AnswerArchive::ReadLease() : archive->read_lease();
-  const auto kept = archive == nullptr
-                        ? gateway_.parts().reuse.answer_cache()->insert(question, answer, facts)
-                        : archive->insert_into_cache(question, answer, facts, before);
-  if (kept.has_value() && archive != nullptr) {
-    // What the disk is too slow for is kept in memory alone.
-    static_cast<void>(gateway_.disk_workers().post(
-        [archive, question, answer, facts, before, turn = std::move(turn)]() mutable {
-          archive->keep(question, answer, facts, before);
-        }));
-  }
-  if (!kept.has_value()) {
-    gateway_.parts().log.debug(
-        "answer_not_kept", {{"request_id", decision_.request_id}, {"why", kept.error().message}});
-  }
-}
-
-/// A question that is only like the one that was answered: now and then the model is asked all the
-/// same, so that it is known how often that was wrong.
-void GatewayRequest::compare_later(const AnswerLookup& found, const ApiRecord& record) {
+/// Of hits by other words, a sample is asked all the same: so it is measured how often they are
+/// wrong.
+void GatewayRequest::verify_later(const AnswerLookup& found, const ApiRecord& record) {
   const AnswerSettings& settings = config_->settings.answers;
   if (!gateway_.chance(settings.verify_sample_rate)) return;
   const Question answered(question_->scope(), found.steps.back().candidate);
-  const auto landed = [&gateway = gateway_, said = record.text(), answered](
-                          const SharedResponse& /*broadcast*/, const Result<ApiRecord>& again) {
+  const auto compare = [&gateway = gateway_, said = record.text(), answered](
+                           const SharedResponse& /*response*/, const Result<ApiRecord>& again) {
     if (!again.has_value()) return;
     const bool same = same_answer(said, again->text()) == SameAnswer::kSame;
     gateway.counts().compared(same);
     if (!same) gateway.forget(answered);
   };
-  const auto broadcast =
+  const auto response =
       std::make_shared<SharedResponse>(SharedResponse::Options{.record = *operation_,
                                                                .max_record = settings.max_answer,
                                                                .shared = true,
-                                                               .landed = landed,
+                                                               .completed = compare,
                                                                .finish_abandoned = true});
-  broadcast->controlled_by(gateway_.parts().backend.ask(asked(), broadcast));
+  response->controlled_by(gateway_.parts().backend.ask(backend_request(), response));
 }
 
 }  // namespace afterimage

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// What other gateways before the same model are asking now is not asked again: whoever leads here
-// takes the turn of the question, or waits until the one who has it has put the answer.
+// One call for all gateways that share answers: the leader of a response takes the lease of its
+// question, or waits until the gateway that holds it has stored the answer.
 #include <algorithm>
 #include <utility>
 
@@ -14,11 +14,20 @@ namespace {
 constexpr Duration kFirstWait = std::chrono::milliseconds(10);
 constexpr std::uint32_t kDoublings = 4;
 
+/// Gives its lease back on a thread that may wait for servers.
+class HeldLease final : public Lease {
+ public:
+  explicit HeldLease(std::shared_ptr<Lease> lease) : lease_(std::move(lease)) {}
+
+ private:
+  std::shared_ptr<Lease> lease_;
+};
+
 }  // namespace
 
-/// Neither who must not learn from time what others ask, nor those whose answer others may not
-/// have, or who may not have theirs: an answer is older than nothing when it comes.
-bool GatewayRequest::takes_turns() const {
+/// Not for tenants who must not learn from time what others ask, and not where the answer may not
+/// be shared or may not be another's: an answer that was waited for is older than the request.
+bool GatewayRequest::uses_leases() const {
   const AnswerArchive* const archive = gateway_.parts().archive;
   return archive != nullptr && archive->takes_turns() &&
          config_->settings.answers.coalesce_timeout > Duration(0) && !directives_.no_cache &&
@@ -30,82 +39,81 @@ std::string_view GatewayRequest::form() const {
   return api_->include_usage ? "stream-usage" : "stream";
 }
 
-void GatewayRequest::ask_in_turn(const std::shared_ptr<SharedResponse>& broadcast) {
-  if (!takes_turns()) return ask(broadcast);
-  waits_ = 0;
-  claim_soon(broadcast);
+GatewayRequest::Next GatewayRequest::on_leasing() {
+  lease_loop_ = LeaseLoop();
+  if (post_claim()) return std::nullopt;
+  gateway_.counts().leased(LeaseOutcome::kUnavailable);
+  return RequestStage::kWaitingForBackend;
 }
 
-/// On a thread that may wait for servers.
-void GatewayRequest::claim_soon(const std::shared_ptr<SharedResponse>& broadcast) {
-  const bool posted = gateway_.disk_workers().post(
-      [self = shared_from_this(), broadcast] { self->claim(broadcast); });
-  if (posted) return;
-  gateway_.counts().asked(AskedBy::kUnknown);
-  ask(broadcast);
+bool GatewayRequest::post_claim() {
+  return gateway_.disk_workers().post([self = shared_from_this()] { self->claim_lease(); });
 }
 
-void GatewayRequest::claim(const std::shared_ptr<SharedResponse>& broadcast) {
-  if (!broadcast->wanted()) return call_off(*broadcast);
-  if (waits_ > 0 && found_elsewhere(broadcast)) return;
-  auto claim = gateway_.parts().archive->claim(*question_, form());
-  switch (claim.status) {
-    case LeaseStatus::kTheirs:
-      return coalesce_timeout(broadcast);
-    case LeaseStatus::kOurs: {
-      const auto turn = gateway_.hold(std::move(claim.lease));
-      // Whoever had it may have put the answer since we looked.
-      if (found_elsewhere(broadcast)) return;
-      gateway_.counts().asked(AskedBy::kUs);
-      if (const auto place = turn_.lock()) *place = turn;
-      return ask(broadcast);
-    }
-    case LeaseStatus::kUnknown:
-      break;
+void GatewayRequest::claim_lease() {
+  if (!response().wanted()) {
+    abandon_response();
+    decision_.status = 499;
+    decision_.reason = "client-left";
+    return resume(RequestStage::kDone);
   }
-  gateway_.counts().asked(AskedBy::kUnknown);
-  ask(broadcast);
+  AnswerArchive& archive = *gateway_.parts().archive;
+  const auto claim = [&] {
+    auto claimed = archive.claim(*question_, form());
+    if (claimed.lease != nullptr) {
+      claimed.lease = std::make_unique<HeldLease>(gateway_.hold(std::move(claimed.lease)));
+    }
+    return claimed;
+  };
+  const auto look = [&]() -> Result<LeaseLoop::Found> {
+    auto found = archive.restore_anew(*question_, rules_, quota());
+    if (!found.has_value()) return LeaseLoop::Found::kNothing;
+    const MatchStep step = found->steps.back();
+    if (!take_found(*std::move(found))) return LeaseLoop::Found::kNothing;
+    decision_.ladder.push_back(step);
+    return LeaseLoop::Found::kAll;
+  };
+  switch (lease_loop_.step(claim, look).value_or(LeaseLoop::Next::kCompute)) {
+    case LeaseLoop::Next::kUse:
+      gateway_.counts().leased(LeaseOutcome::kServedElsewhere);
+      answered_elsewhere_ = lease_loop_.waits() > 0;
+      abandon_response();
+      return resume(RequestStage::kResponding);
+    case LeaseLoop::Next::kCompute:
+      lease_ = lease_loop_.take_lease();
+      gateway_.counts().leased(lease_ != nullptr ? LeaseOutcome::kAcquired
+                                                 : LeaseOutcome::kUnavailable);
+      return resume(RequestStage::kWaitingForBackend);
+    case LeaseLoop::Next::kWait:
+      return wait_for_lease_holder();
+  }
 }
 
-void GatewayRequest::coalesce_timeout(const std::shared_ptr<SharedResponse>& broadcast) {
+void GatewayRequest::wait_for_lease_holder() {
   const Duration until = arrived_ + config_->settings.answers.coalesce_timeout;
   const Duration left = until - gateway_.parts().clock.now();
   if (left <= Duration(0)) {
     decision_.why = "another gateway is asking the same, and takes too long";
-    gateway_.counts().asked(AskedBy::kBoth);
-    return ask(broadcast);
+    gateway_.counts().leased(LeaseOutcome::kTimedOut);
+    return resume(RequestStage::kWaitingForBackend);
   }
-  const Duration wait = kFirstWait * (1U << std::min(waits_++, kDoublings));
+  const Duration wait = kFirstWait * (1U << std::min(lease_loop_.waits(), kDoublings));
+  lease_loop_.note_wait();
   IoThreads& threads = gateway_.parts().threads;
-  threads.post_after(threads.here_or_next(), std::min(wait, left),
-                     [self = shared_from_this(), broadcast] { self->claim_soon(broadcast); });
+  threads.post_after(threads.here_or_next(), std::min(wait, left), [self = shared_from_this()] {
+    if (self->post_claim()) return;
+    self->gateway_.counts().leased(LeaseOutcome::kUnavailable);
+    self->resume(RequestStage::kWaitingForBackend);
+  });
 }
 
-bool GatewayRequest::found_elsewhere(const std::shared_ptr<SharedResponse>& broadcast) {
-  auto found = gateway_.parts().archive->restore_anew(*question_, rules_, quota());
-  if (!found.has_value()) return false;
-  auto record = ApiRecord::parse(found->answer->record);
-  if (!record.has_value() || !fits(*record)) return false;
-  gateway_.counts().asked(AskedBy::kOthers);
-  decision_.ladder.push_back(found->steps.back());
-  elsewhere_ = Elsewhere{.found = *std::move(found), .record = *std::move(record)};
-  call_off(*broadcast);
-  return true;
-}
-
-/// In this order: who comes too late to be told finds the answer in memory.
-void GatewayRequest::call_off(SharedResponse& broadcast) {
-  gateway_.broadcasts().remove(broadcast_key(), &broadcast);
-  broadcast.call_off();
-}
-
-/// Each by his own rules: what serves the one who led may be too old for one who joined him.
-void GatewayRequest::look_again(SharedResponse::Subscriber& seat) {
-  seat.leave();
-  joined_elsewhere_ = !elsewhere_.has_value() || waits_ > 0;
-  if (!elsewhere_.has_value()) return look();
-  Elsewhere elsewhere = *std::exchange(elsewhere_, std::nullopt);
-  answer_from_cache(elsewhere.found, elsewhere.record);
+/// In this order: whoever comes too late to be told finds the answer in memory. Each of the others
+/// looks it up by its own rules: what serves the leader may be too old for one that joined it.
+void GatewayRequest::abandon_response() {
+  const std::shared_ptr<SharedResponse> abandoned = response().shared_from_this();
+  unsubscribe();
+  gateway_.responses().remove(coalescing_key(), abandoned.get());
+  abandoned->abandon();
 }
 
 }  // namespace afterimage

@@ -65,9 +65,9 @@ TEST_F(Turns, WhatAnotherGatewayIsAskingIsWaitedFor) {
   EXPECT_EQ(decision.rung, "text:exact");
   until([&] { return world.turns.held() == 0; });
   EXPECT_EQ(world.model.asked(), 1U);
-  EXPECT_EQ(one.asked_by("us"), 1U);
-  EXPECT_EQ(other.asked_by("others"), 1U);
-  EXPECT_EQ(other.asked_by("us"), 0U);
+  EXPECT_EQ(one.leases("acquired"), 1U);
+  EXPECT_EQ(other.leases("served_elsewhere"), 1U);
+  EXPECT_EQ(other.leases("acquired"), 0U);
   Waiting third(other, question("Q"));
   EXPECT_EQ(third.said().header("X-Cache-Source"), "text:exact") << "it is in memory by now";
 }
@@ -140,7 +140,7 @@ TEST_F(Turns, WhatWasPutBeforeTheTurnWasOursIsNotAskedAgain) {
   EXPECT_THAT(second.said().body, HasSubstr(kContent));
   EXPECT_EQ(second.said().header("X-Cache-Source"), "text:exact") << "it did not wait";
   EXPECT_EQ(world.model.asked(), 1U);
-  EXPECT_EQ(other.asked_by("others"), 1U);
+  EXPECT_EQ(other.leases("served_elsewhere"), 1U);
   until([&] { return world.turns.held() == 0; });
 }
 
@@ -164,7 +164,7 @@ TEST_F(Turns, ItIsWaitedNoLongerThanTheSettingSays) {
     EXPECT_EQ(second.said().header("X-Cache"), "MISS");
     EXPECT_THAT(second.said().body, HasSubstr(R"("content":"two")"));
     EXPECT_EQ(here.turns.held(), 1U) << "the first has it still";
-    EXPECT_EQ(other.asked_by("both"), 1U);
+    EXPECT_EQ(other.leases("timed_out"), 1U);
     here.model.answer(0, "one");
     EXPECT_THAT(first.said().body, HasSubstr(kContent));
   }
@@ -181,7 +181,7 @@ TEST_F(Turns, WhereNobodyKnowsWhoseTurnItIsEachAsks) {
   world.model.answer(1, "one");
   EXPECT_EQ(first.said().header("X-Cache"), "MISS");
   EXPECT_EQ(second.said().header("X-Cache"), "MISS");
-  EXPECT_EQ(one.asked_by("unknown") + other.asked_by("unknown"), 2U);
+  EXPECT_EQ(one.leases("unavailable") + other.leases("unavailable"), 2U);
 }
 
 TEST_F(Turns, ServersThatAreLostEndTheWaiting) {
@@ -267,7 +267,7 @@ TEST_F(Turns, AClientThatLeavesEndsTheWaitingAndIsNotAskedFor) {
     second.raw.close();
     EXPECT_EQ(other.decision().status, 499U);
     EXPECT_EQ(other.in_flight(), 0U);
-    EXPECT_EQ(other.gateway().broadcasts().size(), 0U);
+    EXPECT_EQ(other.gateway().responses().size(), 0U);
     here.model.answer(0, "one");
     EXPECT_EQ(first.said().status, 200U);
     until([&] { return here.turns.held() == 0; });

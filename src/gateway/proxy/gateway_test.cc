@@ -222,6 +222,86 @@ TEST(Gateway, OnlyWholeAnswersAreKept) {
   }
 }
 
+TEST(Gateway, SaysWhetherAndWhyNotAnAnswerWasStored) {
+  Running running("[answers]\nmax_answer = \"2 KiB\"\n");
+  const auto answers = [&](const std::string& body, unsigned status = 200) {
+    running.model.answers([=](const HttpRequest& /*request*/, const Responder& responder) {
+      responder.reply(
+          {.status = status, .headers = {{"Content-Type", "application/json"}}, .body = body});
+    });
+  };
+  const struct {
+    const char* words;
+    std::string body;
+    unsigned status;
+    const char* headers;
+    const char* reason;
+  } kCases[] = {
+      {"a", Model::said("x"), 200, "", ""},
+      {"b", Model::said("x", "length"), 200, "", "truncated"},
+      {"c", Model::said("x", "content_filter"), 200, "", "finish_reason"},
+      {"d", Model::said("x"), 200, "Cache-Control: no-store\r\n", "no_store"},
+      {"e", "{}", 500, "", "backend_error"},
+      {"f", "{}", 200, "", "not_recorded"},
+      {"g", Model::said(std::string(3000, 'x')), 200, "", "too_large"},
+  };
+  for (const auto& c : kCases) {
+    answers(c.body, c.status);
+    const Said said = running.chat(question(c.words), c.headers);
+    const bool stored = std::string(c.reason).empty();
+    EXPECT_EQ(said.header("Cache-Status").contains("; stored"), stored) << c.words;
+    const json decision = running.admin("GET", "/admin/api/decisions")["decisions"].back();
+    EXPECT_EQ(decision["stored"], stored) << c.words;
+    EXPECT_EQ(decision["not_stored"], c.reason) << c.words;
+    const json again =
+        running.admin("POST", "/admin/api/explain", R"({"body":)" + question(c.words) + "}");
+    EXPECT_EQ(again["outcome"], stored ? "hit" : "miss") << c.words;
+    EXPECT_EQ(again["miss"], stored ? "" : "not_stored") << c.words;
+    if (!stored) {
+      const std::string metrics = ask(running.service->admin_port(), "GET", "/metrics", "").body;
+      EXPECT_THAT(metrics, HasSubstr("afterimage_answers_not_stored_total{reason=\"" +
+                                     std::string(c.reason) + "\"} 1"));
+    }
+  }
+}
+
+// Its headers leave before its end, and only then is it stored.
+TEST(Gateway, AStreamDoesNotClaimToBeStored) {
+  Running running;
+  const Said first = running.chat(question("Q", R"(,"stream":true)"));
+  EXPECT_THAT(first.header("Cache-Status"), Not(HasSubstr("stored")));
+  EXPECT_EQ(running.admin("GET", "/admin/api/decisions")["decisions"][0]["stored"], true);
+}
+
+TEST(Gateway, AMissSaysWhetherTheAnswerIsNewExpiredOrGone) {
+  Running running;
+  const auto why = [&](const std::string& words, const std::string& more = "") {
+    return running.admin("POST", "/admin/api/explain",
+                         R"({"body":)" + question(words) + more + "}")["miss"];
+  };
+  EXPECT_EQ(why("Q"), "never_seen");
+  running.chat(question("Q"));
+  EXPECT_EQ(why("Q"), "");
+  EXPECT_EQ(why("Q", R"(,"headers":{"Cache-Control":"max-age=0"})"), "not_servable");
+  running.admin("POST", "/admin/api/invalidate", R"({"all":true,"dry_run":false})");
+  EXPECT_EQ(why("Q"), "gone");
+}
+
+TEST(Gateway, WithoutATemperatureNothingIsServedUnlessTheSettingSaysSo) {
+  const std::string asked = R"({"model":"m","messages":[{"role":"user","content":"Q"}]})";
+  Running running;
+  for (int i = 0; i < 2; ++i) {
+    const Said said = running.chat(asked);
+    EXPECT_EQ(said.header("X-Cache"), "BYPASS");
+    EXPECT_THAT(said.header("Cache-Status"), HasSubstr("no-temperature"));
+  }
+  EXPECT_THAT(running.admin("GET", "/admin/api/decisions/1")["why"].get<std::string>(),
+              HasSubstr("answers.assume_greedy_when_unset"));
+  Running assuming("[answers]\nassume_greedy_when_unset = true\n");
+  EXPECT_EQ(assuming.chat(asked).header("X-Cache"), "MISS");
+  EXPECT_EQ(assuming.chat(asked).header("X-Cache"), "HIT");
+}
+
 TEST(Gateway, ManyWhoAskAtOnceAreOneCall) {
   Running running;
   running.model.hold(1);

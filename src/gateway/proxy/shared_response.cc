@@ -9,10 +9,10 @@
 namespace afterimage {
 namespace {
 
-constexpr std::size_t kGiveAtOnce = 256 * 1024;
-/// What one slow reader of an answer that is its own may leave unread.
+constexpr std::size_t kReadAtOnce = 256 * 1024;
+/// What a slow reader of a response of its own may leave unread.
 constexpr std::size_t kUnread = 1024 * 1024;
-/// What is gathered at most; a larger answer is given as it comes.
+/// A larger response is passed on as it comes.
 constexpr std::size_t kGathered = 16 * 1024 * 1024;
 
 bool begins_with(const HttpHeaders& headers, std::string_view name, std::string_view value) {
@@ -51,18 +51,28 @@ void SharedResponse::on_head(unsigned status, HttpHeaders headers) {
   if (!gathers_) settle(State::kStreams);
 }
 
+void SharedResponse::on_recorded_head(unsigned status, HttpHeaders headers) {
+  recorder_.reset();
+  on_head(status, std::move(headers));
+}
+
+void SharedResponse::on_record(ApiRecord record) {
+  record_ = std::move(record);
+  finish_record();
+}
+
 void SharedResponse::on_bytes(std::string_view bytes) {
-  bool said_all = false;
+  bool is_done = record_.has_value();
   if (events_ && recorder_.has_value()) {
     recorder_->feed(bytes);
-    said_all = recorder_->done();
-    // To a client [DONE] is the end: what he asks next finds this answer kept.
-    if (said_all) land();
+    is_done = recorder_->done();
+    // To a client [DONE] is the end: its next request finds this answer stored.
+    if (is_done) finish_record();
   }
   bool pause = false;
   {
     const MutexLock lock(mutex_);
-    said_all_ = said_all;
+    is_done_ = is_done;
     bytes_.append(bytes);
     if (!events_) {
       given_ = base_ + bytes_.size();
@@ -74,7 +84,7 @@ void SharedResponse::on_bytes(std::string_view bytes) {
     }
     pause = !options_.shared && !gathers_ && bytes_.size() > kUnread && !paused_;
     paused_ |= pause;
-    if (pause && answering_.has_value()) answering_->handle.pause();
+    if (pause && call_.has_value()) call_->handle.pause();
   }
   if (gathers_) {
     const MutexLock lock(mutex_);
@@ -86,7 +96,7 @@ void SharedResponse::on_bytes(std::string_view bytes) {
 }
 
 void SharedResponse::on_end() {
-  land();
+  finish_record();
   if (gathers_) {
     {
       const MutexLock lock(mutex_);
@@ -105,8 +115,8 @@ void SharedResponse::on_end() {
 }
 
 void SharedResponse::on_error(const Error& error) {
-  if (const auto landed = std::exchange(options_.landed, nullptr)) {
-    landed(*this, std::unexpected(error));
+  if (const auto completed = std::exchange(options_.completed, nullptr)) {
+    completed(*this, std::unexpected(error));
   }
   bool headless = false;
   {
@@ -132,35 +142,39 @@ void SharedResponse::on_error(const Error& error) {
   wake_readers();
 }
 
-void SharedResponse::land() {
-  // Whoever is told may hold this broadcast: nothing of him is kept.
-  const auto landed = std::exchange(options_.landed, nullptr);
-  if (landed) landed(*this, recorded());
+void SharedResponse::finish_record() {
+  // The callback may hold this response: it is freed once it was called.
+  const auto completed = std::exchange(options_.completed, nullptr);
+  if (completed) completed(*this, recorded());
 }
 
 Result<ApiRecord> SharedResponse::recorded() {
-  if (!options_.record.has_value()) return fail(ErrorCode::kUnsupported, "nothing is made of it");
+  if (!options_.record.has_value()) return fail(ErrorCode::kUnsupported, "it is not recorded");
   if (status_ != 200) return fail(ErrorCode::kInvalidArgument, "it is an error");
+  if (record_.has_value()) {
+    if (record_->size() <= options_.max_record) return *record_;
+    return fail(ErrorCode::kLimitExceeded, "it is larger than answers.max_answer");
+  }
   if (events_) return recorder_->finish();
   const MutexLock lock(mutex_);
   if (bytes_.size() > options_.max_record.value() || !gathers_) {
-    return fail(ErrorCode::kLimitExceeded, "it is larger than is kept");
+    return fail(ErrorCode::kLimitExceeded, "it is larger than answers.max_answer");
   }
   return ApiRecord::of_body(*options_.record, bytes_);
 }
 
-void SharedResponse::controlled_by(BackendCall answering) {
+void SharedResponse::controlled_by(BackendCall call) {
   std::function<void()> cancel;
   {
     const MutexLock lock(mutex_);
-    if (cancelled_) cancel = answering.cancel;
-    answering_ = std::move(answering);
+    if (cancelled_) cancel = call.cancel;
+    call_ = std::move(call);
   }
   if (cancel) cancel();
 }
 
 void SharedResponse::forget_all() {
-  const auto landed = std::exchange(options_.landed, nullptr);
+  const auto completed = std::exchange(options_.completed, nullptr);
   std::vector<std::function<void()>> ready;
   std::vector<std::function<void()>> wakes;
   const MutexLock lock(mutex_);
@@ -169,18 +183,18 @@ void SharedResponse::forget_all() {
   wakes.swap(wakes_);
 }
 
-void SharedResponse::call_off() {
-  const auto landed = std::exchange(options_.landed, nullptr);
+void SharedResponse::abandon() {
+  const auto completed = std::exchange(options_.completed, nullptr);
   {
     const MutexLock lock(mutex_);
     over_ = true;
   }
-  settle(State::kCalledOff);
+  settle(State::kAbandoned);
 }
 
 bool SharedResponse::wanted() const {
   const MutexLock lock(mutex_);
-  return interested_ > 0 && !cancelled_;
+  return subscribers_ > 0 && !cancelled_;
 }
 
 void SharedResponse::settle(State state) {
@@ -222,28 +236,26 @@ SharedResponse::State SharedResponse::state() const {
 std::shared_ptr<SharedResponse::Subscriber> SharedResponse::join() {
   {
     const MutexLock lock(mutex_);
-    ++interested_;
+    ++subscribers_;
   }
   return std::make_shared<Subscriber>(shared_from_this());
 }
 
 void SharedResponse::Subscriber::leave() {
-  if (!left_.exchange(true)) broadcast_->leave();
+  if (!left_.exchange(true)) response_->leave();
 }
 
 void SharedResponse::leave() {
   std::function<void()> cancel;
-  bool abandoned = false;
   {
     const MutexLock lock(mutex_);
-    abandoned = --interested_ == 0 && !over_;
+    const bool abandoned = --subscribers_ == 0 && !over_;
     // Clients leave at [DONE] and do not wait for the end of the body, which comes at once.
-    if (abandoned && !options_.finish_abandoned && !said_all_) {
+    if (abandoned && !options_.finish_abandoned && !is_done_) {
       cancelled_ = true;
-      if (answering_.has_value()) cancel = answering_->cancel;
+      if (call_.has_value()) cancel = call_->cancel;
     }
   }
-  if (abandoned && options_.abandoned) options_.abandoned();
   if (cancel) cancel();
 }
 
@@ -257,7 +269,7 @@ BodySource::Piece SharedResponse::read(std::size_t from, std::function<void()> w
   const MutexLock lock(mutex_);
   if (from < base_) return {.bytes = {}, .state = BodySource::State::kBroken};
   const std::size_t at = from - base_;
-  piece.bytes = bytes_.substr(at, std::min(kGiveAtOnce, given_ - from));
+  piece.bytes = bytes_.substr(at, std::min(kReadAtOnce, given_ - from));
   const bool all = from + piece.bytes.size() == given_;
   if (all && over_) {
     piece.state = broken_ ? BodySource::State::kBroken : BodySource::State::kEnd;
@@ -270,36 +282,36 @@ BodySource::Piece SharedResponse::read(std::size_t from, std::function<void()> w
     base_ = from;
     if (paused_ && bytes_.size() < kUnread / 2) {
       paused_ = false;
-      if (answering_.has_value()) answering_->handle.resume();
+      if (call_.has_value()) call_->handle.resume();
     }
   }
   return piece;
 }
 
-/// One reader: it keeps its seat, and says when it got up.
-class SharedResponse::Reading final : public BodySource {
+/// One reader, and the subscription that it keeps until it has read what it wants.
+class SharedResponse::Reader final : public BodySource {
  public:
-  Reading(std::shared_ptr<Subscriber> seat, std::function<void()> last)
-      : seat_(std::move(seat)), last_(std::move(last)) {}
-  ~Reading() override { Reading::left(); }
-  Reading(const Reading&) = delete;
-  Reading& operator=(const Reading&) = delete;
+  Reader(std::shared_ptr<Subscriber> subscriber, std::function<void()> last)
+      : subscriber_(std::move(subscriber)), last_(std::move(last)) {}
+  ~Reader() override { Reader::left(); }
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
   Piece read(std::size_t from, std::function<void()> wake) override {
-    return seat_->broadcast().read(from, std::move(wake));
+    return subscriber_->response().read(from, std::move(wake));
   }
   void left() override {
-    seat_->leave();
+    subscriber_->leave();
     if (last_) std::exchange(last_, nullptr)();
   }
 
  private:
-  std::shared_ptr<Subscriber> seat_;
+  std::shared_ptr<Subscriber> subscriber_;
   std::function<void()> last_;
 };
 
-std::shared_ptr<BodySource> SharedResponse::body(std::shared_ptr<Subscriber> seat,
+std::shared_ptr<BodySource> SharedResponse::body(std::shared_ptr<Subscriber> subscriber,
                                                  std::function<void()> last) {
-  return std::make_shared<Reading>(std::move(seat), std::move(last));
+  return std::make_shared<Reader>(std::move(subscriber), std::move(last));
 }
 
 }  // namespace afterimage

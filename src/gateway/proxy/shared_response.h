@@ -19,50 +19,52 @@
 
 namespace afterimage {
 
-/// One answer on its way from whoever gives it to all who asked for it. Each of them gets the same
-/// bytes from the first to the last, whenever they came and however fast they read.
+/// One response of the backend, for all requests that wait for it. Each reads the same bytes from
+/// the first to the last, whenever it subscribed and however fast it reads.
 ///
-/// A stream of events is given on as it comes, whole events only; if it breaks off, an event says
-/// so. Anything else is gathered, and given once it is whole.
+/// A stream of events is passed on as it comes, whole events only; if it breaks off, an event says
+/// so. Anything else is gathered, and passed on once it is whole.
 ///
 /// Threads  Any. Events of the listener one at a time.
-class SharedResponse final : public HttpListener,
+class SharedResponse final : public BackendListener,
                              public std::enable_shared_from_this<SharedResponse> {
  public:
   enum class State : unsigned char {
-    kWaiting,    // nothing to give yet
-    kStreams,    // a head, and a body that comes by and by
+    kWaiting,    // nothing to read yet
+    kStreams,    // a head, and a body that is still coming
     kWhole,      // head and body
     kFailed,     // neither: see error()
-    kCalledOff,  // nobody was asked: see call_off()
+    kAbandoned,  // the backend was not asked: see abandon()
   };
   struct Options {
-    /// Makes a record of it, for whoever keeps it. nullopt: nobody will.
+    /// Records the answer, so that it can be stored. nullopt: it will not be.
     std::optional<ApiOperation> record;
     Bytes max_record = 4_MiB;
-    /// More than one may read it, so nothing is forgotten before the end; else what was read is,
-    /// and a reader that is slow slows the one who answers.
+    /// More than one request may read it, so nothing is freed before the end; else what was read
+    /// is, and a slow reader slows the backend.
     bool shared = false;
-    /// Called with the record, or why there is none, before anybody hears the end; once.
-    std::function<void(const SharedResponse&, Result<ApiRecord>)> landed = nullptr;
-    /// Called when nobody is left who wants it and it is not over.
-    std::function<void()> abandoned = nullptr;
-    /// Then it is finished all the same, for whoever keeps it; else it is cancelled.
+    /// Called once, with the record or why there is none, before anybody reads the end.
+    std::function<void(const SharedResponse&, Result<ApiRecord>)> completed = nullptr;
+    /// When all subscribers have left, the backend finishes it all the same, so that it is stored;
+    /// else the call is cancelled.
     bool finish_abandoned = false;
   };
   explicit SharedResponse(Options options)
       : options_(std::move(options)), recorder_(recorder(options_)) {}
 
   void on_head(unsigned status, HttpHeaders headers) override;
+  void on_recorded_head(unsigned status, HttpHeaders headers) override;
+  void on_record(ApiRecord record) override;
   void on_bytes(std::string_view bytes) override;
   void on_end() override;
   void on_error(const Error& error) override;
-  /// Instead of asking for it: whoever wants it looks elsewhere. `landed` is not called.
-  void call_off();
-  /// Somebody waits for it, and it was not cancelled.
+  /// Instead of asking the backend: all subscribers look the answer up again. `completed` is not
+  /// called.
+  void abandon();
+  /// It has subscribers, and was not cancelled.
   [[nodiscard]] bool wanted() const;
-  /// How the one who answers is slowed down, or told that nobody wants it any more.
-  void controlled_by(BackendCall answering);
+  /// How the backend is slowed down, or told that nobody waits any more.
+  void controlled_by(BackendCall call);
 
   /// `ready` is called once, at once if it is not kWaiting any more.
   void when_ready(std::function<void()> ready);
@@ -71,70 +73,73 @@ class SharedResponse final : public HttpListener,
   [[nodiscard]] unsigned status() const { return status_; }
   [[nodiscard]] const HttpHeaders& headers() const { return headers_; }
   [[nodiscard]] const Error& error() const { return *error_; }
-  /// Lets go of all who wait for it, without a word: when nothing happens any more, those who wait
-  /// for each other would never go.
+  /// Drops all callbacks without calling them: at the end of the process, requests and responses
+  /// that hold each other would never be freed.
   void forget_all();
 
   /// In kWhole.
   [[nodiscard]] std::shared_ptr<const std::string> whole() const { return whole_; }
 
-  /// One who wants it, until left(), which may be called more than once.
+  /// One request that waits for it, until leave(), which may be called more than once.
   class Subscriber {
    public:
-    explicit Subscriber(std::shared_ptr<SharedResponse> broadcast)
-        : broadcast_(std::move(broadcast)) {}
+    explicit Subscriber(std::shared_ptr<SharedResponse> response)
+        : response_(std::move(response)) {}
     ~Subscriber() { leave(); }
     Subscriber(const Subscriber&) = delete;
     Subscriber& operator=(const Subscriber&) = delete;
     void leave();
-    [[nodiscard]] SharedResponse& broadcast() const { return *broadcast_; }
+    [[nodiscard]] SharedResponse& response() const { return *response_; }
 
    private:
-    std::shared_ptr<SharedResponse> broadcast_;
+    std::shared_ptr<SharedResponse> response_;
     std::atomic<bool> left_ = false;
   };
   [[nodiscard]] std::shared_ptr<Subscriber> join();
-  /// The body, in kStreams. `last` is called when the reader is done with it, whether he had all of
-  /// it or not.
-  [[nodiscard]] static std::shared_ptr<BodySource> body(std::shared_ptr<Subscriber> seat,
+  /// The body, in kStreams. `last` is called when the reader is done with it, whether it has read
+  /// all of it or not.
+  [[nodiscard]] static std::shared_ptr<BodySource> body(std::shared_ptr<Subscriber> subscriber,
                                                         std::function<void()> last);
-  /// Everything was given, and nothing was missing.
+  /// It ended, and nothing was missing.
   [[nodiscard]] bool complete() const;
 
  private:
-  class Reading;
+  class Reader;
   static std::optional<StreamRecorder> recorder(const Options& options);
   BodySource::Piece read(std::size_t from, std::function<void()> wake);
   void leave();
-  void land();
+  /// Calls `completed`, once.
+  void finish_record();
   Result<ApiRecord> recorded();
   void settle(State state);
   void wake_readers();
 
   Options options_;
-  std::optional<StreamRecorder> recorder_;  // the listener's alone
+  // The listener's alone:
+  std::optional<StreamRecorder> recorder_;  // nullopt: nobody records it, or the backend does
+  std::optional<ApiRecord> record_;         // the backend's
 
   mutable Mutex mutex_;
   State state_ AFI_GUARDED_BY(mutex_) = State::kWaiting;
-  std::uint64_t interested_ AFI_GUARDED_BY(mutex_) = 0;
+  std::uint64_t subscribers_ AFI_GUARDED_BY(mutex_) = 0;
   bool over_ AFI_GUARDED_BY(mutex_) = false;
   bool broken_ AFI_GUARDED_BY(mutex_) = false;
-  bool said_all_ AFI_GUARDED_BY(mutex_) = false;  // [DONE]; the end of the body may be to come
-  bool cut_ AFI_GUARDED_BY(mutex_) = false;       // an event says that it broke off
+  bool is_done_ AFI_GUARDED_BY(mutex_) = false;  // [DONE] came; the body's end may be to come
+  bool cut_ AFI_GUARDED_BY(mutex_) = false;      // an event says that it broke off
   bool paused_ AFI_GUARDED_BY(mutex_) = false;
   std::string bytes_ AFI_GUARDED_BY(mutex_);      // from base_ on
-  std::size_t base_ AFI_GUARDED_BY(mutex_) = 0;   // bytes that are forgotten
-  std::size_t given_ AFI_GUARDED_BY(mutex_) = 0;  // up to here readers may have it, from the start
+  std::size_t base_ AFI_GUARDED_BY(mutex_) = 0;   // bytes that were freed
+  std::size_t given_ AFI_GUARDED_BY(mutex_) = 0;  // up to here it may be read, from the start
   std::vector<std::function<void()>> ready_ AFI_GUARDED_BY(mutex_);
   std::vector<std::function<void()>> wakes_ AFI_GUARDED_BY(mutex_);
-  std::optional<BackendCall> answering_ AFI_GUARDED_BY(mutex_);
+  std::optional<BackendCall> call_ AFI_GUARDED_BY(mutex_);
   bool cancelled_ AFI_GUARDED_BY(mutex_) = false;
 
   // Written by the listener before state_ leaves kWaiting, and not after.
   unsigned status_ = 0;
   HttpHeaders headers_;
   bool events_ = false;   // it is a stream of events
-  bool gathers_ = false;  // it is given when it is whole
+  bool gathers_ = false;  // it is passed on when it is whole
   std::optional<Error> error_;
   std::shared_ptr<const std::string> whole_;
 };

@@ -6,59 +6,59 @@
 
 namespace afterimage {
 
-std::uint64_t SharedResponses::landed() const {
+std::uint64_t SharedResponses::completed() const {
   const MutexLock lock(mutex_);
-  return landed_;
+  return completed_;
 }
 
 SharedResponses::Joined SharedResponses::join_or_start(
-    const std::string& key, std::uint64_t landed,
+    const std::string& key, std::optional<std::uint64_t> before,
     const std::function<std::shared_ptr<SharedResponse>()>& start) {
   const MutexLock lock(mutex_);
-  const auto there = broadcasts_.find(key);
-  if (there != broadcasts_.end()) return {.seat = there->second->join(), .leads = false};
-  if (landed_ != landed) return {};
-  const auto broadcast = start();
-  broadcasts_.emplace(key, broadcast);
-  return {.seat = broadcast->join(), .leads = true};
+  const auto there = responses_.find(key);
+  if (there != responses_.end()) return {.subscriber = there->second->join(), .leads = false};
+  if (before.has_value() && completed_ != *before) return {};
+  const auto response = start();
+  responses_.emplace(key, response);
+  return {.subscriber = response->join(), .leads = true};
 }
 
-void SharedResponses::remove(const std::string& key, const SharedResponse* broadcast) {
+void SharedResponses::remove(const std::string& key, const SharedResponse* response) {
   std::shared_ptr<SharedResponse> gone;  // ends after the lock
   const MutexLock lock(mutex_);
-  const auto there = broadcasts_.find(key);
-  if (there == broadcasts_.end() || there->second.get() != broadcast) return;
+  const auto there = responses_.find(key);
+  if (there == responses_.end() || there->second.get() != response) return;
   gone = std::move(there->second);
-  broadcasts_.erase(there);
-  ++landed_;
+  responses_.erase(there);
+  ++completed_;
 }
 
-void SharedResponses::remember(const std::shared_ptr<SharedResponse>& broadcast) {
+void SharedResponses::remember(const std::shared_ptr<SharedResponse>& response) {
   const MutexLock lock(mutex_);
-  if (remembered_.size() >= tidy_at_) {
+  if (remembered_.size() >= prune_at_) {
     std::erase_if(remembered_, [](const auto& one) { return one.expired(); });
-    tidy_at_ = std::max<std::size_t>(64, 2 * remembered_.size());
+    prune_at_ = std::max<std::size_t>(64, 2 * remembered_.size());
   }
-  remembered_.push_back(broadcast);
+  remembered_.push_back(response);
 }
 
 void SharedResponses::forget_all() {
   std::vector<std::shared_ptr<SharedResponse>> all;
   {
     const MutexLock lock(mutex_);
-    for (auto& [key, broadcast] : broadcasts_) all.push_back(std::move(broadcast));
-    broadcasts_.clear();
+    for (auto& [key, response] : responses_) all.push_back(std::move(response));
+    responses_.clear();
     for (const auto& one : remembered_) {
-      if (auto broadcast = one.lock()) all.push_back(std::move(broadcast));
+      if (auto response = one.lock()) all.push_back(std::move(response));
     }
     remembered_.clear();
   }
-  for (const auto& broadcast : all) broadcast->forget_all();
+  for (const auto& response : all) response->forget_all();
 }
 
 std::size_t SharedResponses::size() const {
   const MutexLock lock(mutex_);
-  return broadcasts_.size();
+  return responses_.size();
 }
 
 }  // namespace afterimage

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -14,38 +15,38 @@
 
 namespace afterimage {
 
-/// The answers that are on their way, by what was asked: who asks the same gets the same answer.
+/// The responses that are on their way, by what was asked: requests that ask the same share one.
 /// Threads  Any.
 class SharedResponses {
  public:
-  /// How many have landed: read before the cache is asked, see board().
-  [[nodiscard]] std::uint64_t landed() const;
+  /// How many have left: read it before the cache is asked, see join_or_start().
+  [[nodiscard]] std::uint64_t completed() const;
 
   struct Joined {
-    std::shared_ptr<SharedResponse::Subscriber> seat;  // nullptr: look into the cache again
+    std::shared_ptr<SharedResponse::Subscriber> subscriber;  // nullptr: look into the cache again
     bool leads = false;
   };
-  /// A seat in the broadcast of this name; there being none, in the one that `start` makes, which
-  /// the caller then leads. If broadcasts have landed since `landed`, their answers may be kept by
-  /// now, and nobody boards.
-  [[nodiscard]] Joined join_or_start(const std::string& key, std::uint64_t landed,
+  /// Subscribes to the response of this key; if there is none, to the one that `start` makes, which
+  /// the caller then leads. If responses have completed since `before`, their answers may be stored
+  /// by now, and nothing is started; nullopt: that does not matter.
+  [[nodiscard]] Joined join_or_start(const std::string& key, std::optional<std::uint64_t> before,
                                      const std::function<std::shared_ptr<SharedResponse>()>& start);
-  /// It has landed, or nobody should join it any more.
-  void remove(const std::string& key, const SharedResponse* broadcast);
+  /// It has completed, or nobody should join it any more.
+  void remove(const std::string& key, const SharedResponse* response);
   [[nodiscard]] std::size_t size() const;
 
-  /// One that nobody else may join, for the end.
-  void remember(const std::shared_ptr<SharedResponse>& broadcast);
-  /// At the end, when nobody answers any more: whoever waits is let go of.
+  /// For forget_all(), also one that nobody else may join.
+  void remember(const std::shared_ptr<SharedResponse>& response);
+  /// At the end of the process, when no backend answers any more.
   void forget_all();
 
  private:
   mutable Mutex mutex_;
-  std::unordered_map<std::string, std::shared_ptr<SharedResponse>> broadcasts_
+  std::unordered_map<std::string, std::shared_ptr<SharedResponse>> responses_
       AFI_GUARDED_BY(mutex_);
-  std::uint64_t landed_ AFI_GUARDED_BY(mutex_) = 0;
+  std::uint64_t completed_ AFI_GUARDED_BY(mutex_) = 0;
   std::vector<std::weak_ptr<SharedResponse>> remembered_ AFI_GUARDED_BY(mutex_);
-  std::size_t tidy_at_ AFI_GUARDED_BY(mutex_) = 64;
+  std::size_t prune_at_ AFI_GUARDED_BY(mutex_) = 64;
 };
 
 }  // namespace afterimage

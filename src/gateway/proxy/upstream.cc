@@ -79,20 +79,21 @@ ModelIdentity Upstream::identity(const std::string& model) const {
           .chat_template = ""};
 }
 
-BackendCall Upstream::ask(BackendRequest asked, std::shared_ptr<HttpListener> listener) {
+BackendCall Upstream::ask(BackendRequest request, std::shared_ptr<BackendListener> listener) {
   if (on_their_way_->fetch_add(1) >= settings_.max_connections) {
     --*on_their_way_;
     listener->on_error(
         {ErrorCode::kUnavailable, "too many requests are on their way to the model"});
     return {};
   }
-  HttpCall call{.method = asked.method,
-                .url = url_,
-                .headers = end_to_end(asked.headers),
-                .body = asked.method == "GET" || asked.method == "HEAD" ? nullptr : asked.body,
-                .connect_timeout = settings_.connect_timeout,
-                .idle_timeout = settings_.idle_timeout};
-  call.url.target += asked.target;
+  HttpCall call{
+      .method = request.method,
+      .url = url_,
+      .headers = end_to_end(request.headers),
+      .body = request.method == "GET" || request.method == "HEAD" ? nullptr : request.body,
+      .connect_timeout = settings_.connect_timeout,
+      .idle_timeout = settings_.idle_timeout};
+  call.url.target += request.target;
   HttpHeaders& headers = call.headers;
   std::vector<std::string> ours;
   for (const auto& [name, value] : headers) {

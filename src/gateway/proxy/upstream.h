@@ -25,7 +25,7 @@ class Upstream final : public Backend {
   [[nodiscard]] std::string name() const override { return settings_.url; }
   [[nodiscard]] ModelIdentity identity(const std::string& model) const override;
   [[nodiscard]] bool takes_anything() const override { return true; }
-  BackendCall ask(BackendRequest asked, std::shared_ptr<HttpListener> listener) override;
+  BackendCall ask(BackendRequest request, std::shared_ptr<BackendListener> listener) override;
 
  private:
   Upstream(UpstreamSettings settings, Url url, std::string key, HttpCaller& caller)

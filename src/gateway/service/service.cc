@@ -109,7 +109,7 @@ struct Service::State {
     if (gateway != nullptr) gateway->stop();
     backend.reset();
     // Nobody answers any more: who asked, and what he asked for, hold each other.
-    if (gateway != nullptr) gateway->broadcasts().forget_all();
+    if (gateway != nullptr) gateway->responses().forget_all();
   }
   State(const State&) = delete;
   State& operator=(const State&) = delete;

@@ -283,7 +283,7 @@ OrderedJson governor_json(const ReuseStats& stats) {
 
 OrderedJson cache_json(const ReuseStats& stats) {
   OrderedJson seed_names;
-  for (const auto& [name, value] : seed_named_stats(stats.encoder, 0)) seed_names[name] = value;
+  for (const auto& [name, value] : seed_named_stats(stats.encoder)) seed_names[name] = value;
   return {{"budget_bytes", stats.budget.value()},
           {"used_bytes", stats.used.value()},
           {"peak_bytes", stats.peak.value()},

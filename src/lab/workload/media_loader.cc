@@ -3,13 +3,13 @@
 #include "lab/workload/media_loader.h"
 
 #include <fmt/format.h>
-#include <openssl/evp.h>
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 
 #include "foundation/media/probe.h"
+#include "foundation/text/data_url.h"
 
 namespace afterimage {
 namespace {
@@ -59,24 +59,8 @@ Result<void> check_declared(const std::string& name, const std::string& declared
                           to_string(format)));
 }
 
-Result<std::vector<std::byte>> decode_base64(std::string_view text, const std::string& name) {
-  const auto refuse = [&] {
-    return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is not base64", name));
-  };
-  if (text.size() % 4 != 0) return refuse();
-  std::vector<std::byte> bytes(text.size() / 4 * 3);
-  const int decoded = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(bytes.data()),
-                                      reinterpret_cast<const unsigned char*>(text.data()),
-                                      static_cast<int>(text.size()));
-  if (decoded < 0) return refuse();
-  const auto padding =
-      static_cast<std::size_t>(text.ends_with("==") ? 2 : (text.ends_with("=") ? 1 : 0));
-  bytes.resize(static_cast<std::size_t>(decoded) - padding);
-  return bytes;
-}
-
 /// data:<type>/<subtype>;base64,<bytes>
-Result<FileBytes> decode_data_url(const std::string& url, const MediaLimits& limits) {
+Result<FileBytes> read_data_url(const std::string& url, const MediaLimits& limits) {
   const std::string shown = url.substr(0, 40) + "…";
   const std::size_t comma = url.find(',');
   const std::string_view head =
@@ -91,10 +75,14 @@ Result<FileBytes> decode_data_url(const std::string& url, const MediaLimits& lim
     return fail(ErrorCode::kLimitExceeded,
                 fmt::format("'{}' has more than {} bytes", shown, limits.max_file.value()));
   }
-  AFI_TRY(std::vector<std::byte> bytes, decode_base64(body, shown));
+  auto data = decode_data_url(url);
+  if (!data.has_value()) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("'{}' cannot be read: {}", shown, data.error().message));
+  }
   const std::string_view subtype = head.substr(slash + 1, head.find(';') - slash - 1);
-  AFI_TRY_VOID(check_declared(shown, std::string(subtype), bytes));
-  return std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+  AFI_TRY_VOID(check_declared(shown, std::string(subtype), data->bytes));
+  return std::make_shared<const std::vector<std::byte>>(std::move(data->bytes));
 }
 
 std::string last_part(const std::string& path) {
@@ -122,7 +110,7 @@ Result<MediaLoader> MediaLoader::open(MediaLoaderOptions options, const Files& f
 Result<MediaItem> MediaLoader::load(const MediaReference& reference) {
   MediaItem item{.modality = reference.modality, .name = reference.name};
   if (reference.name.starts_with("data:")) {
-    AFI_TRY(FileBytes bytes, decode_data_url(reference.name, options_.limits));
+    AFI_TRY(FileBytes bytes, read_data_url(reference.name, options_.limits));
     item.files.push_back(std::move(bytes));
     item.name = item.name.substr(0, 40) + "…";
     return item;

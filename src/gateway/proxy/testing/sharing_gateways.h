@@ -37,7 +37,7 @@ class HeldModel final : public Backend {
             .chat_template = ""};
   }
   [[nodiscard]] bool takes_anything() const override { return true; }
-  BackendCall ask(BackendRequest /*asked*/, std::shared_ptr<HttpListener> listener) override {
+  BackendCall ask(BackendRequest /*asked*/, std::shared_ptr<BackendListener> listener) override {
     bool answers = false;
     {
       const std::scoped_lock lock(mutex_);
@@ -76,7 +76,7 @@ class HeldModel final : public Backend {
   void fail(std::size_t which) {
     listener(which)->on_error({ErrorCode::kUnavailable, "the model is gone"});
   }
-  std::shared_ptr<HttpListener> listener(std::size_t which) {
+  std::shared_ptr<BackendListener> listener(std::size_t which) {
     const std::scoped_lock lock(mutex_);
     return asked_.at(which);
   }
@@ -90,7 +90,7 @@ class HeldModel final : public Backend {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool at_once_ = false;
-  std::vector<std::shared_ptr<HttpListener>> asked_;
+  std::vector<std::shared_ptr<BackendListener>> asked_;
 };
 
 /// Servers' entries. A test may step in before one is put.
@@ -134,7 +134,7 @@ struct GatewayWorld {
 class SharingGateway {
  public:
   explicit SharingGateway(GatewayWorld& world, const std::string& toml = "")
-      : stamps_(world.wall),
+      : ids_(world.wall),
         log_({.level = LogLevel::kOff}, world.wall, [](std::string_view) { return true; }),
         cell_(world.servers),
         list_(cell_, kSecret),
@@ -161,7 +161,7 @@ class SharingGateway {
                                                                         .threads = threads_,
                                                                         .metrics = metrics_,
                                                                         .log = log_,
-                                                                        .ids = stamps_,
+                                                                        .ids = ids_,
                                                                         .clock = world.clock,
                                                                         .root = kSecret})
                 .value()) {
@@ -179,7 +179,7 @@ class SharingGateway {
     server_.reset();
     threads_.stop();
     gateway_->stop();
-    gateway_->broadcasts().forget_all();
+    gateway_->responses().forget_all();
   }
   SharingGateway(const SharingGateway&) = delete;
   SharingGateway& operator=(const SharingGateway&) = delete;
@@ -194,10 +194,10 @@ class SharingGateway {
     while (gateway_->decisions().last() == 0 && clock.now() < end) std::this_thread::yield();
     return gateway_->decisions().find(1).value_or(Decision());
   }
-  /// What /metrics says of questions that were asked by "us", "others", "both", "unknown".
-  [[nodiscard]] std::uint64_t asked_by(const std::string& who) const {
+  /// afterimage_answer_leases_total: "acquired", "served_elsewhere", "timed_out", "unavailable".
+  [[nodiscard]] std::uint64_t leases(const std::string& result) const {
     const std::string text = metrics_.text();
-    const std::string name = "afterimage_answer_turns_total{by=\"" + who + "\"} ";
+    const std::string name = "afterimage_answer_leases_total{result=\"" + result + "\"} ";
     const auto at = text.find(name);
     return at == std::string::npos ? 0 : std::stoull(text.substr(at + name.size()));
   }
@@ -207,7 +207,7 @@ class SharingGateway {
   MemoryBudget transfer_{1_MiB};
   MemoryFiles files_;
   Metrics metrics_;
-  IdGenerator stamps_;
+  IdGenerator ids_;
   Log log_;
   SimulatedCell cell_;
   InvalidationLog list_;

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <string>
+
+#include "afterimage/result.h"
+#include "foundation/text/json_text.h"
+
+namespace afterimage {
+
+/// What the built-in engine takes of a request, checked while the request is read: it writes one
+/// text, greedily. Each says kUnsupported and names the field that asks for more.
+/// Threads  Any.
+
+/// A field of the request itself.
+[[nodiscard]] Result<void> check_engine_takes_field(const JsonValue& field);
+/// A prompt of a completion that is an array.
+[[nodiscard]] Result<void> check_engine_takes_prompts(const JsonValue& prompts);
+/// A message, without its parts. `name` is its place: "messages[0]".
+[[nodiscard]] Result<void> check_engine_takes_message(const JsonValue& message,
+                                                      const std::string& name);
+/// A part of a message. `name` is its place: "messages[0].content[1]".
+[[nodiscard]] Result<void> check_engine_takes_part(const JsonValue& part, const std::string& name);
+
+}  // namespace afterimage

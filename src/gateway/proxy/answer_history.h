@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "afterimage/digest.h"
+#include "afterimage/question.h"
+#include "afterimage/units.h"
+#include "foundation/platform/mutex.h"
+#include "gateway/proxy/store_result.h"
+
+namespace afterimage {
+
+/// Why a look-up found nothing, as far as this process knows.
+enum class MissReason : unsigned char {
+  kNeverSeen,    // not asked before, or longer ago than the history goes back
+  kNotStored,    // asked before, and the answer was not stored
+  kExpired,      // stored, and its time is over
+  kGone,         // stored, then evicted or invalidated
+  kNotServable,  // stored; this request wants a fresher answer, or a stricter match
+};
+/// "never_seen", "not_stored", "expired", "gone", "not_servable".
+std::string_view to_string(MissReason reason);
+
+/// What became of the answers to the questions that were asked last, so that a miss can say why.
+///
+/// Shape    At most `capacity` questions, the oldest forgotten first; about 100 bytes each.
+/// Threads  Any.
+class AnswerHistory {
+ public:
+  static constexpr std::size_t kCapacity = 10'000;
+  explicit AnswerHistory(std::size_t capacity = kCapacity) : capacity_(capacity) {}
+
+  struct Entry {
+    StoreResult result = StoreResult::kStored;
+    std::optional<Duration> expires = std::nullopt;  // of what was stored; absent: never
+  };
+  /// `replaces`: whatever was stored before is gone. Else a stored answer stays the last word when
+  /// this one was not stored.
+  void record(const Question& question, const Entry& entry, bool replaces);
+  [[nodiscard]] std::optional<Entry> find(const Question& question) const;
+  [[nodiscard]] std::size_t size() const;
+
+ private:
+  using Key = Digest<struct AnswerHistoryTag>;
+  static Key key_of(const Question& question);
+
+  const std::size_t capacity_;
+  mutable Mutex mutex_;
+  std::unordered_map<Key, Entry, DigestHash> entries_ AFI_GUARDED_BY(mutex_);
+  std::deque<Key> oldest_first_ AFI_GUARDED_BY(mutex_);
+};
+
+/// Of a look-up at `now` that went down `steps` and found nothing.
+struct MissExplanation {
+  MissReason reason = MissReason::kNeverSeen;
+  std::string why;  // a sentence for a person
+};
+[[nodiscard]] MissExplanation explain_miss(std::span<const MatchStep> steps,
+                                           const std::optional<AnswerHistory::Entry>& known,
+                                           Duration now);
+
+}  // namespace afterimage

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/proxy/engine_backend.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+
+#include "foundation/types/request_work.h"
+#include "gateway/proxy/testing/built_in_gateway.h"
+#include "testing/temporary_folder.h"
+
+namespace afterimage {
+namespace {
+
+using testing::BuiltInGateway;
+using ::testing::HasSubstr;
+using testing::json;
+using ::testing::Not;
+using testing::question;
+using testing::Said;
+using testing::TemporaryFolder;
+
+TEST(EngineBackend, AnAnswerThatItsOwnLimitTruncatedIsServedToTheSameRequest) {
+  BuiltInGateway gateway;
+  for (const char* more : {"", R"(,"max_tokens":4)"}) {
+    const Said first = gateway.chat(question("What is it?", more));
+    EXPECT_EQ(first.header("X-Cache"), "MISS") << first.body;
+    EXPECT_THAT(first.header("Cache-Status"), HasSubstr("; stored"));
+    EXPECT_EQ(json::parse(first.body)["choices"][0]["finish_reason"], "length");
+    const Said second = gateway.chat(question("What is it?", more));
+    EXPECT_EQ(second.header("X-Cache"), "HIT") << more;
+    EXPECT_EQ(json::parse(second.body)["choices"], json::parse(first.body)["choices"]);
+  }
+  EXPECT_EQ(gateway.chat(question("what is it")).header("X-Cache"), "MISS")
+      << "other words get whole answers only";
+  EXPECT_EQ(gateway.chat(question("What is it?", R"(,"max_tokens":5)")).header("X-Cache"), "MISS");
+}
+
+TEST(EngineBackend, ATruncatedAnswerOnTheDiskIsServedToTheSameRequestOnly) {
+  const TemporaryFolder folder;
+  BuiltInGateway gateway("[memory]\ndisk = \"" + folder.path() + "\"\ndisk_size = \"64 MiB\"\n");
+  gateway.chat(question("What is it?"));
+  gateway.restart();
+  EXPECT_EQ(gateway.chat(question("what is it")).header("X-Cache"), "MISS");
+  EXPECT_EQ(gateway.chat(question("What is it?")).header("X-Cache"), "HIT");
+}
+
+TEST(EngineBackend, AnotherDefaultLimitIsAnotherQuestion) {
+  const TemporaryFolder folder;
+  const std::string disk = "[memory]\ndisk = \"" + folder.path() + "\"\ndisk_size = \"64 MiB\"\n";
+  const std::string asked = question("What is it?");
+  EXPECT_EQ(BuiltInGateway(disk + "[engine]\nmax_tokens = 4\n").chat(asked).header("X-Cache"),
+            "MISS");
+  EXPECT_EQ(BuiltInGateway(disk + "[engine]\nmax_tokens = 5\n").chat(asked).header("X-Cache"),
+            "MISS");
+  EXPECT_EQ(BuiltInGateway(disk + "[engine]\nmax_tokens = 4\n").chat(asked).header("X-Cache"),
+            "HIT");
+}
+
+TEST(EngineBackend, TruncatedAnswersAreNotStoredWhereThatIsSwitchedOff) {
+  BuiltInGateway gateway("[answers]\ncache_truncated = false\n");
+  for (int i = 0; i < 2; ++i) {
+    const Said said = gateway.chat(question("What is it?"));
+    EXPECT_EQ(said.header("X-Cache"), "MISS");
+    EXPECT_THAT(said.header("Cache-Status"), Not(HasSubstr("stored")));
+  }
+  const json last = gateway.admin("GET", "/admin/api/decisions")["decisions"][1];
+  EXPECT_EQ(last["stored"], false);
+  EXPECT_EQ(last["not_stored"], "truncated");
+  EXPECT_EQ(last["miss"], "not_stored");
+  EXPECT_THAT(gateway.metrics(),
+              HasSubstr(R"(afterimage_answers_not_stored_total{reason="truncated"} 2)"));
+}
+
+// An image of 8 × 8 pixels.
+constexpr const char* kPicture =
+    "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAEUlEQVR4nGM4IaeBFTEMLQkAiE5DgcTIHLQAAAAASU"
+    "VORK5CYII=";
+
+// Each of these was done two or three times, and the answer's stream was parsed again.
+TEST(EngineBackend, ARequestIsParsedDecodedAndHashedOnce) {
+  const auto counts = [] {
+    const RequestWork& work = request_work();
+    return std::array<std::uint64_t, 4>{work.json_parses, work.base64_decodes, work.media_hashes,
+                                        work.event_parses};
+  };
+  for (const char* more :
+       {"", R"(,"stream":true)", R"(,"stream":true,"stream_options":{"include_usage":true})"}) {
+    BuiltInGateway gateway;
+    const std::string body =
+        R"({"model":"m","temperature":0,"max_tokens":3,"messages":[{"role":"user","content":[)"
+        R"({"type":"text","text":"What is it?"},{"type":"image_url","image_url":{"url":")"
+        "data:image/png;base64," +
+        std::string(kPicture) + R"("}}]}])" + more + "}";
+    for (const char* outcome : {"MISS", "HIT"}) {
+      const auto before = counts();
+      const Said said = gateway.chat(body);
+      ASSERT_EQ(said.header("X-Cache"), outcome) << said.body;
+      std::array<std::uint64_t, 4> done = counts();
+      for (std::size_t i = 0; i < done.size(); ++i) done[i] -= before[i];
+      EXPECT_EQ(done, (std::array<std::uint64_t, 4>{1, 1, 1, 0}))
+          << outcome << more << ": JSON texts, base64 texts, hashed files, events";
+    }
+  }
+}
+
+TEST(EngineBackend, TheStatsSayWhatWasNotComputedAgain) {
+  BuiltInGateway gateway;
+  gateway.chat(question("Tell me of the table in the middle of the room."));
+  gateway.chat(question("Tell me of the table in the middle of the room.", R"(,"max_tokens":3)"));
+  const json stats = gateway.admin("GET", "/admin/api/stats");
+  EXPECT_EQ(stats["encoder"]["hits"], 0);
+  EXPECT_EQ(stats["prefix"]["hits"], 1);
+  EXPECT_GT(stats["prefix"]["tokens_reused"], 0);
+  EXPECT_THAT(gateway.metrics(), HasSubstr("afterimage_prefix_tokens_reused_total " +
+                                           stats["prefix"]["tokens_reused"].dump()));
+}
+
+}  // namespace
+}  // namespace afterimage

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+// What a request asks, and whether its answer is stored.
+#include <algorithm>
+#include <utility>
+
+#include "gateway/proxy/gateway_request.h"
+
+namespace afterimage {
+namespace {
+
+constexpr const char* kNotKnown =
+    "the servers did not say whether another gateway has invalidated the answer";
+
+std::string lowered(std::string_view name) {
+  std::string lower(name);
+  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  return lower;
+}
+
+bool is_of_the_api(std::string_view header) {
+  static constexpr std::string_view kPrefix = "openai-";
+  return same_header(header.substr(0, kPrefix.size()), kPrefix);
+}
+
+}  // namespace
+
+GatewayRequest::Next GatewayRequest::on_looking_up() {
+  if (!question_.has_value()) {
+    if (!identify_request()) return forward();
+    decide_limit();
+  }
+  if (!may_reuse_) return forward();
+  // Whether an answer is stored is what is hidden.
+  if (hides_hits() && directives_.only_if_cached) return look_up_failed();
+  completed_before_ = gateway_.responses().completed();
+  if (directives_.no_cache) {
+    note_refresh();
+    return RequestStage::kJoining;
+  }
+  AnswerCache& cache = *gateway_.parts().reuse.answer_cache();
+  AnswerArchive* const archive = gateway_.parts().archive;
+  const auto before = archive == nullptr ? AnswerArchive::ReadLease() : archive->read_lease();
+  AnswerLookup found = cache.find(*question_, rules_);
+  decision_.ladder = found.steps;
+  if (!found.answer.has_value()) {
+    return archive == nullptr ? look_up_failed() : RequestStage::kLookingUpArchive;
+  }
+  const bool may_give = archive == nullptr || archive->may_give(before);
+  if (may_give && take_found(found)) return RequestStage::kResponding;
+  cache.retract_hit(found);
+  decision_.why = may_give ? "the stored answer does not hold all that was asked for" : kNotKnown;
+  return look_up_failed();
+}
+
+/// On threads that may wait for a disk or for servers.
+GatewayRequest::Next GatewayRequest::on_looking_up_archive() {
+  AnswerArchive* const archive = gateway_.parts().archive;
+  const bool posted = gateway_.disk_workers().post([self = shared_from_this(), archive] {
+    auto found = archive->restore(*self->question_, self->rules_, self->quota());
+    if (!found.has_value()) return self->resume(*self->look_up_failed());
+    const MatchStep step = found->steps.back();
+    if (!self->take_found(*std::move(found))) return self->resume(*self->look_up_failed());
+    self->decision_.ladder.push_back(step);
+    self->resume(RequestStage::kResponding);
+  });
+  if (posted) return std::nullopt;
+  return look_up_failed();
+}
+
+GatewayRequest::Next GatewayRequest::look_up_failed() {
+  if (directives_.only_if_cached) {
+    decision_.reason = "only-if-cached";
+    return refuse({504, "no stored answer may be served to this", "cache_miss", "only_if_cached"});
+  }
+  decision_.outcome = Outcome::kMiss;
+  decision_.reason = "uri-miss";
+  if (decision_.why.empty()) explain_miss();
+  return RequestStage::kJoining;
+}
+
+void GatewayRequest::explain_miss() {
+  auto [reason, why] = afterimage::explain_miss(
+      decision_.ladder, gateway_.history().find(*question_), gateway_.parts().clock.now());
+  decision_.miss = reason;
+  decision_.why = std::move(why);
+}
+
+bool GatewayRequest::identify_request() {
+  std::vector<ContentDigest> contents;
+  decision_.media.clear();
+  for (const ApiMedia& media : api_->media) {
+    contents.push_back(*media.digest);
+    decision_.media.push_back({.modality = media.modality,
+                               .digest = contents.back().hex(),
+                               .bytes = Bytes(media.bytes->size())});
+  }
+  auto space =
+      gateway_.spaces().of(gateway_.parts().backend.identity(api_->model), tenant_.keeps_in);
+  if (!space.has_value()) {
+    bypass("unidentified", space.error().message);
+    return false;
+  }
+  space_ = *std::move(space);
+  Scope scope = scope_of(*api_, contents, space_->inputs);
+  scope.other["afterimage.operation"] = to_string(api_->operation);
+  scope.other["afterimage.model"] = api_->model;
+  // What truncates an answer is part of what it is the answer to.
+  const auto limit = gateway_.parts().backend.default_max_tokens();
+  if (!api_->max_tokens.has_value() && limit.has_value()) {
+    scope.other["afterimage.max_tokens"] = std::to_string(*limit);
+  }
+  // Azure's api-version, for one, changes what is answered.
+  const std::size_t query = request_.target.find('?');
+  if (query != std::string::npos) scope.other["afterimage.query"] = request_.target.substr(query);
+  // So do OpenAI-Beta, OpenAI-Organization and their like.
+  for (const auto& [name, value] : request_.headers) {
+    if (is_of_the_api(name)) scope.other["afterimage.header." + lowered(name)] += value + "\n";
+  }
+  question_.emplace(identify(scope, space_->name_space, space_->answers), api_->question);
+  decision_.scope = question_->scope().key.hex();
+  return true;
+}
+
+void GatewayRequest::decide_limit() {
+  const AnswerSettings& settings = config_->settings.answers;
+  const auto none = [&](std::string_view reason, std::string why) {
+    bypass(reason, std::move(why));
+  };
+  if (!settings.enabled || gateway_.parts().reuse.answer_cache() == nullptr) {
+    return none("disabled", "answers are not kept here");
+  }
+  if (directives_.off) return none("off", "the request asks for no reuse");
+  SamplingFacts facts = api_->sampling;
+  const bool unstated = !facts.temperature.has_value() && !facts.seeded &&
+                        api_->operation != ApiOperation::kEmbedding;
+  if (api_->operation == ApiOperation::kEmbedding ||
+      (unstated && settings.assume_greedy_when_unset)) {
+    facts.temperature = 0;
+  }
+  const bool timeless = api_->operation == ApiOperation::kEmbedding;
+  if (unstated && !settings.assume_greedy_when_unset) {
+    return none("no-temperature",
+                "the request names no temperature, and the server's own is seldom 0: send "
+                "temperature 0, or set answers.assume_greedy_when_unset");
+  }
+  const Eligibility eligible = eligibility(facts, timeless ? "" : api_->question);
+  if (eligible.limit == ReuseLimit::kNothing) {
+    const bool time = !timeless && depends_on_time(api_->question);
+    return none(time ? "depends-on-time" : "not-deterministic", std::string(eligible.why));
+  }
+  may_reuse_ = true;
+  TextRung loosest = tenant_.max_match.value_or(settings.max_match);
+  if (directives_.ceiling.has_value()) loosest = std::min(loosest, *directives_.ceiling);
+  // What is folded is how people ask; a prompt that is completed has no such forms.
+  if (eligible.limit == ReuseLimit::kExact || unstated || *operation_ != ApiOperation::kChat ||
+      api_->question.empty()) {
+    loosest = TextRung::kExact;
+  }
+  rules_ = {.serve = loosest,
+            .watch = loosest,
+            .max_age = directives_.max_age,
+            .min_fresh = directives_.min_fresh};
+}
+
+/// What is partial serves the very same words only, whatever wrote it down.
+bool GatewayRequest::fits(const ApiRecord& record, TextRung rung) const {
+  const bool is_whole = record.finish_reason() == "stop" && !record.calls_tools();
+  if (!is_whole && rung != TextRung::kExact) return false;
+  return api_->stream ? record.can_be_streamed(api_->include_usage) : record.can_be_whole();
+}
+
+bool GatewayRequest::take_found(AnswerLookup found) {
+  auto record = ApiRecord::parse(found.answer->record);
+  if (!record.has_value() || !fits(*record, found.steps.back().rung)) return false;
+  found_ = Found{.lookup = std::move(found), .record = *std::move(record)};
+  return true;
+}
+
+GatewayRequest::Next GatewayRequest::respond_from_cache() {
+  const auto& [lookup, record] = *found_;
+  const MatchStep& step = lookup.steps.back();
+  const bool elsewhere = answered_elsewhere_;
+  decision_.outcome = elsewhere ? Outcome::kJoined : Outcome::kHit;
+  decision_.rung = to_string(step.rung);
+  decision_.reason = elsewhere ? "answered-elsewhere" : "served";
+  decision_.why =
+      elsewhere ? "another gateway was asking the same" : "the same was answered before";
+  const Duration delay = hides_hits() ? hit_delay(lookup.saved) : Duration(0);
+  const Duration took = gateway_.parts().clock.now() - arrived_ + delay;
+  decision_.saved = std::max(Duration(0), lookup.saved - took);
+  decision_.saved_prompt_tokens = lookup.answer->prompt_tokens.value();
+  decision_.saved_output_tokens = lookup.answer->output_tokens.value();
+  decision_.first_byte = took;
+  HttpHeaders headers;
+  headers.add("Content-Type",
+              api_->stream ? "text/event-stream; charset=utf-8" : "application/json");
+  if (api_->stream) headers.add("Cache-Control", "no-cache");
+  const ApiStamp stamp = gateway_.parts().ids.answer(*operation_);
+  std::string body = api_->stream ? record.events(stamp, api_->include_usage) : record.body(stamp);
+  if (step.rung != TextRung::kExact) verify_later(lookup, record);
+  const CacheReport report{.outcome = elsewhere ? CacheOutcome::kJoined : CacheOutcome::kHit,
+                           .detail = elsewhere ? decision_.reason : decision_.rung,
+                           .stored = false,
+                           .age = step.age,
+                           .ttl = lookup.left};
+  if (delay <= Duration(0)) {
+    reply(200, std::move(headers), std::move(body), report);
+    return RequestStage::kDone;
+  }
+  IoThreads& threads = gateway_.parts().threads;
+  threads.post_after(threads.here_or_next(), delay,
+                     [self = shared_from_this(), headers = std::move(headers),
+                      body = std::move(body), report]() mutable {
+                       self->reply(200, std::move(headers), std::move(body), report);
+                       self->resume(RequestStage::kDone);
+                     });
+  return std::nullopt;
+}
+
+bool GatewayRequest::hides_hits() const {
+  const std::string& floor = config_->settings.answers.timing_protection;
+  return operation_.has_value() && (floor == "all" || (floor == "shared" && tenant_.shares));
+}
+
+Duration GatewayRequest::hit_delay(Duration saved) const {
+  const Duration floor = std::max(saved, config_->settings.answers.least_hit_time);
+  return std::max(Duration(0), arrived_ + floor - gateway_.parts().clock.now());
+}
+
+Decision GatewayRequest::explain() {
+  if (const auto refusal = admit()) {
+    refuse(*refusal);
+    return decision_;
+  }
+  const auto read = read_body();
+  if (!read.has_value()) {
+    bypass("unreadable", read.error().message);
+    return decision_;
+  }
+  if (read->has_value()) {
+    refuse(**read);
+    return decision_;
+  }
+  if (std::ranges::any_of(api_->media, [](const auto& item) { return item.bytes == nullptr; })) {
+    bypass("media-by-address", "media by address can only be identified once they are fetched");
+    return decision_;
+  }
+  if (!identify_request()) return decision_;
+  decide_limit();
+  if (!may_reuse_) return decision_;
+  if (directives_.no_cache) {
+    note_refresh();
+    return decision_;
+  }
+  const AnswerLookup found = gateway_.parts().reuse.answer_cache()->peek(*question_, rules_);
+  decision_.ladder = found.steps;
+  AnswerArchive* const archive = gateway_.parts().archive;
+  const bool known = archive == nullptr || archive->stats().may_give;
+  const bool hit = known && found.answer.has_value();
+  decision_.outcome = hit ? Outcome::kHit : Outcome::kMiss;
+  decision_.reason = hit ? "served" : "uri-miss";
+  if (hit) {
+    decision_.why = "the same was answered before";
+  } else if (found.answer.has_value()) {
+    decision_.why = kNotKnown;
+  } else {
+    explain_miss();
+  }
+  if (hit) decision_.rung = to_string(found.steps.back().rung);
+  decision_.saved = found.saved;
+  return decision_;
+}
+
+void GatewayRequest::note_refresh() {
+  decision_.outcome = Outcome::kRefresh;
+  decision_.reason = "no-cache";
+  decision_.why = "a new answer was asked for";
+}
+
+}  // namespace afterimage
