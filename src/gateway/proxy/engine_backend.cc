@@ -12,7 +12,7 @@
 namespace afterimage {
 namespace {
 
-constexpr std::size_t kWaiting = 1024;
+constexpr std::size_t kQueued = 1024;
 constexpr const char* kEvents = "text/event-stream";
 
 void say(HttpListener& listener, unsigned status, std::string_view type, const std::string& body) {
@@ -54,7 +54,7 @@ EngineBackend::EngineBackend(const EngineSettings& settings, const Engine& engin
       reuse_(reuse),
       clock_(clock),
       ids_(ids),
-      workers_(threads, kWaiting) {}
+      workers_(threads, kQueued) {}
 
 ModelIdentity EngineBackend::identity(const std::string& /*model*/) const {
   return engine_.identity();
