@@ -286,7 +286,7 @@ class Gateway:
         for what in ("lost", "incomplete", "left_alone", "breaks", "redirected"):
             family(f"afterimage_remote_{what}_total", "counter", "Remote.", ({}, 0))
         family("afterimage_lease_attempts_total", "counter", "Turns.", *(({"whose": w}, 0) for w in ("ours", "theirs", "unknown", "expired")))
-        family("afterimage_answer_turns_total", "counter", "Turns.", *(({"by": b}, 0) for b in ("us", "others", "both", "unknown")))
+        family("afterimage_answer_leases_total", "counter", "Leases.", *(({"result": r}, 0) for r in ("acquired", "served_elsewhere", "timed_out", "unavailable")))
         family("afterimage_archive_answers_total", "counter", "Archive.", *(({"outcome": o}, 0) for o in ("kept", "refused", "restored", "erased", "over", "failed")))
         family("afterimage_shared_answers_known", "gauge", "Shared.", ({}, 0))
         for what in ("lapsed", "learnt", "lists", "unread"):

@@ -155,8 +155,8 @@ class Answers(unittest.TestCase):
                 said = [text_of(reply.events) if stream else reply.content for reply in replies]
                 self.assertEqual(said[0], said[1])
                 self.assertTrue(said[0])
-            self.assertEqual(sum(gateway.metric("afterimage_answer_turns_total", by="others") for gateway in gateways), 8)
-            self.assertEqual(sum(gateway.metric("afterimage_answer_turns_total", by="us") for gateway in gateways), 8)
+            self.assertEqual(sum(gateway.metric("afterimage_answer_leases_total", result="served_elsewhere") for gateway in gateways), 8)
+            self.assertEqual(sum(gateway.metric("afterimage_answer_leases_total", result="acquired") for gateway in gateways), 8)
             redis_cluster.wait_until(lambda: self.turns(servers) == 0, "every lease is released")
 
     def test_a_gateway_takes_over_from_a_killed_lease_holder(self):
@@ -175,7 +175,7 @@ class Answers(unittest.TestCase):
             reply = found.result()
             self.assertEqual((reply.status, reply.cache), (200, "MISS"))
             self.assertEqual(self.mock.count(question), 2)
-            self.assertEqual(other.metric("afterimage_answer_turns_total", by="us"), 1, "under its lease, not because of a timeout")
+            self.assertEqual(other.metric("afterimage_answer_leases_total", result="acquired"), 1, "under its lease, not because of a timeout")
             redis_cluster.wait_until(lambda: self.turns(servers) == 0, "every lease is released")
 
     def test_a_draining_gateway_releases_its_lease(self):

@@ -47,7 +47,7 @@ HttpReply reply_of(const Result<json>& made) {
   }
 }
 
-/// The name in a Host header, without its port and brackets.
+/// The host name of a Host header, without port and brackets.
 std::string_view host_name(std::string_view host) {
   if (!host.starts_with('[')) return host.substr(0, host.find(':'));
   const std::size_t end = std::min(host.find(']'), host.size() - 1);
@@ -55,7 +55,7 @@ std::string_view host_name(std::string_view host) {
   return port.empty() || port.starts_with(':') ? host.substr(1, end - 1) : "";
 }
 
-/// A name that begins like an address is anybody's to register.
+/// Anybody can register a name that begins like an address, such as 127.0.0.1.example.org.
 bool is_loopback(std::string_view name) {
   in_addr v4{};
   if (inet_pton(AF_INET, std::string(name).c_str(), &v4) == 1)
@@ -88,7 +88,7 @@ bool Admin::has_token(const HttpHeaders& headers) const {
 }
 
 void Admin::handle(const HttpRequest& request, const Responder& responder) {
-  // A listing of many entries takes milliseconds, which other connections need not wait for.
+  // Listing many entries takes milliseconds: not on a thread that serves other connections.
   const auto made = [this, request, responder] { responder.reply(answer(request)); };
   const bool erases = request.target.starts_with(kInvalidate);
   Workers& workers = erases ? parts_.gateway.erasers() : parts_.gateway.readers();
@@ -97,8 +97,8 @@ void Admin::handle(const HttpRequest& request, const Responder& responder) {
 
 HttpReply Admin::answer(const HttpRequest& request) {
   if (!knows_host(request.headers)) {
-    return refusal(421,
-                   "this name is not this server's: add it to admin.hosts, or use its address");
+    return refusal(
+        421, "this host name is not allowed: add it to admin.hosts, or use the server's address");
   }
   const std::string_view target = request.target;
   const std::string_view path = target.substr(0, target.find('?'));
@@ -106,7 +106,7 @@ HttpReply Admin::answer(const HttpRequest& request) {
   const bool reads = request.method == "GET" || request.method == "HEAD";
   if (path == "/" && reads) return page();
   if (path == "/health" && reads) return json_reply(200, {{"status", "ok"}});
-  // The public port takes nobody any more while it drains, so it can be asked here, too.
+  // The public port accepts no connections while it drains, so this port answers, too.
   if (path == "/ready" && reads) {
     const bool draining = parts_.gateway.draining();
     return json_reply(draining ? 503 : 200, {{"status", draining ? "draining" : "ready"}});
@@ -142,17 +142,17 @@ HttpReply Admin::answer(const HttpRequest& request) {
     const auto read = std::from_chars(text.data(), text.data() + text.size(), id);
     const bool whole = read.ec == std::errc() && read.ptr == text.data() + text.size();
     const auto decision = whole ? gateway.decisions().find(id) : std::nullopt;
-    if (!decision.has_value()) return refusal(404, "that decision is not remembered any more");
+    if (!decision.has_value()) return refusal(404, "this decision is not among the last 1,000");
     json said = decision_json(*decision);
     add_explanation(said, *decision);
     return json_reply(200, said);
   }
-  return refusal(404, "there is nothing here; the API is described in docs/formats/admin.md");
+  return refusal(404, "there is nothing here; see docs/formats/admin.md");
 }
 
 HttpReply Admin::change(std::string_view path, std::string_view body) {
   const json asked = json::parse(body.empty() ? std::string_view("{}") : body, nullptr, false);
-  if (!asked.is_object()) return refusal(400, "the body is to be a JSON object");
+  if (!asked.is_object()) return refusal(400, "the body must be a JSON object");
   Gateway& gateway = parts_.gateway;
   if (path == kInvalidate) return reply_of(invalidate(gateway, asked));
   if (path == "/admin/api/pin") return reply_of(pin(gateway, asked));
@@ -166,10 +166,10 @@ HttpReply Admin::change(std::string_view path, std::string_view body) {
     if (!done.has_value()) return refusal(400, done.error().message);
     return json_reply(200, {{"applied", done->applied}, {"needs_restart", done->needs_restart}});
   }
-  return refusal(404, "there is nothing here; the API is described in docs/formats/admin.md");
+  return refusal(404, "there is nothing here; see docs/formats/admin.md");
 }
 
-/// The page's script and style are told from whatever anybody smuggles into it by a nonce.
+/// With the nonce the browser runs our script and style only, and nothing that was injected.
 HttpReply Admin::page() {
   const auto chance = random_secret();
   if (!chance.has_value()) return refusal(500, chance.error().message);

@@ -14,7 +14,7 @@
 
 namespace afterimage {
 
-/// What settings that were read again did.
+/// What became of the settings that a reload changed.
 struct Reloaded {
   std::vector<std::string> applied;
   std::vector<std::string> needs_restart;
@@ -22,8 +22,8 @@ struct Reloaded {
 
 /// The operator's port: the page, the metrics, and the API under both.
 ///
-/// Errors   401 without the token, 421 for a Host that is not this server's, 415 for what a form of
-///          another site could send, 400 for what cannot be read, 404.
+/// Errors   401 without the token, 421 for an unknown Host, 415 for content types that a form of
+///          another site could send, 400 for a body that cannot be read, 404.
 /// Threads  Any.
 /// Source   docs/formats/admin.md.
 class Admin {
@@ -51,17 +51,16 @@ class Admin {
   Duration started_;
 };
 
-/// The page, with @NONCE@ in it.
+/// The page; @NONCE@ stands for a nonce.
 [[nodiscard]] std::string_view dashboard_html();
 
-/// Adds what lives in the caches, the server and the log to every scrape. What it is given outlives
-/// `metrics`.
+/// Adds the counters of caches, server and log to every scrape. The arguments outlive `metrics`.
 void publish_stats(Metrics& metrics, Gateway& gateway, std::function<HttpServerStats()> connections,
                    const std::string& version);
 
 class AnswerArchive;
 class SharedStore;
-/// The same of the tiers below memory; nullptr: there is none.
+/// The same for the tiers below memory; nullptr: there is none.
 void publish_tiers(Metrics& metrics, const Tier* disk, const SharedStore* remote,
                    const AnswerArchive* archive);
 

@@ -90,7 +90,7 @@ std::string beginning(const std::string& text) {
   return text.substr(0, end) + "…";
 }
 
-/// What the gateway itself wrote among an entry's tags.
+/// The value of the tag that the gateway itself added under this prefix.
 std::string tagged(const AnswerEntry& entry, std::string_view prefix) {
   for (const std::string& tag : entry.tags) {
     if (tag.starts_with(prefix)) return tag.substr(prefix.size());
@@ -159,7 +159,7 @@ Result<std::uint64_t> number(const Query& query, std::string_view name, std::uin
   const char* const end = it->second.data() + it->second.size();
   const auto read = std::from_chars(it->second.data(), end, value);
   if (read.ec != std::errc() || read.ptr != end) {
-    return fail(ErrorCode::kInvalidArgument, std::string(name) + " is to be a number");
+    return fail(ErrorCode::kInvalidArgument, std::string(name) + " must be a number");
   }
   return value;
 }
@@ -178,7 +178,7 @@ Result<AnswerEntryId> entry_id(const json& asked) {
     const auto read = std::from_chars(text.data(), end, value);
     if (read.ec == std::errc() && read.ptr == end) return AnswerEntryId{value};
   }
-  return fail(ErrorCode::kInvalidArgument, "\"entry\" is to be an entry's id, as text");
+  return fail(ErrorCode::kInvalidArgument, "\"entry\" must be an entry's id, as text");
 }
 
 Result<AnswerFilter> filter_of(const json& asked) {
@@ -188,7 +188,7 @@ Result<AnswerFilter> filter_of(const json& asked) {
     if (!asked.contains(name)) return {};
     ++named;
     if (!asked[name].is_string() || asked[name].get_ref<const std::string&>().empty()) {
-      return fail(ErrorCode::kInvalidArgument, fmt::format("\"{}\" is to be text", name));
+      return fail(ErrorCode::kInvalidArgument, fmt::format("\"{}\" must be text", name));
     }
     filter.tag = std::string(prefix) + asked[name].get<std::string>();
     return {};
@@ -205,14 +205,14 @@ Result<AnswerFilter> filter_of(const json& asked) {
     ++named;
     const json& age = asked["older_than_s"];
     if (!age.is_number() || age.get<double>() < 0 || age.get<double>() > 1e9) {
-      return fail(ErrorCode::kInvalidArgument, "\"older_than_s\" is to be a number of seconds");
+      return fail(ErrorCode::kInvalidArgument, "\"older_than_s\" must be a number of seconds");
     }
     filter.older_than =
         std::chrono::duration_cast<Duration>(std::chrono::duration<double>(age.get<double>()));
   }
   if (asked.contains("all")) {
     ++named;
-    if (asked["all"] != true) return fail(ErrorCode::kInvalidArgument, "\"all\" is to be true");
+    if (asked["all"] != true) return fail(ErrorCode::kInvalidArgument, "\"all\" must be true");
   }
   if (named != 1) {
     return fail(ErrorCode::kInvalidArgument,
@@ -223,7 +223,8 @@ Result<AnswerFilter> filter_of(const json& asked) {
 
 Result<AnswerCache*> cache_of(Gateway& gateway) {
   AnswerCache* const cache = gateway.parts().reuse.answer_cache();
-  if (cache == nullptr) return fail(ErrorCode::kNotFound, "answers are not kept here");
+  if (cache == nullptr)
+    return fail(ErrorCode::kNotFound, "answers.enabled is false: no answers are stored");
   return cache;
 }
 
@@ -414,7 +415,7 @@ Result<json> invalidate(Gateway& gateway, const json& asked) {
   AFI_TRY(const AnswerFilter filter, filter_of(asked));
   const json dry = asked.value("dry_run", json(true));
   if (!dry.is_boolean()) {
-    return fail(ErrorCode::kInvalidArgument, "\"dry_run\" is to be true or false");
+    return fail(ErrorCode::kInvalidArgument, "\"dry_run\" must be true or false");
   }
   json examples = json::array();
   for (const AnswerEntry& entry : cache->entries(filter, kExamples)) {
@@ -444,10 +445,10 @@ Result<json> pin(Gateway& gateway, const json& asked) {
   AFI_TRY(const AnswerEntryId id, entry_id(asked));
   const json pinned = asked.value("pinned", json());
   if (!pinned.is_boolean()) {
-    return fail(ErrorCode::kInvalidArgument, "\"pinned\" is to be true or false");
+    return fail(ErrorCode::kInvalidArgument, "\"pinned\" must be true or false");
   }
   AFI_TRY(const bool there, cache->pin(id, pinned.get<bool>()));
-  if (!there) return fail(ErrorCode::kNotFound, "there is no such entry any more");
+  if (!there) return fail(ErrorCode::kNotFound, "there is no such entry");
   return json{{"entry", asked["entry"]}, {"pinned", pinned}};
 }
 
@@ -461,20 +462,19 @@ Result<json> explain(Gateway& gateway, const json& asked) {
                          ? kOperations.find(operation.get_ref<const std::string&>())
                          : kOperations.end();
   if (known == kOperations.end()) {
-    return fail(ErrorCode::kInvalidArgument,
-                "\"operation\" is to be chat, completion or embedding");
+    return fail(ErrorCode::kInvalidArgument, "\"operation\" must be chat, completion or embedding");
   }
   if (!asked.contains("body") || !asked["body"].is_object()) {
-    return fail(ErrorCode::kInvalidArgument, "\"body\" is to be the request, as it would be sent");
+    return fail(ErrorCode::kInvalidArgument, "\"body\" must be the request, as it would be sent");
   }
   HttpHeaders headers;
   const json given = asked.value("headers", json::object());
   if (!given.is_object()) {
-    return fail(ErrorCode::kInvalidArgument, "\"headers\" is to be an object of texts");
+    return fail(ErrorCode::kInvalidArgument, "\"headers\" must be an object of texts");
   }
   for (const auto& [name, value] : given.items()) {
     if (!value.is_string()) {
-      return fail(ErrorCode::kInvalidArgument, "\"headers\" is to be an object of texts");
+      return fail(ErrorCode::kInvalidArgument, "\"headers\" must be an object of texts");
     }
     headers.add(name, value.get<std::string>());
   }

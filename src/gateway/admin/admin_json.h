@@ -14,35 +14,35 @@
 
 namespace afterimage {
 
-/// A tier below memory, as operators call it.
+/// A tier below memory, and its name for operators.
 struct NamedTier {
   std::string_view name;
   const Tier* tier;
 };
 
-/// The words of docs/formats/admin.md.
+/// The JSON of docs/formats/admin.md.
 /// Threads  Any.
 [[nodiscard]] nlohmann::json stats_json(Gateway& gateway, Duration uptime, std::string_view version,
                                         std::span<const NamedTier> tiers);
 [[nodiscard]] nlohmann::json decision_json(const Decision& decision);
-/// What explains it; with decision_json() it is the whole of it.
+/// Adds the ladder, the media and the reasons to decision_json().
 void add_explanation(nlohmann::json& json, const Decision& decision);
-/// `query` without the '?'. kInvalidArgument: a number that is none.
+/// `query` without the '?'. kInvalidArgument: not a number where one is asked for.
 [[nodiscard]] Result<nlohmann::json> decisions_json(Gateway& gateway, std::string_view query);
 [[nodiscard]] Result<nlohmann::json> entries_json(Gateway& gateway, std::string_view query);
 [[nodiscard]] Result<nlohmann::json> invalidate(Gateway& gateway, const nlohmann::json& asked);
-/// kNotFound: there is no such entry.
+/// kNotFound: no such entry.
 [[nodiscard]] Result<nlohmann::json> pin(Gateway& gateway, const nlohmann::json& asked);
 [[nodiscard]] Result<nlohmann::json> explain(Gateway& gateway, const nlohmann::json& asked);
 
-/// The least upper bound, with 95 % confidence, of how often what was wrong `wrong` times of
-/// `checked` is wrong; nullopt: nothing was checked.
+/// With 95 % confidence, at most this share is wrong if `wrong` of `checked` were; nullopt: nothing
+/// was checked.
 [[nodiscard]] std::optional<double> upper95(std::uint64_t wrong, std::uint64_t checked);
 
-/// Which part of what is served may be wrong: beyond it page and alerts say so.
+/// The share of answers served to other words that may be wrong: beyond it page and alerts warn.
 [[nodiscard]] double unsafe_budget();
 
-/// Text that came from outside, as JSON can hold it: UTF-8.
+/// As text; bytes from outside that are not UTF-8 are replaced.
 [[nodiscard]] std::string as_text(const nlohmann::json& json);
 
 }  // namespace afterimage

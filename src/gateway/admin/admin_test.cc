@@ -53,7 +53,7 @@ TEST(Admin, RemembersWhatItDecided) {
   EXPECT_EQ(running.admin("GET", "/admin/api/decisions?after=1")["decisions"].size(), 1U);
 }
 
-TEST(Admin, SettingsThatAreReadAgainHoldFromThenOn) {
+TEST(Admin, AReloadAppliesToLaterRequests) {
   Running running("[answers]\nenabled = true\n");
   running.chat(question("Q"));
   running.text += "max_match = \"exact\"\nttl = \"1 h\"\n";
@@ -66,7 +66,7 @@ TEST(Admin, SettingsThatAreReadAgainHoldFromThenOn) {
   EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "BYPASS");
 }
 
-TEST(Admin, OnlyWhoeverHasTheToken) {
+TEST(Admin, RefusesRequestsWithoutTheToken) {
   Running running;
   running.text.replace(running.text.find("[admin]\nport = 0"), 16,
                        "[admin]\nport = 0\ntoken = \"a-long-secret-token\"");

@@ -18,31 +18,28 @@ void write_answers(MetricsWriter& out, const AnswerCacheStats& answers) {
   for (const TextRung rung : kTextRungs) {
     const RungStats& of = answers.rungs[static_cast<std::size_t>(rung)];
     const auto lookups = [&](const char* verdict, std::uint64_t count) {
-      out.counter("afterimage_answers_lookups_total",
-                  "Look-ups that came to a rung, by what became of them there",
+      out.counter("afterimage_answers_lookups_total", "Look-ups that reached a rung, by verdict",
                   {{"rung", std::string(to_string(rung))}, {"verdict", verdict}}, number(count));
     };
     lookups("served", of.served);
     lookups("matched_not_used", of.matched_not_used);
     lookups("missed", of.missed);
   }
-  out.gauge("afterimage_answers_entries", "Answers that are kept", {},
+  out.gauge("afterimage_answers_entries", "Answers in the cache", {},
             number(answers.entries.value()));
-  out.gauge("afterimage_answers_bytes", "Of those, as charged to the budget", {},
+  out.gauge("afterimage_answers_bytes", "Bytes of those, as charged to the budget", {},
             number(answers.resident.value()));
   const auto total = [&](const char* name, const char* help, std::uint64_t count) {
     out.counter(name, help, {}, number(count));
   };
-  total("afterimage_answers_insertions_total", "Answers that were kept", answers.insertions);
-  total("afterimage_answers_evictions_total", "Answers that left for want of room",
-        answers.evictions);
-  total("afterimage_answers_expired_total", "Answers that left at their time", answers.expired);
+  total("afterimage_answers_insertions_total", "Answers that were stored", answers.insertions);
+  total("afterimage_answers_evictions_total", "Answers evicted for room", answers.evictions);
+  total("afterimage_answers_expired_total", "Answers that expired", answers.expired);
   total("afterimage_answers_erased_total", "Answers that were invalidated, or replaced",
         answers.erased);
-  total("afterimage_answers_damaged_total", "Answers that were not intact, and removed",
-        answers.damaged);
+  total("afterimage_answers_damaged_total", "Answers found damaged, and removed", answers.damaged);
   const auto refused = [&](const char* reason, std::uint64_t count) {
-    out.counter("afterimage_answers_refused_total", "Answers that were not kept",
+    out.counter("afterimage_answers_refused_total", "Answers that the cache refused",
                 {{"reason", reason}}, number(count));
   };
   refused("no_room", answers.refused_no_room);
@@ -55,20 +52,22 @@ void write_encoder(MetricsWriter& out, const EncoderCacheStats& encoder,
   const auto total = [&](const char* name, const char* help, double count) {
     out.counter(name, help, {}, count);
   };
-  total("afterimage_encoder_hits_total", "Media whose encoding was found", number(encoder.hits));
-  total("afterimage_encoder_misses_total", "Media whose encoding was not found",
+  total("afterimage_encoder_hits_total", "Media items whose encoder output was found",
+        number(encoder.hits));
+  total("afterimage_encoder_misses_total", "Media items whose encoder output was not found",
         number(encoder.misses));
   total("afterimage_encoder_loaded_total", "Of those, encodings that a tier below memory gave back",
         number(archive.loaded));
   total("afterimage_encoder_declined_total",
         "Of those, encodings that a tier below memory has and that were made again sooner",
         number(archive.declined));
-  total("afterimage_encoder_evictions_total", "Encodings that left for want of room",
+  total("afterimage_encoder_evictions_total", "Encoder outputs evicted for room",
         number(encoder.evictions));
-  total("afterimage_encoder_saved_seconds_total", "What encodings that were found had taken",
+  total("afterimage_encoder_saved_seconds_total",
+        "Seconds that the encoder outputs which were found had taken to compute",
         seconds(encoder.encode_time_saved));
   for (const auto& [name, value] : seed_named_stats(encoder)) {
-    out.untyped(name, "A name that an earlier cache gave", {}, value);
+    out.untyped(name, "A name of the first multimodal cache", {}, value);
   }
 }
 
@@ -77,15 +76,13 @@ void write_prefix(MetricsWriter& out, const PrefixCacheStats& prefix,
   const auto total = [&](const char* name, const char* help, std::uint64_t count) {
     out.counter(name, help, {}, number(count));
   };
-  total("afterimage_prefix_hits_total", "Prompts whose beginning was found", prefix.hits);
-  total("afterimage_prefix_misses_total", "Prompts whose beginning was not found", prefix.misses);
-  total("afterimage_prefix_tokens_reused_total", "Tokens of those beginnings",
-        prefix.tokens_reused);
+  total("afterimage_prefix_hits_total", "Prompts whose prefix was found", prefix.hits);
+  total("afterimage_prefix_misses_total", "Prompts whose prefix was not found", prefix.misses);
+  total("afterimage_prefix_tokens_reused_total", "Tokens of those prefixes", prefix.tokens_reused);
   total("afterimage_prefix_tokens_declined_total",
         "Tokens whose KV a tier below memory has and that were computed again sooner",
         archive.tokens_declined);
-  total("afterimage_prefix_evictions_total", "Pieces of prompts that left for want of room",
-        prefix.evictions);
+  total("afterimage_prefix_evictions_total", "Prefix segments evicted for room", prefix.evictions);
 }
 
 void write_memory(MetricsWriter& out, const ReuseStats& stats) {
@@ -114,10 +111,9 @@ void write_memory(MetricsWriter& out, const ReuseStats& stats) {
 }
 
 void write_server(MetricsWriter& out, const HttpServerStats& server) {
-  out.gauge("afterimage_connections", "Clients that are connected", {}, number(server.open));
+  out.gauge("afterimage_connections", "Open client connections", {}, number(server.open));
   const auto rejected = [&](const char* reason, std::uint64_t count) {
-    out.counter("afterimage_rejected_total",
-                "Requests that were turned away before they were read or looked up",
+    out.counter("afterimage_rejected_total", "Requests rejected before they were read",
                 {{"reason", reason}}, number(count));
   };
   rejected("body_too_large", server.large_bodies);
@@ -130,20 +126,20 @@ void write_server(MetricsWriter& out, const HttpServerStats& server) {
 
 void write_requests(MetricsWriter& out, Gateway& gateway) {
   const Counts::Snapshot counts = gateway.counts().snapshot();
-  out.gauge("afterimage_requests_in_flight", "Requests that are being answered", {},
-            number(counts.in_flight));
+  out.gauge("afterimage_requests_in_flight", "Requests in flight", {}, number(counts.in_flight));
   out.counter("afterimage_coalesced_requests_total",
-              "Requests that another's answer served while it was being made", {},
+              "Requests that shared a concurrent request's response", {},
               number(counts.outcomes[static_cast<std::size_t>(Outcome::kJoined)]));
-  out.counter("afterimage_unsafe_checked_total", "Answers that were asked again and compared", {},
+  out.counter("afterimage_unsafe_checked_total",
+              "Answers served to other words that were asked again and compared", {},
               number(counts.compared));
-  out.counter("afterimage_unsafe_wrong_total", "Of those, the ones that were different", {},
+  out.counter("afterimage_unsafe_wrong_total", "Of those, answers that were different", {},
               number(counts.wrong));
   if (const auto bound = upper95(counts.wrong, counts.compared)) {
     out.gauge("afterimage_unsafe_rate_upper95",
               "With 95 % confidence at most this part of what is served is wrong", {}, *bound);
   }
-  out.gauge("afterimage_unsafe_rate_budget", "The part that may be wrong", {}, unsafe_budget());
+  out.gauge("afterimage_unsafe_rate_budget", "The share that may be wrong", {}, unsafe_budget());
   for (const TenantCounts& tenant : counts.tenants) {
     for (std::size_t i = 0; i < kOutcomes; ++i) {
       if (tenant.outcomes[i] == 0) continue;
@@ -155,7 +151,8 @@ void write_requests(MetricsWriter& out, Gateway& gateway) {
   }
   out.gauge("afterimage_draining", "1 while the server finishes what it has", {},
             gateway.draining() ? 1 : 0);
-  out.counter("afterimage_log_lines_lost_total", "Log lines that nobody took in time", {},
+  out.counter("afterimage_log_lines_lost_total",
+              "Log lines dropped because nobody read them in time", {},
               number(gateway.parts().log.lost()));
 }
 

@@ -42,15 +42,15 @@ void write_remote(MetricsWriter& out, const RemoteTierStats& stats, const RedisL
         stats.cluster.times_opened);
   total("afterimage_remote_redirected_total", "Commands that another server had to be asked",
         stats.cluster.redirected);
-  const auto turn = [&](const char* result, std::uint64_t count) {
+  const auto attempts = [&](const char* result, std::uint64_t count) {
     out.counter("afterimage_lease_attempts_total",
-                "Asked whose turn it is to encode or prefill something, by the answer",
+                "Attempts to take the lease of an encoder output or KV prefix, by result",
                 {{"result", result}}, static_cast<double>(count));
   };
-  turn("ours", turns.taken);
-  turn("theirs", turns.elsewhere);
-  turn("unknown", turns.unknown);
-  turn("expired", turns.expired);
+  attempts("ours", turns.taken);
+  attempts("theirs", turns.elsewhere);
+  attempts("unknown", turns.unknown);
+  attempts("expired", turns.expired);
 }
 
 void write_archive(MetricsWriter& out, const AnswerArchiveStats& stats) {

@@ -17,13 +17,13 @@
 
 namespace afterimage {
 
-/// One request as it is passed on.
+/// One request as the backend gets it.
 struct BackendRequest {
   std::string method;
   std::string target;
   HttpHeaders headers;  // the client's
   std::shared_ptr<const std::string> body;
-  std::optional<ApiOperation> operation;      // nullopt: whatever else the API has
+  std::optional<ApiOperation> operation;      // nullopt: another path of the API
   std::shared_ptr<const ApiRequest> request;  // nullptr: it could not be read
   TenantId tenant;
 };
@@ -37,24 +37,25 @@ class BackendListener : public HttpListener {
   virtual void on_record(ApiRecord record) = 0;
 };
 
-/// How an answer that is on its way is slowed, or not wanted any more.
+/// How a call on its way is slowed down or cancelled.
 struct BackendCall {
   std::function<void()> cancel = [] {};
   HttpCallHandle handle = {};
 };
 
-/// Who answers what is not kept.
+/// What computes the answers that are not in the cache: another server, or an engine of this
+/// process.
 /// Threads  Any.
 class Backend {
  public:
   virtual ~Backend() = default;
   /// "upstream", "built-in".
   [[nodiscard]] virtual std::string_view kind() const = 0;
-  /// Its address, or the model's name.
+  /// The server's address, or the engine's model.
   [[nodiscard]] virtual std::string name() const = 0;
-  /// Everything besides content and tenant that changes what the model of this name answers.
+  /// Everything besides content and tenant that changes the answers of the model of this name.
   [[nodiscard]] virtual ModelIdentity identity(const std::string& model) const = 0;
-  /// Whether it takes what could not be read, and media by address.
+  /// Whether it takes requests that cannot be read, and media by address.
   [[nodiscard]] virtual bool takes_anything() const = 0;
   /// Whether it encodes and prefills through this process's caches.
   [[nodiscard]] virtual bool uses_reuse() const { return false; }

@@ -53,22 +53,24 @@ Duration Spread::quantile(double share) const {
 Counts::Counts(Metrics& metrics)
     : metrics_(metrics),
       saved_seconds_(
-          metrics.counter("afterimage_saved_seconds_total", "Time that models were not asked for")),
+          metrics.counter("afterimage_saved_seconds_total",
+                          "Seconds that the answers which were served had taken to compute")),
       saved_prompt_(metrics.counter("afterimage_saved_tokens_total",
-                                    "Tokens that no model had to read or write",
+                                    "Tokens that no model had to read (prompt) or write (output)",
                                     {{"kind", "prompt"}})),
       saved_output_(metrics.counter("afterimage_saved_tokens_total",
-                                    "Tokens that no model had to read or write",
+                                    "Tokens that no model had to read (prompt) or write (output)",
                                     {{"kind", "output"}})) {
   for (std::size_t i = 0; i < kOutcomes; ++i) {
     const MetricLabels labels{{"outcome", std::string(to_string(static_cast<Outcome>(i)))}};
     by_outcome_.push_back(
         {.duration = metrics.histogram("afterimage_request_duration_seconds",
-                                       "From a request's arrival to the end of its answer", labels,
-                                       latency_buckets()),
-         .first_byte = metrics.histogram("afterimage_time_to_first_byte_seconds",
-                                         "From a request's arrival to its answer's first byte",
-                                         labels, latency_buckets())});
+                                       "From a request's arrival to the end of its response",
+                                       labels, latency_buckets()),
+         .first_byte =
+             metrics.histogram("afterimage_time_to_first_byte_seconds",
+                               "From a request's arrival to the first byte of its response", labels,
+                               latency_buckets())});
   }
   for (std::size_t i = 0; i < kLeaseOutcomes; ++i) {
     leases_.push_back(
@@ -90,7 +92,7 @@ MetricCounter Counts::requests(const Decision& decision) {
   const auto known = series_.find(key);
   if (known != series_.end()) return known->second;
   return series_
-      .emplace(key, metrics_.counter("afterimage_requests_total", "Requests that were answered",
+      .emplace(key, metrics_.counter("afterimage_requests_total", "Requests that were responded to",
                                      {{"operation", decision.operation},
                                       {"outcome", std::string(to_string(decision.outcome))},
                                       {"code", std::to_string(decision.status)}}))
@@ -138,14 +140,15 @@ void Counts::compared(bool same) {
 
 void Counts::upstream_answered(unsigned status) {
   metrics_
-      .counter("afterimage_upstream_requests_total", "What the model's server answered",
+      .counter("afterimage_upstream_requests_total", "Responses of the backend, by status",
                {{"code", std::to_string(status)}})
       .add();
 }
 
 void Counts::upstream_failed(std::string_view kind) {
   metrics_
-      .counter("afterimage_upstream_errors_total", "Answers that did not come, or not whole",
+      .counter("afterimage_upstream_errors_total",
+               "Responses of the backend that did not come, or not whole",
                {{"kind", std::string(kind)}})
       .add();
 }

@@ -16,7 +16,7 @@
 
 namespace afterimage {
 
-/// Durations by size: what takes how long, to a fifth.
+/// A histogram of durations, exact to a fifth.
 /// Threads  Any.
 class Spread {
  public:
@@ -29,10 +29,10 @@ class Spread {
   std::array<std::atomic<std::uint64_t>, 160> counts_{};
 };
 
-/// What one tenant asked and was given.
+/// The requests of one tenant.
 struct TenantCounts {
   std::string name;
-  std::string keeps_in;  // whose namespace
+  std::string keeps_in;  // the tenant whose namespace it uses
   std::array<std::uint64_t, kOutcomes> outcomes{};
   std::uint64_t requests = 0;
   std::uint64_t hits = 0;
@@ -50,7 +50,7 @@ inline constexpr std::size_t kLeaseOutcomes = 4;
 /// "acquired", "served_elsewhere", "timed_out", "unavailable".
 std::string_view to_string(LeaseOutcome outcome);
 
-/// Everything that the gateway counts of requests, for its page and for Prometheus.
+/// Everything that the gateway counts of requests, for the page and for Prometheus.
 /// Threads  Any.
 class Counts {
  public:
@@ -58,7 +58,7 @@ class Counts {
 
   void began() { ++in_flight_; }
   void ended(const Decision& decision);
-  /// A served answer was compared with what the model says.
+  /// A served answer was compared with a new one of the model.
   void compared(bool same);
   void leased(LeaseOutcome outcome) { leases_[static_cast<std::size_t>(outcome)].add(); }
   void not_stored(StoreResult why) { not_stored_[static_cast<std::size_t>(why) - 1].add(); }

@@ -21,7 +21,7 @@ TEST(Spread, QuantilesAreRightToAFifth) {
   }
 }
 
-TEST(Spread, WhatIsShorterOrLongerThanItsEndsIsCounted) {
+TEST(Spread, CountsDurationsBeyondItsEnds) {
   Spread spread;
   spread.add(Duration(0));
   spread.add(1h * 24 * 365 * 100);
@@ -29,7 +29,7 @@ TEST(Spread, WhatIsShorterOrLongerThanItsEndsIsCounted) {
   EXPECT_LT(spread.quantile(0), 2us);
 }
 
-TEST(Decisions, TheNewestAreKeptAndFoundByTheirId) {
+TEST(Decisions, KeepsTheNewestAndFindsThemById) {
   Decisions decisions(3);
   EXPECT_TRUE(decisions.list(0, 10).empty());
   EXPECT_EQ(decisions.last(), 0U);

@@ -30,16 +30,16 @@ struct DecidedMedia {
   Bytes bytes;
 };
 
-/// What became of one request, and why.
+/// What became of one request, and why: the decision record.
 struct Decision {
   std::uint64_t id = 0;
   WallTime at{};
   std::string tenant;
-  std::string keeps_in;  // whose namespace
+  std::string keeps_in;  // the tenant whose namespace it uses
   std::string operation;
   std::string model;
   Outcome outcome = Outcome::kError;
-  std::string rung;    // that served; empty: none
+  std::string rung;    // of the ladder that served; empty: none
   std::string reason;  // one token: "served", "no-seed", …
   std::string why;     // a sentence for a person
   Duration took{0};
@@ -49,7 +49,7 @@ struct Decision {
   std::uint64_t saved_output_tokens = 0;
   unsigned status = 0;
   std::string request_id;
-  std::string trace_id;                              // of W3C's traceparent, if it came with one
+  std::string trace_id;                              // of the request's W3C traceparent, if any
   std::string question;                              // its beginning
   std::string scope;                                 // hex
   std::optional<StoreResult> stored = std::nullopt;  // absent: nothing was to be stored
@@ -58,7 +58,7 @@ struct Decision {
   std::vector<DecidedMedia> media;
 };
 
-/// The last thousand of them.
+/// The last thousand decisions.
 /// Threads  Any.
 class Decisions {
  public:
@@ -68,11 +68,10 @@ class Decisions {
   std::uint64_t add(Decision decision);
   /// What became of the answer is known only after the decision was added: its client left early.
   void set_stored(std::uint64_t id, StoreResult stored);
-  /// At most `limit` of those that came after the one named `after`, the oldest first; of more, the
-  /// newest.
+  /// The newest `limit` of those whose id is above `after`, the oldest first.
   [[nodiscard]] std::vector<Decision> list(std::uint64_t after, std::size_t limit) const;
   [[nodiscard]] std::optional<Decision> find(std::uint64_t id) const;
-  /// The newest id; 0: there was none.
+  /// The newest id; 0: none yet.
   [[nodiscard]] std::uint64_t last() const;
 
  private:

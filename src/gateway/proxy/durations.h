@@ -8,7 +8,7 @@
 
 namespace afterimage {
 
-/// As pages and metrics show them.
+/// In seconds and milliseconds, as pages and metrics show them.
 [[nodiscard]] inline double seconds(Duration duration) {
   return std::chrono::duration<double>(duration).count();
 }

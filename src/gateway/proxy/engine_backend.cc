@@ -12,7 +12,7 @@
 namespace afterimage {
 namespace {
 
-constexpr std::size_t kWaiting = 1024;
+constexpr std::size_t kQueued = 1024;
 constexpr const char* kEvents = "text/event-stream";
 
 void say(HttpListener& listener, unsigned status, std::string_view type, const std::string& body) {
@@ -49,7 +49,7 @@ unsigned status_of(ErrorCode code) {
 
 EngineBackend::EngineBackend(const EngineSettings& settings, const Engine& engine, Reuse& reuse,
                              IdGenerator& ids, unsigned threads)
-    : settings_(settings), engine_(engine), reuse_(reuse), ids_(ids), workers_(threads, kWaiting) {}
+    : settings_(settings), engine_(engine), reuse_(reuse), ids_(ids), workers_(threads, kQueued) {}
 
 ModelIdentity EngineBackend::identity(const std::string& /*model*/) const {
   return engine_.identity();

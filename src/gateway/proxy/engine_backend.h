@@ -12,14 +12,14 @@
 
 namespace afterimage {
 
-/// An engine of this process, through the caches of encoder outputs and KV.
+/// An engine of this process, with the caches of encoder outputs and KV.
 ///
-/// Errors   What it does not do (several choices, tools, embeddings, …) is answered with 400 and
-///          says so; more requests than can wait with 503.
-/// Threads  Any. Answers are computed by threads of its own.
+/// Errors   400 names what it does not do (several choices, tools, embeddings, …); 503: more requests
+///          than may wait.
+/// Threads  Any. Answers are computed on threads of its own.
 class EngineBackend final : public Backend {
  public:
-  /// Everything outlives it.
+  /// All arguments outlive it.
   EngineBackend(const EngineSettings& settings, const Engine& engine, Reuse& reuse,
                 IdGenerator& ids, unsigned threads);
 

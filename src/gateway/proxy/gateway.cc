@@ -11,18 +11,18 @@
 namespace afterimage {
 namespace {
 
-constexpr std::size_t kWaitingBodies = 256;
+constexpr std::size_t kQueuedBodies = 256;
 constexpr unsigned kDiskWorkers = 2;
 constexpr unsigned kRemoteWorkers = 8;
 constexpr unsigned kErasers = 4;
-constexpr std::size_t kWaitingToErase = 256;
-constexpr std::size_t kWaitingForDisk = 1024;
+constexpr std::size_t kQueuedInvalidations = 256;
+constexpr std::size_t kQueuedDiskWork = 1024;
 constexpr std::size_t kLeasesToReturn = 4096;
 
 std::string_view path_of(std::string_view target) { return target.substr(0, target.find('?')); }
 
-/// Paths that say what they mean: one that goes up, or hides a letter of itself, may mean one thing
-/// here and another to the one it is passed on to.
+/// Whether the backend must read the path as we do: "..", "//" or an encoded letter may mean another
+/// path to it.
 bool is_plain(std::string_view path) {
   if (!path.starts_with('/') || path.contains("//") || path.contains("/../") ||
       path.contains("/./") || path.ends_with("/..") || path.ends_with("/.")) {
@@ -34,7 +34,7 @@ bool is_plain(std::string_view path) {
   });
 }
 
-/// Not CONNECT and TRACE, which mean something to whoever stands between.
+/// Not CONNECT and TRACE, which are for proxies in between.
 bool is_known(std::string_view method) {
   static constexpr auto kKnown =
       std::to_array<std::string_view>({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"});
@@ -58,8 +58,8 @@ HttpReply status_reply(unsigned status, std::string_view text) {
           .body = R"({"status":")" + std::string(text) + "\"}"};
 }
 
-Result<std::shared_ptr<const ConfigSnapshot>> put_in_force(const Settings& settings,
-                                                           const GatewayParts& parts) {
+Result<std::shared_ptr<const ConfigSnapshot>> snapshot_of(const Settings& settings,
+                                                          const GatewayParts& parts) {
   auto config = std::make_shared<ConfigSnapshot>();
   config->settings = settings;
   AFI_TRY(config->tenants, Tenants::create(settings.tenancy, parts.root, parts.clock));
@@ -78,18 +78,18 @@ Gateway::Gateway(GatewayParts parts, std::shared_ptr<const ConfigSnapshot> confi
       config_(std::move(config)),
       counts_(parts.metrics),
       spaces_(parts.root),
-      readers_(parts.threads.count(), kWaitingBodies),
-      disk_workers_(workers_for(parts.archive), kWaitingForDisk),
-      erasers_(kErasers, kWaitingToErase),
+      readers_(parts.threads.count(), kQueuedBodies),
+      disk_workers_(workers_for(parts.archive), kQueuedDiskWork),
+      erasers_(kErasers, kQueuedInvalidations),
       lease_returners_(std::make_shared<Workers>(1, kLeasesToReturn)) {}
 
 Result<std::unique_ptr<Gateway>> Gateway::create(const Settings& settings, GatewayParts parts) {
-  AFI_TRY(auto config, put_in_force(settings, parts));
+  AFI_TRY(auto config, snapshot_of(settings, parts));
   return std::unique_ptr<Gateway>(new Gateway(parts, std::move(config)));
 }
 
 Result<void> Gateway::apply(const Settings& settings) {
-  AFI_TRY(auto config, put_in_force(settings, parts_));
+  AFI_TRY(auto config, snapshot_of(settings, parts_));
   config_.store(std::move(config));
   return {};
 }
@@ -112,7 +112,7 @@ std::shared_ptr<Lease> Gateway::hold(std::unique_ptr<Lease> lease) {
             std::function<void()> give_back = [last = std::shared_ptr<Lease>(held)]() mutable {
               last.reset();
             };
-            // If too many wait, it is given back here, with `give_back`.
+            // If too many wait, it is given back on this thread, with `give_back`.
             static_cast<void>(workers->post(std::move(give_back)));
           }};
 }
@@ -131,17 +131,17 @@ void Gateway::handle(HttpRequest request, Responder responder) {
     return responder.reply(draining_ ? status_reply(503, "draining") : status_reply(200, "ready"));
   }
   if (!is_plain(path)) {
-    return responder.reply(error_reply(400, "the path is not one that is taken here",
-                                       "invalid_request_error", "invalid_path"));
+    return responder.reply(
+        error_reply(400, "the path has \"..\", \"//\" or an encoded character; send the plain path",
+                    "invalid_request_error", "invalid_path"));
   }
   const auto operation = operation_of(path);
   if (!is_known(request.method)) {
-    return responder.reply(error_reply(501, "there is no such method here", "invalid_request_error",
+    return responder.reply(error_reply(501, "this method is not supported", "invalid_request_error",
                                        "method_not_known"));
   }
   if (operation.has_value() && request.method != "POST") {
-    HttpReply reply =
-        error_reply(405, "this is asked with POST", "invalid_request_error", "method_not_allowed");
+    HttpReply reply = error_reply(405, "use POST", "invalid_request_error", "method_not_allowed");
     reply.headers.add("Allow", "POST");
     return responder.reply(std::move(reply));
   }

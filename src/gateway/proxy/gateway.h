@@ -29,13 +29,13 @@
 
 namespace afterimage {
 
-/// What holds for requests from now on; those on their way keep what they began with.
+/// The settings of requests that begin now; those on their way keep the ones they began with.
 struct ConfigSnapshot {
   Settings settings;
   std::unique_ptr<Tenants> tenants;
 };
 
-/// What the gateway is built from. Everything outlives it.
+/// What the gateway is built from; all of it outlives the gateway.
 struct GatewayParts {
   Backend& backend;
   Reuse& reuse;
@@ -49,16 +49,15 @@ struct GatewayParts {
   Secret root;
 };
 
-/// An OpenAI-compatible server that answers from what it keeps, and asks the model for the rest.
+/// An OpenAI-compatible server that answers from its cache and asks the backend for the rest.
 ///
-/// The way of a request: who asks → what is asked → is it kept? → is it on its way? → ask, and give
-/// the answer to all who wait for it → keep it. On any trouble with reuse the request goes to the
-/// model untouched, and what is answered is not kept; what cannot be identified is not reused.
+/// Each request is a GatewayRequest. Cache failures never fail a request: it goes to the backend
+/// untouched, and its answer is not stored.
 ///
-/// Errors   create: kInvalidArgument: settings that cannot hold. Requests: the bodies and codes of
-///          the OpenAI API.
+/// Errors   create: kInvalidArgument: settings that contradict each other. Requests: the bodies and
+///          codes of the OpenAI API.
 /// Threads  Any.
-/// Source   src/gateway/DESIGN.md.
+/// Source   src/gateway/proxy/DESIGN.md.
 class Gateway {
  public:
   static Result<std::unique_ptr<Gateway>> create(const Settings& settings, GatewayParts parts);
@@ -66,15 +65,15 @@ class Gateway {
   /// Of the public port.
   void handle(HttpRequest request, Responder responder);
 
-  /// New settings for requests to come.
+  /// Applies to requests that begin from now on.
   Result<void> apply(const Settings& settings);
   [[nodiscard]] std::shared_ptr<const ConfigSnapshot> config() const { return config_.load(); }
 
-  /// What would become of the request, in the same words; nothing is counted, asked or kept. The
-  /// media that it names by address are not fetched.
+  /// What would become of the request; nothing is counted, asked or stored. Media by address are
+  /// not fetched.
   [[nodiscard]] Decision explain(ApiOperation operation, std::string body, HttpHeaders headers);
 
-  /// Not ready any more: for whoever balances load, before the end.
+  /// /ready says 503 from now on, so that load balancers send no more requests.
   void start_draining() { draining_ = true; }
   [[nodiscard]] bool draining() const { return draining_; }
 
@@ -84,18 +83,18 @@ class Gateway {
   [[nodiscard]] AnswerHistory& history() { return history_; }
   [[nodiscard]] SharedResponses& responses() { return responses_; }
   [[nodiscard]] Spaces& spaces() { return spaces_; }
-  /// Where bodies are read that take longer than others may wait.
+  /// For large bodies, and the admin API.
   [[nodiscard]] Workers& readers() { return readers_; }
-  /// Where a disk is waited for: however slow it is, bodies are read meanwhile.
+  /// For waiting for disks and servers: however slow they are, bodies are read meanwhile.
   [[nodiscard]] Workers& disk_workers() { return disk_workers_; }
-  /// Where an erasing is waited for: one that holds for other processes takes seconds.
+  /// For invalidations: one that holds for other processes takes seconds.
   [[nodiscard]] Workers& erasers() { return erasers_; }
   /// A lease that is given back when its last copy goes, on whatever thread: telling the servers
   /// takes time, and has a thread of its own.
   [[nodiscard]] std::shared_ptr<Lease> hold(std::unique_ptr<Lease> lease);
-  /// An answer that turned out to be wrong leaves every place where it is kept. Returns at once.
+  /// Erases an answer that turned out to be wrong wherever it is stored. Returns at once.
   void forget(const Question& answered);
-  /// Ends what runs on threads of the gateway's own.
+  /// Ends the gateway's worker threads.
   void stop();
   /// True with this probability.
   [[nodiscard]] bool chance(double share) { return Rng(chances_++).chance(share); }
@@ -115,10 +114,10 @@ class Gateway {
   Workers readers_;
   Workers disk_workers_;
   Workers erasers_;
-  std::shared_ptr<Workers> lease_returners_;  // of turns; shared with those that are held
+  std::shared_ptr<Workers> lease_returners_;  // shared with the leases that are held
 };
 
-/// An answer of ours in the words of the API.
+/// An error of the gateway's own, as the API says errors.
 [[nodiscard]] HttpReply error_reply(unsigned status, std::string_view message,
                                     std::string_view type, std::string_view code);
 

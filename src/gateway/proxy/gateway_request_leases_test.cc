@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// One question that is asked of two gateways at the same moment is asked of the model once.
+// A question that two gateways get at the same moment is asked of the model once.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,9 +33,9 @@ void until(Holds holds) {
   EXPECT_TRUE(holds());
 }
 
-class Turns : public ::testing::Test {
+class AnswerLeases : public ::testing::Test {
  protected:
-  /// So many more times somebody was told that the turn is another's.
+  /// Until so many more claims were told that another holds the lease.
   void wait_told(int times) {
     const int before = world.turns.theirs;
     until([&] { return world.turns.theirs >= before + times; });
@@ -43,7 +43,7 @@ class Turns : public ::testing::Test {
   GatewayWorld world;
 };
 
-TEST_F(Turns, WhatAnotherGatewayIsAskingIsWaitedFor) {
+TEST_F(AnswerLeases, WaitsForTheGatewayThatIsAskingTheSame) {
   SharingGateway one(world);
   SharingGateway other(world);
   Waiting first(one, question("Q"));
@@ -72,7 +72,7 @@ TEST_F(Turns, WhatAnotherGatewayIsAskingIsWaitedFor) {
   EXPECT_EQ(third.said().header("X-Cache-Source"), "text:exact") << "it is in memory by now";
 }
 
-TEST_F(Turns, AStreamWaitsForAStreamAndNotForAWholeAnswer) {
+TEST_F(AnswerLeases, AStreamWaitsForAStreamAndNotForAWholeAnswer) {
   SharingGateway one(world);
   SharingGateway other(world);
   const std::string streamed = question("Q", R"(,"stream":true)");
@@ -92,7 +92,7 @@ TEST_F(Turns, AStreamWaitsForAStreamAndNotForAWholeAnswer) {
   world.model.fail(0);
 }
 
-TEST_F(Turns, ATurnIsHeldUntilOthersCanFindTheAnswer) {
+TEST_F(AnswerLeases, ALeaseIsHeldUntilOthersCanFindTheAnswer) {
   std::atomic<bool> entered = false;
   std::atomic<bool> goes_on = false;
   std::atomic<int> given_back = 0;
@@ -124,13 +124,13 @@ TEST_F(Turns, ATurnIsHeldUntilOthersCanFindTheAnswer) {
   EXPECT_EQ(too_early, 0);
 }
 
-TEST_F(Turns, WhatWasPutBeforeTheTurnWasOursIsNotAskedAgain) {
+TEST_F(AnswerLeases, LooksAgainAfterTheClaimSucceeded) {
   std::atomic<bool> answered = false;
   SharingGateway one(world);
   SharingGateway other(world);
   Waiting first(one, question("Q"));
   world.model.wait_asked(1);
-  // After the other has looked, and before it has the turn.
+  // After the other has looked, and before it has the lease.
   world.turns.before_claim = [&] {
     if (answered.exchange(true)) return;
     world.model.answer(0, "one");
@@ -144,7 +144,7 @@ TEST_F(Turns, WhatWasPutBeforeTheTurnWasOursIsNotAskedAgain) {
   until([&] { return world.turns.held() == 0; });
 }
 
-TEST_F(Turns, ItIsWaitedNoLongerThanTheSettingSays) {
+TEST_F(AnswerLeases, WaitsAtMostForTheCoalesceTimeout) {
   for (const Duration timeout : {kDefault, Duration(3s)}) {
     GatewayWorld here;
     const std::string toml = timeout == kDefault ? "" : "[answers]\ncoalesce_timeout = \"3 s\"\n";
@@ -170,7 +170,7 @@ TEST_F(Turns, ItIsWaitedNoLongerThanTheSettingSays) {
   }
 }
 
-TEST_F(Turns, WhereNobodyKnowsWhoseTurnItIsEachAsks) {
+TEST_F(AnswerLeases, WithoutServersEachGatewayAsks) {
   world.turns.lost = true;
   SharingGateway one(world);
   SharingGateway other(world);
@@ -184,7 +184,7 @@ TEST_F(Turns, WhereNobodyKnowsWhoseTurnItIsEachAsks) {
   EXPECT_EQ(one.leases("unavailable") + other.leases("unavailable"), 2U);
 }
 
-TEST_F(Turns, ServersThatAreLostEndTheWaiting) {
+TEST_F(AnswerLeases, LosingTheServersEndsTheWait) {
   SharingGateway one(world);
   SharingGateway other(world);
   Waiting first(one, question("Q"));
@@ -198,7 +198,7 @@ TEST_F(Turns, ServersThatAreLostEndTheWaiting) {
   world.model.fail(0);
 }
 
-TEST_F(Turns, WhenOneFailsTheOtherAsks) {
+TEST_F(AnswerLeases, WhenTheHolderFailsTheOtherAsks) {
   for (const unsigned status : {0U, 429U, 500U}) {
     GatewayWorld here;
     SharingGateway one(here);
@@ -217,7 +217,7 @@ TEST_F(Turns, WhenOneFailsTheOtherAsks) {
   }
 }
 
-TEST_F(Turns, WhatIsNotKeptIsAskedByEach) {
+TEST_F(AnswerLeases, EachGatewayAsksWhatIsNotStored) {
   SharingGateway one(world);
   SharingGateway other(world);
   Waiting first(one, question("Q"));
@@ -231,7 +231,7 @@ TEST_F(Turns, WhatIsNotKeptIsAskedByEach) {
   until([&] { return world.turns.held() == 0; });
 }
 
-TEST_F(Turns, OfAGatewayThatIsGoneAnotherTakesIt) {
+TEST_F(AnswerLeases, AnotherGatewayTakesOverFromOneThatDied) {
   SharingGateway one(world);
   SharingGateway other(world);
   Waiting first(one, question("Q"));
@@ -255,7 +255,7 @@ struct LeavingClient {
   RawClient raw;
 };
 
-TEST_F(Turns, AClientThatLeavesEndsTheWaitingAndIsNotAskedFor) {
+TEST_F(AnswerLeases, AClientThatLeavesEndsTheWaitWithoutAsking) {
   for (const char* toml : {"", "[answers]\nfinish_abandoned = true\n"}) {
     GatewayWorld here;
     SharingGateway one(here);
@@ -275,7 +275,7 @@ TEST_F(Turns, AClientThatLeavesEndsTheWaitingAndIsNotAskedFor) {
   }
 }
 
-TEST_F(Turns, WhoAsksAndLosesItsClientGivesItsTurnBack) {
+TEST_F(AnswerLeases, AHolderWhoseClientLeavesGivesTheLeaseBack) {
   SharingGateway one(world);
   SharingGateway other(world);
   LeavingClient first(one, question("Q"));
@@ -289,7 +289,7 @@ TEST_F(Turns, WhoAsksAndLosesItsClientGivesItsTurnBack) {
   until([&] { return world.turns.held() == 0; });
 }
 
-TEST_F(Turns, WhoJoinsOneWhoWaitsLooksForHimself) {
+TEST_F(AnswerLeases, AFollowerOfAWaitingLeaderLooksUpByItsOwnRules) {
   SharingGateway one(world);
   SharingGateway other(world);
   Waiting first(one, question("Q"), "X-Afterimage-TTL: 9\r\n");
@@ -309,7 +309,7 @@ TEST_F(Turns, WhoJoinsOneWhoWaitsLooksForHimself) {
   until([&] { return world.turns.held() == 0; });
 }
 
-TEST_F(Turns, GatewaysEndWhileTheyWaitAndWhileTheyAsk) {
+TEST_F(AnswerLeases, GatewaysEndWhileTheyWaitAndWhileTheyAsk) {
   std::optional<SharingGateway> one(std::in_place, world);
   std::optional<SharingGateway> other(std::in_place, world);
   Waiting first(*one, question("Q"));
@@ -326,7 +326,7 @@ TEST_F(Turns, GatewaysEndWhileTheyWaitAndWhileTheyAsk) {
   EXPECT_EQ(world.model.asked(), 1U);
 }
 
-TEST_F(Turns, SomeTakeNone) {
+TEST_F(AnswerLeases, TimingProtectedAndUncacheableRequestsUseNoLeases) {
   const struct {
     const char* name;
     const char* toml;

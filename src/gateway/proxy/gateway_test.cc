@@ -30,7 +30,7 @@ using testing::Said;
 using ::testing::StartsWith;
 using testing::TemporaryFolder;
 
-TEST(Gateway, WhatWasAskedBeforeIsAnsweredWithoutTheModel) {
+TEST(Gateway, TheSameQuestionIsAnsweredFromTheCache) {
   Running running;
   const Said first = running.chat(question("What is it?"));
   EXPECT_EQ(first.status, 200U) << first.body;
@@ -64,7 +64,7 @@ TEST(Gateway, OneRecordServesWholeAndStreamed) {
   EXPECT_EQ(running.model.asked(), 2);
 }
 
-TEST(Gateway, WhatIsPassedOnIsWhatWasSent) {
+TEST(Gateway, ForwardsTheRequestUnchanged) {
   Running running;
   const std::string odd =
       "{ \"model\":\"m\",\n\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],"
@@ -80,7 +80,7 @@ TEST(Gateway, WhatIsPassedOnIsWhatWasSent) {
   EXPECT_EQ(seen.headers.find("x-afterimage-ttl"), std::nullopt);
 }
 
-TEST(Gateway, WhatIsNotTheSameQuestionIsAsked) {
+TEST(Gateway, ADifferentRequestIsAMiss) {
   Running running;
   running.chat(question("What is it?"));
   for (
@@ -97,7 +97,7 @@ TEST(Gateway, WhatIsNotTheSameQuestionIsAsked) {
   EXPECT_EQ(running.model.asked(), 7);
 }
 
-TEST(Gateway, WhatABodySaysOfReuseHoldsBesidesItsNamespace) {
+TEST(Gateway, TheCacheObjectOfTheBodyIsObeyed) {
   Running running;
   const auto asked = [&](const std::string& directives) {
     return running.chat(question("Q", R"(,"cache":{"namespace":)" + directives + "}"))
@@ -134,7 +134,7 @@ TEST(Gateway, TheQueryIsPartOfWhatIsAsked) {
   EXPECT_EQ(asked("/v1/chat/completions"), "MISS");
 }
 
-TEST(Gateway, WhatIsNotReusedSaysWhy) {
+TEST(Gateway, ABypassSaysWhy) {
   Running running;
   const struct {
     std::string body;
@@ -160,7 +160,7 @@ TEST(Gateway, WhatIsNotReusedSaysWhy) {
   EXPECT_EQ(running.model.asked(), 10);
 }
 
-TEST(Gateway, ClientsSayHowFarReuseGoes) {
+TEST(Gateway, ClientsControlCachingWithHeaders) {
   Running running;
   running.chat(question("Q"), "Cache-Control: no-store\r\n");
   EXPECT_EQ(running.chat(question("Q"), "Cache-Control: only-if-cached\r\n").status, 504U);
@@ -200,7 +200,7 @@ TEST(Gateway, AnotherImageIsAnotherQuestion) {
   EXPECT_EQ(about("AAAA").header("X-Cache"), "HIT");
 }
 
-TEST(Gateway, OnlyWholeAnswersAreKept) {
+TEST(Gateway, TruncatedFilteredAndFailedAnswersAreNotStored) {
   Running running;
   for (const char* finish : {"length", "content_filter", "tool_calls"}) {
     running.model.answers([&](const HttpRequest& /*request*/, const Responder& responder) {
@@ -302,7 +302,7 @@ TEST(Gateway, WithoutATemperatureNothingIsServedUnlessTheSettingSaysSo) {
   EXPECT_EQ(assuming.chat(asked).header("X-Cache"), "HIT");
 }
 
-TEST(Gateway, ManyWhoAskAtOnceAreOneCall) {
+TEST(Gateway, ConcurrentIdenticalRequestsShareOneCall) {
   Running running;
   running.model.hold(1);
   std::vector<std::thread> clients;
@@ -322,7 +322,7 @@ TEST(Gateway, ManyWhoAskAtOnceAreOneCall) {
   for (const Said& one : said) EXPECT_THAT(one.body, HasSubstr(R"("content":"one")"));
 }
 
-TEST(Gateway, IfTheOneWhoAskedIsRefusedAnotherAsks) {
+TEST(Gateway, IfTheLeaderIsRefusedAFollowerRetries) {
   Running running;
   running.model.hold(1);
   Said leader;
@@ -339,7 +339,7 @@ TEST(Gateway, IfTheOneWhoAskedIsRefusedAnotherAsks) {
   EXPECT_EQ(running.model.asked(), 2);
 }
 
-TEST(Gateway, GoesWithRequestsUnansweredAndLeavesNothingBehind) {
+TEST(Gateway, EndsWithRequestsInFlightAndLeaksNothing) {
   Running running;
   running.model.hold(2);
   std::thread shared([&] { running.chat(question("Q")); });
@@ -351,14 +351,14 @@ TEST(Gateway, GoesWithRequestsUnansweredAndLeavesNothingBehind) {
   alone.join();
 }
 
-TEST(Gateway, AnUpstreamThatIsNotThereIsAClearError) {
+TEST(Gateway, AnUnreachableUpstreamIsAClearError) {
   Running running("", "http://127.0.0.1:1");
   const Said said = running.chat(question("Q"));
   EXPECT_EQ(said.status, 502U);
   EXPECT_EQ(json::parse(said.body)["error"]["code"], "upstream_failed");
 }
 
-TEST(Gateway, OtherPathsArePassedOnAndTricksAreNot) {
+TEST(Gateway, ForwardsOtherPathsAndRefusesAmbiguousOnes) {
   Running running;
   running.model.answers([](const HttpRequest& request, const Responder& responder) {
     responder.reply({.headers = {{"X-Target", request.target}}, .body = std::string("x")});
@@ -407,7 +407,7 @@ std::string private_file(const TemporaryFolder& folder, const std::string& name,
   return path;
 }
 
-TEST(Gateway, WithAKeyNothingOnTheDiskCanBeReadAndEverythingIsFoundAgain) {
+TEST(Gateway, AnEncryptedDiskIsUnreadableAndFoundAgain) {
   const TemporaryFolder folder;
   const TemporaryFolder secrets;
   const std::string keys = private_file(secrets, "keys", std::string(64, '1') + "\n");
@@ -444,7 +444,7 @@ TEST(Gateway, WithAKeyNothingOnTheDiskCanBeReadAndEverythingIsFoundAgain) {
       << "a wrong key loses nothing";
 }
 
-TEST(Gateway, KeysAndSecretsThatCannotBeReadEndTheStart) {
+TEST(Gateway, UnreadableKeysAndSecretsEndTheStart) {
   const TemporaryFolder folder;
   const std::string open_to_all = folder.file("keys");
   std::ofstream(open_to_all) << std::string(64, '1') << "\n";
@@ -475,7 +475,7 @@ TEST(Gateway, KeysAndSecretsThatCannotBeReadEndTheStart) {
   }
 }
 
-TEST(Gateway, TheInstallationsSecretIsThatOfTheFile) {
+TEST(Gateway, TheSecretFileIsTheInstallationsSecret) {
   const TemporaryFolder folder;
   const TemporaryFolder secrets;
   const std::string secret = private_file(secrets, "secret", std::string(32, 's'));
@@ -514,7 +514,7 @@ Duration time_of(const std::function<void()>& work) {
   return clock.now() - before;
 }
 
-TEST(Gateway, AHitInAGroupIsAsSlowAsAskingWasAndSaysNothing) {
+TEST(Gateway, TimingProtectionDelaysHitsAndHidesHeaders) {
   using namespace std::chrono_literals;
   Running running(std::string("[answers]\ntiming_protection = \"shared\"\n") + kGroup);
   running.model.answers([](const HttpRequest& request, const Responder& responder) {
@@ -535,7 +535,7 @@ TEST(Gateway, AHitInAGroupIsAsSlowAsAskingWasAndSaysNothing) {
   EXPECT_EQ(running.chat(question("Q"), kKeyAlone).header("X-Cache"), "HIT");
 }
 
-TEST(Gateway, WhatIsHiddenCannotBeAskedFor) {
+TEST(Gateway, TimingProtectionRefusesOnlyIfCached) {
   Running running(std::string("[answers]\ntiming_protection = \"shared\"\n") + kGroup);
   running.chat(question("Q"), kKeyA);
   const std::string only = std::string(kKeyB) + "Cache-Control: only-if-cached\r\n";
@@ -545,7 +545,7 @@ TEST(Gateway, WhatIsHiddenCannotBeAskedFor) {
   EXPECT_EQ(kept.body, never.body);
 }
 
-TEST(Gateway, AHitTakesAtLeastWhatTheSettingSays) {
+TEST(Gateway, AHitTakesAtLeastLeastHitTime) {
   using namespace std::chrono_literals;
   Running running("[answers]\ntiming_protection = \"all\"\nleast_hit_time = \"200 ms\"\n");
   running.chat(question("Q"));
@@ -553,7 +553,7 @@ TEST(Gateway, AHitTakesAtLeastWhatTheSettingSays) {
   EXPECT_EQ(running.model.asked(), 1);
 }
 
-TEST(Gateway, WhoIsHiddenFromDoesNotJoinTheAnswerOfAnother) {
+TEST(Gateway, TimingProtectedTenantsShareNoResponse) {
   Running running(std::string("[answers]\ntiming_protection = \"shared\"\n") + kGroup);
   running.model.hold(2);
   std::thread one([&] { running.chat(question("Q"), kKeyA); });
@@ -566,13 +566,13 @@ TEST(Gateway, WhoIsHiddenFromDoesNotJoinTheAnswerOfAnother) {
   other.join();
 }
 
-TEST(Gateway, AFolderThatCannotBeUsedCostsNothingElse) {
+TEST(Gateway, AnUnusableDiskFolderCostsNothingElse) {
   Running running("[memory]\ndisk = \"/proc/no/such/folder\"\n");
   EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "MISS");
   EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "HIT");
 }
 
-TEST(Gateway, LikeQuestionsAreComparedWithTheModelNowAndThen) {
+TEST(Gateway, ASampleOfLooseHitsIsVerified) {
   Running running("[answers]\nverify_sample_rate = 1.0\n");
   running.chat(question("what is it"));
   EXPECT_EQ(running.chat(question("What is it?")).header("X-Cache-Source"), "text:canonical");
@@ -589,7 +589,7 @@ TEST(Gateway, LikeQuestionsAreComparedWithTheModelNowAndThen) {
   EXPECT_EQ(running.chat(question("what is it")).header("X-Cache"), "MISS") << "it is gone";
 }
 
-TEST(Gateway, WhatWasWrongLeavesTheDiskToo) {
+TEST(Gateway, AWrongAnswerIsErasedFromDiskToo) {
   const TemporaryFolder folder;
   Running running("[answers]\nverify_sample_rate = 1.0\n[memory]\ndisk = \"" + folder.path() +
                   "\"\ndisk_size = \"64 MiB\"\n");
@@ -608,7 +608,7 @@ TEST(Gateway, WhatWasWrongLeavesTheDiskToo) {
   EXPECT_EQ(running.chat(question("what is it")).header("X-Cache"), "MISS");
 }
 
-TEST(Gateway, WhoJoinsGetsNoCookieOfAnother) {
+TEST(Gateway, AFollowerGetsNoCookieOfTheLeader) {
   Running running;
   running.model.hold(1);
   Said leader;

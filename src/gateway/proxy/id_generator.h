@@ -11,7 +11,7 @@
 
 namespace afterimage {
 
-/// Names for answers and requests that nothing else has, of this process or another.
+/// Ids for answers and requests that no other has, of this process or another.
 /// Threads  Any.
 class IdGenerator {
  public:

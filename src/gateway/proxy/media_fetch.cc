@@ -30,7 +30,7 @@ Result<FileBytes> read_file(const std::string& address, const MediaSettings& set
   const auto size = file.tellg();
   if (!file || size < 0) return fail(ErrorCode::kInvalidArgument, address + " cannot be read");
   if (static_cast<std::uint64_t>(size) > settings.max_size.value()) {
-    return fail(ErrorCode::kLimitExceeded, address + " is larger than is taken");
+    return fail(ErrorCode::kLimitExceeded, address + " is larger than media.max_size");
   }
   auto bytes = std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(size));
   file.seekg(0);
@@ -39,7 +39,7 @@ Result<FileBytes> read_file(const std::string& address, const MediaSettings& set
   return bytes;
 }
 
-/// Where a redirection leads, as an address of its own.
+/// The target of a redirection as an absolute URL.
 std::string resolved(const std::string& location, const Url& from) {
   if (!location.starts_with('/') || location.starts_with("//")) return location;
   const bool v6 = from.host.contains(':');
@@ -47,7 +47,7 @@ std::string resolved(const std::string& location, const Url& from) {
          (v6 ? "]:" : ":") + from.port + location;
 }
 
-/// All media of one request. Each step starts the next; it lives as long as one is on its way.
+/// All media of one request. Each step starts the next; the object lives until the last.
 class Fetch final : public std::enable_shared_from_this<Fetch> {
  public:
   using Done = std::function<void(Result<std::vector<ApiMedia>>)>;
@@ -70,7 +70,7 @@ class Fetch final : public std::enable_shared_from_this<Fetch> {
   }
 
  private:
-  /// One answer, gathered.
+  /// The response to one fetch, gathered.
   class Answer final : public HttpListener {
    public:
     Answer(std::shared_ptr<Fetch> fetch, Url url)
@@ -89,7 +89,7 @@ class Fetch final : public std::enable_shared_from_this<Fetch> {
     void on_error(const Error& error) override {
       if (too_large_) {
         return fetch_->done_(fail(ErrorCode::kLimitExceeded, fetch_->media_[fetch_->at_].address +
-                                                                 " is larger than is taken"));
+                                                                 " is larger than media.max_size"));
       }
       fetch_->done_(std::unexpected(error));
     }
@@ -131,7 +131,7 @@ class Fetch final : public std::enable_shared_from_this<Fetch> {
     }
     if (status != 200) {
       return done_(fail(ErrorCode::kInvalidArgument,
-                        media.address + ": its server answers " + std::to_string(status)));
+                        media.address + ": its server responds with " + std::to_string(status)));
     }
     media.bytes = bytes_of(body);
     if (const auto type = headers.find("content-type")) {
@@ -154,9 +154,9 @@ class Fetch final : public std::enable_shared_from_this<Fetch> {
 
 Result<void> may_fetch(const std::vector<ApiMedia>& media, const MediaSettings& settings) {
   if (media.size() > settings.max_items) {
-    return fail(ErrorCode::kLimitExceeded, "the request holds " + std::to_string(media.size()) +
-                                               " media items; at most " +
-                                               std::to_string(settings.max_items) + " are taken");
+    return fail(ErrorCode::kLimitExceeded,
+                "the request holds " + std::to_string(media.size()) + " media items; at most " +
+                    std::to_string(settings.max_items) + " are allowed (media.max_items)");
   }
   for (const ApiMedia& item : media) {
     if (item.bytes != nullptr) continue;

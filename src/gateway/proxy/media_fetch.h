@@ -15,19 +15,18 @@
 
 namespace afterimage {
 
-/// Whether every media part that names an address names one that may be fetched.
-/// kInvalidArgument: the first that may not, and why.
+/// Whether every media part that names an address may be fetched.
+/// kInvalidArgument: the first that may not be, and why. kLimitExceeded: media.max_items.
 [[nodiscard]] Result<void> may_fetch(const std::vector<ApiMedia>& media,
                                      const MediaSettings& settings);
 
-/// Fetches what media parts name, one after the other: http and https from the hosts that are
-/// allowed, redirections checked like the first address, names checked again once they are
-/// resolved; files from the folders that are allowed.
+/// Fetches the media that are named by address, one after the other: http and https from media.hosts,
+/// files from media.folders. Redirections are checked like the first address, and host names again
+/// once they are resolved.
 ///
-/// `done` gets the media with their bytes, or the error: kInvalidArgument: an address that may not
-/// be fetched, or whose server says there is none; kLimitExceeded: a larger file than allowed, more
-/// redirections; kUnavailable: a server that does not answer within the time that is allowed for
-/// all of one file.
+/// Errors   `done` gets the media with their bytes, or kInvalidArgument: an address that may not be
+///          fetched or that its server does not have; kLimitExceeded: a larger file or more
+///          redirections than allowed; kUnavailable: no whole file within media.timeout.
 /// Threads  Any; `done` is called on one of the caller's, or at once.
 void fetch_media(std::vector<ApiMedia> media, const MediaSettings& settings, HttpCaller& caller,
                  std::function<void(Result<std::vector<ApiMedia>>)> done);

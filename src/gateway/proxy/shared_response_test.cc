@@ -47,7 +47,7 @@ std::shared_ptr<SharedResponse> shared_response(SharedResponse::Options options 
   return std::make_shared<SharedResponse>(std::move(options));
 }
 
-TEST(SharedResponse, EveryReaderGetsTheSameFromTheBeginningWheneverHeCame) {
+TEST(SharedResponse, EveryReaderGetsAllOfItWheneverItSubscribed) {
   const auto response = shared_response();
   Reader first(response);
   response->on_head(200, events());
@@ -70,7 +70,7 @@ TEST(SharedResponse, EveryReaderGetsTheSameFromTheBeginningWheneverHeCame) {
   EXPECT_TRUE(response->complete());
 }
 
-TEST(SharedResponse, EventsAreGivenOnWhole) {
+TEST(SharedResponse, PassesOnWholeEventsOnly) {
   const auto response = shared_response();
   Reader reader(response);
   response->on_head(200, events());
@@ -103,7 +103,7 @@ TEST(SharedResponse, AStreamThatBreaksOffSaysSoAndDropsTheTornEvent) {
   EXPECT_FALSE(response->complete());
 }
 
-TEST(SharedResponse, IsRecordedBeforeAnybodyReadsThatItIsDone) {
+TEST(SharedResponse, IsRecordedBeforeAnybodyReadsTheEnd) {
   int completed = 0;
   std::string read_before;
   std::optional<Reader> reader;
@@ -206,7 +206,7 @@ TEST(SharedResponse, IsCancelledAlsoIfEverybodyLeftBeforeItCouldBe) {
   EXPECT_EQ(cancelled, 1);
 }
 
-TEST(SharedResponse, WhoLeavesAtTheLastEventCancelsNothing) {
+TEST(SharedResponse, LeavingAtTheLastEventCancelsNothing) {
   std::optional<Result<ApiRecord>> record;
   int cancelled = 0;
   const auto response =
@@ -225,7 +225,7 @@ TEST(SharedResponse, WhoLeavesAtTheLastEventCancelsNothing) {
   EXPECT_TRUE(record->has_value()) << "what was said to its end is kept";
 }
 
-TEST(SharedResponse, IsFinishedForTheCacheIfThatIsWanted) {
+TEST(SharedResponse, FinishAbandonedFinishesForTheCache) {
   int cancelled = 0;
   const auto response = shared_response({.finish_abandoned = true});
   response->controlled_by({.cancel = [&] { ++cancelled; }, .handle = {}});
@@ -244,7 +244,7 @@ TEST(SharedResponse, AReaderThatIsDroppedUnreadHasLeft) {
   EXPECT_EQ(ended, 1);
 }
 
-TEST(SharedResponse, WhatOnlyOneReadsIsForgottenAsItIsRead) {
+TEST(SharedResponse, AResponseForOneReaderIsFreedAsItIsRead) {
   const auto response = std::make_shared<SharedResponse>(SharedResponse::Options{});
   Reader reader(response);
   response->on_head(200, {{"Content-Type", "video/mp4"}});
@@ -258,7 +258,7 @@ TEST(SharedResponse, WhatOnlyOneReadsIsForgottenAsItIsRead) {
   EXPECT_EQ(late.state, BodySource::State::kBroken);
 }
 
-TEST(SharedResponses, WhoAsksTheSameBoardsTheSame) {
+TEST(SharedResponses, TheSameKeyJoinsTheSameResponse) {
   SharedResponses responses;
   int started = 0;
   const auto start = [&] {
@@ -275,7 +275,7 @@ TEST(SharedResponses, WhoAsksTheSameBoardsTheSame) {
   EXPECT_EQ(started, 2);
 }
 
-TEST(SharedResponses, WhoCameBetweenCacheAndBroadcastLooksAgain) {
+TEST(SharedResponses, NothingIsStartedIfAResponseHasJustCompleted) {
   SharedResponses responses;
   const std::uint64_t before = responses.completed();
   const auto first = responses.join_or_start("a", before, [] { return shared_response(); });
@@ -286,7 +286,7 @@ TEST(SharedResponses, WhoCameBetweenCacheAndBroadcastLooksAgain) {
       responses.join_or_start("a", responses.completed(), [] { return shared_response(); }).leads);
 }
 
-TEST(SharedResponses, OnlyTheOneItselfIsRemoved) {
+TEST(SharedResponses, RemovesOnlyTheResponseItself) {
   SharedResponses responses;
   const auto old = responses.join_or_start("a", 0, [] { return shared_response(); });
   responses.remove("a", &old.subscriber->response());
@@ -295,7 +295,7 @@ TEST(SharedResponses, OnlyTheOneItselfIsRemoved) {
   EXPECT_EQ(responses.size(), 1U);
 }
 
-TEST(SharedResponse, OneThatIsCalledOffIsNeitherKeptNorFailed) {
+TEST(SharedResponse, AnAbandonedResponseIsNeitherStoredNorFailed) {
   int completed = 0;
   const auto response =
       shared_response({.completed = [&](const SharedResponse& /*response*/,
@@ -313,7 +313,7 @@ TEST(SharedResponse, OneThatIsCalledOffIsNeitherKeptNorFailed) {
   EXPECT_EQ(completed, 0);
 }
 
-TEST(SharedResponse, OneThatAllHaveLeftIsNotWanted) {
+TEST(SharedResponse, IsNotWantedOnceAllSubscribersHaveLeft) {
   const auto response = shared_response();
   response->join()->leave();
   EXPECT_FALSE(response->wanted());

@@ -11,7 +11,7 @@ constexpr std::size_t kKept = 4096;
 
 }  // namespace
 
-/// Besides model and tenant, a model's identity is the same for as long as the process runs.
+/// The rest of a model's identity does not change while the process runs.
 Result<std::shared_ptr<const TenantSpace>> Spaces::of(const ModelIdentity& model,
                                                       const TenantId& tenant) {
   auto key = std::pair(model.model, tenant.text());

@@ -14,14 +14,14 @@
 
 namespace afterimage {
 
-/// A tenant's namespace under one model, and what its scopes begin with.
+/// A tenant's namespace under one model, with the ids that its scopes begin with.
 struct TenantSpace {
   Namespace name_space;
   NamespaceId inputs;
   NamespaceId answers;  // answer_space()
 };
 
-/// The spaces that were used of late: making one takes several hashes.
+/// A cache of tenants' namespaces: making one takes several hashes.
 /// Threads  Any.
 class Spaces {
  public:

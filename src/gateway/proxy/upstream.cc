@@ -83,7 +83,8 @@ BackendCall Upstream::ask(BackendRequest request, std::shared_ptr<BackendListene
   if (on_their_way_->fetch_add(1) >= settings_.max_connections) {
     --*on_their_way_;
     listener->on_error(
-        {ErrorCode::kUnavailable, "too many requests are on their way to the model"});
+        {ErrorCode::kUnavailable,
+         "upstream.max_connections calls are on their way to the model; try again soon"});
     return {};
   }
   HttpCall call{

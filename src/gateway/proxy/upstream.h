@@ -9,15 +9,15 @@
 
 namespace afterimage {
 
-/// Any OpenAI-compatible server. What the client sent goes there as it is: body, path and headers,
-/// but for those of one connection and ours.
+/// Any OpenAI-compatible server. It gets the client's body, path and headers unchanged, except
+/// hop-by-hop headers and X-Afterimage-*.
 ///
-/// Errors   create: kInvalidArgument: the address is none. ask: kUnavailable, as HttpCaller has it,
-///          and if more calls are on their way than connections are allowed.
+/// Errors   create: kInvalidArgument: not an http(s) URL. ask: kUnavailable, as HttpCaller says, and
+///          if upstream.max_connections calls are on their way.
 /// Threads  Any.
 class Upstream final : public Backend {
  public:
-  /// `caller` outlives it. `key` is sent instead of the client's; empty: the client's is.
+  /// `caller` outlives it. `key` replaces the client's API key; empty: the client's is sent.
   static Result<std::unique_ptr<Upstream>> create(const UpstreamSettings& settings, std::string key,
                                                   HttpCaller& caller);
 
@@ -42,8 +42,8 @@ class Upstream final : public Backend {
       std::make_shared<std::atomic<std::uint32_t>>(0);
 };
 
-/// Headers of one connection, which nobody passes on (RFC 9110 7.6.1), also those that Connection
-/// names; and those that whoever passes a message on sets anew.
+/// Without hop-by-hop headers (RFC 9110 7.6.1), those that Connection names, and those that a proxy
+/// sets anew.
 [[nodiscard]] HttpHeaders end_to_end(const HttpHeaders& headers);
 
 }  // namespace afterimage

@@ -27,11 +27,11 @@ namespace afterimage {
 namespace {
 
 constexpr unsigned kMostThreads = 8;
-/// For answers on their way up from a disk.
+/// For answers on their way from a disk into memory.
 constexpr Bytes kTransfer = 64_MiB;
-/// Of a turn to ask the model. Shorter than answers.coalesce_timeout, or who waits for a gateway
-/// that died would never see that.
-constexpr Duration kTurn = std::chrono::seconds(5);
+/// How long a gateway holds the lease of a question. Shorter than answers.coalesce_timeout, so that
+/// those who wait for a gateway that died take over.
+constexpr Duration kAnswerLease = std::chrono::seconds(5);
 
 HttpLimits limits_of(const LimitSettings& settings) {
   return {.body = settings.body,
@@ -66,8 +66,8 @@ Result<std::string> upstream_key(const UpstreamSettings& settings) {
   return *std::move(key);
 }
 
-/// nullopt: what is kept is not sealed. Keys that are named and cannot be had are an error: nothing
-/// is kept in the clear that was to be sealed.
+/// nullopt: nothing is encrypted. Keys that are named and cannot be read are an error: nothing is
+/// written in the clear that was to be encrypted.
 Result<std::optional<EncryptionKeys>> encryption_keys(const MemorySettings& memory) {
   const std::string& path = memory.encrypt_key_file;
   const std::string& variable = memory.encrypt_key_env;
@@ -82,7 +82,7 @@ Result<std::optional<EncryptionKeys>> encryption_keys(const MemorySettings& memo
   return *std::move(keys);
 }
 
-/// nullptr: nothing is watched.
+/// nullptr: memory is not watched.
 Result<std::shared_ptr<PressureGauge>> gauge_of(const std::string& where, const Files& files) {
   if (where.empty()) return nullptr;
   AFI_TRY(std::shared_ptr<PressureGauge> gauge,
@@ -92,7 +92,7 @@ Result<std::shared_ptr<PressureGauge>> gauge_of(const std::string& where, const 
 
 }  // namespace
 
-/// In the order in which one stands on the other: they go from the last to the first.
+/// Each member uses those before it; they are destroyed from the last to the first.
 struct Service::State {
   explicit State(ServiceOptions given, const Clock& on, const WallClock& wall)
       : options(std::move(given)),
@@ -101,14 +101,14 @@ struct Service::State {
             options.log),
         ids(wall) {}
   ~State() {
-    // Connections and calls end first: they use everything else.
+    // Connections and calls first: they use everything else.
     admin_server.reset();
     server.reset();
     if (threads != nullptr) threads->stop();
-    // Then whoever still reads or answers a request: an answer is out before its passage is over.
+    // Then the workers: a response may be out before its request is done.
     if (gateway != nullptr) gateway->stop();
     backend.reset();
-    // Nobody answers any more: who asked, and what he asked for, hold each other.
+    // No backend answers any more, and requests and responses hold each other.
     if (gateway != nullptr) gateway->responses().forget_all();
   }
   State(const State&) = delete;
@@ -116,7 +116,7 @@ struct Service::State {
 
   Result<void> open_disk();
   Result<void> open_remote();
-  Result<void> seal();
+  Result<void> set_up_encryption();
   void stack();
   Result<void> share_answers(const Secret& root);
   Result<Secret> secret();
@@ -134,21 +134,21 @@ struct Service::State {
   std::unique_ptr<MemoryBudget> in_flight;
   std::unique_ptr<DiskTier> disk;
   std::unique_ptr<SharedStore> remote;
-  MemoryBudget sealing{kTransfer};
+  MemoryBudget encrypting{kTransfer};
   std::unique_ptr<EncryptedTier> encrypted_disk;
   std::unique_ptr<EncryptedTier> encrypted_remote;
   std::unique_ptr<EncryptedFiles> encrypted_files;
-  Tier* on_disk = nullptr;  // the disk's entries, sealed or not; nullptr: there is none
+  Tier* on_disk = nullptr;  // the disk's entries, encrypted or not; nullptr: there is none
   std::unique_ptr<TierStack> tiers;
   std::unique_ptr<Reuse> reuse;
   MemoryBudget transfer{kTransfer};
-  std::unique_ptr<TierStack> answers;  // the same tiers, for what is replaced
+  std::unique_ptr<TierStack> answers;  // the same tiers; answers are replaced under one key
   std::unique_ptr<RemoteCell> cell;
   std::unique_ptr<EncryptedCell> encrypted_cell;
-  std::unique_ptr<InvalidationLog> shared_erasures;
-  std::unique_ptr<RedisLeases> answer_turns;  // apart from the encoder's: with a lease of their own
+  std::unique_ptr<InvalidationLog> invalidation_log;
+  std::unique_ptr<RedisLeases> answer_leases;  // apart from the encoder's: they last less long
   std::unique_ptr<AnswerArchive> archive;
-  std::unique_ptr<InvalidationPoller> watch;
+  std::unique_ptr<InvalidationPoller> poller;
   std::unique_ptr<IoThreads> threads;
   std::unique_ptr<HttpCaller> caller;
   std::unique_ptr<Backend> backend;
@@ -163,14 +163,14 @@ Result<void> Service::State::open_disk() {
   DiskTierOptions how;
   how.log.capacity = memory.disk_size;
   how.log.append_timeout = std::chrono::seconds(2);
-  // Besides memory.budget, since it is there before anything is kept.
+  // Besides memory.budget: it is there before anything is kept.
   const Bytes batches(how.log.batch_bytes.value() * how.log.batches);
   in_flight = std::make_unique<MemoryBudget>(batches + 64_MiB);
   AFI_TRY(disk, DiskTier::open(memory.disk, how, *in_flight, clock));
   return {};
 }
 
-/// Servers that are not there are no error: they are looked for.
+/// Servers that do not answer are no error: they are tried again.
 Result<void> Service::State::open_remote() {
   const RemoteSettings& settings = options.settings.remote;
   if (settings.url.empty()) return {};
@@ -199,7 +199,7 @@ Result<Secret> Service::State::secret() {
   if (!folder.empty()) {
     if (const auto opened = open_disk(); !opened.has_value()) without_disk(opened.error());
   }
-  // What all share is kept under the secret that all share, in the folder, too.
+  // The shared secret also protects what is kept on disk.
   if (const std::string& said = options.settings.secret_file; !said.empty()) {
     const auto kept = secret_in_file(said);
     if (!kept.has_value()) return fail(ErrorCode::kInvalidArgument, kept.error().message);
@@ -213,20 +213,20 @@ Result<Secret> Service::State::secret() {
   return random_secret();
 }
 
-/// Between what leaves this process and everybody who keeps it.
-Result<void> Service::State::seal() {
+/// Encrypts what leaves this process.
+Result<void> Service::State::set_up_encryption() {
   const MemorySettings& memory = options.settings.memory;
   AFI_TRY(auto of_disk, encryption_keys(memory));
   AFI_TRY(auto of_remote, encryption_keys(memory));
   AFI_TRY(auto of_files, encryption_keys(memory));
   if (!of_disk.has_value()) return {};
   if (disk != nullptr) {
-    encrypted_disk = std::make_unique<EncryptedTier>(*disk, *std::move(of_disk), sealing);
+    encrypted_disk = std::make_unique<EncryptedTier>(*disk, *std::move(of_disk), encrypting);
     encrypted_files = std::make_unique<EncryptedFiles>(files, *std::move(of_files));
   }
   if (remote != nullptr) {
     encrypted_remote =
-        std::make_unique<EncryptedTier>(remote->tier(), *std::move(of_remote), sealing);
+        std::make_unique<EncryptedTier>(remote->tier(), *std::move(of_remote), encrypting);
   }
   return {};
 }
@@ -246,7 +246,7 @@ void Service::State::stack() {
   tiers = std::make_unique<TierStack>(std::move(all));
 }
 
-/// The list of what is erased is the servers', whatever else is kept on a disk.
+/// The invalidation log is on the servers, also where answers are kept on disk, too.
 Result<void> Service::State::share_answers(const Secret& root) {
   const MemorySettings& memory = options.settings.memory;
   AFI_TRY(auto keys, encryption_keys(memory));
@@ -254,7 +254,7 @@ Result<void> Service::State::share_answers(const Secret& root) {
   fields.number("sealed", keys.has_value() ? 1 : 0);
   const TierKey place{.entry_class = EntryClass::kAnswer,
                       .bytes = hmac_sha256(root, fields.message())};
-  // What was kept is over before its list is.
+  // The log outlives every answer that it invalidates.
   const Duration ttl = std::max<Duration>(2 * options.settings.remote.ttl, std::chrono::hours(1));
   cell = std::make_unique<RemoteCell>(remote->remote_tier(), place.bytes, ttl);
   SharedCell* list = cell.get();
@@ -262,9 +262,9 @@ Result<void> Service::State::share_answers(const Secret& root) {
     encrypted_cell = std::make_unique<EncryptedCell>(*cell, place, *std::move(keys));
     list = encrypted_cell.get();
   }
-  shared_erasures = std::make_unique<InvalidationLog>(*list, root);
-  answer_turns =
-      std::make_unique<RedisLeases>(remote->remote_tier(), RedisLeasesOptions{.lease = kTurn});
+  invalidation_log = std::make_unique<InvalidationLog>(*list, root);
+  answer_leases = std::make_unique<RedisLeases>(remote->remote_tier(),
+                                                RedisLeasesOptions{.lease = kAnswerLease});
   Files& lists = encrypted_files != nullptr ? static_cast<Files&>(*encrypted_files) : files;
   const std::string file = disk == nullptr ? "" : memory.disk + "/answers-erased";
   AFI_TRY(archive, AnswerArchive::open({.tier = *answers,
@@ -274,18 +274,18 @@ Result<void> Service::State::share_answers(const Secret& root) {
                                         .erasures = file,
                                         .clock = clock,
                                         .wall = ids.clock(),
-                                        .shared = shared_erasures.get(),
+                                        .shared = invalidation_log.get(),
                                         .wait = {},
-                                        .turns = answer_turns.get()}));
+                                        .turns = answer_leases.get()}));
   const auto read = archive->refresh();
   if (!read.has_value()) log.warn("answers_not_shared_yet", {{"why", read.error().message}});
-  watch = std::make_unique<InvalidationPoller>(
-      // A failed poll is counted; it only costs hits.
+  poller = std::make_unique<InvalidationPoller>(
+      // A failed poll is counted, and reduces hits only.
       [this] { static_cast<void>(archive->refresh()); });
   return {};
 }
 
-/// Without it answers end with the process, and requests are served all the same.
+/// Without it answers are lost with the process, and requests are served all the same.
 void Service::State::open_archive() {
   if (on_disk == nullptr || reuse->answer_cache() == nullptr) return;
   Files& lists = encrypted_files != nullptr ? static_cast<Files&>(*encrypted_files) : files;
@@ -307,13 +307,13 @@ Result<void> Service::State::start() {
   const Settings& settings = options.settings;
   AFI_TRY(const Secret root, secret());
   AFI_TRY_VOID(open_remote());
-  AFI_TRY_VOID(seal());
+  AFI_TRY_VOID(set_up_encryption());
   stack();
   ReuseOptions kept{.budget = settings.memory.budget,
                     .policy = settings.memory.policy,
                     .tier = tiers.get(),
                     .leases = remote == nullptr ? nullptr : &remote->leases()};
-  // Also while answers.enabled is false: it may be said otherwise when the settings are read again.
+  // Also while answers.enabled is false: a reload may turn it on.
   kept.answers = AnswerReuse{.rules = {}, .ttl = settings.answers.ttl, .in_serve = false};
   AFI_TRY(kept.pressure.gauge, gauge_of(settings.memory.governor, files));
   AFI_TRY(reuse, Reuse::create(kept, root, clock));
@@ -401,7 +401,7 @@ Result<Reloaded> Service::reload() {
   State& s = *state_;
   AFI_TRY(const Settings next, s.options.read_settings());
   const Settings now = s.gateway->config()->settings;
-  // What was told once and not done yet is told again.
+  // Settings that still need a restart are named again.
   Reloaded done{.applied = {}, .needs_restart = needs_restart(s.options.settings, next)};
   const std::vector<std::string> not_now = needs_restart(now, next);
   AFI_TRY_VOID(s.gateway->apply(next));
@@ -419,7 +419,7 @@ bool Service::drain() {
   State& s = *state_;
   s.gateway->start_draining();
   const bool all = s.server->drain(s.gateway->config()->settings.limits.drain);
-  // Who asked for it hears so.
+  // So that whoever asked for it gets the response.
   if (s.admin_server != nullptr) {
     static_cast<void>(s.admin_server->drain(std::chrono::seconds(1)));
   }

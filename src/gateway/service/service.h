@@ -20,23 +20,22 @@ struct ServiceOptions {
   Settings settings;
   /// For reload: the settings as they are now.
   std::function<Result<Settings>()> read_settings;
-  /// Answers if there is no upstream.
+  /// The backend if there is no upstream.
   std::unique_ptr<Engine> engine;
-  /// Somebody asked, on the admin port, that the service end: returns at once.
+  /// Called when the admin port was asked to drain; returns at once.
   std::function<void()> wants_to_end = [] {};
   std::string version;
   LogSink log = standard_error_sink();
 };
 
-/// The whole server: caches, model or upstream, the two ports.
+/// The gateway process: caches, backend, and the two ports.
 ///
-/// A folder that cannot be used costs what would have been kept there, and nothing else: the log
-/// says so, and requests are served.
+/// If memory.disk cannot be used, nothing is kept there; the log says so, and requests are served.
 ///
-/// Errors   start: kInvalidArgument, kUnavailable: settings that cannot hold, an address that is
-///          taken.
-/// Threads  Any; but not from one of its own: drain() and the destructor.
-/// Source   src/gateway/DESIGN.md.
+/// Errors   start: kInvalidArgument, kUnavailable: settings that contradict each other, an address
+///          that is taken.
+/// Threads  Any; drain() and the destructor not from one of its own threads.
+/// Source   src/gateway/service/DESIGN.md.
 class Service {
  public:
   /// Clocks outlive it.
@@ -49,10 +48,10 @@ class Service {
   [[nodiscard]] std::uint16_t port() const;
   [[nodiscard]] std::uint16_t admin_port() const;
   [[nodiscard]] Gateway& gateway();
-  /// Reads the settings again; what can take effect at once does.
+  /// Reads the settings again and applies what can change while it runs.
   Result<Reloaded> reload();
-  /// Not ready any more, no new connections; waits for the requests that were begun, as long as the
-  /// settings say. True: all were answered.
+  /// Stops accepting connections and waits up to limits.drain for the requests on their way. True:
+  /// all were responded to.
   bool drain();
 
  private:
