@@ -6,9 +6,6 @@
 #include <optional>
 #include <thread>
 
-#include "afterimage/disk_tier.h"
-#include "afterimage/encrypted_tier.h"
-#include "afterimage/host_tier.h"
 #include "afterimage/secret.h"
 #include "afterimage/shared_store.h"
 #include "caches/identity/fields.h"
@@ -19,9 +16,9 @@
 #include "gateway/proxy/upstream.h"
 #include "policy/pressure/linux_gauges.h"
 #include "storage/encryption/encrypted_cell.h"
-#include "storage/encryption/encrypted_files.h"
 #include "storage/remote/redis_leases.h"
 #include "storage/remote/remote_cell.h"
+#include "storage/stores/stores.h"
 
 namespace afterimage {
 namespace {
@@ -66,22 +63,6 @@ Result<std::string> upstream_key(const UpstreamSettings& settings) {
   return *std::move(key);
 }
 
-/// nullopt: nothing is encrypted. Keys that are named and cannot be read are an error: nothing is
-/// written in the clear that was to be encrypted.
-Result<std::optional<EncryptionKeys>> encryption_keys(const MemorySettings& memory) {
-  const std::string& path = memory.encrypt_key_file;
-  const std::string& variable = memory.encrypt_key_env;
-  if (path.empty() && variable.empty()) return std::nullopt;
-  if (!path.empty() && !variable.empty()) {
-    return fail(ErrorCode::kInvalidArgument,
-                "memory.encrypt_key_file and memory.encrypt_key_env: only one of them");
-  }
-  auto keys =
-      variable.empty() ? EncryptionKeys::read(path) : EncryptionKeys::from_environment(variable);
-  if (!keys.has_value()) return fail(ErrorCode::kInvalidArgument, keys.error().message);
-  return *std::move(keys);
-}
-
 /// nullptr: memory is not watched.
 Result<std::shared_ptr<PressureGauge>> gauge_of(const std::string& where, const Files& files) {
   if (where.empty()) return nullptr;
@@ -114,12 +95,8 @@ struct Service::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
-  Result<void> open_disk();
-  Result<void> open_remote();
-  Result<void> set_up_encryption();
-  void stack();
-  Result<void> share_answers(const Secret& root);
-  Result<Secret> secret();
+  Result<void> open_stores();
+  Result<void> share_answers();
   void open_archive();
   Result<void> start();
   Result<void> listen();
@@ -131,18 +108,9 @@ struct Service::State {
   IdGenerator ids;
   SystemFiles files;
   Metrics metrics;
-  std::unique_ptr<MemoryBudget> in_flight;
-  std::unique_ptr<DiskTier> disk;
-  std::unique_ptr<SharedStore> remote;
-  MemoryBudget encrypting{kTransfer};
-  std::unique_ptr<EncryptedTier> encrypted_disk;
-  std::unique_ptr<EncryptedTier> encrypted_remote;
-  std::unique_ptr<EncryptedFiles> encrypted_files;
-  Tier* on_disk = nullptr;  // the disk's entries, encrypted or not; nullptr: there is none
-  std::unique_ptr<TierStack> tiers;
+  std::unique_ptr<Stores> stores;
   std::unique_ptr<Reuse> reuse;
   MemoryBudget transfer{kTransfer};
-  std::unique_ptr<TierStack> answers;  // the same tiers; answers are replaced under one key
   std::unique_ptr<RemoteCell> cell;
   std::unique_ptr<EncryptedCell> encrypted_cell;
   std::unique_ptr<InvalidationLog> invalidation_log;
@@ -158,98 +126,48 @@ struct Service::State {
   std::unique_ptr<HttpServer> admin_server;
 };
 
-Result<void> Service::State::open_disk() {
+/// A store that cannot be used costs hits and nothing else.
+Result<void> Service::State::open_stores() {
   const MemorySettings& memory = options.settings.memory;
-  DiskTierOptions how;
-  how.log.capacity = memory.disk_size;
-  how.log.append_timeout = std::chrono::seconds(2);
-  // Besides memory.budget: it is there before anything is kept.
-  const Bytes batches(how.log.batch_bytes.value() * how.log.batches);
-  in_flight = std::make_unique<MemoryBudget>(batches + 64_MiB);
-  AFI_TRY(disk, DiskTier::open(memory.disk, how, *in_flight, clock));
-  return {};
-}
-
-/// Servers that do not answer are no error: they are tried again.
-Result<void> Service::State::open_remote() {
   const RemoteSettings& settings = options.settings.remote;
-  if (settings.url.empty()) return {};
-  AFI_TRY_VOID(check_sharing(options.settings));
-  const auto password = environment(settings.password_env);
-  if (!password.has_value() && settings.password_env != RemoteSettings().password_env) {
-    return fail(ErrorCode::kInvalidArgument, "remote.password_env: the environment variable '" +
-                                                 settings.password_env + "' is not set");
+  if (!memory.encrypt_key_file.empty() && !memory.encrypt_key_env.empty()) {
+    return fail(ErrorCode::kInvalidArgument,
+                "memory.encrypt_key_file and memory.encrypt_key_env: only one of them");
   }
-  AFI_TRY(remote, SharedStore::open({.url = settings.url,
-                                     .password = password.value_or(""),
-                                     .ttl = settings.ttl,
-                                     .in_flight = settings.in_flight},
-                                    clock));
-  const std::string degraded_reason = remote->tier().stats().degraded_reason;
-  if (!degraded_reason.empty()) log.warn("remote_not_there", {{"why", degraded_reason}});
-  return {};
-}
-
-Result<Secret> Service::State::secret() {
-  const std::string& folder = options.settings.memory.disk;
-  const auto without_disk = [&](const Error& why) {
-    log.error("disk_not_used", {{"folder", folder}, {"why", why.message}});
-    disk.reset();
+  StoresOptions wanted{.disk = memory.disk,
+                       .disk_capacity = memory.disk_size,
+                       .secret_file = options.settings.secret_file,
+                       .encrypt_key_file = memory.encrypt_key_file,
+                       .encrypt_key_env = memory.encrypt_key_env};
+  if (!settings.url.empty()) {
+    AFI_TRY_VOID(check_sharing(options.settings));
+    const auto password = environment(settings.password_env);
+    if (!password.has_value() && settings.password_env != RemoteSettings().password_env) {
+      return fail(ErrorCode::kInvalidArgument, "remote.password_env: the environment variable '" +
+                                                   settings.password_env + "' is not set");
+    }
+    wanted.remote = SharedStoreOptions{.url = settings.url,
+                                       .password = password.value_or(""),
+                                       .ttl = settings.ttl,
+                                       .in_flight = settings.in_flight};
+  }
+  wanted.on_degraded = [this](std::string_view store, const Error& error) {
+    if (store == "disk") {
+      log.error("disk_not_used",
+                {{"folder", options.settings.memory.disk}, {"why", error.message}});
+    } else {
+      log.warn("remote_not_there", {{"why", error.message}});
+    }
   };
-  if (!folder.empty()) {
-    if (const auto opened = open_disk(); !opened.has_value()) without_disk(opened.error());
-  }
-  // The shared secret also protects what is kept on disk.
-  if (const std::string& said = options.settings.secret_file; !said.empty()) {
-    const auto kept = secret_in_file(said);
-    if (!kept.has_value()) return fail(ErrorCode::kInvalidArgument, kept.error().message);
-    return *kept;
-  }
-  if (disk != nullptr) {
-    const auto kept = store_secret(folder);
-    if (kept.has_value()) return *kept;
-    without_disk(kept.error());
-  }
-  return random_secret();
-}
-
-/// Encrypts what leaves this process.
-Result<void> Service::State::set_up_encryption() {
-  const MemorySettings& memory = options.settings.memory;
-  AFI_TRY(auto of_disk, encryption_keys(memory));
-  AFI_TRY(auto of_remote, encryption_keys(memory));
-  AFI_TRY(auto of_files, encryption_keys(memory));
-  if (!of_disk.has_value()) return {};
-  if (disk != nullptr) {
-    encrypted_disk = std::make_unique<EncryptedTier>(*disk, *std::move(of_disk), encrypting);
-    encrypted_files = std::make_unique<EncryptedFiles>(files, *std::move(of_files));
-  }
-  if (remote != nullptr) {
-    encrypted_remote =
-        std::make_unique<EncryptedTier>(remote->tier(), *std::move(of_remote), encrypting);
-  }
+  AFI_TRY(stores, Stores::open(wanted, clock));
   return {};
-}
-
-void Service::State::stack() {
-  std::vector<Tier*> all;
-  if (disk != nullptr) {
-    on_disk = encrypted_disk != nullptr ? static_cast<Tier*>(encrypted_disk.get()) : disk.get();
-    all.push_back(on_disk);
-  }
-  if (remote != nullptr) {
-    all.push_back(encrypted_remote != nullptr ? static_cast<Tier*>(encrypted_remote.get())
-                                              : &remote->tier());
-  }
-  if (all.empty()) return;
-  answers = std::make_unique<TierStack>(all, TierStack::Keys::kAreReplaced);
-  tiers = std::make_unique<TierStack>(std::move(all));
 }
 
 /// The invalidation log is on the servers, also where answers are kept on disk, too.
-Result<void> Service::State::share_answers(const Secret& root) {
-  const MemorySettings& memory = options.settings.memory;
-  AFI_TRY(auto keys, encryption_keys(memory));
+Result<void> Service::State::share_answers() {
+  const Secret& root = stores->secret();
+  SharedStore* const remote = stores->shared_store();
+  AFI_TRY(auto keys, stores->keys());
   FieldWriter fields("afterimage/shared-erasures/1");
   fields.number("sealed", keys.has_value() ? 1 : 0);
   const TierKey place{.entry_class = EntryClass::kAnswer,
@@ -265,12 +183,12 @@ Result<void> Service::State::share_answers(const Secret& root) {
   invalidation_log = std::make_unique<InvalidationLog>(*list, root);
   answer_leases = std::make_unique<RedisLeases>(remote->remote_tier(),
                                                 RedisLeasesOptions{.lease = kAnswerLease});
-  Files& lists = encrypted_files != nullptr ? static_cast<Files&>(*encrypted_files) : files;
-  const std::string file = disk == nullptr ? "" : memory.disk + "/answers-erased";
-  AFI_TRY(archive, AnswerArchive::open({.tier = *answers,
+  const std::string file =
+      stores->disk() == nullptr ? "" : options.settings.memory.disk + "/answers-erased";
+  AFI_TRY(archive, AnswerArchive::open({.tier = *stores->replaceable_tier(),
                                         .transfer = transfer,
                                         .cache = *reuse->answer_cache(),
-                                        .files = lists,
+                                        .files = stores->files(),
                                         .erasures = file,
                                         .clock = clock,
                                         .wall = ids.clock(),
@@ -287,12 +205,11 @@ Result<void> Service::State::share_answers(const Secret& root) {
 
 /// Without it answers are lost with the process, and requests are served all the same.
 void Service::State::open_archive() {
-  if (on_disk == nullptr || reuse->answer_cache() == nullptr) return;
-  Files& lists = encrypted_files != nullptr ? static_cast<Files&>(*encrypted_files) : files;
-  auto opened = AnswerArchive::open({.tier = *on_disk,
+  if (stores->disk() == nullptr || reuse->answer_cache() == nullptr) return;
+  auto opened = AnswerArchive::open({.tier = *stores->disk(),
                                      .transfer = transfer,
                                      .cache = *reuse->answer_cache(),
-                                     .files = lists,
+                                     .files = stores->files(),
                                      .erasures = options.settings.memory.disk + "/answers-erased",
                                      .clock = clock,
                                      .wall = ids.clock()});
@@ -305,22 +222,19 @@ void Service::State::open_archive() {
 
 Result<void> Service::State::start() {
   const Settings& settings = options.settings;
-  AFI_TRY(const Secret root, secret());
-  AFI_TRY_VOID(open_remote());
-  AFI_TRY_VOID(set_up_encryption());
-  stack();
+  AFI_TRY_VOID(open_stores());
   ReuseOptions kept{.budget = settings.memory.budget,
                     .policy = settings.memory.policy,
-                    .tier = tiers.get(),
-                    .leases = remote == nullptr ? nullptr : &remote->leases()};
+                    .tier = stores->tier(),
+                    .leases = stores->leases()};
   // Also while answers.enabled is false: a reload may turn it on.
   kept.answers = AnswerReuse{.rules = {}, .ttl = settings.answers.ttl, .in_serve = false};
   AFI_TRY(kept.pressure.gauge, gauge_of(settings.memory.governor, files));
-  AFI_TRY(reuse, Reuse::create(kept, root, clock));
-  if (remote == nullptr) {
+  AFI_TRY(reuse, Reuse::create(kept, stores->secret(), clock));
+  if (stores->shared_store() == nullptr) {
     open_archive();
   } else if (reuse->answer_cache() != nullptr) {
-    AFI_TRY_VOID(share_answers(root));
+    AFI_TRY_VOID(share_answers());
   }
   threads = std::make_unique<IoThreads>(threads_of(settings.limits));
   caller = std::make_unique<HttpCaller>(
@@ -341,7 +255,7 @@ Result<void> Service::State::start() {
                                               .log = log,
                                               .ids = ids,
                                               .clock = clock,
-                                              .root = root}));
+                                              .root = stores->secret()}));
   return listen();
 }
 
@@ -351,7 +265,9 @@ Result<void> Service::State::listen() {
     return server == nullptr ? HttpServerStats() : server->stats();
   };
   std::vector<NamedTier> below;
-  if (disk != nullptr) below.push_back({.name = "disk", .tier = disk.get()});
+  const DiskTier* const disk = stores->disk_tier();
+  SharedStore* const remote = stores->shared_store();
+  if (disk != nullptr) below.push_back({.name = "disk", .tier = disk});
   if (remote != nullptr) below.push_back({.name = "remote", .tier = &remote->tier()});
   admin = std::make_unique<Admin>(Admin::Parts{.gateway = *gateway,
                                                .connections = connections,
@@ -360,7 +276,7 @@ Result<void> Service::State::listen() {
                                                .version = options.version,
                                                .tiers = std::move(below)});
   publish_stats(metrics, *gateway, connections, options.version);
-  publish_tiers(metrics, disk.get(), remote.get(), archive.get());
+  publish_tiers(metrics, disk, remote, archive.get());
   const auto public_handler = [this](HttpRequest request, Responder responder) {
     gateway->handle(std::move(request), std::move(responder));
   };
