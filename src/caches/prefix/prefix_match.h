@@ -3,9 +3,7 @@
 #pragma once
 
 #include <optional>
-#include <span>
 #include <utility>
-#include <vector>
 
 #include "afterimage/units.h"
 #include "policy/eviction/request_facts.h"
@@ -95,25 +93,6 @@ class [[nodiscard]] PrefixMatch {
   TokenCount matched_{};
   RequestFacts facts_;
   bool unreported_ = false;
-};
-
-/// Rows [first, first + count) of one group, as they were captured.
-struct RowSlice {
-  TokenCount first{};
-  TokenCount count{};
-  std::span<const std::byte> bytes;  // count × row_bytes
-};
-
-/// What one group needs to resume. The cache owns the bytes; they stay valid while the match lives.
-struct GroupKv {
-  std::vector<RowSlice> rows;  // full: [0, length); sliding: at least the last `window` of those
-  std::span<const std::byte> state;  // recurrent: after exactly `length` tokens
-};
-
-/// Everything an engine needs to resume at `length`, by layout group. Shared groups are empty.
-struct CachedKv {
-  TokenCount length{};
-  std::vector<GroupKv> groups;
 };
 
 }  // namespace afterimage

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "afterimage/digest.h"
+#include "afterimage/kv_slice.h"
 #include "afterimage/media.h"
 #include "afterimage/model.h"
 #include "afterimage/request.h"
@@ -44,19 +45,20 @@ struct Completion {
 
 /// KV input and output of one run.
 struct KvUse {
-  const KvState* resume_from = nullptr;  // nullptr: start cold
+  const KvSlice* resume_from = nullptr;  // at its end; nullptr: start cold
   KvWanted wanted;                       // default: nothing is captured
   /// Called once per run with the captured KV. If everything in `wanted` lies within the prompt, an
   /// engine that can calls it as soon as prefill has finished and the first token is out, so that
   /// requests waiting for this prefix do not wait for the whole answer. Otherwise it is called at
-  /// the end of the run. The callback must not change the capture.
-  std::function<void(KvCapture&)> on_captured;
+  /// the end of the run. A kept slice keeps its bytes, through its owner.
+  std::function<void(KvSlice)> on_captured;
 };
 
 /// A completion and the KV captured from it.
 struct Generation {
   Completion completion;
-  KvCapture kv;
+  KvSlice kv;
+  TokenCount covered{};  // tokens with KV at the end: the prompt and the answer tokens fed back
 };
 
 /// The result of encoding one of several items.
@@ -107,9 +109,9 @@ class Engine {
   /// generate() that resumes from cached KV and captures KV. Tokens and logits are the same; only
   /// what follows `use.resume_from` is computed, and what `use.wanted` names is captured. Spans
   /// that end at or before the resume point need no embeddings. The engine keeps no reference to
-  /// the state, and an error changes nothing.
+  /// the slice, and an error changes nothing.
   ///
-  /// Errors   kUnsupported: no KV layout; those of check_state(), check_wanted() and generate();
+  /// Errors   kUnsupported: no KV layout; those of check_resume(), check_wanted() and generate();
   ///          kCorruption: the engine's result does not match the request.
   [[nodiscard]] Result<Generation> generate_from(const Sequence& prompt,
                                                  std::span<const TensorViews> embeddings,
@@ -119,7 +121,7 @@ class Engine {
  protected:
   /// Implements generate_from(): called after `use` has been validated; the result is validated
   /// afterwards. Restores into a sequence of its own and clears that sequence on failure. Need not
-  /// fill kv.origin or call use.on_captured.
+  /// fill kv.origin or kv.cost, or call use.on_captured.
   virtual Result<Generation> run(const Sequence& prompt, std::span<const TensorViews> embeddings,
                                  const GenerateOptions& options, const KvUse& use) const;
 };

@@ -2,48 +2,33 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
-#include "afterimage/digest.h"
 #include "afterimage/kv_layout.h"
+#include "afterimage/kv_slice.h"
 #include "afterimage/model.h"
 #include "afterimage/result.h"
 #include "afterimage/sequence.h"
-#include "afterimage/tensor.h"
 #include "afterimage/units.h"
 
 namespace afterimage {
 
-/// The KV and recurrent state of a prefix, as it is moved into and out of an engine.
+/// KV that goes into and out of an engine is a KvSlice. This header says what an engine may be asked
+/// to capture, and checks slices in both directions.
 ///
-/// Shape    Opaque bytes, u8: [tokens, row_bytes] for full and sliding groups, [1, state_bytes] for
-///          recurrent ones; a shared group is empty. The contents of a row are defined by the
-///          engine and must not depend on where the row was computed or how the prompt was cut.
-/// Unit     Positions count from the start of the sequence; one row per token.
-/// Errors   kInvalidArgument: not for this engine, prompt or position; kCorruption: the size
-///          differs from what the layout requires. Checksums are the job of whoever stores the
-///          bytes.
-/// Threads  Values and views; the owner of the bytes must not change them while a call reads them.
+/// Errors   kInvalidArgument: not for this engine, prompt or position; kCorruption: rows or states
+///          differ from what the layout requires.
 
-/// Identifies what produced a state: model, weights, encoder, adapter, template, KV dtype and
-/// layout. A state of another origin is never restored, even if its sizes match.
-using KvOrigin = Digest<struct KvOriginTag>;
 KvOrigin kv_origin(const ModelIdentity& identity, const KvLayout& layout);
 
-/// Number of rows of `group` in a state that covers `covered` tokens: all of them (full), the last
-/// window (sliding), one (recurrent) or none (shared).
+/// Number of rows of `group` that an engine restores to resume at `covered`: all of them (full), the
+/// last window (sliding), one (recurrent) or none (shared).
 std::uint64_t rows_at(const LayerGroup& group, TokenCount covered);
 /// Bytes per row of `group`.
 Bytes row_size(const LayerGroup& group);
-
-/// The state to resume from. groups[i] belongs to layout.groups[i]: its rows in order of position,
-/// in any number of slices, together exactly rows_at(group, covered).
-struct KvState {
-  KvOrigin origin{};
-  TokenCount covered{};
-  std::vector<TensorViews> groups;
-};
 
 /// As a position: the end of the run, rounded down to the layout's alignment.
 inline constexpr TokenCount kEndOfRun = TokenCount::max();
@@ -61,37 +46,27 @@ struct KvWanted {
 /// Whether everything in `wanted` is available once the prompt has been prefilled.
 bool within_prompt(const KvWanted& wanted);
 
-/// State that full groups do not hold: window rows and recurrent states as they were after `at`
-/// tokens.
-struct KvSnapshot {
-  TokenCount at{};
-  std::vector<Tensor> groups;  // one per group; empty for full and shared groups
-};
-
-struct KvCapture {
-  KvOrigin origin{};
-  TokenCount covered{};  // at the end of the run: the prompt and the answer tokens fed back
-  TokenCount rows_from{};
-  TokenCount rows_to{};
-  std::vector<Tensor> rows;  // one per group; empty for all but full groups
-  std::vector<KvSnapshot> snapshots;
-};
-
-/// Checks that `prompt`, which check_sequence() accepts, can resume from `state`.
+/// Checks that `prompt`, which check_sequence() accepts, can resume at the end of `slice`.
 ///
 /// Errors   kInvalidArgument: another origin; it covers nothing, or not less than the prompt (at
 ///          least one token must remain to be computed); it ends inside an unsplittable span or off
 ///          the alignment. kCorruption, naming the group: rows are missing, too many or of the
-///          wrong kind.
-Result<void> check_state(const KvState& state, const KvLayout& layout, const KvOrigin& origin,
-                         const Sequence& prompt);
+///          wrong size. A window must be exactly the last rows_at() rows.
+Result<void> check_resume(const KvSlice& slice, const KvLayout& layout, const KvOrigin& origin,
+                          const Sequence& prompt);
+
+/// What an engine restores of a group to resume at the end of `slice`: exactly rows_at() rows in
+/// order, or the state, or nothing. Requires a slice that check_resume() accepts.
+std::span<const KvRows> rows_to_restore(const KvSlice& slice, const KvLayout& layout,
+                                        std::size_t group);
 
 /// kInvalidArgument if a run of `prompt` from `resumed_from` cannot capture `wanted`.
 Result<void> check_wanted(const KvWanted& wanted, const KvLayout& layout, const Sequence& prompt,
                           TokenCount resumed_from);
 
-/// kCorruption if the engine's capture does not match `wanted`: fewer rows, or another position.
-Result<void> check_capture(const KvCapture& capture, const KvWanted& wanted,
+/// kCorruption if what the engine captured of a run over `covered` tokens does not match `wanted`:
+/// fewer rows, or another position.
+Result<void> check_capture(const KvSlice& capture, const KvWanted& wanted, TokenCount covered,
                            const KvLayout& layout);
 
 }  // namespace afterimage

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "caches/prefix/resume_point.h"
-#include "runtime/reuse/kv_exchange.h"
 #include "runtime/reuse/reuse.h"
 
 namespace afterimage {
@@ -96,7 +95,7 @@ Result<void> Plan::load_prefix(PrefixArchive::Look look, const std::stop_token& 
   PrefixMatch own(TokenCount(0), facts_);  // matches nothing: it says whose insertion this is
   const bool loaded = reuse_->prefix_archive()->promote(
       *archived_, leader_->match().matched(), resume(),
-      [&](const CapturedKv& kv) -> Result<void> {
+      [&](const KvSlice& kv) -> Result<void> {
         AFI_TRY_VOID(reuse_->prefix()->insert(identity_->root, *layout_, *prompt_, kv, &own));
         return {};
       },
@@ -135,27 +134,27 @@ TokenCount Plan::resume() const {
   return leader_.has_value() ? leader_->match().resume() : TokenCount(0);
 }
 
-Result<KvUse> Plan::kv_use(const KvOrigin& origin) {
+KvUse Plan::kv_use(const KvOrigin& origin) {
   KvUse use;
   if (resume().value() > 0) {
-    const CachedKv cached = reuse_->prefix()->kv(leader_->match());
-    AFI_TRY(resume_state_, state_of(cached, *layout_, origin));
-    use.resume_from = &resume_state_;
+    resume_from_ = reuse_->prefix()->kv(leader_->match());
+    resume_from_.origin = origin;
+    use.resume_from = &resume_from_;
   }
   use.wanted = {
       .rows_from = archived_.has_value() ? PrefixArchive::capture_from(resume()) : resume(),
       .rows_to = TokenCount(static_cast<std::uint32_t>(prompt_->tokens.size())),
       .snapshots = leader_->snapshots()};
   prefill_began_ = reuse_->clock().now();
-  use.on_captured = [this](const KvCapture& kv) { commit_prefix(kv); };
+  use.on_captured = [this](KvSlice kv) { commit_prefix(std::move(kv)); };
   return use;
 }
 
-void Plan::commit_prefix(const KvCapture& kv) {
-  const CapturedKv captured = captured_of(kv, reuse_->clock().now() - prefill_began_);
+void Plan::commit_prefix(KvSlice kv) {
+  kv.cost = reuse_->clock().now() - prefill_began_;
   // KV that does not fit is not cached; the request is served all the same.
-  static_cast<void>(leader_->commit(captured));
-  if (archived_.has_value()) reuse_->prefix_archive()->keep(*archived_, captured);
+  static_cast<void>(leader_->commit(kv));
+  if (archived_.has_value()) reuse_->prefix_archive()->keep(*archived_, kv);
   lease_.reset();  // only after the KV is on its way to the tier
 }
 

@@ -62,7 +62,7 @@ class [[nodiscard]] Plan {
   [[nodiscard]] TokenCount resume() const;
   /// Requires has_prefix(). What the engine restores, and what it captures for the cache, which is
   /// committed as soon as the engine hands it out. Valid while the plan lives.
-  Result<KvUse> kv_use(const KvOrigin& origin);
+  [[nodiscard]] KvUse kv_use(const KvOrigin& origin);
   /// The cached KV could not be restored: the prompt will be computed from its start. Call
   /// add_media() again.
   void restart();
@@ -85,7 +85,7 @@ class [[nodiscard]] Plan {
   Result<void> add_answer(const std::stop_token& stop);
   Result<void> load_prefix(PrefixArchive::Look look, const std::stop_token& stop);
   Result<void> lease_prefix(const std::stop_token& stop);
-  void commit_prefix(const KvCapture& kv);
+  void commit_prefix(KvSlice kv);
 
   Reuse* reuse_;
   const RequestIdentity* identity_;
@@ -100,7 +100,7 @@ class [[nodiscard]] Plan {
   std::optional<ArchivedPrompt> archived_;  // nullopt: KV is cached in memory only
   std::optional<PrefillLeader> leader_;
   std::unique_ptr<Lease> lease_;  // nullptr: no other process waits for this prefix
-  KvState resume_state_;
+  KvSlice resume_from_;           // kept alive by the leader's match
   Duration prefill_began_{0};
 
   std::optional<MediaPlan> media_;
