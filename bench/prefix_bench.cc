@@ -124,8 +124,8 @@ class CacheUnder {
         cache_(PrefixCache::create({.policy = std::make_unique<Policy>()}, budget_).value()) {}
   void put(const Sequence& sequence) {
     const std::vector<std::byte> bytes(sequence.tokens.size());
-    const CapturedKv kv{.covered = TokenCount(static_cast<std::uint32_t>(bytes.size())),
-                        .rows = {bytes}};
+    const TokenCount end(static_cast<std::uint32_t>(bytes.size()));
+    const KvSlice kv{.end = end, .rows = {{rows_before(end, layout_.groups[0], bytes)}}};
     if (!cache_->insert(space(), layout_, sequence, kv).has_value()) std::abort();
   }
   PrefixCache& operator*() { return *cache_; }
@@ -276,7 +276,8 @@ void BM_PrefixCacheInsert(benchmark::State& state) {
   const KvLayout layout{{{.kind = KvKind::kFull, .row_bytes = 1_B}}};
   const auto cache = PrefixCache::create({}, budget).value();
   const std::vector<std::byte> bytes(length);
-  const CapturedKv kv{.covered = TokenCount(static_cast<std::uint32_t>(length)), .rows = {bytes}};
+  const TokenCount end(static_cast<std::uint32_t>(length));
+  const KvSlice kv{.end = end, .rows = {{rows_before(end, layout.groups[0], bytes)}}};
   std::uint64_t next = 0;
   const auto put = [&] {
     const Sequence sequence = cached_sequence(next++, length);

@@ -96,7 +96,7 @@ class HashEngine final : public Engine {
                          const GenerateOptions& options, const KvUse& use) const override {
     Generation made;
     std::vector<Row> rows;
-    if (use.resume_from != nullptr) rows = restored(use.resume_from->groups[0]);
+    if (use.resume_from != nullptr) rows = restored(use.resume_from->rows[0]);
     made.completion.resumed_from = TokenCount(static_cast<std::uint32_t>(rows.size()));
     while (rows.size() < prompt.tokens.size()) {
       rows.push_back(row_of(prompt, embeddings, rows.size()));
@@ -108,18 +108,19 @@ class HashEngine final : public Engine {
       made.completion.text += static_cast<char>(next);
       rows.push_back({static_cast<float>(next), 0.0F});
     }
+    made.covered = TokenCount(static_cast<std::uint32_t>(rows.size()));
     made.kv = captured(rows, use.wanted);
     return made;
   }
 
  private:
-  /// The bytes of cached rows, in as many slices as they lie in.
-  static std::vector<Row> restored(const TensorViews& slices) {
+  /// Cached rows, in as many pieces as they lie in.
+  static std::vector<Row> restored(std::span<const KvRows> pieces) {
     std::vector<Row> rows;
-    for (const TensorView& slice : slices) {
+    for (const KvRows& piece : pieces) {
       const std::size_t begin = rows.size();
-      rows.resize(begin + slice.shape()[0]);
-      std::memcpy(&rows[begin], slice.bytes().data(), slice.bytes().size());
+      rows.resize(begin + piece.count.value());
+      std::memcpy(&rows[begin], piece.bytes.data(), piece.bytes.size());
     }
     return rows;
   }
@@ -143,19 +144,17 @@ class HashEngine final : public Engine {
     return TokenId('a' + static_cast<int>(sum) % 26);
   }
 
-  static KvCapture captured(const std::vector<Row>& rows, const KvWanted& wanted) {
-    KvCapture kv;
-    kv.covered = TokenCount(static_cast<std::uint32_t>(rows.size()));
-    kv.rows_to = std::min(wanted.rows_to, kv.covered);
-    kv.rows_from = std::min(wanted.rows_from, kv.rows_to);
-    const std::size_t count = (kv.rows_to - kv.rows_from).value();
-    Tensor tensor{.dtype = DType::kU8, .shape = Shape{count, kRowBytes.value()}};
-    tensor.bytes.resize(count * sizeof(Row));
-    std::memcpy(tensor.bytes.data(), rows.data() + kv.rows_from.value(), tensor.bytes.size());
-    kv.rows.push_back(std::move(tensor));
+  KvSlice captured(const std::vector<Row>& rows, const KvWanted& wanted) const {
+    const TokenCount covered(static_cast<std::uint32_t>(rows.size()));
+    const auto buffers = std::make_shared<KvBuffers>();
+    KvSlice kv{.end = std::min(wanted.rows_to, covered), .owner = buffers};
+    kv.begin = std::min(wanted.rows_from, kv.end);
+    const std::span<std::byte> bytes = buffers->add((kv.end - kv.begin).value() * sizeof(Row));
+    if (!bytes.empty()) std::memcpy(bytes.data(), rows.data() + kv.begin.value(), bytes.size());
+    kv.rows = {{rows_before(kv.end, layout_.groups[0], bytes)}};
     // Only windows and recurrent states need snapshots; full attention has nothing to add to them.
     for (const TokenCount at : wanted.snapshots) {
-      kv.snapshots.push_back({.at = std::min(at, kv.covered), .groups = {Tensor{}}});
+      kv.snapshots.push_back({.at = std::min(at, covered), .groups = {{}}});
     }
     return kv;
   }

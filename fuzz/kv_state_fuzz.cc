@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// A state from an archive or another engine, for a layout of any kind: an accepted state has
-// exactly the layout's rows, so that copying them never reads out of bounds.
+// KV from an archive or another engine, for a layout of any kind: an accepted slice has exactly the
+// layout's rows, so that copying them never reads out of bounds.
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "afterimage/check.h"
@@ -43,6 +44,26 @@ std::uint64_t extent_of(testing::FuzzInput& input) {
   return n < 250 ? n % 12U : input.u64();
 }
 
+/// Pieces whose sizes mostly agree with their row counts, from `first` on.
+std::vector<KvRows> pieces_of(testing::FuzzInput& input, TokenCount first) {
+  static const std::vector<std::byte> kBytes(4096);
+  std::vector<KvRows> pieces;
+  for (std::uint8_t left = input.u8() % 4; left > 0; --left) {
+    const std::uint64_t rows = extent_of(input);
+    const std::uint64_t row = extent_of(input);
+    const std::uint8_t how = input.u8();
+    std::uint64_t size = 0;
+    if (__builtin_mul_overflow(rows, row, &size) || size > kBytes.size()) size = how;
+    if (how % 8 == 0) size = std::min<std::uint64_t>(size + 1, kBytes.size());
+    const TokenCount count(static_cast<std::uint32_t>(rows));
+    pieces.push_back({.first = how % 8 == 2 ? TokenCount(how) : first,
+                      .count = count,
+                      .bytes = std::span(kBytes).first(size)});
+    first = count <= TokenCount::max() - first ? first + count : TokenCount(0);
+  }
+  return pieces;
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -51,40 +72,47 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const Sequence prompt = prompt_of(input);
   if (!check_layout(layout).has_value() || !check_sequence(prompt).has_value()) return 0;
 
-  static const std::vector<std::byte> kBytes(4096);
   const KvOrigin origin{};
-  KvState state{.origin = origin, .covered = TokenCount(input.u8() % 24)};
-  while (!input.empty() && state.groups.size() < 6) {
-    TensorViews& slices = state.groups.emplace_back();
-    for (std::uint8_t left = input.u8() % 4; left > 0; --left) {
-      const std::uint64_t rows = extent_of(input);
-      const std::uint64_t row = extent_of(input);
-      const auto shape = Shape::of(std::array{rows, row});
-      const auto dtype = input.u8() % 8 == 0 ? DType::kF32 : DType::kU8;
-      if (!shape.has_value()) continue;
-      const auto bytes = tensor_bytes(dtype, *shape);
-      if (!bytes.has_value() || bytes->value() > kBytes.size()) continue;
-      slices.push_back(
-          TensorView::over(dtype, *shape, std::span(kBytes).first(bytes->value())).value());
-    }
+  KvSlice slice{.origin = origin, .end = TokenCount(input.u8() % 24)};
+  KvSnapshot& snapshot = slice.snapshots.emplace_back();
+  snapshot.at = slice.end;
+  while (!input.empty() && slice.rows.size() < 6) {
+    const std::size_t group = slice.rows.size();
+    const bool known = group < layout.groups.size();
+    const KvKind kind = known ? layout.groups[group].kind : KvKind::kShared;
+    const TokenCount window = known ? layout.groups[group].window : TokenCount(0);
+    const bool sliding = kind == KvKind::kSliding;
+    auto pieces = pieces_of(input, sliding ? sub_sat(slice.end, window) : TokenCount(0));
+    const bool in_rows = kind == KvKind::kFull;
+    slice.rows.push_back(in_rows ? pieces : std::vector<KvRows>());
+    snapshot.groups.push_back(in_rows ? std::vector<KvRows>() : std::move(pieces));
   }
-  const auto good = check_state(state, layout, origin, prompt);
+  if (!check_slice(slice, layout).has_value()) {
+    AFI_CHECK(!check_resume(slice, layout, origin, prompt).has_value());
+  }
+  const auto good = check_resume(slice, layout, origin, prompt);
   if (!good.has_value()) {
     AFI_CHECK(!good.error().message.empty());
     return 0;
   }
-  AFI_CHECK(state.groups.size() == layout.groups.size());
-  AFI_CHECK(state.covered.value() % layout.alignment.value() == 0);
-  AFI_CHECK(state.covered.value() < prompt.tokens.size());
+  AFI_CHECK(slice.rows.size() == layout.groups.size());
+  AFI_CHECK(slice.end.value() % layout.alignment.value() == 0);
+  AFI_CHECK(slice.end.value() < prompt.tokens.size());
   for (const MediaSpan& span : prompt.spans) {
-    AFI_CHECK(span.splittable || state.covered <= span.offset || state.covered >= span.end());
+    AFI_CHECK(span.splittable || slice.end <= span.offset || slice.end >= span.end());
   }
   for (std::size_t i = 0; i < layout.groups.size(); ++i) {
     std::uint64_t held = 0;
-    for (const TensorView& slice : state.groups[i]) held += slice.bytes().size();
-    AFI_CHECK(held ==
-              rows_at(layout.groups[i], state.covered) * row_size(layout.groups[i]).value());
+    const std::span<const KvRows> pieces = rows_to_restore(slice, layout, i);
+    for (const KvRows& piece : pieces) held += piece.bytes.size();
+    AFI_CHECK(held == rows_at(layout.groups[i], slice.end) * row_size(layout.groups[i]).value());
+    if (layout.groups[i].kind == KvKind::kRecurrent) continue;
+    std::uint64_t half = 0;
+    const TokenCount middle(slice.end.value() / 2);
+    for (const KvRows& piece : rows_between(pieces, middle, slice.end)) half += piece.bytes.size();
+    for (const KvRows& piece : rows_between(pieces, {}, middle)) half += piece.bytes.size();
+    AFI_CHECK(half == held);
   }
-  AFI_CHECK(!check_state(state, layout, KvOrigin{.bytes = {std::byte{1}}}, prompt).has_value());
+  AFI_CHECK(!check_resume(slice, layout, KvOrigin{.bytes = {std::byte{1}}}, prompt).has_value());
   return 0;
 }

@@ -22,6 +22,7 @@
 // Requests, media and tensors.
 #include "afterimage/ids.h"        // IWYU pragma: export
 #include "afterimage/kv_layout.h"  // IWYU pragma: export
+#include "afterimage/kv_slice.h"   // IWYU pragma: export
 #include "afterimage/media.h"      // IWYU pragma: export
 #include "afterimage/model.h"      // IWYU pragma: export
 #include "afterimage/request.h"    // IWYU pragma: export

@@ -11,6 +11,7 @@
 
 #include "afterimage/digest.h"
 #include "afterimage/kv_layout.h"
+#include "afterimage/kv_slice.h"
 #include "afterimage/media.h"
 #include "afterimage/model.h"
 #include "afterimage/request.h"
@@ -21,35 +22,19 @@
 
 namespace afterimage {
 
-/// The KV and recurrent state of a prefix, as it is moved into and out of an engine.
+/// KV that goes into and out of an engine is a KvSlice. This header says what an engine may be asked
+/// to capture, and checks slices in both directions.
 ///
-/// Shape    Opaque bytes, u8: [tokens, row_bytes] for full and sliding groups, [1, state_bytes] for
-///          recurrent ones; a shared group is empty. The contents of a row are defined by the
-///          engine and must not depend on where the row was computed or how the prompt was cut.
-/// Unit     Positions count from the start of the sequence; one row per token.
-/// Errors   kInvalidArgument: not for this engine, prompt or position; kCorruption: the size
-///          differs from what the layout requires. Checksums are the job of whoever stores the
-///          bytes.
-/// Threads  Values and views; the owner of the bytes must not change them while a call reads them.
+/// Errors   kInvalidArgument: not for this engine, prompt or position; kCorruption: rows or states
+///          differ from what the layout requires.
 
-/// Identifies what produced a state: model, weights, encoder, adapter, template, KV dtype and
-/// layout. A state of another origin is never restored, even if its sizes match.
-using KvOrigin = Digest<struct KvOriginTag>;
 KvOrigin kv_origin(const ModelIdentity& identity, const KvLayout& layout);
 
-/// Number of rows of `group` in a state that covers `covered` tokens: all of them (full), the last
-/// window (sliding), one (recurrent) or none (shared).
+/// Number of rows of `group` that an engine restores to resume at `covered`: all of them (full), the
+/// last window (sliding), one (recurrent) or none (shared).
 std::uint64_t rows_at(const LayerGroup& group, TokenCount covered);
 /// Bytes per row of `group`.
 Bytes row_size(const LayerGroup& group);
-
-/// The state to resume from. groups[i] belongs to layout.groups[i]: its rows in order of position,
-/// in any number of slices, together exactly rows_at(group, covered).
-struct KvState {
-  KvOrigin origin{};
-  TokenCount covered{};
-  std::vector<TensorViews> groups;
-};
 
 /// As a position: the end of the run, rounded down to the layout's alignment.
 inline constexpr TokenCount kEndOfRun = TokenCount::max();
@@ -67,37 +52,27 @@ struct KvWanted {
 /// Whether everything in `wanted` is available once the prompt has been prefilled.
 bool within_prompt(const KvWanted& wanted);
 
-/// State that full groups do not hold: window rows and recurrent states as they were after `at`
-/// tokens.
-struct KvSnapshot {
-  TokenCount at{};
-  std::vector<Tensor> groups;  // one per group; empty for full and shared groups
-};
-
-struct KvCapture {
-  KvOrigin origin{};
-  TokenCount covered{};  // at the end of the run: the prompt and the answer tokens fed back
-  TokenCount rows_from{};
-  TokenCount rows_to{};
-  std::vector<Tensor> rows;  // one per group; empty for all but full groups
-  std::vector<KvSnapshot> snapshots;
-};
-
-/// Checks that `prompt`, which check_sequence() accepts, can resume from `state`.
+/// Checks that `prompt`, which check_sequence() accepts, can resume at the end of `slice`.
 ///
 /// Errors   kInvalidArgument: another origin; it covers nothing, or not less than the prompt (at
 ///          least one token must remain to be computed); it ends inside an unsplittable span or off
 ///          the alignment. kCorruption, naming the group: rows are missing, too many or of the
-///          wrong kind.
-Result<void> check_state(const KvState& state, const KvLayout& layout, const KvOrigin& origin,
-                         const Sequence& prompt);
+///          wrong size. A window must be exactly the last rows_at() rows.
+Result<void> check_resume(const KvSlice& slice, const KvLayout& layout, const KvOrigin& origin,
+                          const Sequence& prompt);
+
+/// What an engine restores of a group to resume at the end of `slice`: exactly rows_at() rows in
+/// order, or the state, or nothing. Requires a slice that check_resume() accepts.
+std::span<const KvRows> rows_to_restore(const KvSlice& slice, const KvLayout& layout,
+                                        std::size_t group);
 
 /// kInvalidArgument if a run of `prompt` from `resumed_from` cannot capture `wanted`.
 Result<void> check_wanted(const KvWanted& wanted, const KvLayout& layout, const Sequence& prompt,
                           TokenCount resumed_from);
 
-/// kCorruption if the engine's capture does not match `wanted`: fewer rows, or another position.
-Result<void> check_capture(const KvCapture& capture, const KvWanted& wanted,
+/// kCorruption if what the engine captured of a run over `covered` tokens does not match `wanted`:
+/// fewer rows, or another position.
+Result<void> check_capture(const KvSlice& capture, const KvWanted& wanted, TokenCount covered,
                            const KvLayout& layout);
 
 /// SHA-256 over the logits of every generated position, byte for byte. Equal digests mean equal
@@ -124,19 +99,20 @@ struct Completion {
 
 /// KV input and output of one run.
 struct KvUse {
-  const KvState* resume_from = nullptr;  // nullptr: start cold
+  const KvSlice* resume_from = nullptr;  // at its end; nullptr: start cold
   KvWanted wanted;                       // default: nothing is captured
   /// Called once per run with the captured KV. If everything in `wanted` lies within the prompt, an
   /// engine that can calls it as soon as prefill has finished and the first token is out, so that
   /// requests waiting for this prefix do not wait for the whole answer. Otherwise it is called at
-  /// the end of the run. The callback must not change the capture.
-  std::function<void(KvCapture&)> on_captured;
+  /// the end of the run. A kept slice keeps its bytes, through its owner.
+  std::function<void(KvSlice)> on_captured;
 };
 
 /// A completion and the KV captured from it.
 struct Generation {
   Completion completion;
-  KvCapture kv;
+  KvSlice kv;
+  TokenCount covered{};  // tokens with KV at the end: the prompt and the answer tokens fed back
 };
 
 /// The result of encoding one of several items.
@@ -187,9 +163,9 @@ class Engine {
   /// generate() that resumes from cached KV and captures KV. Tokens and logits are the same; only
   /// what follows `use.resume_from` is computed, and what `use.wanted` names is captured. Spans
   /// that end at or before the resume point need no embeddings. The engine keeps no reference to
-  /// the state, and an error changes nothing.
+  /// the slice, and an error changes nothing.
   ///
-  /// Errors   kUnsupported: no KV layout; those of check_state(), check_wanted() and generate();
+  /// Errors   kUnsupported: no KV layout; those of check_resume(), check_wanted() and generate();
   ///          kCorruption: the engine's result does not match the request.
   [[nodiscard]] Result<Generation> generate_from(const Sequence& prompt,
                                                  std::span<const TensorViews> embeddings,
@@ -199,7 +175,7 @@ class Engine {
  protected:
   /// Implements generate_from(): called after `use` has been validated; the result is validated
   /// afterwards. Restores into a sequence of its own and clears that sequence on failure. Need not
-  /// fill kv.origin or call use.on_captured.
+  /// fill kv.origin or kv.cost, or call use.on_captured.
   virtual Result<Generation> run(const Sequence& prompt, std::span<const TensorViews> embeddings,
                                  const GenerateOptions& options, const KvUse& use) const;
 };

@@ -152,7 +152,7 @@ class [[nodiscard]] Plan {
   [[nodiscard]] TokenCount resume() const;
   /// Requires has_prefix(). What the engine restores, and what it captures for the cache, which is
   /// committed as soon as the engine hands it out. Valid while the plan lives.
-  Result<KvUse> kv_use(const KvOrigin& origin);
+  [[nodiscard]] KvUse kv_use(const KvOrigin& origin);
   /// The cached KV could not be restored: the prompt will be computed from its start. Call
   /// add_media() again.
   void restart();

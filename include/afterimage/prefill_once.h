@@ -47,7 +47,7 @@ class [[nodiscard]] PrefillLeader {
 
   /// Copies in what is not cached yet and wakes the waiters. Call it as soon as the prompt is
   /// prefilled, before decoding: waiters need nothing of the output. At most once.
-  Result<PrefixInsertion> commit(const CapturedKv& kv);
+  Result<PrefixInsertion> commit(const KvSlice& kv);
   /// Nothing will be committed: the waiters prefill for themselves.
   void fail();
 
@@ -143,10 +143,10 @@ class PrefillOnce final : public BudgetClient, private PrefixOwner {
                                           const RequestFacts& facts = {});
   /// Requires match.holds(). Bytes stay valid, unchanged and readable without a lock while `match`
   /// lives.
-  [[nodiscard]] CachedKv kv(const PrefixMatch& match) const;
+  [[nodiscard]] KvSlice kv(const PrefixMatch& match) const;
   /// Copies in what is not cached yet. Concurrent insertions of the same KV store it once.
   Result<PrefixInsertion> insert(const NamespaceId& space, const KvLayout& layout,
-                                 const Sequence& sequence, const CapturedKv& kv,
+                                 const Sequence& sequence, const KvSlice& kv,
                                  PrefixMatch* from = nullptr);
 
   [[nodiscard]] Result<PrefixExplanation> explain(const NamespaceId& space,

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "afterimage/digest.h"
 #include "afterimage/eviction_policy.h"
 #include "afterimage/kv_layout.h"
+#include "afterimage/kv_slice.h"
 #include "afterimage/memory_budget.h"
 #include "afterimage/payload.h"
 #include "afterimage/result.h"
@@ -106,47 +106,13 @@ class [[nodiscard]] PrefixMatch {
   bool unreported_ = false;
 };
 
-/// Rows [first, first + count) of one group, as they were captured.
-struct RowSlice {
-  TokenCount first{};
-  TokenCount count{};
-  std::span<const std::byte> bytes;  // count × row_bytes
-};
-
-/// What one group needs to resume. The cache owns the bytes; they stay valid while the match lives.
-struct GroupKv {
-  std::vector<RowSlice> rows;  // full: [0, length); sliding: at least the last `window` of those
-  std::span<const std::byte> state;  // recurrent: after exactly `length` tokens
-};
-
-/// Everything an engine needs to resume at `length`, by layout group. Shared groups are empty.
-struct CachedKv {
-  TokenCount length{};
-  std::vector<GroupKv> groups;
+std::vector<GroupKv> groups;
 };
 
 struct PrefixCacheOptions {
   /// Limit on resident leaf sequences: those that no other cached sequence extends. At least 1.
   EntryCount max_sequences = EntryCount::max();
   std::unique_ptr<EvictionPolicy> policy;  // nullptr: worth
-};
-
-/// The state of sliding and recurrent groups after exactly `at` tokens.
-struct CapturedSnapshot {
-  TokenCount at{};
-  /// One element per layout group. sliding: the last rows before `at`, at least min(at, window) of
-  /// them; more rows serve more lengths. recurrent: the state. full, shared: empty.
-  std::vector<std::span<const std::byte>> groups;
-};
-
-/// KV that an engine hands over for one sequence. The engine keeps ownership of the bytes.
-struct CapturedKv {
-  TokenCount covered{};    // tokens with KV; one less than the sequence if its last was sampled
-  TokenCount first_row{};  // earlier rows are omitted: they are cached and still pinned
-  /// One element per layout group. full: rows [first_row, covered), row_bytes each. Others: empty.
-  std::vector<std::span<const std::byte>> rows;
-  std::vector<CapturedSnapshot> snapshots;  // ascending by position; at most `covered`
-  Duration cost{0};                         // measured time to compute it
 };
 
 struct PrefixInsertion {
@@ -237,8 +203,9 @@ class PrefixCache final : public PrefixOwner {
   [[nodiscard]] Result<PrefixMatch> match(const NamespaceId& space, const Sequence& prompt,
                                           const RequestFacts& facts = {});
 
-  /// The KV to restore. Bytes stay valid while `match` lives. Requires match.holds().
-  [[nodiscard]] CachedKv kv(const PrefixMatch& match) const;
+  /// The KV to restore: [0, match.resume()), each window without rows that resuming there does not
+  /// read. Bytes stay valid while `match` lives. Requires match.holds().
+  [[nodiscard]] KvSlice kv(const PrefixMatch& match) const;
   /// The payloads that kv() reads. Check them with Payload::intact before use; that needs no cache.
   [[nodiscard]] std::vector<const Payload*> payloads(const PrefixMatch& match) const;
   /// Checks those payloads. kCorruption: damaged ones and all that extends them are removed.
@@ -246,21 +213,22 @@ class PrefixCache final : public PrefixOwner {
   /// Removes `payload`, one of payloads(match), because it is damaged.
   void discard_damaged(const PrefixMatch& match, const Payload* payload);
 
-  /// Copies in what is not cached yet of sequence[0, kv.covered), evicting until it fits. `from` is
-  /// the match of the same request, if any: the policy then sees one request, not two.
+  /// Copies in what is not cached yet of sequence[0, kv.end), evicting until it fits. Rows before
+  /// kv.begin must be cached. Snapshots are at different positions, at most kv.end. `from` is the
+  /// match of the same request, if any: the policy then sees one request, not two.
   Result<PrefixInsertion> insert(const NamespaceId& space, const KvLayout& layout,
-                                 const Sequence& sequence, const CapturedKv& kv,
+                                 const Sequence& sequence, const KvSlice& kv,
                                  PrefixMatch* from = nullptr);
 
   /// insert() in four steps, so that a caller with a lock can copy outside it and let other caches
   /// free memory in between. Step 1: determine what is missing.
   class Draft;
   [[nodiscard]] Result<Draft> draft(const NamespaceId& space, const KvLayout& layout,
-                                    const Sequence& sequence, const CapturedKv& kv);
+                                    const Sequence& sequence, const KvSlice& kv);
   /// Step 2: reserve memory for it, evicting if need be.
   [[nodiscard]] Result<void> reserve(Draft& draft);
   /// Step 3: copy the bytes. Touches no cache state.
-  static Result<void> fill(Draft& draft, const KvLayout& layout, const CapturedKv& kv);
+  static Result<void> fill(Draft& draft, const KvLayout& layout, const KvSlice& kv);
   /// Step 4: add the entries. kNotFound: the prefix that the draft extends was found damaged and
   /// removed meanwhile.
   Result<PrefixInsertion> commit(Draft draft, const NamespaceId& space, const KvLayout& layout,

@@ -103,15 +103,21 @@ class PyPrefillLeader {
   [[nodiscard]] nb::list kv() const {
     nb::list groups;
     if (!leader().match().holds()) return groups;
-    const CachedKv cached = prefill_->store->front->kv(leader().match());
-    for (const GroupKv& group : cached.groups) {
+    const KvSlice kv = prefill_->store->front->kv(leader().match());
+    for (std::size_t g = 0; g < prefill_->layout.groups.size(); ++g) {
+      const KvKind kind = prefill_->layout.groups[g].kind;
+      const bool in_rows = kind == KvKind::kFull || kv.snapshots.empty();
       nb::list rows;
-      for (const RowSlice& slice : group.rows) {
-        rows.append(
-            nb::make_tuple(slice.first.value(), slice.count.value(), lend_bytes(slice.bytes)));
+      nb::object state = nb::none();
+      for (const KvRows& piece : in_rows ? kv.rows[g] : kv.snapshots.back().groups[g]) {
+        if (kind == KvKind::kRecurrent) {
+          state = lend_bytes(piece.bytes);
+        } else {
+          rows.append(
+              nb::make_tuple(piece.first.value(), piece.count.value(), lend_bytes(piece.bytes)));
+        }
       }
-      groups.append(
-          nb::make_tuple(rows, group.state.empty() ? nb::none() : lend_bytes(group.state)));
+      groups.append(nb::make_tuple(rows, state));
     }
     return groups;
   }
@@ -120,26 +126,28 @@ class PyPrefillLeader {
                   const std::vector<nb::object>& rows, const nb::sequence& snapshots,
                   double cost_seconds) {
     std::vector<BorrowedTensor> alive;
-    const auto borrow = [&](const std::vector<nb::object>& given) {
-      std::vector<std::span<const std::byte>> spans;
-      for (const nb::object& object : given) {
-        if (object.is_none()) {
-          spans.emplace_back();
-        } else {
-          alive.push_back(borrow_tensor(object));
-          spans.push_back(alive.back().view.bytes());
-        }
+    static_cast<void>(leader());  // raises if it was released
+    const std::vector<LayerGroup>& layout = prefill_->layout.groups;
+    const auto borrow = [&](TokenCount end, const std::vector<nb::object>& given) {
+      std::vector<std::vector<KvRows>> pieces(given.size());
+      for (std::size_t g = 0; g < given.size(); ++g) {
+        if (given[g].is_none()) continue;
+        alive.push_back(borrow_tensor(given[g]));
+        const auto bytes = alive.back().view.bytes();
+        if (bytes.empty()) continue;
+        // More groups than the layout has are rejected with the slice.
+        pieces[g].push_back(rows_before(end, g < layout.size() ? layout[g] : LayerGroup{}, bytes));
       }
-      return spans;
+      return pieces;
     };
-    CapturedKv captured{.covered = TokenCount(covered),
-                        .first_row = TokenCount(first_row),
-                        .rows = borrow(rows),
-                        .cost = Duration(static_cast<std::int64_t>(cost_seconds * 1e9))};
+    KvSlice captured{.begin = TokenCount(first_row),
+                     .end = TokenCount(covered),
+                     .rows = borrow(TokenCount(covered), rows),
+                     .cost = Duration(static_cast<std::int64_t>(cost_seconds * 1e9))};
     for (const nb::handle snapshot : snapshots) {
       const auto [at, groups] =
           nb::cast<std::pair<std::uint32_t, std::vector<nb::object>>>(snapshot);
-      captured.snapshots.push_back({TokenCount(at), borrow(groups)});
+      captured.snapshots.push_back({TokenCount(at), borrow(TokenCount(at), groups)});
     }
     const std::shared_ptr<Prefill> busy = prefill_;
     PrefillLeader taken = take();  // no other thread may use it meanwhile

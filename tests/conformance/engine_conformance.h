@@ -16,11 +16,10 @@
 #include "afterimage/prefix_cache.h"
 #include "conformance/kv_damage.h"
 #include "conformance/resume_check.h"
-#include "runtime/reuse/kv_exchange.h"
 #include "testing/seeds.h"
 
 /// What every Engine that exposes its KV guarantees: cold = resumed, bit for bit, and a foreign
-/// state is refused without effect. To run the suite on your own engine (link
+/// slice is refused without effect. To run the suite on your own engine (link
 /// afterimage_testing_media):
 ///
 ///   INSTANTIATE_TEST_SUITE_P(Mine, EngineConformance, ::testing::Values(EngineUnderTest{"mine",
@@ -119,8 +118,8 @@ TEST_P(EngineConformance, AnExactRepeatComputesOnlyTheTokensAfterTheLastPoint) {
   const TokenCount last = points_of(prompt).back();
   const auto first = ColdRun::of(engine, prompt, {last});
   ASSERT_TRUE(first.has_value()) << to_string(first.error());
-  const KvState state = first->shelf.state(last);
-  const auto again = run(engine, without_covered_embeddings(prompt, last), {.resume_from = &state});
+  const KvSlice slice = first->shelf.slice(last);
+  const auto again = run(engine, without_covered_embeddings(prompt, last), {.resume_from = &slice});
   ASSERT_TRUE(again.has_value()) << to_string(again.error());
   EXPECT_EQ(difference(first->completion, again->completion), "");
   EXPECT_EQ(again->completion.resumed_from, last);
@@ -142,8 +141,8 @@ TEST_P(EngineConformance, SegmentsOfDifferentRunsFitTogether) {
     wanted = {.rows_from = points[border], .rows_to = prompt.size(), .snapshots = {}};
     shelf.add(run(engine, prompt, {.wanted = wanted}).value().kv);
     for (const TokenCount at : around) {
-      const KvState state = shelf.state(at);
-      const auto resumed = run(engine, prompt, {.resume_from = &state});
+      const KvSlice slice = shelf.slice(at);
+      const auto resumed = run(engine, prompt, {.resume_from = &slice});
       ASSERT_TRUE(resumed.has_value()) << to_string(resumed.error());
       ASSERT_EQ(difference(expected, resumed->completion), "") << at.value();
     }
@@ -154,7 +153,7 @@ TEST_P(EngineConformance, AConversationResumesFromEveryTurn) {
   EnginePrompt prompt = long_prompt();
   KvUse use{.resume_from = nullptr, .wanted = all_of({points_of(prompt).back()})};
   KvShelf shelf;
-  KvState state;
+  KvSlice slice;
   for (int turn = 0; turn < 7; ++turn) {
     auto now = run(engine, without_covered_embeddings(prompt, use.wanted.rows_from), use);
     ASSERT_TRUE(now.has_value()) << "turn " << turn << ": " << to_string(now.error());
@@ -171,8 +170,8 @@ TEST_P(EngineConformance, AConversationResumesFromEveryTurn) {
     }
     prompt = std::move(longer);
     shelf.add(std::move(now->kv));
-    state = shelf.state(at);
-    use = {.resume_from = &state, .wanted = all_of({points_of(prompt).back()})};
+    slice = shelf.slice(at);
+    use = {.resume_from = &slice, .wanted = all_of({points_of(prompt).back()})};
     use.wanted.rows_from = at;
   }
 }
@@ -182,7 +181,7 @@ TEST_P(EngineConformance, ForksShareNothing) {
   const TokenCount at = points_of(trunk).back();
   const auto captured = ColdRun::of(engine, trunk, {at});
   ASSERT_TRUE(captured.has_value()) << to_string(captured.error());
-  const KvState state = captured->shelf.state(at);
+  const KvSlice slice = captured->shelf.slice(at);
   std::vector<EnginePrompt> forks;
   std::vector<Completion> expected;
   for (int i = 0; i < 4; ++i) {
@@ -193,7 +192,7 @@ TEST_P(EngineConformance, ForksShareNothing) {
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < forks.size(); ++i) {
     threads.emplace_back([&, i] {
-      const auto resumed = run(engine, forks[i], {.resume_from = &state});
+      const auto resumed = run(engine, forks[i], {.resume_from = &slice});
       found[i] = resumed.has_value() ? difference(expected[i], resumed->completion)
                                      : to_string(resumed.error());
     });
@@ -201,7 +200,7 @@ TEST_P(EngineConformance, ForksShareNothing) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(found, std::vector<std::string>(forks.size()));
   EXPECT_EQ(
-      difference(captured->completion, run(engine, trunk, {.resume_from = &state})->completion),
+      difference(captured->completion, run(engine, trunk, {.resume_from = &slice})->completion),
       "");
 }
 
@@ -210,14 +209,10 @@ struct KnownPrompt {
   KnownPrompt(const Engine& engine, const EnginePrompt& prompt, TokenCount at) {
     const KvLayout& layout = *engine.kv_layout();
     KvWanted wanted{.rows_to = prompt.size(), .snapshots = {}};
-    for (const LayerGroup& group : layout.groups) {
-      const bool needs = group.kind == KvKind::kSliding || group.kind == KvKind::kRecurrent;
-      if (needs) wanted.snapshots = {at};
-    }
+    if (needs_snapshots(layout)) wanted.snapshots = {at};
     const auto made = run(engine, prompt, {.wanted = wanted});
     EXPECT_TRUE(made.has_value());
-    const CapturedKv kv = captured_of(made->kv, Duration(1));
-    EXPECT_TRUE(cache->insert(space, layout, prompt.sequence, kv).has_value());
+    EXPECT_TRUE(cache->insert(space, layout, prompt.sequence, made->kv).has_value());
   }
 
   NamespaceId space;
@@ -239,11 +234,10 @@ TEST_P(EngineConformance, AnEvictionBetweenMatchAndRestore) {
       known.cache->erase(known.space);
       EXPECT_FALSE(known.cache->match(known.space, prompt.sequence)->holds())
           << "it is erased from the index";
-      const CachedKv cached = known.cache->kv(held);
-      const auto state = state_of(cached, layout(), kv_origin(engine.identity(), layout()));
-      ASSERT_TRUE(state.has_value()) << to_string(state.error());
+      KvSlice cached = known.cache->kv(held);
+      cached.origin = kv_origin(engine.identity(), layout());
       const auto resumed =
-          run(engine, without_covered_embeddings(prompt, held.resume()), {.resume_from = &*state});
+          run(engine, without_covered_embeddings(prompt, held.resume()), {.resume_from = &cached});
       ASSERT_TRUE(resumed.has_value()) << to_string(resumed.error());
       ASSERT_EQ(difference(expected, resumed->completion), "");
     }
@@ -268,15 +262,14 @@ TEST_P(EngineConformance, OnCapturedRunsOnceWithTheFinalCapture) {
   const EnginePrompt prompt = long_prompt();
   const KvWanted wanted{.rows_to = prompt.size(), .snapshots = {points_of(prompt).back()}};
   int times = 0;
-  KvCapture early;
-  const auto made = run(engine, prompt, {.wanted = wanted, .on_captured = [&](const KvCapture& kv) {
+  KvSlice early;
+  const auto made = run(engine, prompt, {.wanted = wanted, .on_captured = [&](KvSlice kv) {
                                            ++times;
-                                           early = kv;
+                                           early = std::move(kv);
                                          }});
   ASSERT_TRUE(made.has_value()) << to_string(made.error());
   EXPECT_EQ(times, 1);
   EXPECT_EQ(early.origin, made->kv.origin);
-  early.covered = made->kv.covered;
   EXPECT_EQ(difference(made->kv, early, TokenCount(0)), "");
   EXPECT_EQ(difference(made->completion, cold(prompt)), "");
 }
@@ -302,14 +295,14 @@ TEST_P(EngineConformance, CancellingEndsOnlyThatRun) {
   const TokenCount at = points_of(prompt).back();
   KvShelf shelf;
   const KvUse use{.wanted = {.rows_to = prompt.size(), .snapshots = {at}},
-                  .on_captured = [&](KvCapture& kv) { shelf.add(std::move(kv)); }};
+                  .on_captured = [&](KvSlice kv) { shelf.add(std::move(kv)); }};
   const GenerateOptions options{.max_tokens = TokenCount(500),
                                 .on_text = [](std::string_view) { return false; }};
   const auto cut_short = engine.generate_from(prompt.sequence, prompt.embeddings, options, use);
   ASSERT_FALSE(cut_short.has_value());
   EXPECT_EQ(cut_short.error().code, ErrorCode::kCancelled);
-  const KvState state = shelf.state(at);
-  const auto resumed = run(engine, prompt, {.resume_from = &state});
+  const KvSlice slice = shelf.slice(at);
+  const auto resumed = run(engine, prompt, {.resume_from = &slice});
   ASSERT_TRUE(resumed.has_value()) << to_string(resumed.error());
   EXPECT_EQ(difference(expected, resumed->completion), "");
 }
@@ -322,9 +315,9 @@ TEST_P(EngineConformance, MissingEmbeddingsAreRefused) {
   for (const MediaSpan& span : prompt.sequence.spans) {
     for (const TokenCount at : points_of(prompt)) {
       if (at < span.offset || at >= span.end()) continue;
-      const KvState state = cold_run->shelf.state(at);
+      const KvSlice slice = cold_run->shelf.slice(at);
       expect_refused("at " + std::to_string(at.value()),
-                     without_covered_embeddings(prompt, span.end()), {.resume_from = &state});
+                     without_covered_embeddings(prompt, span.end()), {.resume_from = &slice});
     }
   }
 }
@@ -351,9 +344,9 @@ TEST_P(EngineConformance, ImpossibleCaptureRequestsAreRefused) {
 
   const auto cold_run = ColdRun::of(engine, prompt, {points[1]});
   ASSERT_TRUE(cold_run.has_value()) << to_string(cold_run.error());
-  const KvState state = cold_run->shelf.state(points[1]);
+  const KvSlice slice = cold_run->shelf.slice(points[1]);
   expect_refused("a snapshot before the resume point", prompt,
-                 {.resume_from = &state, .wanted = {.snapshots = {points[0]}}});
+                 {.resume_from = &slice, .wanted = {.snapshots = {points[0]}}});
 }
 
 TEST_P(EngineConformance, AForeignStateIsRefused) {
@@ -361,18 +354,18 @@ TEST_P(EngineConformance, AForeignStateIsRefused) {
   const TokenCount at = points_of(prompt).back();
   const auto mine = ColdRun::of(engine, prompt, {at});
   ASSERT_TRUE(mine.has_value()) << to_string(mine.error());
-  KvState state = mine->shelf.state(at);
-  EXPECT_EQ(state.origin, kv_origin(engine.identity(), layout()));
+  KvSlice slice = mine->shelf.slice(at);
+  EXPECT_EQ(slice.origin, kv_origin(engine.identity(), layout()));
   ModelIdentity adapted = engine.identity();
   adapted.adapter += "another adapter";
-  state.origin = kv_origin(adapted, layout());
-  expect_refused("another adapter's", prompt, {.resume_from = &state});
+  slice.origin = kv_origin(adapted, layout());
+  expect_refused("another adapter's", prompt, {.resume_from = &slice});
 
   for (const Engine* stranger : GetParam().strangers()) {
     const auto theirs = ColdRun::of(*stranger, prompt, {at});
     ASSERT_TRUE(theirs.has_value()) << to_string(theirs.error());
-    state = theirs->shelf.state(at);
-    expect_refused("a stranger's", prompt, {.resume_from = &state});
+    slice = theirs->shelf.slice(at);
+    expect_refused("a stranger's", prompt, {.resume_from = &slice});
   }
   EXPECT_EQ(difference(mine->completion, cold(prompt)), "") << "the refusal had an effect";
 }
@@ -382,12 +375,13 @@ TEST_P(EngineConformance, ADamagedStateIsRefusedWithoutEffect) {
   const TokenCount at = points_of(prompt).back();
   const auto cold_run = ColdRun::of(engine, prompt, {at});
   ASSERT_TRUE(cold_run.has_value()) << to_string(cold_run.error());
-  const KvState good = cold_run->shelf.state(at);
+  const KvSlice good = cold_run->shelf.slice(at);
   for (const Damage& damage : damages()) {
-    for (std::size_t group = 0; group < good.groups.size(); ++group) {
-      if (good.groups[group].empty()) continue;
-      KvState bad = good;
-      damage.apply(bad, group);
+    for (std::size_t group = 0; group < layout().groups.size(); ++group) {
+      KvSlice bad = good;
+      std::vector<KvRows>& pieces = pieces_of(bad, layout(), group);
+      if (pieces.empty()) continue;
+      damage.apply(bad, pieces);
       expect_refused(damage.name + (" in group " + std::to_string(group)), prompt,
                      {.resume_from = &bad});
       const auto resumed = run(engine, prompt, {.resume_from = &good});
@@ -405,12 +399,12 @@ TEST_P(EngineConformance, AStateThatEndsBeyondThePromptOrInsideMediaIsRefused) {
   ASSERT_TRUE(cold_run.has_value()) << to_string(cold_run.error());
   for (MediaSpan& span : prompt.sequence.spans) span.splittable = false;
   for (const TokenCount at : points) {
-    const KvState state = cold_run->shelf.state(at);
+    const KvSlice slice = cold_run->shelf.slice(at);
     EnginePrompt too_short = prompts.of({"x"});
     too_short.sequence.tokens.resize(std::min<std::size_t>(too_short.size().value(), at.value()));
-    expect_refused("for a prompt that is not longer", too_short, {.resume_from = &state});
+    expect_refused("for a prompt that is not longer", too_short, {.resume_from = &slice});
     if (std::ranges::count(points_of(prompt), at) != 0) continue;
-    expect_refused("inside media", prompt, {.resume_from = &state});
+    expect_refused("inside media", prompt, {.resume_from = &slice});
   }
 }
 

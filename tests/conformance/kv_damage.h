@@ -9,51 +9,59 @@
 #include "afterimage/engine.h"
 #include "conformance/kv_shelf.h"
 
-/// States that every engine must refuse.
+/// Slices that every engine must refuse.
 namespace afterimage::testing {
 
-/// A way to damage a state. `group` is one that has rows or a state.
+/// A way to damage a slice. `pieces` are those of one group, which has rows or a state.
 struct Damage {
   const char* name;
-  std::function<void(KvState&, std::size_t group)> apply;
+  std::function<void(KvSlice&, std::vector<KvRows>& pieces)> apply;
 };
 
-inline TensorView reshaped(const TensorView& view, DType dtype, const Shape& shape) {
-  return TensorView::over(dtype, shape, view.bytes()).value();
-}
-
 inline std::vector<Damage> damages() {
+  using Pieces = std::vector<KvRows>;
+  const TokenCount one(1);
   return {
       {"a row too few",
-       [](KvState& s, std::size_t g) {
-         TensorView& slice = s.groups[g].back();
-         slice = rows_of(slice, 0, slice.shape()[0] - 1);
+       [=](KvSlice&, Pieces& pieces) {
+         KvRows& last = pieces.back();
+         last.bytes =
+             last.bytes.first(last.bytes.size() / last.count.value() * (last.count - one).value());
+         last.count -= one;
        }},
       {"a row too many",
-       [](KvState& s, std::size_t g) {
-         s.groups[g].push_back(rows_of(s.groups[g].front(), 0, 1));
+       [=](KvSlice&, Pieces& pieces) {
+         const KvRows& last = pieces.back();
+         pieces.push_back({.first = last.first + last.count,
+                           .count = one,
+                           .bytes = last.bytes.first(last.bytes.size() / last.count.value())});
        }},
-      {"no rows", [](KvState& s, std::size_t g) { s.groups[g].clear(); }},
-      {"another dtype",
-       [](KvState& s, std::size_t g) {
-         TensorView& slice = s.groups[g].back();
-         slice = reshaped(slice, DType::kI8, slice.shape());
+      {"no rows", [](KvSlice&, Pieces& pieces) { pieces.clear(); }},
+      {"rows of other positions", [=](KvSlice&, Pieces& pieces) { pieces.front().first += one; }},
+      {"pieces with a gap",
+       [=](KvSlice&, Pieces& pieces) {
+         KvRows next = pieces.back();
+         next.first += next.count + one;
+         pieces.push_back(next);
        }},
-      {"as a list of bytes",
-       [](KvState& s, std::size_t g) {
-         TensorView& slice = s.groups[g].back();
-         slice = reshaped(slice, DType::kU8, {slice.bytes().size()});
+      {"one piece twice", [](KvSlice&, Pieces& pieces) { pieces.push_back(pieces.back()); }},
+      {"a byte too few",
+       [](KvSlice&, Pieces& pieces) {
+         std::span<const std::byte>& bytes = pieces.back().bytes;
+         bytes = bytes.first(bytes.size() - 1);
        }},
-      {"rows of another size",
-       [](KvState& s, std::size_t g) {
-         TensorView& slice = s.groups[g].back();
-         slice = reshaped(slice, DType::kU8, {slice.bytes().size(), 1});
+      {"no bytes", [](KvSlice&, Pieces& pieces) { pieces.back().bytes = {}; }},
+      {"half of the groups",
+       [](KvSlice& slice, Pieces&) {
+         slice.rows.pop_back();
+         for (KvSnapshot& snapshot : slice.snapshots) snapshot.groups.pop_back();
        }},
-      {"half of the groups", [](KvState& s, std::size_t) { s.groups.pop_back(); }},
-      {"a group too many", [](KvState& s, std::size_t) { s.groups.emplace_back(); }},
-      {"covers nothing", [](KvState& s, std::size_t) { s.covered = TokenCount(0); }},
-      {"covers everything that may be", [](KvState& s, std::size_t) { s.covered = kEndOfRun; }},
-      {"origin off by a bit", [](KvState& s, std::size_t) { s.origin.bytes[31] ^= std::byte(1); }},
+      {"a group too many", [](KvSlice& slice, Pieces&) { slice.rows.emplace_back(); }},
+      {"covers nothing", [](KvSlice& slice, Pieces&) { slice.end = TokenCount(0); }},
+      {"covers everything that may be", [](KvSlice& slice, Pieces&) { slice.end = kEndOfRun; }},
+      {"begins later", [=](KvSlice& slice, Pieces&) { slice.begin = one; }},
+      {"origin off by a bit",
+       [](KvSlice& slice, Pieces&) { slice.origin.bytes[31] ^= std::byte(1); }},
   };
 }
 

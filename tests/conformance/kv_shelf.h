@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,73 +14,81 @@
 #include "afterimage/engine.h"
 #include "foundation/platform/random.h"
 
-/// The simplest prefix cache: one conversation's captures, and states made of them.
+/// The simplest prefix cache: one conversation's captures, and slices made of them.
 namespace afterimage::testing {
 
-/// `count` rows from `first` on. The tensor of rows must contain them.
-inline TensorView rows_of(const TensorView& rows, std::uint64_t first, std::uint64_t count) {
-  const std::uint64_t size = rows.shape()[1];
-  return TensorView::over(rows.dtype(), {count, size},
-                          rows.bytes().subspan(first * size, count * size))
-      .value();
+/// Whether `layout` cannot be resumed without a snapshot.
+inline bool needs_snapshots(const KvLayout& layout) {
+  return std::ranges::any_of(layout.groups, [](const LayerGroup& group) {
+    return group.kind == KvKind::kSliding || group.kind == KvKind::kRecurrent;
+  });
 }
 
-/// The same rows in slices of at most `longest` each.
-inline TensorViews recut(const TensorViews& slices, std::uint64_t longest, Rng& rng) {
-  TensorViews result;
-  for (const TensorView& slice : slices) {
-    for (std::uint64_t first = 0; first < slice.shape()[0];) {
-      const std::uint64_t left = slice.shape()[0] - first;
-      const std::uint64_t count = 1 + rng.below(std::min(longest, left));
-      result.push_back(rows_of(slice, first, count));
-      first += count;
+/// The pieces of a group that an engine restores at the end of `slice`; writable for damage.
+inline std::vector<KvRows>& pieces_of(KvSlice& slice, const KvLayout& layout, std::size_t group) {
+  return layout.groups[group].kind == KvKind::kFull ? slice.rows[group]
+                                                    : slice.snapshots.back().groups[group];
+}
+
+/// The same rows in pieces of at most `longest` each. A state stays whole.
+inline std::vector<KvRows> recut(std::span<const KvRows> pieces, std::uint64_t longest, Rng& rng) {
+  std::vector<KvRows> result;
+  for (const KvRows& piece : pieces) {
+    const TokenCount end = piece.first + piece.count;
+    for (TokenCount at = piece.first; at < end;) {
+      const std::uint64_t count =
+          1 + rng.below(std::min<std::uint64_t>(longest, (end - at).value()));
+      const TokenCount next = at + TokenCount(static_cast<std::uint32_t>(count));
+      result.push_back(rows_between({&piece, 1}, at, next).front());
+      at = next;
     }
   }
   return result;
 }
 
+inline void recut(KvSlice& slice, std::uint64_t longest, Rng& rng) {
+  for (auto& pieces : slice.rows) pieces = recut(pieces, longest, rng);
+  for (KvSnapshot& snapshot : slice.snapshots) {
+    for (auto& pieces : snapshot.groups) pieces = recut(pieces, longest, rng);
+  }
+}
+
 class KvShelf {
  public:
-  /// Rows of [capture.rows_from, capture.rows_to) replace all stored rows from there on.
-  void add(KvCapture capture) {
-    while (!pieces_.empty() && pieces_.back().from >= capture.rows_from) pieces_.pop_back();
-    if (!pieces_.empty()) pieces_.back().to = std::min(pieces_.back().to, capture.rows_from);
-    AFI_CHECK(pieces_.empty() ? capture.rows_from == TokenCount(0)
-                              : pieces_.back().to == capture.rows_from);
-    origin_ = capture.origin;
-    pieces_.push_back({capture.rows_from, capture.rows_to, std::move(capture.rows)});
-    for (KvSnapshot& snapshot : capture.snapshots) snapshots_.push_back(std::move(snapshot));
+  /// Rows of [captured.begin, captured.end) replace all stored rows from there on.
+  void add(KvSlice captured) {
+    while (!slices_.empty() && slices_.back().begin >= captured.begin) slices_.pop_back();
+    if (!slices_.empty()) slices_.back().end = std::min(slices_.back().end, captured.begin);
+    AFI_CHECK(slices_.empty() ? captured.begin == TokenCount(0)
+                              : slices_.back().end == captured.begin);
+    owners_.push_back(captured.owner);
+    snapshots_.insert(snapshots_.end(), captured.snapshots.begin(), captured.snapshots.end());
+    slices_.push_back(std::move(captured));
   }
 
-  /// The latest capture at `at`, which must have been requested as a snapshot. Views into this
-  /// object.
-  [[nodiscard]] KvState state(TokenCount at) const {
+  /// What resuming at `at`, which must have been requested as a snapshot, takes: the latest
+  /// captures. Views into what this object keeps alive.
+  [[nodiscard]] KvSlice slice(TokenCount at) const {
     const auto snapshot = std::find_if(snapshots_.rbegin(), snapshots_.rend(),
                                        [at](const KvSnapshot& s) { return s.at == at; });
     AFI_CHECK(snapshot != snapshots_.rend());
-    KvState state{.origin = origin_, .covered = at, .groups = {}};
-    for (std::size_t group = 0; group < snapshot->groups.size(); ++group) {
-      TensorViews& slices = state.groups.emplace_back();
-      const Tensor& own = snapshot->groups[group];
-      if (!own.bytes.empty()) slices.push_back(own.view().value());
-      for (const Piece& piece : pieces_) {
-        if (piece.from >= at || piece.rows[group].bytes.empty()) continue;
-        const std::uint64_t count = (std::min(piece.to, at) - piece.from).value();
-        slices.push_back(rows_of(piece.rows[group].view().value(), 0, count));
+    KvSlice slice{.origin = slices_.back().origin,
+                  .end = at,
+                  .rows = std::vector<std::vector<KvRows>>(snapshot->groups.size()),
+                  .snapshots = {*snapshot}};
+    for (const KvSlice& part : slices_) {
+      for (std::size_t group = 0; group < part.rows.size(); ++group) {
+        const auto pieces = rows_between(part.rows[group], part.begin, std::min(part.end, at));
+        slice.rows[group].insert(slice.rows[group].end(), pieces.begin(), pieces.end());
       }
     }
-    return state;
+    return slice;
   }
 
  private:
-  struct Piece {
-    TokenCount from, to;
-    std::vector<Tensor> rows;
-  };
-
-  KvOrigin origin_{};
-  std::vector<Piece> pieces_;  // contiguous, from 0
+  std::vector<KvSlice> slices_;  // contiguous, from 0
   std::vector<KvSnapshot> snapshots_;
+  std::vector<std::shared_ptr<const void>> owners_;  // of snapshots whose slices were replaced, too
 };
 
 /// Where a run of `prompt` may be resumed and captured, including len - 1.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,9 +28,18 @@ inline std::string difference(const Completion& a, const Completion& b) {
   return a.text == b.text ? "" : "other text";
 }
 
-inline std::string difference(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
+inline std::vector<std::byte> bytes_of(std::span<const KvRows> pieces) {
+  std::vector<std::byte> bytes;
+  for (const KvRows& piece : pieces) {
+    bytes.insert(bytes.end(), piece.bytes.begin(), piece.bytes.end());
+  }
+  return bytes;
+}
+
+inline std::string difference(const std::vector<std::vector<KvRows>>& a,
+                              const std::vector<std::vector<KvRows>>& b) {
   for (std::size_t group = 0; group < a.size(); ++group) {
-    if (a[group].shape != b[group].shape || a[group].bytes != b[group].bytes) {
+    if (bytes_of(a[group]) != bytes_of(b[group])) {
       return "other bytes in group " + std::to_string(group);
     }
   }
@@ -37,8 +47,8 @@ inline std::string difference(const std::vector<Tensor>& a, const std::vector<Te
 }
 
 /// `part` was captured in a run from `from`, `whole` in a cold run with the same requests.
-inline std::string difference(const KvCapture& whole, const KvCapture& part, TokenCount from) {
-  if (whole.covered != part.covered) return "another covered length";
+inline std::string difference(const KvSlice& whole, const KvSlice& part, TokenCount from) {
+  if (whole.begin != part.begin || whole.end != part.end) return "other positions";
   if (auto found = difference(whole.rows, part.rows); !found.empty()) return "rows: " + found;
   auto theirs = part.snapshots.begin();
   for (const KvSnapshot& mine : whole.snapshots) {
@@ -64,20 +74,20 @@ struct ColdRun {
   }
 
   Completion completion;
-  KvCapture kv;
+  KvSlice kv;
   KvShelf shelf;
 };
 
-/// How a run resumed at `at` differs from `cold`, whose snapshots were taken at `points`. The state
-/// is passed in random slices; in half of the cases the captures of the resumed run are compared,
+/// How a run resumed at `at` differs from `cold`, whose snapshots were taken at `points`. The KV is
+/// passed in random pieces; in half of the cases the captures of the resumed run are compared,
 /// too.
 inline std::string resumed_difference(const Engine& engine, const EnginePrompt& prompt,
                                       const ColdRun& cold, const std::vector<TokenCount>& points,
                                       TokenCount at, Rng& rng) {
-  KvState state = cold.shelf.state(at);
+  KvSlice slice = cold.shelf.slice(at);
   const std::uint64_t longest = 1 + rng.below(prompt.size().value());
-  for (TensorViews& slices : state.groups) slices = recut(slices, longest, rng);
-  KvUse use{.resume_from = &state, .wanted = {}};
+  recut(slice, longest, rng);
+  KvUse use{.resume_from = &slice, .wanted = {}};
   const bool captures = rng.chance(0.5);
   if (captures) use.wanted = all_of({std::ranges::lower_bound(points, at), points.end()});
   const auto resumed = run(engine, without_covered_embeddings(prompt, at), use);

@@ -12,53 +12,25 @@ namespace {
 
 constexpr std::size_t kMaxTokens = std::size_t{1} << 31U;
 
-TensorView bytes_view(std::span<const std::byte> bytes, std::uint64_t rows) {
-  auto view = TensorView::over(DType::kU8, Shape{rows, rows == 0 ? 0 : bytes.size() / rows}, bytes);
-  AFI_CHECK(view.has_value());
-  return *view;
-}
-
-Result<void> check_bytes(const std::string& what, std::size_t found, std::uint64_t expected) {
-  if (found == expected) return {};
-  return fail(ErrorCode::kInvalidArgument, what + " must have " + std::to_string(expected) +
-                                               " bytes, has " + std::to_string(found));
-}
-
-Result<void> check_window(const LayerGroup& group, TokenCount at, const std::string& what,
-                          std::size_t found) {
-  const std::uint64_t rows = found / group.row_bytes.value();
-  const std::uint64_t least = std::min(at, group.window).value();
-  if (found % group.row_bytes.value() == 0 && least <= rows && rows <= at.value()) return {};
-  return fail(ErrorCode::kInvalidArgument, what + " must have " + std::to_string(least) + " to " +
-                                               std::to_string(at.value()) + " rows of " +
-                                               std::to_string(group.row_bytes.value()) +
-                                               " bytes, has " + std::to_string(found) + " bytes");
-}
-
-Result<void> check_snapshot(const KvLayout& layout, const Sequence& sequence,
-                            const CapturedSnapshot& snapshot) {
-  const std::string where = "snapshot at " + std::to_string(snapshot.at.value());
-  if (snapshot.groups.size() != layout.groups.size()) {
-    return fail(ErrorCode::kInvalidArgument,
-                where + " has " + std::to_string(snapshot.groups.size()) +
-                    " groups, the layout has " + std::to_string(layout.groups.size()));
-  }
-  if (legal_boundary(layout, sequence.spans, snapshot.at) != snapshot.at) {
-    return fail(ErrorCode::kInvalidArgument,
-                where + " is not at a multiple of the alignment, or inside a media item");
-  }
-  for (std::size_t g = 0; g < layout.groups.size(); ++g) {
-    const LayerGroup& group = layout.groups[g];
-    const std::string what = "group " + std::to_string(g) + " of the " + where;
-    const std::size_t found = snapshot.groups[g].size();
-    if (group.kind == KvKind::kSliding) {
-      AFI_TRY_VOID(check_window(group, snapshot.at, what, found));
-    } else {
-      const bool state = group.kind == KvKind::kRecurrent;
-      AFI_TRY_VOID(check_bytes(what, found, state ? group.state_bytes.value() : 0));
+/// `pieces` as one tensor of `row` bytes a row.
+void add_tensor(std::span<const KvRows> pieces, Bytes row, PayloadTensors& tensors) {
+  std::uint64_t rows = 0;
+  for (const KvRows& piece : pieces) rows += piece.count.value();
+  std::span<const std::byte> bytes;
+  if (pieces.size() == 1) {
+    bytes = pieces.front().bytes;
+  } else {
+    const std::span<std::byte> joined = tensors.joined.add(rows * row.value());
+    std::span<std::byte> left = joined;
+    for (const KvRows& piece : pieces) {
+      std::ranges::copy(piece.bytes, left.begin());
+      left = left.subspan(piece.bytes.size());
     }
+    bytes = joined;
   }
-  return {};
+  auto view = TensorView::over(DType::kU8, Shape{rows, row.value()}, bytes);
+  AFI_CHECK(view.has_value());
+  tensors.views.push_back(*view);
 }
 
 bool any_of_kind(const KvLayout& layout, KvKind kind) {
@@ -82,8 +54,7 @@ Result<void> check_prompt(const Sequence& sequence) {
   return check_sequence(sequence);
 }
 
-Result<void> check_captured(const KvLayout& layout, const Sequence& sequence,
-                            const CapturedKv& kv) {
+Result<void> check_captured(const KvLayout& layout, const Sequence& sequence, const KvSlice& kv) {
   AFI_TRY_VOID(check_layout(layout));
   AFI_TRY_VOID(check_prompt(sequence));
   const auto negative =
@@ -94,81 +65,81 @@ Result<void> check_captured(const KvLayout& layout, const Sequence& sequence,
                     " of the sequence has the negative id " +
                     std::to_string(static_cast<int>(*negative)));
   }
-  if (kv.covered.value() > sequence.tokens.size() || kv.first_row > kv.covered) {
+  AFI_TRY_VOID(check_slice(kv, layout));
+  if (kv.end.value() > sequence.tokens.size()) {
     return fail(ErrorCode::kInvalidArgument,
-                "the capture holds rows [" + std::to_string(kv.first_row.value()) + ", " +
-                    std::to_string(kv.covered.value()) + "), the sequence has " +
+                "the slice ends at " + std::to_string(kv.end.value()) + ", the sequence has " +
                     std::to_string(sequence.tokens.size()) + " tokens");
   }
-  if (kv.rows.size() != layout.groups.size()) {
-    return fail(ErrorCode::kInvalidArgument,
-                "the capture has rows for " + std::to_string(kv.rows.size()) +
-                    " groups, the layout has " + std::to_string(layout.groups.size()));
-  }
-  const std::uint64_t rows = (kv.covered - kv.first_row).value();
-  for (std::size_t g = 0; g < layout.groups.size(); ++g) {
-    const LayerGroup& group = layout.groups[g];
-    std::uint64_t expected = 0;
-    if (group.kind == KvKind::kFull &&
-        __builtin_mul_overflow(rows, group.row_bytes.value(), &expected)) {
-      return fail(ErrorCode::kInvalidArgument, "the capture's rows exceed 2^64 bytes");
-    }
-    AFI_TRY_VOID(check_bytes("rows of group " + std::to_string(g), kv.rows[g].size(), expected));
-  }
   TokenCount before{};
-  for (const CapturedSnapshot& snapshot : kv.snapshots) {
-    if (!keeps_snapshots(layout) || snapshot.at <= before || snapshot.at > kv.covered) {
+  for (const KvSnapshot& snapshot : kv.snapshots) {
+    const std::string where = "the snapshot at " + std::to_string(snapshot.at.value());
+    if (!keeps_snapshots(layout) || snapshot.at <= before || snapshot.at > kv.end) {
       return fail(ErrorCode::kInvalidArgument,
-                  "the snapshot at " + std::to_string(snapshot.at.value()) +
-                      " is not after the one at " + std::to_string(before.value()) +
-                      ", is beyond the " + std::to_string(kv.covered.value()) +
-                      " covered tokens, or its layout needs no snapshots");
+                  where + " is not after the one at " + std::to_string(before.value()) +
+                      ", is beyond the slice's end at " + std::to_string(kv.end.value()) +
+                      ", or its layout needs no snapshots");
     }
-    AFI_TRY_VOID(check_snapshot(layout, sequence, snapshot));
+    if (legal_boundary(layout, sequence.spans, snapshot.at) != snapshot.at) {
+      return fail(ErrorCode::kInvalidArgument,
+                  where + " is not at a multiple of the alignment, or inside a media item");
+    }
     before = snapshot.at;
   }
   return {};
 }
 
-std::uint32_t serves_from(const KvLayout& layout, const CapturedSnapshot& snapshot) {
+std::uint32_t serves_from(const KvLayout& layout, const KvSnapshot& snapshot) {
   if (keeps_states(layout)) return snapshot.at.value();
   std::uint32_t from = 0;
   for (std::size_t g = 0; g < layout.groups.size(); ++g) {
     const LayerGroup& group = layout.groups[g];
     if (group.kind != KvKind::kSliding) continue;
-    const auto rows =
-        static_cast<std::uint32_t>(snapshot.groups[g].size() / group.row_bytes.value());
-    const std::uint32_t first = snapshot.at.value() - rows;
+    const std::uint32_t first = snapshot.groups[g].front().first.value();
     if (first > 0) from = std::max(from, first + group.window.value());
   }
   return from;
 }
 
-TensorViews row_views(const KvLayout& layout, const CapturedKv& kv, TokenCount first,
-                      TokenCount count) {
-  TensorViews views;
+PayloadTensors row_tensors(const KvLayout& layout, const KvSlice& kv, TokenCount first,
+                           TokenCount count) {
+  PayloadTensors tensors;
   for (std::size_t g = 0; g < layout.groups.size(); ++g) {
     if (layout.groups[g].kind != KvKind::kFull) continue;
-    const std::uint64_t row = layout.groups[g].row_bytes.value();
-    views.push_back(
-        bytes_view(kv.rows[g].subspan((first - kv.first_row).value() * row, count.value() * row),
-                   count.value()));
+    add_tensor(rows_between(kv.rows[g], first, first + count), layout.groups[g].row_bytes, tensors);
   }
-  return views;
+  return tensors;
 }
 
-TensorViews snapshot_views(const KvLayout& layout, const CapturedSnapshot& snapshot) {
-  TensorViews views;
+PayloadTensors snapshot_tensors(const KvLayout& layout, const KvSnapshot& snapshot) {
+  PayloadTensors tensors;
   for (std::size_t g = 0; g < layout.groups.size(); ++g) {
     const LayerGroup& group = layout.groups[g];
-    const std::span<const std::byte> bytes = snapshot.groups[g];
-    if (group.kind == KvKind::kSliding) {
-      views.push_back(bytes_view(bytes, bytes.size() / group.row_bytes.value()));
-    } else if (group.kind == KvKind::kRecurrent) {
-      views.push_back(bytes_view(bytes, 1));
+    if (group.kind == KvKind::kSliding) add_tensor(snapshot.groups[g], group.row_bytes, tensors);
+    if (group.kind == KvKind::kRecurrent) {
+      add_tensor(snapshot.groups[g], group.state_bytes, tensors);
     }
   }
-  return views;
+  return tensors;
+}
+
+Bytes row_payload_bytes(const KvLayout& layout, TokenCount count) {
+  Bytes total;
+  for (const LayerGroup& group : layout.groups) {
+    if (group.kind != KvKind::kFull) continue;
+    total += Bytes(Payload::padded(count.value() * group.row_bytes.value()));
+  }
+  return total;
+}
+
+Bytes snapshot_payload_bytes(const KvLayout& layout, const KvSnapshot& snapshot) {
+  Bytes total;
+  for (std::size_t g = 0; g < layout.groups.size(); ++g) {
+    std::uint64_t bytes = 0;
+    for (const KvRows& piece : snapshot.groups[g]) bytes += piece.bytes.size();
+    total += Bytes(Payload::padded(bytes));
+  }
+  return total;
 }
 
 }  // namespace afterimage

@@ -135,7 +135,7 @@ TEST(PolicyUse, DoesNotReportADamagedMatch) {
   f.serve(kSecond);
   {
     const PrefixMatch match = f.front.match(space(1), kSecond).value();
-    const auto bytes = f.front.kv(match).groups[0].rows.back().bytes;
+    const auto bytes = f.front.kv(match).rows[0].back().bytes;
     const_cast<std::byte&>(bytes[0]) ^= std::byte{1};  // NOLINT: simulates a stray write
   }
   f.log->take();

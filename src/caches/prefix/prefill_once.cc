@@ -117,7 +117,7 @@ Result<void> PrefillLeader::look_again() {
   return {};
 }
 
-Result<PrefixInsertion> PrefillLeader::commit(const CapturedKv& kv) {
+Result<PrefixInsertion> PrefillLeader::commit(const KvSlice& kv) {
   auto inserted = front_->insert(request_.space, *request_.layout, *request_.prompt, kv, &match_);
   finish(PrefillOutcome::kDone);
   return inserted;
@@ -278,13 +278,13 @@ bool PrefillOnce::drop_if_damaged(PrefixMatch& match, const std::vector<const Pa
   return true;
 }
 
-CachedKv PrefillOnce::kv(const PrefixMatch& match) const {
+KvSlice PrefillOnce::kv(const PrefixMatch& match) const {
   const MutexLock lock(state_->mutex);
   return state_->cache.kv(match);
 }
 
 Result<PrefixInsertion> PrefillOnce::insert(const NamespaceId& space, const KvLayout& layout,
-                                            const Sequence& sequence, const CapturedKv& kv,
+                                            const Sequence& sequence, const KvSlice& kv,
                                             PrefixMatch* from) {
   std::optional<PrefixCache::Draft> draft;
   {

@@ -27,7 +27,7 @@ TEST(PrefillOnce, ADamagedHitIsAMissAndIsRemoved) {
   {
     const PrefixMatch match = front.match(space(1), prompt).value();
     ASSERT_EQ(match.resume(), TokenCount(299));
-    const auto state = front.kv(match).groups[1].state;
+    const auto state = front.kv(match).snapshots[0].groups[1][0].bytes;
     const_cast<std::byte&>(state[0]) ^= std::byte{1};  // NOLINT: simulates a stray write
   }
   EXPECT_FALSE(front.match(space(1), prompt)->holds());

@@ -50,8 +50,14 @@ class RowBuffer {
   }
 
   Result<void> hand_over(const PrefixArchive::Insert& insert) {
-    CapturedKv kv{.covered = TokenCount(end()), .first_row = TokenCount(first_), .cost = cost_};
-    for (const auto& group : groups_) kv.rows.emplace_back(group);
+    KvSlice kv{.begin = TokenCount(first_),
+               .end = TokenCount(end()),
+               .rows = std::vector<std::vector<KvRows>>(groups_.size()),
+               .cost = cost_};
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      if (layout_.groups[g].kind != KvKind::kFull) continue;
+      kv.rows[g] = {rows_before(kv.end, layout_.groups[g], groups_[g])};
+    }
     AFI_TRY_VOID(insert(kv));
     first_ = end();
     rows_ = 0;
@@ -90,15 +96,15 @@ std::uint64_t row_bytes(const KvLayout& layout) {
 }
 
 /// The groups of a stored snapshot. The cache checks their sizes.
-Result<CapturedSnapshot> snapshot_of(const KvLayout& layout, const TierEntry& entry,
-                                     std::uint32_t at) {
+Result<KvSnapshot> snapshot_of(const KvLayout& layout, const TierEntry& entry, std::uint32_t at) {
   AFI_TRY(const TensorViews views, unpack(entry));
-  CapturedSnapshot snapshot{.at = TokenCount(at), .groups = {}};
+  KvSnapshot snapshot{.at = TokenCount(at), .groups = {}};
   std::size_t next = 0;
   for (const LayerGroup& group : layout.groups) {
     const bool has = group.kind == KvKind::kSliding || group.kind == KvKind::kRecurrent;
     if (has && next == views.size()) break;
-    snapshot.groups.push_back(has ? views[next++].bytes() : std::span<const std::byte>());
+    std::vector<KvRows>& rows = snapshot.groups.emplace_back();
+    if (has) rows.push_back(rows_before(snapshot.at, group, views[next++].bytes()));
   }
   if (snapshot.groups.size() != layout.groups.size() || next != views.size()) {
     return fail(ErrorCode::kCorruption, "the stored snapshot's groups differ from the layout's");
@@ -109,17 +115,16 @@ Result<CapturedSnapshot> snapshot_of(const KvLayout& layout, const TierEntry& en
 /// Ends of the stored blocks: every 128 tokens, the end of the capture, and where other prompts are
 /// likely to diverge: after media and at snapshots. A second question about an image then resumes
 /// after the image, not at the last full block before it.
-std::set<std::uint32_t> row_ends(const Sequence& prompt, const CapturedKv& kv) {
-  const std::uint32_t first =
-      (kv.first_row.value() + kBlockTokens - 1) / kBlockTokens * kBlockTokens;
-  const std::uint32_t covered = kv.covered.value();
+std::set<std::uint32_t> row_ends(const Sequence& prompt, const KvSlice& kv) {
+  const std::uint32_t first = (kv.begin.value() + kBlockTokens - 1) / kBlockTokens * kBlockTokens;
+  const std::uint32_t covered = kv.end.value();
   std::set<std::uint32_t> ends;
   for (std::uint32_t end = first + kBlockTokens; end < covered; end += kBlockTokens) {
     ends.insert(end);
   }
   ends.insert(covered);
   for (const MediaSpan& span : prompt.spans) ends.insert(span.end().value());
-  for (const CapturedSnapshot& snapshot : kv.snapshots) ends.insert(snapshot.at.value());
+  for (const KvSnapshot& snapshot : kv.snapshots) ends.insert(snapshot.at.value());
   std::erase_if(ends, [&](std::uint32_t end) { return end <= first || end > covered; });
   return ends;
 }
@@ -154,10 +159,10 @@ void PrefixArchive::put(const TierKey& key, const TensorViews& views, Duration c
   ++(outcome == PutOnce::Outcome::kPut ? stats_.kept : stats_.refused);
 }
 
-void PrefixArchive::keep(const ArchivedPrompt& prompt, const CapturedKv& kv) {
+void PrefixArchive::keep(const ArchivedPrompt& prompt, const KvSlice& kv) {
   const KvLayout& layout = *prompt.layout_;
   if (!check_captured(layout, *prompt.sequence_, kv).has_value()) return;
-  const std::uint32_t computed = std::max(1U, (kv.covered - kv.first_row).value());
+  const std::uint32_t computed = std::max(1U, (kv.end - kv.begin).value());
   if (load_or_compute_ != nullptr) {
     load_or_compute_->learn(EntryClass::kPrefixKv, Bytes(computed * row_bytes(layout)), kv.cost);
   }
@@ -165,11 +170,12 @@ void PrefixArchive::keep(const ArchivedPrompt& prompt, const CapturedKv& kv) {
     if (!keeps_rows(layout)) break;
     const std::uint32_t begin = (end - 1) / kBlockTokens * kBlockTokens;
     put(rows_key(prompt.end(end)),
-        row_views(layout, kv, TokenCount(begin), TokenCount(end - begin)),
+        row_tensors(layout, kv, TokenCount(begin), TokenCount(end - begin)).views,
         kv.cost * (end - begin) / computed);
   }
-  for (const CapturedSnapshot& snapshot : kv.snapshots) {
-    put(snapshot_key(prompt.end(snapshot.at.value())), snapshot_views(layout, snapshot), kv.cost);
+  for (const KvSnapshot& snapshot : kv.snapshots) {
+    put(snapshot_key(prompt.end(snapshot.at.value())), snapshot_tensors(layout, snapshot).views,
+        kv.cost);
   }
 }
 
@@ -370,7 +376,7 @@ bool PrefixArchive::load_snapshot(const ArchivedPrompt& prompt, const Chosen& ch
   if (!entry.has_value()) return false;
   auto snapshot = snapshot_of(layout, *entry, at);
   if (!snapshot.has_value()) return false;
-  CapturedKv kv{.covered = TokenCount(at), .first_row = TokenCount(at), .cost = entry->meta.cost};
+  KvSlice kv{.begin = TokenCount(at), .end = TokenCount(at), .cost = entry->meta.cost};
   kv.rows.resize(layout.groups.size());
   kv.snapshots.push_back(*std::move(snapshot));
   return insert(kv).has_value();

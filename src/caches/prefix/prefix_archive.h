@@ -78,7 +78,7 @@ class PrefixArchive {
   enum class Look : unsigned char { kOnce, kAgain };
 
   /// Inserts loaded KV into the cache; an error ends the loading.
-  using Insert = std::function<Result<void>(const CapturedKv&)>;
+  using Insert = std::function<Result<void>(const KvSlice&)>;
 
   /// All arguments must outlive the archive. `transfer` is charged for bytes being promoted: half
   /// for the blocks that were read, half for the next read. `load_or_compute` decides what is
@@ -90,7 +90,7 @@ class PrefixArchive {
   static TokenCount capture_from(TokenCount resume);
 
   /// Writes what is neither stored nor being written. Skips rows before the first whole block.
-  void keep(const ArchivedPrompt& prompt, const CapturedKv& kv);
+  void keep(const ArchivedPrompt& prompt, const KvSlice& kv);
 
   /// Loads what lets a request resume beyond `resume` and passes it to `insert` in order of
   /// position; stops where computing is expected to be faster. Memory has the first `matched`

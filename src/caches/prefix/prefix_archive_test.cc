@@ -55,7 +55,7 @@ struct Below {
       resume = match.resume();
     }
     archive.promote(name(layout, prompt, id), matched, resume,
-                    [&](const CapturedKv& kv) -> Result<void> {
+                    [&](const KvSlice& kv) -> Result<void> {
                       AFI_TRY_VOID(above.cache->insert(space(id), layout, prompt, kv));
                       return {};
                     });
@@ -75,6 +75,21 @@ TEST(PrefixArchive, AnExactRepeatResumesAtItsLastTokenInAnotherProcess) {
     EXPECT_EQ(below.archive.stats().promoted, 1U);
     EXPECT_EQ(below.archive.stats().tokens_loaded, length);
   }
+}
+
+TEST(PrefixArchive, KeepsWhatACacheHandsOut) {
+  const KvLayout layout{{full(), sliding(5), recurrent()}};
+  const Sequence prompt = text_of(300);
+  CacheFixture cache;
+  ASSERT_TRUE(cache.put(space(1), layout, prompt, 300, {299}).has_value());
+  Sequence fork = prompt;
+  fork.tokens.resize(40);  // splits the first block
+  ASSERT_TRUE(cache.put(space(1), layout, fork + text({1, 2, 3}), 43).has_value());
+  const PrefixMatch match = cache.cache->match(space(1), prompt).value();
+  Below below;
+  below.archive.keep(below.name(layout, prompt), cache.cache->kv(match));
+  CacheFixture above;
+  EXPECT_EQ(below.resume(above, layout, prompt), 299U);
 }
 
 TEST(PrefixArchive, ALongerPromptResumesWhereTheShorterEnded) {
@@ -243,7 +258,7 @@ TEST(PrefixArchive, AnInsertThatFailsEndsTheLoading) {
   below.keep(kFull, prompt, 300);
   int calls = 0;
   EXPECT_FALSE(below.archive.promote(below.name(kFull, prompt), TokenCount(0), TokenCount(0),
-                                     [&](const CapturedKv&) -> Result<void> {
+                                     [&](const KvSlice&) -> Result<void> {
                                        ++calls;
                                        return fail(ErrorCode::kNoSpace, "full");
                                      }));
@@ -257,7 +272,7 @@ TEST(PrefixArchive, StopsLoadingWhenCancelled) {
   below.keep(kFull, prompt, 3000);
   std::stop_source stop;
   int calls = 0;
-  const auto insert = [&](const CapturedKv&) -> Result<void> {
+  const auto insert = [&](const KvSlice&) -> Result<void> {
     ++calls;
     stop.request_stop();
     return {};
@@ -311,7 +326,7 @@ struct FarBelow {
   std::uint32_t resume(const KvLayout& layout, const Sequence& prompt) {
     CacheFixture above;
     archive.promote(name(layout, prompt), TokenCount(0), TokenCount(0),
-                    [&](const CapturedKv& kv) -> Result<void> {
+                    [&](const KvSlice& kv) -> Result<void> {
                       AFI_TRY_VOID(above.cache->insert(space(1), layout, prompt, kv));
                       return {};
                     });

@@ -123,12 +123,12 @@ Result<PrefixMatch> PrefixCache::match(const NamespaceId& id, const Sequence& pr
   return PrefixMatch(*this, hold, found.resume, TokenCount(walk.matched), facts);
 }
 
-CachedKv PrefixCache::kv(const PrefixMatch& match) const {
+KvSlice PrefixCache::kv(const PrefixMatch& match) const {
   AFI_CHECK(match.holds());
   const PrefixEntries& entries = state_->entries;
   const NodeIndex last = PrefixEntries::node_of(match.hold().node);
   const KvLayout& layout = state_->layout_of(last);
-  CachedKv kv{.length = match.resume(), .groups = std::vector<GroupKv>(layout.groups.size())};
+  KvSlice kv{.end = match.resume(), .rows = std::vector<std::vector<KvRows>>(layout.groups.size())};
   for (NodeIndex n = last; n != kNoNode; n = entries.tree().parent(n)) {
     std::uint32_t at = entries.tree().end(n);
     const auto& slices = entries.segment(n).slices;
@@ -141,29 +141,26 @@ CachedKv PrefixCache::kv(const PrefixMatch& match) const {
         if (layout.groups[g].kind != KvKind::kFull) continue;
         const std::uint64_t row = layout.groups[g].row_bytes.value();
         const auto bytes = entries.piece(slice->piece).tensors()[tensor++].bytes();
-        kv.groups[g].rows.push_back(
-            {.first = TokenCount(at),
-             .count = count,
-             .bytes = bytes.subspan(slice->first * row, count.value() * row)});
+        kv.rows[g].push_back({.first = TokenCount(at),
+                              .count = count,
+                              .bytes = bytes.subspan(slice->first * row, count.value() * row)});
       }
     }
   }
-  for (GroupKv& group : kv.groups) std::ranges::reverse(group.rows);
+  for (std::vector<KvRows>& rows : kv.rows) std::ranges::reverse(rows);
   if (!match.hold().snapshot.has_value()) return kv;
-  const auto& snapshot = entries.snapshot(PrefixEntries::snapshot_of(*match.hold().snapshot));
+  const auto& stored = entries.snapshot(PrefixEntries::snapshot_of(*match.hold().snapshot));
+  KvSnapshot& snapshot = kv.snapshots.emplace_back();
+  snapshot = {.at = kv.end, .groups = std::vector<std::vector<KvRows>>(layout.groups.size())};
   std::size_t tensor = 0;
   for (std::size_t g = 0; g < layout.groups.size(); ++g) {
     const LayerGroup& group = layout.groups[g];
-    if (group.kind == KvKind::kRecurrent) {
-      kv.groups[g].state = snapshot.payload->tensors()[tensor++].bytes();
-    } else if (group.kind == KvKind::kSliding) {
-      const auto bytes = snapshot.payload->tensors()[tensor++].bytes();
-      const std::uint64_t row = group.row_bytes.value();
-      const auto first = static_cast<std::uint32_t>(snapshot.at - bytes.size() / row);
-      const TokenCount count = match.resume() - TokenCount(first);
-      kv.groups[g].rows.push_back(
-          {.first = TokenCount(first), .count = count, .bytes = bytes.first(count.value() * row)});
-    }
+    if (group.kind != KvKind::kSliding && group.kind != KvKind::kRecurrent) continue;
+    const KvRows rows =
+        rows_before(TokenCount(stored.at), group, stored.payload->tensors()[tensor++].bytes());
+    snapshot.groups[g] = group.kind == KvKind::kRecurrent
+                             ? std::vector{rows}
+                             : rows_between({&rows, 1}, sub_sat(kv.end, group.window), kv.end);
   }
   return kv;
 }

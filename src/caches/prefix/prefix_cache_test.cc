@@ -69,6 +69,36 @@ TEST(PrefixCache, ACaptureMayOmitCachedRows) {
   EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument) << "rows 0 and 1 are missing";
 }
 
+TEST(PrefixCache, InsertsWhatAnotherCacheHandsOut) {
+  const KvLayout layout{{full(), sliding(5), recurrent()}};
+  const Sequence prompt = text_of(300);
+  CacheFixture from;
+  ASSERT_TRUE(from.put(space(1), layout, prompt, 300, {299}, /*slack=*/20).has_value());
+  Sequence fork = prompt;
+  fork.tokens.resize(130);
+  ASSERT_TRUE(from.put(space(1), layout, fork + text({1, 2, 3}), 133).has_value());
+  const PrefixMatch match = from.cache->match(space(1), prompt).value();
+  const KvSlice pieces = from.cache->kv(match);
+  ASSERT_EQ(pieces.rows[0].size(), 3U);  // [0, 130), [130, 256), [256, 299)
+  EXPECT_EQ(pieces.snapshots.front().groups[1].front().count, TokenCount(5));
+
+  CacheFixture to;
+  ASSERT_TRUE(to.cache->insert(space(1), layout, prompt, pieces).has_value());
+  EXPECT_EQ(to.resume(space(1), layout, prompt), 299U);
+  CacheFixture in_one_piece;
+  ASSERT_TRUE(in_one_piece.put(space(1), layout, prompt, 299, {299}).has_value());
+  EXPECT_EQ(to.budget.used(), in_one_piece.budget.used());
+
+  KvSlice cut = pieces;  // a window in pieces, too
+  std::vector<KvRows>& window = cut.snapshots.front().groups[1];
+  const KvRows whole = window.front();
+  window = rows_between({&whole, 1}, TokenCount(0), TokenCount(296));
+  window.push_back(rows_between({&whole, 1}, TokenCount(296), TokenCount(299)).front());
+  ASSERT_TRUE(to.cache->erase(space(1)));
+  ASSERT_TRUE(to.cache->insert(space(1), layout, prompt, cut).has_value());
+  EXPECT_EQ(to.resume(space(1), layout, prompt), 299U);
+}
+
 TEST(PrefixCache, AMatchStopsAtTheFirstMediaItemThatDiffers) {
   const Sequence cached = with_media(text({1, 2}), picture(1), 3) + text({3, 4, 5});
   const struct {
@@ -191,7 +221,7 @@ TEST(PrefixCache, ErasedKvStaysReadableWhilePinned) {
     ASSERT_TRUE(f.put(prompt).has_value()) << "the namespace can be used again at once";
     EXPECT_EQ(f.resume(prompt), 699U);
     EXPECT_TRUE(is_kv_of(f.cache->kv(held), space(1), kFullOnly, prompt));
-    EXPECT_EQ(f.cache->kv(held).length, TokenCount(699));
+    EXPECT_EQ(f.cache->kv(held).end, TokenCount(699));
   }
   f.cache->check_invariants();
   EXPECT_EQ(f.cache->stats().tokens, 699U);
@@ -206,7 +236,7 @@ TEST(PrefixCache, RemovesADamagedRowWithItsDescendants) {
   ASSERT_TRUE(f.put(system + text({4, 5, 6})).has_value());
   {
     const PrefixMatch match = f.cache->match(space(1), system + text({4, 5, 6})).value();
-    const std::vector<RowSlice> rows = f.cache->kv(match).groups[0].rows;
+    const std::vector<KvRows> rows = f.cache->kv(match).rows[0];
     const_cast<std::byte&>(rows[1].bytes[5]) ^= std::byte{4};  // NOLINT: rows from 256 on
     EXPECT_FALSE(f.cache->verify(match).has_value());
   }
@@ -243,7 +273,7 @@ TEST(PrefixCache, RejectsBadInputAndChangesNothing) {
   truncated.tokens.pop_back();
   const Capture good(space(1), kHybrid, prompt, 4, 0, {2, 4});
   const auto with = [&](auto change) {
-    CapturedKv kv = good.kv;
+    KvSlice kv = good.kv;
     change(kv);
     return kv;
   };
@@ -251,7 +281,7 @@ TEST(PrefixCache, RejectsBadInputAndChangesNothing) {
     const char* name;
     KvLayout layout;
     Sequence sequence;
-    CapturedKv kv;
+    KvSlice kv;
   } kCases[] = {
       {"spans that overlap", kHybrid, overlapping, good.kv},
       {"a span beyond the end of the sequence", kHybrid, truncated, good.kv},
@@ -260,22 +290,23 @@ TEST(PrefixCache, RejectsBadInputAndChangesNothing) {
       {"a layout of one group", kFullOnly, prompt, good.kv},
       {"more tokens covered than in the sequence", kHybrid, text({1, 2, 3}), good.kv},
       {"fewer rows than covered", kHybrid, prompt,
-       with([](CapturedKv& kv) { kv.rows[0] = kv.rows[0].first(24); })},
+       with([](KvSlice& kv) { kv.rows[0][0].bytes = kv.rows[0][0].bytes.first(24); })},
       {"rows of a recurrent group", kHybrid, prompt,
-       with([](CapturedKv& kv) { kv.rows[1] = kv.rows[0]; })},
-      {"a truncated state", kHybrid, prompt, with([](CapturedKv& kv) {
-         kv.snapshots[0].groups[1] = kv.snapshots[0].groups[1].first(8);
+       with([](KvSlice& kv) { kv.rows[1] = kv.rows[0]; })},
+      {"a truncated state", kHybrid, prompt, with([](KvSlice& kv) {
+         KvRows& state = kv.snapshots[0].groups[1][0];
+         state.bytes = state.bytes.first(8);
        })},
       {"a snapshot beyond the covered tokens", kHybrid, prompt,
-       with([](CapturedKv& kv) { kv.snapshots[1].at = TokenCount(5); })},
+       with([](KvSlice& kv) { kv.snapshots[1].at = TokenCount(5); })},
       {"snapshots out of order", kHybrid, prompt,
-       with([](CapturedKv& kv) { kv.snapshots[1].at = TokenCount(2); })},
+       with([](KvSlice& kv) { kv.snapshots[1].at = TokenCount(2); })},
       {"a snapshot at length 0", kHybrid, prompt,
-       with([](CapturedKv& kv) { kv.snapshots[0].at = TokenCount(0); })},
+       with([](KvSlice& kv) { kv.snapshots[0].at = TokenCount(0); })},
       {"a snapshot inside a block", {{full(), recurrent()}, TokenCount(4)}, prompt, good.kv},
       {"a snapshot inside an image", kHybrid, with_media(text({1}), picture(1), 3), good.kv},
       {"rows that begin after they end", kHybrid, prompt,
-       with([](CapturedKv& kv) { kv.first_row = TokenCount(5); })},
+       with([](KvSlice& kv) { kv.begin = TokenCount(5); })},
   };
   for (const auto& c : kCases) {
     CacheFixture f;

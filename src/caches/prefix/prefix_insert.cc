@@ -21,12 +21,12 @@ std::uint64_t PrefixCache::State::new_ends(PrefixTree::Walk walk, std::uint32_t 
 }
 
 Result<PrefixCache::Draft> PrefixCache::draft(const NamespaceId& id, const KvLayout& layout,
-                                              const Sequence& sequence, const CapturedKv& kv) {
+                                              const Sequence& sequence, const KvSlice& kv) {
   State& state = *state_;
   AFI_TRY_VOID(check_captured(layout, sequence, kv));
   AFI_TRY_VOID(state.check_layout_of(id, layout));
   // Without rows, only positions with a snapshot belong in the tree.
-  TokenCount covered = kv.covered;
+  TokenCount covered = kv.end;
   if (!keeps_rows(layout)) {
     covered = kv.snapshots.empty() ? TokenCount(0) : kv.snapshots.back().at;
   }
@@ -36,9 +36,9 @@ Result<PrefixCache::Draft> PrefixCache::draft(const NamespaceId& id, const KvLay
     walk = state.entries.tree().match(space->root, sequence, covered.value());
   }
   const TokenCount had(walk.matched);
-  if (keeps_rows(layout) && had < kv.first_row) {
+  if (keeps_rows(layout) && had < kv.begin) {
     return fail(ErrorCode::kInvalidArgument,
-                "the capture begins at row " + std::to_string(kv.first_row.value()) +
+                "the slice begins at row " + std::to_string(kv.begin.value()) +
                     ", but only the first " + std::to_string(had.value()) +
                     " tokens are cached: capture from there on");
   }
@@ -52,15 +52,13 @@ Result<PrefixCache::Draft> PrefixCache::draft(const NamespaceId& id, const KvLay
        at += kRowsPerPiece) {
     const TokenCount rows(std::min(kRowsPerPiece, covered.value() - at));
     draft.pieces_.push_back(
-        {.bytes = Payload::bytes_needed(row_views(layout, kv, TokenCount(at), rows)),
-         .at = TokenCount(at),
-         .rows = rows});
+        {.bytes = row_payload_bytes(layout, rows), .at = TokenCount(at), .rows = rows});
   }
   for (std::size_t i = 0; i < kv.snapshots.size(); ++i) {
-    const CapturedSnapshot& snapshot = kv.snapshots[i];
+    const KvSnapshot& snapshot = kv.snapshots[i];
     const std::uint32_t at = snapshot.at.value();
     if (at <= had.value() && state.has_snapshot(state.node_at(walk.node, at), at)) continue;
-    draft.snapshots_.push_back({.bytes = Payload::bytes_needed(snapshot_views(layout, snapshot)),
+    draft.snapshots_.push_back({.bytes = snapshot_payload_bytes(layout, snapshot),
                                 .at = snapshot.at,
                                 .snapshot = i,
                                 .serves_from = serves_from(layout, snapshot)});
@@ -93,14 +91,14 @@ Result<void> PrefixCache::reserve(Draft& draft) {
   }
 }
 
-Result<void> PrefixCache::fill(Draft& draft, const KvLayout& layout, const CapturedKv& kv) {
+Result<void> PrefixCache::fill(Draft& draft, const KvLayout& layout, const KvSlice& kv) {
   for (Draft::Part& part : draft.pieces_) {
-    AFI_TRY(part.payload, Payload::copy_of(row_views(layout, kv, part.at, part.rows),
-                                           std::move(part.reservation)));
+    const PayloadTensors rows = row_tensors(layout, kv, part.at, part.rows);
+    AFI_TRY(part.payload, Payload::copy_of(rows.views, std::move(part.reservation)));
   }
   for (Draft::Part& part : draft.snapshots_) {
-    AFI_TRY(part.payload, Payload::copy_of(snapshot_views(layout, kv.snapshots[part.snapshot]),
-                                           std::move(part.reservation)));
+    const PayloadTensors snapshot = snapshot_tensors(layout, kv.snapshots[part.snapshot]);
+    AFI_TRY(part.payload, Payload::copy_of(snapshot.views, std::move(part.reservation)));
   }
   return {};
 }
@@ -166,7 +164,7 @@ Result<PrefixInsertion> PrefixCache::commit(Draft draft, const NamespaceId& id,
 }
 
 Result<PrefixInsertion> PrefixCache::insert(const NamespaceId& id, const KvLayout& layout,
-                                            const Sequence& sequence, const CapturedKv& kv,
+                                            const Sequence& sequence, const KvSlice& kv,
                                             PrefixMatch* from) {
   AFI_TRY(Draft made, draft(id, layout, sequence, kv));
   AFI_TRY_VOID(reserve(made));

@@ -127,7 +127,8 @@ TEST(Seed004, B9_AnEntryIsChargedItsOwnBytesAndPinsNoForeignBuffer) {
   const Sequence prompt = text_of(100);
   const Capture batch(space(1), kFullOnly, prompt, 100);
   ASSERT_EQ(f.cache->insert(space(1), kFullOnly, prompt, batch.kv)->bytes, Bytes(832));
-  const std::span<const std::byte> buffer = batch.kv.rows[0];  // the engine reuses this buffer
+  const std::span<const std::byte> buffer =
+      batch.kv.rows[0][0].bytes;  // the engine reuses this buffer
   std::memset(const_cast<std::byte*>(buffer.data()), 0xEE, buffer.size());  // NOLINT
   EXPECT_EQ(f.budget.used(), Bytes(832)) << "100 rows of 8 bytes, rounded up to 64";
   EXPECT_EQ(f.resume(prompt), 99U);
@@ -204,7 +205,7 @@ TEST(Seed004, B15_ADamagedStateIsAMissAndIsRemoved) {
   ASSERT_TRUE(f.put(space(1), kHybrid, prompt, 6, {5}).has_value());
   {
     const PrefixMatch match = f.cache->match(space(1), prompt).value();
-    const auto state = f.cache->kv(match).groups[1].state;
+    const auto state = f.cache->kv(match).snapshots[0].groups[1][0].bytes;
     const_cast<std::byte&>(state[3]) ^= std::byte{1};  // NOLINT: simulates a stray write
     const auto verified = f.cache->verify(match);
     ASSERT_FALSE(verified.has_value());
@@ -238,7 +239,7 @@ TEST(Seed004, B17_TwoChildrenOfOnePrefixReadTheSameRowsAtTheSameTime) {
   const PrefixMatch one = f.cache->match(space(1), text({1, 2, 3, 8})).value();
   const PrefixMatch other = f.cache->match(space(1), text({1, 2, 3, 9})).value();
   const auto rows_of = [&](const PrefixMatch& match) {
-    return f.cache->kv(match).groups[0].rows[0].bytes.data();
+    return f.cache->kv(match).rows[0][0].bytes.data();
   };
   EXPECT_EQ(one.resume(), other.resume());
   EXPECT_EQ(rows_of(one), rows_of(other)) << "no rows were copied";

@@ -312,7 +312,7 @@ Result<Generation> LlamaEngine::run(const Sequence& prompt, std::span<const Tens
   AFI_TRY_VOID(check_llama_prompt(*parts_->model, parts_->options.context, prompt, embeddings,
                                   options.max_tokens, use));
   const Lanes::Lane lane = parts_->lanes->borrow(
-      prompt, use.resume_from == nullptr ? TokenCount(0) : use.resume_from->covered);
+      prompt, use.resume_from == nullptr ? TokenCount(0) : use.resume_from->end);
   const SequenceRows* const kv = parts_->kv.has_value() ? &*parts_->kv : nullptr;
   return LlamaRun(*parts_->model, kv, parts_->options.context, parts_->clock(), lane, prompt,
                   embeddings, use)

@@ -41,27 +41,26 @@ ForgetfulEngine load_forgetful(const std::string& name) {
   return ForgetfulEngine(load(std::move(options)));
 }
 
-/// A state whose bytes a test may change.
-struct OwnState {
-  explicit OwnState(const KvState& from) : origin(from.origin), covered(from.covered) {
-    for (const TensorViews& slices : from.groups) {
-      auto& own = groups.emplace_back();
-      for (const TensorView& slice : slices) {
-        own.insert(own.end(), slice.bytes().begin(), slice.bytes().end());
-      }
+/// What a slice restores, as bytes that a test may change: one piece per group.
+struct OwnSlice {
+  OwnSlice(const KvSlice& from, const KvLayout& layout) : origin(from.origin), end(from.end) {
+    for (std::size_t i = 0; i < layout.groups.size(); ++i) {
+      groups.push_back(testing::bytes_of(rows_to_restore(from, layout, i)));
     }
   }
-  [[nodiscard]] KvState state(const KvLayout& layout) const {
-    KvState state{.origin = origin, .covered = covered, .groups = {}};
+  [[nodiscard]] KvSlice slice(const KvLayout& layout) const {
+    KvSlice slice{.origin = origin,
+                  .end = end,
+                  .rows = std::vector<std::vector<KvRows>>(groups.size()),
+                  .snapshots = {{.at = end, .groups = {}}}};
+    slice.snapshots.front().groups.resize(groups.size());
     for (std::size_t i = 0; i < groups.size(); ++i) {
-      const std::uint64_t row = row_size(layout.groups[i]).value();
-      state.groups.push_back(
-          {TensorView::over(DType::kU8, {groups[i].size() / row, row}, groups[i]).value()});
+      testing::pieces_of(slice, layout, i) = {rows_before(end, layout.groups[i], groups[i])};
     }
-    return state;
+    return slice;
   }
   KvOrigin origin;
-  TokenCount covered;
+  TokenCount end;
   std::vector<std::vector<std::byte>> groups;
 };
 
@@ -90,7 +89,7 @@ TEST(LlamaRestore, DamagedRowMetadataNeverCrashesOrAffectsLaterRequests) {
     const TokenCount at = legal_points(layout, prompt.sequence).back();
     const auto cold = ColdRun::of(engine, prompt, {at});
     ASSERT_TRUE(cold.has_value()) << to_string(cold.error());
-    OwnState damaged(cold->shelf.state(at));
+    OwnSlice damaged(cold->shelf.slice(at), layout);
     std::size_t refused = 0;
     for (std::size_t group = 0; group < damaged.groups.size(); ++group) {
       auto& bytes = damaged.groups[group];
@@ -103,7 +102,7 @@ TEST(LlamaRestore, DamagedRowMetadataNeverCrashesOrAffectsLaterRequests) {
             std::int32_t kept = 0;
             std::memcpy(&kept, here, sizeof kept);
             std::memcpy(here, &number, sizeof number);
-            const KvState state = damaged.state(layout);
+            const KvSlice state = damaged.slice(layout);
             if (!run(engine, prompt, {.resume_from = &state}).has_value()) ++refused;
             std::memcpy(here, &kept, sizeof kept);
           }
@@ -111,7 +110,7 @@ TEST(LlamaRestore, DamagedRowMetadataNeverCrashesOrAffectsLaterRequests) {
       }
     }
     EXPECT_GT(refused, 10U);
-    const KvState good = damaged.state(layout);
+    const KvSlice good = damaged.slice(layout);
     const auto resumed = run(engine, prompt, {.resume_from = &good});
     ASSERT_TRUE(resumed.has_value()) << to_string(resumed.error());
     EXPECT_EQ(difference(cold->completion, resumed->completion), "");
@@ -134,7 +133,7 @@ TEST(LlamaRestore, RejectsNaNsAndClearsTheLane) {
     const auto cold = ColdRun::of(engine, prompt, {at});
     ASSERT_TRUE(cold.has_value()) << to_string(cold.error());
     for (std::size_t group = 0; group < layout.groups.size(); ++group) {
-      OwnState damaged(cold->shelf.state(at));
+      OwnSlice damaged(cold->shelf.slice(at), layout);
       const std::size_t numbers = numbers_of(name, layout.groups[group]);
       const std::uint64_t row = row_size(layout.groups[group]).value();
       auto& bytes = damaged.groups[group];
@@ -145,7 +144,7 @@ TEST(LlamaRestore, RejectsNaNsAndClearsTheLane) {
         const bool is_middle = i >= bytes.size() / 2 && i < bytes.size() / 2 + 64;
         if (is_state ? is_middle : i % row >= numbers) bytes[i] = std::byte{0xFF};
       }
-      const KvState state = damaged.state(layout);
+      const KvSlice state = damaged.slice(layout);
       const auto resumed = run(engine, prompt, {.resume_from = &state});
       ASSERT_FALSE(resumed.has_value()) << "group " << group;
       EXPECT_EQ(resumed.error().code, ErrorCode::kUnavailable) << to_string(resumed.error());
@@ -157,8 +156,8 @@ TEST(LlamaRestore, RejectsNaNsAndClearsTheLane) {
 }
 
 /// Rows with correct metadata and zeroed contents: valid but wrong.
-OwnState emptied(const std::string& name, const KvLayout& layout, const KvState& from) {
-  OwnState state(from);
+OwnSlice emptied(const std::string& name, const KvLayout& layout, const KvSlice& from) {
+  OwnSlice state(from, layout);
   for (std::size_t group = 0; group < state.groups.size(); ++group) {
     const std::size_t numbers = numbers_of(name, layout.groups[group]);
     const std::uint64_t row = row_size(layout.groups[group]).value();
@@ -182,10 +181,10 @@ TEST(LlamaRestore, ReusesRowsALaneComputedButNotRestoredOnes) {
     const TokenCount at = legal_points(layout, prompt.sequence).back();
     const auto cold = ColdRun::of(*engine, prompt, {at});
     ASSERT_TRUE(cold.has_value()) << to_string(cold.error());
-    const OwnState good(cold->shelf.state(at));
-    const OwnState wrong = emptied(name, layout, cold->shelf.state(at));
-    const auto resume = [&](const OwnState& from) {
-      const KvState state = from.state(layout);
+    const OwnSlice good(cold->shelf.slice(at), layout);
+    const OwnSlice wrong = emptied(name, layout, cold->shelf.slice(at));
+    const auto resume = [&](const OwnSlice& from) {
+      const KvSlice state = from.slice(layout);
       return difference(cold->completion,
                         run(*engine, prompt, {.resume_from = &state})->completion);
     };
@@ -205,10 +204,12 @@ TEST(LlamaRestore, ReportsAStateThatTheLibraryRejects) {
     const PromptMaker prompts(*engine);
     const EnginePrompt prompt = prompts.everything();
     const TokenCount at = legal_points(layout, prompt.sequence).back();
-    OwnState damaged(ColdRun::of(*engine, prompt, {at}).value().shelf.state(at));
+    const auto cold = ColdRun::of(*engine, prompt, {at});
+    ASSERT_TRUE(cold.has_value()) << to_string(cold.error());
+    OwnSlice damaged(cold->shelf.slice(at), layout);
     constexpr std::size_t kLayers = 4 + 12 + 4;  // after position, cell and transposed flag
     damaged.groups.back()[kLayers] ^= std::byte{0x10};
-    const KvState state = damaged.state(layout);
+    const KvSlice state = damaged.slice(layout);
     const auto refused = run(*engine, prompt, {.resume_from = &state});
     ASSERT_FALSE(refused.has_value()) << name;
     EXPECT_EQ(refused.error().code, ErrorCode::kCorruption) << to_string(refused.error());
@@ -395,13 +396,13 @@ class SpoilingEngine final : public ForwardingEngine {
     if (use.resume_from == nullptr) {
       return ForwardingEngine::run(prompt, embeddings, options, use);
     }
-    OwnState own(*use.resume_from);
+    OwnSlice own(*use.resume_from, *kv_layout());
     for (std::size_t i = 0; i < own.groups.size(); ++i) {
       auto& bytes = own.groups[i];
       const std::size_t row = row_size(kv_layout()->groups[i]).value();
       std::fill_n(bytes.end() - static_cast<std::ptrdiff_t>(row), 8, std::byte{0xFF});
     }
-    const KvState state = own.state(*kv_layout());
+    const KvSlice state = own.slice(*kv_layout());
     KvUse spoiled = use;
     spoiled.resume_from = &state;
     return ForwardingEngine::run(prompt, embeddings, options, spoiled);

@@ -70,7 +70,7 @@ Result<void> check_llama_prompt(const LoadedModel& model, TokenCount context,
                                                  " embeddings for " +
                                                  std::to_string(prompt.spans.size()) + " spans");
   }
-  const TokenCount resume = use.resume_from == nullptr ? TokenCount(0) : use.resume_from->covered;
+  const TokenCount resume = use.resume_from == nullptr ? TokenCount(0) : use.resume_from->end;
   if (is_inside(prompt, resume) || std::ranges::any_of(use.wanted.snapshots, [&](TokenCount at) {
         return is_inside(prompt, at);
       })) {
@@ -127,7 +127,7 @@ Result<Generation> LlamaRun::generate(const GenerateOptions& options) && {
 Result<void> LlamaRun::start() {
   Completion& completion = result_.completion;
   if (use_.resume_from != nullptr) {
-    completion.resumed_from = use_.resume_from->covered;
+    completion.resumed_from = use_.resume_from->end;
     AFI_TRY_VOID(resume(*use_.resume_from));
   } else if (!std::exchange(held_, {}).after.empty()) {
     model_.clear(sequence_);
@@ -136,20 +136,20 @@ Result<void> LlamaRun::start() {
   return {};
 }
 
-/// If the sequence still holds rows computed from the same tokens, they equal those of `state`: the
+/// If the sequence still holds rows computed from the same tokens, they equal those of `slice`: the
 /// sequence is truncated to the resume point instead of being restored.
-Result<void> LlamaRun::resume(const KvState& state) {
+Result<void> LlamaRun::resume(const KvSlice& slice) {
   HeldRows held = std::exchange(held_, {});
-  if (held.begins_with(prompt_, state.covered)) {
-    held.after.resize(state.covered.value());
+  if (held.begins_with(prompt_, slice.end)) {
+    held.after.resize(slice.end.value());
     if (model_.truncate(sequence_, held.after.back())) {
       after_ = std::move(held.after);
       return {};
     }
   }
   restored_ = true;
-  AFI_TRY(after_, kv_->positions(state));
-  return model_.restore(sequence_, kv_->written(state));
+  AFI_TRY(after_, kv_->positions(slice));
+  return model_.restore(sequence_, kv_->written(slice));
 }
 
 /// Keeps the rows in the lane for the next request. Not with sliding windows or recurrent states,
@@ -288,17 +288,17 @@ Result<void> LlamaRun::decode(const GenerateOptions& options) {
     AFI_TRY_VOID(capture());
     if (use_.on_captured) use_.on_captured(result_.kv);
   }
-  result_.kv.covered = TokenCount(covered());
+  result_.covered = TokenCount(covered());
   return {};
 }
 
 Result<void> LlamaRun::take_snapshot() {
   ++next_snapshot_;
   KvSnapshot snapshot{.at = TokenCount(covered()),
-                      .groups = std::vector<Tensor>(kv_->layout().groups.size())};
+                      .groups = std::vector<std::vector<KvRows>>(kv_->layout().groups.size())};
   if (!kv_->has_only_full_groups()) {
     AFI_TRY(const auto partial, model_.save(sequence_, true));
-    AFI_TRY(snapshot, kv_->snapshot(partial, TokenCount(covered()), after_));
+    AFI_TRY(snapshot, kv_->snapshot(partial, TokenCount(covered()), after_, *buffers_));
   }
   result_.kv.snapshots.push_back(std::move(snapshot));
   return {};
@@ -306,23 +306,17 @@ Result<void> LlamaRun::take_snapshot() {
 
 Result<void> LlamaRun::capture() {
   if (kv_ == nullptr) return {};
-  KvCapture& kv = result_.kv;
-  kv.covered = TokenCount(covered());
-  kv.rows_to = std::min(use_.wanted.rows_to, kv.covered);
-  kv.rows_from = use_.wanted.rows_from;
+  KvSlice& kv = result_.kv;
+  kv.owner = buffers_;
+  kv.end = std::min(use_.wanted.rows_to, TokenCount(covered()));
+  kv.begin = use_.wanted.rows_from;
   const auto& groups = kv_->layout().groups;
   kv.rows.resize(groups.size());
   const bool has_rows = std::ranges::any_of(
       groups, [](const LayerGroup& group) { return group.kind == KvKind::kFull; });
-  if (has_rows && kv.rows_from < kv.rows_to) {
+  if (has_rows && kv.begin < kv.end) {
     AFI_TRY(const auto written, model_.save(sequence_, false));
-    AFI_TRY(kv.rows, kv_->rows(written, kv.rows_from, kv.rows_to, after_));
-  } else {
-    for (std::size_t i = 0; i < groups.size(); ++i) {
-      if (groups[i].kind == KvKind::kFull) {
-        kv.rows[i] = {.dtype = DType::kU8, .shape = {0, groups[i].row_bytes.value()}, .bytes = {}};
-      }
-    }
+    AFI_TRY(kv.rows, kv_->rows(written, kv.begin, kv.end, after_, *buffers_));
   }
   const auto& snapshots = use_.wanted.snapshots;
   if (!snapshots.empty() && snapshots.back() == kEndOfRun) AFI_TRY_VOID(take_snapshot());

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -31,7 +32,7 @@ class LlamaRun {
 
  private:
   Result<void> start();
-  Result<void> resume(const KvState& state);
+  Result<void> resume(const KvSlice& slice);
   void hold_rows();
   Result<void> prefill();
   Result<void> append_text(std::uint32_t until);
@@ -58,6 +59,7 @@ class LlamaRun {
   bool logits_not_finite_ = false;
   bool restored_ = false;
   Generation result_;
+  std::shared_ptr<KvBuffers> buffers_ = std::make_shared<KvBuffers>();  // of result_.kv
 };
 
 /// kInvalidArgument, kLimitExceeded: a prompt that this model cannot take.

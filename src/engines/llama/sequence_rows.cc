@@ -17,10 +17,6 @@ using Position = std::int32_t;
 
 void put_position(Position position, std::byte* to) { std::memcpy(to, &position, sizeof position); }
 
-Tensor allocate_rows(std::uint64_t rows, std::size_t row) {
-  return {.dtype = DType::kU8, .shape = {rows, row}, .bytes = std::vector<std::byte>(rows * row)};
-}
-
 std::unexpected<Error> cell_count_mismatch(std::uint64_t cells, std::uint64_t tokens) {
   return fail(ErrorCode::kUnsupported, "the model keeps " + std::to_string(cells) + " cells for " +
                                            std::to_string(tokens) + " tokens");
@@ -92,67 +88,71 @@ bool SequenceRows::has_only_full_groups() const {
                              [](const LayerGroup& group) { return group.kind == KvKind::kFull; });
 }
 
-Result<std::vector<Tensor>> SequenceRows::rows(std::span<const std::byte> written, TokenCount from,
-                                               TokenCount to,
-                                               std::span<const std::int32_t> after) const {
+Result<std::vector<std::vector<KvRows>>> SequenceRows::rows(std::span<const std::byte> written,
+                                                            TokenCount from, TokenCount to,
+                                                            std::span<const std::int32_t> after,
+                                                            KvBuffers& buffers) const {
   AFI_TRY(const auto contents, read_state(format_, written, false));
-  std::vector<Tensor> all(layout_.groups.size());
+  std::vector<std::vector<KvRows>> all(layout_.groups.size());
   for (std::size_t i = 0; i < all.size(); ++i) {
     const StateSection& section = format_.sections[i];
     if (section.kind != KvKind::kFull) continue;
     if (contents[i].cells != after.size())
       return cell_count_mismatch(contents[i].cells, after.size());
+    if (from == to) continue;
     const std::size_t row = layout_.groups[i].row_bytes.value();
-    all[i] = allocate_rows((to - from).value(), row);
-    if (all[i].bytes.empty()) continue;
-    contents[i].copy_rows(section, from.value(), to.value(),
-                          std::span(all[i].bytes).subspan(sizeof(Position)), row);
+    const std::span<std::byte> bytes = buffers.add((to - from).value() * row);
+    contents[i].copy_rows(section, from.value(), to.value(), bytes.subspan(sizeof(Position)), row);
     for (std::uint32_t token = from.value(); token < to.value(); ++token) {
-      put_position(after[token], all[i].bytes.data() + (token - from.value()) * row);
+      put_position(after[token], bytes.data() + (token - from.value()) * row);
     }
+    all[i].push_back({.first = from, .count = to - from, .bytes = bytes});
   }
   return all;
 }
 
 Result<KvSnapshot> SequenceRows::snapshot(std::span<const std::byte> partial, TokenCount at,
-                                          std::span<const std::int32_t> after) const {
+                                          std::span<const std::int32_t> after,
+                                          KvBuffers& buffers) const {
   AFI_TRY(const auto contents, read_state(format_, partial, true));
-  KvSnapshot snapshot{.at = at, .groups = std::vector<Tensor>(layout_.groups.size())};
+  KvSnapshot snapshot{.at = at, .groups = std::vector<std::vector<KvRows>>(layout_.groups.size())};
   for (std::size_t i = 0; i < contents.size(); ++i) {
     const StateSection& section = format_.sections[i];
     const LayerGroup& group = layout_.groups[i];
-    Tensor& tensor = snapshot.groups[i];
     if (section.kind == KvKind::kRecurrent) {
-      tensor = allocate_rows(1, group.state_bytes.value());
-      put_position(after[at.value() - 1], tensor.bytes.data());
-      std::ranges::copy(contents[i].bytes, tensor.bytes.begin() + sizeof(Position));
+      const std::span<std::byte> bytes = buffers.add(group.state_bytes.value());
+      put_position(after[at.value() - 1], bytes.data());
+      std::ranges::copy(contents[i].bytes, bytes.begin() + sizeof(Position));
+      snapshot.groups[i].push_back({.count = TokenCount(1), .bytes = bytes});
     }
     if (section.kind != KvKind::kSliding) continue;
     const auto count = static_cast<std::uint32_t>(rows_at(group, at));
     const std::uint32_t first = at.value() - count;
     AFI_TRY(const auto cells, cells_of(section, contents[i], first, count));
     const std::size_t row = group.row_bytes.value();
-    tensor = allocate_rows(count, row);
+    const std::span<std::byte> bytes = buffers.add(count * row);
     for (std::uint32_t k = 0; k < count; ++k) {
-      const std::span<std::byte> to = std::span(tensor.bytes).subspan(k * row, row);
+      const std::span<std::byte> to = bytes.subspan(k * row, row);
       put_position(after[first + k], to.data());
       contents[i].copy_rows(section, cells[k], cells[k] + 1, to.subspan(sizeof(Position)), row);
     }
+    snapshot.groups[i].push_back(
+        {.first = TokenCount(first), .count = TokenCount(count), .bytes = bytes});
   }
   return snapshot;
 }
 
-Result<std::vector<std::int32_t>> SequenceRows::positions(const KvState& state) const {
+Result<std::vector<std::int32_t>> SequenceRows::positions(const KvSlice& slice) const {
   std::vector<Position> known;  // from the last token backwards, as far as any group goes
-  for (std::size_t group = 0; group < state.groups.size(); ++group) {
+  for (std::size_t group = 0; group < layout_.groups.size(); ++group) {
     // A state begins with its cell count; a row begins with its position.
     const bool recurrent = layout_.groups[group].kind == KvKind::kRecurrent;
     const std::size_t place = sizeof(Position) + (recurrent ? sizeof(std::uint32_t) : 0);
+    const std::uint64_t row = row_size(layout_.groups[group]).value();
     std::vector<Position> own;
-    for (const TensorView& slice : std::views::reverse(state.groups[group])) {
-      const std::uint64_t row = slice.shape()[1];
-      for (std::uint64_t i = slice.shape()[0]; i > 0; --i) {
-        const std::byte* const at = slice.bytes().data() + (i - 1) * row;
+    for (const KvRows& piece : std::views::reverse(rows_to_restore(slice, layout_, group))) {
+      for (std::uint32_t i = piece.count.value(); i > 0; --i) {
+        const std::byte* const at = piece.bytes.data() + (i - 1) * row;
         AFI_TRY(const Position behind, position_behind(at, at + place));
         own.push_back(behind);
       }
@@ -160,25 +160,25 @@ Result<std::vector<std::int32_t>> SequenceRows::positions(const KvState& state) 
     if (own.size() > known.size()) known = std::move(own);
   }
   std::ranges::reverse(known);
-  AFI_CHECK(!known.empty() && known.size() <= state.covered.value());
-  std::vector<Position> after(state.covered.value() - known.size(), known.back());
+  AFI_CHECK(!known.empty() && known.size() <= slice.end.value());
+  std::vector<Position> after(slice.end.value() - known.size(), known.back());
   after.insert(after.end(), known.begin(), known.end());
   return after;
 }
 
-std::vector<std::byte> SequenceRows::written(const KvState& state) const {
+std::vector<std::byte> SequenceRows::written(const KvSlice& slice) const {
   std::vector<SectionRows> sections;
   for (std::size_t i = 0; i < layout_.groups.size(); ++i) {
     const LayerGroup& group = layout_.groups[i];
     SectionRows& section = sections.emplace_back();
     section.skip = sizeof(Position);
     section.stride = row_size(group).value();
-    section.cells = static_cast<std::uint32_t>(rows_at(group, state.covered));
+    section.cells = static_cast<std::uint32_t>(rows_at(group, slice.end));
     if (group.kind == KvKind::kSliding && in_place_) {
-      section.empty = state.covered.value() - section.cells;
+      section.empty = slice.end.value() - section.cells;
     }
-    for (const TensorView& slice : state.groups[i]) {
-      if (!slice.bytes().empty()) section.pieces.push_back(slice.bytes());
+    for (const KvRows& piece : rows_to_restore(slice, layout_, i)) {
+      if (!piece.bytes.empty()) section.pieces.push_back(piece.bytes);
     }
   }
   return write_state(format_, sections);

@@ -35,22 +35,23 @@ class SequenceRows {
   [[nodiscard]] const KvLayout& layout() const { return layout_; }
   [[nodiscard]] bool has_only_full_groups() const;  // no windows, no states
 
-  /// Rows [from, to) of the full groups; tensors of other groups are empty. after[i] is the
-  /// position after token i. kCorruption: not this model's format; kUnsupported: not one cell per
-  /// token.
-  Result<std::vector<Tensor>> rows(std::span<const std::byte> written, TokenCount from,
-                                   TokenCount to, std::span<const std::int32_t> after) const;
+  /// Rows [from, to) of the full groups, copied into `buffers`: one piece per group. after[i] is
+  /// the position after token i. kCorruption: not this model's format; kUnsupported: not one cell
+  /// per token.
+  Result<std::vector<std::vector<KvRows>>> rows(std::span<const std::byte> written, TokenCount from,
+                                                TokenCount to, std::span<const std::int32_t> after,
+                                                KvBuffers& buffers) const;
   /// Windows and recurrent states, from a partial save made when `at` tokens are covered.
   Result<KvSnapshot> snapshot(std::span<const std::byte> partial, TokenCount at,
-                              std::span<const std::int32_t> after) const;
+                              std::span<const std::int32_t> after, KvBuffers& buffers) const;
 
-  /// The position after each token that `state` covers. Where the state has no rows left, and the
-  /// value is not needed, it is the last token's. Requires a state that check_state() accepts.
+  /// The position after each token that `slice` covers. Where the slice has no rows left, and the
+  /// value is not needed, it is the last token's. Requires a slice that check_resume() accepts.
   /// kCorruption: a row has an impossible position, which the library would accept and could never
   /// remove.
-  [[nodiscard]] Result<std::vector<std::int32_t>> positions(const KvState& state) const;
-  /// Serializes `state` for llama.cpp's restore call.
-  [[nodiscard]] std::vector<std::byte> written(const KvState& state) const;
+  [[nodiscard]] Result<std::vector<std::int32_t>> positions(const KvSlice& slice) const;
+  /// Serializes `slice` for llama.cpp's restore call.
+  [[nodiscard]] std::vector<std::byte> written(const KvSlice& slice) const;
   /// Serializes a sequence whose first `cells` tokens are zeros.
   [[nodiscard]] std::vector<std::byte> zeros(TokenCount cells) const;
 

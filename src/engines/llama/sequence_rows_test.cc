@@ -9,12 +9,14 @@
 #include <limits>
 #include <string>
 
+#include "conformance/resume_check.h"
 #include "testing/written_sequence.h"
 
 namespace afterimage {
 namespace {
 
 using testing::append_number;
+using testing::bytes_of;
 using testing::kinds_of;
 using testing::positions_from;
 using testing::written_models;
@@ -62,25 +64,27 @@ WrittenBytes rows_of(const WrittenMemory& memory, std::int32_t from, std::int32_
   return rows;
 }
 
-/// The capture of a run of `tokens` tokens, and a state made from it.
+/// The capture of a run of `tokens` tokens, which restores its end.
 struct Captured {
   Captured(const SequenceRows& kv, const std::vector<WrittenMemory>& memories, std::int32_t tokens)
       : Captured(kv, WrittenSequence(memories).bytes(), WrittenSequence(memories, true).bytes(),
-                 tokens) {}
+                 after(tokens)) {}
   Captured(const SequenceRows& kv, const WrittenBytes& whole, const WrittenBytes& part,
-           std::int32_t tokens) {
-    const TokenCount at(static_cast<std::uint32_t>(tokens));
-    rows = kv.rows(whole, TokenCount(0), at, after(tokens)).value();
-    snapshot = kv.snapshot(part, at, after(tokens)).value();
-    state.covered = at;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      const Tensor& own = snapshot.groups[i].bytes.empty() ? rows[i] : snapshot.groups[i];
-      state.groups.push_back({own.view().value()});
-    }
+           const std::vector<std::int32_t>& behind) {
+    slice.end = TokenCount(static_cast<std::uint32_t>(behind.size()));
+    slice.rows = kv.rows(whole, TokenCount(0), slice.end, behind, buffers).value();
+    slice.snapshots.push_back(kv.snapshot(part, slice.end, behind, buffers).value());
+    const auto checked = check_slice(slice, kv.layout());
+    EXPECT_TRUE(checked.has_value()) << to_string(checked.error());
   }
-  std::vector<Tensor> rows;
-  KvSnapshot snapshot;
-  KvState state;
+  /// Of group `i`; writable for tests.
+  std::vector<KvRows>& pieces(const KvLayout& layout, std::size_t i) {
+    return layout.groups[i].kind == KvKind::kFull ? slice.rows[i]
+                                                  : slice.snapshots.front().groups[i];
+  }
+
+  KvBuffers buffers;
+  KvSlice slice;
 };
 
 TEST(SequenceRows, LayoutHasTheSizesOfRowsAndStates) {
@@ -118,7 +122,7 @@ TEST(SequenceRows, RestoresExactlyWhatWasCaptured) {
       const auto memories = memories_of(model, tokens);
       const SequenceRows kv = learned(model);
       const Captured captured(kv, memories, tokens);
-      EXPECT_EQ(kv.written(captured.state), WrittenSequence(memories).bytes())
+      EXPECT_EQ(kv.written(captured.slice), WrittenSequence(memories).bytes())
           << written_models(3, 5)[model].first << ", " << tokens << " tokens";
     }
   }
@@ -130,15 +134,15 @@ TEST(SequenceRows, CapturesTheRequestedRowsOfFullGroupsOnly) {
   const WrittenBytes written = WrittenSequence(memories).bytes();
   const SequenceRows kv = learned(kEverything);
   for (const auto& [from, to] : {std::pair{0, kTokens}, {3, 4}, {7, kTokens}, {9, 9}, {20, 20}}) {
-    const auto rows = kv.rows(written, TokenCount(static_cast<std::uint32_t>(from)),
-                              TokenCount(static_cast<std::uint32_t>(to)), after(kTokens));
+    KvBuffers buffers;
+    KvSlice slice{.begin = TokenCount(static_cast<std::uint32_t>(from)),
+                  .end = TokenCount(static_cast<std::uint32_t>(to))};
+    auto rows = kv.rows(written, slice.begin, slice.end, after(kTokens), buffers);
     ASSERT_TRUE(rows.has_value()) << to_string(rows.error());
-    EXPECT_EQ((*rows)[0].bytes, rows_of(memories[0], from, to));
-    EXPECT_EQ((*rows)[0].shape, (Shape{static_cast<std::uint64_t>(to - from),
-                                       kv.layout().groups[0].row_bytes.value()}));
-    EXPECT_EQ((*rows)[0].dtype, DType::kU8);
-    EXPECT_TRUE((*rows)[1].bytes.empty());
-    EXPECT_TRUE((*rows)[2].bytes.empty());
+    slice.rows = *std::move(rows);
+    EXPECT_EQ(bytes_of(slice.rows[0]), rows_of(memories[0], from, to));
+    const auto checked = check_slice(slice, kv.layout());
+    EXPECT_TRUE(checked.has_value()) << to_string(checked.error());
   }
 }
 
@@ -146,7 +150,8 @@ TEST(SequenceRows, RequiresOneCellPerToken) {
   const SequenceRows kv = learned(kFullAlone);
   const WrittenBytes written = WrittenSequence(memories_of(kFullAlone, 20)).bytes();
   for (const std::int32_t tokens : {19, 21}) {
-    const auto rows = kv.rows(written, TokenCount(0), TokenCount(19), after(tokens));
+    KvBuffers buffers;
+    const auto rows = kv.rows(written, TokenCount(0), TokenCount(19), after(tokens), buffers);
     ASSERT_FALSE(rows.has_value());
     EXPECT_EQ(rows.error().code, ErrorCode::kUnsupported);
     EXPECT_NE(rows.error().message.find("20 cells for " + std::to_string(tokens)),
@@ -165,12 +170,13 @@ TEST(SequenceRows, CapturesTheLastWindowRowsInAnyCellOrder) {
         memory.positions = positions_from(first, tokens - first);
         std::ranges::rotate(memory.positions,
                             memory.positions.begin() + std::min(turned, tokens - first - 1));
+        KvBuffers buffers;
         const auto snapshot =
             kv.snapshot(WrittenSequence({memory}, true).bytes(),
-                        TokenCount(static_cast<std::uint32_t>(tokens)), after(tokens));
+                        TokenCount(static_cast<std::uint32_t>(tokens)), after(tokens), buffers);
         ASSERT_TRUE(snapshot.has_value()) << to_string(snapshot.error());
         EXPECT_EQ(snapshot->at.value(), static_cast<std::uint32_t>(tokens));
-        EXPECT_EQ(snapshot->groups[0].bytes, rows_of(memory, tokens - count, tokens)) << tokens;
+        EXPECT_EQ(bytes_of(snapshot->groups[0]), rows_of(memory, tokens - count, tokens)) << tokens;
       }
     }
   }
@@ -189,8 +195,9 @@ TEST(SequenceRows, RejectsAWindowWithAMissingCell) {
   for (const auto& c : kCases) {
     WrittenMemory memory = memories_of(kSlidingAlone, kTokens).front();
     memory.positions = c.positions;
-    const auto snapshot =
-        kv.snapshot(WrittenSequence({memory}, true).bytes(), TokenCount(kTokens), after(kTokens));
+    KvBuffers buffers;
+    const auto snapshot = kv.snapshot(WrittenSequence({memory}, true).bytes(), TokenCount(kTokens),
+                                      after(kTokens), buffers);
     ASSERT_FALSE(snapshot.has_value()) << c.name;
     EXPECT_EQ(snapshot.error().code, ErrorCode::kUnsupported) << c.name;
   }
@@ -206,7 +213,7 @@ TEST(SequenceRows, InPlaceRestorePutsAWindowBehindZeroedCells) {
         StateFormat::learn(WrittenSequence(memories_of(kFullAndSliding, 3)).bytes(), TokenCount(3),
                            kinds_of(memories))
             .value();
-    const WrittenBytes written = kv.written(captured.state);
+    const WrittenBytes written = kv.written(captured.slice);
     const auto read = read_state(format, written, false);
     ASSERT_TRUE(read.has_value()) << to_string(read.error());
     for (std::size_t i = 0; i < 2; ++i) {
@@ -226,26 +233,25 @@ TEST(SequenceRows, InPlaceRestorePutsAWindowBehindZeroedCells) {
   }
 }
 
-TEST(SequenceRows, RestoresAStateFromAnySlices) {
+TEST(SequenceRows, RestoresRowsFromAnyPieces) {
   constexpr std::int32_t kTokens = 12;
   const auto memories = memories_of(kEverything, kTokens);
   const SequenceRows kv = learned(kEverything);
-  const Captured captured(kv, memories, kTokens);
-  KvState cut = captured.state;
-  for (TensorViews& slices : cut.groups) {
-    const TensorView all = slices.front();
-    const std::uint64_t row = all.shape()[1];
-    slices.clear();
-    for (std::uint64_t first = 0; first < all.shape()[0]; ++first) {
-      for (const std::uint64_t count : {0U, 1U, 0U}) {  // empty slices, too
-        slices.push_back(TensorView::over(DType::kU8, {count, row},
-                                          all.bytes().subspan(first * row, count * row))
-                             .value());
-      }
+  Captured captured(kv, memories, kTokens);
+  for (std::size_t i = 0; i < memories.size(); ++i) {
+    std::vector<KvRows>& pieces = captured.pieces(kv.layout(), i);
+    const KvRows all = pieces.front();
+    if (memories[i].kind == KvKind::kRecurrent) continue;
+    pieces.clear();
+    for (std::uint32_t row = 0; row < all.count.value(); ++row) {
+      const TokenCount at = all.first + TokenCount(row);
+      pieces.push_back({.first = at, .count = {}, .bytes = {}});  // empty pieces, too
+      pieces.push_back(rows_between({&all, 1}, at, at + TokenCount(1)).front());
     }
   }
-  EXPECT_EQ(kv.written(cut), WrittenSequence(memories).bytes());
-  EXPECT_EQ(kv.positions(cut).value(), after(kTokens));
+  EXPECT_TRUE(check_slice(captured.slice, kv.layout()).has_value());
+  EXPECT_EQ(kv.written(captured.slice), WrittenSequence(memories).bytes());
+  EXPECT_EQ(kv.positions(captured.slice).value(), after(kTokens));
 }
 
 TEST(SequenceRows, ReadsThePositionAfterEachTokenWithRows) {
@@ -264,7 +270,7 @@ TEST(SequenceRows, ReadsThePositionAfterEachTokenWithRows) {
     std::vector<std::int32_t> expected = after(kTokens);
     const auto first_known = expected.end() - static_cast<std::ptrdiff_t>(c.known);
     std::fill(expected.begin(), first_known, kTokens);
-    EXPECT_EQ(kv.positions(captured.state).value(), expected) << c.model;
+    EXPECT_EQ(kv.positions(captured.slice).value(), expected) << c.model;
   }
 }
 
@@ -279,20 +285,15 @@ TEST(SequenceRows, PositionsAreNotTokenCountsWithMRope) {
     if (memories.size() > 1) memories[1].positions = {6};
     const SequenceRows kv = learned(model);
     const WrittenBytes written = WrittenSequence(memories).bytes();
-    const auto rows = kv.rows(written, TokenCount(0), TokenCount(10), behind);
-    ASSERT_TRUE(rows.has_value()) << to_string(rows.error());
+    const Captured captured(kv, written, WrittenSequence(memories, true).bytes(), behind);
     WrittenBytes expected;
     for (std::size_t i = 0; i < behind.size(); ++i) {
       const WrittenBytes row = row_of(memories[0], memories[0].positions[i], behind[i]);
       expected.insert(expected.end(), row.begin(), row.end());
     }
-    EXPECT_EQ((*rows)[0].bytes, expected);
-    const KvSnapshot snapshot =
-        kv.snapshot(WrittenSequence(memories, true).bytes(), TokenCount(10), behind).value();
-    KvState state{.covered = TokenCount(10), .groups = {{(*rows)[0].view().value()}}};
-    if (memories.size() > 1) state.groups.push_back({snapshot.groups[1].view().value()});
-    EXPECT_EQ(kv.positions(state).value(), behind);
-    EXPECT_EQ(kv.written(state), written);
+    EXPECT_EQ(bytes_of(captured.slice.rows[0]), expected);
+    EXPECT_EQ(kv.positions(captured.slice).value(), behind);
+    EXPECT_EQ(kv.written(captured.slice), written);
   }
 }
 
@@ -302,24 +303,26 @@ TEST(SequenceRows, RejectsARowWithAnImpossiblePosition) {
   constexpr std::int32_t kMost = std::numeric_limits<std::int32_t>::max();
   const auto memories = memories_of(kEverything, kTokens);
   const SequenceRows kv = learned(kEverything);
-  const Captured captured(kv, memories, kTokens);
+  Captured captured(kv, memories, kTokens);
   for (std::size_t group = 0; group < memories.size(); ++group) {
-    const TensorView good = captured.state.groups[group].front();
+    KvRows& piece = captured.pieces(kv.layout(), group).front();
+    const KvRows good = piece;
+    const std::size_t row_bytes = row_size(kv.layout().groups[group]).value();
     const bool recurrent = memories[group].kind == KvKind::kRecurrent;
-    for (std::uint64_t i = 0; i < good.shape()[0]; ++i) {
+    for (std::uint32_t i = 0; i < good.count.value(); ++i) {
       for (const auto& [behind, own] :
            {std::pair{0, 0}, {1, 1}, {1, 2}, {-1, -2}, {kMost, 0}, {kMost, kMost - 1}, {5, -1}}) {
-        WrittenBytes changed(good.bytes().begin(), good.bytes().end());
-        std::byte* const row = changed.data() + i * good.shape()[1];
+        WrittenBytes changed(good.bytes.begin(), good.bytes.end());
+        std::byte* const row = changed.data() + i * row_bytes;
         std::memcpy(row, &behind, sizeof behind);
         std::memcpy(row + (recurrent ? 8 : 4), &own, sizeof own);
-        KvState state = captured.state;
-        state.groups[group] = {TensorView::over(DType::kU8, good.shape(), changed).value()};
-        const auto positions = kv.positions(state);
+        piece.bytes = changed;
+        const auto positions = kv.positions(captured.slice);
         ASSERT_FALSE(positions.has_value()) << group << ": " << behind << " behind " << own;
         EXPECT_EQ(positions.error().code, ErrorCode::kCorruption);
       }
     }
+    piece = good;
   }
 }
 
@@ -329,23 +332,26 @@ TEST(SequenceRows, ARecurrentStateCarriesThePositionAfterIt) {
   const auto memories = memories_of(kRecurrentAlone, kTokens);
   const WrittenBytes part = WrittenSequence(memories, true).bytes();
   const std::vector<std::int32_t> behind = {1, 2, 3, 4, 9, 9, 10};
-  const KvSnapshot snapshot = kv.snapshot(part, TokenCount(kTokens), behind).value();
+  KvBuffers buffers;
+  const KvSnapshot snapshot = kv.snapshot(part, TokenCount(kTokens), behind, buffers).value();
   WrittenBytes expected;
   append_number(std::int32_t{10}, expected);
   expected.insert(expected.end(), part.begin() + 8, part.end());
-  EXPECT_EQ(snapshot.groups[0].bytes, expected);
-  EXPECT_EQ(snapshot.groups[0].shape, (Shape{1, expected.size()}));
+  ASSERT_EQ(snapshot.groups[0].size(), 1U);
+  EXPECT_EQ(snapshot.groups[0][0].count, TokenCount(1));
+  EXPECT_EQ(bytes_of(snapshot.groups[0]), expected);
 }
 
 TEST(SequenceRows, RejectsBytesOfAnotherFormat) {
   const SequenceRows kv = learned(kFullAlone);
   WrittenBytes written = WrittenSequence(memories_of(kFullAlone, 8)).bytes();
   written.pop_back();
-  const auto rows = kv.rows(written, TokenCount(0), TokenCount(8), after(8));
+  KvBuffers buffers;
+  const auto rows = kv.rows(written, TokenCount(0), TokenCount(8), after(8), buffers);
   ASSERT_FALSE(rows.has_value());
   EXPECT_EQ(rows.error().code, ErrorCode::kCorruption);
   const SequenceRows sliding = learned(kSlidingAlone);
-  const auto snapshot = sliding.snapshot(written, TokenCount(8), after(8));
+  const auto snapshot = sliding.snapshot(written, TokenCount(8), after(8), buffers);
   ASSERT_FALSE(snapshot.has_value());
   EXPECT_EQ(snapshot.error().code, ErrorCode::kCorruption);
 }

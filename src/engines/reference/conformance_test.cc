@@ -65,8 +65,8 @@ INSTANTIATE_TEST_SUITE_P(
 /// The built-in engine with a fault in restore or capture.
 class FaultyEngine final : public ForwardingEngine {
  public:
-  using SpoilState = std::function<void(KvState&, std::vector<Tensor>& room)>;
-  using SpoilKv = std::function<void(KvCapture&)>;
+  using SpoilState = std::function<void(KvSlice&, KvBuffers& buffers)>;
+  using SpoilKv = std::function<void(KvSlice&)>;
 
   FaultyEngine(SpoilState on_restore, SpoilKv on_capture)
       : ForwardingEngine(engine_with("all", ReferenceOptions::tiny().decoder.layers)),
@@ -77,12 +77,12 @@ class FaultyEngine final : public ForwardingEngine {
   Result<Generation> run(const Sequence& prompt, std::span<const TensorViews> embeddings,
                          const GenerateOptions& options, const KvUse& use) const override {
     KvUse spoiled = use;
-    KvState state;
-    std::vector<Tensor> room;
+    KvSlice slice;
+    KvBuffers buffers;
     if (use.resume_from != nullptr) {
-      state = *use.resume_from;
-      on_restore_(state, room);
-      spoiled.resume_from = &state;
+      slice = *use.resume_from;
+      on_restore_(slice, buffers);
+      spoiled.resume_from = &slice;
     }
     auto generation = ForwardingEngine::run(prompt, embeddings, options, spoiled);
     if (generation.has_value()) on_capture_(generation->kv);
@@ -96,82 +96,83 @@ class FaultyEngine final : public ForwardingEngine {
 
 enum Group : std::size_t { kFullGroup, kSlidingGroup, kRecurrentGroup };  // of the hybrid
 
-// The group copied into one writable piece.
-std::span<std::byte> owned(KvState& state, std::size_t group, std::vector<Tensor>& room) {
-  Tensor all{.dtype = DType::kU8, .shape = {}, .bytes = {}};
-  const std::uint64_t size = state.groups[group].front().shape()[1];
-  for (const TensorView& slice : state.groups[group]) {
-    all.bytes.insert(all.bytes.end(), slice.bytes().begin(), slice.bytes().end());
-  }
-  all.shape = {all.bytes.size() / size, size};
-  room.push_back(std::move(all));
-  state.groups[group] = {room.back().view().value()};
-  return room.back().bytes;
+// The group's pieces, replaced by one writable copy of them.
+std::span<std::byte> owned(std::vector<KvRows>& pieces, KvBuffers& buffers) {
+  const std::vector<std::byte> all = bytes_of(pieces);
+  const std::span<std::byte> copy = buffers.add(all.size());
+  std::ranges::copy(all, copy.begin());
+  TokenCount count;
+  for (const KvRows& piece : pieces) count += piece.count;
+  pieces = {{.first = pieces.front().first, .count = count, .bytes = copy}};
+  return copy;
 }
 
-std::size_t row_bytes(const KvState& state, std::size_t group) {
-  return state.groups[group].front().shape()[1];
+std::size_t row_bytes(const std::vector<KvRows>& pieces) {
+  return pieces.front().bytes.size() / pieces.front().count.value();
 }
 
 void zero(std::span<std::byte> bytes) { std::ranges::fill(bytes, std::byte(0)); }
 
-void nothing(KvState& /*state*/, std::vector<Tensor>& /*room*/) {}
+void nothing(KvSlice& /*slice*/, KvBuffers& /*buffers*/) {}
 
 struct Fault {
   const char* name;
   FaultyEngine::SpoilState on_restore = nothing;
-  FaultyEngine::SpoilKv on_capture = [](KvCapture&) {};
+  FaultyEngine::SpoilKv on_capture = [](KvSlice&) {};
 };
 
 std::vector<Fault> faults() {
   return {
       {.name = "loses one row",
        .on_restore =
-           [](KvState& state, std::vector<Tensor>& room) {
-             const std::size_t row = row_bytes(state, kFullGroup);
-             zero(owned(state, kFullGroup, room)
-                      .subspan((state.covered.value() - 1) / 2 * row, row));
+           [](KvSlice& slice, KvBuffers& buffers) {
+             auto& pieces = slice.rows[kFullGroup];
+             const std::size_t row = row_bytes(pieces);
+             zero(owned(pieces, buffers).subspan((slice.end.value() - 1) / 2 * row, row));
            }},
       {.name = "restores the window one short",
        .on_restore =
-           [](KvState& state, std::vector<Tensor>& room) {
-             if (state.covered < TokenCount(8)) return;  // shorter prefixes have no window edge
-             const std::size_t row = row_bytes(state, kSlidingGroup);
-             zero(owned(state, kSlidingGroup, room).first(row));
+           [](KvSlice& slice, KvBuffers& buffers) {
+             if (slice.end < TokenCount(8)) return;  // shorter prefixes have no window edge
+             auto& pieces = slice.snapshots.back().groups[kSlidingGroup];
+             const std::size_t row = row_bytes(pieces);
+             zero(owned(pieces, buffers).first(row));
            }},
       {.name = "forgets the tail of the recurrence",
        .on_restore =
-           [](KvState& state, std::vector<Tensor>& room) {
-             const std::span<std::byte> bytes = owned(state, kRecurrentGroup, room);
+           [](KvSlice& slice, KvBuffers& buffers) {
+             const std::span<std::byte> bytes =
+                 owned(slice.snapshots.back().groups[kRecurrentGroup], buffers);
              zero(bytes.subspan(bytes.size() / 4));
            }},
       {.name = "restores rows one place off",
        .on_restore =
-           [](KvState& state, std::vector<Tensor>& room) {
-             const std::span<std::byte> bytes = owned(state, kFullGroup, room);
-             std::ranges::rotate(bytes,
-                                 bytes.begin() + std::ptrdiff_t(row_bytes(state, kFullGroup)));
+           [](KvSlice& slice, KvBuffers& buffers) {
+             auto& pieces = slice.rows[kFullGroup];
+             const auto row = static_cast<std::ptrdiff_t>(row_bytes(pieces));
+             const std::span<std::byte> bytes = owned(pieces, buffers);
+             std::ranges::rotate(bytes, bytes.begin() + row);
            }},
       {.name = "gives one state as another",
        .on_capture =
-           [](KvCapture& kv) {
+           [](KvSlice& kv) {
              if (kv.snapshots.size() < 2) return;
              std::swap(kv.snapshots[0].groups[kRecurrentGroup],
                        kv.snapshots[1].groups[kRecurrentGroup]);
            }},
       {.name = "gives one row less",
        .on_capture =
-           [](KvCapture& kv) {
-             Tensor& rows = kv.rows[kFullGroup];
-             if (rows.shape[0] == 0) return;
-             rows = {.dtype = DType::kU8,
-                     .shape = {rows.shape[0] - 1, rows.shape[1]},
-                     .bytes = std::vector<std::byte>((rows.shape[0] - 1) * rows.shape[1])};
+           [](KvSlice& kv) {
+             if (kv.begin == kv.end) return;
+             auto& pieces = kv.rows[kFullGroup];
+             pieces = rows_between(pieces, kv.begin, kv.end - TokenCount(1));
            }},
       {.name = "gives one byte less",
        .on_capture =
-           [](KvCapture& kv) {
-             if (!kv.rows[kFullGroup].bytes.empty()) kv.rows[kFullGroup].bytes.pop_back();
+           [](KvSlice& kv) {
+             if (kv.begin == kv.end) return;
+             std::span<const std::byte>& bytes = kv.rows[kFullGroup].back().bytes;
+             bytes = bytes.first(bytes.size() - 1);
            }},
   };
 }
@@ -199,7 +200,7 @@ TEST(EngineConformanceKit, DetectsEveryFault) {
 }
 
 TEST(EngineConformanceKit, AcceptsTheEngineWithoutFaults) {
-  const FaultyEngine engine(nothing, [](KvCapture&) {});
+  const FaultyEngine engine(nothing, [](KvSlice&) {});
   const PromptMaker prompts(engine);
   const EnginePrompt prompt = prompts.everything();
   Rng rng(1);

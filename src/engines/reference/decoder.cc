@@ -40,7 +40,7 @@ DecoderState Decoder::start() const {
     if (std::holds_alternative<RecurrentWeights>(layers_[layer].mixer)) {
       state.layers.emplace_back(RecurrentState(hidden()));
     } else if (owner_of(layer) == layer) {
-      state.layers.emplace_back(KvRows(options_.kv_heads, options_.head_dim));
+      state.layers.emplace_back(LayerRows(options_.kv_heads, options_.head_dim));
     } else {
       state.layers.emplace_back(std::monostate());
     }
@@ -63,7 +63,7 @@ std::size_t Decoder::needed_from(std::size_t layer, std::size_t covered) const {
 // look further back than the next token will.
 void Decoder::drop_unneeded_rows(DecoderState& state) const {
   for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
-    if (auto* rows = std::get_if<KvRows>(&state.layers[layer])) {
+    if (auto* rows = std::get_if<LayerRows>(&state.layers[layer])) {
       rows->drop_before(needed_from(layer, state.covered));
     }
   }
@@ -117,7 +117,7 @@ Matrix Decoder::mix(std::size_t layer, const Matrix& x, const Rotation& rotation
     return recur(*weights, x, std::get<RecurrentState>(state.layers[layer]));
   }
   const auto& weights = std::get<AttentionWeights>(layers_[layer].mixer);
-  auto& rows = std::get<KvRows>(state.layers[owner_of(layer)]);
+  auto& rows = std::get<LayerRows>(state.layers[owner_of(layer)]);
   if (weights.key_value) append_rows(*weights.key_value, x, rotation, rows);
 
   Matrix queries = weights.query.times(x, *kernels_);
@@ -132,7 +132,7 @@ Matrix Decoder::mix(std::size_t layer, const Matrix& x, const Rotation& rotation
 }
 
 void Decoder::append_rows(const PackedWeights& key_value, const Matrix& x, const Rotation& rotation,
-                          KvRows& rows) const {
+                          LayerRows& rows) const {
   Matrix fresh = key_value.times(x, *kernels_);
   for (std::size_t i = 0; i < x.rows(); ++i) {
     rotate(fresh.row(i), options_.kv_heads, i, rotation);
@@ -141,7 +141,7 @@ void Decoder::append_rows(const PackedWeights& key_value, const Matrix& x, const
 }
 
 // One token over positions [first, position]: these two alone determine the order of summation.
-void Decoder::attend(const float* query, const KvRows& rows, std::size_t first,
+void Decoder::attend(const float* query, const LayerRows& rows, std::size_t first,
                      std::size_t position, Floats& scores, float* out) const {
   const std::size_t dim = options_.head_dim;
   const std::size_t group = options_.heads / options_.kv_heads;

@@ -85,8 +85,8 @@ class Decoder {
   [[nodiscard]] Matrix mix(std::size_t layer, const Matrix& x, const Rotation& rotation,
                            DecoderState& state) const;
   void append_rows(const PackedWeights& key_value, const Matrix& x, const Rotation& rotation,
-                   KvRows& rows) const;
-  void attend(const float* query, const KvRows& rows, std::size_t first, std::size_t position,
+                   LayerRows& rows) const;
+  void attend(const float* query, const LayerRows& rows, std::size_t first, std::size_t position,
               Floats& scores, float* out) const;
   [[nodiscard]] Matrix recur(const RecurrentWeights& weights, const Matrix& x,
                              RecurrentState& state) const;

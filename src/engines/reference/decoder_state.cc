@@ -6,7 +6,7 @@
 
 namespace afterimage {
 
-void KvRows::append(std::span<const float> key, std::span<const float> value) {
+void LayerRows::append(std::span<const float> key, std::span<const float> value) {
   AFI_CHECK(key.size() == row_size() && value.size() == row_size());
   const std::size_t block_size = row_size() * kPanelColumns;
   const std::size_t lane = end_ % kPanelColumns;
@@ -17,14 +17,14 @@ void KvRows::append(std::span<const float> key, std::span<const float> value) {
   ++end_;
 }
 
-void KvRows::start_at(std::size_t position) {
+void LayerRows::start_at(std::size_t position) {
   AFI_CHECK(end_ == 0);
   begin_ = end_ = position / kPanelColumns * kPanelColumns;
   const std::vector<float> nothing(row_size());
   while (end_ < position) append(nothing, nothing);
 }
 
-void KvRows::drop_before(std::size_t position) {
+void LayerRows::drop_before(std::size_t position) {
   const std::size_t keep_from = std::min(position, end_) / kPanelColumns * kPanelColumns;
   if (keep_from <= begin_) return;
   const auto dropped = static_cast<std::ptrdiff_t>((keep_from - begin_) * row_size());
@@ -33,7 +33,7 @@ void KvRows::drop_before(std::size_t position) {
   begin_ = keep_from;
 }
 
-Panels KvRows::keys(std::size_t kv_head, std::size_t position) const {
+Panels LayerRows::keys(std::size_t kv_head, std::size_t position) const {
   AFI_CHECK(position % kPanelColumns == 0 && begin_ <= position && position < end_);
   return {
       .at = keys_.data() + (position - begin_) * row_size() + kv_head * head_dim_ * kPanelColumns,
@@ -41,14 +41,14 @@ Panels KvRows::keys(std::size_t kv_head, std::size_t position) const {
       .panel_stride = row_size() * kPanelColumns};
 }
 
-Panels KvRows::values(std::size_t kv_head, std::size_t position) const {
+Panels LayerRows::values(std::size_t kv_head, std::size_t position) const {
   AFI_CHECK(begin_ <= position && position < end_);
   return {.at = values_.data() + (position - begin_) * row_size() + kv_head * head_dim_,
           .row_stride = row_size(),
           .panel_stride = kPanelColumns};
 }
 
-std::vector<float> KvRows::rows(std::size_t from, std::size_t to) const {
+std::vector<float> LayerRows::rows(std::size_t from, std::size_t to) const {
   AFI_CHECK(begin_ <= from && from <= to && to <= end_);
   std::vector<float> result;
   result.reserve((to - from) * 2 * row_size());

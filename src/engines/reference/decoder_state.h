@@ -19,9 +19,10 @@ namespace afterimage {
 /// Shape    Keys in blocks of 32 positions, [block][kv_head][head_dim][32]: a block is a panel, so
 ///          that scores are a matrix product. Values row by row, [position][kv_heads * head_dim].
 /// Order    Blocks start at multiples of 32 from the start of the sequence, never of a chunk.
-class KvRows {
+class LayerRows {
  public:
-  KvRows(std::size_t kv_heads, std::size_t head_dim) : kv_heads_(kv_heads), head_dim_(head_dim) {}
+  LayerRows(std::size_t kv_heads, std::size_t head_dim)
+      : kv_heads_(kv_heads), head_dim_(head_dim) {}
 
   /// Positions held: [begin(), end()).
   [[nodiscard]] std::size_t begin() const { return begin_; }
@@ -67,7 +68,7 @@ struct RecurrentState {
 };
 
 /// A shared layer has no state of its own.
-using LayerState = std::variant<std::monostate, KvRows, RecurrentState>;
+using LayerState = std::variant<std::monostate, LayerRows, RecurrentState>;
 
 /// The decoder's state after some tokens. Copyable; copies are independent.
 struct DecoderState {

@@ -15,7 +15,7 @@ using testing::for_each_seed;
 TEST(KvRowsProperty, ReturnWhatWasAppended) {
   for_each_seed(20, [](Rng& rng) {
     const std::size_t heads = 1 + rng.below(3);
-    KvRows rows(heads, 32);
+    LayerRows rows(heads, 32);
     std::vector<float> expected;
     const std::size_t count = 1 + rng.below(150);
     for (std::size_t i = 0; i < count; ++i) {
@@ -32,8 +32,8 @@ TEST(KvRowsProperty, ReturnWhatWasAppended) {
   });
 }
 
-TEST(KvRows, DropsWholeBlocksOnly) {
-  KvRows rows(1, 32);
+TEST(LayerRows, DropsWholeBlocksOnly) {
+  LayerRows rows(1, 32);
   const std::vector<float> row(32);
   for (int i = 0; i < 70; ++i) rows.append(row, row);
   const struct {
@@ -46,9 +46,9 @@ TEST(KvRows, DropsWholeBlocksOnly) {
   }
 }
 
-TEST(KvRows, MayStartAnywhere) {
+TEST(LayerRows, MayStartAnywhere) {
   for (const std::size_t position : {0U, 1U, 31U, 32U, 33U, 70U}) {
-    KvRows rows(1, 32);
+    LayerRows rows(1, 32);
     rows.start_at(position);
     EXPECT_EQ(rows.end(), position);
     EXPECT_EQ(rows.begin(), position / 32 * 32);
@@ -62,8 +62,8 @@ TEST(KvRows, MayStartAnywhere) {
   }
 }
 
-TEST(KvRows, ReadingRowsThatAreNotHeldAborts) {
-  KvRows rows(1, 32);
+TEST(LayerRows, ReadingRowsThatAreNotHeldAborts) {
+  LayerRows rows(1, 32);
   const std::vector<float> row(32);
   for (int i = 0; i < 40; ++i) rows.append(row, row);
   rows.drop_before(32);

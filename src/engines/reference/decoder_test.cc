@@ -28,7 +28,7 @@ Decoder decoder_of(std::vector<LayerKind> layers,
 
 // Everything in one layer that the next token can attend to, in plain order.
 std::vector<float> seen_of(const Decoder& decoder, const DecoderState& state, std::size_t layer) {
-  if (const auto* rows = std::get_if<KvRows>(&state.layers[layer])) {
+  if (const auto* rows = std::get_if<LayerRows>(&state.layers[layer])) {
     return rows->rows(decoder.needed_from(layer, state.covered), state.covered);
   }
   std::vector<float> seen;
@@ -95,10 +95,10 @@ void expect_same(const Decoder& decoder, const Outcome& a, const Outcome& b) {
 }
 
 // The visible rows, preceded by NaNs where rows are no longer visible.
-KvRows rebuilt(const KvRows& original, std::size_t from, std::span<const float> seen) {
+LayerRows rebuilt(const LayerRows& original, std::size_t from, std::span<const float> seen) {
   const std::size_t size = original.row_size();
   const std::vector<float> rubbish(size, std::numeric_limits<float>::quiet_NaN());
-  KvRows rows(1, size);
+  LayerRows rows(1, size);
   for (std::size_t i = 0; i < from; ++i) rows.append(rubbish, rubbish);
   for (; !seen.empty(); seen = seen.subspan(2 * size)) {
     rows.append(seen.first(size), seen.subspan(size, size));
@@ -195,7 +195,7 @@ TEST(Decoder, TheOrderOfTokensMatters) {
 TEST(Decoder, ASharedLayerHasNoStateOfItsOwn) {
   const Decoder decoder = decoder_of({kFull, shared(0)});
   const DecoderState state = decoder.start();
-  EXPECT_TRUE(std::holds_alternative<KvRows>(state.layers[0]));
+  EXPECT_TRUE(std::holds_alternative<LayerRows>(state.layers[0]));
   EXPECT_TRUE(std::holds_alternative<std::monostate>(state.layers[1]));
 }
 
@@ -206,7 +206,7 @@ TEST(Decoder, ASlidingLayerHoldsItsWindowAndAtMostOneBlockMore) {
   DecoderState state = decoder.start();
   for (std::size_t i = 0; i < 300; ++i) {
     static_cast<void>(decoder.forward(state, prompt.rows().subspan(i, 1)));
-    const auto& rows = std::get<KvRows>(state.layers[0]);
+    const auto& rows = std::get<LayerRows>(state.layers[0]);
     ASSERT_EQ(rows.end(), i + 1);
     ASSERT_LE(rows.begin(), decoder.needed_from(0, state.covered));
     ASSERT_LT(rows.end() - rows.begin(), 40 + kPanelColumns);
@@ -272,7 +272,7 @@ TEST(Decoder, RowsOutsideTheWindowAreNeverRead) {
     DecoderState state = decoder.start();
     static_cast<void>(decoder.forward(state, prompt.rows().first(cut)));
     for (std::size_t layer = 0; layer < state.layers.size(); ++layer) {
-      auto* rows = std::get_if<KvRows>(&state.layers[layer]);
+      auto* rows = std::get_if<LayerRows>(&state.layers[layer]);
       if (rows == nullptr) continue;
       const auto seen = seen_of(decoder, state, layer);
       *rows = rebuilt(*rows, decoder.needed_from(layer, cut), seen);

@@ -42,15 +42,15 @@ void take(std::span<float> numbers, const std::byte*& from) {
   from += numbers.size_bytes();
 }
 
-void restore_rows(std::span<const std::size_t> layers, const TensorViews& slices, std::size_t first,
-                  DecoderState& state) {
-  for (const std::size_t layer : layers) std::get<KvRows>(state.layers[layer]).start_at(first);
-  std::vector<float> both;  // copied, because a slice may be unaligned
-  for (const TensorView& slice : slices) {
-    const std::byte* from = slice.bytes().data();
-    for (std::uint64_t i = 0; i < slice.shape()[0]; ++i) {
+void restore_rows(std::span<const std::size_t> layers, std::span<const KvRows> pieces,
+                  std::size_t first, DecoderState& state) {
+  for (const std::size_t layer : layers) std::get<LayerRows>(state.layers[layer]).start_at(first);
+  std::vector<float> both;  // copied, because a piece may be unaligned
+  for (const KvRows& piece : pieces) {
+    const std::byte* from = piece.bytes.data();
+    for (std::uint32_t i = 0; i < piece.count.value(); ++i) {
       for (const std::size_t layer : layers) {
-        auto& rows = std::get<KvRows>(state.layers[layer]);
+        auto& rows = std::get<LayerRows>(state.layers[layer]);
         both.resize(2 * rows.row_size());
         take(both, from);
         rows.append(std::span(both).first(rows.row_size()), std::span(both).last(rows.row_size()));
@@ -58,20 +58,17 @@ void restore_rows(std::span<const std::size_t> layers, const TensorViews& slices
     }
   }
   for (const std::size_t layer : layers) {
-    AFI_CHECK(std::get<KvRows>(state.layers[layer]).end() == state.covered);
+    AFI_CHECK(std::get<LayerRows>(state.layers[layer]).end() == state.covered);
   }
 }
 
-void restore_states(std::span<const std::size_t> layers, const TensorViews& slices,
+void restore_states(std::span<const std::size_t> layers, const KvRows& packed,
                     DecoderState& state) {
-  for (const TensorView& slice : slices) {
-    if (slice.bytes().empty()) continue;
-    const std::byte* from = slice.bytes().data();
-    for (const std::size_t layer : layers) {
-      auto& recurrent = std::get<RecurrentState>(state.layers[layer]);
-      take(recurrent.hidden, from);
-      take({recurrent.tail.row(0), kConvolutionTail * recurrent.hidden.size()}, from);
-    }
+  const std::byte* from = packed.bytes.data();
+  for (const std::size_t layer : layers) {
+    auto& recurrent = std::get<RecurrentState>(state.layers[layer]);
+    take(recurrent.hidden, from);
+    take({recurrent.tail.row(0), kConvolutionTail * recurrent.hidden.size()}, from);
   }
 }
 
@@ -102,71 +99,72 @@ KvPacking::KvPacking(const DecoderOptions& options) {
   AFI_CHECK(check_layout(layout_).has_value());
 }
 
-Tensor KvPacking::rows_of(std::size_t group, const DecoderState& state, std::size_t from,
-                          std::size_t to) const {
-  const std::uint64_t row_bytes = layout_.groups[group].row_bytes.value();
-  Tensor tensor{.dtype = DType::kU8, .shape = {to - from, row_bytes}, .bytes = {}};
-  tensor.bytes.resize((to - from) * row_bytes);
+KvRows KvPacking::rows_of(std::size_t group, const DecoderState& state, std::size_t from,
+                          std::size_t to, KvBuffers& buffers) const {
+  const std::span<std::byte> packed =
+      buffers.add((to - from) * layout_.groups[group].row_bytes.value());
   std::vector<std::vector<float>> rows;
   for (const std::size_t layer : layers_[group]) {
-    rows.push_back(std::get<KvRows>(state.layers[layer]).rows(from, to));
+    rows.push_back(std::get<LayerRows>(state.layers[layer]).rows(from, to));
   }
-  std::byte* at = tensor.bytes.data();
+  std::byte* at = packed.data();
   for (std::size_t i = 0; i < to - from; ++i) {
     for (const std::vector<float>& layer : rows) {
       const std::size_t size = layer.size() / (to - from);
       put(std::span(layer).subspan(i * size, size), at);
     }
   }
-  return tensor;
+  return {.first = TokenCount(static_cast<std::uint32_t>(from)),
+          .count = TokenCount(static_cast<std::uint32_t>(to - from)),
+          .bytes = packed};
 }
 
-Tensor KvPacking::state_of(std::size_t group, const DecoderState& state) const {
-  const std::uint64_t size = layout_.groups[group].state_bytes.value();
-  Tensor tensor{.dtype = DType::kU8, .shape = {1, size}, .bytes = {}};
-  tensor.bytes.resize(size);
-  std::byte* at = tensor.bytes.data();
+KvRows KvPacking::state_of(std::size_t group, const DecoderState& state, KvBuffers& buffers) const {
+  const std::span<std::byte> packed = buffers.add(layout_.groups[group].state_bytes.value());
+  std::byte* at = packed.data();
   for (const std::size_t layer : layers_[group]) {
     const auto& recurrent = std::get<RecurrentState>(state.layers[layer]);
     put(recurrent.hidden, at);
     put(recurrent.tail.all(), at);
   }
-  return tensor;
+  return {.count = TokenCount(1), .bytes = packed};
 }
 
-std::vector<Tensor> KvPacking::rows(const DecoderState& state, std::size_t from,
-                                    std::size_t to) const {
-  std::vector<Tensor> result(layout_.groups.size());
-  for (std::size_t i = 0; i < result.size(); ++i) {
-    if (layout_.groups[i].kind == KvKind::kFull) result[i] = rows_of(i, state, from, to);
+std::vector<std::vector<KvRows>> KvPacking::rows(const DecoderState& state, std::size_t from,
+                                                 std::size_t to, KvBuffers& buffers) const {
+  std::vector<std::vector<KvRows>> result(layout_.groups.size());
+  for (std::size_t i = 0; from < to && i < result.size(); ++i) {
+    if (layout_.groups[i].kind != KvKind::kFull) continue;
+    result[i].push_back(rows_of(i, state, from, to, buffers));
   }
   return result;
 }
 
-KvSnapshot KvPacking::snapshot(const DecoderState& state) const {
+KvSnapshot KvPacking::snapshot(const DecoderState& state, KvBuffers& buffers) const {
   KvSnapshot result{.at = TokenCount(static_cast<std::uint32_t>(state.covered)), .groups = {}};
   result.groups.resize(layout_.groups.size());
   for (std::size_t i = 0; i < result.groups.size(); ++i) {
     const LayerGroup& group = layout_.groups[i];
     if (group.kind == KvKind::kSliding) {
       const std::size_t first = state.covered - rows_at(group, result.at);
-      result.groups[i] = rows_of(i, state, first, state.covered);
+      result.groups[i].push_back(rows_of(i, state, first, state.covered, buffers));
     }
-    if (group.kind == KvKind::kRecurrent) result.groups[i] = state_of(i, state);
+    if (group.kind == KvKind::kRecurrent) result.groups[i].push_back(state_of(i, state, buffers));
   }
   return result;
 }
 
-void KvPacking::restore(const KvState& from, DecoderState& state) const {
+void KvPacking::restore(const KvSlice& from, DecoderState& state) const {
   AFI_CHECK(state.covered == 0);
-  state.covered = from.covered.value();
+  state.covered = from.end.value();
   for (std::size_t i = 0; i < layout_.groups.size(); ++i) {
     const LayerGroup& group = layout_.groups[i];
     if (group.kind == KvKind::kShared) continue;
+    const std::span<const KvRows> pieces = rows_to_restore(from, layout_, i);
     if (group.kind == KvKind::kRecurrent) {
-      restore_states(layers_[i], from.groups[i], state);
+      restore_states(layers_[i], pieces.front(), state);
     } else {
-      restore_rows(layers_[i], from.groups[i], state.covered - rows_at(group, from.covered), state);
+      restore_rows(layers_[i], pieces, state.covered - rows_at(group, from.end), state);
     }
   }
 }

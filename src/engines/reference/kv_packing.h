@@ -11,7 +11,7 @@
 
 namespace afterimage {
 
-/// Converts a decoder's state to the rows and states of afterimage/engine.h and back.
+/// Converts a decoder's state to the rows and states of a KvSlice and back.
 ///
 /// Shape    A group is all layers of one kind and window, or all that share with one group,
 ///          wherever they are in the stack. A row is its layers' rows in order: keys, then values,
@@ -25,18 +25,18 @@ class KvPacking {
 
   [[nodiscard]] const KvLayout& layout() const { return layout_; }
 
-  /// Rows [from, to) of the full groups, one tensor per group.
-  [[nodiscard]] std::vector<Tensor> rows(const DecoderState& state, std::size_t from,
-                                         std::size_t to) const;
-  [[nodiscard]] KvSnapshot snapshot(const DecoderState& state) const;
-  /// Fills `state`, which must be new from Decoder::start(). Requires that check_state() accepts
+  /// Rows [from, to) of the full groups, copied into `buffers`: one piece per group.
+  std::vector<std::vector<KvRows>> rows(const DecoderState& state, std::size_t from, std::size_t to,
+                                        KvBuffers& buffers) const;
+  KvSnapshot snapshot(const DecoderState& state, KvBuffers& buffers) const;
+  /// Fills `state`, which must be new from Decoder::start(). Requires that check_resume() accepts
   /// `from`.
-  void restore(const KvState& from, DecoderState& state) const;
+  void restore(const KvSlice& from, DecoderState& state) const;
 
  private:
-  [[nodiscard]] Tensor rows_of(std::size_t group, const DecoderState& state, std::size_t from,
-                               std::size_t to) const;
-  [[nodiscard]] Tensor state_of(std::size_t group, const DecoderState& state) const;
+  KvRows rows_of(std::size_t group, const DecoderState& state, std::size_t from, std::size_t to,
+                 KvBuffers& buffers) const;
+  KvRows state_of(std::size_t group, const DecoderState& state, KvBuffers& buffers) const;
 
   KvLayout layout_;
   std::vector<std::vector<std::size_t>> layers_;  // of each group

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "conformance/resume_check.h"
 #include "engines/reference/decoder.h"
 #include "engines/reference/kernel.h"
 #include "engines/reference/tokenizer.h"
@@ -12,6 +13,7 @@
 namespace afterimage {
 namespace {
 
+using testing::bytes_of;
 using testing::for_each_seed;
 
 DecoderOptions options_with(std::vector<LayerKind> layers) {
@@ -46,14 +48,12 @@ TEST(KvPacking, LayersWithDifferentWindowsAreDifferentGroups) {
   EXPECT_EQ(layout.groups[2], (LayerGroup{.kind = KvKind::kShared, .layers = 2, .owner = 1}));
 }
 
-KvState state_of(const KvSnapshot& snapshot, const std::vector<Tensor>& rows) {
-  KvState state{.origin = {}, .covered = snapshot.at, .groups = {}};
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    TensorViews& slices = state.groups.emplace_back();
-    if (!rows[i].bytes.empty()) slices.push_back(rows[i].view().value());
-    if (!snapshot.groups[i].bytes.empty()) slices.push_back(snapshot.groups[i].view().value());
-  }
-  return state;
+KvSlice captured(const KvPacking& packing, const DecoderState& state, KvBuffers& buffers) {
+  KvSlice slice{.end = TokenCount(static_cast<std::uint32_t>(state.covered)),
+                .rows = packing.rows(state, 0, state.covered, buffers),
+                .snapshots = {packing.snapshot(state, buffers)}};
+  EXPECT_TRUE(check_slice(slice, packing.layout()).has_value());
+  return slice;
 }
 
 // Restored state packs to the same bytes, wherever blocks began and whatever their unread rows
@@ -69,17 +69,17 @@ TEST(KvPackingProperty, RestoredStateIsCapturedUnchanged) {
     for (InputRow& row : inputs) row.token = TokenId(static_cast<std::int32_t>(rng.below(256)));
     DecoderState state = decoder.start();
     static_cast<void>(decoder.forward(state, inputs));
-    const KvSnapshot snapshot = packing.snapshot(state);
-    const std::vector<Tensor> rows = packing.rows(state, 0, inputs.size());
+    KvBuffers buffers;
+    const KvSlice slice = captured(packing, state, buffers);
 
     DecoderState restored = decoder.start();
-    packing.restore(state_of(snapshot, rows), restored);
+    packing.restore(slice, restored);
     ASSERT_EQ(restored.covered, inputs.size());
-    const KvSnapshot again = packing.snapshot(restored);
-    const std::vector<Tensor> rows_again = packing.rows(restored, 0, inputs.size());
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      ASSERT_EQ(rows[i].bytes, rows_again[i].bytes) << "group " << i;
-      ASSERT_EQ(snapshot.groups[i].bytes, again.groups[i].bytes) << "group " << i;
+    const KvSlice again = captured(packing, restored, buffers);
+    for (std::size_t i = 0; i < packing.layout().groups.size(); ++i) {
+      ASSERT_EQ(bytes_of(rows_to_restore(slice, packing.layout(), i)),
+                bytes_of(rows_to_restore(again, packing.layout(), i)))
+          << "group " << i;
     }
   });
 }

@@ -68,10 +68,11 @@ struct ReferenceEngine::Model {
   [[nodiscard]] EncoderOutput encode_frames(std::span<const Image* const> frames,
                                             CellGrid grid) const;
   [[nodiscard]] Matrix prefill(DecoderState& state, std::span<const InputRow> rows,
-                               const KvWanted& wanted, KvCapture& kv) const;
+                               const KvWanted& wanted, KvSlice& kv, KvBuffers& buffers) const;
   Result<void> decode(DecoderState& state, Matrix logits, const GenerateOptions& wanted,
                       Completion& completion, const std::function<void()>& after_first_token) const;
-  void capture_end(const DecoderState& state, const KvWanted& wanted, KvCapture& kv) const;
+  void capture_end(const DecoderState& state, const KvWanted& wanted, KvSlice& kv,
+                   KvBuffers& buffers) const;
 
   ReferenceOptions options;
   ModelIdentity identity;
@@ -178,17 +179,19 @@ Result<Generation> ReferenceEngine::run(const Sequence& prompt,
   const Duration start = model_->clock.now();
   Generation result;
   Completion& completion = result.completion;
-  if (use.resume_from != nullptr) completion.resumed_from = use.resume_from->covered;
+  if (use.resume_from != nullptr) completion.resumed_from = use.resume_from->end;
   AFI_TRY(const PromptRows rows,
           PromptRows::of(prompt, embeddings, model_->decoder.hidden(), mine.vision.deepstack_planes,
                          completion.resumed_from));
   DecoderState state = model_->decoder.start();
   if (use.resume_from != nullptr) model_->packing.restore(*use.resume_from, state);
   completion.prefilled = token_count(rows.size()) - completion.resumed_from;
-  Matrix logits = model_->prefill(state, rows.rows(), use.wanted, result.kv);
+  const auto buffers = std::make_shared<KvBuffers>();
+  result.kv.owner = buffers;
+  Matrix logits = model_->prefill(state, rows.rows(), use.wanted, result.kv, *buffers);
   bool captured = false;
   const auto capture = [&] {
-    model_->capture_end(state, use.wanted, result.kv);
+    model_->capture_end(state, use.wanted, result.kv, *buffers);
     captured = true;
     if (use.on_captured) use.on_captured(result.kv);
   };
@@ -197,18 +200,19 @@ Result<Generation> ReferenceEngine::run(const Sequence& prompt,
   }));
   completion.first_token_after -= start;
   if (!captured) capture();
-  result.kv.covered = token_count(state.covered);
+  result.covered = token_count(state.covered);
   return result;
 }
 
 // Prefills `rows`, the whole prompt's, and returns the logits of the last one.
 Matrix ReferenceEngine::Model::prefill(DecoderState& state, std::span<const InputRow> rows,
-                                       const KvWanted& wanted, KvCapture& kv) const {
+                                       const KvWanted& wanted, KvSlice& kv,
+                                       KvBuffers& buffers) const {
   Matrix last(1, decoder.hidden());
   auto stop = wanted.snapshots.begin();
   for (;;) {
     if (stop != wanted.snapshots.end() && stop->value() == state.covered) {
-      kv.snapshots.push_back(packing.snapshot(state));
+      kv.snapshots.push_back(packing.snapshot(state, buffers));
       ++stop;
     }
     if (state.covered == rows.size()) return decoder.logits(last);
@@ -249,13 +253,12 @@ Result<void> ReferenceEngine::Model::decode(DecoderState& state, Matrix logits,
 }
 
 void ReferenceEngine::Model::capture_end(const DecoderState& state, const KvWanted& wanted,
-                                         KvCapture& kv) const {
-  kv.covered = token_count(state.covered);
-  kv.rows_to = std::min(wanted.rows_to, kv.covered);
-  kv.rows_from = wanted.rows_from;
-  kv.rows = packing.rows(state, kv.rows_from.value(), kv.rows_to.value());
+                                         KvSlice& kv, KvBuffers& buffers) const {
+  kv.end = std::min(wanted.rows_to, token_count(state.covered));
+  kv.begin = wanted.rows_from;
+  kv.rows = packing.rows(state, kv.begin.value(), kv.end.value(), buffers);
   const bool at_end = !wanted.snapshots.empty() && wanted.snapshots.back() == kEndOfRun;
-  if (at_end) kv.snapshots.push_back(packing.snapshot(state));
+  if (at_end) kv.snapshots.push_back(packing.snapshot(state, buffers));
 }
 
 }  // namespace afterimage

@@ -313,10 +313,10 @@ class ServingCache {
     const auto size = static_cast<std::uint32_t>(prompt.tokens.size());
     const std::uint32_t had = match.matched().value();
     const std::vector<std::byte> rows((size - had) * kRow);
-    const CapturedKv kv{.covered = TokenCount(size),
-                        .first_row = TokenCount(had),
-                        .rows = {rows},
-                        .cost = kBlockCost * ((size - had) / kTokens)};
+    const KvSlice kv{.begin = TokenCount(had),
+                     .end = TokenCount(size),
+                     .rows = {{rows_before(TokenCount(size), layout_.groups[0], rows)}},
+                     .cost = kBlockCost * ((size - had) / kTokens)};
     // Lack of space is not an error.
     static_cast<void>(cache_->insert({}, layout_, prompt, kv, &match));
     return had / kTokens;

@@ -2,13 +2,15 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "afterimage/engine.h"
 
+#include <utility>
+
 namespace afterimage {
 namespace {
 
 Result<void> check_completion(const Generation& generation, const Sequence& prompt,
                               TokenCount resumed_from) {
   const Completion& completion = generation.completion;
-  const std::uint64_t covered = generation.kv.covered.value();
+  const std::uint64_t covered = generation.covered.value();
   const std::uint64_t length = prompt.tokens.size();
   const std::uint64_t computed = completion.prefilled.value();
   const bool lengths_match =
@@ -35,27 +37,29 @@ Result<Generation> Engine::generate_from(const Sequence& prompt,
   const KvOrigin origin = kv_origin(identity(), *layout);
   TokenCount resumed_from{};
   if (use.resume_from != nullptr) {
-    AFI_TRY_VOID(check_state(*use.resume_from, *layout, origin, prompt));
-    resumed_from = use.resume_from->covered;
+    AFI_TRY_VOID(check_resume(*use.resume_from, *layout, origin, prompt));
+    resumed_from = use.resume_from->end;
   }
   AFI_TRY_VOID(check_wanted(use.wanted, *layout, prompt, resumed_from));
   bool passed_on = false;
   KvUse checked = use;
-  checked.on_captured = [&](KvCapture& kv) {
-    // A capture that does not match is not passed on; it is an error once the run is over.
-    if (!use.on_captured || passed_on || kv.covered.value() < prompt.tokens.size() ||
-        !check_capture(kv, use.wanted, *layout).has_value()) {
+  checked.on_captured = [&](KvSlice kv) {
+    // Where the end of the run is wanted, the call after run() passes it on. A capture that does not
+    // match is not passed on; it is an error once the run is over.
+    const TokenCount prefilled(static_cast<std::uint32_t>(prompt.tokens.size()));
+    if (!use.on_captured || passed_on || !within_prompt(use.wanted) ||
+        !check_capture(kv, use.wanted, prefilled, *layout).has_value()) {
       return;
     }
     kv.origin = origin;
     passed_on = true;
-    use.on_captured(kv);
+    use.on_captured(std::move(kv));
   };
   AFI_TRY(Generation generation, run(prompt, embeddings, options, checked));
   AFI_TRY_VOID(check_completion(generation, prompt, resumed_from));
-  AFI_TRY_VOID(check_capture(generation.kv, use.wanted, *layout));
+  AFI_TRY_VOID(check_capture(generation.kv, use.wanted, generation.covered, *layout));
   generation.kv.origin = origin;
-  checked.on_captured(generation.kv);
+  if (use.on_captured && !passed_on) use.on_captured(generation.kv);
   return generation;
 }
 

@@ -17,8 +17,6 @@ std::string name_of(const KvLayout& layout, std::size_t group) {
   return "group " + number(group) + " (" + std::string(to_string(layout.groups[group].kind)) + ")";
 }
 
-bool is_full(const LayerGroup& group) { return group.kind == KvKind::kFull; }
-
 // Resolves kEndOfRun to the last aligned position within `covered`.
 TokenCount resolved(TokenCount position, TokenCount covered, const KvLayout& layout) {
   if (position != kEndOfRun) return position;
@@ -43,51 +41,8 @@ Result<void> check_position(const std::string& what, TokenCount at, const KvLayo
   return {};
 }
 
-Result<void> check_slice(const std::string& name, const TensorView& slice, Bytes row) {
-  const bool fits =
-      slice.dtype() == DType::kU8 && slice.shape().rank() == 2 && slice.shape()[1] == row.value();
-  if (fits) return {};
-  return fail(ErrorCode::kCorruption, name + " has a slice " +
-                                          std::string(to_string(slice.dtype())) +
-                                          to_string(slice.shape()) + "; its rows are " +
-                                          number(row.value()) + " bytes, u8");
-}
-
-Result<void> check_slices(const std::string& name, std::span<const TensorView> slices,
-                          std::uint64_t rows, Bytes row) {
-  std::uint64_t found = 0;
-  for (const TensorView& slice : slices) {
-    AFI_TRY_VOID(check_slice(name, slice, row));
-    found += slice.shape()[0];
-  }
-  if (found == rows) return {};
-  return fail(ErrorCode::kCorruption,
-              name + " has " + number(found) + " rows; it must have " + number(rows));
-}
-
-Result<void> check_tensor(const std::string& name, const Tensor& tensor, std::uint64_t rows,
-                          Bytes row) {
-  if (rows == 0 && tensor.bytes.empty()) return {};
-  const auto view = tensor.view();
-  if (!view) return fail(ErrorCode::kCorruption, name + ": " + view.error().message);
-  return check_slices(name, {&*view, 1}, rows, row);
-}
-
-Result<void> check_snapshot(const KvSnapshot& snapshot, TokenCount at, const KvLayout& layout) {
-  const std::string what = "the engine's snapshot at " + number(at);
-  if (snapshot.at != at || snapshot.groups.size() != layout.groups.size()) {
-    return fail(ErrorCode::kCorruption, what + " is at " + number(snapshot.at) + " and has " +
-                                            number(snapshot.groups.size()) +
-                                            " groups; the layout has " +
-                                            number(layout.groups.size()));
-  }
-  for (std::size_t i = 0; i < layout.groups.size(); ++i) {
-    const LayerGroup& group = layout.groups[i];
-    const std::uint64_t rows = is_full(group) ? 0 : rows_at(group, at);
-    AFI_TRY_VOID(
-        check_tensor(what + ", " + name_of(layout, i), snapshot.groups[i], rows, row_size(group)));
-  }
-  return {};
+std::unexpected<Error> corrupt(const std::string& what, const Error& error) {
+  return fail(ErrorCode::kCorruption, what + ": " + error.message);
 }
 
 }  // namespace
@@ -131,31 +86,42 @@ Bytes row_size(const LayerGroup& group) {
   return group.kind == KvKind::kRecurrent ? group.state_bytes : group.row_bytes;
 }
 
-Result<void> check_state(const KvState& state, const KvLayout& layout, const KvOrigin& origin,
-                         const Sequence& prompt) {
-  if (state.origin != origin) {
-    return fail(ErrorCode::kInvalidArgument, "a state of origin " + state.origin.hex() +
+Result<void> check_resume(const KvSlice& slice, const KvLayout& layout, const KvOrigin& origin,
+                          const Sequence& prompt) {
+  if (slice.origin != origin) {
+    return fail(ErrorCode::kInvalidArgument, "a state of origin " + slice.origin.hex() +
                                                  "; this engine's origin is " + origin.hex());
   }
-  if (state.covered.value() == 0 || state.covered.value() >= prompt.tokens.size()) {
+  if (slice.end.value() == 0 || slice.end.value() >= prompt.tokens.size()) {
     return fail(ErrorCode::kInvalidArgument,
-                "a state of " + number(state.covered) + " tokens for a prompt of " +
+                "a state of " + number(slice.end) + " tokens for a prompt of " +
                     number(prompt.tokens.size()) +
                     "; at least one must be restored and one computed");
   }
-  AFI_TRY_VOID(check_position("a state", state.covered, layout, prompt));
-  if (state.groups.size() != layout.groups.size()) {
-    return fail(ErrorCode::kCorruption, "a state of " + number(state.groups.size()) +
-                                            " groups; this engine has " +
-                                            number(layout.groups.size()));
+  AFI_TRY_VOID(check_position("a state", slice.end, layout, prompt));
+  const std::string what = "a state of " + number(slice.end) + " tokens";
+  if (slice.begin != TokenCount(0)) {
+    return fail(ErrorCode::kCorruption, what + " begins at " + number(slice.begin));
+  }
+  if (auto checked = check_slice(slice, layout); !checked.has_value()) {
+    return corrupt(what, checked.error());
   }
   for (std::size_t i = 0; i < layout.groups.size(); ++i) {
-    const LayerGroup& group = layout.groups[i];
-    AFI_TRY_VOID(
-        check_slices("a state of " + number(state.covered) + " tokens: " + name_of(layout, i),
-                     state.groups[i], rows_at(group, state.covered), row_size(group)));
+    std::uint64_t found = 0;
+    for (const KvRows& rows : rows_to_restore(slice, layout, i)) found += rows.count.value();
+    const std::uint64_t expected = rows_at(layout.groups[i], slice.end);
+    if (found == expected) continue;
+    return fail(ErrorCode::kCorruption, what + ": " + name_of(layout, i) + " has " + number(found) +
+                                            " rows; it must have " + number(expected));
   }
   return {};
+}
+
+std::span<const KvRows> rows_to_restore(const KvSlice& slice, const KvLayout& layout,
+                                        std::size_t group) {
+  if (layout.groups[group].kind == KvKind::kFull) return slice.rows[group];
+  if (slice.snapshots.empty() || slice.snapshots.back().at != slice.end) return {};
+  return slice.snapshots.back().groups[group];
 }
 
 Result<void> check_wanted(const KvWanted& wanted, const KvLayout& layout, const Sequence& prompt,
@@ -186,29 +152,26 @@ bool within_prompt(const KvWanted& wanted) {
   return wanted.rows_to != kEndOfRun && !snapshot_at_end;
 }
 
-Result<void> check_capture(const KvCapture& capture, const KvWanted& wanted,
+Result<void> check_capture(const KvSlice& capture, const KvWanted& wanted, TokenCount covered,
                            const KvLayout& layout) {
-  const TokenCount to = resolved(wanted.rows_to, capture.covered, layout);
+  const TokenCount to = resolved(wanted.rows_to, covered, layout);
   const TokenCount from = std::min(wanted.rows_from, to);
-  if (capture.rows_from != from || capture.rows_to != to || to > capture.covered ||
-      capture.rows.size() != layout.groups.size() ||
+  if (capture.begin != from || capture.end != to || to > covered ||
       capture.snapshots.size() != wanted.snapshots.size()) {
     return fail(ErrorCode::kCorruption,
-                "of " + number(capture.covered) + " covered tokens, the engine captured rows [" +
-                    number(capture.rows_from) + ", " + number(capture.rows_to) + ") of " +
-                    number(capture.rows.size()) + " groups and " +
+                "of " + number(covered) + " covered tokens, the engine captured rows [" +
+                    number(capture.begin) + ", " + number(capture.end) + ") and " +
                     number(capture.snapshots.size()) + " snapshots; requested were [" +
-                    number(from) + ", " + number(to) + ") of " + number(layout.groups.size()) +
-                    " and " + number(wanted.snapshots.size()));
-  }
-  for (std::size_t i = 0; i < layout.groups.size(); ++i) {
-    const std::uint64_t rows = is_full(layout.groups[i]) ? (to - from).value() : 0;
-    AFI_TRY_VOID(check_tensor("the engine's rows of " + name_of(layout, i), capture.rows[i], rows,
-                              row_size(layout.groups[i])));
+                    number(from) + ", " + number(to) + ") and " + number(wanted.snapshots.size()));
   }
   for (std::size_t i = 0; i < wanted.snapshots.size(); ++i) {
-    AFI_TRY_VOID(check_snapshot(capture.snapshots[i],
-                                resolved(wanted.snapshots[i], capture.covered, layout), layout));
+    const TokenCount at = resolved(wanted.snapshots[i], covered, layout);
+    if (capture.snapshots[i].at == at) continue;
+    return fail(ErrorCode::kCorruption, "the engine's snapshot at " + number(at) + " is at " +
+                                            number(capture.snapshots[i].at));
+  }
+  if (auto checked = check_slice(capture, layout); !checked.has_value()) {
+    return corrupt("the engine's capture", checked.error());
   }
   return {};
 }

@@ -24,9 +24,12 @@ ModelIdentity identity() {
   return {.model = "m", .weights_epoch = "1", .encoder = "e", .adapter = "", .chat_template = "t"};
 }
 
-Tensor rows(std::uint64_t count, std::uint64_t size) {
-  return {
-      .dtype = DType::kU8, .shape = {count, size}, .bytes = std::vector<std::byte>(count * size)};
+// Any bytes will do: these checks read none.
+std::vector<KvRows> rows(std::uint32_t first, std::uint32_t count, std::size_t size) {
+  static const std::vector<std::byte> kBytes(256);
+  return {{.first = TokenCount(first),
+           .count = TokenCount(count),
+           .bytes = std::span(kBytes).first(count * size)}};
 }
 
 // Twelve tokens; [3, 7) is an unsplittable image.
@@ -38,23 +41,22 @@ Sequence prompt() {
 }
 
 KvSnapshot snapshot(std::uint32_t at) {
-  return {.at = TokenCount(at),
-          .groups = {Tensor{}, rows(std::min(at, 5U), 4), Tensor{}, rows(1, 16)}};
+  const std::uint32_t window = std::min(at, 5U);
+  return {.at = TokenCount(at), .groups = {{}, rows(at - window, window, 4), {}, rows(0, 1, 16)}};
 }
 
-// A state of 8 tokens whose full rows come in two slices.
-struct Owned {
-  Tensor first = rows(3, 8), rest = rows(5, 8), window = rows(5, 4), recurrent = rows(1, 16);
-  KvState state{.origin = kv_origin(identity(), layout()),
-                .covered = TokenCount(8),
-                .groups = {{first.view().value(), rest.view().value()},
-                           {window.view().value()},
-                           {},
-                           {recurrent.view().value()}}};
-};
+// Of 8 tokens; its full rows lie in two pieces.
+KvSlice slice_of_8() {
+  std::vector<KvRows> full = rows(0, 3, 8);
+  full.push_back(rows(3, 5, 8).front());
+  return {.origin = kv_origin(identity(), layout()),
+          .end = TokenCount(8),
+          .rows = {full, {}, {}, {}},
+          .snapshots = {snapshot(8)}};
+}
 
-Result<void> check(const KvState& state) {
-  return check_state(state, layout(), kv_origin(identity(), layout()), prompt());
+Result<void> check(const KvSlice& slice) {
+  return check_resume(slice, layout(), kv_origin(identity(), layout()), prompt());
 }
 
 // From tests/golden/identity_vectors.py.
@@ -90,7 +92,7 @@ TEST(KvOrigin, EveryFieldMatters) {
   }
 }
 
-TEST(KvState, RowCountFollowsTheKind) {
+TEST(KvResume, RowCountFollowsTheKind) {
   const struct {
     std::uint32_t covered;
     std::uint64_t expected[4];
@@ -102,17 +104,29 @@ TEST(KvState, RowCountFollowsTheKind) {
   }
 }
 
-TEST(KvState, AcceptsAValidState) {
-  const Owned good;
-  const auto checked = check(good.state);
+TEST(KvResume, AcceptsAValidSlice) {
+  const KvSlice good = slice_of_8();
+  const auto checked = check(good);
   EXPECT_TRUE(checked.has_value()) << to_string(checked.error());
+  EXPECT_EQ(rows_to_restore(good, layout(), 0).size(), 2U);
+  EXPECT_EQ(rows_to_restore(good, layout(), 1).front().first, TokenCount(3));
+  EXPECT_TRUE(rows_to_restore(good, layout(), 2).empty());
+  EXPECT_EQ(rows_to_restore(good, layout(), 3).front().bytes.size(), 16U);
+}
+
+TEST(KvResume, IgnoresEarlierSnapshots) {
+  KvSlice slice = slice_of_8();
+  slice.snapshots.insert(slice.snapshots.begin(), snapshot(4));
+  EXPECT_TRUE(check(slice).has_value());
+  slice.snapshots.pop_back();
+  EXPECT_EQ(check(slice).error().code, ErrorCode::kCorruption) << "none at the end";
 }
 
 // Cases that need an alignment above 1; the others are in tests/conformance/engine_conformance.h.
-TEST(KvState, RejectsAPositionOffTheAlignment) {
-  Owned state;
-  state.state.covered = TokenCount(9);
-  const auto refused = check(state.state);
+TEST(KvResume, RejectsAPositionOffTheAlignment) {
+  KvSlice slice = slice_of_8();
+  slice.end = TokenCount(9);
+  const auto refused = check(slice);
   EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
   EXPECT_NE(refused.error().message.find("multiples of 4"), std::string::npos);
   const KvWanted wanted{.snapshots = {TokenCount(9)}};
@@ -120,61 +134,67 @@ TEST(KvState, RejectsAPositionOffTheAlignment) {
             ErrorCode::kInvalidArgument);
 }
 
-TEST(KvState, ErrorNamesTheGroupAndTheDefect) {
-  Owned state;
-  state.state.groups[1].clear();
-  const auto refused = check(state.state);
+TEST(KvResume, ErrorNamesTheGroupAndTheDefect) {
+  KvSlice slice = slice_of_8();
+  slice.snapshots.clear();
+  auto refused = check(slice);
   EXPECT_EQ(refused.error().code, ErrorCode::kCorruption);
   EXPECT_EQ(refused.error().message,
             "a state of 8 tokens: group 1 (sliding) has 0 rows; it must have 5");
+  slice.snapshots = {snapshot(8)};
+  slice.snapshots[0].groups[1] = rows(2, 6, 4);  // more than the window, which a cache may store
+  EXPECT_TRUE(check_slice(slice, layout()).has_value());
+  refused = check(slice);
+  EXPECT_EQ(refused.error().message,
+            "a state of 8 tokens: group 1 (sliding) has 6 rows; it must have 5");
 }
 
 TEST(KvCapture, EndOfRunIsRoundedDownToTheAlignment) {
-  KvCapture capture{.covered = TokenCount(14),
-                    .rows_from = TokenCount(8),
-                    .rows_to = TokenCount(12),
-                    .rows = {rows(4, 8), Tensor{}, Tensor{}, Tensor{}},
-                    .snapshots = {snapshot(8), snapshot(12)}};
+  const TokenCount covered(14);
+  KvSlice capture{.begin = TokenCount(8),
+                  .end = TokenCount(12),
+                  .rows = {rows(8, 4, 8), {}, {}, {}},
+                  .snapshots = {snapshot(8), snapshot(12)}};
   const KvWanted wanted{
       .rows_from = TokenCount(8), .rows_to = kEndOfRun, .snapshots = {TokenCount(8), kEndOfRun}};
-  const auto checked = check_capture(capture, wanted, layout());
+  const auto checked = check_capture(capture, wanted, covered, layout());
   EXPECT_TRUE(checked.has_value()) << to_string(checked.error());
-  capture.rows_to = TokenCount(14);
-  EXPECT_EQ(check_capture(capture, wanted, layout()).error().code, ErrorCode::kCorruption);
+  capture.end = covered;
+  EXPECT_EQ(check_capture(capture, wanted, covered, layout()).error().code, ErrorCode::kCorruption);
 }
 
 TEST(KvCapture, RejectsACaptureThatDiffersFromTheRequest) {
-  const KvCapture good{.covered = TokenCount(12),
-                       .rows_to = TokenCount(8),
-                       .rows = {rows(8, 8), Tensor{}, Tensor{}, Tensor{}},
-                       .snapshots = {snapshot(4), snapshot(8)}};
+  const TokenCount covered(12);
+  const KvSlice good{.end = TokenCount(8),
+                     .rows = {rows(0, 8, 8), {}, {}, {}},
+                     .snapshots = {snapshot(4), snapshot(8)}};
   const KvWanted wanted{.rows_to = TokenCount(8), .snapshots = {TokenCount(4), TokenCount(8)}};
-  EXPECT_TRUE(check_capture(good, wanted, layout()).has_value());
+  EXPECT_TRUE(check_capture(good, wanted, covered, layout()).has_value());
+  EXPECT_FALSE(check_capture(good, wanted, TokenCount(7), layout()).has_value());
   const struct {
     const char* name;
-    std::function<void(KvCapture&)> change;
+    std::function<void(KvSlice&)> change;
   } kCases[] = {
-      {"rows of less", [](auto& c) { c.rows_to = TokenCount(7); }},
-      {"rows from later", [](auto& c) { c.rows_from = TokenCount(1); }},
-      {"fewer rows", [](auto& c) { c.rows[0] = rows(7, 8); }},
-      {"narrower rows", [](auto& c) { c.rows[0] = rows(8, 7); }},
-      {"no rows", [](auto& c) { c.rows[0] = Tensor{}; }},
-      {"rows that are not there", [](auto& c) { c.rows[0].bytes.clear(); }},
-      {"rows where none belong", [](auto& c) { c.rows[2] = rows(8, 8); }},
+      {"rows of less", [](auto& c) { c.end = TokenCount(7); }},
+      {"rows from later", [](auto& c) { c.begin = TokenCount(1); }},
+      {"fewer rows", [](auto& c) { c.rows[0] = rows(0, 7, 8); }},
+      {"narrower rows", [](auto& c) { c.rows[0] = rows(0, 8, 7); }},
+      {"no rows", [](auto& c) { c.rows[0].clear(); }},
+      {"rows that are not there", [](auto& c) { c.rows[0][0].bytes = {}; }},
+      {"rows where none belong", [](auto& c) { c.rows[2] = rows(0, 8, 8); }},
       {"no groups", [](auto& c) { c.rows.clear(); }},
-      {"more than is covered", [](auto& c) { c.covered = TokenCount(7); }},
       {"a snapshot less", [](auto& c) { c.snapshots.pop_back(); }},
       {"a snapshot more", [](auto& c) { c.snapshots.push_back(snapshot(12)); }},
       {"a snapshot elsewhere", [](auto& c) { c.snapshots[0] = snapshot(5); }},
       {"a snapshot without groups", [](auto& c) { c.snapshots[0].groups.clear(); }},
-      {"a window one short", [](auto& c) { c.snapshots[1].groups[1] = rows(4, 4); }},
-      {"a state that is missing", [](auto& c) { c.snapshots[0].groups[3] = Tensor{}; }},
-      {"two states", [](auto& c) { c.snapshots[0].groups[3] = rows(2, 16); }},
+      {"a window one short", [](auto& c) { c.snapshots[1].groups[1] = rows(4, 4, 4); }},
+      {"a state that is missing", [](auto& c) { c.snapshots[0].groups[3].clear(); }},
+      {"two states", [](auto& c) { c.snapshots[0].groups[3] = rows(0, 2, 16); }},
   };
   for (const auto& c : kCases) {
-    KvCapture capture = good;
+    KvSlice capture = good;
     c.change(capture);
-    const auto refused = check_capture(capture, wanted, layout());
+    const auto refused = check_capture(capture, wanted, covered, layout());
     ASSERT_FALSE(refused.has_value()) << c.name;
     EXPECT_EQ(refused.error().code, ErrorCode::kCorruption) << c.name;
   }
@@ -213,25 +233,25 @@ Generation consistent_report() {
   Generation generation;
   generation.completion.prefilled = TokenCount(4);
   generation.completion.resumed_from = TokenCount(8);
-  generation.kv.covered = TokenCount(12);
+  generation.covered = TokenCount(12);
   generation.kv.rows.resize(4);
   return generation;
 }
 
 TEST(GenerateFrom, ChecksTheEnginesReport) {
-  const Owned from;
+  const KvSlice from = slice_of_8();
   const KvLayout expected_layout = layout();
-  const KvUse use{.resume_from = &from.state};
+  const KvUse use{.resume_from = &from};
   const auto fine =
       ScriptedEngine(&expected_layout, consistent_report()).generate_from(prompt(), {}, {}, use);
   ASSERT_TRUE(fine.has_value()) << to_string(fine.error());
-  EXPECT_EQ(fine->kv.origin, from.state.origin);
+  EXPECT_EQ(fine->kv.origin, from.origin);
   const std::function<void(Generation&)> kFaults[] = {
       [](auto& g) { g.completion.resumed_from = TokenCount(0); },
       [](auto& g) { g.completion.prefilled = TokenCount(3); },
       [](auto& g) { g.completion.prefilled = TokenCount(12); },
-      [](auto& g) { g.kv.covered = TokenCount(11); },
-      [](auto& g) { g.kv.covered = TokenCount(13); },
+      [](auto& g) { g.covered = TokenCount(11); },
+      [](auto& g) { g.covered = TokenCount(13); },
       [](auto& g) { g.kv.rows.clear(); }};
   for (const auto& change : kFaults) {
     Generation report = consistent_report();

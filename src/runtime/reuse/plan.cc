@@ -11,7 +11,6 @@
 #include "afterimage/resume_point.h"
 #include "afterimage/reuse.h"
 #include "caches/prefix/prefix_archive.h"
-#include "runtime/reuse/kv_exchange.h"
 #include "storage/memory/lease_loop.h"
 #include "storage/memory/lease_service.h"
 
@@ -24,7 +23,7 @@ struct Plan::State {
   Result<void> add_answer(const std::stop_token& stop);
   Result<void> load_prefix(PrefixArchive::Look look, const std::stop_token& stop);
   Result<void> lease_prefix(const std::stop_token& stop);
-  void commit_prefix(const KvCapture& kv);
+  void commit_prefix(KvSlice kv);
   [[nodiscard]] TokenCount resume() const;
 
   Reuse* reuse;
@@ -40,7 +39,7 @@ struct Plan::State {
   std::optional<ArchivedPrompt> archived;  // nullopt: KV is cached in memory only
   std::optional<PrefillLeader> leader;
   std::unique_ptr<Lease> lease;  // nullptr: no other process waits for this prefix
-  KvState resume_state;
+  KvSlice resume_from;           // kept alive by the match of the leader
   Duration prefill_began{0};
 
   std::optional<MediaPlan> media;
@@ -153,7 +152,7 @@ Result<void> Plan::State::load_prefix(PrefixArchive::Look look, const std::stop_
   PrefixMatch own(TokenCount(0), facts);  // matches nothing: it says whose insertion this is
   const bool loaded = reuse->prefix_archive()->promote(
       *archived, leader->match().matched(), resume(),
-      [&](const CapturedKv& kv) -> Result<void> {
+      [&](const KvSlice& kv) -> Result<void> {
         AFI_TRY_VOID(reuse->prefix()->insert(identity->root, *layout, *prompt, kv, &own));
         return {};
       },
@@ -194,27 +193,27 @@ TokenCount Plan::State::resume() const {
 
 TokenCount Plan::resume() const { return state_->resume(); }
 
-Result<KvUse> Plan::kv_use(const KvOrigin& origin) {
+KvUse Plan::kv_use(const KvOrigin& origin) {
   KvUse use;
   if (resume().value() > 0) {
-    const CachedKv cached = state_->reuse->prefix()->kv(state_->leader->match());
-    AFI_TRY(state_->resume_state, state_of(cached, *state_->layout, origin));
-    use.resume_from = &state_->resume_state;
+    state_->resume_from = state_->reuse->prefix()->kv(state_->leader->match());
+    state_->resume_from.origin = origin;
+    use.resume_from = &state_->resume_from;
   }
   use.wanted = {
       .rows_from = state_->archived.has_value() ? PrefixArchive::capture_from(resume()) : resume(),
       .rows_to = TokenCount(static_cast<std::uint32_t>(state_->prompt->tokens.size())),
       .snapshots = state_->leader->snapshots()};
   state_->prefill_began = state_->reuse->clock().now();
-  use.on_captured = [state = state_.get()](const KvCapture& kv) { state->commit_prefix(kv); };
+  use.on_captured = [state = state_.get()](KvSlice kv) { state->commit_prefix(std::move(kv)); };
   return use;
 }
 
-void Plan::State::commit_prefix(const KvCapture& kv) {
-  const CapturedKv captured = captured_of(kv, reuse->clock().now() - prefill_began);
+void Plan::State::commit_prefix(KvSlice kv) {
+  kv.cost = reuse->clock().now() - prefill_began;
   // KV that does not fit is not cached; the request is served all the same.
-  static_cast<void>(leader->commit(captured));
-  if (archived.has_value()) reuse->prefix_archive()->keep(*archived, captured);
+  static_cast<void>(leader->commit(kv));
+  if (archived.has_value()) reuse->prefix_archive()->keep(*archived, kv);
   lease.reset();  // only after the KV is on its way to the tier
 }
 

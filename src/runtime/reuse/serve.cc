@@ -88,7 +88,7 @@ Result<Served> compute(Plan& plan, const ServeContext& context, const std::stop_
   const auto embeddings = plan.media().embeddings();
   if (plan.has_prefix()) {
     const Engine& engine = context.engine;
-    AFI_TRY(const KvUse use, plan.kv_use(kv_origin(engine.identity(), *engine.kv_layout())));
+    const KvUse use = plan.kv_use(kv_origin(engine.identity(), *engine.kv_layout()));
     AFI_TRY(Generation made,
             engine.generate_from(context.prompt, embeddings, context.options, use));
     served.completion = std::move(made.completion);

@@ -373,8 +373,8 @@ TEST(Serve, SharesAPrefixWhileItsAnswerIsStillGenerated) {
     Result<Generation> run(const Sequence& prompt, std::span<const TensorViews> embeddings,
                            const GenerateOptions& options, const KvUse& use) const override {
       KvUse watched = use;
-      watched.on_captured = [&](KvCapture& kv) {
-        use.on_captured(kv);
+      watched.on_captured = [&](KvSlice kv) {
+        use.on_captured(std::move(kv));
         while_decoding_();
       };
       return ForwardingEngine::run(prompt, embeddings, options, watched);

@@ -35,8 +35,8 @@ class Watched final : public testing::ForwardingEngine {
                          const GenerateOptions& options, const KvUse& use) const override {
     AFI_TRY_VOID(before());
     KvUse watched = use;
-    watched.on_captured = [&](KvCapture& kv) {
-      use.on_captured(kv);
+    watched.on_captured = [&](KvSlice kv) {
+      use.on_captured(std::move(kv));
       after();
     };
     return ForwardingEngine::run(prompt, embeddings, options, watched);

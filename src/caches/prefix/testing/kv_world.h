@@ -112,40 +112,39 @@ class Capture {
           std::uint32_t covered, std::uint32_t first_row = 0,
           const std::vector<std::uint32_t>& snapshots = {}, std::uint32_t slack = 0)
       : after_(histories(id, sequence)) {
-    kv.covered = tokens(covered);
-    kv.first_row = tokens(first_row);
+    kv.begin = tokens(first_row);
+    kv.end = tokens(covered);
     for (std::size_t g = 0; g < layout.groups.size(); ++g) {
-      const bool rows = layout.groups[g].kind == KvKind::kFull;
-      kv.rows.push_back(rows ? this->rows(layout, g, first_row, covered)
-                             : std::span<const std::byte>());
+      std::vector<KvRows>& pieces = kv.rows.emplace_back();
+      if (layout.groups[g].kind == KvKind::kFull && first_row < covered) {
+        pieces.push_back(rows(layout, g, first_row, covered));
+      }
     }
     for (const std::uint32_t at : snapshots) kv.snapshots.push_back(snapshot(layout, at, slack));
   }
 
-  CapturedKv kv;
+  KvSlice kv;
 
  private:
-  std::span<const std::byte> rows(const KvLayout& layout, std::size_t g, std::uint32_t first,
-                                  std::uint32_t end) {
+  KvRows rows(const KvLayout& layout, std::size_t g, std::uint32_t first, std::uint32_t end) {
     std::vector<std::byte>& out = memory_.emplace_back();
     for (std::uint32_t i = first; i < end; ++i) {
       write(out, after_[i + 1], g, layout.groups[g].row_bytes.value());
     }
-    return out;
+    return {.first = tokens(first), .count = tokens(end - first), .bytes = out};
   }
-  CapturedSnapshot snapshot(const KvLayout& layout, std::uint32_t at, std::uint32_t slack) {
-    CapturedSnapshot made{.at = tokens(at), .groups = {}};
+  KvSnapshot snapshot(const KvLayout& layout, std::uint32_t at, std::uint32_t slack) {
+    KvSnapshot made{.at = tokens(at), .groups = {}};
     for (std::size_t g = 0; g < layout.groups.size(); ++g) {
       const LayerGroup& group = layout.groups[g];
+      std::vector<KvRows>& pieces = made.groups.emplace_back();
       if (group.kind == KvKind::kSliding) {
         const std::uint32_t n = std::min(at, group.window.value() + slack);
-        made.groups.push_back(rows(layout, g, at - n, at));
+        pieces.push_back(rows(layout, g, at - n, at));
       } else if (group.kind == KvKind::kRecurrent) {
         std::vector<std::byte>& out = memory_.emplace_back();
         write(out, after_[at], g, group.state_bytes.value());
-        made.groups.emplace_back(out);
-      } else {
-        made.groups.emplace_back();
+        pieces.push_back({.count = tokens(1), .bytes = out});
       }
     }
     return made;
@@ -155,38 +154,34 @@ class Capture {
   std::list<std::vector<std::byte>> memory_;
 };
 
-/// Checks that `kv` equals the prompt's own prefill after kv.length tokens.
-inline ::testing::AssertionResult is_kv_of(const CachedKv& kv, const NamespaceId& id,
+/// Checks that `kv` is what the prompt's own prefill has after kv.end tokens, ready to resume there.
+inline ::testing::AssertionResult is_kv_of(const KvSlice& kv, const NamespaceId& id,
                                            const KvLayout& layout, const Sequence& prompt) {
-  const auto wrong = [](std::size_t g, const char* what) {
-    return ::testing::AssertionFailure() << "group " << g << ": " << what;
-  };
+  if (const auto checked = check_slice(kv, layout); !checked.has_value()) {
+    return ::testing::AssertionFailure() << to_string(checked.error());
+  }
+  const bool at_end = kv.snapshots.size() == 1 && kv.snapshots.front().at == kv.end;
   const auto after = histories(id, prompt);
-  const std::uint32_t length = kv.length.value();
-  if (kv.groups.size() != layout.groups.size()) return wrong(0, "a group is missing");
   for (std::size_t g = 0; g < layout.groups.size(); ++g) {
     const LayerGroup& group = layout.groups[g];
-    const GroupKv& found = kv.groups[g];
-    const bool has_rows = group.kind == KvKind::kFull || group.kind == KvKind::kSliding;
-    if (!has_rows && !found.rows.empty()) return wrong(g, "rows of a group that has none");
-    std::vector<std::byte> expected;
-    if (group.kind == KvKind::kRecurrent)
-      write(expected, after[length], g, group.state_bytes.value());
-    if (!std::ranges::equal(expected, found.state)) return wrong(g, "another state");
-    if (!has_rows) continue;
-    if (found.rows.empty()) return wrong(g, "no rows");
-    std::uint32_t at = found.rows.front().first.value();
-    const std::uint32_t needed = group.kind == KvKind::kFull ? length : group.window.value();
-    if (at > length - std::min(length, needed)) return wrong(g, "rows are missing at the start");
-    for (const RowSlice& slice : found.rows) {
-      if (slice.first.value() != at) return wrong(g, "a gap between rows");
-      expected.clear();
-      for (std::uint32_t i = 0; i < slice.count.value(); ++i, ++at) {
-        write(expected, after[at + 1], g, group.row_bytes.value());
-      }
-      if (!std::ranges::equal(expected, slice.bytes)) return wrong(g, "another sequence's rows");
+    if (group.kind == KvKind::kShared) continue;
+    const bool is_full = group.kind == KvKind::kFull;
+    if (!is_full && !at_end) {
+      return ::testing::AssertionFailure() << "not one snapshot at the resume point";
     }
-    if (at != length) return wrong(g, "rows do not end at the resume point");
+    for (const KvRows& piece : is_full ? kv.rows[g] : kv.snapshots.front().groups[g]) {
+      std::vector<std::byte> expected;
+      if (group.kind == KvKind::kRecurrent) {
+        write(expected, after[kv.end.value()], g, group.state_bytes.value());
+      } else {
+        for (std::uint32_t i = 0; i < piece.count.value(); ++i) {
+          write(expected, after[piece.first.value() + i + 1], g, group.row_bytes.value());
+        }
+      }
+      if (!std::ranges::equal(expected, piece.bytes)) {
+        return ::testing::AssertionFailure() << "group " << g << ": KV of another sequence";
+      }
+    }
   }
   return ::testing::AssertionSuccess();
 }
