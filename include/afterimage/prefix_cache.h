@@ -106,9 +106,6 @@ class [[nodiscard]] PrefixMatch {
   bool unreported_ = false;
 };
 
-std::vector<GroupKv> groups;
-};
-
 struct PrefixCacheOptions {
   /// Limit on resident leaf sequences: those that no other cached sequence extends. At least 1.
   EntryCount max_sequences = EntryCount::max();

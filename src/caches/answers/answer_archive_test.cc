@@ -148,11 +148,11 @@ TEST(AnswerArchive, ALaterProcessServesAPartialAnswerToItsOwnWordsOnly) {
   cut.finish_reason = "length";
   ASSERT_TRUE(m.archive->insert(asked, cut, {.keep_partial = true}).has_value());
   m.start();
-  EXPECT_EQ(m.restored(kTypedElse), "");
-  EXPECT_EQ(m.restored(kSaidElse), "");
+  EXPECT_EQ(m.restored(kCanonicalVariant), "");
+  EXPECT_EQ(m.restored(kNearVariant), "");
   EXPECT_EQ(m.restored(kWords), "half an");
   EXPECT_EQ(m.cached(kWords), "half an");
-  Question typed(scope(1), kTypedElse);
+  Question typed(scope(1), kCanonicalVariant);
   EXPECT_FALSE(m.cache->peek(typed).answer.has_value()) << "in memory, too";
   EXPECT_EQ(m.archive->stats().failed, 0U);
 }

@@ -243,23 +243,23 @@ TEST(AnswerCache, RejectsIncompleteAnswersAndBadTags) {
 
 TEST(AnswerCache, ServesAPartialAnswerToItsOwnWordsOnly) {
   Fixture f;
-  Question asked(scope(1), kAsked);
+  Question asked(scope(1), kQuestion);
   ASSERT_TRUE(f.cache->insert(asked, answer("whole"), {}).has_value());
-  ASSERT_TRUE(f.find(scope(1), kTyped).answer.has_value());
+  ASSERT_TRUE(f.find(scope(1), kCanonicalVariant).answer.has_value());
   Answer cut = answer("half an");
   cut.finish_reason = "length";
   ASSERT_TRUE(f.cache->insert(asked, cut, {.keep_partial = true}).has_value());
-  EXPECT_EQ(f.find(scope(1), kAsked).answer, cut);
-  EXPECT_FALSE(f.find(scope(1), kTyped).answer.has_value());
-  EXPECT_FALSE(f.find(scope(1), kWorded).answer.has_value());
+  EXPECT_EQ(f.find(scope(1), kQuestion).answer, cut);
+  EXPECT_FALSE(f.find(scope(1), kCanonicalVariant).answer.has_value());
+  EXPECT_FALSE(f.find(scope(1), kNearVariant).answer.has_value());
   // Nor to words that were found to be alike by other means.
-  Question candidate(scope(1), kAsked);
+  Question candidate(scope(1), kQuestion);
   const AnswerLookup proposed = f.cache->answer_to(candidate, {}, /*serve=*/true);
   EXPECT_FALSE(proposed.answer.has_value());
   EXPECT_EQ(proposed.steps.front().verdict, Verdict::kNotAllowed);
   f.cache->check_invariants();
   ASSERT_TRUE(f.cache->insert(asked, answer("whole"), {}).has_value());
-  EXPECT_TRUE(f.find(scope(1), kTyped).answer.has_value());
+  EXPECT_TRUE(f.find(scope(1), kCanonicalVariant).answer.has_value());
 }
 
 TEST(AnswerCache, EvictsForSpaceAndNeverExceedsTheBudget) {
