@@ -76,7 +76,7 @@ class Reuse {
   /// `clock` outlives the object.
   static Result<std::unique_ptr<Reuse>> create(const ReuseOptions& options, const Secret& root,
                                                const Clock& clock);
-  /// Nobody holds a plan any more.
+  /// Requires that all plans are gone.
   ~Reuse();
   Reuse(const Reuse&) = delete;
   Reuse& operator=(const Reuse&) = delete;
@@ -109,7 +109,7 @@ class Reuse {
   [[nodiscard]] PressureController* pressure();
   [[nodiscard]] const Secret& secret() const;
   [[nodiscard]] const Clock& clock() const;
-  /// afterimage/reuse_stats.h
+  /// ReuseStats: afterimage/reuse_stats.h.
   [[nodiscard]] ReuseStats stats() const;
 
  private:
