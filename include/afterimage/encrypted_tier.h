@@ -64,8 +64,8 @@ class EncryptionKeys {
   std::vector<Key> keys_;
 };
 
-/// Wraps any tier: entries are encrypted when put and decrypted when read. Whoever holds the tier's
-/// bytes (a disk, another machine) learns how many entries there are, their sizes, costs and keys,
+/// Wraps any tier: entries are encrypted when put and decrypted when read. A holder of the
+/// tier's bytes (a disk, another machine) learns how many entries there are, their sizes, costs and keys,
 /// and can delete them, but cannot read, forge, change or swap them.
 ///
 /// Unit     As the wrapped tier; an entry takes some 128 bytes more.

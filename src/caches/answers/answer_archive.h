@@ -55,7 +55,7 @@ struct AnswerArchiveParts {
   const Clock& clock;
   const WallClock& wall;
   /// nullptr: the file has the list and no other process shares the answers. With a shared list the
-  /// file (empty: none) is reset: what was archived under it is lost.
+  /// file (empty: none) is reset, and the answers archived under it are lost.
   InvalidationLog* shared = nullptr;
   /// How erase() waits until no process serves the answer; empty: the calling thread sleeps.
   std::function<void(Duration)> wait = {};
@@ -76,8 +76,8 @@ struct AnswerArchiveParts {
 ///                    kUnknown -> the model
 ///
 /// Shape    An answer is stored under its question's exact text; under each looser form is that
-///          text. Keys and bytes: docs/formats/keys.md. What is read is compared in full: scope,
-///          text, form.
+///          text. Keys and bytes: docs/formats/keys.md. A restored answer is compared in full:
+///          scope, text, form.
 /// Erasing  erase() also erases in the cache. Every erasure, by any filter, is recorded, and a
 ///          matching answer is rejected when it is read, also by later processes, and also if it
 ///          was being written or loaded at that moment. Its bytes remain until the tier needs the

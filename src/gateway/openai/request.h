@@ -65,8 +65,8 @@ struct ApiRequest {
   SamplingFacts sampling;
   std::vector<ApiMedia> media;  // in order of appearance
   std::optional<ApiCacheDirectives> cache;
-  /// The first field that asks for what the built-in engine does not do, as an error for whoever
-  /// asked. Other servers may do it.
+  /// The first field that the built-in engine does not support, as an error for the client. Other
+  /// servers may support it.
   std::optional<Error> unsupported = std::nullopt;
   /// Of a completion whose prompt is a list of one text; the list as a whole is then the question.
   std::optional<std::string> single_prompt = std::nullopt;

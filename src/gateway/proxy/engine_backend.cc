@@ -113,7 +113,7 @@ void EngineBackend::answer(const BackendRequest& request, BackendListener& liste
       .model = asked.model,
       .prompt_tokens = said.prefilled + said.resumed_from,
       .output_tokens = TokenCount(static_cast<std::uint32_t>(said.tokens.size()))};
-  // The record comes before the last bytes: whoever has read them finds the answer stored.
+  // The record comes before the last bytes: a client that has read them finds the answer stored.
   if (!asked.stream) {
     const ApiRecord record = record_of(asked.operation, answer);
     const std::string body = record.body(ids_.answer(asked.operation));

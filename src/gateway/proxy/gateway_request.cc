@@ -268,7 +268,7 @@ void GatewayRequest::reply(unsigned status, HttpHeaders headers, HttpBody body,
   if (!hides_hits()) add_cache_headers(headers, report);
   headers.set("X-Request-Id", decision_.request_id);
   if (!responder_.has_value()) return;
-  // Whoever has read a body that was at hand finds its decision.
+  // A client that has read a complete body finds its decision.
   if (!std::holds_alternative<std::shared_ptr<BodySource>>(body)) record_decision();
   responder_->reply({.status = status, .headers = std::move(headers), .body = std::move(body)});
 }

@@ -21,7 +21,7 @@ namespace afterimage {
 
 /// One request through the gateway, from its headers to the last byte of its response: a state
 /// machine (request_stage.h, drawn in DESIGN.md). Each stage has one handler, which says the next
-/// stage or suspends; whoever ends the wait calls resume(). It lives until it is responded to and
+/// stage or suspends; the end of the wait calls resume(). It lives until it is responded to and
 /// its answer is stored.
 ///
 /// Threads  One handler at a time, each on whatever thread the one before it ended. The client may

@@ -25,8 +25,8 @@ class HeldLease final : public Lease {
 
 }  // namespace
 
-/// Not for tenants who must not learn from time what others ask, and not where the answer may not
-/// be shared or may not be another's: an answer that was waited for is older than the request.
+/// Not for timing-protected tenants, and not where the answer may not be shared or may not come from
+/// another client: an answer that was waited for is older than the request.
 bool GatewayRequest::uses_leases() const {
   const AnswerArchive* const archive = gateway_.parts().archive;
   return archive != nullptr && archive->takes_turns() &&
@@ -107,7 +107,7 @@ void GatewayRequest::wait_for_lease_holder() {
   });
 }
 
-/// In this order: whoever comes too late to be told finds the answer in memory. Each of the others
+/// In this order: a request that joins too late finds the answer in memory. Each of the others
 /// looks it up by its own rules: what serves the leader may be too old for one that joined it.
 void GatewayRequest::abandon_response() {
   const std::shared_ptr<SharedResponse> abandoned = response().shared_from_this();

@@ -317,8 +317,7 @@ TEST(Gateway, ConcurrentIdenticalRequestsShareOneCall) {
   }
   for (std::thread& client : clients) client.join();
   EXPECT_EQ(running.model.asked(), 1);
-  // Whoever came to the counter only after the answer was out got it from the cache, under another
-  // id.
+  // A request that arrived after the answer was complete got it from the cache, under another id.
   for (const Said& one : said) EXPECT_THAT(one.body, HasSubstr(R"("content":"one")"));
 }
 

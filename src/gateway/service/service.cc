@@ -335,7 +335,7 @@ bool Service::drain() {
   State& s = *state_;
   s.gateway->start_draining();
   const bool all = s.server->drain(s.gateway->config()->settings.limits.drain);
-  // So that whoever asked for it gets the response.
+  // So that the client that asked for the drain gets the response.
   if (s.admin_server != nullptr) {
     static_cast<void>(s.admin_server->drain(std::chrono::seconds(1)));
   }

@@ -48,10 +48,10 @@ struct Reuse::State {
   Secret root;
   const Clock& clock;
   LeaseService* leases;
-  MemoryBudget transfer;  // of what is between the tier and the caches
+  MemoryBudget transfer;  // pays for entries between the tier and the caches
   MemoryBudget budget;
   SharedBudget shared{budget};
-  std::unique_ptr<LoadOrCompute> load_or_compute;  // nullptr: what is there is loaded
+  std::unique_ptr<LoadOrCompute> load_or_compute;  // nullptr: always load
   std::unique_ptr<EncoderArchive> encoder_archive;
   std::unique_ptr<PrefixArchive> prefix_archive;
   std::unique_ptr<EncoderCache> cache;
@@ -60,7 +60,7 @@ struct Reuse::State {
   std::optional<AnswerReuse> answer_options;
   std::unique_ptr<AnswerCache> answer_cache;
   std::unique_ptr<AnswerOnce> answer_once;
-  std::unique_ptr<EncodeOnce> front;  // after the caches: fronts go before what they stand before
+  std::unique_ptr<EncodeOnce> front;  // after the caches: destroyed before them
   Mutex agents_mutex;
   std::map<std::string, AgentId> agents AFI_GUARDED_BY(agents_mutex);
   std::unique_ptr<PressureController> pressure;  // last: its thread uses the caches

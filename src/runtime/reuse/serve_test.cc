@@ -417,8 +417,8 @@ TEST(Serve, PinnedKvSurvivesEvictionBeforeTheRestore) {
   EXPECT_EQ(f.ask(request).completion.resumed_from, TokenCount(0)) << "now it is gone";
 }
 
-// Prefixes and encoder outputs are waited for in one order, so whatever comes together, and whoever
-// fails or leaves, nobody waits for ever.
+// Requests wait for prefixes and encoder outputs in one order, so none waits for ever, whichever of
+// them fail or are cancelled.
 TEST(Serve, ConcurrentRequestsThatShareMediaAndPrefixesNeverDeadlock) {
   const Fixture f;
   std::vector<Request> requests;

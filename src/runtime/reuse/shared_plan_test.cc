@@ -142,7 +142,7 @@ TEST_F(SharedPlan, RequestsThatNeedEachOthersItemsAllEnd) {
   const Process other(*this);
   MediaPlan theirs = one.plan({"a", "b"});
   MediaPlan ab = other.plan({"a"});
-  MediaPlan ba = other.plan({"b", "a"});  // looks for b, and waits for whoever looks for a
+  MediaPlan ba = other.plan({"b", "a"});  // leads b, and waits for the request that leads a
   EXPECT_TRUE(ab.to_encode().empty());
   EXPECT_TRUE(ba.to_encode().empty());
   std::atomic<bool> done = false;

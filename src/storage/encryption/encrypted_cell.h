@@ -13,7 +13,7 @@
 
 namespace afterimage {
 
-/// A SharedCell whose value is encrypted when written and decrypted when read. Whoever stores it
+/// A SharedCell whose value is encrypted when written and decrypted when read. The store
 /// can neither read, forge nor change a value, but can return an older one: the content must allow
 /// the reader to detect that.
 ///
