@@ -20,7 +20,7 @@ namespace afterimage {
 namespace {
 
 constexpr std::size_t kBodies = 64;  // varied: no perfect branch prediction
-const ApiStamp kStamp{.id = "chatcmpl-0123456789abcdef01234567", .created = 1'800'000'000};
+const ResponseStamp kStamp{.id = "chatcmpl-0123456789abcdef01234567", .created = 1'800'000'000};
 
 std::string words(Rng& rng, std::size_t size) {
   constexpr std::string_view kLetters = "etaoin shrdlu cmfwyp";

@@ -71,7 +71,7 @@ void BM_AnswerExactHit(benchmark::State& state) {
   std::size_t next = 0;
   for (auto _ : state) {
     Question question(some_scope(), asked[next++ % kAsked]);
-    benchmark::DoNotOptimize(kept.cache->find(question, {.serve = TextRung::kExact}));
+    benchmark::DoNotOptimize(kept.cache->find(question, {.serve = MatchLevel::kExact}));
   }
 }
 BENCHMARK(BM_AnswerExactHit)->Arg(1000)->Arg(100'000)->Arg(1'000'000);
@@ -81,7 +81,7 @@ void BM_AnswerExactMiss(benchmark::State& state) {
   std::uint64_t next = 1U << 30U;
   for (auto _ : state) {
     Question question(some_scope(), words(next++));
-    benchmark::DoNotOptimize(kept.cache->find(question, {.serve = TextRung::kExact}));
+    benchmark::DoNotOptimize(kept.cache->find(question, {.serve = MatchLevel::kExact}));
   }
 }
 BENCHMARK(BM_AnswerExactMiss)->Arg(1000)->Arg(1'000'000);
@@ -111,7 +111,7 @@ void BM_AnswerHitWhileListed(benchmark::State& state) {
   for (auto _ : state) {
     Question question(some_scope(), words(rng.below(entries)));
     const Duration began = kept.clock.now();
-    benchmark::DoNotOptimize(kept.cache->find(question, {.serve = TextRung::kExact}));
+    benchmark::DoNotOptimize(kept.cache->find(question, {.serve = MatchLevel::kExact}));
     took.push_back(kept.clock.now() - began);
   }
   std::ranges::sort(took);

@@ -15,7 +15,7 @@ using namespace afterimage;
 
 namespace {
 
-const ApiStamp kStamp{.id = "new", .created = 7};
+const ResponseStamp kStamp{.id = "new", .created = 7};
 
 void check_record(std::string_view bytes) {
   const auto record = ApiRecord::parse(bytes);
@@ -23,7 +23,7 @@ void check_record(std::string_view bytes) {
   AFI_CHECK(record->serialize() == bytes);
   static_cast<void>(record->text());
   static_cast<void>(record->finish_reason());
-  if (record->can_be_whole()) static_cast<void>(record->body(kStamp));
+  if (record->has_body()) static_cast<void>(record->body(kStamp));
   for (const bool usage : {false, true}) {
     if (record->can_be_streamed(usage)) static_cast<void>(record->events(kStamp, usage));
   }
@@ -32,7 +32,7 @@ void check_record(std::string_view bytes) {
 void check_good(ApiOperation operation, const ApiRecord& record) {
   check_record(record.serialize());
   AFI_CHECK(ApiRecord::parse(record.serialize()).has_value());
-  if (record.can_be_whole()) {
+  if (record.has_body()) {
     const auto again = ApiRecord::of_body(operation, record.body(kStamp));
     AFI_CHECK(again.has_value() && again->text() == record.text());
     AFI_CHECK(nlohmann::json::accept(record.body(kStamp)));

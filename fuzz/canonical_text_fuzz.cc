@@ -13,16 +13,16 @@ using namespace afterimage;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  for (const TextRung rung : kTextRungs) {
+  for (const MatchLevel rung : kMatchLevels) {
     const auto form = fold_text(text, rung);
-    AFI_CHECK(rung != TextRung::kExact || form == text);
+    AFI_CHECK(rung != MatchLevel::kExact || form == text);
     if (!form.has_value()) continue;
     AFI_CHECK(form->size() <= 2 * size);
     AFI_CHECK(fold_text(*form, rung) == form);
   }
-  const auto canonical = fold_text(text, TextRung::kCanonical);
+  const auto canonical = fold_text(text, MatchLevel::kCanonical);
   if (canonical.has_value()) {
-    AFI_CHECK(fold_text(*canonical, TextRung::kNear) == fold_text(text, TextRung::kNear));
+    AFI_CHECK(fold_text(*canonical, MatchLevel::kNear) == fold_text(text, MatchLevel::kNear));
   }
   return 0;
 }

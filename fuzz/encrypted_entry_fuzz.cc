@@ -23,11 +23,11 @@ TierKey key_of(std::uint8_t n) {
   return key;
 }
 
-OpenedEntry open(const EncryptionKeys& keys, const TierKey& key, std::span<const std::byte> sealed,
-                 std::vector<std::byte>& into) {
+DecryptedEntry open(const EncryptionKeys& keys, const TierKey& key,
+                    std::span<const std::byte> sealed, std::vector<std::byte>& into) {
   into.assign(sealed.size() < kEncryptionHeader ? 0 : sealed.size() - kEncryptionHeader,
               std::byte{0});
-  return open_entry(keys, key, sealed, into);
+  return decrypt_entry(keys, key, sealed, into);
 }
 
 }  // namespace
@@ -40,7 +40,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   const auto given = std::as_bytes(std::span(data, size));
   std::vector<std::byte> into;
-  AFI_CHECK(open(kKeys, key_of(1), given, into).state != SealState::kOpened);
+  AFI_CHECK(open(kKeys, key_of(1), given, into).state != DecryptStatus::kOpened);
 
   testing::FuzzInput input(data, size);
   const TierKey key = key_of(input.u8());
@@ -55,10 +55,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto bytes = std::as_bytes(std::span(content));
   std::vector<std::byte> sealed(encrypted_size(meta, bytes.size()));
   AFI_CHECK(encrypt_entry(kKeys, key, meta, bytes, sealed).has_value());
-  const OpenedEntry opened = open(kKeys, key, sealed, into);
-  AFI_CHECK(opened.state == SealState::kOpened && opened.meta == meta);
+  const DecryptedEntry opened = open(kKeys, key, sealed, into);
+  AFI_CHECK(opened.state == DecryptStatus::kOpened && opened.meta == meta);
   AFI_CHECK(std::ranges::equal(std::span(into).subspan(opened.bytes_begin), bytes));
   sealed[where % sealed.size()] ^= flip;
-  AFI_CHECK(open(kKeys, key, sealed, into).state != SealState::kOpened);
+  AFI_CHECK(open(kKeys, key, sealed, into).state != DecryptStatus::kOpened);
   return 0;
 }

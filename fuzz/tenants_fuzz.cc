@@ -61,7 +61,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return 0;
   }
   const auto again = kTenants->identify(authorization, api_key, name_space);
-  AFI_CHECK(again.has_value() && again->keeps_in == tenant->keeps_in &&
+  AFI_CHECK(again.has_value() && again->cache_namespace == tenant->cache_namespace &&
             again->name == tenant->name);
   AFI_CHECK(tenant->name != "listed");
   if (tenant->name == "known") {
@@ -69,6 +69,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
               api_key.value_or("").contains("sk-known"));
   }
   const auto other = kTenants->identify(authorization, api_key, std::string(name_space) + "x");
-  if (other.has_value()) AFI_CHECK(other->keeps_in != tenant->keeps_in);
+  if (other.has_value()) AFI_CHECK(other->cache_namespace != tenant->cache_namespace);
   return 0;
 }

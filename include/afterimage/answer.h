@@ -119,9 +119,9 @@ struct AnswerUsage {
 /// Which matches a request accepts.
 struct LookupRules {
   /// The loosest rung that may be served; rungs that the scope forbids are only watched.
-  TextRung serve = TextRung::kNear;
+  MatchLevel serve = MatchLevel::kNear;
   /// Rungs beyond `serve`, up to this one, are looked up and counted but never served.
-  TextRung watch = TextRung::kExact;
+  MatchLevel watch = MatchLevel::kExact;
   /// Older answers are not served.
   std::optional<Duration> max_age = std::nullopt;
   /// Answers that expire sooner are not served. Answers without expiry always qualify.
@@ -131,21 +131,21 @@ struct LookupRules {
 /// The result of a look-up at one rung.
 enum class Verdict : unsigned char {
   kServed,
-  kJoined,      // waited for another request's answer: see AnswerOnce
-  kMissed,      // no entry
-  kNotAllowed,  // matched; the rung is beyond LookupRules::serve
-  kTooOld,      // matched; violates LookupRules::max_age or min_fresh
-  kExpired,     // matched; expired and removed
-  kDamaged,     // matched; failed its checksum and removed
-  kUnsure,      // similar; not enough evidence that such matches are right: see SimilarityRung
-  kExplored,    // similar and acceptable; the model was asked anyway, to gather evidence
+  kJoined,                // waited for another request's answer: see AnswerOnce
+  kMissed,                // no entry
+  kNotAllowed,            // matched; the rung is beyond LookupRules::serve
+  kTooOld,                // matched; violates LookupRules::max_age or min_fresh
+  kExpired,               // matched; expired and removed
+  kDamaged,               // matched; failed its checksum and removed
+  kInsufficientEvidence,  // similar; not enough evidence that such matches are right: see SimilarityRung
+  kExplored,              // similar and acceptable; the model was asked anyway, to gather evidence
 };
 /// "served", "missed", "not_allowed", …
 std::string_view to_string(Verdict verdict);
 
 /// One rung of a look-up: the candidate, and why it was used or not.
 struct MatchStep {
-  TextRung rung = TextRung::kExact;
+  MatchLevel rung = MatchLevel::kExact;
   Verdict verdict = Verdict::kMissed;
   std::string candidate;     // the exact question that the entry answers
   AnswerEntryId entry = {};  // the entry

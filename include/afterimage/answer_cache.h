@@ -44,15 +44,15 @@ struct RungStats {
 
 /// Counters run over the cache's lifetime.
 struct AnswerCacheStats {
-  std::array<RungStats, kTextRungs.size()> rungs;
-  RungStats proposed;  // answers to candidates: answer_to()
+  std::array<RungStats, kMatchLevels.size()> rungs;
+  RungStats proposed;  // answers to candidates: find_exact()
   std::uint64_t insertions = 0;
   std::uint64_t evictions = 0;
   std::uint64_t evicted_for_quota = 0;  // part of evictions
   std::uint64_t expired = 0;
-  std::uint64_t erased = 0;           // by erase(), or replaced
-  std::uint64_t damaged = 0;          // found and removed
-  std::uint64_t refused_no_room = 0;  // did not fit the budget
+  std::uint64_t erased = 0;            // by erase(), or replaced
+  std::uint64_t damaged = 0;           // found and removed
+  std::uint64_t refused_no_space = 0;  // did not fit the budget
   std::uint64_t refused_over_quota = 0;
   std::uint64_t unpinned = 0;     // because the budget shrank
   std::uint64_t blocked = 0;      // rejected while admission was blocked
@@ -120,7 +120,7 @@ class AnswerCache final : public BudgetClient {
   /// The answer to this exact text, for a caller that found the candidate by other means. `serve`:
   /// it will be served and counts as served; else it counts as matched_not_used. One step, under
   /// text:exact. An incomplete answer is not allowed here.
-  [[nodiscard]] AnswerLookup answer_to(Question& candidate, const LookupRules& rules, bool serve);
+  [[nodiscard]] AnswerLookup find_exact(Question& candidate, const LookupRules& rules, bool serve);
 
   /// `observer` is notified until it is removed.
   void add_observer(AnswerObserver& observer);
@@ -149,7 +149,7 @@ class AnswerCache final : public BudgetClient {
   /// Evicts until at least `wanted` bytes are free, expired entries first. Returns the bytes freed.
   Bytes evict_bytes(Bytes wanted) override;
   Bytes trim_to_budget() override;
-  [[nodiscard]] std::optional<NextToLeave> eviction_candidate() override;
+  [[nodiscard]] std::optional<EvictionCandidate> eviction_candidate() override;
   void block_admission(bool blocked) override;
 
   [[nodiscard]] AnswerCacheStats stats() const;

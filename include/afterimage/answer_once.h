@@ -79,7 +79,7 @@ struct AnswerOnceStats {
   std::uint64_t followed = 0;    // requests that waited instead of asking
   std::uint64_t joined = 0;      // of those, served by another's answer
   std::uint64_t taken_over = 0;  // flights whose lead passed to a waiter
-  std::uint64_t unkept = 0;      // answers not cached: no space, or admission was blocked
+  std::uint64_t not_cached = 0;  // answers not cached: no space, or admission was blocked
 };
 
 /// An answer cache with single flight: while a question is being answered, requests for the same

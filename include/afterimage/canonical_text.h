@@ -11,14 +11,15 @@ namespace afterimage {
 
 /// How closely a cached question must match, strictest first. The numeric values are part of keys:
 /// append, never renumber.
-enum class TextRung : unsigned char {
+enum class MatchLevel : unsigned char {
   kExact = 0,      // the same bytes
   kCanonical = 1,  // the same words, typed differently
   kNear = 2,       // differs in articles, plurals and courtesy only; English only
 };
-inline constexpr std::array kTextRungs{TextRung::kExact, TextRung::kCanonical, TextRung::kNear};
+inline constexpr std::array kMatchLevels{MatchLevel::kExact, MatchLevel::kCanonical,
+                                         MatchLevel::kNear};
 /// "text:exact", "text:canonical", "text:near".
-std::string_view to_string(TextRung rung);
+std::string_view to_string(MatchLevel rung);
 
 /// The normal form of `question` at `rung`: questions with equal forms count as the same. The form
 /// is itself a text that asks the same, and folding is idempotent.
@@ -41,6 +42,6 @@ std::string_view to_string(TextRung rung);
 /// Cost       Linear in the length of the question.
 /// Threads    Any.
 /// Source     src/caches/language/DESIGN.md.
-[[nodiscard]] std::optional<std::string> fold_text(std::string_view question, TextRung rung);
+[[nodiscard]] std::optional<std::string> fold_text(std::string_view question, MatchLevel rung);
 
 }  // namespace afterimage

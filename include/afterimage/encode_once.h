@@ -39,7 +39,7 @@ class Embeddings {
 
 struct EncoderFlight;  // one item being encoded, and its waiters
 
-/// The right and duty to encode one item for all its waiters. Move-only. Call publish() or fail();
+/// The right and prefill_lease to encode one item for all its waiters. Move-only. Call publish() or fail();
 /// destroying the leader without either passes leadership to a waiter.
 class [[nodiscard]] FlightLeader {
  public:
@@ -141,7 +141,7 @@ class EncodeOnce final : public BudgetClient, private PinOwner {
 
   bool erase(const EncoderKey& key);
   void clear();
-  [[nodiscard]] std::optional<NextToLeave> eviction_candidate() override;
+  [[nodiscard]] std::optional<EvictionCandidate> eviction_candidate() override;
   Bytes evict_bytes(Bytes wanted) override;
   Bytes trim_to_budget() override;
   /// While admission is blocked, outputs are served uncached.

@@ -112,7 +112,7 @@ class EncoderCache final : public PinOwner {
                                    const EncoderEntryFacts& facts, AgentId agent = kNoAgent);
 
   /// A second pin on an entry that is pinned already; not counted as a hit.
-  [[nodiscard]] Pin pin_again(SlotId slot);
+  [[nodiscard]] Pin add_pin(SlotId slot);
   /// The same, counted as a hit of `agent`.
   [[nodiscard]] Pin hit(SlotId slot, AgentId agent);
   /// Removes a damaged entry and takes back the hit that it was counted as.
@@ -126,7 +126,7 @@ class EncoderCache final : public PinOwner {
   void clear();
 
   /// nullopt: all entries are pinned, or the floor forbids eviction.
-  [[nodiscard]] std::optional<NextToLeave> eviction_candidate();
+  [[nodiscard]] std::optional<EvictionCandidate> eviction_candidate();
   /// Evicts until at least `wanted` bytes are freed or the floor is reached. Returns the bytes
   /// freed.
   Bytes evict_bytes(Bytes wanted);

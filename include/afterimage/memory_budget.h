@@ -107,7 +107,7 @@ class AlignedBytes {
 };
 
 /// The cheapest entry that one cache could evict now.
-struct NextToLeave {
+struct EvictionCandidate {
   Bytes resident;               // of the whole cache
   std::optional<double> worth;  // EvictionPolicy::victim_worth
 };
@@ -119,7 +119,7 @@ class BudgetClient {
  public:
   virtual ~BudgetClient() = default;
   /// nullopt: nothing can be evicted.
-  [[nodiscard]] virtual std::optional<NextToLeave> eviction_candidate() = 0;
+  [[nodiscard]] virtual std::optional<EvictionCandidate> eviction_candidate() = 0;
   /// Evicts the entries of least worth until `wanted` bytes are freed. Returns the bytes freed.
   virtual Bytes evict_bytes(Bytes wanted) = 0;
   /// Evicts until the budget's use is within its capacity, regardless of floors.

@@ -153,7 +153,7 @@ class PrefillOnce final : public BudgetClient, private PrefixOwner {
                                                   const Sequence& prompt) const;
   bool erase(const NamespaceId& space);
   void clear();
-  [[nodiscard]] std::optional<NextToLeave> eviction_candidate() override;
+  [[nodiscard]] std::optional<EvictionCandidate> eviction_candidate() override;
   Bytes evict_bytes(Bytes wanted) override;
   Bytes trim_to_budget() override;
   void block_admission(bool blocked) override;

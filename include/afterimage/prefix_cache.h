@@ -239,7 +239,7 @@ class PrefixCache final : public PrefixOwner {
   bool erase(const NamespaceId& space);
   void clear();
   /// nullopt: everything is in use.
-  [[nodiscard]] std::optional<NextToLeave> eviction_candidate();
+  [[nodiscard]] std::optional<EvictionCandidate> eviction_candidate();
   /// Evicts until at least `wanted` bytes are free. Returns the bytes freed.
   Bytes evict_bytes(Bytes wanted);
   /// Evicts until the budget's use is within its capacity, after the capacity was lowered.

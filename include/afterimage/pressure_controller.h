@@ -30,7 +30,7 @@ struct PressureOptions {
 };
 
 /// One release of memory by the caches.
-struct GaveBack {
+struct MemoryRelease {
   Duration at{0};    // when the gauge had been read, on the controller's clock
   Duration took{0};  // until the bytes were freed
   Bytes bytes;
@@ -53,7 +53,7 @@ struct PressureControllerStats {
   Bytes lowest_budget;  // so far
   Bytes given_back;     // evicted because of external use
   Duration longest_tick{0};
-  std::vector<GaveBack> releases;  // the first thousand
+  std::vector<MemoryRelease> releases;  // the first thousand
 };
 
 /// Keeps the caches within the memory that other programs leave free: each tick reads the gauge,

@@ -56,7 +56,7 @@ struct ScopeId {
   ScopeKey key;
   /// The loosest rung that may be served. Canonical if the scope has media: an article or a plural
   /// can be what is asked about an image ("the dogs", "a dog").
-  TextRung loosest = TextRung::kNear;
+  MatchLevel loosest = MatchLevel::kNear;
   bool operator==(const ScopeId&) const = default;
 };
 
@@ -82,9 +82,11 @@ class Question {
   [[nodiscard]] const ScopeId& scope() const { return scope_; }
   [[nodiscard]] const std::string& text() const { return text_; }
   /// The loosest rung that may be served: the stricter of the rules' and the scope's limit.
-  [[nodiscard]] TextRung ceiling(TextRung serve) const { return std::min(serve, scope_.loosest); }
+  [[nodiscard]] MatchLevel ceiling(MatchLevel serve) const {
+    return std::min(serve, scope_.loosest);
+  }
   /// nullopt: the rung does not apply. Valid until the question is moved or destroyed.
-  [[nodiscard]] std::optional<std::string_view> form(TextRung rung);
+  [[nodiscard]] std::optional<std::string_view> form(MatchLevel rung);
 
  private:
   struct Form {
@@ -93,7 +95,7 @@ class Question {
   };
   ScopeId scope_;
   std::string text_;
-  std::array<Form, kTextRungs.size()> forms_;  // kExact is unused: that form is text_
+  std::array<Form, kMatchLevels.size()> forms_;  // kExact is unused: that form is text_
 };
 
 /// The question's text, and the messages with a QuestionSlot in its place.

@@ -25,8 +25,8 @@ struct AnswerStore {
   std::unique_ptr<AnswerOnce> front;
 };
 
-TextRung rung_named(std::string_view name) {
-  for (const TextRung rung : kTextRungs) {
+MatchLevel rung_named(std::string_view name) {
+  for (const MatchLevel rung : kMatchLevels) {
     if (to_string(rung) == name) return rung;
   }
   raise(ErrorCode::kInvalidArgument,
@@ -171,7 +171,7 @@ class PyAnswerCache {
   [[nodiscard]] nb::dict stats() const {
     const AnswerCacheStats cache = store_->cache->stats();
     nb::dict stats;
-    for (const TextRung rung : kTextRungs) {
+    for (const MatchLevel rung : kMatchLevels) {
       const RungStats& of = cache.rungs[static_cast<std::size_t>(rung)];
       const std::string name(to_string(rung));
       stats[(name + " served").c_str()] = of.served;

@@ -54,10 +54,10 @@ ExitCode report_error(const Error& error, ExitCode code) {
   return code;
 }
 
-TextRung rung_named(std::string_view name) {
+MatchLevel rung_named(std::string_view name) {
   const auto* const rung = std::ranges::find_if(
-      kTextRungs, [&](TextRung one) { return to_string(one).ends_with(name); });
-  return rung == kTextRungs.end() ? TextRung::kExact : *rung;
+      kMatchLevels, [&](MatchLevel one) { return to_string(one).ends_with(name); });
+  return rung == kMatchLevels.end() ? MatchLevel::kExact : *rung;
 }
 
 QuestionSet generated_questions(const DataArgs& data) {
@@ -70,7 +70,7 @@ ExitCode run_generated(const ExperimentArgs& args, const World& world) {
   const QuestionSet set = generated_questions(args.data);
   // Matches of looser steps than --serve are counted without being served.
   const auto report = run_trial(
-      set, {.text = {.serve = rung_named(args.serve), .watch = TextRung::kNear}}, world.clock);
+      set, {.text = {.serve = rung_named(args.serve), .watch = MatchLevel::kNear}}, world.clock);
   if (!report.has_value()) return report_error(report.error(), ExitCode::kProblem);
   fmt::print("{}", args.json ? to_json(*report) : to_table(*report));
   return report->unsafe == 0 && (!report->similarity || report->similarity->in_budget())

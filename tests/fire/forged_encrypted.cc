@@ -40,7 +40,7 @@ class EncryptionForger {
     TierKey other = tier_key(1);
     other.entry_class = EntryClass::kAnswer;
     std::vector<std::byte> opened(sealed_.size() - kEncryptionHeader);
-    count(open_entry(keys_, other, sealed_, opened).state != SealState::kOpened,
+    count(decrypt_entry(keys_, other, sealed_, opened).state != DecryptStatus::kOpened,
           "an encrypted entry decrypts as another class");
   }
   /// Under another key it is a miss; it stays readable with the right key.
@@ -64,7 +64,7 @@ class EncryptionForger {
  private:
   [[nodiscard]] bool opens(const EncryptionKeys& keys, std::uint64_t n) const {
     std::vector<std::byte> opened(sealed_.size() - kEncryptionHeader);
-    return open_entry(keys, tier_key(n), sealed_, opened).state == SealState::kOpened;
+    return decrypt_entry(keys, tier_key(n), sealed_, opened).state == DecryptStatus::kOpened;
   }
   void refused(const EncryptionKeys& keys, std::uint64_t n, const std::string& what) {
     ++tally_.answers;

@@ -138,9 +138,9 @@ struct RemoteParty {
     // Not the message about a server that it does not ask for a moment.
     const Duration until = clock.now() + 20s;
     while (true) {
-      const std::uint64_t before = tier->remote_stats().left_alone;
+      const std::uint64_t before = tier->remote_stats().circuit_rejected;
       auto found = tier->get(tier_key(n), memory);
-      const bool asked = tier->remote_stats().left_alone == before;
+      const bool asked = tier->remote_stats().circuit_rejected == before;
       if (asked || clock.now() > until) {
         return found.has_value() ? *std::move(found) : std::nullopt;
       }

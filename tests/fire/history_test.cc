@@ -114,13 +114,13 @@ TEST(TierHistory, ReadsMayReturnTheOlderVersionUntilTheFlush) {
   const Tick flushed = history.taken();
   const auto second = history.begin_write(clock);
   history.put_returned(second, false, clock);
-  EXPECT_TRUE(history.may_give(first.version, history.begin_read()));
+  EXPECT_TRUE(history.may_serve(first.version, history.begin_read()));
   history.became_visible(flushed);
-  EXPECT_TRUE(history.may_give(first.version, history.begin_read()))
+  EXPECT_TRUE(history.may_serve(first.version, history.begin_read()))
       << "the second put is still running";
   history.became_visible(history.taken());
-  EXPECT_FALSE(history.may_give(first.version, history.begin_read()));
-  EXPECT_TRUE(history.may_give(second.version, history.begin_read()));
+  EXPECT_FALSE(history.may_serve(first.version, history.begin_read()));
+  EXPECT_TRUE(history.may_serve(second.version, history.begin_read()));
 }
 
 TEST(TierHistory, AVersionOnceReadIsVisible) {
@@ -129,9 +129,10 @@ TEST(TierHistory, AVersionOnceReadIsVisible) {
   const auto first = history.begin_write(clock);
   history.put_returned(first, false, clock);
   const auto second = history.begin_write(clock);
-  EXPECT_TRUE(history.may_give(second.version, history.begin_read())) << "its put is still running";
-  EXPECT_FALSE(history.may_give(first.version, history.begin_read()));
-  EXPECT_FALSE(history.may_give(second.version + 1, history.begin_read()))
+  EXPECT_TRUE(history.may_serve(second.version, history.begin_read()))
+      << "its put is still running";
+  EXPECT_FALSE(history.may_serve(first.version, history.begin_read()));
+  EXPECT_FALSE(history.may_serve(second.version + 1, history.begin_read()))
       << "that version was never put";
 }
 

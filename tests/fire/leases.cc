@@ -34,7 +34,7 @@ constexpr Duration kMost = kLease + 1s;  // longest wait for a lease whose holde
 constexpr std::size_t kBytes = 150'000;
 
 RemoteTierOptions options_for(const RemoteAddress& server) {
-  RemoteTierOptions options = testing::patient_options({server});
+  RemoteTierOptions options = testing::long_timeout_options({server});
   options.known_absent = 0ms;
   return options;
 }
@@ -128,7 +128,7 @@ class LeaseStories {
     const std::uint64_t before = compared->passes();
     LeaseService::Claim theirs;
     const auto take_over = [&] {
-      server_.ask({"DEL", turn_name(tier_key(n))});
+      server_.ask({"DEL", lease_name(tier_key(n))});
       theirs = other.leases.claim(tier_key(n));
     };
     if (between) {
@@ -143,7 +143,7 @@ class LeaseStories {
       claim.lease.reset();
     }
     count(theirs.status == LeaseStatus::kOurs, "an expired lease is not granted");
-    const auto left = server_.ask({"GET", turn_name(tier_key(n))});
+    const auto left = server_.ask({"GET", lease_name(tier_key(n))});
     count(left.kind == RespKind::kBulk, "a late holder released another party's lease");
     if (!between) count(one.leases.stats().expired == 1, "an expired lease is not reported");
   }

@@ -77,7 +77,7 @@ class RemoteLoad {
 };
 
 RemoteTierOptions options_for(std::vector<RemoteAddress> seeds) {
-  RemoteTierOptions options = testing::patient_options(std::move(seeds));
+  RemoteTierOptions options = testing::long_timeout_options(std::move(seeds));
   options.servers.connect_timeout = 200ms;
   options.servers.timeout = 250ms;
   options.flush_timeout = 2s;

@@ -70,7 +70,7 @@ class ValueHistory {
     return floor_;
   }
   /// `floor`: its value when the read began.
-  bool may_give(std::uint32_t version, Tick floor) {
+  bool may_serve(std::uint32_t version, Tick floor) {
     const MutexLock lock(mutex_);
     if (version == 0 || version > newest_) return false;
     const Known& place = known_of(version);
@@ -169,7 +169,7 @@ class HistoryRun {
     if (label.key != n || !std::ranges::equal(bytes, labelled(n, version)) ||
         (*found)->meta.cost != Duration(version)) {
       ++wrong_;
-    } else if (!histories_[n].may_give(version, floor)) {
+    } else if (!histories_[n].may_serve(version, floor)) {
       ++older_;
     }
   }

@@ -42,7 +42,7 @@ Invalidation invalidation_of(const AnswerFilter& filter, WallTime now) {
                             .tag = filter.tag,
                             .owner = filter.owner,
                             .words = filter.words};
-  if (filter.older_than.has_value()) invalidation.kept_before = before(now, *filter.older_than);
+  if (filter.older_than.has_value()) invalidation.stored_before = before(now, *filter.older_than);
   return invalidation;
 }
 
@@ -91,7 +91,7 @@ Result<std::unique_ptr<AnswerArchive>> AnswerArchive::open_shared(AnswerArchiveP
       new AnswerArchive(std::move(parts), std::move(unknown), {}));
 }
 
-TierKey AnswerArchive::key_of(const Secret& names, const ScopeId& scope, TextRung rung,
+TierKey AnswerArchive::key_of(const Secret& names, const ScopeId& scope, MatchLevel rung,
                               std::string_view form) {
   FieldWriter fields("afterimage/archived-answer-key/1");
   fields.bytes("space", scope.space.bytes)
@@ -125,7 +125,7 @@ void AnswerArchive::count(std::uint64_t AnswerArchiveStats::* counter) {
   ++(stats_.*counter);
 }
 
-WallTime AnswerArchive::kept_at(const AnswerFacts& facts) const {
+WallTime AnswerArchive::stored_at(const AnswerFacts& facts) const {
   return before(parts_.wall.now(), facts.age);
 }
 
@@ -135,7 +135,7 @@ void AnswerArchive::keep(Question& question, const Answer& answer, const AnswerF
   ArchivedAnswer archived{.scope = question.scope(),
                           .question = question.text(),
                           .invalidations = before_it.invalidations_,
-                          .kept_at = kept_at(facts),
+                          .stored_at = stored_at(facts),
                           .cost = facts.cost,
                           .owner = facts.owner,
                           .tags = facts.tags,
@@ -147,7 +147,7 @@ void AnswerArchive::keep(Question& question, const Answer& answer, const AnswerF
   const bool lasts =
       (is_whole(answer) || facts.keep_partial) && facts.ttl.value_or(Duration::max()) > Duration(0);
   const TierKey exact =
-      key_of(before_it.names_, question.scope(), TextRung::kExact, question.text());
+      key_of(before_it.names_, question.scope(), MatchLevel::kExact, question.text());
   const bool kept = lasts && put(exact, archived, before_it);
   count(kept ? &AnswerArchiveStats::kept : &AnswerArchiveStats::refused);
   if (kept && !is_whole(answer)) return;  // found by its own words only
@@ -182,9 +182,9 @@ bool AnswerArchive::put(const TierKey& exact, const ArchivedAnswer& archived,
 
 void AnswerArchive::put_forms(Question& question, Duration cost, const ReadLease& before_it) {
   const std::vector<std::byte> bytes = archived_question_bytes(question.text());
-  for (const TextRung rung : kTextRungs) {
+  for (const MatchLevel rung : kMatchLevels) {
     const auto form = question.form(rung);
-    if (rung == TextRung::kExact || !form.has_value()) continue;
+    if (rung == MatchLevel::kExact || !form.has_value()) continue;
     // If this fails the answer is found by its exact text only.
     static_cast<void>(parts_.tier.put(key_of(before_it.names_, question.scope(), rung, *form),
                                       {.tensors = {}, .cost = cost}, bytes));
@@ -208,9 +208,9 @@ std::optional<TierEntry> AnswerArchive::read(const TierKey& key, Hints hints) {
   return std::nullopt;
 }
 
-std::optional<std::string> AnswerArchive::words_of(const Question& question, TextRung rung,
+std::optional<std::string> AnswerArchive::words_of(const Question& question, MatchLevel rung,
                                                    std::string_view form, const ReadLease& before) {
-  if (rung == TextRung::kExact) return question.text();
+  if (rung == MatchLevel::kExact) return question.text();
   const auto entry = read(key_of(before.names_, question.scope(), rung, form));
   if (!entry.has_value()) return std::nullopt;
   auto words = archived_question_from(entry->bytes);
@@ -220,13 +220,13 @@ std::optional<std::string> AnswerArchive::words_of(const Question& question, Tex
 }
 
 std::optional<ArchivedAnswer> AnswerArchive::load(const ScopeId& scope, const std::string& words,
-                                                  TextRung rung, std::string_view form,
+                                                  MatchLevel rung, std::string_view form,
                                                   const ReadLease& before, Hints hints) {
-  const auto entry = read(key_of(before.names_, scope, TextRung::kExact, words), hints);
+  const auto entry = read(key_of(before.names_, scope, MatchLevel::kExact, words), hints);
   if (!entry.has_value()) return std::nullopt;
   auto archived = archived_answer_from(entry->bytes);
   // The forms of a whole answer outlive it when a truncated one takes its place.
-  if (archived.has_value() && rung != TextRung::kExact && !is_whole(archived->answer)) {
+  if (archived.has_value() && rung != MatchLevel::kExact && !is_whole(archived->answer)) {
     return std::nullopt;
   }
   if (archived.has_value() && AFI_GUARD("answer.scope", archived->scope == scope) &&
@@ -243,7 +243,7 @@ std::optional<AnswerLookup> AnswerArchive::admit(ArchivedAnswer archived,
                                                  const LookupRules& rules,
                                                  const AnswerQuota& quota) {
   const WallTime now = parts_.wall.now();
-  const Duration age = now - archived.kept_at;
+  const Duration age = now - archived.stored_at;
   const auto left = archived.expires.has_value() ? std::optional(*archived.expires - now)
                                                  : std::optional<Duration>();
   const bool too_old = age > rules.max_age.value_or(Duration::max()) ||
@@ -288,9 +288,9 @@ std::optional<AnswerLookup> AnswerArchive::restore(Question& question, const Loo
                                                    const AnswerQuota& quota) {
   const Duration began = parts_.clock.now();
   const ReadLease before_it = read_lease();
-  if (!may_give(before_it)) return std::nullopt;
+  if (!may_serve(before_it)) return std::nullopt;
   std::vector<std::string> tried;
-  for (const TextRung rung : kTextRungs) {
+  for (const MatchLevel rung : kMatchLevels) {
     if (rung > question.ceiling(rules.serve)) break;
     const auto form = question.form(rung);
     if (!form.has_value()) continue;
@@ -332,7 +332,7 @@ Result<void> AnswerArchive::persist(Invalidation invalidation) {
 /// one created before it is not archived.
 Result<void> AnswerArchive::erase_from_tier(Question& question) {
   const TierKey exact =
-      key_of(read_lease().names_, question.scope(), TextRung::kExact, question.text());
+      key_of(read_lease().names_, question.scope(), MatchLevel::kExact, question.text());
   {
     const MutexLock ordered(put_lock(exact));
     const MutexLock lock(mutex_);
@@ -375,18 +375,18 @@ Result<AnswerCount> AnswerArchive::erase(const AnswerFilter& filter) {
 }
 
 Result<bool> AnswerArchive::erase(Question& question) {
-  AFI_TRY(const bool erased, erase_soon(question));
+  AFI_TRY(const bool erased, erase_without_waiting(question));
   wait_out_leases();
   return erased;
 }
 
-Result<bool> AnswerArchive::erase_soon(Question& question) {
+Result<bool> AnswerArchive::erase_without_waiting(Question& question) {
   if (parts_.shared != nullptr) {
     const bool erased = parts_.cache.erase(question);
     AFI_TRY_VOID(publish(invalidation_of(question)));
     // The list rejects it already; this frees its space.
     static_cast<void>(parts_.tier.erase(
-        key_of(read_lease().names_, question.scope(), TextRung::kExact, question.text())));
+        key_of(read_lease().names_, question.scope(), MatchLevel::kExact, question.text())));
     return erased;
   }
   const auto done = erase_from_tier(question);
@@ -397,12 +397,12 @@ Result<bool> AnswerArchive::erase_soon(Question& question) {
 
 AnswerArchiveStats AnswerArchive::stats() const {
   const ReadLease now = read_lease();
-  const bool may_give = !lease_expired(now);
+  const bool may_serve = !lease_expired(now);
   const MutexLock lock(mutex_);
   AnswerArchiveStats stats = stats_;
   stats.erasures = invalidations_.count();
   stats.shared = parts_.shared != nullptr;
-  stats.may_give = may_give;
+  stats.may_serve = may_serve;
   return stats;
 }
 

@@ -37,7 +37,7 @@ struct AnswerArchiveStats {
   std::uint64_t erasures = 0;  // invalidations in the archive's list, earlier processes' included
   // With a shared invalidation list:
   bool shared = false;
-  bool may_give = true;         // this process has a lease to serve answers
+  bool may_serve = true;        // this process has a lease to serve answers
   std::uint64_t lapsed = 0;     // answers found without a lease to serve them
   std::uint64_t learnt = 0;     // invalidations applied from the shared list
   std::uint64_t begun = 0;      // generations seen, the first included; each loses earlier answers
@@ -71,8 +71,8 @@ struct AnswerArchiveParts {
 ///
 /// or, so that one of many processes asks the model:
 ///
-///   miss -> claim(): kOurs -> restore_anew() -> miss -> the model -> keep(), drop the lease
-///                    kTheirs -> wait, restore_anew(), claim again
+///   miss -> claim(): kOurs -> restore_uncached() -> miss -> the model -> keep(), drop the lease
+///                    kTheirs -> wait, restore_uncached(), claim again
 ///                    kUnknown -> the model
 ///
 /// Shape    An answer is stored under its question's exact text; under each looser form is that
@@ -86,7 +86,7 @@ struct AnswerArchiveParts {
 ///          from all of them, memory included, when erase() returns. Each process must call
 ///          refresh() regularly (InvalidationPoller); one that has not serves nothing, neither from
 ///          the tier nor from memory: take a ReadLease before looking up the cache, and serve what
-///          was found only if may_give() is true.
+///          was found only if may_serve() is true.
 /// Time     Wall clock. An answer dated in the future is rejected.
 /// Errors   Of erasing only. kUnavailable: it could not be recorded; it then holds until this
 ///          process ends, and nothing more is archived until an erasure succeeds. With a shared
@@ -131,12 +131,12 @@ class AnswerArchive {
 
   /// The same for the exact text only, ignoring cached negative look-ups: another process may just
   /// have written the answer.
-  [[nodiscard]] std::optional<AnswerLookup> restore_anew(const Question& question,
-                                                         const LookupRules& rules = {},
-                                                         const AnswerQuota& quota = {});
+  [[nodiscard]] std::optional<AnswerLookup> restore_uncached(const Question& question,
+                                                             const LookupRules& rules = {},
+                                                             const AnswerQuota& quota = {});
 
   /// Whether claim() can return anything but kUnknown.
-  [[nodiscard]] bool takes_turns() const { return parts_.turns != nullptr; }
+  [[nodiscard]] bool has_leases() const { return parts_.turns != nullptr; }
   /// The lease to generate the answer to this exact text. Questions whose answers are not
   /// interchangeable differ in `form` and have separate leases. Also kUnknown while this process
   /// has no lease to serve answers, because it would wait in vain. Does network I/O.
@@ -149,10 +149,10 @@ class AnswerArchive {
   /// False: the cache had no such answer.
   Result<bool> erase(Question& question);
   /// The same without waiting until no other process serves it.
-  Result<bool> erase_soon(Question& question);
+  Result<bool> erase_without_waiting(Question& question);
 
   /// Whether what was looked up after `before` may be served now.
-  [[nodiscard]] bool may_give(const ReadLease& before);
+  [[nodiscard]] bool may_serve(const ReadLease& before);
   /// Applies what other processes have invalidated. kUnavailable: the list cannot be read now.
   Result<void> refresh();
 
@@ -162,16 +162,16 @@ class AnswerArchive {
   AnswerArchive(AnswerArchiveParts parts, InvalidationList invalidations,
                 std::string degraded_reason);
   static Result<std::unique_ptr<AnswerArchive>> open_shared(AnswerArchiveParts parts);
-  static TierKey key_of(const Secret& names, const ScopeId& scope, TextRung rung,
+  static TierKey key_of(const Secret& names, const ScopeId& scope, MatchLevel rung,
                         std::string_view form);
   /// Whether cached negative look-ups of the tier are trusted.
   enum class Hints : unsigned char { kTrusted, kIgnored };
   [[nodiscard]] std::optional<TierEntry> read(const TierKey& key, Hints hints = Hints::kTrusted);
   /// The exact question text under which the answer of a form is stored.
-  [[nodiscard]] std::optional<std::string> words_of(const Question& question, TextRung rung,
+  [[nodiscard]] std::optional<std::string> words_of(const Question& question, MatchLevel rung,
                                                     std::string_view form, const ReadLease& before);
   [[nodiscard]] std::optional<ArchivedAnswer> load(const ScopeId& scope, const std::string& words,
-                                                   TextRung rung, std::string_view form,
+                                                   MatchLevel rung, std::string_view form,
                                                    const ReadLease& before,
                                                    Hints hints = Hints::kTrusted);
   [[nodiscard]] std::optional<AnswerLookup> admit(ArchivedAnswer archived, const ReadLease& before,
@@ -181,7 +181,7 @@ class AnswerArchive {
   bool put(const TierKey& exact, const ArchivedAnswer& archived, const ReadLease& before_it);
   void put_forms(Question& question, Duration cost, const ReadLease& before_it);
   [[nodiscard]] bool lease_expired(const ReadLease& before) const;
-  [[nodiscard]] WallTime kept_at(const AnswerFacts& facts) const;
+  [[nodiscard]] WallTime stored_at(const AnswerFacts& facts) const;
   [[nodiscard]] bool was_erased(const TierKey& exact, const ReadLease& since) const;
   Result<void> erase_from_tier(Question& question);
   Result<void> persist(Invalidation invalidation);

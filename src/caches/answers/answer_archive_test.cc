@@ -123,7 +123,7 @@ TEST(AnswerArchive, ALaterProcessRestoresTheAnswerWithItsMetadata) {
   EXPECT_EQ(found->saved, 2s);
   EXPECT_EQ(found->left, 50s);
   ASSERT_EQ(found->steps.size(), 1U);
-  EXPECT_EQ(found->steps.front().rung, TextRung::kCanonical);
+  EXPECT_EQ(found->steps.front().rung, MatchLevel::kCanonical);
   EXPECT_EQ(found->steps.front().candidate, kWords);
   EXPECT_EQ(found->steps.front().age, 10s);
 
@@ -161,11 +161,11 @@ TEST(AnswerArchive, RestoresOnlyWithinRulesAndScope) {
   Machine m;
   ASSERT_TRUE(m.put(kWords, "so").has_value());
   ScopeId pictured = scope(2);
-  pictured.loosest = TextRung::kCanonical;
+  pictured.loosest = MatchLevel::kCanonical;
   ASSERT_TRUE(m.put(pictured, kWords, "so").has_value());
   m.start();
-  EXPECT_EQ(m.restored(kCanonicalVariant, {.serve = TextRung::kExact}), "");
-  EXPECT_EQ(m.restored(kNearVariant, {.serve = TextRung::kCanonical}), "");
+  EXPECT_EQ(m.restored(kCanonicalVariant, {.serve = MatchLevel::kExact}), "");
+  EXPECT_EQ(m.restored(kNearVariant, {.serve = MatchLevel::kCanonical}), "");
   EXPECT_EQ(m.restored(kNearVariant), "so");
   EXPECT_EQ(m.restored(pictured, kNearVariant), "");
   EXPECT_EQ(m.restored(pictured, kCanonicalVariant), "so");
@@ -400,7 +400,7 @@ TEST(AnswerArchive, ComparesEntriesInFull) {
   m.start();
   const auto key_of = [&](const std::string& words) {
     m.tier.asked.clear();
-    EXPECT_NE(m.restored(words, {.serve = TextRung::kExact}), "");
+    EXPECT_NE(m.restored(words, {.serve = MatchLevel::kExact}), "");
     return m.tier.asked.back();
   };
   const TierKey one = key_of("one");
@@ -418,7 +418,7 @@ TEST(AnswerArchive, RestoresNothingWithoutTransferBudget) {
   ASSERT_TRUE(m.put("one", "a").has_value());
   m.start();
   const auto all = m.transfer.reserve(1_MiB).value();
-  EXPECT_EQ(m.restored("one", {.serve = TextRung::kExact}), "");
+  EXPECT_EQ(m.restored("one", {.serve = MatchLevel::kExact}), "");
   EXPECT_EQ(m.archive->stats().failed, 1U);
 }
 

@@ -21,7 +21,7 @@ AnswerLookup look_up_rungs(Question& question, const LookupRules& requested, con
   LookupRules rules = requested;
   rules.serve = question.ceiling(requested.serve);
   AnswerLookup found;
-  for (const TextRung rung : kTextRungs) {
+  for (const MatchLevel rung : kMatchLevels) {
     if (rung > std::max(requested.serve, requested.watch)) break;
     const Duration began = clock.now();
     const auto form = question.form(rung);
@@ -85,7 +85,7 @@ AnswerLookup AnswerCache::peek(Question& question, const LookupRules& rules) con
       });
 }
 
-AnswerLookup AnswerCache::answer_to(Question& candidate, const LookupRules& rules, bool serve) {
+AnswerLookup AnswerCache::find_exact(Question& candidate, const LookupRules& rules, bool serve) {
   const Duration began = locked_->clock.now();
   const AnswerFormKey key = AnswerFormKey::exact(candidate);
   AnswerLookup found;
@@ -196,12 +196,12 @@ Bytes AnswerCache::trim_to_budget() {
   return before - locked_->state.stats.resident;
 }
 
-std::optional<NextToLeave> AnswerCache::eviction_candidate() {
+std::optional<EvictionCandidate> AnswerCache::eviction_candidate() {
   const MutexLock lock(locked_->mutex);
   locked_->state.report_uses();
   if (!locked_->state.options.policy->victim().has_value()) return std::nullopt;
-  return NextToLeave{.resident = locked_->state.stats.resident,
-                     .worth = locked_->state.options.policy->victim_worth()};
+  return EvictionCandidate{.resident = locked_->state.stats.resident,
+                           .worth = locked_->state.options.policy->victim_worth()};
 }
 
 void AnswerCache::block_admission(bool blocked) {

@@ -39,7 +39,7 @@ TEST(AnswerCache, AnEmptyCacheMisses) {
   EXPECT_FALSE(found.answer.has_value());
   ASSERT_EQ(found.steps.size(), 3U);
   for (const MatchStep& step : found.steps) EXPECT_EQ(step.verdict, Verdict::kMissed);
-  for (const TextRung which : kTextRungs) EXPECT_EQ(f.rung(which).missed, 1U);
+  for (const MatchLevel which : kMatchLevels) EXPECT_EQ(f.rung(which).missed, 1U);
 }
 
 TEST(AnswerCache, ReturnsTheCompleteAnswer) {
@@ -60,10 +60,10 @@ TEST(AnswerCache, ServesFromTheStrictestMatchingRung) {
   const struct {
     const char* name;
     const char* question;
-    TextRung rung;
-  } kCases[] = {{"the same bytes", kQuestion, TextRung::kExact},
-                {"typed otherwise", kCanonicalVariant, TextRung::kCanonical},
-                {"worded otherwise", kNearVariant, TextRung::kNear}};
+    MatchLevel rung;
+  } kCases[] = {{"the same bytes", kQuestion, MatchLevel::kExact},
+                {"typed otherwise", kCanonicalVariant, MatchLevel::kCanonical},
+                {"worded otherwise", kNearVariant, MatchLevel::kNear}};
   for (const auto& c : kCases) {
     Fixture f;
     ASSERT_TRUE(f.put(kQuestion, "so").has_value());
@@ -104,16 +104,16 @@ TEST(AnswerCache, NeverMatchesAcrossScopes) {
 TEST(AnswerCache, WatchesRungsBeyondTheAllowedOne) {
   Fixture f;
   ASSERT_TRUE(f.put(kQuestion, "so").has_value());
-  EXPECT_EQ(f.get(kCanonicalVariant, {.serve = TextRung::kExact}), "");
-  EXPECT_EQ(f.rung(TextRung::kCanonical).missed, 0U) << "not looked up";
+  EXPECT_EQ(f.get(kCanonicalVariant, {.serve = MatchLevel::kExact}), "");
+  EXPECT_EQ(f.rung(MatchLevel::kCanonical).missed, 0U) << "not looked up";
 
   const AnswerLookup watched =
-      f.find(scope(1), kNearVariant, {.serve = TextRung::kCanonical, .watch = TextRung::kNear});
+      f.find(scope(1), kNearVariant, {.serve = MatchLevel::kCanonical, .watch = MatchLevel::kNear});
   EXPECT_FALSE(watched.answer.has_value());
   EXPECT_EQ(watched.steps.back().verdict, Verdict::kNotAllowed);
   EXPECT_EQ(watched.steps.back().candidate, kQuestion);
-  EXPECT_EQ(f.rung(TextRung::kNear).matched_not_used, 1U);
-  EXPECT_EQ(f.rung(TextRung::kNear).served, 0U);
+  EXPECT_EQ(f.rung(MatchLevel::kNear).matched_not_used, 1U);
+  EXPECT_EQ(f.rung(MatchLevel::kNear).served, 0U);
   EXPECT_EQ(f.cache->stats().answer_time_saved, 0s);
 }
 
@@ -207,8 +207,8 @@ TEST(AnswerCache, RetractsAHitThatWasNotUsed) {
   ASSERT_TRUE(f.put(kQuestion, "so").has_value());
   const AnswerLookup served = f.find(scope(1), kQuestion);
   f.cache->retract_hit(served);
-  EXPECT_EQ(f.rung(TextRung::kExact).served, 0U);
-  EXPECT_EQ(f.rung(TextRung::kExact).matched_not_used, 1U);
+  EXPECT_EQ(f.rung(MatchLevel::kExact).served, 0U);
+  EXPECT_EQ(f.rung(MatchLevel::kExact).matched_not_used, 1U);
   EXPECT_EQ(f.cache->stats().answer_time_saved, 0s);
   f.cache->retract_hit(AnswerLookup{});
 }
@@ -222,7 +222,7 @@ TEST(AnswerCache, DamagedBytesAreAMissCountedAndRemoved) {
   const AnswerLookup found = f.find(scope(1), kQuestion);
   EXPECT_FALSE(found.answer.has_value());
   EXPECT_EQ(found.steps.front().verdict, Verdict::kDamaged);
-  EXPECT_EQ(f.rung(TextRung::kExact).matched_not_used, 1U);
+  EXPECT_EQ(f.rung(MatchLevel::kExact).matched_not_used, 1U);
   EXPECT_EQ(f.cache->stats().damaged, 1U);
   EXPECT_EQ(f.budget.used(), 0_B);
 }
@@ -254,7 +254,7 @@ TEST(AnswerCache, ServesAPartialAnswerToItsOwnWordsOnly) {
   EXPECT_FALSE(f.find(scope(1), kNearVariant).answer.has_value());
   // Nor to words that were found to be alike by other means.
   Question candidate(scope(1), kQuestion);
-  const AnswerLookup proposed = f.cache->answer_to(candidate, {}, /*serve=*/true);
+  const AnswerLookup proposed = f.cache->find_exact(candidate, {}, /*serve=*/true);
   EXPECT_FALSE(proposed.answer.has_value());
   EXPECT_EQ(proposed.steps.front().verdict, Verdict::kNotAllowed);
   f.cache->check_invariants();
@@ -282,7 +282,7 @@ TEST(AnswerCache, AnAnswerThatCannotFitEvictsNothing) {
   const auto others = f.budget.reserve(Bytes(4096 - 512)).value();
   EXPECT_EQ(f.put("two", std::string(400, 'x')).error().code, ErrorCode::kNoSpace);
   EXPECT_EQ(f.get("one"), "a") << "evicting it would not have been enough";
-  EXPECT_EQ(f.cache->stats().refused_no_room, 3U);
+  EXPECT_EQ(f.cache->stats().refused_no_space, 3U);
 }
 
 TEST(AnswerCache, ReplacingEvictsNoOtherEntry) {
@@ -330,14 +330,14 @@ TEST(AnswerCache, EvictsBytesAndTrimsToALoweredBudget) {
 TEST(AnswerCache, ServesNoNearMatchAboutMedia) {
   Fixture f;
   ScopeId pictured = scope(1);
-  pictured.loosest = TextRung::kCanonical;
+  pictured.loosest = MatchLevel::kCanonical;
   ASSERT_TRUE(f.put(pictured, kQuestion, "so").has_value());
   EXPECT_EQ(f.get(pictured, kCanonicalVariant), "so");
   const AnswerLookup near = f.find(pictured, kNearVariant);
   EXPECT_FALSE(near.answer.has_value());
   EXPECT_EQ(near.steps.back().verdict, Verdict::kNotAllowed);
   EXPECT_EQ(near.steps.back().candidate, kQuestion);
-  EXPECT_EQ(f.rung(TextRung::kNear).matched_not_used, 1U);
+  EXPECT_EQ(f.rung(MatchLevel::kNear).matched_not_used, 1U);
 }
 
 TEST(AnswerCache, CachesOfOneBudgetEvictTheLeastWorth) {
@@ -386,7 +386,7 @@ TEST(AnswerCache, ReportsEachUseOnceWithTheMeasuredCost) {
   EXPECT_EQ(log->take(), (std::vector<std::string>{"request", "touch a", "touch a"}));
   for (int i = 0; i < 64; ++i) f.get(kNearVariant);
   EXPECT_EQ(log->take().size(), 65U);
-  f.get(kNearVariant, {.serve = TextRung::kExact, .watch = TextRung::kNear});
+  f.get(kNearVariant, {.serve = MatchLevel::kExact, .watch = MatchLevel::kNear});
   EXPECT_EQ(log->take(), std::vector<std::string>{}) << "an unused match is not reported";
   Question asked(scope(1), kQuestion);
   f.cache->erase(asked);

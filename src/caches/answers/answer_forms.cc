@@ -9,7 +9,7 @@
 namespace afterimage {
 namespace {
 
-constexpr std::size_t index_of(TextRung rung) { return static_cast<std::size_t>(rung); }
+constexpr std::size_t index_of(MatchLevel rung) { return static_cast<std::size_t>(rung); }
 
 /// Calls `each` for every zero-terminated tag of an entry until it returns false.
 template <typename Each>
@@ -37,8 +37,8 @@ Result<AnswerDraft> AnswerDraft::of(Question& question, const Answer& answer,
   AnswerDraft draft;
   draft.exact_only = !is_whole(answer);
   draft.add(AnswerParts::kRecord, to_record(answer));
-  for (const TextRung rung : kTextRungs) {
-    const bool listed = rung == TextRung::kExact || !draft.exact_only;
+  for (const MatchLevel rung : kMatchLevels) {
+    const bool listed = rung == MatchLevel::kExact || !draft.exact_only;
     const auto form = listed ? question.form(rung) : std::nullopt;
     draft.add(AnswerParts::form(rung), std::as_bytes(std::span(form.value_or(""))));
   }
@@ -81,7 +81,7 @@ std::vector<std::string> AnswerSlot::tags() const {
 }
 
 // Seeded with bytes of a MAC, so that clients cannot choose questions that collide.
-AnswerFormKey AnswerFormKey::of(const ScopeId& scope, TextRung rung, std::string_view form) {
+AnswerFormKey AnswerFormKey::of(const ScopeId& scope, MatchLevel rung, std::string_view form) {
   return {.scope = &scope,
           .rung = rung,
           .form = form,
@@ -108,7 +108,7 @@ void AnswerForms::list(std::uint32_t place, const AnswerFormKey& key) {
 }
 
 void AnswerForms::unlist(std::uint32_t place) {
-  for (const TextRung rung : kTextRungs) {
+  for (const MatchLevel rung : kMatchLevels) {
     if (slots_[place].listed[index_of(rung)]) {
       index_.erase(Listing{.place = place, .rung = rung});
     }

@@ -25,10 +25,10 @@ namespace afterimage {
 struct AnswerParts {
   static constexpr std::size_t kRecord = 0;
   static constexpr std::size_t kForms = 1;
-  static constexpr std::size_t kTags = kForms + kTextRungs.size();
+  static constexpr std::size_t kTags = kForms + kMatchLevels.size();
   static constexpr std::size_t kCount = kTags + 1;
 
-  static constexpr std::size_t form(TextRung rung) {
+  static constexpr std::size_t form(MatchLevel rung) {
     return kForms + static_cast<std::size_t>(rung);
   }
 };
@@ -64,8 +64,8 @@ struct AnswerSlot {
   ScopeId scope;
   std::optional<Payload> payload;  // empty: the slot is free
   std::array<std::size_t, AnswerParts::kCount> ends{};
-  std::array<std::uint64_t, kTextRungs.size()> hashes{};
-  std::array<bool, kTextRungs.size()> listed{};  // the index maps this form to this slot
+  std::array<std::uint64_t, kMatchLevels.size()> hashes{};
+  std::array<bool, kMatchLevels.size()> listed{};  // the index maps this form to this slot
   bool pinned = false;
   bool exact_only = false;  // listed under its own words only
   std::uint32_t generation = 0;
@@ -79,8 +79,10 @@ struct AnswerSlot {
   AnswerOwners::value_type* owner = nullptr;
 
   [[nodiscard]] std::string_view part(std::size_t which) const;
-  [[nodiscard]] std::string_view form(TextRung rung) const { return part(AnswerParts::form(rung)); }
-  [[nodiscard]] std::string_view question() const { return form(TextRung::kExact); }
+  [[nodiscard]] std::string_view form(MatchLevel rung) const {
+    return part(AnswerParts::form(rung));
+  }
+  [[nodiscard]] std::string_view question() const { return form(MatchLevel::kExact); }
   [[nodiscard]] std::optional<Duration> left(Duration now) const;
   [[nodiscard]] bool has_tag(std::string_view tag) const;
   [[nodiscard]] std::vector<std::string> tags() const;
@@ -93,13 +95,13 @@ using AnswerSlots = std::vector<AnswerSlot>;
 /// An index key: one form of a question. Its scope and form must outlive it.
 struct AnswerFormKey {
   const ScopeId* scope;
-  TextRung rung;
+  MatchLevel rung;
   std::string_view form;
   std::uint64_t hash;
 
-  static AnswerFormKey of(const ScopeId& scope, TextRung rung, std::string_view form);
+  static AnswerFormKey of(const ScopeId& scope, MatchLevel rung, std::string_view form);
   static AnswerFormKey exact(const Question& question) {
-    return of(question.scope(), TextRung::kExact, question.text());
+    return of(question.scope(), MatchLevel::kExact, question.text());
   }
 };
 
@@ -120,7 +122,7 @@ class AnswerForms {
  private:
   struct Listing {
     std::uint32_t place = 0;
-    TextRung rung = TextRung::kExact;
+    MatchLevel rung = MatchLevel::kExact;
   };
   struct Hash {
     using is_transparent = void;

@@ -190,7 +190,7 @@ Result<Bytes> AnswerCache::State::admit(const AnswerFormKey& exact, Bytes bytes,
   const AnswerCount added{.entries = EntryCount(1), .bytes = bytes};
   const AnswerSlot* old = replaced(exact);
   if (old != nullptr && old->pinned && !may_pin(stats.pinned - old->count() + added)) {
-    ++stats.refused_no_room;
+    ++stats.refused_no_space;
     return fail(ErrorCode::kNoSpace, "an answer of " + bytes_in_words(bytes) +
                                          " would replace a pinned one and exceed the limit on "
                                          "pinned answers; unpin others first");
@@ -247,7 +247,7 @@ Result<Reservation> AnswerCache::State::reserve(const AnswerFormKey& exact, Byte
     if (reserved.has_value()) return reserved;
     possible = evict_one(now);  // another cache may take the space meanwhile
   }
-  ++stats.refused_no_room;
+  ++stats.refused_no_space;
   return fail(ErrorCode::kNoSpace, "an answer of " + bytes_in_words(bytes) + " does not fit: of " +
                                        bytes_in_words(budget.capacity()) +
                                        " other caches and pinned answers hold " +
@@ -279,8 +279,8 @@ Result<void> AnswerCache::State::store(Question& question, const AnswerDraft& dr
     slot.expires = now + std::max(*facts.ttl, Duration(0));
     by_expiry.emplace(slot.expires, place);
   }
-  for (const TextRung rung : kTextRungs) {
-    if (rung != TextRung::kExact && draft.exact_only) continue;
+  for (const MatchLevel rung : kMatchLevels) {
+    if (rung != MatchLevel::kExact && draft.exact_only) continue;
     const auto form = question.form(rung);
     if (form.has_value()) forms.list(place, AnswerFormKey::of(question.scope(), rung, *form));
   }
@@ -374,9 +374,9 @@ void AnswerCache::State::check_invariants() const {
     AFI_CHECK(by_id.at(slot.id) == place && slot.id.value <= last_id);
     if (slot.expires != AnswerSlot::kNever) ++timed;
     AFI_CHECK(slot.expires == AnswerSlot::kNever || by_expiry.contains({slot.expires, place}));
-    AFI_CHECK(slot.listed[static_cast<std::size_t>(TextRung::kExact)]);
+    AFI_CHECK(slot.listed[static_cast<std::size_t>(MatchLevel::kExact)]);
     AFI_CHECK(!slot.exact_only || std::ranges::count(slot.listed, true) == 1);
-    for (const TextRung rung : kTextRungs) {
+    for (const MatchLevel rung : kMatchLevels) {
       if (!slot.listed[static_cast<std::size_t>(rung)]) continue;
       ++listings;
       AFI_CHECK(forms.find(AnswerFormKey::of(slot.scope, rung, slot.form(rung))) == place);

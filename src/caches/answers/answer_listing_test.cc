@@ -164,7 +164,7 @@ TEST(AnswerPeek, ReturnsWhatFindWouldWithoutSideEffects) {
            std::ranges::equal(a.steps, b.steps, steps);
   };
   ASSERT_TRUE(f.put("What is the dog?", "a", {.cost = 1s, .ttl = 5s}).has_value());
-  const LookupRules narrow{.serve = TextRung::kExact, .watch = TextRung::kNear};
+  const LookupRules narrow{.serve = MatchLevel::kExact, .watch = MatchLevel::kNear};
   for (const Duration later : {1s, 5s}) {  // served; then expired, on every rung at once
     for (const LookupRules& rules : {LookupRules{}, narrow, LookupRules{.max_age = 0s}}) {
       for (const char* question : {"What is the dog?", "what's the dog", "never asked"}) {
@@ -172,7 +172,7 @@ TEST(AnswerPeek, ReturnsWhatFindWouldWithoutSideEffects) {
         const AnswerLookup seen = f.peek(scope(1), question, rules);
         EXPECT_EQ(f.cache->stats().answer_time_saved, before.answer_time_saved);
         EXPECT_EQ(f.cache->stats().entries, before.entries) << "nothing is removed";
-        for (std::size_t rung = 0; rung < kTextRungs.size(); ++rung) {
+        for (std::size_t rung = 0; rung < kMatchLevels.size(); ++rung) {
           const RungStats now = f.cache->stats().rungs[rung];
           EXPECT_EQ(now.served, before.rungs[rung].served);
           EXPECT_EQ(now.matched_not_used, before.rungs[rung].matched_not_used);

@@ -4,8 +4,8 @@
 
 namespace afterimage {
 
-std::optional<std::string_view> Question::form(TextRung rung) {
-  if (rung == TextRung::kExact) return text_;
+std::optional<std::string_view> Question::form(MatchLevel rung) {
+  if (rung == MatchLevel::kExact) return text_;
   Form& form = forms_[static_cast<std::size_t>(rung)];
   if (!form.made) form = {.made = true, .text = fold_text(text_, rung)};
   return form.text;
@@ -27,7 +27,7 @@ std::string_view to_string(Verdict verdict) {
       return "expired";
     case Verdict::kDamaged:
       return "damaged";
-    case Verdict::kUnsure:
+    case Verdict::kInsufficientEvidence:
       return "unsure";
     case Verdict::kExplored:
       return "explored";

@@ -18,7 +18,7 @@ namespace afterimage {
 struct AnswerFlightKey {
   ScopeKey scope;
   NamespaceId space;
-  TextRung rung;
+  MatchLevel rung;
   std::string form;
   auto operator<=>(const AnswerFlightKey&) const = default;
 };
@@ -29,7 +29,7 @@ using Keys = std::vector<AnswerFlightKey>;
 
 Keys keys_of(Question& question) {
   Keys keys;
-  for (const TextRung rung : kTextRungs) {
+  for (const MatchLevel rung : kMatchLevels) {
     const auto form = question.form(rung);
     if (!form.has_value()) continue;
     keys.push_back({.scope = question.scope().key,
@@ -242,13 +242,13 @@ Result<bool> AnswerOnce::publish(AnswerFlight& flight, Question& question, const
   }
   flight.answer = std::make_shared<const Answer>(answer);
   if (!is_whole(answer)) {
-    std::erase_if(flight.forms, [](const auto& form) { return form.rung != TextRung::kExact; });
+    std::erase_if(flight.forms, [](const auto& form) { return form.rung != MatchLevel::kExact; });
   }
   flight.cost = facts.cost;
   flight.ttl = facts.ttl;
   state_->forget(flight);
   flight.land();
-  if (!kept.has_value()) ++state_->stats.unkept;
+  if (!kept.has_value()) ++state_->stats.not_cached;
   return kept.has_value();
 }
 

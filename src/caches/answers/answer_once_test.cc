@@ -22,7 +22,7 @@ constexpr const char* kTyped = "what's the best way to see the dog";
 constexpr const char* kWorded = "What is best way to see dogs?";
 constexpr const char* kOther = "What is the best way to see the cat?";
 constexpr LookupRules kAll{};
-constexpr LookupRules kExactly{.serve = TextRung::kExact};
+constexpr LookupRules kExactly{.serve = MatchLevel::kExact};
 
 struct Fixture {
   explicit Fixture(Bytes capacity = 1_MiB)
@@ -156,7 +156,7 @@ TEST(AnswerOnce, AnAnswerToAnotherWordingServesOnlyWaitersThatAllowIt) {
   EXPECT_FALSE(std::get<AnswerLookup>(*std::move(strict).wait()).answer.has_value());
   const auto served = std::get<AnswerLookup>(*std::move(loose).wait());
   EXPECT_EQ(served.answer->text, "so");
-  EXPECT_EQ(served.steps.back().rung, TextRung::kNear);
+  EXPECT_EQ(served.steps.back().rung, MatchLevel::kNear);
   EXPECT_EQ(served.steps.back().candidate, kWorded);
 }
 
@@ -198,7 +198,7 @@ TEST(AnswerOnce, SharesAnAnswerThatDoesNotFitTheCache) {
   const std::string large(1000, 'x');
   EXPECT_FALSE(std::move(leader).publish(answer(large), {}).value());
   EXPECT_EQ(std::get<AnswerLookup>(*std::move(waiter).wait()).answer->text, large);
-  EXPECT_EQ(f.front.stats().unkept, 1U);
+  EXPECT_EQ(f.front.stats().not_cached, 1U);
   AnswerLeader again = take<AnswerLeader>(f.claim(kAsked));
 }
 
@@ -273,7 +273,7 @@ TEST(AnswerOnce, FindsAnAnswerCachedBetweenLookUpAndLock) {
 TEST(AnswerOnce, DoesNotWaitForNearMatchesAboutMedia) {
   Fixture f;
   ScopeId pictured = scope(1);
-  pictured.loosest = TextRung::kCanonical;
+  pictured.loosest = MatchLevel::kCanonical;
   Question asked(pictured, kAsked);
   Question typed(pictured, kTyped);
   Question worded(pictured, kWorded);

@@ -13,7 +13,7 @@ bool AnswerArchive::lease_expired(const ReadLease& before) const {
   return parts_.shared != nullptr && parts_.clock.now() >= before.until_;
 }
 
-bool AnswerArchive::may_give(const ReadLease& before) {
+bool AnswerArchive::may_serve(const ReadLease& before) {
   if (!lease_expired(before)) return true;
   count(&AnswerArchiveStats::lapsed);
   return false;
@@ -25,7 +25,7 @@ Result<void> AnswerArchive::insert_into_cache(Question& question, const Answer& 
   ArchivedAnswer archived{.scope = question.scope(),
                           .question = question.text(),
                           .invalidations = before.invalidations_,
-                          .kept_at = kept_at(facts),
+                          .stored_at = stored_at(facts),
                           .owner = facts.owner,
                           .tags = facts.tags,
                           .answer = {}};
@@ -39,13 +39,13 @@ Result<void> AnswerArchive::insert_into_cache(Question& question, const Answer& 
               "not cached: another process invalidated such answers meanwhile");
 }
 
-std::optional<AnswerLookup> AnswerArchive::restore_anew(const Question& question,
-                                                        const LookupRules& rules,
-                                                        const AnswerQuota& quota) {
+std::optional<AnswerLookup> AnswerArchive::restore_uncached(const Question& question,
+                                                            const LookupRules& rules,
+                                                            const AnswerQuota& quota) {
   const Duration began = parts_.clock.now();
   const ReadLease before_it = read_lease();
-  if (!may_give(before_it)) return std::nullopt;
-  auto archived = load(question.scope(), question.text(), TextRung::kExact, question.text(),
+  if (!may_serve(before_it)) return std::nullopt;
+  auto archived = load(question.scope(), question.text(), MatchLevel::kExact, question.text(),
                        before_it, Hints::kIgnored);
   if (!archived.has_value()) return std::nullopt;
   auto found = admit(*std::move(archived), before_it, rules, quota);
@@ -65,7 +65,7 @@ LeaseService::Claim AnswerArchive::claim(const Question& question, std::string_v
       .text("question", question.text());
   const TierKey lease{.entry_class = EntryClass::kAnswer,
                       .bytes = hmac_sha256(now.names_, fields.message())};
-  return parts_.turns->claim(lease, key_of(now.names_, scope, TextRung::kExact, question.text()));
+  return parts_.turns->claim(lease, key_of(now.names_, scope, MatchLevel::kExact, question.text()));
 }
 
 Result<void> AnswerArchive::refresh() {
@@ -116,7 +116,7 @@ void AnswerArchive::erase_from_cache(const Invalidation& invalidation) {
   if (invalidation.question.has_value() && invalidation.space.has_value() &&
       invalidation.scope.has_value()) {
     // Invalidations do not record ScopeId::loosest, so all values are erased.
-    for (const TextRung loosest : kTextRungs) {
+    for (const MatchLevel loosest : kMatchLevels) {
       Question question(
           {.space = *invalidation.space, .key = *invalidation.scope, .loosest = loosest},
           *invalidation.question);
@@ -129,8 +129,8 @@ void AnswerArchive::erase_from_cache(const Invalidation& invalidation) {
                       .tag = invalidation.tag,
                       .owner = invalidation.owner,
                       .words = invalidation.words};
-  if (invalidation.kept_before.has_value()) {
-    const Duration age = parts_.wall.now() - *invalidation.kept_before;
+  if (invalidation.stored_before.has_value()) {
+    const Duration age = parts_.wall.now() - *invalidation.stored_before;
     // A time in our future (the writer's clock is ahead): everything is older.
     if (age >= Duration(0)) filter.older_than = age;
   }

@@ -71,7 +71,7 @@ TEST(SharedAnswers, AnErasureReachesTheOtherProcess) {
 TEST(SharedAnswers, ErasesAQuestionWhateverItsLoosestRung) {
   Two two;
   ScopeId pictured = scope(2);
-  pictured.loosest = TextRung::kCanonical;
+  pictured.loosest = MatchLevel::kCanonical;
   Question question(pictured, "q");
   ASSERT_TRUE(two.one.archive->insert(question, answer("a"), {}).has_value());
   ASSERT_TRUE(two.other.archive->restore(question).has_value());
@@ -92,7 +92,7 @@ TEST(SharedAnswers, WithoutALeaseNothingIsServedNotEvenFromMemory) {
   EXPECT_EQ(two.other.ask("q"), "a") << "while its lease lasts";
   two.world.pass(1ns);
   EXPECT_EQ(two.other.ask("q"), "");
-  EXPECT_FALSE(two.other.archive->stats().may_give);
+  EXPECT_FALSE(two.other.archive->stats().may_serve);
   EXPECT_GT(two.other.archive->stats().lapsed, 0U);
   EXPECT_NE(two.other.archive->stats().degraded_reason, "");
   ASSERT_TRUE(two.other.put("r", "b").has_value()) << "it still caches answers";
@@ -296,7 +296,7 @@ TEST(SharedAnswers, ALeaseIsKeyedByTheExactTextAndNamesItsEntry) {
   EXPECT_FALSE(world.tier.may_contain(first.first));
 
   ScopeId pictured = scope(1);
-  pictured.loosest = TextRung::kCanonical;
+  pictured.loosest = MatchLevel::kCanonical;
   std::set<TierKey> names{first.first};
   EXPECT_TRUE(names.insert(claimed(one, scope(1), "Q").first).second);
   EXPECT_TRUE(names.insert(claimed(one, scope(2), "q").first).second);
@@ -321,7 +321,7 @@ TEST(SharedAnswers, WithoutALeaseToServeNothingIsClaimed) {
   EXPECT_EQ(one.archive->claim(question, "whole").status, LeaseStatus::kUnknown);
   EXPECT_EQ(turns.claims, 1);
   const AnsweringProcess alone(world);
-  EXPECT_FALSE(alone.archive->takes_turns());
+  EXPECT_FALSE(alone.archive->has_leases());
   EXPECT_EQ(alone.archive->claim(question, "whole").status, LeaseStatus::kUnknown);
 }
 
@@ -332,19 +332,19 @@ TEST(SharedAnswers, RestoreAnewIgnoresCachedNegativeLookUps) {
   two.world.tier.says_absent = true;
   Question question(scope(1), "q");
   EXPECT_FALSE(two.other.archive->restore(question).has_value());
-  const auto found = two.other.archive->restore_anew(question);
+  const auto found = two.other.archive->restore_uncached(question);
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->answer.value().text, "a");
-  EXPECT_EQ(found->steps.back().rung, TextRung::kExact);
+  EXPECT_EQ(found->steps.back().rung, MatchLevel::kExact);
   EXPECT_EQ(two.other.cache->stats().entries, EntryCount(1));
-  EXPECT_FALSE(two.other.archive->restore_anew(question, {.min_fresh = 11s}).has_value());
-  EXPECT_FALSE(two.other.archive->restore_anew(Question(scope(1), "Q")).has_value())
+  EXPECT_FALSE(two.other.archive->restore_uncached(question, {.min_fresh = 11s}).has_value());
+  EXPECT_FALSE(two.other.archive->restore_uncached(Question(scope(1), "Q")).has_value())
       << "the exact text only";
   EXPECT_EQ(two.other.archive->stats().failed, 0U) << "a miss is no failure";
   ASSERT_TRUE(two.one.erase("q"));
-  EXPECT_FALSE(two.other.archive->restore_anew(question).has_value());
+  EXPECT_FALSE(two.other.archive->restore_uncached(question).has_value());
   two.refresh();
-  EXPECT_FALSE(two.other.archive->restore_anew(question).has_value());
+  EXPECT_FALSE(two.other.archive->restore_uncached(question).has_value());
 }
 
 TEST(SharedAnswers, APollerKeepsRefreshing) {

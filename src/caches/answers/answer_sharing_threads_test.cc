@@ -175,12 +175,12 @@ class CrowdedProcess {
     const AnswerArchive::ReadLease before = archive_->read_lease();
     Question question(scope(1), words(which));
     std::string text;
-    if (auto found = cache_->find(question, {.serve = TextRung::kExact}); found.answer) {
+    if (auto found = cache_->find(question, {.serve = MatchLevel::kExact}); found.answer) {
       delay();
-      if (archive_->may_give(before)) text = found.answer->text;
+      if (archive_->may_serve(before)) text = found.answer->text;
     } else {
       CrowdedTier::delay = delay;
-      const auto restored = archive_->restore(question, {.serve = TextRung::kExact});
+      const auto restored = archive_->restore(question, {.serve = MatchLevel::kExact});
       CrowdedTier::delay = nullptr;
       if (restored.has_value()) text = restored->answer.value().text;
     }

@@ -42,7 +42,7 @@ std::vector<std::byte> to_bytes(const ArchivedAnswer& archived) {
       .number("loosest", static_cast<std::uint64_t>(archived.scope.loosest))
       .text("question", archived.question)
       .number("erasures", archived.invalidations)
-      .number("kept_at", nanoseconds(archived.kept_at.time_since_epoch()))
+      .number("kept_at", nanoseconds(archived.stored_at.time_since_epoch()))
       .number("expires", archived.expires.has_value() ? 1 : 0);
   if (archived.expires.has_value()) {
     fields.number("at", nanoseconds(archived.expires->time_since_epoch()));
@@ -61,11 +61,11 @@ Result<ArchivedAnswer> archived_answer_from(std::span<const std::byte> bytes) {
   ArchivedAnswer archived;
   archived.scope.space.bytes = fields.bytes<kDigestBytes>("space");
   archived.scope.key.bytes = fields.bytes<kDigestBytes>("scope");
-  archived.scope.loosest = static_cast<TextRung>(
-      fields.number("loosest", static_cast<std::uint64_t>(kTextRungs.back())));
+  archived.scope.loosest = static_cast<MatchLevel>(
+      fields.number("loosest", static_cast<std::uint64_t>(kMatchLevels.back())));
   archived.question = fields.text("question");
   archived.invalidations = fields.number("erasures");
-  archived.kept_at = WallTime(duration_of(fields, "kept_at"));
+  archived.stored_at = WallTime(duration_of(fields, "kept_at"));
   if (fields.number("expires", 1) == 1) archived.expires = WallTime(duration_of(fields, "at"));
   archived.cost = duration_of(fields, "cost");
   archived.owner = TenantId(fields.text("owner"));
@@ -98,7 +98,7 @@ InvalidationSubject subject_of(const ArchivedAnswer& archived) {
           .question = archived.question,
           .tags = archived.tags,
           .owner = archived.owner,
-          .kept_at = archived.kept_at,
+          .stored_at = archived.stored_at,
           .invalidations = archived.invalidations};
 }
 

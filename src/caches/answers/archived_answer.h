@@ -24,7 +24,7 @@ struct ArchivedAnswer {
   ScopeId scope;
   std::string question;             // the exact text that it answers
   std::uint64_t invalidations = 0;  // the list's count when it was created
-  WallTime kept_at;
+  WallTime stored_at;
   std::optional<WallTime> expires = std::nullopt;  // absent: never
   Duration cost{0};
   TenantId owner;

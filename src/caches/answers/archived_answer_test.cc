@@ -16,13 +16,13 @@ ArchivedAnswer an_archived_answer() {
   ArchivedAnswer archived{.scope = testing::scope(3),
                           .question = "What is it?",
                           .invalidations = 7,
-                          .kept_at = WallTime(100s),
+                          .stored_at = WallTime(100s),
                           .expires = WallTime(200s),
                           .cost = 2s,
                           .owner = TenantId("ann"),
                           .tags = {"doc:1", ""},
                           .answer = testing::answer("A cat.")};
-  archived.scope.loosest = TextRung::kCanonical;
+  archived.scope.loosest = MatchLevel::kCanonical;
   archived.answer.record = R"({"content":"A cat."})";
   return archived;
 }

@@ -48,7 +48,7 @@ ScopeId identify(const Scope& scope, const Namespace& space, const NamespaceId& 
   });
   return {.space = answers,
           .key = {space.derive(fields)},
-          .loosest = shows_media ? TextRung::kCanonical : TextRung::kNear};
+          .loosest = shows_media ? MatchLevel::kCanonical : MatchLevel::kNear};
 }
 
 Result<SplitRequest> split_request(const Request& request,

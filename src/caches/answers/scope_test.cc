@@ -55,11 +55,11 @@ TEST(Scope, TheSameFieldsGiveTheSameKey) { EXPECT_EQ(Inputs().id(), Inputs().id(
 
 TEST(Scope, MediaAnywhereLimitTheScopeToCanonical) {
   Inputs inputs;
-  EXPECT_EQ(inputs.id().loosest, TextRung::kCanonical);
+  EXPECT_EQ(inputs.id().loosest, MatchLevel::kCanonical);
   inputs.scope.messages.pop_back();
-  EXPECT_EQ(inputs.id().loosest, TextRung::kCanonical) << "the picture of an earlier turn";
+  EXPECT_EQ(inputs.id().loosest, MatchLevel::kCanonical) << "the picture of an earlier turn";
   inputs.scope.messages[1].parts.erase(inputs.scope.messages[1].parts.begin());
-  EXPECT_EQ(inputs.id().loosest, TextRung::kNear);
+  EXPECT_EQ(inputs.id().loosest, MatchLevel::kNear);
 }
 
 TEST(Scope, EveryFieldChangesTheScope) {

@@ -65,7 +65,7 @@ Namespace model(const std::string& name, const std::string& chat_template = "t")
 TEST(Seed002, s06_AWatchedMatchIsNoHit) {
   Fixture f;
   f.put(scope(1), kAsked, "yes");
-  const LookupRules dry{.serve = TextRung::kExact, .watch = TextRung::kNear};
+  const LookupRules dry{.serve = MatchLevel::kExact, .watch = MatchLevel::kNear};
   EXPECT_EQ(f.get(scope(1), kTyped, dry), "");
   EXPECT_EQ(f.served(), 0U);
   EXPECT_EQ(f.cache->stats().rungs[1].matched_not_used, 1U);
@@ -148,7 +148,7 @@ TEST(Seed002, s25_EveryRungIsBoundToTheImage) {
   Fixture f;
   const auto on_every_rung = [](unsigned picture) {
     ScopeId id = identify(picture_scope(picture), model("m"));
-    id.loosest = TextRung::kNear;
+    id.loosest = MatchLevel::kNear;
     return id;
   };
   f.put(on_every_rung(1), "What's the best way to see the dog?", "there");

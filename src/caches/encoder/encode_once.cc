@@ -186,7 +186,7 @@ Result<Embeddings> EncodeOnce::publish(EncoderFlight& flight, EncoderOutput outp
   state_->by_key.erase(flight.key);
   flight.land();
   if (pin.has_value()) {
-    if (flight.awaited()) flight.kept = state_->cache.pin_again(pin->slot());
+    if (flight.awaited()) flight.kept = state_->cache.add_pin(pin->slot());
     return Embeddings(*std::move(pin));
   }
   ++state_->stats.uncached;
@@ -275,7 +275,7 @@ void EncodeOnce::clear() {
   state_->cache.clear();
 }
 
-std::optional<NextToLeave> EncodeOnce::eviction_candidate() {
+std::optional<EvictionCandidate> EncodeOnce::eviction_candidate() {
   const MutexLock lock(state_->mutex);
   return state_->cache.eviction_candidate();
 }

@@ -259,7 +259,7 @@ std::optional<Pin> EncoderCache::find(const EncoderKey& key, AgentId agent) {
   return hit(state_->id_of(*it), agent);
 }
 
-Pin EncoderCache::pin_again(SlotId id) {
+Pin EncoderCache::add_pin(SlotId id) {
   Slot& slot = state_->at(id);
   AFI_CHECK(slot.pins > 0);
   ++slot.pins;
@@ -362,13 +362,13 @@ void EncoderCache::clear() {
   }
 }
 
-std::optional<NextToLeave> EncoderCache::eviction_candidate() {
+std::optional<EvictionCandidate> EncoderCache::eviction_candidate() {
   State& state = *state_;
   if (state.stats.entries.value() <= state.floor() || !state.next_victim().has_value()) {
     return std::nullopt;
   }
-  return NextToLeave{.resident = state.stats.resident,
-                     .worth = state.options.policy->victim_worth()};
+  return EvictionCandidate{.resident = state.stats.resident,
+                           .worth = state.options.policy->victim_worth()};
 }
 
 Bytes EncoderCache::evict_bytes(Bytes wanted) {

@@ -23,7 +23,8 @@ bool matches(const Invalidation& invalidation, const InvalidationSubject& subjec
   return (!invalidation.space.has_value() || subject.space == *invalidation.space) &&
          (!invalidation.scope.has_value() || subject.scope == *invalidation.scope) &&
          (!invalidation.question.has_value() || subject.question == *invalidation.question) &&
-         (!invalidation.kept_before.has_value() || subject.kept_at < *invalidation.kept_before) &&
+         (!invalidation.stored_before.has_value() ||
+          subject.stored_at < *invalidation.stored_before) &&
          (invalidation.owner == TenantId() || subject.owner == invalidation.owner) &&
          (invalidation.tag.empty() || std::ranges::count(subject.tags, invalidation.tag) > 0) &&
          ascii::says(subject.question, ascii::lowered(invalidation.words));
@@ -53,7 +54,7 @@ void write_invalidation(FieldWriter& fields, const Invalidation& invalidation) {
   fields.text("tag", invalidation.tag)
       .text("owner", invalidation.owner.text())
       .text("words", invalidation.words);
-  write_optional(fields, "times", invalidation.kept_before, [&](WallTime time) {
+  write_optional(fields, "times", invalidation.stored_before, [&](WallTime time) {
     fields.number("kept_before", static_cast<std::uint64_t>(time.time_since_epoch().count()));
   });
 }
@@ -70,7 +71,7 @@ Invalidation read_invalidation(FieldReader& fields) {
   invalidation.tag = fields.text("tag");
   invalidation.owner = TenantId(fields.text("owner"));
   invalidation.words = fields.text("words");
-  invalidation.kept_before = read_optional(fields, "times", [&] {
+  invalidation.stored_before = read_optional(fields, "times", [&] {
     constexpr auto kLatest = std::numeric_limits<Duration::rep>::max();
     return WallTime(Duration(static_cast<Duration::rep>(fields.number("kept_before", kLatest))));
   });

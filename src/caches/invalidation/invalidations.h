@@ -27,7 +27,7 @@ struct InvalidationSubject {
   std::string_view question;
   std::span<const std::string> tags;
   const TenantId& owner;
-  WallTime kept_at;
+  WallTime stored_at;
   std::uint64_t invalidations = 0;  // the list's count when the answer was created
 };
 
@@ -40,7 +40,7 @@ struct Invalidation {
   std::string tag = {};
   TenantId owner = {};
   std::string words = {};
-  std::optional<WallTime> kept_before = std::nullopt;
+  std::optional<WallTime> stored_before = std::nullopt;
 
   bool operator==(const Invalidation&) const = default;
   /// kLimitExceeded: its text has more than InvalidationList::kMaxBytes bytes.

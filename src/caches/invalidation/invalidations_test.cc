@@ -29,7 +29,7 @@ InvalidationSubject created_after(std::uint64_t count) {
           .question = "What is the Dog?",
           .tags = kTags,
           .owner = kOwner,
-          .kept_at = WallTime(100s),
+          .stored_at = WallTime(100s),
           .invalidations = count};
 }
 
@@ -52,8 +52,8 @@ TEST(InvalidationList, RejectsMatchingAnswersCreatedBefore) {
       {"another owner", {.owner = TenantId("bob")}, false},
       {"words", {.words = "THE dog"}, true},
       {"other words", {.words = "the dogs"}, false},
-      {"kept later", {.kept_before = WallTime(100s)}, false},
-      {"kept before", {.kept_before = WallTime(100s) + 1ns}, true},
+      {"kept later", {.stored_before = WallTime(100s)}, false},
+      {"kept before", {.stored_before = WallTime(100s) + 1ns}, true},
       {"one of two", {.tag = "doc:1", .owner = TenantId("bob")}, false},
   };
   for (const auto& c : kCases) {
@@ -101,7 +101,7 @@ TEST(InvalidationList, RejectsAnInvalidationWithTooMuchText) {
 
 TEST(InvalidationListProperty, OneFlippedBitIsDetected) {
   InvalidationList list = empty_list();
-  ASSERT_TRUE(list.add({.question = "one", .kept_before = WallTime(5s)}).has_value());
+  ASSERT_TRUE(list.add({.question = "one", .stored_before = WallTime(5s)}).has_value());
   const auto bytes = list.to_bytes();
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     EXPECT_FALSE(InvalidationList::from_bytes(std::span(bytes).first(size)).has_value()) << size;

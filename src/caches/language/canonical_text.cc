@@ -490,17 +490,17 @@ std::string folded(Words words, void (*fold)(Words&)) {
 
 }  // namespace
 
-std::string_view to_string(TextRung rung) {
-  constexpr std::array<std::string_view, kTextRungs.size()> kNames{"text:exact", "text:canonical",
-                                                                   "text:near"};
+std::string_view to_string(MatchLevel rung) {
+  constexpr std::array<std::string_view, kMatchLevels.size()> kNames{"text:exact", "text:canonical",
+                                                                     "text:near"};
   return kNames[static_cast<std::size_t>(rung)];
 }
 
-std::optional<std::string> fold_text(std::string_view question, TextRung rung) {
-  if (rung == TextRung::kExact) return std::string(question);
+std::optional<std::string> fold_text(std::string_view question, MatchLevel rung) {
+  if (rung == MatchLevel::kExact) return std::string(question);
   if (!is_text(question)) return std::nullopt;
   auto words = words_of(question);
-  if (rung == TextRung::kCanonical) {
+  if (rung == MatchLevel::kCanonical) {
     return words.has_value() ? folded(*std::move(words), fold_typing) : std::string(question);
   }
   if (!words.has_value()) return std::nullopt;

@@ -21,7 +21,7 @@ struct Pair {
   std::string b;
 };
 
-bool same(const Pair& pair, TextRung rung) {
+bool same(const Pair& pair, MatchLevel rung) {
   const auto a = fold_text(pair.a, rung);
   const auto b = fold_text(pair.b, rung);
   return a.has_value() && a == b;
@@ -29,7 +29,7 @@ bool same(const Pair& pair, TextRung rung) {
 
 std::string shown(const Pair& pair) {
   const auto form = [](const std::string& text) {
-    return fold_text(text, TextRung::kNear).value_or("(none)");
+    return fold_text(text, MatchLevel::kNear).value_or("(none)");
   };
   return std::string(pair.why) + ": " + pair.a + " | " + pair.b + " => " + form(pair.a) + " | " +
          form(pair.b);
@@ -37,15 +37,15 @@ std::string shown(const Pair& pair) {
 
 void expect_never_same(const std::vector<Pair>& pairs) {
   for (const Pair& pair : pairs) {
-    for (const TextRung rung : kTextRungs) {
+    for (const MatchLevel rung : kMatchLevels) {
       EXPECT_FALSE(same(pair, rung)) << to_string(rung) << ": " << shown(pair);
     }
   }
 }
 
-void expect_first_same_at(TextRung first, const std::vector<Pair>& pairs) {
+void expect_first_same_at(MatchLevel first, const std::vector<Pair>& pairs) {
   for (const Pair& pair : pairs) {
-    for (const TextRung rung : kTextRungs) {
+    for (const MatchLevel rung : kMatchLevels) {
       if (rung > first && !fold_text(pair.a, rung).has_value()) continue;  // not in English
       EXPECT_EQ(same(pair, rung), rung >= first) << to_string(rung) << ": " << shown(pair);
     }
@@ -53,7 +53,7 @@ void expect_first_same_at(TextRung first, const std::vector<Pair>& pairs) {
 }
 
 std::string canonical(const std::string& text) {
-  return fold_text(text, TextRung::kCanonical).value();
+  return fold_text(text, MatchLevel::kCanonical).value();
 }
 
 const std::vector<Pair> kTyping{
@@ -105,21 +105,21 @@ const std::vector<Pair> kWording{
 
 TEST(CanonicalText, ExactIsTheBytes) {
   for (const char* text : {"", " ", "a", "What  is it?\n", "\xFF\xFE", "\x01"}) {
-    EXPECT_EQ(fold_text(text, TextRung::kExact), text);
+    EXPECT_EQ(fold_text(text, MatchLevel::kExact), text);
   }
 }
 
 TEST(CanonicalText, CanonicalFoldsTypingDifferences) {
-  expect_first_same_at(TextRung::kCanonical, kTyping);
+  expect_first_same_at(MatchLevel::kCanonical, kTyping);
 }
 
 TEST(CanonicalText, NearFoldsArticlesPluralsAndCourtesy) {
-  expect_first_same_at(TextRung::kNear, kWording);
+  expect_first_same_at(MatchLevel::kNear, kWording);
 }
 
 TEST(CanonicalText, FormsAskTheSameAsTheQuestion) {
   EXPECT_EQ(canonical("What's the  capital of France?"), "what is the capital of France");
-  EXPECT_EQ(fold_text("What's the capital of France?", TextRung::kNear),
+  EXPECT_EQ(fold_text("What's the capital of France?", MatchLevel::kNear),
             "what is capital of France");
 }
 
@@ -308,16 +308,16 @@ TEST(CanonicalText, InvalidUtf8HasOnlyTheExactForm) {
                 {"control", "What is \x1B this?"},
                 {"delete", "What is \x7F this?"}};
   for (const auto& c : kCases) {
-    EXPECT_TRUE(fold_text(c.text, TextRung::kExact).has_value()) << c.name;
-    EXPECT_FALSE(fold_text(c.text, TextRung::kCanonical).has_value()) << c.name;
-    EXPECT_FALSE(fold_text(c.text, TextRung::kNear).has_value()) << c.name;
+    EXPECT_TRUE(fold_text(c.text, MatchLevel::kExact).has_value()) << c.name;
+    EXPECT_FALSE(fold_text(c.text, MatchLevel::kCanonical).has_value()) << c.name;
+    EXPECT_FALSE(fold_text(c.text, MatchLevel::kNear).has_value()) << c.name;
   }
 }
 
 TEST(CanonicalText, NearAppliesToEnglishOnly) {
   for (const char* text : {"Was liegt an der Ecke?", "Où est la gare?", "Что это такое?",
                            "define a casa de luz", "Il a bu a la fin", "Name an der Wand"}) {
-    EXPECT_FALSE(fold_text(text, TextRung::kNear).has_value()) << text;
+    EXPECT_FALSE(fold_text(text, MatchLevel::kNear).has_value()) << text;
   }
 }
 
@@ -327,12 +327,12 @@ TEST(CanonicalText, LeavesSomeTextsUnfolded) {
         "What  is the word here?", "Describe  this: a dog?", "What  is?", "What  is \" there?",
         "What  do the dogs' tails do?", "What  is \u300Cthis\u300D there?"}) {
     EXPECT_EQ(canonical(text), text);
-    EXPECT_FALSE(fold_text(text, TextRung::kNear).has_value()) << text;
+    EXPECT_FALSE(fold_text(text, MatchLevel::kNear).has_value()) << text;
   }
 }
 
 TEST(CanonicalText, LeavesTextUnfoldedIfFoldingRevealsAReason) {
-  EXPECT_FALSE(fold_text("What spells does the wizard know?", TextRung::kNear).has_value());
+  EXPECT_FALSE(fold_text("What spells does the wizard know?", MatchLevel::kNear).has_value());
 }
 
 const std::vector<std::string>& fragments() {
@@ -359,7 +359,7 @@ TEST(CanonicalTextProperty, FoldingIsIdempotent) {
       text += fragments()[rng.below(fragments().size())];
       if (rng.chance(0.9)) text += ' ';
     }
-    for (const TextRung rung : kTextRungs) {
+    for (const MatchLevel rung : kMatchLevels) {
       const auto once = fold_text(text, rung);
       if (!once.has_value()) continue;
       ASSERT_EQ(fold_text(*once, rung), once) << to_string(rung) << ": " << text;
@@ -374,9 +374,9 @@ TEST(CanonicalTextProperty, LooserRungsKeepEveryMatch) {
     for (std::uint64_t words = 2 + rng.below(8); words > 0; --words) {
       text += std::string(1 + rng.below(2), ' ') + fragments()[rng.below(fragments().size())];
     }
-    const auto form = fold_text(text, TextRung::kCanonical);
+    const auto form = fold_text(text, MatchLevel::kCanonical);
     if (!form.has_value()) return;
-    ASSERT_EQ(fold_text(*form, TextRung::kNear), fold_text(text, TextRung::kNear)) << text;
+    ASSERT_EQ(fold_text(*form, MatchLevel::kNear), fold_text(text, MatchLevel::kNear)) << text;
   });
 }
 
@@ -400,7 +400,7 @@ TEST(CanonicalTextProperty, KeepsDigitsSymbolsAndOtherScripts) {
         text += rng.chance(0.5) ? symbols[rng.below(symbols.size())] : "the";
       }
     }
-    for (const TextRung rung : kTextRungs) {
+    for (const MatchLevel rung : kMatchLevels) {
       const auto form = fold_text(text, rung);
       if (form.has_value()) {
         ASSERT_EQ(kept(*form), kept(text)) << text;
@@ -420,7 +420,7 @@ TEST(Seed002, s22_SymbolsAndOtherScriptsDoNotCollide) {
 // Seed 002: folding was implemented three times, and the three differed.
 TEST(Seed002, s28_OneFoldingForEveryRung) {
   for (const Pair& pair : kTyping) {
-    EXPECT_EQ(fold_text(canonical(pair.a), TextRung::kNear), fold_text(pair.a, TextRung::kNear))
+    EXPECT_EQ(fold_text(canonical(pair.a), MatchLevel::kNear), fold_text(pair.a, MatchLevel::kNear))
         << pair.a;
   }
 }

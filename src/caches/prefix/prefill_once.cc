@@ -328,7 +328,7 @@ void PrefillOnce::clear() {
   state_->cache.clear();
 }
 
-std::optional<NextToLeave> PrefillOnce::eviction_candidate() {
+std::optional<EvictionCandidate> PrefillOnce::eviction_candidate() {
   const MutexLock lock(state_->mutex);
   return state_->cache.eviction_candidate();
 }

@@ -401,8 +401,8 @@ bool PrefixArchive::promote(const ArchivedPrompt& prompt, TokenCount matched, To
   return end > matched.value() || done;
 }
 
-std::optional<PrefillLease> PrefixArchive::duty(const ArchivedPrompt& prompt, TokenCount resume,
-                                                std::span<const TokenCount> snapshots) const {
+std::optional<PrefillLease> PrefixArchive::prefill_lease(
+    const ArchivedPrompt& prompt, TokenCount resume, std::span<const TokenCount> snapshots) const {
   const KvLayout& layout = *prompt.layout_;
   const std::uint32_t from = resume.value();
   const std::size_t block = from / kBlockTokens;

@@ -103,8 +103,8 @@ class PrefixArchive {
   /// stand at `snapshots`. nullopt: no other process should wait, because fewer than
   /// kMinLeaseTokens tokens are missing, no whole block is missing that could name the lease, or
   /// loading is expected to be slower than computing.
-  [[nodiscard]] std::optional<PrefillLease> duty(const ArchivedPrompt& prompt, TokenCount resume,
-                                                 std::span<const TokenCount> snapshots) const;
+  [[nodiscard]] std::optional<PrefillLease> prefill_lease(
+      const ArchivedPrompt& prompt, TokenCount resume, std::span<const TokenCount> snapshots) const;
 
   [[nodiscard]] PrefixArchiveStats stats() const;
 

@@ -290,7 +290,7 @@ TEST(PrefixArchive, ALeaseIsKeyedByTheFirstMissingBlock) {
   const Sequence other = text_of(290) + text_of(400, 2);
   const auto lease_for = [&](const Sequence& prompt, std::uint32_t resume, unsigned id = 1) {
     const ArchivedPrompt name = below.name(kFull, prompt, id);
-    return below.archive.duty(name, TokenCount(resume), {});
+    return below.archive.prefill_lease(name, TokenCount(resume), {});
   };
   EXPECT_EQ(lease_for(one, 0)->turn, lease_for(other, 0)->turn) << "they diverge later";
   EXPECT_EQ(lease_for(one, 130)->turn, lease_for(other, 200)->turn);
@@ -366,7 +366,8 @@ TEST(PrefixArchive, ALeaseNamesTheEntryThatIsWrittenLast) {
     FarBelow below;
     const Sequence prompt = text_of(300);
     const std::array positions = {TokenCount(128), TokenCount(290)};
-    const auto lease = below.archive.duty(below.name(layout, prompt), TokenCount(0), positions);
+    const auto lease =
+        below.archive.prefill_lease(below.name(layout, prompt), TokenCount(0), positions);
     below.keep(layout, prompt,
                layout == kFull ? std::vector<std::uint32_t>() : std::vector{128U, 290U});
     EXPECT_EQ(lease->last, below.far.last_put);
@@ -378,7 +379,7 @@ TEST(PrefixArchive, NoLeaseForWhatIsFasterToCompute) {
   const Sequence prompt = text_of(300);
   const Sequence next = text_of(500, 2);
   const auto lease_for = [&](std::uint32_t resume) {
-    return below.archive.duty(below.name(kFull, next), TokenCount(resume), {});
+    return below.archive.prefill_lease(below.name(kFull, next), TokenCount(resume), {});
   };
   below.keep(kFull, prompt);
   EXPECT_EQ(lease_for(0)->longest_wait, std::chrono::milliseconds(2 * 500));

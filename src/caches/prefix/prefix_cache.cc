@@ -241,7 +241,7 @@ void PrefixCache::clear() {
   }
 }
 
-std::optional<NextToLeave> PrefixCache::eviction_candidate() {
+std::optional<EvictionCandidate> PrefixCache::eviction_candidate() {
   return state_->entries.eviction_candidate();
 }
 

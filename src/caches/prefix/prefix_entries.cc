@@ -380,9 +380,9 @@ Result<void> PrefixEntries::evict_for(Bytes bytes, std::uint64_t new_ends) {
   return {};
 }
 
-std::optional<NextToLeave> PrefixEntries::eviction_candidate() {
+std::optional<EvictionCandidate> PrefixEntries::eviction_candidate() {
   if (!next_victim().has_value()) return std::nullopt;
-  return NextToLeave{.resident = counts_.resident, .worth = policy_->victim_worth()};
+  return EvictionCandidate{.resident = counts_.resident, .worth = policy_->victim_worth()};
 }
 
 bool PrefixEntries::evict_one() {

@@ -102,7 +102,7 @@ class PrefixEntries {
   /// that cannot be reached.
   Result<void> evict_for(Bytes bytes, std::uint64_t new_ends);
   /// nullopt: nothing can be evicted.
-  std::optional<NextToLeave> eviction_candidate();
+  std::optional<EvictionCandidate> eviction_candidate();
   /// Evicts one entry. False: nothing can be evicted.
   bool evict_one();
   /// Hides `node` and everything below it from matches; pinned parts are freed on their release.

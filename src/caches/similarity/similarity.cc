@@ -29,7 +29,7 @@ bool has_features(const Vector& vector) {
   return std::ranges::any_of(vector, [](float x) { return x != 0.0F; });
 }
 
-bool is_about_media(const ScopeId& scope) { return scope.loosest < TextRung::kNear; }
+bool is_about_media(const ScopeId& scope) { return scope.loosest < MatchLevel::kNear; }
 
 }  // namespace
 
@@ -185,7 +185,7 @@ Verdict SimilarityRung::decide(const Question& question, SimilarityLookup& found
   if (entry == nullptr) return Verdict::kMissed;  // just removed
   found.judgement = judge(options_.acceptance, kind, entry->evidence, partition->second.evidence,
                           state.everything);
-  if (!found.judgement->serve) return Verdict::kUnsure;
+  if (!found.judgement->serve) return Verdict::kInsufficientEvidence;
   if (!state.rng.chance(options_.explore)) return Verdict::kServed;
   ++state.stats.explored;
   return Verdict::kExplored;
@@ -214,7 +214,7 @@ Result<SimilarityLookup> SimilarityRung::find(const Question& question,
     found.source = options_.layers[proposal.layer].name;
     Question candidate(question.scope(), proposal.candidate);
     const bool serve = found.verdict == Verdict::kServed;
-    AnswerLookup answered = cache_.answer_to(candidate, rules, serve);
+    AnswerLookup answered = cache_.find_exact(candidate, rules, serve);
     // An answer that may not be served is no evidence either.
     const Verdict cached = answered.steps.front().verdict;
     if (cached != Verdict::kServed && cached != Verdict::kNotAllowed) found.verdict = cached;
@@ -248,7 +248,7 @@ Result<void> SimilarityRung::insert(const Question& question, std::span<const Ve
   const MutexLock lock(mutex_);
   State& state = *state_;
   if (!reserved.has_value()) {
-    ++state.stats.refused_no_room;
+    ++state.stats.refused_no_space;
     return std::unexpected(reserved.error());
   }
   const ScopeKey& scope = question.scope().key;

@@ -62,7 +62,7 @@ struct Proposal {
 
 struct SimilarityLookup {
   std::optional<Answer> answer;  // served
-  /// kMissed: no neighbour, or all were vetoed. kNotAllowed: SimilarityMode::kWatch. kUnsure,
+  /// kMissed: no neighbour, or all were vetoed. kNotAllowed: SimilarityMode::kWatch. kInsufficientEvidence,
   /// kExplored: SimilarityMode::kLearned. Others, like kTooOld, come from the answer cache.
   Verdict verdict = Verdict::kMissed;
   std::vector<Proposal> proposals;     // most similar first
@@ -86,7 +86,7 @@ struct SimilarityStats {
   std::uint64_t explored = 0;                          // part of not_used
   std::array<std::uint64_t, kVetoes.size()> vetoed{};  // proposals, by reason
   Evidence learned;  // of all comparisons with the model's answers
-  std::uint64_t refused_no_room = 0;
+  std::uint64_t refused_no_space = 0;
   EntryCount entries;
   Bytes resident;  // of vectors and texts, as charged
 };

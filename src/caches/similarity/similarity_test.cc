@@ -141,7 +141,8 @@ TEST(Similarity, ServesOnceTheEvidenceSuffices) {
   for (; last != Verdict::kServed && asked < 2000; ++asked) {
     f.put(scope(asked % 200), kAsked, "red");  // the reworded question exists in every scope
     last = f.ask(scope(asked % 200), kReworded, "red");
-    ASSERT_TRUE(last == Verdict::kUnsure || last == Verdict::kServed) << to_string(last);
+    ASSERT_TRUE(last == Verdict::kInsufficientEvidence || last == Verdict::kServed)
+        << to_string(last);
   }
   EXPECT_GT(asked, 400U);  // an error budget of 1 % takes that much evidence
   EXPECT_LT(asked, 500U);
@@ -150,7 +151,7 @@ TEST(Similarity, ServesOnceTheEvidenceSuffices) {
   EXPECT_GE(found.judgement->right_at_least, 0.99);
   // No evidence of another kind.
   f.put(scope(7), "Does the dog chase the cat?", "yes");
-  EXPECT_EQ(f.ask(scope(7), "Does the cat chase the dog?", "no"), Verdict::kUnsure);
+  EXPECT_EQ(f.ask(scope(7), "Does the cat chase the dog?", "no"), Verdict::kInsufficientEvidence);
 }
 
 TEST(Similarity, NeverServesAnEntryThatWasWrong) {
@@ -163,7 +164,7 @@ TEST(Similarity, NeverServesAnEntryThatWasWrong) {
     f.ask(scope(i), kReworded, "red");
   }
   EXPECT_EQ(f.ask(scope(2), kReworded, "blue"), Verdict::kExplored);
-  EXPECT_EQ(f.find(scope(2), kReworded).verdict, Verdict::kUnsure);
+  EXPECT_EQ(f.find(scope(2), kReworded).verdict, Verdict::kInsufficientEvidence);
   EXPECT_EQ(f.find(scope(2), kReworded).judgement->basis, Basis::kEntry);
   EXPECT_EQ(f.find(scope(1), kReworded).verdict, Verdict::kExplored);
 }
@@ -284,7 +285,7 @@ TEST(Similarity, WithoutSpaceAQuestionIsNotFoundAndNothingLeaks) {
     ASSERT_FALSE(kept.has_value());
     EXPECT_EQ(kept.error().code, ErrorCode::kNoSpace);
   }
-  EXPECT_EQ(rung->stats().refused_no_room, 4U);
+  EXPECT_EQ(rung->stats().refused_no_space, 4U);
   EXPECT_EQ(rung->stats().entries, EntryCount(0));
   rung->check_invariants();
 }

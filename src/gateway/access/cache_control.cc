@@ -212,11 +212,11 @@ Result<void> read_max_match(std::string_view list, ParsedDirectives& parsed) {
       parsed.directives.off = true;
       continue;
     }
-    const auto rung = std::ranges::find_if(kTextRungs, [item](TextRung known) {
+    const auto rung = std::ranges::find_if(kMatchLevels, [item](MatchLevel known) {
       const std::string_view full = to_string(known);
       return item == full || item == full.substr(full.find(':') + 1);
     });
-    if (rung == kTextRungs.end()) {
+    if (rung == kMatchLevels.end()) {
       return invalid_header(kCacheHeader, item, kExpected);
     }
     lower_to(parsed.directives.ceiling, *rung);
@@ -296,7 +296,7 @@ void read_bucket_size(std::string_view value, ParsedDirectives& parsed) {
 
 /// "direct" means exact matches only, "semantic" whatever the operator allows.
 void read_similarity(std::string_view value, ParsedDirectives& parsed) {
-  if (ascii::lowered(value) != "semantic") lower_to(parsed.directives.ceiling, TextRung::kExact);
+  if (ascii::lowered(value) != "semantic") lower_to(parsed.directives.ceiling, MatchLevel::kExact);
 }
 
 struct OwnHeader {

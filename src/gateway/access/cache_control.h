@@ -32,7 +32,7 @@ struct CacheDirectives {
   std::optional<Duration> max_age = std::nullopt;    // do not serve older answers
   std::optional<Duration> min_fresh = std::nullopt;  // do not serve answers that expire sooner
   std::optional<Duration> ttl = std::nullopt;        // of the stored answer; 0 means no_store
-  std::optional<TextRung> ceiling = std::nullopt;    // loosest match that may be served
+  std::optional<MatchLevel> ceiling = std::nullopt;  // loosest match that may be served
   std::string name_space;                            // cache namespace within the tenant
   std::vector<std::string> tags;                     // invalidation tags of the stored answer
 

@@ -119,20 +119,20 @@ TEST(CacheDirectives, ReadsTheLoosestMatchAllowed) {
     CacheDirectives expected;
   } kCases[] = {
       {"off", {.off = true}},
-      {"exact", {.ceiling = TextRung::kExact}},
-      {"text:exact", {.ceiling = TextRung::kExact}},
-      {"canonical", {.ceiling = TextRung::kCanonical}},
-      {"near", {.ceiling = TextRung::kNear}},
-      {"near, exact, canonical", {.ceiling = TextRung::kExact}},
-      {" ,exact,, ", {.ceiling = TextRung::kExact}},
-      {"near,off", {.off = true, .ceiling = TextRung::kNear}},
+      {"exact", {.ceiling = MatchLevel::kExact}},
+      {"text:exact", {.ceiling = MatchLevel::kExact}},
+      {"canonical", {.ceiling = MatchLevel::kCanonical}},
+      {"near", {.ceiling = MatchLevel::kNear}},
+      {"near, exact, canonical", {.ceiling = MatchLevel::kExact}},
+      {" ,exact,, ", {.ceiling = MatchLevel::kExact}},
+      {"near,off", {.off = true, .ceiling = MatchLevel::kNear}},
   };
   for (const auto& c : kCases) {
     EXPECT_EQ(directives_of({{"X-Afterimage-Cache", c.value}}), c.expected) << c.value;
   }
   EXPECT_EQ(
       directives_of({{"X-Afterimage-Cache", "near"}, {"x-afterimage-cache", "exact"}}).ceiling,
-      TextRung::kExact);
+      MatchLevel::kExact);
 }
 
 TEST(CacheDirectives, ReadsTtlNamespaceAndTags) {
@@ -232,9 +232,9 @@ TEST(CacheDirectives, ReadsHeadersOfOtherGateways) {
       {"x-bf-cache-ttl", "1..5h", {.no_store = true, .ttl = 0s}},
       {"x-bf-cache-ttl", "", {.no_store = true, .ttl = 0s}},
       {"x-bf-cache-ttl", "99999999999999h", {.ttl = kEver}},
-      {"x-bf-cache-type", "direct", {.ceiling = TextRung::kExact}},
+      {"x-bf-cache-type", "direct", {.ceiling = MatchLevel::kExact}},
       {"x-bf-cache-type", "semantic", {}},
-      {"x-bf-cache-type", "other", {.ceiling = TextRung::kExact}},
+      {"x-bf-cache-type", "other", {.ceiling = MatchLevel::kExact}},
       {"x-bf-cache-no-store", "true", {.no_store = true}},
       {"x-bf-cache-no-store", "false", {}},
       {"cf-aig-skip-cache", "true", {.off = true}},
@@ -311,9 +311,10 @@ TEST(CacheDirectives, RestrictionsAddUp) {
                                                     {"X-Afterimage-Cache", "near"},
                                                     {"x-bf-cache-type", "direct"}},
                                                    body);
-  EXPECT_EQ(directives,
-            (CacheDirectives{
-                .no_store = true, .no_cache = true, .max_age = 30s, .ceiling = TextRung::kExact}));
+  EXPECT_EQ(
+      directives,
+      (CacheDirectives{
+          .no_store = true, .no_cache = true, .max_age = 30s, .ceiling = MatchLevel::kExact}));
   EXPECT_TRUE(directives_of({{"X-OpenRouter-Cache", "true"}, {"X-Afterimage-Cache", "off"}}).off);
   EXPECT_TRUE(directives_of({{"X-OpenRouter-Cache", "false"}, {"X-Afterimage-Cache", "near"}}).off);
 }
@@ -326,7 +327,7 @@ bool allows_all_of(const CacheDirectives& loose, const CacheDirectives& strict) 
          implies(loose.only_if_cached, strict.only_if_cached) &&
          strict.max_age.value_or(kEver) <= loose.max_age.value_or(kEver) &&
          strict.min_fresh.value_or(0s) >= loose.min_fresh.value_or(0s) &&
-         strict.ceiling.value_or(TextRung::kNear) <= loose.ceiling.value_or(TextRung::kNear);
+         strict.ceiling.value_or(MatchLevel::kNear) <= loose.ceiling.value_or(MatchLevel::kNear);
 }
 
 TEST(CacheDirectivesProperty, HeadersOnlyRestrict) {

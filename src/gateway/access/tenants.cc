@@ -149,7 +149,7 @@ struct ListedTenant {
   explicit ListedTenant(const TenantSettings& settings)
       : name(settings.name),
         kind(settings.group.empty() ? "tenant" : "group"),
-        keeps_in(settings.group.empty() ? settings.name : settings.group),
+        cache_namespace(settings.group.empty() ? settings.name : settings.group),
         max_bytes(settings.max_bytes),
         max_entries(settings.max_entries),
         max_match(settings.max_match) {
@@ -158,10 +158,10 @@ struct ListedTenant {
 
   std::string name;
   std::string_view kind;
-  std::string keeps_in;
+  std::string cache_namespace;
   std::optional<Bytes> max_bytes;
   std::optional<std::uint64_t> max_entries;
-  std::optional<TextRung> max_match;
+  std::optional<MatchLevel> max_match;
   std::optional<Quota> quota;
 };
 
@@ -264,7 +264,7 @@ Result<Tenant> Tenants::State::admit(ListedTenant& tenant, std::string_view name
     }
   }
   return Tenant{.name = tenant.name,
-                .keeps_in = tenant_id(tenant.kind, tenant.keeps_in, name_space),
+                .cache_namespace = tenant_id(tenant.kind, tenant.cache_namespace, name_space),
                 .max_bytes = tenant.max_bytes,
                 .max_entries = tenant.max_entries,
                 .max_match = tenant.max_match,
@@ -289,8 +289,9 @@ Result<Tenant> Tenants::identify(std::optional<std::string_view> authorization,
   if (key.empty()) {
     if (state_->refuse_unknown)
       return refuse_key("this server requires an API key: send Authorization: Bearer KEY");
-    return Tenant{
-        .name = "anonymous", .keeps_in = tenant_id("anonymous", "", name_space), .shares = true};
+    return Tenant{.name = "anonymous",
+                  .cache_namespace = tenant_id("anonymous", "", name_space),
+                  .shares = true};
   }
   const KeyDigest digest = state_->blinding(sha256(std::as_bytes(std::span(key))));
   if (const auto it = state_->by_key.find(digest); it != state_->by_key.end()) {
@@ -298,7 +299,8 @@ Result<Tenant> Tenants::identify(std::optional<std::string_view> authorization,
   }
   if (state_->refuse_unknown) return refuse_key("this API key is unknown");
   const std::string hex = hex_of(digest);
-  return Tenant{.name = "key-" + hex.substr(0, 8), .keeps_in = tenant_id("key", hex, name_space)};
+  return Tenant{.name = "key-" + hex.substr(0, 8),
+                .cache_namespace = tenant_id("key", hex, name_space)};
 }
 
 }  // namespace afterimage

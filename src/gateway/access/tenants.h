@@ -17,12 +17,12 @@ namespace afterimage {
 
 /// The tenant of a request, and its limits.
 struct Tenant {
-  std::string name;   // for logs and metrics: as configured, or "key-" and 8 hex digits that reveal
-                      // nothing about the key, or "anonymous"
-  TenantId keeps_in;  // cache namespace: of the tenant, or of its group
+  std::string name;  // for logs and metrics: as configured, or "key-" and 8 hex digits that reveal
+                     // nothing about the key, or "anonymous"
+  TenantId cache_namespace;  // cache namespace: of the tenant, or of its group
   std::optional<Bytes> max_bytes = std::nullopt;
   std::optional<std::uint64_t> max_entries = std::nullopt;
-  std::optional<TextRung> max_match = std::nullopt;
+  std::optional<MatchLevel> max_match = std::nullopt;
   bool shares = false;  // other tenants may use the same cache namespace
 };
 

@@ -54,7 +54,7 @@ struct TenantsFixture {
     return tenants->identify("Bearer " + key, std::nullopt, name_space);
   }
   std::string namespace_of(const std::string& key, std::string_view name_space = "") {
-    return identify(key, name_space).value().keeps_in.text();
+    return identify(key, name_space).value().cache_namespace.text();
   }
 
   ManualClock clock;
@@ -69,18 +69,18 @@ TEST(Tenants, IdentifiesListedKeys) {
   });
   acme.max_bytes = 5_MiB;
   acme.max_entries = 7;
-  acme.max_match = TextRung::kExact;
+  acme.max_match = MatchLevel::kExact;
   TenantsFixture fixture({acme, tenant("other", "sk-3")});
   const Tenant one = fixture.identify("sk-1").value();
   EXPECT_EQ(one.name, "acme");
   EXPECT_EQ(one.max_bytes, 5_MiB);
   EXPECT_EQ(one.max_entries, 7U);
-  EXPECT_EQ(one.max_match, TextRung::kExact);
+  EXPECT_EQ(one.max_match, MatchLevel::kExact);
   EXPECT_EQ(fixture.identify("sk-2")->name, "acme");
-  EXPECT_EQ(fixture.namespace_of("sk-2"), one.keeps_in.text());
+  EXPECT_EQ(fixture.namespace_of("sk-2"), one.cache_namespace.text());
   EXPECT_EQ(fixture.identify("sk-3")->name, "other");
   EXPECT_EQ(fixture.identify("sk-3")->max_match, std::nullopt);
-  EXPECT_NE(fixture.namespace_of("sk-3"), one.keeps_in.text());
+  EXPECT_NE(fixture.namespace_of("sk-3"), one.cache_namespace.text());
 }
 
 TEST(Tenants, ReadsKeysFromTheEnvironment) {
@@ -155,7 +155,8 @@ TEST(Tenants, EachUnknownKeyIsItsOwnTenant) {
   TenantsFixture fixture({tenant("acme", "sk-1")});
   std::set<std::string> spaces{fixture.namespace_of("sk-1")};
   for (int i = 0; i < 200; ++i) spaces.insert(fixture.namespace_of(fmt::format("unknown-{}", i)));
-  spaces.insert(fixture.tenants->identify(std::nullopt, std::nullopt, "").value().keeps_in.text());
+  spaces.insert(
+      fixture.tenants->identify(std::nullopt, std::nullopt, "").value().cache_namespace.text());
   EXPECT_EQ(spaces.size(), 202U);
   EXPECT_EQ(fixture.namespace_of("unknown-7"), fixture.namespace_of("unknown-7"));
 }
@@ -167,12 +168,12 @@ TEST(Tenants, NamesOfUnknownKeysRevealNothing) {
   EXPECT_TRUE(one.name.starts_with("key-"));
   const std::string digest = sha256_hex("sk-guess-me");
   EXPECT_FALSE(digest.contains(one.name.substr(4)));
-  EXPECT_FALSE(one.keeps_in.text().contains(digest));
-  EXPECT_TRUE(one.keeps_in.text().contains(one.name.substr(4)));
+  EXPECT_FALSE(one.cache_namespace.text().contains(digest));
+  EXPECT_TRUE(one.cache_namespace.text().contains(one.name.substr(4)));
   TenantsFixture elsewhere({}, "each", secret(2));
   EXPECT_NE(elsewhere.identify("sk-guess-me")->name, one.name)
       << "another installation, another name";
-  EXPECT_NE(elsewhere.namespace_of("sk-guess-me"), one.keeps_in.text());
+  EXPECT_NE(elsewhere.namespace_of("sk-guess-me"), one.cache_namespace.text());
 }
 
 TEST(Tenants, NamespaceHoldsAllBitsOfTheKeyDigest) {
@@ -195,9 +196,11 @@ TEST(Tenants, RequestsWithoutAKeyShareOneTenant) {
   const Tenant nobody = fixture.tenants->identify(std::nullopt, std::nullopt, "").value();
   EXPECT_EQ(nobody.name, "anonymous");
   for (const char* header : {"", "Bearer", "Bearer ", "bearer   "}) {
-    EXPECT_EQ(fixture.tenants->identify(header, std::nullopt, "")->keeps_in, nobody.keeps_in)
+    EXPECT_EQ(fixture.tenants->identify(header, std::nullopt, "")->cache_namespace,
+              nobody.cache_namespace)
         << header;
-    EXPECT_EQ(fixture.tenants->identify(header, "", "")->keeps_in, nobody.keeps_in) << header;
+    EXPECT_EQ(fixture.tenants->identify(header, "", "")->cache_namespace, nobody.cache_namespace)
+        << header;
   }
 }
 
@@ -222,8 +225,8 @@ TEST(Tenants, OtherSchemesAreSeparateCredentials) {
   TenantsFixture fixture({tenant("acme", "dXNlcjpwYXNz")});
   const Tenant basic = fixture.tenants->identify("Basic dXNlcjpwYXNz", std::nullopt, "").value();
   EXPECT_TRUE(basic.name.starts_with("key-")) << "not the Bearer key with the same text";
-  EXPECT_NE(basic.keeps_in,
-            fixture.tenants->identify("Digest dXNlcjpwYXNz", std::nullopt, "")->keeps_in);
+  EXPECT_NE(basic.cache_namespace,
+            fixture.tenants->identify("Digest dXNlcjpwYXNz", std::nullopt, "")->cache_namespace);
   EXPECT_FALSE(fixture.tenants->identify("Bearer Basic dXNlcjpwYXNz", std::nullopt, "").has_value())
       << "else a Bearer key could pose as someone's Basic credential";
   EXPECT_FALSE(fixture.tenants->identify(std::nullopt, "Basic dXNlcjpwYXNz", "").has_value());
@@ -261,11 +264,11 @@ TEST(TenantsProperty, NamespacesNeverCollide) {
   name_spaces.emplace_back();
   for (const std::string& name_space : name_spaces) {
     for (const std::string& name : kNames) {
-      add(fixture.identify("t" + name, name_space)->keeps_in);
-      add(fixture.identify("g" + name, name_space)->keeps_in);
-      add(fixture.identify("u" + name, name_space)->keeps_in);
+      add(fixture.identify("t" + name, name_space)->cache_namespace);
+      add(fixture.identify("g" + name, name_space)->cache_namespace);
+      add(fixture.identify("u" + name, name_space)->cache_namespace);
     }
-    add(fixture.tenants->identify(std::nullopt, std::nullopt, name_space)->keeps_in);
+    add(fixture.tenants->identify(std::nullopt, std::nullopt, name_space)->cache_namespace);
   }
   EXPECT_EQ(spaces.size(), count);
 }

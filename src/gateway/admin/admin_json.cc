@@ -258,7 +258,7 @@ json stats_json(Gateway& gateway, Duration uptime, std::string_view version,
     total += counts.outcomes[i];
   }
   json rungs = json::array();
-  for (const TextRung rung : kTextRungs) {
+  for (const MatchLevel rung : kMatchLevels) {
     const RungStats& of = reuse.answers.rungs[static_cast<std::size_t>(rung)];
     rungs.push_back({{"rung", to_string(rung)},
                      {"served", of.served},
@@ -271,7 +271,7 @@ json stats_json(Gateway& gateway, Duration uptime, std::string_view version,
   }
   json tenants = json::array();
   for (const TenantCounts& one : counts.tenants) {
-    const auto kept = usage.find(one.keeps_in);
+    const auto kept = usage.find(one.cache_namespace);
     tenants.push_back({{"name", one.name},
                        {"requests", one.requests},
                        {"hits", one.hits},

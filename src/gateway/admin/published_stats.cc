@@ -15,7 +15,7 @@ namespace {
 double number(std::uint64_t value) { return static_cast<double>(value); }
 
 void write_answers(MetricsWriter& out, const AnswerCacheStats& answers) {
-  for (const TextRung rung : kTextRungs) {
+  for (const MatchLevel rung : kMatchLevels) {
     const RungStats& of = answers.rungs[static_cast<std::size_t>(rung)];
     const auto lookups = [&](const char* verdict, std::uint64_t count) {
       out.counter("afterimage_answers_lookups_total", "Look-ups that reached a rung, by verdict",
@@ -42,7 +42,7 @@ void write_answers(MetricsWriter& out, const AnswerCacheStats& answers) {
     out.counter("afterimage_answers_refused_total", "Answers that the cache refused",
                 {{"reason", reason}}, number(count));
   };
-  refused("no_room", answers.refused_no_room);
+  refused("no_room", answers.refused_no_space);
   refused("over_quota", answers.refused_over_quota);
   refused("blocked", answers.blocked);
 }

@@ -37,7 +37,8 @@ void write_remote(MetricsWriter& out, const RemoteTierStats& stats, const RedisL
         stats.lost);
   total("afterimage_remote_incomplete_total", "Entries of which a part was gone", stats.incomplete);
   total("afterimage_remote_circuit_rejected_total",
-        "Entries that were missed at once, since their server was not well", stats.left_alone);
+        "Entries that were missed at once, since their server was not well",
+        stats.circuit_rejected);
   total("afterimage_remote_breaks_total", "Times that a server began to be left alone",
         stats.cluster.times_opened);
   total("afterimage_remote_redirected_total", "Commands that another server had to be asked",
@@ -70,7 +71,7 @@ void write_archive(MetricsWriter& out, const AnswerArchiveStats& stats) {
   };
   out.gauge("afterimage_shared_answers_known",
             "1 while answers are shared and it is known what other processes have erased", {},
-            stats.shared && stats.may_give ? 1 : 0);
+            stats.shared && stats.may_serve ? 1 : 0);
   total("afterimage_shared_answers_lapsed_total",
         "Look-ups whose answers were not given, since that was not known", stats.lapsed);
   total("afterimage_invalidations_applied_total", "Erasures that were learnt from the shared list",

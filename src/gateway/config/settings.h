@@ -77,7 +77,7 @@ struct RemoteSettings {
 
 struct AnswerSettings {
   bool enabled = true;
-  TextRung max_match = TextRung::kCanonical;       // loosest match served; requests may tighten it
+  MatchLevel max_match = MatchLevel::kCanonical;   // loosest match served; requests may tighten it
   std::optional<Duration> ttl = std::nullopt;      // for requests that set none; absent: no expiry
   std::optional<Duration> max_ttl = std::nullopt;  // upper limit of what a request may set
   /// Treat a request without a temperature as temperature 0, for exact matches.
@@ -142,8 +142,8 @@ struct TenantSettings {
   std::optional<Bytes> max_bytes = std::nullopt;  // of its cached content
   std::optional<std::uint64_t> max_entries = std::nullopt;
   std::optional<double> requests_per_minute = std::nullopt;
-  std::optional<TextRung> max_match = std::nullopt;  // instead of answers.max_match
-  std::uint64_t line = 0;                            // where it begins in the file
+  std::optional<MatchLevel> max_match = std::nullopt;  // instead of answers.max_match
+  std::uint64_t line = 0;                              // where it begins in the file
 
   bool operator==(const TenantSettings&) const = default;
 };

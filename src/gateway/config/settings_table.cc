@@ -101,10 +101,10 @@ Result<void> read_value(const toml::node& node, Bytes& value) {
   return {};
 }
 
-Result<void> read_value(const toml::node& node, TextRung& value) {
+Result<void> read_value(const toml::node& node, MatchLevel& value) {
   std::string name;
   AFI_TRY_VOID(read_value(node, name));
-  for (const TextRung rung : kTextRungs) {
+  for (const MatchLevel rung : kMatchLevels) {
     const std::string_view full = to_string(rung);
     if (name != full && name != full.substr(full.find(':') + 1)) continue;
     value = rung;
@@ -154,7 +154,7 @@ std::optional<std::string> print_value(Number value) {
 std::optional<std::string> print_value(double value) { return fmt::format("{}", value); }
 std::optional<std::string> print_value(Duration value) { return print_text(print_duration(value)); }
 std::optional<std::string> print_value(Bytes value) { return print_text(print_size(value)); }
-std::optional<std::string> print_value(TextRung value) {
+std::optional<std::string> print_value(MatchLevel value) {
   const std::string_view full = to_string(value);
   return print_text(full.substr(full.find(':') + 1));
 }

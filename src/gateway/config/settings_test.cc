@@ -79,7 +79,7 @@ max_match = "exact"
   EXPECT_EQ(settings.listen.port, 9000);
   EXPECT_EQ(settings.answers.ttl, 24h);
   EXPECT_EQ(settings.answers.max_ttl, std::nullopt);
-  EXPECT_EQ(settings.answers.max_match, TextRung::kNear);
+  EXPECT_EQ(settings.answers.max_match, MatchLevel::kNear);
   EXPECT_EQ(settings.answers.verify_sample_rate, 1.0);
   EXPECT_FALSE(settings.answers.cache_truncated);
   EXPECT_EQ(settings.answers.max_answer, 1_MiB);
@@ -93,7 +93,7 @@ max_match = "exact"
   EXPECT_EQ(tenant.max_entries, 5U);
   EXPECT_EQ(tenant.max_bytes, 2_GiB);
   EXPECT_EQ(tenant.requests_per_minute, 0.5);
-  EXPECT_EQ(tenant.max_match, TextRung::kExact);
+  EXPECT_EQ(tenant.max_match, MatchLevel::kExact);
   EXPECT_EQ(tenant.line, 14U);
 }
 
@@ -507,7 +507,7 @@ TenantSettings random_tenant(Rng& rng, std::size_t number) {
   if (rng.chance(0.5)) tenant.max_bytes = Bytes(rng.below(1ULL << 50U));
   if (rng.chance(0.5)) tenant.max_entries = rng.below(1ULL << 40U);
   if (rng.chance(0.5)) tenant.requests_per_minute = 0.001 + rng.uniform() * 1e6;
-  if (rng.chance(0.5)) tenant.max_match = kTextRungs[rng.below(3)];
+  if (rng.chance(0.5)) tenant.max_match = kMatchLevels[rng.below(3)];
   return tenant;
 }
 
@@ -521,7 +521,7 @@ Settings random_settings(Rng& rng) {
   if (rng.chance(0.5)) s.answers.ttl = random_duration(rng, 1s, 24h);
   if (rng.chance(0.5)) s.answers.max_ttl = random_duration(rng, 24h, 2400h);
   s.answers.verify_sample_rate = rng.uniform();
-  s.answers.max_match = kTextRungs[rng.below(3)];
+  s.answers.max_match = kMatchLevels[rng.below(3)];
   s.media.folders = {"/" + random_text(rng) + "x", "/y"};
   s.media.timeout = random_duration(rng, 1ms, 24h);
   s.limits.drain = random_duration(rng, 0s, 24h);

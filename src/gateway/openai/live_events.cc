@@ -18,7 +18,7 @@ std::string json_text_of(std::string_view text) {
   return json;
 }
 
-std::string usage_of(const PlainAnswer& answer) {
+std::string usage_of(const EngineAnswer& answer) {
   const std::uint64_t prompt = answer.prompt_tokens.value();
   const std::uint64_t output = answer.output_tokens.value();
   return R"("usage":{"prompt_tokens":)" + std::to_string(prompt) + R"(,"completion_tokens":)" +
@@ -37,12 +37,12 @@ std::string envelope(std::string_view id, std::string_view object, std::string_v
          R"(,"choices":[)";
 }
 
-constexpr std::string_view kIdMark(&kIdGap, 1);
-constexpr std::string_view kCreatedMark(&kCreatedGap, 1);
+constexpr std::string_view kIdMark(&kIdPlaceholder, 1);
+constexpr std::string_view kCreatedMark(&kCreatedPlaceholder, 1);
 
 }  // namespace
 
-LiveEvents::LiveEvents(ApiOperation operation, const ApiStamp& stamp, std::string_view model)
+LiveEvents::LiveEvents(ApiOperation operation, const ResponseStamp& stamp, std::string_view model)
     : model_(json_text_of(model)) {
   AFI_CHECK(operation != ApiOperation::kEmbedding);
   parts_.operation = operation;
@@ -70,14 +70,14 @@ std::string LiveEvents::text(std::string_view more) {
   return events.append(event(is_chat() ? R"({"content":)" + json + "}" : json, closing("null")));
 }
 
-std::string LiveEvents::end(const PlainAnswer& answer, bool include_usage) {
+std::string LiveEvents::end(const EngineAnswer& answer, bool include_usage) {
   std::string events = begin();
   const std::string finish = closing(json_text_of(answer.finish_reason));
   events.append(event(is_chat() ? "{}" : R"("")", finish));
   const std::string usage = usage_of(answer);
   if (include_usage) events.append("data: " + sent_ + "]," + usage + "}\n\n");
   parts_.add_event({.before = kept_ + "]," + usage + "}", .after = {}}, "", true);
-  parts_.can_say_usage = true;
+  parts_.can_stream_usage = true;
   parts_.facts.finish_reason = answer.finish_reason;
   parts_.facts.prompt_tokens = answer.prompt_tokens.value();
   parts_.facts.output_tokens = answer.output_tokens.value();
@@ -90,7 +90,7 @@ std::string LiveEvents::end(const PlainAnswer& answer, bool include_usage) {
       said + finish;
   parts_.whole.back() = ',';  // the answer goes on with its usage
   parts_.whole.append(usage).append("}");
-  parts_.can_be_whole = true;
+  parts_.has_body = true;
   return events.append("data: [DONE]\n\n");
 }
 
@@ -100,7 +100,7 @@ ApiRecord LiveEvents::record() const {
   return *std::move(record);
 }
 
-ApiRecord record_of(ApiOperation operation, const PlainAnswer& answer) {
+ApiRecord record_of(ApiOperation operation, const EngineAnswer& answer) {
   AFI_CHECK(!answer.finish_reason.empty());
   LiveEvents events(operation, {}, answer.model);
   if (!answer.text.empty()) static_cast<void>(events.text(answer.text));

@@ -18,12 +18,12 @@ namespace afterimage {
 class LiveEvents {
  public:
   /// `operation` is chat or completion.
-  LiveEvents(ApiOperation operation, const ApiStamp& stamp, std::string_view model);
+  LiveEvents(ApiOperation operation, const ResponseStamp& stamp, std::string_view model);
 
   /// One event "data: …\n\n" for new text; the first call of a chat puts the role event before it.
   [[nodiscard]] std::string text(std::string_view more);
   /// The last events: the finish reason, the usage if `include_usage`, and [DONE].
-  [[nodiscard]] std::string end(const PlainAnswer& answer, bool include_usage);
+  [[nodiscard]] std::string end(const EngineAnswer& answer, bool include_usage);
   /// After end().
   [[nodiscard]] ApiRecord record() const;
 

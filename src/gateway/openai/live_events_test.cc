@@ -7,12 +7,12 @@
 namespace afterimage {
 namespace {
 
-const PlainAnswer kAnswer{.text = "two words\n",
-                          .finish_reason = "length",
-                          .model = "m",
-                          .prompt_tokens = TokenCount(7),
-                          .output_tokens = TokenCount(2)};
-const ApiStamp kStamp{.id = "chatcmpl-1", .created = 5};
+const EngineAnswer kAnswer{.text = "two words\n",
+                           .finish_reason = "length",
+                           .model = "m",
+                           .prompt_tokens = TokenCount(7),
+                           .output_tokens = TokenCount(2)};
+const ResponseStamp kStamp{.id = "chatcmpl-1", .created = 5};
 
 /// The record of a stream that was sent in `pieces`.
 Result<ApiRecord> recorded(ApiOperation operation, const std::vector<std::string>& pieces,
@@ -41,7 +41,7 @@ TEST(LiveEvents, RecordWhatARecorderReads) {
   for (const ApiOperation operation : {ApiOperation::kChat, ApiOperation::kCompletion}) {
     for (const auto& pieces : std::vector<std::vector<std::string>>{
              {}, {"two words\n"}, {"two", " \"wor\"", "d\x01s\n", "\xFF"}}) {
-      PlainAnswer answer = kAnswer;
+      EngineAnswer answer = kAnswer;
       answer.text.clear();
       for (const std::string& piece : pieces) answer.text += piece;
       LiveEvents live(operation, kStamp, "a \"model\"");

@@ -21,7 +21,7 @@ std::unexpected<Error> no_answer(std::string_view why) {
 
 /// The id and creation time that replace the placeholders.
 struct Filling {
-  explicit Filling(const ApiStamp& stamp) : created(std::to_string(stamp.created)) {
+  explicit Filling(const ResponseStamp& stamp) : created(std::to_string(stamp.created)) {
     append_json_string(id, stamp.id);
   }
   std::string id;
@@ -29,8 +29,8 @@ struct Filling {
 };
 
 void append_filled(std::string& out, std::string_view text, const Filling& filling) {
-  std::size_t id = text.find(kIdGap);
-  std::size_t created = text.find(kCreatedGap);
+  std::size_t id = text.find(kIdPlaceholder);
+  std::size_t created = text.find(kCreatedPlaceholder);
   while (id != std::string_view::npos || created != std::string_view::npos) {
     const bool is_id = id < created;
     const std::size_t gap = is_id ? id : created;
@@ -76,7 +76,7 @@ Result<RecordParts> read_whole(ApiOperation operation, std::string_view json) {
   if (!root->is(JsonKind::kObject)) return no_answer("it is not a JSON object");
   if (!(*root)["error"].is_none()) return no_answer("it reports an error");
 
-  RecordParts parts{.operation = operation, .whole = with_gaps(*root), .can_be_whole = true};
+  RecordParts parts{.operation = operation, .whole = with_placeholders(*root), .has_body = true};
   parts.facts.finish_reason = "stop";
   parts.facts.model = (*root)["model"].text();
   parts.facts.prompt_tokens = (*root)["usage"]["prompt_tokens"].count_or_zero();
@@ -118,14 +118,14 @@ Result<ApiRecord> ApiRecord::parse(std::string_view bytes) { return of_bytes(std
 std::string ApiRecord::serialize() const { return content_->bytes; }
 Bytes ApiRecord::size() const { return Bytes(content_->bytes.size()); }
 
-bool ApiRecord::can_be_whole() const { return content_->view.can_be_whole; }
+bool ApiRecord::has_body() const { return content_->view.has_body; }
 
 bool ApiRecord::can_be_streamed(bool include_usage) const {
-  return include_usage ? content_->view.can_say_usage : content_->view.can_be_streamed;
+  return include_usage ? content_->view.can_stream_usage : content_->view.can_be_streamed;
 }
 
-std::string ApiRecord::body(const ApiStamp& stamp) const {
-  AFI_CHECK(can_be_whole());
+std::string ApiRecord::body(const ResponseStamp& stamp) const {
+  AFI_CHECK(has_body());
   const Filling filling(stamp);
   std::string body;
   body.reserve(content_->view.whole.size() + filling.id.size() + filling.created.size());
@@ -133,7 +133,7 @@ std::string ApiRecord::body(const ApiStamp& stamp) const {
   return body;
 }
 
-std::string ApiRecord::events(const ApiStamp& stamp, bool include_usage) const {
+std::string ApiRecord::events(const ResponseStamp& stamp, bool include_usage) const {
   AFI_CHECK(can_be_streamed(include_usage));
   constexpr std::string_view kEnd = "data: [DONE]\n\n";
   const RecordView& view = content_->view;

@@ -16,7 +16,7 @@
 namespace afterimage {
 
 /// The fields that are new in every response: no two responses have the same id.
-struct ApiStamp {
+struct ResponseStamp {
   std::string id;            // "chatcmpl-…"
   std::int64_t created = 0;  // seconds since 1970
 };
@@ -48,14 +48,14 @@ class ApiRecord {
   /// Whether body() and events() are possible. Not possible, for example: the body of a stream
   /// without usage, which every complete response has, or of deltas with unknown fields that cannot
   /// be accumulated.
-  [[nodiscard]] bool can_be_whole() const;
+  [[nodiscard]] bool has_body() const;
   [[nodiscard]] bool can_be_streamed(bool include_usage) const;
 
-  /// A complete response. Precondition: can_be_whole().
-  [[nodiscard]] std::string body(const ApiStamp& stamp) const;
+  /// A complete response. Precondition: has_body().
+  [[nodiscard]] std::string body(const ResponseStamp& stamp) const;
   /// An event stream: events "data: …\n\n", then "data: [DONE]\n\n". The last event before [DONE]
   /// is the usage if and only if `include_usage`. Precondition: can_be_streamed(include_usage).
-  [[nodiscard]] std::string events(const ApiStamp& stamp, bool include_usage) const;
+  [[nodiscard]] std::string events(const ResponseStamp& stamp, bool include_usage) const;
 
   /// "stop" if every choice finished with it; else the first other reason ("length", "tool_calls",
   /// "content_filter", …). "stop" for embeddings.
@@ -103,7 +103,7 @@ class StreamRecorder {
 };
 
 /// An answer of an in-process engine.
-struct PlainAnswer {
+struct EngineAnswer {
   std::string text;
   std::string finish_reason;
   std::string model;
@@ -112,7 +112,7 @@ struct PlainAnswer {
 };
 /// The record of a chat or completion answer as a server of this API would send it. Preconditions:
 /// not an embedding, and a finish reason. Bytes of the text that are not UTF-8 are replaced.
-[[nodiscard]] ApiRecord record_of(ApiOperation operation, const PlainAnswer& answer);
+[[nodiscard]] ApiRecord record_of(ApiOperation operation, const EngineAnswer& answer);
 
 /// An error body of this API: {"error":{"message":…,"type":…,"param":null,"code":…}}.
 [[nodiscard]] std::string api_error(std::string_view message, std::string_view type,

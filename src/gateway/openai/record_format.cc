@@ -33,11 +33,11 @@ std::vector<Gap> gaps_of(const JsonValue& root) {
   std::vector<Gap> gaps;
   const JsonValue id = root["id"];
   if (id.is(JsonKind::kString) && !id.text().empty()) {
-    gaps.push_back({id.begin_offset(), id.end_offset(), kIdGap});
+    gaps.push_back({id.begin_offset(), id.end_offset(), kIdPlaceholder});
   }
   const JsonValue created = root["created"];
   if (created.count().value_or(0) > 0) {
-    gaps.push_back({created.begin_offset(), created.end_offset(), kCreatedGap});
+    gaps.push_back({created.begin_offset(), created.end_offset(), kCreatedPlaceholder});
   }
   std::ranges::sort(gaps, {}, &Gap::begin);
   return gaps;
@@ -166,9 +166,9 @@ bool read_header(std::string_view bytes, RecordView& view) {
     return false;
   }
   view.operation = static_cast<ApiOperation>(operation);
-  view.can_be_whole = (flags & kCanBeWhole) != 0;
+  view.has_body = (flags & kCanBeWhole) != 0;
   view.can_be_streamed = (flags & kCanBeStreamed) != 0;
-  view.can_say_usage = (flags & kCanSayUsage) != 0;
+  view.can_stream_usage = (flags & kCanSayUsage) != 0;
   view.calls_tools = (flags & kCallsTools) != 0;
   view.prompt_tokens = u32_at(bytes, 4);
   view.output_tokens = u32_at(bytes, 8);
@@ -203,14 +203,14 @@ void RecordParts::add_event(EventFrame frame, std::string inner, bool is_usage) 
                     .inner = std::move(inner)});
 }
 
-std::string with_gaps(const JsonValue& root) {
+std::string with_placeholders(const JsonValue& root) {
   return cut_out(root, gaps_of(root), root.begin_offset(), root.end_offset());
 }
 
 std::string encode(const RecordParts& parts) {
   const unsigned flags =
-      (parts.can_be_whole ? kCanBeWhole : 0U) | (parts.events.empty() ? 0U : kCanBeStreamed) |
-      (parts.can_say_usage ? kCanSayUsage : 0U) | (parts.facts.calls_tools ? kCallsTools : 0U);
+      (parts.has_body ? kCanBeWhole : 0U) | (parts.events.empty() ? 0U : kCanBeStreamed) |
+      (parts.can_stream_usage ? kCanSayUsage : 0U) | (parts.facts.calls_tools ? kCallsTools : 0U);
   const std::string_view text = parts.whole.empty() ? parts.facts.text : std::string_view();
   std::string bytes{kVersion, static_cast<char>(parts.operation), static_cast<char>(flags), 0};
   append_u32(bytes, parts.facts.prompt_tokens);
@@ -238,9 +238,9 @@ std::string encode(const RecordParts& parts) {
 Result<RecordView> decode(std::string_view bytes) {
   RecordView view;
   const bool is_read = read_header(bytes, view) && read_sections(bytes, view);
-  const bool is_sound = is_read && (!view.can_be_whole || !view.whole.empty()) &&
+  const bool is_sound = is_read && (!view.has_body || !view.whole.empty()) &&
                         view.can_be_streamed == (view.event_count > 0) &&
-                        (!view.can_say_usage || view.can_be_streamed) &&
+                        (!view.can_stream_usage || view.can_be_streamed) &&
                         (view.whole.empty() || view.text.empty());
   if (!is_sound) {
     return fail(ErrorCode::kCorruption,

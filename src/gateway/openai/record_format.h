@@ -14,8 +14,8 @@
 namespace afterimage {
 
 /// Placeholders for the id and the creation time of a response. JSON text contains neither byte.
-inline constexpr char kIdGap = '\x01';
-inline constexpr char kCreatedGap = '\x02';
+inline constexpr char kIdPlaceholder = '\x01';
+inline constexpr char kCreatedPlaceholder = '\x02';
 
 /// Facts about an answer that are read without parsing it again.
 struct RecordFacts {
@@ -44,10 +44,10 @@ struct RecordParts {
   ApiOperation operation = ApiOperation::kChat;
   RecordFacts facts;
   std::string whole;  // the complete response, with placeholders; empty: unknown
-  bool can_be_whole = false;
+  bool has_body = false;
   std::vector<EventFrame> frames;
   std::vector<RecordedEvent> events;  // empty: the stream is unknown
-  bool can_say_usage = false;         // the stream can end with a usage event
+  bool can_stream_usage = false;      // the stream can end with a usage event
 
   /// Adds an event. `cut` is the delta inside it; absent: all of it is frame.
   void add_event(const JsonValue& event, const JsonValue& cut, bool is_usage);
@@ -56,7 +56,7 @@ struct RecordParts {
 
 /// The JSON text of `root` with placeholders for its id, if that is a non-empty string, and for its
 /// creation time, if that is a whole number other than 0.
-[[nodiscard]] std::string with_gaps(const JsonValue& root);
+[[nodiscard]] std::string with_placeholders(const JsonValue& root);
 
 [[nodiscard]] std::string encode(const RecordParts& parts);
 
@@ -67,9 +67,9 @@ struct RecordView {
     std::string_view after;
   };
   ApiOperation operation = ApiOperation::kChat;
-  bool can_be_whole = false;
+  bool has_body = false;
   bool can_be_streamed = false;
-  bool can_say_usage = false;
+  bool can_stream_usage = false;
   bool calls_tools = false;
   std::uint32_t prompt_tokens = 0;
   std::uint32_t output_tokens = 0;

@@ -19,7 +19,7 @@ using testing::AnswerSample;
 using testing::sample_bodies;
 using testing::sample_streams;
 
-const ApiStamp kNew{.id = "chatcmpl-new", .created = 1'800'000'000};
+const ResponseStamp kNew{.id = "chatcmpl-new", .created = 1'800'000'000};
 
 json stamped_body(std::string_view body) {
   json whole = json::parse(body);
@@ -88,7 +88,7 @@ TEST(ApiRecord, ReturnsTheSameBodyExceptIdAndTime) {
   for (const AnswerSample& sample : sample_bodies()) {
     const auto record = ApiRecord::of_body(sample.operation, sample.text);
     ASSERT_TRUE(record.has_value()) << sample.name << ": " << record.error().message;
-    ASSERT_TRUE(record->can_be_whole());
+    ASSERT_TRUE(record->has_body());
     EXPECT_EQ(json::parse(record->body(kNew)), stamped_body(sample.text)) << sample.name;
   }
 }
@@ -291,7 +291,7 @@ TEST(ApiRecordFormatProperty, DamagedBytesAreRefusedOrFormAUsableRecord) {
     const auto record = ApiRecord::parse(bytes);
     if (!record.has_value()) return;
     ASSERT_EQ(record->serialize(), bytes);
-    if (record->can_be_whole()) (void)record->body(kNew);
+    if (record->has_body()) (void)record->body(kNew);
     for (const bool usage : {false, true}) {
       if (record->can_be_streamed(usage)) {
         ASSERT_TRUE(record->events(kNew, usage).ends_with("data: [DONE]\n\n"));

@@ -252,12 +252,12 @@ RecordFacts StreamFold::facts() const {
 std::optional<std::string> StreamFold::whole() const {
   if (!is_foldable_ || usage_.empty()) return std::nullopt;
   std::string out = "{";
-  if (!id_.empty()) append_member(out, "id", std::string(1, kIdGap));
+  if (!id_.empty()) append_member(out, "id", std::string(1, kIdPlaceholder));
   if (has_object_) {
     append_text(out, "object",
                 operation_ == ApiOperation::kChat ? "chat.completion" : "text_completion");
   }
-  if (has_created_) append_member(out, "created", std::string(1, kCreatedGap));
+  if (has_created_) append_member(out, "created", std::string(1, kCreatedPlaceholder));
   if (model_) append_text(out, "model", *model_);
   std::string choices = "[";
   for (const auto& [index, choice] : choices_) {

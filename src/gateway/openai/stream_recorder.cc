@@ -54,7 +54,7 @@ struct StreamRecorder::State {
     const bool is_chat = parts.operation == ApiOperation::kChat;
     parts.add_event(*event, choice[is_chat ? "delta" : "text"],
                     says_usage && (*event)["choices"].is_empty());
-    parts.can_say_usage = says_usage;  // only the last event counts
+    parts.can_stream_usage = says_usage;  // only the last event counts
     return {};
   }
 
@@ -87,7 +87,7 @@ struct StreamRecorder::State {
     done.facts = fold.facts();
     if (auto whole = fold.whole()) {
       done.whole = *std::move(whole);
-      done.can_be_whole = true;
+      done.has_body = true;
     }
     return done;
   }

@@ -19,7 +19,7 @@ using testing::AnswerSample;
 using testing::sample_streams;
 using testing::sse;
 
-const ApiStamp kStamp{.id = "chatcmpl-new", .created = 1'800'000'000};
+const ResponseStamp kStamp{.id = "chatcmpl-new", .created = 1'800'000'000};
 
 Result<ApiRecord> recorded(std::string_view stream, ApiOperation operation = ApiOperation::kChat) {
   StreamRecorder recorder(operation);
@@ -328,7 +328,7 @@ TEST(StreamFold, StreamsWithUnknownDeltasHaveNoBody) {
     const std::string stream = stream_of({R"({"role":"assistant"})", delta});
     const auto record = recorded(stream);
     ASSERT_TRUE(record.has_value()) << delta << record.error().message;
-    EXPECT_FALSE(record->can_be_whole()) << delta;
+    EXPECT_FALSE(record->has_body()) << delta;
     EXPECT_TRUE(record->can_be_streamed(true)) << delta;
     EXPECT_EQ(events_in(record->events(kStamp, true)), stamped(events_in(stream))) << delta;
     if (!delta.contains("[\"x\"]")) {
@@ -347,7 +347,7 @@ TEST(StreamFold, UnknownFieldsMustBeEqualInEveryEvent) {
   EXPECT_EQ(whole_of(same.value())["provider"], "p");
   EXPECT_EQ(whole_of(recorded(stream("", R"(,"extra":{"a":[1]})")).value())["extra"]["a"][0], 1);
   EXPECT_EQ(whole_of(recorded(stream(R"(,"extra":null)", "")).value())["extra"], nullptr);
-  EXPECT_FALSE(recorded(stream(R"(,"provider":"p")", R"(,"provider":"q")")).value().can_be_whole());
+  EXPECT_FALSE(recorded(stream(R"(,"provider":"p")", R"(,"provider":"q")")).value().has_body());
 }
 
 TEST(StreamFold, AddsNoFields) {
@@ -362,7 +362,7 @@ TEST(StreamFold, AddsNoFields) {
 TEST(StreamFold, WithoutUsageThereIsNoBodyAndNoUsageEvent) {
   const auto record = recorded(
       sse({R"({"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]})"}));
-  EXPECT_FALSE(record.value().can_be_whole());
+  EXPECT_FALSE(record.value().has_body());
   EXPECT_FALSE(record.value().can_be_streamed(true));
   EXPECT_TRUE(record.value().can_be_streamed(false));
   EXPECT_EQ(record.value().text(), "x");
@@ -393,7 +393,7 @@ TEST(StreamRecorderProperty, DamagedStreamsAreRefusedOrRoundTrip) {
     if (!record.has_value()) return;
     const std::string again = record->events(kStamp, false);
     (void)events_in(again);
-    if (record->can_be_whole()) (void)whole_of(*record);
+    if (record->has_body()) (void)whole_of(*record);
     ASSERT_EQ(ApiRecord::parse(record->serialize()).value().events(kStamp, false), again);
   });
 }

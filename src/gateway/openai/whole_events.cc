@@ -79,7 +79,7 @@ class WholeEvents {
     if (!is_too_large_) return;
     parts_->frames.clear();
     parts_->events.clear();
-    parts_->can_say_usage = false;
+    parts_->can_stream_usage = false;
   }
 
  private:
@@ -168,7 +168,7 @@ class WholeEvents {
     ObjectText event = envelope();
     event.add("choices", "[]").add(usage);
     read_and_add(event.text(), true);
-    parts_->can_say_usage = true;
+    parts_->can_stream_usage = true;
   }
 
   void add_event(const std::string& choice, bool is_last) {

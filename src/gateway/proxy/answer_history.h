@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "afterimage/answer.h"
 #include "afterimage/digest.h"
 #include "afterimage/question.h"
 #include "afterimage/units.h"

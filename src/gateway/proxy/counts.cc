@@ -124,8 +124,10 @@ void Counts::count_tenant(const Decision& decision) {
   auto it = tenants_.find(decision.tenant);
   if (it == tenants_.end()) {
     const std::string name = tenants_.size() < kTenants ? decision.tenant : "other";
-    it =
-        tenants_.try_emplace(name, TenantCounts{.name = name, .keeps_in = decision.keeps_in}).first;
+    it = tenants_
+             .try_emplace(name,
+                          TenantCounts{.name = name, .cache_namespace = decision.cache_namespace})
+             .first;
   }
   ++it->second.outcomes[static_cast<std::size_t>(decision.outcome)];
   ++it->second.requests;

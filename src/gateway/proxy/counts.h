@@ -32,7 +32,7 @@ class Spread {
 /// The requests of one tenant.
 struct TenantCounts {
   std::string name;
-  std::string keeps_in;  // the tenant whose namespace it uses
+  std::string cache_namespace;  // the tenant whose namespace it uses
   std::array<std::uint64_t, kOutcomes> outcomes{};
   std::uint64_t requests = 0;
   std::uint64_t hits = 0;

@@ -35,7 +35,7 @@ struct Decision {
   std::uint64_t id = 0;
   WallTime at{};
   std::string tenant;
-  std::string keeps_in;  // the tenant whose namespace it uses
+  std::string cache_namespace;  // the tenant whose namespace it uses
   std::string operation;
   std::string model;
   Outcome outcome = Outcome::kError;

@@ -107,7 +107,7 @@ void EngineBackend::answer(const BackendRequest& request, BackendListener& liste
     return refuse(listener, status_of(served.error().code), served.error());
   }
   const Completion& said = served->completion;
-  const PlainAnswer answer{
+  const EngineAnswer answer{
       .text = said.text,
       .finish_reason = said.ended ? "stop" : "length",
       .model = asked.model,

@@ -101,7 +101,7 @@ void Gateway::forget(const Question& answered) {
     return;
   }
   const bool posted = disk_workers_.post([this, question]() mutable {
-    const auto erased = parts_.archive->erase_soon(question);
+    const auto erased = parts_.archive->erase_without_waiting(question);
     if (!erased.has_value()) parts_.log.error("not_erased", {{"why", erased.error().message}});
   });
   if (!posted) parts_.reuse.answer_cache()->erase(question);

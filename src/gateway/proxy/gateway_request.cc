@@ -163,7 +163,7 @@ std::optional<GatewayRequest::Refusal> GatewayRequest::admit() {
   }
   tenant_ = *std::move(tenant);
   decision_.tenant = tenant_.name;
-  decision_.keeps_in = tenant_.keeps_in.text();
+  decision_.cache_namespace = tenant_.cache_namespace.text();
   return std::nullopt;
 }
 

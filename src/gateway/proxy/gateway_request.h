@@ -88,7 +88,7 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   /// How long a hit is delayed whose answer took `saved` to compute.
   [[nodiscard]] Duration hit_delay(Duration saved) const;
   /// Whether what was found on this rung holds all that was asked for.
-  [[nodiscard]] bool fits(const ApiRecord& record, TextRung rung) const;
+  [[nodiscard]] bool fits(const ApiRecord& record, MatchLevel rung) const;
   /// Of a stored answer, if it fits.
   bool take_found(AnswerLookup found);
 

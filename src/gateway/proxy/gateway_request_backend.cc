@@ -115,7 +115,7 @@ BackendRequest GatewayRequest::backend_request() const {
           .body = body_,
           .operation = operation_,
           .request = api_,
-          .tenant = tenant_.keeps_in};
+          .tenant = tenant_.cache_namespace};
 }
 
 void GatewayRequest::ask_backend(const std::shared_ptr<SharedResponse>& response) {
@@ -178,7 +178,7 @@ GatewayRequest::Next GatewayRequest::respond_from_backend() {
   }
   if (!leads_ && decision_.outcome == Outcome::kMiss) {
     decision_.outcome = Outcome::kJoined;
-    decision_.rung = to_string(TextRung::kExact);
+    decision_.rung = to_string(MatchLevel::kExact);
     decision_.reason = "joined";
     decision_.why = "another request was asking the same";
     report = {.outcome = CacheOutcome::kJoined, .detail = "joined", .stored = false};

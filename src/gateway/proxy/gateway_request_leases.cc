@@ -29,7 +29,7 @@ class HeldLease final : public Lease {
 /// another client: an answer that was waited for is older than the request.
 bool GatewayRequest::uses_leases() const {
   const AnswerArchive* const archive = gateway_.parts().archive;
-  return archive != nullptr && archive->takes_turns() &&
+  return archive != nullptr && archive->has_leases() &&
          config_->settings.answers.coalesce_timeout > Duration(0) && !directives_.no_cache &&
          !directives_.no_store && rules_.max_age != Duration(0) && !hides_hits();
 }
@@ -66,7 +66,7 @@ void GatewayRequest::claim_lease() {
     return claimed;
   };
   const auto look = [&]() -> Result<LeaseLoop::Found> {
-    auto found = archive.restore_anew(*question_, rules_, quota());
+    auto found = archive.restore_uncached(*question_, rules_, quota());
     if (!found.has_value()) return LeaseLoop::Found::kNothing;
     const MatchStep step = found->steps.back();
     if (!take_found(*std::move(found))) return LeaseLoop::Found::kNothing;

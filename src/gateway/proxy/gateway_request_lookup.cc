@@ -46,10 +46,10 @@ GatewayRequest::Next GatewayRequest::on_looking_up() {
   if (!found.answer.has_value()) {
     return archive == nullptr ? look_up_failed() : RequestStage::kLookingUpArchive;
   }
-  const bool may_give = archive == nullptr || archive->may_give(before);
-  if (may_give && take_found(found)) return RequestStage::kResponding;
+  const bool may_serve = archive == nullptr || archive->may_serve(before);
+  if (may_serve && take_found(found)) return RequestStage::kResponding;
   cache.retract_hit(found);
-  decision_.why = may_give ? "the stored answer does not hold all that was asked for" : kNotKnown;
+  decision_.why = may_serve ? "the stored answer does not hold all that was asked for" : kNotKnown;
   return look_up_failed();
 }
 
@@ -96,7 +96,7 @@ bool GatewayRequest::identify_request() {
                                .bytes = Bytes(media.bytes->size())});
   }
   auto space =
-      gateway_.spaces().of(gateway_.parts().backend.identity(api_->model), tenant_.keeps_in);
+      gateway_.spaces().of(gateway_.parts().backend.identity(api_->model), tenant_.cache_namespace);
   if (!space.has_value()) {
     bypass("unidentified", space.error().message);
     return false;
@@ -150,12 +150,12 @@ void GatewayRequest::decide_limit() {
     return none(time ? "depends-on-time" : "not-deterministic", std::string(eligible.why));
   }
   may_reuse_ = true;
-  TextRung loosest = tenant_.max_match.value_or(settings.max_match);
+  MatchLevel loosest = tenant_.max_match.value_or(settings.max_match);
   if (directives_.ceiling.has_value()) loosest = std::min(loosest, *directives_.ceiling);
   // What is folded is how people ask; a prompt that is completed has no such forms.
   if (eligible.limit == ReuseLimit::kExact || unstated || *operation_ != ApiOperation::kChat ||
       api_->question.empty()) {
-    loosest = TextRung::kExact;
+    loosest = MatchLevel::kExact;
   }
   rules_ = {.serve = loosest,
             .watch = loosest,
@@ -164,10 +164,10 @@ void GatewayRequest::decide_limit() {
 }
 
 /// What is partial serves the very same words only, whatever wrote it down.
-bool GatewayRequest::fits(const ApiRecord& record, TextRung rung) const {
+bool GatewayRequest::fits(const ApiRecord& record, MatchLevel rung) const {
   const bool is_whole = record.finish_reason() == "stop" && !record.calls_tools();
-  if (!is_whole && rung != TextRung::kExact) return false;
-  return api_->stream ? record.can_be_streamed(api_->include_usage) : record.can_be_whole();
+  if (!is_whole && rung != MatchLevel::kExact) return false;
+  return api_->stream ? record.can_be_streamed(api_->include_usage) : record.has_body();
 }
 
 bool GatewayRequest::take_found(AnswerLookup found) {
@@ -196,9 +196,9 @@ GatewayRequest::Next GatewayRequest::respond_from_cache() {
   headers.add("Content-Type",
               api_->stream ? "text/event-stream; charset=utf-8" : "application/json");
   if (api_->stream) headers.add("Cache-Control", "no-cache");
-  const ApiStamp stamp = gateway_.parts().ids.answer(*operation_);
+  const ResponseStamp stamp = gateway_.parts().ids.answer(*operation_);
   std::string body = api_->stream ? record.events(stamp, api_->include_usage) : record.body(stamp);
-  if (step.rung != TextRung::kExact) verify_later(lookup, record);
+  if (step.rung != MatchLevel::kExact) verify_later(lookup, record);
   const CacheReport report{.outcome = elsewhere ? CacheOutcome::kJoined : CacheOutcome::kHit,
                            .detail = elsewhere ? decision_.reason : decision_.rung,
                            .stored = false,
@@ -256,7 +256,7 @@ Decision GatewayRequest::explain() {
   const AnswerLookup found = gateway_.parts().reuse.answer_cache()->peek(*question_, rules_);
   decision_.ladder = found.steps;
   AnswerArchive* const archive = gateway_.parts().archive;
-  const bool known = archive == nullptr || archive->stats().may_give;
+  const bool known = archive == nullptr || archive->stats().may_serve;
   const bool hit = known && found.answer.has_value();
   decision_.outcome = hit ? Outcome::kHit : Outcome::kMiss;
   decision_.reason = hit ? "served" : "uri-miss";

@@ -71,7 +71,7 @@ StoreResult GatewayRequest::store(const SharedResponse& response, Result<ApiReco
   AnswerFacts facts{.cost = gateway_.parts().clock.now() - asked_at_,
                     .ttl = ttl,
                     .tags = directives_.tags,
-                    .owner = tenant_.keeps_in,
+                    .owner = tenant_.cache_namespace,
                     .quota = quota(),
                     .keep_partial = true};
   facts.tags.push_back("model:" + api_->model);

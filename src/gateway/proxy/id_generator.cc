@@ -28,7 +28,7 @@ std::string IdGenerator::name(std::string_view prefix) {
                      Rng(low_ ^ count).next());
 }
 
-ApiStamp IdGenerator::answer(ApiOperation operation) {
+ResponseStamp IdGenerator::answer(ApiOperation operation) {
   return {
       .id = name(operation == ApiOperation::kChat ? "chatcmpl-" : "cmpl-"),
       .created = std::chrono::floor<std::chrono::seconds>(clock_.now()).time_since_epoch().count()};

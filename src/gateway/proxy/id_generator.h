@@ -19,7 +19,7 @@ class IdGenerator {
   explicit IdGenerator(const WallClock& clock);
 
   /// "chatcmpl-…" or "cmpl-…", and now.
-  [[nodiscard]] ApiStamp answer(ApiOperation operation);
+  [[nodiscard]] ResponseStamp answer(ApiOperation operation);
   /// "req-…".
   [[nodiscard]] std::string request();
   [[nodiscard]] const WallClock& clock() const { return clock_; }

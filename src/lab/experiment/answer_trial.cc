@@ -116,7 +116,7 @@ class Trial {
                     asked.text)
             .limit;
     LookupRules rules = rules_.text;
-    if (limit < ReuseLimit::kText) rules.serve = TextRung::kExact;
+    if (limit < ReuseLimit::kText) rules.serve = MatchLevel::kExact;
     AnswerOnce::Claim claim = front_.claim(question, rules);
     if (const auto* found = std::get_if<AnswerLookup>(&claim)) {
       record_rung(here, *found);
@@ -323,7 +323,7 @@ std::string to_table(const TrialReport& report) {
   std::string out =
       fmt::format("{} questions, {} engine calls\n\n{:<22}{:>9}{:>9}{:>9}   {}\n", report.questions,
                   report.engine_calls, "", "served", "of all", "wrong", "wrong at most (95 %)");
-  for (const TextRung rung : kTextRungs) {
+  for (const MatchLevel rung : kMatchLevels) {
     const RungTally& tally = report.rungs[static_cast<std::size_t>(rung)];
     out += fmt::format("{:<22}{:>9}{:>9}{:>9}   {:.3f} %\n", to_string(rung), tally.served,
                        percent(tally.served, report.questions), tally.wrong,
@@ -354,7 +354,7 @@ std::string to_table(const TrialReport& report) {
 
 std::string to_json(const TrialReport& report) {
   OrderedJson rungs = OrderedJson::array();
-  for (const TextRung rung : kTextRungs) {
+  for (const MatchLevel rung : kMatchLevels) {
     const RungTally& tally = report.rungs[static_cast<std::size_t>(rung)];
     const Proportion wrong = proportion(tally.wrong, tally.served);
     rungs.push_back({{"rung", to_string(rung)},

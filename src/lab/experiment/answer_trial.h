@@ -56,7 +56,7 @@ struct SimilarityTally {
 struct TrialReport {
   std::uint64_t questions = 0;
   std::uint64_t engine_calls = 0;
-  std::array<RungTally, kTextRungs.size()> rungs;
+  std::array<RungTally, kMatchLevels.size()> rungs;
   std::array<Tally, kWordings> wordings;  // questions that are no trap
   /// served: by an answer to anything but the same question in the same request, right or wrong
   std::array<Tally, kTraps> traps;

@@ -22,7 +22,7 @@ TrialReport trial(const TrialRules& rules) {
   return run_trial(questions(), rules, clock).value();
 }
 
-std::uint64_t served_at(const TrialReport& report, TextRung rung) {
+std::uint64_t served_at(const TrialReport& report, MatchLevel rung) {
   return report.rungs[static_cast<std::size_t>(rung)].served;
 }
 
@@ -39,9 +39,9 @@ TEST(AnswerTrial, NoTrapIsServedAndNothingServedIsWrong) {
 
 TEST(AnswerTrial, EachRungServesItsKindOfRewording) {
   const TrialReport report = trial({});
-  EXPECT_GT(served_at(report, TextRung::kExact), 200U);
-  EXPECT_GT(served_at(report, TextRung::kCanonical), 30U);
-  EXPECT_GT(served_at(report, TextRung::kNear), 10U);
+  EXPECT_GT(served_at(report, MatchLevel::kExact), 200U);
+  EXPECT_GT(served_at(report, MatchLevel::kCanonical), 30U);
+  EXPECT_GT(served_at(report, MatchLevel::kNear), 10U);
   const auto wording = [&](Wording w) { return report.wordings[static_cast<std::size_t>(w)]; };
   EXPECT_EQ(wording(Wording::kFirst).served, 0U);
   EXPECT_GT(wording(Wording::kTyped).served, wording(Wording::kTyped).asked * 8 / 10);
@@ -52,8 +52,8 @@ TEST(AnswerTrial, EachRungServesItsKindOfRewording) {
 }
 
 TEST(AnswerTrial, StricterRulesServeLess) {
-  const TrialReport exact = trial({.text = {.serve = TextRung::kExact}});
-  EXPECT_EQ(served_at(exact, TextRung::kCanonical) + served_at(exact, TextRung::kNear), 0U);
+  const TrialReport exact = trial({.text = {.serve = MatchLevel::kExact}});
+  EXPECT_EQ(served_at(exact, MatchLevel::kCanonical) + served_at(exact, MatchLevel::kNear), 0U);
   EXPECT_GT(exact.engine_calls, trial({}).engine_calls);
 }
 

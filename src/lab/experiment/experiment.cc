@@ -24,9 +24,9 @@ constexpr Bytes kCacheBudget = 4_GiB;
 constexpr std::size_t kTopKeys = 5;
 
 /// The first semantic cache's name for the technique of each text rung.
-std::string_view technique_of(TextRung rung) {
-  constexpr std::array<std::string_view, kTextRungs.size()> kNames{"exact_text", "canonical_text",
-                                                                   "near_text"};
+std::string_view technique_of(MatchLevel rung) {
+  constexpr std::array<std::string_view, kMatchLevels.size()> kNames{"exact_text", "canonical_text",
+                                                                     "near_text"};
   return kNames[static_cast<std::size_t>(rung)];
 }
 
@@ -110,7 +110,7 @@ class Runner {
     }
     ScopeId id = identify(scope, space_);
     // It is still a question about an image, where articles and plurals may matter.
-    if (is_missing) id.loosest = std::min(id.loosest, TextRung::kCanonical);
+    if (is_missing) id.loosest = std::min(id.loosest, MatchLevel::kCanonical);
     return id;
   }
 

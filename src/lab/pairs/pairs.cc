@@ -18,8 +18,8 @@ using OrderedJson = nlohmann::ordered_json;
 constexpr Bytes kMaxPairs = 1_GiB;
 
 /// The strictest rung at which the two questions match.
-std::optional<TextRung> rung_of(const QuestionPair& pair) {
-  for (const TextRung rung : kTextRungs) {
+std::optional<MatchLevel> rung_of(const QuestionPair& pair) {
+  for (const MatchLevel rung : kMatchLevels) {
     const auto a = fold_text(pair.a, rung);
     if (a.has_value() && a == fold_text(pair.b, rung)) return rung;
   }
@@ -128,7 +128,7 @@ std::string to_table(const PairsReport& report, const QuestionPairs& pairs, std:
                              fmt::format("{:.1f} to {:.1f} %", 100 * right.low, 100 * right.high));
     out += fmt::format("{:>7.3f} %\n", 100 * coverage);
   };
-  for (const TextRung rung : kTextRungs) {
+  for (const MatchLevel rung : kMatchLevels) {
     row(to_string(rung), report.rungs[static_cast<std::size_t>(rung)]);
   }
   const RungVerdict safe = report.safe();
@@ -153,7 +153,7 @@ std::string to_json(const PairsReport& report, const QuestionPairs& pairs) {
         {"coverage", proportion(verdict.matched, report.pairs).value}};
   };
   OrderedJson rungs = OrderedJson::array();
-  for (const TextRung rung : kTextRungs) {
+  for (const MatchLevel rung : kMatchLevels) {
     OrderedJson named{{"rung", to_string(rung)}};
     named.update(value(report.rungs[static_cast<std::size_t>(rung)]));
     rungs.push_back(std::move(named));

@@ -58,7 +58,7 @@ struct Proportion {
 struct PairsReport {
   std::uint64_t pairs = 0;
   std::uint64_t duplicates = 0;  // labelled as duplicates
-  std::array<RungVerdict, kTextRungs.size()> rungs;
+  std::array<RungVerdict, kMatchLevels.size()> rungs;
 
   /// All rungs together.
   [[nodiscard]] RungVerdict safe() const;

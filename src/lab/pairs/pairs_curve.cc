@@ -19,7 +19,7 @@ constexpr std::array kThresholds{0.99F, 0.98F, 0.97F, 0.95F, 0.93F, 0.9F,  0.85F
 constexpr std::size_t kBatch = 100;  // pairs embedded per call
 
 bool matched_by_text_rung(const QuestionPair& pair) {
-  return std::ranges::any_of(kTextRungs, [&](TextRung rung) {
+  return std::ranges::any_of(kMatchLevels, [&](MatchLevel rung) {
     const auto a = fold_text(pair.a, rung);
     return a.has_value() && a == fold_text(pair.b, rung);
   });

@@ -260,7 +260,7 @@ OrderedJson governor_json(const ReuseStats& stats) {
   if (!stats.governed.has_value()) return nullptr;
   const PressureControllerStats& controller = *stats.governed;
   OrderedJson releases = OrderedJson::array();
-  for (const GaveBack& release : controller.releases) {
+  for (const MemoryRelease& release : controller.releases) {
     releases.push_back({{"at_ms", to_milliseconds(release.at)},
                         {"took_ms", to_milliseconds(release.took)},
                         {"bytes", release.bytes.value()},

@@ -96,9 +96,9 @@ void PolicyShelf::remove(SlotId slot) {
   free_.push_back(slot.index);
 }
 
-std::optional<NextToLeave> PolicyShelf::eviction_candidate() {
+std::optional<EvictionCandidate> PolicyShelf::eviction_candidate() {
   if (!policy_->victim().has_value()) return std::nullopt;
-  return NextToLeave{.resident = resident_, .worth = policy_->victim_worth()};
+  return EvictionCandidate{.resident = resident_, .worth = policy_->victim_worth()};
 }
 
 Bytes PolicyShelf::evict_bytes(Bytes wanted) {

@@ -49,7 +49,7 @@ class PolicyShelf final : public BudgetClient {
   std::size_t insert_chain(std::span<const ShelfEntry> chain);
   void clear();
 
-  [[nodiscard]] std::optional<NextToLeave> eviction_candidate() override;
+  [[nodiscard]] std::optional<EvictionCandidate> eviction_candidate() override;
   Bytes evict_bytes(Bytes wanted) override;
   Bytes trim_to_budget() override { return Bytes(); }
   void block_admission(bool /*blocked*/) override {}

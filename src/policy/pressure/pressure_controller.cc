@@ -37,7 +37,7 @@ struct PressureController::State {
     stats.lowest_budget = cap;
   }
 
-  void record(const GovernorActions& actions, const GaveBack& release, bool read)
+  void record(const GovernorActions& actions, const MemoryRelease& release, bool read)
       AFI_REQUIRES(tick_mutex);
 
   const std::shared_ptr<PressureGauge> gauge;
@@ -114,7 +114,7 @@ GovernorActions PressureController::tick(Bytes refused) {
       state_->cap,
       std::max(next.actions.target, std::min(unused_by_others, state_->budget.capacity())));
   state_->budget.set_capacity(budget);
-  GaveBack release{.at = inputs.now, .bytes = state_->caches.obey(), .budget = budget};
+  MemoryRelease release{.at = inputs.now, .bytes = state_->caches.obey(), .budget = budget};
   const bool again = next.actions.mode >= PressureMode::kCritical &&
                      inputs.now - state_->returned_at >= kReturnInterval;
   if (release.bytes >= kMinReturnedBytes || again) {
@@ -129,7 +129,7 @@ GovernorActions PressureController::tick(Bytes refused) {
   return next.actions;
 }
 
-void PressureController::State::record(const GovernorActions& actions, const GaveBack& release,
+void PressureController::State::record(const GovernorActions& actions, const MemoryRelease& release,
                                        bool read) {
   const MutexLock lock(stats_mutex);
   ++stats.ticks;

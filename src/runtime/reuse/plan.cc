@@ -168,7 +168,8 @@ Result<void> Plan::State::lease_prefix(const std::stop_token& stop) {
   const Duration began = reuse->clock().now();
   Duration longest_wait{0};
   const auto claim = [&]() -> LeaseService::Claim {
-    const auto wanted = reuse->prefix_archive()->duty(*archived, resume(), leader->snapshots());
+    const auto wanted =
+        reuse->prefix_archive()->prefill_lease(*archived, resume(), leader->snapshots());
     if (!wanted.has_value()) return {};
     longest_wait = wanted->longest_wait;
     return leases->claim(wanted->turn, wanted->last);

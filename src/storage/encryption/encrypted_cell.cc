@@ -14,13 +14,13 @@ Result<std::optional<SharedCell::Value>> EncryptedCell::read() {
   const std::vector<std::byte> encrypted = std::exchange(found->bytes, {});
   std::vector<std::byte> opened(
       encrypted.size() < kEncryptionHeader ? 0 : encrypted.size() - kEncryptionHeader);
-  const OpenedEntry entry = open_entry(keys_, place_, encrypted, opened);
-  if (entry.state == SealState::kOtherKey) {
+  const DecryptedEntry entry = decrypt_entry(keys_, place_, encrypted, opened);
+  if (entry.state == DecryptStatus::kOtherKey) {
     return fail(
         ErrorCode::kUnavailable,
         "the shared value is encrypted under another key: add that key to the list of keys");
   }
-  if (entry.state == SealState::kOpened) {
+  if (entry.state == DecryptStatus::kOpened) {
     found->bytes.assign(opened.begin() + static_cast<std::ptrdiff_t>(entry.bytes_begin),
                         opened.end());
   }

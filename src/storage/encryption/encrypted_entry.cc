@@ -172,11 +172,11 @@ Result<void> encrypt_entry(const EncryptionKeys& keys, const TierKey& key, const
   return {};
 }
 
-OpenedEntry open_entry(const EncryptionKeys& keys, const TierKey& key,
-                       std::span<const std::byte> encrypted, std::span<std::byte> into) {
+DecryptedEntry decrypt_entry(const EncryptionKeys& keys, const TierKey& key,
+                             std::span<const std::byte> encrypted, std::span<std::byte> into) {
   if (encrypted.size() < kEncryptionHeader ||
       std::memcmp(encrypted.data(), kMagic.data(), kMagic.size()) != 0) {
-    return {.state = SealState::kNotEncrypted};
+    return {.state = DecryptStatus::kNotEncrypted};
   }
   const auto header = encrypted.first(kEncryptionHeader);
   auto body = encrypted.subspan(kEncryptionHeader);
@@ -186,7 +186,7 @@ OpenedEntry open_entry(const EncryptionKeys& keys, const TierKey& key,
   EntrySecret secret;
   const bool known = keys.entry_key(id, key, secret.bytes);
   if (!AFI_GUARD("seal.key", known)) {
-    return {.state = SealState::kOtherKey};
+    return {.state = DecryptStatus::kOtherKey};
   }
   const auto zeros = header.subspan(kTagAt + kTag);
   if (!AFI_GUARD("seal.zeros",
@@ -222,7 +222,7 @@ OpenedEntry open_entry(const EncryptionKeys& keys, const TierKey& key,
   if (meta_size > into.size() || meta_size % 64 != 0) return {};
   auto meta = meta_from(into.first(meta_size));
   if (!meta.has_value()) return {};
-  return {.state = SealState::kOpened, .meta = *std::move(meta), .bytes_begin = meta_size};
+  return {.state = DecryptStatus::kOpened, .meta = *std::move(meta), .bytes_begin = meta_size};
 }
 
 }  // namespace afterimage

@@ -17,7 +17,7 @@
 ///          bytes, and the entry's bytes.
 /// Bound    To the entry's key: key and class are authenticated, so an entry that was moved to
 ///          another key does not decrypt.
-/// Errors   encrypt_entry: kUnavailable: the system gives no random bytes. open_entry: any bytes
+/// Errors   encrypt_entry: kUnavailable: the system gives no random bytes. decrypt_entry: any bytes
 ///          may be given.
 /// Threads  Any.
 /// Source   docs/formats/encrypted-entry.md specifies every byte.
@@ -31,20 +31,20 @@ std::size_t encrypted_size(const EntryMeta& meta, std::size_t bytes);
 Result<void> encrypt_entry(const EncryptionKeys& keys, const TierKey& key, const EntryMeta& meta,
                            std::span<const std::byte> bytes, std::span<std::byte> into);
 
-enum class SealState : unsigned char {
+enum class DecryptStatus : unsigned char {
   kOpened,
   kNotEncrypted,  // not an encrypted entry: too short, or of another format
   kOtherKey,      // encrypted under a key that is not in the list
   kDamaged,       // failed authentication
 };
-struct OpenedEntry {
-  SealState state = SealState::kDamaged;
+struct DecryptedEntry {
+  DecryptStatus state = DecryptStatus::kDamaged;
   EntryMeta meta;               // meta and bytes_begin: only if kOpened
   std::size_t bytes_begin = 0;  // in the decrypted bytes; a multiple of 64
 };
 /// Decrypts into `into`, which has encrypted.size() - kEncryptionHeader bytes (none if that is
 /// negative). Unless the state is kOpened, the content of `into` must not be used.
-OpenedEntry open_entry(const EncryptionKeys& keys, const TierKey& key,
-                       std::span<const std::byte> encrypted, std::span<std::byte> into);
+DecryptedEntry decrypt_entry(const EncryptionKeys& keys, const TierKey& key,
+                             std::span<const std::byte> encrypted, std::span<std::byte> into);
 
 }  // namespace afterimage

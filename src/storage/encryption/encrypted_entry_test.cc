@@ -28,10 +28,10 @@ class EncryptedEntry : public ::testing::Test {
     EXPECT_TRUE(encrypt_entry(keys, key, meta, bytes, encrypted).has_value());
     return encrypted;
   }
-  SealState state_of(const TierKey& key, const Ciphertext& encrypted) {
+  DecryptStatus state_of(const TierKey& key, const Ciphertext& encrypted) {
     std::vector<std::byte> into(
         encrypted.size() < kEncryptionHeader ? 0 : encrypted.size() - kEncryptionHeader);
-    return open_entry(keys, key, encrypted, into).state;
+    return decrypt_entry(keys, key, encrypted, into).state;
   }
 
   EncryptionKeys keys = EncryptionKeys::parse(std::string(64, '1'), "test").value();
@@ -43,8 +43,8 @@ TEST_F(EncryptedEntry, RoundTripsExactly) {
     for (const EntryMeta& meta : {EntryMeta{}, kMeta}) {
       const Ciphertext encrypted = encrypt(tier_key(1), meta, bytes);
       std::vector<std::byte> into(encrypted.size() - kEncryptionHeader);
-      const OpenedEntry opened = open_entry(keys, tier_key(1), encrypted, into);
-      ASSERT_EQ(opened.state, SealState::kOpened) << size;
+      const DecryptedEntry opened = decrypt_entry(keys, tier_key(1), encrypted, into);
+      ASSERT_EQ(opened.state, DecryptStatus::kOpened) << size;
       EXPECT_EQ(opened.meta, meta);
       EXPECT_EQ(opened.bytes_begin % 64, 0U);
       EXPECT_TRUE(std::ranges::equal(std::span(into).subspan(opened.bytes_begin), bytes)) << size;
@@ -57,32 +57,32 @@ TEST_F(EncryptedEntry, EveryFlippedBitIsDetected) {
   for (std::size_t bit = 0; bit < 8 * encrypted.size(); ++bit) {
     Ciphertext other = encrypted;
     other[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
-    EXPECT_NE(state_of(tier_key(1), other), SealState::kOpened) << bit;
+    EXPECT_NE(state_of(tier_key(1), other), DecryptStatus::kOpened) << bit;
   }
   for (std::size_t size = 0; size < encrypted.size(); ++size) {
     EXPECT_NE(state_of(tier_key(1),
                        Ciphertext(encrypted.begin(), encrypted.begin() + static_cast<long>(size))),
-              SealState::kOpened);
+              DecryptStatus::kOpened);
   }
   Ciphertext longer = encrypted;
   longer.push_back(std::byte{0});
-  EXPECT_EQ(state_of(tier_key(1), longer), SealState::kDamaged);
+  EXPECT_EQ(state_of(tier_key(1), longer), DecryptStatus::kDamaged);
 }
 
 TEST_F(EncryptedEntry, IsBoundToItsKey) {
   const Ciphertext encrypted = encrypt(tier_key(1), kMeta, tier_bytes(1, 100));
-  EXPECT_EQ(state_of(tier_key(2), encrypted), SealState::kDamaged);
-  EXPECT_EQ(state_of(tier_key(1, EntryClass::kAnswer), encrypted), SealState::kDamaged);
+  EXPECT_EQ(state_of(tier_key(2), encrypted), DecryptStatus::kDamaged);
+  EXPECT_EQ(state_of(tier_key(1, EntryClass::kAnswer), encrypted), DecryptStatus::kDamaged);
 }
 
 TEST_F(EncryptedEntry, ReportsWhyDecryptionFailed) {
   const Ciphertext encrypted = encrypt(tier_key(1), {}, tier_bytes(1, 100));
-  EXPECT_EQ(state_of(tier_key(1), tier_bytes(1, 500)), SealState::kNotEncrypted);
-  EXPECT_EQ(state_of(tier_key(1), {}), SealState::kNotEncrypted);
+  EXPECT_EQ(state_of(tier_key(1), tier_bytes(1, 500)), DecryptStatus::kNotEncrypted);
+  EXPECT_EQ(state_of(tier_key(1), {}), DecryptStatus::kNotEncrypted);
   keys = EncryptionKeys::parse(std::string(64, '2'), "other").value();
-  EXPECT_EQ(state_of(tier_key(1), encrypted), SealState::kOtherKey);
+  EXPECT_EQ(state_of(tier_key(1), encrypted), DecryptStatus::kOtherKey);
   keys = EncryptionKeys::parse(std::string(64, '2') + "\n" + std::string(64, '1'), "both").value();
-  EXPECT_EQ(state_of(tier_key(1), encrypted), SealState::kOpened);
+  EXPECT_EQ(state_of(tier_key(1), encrypted), DecryptStatus::kOpened);
 }
 
 TEST_F(EncryptedEntry, LeaksNoPlaintextAndNeverRepeats) {
@@ -111,8 +111,8 @@ TEST_F(EncryptedEntry, MatchesItsGoldenVector) {
   TierKey key{.entry_class = EntryClass::kPrefixKv};
   key.bytes.fill(std::byte{0x22});
   std::vector<std::byte> into(bytes.size() - kEncryptionHeader);
-  const OpenedEntry opened = open_entry(keys, key, bytes, into);
-  ASSERT_EQ(opened.state, SealState::kOpened);
+  const DecryptedEntry opened = decrypt_entry(keys, key, bytes, into);
+  ASSERT_EQ(opened.state, DecryptStatus::kOpened);
   EXPECT_EQ(opened.meta,
             (EntryMeta{.tensors = {{DType::kF16, Shape{2, 3}}}, .cost = Duration(77)}));
   EXPECT_TRUE(std::ranges::equal(std::span(into).subspan(opened.bytes_begin),

@@ -22,18 +22,18 @@ Result<std::vector<std::byte>> EncryptedFiles::read(const std::string& path, Byt
   AFI_TRY(const std::vector<std::byte> encrypted, files_.read(path, most));
   std::vector<std::byte> opened(
       encrypted.size() < kEncryptionHeader ? 0 : encrypted.size() - kEncryptionHeader);
-  const OpenedEntry entry = open_entry(keys_, place_of(path), encrypted, opened);
+  const DecryptedEntry entry = decrypt_entry(keys_, place_of(path), encrypted, opened);
   switch (entry.state) {
-    case SealState::kOpened:
+    case DecryptStatus::kOpened:
       break;
-    case SealState::kOtherKey:
+    case DecryptStatus::kOtherKey:
       return fail(ErrorCode::kUnavailable,
                   fmt::format("'{}' is encrypted under another key: add that key to the list of "
                               "keys, or remove the file",
                               path));
-    case SealState::kNotEncrypted:
+    case DecryptStatus::kNotEncrypted:
       return fail(ErrorCode::kCorruption, fmt::format("'{}' is not encrypted", path));
-    case SealState::kDamaged:
+    case DecryptStatus::kDamaged:
       return fail(ErrorCode::kCorruption,
                   fmt::format("'{}' is damaged: it failed authentication", path));
   }

@@ -24,7 +24,7 @@ struct EncryptedTier::State {
   std::unexpected<Error> refuse(ErrorCode code, std::string message);
   Result<std::optional<TierEntry>> open(const TierKey& key, const TierEntry& encrypted,
                                         MemoryBudget& room);
-  void record_unopened(const TierKey& key, SealState state);
+  void record_unopened(const TierKey& key, DecryptStatus state);
   [[nodiscard]] bool is_foreign(const TierKey& key) const;
 
   Tier& tier;
@@ -115,8 +115,8 @@ Result<std::optional<TierEntry>> EncryptedTier::State::open(const TierKey& key,
     ++without_room;
     return std::unexpected(opened.error());
   }
-  OpenedEntry entry = open_entry(keys, key, encrypted.bytes, (*opened)->bytes());
-  if (entry.state != SealState::kOpened) {
+  DecryptedEntry entry = decrypt_entry(keys, key, encrypted.bytes, (*opened)->bytes());
+  if (entry.state != DecryptStatus::kOpened) {
     record_unopened(key, entry.state);
     return std::nullopt;
   }
@@ -125,16 +125,16 @@ Result<std::optional<TierEntry>> EncryptedTier::State::open(const TierKey& key,
                    .memory = *opened};
 }
 
-void EncryptedTier::State::record_unopened(const TierKey& key, SealState state) {
-  if (state == SealState::kDamaged) static_cast<void>(tier.erase(key));
+void EncryptedTier::State::record_unopened(const TierKey& key, DecryptStatus state) {
+  if (state == DecryptStatus::kDamaged) static_cast<void>(tier.erase(key));
   const bool replaced = tier.is_pending(key);
   const MutexLock lock(mutex);
   ++unopened;
-  if (state == SealState::kDamaged) {
+  if (state == DecryptStatus::kDamaged) {
     ++removed;
     return;
   }
-  ++(state == SealState::kOtherKey ? other_key : not_encrypted);
+  ++(state == DecryptStatus::kOtherKey ? other_key : not_encrypted);
   if (replaced) return;
   if (foreign.size() >= kMostForeign) foreign.clear();
   foreign.insert(key);

@@ -11,7 +11,7 @@ namespace {
 constexpr Bytes kSlice = 4_MiB;
 
 /// Whether to evict `a` before `b`.
-bool evict_before(const NextToLeave& a, const NextToLeave& b) {
+bool evict_before(const EvictionCandidate& a, const EvictionCandidate& b) {
   if (a.worth.has_value() && b.worth.has_value() && *a.worth != *b.worth) {
     return *a.worth < *b.worth;
   }
@@ -25,7 +25,7 @@ Bytes SharedBudget::evict_while(const Excess& excess) {
   Bytes total;
   for (Bytes left = excess(); left > 0_B; left = excess()) {
     BudgetClient* source = nullptr;
-    NextToLeave cheapest;
+    EvictionCandidate cheapest;
     for (BudgetClient* client : clients_) {
       const auto next = client->eviction_candidate();
       if (!next.has_value() || (source != nullptr && !evict_before(*next, cheapest))) continue;

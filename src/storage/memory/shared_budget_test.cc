@@ -23,9 +23,9 @@ struct FakeCache final : BudgetClient {
     for (const auto& [room, worth] : entries) sum += room.bytes();
     return sum;
   }
-  std::optional<NextToLeave> eviction_candidate() override {
+  std::optional<EvictionCandidate> eviction_candidate() override {
     if (entries.empty() || held) return std::nullopt;
-    return NextToLeave{.resident = resident(), .worth = entries.front().second};
+    return EvictionCandidate{.resident = resident(), .worth = entries.front().second};
   }
   Bytes evict_bytes(Bytes wanted) override {
     Bytes freed;

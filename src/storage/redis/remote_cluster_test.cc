@@ -15,7 +15,7 @@ namespace afterimage {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::patient_options;
+using testing::long_timeout_options;
 using testing::RedisCluster;
 using testing::tier_bytes;
 using testing::tier_key;
@@ -37,7 +37,7 @@ class RemoteClusterTest : public ::testing::Test {
     return true;
   }
   static RemoteTierOptions hasty(RedisCluster& cluster) {
-    RemoteTierOptions options = patient_options(cluster.addresses());
+    RemoteTierOptions options = long_timeout_options(cluster.addresses());
     options.servers.connect_timeout = 200ms;
     options.servers.timeout = 50ms;
     options.servers.breaker = {.open_duration = 200ms, .ramp_tenth = 10ms, .ramp_third = 10ms};
@@ -55,7 +55,7 @@ class RemoteClusterTest : public ::testing::Test {
 
 TEST_F(RemoteClusterTest, ChunksAreSpreadOverAllServers) {
   RedisCluster cluster(3);
-  RemoteTierOptions options = patient_options({cluster.server(1).address()});
+  RemoteTierOptions options = long_timeout_options({cluster.server(1).address()});
   options.chunk = 16_KiB;
   const auto tier = open(options);
   EXPECT_EQ(tier->remote_stats().cluster.masters, 3U);
@@ -68,7 +68,7 @@ TEST_F(RemoteClusterTest, ChunksAreSpreadOverAllServers) {
 
 TEST_F(RemoteClusterTest, FollowsAMovedSlotAndRereadsTheTable) {
   RedisCluster cluster(3);
-  const auto tier = open(patient_options({cluster.server(0).address()}));
+  const auto tier = open(long_timeout_options({cluster.server(0).address()}));
   const std::string name = manifest_name(tier_key(1));
   const std::size_t from = owner(cluster, 1);
   const std::size_t to = (from + 1) % 3;
@@ -137,7 +137,7 @@ TEST(RemoteClusterTable, IsRefreshedWhileAServerIsFailing) {
   testing::ScriptedServer server(true);
   server.set_script(
       [](const auto&, const auto&) { return testing::Said{"", testing::Said::Then::kClose}; });
-  RemoteTierOptions options = patient_options({server.address()});
+  RemoteTierOptions options = long_timeout_options({server.address()});
   options.servers.refresh_interval = 24h;
   MemoryBudget memory(1_MiB);
   const SystemClock clock;

@@ -138,7 +138,7 @@ Result<RemoteManifest> decode_manifest(std::span<const std::byte> bytes) {
 }
 
 std::string manifest_name(const TierKey& key) { return named("m:", key); }
-std::string turn_name(const TierKey& key) { return named("t:", key); }
+std::string lease_name(const TierKey& key) { return named("t:", key); }
 
 std::string chunk_name(const WriteId& write, std::size_t chunk) {
   std::array<std::byte, kDigestBytes> wide{};

@@ -67,6 +67,6 @@ Result<RemoteManifest> decode_manifest(std::span<const std::byte> bytes);
 /// Key of a chunk, "afi1:c:0123…:7": write id and chunk number.
 [[nodiscard]] std::string chunk_name(const WriteId& write, std::size_t chunk);
 /// Key of the lease to make an entry, "afi1:t:1:0123…".
-[[nodiscard]] std::string turn_name(const TierKey& key);
+[[nodiscard]] std::string lease_name(const TierKey& key);
 
 }  // namespace afterimage

@@ -79,7 +79,7 @@ TEST(RemoteManifest, RefusesContradictingSizes) {
 TEST(RemoteManifest, KeysFollowTheFormatAndChunksSpreadOverSlots) {
   const TierKey key = tier_key(7, EntryClass::kAnswer);
   EXPECT_EQ(manifest_name(key), "afi1:m:4:" + to_hex(key.bytes));
-  EXPECT_EQ(turn_name(key), "afi1:t:4:" + to_hex(key.bytes));
+  EXPECT_EQ(lease_name(key), "afi1:t:4:" + to_hex(key.bytes));
   const WriteId write = example(0, 0).write;
   EXPECT_EQ(chunk_name(write, 12), "afi1:c:000102030405060708090a0b0c0d0e0f:12");
   EXPECT_NE(slot_of(chunk_name(write, 1)), slot_of(chunk_name(write, 2)));

@@ -163,7 +163,7 @@ void RedisLeases::State::release(const std::string& token) {
 
 LeaseService::Claim RedisLeases::claim(const TierKey& lease_key, const TierKey& entry) {
   State& s = *state_;
-  const std::string name = turn_name(lease_key);
+  const std::string name = lease_name(lease_key);
   const auto unknown = [&] {
     const MutexLock lock(s.mutex);
     ++s.stats.unknown;

@@ -17,7 +17,7 @@ namespace afterimage {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::patient_options;
+using testing::long_timeout_options;
 using testing::RedisServer;
 using testing::tier_bytes;
 using testing::tier_key;
@@ -26,7 +26,7 @@ using LeaseStatus = LeaseStatus;
 /// One process: a tier and its leases.
 struct Process {
   explicit Process(const RemoteAddress& server, RedisLeasesOptions options = {})
-      : tier(RemoteTier::open(patient_options({server}), memory, clock).value()),
+      : tier(RemoteTier::open(long_timeout_options({server}), memory, clock).value()),
         leases(*tier, options) {}
   MemoryBudget memory{16_MiB};
   SystemClock clock;
@@ -110,17 +110,17 @@ TEST_F(RedisLeasesOnAServer, NeitherRenewsNorDeletesAnothersLease) {
   Process other(server->address(), {.lease = 60s});
   auto lease = one.leases.claim(tier_key(1));
   // As if the holder had been stopped for longer than its lease.
-  server->ask({"DEL", turn_name(tier_key(1))});
+  server->ask({"DEL", lease_name(tier_key(1))});
   const auto theirs = other.leases.claim(tier_key(1));
   ASSERT_EQ(theirs.status, LeaseStatus::kOurs);
-  const std::string token = server->ask({"GET", turn_name(tier_key(1))}).text;
+  const std::string token = server->ask({"GET", lease_name(tier_key(1))}).text;
   lease.lease.reset();
-  EXPECT_EQ(server->ask({"GET", turn_name(tier_key(1))}).text, token);
+  EXPECT_EQ(server->ask({"GET", lease_name(tier_key(1))}).text, token);
   EXPECT_EQ(one.leases.stats().expired, 1U);
 }
 
 TEST_F(RedisLeasesOnAServer, ReportsUnknownWithoutAServer) {
-  RemoteTierOptions options = patient_options({server->address()});
+  RemoteTierOptions options = long_timeout_options({server->address()});
   options.servers.connect_timeout = options.servers.timeout = 50ms;
   MemoryBudget memory(1_MiB);
   const SystemClock clock;

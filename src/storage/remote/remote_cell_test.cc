@@ -15,7 +15,7 @@ namespace afterimage {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::patient_options;
+using testing::long_timeout_options;
 using testing::RedisCluster;
 using testing::RedisServer;
 using testing::Said;
@@ -27,7 +27,8 @@ constexpr CellId kId{std::byte{0xAB}};
 struct CellUser {
   explicit CellUser(RemoteTierOptions options, Duration ttl = 1h)
       : tier(RemoteTier::open(std::move(options), memory, clock).value()), cell(*tier, kId, ttl) {}
-  explicit CellUser(const std::vector<RemoteAddress>& seeds) : CellUser(patient_options(seeds)) {}
+  explicit CellUser(const std::vector<RemoteAddress>& seeds)
+      : CellUser(long_timeout_options(seeds)) {}
   /// Options with short timeouts, for servers that stop answering.
   static RemoteTierOptions hasty(const RedisCluster& cluster) {
     RemoteTierOptions options{.servers = {.seeds = cluster.addresses()}};
@@ -81,8 +82,8 @@ TEST_F(RemoteCellOnServers, ComparesBeforeItReplaces) {
 
 TEST_F(RemoteCellOnServers, ReadingRenewsTheTimeToLive) {
   RedisServer server;
-  CellUser brief(patient_options({server.address()}), 10min);
-  CellUser lasting(patient_options({server.address()}), 1h);
+  CellUser brief(long_timeout_options({server.address()}), 10min);
+  CellUser lasting(long_timeout_options({server.address()}), 1h);
   ASSERT_TRUE(brief.replace(std::nullopt, "a").value());
   EXPECT_EQ(server.ask({"PEXPIRE", brief.cell.name(), "600000"}).number, 1);
   EXPECT_EQ(lasting.read(), "a");

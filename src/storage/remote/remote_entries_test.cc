@@ -19,7 +19,7 @@ namespace afterimage {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::patient_options;
+using testing::long_timeout_options;
 using testing::RedisCluster;
 using testing::RedisServer;
 using testing::Said;
@@ -32,7 +32,7 @@ struct EntryUser {
   explicit EntryUser(const std::vector<RemoteAddress>& seeds, Bytes chunk = 64_KiB)
       : tier(RemoteTier::open(with_chunk(seeds, chunk), memory, clock).value()) {}
   static RemoteTierOptions with_chunk(const std::vector<RemoteAddress>& seeds, Bytes chunk) {
-    RemoteTierOptions options = patient_options(seeds);
+    RemoteTierOptions options = long_timeout_options(seeds);
     options.chunk = chunk;
     options.known_absent = Duration(0);
     return options;

@@ -136,7 +136,7 @@ Result<std::optional<TierEntry>> RemoteTier::State::get(const TierKey& key, Memo
   if (cluster->reachable(manifest_name(key)) == nullptr) {
     const MutexLock lock(mutex);
     ++stats.misses;
-    ++more.left_alone;
+    ++more.circuit_rejected;
     return std::nullopt;
   }
   auto found = entries.fetch(key, budget);

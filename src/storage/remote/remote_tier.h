@@ -31,7 +31,8 @@ struct RemoteTierStats {
   RemoteClusterStats cluster;
   std::uint64_t incomplete = 0;  // gets that missed because a chunk was missing
   std::uint64_t lost = 0;        // accepted puts that did not reach the servers
-  std::uint64_t left_alone = 0;  // gets that missed at once: no server, or its breaker is open
+  std::uint64_t circuit_rejected =
+      0;  // gets that missed at once: no server, or its breaker is open
 };
 
 /// Entries on a Redis or Valkey server or cluster, shared by all processes that have the same

@@ -13,7 +13,7 @@
 
 namespace afterimage {
 
-using testing::patient_options;
+using testing::long_timeout_options;
 using testing::RedisCluster;
 using testing::RedisServer;
 using testing::tier_bytes;
@@ -32,7 +32,7 @@ struct Remote {
   std::unique_ptr<RemoteTier> tier;
 
   void open(std::vector<RemoteAddress> seeds) {
-    auto opened = RemoteTier::open(patient_options(std::move(seeds)), memory, clock);
+    auto opened = RemoteTier::open(long_timeout_options(std::move(seeds)), memory, clock);
     EXPECT_TRUE(opened.has_value()) << to_string(opened.error());
     tier = *std::move(opened);
   }
@@ -54,7 +54,7 @@ std::shared_ptr<Tier> make_clustered(Bytes capacity) {
   };
   for (std::size_t i = 0; i < kCluster->size(); ++i) kCluster->server(i).ask({"FLUSHALL"});
   const std::shared_ptr<Fixture> fixture(new Fixture{.memory = MemoryBudget(capacity)});
-  fixture->tier = RemoteTier::open(patient_options({kCluster->server(0).address()}),
+  fixture->tier = RemoteTier::open(long_timeout_options({kCluster->server(0).address()}),
                                    fixture->memory, fixture->clock)
                       .value();
   EXPECT_TRUE(fixture->tier->cluster().stats().is_cluster);
@@ -81,7 +81,7 @@ class RemoteTierAlone : public ::testing::Test {
     server = std::make_unique<RedisServer>();
   }
   std::unique_ptr<RemoteTier> open(Bytes chunk = 64_KiB) {
-    RemoteTierOptions options = patient_options({server->address()});
+    RemoteTierOptions options = long_timeout_options({server->address()});
     options.chunk = chunk;
     return RemoteTier::open(options, memory, clock).value();
   }
@@ -276,7 +276,7 @@ TEST_F(RemoteTierAlone, FindsTheNewestEntriesOnAnEvictingServer) {
 }
 
 TEST_F(RemoteTierAlone, RefusesAPutWithoutMemoryAtOnce) {
-  RemoteTierOptions options = patient_options({server->address()});
+  RemoteTierOptions options = long_timeout_options({server->address()});
   options.put_timeout = Duration(0);
   // Long timeouts: pending writes stay pending until the server continues.
   options.servers.connect_timeout = options.servers.timeout = std::chrono::seconds(60);
@@ -300,7 +300,7 @@ TEST_F(RemoteTierAlone, RefusesAPutWithoutMemoryAtOnce) {
 }
 
 TEST_F(RemoteTierAlone, MissesInTimeOnAStoppedServerAndThenAtOnce) {
-  RemoteTierOptions options = patient_options({server->address()});
+  RemoteTierOptions options = long_timeout_options({server->address()});
   options.servers.connect_timeout = std::chrono::milliseconds(200);
   options.servers.timeout = std::chrono::milliseconds(50);
   const auto tier = RemoteTier::open(options, memory, clock).value();
@@ -316,7 +316,7 @@ TEST_F(RemoteTierAlone, MissesInTimeOnAStoppedServerAndThenAtOnce) {
   EXPECT_FALSE(tier->may_contain(tier_key(2))) << "the circuit breaker is open";
   EXPECT_FALSE(tier->stats().degraded_reason.empty());
   EXPECT_EQ(get(*tier, 2), std::nullopt);
-  EXPECT_GE(tier->remote_stats().left_alone, 1U);
+  EXPECT_GE(tier->remote_stats().circuit_rejected, 1U);
   const auto erased = tier->erase(tier_key(1));
   ASSERT_FALSE(erased.has_value());
   EXPECT_EQ(erased.error().code, ErrorCode::kUnavailable);
@@ -325,7 +325,7 @@ TEST_F(RemoteTierAlone, MissesInTimeOnAStoppedServerAndThenAtOnce) {
 }
 
 TEST_F(RemoteTierAlone, UsesARestartedServerAgain) {
-  RemoteTierOptions options = patient_options({server->address()});
+  RemoteTierOptions options = long_timeout_options({server->address()});
   options.servers.breaker.open_duration = std::chrono::milliseconds(50);
   options.servers.breaker.ramp_tenth = options.servers.breaker.ramp_third = Duration(0);
   options.known_absent = Duration(0);
@@ -344,7 +344,7 @@ TEST_F(RemoteTierAlone, UsesARestartedServerAgain) {
 
 TEST_F(RemoteTierAlone, ReportsAMissingOrWrongPassword) {
   server->ask({"CONFIG", "SET", "requirepass", "a secret of the servers"});
-  RemoteTierOptions options = patient_options({server->address()});
+  RemoteTierOptions options = long_timeout_options({server->address()});
   const auto outside = RemoteTier::open(options, memory, clock).value();
   EXPECT_TRUE(outside->stats().degraded_reason.contains("NOAUTH"))
       << outside->stats().degraded_reason;
@@ -363,7 +363,7 @@ TEST(RemoteTierOptions, RefusesInvalidOptions) {
   MemoryBudget memory(1_MiB);
   const SystemClock clock;
   EXPECT_EQ(RemoteTier::open({}, memory, clock).error().code, ErrorCode::kInvalidArgument);
-  RemoteTierOptions large = patient_options({{.host = "127.0.0.1", .port = 1}});
+  RemoteTierOptions large = long_timeout_options({{.host = "127.0.0.1", .port = 1}});
   large.chunk = 5_MiB;
   EXPECT_EQ(RemoteTier::open(large, memory, clock).error().code, ErrorCode::kInvalidArgument);
 }
@@ -372,7 +372,7 @@ TEST(RemoteTierOptions, OpensWithoutReachableServers) {
   MemoryBudget memory(1_MiB);
   const SystemClock clock;
   const RemoteTierOptions nobody =
-      patient_options({{.host = "127.0.0.1", .port = testing::free_port()}});
+      long_timeout_options({{.host = "127.0.0.1", .port = testing::free_port()}});
   const auto tier = RemoteTier::open(nobody, memory, clock).value();
   EXPECT_FALSE(tier->may_contain(tier_key(1)));
   EXPECT_EQ(tier->get(tier_key(1), memory).value(), std::nullopt);

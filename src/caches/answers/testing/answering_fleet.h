@@ -108,12 +108,12 @@ class AnsweringProcess {
       const std::string& words, const std::function<void()>& between = [] {}) const {
     const AnswerArchive::ReadLease before = archive->read_lease();
     Question question(scope(1), words);
-    const AnswerLookup found = cache->find(question, {.serve = TextRung::kExact});
+    const AnswerLookup found = cache->find(question, {.serve = MatchLevel::kExact});
     between();
     if (found.answer.has_value()) {
-      return archive->may_give(before) ? found.answer->text : "";
+      return archive->may_serve(before) ? found.answer->text : "";
     }
-    const auto restored = archive->restore(question, {.serve = TextRung::kExact});
+    const auto restored = archive->restore(question, {.serve = MatchLevel::kExact});
     return restored.has_value() ? restored->answer.value().text : "";
   }
   [[nodiscard]] bool erase(const AnswerFilter& filter) const {

@@ -63,7 +63,7 @@ struct ArchiveMachine {
   }
   [[nodiscard]] std::string cached(const ScopeId& where, const std::string& words) const {
     Question question(where, words);
-    return cache->peek(question, {.serve = TextRung::kExact}).answer.value_or(Answer{}).text;
+    return cache->peek(question, {.serve = MatchLevel::kExact}).answer.value_or(Answer{}).text;
   }
   [[nodiscard]] std::string cached(const std::string& words) const {
     return cached(scope(1), words);

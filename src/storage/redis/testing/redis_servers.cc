@@ -172,7 +172,7 @@ std::size_t RedisCluster::master_of(std::string_view key) const {
   return masters_ - 1;
 }
 
-RemoteTierOptions patient_options(std::vector<RemoteAddress> seeds) {
+RemoteTierOptions long_timeout_options(std::vector<RemoteAddress> seeds) {
   return {.servers = {.seeds = std::move(seeds),
                       .connect_timeout = std::chrono::seconds(20),
                       .timeout = std::chrono::seconds(20)},

@@ -66,7 +66,7 @@ class RedisCluster {
 };
 
 /// Options with long timeouts, for tests on busy machines.
-RemoteTierOptions patient_options(std::vector<RemoteAddress> seeds);
+RemoteTierOptions long_timeout_options(std::vector<RemoteAddress> seeds);
 
 std::uint16_t free_port();
 
