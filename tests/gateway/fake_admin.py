@@ -283,14 +283,15 @@ class Gateway:
         for what in ("hits", "misses", "puts", "refused", "damaged", "failures"):
             family(f"afterimage_tier_{what}_total", "counter", "Tiers.", ({"tier": "disk"}, 0), ({"tier": "remote"}, 0))
         family("afterimage_tier_degraded", "gauge", "Tiers.", ({"tier": "disk"}, 0), ({"tier": "remote"}, 0))
-        for what in ("lost", "incomplete", "left_alone", "breaks", "redirected"):
+        for what in ("lost", "incomplete", "circuit_rejected", "breaks", "redirected"):
             family(f"afterimage_remote_{what}_total", "counter", "Remote.", ({}, 0))
-        family("afterimage_lease_attempts_total", "counter", "Turns.", *(({"whose": w}, 0) for w in ("ours", "theirs", "unknown", "expired")))
+        family("afterimage_lease_attempts_total", "counter", "Leases.", *(({"result": r}, 0) for r in ("ours", "theirs", "unknown", "expired")))
         family("afterimage_answer_leases_total", "counter", "Leases.", *(({"result": r}, 0) for r in ("acquired", "served_elsewhere", "timed_out", "unavailable")))
         family("afterimage_archive_answers_total", "counter", "Archive.", *(({"outcome": o}, 0) for o in ("kept", "refused", "restored", "erased", "over", "failed")))
         family("afterimage_shared_answers_known", "gauge", "Shared.", ({}, 0))
-        for what in ("lapsed", "learnt", "lists", "unread"):
+        for what in ("lapsed", "lists", "unread"):
             family(f"afterimage_shared_answers_{what}_total", "counter", "Shared.", ({}, 0))
+        family("afterimage_invalidations_applied_total", "counter", "Shared.", ({}, 0))
         family("afterimage_unsafe_checked_total", "counter", "Checked.", ({}, self.unsafe["checked"]))
         family("afterimage_unsafe_wrong_total", "counter", "Wrong.", ({}, self.unsafe["wrong"]))
         if s["unsafe"]["upper95"] is not None:
