@@ -29,7 +29,7 @@ struct BackendRequest {
 };
 
 /// Hears a backend's response: its bytes, as any server of this API sends them, or, from a backend
-/// of this process, those bytes and the record of the answer, so that nobody has to read them.
+/// of this process, those bytes and the record of the answer, so that they need not be parsed.
 class BackendListener : public HttpListener {
  public:
   /// Instead of on_head(): on_record() comes before the last bytes.

@@ -77,7 +77,7 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   /// False: what cannot be identified is not reused.
   bool identify_request();
   /// Whether answers may be reused, and how loosely they may match.
-  void decide_limit();
+  void decide_eligibility();
   /// There is nothing to serve: the backend is asked, unless the request forbids it.
   Next look_up_failed();
   void explain_miss();

@@ -49,7 +49,7 @@ GatewayRequest::Next GatewayRequest::on_joining() {
   return leads_ && uses_leases() ? RequestStage::kLeasing : RequestStage::kWaitingForBackend;
 }
 
-/// `key` is where others find it; empty: nobody else joins.
+/// `key` is where other requests find it; empty: no other request joins.
 std::shared_ptr<SharedResponse> GatewayRequest::start_response(const std::string& key) {
   const AnswerSettings& settings = config_->settings.answers;
   return std::make_shared<SharedResponse>(SharedResponse::Options{

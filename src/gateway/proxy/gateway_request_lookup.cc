@@ -28,7 +28,7 @@ bool is_of_the_api(std::string_view header) {
 GatewayRequest::Next GatewayRequest::on_looking_up() {
   if (!question_.has_value()) {
     if (!identify_request()) return forward();
-    decide_limit();
+    decide_eligibility();
   }
   if (!may_reuse_) return forward();
   // Whether an answer is stored is what is hidden.
@@ -105,15 +105,15 @@ bool GatewayRequest::identify_request() {
   Scope scope = scope_of(*api_, contents, space_->inputs);
   scope.other["afterimage.operation"] = to_string(api_->operation);
   scope.other["afterimage.model"] = api_->model;
-  // What truncates an answer is part of what it is the answer to.
+  // The limit that may truncate the answer is part of the request's identity.
   const auto limit = gateway_.parts().backend.default_max_tokens();
   if (!api_->max_tokens.has_value() && limit.has_value()) {
     scope.other["afterimage.max_tokens"] = std::to_string(*limit);
   }
-  // Azure's api-version, for one, changes what is answered.
+  // Parameters of the query change the answer: Azure's api-version, for one.
   const std::size_t query = request_.target.find('?');
   if (query != std::string::npos) scope.other["afterimage.query"] = request_.target.substr(query);
-  // So do OpenAI-Beta, OpenAI-Organization and their like.
+  // So do headers such as OpenAI-Beta and OpenAI-Organization.
   for (const auto& [name, value] : request_.headers) {
     if (is_of_the_api(name)) scope.other["afterimage.header." + lowered(name)] += value + "\n";
   }
@@ -122,15 +122,15 @@ bool GatewayRequest::identify_request() {
   return true;
 }
 
-void GatewayRequest::decide_limit() {
+void GatewayRequest::decide_eligibility() {
   const AnswerSettings& settings = config_->settings.answers;
   const auto none = [&](std::string_view reason, std::string why) {
     bypass(reason, std::move(why));
   };
   if (!settings.enabled || gateway_.parts().reuse.answer_cache() == nullptr) {
-    return none("disabled", "answers are not kept here");
+    return none("disabled", "answers.enabled is false");
   }
-  if (directives_.off) return none("off", "the request asks for no reuse");
+  if (directives_.off) return none("off", "the request switched the cache off");
   SamplingFacts facts = api_->sampling;
   const bool unstated = !facts.temperature.has_value() && !facts.seeded &&
                         api_->operation != ApiOperation::kEmbedding;
@@ -152,7 +152,7 @@ void GatewayRequest::decide_limit() {
   may_reuse_ = true;
   MatchLevel loosest = tenant_.max_match.value_or(settings.max_match);
   if (directives_.ceiling.has_value()) loosest = std::min(loosest, *directives_.ceiling);
-  // What is folded is how people ask; a prompt that is completed has no such forms.
+  // Canonical forms fold how people word questions; they say nothing of a prompt to complete.
   if (eligible.limit == ReuseLimit::kExact || unstated || *operation_ != ApiOperation::kChat ||
       api_->question.empty()) {
     loosest = MatchLevel::kExact;
@@ -247,7 +247,7 @@ Decision GatewayRequest::explain() {
     return decision_;
   }
   if (!identify_request()) return decision_;
-  decide_limit();
+  decide_eligibility();
   if (!may_reuse_) return decision_;
   if (directives_.no_cache) {
     note_refresh();
@@ -275,7 +275,7 @@ Decision GatewayRequest::explain() {
 void GatewayRequest::note_refresh() {
   decision_.outcome = Outcome::kRefresh;
   decision_.reason = "no-cache";
-  decision_.why = "a new answer was asked for";
+  decision_.why = "the request asks for a new answer";
 }
 
 }  // namespace afterimage

@@ -529,7 +529,7 @@ TEST(Gateway, TimingProtectionDelaysHitsAndHidesHeaders) {
     EXPECT_EQ(hit.header(name), "") << name;
     EXPECT_EQ(miss.header(name), "") << name;
   }
-  // Who keeps for himself alone may know what he asked.
+  // A tenant that shares with nobody may see its own hits.
   running.chat(question("Q"), kKeyAlone);
   EXPECT_EQ(running.chat(question("Q"), kKeyAlone).header("X-Cache"), "HIT");
 }

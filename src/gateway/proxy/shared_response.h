@@ -63,7 +63,7 @@ class SharedResponse final : public BackendListener,
   void abandon();
   /// It has subscribers, and was not cancelled.
   [[nodiscard]] bool wanted() const;
-  /// How the backend is slowed down, or told that nobody waits any more.
+  /// How the backend is slowed down, or cancelled once all subscribers have left.
   void controlled_by(BackendCall call);
 
   /// `ready` is called once, at once if it is not kWaiting any more.
@@ -116,7 +116,7 @@ class SharedResponse final : public BackendListener,
 
   Options options_;
   // The listener's alone:
-  std::optional<StreamRecorder> recorder_;  // nullopt: nobody records it, or the backend does
+  std::optional<StreamRecorder> recorder_;  // nullopt: not recorded, or by the backend
   std::optional<ApiRecord> record_;         // the backend's
 
   mutable Mutex mutex_;

@@ -31,11 +31,11 @@ class SharedResponses {
   /// by now, and nothing is started; nullopt: that does not matter.
   [[nodiscard]] Joined join_or_start(const std::string& key, std::optional<std::uint64_t> before,
                                      const std::function<std::shared_ptr<SharedResponse>()>& start);
-  /// It has completed, or nobody should join it any more.
+  /// It has completed or was abandoned: no request joins it from now on.
   void remove(const std::string& key, const SharedResponse* response);
   [[nodiscard]] std::size_t size() const;
 
-  /// For forget_all(), also one that nobody else may join.
+  /// For forget_all(): also responses that are not shared.
   void remember(const std::shared_ptr<SharedResponse>& response);
   /// At the end of the process, when no backend answers any more.
   void forget_all();
