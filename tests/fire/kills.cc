@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "fire/tier_life.h"
+#include "storage/block_io/block_files.h"
 
 namespace afterimage::fire {
 namespace {

@@ -12,6 +12,7 @@
 #include "afterimage/host_tier.h"
 #include "caches/answers/answer_archive.h"
 #include "fire/fire.h"
+#include "storage/disk/segment_log.h"
 #include "testing/fake_block_folder.h"
 
 namespace afterimage::fire {

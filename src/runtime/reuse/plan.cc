@@ -110,10 +110,10 @@ Result<void> Plan::publish(const Completion& completion, const std::string& mode
       .model = model,
       .prompt_tokens = completion.prefilled + completion.resumed_from,
       .output_tokens = TokenCount(static_cast<std::uint32_t>(completion.tokens.size()))};
-  // A truncated answer is this request's alone: dropping the lead lets a waiter ask for itself.
-  if (!is_whole(answer)) return {};
+  // max_tokens is part of the scope, so a truncated answer is the answer to this very request.
   const AnswerFacts facts{.cost = state_->reuse->clock().now() - state_->answer_began,
-                          .ttl = state_->reuse->answer_options().ttl};
+                          .ttl = state_->reuse->answer_options().ttl,
+                          .keep_partial = true};
   AFI_TRY_VOID(std::move(leader).publish(answer, facts));
   return {};
 }

@@ -140,7 +140,7 @@ Served served_from_cache(const AnswerLookup& found, std::size_t media_items) {
   Served served;
   served.answered = true;
   served.completion.text = found.answer->text;
-  served.completion.ended = true;
+  served.completion.ended = is_whole(*found.answer);
   served.sources.assign(media_items, MediaSource::kCovered);
   return served;
 }

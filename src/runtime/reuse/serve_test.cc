@@ -523,11 +523,18 @@ TEST(Serve, AnythingThatChangesTheAnswerMisses) {
   EXPECT_EQ(f.talker.asked, 6);
 }
 
-TEST(Serve, ATruncatedAnswerIsNotShared) {
+TEST(Serve, ATruncatedAnswerIsReusedForTheSameWordsAndLimitOnly) {
   AnswerFixture f;
   f.talker.cut_short = true;
-  for (int i = 0; i < 2; ++i) EXPECT_FALSE(f.get(f.about(1, "What is in the middle?")).answered);
-  EXPECT_EQ(f.reuse->stats().answers.insertions, 0U);
+  const Served first = f.get(f.about(1, "What is in the middle?"));
+  EXPECT_FALSE(first.answered);
+  const Served again = f.get(f.about(1, "What is in the middle?"));
+  EXPECT_TRUE(again.answered);
+  EXPECT_FALSE(again.completion.ended);
+  EXPECT_EQ(again.completion.text, first.completion.text);
+  EXPECT_FALSE(f.get(f.about(1, "what is  in the middle")).answered) << "other words";
+  f.options.max_tokens = TokenCount(2);
+  EXPECT_FALSE(f.get(f.about(1, "What is in the middle?")).answered) << "another limit";
 }
 
 TEST(Serve, ARequestWithoutAQuestionIsComputed) {
