@@ -70,9 +70,9 @@ Result<std::unique_ptr<Stores>> open_stores(const RunArgs& args, World& world) {
   }
   options.on_degraded = [](std::string_view store, const Error& error) {
     if (store == "disk") {
-      fmt::print(stderr, "afterimage run: going on without --disk: {}\n", error.message);
+      fmt::print(stderr, "afterimage run: continuing without --disk: {}\n", error.message);
     } else {
-      fmt::print(stderr, "afterimage run: --remote does not answer, and is tried again: {}\n",
+      fmt::print(stderr, "afterimage run: --remote is unreachable and will be retried: {}\n",
                  error.message);
     }
   };

@@ -699,7 +699,7 @@ class BadInput(Folder):
         self.check({"id": "bad", "messages": [{"role": "wizard", "content": "x"}]}, "wizard")
 
     def test_a_duplicate_id(self):
-        self.check(request("good", TEXT), "stands on line 1 already")
+        self.check(request("good", TEXT), "is already used on line 1")
 
     def test_empty_file(self):
         self.write("bad.png", b"")

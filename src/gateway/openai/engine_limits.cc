@@ -42,17 +42,16 @@ bool names(const auto& list, std::string_view name) {
   return std::ranges::find(list, name) != list.end();
 }
 
-std::unexpected<Error> not_done(std::string_view field, std::string_view instead) {
-  return fail(ErrorCode::kUnsupported, "the built-in engine does not do what " +
-                                           std::string(field) +
-                                           " asks for: " + std::string(instead));
+std::unexpected<Error> unsupported(std::string_view field, std::string_view instead) {
+  return fail(ErrorCode::kUnsupported, "the built-in engine does not support '" +
+                                           std::string(field) + "': " + std::string(instead));
 }
 
 Result<void> check_members(const JsonValue& object, const std::string& name,
                            std::initializer_list<std::string_view> known) {
   for (const JsonValue member : object) {
     if (!member.is_none() && !names(known, member.key())) {
-      return not_done(name + "." + std::string(member.key()), "leave it out");
+      return unsupported(name + "." + std::string(member.key()), "leave it out");
     }
   }
   return {};
@@ -65,42 +64,42 @@ Result<void> check_engine_takes_field(const JsonValue& field) {
   if (field.is_none() || names(kHarmless, name)) return {};
   if (names(kZeroOnly, name)) {
     if (field.number() == 0.0) return {};
-    return not_done(name, "it takes 0 only");
+    return unsupported(name, "only 0 is supported");
   }
   if (names(kOneOnly, name)) {
     if (field.number() == 1.0) return {};
-    return not_done(name, "it takes 1 only");
+    return unsupported(name, "only 1 is supported");
   }
   if (names(kEmptyOnly, name)) {
     if (field.is_empty()) return {};
-    return not_done(name, "leave it out");
+    return unsupported(name, "leave it out");
   }
   if (names(kFalseOnly, name)) {
     if (field.is(JsonKind::kFalse)) return {};
-    return not_done(name, "leave it out");
+    return unsupported(name, "leave it out");
   }
   if (name == "response_format") {
     if (field["type"].text() == "text") return {};
-    return not_done(name, "it writes text only");
+    return unsupported(name, "only text is supported");
   }
-  return not_done(name, "leave it out");
+  return unsupported(name, "leave it out");
 }
 
 Result<void> check_engine_takes_prompts(const JsonValue& prompts) {
   const bool is_one = ++prompts.begin() == prompts.end();
   if (is_one && prompts.front().is(JsonKind::kString)) return {};
-  return not_done("prompt", "it takes one prompt, as a text");
+  return unsupported("prompt", "it takes one prompt, as a string");
 }
 
 Result<void> check_engine_takes_message(const JsonValue& message, const std::string& name) {
   const std::string_view role = message["role"].text();
   if (role != "system" && role != "developer" && role != "assistant" && role != "user") {
-    return not_done(name + ".role", "it knows system, developer, user and assistant");
+    return unsupported(name + ".role", "it supports system, developer, user and assistant");
   }
   for (const JsonValue field : message) {
     const bool is_known = field.key() == "role" || field.key() == "content";
     if (!is_known && !field.is_empty()) {
-      return not_done(name + "." + std::string(field.key()), "leave it out");
+      return unsupported(name + "." + std::string(field.key()), "leave it out");
     }
   }
   return {};
@@ -110,11 +109,11 @@ Result<void> check_engine_takes_part(const JsonValue& part, const std::string& n
   const std::string_view type = part["type"].text();
   if (type == "text") return check_members(part, name, {"type", "text"});
   if (type != "image_url" && type != "video_url" && type != "audio_url" && type != "input_audio") {
-    return not_done(name, "it takes text, image_url, video_url, audio_url and input_audio");
+    return unsupported(name, "it supports text, image_url, video_url, audio_url and input_audio");
   }
   AFI_TRY_VOID(check_members(part, name, {"type", type}));
   const JsonValue value = part[type];
-  if (value.is_none()) return not_done(name, "name an address, or give the bytes");
+  if (value.is_none()) return unsupported(name, "give a URL or the data");
   const std::string inner = name + "." + std::string(type);
   if (value["detail"].text() == "auto") {
     return check_members(value, inner, {"url", "data", "format", "detail"});
