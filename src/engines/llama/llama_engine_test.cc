@@ -230,7 +230,8 @@ TEST(LlamaEngine, UserTextNeverBecomesAControlToken) {
       ++known;
       const TokenId control = tokens_of(spelling).back();
       const SpanText as_text = tokens_of(broken);
-      EXPECT_EQ(std::ranges::count(as_text, control), 0) << name << ": " << spelling;
+      EXPECT_EQ(std::ranges::count(as_text, control), std::ranges::count(tokens_of("x"), control))
+          << name << ": " << spelling;  // a model may begin every text with one
       std::string said;
       for (const TokenId token : as_text) said += model->bytes_of(token);
       EXPECT_TRUE(said.ends_with(spelling)) << name << ": " << said;
