@@ -34,10 +34,13 @@ function(afterimage_quick_build target kind)
   if(AFTERIMAGE_QUICK_BUILD)
     if(kind STREQUAL "headers")
       set(kind library)
-    elseif(kind STREQUAL "library")  # several sources at a time: templates are instantiated once for all of them
-      set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
     else()
-      target_compile_options(${target} PRIVATE -O0)
+      if(NOT kind STREQUAL "library")
+        target_compile_options(${target} PRIVATE -O0)
+      endif()
+      if(NOT kind STREQUAL "test")  # several sources at a time: templates are instantiated once for all of them
+        set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+      endif()
     endif()
     target_precompile_headers(${target} REUSE_FROM afterimage_common_${kind})
     # Precompiled headers can be reused only with the same macro definitions.

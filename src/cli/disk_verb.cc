@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/output.h"
 #include "cli/verbs.h"
 #include "foundation/platform/terminal.h"
 #include "foundation/text/quantities.h"
@@ -27,11 +28,6 @@ struct DiskArgs {
   bool json = false;
   bool yes = false;
 };
-
-ExitCode report_error(const Error& error, ExitCode code) {
-  fmt::print(stderr, "afterimage disk: {}\n", error.message);
-  return code;
-}
 
 std::string_view name_of(EntryClass entry_class) {
   switch (entry_class) {
@@ -129,7 +125,7 @@ void show(const DiskInspection& seen) {
 ExitCode inspect(const DiskArgs& args) {
   MemoryBudget memory(2_GiB);
   const auto inspector = DiskInspector::open(args.folder, memory);
-  if (!inspector) return report_error(inspector.error(), ExitCode::kUsageError);
+  if (!inspector) return report_error("disk", inspector.error(), ExitCode::kUsageError);
   if (args.json) {
     fmt::print("{}\n", to_json(inspector->inspection()).dump(2));
   } else {
@@ -139,7 +135,7 @@ ExitCode inspect(const DiskArgs& args) {
 }
 
 /// A progress line on standard error; empty unless standard error is a terminal.
-DiskInspector::Progress progress_line() {
+DiskInspector::Progress verify_progress() {
   if (!standard_error_is_terminal()) return {};
   return [percent = std::uint64_t{101}](Bytes done, Bytes of) mutable {
     const std::uint64_t now = of == 0_B ? 100 : 100 * done.value() / of.value();
@@ -155,9 +151,9 @@ DiskInspector::Progress progress_line() {
 ExitCode verify(const DiskArgs& args) {
   MemoryBudget memory(2_GiB);
   auto inspector = DiskInspector::open(args.folder, memory);
-  if (!inspector) return report_error(inspector.error(), ExitCode::kUsageError);
-  const auto done = inspector->verify(progress_line());
-  if (!done) return report_error(done.error(), ExitCode::kProblem);
+  if (!inspector) return report_error("disk", inspector.error(), ExitCode::kUsageError);
+  const auto done = inspector->verify(verify_progress());
+  if (!done) return report_error("disk", done.error(), ExitCode::kProblem);
   const DiskInspection& seen = inspector->inspection();
   if (args.json) {
     Json bad = Json::array();
@@ -197,7 +193,7 @@ ExitCode verify(const DiskArgs& args) {
 ExitCode purge(const DiskArgs& args) {
   MemoryBudget memory(2_GiB);
   auto inspector = DiskInspector::open(args.folder, memory);
-  if (!inspector) return report_error(inspector.error(), ExitCode::kUsageError);
+  if (!inspector) return report_error("disk", inspector.error(), ExitCode::kUsageError);
   const DiskInspection& seen = inspector->inspection();
   const std::vector<std::string> own = inspector->own_files();
   if (!args.yes) {
@@ -208,7 +204,7 @@ ExitCode purge(const DiskArgs& args) {
     return ExitCode::kUsageError;
   }
   const auto removed = inspector->remove();
-  if (!removed) return report_error(removed.error(), ExitCode::kProblem);
+  if (!removed) return report_error("disk", removed.error(), ExitCode::kProblem);
   if (args.json) {
     fmt::print("{}\n", Json{{"folder", args.folder},
                             {"removed", *removed},

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cli/experiment_args.h"
+#include "cli/output.h"
 #include "cli/verbs.h"
 #include "foundation/platform/environment.h"
 #include "foundation/text/csv.h"
@@ -49,11 +50,6 @@ struct ExperimentArgs {
   CLI::Option* mode_option = nullptr;
 };
 
-ExitCode report_error(const Error& error, ExitCode code) {
-  fmt::print(stderr, "afterimage experiment: {}\n", error.message);
-  return code;
-}
-
 MatchLevel rung_named(std::string_view name) {
   const auto* const rung = std::ranges::find_if(
       kMatchLevels, [&](MatchLevel one) { return to_string(one).ends_with(name); });
@@ -71,7 +67,7 @@ ExitCode run_generated(const ExperimentArgs& args, const World& world) {
   // Matches of looser steps than --serve are counted without being served.
   const auto report = run_trial(
       set, {.text = {.serve = rung_named(args.serve), .watch = MatchLevel::kNear}}, world.clock);
-  if (!report.has_value()) return report_error(report.error(), ExitCode::kProblem);
+  if (!report.has_value()) return report_error("experiment", report.error(), ExitCode::kProblem);
   fmt::print("{}", args.json ? to_json(*report) : to_table(*report));
   return report->unsafe == 0 && (!report->similarity || report->similarity->in_budget())
              ? ExitCode::kFine
@@ -80,9 +76,9 @@ ExitCode run_generated(const ExperimentArgs& args, const World& world) {
 
 ExitCode write_data_set(const ExperimentArgs& args, World& world) {
   const auto samples = picture_samples(generated_questions(args.data));
-  if (!samples.has_value()) return report_error(samples.error(), ExitCode::kProblem);
+  if (!samples.has_value()) return report_error("experiment", samples.error(), ExitCode::kProblem);
   const auto written = write_gqa(args.write_gqa, *samples, world.files);
-  if (!written.has_value()) return report_error(written.error(), ExitCode::kProblem);
+  if (!written.has_value()) return report_error("experiment", written.error(), ExitCode::kProblem);
   fmt::print("wrote {} questions about images to '{}', in the layout of GQA\n", samples->size(),
              args.write_gqa);
   return ExitCode::kFine;
@@ -151,10 +147,10 @@ void print_rejected(const Dataset& dataset) {
 
 ExitCode run_samples(const ExperimentArgs& args, World& world) {
   const auto spec = spec_of(args);
-  if (!spec.has_value()) return report_error(spec.error(), ExitCode::kUsageError);
+  if (!spec.has_value()) return report_error("experiment", spec.error(), ExitCode::kUsageError);
   const CacheMode mode = cache_mode_named(args.cache_mode).value_or(CacheMode::kDryRun);
   const auto data = load_experiment_data(*spec, args.data.places(), world.files);
-  if (!data.has_value()) return report_error(data.error(), ExitCode::kUsageError);
+  if (!data.has_value()) return report_error("experiment", data.error(), ExitCode::kUsageError);
   print_rejected(data->dataset);
   const std::vector<Sample>& samples = data->dataset.samples;
   if (!args.json) {
@@ -168,7 +164,7 @@ ExitCode run_samples(const ExperimentArgs& args, World& world) {
                        if (!args.json)
                          fmt::print("{}", sample_line(sample, result, samples.size()));
                      });
-  if (!report.has_value()) return report_error(report.error(), ExitCode::kUsageError);
+  if (!report.has_value()) return report_error("experiment", report.error(), ExitCode::kUsageError);
   const SweepRow row{*spec, mode, *report, data->images, utc_timestamp(), data->hash};
   if (args.json) {
     fmt::print("{}", to_json(row));
@@ -177,7 +173,7 @@ ExitCode run_samples(const ExperimentArgs& args, World& world) {
                outputs_text(samples, *report, args.report_limit));
   }
   const auto written = write_logs(args, *data, row, world.files);
-  if (!written.has_value()) return report_error(written.error(), ExitCode::kProblem);
+  if (!written.has_value()) return report_error("experiment", written.error(), ExitCode::kProblem);
   const bool fine = report->totals.wrong_served == 0 && report->totals.failed == 0;
   return fine ? ExitCode::kFine : ExitCode::kProblem;
 }

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/output.h"
 #include "cli/verbs.h"
 #include "foundation/platform/terminal.h"
 #include "lab/replay/replay.h"
@@ -36,11 +37,6 @@ struct ReplayArgs {
   std::string json;
   std::string page;
 };
-
-ExitCode report_error(const Error& error, ExitCode code) {
-  fmt::print(stderr, "afterimage replay: {}\n", error.message);
-  return code;
-}
 
 /// "5%" of the distinct blocks, or "20000" blocks.
 Result<ReplayCapacity> parse_capacity(const std::string& text, std::uint32_t distinct_blocks) {
@@ -84,7 +80,7 @@ std::vector<std::string> with_bounds(const std::vector<std::string>& requested) 
 }
 
 /// A progress line on standard error; empty unless standard error is a terminal.
-ReplayProgress progress_line() {
+ReplayProgress replay_progress() {
   if (!standard_error_is_terminal()) return {};
   return [](std::size_t done, std::size_t of, std::string_view now) {
     constexpr std::size_t kWidth = 30;
@@ -111,43 +107,38 @@ Result<ReplayReport> replay_one(const std::string& name, const Trace& trace, con
   if (!args.below.empty()) {
     AFI_TRY(options.below, parse_capacity(args.below, trace.distinct_blocks));
   }
-  AFI_TRY(std::vector<ReplayResult> results, replay(trace, options, clock, progress_line()));
+  AFI_TRY(std::vector<ReplayResult> results, replay(trace, options, clock, replay_progress()));
   return ReplayReport(name, trace, std::move(options), std::move(results));
-}
-
-Result<void> write(const std::string& path, const std::string& text, Files& files) {
-  if (path.empty() || path == "-") return {};
-  return files.replace(path, std::as_bytes(std::span(text)));
 }
 
 ExitCode run(const ReplayArgs& args, World& world) {
   for (const std::string& path : {args.json, args.page}) {
     if (path.empty() || path == "-") continue;
     if (const auto writable = world.files.check_replaceable(path); !writable) {
-      return report_error(writable.error(), ExitCode::kUsageError);
+      return report_error("replay", writable.error(), ExitCode::kUsageError);
     }
   }
   // Read all traces first, so that a usage error does no work.
   std::vector<Trace> traces;
   for (const std::string& path : args.traces) {
     auto trace = read_trace(world.files, path, args.format);
-    if (!trace) return report_error(trace.error(), ExitCode::kUsageError);
+    if (!trace) return report_error("replay", trace.error(), ExitCode::kUsageError);
     traces.push_back(*std::move(trace));
   }
   std::vector<ReplayReport> reports;
   bool all_lines_read = true;
   for (const Trace& trace : traces) {
     auto report = replay_one(args.traces[reports.size()], trace, args, world.clock);
-    if (!report) return report_error(report.error(), ExitCode::kUsageError);
+    if (!report) return report_error("replay", report.error(), ExitCode::kUsageError);
     if (args.json != "-") fmt::print("{}{}", reports.empty() ? "" : "\n", to_table(*report));
     std::fflush(stdout);  // many traces take a while
     all_lines_read &= report->rejected.empty();
     reports.push_back(*std::move(report));
   }
   if (args.json == "-") fmt::print("{}", to_json(reports));
-  for (const auto& written : {write(args.json, to_json(reports), world.files),
-                              write(args.page, to_html(reports), world.files)}) {
-    if (!written) return report_error(written.error(), ExitCode::kProblem);
+  for (const auto& written : {write_output(args.json, to_json(reports), world.files),
+                              write_output(args.page, to_html(reports), world.files)}) {
+    if (!written) return report_error("replay", written.error(), ExitCode::kProblem);
   }
   return all_lines_read ? ExitCode::kFine : ExitCode::kProblem;
 }

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "cli/engine_args.h"
+#include "cli/output.h"
 #include "cli/remote_args.h"
 #include "cli/verbs.h"
 #include "cli/workload_args.h"
@@ -35,11 +36,6 @@ struct ServeArgs {
 };
 
 constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP};
-
-ExitCode report_error(const Error& error, ExitCode code) {
-  fmt::print(stderr, "afterimage serve: {}\n", error.message);
-  return code;
-}
 
 /// The settings file with the command line's overrides.
 Result<Settings> settings_of(const ServeArgs& args, const Files& files) {
@@ -121,7 +117,7 @@ ExitCode wait_for_signals(Service& service, const sigset_t& signals) {
 
 ExitCode serve_requests(const ServeArgs& args, World& world) {
   auto settings = settings_of(args, world.files);
-  if (!settings.has_value()) return report_error(settings.error(), ExitCode::kUsageError);
+  if (!settings.has_value()) return report_error("serve", settings.error(), ExitCode::kUsageError);
   if (args.print_config) {
     fmt::print("{}", print_settings(*settings));
     return ExitCode::kFine;
@@ -137,7 +133,7 @@ ExitCode serve_requests(const ServeArgs& args, World& world) {
                          .version = AFTERIMAGE_VERSION};
   if (settings->upstream.url.empty()) {
     auto engine = make_engine(args.engine, world.clock);
-    if (!engine.has_value()) return report_error(engine.error(), ExitCode::kUsageError);
+    if (!engine.has_value()) return report_error("serve", engine.error(), ExitCode::kUsageError);
     options.engine = *std::move(engine);
   }
   // Before other threads start: they inherit the mask.
@@ -147,7 +143,7 @@ ExitCode serve_requests(const ServeArgs& args, World& world) {
   auto service = Service::start(std::move(options), world.clock, wall_clock);
   if (!service.has_value()) {
     const bool is_usage_error = service.error().code == ErrorCode::kInvalidArgument;
-    return report_error(service.error(),
+    return report_error("serve", service.error(),
                         is_usage_error ? ExitCode::kUsageError : ExitCode::kProblem);
   }
   const std::string name(settings->upstream.url.empty() ? args.engine.name()

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "cli/output.h"
 #include "cli/settings_args.h"
 #include "cli/verbs.h"
 #include "foundation/platform/terminal.h"
@@ -58,11 +59,6 @@ struct SimulateArgs {
   std::string json;
   std::string page;
 };
-
-ExitCode report_error(const Error& error, ExitCode code) {
-  fmt::print(stderr, "afterimage simulate: {}\n", error.message);
-  return code;
-}
 
 Duration of_milliseconds(double ms) {
   return Duration(static_cast<Duration::rep>(std::llround(ms * 1e6)));
@@ -236,30 +232,25 @@ Result<SimulationReport> simulate_all(SimulateArgs& args, const Trace* trace) {
   return report;
 }
 
-Result<void> write(const std::string& path, const std::string& text, Files& files) {
-  if (path.empty() || path == "-") return {};
-  return files.replace(path, std::as_bytes(std::span(text)));
-}
-
 ExitCode run(SimulateArgs& args, World& world) {
   for (const std::string& path : {args.json, args.page}) {
     if (path.empty() || path == "-") continue;
     if (const auto writable = world.files.check_replaceable(path); !writable) {
-      return report_error(writable.error(), ExitCode::kUsageError);
+      return report_error("simulate", writable.error(), ExitCode::kUsageError);
     }
   }
   std::optional<Trace> trace;
   if (!args.trace.empty()) {
     auto read = read_trace(world.files, args.trace);
-    if (!read) return report_error(read.error(), ExitCode::kUsageError);
+    if (!read) return report_error("simulate", read.error(), ExitCode::kUsageError);
     trace = *std::move(read);
   }
   const auto report = simulate_all(args, trace.has_value() ? &*trace : nullptr);
-  if (!report) return report_error(report.error(), ExitCode::kUsageError);
+  if (!report) return report_error("simulate", report.error(), ExitCode::kUsageError);
   fmt::print("{}", args.json == "-" ? to_json(*report) : to_table(*report));
-  for (const auto& written : {write(args.json, to_json(*report), world.files),
-                              write(args.page, to_html(*report), world.files)}) {
-    if (!written) return report_error(written.error(), ExitCode::kProblem);
+  for (const auto& written : {write_output(args.json, to_json(*report), world.files),
+                              write_output(args.page, to_html(*report), world.files)}) {
+    if (!written) return report_error("simulate", written.error(), ExitCode::kProblem);
   }
   const bool all_read = !trace.has_value() || trace->rejected.empty();
   return all_read ? ExitCode::kFine : ExitCode::kProblem;
@@ -269,7 +260,7 @@ ExitCode run(SimulateArgs& args, World& world) {
 ExitCode configured(CLI::App& verb, SimulateArgs& args, World& world) {
   if (!args.config.empty()) {
     const auto applied = take_settings(verb, args.config, world.files);
-    if (!applied) return report_error(applied.error(), ExitCode::kUsageError);
+    if (!applied) return report_error("simulate", applied.error(), ExitCode::kUsageError);
   }
   if (!args.print_config) return run(args, world);
   fmt::print("{}", settings_text(verb));

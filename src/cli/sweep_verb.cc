@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "cli/experiment_args.h"
+#include "cli/output.h"
 #include "cli/verbs.h"
 #include "foundation/platform/environment.h"
 #include "foundation/platform/terminal.h"
@@ -29,11 +30,6 @@ struct SweepArgs {
   std::string report;
   DataArgs data;
 };
-
-ExitCode report_error(const Error& error, ExitCode code) {
-  fmt::print(stderr, "afterimage sweep: {}\n", error.message);
-  return code;
-}
 
 Result<std::vector<ExperimentSpec>> read_specs(const std::string& path, const Files& files) {
   AFI_TRY(const std::vector<std::byte> content, files.read(path, kMaxSpecs));
@@ -72,10 +68,10 @@ SweepProgress make_progress() {
 
 ExitCode run(const SweepArgs& args, World& world) {
   const auto specs = read_specs(args.specs, world.files);
-  if (!specs.has_value()) return report_error(specs.error(), ExitCode::kUsageError);
+  if (!specs.has_value()) return report_error("sweep", specs.error(), ExitCode::kUsageError);
   if (!args.report.empty()) {
     if (const auto writable = world.files.check_replaceable(args.report); !writable) {
-      return report_error(writable.error(), ExitCode::kUsageError);
+      return report_error("sweep", writable.error(), ExitCode::kUsageError);
     }
   }
   SweepOptions options = args.options;
@@ -84,13 +80,13 @@ ExitCode run(const SweepArgs& args, World& world) {
   const SweepProgress progress = make_progress();
   const auto outcome = run_sweep(*specs, options, world.files, world.clock, progress);
   if (progress.progress) fmt::print(stderr, "\r\033[K");
-  if (!outcome.has_value()) return report_error(outcome.error(), ExitCode::kUsageError);
+  if (!outcome.has_value()) return report_error("sweep", outcome.error(), ExitCode::kUsageError);
   fmt::print("{} experiments run, {} skipped, {} failed; the log is '{}'\n", outcome->ran,
              outcome->skipped, outcome->failed, options.log_file);
   if (!args.report.empty()) {
     const std::string page = sweep_page(outcome->rows);
     const auto written = world.files.replace(args.report, std::as_bytes(std::span(page)));
-    if (!written) return report_error(written.error(), ExitCode::kProblem);
+    if (!written) return report_error("sweep", written.error(), ExitCode::kProblem);
   }
   return outcome->failed == 0 ? ExitCode::kFine : ExitCode::kProblem;
 }
