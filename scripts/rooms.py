@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Afterimage authors
+"""Prints each room of src/ with its lines (tests excluded) and the rooms it depends on."""
+
+import re
+from pathlib import Path
+
+SRC = Path(__file__).resolve().parent.parent / "src"
+
+
+def dependencies(room: Path) -> list[str]:
+    text = re.sub(r"#.*", "", (room / "CMakeLists.txt").read_text())
+    words = re.findall(r"[^\s()]+", text)
+    found, reading = [], False
+    for word in words:
+        if word == "DEPENDS":
+            reading = True
+        elif word.isupper():
+            reading = False
+        elif reading or word.startswith("afterimage_") and room.name == "cli":
+            found.append(word.removeprefix("afterimage_"))
+    known = {path.parent.name for path in SRC.glob("**/CMakeLists.txt")}
+    return sorted({name for name in found if name in known} - {room.name})
+
+
+def lines(room: Path) -> int:
+    files = [path for path in room.glob("*") if path.suffix in (".cc", ".h") and not path.stem.endswith("_test")]
+    return sum(len(path.read_text().splitlines()) for path in files)
+
+
+def main() -> None:
+    total_lines = total_edges = rooms = 0
+    for room in sorted(path.parent for path in SRC.glob("**/CMakeLists.txt")):
+        if not list(room.glob("*.cc")) and not list(room.glob("*.h")):
+            continue
+        below = dependencies(room)
+        count = lines(room)
+        print(f"{str(room.relative_to(SRC)):26}{count:6}  {', '.join(below)}")
+        rooms, total_lines, total_edges = rooms + 1, total_lines + count, total_edges + len(below)
+    headers = len(list((SRC.parent / "include" / "afterimage").glob("*.h")))
+    print(f"{rooms} rooms, {total_lines} lines, {total_edges} dependencies; {headers} installed headers")
+
+
+if __name__ == "__main__":
+    main()
