@@ -114,7 +114,7 @@ def gateway(build, folder, upstream, threads):
 
     def port_of(process):
         line = process.stdout.readline()
-        return int(line.split("/v1 ")[0].rsplit(":", 1)[1])
+        return int(line.split("/v1")[0].rsplit(":", 1)[1])
     return running([build / "afterimage", "serve", "--config", config, "--port", 0, "--admin-port", 0], port_of,
                    folder / "gateway.log")
 
