@@ -20,7 +20,8 @@ bool rejects_unknown_verb(const CLI::App& program, std::string_view word) {
     if (verb->get_name() == word) return false;
     known += (known.empty() ? "" : ", ") + verb->get_name();
   }
-  fmt::print(stderr, "afterimage: there is no verb \"{}\"; the verbs are {}\n", word, known);
+  fmt::print(stderr, "afterimage: there is no verb \"{}\"; the verbs are {}" AFTERIMAGE_VERBS_HINT "\n",
+             word, known);
   return true;
 }
 
@@ -39,17 +40,7 @@ int run_program(int argc, char** argv) {
   const SystemClock clock;
   World world{.files = files, .clock = clock};
   ExitCode code = ExitCode::kFine;
-  add_run(program, world, code);
-  add_serve(program, world, code);
-  add_explain(program, world, code);
-  add_fingerprint(program, world, code);
-  add_replay(program, world, code);
-  add_simulate(program, world, code);
-  add_pressure(program, world, code);
-  add_experiment(program, world, code);
-  add_sweep(program, world, code);
-  add_pairs(program, world, code);
-  add_disk(program, world, code);
+#include "built_verbs.inc"  // add_run(program, world, code); and so on, for the verbs of this build
   if (argc > 1 && rejects_unknown_verb(program, argv[1]))
     return static_cast<int>(ExitCode::kUsageError);
   try {

@@ -7,6 +7,9 @@
 
 namespace afterimage {
 
+/// Environment variable with the servers' password.
+inline constexpr const char* kRemotePasswordVariable = "AFTERIMAGE_REMOTE_PASSWORD";
+
 /// Options for the Redis or Valkey servers that several processes share.
 struct RemoteArgs {
   std::string url;  // empty: none

@@ -21,7 +21,6 @@
 #include "cli/workload_args.h"
 #include "foundation/platform/environment.h"
 #include "foundation/text/quantities.h"
-#include "gateway/config/settings.h"
 #include "lab/run/run.h"
 #include "lab/run/run_report.h"
 #include "lab/workload/trace.h"
@@ -64,7 +63,7 @@ Result<std::unique_ptr<Stores>> open_stores(const RunArgs& args, World& world) {
     AFI_TRY(const Duration ttl, parse_duration(args.remote.ttl));
     options.remote =
         SharedStoreOptions{.url = args.remote.url,
-                           .password = environment(RemoteSettings().password_env).value_or(""),
+                           .password = environment(kRemotePasswordVariable).value_or(""),
                            .ttl = ttl,
                            .put_timeout = std::chrono::seconds(2)};
   }

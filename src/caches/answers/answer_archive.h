@@ -82,11 +82,11 @@ struct AnswerArchiveParts {
 ///          matching answer is rejected when it is read, also by later processes, and also if it
 ///          was being written or loaded at that moment. Its bytes remain until the tier needs the
 ///          space. If the list is lost or damaged, everything archived is lost.
-/// Shared   With an InvalidationLog, processes share their answers, and what one erases is gone
-///          from all of them, memory included, when erase() returns. Each process must call
-///          refresh() regularly (InvalidationPoller); one that has not serves nothing, neither from
-///          the tier nor from memory: take a ReadLease before looking up the cache, and serve what
-///          was found only if may_serve() is true.
+/// Shared   With an InvalidationLog, processes share their answers. When erase() returns, no process
+///          serves the erased answers any more, not even from memory. Each process must call
+///          refresh() regularly (InvalidationPoller); a process that did not serves nothing,
+///          neither from the tier nor from memory. Take a ReadLease before looking up the cache,
+///          and serve the answer only if may_serve() is true.
 /// Time     Wall clock. An answer dated in the future is rejected.
 /// Errors   Of erasing only. kUnavailable: it could not be recorded; it then holds until this
 ///          process ends, and nothing more is archived until an erasure succeeds. With a shared

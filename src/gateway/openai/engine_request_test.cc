@@ -123,7 +123,7 @@ TEST(EngineRequest, RequiresBytesForEveryMediaItem) {
   request.media[0].digest = ContentDigest{};
   EXPECT_EQ(std::get<MediaItem>(engine_request(request)->messages[0].parts[0]).digest,
             ContentDigest{})
-      << "whoever hashes next need not";
+      << "the next identity needs no second hash";
 }
 
 TEST(EngineRequest, RefusesEmbeddingsAndSeveralPrompts) {

@@ -87,7 +87,7 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   [[nodiscard]] bool hides_hits() const;
   /// How long a hit is delayed whose answer took `saved` to compute.
   [[nodiscard]] Duration hit_delay(Duration saved) const;
-  /// Whether what was found on this rung holds all that was asked for.
+  /// Whether an answer found at this match level has all fields that the request asks for.
   [[nodiscard]] bool fits(const ApiRecord& record, MatchLevel rung) const;
   /// Of a stored answer, if it fits.
   bool take_found(AnswerLookup found);

@@ -333,11 +333,11 @@ TEST_F(AnswerLeases, TimingProtectedAndUncacheableRequestsUseNoLeases) {
     const char* headers;
   } kCases[] = {
       {"waiting is off", "[answers]\ncoalesce_timeout = \"0 s\"\n", ""},
-      {"who must not learn what others ask", "[answers]\ntiming_protection = \"all\"\n", ""},
-      {"who wants a new answer", "", "Cache-Control: no-cache\r\n"},
-      {"whose answer is not kept", "", "Cache-Control: no-store\r\n"},
-      {"whom no answer is young enough for", "", "Cache-Control: max-age=0\r\n"},
-      {"who wants no reuse", "", "X-Afterimage-Cache: off\r\n"},
+      {"timing protection", "[answers]\ntiming_protection = \"all\"\n", ""},
+      {"no-cache", "", "Cache-Control: no-cache\r\n"},
+      {"no-store", "", "Cache-Control: no-store\r\n"},
+      {"max-age=0", "", "Cache-Control: max-age=0\r\n"},
+      {"cache off", "", "X-Afterimage-Cache: off\r\n"},
   };
   for (const auto& c : kCases) {
     GatewayWorld here;

@@ -156,7 +156,7 @@ TEST(SharedResponse, WholeAnswersAreGathered) {
   EXPECT_EQ(ready, 0);
   response->on_end();
   EXPECT_EQ(ready, 1);
-  EXPECT_TRUE(recorded_before) << "whoever asks next finds it";
+  EXPECT_TRUE(recorded_before) << "the next request finds the record";
   EXPECT_EQ(response->state(), SharedResponse::State::kWhole);
   EXPECT_THAT(*response->whole(), StartsWith(R"({"choices")"));
 }

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "afterimage/memory_budget.h"
-#include "policy/eviction/worth.h"
 
 namespace afterimage {
 namespace {
@@ -128,23 +127,6 @@ TEST_F(SharedBudgetTest, BlocksAndUnblocksAllClients) {
   EXPECT_TRUE(a.is_blocked && b.is_blocked);
   shared.block_admission(false);
   EXPECT_FALSE(a.is_blocked || b.is_blocked);
-}
-
-// The worth that two caches' policies report for their victims is comparable.
-TEST(VictimWorth, IsSecondsSavedByByte) {
-  const auto worth_of = [](Bytes bytes, Duration cost) {
-    Worth policy;
-    policy.begin_request({.now = std::chrono::seconds(1)});
-    policy.insert({.index = 0}, {.bytes = bytes, .cost = cost, .key = 1});
-    policy.begin_request({.now = std::chrono::seconds(2)});
-    return policy.victim_worth();
-  };
-  using std::chrono::milliseconds;
-  const auto image = worth_of(4_MiB, milliseconds(400));
-  const auto kv = worth_of(16_MiB, milliseconds(400));
-  ASSERT_TRUE(image.has_value() && kv.has_value());
-  EXPECT_NEAR(*image / *kv, 4, 0.01);
-  EXPECT_EQ(Worth().victim_worth(), std::nullopt);
 }
 
 }  // namespace
