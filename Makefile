@@ -1,7 +1,7 @@
 # The common tasks. Each prints the commands that it runs.
 #
 #   make run    install dependencies, build, run a real workload without and with reuse
-#               (ENGINE=llama: on llama.cpp, with MODEL= and MMPROJ= or a demo model)
+#               (ENGINE=llama: on llama.cpp, with MODEL= and MMPROJ=, or Gemma 3 270M and a demo model)
 #   make test   install dependencies, build with ASan and UBSan, run all tests
 #
 # make help lists the rest. NO_INSTALL=1 skips the installation; JOBS=n limits parallel jobs.
@@ -14,6 +14,10 @@ TRACES ?= ../shared/traces
 CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
 install = @$(if $(NO_INSTALL),true,scripts/install-deps.sh) $(1)
 engine = $(if $(ENGINE),--engine $(ENGINE)) $(if $(filter llama,$(ENGINE)),--model $(MODEL) $(MMPROJ:%=--mmproj %))
+# ENGINE=llama without MODEL=: first text on trained weights, then pictures on a demo model.
+GEMMA = build/models/gemma-3-270m-q4_k_m.gguf
+trained = $(if $(and $(filter llama,$(ENGINE)),$(filter file,$(origin MODEL))),[ ! -e $(GEMMA) ] || build/release/afterimage run \
+  --workload examples/conversations.jsonl --engine llama --model $(GEMMA) --chat-template gemma --context 2048)
 SOURCES = git ls-files '*.h' '*.cc'
 
 # Tests and benchmarks include llama.cpp if it can be built; LLAMA=0 leaves it out.
@@ -40,12 +44,14 @@ build: install-deps $(filter llama,$(ENGINE)) ## build the release, in build/rel
 run: install-deps $(filter llama,$(ENGINE)) ## run the example workload without and with reuse, compare outputs, print savings (DISK=DIR: cache on disk)
 	$(release) $(if $(wildcard build/release/CMakeCache.txt),,-DAFTERIMAGE_VERBS=run)
 	$(program)
+	$(trained)
 	build/release/afterimage run --workload $(WORKLOAD) $(if $(DISK),--disk $(DISK)) $(engine)
 
-llama: ## build llama.cpp in build/llama and demo models in build/models
+llama: ## build llama.cpp in build/llama; demo models and Gemma 3 270M in build/models
 	$(call install,llama)
 	scripts/build-llama.sh
 	scripts/make-demo-models.py build/models
+	scripts/fetch-models.py build/models || echo "Continuing without trained weights: tests that need them are left out."
 
 drill: build ## memory-pressure drill: a hog fills a control group; the cache must shrink, outputs stay identical
 	scripts/pressure-drill.py build/release/afterimage
@@ -134,6 +140,7 @@ docs: build ## regenerate the program output in the README and the --help snapsh
 examples: ## regenerate the example media and workloads
 	python3 examples/render_media.py
 	python3 examples/make_agents.py
+	python3 examples/make_conversations.py
 
 clean: ## delete all builds
 	rm -rf build

@@ -12,6 +12,7 @@ token and image before it, so a wrong cache hit changes the output.
   hybrid     qwen35: three layers in four are recurrent (gated delta net), M-RoPE
   shortconv  lfm2: most layers are short convolutions; large images are cut into tiles
   plain      llama: text only
+  wide       llama: rows of 256 weights, a whole block of K-quants; the tests convert it to other weight types
 
 Each becomes NAME.gguf and, except plain, NAME.mmproj.gguf. Needs only Python, and writes the same bytes on
 every machine. Names of keys and tensors are those of llama.cpp (src/llama-arch.cpp, tools/mtmd/clip-impl.h).
@@ -346,8 +347,8 @@ def shortconv(bench):
     return t.g, v.g
 
 
-def plain(bench):
-    t = Text("plain", "llama", (768, 12, 2304, 12, 4) if bench else (64, 4, 128, 4, 2))
+def llama(name, shape):
+    t = Text(name, "llama", shape)
     t.g.set("llama", rope__dimension_count=t.head, rope__freq_base=5e5)
     t.g.set("tokenizer", chat_template=LLAMA3)
     t.ends(bpe(t.g, "llama-bpe", ["<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>",
@@ -362,8 +363,16 @@ def plain(bench):
     return t.g, None
 
 
+def plain(bench):
+    return llama("plain", (768, 12, 2304, 12, 4) if bench else (64, 4, 128, 4, 2))
+
+
+def wide(bench):
+    return llama("wide", (768, 12, 2304, 12, 4) if bench else (256, 2, 512, 4, 2))
+
+
 def main():
-    models = {make.__name__: make for make in (dense, sliding, hybrid, shortconv, plain)}
+    models = {make.__name__: make for make in (dense, sliding, hybrid, shortconv, plain, wide)}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", metavar="OUT_DIR", help="created if missing")
     parser.add_argument("--size", choices=["demo", "bench"], default="demo")

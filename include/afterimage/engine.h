@@ -121,6 +121,12 @@ struct Encoded {
   Result<EncoderOutput> output;
 };
 
+/// Whether a run resumed from cached KV equals a cold run, bit for bit, and how that is known.
+struct Exactness {
+  bool exact = false;
+  std::string basis;  // for people: "self-check: 72 tokens in 3 other batches, every bit the same"
+};
+
 /// The interface of an inference engine. One object is one loaded model. An engine that exposes its
 /// KV overrides kv_layout() and run(), and must pass tests/conformance/engine_conformance.h: a
 /// resumed run equals a cold run, bit for bit.
@@ -136,6 +142,9 @@ class Engine {
   /// How this engine preprocesses media of this modality before encoding. Part of every encoder
   /// key.
   [[nodiscard]] virtual PreprocessRecipe recipe(Modality modality) const = 0;
+
+  /// Of this loaded model on this machine; constant. Default: not exact, because nobody checked.
+  [[nodiscard]] virtual Exactness exactness() const { return {}; }
 
   /// Tokenizes text and turns media into spans of placeholders. `contents` are the digests of the
   /// request's media in order of appearance. Reads the headers of media files; decodes nothing.

@@ -127,6 +127,8 @@ class ReferenceEngine final : public Engine {
   ~ReferenceEngine() override;
 
   [[nodiscard]] const ModelIdentity& identity() const override;
+  /// Exact by construction: see src/engines/reference/DESIGN.md.
+  [[nodiscard]] Exactness exactness() const override;
   [[nodiscard]] PreprocessRecipe recipe(Modality modality) const override;
   Result<Sequence> prepare(const Request& request,
                            std::span<const ContentDigest> contents) const override;

@@ -50,13 +50,14 @@ inline std::unexpected<Error> fail(ErrorCode code, std::string message) {
 
 /// `AFI_TRY(const Shape shape, parse(text));` declares `shape`, or returns the Error of parse().
 #define AFI_TRY(declaration, ...) \
-  AFI_TRY_INNER(AFI_CONCAT(afi_try_, __LINE__), declaration, __VA_ARGS__)
+  AFI_TRY_INNER(AFI_CONCAT(afi_try_, __COUNTER__), declaration, __VA_ARGS__)
 
 /// The same for a Result<void>: `AFI_TRY_VOID(check(sequence));`
-#define AFI_TRY_VOID(...)                                                                   \
-  do {                                                                                      \
-    auto afi_try_void = (__VA_ARGS__);                                                      \
-    if (!afi_try_void.has_value()) return std::unexpected(std::move(afi_try_void).error()); \
+#define AFI_TRY_VOID(...) AFI_TRY_VOID_INNER(AFI_CONCAT(afi_try_void_, __COUNTER__), __VA_ARGS__)
+#define AFI_TRY_VOID_INNER(tmp, ...)                                      \
+  do {                                                                    \
+    auto tmp = (__VA_ARGS__);                                             \
+    if (!tmp.has_value()) return std::unexpected(std::move(tmp).error()); \
   } while (false)
 
 }  // namespace afterimage

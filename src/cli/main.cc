@@ -20,7 +20,8 @@ bool rejects_unknown_verb(const CLI::App& program, std::string_view word) {
     if (verb->get_name() == word) return false;
     known += (known.empty() ? "" : ", ") + verb->get_name();
   }
-  fmt::print(stderr, "afterimage: there is no verb \"{}\"; the verbs are {}" AFTERIMAGE_VERBS_HINT "\n",
+  fmt::print(stderr,
+             "afterimage: there is no verb \"{}\"; the verbs are {}" AFTERIMAGE_VERBS_HINT "\n",
              word, known);
   return true;
 }

@@ -91,8 +91,7 @@ Result<RunReport> work(const RunArgs& args, World& world) {
     return fail(ErrorCode::kInvalidArgument,
                 "--encrypt-key-file encrypts what --disk or --remote stores: add one of them");
   }
-  AFI_TRY_VOID(
-      check_sharing({.remote = {.url = args.remote.url}, .secret_file = args.remote.secret_file}));
+  AFI_TRY_VOID(check_shared_secret(args.remote.url, args.remote.secret_file));
   AFI_TRY(auto gauge, make_gauge(args.governor, world));
   AFI_TRY(const Workload workload, load_workload(args.workload, args.images, world));
   AFI_TRY(const auto engine, make_engine(args.engine, world.clock));

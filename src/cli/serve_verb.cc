@@ -19,6 +19,7 @@
 #include "gateway/config/settings.h"
 #include "gateway/service/service.h"
 #include "storage/redis/remote_address.h"
+#include "storage/stores/stores.h"
 
 namespace afterimage {
 namespace {
@@ -66,7 +67,7 @@ Result<Settings> settings_of(const ServeArgs& args, const Files& files) {
     settings.remote.url = args.remote.url;
   }
   if (!args.remote.secret_file.empty()) settings.secret_file = args.remote.secret_file;
-  AFI_TRY_VOID(check_sharing(settings));
+  AFI_TRY_VOID(check_shared_secret(settings.remote.url, settings.secret_file));
   if (!args.encrypt_key_file.empty()) settings.memory.encrypt_key_file = args.encrypt_key_file;
   if (args.port >= 0) settings.listen.port = static_cast<std::uint16_t>(args.port);
   if (args.admin_port >= 0) settings.admin.port = static_cast<std::uint16_t>(args.admin_port);

@@ -27,7 +27,7 @@ RETIRED = {
     "AnswerErasures": "InvalidationList", "take_back": "retract_hit", "TensorForm": "TensorSpec", "SealedTier": "EncryptedTier",
     "SealKeys": "EncryptionKeys", "Replaceable": "AtomicSnapshot", "SweepVoice": "SweepProgress",
     "on_gone": "on_disconnect", "kWrongCall": "kUsageError", "RunCall": "RunArgs", "ToldOnce": "StreamDeduplicator",
-    "Likeness": "Similarity", "likeness": "similarity", "likeness_rung": "similarity_rung", "LikenessRung": "SimilarityRung", "ShardBreaker": "CircuitBreaker",
+    "Likeness": "Similarity", "likeness": "similarity", "likest": "closest", "likeness_rung": "similarity_rung", "LikenessRung": "SimilarityRung", "ShardBreaker": "CircuitBreaker",
     "hit_floor": "timing_protection", "cut_off": "cache_truncated", "verify_share": "verify_sample_rate",
     "wait_for_others": "coalesce_timeout", "unstated_temperature": "assume_greedy_when_unset", "told_apart": "listed",
     "remote_turns_total": "lease_attempts_total", "left_alone_total": "circuit_rejected_total",

@@ -25,4 +25,19 @@ inline LlamaOptions demo_options(const std::string& name) {
   return options;
 }
 
+inline std::string trained_model() {
+  return std::string(AFTERIMAGE_DEMO_MODELS) + "/gemma-3-270m-q4_k_m.gguf";
+}
+/// Whether scripts/fetch-models.py could fetch it.
+inline bool has_trained_model() { return std::filesystem::exists(trained_model()); }
+
+/// Gemma 3 270M, the base model: it has no chat template of its own.
+inline LlamaOptions trained_options() {
+  LlamaOptions options = demo_options("plain");
+  options.model = trained_model();
+  options.threads = 2;
+  options.chat_template = "gemma";
+  return options;
+}
+
 }  // namespace afterimage::testing

@@ -12,6 +12,7 @@ class ForwardingEngine : public Engine {
   explicit ForwardingEngine(const Engine& good) : good_(good) {}
 
   [[nodiscard]] const ModelIdentity& identity() const override { return good_.identity(); }
+  [[nodiscard]] Exactness exactness() const override { return good_.exactness(); }
   [[nodiscard]] PreprocessRecipe recipe(Modality modality) const override {
     return good_.recipe(modality);
   }

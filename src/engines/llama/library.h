@@ -64,6 +64,7 @@ struct LoadedModel::Parts {
   OwnedMedia media;
   const llama_vocab* vocabulary = nullptr;
   ModelFacts facts;
+  std::string weight_types;
   std::string marker;
   std::string separator;  // see ControlTokens
   ControlTokens control_tokens{{}};

@@ -15,6 +15,7 @@
 #include "engines/llama/lanes.h"
 #include "engines/llama/llama_run.h"
 #include "engines/llama/loaded_model.h"
+#include "engines/llama/self_check.h"
 #include "engines/llama/sequence_rows.h"
 #include "foundation/media/decode.h"
 #include "foundation/media/probe.h"
@@ -35,7 +36,7 @@ std::vector<KvKind> memories_of(const ModelFacts& facts) {
 }
 
 /// Learns the layout of the model's sequence state by running a few tokens through it.
-Result<SequenceRows> learn_memories(const LoadedModel& model) {
+Result<SequenceRows> learn_memories(const LoadedModel& model, bool exact) {
   const ModelFacts& facts = model.facts();
   const bool slides = facts.window.value() > 1;
   if (slides && (facts.uses_mrope || facts.architecture == "llama4")) {
@@ -47,7 +48,7 @@ Result<SequenceRows> learn_memories(const LoadedModel& model) {
   model.clear(0);
   if (!written.has_value()) return std::unexpected(written.error());
   return SequenceRows::learn(*written, TokenCount(kFewTokens.size()), memories_of(facts),
-                             slides ? facts.window - TokenCount(1) : TokenCount(0), facts.exact);
+                             slides ? facts.window - TokenCount(1) : TokenCount(0), exact);
 }
 
 DType dtype_of(const std::string& kv_type) {
@@ -57,14 +58,15 @@ DType dtype_of(const std::string& kv_type) {
 }
 
 /// Everything that affects a row; files are identified by content, not by name.
-Result<ModelIdentity> identity_of(const LlamaOptions& options, const LoadedModel& model) {
+Result<ModelIdentity> identity_of(const LlamaOptions& options, const LoadedModel& model,
+                                  bool exact) {
   const ModelFacts& facts = model.facts();
   const std::string library = facts.library + " revision " + kRevision;
   ModelIdentity identity;
   AFI_TRY(const std::string weights, content_name(options.model));
   identity.model = facts.architecture + " " + weights;
   // The context size is included because it changes the rotary scaling of some models.
-  identity.weights_epoch = library + (facts.exact ? " exact" : "") +
+  identity.weights_epoch = library + (exact ? " exact" : "") +
                            (facts.fused_attention ? " fused" : "") + " k=" + options.keys +
                            " v=" + options.values +
                            " context=" + std::to_string(options.context.value()) +
@@ -113,12 +115,22 @@ EncoderOutput output_of(const EncodedMedia& encoded, std::uint64_t width) {
   return {std::move(rows), to_tensor(encoded.parts)};
 }
 
+/// Exactness is claimed only of a model that was asked to be exact and passed its self-check.
+Exactness exactness_of(const ModelFacts& facts, const SelfCheck& check) {
+  std::string basis = to_string(check);
+  if (check.passed() && !facts.should_be_exact) {
+    basis += ", which is not guaranteed with these options or this device";
+  }
+  return {.exact = check.passed() && facts.should_be_exact, .basis = std::move(basis)};
+}
+
 }  // namespace
 
 struct LlamaEngine::Parts {
   LlamaOptions options;
   std::unique_ptr<const LoadedModel> model;
   ModelIdentity identity;
+  Exactness exactness;
   std::optional<SequenceRows> kv;
   std::string no_kv_reason;
   SystemClock machine_clock;
@@ -140,9 +152,12 @@ Result<std::unique_ptr<LlamaEngine>> LlamaEngine::create(LlamaOptions options) {
   auto parts = std::make_unique<Parts>();
   parts->options = std::move(options);
   AFI_TRY(parts->model, LoadedModel::load(parts->options));
-  AFI_TRY(parts->identity, identity_of(parts->options, *parts->model));
+  AFI_TRY(const SelfCheck check, self_check(*parts->model));
+  parts->exactness = exactness_of(parts->model->facts(), check);
+  const bool exact = parts->exactness.exact;
+  AFI_TRY(parts->identity, identity_of(parts->options, *parts->model, exact));
   parts->lanes = std::make_unique<Lanes>(parts->options.lanes);
-  auto memories = learn_memories(*parts->model);
+  auto memories = learn_memories(*parts->model, exact);
   if (memories.has_value()) {
     parts->kv = *std::move(memories);
   } else {
@@ -155,13 +170,14 @@ const ModelIdentity& LlamaEngine::identity() const { return parts_->identity; }
 const KvLayout* LlamaEngine::kv_layout() const {
   return parts_->kv.has_value() ? &parts_->kv->layout() : nullptr;
 }
-bool LlamaEngine::exact() const { return parts_->model->facts().exact; }
+Exactness LlamaEngine::exactness() const { return parts_->exactness; }
 
 std::string LlamaEngine::description() const {
   const ModelFacts& facts = parts_->model->facts();
   std::string text =
       facts.architecture + ", " + facts.library.substr(0, facts.library.find(" CPU"));
-  text += facts.exact ? "; resumed runs are exact" : "; resumed runs differ in the last bits";
+  text += "; weights " + facts.weight_types + "; resumed runs are " +
+          (parts_->exactness.exact ? "exact" : "not exact") + " (" + parts_->exactness.basis + ")";
   if (!parts_->kv.has_value()) return text + "; KV is not reused: " + parts_->no_kv_reason;
   for (const LayerGroup& group : kv_layout()->groups) {
     text += "; " + std::string(to_string(group.kind));

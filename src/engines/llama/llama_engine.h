@@ -18,7 +18,7 @@ namespace afterimage {
 ///          has built in. KV is reused only if the library writes the model's sequence state in a
 ///          layout that sequence_state.h can parse; otherwise kv_layout() is nullptr, description()
 ///          gives the reason, and only encoder outputs are reused. Reuse is bit-exact on CPU only:
-///          see exact().
+///          see exactness().
 /// Media    Images and audio. A video is kUnsupported. Spans are not splittable: an image's rows
 ///          are reused as a whole or not at all.
 /// Greedy   Always the most likely token; ties go to the lowest token id.
@@ -45,8 +45,9 @@ class LlamaEngine final : public Engine {
                               const GenerateOptions& options) const override;
   [[nodiscard]] const KvLayout* kv_layout() const override;
 
-  /// Whether a resumed run equals a cold run bit for bit: see LlamaOptions::exact.
-  [[nodiscard]] bool exact() const;
+  /// Of a self-check at load: the model computed the same tokens in several batches. See
+  /// LlamaOptions::exact.
+  [[nodiscard]] Exactness exactness() const override;
   /// For logs: library version, architecture, KV memories, and why KV is not reused if it is not.
   [[nodiscard]] std::string description() const;
 

@@ -38,9 +38,10 @@ struct LlamaOptions {
   std::string chat_template;
   /// A run resumed from cached KV gives the same logits as a cold run, bit for bit. Holds on CPU
   /// with a build whose matrix products do not depend on the batch size, as made by
-  /// scripts/build-llama.sh. Costs: no flash attention, no repacked weights, and sliding windows
-  /// take as much memory as full attention. Where it cannot hold (GPU, another build, a V type that
-  /// requires flash attention), LlamaEngine::exact() returns false.
+  /// scripts/build-llama.sh. Costs: no flash attention, no repacked weights, no tiled products of
+  /// K-quants, and sliding windows take as much memory as full attention. Where it cannot hold (GPU, another build, a V type that
+  /// requires flash attention), or where the self-check at load finds a difference,
+  /// LlamaEngine::exactness() says so.
   bool exact = true;
   /// Loading progress: what is being loaded ("model", "mmproj") and the fraction done, 0 to 1.
   std::function<void(std::string_view, float)> progress;

@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <filesystem>
+#include <set>
 #include <thread>
 #include <utility>
 
 #include "afterimage/digest.h"
 #include "afterimage/secret.h"
+#include "engines/llama/file_name.h"
 #include "engines/llama/library.h"
+#include "foundation/platform/environment.h"
 
 namespace afterimage {
 namespace {
@@ -22,10 +28,15 @@ void record_library_log(ggml_log_level level, const char* text, void* /*unused*/
   error_log += text;
 }
 
-/// Once per process: the library has one log callback for all models.
-void start_library() {
+/// Once per process: the library has one log callback for all models, and reads its environment
+/// once.
+void start_library(bool exact) {
   static std::once_flag once;
-  std::call_once(once, [] {
+  std::call_once(once, [exact] {
+    // From eight rows on, the library multiplies K- and I-quantized weights tile by tile, which
+    // sums in another order than row by row. A model loaded later as fast is then slower, too; one
+    // loaded later as exact fails its self-check if a fast one came first.
+    if (exact) set_environment_default("GGML_CPU_TILED_MM", "0");
     llama_log_set(record_library_log, nullptr);
     mtmd_helper_log_set(record_library_log, nullptr);
     llama_backend_init();
@@ -54,21 +65,29 @@ Result<void> check_gguf(const std::string& path, std::string_view what) {
               "'" + path + "' is not a GGUF file; the " + std::string(what) + " must be one");
 }
 
-/// The library does not check that a media encoder's file is complete and would compute with what
-/// is missing.
-Result<void> check_whole(const std::string& path) {
+struct GgufOutline {
+  std::set<std::string> types;  // of its tensors
+};
+
+/// Reads a file's index and checks that all its tensors lie within the file: the library computes
+/// with what is missing of a media encoder, and ends the process at a page that is missing of a
+/// model.
+Result<GgufOutline> read_outline(const std::string& path) {
+  clear_library_log();
   const Owned<gguf_context, gguf_free> file(
       gguf_init_from_file(path.c_str(), {.no_alloc = true, .ctx = nullptr}));
   if (file == nullptr) return library_error(ErrorCode::kCorruption, "cannot read '" + path + "'");
   const std::uint64_t begin = gguf_get_data_offset(file.get());
   std::uint64_t end = begin;
+  GgufOutline outline;
   for (std::int64_t i = 0; i < gguf_get_n_tensors(file.get()); ++i) {
     end = std::max(
         end, begin + gguf_get_tensor_offset(file.get(), i) + gguf_get_tensor_size(file.get(), i));
+    outline.types.insert(ggml_type_name(gguf_get_tensor_type(file.get(), i)));
   }
   std::error_code none;
   const std::uint64_t size = std::filesystem::file_size(path, none);
-  if (!none && size >= end) return {};
+  if (!none && size >= end) return outline;
   return fail(ErrorCode::kCorruption, "'" + path + "' has " + std::to_string(size) + " of " +
                                           std::to_string(end) + " bytes: it is truncated");
 }
@@ -165,7 +184,7 @@ LoadedModel::LoadedModel(std::unique_ptr<Parts> parts) : parts_(std::move(parts)
 LoadedModel::~LoadedModel() = default;
 
 Result<std::unique_ptr<const LoadedModel>> LoadedModel::load(const LlamaOptions& options) {
-  start_library();
+  start_library(options.exact);
   auto parts = std::make_unique<Parts>();
   AFI_TRY_VOID(parts->load_weights(options));
   AFI_TRY_VOID(parts->load_media(options));
@@ -176,6 +195,12 @@ Result<std::unique_ptr<const LoadedModel>> LoadedModel::load(const LlamaOptions&
 
 Result<void> LoadedModel::Parts::load_weights(const LlamaOptions& options) {
   AFI_TRY_VOID(check_gguf(options.model, "model"));
+  std::set<std::string> types;
+  for (const std::string& path : files_of(options.model)) {
+    AFI_TRY(GgufOutline outline, read_outline(path));
+    types.merge(outline.types);
+  }
+  weight_types = fmt::format("{}", fmt::join(types, ", "));
   model.reset(llama_model_load_from_file(options.model.c_str(), model_params(options)));
   if (model == nullptr) {
     return library_error(ErrorCode::kCorruption, "cannot load the model '" + options.model + "'");
@@ -188,6 +213,7 @@ Result<void> LoadedModel::Parts::load_weights(const LlamaOptions& options) {
   }
   for (const LlamaAdapter& adapter : options.adapters) {
     AFI_TRY_VOID(check_gguf(adapter.path, "adapter"));
+    AFI_TRY_VOID(read_outline(adapter.path));
     adapters.emplace_back(llama_adapter_lora_init(model.get(), adapter.path.c_str()));
     if (adapters.back() == nullptr) {
       return library_error(ErrorCode::kCorruption,
@@ -216,7 +242,7 @@ Result<void> LoadedModel::Parts::load_media(const LlamaOptions& options) {
   separator = "<break-" + to_hex(chance) + ">";
   if (options.mmproj.empty()) return {};
   AFI_TRY_VOID(check_gguf(options.mmproj, "media encoder"));
-  AFI_TRY_VOID(check_whole(options.mmproj));
+  AFI_TRY_VOID(read_outline(options.mmproj));
   mtmd_context_params params = mtmd_context_params_default();
   params.use_gpu = options.gpu_layers != 0;
   params.print_timings = false;
@@ -266,8 +292,11 @@ Result<void> LoadedModel::Parts::make_context(const LlamaOptions& options) {
            .recurrent = llama_model_is_recurrent(model.get()),
            .hybrid = llama_model_is_hybrid(model.get()),
            .uses_mrope = rope == LLAMA_ROPE_TYPE_MROPE || rope == LLAMA_ROPE_TYPE_IMROPE,
-           .exact = options.exact && !fused && build_is_exact() &&
-                    !has_other_devices(options.gpu_layers != 0 && llama_supports_gpu_offload()),
+           .vocabulary = static_cast<std::uint32_t>(llama_vocab_n_tokens(vocabulary)),
+           .weight_types = weight_types,
+           .should_be_exact =
+               options.exact && !fused && build_is_exact() &&
+               !has_other_devices(options.gpu_layers != 0 && llama_supports_gpu_offload()),
            .fused_attention = fused};
   return {};
 }
@@ -338,14 +367,24 @@ bool LoadedModel::is_in_vocabulary(TokenId token) const {
 Result<void> LoadedModel::append(
     SequenceId sequence, std::span<const TokenId> tokens, Position at,
     const std::function<void(std::span<const float>)>& on_logits) const {
+  if (!on_logits || tokens.empty()) return append(sequence, tokens, at, {}, {});
+  const std::size_t last = tokens.size() - 1;
+  return append(sequence, tokens, at, {&last, 1},
+                [&](std::size_t, std::span<const float> logits) { on_logits(logits); });
+}
+
+Result<void> LoadedModel::append(
+    SequenceId sequence, std::span<const TokenId> tokens, Position at,
+    std::span<const std::size_t> wanted,
+    const std::function<void(std::size_t, std::span<const float>)>& on_logits) const {
   std::vector<llama_pos> positions(tokens.size());
-  std::vector<std::int8_t> wanted(tokens.size());
+  std::vector<std::int8_t> has_logits(tokens.size());
   std::vector<std::int32_t> owners(tokens.size(), 1);
   std::vector<llama_seq_id*> owner(tokens.size(), &sequence);
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     positions[i] = at + static_cast<Position>(i);
   }
-  if (on_logits && !tokens.empty()) wanted.back() = 1;
+  for (const std::size_t index : wanted) has_logits[index] = 1;
   auto* const ids = const_cast<llama_token*>(reinterpret_cast<const llama_token*>(tokens.data()));
   for (std::size_t done = 0; done < tokens.size();) {
     const std::size_t count = std::min<std::size_t>(tokens.size() - done, parts_->batch);
@@ -355,9 +394,7 @@ Result<void> LoadedModel::append(
                             .pos = positions.data() + done,
                             .n_seq_id = owners.data() + done,
                             .seq_id = owner.data() + done,
-                            .logits = wanted.data() + done};
-    done += count;
-    const bool tells = done == tokens.size() && on_logits;
+                            .logits = has_logits.data() + done};
     AFI_TRY_VOID(parts_->computing.run([&]() -> Result<void> {
       clear_library_log();
       if (llama_decode(parts_->context.get(), batch) != 0) {
@@ -365,12 +402,14 @@ Result<void> LoadedModel::append(
             ErrorCode::kUnavailable,
             "the model rejected " + std::to_string(count) + " tokens at " + std::to_string(at));
       }
-      if (!tells) return {};
-      const float* const logits = llama_get_logits_ith(parts_->context.get(), -1);
-      const auto size = llama_vocab_n_tokens(parts_->vocabulary);
-      on_logits({logits, static_cast<std::size_t>(size)});
+      for (; !wanted.empty() && wanted.front() < done + count; wanted = wanted.subspan(1)) {
+        const auto place = static_cast<std::int32_t>(wanted.front() - done);
+        on_logits(wanted.front(),
+                  {llama_get_logits_ith(parts_->context.get(), place), parts_->facts.vocabulary});
+      }
       return {};
     }));
+    done += count;
   }
   return {};
 }

@@ -68,14 +68,17 @@ struct EncodedInput {
 
 /// Properties of the model as the library reports them.
 struct ModelFacts {
-  std::string library;          // its version and the CPU features it uses
-  std::string architecture;     // "qwen3vl"
-  std::uint32_t row_width = 0;  // floats of one embedding, deepstack planes included
-  TokenCount window{};          // of sliding layers; 0: the model has none
-  bool recurrent = false;       // recurrent layers only
-  bool hybrid = false;          // attention and recurrent layers
-  bool uses_mrope = false;      // positions are not token counts (M-RoPE)
-  bool exact = false;           // see LlamaOptions::exact
+  std::string library;           // its version and the CPU features it uses
+  std::string architecture;      // "qwen3vl"
+  std::uint32_t row_width = 0;   // floats of one embedding, deepstack planes included
+  TokenCount window{};           // of sliding layers; 0: the model has none
+  bool recurrent = false;        // recurrent layers only
+  bool hybrid = false;           // attention and recurrent layers
+  bool uses_mrope = false;       // positions are not token counts (M-RoPE)
+  std::uint32_t vocabulary = 0;  // number of token ids
+  std::string weight_types;      // of its tensors: "F32, Q4_K, Q6_K"
+  /// Exact computation was asked for, and nothing known prevents it; see self_check.h.
+  bool should_be_exact = false;
   bool fused_attention = false;
 };
 
@@ -117,6 +120,11 @@ class LoadedModel {
   /// function skips them.
   Result<void> append(SequenceId sequence, std::span<const TokenId> tokens, Position at,
                       const std::function<void(std::span<const float>)>& on_logits) const;
+  /// The same; `on_logits` receives the logits of the tokens at `wanted`, which is ascending.
+  Result<void> append(
+      SequenceId sequence, std::span<const TokenId> tokens, Position at,
+      std::span<const std::size_t> wanted,
+      const std::function<void(std::size_t, std::span<const float>)>& on_logits) const;
   /// Appends an image or audio clip; returns the position after it.
   Result<Position> append(SequenceId sequence, const SpanMedia& media, std::span<const float> rows,
                           Position at) const;

@@ -97,6 +97,10 @@ Result<std::unique_ptr<ReferenceEngine>> ReferenceEngine::create(ReferenceOption
 
 const ModelIdentity& ReferenceEngine::identity() const { return model_->identity; }
 
+Exactness ReferenceEngine::exactness() const {
+  return {.exact = true, .basis = "every row is computed by itself, in one order of summation"};
+}
+
 PreprocessRecipe ReferenceEngine::recipe(Modality modality) const {
   return recipe_of(modality, model_->options);
 }

@@ -13,6 +13,11 @@ std::optional<std::string> environment(const std::string& name) {
   return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
 
+void set_environment_default(const std::string& name, const std::string& value) {
+  constexpr int kKeepExisting = 0;
+  ::setenv(name.c_str(), value.c_str(), kKeepExisting);
+}
+
 std::string utc_timestamp() {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};

@@ -10,6 +10,9 @@ namespace afterimage {
 /// The value of an environment variable; nullopt if it is not set.
 [[nodiscard]] std::optional<std::string> environment(const std::string& name);
 
+/// Sets a variable unless it is set. Call it before other threads read the environment.
+void set_environment_default(const std::string& name, const std::string& value);
+
 /// The current UTC time: "2026-11-22T08:15:30Z". For records only; code that measures takes a
 /// Clock.
 [[nodiscard]] std::string utc_timestamp();

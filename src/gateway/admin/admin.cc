@@ -105,7 +105,9 @@ HttpReply Admin::answer(const HttpRequest& request) {
   const std::string_view query = path.size() < target.size() ? target.substr(path.size() + 1) : "";
   const bool reads = request.method == "GET" || request.method == "HEAD";
   if (path == "/" && reads) return page();
-  if (path == "/health" && reads) return json_reply(200, {{"status", "ok"}});
+  if (path == "/health" && reads) {
+    return json_reply(200, {{"status", "ok"}, {"engine", engine_json(parts_.gateway)}});
+  }
   // The public port accepts no connections while it drains, so this port answers, too.
   if (path == "/ready" && reads) {
     const bool draining = parts_.gateway.draining();

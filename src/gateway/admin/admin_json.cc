@@ -247,6 +247,16 @@ std::string as_text(const json& value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
+json engine_json(const Gateway& gateway) {
+  const Backend& backend = gateway.parts().backend;
+  json engine = {{"kind", backend.kind()}, {"name", backend.name()}};
+  if (const auto exactness = backend.exactness(); exactness.has_value()) {
+    engine["exact"] = exactness->exact;
+    engine["exactness"] = exactness->basis;
+  }
+  return engine;
+}
+
 json stats_json(Gateway& gateway, Duration uptime, std::string_view version,
                 std::span<const NamedTier> tiers) {
   const Counts::Snapshot counts = gateway.counts().snapshot();
@@ -282,11 +292,10 @@ json stats_json(Gateway& gateway, Duration uptime, std::string_view version,
   json below = json::array();
   for (const NamedTier& named : tiers) below.push_back(tier_json(named));
   const auto bound = upper95(counts.wrong, counts.compared);
-  const auto& backend = gateway.parts().backend;
   return {
       {"version", version},
       {"uptime_s", seconds(uptime)},
-      {"engine", {{"kind", backend.kind()}, {"name", backend.name()}}},
+      {"engine", engine_json(gateway)},
       {"draining", gateway.draining()},
       {"requests", {{"total", total}, {"in_flight", counts.in_flight}, {"by_outcome", outcomes}}},
       {"rungs", rungs},

@@ -22,6 +22,8 @@ struct NamedTier {
 
 /// The JSON of docs/formats/admin.md.
 /// Threads  Any.
+/// What computes the answers and, if it is an engine of this process, whether reuse is exact on it.
+[[nodiscard]] nlohmann::json engine_json(const Gateway& gateway);
 [[nodiscard]] nlohmann::json stats_json(Gateway& gateway, Duration uptime, std::string_view version,
                                         std::span<const NamedTier> tiers);
 [[nodiscard]] nlohmann::json decision_json(const Decision& decision);

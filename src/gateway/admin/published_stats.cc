@@ -161,6 +161,12 @@ void write_requests(MetricsWriter& out, Gateway& gateway) {
 void publish_stats(Metrics& metrics, Gateway& gateway, std::function<HttpServerStats()> connections,
                    const std::string& version) {
   metrics.gauge("afterimage_build_info", "Always 1", {{"version", version}}).set(1);
+  if (const auto engine = gateway.parts().backend.exactness(); engine.has_value()) {
+    metrics
+        .gauge("afterimage_engine_exact",
+               "1 if the engine passed its self-check: reuse changes no bit of its results")
+        .set(engine->exact ? 1 : 0);
+  }
   const auto started = gateway.parts().ids.clock().now().time_since_epoch();
   metrics.gauge("process_start_time_seconds", "When the process began, seconds since 1970")
       .set(std::chrono::duration<double>(started).count());

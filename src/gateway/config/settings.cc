@@ -302,15 +302,6 @@ Result<Settings> parse_settings(std::string_view toml, std::string_view file) {
   return reader.settings();
 }
 
-Result<void> check_sharing(const Settings& settings) {
-  if (settings.remote.url.empty() || !settings.secret_file.empty()) return {};
-  return fail(
-      ErrorCode::kInvalidArgument,
-      "remote.url: processes share a cache only if they have the same secret: create a file of 32 "
-      "bytes that only its owner can read (umask 077; head -c 32 /dev/urandom > FILE), copy it to "
-      "every process, and name it with secret_file or --secret-file FILE");
-}
-
 std::vector<std::string> changed_settings(const Settings& now, const Settings& next) {
   std::vector<std::string> keys;
   for (const auto& setting : settings_table()) {

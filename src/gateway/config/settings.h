@@ -187,12 +187,6 @@ struct Settings {
 /// Threads  Any.
 [[nodiscard]] Result<Settings> parse_settings(std::string_view toml, std::string_view file);
 
-/// Checks that a shared remote cache has a shared secret. Call it after command-line options are
-/// applied, because they may set secret_file.
-///
-/// Errors   kInvalidArgument: remote.url without secret_file; the message says how to create one.
-[[nodiscard]] Result<void> check_sharing(const Settings& settings);
-
 /// Prints a file that parse_settings() reads back to the same settings, with a help line per key.
 /// A secret that is set (admin.token) is printed as "…" and commented out, so that "…" never
 /// becomes the secret; settings that require it, such as an admin.address other than loopback, are

@@ -255,16 +255,6 @@ TEST(Settings, RefusesHostileFiles) {
   EXPECT_TRUE(complaint("[upstream]\nepoch = \"a\\u0000b\"").contains("must not contain NUL"));
 }
 
-TEST(Settings, SharedCacheRequiresASecret) {
-  Settings settings = parse("[remote]\nurl = \"redis://a\"").value();
-  const auto refused = check_sharing(settings);
-  ASSERT_FALSE(refused.has_value());
-  EXPECT_TRUE(refused.error().message.contains("head -c 32 /dev/urandom"));
-  settings.secret_file = "/etc/afterimage/secret";
-  EXPECT_TRUE(check_sharing(settings).has_value());
-  EXPECT_TRUE(check_sharing(Settings()).has_value());
-}
-
 // The table.
 
 TEST(SettingsTable, HasExactlyOneKeyPerMember) {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "afterimage/engine.h"
 #include "afterimage/ids.h"
 #include "afterimage/model.h"
 #include "foundation/http/caller.h"
@@ -59,6 +60,8 @@ class Backend {
   [[nodiscard]] virtual bool takes_anything() const = 0;
   /// Whether it encodes and prefills through this process's caches.
   [[nodiscard]] virtual bool uses_reuse() const { return false; }
+  /// Of the engine of this process; nullopt: another server computes.
+  [[nodiscard]] virtual std::optional<Exactness> exactness() const { return std::nullopt; }
   /// The token limit of requests that name none, if it is known here: it is then part of their
   /// identity. nullopt: the model's server decides.
   [[nodiscard]] virtual std::optional<std::uint32_t> default_max_tokens() const {

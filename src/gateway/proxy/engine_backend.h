@@ -28,6 +28,7 @@ class EngineBackend final : public Backend {
   [[nodiscard]] ModelIdentity identity(const std::string& model) const override;
   [[nodiscard]] bool takes_anything() const override { return false; }
   [[nodiscard]] bool uses_reuse() const override { return true; }
+  [[nodiscard]] std::optional<Exactness> exactness() const override { return engine_.exactness(); }
   [[nodiscard]] std::optional<std::uint32_t> default_max_tokens() const override {
     return settings_.max_tokens;
   }

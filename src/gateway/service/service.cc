@@ -140,7 +140,7 @@ Result<void> Service::State::open_stores() {
                        .encrypt_key_file = memory.encrypt_key_file,
                        .encrypt_key_env = memory.encrypt_key_env};
   if (!settings.url.empty()) {
-    AFI_TRY_VOID(check_sharing(options.settings));
+    AFI_TRY_VOID(check_shared_secret(settings.url, options.settings.secret_file));
     const auto password = environment(settings.password_env);
     if (!password.has_value() && settings.password_env != RemoteSettings().password_env) {
       return fail(ErrorCode::kInvalidArgument, "remote.password_env: the environment variable '" +

@@ -234,6 +234,7 @@ Result<RequestExplanation> explain_request(const Workload& workload, const Reque
                                  .place = before + 1,
                                  .of = workload.requests.size(),
                                  .layout = *engine.kv_layout(),
+                                 .exactness = engine.exactness(),
                                  .budget = options.budget};
   const GenerateOptions one_token{.max_tokens = TokenCount(1)};  // only prompts are cached
   std::vector<PreparedRequest> earlier;

@@ -61,6 +61,7 @@ struct RequestExplanation {
   std::vector<FailedRequest> failed;
   PrefixExplanation prefix;   // before the request was served
   KvLayout layout;            // of the engine
+  Exactness exactness;        // of the engine
   TokenCount resumed_from{};  // actual resume point
   bool restore_failed = false;
   std::vector<ExplainedMedia> media;

@@ -36,6 +36,9 @@ void add_opening(std::string& out, const RequestExplanation& e) {
   out += fmt::format("Of its {}, {} were reused ({} %) and {} computed.\n",
                      plural(e.prefix.length.value(), "prompt token"), e.resumed_from.value(),
                      percent, e.computed().value());
+  out += fmt::format("The engine's resumed runs are {}: {}.\n",
+                     e.exactness.exact ? "exact" : "not exact",
+                     e.exactness.basis.empty() ? "it was not checked" : e.exactness.basis);
   if (e.restore_failed) {
     out += "The cached KV could not be restored, so the whole prompt was computed.\n";
   }
@@ -287,6 +290,8 @@ std::string to_json(const RequestExplanation& e) {
       {"prompt_tokens", e.prefix.length.value()},
       {"resumed_from", e.resumed_from.value()},
       {"computed", e.computed().value()},
+      {"exact", e.exactness.exact},
+      {"exactness", e.exactness.basis},
       {"restore_failed", e.restore_failed},
       {"matched", e.prefix.matched.value()},
       {"divergence", to_string(e.prefix.divergence)},
@@ -295,7 +300,7 @@ std::string to_json(const RequestExplanation& e) {
                             ? OrderedJson(e.prefix.point.with_snapshot->value())
                             : OrderedJson()},
       {"groups", groups_json(e)},
-      {"likest", e.closest ? closest_json(*e.closest) : OrderedJson()},
+      {"closest", e.closest ? closest_json(*e.closest) : OrderedJson()},
       {"media", media_json(e)},
       {"evictions", e.evictions},
       {"failed_before", std::move(failed)}};

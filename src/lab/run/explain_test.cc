@@ -215,9 +215,9 @@ TEST(Explain, JsonHasTheDocumentedNames) {
   EXPECT_EQ(json.at("resumed_from").get<unsigned>() + json.at("computed").get<unsigned>(),
             json.at("prompt_tokens").get<unsigned>());
   EXPECT_EQ(json.at("divergence"), "media");
-  EXPECT_EQ(json.at("likest").at("id"), "a");
-  EXPECT_EQ(json.at("likest").at("parts").at("this"), "[image picture1]");
-  EXPECT_EQ(json.at("likest").at("parts").at("other"), " you");
+  EXPECT_EQ(json.at("closest").at("id"), "a");
+  EXPECT_EQ(json.at("closest").at("parts").at("this"), "[image picture1]");
+  EXPECT_EQ(json.at("closest").at("parts").at("other"), " you");
   EXPECT_EQ(json.at("groups").size(), e.layout.groups.size());
   EXPECT_EQ(json.at("media")[0].at("source"), "encoded");
 }

@@ -18,6 +18,15 @@ constexpr Bytes kEncryption = 64_MiB;  // copies that are being encrypted or dec
 
 }  // namespace
 
+Result<void> check_shared_secret(const std::string& remote_url, const std::string& secret_file) {
+  if (remote_url.empty() || !secret_file.empty()) return {};
+  return fail(
+      ErrorCode::kInvalidArgument,
+      "remote.url: processes share a cache only if they have the same secret: create a file of 32 "
+      "bytes that only its owner can read (umask 077; head -c 32 /dev/urandom > FILE), copy it to "
+      "every process, and name it with secret_file or --secret-file FILE");
+}
+
 /// In order of construction: a member uses those before it.
 struct Stores::State {
   State(const StoresOptions& given, const Clock& on) : options(given), clock(on) {}

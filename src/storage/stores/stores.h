@@ -34,6 +34,13 @@ struct StoresOptions {
   std::function<void(std::string_view store, const Error& error)> on_degraded;
 };
 
+/// Checks that a remote tier, which processes share, comes with the secret that they share.
+///
+/// Errors   kInvalidArgument: a `remote_url` without a `secret_file`; the message says how to create
+///          one.
+[[nodiscard]] Result<void> check_shared_secret(const std::string& remote_url,
+                                               const std::string& secret_file);
+
 /// The stores below memory, opened and wired: disk, then remote, each encrypted if there are keys,
 /// stacked into one tier. The same for every program that keeps something.
 ///

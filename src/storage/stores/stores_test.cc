@@ -150,5 +150,13 @@ TEST(Stores, TheSharedSecretIsUsedForTheFolderToo) {
   EXPECT_FALSE(Stores::open(options, f.clock).has_value());
 }
 
+TEST(SharedSecret, IsRequiredByARemoteTier) {
+  const auto refused = check_shared_secret("redis://a", "");
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_TRUE(refused.error().message.contains("head -c 32 /dev/urandom"));
+  EXPECT_TRUE(check_shared_secret("redis://a", "/etc/afterimage/secret").has_value());
+  EXPECT_TRUE(check_shared_secret("", "").has_value());
+}
+
 }  // namespace
 }  // namespace afterimage

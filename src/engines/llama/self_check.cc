@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "engines/llama/self_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <numeric>
+#include <span>
+#include <vector>
+
+namespace afterimage {
+namespace {
+
+constexpr std::uint32_t kTokens = 72;
+/// Kernels switch at 1, 4, 8, 16, 32 and 64 rows; so do prefills that stop for a snapshot.
+const std::vector<std::vector<std::uint32_t>> kBatchings = {
+    {1, 71}, {7, 30, 35}, {64, 3, 1, 1, 1, 1, 1}};
+
+/// What a model computed of the test prompt.
+struct Computed {
+  std::map<std::size_t, std::vector<float>> logits;  // by position
+  std::vector<std::byte> kv;                         // empty: the library does not save it
+};
+
+std::vector<TokenId> test_prompt(std::uint32_t vocabulary) {
+  std::vector<TokenId> tokens;
+  for (std::uint32_t i = 0; i < kTokens; ++i) {
+    constexpr std::uint64_t kSpread = 2'654'435'761;  // of Knuth's multiplicative hashing
+    tokens.push_back(TokenId(static_cast<std::int32_t>((i + 1) * kSpread % vocabulary)));
+  }
+  return tokens;
+}
+
+/// Positions whose logits are compared: the last of every batch.
+std::vector<std::size_t> ends_of(std::span<const std::uint32_t> batches) {
+  std::vector<std::size_t> ends(batches.begin(), batches.end());
+  std::partial_sum(ends.begin(), ends.end(), ends.begin());
+  for (std::size_t& end : ends) --end;
+  return ends;
+}
+
+Result<Computed> compute(const LoadedModel& model, std::span<const TokenId> tokens,
+                         std::span<const std::uint32_t> batches,
+                         std::span<const std::size_t> positions) {
+  Computed computed;
+  std::size_t at = 0;
+  for (const std::uint32_t size : batches) {
+    std::vector<std::size_t> wanted;
+    for (const std::size_t position : positions) {
+      if (position >= at && position < at + size) wanted.push_back(position - at);
+    }
+    const auto done =
+        model.append(0, tokens.subspan(at, size), static_cast<LoadedModel::Position>(at), wanted,
+                     [&](std::size_t index, std::span<const float> logits) {
+                       computed.logits[at + index].assign(logits.begin(), logits.end());
+                     });
+    if (!done.has_value()) {
+      model.clear(0);
+      return std::unexpected(done.error());
+    }
+    at += size;
+  }
+  if (auto saved = model.save(0, false); saved.has_value()) computed.kv = *std::move(saved);
+  model.clear(0);
+  return computed;
+}
+
+bool same_bits(std::span<const float> a, std::span<const float> b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+}
+
+std::vector<double> log_probabilities(std::span<const float> logits) {
+  const double highest = *std::ranges::max_element(logits);
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(logit - highest);
+  std::vector<double> logs;
+  for (const float logit : logits) logs.push_back(logit - highest - std::log(sum));
+  return logs;
+}
+
+/// Kullback-Leibler divergence of `b` from `a`, in nats.
+double divergence(std::span<const float> a, std::span<const float> b) {
+  const auto expected = log_probabilities(a);
+  const auto found = log_probabilities(b);
+  double sum = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    sum += std::exp(expected[i]) * (expected[i] - found[i]);
+  }
+  return std::max(sum, 0.0);
+}
+
+void compare(const Computed& whole, const Computed& cut, SelfCheck& check) {
+  bool same = whole.kv == cut.kv;
+  for (const auto& [position, logits] : cut.logits) {
+    const std::vector<float>& expected = whole.logits.at(position);
+    const bool same_token = std::ranges::max_element(logits) - logits.begin() ==
+                            std::ranges::max_element(expected) - expected.begin();
+    ++check.positions;
+    check.same_tokens += same_token ? 1 : 0;
+    if (same_bits(expected, logits)) continue;
+    same = false;
+    check.max_divergence = std::max(check.max_divergence, divergence(expected, logits));
+  }
+  ++check.batchings;
+  check.same_batchings += same ? 1 : 0;
+}
+
+}  // namespace
+
+std::string to_string(const SelfCheck& check) {
+  const std::string done =
+      fmt::format("self-check: {} tokens in {} other batchings", check.tokens, check.batchings);
+  if (check.passed()) return done + ", every bit the same";
+  return fmt::format(
+      "{}, {} of them differ: the most likely token is the same at {} of {} "
+      "positions, KL divergence at most {:.2g}",
+      done, check.batchings - check.same_batchings, check.same_tokens, check.positions,
+      check.max_divergence);
+}
+
+Result<SelfCheck> self_check(const LoadedModel& model) {
+  const auto tokens = test_prompt(model.facts().vocabulary);
+  std::vector<std::size_t> positions;
+  for (const auto& batches : kBatchings)
+    std::ranges::copy(ends_of(batches), std::back_inserter(positions));
+  std::ranges::sort(positions);
+  positions.erase(std::ranges::unique(positions).begin(), positions.end());
+  const std::array at_once{kTokens};
+  AFI_TRY(const Computed whole, compute(model, tokens, at_once, positions));
+  SelfCheck check{.tokens = kTokens};
+  for (const auto& batches : kBatchings) {
+    AFI_TRY(const Computed cut, compute(model, tokens, batches, ends_of(batches)));
+    compare(whole, cut, check);
+  }
+  return check;
+}
+
+}  // namespace afterimage

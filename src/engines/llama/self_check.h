@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "afterimage/result.h"
+#include "engines/llama/loaded_model.h"
+
+namespace afterimage {
+
+/// What a model computed of the same tokens in different batches. A kernel whose sums depend on how
+/// many rows are computed together shows here, whatever the weights' types.
+struct SelfCheck {
+  std::uint32_t tokens = 0;          // of the test prompt
+  std::uint32_t batchings = 0;       // ways to cut the prompt that were compared with no cut
+  std::uint32_t same_batchings = 0;  // of them, with the same logits and KV, bit for bit
+  std::uint32_t positions = 0;       // whose logits were compared
+  std::uint32_t same_tokens = 0;     // of them, with the same most likely token
+  double max_divergence = 0;         // Kullback-Leibler, in nats: the largest of all positions
+
+  [[nodiscard]] bool passed() const { return same_batchings == batchings; }
+};
+
+/// "self-check: 72 tokens in 3 other batches, every bit the same", or how much differs.
+std::string to_string(const SelfCheck& check);
+
+/// Computes a test prompt at once, and then cut into batches of several sizes; compares logits and
+/// saved KV of all layers. Takes as long as prefilling about 300 tokens.
+///
+/// Errors   kUnavailable: the library failed.
+/// Threads  Before the model serves requests: uses sequence 0, which is empty afterwards.
+Result<SelfCheck> self_check(const LoadedModel& model);
+
+}  // namespace afterimage
