@@ -106,7 +106,15 @@ struct KvUse {
   /// requests waiting for this prefix do not wait for the whole answer. Otherwise it is called at
   /// the end of the run. A kept slice keeps its bytes, through its owner.
   std::function<void(KvSlice)> on_captured;
+  /// Called at most once, at the end of a run that fed at least one generated token back, with the
+  /// KV that the next turn of a conversation resumes from: rows [end_from, covered) of full groups and a
+  /// snapshot there; `fed_back` are the generated tokens up to `covered`. Empty: not captured.
+  std::function<void(KvSlice, std::span<const TokenId> fed_back)> on_end;
+  TokenCount end_from{};  // at most the prompt's length
 };
+
+/// What on_end receives.
+KvWanted wanted_at_end(const KvUse& use);
 
 /// A completion and the KV captured from it.
 struct Generation {

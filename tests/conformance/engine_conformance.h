@@ -281,6 +281,37 @@ TEST_P(EngineConformance, OnCapturedRunsOnceWithTheFinalCapture) {
   EXPECT_EQ(difference(made->completion, cold(prompt)), "");
 }
 
+// The next turn of a conversation: what was generated is not prefilled again.
+TEST_P(EngineConformance, GeneratedTokensAreResumedFrom) {
+  const EnginePrompt prompt = long_prompt();
+  std::vector<TokenId> fed_back;
+  KvShelf shelf;
+  KvUse use;
+  use.on_captured = [&](KvSlice kv) { shelf.add(std::move(kv)); };
+  use.on_end = [&](KvSlice kv, std::span<const TokenId> tokens) {
+    fed_back.assign(tokens.begin(), tokens.end());
+    shelf.add(std::move(kv));
+  };
+  use.end_from = prompt.size();
+  use.wanted = {.rows_from = {}, .rows_to = prompt.size(), .snapshots = {points_of(prompt).back()}};
+  const auto first = run(engine, prompt, use);
+  ASSERT_TRUE(first.has_value()) << to_string(first.error());
+  EXPECT_EQ(difference(first->completion, cold(prompt)), "");
+  if (fed_back.empty()) GTEST_SKIP() << "the answer has one token";
+  ASSERT_EQ(first->covered.value(), prompt.size().value() + fed_back.size());
+  const EnginePrompt next = continued(prompt, fed_back, prompts.random(rng));
+  const auto expected = engine.generate(next.sequence, next.embeddings, kFewTokens);
+  if (!expected.has_value()) GTEST_SKIP() << "no prompt may contain this answer";
+  const TokenCount at = shelf.last_snapshot();
+  const KvSlice slice = shelf.slice(at);
+  const auto resumed =
+      run(engine, without_covered_embeddings(next, at), {.resume_from = &slice, .wanted = {}});
+  ASSERT_TRUE(resumed.has_value()) << to_string(resumed.error());
+  EXPECT_EQ(difference(*expected, resumed->completion), "");
+  EXPECT_EQ(resumed->completion.prefilled, next.size() - at);
+  if (layout().alignment == TokenCount(1)) EXPECT_EQ(at, first->covered);
+}
+
 TEST_P(EngineConformance, StreamedTextGrowsToTheFullAnswer) {
   const EnginePrompt prompt = prompts.everything();
   std::string told;

@@ -66,6 +66,7 @@ class KvShelf {
     slices_.push_back(std::move(captured));
   }
 
+  [[nodiscard]] TokenCount last_snapshot() const { return snapshots_.back().at; }
   /// What resuming at `at`, which must have been requested as a snapshot, takes: the latest
   /// captures. Views into what this object keeps alive.
   [[nodiscard]] KvSlice slice(TokenCount at) const {

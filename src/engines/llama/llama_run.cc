@@ -119,6 +119,7 @@ Result<Generation> LlamaRun::generate(const GenerateOptions& options) && {
   AFI_TRY_VOID(start());
   AFI_TRY_VOID(prefill());
   AFI_TRY_VOID(decode(options));
+  capture_end();
   hold_rows();
   result_.completion.first_token_after -= began;
   return std::move(result_);
@@ -170,7 +171,8 @@ Result<void> LlamaRun::prefill() {
   const std::uint32_t size = size_of_prompt(prompt_);
   while (true) {
     if (next_snapshot_ < wanted.size() && wanted[next_snapshot_].value() == covered()) {
-      AFI_TRY_VOID(take_snapshot());
+      ++next_snapshot_;
+      AFI_TRY_VOID(take_snapshot(result_.kv, *buffers_));
     }
     if (covered() == size) return {};
     const std::size_t span = span_at(prompt_, covered());
@@ -270,7 +272,7 @@ Result<void> LlamaRun::decode(const GenerateOptions& options) {
         completion.ended ? Result<void>() : emit_text(pieces.add(model_.bytes_of(next)), options);
     hasher.add(logits_);
     if (is_first && within_prompt(use_.wanted)) {
-      AFI_TRY_VOID(capture());
+      AFI_TRY_VOID(capture(use_.wanted, result_.kv, buffers_));
       captured = true;
       if (use_.on_captured) use_.on_captured(result_.kv);
     }
@@ -285,42 +287,50 @@ Result<void> LlamaRun::decode(const GenerateOptions& options) {
   AFI_TRY_VOID(emit_text(pieces.finish(), options));
   completion.logits = std::move(hasher).finish();
   if (!captured) {
-    AFI_TRY_VOID(capture());
+    AFI_TRY_VOID(capture(use_.wanted, result_.kv, buffers_));
     if (use_.on_captured) use_.on_captured(result_.kv);
   }
   result_.covered = TokenCount(covered());
   return {};
 }
 
-Result<void> LlamaRun::take_snapshot() {
-  ++next_snapshot_;
+Result<void> LlamaRun::take_snapshot(KvSlice& kv, KvBuffers& buffers) {
   KvSnapshot snapshot{.at = TokenCount(covered()),
                       .groups = std::vector<std::vector<KvRows>>(kv_->layout().groups.size())};
   if (!kv_->has_only_full_groups()) {
     AFI_TRY(const auto partial, model_.save(sequence_, true));
-    AFI_TRY(snapshot, kv_->snapshot(partial, TokenCount(covered()), after_, *buffers_));
+    AFI_TRY(snapshot, kv_->snapshot(partial, TokenCount(covered()), after_, buffers));
   }
-  result_.kv.snapshots.push_back(std::move(snapshot));
+  kv.snapshots.push_back(std::move(snapshot));
   return {};
 }
 
-Result<void> LlamaRun::capture() {
+Result<void> LlamaRun::capture(const KvWanted& wanted, KvSlice& kv,
+                               const std::shared_ptr<KvBuffers>& buffers) {
   if (kv_ == nullptr) return {};
-  KvSlice& kv = result_.kv;
-  kv.owner = buffers_;
-  kv.end = std::min(use_.wanted.rows_to, TokenCount(covered()));
-  kv.begin = use_.wanted.rows_from;
+  kv.owner = buffers;
+  kv.end = std::min(wanted.rows_to, TokenCount(covered()));
+  kv.begin = wanted.rows_from;
   const auto& groups = kv_->layout().groups;
   kv.rows.resize(groups.size());
   const bool has_rows = std::ranges::any_of(
       groups, [](const LayerGroup& group) { return group.kind == KvKind::kFull; });
   if (has_rows && kv.begin < kv.end) {
     AFI_TRY(const auto written, model_.save(sequence_, false));
-    AFI_TRY(kv.rows, kv_->rows(written, kv.begin, kv.end, after_, *buffers_));
+    AFI_TRY(kv.rows, kv_->rows(written, kv.begin, kv.end, after_, *buffers));
   }
-  const auto& snapshots = use_.wanted.snapshots;
-  if (!snapshots.empty() && snapshots.back() == kEndOfRun) AFI_TRY_VOID(take_snapshot());
+  if (!wanted.snapshots.empty() && wanted.snapshots.back() == kEndOfRun) {
+    AFI_TRY_VOID(take_snapshot(kv, *buffers));
+  }
   return {};
+}
+
+/// A failure costs the next turn a prefill, and this request nothing.
+void LlamaRun::capture_end() {
+  if (!use_.on_end || kv_ == nullptr || covered() == size_of_prompt(prompt_)) return;
+  KvSlice at_end;
+  if (!capture(wanted_at_end(use_), at_end, std::make_shared<KvBuffers>()).has_value()) return;
+  use_.on_end(std::move(at_end), result_.completion.tokens);
 }
 
 }  // namespace afterimage

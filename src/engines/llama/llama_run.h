@@ -39,8 +39,10 @@ class LlamaRun {
   Result<void> append_media(std::size_t span);
   Result<void> decode(const GenerateOptions& options);
   Result<void> emit_text(std::string text, const GenerateOptions& options);
-  Result<void> take_snapshot();
-  Result<void> capture();
+  Result<void> take_snapshot(KvSlice& kv, KvBuffers& buffers);
+  Result<void> capture(const KvWanted& wanted, KvSlice& kv,
+                       const std::shared_ptr<KvBuffers>& buffers);
+  void capture_end();
   [[nodiscard]] std::uint32_t covered() const { return static_cast<std::uint32_t>(after_.size()); }
 
   const LoadedModel& model_;

@@ -205,6 +205,13 @@ Result<Generation> ReferenceEngine::run(const Sequence& prompt,
   completion.first_token_after -= start;
   if (!captured) capture();
   result.covered = token_count(state.covered);
+  if (use.on_end && result.covered.value() > prompt.tokens.size()) {
+    KvSlice at_end;
+    const auto own = std::make_shared<KvBuffers>();
+    at_end.owner = own;
+    model_->capture_end(state, wanted_at_end(use), at_end, *own);
+    use.on_end(std::move(at_end), completion.tokens);
+  }
   return result;
 }
 

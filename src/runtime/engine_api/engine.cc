@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "afterimage/engine.h"
 
+#include <optional>
 #include <utility>
 
 namespace afterimage {
@@ -28,6 +29,10 @@ Result<void> check_completion(const Generation& generation, const Sequence& prom
 
 }  // namespace
 
+KvWanted wanted_at_end(const KvUse& use) {
+  return {.rows_from = use.end_from, .rows_to = kEndOfRun, .snapshots = {kEndOfRun}};
+}
+
 Result<Generation> Engine::generate_from(const Sequence& prompt,
                                          std::span<const TensorViews> embeddings,
                                          const GenerateOptions& options, const KvUse& use) const {
@@ -41,6 +46,7 @@ Result<Generation> Engine::generate_from(const Sequence& prompt,
     resumed_from = use.resume_from->end;
   }
   AFI_TRY_VOID(check_wanted(use.wanted, *layout, prompt, resumed_from));
+  if (use.on_end) AFI_TRY_VOID(check_wanted(wanted_at_end(use), *layout, prompt, resumed_from));
   bool passed_on = false;
   KvUse checked = use;
   checked.on_captured = [&](KvSlice kv) {
@@ -55,11 +61,21 @@ Result<Generation> Engine::generate_from(const Sequence& prompt,
     passed_on = true;
     use.on_captured(std::move(kv));
   };
+  std::optional<KvSlice> at_end;
+  if (use.on_end) {
+    checked.on_end = [&](KvSlice kv, std::span<const TokenId>) { at_end = std::move(kv); };
+  }
   AFI_TRY(Generation generation, run(prompt, embeddings, options, checked));
   AFI_TRY_VOID(check_completion(generation, prompt, resumed_from));
   AFI_TRY_VOID(check_capture(generation.kv, use.wanted, generation.covered, *layout));
   generation.kv.origin = origin;
   if (use.on_captured && !passed_on) use.on_captured(generation.kv);
+  const std::size_t fed_back = generation.covered.value() - prompt.tokens.size();
+  if (at_end.has_value() && fed_back > 0) {
+    AFI_TRY_VOID(check_capture(*at_end, wanted_at_end(use), generation.covered, *layout));
+    at_end->origin = origin;
+    use.on_end(*std::move(at_end), std::span(generation.completion.tokens).first(fed_back));
+  }
   return generation;
 }
 

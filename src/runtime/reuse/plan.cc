@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "afterimage/answer_once.h"
@@ -24,6 +25,8 @@ struct Plan::State {
   Result<void> load_prefix(PrefixArchive::Look look, const std::stop_token& stop);
   Result<void> lease_prefix(const std::stop_token& stop);
   void commit_prefix(KvSlice kv);
+  void commit_end(KvSlice kv, std::span<const TokenId> fed_back);
+  [[nodiscard]] TokenCount capture_from(TokenCount at) const;
   [[nodiscard]] TokenCount resume() const;
 
   Reuse* reuse;
@@ -201,13 +204,22 @@ KvUse Plan::kv_use(const KvOrigin& origin) {
     state_->resume_from.origin = origin;
     use.resume_from = &state_->resume_from;
   }
-  use.wanted = {
-      .rows_from = state_->archived.has_value() ? PrefixArchive::capture_from(resume()) : resume(),
-      .rows_to = TokenCount(static_cast<std::uint32_t>(state_->prompt->tokens.size())),
-      .snapshots = state_->leader->snapshots()};
+  const TokenCount length(static_cast<std::uint32_t>(state_->prompt->tokens.size()));
+  use.wanted = {.rows_from = state_->capture_from(resume()),
+                .rows_to = length,
+                .snapshots = state_->leader->snapshots()};
   state_->prefill_began = state_->reuse->clock().now();
   use.on_captured = [state = state_.get()](KvSlice kv) { state->commit_prefix(std::move(kv)); };
+  if (state_->identity->request->conversation == ContinuationHint::kEnds) return use;
+  use.end_from = state_->capture_from(length);
+  use.on_end = [state = state_.get()](KvSlice kv, std::span<const TokenId> fed_back) {
+    state->commit_end(std::move(kv), fed_back);
+  };
   return use;
+}
+
+TokenCount Plan::State::capture_from(TokenCount at) const {
+  return archived.has_value() ? PrefixArchive::capture_from(at) : at;
 }
 
 void Plan::State::commit_prefix(KvSlice kv) {
@@ -216,6 +228,19 @@ void Plan::State::commit_prefix(KvSlice kv) {
   static_cast<void>(leader->commit(kv));
   if (archived.has_value()) reuse->prefix_archive()->keep(*archived, kv);
   lease.reset();  // only after the KV is on its way to the tier
+}
+
+/// The next turn's prompt repeats this prompt and this answer, so it resumes after them. If it
+/// renders the answer otherwise, it resumes where the two part, or before.
+void Plan::State::commit_end(KvSlice kv, std::span<const TokenId> fed_back) {
+  kv.cost = reuse->clock().now() - prefill_began;
+  Sequence sequence = *prompt;
+  sequence.tokens.insert(sequence.tokens.end(), fed_back.begin(), fed_back.end());
+  PrefixMatch own(TokenCount(0), facts);  // matches nothing: it says whose insertion this is
+  static_cast<void>(reuse->prefix()->insert(identity->root, *layout, sequence, kv, &own));
+  if (!archived.has_value()) return;
+  const auto longer = ArchivedPrompt::of(identity->space, identity->root, *layout, sequence);
+  if (longer.has_value()) reuse->prefix_archive()->keep(*longer, kv);
 }
 
 void Plan::restart() {

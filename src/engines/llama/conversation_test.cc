@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+// Every turn of a conversation resumes after the last answer: no token is computed twice.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "afterimage/host_tier.h"
+#include "afterimage/serve.h"
+#include "engines/llama/llama_engine.h"
+#include "testing/demo_models.h"
+
+namespace afterimage {
+namespace {
+
+constexpr std::uint64_t kTurns = 20;
+
+/// Tokens of one conversation.
+struct Counts {
+  std::uint64_t prefilled = 0;
+  std::uint64_t generated = 0;  // and fed back
+  std::uint64_t covered = 0;    // the last prompt, and its answer as far as it was fed back
+};
+
+class Conversation : public ::testing::TestWithParam<std::string> {
+ protected:
+  [[nodiscard]] static std::unique_ptr<LlamaEngine> load(const std::string& name) {
+    return LlamaEngine::create(name == "gemma3" ? testing::trained_options()
+                                                : testing::demo_options(name))
+        .value();
+  }
+
+  /// One conversation; before each turn `restart` may replace the caches. Compares every answer
+  /// with that of a run without reuse.
+  Counts hold(const std::function<void(std::uint64_t turn)>& restart) {
+    Request request{.id = RequestId("r")};
+    request.messages.push_back({.role = Role::kUser, .parts = {"the river and the stone"}});
+    const GenerateOptions options{.max_tokens = TokenCount(6), .on_text = {}};
+    Counts counts;
+    for (std::uint64_t turn = 0; turn < kTurns; ++turn) {
+      restart(turn);
+      const Served served = serve(request, *engine, *reuse, options).value();
+      const Served cold = serve_without_reuse(request, *engine, clock, options).value();
+      EXPECT_EQ(served.completion.tokens, cold.completion.tokens) << turn;
+      EXPECT_EQ(served.completion.logits, cold.completion.logits) << turn;
+      const std::uint64_t fed_back = served.completion.tokens.size() - 1;
+      counts.prefilled += served.completion.prefilled.value();
+      counts.generated += fed_back;
+      counts.covered = cold.completion.prefilled.value() + fed_back;
+      request.messages.push_back({.role = Role::kAssistant, .parts = {served.completion.text}});
+      request.messages.push_back({.role = Role::kUser, .parts = {"more of the garden"}});
+    }
+    std::printf("%s: %llu turns, %llu tokens: %llu prefilled, %llu generated\n", GetParam().c_str(),
+                static_cast<unsigned long long>(kTurns),
+                static_cast<unsigned long long>(counts.covered),
+                static_cast<unsigned long long>(counts.prefilled),
+                static_cast<unsigned long long>(counts.generated));
+    return counts;
+  }
+
+  SystemClock clock;
+  std::unique_ptr<LlamaEngine> engine = load(GetParam());
+  std::unique_ptr<Reuse> reuse = Reuse::create({}, Secret{}, clock).value();
+};
+
+TEST_P(Conversation, ComputesEveryTokenOnce) {
+  const Counts counts = hold([](std::uint64_t) {});
+  EXPECT_EQ(counts.prefilled + counts.generated, counts.covered);
+}
+
+TEST_P(Conversation, ComputesEveryTokenOnceAlsoAfterRestarts) {
+  MemoryBudget budget{1_GiB};
+  HostTier tier{budget};
+  const Counts counts = hold([&](std::uint64_t turn) {
+    if (turn % 4 != 0) return;
+    reuse = Reuse::create({.tier = &tier, .weigh_loads = false}, Secret{}, clock).value();
+  });
+  EXPECT_EQ(counts.prefilled + counts.generated, counts.covered);
+}
+
+// A template may leave thoughts of earlier turns out, or a client may trim an answer.
+TEST_P(Conversation, AnAnswerThatIsSentBackOtherwiseIsResumedUpToThere) {
+  Request request{.id = RequestId("r")};
+  request.messages.push_back({.role = Role::kUser, .parts = {"the river and the stone"}});
+  const GenerateOptions options{.max_tokens = TokenCount(8), .on_text = {}};
+  const Served first = serve(request, *engine, *reuse, options).value();
+  request.messages.push_back({.role = Role::kAssistant, .parts = {"of all that was"}});
+  request.messages.push_back({.role = Role::kUser, .parts = {"more of the garden"}});
+  const Served next = serve(request, *engine, *reuse, options).value();
+  const Served cold = serve_without_reuse(request, *engine, clock, options).value();
+  EXPECT_EQ(next.completion.logits, cold.completion.logits);
+  EXPECT_GE(next.completion.resumed_from.value(), first.completion.prefilled.value() - 1);
+}
+
+std::vector<std::string> models() {
+  std::vector<std::string> names = {"plain", "dense", "sliding", "hybrid", "shortconv"};
+  if (testing::has_trained_model()) names.emplace_back("gemma3");
+  return names;
+}
+INSTANTIATE_TEST_SUITE_P(Llama, Conversation, ::testing::ValuesIn(models()),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace afterimage
