@@ -493,7 +493,7 @@ TEST(LlamaRestore, FastRunsGiveTheSameTextResumedOrNotOnTheDemoModels) {
     LlamaOptions options = demo_options(name);
     options.exact = false;
     const auto engine = load(options);
-    EXPECT_FALSE(engine->exact()) << name;
+    EXPECT_FALSE(engine->exactness().exact) << name;
     EXPECT_TRUE(engine->description().contains("differ in the last bits")) << name;
     ASSERT_NE(engine->kv_layout(), nullptr) << engine->description();
     for (int turns = 0; turns < 3; ++turns) {
