@@ -20,10 +20,8 @@ struct RemoteArgs {
 inline void add_remote_options(CLI::App& verb, RemoteArgs& args) {
   verb.add_option(
           "--remote", args.url,
-          "Share caches with other processes and machines through Redis or Valkey, standalone "
-          "or\n"
-          "a cluster: redis://user@host:port,host:port,…; the password comes from the "
-          "environment\n"
+          "Share caches with other processes and machines through Redis or Valkey, standalone or\n"
+          "a cluster: redis://user@host:port,host:port,…; the password comes from the environment\n"
           "variable AFTERIMAGE_REMOTE_PASSWORD (docs/remote.md)")
       ->type_name("URL");
   verb.add_option("--secret-file", args.secret_file,

@@ -91,7 +91,7 @@ class Answers(unittest.TestCase):
             self.may_give(other, 0)
             reply = other.ask("What is kept?")
             self.assertEqual((reply.status, reply.cache), (200, "MISS"))
-            self.assertGreaterEqual(other.metric("afterimage_shared_answers_lapsed_total"), 1)
+            self.assertGreaterEqual(other.metric("afterimage_shared_answers_without_lease_total"), 1)
             failed = self.erase(one, all=True)
             self.assertEqual(failed.status, 503, failed.text)
             self.assertIn("erase again", failed.text)

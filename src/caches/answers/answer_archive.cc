@@ -262,12 +262,12 @@ std::optional<AnswerLookup> AnswerArchive::admit(ArchivedAnswer archived,
     return std::nullopt;
   }
   if (lease_expired(before_it)) {
-    ++stats_.lapsed;
+    ++stats_.without_lease;
     return std::nullopt;
   }
   if (!AFI_GUARD("answer.not.from.later", age >= Duration(0)) ||
       !AFI_GUARD("answer.not.over", left.value_or(Duration::max()) > Duration(0))) {
-    ++stats_.over;
+    ++stats_.expired;
     return std::nullopt;
   }
   if (too_old) return std::nullopt;

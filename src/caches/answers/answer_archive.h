@@ -32,17 +32,18 @@ struct AnswerArchiveStats {
   std::uint64_t refused = 0;   // answers that it rejected
   std::uint64_t restored = 0;  // answers loaded instead of being generated again
   std::uint64_t erased = 0;    // found, but invalidated
-  std::uint64_t over = 0;      // found, but expired or dated in the future
+  std::uint64_t expired = 0;   // found, but expired or dated in the future
   std::uint64_t failed = 0;    // found, but unreadable or not the entry of their key
   std::uint64_t erasures = 0;  // invalidations in the archive's list, earlier processes' included
   // With a shared invalidation list:
   bool shared = false;
-  bool may_serve = true;        // this process has a lease to serve answers
-  std::uint64_t lapsed = 0;     // answers found without a lease to serve them
-  std::uint64_t learnt = 0;     // invalidations applied from the shared list
-  std::uint64_t begun = 0;      // generations seen, the first included; each loses earlier answers
-  std::uint64_t unread = 0;     // failed reads of the list
-  std::string degraded_reason;  // why the archive is degraded; empty: it is not
+  bool may_serve = true;            // this process has a lease to serve answers
+  std::uint64_t without_lease = 0;  // answers found without a lease to serve them
+  std::uint64_t applied = 0;        // invalidations applied from the shared list
+  std::uint64_t generations =
+      0;  // generations seen, the first included; each loses earlier answers
+  std::uint64_t read_failures = 0;  // failed reads of the list
+  std::string degraded_reason;      // why the archive is degraded; empty: it is not
 };
 
 /// What an archive needs. All must outlive it.

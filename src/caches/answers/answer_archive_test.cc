@@ -195,7 +195,7 @@ TEST(AnswerArchive, AnswersAgeWhileNoProcessRuns) {
   m.start();
   m.wall.set(m.wall.now() + 1ns);
   EXPECT_EQ(m.restored("timed"), "");
-  EXPECT_EQ(m.archive->stats().over, 1U);
+  EXPECT_EQ(m.archive->stats().expired, 1U);
   EXPECT_EQ(m.restored("no expiry", {.max_age = 10s - 1ns}), "");
   EXPECT_EQ(m.restored("no expiry", {.max_age = 10s}), "so");
   m.start();

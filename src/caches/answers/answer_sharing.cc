@@ -78,7 +78,7 @@ Result<void> AnswerArchive::refresh() {
     return {};
   }
   const MutexLock lock(mutex_);
-  ++stats_.unread;
+  ++stats_.read_failures;
   stats_.degraded_reason = read.error().message;
   return std::unexpected(read.error());
 }
@@ -97,8 +97,8 @@ void AnswerArchive::apply(InvalidationList next, Duration read_at) {
     names_ = parts_.shared->names(next);
     persisted_ = true;
     ++changes_;
-    ++(new_generation ? stats_.begun : stats_.learnt);
-    if (!new_generation) stats_.learnt += next.count() - known.count() - 1;
+    ++(new_generation ? stats_.generations : stats_.applied);
+    if (!new_generation) stats_.applied += next.count() - known.count() - 1;
   }
   if (new_generation || next.all_before() > known.count()) {
     parts_.cache.erase(AnswerFilter{});

@@ -93,7 +93,7 @@ TEST(SharedAnswers, WithoutALeaseNothingIsServedNotEvenFromMemory) {
   two.world.pass(1ns);
   EXPECT_EQ(two.other.ask("q"), "");
   EXPECT_FALSE(two.other.archive->stats().may_serve);
-  EXPECT_GT(two.other.archive->stats().lapsed, 0U);
+  EXPECT_GT(two.other.archive->stats().without_lease, 0U);
   EXPECT_NE(two.other.archive->stats().degraded_reason, "");
   ASSERT_TRUE(two.other.put("r", "b").has_value()) << "it still caches answers";
   two.other.cell->unreachable = false;
@@ -211,7 +211,7 @@ TEST(SharedAnswers, ANewGenerationLosesAllAnswers) {
   EXPECT_FALSE(two.one.archive->insert_into_cache(question, answer("b"), {}, before).has_value());
   two.one.archive->keep(question, answer("b"), {}, before);
   EXPECT_EQ(two.other.ask("r"), "");
-  EXPECT_EQ(two.one.archive->stats().begun, 2U);
+  EXPECT_EQ(two.one.archive->stats().generations, 2U);
   ASSERT_TRUE(two.one.put("q", "new").has_value());
   EXPECT_EQ(two.other.ask("q"), "new");
 }

@@ -64,23 +64,25 @@ void write_archive(MetricsWriter& out, const AnswerArchiveStats& stats) {
   answers("refused", stats.refused);
   answers("restored", stats.restored);
   answers("erased", stats.erased);
-  answers("over", stats.over);
+  answers("expired", stats.expired);
   answers("failed", stats.failed);
   const auto total = [&](const char* name, const char* help, std::uint64_t count) {
     out.counter(name, help, {}, static_cast<double>(count));
   };
-  out.gauge("afterimage_shared_answers_known",
-            "1 while answers are shared and it is known what other processes have erased", {},
-            stats.shared && stats.may_serve ? 1 : 0);
-  total("afterimage_shared_answers_lapsed_total",
-        "Look-ups whose answers were not given, since that was not known", stats.lapsed);
-  total("afterimage_invalidations_applied_total", "Erasures that were learnt from the shared list",
-        stats.learnt);
-  total("afterimage_shared_answers_lists_total",
-        "Shared lists that were begun or found; with each all answers before are lost",
-        stats.begun);
-  total("afterimage_shared_answers_unread_total", "Times that the shared list could not be read",
-        stats.unread);
+  out.gauge(
+      "afterimage_shared_answers_known",
+      "1 while answers are shared and this process has applied the other processes' invalidations",
+      {}, stats.shared && stats.may_serve ? 1 : 0);
+  total("afterimage_shared_answers_without_lease_total",
+        "Cached answers not served because this process had no lease to serve answers",
+        stats.without_lease);
+  total("afterimage_invalidations_applied_total", "Invalidations applied from the shared list",
+        stats.applied);
+  total("afterimage_shared_answers_generations_total",
+        "Generations of the shared list; each after the first discards all earlier answers",
+        stats.generations);
+  total("afterimage_shared_answers_read_failures_total", "Failed reads of the shared list",
+        stats.read_failures);
 }
 
 }  // namespace
