@@ -15,7 +15,7 @@ bool AnswerArchive::lease_expired(const ReadLease& before) const {
 
 bool AnswerArchive::may_serve(const ReadLease& before) {
   if (!lease_expired(before)) return true;
-  count(&AnswerArchiveStats::lapsed);
+  count(&AnswerArchiveStats::without_lease);
   return false;
 }
 
