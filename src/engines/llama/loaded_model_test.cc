@@ -191,7 +191,7 @@ TEST_F(LoadedFiles, LoadsOrRejectsEveryKvCacheType) {
       ++loaded;
       EXPECT_NE((*engine)->kv_layout(), nullptr) << type << ": " << (*engine)->description();
       const bool is_float = std::string_view(type).contains('f') && type[0] != 'i';
-      EXPECT_EQ((*engine)->exact(), keys || is_float) << type;
+      EXPECT_EQ((*engine)->exactness().exact, keys || is_float) << type;
     }
   }
   EXPECT_EQ(loaded, 18U);
