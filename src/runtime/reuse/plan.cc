@@ -11,6 +11,7 @@
 #include "afterimage/prefill_once.h"
 #include "afterimage/resume_point.h"
 #include "afterimage/reuse.h"
+#include "caches/prefix/captured_kv.h"
 #include "caches/prefix/prefix_archive.h"
 #include "storage/memory/lease_loop.h"
 #include "storage/memory/lease_service.h"
@@ -234,6 +235,7 @@ void Plan::State::commit_prefix(KvSlice kv) {
 /// renders the answer otherwise, it resumes where the two part, or before.
 void Plan::State::commit_end(KvSlice kv, std::span<const TokenId> fed_back) {
   kv.cost = reuse->clock().now() - prefill_began;
+  if (!keeps_snapshots(*layout)) kv.snapshots.clear();
   Sequence sequence = *prompt;
   sequence.tokens.insert(sequence.tokens.end(), fed_back.begin(), fed_back.end());
   PrefixMatch own(TokenCount(0), facts);  // matches nothing: it says whose insertion this is
