@@ -281,7 +281,7 @@ TEST_P(EngineConformance, OnCapturedRunsOnceWithTheFinalCapture) {
   EXPECT_EQ(difference(made->completion, cold(prompt)), "");
 }
 
-// The next turn of a conversation: what was generated is not prefilled again.
+// The next turn of a conversation prefills none of the generated tokens.
 TEST_P(EngineConformance, GeneratedTokensAreResumedFrom) {
   const EnginePrompt prompt = long_prompt();
   std::vector<TokenId> fed_back;
