@@ -24,7 +24,7 @@ SOURCES = git ls-files '*.h' '*.cc'
 llama = @[ "$(LLAMA)" = 0 ] || $(MAKE) --no-print-directory llama || \
   echo "Continuing without llama.cpp (see the error above): tests and benchmarks that need it are skipped."
 
-.PHONY: help run llama drill traces test test-release tsan python test-python test-transformers test-vllm bench bench-python build fmt lint analyze fire fuzz docs examples install-deps clean
+.PHONY: help run llama drill traces test test-trained test-release tsan python test-python test-transformers test-vllm bench bench-python build fmt lint analyze fire fuzz docs examples install-deps clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -67,8 +67,13 @@ test: ## run all tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(llama)
 	cmake --preset dev -DAFTERIMAGE_LLAMA=$(if $(filter 0,$(LLAMA)),OFF,AUTO)
 	cmake --build --preset dev -j $(JOBS)
-	$(CTEST) --test-dir build/dev
+	$(CTEST) --test-dir build/dev -E gemma3
 	@$(MAKE) --no-print-directory test-python NO_INSTALL=1
+
+test-trained: ## after `make test`: the conformance suite and a conversation on Gemma 3 270M, about half an hour
+	@[ -e $(GEMMA) ] || { echo "There is no $(GEMMA): scripts/fetch-models.py build/models"; exit 2; }
+	cmake --build --preset dev -j $(JOBS)
+	$(CTEST) --test-dir build/dev -R gemma3 -j 1
 
 tsan: ## run the tests under ThreadSanitizer
 	$(call install,test)

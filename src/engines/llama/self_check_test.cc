@@ -51,6 +51,13 @@ TEST(SelfCheckDeathTest, FindsAProductThatDependsOnTheBatch) {
   EXPECT_EXIT(std::_Exit(exit_code_with_tiled_products("Q8_0")), ::testing::ExitedWithCode(0), "");
 }
 
+TEST(SelfCheck, PassesForTrainedWeights) {
+  if (!testing::has_trained_model()) GTEST_SKIP() << "scripts/fetch-models.py build/models";
+  const auto engine = LlamaEngine::create(testing::trained_options()).value();
+  EXPECT_TRUE(engine->exactness().exact) << engine->description();
+  EXPECT_THAT(engine->description(), HasSubstr("weights f32, q4_K, q5_0, q6_K, q8_0"));
+}
+
 TEST(SelfCheck, AFastModelIsNeverCalledExact) {
   LlamaOptions options = quantized_options("F16");
   options.exact = false;
