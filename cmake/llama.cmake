@@ -3,7 +3,7 @@
 #   AFTERIMAGE_LLAMA         AUTO (use it if found), ON (fail if not found), OFF
 #   AFTERIMAGE_LLAMA_PREFIX  prefix with include/ and lib/ of a llama.cpp; if it has none, the system is searched
 #
-# Sets AFTERIMAGE_HAVE_LLAMA and, if true, defines afterimage::llama_cpp: libllama, libmtmd, ggml, and the
+# Sets AFTERIMAGE_HAVE_LLAMA and, if true, defines afterimage::llama_cpp: libllama, libmtmd, libllama-common, ggml, and the
 # macro AFTERIMAGE_LLAMA_BUILD, a string that identifies the build.
 set(AFTERIMAGE_LLAMA AUTO CACHE STRING "The llama.cpp engine: AUTO, ON, OFF")
 set_property(CACHE AFTERIMAGE_LLAMA PROPERTY STRINGS AUTO ON OFF)
@@ -22,12 +22,15 @@ if(EXISTS "${AFTERIMAGE_LLAMA_PREFIX}/include/mtmd.h")
 endif()
 find_path(llama_headers mtmd-helper.h ${where} NO_CACHE)
 set(llama_libraries "")
-foreach(name mtmd llama ggml ggml-base)
+foreach(name llama-common mtmd llama ggml ggml-base)
   find_library(llama_library_${name} ${name} ${where} NO_CACHE)
   list(APPEND llama_libraries "${llama_library_${name}}")
 endforeach()
 
 set(missing "")
+if(NOT EXISTS "${llama_headers}/llama-common/chat.h" OR NOT llama_library_llama-common)
+  set(missing "The llama.cpp in ${AFTERIMAGE_LLAMA_PREFIX} has no library 'llama-common' with its headers in include/llama-common.")
+endif()
 if("${llama_headers};${llama_libraries}" MATCHES "NOTFOUND")
   set(missing "No llama.cpp with libmtmd found in ${AFTERIMAGE_LLAMA_PREFIX} or on the system.")
 elseif(EXISTS "${AFTERIMAGE_LLAMA_PREFIX}/stamp" AND where)
