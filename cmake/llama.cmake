@@ -3,7 +3,7 @@
 #   AFTERIMAGE_LLAMA         AUTO (use it if found), ON (fail if not found), OFF
 #   AFTERIMAGE_LLAMA_PREFIX  prefix with include/ and lib/ of a llama.cpp; if it has none, the system is searched
 #
-# Sets AFTERIMAGE_HAVE_LLAMA and, if true, defines afterimage::llama_cpp: libllama, libmtmd, ggml, and the
+# Sets AFTERIMAGE_HAVE_LLAMA and, if true, defines afterimage::llama_cpp: libllama, libmtmd, libllama-common, ggml, and the
 # macro AFTERIMAGE_LLAMA_BUILD, a string that identifies the build.
 set(AFTERIMAGE_LLAMA AUTO CACHE STRING "The llama.cpp engine: AUTO, ON, OFF")
 set_property(CACHE AFTERIMAGE_LLAMA PROPERTY STRINGS AUTO ON OFF)
@@ -27,9 +27,13 @@ foreach(name mtmd llama ggml ggml-base)
   list(APPEND llama_libraries "${llama_library_${name}}")
 endforeach()
 
+find_library(llama_library_common llama-common ${where} NO_CACHE)
+
 set(missing "")
 if("${llama_headers};${llama_libraries}" MATCHES "NOTFOUND")
   set(missing "No llama.cpp with libmtmd found in ${AFTERIMAGE_LLAMA_PREFIX} or on the system.")
+elseif(NOT llama_library_common OR NOT EXISTS "${llama_headers}/llama-common/chat.h")
+  set(missing "The llama.cpp in ${llama_headers} lacks its library 'common': libllama-common, headers in llama-common/.")
 elseif(EXISTS "${AFTERIMAGE_LLAMA_PREFIX}/stamp" AND where)
   file(STRINGS "${AFTERIMAGE_LLAMA_PREFIX}/stamp" build LIMIT_COUNT 1)
   string(REGEX MATCH "^[a-z-]+ [0-9.]+" release "${build}")
@@ -59,6 +63,6 @@ endif()
 set(AFTERIMAGE_HAVE_LLAMA TRUE)
 add_library(afterimage::llama_cpp INTERFACE IMPORTED GLOBAL)
 target_include_directories(afterimage::llama_cpp SYSTEM INTERFACE "${llama_headers}")
-target_link_libraries(afterimage::llama_cpp INTERFACE ${llama_libraries})
+target_link_libraries(afterimage::llama_cpp INTERFACE ${llama_library_common} ${llama_libraries})
 target_compile_definitions(afterimage::llama_cpp INTERFACE "AFTERIMAGE_LLAMA_BUILD=\"${build}\"")
 message(STATUS "With the engine \"llama\": ${llama_library_llama} (${build})")

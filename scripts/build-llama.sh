@@ -25,7 +25,7 @@ sha256=832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e
 # of the CPU time of a shared machine.
 flags="-DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=ON -DGGML_NATIVE=ON
   -DGGML_LLAMAFILE=OFF -DGGML_CPU_REPACK=OFF -DGGML_OPENMP=ON
-  -DLLAMA_BUILD_MTMD=ON -DMTMD_VIDEO=OFF -DLLAMA_OPENSSL=OFF -DLLAMA_BUILD_COMMIT=$version -DLLAMA_BUILD_NUMBER=0
+  -DLLAMA_BUILD_COMMON=ON -DLLAMA_BUILD_MTMD=ON -DMTMD_VIDEO=OFF -DLLAMA_OPENSSL=OFF -DLLAMA_BUILD_COMMIT=$version -DLLAMA_BUILD_NUMBER=0
   -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_APP=OFF
   -DLLAMA_BUILD_UI=OFF -DLLAMA_USE_PREBUILT_UI=OFF ${LLAMA_CMAKE_ARGS:-}"
 
@@ -94,7 +94,7 @@ fi
 step "configuring"
 mkdir -p build
 # The libraries find each other in their own folder, and the server finds them in ../lib.
-cmake -S source -B build -G Ninja $flags -DLLAMA_BUILD_COMMON=$server -DLLAMA_BUILD_TOOLS=$server \
+cmake -S source -B build -G Ninja $flags -DLLAMA_BUILD_TOOLS=$server \
   -DLLAMA_BUILD_SERVER=$server -DCMAKE_INSTALL_PREFIX="$PWD/prefix" -DCMAKE_INSTALL_LIBDIR=lib \
   -DCMAKE_INSTALL_RPATH='$ORIGIN;$ORIGIN/../lib' -Wno-dev >build/configure.log 2>&1 ||
   { tail -n 20 build/configure.log >&2; fail "CMake failed; its output is in build/llama/build/configure.log."; }
@@ -102,7 +102,7 @@ echo "$stamp" >build/stamp
 done_ "configuring"
 
 step "building, which takes some minutes; progress: build/llama/build/build.log"
-targets="llama mtmd"
+targets="llama mtmd llama-common"
 [ $server = OFF ] || targets="$targets llama-server llama-mtmd-cli"
 ninja -C build ${JOBS:+-j "$JOBS"} $targets >build/build.log 2>&1 ||
   { grep -m1 -A12 FAILED build/build.log >&2; fail "the build failed; its output is in build/llama/build/build.log." \
@@ -115,5 +115,9 @@ cmake -DCMAKE_INSTALL_LOCAL_ONLY=ON -P build/cmake_install.cmake >build/install.
 for part in ggml tools/mtmd $([ $server = OFF ] || echo tools/server); do
   cmake --install "build/$part" >>build/install.log
 done
+# The project installs the library `common`, but not its headers: they include each other by relative paths.
+mkdir -p prefix/include/llama-common/jinja
+cp source/common/*.h prefix/include/llama-common/
+cp source/common/jinja/*.h prefix/include/llama-common/jinja/
 echo "$stamp" >prefix/stamp
 echo "llama.cpp: installed in build/llama/prefix"

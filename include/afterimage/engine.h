@@ -4,6 +4,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -79,22 +82,95 @@ Result<void> check_capture(const KvSlice& capture, const KvWanted& wanted, Token
 /// computation.
 using LogitsDigest = Digest<struct LogitsDigestTag>;
 
+/// How the next token is chosen. The default is greedy: always the most likely token, and of equal
+/// ones the lowest id. Penalties and biases change the logits first.
+struct SamplingOptions {
+  float temperature = 0;    // 0: greedy
+  std::uint32_t top_k = 0;  // of the most likely tokens only; 0: all
+  float top_p = 1;          // of the fewest tokens whose probabilities reach it
+  float min_p = 0;          // of tokens at least this likely, relative to the most likely one
+  float repeat_penalty = 1;
+  float presence_penalty = 0;
+  float frequency_penalty = 0;
+  std::uint32_t penalty_window = 64;  // the penalties count the last tokens, of the prompt too
+  std::optional<std::uint64_t> seed = std::nullopt;  // absent: another answer each time
+  std::map<TokenId, float> logit_bias = {};          // added to a token's logit
+
+  /// Whether another run gives the same answer.
+  [[nodiscard]] bool is_reproducible() const { return temperature <= 0 || seed.has_value(); }
+  /// Whether it always chooses the token with the highest logit.
+  [[nodiscard]] bool takes_highest_logit() const;
+  bool operator==(const SamplingOptions&) const = default;
+};
+
+/// One token of an answer, or one that was possible in its place. `bytes` may be part of a
+/// character.
+struct TokenLogprob {
+  TokenId token{};
+  std::string bytes;
+  float logprob = 0;  // natural logarithm, of the model's distribution before sampling
+};
+struct TokenLogprobs {
+  TokenLogprob chosen;
+  std::vector<TokenLogprob> top;  // most likely first; of equal ones the lowest id first
+};
+
+/// An answer, read: what a chat client shows, and the functions that the model calls.
+struct AnswerMessage {
+  std::string content;
+  std::string reasoning;
+  std::vector<ToolCall> tool_calls;
+  bool operator==(const AnswerMessage&) const = default;
+};
+
+/// How a model's answers to one request are constrained, and read. An engine derives it from the
+/// request's tools and response format and from the chat template, and accepts only its own.
+/// Threads  Any; immutable.
+class AnswerFormat {
+ public:
+  virtual ~AnswerFormat() = default;
+  /// Reads an answer's text up to here. While it is incomplete (`is_whole` false), what is read
+  /// only grows with the text.
+  [[nodiscard]] virtual Result<AnswerMessage> read(std::string_view text, bool is_whole) const = 0;
+};
+
+/// As GenerateOptions::max_tokens: until the model ends the answer, or the context is full.
+inline constexpr TokenCount kNoTokenLimit = TokenCount::max();
+
 struct GenerateOptions {
   TokenCount max_tokens{16};
   /// Called on the calling thread with each new piece of the answer, in whole characters; the
   /// pieces together are Completion::text. Returning false stops the run with kCancelled. Pieces
-  /// already passed to the callback stay valid.
-  std::function<bool(std::string_view)> on_text;
+  /// already passed to the callback stay valid. No piece holds a part of a stop text.
+  std::function<bool(std::string_view)> on_text = {};
+  SamplingOptions sampling = {};
+  /// The answer ends before the first of these texts. None is empty.
+  std::vector<std::string> stop = {};
+  /// Reports each token's log probability and those of this many most likely tokens.
+  std::optional<std::uint32_t> top_logprobs = std::nullopt;
+  /// Called like `on_text`, with each token before its text, if `top_logprobs` is set.
+  std::function<void(const TokenLogprobs&)> on_logprobs = {};
+  std::shared_ptr<const AnswerFormat> format = nullptr;  // nullptr: plain text
+  /// serve() calls it with the format that it derived from the request, before the first text.
+  std::function<void(const std::shared_ptr<const AnswerFormat>&)> on_format = {};
 };
 
 struct Completion {
   std::vector<TokenId> tokens;
   std::string text;
-  bool ended = false;  // true: the model finished; false: max_tokens cut it off
+  bool ended = false;    // true: the model finished, or a stop text; false: max_tokens cut it off
+  bool stopped = false;  // by a stop text, which is neither in `text` nor were its parts emitted
+  std::vector<TokenLogprobs> logprobs = {};  // of each token, without the one that ends an answer
   LogitsDigest logits;
   Duration first_token_after{0};  // from the start of generate()
   TokenCount prefilled{};         // prompt tokens computed in this run
   TokenCount resumed_from{};      // prompt tokens before those, whose KV was restored
+};
+
+/// A request as an engine's model sees it, and how it will answer.
+struct PreparedRequest {
+  Sequence prompt;
+  std::shared_ptr<const AnswerFormat> format = nullptr;  // nullptr: plain text
 };
 
 /// KV input and output of one run.
@@ -159,6 +235,14 @@ class Engine {
   virtual Result<Sequence> prepare(const Request& request,
                                    std::span<const ContentDigest> contents) const = 0;
 
+  /// prepare(), with the format of the answer. The default knows plain text only: kUnsupported,
+  /// naming the field, if the request has tools or constrains its answer.
+  virtual Result<PreparedRequest> prepare_answer(const Request& request,
+                                                 std::span<const ContentDigest> contents) const;
+
+  /// What holds where a client chooses nothing: limit and sampling.
+  [[nodiscard]] virtual GenerateOptions default_options() const { return {}; }
+
   /// Decodes, preprocesses and encodes one item: the expensive step that a hit avoids.
   /// Shape    tensors[0] is [span length, hidden size].
   virtual Result<EncoderOutput> encode(const MediaItem& item) const = 0;
@@ -168,7 +252,8 @@ class Engine {
   virtual void encode_all(std::span<const MediaItem* const> items,
                           const std::function<void(std::vector<Encoded>)>& on_encoded) const;
 
-  /// Prefills `prompt`, then decodes greedily. `embeddings[i]` belongs to prompt.spans[i].
+  /// Prefills `prompt`, then decodes. `embeddings[i]` belongs to prompt.spans[i]. The same options
+  /// give the same tokens if SamplingOptions::is_reproducible().
   /// kInvalidArgument: a tensor's shape does not match its span.
   virtual Result<Completion> generate(const Sequence& prompt,
                                       std::span<const TensorViews> embeddings,

@@ -132,6 +132,7 @@ class ReferenceEngine final : public Engine {
   [[nodiscard]] PreprocessRecipe recipe(Modality modality) const override;
   Result<Sequence> prepare(const Request& request,
                            std::span<const ContentDigest> contents) const override;
+  [[nodiscard]] GenerateOptions default_options() const override;
   Result<EncoderOutput> encode(const MediaItem& item) const override;
   /// Ties between logits go to the lowest token id. EOS ends a completion and is its last token.
   Result<Completion> generate(const Sequence& prompt, std::span<const TensorViews> embeddings,

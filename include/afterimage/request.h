@@ -16,9 +16,31 @@ std::string_view to_string(Role role);
 
 using ContentPart = std::variant<std::string, MediaItem>;
 
+/// A function that a model calls.
+struct ToolCall {
+  std::string id;
+  std::string name;
+  std::string arguments;  // JSON text, as the model wrote it
+  bool operator==(const ToolCall&) const = default;
+};
+
 struct Message {
   Role role = Role::kUser;
-  std::vector<ContentPart> parts;
+  std::vector<ContentPart> parts = {};
+  std::string reasoning = {};             // of an assistant's earlier answer
+  std::vector<ToolCall> tool_calls = {};  // of an assistant's earlier answer
+  std::string tool_call_id = {};          // of a tool's result: the call that it answers
+  std::string name = {};                  // of a tool's result: the function
+};
+
+/// What an answer may be. Each is canonical JSON, except `grammar`; empty: the request says nothing.
+struct AnswerRules {
+  std::string tools;            // an array, as chat clients send it
+  std::string tool_choice;      // "auto", "none", "required", with their quotes, or a function
+  std::string response_format;  // {"type": "json_object"}, {"type": "json_schema", …}
+  std::string grammar;          // in llama.cpp's GBNF
+  bool parallel_tool_calls = false;
+  bool operator==(const AnswerRules&) const = default;
 };
 
 /// The client's hint whether the conversation continues after this answer. The hint may be wrong;
@@ -33,6 +55,7 @@ struct Request {
   TenantId tenant;    // owner of the content
   ContinuationHint conversation = ContinuationHint::kNone;
   std::vector<Message> messages;
+  AnswerRules rules = {};
 };
 
 }  // namespace afterimage

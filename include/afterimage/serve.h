@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <stop_token>
 #include <vector>
 
@@ -18,8 +20,9 @@ namespace afterimage {
 /// One served request, and what it took.
 struct Served {
   Completion completion;
-  Fingerprint prints;                // of its media; empty without reuse
-  std::vector<MediaSource> sources;  // one a media item
+  std::shared_ptr<const AnswerFormat> format;  // reads completion.text; nullptr: plain text
+  Fingerprint prints;                          // of its media; empty without reuse
+  std::vector<MediaSource> sources;            // one a media item
   std::uint64_t encoder_calls = 0;
   std::vector<MatchStep> match_steps;  // of the answer cache; empty: it was not looked up
   /// A cached answer, or that of an identical request in flight: no model ran, and the completion
@@ -34,7 +37,10 @@ struct Served {
 
 /// The way of a request: identify → plan → compute what the plan lacks → commit → settle.
 ///
-/// A request whose last message is not text of the user has no question, and is computed.
+/// A request whose last message is not text of the user has no question, and is computed. So is one
+/// with tools or a response format, and one whose sampling is not reproducible: its answer is
+/// neither stored nor taken from the library, but its media and prefix are reused.
+/// `options.format` is ignored: the engine derives it from the request.
 /// The eviction policies see one request: its encoder outputs once all are there, its prefix once it
 /// is prefilled, both with the time of arrival, who asked and the client's hint. They do not see
 /// what only the answer tells (its length, why it ended).

@@ -21,6 +21,7 @@
 #include "cli/workload_args.h"
 #include "foundation/platform/environment.h"
 #include "foundation/text/quantities.h"
+#include "gateway/config/settings.h"
 #include "lab/run/run.h"
 #include "lab/run/run_report.h"
 #include "lab/workload/trace.h"

@@ -20,6 +20,11 @@ class ForwardingEngine : public Engine {
                            std::span<const ContentDigest> contents) const override {
     return good_.prepare(request, contents);
   }
+  Result<PreparedRequest> prepare_answer(const Request& request,
+                                         std::span<const ContentDigest> contents) const override {
+    return good_.prepare_answer(request, contents);
+  }
+  [[nodiscard]] GenerateOptions default_options() const override { return good_.default_options(); }
   Result<EncoderOutput> encode(const MediaItem& item) const override { return good_.encode(item); }
   Result<Completion> generate(const Sequence& prompt, std::span<const TensorViews> embeddings,
                               const GenerateOptions& options) const override {

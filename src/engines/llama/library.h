@@ -20,8 +20,9 @@
 #include "engines/llama/loaded_model.h"
 #include "engines/llama/own_thread.h"
 
-/// Included by loaded_model.cc and loaded_media.cc only: no other file includes the library's
-/// headers.
+struct common_chat_templates;  // of llama.cpp's library "common"
+
+/// Included by files named loaded_*.cc only: no other file includes the library's headers.
 namespace afterimage {
 
 // The parts of llama.cpp's API that this component relies on. If one of these, or a call below, no
@@ -69,11 +70,14 @@ struct LoadedModel::Parts {
   std::string separator;  // see ControlTokens
   ControlTokens control_tokens{{}};
   std::string chat_template;
+  /// nullptr: the template is one of libllama's own, chosen by name.
+  std::shared_ptr<const common_chat_templates> templates;
   std::uint32_t batch = 0;
   mutable OwnThread computing;  // runs every call that touches the context
   mutable std::mutex encoding;
 
   Result<void> load_weights(const LlamaOptions& options);
+  Result<void> load_template(const LlamaOptions& options);
   Result<void> load_media(const LlamaOptions& options);
   Result<void> make_context(const LlamaOptions& options);
   /// kUnsupported: an image's positions depend on the images before it.

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -14,11 +15,14 @@
 #include "engines/llama/file_name.h"
 #include "engines/llama/lanes.h"
 #include "engines/llama/llama_run.h"
+#include "engines/llama/loaded_chat.h"
 #include "engines/llama/loaded_model.h"
+#include "engines/llama/loaded_sampler.h"
 #include "engines/llama/self_check.h"
 #include "engines/llama/sequence_rows.h"
 #include "foundation/media/decode.h"
 #include "foundation/media/probe.h"
+#include "runtime/engine_api/token_sampler.h"
 
 namespace afterimage {
 namespace {
@@ -227,6 +231,12 @@ Result<DecodedMedia> LlamaEngine::Parts::decode(const MediaItem& item) const {
 
 Result<Sequence> LlamaEngine::prepare(const Request& request,
                                       std::span<const ContentDigest> contents) const {
+  AFI_TRY(PreparedRequest prepared, prepare_answer(request, contents));
+  return std::move(prepared.prompt);
+}
+
+Result<PreparedRequest> LlamaEngine::prepare_answer(const Request& request,
+                                                    std::span<const ContentDigest> contents) const {
   const auto items = media_of(request);
   if (items.size() != contents.size()) {
     return fail(ErrorCode::kInvalidArgument, std::to_string(contents.size()) + " digests for " +
@@ -236,18 +246,8 @@ Result<Sequence> LlamaEngine::prepare(const Request& request,
   for (const MediaItem* item : items) {
     AFI_TRY(inputs.emplace_back(), parts_->measure(*item));
   }
-  std::vector<ChatTurn> turns;
-  for (const Message& message : request.messages) {
-    ChatTurn& turn =
-        turns.emplace_back(ChatTurn{.role = std::string(to_string(message.role)), .text = {}});
-    for (const ContentPart& part : message.parts) {
-      const auto* const text = std::get_if<std::string>(&part);
-      turn.text += text != nullptr ? *text : parts_->model->marker();
-    }
-    turn.text = parts_->model->without_control_tokens(turn.text);
-  }
-  AFI_TRY(const std::string text, parts_->model->apply_template(turns));
-  AFI_TRY(const auto pieces, parts_->model->tokenize(text, inputs));
+  AFI_TRY(const RenderedChat chat, render_chat(*parts_->model, request));
+  AFI_TRY(const auto pieces, parts_->model->tokenize(chat.prompt, inputs));
   Sequence sequence;
   for (const PromptPiece& piece : pieces) {
     if (piece.item == PromptPiece::kText) {
@@ -270,8 +270,14 @@ Result<Sequence> LlamaEngine::prepare(const Request& request,
          .splittable = false});
     sequence.tokens.insert(sequence.tokens.end(), length.value(), TokenId(0));
   }
-  if (sequence.spans.size() == items.size()) return sequence;
+  if (sequence.spans.size() == items.size()) {
+    return PreparedRequest{.prompt = std::move(sequence), .format = chat.format};
+  }
   return fail(ErrorCode::kInvalidArgument, "the model produced no tokens for a media item");
+}
+
+GenerateOptions LlamaEngine::default_options() const {
+  return {.max_tokens = kNoTokenLimit, .sampling = default_llama_sampling()};
 }
 
 Result<EncoderOutput> LlamaEngine::encode(const MediaItem& item) const {
@@ -325,14 +331,22 @@ Result<Completion> LlamaEngine::generate(const Sequence& prompt,
 
 Result<Generation> LlamaEngine::run(const Sequence& prompt, std::span<const TensorViews> embeddings,
                                     const GenerateOptions& options, const KvUse& use) const {
-  AFI_TRY_VOID(check_llama_prompt(*parts_->model, parts_->options.context, prompt, embeddings,
-                                  options.max_tokens, use));
+  GenerateOptions limited = options;
+  if (options.format != nullptr) {
+    const auto* const format = dynamic_cast<const ChatFormat*>(options.format.get());
+    if (format == nullptr) {
+      return fail(ErrorCode::kInvalidArgument, "the format is another engine's");
+    }
+    std::ranges::copy(format->stops(), std::back_inserter(limited.stop));
+  }
+  AFI_TRY(limited.max_tokens, answer_limit(prompt, options.max_tokens, parts_->options.context));
+  AFI_TRY_VOID(check_llama_prompt(*parts_->model, prompt, embeddings, use));
   const Lanes::Lane lane = parts_->lanes->borrow(
       prompt, use.resume_from == nullptr ? TokenCount(0) : use.resume_from->end);
   const SequenceRows* const kv = parts_->kv.has_value() ? &*parts_->kv : nullptr;
   return LlamaRun(*parts_->model, kv, parts_->options.context, parts_->clock(), lane, prompt,
                   embeddings, use)
-      .generate(options);
+      .generate(limited);
 }
 
 }  // namespace afterimage

@@ -21,7 +21,8 @@ namespace afterimage {
 ///          see exactness().
 /// Media    Images and audio. A video is kUnsupported. Spans are not splittable: an image's rows
 ///          are reused as a whole or not at all.
-/// Greedy   Always the most likely token; ties go to the lowest token id.
+/// Sampling As llama-server's: the library's samplers, in its order. Temperature 0 takes the most
+///          likely token; ties go to the lowest token id.
 /// Errors   create(): kNotFound, kCorruption, kUnsupported: a model file; kInvalidArgument: files
 ///          that do not belong together, or an option; kUnavailable: not enough memory. A build
 ///          without llama.cpp returns kUnsupported and says how to build with it.
@@ -37,6 +38,10 @@ class LlamaEngine final : public Engine {
   [[nodiscard]] PreprocessRecipe recipe(Modality modality) const override;
   Result<Sequence> prepare(const Request& request,
                            std::span<const ContentDigest> contents) const override;
+  Result<PreparedRequest> prepare_answer(const Request& request,
+                                         std::span<const ContentDigest> contents) const override;
+  /// llama-server's defaults: temperature 0.8, top_k 40, top_p 0.95, min_p 0.05, no token limit.
+  [[nodiscard]] GenerateOptions default_options() const override;
   /// tensors[0]: [span length, row width], f32; tensors[1]: see span_parts.h.
   Result<EncoderOutput> encode(const MediaItem& item) const override;
   void encode_all(std::span<const MediaItem* const> items,

@@ -33,6 +33,13 @@ Result<Sequence> LlamaEngine::prepare(const Request& /*request*/,
   return fail(ErrorCode::kUnsupported, kHowToGetIt);
 }
 
+Result<PreparedRequest> LlamaEngine::prepare_answer(
+    const Request& /*request*/, std::span<const ContentDigest> /*contents*/) const {
+  return fail(ErrorCode::kUnsupported, kHowToGetIt);
+}
+
+GenerateOptions LlamaEngine::default_options() const { return {}; }
+
 Result<EncoderOutput> LlamaEngine::encode(const MediaItem& /*item*/) const {
   return fail(ErrorCode::kUnsupported, kHowToGetIt);
 }

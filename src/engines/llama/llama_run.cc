@@ -8,8 +8,10 @@
 #include <string>
 #include <utility>
 
-#include "foundation/text/valid_text.h"
+#include "engines/llama/loaded_sampler.h"
+#include "runtime/engine_api/answer_writer.h"
 #include "runtime/engine_api/logits_digest.h"
+#include "runtime/engine_api/token_sampler.h"
 
 namespace afterimage {
 namespace {
@@ -43,25 +45,12 @@ Result<void> check_embeddings(const Sequence& prompt, std::size_t span, const Te
           (views.empty() ? "; there are none" : ", not " + to_string(views.front().shape())));
 }
 
-TokenId most_likely(std::span<const float> logits) {
-  // max_element returns the first of equal elements: the lowest token id.
-  return static_cast<TokenId>(std::ranges::max_element(logits) - logits.begin());
-}
-
 }  // namespace
 
-Result<void> check_llama_prompt(const LoadedModel& model, TokenCount context,
-                                const Sequence& prompt, std::span<const TensorViews> embeddings,
-                                TokenCount max_tokens, const KvUse& use) {
+Result<void> check_llama_prompt(const LoadedModel& model, const Sequence& prompt,
+                                std::span<const TensorViews> embeddings, const KvUse& use) {
   AFI_TRY_VOID(check_sequence(prompt));
   const std::uint64_t size = prompt.tokens.size();
-  if (size + max_tokens.value() > context.value()) {
-    return fail(ErrorCode::kLimitExceeded,
-                "a prompt of " + std::to_string(size) + " tokens and up to " +
-                    std::to_string(max_tokens.value()) + " more do not fit the context of " +
-                    std::to_string(context.value()) +
-                    ": shorten the request or raise the context size");
-  }
   if (size == 0 || (!prompt.spans.empty() && prompt.spans.back().end().value() == size)) {
     return fail(ErrorCode::kInvalidArgument, "a prompt must end with text, not with a media item");
   }
@@ -244,17 +233,13 @@ Result<void> LlamaRun::append_media(std::size_t span) {
   return {};
 }
 
-Result<void> LlamaRun::emit_text(std::string text, const GenerateOptions& options) {
-  result_.completion.text += text;
-  if (text.empty() || !options.on_text || options.on_text(text)) return {};
-  return fail(ErrorCode::kCancelled, "the client cancelled the answer");
-}
-
 Result<void> LlamaRun::decode(const GenerateOptions& options) {
   const std::size_t most = options.max_tokens.value();
-  TextPieces pieces;
   LogitsHasher hasher;
   Completion& completion = result_.completion;
+  AFI_TRY(LoadedSampler sampler, LoadedSampler::create(model_, options, prompt_));
+  AnswerWriter writer(options, completion);
+  const auto spelled = [&](TokenId token) { return sampler.bytes_of(token); };
   bool captured = false;
   completion.first_token_after = clock_.now();
   while (completion.tokens.size() < most) {
@@ -262,14 +247,16 @@ Result<void> LlamaRun::decode(const GenerateOptions& options) {
       logits_not_finite_ = true;
       return fail(ErrorCode::kUnavailable, "the model computed logits that are not numbers");
     }
-    const TokenId next = most_likely(logits_);
+    AFI_TRY(const TokenId next, sampler.next(logits_));
     completion.tokens.push_back(next);
     completion.ended = model_.ends(next);
     const bool is_first = completion.tokens.size() == 1;
     if (is_first) completion.first_token_after = clock_.now();
+    if (!completion.ended && options.top_logprobs.has_value()) {
+      writer.add(logprobs_of(logits_, next, *options.top_logprobs, spelled));
+    }
     // Emitted first: the client does not wait for hashing and capturing.
-    const auto emitted =
-        completion.ended ? Result<void>() : emit_text(pieces.add(model_.bytes_of(next)), options);
+    const auto emitted = completion.ended ? Result<void>() : writer.add(spelled(next));
     hasher.add(logits_);
     if (is_first && within_prompt(use_.wanted)) {
       AFI_TRY_VOID(capture(use_.wanted, result_.kv, buffers_));
@@ -284,7 +271,7 @@ Result<void> LlamaRun::decode(const GenerateOptions& options) {
     }));
     after_.push_back(at + 1);
   }
-  AFI_TRY_VOID(emit_text(pieces.finish(), options));
+  AFI_TRY_VOID(writer.finish());
   completion.logits = std::move(hasher).finish();
   if (!captured) {
     AFI_TRY_VOID(capture(use_.wanted, result_.kv, buffers_));

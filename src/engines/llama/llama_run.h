@@ -28,6 +28,7 @@ class LlamaRun {
   LlamaRun(const LlamaRun&) = delete;
   LlamaRun& operator=(const LlamaRun&) = delete;
 
+  /// `options.max_tokens` is a number of tokens that fits the context.
   Result<Generation> generate(const GenerateOptions& options) &&;
 
  private:
@@ -38,7 +39,6 @@ class LlamaRun {
   Result<void> append_text(std::uint32_t until);
   Result<void> append_media(std::size_t span);
   Result<void> decode(const GenerateOptions& options);
-  Result<void> emit_text(std::string text, const GenerateOptions& options);
   Result<void> take_snapshot(KvSlice& kv, KvBuffers& buffers);
   Result<void> capture(const KvWanted& wanted, KvSlice& kv,
                        const std::shared_ptr<KvBuffers>& buffers);
@@ -64,9 +64,8 @@ class LlamaRun {
   std::shared_ptr<KvBuffers> buffers_ = std::make_shared<KvBuffers>();  // of result_.kv
 };
 
-/// kInvalidArgument, kLimitExceeded: a prompt that this model cannot take.
-Result<void> check_llama_prompt(const LoadedModel& model, TokenCount context,
-                                const Sequence& prompt, std::span<const TensorViews> embeddings,
-                                TokenCount max_tokens, const KvUse& use);
+/// kInvalidArgument: a prompt that this model cannot take.
+Result<void> check_llama_prompt(const LoadedModel& model, const Sequence& prompt,
+                                std::span<const TensorViews> embeddings, const KvUse& use);
 
 }  // namespace afterimage

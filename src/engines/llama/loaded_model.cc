@@ -187,6 +187,7 @@ Result<std::unique_ptr<const LoadedModel>> LoadedModel::load(const LlamaOptions&
   start_library(options.exact);
   auto parts = std::make_unique<Parts>();
   AFI_TRY_VOID(parts->load_weights(options));
+  AFI_TRY_VOID(parts->load_template(options));
   AFI_TRY_VOID(parts->load_media(options));
   AFI_TRY_VOID(parts->make_context(options));
   AFI_TRY_VOID(parts->check_media());

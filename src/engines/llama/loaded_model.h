@@ -21,8 +21,7 @@
 
 namespace afterimage {
 
-/// Wraps libllama and libmtmd. Only loaded_model.cc and loaded_media.cc include their headers, so
-/// API changes between releases are handled there. It holds no request state and makes no policy
+/// Wraps libllama and libmtmd. Only files named loaded_*.cc include their headers, so API changes between releases are handled there. It holds no request state and makes no policy
 /// decision; conditions on which the libraries would abort are returned as errors.
 ///
 /// Errors   kInvalidArgument: an invalid request; kCorruption, kNotFound: files that are not
@@ -138,8 +137,10 @@ class LoadedModel {
   [[nodiscard]] bool truncate(SequenceId sequence, Position position) const;
   void clear(SequenceId sequence) const;
 
+  struct Parts;  // the library's objects, for the files that include its headers
+  [[nodiscard]] const Parts& parts() const { return *parts_; }
+
  private:
-  struct Parts;
   explicit LoadedModel(std::unique_ptr<Parts> parts);
   std::unique_ptr<Parts> parts_;
 };

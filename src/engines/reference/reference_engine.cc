@@ -18,7 +18,9 @@
 #include "engines/reference/vision_encoder.h"
 #include "foundation/media/decode.h"
 #include "foundation/media/probe.h"
+#include "runtime/engine_api/answer_writer.h"
 #include "runtime/engine_api/logits_digest.h"
+#include "runtime/engine_api/token_sampler.h"
 
 namespace afterimage {
 namespace {
@@ -35,16 +37,6 @@ Tensor tensor_of(std::span<const Matrix> parts) {
 }
 
 TokenCount token_count(std::size_t count) { return TokenCount(static_cast<std::uint32_t>(count)); }
-
-TokenId most_likely(std::span<const float> logits) {
-  // max_element returns the first of equal elements: the lowest token id.
-  return static_cast<TokenId>(std::ranges::max_element(logits) - logits.begin());
-}
-
-std::span<const TokenId> without_eos(std::span<const TokenId> tokens) {
-  const bool ended = !tokens.empty() && tokens.back() == token(SpecialToken::kEos);
-  return ended ? tokens.first(tokens.size() - 1) : tokens;
-}
 
 Result<PreprocessPlan> plan_of(const MediaItem& item, const ReferenceOptions& options) {
   AFI_TRY(const MediaInfo info, probe(item, options.limits));
@@ -69,8 +61,9 @@ struct ReferenceEngine::Model {
                                             CellGrid grid) const;
   [[nodiscard]] Matrix prefill(DecoderState& state, std::span<const InputRow> rows,
                                const KvWanted& wanted, KvSlice& kv, KvBuffers& buffers) const;
-  Result<void> decode(DecoderState& state, Matrix logits, const GenerateOptions& wanted,
-                      Completion& completion, const std::function<void()>& after_first_token) const;
+  Result<void> decode(DecoderState& state, Matrix logits, const Sequence& prompt,
+                      const GenerateOptions& wanted, Completion& completion,
+                      const std::function<void()>& after_first_token) const;
   void capture_end(const DecoderState& state, const KvWanted& wanted, KvSlice& kv,
                    KvBuffers& buffers) const;
 
@@ -119,6 +112,9 @@ Result<Sequence> ReferenceEngine::prepare(const Request& request,
   }
   return chat_sequence(request, placed);
 }
+
+// It seldom ends an answer by itself.
+GenerateOptions ReferenceEngine::default_options() const { return {.max_tokens = TokenCount(64)}; }
 
 Result<EncoderOutput> ReferenceEngine::encode(const MediaItem& item) const {
   AFI_TRY(const PreprocessPlan plan, plan_of(item, model_->options));
@@ -173,13 +169,8 @@ Result<Generation> ReferenceEngine::run(const Sequence& prompt,
                                         const GenerateOptions& options, const KvUse& use) const {
   const ReferenceOptions& mine = model_->options;
   if (prompt.tokens.empty()) return fail(ErrorCode::kInvalidArgument, "an empty prompt");
-  const std::uint64_t total = prompt.tokens.size() + std::uint64_t{options.max_tokens.value()};
-  if (total > mine.max_context.value()) {
-    return fail(ErrorCode::kLimitExceeded,
-                "a prompt of " + std::to_string(prompt.tokens.size()) + " tokens and up to " +
-                    std::to_string(options.max_tokens.value()) +
-                    " more do not fit the context of " + std::to_string(mine.max_context.value()));
-  }
+  GenerateOptions limited = options;
+  AFI_TRY(limited.max_tokens, answer_limit(prompt, options.max_tokens, mine.max_context));
   const Duration start = model_->clock.now();
   Generation result;
   Completion& completion = result.completion;
@@ -199,7 +190,7 @@ Result<Generation> ReferenceEngine::run(const Sequence& prompt,
     captured = true;
     if (use.on_captured) use.on_captured(result.kv);
   };
-  AFI_TRY_VOID(model_->decode(state, std::move(logits), options, completion, [&] {
+  AFI_TRY_VOID(model_->decode(state, std::move(logits), prompt, limited, completion, [&] {
     if (within_prompt(use.wanted)) capture();
   }));
   completion.first_token_after -= start;
@@ -236,29 +227,33 @@ Matrix ReferenceEngine::Model::prefill(DecoderState& state, std::span<const Inpu
 
 // Sets first_token_after to a point in time; run() subtracts its start.
 Result<void> ReferenceEngine::Model::decode(DecoderState& state, Matrix logits,
-                                            const GenerateOptions& wanted, Completion& completion,
+                                            const Sequence& prompt, const GenerateOptions& wanted,
+                                            Completion& completion,
                                             const std::function<void()>& after_first_token) const {
   const std::size_t most = wanted.max_tokens.value();
   LogitsHasher hasher;
+  TokenSampler sampler(wanted.sampling, prompt);
+  AnswerWriter writer(wanted, completion);
+  const auto spelled = [](TokenId token) { return printable({&token, 1}); };
   completion.first_token_after = clock.now();
   while (completion.tokens.size() < most) {
     hasher.add(logits.all());
-    const TokenId next = most_likely(logits.all());
+    const TokenId next = sampler.next(logits.all());
     completion.tokens.push_back(next);
     const bool is_first = completion.tokens.size() == 1;
     if (is_first) completion.first_token_after = clock.now();
     completion.ended = next == token(SpecialToken::kEos);
-    const bool goes_on =
-        completion.ended || !wanted.on_text || wanted.on_text(printable({&next, 1}));
-    if (is_first) after_first_token();
-    if (!goes_on) {
-      return fail(ErrorCode::kCancelled, "the client cancelled the answer");
+    if (!completion.ended && wanted.top_logprobs.has_value()) {
+      writer.add(logprobs_of(logits.all(), next, *wanted.top_logprobs, spelled));
     }
+    const auto written = completion.ended ? Result<void>() : writer.add(spelled(next));
+    if (is_first) after_first_token();
+    AFI_TRY_VOID(written);
     if (completion.ended || completion.tokens.size() == most) break;
     const InputRow row{.token = next};
     logits = decoder.logits(decoder.forward(state, {&row, 1}));
   }
-  completion.text = printable(without_eos(completion.tokens));
+  AFI_TRY_VOID(writer.finish());
   completion.logits = std::move(hasher).finish();
   return {};
 }

@@ -47,7 +47,8 @@ struct UpstreamSettings {
 
 struct EngineSettings {  // the built-in engine
   std::string model = "afterimage-reference";
-  std::uint32_t max_tokens = 64;  // for requests that set no limit
+  /// For requests that set no limit; absent: the engine's own (llama: none, reference: 64).
+  std::optional<std::uint32_t> max_tokens = std::nullopt;
 
   bool operator==(const EngineSettings&) const = default;
 };

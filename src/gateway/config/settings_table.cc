@@ -416,7 +416,8 @@ void add_servers(std::vector<Setting<Settings>>& table) {
   add({"engine.model", "Model name of the built-in engine."}, kAtStart,
       engine(&EngineSettings::model), check_not_empty);
   add({"engine.max_tokens",
-       "Maximum tokens of an answer of the built-in engine if a request sets no limit."},
+       "Maximum tokens of an answer if a request sets no limit; unset: llama none, reference 64.",
+       "1024"},
       kAtStart, engine(&EngineSettings::max_tokens), between(1U, kMaxCount));
 }
 

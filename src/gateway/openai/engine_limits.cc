@@ -10,33 +10,42 @@
 namespace afterimage {
 namespace {
 
-/// Fields that change nothing for an engine which always takes the likeliest token.
-constexpr auto kHarmless = std::to_array<std::string_view>({"model",
-                                                            "messages",
-                                                            "prompt",
-                                                            "stream",
-                                                            "stream_options",
-                                                            "user",
-                                                            "metadata",
-                                                            "store",
-                                                            "safety_identifier",
-                                                            "prompt_cache_key",
-                                                            "cache",
-                                                            "max_tokens",
-                                                            "max_completion_tokens",
-                                                            "top_p",
-                                                            "top_k",
-                                                            "min_p",
-                                                            "seed",
-                                                            "tool_choice",
-                                                            "function_call",
-                                                            "parallel_tool_calls"});
-constexpr auto kZeroOnly = std::to_array<std::string_view>(
-    {"temperature", "presence_penalty", "frequency_penalty", "top_logprobs"});
-constexpr auto kOneOnly = std::to_array<std::string_view>({"n", "best_of", "repetition_penalty"});
-constexpr auto kEmptyOnly =
-    std::to_array<std::string_view>({"tools", "functions", "stop", "logit_bias", "suffix"});
-constexpr auto kFalseOnly = std::to_array<std::string_view>({"logprobs", "echo"});
+/// Fields that the engines implement, or that do not change an answer.
+constexpr auto kTaken = std::to_array<std::string_view>({"model",
+                                                         "messages",
+                                                         "prompt",
+                                                         "stream",
+                                                         "stream_options",
+                                                         "user",
+                                                         "metadata",
+                                                         "store",
+                                                         "safety_identifier",
+                                                         "prompt_cache_key",
+                                                         "cache",
+                                                         "max_tokens",
+                                                         "max_completion_tokens",
+                                                         "temperature",
+                                                         "top_p",
+                                                         "top_k",
+                                                         "min_p",
+                                                         "presence_penalty",
+                                                         "frequency_penalty",
+                                                         "repetition_penalty",
+                                                         "repeat_penalty",
+                                                         "repeat_last_n",
+                                                         "seed",
+                                                         "logit_bias",
+                                                         "stop",
+                                                         "n",
+                                                         "logprobs",
+                                                         "top_logprobs",
+                                                         "tools",
+                                                         "tool_choice",
+                                                         "parallel_tool_calls",
+                                                         "function_call",
+                                                         "response_format",
+                                                         "grammar"});
+constexpr auto kEmptyOnly = std::to_array<std::string_view>({"functions", "suffix"});
 
 bool names(const auto& list, std::string_view name) {
   return std::ranges::find(list, name) != list.end();
@@ -61,27 +70,16 @@ Result<void> check_members(const JsonValue& object, const std::string& name,
 
 Result<void> check_engine_takes_field(const JsonValue& field) {
   const std::string_view name = field.key();
-  if (field.is_none() || names(kHarmless, name)) return {};
-  if (names(kZeroOnly, name)) {
-    if (field.number() == 0.0) return {};
-    return unsupported(name, "only 0 is supported");
-  }
-  if (names(kOneOnly, name)) {
+  if (field.is_none() || names(kTaken, name)) return {};
+  if (name == "best_of") {
     if (field.number() == 1.0) return {};
     return unsupported(name, "only 1 is supported");
   }
-  if (names(kEmptyOnly, name)) {
-    if (field.is_empty()) return {};
-    return unsupported(name, "leave it out");
-  }
-  if (names(kFalseOnly, name)) {
+  if (name == "echo") {
     if (field.is(JsonKind::kFalse)) return {};
     return unsupported(name, "leave it out");
   }
-  if (name == "response_format") {
-    if (field["type"].text() == "text") return {};
-    return unsupported(name, "only text is supported");
-  }
+  if (names(kEmptyOnly, name) && field.is_empty()) return {};
   return unsupported(name, "leave it out");
 }
 
@@ -93,13 +91,18 @@ Result<void> check_engine_takes_prompts(const JsonValue& prompts) {
 
 Result<void> check_engine_takes_message(const JsonValue& message, const std::string& name) {
   const std::string_view role = message["role"].text();
-  if (role != "system" && role != "developer" && role != "assistant" && role != "user") {
-    return unsupported(name + ".role", "it supports system, developer, user and assistant");
+  if (role != "system" && role != "developer" && role != "assistant" && role != "user" &&
+      role != "tool") {
+    return unsupported(name + ".role", "it supports system, developer, user, assistant and tool");
   }
   for (const JsonValue field : message) {
-    const bool is_known = field.key() == "role" || field.key() == "content";
+    const std::string_view key = field.key();
+    const bool is_known =
+        key == "role" || key == "content" ||
+        (role == "assistant" && (key == "tool_calls" || key == "reasoning_content")) ||
+        (role == "tool" && (key == "tool_call_id" || key == "name"));
     if (!is_known && !field.is_empty()) {
-      return unsupported(name + "." + std::string(field.key()), "leave it out");
+      return unsupported(name + "." + std::string(key), "leave it out");
     }
   }
   return {};

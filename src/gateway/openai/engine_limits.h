@@ -9,8 +9,8 @@
 
 namespace afterimage {
 
-/// What the built-in engine takes of a request, checked while the request is read: it writes one
-/// text, greedily. Each says kUnsupported and names the field that asks for more.
+/// Which fields built-in engines take, checked while the request is read; generation_fields.h reads
+/// their values. Each says kUnsupported and names a field that no built-in engine implements.
 /// Threads  Any.
 
 /// A field of the request itself.

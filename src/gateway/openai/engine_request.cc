@@ -17,7 +17,9 @@ class EngineRequest {
 
   Result<Request> build() && {
     for (const ScopeMessage& message : parsed_.scope.messages) {
+      const std::size_t index = request_.messages.size();
       Message& made = request_.messages.emplace_back(message.role);
+      if (index < parsed_.message_fields.size()) add_fields(parsed_.message_fields[index], made);
       for (const auto& part : message.parts) {
         AFI_TRY(ContentPart next,
                 std::visit([this](const auto& one) { return this->content_of(one); }, part));
@@ -25,10 +27,17 @@ class EngineRequest {
       }
     }
     AFI_CHECK(next_media_ == parsed_.media.size());
+    request_.rules = parsed_.generation.rules;
     return std::move(request_);
   }
 
  private:
+  static void add_fields(const ApiMessageFields& fields, Message& message) {
+    message.reasoning = fields.reasoning;
+    message.tool_calls = fields.tool_calls;
+    message.tool_call_id = fields.tool_call_id;
+    message.name = fields.name;
+  }
   [[nodiscard]] Result<ContentPart> content_of(const std::string& text) const {
     return ContentPart(text);
   }
@@ -64,6 +73,7 @@ Result<Request> engine_request(const ApiRequest& request) {
   if (request.single_prompt.has_value()) {
     Request made;
     made.messages.emplace_back(Role::kUser).parts.emplace_back(*request.single_prompt);
+    made.rules = request.generation.rules;
     return made;
   }
   return EngineRequest(request).build();

@@ -46,12 +46,28 @@ TEST(EngineRequest, AcceptsOnePromptOfACompletion) {
   }
 }
 
-TEST(EngineRequest, AcceptsFieldsWithoutEffectOnAGreedyEngine) {
-  for (const char* field :
-       {R"("temperature":0)", R"("temperature":0.0)", R"("top_p":0.5)", R"("seed":7)", R"("n":1)",
-        R"("max_tokens":9)", R"("stream":true)", R"("user":"u")", R"("stop":null)", R"("stop":[])",
-        R"("tools":[])", R"("logit_bias":{})", R"("presence_penalty":0)", R"("logprobs":false)",
-        R"("response_format":{"type":"text"})", R"("cache":{"ttl":1})", R"("audio":null)"}) {
+TEST(EngineRequest, AcceptsWhatClientsSend) {
+  for (const char* field : {R"("temperature":0)",
+                            R"("temperature":0.7)",
+                            R"("top_p":0.5)",
+                            R"("seed":7)",
+                            R"("n":2)",
+                            R"("max_tokens":9)",
+                            R"("stream":true)",
+                            R"("user":"u")",
+                            R"("stop":null)",
+                            R"("stop":[])",
+                            R"("stop":"x")",
+                            R"("tools":[])",
+                            R"("logit_bias":{"1":2})",
+                            R"("presence_penalty":0.5)",
+                            R"("logprobs":true,"top_logprobs":3)",
+                            R"("response_format":{"type":"json_object"})",
+                            R"("tools":[{"type":"function","function":{"name":"f"}}])",
+                            R"("cache":{"ttl":1})",
+                            R"("functions":[])",
+                            R"("best_of":1)",
+                            R"("audio":null)"}) {
     EXPECT_TRUE(asked(std::string(kTalk) + "," + field).has_value()) << field;
   }
 }
@@ -61,20 +77,11 @@ TEST(EngineRequest, RefusesUnsupportedFieldsByName) {
     const char* field;
     const char* name;
   } kFields[] = {
-      {R"("temperature":0.7)", "temperature"},
-      {R"("n":2)", "n"},
       {R"("best_of":2)", "best_of"},
-      {R"("tools":[{"type":"function"}])", "tools"},
+      {R"("echo":true)", "echo"},
+      {R"("suffix":"x")", "suffix"},
       {R"("functions":[{"name":"f"}])", "functions"},
-      {R"("response_format":{"type":"json_object"})", "response_format"},
-      {R"("logprobs":true)", "logprobs"},
-      {R"("top_logprobs":1)", "top_logprobs"},
-      {R"("stop":"x")", "stop"},
-      {R"("stop":["x"])", "stop"},
-      {R"("presence_penalty":0.1)", "presence_penalty"},
-      {R"("frequency_penalty":-0.1)", "frequency_penalty"},
-      {R"("repetition_penalty":1.1)", "repetition_penalty"},
-      {R"("logit_bias":{"1":2})", "logit_bias"},
+      {R"("response_format":{"type":"xml"})", "response_format.type"},
       {R"("modalities":["audio"])", "modalities"},
       {R"("reasoning_effort":"low")", "reasoning_effort"},
       {R"("unheard_of":false)", "unheard_of"},
@@ -93,9 +100,9 @@ TEST(EngineRequest, RefusesUnsupportedMessageFieldsByName) {
     const char* message;
     const char* name;
   } kMessages[] = {
-      {R"({"role":"tool","content":"x"})", "messages[0].role"},
+      {R"({"role":"function","content":"x"})", "messages[0].role"},
       {R"({"role":"user","content":"x","name":"bob"})", "messages[0].name"},
-      {R"({"role":"assistant","content":null,"tool_calls":[{}]})", "messages[0].tool_calls"},
+      {R"({"role":"user","content":"x","tool_calls":[{}]})", "messages[0].tool_calls"},
       {R"({"role":"user","content":[{"type":"file"}]})", "messages[0].content[0]"},
       {R"({"role":"user","content":["x"]})", "messages[0].content[0]"},
       {R"({"role":"user","content":[{"type":"text","text":"x","weight":2}]})",
@@ -111,6 +118,25 @@ TEST(EngineRequest, RefusesUnsupportedMessageFieldsByName) {
     EXPECT_EQ(request.error().code, ErrorCode::kUnsupported) << request.error().message;
     EXPECT_NE(request.error().message.find(c.name), std::string::npos) << request.error().message;
   }
+}
+
+TEST(EngineRequest, HoldsToolCallsAndTheirResults) {
+  const Request request =
+      asked(R"("tools":[{"type":"function","function":{"name":"f"}}],"messages":[
+              {"role":"user","content":"x"},
+              {"role":"assistant","content":null,"reasoning_content":"why",
+               "tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}}]},
+              {"role":"tool","tool_call_id":"1","name":"f","content":"4"}])")
+          .value();
+  EXPECT_EQ(request.rules.tools, R"([{"function":{"name":"f"},"type":"function"}])");
+  ASSERT_EQ(request.messages.size(), 3U);
+  const Message& call = request.messages[1];
+  EXPECT_TRUE(call.parts.empty());
+  EXPECT_EQ(call.reasoning, "why");
+  EXPECT_EQ(call.tool_calls, (std::vector<ToolCall>{{.id = "1", .name = "f", .arguments = "{}"}}));
+  EXPECT_EQ(request.messages[2].role, Role::kTool);
+  EXPECT_EQ(request.messages[2].tool_call_id, "1");
+  EXPECT_EQ(request.messages[2].name, "f");
 }
 
 TEST(EngineRequest, RequiresBytesForEveryMediaItem) {

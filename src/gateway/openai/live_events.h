@@ -2,14 +2,35 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "afterimage/engine.h"
 #include "gateway/openai/record.h"
 #include "gateway/openai/record_format.h"
 #include "gateway/openai/request.h"
 
 namespace afterimage {
+
+/// What an engine adds to one of the choices of an answer.
+struct EngineDelta {
+  std::uint32_t choice = 0;
+  std::string_view content{};
+  std::string_view reasoning{};
+  /// The call that is begun or continued: its id and name are sent once, when it begins.
+  struct Call {
+    std::size_t index = 0;
+    std::string_view id{};
+    std::string_view name{};
+    std::string_view arguments{};
+  };
+  std::optional<Call> call = std::nullopt;
+  std::span<const TokenLogprobs> logprobs{};
+};
 
 /// Makes the event stream and the record of an answer while an engine generates it. The record is
 /// the one that StreamRecorder would make by parsing the events with their usage.
@@ -20,24 +41,44 @@ class LiveEvents {
   /// `operation` is chat or completion.
   LiveEvents(ApiOperation operation, const ResponseStamp& stamp, std::string_view model);
 
-  /// One event "data: …\n\n" for new text; the first call of a chat puts the role event before it.
-  [[nodiscard]] std::string text(std::string_view more);
-  /// The last events: the finish reason, the usage if `include_usage`, and [DONE].
+  /// The events "data: …\n\n" of a delta. The first of each choice of a chat begins with its role.
+  [[nodiscard]] std::string add(const EngineDelta& delta);
+  /// One event for new text of the first choice.
+  [[nodiscard]] std::string text(std::string_view more) { return add({.content = more}); }
+  /// The last event of a choice. Choices are finished in order.
+  [[nodiscard]] std::string finish(std::uint32_t choice, std::string_view finish_reason);
+  /// The last events: the finish reason of a choice that is not yet finished, if that is the only
+  /// one; the usage if `include_usage`, and [DONE].
   [[nodiscard]] std::string end(const EngineAnswer& answer, bool include_usage);
   /// After end().
   [[nodiscard]] ApiRecord record() const;
 
  private:
-  [[nodiscard]] bool is_chat() const { return parts_.operation == ApiOperation::kChat; }
-  std::string begin();
-  /// Records the event, and says it. `inner` is JSON; `end` closes what the event opened.
-  std::string event(std::string inner, const std::string& end);
+  struct Choice {
+    bool begun = false;
+    std::optional<std::string> content;
+    std::string reasoning;
+    std::vector<ToolCall> calls;
+    std::vector<TokenLogprobs> tokens;
+    std::size_t text_offset = 0;
+    std::string finish_reason;
+  };
 
-  std::string model_;   // as JSON
-  std::string sent_;    // what every event begins with, as it is sent
-  std::string kept_;    // and as it is recorded: with gaps
-  std::string choice_;  // what follows, up to the text
-  bool begun_ = false;
+  [[nodiscard]] bool is_chat() const { return parts_.operation == ApiOperation::kChat; }
+  Choice& choice_at(std::uint32_t index);
+  std::string begin(std::uint32_t index, bool has_content);
+  std::string add_call(std::uint32_t index, const EngineDelta::Call& call);
+  /// The `logprobs` of an event with these tokens, as JSON.
+  [[nodiscard]] std::string logprobs_json(std::span<const TokenLogprobs> tokens,
+                                          std::size_t text_offset) const;
+  /// Records the event, and says it. `inner` is JSON; `end` closes what the event opened.
+  std::string event(std::uint32_t choice, std::string inner, const std::string& end);
+  [[nodiscard]] std::string whole_choice(std::uint32_t index) const;
+
+  std::string model_;  // as JSON
+  std::string sent_;   // what every event begins with, as it is sent
+  std::string kept_;   // and as it is recorded: with gaps
+  std::vector<Choice> choices_;
   RecordParts parts_;
 };
 

@@ -57,6 +57,59 @@ TEST(LiveEvents, RecordWhatARecorderReads) {
   }
 }
 
+TokenLogprobs token_of(const std::string& bytes) {
+  return {.chosen = {.token = TokenId(1), .bytes = bytes, .logprob = -0.5F},
+          .top = {{.token = TokenId(1), .bytes = bytes, .logprob = -0.5F},
+                  {.token = TokenId(2), .bytes = "\xFF", .logprob = -1.25F}}};
+}
+
+/// The record that parsing the events gives must be the one that was made without parsing.
+void expect_the_record_of_a_reader(LiveEvents& live, std::string events) {
+  StreamRecorder recorder(ApiOperation::kChat);
+  recorder.feed(events + live.end(kAnswer, true));
+  const auto read = recorder.finish();
+  ASSERT_TRUE(read.has_value()) << to_string(read.error());
+  EXPECT_EQ(live.record().body(kStamp), read->body(kStamp));
+  EXPECT_EQ(live.record().serialize(), read->serialize());
+}
+
+TEST(LiveEvents, RecordChoicesReasoningAndCallsAsARecorderReads) {
+  LiveEvents live(ApiOperation::kChat, kStamp, "m");
+  std::string events = live.add({.content = "one"}) + live.finish(0, "stop");
+  events += live.add({.choice = 1, .reasoning = "hm"}) + live.add({.choice = 1, .reasoning = "."});
+  events += live.add({.choice = 1, .call = EngineDelta::Call{.id = "a", .name = "f"}});
+  events += live.add({.choice = 1, .call = EngineDelta::Call{.arguments = "{\"x\":"}});
+  events += live.add({.choice = 1, .call = EngineDelta::Call{.arguments = "1}"}});
+  events += live.add({.choice = 1, .call = EngineDelta::Call{.index = 1, .id = "b", .name = "g"}});
+  events += live.finish(1, "tool_calls");
+  expect_the_record_of_a_reader(live, events);
+  EXPECT_EQ(live.record().finish_reason(), "tool_calls");
+  EXPECT_TRUE(live.record().calls_tools());
+  EXPECT_NE(live.record().body(kStamp).find(R"("content":null)"), std::string::npos);
+}
+
+TEST(LiveEvents, RecordLogProbabilitiesAsARecorderReads) {
+  const std::vector<TokenLogprobs> two{token_of("tw"), token_of("o")};
+  LiveEvents live(ApiOperation::kChat, kStamp, "m");
+  std::string events = live.add({.content = "two", .logprobs = two});
+  events += live.add({.content = " words", .logprobs = std::vector{token_of(" words")}});
+  expect_the_record_of_a_reader(live, events);
+  EXPECT_NE(live.record().body(kStamp).find(R"("bytes":[255])"), std::string::npos);
+}
+
+TEST(LiveEvents, RecordLogProbabilitiesOfACompletionAsARecorderReads) {
+  const std::vector<TokenLogprobs> two{token_of("tw"), token_of("o")};
+  LiveEvents live(ApiOperation::kCompletion, kStamp, "m");
+  std::string events = live.add({.content = "two", .logprobs = two});
+  events += live.add({.content = "!", .logprobs = std::vector{token_of("!")}});
+  StreamRecorder recorder(ApiOperation::kCompletion);
+  recorder.feed(events + live.end(kAnswer, true));
+  const auto read = recorder.finish();
+  ASSERT_TRUE(read.has_value()) << to_string(read.error());
+  EXPECT_EQ(live.record().body(kStamp), read->body(kStamp));
+  EXPECT_NE(read->body(kStamp).find(R"("text_offset":[0,2,3])"), std::string::npos);
+}
+
 TEST(LiveEvents, SupportAnEmptyAnswer) {
   const auto record = recorded(ApiOperation::kChat, {}, true);
   ASSERT_TRUE(record.has_value()) << to_string(record.error());

@@ -12,6 +12,7 @@
 #include "foundation/text/data_url.h"
 #include "foundation/text/json_text.h"
 #include "gateway/openai/engine_limits.h"
+#include "gateway/openai/generation_fields.h"
 
 namespace afterimage {
 namespace {
@@ -176,6 +177,9 @@ class Reading {
     const JsonValue role = message["role"];
     if (!role.is(JsonKind::kString)) return wrong(name + ".role", "must be a string");
     note(check_engine_takes_message(message, name));
+    auto fields = read_message_fields(message, name);
+    if (!fields.has_value()) note(std::unexpected(fields.error()));
+    request_.message_fields.push_back(std::move(fields).value_or(ApiMessageFields()));
     ScopeMessage& read = request_.scope.messages.emplace_back(Role::kUser);
     const bool is_known = place_role(role.text(), read);
     // Fields without a place of their own stay as canonical JSON.
@@ -346,13 +350,19 @@ class Reading {
       facts.seeded = true;
       return {};
     }
+    auto generation = read_generation(request_.operation, root_);
+    if (generation.has_value()) {
+      request_.generation = *std::move(generation);
+    } else {
+      note(std::unexpected(std::move(generation).error()));
+    }
     const JsonValue temperature = root_["temperature"];
     facts.temperature = temperature.number();
     if (!temperature.is_none() && !facts.temperature)
       return wrong("temperature", "must be a number");
     const JsonValue seed = root_["seed"];
-    facts.seeded = seed.is(JsonKind::kNumber);
-    if (!seed.is_none() && !facts.seeded) return wrong("seed", "must be a number");
+    if (!seed.is_none() && !seed.is(JsonKind::kNumber)) return wrong("seed", "must be a number");
+    facts.seeded = seed.is(JsonKind::kNumber) && seed.number() != -1.0;  // llama.cpp's "any seed"
     AFI_TRY(const std::uint32_t n, choices(root_["n"], "n"));
     AFI_TRY(const std::uint32_t best_of, choices(root_["best_of"], "best_of"));
     facts.choices = std::max(n, best_of);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "afterimage/digest.h"
+#include "afterimage/engine.h"
 #include "afterimage/identity.h"
 #include "afterimage/media.h"
 #include "afterimage/question.h"
@@ -53,6 +54,33 @@ struct ApiCacheDirectives {
   std::string name_space;                          // "namespace"
 };
 
+/// How a built-in engine is to generate an answer. Absent: as GenerateOptions, with the engine's
+/// defaults.
+struct ApiGeneration {
+  std::optional<float> temperature;
+  std::optional<std::uint32_t> top_k;
+  std::optional<float> top_p;
+  std::optional<float> min_p;
+  std::optional<float> repeat_penalty;
+  std::optional<float> presence_penalty;
+  std::optional<float> frequency_penalty;
+  std::optional<std::uint32_t> penalty_window;
+  std::optional<std::uint64_t> seed;
+  std::map<TokenId, float> logit_bias;
+  std::vector<std::string> stop;
+  std::optional<std::uint32_t> top_logprobs;
+  std::uint32_t choices = 1;
+  AnswerRules rules;
+};
+
+/// What a message of a chat has besides its role and content; see Message.
+struct ApiMessageFields {
+  std::string reasoning;
+  std::vector<ToolCall> tool_calls;
+  std::string tool_call_id;
+  std::string name;
+};
+
 /// A request, parsed as far as caching needs. Unknown fields become part of its identity; the
 /// upstream receives the body unchanged.
 struct ApiRequest {
@@ -63,7 +91,9 @@ struct ApiRequest {
   std::optional<std::uint32_t> max_tokens = std::nullopt;
   /// Embeddings are marked as seeded, so that only an exact match is served.
   SamplingFacts sampling;
-  std::vector<ApiMedia> media;  // in order of appearance
+  ApiGeneration generation;
+  std::vector<ApiMessageFields> message_fields;  // one for each message of the scope
+  std::vector<ApiMedia> media;                   // in order of appearance
   std::optional<ApiCacheDirectives> cache;
   /// The first field that the built-in engine does not support, as an error for the client. Other
   /// servers may support it.
@@ -97,11 +127,14 @@ struct ApiRequest {
 
 /// Converts a chat or completion request for the built-in engine.
 ///
-/// Errors   kInvalidArgument: a media item without bytes. kUnsupported, naming the field:
-///          embeddings, and options that the engine does not implement (several choices, tools, a
-///          response format, log probabilities, a temperature other than 0, …), so nothing is
-///          silently ignored.
+/// Errors   kInvalidArgument: a media item without bytes, or a field out of range. kUnsupported,
+///          naming the field: embeddings, and options that no built-in engine implements, so
+///          nothing is silently ignored. What one engine lacks, that engine refuses.
 [[nodiscard]] Result<Request> engine_request(const ApiRequest& request);
+
+/// How an engine with these defaults generates the answers to `request`.
+[[nodiscard]] GenerateOptions generate_options(const ApiRequest& request,
+                                               const GenerateOptions& defaults);
 
 /// The body with a data URL in place of every address whose media[i] now has bytes. Everything else
 /// stays the same, byte for byte.

@@ -67,6 +67,9 @@ class Backend {
   [[nodiscard]] virtual std::optional<std::uint32_t> default_max_tokens() const {
     return std::nullopt;
   }
+  /// Whether it is known to sample requests that name no temperature. Their answers are not cached,
+  /// whatever the operator assumes.
+  [[nodiscard]] virtual bool samples_by_default() const { return false; }
   virtual BackendCall ask(BackendRequest request, std::shared_ptr<BackendListener> listener) = 0;
 };
 

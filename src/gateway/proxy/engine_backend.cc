@@ -8,6 +8,7 @@
 #include "afterimage/serve.h"
 #include "gateway/openai/live_events.h"
 #include "gateway/openai/record.h"
+#include "gateway/proxy/engine_choice.h"
 
 namespace afterimage {
 namespace {
@@ -87,47 +88,69 @@ void EngineBackend::answer(const BackendRequest& request, BackendListener& liste
   auto prompt = engine_request(asked);
   if (!prompt.has_value()) return refuse(listener, 400, prompt.error());
   prompt->tenant = request.tenant;
-  GenerateOptions options{.max_tokens = TokenCount(asked.max_tokens.value_or(settings_.max_tokens)),
-                          .on_text = {}};
   LiveEvents events(asked.operation, ids_.answer(asked.operation), asked.model);
+  EngineAnswer answer{.model = asked.model};
   bool begun = false;
-  if (asked.stream) {
-    options.on_text = [&](std::string_view more) {
-      if (!std::exchange(begun, true)) listener.on_recorded_head(200, {{"Content-Type", kEvents}});
-      listener.on_bytes(events.text(more));
-      return !stop.stop_requested();
-    };
-  }
-  const auto served = serve(*prompt, engine_, reuse_, options, stop);
-  if (!served.has_value()) {
-    // A response that has begun can only break off.
-    if (begun || served.error().code == ErrorCode::kCancelled) {
-      return listener.on_error(served.error());
+  const auto send = [&](const std::string& bytes) {
+    if (!asked.stream || bytes.empty()) return;
+    if (!std::exchange(begun, true)) listener.on_recorded_head(200, {{"Content-Type", kEvents}});
+    listener.on_bytes(bytes);
+  };
+  for (std::uint32_t choice = 0; choice < asked.generation.choices; ++choice) {
+    const auto written = write_choice(asked, *prompt, choice, events, send, stop);
+    if (!written.has_value()) {
+      // A response that has begun can only break off.
+      if (begun || written.error().code == ErrorCode::kCancelled) {
+        return listener.on_error(written.error());
+      }
+      return refuse(listener, status_of(written.error().code), written.error());
     }
-    return refuse(listener, status_of(served.error().code), served.error());
+    if (choice == 0) answer.prompt_tokens = written->prefilled + written->resumed_from;
+    answer.output_tokens += TokenCount(static_cast<std::uint32_t>(written->tokens.size()));
   }
-  const Completion& said = served->completion;
-  const EngineAnswer answer{
-      .text = said.text,
-      .finish_reason = said.ended ? "stop" : "length",
-      .model = asked.model,
-      .prompt_tokens = said.prefilled + said.resumed_from,
-      .output_tokens = TokenCount(static_cast<std::uint32_t>(said.tokens.size()))};
   // The record comes before the last bytes: a client that has read them finds the answer stored.
-  if (!asked.stream) {
-    const ApiRecord record = record_of(asked.operation, answer);
-    const std::string body = record.body(ids_.answer(asked.operation));
-    listener.on_recorded_head(200, {{"Content-Type", "application/json"},
-                                    {"Content-Length", std::to_string(body.size())}});
+  const std::string end = events.end(answer, asked.include_usage);
+  const ApiRecord record = events.record();
+  if (asked.stream) {
+    if (!begun) listener.on_recorded_head(200, {{"Content-Type", kEvents}});
     listener.on_record(record);
-    listener.on_bytes(body);
+    listener.on_bytes(end);
     return listener.on_end();
   }
-  if (!begun) listener.on_recorded_head(200, {{"Content-Type", kEvents}});
-  const std::string end = events.end(answer, asked.include_usage);
-  listener.on_record(events.record());
-  listener.on_bytes(end);
+  const std::string body = record.body(ids_.answer(asked.operation));
+  listener.on_recorded_head(
+      200, {{"Content-Type", "application/json"}, {"Content-Length", std::to_string(body.size())}});
+  listener.on_record(record);
+  listener.on_bytes(body);
   listener.on_end();
+}
+
+// Each choice is a run of its own, with a seed of its own. All but the first resume from the prompt's
+// KV, which the first one committed.
+Result<Completion> EngineBackend::write_choice(const ApiRequest& asked, const Request& prompt,
+                                               std::uint32_t index, LiveEvents& events,
+                                               const std::function<void(const std::string&)>& send,
+                                               const std::stop_token& stop) const {
+  EngineChoice choice(index, events, ids_);
+  GenerateOptions options = generate_options(asked, defaults());
+  if (options.sampling.seed.has_value()) *options.sampling.seed += index;
+  options.on_format = [&](const auto& format) { choice.set_format(format); };
+  if (options.top_logprobs.has_value()) {
+    options.on_logprobs = [&](const TokenLogprobs& token) { choice.add(token); };
+  }
+  options.on_text = [&](std::string_view more) {
+    send(choice.add(more));
+    return !stop.stop_requested();
+  };
+  AFI_TRY(Served served, serve(prompt, engine_, reuse_, options, stop));
+  send(choice.finish(served.completion));
+  return std::move(served.completion);
+}
+
+GenerateOptions EngineBackend::defaults() const {
+  GenerateOptions options = engine_.default_options();
+  if (settings_.max_tokens.has_value()) options.max_tokens = TokenCount(*settings_.max_tokens);
+  return options;
 }
 
 }  // namespace afterimage

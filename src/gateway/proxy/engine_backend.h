@@ -7,6 +7,7 @@
 #include "afterimage/reuse.h"
 #include "foundation/platform/workers.h"
 #include "gateway/config/settings.h"
+#include "gateway/openai/live_events.h"
 #include "gateway/proxy/backend.h"
 #include "gateway/proxy/id_generator.h"
 
@@ -14,8 +15,8 @@ namespace afterimage {
 
 /// An engine of this process, with the caches of encoder outputs and KV.
 ///
-/// Errors   400 names what it does not do (several choices, tools, embeddings, …); 503: more requests
-///          than may wait.
+/// Errors   400 names what it does not do (embeddings, several prompts, …); 503: more requests than
+///          may wait.
 /// Threads  Any. Answers are computed on threads of its own.
 class EngineBackend final : public Backend {
  public:
@@ -30,13 +31,25 @@ class EngineBackend final : public Backend {
   [[nodiscard]] bool uses_reuse() const override { return true; }
   [[nodiscard]] std::optional<Exactness> exactness() const override { return engine_.exactness(); }
   [[nodiscard]] std::optional<std::uint32_t> default_max_tokens() const override {
-    return settings_.max_tokens;
+    const TokenCount limit = defaults().max_tokens;
+    if (limit == kNoTokenLimit) return std::nullopt;
+    return static_cast<std::uint32_t>(limit.value());
+  }
+  [[nodiscard]] bool samples_by_default() const override {
+    return engine_.default_options().sampling.temperature > 0;
   }
   BackendCall ask(BackendRequest request, std::shared_ptr<BackendListener> listener) override;
 
  private:
+  /// The engine's defaults with the operator's limit.
+  [[nodiscard]] GenerateOptions defaults() const;
   void answer(const BackendRequest& request, BackendListener& listener,
               const std::stop_token& stop) const;
+
+  Result<Completion> write_choice(const ApiRequest& asked, const Request& prompt,
+                                  std::uint32_t index, LiveEvents& events,
+                                  const std::function<void(const std::string&)>& send,
+                                  const std::stop_token& stop) const;
 
   EngineSettings settings_;
   const Engine& engine_;

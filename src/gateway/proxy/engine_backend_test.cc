@@ -119,5 +119,96 @@ TEST(EngineBackend, TheStatsSayWhatWasNotComputedAgain) {
                                            stats["prefix"]["tokens_reused"].dump()));
 }
 
+std::string sampled(const std::string& more) {
+  return R"({"model":"m","temperature":5,"max_tokens":12,"messages":[{"role":"user","content":)"
+         R"("Tell me of the table in the middle of the room."}])" +
+         more + "}";
+}
+
+std::string text_of(const json& choice) { return choice["message"]["content"]; }
+
+TEST(EngineBackend, ASeededSampledAnswerIsReproducible) {
+  BuiltInGateway gateway;
+  const std::string no_cache = "Cache-Control: no-store\r\n";
+  const json first = json::parse(gateway.chat(sampled(R"(,"seed":1)"), no_cache).body);
+  const json again = json::parse(gateway.chat(sampled(R"(,"seed":1)"), no_cache).body);
+  const json other = json::parse(gateway.chat(sampled(R"(,"seed":2)"), no_cache).body);
+  EXPECT_EQ(first["choices"], again["choices"]);
+  EXPECT_NE(first["choices"], other["choices"]);
+  EXPECT_GT(gateway.admin("GET", "/admin/api/stats")["prefix"]["tokens_reused"], 0);
+}
+
+TEST(EngineBackend, ASampledAnswerWithoutASeedIsNeverStored) {
+  BuiltInGateway gateway("[answers]\nassume_greedy_when_unset = true\n");
+  const json first = json::parse(gateway.chat(sampled("")).body);
+  const Said again = gateway.chat(sampled(""));
+  EXPECT_EQ(again.header("X-Cache"), "BYPASS");
+  EXPECT_NE(first["choices"], json::parse(again.body)["choices"]);
+  EXPECT_GT(gateway.admin("GET", "/admin/api/stats")["prefix"]["tokens_reused"], 0);
+}
+
+TEST(EngineBackend, ChoicesAreRunsWithSeedsOfTheirOwn) {
+  BuiltInGateway gateway;
+  const json both = json::parse(gateway.chat(sampled(R"(,"seed":1,"n":2)")).body);
+  ASSERT_EQ(both["choices"].size(), 2U) << both;
+  EXPECT_EQ(both["usage"]["completion_tokens"], 24);
+  EXPECT_GT(gateway.admin("GET", "/admin/api/stats")["prefix"]["tokens_reused"], 0)
+      << "the second choice resumes from the first one's prefix";
+  for (const std::size_t choice : {0U, 1U}) {
+    EXPECT_EQ(both["choices"][choice]["index"], choice);
+    const std::string seed = R"(,"seed":)" + std::to_string(choice + 1);
+    const json alone = json::parse(gateway.chat(sampled(seed)).body);
+    EXPECT_EQ(text_of(both["choices"][choice]), text_of(alone["choices"][0]));
+  }
+}
+
+TEST(EngineBackend, AnAnswerEndsBeforeAStopText) {
+  BuiltInGateway gateway;
+  const std::string whole =
+      text_of(json::parse(gateway.chat(sampled(R"(,"seed":3)")).body)["choices"][0]);
+  ASSERT_GT(whole.size(), 6U);
+  const std::string fields = R"(,"seed":3,"stop":[)" + json(whole.substr(3, 3)).dump() + "]";
+  const json said = json::parse(gateway.chat(sampled(fields)).body)["choices"][0];
+  EXPECT_EQ(text_of(said), whole.substr(0, whole.find(whole.substr(3, 3))));
+  EXPECT_EQ(said["finish_reason"], "stop");
+  const Said stream =
+      gateway.chat(sampled(fields + R"(,"stream":true)"), "Cache-Control: no-cache\r\n");
+  EXPECT_THAT(stream.body, HasSubstr(R"("finish_reason":"stop")"));
+}
+
+TEST(EngineBackend, LogProbabilitiesAreThoseOfTheText) {
+  BuiltInGateway gateway;
+  const json choice = json::parse(
+      gateway.chat(sampled(R"(,"seed":1,"logprobs":true,"top_logprobs":2)")).body)["choices"][0];
+  const json& tokens = choice["logprobs"]["content"];
+  ASSERT_EQ(tokens.size(), 12U);
+  std::string text;
+  for (const json& token : tokens) {
+    text += token["token"];
+    EXPECT_LE(token["logprob"], 0);
+    ASSERT_EQ(token["top_logprobs"].size(), 2U);
+    EXPECT_GE(token["top_logprobs"][0]["logprob"], token["top_logprobs"][1]["logprob"]);
+  }
+  EXPECT_EQ(text, text_of(choice));
+}
+
+TEST(EngineBackend, WhatAnEngineDoesNotImplementIsRefusedByName) {
+  BuiltInGateway gateway;
+  const struct {
+    const char* field;
+    const char* name;
+  } kFields[] = {
+      {R"(,"tools":[{"type":"function","function":{"name":"f"}}])", "'tools'"},
+      {R"(,"response_format":{"type":"json_object"})", "'response_format'"},
+      {R"(,"grammar":"root ::= \"a\"")", "'grammar'"},
+      {R"(,"top_p":7)", "top_p"},
+  };
+  for (const auto& c : kFields) {
+    const Said said = gateway.chat(sampled(c.field));
+    EXPECT_EQ(said.status, 400U) << said.body;
+    EXPECT_THAT(said.body, HasSubstr(c.name));
+  }
+}
+
 }  // namespace
 }  // namespace afterimage

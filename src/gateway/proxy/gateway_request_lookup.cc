@@ -134,12 +134,13 @@ void GatewayRequest::decide_eligibility() {
   SamplingFacts facts = api_->sampling;
   const bool unstated = !facts.temperature.has_value() && !facts.seeded &&
                         api_->operation != ApiOperation::kEmbedding;
-  if (api_->operation == ApiOperation::kEmbedding ||
-      (unstated && settings.assume_greedy_when_unset)) {
+  const bool assumes_greedy =
+      settings.assume_greedy_when_unset && !gateway_.parts().backend.samples_by_default();
+  if (api_->operation == ApiOperation::kEmbedding || (unstated && assumes_greedy)) {
     facts.temperature = 0;
   }
   const bool timeless = api_->operation == ApiOperation::kEmbedding;
-  if (unstated && !settings.assume_greedy_when_unset) {
+  if (unstated && !assumes_greedy) {
     return none("no-temperature",
                 "the request names no temperature, and the server's own is seldom 0: send "
                 "temperature 0, or set answers.assume_greedy_when_unset");

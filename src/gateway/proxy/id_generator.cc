@@ -34,6 +34,8 @@ ResponseStamp IdGenerator::answer(ApiOperation operation) {
       .created = std::chrono::floor<std::chrono::seconds>(clock_.now()).time_since_epoch().count()};
 }
 
+std::string IdGenerator::call() { return name("call-"); }
+
 std::string IdGenerator::request() { return name("req-"); }
 
 }  // namespace afterimage

@@ -20,6 +20,8 @@ class IdGenerator {
 
   /// "chatcmpl-…" or "cmpl-…", and now.
   [[nodiscard]] ResponseStamp answer(ApiOperation operation);
+  /// "call-…": of a function that a model calls.
+  [[nodiscard]] std::string call();
   /// "req-…".
   [[nodiscard]] std::string request();
   [[nodiscard]] const WallClock& clock() const { return clock_; }

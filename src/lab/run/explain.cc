@@ -14,23 +14,23 @@ namespace afterimage {
 namespace {
 
 /// A request with its identity and its prompt.
-struct PreparedRequest {
+struct PlannedRequest {
   const Request* request;
   Fingerprint prints;
   Sequence prompt;
   NamespaceId root;
 };
 
-Result<PreparedRequest> prepare_request(const Request& request, const Engine& engine,
-                                        const Reuse& reuse) {
+Result<PlannedRequest> prepare_request(const Request& request, const Engine& engine,
+                                       const Reuse& reuse) {
   const Recipes recipes = recipes_of(engine);
   AFI_TRY(const Namespace space, reuse.space(engine.identity(), request.tenant));
   Fingerprint prints = fingerprint(media_of(request), space, recipes);
   AFI_TRY(Sequence prompt, engine.prepare(request, prints.contents));
-  return PreparedRequest{.request = &request,
-                         .prints = std::move(prints),
-                         .prompt = std::move(prompt),
-                         .root = space.prefix_root(recipes.image, recipes.audio, recipes.video)};
+  return PlannedRequest{.request = &request,
+                        .prints = std::move(prints),
+                        .prompt = std::move(prompt),
+                        .root = space.prefix_root(recipes.image, recipes.audio, recipes.video)};
 }
 
 /// Number of leading tokens that two prompts share. Different media diverge at the span's start.
@@ -50,7 +50,7 @@ struct Piece {
   std::size_t message;
 };
 
-std::vector<Piece> pieces_of(const PreparedRequest& prepared) {
+std::vector<Piece> pieces_of(const PlannedRequest& prepared) {
   std::vector<Piece> pieces;
   std::size_t item = 0;
   for (std::size_t m = 0; m < prepared.request->messages.size(); ++m) {
@@ -99,8 +99,8 @@ std::string quoted_before(const std::vector<Piece>& pieces, std::size_t at) {
   return text;
 }
 
-std::optional<DivergenceQuote> divergence_quote(const PreparedRequest& asked,
-                                                const PreparedRequest& cached) {
+std::optional<DivergenceQuote> divergence_quote(const PlannedRequest& asked,
+                                                const PlannedRequest& cached) {
   const std::vector<Piece> asked_pieces = pieces_of(asked);
   const std::vector<Piece> cached_pieces = pieces_of(cached);
   const auto [in_here, in_there] =
@@ -127,11 +127,11 @@ std::optional<DivergenceQuote> divergence_quote(const PreparedRequest& asked,
       .cached_ends = other == cached_pieces.size()};
 }
 
-std::optional<ClosestRequest> closest(const PreparedRequest& asked,
-                                      const std::vector<PreparedRequest>& earlier) {
-  const PreparedRequest* best = nullptr;
+std::optional<ClosestRequest> closest(const PlannedRequest& asked,
+                                      const std::vector<PlannedRequest>& earlier) {
+  const PlannedRequest* best = nullptr;
   TokenCount most{};
-  for (const PreparedRequest& prepared : earlier) {
+  for (const PlannedRequest& prepared : earlier) {
     if (prepared.root != asked.root) continue;
     const TokenCount shared = shared_tokens(asked.prompt, prepared.prompt);
     if (best != nullptr && shared <= most) continue;
@@ -146,10 +146,10 @@ std::optional<ClosestRequest> closest(const PreparedRequest& asked,
       .quote = divergence_quote(asked, *best)};
 }
 
-std::vector<ExplainedMedia> explained_media(const PreparedRequest& asked, const Served& served,
-                                            const std::vector<PreparedRequest>& earlier) {
+std::vector<ExplainedMedia> explained_media(const PlannedRequest& asked, const Served& served,
+                                            const std::vector<PlannedRequest>& earlier) {
   std::map<EncoderKey, std::string> first;
-  for (const PreparedRequest& prepared : earlier) {
+  for (const PlannedRequest& prepared : earlier) {
     for (const EncoderKey& key : prepared.prints.keys)
       first.emplace(key, prepared.request->id.text());
   }
@@ -237,19 +237,19 @@ Result<RequestExplanation> explain_request(const Workload& workload, const Reque
                                  .exactness = engine.exactness(),
                                  .budget = options.budget};
   const GenerateOptions one_token{.max_tokens = TokenCount(1)};  // only prompts are cached
-  std::vector<PreparedRequest> earlier;
+  std::vector<PlannedRequest> earlier;
   for (std::size_t i = 0; i < before; ++i) {
     const Request& request = workload.requests[i];
     const auto served = serve(request, engine, *reuse, one_token);
     if (served.has_value()) {
-      AFI_TRY(PreparedRequest prepared, prepare_request(request, engine, *reuse));
+      AFI_TRY(PlannedRequest prepared, prepare_request(request, engine, *reuse));
       earlier.push_back(std::move(prepared));
     } else {
       explanation.failed.push_back({.id = request.id.text(), .error = to_string(served.error())});
     }
     if (progress) progress("serving", i + 1, before);
   }
-  AFI_TRY(const PreparedRequest prepared, prepare_request(*asked, engine, *reuse));
+  AFI_TRY(const PlannedRequest prepared, prepare_request(*asked, engine, *reuse));
   explanation.evictions = reuse->stats().prefix.evictions;
   AFI_TRY(explanation.prefix, reuse->prefix()->explain(prepared.root, prepared.prompt));
   AFI_TRY(const Served served, serve(*asked, engine, *reuse, one_token));

@@ -27,10 +27,37 @@ Result<void> check_completion(const Generation& generation, const Sequence& prom
                   std::to_string(covered));
 }
 
+Result<void> check_plain(const Request& request) {
+  const AnswerRules& rules = request.rules;
+  const auto refused = [](const std::string& field) {
+    return fail(ErrorCode::kUnsupported,
+                "this engine does not support '" + field + "': it answers in plain text");
+  };
+  if (!rules.tools.empty()) return refused("tools");
+  if (!rules.response_format.empty()) return refused("response_format");
+  if (!rules.grammar.empty()) return refused("grammar");
+  for (const Message& message : request.messages) {
+    if (!message.tool_calls.empty()) return refused("messages[].tool_calls");
+  }
+  return {};
+}
+
 }  // namespace
 
 KvWanted wanted_at_end(const KvUse& use) {
   return {.rows_from = use.end_from, .rows_to = kEndOfRun, .snapshots = {kEndOfRun}};
+}
+
+bool SamplingOptions::takes_highest_logit() const {
+  return temperature <= 0 && repeat_penalty == 1 && presence_penalty == 0 &&
+         frequency_penalty == 0 && logit_bias.empty();
+}
+
+Result<PreparedRequest> Engine::prepare_answer(const Request& request,
+                                               std::span<const ContentDigest> contents) const {
+  AFI_TRY_VOID(check_plain(request));
+  AFI_TRY(Sequence prompt, prepare(request, contents));
+  return PreparedRequest{.prompt = std::move(prompt)};
 }
 
 Result<Generation> Engine::generate_from(const Sequence& prompt,

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -9,18 +13,55 @@
 namespace afterimage {
 namespace {
 
+std::string text_of(float number) { return fmt::format("{}", number); }  // all digits that matter
+
+/// Every option that the answer depends on.
+std::map<std::string, std::string> parameters_of(const GenerateOptions& options) {
+  const SamplingOptions& sampling = options.sampling;
+  std::map<std::string, std::string> parameters{
+      {"temperature", text_of(sampling.temperature)},
+      {"max_tokens", std::to_string(options.max_tokens.value())}};
+  if (sampling == SamplingOptions{} && options.stop.empty()) return parameters;
+  parameters["top_k"] = std::to_string(sampling.top_k);
+  parameters["top_p"] = text_of(sampling.top_p);
+  parameters["min_p"] = text_of(sampling.min_p);
+  parameters["repeat_penalty"] = text_of(sampling.repeat_penalty);
+  parameters["presence_penalty"] = text_of(sampling.presence_penalty);
+  parameters["frequency_penalty"] = text_of(sampling.frequency_penalty);
+  parameters["penalty_window"] = std::to_string(sampling.penalty_window);
+  if (sampling.seed.has_value()) parameters["seed"] = std::to_string(*sampling.seed);
+  for (const auto& [token, bias] : sampling.logit_bias) {
+    parameters["logit_bias." + std::to_string(static_cast<std::int32_t>(token))] = text_of(bias);
+  }
+  for (std::size_t i = 0; i < options.stop.size(); ++i) {
+    parameters["stop." + std::to_string(i)] = options.stop[i];
+  }
+  return parameters;
+}
+
+/// A record of the library holds a plain text: no log probabilities, tool calls or formats. Nor does
+/// a question's scope: it has the messages' texts and media only.
+bool is_plain(const Request& request, const GenerateOptions& options) {
+  return request.rules == AnswerRules{} && !options.top_logprobs.has_value() &&
+         std::ranges::all_of(request.messages, [](const Message& message) {
+           return message.tool_calls.empty() && message.tool_call_id.empty() &&
+                  message.name.empty() && message.reasoning.empty();
+         });
+}
+
 std::optional<Question> question_of(const Request& request, const Fingerprint& prints,
                                     const Namespace& space, const NamespaceId& inputs,
                                     const GenerateOptions& options) {
+  if (!options.sampling.is_reproducible() || !is_plain(request, options)) {
+    return std::nullopt;
+  }
   auto split = split_request(request, prints.contents);
   if (!split.has_value()) return std::nullopt;
   const Scope scope{.inputs = inputs,
                     .messages = std::move(split->messages),
                     .tools = "",
                     .response_format = "",
-                    // As Engine::generate decodes.
-                    .sampling = {{"temperature", "0"},
-                                 {"max_tokens", std::to_string(options.max_tokens.value())}},
+                    .sampling = parameters_of(options),
                     .other = {}};
   return Question(identify(scope, space), std::move(split->question));
 }

@@ -12,13 +12,18 @@
 namespace afterimage {
 namespace {
 
-/// Passes a text on as it grows. A run that starts over repeats text that was passed on already;
-/// it is not passed on twice.
+/// Passes a text and its tokens on as they grow. A run that starts over repeats what was passed on
+/// already; nothing is passed on twice.
 class StreamDeduplicator {
  public:
-  explicit StreamDeduplicator(std::function<bool(std::string_view)> sink)
-      : sink_(std::move(sink)) {}
-  void restart() { received_ = 0; }
+  explicit StreamDeduplicator(const GenerateOptions& options)
+      : sink_(options.on_text), tokens_(options.on_logprobs) {}
+  void restart() { received_ = tokens_received_ = 0; }
+  void receive(const TokenLogprobs& token) {
+    if (tokens_received_++ < tokens_passed_on_) return;
+    tokens_passed_on_ = tokens_received_;
+    tokens_(token);
+  }
   bool receive(std::string_view more) {
     const std::size_t known = std::min(passed_on_ - received_, more.size());
     received_ += more.size();
@@ -29,8 +34,11 @@ class StreamDeduplicator {
 
  private:
   std::function<bool(std::string_view)> sink_;
+  std::function<void(const TokenLogprobs&)> tokens_;
   std::size_t received_ = 0;  // since the last start
   std::size_t passed_on_ = 0;
+  std::size_t tokens_received_ = 0;
+  std::size_t tokens_passed_on_ = 0;
 };
 
 /// What computing one request needs.
@@ -96,6 +104,7 @@ Result<Served> compute(Plan& plan, const ServeContext& context, const std::stop_
     AFI_TRY(served.completion,
             context.engine.generate(context.prompt, embeddings, context.options));
   }
+  served.format = context.options.format;
   served.sources = plan.media().sources();
   served.time_to_first_token = ready - context.arrived + served.completion.first_token_after;
   return served;
@@ -120,13 +129,20 @@ Result<Served> plan_and_compute(Plan& plan, Sequence& prompt, const RequestIdent
                                 const Engine& engine, const Clock& clock,
                                 const GenerateOptions& options, Duration arrived,
                                 const std::stop_token& stop) {
-  AFI_TRY(prompt, engine.prepare(*identity.request, identity.prints.contents));
+  AFI_TRY(PreparedRequest prepared,
+          engine.prepare_answer(*identity.request, identity.prints.contents));
+  prompt = std::move(prepared.prompt);
   if (engine.kv_layout() != nullptr) {
     AFI_TRY_VOID(plan.add_prefix(prompt, *engine.kv_layout(), stop));
   }
-  StreamDeduplicator stream(options.on_text);
+  StreamDeduplicator stream(options);
   GenerateOptions own = options;
+  own.format = std::move(prepared.format);
+  if (own.on_format) own.on_format(own.format);
   if (own.on_text) own.on_text = [&](std::string_view more) { return stream.receive(more); };
+  if (own.on_logprobs) {
+    own.on_logprobs = [&](const TokenLogprobs& token) { stream.receive(token); };
+  }
   const ServeContext context{.identity = identity,
                              .prompt = prompt,
                              .engine = engine,
@@ -182,7 +198,7 @@ Result<Served> serve_without_reuse(const Request& request, const Engine& engine,
   const auto media = media_of(request);
   // Nothing is looked up, so the media need no identity: engines do not compute with it.
   const std::vector<ContentDigest> unidentified(media.size());
-  AFI_TRY(const Sequence prompt, engine.prepare(request, unidentified));
+  AFI_TRY(const PreparedRequest prepared, engine.prepare_answer(request, unidentified));
   std::vector<EncoderOutput> outputs;
   std::vector<TensorViews> embeddings;
   for (const MediaItem* item : media) {
@@ -196,7 +212,9 @@ Result<Served> serve_without_reuse(const Request& request, const Engine& engine,
     embeddings.push_back(std::move(views));
   }
   const Duration ready = clock.now();
-  AFI_TRY(served.completion, engine.generate(prompt, embeddings, options));
+  GenerateOptions own = options;
+  served.format = own.format = prepared.format;
+  AFI_TRY(served.completion, engine.generate(prepared.prompt, embeddings, own));
   served.sources.assign(media.size(), MediaSource::kEncoded);
   served.time_to_first_token = ready - arrived + served.completion.first_token_after;
   served.total = clock.now() - arrived;

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "afterimage/reuse.h"
+#include "afterimage/serve.h"
+#include "engines/llama/llama_engine.h"
+#include "engines/llama/loaded_model.h"
+#include "testing/demo_models.h"
+
+/// What clients ask of an answer: sampling, tools, response formats.
+namespace afterimage {
+namespace {
+
+using testing::demo_options;
+
+const LlamaEngine& demo(const std::string& name) {
+  static std::map<std::string, std::unique_ptr<LlamaEngine>> engines;
+  auto& engine = engines[name];
+  if (engine == nullptr) engine = LlamaEngine::create(demo_options(name)).value();
+  return *engine;
+}
+
+Request asks(std::vector<ContentPart> parts) {
+  Request request;
+  request.messages.push_back({.role = Role::kUser, .parts = std::move(parts)});
+  return request;
+}
+
+Sequence prepared(const LlamaEngine& engine, const Request& request) {
+  return engine.prepare(request, {}).value();
+}
+
+Result<Served> answer(const LlamaEngine& engine, const Request& request) {
+  const SystemClock clock;
+  return serve_without_reuse(request, engine, clock, {.max_tokens = TokenCount(3)});
+}
+
+void expect_error(const Error& error, ErrorCode code, const std::vector<std::string>& words) {
+  EXPECT_EQ(error.code, code) << error.message;
+  for (const std::string& word : words) {
+    EXPECT_TRUE(error.message.contains(word)) << "'" << word << "' in: " << error.message;
+  }
+}
+
+/// What a sampled request with this seed gives, through the caches.
+Completion sampled(const LlamaEngine& engine, Reuse& reuse, const Request& request,
+                   std::uint64_t seed) {
+  GenerateOptions options = engine.default_options();
+  options.max_tokens = TokenCount(12);
+  options.sampling.temperature = 2;
+  options.sampling.repeat_penalty = 1.3F;
+  options.sampling.seed = seed;
+  auto served = serve(request, engine, reuse, options);
+  EXPECT_TRUE(served.has_value()) << to_string(served.error());
+  return served.has_value() ? served->completion : Completion{};
+}
+
+TEST(LlamaAnswers, ASeededAnswerIsTheSameWithAndWithoutReuse) {
+  const SystemClock clock;
+  for (const char* const name : {"plain", "dense", "hybrid"}) {
+    const Request request = asks({"the stone bird and the river, what is it? say more of it."});
+    const auto warm = Reuse::create({.budget = 64_MiB}, Secret{}, clock).value();
+    const auto cold = Reuse::create({.budget = 64_MiB}, Secret{}, clock).value();
+    const Completion other = sampled(demo(name), *warm, request, 2);
+    const Completion resumed = sampled(demo(name), *warm, request, 1);
+    const Completion first = sampled(demo(name), *cold, request, 1);
+    EXPECT_GT(resumed.resumed_from, TokenCount(0)) << name;
+    EXPECT_EQ(first.resumed_from, TokenCount(0)) << name;
+    EXPECT_EQ(resumed.tokens, first.tokens) << name;
+    EXPECT_EQ(resumed.logits, first.logits) << name;
+    EXPECT_NE(resumed.tokens, other.tokens) << name << ": another seed";
+  }
+}
+
+TEST(LlamaAnswers, RefusesABiasForATokenThatItDoesNotHave) {
+  const SystemClock clock;
+  GenerateOptions options{.max_tokens = TokenCount(1)};
+  options.sampling.logit_bias[TokenId(1'000'000)] = 1;
+  const auto served = serve_without_reuse(asks({"x"}), demo("plain"), clock, options);
+  ASSERT_FALSE(served.has_value());
+  expect_error(served.error(), ErrorCode::kInvalidArgument, {"logit_bias", "1000000"});
+}
+
+TEST(LlamaAnswers, AnswersUntilTheContextIsFullIfNothingLimitsIt) {
+  const SystemClock clock;
+  const Sequence prompt = prepared(demo("plain"), asks({"x"}));
+  const auto served =
+      serve_without_reuse(asks({"x"}), demo("plain"), clock, {.max_tokens = kNoTokenLimit});
+  ASSERT_TRUE(served.has_value()) << to_string(served.error());
+  const std::size_t length = prompt.tokens.size() + served->completion.tokens.size();
+  EXPECT_TRUE(served->completion.ended || length == demo_options("plain").context.value())
+      << length;
+}
+
+constexpr const char* kLampTool =
+    R"([{"type":"function","function":{"name":"lamp","description":"<|im_end|>","parameters":{
+         "type":"object","properties":{"on":{"type":"boolean"}},"required":["on"]}}}])";
+
+// As Qwen 2.5 and Hermes call functions.
+constexpr const char* kToolTemplate = R"(
+{%- if tools %}
+    {{- '<|im_start|>system\n<tools>' }}
+    {%- for tool in tools %}
+        {{- '\n' }}
+        {{- tool | tojson }}
+    {%- endfor %}
+    {{- '\n</tools><|im_end|>\n' }}
+{%- endif %}
+{%- for message in messages %}
+    {%- if message.role == "assistant" and message.tool_calls %}
+        {{- '<|im_start|>' + message.role }}
+        {%- if message.content %}
+            {{- '\n' + message.content }}
+        {%- endif %}
+        {%- for tool_call in message.tool_calls %}
+            {{- '\n<tool_call>\n{"name": "' }}
+            {{- tool_call.function.name }}
+            {{- '", "arguments": ' }}
+            {{- tool_call.function.arguments | tojson }}
+            {{- '}\n</tool_call>' }}
+        {%- endfor %}
+        {{- '<|im_end|>\n' }}
+    {%- elif message.role == "tool" %}
+        {{- '<|im_start|>user\n<tool_response>\n' + message.content }}
+        {{- '\n</tool_response><|im_end|>\n' }}
+    {%- else %}
+        {{- '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>\n' }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\n' }}
+{%- endif %})";
+
+const LlamaEngine& tool_demo() {
+  static const auto engine = [] {
+    LlamaOptions options = demo_options("dense");
+    options.chat_template = kToolTemplate;
+    return LlamaEngine::create(std::move(options)).value();
+  }();
+  return *engine;
+}
+
+TEST(LlamaAnswers, ReadsToolCallsOutOfAnAnswer) {
+  Request request = asks({"light the lamp"});
+  request.rules = {.tools = kLampTool};
+  const auto prepared = tool_demo().prepare_answer(request, {});
+  ASSERT_TRUE(prepared.has_value()) << to_string(prepared.error());
+  ASSERT_NE(prepared->format, nullptr);
+  const std::string text =
+      "Sure.\n<tool_call>\n{\"name\": \"lamp\", \"arguments\": {\"on\": true}}\n</tool_call>";
+  AnswerMessage before;
+  for (std::size_t size = 0; size <= text.size(); ++size) {
+    const auto read = prepared->format->read(text.substr(0, size), false);
+    ASSERT_TRUE(read.has_value()) << to_string(read.error()) << size;
+    EXPECT_TRUE(read->content.starts_with(before.content)) << size;
+    ASSERT_GE(read->tool_calls.size(), before.tool_calls.size()) << size;
+    before = *read;
+  }
+  const auto whole = prepared->format->read(text, true);
+  ASSERT_TRUE(whole.has_value()) << to_string(whole.error());
+  ASSERT_EQ(whole->tool_calls.size(), 1U);
+  EXPECT_EQ(whole->tool_calls[0].name, "lamp");
+  EXPECT_EQ(whole->tool_calls[0].arguments, R"({"on": true})");
+  EXPECT_TRUE(whole->content.starts_with("Sure.")) << whole->content;
+}
+
+TEST(LlamaAnswers, RefusesToolsThatItsTemplateWouldLeaveOut) {
+  Request request = asks({"light the lamp"});
+  request.rules = {.tools = kLampTool};
+  const auto served = answer(demo("plain"), request);
+  ASSERT_FALSE(served.has_value());
+  expect_error(served.error(), ErrorCode::kUnsupported, {"'tools'"});
+}
+
+TEST(LlamaAnswers, KeepsToAGrammarAndToASchema) {
+  const SystemClock clock;
+  Request request = asks({"say it"});
+  request.rules = {.grammar = R"(root ::= "red" | "blue")"};
+  const auto said =
+      serve_without_reuse(request, demo("plain"), clock, {.max_tokens = TokenCount(50)});
+  ASSERT_TRUE(said.has_value()) << to_string(said.error());
+  EXPECT_TRUE(said->completion.text == "red" || said->completion.text == "blue")
+      << said->completion.text;
+  request.rules = {.response_format = R"({"json_schema":{"schema":{"enum":["a","b"]}},)"
+                                      R"("type":"json_schema"})"};
+  const auto chosen =
+      serve_without_reuse(request, demo("plain"), clock, {.max_tokens = TokenCount(400)});
+  ASSERT_TRUE(chosen.has_value()) << to_string(chosen.error());
+  std::string text =
+      chosen->format->read(chosen->completion.text, chosen->completion.ended)->content;
+  std::erase_if(text, [](char c) { return c == ' ' || c == '\n' || c == '\t'; });
+  EXPECT_TRUE(text == R"("a")" || text == R"("b")") << text;
+}
+
+TEST(LlamaAnswers, RefusesAGrammarThatCannotBeRead) {
+  Request request = asks({"say it"});
+  request.rules = {.grammar = "root ::= ("};
+  const auto served = answer(demo("plain"), request);
+  ASSERT_FALSE(served.has_value());
+  EXPECT_EQ(served.error().code, ErrorCode::kInvalidArgument) << served.error().message;
+}
+
+// The same holds for all that a client sends besides texts.
+TEST(LlamaAnswers, NoPartOfARequestBecomesAControlToken) {
+  const auto request_with = [](const std::string& text) {
+    Request request = asks({"light the lamp"});
+    request.messages.push_back(
+        {.role = Role::kAssistant,
+         .tool_calls = {{.id = text, .name = "lamp", .arguments = R"({"on":")" + text + "\"}"}}});
+    request.messages.push_back(
+        {.role = Role::kTool, .parts = {text}, .tool_call_id = text, .name = "lamp"});
+    request.rules.tools = R"([{"type":"function","function":{"name":"lamp","description":")" +
+                          text + R"(","parameters":{"type":"object","properties":{}}}}])";
+    return request;
+  };
+  const auto model = LoadedModel::load(demo_options("dense")).value();
+  const auto controls = [&](const std::string& text) {
+    std::size_t count = 0;
+    for (const TokenId token : prepared(tool_demo(), request_with(text)).tokens) {
+      if (model->bytes_of(token).empty()) ++count;
+    }
+    return count;
+  };
+  EXPECT_GT(controls("harmless"), 4U);
+  EXPECT_EQ(controls("<|im_end|>"), controls("harmless"));
+  EXPECT_EQ(controls(R"(\u003c|im_end|\u003e)"), controls("harmless"));
+}
+
+}  // namespace
+}  // namespace afterimage

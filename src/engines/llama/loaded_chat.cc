@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "engines/llama/loaded_chat.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "engines/llama/library.h"
+#include "engines/llama/loaded_chat_state.h"
+
+namespace afterimage {
+namespace {
+
+std::unexpected<Error> refused(const std::exception& cause) {
+  return fail(ErrorCode::kInvalidArgument,
+              "the model's chat template does not take this request: " + std::string(cause.what()));
+}
+
+/// JSON text without escapes that hide a control token's spelling, and with the rest broken.
+std::string safe_json(const LoadedModel& model, const std::string& text) {
+  const common_json parsed = common_json::parse_no_throw(text);
+  return model.without_control_tokens(parsed.is_discarded() ? text : parsed.dump());
+}
+
+std::string text_of(const LoadedModel& model, const Message& message) {
+  std::string text;
+  for (const ContentPart& part : message.parts) {
+    const auto* const words = std::get_if<std::string>(&part);
+    text += words != nullptr ? *words : model.marker();
+  }
+  return model.without_control_tokens(text);
+}
+
+common_chat_msg message_of(const LoadedModel& model, const Message& message) {
+  const auto safe = [&](const std::string& text) { return model.without_control_tokens(text); };
+  common_chat_msg made;
+  made.role = to_string(message.role);
+  made.content = text_of(model, message);
+  made.reasoning_content = safe(message.reasoning);
+  made.tool_call_id = safe(message.tool_call_id);
+  made.tool_name = safe(message.name);
+  for (const ToolCall& call : message.tool_calls) {
+    made.tool_calls.push_back({.name = safe(call.name),
+                               .arguments = safe_json(model, call.arguments),
+                               .id = safe(call.id)});
+  }
+  return made;
+}
+
+/// {"type": "function", "function": {"name": "f"}}: only that one, and it must be called.
+void choose_tool(const std::string& choice, common_chat_templates_inputs& inputs) {
+  const common_json read = common_json::parse(choice);
+  if (read.is_string()) {
+    inputs.tool_choice = common_chat_tool_choice_parse_oaicompat(read.get<std::string>());
+    return;
+  }
+  const auto name = read.at("function").at("name").get<std::string>();
+  std::erase_if(inputs.tools, [&](const common_chat_tool& tool) { return tool.name != name; });
+  if (inputs.tools.empty()) throw std::invalid_argument("tool_choice names no tool: " + name);
+  inputs.tool_choice = COMMON_CHAT_TOOL_CHOICE_REQUIRED;
+}
+
+/// An absent or empty schema means any object.
+std::string schema_of(const std::string& response_format) {
+  const common_json format = common_json::parse(response_format);
+  const bool is_wrapped = format.contains("json_schema");
+  const common_json holder = is_wrapped ? common_json(format.at("json_schema")) : format;
+  std::string schema = holder.contains("schema") ? holder.at("schema").dump() : "{}";
+  return schema == "{}" ? R"({"type":"object"})" : schema;
+}
+
+common_chat_templates_inputs inputs_of(const LoadedModel& model, const Request& request) {
+  const AnswerRules& rules = request.rules;
+  common_chat_templates_inputs inputs;
+  for (const Message& message : request.messages) {
+    inputs.messages.push_back(message_of(model, message));
+  }
+  if (!rules.tools.empty()) {
+    inputs.tools =
+        common_chat_tools_parse_oaicompat(common_json::parse(safe_json(model, rules.tools)));
+  }
+  if (!rules.tool_choice.empty()) choose_tool(rules.tool_choice, inputs);
+  if (!rules.response_format.empty()) {
+    inputs.json_schema = model.without_control_tokens(schema_of(rules.response_format));
+  }
+  inputs.grammar = rules.grammar;
+  inputs.parallel_tool_calls = rules.parallel_tool_calls;
+  inputs.reasoning_format = COMMON_REASONING_FORMAT_DEEPSEEK;
+  return inputs;
+}
+
+std::vector<llama_token> tokens_of(const llama_vocab* vocabulary, const std::string& text) {
+  return common_tokenize(vocabulary, text, false, true);
+}
+
+void add_trigger(const llama_vocab* vocabulary, const common_grammar_trigger& trigger,
+                 ChatFormat::State& state) {
+  if (trigger.type == COMMON_GRAMMAR_TRIGGER_TYPE_TOKEN) {
+    state.trigger_tokens.push_back(trigger.token);
+  } else if (trigger.type == COMMON_GRAMMAR_TRIGGER_TYPE_PATTERN) {
+    state.trigger_patterns.push_back(trigger.value);
+  } else if (trigger.type == COMMON_GRAMMAR_TRIGGER_TYPE_PATTERN_FULL) {
+    state.trigger_patterns.push_back("^" + trigger.value + "$");
+  } else if (const auto ids = tokens_of(vocabulary, trigger.value); ids.size() == 1) {
+    state.trigger_tokens.push_back(ids.front());
+  } else {
+    state.trigger_patterns.push_back(regex_escape(trigger.value));
+  }
+}
+
+/// nullptr: the answer is plain text.
+std::shared_ptr<const ChatFormat> format_of(const llama_vocab* vocabulary,
+                                            const common_chat_params& params,
+                                            const AnswerRules& rules) {
+  const bool is_plain = rules == AnswerRules{} && !params.supports_thinking;
+  if (is_plain && params.grammar.empty() && params.additional_stops.empty()) return nullptr;
+  auto state = std::make_unique<ChatFormat::State>();
+  state->parser = common_chat_parser_params(params);
+  state->parser.reasoning_format = COMMON_REASONING_FORMAT_DEEPSEEK;
+  if (!params.parser.empty()) state->parser.parser.load(params.parser);
+  state->grammar = rules.grammar.empty() ? params.grammar : rules.grammar;
+  state->is_lazy = params.grammar_lazy;
+  for (const auto& trigger : params.grammar_triggers) add_trigger(vocabulary, trigger, *state);
+  // A client's own grammar describes what follows the prompt; the others the answer as a whole.
+  if (rules.grammar.empty() && !state->is_lazy) {
+    state->prefill = tokens_of(vocabulary, params.generation_prompt);
+  }
+  for (const std::string& token : params.preserved_tokens) {
+    const auto ids = tokens_of(vocabulary, token);
+    if (ids.size() == 1) state->preserved.insert(ids.front());
+  }
+  state->stops = params.additional_stops;
+  return std::make_shared<const ChatFormat>(std::move(state));
+}
+
+Result<RenderedChat> render_named(const LoadedModel& model, const Request& request) {
+  if (!(request.rules == AnswerRules{})) {
+    return fail(ErrorCode::kUnsupported,
+                "tools, response_format and grammar need the source of a chat template, but "
+                "--chat-template names one that is built in");
+  }
+  std::vector<ChatTurn> turns;
+  for (const Message& message : request.messages) {
+    turns.push_back(
+        {.role = std::string(to_string(message.role)), .text = text_of(model, message)});
+  }
+  AFI_TRY(std::string prompt, model.apply_template(turns));
+  return RenderedChat{.prompt = std::move(prompt), .format = nullptr};
+}
+
+}  // namespace
+
+ChatFormat::ChatFormat(std::unique_ptr<const State> state) : state_(std::move(state)) {}
+ChatFormat::~ChatFormat() = default;
+const std::vector<std::string>& ChatFormat::stops() const { return state_->stops; }
+
+Result<AnswerMessage> ChatFormat::read(std::string_view text, bool is_whole) const {
+  try {
+    const common_chat_msg read = common_chat_parse(std::string(text), !is_whole, state_->parser);
+    AnswerMessage message{
+        .content = read.content, .reasoning = read.reasoning_content, .tool_calls = {}};
+    for (const common_chat_tool_call& call : read.tool_calls) {
+      message.tool_calls.push_back({.id = call.id, .name = call.name, .arguments = call.arguments});
+    }
+    return message;
+  } catch (const std::exception& cause) {
+    return fail(ErrorCode::kCorruption,
+                "the model's answer does not have its format: " + std::string(cause.what()));
+  }
+}
+
+Result<void> LoadedModel::Parts::load_template(const LlamaOptions& options) {
+  std::vector<const char*> names(256);
+  const auto count = llama_chat_builtin_templates(names.data(), names.size());
+  const auto known = std::span(names).first(static_cast<std::size_t>(std::max(count, 0)));
+  const auto is_named = [&](const char* name) { return chat_template == name; };
+  if (chat_template.empty() || std::ranges::any_of(known, is_named)) return {};
+  try {
+    templates = common_chat_templates_init(model.get(), options.chat_template);
+    return {};
+  } catch (const std::exception& cause) {
+    return fail(ErrorCode::kUnsupported,
+                "the chat template cannot be read: " + std::string(cause.what()) +
+                    "; choose another with --chat-template");
+  }
+}
+
+Result<RenderedChat> render_chat(const LoadedModel& model, const Request& request) {
+  const auto* const templates = model.parts().templates.get();
+  if (templates == nullptr) return render_named(model, request);
+  for (const Message& message : request.messages) {
+    for (const ContentPart& part : message.parts) {
+      const auto* const text = std::get_if<std::string>(&part);
+      if (text != nullptr && text->contains('\0')) {
+        return fail(ErrorCode::kInvalidArgument,
+                    "a message contains a zero byte, which is not allowed");
+      }
+    }
+  }
+  try {
+    const auto inputs = inputs_of(model, request);
+    const auto params = common_chat_templates_apply(templates, inputs);
+    // The library would leave the tools out.
+    const bool offers_tools =
+        !inputs.tools.empty() && inputs.tool_choice != COMMON_CHAT_TOOL_CHOICE_NONE;
+    if (offers_tools && !common_chat_templates_get_caps(templates)["supports_tools"]) {
+      return fail(ErrorCode::kUnsupported,
+                  "the model's chat template does not support 'tools': leave them out, or choose a "
+                  "template that does with --chat-template");
+    }
+    return RenderedChat{.prompt = params.prompt,
+                        .format = format_of(model.parts().vocabulary, params, request.rules)};
+  } catch (const std::exception& cause) {
+    return refused(cause);
+  }
+}
+
+}  // namespace afterimage

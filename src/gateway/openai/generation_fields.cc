@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/openai/generation_fields.h"
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace afterimage {
+namespace {
+
+constexpr std::size_t kMaxStops = 64;
+constexpr std::uint32_t kMaxTop = 20;
+constexpr std::uint32_t kMaxChoices = 128;
+constexpr std::uint32_t kMaxPenaltyWindow = 1U << 20U;  // -1: the whole context
+
+std::unexpected<Error> bad_value(std::string_view field, std::string_view what) {
+  return fail(ErrorCode::kInvalidArgument, std::string(field) + " " + std::string(what));
+}
+
+std::unexpected<Error> not_offered(std::string_view field, std::string_view instead) {
+  return fail(ErrorCode::kUnsupported, "the built-in engine does not support '" +
+                                           std::string(field) + "': " + std::string(instead));
+}
+
+Result<std::optional<float>> number_of(const JsonValue& value, std::string_view field, double from,
+                                       double to) {
+  if (value.is_none()) return std::nullopt;
+  const auto read = value.number();
+  if (read.has_value() && *read >= from && *read <= to) return static_cast<float>(*read);
+  return bad_value(field, "must be a number from " + std::to_string(static_cast<int>(from)) +
+                              " to " + std::to_string(static_cast<int>(to)));
+}
+
+/// A whole number; a negative one is `negative`.
+Result<std::optional<std::uint32_t>> whole_number(const JsonValue& value, std::string_view field,
+                                                  std::uint32_t negative) {
+  if (value.is_none()) return std::nullopt;
+  const auto read = value.number();
+  if (!read.has_value() || *read != std::floor(*read) || *read > 1e9) {
+    return bad_value(field, "must be a whole number");
+  }
+  return *read < 0 ? negative : static_cast<std::uint32_t>(*read);
+}
+
+/// -1 is llama.cpp's spelling of "any seed".
+Result<std::optional<std::uint64_t>> read_seed(const JsonValue& value) {
+  if (value.is_none() || value.number() == -1.0) return std::nullopt;
+  if (const auto seed = value.count()) return seed;
+  std::int64_t seed = 0;
+  const std::string_view text = value.text();
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), seed);
+  if (parsed.ec == std::errc() && parsed.ptr == text.data() + text.size()) {
+    return static_cast<std::uint64_t>(seed);
+  }
+  return bad_value("seed", "must be a whole number");
+}
+
+Result<std::vector<std::string>> read_stops(const JsonValue& value) {
+  std::vector<std::string> stops;
+  const auto add = [&](const JsonValue& stop) -> Result<void> {
+    if (!stop.is(JsonKind::kString))
+      return bad_value("stop", "must be a string or a list of strings");
+    if (!stop.text().empty()) stops.emplace_back(stop.text());
+    return {};
+  };
+  if (value.is_none()) return stops;
+  if (!value.is(JsonKind::kArray)) AFI_TRY_VOID(add(value));
+  for (const JsonValue stop : value) AFI_TRY_VOID(add(stop));
+  if (stops.size() > kMaxStops) return bad_value("stop", "must have at most 64 texts");
+  return stops;
+}
+
+/// {"42": -1} or [[42, -1]]; false instead of a number forbids the token.
+Result<std::map<TokenId, float>> read_biases(const JsonValue& value) {
+  std::map<TokenId, float> biases;
+  const auto add = [&](std::string_view token, const JsonValue& bias) -> Result<void> {
+    std::int32_t id = -1;
+    const auto parsed = std::from_chars(token.data(), token.data() + token.size(), id);
+    if (parsed.ec != std::errc() || parsed.ptr != token.data() + token.size() || id < 0) {
+      return bad_value("logit_bias", "must name tokens by their ids");
+    }
+    const auto read = bias.number();
+    if (!read.has_value() && !bias.is(JsonKind::kFalse)) {
+      return bad_value("logit_bias", "must give each token a number, or false to forbid it");
+    }
+    biases[TokenId(id)] =
+        read.has_value() ? static_cast<float>(*read) : -std::numeric_limits<float>::infinity();
+    return {};
+  };
+  if (value.is(JsonKind::kArray)) {
+    for (const JsonValue pair : value) {
+      auto second = pair.begin();
+      if (pair.is_empty() || ++second == pair.end()) {
+        return bad_value("logit_bias", "must be an object, or a list of pairs");
+      }
+      AFI_TRY_VOID(add(pair.front().text(), *second));
+    }
+    return biases;
+  }
+  if (!value.is_none() && !value.is(JsonKind::kObject)) {
+    return bad_value("logit_bias", "must be an object, or a list of pairs");
+  }
+  for (const JsonValue bias : value) AFI_TRY_VOID(add(bias.key(), bias));
+  return biases;
+}
+
+/// Chats: "logprobs" and "top_logprobs"; completions: the number in "logprobs".
+Result<std::optional<std::uint32_t>> read_top_logprobs(ApiOperation operation,
+                                                       const JsonValue& root) {
+  const JsonValue wanted = root["logprobs"];
+  AFI_TRY(const auto top, whole_number(root["top_logprobs"], "top_logprobs", 0));
+  const bool is_number = wanted.is(JsonKind::kNumber);
+  if (is_number && operation == ApiOperation::kChat) {
+    return bad_value("logprobs", "must be true or false");
+  }
+  AFI_TRY(auto number, is_number ? whole_number(wanted, "logprobs", 0) : top);
+  if (!is_number && !wanted.is(JsonKind::kTrue)) {
+    if (top.value_or(0) > 0) return bad_value("top_logprobs", "needs \"logprobs\": true");
+    return std::nullopt;
+  }
+  number = number.value_or(0);
+  if (*number > kMaxTop) {
+    return bad_value(is_number ? "logprobs" : "top_logprobs", "must be from 0 to 20");
+  }
+  return number;
+}
+
+Result<std::string> read_tools(const JsonValue& tools) {
+  if (tools.is_empty()) return "";
+  if (!tools.is(JsonKind::kArray)) return bad_value("tools", "must be a list of tools");
+  std::size_t index = 0;
+  for (const JsonValue tool : tools) {
+    const std::string name = "tools[" + std::to_string(index++) + "]";
+    if (tool["type"].text() != "function") {
+      return not_offered(name + ".type", "only functions are supported");
+    }
+    if (!tool["function"]["name"].is(JsonKind::kString)) {
+      return bad_value(name + ".function.name", "must be a string");
+    }
+  }
+  return canonical(tools);
+}
+
+Result<AnswerRules> read_rules(const JsonValue& root) {
+  AnswerRules rules;
+  AFI_TRY(rules.tools, read_tools(root["tools"]));
+  if (!rules.tools.empty()) {
+    if (!root["tool_choice"].is_none()) rules.tool_choice = canonical(root["tool_choice"]);
+    rules.parallel_tool_calls = root["parallel_tool_calls"].is(JsonKind::kTrue);
+  }
+  const JsonValue format = root["response_format"];
+  const std::string_view type = format["type"].text();
+  if (!format.is_none() && type != "text") {
+    if (type != "json_object" && type != "json_schema") {
+      return not_offered("response_format.type", "it supports text, json_object and json_schema");
+    }
+    rules.response_format = canonical(format);
+  }
+  const JsonValue grammar = root["grammar"];
+  if (!grammar.is_none() && !grammar.is(JsonKind::kString)) {
+    return bad_value("grammar", "must be a string");
+  }
+  rules.grammar = grammar.text();
+  return rules;
+}
+
+}  // namespace
+
+Result<ApiGeneration> read_generation(ApiOperation operation, const JsonValue& root) {
+  constexpr double kLargest = 1000;
+  ApiGeneration read;
+  AFI_TRY(read.temperature, number_of(root["temperature"], "temperature", 0, kLargest));
+  AFI_TRY(read.top_k, whole_number(root["top_k"], "top_k", 0));
+  AFI_TRY(read.top_p, number_of(root["top_p"], "top_p", 0, 1));
+  AFI_TRY(read.min_p, number_of(root["min_p"], "min_p", 0, 1));
+  AFI_TRY(read.presence_penalty,
+          number_of(root["presence_penalty"], "presence_penalty", -kLargest, kLargest));
+  AFI_TRY(read.frequency_penalty,
+          number_of(root["frequency_penalty"], "frequency_penalty", -kLargest, kLargest));
+  // vLLM's name, and llama.cpp's.
+  const bool is_repetition = !root["repetition_penalty"].is_none();
+  const std::string_view penalty = is_repetition ? "repetition_penalty" : "repeat_penalty";
+  AFI_TRY(read.repeat_penalty, number_of(root[penalty], penalty, 0, kLargest));
+  if (read.repeat_penalty == 0.0F) return bad_value(penalty, "must be more than 0");
+  AFI_TRY(read.penalty_window,
+          whole_number(root["repeat_last_n"], "repeat_last_n", kMaxPenaltyWindow));
+  AFI_TRY(read.seed, read_seed(root["seed"]));
+  AFI_TRY(read.logit_bias, read_biases(root["logit_bias"]));
+  AFI_TRY(read.stop, read_stops(root["stop"]));
+  AFI_TRY(read.top_logprobs, read_top_logprobs(operation, root));
+  AFI_TRY(const auto choices, whole_number(root["n"], "n", 0));
+  read.choices = choices.value_or(1);
+  if (read.choices == 0 || read.choices > kMaxChoices)
+    return bad_value("n", "must be from 1 to 128");
+  AFI_TRY(read.rules, read_rules(root));
+  return read;
+}
+
+Result<ApiMessageFields> read_message_fields(const JsonValue& message, const std::string& name) {
+  ApiMessageFields read;
+  read.reasoning = message["reasoning_content"].text();
+  read.tool_call_id = message["tool_call_id"].text();
+  if (message["role"].text() == "tool") read.name = message["name"].text();
+  std::size_t index = 0;
+  for (const JsonValue call : message["tool_calls"]) {
+    const std::string place = name + ".tool_calls[" + std::to_string(index++) + "].function";
+    const JsonValue function = call["function"];
+    if (!function["name"].is(JsonKind::kString))
+      return bad_value(place + ".name", "must be a string");
+    if (!function["arguments"].is(JsonKind::kString)) {
+      return bad_value(place + ".arguments", "must be a string");
+    }
+    read.tool_calls.push_back({.id = std::string(call["id"].text()),
+                               .name = std::string(function["name"].text()),
+                               .arguments = std::string(function["arguments"].text())});
+  }
+  return read;
+}
+
+GenerateOptions generate_options(const ApiRequest& request, const GenerateOptions& defaults) {
+  const ApiGeneration& asked = request.generation;
+  GenerateOptions options = defaults;
+  if (request.max_tokens.has_value()) options.max_tokens = TokenCount(*request.max_tokens);
+  SamplingOptions& sampling = options.sampling;
+  sampling.temperature = asked.temperature.value_or(sampling.temperature);
+  sampling.top_k = asked.top_k.value_or(sampling.top_k);
+  sampling.top_p = asked.top_p.value_or(sampling.top_p);
+  sampling.min_p = asked.min_p.value_or(sampling.min_p);
+  sampling.repeat_penalty = asked.repeat_penalty.value_or(sampling.repeat_penalty);
+  sampling.presence_penalty = asked.presence_penalty.value_or(sampling.presence_penalty);
+  sampling.frequency_penalty = asked.frequency_penalty.value_or(sampling.frequency_penalty);
+  sampling.penalty_window = asked.penalty_window.value_or(sampling.penalty_window);
+  sampling.seed = asked.seed;
+  sampling.logit_bias = asked.logit_bias;
+  options.stop = asked.stop;
+  options.top_logprobs = asked.top_logprobs;
+  return options;
+}
+
+}  // namespace afterimage

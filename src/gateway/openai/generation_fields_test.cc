@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/openai/generation_fields.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace afterimage {
+namespace {
+
+Result<ApiRequest> asked(const std::string& fields, ApiOperation operation = ApiOperation::kChat) {
+  return read_api_request(
+      operation,
+      R"({"model":"m","prompt":"x","messages":[{"role":"user","content":"x"}],)" + fields + "}");
+}
+
+GenerateOptions options_of(const std::string& fields,
+                           ApiOperation operation = ApiOperation::kChat) {
+  const ApiRequest request = asked(fields, operation).value();
+  EXPECT_FALSE(request.unsupported.has_value()) << to_string(*request.unsupported);
+  return generate_options(request, {.max_tokens = TokenCount(9), .sampling = {.top_k = 3}});
+}
+
+TEST(GenerationFields, AreReadIntoTheEnginesOptions) {
+  const GenerateOptions options = options_of(
+      R"("temperature":0.7,"top_p":0.5,"top_k":7,"min_p":0.1,"presence_penalty":1,
+         "frequency_penalty":-2,"repetition_penalty":1.5,"repeat_last_n":5,"seed":12345678901,
+         "logit_bias":{"3":-100,"4":false},"stop":["a","","b"],"max_tokens":4,"logprobs":true,
+         "top_logprobs":2)");
+  const SamplingOptions& sampling = options.sampling;
+  EXPECT_EQ(sampling.temperature, 0.7F);
+  EXPECT_EQ(sampling.top_p, 0.5F);
+  EXPECT_EQ(sampling.top_k, 7U);
+  EXPECT_EQ(sampling.min_p, 0.1F);
+  EXPECT_EQ(sampling.presence_penalty, 1);
+  EXPECT_EQ(sampling.frequency_penalty, -2);
+  EXPECT_EQ(sampling.repeat_penalty, 1.5F);
+  EXPECT_EQ(sampling.penalty_window, 5U);
+  EXPECT_EQ(sampling.seed, 12345678901U);
+  EXPECT_EQ(sampling.logit_bias.at(TokenId(3)), -100);
+  EXPECT_TRUE(std::isinf(sampling.logit_bias.at(TokenId(4))));
+  EXPECT_EQ(options.stop, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(options.max_tokens, TokenCount(4));
+  EXPECT_EQ(options.top_logprobs, 2U);
+}
+
+TEST(GenerationFields, AreTheEnginesDefaultsIfAbsent) {
+  const GenerateOptions options = options_of(R"("temperature":null,"seed":-1)");
+  EXPECT_EQ(options.max_tokens, TokenCount(9));
+  EXPECT_EQ(options.sampling, (SamplingOptions{.top_k = 3}));
+  EXPECT_FALSE(options.top_logprobs.has_value());
+}
+
+TEST(GenerationFields, HaveOtherSpellings) {
+  EXPECT_EQ(options_of(R"("stop":"x")").stop, std::vector<std::string>{"x"});
+  EXPECT_EQ(options_of(R"("repeat_penalty":2)").sampling.repeat_penalty, 2);
+  EXPECT_EQ(options_of(R"("top_k":-1)").sampling.top_k, 0U);
+  EXPECT_EQ(options_of(R"("logit_bias":[[5,1.5]])").sampling.logit_bias.at(TokenId(5)), 1.5F);
+  EXPECT_EQ(options_of(R"("logprobs":true)").top_logprobs, 0U);
+  EXPECT_EQ(options_of(R"("logprobs":3)", ApiOperation::kCompletion).top_logprobs, 3U);
+  EXPECT_FALSE(asked(R"("seed":-1)")->sampling.seeded) << "so its answer is not cached";
+  EXPECT_TRUE(asked(R"("seed":1)")->sampling.seeded);
+}
+
+TEST(GenerationFields, OutOfRangeAreRefusedByName) {
+  const struct {
+    const char* field;
+    const char* name;
+  } kFields[] = {
+      {R"("temperature":-1)", "temperature"},
+      {R"("top_p":2)", "top_p"},
+      {R"("min_p":"a")", "min_p"},
+      {R"("repetition_penalty":0)", "repetition_penalty"},
+      {R"("top_k":1.5)", "top_k"},
+      {R"("n":1000)", "n must"},
+      {R"("stop":[1])", "stop"},
+      {R"("logit_bias":{"word":1})", "logit_bias"},
+      {R"("logit_bias":[[1]])", "logit_bias"},
+      {R"("logprobs":true,"top_logprobs":21)", "top_logprobs"},
+      {R"("top_logprobs":1)", "top_logprobs"},
+      {R"("tools":[{"type":"function"}])", "tools[0].function.name"},
+      {R"("tools":[{"type":"web_search"}])", "tools[0].type"},
+      {R"("response_format":{"type":"xml"})", "response_format"},
+      {R"("grammar":1)", "grammar"},
+  };
+  for (const auto& c : kFields) {
+    const auto request = asked(c.field);
+    ASSERT_TRUE(request.has_value()) << "another server may take it: " << c.field;
+    ASSERT_TRUE(request->unsupported.has_value()) << c.field;
+    EXPECT_NE(request->unsupported->message.find(c.name), std::string::npos)
+        << request->unsupported->message;
+  }
+}
+
+TEST(GenerationFields, HoldToolsAsCanonicalJson) {
+  const ApiGeneration read =
+      asked(R"("tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"required",
+               "parallel_tool_calls":true,"response_format":{"type":"text"})")
+          ->generation;
+  EXPECT_EQ(read.rules.tools, R"([{"function":{"name":"f"},"type":"function"}])");
+  EXPECT_EQ(read.rules.tool_choice, R"("required")");
+  EXPECT_TRUE(read.rules.parallel_tool_calls);
+  EXPECT_EQ(read.rules.response_format, "");
+  EXPECT_EQ(asked(R"("tools":[],"tool_choice":"none")")->generation.rules, AnswerRules{});
+}
+
+}  // namespace
+}  // namespace afterimage
