@@ -37,7 +37,7 @@ if(AFTERIMAGE_HAVE_LLAMA)
   if(EXISTS "${AFTERIMAGE_LLAMA_PREFIX}/lib")
     install(DIRECTORY "${AFTERIMAGE_LLAMA_PREFIX}/lib/"
             DESTINATION ${CMAKE_INSTALL_LIBDIR}/afterimage FILES_MATCHING PATTERN "*.so*"
-            PATTERN "libllama-*" EXCLUDE PATTERN cmake EXCLUDE PATTERN pkgconfig EXCLUDE)
+            PATTERN "libllama-server*" EXCLUDE PATTERN "llama-common" EXCLUDE PATTERN cmake EXCLUDE PATTERN pkgconfig EXCLUDE)
     set_target_properties(afterimage_cli PROPERTIES
       INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}/afterimage")
   endif()

@@ -287,9 +287,9 @@ class Gateway:
             family(f"afterimage_remote_{what}_total", "counter", "Remote.", ({}, 0))
         family("afterimage_lease_attempts_total", "counter", "Leases.", *(({"result": r}, 0) for r in ("ours", "theirs", "unknown", "expired")))
         family("afterimage_answer_leases_total", "counter", "Leases.", *(({"result": r}, 0) for r in ("acquired", "served_elsewhere", "timed_out", "unavailable")))
-        family("afterimage_archive_answers_total", "counter", "Archive.", *(({"outcome": o}, 0) for o in ("kept", "refused", "restored", "erased", "over", "failed")))
+        family("afterimage_archive_answers_total", "counter", "Archive.", *(({"outcome": o}, 0) for o in ("kept", "refused", "restored", "erased", "expired", "failed")))
         family("afterimage_shared_answers_known", "gauge", "Shared.", ({}, 0))
-        for what in ("lapsed", "lists", "unread"):
+        for what in ("without_lease", "generations", "read_failures"):
             family(f"afterimage_shared_answers_{what}_total", "counter", "Shared.", ({}, 0))
         family("afterimage_invalidations_applied_total", "counter", "Shared.", ({}, 0))
         family("afterimage_unsafe_checked_total", "counter", "Checked.", ({}, self.unsafe["checked"]))

@@ -311,7 +311,7 @@ class Bodies(HostileTestCase):
     def test_the_built_in_engine_rejects_them_with_a_message(self):
         with GatewayProcess() as gateway:
             for body in (b"", b"[" * 10000, ask_bytes("?").replace(b"?", b"\xff"), b'{"messages": 7}', b"{}",
-                         ask_bytes("?", max_tokens="many"), ask_bytes("?", n=1000000), ask_bytes("?", stop=["x"])):
+                         ask_bytes("?", max_tokens="many"), ask_bytes("?", n=1000000), ask_bytes("?", stop=[7]), ask_bytes("?", tools=[{}])):
                 self.assert_error(gateway.post(body), 400)
             self.assert_serves(gateway)
 

@@ -111,7 +111,8 @@ class Sharing(unittest.TestCase):
             process.communicate()
             report, _, _ = self.run_once("second", url=servers.url)
             there = self.encoded(report) + report["remote"]["encoder_outputs_loaded"]
-            self.assertEqual(there, len(PICTURES))
+            # The killed process may have stored the KV of its first prompt: its picture is not needed then.
+            self.assertIn(there, (len(PICTURES) - 1, len(PICTURES)))
 
     def test_users_and_passwords(self):
         rules = ["on", ">a password", "resetkeys", "~afi1:*", "resetchannels", "-@all", "+auth", "+get", "+set", "+del", "+exists", "+pexpire",
