@@ -21,6 +21,7 @@ from gateway_process import GatewayProcess, GatewayTestCase
 from mock_model import MockModel, answer_text
 
 HERE = pathlib.Path(__file__).resolve().parent
+LLAMA_MODEL = pathlib.Path(os.environ.get("AFTERIMAGE_LLAMA_MODEL", HERE / "no model"))
 TOOLS = [{"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}}
          for name in ("weather", "time_zone")]
 
@@ -385,6 +386,46 @@ class PythonClientAndBuiltInEngine(OpenAiTestCase):
     def test_models(self):
         self.assertEqual([model.id for model in self.client.models.list()], [self.MODEL])
 
+    def sampled(self, text, **more):
+        return self.client.chat.completions.create(**{"model": self.MODEL, "temperature": 0.7, "max_tokens": 8,
+                                                      "messages": [{"role": "user", "content": text}], **more})
+
+    def test_a_seed_gives_the_same_answer_again(self):
+        first, again = (self.sampled("Chance?", seed=7, extra_headers={"Cache-Control": "no-cache"}) for _ in range(2))
+        self.assertEqual(first.choices[0].message.content, again.choices[0].message.content)
+        others = {self.sampled("Chance?", seed=seed).choices[0].message.content for seed in range(8, 14)}
+        self.assertGreater(len(others), 1)
+
+    def test_an_answer_by_chance_is_another_one_each_time(self):
+        replies = [self.client.chat.completions.with_raw_response.create(
+            model=self.MODEL, temperature=0.9, max_tokens=8, messages=[{"role": "user", "content": "No seed?"}]) for _ in range(4)]
+        self.assertEqual({reply.headers["X-Cache"] for reply in replies}, {"BYPASS"})
+        self.assertGreater(len({reply.parse().choices[0].message.content for reply in replies}), 1)
+
+    def test_several_choices(self):
+        both = self.sampled("Which two?", n=2, seed=3)
+        self.assertEqual([choice.index for choice in both.choices], [0, 1])
+        self.assertNotEqual(both.choices[0].message.content, both.choices[1].message.content)
+        self.assertEqual(both.usage.completion_tokens, 16)
+
+    def test_log_probabilities(self):
+        choice = self.sampled("How likely?", temperature=0, logprobs=True, top_logprobs=3).choices[0]
+        self.assertEqual(len(choice.logprobs.content), 8)
+        for token in choice.logprobs.content:
+            self.assertLessEqual(token.logprob, 0)
+            self.assertEqual(token.logprob, max(top.logprob for top in token.top_logprobs), "greedy takes the likeliest")
+            self.assertEqual(len(token.top_logprobs), 3)
+
+    def test_stop_and_usage_of_a_stream(self):
+        whole = self.sampled("Where does it stop?", temperature=0, max_tokens=12).choices[0].message.content
+        stop = whole[3:5]
+        events = list(self.sampled("Where does it stop?", temperature=0, max_tokens=12, stop=[stop], stream=True,
+                                   stream_options={"include_usage": True}))
+        said = "".join(event.choices[0].delta.content or "" for event in events if event.choices)
+        self.assertEqual(said, whole[:whole.index(stop)])
+        self.assertEqual([event.choices[0].finish_reason for event in events if event.choices][-1], "stop")
+        self.assertGreater(events[-1].usage.completion_tokens, 0)
+
     def test_errors(self):
         bad = [lambda: self.client.embeddings.create(model=self.MODEL, input="a word"),
                lambda: self.client.get("/nowhere", cast_to=object),
@@ -400,6 +441,46 @@ class PythonClientAndBuiltInEngine(OpenAiTestCase):
     def tearDown(self):
         reply = self.gateway.ask("And after it?")
         self.assertEqual(reply.status, 200, reply.body)
+
+
+@unittest.skipUnless(LLAMA_MODEL.exists(), "the program is built without llama.cpp")
+class PythonClientAndLlama(OpenAiTestCase):
+    """With llama.cpp in the gateway's process, and a demo model: its text means nothing, its form does."""
+
+    MODEL = "dense"
+
+    @classmethod
+    def start(cls):
+        cls.gateway = cls.kept.enter_context(GatewayProcess(
+            cls.SETTINGS, arguments=["--engine", "llama", "--model", str(LLAMA_MODEL), "--context", "1024"]))
+        cls.client = cls.client_of(cls.gateway)
+
+    def asked(self, **more):
+        return self.client.chat.completions.create(**{"model": self.MODEL, "temperature": 0.7, "seed": 1, "max_tokens": 300,
+                                                      "messages": [{"role": "user", "content": "the river"}], **more})
+
+    def test_a_json_schema_is_kept(self):
+        schema = {"type": "object", "properties": {"colour": {"enum": ["red", "blue"]}, "sure": {"type": "boolean"}},
+                  "required": ["colour", "sure"], "additionalProperties": False}
+        said = self.asked(response_format={"type": "json_schema", "json_schema": {"name": "c", "schema": schema}})
+        read = json.loads(said.choices[0].message.content)
+        self.assertIn(read["colour"], ("red", "blue"))
+        self.assertIsInstance(read["sure"], bool)
+
+    def test_tools_need_a_template_that_has_them(self):
+        with self.assertRaises(openai.BadRequestError) as raised:
+            self.asked(tools=TOOLS)
+        self.assertIn("does not support 'tools'", raised.exception.body["message"])
+
+    def test_choices_share_the_prompts_prefill(self):
+        both = self.asked(n=2, max_tokens=6)
+        self.assertEqual(len({choice.message.content for choice in both.choices}), 2)
+        self.assertGreater(self.gateway.metric("afterimage_prefix_tokens_reused_total"), 0)
+
+    def test_the_engine_says_that_it_is_exact(self):
+        self.assertEqual(self.gateway.metric("afterimage_engine_exact"), 1)
+        health = json.loads(self.gateway.admin("GET", "/health").body)
+        self.assertIn("every bit the same", health["engine"]["exactness"])
 
 
 class NodeClient(OpenAiTestCase):

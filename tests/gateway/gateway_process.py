@@ -52,14 +52,14 @@ class GatewayProcess:
 
     BASE = {"listen": {"port": 0}, "admin": {"port": 0}, "answers": {"verify_sample_rate": 0}, "limits": {"threads": 2}}
 
-    def __init__(self, settings=None, wrapper=(), environment=None, **popen):
+    def __init__(self, settings=None, wrapper=(), environment=None, arguments=(), **popen):
         if not PROGRAM:
             raise AssertionError("AFTERIMAGE_PROGRAM is not set: set it to the program to test")
         self.folder = tempfile.TemporaryDirectory(prefix="afterimage-gateway-")
         self.config = pathlib.Path(self.folder.name, "afterimage.toml")
         self.configure(settings or {})
         self.lines, self.said = queue.Queue(), []
-        self.process = subprocess.Popen([*wrapper, PROGRAM, "serve", "--config", str(self.config)], stdout=subprocess.PIPE,
+        self.process = subprocess.Popen([*wrapper, PROGRAM, "serve", "--config", str(self.config), *arguments], stdout=subprocess.PIPE,
                                         stderr=subprocess.STDOUT, text=True, errors="replace",
                                         env={**os.environ, **(environment or {})}, **popen)
         self.reader = threading.Thread(target=self.read, daemon=True)

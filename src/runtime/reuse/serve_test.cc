@@ -174,6 +174,34 @@ TEST(Serve, ReusesThePrefixBeforeADifferentPicture) {
   EXPECT_EQ(third.sources, (std::vector{MediaSource::kEncoded}));
 }
 
+// A question's scope has texts and media: nothing else of a request may change its answer.
+TEST(Serve, OnlyPlainReproducibleRequestsHaveAQuestion) {
+  const Fixture f;
+  const auto has_question = [&](const Request& request, const GenerateOptions& options) {
+    return identify(request, *f.engine, Secret{}, options).value().question.has_value();
+  };
+  const Request plain = f.conversation(1, 1);
+  EXPECT_TRUE(has_question(plain, f.options));
+  GenerateOptions options = f.options;
+  options.sampling.temperature = 0.7F;
+  EXPECT_FALSE(has_question(plain, options)) << "another answer each time";
+  options.sampling.seed = 7;
+  EXPECT_TRUE(has_question(plain, options));
+  options.top_logprobs = 2;
+  EXPECT_FALSE(has_question(plain, options));
+  const std::function<void(Request&)> kChanges[] = {
+      [](Request& r) { r.messages[2].tool_calls = {{.id = "1", .name = "f", .arguments = "{}"}}; },
+      [](Request& r) { r.messages[2].reasoning = "so"; },
+      [](Request& r) { r.messages[2].tool_call_id = "1"; },
+      [](Request& r) { r.messages[2].name = "f"; },
+      [](Request& r) { r.rules.response_format = R"({"type":"json_object"})"; }};
+  for (const auto& change : kChanges) {
+    Request request = plain;
+    change(request);
+    EXPECT_FALSE(has_question(request, f.options));
+  }
+}
+
 TEST(Serve, TheLastMessageDecidesTheTurnKind) {
   Request request;
   EXPECT_EQ(turn_kind(request), TurnKind::kUnknown);
