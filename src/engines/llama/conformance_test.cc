@@ -63,8 +63,8 @@ EngineUnderTest with_weights(const std::string& type) {
   return {.name = "weights_" + type,
           .engine = engine,
           .strangers = [] { return std::vector{&demo_engine("plain")}; },
-          .random_prompts = 3,
-          .point_stride = 5};
+          .random_prompts = 1,
+          .point_stride = 13};
 }
 
 std::vector<EngineUnderTest> all_weight_types() {
