@@ -199,6 +199,25 @@ TEST(LlamaAnswers, KeepsToAGrammarAndToASchema) {
   EXPECT_TRUE(text == R"("a")" || text == R"("b")") << text;
 }
 
+// --chat-template gemma: the template has no source, and a schema needs none.
+TEST(LlamaAnswers, KeepsToASchemaUnderATemplateThatIsOnlyNamed) {
+  LlamaOptions options = demo_options("plain");
+  options.chat_template = "llama3";
+  const auto engine = LlamaEngine::create(std::move(options)).value();
+  const SystemClock clock;
+  Request request = asks({"say it"});
+  request.rules = {.response_format = R"({"json_schema":{"schema":{"enum":["a","b"]}},)"
+                                      R"("type":"json_schema"})"};
+  const auto chosen = serve_without_reuse(request, *engine, clock, {.max_tokens = TokenCount(400)});
+  ASSERT_TRUE(chosen.has_value()) << to_string(chosen.error());
+  std::string text =
+      chosen->format->read(chosen->completion.text, chosen->completion.ended)->content;
+  std::erase_if(text, [](char c) { return c == ' ' || c == '\n' || c == '\t'; });
+  EXPECT_TRUE(text == R"("a")" || text == R"("b")") << text;
+  request.rules = {.tools = kLampTool};
+  EXPECT_EQ(answer(*engine, request).error().code, ErrorCode::kUnsupported);
+}
+
 TEST(LlamaAnswers, RefusesAGrammarThatCannotBeRead) {
   Request request = asks({"say it"});
   request.rules = {.grammar = "root ::= ("};

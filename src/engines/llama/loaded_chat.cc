@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "engines/llama/loaded_chat.h"
 
+#include <llama-common/json-schema-to-grammar.h>
+
 #include <algorithm>
 #include <exception>
 #include <utility>
@@ -134,19 +136,32 @@ std::shared_ptr<const ChatFormat> format_of(const llama_vocab* vocabulary,
   return std::make_shared<const ChatFormat>(std::move(state));
 }
 
+/// With one of the library's built-in templates, which know neither tools nor their results.
 Result<RenderedChat> render_named(const LoadedModel& model, const Request& request) {
-  if (!(request.rules == AnswerRules{})) {
+  const AnswerRules& rules = request.rules;
+  const bool has_calls = std::ranges::any_of(
+      request.messages, [](const Message& message) { return !message.tool_calls.empty(); });
+  if (!rules.tools.empty() || has_calls) {
     return fail(ErrorCode::kUnsupported,
-                "tools, response_format and grammar need the source of a chat template, but "
-                "--chat-template names one that is built in");
+                "tools need the source of a chat template, but --chat-template names one that is "
+                "built in");
   }
   std::vector<ChatTurn> turns;
   for (const Message& message : request.messages) {
     turns.push_back(
         {.role = std::string(to_string(message.role)), .text = text_of(model, message)});
   }
-  AFI_TRY(std::string prompt, model.apply_template(turns));
-  return RenderedChat{.prompt = std::move(prompt), .format = nullptr};
+  common_chat_params params;
+  AFI_TRY(params.prompt, model.apply_template(turns));
+  try {
+    if (!rules.response_format.empty()) {
+      params.grammar = json_schema_to_grammar(common_json::parse(schema_of(rules.response_format)));
+    }
+    return RenderedChat{.prompt = params.prompt,
+                        .format = format_of(model.parts().vocabulary, params, rules)};
+  } catch (const std::exception& cause) {
+    return refused(cause);
+  }
 }
 
 }  // namespace
