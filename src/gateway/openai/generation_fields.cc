@@ -13,6 +13,7 @@ namespace {
 constexpr std::size_t kMaxStops = 64;
 constexpr std::uint32_t kMaxTop = 20;
 constexpr std::uint32_t kMaxChoices = 128;
+constexpr double kLargest = 1000;  // of a number without a range of its own: logits stay finite
 constexpr std::uint32_t kMaxPenaltyWindow = 1U << 20U;  // -1: the whole context
 
 std::unexpected<Error> bad_value(std::string_view field, std::string_view what) {
@@ -82,8 +83,9 @@ Result<std::map<TokenId, float>> read_biases(const JsonValue& value) {
       return bad_value("logit_bias", "must name tokens by their ids");
     }
     const auto read = bias.number();
-    if (!read.has_value() && !bias.is(JsonKind::kFalse)) {
-      return bad_value("logit_bias", "must give each token a number, or false to forbid it");
+    if (read.has_value() ? std::abs(*read) > kLargest : !bias.is(JsonKind::kFalse)) {
+      return bad_value("logit_bias",
+                       "must give each token a number from -1000 to 1000, or false to forbid it");
     }
     biases[TokenId(id)] =
         read.has_value() ? static_cast<float>(*read) : -std::numeric_limits<float>::infinity();
@@ -169,7 +171,6 @@ Result<AnswerRules> read_rules(const JsonValue& root) {
 }  // namespace
 
 Result<ApiGeneration> read_generation(ApiOperation operation, const JsonValue& root) {
-  constexpr double kLargest = 1000;
   ApiGeneration read;
   AFI_TRY(read.temperature, number_of(root["temperature"], "temperature", 0, kLargest));
   AFI_TRY(read.top_k, whole_number(root["top_k"], "top_k", 0));

@@ -77,6 +77,7 @@ TEST(GenerationFields, OutOfRangeAreRefusedByName) {
       {R"("stop":[1])", "stop"},
       {R"("logit_bias":{"word":1})", "logit_bias"},
       {R"("logit_bias":[[1]])", "logit_bias"},
+      {R"("logit_bias":{"5":1e300})", "-1000 to 1000"},
       {R"("logprobs":true,"top_logprobs":21)", "top_logprobs"},
       {R"("top_logprobs":1)", "top_logprobs"},
       {R"("tools":[{"type":"function"}])", "tools[0].function.name"},

@@ -46,7 +46,7 @@ TEST(StopTexts, EndBeforeTheFirst) {
   }
 }
 
-// However a text is cut into pieces, what is released is the text before the first stop text.
+// StopTexts releases the text before the first stop text, whatever pieces the text arrives in.
 TEST(StopTextsProperty, AgreesWithASearchInTheWholeText) {
   testing::for_each_seed(300, [](Rng& rng) {
     std::string text;
