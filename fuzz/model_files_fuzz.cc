@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "afterimage/check.h"
-#include "engines/llama/file_name.h"
+#include "engines/llama_library/file_name.h"
 
 using namespace afterimage;
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "afterimage/check.h"
-#include "engines/llama/span_parts.h"
+#include "engines/llama_library/span_parts.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace afterimage;

@@ -9,7 +9,7 @@
 #include "afterimage/clock.h"
 #include "afterimage/engine.h"
 #include "afterimage/result.h"
-#include "engines/llama/llama_options.h"
+#include "engines/llama_library/llama_options.h"
 
 /// The engine options that several verbs share.
 namespace afterimage {

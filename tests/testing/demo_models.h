@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-#include "engines/llama/llama_options.h"
+#include "engines/llama_library/llama_options.h"
 
 /// The models that scripts/make-demo-models.py generates: real architectures, random weights. `make
 /// test` writes them where the build expects them; without them tests fail with a message.

@@ -11,7 +11,7 @@
 #include "afterimage/reuse.h"
 #include "afterimage/serve.h"
 #include "engines/llama/llama_engine.h"
-#include "engines/llama/loaded_model.h"
+#include "engines/llama_library/loaded_model.h"
 #include "testing/demo_models.h"
 
 /// What clients ask of an answer: sampling, tools, response formats.

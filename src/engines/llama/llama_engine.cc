@@ -12,14 +12,14 @@
 #include <utility>
 #include <vector>
 
-#include "engines/llama/file_name.h"
 #include "engines/llama/lanes.h"
 #include "engines/llama/llama_run.h"
-#include "engines/llama/loaded_chat.h"
-#include "engines/llama/loaded_model.h"
-#include "engines/llama/loaded_sampler.h"
 #include "engines/llama/self_check.h"
 #include "engines/llama/sequence_rows.h"
+#include "engines/llama_library/file_name.h"
+#include "engines/llama_library/loaded_chat.h"
+#include "engines/llama_library/loaded_model.h"
+#include "engines/llama_library/loaded_sampler.h"
 #include "foundation/media/decode.h"
 #include "foundation/media/probe.h"
 #include "runtime/engine_api/token_sampler.h"

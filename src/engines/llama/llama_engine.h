@@ -6,7 +6,7 @@
 #include <string>
 
 #include "afterimage/engine.h"
-#include "engines/llama/llama_options.h"
+#include "engines/llama_library/llama_options.h"
 
 namespace afterimage {
 

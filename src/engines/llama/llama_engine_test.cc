@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "afterimage/serve.h"
-#include "engines/llama/loaded_model.h"
-#include "engines/llama/span_parts.h"
+#include "engines/llama_library/loaded_model.h"
+#include "engines/llama_library/span_parts.h"
 #include "foundation/platform/files.h"
 #include "testing/demo_models.h"
 #include "testing/media_files.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "engines/llama/loaded_sampler.h"
+#include "engines/llama_library/loaded_sampler.h"
 #include "runtime/engine_api/answer_writer.h"
 #include "runtime/engine_api/logits_digest.h"
 #include "runtime/engine_api/token_sampler.h"

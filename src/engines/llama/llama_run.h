@@ -9,8 +9,8 @@
 #include "afterimage/clock.h"
 #include "afterimage/engine.h"
 #include "engines/llama/lanes.h"
-#include "engines/llama/loaded_model.h"
 #include "engines/llama/sequence_rows.h"
+#include "engines/llama_library/loaded_model.h"
 
 namespace afterimage {
 

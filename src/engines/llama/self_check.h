@@ -6,7 +6,7 @@
 #include <string>
 
 #include "afterimage/result.h"
-#include "engines/llama/loaded_model.h"
+#include "engines/llama_library/loaded_model.h"
 
 namespace afterimage {
 

@@ -5,7 +5,7 @@
 #include <array>
 #include <string>
 
-#include "engines/llama/llama_options.h"
+#include "engines/llama_library/llama_options.h"
 
 namespace afterimage::testing {
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "engines/llama/loaded_sampler.h"
+#include "engines/llama_library/loaded_sampler.h"
 
 #include <cmath>
 #include <exception>
 #include <utility>
 #include <vector>
 
-#include "engines/llama/library.h"
-#include "engines/llama/loaded_chat_state.h"
+#include "engines/llama_library/library.h"
+#include "engines/llama_library/loaded_chat_state.h"
 #include "runtime/engine_api/token_sampler.h"
 
 namespace afterimage {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "engines/llama/loaded_chat.h"
+#include "engines/llama_library/loaded_chat.h"
 
 /// Included by loaded_chat.cc and loaded_sampler.cc only.
 namespace afterimage {

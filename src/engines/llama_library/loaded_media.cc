@@ -4,7 +4,7 @@
 #include <array>
 #include <cstring>
 
-#include "engines/llama/library.h"
+#include "engines/llama_library/library.h"
 
 namespace afterimage {
 namespace {

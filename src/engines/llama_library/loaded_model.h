@@ -16,13 +16,13 @@
 #include "afterimage/media.h"
 #include "afterimage/result.h"
 #include "afterimage/units.h"
-#include "engines/llama/llama_options.h"
-#include "engines/llama/span_parts.h"
+#include "engines/llama_library/llama_options.h"
+#include "engines/llama_library/span_parts.h"
 
 namespace afterimage {
 
-/// Wraps libllama and libmtmd. Only files named loaded_*.cc include their headers, so API changes between releases are handled there. It holds no request state and makes no policy
-/// decision; conditions on which the libraries would abort are returned as errors.
+/// Wraps libllama and libmtmd. It holds no request state and makes no policy decision; conditions
+/// on which the libraries would abort are returned as errors.
 ///
 /// Errors   kInvalidArgument: an invalid request; kCorruption, kNotFound: files that are not
 ///          models; kLimitExceeded: more than a context or a batch holds; kUnsupported: not with

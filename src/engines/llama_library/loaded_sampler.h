@@ -7,7 +7,7 @@
 #include <string>
 
 #include "afterimage/engine.h"
-#include "engines/llama/loaded_model.h"
+#include "engines/llama_library/loaded_model.h"
 
 namespace afterimage {
 

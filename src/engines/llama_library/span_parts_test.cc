@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "engines/llama/span_parts.h"
+#include "engines/llama_library/span_parts.h"
 
 #include <gtest/gtest.h>
 

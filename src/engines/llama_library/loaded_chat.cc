@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "engines/llama/loaded_chat.h"
+#include "engines/llama_library/loaded_chat.h"
 
 #include <llama-common/json-schema-to-grammar.h>
 
@@ -8,8 +8,8 @@
 #include <exception>
 #include <utility>
 
-#include "engines/llama/library.h"
-#include "engines/llama/loaded_chat_state.h"
+#include "engines/llama_library/library.h"
+#include "engines/llama_library/loaded_chat_state.h"
 
 namespace afterimage {
 namespace {

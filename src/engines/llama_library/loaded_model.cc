@@ -13,8 +13,8 @@
 
 #include "afterimage/digest.h"
 #include "afterimage/secret.h"
-#include "engines/llama/file_name.h"
-#include "engines/llama/library.h"
+#include "engines/llama_library/file_name.h"
+#include "engines/llama_library/library.h"
 #include "foundation/platform/environment.h"
 
 namespace afterimage {

@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "afterimage/result.h"
-#include "engines/llama/control_tokens.h"
-#include "engines/llama/loaded_model.h"
-#include "engines/llama/own_thread.h"
+#include "engines/llama_library/control_tokens.h"
+#include "engines/llama_library/loaded_model.h"
+#include "engines/llama_library/own_thread.h"
 
 struct common_chat_templates;  // of llama.cpp's library "common"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "engines/llama/control_tokens.h"
+#include "engines/llama_library/control_tokens.h"
 
 #include <gtest/gtest.h>
 
