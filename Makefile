@@ -11,7 +11,8 @@ WORKLOAD ?= examples/$(if $(filter llama,$(ENGINE)),shared_images,agents).jsonl
 MODEL ?= build/models/dense.gguf
 MMPROJ ?= $(MODEL:.gguf=.mmproj.gguf)
 TRACES ?= ../shared/traces
-CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
+# One more than cores: some tests wait for servers and browsers most of the time.
+CTEST = ctest --output-on-failure --no-tests=error -j $$(($(JOBS) + 1))
 install = @$(if $(NO_INSTALL),true,scripts/install-deps.sh) $(1)
 engine = $(if $(ENGINE),--engine $(ENGINE)) $(if $(filter llama,$(ENGINE)),--model $(MODEL) $(MMPROJ:%=--mmproj %))
 # ENGINE=llama without MODEL=: first text on trained weights, then pictures on a demo model.
@@ -68,6 +69,7 @@ test: ## run all tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	cmake --preset dev -DAFTERIMAGE_LLAMA=$(if $(filter 0,$(LLAMA)),OFF,AUTO)
 	cmake --build --preset dev -j $(JOBS)
 	$(CTEST) --test-dir build/dev -E gemma3
+	@scripts/test-counts.py build/dev
 	@$(MAKE) --no-print-directory test-python NO_INSTALL=1
 
 test-trained: ## after `make test`: the conformance suite and a conversation on Gemma 3 270M, about half an hour

@@ -45,9 +45,7 @@ function(afterimage_room)
     target_link_libraries(${room}_test PRIVATE ${target} ${ROOM_TEST_DEPENDS} afterimage_testing
                                                GTest::gtest_main afterimage_warnings)
     afterimage_quick_build(${room}_test test)
-    # The timeout ends a test that waits forever for another thread.
-    gtest_discover_tests(${room}_test TEST_PREFIX ${room}: NO_PRETTY_VALUES DISCOVERY_TIMEOUT 60
-                         PROPERTIES LABELS ${room} TIMEOUT 300)
+    afterimage_discover_tests(${room}_test ${room})
   endif()
 endfunction()
 

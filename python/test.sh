@@ -30,7 +30,7 @@ fi
 if [ "$what" = bench ]; then
   out=$out-release
 else
-  set -- "$@" -C cmake.build-type=Debug -C cmake.define.CMAKE_CXX_FLAGS_DEBUG='-O1 -g1' \
+  set -- "$@" -C cmake.build-type=Debug -C cmake.define.CMAKE_CXX_FLAGS_DEBUG='-O0' \
     -C cmake.define.AFTERIMAGE_QUICK_BUILD=ON
 fi
 case $what in

@@ -235,7 +235,7 @@ class Story {
 
 TEST(SharedAnswersStory, NoProcessServesAnErasedAnswer) {
   Totals totals;
-  for_each_seed(120, [&](Rng& rng) {
+  for_each_seed(60, [&](Rng& rng) {
     Story story(rng, totals);
     for (int i = 0; i < 400 && !::testing::Test::HasFailure(); ++i) story.step();
     story.end();

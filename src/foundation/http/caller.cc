@@ -329,7 +329,9 @@ Awaitable<std::optional<Error>> HttpCaller::State::secure(Call& call) {
   Secure& stream = call.wire->secure.emplace(std::move(call.wire->plain), tls);
   Failure error;
   stream.set_verify_callback(asio::ssl::host_name_verification(call.call.url.host), error);
-  if (SSL_set_tlsext_host_name(stream.native_handle(), call.call.url.host.c_str()) != 1) {
+  // Written out: the macro SSL_set_tlsext_host_name has an old-style cast.
+  if (SSL_ctrl(stream.native_handle(), SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,
+               call.call.url.host.data()) != 1) {
     co_return unavailable(call.call, "its name is not valid for TLS");
   }
   const auto [failed] = co_await stream.async_handshake(Secure::client, kQuiet);

@@ -69,7 +69,7 @@ TEST(RunAgesProperty, AgreesWithAnObviousModelOfRuns) {
     std::map<std::uint32_t, RunAges::Place> places;
     double now = 0;
     std::uint32_t fresh = 0;
-    for (int step = 0; step < 12'000; ++step) {
+    for (int step = 0; step < 4'000; ++step) {
       if (rng.chance(0.3)) now += rng.chance(0.01) ? 500 * rng.uniform() : rng.uniform();
       if (rng.chance(0.55) || places.size() < 3) {
         places[fresh] = ages.append(now, fresh, 0);
