@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -151,6 +152,9 @@ struct GenerateOptions {
   /// Called like `on_text`, with each token before its text, if `top_logprobs` is set.
   std::function<void(const TokenLogprobs&)> on_logprobs = {};
   std::shared_ptr<const AnswerFormat> format = nullptr;  // nullptr: plain text
+  /// Ends the run with kCancelled, also before the first text. An engine looks at it between batches;
+  /// one whose batches are short need not.
+  std::stop_token cancel = {};
   /// serve() calls it with the format that it derived from the request, before the first text.
   std::function<void(const std::shared_ptr<const AnswerFormat>&)> on_format = {};
 };

@@ -47,7 +47,7 @@ Result<SequenceRows> learn_memories(const LoadedModel& model, bool exact) {
     return fail(ErrorCode::kUnsupported, "its sliding windows are not measured in tokens");
   }
   constexpr std::array<TokenId, 3> kFewTokens{TokenId(0), TokenId(1), TokenId(2)};
-  AFI_TRY_VOID(model.append(0, kFewTokens, 0, {}));
+  AFI_TRY_VOID(model.append({.tokens = kFewTokens}));
   const auto written = model.save(0, false);
   model.clear(0);
   if (!written.has_value()) return std::unexpected(written.error());
@@ -119,6 +119,11 @@ EncoderOutput output_of(const EncodedMedia& encoded, std::uint64_t width) {
   return {std::move(rows), to_tensor(encoded.parts)};
 }
 
+/// Requests share batches unless that would change bits that are promised to be exact.
+void choose_batching(const LoadedModel& model, const SelfCheck& check) {
+  model.share_batches(!model.facts().should_be_exact || check.same_beside_others);
+}
+
 /// Exactness is claimed only of a model that was asked to be exact and passed its self-check.
 Exactness exactness_of(const ModelFacts& facts, const SelfCheck& check) {
   std::string basis = to_string(check);
@@ -156,7 +161,8 @@ Result<std::unique_ptr<LlamaEngine>> LlamaEngine::create(LlamaOptions options) {
   auto parts = std::make_unique<Parts>();
   parts->options = std::move(options);
   AFI_TRY(parts->model, LoadedModel::load(parts->options));
-  AFI_TRY(const SelfCheck check, self_check(*parts->model));
+  AFI_TRY(const SelfCheck check, self_check(*parts->model, parts->options.lanes));
+  choose_batching(*parts->model, check);
   parts->exactness = exactness_of(parts->model->facts(), check);
   const bool exact = parts->exactness.exact;
   AFI_TRY(parts->identity, identity_of(parts->options, *parts->model, exact));
@@ -175,6 +181,7 @@ const KvLayout* LlamaEngine::kv_layout() const {
   return parts_->kv.has_value() ? &parts_->kv->layout() : nullptr;
 }
 Exactness LlamaEngine::exactness() const { return parts_->exactness; }
+BatchCounts LlamaEngine::batches() const { return parts_->model->batches(); }
 
 std::string LlamaEngine::description() const {
   const ModelFacts& facts = parts_->model->facts();

@@ -26,8 +26,8 @@ namespace afterimage {
 /// Errors   create(): kNotFound, kCorruption, kUnsupported: a model file; kInvalidArgument: files
 ///          that do not belong together, or an option; kUnavailable: not enough memory. A build
 ///          without llama.cpp returns kUnsupported and says how to build with it.
-/// Threads  Any. Up to `lanes` requests are interleaved, one batch or token at a time; others wait.
-///          prepare() and encode() run concurrently with them.
+/// Threads  Any. Up to `lanes` requests at a time generate their answers in shared batches; others
+///          wait. prepare() and encode() run concurrently with them.
 /// Source   src/engines/llama/DESIGN.md.
 class LlamaEngine final : public Engine {
  public:
@@ -53,6 +53,8 @@ class LlamaEngine final : public Engine {
   /// Of a self-check at load: the model computed the same tokens in several batches. See
   /// LlamaOptions::exact.
   [[nodiscard]] Exactness exactness() const override;
+  /// How many batches computed next tokens of answers, and how many tokens.
+  [[nodiscard]] BatchCounts batches() const;
   /// For logs: library version, architecture, KV memories, and why KV is not reused if it is not.
   [[nodiscard]] std::string description() const;
 

@@ -142,7 +142,7 @@ TEST(LlamaEngine, ComputesANonCausalImageWithTheDefaultBatch) {
   EXPECT_EQ(small->completion.logits, answer(demo("sliding"), request)->completion.logits);
 }
 
-// OpenMP keeps a thread team per computing thread and slows down once there are many: own_thread.h.
+// OpenMP keeps a thread team per computing thread and slows down once there are many: batch_scheduler.h.
 TEST(LlamaEngine, UsesOneThreadTeamForAnyNumberOfCallers) {
   const auto threads_of_this_process = [] {
     return std::ranges::distance(std::filesystem::directory_iterator("/proc/self/task"));

@@ -106,7 +106,7 @@ LlamaRun::~LlamaRun() {
 Result<Generation> LlamaRun::generate(const GenerateOptions& options) && {
   const Duration began = clock_.now();
   AFI_TRY_VOID(start());
-  AFI_TRY_VOID(prefill());
+  AFI_TRY_VOID(prefill(options.cancel));
   AFI_TRY_VOID(decode(options));
   capture_end();
   hold_rows();
@@ -155,7 +155,7 @@ void LlamaRun::hold_rows() {
   held_.after = std::move(after_);
 }
 
-Result<void> LlamaRun::prefill() {
+Result<void> LlamaRun::prefill(const std::stop_token& cancel) {
   const auto& wanted = use_.wanted.snapshots;
   const std::uint32_t size = size_of_prompt(prompt_);
   while (true) {
@@ -174,22 +174,21 @@ Result<void> LlamaRun::prefill() {
       if (media.offset.value() > covered()) until = std::min(until, media.offset.value());
     }
     if (next_snapshot_ < wanted.size()) until = std::min(until, wanted[next_snapshot_].value());
-    AFI_TRY_VOID(append_text(until));
+    AFI_TRY_VOID(append_text(until, cancel));
   }
 }
 
-Result<void> LlamaRun::append_text(std::uint32_t until) {
+Result<void> LlamaRun::append_text(std::uint32_t until, const std::stop_token& cancel) {
   const std::uint32_t from = covered();
   const auto words = std::span(prompt_.tokens).subspan(from, until - from);
   const std::int32_t at = after_.empty() ? 0 : after_.back();
-  const auto keep_logits = [&](std::span<const float> logits) {
-    logits_.assign(logits.begin(), logits.end());
-  };
+  LoadedModel::Append text{.sequence = sequence_, .tokens = words, .at = at, .cancel = cancel};
   if (until == size_of_prompt(prompt_)) {
-    AFI_TRY_VOID(model_.append(sequence_, words, at, keep_logits));
-  } else {
-    AFI_TRY_VOID(model_.append(sequence_, words, at, {}));
+    text.on_logits = [&](std::span<const float> logits) {
+      logits_.assign(logits.begin(), logits.end());
+    };
   }
+  AFI_TRY_VOID(model_.append(text));
   for (std::uint32_t i = 1; i <= words.size(); ++i) {
     after_.push_back(at + static_cast<std::int32_t>(i));
   }
@@ -221,7 +220,7 @@ Result<void> LlamaRun::append_media(std::size_t span) {
           return fail(ErrorCode::kCorruption, "a media item has tokens outside the vocabulary");
         }
       }
-      AFI_TRY_VOID(model_.append(sequence_, *words, at, {}));
+      AFI_TRY_VOID(model_.append({.sequence = sequence_, .tokens = *words, .at = at}));
       for (std::uint32_t i = 1; i <= length; ++i) {
         after_.push_back(at + static_cast<std::int32_t>(i));
       }
@@ -257,19 +256,17 @@ Result<void> LlamaRun::decode(const GenerateOptions& options) {
     }
     // Emitted first: the client does not wait for hashing and capturing.
     const auto emitted = completion.ended ? Result<void>() : writer.add(spelled(next));
-    hasher.add(logits_);
     if (is_first && within_prompt(use_.wanted)) {
       AFI_TRY_VOID(capture(use_.wanted, result_.kv, buffers_));
       captured = true;
       if (use_.on_captured) use_.on_captured(result_.kv);
     }
     AFI_TRY_VOID(emitted);
-    if (completion.ended || completion.tokens.size() == most) break;
-    const std::int32_t at = after_.back();
-    AFI_TRY_VOID(model_.append(sequence_, {&next, 1}, at, [&](std::span<const float> logits) {
-      logits_.assign(logits.begin(), logits.end());
-    }));
-    after_.push_back(at + 1);
+    if (completion.ended || completion.tokens.size() == most) {
+      hasher.add(logits_);
+      break;
+    }
+    AFI_TRY_VOID(feed_back(next, options.cancel, [&] { hasher.add(logits_); }));
   }
   AFI_TRY_VOID(writer.finish());
   completion.logits = std::move(hasher).finish();
@@ -278,6 +275,24 @@ Result<void> LlamaRun::decode(const GenerateOptions& options) {
     if (use_.on_captured) use_.on_captured(result_.kv);
   }
   result_.covered = TokenCount(covered());
+  return {};
+}
+
+/// Appends a generated token, and does `meanwhile` while it is computed.
+Result<void> LlamaRun::feed_back(TokenId token, const std::stop_token& cancel,
+                                 const std::function<void()>& meanwhile) {
+  const std::int32_t at = after_.back();
+  AFI_TRY_VOID(model_.append({.sequence = sequence_,
+                              .tokens = {&token, 1},
+                              .at = at,
+                              .on_logits =
+                                  [&](std::span<const float> logits) {
+                                    next_logits_.assign(logits.begin(), logits.end());
+                                  },
+                              .cancel = cancel,
+                              .meanwhile = meanwhile}));
+  std::swap(logits_, next_logits_);
+  after_.push_back(at + 1);
   return {};
 }
 

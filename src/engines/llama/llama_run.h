@@ -35,10 +35,12 @@ class LlamaRun {
   Result<void> start();
   Result<void> resume(const KvSlice& slice);
   void hold_rows();
-  Result<void> prefill();
-  Result<void> append_text(std::uint32_t until);
+  Result<void> prefill(const std::stop_token& cancel);
+  Result<void> append_text(std::uint32_t until, const std::stop_token& cancel);
   Result<void> append_media(std::size_t span);
   Result<void> decode(const GenerateOptions& options);
+  Result<void> feed_back(TokenId token, const std::stop_token& cancel,
+                         const std::function<void()>& meanwhile);
   Result<void> take_snapshot(KvSlice& kv, KvBuffers& buffers);
   Result<void> capture(const KvWanted& wanted, KvSlice& kv,
                        const std::shared_ptr<KvBuffers>& buffers);
@@ -57,7 +59,8 @@ class LlamaRun {
   /// The position after each token in the sequence. Of restored tokens only the last one is known.
   std::vector<std::int32_t> after_;
   std::size_t next_snapshot_ = 0;
-  std::vector<float> logits_;  // of the last token
+  std::vector<float> logits_;       // of the last token
+  std::vector<float> next_logits_;  // of the token that is being computed
   bool logits_not_finite_ = false;
   bool restored_ = false;
   Generation result_;

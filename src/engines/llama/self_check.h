@@ -19,6 +19,9 @@ struct SelfCheck {
   std::uint32_t positions = 0;       // whose logits were compared
   std::uint32_t same_tokens = 0;     // of them, with the same most likely token
   double max_divergence = 0;         // Kullback-Leibler, in nats: the largest of all positions
+  /// Whether a sequence that shares batches with another one has the same logits and KV. Does not
+  /// decide passed(): if not, sequences are computed one at a time.
+  bool same_beside_others = true;
 
   [[nodiscard]] bool passed() const { return same_batchings == batchings; }
 };
@@ -27,10 +30,11 @@ struct SelfCheck {
 std::string to_string(const SelfCheck& check);
 
 /// Computes a test prompt at once, and then cut into batches of several sizes; compares logits and
-/// saved KV of all layers. Takes as long as prefilling about 300 tokens.
+/// saved KV of all layers. Then computes its last tokens together with those of a second sequence, if
+/// the model has one (`lanes` > 1). Takes as long as prefilling about 400 tokens.
 ///
 /// Errors   kUnavailable: the library failed.
-/// Threads  Before the model serves requests: uses sequence 0, which is empty afterwards.
-Result<SelfCheck> self_check(const LoadedModel& model);
+/// Threads  Before the model serves requests: uses sequences 0 and 1, which are empty afterwards.
+Result<SelfCheck> self_check(const LoadedModel& model, std::uint32_t lanes);
 
 }  // namespace afterimage

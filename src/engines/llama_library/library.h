@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "afterimage/result.h"
+#include "engines/llama_library/batch_scheduler.h"
 #include "engines/llama_library/control_tokens.h"
 #include "engines/llama_library/loaded_model.h"
-#include "engines/llama_library/own_thread.h"
 
 struct common_chat_templates;  // of llama.cpp's library "common"
 
@@ -73,13 +73,17 @@ struct LoadedModel::Parts {
   /// nullptr: the template is one of libllama's own, chosen by name.
   std::shared_ptr<const common_chat_templates> templates;
   std::uint32_t batch = 0;
-  mutable OwnThread computing;  // runs every call that touches the context
   mutable std::mutex encoding;
+  /// Runs every call that touches the context. Last: it ends before what it uses.
+  std::unique_ptr<BatchScheduler> computing;
 
   Result<void> load_weights(const LlamaOptions& options);
   Result<void> load_template(const LlamaOptions& options);
   Result<void> load_media(const LlamaOptions& options);
   Result<void> make_context(const LlamaOptions& options);
+  /// One batch. On the computing thread.
+  [[nodiscard]] Result<void> compute(std::span<const BatchRow> rows,
+                                     const OnLogits& on_logits) const;
   /// kUnsupported: an image's positions depend on the images before it.
   [[nodiscard]] Result<void> check_media() const;
   [[nodiscard]] Result<OwnedChunks> tokenize(const std::string& text,

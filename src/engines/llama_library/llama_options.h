@@ -49,4 +49,10 @@ struct LlamaOptions {
   MediaLimits limits;
 };
 
+/// Batches that computed the next tokens of answers.
+struct BatchCounts {
+  std::uint64_t batches = 0;
+  std::uint64_t tokens = 0;  // in them: more than batches, where requests shared them
+};
+
 }  // namespace afterimage

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "engines/llama_library/library.h"
+#include "engines/llama_library/temporary_thread.h"
 
 namespace afterimage {
 namespace {
@@ -284,7 +285,7 @@ Result<LoadedModel::Position> LoadedModel::append(SequenceId sequence, const Spa
                     std::to_string(parts_->batch) +
                     ": raise the batch size or lower the maximum tokens per image");
   }
-  return parts_->computing.run([&]() -> Result<Position> {
+  return parts_->computing->run([&]() -> Result<Position> {
     Position next = at;
     clear_library_log();
     if (mtmd_helper_decode_image_chunk(parts_->media.get(), parts_->context.get(), chunk.get(),

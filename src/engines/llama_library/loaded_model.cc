@@ -299,6 +299,11 @@ Result<void> LoadedModel::Parts::make_context(const LlamaOptions& options) {
                options.exact && !fused && build_is_exact() &&
                !has_other_devices(options.gpu_layers != 0 && llama_supports_gpu_offload()),
            .fused_attention = fused};
+  computing = std::make_unique<BatchScheduler>(
+      [this](std::span<const BatchRow> rows, const OnLogits& on_logits) {
+        return compute(rows, on_logits);
+      },
+      batch);
   return {};
 }
 
@@ -365,60 +370,76 @@ bool LoadedModel::is_in_vocabulary(TokenId token) const {
   return id >= 0 && id < llama_vocab_n_tokens(parts_->vocabulary);
 }
 
-Result<void> LoadedModel::append(
-    SequenceId sequence, std::span<const TokenId> tokens, Position at,
-    const std::function<void(std::span<const float>)>& on_logits) const {
-  if (!on_logits || tokens.empty()) return append(sequence, tokens, at, {}, {});
-  const std::size_t last = tokens.size() - 1;
-  return append(sequence, tokens, at, {&last, 1},
-                [&](std::size_t, std::span<const float> logits) { on_logits(logits); });
-}
-
-Result<void> LoadedModel::append(
-    SequenceId sequence, std::span<const TokenId> tokens, Position at,
-    std::span<const std::size_t> wanted,
-    const std::function<void(std::size_t, std::span<const float>)>& on_logits) const {
-  std::vector<llama_pos> positions(tokens.size());
-  std::vector<std::int8_t> has_logits(tokens.size());
-  std::vector<std::int32_t> owners(tokens.size(), 1);
-  std::vector<llama_seq_id*> owner(tokens.size(), &sequence);
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    positions[i] = at + static_cast<Position>(i);
+Result<void> LoadedModel::Parts::compute(std::span<const BatchRow> rows,
+                                         const OnLogits& on_logits) const {
+  std::vector<llama_token> tokens;
+  std::vector<llama_pos> positions;
+  std::vector<llama_seq_id> sequences;
+  std::vector<std::int8_t> has_logits;
+  std::vector<std::int32_t> owners(rows.size(), 1);
+  std::vector<llama_seq_id*> owner(rows.size());
+  for (const BatchRow& row : rows) {
+    tokens.push_back(static_cast<llama_token>(row.token));
+    positions.push_back(row.position);
+    sequences.push_back(row.sequence);
+    has_logits.push_back(row.wants_logits ? 1 : 0);
   }
-  for (const std::size_t index : wanted) has_logits[index] = 1;
-  auto* const ids = const_cast<llama_token*>(reinterpret_cast<const llama_token*>(tokens.data()));
-  for (std::size_t done = 0; done < tokens.size();) {
-    const std::size_t count = std::min<std::size_t>(tokens.size() - done, parts_->batch);
-    const llama_batch batch{.n_tokens = static_cast<std::int32_t>(count),
-                            .token = ids + done,
-                            .embd = nullptr,
-                            .pos = positions.data() + done,
-                            .n_seq_id = owners.data() + done,
-                            .seq_id = owner.data() + done,
-                            .logits = has_logits.data() + done};
-    AFI_TRY_VOID(parts_->computing.run([&]() -> Result<void> {
-      clear_library_log();
-      if (llama_decode(parts_->context.get(), batch) != 0) {
-        return library_error(
-            ErrorCode::kUnavailable,
-            "the model rejected " + std::to_string(count) + " tokens at " + std::to_string(at));
-      }
-      for (; !wanted.empty() && wanted.front() < done + count; wanted = wanted.subspan(1)) {
-        const auto place = static_cast<std::int32_t>(wanted.front() - done);
-        on_logits(wanted.front(),
-                  {llama_get_logits_ith(parts_->context.get(), place), parts_->facts.vocabulary});
-      }
-      return {};
-    }));
-    done += count;
+  for (std::size_t i = 0; i < rows.size(); ++i) owner[i] = &sequences[i];
+  const llama_batch together{.n_tokens = static_cast<std::int32_t>(rows.size()),
+                             .token = tokens.data(),
+                             .embd = nullptr,
+                             .pos = positions.data(),
+                             .n_seq_id = owners.data(),
+                             .seq_id = owner.data(),
+                             .logits = has_logits.data()};
+  clear_library_log();
+  if (llama_decode(context.get(), together) != 0) {
+    return library_error(ErrorCode::kUnavailable, "the model rejected " +
+                                                      std::to_string(rows.size()) + " tokens at " +
+                                                      std::to_string(rows.front().position));
+  }
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!rows[i].wants_logits) continue;
+    on_logits(
+        i, {llama_get_logits_ith(context.get(), static_cast<std::int32_t>(i)), facts.vocabulary});
   }
   return {};
 }
 
+Result<void> LoadedModel::append(const Append& text) const {
+  const std::size_t last = text.tokens.size() - 1;
+  const OnLogits on_logits = [&](std::size_t, std::span<const float> logits) {
+    text.on_logits(logits);
+  };
+  return parts_->computing->append(
+      {.sequence = text.sequence,
+       .tokens = text.tokens,
+       .at = text.at,
+       .wanted = std::span(&last, text.on_logits && !text.tokens.empty() ? 1 : 0),
+       .on_logits = on_logits,
+       .cancel = text.cancel},
+      text.meanwhile);
+}
+
+Result<void> LoadedModel::append(SequenceId sequence, std::span<const TokenId> tokens, Position at,
+                                 std::span<const std::size_t> wanted,
+                                 const OnLogits& on_logits) const {
+  return parts_->computing->append(
+      {.sequence = sequence, .tokens = tokens, .at = at, .wanted = wanted, .on_logits = on_logits});
+}
+
+Result<void> LoadedModel::append_together(std::span<const BatchRow> rows,
+                                          const OnLogits& on_logits) const {
+  return parts_->computing->run([&] { return parts_->compute(rows, on_logits); });
+}
+
+void LoadedModel::share_batches(bool share) const { parts_->computing->share_batches(share); }
+BatchCounts LoadedModel::batches() const { return parts_->computing->counts(); }
+
 Result<std::vector<std::byte>> LoadedModel::save(SequenceId sequence, bool partial) const {
   const llama_state_seq_flags flags =
       partial ? LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY : LLAMA_STATE_SEQ_FLAGS_NONE;
-  return parts_->computing.run([&]() -> Result<std::vector<std::byte>> {
+  return parts_->computing->run([&]() -> Result<std::vector<std::byte>> {
     clear_library_log();
     llama_context* const context = parts_->context.get();
     std::vector<std::byte> saved(llama_state_seq_get_size_ext(context, sequence, flags));
@@ -430,7 +451,7 @@ Result<std::vector<std::byte>> LoadedModel::save(SequenceId sequence, bool parti
 }
 
 Result<void> LoadedModel::restore(SequenceId sequence, std::span<const std::byte> saved) const {
-  return parts_->computing.run([&]() -> Result<void> {
+  return parts_->computing->run([&]() -> Result<void> {
     clear_library_log();
     llama_context* const context = parts_->context.get();
     llama_memory_seq_rm(llama_get_memory(context), sequence, -1, -1);
@@ -446,13 +467,13 @@ Result<void> LoadedModel::restore(SequenceId sequence, std::span<const std::byte
 }
 
 bool LoadedModel::truncate(SequenceId sequence, Position position) const {
-  return parts_->computing.run([&] {
+  return parts_->computing->run([&] {
     return llama_memory_seq_rm(llama_get_memory(parts_->context.get()), sequence, position, -1);
   });
 }
 
 void LoadedModel::clear(SequenceId sequence) const {
-  parts_->computing.run(
+  parts_->computing->run(
       [&] { llama_memory_seq_rm(llama_get_memory(parts_->context.get()), sequence, -1, -1); });
 }
 

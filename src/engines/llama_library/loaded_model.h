@@ -16,6 +16,7 @@
 #include "afterimage/media.h"
 #include "afterimage/result.h"
 #include "afterimage/units.h"
+#include "engines/llama_library/batch_scheduler.h"
 #include "engines/llama_library/llama_options.h"
 #include "engines/llama_library/span_parts.h"
 
@@ -28,8 +29,8 @@ namespace afterimage {
 ///          models; kLimitExceeded: more than a context or a batch holds; kUnsupported: not with
 ///          this model; kUnavailable: the library failed; the message ends with its last log line.
 /// Threads  Any, for const calls. Tokenizing runs concurrently with everything; encoding and
-///          computing are each serialized. Computing runs on one dedicated thread (own_thread.h),
-///          which also calls `on_logits`.
+///          computing are each serialized. Computing runs on one dedicated thread
+///          (batch_scheduler.h), which also calls `on_logits`.
 /// Source   include/llama.h and tools/mtmd/mtmd.h of the release pinned in scripts/build-llama.sh.
 
 struct ChatTurn {
@@ -115,15 +116,26 @@ class LoadedModel {
   [[nodiscard]] bool ends(TokenId token) const;
   [[nodiscard]] bool is_in_vocabulary(TokenId token) const;  // whether it is in the vocabulary
 
-  /// Appends text tokens to a sequence. `on_logits` receives the logits of the last token; an empty
-  /// function skips them.
-  Result<void> append(SequenceId sequence, std::span<const TokenId> tokens, Position at,
-                      const std::function<void(std::span<const float>)>& on_logits) const;
+  /// Appends text tokens to a sequence, together with what other sequences append meanwhile.
+  /// Errors also as BatchScheduler::append(), which explains `cancel` and `meanwhile`.
+  struct Append {
+    SequenceId sequence = 0;
+    std::span<const TokenId> tokens;
+    Position at = 0;
+    /// Receives the logits of the last token; empty: none are computed.
+    std::function<void(std::span<const float>)> on_logits = {};
+    std::stop_token cancel = {};
+    std::function<void()> meanwhile = {};
+  };
+  Result<void> append(const Append& text) const;
   /// The same; `on_logits` receives the logits of the tokens at `wanted`, which is ascending.
-  Result<void> append(
-      SequenceId sequence, std::span<const TokenId> tokens, Position at,
-      std::span<const std::size_t> wanted,
-      const std::function<void(std::size_t, std::span<const float>)>& on_logits) const;
+  Result<void> append(SequenceId sequence, std::span<const TokenId> tokens, Position at,
+                      std::span<const std::size_t> wanted, const OnLogits& on_logits) const;
+  /// Appends one token to each of several sequences in one batch.
+  Result<void> append_together(std::span<const BatchRow> rows, const OnLogits& on_logits) const;
+  /// Whether sequences may share a batch (true at first), and how many tokens a batch had.
+  void share_batches(bool share) const;
+  [[nodiscard]] BatchCounts batches() const;
   /// Appends an image or audio clip; returns the position after it.
   Result<Position> append(SequenceId sequence, const SpanMedia& media, std::span<const float> rows,
                           Position at) const;

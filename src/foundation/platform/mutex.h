@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 
@@ -48,6 +49,12 @@ class Condition {
     std::unique_lock lock(mutex.mutex_, std::adopt_lock);
     condition_.wait(lock);
     lock.release();  // the caller's MutexLock still owns the mutex
+  }
+  /// wait() for at most this long.
+  void wait_for(Mutex& mutex, std::chrono::nanoseconds most) AFI_REQUIRES(mutex) {
+    std::unique_lock lock(mutex.mutex_, std::adopt_lock);
+    condition_.wait_for(lock, most);
+    lock.release();
   }
   /// Sufficient where any single waiter can do all the pending work.
   void notify_one() { condition_.notify_one(); }

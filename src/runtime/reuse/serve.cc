@@ -137,6 +137,7 @@ Result<Served> plan_and_compute(Plan& plan, Sequence& prompt, const RequestIdent
   }
   StreamDeduplicator stream(options);
   GenerateOptions own = options;
+  own.cancel = stop;
   own.format = std::move(prepared.format);
   if (own.on_format) own.on_format(own.format);
   if (own.on_text) own.on_text = [&](std::string_view more) { return stream.receive(more); };

@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Afterimage authors
+"""Compares two builds of Afterimage: exact hits per second, and matches of the prefix cache per second.
+
+    bench/compare_builds.py BEFORE AFTER [--turns 9]
+
+BEFORE and AFTER are release builds with benchmarks, such as build/release of two checkouts. The builds are measured in
+turn, each turn in the other order; a ratio is the median of the turns' ratios, above 1 where AFTER is faster. The range is
+that of the middle half of the turns.
+"""
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+import tempfile
+
+import gateway
+
+MATCHES = r"BM_PrefixCacheMatch/cached:(1000|100000)/tokens:4096/kind:0/washed:0/"
+
+
+def hits(builds, turns):
+    """Ratios after/before by number of connections."""
+    body = gateway.chat_body("hits")
+    ratios = {1: [], 64: []}
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        path = gateway.write(folder, "hit.json", body)
+        places = [folder / "before", folder / "after"]
+        for place in places:
+            place.mkdir()
+        with gateway.model(builds[1]) as upstream, \
+                gateway.gateway(builds[0], places[0], upstream, 1) as before, \
+                gateway.gateway(builds[1], places[1], upstream, 1) as after:
+            servers = [before, after]
+            for server in servers:
+                server.chat(body)
+                if not server.chat(body)[1].get("X-Cache", "").startswith("HIT"):
+                    raise RuntimeError("the second of two identical requests was not a hit")
+            for connections, found in ratios.items():
+                for turn in range(turns + 1):
+                    gateway.progress(f"exact hits, {connections} connections, turn {turn}")
+                    order = servers if turn % 2 else servers[::-1]
+                    rates = {server: gateway.rate(gateway.wrk(server.port, path, connections, 3)) for server in order}
+                    if turn > 0:  # the first one is warm-up
+                        found.append(rates[after] / rates[before])
+    return {f"exact hits, {connections} connections": found for connections, found in ratios.items()}
+
+
+def match_times(build):
+    done = subprocess.run([str(build / "bench" / "prefix_bench"), f"--benchmark_filter={MATCHES}", "--benchmark_format=json",
+                           "--benchmark_repetitions=5"], check=True, capture_output=True, text=True)
+    rows = json.loads(done.stdout)["benchmarks"]
+    return {row["run_name"]: row["real_time"] for row in rows if row.get("aggregate_name") == "median"}
+
+
+def matches(builds, turns):
+    ratios = {}
+    for turn in range(turns):
+        gateway.progress(f"prefix matches, turn {turn + 1}")
+        order = builds if turn % 2 else builds[::-1]
+        times = {build: match_times(build) for build in order}
+        for name, before in times[builds[0]].items():
+            ratios.setdefault(f"prefix match, {name.split('/')[1]}", []).append(before / times[builds[1]][name])
+    return ratios
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("before", type=pathlib.Path)
+    parser.add_argument("after", type=pathlib.Path)
+    parser.add_argument("--turns", type=int, default=9)
+    args = parser.parse_args()
+    builds = [args.before.resolve(), args.after.resolve()]
+    print(f"{'':<40}{'after/before':>14}  middle half of {args.turns} turns")
+    for measure in (hits, matches):
+        for name, found in measure(builds, args.turns).items():
+            quarters = statistics.quantiles(found, n=4)
+            gateway.progress("")
+            print(f"{name:<40}{statistics.median(found):>14.3f}  {quarters[0]:.3f} to {quarters[2]:.3f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
