@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <latch>
 #include <map>
 #include <numeric>
@@ -24,6 +25,7 @@ using ::testing::SizeIs;
 class FakeModel {
  public:
   Result<void> compute(std::span<const BatchRow> rows, const OnLogits& on_logits) {
+    has_begun = true;
     gate.wait();
     for (const BatchRow& row : rows) {
       if (row.token == kBad) return fail(ErrorCode::kUnavailable, "a bad token");
@@ -39,6 +41,7 @@ class FakeModel {
 
   static constexpr TokenId kBad{-1};
   std::latch gate{1};  // nothing is computed before
+  std::atomic<bool> has_begun = false;
   std::vector<std::vector<BatchRow>> batches;
 };
 
@@ -173,15 +176,18 @@ TEST_F(BatchSchedulerTest, SequencesCanBeComputedAlone) {
 TEST_F(BatchSchedulerTest, ACancelledPromptEndsAtTheNextPiece) {
   std::stop_source client;
   {
+    const auto stays = append(9, tokens(5, 1));
+    while (!model_.has_begun) std::this_thread::yield();
     const auto prompt = append(0, tokens(0, 1000), client.get_token());
     const auto answer = append(1, tokens(0, 1), client.get_token());
-    wait_for_callers(2);
+    wait_for_callers(3);
     client.request_stop();
     model_.gate.count_down();
   }
   EXPECT_THAT(errors_, ElementsAre(std::pair(0, ErrorCode::kCancelled),
                                    std::pair(1, ErrorCode::kCancelled)));
-  EXPECT_THAT(model_.batches, SizeIs(Le(1))) << "only what had begun";
+  EXPECT_EQ(logits_.at(9), 5.F);
+  EXPECT_THAT(model_.batches, SizeIs(1)) << "only what had begun";
 }
 
 TEST_F(BatchSchedulerTest, WorksMeanwhileOnTheCallersThread) {
